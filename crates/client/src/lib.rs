@@ -1,0 +1,1 @@
+//! libcuda.so.1: what a CUDA program loads in place of the driver library.

@@ -1,0 +1,1 @@
+//! The control daemon and its shell.

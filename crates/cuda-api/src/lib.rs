@@ -1,0 +1,1 @@
+//! The CUDA driver API written down once: types, errors, the call table.

@@ -1,0 +1,3 @@
+//! The `openmps` command.
+
+fn main() {}

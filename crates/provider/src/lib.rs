@@ -1,0 +1,1 @@
+//! Finding and loading the library that really drives a device.

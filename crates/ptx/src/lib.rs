@@ -1,0 +1,1 @@
+//! PTX lexer, parser and checker; fatbin and cubin reading.

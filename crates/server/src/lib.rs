@@ -1,0 +1,1 @@
+//! The server: sessions, handles, windows, submission.

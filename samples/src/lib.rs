@@ -1,0 +1,1 @@
+//! CUDA programs of the project's own.

@@ -1,0 +1,319 @@
+//! The seam between the device and the tiers that run kernels.
+//!
+//! The device (streams, SMs, memory) hands a tier one block of a grid at a time and gets control
+//! back when the block is done, has faulted, must wait, or was asked to give way. A tier knows
+//! nothing of streams, contexts or processes; the device knows nothing of instructions.
+//!
+//! Invariant: a block gives way within a bounded number of instructions after [`Control`] asks
+//! for it: every tier looks at it at loop back-edges, calls and block starts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Threads that run in lock-step; the width of every vector in the vector IR.
+pub const WARP_LANES: usize = 32;
+
+/// Extents of a grid or a block, or the index of one in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Dim3 {
+    /// Fastest-varying extent.
+    pub x: u32,
+    /// Middle extent.
+    pub y: u32,
+    /// Slowest-varying extent.
+    pub z: u32,
+}
+
+impl Dim3 {
+    /// Number of elements; cannot overflow for extents that a launch accepts.
+    pub fn count(self) -> u64 {
+        u64::from(self.x) * u64::from(self.y) * u64::from(self.z)
+    }
+}
+
+/// Where one kernel parameter lies in the parameter buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParamLayout {
+    /// Bytes from the start of the buffer.
+    pub offset: u32,
+    /// Bytes.
+    pub size: u32,
+}
+
+/// What a compiled kernel needs and is, as cuFuncGetAttribute and occupancy report it.
+#[derive(Clone, Debug, Default)]
+pub struct KernelInfo {
+    /// The `.entry` name, mangled as in the PTX.
+    pub name: String,
+    /// Parameters in order.
+    pub params: Vec<ParamLayout>,
+    /// Size of the whole parameter buffer, bytes.
+    pub param_bytes: u32,
+    /// Statically declared `.shared`, bytes a block.
+    pub shared_bytes: u32,
+    /// `.local` plus call frames, bytes a thread.
+    pub local_bytes: u32,
+    /// `.const` reachable from the kernel, bytes.
+    pub const_bytes: u32,
+    /// 32-bit registers a thread, estimated from liveness, 16..=255.
+    pub registers: u32,
+    /// Largest number of threads a block may have (`.maxntid` or the device's limit).
+    pub max_threads_per_block: u32,
+    /// `.reqntid`, if given: a launch with another block shape is refused.
+    pub required_block: Option<Dim3>,
+    /// `.target` as major * 10 + minor.
+    pub target: u32,
+}
+
+/// A module after compilation: PTX text made runnable, its globals placed.
+pub trait Module: Send + Sync {
+    /// The kernel of that name, `None` if the module has none.
+    fn kernel(&self, name: &str) -> Option<Arc<dyn Kernel>>;
+    /// Names of all kernels in the order of the source.
+    fn kernel_names(&self) -> Vec<String>;
+    /// Address and size in bytes of a module-scope `.global` or `.const` variable.
+    fn global(&self, name: &str) -> Option<(u64, u64)>;
+}
+
+/// What compilation asks of the device: memory for module-scope variables.
+pub trait ModuleMemory {
+    /// Allocates zeroed device memory that lives as long as the module; returns its address.
+    /// `writable` is false for `.const`, which kernels may read only.
+    fn allocate(&mut self, bytes: u64, align: u64, writable: bool) -> Result<u64, OutOfMemory>;
+    /// Writes initial values; `address..address + bytes.len()` lies in one allocation.
+    fn write(&mut self, address: u64, bytes: &[u8]);
+}
+
+/// No memory for a module's variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory;
+
+/// A kernel that can be launched.
+pub trait Kernel: Send + Sync {
+    /// What it needs and is.
+    fn info(&self) -> &KernelInfo;
+    /// Makes block `index` of `launch` ready to run; runs nothing yet.
+    fn start(self: Arc<Self>, launch: Arc<Launch>, index: Dim3) -> Box<dyn BlockRun>;
+}
+
+/// One launch: what all of its blocks have in common.
+pub struct Launch {
+    /// Identity of the grid, unique in the process: `%gridid`.
+    pub grid_id: u64,
+    /// Blocks in the grid.
+    pub grid: Dim3,
+    /// Threads in a block.
+    pub block: Dim3,
+    /// Dynamic shared memory, bytes a block.
+    pub dynamic_shared_bytes: u32,
+    /// Parameter buffer, laid out as [`KernelInfo::params`] says.
+    pub params: Box<[u8]>,
+    /// Where the device side's `vprintf` goes.
+    pub printf: Arc<dyn PrintfSink>,
+}
+
+/// Receives formatted output of kernels.
+pub trait PrintfSink: Send + Sync {
+    /// Text of one vprintf call of one thread; may be dropped when the FIFO is full, as CUDA does.
+    fn print(&self, text: &[u8]);
+}
+
+/// One resident block: its warps' registers, its shared memory, where each warp stands.
+pub trait BlockRun: Send {
+    /// Runs until the block ends, faults, or should give way. Called again after
+    /// [`Outcome::Yielded`]; never after another outcome. May be called from another thread than
+    /// the time before, never from two at once.
+    fn resume(&mut self, worker: &mut Worker<'_>) -> Outcome;
+}
+
+/// Why [`BlockRun::resume`] came back.
+#[derive(Debug)]
+pub enum Outcome {
+    /// All threads have exited.
+    Finished,
+    /// Asked to by [`Control`], or all of its warps wait or spin: give another block the worker.
+    Yielded,
+    /// The block cannot go on; neither may its grid.
+    Fault(Box<Fault>),
+}
+
+/// What a worker thread lends a block while it runs there.
+pub struct Worker<'a> {
+    /// Asked at safe points.
+    pub control: &'a Control,
+    /// What the block's threads may touch.
+    pub memory: &'a mut MemoryView,
+    /// `%smid`.
+    pub sm: u32,
+    /// `%nsmid`.
+    pub sm_count: u32,
+    /// Added to while the block runs.
+    pub counters: &'a mut Counters,
+}
+
+/// One word that asks the blocks of one client on one SM to give way.
+#[derive(Default)]
+pub struct Control(AtomicU32);
+
+impl Control {
+    /// Asks running blocks to return [`Outcome::Yielded`] at their next safe point.
+    pub fn request_yield(&self) {
+        self.0.store(1, Ordering::Release);
+    }
+
+    /// Lets blocks run again.
+    pub fn clear(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+
+    /// True if the block should give way now.
+    #[inline(always)]
+    pub fn yield_requested(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// Work done, counted by the tiers as they go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Instructions, once a warp.
+    pub warp_instructions: u64,
+    /// Instructions, once an active thread.
+    pub thread_instructions: u64,
+    /// Bytes read from and written to global memory.
+    pub global_bytes: u64,
+}
+
+/// One range of device addresses that a client's kernels may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// First address. A device address is an address of this process.
+    pub start: u64,
+    /// One past the last.
+    pub end: u64,
+    /// False for constant banks.
+    pub writable: bool,
+}
+
+/// All ranges a client's kernels may touch, sorted by start, disjoint; replaced as a whole.
+#[derive(Clone, Debug, Default)]
+pub struct RangeMap(Arc<[Range]>);
+
+impl RangeMap {
+    /// Takes ranges that are sorted and disjoint.
+    pub fn new(ranges: Vec<Range>) -> Self {
+        debug_assert!(ranges.windows(2).all(|w| w[0].end <= w[1].start));
+        Self(ranges.into())
+    }
+
+    /// The range that holds `address`.
+    pub fn find(&self, address: u64) -> Option<Range> {
+        let next = self.0.partition_point(|r| r.start <= address);
+        let range = *self.0.get(next.checked_sub(1)?)?;
+        (address < range.end).then_some(range)
+    }
+}
+
+/// Source of the current [`RangeMap`] of a client.
+pub trait RangeSource: Send + Sync {
+    /// The ranges as they are now. They stay mapped until the block that asked has returned from
+    /// [`BlockRun::resume`].
+    fn ranges(&self) -> RangeMap;
+}
+
+/// A block's checked way to device memory: every global access asks here first.
+pub struct MemoryView {
+    source: Arc<dyn RangeSource>,
+    map: RangeMap,
+    last: Range,
+}
+
+impl MemoryView {
+    /// A view of what `source` allows now.
+    pub fn new(source: Arc<dyn RangeSource>) -> Self {
+        let map = source.ranges();
+        Self { source, map, last: Range { start: 0, end: 0, writable: false } }
+    }
+
+    /// True if all of `address..address + bytes` may be read (and written, if `write`).
+    #[inline(always)]
+    pub fn allows(&mut self, address: u64, bytes: u64, write: bool) -> bool {
+        let r = self.last;
+        let inside = address >= r.start && bytes <= r.end.wrapping_sub(address) && address < r.end;
+        (inside && (r.writable || !write)) || self.allows_slow(address, bytes, write)
+    }
+
+    #[cold]
+    fn allows_slow(&mut self, address: u64, bytes: u64, write: bool) -> bool {
+        let Some(end) = address.checked_add(bytes) else { return false };
+        // Memory may have been mapped since this block started: look again before refusing.
+        let range = self.map.find(address).or_else(|| {
+            self.map = self.source.ranges();
+            self.map.find(address)
+        });
+        match range {
+            Some(r) if end <= r.end && (r.writable || !write) => {
+                self.last = r;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Why a kernel cannot go on, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What happened.
+    pub kind: FaultKind,
+    /// The kernel's name.
+    pub kernel: String,
+    /// The block.
+    pub block: Dim3,
+    /// The first thread of the block that faulted.
+    pub thread: Dim3,
+    /// Line in the PTX text, 1-based; 0 if not known.
+    pub line: u32,
+}
+
+/// Kinds of fault, each with the CUresult it becomes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// An access outside of the client's memory: CUDA_ERROR_ILLEGAL_ADDRESS.
+    IllegalAddress {
+        /// The address.
+        address: u64,
+        /// Bytes accessed.
+        bytes: u32,
+        /// True for a store or an atomic.
+        write: bool,
+    },
+    /// An address not a multiple of the access: CUDA_ERROR_MISALIGNED_ADDRESS.
+    MisalignedAddress {
+        /// The address.
+        address: u64,
+        /// Bytes accessed.
+        bytes: u32,
+    },
+    /// An instruction that the software GPU does not have: CUDA_ERROR_ILLEGAL_INSTRUCTION.
+    UnsupportedInstruction {
+        /// As written in the PTX.
+        text: String,
+    },
+    /// An indirect call or branch to nowhere: CUDA_ERROR_INVALID_PC.
+    InvalidPc {
+        /// The target.
+        target: u64,
+    },
+    /// `trap`: CUDA_ERROR_LAUNCH_FAILED... as hardware reports it.
+    Trap,
+    /// `__assertfail`: CUDA_ERROR_ASSERT.
+    Assert {
+        /// CUDA's message.
+        message: String,
+    },
+    /// Call depth over the stack's limit: CUDA_ERROR_LAUNCH_FAILED.
+    StackOverflow,
+    /// Threads wait at barriers that can never be complete: CUDA_ERROR_LAUNCH_TIMEOUT.
+    BarrierDeadlock,
+}

@@ -1,0 +1,21 @@
+// Kernels that do what a program must not.
+
+// Writes where it is told to. A null or stray address is CUDA_ERROR_ILLEGAL_ADDRESS, an address that is no multiple of
+// four CUDA_ERROR_MISALIGNED_ADDRESS.
+extern "C" __global__ void write_word(char *base, long long offset, unsigned value)
+{
+    if (threadIdx.x == 0)
+        *(volatile unsigned *)(base + offset) = value;
+}
+
+extern "C" __global__ void read_word(const char *base, long long offset, unsigned *result)
+{
+    if (threadIdx.x == 0)
+        *result = *(const volatile unsigned *)(base + offset);
+}
+
+// CUDA_ERROR_ILLEGAL_INSTRUCTION or CUDA_ERROR_LAUNCH_FAILED, as the device has it.
+extern "C" __global__ void trap_now()
+{
+    __trap();
+}

@@ -1,1 +1,12 @@
 //! PTX lexer, parser and checker; fatbin and cubin reading.
+//!
+//! `parse` reads text into the tree of [`ast`], with every name resolved. What comes out is
+//! data: this crate compiles nothing and runs nothing. Input may come from anybody: no input
+//! panics, every count has a named maximum, and recursion is bounded.
+#![forbid(unsafe_code)]
+
+pub mod ast;
+pub mod diagnostic;
+mod lexer;
+
+pub use diagnostic::{Diagnostic, Errors, Position, Severity};

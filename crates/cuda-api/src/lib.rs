@@ -1,1 +1,32 @@
-//! The CUDA driver API written down once: types, errors, the call table.
+//! The CUDA driver API written down once: types, errors, the table of functions.
+//!
+//! Everything that has the API's shape is made from the rows here: providers' tables, the
+//! client's exports, the server's dispatch, reports. This crate knows no transport, no device
+//! and no process; it has no dependencies and needs no standard library.
+#![no_std]
+#![allow(non_snake_case, non_camel_case_types, reason = "functions and types keep cuda.h's names")]
+
+#[macro_use]
+mod table;
+
+pub mod constants;
+mod driver;
+pub mod environment;
+mod error;
+mod errors_generated;
+pub mod extension;
+pub mod handle;
+pub mod symbols;
+mod symbols_generated;
+mod types;
+mod word;
+
+pub mod attributes;
+
+pub use driver::{
+    DriverTable, Policy, ROWS, Row, number, row_of_number, row_of_symbol, signature,
+    wants_per_thread,
+};
+pub use error::{CudaError, ERROR_ROWS, ErrorRow, error_row, result_code, result_from_code};
+pub use types::*;
+pub use word::Word;

@@ -1,0 +1,103 @@
+//! Functions that a provider may export beside the driver API.
+//!
+//! NVIDIA's driver has none of them; the software GPU has all. A *tenant* is a share of one
+//! context: its own set of addresses that its kernels may touch, and its own faults. With tenants
+//! a server gives its clients in one context what hardware cannot: a fault or an endless kernel
+//! of one of them is nobody else's. A caller that finds the functions missing goes without.
+
+use crate::types::CUresult;
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+/// Work of one tenant so far.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TenantUsage {
+    /// Kernels that ended.
+    pub kernels: u64,
+    /// Blocks that ended.
+    pub blocks: u64,
+    /// Time during which at least one of its kernels ran, ns.
+    pub busy_ns: u64,
+    /// Device memory mapped at present, bytes.
+    pub memory_bytes: u64,
+}
+
+/// What a device did since it was made. Differences of two readings give ratios.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceActivity {
+    /// Time that passed, ns.
+    pub elapsed_ns: u64,
+    /// Time during which at least one kernel ran, ns: over `elapsed_ns` it is what
+    /// nvidia-smi calls GPU-Util.
+    pub kernel_ns: u64,
+    /// Sum over SMs of the time during which at least one block was resident, ns: over
+    /// `elapsed_ns * sms` it is SM activity.
+    pub sm_active_ns: u64,
+    /// Sum over resident warps of the time they were resident, ns: over
+    /// `elapsed_ns * sms * warps_per_sm` it is SM occupancy.
+    pub warp_ns: u64,
+    /// SMs of the device.
+    pub sms: u32,
+    /// Largest number of resident warps of an SM.
+    pub warps_per_sm: u32,
+}
+
+macro_rules! extension {
+    ($($(#[$doc:meta])* $field:ident = $name:ident($($param:ident: $ty:ty),*);)*) => {
+        /// Exported symbols of the extension.
+        pub const SYMBOLS: &[&str] = &[$(stringify!($name)),*];
+
+        /// The functions of the extension, all of them.
+        #[derive(Clone, Copy)]
+        pub struct Extension {
+            $($(#[$doc])* pub $field: unsafe extern "C" fn($($param: $ty),*) -> CUresult,)*
+        }
+
+        impl Extension {
+            /// Builds the table from `lookup`; `None` if a function is missing.
+            ///
+            /// # Safety
+            /// As for [`DriverTable::resolve`](crate::DriverTable::resolve).
+            pub unsafe fn resolve(
+                mut lookup: impl FnMut(&CStr) -> Option<*const c_void>,
+            ) -> Option<Self> {
+                Some(Self {$(
+                    $field: {
+                        let name = CStr::from_bytes_with_nul(
+                            concat!(stringify!($name), "\0").as_bytes(),
+                        )
+                        .ok()?;
+                        let address = lookup(name)?;
+                        // SAFETY: the caller vouches for the address and the signature.
+                        unsafe {
+                            core::mem::transmute::<
+                                *const c_void,
+                                unsafe extern "C" fn($($param: $ty),*) -> CUresult,
+                            >(address)
+                        }
+                    },
+                )*})
+            }
+        }
+    };
+}
+
+extension! {
+    /// Makes a tenant; its number is never 0, which is the tenant of everybody else.
+    tenant_create = openmpsTenantCreate(tenant: *mut u64);
+    /// From now on what this thread makes (streams, modules, memory, host registrations,
+    /// events) belongs to the tenant.
+    tenant_bind = openmpsTenantBind(tenant: u64);
+    /// Answers the tenant's sticky error, or success.
+    tenant_error = openmpsTenantError(tenant: u64);
+    /// Writes what is known of the tenant's fault, NUL-terminated, at most `bytes` long.
+    tenant_fault = openmpsTenantFault(tenant: u64, text: *mut c_char, bytes: usize);
+    /// Ends the tenant's kernels wherever they are and drops its queued work; its objects can
+    /// be destroyed afterwards, and nothing of it runs any more.
+    tenant_end = openmpsTenantEnd(tenant: u64);
+    /// Reads the tenant's counters.
+    tenant_usage = openmpsTenantUsage(tenant: u64, usage: *mut TenantUsage);
+    /// Reads a device's counters.
+    device_activity = openmpsDeviceActivity(device: c_int, activity: *mut DeviceActivity);
+}

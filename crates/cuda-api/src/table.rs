@@ -1,0 +1,417 @@
+//! The table of driver functions: a row a function.
+//!
+//! A row is `number policy symbol [| per-thread twin](parameter: type, ...);`
+//!
+//! * the *number* stands for the function on the wire: explicit, append-only, never reused;
+//! * the *policy* says where a client's call is answered (see [`Policy`](crate::Policy));
+//! * the *twin* is the symbol of the same function with the per-thread default stream;
+//! * a parameter's *type* says what it means: handles, device pointers and plain values are types
+//!   of their own, and in a `post` or `call` row every `*mut T` is a result.
+//!
+//! From the rows come [`DriverTable`](crate::DriverTable) (a provider's functions), the client's
+//! exports, the server's dispatch, the names in traces and `openmps coverage`. A symbol of
+//! [`symbols`](crate::symbols) without a row is exported too and answers
+//! CUDA_ERROR_NOT_SUPPORTED. Signatures are those of cuda.h, CUDA 13.0.
+
+/// Expands `$callback! { rows }` with every row of the table; see the module for a row's shape.
+#[macro_export]
+macro_rules! driver_functions {
+    ($callback:ident) => {
+        $callback! {
+            // Initialisation, version, errors, entry points.
+            1 local cuInit(flags: c_uint);
+            2 local cuDriverGetVersion(driver_version: *mut c_int);
+            3 local cuGetProcAddress(
+                symbol: *const c_char, pfn: *mut *mut c_void, cuda_version: c_int, flags: u64);
+            4 local cuGetProcAddress_v2(
+                symbol: *const c_char, pfn: *mut *mut c_void, cuda_version: c_int, flags: u64,
+                symbol_status: *mut c_uint);
+            5 local cuGetExportTable(
+                pp_export_table: *mut *const c_void, p_export_table_id: *const CUuuid);
+            6 local cuGetErrorName(error: c_uint, p_str: *mut *const c_char);
+            7 local cuGetErrorString(error: c_uint, p_str: *mut *const c_char);
+
+            // Devices.
+            51 local cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
+            52 local cuDeviceGetCount(count: *mut c_int);
+            53 local cuDeviceGetName(name: *mut c_char, len: c_int, device: CUdevice);
+            54 local cuDeviceGetUuid(uuid: *mut CUuuid, device: CUdevice);
+            55 local cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice);
+            56 local cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: CUdevice);
+            57 local cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice);
+            58 local cuDeviceGetPCIBusId(pci_bus_id: *mut c_char, len: c_int, device: CUdevice);
+            59 local cuDeviceGetByPCIBusId(device: *mut CUdevice, pci_bus_id: *const c_char);
+            60 local cuDeviceCanAccessPeer(
+                can_access_peer: *mut c_int, device: CUdevice, peer_dev: CUdevice);
+            61 local cuDeviceGetDefaultMemPool(pool_out: *mut CUmemoryPool, device: CUdevice);
+            62 local cuDeviceGetMemPool(pool: *mut CUmemoryPool, device: CUdevice);
+            63 local cuDeviceSetMemPool(device: CUdevice, pool: CUmemoryPool);
+            64 local cuDeviceComputeCapability(
+                major: *mut c_int, minor: *mut c_int, device: CUdevice);
+            65 unsupported cuDeviceGetLuid(
+                luid: *mut c_char, device_node_mask: *mut c_uint, device: CUdevice);
+            66 unsupported cuDeviceGetP2PAttribute(
+                value: *mut c_int, attribute: c_uint, src_device: CUdevice, dst_device: CUdevice);
+
+            // Primary contexts.
+            101 local cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
+            102 local cuDevicePrimaryCtxRelease(device: CUdevice);
+            103 local cuDevicePrimaryCtxRelease_v2(device: CUdevice);
+            104 special cuDevicePrimaryCtxReset(device: CUdevice);
+            105 special cuDevicePrimaryCtxReset_v2(device: CUdevice);
+            106 local cuDevicePrimaryCtxGetState(
+                device: CUdevice, flags: *mut c_uint, active: *mut c_int);
+            107 local cuDevicePrimaryCtxSetFlags(device: CUdevice, flags: c_uint);
+            108 local cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: c_uint);
+
+            // Contexts.
+            151 special cuCtxCreate_v2(context: *mut CUcontext, flags: c_uint, device: CUdevice);
+            152 unsupported cuCtxCreate_v3(
+                context: *mut CUcontext, params_array: *mut CUexecAffinityParam, num_params: c_int,
+                flags: c_uint, device: CUdevice);
+            153 special cuCtxCreate_v4(
+                context: *mut CUcontext, ctx_create_params: *mut CUctxCreateParams, flags: c_uint,
+                device: CUdevice);
+            154 special cuCtxDestroy_v2(context: CUcontext);
+            155 local cuCtxPushCurrent_v2(context: CUcontext);
+            156 local cuCtxPopCurrent_v2(context: *mut CUcontext);
+            157 local cuCtxSetCurrent(context: CUcontext);
+            158 local cuCtxGetCurrent(context: *mut CUcontext);
+            159 local cuCtxGetDevice(device: *mut CUdevice);
+            160 local cuCtxGetDevice_v2(device: *mut CUdevice, context: CUcontext);
+            161 local cuCtxGetApiVersion(context: CUcontext, version: *mut c_uint);
+            162 local cuCtxGetId(context: CUcontext, ctx_id: *mut u64);
+            163 local cuCtxGetFlags(flags: *mut c_uint);
+            164 local cuCtxSetFlags(flags: c_uint);
+            165 special cuCtxSynchronize();
+            166 special cuCtxSynchronize_v2(context: CUcontext);
+            167 local cuCtxGetLimit(pvalue: *mut usize, limit: c_uint);
+            168 local cuCtxSetLimit(limit: c_uint, value: usize);
+            169 local cuCtxGetCacheConfig(pconfig: *mut c_uint);
+            170 local cuCtxSetCacheConfig(config: c_uint);
+            171 local cuCtxGetSharedMemConfig(p_config: *mut c_uint);
+            172 local cuCtxSetSharedMemConfig(config: c_uint);
+            173 local cuCtxGetStreamPriorityRange(
+                least_priority: *mut c_int, greatest_priority: *mut c_int);
+            174 local cuCtxResetPersistingL2Cache();
+            175 unsupported cuCtxEnablePeerAccess(peer_context: CUcontext, flags: c_uint);
+            176 unsupported cuCtxDisablePeerAccess(peer_context: CUcontext);
+
+            // Modules.
+            201 local cuModuleGetLoadingMode(mode: *mut c_uint);
+            202 special cuModuleLoad(module: *mut CUmodule, fname: *const c_char);
+            203 special cuModuleLoadData(module: *mut CUmodule, image: *const c_void);
+            204 special cuModuleLoadDataEx(
+                module: *mut CUmodule, image: *const c_void, num_options: c_uint,
+                options: *mut c_uint, option_values: *mut *mut c_void);
+            205 special cuModuleLoadFatBinary(module: *mut CUmodule, fat_cubin: *const c_void);
+            206 special cuModuleUnload(module: CUmodule);
+            207 special cuModuleGetFunction(
+                function: *mut CUfunction, module: CUmodule, name: *const c_char);
+            208 special cuModuleGetGlobal_v2(
+                pointer: *mut CUdeviceptr, bytes: *mut usize, module: CUmodule,
+                name: *const c_char);
+            209 unsupported cuModuleGetFunctionCount(count: *mut c_uint, module: CUmodule);
+            210 unsupported cuModuleEnumerateFunctions(
+                functions: *mut CUfunction, num_functions: c_uint, module: CUmodule);
+
+            // Libraries and kernels.
+            251 special cuLibraryLoadData(
+                library: *mut CUlibrary, code: *const c_void, jit_options: *mut c_uint,
+                jit_options_values: *mut *mut c_void, num_jit_options: c_uint,
+                library_options: *mut c_uint, library_option_values: *mut *mut c_void,
+                num_library_options: c_uint);
+            252 special cuLibraryLoadFromFile(
+                library: *mut CUlibrary, file_name: *const c_char, jit_options: *mut c_uint,
+                jit_options_values: *mut *mut c_void, num_jit_options: c_uint,
+                library_options: *mut c_uint, library_option_values: *mut *mut c_void,
+                num_library_options: c_uint);
+            253 special cuLibraryUnload(library: CUlibrary);
+            254 special cuLibraryGetKernel(
+                p_kernel: *mut CUkernel, library: CUlibrary, name: *const c_char);
+            255 local cuLibraryGetModule(p_mod: *mut CUmodule, library: CUlibrary);
+            256 special cuLibraryGetGlobal(
+                pointer: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary,
+                name: *const c_char);
+            257 unsupported cuLibraryGetManaged(
+                pointer: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary,
+                name: *const c_char);
+            258 unsupported cuLibraryGetKernelCount(count: *mut c_uint, lib: CUlibrary);
+            259 unsupported cuLibraryEnumerateKernels(
+                kernels: *mut CUkernel, num_kernels: c_uint, lib: CUlibrary);
+            260 local cuKernelGetFunction(p_func: *mut CUfunction, kernel: CUkernel);
+            261 call cuKernelGetAttribute(
+                value: *mut c_int, attribute: c_uint, kernel: CUkernel, device: CUdevice);
+            262 call cuKernelSetAttribute(
+                attribute: c_uint, val: c_int, kernel: CUkernel, device: CUdevice);
+            263 unsupported cuKernelSetCacheConfig(
+                kernel: CUkernel, config: c_uint, device: CUdevice);
+            264 local cuKernelGetName(name: *mut *const c_char, function: CUkernel);
+            265 local cuKernelGetParamInfo(
+                kernel: CUkernel, param_index: usize, param_offset: *mut usize,
+                param_size: *mut usize);
+            266 local cuKernelGetLibrary(p_lib: *mut CUlibrary, kernel: CUkernel);
+
+            // Functions.
+            301 call cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, function: CUfunction);
+            302 call cuFuncSetAttribute(function: CUfunction, attribute: c_uint, value: c_int);
+            303 post cuFuncSetCacheConfig(function: CUfunction, config: c_uint);
+            304 unsupported cuFuncSetSharedMemConfig(function: CUfunction, config: c_uint);
+            305 local cuFuncGetModule(module: *mut CUmodule, function: CUfunction);
+            306 local cuFuncGetName(name: *mut *const c_char, function: CUfunction);
+            307 local cuFuncGetParamInfo(
+                function: CUfunction, param_index: usize, param_offset: *mut usize,
+                param_size: *mut usize);
+            308 local cuFuncIsLoaded(state: *mut c_uint, function: CUfunction);
+            309 local cuFuncLoad(function: CUfunction);
+
+            // Execution.
+            351 special cuLaunchKernel | cuLaunchKernel_ptsz(
+                function: CUfunction, grid_dim_x: c_uint, grid_dim_y: c_uint, grid_dim_z: c_uint,
+                block_dim_x: c_uint, block_dim_y: c_uint, block_dim_z: c_uint,
+                shared_mem_bytes: c_uint, stream: CUstream, kernel_params: *mut *mut c_void,
+                extra: *mut *mut c_void);
+            352 special cuLaunchKernelEx | cuLaunchKernelEx_ptsz(
+                config: *const CUlaunchConfig, function: CUfunction,
+                kernel_params: *mut *mut c_void, extra: *mut *mut c_void);
+            353 unsupported cuLaunchCooperativeKernel | cuLaunchCooperativeKernel_ptsz(
+                function: CUfunction, grid_dim_x: c_uint, grid_dim_y: c_uint, grid_dim_z: c_uint,
+                block_dim_x: c_uint, block_dim_y: c_uint, block_dim_z: c_uint,
+                shared_mem_bytes: c_uint, stream: CUstream, kernel_params: *mut *mut c_void);
+            354 special cuLaunchHostFunc | cuLaunchHostFunc_ptsz(
+                stream: CUstream, function: CUhostFn, user_data: *mut c_void);
+
+            // Memory.
+            401 special cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
+            402 special cuMemAlloc_v2(pointer: *mut CUdeviceptr, bytesize: usize);
+            403 special cuMemAllocPitch_v2(
+                pointer: *mut CUdeviceptr, p_pitch: *mut usize, width_in_bytes: usize,
+                height: usize, element_size_bytes: c_uint);
+            404 special cuMemFree_v2(pointer: CUdeviceptr);
+            405 local cuMemGetAddressRange_v2(
+                pbase: *mut CUdeviceptr, psize: *mut usize, pointer: CUdeviceptr);
+            406 special cuMemAllocHost_v2(pointer: *mut *mut c_void, bytesize: usize);
+            407 special cuMemFreeHost(pointer: *mut c_void);
+            408 special cuMemHostAlloc(pointer: *mut *mut c_void, bytesize: usize, flags: c_uint);
+            409 local cuMemHostGetDevicePointer_v2(
+                pdptr: *mut CUdeviceptr, pointer: *mut c_void, flags: c_uint);
+            410 local cuMemHostGetFlags(p_flags: *mut c_uint, pointer: *mut c_void);
+            411 unsupported cuMemHostRegister_v2(
+                pointer: *mut c_void, bytesize: usize, flags: c_uint);
+            412 unsupported cuMemHostUnregister(pointer: *mut c_void);
+            413 unsupported cuMemAllocManaged(
+                pointer: *mut CUdeviceptr, bytesize: usize, flags: c_uint);
+            414 unsupported cuMemPrefetchAsync_v2 | cuMemPrefetchAsync_v2_ptsz(
+                dev_ptr: CUdeviceptr, count: usize, location: CUmemLocation, flags: c_uint,
+                stream: CUstream);
+            415 unsupported cuMemAdvise_v2(
+                dev_ptr: CUdeviceptr, count: usize, advice: c_uint, location: CUmemLocation);
+
+            // Copies.
+            451 special cuMemcpy | cuMemcpy_ptds(
+                dst: CUdeviceptr, src: CUdeviceptr, byte_count: usize);
+            452 special cuMemcpyAsync | cuMemcpyAsync_ptsz(
+                dst: CUdeviceptr, src: CUdeviceptr, byte_count: usize, stream: CUstream);
+            453 special cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds(
+                dst_device: CUdeviceptr, src_host: *const c_void, byte_count: usize);
+            454 special cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds(
+                dst_host: *mut c_void, src_device: CUdeviceptr, byte_count: usize);
+            455 special cuMemcpyDtoD_v2 | cuMemcpyDtoD_v2_ptds(
+                dst_device: CUdeviceptr, src_device: CUdeviceptr, byte_count: usize);
+            456 special cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz(
+                dst_device: CUdeviceptr, src_host: *const c_void, byte_count: usize,
+                stream: CUstream);
+            457 special cuMemcpyDtoHAsync_v2 | cuMemcpyDtoHAsync_v2_ptsz(
+                dst_host: *mut c_void, src_device: CUdeviceptr, byte_count: usize,
+                stream: CUstream);
+            458 post cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz(
+                dst_device: CUdeviceptr, src_device: CUdeviceptr, byte_count: usize,
+                stream: CUstream);
+            459 special cuMemcpy2D_v2 | cuMemcpy2D_v2_ptds(p_copy: *const CUDA_MEMCPY2D);
+            460 special cuMemcpy2DUnaligned_v2 | cuMemcpy2DUnaligned_v2_ptds(
+                p_copy: *const CUDA_MEMCPY2D);
+            461 special cuMemcpy2DAsync_v2 | cuMemcpy2DAsync_v2_ptsz(
+                p_copy: *const CUDA_MEMCPY2D, stream: CUstream);
+            462 unsupported cuMemcpy3D_v2 | cuMemcpy3D_v2_ptds(p_copy: *const CUDA_MEMCPY3D);
+            463 unsupported cuMemcpy3DAsync_v2 | cuMemcpy3DAsync_v2_ptsz(
+                p_copy: *const CUDA_MEMCPY3D, stream: CUstream);
+            464 unsupported cuMemcpyPeer | cuMemcpyPeer_ptds(
+                dst_device: CUdeviceptr, dst_context: CUcontext, src_device: CUdeviceptr,
+                src_context: CUcontext, byte_count: usize);
+            465 unsupported cuMemcpyPeerAsync | cuMemcpyPeerAsync_ptsz(
+                dst_device: CUdeviceptr, dst_context: CUcontext, src_device: CUdeviceptr,
+                src_context: CUcontext, byte_count: usize, stream: CUstream);
+
+            // Memset.
+            501 special cuMemsetD8_v2 | cuMemsetD8_v2_ptds(
+                dst_device: CUdeviceptr, value: u8, count: usize);
+            502 special cuMemsetD16_v2 | cuMemsetD16_v2_ptds(
+                dst_device: CUdeviceptr, value: u16, count: usize);
+            503 special cuMemsetD32_v2 | cuMemsetD32_v2_ptds(
+                dst_device: CUdeviceptr, value: c_uint, count: usize);
+            504 special cuMemsetD2D8_v2 | cuMemsetD2D8_v2_ptds(
+                dst_device: CUdeviceptr, dst_pitch: usize, value: u8, width: usize, height: usize);
+            505 special cuMemsetD2D16_v2 | cuMemsetD2D16_v2_ptds(
+                dst_device: CUdeviceptr, dst_pitch: usize, value: u16, width: usize, height: usize);
+            506 special cuMemsetD2D32_v2 | cuMemsetD2D32_v2_ptds(
+                dst_device: CUdeviceptr, dst_pitch: usize, value: c_uint, width: usize,
+                height: usize);
+            507 post cuMemsetD8Async | cuMemsetD8Async_ptsz(
+                dst_device: CUdeviceptr, value: u8, count: usize, stream: CUstream);
+            508 post cuMemsetD16Async | cuMemsetD16Async_ptsz(
+                dst_device: CUdeviceptr, value: u16, count: usize, stream: CUstream);
+            509 post cuMemsetD32Async | cuMemsetD32Async_ptsz(
+                dst_device: CUdeviceptr, value: c_uint, count: usize, stream: CUstream);
+            510 post cuMemsetD2D8Async | cuMemsetD2D8Async_ptsz(
+                dst_device: CUdeviceptr, dst_pitch: usize, value: u8, width: usize, height: usize,
+                stream: CUstream);
+            511 post cuMemsetD2D16Async | cuMemsetD2D16Async_ptsz(
+                dst_device: CUdeviceptr, dst_pitch: usize, value: u16, width: usize, height: usize,
+                stream: CUstream);
+            512 post cuMemsetD2D32Async | cuMemsetD2D32Async_ptsz(
+                dst_device: CUdeviceptr, dst_pitch: usize, value: c_uint, width: usize,
+                height: usize, stream: CUstream);
+
+            // Stream-ordered allocation.
+            551 special cuMemAllocAsync | cuMemAllocAsync_ptsz(
+                pointer: *mut CUdeviceptr, bytesize: usize, stream: CUstream);
+            552 special cuMemFreeAsync | cuMemFreeAsync_ptsz(
+                pointer: CUdeviceptr, stream: CUstream);
+            553 special cuMemAllocFromPoolAsync | cuMemAllocFromPoolAsync_ptsz(
+                pointer: *mut CUdeviceptr, bytesize: usize, pool: CUmemoryPool, stream: CUstream);
+            554 unsupported cuMemPoolCreate(
+                pool: *mut CUmemoryPool, pool_props: *const CUmemPoolProps);
+            555 unsupported cuMemPoolDestroy(pool: CUmemoryPool);
+            556 local cuMemPoolTrimTo(pool: CUmemoryPool, min_bytes_to_keep: usize);
+            557 local cuMemPoolGetAttribute(pool: CUmemoryPool, attr: c_uint, value: *mut c_void);
+            558 local cuMemPoolSetAttribute(pool: CUmemoryPool, attr: c_uint, value: *mut c_void);
+            559 unsupported cuMemPoolSetAccess(
+                pool: CUmemoryPool, map: *const CUmemAccessDesc, count: usize);
+            560 unsupported cuMemPoolGetAccess(
+                flags: *mut c_uint, mem_pool: CUmemoryPool, location: *mut CUmemLocation);
+
+            // Pointers.
+            601 local cuPointerGetAttribute(data: *mut c_void, attribute: c_uint, ptr: CUdeviceptr);
+            602 local cuPointerGetAttributes(
+                num_attributes: c_uint, attributes: *mut c_uint, data: *mut *mut c_void,
+                ptr: CUdeviceptr);
+            603 local cuPointerSetAttribute(
+                value: *const c_void, attribute: c_uint, ptr: CUdeviceptr);
+
+            // Streams.
+            651 special cuStreamCreate(stream: *mut CUstream, flags: c_uint);
+            652 special cuStreamCreateWithPriority(
+                stream: *mut CUstream, flags: c_uint, priority: c_int);
+            653 special cuStreamDestroy_v2(stream: CUstream);
+            654 special cuStreamSynchronize | cuStreamSynchronize_ptsz(stream: CUstream);
+            655 special cuStreamQuery | cuStreamQuery_ptsz(stream: CUstream);
+            656 special cuStreamWaitEvent | cuStreamWaitEvent_ptsz(
+                stream: CUstream, event: CUevent, flags: c_uint);
+            657 local cuStreamGetPriority | cuStreamGetPriority_ptsz(
+                stream: CUstream, priority: *mut c_int);
+            658 local cuStreamGetFlags | cuStreamGetFlags_ptsz(
+                stream: CUstream, flags: *mut c_uint);
+            659 local cuStreamGetCtx | cuStreamGetCtx_ptsz(
+                stream: CUstream, context: *mut CUcontext);
+            660 local cuStreamGetId | cuStreamGetId_ptsz(stream: CUstream, stream_id: *mut u64);
+            661 local cuStreamGetDevice | cuStreamGetDevice_ptsz(
+                stream: CUstream, device: *mut CUdevice);
+            662 special cuStreamAddCallback | cuStreamAddCallback_ptsz(
+                stream: CUstream, callback: CUstreamCallback, user_data: *mut c_void,
+                flags: c_uint);
+            663 local cuStreamIsCapturing | cuStreamIsCapturing_ptsz(
+                stream: CUstream, capture_status: *mut c_uint);
+            664 local cuStreamGetCaptureInfo_v2 | cuStreamGetCaptureInfo_v2_ptsz(
+                stream: CUstream, capture_status_out: *mut c_uint, id_out: *mut u64,
+                graph_out: *mut CUgraph, dependencies_out: *mut *const CUgraphNode,
+                num_dependencies_out: *mut usize);
+            665 local cuStreamGetCaptureInfo_v3 | cuStreamGetCaptureInfo_v3_ptsz(
+                stream: CUstream, capture_status_out: *mut c_uint, id_out: *mut u64,
+                graph_out: *mut CUgraph, dependencies_out: *mut *const CUgraphNode,
+                edge_data_out: *mut *const CUgraphEdgeData, num_dependencies_out: *mut usize);
+            666 unsupported cuStreamWriteValue32_v2 | cuStreamWriteValue32_v2_ptsz(
+                stream: CUstream, addr: CUdeviceptr, value: u32, flags: c_uint);
+            667 unsupported cuStreamWriteValue64_v2 | cuStreamWriteValue64_v2_ptsz(
+                stream: CUstream, addr: CUdeviceptr, value: u64, flags: c_uint);
+            668 unsupported cuStreamWaitValue32_v2 | cuStreamWaitValue32_v2_ptsz(
+                stream: CUstream, addr: CUdeviceptr, value: u32, flags: c_uint);
+            669 unsupported cuStreamWaitValue64_v2 | cuStreamWaitValue64_v2_ptsz(
+                stream: CUstream, addr: CUdeviceptr, value: u64, flags: c_uint);
+            670 unsupported cuStreamBatchMemOp_v2 | cuStreamBatchMemOp_v2_ptsz(
+                stream: CUstream, count: c_uint, param_array: *mut CUstreamBatchMemOpParams,
+                flags: c_uint);
+            671 local cuStreamGetGreenCtx(stream: CUstream, ph_ctx: *mut CUgreenCtx);
+            672 local cuThreadExchangeStreamCaptureMode(mode: *mut c_uint);
+            673 unsupported cuStreamAttachMemAsync | cuStreamAttachMemAsync_ptsz(
+                stream: CUstream, pointer: CUdeviceptr, length: usize, flags: c_uint);
+
+            // Events.
+            701 special cuEventCreate(event: *mut CUevent, flags: c_uint);
+            702 special cuEventDestroy_v2(event: CUevent);
+            703 special cuEventRecord | cuEventRecord_ptsz(event: CUevent, stream: CUstream);
+            704 special cuEventRecordWithFlags | cuEventRecordWithFlags_ptsz(
+                event: CUevent, stream: CUstream, flags: c_uint);
+            705 special cuEventQuery(event: CUevent);
+            706 special cuEventSynchronize(event: CUevent);
+            707 special cuEventElapsedTime(
+                p_milliseconds: *mut f32, h_start: CUevent, h_end: CUevent);
+            708 special cuEventElapsedTime_v2(
+                p_milliseconds: *mut f32, h_start: CUevent, h_end: CUevent);
+
+            // Occupancy.
+            751 call cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                num_blocks: *mut c_int, function: CUfunction, block_size: c_int,
+                dynamic_smem_size: usize);
+            752 call cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+                num_blocks: *mut c_int, function: CUfunction, block_size: c_int,
+                dynamic_smem_size: usize, flags: c_uint);
+            753 special cuOccupancyMaxPotentialBlockSize(
+                min_grid_size: *mut c_int, block_size: *mut c_int, function: CUfunction,
+                block_size_to_dynamic_smem_size: CUoccupancyB2DSize, dynamic_smem_size: usize,
+                block_size_limit: c_int);
+            754 special cuOccupancyMaxPotentialBlockSizeWithFlags(
+                min_grid_size: *mut c_int, block_size: *mut c_int, function: CUfunction,
+                block_size_to_dynamic_smem_size: CUoccupancyB2DSize, dynamic_smem_size: usize,
+                block_size_limit: c_int, flags: c_uint);
+            755 call cuOccupancyAvailableDynamicSMemPerBlock(
+                dynamic_smem_size: *mut usize, function: CUfunction, num_blocks: c_int,
+                block_size: c_int);
+            756 unsupported cuOccupancyMaxActiveClusters(
+                num_clusters: *mut c_int, function: CUfunction, config: *const CUlaunchConfig);
+
+            // Virtual memory.
+            801 unsupported cuMemAddressReserve(
+                ptr: *mut CUdeviceptr, size: usize, alignment: usize, addr: CUdeviceptr,
+                flags: u64);
+            802 unsupported cuMemAddressFree(ptr: CUdeviceptr, size: usize);
+            803 unsupported cuMemCreate(
+                handle: *mut CUmemGenericAllocationHandle, size: usize,
+                prop: *const CUmemAllocationProp, flags: u64);
+            804 unsupported cuMemRelease(handle: CUmemGenericAllocationHandle);
+            805 unsupported cuMemMap(
+                ptr: CUdeviceptr, size: usize, offset: usize, handle: CUmemGenericAllocationHandle,
+                flags: u64);
+            806 unsupported cuMemUnmap(ptr: CUdeviceptr, size: usize);
+            807 unsupported cuMemSetAccess(
+                ptr: CUdeviceptr, size: usize, desc: *const CUmemAccessDesc, count: usize);
+            808 unsupported cuMemGetAccess(
+                flags: *mut u64, location: *const CUmemLocation, ptr: CUdeviceptr);
+            809 unsupported cuMemGetAllocationGranularity(
+                granularity: *mut usize, prop: *const CUmemAllocationProp, option: c_uint);
+            810 unsupported cuMemExportToShareableHandle(
+                shareable_handle: *mut c_void, handle: CUmemGenericAllocationHandle,
+                handle_type: c_uint, flags: u64);
+            811 unsupported cuMemImportFromShareableHandle(
+                handle: *mut CUmemGenericAllocationHandle, os_handle: *mut c_void,
+                sh_handle_type: c_uint);
+            812 unsupported cuMemGetAllocationPropertiesFromHandle(
+                prop: *mut CUmemAllocationProp, handle: CUmemGenericAllocationHandle);
+            813 unsupported cuMemRetainAllocationHandle(
+                handle: *mut CUmemGenericAllocationHandle, addr: *mut c_void);
+
+            // Profiler.
+            851 local cuProfilerStart();
+            852 local cuProfilerStop();
+        }
+    };
+}

@@ -1,0 +1,234 @@
+//! C types of the driver API, with cuda.h's names and layouts (CUDA 13.0, 64-bit Linux).
+//!
+//! Enumerations that a program passes in are plain integers: any value may arrive. Handles are
+//! opaque words: nothing in the project ever takes one for an address.
+#![allow(missing_docs, reason = "fields are documented in cuda.h's manual under the same names")]
+
+use core::ffi::{c_int, c_uint, c_ushort, c_void};
+
+/// What every driver function returns: `Ok(())` is 0 by layout, so `?` works at the C boundary.
+pub type CUresult = Result<(), crate::CudaError>;
+
+macro_rules! handles {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[repr(transparent)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub usize);
+
+        impl $name {
+            /// The handle that stands for nothing (for a stream: the default stream).
+            pub const NULL: Self = Self(0);
+
+            /// True for [`Self::NULL`].
+            pub const fn is_null(self) -> bool {
+                self.0 == 0
+            }
+        }
+    )*};
+}
+
+handles! {
+    /// A context.
+    CUcontext;
+    /// A module: one loaded image.
+    CUmodule;
+    /// A kernel of a module. A [`CUkernel`] may come in its place.
+    CUfunction;
+    /// A library: an image not bound to a context.
+    CUlibrary;
+    /// A kernel of a library.
+    CUkernel;
+    /// A stream; 0, 1 and 2 are literals (see [`CU_STREAM_LEGACY`]).
+    CUstream;
+    /// An event.
+    CUevent;
+    /// A pool of stream-ordered memory.
+    CUmemoryPool;
+    /// An array.
+    CUarray;
+    /// A graph.
+    CUgraph;
+    /// A node of a graph.
+    CUgraphNode;
+    /// A green context.
+    CUgreenCtx;
+}
+
+/// An address in device memory.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CUdeviceptr(pub u64);
+
+/// A device's ordinal.
+pub type CUdevice = c_int;
+/// Physical memory made by cuMemCreate.
+pub type CUmemGenericAllocationHandle = u64;
+/// A function run by cuLaunchHostFunc.
+pub type CUhostFn = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
+/// A function run by cuStreamAddCallback.
+pub type CUstreamCallback =
+    Option<unsafe extern "C" fn(stream: CUstream, status: c_uint, user_data: *mut c_void)>;
+/// Dynamic shared memory, bytes, that a block of `block_size` threads needs.
+pub type CUoccupancyB2DSize = Option<unsafe extern "C" fn(block_size: c_int) -> usize>;
+
+/// The legacy default stream, as a handle of its own.
+pub const CU_STREAM_LEGACY: CUstream = CUstream(1);
+/// The per-thread default stream, as a handle of its own.
+pub const CU_STREAM_PER_THREAD: CUstream = CUstream(2);
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CUuuid {
+    pub bytes: [u8; 16],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUDA_MEMCPY2D {
+    pub srcXInBytes: usize,
+    pub srcY: usize,
+    pub srcMemoryType: c_uint,
+    pub srcHost: *const c_void,
+    pub srcDevice: CUdeviceptr,
+    pub srcArray: CUarray,
+    pub srcPitch: usize,
+    pub dstXInBytes: usize,
+    pub dstY: usize,
+    pub dstMemoryType: c_uint,
+    pub dstHost: *mut c_void,
+    pub dstDevice: CUdeviceptr,
+    pub dstArray: CUarray,
+    pub dstPitch: usize,
+    pub WidthInBytes: usize,
+    pub Height: usize,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUDA_MEMCPY3D {
+    pub srcXInBytes: usize,
+    pub srcY: usize,
+    pub srcZ: usize,
+    pub srcLOD: usize,
+    pub srcMemoryType: c_uint,
+    pub srcHost: *const c_void,
+    pub srcDevice: CUdeviceptr,
+    pub srcArray: CUarray,
+    pub reserved0: *mut c_void,
+    pub srcPitch: usize,
+    pub srcHeight: usize,
+    pub dstXInBytes: usize,
+    pub dstY: usize,
+    pub dstZ: usize,
+    pub dstLOD: usize,
+    pub dstMemoryType: c_uint,
+    pub dstHost: *mut c_void,
+    pub dstDevice: CUdeviceptr,
+    pub dstArray: CUarray,
+    pub reserved1: *mut c_void,
+    pub dstPitch: usize,
+    pub dstHeight: usize,
+    pub WidthInBytes: usize,
+    pub Height: usize,
+    pub Depth: usize,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CUmemLocation {
+    pub kind: c_uint,
+    pub id: c_int,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUmemAllocationProp {
+    pub kind: c_uint,
+    pub requestedHandleTypes: c_uint,
+    pub location: CUmemLocation,
+    pub win32HandleMetaData: *mut c_void,
+    pub compressionType: u8,
+    pub gpuDirectRDMACapable: u8,
+    pub usage: c_ushort,
+    pub reserved: [u8; 4],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CUmemAccessDesc {
+    pub location: CUmemLocation,
+    pub flags: c_uint,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUmemPoolProps {
+    pub allocType: c_uint,
+    pub handleTypes: c_uint,
+    pub location: CUmemLocation,
+    pub win32SecurityAttributes: *mut c_void,
+    pub maxSize: usize,
+    pub usage: c_ushort,
+    pub reserved: [u8; 54],
+}
+
+/// One launch attribute: a number and 64 bytes whose meaning it gives.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug)]
+pub struct CUlaunchAttribute {
+    pub id: c_uint,
+    pub pad: [u8; 4],
+    pub value: [u8; 64],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUlaunchConfig {
+    pub gridDimX: c_uint,
+    pub gridDimY: c_uint,
+    pub gridDimZ: c_uint,
+    pub blockDimX: c_uint,
+    pub blockDimY: c_uint,
+    pub blockDimZ: c_uint,
+    pub sharedMemBytes: c_uint,
+    pub stream: CUstream,
+    pub attrs: *mut CUlaunchAttribute,
+    pub numAttrs: c_uint,
+}
+
+/// One operation of cuStreamBatchMemOp. `operation` is one of [`mem_op`]; for a wait or a write
+/// the words are address, value, flags, alias.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUstreamBatchMemOpParams {
+    pub operation: u64,
+    pub address: CUdeviceptr,
+    pub value: u64,
+    pub flags: u64,
+    pub alias: u64,
+    pub pad: u64,
+}
+
+/// Execution affinity: at present always a number of SMs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUexecAffinityParam {
+    pub kind: c_uint,
+    pub smCount: c_uint,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUctxCreateParams {
+    pub execAffinityParams: *mut CUexecAffinityParam,
+    pub numExecAffinityParams: c_int,
+    pub cigParams: *mut c_void,
+}
+
+/// Edge data of a graph, opaque to the project.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CUgraphEdgeData {
+    pub bytes: [u8; 8],
+}

@@ -44,7 +44,7 @@ pub struct DeviceActivity {
 }
 
 macro_rules! extension {
-    ($($(#[$doc:meta])* $field:ident = $name:ident($($param:ident: $ty:ty),*);)*) => {
+    ($($(#[$doc:meta])* $field:ident = $name:ident($($param:ident: $ty:ty),* $(,)?);)*) => {
         /// Exported symbols of the extension.
         pub const SYMBOLS: &[&str] = &[$(stringify!($name)),*];
 
@@ -96,6 +96,10 @@ extension! {
     /// Ends the tenant's kernels wherever they are and drops its queued work; its objects can
     /// be destroyed afterwards, and nothing of it runs any more.
     tenant_end = openmpsTenantEnd(tenant: u64);
+    /// Takes what the tenant's kernels have printed (device `printf`): at most `bytes` into
+    /// `text`, their number into `written`; the rest stays for the next call.
+    tenant_printf = openmpsTenantPrintf(
+        tenant: u64, text: *mut c_char, bytes: usize, written: *mut usize);
     /// Reads the tenant's counters.
     tenant_usage = openmpsTenantUsage(tenant: u64, usage: *mut TenantUsage);
     /// Reads a device's counters.

@@ -1,1 +1,27 @@
-//! Finding and loading the library that really drives a device.
+//! The library that really drives a device: which one, where it is, loading it.
+//!
+//! A provider is a shared library that exports the driver API: NVIDIA's libcuda.so.1, or the
+//! software GPU. It is always loaded by its absolute path, so that a client library of our own
+//! that goes by the same name is never taken for it; a file that carries the client's [`MARKER`]
+//! is refused. A provider is never unloaded.
+//!
+//! This crate calls no driver function; it links nothing but the C library.
+
+mod choice;
+mod error;
+mod library;
+mod search;
+
+pub use choice::{Choice, SOFT_FILE_NAME};
+pub use error::ProviderError;
+pub use library::Provider;
+pub use search::{find_software, find_vendor, library_directory};
+
+/// Bytes that stand in our own client library, and by which it is recognised.
+pub const MARKER: &[u8] = b"openmps client library, not a provider";
+
+/// Chooses, finds and loads the provider that the environment asks for.
+pub fn load() -> Result<Provider, ProviderError> {
+    let (kind, path) = Choice::from_environment()?.resolve()?;
+    Provider::open(kind, &path)
+}

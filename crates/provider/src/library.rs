@@ -1,0 +1,128 @@
+//! A loaded provider.
+
+use crate::choice::Kind;
+use crate::{MARKER, ProviderError};
+use cuda_api::DriverTable;
+use cuda_api::extension::Extension;
+use std::ffi::{CStr, CString, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Our client library is far smaller; a driver library is far larger. Only smaller files are
+/// searched for [`MARKER`], so that a driver of 100 MB is not read at every start.
+const CLIENT_BYTES_MAX: u64 = 48 << 20;
+
+/// A provider, loaded for the life of the process.
+pub struct Provider {
+    path: PathBuf,
+    handle: *mut c_void,
+    table: DriverTable,
+    extension: Option<Extension>,
+    kind: Kind,
+}
+
+// SAFETY: the handle is only passed to dlsym, which may be called from any thread; the tables
+// hold function pointers.
+unsafe impl Send for Provider {}
+// SAFETY: as above; nothing is mutable.
+unsafe impl Sync for Provider {}
+
+impl Provider {
+    /// Loads the library at `path`.
+    pub(crate) fn open(kind: Kind, path: &Path) -> Result<Self, ProviderError> {
+        if kind != Kind::Soft && is_own_client(path) {
+            return Err(ProviderError::OwnClient { path: path.to_path_buf() });
+        }
+        let error = |reason: String| ProviderError::Open { path: path.to_path_buf(), reason };
+        let c_path = CString::new(path.as_os_str().as_bytes())
+            .map_err(|_| error("the path has a NUL byte".into()))?;
+        // SAFETY: c_path is a C string. The library's initialisers run: it was chosen by the
+        // user or is the installed driver.
+        let handle = unsafe { libc::dlopen(c_path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            // SAFETY: dlerror gives NULL or a C string that is valid until the next call here.
+            let reason = unsafe { libc::dlerror() };
+            let reason = if reason.is_null() {
+                "cannot be loaded".to_owned()
+            } else {
+                // SAFETY: checked for NULL above.
+                unsafe { CStr::from_ptr(reason) }.to_string_lossy().into_owned()
+            };
+            return Err(error(reason));
+        }
+        let lookup = |name: &CStr| symbol(handle, name);
+        // SAFETY: the library is a CUDA driver by the user's or the installation's word, its cu*
+        // symbols have cuda.h's signatures, and it stays loaded.
+        let table = unsafe { DriverTable::resolve(lookup) };
+        // SAFETY: as above; the names are the project's own.
+        let extension = unsafe { Extension::resolve(lookup) };
+        Ok(Self { path: path.to_path_buf(), handle, table, extension, kind })
+    }
+
+    /// The provider's functions.
+    pub fn table(&self) -> &DriverTable {
+        &self.table
+    }
+
+    /// What the provider has beyond the driver API.
+    pub fn extension(&self) -> Option<&Extension> {
+        self.extension.as_ref()
+    }
+
+    /// The address of an exported symbol.
+    pub fn symbol(&self, name: &CStr) -> Option<*const c_void> {
+        symbol(self.handle, name)
+    }
+
+    /// Absolute path of the library.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// True if this is the software GPU.
+    pub fn is_software(&self) -> bool {
+        self.kind == Kind::Soft || self.extension.is_some()
+    }
+}
+
+fn symbol(handle: *mut c_void, name: &CStr) -> Option<*const c_void> {
+    // SAFETY: handle came from dlopen and is never closed; name is a C string.
+    let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
+    (!address.is_null()).then_some(address.cast_const())
+}
+
+/// True if the file carries our client library's marker.
+pub(crate) fn is_own_client(path: &Path) -> bool {
+    let small = std::fs::metadata(path).is_ok_and(|m| m.len() <= CLIENT_BYTES_MAX);
+    small && std::fs::read(path).is_ok_and(|bytes| contains(&bytes, MARKER))
+}
+
+fn contains(bytes: &[u8], needle: &[u8]) -> bool {
+    // SAFETY: both pointers are good for the lengths that go with them.
+    let found = unsafe {
+        libc::memmem(bytes.as_ptr().cast(), bytes.len(), needle.as_ptr().cast(), needle.len())
+    };
+    !found.is_null()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_client_is_refused() {
+        let path = std::env::temp_dir().join(format!("provider-test-{}", std::process::id()));
+        std::fs::write(&path, [b"\x7fELF".as_slice(), MARKER, b"rest"].concat()).unwrap();
+        let result = Provider::open(Kind::Vendor, &path);
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(result, Err(ProviderError::OwnClient { .. })));
+    }
+
+    #[test]
+    fn a_file_that_is_no_library_is_refused_with_the_loaders_words() {
+        match Provider::open(Kind::Other, Path::new("/etc/passwd")) {
+            Err(ProviderError::Open { reason, .. }) => assert!(!reason.is_empty()),
+            _ => panic!("/etc/passwd is no library"),
+        }
+    }
+}

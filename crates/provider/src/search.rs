@@ -1,0 +1,97 @@
+//! Where provider libraries are.
+
+use crate::{ProviderError, SOFT_FILE_NAME};
+use cuda_api::environment::OPENMPS_LIB_DIR;
+use std::ffi::CStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where distributions, containers and WSL put NVIDIA's driver libraries.
+const VENDOR_DIRECTORIES: &[&str] = &[
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib64",
+    "/usr/local/nvidia/lib64",
+    "/usr/local/nvidia/lib",
+    "/usr/lib/wsl/lib",
+    "/usr/lib",
+    "/run/opengl-driver/lib",
+    "/usr/local/cuda/compat",
+];
+
+/// Largest number of bytes read of one loader configuration file: they are short lists.
+const CONFIGURATION_BYTES_MAX: u64 = 64 << 10;
+
+/// The absolute path of NVIDIA's driver library.
+pub fn find_vendor() -> Result<PathBuf, ProviderError> {
+    let mut searched: Vec<PathBuf> = VENDOR_DIRECTORIES.iter().map(PathBuf::from).collect();
+    searched.extend(loader_directories());
+    let found = searched.iter().map(|d| d.join("libcuda.so.1")).find(|path| {
+        // Our own library may have been installed under the driver's name.
+        path.is_file() && !crate::library::is_own_client(path)
+    });
+    found.ok_or(ProviderError::NoVendorLibrary { searched })
+}
+
+/// The absolute path of the software GPU's library.
+pub fn find_software() -> Result<PathBuf, ProviderError> {
+    let mut searched = Vec::new();
+    for directory in [library_directory(), own_directory()].into_iter().flatten() {
+        // The second name is what a build tree has.
+        for name in [SOFT_FILE_NAME, "libopenmps_soft.so"] {
+            searched.push(directory.join(name));
+        }
+    }
+    match searched.iter().find(|p| p.is_file()) {
+        Some(path) => Ok(path.clone()),
+        None => Err(ProviderError::NoSoftwareGpu { searched }),
+    }
+}
+
+/// The directory that the environment names for the project's libraries.
+pub fn library_directory() -> Option<PathBuf> {
+    std::env::var_os(OPENMPS_LIB_DIR).map(PathBuf::from).filter(|d| d.is_absolute())
+}
+
+/// The directory of the library or program that this code is part of, links followed.
+fn own_directory() -> Option<PathBuf> {
+    let mut info = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    // SAFETY: the address is that of a function of ours; info is writable.
+    let found = unsafe { libc::dladdr(own_directory as *const libc::c_void, &mut info) };
+    if found == 0 || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: dladdr gave a NUL-terminated name that lives as long as the object is loaded.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    let path = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
+    path.canonicalize().ok()?.parent().map(Path::to_path_buf)
+}
+
+/// Directories that the dynamic loader is configured with.
+fn loader_directories() -> Vec<PathBuf> {
+    let mut files = vec![PathBuf::from("/etc/ld.so.conf")];
+    if let Ok(entries) = std::fs::read_dir("/etc/ld.so.conf.d") {
+        let mut more: Vec<_> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
+        more.sort();
+        files.extend(more);
+    }
+    let lines = files.iter().filter_map(|f| read_short(f)).collect::<Vec<_>>();
+    lines
+        .iter()
+        .flat_map(|text| text.lines())
+        .map(str::trim)
+        .filter(|line| line.starts_with('/'))
+        .map(PathBuf::from)
+        .collect()
+}
+
+fn read_short(path: &Path) -> Option<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    std::fs::File::open(path).ok()?.take(CONFIGURATION_BYTES_MAX).read_to_string(&mut text).ok()?;
+    Some(text)
+}

@@ -1,10 +1,16 @@
 //! Development tasks: `cargo xtask --help`.
 
+mod dist;
 mod generate;
+#[cfg(test)]
+mod tidy;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use dist::Profile;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Development tasks of openmps")]
@@ -17,6 +23,27 @@ struct Arguments {
 enum Task {
     /// Write the generated source files from the tables in xtask/data
     Generate,
+    /// Build everything and lay it out as an installation is (bin/, lib/openmps/)
+    Dist {
+        /// Optimised build
+        #[arg(long)]
+        release: bool,
+        /// Where to [default: target/<profile>/dist]
+        #[arg(long, value_name = "DIR")]
+        prefix: Option<PathBuf>,
+    },
+    /// Build everything and run all tests: what `cargo test-all` is
+    Test {
+        /// Passed on to `cargo test`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Build everything optimised and run `openmps demo`: what `cargo demo` is
+    Demo {
+        /// Passed on to `openmps demo`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 /// The repository's root.
@@ -35,6 +62,26 @@ fn main() -> Result<()> {
                 println!("wrote {}", file.path);
             }
             Ok(())
+        }
+        Task::Dist { release, prefix } => {
+            let profile = if release { Profile::Release } else { Profile::Debug };
+            println!("{}", dist::dist(profile, prefix.as_deref())?.display());
+            Ok(())
+        }
+        Task::Test { arguments } => {
+            let dist = dist::dist(Profile::Debug, None)?;
+            dist::run(
+                Command::new(env!("CARGO"))
+                    .current_dir(root())
+                    .args(["test", "--workspace"])
+                    .args(arguments)
+                    .env("OPENMPS_DIST", dist),
+            )
+        }
+        Task::Demo { arguments } => {
+            let dist = dist::dist(Profile::Release, None)?;
+            let error = Command::new(dist.join("bin/openmps")).arg("demo").args(arguments).exec();
+            Err(error).context("starting openmps demo")
         }
     }
 }

@@ -1,1 +1,3 @@
 //! The control daemon and its shell.
+
+#![forbid(unsafe_code)]

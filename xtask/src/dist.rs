@@ -1,0 +1,93 @@
+//! Builds everything and lays it out as an installation is: `bin/` and `lib/openmps/`.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Names under which the one binary is another program.
+const PERSONALITIES: &[&str] = &["nvidia-cuda-mps-control", "nvidia-cuda-mps-server"];
+
+/// Which build is laid out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    Debug,
+    Release,
+}
+
+impl Profile {
+    fn directory(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Release => "release",
+        }
+    }
+}
+
+/// Builds the workspace; returns the directory with `bin` and `lib`.
+pub(crate) fn dist(profile: Profile, prefix: Option<&Path>) -> Result<PathBuf> {
+    let root = crate::root();
+    let mut build = Command::new(env!("CARGO"));
+    build.current_dir(&root).args(["build", "--workspace", "--bins", "--lib"]);
+    if profile == Profile::Release {
+        build.arg("--release");
+    }
+    run(&mut build)?;
+
+    let built = target_directory(&root).join(profile.directory());
+    let to = prefix.map_or_else(|| built.join("dist"), Path::to_path_buf);
+    let bin = to.join("bin");
+    let lib = to.join("lib/openmps");
+    for directory in [&bin, &lib] {
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("making {}", directory.display()))?;
+    }
+    place(&built.join("openmps"), &bin.join("openmps"))?;
+    for name in PERSONALITIES {
+        link(Path::new("openmps"), &bin.join(name))?;
+    }
+    place(&built.join("libcuda.so"), &lib.join("libcuda.so.1"))?;
+    link(Path::new("libcuda.so.1"), &lib.join("libcuda.so"))?;
+    place(&built.join("libopenmps_soft.so"), &lib.join("libopenmps-soft.so"))?;
+    let samples = to.join("lib/openmps/samples");
+    std::fs::create_dir_all(&samples)?;
+    for source in std::fs::read_dir(root.join("samples/src/bin")).into_iter().flatten() {
+        let path = source?.path();
+        if let Some(name) = path.file_stem().filter(|_| path.extension().is_some_and(|e| e == "rs"))
+        {
+            place(&built.join(name), &samples.join(name))?;
+        }
+    }
+    Ok(to)
+}
+
+/// Runs a command to its end; an error if it does not succeed.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("starting {command:?}"))?;
+    if !status.success() {
+        bail!("{command:?}: {status}");
+    }
+    Ok(())
+}
+
+fn target_directory(root: &Path) -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(directory) => root.join(directory),
+        None => root.join("target"),
+    }
+}
+
+/// Copies a built file over an older copy that may be in use: a new inode, then a rename.
+fn place(from: &Path, to: &Path) -> Result<()> {
+    let new = to.with_extension(format!("new-{}", std::process::id()));
+    std::fs::copy(from, &new)
+        .and_then(|_| std::fs::rename(&new, to))
+        .with_context(|| format!("copying {} to {}", from.display(), to.display()))
+}
+
+fn link(target: &Path, name: &Path) -> Result<()> {
+    match std::fs::remove_file(name) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e.into()),
+        _ => {}
+    }
+    std::os::unix::fs::symlink(target, name).with_context(|| format!("linking {}", name.display()))
+}

@@ -1,6 +1,6 @@
 //! PTX lexer, parser and checker; fatbin and cubin reading.
 //!
-//! `parse` reads text into the tree of [`ast`], with every name resolved. What comes out is
+//! [`parse`] reads text into the tree of [`ast`], with every name resolved. What comes out is
 //! data: this crate compiles nothing and runs nothing. Input may come from anybody: no input
 //! panics, every count has a named maximum, and recursion is bounded.
 #![forbid(unsafe_code)]
@@ -8,5 +8,8 @@
 pub mod ast;
 pub mod diagnostic;
 mod lexer;
+pub mod limits;
+mod parser;
 
 pub use diagnostic::{Diagnostic, Errors, Position, Severity};
+pub use parser::{parse, parse_bytes};

@@ -120,6 +120,8 @@ pub enum Operand {
     Register(RegisterId),
     /// `%v.x`, `%r1.b0`
     Component(RegisterId, Component),
+    /// `%r1.b3210`: bytes or halves of a SIMD video operand, the selector as written.
+    Selected(RegisterId, Name),
     /// `!%p1`
     Not(RegisterId),
     /// `-%r1` (video instructions)

@@ -50,6 +50,9 @@ pub enum Initializer {
     Address(InitialAddress),
     /// `{ ... }`; missing elements are zero.
     List(Vec<Initializer>),
+    /// `{ filter_mode = linear, ... }` of a texture, sampler or surface: name and value as
+    /// written.
+    Properties(Vec<(Name, Name)>),
 }
 
 /// An address in an initialiser: `sym`, `sym+8`, `generic(sym)+8`, `0xff00(generic(sym))`.

@@ -1,0 +1,30 @@
+//! The most of everything that a file may hold. Each bound is well over what compilers emit and
+//! small enough that a hostile file costs time and memory in proportion to its length.
+
+/// Bytes of PTX text: positions are 32 bits; the largest generated modules are tens of MB.
+pub const SOURCE_BYTES_MAX: usize = 256 << 20;
+
+/// Nested `{ }` in a body. Inline assembly nests once or twice.
+pub const SCOPE_DEPTH_MAX: u32 = 256;
+
+/// Nested operators or parentheses of a constant expression: each costs a stack frame.
+pub const EXPRESSION_DEPTH_MAX: u32 = 64;
+
+/// Nested braces of an initialiser, and extents of an array: each costs a stack frame.
+pub const ARRAY_DIMENSIONS_MAX: usize = 16;
+
+/// Nested operands (`[tensor, {a, b}]` is 2): each costs a stack frame.
+pub const OPERAND_DEPTH_MAX: u32 = 4;
+
+/// Operands of one list. `wgmma` and `tcgen05` name up to 256 registers in one vector; a call
+/// has as many arguments as its function has parameters.
+pub const OPERANDS_MAX: usize = 4096;
+
+/// Dotted words of one instruction. The longest form of ISA 9 has about 15.
+pub const MODIFIERS_MAX: usize = 32;
+
+/// Parameters of one function. A kernel's parameters fit 32764 bytes, so no more can be used.
+pub const PARAMETERS_MAX: usize = 32764;
+
+/// Alignment in bytes of a variable: a page of the largest kind a device maps.
+pub const ALIGN_BYTES_MAX: u64 = 2 << 20;

@@ -1,0 +1,31 @@
+//! Every PTX file of the repository parses: those of `samples/` that nvcc wrote, and those of
+//! `tests/data`, which cover what the samples do not use.
+
+use std::path::{Path, PathBuf};
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "ptx"))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn the_samples_parse() {
+    let files = files("../../samples/kernels");
+    assert!(!files.is_empty());
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let module = ptx::parse(&text).unwrap_or_else(|e| panic!("{}:\n{e}", file.display()));
+        assert!(module.kernels().count() > 0, "{}", file.display());
+        for function in &module.functions {
+            for instruction in function.instructions() {
+                assert_ne!(instruction.opcode, ptx::ast::Opcode::Unknown);
+            }
+        }
+    }
+}

@@ -43,6 +43,26 @@ pub struct DeviceActivity {
     pub warps_per_sm: u32,
 }
 
+/// Name of the file, in the directory in which processes of the software GPU meet, that begins
+/// with a [`DeviceActivity`] to which all of them add. `elapsed_ns` in it is 0.
+pub const ACTIVITY_FILE_NAME: &str = "openmps-soft-activity";
+
+impl DeviceActivity {
+    /// Reads the beginning of the activity file; `None` if there are too few bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let u64_at = |at: usize| Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+        let u32_at = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+        Some(Self {
+            elapsed_ns: u64_at(0)?,
+            kernel_ns: u64_at(8)?,
+            sm_active_ns: u64_at(16)?,
+            warp_ns: u64_at(24)?,
+            sms: u32_at(32)?,
+            warps_per_sm: u32_at(36)?,
+        })
+    }
+}
+
 macro_rules! extension {
     ($($(#[$doc:meta])* $field:ident = $name:ident($($param:ident: $ty:ty),* $(,)?);)*) => {
         /// Exported symbols of the extension.

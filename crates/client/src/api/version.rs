@@ -1,0 +1,111 @@
+//! Initialisation, version, error names, entry points (the manual's "Initialization", "Version
+//! Management", "Error Handling" and "Driver Entry Point Access").
+
+use crate::boundary::{In, Out};
+use crate::entry::exported_address;
+use crate::mode;
+use core::ffi::{c_char, c_int, c_uint, c_void};
+use cuda_api::constants::{loading_mode, proc_address};
+use cuda_api::symbols::{self, ProcError};
+use cuda_api::{CUresult, CUuuid, CudaError, environment, error_row, wants_per_thread};
+
+/// CUDA version of the API that the table describes: what is reported where nobody else knows.
+const API_VERSION: c_int = 13000;
+
+pub(crate) fn cuInit(flags: c_uint) -> CUresult {
+    if flags != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    mode::initialize()
+}
+
+pub(crate) fn cuDriverGetVersion(driver_version: Out<c_int>) -> CUresult {
+    driver_version.set(version())
+}
+
+fn version() -> c_int {
+    mode::attached_even_before_init().map_or(API_VERSION, |client| client.driver_version())
+}
+
+/// Before version 2 of the function, a missing symbol is an error and leaves `pfn` alone.
+pub(crate) fn cuGetProcAddress(
+    symbol: In<c_char>,
+    pfn: Out<*mut c_void>,
+    cuda_version: c_int,
+    flags: u64,
+) -> CUresult {
+    pfn.required()?;
+    match find(symbol, cuda_version, flags)? {
+        Ok(address) => pfn.set(address),
+        Err(_) => Err(CudaError::NOT_FOUND),
+    }
+}
+
+pub(crate) fn cuGetProcAddress_v2(
+    symbol: In<c_char>,
+    pfn: Out<*mut c_void>,
+    cuda_version: c_int,
+    flags: u64,
+    symbol_status: Out<c_uint>,
+) -> CUresult {
+    pfn.required()?;
+    let (address, status) = match find(symbol, cuda_version, flags)? {
+        Ok(address) => (address, proc_address::SUCCESS),
+        Err(ProcError::NotFound) => (core::ptr::null_mut(), proc_address::SYMBOL_NOT_FOUND),
+        Err(ProcError::VersionNotSufficient) => {
+            (core::ptr::null_mut(), proc_address::VERSION_NOT_SUFFICIENT)
+        }
+    };
+    symbol_status.set_if_wanted(status);
+    pfn.set(address)
+}
+
+/// The address that stands for a name; the outer error is one of the arguments.
+fn find(
+    symbol: In<c_char>,
+    cuda_version: c_int,
+    flags: u64,
+) -> Result<Result<*mut c_void, ProcError>, CudaError> {
+    let known = proc_address::FLAG_LEGACY_STREAM | proc_address::FLAG_PER_THREAD_DEFAULT_STREAM;
+    if flags & !known != 0 || cuda_version > version() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let requested = u32::try_from(cuda_version).map_err(|_| CudaError::INVALID_VALUE)?;
+    let Ok(name) = symbol.text()?.to_str() else { return Ok(Err(ProcError::NotFound)) };
+    Ok(symbols::proc_address(name, requested, wants_per_thread(flags))
+        .map(|index| exported_address(usize::from(index))))
+}
+
+/// No table is offered: refused as a driver refuses an id that it does not know.
+pub(crate) fn cuGetExportTable(table: Out<*const c_void>, id: In<CUuuid>) -> CUresult {
+    table.set(core::ptr::null())?;
+    id.get()?;
+    Err(CudaError::INVALID_VALUE)
+}
+
+pub(crate) fn cuGetErrorName(error: c_uint, p_str: Out<*const c_char>) -> CUresult {
+    let row = error_row(error);
+    p_str.set(row.map_or(core::ptr::null(), |row| row.name.as_ptr()))?;
+    row.map(|_| ()).ok_or(CudaError::INVALID_VALUE)
+}
+
+pub(crate) fn cuGetErrorString(error: c_uint, p_str: Out<*const c_char>) -> CUresult {
+    let row = error_row(error);
+    p_str.set(row.map_or(core::ptr::null(), |row| row.text.as_ptr()))?;
+    row.map(|_| ()).ok_or(CudaError::INVALID_VALUE)
+}
+
+pub(crate) fn cuModuleGetLoadingMode(mode: Out<c_uint>) -> CUresult {
+    mode::attached()?;
+    let eager = std::env::var_os(environment::CUDA_MODULE_LOADING).is_some_and(|v| v == "EAGER");
+    mode.set(if eager { loading_mode::EAGER } else { loading_mode::LAZY })
+}
+
+/// Programs mark where they want to be profiled; nothing profiles them here.
+pub(crate) fn cuProfilerStart() -> CUresult {
+    mode::attached().map(|_| ())
+}
+
+pub(crate) fn cuProfilerStop() -> CUresult {
+    mode::attached().map(|_| ())
+}

@@ -1,0 +1,52 @@
+//! fork: what the child may do.
+//!
+//! A child of a process that has initialised CUDA cannot use it, as with NVIDIA's driver: its
+//! calls answer CUDA_ERROR_NOT_INITIALIZED, and it leaves the ring, the socket and the device
+//! memory to its parent. A child of a process that had not called cuInit yet starts afresh.
+//! (In pass-through the provider looks after its own fork.)
+
+use super::{COUNT, dispatch, resolver, set_entry};
+use crate::mode;
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicBool, Ordering};
+use cuda_api::symbols::SYMBOLS;
+
+/// Functions that need no state of the process: they go on working in the child.
+const STATELESS: &[&str] = &[
+    "cuDriverGetVersion",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuGetProcAddress",
+    "cuGetProcAddress_v2",
+];
+
+static WATCHED: AtomicBool = AtomicBool::new(false);
+
+/// Has [`in_child`] called in every child from now on.
+pub(super) fn watch() {
+    if !WATCHED.swap(true, Ordering::AcqRel) {
+        // SAFETY: in_child is a function of this library, which is never unloaded. Should the
+        // registration fail for want of memory, a child would share its parent's ring; it could
+        // only confuse the session they share.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    }
+}
+
+/// Runs in the child, on its only thread, before fork returns. Takes no lock: whatever thread
+/// held one is not there any more.
+extern "C" fn in_child() {
+    if mode::abandon_in_child() {
+        for (index, symbol) in SYMBOLS.iter().enumerate().take(COUNT) {
+            let code = match STATELESS.contains(symbol) {
+                true => dispatch::code(symbol),
+                false => None,
+            };
+            let code = code.unwrap_or(resolver::not_initialized as *const c_void);
+            // SAFETY: an answer without parameters suits every signature of the C calling
+            // convention; dispatch gives functions of the symbol's own signature.
+            unsafe { set_entry(index, code) };
+        }
+    } else {
+        resolver::forget();
+    }
+}

@@ -1,0 +1,153 @@
+//! The first call of anything: decides how this process runs, fills the table, and goes on.
+//!
+//! A decision is made once, by whichever thread comes first; others wait for it. A call that the
+//! deciding thread itself makes meanwhile (a provider's initialiser that calls its own exports
+//! through the program's symbols) is answered CUDA_ERROR_NOT_INITIALIZED instead of waiting for
+//! itself.
+
+use super::{COUNT, dispatch, entry, fork, set_entry, unsupported};
+use crate::mode::{self, Mode};
+use core::arch::naked_asm;
+use core::cell::Cell;
+use core::ffi::{CStr, c_void};
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
+use cuda_api::CudaError;
+use cuda_api::symbols::SYMBOLS;
+
+/// Longest exported symbol, with room: names are built on the stack to be looked up.
+const SYMBOL_BYTES_MAX: usize = 128;
+const _: () = {
+    let mut i = 0;
+    while i < COUNT {
+        assert!(SYMBOLS[i].len() < SYMBOL_BYTES_MAX);
+        i += 1;
+    }
+};
+
+const UNDECIDED: u32 = 0;
+const DECIDING: u32 = 1;
+const DECIDED: u32 = 2;
+
+/// Whether the table is filled. Not a lock: a forked child can put it back.
+static STATE: AtomicU32 = AtomicU32::new(UNDECIDED);
+
+thread_local! {
+    static THIS_THREAD_DECIDES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What every entry holds at first. Keeps all argument registers, asks [`resolve`] where to go,
+/// and goes there as if the program had called that.
+///
+/// # Safety
+/// Only a trampoline may jump here: the symbol's index is in r11.
+#[unsafe(naked)]
+pub(super) unsafe extern "C" fn resolver() {
+    naked_asm!(
+        "push rbp",
+        "mov rbp, rsp",
+        "sub rsp, 192",
+        "mov [rsp], rdi",
+        "mov [rsp + 8], rsi",
+        "mov [rsp + 16], rdx",
+        "mov [rsp + 24], rcx",
+        "mov [rsp + 32], r8",
+        "mov [rsp + 40], r9",
+        "mov [rsp + 48], rax",
+        "mov [rsp + 56], r11",
+        "movups [rsp + 64], xmm0",
+        "movups [rsp + 80], xmm1",
+        "movups [rsp + 96], xmm2",
+        "movups [rsp + 112], xmm3",
+        "movups [rsp + 128], xmm4",
+        "movups [rsp + 144], xmm5",
+        "movups [rsp + 160], xmm6",
+        "movups [rsp + 176], xmm7",
+        "mov edi, r11d",
+        "call {resolve}",
+        "mov r10, rax",
+        "mov rdi, [rsp]",
+        "mov rsi, [rsp + 8]",
+        "mov rdx, [rsp + 16]",
+        "mov rcx, [rsp + 24]",
+        "mov r8, [rsp + 32]",
+        "mov r9, [rsp + 40]",
+        "mov rax, [rsp + 48]",
+        "mov r11, [rsp + 56]",
+        "movups xmm0, [rsp + 64]",
+        "movups xmm1, [rsp + 80]",
+        "movups xmm2, [rsp + 96]",
+        "movups xmm3, [rsp + 112]",
+        "movups xmm4, [rsp + 128]",
+        "movups xmm5, [rsp + 144]",
+        "movups xmm6, [rsp + 160]",
+        "movups xmm7, [rsp + 176]",
+        "leave",
+        "jmp r10",
+        resolve = sym resolve,
+    )
+}
+
+/// Answers CUDA_ERROR_NOT_INITIALIZED, whatever the signature.
+pub(super) extern "C" fn not_initialized() -> u32 {
+    CudaError::NOT_INITIALIZED.code()
+}
+
+/// Makes sure that there is a decision; gives the code that the symbol's call goes to.
+extern "C" fn resolve(index: u32) -> *const c_void {
+    if THIS_THREAD_DECIDES.get() {
+        return not_initialized as *const c_void;
+    }
+    match STATE.compare_exchange(UNDECIDED, DECIDING, Ordering::Acquire, Ordering::Acquire) {
+        Ok(_) => {
+            THIS_THREAD_DECIDES.set(true);
+            // A decision that fails in an unforeseen way leaves a library that answers errors.
+            let mode =
+                std::panic::catch_unwind(mode::decide).unwrap_or(Mode::Refused(CudaError::UNKNOWN));
+            fill(&mode);
+            mode::set(mode);
+            THIS_THREAD_DECIDES.set(false);
+            STATE.store(DECIDED, Ordering::Release);
+        }
+        Err(_) => {
+            // At most the time a server takes to start; nobody waits here a second time.
+            while STATE.load(Ordering::Acquire) == DECIDING {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        }
+    }
+    match STATE.load(Ordering::Acquire) {
+        DECIDED => entry(index as usize),
+        _ => not_initialized as *const c_void,
+    }
+}
+
+/// Leads every symbol to where that mode answers it.
+fn fill(mode: &Mode) {
+    for (index, symbol) in SYMBOLS.iter().enumerate() {
+        let code = match mode {
+            Mode::PassThrough(provider) => with_c_name(symbol, |name| provider.symbol(name)),
+            Mode::Attached | Mode::Refused(_) => dispatch::code(symbol),
+        };
+        // SAFETY: the provider exports the driver API and is never unloaded; dispatch gives
+        // functions of the symbol's own signature; the answer `unsupported` suits every one.
+        unsafe { set_entry(index, code.unwrap_or_else(unsupported::code)) };
+    }
+    if !matches!(mode, Mode::PassThrough(_)) {
+        fork::watch();
+    }
+}
+
+/// Calls `f` with the symbol as a C string.
+fn with_c_name<T>(symbol: &str, f: impl FnOnce(&CStr) -> Option<T>) -> Option<T> {
+    let mut bytes = [0u8; SYMBOL_BYTES_MAX];
+    bytes.get_mut(..symbol.len())?.copy_from_slice(symbol.as_bytes());
+    f(CStr::from_bytes_until_nul(&bytes).ok()?)
+}
+
+/// Forgets the decision. Only for a forked child, which has one thread.
+pub(super) fn forget() {
+    THIS_THREAD_DECIDES.set(false);
+    super::reset_entries();
+    STATE.store(UNDECIDED, Ordering::Release);
+}

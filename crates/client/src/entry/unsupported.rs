@@ -1,0 +1,58 @@
+//! The answer of functions that are not implemented: CUDA_ERROR_NOT_SUPPORTED, counted by symbol.
+//!
+//! The counts are kept so that one can learn what a program missed; `OPENMPS_UNSUPPORTED=1` lists
+//! them on standard error when the process ends.
+
+use super::COUNT;
+use core::arch::naked_asm;
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicU32, Ordering};
+use cuda_api::CudaError;
+use cuda_api::symbols::SYMBOLS;
+
+static COUNTS: [AtomicU32; COUNT] = [const { AtomicU32::new(0) }; COUNT];
+
+/// Counts a call of the symbol with that index, and answers it.
+extern "C" fn count(index: u32) -> u32 {
+    if let Some(counter) = COUNTS.get(index as usize) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+    CudaError::NOT_SUPPORTED.code()
+}
+
+/// Entry code for a function that is not implemented: works for every signature.
+///
+/// # Safety
+/// Only a trampoline may jump here: the symbol's index is in r11.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn unsupported() {
+    naked_asm!("mov edi, r11d", "jmp {count}", count = sym count)
+}
+
+/// [`unsupported`] as the table holds it.
+pub(crate) fn code() -> *const c_void {
+    unsupported as *const c_void
+}
+
+/// Calls so far of functions that are not implemented: symbol and count, by symbol.
+pub(crate) fn counts() -> impl Iterator<Item = (&'static str, u32)> {
+    COUNTS
+        .iter()
+        .enumerate()
+        .map(|(i, n)| (SYMBOLS[i], n.load(Ordering::Relaxed)))
+        .filter(|(_, n)| *n != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_counted_under_its_symbol() {
+        let index = cuda_api::symbols::index_of("cuTexRefCreate").unwrap();
+        assert_eq!(count(u32::from(index)), 801);
+        assert_eq!(count(u32::from(index)), 801);
+        assert_eq!(counts().find(|(s, _)| *s == "cuTexRefCreate"), Some(("cuTexRefCreate", 2)));
+        assert_eq!(count(u32::MAX), 801);
+    }
+}

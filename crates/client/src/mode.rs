@@ -1,0 +1,95 @@
+//! How this process runs: attached to a server, passing through to a provider, or refused.
+//!
+//! Decided once, at the first call of anything ([`crate::entry::resolver`]). In pass-through the
+//! entry table leads straight to the provider and nothing in this crate runs any more; so all
+//! code below the entry points is about attached and refused processes.
+
+use crate::attach::{self, AttachError, Attached};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use cuda_api::{CUresult, CudaError, result_code, result_from_code};
+use provider::Provider;
+
+/// How this process runs.
+pub(crate) enum Mode {
+    /// Attached to a server; the state is in [`ATTACHED`].
+    Attached,
+    /// Every export leads to this provider.
+    PassThrough(Provider),
+    /// cuInit fails with this error, and everything else for want of it.
+    Refused(CudaError),
+}
+
+/// The attached process' state: made once and kept until the process ends, so that references to
+/// it are good for ever.
+static ATTACHED: AtomicPtr<Attached> = AtomicPtr::new(core::ptr::null_mut());
+/// CUresult of cuInit in a refused process.
+static REFUSAL: AtomicU32 = AtomicU32::new(0);
+/// True once cuInit has succeeded.
+static INITIALIZED: AtomicBool = AtomicBool::new(false);
+
+/// Finds out how this process is to run. Says on standard error why, if it cannot.
+pub(crate) fn decide() -> Mode {
+    match attach::attach() {
+        Ok(attached) => {
+            ATTACHED.store(Box::into_raw(attached), Ordering::Release);
+            Mode::Attached
+        }
+        Err(AttachError::NoDaemon) => match provider::load() {
+            Ok(provider) => Mode::PassThrough(provider),
+            Err(reason) => {
+                eprintln!("openmps: no daemon and no provider: {reason}");
+                Mode::Refused(CudaError::NO_DEVICE)
+            }
+        },
+        Err(AttachError::Refused { code, text }) => {
+            eprintln!("openmps: refused: {text}");
+            Mode::Refused(code)
+        }
+    }
+}
+
+/// Records a refusal for cuInit.
+pub(crate) fn set(mode: Mode) {
+    if let Mode::Refused(code) = mode {
+        REFUSAL.store(result_code(Err(code)), Ordering::Release);
+    }
+}
+
+/// The attached state; CUDA_ERROR_NOT_INITIALIZED before cuInit.
+#[inline(always)]
+pub(crate) fn attached() -> Result<&'static Attached, CudaError> {
+    if !INITIALIZED.load(Ordering::Acquire) {
+        return Err(CudaError::NOT_INITIALIZED);
+    }
+    attached_even_before_init().ok_or(CudaError::NOT_INITIALIZED)
+}
+
+/// The attached state, for the few functions that answer before cuInit.
+#[inline(always)]
+pub(crate) fn attached_even_before_init() -> Option<&'static Attached> {
+    // SAFETY: the pointer is null or came from Box::into_raw in `decide` and is never freed.
+    unsafe { ATTACHED.load(Ordering::Acquire).as_ref() }
+}
+
+/// What cuInit(0) does.
+pub(crate) fn initialize() -> CUresult {
+    result_from_code(REFUSAL.load(Ordering::Acquire))?;
+    let attached = attached_even_before_init().ok_or(CudaError::NOT_INITIALIZED)?;
+    if attached.devices().is_empty() {
+        return Err(CudaError::NO_DEVICE);
+    }
+    INITIALIZED.store(true, Ordering::Release);
+    Ok(())
+}
+
+/// In a forked child: leaves the session to the parent. True if the parent had called cuInit, so
+/// that the child cannot use CUDA any more.
+pub(crate) fn abandon_in_child() -> bool {
+    if let Some(attached) = attached_even_before_init() {
+        attached.abandon_in_child();
+    }
+    // The state stays where it is: other threads of the parent may have been in it.
+    ATTACHED.store(core::ptr::null_mut(), Ordering::Release);
+    REFUSAL.store(0, Ordering::Release);
+    INITIALIZED.swap(false, Ordering::AcqRel)
+}

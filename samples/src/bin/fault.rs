@@ -1,0 +1,154 @@
+//! A program that does what it must not, and reports what it is told: the error at the next synchronisation, and that
+//! every call after it fails the same way, since a fault ends a context for good. The status is 0 if that is what
+//! happened.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use clap::{Parser, ValueEnum};
+use cudarc::driver::{PushKernelArg, result, sys, sys::CUresult};
+use samples::{
+    Gpu, Options,
+    gpu::{error_name, failed, function, shape},
+    ptx, start,
+};
+use serde::Serialize;
+
+/// Makes a kernel fault and reports the error.
+#[derive(Parser)]
+#[command(name = "fault")]
+struct CommandLine {
+    #[command(flatten)]
+    options: Options,
+    /// What the kernel does
+    #[arg(long, value_enum, default_value_t = Kind::NullWrite)]
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    /// Writes to address 0
+    NullWrite,
+    /// Reads from address 0
+    NullRead,
+    /// Writes where no memory is
+    StrayWrite,
+    /// Writes a word to an address that is no multiple of four
+    Misaligned,
+    /// Executes a trap instruction
+    Trap,
+}
+
+/// An address that is not the device's: below any allocation, above the first pages.
+const STRAY: u64 = 0x00ff_ffff_f000;
+
+impl Kind {
+    /// The errors that CUDA documents for it.
+    fn expected(self) -> &'static [CUresult] {
+        match self {
+            Self::NullWrite | Self::NullRead | Self::StrayWrite => {
+                &[CUresult::CUDA_ERROR_ILLEGAL_ADDRESS]
+            }
+            Self::Misaligned => &[CUresult::CUDA_ERROR_MISALIGNED_ADDRESS],
+            Self::Trap => {
+                &[CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION, CUresult::CUDA_ERROR_LAUNCH_FAILED]
+            }
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Outcome {
+    sample: &'static str,
+    kind: Kind,
+    error: String,
+    expected: bool,
+    sticky: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = CommandLine::parse();
+    match run(&arguments) {
+        Ok(outcome) => {
+            if arguments.options.json {
+                println!("{}", serde_json::to_string(&outcome).expect("strings are JSON"));
+            } else {
+                println!("fault: error {}", outcome.error);
+                println!("fault: expected {}, sticky {}", outcome.expected, outcome.sticky);
+            }
+            ExitCode::from(u8::from(!(outcome.expected && outcome.sticky)))
+        }
+        Err(error) => {
+            eprintln!("fault: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &CommandLine) -> Result<Outcome> {
+    let options = &arguments.options;
+    let gpu = Gpu::open(options)?;
+    let module = gpu.load(ptx::FAULT)?;
+    let write = function(&module, "write_word")?;
+    let read = function(&module, "read_word")?;
+    let trap = function(&module, "trap_now")?;
+    let mut memory = gpu.stream.clone_htod(&[0u32; 64]).map_err(failed)?;
+
+    // The same kernel with a good address, so that what fails afterwards is the address and nothing else.
+    let (offset, value) = (8i64, 42u32);
+    let mut launch = gpu.stream.launch_builder(&write);
+    launch.arg(&mut memory).arg(&offset).arg(&value);
+    // SAFETY: the arguments are the kernel's parameters in order, and the offset lies in `memory`.
+    unsafe { launch.launch(shape(1, 32, 0)) }.map_err(failed)?;
+    let words = gpu.stream.clone_dtoh(&memory).map_err(failed)?;
+    ensure!(words[2] == value, "a good write left {} instead of {value}", words[2]);
+    start::wait(options)?;
+
+    let base = match arguments.kind {
+        Kind::StrayWrite => STRAY,
+        _ => 0,
+    };
+    let offset = i64::from(arguments.kind == Kind::Misaligned);
+    let mut launch = match arguments.kind {
+        Kind::Trap => gpu.stream.launch_builder(&trap),
+        Kind::NullRead => gpu.stream.launch_builder(&read),
+        _ => gpu.stream.launch_builder(&write),
+    };
+    match arguments.kind {
+        Kind::Trap => &mut launch,
+        Kind::NullRead => launch.arg(&base).arg(&offset).arg(&mut memory),
+        Kind::Misaligned => launch.arg(&mut memory).arg(&offset).arg(&value),
+        Kind::NullWrite | Kind::StrayWrite => launch.arg(&base).arg(&offset).arg(&value),
+    };
+    // SAFETY: the arguments are the kernel's parameters in order. The address is wrong on purpose: the device's memory
+    // protection is what this program shows.
+    let launched = unsafe { launch.launch(shape(1, 32, 0)) }.map(|_| ());
+    let error = launched.and_then(|()| gpu.stream.synchronize()).err();
+    let status = error.map_or(CUresult::CUDA_SUCCESS, |error| error.0);
+
+    Ok(Outcome {
+        sample: "fault",
+        kind: arguments.kind,
+        error: error_name(status),
+        expected: arguments.kind.expected().contains(&status),
+        sticky: later_calls(&gpu).iter().all(|&later| later == status),
+    })
+}
+
+/// What several calls that are all right in themselves answer after the fault.
+fn later_calls(gpu: &Gpu) -> [CUresult; 4] {
+    let status = |result: Result<(), result::DriverError>| match result {
+        Ok(()) => CUresult::CUDA_SUCCESS,
+        Err(error) => error.0,
+    };
+    let mut address: sys::CUdeviceptr = 0;
+    // SAFETY: `address` is a place for the result; if there is one it is never used, and freed with the process.
+    let allocation = unsafe { sys::cuMemAlloc_v2(&mut address, 256) };
+    [
+        allocation,
+        status(gpu.stream.synchronize()),
+        status(gpu.context.synchronize()),
+        status(gpu.stream.alloc_zeros::<u32>(1).map(|_| ())),
+    ]
+}

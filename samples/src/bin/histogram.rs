@@ -1,0 +1,81 @@
+//! Counts bytes with atomics, in shared memory and in global memory. `--size` counts 32-bit words.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use cudarc::driver::{CudaFunction, CudaSlice, PushKernelArg};
+use samples::{
+    Check, Gpu, NoExtra, Options, Random, Sample,
+    gpu::{failed, function, shape},
+    ptx, reference,
+};
+
+const THREADS: u32 = 256;
+const BINS: usize = 256;
+
+struct Histogram {
+    in_shared: CudaFunction,
+    in_global: CudaFunction,
+    blocks: u32,
+    length: i32,
+    words: CudaSlice<u32>,
+    shared_bins: CudaSlice<u32>,
+    global_bins: CudaSlice<u32>,
+    expected: Vec<u32>,
+}
+
+impl Sample for Histogram {
+    type Extra = NoExtra;
+    const NAME: &'static str = "histogram";
+
+    fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
+        let length = options.size.unwrap_or(4 << 10) as usize;
+        let mut random = Random::new(options.seed);
+        // The product of two bytes favours small ones, so that lanes often meet in the same bin.
+        let byte =
+            |random: &mut Random| ((random.integer(0, 255) * random.integer(0, 255)) >> 8) as u8;
+        let words: Vec<u32> = (0..length)
+            .map(|_| u32::from_le_bytes(std::array::from_fn(|_| byte(&mut random))))
+            .collect();
+        let module = gpu.load(ptx::HISTOGRAM)?;
+        Ok(Self {
+            in_shared: function(&module, "histogram_shared")?,
+            in_global: function(&module, "histogram_global")?,
+            blocks: options.blocks.unwrap_or(1),
+            length: length as i32,
+            expected: reference::byte_histogram(&words),
+            words: gpu.stream.clone_htod(&words).map_err(failed)?,
+            shared_bins: gpu.stream.alloc_zeros(BINS).map_err(failed)?,
+            global_bins: gpu.stream.alloc_zeros(BINS).map_err(failed)?,
+        })
+    }
+
+    fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
+        gpu.stream.memset_zeros(&mut self.shared_bins).map_err(failed)?;
+        gpu.stream.memset_zeros(&mut self.global_bins).map_err(failed)?;
+        let shape = shape(self.blocks, THREADS, 0);
+        let mut launch = gpu.stream.launch_builder(&self.in_shared);
+        launch.arg(&self.words).arg(&self.length).arg(&mut self.shared_bins);
+        // SAFETY: the arguments are the kernel's parameters in order; `words` holds `length` words, the bins 256.
+        unsafe { launch.launch(shape) }.map_err(failed)?;
+
+        let bytes = self.length * 4;
+        let mut launch = gpu.stream.launch_builder(&self.in_global);
+        launch.arg(&self.words).arg(&bytes).arg(&mut self.global_bins);
+        // SAFETY: as above; the words seen as bytes are four times as many.
+        unsafe { launch.launch(shape) }.map_err(failed)?;
+        Ok(2)
+    }
+
+    fn check(&mut self, gpu: &Gpu, check: &mut Check) -> Result<()> {
+        let shared_bins = gpu.stream.clone_dtoh(&self.shared_bins).map_err(failed)?;
+        let global_bins = gpu.stream.clone_dtoh(&self.global_bins).map_err(failed)?;
+        check.equal("bins counted in shared memory", &shared_bins, &self.expected);
+        check.equal("bins counted in global memory", &global_bins, &self.expected);
+        Ok(())
+    }
+}
+
+fn main() -> ExitCode {
+    samples::main::<Histogram>()
+}

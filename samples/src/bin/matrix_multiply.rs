@@ -1,0 +1,81 @@
+//! Multiplies two square matrices by tiles in shared memory. `--size` is the side. The entries are small integers, so
+//! that the product is exact and can be compared to the bit.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use cudarc::driver::{CudaFunction, CudaSlice, LaunchConfig, PushKernelArg};
+use samples::{
+    Check, Gpu, NoExtra, Options, Random, Sample,
+    gpu::{failed, function},
+    ptx, reference,
+};
+
+/// The side of a tile in the kernel.
+const TILE: u32 = 16;
+/// Largest side: a matrix of 1 GiB.
+const SIDE_MAX: u32 = 16_384;
+/// Entries are integers of at most this size.
+const ENTRY_MAX: i32 = 15;
+// No sum of products reaches 2^24, up to which single precision is exact.
+const _: () = assert!(SIDE_MAX * (ENTRY_MAX * ENTRY_MAX) as u32 <= 1 << 24);
+
+struct MatrixMultiply {
+    kernel: CudaFunction,
+    blocks: u32,
+    size: i32,
+    a: CudaSlice<f32>,
+    b: CudaSlice<f32>,
+    product: CudaSlice<f32>,
+    expected: Vec<f32>,
+}
+
+impl Sample for MatrixMultiply {
+    type Extra = NoExtra;
+    const NAME: &'static str = "matrix_multiply";
+
+    fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
+        let side = options.size.unwrap_or(64);
+        ensure!(side <= SIDE_MAX, "--size {side}: at most {SIDE_MAX} is supported");
+        let size = side as usize;
+        let mut random = Random::new(options.seed);
+        let mut matrix = || -> Vec<f32> {
+            (0..size * size).map(|_| random.integer(-ENTRY_MAX, ENTRY_MAX) as f32).collect()
+        };
+        let (a, b) = (matrix(), matrix());
+        let module = gpu.load(ptx::MATRIX_MULTIPLY)?;
+        Ok(Self {
+            kernel: function(&module, "matrix_multiply")?,
+            blocks: options.blocks.unwrap_or(1),
+            size: side as i32,
+            expected: reference::matrix_product(&a, &b, size),
+            a: gpu.stream.clone_htod(&a).map_err(failed)?,
+            b: gpu.stream.clone_htod(&b).map_err(failed)?,
+            product: gpu.stream.alloc_zeros(size * size).map_err(failed)?,
+        })
+    }
+
+    fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
+        let shape = LaunchConfig {
+            grid_dim: (self.blocks, 1, 1),
+            block_dim: (TILE, TILE, 1),
+            shared_mem_bytes: 0,
+        };
+        let mut launch = gpu.stream.launch_builder(&self.kernel);
+        launch.arg(&self.a).arg(&self.b).arg(&mut self.product).arg(&self.size);
+        // SAFETY: the arguments are the kernel's parameters in order, the block is a tile, and the matrices hold
+        // size * size elements.
+        unsafe { launch.launch(shape) }.map_err(failed)?;
+        Ok(1)
+    }
+
+    fn check(&mut self, gpu: &Gpu, check: &mut Check) -> Result<()> {
+        let product = gpu.stream.clone_dtoh(&self.product).map_err(failed)?;
+        check.equal("product", &product, &self.expected);
+        Ok(())
+    }
+}
+
+fn main() -> ExitCode {
+    samples::main::<MatrixMultiply>()
+}

@@ -1,0 +1,145 @@
+//! Output from kernels. The program catches its own standard output while the kernels run, compares what arrived with
+//! what C's `printf` would have written, and prints it.
+
+use std::{
+    fs::File,
+    io::{Read, Seek, Write},
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use cudarc::driver::PushKernelArg;
+use samples::{
+    Check, Gpu, Options,
+    gpu::{failed, function, shape},
+    ptx, start,
+};
+
+/// Prints from kernels and checks what arrives.
+#[derive(Parser)]
+#[command(name = "printf")]
+struct CommandLine {
+    #[command(flatten)]
+    options: Options,
+}
+
+const THREADS: u32 = 32;
+
+/// What `print_conversions(-1234, 3.140625, 0x123456789abcdef0)` writes.
+const CONVERSIONS: &str = "\
+plain text with 100%
+int -1234, padded [ -1234], left [-1234 ], zeros [-01234], sign [-1234]
+unsigned 4294966062, hex fffffb2e, HEX FFFFFB2E, octal 37777775456
+long long 1311768467463790320, hex 123456789abcdef0
+real 3.140625, short [   3.141], exponent 3.140625e+00, general 3.14062
+char x, string kernel, padded [     right]
+";
+
+fn main() -> ExitCode {
+    let arguments = CommandLine::parse();
+    match run(&arguments.options) {
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(complaint)) => {
+            eprintln!("printf: wrong result: {complaint}");
+            ExitCode::from(1)
+        }
+        Err(error) => {
+            eprintln!("printf: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<Option<String>> {
+    let gpu = Gpu::open(options)?;
+    let module = gpu.load(ptx::PRINTF)?;
+    let conversions = function(&module, "print_conversions")?;
+    let threads = function(&module, "print_threads")?;
+    let blocks = options.blocks.unwrap_or(2);
+    start::wait(options)?;
+
+    let (number, real, large) = (-1234i32, 3.140625f64, 0x1234_5678_9abc_def0u64);
+    let ordered = captured(|| {
+        let mut launch = gpu.stream.launch_builder(&conversions);
+        launch.arg(&number).arg(&real).arg(&large);
+        // SAFETY: the arguments are the kernel's parameters in order.
+        unsafe { launch.launch(shape(1, 1, 0)) }.map_err(failed)?;
+        gpu.stream.synchronize().map_err(failed)
+    })?;
+    let unordered = captured(|| {
+        let mut launch = gpu.stream.launch_builder(&threads);
+        // SAFETY: the kernel has no parameters.
+        unsafe { launch.launch(shape(blocks, THREADS, 0)) }.map_err(failed)?;
+        gpu.context.synchronize().map_err(failed)
+    })?;
+
+    let mut lines: Vec<&str> = unordered.lines().collect();
+    lines.sort_unstable();
+    let mut expected: Vec<String> = (0..blocks)
+        .flat_map(|block| (0..THREADS).map(move |t| format!("block {block} thread {t}")))
+        .collect();
+    expected.sort_unstable();
+
+    let mut check = Check::default();
+    check.equal("byte", ordered.as_bytes(), CONVERSIONS.as_bytes());
+    check.equal("byte", lines.join("\n").as_bytes(), expected.join("\n").as_bytes());
+    if options.json {
+        let line = serde_json::json!({
+            "sample": "printf",
+            "iterations": 1,
+            "kernels": 2,
+            "verified": check.passed(),
+            "checksum": check.checksum(),
+        });
+        println!("{line}");
+    } else {
+        print!("{ordered}");
+        println!("{} lines of {} threads", lines.len(), blocks * THREADS);
+        println!("verified {}", if check.passed() { "yes" } else { "NO" });
+        println!("checksum {}", check.checksum());
+    }
+    Ok(check.complaint())
+}
+
+/// What is written to this process's standard output, by whatever means, while `work` runs.
+fn captured(work: impl FnOnce() -> Result<()>) -> Result<String> {
+    std::io::stdout().flush()?;
+    flush_c_streams();
+    // SAFETY: the name is a C string; the result is checked, and then owned by nobody else.
+    let mut file = unsafe {
+        let descriptor = libc::memfd_create(c"printf".as_ptr(), libc::MFD_CLOEXEC);
+        ensure!(descriptor >= 0, "memfd_create: {}", std::io::Error::last_os_error());
+        File::from_raw_fd(descriptor)
+    };
+    // SAFETY: duplicates a descriptor that is open; the result is checked, and then owned by nobody else.
+    let before = unsafe {
+        let descriptor = libc::fcntl(libc::STDOUT_FILENO, libc::F_DUPFD_CLOEXEC, 3);
+        ensure!(descriptor >= 0, "standard output: {}", std::io::Error::last_os_error());
+        OwnedFd::from_raw_fd(descriptor)
+    };
+    redirect_stdout(file.as_raw_fd())?;
+    let result = work();
+    flush_c_streams();
+    redirect_stdout(before.as_raw_fd())?;
+    result?;
+
+    let mut text = String::new();
+    file.rewind()?;
+    file.read_to_string(&mut text).context("the output is not text")?;
+    Ok(text)
+}
+
+/// A driver may print through C's buffered streams.
+fn flush_c_streams() {
+    // SAFETY: a null pointer means all streams.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
+}
+
+fn redirect_stdout(to: i32) -> Result<()> {
+    // SAFETY: both descriptors are open, and the caller puts the first one back.
+    let status = unsafe { libc::dup2(to, libc::STDOUT_FILENO) };
+    ensure!(status >= 0, "standard output: {}", std::io::Error::last_os_error());
+    Ok(())
+}

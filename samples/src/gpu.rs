@@ -1,0 +1,79 @@
+//! The device and the stream that a sample works with.
+
+use std::{process, sync::Arc};
+
+use anyhow::{Context, Result};
+use cudarc::{
+    driver::{CudaContext, CudaFunction, CudaModule, CudaStream, DriverError, LaunchConfig, sys},
+    nvrtc::Ptx,
+};
+
+use crate::options::{Options, StreamKind};
+
+/// A context of the chosen device and a stream in it.
+#[derive(Debug)]
+pub struct Gpu {
+    /// The device's primary context, current in this thread.
+    pub context: Arc<CudaContext>,
+    /// Where the sample's work goes.
+    pub stream: Arc<CudaStream>,
+}
+
+impl Gpu {
+    /// Opens the device that the options name. Without a `libcuda.so` the process ends here, with status 2: cudarc
+    /// could only panic at the first call.
+    pub fn open(options: &Options) -> Result<Self> {
+        require_driver();
+        let context = CudaContext::new(options.device)
+            .map_err(failed)
+            .with_context(|| format!("cannot open device {}", options.device))?;
+        let stream = match options.stream {
+            StreamKind::Legacy => context.default_stream(),
+            StreamKind::PerThread => context.per_thread_stream(),
+            StreamKind::Own => context.new_stream().map_err(failed)?,
+        };
+        Ok(Self { context, stream })
+    }
+
+    /// Loads a PTX text.
+    pub fn load(&self, ptx: &str) -> Result<Arc<CudaModule>> {
+        self.context.load_module(Ptx::from_src(ptx)).map_err(failed).context("cannot load the PTX")
+    }
+}
+
+/// A kernel of a module.
+pub fn function(module: &Arc<CudaModule>, name: &str) -> Result<CudaFunction> {
+    module.load_function(name).map_err(failed).with_context(|| format!("no kernel `{name}`"))
+}
+
+/// A launch of one-dimensional blocks with `shared_bytes` of dynamic shared memory.
+pub fn shape(blocks: u32, threads: u32, shared_bytes: u32) -> LaunchConfig {
+    LaunchConfig {
+        grid_dim: (blocks, 1, 1),
+        block_dim: (threads, 1, 1),
+        shared_mem_bytes: shared_bytes,
+    }
+}
+
+/// A driver's error as CUDA names it.
+pub fn failed(error: DriverError) -> anyhow::Error {
+    anyhow::Error::msg(error_name(error.0))
+}
+
+/// CUDA's name of a result, from the driver if it knows the number.
+pub fn error_name(result: sys::CUresult) -> String {
+    match DriverError(result).error_name() {
+        Ok(name) => name.to_string_lossy().into_owned(),
+        Err(_) => format!("CUDA error {}", result as u32),
+    }
+}
+
+/// Ends the process with a message if there is no CUDA driver to load.
+pub fn require_driver() {
+    // SAFETY: loading a library runs its initialisers; that is what using CUDA means, and it is what the next call
+    // would do.
+    if !unsafe { sys::is_culib_present() } {
+        eprintln!("there is no libcuda.so on the library path: no CUDA driver is installed");
+        process::exit(2);
+    }
+}

@@ -1,0 +1,83 @@
+//! Starting together: a process that is ready waits for the others.
+//!
+//! Whoever starts a group waits until it sees as many `FILE.ready.PID` as it started processes, and makes FILE. A
+//! process whose parent has gone gives up waiting, so that an interrupted group leaves nothing behind.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::options::Options;
+
+/// How often to look whether the barrier is open.
+const POLL: Duration = Duration::from_millis(1);
+
+/// Waits as the options say; returns at once if they say nothing.
+pub fn wait(options: &Options) -> Result<()> {
+    if let Some(path) = &options.barrier {
+        wait_for_file(path)?;
+    }
+    if let Some(start_ms) = options.start_at {
+        let now =
+            SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
+        if let Some(rest) = Duration::from_millis(start_ms).checked_sub(now) {
+            thread::sleep(rest);
+        }
+    }
+    Ok(())
+}
+
+/// The file by which this process says that it is ready.
+pub fn ready_path(barrier: &Path) -> PathBuf {
+    let mut name = barrier.as_os_str().to_owned();
+    name.push(format!(".ready.{}", std::process::id()));
+    name.into()
+}
+
+fn wait_for_file(barrier: &Path) -> Result<()> {
+    let ready = ready_path(barrier);
+    File::create(&ready).with_context(|| format!("cannot make {}", ready.display()))?;
+    let parent = std::os::unix::process::parent_id();
+    while !barrier.exists() {
+        if std::os::unix::process::parent_id() != parent {
+            bail!("the process that was to make {} is gone", barrier.display());
+        }
+        thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    #[test]
+    fn says_ready_and_goes_on_when_the_file_appears() {
+        let folder = std::env::temp_dir().join(format!("samples-start-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let barrier = folder.join("go");
+        let ready = super::ready_path(&barrier);
+        let waiting = {
+            let barrier = barrier.clone();
+            std::thread::spawn(move || super::wait_for_file(&barrier))
+        };
+        while !ready.exists() {
+            assert!(!waiting.is_finished());
+            std::thread::yield_now();
+        }
+        assert!(!waiting.is_finished());
+        std::fs::write(&barrier, "").unwrap();
+        waiting.join().unwrap().unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_does_not_exist_is_an_error() {
+        assert!(super::wait_for_file(Path::new("/nonexistent/go")).is_err());
+    }
+}

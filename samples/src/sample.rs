@@ -25,6 +25,8 @@ pub trait Sample: Sized {
     type Extra: clap::Args;
     /// Its name in reports.
     const NAME: &'static str;
+    /// One line for its help.
+    const ABOUT: &'static str;
 
     /// Loads kernels, makes input data, allocates memory.
     fn prepare(gpu: &Gpu, options: &Options, extra: &Self::Extra) -> Result<Self>;
@@ -49,6 +51,7 @@ struct CommandLine<E: clap::Args> {
 /// they were not, 2 if the run failed.
 pub fn main<S: Sample>() -> ExitCode {
     let command = CommandLine::<S::Extra>::command().name(S::NAME);
+    let command = command.about(S::ABOUT).long_about(None);
     let arguments = match CommandLine::<S::Extra>::from_arg_matches(&command.get_matches()) {
         Ok(arguments) => arguments,
         Err(error) => error.exit(),

@@ -58,6 +58,8 @@ struct ConvNet {
 impl Sample for ConvNet {
     type Extra = NoExtra;
     const NAME: &'static str = "convnet_inference";
+    const ABOUT: &'static str =
+        "Inference of a small convolutional network; --size counts images of a batch";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
         let images = options.size.unwrap_or(2) as usize;

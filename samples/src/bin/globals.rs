@@ -33,6 +33,8 @@ struct Globals {
 impl Sample for Globals {
     type Extra = NoExtra;
     const NAME: &'static str = "globals";
+    const ABOUT: &'static str =
+        "Exchanges data through variables of a module; --size counts threads";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
         let length = options.size.unwrap_or(1000);

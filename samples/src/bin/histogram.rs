@@ -27,6 +27,8 @@ struct Histogram {
 impl Sample for Histogram {
     type Extra = NoExtra;
     const NAME: &'static str = "histogram";
+    const ABOUT: &'static str =
+        "Counts bytes with atomics in shared and in global memory; --size counts words";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
         let length = options.size.unwrap_or(4 << 10) as usize;

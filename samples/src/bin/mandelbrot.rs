@@ -28,6 +28,8 @@ struct Mandelbrot {
 impl Sample for Mandelbrot {
     type Extra = NoExtra;
     const NAME: &'static str = "mandelbrot";
+    const ABOUT: &'static str =
+        "Escape counts of the Mandelbrot set; --size is the side of the picture, --work the limit";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
         let side = options.size.unwrap_or(48);

@@ -33,6 +33,8 @@ struct MatrixMultiply {
 impl Sample for MatrixMultiply {
     type Extra = NoExtra;
     const NAME: &'static str = "matrix_multiply";
+    const ABOUT: &'static str =
+        "Multiplies two square matrices by tiles in shared memory; --size is the side";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
         let side = options.size.unwrap_or(64);

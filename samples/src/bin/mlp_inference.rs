@@ -49,6 +49,8 @@ struct Mlp {
 impl Sample for Mlp {
     type Extra = NoExtra;
     const NAME: &'static str = "mlp_inference";
+    const ABOUT: &'static str =
+        "Inference of a perceptron of three layers; --size counts samples of a batch";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
         let samples = options.size.unwrap_or(8) as usize;

@@ -40,6 +40,8 @@ struct NBody {
 impl Sample for NBody {
     type Extra = NoExtra;
     const NAME: &'static str = "n_body";
+    const ABOUT: &'static str =
+        "Moves bodies under their gravity; --size counts bodies, --work steps";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
         let bodies = options.size.unwrap_or(128) as usize;

@@ -50,6 +50,7 @@ struct Pipeline {
 impl Sample for Pipeline {
     type Extra = Extra;
     const NAME: &'static str = "pipeline";
+    const ABOUT: &'static str = "Overlaps copies and kernels in several streams; --size counts words of a chunk, --work rounds";
 
     fn prepare(gpu: &Gpu, options: &Options, extra: &Extra) -> Result<Self> {
         let length = options.size.unwrap_or(2048) as usize;

@@ -33,6 +33,8 @@ struct Reduction {
 impl Sample for Reduction {
     type Extra = NoExtra;
     const NAME: &'static str = "reduction";
+    const ABOUT: &'static str =
+        "Reduces an array by shuffles, votes and atomics; --size counts values";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
         let length = options.size.unwrap_or(32 << 10) as usize;

@@ -35,6 +35,8 @@ struct Scan {
 impl Sample for Scan {
     type Extra = NoExtra;
     const NAME: &'static str = "scan";
+    const ABOUT: &'static str =
+        "Prefix sums of --size values, and a sort of them in runs of --work keys";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
         let length = options.size.unwrap_or(2048) as usize;

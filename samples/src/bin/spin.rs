@@ -81,6 +81,8 @@ struct Spin {
 impl Sample for Spin {
     type Extra = Extra;
     const NAME: &'static str = "spin";
+    const ABOUT: &'static str =
+        "Keeps a few blocks busy; --work is for how long, as --kernel understands it";
 
     fn prepare(gpu: &Gpu, options: &Options, extra: &Extra) -> Result<Self> {
         let blocks = options.blocks.unwrap_or(1);

@@ -25,6 +25,7 @@ struct VectorAdd {
 impl Sample for VectorAdd {
     type Extra = NoExtra;
     const NAME: &'static str = "vector_add";
+    const ABOUT: &'static str = "Adds two vectors; --size counts elements";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
         let length = options.size.unwrap_or(16 << 10) as usize;

@@ -39,7 +39,8 @@ pub fn ready_path(barrier: &Path) -> PathBuf {
     name.into()
 }
 
-fn wait_for_file(barrier: &Path) -> Result<()> {
+/// Says ready, and waits until `barrier` exists.
+pub fn wait_for_file(barrier: &Path) -> Result<()> {
     let ready = ready_path(barrier);
     File::create(&ready).with_context(|| format!("cannot make {}", ready.display()))?;
     let parent = std::os::unix::process::parent_id();

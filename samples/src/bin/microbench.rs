@@ -1,0 +1,276 @@
+//! What single driver calls cost: launches, waits, copies, allocation, start-up.
+//!
+//! It measures whatever `libcuda.so` it finds, so the same program gives the figures of two
+//! drivers, or of one with and without something in between.
+
+use std::{
+    ffi::CString,
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, Subcommand};
+use cudarc::driver::{CudaContext, result, sys};
+use samples::{
+    gpu::{failed, require_driver},
+    ptx, start,
+};
+use serde::Serialize;
+
+/// Measures the cost of driver calls
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+    /// Report as one line of JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Every single-process figure
+    Calls,
+    /// Launches a second of a null kernel, for a group of processes
+    Launches {
+        /// How long
+        #[arg(long, value_name = "S", default_value_t = 1.0)]
+        seconds: f64,
+        /// When ready, make FILE.ready.PID, and start once FILE exists
+        #[arg(long, value_name = "FILE")]
+        barrier: Option<PathBuf>,
+    },
+    /// That many launches without a wait between them, for a system call trace
+    Burst {
+        /// How many
+        #[arg(default_value_t = 100_000)]
+        launches: u64,
+    },
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    unit: &'static str,
+    value: f64,
+}
+
+/// Launches between two waits when their submission is timed: few enough to fit any queue.
+const BURST: usize = 200;
+/// Rounds of each measurement; the median is reported.
+const ROUNDS: usize = 60;
+/// Copy sizes, bytes.
+const COPY_BYTES: &[usize] = &[4, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20];
+
+/// The plain driver API, so that what is timed is the driver's call and nothing around it.
+struct Bench {
+    _context: Arc<CudaContext>,
+    stream: sys::CUstream,
+    null: sys::CUfunction,
+    rows: Vec<Row>,
+}
+
+impl Bench {
+    fn open() -> Result<Self> {
+        require_driver();
+        let begin = Instant::now();
+        let context = CudaContext::new(0).map_err(failed).context("cannot open device 0")?;
+        let attach = begin.elapsed();
+        let image = CString::new(ptx::TOUR).context("the PTX has a NUL byte")?;
+        // SAFETY: the image is NUL-terminated PTX.
+        let module = unsafe { result::module::load_data(image.as_ptr().cast()) }
+            .map_err(failed)
+            .context("cannot load the PTX")?;
+        // SAFETY: the module was loaded above and is never unloaded.
+        let null = unsafe { result::module::get_function(module, c"nothing".to_owned()) }
+            .map_err(failed)?;
+        let stream =
+            result::stream::create(result::stream::StreamKind::NonBlocking).map_err(failed)?;
+        let mut bench = Self { _context: context, stream, null, rows: Vec::new() };
+        bench.row("attach", "us", attach.as_secs_f64() * 1e6);
+        Ok(bench)
+    }
+
+    fn row(&mut self, name: impl Into<String>, unit: &'static str, value: f64) {
+        self.rows.push(Row { name: name.into(), unit, value });
+    }
+
+    fn launch(&self) -> Result<()> {
+        // SAFETY: function and stream are alive and the kernel has no parameters.
+        unsafe { result::launch_kernel(self.null, (1, 1, 1), (1, 1, 1), 0, self.stream, &mut []) }
+            .map_err(failed)
+    }
+
+    fn wait(&self) -> Result<()> {
+        // SAFETY: the stream is alive.
+        unsafe { result::stream::synchronize(self.stream) }.map_err(failed)
+    }
+
+    fn launches(&mut self) -> Result<()> {
+        self.launch()?;
+        self.wait()?;
+        let mut submit = Vec::new();
+        for _ in 0..ROUNDS {
+            let begin = Instant::now();
+            for _ in 0..BURST {
+                self.launch()?;
+            }
+            submit.push(begin.elapsed() / BURST as u32);
+            self.wait()?;
+        }
+        let mut wait = Vec::new();
+        for _ in 0..ROUNDS * 20 {
+            let begin = Instant::now();
+            self.launch()?;
+            self.wait()?;
+            wait.push(begin.elapsed());
+        }
+        let (submit, p50, p99) =
+            (percentile(&mut submit, 50), percentile(&mut wait, 50), percentile(&mut wait, 99));
+        self.row("launch_submit", "ns", submit * 1e9);
+        self.row("launch_wait", "us", p50 * 1e6);
+        self.row("launch_wait_p99", "us", p99 * 1e6);
+        Ok(())
+    }
+
+    fn allocation(&mut self) -> Result<()> {
+        let mut times = Vec::new();
+        for _ in 0..ROUNDS * 4 {
+            let begin = Instant::now();
+            // SAFETY: nothing uses the memory between the two calls.
+            unsafe {
+                let pointer = result::malloc_sync(1 << 20).map_err(failed)?;
+                result::free_sync(pointer).map_err(failed)?;
+            }
+            times.push(begin.elapsed());
+        }
+        let median = percentile(&mut times, 50);
+        self.row("alloc_free_1MiB", "us", median * 1e6);
+        Ok(())
+    }
+
+    fn copies(&mut self) -> Result<()> {
+        let most = *COPY_BYTES.last().expect("there are sizes");
+        // SAFETY: freed below; used within its size only.
+        let device = unsafe { result::malloc_sync(most) }.map_err(failed)?;
+        let mut pageable = vec![1u8; most];
+        // SAFETY: a fresh allocation, freed below.
+        let pinned = unsafe { result::malloc_host(most, 0) }.map_err(failed)?;
+        // SAFETY: `pinned` points to `most` bytes that nothing else refers to.
+        let pinned_bytes = unsafe { std::slice::from_raw_parts_mut(pinned.cast::<u8>(), most) };
+        pinned_bytes.fill(2);
+        for (kind, host) in [("pageable", pageable.as_mut_slice()), ("pinned", pinned_bytes)] {
+            for &bytes in COPY_BYTES {
+                let rounds = (ROUNDS * 4).min((1usize << 29) / bytes).max(5);
+                let host = &mut host[..bytes];
+                let (mut up, mut down) = (Vec::new(), Vec::new());
+                for _ in 0..rounds {
+                    let begin = Instant::now();
+                    // SAFETY: both sides hold `bytes` bytes; the copy has ended before return.
+                    unsafe { result::memcpy_htod_sync(device, host) }.map_err(failed)?;
+                    result::ctx::synchronize().map_err(failed)?;
+                    up.push(begin.elapsed());
+                    let begin = Instant::now();
+                    // SAFETY: as above.
+                    unsafe { result::memcpy_dtoh_sync(host, device) }.map_err(failed)?;
+                    down.push(begin.elapsed());
+                }
+                let (up, down) = (percentile(&mut up, 50), percentile(&mut down, 50));
+                self.row(format!("htod_{kind}_{}", size_name(bytes)), "us", up * 1e6);
+                self.row(format!("dtoh_{kind}_{}", size_name(bytes)), "us", down * 1e6);
+            }
+        }
+        // SAFETY: both were allocated above and are not used after this.
+        unsafe {
+            result::free_sync(device).map_err(failed)?;
+            result::free_host(pinned).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn launches_per_second(&mut self, seconds: f64) -> Result<()> {
+        let end = Duration::try_from_secs_f64(seconds).context("--seconds")?;
+        let begin = Instant::now();
+        let mut count = 0u64;
+        while begin.elapsed() < end {
+            for _ in 0..64 {
+                self.launch()?;
+            }
+            count += 64;
+        }
+        self.wait()?;
+        self.row("launches_per_s", "1/s", count as f64 / begin.elapsed().as_secs_f64());
+        Ok(())
+    }
+}
+
+fn size_name(bytes: usize) -> String {
+    match bytes {
+        b if b >= 1 << 20 => format!("{}MiB", b >> 20),
+        b if b >= 1 << 10 => format!("{}KiB", b >> 10),
+        b => format!("{b}B"),
+    }
+}
+
+/// Seconds that `per_cent` of the durations do not exceed. Sorts them.
+fn percentile(durations: &mut [Duration], per_cent: usize) -> f64 {
+    samples::report::percentile_us(durations, per_cent) / 1e6
+}
+
+fn run(arguments: &Arguments) -> Result<Vec<Row>> {
+    let mut bench = Bench::open()?;
+    match &arguments.what {
+        What::Calls => {
+            bench.launches()?;
+            bench.allocation()?;
+            bench.copies()?;
+        }
+        What::Launches { seconds, barrier } => {
+            if !(seconds.is_finite() && *seconds > 0.0) {
+                bail!("--seconds must be positive");
+            }
+            bench.launch()?;
+            bench.wait()?;
+            if let Some(barrier) = barrier {
+                start::wait_for_file(barrier)?;
+            }
+            bench.launches_per_second(*seconds)?;
+        }
+        What::Burst { launches } => {
+            bench.launch()?;
+            bench.wait()?;
+            let begin = Instant::now();
+            for _ in 0..*launches {
+                bench.launch()?;
+            }
+            let submit = begin.elapsed();
+            bench.wait()?;
+            bench.row("launch_sustained", "ns", submit.as_secs_f64() * 1e9 / *launches as f64);
+        }
+    }
+    Ok(bench.rows)
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(rows) if arguments.json => {
+            let report = serde_json::json!({ "rows": rows });
+            println!("{report}");
+            ExitCode::SUCCESS
+        }
+        Ok(rows) => {
+            for row in rows {
+                println!("{:<24} {:>14.3} {}", row.name, row.value, row.unit);
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("microbench: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -7,4 +7,9 @@
 //! What stands between the two halves is [`kernel`]: the device knows no instruction, the tiers
 //! know no stream.
 
+pub mod device;
+pub mod error;
 pub mod kernel;
+
+#[cfg(test)]
+mod testing;

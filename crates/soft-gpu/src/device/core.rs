@@ -1,0 +1,265 @@
+//! The state that scheduling decisions are made on, under one lock.
+//!
+//! Invariants: nothing is run, freed, woken or waited for while the lock is held; what must
+//! happen is noted in [`After`] and happens when the lock is let go. Lock order: memory tables,
+//! then core, then (only tried, never waited for) a space's access lock.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
+
+use super::activity::Activity;
+use super::grid::{Block, Grid, SmUse};
+use super::host::HostCall;
+use super::slab::{Key, Slab};
+use super::stream::{Group, Op, Stream};
+use super::tenant::{Tenant, TenantId};
+use super::turn::TurnState;
+use crate::error::Error;
+use crate::kernel::{Control, MemoryView};
+
+/// Everything that scheduling looks at.
+pub(super) struct Core {
+    pub(super) streams: Slab<Stream>,
+    pub(super) groups: Slab<Group>,
+    /// Groups by context number and tenant.
+    pub(super) group_of: HashMap<(u64, TenantId), Key<Group>>,
+    pub(super) tenants: HashMap<TenantId, Arc<Tenant>>,
+    pub(super) grids: Slab<Grid>,
+    /// Grids with blocks that have no place yet, in the order they get places.
+    pub(super) pending: Vec<Key<Grid>>,
+    /// Grids with placed blocks that no worker runs, in turn.
+    pub(super) runnable: VecDeque<Key<Grid>>,
+    /// Streams whose head is a transfer that waits for a worker.
+    pub(super) transfers: VecDeque<Key<Stream>>,
+    /// Whose turn it is when a worker looks for work.
+    pub(super) transfers_next: bool,
+    /// Streams that wait for a word.
+    pub(super) value_waits: Vec<Key<Stream>>,
+    /// A word was written that one of them may wait for.
+    pub(super) values_changed: bool,
+    /// Streams whose head may be able to start.
+    pub(super) ready: Vec<Key<Stream>>,
+    pub(super) sms: Vec<SmUse>,
+    pub(super) slots: Vec<Slot>,
+    pub(super) slots_free: Vec<usize>,
+    /// Workers that found nothing to do.
+    pub(super) sleepers: Vec<Thread>,
+    /// The ticker, while it sleeps without a time.
+    pub(super) ticker: Option<Thread>,
+    pub(super) activity: Activity,
+    pub(super) turn: TurnState,
+    pub(super) after: After,
+    /// Launches so far: their order, and `%gridid`.
+    pub(super) arrivals: u64,
+    pub(super) shutdown: bool,
+}
+
+/// Place of a thread that runs blocks; there are as many as workers.
+#[derive(Default)]
+pub(super) struct Slot {
+    pub(super) control: Arc<Control>,
+    pub(super) running: Option<Running>,
+    pub(super) view: Option<CachedView>,
+}
+
+/// What a slot runs now.
+pub(super) struct Running {
+    pub(super) tenant: TenantId,
+    /// `None` for a transfer.
+    pub(super) grid: Option<Key<Grid>>,
+    pub(super) since_ns: u64,
+}
+
+/// A view of a tenant's memory as it was at a version of its ranges.
+pub(super) struct CachedView {
+    pub(super) tenant: TenantId,
+    pub(super) version: u64,
+    pub(super) view: MemoryView,
+}
+
+/// A thread that sleeps until something is reached.
+pub(super) struct Parker {
+    reached: AtomicBool,
+    thread: Thread,
+}
+
+impl Parker {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { reached: AtomicBool::new(false), thread: std::thread::current() })
+    }
+
+    /// Sleeps until it is woken by the core; called by the thread that made it.
+    pub(super) fn wait(&self) {
+        while !self.reached.load(Ordering::Acquire) {
+            std::thread::park();
+        }
+    }
+}
+
+/// What to do once the lock is let go.
+#[derive(Default)]
+pub(super) struct After {
+    threads: Vec<Thread>,
+    words: Vec<u64>,
+    grids: Vec<Grid>,
+    blocks: Vec<Block>,
+    ops: Vec<Op>,
+    actions: Vec<Box<dyn FnOnce() + Send>>,
+    calls: Vec<(Arc<Tenant>, Option<Key<Stream>>, HostCall)>,
+}
+
+impl After {
+    pub(super) fn unpark(&mut self, parker: &Parker) {
+        parker.reached.store(true, Ordering::Release);
+        self.threads.push(parker.thread.clone());
+    }
+    pub(super) fn unpark_thread(&mut self, thread: Thread) {
+        self.threads.push(thread);
+    }
+    pub(super) fn wake_word(&mut self, address: u64) {
+        self.words.push(address);
+    }
+    pub(super) fn drop_grid(&mut self, grid: Grid) {
+        self.grids.push(grid);
+    }
+    pub(super) fn drop_block(&mut self, block: Block) {
+        if block.run.is_some() {
+            self.blocks.push(block);
+        }
+    }
+    pub(super) fn drop_op(&mut self, op: Op) {
+        self.ops.push(op);
+    }
+    pub(super) fn run(&mut self, action: Box<dyn FnOnce() + Send>) {
+        self.actions.push(action);
+    }
+    pub(super) fn call_host(
+        &mut self,
+        tenant: Arc<Tenant>,
+        stream: Option<Key<Stream>>,
+        call: HostCall,
+    ) {
+        self.calls.push((tenant, stream, call));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+            && self.words.is_empty()
+            && self.grids.is_empty()
+            && self.blocks.is_empty()
+            && self.ops.is_empty()
+            && self.actions.is_empty()
+            && self.calls.is_empty()
+    }
+
+    fn perform(self, device: &super::Device) {
+        for thread in self.threads {
+            thread.unpark();
+        }
+        for word in self.words {
+            // SAFETY: FUTEX_WAKE uses the address as a key only; should the page have gone
+            // meanwhile the call fails and nothing happens.
+            unsafe {
+                libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX, 0, 0, 0);
+            }
+        }
+        for (tenant, stream, call) in self.calls {
+            device.hand_to_host(&tenant, stream, call);
+        }
+        for action in self.actions {
+            action();
+        }
+        // What is dropped last may free memory and take other locks.
+        drop((self.blocks, self.grids, self.ops));
+    }
+}
+
+/// The lock on [`Core`]; when it is let go, what [`Core::after`] holds is done.
+pub(super) struct CoreGuard<'a> {
+    device: &'a super::Device,
+    guard: Option<MutexGuard<'a, Core>>,
+}
+
+impl<'a> CoreGuard<'a> {
+    pub(super) fn new(device: &'a super::Device, core: &'a Mutex<Core>) -> Self {
+        Self { device, guard: Some(core.lock().unwrap_or_else(PoisonError::into_inner)) }
+    }
+}
+
+impl Deref for CoreGuard<'_> {
+    type Target = Core;
+    fn deref(&self) -> &Core {
+        self.guard.as_ref().expect("held until dropped")
+    }
+}
+
+impl DerefMut for CoreGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Core {
+        self.guard.as_mut().expect("held until dropped")
+    }
+}
+
+impl Drop for CoreGuard<'_> {
+    fn drop(&mut self) {
+        let Some(mut guard) = self.guard.take() else { return };
+        if guard.after.is_empty() {
+            return;
+        }
+        let after = std::mem::take(&mut guard.after);
+        drop(guard);
+        after.perform(self.device);
+    }
+}
+
+impl Core {
+    /// True if blocks may run: the device is this process's turn.
+    pub(super) fn may_run_blocks(&self) -> bool {
+        self.turn.held && !self.turn.giving_up
+    }
+
+    /// True if there is something that a worker could take.
+    pub(super) fn has_work(&self) -> bool {
+        !self.transfers.is_empty() || (!self.runnable.is_empty() && self.may_run_blocks())
+    }
+
+    /// Wakes one worker if there is work for it; it wakes the next one.
+    pub(super) fn wake_workers(&mut self) {
+        if !self.slots_free.is_empty()
+            && self.has_work()
+            && let Some(thread) = self.sleepers.pop()
+        {
+            self.after.unpark_thread(thread);
+        }
+    }
+
+    /// Makes the ticker look at things now if it sleeps.
+    pub(super) fn wake_ticker(&mut self) {
+        if let Some(thread) = self.ticker.take() {
+            self.after.unpark_thread(thread);
+        }
+    }
+
+    /// Blocks that workers run now.
+    pub(super) fn running_blocks(&self) -> usize {
+        self.slots.iter().filter(|s| s.running.as_ref().is_some_and(|r| r.grid.is_some())).count()
+    }
+
+    /// Makes an error sticky for a tenant and ends all that it has in its streams.
+    pub(super) fn poison(&mut self, tenant: &Arc<Tenant>, error: Error, text: String) {
+        tenant.poison(error, Some(text));
+        self.cancel_tenant(tenant.id);
+    }
+
+    /// Ends all that a tenant has in its streams.
+    pub(super) fn cancel_tenant(&mut self, tenant: TenantId) {
+        let streams: Vec<Key<Stream>> =
+            self.streams.iter().filter(|(_, s)| s.tenant.id == tenant).map(|(k, _)| k).collect();
+        for key in streams {
+            self.cancel_stream(key);
+        }
+        self.start_ready();
+    }
+}

@@ -1,0 +1,68 @@
+//! Faults in words and as CUresults.
+
+use crate::error::Error;
+use crate::kernel::{Dim3, Fault, FaultKind};
+
+/// The CUresult that a fault becomes, and one line that says what happened and where.
+pub fn describe(fault: &Fault) -> (Error, String) {
+    let (error, what) = match &fault.kind {
+        FaultKind::IllegalAddress { address, bytes, write } => (
+            Error::ILLEGAL_ADDRESS,
+            format!(
+                "illegal address: {} of {bytes} bytes at {address:#x}, which is not mapped{}",
+                if *write { "write" } else { "read" },
+                if *write { " for writing" } else { "" }
+            ),
+        ),
+        FaultKind::MisalignedAddress { address, bytes } => (
+            Error::MISALIGNED_ADDRESS,
+            format!("misaligned address: access of {bytes} bytes at {address:#x}"),
+        ),
+        FaultKind::UnsupportedInstruction { text } => (
+            Error::ILLEGAL_INSTRUCTION,
+            format!("the software GPU does not have this instruction: {text}"),
+        ),
+        FaultKind::InvalidPc { target } => {
+            (Error::INVALID_PC, format!("call or branch to {target:#x}, where no code is"))
+        }
+        FaultKind::Trap => (Error::LAUNCH_FAILED, "trap".to_owned()),
+        FaultKind::Assert { message } => (Error::ASSERT, message.clone()),
+        FaultKind::StackOverflow => {
+            (Error::LAUNCH_FAILED, "call depth exceeds the stack".to_owned())
+        }
+        FaultKind::BarrierDeadlock => (
+            Error::LAUNCH_TIMEOUT,
+            "threads wait at barriers that can never be complete".to_owned(),
+        ),
+    };
+    let Dim3 { x: bx, y: by, z: bz } = fault.block;
+    let Dim3 { x: tx, y: ty, z: tz } = fault.thread;
+    let line = if fault.line == 0 { String::new() } else { format!(", PTX line {}", fault.line) };
+    let text = format!(
+        "kernel {}, block ({bx},{by},{bz}), thread ({tx},{ty},{tz}){line}: {what}",
+        fault.kernel
+    );
+    (error, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_says_who_where_and_why() {
+        let (error, text) = describe(&Fault {
+            kind: FaultKind::IllegalAddress { address: 0x10, bytes: 4, write: true },
+            kernel: "saxpy".into(),
+            block: Dim3 { x: 3, y: 0, z: 0 },
+            thread: Dim3 { x: 7, y: 1, z: 0 },
+            line: 42,
+        });
+        assert_eq!(error, Error::ILLEGAL_ADDRESS);
+        assert_eq!(
+            text,
+            "kernel saxpy, block (3,0,0), thread (7,1,0), PTX line 42: illegal address: write of \
+             4 bytes at 0x10, which is not mapped for writing"
+        );
+    }
+}

@@ -1,0 +1,277 @@
+//! Grids: launches whose blocks are being placed and run.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::clock::now_ns;
+use super::core::Core;
+use super::limits;
+use super::occupancy::BlockNeed;
+use super::slab::Key;
+use super::stream::Stream;
+use super::tenant::Tenant;
+use crate::kernel::{BlockRun, Kernel, Launch};
+
+/// SMs on which a stream's blocks may be placed, by number; `None` for all.
+pub type SmMask = Option<Arc<[u32]>>;
+
+/// A launch as a stream holds it until its turn comes.
+pub struct KernelOp {
+    /// What to run.
+    pub kernel: Arc<dyn Kernel>,
+    /// Its extents and parameters.
+    pub launch: Arc<Launch>,
+    /// What a block takes from its SM; at least one block fits on an empty SM.
+    pub need: BlockNeed,
+    /// Numerically lowest first; blocks of an earlier launch first among equals.
+    pub priority: i32,
+}
+
+/// A block that has its place on an SM.
+pub(super) struct Block {
+    pub(super) sm: u32,
+    /// Number in the grid, x fastest.
+    pub(super) index: u64,
+    /// Made when a worker takes the block for the first time.
+    pub(super) run: Option<Box<dyn BlockRun>>,
+}
+
+/// A launch in execution.
+pub(super) struct Grid {
+    pub(super) op: Box<KernelOp>,
+    pub(super) stream: Key<Stream>,
+    pub(super) tenant: Arc<Tenant>,
+    pub(super) sms: SmMask,
+    arrival: u64,
+    /// Blocks in the grid; once killed, those that were ever placed.
+    total: u64,
+    /// Number of the next block to place.
+    next: u64,
+    /// Blocks that have left, finished or not.
+    left: u64,
+    /// Blocks that have a place and no worker now.
+    waiting: VecDeque<Block>,
+    /// Workers that run a block of it now.
+    pub(super) running: u32,
+    /// In [`Core::runnable`].
+    listed: bool,
+    pub(super) killed: bool,
+}
+
+/// What is in use on one SM.
+#[derive(Clone, Copy, Default)]
+pub(super) struct SmUse {
+    blocks: u32,
+    warps: u32,
+    registers: u32,
+    shared_bytes: u32,
+}
+
+impl SmUse {
+    fn fits(&self, need: &BlockNeed) -> bool {
+        self.blocks < limits::BLOCKS_PER_SM_MAX
+            && self.warps + need.warps <= limits::WARPS_PER_SM_MAX
+            && self.registers + need.registers <= limits::REGISTERS_PER_SM
+            && self.shared_bytes + need.shared_bytes <= limits::SHARED_PER_SM
+    }
+
+    fn take(&mut self, need: &BlockNeed) {
+        self.blocks += 1;
+        self.warps += need.warps;
+        self.registers += need.registers;
+        self.shared_bytes += need.shared_bytes;
+    }
+
+    fn give(&mut self, need: &BlockNeed) {
+        self.blocks -= 1;
+        self.warps -= need.warps;
+        self.registers -= need.registers;
+        self.shared_bytes -= need.shared_bytes;
+    }
+}
+
+impl Core {
+    /// Starts the launch at the head of `stream`.
+    pub(super) fn start_grid(
+        &mut self,
+        stream: Key<Stream>,
+        tenant: Arc<Tenant>,
+        sms: SmMask,
+        op: Box<KernelOp>,
+    ) -> Key<Grid> {
+        self.arrivals += 1;
+        tenant.kernel_started(now_ns());
+        let total = op.launch.grid.count();
+        let grid = Grid {
+            op,
+            stream,
+            tenant,
+            sms,
+            arrival: self.arrivals,
+            total,
+            next: 0,
+            left: 0,
+            waiting: VecDeque::new(),
+            running: 0,
+            listed: false,
+            killed: false,
+        };
+        let order = (grid.op.priority, grid.arrival);
+        let key = self.grids.insert(grid).expect("fewer grids than streams, which are bounded");
+        let at = self.pending.partition_point(|k| {
+            self.grids.get(*k).is_some_and(|g| (g.op.priority, g.arrival) < order)
+        });
+        self.pending.insert(at, key);
+        self.place_blocks();
+        key
+    }
+
+    /// Gives places to blocks: the front grid takes all that it can, what is left over goes to
+    /// the next one.
+    pub(super) fn place_blocks(&mut self) {
+        // SMs that an earlier grid still waits for are not for later ones.
+        let mut claimed: Option<Vec<bool>> = None;
+        let mut at = 0;
+        while let Some(&key) = self.pending.get(at) {
+            let Some(grid) = self.grids.get_mut(key) else {
+                self.pending.remove(at);
+                continue;
+            };
+            while grid.next < grid.total {
+                let need = grid.op.need;
+                let free = |sm: &u32| {
+                    let claimed = claimed.as_ref().is_some_and(|c| c[*sm as usize]);
+                    !claimed && self.sms[*sm as usize].fits(&need)
+                };
+                let load = |sm: &u32| self.sms[*sm as usize].warps;
+                let sm = match &grid.sms {
+                    Some(mask) => mask.iter().copied().filter(free).min_by_key(load),
+                    None => (0..self.sms.len() as u32).filter(free).min_by_key(load),
+                };
+                let Some(sm) = sm else { break };
+                let on_sm = &mut self.sms[sm as usize];
+                let first = on_sm.blocks == 0;
+                on_sm.take(&need);
+                self.activity.block_placed(need.warps, first, now_ns());
+                grid.waiting.push_back(Block { sm, index: grid.next, run: None });
+                grid.next += 1;
+                if !grid.listed {
+                    grid.listed = true;
+                    self.runnable.push_back(key);
+                }
+            }
+            if grid.next == grid.total {
+                self.pending.remove(at);
+                continue;
+            }
+            match &grid.sms {
+                None => break,
+                Some(mask) => {
+                    let claimed = claimed.get_or_insert_with(|| vec![false; self.sms.len()]);
+                    mask.iter().for_each(|sm| claimed[*sm as usize] = true);
+                    at += 1;
+                }
+            }
+        }
+    }
+
+    /// Takes the next block of any grid, grids in turn.
+    pub(super) fn take_block(&mut self) -> Option<(Key<Grid>, Block)> {
+        while let Some(key) = self.runnable.pop_front() {
+            let Some(grid) = self.grids.get_mut(key) else { continue };
+            let block = grid.waiting.pop_front();
+            grid.listed = !grid.waiting.is_empty();
+            if grid.listed {
+                self.runnable.push_back(key);
+            }
+            if let Some(block) = block {
+                grid.running += 1;
+                return Some((key, block));
+            }
+        }
+        None
+    }
+
+    /// Takes the next block of this grid.
+    pub(super) fn take_block_of(&mut self, key: Key<Grid>) -> Option<Block> {
+        let grid = self.grids.get_mut(key)?;
+        let block = grid.waiting.pop_front()?;
+        grid.running += 1;
+        Some(block)
+    }
+
+    /// A block came back and wants to go on.
+    pub(super) fn return_block(&mut self, key: Key<Grid>, block: Block) {
+        let Some(grid) = self.grids.get_mut(key) else { return };
+        grid.running -= 1;
+        if grid.killed {
+            return self.block_left(key, block);
+        }
+        grid.waiting.push_back(block);
+        if !grid.listed {
+            grid.listed = true;
+            self.runnable.push_back(key);
+        }
+    }
+
+    /// A block came back and is done.
+    pub(super) fn finish_block(&mut self, key: Key<Grid>, block: Block) {
+        let Some(grid) = self.grids.get_mut(key) else { return };
+        grid.running -= 1;
+        self.block_left(key, block);
+    }
+
+    /// Frees the block's place; the grid ends with its last block.
+    fn block_left(&mut self, key: Key<Grid>, block: Block) {
+        let Some(grid) = self.grids.get_mut(key) else { return };
+        let need = grid.op.need;
+        let on_sm = &mut self.sms[block.sm as usize];
+        on_sm.give(&need);
+        self.activity.block_left(need.warps, on_sm.blocks == 0, now_ns());
+        self.after.drop_block(block);
+        grid.left += 1;
+        let ended = grid.left == grid.total;
+        if !self.pending.is_empty() {
+            self.place_blocks();
+        }
+        if ended {
+            self.end_grid(key);
+        }
+    }
+
+    fn end_grid(&mut self, key: Key<Grid>) {
+        let Some(grid) = self.grids.remove(key) else { return };
+        grid.tenant.kernel_ended(now_ns(), !grid.killed);
+        let stream = grid.stream;
+        self.after.drop_grid(grid);
+        if self.grids.is_empty() {
+            self.turn_idle();
+        }
+        self.complete_head(stream);
+    }
+
+    /// Ends a grid without finishing it: blocks that run give way and are dropped, others never
+    /// run again.
+    pub(super) fn kill_grid(&mut self, key: Key<Grid>) {
+        let Some(grid) = self.grids.get_mut(key) else { return };
+        if grid.killed {
+            return;
+        }
+        grid.killed = true;
+        grid.total = grid.next;
+        let waiting = std::mem::take(&mut grid.waiting);
+        let running = grid.running;
+        self.pending.retain(|k| *k != key);
+        for slot in &self.slots {
+            if slot.running.as_ref().is_some_and(|r| r.grid == Some(key)) {
+                slot.control.request_yield();
+            }
+        }
+        if waiting.is_empty() && running == 0 {
+            return self.end_grid(key);
+        }
+        for block in waiting {
+            self.block_left(key, block);
+        }
+    }
+}

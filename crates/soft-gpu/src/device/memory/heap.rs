@@ -1,0 +1,290 @@
+//! Allocations of the driver: cut from chunks of 2 MiB, large ones with chunks of their own.
+//!
+//! Each tenant has its own heaps, so that memory never passes from one to another without going
+//! back to the operating system, which zeroes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::tables::Tables;
+use super::{Memory, pages};
+use crate::device::Device;
+use crate::device::limits::{ALLOCATION_ALIGN, CHUNK_BYTES};
+use crate::device::tenant::Tenant;
+use crate::error::{Error, Result};
+use crate::kernel::Range;
+
+/// Allocations above this get chunks of their own, so that freeing them gives memory back.
+const SMALL_BYTES_MAX: u64 = CHUNK_BYTES / 2;
+
+/// What an allocation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AllocationKind {
+    /// cuMemAlloc.
+    Device,
+    /// cuMemAllocManaged: the same memory, good on both sides as it is.
+    Managed,
+    /// cuMemAllocAsync.
+    Pool,
+    /// A module's variables.
+    Module {
+        /// False for constant banks.
+        writable: bool,
+    },
+}
+
+/// Heaps whose memory has different rights or a different fate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum HeapKind {
+    Data,
+    Constant,
+    Managed,
+}
+
+impl AllocationKind {
+    fn heap(self) -> HeapKind {
+        match self {
+            Self::Module { writable: false } => HeapKind::Constant,
+            Self::Managed => HeapKind::Managed,
+            _ => HeapKind::Data,
+        }
+    }
+}
+
+/// Memory handed out.
+pub(super) struct Allocation {
+    /// As asked for; what is taken is rounded up to [`ALLOCATION_ALIGN`].
+    pub(super) bytes: u64,
+    pub(super) tenant: Arc<Tenant>,
+    pub(super) context: u64,
+    pub(super) kind: AllocationKind,
+    pub(super) id: u64,
+}
+
+/// Private memory mapped for a heap.
+pub(super) struct Chunk {
+    pub(super) end: u64,
+}
+
+/// Free room in the chunks of one kind and tenant.
+#[derive(Default)]
+pub(super) struct Heap {
+    /// Free pieces, start to end; none crosses a chunk's boundary.
+    by_start: BTreeMap<u64, u64>,
+    /// The same pieces by size.
+    by_size: BTreeSet<(u64, u64)>,
+}
+
+impl Heap {
+    fn insert(&mut self, start: u64, end: u64) {
+        self.by_start.insert(start, end);
+        self.by_size.insert((end - start, start));
+    }
+
+    fn remove(&mut self, start: u64) -> Option<u64> {
+        let end = self.by_start.remove(&start)?;
+        self.by_size.remove(&(end - start, start));
+        Some(end)
+    }
+
+    /// Takes `bytes` at a multiple of `align` from the smallest piece that has them.
+    fn take(&mut self, bytes: u64, align: u64) -> Option<u64> {
+        let (start, at) = self.by_size.range((bytes, 0)..).find_map(|(size, start)| {
+            let at = start.next_multiple_of(align);
+            (at - start + bytes <= *size).then_some((*start, at))
+        })?;
+        let end = self.remove(start)?;
+        if start < at {
+            self.insert(start, at);
+        }
+        if at + bytes < end {
+            self.insert(at + bytes, end);
+        }
+        Some(at)
+    }
+
+    /// Gives a piece back; returns the free piece it is part of now.
+    fn give(&mut self, start: u64, end: u64) -> (u64, u64) {
+        let (mut from, mut to) = (start, end);
+        if !end.is_multiple_of(CHUNK_BYTES)
+            && let Some(next_end) = self.remove(end)
+        {
+            to = next_end;
+        }
+        if !start.is_multiple_of(CHUNK_BYTES) {
+            let before = self.by_start.range(..start).next_back().map(|(s, e)| (*s, *e));
+            if let Some((s, e)) = before
+                && e == start
+            {
+                self.remove(s);
+                from = s;
+            }
+        }
+        self.insert(from, to);
+        (from, to)
+    }
+}
+
+impl Memory {
+    fn new_chunk(
+        &self,
+        tables: &mut Tables,
+        tenant: &Arc<Tenant>,
+        kind: HeapKind,
+        bytes: u64,
+    ) -> Result<u64> {
+        self.charge(tables, bytes)?;
+        let Ok(start) = pages::map_private(bytes, kind == HeapKind::Managed) else {
+            tables.used_bytes -= bytes;
+            return Err(Error::OUT_OF_MEMORY);
+        };
+        tables.chunks.insert(start, Chunk { end: start + bytes });
+        tenant.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let range = Range { start, end: start + bytes, writable: kind != HeapKind::Constant };
+        Device::show(tables, tenant, range);
+        Ok(start)
+    }
+}
+
+impl Device {
+    /// Allocates device memory; not zeroed unless it is fresh. `context` is kept for
+    /// [`Device::free_context`].
+    pub fn allocate(
+        &self,
+        tenant: &Arc<Tenant>,
+        context: u64,
+        bytes: u64,
+        align: u64,
+        kind: AllocationKind,
+    ) -> Result<u64> {
+        if bytes == 0 || !align.is_power_of_two() || align > CHUNK_BYTES {
+            return Err(Error::INVALID_VALUE);
+        }
+        let align = align.max(ALLOCATION_ALIGN);
+        let taken = bytes.checked_next_multiple_of(ALLOCATION_ALIGN).ok_or(Error::OUT_OF_MEMORY)?;
+        let mut tables = self.memory.tables();
+        let start = if taken > SMALL_BYTES_MAX {
+            let chunk = taken.checked_next_multiple_of(CHUNK_BYTES).ok_or(Error::OUT_OF_MEMORY)?;
+            self.memory.new_chunk(&mut tables, tenant, kind.heap(), chunk)?
+        } else {
+            let key = (tenant.id, kind.heap());
+            match tables.heaps.entry(key).or_default().take(taken, align) {
+                Some(start) => start,
+                None => {
+                    let chunk =
+                        self.memory.new_chunk(&mut tables, tenant, kind.heap(), CHUNK_BYTES)?;
+                    let heap = tables.heaps.entry(key).or_default();
+                    heap.insert(chunk, chunk + CHUNK_BYTES);
+                    heap.take(taken, align).ok_or(Error::OUT_OF_MEMORY)?
+                }
+            }
+        };
+        let id = tables.next_id();
+        let allocation = Allocation { bytes, tenant: tenant.clone(), context, kind, id };
+        tables.allocations.insert(start, allocation);
+        Ok(start)
+    }
+
+    /// Frees what [`Device::allocate`] returned; `wanted` says whether it is of the right kind.
+    /// Waits for running blocks to give way if memory goes back to the system, not for kernels to
+    /// end: the caller has seen to that.
+    pub fn free(&self, address: u64, wanted: impl Fn(AllocationKind) -> bool) -> Result {
+        let mut tables = self.memory.tables();
+        if !tables.allocations.get(&address).is_some_and(|a| wanted(a.kind)) {
+            return Err(Error::INVALID_VALUE);
+        }
+        self.free_allocation(&mut tables, address);
+        Ok(())
+    }
+
+    fn free_allocation(&self, tables: &mut Tables, address: u64) {
+        let Some(allocation) = tables.allocations.remove(&address) else { return };
+        let taken = allocation.bytes.next_multiple_of(ALLOCATION_ALIGN);
+        let tenant = &allocation.tenant;
+        if taken > SMALL_BYTES_MAX {
+            return self.unmap_chunk(tables, tenant, address);
+        }
+        let key = (tenant.id, allocation.kind.heap());
+        let heap = tables.heaps.entry(key).or_default();
+        let (start, end) = heap.give(address, address + taken);
+        let whole = end - start == CHUNK_BYTES && start.is_multiple_of(CHUNK_BYTES);
+        // One empty chunk stays, or a program that allocates and frees in a loop would map and
+        // unmap it every time.
+        if whole && heap.by_size.range((CHUNK_BYTES, 0)..).count() > 1 {
+            heap.remove(start);
+            self.unmap_chunk(tables, tenant, start);
+        }
+    }
+
+    fn unmap_chunk(&self, tables: &mut Tables, tenant: &Arc<Tenant>, start: u64) {
+        let Some(chunk) = tables.chunks.remove(&start) else { return };
+        let bytes = chunk.end - start;
+        self.hide(tables, tenant, start, || pages::release(start, bytes));
+        tables.used_bytes -= bytes;
+        tenant.memory_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Frees all allocations and host memory of a context.
+    pub fn free_context(&self, context: u64) {
+        let mut tables = self.memory.tables();
+        let all: Vec<u64> = tables
+            .allocations
+            .iter()
+            .filter(|(_, a)| a.context == context)
+            .map(|(start, _)| *start)
+            .collect();
+        for address in all {
+            self.free_allocation(&mut tables, address);
+        }
+        self.free_host_of_context(&mut tables, context);
+    }
+
+    /// Gives the empty chunks of a tenant's heaps back to the system.
+    pub fn trim(&self, tenant: &Arc<Tenant>) {
+        let mut tables = self.memory.tables();
+        for kind in [HeapKind::Data, HeapKind::Constant, HeapKind::Managed] {
+            let Some(heap) = tables.heaps.get_mut(&(tenant.id, kind)) else { continue };
+            let empty: Vec<u64> = heap
+                .by_start
+                .iter()
+                .filter(|(start, end)| {
+                    **end - **start == CHUNK_BYTES && start.is_multiple_of(CHUNK_BYTES)
+                })
+                .map(|(start, _)| *start)
+                .collect();
+            for start in &empty {
+                heap.remove(*start);
+            }
+            if heap.by_start.is_empty() {
+                tables.heaps.remove(&(tenant.id, kind));
+            }
+            for start in empty {
+                self.unmap_chunk(&mut tables, tenant, start);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_join_within_a_chunk_and_only_there() {
+        let mut heap = Heap::default();
+        heap.insert(CHUNK_BYTES, 2 * CHUNK_BYTES);
+        heap.insert(2 * CHUNK_BYTES, 3 * CHUNK_BYTES);
+        let a = heap.take(512, 512).unwrap();
+        let b = heap.take(1024, 512).unwrap();
+        let c = heap.take(4096, 4096).unwrap();
+        assert!(c.is_multiple_of(4096));
+        assert_eq!((a, b), (CHUNK_BYTES, CHUNK_BYTES + 512));
+        heap.give(b, b + 1024);
+        heap.give(c, c + 4096);
+        assert_eq!(heap.give(a, a + 512), (CHUNK_BYTES, 2 * CHUNK_BYTES));
+        assert_eq!(heap.by_start.len(), 2);
+        assert_eq!(heap.by_size.len(), 2);
+        assert_eq!(heap.take(CHUNK_BYTES + 512, 512), None);
+    }
+}

@@ -1,0 +1,166 @@
+//! Device memory and what programs and kernels may touch of it.
+//!
+//! A device address is an address of this process. Memory comes in chunks of 2 MiB: shareable ones
+//! made and mapped by the program ([`vmm`]), private ones cut up by the driver ([`heap`]). Pinned
+//! and registered host memory ([`host`]) is the third kind of range that kernels may touch.
+//!
+//! Invariants: one lock guards all tables; a range is in its tenant's [`super::tenant::Space`]
+//! exactly while it is mapped, and leaves it before it is unmapped.
+
+pub mod heap;
+pub mod host;
+pub mod pages;
+mod tables;
+pub mod vmm;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use self::heap::AllocationKind;
+pub(in crate::device) use self::tables::Tables;
+pub use self::vmm::{Access, Physical};
+use super::Device;
+use super::tenant::Tenant;
+use crate::error::{Error, Result};
+use crate::kernel::Range;
+
+/// All memory of a device.
+pub struct Memory {
+    tables: Mutex<Tables>,
+    total_bytes: u64,
+}
+
+/// What an address belongs to.
+#[derive(Clone)]
+pub struct Pointer {
+    /// First address of what it belongs to.
+    pub base: u64,
+    /// Size of that, bytes.
+    pub bytes: u64,
+    /// Who made it.
+    pub tenant: Arc<Tenant>,
+    /// Number of the context it was made in; 0 for mappings, which have none.
+    pub context: u64,
+    /// What it is.
+    pub kind: PointerKind,
+    /// Unique in the process.
+    pub id: u64,
+}
+
+/// Kinds of memory a program's pointer may point to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PointerKind {
+    /// Of an allocation of the driver's.
+    Allocation(AllocationKind),
+    /// A mapping of physical memory made by the program.
+    Mapping,
+    /// Host memory of the driver's, pinned.
+    Host {
+        /// Flags of cuMemHostAlloc or cuMemHostRegister.
+        flags: u32,
+        /// The program's own memory, registered.
+        registered: bool,
+    },
+}
+
+impl PointerKind {
+    /// True for memory that CUDA calls device memory (managed memory included).
+    pub fn is_device(self) -> bool {
+        !matches!(self, Self::Host { .. })
+    }
+}
+
+impl Memory {
+    pub(super) fn new(total_bytes: u64) -> Self {
+        Self { tables: Mutex::default(), total_bytes }
+    }
+
+    pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Free and total device memory, bytes.
+    pub fn info(&self) -> (u64, u64) {
+        (self.total_bytes - self.tables().used_bytes.min(self.total_bytes), self.total_bytes)
+    }
+
+    /// What `address` belongs to.
+    pub fn pointer(&self, address: u64) -> Option<Pointer> {
+        self.tables().pointer(address)
+    }
+
+    /// What `address..address + bytes` belongs to if all of it may be used by `tenant`. Mappings
+    /// side by side count as one.
+    pub fn usable(&self, tenant: &Tenant, address: u64, bytes: u64) -> Option<Pointer> {
+        let tables = self.tables();
+        let end = address.checked_add(bytes)?;
+        let first = tables.pointer(address).filter(|p| p.tenant.id == tenant.id)?;
+        let mut covered = first.base + first.bytes;
+        while covered < end {
+            if first.kind != PointerKind::Mapping {
+                return None;
+            }
+            let next = tables
+                .pointer(covered)
+                .filter(|p| p.kind == PointerKind::Mapping && p.tenant.id == tenant.id)?;
+            covered = next.base + next.bytes;
+        }
+        // A mapping without access rights is in the tables but not in the tenant's space.
+        tenant.space.contains(address, bytes).then_some(first)
+    }
+
+    /// Takes `bytes` of the device's memory into account.
+    fn charge(&self, tables: &mut Tables, bytes: u64) -> Result {
+        let used = tables.used_bytes.checked_add(bytes).ok_or(Error::OUT_OF_MEMORY)?;
+        if used > self.total_bytes {
+            return Err(Error::OUT_OF_MEMORY);
+        }
+        tables.used_bytes = used;
+        Ok(())
+    }
+}
+
+impl Device {
+    /// Runs `unmap` while none of the tenant's blocks or copies runs.
+    fn while_still<R>(&self, tenant: &Tenant, unmap: impl FnOnce() -> R) -> R {
+        tenant.unmaps_pending.fetch_add(1, Ordering::AcqRel);
+        {
+            let core = self.lock();
+            for slot in &core.slots {
+                if slot.running.as_ref().is_some_and(|r| r.tenant == tenant.id) {
+                    slot.control.request_yield();
+                }
+            }
+        }
+        let result = tenant.space.exclusively(unmap);
+        tenant.unmaps_pending.fetch_sub(1, Ordering::AcqRel);
+        result
+    }
+
+    /// Makes a range usable by its tenant's kernels.
+    fn show(tables: &mut Tables, tenant: &Arc<Tenant>, range: Range) {
+        let ranges = tables.ranges.entry(tenant.id).or_default();
+        ranges.insert(range.start, range);
+        tenant.space.publish(ranges.values().copied().collect());
+    }
+
+    /// Takes a range from its tenant's kernels, then runs `unmap`.
+    fn hide<R>(
+        &self,
+        tables: &mut Tables,
+        tenant: &Arc<Tenant>,
+        start: u64,
+        unmap: impl FnOnce() -> R,
+    ) -> R {
+        let ranges = tables.ranges.entry(tenant.id).or_default();
+        if ranges.remove(&start).is_none() {
+            return unmap();
+        }
+        let left = ranges.values().copied().collect();
+        if ranges.is_empty() {
+            tables.ranges.remove(&tenant.id);
+        }
+        tenant.space.publish(left);
+        self.while_still(tenant, unmap)
+    }
+}

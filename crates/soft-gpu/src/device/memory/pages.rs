@@ -1,0 +1,201 @@
+//! Address space and pages from the operating system.
+
+use std::io;
+use std::ptr;
+
+use crate::device::limits::CHUNK_BYTES;
+
+/// What may be done with pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// Nothing.
+    None,
+    /// Reading and writing.
+    ReadWrite,
+}
+
+impl Protection {
+    fn bits(self) -> i32 {
+        match self {
+            Self::None => libc::PROT_NONE,
+            Self::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+        }
+    }
+}
+
+/// Reserves `bytes` of address space without memory at a multiple of `align` (a power of two, at
+/// least a page): at `wanted` if it is not 0 and free there, else anywhere.
+pub fn reserve(wanted: u64, bytes: u64, align: u64) -> io::Result<u64> {
+    if wanted != 0
+        && wanted.is_multiple_of(align)
+        && let Ok(address) = map_new(wanted, bytes, libc::MAP_FIXED_NOREPLACE, Protection::None)
+    {
+        if address == wanted {
+            return Ok(address);
+        }
+        // A kernel that does not know the flag takes the address as a hint.
+        release(address, bytes);
+    }
+    let room = bytes.checked_add(align).ok_or(io::ErrorKind::OutOfMemory)?;
+    let start = map_new(0, room, 0, Protection::None)?;
+    let address = start.next_multiple_of(align);
+    release(start, address - start);
+    release(address + bytes, start + room - address - bytes);
+    Ok(address)
+}
+
+/// Maps zeroed memory of this process alone, in whole chunks at a multiple of a chunk.
+pub fn map_private(bytes: u64, inherit: bool) -> io::Result<u64> {
+    let address = reserve(0, bytes, CHUNK_BYTES)?;
+    let (at, size) = (address as *mut libc::c_void, bytes as usize);
+    // SAFETY: the range was reserved above and belongs to nobody else.
+    unsafe {
+        if libc::mprotect(at, size, Protection::ReadWrite.bits()) != 0 {
+            let error = io::Error::last_os_error();
+            release(address, bytes);
+            return Err(error);
+        }
+        // Advice only: huge pages make kernels' accesses cheaper, and a child of fork must not
+        // pay for device memory that it cannot use.
+        libc::madvise(at, size, libc::MADV_HUGEPAGE);
+        if !inherit {
+            libc::madvise(at, size, libc::MADV_DONTFORK);
+        }
+    }
+    Ok(address)
+}
+
+/// Maps zeroed host memory that children of fork share.
+pub fn map_shared(bytes: u64) -> io::Result<u64> {
+    // SAFETY: a new mapping where the kernel finds room.
+    let at = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            bytes as usize,
+            Protection::ReadWrite.bits(),
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at as u64) }
+}
+
+fn map_new(wanted: u64, bytes: u64, flags: i32, protection: Protection) -> io::Result<u64> {
+    // SAFETY: a new mapping that replaces none: MAP_FIXED is not among the flags.
+    let at = unsafe {
+        libc::mmap(
+            wanted as *mut _,
+            bytes as usize,
+            protection.bits(),
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags,
+            -1,
+            0,
+        )
+    };
+    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at as u64) }
+}
+
+/// Maps `bytes` of a file from `offset` over a part of a reservation.
+///
+/// # Safety
+/// The range must be reserved and nobody may use what is there now.
+pub unsafe fn map_file(address: u64, bytes: u64, fd: i32, offset: u64) -> io::Result<()> {
+    // SAFETY: the caller vouches for the range.
+    let at = unsafe {
+        libc::mmap(
+            address as *mut _,
+            bytes as usize,
+            Protection::ReadWrite.bits(),
+            libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE,
+            fd,
+            offset as libc::off_t,
+        )
+    };
+    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Turns a mapped range back into a mere reservation.
+///
+/// # Safety
+/// Nobody may use what is mapped there.
+pub unsafe fn unmap_to_reservation(address: u64, bytes: u64) -> io::Result<()> {
+    // SAFETY: the caller vouches for the range.
+    let at = unsafe {
+        libc::mmap(
+            address as *mut _,
+            bytes as usize,
+            libc::PROT_NONE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
+            -1,
+            0,
+        )
+    };
+    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Gives address space back that only the caller knows of.
+pub fn release(address: u64, bytes: u64) {
+    if bytes > 0 {
+        // SAFETY: the range was mapped by this module and its owner lets it go; unmapping can
+        // fail only for lack of kernel memory, and then the range stays unused.
+        unsafe { libc::munmap(address as *mut _, bytes as usize) };
+    }
+}
+
+/// Rights that the process has on `address..address + bytes`: readable, writable; `None` if part
+/// of it is not mapped.
+pub fn rights(address: u64, bytes: u64) -> Option<(bool, bool)> {
+    let end = address.checked_add(bytes)?;
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let (mut at, mut readable, mut writable) = (address, true, true);
+    for line in maps.lines() {
+        let (range, rest) = line.split_once(' ')?;
+        let (from, to) = range.split_once('-')?;
+        let (from, to) = (u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?);
+        if to <= at {
+            continue;
+        }
+        if from > at {
+            return None;
+        }
+        readable &= rest.starts_with('r');
+        writable &= rest.get(1..2) == Some("w");
+        at = to;
+        if at >= end {
+            return Some((readable, writable));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reservation_is_where_it_was_wanted_or_elsewhere() {
+        let first = reserve(0, 4 * CHUNK_BYTES, CHUNK_BYTES).unwrap();
+        assert!(first.is_multiple_of(CHUNK_BYTES));
+        let second = reserve(first, CHUNK_BYTES, CHUNK_BYTES).unwrap();
+        assert_ne!(first, second);
+        release(first, 4 * CHUNK_BYTES);
+        let third = reserve(first, 4 * CHUNK_BYTES, CHUNK_BYTES).unwrap();
+        release(third, 4 * CHUNK_BYTES);
+        release(second, CHUNK_BYTES);
+        assert_eq!(third, first);
+    }
+
+    #[test]
+    fn rights_are_those_of_all_pages() {
+        static CONSTANT: [u8; 8] = [1; 8];
+        let memory = map_shared(8192).unwrap();
+        assert_eq!(rights(memory + 100, 8000), Some((true, true)));
+        assert_eq!(rights(CONSTANT.as_ptr() as u64, 8), Some((true, false)));
+        release(memory + 4096, 4096);
+        assert_eq!(rights(memory + 100, 3000), Some((true, true)));
+        release(memory, 4096);
+        assert_eq!(rights(0x1000, 16), None);
+        assert_eq!(rights(u64::MAX, 16), None);
+    }
+}

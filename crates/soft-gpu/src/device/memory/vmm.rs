@@ -1,0 +1,328 @@
+//! Virtual memory management: physical memory as files, mapped where the program wants it.
+//!
+//! Physical memory is a sealed memfd, so that it can be handed to another process and outlives
+//! this one. What comes from another process is taken only if it is such a file: one that cannot
+//! shrink, or touching a mapping could kill us.
+
+use std::collections::btree_map::Entry;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::pages;
+use super::tables::{Tables, holding, overlaps};
+use crate::device::Device;
+use crate::device::limits::CHUNK_BYTES;
+use crate::device::slab::Key;
+use crate::device::tenant::Tenant;
+use crate::error::{Error, Result};
+use crate::kernel::Range;
+
+/// Largest reservation or piece of physical memory: what an address can be, bytes.
+const BYTES_MAX: u64 = 1 << 46;
+
+/// Address space without memory.
+pub(super) struct Reservation {
+    pub(super) end: u64,
+}
+
+/// What kernels may do with a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing.
+    None,
+    /// Read.
+    Read,
+    /// Read and write.
+    ReadWrite,
+}
+
+/// Physical memory in an address range.
+pub(super) struct Mapping {
+    pub(super) end: u64,
+    pub(super) tenant: Arc<Tenant>,
+    pub(super) id: u64,
+    physical: Key<Physical>,
+    access: Access,
+}
+
+/// Physical memory.
+pub struct Physical {
+    file: OwnedFd,
+    bytes: u64,
+    exportable: bool,
+    identity: (u64, u64),
+    /// References by the program: cuMemCreate, cuMemRetainAllocationHandle, imports.
+    handles: u32,
+    /// References by mappings.
+    mappings: u32,
+}
+
+fn whole_chunks(bytes: u64) -> bool {
+    bytes > 0 && bytes.is_multiple_of(CHUNK_BYTES) && bytes <= BYTES_MAX
+}
+
+impl Device {
+    /// Reserves addresses, at `wanted` if that is not 0 and free.
+    pub fn reserve_addresses(&self, bytes: u64, align: u64, wanted: u64) -> Result<u64> {
+        let align = align.max(CHUNK_BYTES);
+        if !whole_chunks(bytes) || !align.is_power_of_two() || align > BYTES_MAX {
+            return Err(Error::INVALID_VALUE);
+        }
+        let start = pages::reserve(wanted, bytes, align).map_err(|_| Error::OUT_OF_MEMORY)?;
+        self.memory.tables().reservations.insert(start, Reservation { end: start + bytes });
+        Ok(start)
+    }
+
+    /// Gives a reservation back, which must have no mapping left.
+    pub fn free_addresses(&self, address: u64, bytes: u64) -> Result {
+        let mut tables = self.memory.tables();
+        let end = address.checked_add(bytes).ok_or(Error::INVALID_VALUE)?;
+        if overlaps(&tables.mappings, address, end, |_, m| m.end) {
+            return Err(Error::INVALID_VALUE);
+        }
+        match tables.reservations.entry(address) {
+            Entry::Occupied(entry) if entry.get().end == end => {
+                entry.remove();
+                pages::release(address, bytes);
+                Ok(())
+            }
+            _ => Err(Error::INVALID_VALUE),
+        }
+    }
+
+    /// Makes physical memory, zeroed.
+    pub fn create_physical(&self, bytes: u64, exportable: bool) -> Result<Key<Physical>> {
+        if !whole_chunks(bytes) {
+            return Err(Error::INVALID_VALUE);
+        }
+        let mut tables = self.memory.tables();
+        self.memory.charge(&mut tables, bytes)?;
+        match new_file(bytes) {
+            Ok(file) => {
+                let identity = identity(&file).unwrap_or_default();
+                tables.files.insert(identity, 1);
+                let physical =
+                    Physical { file, bytes, exportable, identity, handles: 1, mappings: 0 };
+                tables.physical.insert(physical).ok_or(Error::OUT_OF_MEMORY)
+            }
+            Err(error) => {
+                tables.used_bytes -= bytes;
+                self.log(&format!("cuMemCreate of {bytes} bytes: {error}"));
+                Err(Error::OUT_OF_MEMORY)
+            }
+        }
+    }
+
+    /// Drops a reference of the program's.
+    pub fn release_physical(&self, key: Key<Physical>) -> Result {
+        let mut tables = self.memory.tables();
+        let physical =
+            tables.physical.get_mut(key).filter(|p| p.handles > 0).ok_or(Error::INVALID_VALUE)?;
+        physical.handles -= 1;
+        drop_unused(&mut tables, key);
+        Ok(())
+    }
+
+    /// A new descriptor of the file that physical memory is.
+    pub fn export_physical(&self, key: Key<Physical>) -> Result<OwnedFd> {
+        let tables = self.memory.tables();
+        let physical = tables.physical.get(key).ok_or(Error::INVALID_VALUE)?;
+        if !physical.exportable {
+            return Err(Error::INVALID_VALUE);
+        }
+        physical.file.try_clone().map_err(|_| Error::OPERATING_SYSTEM)
+    }
+
+    /// Physical memory that another process, or this one, exported. The caller keeps `file`.
+    pub fn import_physical(&self, file: BorrowedFd<'_>) -> Result<Key<Physical>> {
+        let bytes = sealed_size(file).filter(|b| whole_chunks(*b)).ok_or(Error::INVALID_VALUE)?;
+        let file = file.try_clone_to_owned().map_err(|_| Error::OPERATING_SYSTEM)?;
+        let identity = identity(&file).ok_or(Error::INVALID_VALUE)?;
+        let mut tables = self.memory.tables();
+        if !tables.files.contains_key(&identity) {
+            self.memory.charge(&mut tables, bytes)?;
+        }
+        *tables.files.entry(identity).or_insert(0) += 1;
+        let physical =
+            Physical { file, bytes, exportable: true, identity, handles: 1, mappings: 0 };
+        tables.physical.insert(physical).ok_or(Error::OUT_OF_MEMORY)
+    }
+
+    /// The physical memory mapped at an address, with one more reference.
+    pub fn retain_physical(&self, address: u64) -> Result<Key<Physical>> {
+        let mut tables = self.memory.tables();
+        let key = holding(&tables.mappings, address, |_, m| m.end)
+            .map(|(_, m)| m.physical)
+            .ok_or(Error::INVALID_VALUE)?;
+        tables.physical.get_mut(key).ok_or(Error::INVALID_VALUE)?.handles += 1;
+        Ok(key)
+    }
+
+    /// Size in bytes and exportability.
+    pub fn physical_properties(&self, key: Key<Physical>) -> Result<(u64, bool)> {
+        let tables = self.memory.tables();
+        tables.physical.get(key).map(|p| (p.bytes, p.exportable)).ok_or(Error::INVALID_VALUE)
+    }
+
+    /// Maps physical memory at reserved addresses; nobody may touch it before
+    /// [`Device::set_access`].
+    pub fn map(
+        &self,
+        tenant: &Arc<Tenant>,
+        address: u64,
+        bytes: u64,
+        offset: u64,
+        key: Key<Physical>,
+    ) -> Result {
+        if !whole_chunks(bytes)
+            || !address.is_multiple_of(CHUNK_BYTES)
+            || !offset.is_multiple_of(CHUNK_BYTES)
+        {
+            return Err(Error::INVALID_VALUE);
+        }
+        let mut tables = self.memory.tables();
+        let end = address.checked_add(bytes).ok_or(Error::INVALID_VALUE)?;
+        let reserved =
+            holding(&tables.reservations, address, |_, r| r.end).is_some_and(|(_, r)| end <= r.end);
+        if !reserved || overlaps(&tables.mappings, address, end, |_, m| m.end) {
+            return Err(Error::INVALID_VALUE);
+        }
+        let physical = tables.physical.get_mut(key).ok_or(Error::INVALID_VALUE)?;
+        if offset.checked_add(bytes).is_none_or(|last| last > physical.bytes) {
+            return Err(Error::INVALID_VALUE);
+        }
+        // SAFETY: the range lies in a reservation of ours and holds no mapping.
+        unsafe { pages::map_file(address, bytes, physical.file.as_raw_fd(), offset) }
+            .map_err(|_| Error::MAP_FAILED)?;
+        physical.mappings += 1;
+        let id = tables.next_id();
+        let mapping =
+            Mapping { end, tenant: tenant.clone(), id, physical: key, access: Access::None };
+        tables.mappings.insert(address, mapping);
+        tenant.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Unmaps all mappings in a range, which must consist of whole ones.
+    pub fn unmap(&self, address: u64, bytes: u64) -> Result {
+        let mut tables = self.memory.tables();
+        let starts = whole_mappings(&tables, address, bytes)?;
+        for start in starts {
+            let Some(mapping) = tables.mappings.remove(&start) else { continue };
+            let bytes = mapping.end - start;
+            self.hide(&mut tables, &mapping.tenant, start, || {
+                // SAFETY: the range was a mapping of ours; it has left its tenant's space and
+                // nothing of the tenant runs.
+                unsafe { pages::unmap_to_reservation(start, bytes) }
+            })
+            .map_err(|_| Error::UNMAP_FAILED)?;
+            mapping.tenant.memory_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            if let Some(physical) = tables.physical.get_mut(mapping.physical) {
+                physical.mappings -= 1;
+            }
+            drop_unused(&mut tables, mapping.physical);
+        }
+        Ok(())
+    }
+
+    /// Sets what kernels and copies may do with all mappings in a range.
+    pub fn set_access(&self, address: u64, bytes: u64, access: Access) -> Result {
+        let mut tables = self.memory.tables();
+        for start in whole_mappings(&tables, address, bytes)? {
+            let Some(mapping) = tables.mappings.get_mut(&start) else { continue };
+            let (before, end) = (mapping.access, mapping.end);
+            mapping.access = access;
+            let tenant = mapping.tenant.clone();
+            match access {
+                _ if before == access => {}
+                Access::None => self.hide(&mut tables, &tenant, start, || {}),
+                Access::Read | Access::ReadWrite => {
+                    let writable = access == Access::ReadWrite;
+                    Self::show(&mut tables, &tenant, Range { start, end, writable });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What may be done at an address.
+    pub fn access(&self, address: u64) -> Result<Access> {
+        let tables = self.memory.tables();
+        holding(&tables.mappings, address, |_, m| m.end)
+            .map(|(_, m)| m.access)
+            .ok_or(Error::INVALID_VALUE)
+    }
+}
+
+/// Starts of the mappings that fill a range exactly.
+fn whole_mappings(tables: &Tables, address: u64, bytes: u64) -> Result<Vec<u64>> {
+    let end = address.checked_add(bytes).filter(|_| bytes > 0).ok_or(Error::INVALID_VALUE)?;
+    let mut starts = Vec::new();
+    let mut next = address;
+    for (start, mapping) in tables.mappings.range(address..end) {
+        if *start != next || mapping.end > end {
+            return Err(Error::INVALID_VALUE);
+        }
+        starts.push(*start);
+        next = mapping.end;
+    }
+    if next == end { Ok(starts) } else { Err(Error::INVALID_VALUE) }
+}
+
+/// Closes physical memory that nobody refers to.
+fn drop_unused(tables: &mut Tables, key: Key<Physical>) {
+    if !tables.physical.get(key).is_some_and(|p| p.handles == 0 && p.mappings == 0) {
+        return;
+    }
+    let Some(physical) = tables.physical.remove(key) else { return };
+    if let Some(count) = tables.files.get_mut(&physical.identity) {
+        *count -= 1;
+        if *count == 0 {
+            tables.files.remove(&physical.identity);
+            tables.used_bytes -= physical.bytes;
+        }
+    }
+}
+
+fn new_file(bytes: u64) -> io::Result<OwnedFd> {
+    let name = c"openmps-device-memory";
+    // SAFETY: `name` is a C string; the descriptor returned is new and nobody else's.
+    let file = unsafe {
+        let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        OwnedFd::from_raw_fd(fd)
+    };
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: plain system calls on a descriptor we own.
+    let ok = unsafe {
+        libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) == 0
+            && libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) == 0
+    };
+    if ok { Ok(file) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Size of a file that can never shrink; `None` for any other.
+fn sealed_size(file: BorrowedFd<'_>) -> Option<u64> {
+    // SAFETY: a plain system call on a borrowed descriptor.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
+        return None;
+    }
+    stat(file.as_raw_fd()).and_then(|s| u64::try_from(s.st_size).ok())
+}
+
+fn identity(file: &OwnedFd) -> Option<(u64, u64)> {
+    stat(file.as_raw_fd()).map(|s| (s.st_dev, s.st_ino))
+}
+
+fn stat(fd: i32) -> Option<libc::stat> {
+    // SAFETY: `stat` is plain data for which zero is valid, and lives across the call.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        (libc::fstat(fd, &mut stat) == 0).then_some(stat)
+    }
+}

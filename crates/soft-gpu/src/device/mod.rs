@@ -1,0 +1,208 @@
+//! The device half of the software GPU: SMs, streams, events, memory, tenants, turns.
+//!
+//! A [`Device`] knows kernels only as things whose blocks can be resumed ([`crate::kernel`]) and
+//! knows nothing of the driver API, which is built on it in [`crate::api`].
+
+pub mod activity;
+pub mod attributes;
+mod clock;
+mod core;
+pub mod event;
+pub mod fault;
+pub mod grid;
+pub mod host;
+pub mod limits;
+pub mod memory;
+pub mod occupancy;
+pub mod ops;
+pub mod printf;
+pub mod settings;
+pub mod slab;
+pub mod stream;
+pub mod tenant;
+mod ticker;
+pub mod transfer;
+mod turn;
+pub mod values;
+mod worker;
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use self::activity::{Activity, ActivityTotals};
+use self::core::{After, Core, CoreGuard, Slot};
+use self::memory::Memory;
+use self::settings::Settings;
+use self::slab::Slab;
+use self::tenant::{Tenant, TenantId};
+use self::turn::{TurnFile, TurnState};
+
+/// A software GPU. There is one in a process that uses the driver API; tests make their own.
+pub struct Device {
+    /// How it was made.
+    pub settings: Settings,
+    /// Its memory.
+    pub memory: Memory,
+    core: Mutex<Core>,
+    host_threads: Mutex<HashMap<TenantId, host::HostSender>>,
+    threads_started: OnceLock<()>,
+    default_tenant: Arc<Tenant>,
+    tenant_ids: AtomicU64,
+    grid_ids: AtomicU64,
+    myself: Weak<Device>,
+}
+
+impl Device {
+    /// Makes a device; its threads start with the first work.
+    pub fn new(settings: Settings) -> Arc<Self> {
+        let file = if settings.turn_dirs.is_empty() {
+            None
+        } else {
+            match TurnFile::open(&settings.turn_dirs) {
+                Ok(file) => Some(file),
+                Err(error) => {
+                    if settings.log {
+                        let dirs = &settings.turn_dirs;
+                        eprintln!(
+                            "openmps-soft: no turns with other processes: {error} in {dirs:?}"
+                        );
+                    }
+                    None
+                }
+            }
+        };
+        let now = clock::now_ns();
+        let mut activity = Activity::new(settings.sms, now);
+        activity.set_held(file.is_none(), now);
+        let default_tenant = Tenant::new(TenantId(0));
+        let threads = settings.threads as usize;
+        let core = Core {
+            streams: Slab::default(),
+            groups: Slab::default(),
+            group_of: HashMap::new(),
+            tenants: HashMap::from([(default_tenant.id, default_tenant.clone())]),
+            grids: Slab::default(),
+            pending: Vec::new(),
+            runnable: Default::default(),
+            transfers: Default::default(),
+            transfers_next: false,
+            value_waits: Vec::new(),
+            values_changed: false,
+            ready: Vec::new(),
+            sms: vec![Default::default(); settings.sms as usize],
+            slots: (0..threads).map(|_| Slot::default()).collect(),
+            slots_free: (0..threads).rev().collect(),
+            sleepers: Vec::new(),
+            ticker: None,
+            activity,
+            turn: TurnState::new(file),
+            after: After::default(),
+            arrivals: 0,
+            shutdown: false,
+        };
+        Arc::new_cyclic(|myself| Self {
+            memory: Memory::new(settings.memory_bytes),
+            settings,
+            core: Mutex::new(core),
+            host_threads: Mutex::default(),
+            threads_started: OnceLock::new(),
+            default_tenant,
+            tenant_ids: AtomicU64::new(1),
+            grid_ids: AtomicU64::new(1),
+            myself: myself.clone(),
+        })
+    }
+
+    fn lock(&self) -> CoreGuard<'_> {
+        CoreGuard::new(self, &self.core)
+    }
+
+    /// The tenant that everything belongs to unless another one is bound.
+    pub fn default_tenant(&self) -> &Arc<Tenant> {
+        &self.default_tenant
+    }
+
+    /// How busy the device has been since it was made.
+    pub fn activity(&self) -> ActivityTotals {
+        self.lock().activity.totals(clock::now_ns())
+    }
+
+    /// Writes a line to stderr if OPENMPS_SOFT_LOG asks for it.
+    pub fn log(&self, line: &str) {
+        if self.settings.log {
+            eprintln!("openmps-soft: {line}");
+        }
+    }
+
+    /// Starts the threads if they do not run yet; whatever needs them calls this first.
+    pub fn start_threads(&self) {
+        self.threads_started.get_or_init(|| {
+            let turn = self.lock().turn.file.as_ref().and_then(|f| f.share().ok());
+            for number in 0..self.settings.threads {
+                self.spawn(&format!("openmps-sm-{number}"), |device| device.work());
+            }
+            self.spawn("openmps-tick", |device| device.tick());
+            if let Some(file) = turn {
+                self.spawn("openmps-turn", |device| device.queue_for_turns(file));
+            }
+        });
+    }
+
+    fn spawn(&self, name: &str, run: impl FnOnce(&Device) + Send + 'static) {
+        let Some(device) = self.myself.upgrade() else { return };
+        // Signals are the program's business: its handlers must not run on our threads.
+        let blocked = BlockedSignals::new();
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&device));
+        drop(blocked);
+        if let Err(error) = thread {
+            self.log(&format!("cannot start thread {name}: {error}"));
+        }
+    }
+
+    /// Ends the threads; a device that is shut down runs nothing more.
+    pub fn shut_down(&self) {
+        let mut core = self.lock();
+        core.shutdown = true;
+        let tenants: Vec<TenantId> = core.tenants.keys().copied().collect();
+        for tenant in tenants {
+            core.cancel_tenant(tenant);
+        }
+        while let Some(thread) = core.sleepers.pop() {
+            core.after.unpark_thread(thread);
+        }
+        core.wake_ticker();
+        if let Some(thread) = core.turn.thread.take() {
+            core.after.unpark_thread(thread);
+        }
+        drop(core);
+        self.host_threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
+    }
+}
+
+/// Blocks all signals in this thread while it lives, for threads started meanwhile to inherit.
+struct BlockedSignals(libc::sigset_t);
+
+impl BlockedSignals {
+    fn new() -> Self {
+        // SAFETY: a sigset_t is plain data for which zero is a valid value; both sets live across
+        // the calls.
+        unsafe {
+            let mut all: libc::sigset_t = std::mem::zeroed();
+            let mut before: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+            Self(before)
+        }
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        // SAFETY: restores the mask that `new` read in this same thread; the type is not Send.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests;

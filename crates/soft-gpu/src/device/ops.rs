@@ -1,0 +1,311 @@
+//! What can be asked of a device: streams, operations in them, waiting, tenants.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::core::Parker;
+use super::event::EventPoint;
+use super::grid::SmMask;
+use super::slab::Key;
+use super::stream::{Group, Head, Op, Stream};
+use super::tenant::{Tenant, TenantId};
+use super::transfer::{Progress, Transfer};
+use super::worker::Settled;
+use super::{Device, limits};
+use crate::error::{Error, Result};
+
+/// A transfer of up to this many bytes is done by the thread that submits it if nothing is before
+/// it: handing it to a worker would take longer.
+const INLINE_BYTES_MAX: u64 = 64 << 10;
+
+/// How a stream is made.
+#[derive(Clone, Default)]
+pub struct StreamSpec {
+    /// Does not synchronise with the legacy default stream.
+    pub non_blocking: bool,
+    /// Within [`limits::PRIORITY_GREATEST`] and [`limits::PRIORITY_LEAST`].
+    pub priority: i32,
+    /// SMs its blocks may use.
+    pub sms: SmMask,
+}
+
+impl Device {
+    /// The streams of a context and tenant, among which the legacy default stream's rules hold.
+    pub fn group(&self, context: u64, tenant: &Arc<Tenant>) -> Result<Key<Group>> {
+        let mut core = self.lock();
+        if let Some(key) = core.group_of.get(&(context, tenant.id)) {
+            return Ok(*key);
+        }
+        let key = core.groups.insert(Group::default()).ok_or(Error::OUT_OF_MEMORY)?;
+        core.group_of.insert((context, tenant.id), key);
+        Ok(key)
+    }
+
+    /// Makes a stream.
+    pub fn create_stream(
+        &self,
+        group: Key<Group>,
+        tenant: &Arc<Tenant>,
+        spec: StreamSpec,
+    ) -> Result<Key<Stream>> {
+        tenant.alive()?;
+        self.start_threads();
+        let mut core = self.lock();
+        let mut stream = Stream::new(group, tenant.clone(), spec.priority);
+        stream.blocking = !spec.non_blocking;
+        stream.sms = spec.sms;
+        let key = core.streams.insert(stream).ok_or(Error::OUT_OF_MEMORY)?;
+        match core.groups.get_mut(group) {
+            Some(group) => group.streams.push(key),
+            None => {
+                core.streams.remove(key);
+                return Err(Error::INVALID_CONTEXT);
+            }
+        }
+        Ok(key)
+    }
+
+    /// The legacy default stream of a group, made when first asked for.
+    pub fn legacy_stream(&self, group: Key<Group>, tenant: &Arc<Tenant>) -> Result<Key<Stream>> {
+        if let Some(key) = self.lock().groups.get(group).and_then(|g| g.legacy) {
+            return Ok(key);
+        }
+        let key = self.create_stream(group, tenant, StreamSpec::default())?;
+        let mut core = self.lock();
+        let existing = match core.groups.get_mut(group) {
+            Some(group) => *group.legacy.get_or_insert(key),
+            None => return Err(Error::INVALID_CONTEXT),
+        };
+        if existing != key {
+            core.destroy_stream(key);
+        }
+        Ok(existing)
+    }
+
+    /// Lets a stream go; work in it is completed first.
+    pub fn destroy_stream(&self, key: Key<Stream>) -> Result {
+        let mut core = self.lock();
+        if core.streams.get(key).is_none_or(|s| s.destroyed) {
+            return Err(Error::INVALID_HANDLE);
+        }
+        core.destroy_stream(key);
+        Ok(())
+    }
+
+    /// Ends the streams of a context with all that is in them, and waits until nothing of them
+    /// runs.
+    pub fn destroy_group(&self, context: u64, tenant: TenantId) {
+        let mut core = self.lock();
+        let Some(key) = core.group_of.remove(&(context, tenant)) else { return };
+        let Some(group) = core.groups.get(key) else { return };
+        let streams = group.streams.clone();
+        for stream in &streams {
+            core.cancel_stream(*stream);
+            core.destroy_stream(*stream);
+        }
+        core.start_ready();
+        drop(core);
+        for stream in streams {
+            let _ = self.wait_stream(stream, u64::MAX);
+        }
+        self.lock().groups.remove(key);
+    }
+
+    /// Adds an operation to a stream; waits while the stream is full. Returns its number.
+    pub fn enqueue(&self, key: Key<Stream>, op: Op) -> Result<u64> {
+        let mut core = self.lock();
+        loop {
+            let stream =
+                core.streams.get_mut(key).filter(|s| !s.destroyed).ok_or(Error::INVALID_HANDLE)?;
+            stream.tenant.alive()?;
+            if !stream.is_full() {
+                break;
+            }
+            let parker = Parker::new();
+            let half = stream.submitted - limits::STREAM_QUEUE_MAX as u64 / 2;
+            stream.wait_for(half, parker.clone());
+            drop(core);
+            parker.wait();
+            core = self.lock();
+        }
+        core.order_with_legacy(key);
+        if let Op::Transfer(transfer) = op {
+            if transfer.bytes() <= INLINE_BYTES_MAX
+                && let Some(stream) = core.streams.get_mut(key)
+                && stream.drained()
+            {
+                stream.submitted += 1;
+                let seq = stream.submitted;
+                stream.head = Head::TransferRunning;
+                let tenant = stream.tenant.clone();
+                drop(core);
+                self.transfer_inline(key, &tenant, transfer);
+                return Ok(seq);
+            }
+            let seq = core.push(key, Op::Transfer(transfer)).ok_or(Error::INVALID_HANDLE)?;
+            core.start_ready();
+            return Ok(seq);
+        }
+        let seq = core.push(key, op).ok_or(Error::INVALID_HANDLE)?;
+        core.start_ready();
+        Ok(seq)
+    }
+
+    fn transfer_inline(&self, key: Key<Stream>, tenant: &Arc<Tenant>, mut transfer: Box<Transfer>) {
+        let progress = loop {
+            let _mapped = tenant.space.access();
+            match transfer.step(&tenant.space) {
+                Progress::More => {}
+                end => break end,
+            }
+        };
+        self.lock().settle_transfer(key, tenant, transfer, progress);
+    }
+
+    /// Waits until the first `seq` operations of a stream are complete, doing them itself where
+    /// it can; fails if the stream's tenant has an error.
+    pub fn wait_stream(&self, key: Key<Stream>, seq: u64) -> Result {
+        let mut core = self.lock();
+        loop {
+            let Some(stream) = core.streams.get(key) else { return Ok(()) };
+            let tenant = stream.tenant.clone();
+            let seq = seq.min(stream.submitted);
+            if stream.completed >= seq {
+                drop(core);
+                return tenant.alive();
+            }
+            if let Some(mut assignment) = core.assign_for(key) {
+                core.wake_workers();
+                drop(core);
+                let settled: Settled = self.execute(&mut assignment);
+                core = self.lock();
+                core.settle(assignment, settled);
+                continue;
+            }
+            let parker = Parker::new();
+            if let Some(stream) = core.streams.get_mut(key) {
+                stream.wait_for(seq, parker.clone());
+            }
+            drop(core);
+            parker.wait();
+            core = self.lock();
+        }
+    }
+
+    /// Waits for all that was submitted to a stream so far.
+    pub fn synchronize_stream(&self, key: Key<Stream>) -> Result {
+        let (legacy, submitted) = {
+            let core = self.lock();
+            let stream = core.streams.get(key).ok_or(Error::INVALID_HANDLE)?;
+            let group = core.groups.get(stream.group);
+            (group.is_some_and(|g| g.legacy == Some(key)), stream.submitted)
+        };
+        // The legacy stream stands for all blocking streams: a marker in it waits for them.
+        let seq = if legacy { self.enqueue(key, Op::Marker)? } else { submitted };
+        self.wait_stream(key, seq)
+    }
+
+    /// NOT_READY if something submitted to a stream is not complete.
+    pub fn query_stream(&self, key: Key<Stream>) -> Result {
+        let core = self.lock();
+        let stream = core.streams.get(key).ok_or(Error::INVALID_HANDLE)?;
+        stream.tenant.alive()?;
+        let group = core.groups.get(stream.group);
+        let drained = match group {
+            Some(group) if group.legacy == Some(key) => group
+                .streams
+                .iter()
+                .filter_map(|k| core.streams.get(*k))
+                .all(|s| !s.blocking || s.drained()),
+            _ => stream.drained(),
+        };
+        if drained { Ok(()) } else { Err(Error::NOT_READY) }
+    }
+
+    /// Waits for all that was submitted to the streams of a group so far.
+    pub fn synchronize_group(&self, group: Key<Group>, tenant: &Tenant) -> Result {
+        let streams: Vec<(Key<Stream>, u64)> = {
+            let core = self.lock();
+            let Some(group) = core.groups.get(group) else { return tenant.alive() };
+            let streams = group.streams.iter();
+            streams.filter_map(|k| core.streams.get(*k).map(|s| (*k, s.submitted))).collect()
+        };
+        for (stream, seq) in streams {
+            self.wait_stream(stream, seq)?;
+        }
+        tenant.alive()
+    }
+
+    /// Records a point in a stream.
+    pub fn record(&self, stream: Key<Stream>) -> Result<Arc<EventPoint>> {
+        let point = Arc::new(EventPoint::new(stream));
+        self.enqueue(stream, Op::Record(point.clone()))?;
+        Ok(point)
+    }
+
+    /// Makes what is submitted to `stream` from now on wait for a point.
+    pub fn wait_for_point(&self, stream: Key<Stream>, point: &EventPoint) -> Result {
+        if point.reached_ns().is_some() {
+            let core = self.lock();
+            return core.streams.get(stream).map(|_| ()).ok_or(Error::INVALID_HANDLE);
+        }
+        let seq = point.seq.load(Ordering::Acquire);
+        self.enqueue(stream, Op::WaitStream { stream: point.stream, seq }).map(|_| ())
+    }
+
+    /// Blocks the calling thread until a point is reached.
+    pub fn synchronize_point(&self, point: &EventPoint) -> Result {
+        if point.reached_ns().is_some() {
+            return Ok(());
+        }
+        self.wait_stream(point.stream, point.seq.load(Ordering::Acquire))
+    }
+
+    /// A stream's priority, whether it is blocking, and its tenant.
+    pub fn stream_properties(&self, key: Key<Stream>) -> Result<(i32, bool, Arc<Tenant>)> {
+        let core = self.lock();
+        let stream = core.streams.get(key).filter(|s| !s.destroyed).ok_or(Error::INVALID_HANDLE)?;
+        Ok((stream.priority, stream.blocking, stream.tenant.clone()))
+    }
+
+    /// A number for a grid that no other launch has.
+    pub fn next_grid_id(&self) -> u64 {
+        self.grid_ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Makes a tenant.
+    pub fn create_tenant(&self) -> Arc<Tenant> {
+        let id = TenantId(self.tenant_ids.fetch_add(1, Ordering::Relaxed));
+        let tenant = Tenant::new(id);
+        self.lock().tenants.insert(id, tenant.clone());
+        tenant
+    }
+
+    /// The tenant of that number.
+    pub fn tenant(&self, id: TenantId) -> Option<Arc<Tenant>> {
+        self.lock().tenants.get(&id).cloned()
+    }
+
+    /// Ends everything a tenant has in its streams, and waits until none of its blocks runs.
+    /// After that its streams take nothing more and its number names nothing.
+    pub fn end_tenant(&self, tenant: &Arc<Tenant>) {
+        tenant.mark_ended();
+        let streams: Vec<Key<Stream>> = {
+            let mut core = self.lock();
+            core.cancel_tenant(tenant.id);
+            core.tenants.remove(&tenant.id);
+            core.streams.iter().filter(|(_, s)| s.tenant.id == tenant.id).map(|(k, _)| k).collect()
+        };
+        for key in streams {
+            // A function of the program's that never returns is nobody's to wait for.
+            let in_host_call = {
+                let core = self.lock();
+                core.streams.get(key).is_some_and(|s| matches!(s.head, Head::Host))
+            };
+            if !in_host_call {
+                let _ = self.wait_stream(key, u64::MAX);
+            }
+        }
+        self.end_host_thread(tenant.id);
+    }
+}

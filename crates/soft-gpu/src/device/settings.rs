@@ -1,0 +1,115 @@
+//! What the environment says about the software GPU.
+//!
+//! Read once, when the device is made; a value that cannot be read counts as not given, and the
+//! log says so.
+
+use std::path::PathBuf;
+
+use super::limits;
+
+/// Fewest virtual SMs by default, so that a share of 10 % means something on a small machine.
+const SMS_DEFAULT_MIN: u32 = 8;
+/// Most virtual SMs or worker threads: more than any machine has cores.
+const SMS_MAX: u32 = 1024;
+
+/// How the device is made.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Virtual SMs: OPENMPS_SOFT_SMS, else 8 or the cores if more.
+    pub sms: u32,
+    /// Threads that run blocks: OPENMPS_SOFT_THREADS, else one a core.
+    pub threads: u32,
+    /// Device memory in bytes: OPENMPS_SOFT_MEMORY (K, M, G suffixes), else half of RAM.
+    pub memory_bytes: u64,
+    /// Say what happens on stderr: OPENMPS_SOFT_LOG set to anything but 0.
+    pub log: bool,
+    /// Directories to try for the file with which processes take turns: OPENMPS_SOFT_DIR, else
+    /// /dev/shm, then /tmp. Empty: no turns.
+    pub turn_dirs: Vec<PathBuf>,
+}
+
+impl Settings {
+    /// From the environment of this process.
+    pub fn from_environment() -> Self {
+        Self::from_lookup(|name| std::env::var_os(name).and_then(|v| v.into_string().ok()))
+    }
+
+    fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        let number = |name: &str, default: u32| {
+            lookup(name)
+                .and_then(|v| v.trim().parse::<u32>().ok())
+                .filter(|n| *n > 0)
+                .unwrap_or(default)
+                .min(SMS_MAX)
+        };
+        let memory = lookup("OPENMPS_SOFT_MEMORY").and_then(|v| parse_bytes(&v));
+        let turn_dirs = match lookup("OPENMPS_SOFT_DIR") {
+            Some(dir) if !dir.is_empty() => vec![PathBuf::from(dir)],
+            _ => vec![PathBuf::from("/dev/shm"), PathBuf::from("/tmp")],
+        };
+        Self {
+            sms: number("OPENMPS_SOFT_SMS", cores.max(SMS_DEFAULT_MIN)),
+            threads: number("OPENMPS_SOFT_THREADS", cores),
+            memory_bytes: memory.unwrap_or_else(|| physical_memory_bytes() / 2)
+                / limits::CHUNK_BYTES
+                * limits::CHUNK_BYTES,
+            log: lookup("OPENMPS_SOFT_LOG").is_some_and(|v| !v.is_empty() && v != "0"),
+            turn_dirs,
+        }
+    }
+}
+
+/// Bytes from "1073741824", "512M", "16G"; `None` if it is not such a number.
+fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (digits, shift) = match text.chars().last()? {
+        'k' | 'K' => (&text[..text.len() - 1], 10),
+        'm' | 'M' => (&text[..text.len() - 1], 20),
+        'g' | 'G' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let bytes = digits.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    (bytes >= limits::CHUNK_BYTES).then_some(bytes)
+}
+
+/// RAM of the machine, bytes.
+fn physical_memory_bytes() -> u64 {
+    // SAFETY: sysconf takes a number and touches no memory of ours.
+    let (pages, size) =
+        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    match (u64::try_from(pages), u64::try_from(size)) {
+        (Ok(pages), Ok(size)) if pages > 0 && size > 0 => pages * size,
+        _ => 4 << 30,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_suffix() {
+        assert_eq!(parse_bytes("512M"), Some(512 << 20));
+        assert_eq!(parse_bytes(" 3g "), Some(3 << 30));
+        assert_eq!(parse_bytes("4194304"), Some(4 << 20));
+        assert_eq!(parse_bytes("1"), None);
+        assert_eq!(parse_bytes("x"), None);
+        assert_eq!(parse_bytes("99999999999G"), None);
+    }
+
+    #[test]
+    fn what_is_given_wins_over_the_default() {
+        let given = Settings::from_lookup(|name| match name {
+            "OPENMPS_SOFT_SMS" => Some("20".into()),
+            "OPENMPS_SOFT_THREADS" => Some("zero".into()),
+            "OPENMPS_SOFT_MEMORY" => Some("64M".into()),
+            "OPENMPS_SOFT_DIR" => Some("/run/x".into()),
+            _ => None,
+        });
+        assert_eq!(given.sms, 20);
+        assert!(given.threads >= 1);
+        assert_eq!(given.memory_bytes, 64 << 20);
+        assert_eq!(given.turn_dirs, [PathBuf::from("/run/x")]);
+    }
+}

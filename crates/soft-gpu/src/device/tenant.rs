@@ -1,0 +1,300 @@
+//! Tenants: the parties that share one context and are kept apart.
+//!
+//! Everything that is made belongs to one tenant: streams, mappings, modules, registrations. A
+//! kernel may touch its tenant's memory only, and a fault spoils only its tenant. A process that
+//! binds no tenant is tenant 0 throughout, and then a fault poisons the process as on hardware.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
+
+use super::printf::PrintfFifo;
+use crate::error::{Error, Result};
+use crate::kernel::{Counters, Range, RangeMap, RangeSource};
+
+/// Identity of a tenant: 0 is the one that always exists; others are never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TenantId(pub u64);
+
+/// Work done for a tenant so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Kernels completed.
+    pub kernels: u64,
+    /// Blocks completed.
+    pub blocks: u64,
+    /// Time in which at least one of its kernels was in execution, ns.
+    pub busy_ns: u64,
+    /// Time worker threads spent on its blocks, ns, summed over threads.
+    pub worker_ns: u64,
+    /// Device memory it holds, bytes.
+    pub memory_bytes: u64,
+    /// What its blocks executed.
+    pub counters: Counters,
+}
+
+/// Kernels in execution, and for how long there has been one.
+#[derive(Clone, Copy, Default)]
+struct Busy {
+    kernels: u32,
+    since_ns: u64,
+    total_ns: u64,
+}
+
+/// One party: its address space, its error, its account.
+pub struct Tenant {
+    /// Who it is.
+    pub id: TenantId,
+    /// What its kernels and copies may touch.
+    pub space: Arc<Space>,
+    /// What its kernels printed.
+    pub printf: Arc<PrintfFifo>,
+    error: AtomicU32,
+    fault: Mutex<Option<String>>,
+    ended: AtomicBool,
+    /// Unmappings that wait for its blocks to return; blocks give way at once while not 0.
+    pub(super) unmaps_pending: AtomicU32,
+    pub(super) memory_bytes: AtomicU64,
+    kernels: AtomicU64,
+    blocks: AtomicU64,
+    worker_ns: AtomicU64,
+    busy: Mutex<Busy>,
+    warp_instructions: AtomicU64,
+    thread_instructions: AtomicU64,
+    global_bytes: AtomicU64,
+}
+
+impl Tenant {
+    pub(super) fn new(id: TenantId) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            space: Arc::default(),
+            printf: Arc::default(),
+            error: AtomicU32::new(0),
+            fault: Mutex::new(None),
+            ended: AtomicBool::new(false),
+            unmaps_pending: AtomicU32::new(0),
+            memory_bytes: AtomicU64::new(0),
+            kernels: AtomicU64::new(0),
+            blocks: AtomicU64::new(0),
+            worker_ns: AtomicU64::new(0),
+            busy: Mutex::default(),
+            warp_instructions: AtomicU64::new(0),
+            thread_instructions: AtomicU64::new(0),
+            global_bytes: AtomicU64::new(0),
+        })
+    }
+
+    /// The error that every call of this tenant returns from now on, if there is one.
+    pub fn sticky(&self) -> Result {
+        Error::from_code(self.error.load(Ordering::Acquire)).map_or(Ok(()), Err)
+    }
+
+    /// Refuses what a tenant with an error, or one that was ended, may not do any more.
+    pub fn alive(&self) -> Result {
+        if self.ended() {
+            return Err(Error::CONTEXT_IS_DESTROYED);
+        }
+        self.sticky()
+    }
+
+    /// What went wrong, in words; the first fault only.
+    pub fn fault_text(&self) -> Option<String> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes `error` sticky; the first one stays. Returns true if it was the first.
+    pub(super) fn poison(&self, error: Error, text: Option<String>) -> bool {
+        let first = self
+            .error
+            .compare_exchange(0, error.code(), Ordering::AcqRel, Ordering::Acquire)
+            .is_ok();
+        if first && let Some(text) = text {
+            *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        }
+        first
+    }
+
+    /// From now on nothing more is done for this tenant.
+    pub(super) fn mark_ended(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// True after [`super::Device::end_tenant`].
+    pub fn ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    pub(super) fn account_block(&self, worker_ns: u64, counters: &Counters, finished: bool) {
+        self.worker_ns.fetch_add(worker_ns, Ordering::Relaxed);
+        self.warp_instructions.fetch_add(counters.warp_instructions, Ordering::Relaxed);
+        self.thread_instructions.fetch_add(counters.thread_instructions, Ordering::Relaxed);
+        self.global_bytes.fetch_add(counters.global_bytes, Ordering::Relaxed);
+        if finished {
+            self.blocks.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A kernel's execution begins.
+    pub(super) fn kernel_started(&self, now_ns: u64) {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        if busy.kernels == 0 {
+            busy.since_ns = now_ns;
+        }
+        busy.kernels += 1;
+    }
+
+    /// A kernel's execution is over; `complete` unless it was ended before its time.
+    pub(super) fn kernel_ended(&self, now_ns: u64, complete: bool) {
+        self.kernels.fetch_add(u64::from(complete), Ordering::Relaxed);
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        busy.kernels -= 1;
+        if busy.kernels == 0 {
+            busy.total_ns += now_ns.saturating_sub(busy.since_ns);
+        }
+    }
+
+    /// The account so far.
+    pub fn usage(&self) -> Usage {
+        let busy = *self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let running_ns = match busy.kernels {
+            0 => 0,
+            _ => super::clock::now_ns().saturating_sub(busy.since_ns),
+        };
+        Usage {
+            busy_ns: busy.total_ns + running_ns,
+            kernels: self.kernels.load(Ordering::Relaxed),
+            blocks: self.blocks.load(Ordering::Relaxed),
+            worker_ns: self.worker_ns.load(Ordering::Relaxed),
+            memory_bytes: self.memory_bytes.load(Ordering::Relaxed),
+            counters: Counters {
+                warp_instructions: self.warp_instructions.load(Ordering::Relaxed),
+                thread_instructions: self.thread_instructions.load(Ordering::Relaxed),
+                global_bytes: self.global_bytes.load(Ordering::Relaxed),
+            },
+        }
+    }
+}
+
+/// What one tenant's work may touch.
+///
+/// Invariant: memory inside of a range stays mapped while anyone holds [`Space::access`]; whoever
+/// takes a range away holds the lock exclusively while he unmaps.
+#[derive(Default)]
+pub struct Space {
+    ranges: RwLock<RangeMap>,
+    version: AtomicU64,
+    access: RwLock<()>,
+}
+
+impl Space {
+    /// Keeps all ranges mapped while the guard lives. Held while a block runs or a copy moves
+    /// bytes, so for a millisecond at most.
+    pub fn access(&self) -> RwLockReadGuard<'_, ()> {
+        self.access.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Space::access`], `None` if it would have to wait for an unmapping.
+    pub fn try_access(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        match self.access.try_read() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Waits until nobody touches memory, then runs `unmap` alone.
+    pub(super) fn exclusively<R>(&self, unmap: impl FnOnce() -> R) -> R {
+        let _alone = self.access.write().unwrap_or_else(PoisonError::into_inner);
+        unmap()
+    }
+
+    pub(super) fn publish(&self, ranges: Vec<Range>) {
+        let map = RangeMap::new(coalesce(ranges));
+        *self.ranges.write().unwrap_or_else(PoisonError::into_inner) = map;
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Changes with every change of the ranges.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// True if all of `address..address + bytes` is the tenant's. Programs' copies may write to
+    /// constant banks, kernels may not, so writability is not asked here.
+    pub fn contains(&self, address: u64, bytes: u64) -> bool {
+        let Some(end) = address.checked_add(bytes) else { return false };
+        let map = self.ranges();
+        let mut next = address;
+        loop {
+            match map.find(next) {
+                Some(range) if end <= range.end => return true,
+                Some(range) => next = range.end,
+                None => return false,
+            }
+        }
+    }
+}
+
+impl RangeSource for Space {
+    fn ranges(&self) -> RangeMap {
+        self.ranges.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Sorts ranges and joins those that touch and have the same rights, so that an access across two
+/// mappings side by side is one access.
+fn coalesce(mut ranges: Vec<Range>) -> Vec<Range> {
+    ranges.sort_by_key(|r| r.start);
+    let mut joined: Vec<Range> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if last.end == range.start && last.writable == range.writable => {
+                last.end = range.end;
+            }
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: u64, end: u64, writable: bool) -> Range {
+        Range { start, end, writable }
+    }
+
+    #[test]
+    fn neighbours_with_the_same_rights_are_one_range() {
+        let joined = coalesce(vec![
+            range(20, 30, true),
+            range(10, 20, true),
+            range(30, 40, false),
+            range(50, 60, true),
+        ]);
+        assert_eq!(joined, [range(10, 30, true), range(30, 40, false), range(50, 60, true)]);
+    }
+
+    #[test]
+    fn containment_crosses_neighbours_but_not_holes() {
+        let space = Space::default();
+        space.publish(vec![range(10, 20, true), range(20, 30, false), range(40, 50, true)]);
+        assert!(space.contains(10, 20));
+        assert!(space.contains(19, 2));
+        assert!(!space.contains(25, 10));
+        assert!(!space.contains(9, 1));
+        assert!(!space.contains(u64::MAX, 2));
+        assert!(space.contains(49, 1));
+    }
+
+    #[test]
+    fn only_the_first_error_sticks() {
+        let tenant = Tenant::new(TenantId(1));
+        assert_eq!(tenant.sticky(), Ok(()));
+        assert!(tenant.poison(Error::ILLEGAL_ADDRESS, Some("first".into())));
+        assert!(!tenant.poison(Error::LAUNCH_FAILED, Some("second".into())));
+        assert_eq!(tenant.sticky(), Err(Error::ILLEGAL_ADDRESS));
+        assert_eq!(tenant.fault_text().as_deref(), Some("first"));
+    }
+}

@@ -1,0 +1,327 @@
+//! Copies and fills: what the device's copy engines do, a bounded step at a time.
+//!
+//! Every device address is checked against the tenant's ranges at the moment the bytes move,
+//! whatever was checked when the operation was submitted. Host addresses are the program's own
+//! and are trusted as the program's own instructions are.
+
+use super::limits;
+use super::tenant::Space;
+
+/// Bytes moved in one step, so that an unmapping or another stream waits a millisecond at most.
+pub const STEP_BYTES: u64 = 4 << 20;
+/// A fill with zeros of at least this many bytes gives the pages back instead of writing them.
+const PUNCH_BYTES_MIN: u64 = 16 << 20;
+
+/// One end of a copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Side {
+    /// Address of the first byte.
+    pub address: u64,
+    /// Bytes from one row to the next.
+    pub pitch: u64,
+    /// Bytes from one slice to the next.
+    pub slice: u64,
+    /// True for device memory, which is checked.
+    pub device: bool,
+}
+
+impl Side {
+    /// A side of a copy that is one run of bytes.
+    pub fn linear(address: u64, device: bool) -> Self {
+        Self { address, pitch: 0, slice: 0, device }
+    }
+
+    fn row(&self, y: u64, z: u64) -> u64 {
+        self.address
+            .wrapping_add(z.wrapping_mul(self.slice))
+            .wrapping_add(y.wrapping_mul(self.pitch))
+    }
+}
+
+/// Bytes from here to there: `depth` slices of `height` rows of `width` bytes.
+#[derive(Debug, Default)]
+pub struct Copy {
+    /// Where to.
+    pub dst: Side,
+    /// Where from.
+    pub src: Side,
+    /// Bytes in a row.
+    pub width: u64,
+    /// Rows in a slice.
+    pub height: u64,
+    /// Slices.
+    pub depth: u64,
+    /// Owns the source when the program's own buffer need not outlive the call.
+    pub staged: Option<Box<[u8]>>,
+}
+
+/// One value everywhere: `height` rows of `width` elements.
+#[derive(Debug)]
+pub struct Fill {
+    /// Address of the first byte.
+    pub address: u64,
+    /// Bytes from one row to the next.
+    pub pitch: u64,
+    /// The value, of which the low `element` bytes count.
+    pub value: u32,
+    /// Bytes in an element: 1, 2 or 4.
+    pub element: u32,
+    /// Elements in a row.
+    pub width: u64,
+    /// Rows.
+    pub height: u64,
+    /// True if all of it lies in device chunks, whose pages may be given back for zeros.
+    pub chunks: bool,
+}
+
+/// What a transfer does.
+#[derive(Debug)]
+pub enum Work {
+    /// A copy.
+    Copy(Copy),
+    /// A fill.
+    Fill(Fill),
+}
+
+/// A copy or fill and how far it has come.
+#[derive(Debug)]
+pub struct Transfer {
+    work: Work,
+    /// Next row, counted over all slices.
+    row: u64,
+    /// Bytes of that row already done.
+    done: u64,
+}
+
+/// What one step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All bytes have moved.
+    Done,
+    /// There is more.
+    More,
+    /// These bytes are not the tenant's.
+    Fault {
+        /// First byte of the row that could not be touched.
+        address: u64,
+        /// Bytes of it.
+        bytes: u64,
+        /// True if it should have been written.
+        write: bool,
+    },
+}
+
+impl Transfer {
+    /// A copy from its start.
+    pub fn copy(copy: Copy) -> Self {
+        Self { work: Work::Copy(copy), row: 0, done: 0 }
+    }
+
+    /// A fill from its start.
+    pub fn fill(fill: Fill) -> Self {
+        Self { work: Work::Fill(fill), row: 0, done: 0 }
+    }
+
+    /// All bytes that will be written.
+    pub fn bytes(&self) -> u64 {
+        match &self.work {
+            Work::Copy(c) => c.width.saturating_mul(c.height).saturating_mul(c.depth),
+            Work::Fill(f) => f.width.saturating_mul(f.height).saturating_mul(u64::from(f.element)),
+        }
+    }
+
+    /// Moves about [`STEP_BYTES`]. The caller holds [`Space::access`] of `space`.
+    pub fn step(&mut self, space: &Space) -> Progress {
+        let (row_bytes, rows) = match &self.work {
+            Work::Copy(c) => (c.width, c.height.saturating_mul(c.depth)),
+            Work::Fill(f) => (f.width.saturating_mul(u64::from(f.element)), f.height),
+        };
+        let mut budget = STEP_BYTES;
+        while row_bytes > 0 && self.row < rows {
+            if budget == 0 {
+                return Progress::More;
+            }
+            let bytes = budget.min(row_bytes - self.done);
+            if let Err(fault) = self.piece(space, bytes) {
+                return fault;
+            }
+            budget -= bytes;
+            self.done += bytes;
+            if self.done == row_bytes {
+                self.done = 0;
+                self.row += 1;
+            }
+        }
+        Progress::Done
+    }
+
+    /// Moves `bytes` of the current row.
+    fn piece(&self, space: &Space, bytes: u64) -> Result<(), Progress> {
+        let check = |address: u64, device: bool, write: bool| {
+            if !device || space.contains(address, bytes) {
+                Ok(())
+            } else {
+                Err(Progress::Fault { address, bytes, write })
+            }
+        };
+        match &self.work {
+            Work::Copy(c) => {
+                let (y, z) = (self.row % c.height, self.row / c.height);
+                let dst = c.dst.row(y, z).wrapping_add(self.done);
+                let src = c.src.row(y, z).wrapping_add(self.done);
+                check(dst, c.dst.device, true)?;
+                check(src, c.src.device, false)?;
+                // SAFETY: a device side was just checked and stays mapped while the caller holds
+                // `Space::access`; a host side is the program's buffer, which by the contract of
+                // the call that made this copy is valid until the copy has completed. No Rust
+                // reference points to either.
+                unsafe { libc::memmove(dst as *mut _, src as *const _, bytes as usize) };
+            }
+            Work::Fill(f) => {
+                let address =
+                    f.address.wrapping_add(self.row.wrapping_mul(f.pitch)).wrapping_add(self.done);
+                check(address, true, true)?;
+                let zero = f.value & (u32::MAX >> (32 - 8 * f.element)) == 0;
+                if !(zero && f.chunks && f.height == 1 && self.punch(f, address, bytes)) {
+                    // SAFETY: checked above, and mapped while the caller holds `Space::access`.
+                    unsafe { fill_bytes(address, bytes, f.value, f.element, self.done) };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives whole chunks back to the system, which makes them zero; false if it was not done.
+    fn punch(&self, fill: &Fill, address: u64, bytes: u64) -> bool {
+        let whole = |n: u64| n.is_multiple_of(limits::CHUNK_BYTES);
+        if fill.width * u64::from(fill.element) < PUNCH_BYTES_MIN
+            || !whole(address)
+            || !whole(bytes)
+        {
+            return false;
+        }
+        (address..address + bytes).step_by(limits::CHUNK_BYTES as usize).all(|chunk| {
+            let (at, size) = (chunk as *mut libc::c_void, limits::CHUNK_BYTES as usize);
+            // SAFETY: the chunk lies in device memory (`Fill::chunks`), which is mapped in whole
+            // chunks; MADV_REMOVE zeroes shared file memory and refuses any other, MADV_DONTNEED
+            // zeroes private anonymous memory, which is what the others are.
+            unsafe {
+                libc::madvise(at, size, libc::MADV_REMOVE) == 0
+                    || libc::madvise(at, size, libc::MADV_DONTNEED) == 0
+            }
+        })
+    }
+}
+
+/// Writes `bytes` bytes at `address` with the pattern of `value`, which started `phase` bytes ago.
+///
+/// # Safety
+/// `address..address + bytes` must be mapped writable.
+unsafe fn fill_bytes(address: u64, bytes: u64, value: u32, element: u32, phase: u64) {
+    let pattern = match element {
+        1 => value & 0xff,
+        2 => value & 0xffff | value << 16,
+        _ => value,
+    };
+    let [first, rest @ ..] = pattern.to_le_bytes();
+    if rest == [first; 3] {
+        // SAFETY: the caller vouches for the range.
+        unsafe { libc::memset(address as *mut _, i32::from(first), bytes as usize) };
+        return;
+    }
+    // A step and a row are whole numbers of elements, so every piece starts with a whole one.
+    debug_assert!(phase.is_multiple_of(u64::from(element)));
+    let mut at = address;
+    let end = address + bytes;
+    while at + 4 <= end {
+        // SAFETY: `at..at + 4` is inside of the range the caller vouches for.
+        unsafe { (at as *mut u32).write_unaligned(pattern) };
+        at += 4;
+    }
+    for (byte, at) in pattern.to_le_bytes().into_iter().zip(at..end) {
+        // SAFETY: `at` is inside of the range the caller vouches for.
+        unsafe { (at as *mut u8).write(byte) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Range;
+
+    fn space_of(buffer: &[u8]) -> Space {
+        let space = Space::default();
+        let start = buffer.as_ptr() as u64;
+        space.publish(vec![Range { start, end: start + buffer.len() as u64, writable: true }]);
+        space
+    }
+
+    fn run(mut transfer: Transfer, space: &Space) -> Progress {
+        loop {
+            match transfer.step(space) {
+                Progress::More => {}
+                end => return end,
+            }
+        }
+    }
+
+    #[test]
+    fn a_three_dimensional_copy_moves_the_box_and_nothing_else() {
+        let src: Vec<u8> = (0..=255).collect();
+        let dst = vec![0u8; 256];
+        let space = space_of(&dst);
+        let copy = Copy {
+            dst: Side { address: dst.as_ptr() as u64, pitch: 10, slice: 60, device: true },
+            src: Side { address: src.as_ptr() as u64, pitch: 7, slice: 50, device: false },
+            width: 5,
+            height: 4,
+            depth: 3,
+            staged: None,
+        };
+        assert_eq!(run(Transfer::copy(copy), &space), Progress::Done);
+        for (i, byte) in dst.iter().enumerate() {
+            let (z, y, x) = (i / 60, i % 60 / 10, i % 10);
+            let inside = z < 3 && y < 4 && x < 5;
+            let expected = if inside { (z * 50 + y * 7 + x) as u8 } else { 0 };
+            assert_eq!(*byte, expected, "at {i}");
+        }
+    }
+
+    #[test]
+    fn long_transfers_are_done_in_steps() {
+        let dst = vec![1u8; STEP_BYTES as usize * 2 + 12];
+        let space = space_of(&dst);
+        let fill = Fill {
+            address: dst.as_ptr() as u64,
+            pitch: 0,
+            value: 0xabcd,
+            element: 2,
+            width: dst.len() as u64 / 2,
+            height: 1,
+            chunks: false,
+        };
+        let mut transfer = Transfer::fill(fill);
+        assert_eq!(transfer.step(&space), Progress::More);
+        assert_eq!(run(transfer, &space), Progress::Done);
+        assert!(dst.chunks(2).all(|pair| pair == [0xcd, 0xab]));
+    }
+
+    #[test]
+    fn bytes_outside_of_the_tenants_memory_are_not_touched() {
+        let buffer = [7u8; 64];
+        let space = space_of(&buffer[..32]);
+        let at = buffer.as_ptr() as u64;
+        let fill = Fill {
+            address: at + 16,
+            pitch: 0,
+            value: 0,
+            element: 1,
+            width: 17,
+            height: 1,
+            chunks: false,
+        };
+        let fault = Progress::Fault { address: at + 16, bytes: 17, write: true };
+        assert_eq!(run(Transfer::fill(fill), &space), fault);
+        assert!(buffer.iter().all(|b| *b == 7));
+    }
+}

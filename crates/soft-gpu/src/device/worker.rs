@@ -1,0 +1,285 @@
+//! The threads that run blocks and move bytes, and threads that help while they wait.
+//!
+//! A worker takes what is next, runs it without the lock, and settles the outcome. A thread that
+//! waits for a stream does the same with that stream's own work: a short kernel then costs no
+//! thread switch. Blocks run in as many threads at once as there are slots, whoever runs them.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::clock::now_ns;
+use super::core::{CachedView, Core, Running};
+use super::grid::{Block, Grid};
+use super::slab::Key;
+use super::stream::{Head, Op, Stream};
+use super::tenant::Tenant;
+use super::transfer::{Progress, Transfer};
+use super::{Device, fault};
+use crate::error::Error;
+use crate::kernel::{
+    Control, Counters, Dim3, Fault, FaultKind, Kernel, Launch, MemoryView, Outcome, Worker,
+};
+
+/// How many streams that wait for one another a helper looks along.
+const HELP_CHAIN_MAX: usize = 8;
+
+/// Work that a thread has taken, and the slot it holds meanwhile.
+pub(super) struct Assignment {
+    slot: usize,
+    control: Arc<Control>,
+    tenant: Arc<Tenant>,
+    work: Work,
+    since_ns: u64,
+}
+
+enum Work {
+    Block {
+        grid: Key<Grid>,
+        block: Block,
+        kernel: Arc<dyn Kernel>,
+        launch: Arc<Launch>,
+        view: Option<CachedView>,
+        counters: Counters,
+    },
+    Transfer {
+        stream: Key<Stream>,
+        transfer: Box<Transfer>,
+    },
+}
+
+/// What came of an assignment.
+pub(super) enum Settled {
+    Block(Outcome),
+    Transfer(Progress),
+}
+
+impl Core {
+    /// Takes what is next for a worker: transfers and blocks alternate.
+    pub(super) fn assign(&mut self) -> Option<Assignment> {
+        if self.slots_free.is_empty() {
+            return None;
+        }
+        self.transfers_next = !self.transfers_next;
+        if self.transfers_next {
+            self.assign_next_transfer().or_else(|| self.assign_next_block())
+        } else {
+            self.assign_next_block().or_else(|| self.assign_next_transfer())
+        }
+    }
+
+    fn assign_next_transfer(&mut self) -> Option<Assignment> {
+        while let Some(stream) = self.transfers.pop_front() {
+            if let Some(assignment) = self.assign_transfer(stream) {
+                return Some(assignment);
+            }
+        }
+        None
+    }
+
+    fn assign_next_block(&mut self) -> Option<Assignment> {
+        if !self.may_run_blocks() {
+            return None;
+        }
+        let (grid, block) = self.take_block()?;
+        self.assign_block(grid, block)
+    }
+
+    /// Takes work that brings this stream further.
+    pub(super) fn assign_for(&mut self, stream: Key<Stream>) -> Option<Assignment> {
+        if self.slots_free.is_empty() {
+            return None;
+        }
+        let mut key = stream;
+        for _ in 0..HELP_CHAIN_MAX {
+            match &self.streams.get(key)?.head {
+                Head::Kernel(grid) if self.may_run_blocks() => {
+                    let grid = *grid;
+                    let block = self.take_block_of(grid)?;
+                    return self.assign_block(grid, block);
+                }
+                Head::TransferQueued(_) => {
+                    self.transfers.retain(|k| *k != key);
+                    return self.assign_transfer(key);
+                }
+                Head::WaitStream(other, _) => key = *other,
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    fn assign_block(&mut self, key: Key<Grid>, block: Block) -> Option<Assignment> {
+        let grid = self.grids.get(key)?;
+        let (tenant, kernel) = (grid.tenant.clone(), grid.op.kernel.clone());
+        let launch = grid.op.launch.clone();
+        let index = self.slots_free.pop()?;
+        let since_ns = now_ns();
+        let slot = &mut self.slots[index];
+        slot.running = Some(Running { tenant: tenant.id, grid: Some(key), since_ns });
+        if tenant.unmaps_pending.load(Ordering::Acquire) == 0 {
+            slot.control.clear();
+        } else {
+            slot.control.request_yield();
+        }
+        let view = slot.view.take();
+        let control = slot.control.clone();
+        let counters = Counters::default();
+        let work = Work::Block { grid: key, block, kernel, launch, view, counters };
+        Some(Assignment { slot: index, control, tenant, work, since_ns })
+    }
+
+    fn assign_transfer(&mut self, key: Key<Stream>) -> Option<Assignment> {
+        let stream = self.streams.get_mut(key)?;
+        if !matches!(stream.head, Head::TransferQueued(_)) {
+            return None;
+        }
+        let Head::TransferQueued(transfer) =
+            std::mem::replace(&mut stream.head, Head::TransferRunning)
+        else {
+            return None;
+        };
+        let tenant = stream.tenant.clone();
+        let index = self.slots_free.pop()?;
+        let since_ns = now_ns();
+        let slot = &mut self.slots[index];
+        slot.running = Some(Running { tenant: tenant.id, grid: None, since_ns });
+        let control = slot.control.clone();
+        let work = Work::Transfer { stream: key, transfer };
+        Some(Assignment { slot: index, control, tenant, work, since_ns })
+    }
+
+    /// Settles what an assignment came to and frees its slot.
+    pub(super) fn settle(&mut self, assignment: Assignment, settled: Settled) {
+        let Assignment { slot, tenant, work, since_ns, .. } = assignment;
+        self.slots[slot].running = None;
+        self.slots_free.push(slot);
+        match (work, settled) {
+            (Work::Block { grid, block, view, counters, .. }, Settled::Block(outcome)) => {
+                self.slots[slot].view = view;
+                let busy_ns = now_ns().saturating_sub(since_ns);
+                let finished = matches!(outcome, Outcome::Finished);
+                tenant.account_block(busy_ns, &counters, finished);
+                match outcome {
+                    Outcome::Finished => self.finish_block(grid, block),
+                    Outcome::Yielded => self.return_block(grid, block),
+                    Outcome::Fault(fault) => {
+                        if self.grids.get(grid).is_some_and(|g| !g.killed) {
+                            let (error, text) = fault::describe(&fault);
+                            self.poison(&tenant, error, text);
+                        }
+                        self.finish_block(grid, block);
+                    }
+                }
+                if self.turn.giving_up {
+                    self.give_turn_up();
+                }
+            }
+            (Work::Transfer { stream, transfer }, Settled::Transfer(progress)) => {
+                self.settle_transfer(stream, &tenant, transfer, progress);
+            }
+            // `execute` answers each kind of work with its own kind of outcome.
+            _ => {}
+        }
+    }
+
+    /// Settles what a step of a transfer came to.
+    pub(super) fn settle_transfer(
+        &mut self,
+        key: Key<Stream>,
+        tenant: &Arc<Tenant>,
+        transfer: Box<Transfer>,
+        progress: Progress,
+    ) {
+        match progress {
+            Progress::More if tenant.alive().is_ok() => {
+                if let Some(stream) = self.streams.get_mut(key) {
+                    stream.head = Head::TransferQueued(transfer);
+                    self.transfers.push_back(key);
+                }
+                return;
+            }
+            Progress::Fault { address, bytes, write } => {
+                let verb = if write { "written" } else { "read" };
+                let text = format!("copy: {bytes} bytes at {address:#x} cannot be {verb}");
+                self.poison(tenant, Error::ILLEGAL_ADDRESS, text);
+            }
+            Progress::Done | Progress::More => {}
+        }
+        self.complete_head(key);
+        self.after.drop_op(Op::Transfer(transfer));
+    }
+}
+
+impl Device {
+    /// Runs an assignment, without the lock.
+    pub(super) fn execute(&self, assignment: &mut Assignment) -> Settled {
+        let tenant = &assignment.tenant;
+        let _mapped = tenant.space.access();
+        match &mut assignment.work {
+            Work::Transfer { transfer, .. } => Settled::Transfer(transfer.step(&tenant.space)),
+            Work::Block { block, kernel, launch, view, counters, .. } => {
+                let version = tenant.space.version();
+                let cached = match view.take() {
+                    Some(c) if c.tenant == tenant.id && c.version == version => view.insert(c),
+                    _ => view.insert(CachedView {
+                        tenant: tenant.id,
+                        version,
+                        view: MemoryView::new(tenant.space.clone()),
+                    }),
+                };
+                let mut worker = Worker {
+                    control: &assignment.control,
+                    memory: &mut cached.view,
+                    sm: block.sm,
+                    sm_count: self.settings.sms,
+                    counters,
+                };
+                let index = block_index(launch, block.index);
+                let run = AssertUnwindSafe(|| {
+                    block
+                        .run
+                        .get_or_insert_with(|| kernel.clone().start(launch.clone(), index))
+                        .resume(&mut worker)
+                });
+                Settled::Block(std::panic::catch_unwind(run).unwrap_or_else(|_| {
+                    // A defect of ours must end one launch, not the program it runs in.
+                    Outcome::Fault(Box::new(Fault {
+                        kind: FaultKind::Trap,
+                        kernel: kernel.info().name.clone(),
+                        block: index,
+                        thread: Default::default(),
+                        line: 0,
+                    }))
+                }))
+            }
+        }
+    }
+
+    /// What each worker thread does until the device is shut down.
+    pub(super) fn work(&self) {
+        let me = std::thread::current();
+        let mut core = self.lock();
+        while !core.shutdown {
+            if let Some(mut assignment) = core.assign() {
+                core.wake_workers();
+                drop(core);
+                let settled = self.execute(&mut assignment);
+                core = self.lock();
+                core.settle(assignment, settled);
+                continue;
+            }
+            core.sleepers.push(me.clone());
+            drop(core);
+            std::thread::park();
+            core = self.lock();
+            core.sleepers.retain(|t| t.id() != me.id());
+        }
+    }
+}
+
+/// Place in the grid of its `index`-th block, x fastest.
+fn block_index(launch: &Launch, index: u64) -> Dim3 {
+    let (x, y) = (u64::from(launch.grid.x), u64::from(launch.grid.y));
+    Dim3 { x: (index % x) as u32, y: (index / x % y) as u32, z: (index / x / y) as u32 }
+}

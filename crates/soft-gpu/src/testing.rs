@@ -1,0 +1,139 @@
+//! Test doubles: kernels that are Rust closures, and devices to run them on.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::device::Device;
+use crate::device::grid::KernelOp;
+use crate::device::occupancy::BlockNeed;
+use crate::device::ops::StreamSpec;
+use crate::device::settings::Settings;
+use crate::device::slab::Key;
+use crate::device::stream::{Op, Stream};
+use crate::kernel::{BlockRun, Dim3, Kernel, KernelInfo, Launch, Outcome, Worker};
+
+/// Body of a kernel: called for each resume with the block's index and how often it has been
+/// resumed before.
+type Body = dyn Fn(&mut Worker<'_>, Dim3, u64) -> Outcome + Send + Sync;
+
+/// A kernel that is a closure.
+pub(crate) struct FnKernel {
+    info: KernelInfo,
+    body: Arc<Body>,
+}
+
+struct FnBlock {
+    body: Arc<Body>,
+    index: Dim3,
+    resumed: u64,
+}
+
+impl Kernel for FnKernel {
+    fn info(&self) -> &KernelInfo {
+        &self.info
+    }
+
+    fn start(self: Arc<Self>, _launch: Arc<Launch>, index: Dim3) -> Box<dyn BlockRun> {
+        Box::new(FnBlock { body: self.body.clone(), index, resumed: 0 })
+    }
+}
+
+impl BlockRun for FnBlock {
+    fn resume(&mut self, worker: &mut Worker<'_>) -> Outcome {
+        self.resumed += 1;
+        (self.body)(worker, self.index, self.resumed - 1)
+    }
+}
+
+/// A launch of a closure as `blocks` blocks of `threads` threads.
+pub(crate) fn launch(
+    blocks: u32,
+    threads: u32,
+    body: impl Fn(&mut Worker<'_>, Dim3, u64) -> Outcome + Send + Sync + 'static,
+) -> Op {
+    let info = KernelInfo { name: "closure".into(), registers: 16, ..Default::default() };
+    let launch = Launch {
+        grid_id: 0,
+        grid: Dim3 { x: blocks, y: 1, z: 1 },
+        block: Dim3 { x: threads, y: 1, z: 1 },
+        dynamic_shared_bytes: 0,
+        params: Box::default(),
+        printf: Arc::<crate::device::printf::PrintfFifo>::default(),
+    };
+    Op::Kernel(Box::new(KernelOp {
+        kernel: Arc::new(FnKernel { info, body: Arc::new(body) }),
+        launch: Arc::new(launch),
+        need: BlockNeed::new(threads, 16, 0),
+        priority: 0,
+    }))
+}
+
+/// A device that shuts down with the test, and aborts the test program should it hang.
+pub(crate) struct TestDevice {
+    device: Arc<Device>,
+    _watchdog: Watchdog,
+}
+
+impl Deref for TestDevice {
+    type Target = Arc<Device>;
+    fn deref(&self) -> &Arc<Device> {
+        &self.device
+    }
+}
+
+impl Drop for TestDevice {
+    fn drop(&mut self) {
+        self.device.shut_down();
+    }
+}
+
+impl TestDevice {
+    /// Eight SMs, two workers, 256 MiB, no turns.
+    pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub(crate) fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings {
+            sms: 8,
+            threads: 2,
+            memory_bytes: 256 << 20,
+            log: false,
+            turn_dirs: Vec::new(),
+        };
+        change(&mut settings);
+        Self { device: Device::new(settings), _watchdog: Watchdog::new() }
+    }
+
+    /// A non-blocking stream of the default tenant.
+    pub(crate) fn stream(&self) -> Key<Stream> {
+        self.stream_with(StreamSpec { non_blocking: true, ..Default::default() })
+    }
+
+    pub(crate) fn stream_with(&self, spec: StreamSpec) -> Key<Stream> {
+        let tenant = self.default_tenant();
+        let group = self.group(1, tenant).unwrap();
+        self.create_stream(group, tenant, spec).unwrap()
+    }
+}
+
+/// Ends the test program if it is still there after a minute.
+pub(crate) struct Watchdog {
+    _alive: std::sync::mpsc::Sender<()>,
+}
+
+impl Watchdog {
+    pub(crate) fn new() -> Self {
+        let (alive, dead) = std::sync::mpsc::channel();
+        let name = std::thread::current().name().unwrap_or("?").to_owned();
+        std::thread::spawn(move || {
+            let result = dead.recv_timeout(Duration::from_secs(60));
+            if result == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("test {name} hangs");
+                std::process::abort();
+            }
+        });
+        Self { _alive: alive }
+    }
+}

@@ -1,0 +1,164 @@
+//! A tour of the driver API: calls one function after the other, and checks what CUDA's manual says that it does.
+//!
+//! It asserts what is documented and holds on real hardware, no more; `--strict` adds what the manual leaves open and a
+//! careful driver still does (columns in the compiler's log, handles that were destroyed). Nothing here faults on the
+//! device: that ends a context, and the sample `fault` does it.
+//!
+//! Each check prints one line, `ok NAME` or `FAIL NAME: why`; the status is 0 if none failed. A check that does not
+//! come back fails the tour by a watchdog.
+
+mod context;
+mod copies;
+mod device;
+mod events;
+mod launches;
+mod memory;
+mod modules;
+mod order;
+mod pointers;
+mod streams;
+mod support;
+
+use std::{
+    panic,
+    process::{self, ExitCode},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use clap::Parser;
+use samples::gpu::require_driver;
+use support::{Env, Outcome, Stop, call};
+
+/// Exercises the CUDA driver API and checks what it does.
+#[derive(Parser)]
+#[command(name = "api_tour")]
+struct CommandLine {
+    /// Only checks whose names begin like this
+    #[arg(long, value_name = "PREFIX", default_value = "")]
+    only: String,
+    /// Also what the manual leaves open and a careful driver does
+    #[arg(long)]
+    strict: bool,
+    /// Give up on a check after so many seconds
+    #[arg(long, value_name = "S", default_value_t = 60)]
+    limit_s: u64,
+    /// End with one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One check: its name and what to do.
+pub(crate) type Check<T> = (&'static str, fn(&T) -> Outcome);
+
+/// Runs checks and counts how they end.
+struct Tour {
+    only: String,
+    limit: Duration,
+    passed: u32,
+    failed: u32,
+    skipped: u32,
+}
+
+impl Tour {
+    fn run<T>(&mut self, checks: &[Check<T>], environment: &T) {
+        for &(name, check) in checks {
+            if !name.starts_with(&self.only) {
+                continue;
+            }
+            let watched = watch(name, self.limit);
+            // cudarc panics when the library lacks a function.
+            let attempt = panic::catch_unwind(panic::AssertUnwindSafe(|| check(environment)));
+            drop(watched);
+            match attempt {
+                Ok(Ok(())) => {
+                    self.passed += 1;
+                    println!("ok {name}");
+                }
+                Ok(Err(Stop::Absent(why))) => {
+                    self.skipped += 1;
+                    println!("ok {name} (not checked: {why})");
+                }
+                Ok(Err(Stop::Wrong(why))) => {
+                    self.failed += 1;
+                    println!("FAIL {name}: {why}");
+                }
+                Err(payload) => {
+                    self.failed += 1;
+                    let text = payload.downcast_ref::<String>().cloned();
+                    println!("FAIL {name}: panic: {}", text.unwrap_or_default());
+                }
+            }
+        }
+    }
+}
+
+/// Ends the process if the returned sender still exists after `limit`.
+fn watch(name: &'static str, limit: Duration) -> mpsc::Sender<()> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        if receiver.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
+            println!("FAIL {name}: has not come back after {} s", limit.as_secs());
+            process::exit(1);
+        }
+    });
+    sender
+}
+
+fn main() -> ExitCode {
+    let arguments = CommandLine::parse();
+    require_driver();
+    panic::set_hook(Box::new(|_| {}));
+    let mut tour = Tour {
+        only: arguments.only,
+        limit: Duration::from_secs(arguments.limit_s),
+        passed: 0,
+        failed: 0,
+        skipped: 0,
+    };
+
+    tour.run(device::BEFORE_INIT, &());
+    if let Err(error) = call!(cuInit(0)) {
+        println!("FAIL cuInit: {error}");
+        return ExitCode::FAILURE;
+    }
+    tour.run(device::CHECKS, &());
+    tour.run(context::BEFORE_CONTEXT, &());
+    let env = match Env::new(arguments.strict) {
+        Ok(env) => env,
+        Err(error) => {
+            println!("FAIL context: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let groups = [
+        context::CHECKS,
+        memory::CHECKS,
+        copies::CHECKS,
+        pointers::CHECKS,
+        modules::CHECKS,
+        launches::CHECKS,
+        streams::CHECKS,
+        order::CHECKS,
+        events::CHECKS,
+    ];
+    for checks in groups {
+        tour.run(checks, &env);
+    }
+    tour.run(context::AT_THE_END, &env);
+
+    if arguments.json {
+        let line = serde_json::json!({
+            "sample": "api_tour",
+            "passed": tour.passed,
+            "failed": tour.failed,
+            "not_checked": tour.skipped,
+            "verified": tour.failed == 0 && tour.passed > 0,
+        });
+        println!("{line}");
+    } else {
+        println!("{} ok, {} failed, {} not checked", tour.passed, tour.failed, tour.skipped);
+    }
+    ExitCode::from(u8::from(tour.failed > 0 || tour.passed == 0))
+}

@@ -1,1 +1,41 @@
-//! Rings, doorbells, sealed memfds, fd passing and the messages between client, daemon and server.
+//! How client, daemon and server talk: shared region, ring, doorbells, sockets, messages.
+//!
+//! This is the only crate that touches memory which a peer can write. What it offers is safe to
+//! call: whatever the peer does to that memory, a caller gets a value or an error, never undefined
+//! behaviour and never an endless loop.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`region`] | layout of the shared region, its creation and its checked opening |
+//! | [`ring`] | the ring in it: [`Producer`](ring::Producer) and [`Consumer`](ring::Consumer) |
+//! | [`reply`] | the way back of a call |
+//! | [`wait`] | adaptive waiting: spin, then sleep on a futex |
+//! | [`memfd`] | sealed memory files, mappings at fixed addresses, reserved windows |
+//! | [`socket`] | SOCK_SEQPACKET sockets with file descriptors and credentials |
+//! | [`message`] | what is said on the sockets |
+//! | [`request`] | what is said on the ring |
+//!
+//! Invariants:
+//! * No reference to plain data ever points into the region: words are reached by atomics, bulk by
+//!   volatile copies into private memory, and only the private copy is validated and used.
+//! * Every length and count that arrives has a named maximum and is checked before memory is
+//!   taken for it.
+//! * The crate lives in other people's programs: no allocator, logger, signal handler, thread or
+//!   panic of its own, and no dependency but libc and cuda-api.
+#![deny(clippy::undocumented_unsafe_blocks)]
+
+pub mod codec;
+pub mod memfd;
+pub mod message;
+pub mod payload;
+pub mod region;
+pub mod reply;
+pub mod request;
+pub mod ring;
+pub mod shared;
+pub mod socket;
+pub mod wait;
+
+/// Version of everything in this crate that two processes must agree on: messages, region,
+/// requests. Raised with every change that an older peer would misread.
+pub const PROTOCOL_VERSION: u16 = 1;

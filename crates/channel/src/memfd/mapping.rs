@@ -1,0 +1,115 @@
+//! A piece of a file in this process' address space, unmapped when dropped.
+//!
+//! It gives out addresses, not references: the memory may be shared with a peer or a device.
+
+use super::{FileError, PAGE_BYTES, Reservation, Seals, check};
+use core::ptr::NonNull;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
+
+/// Mapped memory. It is unmapped when dropped; what was mapped into a [`Reservation`] goes back to
+/// it.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+    /// The window it was mapped into, which takes the addresses back.
+    window: Option<Arc<Reservation>>,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread, and gives out raw addresses only.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps a whole file readable and writable, shared, anywhere. The file must be sealed against
+    /// changes of size.
+    pub fn shared(fd: impl AsFd, bytes: u64) -> Result<Self, FileError> {
+        check(&fd, Seals::MAPPABLE, bytes, bytes)?;
+        Ok(Self::anywhere(fd.as_fd(), bytes, libc::PROT_READ | libc::PROT_WRITE)?)
+    }
+
+    /// Maps the first `bytes` bytes of a file, whose seals and size were checked, anywhere.
+    pub(super) fn anywhere(fd: BorrowedFd<'_>, bytes: u64, protection: i32) -> io::Result<Self> {
+        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: without MAP_FIXED the kernel chooses addresses that nobody uses.
+        let base = unsafe {
+            libc::mmap(
+                core::ptr::null_mut(),
+                bytes,
+                protection,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self { base, bytes, window: None })
+    }
+
+    /// Memory that was mapped into `window`, to be given back to it.
+    pub(super) const fn inside(window: Arc<Reservation>, base: NonNull<u8>, bytes: usize) -> Self {
+        Self { base, bytes, window: Some(window) }
+    }
+
+    /// Its first byte.
+    pub const fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Its address as a number.
+    pub fn address(&self) -> u64 {
+        self.base.as_ptr().addr() as u64
+    }
+
+    /// Its length in bytes.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// Takes away the right to write.
+    pub fn make_read_only(&self) -> io::Result<()> {
+        // SAFETY: the range is this mapping's own; nothing holds a mutable reference into it.
+        let result =
+            unsafe { libc::mprotect(self.base.as_ptr().cast(), self.bytes, libc::PROT_READ) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        match &self.window {
+            Some(window) => window.take_back(self.base, self.bytes),
+            None => {
+                // SAFETY: the range was mapped by `anywhere` for this value only.
+                unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+            }
+        }
+    }
+}
+
+const _: () = assert!(PAGE_BYTES.is_power_of_two());
+
+#[cfg(test)]
+mod tests {
+    use super::super::create_sealed;
+    use super::*;
+
+    #[test]
+    fn two_mappings_show_one_file() {
+        let fd = create_sealed(c"test", 8192, Seals::SIZE).unwrap();
+        let one = Mapping::shared(&fd, 8192).unwrap();
+        let two = Mapping::shared(&fd, 8192).unwrap();
+        // SAFETY: both addresses are mapped for 8192 bytes by the mappings above.
+        unsafe {
+            one.base().add(5000).write_volatile(42);
+            assert_eq!(two.base().add(5000).read_volatile(), 42);
+        }
+        assert!(matches!(Mapping::shared(&fd, 4096), Err(FileError::Size { .. })));
+    }
+}

@@ -1,0 +1,174 @@
+//! Memory files: made, sealed, checked, mapped.
+//!
+//! A file from a peer is used only after its seals and size were checked: a file that can shrink
+//! is a way to kill its reader with SIGBUS, and one that can be written is a way to change what
+//! was already checked.
+
+mod mapping;
+mod reservation;
+mod sealed;
+
+pub use mapping::Mapping;
+pub use reservation::Reservation;
+pub use sealed::{IMAGE_BYTES_MAX, SealedBytes, sealed_image};
+
+use core::fmt;
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// Bytes of a page.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Seals of a file: what nobody can do to it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seals(i32);
+
+impl Seals {
+    /// Its size is what it is, and no seal is added any more. For memory that both sides write.
+    pub const SIZE: Self = Self(libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL);
+    /// Its size and its content are what they are. For images.
+    pub const ALL: Self = Self(Self::SIZE.0 | libc::F_SEAL_WRITE);
+    /// The least that a file needs to be mapped safely.
+    pub const MAPPABLE: Self = Self(libc::F_SEAL_SHRINK | libc::F_SEAL_GROW);
+    /// The least that a file needs to be looked at as plain bytes.
+    pub const CONSTANT: Self = Self(Self::MAPPABLE.0 | libc::F_SEAL_WRITE);
+
+    /// True if all of `others` are among them.
+    pub const fn contain(self, others: Self) -> bool {
+        self.0 & others.0 == others.0
+    }
+}
+
+/// Why a file from a peer is not used.
+#[derive(Debug)]
+pub enum FileError {
+    /// It is not a file that can be sealed.
+    NotSealable,
+    /// Seals are missing.
+    Unsealed {
+        /// Seals it needs, F_SEAL_* bits.
+        wanted: i32,
+        /// Seals it has.
+        found: i32,
+    },
+    /// Its size is not what it must be.
+    Size {
+        /// Smallest size, bytes.
+        min: u64,
+        /// Largest size, bytes.
+        max: u64,
+        /// Its size, bytes.
+        found: u64,
+    },
+    /// The system said no.
+    Io(io::Error),
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSealable => f.write_str("not a memory file that can be sealed"),
+            Self::Unsealed { wanted, found } => {
+                write!(f, "seals {wanted:#x} are needed, {found:#x} are there")
+            }
+            Self::Size { min, max, found } if min == max => {
+                write!(f, "{found} bytes long, must be {min}")
+            }
+            Self::Size { min, max, found } => {
+                write!(f, "{found} bytes long, must be {min} to {max}")
+            }
+            Self::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for FileError {}
+
+impl From<io::Error> for FileError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Makes a memory file of `bytes` zero bytes without seals. Memory is taken when it is touched.
+pub fn create(name: &CStr, bytes: u64) -> io::Result<OwnedFd> {
+    let size = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: the name is a C string; the call takes nothing else.
+    let fd =
+        unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made and belongs to nobody else.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: a call on a descriptor that is open.
+    if unsafe { libc::ftruncate(fd.as_raw_fd(), size) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(fd)
+}
+
+/// Adds seals. For [`Seals::ALL`] the file must not be mapped writable.
+pub fn seal(fd: impl AsFd, seals: Seals) -> io::Result<()> {
+    // SAFETY: a call on a descriptor that is open while `fd` lives.
+    let result = unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), libc::F_ADD_SEALS, seals.0) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Makes a memory file of `bytes` zero bytes with seals: one step for memory that is shared.
+pub fn create_sealed(name: &CStr, bytes: u64, seals: Seals) -> io::Result<OwnedFd> {
+    let fd = create(name, bytes)?;
+    seal(&fd, seals)?;
+    Ok(fd)
+}
+
+/// Checks a file from a peer: it has `wanted` seals and `min..=max` bytes. Returns its size.
+///
+/// # Errors
+/// What is wrong with the file, see [`FileError`].
+pub fn check(fd: impl AsFd, wanted: Seals, min: u64, max: u64) -> Result<u64, FileError> {
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: a call on a descriptor that is open while `fd` lives.
+    let found = unsafe { libc::fcntl(fd, libc::F_GET_SEALS) };
+    if found < 0 {
+        return Err(FileError::NotSealable);
+    }
+    if !Seals(found).contain(wanted) {
+        return Err(FileError::Unsealed { wanted: wanted.0, found });
+    }
+    // SAFETY: stat is plain data for which zeros are a value.
+    let mut stat: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: the descriptor is open and `stat` is writable.
+    if unsafe { libc::fstat(fd, &mut stat) } < 0 {
+        return Err(FileError::Io(io::Error::last_os_error()));
+    }
+    let found = u64::try_from(stat.st_size).unwrap_or(0);
+    if found < min || found > max { Err(FileError::Size { min, max, found }) } else { Ok(found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_sealed_file_of_the_right_size_passes() {
+        let fd = create(c"test", 8192).unwrap();
+        assert!(matches!(
+            check(&fd, Seals::MAPPABLE, 0, 9000),
+            Err(FileError::Unsealed { found: 0, .. })
+        ));
+        seal(&fd, Seals::SIZE).unwrap();
+        assert_eq!(check(&fd, Seals::MAPPABLE, 8192, 8192).unwrap(), 8192);
+        assert!(matches!(check(&fd, Seals::MAPPABLE, 1, 4096), Err(FileError::Size { .. })));
+        assert!(matches!(check(&fd, Seals::CONSTANT, 0, 9000), Err(FileError::Unsealed { .. })));
+        // No seal can be added once that is sealed.
+        assert!(seal(&fd, Seals::ALL).is_err());
+    }
+
+    #[test]
+    fn what_is_no_memory_file_is_refused() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert!(matches!(check(&file, Seals::MAPPABLE, 0, 1), Err(FileError::NotSealable)));
+    }
+}

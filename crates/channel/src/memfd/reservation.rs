@@ -1,0 +1,236 @@
+//! A window of addresses that nothing else in the process can get, for memory that must be at the
+//! same address in two processes.
+
+use super::{FileError, Mapping, PAGE_BYTES, Seals, check};
+use core::ptr::NonNull;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A reserved window of addresses: mapped without access, taking no memory. Pieces of it are
+/// replaced by files with [`Reservation::map`]; it is released when the last piece and the last
+/// handle are gone.
+#[derive(Debug)]
+pub struct Reservation {
+    base: NonNull<u8>,
+    bytes: usize,
+    /// Pieces in use: offset to length, bytes.
+    used: Mutex<BTreeMap<usize, usize>>,
+}
+
+// SAFETY: the window belongs to the process, not to a thread; `used` is behind a lock.
+unsafe impl Send for Reservation {}
+// SAFETY: as above.
+unsafe impl Sync for Reservation {}
+
+impl Reservation {
+    /// Reserves `bytes` bytes at `address`, both multiples of a page.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the process uses a part of it.
+    pub fn at(address: u64, bytes: u64) -> io::Result<Arc<Self>> {
+        if address == 0 || !address.is_multiple_of(PAGE_BYTES) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{address:#x} is no address of a page"),
+            ));
+        }
+        Self::reserve(address, bytes, libc::MAP_FIXED_NOREPLACE)
+    }
+
+    /// Reserves `bytes` bytes, a multiple of a page, wherever there is room.
+    pub fn anywhere(bytes: u64) -> io::Result<Arc<Self>> {
+        Self::reserve(0, bytes, 0)
+    }
+
+    fn reserve(address: u64, bytes: u64, flag: i32) -> io::Result<Arc<Self>> {
+        if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{bytes} bytes are not a number of pages"),
+            ));
+        }
+        let too_long = |_| io::Error::from(io::ErrorKind::InvalidInput);
+        let bytes = usize::try_from(bytes).map_err(too_long)?;
+        let wanted = usize::try_from(address).map_err(too_long)?;
+        // SAFETY: with MAP_FIXED_NOREPLACE or no fixed address at all, nothing that is mapped is
+        // replaced.
+        let base = unsafe {
+            libc::mmap(
+                core::ptr::without_provenance_mut(wanted),
+                bytes,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flag,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let window = Arc::new(Self { base, bytes, used: Mutex::default() });
+        if flag != 0 && base.as_ptr().addr() != wanted {
+            // A kernel older than 4.17 takes the address for a hint; `window` is unmapped here.
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        Ok(window)
+    }
+
+    /// Its first address.
+    pub fn address(&self) -> u64 {
+        self.base.as_ptr().addr() as u64
+    }
+
+    /// Its length in bytes.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// True if the whole range lies in the window.
+    pub fn contains(&self, address: u64, bytes: u64) -> bool {
+        self.offset(address, bytes).is_some()
+    }
+
+    fn offset(&self, address: u64, bytes: u64) -> Option<usize> {
+        let offset = address.checked_sub(self.address())?;
+        let end = offset.checked_add(bytes)?;
+        (end <= self.bytes()).then_some(offset as usize)
+    }
+
+    /// Maps a file of `bytes` bytes readable and writable, shared, at `address` in the window.
+    /// Dropping the mapping gives the addresses back to the window.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the range is not whole pages inside the window, `AlreadyExists` if a part
+    /// of it is in use, and whatever is wrong with the file.
+    pub fn map(
+        self: &Arc<Self>,
+        fd: impl AsFd,
+        address: u64,
+        bytes: u64,
+    ) -> Result<Mapping, FileError> {
+        check(&fd, Seals::MAPPABLE, bytes, bytes)?;
+        let invalid = || {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{bytes} bytes at {address:#x} are not pages of the window"),
+            )
+        };
+        let whole = address.is_multiple_of(PAGE_BYTES) && bytes.is_multiple_of(PAGE_BYTES);
+        let offset = self.offset(address, bytes).filter(|_| whole && bytes > 0);
+        let offset = offset.ok_or_else(invalid)?;
+        // Inside the window, so it fits.
+        let length = bytes as usize;
+
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = used.range(..offset + length).next_back();
+        if before.is_some_and(|(start, bytes)| start + bytes > offset) {
+            return Err(FileError::Io(io::ErrorKind::AlreadyExists.into()));
+        }
+        // SAFETY: offset < self.bytes, inside the reserved range.
+        let base = unsafe { self.base.add(offset) };
+        // SAFETY: the range lies in this window, which is mapped without access, and no other
+        // Mapping uses a part of it, so replacing it takes memory from nobody.
+        let result = unsafe {
+            libc::mmap(
+                base.as_ptr().cast(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_FIXED,
+                fd.as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        if result == libc::MAP_FAILED {
+            return Err(FileError::Io(io::Error::last_os_error()));
+        }
+        used.insert(offset, length);
+        Ok(Mapping::inside(Arc::clone(self), base, length))
+    }
+
+    /// Makes a mapping's addresses inaccessible again and free for others.
+    pub(super) fn take_back(&self, base: NonNull<u8>, bytes: usize) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: called by the Mapping that owns the range, on its end.
+        let result = unsafe {
+            libc::mmap(
+                base.as_ptr().cast(),
+                bytes,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
+                -1,
+                0,
+            )
+        };
+        // If even that fails (no more mappings allowed), the range stays in use: it can still be
+        // read, and nobody else gets it.
+        if result != libc::MAP_FAILED {
+            used.remove(&(base.as_ptr().addr() - self.base.as_ptr().addr()));
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: every Mapping inside holds the window alive, so nothing in it is in use.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::create_sealed;
+    use super::*;
+
+    fn kind(result: Result<Mapping, FileError>) -> io::ErrorKind {
+        match result {
+            Err(FileError::Io(error)) => error.kind(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn pieces_are_mapped_where_they_were_asked_for_and_given_back() {
+        let window = Reservation::anywhere(64 * PAGE_BYTES).unwrap();
+        let fd = create_sealed(c"test", 4 * PAGE_BYTES, Seals::SIZE).unwrap();
+        let at = window.address() + 8 * PAGE_BYTES;
+        let piece = window.map(&fd, at, 4 * PAGE_BYTES).unwrap();
+        assert_eq!((piece.address(), piece.bytes()), (at, 4 * PAGE_BYTES));
+        // SAFETY: the piece is mapped readable and writable.
+        unsafe { piece.base().write_volatile(9) };
+        for overlap in [at, at - PAGE_BYTES, at + 3 * PAGE_BYTES] {
+            let result = window.map(&fd, overlap, 4 * PAGE_BYTES);
+            assert_eq!(kind(result), io::ErrorKind::AlreadyExists);
+        }
+        let beside = window.map(&fd, at + 4 * PAGE_BYTES, 4 * PAGE_BYTES).unwrap();
+        // SAFETY: as above; it is the same file.
+        assert_eq!(unsafe { beside.base().read_volatile() }, 9);
+        drop(piece);
+        window.map(&fd, at - PAGE_BYTES, 4 * PAGE_BYTES).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_mapped_outside_of_a_window() {
+        let window = Reservation::anywhere(4 * PAGE_BYTES).unwrap();
+        let fd = create_sealed(c"test", 4 * PAGE_BYTES, Seals::SIZE).unwrap();
+        let bytes = 4 * PAGE_BYTES;
+        for address in [0, 1, window.address() + 1, window.address() + PAGE_BYTES, u64::MAX] {
+            assert_eq!(kind(window.map(&fd, address, bytes)), io::ErrorKind::InvalidInput);
+        }
+        assert!(matches!(
+            window.map(&fd, window.address(), PAGE_BYTES),
+            Err(FileError::Size { .. })
+        ));
+    }
+
+    #[test]
+    fn addresses_in_use_are_not_reserved_again() {
+        let window = Reservation::anywhere(16 * PAGE_BYTES).unwrap();
+        let error = Reservation::at(window.address() + PAGE_BYTES, PAGE_BYTES).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert!(Reservation::at(12345, PAGE_BYTES).is_err());
+        assert!(Reservation::anywhere(5).is_err());
+    }
+}

@@ -1,0 +1,216 @@
+//! Messages by which a client comes to its server.
+
+use super::{Body, COMMAND_LINE_BYTES_MAX, NAME_BYTES_MAX, REASON_BYTES_MAX};
+use crate::codec::{CodecError, Decoder, Encoder};
+use cuda_api::CUuuid;
+
+/// Devices that a server can show: CUDA machines have 16 at most.
+pub const DEVICES_MAX: usize = 16;
+/// Attributes of a device that travel: those below CU_DEVICE_ATTRIBUTE_MAX of CUDA 13.0.
+pub const DEVICE_ATTRIBUTES: usize = 151;
+/// Longest PCI bus id with its NUL, bytes: what cuDeviceGetPCIBusId writes at most is 13.
+const PCI_BYTES_MAX: usize = 32;
+
+/// A client introduces itself to the daemon. Nothing of it is believed: who the client is comes
+/// from its socket's credentials.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hello {
+    /// Its process id as it sees itself: another one in another PID namespace.
+    pub pid: u32,
+    /// Its command line.
+    pub command_line: String,
+    /// Version of its client library.
+    pub library_version: String,
+}
+
+impl Body for Hello {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.u32(self.pid);
+        to.text(&self.command_line, COMMAND_LINE_BYTES_MAX);
+        to.text(&self.library_version, NAME_BYTES_MAX);
+        Ok(())
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(Self {
+            pid: from.u32()?,
+            command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
+            library_version: from.text(NAME_BYTES_MAX)?,
+        })
+    }
+}
+
+/// A range of addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Its first address.
+    pub address: u64,
+    /// Its length, bytes.
+    pub bytes: u64,
+}
+
+impl Body for Window {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.u64(self.address);
+        to.u64(self.bytes);
+        Ok(())
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(Self { address: from.u64()?, bytes: from.u64()? })
+    }
+}
+
+/// Flag of [`Welcome`]: the provider has tenants, so a fault of one client is no other's.
+pub const WELCOME_HAS_TENANTS: u32 = 1;
+
+/// The server takes a client and tells it all that it can answer alone from now on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Welcome {
+    /// The client's number at this server.
+    pub client_id: u32,
+    /// The server's process id.
+    pub server_pid: u32,
+    /// Addresses of the client's device memory.
+    pub window: Window,
+    /// Addresses of the client's pinned host memory, in client and server.
+    pub host_window: Window,
+    /// What cuDriverGetVersion answers.
+    pub driver_version: i32,
+    /// The least stream priority (the largest number).
+    pub priority_least: i32,
+    /// The greatest stream priority (the smallest number).
+    pub priority_greatest: i32,
+    /// [`WELCOME_HAS_TENANTS`].
+    pub flags: u32,
+    /// The devices, by ordinal.
+    pub devices: Vec<Device>,
+}
+
+impl Body for Welcome {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.u32(self.client_id);
+        to.u32(self.server_pid);
+        self.window.write(to)?;
+        self.host_window.write(to)?;
+        to.i32(self.driver_version);
+        to.i32(self.priority_least);
+        to.i32(self.priority_greatest);
+        to.u32(self.flags);
+        to.list(&self.devices, DEVICES_MAX, |to, device| device.write(to))
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(Self {
+            client_id: from.u32()?,
+            server_pid: from.u32()?,
+            window: Window::read(from)?,
+            host_window: Window::read(from)?,
+            driver_version: from.i32()?,
+            priority_least: from.i32()?,
+            priority_greatest: from.i32()?,
+            flags: from.u32()?,
+            devices: from.list(DEVICES_MAX, Device::read)?,
+        })
+    }
+}
+
+/// A device as its server sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: CUuuid,
+    /// Its memory, bytes.
+    pub memory_bytes: u64,
+    /// Its PCI bus id, as cuDeviceGetPCIBusId writes it.
+    pub pci_bus_id: String,
+    /// Its attributes by CUdevice_attribute; those that the provider does not know are 0.
+    pub attributes: [i32; DEVICE_ATTRIBUTES],
+}
+
+impl Default for Device {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            uuid: CUuuid::default(),
+            memory_bytes: 0,
+            pci_bus_id: String::new(),
+            attributes: [0; DEVICE_ATTRIBUTES],
+        }
+    }
+}
+
+impl Body for Device {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.text(&self.name, NAME_BYTES_MAX);
+        to.raw(&self.uuid.bytes);
+        to.u64(self.memory_bytes);
+        to.text(&self.pci_bus_id, PCI_BYTES_MAX);
+        self.attributes.iter().for_each(|value| to.i32(*value));
+        Ok(())
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        let mut device = Self {
+            name: from.text(NAME_BYTES_MAX)?,
+            uuid: CUuuid { bytes: from.array()? },
+            memory_bytes: from.u64()?,
+            pci_bus_id: from.text(PCI_BYTES_MAX)?,
+            ..Self::default()
+        };
+        for value in &mut device.attributes {
+            *value = from.i32()?;
+        }
+        Ok(device)
+    }
+}
+
+/// Daemon or server does not take a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// What cuInit answers: a CUresult other than success.
+    pub result: u32,
+    /// Why, for the program's standard error.
+    pub reason: String,
+}
+
+impl Body for Refused {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.u32(self.result);
+        to.text(&self.reason, REASON_BYTES_MAX);
+        Ok(())
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(Self { result: from.u32()?, reason: from.text(REASON_BYTES_MAX)? })
+    }
+}
+
+/// The daemon hands a client over to its server. Process and user are those of the client's
+/// socket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Client {
+    /// Its process id.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Its command line, as it says itself.
+    pub command_line: String,
+}
+
+impl Body for Client {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.u32(self.pid);
+        to.u32(self.uid);
+        to.u32(self.gid);
+        to.text(&self.command_line, COMMAND_LINE_BYTES_MAX);
+        Ok(())
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(Self {
+            pid: from.u32()?,
+            uid: from.u32()?,
+            gid: from.u32()?,
+            command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
+        })
+    }
+}

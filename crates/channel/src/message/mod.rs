@@ -1,0 +1,276 @@
+//! What is said on the sockets: between client, daemon, server and the shell.
+//!
+//! A message is one datagram: {magic u32, protocol version u16, kind u16} and a body. File
+//! descriptors travel beside it (see [`Message::fds`]).
+//!
+//! | from | to | messages |
+//! | --- | --- | --- |
+//! | client | daemon | [`Hello`] |
+//! | server or daemon | client | [`Welcome`], [`Refused`], [`ChunkFd`](Message::ChunkFd) |
+//! | client | server | [`HostFd`](Message::HostFd), [`ImageFd`](Message::ImageFd) |
+//! | shell | daemon | [`Command`] |
+//! | daemon | shell | [`Reply`] |
+//! | daemon | server | [`Client`], [`Query`](Message::Query), [`Terminate`](Message::Terminate), [`Shutdown`](Message::Shutdown) |
+//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`ServerStatus`], [`Done`](Message::Done), [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting) |
+
+mod handshake;
+mod shell;
+mod status;
+#[cfg(test)]
+mod tests;
+
+pub use handshake::{
+    Client, DEVICE_ATTRIBUTES, DEVICES_MAX, Device, Hello, Refused, WELCOME_HAS_TENANTS, Welcome,
+    Window,
+};
+pub use shell::{Command, Reply};
+pub use status::{ClientStatus, DeviceStatus, STATUS_CLIENTS_MAX, ServerStatus};
+
+use crate::PROTOCOL_VERSION;
+use crate::codec::{CodecError, Decoder, Encoder};
+use core::fmt;
+
+/// First word of each message: "OMPS".
+pub const MESSAGE_MAGIC: u32 = u32::from_le_bytes(*b"OMPS");
+/// Bytes of a message's header.
+pub const MESSAGE_HEADER_BYTES: usize = 8;
+/// Largest message, bytes: below every default of a socket's buffer (208 KiB), so that one always
+/// fits, and enough for [`DEVICES_MAX`] devices with all their attributes.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// File descriptors that a message can carry: none has more than two; room for two more.
+pub const FDS_MAX: usize = 4;
+
+/// Longest command line of a client that travels, bytes: enough to recognise it.
+pub const COMMAND_LINE_BYTES_MAX: usize = 1024;
+/// Longest command of a shell, bytes.
+pub const COMMAND_BYTES_MAX: usize = 4096;
+/// Longest piece of a reply to a shell, bytes; longer replies are several messages.
+pub const REPLY_TEXT_BYTES_MAX: usize = 32 << 10;
+/// Longest explanation of a refusal or failure, bytes.
+pub const REASON_BYTES_MAX: usize = 1024;
+/// Longest name of a device or a version, bytes: cuDeviceGetName's callers give 256 at most.
+pub const NAME_BYTES_MAX: usize = 256;
+
+/// Why bytes are no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageError {
+    /// They do not begin as a message does: the peer is something else.
+    Magic,
+    /// The peer speaks another version.
+    Version {
+        /// The peer's version.
+        theirs: u16,
+        /// This side's version.
+        ours: u16,
+    },
+    /// There is no such kind.
+    Kind {
+        /// The number of the kind.
+        kind: u16,
+    },
+    /// The body is not one of that kind.
+    Body {
+        /// The number of the kind.
+        kind: u16,
+        /// What is wrong.
+        error: CodecError,
+    },
+    /// The message is longer than [`MESSAGE_BYTES_MAX`].
+    TooLong {
+        /// Its length, bytes.
+        bytes: usize,
+    },
+    /// It came with another number of file descriptors than its kind has.
+    Fds {
+        /// The number of the kind.
+        kind: u16,
+        /// How many came.
+        found: usize,
+    },
+}
+
+impl fmt::Display for MessageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Magic => f.write_str("the peer does not speak this protocol"),
+            Self::Version { theirs, ours } => {
+                write!(f, "the peer speaks protocol version {theirs}, this is version {ours}")
+            }
+            Self::Kind { kind } => write!(f, "there is no message of kind {kind}"),
+            Self::Body { kind, error } => write!(f, "a message of kind {kind} is wrong: {error}"),
+            Self::TooLong { bytes } => {
+                write!(f, "a message of {bytes} bytes is above the maximum {MESSAGE_BYTES_MAX}")
+            }
+            Self::Fds { kind, found } => {
+                write!(f, "a message of kind {kind} came with {found} file descriptors")
+            }
+        }
+    }
+}
+
+impl core::error::Error for MessageError {}
+
+/// The body of a kind of message.
+pub(crate) trait Body: Sized {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError>;
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError>;
+}
+
+impl Body for () {
+    fn write(&self, _: &mut Encoder) -> Result<(), CodecError> {
+        Ok(())
+    }
+    fn read(_: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(())
+    }
+}
+
+macro_rules! integer_bodies {
+    ($($int:ident),*) => {$(
+        impl Body for $int {
+            fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+                to.$int(*self);
+                Ok(())
+            }
+            fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+                from.$int()
+            }
+        }
+    )*};
+}
+integer_bodies!(u32, u64, bool);
+
+/// A reason: a text of at most [`REASON_BYTES_MAX`].
+impl Body for String {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.text(self, REASON_BYTES_MAX);
+        Ok(())
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        from.text(REASON_BYTES_MAX)
+    }
+}
+
+macro_rules! messages {
+    ($($(#[$doc:meta])* $number:literal $kind:ident($body:ty), fds $fds:literal;)*) => {
+        /// A message.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Message {
+            $($(#[$doc])* $kind($body),)*
+        }
+
+        impl Message {
+            /// The number of its kind.
+            pub const fn kind(&self) -> u16 {
+                match self { $(Self::$kind(_) => $number,)* }
+            }
+
+            /// The name of its kind.
+            pub const fn name(&self) -> &'static str {
+                match self { $(Self::$kind(_) => stringify!($kind),)* }
+            }
+
+            /// How many file descriptors travel with it.
+            pub const fn fds(&self) -> usize {
+                match self { $(Self::$kind(_) => $fds,)* }
+            }
+
+            fn write_body(&self, to: &mut Encoder) -> Result<(), CodecError> {
+                match self { $(Self::$kind(body) => Body::write(body, to),)* }
+            }
+
+            fn read_body(kind: u16, from: &mut Decoder<'_>) -> Option<Result<Self, CodecError>> {
+                match kind {
+                    $($number => Some(<$body as Body>::read(from).map(Self::$kind)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+messages! {
+    /// A client introduces itself. With it: its shared region's file.
+    1 Hello(Hello), fds 1;
+    /// The server takes the client.
+    2 Welcome(Welcome), fds 0;
+    /// Daemon or server does not take the client.
+    3 Refused(Refused), fds 0;
+    /// Pinned host memory for the next HostMap request. With it: the memory's file.
+    4 HostFd(()), fds 1;
+    /// The image for the next module to load. With it: the image's file, see
+    /// [`sealed_image`](crate::memfd::sealed_image).
+    5 ImageFd(()), fds 1;
+    /// A chunk of device memory that was made for the client; the number is its offset in the
+    /// window. With it: the provider's file of the chunk.
+    6 ChunkFd(u64), fds 1;
+
+    /// A command of the shell.
+    16 Command(Command), fds 0;
+    /// An answer to a command.
+    17 Reply(Reply), fds 0;
+
+    /// The server is ready for clients; its process id.
+    32 Ready(u32), fds 0;
+    /// The server cannot start or go on; why.
+    33 Failed(String), fds 0;
+    /// A client for the server. With it: the client's socket, the client's region, in this order.
+    34 Client(Client), fds 2;
+    /// The daemon asks how the server is.
+    35 Query(()), fds 0;
+    /// How the server is; several, if [`ServerStatus::more`] says so.
+    36 ServerStatus(ServerStatus), fds 0;
+    /// End the client with this process id.
+    37 Terminate(u32), fds 0;
+    /// What came of [`Message::Terminate`]: a CUresult.
+    38 Done(u32), fds 0;
+    /// End; true: at once, with clients; false: when the last client is gone.
+    39 Shutdown(bool), fds 0;
+    /// A client is gone: its process id.
+    40 ClientGone(u32), fds 0;
+    /// The server ends now.
+    41 Exiting(()), fds 0;
+}
+
+impl Message {
+    /// The datagram.
+    ///
+    /// # Errors
+    /// If a list has more items than its maximum, or all together is too long.
+    pub fn encode(&self) -> Result<Vec<u8>, MessageError> {
+        let mut to = Encoder::new();
+        to.u32(MESSAGE_MAGIC);
+        to.u16(PROTOCOL_VERSION);
+        to.u16(self.kind());
+        self.write_body(&mut to)
+            .map_err(|error| MessageError::Body { kind: self.kind(), error })?;
+        let bytes = to.finish();
+        if bytes.len() > MESSAGE_BYTES_MAX {
+            return Err(MessageError::TooLong { bytes: bytes.len() });
+        }
+        Ok(bytes)
+    }
+
+    /// Reads a datagram.
+    ///
+    /// # Errors
+    /// What is wrong with it, see [`MessageError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, MessageError> {
+        if bytes.len() > MESSAGE_BYTES_MAX {
+            return Err(MessageError::TooLong { bytes: bytes.len() });
+        }
+        let mut from = Decoder::new(bytes);
+        if from.u32() != Ok(MESSAGE_MAGIC) {
+            return Err(MessageError::Magic);
+        }
+        let theirs = from.u16().map_err(|_| MessageError::Magic)?;
+        if theirs != PROTOCOL_VERSION {
+            return Err(MessageError::Version { theirs, ours: PROTOCOL_VERSION });
+        }
+        let kind = from.u16().map_err(|_| MessageError::Magic)?;
+        let message = Self::read_body(kind, &mut from).ok_or(MessageError::Kind { kind })?;
+        message
+            .and_then(|message| from.end().map(|()| message))
+            .map_err(|error| MessageError::Body { kind, error })
+    }
+}

@@ -1,0 +1,144 @@
+//! How a server is: its devices and clients.
+
+use super::{Body, COMMAND_LINE_BYTES_MAX, DEVICES_MAX, NAME_BYTES_MAX};
+use crate::codec::{CodecError, Decoder, Encoder};
+use crate::region::ServerState;
+use cuda_api::CUuuid;
+
+/// Clients in one message: with the longest command lines they and all devices still fit into
+/// [`MESSAGE_BYTES_MAX`](super::MESSAGE_BYTES_MAX).
+pub const STATUS_CLIENTS_MAX: usize = 32;
+
+/// A device of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceStatus {
+    /// Its ordinal.
+    pub ordinal: u32,
+    /// Its PCI bus id.
+    pub pci_bus_id: String,
+    /// Its UUID.
+    pub uuid: CUuuid,
+    /// Its name.
+    pub name: String,
+}
+
+/// A client of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientStatus {
+    /// Its process id.
+    pub pid: u32,
+    /// Its number at the server.
+    pub id: u32,
+    /// Its user.
+    pub uid: u32,
+    /// The device it uses.
+    pub device: CUuuid,
+    /// Device memory it has, bytes.
+    pub memory_bytes: u64,
+    /// Kernels it launched.
+    pub kernels: u64,
+    /// Its command line.
+    pub command_line: String,
+}
+
+/// How a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerStatus {
+    /// What it does.
+    pub state: ServerState,
+    /// True if another message with further clients follows.
+    pub more: bool,
+    /// Its devices; only in the first message.
+    pub devices: Vec<DeviceStatus>,
+    /// Its clients, at most [`STATUS_CLIENTS_MAX`] a message.
+    pub clients: Vec<ClientStatus>,
+}
+
+impl ServerStatus {
+    /// The messages that carry any number of clients: one at least.
+    pub fn split(
+        state: ServerState,
+        devices: Vec<DeviceStatus>,
+        clients: Vec<ClientStatus>,
+    ) -> Vec<Self> {
+        let mut messages: Vec<Self> = clients
+            .chunks(STATUS_CLIENTS_MAX)
+            .map(|clients| Self { state, more: true, devices: vec![], clients: clients.to_vec() })
+            .collect();
+        if messages.is_empty() {
+            messages.push(Self { state, more: false, devices: vec![], clients: vec![] });
+        }
+        messages[0].devices = devices;
+        if let Some(last) = messages.last_mut() {
+            last.more = false;
+        }
+        messages
+    }
+}
+
+impl Body for ServerStatus {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.u8(self.state as u8);
+        to.bool(self.more);
+        to.list(&self.devices, DEVICES_MAX, |to, device| device.write(to))?;
+        to.list(&self.clients, STATUS_CLIENTS_MAX, |to, client| client.write(to))
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        let state = match from.u8()? {
+            0 => ServerState::Starting,
+            1 => ServerState::Running,
+            2 => ServerState::Ended,
+            found => {
+                return Err(CodecError::Value { what: "state of a server", found: found.into() });
+            }
+        };
+        Ok(Self {
+            state,
+            more: from.bool()?,
+            devices: from.list(DEVICES_MAX, DeviceStatus::read)?,
+            clients: from.list(STATUS_CLIENTS_MAX, ClientStatus::read)?,
+        })
+    }
+}
+
+impl Body for DeviceStatus {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.u32(self.ordinal);
+        to.text(&self.pci_bus_id, NAME_BYTES_MAX);
+        to.raw(&self.uuid.bytes);
+        to.text(&self.name, NAME_BYTES_MAX);
+        Ok(())
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(Self {
+            ordinal: from.u32()?,
+            pci_bus_id: from.text(NAME_BYTES_MAX)?,
+            uuid: CUuuid { bytes: from.array()? },
+            name: from.text(NAME_BYTES_MAX)?,
+        })
+    }
+}
+
+impl Body for ClientStatus {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.u32(self.pid);
+        to.u32(self.id);
+        to.u32(self.uid);
+        to.raw(&self.device.bytes);
+        to.u64(self.memory_bytes);
+        to.u64(self.kernels);
+        to.text(&self.command_line, COMMAND_LINE_BYTES_MAX);
+        Ok(())
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(Self {
+            pid: from.u32()?,
+            id: from.u32()?,
+            uid: from.u32()?,
+            device: CUuuid { bytes: from.array()? },
+            memory_bytes: from.u64()?,
+            kernels: from.u64()?,
+            command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
+        })
+    }
+}

@@ -1,0 +1,1 @@
+//! Messages are read back as they were written.

@@ -1,0 +1,201 @@
+//! The shared region: one sealed memory file a client, mapped by client and server.
+//!
+//! The client makes it with [`Region::create`] and sends its file; the server checks and maps it
+//! with [`Region::open`]. A [`Region`] is a handle: clones are the same mapping, which is unmapped
+//! with the last of them. All access is by the typed accessors here, by [`ring`](crate::ring) and
+//! by [`reply`](crate::reply).
+
+mod layout;
+mod state;
+
+pub use layout::*;
+pub use state::ServerState;
+
+use crate::PROTOCOL_VERSION;
+use crate::memfd::{FileError, Mapping, Seals, create_sealed};
+use crate::shared::{self, SharedU32, SharedU64};
+use core::fmt;
+use core::ptr::NonNull;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+/// Why a region from a client is not used.
+#[derive(Debug)]
+pub enum RegionError {
+    /// Its file is not acceptable.
+    File(FileError),
+    /// It does not begin as a region does.
+    Magic,
+    /// It was made by another version.
+    Version {
+        /// The region's version.
+        theirs: u64,
+    },
+}
+
+impl fmt::Display for RegionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(error) => write!(f, "the shared region's file is refused: {error}"),
+            Self::Magic => f.write_str("the shared region does not begin with its mark"),
+            Self::Version { theirs } => write!(
+                f,
+                "the shared region has protocol version {theirs}, this is {PROTOCOL_VERSION}"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for RegionError {}
+
+/// A range that is not inside the part of the region it was meant for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfRange;
+
+impl fmt::Display for OutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("range outside of the shared region's part")
+    }
+}
+
+impl core::error::Error for OutOfRange {}
+
+/// A shared region, mapped.
+#[derive(Clone, Debug)]
+pub struct Region {
+    mapping: Arc<Mapping>,
+}
+
+impl Region {
+    /// Makes a region, all zeros but for its mark, and the file to send to the server.
+    pub fn create() -> io::Result<(Self, OwnedFd)> {
+        let fd = create_sealed(c"openmps-region", REGION_BYTES, Seals::SIZE)?;
+        let mapping = Mapping::shared(&fd, REGION_BYTES).map_err(|error| match error {
+            FileError::Io(error) => error,
+            other => io::Error::other(other),
+        })?;
+        let region = Self { mapping: Arc::new(mapping) };
+        region.u64_at(VERSION).store(u64::from(PROTOCOL_VERSION));
+        region.u64_at(MAGIC).store(REGION_MAGIC);
+        Ok((region, fd))
+    }
+
+    /// Maps a region from a client after checking seals, size, mark and version. The file need not
+    /// stay open.
+    ///
+    /// # Errors
+    /// What is wrong with it, see [`RegionError`].
+    pub fn open(fd: impl AsFd) -> Result<Self, RegionError> {
+        let mapping = Mapping::shared(fd, REGION_BYTES).map_err(RegionError::File)?;
+        let region = Self { mapping: Arc::new(mapping) };
+        if region.u64_at(MAGIC).load() != REGION_MAGIC {
+            return Err(RegionError::Magic);
+        }
+        match region.u64_at(VERSION).load() {
+            v if v == u64::from(PROTOCOL_VERSION) => Ok(region),
+            theirs => Err(RegionError::Version { theirs }),
+        }
+    }
+
+    /// The region's first byte, for registering all of it ([`REGION_BYTES`]) with a provider.
+    pub fn base(&self) -> *mut u8 {
+        self.mapping.base().as_ptr()
+    }
+
+    /// The address of an offset that is known to lie inside.
+    #[inline(always)]
+    fn at(&self, offset: u64) -> NonNull<u8> {
+        debug_assert!(offset < REGION_BYTES);
+        // SAFETY: callers in this crate pass offsets below REGION_BYTES, which are mapped.
+        unsafe { self.mapping.base().add(offset as usize) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn u32_at(&self, offset: u64) -> SharedU32<'_> {
+        debug_assert!(offset.is_multiple_of(4) && offset < REGION_BYTES);
+        // SAFETY: offsets in this crate are aligned constants or bounded indices into an aligned
+        // part, the region stays mapped while it is borrowed, and words of the region are only
+        // accessed through SharedU32 and SharedU64.
+        unsafe { SharedU32::new(self.at(offset).cast()) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn u64_at(&self, offset: u64) -> SharedU64<'_> {
+        debug_assert!(offset.is_multiple_of(8) && offset < REGION_BYTES);
+        // SAFETY: as in `u32_at`.
+        unsafe { SharedU64::new(self.at(offset).cast()) }
+    }
+
+    /// The completion word of a stream's slot: a counter that the device writes. `None` from
+    /// [`STREAM_SLOTS`] on.
+    #[inline]
+    pub fn completion_word(&self, slot: u32) -> Option<SharedU32<'_>> {
+        (slot < STREAM_SLOTS)
+            .then(|| self.u32_at(COMPLETION_OFFSET + u64::from(slot) * COMPLETION_WORD_STRIDE))
+    }
+
+    /// The word of a host-call slot. `None` from [`HOST_CALL_SLOTS`] on.
+    #[inline]
+    pub fn host_call_slot(&self, slot: u32) -> Option<SharedU32<'_>> {
+        (slot < HOST_CALL_SLOTS).then(|| self.u32_at(HOST_CALL_OFFSET + u64::from(slot) * 4))
+    }
+
+    /// The address, in this process, of a range of staging: for handing it to a provider. The
+    /// memory must not be accessed by other means than a device or [`Region::write_staging`].
+    pub fn staging_address(&self, offset: u64, bytes: u64) -> Result<*mut u8, OutOfRange> {
+        match offset.checked_add(bytes) {
+            // An empty range at the very end has an address too.
+            Some(end) if end <= STAGING_BYTES => {
+                // SAFETY: STAGING_OFFSET + offset <= REGION_BYTES, in or one past the mapping.
+                Ok(unsafe { self.base().add((STAGING_OFFSET + offset) as usize) })
+            }
+            _ => Err(OutOfRange),
+        }
+    }
+
+    /// Copies bytes into staging.
+    pub fn write_staging(&self, offset: u64, bytes: &[u8]) -> Result<(), OutOfRange> {
+        // SAFETY: the slice is readable for its length.
+        unsafe { self.write_staging_from(offset, bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// Copies bytes out of staging.
+    pub fn read_staging(&self, offset: u64, bytes: &mut [u8]) -> Result<(), OutOfRange> {
+        // SAFETY: the slice is writable for its length and private.
+        unsafe { self.read_staging_to(offset, bytes.as_mut_ptr(), bytes.len()) }
+    }
+
+    /// Copies a program's memory into staging. The program's other threads may write that memory
+    /// at the same time: then what arrives is arbitrary, as in CUDA.
+    ///
+    /// # Safety
+    /// `source` is readable for `bytes` bytes and not inside the region.
+    pub unsafe fn write_staging_from(
+        &self,
+        offset: u64,
+        source: *const u8,
+        bytes: usize,
+    ) -> Result<(), OutOfRange> {
+        let target = self.staging_address(offset, bytes as u64)?;
+        // SAFETY: the source by the caller; the target was checked to lie inside staging.
+        unsafe { shared::copy(source, target, bytes) };
+        Ok(())
+    }
+
+    /// Copies staging into a program's memory.
+    ///
+    /// # Safety
+    /// `destination` is writable for `bytes` bytes and not inside the region.
+    pub unsafe fn read_staging_to(
+        &self,
+        offset: u64,
+        destination: *mut u8,
+        bytes: usize,
+    ) -> Result<(), OutOfRange> {
+        let source = self.staging_address(offset, bytes as u64)?;
+        // SAFETY: the destination by the caller; the source was checked to lie inside staging.
+        unsafe { shared::copy(source, destination, bytes) };
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! The region's few words of state: errors, the server's life, host functions.
+
+use super::{ASYNC_ERROR, HOST_CALL_SIGNAL, Region, SERVER_STATE, STICKY_ERROR, WAKEUPS};
+use crate::shared::SharedU32;
+use cuda_api::{CUresult, CudaError, result_from_code};
+
+/// What a server is doing for a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ServerState {
+    /// It does not pop requests yet.
+    Starting = 0,
+    /// It pops requests.
+    Running = 1,
+    /// It never will again.
+    Ended = 2,
+}
+
+impl Region {
+    /// The error after which every call fails, if there is one: set once and for good.
+    #[inline]
+    pub fn sticky_error(&self) -> CUresult {
+        result_from_code(self.u32_at(STICKY_ERROR).load())
+    }
+
+    /// Sets the sticky error. The first one stays.
+    pub fn set_sticky_error(&self, error: CudaError) {
+        let _ = self.u32_at(STICKY_ERROR).compare_exchange(0, error.code());
+    }
+
+    /// Notes the error of a post, to be reported by a later call. The first unreported one stays.
+    pub fn note_async_error(&self, error: CudaError) {
+        let _ = self.u32_at(ASYNC_ERROR).compare_exchange(0, error.code());
+    }
+
+    /// The first unreported error of a post, which is thereby reported.
+    #[inline]
+    pub fn take_async_error(&self) -> CUresult {
+        let word = self.u32_at(ASYNC_ERROR);
+        // Nearly always there is none: a read leaves the line with everybody who has it.
+        if word.load() == 0 { Ok(()) } else { result_from_code(word.swap(0)) }
+    }
+
+    /// What the server is doing. A number that stands for nothing is an ended server.
+    pub fn server_state(&self) -> ServerState {
+        match self.u32_at(SERVER_STATE).load() {
+            0 => ServerState::Starting,
+            1 => ServerState::Running,
+            _ => ServerState::Ended,
+        }
+    }
+
+    /// Says what the server is doing and wakes whoever waits for a change.
+    pub fn set_server_state(&self, state: ServerState) {
+        let word = self.server_state_word();
+        word.store(state as u32);
+        crate::wait::wake(word);
+    }
+
+    /// The word of [`Region::server_state`], to sleep on.
+    pub fn server_state_word(&self) -> SharedU32<'_> {
+        self.u32_at(SERVER_STATE)
+    }
+
+    /// Bumped and woken with each host function that the client shall run.
+    pub fn host_call_signal(&self) -> SharedU32<'_> {
+        self.u32_at(HOST_CALL_SIGNAL)
+    }
+
+    /// How often the client woke the server by a system call, wrapping.
+    pub fn wakeups(&self) -> SharedU32<'_> {
+        self.u32_at(WAKEUPS)
+    }
+}

@@ -1,0 +1,100 @@
+//! Requests about memory and about a client as a whole.
+
+use super::{opcode, payloads, requests};
+use crate::payload::{Malformed, Payload, Reader, Sink, words_of};
+use crate::region::REPLY_BYTES_MAX;
+use cuda_api::{CUdevice, CUdeviceptr, number};
+
+payloads! {
+    /// Makes device memory at an address that the client chose in its window, zeroed. Before the
+    /// reply the server sends the chunk's file
+    /// ([`Message::ChunkFd`](crate::message::Message::ChunkFd)).
+    ChunkCreate {
+        /// The device it is on.
+        device: CUdevice,
+        /// Where: a multiple of 2 MiB.
+        address: CUdeviceptr,
+        /// How much: a multiple of 2 MiB.
+        bytes: u64,
+    }
+
+    /// Takes a chunk away when all of this client's work is done.
+    ChunkRelease {
+        /// Where the chunk begins.
+        address: CUdeviceptr,
+    }
+
+    /// Makes pinned host memory of a file that was sent before
+    /// ([`Message::HostFd`](crate::message::Message::HostFd)): the server maps it at the same
+    /// address and registers it.
+    HostMap {
+        /// Where in the client's host window.
+        address: u64,
+        /// How much, whole pages.
+        bytes: u64,
+        /// CU_MEMHOSTALLOC flags.
+        flags: u32,
+    }
+
+    /// Takes pinned host memory away when all of this client's work is done.
+    HostUnmap {
+        /// Where it begins.
+        address: u64,
+    }
+
+    /// cuMemGetInfo.
+    MemoryInfo {
+        /// The device.
+        device: CUdevice,
+    }
+
+    /// Reply to [`MemoryInfo`].
+    MemoryInfoReply {
+        /// Memory that the client can still get, bytes.
+        free_bytes: u64,
+        /// Memory that the client can have, bytes.
+        total_bytes: u64,
+    }
+
+    /// Fetches what kernels printed since the last time, in pieces: until the reply is empty.
+    PrintfDrain {}
+
+    /// Destroys everything that this client has (cuDevicePrimaryCtxReset).
+    Reset {}
+}
+
+requests! {
+    ChunkCreate = opcode::CHUNK_CREATE, Call;
+    ChunkRelease = opcode::CHUNK_RELEASE, Call;
+    HostMap = opcode::HOST_MAP, Call;
+    HostUnmap = opcode::HOST_UNMAP, Call;
+    MemoryInfo = number::cuMemGetInfo_v2, Call -> MemoryInfoReply;
+    PrintfDrain = opcode::PRINTF_DRAIN, Call -> PrintfText;
+    Reset = opcode::RESET, Call;
+}
+
+/// Reply to [`PrintfDrain`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrintfText {
+    /// What was printed, at most [`PrintfText::BYTES_MAX`]; not always UTF-8.
+    pub bytes: Vec<u8>,
+}
+
+impl PrintfText {
+    /// What fits into the reply area beside the length.
+    pub const BYTES_MAX: usize = REPLY_BYTES_MAX as usize - 8;
+}
+
+impl Payload<'_> for PrintfText {
+    fn words(&self) -> usize {
+        1 + words_of(self.bytes.len())
+    }
+    fn write(&self, sink: &mut impl Sink) {
+        sink.word(self.bytes.len() as u64);
+        sink.bytes(&self.bytes);
+    }
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let length = reader.length(Self::BYTES_MAX)?;
+        Ok(Self { bytes: reader.bytes(length)?.to_vec() })
+    }
+}

@@ -1,0 +1,126 @@
+//! What is said on the ring: requests that are written by hand, and their replies.
+//!
+//! A record's opcode is the number of a row of cuda-api, or one of [`opcode`] for what has no row.
+//! `post` and `call` rows are generic: a word for each parameter that is not `*mut`, in the row's
+//! order, and a reply with a word for each that is. All others are the structs here.
+//!
+//! A *stream* is the handle of one of the client's stream slots, never one of the literals 0, 1, 2:
+//! the client resolves them. Numbers in a request are allegations until the server has checked
+//! them against the client's own tables and windows.
+
+mod copy;
+mod launch;
+mod memory;
+mod module;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use copy::{Copy2d, CopyDirection, DeviceToHost, HostReference, HostToDevice};
+pub use launch::{LAUNCH_COOPERATIVE, LaunchKernel, PARAMETER_BYTES_MAX};
+pub use memory::{
+    ChunkCreate, ChunkRelease, HostMap, HostUnmap, MemoryInfo, MemoryInfoReply, PrintfDrain,
+    PrintfText, Reset,
+};
+pub use module::{
+    FUNCTION_ATTRIBUTES, FunctionInfo, GetFunction, GetGlobal, GlobalInfo, JIT_OPTIONS_MAX,
+    JitOption, LOG_BYTES_MAX, LoadModule, MODULE_PRINTS, ModuleLoaded, PARAMETERS_MAX,
+    ParameterLayout, SYMBOL_BYTES_MAX, UnloadModule,
+};
+pub use stream::{
+    CreateEvent, CreateStream, DestroyEvent, DestroyStream, ElapsedTime, ElapsedTimeReply, Fence,
+    HostFunc, Notify, RecordEvent, WaitEvent,
+};
+
+use crate::payload::Payload;
+
+/// Opcodes of requests that have no row: from 0x8000 on, append-only.
+pub mod opcode {
+    /// First opcode that is not a row's number.
+    pub const INTERNAL_FIRST: u16 = 0x8000;
+    /// [`ChunkCreate`](super::ChunkCreate).
+    pub const CHUNK_CREATE: u16 = 0x8001;
+    /// [`ChunkRelease`](super::ChunkRelease).
+    pub const CHUNK_RELEASE: u16 = 0x8002;
+    /// [`HostMap`](super::HostMap).
+    pub const HOST_MAP: u16 = 0x8003;
+    /// [`HostUnmap`](super::HostUnmap).
+    pub const HOST_UNMAP: u16 = 0x8004;
+    /// [`Fence`](super::Fence).
+    pub const FENCE: u16 = 0x8005;
+    /// [`Notify`](super::Notify).
+    pub const NOTIFY: u16 = 0x8006;
+    /// [`HostFunc`](super::HostFunc).
+    pub const HOST_FUNC: u16 = 0x8007;
+    /// [`PrintfDrain`](super::PrintfDrain).
+    pub const PRINTF_DRAIN: u16 = 0x8008;
+    /// [`Reset`](super::Reset).
+    pub const RESET: u16 = 0x8009;
+}
+
+/// Whether a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestKind {
+    /// No reply; an error is noted in the region.
+    Post,
+    /// The client waits for the reply.
+    Call,
+}
+
+/// A request that is written by hand.
+pub trait Request<'a>: Payload<'a> {
+    /// Its opcode.
+    const OPCODE: u16;
+    /// Whether it is answered.
+    const KIND: RequestKind;
+    /// The payload of its reply; `()` for a post.
+    type Reply: for<'r> Payload<'r>;
+}
+
+/// Defines payloads whose fields are one word each.
+macro_rules! payloads {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $ty:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $ty,)*
+        }
+
+        impl $crate::payload::Payload<'_> for $name {
+            #[inline(always)]
+            fn words(&self) -> usize {
+                const {
+                    let fields: &[&str] = &[$(stringify!($field)),*];
+                    fields.len()
+                }
+            }
+            #[inline(always)]
+            fn write(&self, sink: &mut impl $crate::payload::Sink) {
+                $(sink.word(cuda_api::Word::to_word(self.$field));)*
+                let _ = sink;
+            }
+            #[inline(always)]
+            fn read(
+                reader: &mut $crate::payload::Reader<'_>,
+            ) -> Result<Self, $crate::payload::Malformed> {
+                let _ = &reader;
+                Ok(Self { $($field: reader.value()?,)* })
+            }
+        }
+    )*};
+}
+use payloads;
+
+/// Says which requests the payloads are.
+macro_rules! requests {
+    ($($name:ty = $opcode:expr, $kind:ident $(-> $reply:ty)?;)*) => {$(
+        impl $crate::request::Request<'_> for $name {
+            const OPCODE: u16 = $opcode;
+            const KIND: $crate::request::RequestKind = $crate::request::RequestKind::$kind;
+            type Reply = requests!(@reply $($reply)?);
+        }
+    )*};
+    (@reply) => { () };
+    (@reply $reply:ty) => { $reply };
+}
+use requests;

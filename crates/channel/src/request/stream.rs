@@ -1,0 +1,111 @@
+//! Requests about streams and events.
+
+use super::{opcode, payloads, requests};
+use cuda_api::{CUevent, CUstream, number};
+
+payloads! {
+    /// The device writes `value` into the stream's completion word when all that was posted to the
+    /// stream before is done.
+    Fence {
+        /// The stream.
+        stream: CUstream,
+        /// What is written.
+        value: u32,
+    }
+
+    /// When all that was posted to the stream before is done, the server wakes who sleeps on the
+    /// stream's completion word. For waits that outlast spinning.
+    Notify {
+        /// The stream.
+        stream: CUstream,
+        /// The value that is awaited.
+        value: u32,
+    }
+
+    /// cuLaunchHostFunc: when the stream gets there, the server writes `ticket` into the slot and
+    /// bumps and wakes the host-call signal; the stream goes on when the slot holds
+    /// `ticket | HOST_CALL_DONE`.
+    HostFunc {
+        /// The stream.
+        stream: CUstream,
+        /// Index of the host-call slot.
+        slot: u32,
+        /// Which of the slot's uses this is: 1 to 2^31 - 1.
+        ticket: u32,
+    }
+
+    /// Makes a stream under a handle that the client chose; the handle's index is its slot.
+    CreateStream {
+        /// The handle.
+        stream: CUstream,
+        /// CUstream_flags.
+        flags: u32,
+        /// Its priority.
+        priority: i32,
+    }
+
+    /// Destroys a stream when its work is done.
+    DestroyStream {
+        /// The stream.
+        stream: CUstream,
+    }
+
+    /// Makes an event under a handle that the client chose.
+    CreateEvent {
+        /// The handle.
+        event: CUevent,
+        /// CUevent_flags.
+        flags: u32,
+    }
+
+    /// Destroys an event.
+    DestroyEvent {
+        /// The event.
+        event: CUevent,
+    }
+
+    /// Records an event in a stream, followed by a [`Fence`].
+    RecordEvent {
+        /// The event.
+        event: CUevent,
+        /// The stream.
+        stream: CUstream,
+        /// What is written into the stream's completion word.
+        value: u32,
+    }
+
+    /// Makes a stream wait for an event.
+    WaitEvent {
+        /// The stream.
+        stream: CUstream,
+        /// The event.
+        event: CUevent,
+    }
+
+    /// Time between two recorded events.
+    ElapsedTime {
+        /// The earlier event.
+        start: CUevent,
+        /// The later event.
+        end: CUevent,
+    }
+
+    /// Reply to [`ElapsedTime`].
+    ElapsedTimeReply {
+        /// The time, ms.
+        milliseconds: f32,
+    }
+}
+
+requests! {
+    Fence = opcode::FENCE, Post;
+    Notify = opcode::NOTIFY, Post;
+    HostFunc = opcode::HOST_FUNC, Post;
+    CreateStream = number::cuStreamCreateWithPriority, Post;
+    DestroyStream = number::cuStreamDestroy_v2, Post;
+    CreateEvent = number::cuEventCreate, Post;
+    DestroyEvent = number::cuEventDestroy_v2, Post;
+    RecordEvent = number::cuEventRecord, Post;
+    WaitEvent = number::cuStreamWaitEvent, Post;
+    ElapsedTime = number::cuEventElapsedTime, Call -> ElapsedTimeReply;
+}

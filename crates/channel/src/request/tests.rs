@@ -1,0 +1,1 @@
+//! Requests are read back as they were written.

@@ -1,0 +1,219 @@
+//! The server's side of the ring.
+
+use super::{Flag, PAD, Position, RECORD_HEADER_BYTES, Record, RingBroken, RingMemory};
+use crate::region::Region;
+use crate::wait::SpinPolicy;
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How a wait for records ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// There are records.
+    Records,
+    /// A [`Doorbell`] rang.
+    Rung,
+    /// The timeout passed.
+    TimedOut,
+}
+
+/// Pops records. A ring has one.
+#[derive(Debug)]
+pub struct Consumer<M = Region> {
+    memory: M,
+    /// Bytes popped: the truth, of which the shared `tail` is a copy.
+    tail: u64,
+    /// The last head seen and validated.
+    head_seen: u64,
+    policy: SpinPolicy,
+    broken: Option<RingBroken>,
+    rung: Arc<AtomicBool>,
+}
+
+impl<M: RingMemory> Consumer<M> {
+    /// The consumer of a ring, which goes on where the shared tail is: at 0 in a new ring.
+    ///
+    /// # Errors
+    /// If the tail is where no record can begin.
+    pub fn new(memory: M, policy: SpinPolicy) -> Result<Self, RingBroken> {
+        let tail = memory.position(Position::Tail);
+        if !tail.is_multiple_of(8) || tail > u64::MAX / 2 {
+            return Err(RingBroken("its tail is no beginning of a record"));
+        }
+        let rung = Arc::default();
+        Ok(Self { memory, tail, head_seen: tail, policy, broken: None, rung })
+    }
+
+    /// The memory.
+    pub const fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// Bytes popped so far.
+    pub const fn tail(&self) -> u64 {
+        self.tail
+    }
+
+    /// A bell that ends a [`Consumer::wait`] from another thread.
+    pub fn doorbell(&self) -> Doorbell<M>
+    where
+        M: Clone,
+    {
+        Doorbell { memory: self.memory.clone(), rung: Arc::clone(&self.rung) }
+    }
+
+    /// Copies the next record into `record`; false if there is none. It never waits, and looks at
+    /// two records at most.
+    ///
+    /// # Errors
+    /// What the client wrote cannot be; every later call says so again.
+    #[inline]
+    pub fn pop(&mut self, record: &mut Record) -> Result<bool, RingBroken> {
+        if let Some(broken) = self.broken {
+            return Err(broken);
+        }
+        let result = self.take(record);
+        if let Err(broken) = result {
+            self.broken = Some(broken);
+        }
+        result
+    }
+
+    fn take(&mut self, record: &mut Record) -> Result<bool, RingBroken> {
+        if !self.look()? {
+            self.offer_room();
+            return Ok(false);
+        }
+        let (mut bytes, mut opcode) = self.header()?;
+        if opcode == PAD {
+            // A pad and the record after it are published together, so a pad alone, or a second
+            // pad, is no work of a producer; refusing it bounds the work of a call.
+            self.tail += bytes;
+            if self.tail == self.head_seen {
+                return Err(RingBroken("a pad is followed by nothing"));
+            }
+            (bytes, opcode) = self.header()?;
+            if opcode == PAD {
+                return Err(RingBroken("a pad is followed by a pad"));
+            }
+        }
+        record.opcode = opcode;
+        let first = self.tail / 8 + 1;
+        let words = bytes / 8 - 1;
+        record.words.clear();
+        record.words.extend((first..first + words).map(|index| self.memory.word(index)));
+        self.tail += bytes;
+        self.memory.publish(Position::Tail, self.tail);
+        if self.memory.flag(Flag::ProducerWaits) {
+            self.offer_room();
+        }
+        Ok(true)
+    }
+
+    /// Looks for records; true if there are some.
+    #[inline]
+    fn look(&mut self) -> Result<bool, RingBroken> {
+        if self.head_seen == self.tail {
+            let head = self.memory.position(Position::Head);
+            let used = head.wrapping_sub(self.tail);
+            if used > M::RING_BYTES || !head.is_multiple_of(8) {
+                return Err(RingBroken("its head is where it cannot be"));
+            }
+            self.head_seen = head;
+        }
+        Ok(self.head_seen != self.tail)
+    }
+
+    /// Reads and validates the header at the tail: length in bytes and opcode.
+    #[inline]
+    fn header(&self) -> Result<(u64, u16), RingBroken> {
+        let word = self.memory.word(self.tail / 8);
+        let bytes = u64::from(word as u32);
+        let opcode = (word >> 32) as u16;
+        if word >> 48 != 0 {
+            return Err(RingBroken("a record has flags"));
+        }
+        if !(RECORD_HEADER_BYTES..=M::RECORD_BYTES_MAX).contains(&bytes) || !bytes.is_multiple_of(8)
+        {
+            return Err(RingBroken("a record has a length that it cannot have"));
+        }
+        if bytes > self.head_seen - self.tail {
+            return Err(RingBroken("a record is longer than what was pushed"));
+        }
+        if bytes > M::RING_BYTES - (self.tail & (M::RING_BYTES - 1)) {
+            return Err(RingBroken("a record goes beyond the ring's end"));
+        }
+        Ok((bytes, opcode))
+    }
+
+    /// Wakes the producer if it waits and half of the ring is free.
+    fn offer_room(&self) {
+        if self.memory.flag(Flag::ProducerWaits)
+            && self.head_seen - self.tail <= M::RING_BYTES / 2
+            && self.memory.take_flag(Flag::ProducerWaits)
+        {
+            self.memory.wake(Flag::ProducerWaits);
+        }
+    }
+
+    /// Waits until there are records: spins, then sleeps at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`Consumer::pop`].
+    pub fn wait(&mut self, timeout: Duration) -> Result<Arrival, RingBroken> {
+        if let Some(broken) = self.broken {
+            return Err(broken);
+        }
+        let policy = self.policy;
+        if policy != SpinPolicy::NONE {
+            policy.spin_until(|| self.is_over());
+        }
+        if !self.is_over() {
+            self.memory.set_flag(Flag::ConsumerAsleep, true);
+            self.memory.fence();
+            // The fence also makes visible whether the producer waits for room: with an empty ring
+            // nobody would look again.
+            self.offer_room();
+            if !self.is_over() {
+                self.memory.sleep(Flag::ConsumerAsleep, timeout);
+            }
+            self.memory.set_flag(Flag::ConsumerAsleep, false);
+        }
+        let records = self.look().inspect_err(|broken| self.broken = Some(*broken))?;
+        Ok(if records {
+            Arrival::Records
+        } else if self.rung.swap(false, Ordering::AcqRel) {
+            Arrival::Rung
+        } else {
+            Arrival::TimedOut
+        })
+    }
+
+    /// True if waiting is over: records, a bell, or a position that cannot be.
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.head_seen != self.tail
+            || self.memory.position(Position::Head) != self.tail
+            || self.rung.load(Ordering::Acquire)
+    }
+}
+
+/// Ends a consumer's wait from another thread, as when the client's socket hangs up.
+#[derive(Clone, Debug)]
+pub struct Doorbell<M = Region> {
+    memory: M,
+    rung: Arc<AtomicBool>,
+}
+
+impl<M: RingMemory> Doorbell<M> {
+    /// Rings: a wait in progress, or else the next one that finds no records, ends with
+    /// [`Arrival::Rung`].
+    pub fn ring(&self) {
+        self.rung.store(true, Ordering::Release);
+        self.memory.fence();
+        if self.memory.take_flag(Flag::ConsumerAsleep) {
+            self.memory.wake(Flag::ConsumerAsleep);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! A listening socket with a path.
+
+use super::{SeqPacket, raw};
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Connections that wait to be accepted: a burst of programs started together.
+const BACKLOG: i32 = 128;
+
+/// A listening socket, which never waits: [`Listener::accept`] after [`poll`](super::poll). Its
+/// path is removed when it is dropped.
+#[derive(Debug)]
+pub struct Listener {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Listener {
+    /// Listens at `path` with the permissions `mode`. Nothing may be there: who takes over a stale
+    /// path removes it first.
+    ///
+    /// # Errors
+    /// `AddrInUse` if something is there, `InvalidInput` for a path longer than
+    /// [`SOCKET_PATH_BYTES_MAX`](super::SOCKET_PATH_BYTES_MAX).
+    pub fn bind(path: &Path, mode: u32) -> io::Result<Self> {
+        let fd = raw::socket()?;
+        raw::set_nonblocking(&fd, true)?;
+        raw::bind(&fd, path)?;
+        // From here on the path is removed if anything fails. Nobody can connect before listen.
+        let listener = Self { fd, path: path.to_owned() };
+        fs::set_permissions(path, Permissions::from_mode(mode))?;
+        raw::listen(&listener.fd, BACKLOG)?;
+        Ok(listener)
+    }
+
+    /// The next connection; `None` if there is none at present.
+    pub fn accept(&self) -> io::Result<Option<SeqPacket>> {
+        loop {
+            match raw::accept(&self.fd) {
+                Ok(fd) => return Ok(Some(SeqPacket { fd })),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return Ok(None),
+                    // The client gave up before it was accepted: see whether there is another.
+                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
+                    _ => return Err(error),
+                },
+            }
+        }
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for Listener {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}

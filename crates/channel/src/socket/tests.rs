@@ -1,0 +1,1 @@
+//! Sockets between two ends in one process.

@@ -1,0 +1,219 @@
+//! The functions that stand in slots. System V calling convention; results as CUresult unless
+//! said. Arguments beyond those named are ignored, as C allows.
+
+use crate::integrity::{self, Question};
+use crate::storage::{self, Destructor};
+use crate::{host, tables};
+use cuda_api::{CUcontext, CUdevice, CUmodule, CUresult, CUstream, CudaError};
+use std::ffi::{c_int, c_uint, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// No panic crosses the C boundary.
+fn guarded(body: impl FnOnce() -> CUresult) -> CUresult {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(CudaError::UNKNOWN))
+}
+
+/// Writes a result that the caller asked for.
+///
+/// # Safety
+/// `to` is NULL or good for writing a `T`.
+unsafe fn write<T>(to: *mut T, value: T) -> CUresult {
+    if to.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: not NULL, so good for writing by the caller's promise.
+    unsafe { to.write(value) };
+    Ok(())
+}
+
+// The runtime's interface.
+
+/// Loads a module from a fatbin's wrapper or header.
+pub(crate) unsafe extern "C" fn load_module(
+    module: *mut CUmodule,
+    image: *const c_void,
+) -> CUresult {
+    guarded(|| {
+        if image.is_null() {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        // SAFETY: the runtime passes an image as cuModuleLoadData takes it.
+        let loaded = unsafe { host()?.load_module(image) }?;
+        // SAFETY: the runtime passes NULL or a place for the handle.
+        unsafe { write(module, loaded) }
+    })
+}
+
+/// The same with the arguments the other way round.
+pub(crate) unsafe extern "C" fn load_module_from_header(
+    image: *const c_void,
+    module: *mut CUmodule,
+) -> CUresult {
+    // SAFETY: the same promises.
+    unsafe { load_module(module, image) }
+}
+
+/// The primary context's handle, not retained.
+pub(crate) unsafe extern "C" fn primary_context(
+    context: *mut CUcontext,
+    device: CUdevice,
+) -> CUresult {
+    // SAFETY: the runtime passes NULL or a place for the handle.
+    guarded(|| unsafe { write(context, host()?.primary_context(device)?) })
+}
+
+/// Says that nothing needs doing.
+pub(crate) unsafe extern "C" fn nothing() -> CUresult {
+    Ok(())
+}
+
+// Hooks of tools around runtime calls: none is there.
+
+/// Bytes of which any that is not zero would make the runtime call a hook.
+static NO_HOOKS: [u8; 4096] = [0; 4096];
+
+unsafe fn no_hooks(buffer: *mut *const u8, count: *mut usize, counted: usize) -> CUresult {
+    // SAFETY: the runtime passes NULL or places for both.
+    unsafe {
+        write(buffer, NO_HOOKS.as_ptr())?;
+        write(count, counted)
+    }
+}
+
+pub(crate) unsafe extern "C" fn runtime_call_flags(
+    buffer: *mut *const u8,
+    count: *mut usize,
+) -> CUresult {
+    // SAFETY: passed on as promised.
+    guarded(|| unsafe { no_hooks(buffer, count, 1024) })
+}
+
+pub(crate) unsafe extern "C" fn runtime_domain_flags(
+    buffer: *mut *const u8,
+    count: *mut usize,
+) -> CUresult {
+    // SAFETY: passed on as promised.
+    guarded(|| unsafe { no_hooks(buffer, count, 14) })
+}
+
+// Context-local storage.
+
+fn or_current(context: CUcontext) -> Result<CUcontext, CudaError> {
+    if context.is_null() {
+        host()?.current_context().ok_or(CudaError::INVALID_CONTEXT)
+    } else {
+        Ok(context)
+    }
+}
+
+pub(crate) unsafe extern "C" fn storage_put(
+    context: CUcontext,
+    key: *mut c_void,
+    value: *mut c_void,
+    destructor: Destructor,
+) -> CUresult {
+    guarded(|| {
+        storage::put(or_current(context)?, key as usize, value as usize, destructor);
+        Ok(())
+    })
+}
+
+pub(crate) unsafe extern "C" fn storage_delete(context: CUcontext, key: *mut c_void) -> CUresult {
+    guarded(|| storage::delete(or_current(context)?, key as usize))
+}
+
+pub(crate) unsafe extern "C" fn storage_get(
+    value: *mut *mut c_void,
+    context: CUcontext,
+    key: *mut c_void,
+) -> CUresult {
+    guarded(|| {
+        let found = storage::get(or_current(context)?, key as usize)?;
+        // SAFETY: the caller passes NULL or a place for the value.
+        unsafe { write(value, found as *mut c_void) }
+    })
+}
+
+// The integrity check.
+
+pub(crate) unsafe extern "C" fn integrity_check(
+    version: c_uint,
+    unix_seconds: u64,
+    result: *mut [u64; 2],
+) -> CUresult {
+    guarded(|| {
+        let host = host()?;
+        let question = Question {
+            driver_version: host.driver_version() as u32,
+            version,
+            process: std::process::id(),
+            // SAFETY: takes nothing and cannot fail.
+            thread: unsafe { libc::pthread_self() } as u32,
+            runtime_interface: tables::runtime_interface_address(),
+            integrity_table: tables::integrity_address(),
+            integrity_function: integrity_check as *const () as u64,
+            unix_seconds,
+        };
+        // SAFETY: the runtime passes NULL or a place for two words.
+        unsafe { write(result, integrity::answer(&question, &host.devices())) }
+    })
+}
+
+// Checks of contexts.
+
+pub(crate) unsafe extern "C" fn context_check(
+    _context: CUcontext,
+    result: *mut c_uint,
+    _detail: *mut *mut c_void,
+) -> CUresult {
+    // SAFETY: the runtime passes NULL or a place for the number.
+    guarded(|| unsafe { write(result, 0) })
+}
+
+// What tools and libraries ask of contexts and streams.
+
+pub(crate) unsafe extern "C" fn current_context(context: *mut CUcontext) -> CUresult {
+    guarded(|| {
+        let current = host()?.current_context();
+        // SAFETY: the caller passes NULL or a place for the handle.
+        unsafe { write(context, current.unwrap_or(CUcontext::NULL)) }?;
+        current.map(|_| ()).ok_or(CudaError::INVALID_CONTEXT)
+    })
+}
+
+pub(crate) unsafe extern "C" fn context_id(context: CUcontext, id: *mut u64) -> CUresult {
+    guarded(|| {
+        let number = host()?.context_id(or_current(context)?)?;
+        // SAFETY: the caller passes NULL or a place for the number.
+        unsafe { write(id, number) }
+    })
+}
+
+pub(crate) unsafe extern "C" fn stream_id(
+    _context: CUcontext,
+    stream: *mut c_void,
+    id: *mut u64,
+) -> CUresult {
+    // SAFETY: the caller passes NULL or a place for the number.
+    guarded(|| unsafe { write(id, stream as u64) })
+}
+
+/// A stream's private handle: the public one serves.
+pub(crate) unsafe extern "C" fn private_stream(
+    _context: CUcontext,
+    stream: CUstream,
+    private: *mut *mut c_void,
+    per_thread: c_int,
+) -> CUresult {
+    let stream = match stream {
+        CUstream::NULL if per_thread != 0 => cuda_api::CU_STREAM_PER_THREAD,
+        CUstream::NULL => cuda_api::CU_STREAM_LEGACY,
+        other => other,
+    };
+    // SAFETY: the caller passes NULL or a place for the handle.
+    guarded(|| unsafe { write(private, stream.0 as *mut c_void) })
+}
+
+pub(crate) unsafe extern "C" fn not_supported() -> CUresult {
+    Err(CudaError::NOT_SUPPORTED)
+}

@@ -1,0 +1,136 @@
+//! `openmps bench`: what driver calls cost through openmps, beside the provider in-process.
+
+use crate::group::{Program, Report, Setting, Stage};
+use crate::progress::Progress;
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::process::ExitCode;
+
+/// Measure what driver calls cost through openmps, beside the provider in the program's process
+///
+/// One program measures both; only the way to the device differs. A ratio below 1 means less time
+/// (or, for launches a second, fewer launches) through openmps. Figures of one run belong
+/// together: on a noisy machine only the ratios mean something.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Length of each run of launches a second
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    seconds: f64,
+    /// Numbers of clients for launches a second
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = [1, 2, 4, 8])]
+    clients: Vec<usize>,
+}
+
+/// Most clients of one run.
+const CLIENTS_MAX: usize = 64;
+
+/// One figure of the program that measures.
+#[derive(Clone, Deserialize)]
+struct Figure {
+    name: String,
+    unit: String,
+    value: f64,
+}
+
+#[derive(Deserialize)]
+struct Figures {
+    rows: Vec<Figure>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    unit: String,
+    through_openmps: f64,
+    in_process: f64,
+    ratio: f64,
+}
+
+#[derive(Serialize)]
+struct Output {
+    rows: Vec<Row>,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if !(arguments.seconds.is_finite() && arguments.seconds > 0.0) {
+        bail!("--seconds {}: a positive number is needed", arguments.seconds);
+    }
+    if let Some(bad) = arguments.clients.iter().find(|n| !(1..=CLIENTS_MAX).contains(*n)) {
+        bail!("--clients {bad}: 1 to {CLIENTS_MAX} clients can be started");
+    }
+    let stage = Stage::new()?;
+    let progress = Progress::new((1 + arguments.clients.len() as u64) * 2);
+    let mut rows = Vec::new();
+    let mut both = |name: &str, programs: &[Program]| -> Result<[Vec<Figure>; 2]> {
+        progress.say(format!("{name}: in-process"));
+        let alone = figures(stage.run(Setting::Turns, programs, || ())?)?;
+        progress.step();
+        progress.say(format!("{name}: through openmps"));
+        let daemon = stage.daemon()?;
+        let through = figures(stage.run(Setting::Shared(&daemon), programs, || ())?)?;
+        progress.step();
+        Ok([through, alone])
+    };
+
+    let [through, alone] = both("calls", &[microbench(&stage, &["calls"], false)])?;
+    for figure in &through {
+        let other = alone.iter().find(|f| f.name == figure.name).context("the same figures")?;
+        rows.push(row(&figure.name, &figure.unit, figure.value, other.value));
+    }
+    for &clients in &arguments.clients {
+        let seconds = arguments.seconds.to_string();
+        let programs: Vec<Program> = (0..clients)
+            .map(|_| microbench(&stage, &["launches", "--seconds", &seconds], true))
+            .collect();
+        let name = format!("launches_{clients}");
+        let [through, alone] = both(&name, &programs)?;
+        let sum = |figures: &[Figure]| -> f64 {
+            figures.iter().filter(|f| f.name == "launches_per_s").map(|f| f.value).sum()
+        };
+        rows.push(row(&name, "1/s", sum(&through), sum(&alone)));
+    }
+    progress.finish();
+
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&Output { rows })?);
+    } else {
+        println!("{:<24} {:>6} {:>16} {:>16} {:>8}", "", "unit", "through openmps", "in-process", "ratio");
+        for row in rows {
+            println!(
+                "{:<24} {:>6} {:>16.2} {:>16.2} {:>8.2}",
+                row.name, row.unit, row.through_openmps, row.in_process, row.ratio
+            );
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn microbench(stage: &Stage, arguments: &[&str], takes_barrier: bool) -> Program {
+    let mut arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+    arguments.push("--json".into());
+    Program { path: stage.libraries().sample("microbench"), arguments, takes_barrier }
+}
+
+fn figures(reports: Vec<Report>) -> Result<Vec<Figure>> {
+    let mut all = Vec::new();
+    for report in reports {
+        let figures: Figures =
+            serde_json::from_value(report).context("reading the figures of microbench")?;
+        all.extend(figures.rows);
+    }
+    Ok(all)
+}
+
+fn row(name: &str, unit: &str, through_openmps: f64, in_process: f64) -> Row {
+    Row {
+        name: name.into(),
+        unit: unit.into(),
+        through_openmps,
+        in_process,
+        ratio: through_openmps / in_process,
+    }
+}

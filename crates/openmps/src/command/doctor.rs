@@ -1,0 +1,114 @@
+//! `openmps doctor`: what provider, what device, which daemon, and what would go wrong.
+
+use crate::libraries::Libraries;
+use anyhow::Result;
+use cuda_api::environment::{OPENMPS_PROVIDER, VARIABLES};
+use serde::Serialize;
+use std::process::ExitCode;
+
+mod device;
+mod system;
+
+/// Say which provider, device and daemon programs would get here, and what would go wrong
+///
+/// Exits with 1 if something needs mending; warnings alone leave it at 0.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a finding is to be taken.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Severity {
+    Ok,
+    Warning,
+    Problem,
+}
+
+/// One thing looked at.
+#[derive(Serialize)]
+struct Finding {
+    topic: &'static str,
+    severity: Severity,
+    text: String,
+    /// What to do; empty where nothing is.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    advice: String,
+}
+
+impl Finding {
+    fn ok(topic: &'static str, text: impl Into<String>) -> Self {
+        Self { topic, severity: Severity::Ok, text: text.into(), advice: String::new() }
+    }
+
+    fn warning(topic: &'static str, text: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { topic, severity: Severity::Warning, text: text.into(), advice: advice.into() }
+    }
+
+    fn problem(topic: &'static str, text: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { topic, severity: Severity::Problem, text: text.into(), advice: advice.into() }
+    }
+}
+
+#[derive(Serialize)]
+struct Report {
+    version: &'static str,
+    findings: Vec<Finding>,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let mut findings = Vec::new();
+    findings.push(match Libraries::find() {
+        Ok(libraries) => {
+            Finding::ok("libraries", format!("in {}", libraries.directory().display()))
+        }
+        Err(error) => Finding::problem(
+            "libraries",
+            format!("{error:#}"),
+            "programs cannot be given openmps' libcuda.so.1 without them",
+        ),
+    });
+    findings.extend(device::findings());
+    findings.extend(system::findings());
+    for variable in VARIABLES {
+        if let Some(value) = std::env::var_os(variable.name) {
+            let text = format!("{}={}", variable.name, value.display());
+            findings.push(Finding::ok("environment", text));
+        }
+    }
+
+    let worst = findings.iter().any(|f| f.severity == Severity::Problem);
+    if arguments.json {
+        let report = Report { version: env!("CARGO_PKG_VERSION"), findings };
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        for finding in &findings {
+            print(finding);
+        }
+    }
+    Ok(if worst { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn print(finding: &Finding) {
+    use anstyle::{AnsiColor, Style};
+    let (mark, colour) = match finding.severity {
+        Severity::Ok => ("ok     ", AnsiColor::Green),
+        Severity::Warning => ("warning", AnsiColor::Yellow),
+        Severity::Problem => ("PROBLEM", AnsiColor::Red),
+    };
+    let style = Style::new().fg_color(Some(colour.into()));
+    // anstream drops the colours where standard output is no terminal.
+    anstream::println!("{style}{mark}{style:#} {:<12} {}", finding.topic, finding.text);
+    if !finding.advice.is_empty() {
+        anstream::println!("        {:<12} -> {}", "", finding.advice);
+    }
+}
+
+/// The words for a choice of provider that cannot be met.
+fn provider_advice() -> String {
+    format!("set {OPENMPS_PROVIDER} to vendor, soft, or the absolute path of a libcuda.so.1")
+}

@@ -1,0 +1,78 @@
+//! The machine around it: daemon, directories, limits.
+
+use super::Finding;
+use rustix::process::{Resource, getrlimit, getuid};
+use std::path::Path;
+
+/// File descriptors that a server of many clients wants: four a client and room for chunks.
+const DESCRIPTORS_WANTED: u64 = 4096;
+/// Shared memory that one client's region takes, bytes, rounded up.
+const SHARED_BYTES_WANTED: u64 = 64 << 20;
+
+pub(super) fn findings() -> Vec<Finding> {
+    let mut findings = vec![daemon()];
+    findings.extend(shared_memory());
+    findings.extend(descriptors());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if cores < 4 {
+        findings.push(Finding::warning(
+            "cores",
+            format!("{cores}: waiting programs sleep instead of spinning"),
+            "waits take some microseconds more; OPENMPS_SPIN_US changes that",
+        ));
+    } else {
+        findings.push(Finding::ok("cores", cores.to_string()));
+    }
+    findings
+}
+
+fn daemon() -> Finding {
+    let directory = crate::daemon::pipe_directory();
+    let topic = "daemon";
+    match crate::daemon::state(&directory) {
+        crate::daemon::State::Running { version } => {
+            Finding::ok(topic, format!("running in {}, {version}", directory.display()))
+        }
+        crate::daemon::State::None => Finding::ok(
+            topic,
+            format!(
+                "none in {}: programs run without sharing until `openmps up` or `openmps run`",
+                directory.display()
+            ),
+        ),
+        crate::daemon::State::Foreign { reason } => Finding::problem(
+            topic,
+            format!("{} is in use by something else: {reason}", directory.display()),
+            "stop it, or set CUDA_MPS_PIPE_DIRECTORY to another directory",
+        ),
+    }
+}
+
+fn shared_memory() -> Option<Finding> {
+    let path = Path::new("/dev/shm");
+    let stat = rustix::fs::statvfs(path).ok()?;
+    let free = stat.f_bavail * stat.f_frsize;
+    Some(if free < SHARED_BYTES_WANTED {
+        Finding::warning(
+            "memory",
+            format!("{} has {} MiB left", path.display(), free >> 20),
+            "processes of the software GPU meet there; OPENMPS_SOFT_DIR names another directory",
+        )
+    } else {
+        Finding::ok("memory", format!("{} MiB left in {}", free >> 20, path.display()))
+    })
+}
+
+fn descriptors() -> Option<Finding> {
+    let limit = getrlimit(Resource::Nofile);
+    let soft = limit.current.unwrap_or(u64::MAX);
+    Some(if soft < DESCRIPTORS_WANTED && !getuid().is_root() && limit.maximum == limit.current {
+        Finding::warning(
+            "limits",
+            format!("{soft} open files a process"),
+            format!("many clients need more: ulimit -n {DESCRIPTORS_WANTED}"),
+        )
+    } else {
+        Finding::ok("limits", format!("{soft} open files a process"))
+    })
+}

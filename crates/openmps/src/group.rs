@@ -1,0 +1,251 @@
+//! Groups of CUDA programs that start together, with or without sharing, for `demo` and `bench`.
+//!
+//! A program of a group takes `--barrier FILE`: when it is ready it makes `FILE.ready.PID`, and
+//! starts once FILE exists. It prints one line of JSON at its end.
+
+use crate::activity::Reading;
+use crate::libraries::Libraries;
+use crate::scratch::Scratch;
+use anyhow::{Context, Result, bail};
+use cuda_api::environment::{
+    CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_LIB_DIR, OPENMPS_SOFT_DIR,
+};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// How long a program may take to get ready: building kernels on a busy machine of two cores.
+const READY_S_MAX: u64 = 60;
+/// How long a daemon may take to accept connections, and to end.
+const DAEMON_S_MAX: u64 = 20;
+const POLL: Duration = Duration::from_millis(2);
+
+/// Set by Ctrl-C: everything that waits gives up, and what was started is ended on the way out.
+fn interrupted() -> Arc<AtomicBool> {
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    FLAG.get_or_init(Arc::default).clone()
+}
+
+/// Where groups run: the libraries, and a directory of this command's own in which the processes
+/// of the software GPU meet, so that nobody else's work is counted or waited for.
+pub(crate) struct Stage {
+    libraries: Libraries,
+    meeting: Scratch,
+}
+
+/// How the programs of a group get at the device.
+#[derive(Clone, Copy)]
+pub(crate) enum Setting<'a> {
+    /// Each by itself through the provider in its own process: they take turns.
+    Turns,
+    /// Through this daemon: they share.
+    Shared(&'a PrivateDaemon),
+}
+
+/// A daemon for the command's own use, in a directory of its own; ended on drop.
+pub(crate) struct PrivateDaemon {
+    child: Child,
+    directory: Scratch,
+}
+
+impl Stage {
+    /// Finds the libraries and sees to it that Ctrl-C ends what is started here.
+    pub(crate) fn new() -> Result<Self> {
+        let libraries = Libraries::find()?;
+        let meeting = Scratch::new("soft")?;
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, interrupted()).context("watching for Ctrl-C")?;
+        }
+        Ok(Self { libraries, meeting })
+    }
+
+    /// The libraries that the groups use.
+    pub(crate) fn libraries(&self) -> &Libraries {
+        &self.libraries
+    }
+
+    /// What the software GPU has done on this stage; `None` before it ran, or on another device.
+    pub(crate) fn activity(&self) -> Option<Reading> {
+        Reading::take(self.meeting.path())
+    }
+
+    /// Starts a daemon and waits until it accepts connections.
+    pub(crate) fn daemon(&self) -> Result<PrivateDaemon> {
+        let directory = Scratch::new("daemon")?;
+        let program = std::env::current_exe().context("finding the program's own path")?;
+        let mut command = Command::new(program);
+        std::os::unix::process::CommandExt::arg0(&mut command, "nvidia-cuda-mps-control");
+        let child = command
+            .arg("-f")
+            .env(CUDA_MPS_PIPE_DIRECTORY, directory.path())
+            .env(CUDA_MPS_LOG_DIRECTORY, directory.path())
+            .env(OPENMPS_LIB_DIR, self.libraries.directory())
+            .env(OPENMPS_SOFT_DIR, self.meeting.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .context("starting a daemon")?;
+        let mut daemon = PrivateDaemon { child, directory };
+        let socket = daemon.pipe_directory().join("control");
+        wait_until(DAEMON_S_MAX, "the daemon accepts connections", || {
+            if let Some(status) = daemon.child.try_wait()? {
+                bail!("the daemon ended at once: {status}");
+            }
+            Ok(socket.exists())
+        })?;
+        Ok(daemon)
+    }
+
+    /// Starts the programs, lets them begin together, calls `started`, and returns their reports
+    /// in order.
+    pub(crate) fn run(
+        &self,
+        setting: Setting<'_>,
+        programs: &[Program],
+        started: impl FnOnce(),
+    ) -> Result<Vec<Report>> {
+        let scratch = Scratch::new("group")?;
+        let barrier = scratch.path().join("go");
+        let mut members = Members(Vec::new());
+        for program in programs {
+            members.0.push(self.start(setting, program, &scratch, &barrier)?);
+        }
+        wait_until(READY_S_MAX, "all programs are ready", || {
+            for (child, program) in members.0.iter_mut().zip(programs) {
+                if !program.takes_barrier {
+                    continue;
+                }
+                if let Some(status) = child.try_wait()? {
+                    bail!("{} ended before it was ready: {status}", program.path.display());
+                }
+            }
+            let ready = std::fs::read_dir(scratch.path())?
+                .filter_map(|entry| Some(entry.ok()?.file_name()))
+                .filter(|name| name.to_string_lossy().starts_with("go.ready."))
+                .count();
+            Ok(ready == programs.iter().filter(|p| p.takes_barrier).count())
+        })?;
+        std::fs::write(&barrier, "")?;
+        started();
+        members.0.iter_mut().zip(programs).map(|(child, p)| report(child, p)).collect()
+    }
+
+    fn start(
+        &self,
+        setting: Setting<'_>,
+        program: &Program,
+        scratch: &Scratch,
+        barrier: &Path,
+    ) -> Result<Child> {
+        let mut command = Command::new(&program.path);
+        command.args(&program.arguments);
+        if program.takes_barrier {
+            command.arg("--barrier").arg(barrier);
+        }
+        self.libraries.put_in_front(&mut command);
+        command.env(OPENMPS_SOFT_DIR, self.meeting.path());
+        match setting {
+            // A directory without a daemon: the library passes through.
+            Setting::Turns => command.env(CUDA_MPS_PIPE_DIRECTORY, scratch.path()),
+            Setting::Shared(daemon) => {
+                command.env(CUDA_MPS_PIPE_DIRECTORY, daemon.pipe_directory())
+            }
+        };
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .with_context(|| format!("starting {}", program.path.display()))
+    }
+}
+
+fn report(child: &mut Child, program: &Program) -> Result<Report> {
+    let mut text = String::new();
+    child.stdout.as_mut().context("a program has an output")?.read_to_string(&mut text)?;
+    let status = child.wait()?;
+    if interrupted().load(Ordering::Relaxed) {
+        bail!("interrupted");
+    }
+    let line = text.lines().last().unwrap_or_default();
+    serde_json::from_str(line).with_context(|| {
+        format!("{} ({status}) printed no report: {line:?}", program.path.display())
+    })
+}
+
+impl PrivateDaemon {
+    /// The directory of its sockets.
+    pub(crate) fn pipe_directory(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+impl Drop for PrivateDaemon {
+    fn drop(&mut self) {
+        end(&mut self.child, Duration::from_secs(DAEMON_S_MAX));
+    }
+}
+
+/// Asks a child to end, and makes it end if it does not within `patience`.
+fn end(child: &mut Child, patience: Duration) {
+    let deadline = Instant::now() + patience;
+    if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+        // It may have ended already: then there is nobody to tell.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+    while Instant::now() < deadline {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(POLL);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// One program of a group.
+pub(crate) struct Program {
+    /// The executable.
+    pub(crate) path: PathBuf,
+    /// Its arguments but for the barrier.
+    pub(crate) arguments: Vec<String>,
+    /// Whether it starts with the others. One that does not starts at once.
+    pub(crate) takes_barrier: bool,
+}
+
+/// What one program of a group printed: its last line, parsed.
+pub(crate) type Report = serde_json::Value;
+
+struct Members(Vec<Child>);
+
+impl Drop for Members {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            if matches!(child.try_wait(), Ok(None)) {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+    }
+}
+
+fn wait_until(
+    seconds_max: u64,
+    what: &str,
+    mut condition: impl FnMut() -> Result<bool>,
+) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(seconds_max);
+    while !condition()? {
+        if interrupted().load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
+        if Instant::now() > deadline {
+            bail!("waited {seconds_max} s, but not yet: {what}");
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(())
+}

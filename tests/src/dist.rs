@@ -1,0 +1,27 @@
+//! The installation under test.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The directory with `bin` and `lib` of a build: `$OPENMPS_DIST`, else built now.
+pub fn dist() -> &'static Path {
+    static DIST: OnceLock<PathBuf> = OnceLock::new();
+    DIST.get_or_init(|| match std::env::var_os("OPENMPS_DIST") {
+        Some(path) => PathBuf::from(path),
+        None => build(),
+    })
+}
+
+fn build() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests lie in the root");
+    let output = Command::new(env!("CARGO"))
+        .current_dir(root)
+        .args(["run", "--quiet", "--package", "xtask", "--", "dist"])
+        .output()
+        .expect("cargo runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cargo xtask dist: {errors}");
+    PathBuf::from(text.lines().last().expect("it prints where"))
+}

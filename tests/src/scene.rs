@@ -1,0 +1,138 @@
+//! A scene: directories of its own, a daemon if wanted, the software GPU as device.
+
+use crate::{Ended, Running, dist, finish, start, wait_until};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// One test's world. Everything it started is gone when it is dropped.
+pub struct Scene {
+    directory: PathBuf,
+    daemon: Option<Running>,
+}
+
+impl Default for Scene {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Scene {
+    /// A scene without a daemon.
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("openmps-test-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        for part in ["pipe", "log", "soft", "empty"] {
+            std::fs::create_dir_all(directory.join(part)).expect("a scene's directory");
+        }
+        Self { directory, daemon: None }
+    }
+
+    /// A scene with a daemon that accepts connections.
+    pub fn with_daemon() -> Self {
+        let mut scene = Self::new();
+        scene.start_daemon();
+        scene
+    }
+
+    /// Starts the daemon and waits until it accepts connections.
+    pub fn start_daemon(&mut self) {
+        let mut command = self.command(&dist().join("bin/nvidia-cuda-mps-control"));
+        self.daemon = Some(start(command.arg("-f")));
+        wait_until("the daemon accepts connections", || {
+            self.control("get_server_list").status == 0
+        });
+    }
+
+    /// The pipe directory.
+    pub fn pipe(&self) -> PathBuf {
+        self.directory.join("pipe")
+    }
+
+    /// A scratch file's path.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// The text of a log of the daemon.
+    pub fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.directory.join("log").join(name)).unwrap_or_default()
+    }
+
+    /// Any program in this scene's environment: the daemon is there, our library comes first.
+    pub fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env("LD_LIBRARY_PATH", dist().join("lib/openmps"))
+            .env("OPENMPS_LIB_DIR", dist().join("lib/openmps"))
+            .env("OPENMPS_PROVIDER", "soft")
+            .env("OPENMPS_SOFT_DIR", self.directory.join("soft"))
+            .env("CUDA_MPS_PIPE_DIRECTORY", self.pipe())
+            .env("CUDA_MPS_LOG_DIRECTORY", self.directory.join("log"));
+        command
+    }
+
+    /// A sample program that finds the scene's daemon.
+    pub fn sample(&self, name: &str, arguments: &[&str]) -> Command {
+        let mut command = self.command(&dist().join("lib/openmps/samples").join(name));
+        command.args(arguments);
+        command
+    }
+
+    /// A sample program that finds no daemon.
+    pub fn sample_alone(&self, name: &str, arguments: &[&str]) -> Command {
+        let mut command = self.sample(name, arguments);
+        command.env("CUDA_MPS_PIPE_DIRECTORY", self.directory.join("empty"));
+        command
+    }
+
+    /// A command to the daemon's shell.
+    pub fn control(&self, command: &str) -> Ended {
+        let mut shell = self.command(&dist().join("bin/nvidia-cuda-mps-control"));
+        finish(shell.args(command.split(' ')))
+    }
+
+    /// `openmps` with these arguments.
+    pub fn openmps(&self, arguments: &[&str]) -> Ended {
+        finish(self.command(&dist().join("bin/openmps")).args(arguments))
+    }
+
+    /// PIDs of the servers.
+    pub fn servers(&self) -> Vec<u32> {
+        numbers(&self.control("get_server_list").expect_success().stdout)
+    }
+
+    /// PIDs of the one server's clients.
+    pub fn clients(&self) -> Vec<u32> {
+        let server = self.servers()[0];
+        numbers(&self.control(&format!("get_client_list {server}")).expect_success().stdout)
+    }
+
+    /// Ends the daemon as `kill` does and returns how it ended.
+    pub fn stop_daemon(&mut self) -> Ended {
+        let daemon = self.daemon.take().expect("a daemon runs");
+        // SAFETY: sends a signal to our own child, which has not been waited for.
+        unsafe { libc::kill(daemon.pid().cast_signed(), libc::SIGTERM) };
+        daemon.wait()
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if self.daemon.is_some() {
+            let ended = self.stop_daemon();
+            if std::thread::panicking() {
+                eprintln!("daemon: {ended:?}");
+                eprintln!("control.log:\n{}", self.log("control.log"));
+                eprintln!("server.log:\n{}", self.log("server.log"));
+            }
+        }
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn numbers(text: &str) -> Vec<u32> {
+    text.split_whitespace().map(|n| n.parse().expect("a PID a line")).collect()
+}

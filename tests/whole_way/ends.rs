@@ -1,0 +1,87 @@
+//! Programs end in every way, and leave nothing behind.
+
+use tests::{Scene, finish, start, wait_until};
+
+/// Kills of one test: the promise is a hundred.
+const KILLS: usize = 100;
+
+fn memory_in_use(scene: &Scene) -> u64 {
+    let report = scene.openmps(&["ps", "--json"]).expect_success();
+    let report: serde_json::Value = serde_json::from_str(&report.stdout).expect("JSON");
+    let clients = report["clients"].as_array().expect("a list of clients");
+    clients.iter().map(|c| c["memory_bytes"].as_u64().expect("bytes")).sum()
+}
+
+#[test]
+fn kill_9_in_mid_kernel_hurts_nobody() {
+    let scene = Scene::with_daemon();
+    let neighbour =
+        start(&mut scene.sample("matrix_multiply", &["--seconds", "8", "--verify-each", "--json"]));
+    wait_until("the neighbour is there", || {
+        scene.servers().len() == 1 && scene.clients().len() == 1
+    });
+    let server = scene.servers();
+    for _ in 0..KILLS {
+        let mut victim = start(&mut scene.sample("endless", &[]));
+        wait_until("the victim is at work", || scene.clients().contains(&victim.pid()));
+        victim.kill();
+        victim.wait();
+    }
+    wait_until("the victims are gone", || scene.clients().len() <= 1);
+    let report = neighbour.wait().expect_success().json();
+    assert_eq!(report["verified"], true);
+    assert_eq!(scene.servers(), server, "the server goes on");
+    wait_until("all memory came back", || memory_in_use(&scene) == 0);
+    assert!(!scene.log("server.log").contains("left behind"), "{}", scene.log("server.log"));
+    finish(&mut scene.sample("vector_add", &["--iterations", "2"])).expect_success();
+}
+
+#[test]
+fn terminate_client_ends_a_kernel_that_loops_for_ever() {
+    let scene = Scene::with_daemon();
+    let endless = start(&mut scene.sample("endless", &[]));
+    wait_until("it is at work", || {
+        scene.servers().len() == 1 && scene.clients().contains(&endless.pid())
+    });
+    let server = scene.servers()[0];
+    let answer = scene.control(&format!("terminate_client {server} {}", endless.pid()));
+    assert_eq!(answer.expect_success().stdout, "0\n");
+    let ended = endless.wait();
+    assert_ne!(ended.status, 0);
+    let text = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(text.contains("CUDA_ERROR_MPS_CLIENT_TERMINATED"), "{text}");
+    finish(&mut scene.sample("vector_add", &["--iterations", "2"])).expect_success();
+}
+
+#[test]
+fn daemon_and_server_end_cleanly_on_sigterm() {
+    let mut scene = Scene::with_daemon();
+    finish(&mut scene.sample("vector_add", &["--iterations", "2"])).expect_success();
+    let server = scene.servers()[0];
+    let ended = scene.stop_daemon();
+    assert_eq!(ended.status, 0, "{ended:?}");
+    wait_until("the server is gone", || !std::path::Path::new(&format!("/proc/{server}")).exists());
+    let left: Vec<_> = std::fs::read_dir(scene.pipe())
+        .map(|entries| entries.filter_map(|e| Some(e.ok()?.file_name())).collect())
+        .unwrap_or_default();
+    assert!(!left.iter().any(|name| name == "control"), "{left:?}");
+    // With the daemon gone programs run by themselves.
+    finish(&mut scene.sample("vector_add", &["--iterations", "2"])).expect_success();
+}
+
+#[test]
+fn a_client_whose_server_is_killed_gets_an_error_and_the_next_one_a_new_server() {
+    let scene = Scene::with_daemon();
+    let program = start(&mut scene.sample("spin", &["--seconds", "60"]));
+    wait_until("it is at work", || {
+        scene.servers().len() == 1 && scene.clients().contains(&program.pid())
+    });
+    let server = scene.servers()[0];
+    // SAFETY: sends a signal to the scene's own server.
+    unsafe { libc::kill(server.cast_signed(), libc::SIGKILL) };
+    let ended = program.wait();
+    assert_eq!(ended.status, 2, "an error, not a crash: {ended:?}");
+    assert!(ended.stderr.contains("CUDA_ERROR_MPS_RPC_FAILURE"), "{ended:?}");
+    finish(&mut scene.sample("vector_add", &["--iterations", "2"])).expect_success();
+    assert_ne!(scene.servers(), vec![server]);
+}

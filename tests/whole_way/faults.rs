@@ -1,0 +1,31 @@
+//! One program's fault is its own.
+
+use tests::{Scene, finish, start, wait_until};
+
+#[test]
+fn a_faulting_program_gets_its_error_and_others_go_on() {
+    let scene = Scene::with_daemon();
+    let mut neighbour =
+        start(&mut scene.sample("vector_add", &["--seconds", "4", "--verify-each", "--json"]));
+    wait_until("the neighbour is there", || !scene.servers().is_empty());
+    let server = scene.servers();
+    for _ in 0..5 {
+        let fault = finish(&mut scene.sample("fault", &[]));
+        let text = format!("{}{}", fault.stdout, fault.stderr);
+        assert!(text.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{fault:?}");
+    }
+    assert!(neighbour.is_running(), "the faults came while the neighbour ran");
+    let report = neighbour.wait().expect_success().json();
+    assert_eq!(report["verified"], true);
+    assert_eq!(scene.servers(), server, "the server that was there is still the one");
+    let log = scene.log("server.log");
+    assert!(log.contains("write_word"), "the kernel is named: {log}");
+}
+
+#[test]
+fn a_fault_is_the_same_without_a_daemon() {
+    let scene = Scene::new();
+    let fault = finish(&mut scene.sample_alone("fault", &[]));
+    let text = format!("{}{}", fault.stdout, fault.stderr);
+    assert!(text.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{fault:?}");
+}

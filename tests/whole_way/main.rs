@@ -1,0 +1,7 @@
+//! The whole way: unmodified programs, client library, daemon, server, software GPU.
+
+mod coverage;
+mod ends;
+mod faults;
+mod results;
+mod scale;

@@ -1,0 +1,74 @@
+//! Programs give the same results whichever way they get at the device.
+
+use tests::{Scene, finish, start};
+
+/// Samples that run to an end, with arguments that keep them short.
+const SAMPLES: &[(&str, &[&str])] = &[
+    ("vector_add", &[]),
+    ("matrix_multiply", &["--size", "64"]),
+    ("reduction", &[]),
+    ("histogram", &[]),
+    ("n_body", &["--size", "128"]),
+    ("mlp_inference", &[]),
+    ("convnet_inference", &[]),
+    ("spin", &["--work", "1000"]),
+    ("pipeline", &[]),
+    ("globals", &[]),
+];
+
+fn arguments<'a>(own: &[&'a str]) -> Vec<&'a str> {
+    [own, &["--iterations", "3", "--warm-up", "1", "--json"]].concat()
+}
+
+#[test]
+fn results_are_the_same_with_and_without_a_daemon() {
+    let scene = Scene::with_daemon();
+    for (name, own) in SAMPLES {
+        let arguments = arguments(own);
+        let shared = finish(&mut scene.sample(name, &arguments)).expect_success().json();
+        let alone = finish(&mut scene.sample_alone(name, &arguments)).expect_success().json();
+        assert_eq!(shared["verified"], true, "{name}: {shared}");
+        assert_eq!(shared["checksum"], alone["checksum"], "{name}");
+    }
+    assert!(scene.clients().is_empty());
+}
+
+#[test]
+fn programs_that_share_do_not_mix_up_their_data() {
+    let scene = Scene::with_daemon();
+    let mut running = Vec::new();
+    for seed in ["1", "2", "3", "4"] {
+        for (name, own) in &SAMPLES[..4] {
+            let arguments = [&arguments(own)[..], &["--seed", seed, "--verify-each"]].concat();
+            let expected = finish(&mut scene.sample_alone(name, &arguments)).expect_success();
+            let program = start(&mut scene.sample(name, &arguments));
+            running.push((name, expected.json(), program));
+        }
+    }
+    for (name, expected, program) in running {
+        let report = program.wait().expect_success().json();
+        assert_eq!(report["checksum"], expected["checksum"], "{name}");
+    }
+}
+
+#[test]
+fn the_driver_api_keeps_its_promises() {
+    let scene = Scene::with_daemon();
+    for (way, mut command) in [
+        ("through openmps", scene.sample("api_tour", &[])),
+        ("in-process", scene.sample_alone("api_tour", &[])),
+    ] {
+        let ended = finish(&mut command);
+        assert_eq!(ended.status, 0, "{way}:\n{}\n{}", ended.stdout, ended.stderr);
+        assert!(ended.stdout.lines().filter(|line| line.starts_with("ok")).count() > 20, "{way}");
+    }
+}
+
+#[test]
+fn device_printf_reaches_the_programs_own_output() {
+    let scene = Scene::with_daemon();
+    let shared = finish(&mut scene.sample("printf", &[])).expect_success();
+    let alone = finish(&mut scene.sample_alone("printf", &[])).expect_success();
+    assert!(!alone.stdout.trim().is_empty());
+    assert_eq!(shared.stdout, alone.stdout);
+}

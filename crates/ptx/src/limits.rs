@@ -26,5 +26,11 @@ pub const MODIFIERS_MAX: usize = 32;
 /// Parameters of one function. A kernel's parameters fit 32764 bytes, so no more can be used.
 pub const PARAMETERS_MAX: usize = 32764;
 
+/// Bytes of a kernel's parameters: the size of the constant bank that holds them on a device.
+pub const PARAMETER_BYTES_MAX: u64 = 32764;
+
+/// Bytes of one variable. No device has more memory than this, and sums of sizes stay in 64 bits.
+pub const VARIABLE_BYTES_MAX: u64 = 1 << 48;
+
 /// Alignment in bytes of a variable: a page of the largest kind a device maps.
 pub const ALIGN_BYTES_MAX: u64 = 2 << 20;

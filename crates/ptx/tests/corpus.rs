@@ -29,3 +29,12 @@ fn the_samples_parse() {
         }
     }
 }
+
+#[test]
+fn the_samples_check_without_warnings() {
+    for file in files("../../samples/kernels") {
+        let module = ptx::parse(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let warnings = ptx::check(&module).unwrap_or_else(|e| panic!("{}:\n{e}", file.display()));
+        assert!(warnings.is_empty(), "{}: {warnings:?}", file.display());
+    }
+}

@@ -54,7 +54,7 @@ modifiers! {
     Ftz "ftz", Sat "sat", Satfinite "satfinite", Relu "relu", Approx "approx", Full "full",
     Lo "lo", Hi "hi", Wide "wide", Cc "cc", Noftz "noftz", Oob "oob", NaN "NaN",
     Xorsign "xorsign", Abs "abs", Shiftamt "shiftamt", Clamp "clamp", Wrap "wrap",
-    L "l", R "r", Scaled "scaled",
+    L "l", R "r", Scaled "scaled::n2::ue8m0", Pack "pack", Cvt "cvt", Mask "mask",
     // Byte permute.
     F4e "f4e", B4e "b4e", Rc8 "rc8", Ecl "ecl", Ecr "ecr", Rc16 "rc16",
     // Comparisons.
@@ -114,7 +114,7 @@ modifiers! {
     // Cluster launch and register budget.
     TryCancel "try_cancel", QueryCancel "query_cancel", IsCanceled "is_canceled",
     LaunchDependents "launch_dependents", LdReduce "ld_reduce",
-    AccF16 "acc::f16", AccF32 "acc::f32",
+    St "st", MatP "p", CompG "g", AccF16 "acc::f16", AccF32 "acc::f32",
 }
 
 impl Modifier {

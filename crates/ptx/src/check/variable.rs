@@ -1,0 +1,100 @@
+//! Variables: sizes that exist, initial values that fit.
+
+use super::Checker;
+use crate::ast::{
+    Function, Immediate, Initializer, Linkage, Parameter, ScalarType, StateSpace, Variable,
+};
+use crate::limits::VARIABLE_BYTES_MAX;
+
+impl Checker<'_> {
+    pub(super) fn variable(&mut self, variable: &Variable, function: Option<&Function>) {
+        let name = self.module.name(variable.name);
+        if variable.size_bytes().is_none_or(|size| size > VARIABLE_BYTES_MAX) {
+            let message =
+                format!("'{name}' is too large, expected at most {VARIABLE_BYTES_MAX} bytes");
+            return self.error(variable.span, message);
+        }
+        if variable.ty == ScalarType::Pred {
+            let message = format!("'{name}' of type '.pred', expected it in a register");
+            return self.error(variable.span, message);
+        }
+        if variable.dims.iter().skip(1).any(|&extent| extent == 0) {
+            let message = format!("array '{name}' has no extent, expected one of at least 1");
+            return self.error(variable.span, message);
+        }
+        let is_param = variable.space.root() == StateSpace::Param;
+        if variable.is_unsized() && variable.linkage != Linkage::Extern && !is_param {
+            let message = format!(
+                "Non-external variable '{name}' has incomplete type, expected an extent or `.extern`"
+            );
+            return self.error(variable.span, message);
+        }
+        if is_param && variable.is_unsized() && !self.is_last_parameter(variable, function) {
+            let message =
+                format!("'{name}' has no extent, expected that of the last parameter only");
+            return self.error(variable.span, message);
+        }
+        let Some(init) = &variable.init else { return };
+        if !matches!(variable.space, StateSpace::Global | StateSpace::Const) {
+            let message = format!(
+                "No initial value is allowed for '{name}' in this state space, expected '.global' \
+                 or '.const'"
+            );
+            return self.error(variable.span, message);
+        }
+        let vector = (variable.vector > 1).then_some(u64::from(variable.vector));
+        let extents: Vec<u64> = variable.dims.iter().copied().chain(vector).collect();
+        if let Err(problem) = fits(init, &extents, variable.ty) {
+            let message = format!("Initial value of '{name}': {problem}");
+            self.error(variable.span, message);
+        }
+    }
+
+    fn is_last_parameter(&self, variable: &Variable, function: Option<&Function>) -> bool {
+        let Some(function) = function else { return false };
+        match function.params.last() {
+            Some(Parameter::Memory(id)) => function.local(*id).span == variable.span,
+            _ => false,
+        }
+    }
+}
+
+/// An initial value against extents (from the outermost; 0 for as many as there are) and type.
+fn fits(init: &Initializer, extents: &[u64], ty: ScalarType) -> Result<(), String> {
+    match (init, extents.split_first()) {
+        (Initializer::Properties(_), _) if ty.kind() == crate::ast::TypeKind::Opaque => Ok(()),
+        (Initializer::Properties(_), _) => Err(format!("properties, expected type '{ty}'")),
+        (Initializer::List(list), Some((&extent, inner))) => {
+            // A flat list fills an array of several extents row by row.
+            let flat = !list.iter().any(|element| matches!(element, Initializer::List(_)));
+            let room = if flat {
+                inner.iter().try_fold(extent, |room, &inner| room.checked_mul(inner))
+            } else {
+                Some(extent)
+            };
+            if extent != 0 && room.is_some_and(|room| list.len() as u64 > room) {
+                return Err(format!(
+                    "greater number of elements in array initializer, found {}, expected {}",
+                    list.len(),
+                    room.unwrap_or(0)
+                ));
+            }
+            let inner = if flat { &[] } else { inner };
+            list.iter().try_for_each(|element| fits(element, inner, ty))
+        }
+        (Initializer::List(list), None) if list.len() == 1 => fits(&list[0], &[], ty),
+        (Initializer::List(_), None) => Err("a list, expected a single value".to_owned()),
+        (Initializer::Value(value), _) => {
+            let fits = match value {
+                Immediate::Integer { .. } => !ty.is_float(),
+                Immediate::F32(_) | Immediate::F64(_) => value.bits_as(ty).is_some(),
+            };
+            if fits { Ok(()) } else { Err(format!("type mismatch, expected type '{ty}'")) }
+        }
+        (Initializer::Address(address), _) => {
+            let wide = ty.bits() == 32 || ty.bits() == 64;
+            let fits = !ty.is_float() && (wide || (address.mask.is_some() && ty.bits() == 8));
+            if fits { Ok(()) } else { Err(format!("an address, expected type '{ty}'")) }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Asynchronous copies, mbarriers, tensor maps.
+
+pub(super) const TABLE: &str = "\
+cp.async.ca.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm, policy
+cp.async.ca.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm, b:.u32, policy
+cp.async.ca.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm, {!}p:.pred, policy
+cp.async.cg.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm, policy
+cp.async.cg.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm, b:.u32, policy
+cp.async.cg.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm, {!}p:.pred, policy
+cp.async.commit_group
+cp.async.wait_group                        imm
+cp.async.wait_all
+cp.async.mbarrier.arrive{.noinc}{.dst}.b64 [m]
+cp.async.bulk.commit_group
+cp.async.bulk.wait_group{.read}            imm
+cp.async.bulk.cdst.global.mbarrier::complete_tx::bytes{.multicast}{.hint}   [d]:.shared, [a]:.global, size:.u32, [m]:.shared{, mask:.b16}{, e:.b64}
+cp.async.bulk.cdst.shared::cta.mbarrier::complete_tx::bytes   [d]:.shared, [a]:.shared, size:.u32, [m]:.shared
+cp.async.bulk.global.shared::cta.bulk_group{.hint}{.cp_mask}  [d]:.global, [a]:.shared, size:.u32{, e:.b64}{, mask:.b16}
+cp.async.bulk.prefetch.L2.global{.hint}    [a]:.global, size:.u32, policy
+cp.async.bulk.tensor.dim.*                 any
+cp.async.bulk.prefetch.tensor.dim.*        any
+cp.reduce.async.bulk.*                     any
+  .dst = .shared .shared::cta
+  .cdst = .shared::cta .shared::cluster
+  .hint = .L2::cache_hint
+  .pre = .L2::64B .L2::128B .L2::256B
+  .multicast = .multicast::cluster
+  .dim = .1d .2d .3d .4d .5d
+
+mbarrier.init{.space}.b64                  [a], count:.u32
+mbarrier.inval{.space}.b64                 [a]
+mbarrier.expect_tx{.relaxed}{.scope}{.space}.b64      [a], count:.u32
+mbarrier.complete_tx{.relaxed}{.scope}{.space}.b64    [a], count:.u32
+mbarrier.arrive{.sem}{.scope}{.space}.b64             _d, [a]{, count:.u32}
+mbarrier.arrive.expect_tx{.sem}{.scope}{.space}.b64   _d, [a], count:.u32
+mbarrier.arrive.noComplete{.sem}{.scope}{.space}.b64  d, [a], count:.u32
+mbarrier.arrive_drop{.sem}{.scope}{.space}.b64             _d, [a]{, count:.u32}
+mbarrier.arrive_drop.expect_tx{.sem}{.scope}{.space}.b64   _d, [a], count:.u32
+mbarrier.arrive_drop.noComplete{.sem}{.scope}{.space}.b64  d, [a], count:.u32
+mbarrier.test_wait{.wsem}{.scope}{.space}.b64              d:.pred, [a], state:.b64
+mbarrier.test_wait.parity{.wsem}{.scope}{.space}.b64       d:.pred, [a], phase:.u32
+mbarrier.try_wait{.wsem}{.scope}{.space}.b64               d:.pred, [a], state:.b64{, hint:.u32}
+mbarrier.try_wait.parity{.wsem}{.scope}{.space}.b64        d:.pred, [a], phase:.u32{, hint:.u32}
+mbarrier.pending_count.b64                 d:.u32, state:.b64
+  .space = .shared .shared::cta .shared::cluster
+  .sem = .release .relaxed
+  .wsem = .acquire .relaxed
+  .scope = .cta .cluster
+
+tensormap.*                                any
+";

@@ -1,0 +1,121 @@
+//! Matrix fragments of a warp: ldmatrix, stmatrix, mma, wmma. Of the newer families (sparse,
+//! block-scaled, wgmma, tcgen05) only the names are known.
+
+pub(super) const TABLE: &str = "\
+ldmatrix.sync.aligned.m8n8.x1{.trans}{.space}.b16   d:1x, [a]
+ldmatrix.sync.aligned.m8n8.x2{.trans}{.space}.b16   d:2x, [a]
+ldmatrix.sync.aligned.m8n8.x4{.trans}{.space}.b16   d:4x, [a]
+ldmatrix.sync.aligned.*                             any
+  .space = .shared .shared::cta
+
+stmatrix.sync.aligned.m8n8.x1{.trans}{.space}.b16   [a], b:1x.b32
+stmatrix.sync.aligned.m8n8.x2{.trans}{.space}.b16   [a], b:2x.b32
+stmatrix.sync.aligned.m8n8.x4{.trans}{.space}.b16   [a], b:4x.b32
+stmatrix.sync.aligned.*                             any
+  .space = .shared .shared::cta
+
+movmatrix.sync.aligned.m8n8.trans.b16               d:.b32, a:.b32
+
+mma.sync.aligned.m8n8k4.alay.blay.f32.f16.f16.ctype d:8x.f32, a:2x.f16x2, b:2x.f16x2, any
+mma.sync.aligned.m8n8k4.alay.blay.f16.f16.f16.f16   d:4x.f16x2, a:2x.f16x2, b:2x.f16x2, c:4x.f16x2
+mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32    d:4x.f32, a:2x.f16x2, b:1x.f16x2, c:4x.f32
+mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16    d:2x.f16x2, a:2x.f16x2, b:1x.f16x2, c:2x.f16x2
+mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32   d:4x.f32, a:4x.f16x2, b:2x.f16x2, c:4x.f32
+mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16   d:2x.f16x2, a:4x.f16x2, b:2x.f16x2, c:2x.f16x2
+mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32  d:4x.f32, a:2x.bf16x2, b:1x.bf16x2, c:4x.f32
+mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 d:4x.f32, a:4x.bf16x2, b:2x.bf16x2, c:4x.f32
+mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32  d:4x.f32, a:2x.tf32, b:1x.tf32, c:4x.f32
+mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32  d:4x.f32, a:4x.tf32, b:2x.tf32, c:4x.f32
+mma.sync.aligned.m8n8k4.row.col{.rnd}.f64.f64.f64.f64   d:2x.f64, a:1x.f64, b:1x.f64, c:2x.f64
+mma.sync.aligned.m16n8k4.row.col{.rnd}.f64.f64.f64.f64  d:4x.f64, a:2x.f64, b:1x.f64, c:4x.f64
+mma.sync.aligned.m16n8k8.row.col{.rnd}.f64.f64.f64.f64  d:4x.f64, a:4x.f64, b:2x.f64, c:4x.f64
+mma.sync.aligned.m16n8k16.row.col{.rnd}.f64.f64.f64.f64 d:4x.f64, a:8x.f64, b:4x.f64, c:4x.f64
+mma.sync.aligned.m8n8k16.row.col{.satfinite}.s32.byte.byte2.s32    d:2x.s32, a:1x.b32, b:1x.b32, c:2x.s32
+mma.sync.aligned.m16n8k16.row.col{.satfinite}.s32.byte.byte2.s32   d:4x.s32, a:2x.b32, b:1x.b32, c:4x.s32
+mma.sync.aligned.m16n8k32.row.col{.satfinite}.s32.byte.byte2.s32   d:4x.s32, a:4x.b32, b:2x.b32, c:4x.s32
+mma.sync.aligned.m8n8k32.row.col{.satfinite}.s32.four.four2.s32    d:2x.s32, a:1x.b32, b:1x.b32, c:2x.s32
+mma.sync.aligned.m16n8k32.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:2x.b32, b:1x.b32, c:4x.s32
+mma.sync.aligned.m16n8k64.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:4x.b32, b:2x.b32, c:4x.s32
+mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.bit.popc   d:2x.s32, a:1x.b32, b:1x.b32, c:2x.s32
+mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.bit.popc  d:4x.s32, a:2x.b32, b:1x.b32, c:4x.s32
+mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.bit.popc  d:4x.s32, a:4x.b32, b:2x.b32, c:4x.s32
+mma.sync.aligned.m16n8k16.row.col.f32.eight.eight2.f32     d:4x.f32, a:2x.b32, b:1x.b32, c:4x.f32
+mma.sync.aligned.m16n8k32.row.col.f32.eight.eight2.f32     d:4x.f32, a:4x.b32, b:2x.b32, c:4x.f32
+mma.sync.aligned.m16n8k16.row.col.f16.eight.eight2.f16     d:2x.f16x2, a:2x.b32, b:1x.b32, c:2x.f16x2
+mma.sync.aligned.m16n8k32.row.col.f16.eight.eight2.f16     d:2x.f16x2, a:4x.b32, b:2x.b32, c:2x.f16x2
+mma.sp.sync.aligned.shape.*                                any
+mma.sp::ordered_metadata.sync.aligned.shape.*              any
+mma.sync.aligned.shape.row.col.kind.*                      any
+  .alay = .row .col
+  .blay = .row .col
+  .ctype = .f16 .f32
+  .rnd = .rn .rz .rm .rp
+  .byte = .s8 .u8
+  .byte2 = .s8 .u8
+  .four = .s4 .u4
+  .four2 = .s4 .u4
+  .bit = .xor .and
+  .eight = .e4m3 .e5m2
+  .eight2 = .e4m3 .e5m2
+  .shape = .m16n8k8 .m16n8k16 .m16n8k32 .m16n8k64 .m16n8k128
+  .kind = .kind::f8f6f4 .kind::mxf8f6f4 .kind::mxf4 .kind::mxf4nvf4
+
+wmma.load.op.sync.aligned.lay.shape{.space}.f16          d:8x.f16x2, [a]{, stride:.u32}
+wmma.load.c.sync.aligned.lay.shape{.space}.f16           d:4x.f16x2, [a]{, stride:.u32}
+wmma.load.c.sync.aligned.lay.shape{.space}.f32           d:8x.f32, [a]{, stride:.u32}
+wmma.load.c.sync.aligned.lay.shape{.space}.s32           d:8x.s32, [a]{, stride:.u32}
+wmma.load.op.sync.aligned.lay.m16n16k16{.space}.byte     d:2x.b32, [a]{, stride:.u32}
+wmma.load.a.sync.aligned.lay.m8n32k16{.space}.byte       d:1x.b32, [a]{, stride:.u32}
+wmma.load.b.sync.aligned.lay.m8n32k16{.space}.byte       d:4x.b32, [a]{, stride:.u32}
+wmma.load.a.sync.aligned.lay.m32n8k16{.space}.byte       d:4x.b32, [a]{, stride:.u32}
+wmma.load.b.sync.aligned.lay.m32n8k16{.space}.byte       d:1x.b32, [a]{, stride:.u32}
+wmma.load.op.sync.aligned.lay.m16n16k16{.space}.bf16     d:4x.bf16x2, [a]{, stride:.u32}
+wmma.load.a.sync.aligned.lay.m8n32k16{.space}.bf16       d:2x.bf16x2, [a]{, stride:.u32}
+wmma.load.b.sync.aligned.lay.m8n32k16{.space}.bf16       d:8x.bf16x2, [a]{, stride:.u32}
+wmma.load.a.sync.aligned.lay.m32n8k16{.space}.bf16       d:8x.bf16x2, [a]{, stride:.u32}
+wmma.load.b.sync.aligned.lay.m32n8k16{.space}.bf16       d:2x.bf16x2, [a]{, stride:.u32}
+wmma.load.op.sync.aligned.lay.m16n16k8{.space}.tf32      d:4x.b32, [a]{, stride:.u32}
+wmma.load.c.sync.aligned.lay.m16n16k8{.space}.f32        d:8x.f32, [a]{, stride:.u32}
+wmma.load.op.sync.aligned.lay.m8n8k4{.space}.f64         d:1x.f64, [a]{, stride:.u32}
+wmma.load.c.sync.aligned.lay.m8n8k4{.space}.f64          d:2x.f64, [a]{, stride:.u32}
+wmma.load.a.sync.aligned.row.small{.space}.tiny          d:1x.b32, [a]{, stride:.u32}
+wmma.load.b.sync.aligned.col.small{.space}.tiny          d:1x.b32, [a]{, stride:.u32}
+wmma.load.c.sync.aligned.lay.small{.space}.s32           d:2x.s32, [a]{, stride:.u32}
+wmma.store.d.sync.aligned.lay.shape{.space}.f16          [a], b:4x.f16x2{, stride:.u32}
+wmma.store.d.sync.aligned.lay.shape{.space}.f32          [a], b:8x.f32{, stride:.u32}
+wmma.store.d.sync.aligned.lay.shape{.space}.s32          [a], b:8x.s32{, stride:.u32}
+wmma.store.d.sync.aligned.lay.m16n16k8{.space}.f32       [a], b:8x.f32{, stride:.u32}
+wmma.store.d.sync.aligned.lay.m8n8k4{.space}.f64         [a], b:2x.f64{, stride:.u32}
+wmma.store.d.sync.aligned.lay.small{.space}.s32          [a], b:2x.s32{, stride:.u32}
+wmma.mma.sync.aligned.lay.lay2.shape.f32.f32{.satfinite}   d:8x.f32, a:8x.f16x2, b:8x.f16x2, c:8x.f32
+wmma.mma.sync.aligned.lay.lay2.shape.f32.f16{.satfinite}   d:8x.f32, a:8x.f16x2, b:8x.f16x2, c:4x.f16x2
+wmma.mma.sync.aligned.lay.lay2.shape.f16.f32{.satfinite}   d:4x.f16x2, a:8x.f16x2, b:8x.f16x2, c:8x.f32
+wmma.mma.sync.aligned.lay.lay2.shape.f16.f16{.satfinite}   d:4x.f16x2, a:8x.f16x2, b:8x.f16x2, c:4x.f16x2
+wmma.mma.sync.aligned.lay.lay2.m16n16k16.s32.byte.byte2.s32{.satfinite}   d:8x.s32, a:2x.b32, b:2x.b32, c:8x.s32
+wmma.mma.sync.aligned.lay.lay2.m8n32k16.s32.byte.byte2.s32{.satfinite}    d:8x.s32, a:1x.b32, b:4x.b32, c:8x.s32
+wmma.mma.sync.aligned.lay.lay2.m32n8k16.s32.byte.byte2.s32{.satfinite}    d:8x.s32, a:4x.b32, b:1x.b32, c:8x.s32
+wmma.mma.sync.aligned.lay.lay2.m16n16k16.f32.bf16.bf16.f32   d:8x.f32, a:4x.bf16x2, b:4x.bf16x2, c:8x.f32
+wmma.mma.sync.aligned.lay.lay2.m8n32k16.f32.bf16.bf16.f32    d:8x.f32, a:2x.bf16x2, b:8x.bf16x2, c:8x.f32
+wmma.mma.sync.aligned.lay.lay2.m32n8k16.f32.bf16.bf16.f32    d:8x.f32, a:8x.bf16x2, b:2x.bf16x2, c:8x.f32
+wmma.mma.sync.aligned.lay.lay2.m16n16k8.f32.tf32.tf32.f32    d:8x.f32, a:4x.tf32, b:4x.tf32, c:8x.f32
+wmma.mma.sync.aligned.lay.lay2.m8n8k4{.rnd}.f64.f64.f64.f64  d:2x.f64, a:1x.f64, b:1x.f64, c:2x.f64
+wmma.mma.sync.aligned.row.col.m8n8k32.s32.four.four2.s32{.satfinite}   d:2x.s32, a:1x.b32, b:1x.b32, c:2x.s32
+wmma.mma.bit.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32          d:2x.s32, a:1x.b32, b:1x.b32, c:2x.s32
+  .op = .a .b
+  .lay = .row .col
+  .lay2 = .row .col
+  .shape = .m16n16k16 .m8n32k16 .m32n8k16
+  .small = .m8n8k32 .m8n8k128
+  .tiny = .s4 .u4 .b1
+  .space = .global .shared .shared::cta
+  .byte = .s8 .u8
+  .byte2 = .s8 .u8
+  .four = .s4 .u4
+  .four2 = .s4 .u4
+  .bit = .xor .and
+  .rnd = .rn .rz .rm .rp
+
+wgmma.*                         any
+
+tcgen05.*                       any
+";

@@ -1,21 +1,24 @@
 //! Compares what the device computed with what the CPU did, and condenses it to a checksum.
 //!
-//! The checksum is FNV-1a over the device's results. Results that are exact by definition enter it as they are. Results
-//! of approximate functions (reciprocal square root, exponential) differ between devices in their last bits; they enter
-//! it rounded to a coarse step, and those whose reference lies too near a rounding boundary to be sure of are left
-//! out, which is decided from the reference alone. So right results give the same checksum on every device.
+//! The checksum is FNV-1a over the device's results. Results that are exact by definition enter it
+//! as they are. Results of approximate functions (reciprocal square root, exponential) differ
+//! between devices in their last bits; they enter it rounded to a coarse step, and those whose
+//! reference lies too near a rounding boundary to be sure of are left out, which is decided from
+//! the reference alone. So right results give the same checksum on every device.
 
 use std::fmt::Debug;
 
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// How near an approximate result must be, and how coarsely it enters the checksum. Both in the result's own unit.
+/// How near an approximate result must be, and how coarsely it enters the checksum. Both in the
+/// result's own unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Tolerance {
     /// Largest difference from the reference that is right.
     pub difference: f64,
-    /// Results are rounded to multiples of this. At least ten times `difference`, or most would be left out.
+    /// Results are rounded to multiples of this. At least ten times `difference`, or most would be
+    /// left out.
     pub step: f64,
 }
 
@@ -35,7 +38,8 @@ impl Default for Check {
 }
 
 impl Check {
-    /// Compares values that must be equal. `what` names them in the message about the first that is not.
+    /// Compares values that must be equal. `what` names them in the message about the first that is
+    /// not.
     pub fn equal<T: PartialEq + Debug + Hashed>(&mut self, what: &str, got: &[T], expected: &[T]) {
         if got.len() != expected.len() {
             self.miss(format!("{what}: {} values, expected {}", got.len(), expected.len()));

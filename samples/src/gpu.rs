@@ -20,8 +20,8 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// Opens the device that the options name. Without a `libcuda.so` the process ends here, with status 2: cudarc
-    /// could only panic at the first call.
+    /// Opens the device that the options name. Without a `libcuda.so` the process ends here, with
+    /// status 2: cudarc could only panic at the first call.
     pub fn open(options: &Options) -> Result<Self> {
         require_driver();
         let context = CudaContext::new(options.device)
@@ -70,8 +70,8 @@ pub fn error_name(result: sys::CUresult) -> String {
 
 /// Ends the process with a message if there is no CUDA driver to load.
 pub fn require_driver() {
-    // SAFETY: loading a library runs its initialisers; that is what using CUDA means, and it is what the next call
-    // would do.
+    // SAFETY: loading a library runs its initialisers; that is what using CUDA means, and it is
+    // what the next call would do.
     if !unsafe { sys::is_culib_present() } {
         eprintln!("there is no libcuda.so on the library path: no CUDA driver is installed");
         process::exit(2);

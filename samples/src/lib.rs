@@ -1,10 +1,13 @@
-//! What the sample programs share: options, a common start, the timed loop, checking and the report.
+//! What the sample programs share: options, a common start, the timed loop, checking and the
+//! report.
 //!
-//! The samples are ordinary CUDA programs, written on the crate `cudarc` as any user of it would. They deliberately know
-//! nothing of how the driver below them is provided: they load whatever `libcuda.so` the machine has.
+//! The samples are ordinary CUDA programs, written on the crate `cudarc` as any user of it would.
+//! They deliberately know nothing of how the driver below them is provided: they load whatever
+//! `libcuda.so` the machine has.
 //!
-//! Invariants: what a sample computes depends on its options alone, never on time or on the device; so its checksum
-//! is the same wherever and however often it runs, and a process exits with 0 only if its results were right.
+//! Invariants: what a sample computes depends on its options alone, never on time or on the device;
+//! so its checksum is the same wherever and however often it runs, and a process exits with 0 only
+//! if its results were right.
 
 pub mod check;
 pub mod gpu;
@@ -47,10 +50,49 @@ pub mod ptx {
     pub const PRINTF: &str = include_str!("../kernels/printf.ptx");
     /// `write_word`, `read_word`, `trap_now`.
     pub const FAULT: &str = include_str!("../kernels/fault.ptx");
-    /// `polynomial`, `sum_table`; variables `coefficients`, `degree`, `table`, `table_end`, `calls`, `scratch`.
+    /// `polynomial`, `sum_table`; variables `coefficients`, `degree`, `table`, `table_end`,
+    /// `calls`, `scratch`.
     pub const GLOBALS: &str = include_str!("../kernels/globals.ptx");
     /// `mix`.
     pub const PIPELINE: &str = include_str!("../kernels/pipeline.ptx");
     /// The small kernels of the API tour.
     pub const TOUR: &str = include_str!("../kernels/tour.ptx");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ptx::*;
+
+    /// Each text and the kernels that the programs look for in it.
+    const TEXTS: &[(&str, &[&str])] = &[
+        (VECTOR_ADD, &["vector_add"]),
+        (MATRIX_MULTIPLY, &["matrix_multiply"]),
+        (REDUCTION, &["reduce"]),
+        (HISTOGRAM, &["histogram_shared", "histogram_global"]),
+        (N_BODY, &["n_body_step"]),
+        (MLP, &["dense", "softmax_classify"]),
+        (CONVNET, &["conv3x3_relu", "max_pool2", "fully_connected", "softmax"]),
+        (SPIN, &["spin_steps", "spin_clock", "spin_until", "spin_forever"]),
+        (MANDELBROT, &["mandelbrot"]),
+        (SCAN, &["scan_parts", "scan_totals", "add_offsets", "bitonic_sort"]),
+        (PRINTF, &["print_conversions", "print_threads"]),
+        (FAULT, &["write_word", "read_word", "trap_now"]),
+        (GLOBALS, &["polynomial", "sum_table"]),
+        (PIPELINE, &["mix"]),
+        (TOUR, &["nothing", "fill", "slow_write", "wait_flag", "parameters", "bounded"]),
+    ];
+
+    #[test]
+    fn the_committed_ptx_has_the_kernels_and_nothing_of_the_machine_it_was_made_on() {
+        for (text, kernels) in TEXTS {
+            assert!(text.contains("\n.version 9.0\n.target sm_80\n"));
+            for kernel in *kernels {
+                assert!(text.contains(&format!(".visible .entry {kernel}(")), "{kernel}");
+            }
+            // Line information would bring paths.
+            assert!(
+                !text.contains(".file") && !text.contains("/home/") && !text.contains("/root/")
+            );
+        }
+    }
 }

@@ -1,4 +1,5 @@
-//! A small deterministic generator (SplitMix64), so that inputs depend on the seed and nothing else.
+//! A small deterministic generator (SplitMix64), so that inputs depend on the seed and nothing
+//! else.
 //!
 //! Not for secrets, and not a statistical tool: only a repeatable source of unremarkable numbers.
 

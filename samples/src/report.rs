@@ -49,7 +49,8 @@ impl Report {
     }
 }
 
-/// The value that `per_cent` of the durations do not exceed, in microseconds; 0 if there are none. Sorts them.
+/// The value that `per_cent` of the durations do not exceed, in microseconds; 0 if there are none.
+/// Sorts them.
 pub fn percentile_us(durations: &mut [Duration], per_cent: usize) -> f64 {
     durations.sort_unstable();
     let rank = (durations.len() * per_cent).div_ceil(100).saturating_sub(1);

@@ -31,8 +31,9 @@ pub trait Sample: Sized {
     /// Loads kernels, makes input data, allocates memory.
     fn prepare(gpu: &Gpu, options: &Options, extra: &Self::Extra) -> Result<Self>;
 
-    /// Puts one iteration's work into `gpu.stream` (or makes that stream wait for it) and returns how many kernels
-    /// that were. Every iteration starts from the same input and so has the same results.
+    /// Puts one iteration's work into `gpu.stream` (or makes that stream wait for it) and returns
+    /// how many kernels that were. Every iteration starts from the same input and so has the same
+    /// results.
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64>;
 
     /// Fetches the last iteration's results, which are complete, and compares them with the CPU's.
@@ -47,8 +48,8 @@ struct CommandLine<E: clap::Args> {
     extra: E,
 }
 
-/// A sample's `main`: parses the command line, runs and reports. The exit status is 0 if the results were right, 1 if
-/// they were not, 2 if the run failed.
+/// A sample's `main`: parses the command line, runs and reports. The exit status is 0 if the
+/// results were right, 1 if they were not, 2 if the run failed.
 pub fn main<S: Sample>() -> ExitCode {
     let command = CommandLine::<S::Extra>::command().name(S::NAME);
     let command = command.about(S::ABOUT).long_about(None);

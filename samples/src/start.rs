@@ -1,7 +1,8 @@
 //! Starting together: a process that is ready waits for the others.
 //!
-//! Whoever starts a group waits until it sees as many `FILE.ready.PID` as it started processes, and makes FILE. A
-//! process whose parent has gone gives up waiting, so that an interrupted group leaves nothing behind.
+//! Whoever starts a group waits until it sees as many `FILE.ready.PID` as it started processes, and
+//! makes FILE. A process whose parent has gone gives up waiting, so that an interrupted group
+//! leaves nothing behind.
 
 use std::{
     fs::File,

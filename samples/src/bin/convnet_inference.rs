@@ -1,6 +1,6 @@
-//! Inference of a small convolutional network on 12 x 12 images: two convolutions with pooling, a fully connected
-//! layer, a softmax; six kernels that depend on each other, a batch uploaded and its labels downloaded each iteration.
-//! `--size` counts images of a batch.
+//! Inference of a small convolutional network on 12 x 12 images: two convolutions with pooling, a
+//! fully connected layer, a softmax; six kernels that depend on each other, a batch uploaded and
+//! its labels downloaded each iteration. `--size` counts images of a batch.
 
 use std::process::ExitCode;
 
@@ -22,7 +22,8 @@ const FEATURES: usize = CHANNELS[2] * (SIDE / 4) * (SIDE / 4);
 const CLASSES: usize = 10;
 /// Of probabilities; the kernel's exponential and division are approximate.
 const TOLERANCE: Tolerance = Tolerance { difference: 2e-5, step: 1e-2 };
-/// Two scores that are nearer to each other than this may be told apart differently by single precision.
+/// Two scores that are nearer to each other than this may be told apart differently by single
+/// precision.
 const LEAD_MIN: f64 = 1e-4;
 
 struct Convolution {
@@ -140,14 +141,16 @@ impl Sample for ConvNet {
             let mut launch = stream.launch_builder(&self.conv);
             launch.arg(input).arg(&layer.filters).arg(&layer.bias).arg(&mut layer.convolved);
             launch.arg(&images).arg(&in_channels).arg(&out_channels).arg(&side).arg(&side);
-            // SAFETY: the arguments are the kernel's parameters in order, the buffers hold `images` times the
-            // layer's channels of side x side values, and shared memory one output channel's filters.
+            // SAFETY: the arguments are the kernel's parameters in order, the buffers hold `images`
+            // times the layer's channels of side x side values, and shared memory one output
+            // channel's filters.
             unsafe { launch.launch(shape(self.blocks, THREADS, shared_bytes)) }.map_err(failed)?;
 
             let planes = images * out_channels;
             let mut launch = stream.launch_builder(&self.pool);
             launch.arg(&layer.convolved).arg(&mut layer.pooled).arg(&planes).arg(&side).arg(&side);
-            // SAFETY: the arguments are the kernel's parameters in order; `pooled` is a quarter of `convolved`.
+            // SAFETY: the arguments are the kernel's parameters in order; `pooled` is a quarter of
+            // `convolved`.
             unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
             input = &layer.pooled;
         }
@@ -155,15 +158,16 @@ impl Sample for ConvNet {
         let mut launch = stream.launch_builder(&self.fully_connected);
         launch.arg(input).arg(&self.weights).arg(&self.bias).arg(&mut self.scores);
         launch.arg(&images).arg(&feature_count).arg(&classes);
-        // SAFETY: the arguments are the kernel's parameters in order; the last pooling left FEATURES values an image,
-        // and the block is a multiple of 32 threads.
+        // SAFETY: the arguments are the kernel's parameters in order; the last pooling left
+        // FEATURES values an image, and the block is a multiple of 32 threads.
         unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
 
         let mut launch = stream.launch_builder(&self.softmax);
         launch.arg(&self.scores).arg(&mut self.probabilities).arg(&mut self.labels);
         launch.arg(&images).arg(&classes);
         let blocks = (self.images as u32).div_ceil(THREADS);
-        // SAFETY: the arguments are the kernel's parameters in order, and there is a thread for each image.
+        // SAFETY: the arguments are the kernel's parameters in order, and there is a thread for
+        // each image.
         unsafe { launch.launch(shape(blocks, THREADS, 0)) }.map_err(failed)?;
 
         stream.memcpy_dtoh(&self.probabilities, &mut self.got_probabilities).map_err(failed)?;

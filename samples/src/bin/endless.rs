@@ -1,5 +1,6 @@
-//! A kernel that never ends, to see what becomes of one. The program says when the kernel runs, and waits for it until
-//! it is killed or the kernel is ended from outside; then it says how, and ends with status 3.
+//! A kernel that never ends, to see what becomes of one. The program says when the kernel runs, and
+//! waits for it until it is killed or the kernel is ended from outside; then it says how, and ends
+//! with status 3.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
-//! A program that does what it must not, and reports what it is told: the error at the next synchronisation, and that
-//! every call after it fails the same way, since a fault ends a context for good. The status is 0 if that is what
-//! happened.
+//! A program that does what it must not, and reports what it is told: the error at the next
+//! synchronisation, and that every call after it fails the same way, since a fault ends a context
+//! for good. The status is 0 if that is what happened.
 
 use std::process::ExitCode;
 
@@ -95,7 +95,8 @@ fn run(arguments: &CommandLine) -> Result<Outcome> {
     let trap = function(&module, "trap_now")?;
     let mut memory = gpu.stream.clone_htod(&[0u32; 64]).map_err(failed)?;
 
-    // The same kernel with a good address, so that what fails afterwards is the address and nothing else.
+    // The same kernel with a good address, so that what fails afterwards is the address and nothing
+    // else.
     let (offset, value) = (8i64, 42u32);
     let mut launch = gpu.stream.launch_builder(&write);
     launch.arg(&mut memory).arg(&offset).arg(&value);
@@ -121,8 +122,8 @@ fn run(arguments: &CommandLine) -> Result<Outcome> {
         Kind::Misaligned => launch.arg(&mut memory).arg(&offset).arg(&value),
         Kind::NullWrite | Kind::StrayWrite => launch.arg(&base).arg(&offset).arg(&value),
     };
-    // SAFETY: the arguments are the kernel's parameters in order. The address is wrong on purpose: the device's memory
-    // protection is what this program shows.
+    // SAFETY: the arguments are the kernel's parameters in order. The address is wrong on purpose:
+    // the device's memory protection is what this program shows.
     let launched = unsafe { launch.launch(shape(1, 32, 0)) }.map(|_| ());
     let error = launched.and_then(|()| gpu.stream.synchronize()).err();
     let status = error.map_or(CUresult::CUDA_SUCCESS, |error| error.0);
@@ -143,7 +144,8 @@ fn later_calls(gpu: &Gpu) -> [CUresult; 4] {
         Err(error) => error.0,
     };
     let mut address: sys::CUdeviceptr = 0;
-    // SAFETY: `address` is a place for the result; if there is one it is never used, and freed with the process.
+    // SAFETY: `address` is a place for the result; if there is one it is never used, and freed with
+    // the process.
     let allocation = unsafe { sys::cuMemAlloc_v2(&mut address, 256) };
     [
         allocation,

@@ -1,5 +1,5 @@
-//! Variables of a module: the host fills constants, the kernel reads them, and what a kernel leaves in a variable is
-//! there for the host. `--size` counts threads that evaluate a polynomial.
+//! Variables of a module: the host fills constants, the kernel reads them, and what a kernel leaves
+//! in a variable is there for the host. `--size` counts threads that evaluate a polynomial.
 
 use std::process::ExitCode;
 
@@ -73,7 +73,8 @@ impl Sample for Globals {
         let blocks = (self.length as u32).div_ceil(THREADS);
         let mut launch = gpu.stream.launch_builder(&self.polynomial);
         launch.arg(&self.xs).arg(&mut self.values).arg(&self.length);
-        // SAFETY: the arguments are the kernel's parameters in order, and both buffers hold `length` floats.
+        // SAFETY: the arguments are the kernel's parameters in order, and both buffers hold
+        // `length` floats.
         unsafe { launch.launch(shape(blocks, THREADS, 0)) }.map_err(failed)?;
         let mut launch = gpu.stream.launch_builder(&self.sum_table);
         launch.arg(&mut self.table_sum);

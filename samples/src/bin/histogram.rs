@@ -58,7 +58,8 @@ impl Sample for Histogram {
         let shape = shape(self.blocks, THREADS, 0);
         let mut launch = gpu.stream.launch_builder(&self.in_shared);
         launch.arg(&self.words).arg(&self.length).arg(&mut self.shared_bins);
-        // SAFETY: the arguments are the kernel's parameters in order; `words` holds `length` words, the bins 256.
+        // SAFETY: the arguments are the kernel's parameters in order; `words` holds `length` words,
+        // the bins 256.
         unsafe { launch.launch(shape) }.map_err(failed)?;
 
         let bytes = self.length * 4;

@@ -1,5 +1,5 @@
-//! Escape counts of the Mandelbrot set, where neighbouring threads take very different ways. `--size` is the side of
-//! the picture, `--work` the largest count.
+//! Escape counts of the Mandelbrot set, where neighbouring threads take very different ways.
+//! `--size` is the side of the picture, `--work` the largest count.
 
 use std::process::ExitCode;
 
@@ -60,7 +60,8 @@ impl Sample for Mandelbrot {
         let mut launch = gpu.stream.launch_builder(&self.kernel);
         launch.arg(&mut self.counts).arg(&width).arg(&height);
         launch.arg(&self.view.left).arg(&self.view.top).arg(&self.view.step).arg(&self.limit);
-        // SAFETY: the arguments are the kernel's parameters in order, and `counts` holds a word for each pixel.
+        // SAFETY: the arguments are the kernel's parameters in order, and `counts` holds a word for
+        // each pixel.
         unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
         Ok(1)
     }

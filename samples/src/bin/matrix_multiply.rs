@@ -1,5 +1,5 @@
-//! Multiplies two square matrices by tiles in shared memory. `--size` is the side. The entries are small integers, so
-//! that the product is exact and can be compared to the bit.
+//! Multiplies two square matrices by tiles in shared memory. `--size` is the side. The entries are
+//! small integers, so that the product is exact and can be compared to the bit.
 
 use std::process::ExitCode;
 
@@ -65,8 +65,8 @@ impl Sample for MatrixMultiply {
         };
         let mut launch = gpu.stream.launch_builder(&self.kernel);
         launch.arg(&self.a).arg(&self.b).arg(&mut self.product).arg(&self.size);
-        // SAFETY: the arguments are the kernel's parameters in order, the block is a tile, and the matrices hold
-        // size * size elements.
+        // SAFETY: the arguments are the kernel's parameters in order, the block is a tile, and the
+        // matrices hold size * size elements.
         unsafe { launch.launch(shape) }.map_err(failed)?;
         Ok(1)
     }

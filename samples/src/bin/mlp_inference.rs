@@ -1,5 +1,6 @@
-//! Inference of a perceptron of three layers, 64 -> 128 -> 64 -> 10, as a service would do it: each iteration uploads
-//! a batch, runs it through four kernels and downloads classes and probabilities. `--size` counts samples of a batch.
+//! Inference of a perceptron of three layers, 64 -> 128 -> 64 -> 10, as a service would do it: each
+//! iteration uploads a batch, runs it through four kernels and downloads classes and probabilities.
+//! `--size` counts samples of a batch.
 
 use std::process::ExitCode;
 
@@ -19,7 +20,8 @@ const WIDTHS: [usize; 4] = [64, 128, 64, 10];
 const CLASSES: usize = WIDTHS[3];
 /// Of probabilities.
 const TOLERANCE: Tolerance = Tolerance { difference: 2e-5, step: 1e-2 };
-/// Two scores that are nearer to each other than this may be told apart differently by single precision.
+/// Two scores that are nearer to each other than this may be told apart differently by single
+/// precision.
 const LEAD_MIN: f64 = 1e-4;
 
 struct Layer {
@@ -111,8 +113,8 @@ impl Sample for Mlp {
             launch.arg(&layer.weights).arg(&layer.bias).arg(inputs).arg(&mut layer.outputs);
             launch.arg(&layer.input_width).arg(&layer.output_width);
             launch.arg(&self.samples).arg(&layer.relu);
-            // SAFETY: the arguments are the kernel's parameters in order, the buffers hold `samples` rows of the
-            // layer's widths, and shared memory a row of inputs.
+            // SAFETY: the arguments are the kernel's parameters in order, the buffers hold
+            // `samples` rows of the layer's widths, and shared memory a row of inputs.
             unsafe { launch.launch(shape(self.blocks, THREADS, shared_bytes)) }.map_err(failed)?;
             inputs = &layer.outputs;
         }
@@ -120,8 +122,8 @@ impl Sample for Mlp {
         let mut launch = stream.launch_builder(&self.softmax);
         launch.arg(inputs).arg(&mut self.probabilities).arg(&mut self.classes);
         launch.arg(&width).arg(&self.samples);
-        // SAFETY: the arguments are the kernel's parameters in order, the buffers hold `samples` rows of at most 32
-        // classes, and the block is a multiple of 32 threads.
+        // SAFETY: the arguments are the kernel's parameters in order, the buffers hold `samples`
+        // rows of at most 32 classes, and the block is a multiple of 32 threads.
         unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
 
         stream.memcpy_dtoh(&self.probabilities, &mut self.got_probabilities).map_err(failed)?;

@@ -1,4 +1,5 @@
-//! Moves bodies under their gravity. `--size` counts bodies, `--work` steps (two buffers change places after each).
+//! Moves bodies under their gravity. `--size` counts bodies, `--work` steps (two buffers change
+//! places after each).
 
 use std::process::ExitCode;
 
@@ -101,8 +102,8 @@ impl Sample for NBody {
             launch.arg(&from.positions).arg(&from.velocities);
             launch.arg(&mut to.positions).arg(&mut to.velocities);
             launch.arg(&self.bodies).arg(&DT).arg(&SOFTENING2);
-            // SAFETY: the arguments are the kernel's parameters in order, each buffer holds four floats a body, and
-            // shared memory holds a float4 for each thread of the block.
+            // SAFETY: the arguments are the kernel's parameters in order, each buffer holds four
+            // floats a body, and shared memory holds a float4 for each thread of the block.
             unsafe { launch.launch(shape(self.blocks, THREADS, SHARED_BYTES)) }.map_err(failed)?;
         }
         Ok(self.steps)

@@ -1,6 +1,6 @@
-//! Copies in, kernels and copies out, overlapped: page-locked host memory, several streams with priorities, events
-//! between them, and event timing. `--size` counts words of a chunk, `--work` rounds of mixing, `--chunks` and
-//! `--streams` the shape of the pipeline.
+//! Copies in, kernels and copies out, overlapped: page-locked host memory, several streams with
+//! priorities, events between them, and event timing. `--size` counts words of a chunk, `--work`
+//! rounds of mixing, `--chunks` and `--streams` the shape of the pipeline.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -50,14 +50,16 @@ struct Pipeline {
 impl Sample for Pipeline {
     type Extra = Extra;
     const NAME: &'static str = "pipeline";
-    const ABOUT: &'static str = "Overlaps copies and kernels in several streams; --size counts words of a chunk, --work rounds";
+    const ABOUT: &'static str =
+        "Overlaps copies and kernels in several streams; --size counts words, --work rounds";
 
     fn prepare(gpu: &Gpu, options: &Options, extra: &Extra) -> Result<Self> {
         let length = options.size.unwrap_or(2048) as usize;
         let rounds = u32::try_from(options.work.unwrap_or(4))?;
         ensure!(rounds <= i32::MAX as u32, "--work {rounds}: at most {} is supported", i32::MAX);
 
-        // Streams of all priorities that the device has, in turn. The numerically lowest is the most urgent.
+        // Streams of all priorities that the device has, in turn. The numerically lowest is the
+        // most urgent.
         let (least, greatest) = result::stream::get_priority_range().map_err(failed)?;
         let priorities: Vec<i32> = (greatest..=least).collect();
         let streams = (0..extra.streams as usize)
@@ -69,7 +71,8 @@ impl Sample for Pipeline {
         let mut chunks = Vec::new();
         for index in 0..extra.chunks as usize {
             let stream = streams[index % streams.len()].clone();
-            // SAFETY: every word of `host_input` is written below; `host_output` is read only after a copy filled it.
+            // SAFETY: every word of `host_input` is written below; `host_output` is read only after
+            // a copy filled it.
             let (mut host_input, host_output) = unsafe {
                 let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
                 (
@@ -114,7 +117,8 @@ impl Sample for Pipeline {
             stream.memcpy_htod(&chunk.host_input, &mut chunk.input).map_err(failed)?;
             let mut launch = stream.launch_builder(&self.kernel);
             launch.arg(&chunk.input).arg(&mut chunk.output).arg(&self.length).arg(&self.rounds);
-            // SAFETY: the arguments are the kernel's parameters in order, and the buffers hold `length` words.
+            // SAFETY: the arguments are the kernel's parameters in order, and the buffers hold
+            // `length` words.
             unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
             stream.memcpy_dtoh(&chunk.output, &mut chunk.host_output).map_err(failed)?;
         }

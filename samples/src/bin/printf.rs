@@ -1,5 +1,5 @@
-//! Output from kernels. The program catches its own standard output while the kernels run, compares what arrived with
-//! what C's `printf` would have written, and prints it.
+//! Output from kernels. The program catches its own standard output while the kernels run, compares
+//! what arrived with what C's `printf` would have written, and prints it.
 
 use std::{
     fs::File,
@@ -113,7 +113,8 @@ fn captured(work: impl FnOnce() -> Result<()>) -> Result<String> {
         ensure!(descriptor >= 0, "memfd_create: {}", std::io::Error::last_os_error());
         File::from_raw_fd(descriptor)
     };
-    // SAFETY: duplicates a descriptor that is open; the result is checked, and then owned by nobody else.
+    // SAFETY: duplicates a descriptor that is open; the result is checked, and then owned by nobody
+    // else.
     let before = unsafe {
         let descriptor = libc::fcntl(libc::STDOUT_FILENO, libc::F_DUPFD_CLOEXEC, 3);
         ensure!(descriptor >= 0, "standard output: {}", std::io::Error::last_os_error());

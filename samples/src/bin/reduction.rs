@@ -1,5 +1,5 @@
-//! Reduces an array to its sum, extremes and count of negative values with shuffles, votes, shared memory and atomics.
-//! `--size` counts values.
+//! Reduces an array to its sum, extremes and count of negative values with shuffles, votes, shared
+//! memory and atomics. `--size` counts values.
 
 use std::process::ExitCode;
 
@@ -39,7 +39,8 @@ impl Sample for Reduction {
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
         let length = options.size.unwrap_or(32 << 10) as usize;
         let mut random = Random::new(options.seed);
-        // So small that not even all of one sign reach 2^24, up to which a float sum is exact in any order.
+        // So small that not even all of one sign reach 2^24, up to which a float sum is exact in
+        // any order.
         let bound = ((1 << 24) / length as i32).clamp(1, 1000);
         let values: Vec<i32> = (0..length).map(|_| random.integer(-bound, bound)).collect();
         let module = gpu.load(ptx::REDUCTION)?;
@@ -58,8 +59,8 @@ impl Sample for Reduction {
         gpu.stream.memcpy_htod(&none, &mut self.totals).map_err(failed)?;
         let mut launch = gpu.stream.launch_builder(&self.kernel);
         launch.arg(&self.values).arg(&self.length).arg(&mut self.totals);
-        // SAFETY: the arguments are the kernel's parameters in order, `values` holds `length` elements, `totals` one,
-        // and the block is a multiple of 32 threads.
+        // SAFETY: the arguments are the kernel's parameters in order, `values` holds `length`
+        // elements, `totals` one, and the block is a multiple of 32 threads.
         unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
         Ok(1)
     }

@@ -1,5 +1,6 @@
-//! Prefix sums and sorting, where the threads of a block wait for each other all the time: three kernels of a scan over
-//! `--size` values, and a bitonic sort of the same values in runs of `--work` keys (a power of two).
+//! Prefix sums and sorting, where the threads of a block wait for each other all the time: three
+//! kernels of a scan over `--size` values, and a bitonic sort of the same values in runs of
+//! `--work` keys (a power of two).
 
 use std::process::ExitCode;
 
@@ -78,8 +79,8 @@ impl Sample for Scan {
         let mut launch = gpu.stream.launch_builder(&self.scan_parts);
         launch.arg(&self.values).arg(&mut self.sums).arg(&mut self.totals);
         launch.arg(&self.length).arg(&self.parts);
-        // SAFETY: the arguments are the kernel's parameters in order, `values` and `sums` hold `length` words and
-        // `totals` one for each part of a block's width.
+        // SAFETY: the arguments are the kernel's parameters in order, `values` and `sums` hold
+        // `length` words and `totals` one for each part of a block's width.
         unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
 
         let mut launch = gpu.stream.launch_builder(&self.scan_totals);
@@ -92,14 +93,16 @@ impl Sample for Scan {
         // SAFETY: as above.
         unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
 
-        // The padding behind the values sorts to where it is, so only the values need to be put back.
+        // The padding behind the values sorts to where it is, so only the values need to be put
+        // back.
         let mut unsorted = self.keys.slice_mut(..self.length as usize);
         gpu.stream.memcpy_dtod(&self.values, &mut unsorted).map_err(failed)?;
         let runs = self.keys.len() as i32 / self.run;
         let shared_bytes = self.run as u32 * 4;
         let mut launch = gpu.stream.launch_builder(&self.sort);
         launch.arg(&mut self.keys).arg(&runs).arg(&self.run);
-        // SAFETY: the arguments are the kernel's parameters in order, `keys` holds `runs` runs and shared memory one.
+        // SAFETY: the arguments are the kernel's parameters in order, `keys` holds `runs` runs and
+        // shared memory one.
         unsafe { launch.launch(shape(self.blocks, THREADS, shared_bytes)) }.map_err(failed)?;
         Ok(4)
     }

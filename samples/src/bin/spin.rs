@@ -1,5 +1,5 @@
-//! A kernel of few blocks that keeps them busy for as long as it is told to. `--work` is how long, in the unit of the
-//! chosen `--kernel`.
+//! A kernel of few blocks that keeps them busy for as long as it is told to. `--work` is how long,
+//! in the unit of the chosen `--kernel`.
 
 use std::{process::ExitCode, ptr, sync::atomic::AtomicU32, sync::atomic::Ordering};
 
@@ -53,16 +53,16 @@ impl SharedWord {
     }
 
     fn set(&self, value: u32) {
-        // SAFETY: the memory is ours, aligned (page-locked memory is page-aligned) and lives as long as `self`; the
-        // device only reads it.
+        // SAFETY: the memory is ours, aligned (page-locked memory is page-aligned) and lives as
+        // long as `self`; the device only reads it.
         unsafe { self.host.as_ref() }.store(value, Ordering::SeqCst);
     }
 }
 
 impl Drop for SharedWord {
     fn drop(&mut self) {
-        // SAFETY: allocated by cuMemHostAlloc, freed once; every iteration waits for the kernel that reads it. An
-        // error cannot be reported from here, and the process ends anyway.
+        // SAFETY: allocated by cuMemHostAlloc, freed once; every iteration waits for the kernel
+        // that reads it. An error cannot be reported from here, and the process ends anyway.
         let _ = unsafe { result::free_host(self.host.as_ptr().cast()) };
     }
 }
@@ -116,8 +116,8 @@ impl Sample for Spin {
             Kernel::Clock => launch.arg(&mut self.results).arg(&cycles),
             Kernel::Until => launch.arg(&self.flag.device).arg(&mut self.results),
         };
-        // SAFETY: the arguments are the chosen kernel's parameters in order, `results` holds 64 bits for each thread,
-        // and the flag lives until after the synchronisation.
+        // SAFETY: the arguments are the chosen kernel's parameters in order, `results` holds 64
+        // bits for each thread, and the flag lives until after the synchronisation.
         unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
         self.flag.set(self.seed | 1);
         Ok(1)

@@ -47,7 +47,8 @@ impl Sample for VectorAdd {
     fn enqueue(&mut self, gpu: &Gpu) -> Result<u64> {
         let mut launch = gpu.stream.launch_builder(&self.kernel);
         launch.arg(&self.a).arg(&self.b).arg(&mut self.sum).arg(&self.length);
-        // SAFETY: the arguments are the kernel's parameters in order, and the vectors hold `length` elements.
+        // SAFETY: the arguments are the kernel's parameters in order, and the vectors hold `length`
+        // elements.
         unsafe { launch.launch(shape(self.blocks, THREADS, 0)) }.map_err(failed)?;
         Ok(1)
     }

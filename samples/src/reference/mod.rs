@@ -1,12 +1,13 @@
 //! What the kernels compute, once more and plainly, on the CPU.
 //!
-//! Written for being obviously right, not for speed, and in another way than the kernel where there is one: in double
-//! precision where the kernel rounds, by a formula where it loops.
+//! Written for being obviously right, not for speed, and in another way than the kernel where there
+//! is one: in double precision where the kernel rounds, by a formula where it loops.
 
 pub mod n_body;
 pub mod network;
 
-/// The product of two row-major `size` x `size` matrices whose entries are small integers, so that no sum is rounded.
+/// The product of two row-major `size` x `size` matrices whose entries are small integers, so that
+/// no sum is rounded.
 pub fn matrix_product(a: &[f32], b: &[f32], size: usize) -> Vec<f32> {
     let mut product = vec![0.0; size * size];
     for row in 0..size {
@@ -62,7 +63,8 @@ pub fn byte_histogram(words: &[u32]) -> Vec<u32> {
     bins
 }
 
-/// `state` after `steps` of the generator of the spin kernel, in logarithmic time: squares the map x -> a x + c.
+/// `state` after `steps` of the generator of the spin kernel, in logarithmic time: squares the map
+/// x -> a x + c.
 pub fn generator_after(state: u32, steps: u64) -> u32 {
     let (mut multiplier, mut increment) = (1_664_525u32, 1_013_904_223u32);
     let (mut total_multiplier, mut total_increment) = (1u32, 0u32);
@@ -94,8 +96,8 @@ pub struct View {
     pub step: f32,
 }
 
-/// Steps until each pixel's orbit leaves the circle of radius 2, at most `limit`. Rust never fuses a multiplication
-/// and an addition, so each operation is rounded by itself as in the kernel.
+/// Steps until each pixel's orbit leaves the circle of radius 2, at most `limit`. Rust never fuses
+/// a multiplication and an addition, so each operation is rounded by itself as in the kernel.
 pub fn mandelbrot(view: View, limit: u32) -> Vec<u32> {
     let mut counts = Vec::with_capacity((view.width * view.height) as usize);
     for row in 0..view.height {
@@ -136,7 +138,8 @@ pub fn mixed(mut word: u32, rounds: u32) -> u32 {
     word
 }
 
-/// The value at `x` of the polynomial with these coefficients, lowest first, each operation rounded by itself.
+/// The value at `x` of the polynomial with these coefficients, lowest first, each operation rounded
+/// by itself.
 pub fn polynomial(coefficients: &[f32], x: f32) -> f32 {
     coefficients.iter().rev().fold(0.0, |value, coefficient| value * x + coefficient)
 }

@@ -19,8 +19,8 @@ impl Bodies {
         Self { positions: widen(positions), velocities: widen(velocities) }
     }
 
-    /// One step of length `dt`; the forces are those at its beginning. The softening must be above zero, since a body
-    /// meets itself at distance zero.
+    /// One step of length `dt`; the forces are those at its beginning. The softening must be above
+    /// zero, since a body meets itself at distance zero.
     pub fn step(&mut self, dt: f64, softening2: f64) {
         let before = self.positions.clone();
         for ((own, position), velocity) in

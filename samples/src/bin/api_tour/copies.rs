@@ -146,7 +146,8 @@ fn empty() -> Copy2D {
     }
 }
 
-/// A rectangle of 3 x 2 words from (1, 1) of host rows of 8 words to (2, 3) of device rows of 16, and back.
+/// A rectangle of 3 x 2 words from (1, 1) of host rows of 8 words to (2, 3) of device rows of 16,
+/// and back.
 fn two_dimensions(_: &Env) -> Outcome {
     let input = pattern(8 * 4);
     let device = Words::filled(16 * 6, 0)?;

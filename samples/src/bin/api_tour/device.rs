@@ -67,7 +67,8 @@ fn find(name: &CStr, version: c_int, flags: u64) -> Outcome<(*mut c_void, u32)> 
     let mut found = sys::CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SUCCESS;
     let status =
         status!(cuGetProcAddress_v2(name.as_ptr(), &mut entry, version, flags, &mut found));
-    // The manual has an error for names that are not found; drivers answer success and say it by the query result.
+    // The manual has an error for names that are not found; drivers answer success and say it by
+    // the query result.
     if status != CUresult::CUDA_ERROR_NOT_FOUND {
         succeeded("cuGetProcAddress_v2", status)?;
     }
@@ -89,7 +90,8 @@ fn error_names(_: &()) -> Outcome {
         (c"cuGetErrorString", [(0, "no error"), (2, "out of memory")]),
     ] {
         let entry = entry(function, VERSION, 0)?;
-        // SAFETY: the manual's signature, with a plain number for the enumeration, so that one outside it can be asked.
+        // SAFETY: the manual's signature, with a plain number for the enumeration, so that one
+        // outside it can be asked.
         let text = unsafe { std::mem::transmute::<*mut c_void, Text>(entry) };
         let ask = |error: c_int| {
             let mut answer = ptr::null();
@@ -241,13 +243,14 @@ fn attributes(_: &()) -> Outcome {
     equal("unified addressing", read(Attribute::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING)?, 1)
 }
 
-/// The attributes that every program linked to CUDA's runtime library asks for at its start, by number; each must be
-/// answered, with 0 if nothing else.
+/// The attributes that every program linked to CUDA's runtime library asks for at its start, by
+/// number; each must be answered, with 0 if nothing else.
 fn attribute_list(_: &()) -> Outcome {
     type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, sys::CUdevice) -> c_int;
     let device = first()?;
     let entry = entry(c"cuDeviceGetAttribute", VERSION, 0)?;
-    // SAFETY: the manual's signature, with a plain number for the enumeration, so that any number can be asked.
+    // SAFETY: the manual's signature, with a plain number for the enumeration, so that any number
+    // can be asked.
     let get = unsafe { std::mem::transmute::<*mut c_void, GetAttribute>(entry) };
     let mut value = 0;
     let known = (1..=12).chain([14, 16, 18, 19]).chain(21..=35).chain(37..=43).chain(45..=68);

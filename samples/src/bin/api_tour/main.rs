@@ -1,11 +1,13 @@
-//! A tour of the driver API: calls one function after the other, and checks what CUDA's manual says that it does.
+//! A tour of the driver API: calls one function after the other, and checks what CUDA's manual says
+//! that it does.
 //!
-//! It asserts what is documented and holds on real hardware, no more; `--strict` adds what the manual leaves open and a
-//! careful driver still does (columns in the compiler's log, handles that were destroyed). Nothing here faults on the
-//! device: that ends a context, and the sample `fault` does it.
+//! It asserts what is documented and holds on real hardware, no more; `--strict` adds what the
+//! manual leaves open and a careful driver still does (columns in the compiler's log, handles that
+//! were destroyed). Nothing here faults on the device: that ends a context, and the sample `fault`
+//! does it.
 //!
-//! Each check prints one line, `ok NAME` or `FAIL NAME: why`; the status is 0 if none failed. A check that does not
-//! come back fails the tour by a watchdog.
+//! Each check prints one line, `ok NAME` or `FAIL NAME: why`; the status is 0 if none failed. A
+//! check that does not come back fails the tour by a watchdog.
 
 mod context;
 mod copies;

@@ -1,4 +1,5 @@
-//! Modules and libraries: loading PTX, its kernels and variables, and what the compiler says about a text that is none.
+//! Modules and libraries: loading PTX, its kernels and variables, and what the compiler says about
+//! a text that is none.
 
 use std::{ffi::CString, fs, ptr};
 

@@ -62,8 +62,9 @@ fn blocking_waits_for_legacy(env: &Env) -> Outcome {
     equal("words", words.read()?, vec![9, 9, 9])
 }
 
-/// A kernel of a non-blocking stream waits for a flag that is set only after work of the legacy stream has been waited
-/// for: had the legacy stream waited for the kernel, the kernel would have given up.
+/// A kernel of a non-blocking stream waits for a flag that is set only after work of the legacy
+/// stream has been waited for: had the legacy stream waited for the kernel, the kernel would have
+/// given up.
 fn non_blocking_is_apart(env: &Env) -> Outcome {
     let stream = Stream::non_blocking()?;
     let flag = HostWords::zeroed(2)?;

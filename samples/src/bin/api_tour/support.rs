@@ -1,4 +1,5 @@
-//! What the checks share: calling the driver, stating what must be, and a few things that free themselves.
+//! What the checks share: calling the driver, stating what must be, and a few things that free
+//! themselves.
 
 use std::{
     ffi::{CStr, CString, c_void},
@@ -38,8 +39,9 @@ pub(crate) type Outcome<T = ()> = Result<T, Stop>;
 /// Calls a driver function that must succeed.
 macro_rules! call {
     ($function:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: pointers that are passed are to places of the caller that live as long as the call (or as the work it
-        // enqueues, which every check waits for), or null; handles are live unless the driver is to refuse them.
+        // SAFETY: pointers that are passed are to places of the caller that live as long as the
+        // call (or as the work it enqueues, which every check waits for), or null; handles are live
+        // unless the driver is to refuse them.
         let status = unsafe { cudarc::driver::sys::$function($($argument),*) };
         $crate::support::succeeded(stringify!($function), status)
     }};
@@ -49,7 +51,8 @@ pub(crate) use call;
 /// Calls a driver function that must answer with one of the given errors.
 macro_rules! refused {
     ($function:ident($($argument:expr),* $(,)?), $($error:ident)|+) => {{
-        // SAFETY: as for `call`; what is wrong with the arguments is something that the driver must check.
+        // SAFETY: as for `call`; what is wrong with the arguments is something that the driver must
+        // check.
         let status = unsafe { cudarc::driver::sys::$function($($argument),*) };
         $crate::support::one_of(
             stringify!($function($($argument),*)),
@@ -126,8 +129,8 @@ impl Env {
         Ok(env)
     }
 
-    /// Launches the kernels that checks use while another kernel waits. A driver may load kernels at their first launch
-    /// and may have to wait for the device to do it.
+    /// Launches the kernels that checks use while another kernel waits. A driver may load kernels
+    /// at their first launch and may have to wait for the device to do it.
     fn warm_up(&self) -> Outcome {
         let words = Words::filled(2, 1)?;
         let stream = Stream::non_blocking()?;
@@ -148,7 +151,8 @@ impl Env {
         Ok(function)
     }
 
-    /// Launches a one-dimensional kernel of the tour's module. `arguments` point to the parameters' values.
+    /// Launches a one-dimensional kernel of the tour's module. `arguments` point to the parameters'
+    /// values.
     pub(crate) fn launch(
         &self,
         name: &CStr,
@@ -187,7 +191,8 @@ impl Env {
         self.launch(c"copy_word", 1, 1, stream, &mut arguments)
     }
 
-    /// Enqueues a wait for a flag, for at most ten seconds; `result` becomes 1 if it was seen, else 2.
+    /// Enqueues a wait for a flag, for at most ten seconds; `result` becomes 1 if it was seen, else
+    /// 2.
     pub(crate) fn wait_flag(
         &self,
         mut flag: sys::CUdeviceptr,

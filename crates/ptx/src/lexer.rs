@@ -214,20 +214,22 @@ pub(crate) fn number_value(text: &str) -> Option<Immediate> {
     float.then(|| text.parse::<f64>().ok().map(|value| Immediate::F64(value.to_bits()))).flatten()
 }
 
-/// `text` on one line: comments go, runs of white space become one blank.
+/// `text` on one line: comments go, runs of white space become one blank; strings stay as they
+/// are.
 pub(crate) fn squeeze(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(256));
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        if let Some(comment) = rest.strip_prefix("//") {
-            rest = comment.split_once('\n').map_or("", |(_, after)| after);
+        if rest.starts_with("//") || first == '#' {
+            rest = rest.split_once('\n').map_or("", |(_, after)| after);
         } else if let Some(comment) = rest.strip_prefix("/*") {
             rest = comment.split_once("*/").map_or("", |(_, after)| after);
         } else if first.is_whitespace() {
             rest = rest.trim_start();
         } else {
-            out.push(first);
-            rest = &rest[first.len_utf8()..];
+            let length = if first == '"' { string_length(rest) } else { first.len_utf8() };
+            out.push_str(&rest[..length]);
+            rest = &rest[length..];
             continue;
         }
         if !out.ends_with(' ') {
@@ -235,6 +237,17 @@ pub(crate) fn squeeze(text: &str) -> String {
         }
     }
     out.trim().to_owned()
+}
+
+/// Length of the string at the start of `text`, quotes included; all of it if it has no end.
+fn string_length(text: &str) -> usize {
+    let mut escaped = false;
+    let end = text.bytes().skip(1).position(|byte| {
+        let end = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        end
+    });
+    end.map_or(text.len(), |end| end + 2)
 }
 
 #[cfg(test)]

@@ -6,12 +6,18 @@
 #![forbid(unsafe_code)]
 
 pub mod ast;
+mod bytes;
 mod check;
+pub mod cubin;
 pub mod diagnostic;
+pub mod fatbin;
+pub mod image;
 mod instructions;
 mod lexer;
 pub mod limits;
+pub mod oracle;
 mod parser;
+mod print;
 
 pub use check::check;
 pub use diagnostic::{Diagnostic, Errors, Position, Severity};

@@ -34,3 +34,12 @@ pub const VARIABLE_BYTES_MAX: u64 = 1 << 48;
 
 /// Alignment in bytes of a variable: a page of the largest kind a device maps.
 pub const ALIGN_BYTES_MAX: u64 = 2 << 20;
+
+/// Entries of one fatbin. The largest library has six thousand.
+pub const ENTRIES_MAX: usize = 65536;
+
+/// Sections of one cubin: ELF counts them in 16 bits.
+pub const SECTIONS_MAX: usize = 65535;
+
+/// Bytes of one image. The largest fatbins of NVIDIA's libraries are hundreds of MB.
+pub const IMAGE_BYTES_MAX: u64 = 2 << 30;

@@ -38,3 +38,10 @@ fn the_samples_check_without_warnings() {
         assert!(warnings.is_empty(), "{}: {warnings:?}", file.display());
     }
 }
+
+#[test]
+fn what_is_printed_reads_back_the_same() {
+    for file in files("../../samples/kernels") {
+        ptx::oracle::text(&std::fs::read(&file).unwrap());
+    }
+}

@@ -76,7 +76,7 @@ pub struct Target {
 /// Top-level items in the order written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// A module variable.
+    /// A module variable, once for each time it is declared.
     Variable(VariableId),
     /// A function's declaration without a body.
     Declaration(FunctionId),

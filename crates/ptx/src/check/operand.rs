@@ -37,11 +37,8 @@ fn compatible_relaxed(register: ScalarType, ty: ScalarType) -> bool {
     if register.bits() <= ty.bits() || register == ScalarType::Pred || ty == ScalarType::Pred {
         return compatible(register, ty);
     }
-    match (register.kind(), ty.kind()) {
-        (TypeKind::Bits, _) | (_, TypeKind::Bits) => true,
-        (TypeKind::Signed | TypeKind::Unsigned, TypeKind::Signed | TypeKind::Unsigned) => true,
-        _ => false,
-    }
+    let bits = |ty: ScalarType| ty.kind() == TypeKind::Bits;
+    bits(register) || bits(ty) || (register.is_integer() && ty.is_integer())
 }
 
 fn immediate_fits(value: Immediate, ty: ScalarType) -> bool {
@@ -256,11 +253,10 @@ impl Checker<'_> {
         let Operand::Label(id) = operand else {
             return Err(self.mismatch(at, operand, "a label".into()));
         };
-        let fits = match (&at.function.label(*id).kind, kind) {
-            (LabelKind::Code(_), Kind::Label) => true,
-            (LabelKind::BranchTargets(_), Kind::Targets) => true,
-            _ => false,
-        };
+        let fits = matches!(
+            (&at.function.label(*id).kind, kind),
+            (LabelKind::Code(_), Kind::Label) | (LabelKind::BranchTargets(_), Kind::Targets)
+        );
         let expected = match kind {
             Kind::Targets => "a label of `.branchtargets`",
             _ => "a label of code",

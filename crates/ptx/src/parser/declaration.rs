@@ -211,6 +211,7 @@ impl Parser<'_> {
                     .iter()
                     .any(|l| matches!(l, Linkage::Extern | Linkage::Weak | Linkage::Common));
                 if mergeable && old.space == variable.space && old.ty == variable.ty {
+                    self.module.items.push(Item::Variable(known));
                     return Ok(known);
                 }
                 Err(self.duplicate(variable.name, variable.span, old.span))

@@ -1,1 +1,214 @@
-//! Messages are read back as they were written.
+//! Messages are read back as they were written, and nothing else is read as one.
+
+use super::*;
+use crate::region::ServerState;
+use cuda_api::CUuuid;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn uuid() -> impl Strategy<Value = CUuuid> {
+    any::<[u8; 16]>().prop_map(|bytes| CUuuid { bytes })
+}
+
+fn device() -> impl Strategy<Value = Device> {
+    (".{0,40}", uuid(), any::<u64>(), "[0-9a-f:.]{0,13}", vec(any::<i32>(), DEVICE_ATTRIBUTES))
+        .prop_map(|(name, uuid, memory_bytes, pci_bus_id, attributes)| Device {
+            name,
+            uuid,
+            memory_bytes,
+            pci_bus_id,
+            attributes: attributes.try_into().unwrap(),
+        })
+}
+
+fn welcome() -> impl Strategy<Value = Welcome> {
+    let window = || any::<(u64, u64)>().prop_map(|(address, bytes)| Window { address, bytes });
+    let numbers = any::<(u32, u32, i32, i32, i32, u32)>();
+    (numbers, window(), window(), vec(device(), 0..=3)).prop_map(
+        |(n, window, host_window, devices)| Welcome {
+            client_id: n.0,
+            server_pid: n.1,
+            window,
+            host_window,
+            driver_version: n.2,
+            priority_least: n.3,
+            priority_greatest: n.4,
+            flags: n.5,
+            devices,
+        },
+    )
+}
+
+fn status() -> impl Strategy<Value = ServerStatus> {
+    let device = (any::<u32>(), ".{0,20}", uuid(), ".{0,20}").prop_map(
+        |(ordinal, pci_bus_id, uuid, name)| DeviceStatus { ordinal, pci_bus_id, uuid, name },
+    );
+    let client = (any::<(u32, u32, u32, u64, u64)>(), uuid(), ".{0,60}").prop_map(
+        |(n, device, command_line)| ClientStatus {
+            pid: n.0,
+            id: n.1,
+            uid: n.2,
+            device,
+            memory_bytes: n.3,
+            kernels: n.4,
+            command_line,
+        },
+    );
+    let state = prop_oneof![
+        Just(ServerState::Starting),
+        Just(ServerState::Running),
+        Just(ServerState::Ended)
+    ];
+    (state, any::<bool>(), vec(device, 0..3), vec(client, 0..4))
+        .prop_map(|(state, more, devices, clients)| ServerStatus { state, more, devices, clients })
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        (any::<u32>(), ".{0,80}", ".{0,20}").prop_map(|(pid, command_line, library_version)| {
+            Message::Hello(Hello { pid, command_line, library_version })
+        }),
+        welcome().prop_map(Message::Welcome),
+        (any::<u32>(), ".{0,80}")
+            .prop_map(|(result, reason)| Message::Refused(Refused { result, reason })),
+        Just(Message::HostFd(())),
+        Just(Message::ImageFd(())),
+        any::<u64>().prop_map(Message::ChunkFd),
+        ".{0,80}".prop_map(|text| Message::Command(Command { text })),
+        (any::<i32>(), any::<bool>(), "(?s).{0,200}")
+            .prop_map(|(status, more, text)| Message::Reply(Reply { status, more, text })),
+        any::<u32>().prop_map(Message::Ready),
+        ".{0,80}".prop_map(Message::Failed),
+        (any::<[u32; 3]>(), ".{0,80}").prop_map(|([pid, uid, gid], command_line)| {
+            Message::Client(Client { pid, uid, gid, command_line })
+        }),
+        Just(Message::Query(())),
+        status().prop_map(Message::ServerStatus),
+        any::<u32>().prop_map(Message::Terminate),
+        any::<u32>().prop_map(Message::Done),
+        any::<bool>().prop_map(Message::Shutdown),
+        any::<u32>().prop_map(Message::ClientGone),
+        Just(Message::Exiting(())),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_message_is_read_back_as_it_was_written(message in message()) {
+        let bytes = message.encode().unwrap();
+        prop_assert_eq!(Message::decode(&bytes), Ok(message));
+    }
+
+    #[test]
+    fn a_piece_of_a_message_is_none(message in message(), cut in any::<prop::sample::Index>()) {
+        let bytes = message.encode().unwrap();
+        prop_assert!(Message::decode(&bytes[..cut.index(bytes.len())]).is_err());
+        let mut longer = bytes;
+        longer.push(0);
+        prop_assert!(Message::decode(&longer).is_err());
+    }
+
+    /// What is read from arbitrary bytes, if anything, is written as those bytes.
+    #[test]
+    fn arbitrary_bodies_do_no_harm(
+        kind in 0u16..50,
+        body in vec(prop_oneof![3 => Just(0u8), 1 => 0u8..8, 1 => any::<u8>()], 0..400),
+    ) {
+        let mut bytes = Message::Query(()).encode().unwrap();
+        bytes[6..8].copy_from_slice(&kind.to_le_bytes());
+        bytes.extend(body);
+        if let Ok(message) = Message::decode(&bytes) {
+            prop_assert_eq!(message.encode(), Ok(bytes));
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_does_no_harm(
+        message in message(), at in any::<prop::sample::Index>(), value in any::<u8>(),
+    ) {
+        let mut bytes = message.encode().unwrap();
+        let at = at.index(bytes.len());
+        bytes[at] = value;
+        if let Ok(message) = Message::decode(&bytes) {
+            prop_assert_eq!(message.encode(), Ok(bytes));
+        }
+    }
+}
+
+#[test]
+fn another_version_is_named() {
+    let mut bytes = Message::Query(()).encode().unwrap();
+    bytes[4..6].copy_from_slice(&(PROTOCOL_VERSION + 1).to_le_bytes());
+    let error = Message::decode(&bytes).unwrap_err();
+    assert_eq!(
+        error,
+        MessageError::Version { theirs: PROTOCOL_VERSION + 1, ours: PROTOCOL_VERSION }
+    );
+    assert_eq!(error.to_string(), "the peer speaks protocol version 2, this is version 1");
+    bytes[0] ^= 1;
+    assert_eq!(Message::decode(&bytes), Err(MessageError::Magic));
+    assert_eq!(Message::decode(b"HTTP"), Err(MessageError::Magic));
+}
+
+#[test]
+fn a_claim_of_many_items_takes_no_memory() {
+    // A Welcome whose list of devices claims 2^32 - 1 of them, then one with as many as allowed
+    // but nothing behind it.
+    let empty = Message::Welcome(Welcome::default()).encode().unwrap();
+    for (claim, error) in [
+        (u32::MAX, CodecError::Length { found: u32::MAX as usize, max: DEVICES_MAX }),
+        (DEVICES_MAX as u32, CodecError::TooShort),
+    ] {
+        let mut bytes = empty.clone();
+        let count = bytes.len() - 4;
+        bytes[count..].copy_from_slice(&claim.to_le_bytes());
+        assert_eq!(Message::decode(&bytes), Err(MessageError::Body { kind: 2, error }));
+    }
+}
+
+#[test]
+fn the_largest_messages_fit() {
+    let text = "x".repeat(100_000);
+    let device = Device { name: text.clone(), pci_bus_id: text.clone(), ..Device::default() };
+    let devices = vec![device; DEVICES_MAX];
+    let welcome = Welcome { devices, ..Welcome::default() };
+    assert!(Message::Welcome(welcome.clone()).encode().is_ok());
+
+    let client = ClientStatus { command_line: text.clone(), ..ClientStatus::default() };
+    let device =
+        DeviceStatus { name: text.clone(), pci_bus_id: text.clone(), ..DeviceStatus::default() };
+    let all =
+        ServerStatus::split(ServerState::Running, vec![device; DEVICES_MAX], vec![client; 70]);
+    assert_eq!(all.iter().map(|m| m.clients.len()).collect::<Vec<_>>(), [32, 32, 6]);
+    assert_eq!(all.iter().map(|m| m.more).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(all.iter().map(|m| m.devices.len()).collect::<Vec<_>>(), [DEVICES_MAX, 0, 0]);
+    for status in all {
+        assert!(Message::ServerStatus(status).encode().is_ok());
+    }
+
+    let too_many = Welcome { devices: vec![Device::default(); DEVICES_MAX + 1], ..welcome };
+    assert!(matches!(
+        Message::Welcome(too_many).encode(),
+        Err(MessageError::Body { error: CodecError::Length { found: 17, max: 16 }, .. })
+    ));
+}
+
+#[test]
+fn a_long_text_is_cut_between_characters() {
+    let command_line = format!("{}é", "x".repeat(COMMAND_LINE_BYTES_MAX - 1));
+    let hello = Hello { command_line, ..Hello::default() };
+    let Ok(Message::Hello(read)) = Message::decode(&Message::Hello(hello).encode().unwrap()) else {
+        panic!("a Hello is a Hello");
+    };
+    assert_eq!(read.command_line, "x".repeat(COMMAND_LINE_BYTES_MAX - 1));
+}
+
+#[test]
+fn a_long_reply_is_several_messages() {
+    let text = "é".repeat(REPLY_TEXT_BYTES_MAX);
+    let pieces = Reply::split(3, &text);
+    assert_eq!(pieces.iter().map(|p| p.more).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(pieces.iter().map(|p| p.text.as_str()).collect::<String>(), text);
+    assert!(pieces.iter().all(|p| p.status == 3));
+    assert_eq!(Reply::split(0, ""), [Reply::default()]);
+}

@@ -1,1 +1,249 @@
-//! Requests are read back as they were written.
+//! Requests and replies are read back as they were written, and nothing else is read as one.
+
+use super::*;
+use crate::payload::Reader;
+use cuda_api::{CUdeviceptr, CUevent, CUfunction, CUmodule, CUstream};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// What is written is read back, has the length it says, and a piece of it is refused.
+fn round_trip<'a, P>(payload: &P, words: &'a mut Vec<u64>)
+where
+    P: Payload<'a> + PartialEq + core::fmt::Debug,
+{
+    payload.write(words);
+    assert_eq!(payload.words(), words.len(), "{payload:?}");
+    assert_eq!(P::from_words(words).as_ref(), Ok(payload));
+    if let Some((_, shorter)) = words.split_last() {
+        assert!(P::from_words(shorter).is_err(), "{payload:?} is read without its end");
+    }
+}
+
+macro_rules! round_trips {
+    ($($name:ident($($value:ident: $strategy:expr),*) $payload:expr;)*) => {
+        proptest! {$(
+            #[test]
+            fn $name($($value in $strategy),*) {
+                round_trip(&$payload, &mut Vec::new());
+            }
+        )*}
+    };
+}
+
+fn host_reference() -> impl Strategy<Value = HostReference> {
+    prop_oneof![
+        any::<u32>().prop_map(HostReference::Staging),
+        (1u64 << 32..).prop_map(HostReference::Mapped),
+    ]
+}
+
+fn direction() -> impl Strategy<Value = CopyDirection> {
+    prop_oneof![
+        Just(CopyDirection::HostToDevice),
+        Just(CopyDirection::DeviceToHost),
+        Just(CopyDirection::DeviceToDevice)
+    ]
+}
+
+round_trips! {
+    chunks(device: any::<i32>(), address: any::<u64>(), bytes: any::<u64>())
+        ChunkCreate { device, address: CUdeviceptr(address), bytes };
+    chunk_release(a: any::<u64>()) ChunkRelease { address: CUdeviceptr(a) };
+    host_map(address: any::<u64>(), bytes: any::<u64>(), flags: any::<u32>())
+        HostMap { address, bytes, flags };
+    host_unmap(address: any::<u64>()) HostUnmap { address };
+    memory_info(device: any::<i32>()) MemoryInfo { device };
+    memory_info_reply(free_bytes: any::<u64>(), total_bytes: any::<u64>())
+        MemoryInfoReply { free_bytes, total_bytes };
+    printf_text(bytes: vec(any::<u8>(), 1..300)) PrintfText { bytes };
+    fence(s: any::<usize>(), value: any::<u32>()) Fence { stream: CUstream(s), value };
+    notify(s: any::<usize>(), value: any::<u32>()) Notify { stream: CUstream(s), value };
+    host_func(s: any::<usize>(), slot: any::<u32>(), ticket: any::<u32>())
+        HostFunc { stream: CUstream(s), slot, ticket };
+    create_stream(s: any::<usize>(), flags: any::<u32>(), priority: any::<i32>())
+        CreateStream { stream: CUstream(s), flags, priority };
+    create_event(e: any::<usize>(), flags: any::<u32>())
+        CreateEvent { event: CUevent(e), flags };
+    record_event(e: any::<usize>(), s: any::<usize>(), value: any::<u32>())
+        RecordEvent { event: CUevent(e), stream: CUstream(s), value };
+    wait_event(e: any::<usize>(), s: any::<usize>())
+        WaitEvent { stream: CUstream(s), event: CUevent(e) };
+    elapsed(e: any::<usize>(), f: any::<usize>())
+        ElapsedTime { start: CUevent(e), end: CUevent(f) };
+    elapsed_reply(milliseconds: -1e30f32..1e30) ElapsedTimeReply { milliseconds };
+    host_to_device(d: any::<u64>(), source: host_reference(), bytes: any::<u64>())
+        HostToDevice { destination: CUdeviceptr(d), source, bytes, stream: CUstream(7) };
+    device_to_host(s: any::<u64>(), destination: host_reference(), bytes: any::<u64>())
+        DeviceToHost { destination, source: CUdeviceptr(s), bytes, stream: CUstream(7) };
+    copy_2d(direction: direction(), n: any::<[u64; 6]>())
+        Copy2d {
+            stream: CUstream(3), direction, source: n[0], source_pitch: n[1], destination: n[2],
+            destination_pitch: n[3], width_bytes: n[4], height: n[5],
+        };
+    module_loaded(
+        flags: any::<u32>(), info: vec(any::<u8>(), 0..200), error: vec(any::<u8>(), 1..200)
+    )
+        ModuleLoaded { flags, info_log: info.clone(), error_log: error.clone() };
+    load_module(
+        module: any::<usize>(), image_bytes: any::<u64>(), n: any::<[u32; 3]>(),
+        options: vec((any::<u32>(), any::<u64>()), 0..=JIT_OPTIONS_MAX)
+    )
+        LoadModule {
+            module: CUmodule(module), image_bytes, flags: n[0], info_log_bytes: n[1],
+            error_log_bytes: n[2],
+            options: options.iter().map(|&(option, value)| JitOption { option, value }).collect(),
+        };
+    unload_module(m: any::<usize>()) UnloadModule { module: CUmodule(m) };
+    function_info(
+        attributes: any::<[i32; FUNCTION_ATTRIBUTES]>(),
+        layout: vec((any::<u32>(), any::<u32>()), 0..50)
+    )
+        FunctionInfo {
+            attributes,
+            parameters: layout
+                .iter()
+                .map(|&(offset_bytes, size_bytes)| ParameterLayout { offset_bytes, size_bytes })
+                .collect(),
+        };
+    global_info(a: any::<u64>(), bytes: any::<u64>())
+        GlobalInfo { address: CUdeviceptr(a), bytes };
+}
+
+proptest! {
+    #[test]
+    fn launches(
+        handles in any::<[usize; 2]>(), grid in any::<[u32; 3]>(), block in any::<[u32; 3]>(),
+        n in any::<[u32; 2]>(), parameters in vec(any::<u8>(), 0..200),
+    ) {
+        let launch = LaunchKernel {
+            function: CUfunction(handles[0]), stream: CUstream(handles[1]), grid, block,
+            shared_bytes: n[0], flags: n[1], parameters: &parameters,
+        };
+        let words = launch.to_words();
+        prop_assert_eq!(launch.words(), words.len());
+        prop_assert_eq!(LaunchKernel::from_words(&words), Ok(launch));
+        prop_assert!(LaunchKernel::from_words(&words[..words.len() - 1]).is_err());
+    }
+
+    #[test]
+    fn names(m in any::<usize>(), f in any::<usize>(), name in vec(any::<u8>(), 1..200)) {
+        let function =
+            GetFunction { function: CUfunction(f), module: CUmodule(m), name: &name };
+        let words = function.to_words();
+        prop_assert_eq!(GetFunction::from_words(&words), Ok(function));
+        let global = GetGlobal { module: CUmodule(m), name: &name };
+        let words = global.to_words();
+        prop_assert_eq!(GetGlobal::from_words(&words), Ok(global));
+    }
+
+    /// Whatever words arrive, the answer is a value or an error; lengths are mostly small, so
+    /// that many get past the first check.
+    #[test]
+    fn arbitrary_words_do_no_harm(
+        words in vec(prop_oneof![0u64..40, any::<u64>(), any::<u32>().prop_map(u64::from)], 0..60)
+    ) {
+        decode_all(&words);
+    }
+}
+
+/// Decodes the words as everything there is.
+fn decode_all(words: &[u64]) {
+    fn one<'a, P: Payload<'a>>(words: &'a [u64]) {
+        let mut reader = Reader::new(words);
+        if let Ok(payload) = P::read(&mut reader) {
+            assert_eq!(payload.words(), words.len() - reader.rest().len());
+        }
+    }
+    macro_rules! each {
+        ($($name:ty),* $(,)?) => { $(one::<$name>(words);)* };
+    }
+    each!(
+        LaunchKernel<'_>,
+        GetFunction<'_>,
+        GetGlobal<'_>,
+        LoadModule,
+        ModuleLoaded,
+        FunctionInfo,
+        PrintfText,
+        Copy2d,
+        HostToDevice,
+        DeviceToHost,
+        ChunkCreate,
+        HostMap,
+        RecordEvent,
+        ElapsedTimeReply,
+        HostFunc,
+        CreateStream,
+        [u64; 3],
+        (),
+    );
+}
+
+#[test]
+fn lengths_above_their_maximum_are_refused_whatever_follows() {
+    let long = vec![u64::MAX / 2; 5000];
+    let with_length = |before: usize, length: usize| {
+        let mut words = vec![0; before];
+        words.push(length as u64);
+        words.extend(&long);
+        words
+    };
+    assert!(LaunchKernel::from_words(&with_length(6, PARAMETER_BYTES_MAX + 1)).is_err());
+    assert!(GetFunction::from_words(&with_length(2, SYMBOL_BYTES_MAX + 1)).is_err());
+    assert!(GetGlobal::from_words(&with_length(1, SYMBOL_BYTES_MAX + 1)).is_err());
+    assert!(LoadModule::from_words(&with_length(4, JIT_OPTIONS_MAX + 1)).is_err());
+    assert!(ModuleLoaded::from_words(&with_length(1, LOG_BYTES_MAX + 1)).is_err());
+    let info = with_length(FUNCTION_ATTRIBUTES, PARAMETERS_MAX + 1);
+    assert!(FunctionInfo::from_words(&info).is_err());
+}
+
+#[test]
+fn a_log_is_cut_to_what_fits_into_a_reply() {
+    let log = vec![b'x'; LOG_BYTES_MAX + 5];
+    let loaded = ModuleLoaded { flags: 0, info_log: log.clone(), error_log: log };
+    let read = ModuleLoaded::from_words(&loaded.to_words()).unwrap();
+    assert_eq!((read.info_log.len(), read.error_log.len()), (LOG_BYTES_MAX, LOG_BYTES_MAX));
+}
+
+#[test]
+fn opcodes_are_told_apart() {
+    let mut opcodes = vec![
+        ChunkCreate::OPCODE,
+        ChunkRelease::OPCODE,
+        HostMap::OPCODE,
+        HostUnmap::OPCODE,
+        MemoryInfo::OPCODE,
+        PrintfDrain::OPCODE,
+        Reset::OPCODE,
+        Fence::OPCODE,
+        Notify::OPCODE,
+        HostFunc::OPCODE,
+        CreateStream::OPCODE,
+        DestroyStream::OPCODE,
+        CreateEvent::OPCODE,
+        DestroyEvent::OPCODE,
+        RecordEvent::OPCODE,
+        WaitEvent::OPCODE,
+        ElapsedTime::OPCODE,
+        HostToDevice::OPCODE,
+        DeviceToHost::OPCODE,
+        Copy2d::OPCODE,
+        LaunchKernel::OPCODE,
+        LoadModule::OPCODE,
+        UnloadModule::OPCODE,
+        GetFunction::OPCODE,
+        GetGlobal::OPCODE,
+    ];
+    let count = opcodes.len();
+    opcodes.sort_unstable();
+    opcodes.dedup();
+    assert_eq!(opcodes.len(), count);
+    for opcode in opcodes {
+        match cuda_api::row_of_number(opcode) {
+            // A generic row must not be written by hand as well: the two would disagree.
+            Some(row) => assert_eq!(row.policy, cuda_api::Policy::Special, "{}", row.symbol),
+            None => assert!(opcode > self::opcode::INTERNAL_FIRST, "{opcode} is no row"),
+        }
+    }
+    assert!(cuda_api::ROWS.iter().all(|row| row.number < self::opcode::INTERNAL_FIRST));
+}

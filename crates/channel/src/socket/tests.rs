@@ -1,1 +1,182 @@
 //! Sockets between two ends in one process.
+
+use super::*;
+use crate::memfd::{self, Seals};
+use crate::message::Hello;
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+fn path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("channel-{name}-{}", std::process::id()))
+}
+
+#[test]
+fn a_message_arrives_with_its_file() {
+    let (one, two) = SeqPacket::pair().unwrap();
+    let fd = memfd::create_sealed(c"test", 4096, Seals::SIZE).unwrap();
+    File::from(fd.try_clone().unwrap()).write_all(b"hello").unwrap();
+    let hello = Message::Hello(Hello { pid: 7, ..Hello::default() });
+    one.send(&hello, &[fd.as_fd()]).unwrap();
+    let (message, mut fds) = two.receive().unwrap();
+    assert_eq!(message, hello);
+    let mut file = File::from(fds.pop().unwrap());
+    file.rewind().unwrap();
+    let mut text = [0; 5];
+    file.read_exact(&mut text).unwrap();
+    assert_eq!(&text, b"hello");
+    assert!(fds.is_empty());
+}
+
+#[test]
+fn a_message_needs_its_number_of_files() {
+    let (one, two) = SeqPacket::pair().unwrap();
+    let fd = memfd::create(c"test", 0).unwrap();
+    let query = Message::Query(());
+    assert_eq!(one.send(&query, &[fd.as_fd()]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    // A peer that does so nevertheless.
+    one.send_bytes(&query.encode().unwrap(), &[fd.as_fd(), fd.as_fd()]).unwrap();
+    assert!(matches!(
+        two.receive(),
+        Err(ReceiveError::Message(MessageError::Fds { kind: 35, found: 2 }))
+    ));
+    let hello = Message::Hello(Hello::default());
+    one.send_bytes(&hello.encode().unwrap(), &[]).unwrap();
+    assert!(matches!(two.receive(), Err(ReceiveError::Message(MessageError::Fds { .. }))));
+}
+
+#[test]
+fn an_end_is_noticed() {
+    let (one, two) = SeqPacket::pair().unwrap();
+    assert!(!two.is_hung_up());
+    one.send(&Message::Exiting(()), &[]).unwrap();
+    drop(one);
+    assert!(two.is_hung_up());
+    // What was sent before the end is still there.
+    assert_eq!(two.receive().unwrap().0, Message::Exiting(()));
+    assert!(matches!(two.receive(), Err(ReceiveError::Closed)));
+    let error = two.send(&Message::Exiting(()), &[]).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+}
+
+#[test]
+fn shutting_down_ends_a_connection_that_others_hold() {
+    let (one, two) = SeqPacket::pair().unwrap();
+    let copy = one.try_clone().unwrap();
+    drop(one);
+    assert!(!two.is_hung_up());
+    copy.try_clone().unwrap().shut_down();
+    assert!(two.is_hung_up());
+    assert!(matches!(copy.receive(), Err(ReceiveError::Closed)));
+}
+
+#[test]
+fn garbage_is_refused() {
+    let (one, two) = SeqPacket::pair().unwrap();
+    one.send_bytes(b"GET / HTTP/1.1", &[]).unwrap();
+    assert!(matches!(two.receive(), Err(ReceiveError::Message(MessageError::Magic))));
+    assert!(one.send_bytes(&[], &[]).is_err());
+    assert!(one.send_bytes(&[0; MESSAGE_BYTES_MAX + 1], &[]).is_err());
+    // A peer with other limits.
+    let long = vec![0u8; MESSAGE_BYTES_MAX + 1];
+    // SAFETY: the vector is readable for its length.
+    let sent = unsafe { libc::send(one.as_raw_fd(), long.as_ptr().cast(), long.len(), 0) };
+    assert_eq!(sent, long.len() as isize);
+    assert!(matches!(two.receive(), Err(ReceiveError::TooLong)));
+    one.send(&Message::Query(()), &[]).unwrap();
+    assert_eq!(two.receive().unwrap().0, Message::Query(()));
+}
+
+/// Descriptors beyond the maximum are refused, and none of them stays open.
+#[test]
+fn too_many_files_are_refused_and_closed() {
+    let (one, two) = SeqPacket::pair().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let many = vec![writer.as_raw_fd(); FDS_MAX + 3];
+    let bytes = size_of_val(&many[..]) as u32;
+    let mut control = vec![0u64; 32];
+    let query = Message::Query(()).encode().unwrap();
+    let mut part = libc::iovec { iov_base: query.as_ptr().cast_mut().cast(), iov_len: query.len() };
+    // SAFETY: zeros are a value of msghdr; the control buffer of 256 bytes has room for the
+    // descriptors; all lives until sendmsg is done.
+    let sent = unsafe {
+        let mut header: libc::msghdr = core::mem::zeroed();
+        header.msg_iov = &mut part;
+        header.msg_iovlen = 1;
+        header.msg_control = control.as_mut_ptr().cast();
+        header.msg_controllen = libc::CMSG_SPACE(bytes) as usize;
+        let first = libc::CMSG_FIRSTHDR(&header);
+        (*first).cmsg_level = libc::SOL_SOCKET;
+        (*first).cmsg_type = libc::SCM_RIGHTS;
+        (*first).cmsg_len = libc::CMSG_LEN(bytes) as usize;
+        let data: *mut RawFd = libc::CMSG_DATA(first).cast();
+        data.copy_from_nonoverlapping(many.as_ptr(), many.len());
+        libc::sendmsg(one.as_raw_fd(), &header, 0)
+    };
+    assert_eq!(sent, query.len() as isize);
+    assert!(matches!(two.receive(), Err(ReceiveError::Fds)));
+    // If a writer were still open, this would wait for ever.
+    drop(writer);
+    assert_eq!({ reader }.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn timeouts_end_waits() {
+    let (_one, two) = SeqPacket::pair().unwrap();
+    two.set_receive_timeout(Some(Duration::from_millis(1))).unwrap();
+    assert!(matches!(two.receive(), Err(ReceiveError::TimedOut)));
+    two.set_receive_timeout(None).unwrap();
+    two.set_nonblocking(true).unwrap();
+    assert!(matches!(two.receive(), Err(ReceiveError::TimedOut)));
+}
+
+#[test]
+fn a_listener_accepts_who_connects() {
+    let path = path("listener");
+    let listener = Listener::bind(&path, 0o666).unwrap();
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o666);
+    assert!(listener.accept().unwrap().is_none());
+    assert_eq!(Listener::bind(&path, 0o666).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    // The failed attempt did not remove what it did not make.
+    let client = SeqPacket::connect(&path, Duration::from_secs(5)).unwrap();
+    let ready = poll(&[Interest::readable(&listener)], Some(Duration::from_secs(5))).unwrap();
+    assert_eq!(ready, [Readiness { readable: true, hung_up: false }]);
+    let server = listener.accept().unwrap().unwrap();
+    for end in [&client, &server] {
+        let peer = end.peer_credentials().unwrap();
+        // SAFETY: these calls have no conditions.
+        let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
+        assert_eq!(peer, PeerCredentials { pid: std::process::id(), uid, gid });
+    }
+    client.send(&Message::Query(()), &[]).unwrap();
+    assert_eq!(server.receive().unwrap().0, Message::Query(()));
+    drop(listener);
+    assert!(!path.exists());
+    let error = SeqPacket::connect(&path, Duration::from_secs(1)).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+}
+
+#[test]
+fn a_path_that_no_socket_can_have_is_refused() {
+    let long = PathBuf::from("/".to_owned() + &"x".repeat(SOCKET_PATH_BYTES_MAX));
+    for error in [
+        Listener::bind(&long, 0o600).unwrap_err(),
+        SeqPacket::connect(&long, Duration::from_secs(1)).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("107"), "{error}");
+    }
+}
+
+#[test]
+fn only_a_connected_socket_of_this_kind_is_taken_over() {
+    let (one, _two) = SeqPacket::pair().unwrap();
+    SeqPacket::from_fd(one.into_fd()).unwrap();
+    let (stream, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+    assert!(SeqPacket::from_fd(stream.into()).is_err());
+    assert!(SeqPacket::from_fd(File::open("/dev/null").unwrap().into()).is_err());
+    assert!(SeqPacket::inherit(1).is_err());
+    assert!(SeqPacket::inherit(9999).is_err());
+}

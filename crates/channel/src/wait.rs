@@ -192,10 +192,10 @@ pub(crate) fn sleep_unless(
     timeout: Duration,
     ready: impl Fn() -> bool,
 ) -> Woken {
-    flag.atomic().store(1, Ordering::Relaxed);
+    flag.swap(1);
     fence(Ordering::SeqCst);
     let woken = if ready() { Woken::LookAgain } else { sleep(word, expected, Some(timeout)) };
-    flag.atomic().store(0, Ordering::Relaxed);
+    flag.swap(0);
     woken
 }
 

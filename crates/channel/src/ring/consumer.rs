@@ -14,7 +14,8 @@ pub enum Arrival {
     Records,
     /// A [`Doorbell`] rang.
     Rung,
-    /// The timeout passed.
+    /// Nothing came: the timeout passed, or the sleep ended early, as sleeps on futexes may (a
+    /// wake-up for records that were popped meanwhile, a signal).
     TimedOut,
 }
 
@@ -151,7 +152,7 @@ impl<M: RingMemory> Consumer<M> {
     fn offer_room(&self) {
         if self.memory.flag(Flag::ProducerWaits)
             && self.head_seen - self.tail <= M::RING_BYTES / 2
-            && self.memory.take_flag(Flag::ProducerWaits)
+            && self.memory.swap_flag(Flag::ProducerWaits, false)
         {
             self.memory.wake(Flag::ProducerWaits);
         }
@@ -170,7 +171,7 @@ impl<M: RingMemory> Consumer<M> {
             policy.spin_until(|| self.is_over());
         }
         if !self.is_over() {
-            self.memory.set_flag(Flag::ConsumerAsleep, true);
+            self.memory.swap_flag(Flag::ConsumerAsleep, true);
             self.memory.fence();
             // The fence also makes visible whether the producer waits for room: with an empty ring
             // nobody would look again.
@@ -178,7 +179,7 @@ impl<M: RingMemory> Consumer<M> {
             if !self.is_over() {
                 self.memory.sleep(Flag::ConsumerAsleep, timeout);
             }
-            self.memory.set_flag(Flag::ConsumerAsleep, false);
+            self.memory.swap_flag(Flag::ConsumerAsleep, false);
         }
         let records = self.look().inspect_err(|broken| self.broken = Some(*broken))?;
         Ok(if records {
@@ -212,7 +213,7 @@ impl<M: RingMemory> Doorbell<M> {
     pub fn ring(&self) {
         self.rung.store(true, Ordering::Release);
         self.memory.fence();
-        if self.memory.take_flag(Flag::ConsumerAsleep) {
+        if self.memory.swap_flag(Flag::ConsumerAsleep, false) {
             self.memory.wake(Flag::ConsumerAsleep);
         }
     }

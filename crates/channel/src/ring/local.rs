@@ -73,11 +73,8 @@ impl<const BYTES: u64> RingMemory for LocalRing<BYTES> {
     fn flag(&self, which: Flag) -> bool {
         self.flag_word(which).load(Ordering::Relaxed) != 0
     }
-    fn set_flag(&self, which: Flag, value: bool) {
-        self.flag_word(which).store(u32::from(value), Ordering::Relaxed);
-    }
-    fn take_flag(&self, which: Flag) -> bool {
-        self.flag_word(which).swap(0, Ordering::AcqRel) != 0
+    fn swap_flag(&self, which: Flag, value: bool) -> bool {
+        self.flag_word(which).swap(u32::from(value), Ordering::AcqRel) != 0
     }
     fn fence(&self) {
         fence(Ordering::SeqCst);

@@ -88,10 +88,9 @@ pub trait RingMemory {
     fn set_word(&self, index: u64, word: u64);
     /// Reads a flag, relaxed.
     fn flag(&self, which: Flag) -> bool;
-    /// Writes a flag, relaxed.
-    fn set_flag(&self, which: Flag, value: bool);
-    /// Lowers a flag, acquire and release; true if it was up.
-    fn take_flag(&self, which: Flag) -> bool;
+    /// Writes a flag and returns what it was, acquire and release. Both sides write flags: with a
+    /// read in each write their writes have one order that both know.
+    fn swap_flag(&self, which: Flag, value: bool) -> bool;
     /// A sequentially consistent fence.
     fn fence(&self);
     /// Sleeps while the flag is up, at most `timeout`; may end early.
@@ -147,12 +146,8 @@ impl RingMemory for Region {
     fn flag(&self, which: Flag) -> bool {
         self.u32_at(Self::flag_offset(which)).atomic().load(Ordering::Relaxed) != 0
     }
-    fn set_flag(&self, which: Flag, value: bool) {
-        let word = self.u32_at(Self::flag_offset(which));
-        word.atomic().store(u32::from(value), Ordering::Relaxed);
-    }
-    fn take_flag(&self, which: Flag) -> bool {
-        self.u32_at(Self::flag_offset(which)).swap(0) != 0
+    fn swap_flag(&self, which: Flag, value: bool) -> bool {
+        self.u32_at(Self::flag_offset(which)).swap(u32::from(value)) != 0
     }
     #[inline(always)]
     fn fence(&self) {

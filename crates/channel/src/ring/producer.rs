@@ -180,11 +180,11 @@ impl<M: RingMemory> Producer<M> {
         }
         // Half of the ring at a time: a full ring must not become a system call a record.
         while self.free() < bytes.max(M::RING_BYTES / 2) {
-            self.memory.set_flag(Flag::ProducerWaits, true);
+            self.memory.swap_flag(Flag::ProducerWaits, true);
             self.memory.fence();
             self.look()?;
             if self.free() >= M::RING_BYTES / 2 {
-                self.memory.set_flag(Flag::ProducerWaits, false);
+                self.memory.swap_flag(Flag::ProducerWaits, false);
                 break;
             }
             self.memory.sleep(Flag::ProducerWaits, LIVENESS_PERIOD);
@@ -199,7 +199,7 @@ impl<M: RingMemory> Producer<M> {
     #[cold]
     fn wake_consumer(&self) {
         // Who lowers the flag wakes: further pushes before the consumer runs make no call.
-        if self.memory.take_flag(Flag::ConsumerAsleep) {
+        if self.memory.swap_flag(Flag::ConsumerAsleep, false) {
             self.memory.wake(Flag::ConsumerAsleep);
         }
     }

@@ -1,0 +1,182 @@
+//! The ring under a model checker: every order in which its loads and stores may take effect.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p channel --release --test loom`
+//!
+//! The model replaces the shared memory ([`RingMemory`]) by loom's atomics and the futex by a lock
+//! and a condition variable that never time out: a lost wake-up is a deadlock, which loom reports.
+//! Words that were not written yet are poisoned, so reading one too early fails an assertion.
+#![cfg(loom)]
+
+use channel::ring::{Arrival, Consumer, Flag, Position, Producer, PushError, Record, RingMemory};
+use channel::wait::SpinPolicy;
+use core::time::Duration;
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+/// The least that satisfies the algorithm: records of two words in a ring of eight.
+const BYTES: u64 = 64;
+const POISON: u64 = 0xDEAD_DEAD_DEAD_DEAD;
+
+/// A flag and who sleeps on it.
+struct Futex {
+    up: AtomicBool,
+    lock: Mutex<()>,
+    sleepers: Condvar,
+}
+
+impl Futex {
+    fn new() -> Self {
+        Self { up: AtomicBool::new(false), lock: Mutex::new(()), sleepers: Condvar::new() }
+    }
+}
+
+struct Parts {
+    head: AtomicU64,
+    tail: AtomicU64,
+    asleep: Futex,
+    waits: Futex,
+    words: Vec<AtomicU64>,
+}
+
+#[derive(Clone)]
+struct Model(Arc<Parts>);
+
+impl Model {
+    fn new() -> Self {
+        Self(Arc::new(Parts {
+            head: AtomicU64::new(0),
+            tail: AtomicU64::new(0),
+            asleep: Futex::new(),
+            waits: Futex::new(),
+            words: (0..BYTES / 8).map(|_| AtomicU64::new(POISON)).collect(),
+        }))
+    }
+
+    fn counter(&self, which: Position) -> &AtomicU64 {
+        match which {
+            Position::Head => &self.0.head,
+            Position::Tail => &self.0.tail,
+        }
+    }
+
+    fn futex(&self, which: Flag) -> &Futex {
+        match which {
+            Flag::ConsumerAsleep => &self.0.asleep,
+            Flag::ProducerWaits => &self.0.waits,
+        }
+    }
+}
+
+impl RingMemory for Model {
+    const RING_BYTES: u64 = BYTES;
+    const RECORD_BYTES_MAX: u64 = BYTES / 4;
+
+    fn position(&self, which: Position) -> u64 {
+        self.counter(which).load(Ordering::Acquire)
+    }
+    fn publish(&self, which: Position, value: u64) {
+        self.counter(which).store(value, Ordering::Release);
+    }
+    fn word(&self, index: u64) -> u64 {
+        self.0.words[(index % (BYTES / 8)) as usize].load(Ordering::Relaxed)
+    }
+    fn set_word(&self, index: u64, word: u64) {
+        self.0.words[(index % (BYTES / 8)) as usize].store(word, Ordering::Relaxed);
+    }
+    fn flag(&self, which: Flag) -> bool {
+        self.futex(which).up.load(Ordering::Relaxed)
+    }
+    fn swap_flag(&self, which: Flag, value: bool) -> bool {
+        self.futex(which).up.swap(value, Ordering::AcqRel)
+    }
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+    /// FUTEX_WAIT: looks at the word and falls asleep under the kernel's lock.
+    fn sleep(&self, which: Flag, _timeout: Duration) {
+        let futex = self.futex(which);
+        let guard = futex.lock.lock().unwrap();
+        if futex.up.load(Ordering::SeqCst) {
+            drop(futex.sleepers.wait(guard).unwrap());
+        }
+    }
+    /// FUTEX_WAKE: takes the kernel's lock to look for sleepers.
+    fn wake(&self, which: Flag) {
+        let futex = self.futex(which);
+        let _guard = futex.lock.lock().unwrap();
+        futex.sleepers.notify_all();
+    }
+}
+
+/// Pops `count` records of words [i, i + 100] and waits when there is none.
+fn consume(mut consumer: Consumer<Model>, count: u64) {
+    let mut record = Record::new();
+    let mut next = 0;
+    while next < count {
+        if consumer.pop(&mut record).expect("the ring is not broken") {
+            assert_eq!(u64::from(record.opcode()), next + 1);
+            assert_eq!(record.words(), [next + 100]);
+            next += 1;
+        } else {
+            // It may end early; that it ends at all is what is checked.
+            assert_ne!(consumer.wait(Duration::MAX), Ok(Arrival::Rung));
+        }
+    }
+    assert_eq!(consumer.pop(&mut record), Ok(false));
+}
+
+fn produce(producer: &mut Producer<Model>, range: core::ops::Range<u64>) {
+    for i in range {
+        // The server always lives; a sleep ends by a wake-up only.
+        let pushed = producer.push(i as u16 + 1, &[i + 100], &[], &|| true);
+        assert_eq!(pushed, Ok::<(), PushError>(()));
+    }
+}
+
+fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+/// The consumer sleeps and is woken; nothing is lost, doubled, or read before it is written.
+#[test]
+fn records_arrive_once_and_in_order() {
+    explore(4, || {
+        let memory = Model::new();
+        let mut producer = Producer::new(memory.clone(), SpinPolicy::NONE);
+        let consumer = Consumer::new(memory, SpinPolicy::NONE).unwrap();
+        let popping = thread::spawn(move || consume(consumer, 2));
+        produce(&mut producer, 0..2);
+        popping.join().unwrap();
+    });
+}
+
+/// The ring is full at the start: the producer sleeps and is woken when half of it is free, and
+/// reuses words that the consumer has read.
+#[test]
+fn a_full_ring_blocks_and_goes_on() {
+    explore(3, || {
+        let memory = Model::new();
+        let mut producer = Producer::new(memory.clone(), SpinPolicy::NONE);
+        let consumer = Consumer::new(memory, SpinPolicy::NONE).unwrap();
+        produce(&mut producer, 0..4);
+        let popping = thread::spawn(move || consume(consumer, 6));
+        produce(&mut producer, 4..6);
+        popping.join().unwrap();
+    });
+}
+
+/// A bell ends a wait whenever it rings.
+#[test]
+fn a_bell_is_not_lost() {
+    explore(4, || {
+        let memory = Model::new();
+        let mut consumer = Consumer::new(memory, SpinPolicy::NONE).unwrap();
+        let bell = consumer.doorbell();
+        let ringing = thread::spawn(move || bell.ring());
+        assert_eq!(consumer.wait(Duration::MAX), Ok(Arrival::Rung));
+        ringing.join().unwrap();
+    });
+}

@@ -1,0 +1,392 @@
+//! The ring between two threads, and against a peer that writes anything anywhere.
+
+mod support;
+
+use channel::payload::Malformed;
+use channel::region::{RECORD_BYTES_MAX, RING_BYTES, Region};
+use channel::ring::{
+    Arrival, Consumer, Flag, LocalRing, Position, Producer, PushError, Record, RingBroken,
+    RingMemory,
+};
+use channel::wait::SpinPolicy;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::cell::Cell;
+use std::thread;
+use std::time::Duration;
+use support::watchdog;
+
+type Small = LocalRing<1024>;
+
+const NONE: SpinPolicy = SpinPolicy::NONE;
+const LONG: Duration = Duration::from_secs(100);
+
+fn alive() -> bool {
+    true
+}
+
+fn ring<M: RingMemory + Clone>(memory: M) -> (Producer<M>, Consumer<M>) {
+    (Producer::new(memory.clone(), NONE), Consumer::new(memory, NONE).unwrap())
+}
+
+#[test]
+fn records_arrive_as_they_were_pushed() {
+    let (region, _file) = Region::create().unwrap();
+    let (mut producer, mut consumer) = ring(region);
+    let mut record = Record::new();
+    assert_eq!(consumer.pop(&mut record), Ok(false));
+    producer.push(7, &[1, 2, u64::MAX], b"", &alive).unwrap();
+    producer.push(u16::MAX, &[], b"nine char", &alive).unwrap();
+    producer.push(9, &[], &[], &alive).unwrap();
+
+    assert_eq!(consumer.pop(&mut record), Ok(true));
+    assert_eq!((record.opcode(), record.words()), (7, &[1, 2, u64::MAX][..]));
+    assert_eq!(record.decode::<[u64; 3]>(), Ok([1, 2, u64::MAX]));
+    assert_eq!(record.decode::<[u64; 2]>(), Err(Malformed("is longer than it should be")));
+    assert_eq!(consumer.pop(&mut record), Ok(true));
+    assert_eq!(record.opcode(), u16::MAX);
+    assert_eq!(record.reader().bytes(9), Ok(&b"nine char"[..]));
+    assert_eq!(consumer.pop(&mut record), Ok(true));
+    assert_eq!((record.opcode(), record.words()), (9, &[][..]));
+    assert_eq!(consumer.pop(&mut record), Ok(false));
+    assert_eq!(consumer.tail(), producer.head());
+}
+
+#[test]
+fn the_largest_record_fits_and_a_larger_one_is_refused() {
+    let (region, _file) = Region::create().unwrap();
+    let (mut producer, mut consumer) = ring(region);
+    let mut record = Record::new();
+    let words: Vec<u64> = (0..RECORD_BYTES_MAX / 8).collect();
+    let (largest, too_long) = (&words[1..], &words[..]);
+    let head = producer.head();
+    assert_eq!(
+        producer.push(1, too_long, &[], &alive),
+        Err(PushError::TooLong { bytes: RECORD_BYTES_MAX + 8 })
+    );
+    assert_eq!(producer.push(0, &[], &[], &alive), Err(PushError::Opcode));
+    assert_eq!(producer.head(), head);
+    // Often enough to pass the end of the ring at several offsets.
+    for i in 0..5 * RING_BYTES / RECORD_BYTES_MAX {
+        producer.push(2, largest, &[], &alive).unwrap();
+        producer.push(3, &[i], &[], &alive).unwrap();
+        assert_eq!(consumer.pop(&mut record), Ok(true));
+        assert_eq!((record.opcode(), record.words()), (2, largest));
+        assert_eq!(consumer.pop(&mut record), Ok(true));
+        assert_eq!((record.opcode(), record.words()), (3, &[i][..]));
+    }
+    assert!(producer.head() > 4 * RING_BYTES);
+}
+
+/// Every length at every offset: no record is torn at the ring's end.
+#[test]
+fn records_pass_the_end_of_the_ring_whole() {
+    for length in 0..=7 {
+        let (mut producer, mut consumer) = ring(Small::default());
+        let mut record = Record::new();
+        for round in 0..300 {
+            let words: Vec<u64> = (0..length).map(|i| round * 100 + i).collect();
+            producer.push(5, &words, &[], &alive).unwrap();
+            assert_eq!(consumer.pop(&mut record), Ok(true));
+            assert_eq!(record.words(), words);
+        }
+    }
+}
+
+/// Two threads, no spinning: each sleeps for the other all the time. With timeouts as long as
+/// these a lost wake-up of the consumer is a hang.
+fn transfer(policy: SpinPolicy, count: u64) {
+    let memory = Small::default();
+    let mut producer = Producer::new(memory.clone(), policy);
+    let mut consumer = Consumer::new(memory, policy).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for i in 0..count {
+                let words = [i; 7];
+                let length = (i % 8) as usize;
+                producer.push(1 + (i % 100) as u16, &words[..length], &[], &alive).unwrap();
+            }
+        });
+        let mut record = Record::new();
+        let mut next = 0;
+        while next < count {
+            while consumer.pop(&mut record).unwrap() {
+                assert_eq!(u64::from(record.opcode()), 1 + next % 100);
+                assert_eq!(record.words().len() as u64, next % 8);
+                assert!(record.words().iter().all(|word| *word == next));
+                next += 1;
+            }
+            if next < count {
+                // It may end early, but not by a bell.
+                assert_ne!(consumer.wait(LONG).unwrap(), Arrival::Rung);
+            }
+        }
+        assert_eq!(consumer.pop(&mut record), Ok(false));
+    });
+}
+
+#[test]
+fn two_threads_that_sleep_lose_nothing() {
+    let _watchdog = watchdog("two_threads_that_sleep_lose_nothing");
+    transfer(NONE, 100_000);
+}
+
+#[test]
+fn two_threads_that_yield_lose_nothing() {
+    let _watchdog = watchdog("two_threads_that_yield_lose_nothing");
+    transfer(SpinPolicy { spin: Duration::ZERO, yields: 4 }, 100_000);
+}
+
+#[test]
+fn two_threads_that_spin_lose_nothing() {
+    let _watchdog = watchdog("two_threads_that_spin_lose_nothing");
+    transfer(SpinPolicy { spin: Duration::from_micros(5), yields: 0 }, 100_000);
+}
+
+#[test]
+fn a_full_ring_waits_until_half_of_it_is_free() {
+    let _watchdog = watchdog("a_full_ring_waits_until_half_of_it_is_free");
+    let memory = Small::default();
+    let (mut producer, mut consumer) = ring(memory.clone());
+    let mut record = Record::new();
+    for _ in 0..1024 / 64 {
+        producer.push(1, &[1; 7], &[], &alive).unwrap();
+    }
+    thread::scope(|scope| {
+        let pusher = scope.spawn(move || producer.push(2, &[2; 7], &[], &alive));
+        while !memory.flag(Flag::ProducerWaits) {
+            thread::yield_now();
+        }
+        // One record less than half is no reason to wake the producer.
+        for _ in 0..7 {
+            assert_eq!(consumer.pop(&mut record), Ok(true));
+        }
+        assert!(memory.flag(Flag::ProducerWaits));
+        assert_eq!(consumer.pop(&mut record), Ok(true));
+        assert_eq!(pusher.join().unwrap(), Ok(()));
+        assert!(!memory.flag(Flag::ProducerWaits));
+    });
+}
+
+#[test]
+fn a_dead_server_ends_the_wait_for_room() {
+    let _watchdog = watchdog("a_dead_server_ends_the_wait_for_room");
+    let (mut producer, _consumer) = ring(Small::default());
+    let asked = Cell::new(0);
+    let dies_after_three = || {
+        asked.set(asked.get() + 1);
+        asked.get() < 3
+    };
+    let result = loop {
+        if let Err(error) = producer.push(1, &[1; 7], &[], &dies_after_three) {
+            break error;
+        }
+    };
+    assert_eq!(result, PushError::PeerGone);
+    assert_eq!(asked.get(), 3);
+    assert_eq!(producer.head(), 1024);
+}
+
+#[test]
+fn a_bell_ends_the_wait_for_records() {
+    let _watchdog = watchdog("a_bell_ends_the_wait_for_records");
+    let memory = Small::default();
+    let (_producer, mut consumer) = ring(memory.clone());
+    let bell = consumer.doorbell();
+    // Rung before the wait, it is not forgotten.
+    bell.ring();
+    assert_eq!(consumer.wait(LONG), Ok(Arrival::Rung));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !memory.flag(Flag::ConsumerAsleep) {
+                thread::yield_now();
+            }
+            bell.ring();
+        });
+        assert_eq!(consumer.wait(LONG), Ok(Arrival::Rung));
+    });
+    assert_eq!(consumer.wait(Duration::from_millis(1)), Ok(Arrival::TimedOut));
+}
+
+#[test]
+fn a_wake_up_costs_one_call_for_many_records() {
+    let (region, _file) = Region::create().unwrap();
+    let (mut producer, _consumer) = ring(region.clone());
+    for _ in 0..100 {
+        producer.push(1, &[1], &[], &alive).unwrap();
+    }
+    assert_eq!(region.wakeups().load(), 0, "nobody sleeps");
+    region.swap_flag(Flag::ConsumerAsleep, true);
+    for _ in 0..100 {
+        producer.push(1, &[1], &[], &alive).unwrap();
+    }
+    assert_eq!(region.wakeups().load(), 1);
+}
+
+#[test]
+fn a_new_consumer_goes_on_where_the_old_one_was() {
+    let memory = Small::default();
+    let (mut producer, mut consumer) = ring(memory.clone());
+    let mut record = Record::new();
+    for i in 0..5 {
+        producer.push(1, &[i], &[], &alive).unwrap();
+    }
+    assert_eq!(consumer.pop(&mut record), Ok(true));
+    drop(consumer);
+    let mut consumer = Consumer::new(memory, NONE).unwrap();
+    for i in 1..5 {
+        assert_eq!(consumer.pop(&mut record), Ok(true));
+        assert_eq!(record.words(), [i]);
+    }
+}
+
+/// What a hostile client writes, and what the server says to it.
+#[test]
+fn positions_and_headers_that_cannot_be_are_an_error() {
+    let header = |bytes: u64, opcode: u64| bytes | opcode << 32;
+    let cases: &[(&[u64], u64, &str)] = &[
+        (&[header(16, 1), 0], 1024 + 8, "head is where"),
+        (&[header(16, 1), 0], u64::MAX - 7, "head is where"),
+        (&[header(16, 1), 0], 13, "head is where"),
+        (&[header(0, 1)], 16, "length"),
+        (&[header(4, 1)], 16, "length"),
+        (&[header(12, 1)], 16, "length"),
+        (&[header(72, 1)], 1024, "length"),
+        (&[header(u32::MAX as u64, 1)], 1024, "length"),
+        (&[header(64, 1)], 16, "longer than what was pushed"),
+        (&[header(16, 1) | 1 << 48, 0], 16, "flags"),
+        (&[header(16, 0), 0], 16, "pad is followed by nothing"),
+        (&[header(16, 0), 0, header(16, 0), 0, header(16, 1), 0], 48, "followed by a pad"),
+    ];
+    for (words, head, expected) in cases {
+        let memory = Small::default();
+        let mut consumer = Consumer::new(memory.clone(), NONE).unwrap();
+        for (index, word) in words.iter().enumerate() {
+            memory.set_word(index as u64, *word);
+        }
+        memory.publish(Position::Head, *head);
+        let mut record = Record::new();
+        let error = consumer.pop(&mut record).unwrap_err();
+        assert!(error.0.contains(expected), "{error} instead of {expected}");
+        // It stays an error, whatever the client writes afterwards.
+        memory.publish(Position::Head, consumer.tail());
+        assert_eq!(consumer.pop(&mut record), Err(error));
+        assert_eq!(consumer.wait(LONG), Err(error));
+    }
+}
+
+#[test]
+fn a_record_beyond_the_end_of_the_ring_is_an_error() {
+    let (mut producer, mut consumer) = ring(Small::default());
+    let mut record = Record::new();
+    while producer.head() < 1024 - 16 {
+        producer.push(1, &[0], &[], &alive).unwrap();
+        consumer.pop(&mut record).unwrap();
+    }
+    let memory = consumer.memory().clone();
+    memory.set_word(producer.head() / 8, 64 | 1 << 32);
+    memory.publish(Position::Head, producer.head() + 64);
+    let error = consumer.pop(&mut record).unwrap_err();
+    assert!(error.0.contains("beyond the ring's end"), "{error}");
+}
+
+#[test]
+fn a_tail_that_cannot_be_is_an_error_for_the_client() {
+    for tail in [u64::MAX, 1024 + 64] {
+        let memory = Small::default();
+        let mut producer = Producer::new(memory.clone(), NONE);
+        for _ in 0..1024 / 64 {
+            producer.push(1, &[1; 7], &[], &alive).unwrap();
+        }
+        memory.publish(Position::Tail, tail);
+        assert!(matches!(producer.push(1, &[], &[], &alive), Err(PushError::Broken(_))));
+        assert!(Consumer::new(memory, NONE).is_err() || tail == 1024 + 64);
+    }
+}
+
+/// A step of a hostile client.
+#[derive(Clone, Debug)]
+enum Scribble {
+    Head(u64),
+    HeadBy(u64),
+    Tail(u64),
+    Word(u64, u64),
+    Flags(bool),
+}
+
+fn scribble() -> impl Strategy<Value = Scribble> {
+    let plausible = (0u64..20, 0u64..3).prop_map(|(words, opcode)| words * 8 | opcode << 32);
+    prop_oneof![
+        1 => any::<u64>().prop_map(Scribble::Head),
+        4 => (0u64..140).prop_map(|n| Scribble::HeadBy(n * 8)),
+        1 => any::<u64>().prop_map(Scribble::Tail),
+        8 => (any::<u64>(), prop_oneof![9 => plausible, 1 => any::<u64>()])
+            .prop_map(|(index, word)| Scribble::Word(index, word)),
+        1 => any::<bool>().prop_map(Scribble::Flags),
+    ]
+}
+
+proptest! {
+    /// Whatever a client scribbles, popping ends, with records within their bounds or an error.
+    #[test]
+    fn scribbling_does_no_harm(steps in vec(scribble(), 0..200)) {
+        let memory = Small::default();
+        let mut consumer = Consumer::new(memory.clone(), NONE).unwrap();
+        let mut record = Record::new();
+        let mut head = 0u64;
+        for step in steps {
+            match step {
+                Scribble::Head(value) => memory.publish(Position::Head, value),
+                Scribble::HeadBy(bytes) => {
+                    head += bytes;
+                    memory.publish(Position::Head, head);
+                }
+                Scribble::Tail(value) => memory.publish(Position::Tail, value),
+                Scribble::Word(index, word) => memory.set_word(index, word),
+                Scribble::Flags(up) => {
+                    memory.swap_flag(Flag::ConsumerAsleep, up);
+                    memory.swap_flag(Flag::ProducerWaits, up);
+                }
+            }
+            // A pop consumes 8 bytes at least of the 1024 that can be there: 128 are all.
+            let mut popped = 0;
+            while let Ok(true) = consumer.pop(&mut record) {
+                popped += 1;
+                prop_assert!(popped <= 128);
+                prop_assert!(record.words().len() < 1024 / 16 / 8);
+                prop_assert!(record.opcode() != 0);
+            }
+        }
+    }
+}
+
+/// A client that scribbles while the server pops: for the sanitizers and for luck.
+#[test]
+fn scribbling_at_the_same_time_does_no_harm() {
+    let _watchdog = watchdog("scribbling_at_the_same_time_does_no_harm");
+    let (region, _file) = Region::create().unwrap();
+    thread::scope(|scope| {
+        let memory = region.clone();
+        let scribbler = scope.spawn(move || {
+            let mut state = 1u64;
+            for _ in 0..200_000 {
+                // xorshift64
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                memory.set_word(state >> 40, (state & 0xfff8) | (state >> 32 & 3) << 32);
+                memory.publish(Position::Head, (state >> 20) & 0x3f_fff8);
+            }
+        });
+        let mut record = Record::new();
+        while !scribbler.is_finished() {
+            let mut consumer = match Consumer::new(region.clone(), NONE) {
+                Ok(consumer) => consumer,
+                Err(RingBroken(what)) => panic!("the server's own tail: {what}"),
+            };
+            while let Ok(true) = consumer.pop(&mut record) {
+                assert!((record.words().len() as u64) < RECORD_BYTES_MAX / 8);
+            }
+        }
+    });
+}

@@ -1,1 +1,2 @@
+//! What the ring costs.
 fn main() {}

@@ -315,7 +315,7 @@ enum Scribble {
 }
 
 fn scribble() -> impl Strategy<Value = Scribble> {
-    let plausible = (0u64..20, 0u64..3).prop_map(|(words, opcode)| words * 8 | opcode << 32);
+    let plausible = (0u64..20, 0u64..3).prop_map(|(words, opcode)| (words * 8) | (opcode << 32));
     prop_oneof![
         1 => any::<u64>().prop_map(Scribble::Head),
         4 => (0u64..140).prop_map(|n| Scribble::HeadBy(n * 8)),

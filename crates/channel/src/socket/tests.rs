@@ -93,9 +93,9 @@ fn garbage_is_refused() {
 fn too_many_files_are_refused_and_closed() {
     let (one, two) = SeqPacket::pair().unwrap();
     let (reader, writer) = std::io::pipe().unwrap();
-    let many = vec![writer.as_raw_fd(); FDS_MAX + 3];
+    let many = [writer.as_raw_fd(); FDS_MAX + 3];
     let bytes = size_of_val(&many[..]) as u32;
-    let mut control = vec![0u64; 32];
+    let mut control = [0u64; 32];
     let query = Message::Query(()).encode().unwrap();
     let mut part = libc::iovec { iov_base: query.as_ptr().cast_mut().cast(), iov_len: query.len() };
     // SAFETY: zeros are a value of msghdr; the control buffer of 256 bytes has room for the

@@ -206,3 +206,72 @@ pub(crate) fn ring_doorbell(flag: SharedU32<'_>, word: SharedU32<'_>) {
         wake(word);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::AtomicU32;
+    use std::cell::Cell;
+
+    #[test]
+    fn few_cores_do_not_spin() {
+        let us = Duration::from_micros;
+        assert_eq!(SpinPolicy::new(3, None).spin, Duration::ZERO);
+        assert_eq!(SpinPolicy::new(4, None).spin, us(20));
+        assert_eq!(SpinPolicy::new(2, Some(" 7 ")).spin, us(7));
+        assert_eq!(SpinPolicy::new(8, Some("0")).spin, Duration::ZERO);
+        assert_eq!(SpinPolicy::new(8, Some("4000000000")).spin, us(u64::from(SPIN_US_MAX)));
+        assert_eq!(SpinPolicy::new(8, Some("soon")).spin, us(20));
+    }
+
+    #[test]
+    fn a_policy_looks_once_at_least_and_stops_when_it_is_done() {
+        let looks = Cell::new(0);
+        let look = |enough| {
+            looks.set(looks.get() + 1);
+            looks.get() == enough
+        };
+        assert!(!SpinPolicy::NONE.spin_until(|| look(0)));
+        assert_eq!(looks.take(), 1);
+        assert!(SpinPolicy::new(8, None).spin_until(|| look(3)));
+        assert_eq!(looks.take(), 3);
+        assert!(!SpinPolicy::new(1, None).spin_until(|| look(0)));
+        assert!((2..=1 + YIELDS).contains(&looks.take()));
+    }
+
+    #[test]
+    fn counters_wrap() {
+        assert!(reached(5, 5) && reached(6, 5) && !reached(4, 5));
+        assert!(reached(2, u32::MAX) && !reached(u32::MAX, 2));
+    }
+
+    #[test]
+    fn a_wait_asks_once_and_reports_errors_unless_it_is_done() {
+        let place = AtomicU32::new(1);
+        let word = SharedU32::of(&place);
+        let none = SpinPolicy::NONE;
+        let never = || panic!("nothing to ask for");
+        assert_eq!(wait_until_reached::<()>(word, 1, none, never, || Ok(())), Ok(()));
+        assert_eq!(wait_until_reached(word, 2, none, || Err(1), || Ok(())), Err(1));
+        assert_eq!(wait_until_reached(word, 2, none, || Ok(()), || Err(2)), Err(2));
+        // The peer died, but had finished.
+        let dies = || {
+            word.store(2);
+            Err(3)
+        };
+        assert_eq!(wait_until_reached(word, 2, none, || Ok(()), dies), Ok(()));
+        assert_eq!(
+            wait_until_reached(
+                word,
+                3,
+                none,
+                || {
+                    word.store(3);
+                    Err(4)
+                },
+                || Ok(())
+            ),
+            Ok(())
+        );
+    }
+}

@@ -199,3 +199,52 @@ impl Region {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memfd::create;
+
+    #[test]
+    fn client_and_server_see_one_region() {
+        let (client, file) = Region::create().unwrap();
+        let server = Region::open(&file).unwrap();
+        assert_ne!(client.base(), server.base());
+        client.completion_word(17).unwrap().store(5);
+        assert_eq!(server.completion_word(17).unwrap().load(), 5);
+        server.host_call_slot(HOST_CALL_SLOTS - 1).unwrap().store(HOST_CALL_DONE);
+        assert_eq!(client.host_call_slot(HOST_CALL_SLOTS - 1).unwrap().load(), HOST_CALL_DONE);
+        assert!(client.host_call_slot(HOST_CALL_SLOTS).is_none());
+        server.write_staging(0, b"bytes").unwrap();
+        let mut bytes = [0; 5];
+        client.read_staging(0, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"bytes");
+        assert_eq!(client.staging_address(STAGING_BYTES, 1), Err(OutOfRange));
+        assert_eq!(client.staging_address(u64::MAX, 2), Err(OutOfRange));
+        assert!(client.staging_address(STAGING_BYTES, 0).is_ok());
+    }
+
+    #[test]
+    fn a_handle_keeps_the_region_mapped() {
+        let (region, file) = Region::create().unwrap();
+        let copy = region.clone();
+        drop((region, file));
+        copy.completion_word(0).unwrap().store(1);
+        assert_eq!(copy.completion_word(0).unwrap().load(), 1);
+    }
+
+    #[test]
+    fn what_is_no_region_is_refused() {
+        let unsealed = create(c"test", REGION_BYTES).unwrap();
+        let error = Region::open(&unsealed).unwrap_err();
+        assert!(matches!(error, RegionError::File(FileError::Unsealed { .. })), "{error}");
+        let short = create_sealed(c"test", REGION_BYTES - 1, Seals::SIZE).unwrap();
+        let error = Region::open(&short).unwrap_err();
+        assert!(matches!(error, RegionError::File(FileError::Size { .. })), "{error}");
+        let empty = create_sealed(c"test", REGION_BYTES, Seals::SIZE).unwrap();
+        assert!(matches!(Region::open(&empty), Err(RegionError::Magic)));
+        let (region, file) = Region::create().unwrap();
+        region.u64_at(VERSION).store(99);
+        assert!(matches!(Region::open(&file), Err(RegionError::Version { theirs: 99 })));
+    }
+}

@@ -1,3 +1,30 @@
-//! The control daemon and its shell.
-
+//! The control daemon and its shell: supervision of servers, users, commands, logs.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`program`] | `nvidia-cuda-mps-control` from its arguments to its exit status |
+//! | [`options`] | its command line |
+//! | [`command`] | the commands: one table |
+//! | [`daemon`] | the daemon |
+//! | [`shell`] | what sends commands to it |
+//! | [`directory`] | the pipe directory and who owns it |
+//! | [`log`] | control.log and server.log |
+//! | [`report`], [`format`](mod@format) | what servers say, and how it is printed |
+//! | [`users`] | names of users |
+//!
+//! Invariants: it never loads a libcuda and knows no device but by what servers say; it knows no
+//! program either, the caller says what to start ([`daemon::Programs`]). It trusts no client and
+//! no shell: who they are comes from their sockets, what they say is bounded and checked.
 #![forbid(unsafe_code)]
+
+pub mod command;
+pub mod daemon;
+pub mod directory;
+pub mod error;
+pub mod format;
+pub mod log;
+pub mod options;
+pub mod program;
+pub mod report;
+pub mod shell;
+pub mod users;

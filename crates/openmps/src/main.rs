@@ -1,3 +1,63 @@
-//! The `openmps` command.
+//! The one binary of the project: `openmps`, and under the names nvidia-cuda-mps-control and
+//! nvidia-cuda-mps-server those programs.
+//!
+//! A command is a module in `command/` with `Arguments` and `run`, and a row in [`Command`] and in
+//! [`Command::run`].
 
-fn main() {}
+mod command;
+mod daemon;
+mod libraries;
+mod personality;
+mod server_program;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Share a GPU between CUDA programs: their kernels run at the same time, in one context
+///
+/// Programs need no change: `openmps run` gives them a CUDA driver library that sends their work
+/// through a server. Without a GPU they run on a software GPU.
+#[derive(Parser)]
+#[command(name = "openmps", version, max_term_width = 100)]
+#[command(after_help = "Examples:
+  openmps run -- ./simulation --steps 1000    Run a program; start a daemon if none runs
+  openmps ps                                  See who uses the device
+  openmps down                                Stop the daemon
+
+The programs nvidia-cuda-mps-control and nvidia-cuda-mps-server are this one under other names.")]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(command::run::Arguments),
+    Up(command::up::Arguments),
+    Down(command::down::Arguments),
+    Ps(command::ps::Arguments),
+}
+
+impl Command {
+    fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Command::Run(arguments) => command::run::run(&arguments),
+            Command::Up(arguments) => command::up::run(&arguments),
+            Command::Down(arguments) => command::down::run(&arguments),
+            Command::Ps(arguments) => command::ps::run(&arguments),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    if let Some(status) = personality::run() {
+        return status;
+    }
+    match CommandLine::parse().command.run() {
+        Ok(status) => status,
+        Err(error) => {
+            eprintln!("openmps: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

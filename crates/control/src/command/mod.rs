@@ -1,0 +1,207 @@
+//! The commands of the shell: one table, from which dispatch, privilege and help come.
+//!
+//! Output is NVIDIA's, byte for byte where it is known; unlike NVIDIA's, a command that fails
+//! says why and has a status that is not 0.
+
+mod act;
+mod query;
+mod report;
+
+use crate::daemon::Daemon;
+use std::fmt::Write;
+
+/// Bytes of the longest command line that is read. The longest real one has two UUIDs.
+pub const COMMAND_BYTES_MAX: usize = 4096;
+
+/// One command.
+pub struct Command {
+    /// Its name.
+    pub name: &'static str,
+    /// Its arguments as help shows them.
+    pub arguments: &'static str,
+    /// Only root and the daemon's owner may give it.
+    pub privileged: bool,
+    /// One line.
+    pub help: &'static str,
+    handler: Handler,
+}
+
+/// What a command is.
+#[derive(Clone, Copy)]
+enum Handler {
+    Run(fn(&Request<'_>) -> Result<String, Failure>),
+    /// NVIDIA's MPS has it, this one not yet.
+    NotSupported,
+}
+
+/// A command as it was given.
+pub(crate) struct Request<'a> {
+    pub daemon: &'a Daemon,
+    /// The words after the name.
+    pub arguments: Vec<&'a str>,
+    /// Who asks.
+    pub uid: u32,
+    /// Who asks.
+    pub gid: u32,
+    /// Who asks is root or the daemon's owner, by the privileged socket.
+    pub owner: bool,
+}
+
+impl Request<'_> {
+    /// Users see what is theirs; root and the daemon's owner see all.
+    fn sees(&self, uid: u32) -> bool {
+        self.owner || self.uid == uid
+    }
+
+    /// No arguments are wanted.
+    fn no_arguments(&self, name: &str) -> Result<(), Failure> {
+        match self.arguments.first() {
+            None => Ok(()),
+            Some(word) => Err(Failure(format!("{name} takes no argument, but {word:?} was given"))),
+        }
+    }
+}
+
+/// Why a command failed: all its output, without the last line's end.
+#[derive(Debug)]
+pub(crate) struct Failure(pub String);
+
+impl<T: std::fmt::Display> From<T> for Failure {
+    fn from(reason: T) -> Failure {
+        Failure(reason.to_string())
+    }
+}
+
+/// What a command printed and how it ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub text: String,
+    /// Exit status: 0 is success.
+    pub status: i32,
+}
+
+macro_rules! commands {
+    ($($name:literal $arguments:literal $privileged:ident $handler:expr, $help:literal;)*) => {
+        /// All commands, in the order of help.
+        pub const COMMANDS: &[Command] = &[$(Command {
+            name: $name,
+            arguments: $arguments,
+            privileged: privilege!($privileged),
+            help: $help,
+            handler: $handler,
+        }),*];
+    };
+}
+
+macro_rules! privilege {
+    (anyone) => {
+        false
+    };
+    (owner) => {
+        true
+    };
+}
+
+use Handler::{NotSupported, Run};
+
+commands! {
+    "get_server_list" "" anyone Run(query::get_server_list),
+        "Print the PIDs of all servers";
+    "get_server_status" "<PID>" anyone Run(query::get_server_status),
+        "Print the state of a server";
+    "start_server" "-uid <user id>" owner Run(act::start_server),
+        "Start the server of a user before a client comes";
+    "shutdown_server" "<PID> [-f]" owner Run(act::shutdown_server),
+        "End a server when its clients are gone; -f: now";
+    "get_client_list" "<PID>" anyone Run(query::get_client_list),
+        "Print the PIDs of a server's clients";
+    "get_device_client_list" "[<PID>]" anyone Run(query::get_device_client_list),
+        "Print devices and the clients that use them";
+    "ps" "[-p <PID>]" anyone Run(query::ps),
+        "Print a table of clients; -p: of one server";
+    "device_query" "[<PID>] [--csv]" anyone Run(query::device_query),
+        "Print the devices that clients can use";
+    "terminate_client" "<server PID> <client PID>" owner Run(act::terminate_client),
+        "Destroy what a client has on the device; then it is safe to kill it";
+    "quit" "[-t <seconds>]" owner Run(act::quit),
+        "End servers and daemon when clients are gone; -t: after so long in any case";
+    "help" "" anyone Run(|_| Ok(help())),
+        "Print this list";
+    "report" "" anyone Run(report::report),
+        "Print daemon, servers and clients as JSON (openmps only)";
+    "set_default_active_thread_percentage" "<percentage>" owner NotSupported,
+        "Set the share of SMs that clients of servers to come may use";
+    "get_default_active_thread_percentage" "" anyone NotSupported,
+        "Print the share of SMs that clients of servers to come may use";
+    "set_active_thread_percentage" "<PID> <percentage>" owner NotSupported,
+        "Set the share of SMs that clients to come of a server may use";
+    "get_active_thread_percentage" "<PID>" anyone NotSupported,
+        "Print the share of SMs that clients to come of a server may use";
+    "set_default_device_pinned_mem_limit" "<device> <value>" owner NotSupported,
+        "Set the device memory of a client of servers to come";
+    "get_default_device_pinned_mem_limit" "<device>" anyone NotSupported,
+        "Print the device memory of a client of servers to come";
+    "set_device_pinned_mem_limit" "<PID> <device> <value>" owner NotSupported,
+        "Set the device memory of a client to come of a server";
+    "get_device_pinned_mem_limit" "<PID> <device>" anyone NotSupported,
+        "Print the device memory of a client to come of a server";
+    "set_default_client_priority" "[<priority>]" owner NotSupported,
+        "Set the priority of clients to come: 0 normal, 1 below normal";
+    "get_default_client_priority" "" anyone NotSupported,
+        "Print the priority of clients to come";
+    "sm_partition" "add <device> <chunks> | rm <device> <partition>" owner NotSupported,
+        "Make or remove a fixed partition of SMs";
+    "lspart" "" anyone NotSupported,
+        "Print the fixed partitions of SMs";
+}
+
+/// The commands, one a line.
+pub fn help() -> String {
+    let mut text = String::new();
+    for row in COMMANDS {
+        let usage = format!("{} {}", row.name, row.arguments);
+        let later = if matches!(row.handler, NotSupported) { " (not supported yet)" } else { "" };
+        let _ = writeln!(text, "  {:46} {}{later}", usage.trim_end(), row.help);
+    }
+    text
+}
+
+/// Whether a line and its output go to the log. Programs that watch ask for reports all the time.
+pub(crate) fn is_logged(line: &str) -> bool {
+    line.split_whitespace().next() != Some("report")
+}
+
+/// Carries out one line for the user of `peer`.
+pub(crate) fn run(daemon: &Daemon, line: &str, uid: u32, gid: u32, owner: bool) -> Answer {
+    let mut words = line.split_whitespace();
+    let name = words.next().unwrap_or_default();
+    let request = Request { daemon, arguments: words.collect(), uid, gid, owner };
+    let result = match COMMANDS.iter().find(|row| row.name == name) {
+        None => Err(Failure(format!("Unknown command \"{}\"", line.trim()))),
+        Some(row) if row.privileged && !owner => Err(Failure(format!(
+            "{name} is only for root and for {}, whose daemon this is",
+            crate::users::name(daemon.owner())
+        ))),
+        Some(row) => match row.handler {
+            Run(handler) => handler(&request),
+            NotSupported => Err(Failure(format!("{name} is not supported yet"))),
+        },
+    };
+    match result {
+        Ok(text) => Answer { text, status: 0 },
+        Err(Failure(text)) => Answer { text: text + "\n", status: 1 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_one_a_name_and_fit_a_line() {
+        for (index, row) in COMMANDS.iter().enumerate() {
+            assert!(COMMANDS[..index].iter().all(|other| other.name != row.name), "{}", row.name);
+            assert!(!row.help.ends_with('.') && row.help.len() < 80, "{}", row.name);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Commands that ask: lists, states, tables. They change nothing, but for device_query, which
+//! starts a server where there is none, since only a server knows the devices.
+
+use super::{Failure, Request};
+use crate::daemon::{QueryError, ServerSummary};
+use crate::format;
+use crate::report::{Client, Device, ServerState, Status};
+use std::fmt::Write;
+use std::os::unix::fs::MetadataExt;
+
+pub(super) fn get_server_list(request: &Request<'_>) -> Result<String, Failure> {
+    request.no_arguments("get_server_list")?;
+    Ok(lines(visible(request).iter().map(|server| server.pid)))
+}
+
+pub(super) fn get_server_status(request: &Request<'_>) -> Result<String, Failure> {
+    let server = one_server(request)?;
+    let state = match request.daemon.status(server.pid) {
+        Ok(status) if server.state == ServerState::Active => status.state,
+        // One that starts does not answer yet, and says so by its state.
+        Ok(_) => server.state,
+        Err(_) if server.state == ServerState::Initializing => server.state,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(format!("{}\n", state.word()))
+}
+
+pub(super) fn get_client_list(request: &Request<'_>) -> Result<String, Failure> {
+    let server = one_server(request)?;
+    let status = request.daemon.status(server.pid)?;
+    Ok(lines(status.clients.iter().map(|client| client.pid)))
+}
+
+pub(super) fn get_device_client_list(request: &Request<'_>) -> Result<String, Failure> {
+    let servers = match request.arguments.as_slice() {
+        [] => visible(request),
+        _ => vec![one_server(request)?],
+    };
+    let (mut devices, mut clients) = (Vec::<Device>::new(), Vec::<Client>::new());
+    let (statuses, silent) = statuses(request, &servers);
+    for (_, status) in statuses {
+        for device in status.devices {
+            if devices.iter().all(|known| known.uuid != device.uuid) {
+                devices.push(device);
+            }
+        }
+        clients.extend(status.clients);
+    }
+    finish(format::device_clients(&devices, &clients), &silent)
+}
+
+pub(super) fn ps(request: &Request<'_>) -> Result<String, Failure> {
+    let servers = match request.arguments.as_slice() {
+        [] => visible(request),
+        ["-p", pid] => vec![find(request, pid)?],
+        _ => return Err("usage: ps [-p <server PID>]".into()),
+    };
+    let (statuses, silent) = statuses(request, &servers);
+    let rows: Vec<(u32, &[Client])> =
+        statuses.iter().map(|(pid, status)| (*pid, status.clients.as_slice())).collect();
+    finish(format::processes(&rows, pid_namespace), &silent)
+}
+
+pub(super) fn device_query(request: &Request<'_>) -> Result<String, Failure> {
+    let csv = request.arguments.iter().any(|word| matches!(*word, "--csv" | "-csv"));
+    let words: Vec<&str> =
+        request.arguments.iter().copied().filter(|w| !matches!(*w, "--csv" | "-csv")).collect();
+    let servers = match words.as_slice() {
+        [] => visible(request),
+        [pid] => vec![find(request, pid)?],
+        _ => return Err("usage: device_query [<server PID>] [--csv]".into()),
+    };
+    if words.is_empty() && servers.is_empty() {
+        request.daemon.start_server(request.uid, request.gid)?;
+    }
+    let servers = if servers.is_empty() { visible(request) } else { servers };
+    let (statuses, silent) = statuses(request, &servers);
+    let mut text = String::new();
+    if let (true, Some((_, status))) = (words.is_empty(), statuses.first()) {
+        let _ = write!(text, "Default\n{}", format::devices(&status.devices, csv));
+    }
+    for (pid, status) in &statuses {
+        let gap = if text.is_empty() { "" } else { "\n" };
+        let _ = write!(text, "{gap}Server {pid}\n{}", format::devices(&status.devices, csv));
+    }
+    finish(text, &silent)
+}
+
+/// Inode of the PID namespace of a process: what tells containers apart.
+pub(super) fn pid_namespace(pid: u32) -> Option<u64> {
+    std::fs::metadata(format!("/proc/{pid}/ns/pid")).ok().map(|metadata| metadata.ino())
+}
+
+pub(super) fn visible(request: &Request<'_>) -> Vec<ServerSummary> {
+    let mut servers = request.daemon.servers();
+    servers.retain(|server| request.sees(server.uid));
+    servers
+}
+
+/// The server whose PID is the only argument.
+fn one_server(request: &Request<'_>) -> Result<ServerSummary, Failure> {
+    match request.arguments.as_slice() {
+        [] => find(request, "0"),
+        [pid] => find(request, pid),
+        [_, more @ ..] => Err(Failure(format!("one server PID is wanted, got {:?} too", more[0]))),
+    }
+}
+
+/// The server with this PID, if who asks may see it.
+pub(super) fn find(request: &Request<'_>, pid: &str) -> Result<ServerSummary, Failure> {
+    let number = pid.parse::<u32>().ok();
+    visible(request)
+        .into_iter()
+        .find(|server| Some(server.pid) == number)
+        .ok_or_else(|| Failure(format!("Server {pid} not found")))
+}
+
+/// Asks several servers at once: what they answered, and why some did not. Those that are still
+/// starting, and those that have ended since, have nothing to say.
+fn statuses(
+    request: &Request<'_>,
+    servers: &[ServerSummary],
+) -> (Vec<(u32, Status)>, Vec<QueryError>) {
+    let pids: Vec<u32> = servers
+        .iter()
+        .filter(|server| server.state != ServerState::Initializing)
+        .map(|server| server.pid)
+        .collect();
+    let (mut known, mut silent) = (Vec::new(), Vec::new());
+    for (pid, answer) in request.daemon.statuses(&pids) {
+        match answer {
+            Ok(status) => known.push((pid, status)),
+            Err(QueryError::Gone(_)) => {}
+            Err(error) => silent.push(error),
+        }
+    }
+    (known, silent)
+}
+
+/// What could be printed; a failure if a server did not answer.
+fn finish(mut text: String, silent: &[QueryError]) -> Result<String, Failure> {
+    if silent.is_empty() {
+        return Ok(text);
+    }
+    text.extend(silent.iter().map(|error| format!("{error}\n")));
+    Err(Failure(text.trim_end_matches('\n').to_owned()))
+}
+
+fn lines(numbers: impl Iterator<Item = u32>) -> String {
+    numbers.fold(String::new(), |mut text, number| {
+        let _ = writeln!(text, "{number}");
+        text
+    })
+}

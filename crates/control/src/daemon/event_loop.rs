@@ -1,0 +1,319 @@
+//! The event loop: everything that happens to the daemon comes through one poll.
+
+use super::Daemon;
+use super::admission::{SILENT_MAX, Silent};
+use super::state::{Phase, State};
+use super::wire::{self, Socket};
+use crate::log::LineAssembler;
+use channel::message::Message;
+use channel::socket::{Interest, Listener, ReceiveError, poll};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// After accept failed for want of descriptors, pause before the next: closing some takes time.
+const ACCEPT_PAUSE_MS: u64 = 100;
+/// Clients that could not be handed over are tried again so often.
+const RETRY_MS: u64 = 50;
+/// Messages taken from one server, or bytes from the log, before others have their turn.
+const BATCH_MAX: usize = 64;
+/// How long SIGTERM lets servers end by themselves.
+const SIGNAL_TIMEOUT: Duration = Duration::ZERO;
+
+/// The sources of events, but for servers, which are in the state.
+pub(super) struct Sources {
+    /// `control` and `control_privileged`.
+    pub listeners: [Listener; 2],
+    /// A byte comes for each SIGTERM or SIGINT.
+    pub signals: UnixStream,
+    /// The end of the log FIFO that is read.
+    pub log: OwnedFd,
+}
+
+/// One server's descriptors, kept while they are polled.
+struct Watched {
+    pid: u32,
+    socket: Arc<Socket>,
+    mute: bool,
+    exit: Arc<OwnedFd>,
+}
+
+pub(super) struct EventLoop {
+    daemon: Arc<Daemon>,
+    sources: Sources,
+    silent: Vec<Silent>,
+    lines: LineAssembler,
+    accept_after: Option<Instant>,
+}
+
+impl EventLoop {
+    pub fn new(daemon: Arc<Daemon>, sources: Sources) -> EventLoop {
+        let lines = LineAssembler::default();
+        EventLoop { daemon, sources, silent: Vec::new(), lines, accept_after: None }
+    }
+
+    /// Runs until the daemon is to end and its servers have.
+    pub fn run(mut self) {
+        loop {
+            self.turn();
+            let daemon = self.daemon.clone();
+            let mut state = daemon.lock();
+            let now = Instant::now();
+            self.advance(&mut state, now);
+            daemon.changed.notify_all();
+            if state.stopping.is_some() && state.servers.is_empty() {
+                break;
+            }
+        }
+        self.drain_log();
+    }
+
+    /// Waits for something to happen and deals with it.
+    fn turn(&mut self) {
+        let now = Instant::now();
+        let accepting = self.accept_after.is_none_or(|after| now >= after);
+        let (servers, timeout) = {
+            let state = self.daemon.lock();
+            let watch = |server: &super::state::Server| Watched {
+                pid: server.pid,
+                socket: server.socket.clone(),
+                mute: server.mute,
+                exit: server.exit.clone(),
+            };
+            let servers: Vec<Watched> = state.servers.iter().map(watch).collect();
+            (servers, self.timeout(&state, now))
+        };
+        let mut interests = vec![
+            Interest::readable(&self.daemon.waker),
+            Interest::readable(&self.sources.signals),
+            Interest::readable(&self.sources.log),
+        ];
+        let first_server = interests.len();
+        for server in &servers {
+            interests.push(Interest::readable(&*server.exit));
+            // Polled, a closed socket would wake this loop for ever.
+            let socket = (!server.mute).then(|| Interest::readable(&*server.socket));
+            interests.push(socket.unwrap_or(Interest::readable(&*server.exit)));
+        }
+        let first_silent = interests.len();
+        interests.extend(self.silent.iter().map(|silent| Interest::readable(&silent.socket)));
+        let first_listener = interests.len();
+        if accepting {
+            interests.extend(self.sources.listeners.iter().map(Interest::readable));
+        }
+        let ready = match poll(&interests, timeout) {
+            Ok(ready) => ready,
+            Err(error) => {
+                self.daemon.logs.control.control(format!("poll: {error}"));
+                std::thread::sleep(Duration::from_millis(ACCEPT_PAUSE_MS));
+                return;
+            }
+        };
+        let happened = |index: usize| {
+            let ready = ready.get(index).copied().unwrap_or_default();
+            ready.readable || ready.hung_up
+        };
+        if happened(0) {
+            let mut count = [0; 8];
+            let _ = rustix::io::read(&self.daemon.waker, &mut count);
+        }
+        if happened(1) {
+            self.take_signal();
+        }
+        if happened(2) {
+            self.drain_log();
+        }
+        for (index, server) in servers.iter().enumerate() {
+            let at = first_server + 2 * index;
+            self.hear_server(server, happened(at), happened(at + 1));
+        }
+        let heard: Vec<bool> = (first_silent..first_listener).map(happened).collect();
+        self.hear_silent(&heard);
+        for listener in 0..self.sources.listeners.len() {
+            if accepting && happened(first_listener + listener) {
+                self.accept(listener);
+            }
+        }
+    }
+
+    /// How long nothing need be done if nothing happens.
+    fn timeout(&self, state: &State, now: Instant) -> Option<Duration> {
+        let silent = self.silent.iter().map(|silent| silent.deadline);
+        let servers = state.servers.iter().flat_map(|server| {
+            let ready = match server.phase {
+                Phase::Starting { deadline } => Some(deadline),
+                Phase::Running | Phase::Draining => None,
+            };
+            ready.into_iter().chain(server.kill_at)
+        });
+        let stop = state.stopping.iter().filter(|stop| !stop.forced).filter_map(|s| s.force_at);
+        // A client that waits although its server is ready found the server's queue full.
+        let retry = (!state.waiting.is_empty()).then(|| now + Duration::from_millis(RETRY_MS));
+        silent
+            .chain(servers)
+            .chain(stop)
+            .chain(retry)
+            .chain(self.accept_after)
+            .min()
+            .map(|deadline| deadline.saturating_duration_since(now))
+    }
+
+    /// What time and the state ask for.
+    fn advance(&mut self, state: &mut State, now: Instant) {
+        if self.accept_after.is_some_and(|after| now >= after) {
+            self.accept_after = None;
+        }
+        self.silent.retain(|silent| {
+            let in_time = now < silent.deadline;
+            if !in_time {
+                let peer = silent.peer;
+                self.daemon.logs.control.control(format!(
+                    "User did not send valid credentials: process {} of user {} says nothing",
+                    peer.pid, peer.uid
+                ));
+            }
+            in_time
+        });
+        state.waiting.retain(|client| !client.socket.is_hung_up());
+        if let Some(mut stopping) = state.stopping {
+            let force = !stopping.forced && stopping.force_at.is_some_and(|at| now >= at);
+            for server in &mut state.servers {
+                if force || server.phase != Phase::Draining {
+                    self.daemon.tell_to_end(server, force);
+                }
+            }
+            stopping.forced |= force;
+            state.stopping = Some(stopping);
+            for client in std::mem::take(&mut state.waiting) {
+                let error = super::lifecycle::LaunchError::Stopping;
+                wire::refuse(&client.socket, error.result(), error.to_string());
+            }
+        }
+        self.daemon.kill_overdue(state, now);
+        self.daemon.serve_waiting(state, now);
+    }
+
+    fn take_signal(&mut self) {
+        let mut bytes = [0; 16];
+        let _ = rustix::io::read(&self.sources.signals, &mut bytes);
+        self.daemon.logs.control.control("Ending on a signal");
+        self.daemon.begin_stop(Some(SIGNAL_TIMEOUT));
+    }
+
+    /// Moves lines from the FIFO to server.log.
+    fn drain_log(&mut self) {
+        let mut buffer = [0; 4096];
+        for _ in 0..BATCH_MAX {
+            match rustix::io::read(&self.sources.log, &mut buffer) {
+                Ok(0) | Err(_) => return,
+                Ok(bytes) => {
+                    let server = &self.daemon.logs.server;
+                    self.lines.push(&buffer[..bytes], |line| server.append(line));
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self, listener: usize) {
+        for _ in 0..BATCH_MAX {
+            let accepted = match self.sources.listeners[listener].accept() {
+                Ok(Some(socket)) => Silent::new(socket, listener == 1),
+                Ok(None) => return,
+                Err(error) => {
+                    self.daemon.logs.control.control(format!("accept: {error}"));
+                    self.accept_after =
+                        Some(Instant::now() + Duration::from_millis(ACCEPT_PAUSE_MS));
+                    return;
+                }
+            };
+            // A connection whose credentials cannot be read is nobody's.
+            let Ok(silent) = accepted else { continue };
+            // Most have spoken by now.
+            if let Some(silent) = silent.hear(&self.daemon) {
+                if self.silent.len() >= SILENT_MAX {
+                    self.silent.remove(0);
+                }
+                self.silent.push(silent);
+            }
+        }
+    }
+
+    fn hear_silent(&mut self, heard: &[bool]) {
+        let mut left = Vec::with_capacity(self.silent.len());
+        for (index, silent) in std::mem::take(&mut self.silent).into_iter().enumerate() {
+            if heard.get(index).copied().unwrap_or(false) {
+                left.extend(silent.hear(&self.daemon));
+            } else {
+                left.push(silent);
+            }
+        }
+        self.silent = left;
+    }
+
+    /// Takes in what a server says; its last words before its end.
+    fn hear_server(&mut self, server: &Watched, ended: bool, speaks: bool) {
+        if !speaks && !ended {
+            return;
+        }
+        let daemon = self.daemon.clone();
+        let mut state = daemon.lock();
+        for _ in 0..BATCH_MAX {
+            match server.socket.receive() {
+                Ok((message, _)) => self.take_message(&mut state, server.pid, message),
+                Err(ReceiveError::TimedOut) => break,
+                Err(ReceiveError::Closed) => {
+                    // It cannot be reached any more, whatever it still does.
+                    if !ended && let Some(lost) = state.server(server.pid) {
+                        lost.mute = true;
+                        let at = Instant::now() + Duration::from_secs(super::state::END_S_MAX);
+                        lost.kill_at.get_or_insert(at);
+                    }
+                    break;
+                }
+                Err(error) => {
+                    let pid = server.pid;
+                    daemon.logs.control.control(format!("Server {pid} is not understood: {error}"));
+                    if let Some(server) = state.server(pid) {
+                        server.failure = Some(error.to_string());
+                        server.kill_at.get_or_insert(Instant::now());
+                    }
+                    break;
+                }
+            }
+        }
+        if ended {
+            self.drain_log();
+            daemon.reap(&mut state, server.pid);
+        }
+    }
+
+    fn take_message(&self, state: &mut State, pid: u32, message: Message) {
+        let control = &self.daemon.logs.control;
+        let Some(server) = state.server(pid) else { return };
+        match message {
+            Message::Ready(_) => {
+                if matches!(server.phase, Phase::Starting { .. }) {
+                    server.phase = Phase::Running;
+                    control.control(format!("NEW SERVER {pid}: Ready"));
+                }
+            }
+            Message::Failed(reason) => {
+                control.control(format!("Server {pid} failed: {reason}"));
+                server.failure = Some(reason);
+            }
+            Message::ServerStatus(part) => {
+                wire::take_status(&mut server.queries, part);
+            }
+            Message::Done(result) => server.terminations.done(result),
+            // It ends by itself: no client shall be sent there any more.
+            Message::Exiting(()) => {
+                if server.phase == Phase::Running && server.failure.is_none() {
+                    server.phase = Phase::Draining;
+                }
+            }
+            Message::ClientGone(_) => {}
+            other => control.control(format!("Server {pid} said {} unasked", other.name())),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Servers from start to end: starting one as its user, taking note of what became of it, ending
+//! it in three steps (asked, told, killed).
+
+use super::Daemon;
+use super::state::{END_S_MAX, Failures, Phase, Queries, READY_S_MAX, Server, State, Terminations};
+use super::wire::{self, Socket};
+use cuda_api::CudaError;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// Clients wait for the end of a pause between two starts of a server if it is not longer.
+const PATIENCE_S_MAX: u64 = 10;
+
+/// Why there is no server.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum LaunchError {
+    #[error(
+        "this daemon was started by {owner} and serves only that user, not {user}: start one with \
+         `openmps up`, or have root start one for all"
+    )]
+    OtherUser { owner: String, user: String },
+    #[error("the daemon is shutting down")]
+    Stopping,
+    #[error(
+        "the server failed {count} times, last: {reason}; it will be tried again in {seconds} s"
+    )]
+    BackOff { count: u32, reason: String, seconds: u64 },
+    #[error("the server could not be started: {0}")]
+    Spawn(String),
+    #[error("the server did not start: {0}")]
+    Ended(String),
+}
+
+impl LaunchError {
+    /// What a client's first driver call answers.
+    pub fn result(&self) -> CudaError {
+        match self {
+            LaunchError::OtherUser { .. } | LaunchError::Spawn(_) | LaunchError::Ended(_) => {
+                CudaError::MPS_CONNECTION_FAILED
+            }
+            LaunchError::Stopping | LaunchError::BackOff { .. } => CudaError::MPS_SERVER_NOT_READY,
+        }
+    }
+
+    /// It will pass, and soon: a client does better to wait than to fail.
+    pub fn is_worth_waiting(&self) -> bool {
+        matches!(self, LaunchError::BackOff { seconds, .. } if *seconds <= PATIENCE_S_MAX)
+    }
+}
+
+impl Daemon {
+    /// Starts a server for a user who has none. Returns its PID; it is not ready yet.
+    pub(super) fn launch(&self, state: &mut State, uid: u32, gid: u32) -> Result<u32, LaunchError> {
+        if state.stopping.is_some() {
+            return Err(LaunchError::Stopping);
+        }
+        self.check_user(uid)?;
+        let now = Instant::now();
+        if let Some(failures) = state.failures.get(&uid)
+            && let Some(left) = failures.until.checked_duration_since(now)
+        {
+            return Err(LaunchError::BackOff {
+                count: failures.count,
+                reason: failures.reason.clone(),
+                seconds: left.as_secs() + 1,
+            });
+        }
+        match self.spawn(uid, gid) {
+            Ok(server) => {
+                let pid = server.pid;
+                self.logs.control.control(format!("Starting new server {pid} for user {uid}"));
+                state.servers.push(server);
+                self.wake();
+                Ok(pid)
+            }
+            Err(error) => {
+                self.logs.control.control(format!("No server for user {uid}: {error}"));
+                self.count_failure(state, uid, Duration::ZERO, error.to_string());
+                Err(LaunchError::Spawn(error.to_string()))
+            }
+        }
+    }
+
+    /// Whether this daemon may serve the user at all: root's serves everyone, another its owner.
+    pub(super) fn check_user(&self, uid: u32) -> Result<(), LaunchError> {
+        if self.owner == 0 || uid == self.owner {
+            return Ok(());
+        }
+        let name = crate::users::name;
+        Err(LaunchError::OtherUser { owner: name(self.owner), user: name(uid) })
+    }
+
+    fn spawn(&self, uid: u32, gid: u32) -> io::Result<Server> {
+        let (ours, theirs) = Socket::pair()?;
+        ours.set_nonblocking(true)?;
+        // Servers are only started under the state's lock, so no other child can catch it.
+        rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty())?;
+        let mut command = self.programs.server();
+        command
+            .arg("--control-fd")
+            .arg(theirs.as_raw_fd().to_string())
+            .env(cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY, self.directory.path())
+            .stdin(Stdio::null())
+            .stdout(self.log_writer.try_clone()?)
+            .stderr(self.log_writer.try_clone()?)
+            .current_dir("/");
+        if uid != self.owner {
+            // Only root gets here. The library drops supplementary groups too.
+            command.gid(gid).uid(uid);
+        }
+        let child = command.spawn()?;
+        let pid = child.id();
+        let exit = pidfd(pid)?;
+        let started = Instant::now();
+        Ok(Server {
+            pid,
+            uid,
+            socket: Arc::new(ours),
+            mute: false,
+            exit: Arc::new(exit),
+            child,
+            phase: Phase::Starting { deadline: started + Duration::from_secs(READY_S_MAX) },
+            started,
+            failure: None,
+            kill_at: None,
+            queries: Queries::default(),
+            terminations: Terminations::default(),
+        })
+    }
+
+    /// Asks a server to end when its clients are gone; or tells it to end now, and kills it if it
+    /// does not.
+    pub(super) fn tell_to_end(&self, server: &mut Server, force: bool) {
+        let pid = server.pid;
+        self.logs.control.control(format!("Try shutting down server {pid}, backoff is disabled"));
+        let never_ready = matches!(server.phase, Phase::Starting { .. });
+        server.phase = Phase::Draining;
+        let told = wire::send_shutdown(&server.socket, force);
+        if force || never_ready || told.is_err() {
+            let kill_at = Instant::now() + Duration::from_secs(END_S_MAX);
+            server.kill_at = Some(server.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
+        }
+    }
+
+    /// Takes an ended server out of the list and counts how it ended.
+    pub(super) fn reap(&self, state: &mut State, pid: u32) {
+        let Some(index) = state.servers.iter().position(|server| server.pid == pid) else { return };
+        let mut server = state.servers.remove(index);
+        let status = match server.child.wait() {
+            Ok(status) => status,
+            Err(error) => {
+                self.logs.control.control(format!("Server {pid} is lost: {error}"));
+                ExitStatus::from_raw(0)
+            }
+        };
+        self.logs.control.control(format!("Server {pid} {}", ending(status)));
+        let expected = server.phase == Phase::Draining;
+        let served = match server.phase {
+            Phase::Starting { .. } => Duration::ZERO,
+            Phase::Running | Phase::Draining => server.started.elapsed(),
+        };
+        if expected {
+            state.failures.remove(&server.uid);
+            return;
+        }
+        let reason = server.failure.unwrap_or_else(|| format!("server {pid} {}", ending(status)));
+        if matches!(server.phase, Phase::Starting { .. }) {
+            let error = LaunchError::Ended(reason.clone());
+            self.refuse_waiting(state, server.uid, &error);
+        }
+        self.count_failure(state, server.uid, served, reason);
+    }
+
+    fn count_failure(&self, state: &mut State, uid: u32, served: Duration, reason: String) {
+        let now = Instant::now();
+        let failures = Failures::after(state.failures.get(&uid), served, now, reason);
+        let pause_s = (failures.until - now).as_secs();
+        if pause_s > 0 {
+            self.logs.control.control(format!(
+                "Servers of user {uid} failed {} times, no new one for {pause_s} s",
+                failures.count
+            ));
+        }
+        state.failures.insert(uid, failures);
+    }
+
+    /// Kills servers whose time is over.
+    pub(super) fn kill_overdue(&self, state: &mut State, now: Instant) {
+        for server in &mut state.servers {
+            if let Phase::Starting { deadline } = server.phase
+                && now >= deadline
+            {
+                server.failure = Some(format!("not ready after {READY_S_MAX} s"));
+                server.kill_at.get_or_insert(now);
+            }
+            if server.kill_at.is_some_and(|at| now >= at) {
+                let pid = server.pid;
+                self.logs.control.control(format!("Server {pid} does not end, killing it"));
+                let _ = server.child.kill();
+                server.kill_at = Some(now + Duration::from_secs(END_S_MAX));
+            }
+        }
+    }
+}
+
+/// A descriptor that becomes readable when a process ends.
+fn pidfd(pid: u32) -> io::Result<OwnedFd> {
+    let pid = rustix::process::Pid::from_raw(pid.cast_signed())
+        .ok_or_else(|| io::Error::other("process id 0"))?;
+    Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
+}
+
+/// `exited with status 1`, `was killed by signal 9`.
+fn ending(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with status {code}"),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}

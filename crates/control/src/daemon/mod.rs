@@ -1,0 +1,279 @@
+//! The daemon: one event loop over sockets, servers and signals, and a thread for each shell that
+//! is connected, which may wait.
+//!
+//! Invariants:
+//! * The state is behind one lock; nothing blocks while it is held. Sockets never block here: a
+//!   server that does not read is a server that does not answer.
+//! * Only the event loop reads from servers and takes them out of the list; others send.
+//! * The daemon is never between a client and its server: it hands the client's socket over.
+
+mod admission;
+mod event_loop;
+mod lifecycle;
+mod start;
+mod state;
+mod ui;
+mod wire;
+
+pub use start::{StartError, run, start_in_background};
+
+use crate::directory::PipeDirectory;
+use crate::log::Logs;
+use crate::report::{ServerState, Status};
+use lifecycle::LaunchError;
+use state::{Phase, State, Stopping};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// How long a server may take to answer a question. It answers from memory.
+const ANSWER_S_MAX: u64 = 3;
+/// How long a server may take to terminate a client: its running kernel must end first.
+const TERMINATE_S_MAX: u64 = 30;
+
+/// The programs that the daemon starts. The caller knows what they are; this crate does not.
+pub trait Programs: Send + Sync {
+    /// A server: `--control-fd N` and its identity are added here.
+    fn server(&self) -> Command;
+    /// The daemon again, for the background: its options are added here.
+    fn daemon(&self) -> Command;
+}
+
+/// A running daemon, as event loop and commands see it.
+pub struct Daemon {
+    owner: u32,
+    directory: PipeDirectory,
+    logs: Logs,
+    /// End of the log FIFO that servers inherit.
+    log_writer: OwnedFd,
+    programs: Box<dyn Programs>,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// An eventfd that gets the event loop to look at the state again.
+    waker: OwnedFd,
+}
+
+/// One server in a list.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerSummary {
+    pub pid: u32,
+    pub uid: u32,
+    pub state: ServerState,
+}
+
+/// Why a server did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum QueryError {
+    #[error("Server {0} not found")]
+    Gone(u32),
+    #[error("Server {0} is not ready")]
+    NotReady(u32),
+    #[error("Server {0} does not answer")]
+    Silent(u32),
+}
+
+impl Daemon {
+    /// User whose daemon this is.
+    pub(crate) fn owner(&self) -> u32 {
+        self.owner
+    }
+
+    pub(crate) fn directory(&self) -> &PipeDirectory {
+        &self.directory
+    }
+
+    pub(crate) fn log_directory(&self) -> Option<&Path> {
+        self.logs.directory.as_deref()
+    }
+
+    pub(crate) fn clients_waiting(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
+    /// All servers, oldest first.
+    pub(crate) fn servers(&self) -> Vec<ServerSummary> {
+        let summary = |server: &state::Server| ServerSummary {
+            pid: server.pid,
+            uid: server.uid,
+            state: server.state(),
+        };
+        self.lock().servers.iter().map(summary).collect()
+    }
+
+    /// What one server says about itself.
+    pub(crate) fn status(&self, pid: u32) -> Result<Status, QueryError> {
+        let mut answers = self.statuses(&[pid]);
+        answers.pop().map_or(Err(QueryError::Gone(pid)), |(_, answer)| answer)
+    }
+
+    /// Asks servers at once; an answer for each, in order.
+    pub(crate) fn statuses(&self, pids: &[u32]) -> Vec<(u32, Result<Status, QueryError>)> {
+        let deadline = Instant::now() + Duration::from_secs(ANSWER_S_MAX);
+        let mut state = self.lock();
+        let asked: Vec<(u32, Result<u64, QueryError>)> = pids
+            .iter()
+            .map(|&pid| {
+                let asked = match state.server(pid) {
+                    None => Err(QueryError::Gone(pid)),
+                    Some(server) if matches!(server.phase, Phase::Starting { .. }) => {
+                        Err(QueryError::NotReady(pid))
+                    }
+                    Some(server) => match wire::send_query(&server.socket) {
+                        Ok(()) => {
+                            server.queries.asked += 1;
+                            Ok(server.queries.asked)
+                        }
+                        Err(_) => Err(QueryError::Silent(pid)),
+                    },
+                };
+                (pid, asked)
+            })
+            .collect();
+        let mut answers = Vec::with_capacity(asked.len());
+        for (pid, asked) in asked {
+            let answer = match asked {
+                Err(error) => Err(error),
+                Ok(number) => {
+                    let found;
+                    (state, found) =
+                        self.wait_until(state, Some(deadline), |state| match state.server(pid) {
+                            None => Some(Err(QueryError::Gone(pid))),
+                            Some(server) if server.queries.answered >= number => {
+                                server.queries.last.clone().map(Ok)
+                            }
+                            Some(_) => None,
+                        });
+                    found.unwrap_or(Err(QueryError::Silent(pid)))
+                }
+            };
+            answers.push((pid, answer));
+        }
+        answers
+    }
+
+    /// Starts a user's server unless it runs, and waits until it is ready.
+    pub(crate) fn start_server(&self, uid: u32, gid: u32) -> Result<u32, LaunchError> {
+        let mut state = self.lock();
+        let pid = match state.server_for(uid) {
+            Some(server) => server.pid,
+            None => self.launch(&mut state, uid, gid)?,
+        };
+        let (state, ready) =
+            self.wait_until(state, None, |state| match state.server(pid).map(|s| s.phase) {
+                Some(Phase::Starting { .. }) => None,
+                Some(_) => Some(true),
+                None => Some(false),
+            });
+        match ready {
+            Some(true) => Ok(pid),
+            _ => {
+                let reason = state.failures.get(&uid).map(|failures| failures.reason.clone());
+                Err(LaunchError::Ended(reason.unwrap_or_else(|| "it was shut down".to_owned())))
+            }
+        }
+    }
+
+    /// Tells a server to end when its clients are gone, or now.
+    pub(crate) fn shutdown_server(&self, pid: u32, force: bool) -> Result<(), QueryError> {
+        let mut state = self.lock();
+        let server = state.server(pid).ok_or(QueryError::Gone(pid))?;
+        self.tell_to_end(server, force);
+        drop(state);
+        self.wake();
+        Ok(())
+    }
+
+    /// Destroys what a client has on the device. Returns the driver's error code, 0 for success.
+    pub(crate) fn terminate_client(&self, server: u32, client: u32) -> Result<u32, QueryError> {
+        let deadline = Instant::now() + Duration::from_secs(TERMINATE_S_MAX);
+        // One at a time: a server answers at once for a client that it does not have, so that with
+        // several the answers could change places.
+        let (mut state, number) = self.wait_until(self.lock(), Some(deadline), |state| {
+            let Some(asked) = state.server(server) else {
+                return Some(Err(QueryError::Gone(server)));
+            };
+            if asked.terminations.asked > asked.terminations.answered {
+                return None;
+            }
+            let sent = wire::send_terminate(&asked.socket, client);
+            Some(sent.map_err(|_| QueryError::Silent(server)).map(|()| {
+                asked.terminations.asked += 1;
+                asked.terminations.asked
+            }))
+        });
+        let number = number.unwrap_or(Err(QueryError::Silent(server)))?;
+        let result;
+        (state, result) =
+            self.wait_until(state, Some(deadline), |state| match state.server(server) {
+                None => Some(Err(QueryError::Gone(server))),
+                Some(asked) => asked.terminations.result(number).map(Ok),
+            });
+        drop(state);
+        result.unwrap_or(Err(QueryError::Silent(server)))
+    }
+
+    /// Ends servers and daemon: when the clients are gone, or after `timeout` in any case. Returns
+    /// when the servers have ended and the pipe directory is free for another daemon.
+    pub(crate) fn quit(&self, timeout: Option<Duration>) -> Result<(), QueryError> {
+        let text = match timeout {
+            Some(timeout) => format!("quit command issued with timeout of {}", timeout.as_secs()),
+            None => "quit command issued".to_owned(),
+        };
+        self.logs.control.control(text);
+        self.begin_stop(timeout);
+        let (state, _) = self.wait_until(self.lock(), None, |state| state.ended.then_some(()));
+        drop(state);
+        Ok(())
+    }
+
+    /// Sets out for the end. A second call can only make it come sooner.
+    fn begin_stop(&self, timeout: Option<Duration>) {
+        let force_at = timeout.map(|timeout| Instant::now() + timeout);
+        let mut state = self.lock();
+        match &mut state.stopping {
+            Some(stopping) => {
+                let sooner = [stopping.force_at, force_at].into_iter().flatten().min();
+                stopping.force_at = sooner;
+            }
+            none => *none = Some(Stopping { force_at, forced: false }),
+        }
+        drop(state);
+        self.wake();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere is a bug, but no reason to leave every client without a daemon.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Waits until `look` finds something, or until `deadline`.
+    fn wait_until<'a, T>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        deadline: Option<Instant>,
+        mut look: impl FnMut(&mut State) -> Option<T>,
+    ) -> (MutexGuard<'a, State>, Option<T>) {
+        loop {
+            if let Some(found) = look(&mut state) {
+                return (state, Some(found));
+            }
+            state = match deadline.map(|deadline| deadline.checked_duration_since(Instant::now())) {
+                None => self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner()),
+                Some(None) => return (state, None),
+                Some(Some(left)) => match self.changed.wait_timeout(state, left) {
+                    Ok((state, _)) => state,
+                    Err(poisoned) => poisoned.into_inner().0,
+                },
+            };
+        }
+    }
+
+    /// Gets the event loop to look at the state.
+    fn wake(&self) {
+        // EAGAIN: the counter is full, so it will wake anyway.
+        let _ = rustix::io::write(&self.waker, &1u64.to_ne_bytes());
+    }
+}

@@ -1,0 +1,193 @@
+//! Starting the daemon: in this process, or in the background.
+
+use super::event_loop::{EventLoop, Sources};
+use super::state::State;
+use super::{Daemon, Programs, ui};
+use crate::directory::{Occupied, PipeDirectory};
+use crate::error::DirectoryError;
+use crate::log::Logs;
+use crate::options::{BINARY_VERSION, DETACH};
+use channel::socket::Listener;
+use rustix::event::EventfdFlags;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::{self, BufRead, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// What the process in the background says when it accepts connections.
+const READY: &str = "ready";
+/// After the end, shells still get their answers for so long.
+const LAST_ANSWERS_MS_MAX: u64 = 2000;
+/// Modes of the two sockets: all may connect to the one, only the owner and root to the other.
+const MODES: [u32; 2] = [0o666, 0o755];
+
+/// Why there is no daemon.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The pipe directory.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// What every process has and this one could not get.
+    #[error("{what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The process in the background ended; it has said why on standard error.
+    #[error("the daemon did not start")]
+    Background {
+        /// Its exit status.
+        status: i32,
+    },
+}
+
+fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> StartError {
+    move |error| StartError::System { what, error: error.into() }
+}
+
+/// Is the daemon, until it is told to end. With `detach`, it says so on standard output once it
+/// accepts connections and then lets go of terminal, session and standard streams.
+pub fn run(programs: Box<dyn Programs>, detach: bool) -> Result<(), StartError> {
+    if detach {
+        // Fails in a process that leads a group already: then it has nothing to leave.
+        let _ = rustix::process::setsid();
+    }
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    let signals = watch_signals().map_err(system("watching for signals"))?;
+
+    let found = PipeDirectory::found();
+    let path = std::path::absolute(found.path())
+        .map_err(|error| DirectoryError::at(found.path(), error))?;
+    let occupied = PipeDirectory::new(path).occupy()?;
+    let directory = occupied.directory().clone();
+    let logs = Logs::open(directory.path(), !detach);
+    for complaint in [logs.complaint.clone(), foreign_owner(&occupied)].into_iter().flatten() {
+        if detach {
+            let _ = writeln!(io::stderr(), "nvidia-cuda-mps-control: {complaint}");
+        }
+        logs.control.control(complaint);
+    }
+    let (log, log_writer) = occupied.make_log()?;
+    let listeners = [
+        listen(&directory.control(), MODES[0])?,
+        listen(&directory.control_privileged(), MODES[1])?,
+    ];
+    occupied.write_pid()?;
+    raise_descriptor_limit();
+    // The directory that it was started in may be unmounted under it.
+    let _ = std::env::set_current_dir("/");
+
+    let control = &logs.control;
+    let socket = directory.control();
+    control.control(format!("Starting control daemon using socket {}", socket.display()));
+    control.control(format!(
+        "To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY={}",
+        directory.path().display()
+    ));
+    control.control(format!("CUDA MPS Control binary version: {BINARY_VERSION}"));
+    control.control("Accepting connection...");
+
+    let waker = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        .map_err(system("making an eventfd"))?;
+    let daemon = Arc::new(Daemon {
+        owner: rustix::process::geteuid().as_raw(),
+        directory,
+        logs,
+        log_writer,
+        programs,
+        state: Mutex::new(State::default()),
+        changed: Condvar::new(),
+        waker,
+    });
+    if detach {
+        say_ready().map_err(system("letting go of the terminal"))?;
+    }
+    EventLoop::new(daemon.clone(), Sources { listeners, signals, log }).run();
+    end(&daemon, occupied);
+    Ok(())
+}
+
+/// Starts the daemon in a process of its own and returns when it accepts connections. What it has
+/// to say before, it says on this process's standard error.
+pub fn start_in_background(programs: &dyn Programs) -> Result<(), StartError> {
+    let mut child = programs
+        .daemon()
+        .arg(DETACH)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(system("starting the daemon"))?;
+    let mut line = String::new();
+    if let Some(output) = child.stdout.take() {
+        // An error here is an end without the word.
+        let _ = io::BufReader::new(output).read_line(&mut line);
+    }
+    if line.trim_end() == READY {
+        return Ok(());
+    }
+    let status = child.wait().map_err(system("waiting for the daemon"))?;
+    Err(StartError::Background { status: status.code().unwrap_or(1).max(1) })
+}
+
+/// A stream that gets a byte for each signal that is to end the daemon.
+fn watch_signals() -> io::Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair()?;
+    reader.set_nonblocking(true)?;
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+    }
+    Ok(reader)
+}
+
+fn foreign_owner(occupied: &Occupied) -> Option<String> {
+    let owner = crate::users::name(occupied.foreign_owner()?);
+    let path = occupied.directory().path().display();
+    Some(format!("{path} belongs to {owner}, who can take this daemon's place there"))
+}
+
+/// Listens under another name first: whoever sees the socket under its own can connect.
+fn listen(path: &Path, mode: u32) -> Result<Listener, StartError> {
+    let failed = |error| DirectoryError::at(path, error);
+    let unfinished = path.with_file_name("new");
+    let _ = std::fs::remove_file(&unfinished);
+    let listener = Listener::bind(&unfinished, mode).map_err(failed)?;
+    std::fs::rename(&unfinished, path).map_err(failed)?;
+    Ok(listener)
+}
+
+/// A client that waits holds two descriptors, a server two: as many as the system allows.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+fn say_ready() -> io::Result<()> {
+    let mut output = io::stdout();
+    // Who started this may be gone. The daemon is there all the same.
+    let _ = writeln!(output, "{READY}").and_then(|()| output.flush());
+    let nothing = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    rustix::stdio::dup2_stderr(&nothing)?;
+    Ok(())
+}
+
+/// Frees the pipe directory, then lets those know who wait for that.
+fn end(daemon: &Daemon, occupied: Occupied) {
+    daemon.logs.control.control("Exit with status 0");
+    drop(occupied);
+    daemon.lock().ended = true;
+    daemon.changed.notify_all();
+    let deadline = Instant::now() + Duration::from_millis(LAST_ANSWERS_MS_MAX);
+    while ui::any_running() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,213 @@
+//! What the daemon knows: servers, clients that wait, failures, the way to its end. Plain data
+//! with its rules; nothing here waits or does input and output, but for what ends a process.
+
+use crate::daemon::wire::Socket;
+use crate::report::{ServerState, Status};
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::process::Child;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Clients that wait for a server at one time. Each holds two descriptors.
+pub(super) const WAITING_MAX: usize = 1024;
+/// How long a server may take to get ready: drivers on machines of many GPUs take half a minute.
+pub(super) const READY_S_MAX: u64 = 120;
+/// How long a server that was told to end at once may take, before it is killed: it gives its
+/// clients' running kernels 5 s.
+pub(super) const END_S_MAX: u64 = 8;
+/// A server that served so long before it crashed is not one that cannot run.
+const STABLE_S: u64 = 60;
+/// Longest time between two starts of a server that fails.
+const BACK_OFF_S_MAX: u64 = 60;
+/// Failures without a pause: one crash is no reason to make anybody wait.
+const FAILURES_FREE: u32 = 2;
+
+#[derive(Default)]
+pub(super) struct State {
+    /// Oldest first.
+    pub servers: Vec<Server>,
+    pub waiting: Vec<WaitingClient>,
+    pub failures: BTreeMap<u32, Failures>,
+    pub stopping: Option<Stopping>,
+    /// The files are gone and the lock is free.
+    pub ended: bool,
+}
+
+impl State {
+    pub fn server(&mut self, pid: u32) -> Option<&mut Server> {
+        self.servers.iter_mut().find(|server| server.pid == pid)
+    }
+
+    /// The server that takes new clients of a user, ready or not.
+    pub fn server_for(&mut self, uid: u32) -> Option<&mut Server> {
+        self.servers.iter_mut().find(|server| {
+            server.uid == uid && matches!(server.phase, Phase::Starting { .. } | Phase::Running)
+        })
+    }
+}
+
+/// A server process.
+pub(super) struct Server {
+    pub pid: u32,
+    pub uid: u32,
+    pub socket: Arc<Socket>,
+    /// It closed its socket, so there is nothing to hear.
+    pub mute: bool,
+    /// Readable when the process has ended.
+    pub exit: Arc<OwnedFd>,
+    pub child: Child,
+    pub phase: Phase,
+    pub started: Instant,
+    /// Why it could not start, in its own words.
+    pub failure: Option<String>,
+    /// After this it is killed.
+    pub kill_at: Option<Instant>,
+    pub queries: Queries,
+    pub terminations: Terminations,
+}
+
+impl Server {
+    pub fn state(&self) -> ServerState {
+        match self.phase {
+            Phase::Starting { .. } => ServerState::Initializing,
+            Phase::Running => ServerState::Active,
+            Phase::Draining => ServerState::ShuttingDown,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Starting {
+        deadline: Instant,
+    },
+    Running,
+    /// Told to end, or about to: no new clients.
+    Draining,
+}
+
+/// Questions to a server. It answers them in order, so counting is enough to tell whose answer
+/// came; a late one is counted too and so never taken for the next.
+#[derive(Default)]
+pub(super) struct Queries {
+    pub asked: u64,
+    pub answered: u64,
+    /// Parts of an answer that is not whole yet.
+    pub partial: Option<Status>,
+    pub last: Option<Status>,
+}
+
+/// Clients that a server was told to terminate, in order, and how that ended.
+#[derive(Default)]
+pub(super) struct Terminations {
+    pub asked: u64,
+    pub answered: u64,
+    /// The last results, oldest first: result of request `answered`, the one before, ...
+    pub results: VecDeque<u32>,
+}
+
+/// Results of terminations that are kept for those who asked: more than UI threads there can be.
+const RESULTS_MAX: usize = 2 * super::ui::UI_MAX;
+
+impl Terminations {
+    /// Takes down a result.
+    pub fn done(&mut self, result: u32) {
+        self.answered += 1;
+        self.results.push_back(result);
+        if self.results.len() > RESULTS_MAX {
+            self.results.pop_front();
+        }
+    }
+
+    /// The result of request `number`, once it is there.
+    pub fn result(&self, number: u64) -> Option<u32> {
+        let back = self.answered.checked_sub(number)?;
+        let index = self.results.len().checked_sub(1 + usize::try_from(back).ok()?)?;
+        self.results.get(index).copied()
+    }
+}
+
+/// A client that has said hello and whose server is not ready.
+pub(super) struct WaitingClient {
+    pub pid: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub command: String,
+    pub socket: Socket,
+    pub region: OwnedFd,
+    pub deadline: Instant,
+}
+
+/// Failures of a user's servers, since one last served for long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failures {
+    pub count: u32,
+    /// No start before.
+    pub until: Instant,
+    /// How the last one ended.
+    pub reason: String,
+}
+
+impl Failures {
+    /// Counts a failure that happened `now` to a server that had served for `served`.
+    pub fn after(
+        previous: Option<&Failures>,
+        served: Duration,
+        now: Instant,
+        reason: String,
+    ) -> Failures {
+        let stable = served >= Duration::from_secs(STABLE_S);
+        let count = match previous {
+            Some(failures) if !stable => failures.count.saturating_add(1),
+            _ => 1,
+        };
+        let doublings = count.saturating_sub(FAILURES_FREE).min(16);
+        let pause_s = ((1u64 << doublings) - 1).min(BACK_OFF_S_MAX);
+        Failures { count, until: now + Duration::from_secs(pause_s), reason }
+    }
+}
+
+/// The way to the end of the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stopping {
+    /// When servers are told not to wait for their clients any more; `None`: never.
+    pub force_at: Option<Instant>,
+    /// They have been told.
+    pub forced: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_cost_more_and_more_time_up_to_a_minute() {
+        let now = Instant::now();
+        let mut failures: Option<Failures> = None;
+        let mut pauses = Vec::new();
+        for _ in 0..40 {
+            let next = Failures::after(failures.as_ref(), Duration::ZERO, now, String::new());
+            pauses.push((next.until - now).as_secs());
+            failures = Some(next);
+        }
+        assert_eq!(pauses[..8], [0, 0, 1, 3, 7, 15, 31, 60]);
+        assert_eq!(pauses[39], 60);
+        let served = Duration::from_secs(STABLE_S);
+        let after_long = Failures::after(failures.as_ref(), served, now, String::new());
+        assert_eq!((after_long.count, after_long.until), (1, now));
+    }
+
+    #[test]
+    fn a_termination_finds_its_own_result() {
+        let mut terminations = Terminations::default();
+        assert_eq!(terminations.result(1), None);
+        for result in 0..200 {
+            terminations.done(result);
+        }
+        assert_eq!(terminations.result(200), Some(199));
+        assert_eq!(terminations.result(199), Some(198));
+        assert_eq!(terminations.result(201), None);
+        assert_eq!(terminations.result(1), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! A shell's connection: a thread that carries out one command and answers. It may wait as long
+//! as the command does; the event loop does not.
+
+use super::Daemon;
+use super::wire::Socket;
+use crate::command::{self, Answer};
+use channel::message::{Message, Reply};
+use channel::socket::PeerCredentials;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Shells at one time, those that wait in `quit` included.
+pub(super) const UI_MAX: usize = 64;
+/// How long a shell may take to read its answer.
+const READ_S_MAX: u64 = 10;
+
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts a thread while it lives.
+struct Slot;
+
+impl Slot {
+    fn take() -> Option<Slot> {
+        let taken = RUNNING.fetch_add(1, Ordering::Relaxed);
+        let slot = Slot;
+        (taken < UI_MAX).then_some(slot)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether any shell still waits for its answer.
+pub(super) fn any_running() -> bool {
+    RUNNING.load(Ordering::Relaxed) > 0
+}
+
+/// Starts the thread for a shell that has sent `line`.
+pub(super) fn start(
+    daemon: &Arc<Daemon>,
+    socket: Socket,
+    peer: PeerCredentials,
+    owner: bool,
+    line: String,
+) {
+    // For the thread it is an ordinary socket, but nobody is waited for without end.
+    let timeout = Some(Duration::from_secs(READ_S_MAX));
+    if socket.set_nonblocking(false).and_then(|()| socket.set_send_timeout(timeout)).is_err() {
+        return;
+    }
+    let Some(slot) = Slot::take() else {
+        let text = format!("{UI_MAX} commands run already, try again later\n");
+        answer(&socket, &Answer { text, status: 1 });
+        return;
+    };
+    let daemon = daemon.clone();
+    let body = move || {
+        let log = |text: &str| {
+            if command::is_logged(&line) {
+                daemon.logs.control.control(text);
+            }
+        };
+        log("NEW UI");
+        log(&format!("Cmd:{line}"));
+        let result = command::run(&daemon, &line, peer.uid, peer.gid, owner);
+        result.text.lines().for_each(log);
+        answer(&socket, &result);
+        log("UI closed");
+        drop(slot);
+    };
+    // If there can be no thread, the socket is closed with the closure: the shell sees that.
+    let _ = std::thread::Builder::new().name("ui".to_owned()).spawn(body);
+}
+
+fn answer(socket: &Socket, answer: &Answer) {
+    for piece in Reply::split(answer.status, &answer.text) {
+        if socket.send(&Message::Reply(piece), &[]).is_err() {
+            return;
+        }
+    }
+}

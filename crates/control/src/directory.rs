@@ -1,0 +1,274 @@
+//! The pipe directory: where it is, what lies in it, who may have it.
+//!
+//! One daemon owns a directory. It proves that by a write lock on `control_lock`, which the kernel
+//! gives back however the daemon ends; so whatever else lies there while nobody holds the lock is
+//! left over from a daemon that was killed, and is taken over.
+//!
+//! The lock is the POSIX kind, over the whole file, as NVIDIA's daemon takes it: the two see each
+//! other. Such a lock dies with *any* descriptor of the file that its process closes, so this file
+//! is opened here and nowhere else.
+
+use crate::error::DirectoryError;
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The directory when `CUDA_MPS_PIPE_DIRECTORY` says nothing.
+pub const DEFAULT_PIPE_DIRECTORY: &str = "/tmp/nvidia-mps";
+
+/// Bytes of the longest path of a socket, its closing zero included: `sun_path` of `sockaddr_un`.
+pub const SOCKET_PATH_BYTES_MAX: usize = 108;
+
+/// Socket of clients and of commands that need no privilege.
+const CONTROL: &str = "control";
+/// Socket of commands for the owner of the daemon; the longest name here.
+const CONTROL_PRIVILEGED: &str = "control_privileged";
+const LOCK: &str = "control_lock";
+const LOG: &str = "log";
+const PID: &str = "nvidia-cuda-mps-control.pid";
+
+/// A pipe directory's paths. Having one says nothing about what is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PipeDirectory(PathBuf);
+
+impl PipeDirectory {
+    /// The directory at `path`.
+    pub fn new(path: impl Into<PathBuf>) -> PipeDirectory {
+        PipeDirectory(path.into())
+    }
+
+    /// The directory that `CUDA_MPS_PIPE_DIRECTORY` names, if it names one.
+    pub fn from_environment() -> Option<PipeDirectory> {
+        std::env::var_os(cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY)
+            .filter(|value| !value.is_empty())
+            .map(PipeDirectory::new)
+    }
+
+    /// The directory that a program finds without being told: the environment's, else
+    /// [`DEFAULT_PIPE_DIRECTORY`].
+    pub fn found() -> PipeDirectory {
+        PipeDirectory::from_environment()
+            .unwrap_or_else(|| PipeDirectory::new(DEFAULT_PIPE_DIRECTORY))
+    }
+
+    /// The directory itself.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The socket of clients and of commands that need no privilege.
+    pub fn control(&self) -> PathBuf {
+        self.0.join(CONTROL)
+    }
+
+    /// The socket of commands for the owner of the daemon.
+    pub fn control_privileged(&self) -> PathBuf {
+        self.0.join(CONTROL_PRIVILEGED)
+    }
+
+    /// The FIFO that servers write their log lines into.
+    pub fn log(&self) -> PathBuf {
+        self.0.join(LOG)
+    }
+
+    /// The file with the daemon's process id in decimal.
+    pub fn pid_file(&self) -> PathBuf {
+        self.0.join(PID)
+    }
+
+    fn lock_file(&self) -> PathBuf {
+        self.0.join(LOCK)
+    }
+
+    /// Process id of the daemon here, by its pid file; says nothing about whether it lives.
+    pub fn daemon_pid(&self) -> Option<u32> {
+        fs::read_to_string(self.pid_file()).ok()?.trim().parse().ok()
+    }
+
+    /// Makes the directory if it is not there, becomes its only daemon and removes what a killed
+    /// one left. The lock is held until the returned value is dropped.
+    ///
+    /// # Errors
+    /// [`DirectoryError`]: another instance, no permission, a path too long for a socket, ...
+    pub fn occupy(&self) -> Result<Occupied, DirectoryError> {
+        self.check_length()?;
+        let existed = self.0.is_dir();
+        fs::create_dir_all(&self.0).map_err(|error| DirectoryError::at(&self.0, error))?;
+        if !existed {
+            // Every user's clients must find the sockets, whatever the umask said.
+            rustix::fs::chmod(&self.0, Mode::from_raw_mode(0o755))
+                .map_err(|error| DirectoryError::at(&self.0, error.into()))?;
+        }
+        let lock = self.lock()?;
+        let occupied = Occupied { directory: self.clone(), _lock: lock };
+        occupied.remove_files();
+        Ok(occupied)
+    }
+
+    /// A socket's path is bounded by the kernel; better said here than as EINVAL from bind.
+    fn check_length(&self) -> Result<(), DirectoryError> {
+        let bytes = self.control_privileged().as_os_str().len() + 1;
+        if bytes > SOCKET_PATH_BYTES_MAX {
+            return Err(DirectoryError::PathTooLong {
+                path: self.0.clone(),
+                bytes: self.0.as_os_str().len(),
+                bytes_max: SOCKET_PATH_BYTES_MAX - 2 - CONTROL_PRIVILEGED.len(),
+            });
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> Result<OwnedFd, DirectoryError> {
+        let path = self.lock_file();
+        let failed = |error: rustix::io::Errno| DirectoryError::at(&path, error.into());
+        loop {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let file =
+                rustix::fs::open(&path, flags, Mode::from_raw_mode(0o666)).map_err(failed)?;
+            match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => {
+                    return Err(DirectoryError::AlreadyRunning);
+                }
+                Err(error) => return Err(failed(error)),
+            }
+            // A daemon that ends removes its lock file before it lets go of it. What was locked
+            // here may be that removed file: then the lock is worth nothing, and a new file is due.
+            let held = rustix::fs::fstat(&file).map_err(failed)?;
+            match fs::symlink_metadata(&path) {
+                Ok(there) if (there.dev(), there.ino()) == (held.st_dev, held.st_ino) => {
+                    // The umask may have taken bits away; another owner's file is left as it is.
+                    let _ = rustix::fs::fchmod(&file, Mode::from_raw_mode(0o666));
+                    return Ok(file);
+                }
+                Ok(_) => continue,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(DirectoryError::at(&path, error)),
+            }
+        }
+    }
+}
+
+/// A pipe directory that this process is the daemon of.
+#[derive(Debug)]
+pub struct Occupied {
+    directory: PipeDirectory,
+    _lock: OwnedFd,
+}
+
+impl Occupied {
+    /// The paths.
+    pub fn directory(&self) -> &PipeDirectory {
+        &self.directory
+    }
+
+    /// Someone besides root and this user who could replace the sockets: the owner's uid.
+    pub fn foreign_owner(&self) -> Option<u32> {
+        let owner = fs::metadata(&self.directory.0).ok()?.uid();
+        (owner != 0 && owner != rustix::process::geteuid().as_raw()).then_some(owner)
+    }
+
+    /// Makes the FIFO of server.log and opens both ends: one to read, which never blocks and never
+    /// sees an end, and one for servers to write.
+    pub fn make_log(&self) -> Result<(OwnedFd, OwnedFd), DirectoryError> {
+        let path = self.directory.log();
+        let failed = |error: rustix::io::Errno| DirectoryError::at(&path, error.into());
+        let everyone = Mode::from_raw_mode(0o777);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, everyone, 0).map_err(failed)?;
+        let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let reader =
+            rustix::fs::open(&path, OFlags::RDONLY | flags, Mode::empty()).map_err(failed)?;
+        rustix::fs::fchmod(&reader, everyone).map_err(failed)?;
+        let writer =
+            rustix::fs::open(&path, OFlags::WRONLY | flags, Mode::empty()).map_err(failed)?;
+        Ok((reader, writer))
+    }
+
+    /// Writes the pid file. Last of all, so that it says the daemon is there.
+    pub fn write_pid(&self) -> Result<(), DirectoryError> {
+        let path = self.directory.pid_file();
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&path, flags, Mode::from_raw_mode(0o644))
+            .map_err(|error| DirectoryError::at(&path, error.into()))?;
+        let text = format!("{}\n", std::process::id());
+        rustix::io::write(&file, text.as_bytes())
+            .map_err(|error| DirectoryError::at(&path, error.into()))?;
+        Ok(())
+    }
+
+    /// Removes everything but the lock file.
+    fn remove_files(&self) {
+        let directory = &self.directory;
+        for path in [
+            directory.pid_file(),
+            directory.control(),
+            directory.control_privileged(),
+            directory.log(),
+        ] {
+            // What cannot be removed makes itself heard when the new file is made.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl Drop for Occupied {
+    /// The lock file goes last, while the lock is still held: see [`PipeDirectory::lock`].
+    fn drop(&mut self) {
+        self.remove_files();
+        let _ = fs::remove_file(self.directory.lock_file());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("openmps-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        path
+    }
+
+    #[test]
+    fn a_directory_is_made_filled_and_emptied() {
+        let directory = PipeDirectory::new(scratch("filled"));
+        let occupied = directory.occupy().unwrap();
+        let (reader, writer) = occupied.make_log().unwrap();
+        occupied.write_pid().unwrap();
+        rustix::io::write(&writer, b"hello").unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(rustix::io::read(&reader, &mut buffer).unwrap(), 5);
+        assert_eq!(directory.daemon_pid(), Some(std::process::id()));
+        let mode = |path| fs::symlink_metadata(path).unwrap().mode() & 0o7777;
+        assert_eq!(mode(directory.log()), 0o777);
+        assert_eq!(mode(directory.lock_file()), 0o666);
+        drop(occupied);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        fs::remove_dir(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn leftovers_are_taken_over() {
+        let directory = PipeDirectory::new(scratch("leftovers"));
+        fs::create_dir_all(directory.path()).unwrap();
+        for file in
+            [directory.control(), directory.pid_file(), directory.lock_file(), directory.log()]
+        {
+            fs::write(file, "999999\n").unwrap();
+        }
+        let occupied = directory.occupy().unwrap();
+        assert!(!directory.control().exists() && !directory.log().exists());
+        drop(occupied);
+        fs::remove_dir(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn too_long_a_path_is_named_with_its_limit() {
+        let directory = PipeDirectory::new(format!("/tmp/{}", "x".repeat(90)));
+        let error = directory.occupy().unwrap_err().to_string();
+        assert!(error.contains("95 bytes") && error.contains("at most 88"), "{error}");
+    }
+}

@@ -1,0 +1,234 @@
+//! control.log and server.log: where they go and what a line looks like.
+//!
+//! A log is a service to people; it is never a reason for the daemon to stop. A line that cannot
+//! be written (a full disk) is counted, and the count is written when there is room again.
+
+use cuda_api::environment::CUDA_MPS_LOG_DIRECTORY;
+use std::fmt::Display;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// The directory when `CUDA_MPS_LOG_DIRECTORY` says nothing.
+pub const DEFAULT_LOG_DIRECTORY: &str = "/var/log/nvidia-mps";
+
+/// Bytes of the longest line, its stamp included. Lines of servers come through a FIFO, where only
+/// a write of up to PIPE_BUF (4096) bytes is never torn apart by another's.
+pub const LINE_BYTES_MAX: usize = 4096;
+
+/// Who speaks in a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The control daemon.
+    Control,
+    /// A server that serves.
+    Server,
+    /// A server before it has started.
+    Other,
+}
+
+/// One line without its end: `[2026-11-21 02:32:00.123 Control   261] text`, local time. Control
+/// characters in `text`, which may hold what a client sent, become `?`.
+pub fn line(role: Role, pid: u32, text: impl Display) -> String {
+    let now = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S%.3f");
+    let mut line = format!("[{now} {role:?} {pid:5}] {}", printable(&text.to_string()));
+    truncate(&mut line, LINE_BYTES_MAX - 1);
+    line
+}
+
+/// `text` with `?` for each control character.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// Cuts `text` to at most `bytes_max` bytes, between characters.
+pub fn truncate(text: &mut String, bytes_max: usize) {
+    let mut end = bytes_max.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+}
+
+/// A file that lines are appended to.
+#[derive(Debug)]
+pub struct LogFile {
+    inner: Mutex<Inner>,
+    /// Lines go to standard error too: for a daemon in the foreground.
+    echo: bool,
+}
+
+#[derive(Debug)]
+struct Inner {
+    file: Option<File>,
+    lines_lost: u64,
+    /// The last write stopped in mid-line.
+    torn: bool,
+}
+
+impl LogFile {
+    fn new(file: Option<File>, echo: bool) -> LogFile {
+        LogFile { inner: Mutex::new(Inner { file, lines_lost: 0, torn: false }), echo }
+    }
+
+    /// Appends a line of the control daemon.
+    pub fn control(&self, text: impl Display) {
+        self.append(&line(Role::Control, std::process::id(), text));
+    }
+
+    /// Appends a line that has its stamp already.
+    pub fn append(&self, line: &str) {
+        if self.echo {
+            // Standard error may be closed or full: see this file's head.
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+        let mut inner = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Inner { file: Some(file), lines_lost, torn } = &mut *inner else { return };
+        let mut text = String::with_capacity(line.len() + 2);
+        if *torn {
+            text.push('\n');
+        }
+        if *lines_lost > 0 {
+            let note = format!("{lines_lost} lines were lost: the log could not be written");
+            text.push_str(&self::line(Role::Control, std::process::id(), note));
+            text.push('\n');
+        }
+        text.push_str(line);
+        text.push('\n');
+        match file.write(text.as_bytes()) {
+            Ok(bytes) if bytes == text.len() => (*lines_lost, *torn) = (0, false),
+            Ok(bytes) => (*lines_lost, *torn) = (*lines_lost + 1, *torn || bytes > 0),
+            Err(_) => *lines_lost += 1,
+        }
+    }
+}
+
+/// The two logs and what had to be said about their place.
+#[derive(Debug)]
+pub struct Logs {
+    /// control.log
+    pub control: LogFile,
+    /// server.log
+    pub server: LogFile,
+    /// Where they lie; `None` if nowhere.
+    pub directory: Option<PathBuf>,
+    /// Why they do not lie where they should.
+    pub complaint: Option<String>,
+}
+
+impl Logs {
+    /// Opens both in the directory that the environment names, else in `fallback` with a
+    /// complaint, else nowhere with a complaint.
+    pub fn open(fallback: &Path, echo: bool) -> Logs {
+        let wanted = std::env::var_os(CUDA_MPS_LOG_DIRECTORY)
+            .filter(|value| !value.is_empty())
+            .map_or_else(|| PathBuf::from(DEFAULT_LOG_DIRECTORY), PathBuf::from);
+        let first = match open_both(&wanted) {
+            Ok(files) => return Logs::with(files, wanted, None, echo),
+            Err(error) => format!("cannot write logs in {}: {error}", wanted.display()),
+        };
+        match open_both(fallback) {
+            Ok(files) => {
+                let complaint = format!("{first}; they are written in {}", fallback.display());
+                Logs::with(files, fallback.to_path_buf(), Some(complaint), echo)
+            }
+            Err(error) => Logs {
+                control: LogFile::new(None, echo),
+                server: LogFile::new(None, echo),
+                directory: None,
+                complaint: Some(format!(
+                    "{first}, nor in {}: {error}; nothing is logged",
+                    fallback.display()
+                )),
+            },
+        }
+    }
+
+    fn with(files: [File; 2], directory: PathBuf, complaint: Option<String>, echo: bool) -> Logs {
+        let [control, server] = files;
+        Logs {
+            control: LogFile::new(Some(control), echo),
+            server: LogFile::new(Some(server), echo),
+            directory: Some(directory),
+            complaint,
+        }
+    }
+}
+
+fn open_both(directory: &Path) -> io::Result<[File; 2]> {
+    std::fs::create_dir_all(directory)?;
+    let open = |name| OpenOptions::new().append(true).create(true).open(directory.join(name));
+    Ok([open("control.log")?, open("server.log")?])
+}
+
+/// Puts the bytes that come out of the log FIFO together into lines.
+#[derive(Debug, Default)]
+pub struct LineAssembler {
+    partial: Vec<u8>,
+}
+
+impl LineAssembler {
+    /// Takes `bytes` and gives each line that is now whole, without its end. A line longer than
+    /// [`LINE_BYTES_MAX`] comes in pieces.
+    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(&str)) {
+        for &byte in bytes {
+            if byte != b'\n' {
+                self.partial.push(byte);
+            }
+            if byte == b'\n' || self.partial.len() == LINE_BYTES_MAX {
+                if !self.partial.is_empty() {
+                    each(&printable(&String::from_utf8_lossy(&self.partial)));
+                }
+                self.partial.clear();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_stamped_as_nvidia_does() {
+        let line = line(Role::Control, 261, "NEW UI\nforged");
+        assert!(line.ends_with(" Control   261] NEW UI?forged"), "{line}");
+        let stamp = &line[..line.find(" Control").unwrap()];
+        assert_eq!(stamp.len(), "[2026-11-21 02:32:00.123".len(), "{line}");
+        assert_eq!(&stamp[stamp.len() - 4..stamp.len() - 3], ".");
+        assert!(super::line(Role::Other, 1, "é".repeat(9000)).len() < LINE_BYTES_MAX);
+    }
+
+    #[test]
+    fn torn_writes_become_whole_lines() {
+        let mut assembler = LineAssembler::default();
+        let mut lines = Vec::new();
+        for piece in [&b"on"[..], b"e\n\ntwo\x1b\nth", b"ree\n"] {
+            assembler.push(piece, |line| lines.push(line.to_owned()));
+        }
+        assert_eq!(lines, ["one", "two?", "three"]);
+        assembler.push(&vec![b'x'; 3 * LINE_BYTES_MAX], |line| lines.push(line.to_owned()));
+        assert_eq!(lines.len(), 6);
+        assert!(assembler.partial.is_empty());
+    }
+
+    #[test]
+    fn a_full_disk_costs_lines_and_nothing_else() {
+        // /dev/full answers every write with ENOSPC.
+        let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
+        let log = LogFile::new(Some(full), false);
+        log.control("one");
+        log.control("two");
+        assert_eq!(log.inner.lock().unwrap().lines_lost, 2);
+
+        let path = std::env::temp_dir().join(format!("openmps-log-{}", std::process::id()));
+        log.inner.lock().unwrap().file = Some(File::create(&path).unwrap());
+        log.control("three");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(lines[0].contains("2 lines were lost") && lines[1].ends_with("three"), "{text}");
+    }
+}

@@ -1,0 +1,61 @@
+//! `nvidia-cuda-mps-control` from its arguments to its exit status.
+
+use crate::daemon::{self, Programs, StartError};
+use crate::directory::PipeDirectory;
+use crate::options::{self, Action};
+use crate::shell::{self, Shell};
+use std::io::{self, IsTerminal, Write};
+
+/// Runs the program. `arguments` are those after its name. Returns the exit status.
+pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Programs>) -> u8 {
+    let action = match options::parse(arguments) {
+        Ok(action) => action,
+        Err(error) => {
+            eprintln!("nvidia-cuda-mps-control: {error}");
+            return 1;
+        }
+    };
+    match action {
+        Action::Help => print(&options::help()),
+        Action::Version => print(&options::version()),
+        Action::Daemon => started(daemon::start_in_background(&*programs)),
+        Action::Foreground { detach } => started(daemon::run(programs, detach)),
+        Action::Command(line) => {
+            match Shell::new(PipeDirectory::found()).command(&line, &mut io::stdout()) {
+                Ok(status) => exit_status(status),
+                Err(error) => {
+                    eprintln!("{error}");
+                    1
+                }
+            }
+        }
+        Action::Shell => {
+            let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+            let shell = Shell::new(PipeDirectory::found());
+            exit_status(shell::converse(&shell, &mut io::stdin().lock(), terminal))
+        }
+    }
+}
+
+fn started(result: Result<(), StartError>) -> u8 {
+    match result {
+        Ok(()) => 0,
+        // That process has said why.
+        Err(StartError::Background { status }) => exit_status(status),
+        Err(error) => {
+            eprintln!("{error}");
+            1
+        }
+    }
+}
+
+fn print(text: &str) -> u8 {
+    // Whoever reads may have enough before the end.
+    let _ = io::stdout().write_all(text.as_bytes());
+    0
+}
+
+/// A status that is not 0 must not become 0 in the eight bits that the system keeps.
+fn exit_status(status: i32) -> u8 {
+    u8::try_from(status).unwrap_or(1)
+}

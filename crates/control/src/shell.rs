@@ -1,0 +1,241 @@
+//! The other end of the daemon's sockets: sends commands, shows answers.
+//!
+//! Each command has a connection of its own, so a shell outlives the daemon it spoke to and
+//! speaks to the next one.
+
+use crate::command::COMMAND_BYTES_MAX;
+use crate::directory::PipeDirectory;
+use channel::message::{Command, Message};
+use channel::socket::{ReceiveError, SeqPacket};
+use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+use thiserror::Error;
+
+/// How long a daemon may leave a connection unanswered when its queue is full.
+const CONNECT_S_MAX: u64 = 10;
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+pub enum ShellError {
+    /// The text is NVIDIA's, for the scripts that look for it.
+    #[error("Cannot find MPS control daemon process")]
+    NoDaemon,
+    /// Somebody's private directory.
+    #[error("no permission for {}", .0.display())]
+    NoPermission(PathBuf),
+    /// Something else listens, or another version.
+    #[error("what listens in {} is no openmps daemon of this version: {reason}", directory.display())]
+    Foreign {
+        /// The pipe directory.
+        directory: PathBuf,
+        /// What was wrong with its answer.
+        reason: String,
+    },
+    /// It does not answer in time.
+    #[error("the daemon in {} does not answer", .0.display())]
+    Silent(PathBuf),
+    /// It ended in the middle.
+    #[error("the daemon ended before it answered")]
+    Ended,
+    /// The line.
+    #[error("a command may have {COMMAND_BYTES_MAX} bytes, this one has {0}")]
+    TooLong(usize),
+    /// Anything else.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Speaks to the daemon of a directory.
+#[derive(Clone, Debug)]
+pub struct Shell {
+    directory: PipeDirectory,
+    patience: Option<Duration>,
+}
+
+impl Shell {
+    /// For the daemon of `directory`. It may take as long as it wants to: `quit` waits.
+    pub fn new(directory: PipeDirectory) -> Shell {
+        Shell { directory, patience: None }
+    }
+
+    /// The same, but [`ShellError::Silent`] after `patience` without an answer.
+    pub fn with_patience(self, patience: Duration) -> Shell {
+        Shell { patience: Some(patience), ..self }
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &PipeDirectory {
+        &self.directory
+    }
+
+    /// Whether a daemon is there.
+    pub fn check(&self) -> Result<(), ShellError> {
+        self.connect().map(drop)
+    }
+
+    /// Sends one command and writes its output as it comes. Returns its exit status.
+    pub fn command(&self, line: &str, output: &mut dyn Write) -> Result<i32, ShellError> {
+        if line.len() > COMMAND_BYTES_MAX {
+            return Err(ShellError::TooLong(line.len()));
+        }
+        let socket = self.connect()?;
+        socket.set_receive_timeout(self.patience)?;
+        let command = Message::Command(Command { text: line.to_owned() });
+        if let Err(error) = socket.send(&command, &[]) {
+            return Err(match error.kind() {
+                io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ShellError::Ended,
+                _ => error.into(),
+            });
+        }
+        loop {
+            let reply = match socket.receive() {
+                Ok((Message::Reply(reply), _)) => reply,
+                Ok((Message::Refused(refused), _)) => return Err(self.foreign(refused.reason)),
+                Ok((other, _)) => return Err(self.foreign(format!("it said {}", other.name()))),
+                Err(ReceiveError::Closed) => return Err(ShellError::Ended),
+                Err(ReceiveError::TimedOut) => {
+                    return Err(ShellError::Silent(self.directory.path().to_path_buf()));
+                }
+                Err(ReceiveError::Io(error)) => return Err(error.into()),
+                Err(error) => return Err(self.foreign(error.to_string())),
+            };
+            output.write_all(reply.text.as_bytes())?;
+            output.flush()?;
+            if !reply.more {
+                return Ok(reply.status);
+            }
+        }
+    }
+
+    /// Sends one command and returns its output and exit status.
+    pub fn ask(&self, line: &str) -> Result<(String, i32), ShellError> {
+        let mut output = Vec::new();
+        let status = self.command(line, &mut output)?;
+        Ok((String::from_utf8_lossy(&output).into_owned(), status))
+    }
+
+    fn foreign(&self, reason: String) -> ShellError {
+        ShellError::Foreign { directory: self.directory.path().to_path_buf(), reason }
+    }
+
+    /// By the privileged socket where this user may, else by the other: the daemon then says what
+    /// only its owner can do.
+    fn connect(&self) -> Result<SeqPacket, ShellError> {
+        let timeout = Duration::from_secs(CONNECT_S_MAX);
+        let connect = |path: PathBuf| {
+            SeqPacket::connect(&path, timeout).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound
+                | io::ErrorKind::ConnectionRefused
+                | io::ErrorKind::NotADirectory => ShellError::NoDaemon,
+                io::ErrorKind::PermissionDenied => ShellError::NoPermission(path),
+                io::ErrorKind::WouldBlock => {
+                    ShellError::Silent(self.directory.path().to_path_buf())
+                }
+                _ => error.into(),
+            })
+        };
+        match connect(self.directory.control_privileged()) {
+            Err(ShellError::NoPermission(_)) => connect(self.directory.control()),
+            result => result,
+        }
+    }
+}
+
+/// Sends the lines of `input` one after the other. On a terminal it prompts, and says what is
+/// wrong without ending. Returns the exit status: that of the first command that failed.
+pub fn converse(shell: &Shell, input: &mut dyn BufRead, terminal: bool) -> i32 {
+    let mut output = io::stdout();
+    let mut result = 0;
+    if let Err(error) = shell.check() {
+        eprintln!("{error}");
+        return 1;
+    }
+    loop {
+        if terminal {
+            let _ = write!(output, "> ").and_then(|()| output.flush());
+        }
+        let line = match read_line(input) {
+            Ok(Some(line)) => line,
+            Ok(None) => {
+                if terminal {
+                    let _ = writeln!(output);
+                }
+                return result;
+            }
+            Err(error) => {
+                eprintln!("standard input: {error}");
+                return 1;
+            }
+        };
+        if terminal && line.trim().is_empty() {
+            continue;
+        }
+        let status = match shell.command(&line, &mut output) {
+            Ok(status) => status,
+            // The reader of the output has enough.
+            Err(ShellError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => return 1,
+            Err(error) => {
+                eprintln!("{error}");
+                1
+            }
+        };
+        if terminal && status == 0 && line.split_whitespace().next() == Some("quit") {
+            return result;
+        }
+        if result == 0 && !terminal {
+            result = status;
+        }
+    }
+}
+
+/// The next line without its end; the last one may have none. A line that is longer than any
+/// command is cut just above the maximum, so that it is refused and not kept in memory.
+fn read_line(input: &mut dyn BufRead) -> io::Result<Option<String>> {
+    let mut line = Vec::new();
+    let mut any = false;
+    loop {
+        let available = match input.fill_buf() {
+            Ok(available) => available,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        if available.is_empty() {
+            return Ok(any.then(|| String::from_utf8_lossy(&line).into_owned()));
+        }
+        any = true;
+        let end = available.iter().position(|&byte| byte == b'\n');
+        let piece = &available[..end.unwrap_or(available.len())];
+        let room = (COMMAND_BYTES_MAX + 1).saturating_sub(line.len());
+        line.extend_from_slice(&piece[..piece.len().min(room)]);
+        let used = piece.len() + usize::from(end.is_some());
+        input.consume(used);
+        if end.is_some() {
+            return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn the_last_line_may_lack_its_end() {
+        let mut input = io::Cursor::new(b"ps\n\nget_server_list".to_vec());
+        let mut lines = Vec::new();
+        while let Some(line) = read_line(&mut input).unwrap() {
+            lines.push(line);
+        }
+        assert_eq!(lines, ["ps", "", "get_server_list"]);
+    }
+
+    #[test]
+    fn an_endless_line_takes_no_memory() {
+        let mut input = io::BufReader::with_capacity(777, io::repeat(b'x').take(1 << 20));
+        let line = read_line(&mut input).unwrap().unwrap();
+        assert_eq!(line.len(), COMMAND_BYTES_MAX + 1);
+        assert_eq!(read_line(&mut input).unwrap(), None);
+    }
+}

@@ -1,0 +1,63 @@
+//! `openmps run`: a program with our driver library, attached to this user's daemon.
+
+use crate::daemon;
+use crate::libraries::Libraries;
+use anyhow::Result;
+use cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+/// A directory that does not exist and that nobody can make: no daemon is found there.
+const NOWHERE: &str = "/proc/self/no-daemon";
+
+/// Run a program that shares the device with others
+///
+/// The program gets openmps' libcuda.so.1 in front of NVIDIA's, and the daemon of this user: the
+/// one of CUDA_MPS_PIPE_DIRECTORY, else the system's, else one of your own, which is started if it
+/// does not run and goes on running until `openmps down`. The exit status is the program's.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  openmps run -- ./simulation --steps 1000
+  openmps run ./train & openmps run ./train & wait     two programs at the same time
+  openmps run --no-daemon -- ./simulation              the same library, without sharing")]
+pub(crate) struct Arguments {
+    /// Run without a daemon: calls go straight to the provider in the program's own process
+    #[arg(long)]
+    no_daemon: bool,
+    /// Do not say that a daemon was started
+    #[arg(long, short)]
+    quiet: bool,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Becomes the program; returns only if that fails.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let libraries = Libraries::find()?;
+    let [program, rest @ ..] = arguments.command.as_slice() else {
+        anyhow::bail!("which program?");
+    };
+    let mut command = Command::new(program);
+    command.args(rest);
+    libraries.put_in_front(&mut command);
+    if arguments.no_daemon {
+        command.env(CUDA_MPS_PIPE_DIRECTORY, NOWHERE);
+    } else {
+        let (report, started) = daemon::find_or_start(&libraries)?;
+        if started && !arguments.quiet {
+            eprintln!(
+                "openmps: started a daemon (PID {}) in {}; `openmps down` stops it",
+                report.pid,
+                report.pipe_directory.display()
+            );
+        }
+        command.env(CUDA_MPS_PIPE_DIRECTORY, &report.pipe_directory);
+    }
+    let error = command.exec();
+    eprintln!("openmps: {}: {error}", program.display());
+    // As shells answer.
+    Ok(ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }))
+}

@@ -1,0 +1,41 @@
+//! `openmps up`: this user's daemon, started if it does not run.
+
+use crate::daemon;
+use crate::libraries::Libraries;
+use anyhow::Result;
+use serde_json::json;
+use std::process::ExitCode;
+
+/// Start the daemon of this user, unless it runs
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  openmps up
+  CUDA_MPS_PIPE_DIRECTORY=/run/gpu0 openmps up     one of several daemons
+  sudo nvidia-cuda-mps-control -d                  one for all users of the machine")]
+pub(crate) struct Arguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let (report, started) = daemon::find_or_start(&Libraries::find()?)?;
+    let directory = report.pipe_directory.display();
+    if arguments.json {
+        let report = json!({
+            "started": started,
+            "pid": report.pid,
+            "pipe_directory": report.pipe_directory,
+            "log_directory": report.log_directory,
+            "version": report.version,
+        });
+        println!("{report}");
+    } else if started {
+        println!("started a daemon (PID {}) in {directory}", report.pid);
+        println!("run programs with `openmps run -- PROGRAM`, stop it with `openmps down`");
+    } else {
+        println!("a daemon runs already (PID {}) in {directory}", report.pid);
+    }
+    Ok(ExitCode::SUCCESS)
+}

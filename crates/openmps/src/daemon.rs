@@ -1,0 +1,226 @@
+//! Which daemon is this user's: finding it, starting it.
+//!
+//! The default directory of NVIDIA's MPS is used only if a daemon of ours is there already:
+//! programs with NVIDIA's own library look there too. What `openmps` starts lives in a directory
+//! of the user's own.
+
+use crate::libraries::Libraries;
+use crate::personality;
+use anyhow::{Context, Result, bail};
+use control::directory::{DEFAULT_PIPE_DIRECTORY, PipeDirectory};
+use control::shell::{Shell, ShellError};
+use cuda_api::environment::{CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_LIB_DIR};
+use serde::Deserialize;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// How long a daemon may take to say who it is.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long another process's daemon may take from its lock to its sockets.
+const OTHERS_START: Duration = Duration::from_secs(10);
+
+/// What the daemon says about itself, in `report`. Rows of servers and clients are passed on as
+/// they are.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) version: String,
+    pub(crate) pid: u32,
+    pub(crate) uid: u32,
+    pub(crate) pipe_directory: PathBuf,
+    pub(crate) log_directory: Option<PathBuf>,
+    pub(crate) clients_waiting: u64,
+    pub(crate) servers: Vec<Server>,
+}
+
+/// One of its servers.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Server {
+    pub(crate) pid: u32,
+    pub(crate) state: String,
+    pub(crate) clients: Vec<Client>,
+    /// Why it did not answer, if it did not.
+    pub(crate) error: Option<String>,
+}
+
+/// One of their clients.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Client {
+    pub(crate) pid: u32,
+    pub(crate) user: String,
+    pub(crate) memory_bytes: u64,
+    pub(crate) kernels: u64,
+    pub(crate) command: String,
+}
+
+/// What is in a pipe directory.
+#[derive(Debug)]
+#[allow(dead_code, reason = "for the command doctor")]
+pub(crate) enum State {
+    /// A daemon of ours.
+    Running {
+        /// `openmps 0.1.0`
+        version: String,
+    },
+    /// Nobody.
+    None,
+    /// Something that we cannot use.
+    Foreign {
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// What is in `directory`.
+#[allow(dead_code, reason = "for the command doctor")]
+pub(crate) fn state(directory: &Path) -> State {
+    match ask(directory) {
+        Ok(Some(report)) => State::Running { version: format!("openmps {}", report.version) },
+        Ok(None) => State::None,
+        Err(error) => State::Foreign { reason: format!("{error:#}") },
+    }
+}
+
+/// What the daemon in `directory` says about itself; `None` if there is none.
+pub(crate) fn ask(directory: &Path) -> Result<Option<Report>> {
+    Ok(ask_for_text(directory)?.map(|(_, report)| report))
+}
+
+/// The same, with the JSON that it was read from.
+pub(crate) fn ask_for_text(directory: &Path) -> Result<Option<(String, Report)>> {
+    let shell = Shell::new(PipeDirectory::new(directory)).with_patience(ANSWER);
+    let (text, status) = match shell.ask("report") {
+        Ok(answer) => answer,
+        Err(ShellError::NoDaemon) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    if status != 0 {
+        bail!("the daemon in {} says: {}", directory.display(), text.trim());
+    }
+    let report = serde_json::from_str(&text)
+        .with_context(|| format!("reading the report of the daemon in {}", directory.display()))?;
+    Ok(Some((text, report)))
+}
+
+/// The pipe directory of this user: the environment's, else the default one if a daemon there
+/// serves this user, else one of the user's own.
+pub(crate) fn pipe_directory() -> PathBuf {
+    if let Some(directory) = PipeDirectory::from_environment() {
+        let path = directory.path();
+        return std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    }
+    let default = Path::new(DEFAULT_PIPE_DIRECTORY);
+    if is_trustworthy(default)
+        && let Ok(Some(report)) = ask(default)
+        && (report.uid == 0 || report.uid == rustix::process::geteuid().as_raw())
+    {
+        return default.to_path_buf();
+    }
+    own_directory()
+}
+
+/// The directory for a daemon of this user's own.
+fn own_directory() -> PathBuf {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    match runtime.filter(|directory| directory.is_absolute() && directory.is_dir()) {
+        Some(directory) => directory.join("openmps"),
+        None => PathBuf::from(format!("/tmp/openmps-{}", rustix::process::geteuid().as_raw())),
+    }
+}
+
+/// Only root or this user could have put a daemon into the directory.
+fn is_trustworthy(directory: &Path) -> bool {
+    std::fs::symlink_metadata(directory).is_ok_and(|metadata| {
+        let owner = metadata.uid();
+        let others_write = metadata.mode() & 0o022 != 0;
+        metadata.is_dir()
+            && !others_write
+            && (owner == 0 || owner == rustix::process::geteuid().as_raw())
+    })
+}
+
+/// This user's daemon, and whether it was started for this.
+pub(crate) fn find_or_start(libraries: &Libraries) -> Result<(Report, bool)> {
+    let directory = pipe_directory();
+    if directory == own_directory() {
+        make_own(&directory)?;
+    }
+    match ask(&directory)? {
+        Some(report) => {
+            let me = rustix::process::geteuid().as_raw();
+            if report.uid != 0 && report.uid != me {
+                bail!(
+                    "the daemon in {} belongs to {} and serves only that user; set \
+                     {CUDA_MPS_PIPE_DIRECTORY} to another directory",
+                    directory.display(),
+                    control::users::name(report.uid)
+                );
+            }
+            Ok((report, false))
+        }
+        None => start(&directory, libraries),
+    }
+}
+
+/// Makes the user's own directory, for this user alone. One that somebody else made is refused.
+fn make_own(directory: &Path) -> Result<()> {
+    match std::fs::DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(error).with_context(|| {
+                format!(
+                    "making {} for the daemon ({CUDA_MPS_PIPE_DIRECTORY} names another directory)",
+                    directory.display()
+                )
+            });
+        }
+        _ => {}
+    }
+    if !is_trustworthy(directory) {
+        bail!(
+            "{} can be written by others: remove it, or set {CUDA_MPS_PIPE_DIRECTORY} to another \
+             directory",
+            directory.display()
+        );
+    }
+    Ok(())
+}
+
+fn start(directory: &Path, libraries: &Libraries) -> Result<(Report, bool)> {
+    let mut command = personality::own(personality::CONTROL);
+    command
+        .arg("-d")
+        .env(CUDA_MPS_PIPE_DIRECTORY, directory)
+        .env(OPENMPS_LIB_DIR, libraries.directory())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    if std::env::var_os(CUDA_MPS_LOG_DIRECTORY).is_none() {
+        command.env(CUDA_MPS_LOG_DIRECTORY, directory);
+    }
+    let output = command.output().context("starting a daemon")?;
+    if output.status.success() {
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+        let report = ask(directory)?.context("the daemon that was started has ended at once")?;
+        return Ok((report, true));
+    }
+    // Somebody else was faster: theirs is as good.
+    let deadline = Instant::now() + OTHERS_START;
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let taken = control::error::DirectoryError::AlreadyRunning.to_string();
+    while said == taken && Instant::now() < deadline {
+        if let Some(report) = ask(directory)? {
+            return Ok((report, false));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    bail!("no daemon could be started in {}: {said}", directory.display())
+}
+
+/// The error of a command that needs a daemon where there is none.
+pub(crate) fn none_in(directory: &Path) -> anyhow::Error {
+    anyhow::anyhow!(
+        "no daemon runs in {}; `openmps up` or `openmps run` starts one",
+        directory.display()
+    )
+}

@@ -1,0 +1,152 @@
+//! Where the project's shared libraries are: the client's libcuda.so.1, which goes in front of
+//! NVIDIA's, and the software GPU.
+//!
+//! An installation has them in `lib/openmps` beside `bin`. A cargo target directory has them under
+//! cargo's names, so a directory of links is made there.
+
+use anyhow::{Context, Result, bail};
+use cuda_api::environment::OPENMPS_LIB_DIR;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const CLIENT: &str = "libcuda.so.1";
+/// Names in an installation, and what cargo calls them.
+const LINKS: &[(&str, &str)] = &[
+    (CLIENT, "libcuda.so"),
+    ("libcuda.so", "libcuda.so"),
+    (provider::SOFT_FILE_NAME, "libopenmps_soft.so"),
+];
+/// Directory of links in a cargo target directory.
+const LINK_DIRECTORY: &str = "openmps-lib";
+
+/// The directory of the libraries, absolute.
+#[derive(Clone, Debug)]
+pub(crate) struct Libraries {
+    directory: PathBuf,
+    /// Where the running program lies.
+    #[allow(dead_code, reason = "for the commands demo and bench")]
+    program_directory: PathBuf,
+}
+
+impl Libraries {
+    /// Finds them by `OPENMPS_LIB_DIR`, else beside this program.
+    pub(crate) fn find() -> Result<Libraries> {
+        let program = std::env::current_exe().context("finding the program's own path")?;
+        // A link in somebody's ~/bin leads to the installation.
+        let program = program.canonicalize().unwrap_or(program);
+        let program_directory = program.parent().unwrap_or(Path::new("/")).to_path_buf();
+        let directory = match std::env::var_os(OPENMPS_LIB_DIR).filter(|value| !value.is_empty()) {
+            Some(named) => {
+                let named = std::path::absolute(PathBuf::from(named))?;
+                if !named.join(CLIENT).is_file() {
+                    bail!("{OPENMPS_LIB_DIR} is {}, but {CLIENT} is not there", named.display());
+                }
+                named
+            }
+            None => find_beside(&program_directory)?,
+        };
+        if directory.as_os_str().as_encoded_bytes().contains(&b':') {
+            bail!(
+                "the libraries are in {}, but LD_LIBRARY_PATH cannot name a directory with a colon",
+                directory.display()
+            );
+        }
+        Ok(Libraries { directory, program_directory })
+    }
+
+    /// The directory with libcuda.so.1 and libopenmps-soft.so.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Path of a sample program of the project.
+    #[allow(dead_code, reason = "for the commands demo and bench")]
+    pub(crate) fn sample(&self, name: &str) -> PathBuf {
+        let installed = self.directory.join("samples").join(name);
+        if installed.is_file() { installed } else { self.program_directory.join(name) }
+    }
+
+    /// Has a command load these libraries before any others of the same names.
+    pub(crate) fn put_in_front(&self, command: &mut Command) {
+        let mut path = OsString::from(&self.directory);
+        if let Some(others) = std::env::var_os("LD_LIBRARY_PATH").filter(|p| !p.is_empty()) {
+            path.push(":");
+            path.push(others);
+        }
+        command.env("LD_LIBRARY_PATH", path).env(OPENMPS_LIB_DIR, &self.directory);
+    }
+}
+
+fn find_beside(program_directory: &Path) -> Result<PathBuf> {
+    let installed = program_directory.join("../lib/openmps");
+    if installed.join(CLIENT).is_file() {
+        return installed.canonicalize().context("following links to the libraries");
+    }
+    if LINKS.iter().all(|(_, built)| program_directory.join(built).is_file()) {
+        return link(program_directory);
+    }
+    bail!(
+        "{CLIENT} of openmps is neither in {} nor built in {}: install it (cargo xtask dist), \
+         build it (cargo build --workspace), or say where it is in {OPENMPS_LIB_DIR}",
+        installed.display(),
+        program_directory.display()
+    )
+}
+
+/// Makes the directory of links in a cargo target directory, or completes it.
+fn link(built: &Path) -> Result<PathBuf> {
+    let directory = built.join(LINK_DIRECTORY);
+    std::fs::create_dir_all(&directory)
+        .with_context(|| format!("making {}", directory.display()))?;
+    for (name, target) in LINKS {
+        let name = directory.join(name);
+        let target = Path::new("..").join(target);
+        if std::fs::read_link(&name).is_ok_and(|there| there == target) {
+            continue;
+        }
+        // Several commands may do this at once; each makes its own and moves it into place.
+        let own = name.with_extension(format!("new-{}", std::process::id()));
+        symlink(&target, &own)
+            .or_else(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => Ok(()),
+                _ => Err(error),
+            })
+            .and_then(|()| std::fs::rename(&own, &name))
+            .with_context(|| format!("linking {}", name.display()))?;
+    }
+    Ok(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_directory_gets_links_once() {
+        let built = std::env::temp_dir().join(format!("openmps-links-{}", std::process::id()));
+        std::fs::create_dir_all(&built).unwrap();
+        assert!(find_beside(&built).unwrap_err().to_string().contains("cargo build"));
+        for (_, name) in LINKS {
+            std::fs::write(built.join(name), name).unwrap();
+        }
+        for _ in 0..2 {
+            let directory = find_beside(&built).unwrap();
+            assert_eq!(std::fs::read_to_string(directory.join(CLIENT)).unwrap(), "libcuda.so");
+        }
+        std::fs::remove_dir_all(&built).unwrap();
+    }
+
+    #[test]
+    fn others_directories_stay_behind() {
+        let directory = PathBuf::from("/opt/openmps");
+        let libraries = Libraries { directory, program_directory: PathBuf::from("/opt/bin") };
+        let mut command = Command::new("true");
+        libraries.put_in_front(&mut command);
+        let value = command.get_envs().find(|(name, _)| *name == "LD_LIBRARY_PATH").unwrap().1;
+        assert!(value.unwrap().to_str().unwrap().starts_with("/opt/openmps"));
+        assert_eq!(libraries.sample("spin"), Path::new("/opt/bin/spin"));
+    }
+}

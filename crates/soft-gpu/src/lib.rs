@@ -7,6 +7,7 @@
 //! What stands between the two halves is [`kernel`]: the device knows no instruction, the tiers
 //! know no stream.
 
+mod api;
 pub mod device;
 pub mod error;
 pub mod kernel;

@@ -11,6 +11,7 @@ pub mod event;
 pub mod fault;
 pub mod grid;
 pub mod host;
+pub mod identity;
 pub mod limits;
 pub mod memory;
 pub mod occupancy;
@@ -45,6 +46,8 @@ pub struct Device {
     /// Its memory.
     pub memory: Memory,
     core: Mutex<Core>,
+    /// Descriptors of the file of turns.
+    turn_fds: OnceLock<[i32; 2]>,
     host_threads: Mutex<HashMap<TenantId, host::HostSender>>,
     threads_started: OnceLock<()>,
     default_tenant: Arc<Tenant>,
@@ -105,6 +108,7 @@ impl Device {
             memory: Memory::new(settings.memory_bytes),
             settings,
             core: Mutex::new(core),
+            turn_fds: OnceLock::new(),
             host_threads: Mutex::default(),
             threads_started: OnceLock::new(),
             default_tenant,
@@ -138,7 +142,14 @@ impl Device {
     /// Starts the threads if they do not run yet; whatever needs them calls this first.
     pub fn start_threads(&self) {
         self.threads_started.get_or_init(|| {
-            let turn = self.lock().turn.file.as_ref().and_then(|f| f.share().ok());
+            let turn = {
+                let core = self.lock();
+                let shared = core.turn.file.as_ref().and_then(|f| Some((f, f.share().ok()?)));
+                shared.map(|(own, shared)| {
+                    let _ = self.turn_fds.set([own.fd(), shared.fd()]);
+                    shared
+                })
+            };
             for number in 0..self.settings.threads {
                 self.spawn(&format!("openmps-sm-{number}"), |device| device.work());
             }
@@ -157,6 +168,15 @@ impl Device {
         drop(blocked);
         if let Err(error) = thread {
             self.log(&format!("cannot start thread {name}: {error}"));
+        }
+    }
+
+    /// In the child of a fork: closes the child's copy of the file of turns, whose locks the parent
+    /// would otherwise keep beyond its own end. Takes no lock, since whoever held it is not here.
+    pub fn close_turn_file_after_fork(&self) {
+        for fd in self.turn_fds.get().into_iter().flatten() {
+            // SAFETY: the descriptor is the child's copy; nothing in the child uses it any more.
+            unsafe { libc::close(*fd) };
         }
     }
 

@@ -94,11 +94,18 @@ impl Device {
 
     /// Ends the streams of a context with all that is in them, and waits until nothing of them
     /// runs.
-    pub fn destroy_group(&self, context: u64, tenant: TenantId) {
+    pub fn destroy_groups(&self, context: u64) {
         let mut core = self.lock();
-        let Some(key) = core.group_of.remove(&(context, tenant)) else { return };
-        let Some(group) = core.groups.get(key) else { return };
-        let streams = group.streams.clone();
+        let (mut groups, mut streams) = (Vec::new(), Vec::new());
+        core.group_of.retain(|(of, _), group| {
+            if *of == context {
+                groups.push(*group);
+            }
+            *of != context
+        });
+        for group in &groups {
+            streams.extend(core.groups.get(*group).into_iter().flat_map(|g| g.streams.clone()));
+        }
         for stream in &streams {
             core.cancel_stream(*stream);
             core.destroy_stream(*stream);
@@ -106,9 +113,24 @@ impl Device {
         core.start_ready();
         drop(core);
         for stream in streams {
-            let _ = self.wait_stream(stream, u64::MAX);
+            self.wait_cancelled(stream);
         }
-        self.lock().groups.remove(key);
+        let mut core = self.lock();
+        for group in groups {
+            core.groups.remove(group);
+        }
+    }
+
+    /// Waits until nothing of a cancelled stream runs. A function of the program's that never
+    /// returns is nobody's to wait for.
+    fn wait_cancelled(&self, key: Key<Stream>) {
+        let in_host_call = {
+            let core = self.lock();
+            core.streams.get(key).is_none_or(|s| matches!(s.head, Head::Host))
+        };
+        if !in_host_call {
+            let _ = self.wait_stream(key, u64::MAX);
+        }
     }
 
     /// Adds an operation to a stream; waits while the stream is full. Returns its number.
@@ -277,7 +299,10 @@ impl Device {
     pub fn create_tenant(&self) -> Arc<Tenant> {
         let id = TenantId(self.tenant_ids.fetch_add(1, Ordering::Relaxed));
         let tenant = Tenant::new(id);
-        self.lock().tenants.insert(id, tenant.clone());
+        let mut core = self.lock();
+        // Those that ended are remembered while something of theirs is left.
+        core.tenants.retain(|_, t| !t.ended() || Arc::strong_count(t) > 1);
+        core.tenants.insert(id, tenant.clone());
         tenant
     }
 
@@ -287,24 +312,16 @@ impl Device {
     }
 
     /// Ends everything a tenant has in its streams, and waits until none of its blocks runs.
-    /// After that its streams take nothing more and its number names nothing.
+    /// After that its streams take nothing more.
     pub fn end_tenant(&self, tenant: &Arc<Tenant>) {
         tenant.mark_ended();
         let streams: Vec<Key<Stream>> = {
             let mut core = self.lock();
             core.cancel_tenant(tenant.id);
-            core.tenants.remove(&tenant.id);
             core.streams.iter().filter(|(_, s)| s.tenant.id == tenant.id).map(|(k, _)| k).collect()
         };
         for key in streams {
-            // A function of the program's that never returns is nobody's to wait for.
-            let in_host_call = {
-                let core = self.lock();
-                core.streams.get(key).is_some_and(|s| matches!(s.head, Head::Host))
-            };
-            if !in_host_call {
-                let _ = self.wait_stream(key, u64::MAX);
-            }
+            self.wait_cancelled(key);
         }
         self.end_host_thread(tenant.id);
     }

@@ -51,6 +51,14 @@ impl PrintfFifo {
         std::mem::take(&mut *self.text.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Takes at most `bytes` of the text out; the rest stays.
+    pub fn take_up_to(&self, bytes: usize) -> Vec<u8> {
+        let mut fifo = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = bytes.min(fifo.len());
+        let rest = fifo.split_off(taken);
+        std::mem::replace(&mut *fifo, rest)
+    }
+
     /// Writes all text to C's stdout.
     pub fn flush(&self) {
         let text = self.take();

@@ -5,7 +5,9 @@
 
 use std::path::PathBuf;
 
-use super::limits;
+use cuda_api::environment::*;
+
+use super::{identity, limits};
 
 /// Fewest virtual SMs by default, so that a share of 10 % means something on a small machine.
 const SMS_DEFAULT_MIN: u32 = 8;
@@ -43,19 +45,32 @@ impl Settings {
                 .unwrap_or(default)
                 .min(SMS_MAX)
         };
-        let memory = lookup("OPENMPS_SOFT_MEMORY").and_then(|v| parse_bytes(&v));
-        let turn_dirs = match lookup("OPENMPS_SOFT_DIR") {
+        let memory = lookup(OPENMPS_SOFT_MEMORY).and_then(|v| parse_bytes(&v));
+        let turn_dirs = match lookup(OPENMPS_SOFT_DIR) {
             Some(dir) if !dir.is_empty() => vec![PathBuf::from(dir)],
             _ => vec![PathBuf::from("/dev/shm"), PathBuf::from("/tmp")],
         };
         Self {
-            sms: number("OPENMPS_SOFT_SMS", cores.max(SMS_DEFAULT_MIN)),
-            threads: number("OPENMPS_SOFT_THREADS", cores),
+            sms: number(OPENMPS_SOFT_SMS, cores.max(SMS_DEFAULT_MIN)),
+            threads: number(OPENMPS_SOFT_THREADS, cores),
             memory_bytes: memory.unwrap_or_else(|| physical_memory_bytes() / 2)
                 / limits::CHUNK_BYTES
                 * limits::CHUNK_BYTES,
-            log: lookup("OPENMPS_SOFT_LOG").is_some_and(|v| !v.is_empty() && v != "0"),
+            log: lookup(OPENMPS_SOFT_LOG).is_some_and(|v| !v.is_empty() && v != "0"),
             turn_dirs,
+        }
+    }
+}
+
+/// False if CUDA_VISIBLE_DEVICES hides the one device there is.
+pub fn device_is_visible() -> bool {
+    match std::env::var(cuda_api::environment::CUDA_VISIBLE_DEVICES) {
+        Err(_) => true,
+        // What comes after the first entry that names no device does not count.
+        Ok(list) => {
+            let first = list.split(',').next().unwrap_or("").trim();
+            first.parse::<u32>() == Ok(0)
+                || (first.starts_with("GPU-") && identity::uuid_text().starts_with(first))
         }
     }
 }

@@ -10,6 +10,9 @@ use std::marker::PhantomData;
 /// Most values a slab holds at once: handles carry an index of 24 bits.
 pub const SLAB_LEN_MAX: usize = 1 << 24;
 
+/// Generations wrap here: handles carry 24 bits of them.
+pub const GENERATION_MAX: u32 = (1 << 24) - 1;
+
 /// Names a value in a [`Slab`].
 pub struct Key<T> {
     index: u32,
@@ -75,6 +78,14 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
+    /// The key that the next value will get.
+    pub fn next_key(&self) -> Key<T> {
+        match self.free.last() {
+            Some(&index) => Key::from_parts(index, self.places[index as usize].generation),
+            None => Key::from_parts(self.places.len() as u32, 1),
+        }
+    }
+
     /// Adds a value; `None` if the slab is full.
     pub fn insert(&mut self, value: T) -> Option<Key<T>> {
         if let Some(index) = self.free.pop() {
@@ -109,7 +120,7 @@ impl<T> Slab<T> {
             return None;
         }
         let value = place.value.take()?;
-        place.generation = place.generation.wrapping_add(1).max(1);
+        place.generation = place.generation % GENERATION_MAX + 1;
         self.free.push(key.index);
         Some(value)
     }

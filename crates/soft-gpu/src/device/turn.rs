@@ -181,6 +181,11 @@ impl TurnFile {
         Ok(Self { file: self.file.try_clone()? })
     }
 
+    /// The descriptor.
+    pub(super) fn fd(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+
     /// Takes the device if nobody has it and nobody waits for it.
     fn try_take(&self) -> bool {
         // Both bytes in one call: all or nothing.

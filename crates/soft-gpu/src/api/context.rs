@@ -1,0 +1,431 @@
+//! Contexts.
+//!
+//! A context here is a name for what was made in it: streams, allocations and modules carry its
+//! number and go with it. All contexts of a process share the device and its errors.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use cuda_api::constants::{ctx_flags, limit};
+use cuda_api::*;
+
+use super::{Driver, driver, exports, thread};
+use crate::device::limits;
+use crate::error::{Error, Result};
+
+/// What cuCtxGetApiVersion says: the API has been stable since.
+const API_VERSION: u32 = 3020;
+
+/// A context.
+pub(crate) struct Context {
+    pub(crate) handle: usize,
+    number: AtomicU64,
+    pub(crate) primary: bool,
+    flags: AtomicU32,
+    active: AtomicBool,
+    limits: [AtomicU64; LIMITS.len()],
+    cache_config: AtomicU32,
+    shared_config: AtomicU32,
+}
+
+/// Limits with what they start at.
+const LIMITS: [(u32, u64); 7] = [
+    (limit::STACK_SIZE, 1024),
+    (limit::PRINTF_FIFO_SIZE, 1 << 20),
+    (limit::MALLOC_HEAP_SIZE, 8 << 20),
+    (limit::DEV_RUNTIME_SYNC_DEPTH, 2),
+    (limit::DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048),
+    (limit::MAX_L2_FETCH_GRANULARITY, 64),
+    (limit::PERSISTING_L2_CACHE_SIZE, 0),
+];
+
+impl Context {
+    fn new(handle: usize, number: u64, primary: bool, flags: u32, active: bool) -> Self {
+        Self {
+            handle,
+            number: AtomicU64::new(number),
+            primary,
+            flags: AtomicU32::new(flags),
+            active: AtomicBool::new(active),
+            limits: LIMITS.map(|(_, start)| AtomicU64::new(start)),
+            cache_config: AtomicU32::new(0),
+            shared_config: AtomicU32::new(0),
+        }
+    }
+
+    /// Unique in the process; streams, allocations and modules made in the context carry it. The
+    /// primary context gets a new one each time it becomes active, so that what was made before
+    /// is never mistaken for new.
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Ordering::Acquire)
+    }
+
+    /// Fails unless the context is alive.
+    pub(crate) fn require_active(&self) -> Result {
+        if self.active.load(Ordering::Acquire) { Ok(()) } else { Err(Error::CONTEXT_IS_DESTROYED) }
+    }
+}
+
+/// The primary context's state that outlives its use.
+#[derive(Default)]
+pub(crate) struct Primary {
+    pub(crate) context: Option<Arc<Context>>,
+    retained: u32,
+    flags: u32,
+}
+
+impl Driver {
+    /// The primary context's handle; making it does not retain it.
+    pub(crate) fn primary(&self) -> Result<Arc<Context>> {
+        let mut primary = self.lock_primary();
+        self.primary_of(&mut primary)
+    }
+
+    fn primary_of(&self, primary: &mut Primary) -> Result<Arc<Context>> {
+        if let Some(context) = &primary.context {
+            return Ok(context.clone());
+        }
+        let number = self.next_number();
+        let (_, context) = self
+            .contexts
+            .insert_with(|handle| Context::new(handle, number, true, primary.flags, false))?;
+        primary.context = Some(context.clone());
+        Ok(context)
+    }
+
+    /// The context of a handle, or the current one for NULL.
+    fn context_or_current(&self, handle: CUcontext) -> Result<Arc<Context>> {
+        if handle.is_null() {
+            return thread::current();
+        }
+        let context = self.contexts.get(handle.0).map_err(|_| Error::INVALID_CONTEXT)?;
+        context.require_active()?;
+        Ok(context)
+    }
+
+    /// Ends all work of a context and frees all that was made in it.
+    fn clear_context(&self, context: &Context) {
+        context.active.store(false, Ordering::Release);
+        self.device.destroy_groups(context.number());
+        self.streams.remove_all(|s| s.context == context.number());
+        self.events.remove_all(|e| e.context == context.number());
+        for module in self.modules.remove_all(|m| m.context == context.number()) {
+            self.forget_functions(&module);
+        }
+        self.device.free_context(context.number());
+    }
+
+    fn check_device(&self, device: CUdevice) -> Result {
+        if device == 0 { Ok(()) } else { Err(Error::INVALID_DEVICE) }
+    }
+
+    /// Waits for all that this thread's tenant has in the context, and shows what it printed.
+    pub(crate) fn synchronize_context(&self, context: &Context) -> Result {
+        let tenant = self.tenant();
+        let group = self.device.group(context.number(), &tenant)?;
+        let result = self.device.synchronize_group(group, &tenant);
+        self.flush_printf(&tenant);
+        result
+    }
+}
+
+exports! {
+    fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) {
+        let driver = driver()?;
+        driver.check_device(device)?;
+        driver.working_tenant()?;
+        context.required()?;
+        let mut primary = driver.lock_primary();
+        let made = driver.primary_of(&mut primary)?;
+        primary.retained = primary.retained.saturating_add(1);
+        if !made.active.load(Ordering::Acquire) {
+            made.number.store(driver.next_number(), Ordering::Release);
+            made.active.store(true, Ordering::Release);
+        }
+        context.set(CUcontext(made.handle))
+    }
+
+    fn cuDevicePrimaryCtxRelease(device: CUdevice) {
+        release_primary(device)
+    }
+
+    fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) {
+        release_primary(device)
+    }
+
+    fn cuDevicePrimaryCtxReset(device: CUdevice) {
+        reset_primary(device)
+    }
+
+    fn cuDevicePrimaryCtxReset_v2(device: CUdevice) {
+        reset_primary(device)
+    }
+
+    fn cuDevicePrimaryCtxGetState(device: CUdevice, flags: *mut c_uint, active: *mut c_int) {
+        let driver = driver()?;
+        driver.check_device(device)?;
+        let primary = driver.lock_primary();
+        let is_active = match &primary.context {
+            Some(context) => context.active.load(Ordering::Acquire),
+            None => false,
+        };
+        flags.set_if_wanted(primary.flags);
+        active.set_if_wanted(is_active.into());
+        Ok(())
+    }
+
+    fn cuDevicePrimaryCtxSetFlags(device: CUdevice, flags: c_uint) {
+        set_primary_flags(device, flags)
+    }
+
+    fn cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: c_uint) {
+        set_primary_flags(device, flags)
+    }
+
+    fn cuCtxCreate_v2(context: *mut CUcontext, flags: c_uint, device: CUdevice) {
+        context.required()?;
+        context.set(create(flags, device)?)
+    }
+
+    fn cuCtxCreate_v4(
+        context: *mut CUcontext, params: *mut CUctxCreateParams, flags: c_uint, device: CUdevice,
+    ) {
+        context.required()?;
+        if !params.is_null() && params.read()?.numExecAffinityParams != 0 {
+            return Err(Error::UNSUPPORTED_EXEC_AFFINITY);
+        }
+        context.set(create(flags, device)?)
+    }
+
+    fn cuCtxDestroy_v2(context: CUcontext) {
+        let driver = driver()?;
+        let found = driver.contexts.get(context.0).map_err(|_| Error::INVALID_CONTEXT)?;
+        if found.primary {
+            return Err(Error::INVALID_CONTEXT);
+        }
+        driver.contexts.remove(context.0).map_err(|_| Error::INVALID_CONTEXT)?;
+        driver.clear_context(&found);
+        if thread::top()?.is_some_and(|top| top.handle == found.handle) {
+            thread::pop()?;
+        }
+        Ok(())
+    }
+
+    fn cuCtxPushCurrent_v2(context: CUcontext) {
+        let driver = driver()?;
+        thread::push(driver.contexts.get(context.0).map_err(|_| Error::INVALID_CONTEXT)?)
+    }
+
+    fn cuCtxPopCurrent_v2(context: *mut CUcontext) {
+        driver()?;
+        let popped = thread::pop()?;
+        context.set_if_wanted(CUcontext(popped.handle));
+        Ok(())
+    }
+
+    fn cuCtxSetCurrent(context: CUcontext) {
+        let driver = driver()?;
+        if context.is_null() {
+            return thread::set_current(None);
+        }
+        let found = driver.contexts.get(context.0).map_err(|_| Error::INVALID_CONTEXT)?;
+        thread::set_current(Some(found))
+    }
+
+    fn cuCtxGetCurrent(context: *mut CUcontext) {
+        driver()?;
+        context.set(CUcontext(thread::top()?.map_or(0, |top| top.handle)))
+    }
+
+    fn cuCtxGetDevice(device: *mut CUdevice) {
+        driver()?;
+        thread::top()?.ok_or(Error::INVALID_CONTEXT)?;
+        device.set(0)
+    }
+
+    fn cuCtxGetDevice_v2(device: *mut CUdevice, context: CUcontext) {
+        let driver = driver()?;
+        if context.is_null() {
+            thread::top()?.ok_or(Error::INVALID_CONTEXT)?;
+        } else {
+            driver.contexts.get(context.0).map_err(|_| Error::INVALID_CONTEXT)?;
+        }
+        device.set(0)
+    }
+
+    fn cuCtxGetApiVersion(context: CUcontext, version: *mut c_uint) {
+        let driver = driver()?;
+        if context.is_null() {
+            thread::top()?.ok_or(Error::INVALID_CONTEXT)?;
+        } else {
+            driver.contexts.get(context.0).map_err(|_| Error::INVALID_CONTEXT)?;
+        }
+        version.set(API_VERSION)
+    }
+
+    fn cuCtxGetId(context: CUcontext, ctx_id: *mut u64) {
+        let driver = driver()?;
+        ctx_id.set(driver.context_or_current(context)?.number())
+    }
+
+    fn cuCtxGetFlags(flags: *mut c_uint) {
+        driver()?;
+        flags.set(thread::current()?.flags.load(Ordering::Relaxed))
+    }
+
+    fn cuCtxSetFlags(flags: c_uint) {
+        driver()?;
+        let context = thread::current()?;
+        context.flags.store(checked_flags(flags)?, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn cuCtxSynchronize() {
+        let driver = driver()?;
+        let context = thread::current()?;
+        driver.synchronize_context(&context)
+    }
+
+    fn cuCtxSynchronize_v2(context: CUcontext) {
+        let driver = driver()?;
+        let context = driver.context_or_current(context)?;
+        driver.synchronize_context(&context)
+    }
+
+    fn cuCtxGetLimit(pvalue: *mut usize, limit: c_uint) {
+        driver()?;
+        let context = thread::current()?;
+        let index = limit_index(limit)?;
+        pvalue.set(context.limits[index].load(Ordering::Relaxed) as usize)
+    }
+
+    fn cuCtxSetLimit(limit: c_uint, value: usize) {
+        let driver = driver()?;
+        let context = thread::current()?;
+        let index = limit_index(limit)?;
+        context.limits[index].store(value as u64, Ordering::Relaxed);
+        if limit == cuda_api::constants::limit::PRINTF_FIFO_SIZE {
+            driver.tenant().printf.set_limit_bytes(value);
+        }
+        Ok(())
+    }
+
+    fn cuCtxGetCacheConfig(pconfig: *mut c_uint) {
+        driver()?;
+        pconfig.set(thread::current()?.cache_config.load(Ordering::Relaxed))
+    }
+
+    fn cuCtxSetCacheConfig(config: c_uint) {
+        driver()?;
+        if config > 3 {
+            return Err(Error::INVALID_VALUE);
+        }
+        thread::current()?.cache_config.store(config, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn cuCtxGetSharedMemConfig(p_config: *mut c_uint) {
+        driver()?;
+        p_config.set(thread::current()?.shared_config.load(Ordering::Relaxed))
+    }
+
+    fn cuCtxSetSharedMemConfig(config: c_uint) {
+        driver()?;
+        if config > 2 {
+            return Err(Error::INVALID_VALUE);
+        }
+        thread::current()?.shared_config.store(config, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) {
+        driver()?;
+        thread::current()?;
+        least.set_if_wanted(limits::PRIORITY_LEAST);
+        greatest.set_if_wanted(limits::PRIORITY_GREATEST);
+        Ok(())
+    }
+
+    fn cuCtxResetPersistingL2Cache() {
+        driver()?;
+        thread::current().map(|_| ())
+    }
+
+    fn cuCtxEnablePeerAccess(peer: CUcontext, _flags: c_uint) {
+        let driver = driver()?;
+        thread::current()?;
+        // The only device is no peer of itself.
+        driver.contexts.get(peer.0).map_err(|_| Error::INVALID_CONTEXT)?;
+        Err(Error::INVALID_DEVICE)
+    }
+
+    fn cuCtxDisablePeerAccess(peer: CUcontext) {
+        let driver = driver()?;
+        driver.contexts.get(peer.0).map_err(|_| Error::INVALID_CONTEXT)?;
+        Err(Error::PEER_ACCESS_NOT_ENABLED)
+    }
+}
+
+fn limit_index(limit: u32) -> Result<usize> {
+    LIMITS.iter().position(|(number, _)| *number == limit).ok_or(Error::UNSUPPORTED_LIMIT)
+}
+
+fn checked_flags(flags: u32) -> Result<u32> {
+    let schedule = flags & ctx_flags::SCHED_MASK;
+    let one_schedule = matches!(schedule, 0 | 1 | 2 | 4);
+    if flags & !ctx_flags::MASK != 0 || !one_schedule {
+        return Err(Error::INVALID_VALUE);
+    }
+    Ok(flags)
+}
+
+fn create(flags: u32, device: CUdevice) -> Result<CUcontext> {
+    let driver = driver()?;
+    driver.check_device(device)?;
+    let flags = checked_flags(flags)?;
+    driver.working_tenant()?;
+    let number = driver.next_number();
+    let (handle, context) =
+        driver.contexts.insert_with(|handle| Context::new(handle, number, false, flags, true))?;
+    thread::push(context)?;
+    Ok(CUcontext(handle))
+}
+
+fn release_primary(device: CUdevice) -> Result {
+    let driver = driver()?;
+    driver.check_device(device)?;
+    let mut primary = driver.lock_primary();
+    if primary.retained == 0 {
+        return Err(Error::INVALID_CONTEXT);
+    }
+    primary.retained -= 1;
+    if primary.retained == 0
+        && let Some(context) = primary.context.clone()
+    {
+        driver.clear_context(&context);
+    }
+    Ok(())
+}
+
+fn reset_primary(device: CUdevice) -> Result {
+    let driver = driver()?;
+    driver.check_device(device)?;
+    let mut primary = driver.lock_primary();
+    primary.retained = 0;
+    if let Some(context) = primary.context.clone() {
+        driver.clear_context(&context);
+    }
+    Ok(())
+}
+
+fn set_primary_flags(device: CUdevice, flags: u32) -> Result {
+    let driver = driver()?;
+    driver.check_device(device)?;
+    let flags = checked_flags(flags)?;
+    let mut primary = driver.lock_primary();
+    primary.flags = flags;
+    if let Some(context) = &primary.context {
+        context.flags.store(flags, Ordering::Relaxed);
+    }
+    Ok(())
+}

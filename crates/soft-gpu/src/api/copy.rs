@@ -1,0 +1,335 @@
+//! Copies: one, two and three dimensions, synchronous and in streams.
+//!
+//! What a copy may touch is checked when it is submitted (INVALID_VALUE) and again when the bytes
+//! move. Pageable host memory behaves as CUDA promises: the source of an asynchronous copy has
+//! been read when the call returns, a target has been written.
+
+use cuda_api::constants::memory_type;
+use cuda_api::*;
+
+use super::{Driver, driver, exports, thread};
+use crate::device::slab::Key;
+use crate::device::stream::{Op, Stream};
+use crate::device::transfer::{Copy, Side, Transfer};
+use crate::error::{Error, Result};
+
+/// Pageable sources up to this size are copied aside so that the call need not wait.
+const STAGED_BYTES_MAX: u64 = 64 << 10;
+
+/// What kind of memory an end of a copy is said to be in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Host,
+    Device,
+    /// Whatever the address belongs to.
+    Unified,
+}
+
+/// One end of a copy as the program describes it.
+#[derive(Clone, Copy)]
+struct End {
+    address: u64,
+    pitch: u64,
+    slice: u64,
+    place: Place,
+}
+
+impl End {
+    fn linear(address: u64, place: Place) -> Self {
+        Self { address, pitch: 0, slice: 0, place }
+    }
+}
+
+/// Bytes from the first to past the last byte of a box.
+fn extent(end: &End, width: u64, height: u64, depth: u64) -> Result<u64> {
+    let rows = (height - 1).checked_mul(end.pitch);
+    let slices = (depth - 1).checked_mul(end.slice);
+    rows.zip(slices)
+        .and_then(|(rows, slices)| rows.checked_add(slices))
+        .and_then(|sum| sum.checked_add(width))
+        .ok_or(Error::INVALID_VALUE)
+}
+
+impl Driver {
+    /// Checks one end of a copy of a box of `bytes` bytes in all; true in the second place if it
+    /// is pageable memory.
+    fn side(&self, stream: Key<Stream>, end: &End, bytes: u64) -> Result<(Side, bool)> {
+        let side =
+            |device| Side { address: end.address, pitch: end.pitch, slice: end.slice, device };
+        if end.address == 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        let known = self.device.memory.pointer(end.address);
+        match (end.place, known) {
+            // Memory of ours is checked wherever the program says it is.
+            (_, Some(_)) => {
+                let (_, _, tenant) = self.device.stream_properties(stream)?;
+                self.device
+                    .memory
+                    .usable(&tenant, end.address, bytes)
+                    .ok_or(Error::INVALID_VALUE)?;
+                Ok((side(true), false))
+            }
+            (Place::Device, None) => Err(Error::INVALID_VALUE),
+            (Place::Host | Place::Unified, None) => Ok((side(false), true)),
+        }
+    }
+
+    /// Copies a box in a stream; returns when CUDA would.
+    fn copy(
+        &self,
+        stream: CUstream,
+        per_thread: bool,
+        synchronous: bool,
+        ends: (End, End),
+        [width, height, depth]: [u64; 3],
+    ) -> Result {
+        self.working_tenant()?;
+        let stream = self.stream(stream, per_thread)?;
+        if width == 0 || height == 0 || depth == 0 {
+            return Ok(());
+        }
+        let (dst_end, src_end) = ends;
+        let (dst, dst_pageable) =
+            self.side(stream, &dst_end, extent(&dst_end, width, height, depth)?)?;
+        let src_bytes = extent(&src_end, width, height, depth)?;
+        let (mut src, src_pageable) = self.side(stream, &src_end, src_bytes)?;
+        let mut staged = None;
+        let mut wait = synchronous || dst_pageable;
+        if src_pageable && !wait {
+            if src_bytes <= STAGED_BYTES_MAX && self.device.query_stream(stream).is_err() {
+                let mut bytes = vec![0u8; src_bytes as usize].into_boxed_slice();
+                // SAFETY: the program says that the source is `src_bytes` bytes long; `bytes` is
+                // ours and as long.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(
+                        src.address as *const u8,
+                        bytes.as_mut_ptr(),
+                        bytes.len(),
+                    );
+                }
+                src.address = bytes.as_ptr() as u64;
+                staged = Some(bytes);
+            } else {
+                wait = true;
+            }
+        }
+        let copy = Copy { dst, src, width, height, depth, staged };
+        let op = Op::Transfer(Box::new(Transfer::copy(copy)));
+        let seq = self.device.enqueue(stream, op)?;
+        if wait {
+            self.device.wait_stream(stream, seq)?;
+        }
+        Ok(())
+    }
+
+    fn copy_linear(
+        &self,
+        stream: CUstream,
+        per_thread: bool,
+        synchronous: bool,
+        dst: End,
+        src: End,
+        bytes: usize,
+    ) -> Result {
+        self.copy(stream, per_thread, synchronous, (dst, src), [bytes as u64, 1, 1])
+    }
+}
+
+fn device(pointer: CUdeviceptr) -> End {
+    End::linear(pointer.0, Place::Device)
+}
+
+fn host(address: u64) -> End {
+    End::linear(address, Place::Host)
+}
+
+fn unified(pointer: CUdeviceptr) -> End {
+    End::linear(pointer.0, Place::Unified)
+}
+
+exports! {
+    fn cuMemcpy(
+        dst: CUdeviceptr, src: CUdeviceptr, byte_count: usize,
+    ) | cuMemcpy_ptds per_thread {
+        let (dst, src) = (unified(dst), unified(src));
+        driver()?.copy_linear(CUstream::NULL, per_thread, true, dst, src, byte_count)
+    }
+
+    fn cuMemcpyAsync(
+        dst: CUdeviceptr, src: CUdeviceptr, byte_count: usize, stream: CUstream,
+    ) | cuMemcpyAsync_ptsz per_thread {
+        driver()?.copy_linear(stream, per_thread, false, unified(dst), unified(src), byte_count)
+    }
+
+    fn cuMemcpyHtoD_v2(
+        dst: CUdeviceptr, src: *const c_void, byte_count: usize,
+    ) | cuMemcpyHtoD_v2_ptds per_thread {
+        let (dst, src) = (device(dst), host(src.cast::<u8>().address()));
+        driver()?.copy_linear(CUstream::NULL, per_thread, true, dst, src, byte_count)
+    }
+
+    fn cuMemcpyDtoH_v2(
+        dst: *mut c_void, src: CUdeviceptr, byte_count: usize,
+    ) | cuMemcpyDtoH_v2_ptds per_thread {
+        let (dst, src) = (host(dst.cast::<u8>().address()), device(src));
+        driver()?.copy_linear(CUstream::NULL, per_thread, true, dst, src, byte_count)
+    }
+
+    fn cuMemcpyDtoD_v2(
+        dst: CUdeviceptr, src: CUdeviceptr, byte_count: usize,
+    ) | cuMemcpyDtoD_v2_ptds per_thread {
+        let (dst, src) = (device(dst), device(src));
+        driver()?.copy_linear(CUstream::NULL, per_thread, false, dst, src, byte_count)
+    }
+
+    fn cuMemcpyHtoDAsync_v2(
+        dst: CUdeviceptr, src: *const c_void, byte_count: usize, stream: CUstream,
+    ) | cuMemcpyHtoDAsync_v2_ptsz per_thread {
+        let (dst, src) = (device(dst), host(src.cast::<u8>().address()));
+        driver()?.copy_linear(stream, per_thread, false, dst, src, byte_count)
+    }
+
+    fn cuMemcpyDtoHAsync_v2(
+        dst: *mut c_void, src: CUdeviceptr, byte_count: usize, stream: CUstream,
+    ) | cuMemcpyDtoHAsync_v2_ptsz per_thread {
+        let (dst, src) = (host(dst.cast::<u8>().address()), device(src));
+        driver()?.copy_linear(stream, per_thread, false, dst, src, byte_count)
+    }
+
+    fn cuMemcpyDtoDAsync_v2(
+        dst: CUdeviceptr, src: CUdeviceptr, byte_count: usize, stream: CUstream,
+    ) | cuMemcpyDtoDAsync_v2_ptsz per_thread {
+        driver()?.copy_linear(stream, per_thread, false, device(dst), device(src), byte_count)
+    }
+
+    fn cuMemcpyPeer(
+        dst: CUdeviceptr, _dst_context: CUcontext, src: CUdeviceptr, _src_context: CUcontext,
+        byte_count: usize,
+    ) | cuMemcpyPeer_ptds per_thread {
+        let (dst, src) = (device(dst), device(src));
+        driver()?.copy_linear(CUstream::NULL, per_thread, true, dst, src, byte_count)
+    }
+
+    fn cuMemcpyPeerAsync(
+        dst: CUdeviceptr, _dst_context: CUcontext, src: CUdeviceptr, _src_context: CUcontext,
+        byte_count: usize, stream: CUstream,
+    ) | cuMemcpyPeerAsync_ptsz per_thread {
+        driver()?.copy_linear(stream, per_thread, false, device(dst), device(src), byte_count)
+    }
+
+    fn cuMemcpy2D_v2(p_copy: *const CUDA_MEMCPY2D) | cuMemcpy2D_v2_ptds per_thread {
+        copy_2d(&p_copy.read()?, CUstream::NULL, per_thread, true)
+    }
+
+    fn cuMemcpy2DUnaligned_v2(
+        p_copy: *const CUDA_MEMCPY2D,
+    ) | cuMemcpy2DUnaligned_v2_ptds per_thread {
+        copy_2d(&p_copy.read()?, CUstream::NULL, per_thread, true)
+    }
+
+    fn cuMemcpy2DAsync_v2(
+        p_copy: *const CUDA_MEMCPY2D, stream: CUstream,
+    ) | cuMemcpy2DAsync_v2_ptsz per_thread {
+        copy_2d(&p_copy.read()?, stream, per_thread, false)
+    }
+
+    fn cuMemcpy3D_v2(p_copy: *const CUDA_MEMCPY3D) | cuMemcpy3D_v2_ptds per_thread {
+        copy_3d(&p_copy.read()?, CUstream::NULL, per_thread, true)
+    }
+
+    fn cuMemcpy3DAsync_v2(
+        p_copy: *const CUDA_MEMCPY3D, stream: CUstream,
+    ) | cuMemcpy3DAsync_v2_ptsz per_thread {
+        copy_3d(&p_copy.read()?, stream, per_thread, false)
+    }
+}
+
+/// One end of a pitched copy: base, offsets and pitches as the program gives them.
+#[derive(Clone, Copy)]
+struct Pitched {
+    kind: u32,
+    host: u64,
+    device: CUdeviceptr,
+    offset: [usize; 3],
+    pitch: usize,
+    rows: usize,
+}
+
+impl Pitched {
+    fn end(&self, width: u64) -> Result<End> {
+        let (base, place) = match self.kind {
+            memory_type::HOST => (self.host, Place::Host),
+            memory_type::DEVICE => (self.device.0, Place::Device),
+            memory_type::UNIFIED => (self.device.0, Place::Unified),
+            memory_type::ARRAY => return Err(Error::NOT_SUPPORTED),
+            _ => return Err(Error::INVALID_VALUE),
+        };
+        let [x, y, z] = self.offset.map(|o| o as u64);
+        // A pitch of 0 means rows without gaps, a height of 0 slices without.
+        let pitch = if self.pitch == 0 { width.saturating_add(x) } else { self.pitch as u64 };
+        if width.checked_add(x).is_none_or(|row| row > pitch) {
+            return Err(Error::INVALID_VALUE);
+        }
+        let slice = pitch.checked_mul(self.rows as u64).ok_or(Error::INVALID_VALUE)?;
+        let offset = z
+            .checked_mul(slice)
+            .and_then(|o| o.checked_add(y.checked_mul(pitch)?))
+            .and_then(|o| o.checked_add(x))
+            .ok_or(Error::INVALID_VALUE)?;
+        let address = base.checked_add(offset).ok_or(Error::INVALID_VALUE)?;
+        Ok(End { address, pitch, slice, place })
+    }
+}
+
+fn copy_2d(c: &CUDA_MEMCPY2D, stream: CUstream, per_thread: bool, synchronous: bool) -> Result {
+    let driver = driver()?;
+    thread::current()?;
+    let src = Pitched {
+        kind: c.srcMemoryType,
+        host: c.srcHost as u64,
+        device: c.srcDevice,
+        offset: [c.srcXInBytes, c.srcY, 0],
+        pitch: c.srcPitch,
+        rows: 0,
+    };
+    let dst = Pitched {
+        kind: c.dstMemoryType,
+        host: c.dstHost as u64,
+        device: c.dstDevice,
+        offset: [c.dstXInBytes, c.dstY, 0],
+        pitch: c.dstPitch,
+        rows: 0,
+    };
+    let (width, height) = (c.WidthInBytes as u64, c.Height as u64);
+    let ends = (dst.end(width)?, src.end(width)?);
+    driver.copy(stream, per_thread, synchronous, ends, [width, height, 1])
+}
+
+fn copy_3d(c: &CUDA_MEMCPY3D, stream: CUstream, per_thread: bool, synchronous: bool) -> Result {
+    let driver = driver()?;
+    thread::current()?;
+    let rows = |given: usize, y: usize| if given == 0 { c.Height.saturating_add(y) } else { given };
+    if c.srcLOD != 0 || c.dstLOD != 0 {
+        return Err(Error::INVALID_VALUE);
+    }
+    let src = Pitched {
+        kind: c.srcMemoryType,
+        host: c.srcHost as u64,
+        device: c.srcDevice,
+        offset: [c.srcXInBytes, c.srcY, c.srcZ],
+        pitch: c.srcPitch,
+        rows: rows(c.srcHeight, c.srcY),
+    };
+    let dst = Pitched {
+        kind: c.dstMemoryType,
+        host: c.dstHost as u64,
+        device: c.dstDevice,
+        offset: [c.dstXInBytes, c.dstY, c.dstZ],
+        pitch: c.dstPitch,
+        rows: rows(c.dstHeight, c.dstY),
+    };
+    let (width, height, depth) = (c.WidthInBytes as u64, c.Height as u64, c.Depth as u64);
+    let ends = (dst.end(width)?, src.end(width)?);
+    driver.copy(stream, per_thread, synchronous, ends, [width, height, depth])
+}

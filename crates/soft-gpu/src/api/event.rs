@@ -1,0 +1,120 @@
+//! Events.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cuda_api::constants::event_flags;
+use cuda_api::*;
+
+use super::{driver, exports, thread};
+use crate::device::event::EventPoint;
+use crate::device::tenant::Tenant;
+use crate::error::{Error, Result};
+
+/// An event that the program made.
+pub(crate) struct Event {
+    pub(crate) context: u64,
+    timing: bool,
+    tenant: Arc<Tenant>,
+    point: Mutex<Option<Arc<EventPoint>>>,
+}
+
+impl Event {
+    /// What the event was last recorded as; `None` if never.
+    pub(crate) fn point(&self) -> Option<Arc<EventPoint>> {
+        self.point.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+exports! {
+    fn cuEventCreate(event: *mut CUevent, flags: c_uint) {
+        let driver = driver()?;
+        let context = thread::current()?;
+        let tenant = driver.working_tenant()?;
+        event.required()?;
+        let known = event_flags::BLOCKING_SYNC
+            | event_flags::DISABLE_TIMING
+            | event_flags::INTERPROCESS;
+        let timing = flags & event_flags::DISABLE_TIMING == 0;
+        let interprocess = flags & event_flags::INTERPROCESS != 0;
+        if flags & !known != 0 || (interprocess && timing) {
+            return Err(Error::INVALID_VALUE);
+        }
+        if interprocess {
+            return Err(Error::NOT_SUPPORTED);
+        }
+        let made = Event { context: context.number(), timing, tenant, point: Mutex::default() };
+        event.set(CUevent(driver.events.insert(made)?))
+    }
+
+    fn cuEventDestroy_v2(event: CUevent) {
+        driver()?.events.remove(event.0).map(|_| ())
+    }
+
+    fn cuEventRecord(event: CUevent, stream: CUstream) | cuEventRecord_ptsz per_thread {
+        record(event, stream, per_thread)
+    }
+
+    fn cuEventRecordWithFlags(
+        event: CUevent, stream: CUstream, flags: c_uint,
+    ) | cuEventRecordWithFlags_ptsz per_thread {
+        // CU_EVENT_RECORD_EXTERNAL is for capture only.
+        if flags > 1 {
+            return Err(Error::INVALID_VALUE);
+        }
+        record(event, stream, per_thread)
+    }
+
+    fn cuEventQuery(event: CUevent) {
+        let event = driver()?.events.get(event.0)?;
+        event.tenant.alive()?;
+        match event.point() {
+            Some(point) if point.reached_ns().is_none() => Err(Error::NOT_READY),
+            _ => Ok(()),
+        }
+    }
+
+    fn cuEventSynchronize(event: CUevent) {
+        let driver = driver()?;
+        let event = driver.events.get(event.0)?;
+        if let Some(point) = event.point() {
+            driver.device.synchronize_point(&point)?;
+        }
+        driver.flush_printf(&event.tenant);
+        event.tenant.alive()
+    }
+
+    fn cuEventElapsedTime(p_milliseconds: *mut f32, h_start: CUevent, h_end: CUevent) {
+        p_milliseconds.required()?;
+        p_milliseconds.set(elapsed_ms(h_start, h_end)?)
+    }
+
+    fn cuEventElapsedTime_v2(p_milliseconds: *mut f32, h_start: CUevent, h_end: CUevent) {
+        p_milliseconds.required()?;
+        p_milliseconds.set(elapsed_ms(h_start, h_end)?)
+    }
+}
+
+fn record(event: CUevent, stream: CUstream, per_thread: bool) -> Result {
+    let driver = driver()?;
+    let event = driver.events.get(event.0)?;
+    let key = driver.stream(stream, per_thread)?;
+    // Kept locked so that two threads that record at once leave the later point.
+    let mut point = event.point.lock().unwrap_or_else(PoisonError::into_inner);
+    *point = Some(driver.device.record(key)?);
+    Ok(())
+}
+
+fn elapsed_ms(start: CUevent, end: CUevent) -> Result<f32> {
+    let driver = driver()?;
+    let (start, end) = (driver.events.get(start.0)?, driver.events.get(end.0)?);
+    start.tenant.alive()?;
+    if !start.timing || !end.timing {
+        return Err(Error::INVALID_HANDLE);
+    }
+    let start = start.point().ok_or(Error::INVALID_HANDLE)?;
+    let end = end.point().ok_or(Error::INVALID_HANDLE)?;
+    match (start.reached_ns(), end.reached_ns()) {
+        (Some(from), Some(to)) => Ok(((i128::from(to) - i128::from(from)) as f64 / 1e6) as f32),
+        _ => Err(Error::NOT_READY),
+    }
+}

@@ -1,0 +1,121 @@
+//! What this provider offers beyond the driver API: tenants, and counters of the device.
+
+use std::ffi::{c_char, c_int};
+use std::sync::Arc;
+
+use cuda_api::CUresult;
+use cuda_api::extension::{DeviceActivity, TenantUsage};
+
+use super::pointer::{CArgument, Out};
+use super::{Driver, devices, driver, entry, thread};
+use crate::device::limits;
+use crate::device::tenant::{Tenant, TenantId};
+use crate::error::{Error, Result};
+
+impl Driver {
+    fn tenant_of(&self, number: u64) -> Result<Arc<Tenant>> {
+        self.device.tenant(TenantId(number)).ok_or(Error::INVALID_HANDLE)
+    }
+}
+
+/// Defines exported functions of the extension; arguments are taken over as in `exports!`.
+macro_rules! extension {
+    ($(fn $name:ident($($param:ident: $ty:ty),* $(,)?) $body:block)*) => {$(
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, reason = "the extension's names are C's")]
+        pub(crate) unsafe extern "C" fn $name($($param: $ty),*) -> CUresult {
+            $(
+                // SAFETY: the caller promises what the extension's documentation asks.
+                let $param = unsafe { CArgument::accept($param) };
+            )*
+            entry(move || $body)
+        }
+    )*
+
+    /// The functions have the types that callers take them by.
+    const _: fn() = || {
+        let _ = cuda_api::extension::Extension {
+            tenant_create: openmpsTenantCreate,
+            tenant_bind: openmpsTenantBind,
+            tenant_error: openmpsTenantError,
+            tenant_fault: openmpsTenantFault,
+            tenant_end: openmpsTenantEnd,
+            tenant_printf: openmpsTenantPrintf,
+            tenant_usage: openmpsTenantUsage,
+            device_activity: openmpsDeviceActivity,
+        };
+    };};
+}
+
+extension! {
+    fn openmpsTenantCreate(tenant: *mut u64) {
+        let driver = driver()?;
+        tenant.required()?.set(driver.device.create_tenant().id.0)
+    }
+
+    fn openmpsTenantBind(tenant: u64) {
+        let driver = driver()?;
+        thread::bind(match tenant {
+            0 => None,
+            number => Some(driver.tenant_of(number)?),
+        })
+    }
+
+    fn openmpsTenantError(tenant: u64) {
+        driver()?.tenant_of(tenant)?.sticky()
+    }
+
+    fn openmpsTenantFault(tenant: u64, text: *mut c_char, bytes: usize) {
+        let tenant = driver()?.tenant_of(tenant)?;
+        let fault = tenant.fault_text().unwrap_or_default();
+        text.cast::<u8>().set_text(fault.as_bytes(), bytes)
+    }
+
+    fn openmpsTenantEnd(tenant: u64) {
+        let driver = driver()?;
+        let tenant = driver.tenant_of(tenant)?;
+        if tenant.id == driver.device.default_tenant().id {
+            return Err(Error::INVALID_VALUE);
+        }
+        driver.device.end_tenant(&tenant);
+        Ok(())
+    }
+
+    fn openmpsTenantPrintf(tenant: u64, text: *mut c_char, bytes: usize, written: *mut usize) {
+        let tenant = driver()?.tenant_of(tenant)?;
+        written.required()?;
+        let text: Out<u8> = text.cast();
+        if text.is_null() && bytes > 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        let taken = tenant.printf.take_up_to(bytes);
+        for (index, byte) in taken.iter().enumerate() {
+            text.at(index).set(*byte)?;
+        }
+        written.set(taken.len())
+    }
+
+    fn openmpsTenantUsage(tenant: u64, usage: *mut TenantUsage) {
+        let used = driver()?.tenant_of(tenant)?.usage();
+        usage.set(TenantUsage {
+            kernels: used.kernels,
+            blocks: used.blocks,
+            busy_ns: used.busy_ns,
+            memory_bytes: used.memory_bytes,
+        })
+    }
+
+    fn openmpsDeviceActivity(device: c_int, activity: *mut DeviceActivity) {
+        let driver = driver()?;
+        devices::check(device)?;
+        let totals = driver.device.activity();
+        activity.set(DeviceActivity {
+            elapsed_ns: totals.total_ns,
+            kernel_ns: totals.any_kernel_ns,
+            sm_active_ns: totals.sm_ns,
+            warp_ns: totals.warp_ns,
+            sms: totals.sms,
+            warps_per_sm: limits::WARPS_PER_SM_MAX,
+        })
+    }
+}

@@ -1,0 +1,151 @@
+//! Memsets.
+
+use cuda_api::*;
+
+use super::{Driver, driver, exports};
+use crate::device::memory::PointerKind;
+use crate::device::stream::Op;
+use crate::device::transfer::{Fill, Transfer};
+use crate::error::{Error, Result};
+
+/// What to fill: `height` rows of `width` elements.
+#[derive(Clone, Copy)]
+struct Area {
+    address: u64,
+    pitch: usize,
+    width: usize,
+    height: usize,
+}
+
+impl Driver {
+    fn fill(
+        &self,
+        stream: CUstream,
+        per_thread: bool,
+        area: Area,
+        value: u32,
+        element: u32,
+    ) -> Result {
+        self.working_tenant()?;
+        let stream = self.stream(stream, per_thread)?;
+        let Area { address, pitch, width, height } = area;
+        if width == 0 || height == 0 {
+            return Ok(());
+        }
+        let row = (width as u64).checked_mul(element.into()).ok_or(Error::INVALID_VALUE)?;
+        let aligned = address.is_multiple_of(element.into())
+            && (height == 1 || (pitch as u64).is_multiple_of(element.into()));
+        if !aligned || (height > 1 && (pitch as u64) < row) {
+            return Err(Error::INVALID_VALUE);
+        }
+        let bytes = (height as u64 - 1)
+            .checked_mul(pitch as u64)
+            .and_then(|rows| rows.checked_add(row))
+            .ok_or(Error::INVALID_VALUE)?;
+        let (_, _, tenant) = self.device.stream_properties(stream)?;
+        let found =
+            self.device.memory.usable(&tenant, address, bytes).ok_or(Error::INVALID_VALUE)?;
+        let fill = Fill {
+            address,
+            pitch: pitch as u64,
+            value,
+            element,
+            width: width as u64,
+            height: height as u64,
+            chunks: found.kind.is_device(),
+        };
+        let seq = self.device.enqueue(stream, Op::Transfer(Box::new(Transfer::fill(fill))))?;
+        // The program may look at host memory with its own eyes as soon as the call is back.
+        if matches!(found.kind, PointerKind::Host { .. }) {
+            self.device.wait_stream(stream, seq)?;
+        }
+        Ok(())
+    }
+}
+
+fn row(pointer: CUdeviceptr, count: usize) -> Area {
+    Area { address: pointer.0, pitch: 0, width: count, height: 1 }
+}
+
+fn rows(pointer: CUdeviceptr, pitch: usize, width: usize, height: usize) -> Area {
+    Area { address: pointer.0, pitch, width, height }
+}
+
+exports! {
+    fn cuMemsetD8_v2(
+        dst: CUdeviceptr, value: u8, count: usize,
+    ) | cuMemsetD8_v2_ptds per_thread {
+        driver()?.fill(CUstream::NULL, per_thread, row(dst, count), value.into(), 1)
+    }
+
+    fn cuMemsetD16_v2(
+        dst: CUdeviceptr, value: c_ushort, count: usize,
+    ) | cuMemsetD16_v2_ptds per_thread {
+        driver()?.fill(CUstream::NULL, per_thread, row(dst, count), value.into(), 2)
+    }
+
+    fn cuMemsetD32_v2(
+        dst: CUdeviceptr, value: c_uint, count: usize,
+    ) | cuMemsetD32_v2_ptds per_thread {
+        driver()?.fill(CUstream::NULL, per_thread, row(dst, count), value, 4)
+    }
+
+    fn cuMemsetD2D8_v2(
+        dst: CUdeviceptr, pitch: usize, value: u8, width: usize, height: usize,
+    ) | cuMemsetD2D8_v2_ptds per_thread {
+        let area = rows(dst, pitch, width, height);
+        driver()?.fill(CUstream::NULL, per_thread, area, value.into(), 1)
+    }
+
+    fn cuMemsetD2D16_v2(
+        dst: CUdeviceptr, pitch: usize, value: c_ushort, width: usize, height: usize,
+    ) | cuMemsetD2D16_v2_ptds per_thread {
+        let area = rows(dst, pitch, width, height);
+        driver()?.fill(CUstream::NULL, per_thread, area, value.into(), 2)
+    }
+
+    fn cuMemsetD2D32_v2(
+        dst: CUdeviceptr, pitch: usize, value: c_uint, width: usize, height: usize,
+    ) | cuMemsetD2D32_v2_ptds per_thread {
+        let area = rows(dst, pitch, width, height);
+        driver()?.fill(CUstream::NULL, per_thread, area, value, 4)
+    }
+
+    fn cuMemsetD8Async(
+        dst: CUdeviceptr, value: u8, count: usize, stream: CUstream,
+    ) | cuMemsetD8Async_ptsz per_thread {
+        driver()?.fill(stream, per_thread, row(dst, count), value.into(), 1)
+    }
+
+    fn cuMemsetD16Async(
+        dst: CUdeviceptr, value: c_ushort, count: usize, stream: CUstream,
+    ) | cuMemsetD16Async_ptsz per_thread {
+        driver()?.fill(stream, per_thread, row(dst, count), value.into(), 2)
+    }
+
+    fn cuMemsetD32Async(
+        dst: CUdeviceptr, value: c_uint, count: usize, stream: CUstream,
+    ) | cuMemsetD32Async_ptsz per_thread {
+        driver()?.fill(stream, per_thread, row(dst, count), value, 4)
+    }
+
+    fn cuMemsetD2D8Async(
+        dst: CUdeviceptr, pitch: usize, value: u8, width: usize, height: usize, stream: CUstream,
+    ) | cuMemsetD2D8Async_ptsz per_thread {
+        driver()?.fill(stream, per_thread, rows(dst, pitch, width, height), value.into(), 1)
+    }
+
+    fn cuMemsetD2D16Async(
+        dst: CUdeviceptr, pitch: usize, value: c_ushort, width: usize, height: usize,
+        stream: CUstream,
+    ) | cuMemsetD2D16Async_ptsz per_thread {
+        driver()?.fill(stream, per_thread, rows(dst, pitch, width, height), value.into(), 2)
+    }
+
+    fn cuMemsetD2D32Async(
+        dst: CUdeviceptr, pitch: usize, value: c_uint, width: usize, height: usize,
+        stream: CUstream,
+    ) | cuMemsetD2D32Async_ptsz per_thread {
+        driver()?.fill(stream, per_thread, rows(dst, pitch, width, height), value, 4)
+    }
+}

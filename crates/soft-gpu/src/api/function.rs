@@ -1,0 +1,171 @@
+//! Functions: kernels of modules and libraries, their attributes and parameters.
+
+use std::ffi::CString;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use cuda_api::constants::function_attribute as attribute;
+use cuda_api::handle::HandleKind;
+use cuda_api::*;
+
+use super::pointer::Out;
+use super::{Driver, driver, exports};
+use crate::device::limits::{
+    COMPUTE_MAJOR, COMPUTE_MINOR, SHARED_PER_BLOCK, SHARED_PER_BLOCK_OPTIN,
+};
+use crate::error::{Error, Result};
+use crate::kernel::{Kernel, KernelInfo};
+
+/// A kernel that the program has a handle of.
+pub(crate) struct Function {
+    pub(crate) handle: usize,
+    pub(crate) name: CString,
+    pub(crate) kernel: Arc<dyn Kernel>,
+    pub(crate) module: usize,
+    /// Its library; 0 for a module's function.
+    pub(crate) library: usize,
+    dynamic_shared_max: AtomicU32,
+    carveout: AtomicI32,
+}
+
+impl Function {
+    pub(crate) fn new(
+        handle: usize,
+        name: CString,
+        kernel: Arc<dyn Kernel>,
+        module: usize,
+        library: usize,
+    ) -> Self {
+        let fixed = kernel.info().shared_bytes;
+        Self {
+            handle,
+            name,
+            kernel,
+            module,
+            library,
+            dynamic_shared_max: AtomicU32::new(SHARED_PER_BLOCK.saturating_sub(fixed)),
+            carveout: AtomicI32::new(-1),
+        }
+    }
+
+    pub(crate) fn info(&self) -> &KernelInfo {
+        self.kernel.info()
+    }
+
+    /// Most dynamic shared memory a launch may ask for, bytes.
+    pub(crate) fn dynamic_shared_max(&self) -> u32 {
+        self.dynamic_shared_max.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn attribute(&self, number: u32) -> Result<i32> {
+        let info = self.info();
+        Ok(match number {
+            attribute::MAX_THREADS_PER_BLOCK => info.max_threads_per_block as i32,
+            attribute::SHARED_SIZE_BYTES => info.shared_bytes as i32,
+            attribute::CONST_SIZE_BYTES => info.const_bytes as i32,
+            attribute::LOCAL_SIZE_BYTES => info.local_bytes as i32,
+            attribute::NUM_REGS => info.registers as i32,
+            attribute::PTX_VERSION => info.target as i32,
+            attribute::BINARY_VERSION => COMPUTE_MAJOR * 10 + COMPUTE_MINOR,
+            attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => self.dynamic_shared_max() as i32,
+            attribute::PREFERRED_SHARED_MEMORY_CARVEOUT => self.carveout.load(Ordering::Relaxed),
+            attribute::CACHE_MODE_CA
+            | attribute::CLUSTER_SIZE_MUST_BE_SET
+            | attribute::REQUIRED_CLUSTER_WIDTH
+            | attribute::REQUIRED_CLUSTER_HEIGHT
+            | attribute::REQUIRED_CLUSTER_DEPTH
+            | attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            | attribute::CLUSTER_SCHEDULING_POLICY_PREFERENCE => 0,
+            _ => return Err(Error::INVALID_VALUE),
+        })
+    }
+
+    pub(crate) fn set_attribute(&self, number: u32, value: i32) -> Result {
+        match number {
+            attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => {
+                let bytes = u32::try_from(value).map_err(|_| Error::INVALID_VALUE)?;
+                if bytes.saturating_add(self.info().shared_bytes) > SHARED_PER_BLOCK_OPTIN {
+                    return Err(Error::INVALID_VALUE);
+                }
+                self.dynamic_shared_max.store(bytes, Ordering::Relaxed);
+            }
+            attribute::PREFERRED_SHARED_MEMORY_CARVEOUT => {
+                if !(-1..=100).contains(&value) {
+                    return Err(Error::INVALID_VALUE);
+                }
+                self.carveout.store(value, Ordering::Relaxed);
+            }
+            attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            | attribute::CLUSTER_SCHEDULING_POLICY_PREFERENCE => {}
+            _ => return Err(Error::INVALID_VALUE),
+        }
+        Ok(())
+    }
+
+    /// Offset and size of a parameter; INVALID_VALUE past the last.
+    pub(crate) fn parameter(&self, index: usize, offset: Out<usize>, size: Out<usize>) -> Result {
+        let param = self.info().params.get(index).ok_or(Error::INVALID_VALUE)?;
+        offset.required()?.set(param.offset as usize)?;
+        size.set_if_wanted(param.size as usize);
+        Ok(())
+    }
+}
+
+impl Driver {
+    /// The function of a handle, in whose place that of a library's kernel may come.
+    pub(crate) fn function(&self, handle: CUfunction) -> Result<Arc<Function>> {
+        self.functions.get_either(handle.0, HandleKind::Kernel)
+    }
+
+    /// The function that a kernel's handle stands for.
+    pub(crate) fn kernel(&self, handle: CUkernel) -> Result<Arc<Function>> {
+        self.functions.get_either(handle.0, HandleKind::Kernel)
+    }
+}
+
+exports! {
+    fn cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, function: CUfunction) {
+        let function = driver()?.function(function)?;
+        value.set(function.attribute(attribute)?)
+    }
+
+    fn cuFuncSetAttribute(function: CUfunction, attribute: c_uint, value: c_int) {
+        driver()?.function(function)?.set_attribute(attribute, value)
+    }
+
+    fn cuFuncSetCacheConfig(function: CUfunction, config: c_uint) {
+        driver()?.function(function)?;
+        if config > 3 { Err(Error::INVALID_VALUE) } else { Ok(()) }
+    }
+
+    fn cuFuncSetSharedMemConfig(function: CUfunction, config: c_uint) {
+        driver()?.function(function)?;
+        if config > 2 { Err(Error::INVALID_VALUE) } else { Ok(()) }
+    }
+
+    fn cuFuncGetModule(module: *mut CUmodule, function: CUfunction) {
+        module.set(CUmodule(driver()?.function(function)?.module))
+    }
+
+    fn cuFuncGetName(name: *mut *const c_char, function: CUfunction) {
+        // Valid until the module is unloaded, as the manual says.
+        name.set(driver()?.function(function)?.name.as_ptr())
+    }
+
+    fn cuFuncGetParamInfo(
+        function: CUfunction, param_index: usize, param_offset: *mut usize,
+        param_size: *mut usize,
+    ) {
+        driver()?.function(function)?.parameter(param_index, param_offset, param_size)
+    }
+
+    fn cuFuncIsLoaded(state: *mut c_uint, function: CUfunction) {
+        driver()?.function(function)?;
+        // CU_FUNCTION_LOADING_STATE_LOADED
+        state.set(1)
+    }
+
+    fn cuFuncLoad(function: CUfunction) {
+        driver()?.function(function).map(|_| ())
+    }
+}

@@ -1,0 +1,270 @@
+//! Images that programs load: PTX text, fat binaries, cubins; and what is said about them.
+
+use std::ffi::{c_uint, c_void};
+use std::sync::Arc;
+
+use cuda_api::constants::jit_option;
+
+use super::Driver;
+use ptx::fatbin::{Fatbin, PtxChoice};
+use ptx::image::{self, Image, ImageKind};
+
+use super::pointer::{In, Out};
+use crate::device::Device;
+use crate::device::limits::{COMPUTE_MAJOR, COMPUTE_MINOR};
+use crate::device::memory::AllocationKind;
+use crate::device::tenant::Tenant;
+use crate::error::{Error, Result};
+use crate::kernel::{Module, ModuleMemory, OutOfMemory};
+
+/// Options that one call may give: more than there are.
+const OPTIONS_MAX: u32 = 64;
+
+/// A module that was loaded, and the memory of its variables.
+pub(crate) struct Loaded {
+    pub(crate) module: Arc<dyn Module>,
+    pub(crate) memory: Vec<u64>,
+}
+
+/// Buffers in which the program wants to read what the compiler says.
+#[derive(Default)]
+pub(crate) struct JitLogs {
+    info: LogBuffer,
+    error: LogBuffer,
+}
+
+#[derive(Default)]
+struct LogBuffer {
+    place: Option<Out<u8>>,
+    bytes: usize,
+    /// Where the number of bytes written goes: the option's own value.
+    written: Option<Out<*mut c_void>>,
+}
+
+impl LogBuffer {
+    fn write(&self, text: &str) {
+        let Some(place) = self.place else { return };
+        // A buffer without room gets nothing; that is no error of the load.
+        if place.set_text(text.as_bytes(), self.bytes).is_ok()
+            && let Some(written) = self.written
+        {
+            written.set_if_wanted((text.len() + 1).min(self.bytes) as *mut c_void);
+        }
+    }
+}
+
+impl JitLogs {
+    /// Reads the options of a load; those that steer the code made are accepted and change
+    /// nothing.
+    pub(crate) fn read(
+        count: c_uint,
+        options: Out<c_uint>,
+        values: Out<*mut c_void>,
+    ) -> Result<Self> {
+        if count > OPTIONS_MAX {
+            return Err(Error::INVALID_VALUE);
+        }
+        let mut logs = Self::default();
+        for index in 0..count as usize {
+            let option = options.at(index).read()?;
+            let value = values.at(index).read()?;
+            // SAFETY: for the options that are buffers the program gives one, or NULL; for others
+            // the place is not used.
+            let place = unsafe { super::pointer::CArgument::accept(value.cast::<u8>()) };
+            match option {
+                jit_option::INFO_LOG_BUFFER => logs.info.place = Some(place),
+                jit_option::ERROR_LOG_BUFFER => logs.error.place = Some(place),
+                jit_option::INFO_LOG_BUFFER_SIZE_BYTES => {
+                    logs.info.bytes = value as usize & u32::MAX as usize;
+                    logs.info.written = Some(values.at(index));
+                }
+                jit_option::ERROR_LOG_BUFFER_SIZE_BYTES => {
+                    logs.error.bytes = value as usize & u32::MAX as usize;
+                    logs.error.written = Some(values.at(index));
+                }
+                _ => {}
+            }
+        }
+        Ok(logs)
+    }
+}
+
+/// Memory for a module's variables while it is being compiled.
+struct VariableMemory<'a> {
+    device: &'a Device,
+    tenant: &'a Arc<Tenant>,
+    context: u64,
+    allocated: Vec<u64>,
+}
+
+impl ModuleMemory for VariableMemory<'_> {
+    fn allocate(
+        &mut self,
+        bytes: u64,
+        align: u64,
+        writable: bool,
+    ) -> std::result::Result<u64, OutOfMemory> {
+        let kind = AllocationKind::Module { writable };
+        let address = self
+            .device
+            .allocate(self.tenant, self.context, bytes.max(1), align.max(1), kind)
+            .map_err(|_| OutOfMemory)?;
+        self.allocated.push(address);
+        // A heap's memory may have been used before.
+        // SAFETY: just allocated, `bytes` long, and known to nobody else.
+        unsafe { (address as *mut u8).write_bytes(0, bytes as usize) };
+        Ok(address)
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) {
+        let mapped = self.tenant.space.access();
+        if self.tenant.space.contains(address, bytes.len() as u64) {
+            // SAFETY: checked, and mapped while `mapped` lives; nobody knows the module yet.
+            unsafe { (address as *mut u8).copy_from(bytes.as_ptr(), bytes.len()) };
+        }
+        drop(mapped);
+    }
+}
+
+impl Driver {
+    /// Loads what a pointer without a length points to.
+    pub(crate) fn load_image(
+        &self,
+        tenant: &Arc<Tenant>,
+        context: u64,
+        image: In<c_void>,
+        logs: &JitLogs,
+    ) -> Result<Loaded> {
+        let text = read_image(image).inspect_err(|refusal| self.report(logs, refusal));
+        let text = text.map_err(|refusal| refusal.error)?;
+        self.load_text(tenant, context, &text, logs)
+    }
+
+    /// Loads the contents of a file.
+    pub(crate) fn load_file(
+        &self,
+        tenant: &Arc<Tenant>,
+        context: u64,
+        bytes: &[u8],
+        logs: &JitLogs,
+    ) -> Result<Loaded> {
+        let text = choose_ptx(bytes).inspect_err(|refusal| self.report(logs, refusal));
+        let text = text.map_err(|refusal| refusal.error)?;
+        self.load_text(tenant, context, &text, logs)
+    }
+
+    fn report(&self, logs: &JitLogs, refusal: &Refusal) {
+        logs.error.write(&refusal.why);
+        self.device.log(&refusal.why);
+    }
+
+    fn load_text(
+        &self,
+        tenant: &Arc<Tenant>,
+        context: u64,
+        text: &str,
+        logs: &JitLogs,
+    ) -> Result<Loaded> {
+        let mut memory =
+            VariableMemory { device: &self.device, tenant, context, allocated: Vec::new() };
+        // The compiler comes with the engine.
+        let why = "this build of the software GPU has no PTX compiler".to_owned();
+        let _ = (text, &mut memory);
+        self.report(logs, &Refusal { error: Error::JIT_COMPILER_NOT_FOUND, why });
+        Err(Error::JIT_COMPILER_NOT_FOUND)
+    }
+}
+
+/// Why an image cannot be loaded.
+struct Refusal {
+    error: Error,
+    why: String,
+}
+
+/// Wrappers that one image may lead through: a wrapper leads to a fat binary.
+const WRAPPERS_MAX: usize = 2;
+
+/// Memory of the program's from an image's start on.
+struct ProgramMemory(In<u8>);
+
+impl image::Memory for ProgramMemory {
+    fn read(&mut self, offset: u64, out: &mut [u8]) -> bool {
+        // The image says how long it is, and the program that it is there.
+        match self.0.at(offset as usize).bytes(out.len()) {
+            Ok(bytes) => out.copy_from_slice(bytes),
+            Err(_) => return false,
+        }
+        true
+    }
+
+    fn text_length(&mut self, limit: usize) -> Option<usize> {
+        // SAFETY: text ends with a NUL (by the manual), beyond which strnlen does not look.
+        let length = unsafe { libc::strnlen(self.0.address() as *const _, limit + 1) };
+        (length <= limit).then_some(length)
+    }
+}
+
+/// PTX text from a pointer to an image.
+fn read_image(image: In<c_void>) -> std::result::Result<String, Refusal> {
+    let mut at: In<u8> = image.cast();
+    if at.address() == 0 {
+        return Err(Refusal { error: Error::INVALID_VALUE, why: "the image is NULL".into() });
+    }
+    for _ in 0..WRAPPERS_MAX {
+        match image::measure(&mut ProgramMemory(at)) {
+            Ok(Image::Whole { bytes, .. }) => {
+                let bytes = at
+                    .bytes(bytes)
+                    .map_err(|error| Refusal { error, why: "the image is NULL".into() })?;
+                return choose_ptx(bytes);
+            }
+            Ok(Image::Indirect(wrapper)) => at = In::from_address(wrapper.data),
+            Err(error) => return Err(invalid(&error)),
+        }
+    }
+    Err(Refusal { error: Error::INVALID_IMAGE, why: "a wrapper leads to a wrapper".into() })
+}
+
+/// PTX text from the bytes of an image.
+fn choose_ptx(bytes: &[u8]) -> std::result::Result<String, Refusal> {
+    match image::kind_of(bytes) {
+        Some(ImageKind::Ptx) => text_of(bytes),
+        Some(ImageKind::Fatbin) => {
+            let fatbin = Fatbin::read(bytes).map_err(|error| invalid(&error))?;
+            let sm = (COMPUTE_MAJOR * 10 + COMPUTE_MINOR) as u32;
+            // PTX for later devices is taken too: what is in it that we lack traps when reached.
+            match fatbin.ptx_for(sm, PtxChoice::Any) {
+                Some(entry) => text_of(&entry.payload().map_err(|error| invalid(&error))?),
+                None => Err(no_binary(&fatbin.architectures())),
+            }
+        }
+        Some(ImageKind::Elf) => Err(no_binary("machine code only")),
+        Some(ImageKind::Wrapper) | None => Err(Refusal {
+            error: Error::INVALID_IMAGE,
+            why: "the image is neither PTX text nor a fat binary".into(),
+        }),
+    }
+}
+
+fn text_of(bytes: &[u8]) -> std::result::Result<String, Refusal> {
+    // Text in fat binaries and files may have NULs at its end.
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    std::str::from_utf8(&bytes[..end]).map(str::to_owned).map_err(|error| Refusal {
+        error: Error::INVALID_PTX,
+        why: format!("the PTX is not UTF-8 text: {error}"),
+    })
+}
+
+fn invalid(error: &dyn std::fmt::Display) -> Refusal {
+    Refusal { error: Error::INVALID_IMAGE, why: error.to_string() }
+}
+
+fn no_binary(what: &str) -> Refusal {
+    Refusal {
+        error: Error::NO_BINARY_FOR_GPU,
+        why: format!(
+            "the image has no PTX (it has {what}), and the software GPU runs no machine code; \
+             compile with -gencode arch=compute_80,code=compute_80"
+        ),
+    }
+}

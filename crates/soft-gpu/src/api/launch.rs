@@ -1,0 +1,232 @@
+//! Launches.
+
+use std::sync::Arc;
+
+use cuda_api::constants::{launch_attribute, launch_param};
+use cuda_api::*;
+
+use super::function::Function;
+use super::pointer::{CArgument, In, Out};
+use super::{Driver, driver, exports, thread};
+use crate::device::grid::KernelOp;
+use crate::device::limits::*;
+use crate::device::occupancy::{BlockNeed, blocks_per_sm};
+use crate::device::stream::Op;
+use crate::error::{Error, Result};
+use crate::kernel::{Dim3, Launch};
+
+/// Attributes that one launch may have: more than there are.
+const ATTRIBUTES_MAX: u32 = 64;
+/// Entries of cuLaunchKernel's `extra` list: two pairs and the end.
+const EXTRA_ENTRIES_MAX: usize = 16;
+
+/// What a launch asks for beside its parameters.
+struct Request {
+    grid: Dim3,
+    block: Dim3,
+    dynamic_shared: u32,
+    cooperative: bool,
+    priority: Option<i32>,
+}
+
+impl Request {
+    fn new(grid: [u32; 3], block: [u32; 3], dynamic_shared: u32) -> Self {
+        let dim = |d: [u32; 3]| Dim3 { x: d[0], y: d[1], z: d[2] };
+        let (grid, block) = (dim(grid), dim(block));
+        Self { grid, block, dynamic_shared, cooperative: false, priority: None }
+    }
+
+    /// Checks the request against the limits of the device and of the function.
+    fn check(&self, function: &Function, sms: u32) -> Result<BlockNeed> {
+        let within = |dim: Dim3, max: [u32; 3]| {
+            [dim.x, dim.y, dim.z].iter().zip(max).all(|(n, max)| (1..=max).contains(n))
+        };
+        let info = function.info();
+        let threads = self.block.count();
+        if !within(self.grid, GRID_DIM_MAX)
+            || !within(self.block, BLOCK_DIM_MAX)
+            || threads > THREADS_PER_BLOCK_MAX.into()
+            || self.dynamic_shared > function.dynamic_shared_max()
+        {
+            return Err(Error::INVALID_VALUE);
+        }
+        let threads = threads as u32;
+        if info.required_block.is_some_and(|required| required != self.block) {
+            return Err(Error::INVALID_VALUE);
+        }
+        if threads > info.max_threads_per_block {
+            return Err(Error::LAUNCH_OUT_OF_RESOURCES);
+        }
+        let shared = info.shared_bytes.saturating_add(self.dynamic_shared);
+        let (fitting, _) = blocks_per_sm(threads, info.registers, shared);
+        if fitting == 0 {
+            return Err(Error::LAUNCH_OUT_OF_RESOURCES);
+        }
+        if self.cooperative && self.grid.count() > u64::from(fitting) * u64::from(sms) {
+            return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
+        }
+        Ok(BlockNeed::new(threads, info.registers, shared))
+    }
+}
+
+impl Driver {
+    fn launch(
+        &self,
+        function: CUfunction,
+        stream: CUstream,
+        per_thread: bool,
+        request: Request,
+        params: Out<*mut std::ffi::c_void>,
+        extra: Out<*mut std::ffi::c_void>,
+    ) -> Result {
+        thread::current()?;
+        let function = self.function(function)?;
+        let stream = self.stream(stream, per_thread)?;
+        let need = request.check(&function, self.device.settings.sms)?;
+        let params = read_parameters(&function, params, extra)?;
+        let (priority, _, tenant) = self.device.stream_properties(stream)?;
+        let launch = Launch {
+            grid_id: self.device.next_grid_id(),
+            grid: request.grid,
+            block: request.block,
+            dynamic_shared_bytes: request.dynamic_shared,
+            params,
+            printf: tenant.printf.clone(),
+        };
+        let op = KernelOp {
+            kernel: function.kernel.clone(),
+            launch: Arc::new(launch),
+            need,
+            priority: request.priority.unwrap_or(priority),
+        };
+        self.device.enqueue(stream, Op::Kernel(Box::new(op))).map(|_| ())
+    }
+}
+
+/// Gathers a launch's parameters into one buffer.
+fn read_parameters(
+    function: &Function,
+    params: Out<*mut std::ffi::c_void>,
+    extra: Out<*mut std::ffi::c_void>,
+) -> Result<Box<[u8]>> {
+    let info = function.info();
+    if !extra.is_null() {
+        if !params.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        return read_buffer(info.param_bytes as usize, extra);
+    }
+    let mut buffer = vec![0u8; info.param_bytes as usize].into_boxed_slice();
+    for (index, param) in info.params.iter().enumerate() {
+        // SAFETY: `params` has a pointer for each parameter of the function; each points to a
+        // value of the parameter's size.
+        let from: In<u8> = unsafe { params.at(index).read()?.cast_const().cast::<u8>().accept() };
+        let (start, bytes) = (param.offset as usize, param.size as usize);
+        buffer
+            .get_mut(start..start + bytes)
+            .ok_or(Error::INVALID_VALUE)?
+            .copy_from_slice(from.bytes(bytes)?);
+    }
+    Ok(buffer)
+}
+
+/// Reads a launch's parameters given as one buffer.
+fn read_buffer(bytes: usize, extra: Out<*mut std::ffi::c_void>) -> Result<Box<[u8]>> {
+    let (mut buffer, mut size) = (std::ptr::null::<u8>(), 0usize);
+    for pair in 0..EXTRA_ENTRIES_MAX / 2 {
+        let value = || extra.at(2 * pair + 1).read();
+        match extra.at(2 * pair).read()? as usize {
+            launch_param::END => {
+                if size < bytes {
+                    return Err(Error::INVALID_VALUE);
+                }
+                // SAFETY: the program says that the buffer has `size` bytes, which are enough.
+                let from: In<u8> = unsafe { buffer.accept() };
+                return Ok(from.bytes(bytes)?.into());
+            }
+            launch_param::BUFFER_POINTER => buffer = value()?.cast(),
+            launch_param::BUFFER_SIZE => {
+                // SAFETY: this entry's value points to a size.
+                let place: In<usize> = unsafe { value()?.cast_const().cast::<usize>().accept() };
+                size = place.read()?;
+            }
+            _ => return Err(Error::INVALID_VALUE),
+        }
+    }
+    Err(Error::INVALID_VALUE)
+}
+
+exports! {
+    fn cuLaunchKernel(
+        function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
+        block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: CUstream,
+        params: *mut *mut c_void, extra: *mut *mut c_void,
+    ) | cuLaunchKernel_ptsz per_thread {
+        let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        let request = Request::new(grid, block, shared_bytes);
+        driver()?.launch(function, stream, per_thread, request, params, extra)
+    }
+
+    fn cuLaunchCooperativeKernel(
+        function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
+        block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: CUstream,
+        params: *mut *mut c_void,
+    ) | cuLaunchCooperativeKernel_ptsz per_thread {
+        let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        let mut request = Request::new(grid, block, shared_bytes);
+        request.cooperative = true;
+        // SAFETY: NULL is a pointer that is not looked behind.
+        let extra = unsafe { std::ptr::null_mut::<*mut c_void>().accept() };
+        driver()?.launch(function, stream, per_thread, request, params, extra)
+    }
+
+    fn cuLaunchKernelEx(
+        config: *const CUlaunchConfig, function: CUfunction, params: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) | cuLaunchKernelEx_ptsz per_thread {
+        let driver = driver()?;
+        let config = config.read()?;
+        let request = read_config(&config)?;
+        driver.launch(function, config.stream, per_thread, request, params, extra)
+    }
+}
+
+fn read_config(config: &CUlaunchConfig) -> Result<Request> {
+    let grid = [config.gridDimX, config.gridDimY, config.gridDimZ];
+    let block = [config.blockDimX, config.blockDimY, config.blockDimZ];
+    let mut request = Request::new(grid, block, config.sharedMemBytes);
+    if config.numAttrs > ATTRIBUTES_MAX {
+        return Err(Error::INVALID_VALUE);
+    }
+    // SAFETY: the program says that there are `numAttrs` attributes.
+    let attributes: Out<CUlaunchAttribute> = unsafe { config.attrs.accept() };
+    for index in 0..config.numAttrs as usize {
+        let attribute = attributes.at(index).read()?;
+        let word = |n: usize| {
+            let bytes = &attribute.value[4 * n..4 * n + 4];
+            i32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+        };
+        match attribute.id {
+            launch_attribute::COOPERATIVE => request.cooperative = word(0) != 0,
+            launch_attribute::CLUSTER_DIMENSION => {
+                // Compute capability 8.0 has no clusters; one block is none.
+                if [word(0), word(1), word(2)] != [1, 1, 1] {
+                    return Err(Error::INVALID_CLUSTER_SIZE);
+                }
+            }
+            launch_attribute::PRIORITY => {
+                request.priority = Some(word(0).clamp(PRIORITY_GREATEST, PRIORITY_LEAST));
+            }
+            // Hints, and permission to start early, which is never made use of.
+            launch_attribute::IGNORE
+            | launch_attribute::ACCESS_POLICY_WINDOW
+            | launch_attribute::SYNCHRONIZATION_POLICY
+            | launch_attribute::CLUSTER_SCHEDULING_POLICY_PREFERENCE
+            | launch_attribute::PROGRAMMATIC_STREAM_SERIALIZATION
+            | launch_attribute::MEM_SYNC_DOMAIN_MAP
+            | launch_attribute::MEM_SYNC_DOMAIN => {}
+            _ => return Err(Error::NOT_SUPPORTED),
+        }
+    }
+    Ok(request)
+}

@@ -1,0 +1,163 @@
+//! Device memory: allocation, information, managed memory.
+
+use cuda_api::*;
+
+use super::{Driver, devices, driver, exports, thread};
+use crate::device::limits;
+use crate::device::memory::{AllocationKind, PointerKind};
+use crate::error::{Error, Result};
+
+/// cuMemAllocManaged's flags: attached to all, or to the host, or to one stream.
+const MANAGED_FLAGS: [u32; 2] = [1, 2];
+
+impl Driver {
+    /// Frees an allocation after all that its context's streams hold, as cuMemFree does.
+    fn free_after_work(&self, pointer: CUdeviceptr) -> Result {
+        let context = thread::current()?;
+        let found = self.device.memory.pointer(pointer.0).ok_or(Error::INVALID_VALUE)?;
+        let freeable = matches!(
+            found.kind,
+            PointerKind::Allocation(
+                AllocationKind::Device | AllocationKind::Managed | AllocationKind::Pool
+            )
+        );
+        let tenant = self.tenant();
+        if found.base != pointer.0 || !freeable || found.tenant.id != tenant.id {
+            return Err(Error::INVALID_VALUE);
+        }
+        let group = self.device.group(context.number(), &tenant)?;
+        // An error of earlier work does not keep the memory.
+        let waited = self.device.synchronize_group(group, &found.tenant);
+        self.device.free(pointer.0, |kind| !matches!(kind, AllocationKind::Module { .. }))?;
+        if found.kind == PointerKind::Allocation(AllocationKind::Pool) {
+            self.pool_freed(found.bytes);
+        }
+        waited
+    }
+}
+
+exports! {
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
+        let driver = driver()?;
+        thread::current()?;
+        let (free_bytes, total_bytes) = driver.device.memory.info();
+        free.set(free_bytes as usize)?;
+        total.set(total_bytes as usize)
+    }
+
+    fn cuMemAlloc_v2(pointer: *mut CUdeviceptr, bytesize: usize) {
+        let driver = driver()?;
+        let context = thread::current()?;
+        let tenant = driver.working_tenant()?;
+        pointer.required()?;
+        let (number, bytes) = (context.number(), bytesize as u64);
+        let address =
+            driver.device.allocate(&tenant, number, bytes, 1, AllocationKind::Device)?;
+        pointer.set(CUdeviceptr(address))
+    }
+
+    fn cuMemAllocPitch_v2(
+        pointer: *mut CUdeviceptr, p_pitch: *mut usize, width_in_bytes: usize, height: usize,
+        element_size_bytes: c_uint,
+    ) {
+        let driver = driver()?;
+        let context = thread::current()?;
+        let tenant = driver.working_tenant()?;
+        pointer.required()?;
+        p_pitch.required()?;
+        if !matches!(element_size_bytes, 4 | 8 | 16) || width_in_bytes == 0 || height == 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        let pitch = (width_in_bytes as u64)
+            .checked_next_multiple_of(limits::PITCH_ALIGN)
+            .filter(|pitch| *pitch <= limits::PITCH_MAX)
+            .ok_or(Error::INVALID_VALUE)?;
+        let bytes = pitch.checked_mul(height as u64).ok_or(Error::OUT_OF_MEMORY)?;
+        let number = context.number();
+        let address =
+            driver.device.allocate(&tenant, number, bytes, 1, AllocationKind::Device)?;
+        p_pitch.set(pitch as usize)?;
+        pointer.set(CUdeviceptr(address))
+    }
+
+    fn cuMemAllocManaged(pointer: *mut CUdeviceptr, bytesize: usize, flags: c_uint) {
+        let driver = driver()?;
+        let context = thread::current()?;
+        let tenant = driver.working_tenant()?;
+        pointer.required()?;
+        if !MANAGED_FLAGS.contains(&flags) {
+            return Err(Error::INVALID_VALUE);
+        }
+        let (number, bytes) = (context.number(), bytesize as u64);
+        let address =
+            driver.device.allocate(&tenant, number, bytes, 1, AllocationKind::Managed)?;
+        pointer.set(CUdeviceptr(address))
+    }
+
+    fn cuMemFree_v2(pointer: CUdeviceptr) {
+        let driver = driver()?;
+        thread::current()?;
+        if pointer.0 == 0 {
+            return driver.working_tenant().map(|_| ());
+        }
+        driver.free_after_work(pointer)
+    }
+
+    fn cuMemGetAddressRange_v2(
+        pbase: *mut CUdeviceptr, psize: *mut usize, pointer: CUdeviceptr,
+    ) {
+        let driver = driver()?;
+        thread::current()?;
+        let found = driver.device.memory.pointer(pointer.0).ok_or(Error::NOT_FOUND)?;
+        if !found.kind.is_device() || found.tenant.id != driver.tenant().id {
+            return Err(Error::NOT_FOUND);
+        }
+        pbase.set_if_wanted(CUdeviceptr(found.base));
+        psize.set_if_wanted(found.bytes as usize);
+        Ok(())
+    }
+
+    fn cuMemPrefetchAsync_v2(
+        dev_ptr: CUdeviceptr, count: usize, location: CUmemLocation, _flags: c_uint,
+        stream: CUstream,
+    ) | cuMemPrefetchAsync_v2_ptsz per_thread {
+        // All memory is as near as it can be.
+        let driver = driver()?;
+        driver.stream(stream, per_thread)?;
+        check_location(location)?;
+        managed(driver, dev_ptr, count)
+    }
+
+    fn cuMemAdvise_v2(
+        dev_ptr: CUdeviceptr, count: usize, advice: c_uint, location: CUmemLocation,
+    ) {
+        let driver = driver()?;
+        thread::current()?;
+        if advice == 0 || advice > 6 {
+            return Err(Error::INVALID_VALUE);
+        }
+        // Only advice about a location looks at it.
+        if advice > 2 {
+            check_location(location)?;
+        }
+        managed(driver, dev_ptr, count)
+    }
+}
+
+/// `CUmemLocation` kinds: the device, or the host in one of three ways.
+fn check_location(location: CUmemLocation) -> Result {
+    match location.kind {
+        1 => devices::check(location.id),
+        2..=4 => Ok(()),
+        _ => Err(Error::INVALID_VALUE),
+    }
+}
+
+/// INVALID_VALUE unless all of a range is managed memory of this thread's tenant.
+fn managed(driver: &Driver, pointer: CUdeviceptr, count: usize) -> Result {
+    let tenant = driver.tenant();
+    match driver.device.memory.usable(&tenant, pointer.0, count as u64) {
+        Some(found) if found.kind == PointerKind::Allocation(AllocationKind::Managed) => Ok(()),
+        _ => Err(Error::INVALID_VALUE),
+    }
+}

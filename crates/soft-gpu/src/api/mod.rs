@@ -1,0 +1,215 @@
+//! The driver API on top of the device: one thin C function for each row of the table that the
+//! software GPU implements, grouped as the manual groups them.
+//!
+//! Each checks its arguments, does its work through [`crate::device`], and answers a CUresult; a
+//! panic does not leave it. Handles are index and generation, never pointers. Symbols of the
+//! table that are not exported here answer CUDA_ERROR_NOT_SUPPORTED wherever the table is loaded.
+
+mod context;
+mod copy;
+mod devices;
+mod event;
+mod extension;
+mod fill;
+mod function;
+mod host_memory;
+mod image;
+mod init;
+mod launch;
+mod library;
+mod memory;
+mod module;
+mod occupancy;
+mod pointer;
+mod pointer_attributes;
+mod pool;
+mod registry;
+mod stream;
+mod stream_values;
+mod thread;
+mod virtual_memory;
+
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use cuda_api::handle::HandleKind;
+
+use self::context::{Context, Primary};
+use self::event::Event;
+use self::function::Function;
+use self::library::Library;
+use self::module::LoadedModule;
+use self::pool::Pool;
+use self::registry::Registry;
+use self::stream::StreamEntry;
+use crate::device::Device;
+use crate::device::settings::Settings;
+use crate::device::tenant::Tenant;
+use crate::error::{Error, Result};
+
+/// The one driver of the process.
+pub(crate) struct Driver {
+    pub(crate) device: Arc<Device>,
+    contexts: Registry<Context>,
+    streams: Registry<StreamEntry>,
+    events: Registry<Event>,
+    modules: Registry<LoadedModule>,
+    libraries: Registry<Library>,
+    /// Functions; CUkernel handles name the same objects by another kind.
+    functions: Registry<Function>,
+    pools: Registry<Pool>,
+    default_pool: OnceLock<usize>,
+    current_pool: Mutex<Option<usize>>,
+    primary: Mutex<Primary>,
+    numbers: AtomicU64,
+}
+
+static DRIVER: OnceLock<Driver> = OnceLock::new();
+/// Set in the child of a fork: the device's threads are not there, so nothing works.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// The driver, once cuInit has been called.
+pub(crate) fn driver() -> Result<&'static Driver> {
+    if FORKED.load(Ordering::Relaxed) {
+        return Err(Error::NOT_INITIALIZED);
+    }
+    DRIVER.get().ok_or(Error::NOT_INITIALIZED)
+}
+
+/// Makes the driver if there is none yet.
+fn initialize() -> Result {
+    if FORKED.load(Ordering::Relaxed) {
+        return Err(Error::NOT_INITIALIZED);
+    }
+    DRIVER.get_or_init(|| {
+        // SAFETY: the handler only stores to an atomic and closes a descriptor.
+        unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
+        Driver {
+            device: Device::new(Settings::from_environment()),
+            contexts: Registry::new(HandleKind::Context),
+            streams: Registry::new(HandleKind::Stream),
+            events: Registry::new(HandleKind::Event),
+            modules: Registry::new(HandleKind::Module),
+            libraries: Registry::new(HandleKind::Library),
+            functions: Registry::new(HandleKind::Function),
+            pools: Registry::new(HandleKind::MemoryPool),
+            default_pool: OnceLock::new(),
+            current_pool: Mutex::default(),
+            primary: Mutex::default(),
+            numbers: AtomicU64::new(1),
+        }
+    });
+    Ok(())
+}
+
+extern "C" fn after_fork_in_child() {
+    FORKED.store(true, Ordering::Relaxed);
+    if let Some(driver) = DRIVER.get() {
+        driver.device.close_turn_file_after_fork();
+    }
+}
+
+impl Driver {
+    fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn lock_primary(&self) -> MutexGuard<'_, Primary> {
+        self.primary.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows what kernels of the default tenant printed; another tenant's output is asked for
+    /// through the extension.
+    fn flush_printf(&self, tenant: &Tenant) {
+        if tenant.id == self.device.default_tenant().id {
+            tenant.printf.flush();
+        }
+    }
+}
+
+/// Runs the body of a C function; a panic in it is CUDA_ERROR_UNKNOWN.
+fn entry(body: impl FnOnce() -> Result) -> Result {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Error::UNKNOWN))
+}
+
+/// An exported function by name, for cuGetProcAddress.
+pub(crate) struct Export {
+    name: &'static str,
+    address: *const c_void,
+}
+
+// SAFETY: the address is that of a function, which is the same for all threads.
+unsafe impl Sync for Export {}
+
+/// Defines exported functions. `fn name(..) | twin per_thread` also exports the twin for the
+/// per-thread default stream; in the body `per_thread` says which of the two was called.
+macro_rules! exports {
+    ($(
+        fn $name:ident $params:tt $(| $twin:ident $flag:ident)? $body:block
+    )*) => {
+        use std::ffi::*;
+
+        /// What this file exports.
+        pub(crate) static EXPORTS: &[crate::api::Export] = &[
+            $(
+                crate::api::Export {
+                    name: stringify!($name),
+                    address: $name as *const c_void,
+                },
+                $(crate::api::Export {
+                    name: stringify!($twin),
+                    address: $twin as *const c_void,
+                },)?
+            )*
+        ];
+
+        $(
+            exports!(@one $name, ($($flag = false)?), $params, $body);
+            $(exports!(@one $twin, ($flag = true), $params, $body);)?
+            const _: cuda_api::signature::$name = $name;
+        )*
+    };
+    (@one $name:ident, ($($flag:ident = $value:literal)?), ($($param:ident: $ty:ty),* $(,)?),
+        $body:block) => {
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "cuda.h's signature")]
+        pub(crate) unsafe extern "C" fn $name($($param: $ty),*) -> cuda_api::CUresult {
+            $(
+                // SAFETY: the program promises what the manual asks of this argument.
+                let $param = unsafe { crate::api::pointer::CArgument::accept($param) };
+            )*
+            $(let $flag = $value;)?
+            crate::api::entry(move || $body)
+        }
+    };
+}
+use exports;
+
+/// Every function that the software GPU exports.
+static EXPORTS: &[&[Export]] = &[
+    context::EXPORTS,
+    copy::EXPORTS,
+    devices::EXPORTS,
+    event::EXPORTS,
+    fill::EXPORTS,
+    function::EXPORTS,
+    host_memory::EXPORTS,
+    init::EXPORTS,
+    launch::EXPORTS,
+    library::EXPORTS,
+    memory::EXPORTS,
+    module::EXPORTS,
+    occupancy::EXPORTS,
+    pointer_attributes::EXPORTS,
+    pool::EXPORTS,
+    stream::EXPORTS,
+    stream_values::EXPORTS,
+    virtual_memory::EXPORTS,
+];
+
+/// Address of an exported function.
+fn exported(name: &str) -> Option<*const c_void> {
+    EXPORTS.iter().flat_map(|file| file.iter()).find(|e| e.name == name).map(|e| e.address)
+}

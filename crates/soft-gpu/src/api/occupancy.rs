@@ -1,0 +1,124 @@
+//! Occupancy: how much of an SM a launch would fill.
+
+use cuda_api::*;
+
+use super::pointer::Out;
+use super::{driver, exports};
+use crate::device::occupancy::{best_block_size, blocks_per_sm, dynamic_shared_available};
+use crate::error::{Error, Result};
+
+exports! {
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        num_blocks: *mut c_int, function: CUfunction, block_size: c_int, dynamic_smem_size: usize,
+    ) {
+        active_blocks(num_blocks, function, block_size, dynamic_smem_size)
+    }
+
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        num_blocks: *mut c_int, function: CUfunction, block_size: c_int, dynamic_smem_size: usize,
+        flags: c_uint,
+    ) {
+        // CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE changes nothing here.
+        if flags > 1 {
+            return Err(Error::INVALID_VALUE);
+        }
+        active_blocks(num_blocks, function, block_size, dynamic_smem_size)
+    }
+
+    fn cuOccupancyMaxPotentialBlockSize(
+        min_grid_size: *mut c_int, block_size: *mut c_int, function: CUfunction,
+        dynamic_shared: CUoccupancyB2DSize, dynamic_smem_size: usize, block_size_limit: c_int,
+    ) {
+        let found = potential(function, dynamic_shared, dynamic_smem_size, block_size_limit)?;
+        block_size.set(found.0)?;
+        min_grid_size.set(found.1)
+    }
+
+    fn cuOccupancyMaxPotentialBlockSizeWithFlags(
+        min_grid_size: *mut c_int, block_size: *mut c_int, function: CUfunction,
+        dynamic_shared: CUoccupancyB2DSize, dynamic_smem_size: usize, block_size_limit: c_int,
+        flags: c_uint,
+    ) {
+        if flags > 1 {
+            return Err(Error::INVALID_VALUE);
+        }
+        let found = potential(function, dynamic_shared, dynamic_smem_size, block_size_limit)?;
+        block_size.set(found.0)?;
+        min_grid_size.set(found.1)
+    }
+
+    fn cuOccupancyAvailableDynamicSMemPerBlock(
+        dynamic_smem_size: *mut usize, function: CUfunction, num_blocks: c_int, block_size: c_int,
+    ) {
+        let function = driver()?.function(function)?;
+        let blocks = u32::try_from(num_blocks).map_err(|_| Error::INVALID_VALUE)?;
+        let threads = positive(block_size)?;
+        let info = function.info();
+        let (fitting, _) = blocks_per_sm(threads, info.registers, info.shared_bytes);
+        if blocks == 0 || blocks > fitting {
+            return Err(Error::INVALID_VALUE);
+        }
+        dynamic_smem_size.set(dynamic_shared_available(blocks, info.shared_bytes) as usize)
+    }
+
+    fn cuOccupancyMaxActiveClusters(
+        num_clusters: *mut c_int, function: CUfunction, config: *const CUlaunchConfig,
+    ) {
+        // Compute capability 8.0 has no clusters.
+        driver()?.function(function)?;
+        config.read()?;
+        num_clusters.set(0)?;
+        Err(Error::NOT_SUPPORTED)
+    }
+}
+
+fn positive(value: i32) -> Result<u32> {
+    u32::try_from(value).ok().filter(|n| *n > 0).ok_or(Error::INVALID_VALUE)
+}
+
+fn active_blocks(
+    num_blocks: Out<i32>,
+    function: CUfunction,
+    block_size: i32,
+    dynamic_bytes: usize,
+) -> Result {
+    let function = driver()?.function(function)?;
+    let threads = positive(block_size)?;
+    let info = function.info();
+    let dynamic = u32::try_from(dynamic_bytes).unwrap_or(u32::MAX);
+    let shared = info.shared_bytes.saturating_add(dynamic);
+    let fits = threads <= info.max_threads_per_block && dynamic <= function.dynamic_shared_max();
+    let blocks = if fits { blocks_per_sm(threads, info.registers, shared).0 } else { 0 };
+    num_blocks.set(blocks as i32)
+}
+
+/// The best block size and the smallest grid that fills the device with it.
+fn potential(
+    function: CUfunction,
+    dynamic_shared: CUoccupancyB2DSize,
+    dynamic_bytes: usize,
+    limit: i32,
+) -> Result<(i32, i32)> {
+    let driver = driver()?;
+    let function = driver.function(function)?;
+    let info = function.info();
+    let most = match u32::try_from(limit).map_err(|_| Error::INVALID_VALUE)? {
+        0 => info.max_threads_per_block,
+        limit => limit.min(info.max_threads_per_block),
+    };
+    let (threads, blocks) = best_block_size(
+        info.registers,
+        info.shared_bytes,
+        most,
+        driver.device.settings.sms,
+        |threads| {
+            let bytes = match dynamic_shared {
+                // SAFETY: the program gave this function to be called with a block size.
+                Some(of) => unsafe { of(threads as i32) },
+                None => dynamic_bytes,
+            };
+            u32::try_from(bytes).unwrap_or(u32::MAX)
+        },
+    );
+    Ok((threads as i32, blocks as i32))
+}

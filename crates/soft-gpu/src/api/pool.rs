@@ -1,0 +1,245 @@
+//! Stream-ordered allocation: cuMemAllocAsync and its pools.
+//!
+//! Memory is handed out when it is asked for and given back when the stream comes to the free; in
+//! between it is nobody else's, which is all that the order promises. Attributes are kept and read
+//! back; a pool keeps no memory beyond what the heap keeps.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use cuda_api::constants::pool_attribute::*;
+use cuda_api::*;
+
+use super::{Driver, devices, driver, exports, thread};
+use crate::device::memory::{AllocationKind, PointerKind};
+use crate::device::stream::Op;
+use crate::error::{Error, Result};
+
+/// Attributes are numbered from 1.
+const ATTRIBUTES: usize = USED_MEM_HIGH as usize + 1;
+
+/// A pool.
+pub(crate) struct Pool {
+    handle: usize,
+    attributes: [AtomicU64; ATTRIBUTES],
+}
+
+impl Pool {
+    fn new(handle: usize) -> Self {
+        let attributes: [AtomicU64; ATTRIBUTES] = Default::default();
+        for switch in [
+            REUSE_FOLLOW_EVENT_DEPENDENCIES,
+            REUSE_ALLOW_OPPORTUNISTIC,
+            REUSE_ALLOW_INTERNAL_DEPENDENCIES,
+        ] {
+            attributes[switch as usize].store(1, Ordering::Relaxed);
+        }
+        Self { handle, attributes }
+    }
+
+    fn add(&self, bytes: u64) {
+        for (current, high) in
+            [(USED_MEM_CURRENT, USED_MEM_HIGH), (RESERVED_MEM_CURRENT, RESERVED_MEM_HIGH)]
+        {
+            let now = self.attributes[current as usize].fetch_add(bytes, Ordering::Relaxed) + bytes;
+            self.attributes[high as usize].fetch_max(now, Ordering::Relaxed);
+        }
+    }
+
+    fn subtract(&self, bytes: u64) {
+        for current in [USED_MEM_CURRENT, RESERVED_MEM_CURRENT] {
+            let _ = self.attributes[current as usize].fetch_update(
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+                |now| Some(now.saturating_sub(bytes)),
+            );
+        }
+    }
+}
+
+impl Driver {
+    fn default_pool(&self) -> Result<Arc<Pool>> {
+        if let Some(handle) = self.default_pool.get() {
+            return self.pools.get(*handle);
+        }
+        let (handle, _) = self.pools.insert_with(Pool::new)?;
+        let first = *self.default_pool.get_or_init(|| handle);
+        if first != handle {
+            let _ = self.pools.remove(handle);
+        }
+        self.pools.get(first)
+    }
+
+    fn current_pool(&self) -> Result<Arc<Pool>> {
+        let current = *self.current_pool.lock().unwrap_or_else(PoisonError::into_inner);
+        match current {
+            Some(handle) => self.pools.get(handle).or_else(|_| self.default_pool()),
+            None => self.default_pool(),
+        }
+    }
+
+    /// Memory of a pool was freed by cuMemFree.
+    pub(super) fn pool_freed(&self, bytes: u64) {
+        if let Ok(pool) = self.default_pool() {
+            pool.subtract(bytes);
+        }
+    }
+
+    fn allocate_in_order(
+        &self,
+        pointer: super::pointer::Out<CUdeviceptr>,
+        bytes: usize,
+        pool: &Pool,
+        stream: CUstream,
+        per_thread: bool,
+    ) -> Result {
+        pointer.required()?;
+        let stream = self.stream(stream, per_thread)?;
+        let context = thread::current()?;
+        let (_, _, tenant) = self.device.stream_properties(stream)?;
+        tenant.alive()?;
+        let (number, bytes) = (context.number(), bytes as u64);
+        let address = self.device.allocate(&tenant, number, bytes, 1, AllocationKind::Pool)?;
+        pool.add(bytes);
+        pointer.set(CUdeviceptr(address))
+    }
+}
+
+exports! {
+    fn cuMemAllocAsync(
+        pointer: *mut CUdeviceptr, bytesize: usize, stream: CUstream,
+    ) | cuMemAllocAsync_ptsz per_thread {
+        let driver = driver()?;
+        let pool = driver.current_pool()?;
+        driver.allocate_in_order(pointer, bytesize, &pool, stream, per_thread)
+    }
+
+    fn cuMemAllocFromPoolAsync(
+        pointer: *mut CUdeviceptr, bytesize: usize, pool: CUmemoryPool, stream: CUstream,
+    ) | cuMemAllocFromPoolAsync_ptsz per_thread {
+        let driver = driver()?;
+        let pool = driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
+        driver.allocate_in_order(pointer, bytesize, &pool, stream, per_thread)
+    }
+
+    fn cuMemFreeAsync(pointer: CUdeviceptr, stream: CUstream) | cuMemFreeAsync_ptsz per_thread {
+        let driver = driver()?;
+        let stream = driver.stream(stream, per_thread)?;
+        if pointer.0 == 0 {
+            return Ok(());
+        }
+        let found = driver.device.memory.pointer(pointer.0).ok_or(Error::INVALID_VALUE)?;
+        let (_, _, tenant) = driver.device.stream_properties(stream)?;
+        let freeable = matches!(
+            found.kind,
+            PointerKind::Allocation(AllocationKind::Pool | AllocationKind::Device)
+        );
+        if found.base != pointer.0 || !freeable || found.tenant.id != tenant.id {
+            return Err(Error::INVALID_VALUE);
+        }
+        let (device, pool) = (driver.device.clone(), driver.current_pool()?);
+        let (id, bytes) = (found.id, found.bytes);
+        let free = move || {
+            // Freed already, and perhaps allocated again, if the program freed it twice.
+            if device.memory.pointer(pointer.0).is_some_and(|p| p.id == id)
+                && device.free(pointer.0, |kind| !matches!(kind, AllocationKind::Module { .. })).is_ok()
+            {
+                pool.subtract(bytes);
+            }
+        };
+        driver.device.enqueue(stream, Op::Internal(Box::new(free))).map(|_| ())
+    }
+
+    fn cuDeviceGetDefaultMemPool(pool_out: *mut CUmemoryPool, device: CUdevice) {
+        let driver = driver()?;
+        devices::check(device)?;
+        pool_out.set(CUmemoryPool(driver.default_pool()?.handle))
+    }
+
+    fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, device: CUdevice) {
+        let driver = driver()?;
+        devices::check(device)?;
+        pool.set(CUmemoryPool(driver.current_pool()?.handle))
+    }
+
+    fn cuDeviceSetMemPool(device: CUdevice, pool: CUmemoryPool) {
+        let driver = driver()?;
+        devices::check(device)?;
+        let pool = driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
+        *driver.current_pool.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool.handle);
+        Ok(())
+    }
+
+    fn cuMemPoolCreate(pool: *mut CUmemoryPool, pool_props: *const CUmemPoolProps) {
+        let driver = driver()?;
+        pool.required()?;
+        let props = pool_props.read()?;
+        if props.handleTypes != constants::vmm::HANDLE_NONE {
+            return Err(Error::NOT_SUPPORTED);
+        }
+        if props.allocType != constants::vmm::ALLOCATION_PINNED
+            || props.location.kind != constants::vmm::LOCATION_DEVICE
+        {
+            return Err(Error::INVALID_VALUE);
+        }
+        devices::check(props.location.id)?;
+        pool.set(CUmemoryPool(driver.pools.insert_with(Pool::new)?.0))
+    }
+
+    fn cuMemPoolDestroy(pool: CUmemoryPool) {
+        let driver = driver()?;
+        if driver.default_pool()?.handle == pool.0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        driver.pools.remove(pool.0).map(|_| ()).map_err(|_| Error::INVALID_VALUE)
+    }
+
+    fn cuMemPoolTrimTo(pool: CUmemoryPool, _min_bytes_to_keep: usize) {
+        let driver = driver()?;
+        driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
+        driver.device.trim(&driver.tenant());
+        Ok(())
+    }
+
+    fn cuMemPoolGetAttribute(pool: CUmemoryPool, attr: c_uint, value: *mut c_void) {
+        let driver = driver()?;
+        let pool = driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
+        let kept = match attr {
+            1..=USED_MEM_HIGH => pool.attributes[attr as usize].load(Ordering::Relaxed),
+            _ => return Err(Error::INVALID_VALUE),
+        };
+        // The first three are int, the others cuuint64_t.
+        if attr <= REUSE_ALLOW_INTERNAL_DEPENDENCIES {
+            value.cast::<c_int>().set(kept as c_int)
+        } else {
+            value.cast::<u64>().set(kept)
+        }
+    }
+
+    fn cuMemPoolSetAttribute(pool: CUmemoryPool, attr: c_uint, value: *mut c_void) {
+        let driver = driver()?;
+        let pool = driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
+        match attr {
+            REUSE_FOLLOW_EVENT_DEPENDENCIES
+            | REUSE_ALLOW_OPPORTUNISTIC
+            | REUSE_ALLOW_INTERNAL_DEPENDENCIES => {
+                let switch = value.cast::<c_int>().read()? != 0;
+                pool.attributes[attr as usize].store(switch.into(), Ordering::Relaxed);
+            }
+            RELEASE_THRESHOLD => {
+                let bytes = value.cast::<u64>().read()?;
+                pool.attributes[attr as usize].store(bytes, Ordering::Relaxed);
+            }
+            // The high-water marks can only be set back.
+            RESERVED_MEM_HIGH | USED_MEM_HIGH => {
+                if value.cast::<u64>().read()? != 0 {
+                    return Err(Error::INVALID_VALUE);
+                }
+                let now = pool.attributes[attr as usize - 1].load(Ordering::Relaxed);
+                pool.attributes[attr as usize].store(now, Ordering::Relaxed);
+            }
+            _ => return Err(Error::INVALID_VALUE),
+        }
+        Ok(())
+    }
+}

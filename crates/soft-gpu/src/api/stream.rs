@@ -1,0 +1,216 @@
+//! Streams, and functions of the program in them.
+
+use cuda_api::constants::stream_flags;
+use cuda_api::*;
+
+use super::{driver, exports, thread};
+use crate::device::host::HostCall;
+use crate::device::limits::{PRIORITY_GREATEST, PRIORITY_LEAST};
+use crate::device::ops::StreamSpec;
+use crate::device::slab::Key;
+use crate::device::stream::{Op, Stream};
+use crate::error::{Error, Result};
+
+/// CU_STREAM_CAPTURE_STATUS_NONE: there is no capture yet.
+const CAPTURE_NONE: u32 = 0;
+/// Modes of cuThreadExchangeStreamCaptureMode.
+const CAPTURE_MODES: u32 = 3;
+
+/// A stream that the program made.
+pub(crate) struct StreamEntry {
+    pub(crate) key: Key<Stream>,
+    pub(crate) context: u64,
+    context_handle: usize,
+    flags: u32,
+}
+
+exports! {
+    fn cuStreamCreate(stream: *mut CUstream, flags: c_uint) {
+        stream.required()?;
+        stream.set(create(flags, PRIORITY_LEAST)?)
+    }
+
+    fn cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int) {
+        stream.required()?;
+        stream.set(create(flags, priority.clamp(PRIORITY_GREATEST, PRIORITY_LEAST))?)
+    }
+
+    fn cuStreamDestroy_v2(stream: CUstream) {
+        let driver = driver()?;
+        let entry = driver.streams.remove(stream.0)?;
+        driver.device.destroy_stream(entry.key)
+    }
+
+    fn cuStreamSynchronize(stream: CUstream) | cuStreamSynchronize_ptsz per_thread {
+        let driver = driver()?;
+        let key = driver.stream(stream, per_thread)?;
+        let result = driver.device.synchronize_stream(key);
+        driver.flush_printf(&driver.tenant());
+        result
+    }
+
+    fn cuStreamQuery(stream: CUstream) | cuStreamQuery_ptsz per_thread {
+        let driver = driver()?;
+        driver.device.query_stream(driver.stream(stream, per_thread)?)
+    }
+
+    fn cuStreamWaitEvent(
+        stream: CUstream, event: CUevent, flags: c_uint,
+    ) | cuStreamWaitEvent_ptsz per_thread {
+        let driver = driver()?;
+        let key = driver.stream(stream, per_thread)?;
+        // CU_EVENT_WAIT_EXTERNAL is for capture only.
+        if flags > 1 {
+            return Err(Error::INVALID_VALUE);
+        }
+        match driver.events.get(event.0)?.point() {
+            Some(point) => driver.device.wait_for_point(key, &point),
+            None => Ok(()),
+        }
+    }
+
+    fn cuStreamGetPriority(
+        stream: CUstream, priority: *mut c_int,
+    ) | cuStreamGetPriority_ptsz per_thread {
+        let driver = driver()?;
+        let key = driver.stream(stream, per_thread)?;
+        priority.set(driver.device.stream_properties(key)?.0)
+    }
+
+    fn cuStreamGetFlags(
+        stream: CUstream, flags: *mut c_uint,
+    ) | cuStreamGetFlags_ptsz per_thread {
+        let driver = driver()?;
+        driver.stream(stream, per_thread)?;
+        flags.set(driver.streams.get(stream.0).map_or(stream_flags::DEFAULT, |s| s.flags))
+    }
+
+    fn cuStreamGetCtx(
+        stream: CUstream, context: *mut CUcontext,
+    ) | cuStreamGetCtx_ptsz per_thread {
+        let driver = driver()?;
+        driver.stream(stream, per_thread)?;
+        let handle = match driver.streams.get(stream.0) {
+            Ok(entry) => entry.context_handle,
+            Err(_) => thread::current()?.handle,
+        };
+        context.set(CUcontext(handle))
+    }
+
+    fn cuStreamGetId(stream: CUstream, stream_id: *mut u64) | cuStreamGetId_ptsz per_thread {
+        let driver = driver()?;
+        let key = driver.stream(stream, per_thread)?;
+        stream_id.set(u64::from(key.generation()) << 32 | u64::from(key.index()))
+    }
+
+    fn cuStreamGetDevice(
+        stream: CUstream, device: *mut CUdevice,
+    ) | cuStreamGetDevice_ptsz per_thread {
+        driver()?.stream(stream, per_thread)?;
+        device.set(0)
+    }
+
+    fn cuStreamGetGreenCtx(stream: CUstream, ph_ctx: *mut CUgreenCtx) {
+        driver()?.stream(stream, false)?;
+        ph_ctx.set(CUgreenCtx::NULL)
+    }
+
+    fn cuStreamAddCallback(
+        stream: CUstream, callback: CUstreamCallback, user_data: *mut c_void, flags: c_uint,
+    ) | cuStreamAddCallback_ptsz per_thread {
+        let driver = driver()?;
+        let key = driver.stream(stream, per_thread)?;
+        let callback = callback.ok_or(Error::INVALID_VALUE)?;
+        if flags != 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        let data = user_data.user_data();
+        let call = move |state: Result| {
+            let data = data;
+            // SAFETY: the program gave this function to be called with this pointer.
+            unsafe { callback(stream, result_code(state), data.0) }
+        };
+        let call = HostCall { call: Box::new(call), always: true };
+        driver.device.enqueue(key, Op::Host(call)).map(|_| ())
+    }
+
+    fn cuLaunchHostFunc(
+        stream: CUstream, function: CUhostFn, user_data: *mut c_void,
+    ) | cuLaunchHostFunc_ptsz per_thread {
+        let driver = driver()?;
+        let key = driver.stream(stream, per_thread)?;
+        let function = function.ok_or(Error::INVALID_VALUE)?;
+        let data = user_data.user_data();
+        let call = move |_: Result| {
+            let data = data;
+            // SAFETY: the program gave this function to be called with this pointer.
+            unsafe { function(data.0) }
+        };
+        let call = HostCall { call: Box::new(call), always: false };
+        driver.device.enqueue(key, Op::Host(call)).map(|_| ())
+    }
+
+    fn cuStreamIsCapturing(
+        stream: CUstream, capture_status: *mut c_uint,
+    ) | cuStreamIsCapturing_ptsz per_thread {
+        driver()?.stream(stream, per_thread)?;
+        capture_status.set(CAPTURE_NONE)
+    }
+
+    fn cuStreamGetCaptureInfo_v2(
+        stream: CUstream, status: *mut c_uint, _id: *mut u64, _graph: *mut CUgraph,
+        _dependencies: *mut *const CUgraphNode, _num_dependencies: *mut usize,
+    ) | cuStreamGetCaptureInfo_v2_ptsz per_thread {
+        driver()?.stream(stream, per_thread)?;
+        status.set(CAPTURE_NONE)
+    }
+
+    fn cuStreamGetCaptureInfo_v3(
+        stream: CUstream, status: *mut c_uint, _id: *mut u64, _graph: *mut CUgraph,
+        _dependencies: *mut *const CUgraphNode, _edges: *mut *const CUgraphEdgeData,
+        _num_dependencies: *mut usize,
+    ) | cuStreamGetCaptureInfo_v3_ptsz per_thread {
+        driver()?.stream(stream, per_thread)?;
+        status.set(CAPTURE_NONE)
+    }
+
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
+        driver()?;
+        let wanted = mode.read()?;
+        if wanted >= CAPTURE_MODES {
+            return Err(Error::INVALID_VALUE);
+        }
+        mode.set(thread::exchange_capture_mode(wanted)?)
+    }
+
+    fn cuStreamAttachMemAsync(
+        stream: CUstream, pointer: CUdeviceptr, _length: usize, flags: c_uint,
+    ) | cuStreamAttachMemAsync_ptsz per_thread {
+        // Managed memory is the same memory on both sides: there is nothing to attach.
+        let driver = driver()?;
+        driver.stream(stream, per_thread)?;
+        if !matches!(flags, 1 | 2 | 4) || driver.device.memory.pointer(pointer.0).is_none() {
+            return Err(Error::INVALID_VALUE);
+        }
+        Ok(())
+    }
+}
+
+fn create(flags: u32, priority: i32) -> Result<CUstream> {
+    let driver = driver()?;
+    let context = thread::current()?;
+    let tenant = driver.working_tenant()?;
+    if flags & !stream_flags::NON_BLOCKING != 0 {
+        return Err(Error::INVALID_VALUE);
+    }
+    let group = driver.device.group(context.number(), &tenant)?;
+    let spec = StreamSpec {
+        non_blocking: flags & stream_flags::NON_BLOCKING != 0,
+        priority,
+        ..Default::default()
+    };
+    let key = driver.device.create_stream(group, &tenant, spec)?;
+    let entry =
+        StreamEntry { key, context: context.number(), context_handle: context.handle, flags };
+    Ok(CUstream(driver.streams.insert(entry)?))
+}

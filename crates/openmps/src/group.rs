@@ -5,7 +5,6 @@
 
 use crate::activity::Reading;
 use crate::libraries::Libraries;
-use crate::personality;
 use crate::scratch::Scratch;
 use anyhow::{Context, Result, bail};
 use cuda_api::environment::{
@@ -76,7 +75,10 @@ impl Stage {
     /// Starts a daemon and waits until it accepts connections.
     pub(crate) fn daemon(&self) -> Result<PrivateDaemon> {
         let directory = Scratch::new("daemon")?;
-        let child = personality::own(personality::CONTROL)
+        let program = std::env::current_exe().context("finding the program's own path")?;
+        let mut command = Command::new(program);
+        std::os::unix::process::CommandExt::arg0(&mut command, "nvidia-cuda-mps-control");
+        let child = command
             .arg("-f")
             .env(CUDA_MPS_PIPE_DIRECTORY, directory.path())
             .env(CUDA_MPS_LOG_DIRECTORY, directory.path())

@@ -1,1 +1,23 @@
-//! The server: sessions, handles, windows, submission.
+//! The server: it owns the shared context on a provider and runs clients' requests in it.
+//!
+//! [`run`] is a whole server process: it loads the provider, reports to the control daemon that
+//! started it, and serves the clients that the daemon hands over. Each client has a
+//! [`session`], which is a thread; all sessions share the device that [`device`] wraps.
+//!
+//! The server trusts no client. It finds no client by itself, opens no socket and reads no
+//! configuration: who may come is the daemon's business.
+//!
+//! Invariants:
+//! * Only `device` calls the provider.
+//! * A session touches only what its own tables say is its client's.
+//! * Nothing that a client does ends or blocks the main thread or another session.
+
+mod common;
+pub mod device;
+pub mod log;
+pub mod run;
+pub mod session;
+pub mod window;
+
+pub use common::{Common, Wakeups};
+pub use run::{Exit, Options, run};

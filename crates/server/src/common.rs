@@ -1,0 +1,83 @@
+//! What all sessions of a server share, and how they call its main thread.
+
+use crate::device::Device;
+use crate::log::Log;
+use crate::window::Windows;
+use cuda_api::CudaError;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Shared by the main thread and all sessions.
+pub struct Common {
+    /// The device that all share.
+    pub device: Arc<Device>,
+    /// The clients' windows.
+    pub windows: Windows,
+    /// server.log.
+    pub log: Log,
+    fault: AtomicU32,
+    bell: UnixStream,
+}
+
+/// The end of [`Common::wake_main`] at which the main thread waits.
+pub struct Wakeups {
+    stream: UnixStream,
+}
+
+impl Common {
+    /// The shared part of a new server, and where its main thread is woken.
+    pub fn new(device: Arc<Device>, log: Log) -> std::io::Result<(Arc<Self>, Wakeups)> {
+        let (bell, stream) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        stream.set_nonblocking(true)?;
+        let common =
+            Self { device, windows: Windows::default(), log, fault: AtomicU32::new(0), bell };
+        Ok((Arc::new(common), Wakeups { stream }))
+    }
+
+    /// Makes the main thread look at its sessions.
+    pub fn wake_main(&self) {
+        // If the socket is full, the main thread has not come to look yet.
+        let _ = (&self.bell).write(&[1]);
+    }
+
+    /// The error that has spoiled the shared context for all, if there is one.
+    pub fn fault(&self) -> Option<CudaError> {
+        CudaError::from_code(self.fault.load(Ordering::Acquire))
+    }
+
+    /// Notes that the shared context is spoiled. True for the first to say so.
+    pub fn set_fault(&self, error: CudaError) -> bool {
+        let first = self
+            .fault
+            .compare_exchange(0, error.code(), Ordering::AcqRel, Ordering::Acquire)
+            .is_ok();
+        if first {
+            self.wake_main();
+        }
+        first
+    }
+}
+
+impl Wakeups {
+    /// Forgets the wake-ups so far.
+    pub fn clear(&self) {
+        let mut buffer = [0; 64];
+        loop {
+            match (&self.stream).read(&mut buffer) {
+                Ok(bytes) if bytes == buffer.len() => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                _ => return,
+            }
+        }
+    }
+}
+
+impl AsFd for Wakeups {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

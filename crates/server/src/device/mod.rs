@@ -1,0 +1,243 @@
+//! The device as sessions see it: a thin, owning layer over a provider's functions.
+//!
+//! Every call of a provider stands in this folder, so every pointer that a provider gets is made
+//! here, from locals, from owned objects or from ranges that a session has checked
+//! ([`CheckedRange`]). Objects destroy themselves when dropped and are counted while they live
+//! ([`Share::leftovers`]). This layer knows no client, no ring and no policy.
+
+mod function;
+mod host;
+mod memory;
+mod module;
+mod range;
+mod share;
+mod stream;
+
+pub use function::Function;
+pub use host::HostRegistration;
+pub use memory::{Chunk, Reservation};
+pub use module::{BuildLog, JitOption, Module};
+pub use range::CheckedRange;
+pub use share::{Leftovers, Share};
+pub use stream::{Event, HostFunction, LaunchShape, Rows, Stream};
+
+use channel::message::DEVICE_ATTRIBUTES;
+use cuda_api::extension::Extension;
+use cuda_api::{CUcontext, CUdevice, CUresult, CUuuid, CudaError, DriverTable};
+use std::ffi::c_int;
+
+/// Longest name of a device asked for, bytes.
+const NAME_BYTES_MAX: usize = 256;
+/// Longest PCI bus id, bytes: `00000000:00:00.0` and room to spare.
+const PCI_BUS_ID_BYTES_MAX: usize = 32;
+
+/// A provider's functions.
+#[derive(Clone, Copy)]
+pub struct Driver {
+    /// The driver API.
+    pub table: &'static DriverTable,
+    /// What the software GPU has beyond it.
+    pub extension: Option<&'static Extension>,
+}
+
+/// What does not change about a device.
+#[derive(Clone, Debug)]
+pub struct DeviceInfo {
+    /// Its name.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: [u8; 16],
+    /// Its memory, bytes.
+    pub memory_bytes: u64,
+    /// Its place on the PCI bus, as cuDeviceGetPCIBusId says it.
+    pub pci_bus_id: String,
+    /// Its attributes by CUdevice_attribute; 0 where the provider knows none.
+    pub attributes: [i32; DEVICE_ATTRIBUTES],
+}
+
+impl DeviceInfo {
+    /// The UUID as NVIDIA's tools write it: `GPU-` and five groups of hexadecimal digits.
+    pub fn uuid_text(&self) -> String {
+        let mut text = String::from("GPU");
+        for (index, byte) in self.uuid.iter().enumerate() {
+            if [0, 4, 6, 8, 10].contains(&index) {
+                text.push('-');
+            }
+            text.push_str(&format!("{byte:02x}"));
+        }
+        text
+    }
+}
+
+/// The device that a server serves, with the context that its clients share.
+///
+/// At present a server serves the provider's device 0: a stream of the wire has no device.
+pub struct Device {
+    driver: Driver,
+    ordinal: CUdevice,
+    context: CUcontext,
+    info: DeviceInfo,
+    driver_version: i32,
+    stream_priorities: (i32, i32),
+}
+
+/// A step of the start that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{function} answered {error}")]
+pub struct DeviceError {
+    /// The provider's function.
+    pub function: &'static str,
+    /// Its answer.
+    pub error: CudaError,
+}
+
+fn step(function: &'static str, result: CUresult) -> Result<(), DeviceError> {
+    result.map_err(|error| DeviceError { function, error })
+}
+
+impl Device {
+    /// Initialises the provider and makes the shared context, which is current on this thread
+    /// afterwards.
+    pub fn open(driver: Driver) -> Result<Self, DeviceError> {
+        let t = driver.table;
+        let ordinal: CUdevice = 0;
+        let (mut version, mut context) = (0, CUcontext::NULL);
+        // SAFETY: cuInit takes a value; the others write to the locals they are given.
+        unsafe {
+            step("cuInit", t.cuInit(0))?;
+            step("cuDriverGetVersion", t.cuDriverGetVersion(&mut version))?;
+            step("cuDevicePrimaryCtxRetain", t.cuDevicePrimaryCtxRetain(&mut context, ordinal))?;
+            step("cuCtxSetCurrent", t.cuCtxSetCurrent(context))?;
+        }
+        let (mut least, mut greatest) = (0, 0);
+        // SAFETY: both locals are written.
+        let range = unsafe { t.cuCtxGetStreamPriorityRange(&mut least, &mut greatest) };
+        if range.is_err() {
+            // A device without priorities has the range 0..0.
+            (least, greatest) = (0, 0);
+        }
+        Ok(Self {
+            driver,
+            ordinal,
+            context,
+            info: read_info(t, ordinal)?,
+            driver_version: version,
+            stream_priorities: (least, greatest),
+        })
+    }
+
+    /// Makes the shared context current on this thread: needed once a thread, before anything
+    /// else of this layer.
+    pub fn make_current(&self) -> CUresult {
+        // SAFETY: the context was retained by `open` and is released only by `close`.
+        unsafe { self.driver.table.cuCtxSetCurrent(self.context) }
+    }
+
+    /// Gives the context back. Nothing of the device may be in use any more.
+    pub fn close(&self) {
+        // SAFETY: releases what `open` retained. The answer changes nothing: the process ends.
+        let _ = unsafe { self.driver.table.cuDevicePrimaryCtxRelease_v2(self.ordinal) };
+    }
+
+    /// What is known of the device.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// CUDA version of the provider: major * 1000 + minor * 10.
+    pub fn driver_version(&self) -> i32 {
+        self.driver_version
+    }
+
+    /// Least and greatest priority of a stream; greater priorities are smaller numbers.
+    pub fn stream_priorities(&self) -> (i32, i32) {
+        self.stream_priorities
+    }
+
+    /// The device's ordinal at the provider.
+    pub fn ordinal(&self) -> CUdevice {
+        self.ordinal
+    }
+
+    /// True if the provider isolates clients from each other's faults.
+    pub fn has_tenants(&self) -> bool {
+        self.driver.extension.is_some()
+    }
+
+    /// The driver API, for this folder and for the rows that are forwarded as they are.
+    pub(crate) fn table(&self) -> &'static DriverTable {
+        self.driver.table
+    }
+
+    fn extension(&self) -> Option<&'static Extension> {
+        self.driver.extension
+    }
+
+    /// Free and total memory, bytes.
+    pub fn memory_info(&self) -> Result<(u64, u64), CudaError> {
+        let (mut free, mut total) = (0usize, 0usize);
+        // SAFETY: both locals are written.
+        unsafe { self.driver.table.cuMemGetInfo_v2(&mut free, &mut total)? };
+        Ok((free as u64, total as u64))
+    }
+}
+
+fn read_info(t: &DriverTable, ordinal: CUdevice) -> Result<DeviceInfo, DeviceError> {
+    let mut name = [0u8; NAME_BYTES_MAX];
+    let mut pci = [0u8; PCI_BUS_ID_BYTES_MAX];
+    let mut uuid = CUuuid::default();
+    let mut bytes = 0usize;
+    // SAFETY: each function writes to the local it is given, buffers up to the length that goes
+    // with them.
+    unsafe {
+        step(
+            "cuDeviceGetName",
+            t.cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as c_int, ordinal),
+        )?;
+        step("cuDeviceGetUuid", t.cuDeviceGetUuid_v2(&mut uuid, ordinal))
+            .or_else(|_| step("cuDeviceGetUuid", t.cuDeviceGetUuid(&mut uuid, ordinal)))?;
+        step("cuDeviceTotalMem", t.cuDeviceTotalMem_v2(&mut bytes, ordinal))?;
+        step(
+            "cuDeviceGetPCIBusId",
+            t.cuDeviceGetPCIBusId(pci.as_mut_ptr().cast(), pci.len() as c_int, ordinal),
+        )?;
+    }
+    let mut attributes = [0; DEVICE_ATTRIBUTES];
+    for (number, value) in attributes.iter_mut().enumerate() {
+        let mut answer = 0;
+        // SAFETY: the local is written.
+        if unsafe { t.cuDeviceGetAttribute(&mut answer, number as u32, ordinal) }.is_ok() {
+            *value = answer;
+        }
+    }
+    Ok(DeviceInfo {
+        name: text(&name),
+        uuid: uuid.bytes,
+        memory_bytes: bytes as u64,
+        pci_bus_id: text(&pci),
+        attributes,
+    })
+}
+
+/// The text before the first NUL.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_is_written_in_five_groups() {
+        let info = DeviceInfo {
+            name: String::new(),
+            uuid: *b"0123456789abcdef",
+            memory_bytes: 0,
+            pci_bus_id: String::new(),
+            attributes: [0; DEVICE_ATTRIBUTES],
+        };
+        assert_eq!(info.uuid_text(), "GPU-30313233-3435-3637-3839-616263646566");
+    }
+}

@@ -1,0 +1,156 @@
+//! Modules: images that the provider has loaded.
+
+use super::share::{gone, made};
+use super::{Function, Share};
+use cuda_api::constants::jit_option;
+use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CudaError};
+use std::ffi::{CStr, c_void};
+use std::rc::Rc;
+
+/// Zero bytes behind an image, so that a parser that looks for the end of a text finds one.
+const PADDING_BYTES: usize = 64;
+
+/// A JIT option whose value is a number, never a pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JitOption {
+    number: u32,
+    value: u32,
+}
+
+impl JitOption {
+    /// Checks that the option is one whose value is a number: a client must not make the
+    /// provider follow a pointer.
+    pub fn new(number: u32, value: u32) -> Result<Self, CudaError> {
+        use jit_option::*;
+        const NUMBERS: &[u32] = &[
+            MAX_REGISTERS,
+            THREADS_PER_BLOCK,
+            OPTIMIZATION_LEVEL,
+            TARGET_FROM_CUCONTEXT,
+            TARGET,
+            FALLBACK_STRATEGY,
+            GENERATE_DEBUG_INFO,
+            LOG_VERBOSE,
+            GENERATE_LINE_INFO,
+            CACHE_MODE,
+        ];
+        if NUMBERS.contains(&number) {
+            Ok(Self { number, value })
+        } else {
+            Err(CudaError::INVALID_VALUE)
+        }
+    }
+}
+
+/// What a provider said while it built a module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BuildLog {
+    /// The information log.
+    pub info: Vec<u8>,
+    /// The error log.
+    pub error: Vec<u8>,
+}
+
+/// A loaded module.
+pub struct Module {
+    share: Rc<Share>,
+    raw: CUmodule,
+}
+
+impl Module {
+    /// Loads an image whose structure was checked to stay within its bytes. The logs are given
+    /// room for as many bytes as asked for and come back in any case.
+    pub fn load(
+        share: &Rc<Share>,
+        mut image: Vec<u8>,
+        options: &[JitOption],
+        info_bytes: usize,
+        error_bytes: usize,
+    ) -> (Result<Self, CudaError>, BuildLog) {
+        image.resize(image.len() + PADDING_BYTES, 0);
+        let (mut info, mut error) = (vec![0u8; info_bytes], vec![0u8; error_bytes]);
+        let (mut numbers, mut values) = (Vec::new(), Vec::new());
+        let mut add = |number: u32, value: *mut c_void| {
+            numbers.push(number);
+            values.push(value);
+        };
+        for option in options {
+            add(option.number, option.value as usize as *mut c_void);
+        }
+        if info_bytes > 0 {
+            add(jit_option::INFO_LOG_BUFFER, info.as_mut_ptr().cast());
+            add(jit_option::INFO_LOG_BUFFER_SIZE_BYTES, info_bytes as *mut c_void);
+        }
+        if error_bytes > 0 {
+            add(jit_option::ERROR_LOG_BUFFER, error.as_mut_ptr().cast());
+            add(jit_option::ERROR_LOG_BUFFER_SIZE_BYTES, error_bytes as *mut c_void);
+        }
+        let mut raw = CUmodule::NULL;
+        // SAFETY: the image ends in zeros and its structure was checked; the options' lists are
+        // as long as their number says; pointers among them are to the buffers above, with
+        // their lengths; the local is written.
+        let result = unsafe {
+            share.device().table().cuModuleLoadDataEx(
+                &mut raw,
+                image.as_ptr().cast(),
+                numbers.len() as u32,
+                numbers.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        let log = BuildLog { info: until_nul(info), error: until_nul(error) };
+        let module = result.map(|()| {
+            made(&share.counts.modules);
+            Self { share: share.clone(), raw }
+        });
+        (module, log)
+    }
+
+    /// Finds a kernel and reads what a launch and the client need of it.
+    pub fn function(&self, name: &CStr) -> Result<Function, CudaError> {
+        let t = self.share.device().table();
+        let mut raw = CUfunction::NULL;
+        // SAFETY: the module is alive, the name is a C string, the local is written.
+        unsafe { t.cuModuleGetFunction(&mut raw, self.raw, name.as_ptr())? };
+        // SAFETY: the provider gave the handle; a session drops a module's functions before it.
+        unsafe { Function::read(t, raw) }
+    }
+
+    /// Address and length, bytes, of a global variable.
+    pub fn global(&self, name: &CStr) -> Result<(u64, u64), CudaError> {
+        let (mut address, mut bytes) = (CUdeviceptr(0), 0usize);
+        let t = self.share.device().table();
+        // SAFETY: the module is alive, the name is a C string, the locals are written.
+        unsafe { t.cuModuleGetGlobal_v2(&mut address, &mut bytes, self.raw, name.as_ptr())? };
+        Ok((address.0, bytes as u64))
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // SAFETY: the module is alive and this is its last use; none of its kernels runs any
+        // more, as whoever drops a module has made sure.
+        let result = unsafe { self.share.device().table().cuModuleUnload(self.raw) };
+        gone(&self.share.counts.modules, result);
+    }
+}
+
+fn until_nul(mut bytes: Vec<u8>) -> Vec<u8> {
+    if let Some(end) = bytes.iter().position(|b| *b == 0) {
+        bytes.truncate(end);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_are_pointers_are_refused() {
+        assert!(JitOption::new(jit_option::MAX_REGISTERS, 32).is_ok());
+        for pointer in [jit_option::INFO_LOG_BUFFER, jit_option::ERROR_LOG_BUFFER, 19, 1 << 20] {
+            assert_eq!(JitOption::new(pointer, 0), Err(CudaError::INVALID_VALUE), "{pointer}");
+        }
+    }
+}

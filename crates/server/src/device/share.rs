@@ -1,0 +1,183 @@
+//! One session's share of the device: its tenant, and the count of what it has made.
+
+use super::Device;
+use cuda_api::{CUresult, CudaError};
+use std::cell::Cell;
+use std::fmt;
+use std::sync::Arc;
+
+/// Longest text of a fault that is kept, bytes: a line of the log.
+const FAULT_TEXT_BYTES_MAX: usize = 1024;
+
+macro_rules! kinds {
+    ($($field:ident),*) => {
+        /// How many objects of a share are alive at the provider, by kind.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Leftovers {
+            $(#[doc = concat!("Objects of the kind: ", stringify!($field), ".")]
+            pub $field: u32,)*
+        }
+
+        #[derive(Default)]
+        pub(super) struct Counts {
+            $(pub(super) $field: Cell<u32>,)*
+        }
+
+        impl Counts {
+            fn read(&self) -> Leftovers {
+                Leftovers { $($field: self.$field.get(),)* }
+            }
+        }
+
+        impl fmt::Display for Leftovers {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let mut separator = "";
+                $(if self.$field != 0 {
+                    write!(f, "{separator}{} {}", self.$field, stringify!($field))?;
+                    separator = ", ";
+                })*
+                if separator.is_empty() { f.write_str("nothing") } else { Ok(()) }
+            }
+        }
+    };
+}
+
+kinds!(streams, events, modules, chunks, reservations, registrations);
+
+impl Leftovers {
+    /// True if nothing is left.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A session's share of the device. It lives on the session's thread, as do the objects made
+/// from it.
+pub struct Share {
+    device: Arc<Device>,
+    tenant: Option<u64>,
+    pub(super) counts: Counts,
+}
+
+impl Share {
+    /// Makes the shared context current on this thread, and a tenant if the provider has
+    /// tenants, which owns what this thread makes from now on.
+    pub fn new(device: Arc<Device>) -> Result<Self, CudaError> {
+        device.make_current()?;
+        let tenant = match device.extension() {
+            None => None,
+            Some(extension) => {
+                let mut tenant = 0;
+                // SAFETY: the local is written; the second call takes a value.
+                unsafe {
+                    (extension.tenant_create)(&mut tenant)?;
+                    (extension.tenant_bind)(tenant)?;
+                }
+                Some(tenant)
+            }
+        };
+        Ok(Self { device, tenant, counts: Counts::default() })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// True if a fault of this share is nobody else's.
+    pub fn is_tenant(&self) -> bool {
+        self.tenant.is_some()
+    }
+
+    /// The tenant's sticky error. Success where there are no tenants.
+    pub fn tenant_error(&self) -> CUresult {
+        match (self.device.extension(), self.tenant) {
+            // SAFETY: takes a value.
+            (Some(extension), Some(tenant)) => unsafe { (extension.tenant_error)(tenant) },
+            _ => Ok(()),
+        }
+    }
+
+    /// What the provider says of the tenant's fault; empty if it says nothing.
+    pub fn tenant_fault(&self) -> String {
+        let (Some(extension), Some(tenant)) = (self.device.extension(), self.tenant) else {
+            return String::new();
+        };
+        let mut text = [0u8; FAULT_TEXT_BYTES_MAX];
+        // SAFETY: the buffer is writable for the length that goes with it.
+        let answer =
+            unsafe { (extension.tenant_fault)(tenant, text.as_mut_ptr().cast(), text.len()) };
+        if answer.is_ok() { super::text(&text) } else { String::new() }
+    }
+
+    /// Takes what the share's kernels have printed, up to the buffer's length; the rest stays for
+    /// the next call. Nothing where there are no tenants: then it goes to the provider's own
+    /// standard output.
+    pub fn take_printf(&self, buffer: &mut [u8]) -> Result<usize, CudaError> {
+        let (Some(extension), Some(tenant)) = (self.device.extension(), self.tenant) else {
+            return Ok(0);
+        };
+        let mut written = 0;
+        // SAFETY: the buffer is writable for the length that goes with it, the local is written.
+        unsafe {
+            (extension.tenant_printf)(
+                tenant,
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                &mut written,
+            )?;
+        }
+        Ok(written.min(buffer.len()))
+    }
+
+    /// Ends everything of the share that runs or waits, if the provider can. Returns whether it
+    /// did: else what runs has to be waited for.
+    pub fn end_work(&self) -> bool {
+        match (self.device.extension(), self.tenant) {
+            // SAFETY: takes a value.
+            (Some(extension), Some(tenant)) => unsafe { (extension.tenant_end)(tenant) }.is_ok(),
+            _ => false,
+        }
+    }
+
+    /// What the share has at the provider at present.
+    pub fn leftovers(&self) -> Leftovers {
+        self.counts.read()
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        if let (Some(extension), Some(_)) = (self.device.extension(), self.tenant) {
+            // SAFETY: takes a value; 0 is the tenant of everybody else. The thread ends, so the
+            // answer changes nothing.
+            let _ = unsafe { (extension.tenant_bind)(0) };
+        }
+    }
+}
+
+/// Counts an object that was made.
+pub(super) fn made(count: &Cell<u32>) {
+    count.set(count.get() + 1);
+}
+
+/// Takes an object off its count if the provider says that it is gone; else it stays counted,
+/// and the session's end reports it.
+pub(super) fn gone(count: &Cell<u32>, result: CUresult) {
+    if result.is_ok() {
+        count.set(count.get().saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leftovers_say_what_is_left() {
+        assert_eq!(Leftovers::default().to_string(), "nothing");
+        let some = Leftovers { streams: 2, chunks: 1, ..Leftovers::default() };
+        assert_eq!(some.to_string(), "2 streams, 1 chunks");
+        assert!(!some.is_empty());
+    }
+}

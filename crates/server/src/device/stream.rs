@@ -1,0 +1,251 @@
+//! Streams and events of the provider.
+
+use super::share::{gone, made};
+use super::{CheckedRange, Function, Share};
+use cuda_api::constants::{event_flags, stream_flags, stream_value};
+use cuda_api::{CUDA_MEMCPY2D, CUarray, CUdeviceptr, CUevent, CUresult, CUstream, CudaError};
+use std::ffi::c_void;
+use std::ptr;
+use std::rc::Rc;
+
+/// A function that the provider calls on a thread of its own. It must call no function of the
+/// provider.
+pub type HostFunction = unsafe extern "C" fn(data: *mut c_void);
+
+/// A stream. It never synchronises with the provider's own default stream.
+pub struct Stream {
+    share: Rc<Share>,
+    raw: CUstream,
+}
+
+impl Stream {
+    /// Makes one with a priority, which the provider clamps to its range.
+    pub fn new(share: &Rc<Share>, priority: i32) -> Result<Self, CudaError> {
+        let mut raw = CUstream::NULL;
+        let t = share.device().table();
+        // SAFETY: the local is written.
+        unsafe { t.cuStreamCreateWithPriority(&mut raw, stream_flags::NON_BLOCKING, priority)? };
+        made(&share.counts.streams);
+        Ok(Self { share: share.clone(), raw })
+    }
+
+    /// The provider's handle.
+    pub(crate) fn raw(&self) -> CUstream {
+        self.raw
+    }
+
+    /// True if all that was submitted is done.
+    pub fn is_idle(&self) -> Result<bool, CudaError> {
+        // SAFETY: the stream is alive.
+        match unsafe { self.share.device().table().cuStreamQuery(self.raw) } {
+            Ok(()) => Ok(true),
+            Err(CudaError::NOT_READY) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Records an event behind what was submitted.
+    pub fn record(&self, event: &Event) -> CUresult {
+        // SAFETY: stream and event are alive.
+        unsafe { self.share.device().table().cuEventRecord(event.raw, self.raw) }
+    }
+
+    /// Lets what is submitted from now on wait for an event.
+    pub fn wait(&self, event: &Event) -> CUresult {
+        // SAFETY: stream and event are alive.
+        unsafe { self.share.device().table().cuStreamWaitEvent(self.raw, event.raw, 0) }
+    }
+
+    /// Lets the device write a 32-bit word when all before is done.
+    pub fn write_word(&self, word: CheckedRange, value: u32) -> CUresult {
+        debug_assert_eq!(word.bytes(), 4);
+        let address = CUdeviceptr(word.address());
+        // SAFETY: the stream is alive, the word belongs to the session (CheckedRange).
+        unsafe {
+            self.share.device().table().cuStreamWriteValue32_v2(
+                self.raw,
+                address,
+                value,
+                stream_value::WRITE_DEFAULT,
+            )
+        }
+    }
+
+    /// Lets what is submitted from now on wait until a 32-bit word has a value.
+    pub fn wait_word(&self, word: CheckedRange, value: u32) -> CUresult {
+        debug_assert_eq!(word.bytes(), 4);
+        let address = CUdeviceptr(word.address());
+        // SAFETY: the stream is alive, the word belongs to the session (CheckedRange).
+        unsafe {
+            self.share.device().table().cuStreamWaitValue32_v2(
+                self.raw,
+                address,
+                value,
+                stream_value::WAIT_EQ,
+            )
+        }
+    }
+
+    /// Calls a function on a thread of the provider when all before is done.
+    ///
+    /// # Safety
+    /// `data` must be good for `function` until it has run or the stream has been destroyed and
+    /// its work ended.
+    pub unsafe fn call_host(&self, function: HostFunction, data: *mut c_void) -> CUresult {
+        // SAFETY: the stream is alive; the caller vouches for the function and its data.
+        unsafe { self.share.device().table().cuLaunchHostFunc(self.raw, Some(function), data) }
+    }
+
+    /// Copies from host memory that the provider knows (registered) to the device.
+    pub fn copy_in(&self, to: CheckedRange, from: CheckedRange) -> CUresult {
+        debug_assert_eq!(to.bytes(), from.bytes());
+        // SAFETY: the stream is alive, both ranges are the session's (CheckedRange).
+        unsafe {
+            self.share.device().table().cuMemcpyHtoDAsync_v2(
+                CUdeviceptr(to.address()),
+                from.address() as *const c_void,
+                to.bytes() as usize,
+                self.raw,
+            )
+        }
+    }
+
+    /// Copies from the device to host memory that the provider knows (registered).
+    pub fn copy_out(&self, to: CheckedRange, from: CheckedRange) -> CUresult {
+        debug_assert_eq!(to.bytes(), from.bytes());
+        // SAFETY: the stream is alive, both ranges are the session's (CheckedRange).
+        unsafe {
+            self.share.device().table().cuMemcpyDtoHAsync_v2(
+                to.address() as *mut c_void,
+                CUdeviceptr(from.address()),
+                to.bytes() as usize,
+                self.raw,
+            )
+        }
+    }
+
+    /// Copies `height` rows of `width` bytes. The ranges reach from the first byte of the first
+    /// row to the last byte of the last one.
+    pub fn copy_rows(&self, to: Rows, from: Rows, width: u64, height: u64) -> CUresult {
+        let copy = CUDA_MEMCPY2D {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcMemoryType: from.memory_type,
+            srcHost: from.range.address() as *const c_void,
+            srcDevice: CUdeviceptr(from.range.address()),
+            srcArray: CUarray::NULL,
+            srcPitch: from.pitch as usize,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstMemoryType: to.memory_type,
+            dstHost: to.range.address() as *mut c_void,
+            dstDevice: CUdeviceptr(to.range.address()),
+            dstArray: CUarray::NULL,
+            dstPitch: to.pitch as usize,
+            WidthInBytes: width as usize,
+            Height: height as usize,
+        };
+        // SAFETY: the stream is alive, `copy` is read during the call, and both ranges, which
+        // cover all rows, are the session's (CheckedRange).
+        unsafe { self.share.device().table().cuMemcpy2DAsync_v2(&copy, self.raw) }
+    }
+
+    /// Fills a range of device memory with a byte.
+    pub fn fill(&self, range: CheckedRange, value: u8) -> CUresult {
+        // SAFETY: the stream is alive, the range is the session's (CheckedRange).
+        unsafe {
+            self.share.device().table().cuMemsetD8Async(
+                CUdeviceptr(range.address()),
+                value,
+                range.bytes() as usize,
+                self.raw,
+            )
+        }
+    }
+
+    /// Launches a kernel. `parameters` is the flattened parameter buffer; it is copied.
+    pub fn launch(&self, function: &Function, shape: LaunchShape, parameters: &[u8]) -> CUresult {
+        function.launch(self.share.device().table(), shape, self.raw, parameters)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: the stream is alive and this is its last use.
+        let result = unsafe { self.share.device().table().cuStreamDestroy_v2(self.raw) };
+        gone(&self.share.counts.streams, result);
+    }
+}
+
+/// One side of a copy of rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows {
+    /// From the first byte of the first row to the last byte of the last one.
+    pub range: CheckedRange,
+    /// Distance of two rows, bytes.
+    pub pitch: u64,
+    /// CUmemorytype: host or device.
+    pub memory_type: u32,
+}
+
+/// How a kernel is launched.
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchShape {
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block, bytes.
+    pub shared_bytes: u32,
+    /// All blocks are resident at once and may wait for each other.
+    pub cooperative: bool,
+}
+
+/// An event.
+pub struct Event {
+    share: Rc<Share>,
+    raw: CUevent,
+}
+
+impl Event {
+    /// Makes one with flags of cuEventCreate.
+    pub fn new(share: &Rc<Share>, flags: u32) -> Result<Self, CudaError> {
+        let mut raw = CUevent::NULL;
+        // SAFETY: the local is written.
+        unsafe { share.device().table().cuEventCreate(&mut raw, flags)? };
+        made(&share.counts.events);
+        Ok(Self { share: share.clone(), raw })
+    }
+
+    /// Makes one that only orders, without a time.
+    pub fn for_order(share: &Rc<Share>) -> Result<Self, CudaError> {
+        Self::new(share, event_flags::DISABLE_TIMING)
+    }
+
+    /// True if what was recorded last is done, or nothing was.
+    pub fn is_done(&self) -> Result<bool, CudaError> {
+        // SAFETY: the event is alive.
+        match unsafe { self.share.device().table().cuEventQuery(self.raw) } {
+            Ok(()) => Ok(true),
+            Err(CudaError::NOT_READY) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Time from `self` to `end`, ms.
+    pub fn elapsed_ms(&self, end: &Self) -> Result<f32, CudaError> {
+        let mut ms = 0.0;
+        let t = self.share.device().table();
+        // SAFETY: the local is written; both events are alive.
+        unsafe { t.cuEventElapsedTime(ptr::from_mut(&mut ms), self.raw, end.raw)? };
+        Ok(ms)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: the event is alive and this is its last use.
+        let result = unsafe { self.share.device().table().cuEventDestroy_v2(self.raw) };
+        gone(&self.share.counts.events, result);
+    }
+}

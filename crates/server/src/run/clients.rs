@@ -1,0 +1,205 @@
+//! The clients of a server, as its main thread sees them.
+//!
+//! A client is listed from when the daemon hands it over until its process is gone, whether its
+//! session still lives or not.
+
+use crate::common::Common;
+use crate::session::{self, End, Identity, Link, Stage};
+use channel::message::{Client, ClientStatus, Message, Refused};
+use channel::socket::{Interest, SeqPacket};
+use cuda_api::{CUuuid, CudaError};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+/// One client.
+struct Entry {
+    link: Arc<Link>,
+    /// The client's connection, watched for its end.
+    socket: SeqPacket,
+    thread: Option<JoinHandle<()>>,
+    /// Its process is gone.
+    gone: bool,
+}
+
+/// All clients.
+pub(super) struct Clients {
+    common: Arc<Common>,
+    entries: Vec<Entry>,
+    last_id: u32,
+    /// Processes for whose termination the daemon waits.
+    terminating: Vec<u32>,
+}
+
+impl Clients {
+    pub(super) fn new(common: Arc<Common>) -> Self {
+        Self { common, entries: Vec::new(), last_id: 0, terminating: Vec::new() }
+    }
+
+    /// Takes a client with its socket and its region, or refuses it.
+    pub(super) fn take(&mut self, client: Client, files: Vec<OwnedFd>, ready: bool) {
+        let log = self.common.log.clone();
+        let Ok([socket, region]) = <[OwnedFd; 2]>::try_from(files) else {
+            return log.line("A client came without its files");
+        };
+        let socket = match SeqPacket::from_fd(socket) {
+            Ok(socket) => socket,
+            Err(error) => return log.line(format!("A client's socket is refused: {error}")),
+        };
+        log.line("Received new client request");
+        if !ready || self.common.fault().is_some() {
+            return refuse(
+                &socket,
+                CudaError::MPS_SERVER_NOT_READY,
+                "the server is ending and takes no more clients",
+            );
+        }
+        self.last_id += 1;
+        let link = Arc::new(Link::new(Identity {
+            id: self.last_id,
+            pid: client.pid,
+            uid: client.uid,
+            gid: client.gid,
+            command: client.command_line,
+        }));
+        let name = link.name();
+        log.line(format!("Client {name} connected"));
+        log.line(format!("Creating worker thread for client {name}"));
+        let started = socket
+            .try_clone()
+            .and_then(|own| session::spawn(self.common.clone(), link.clone(), own, region));
+        match started {
+            Ok(thread) => {
+                self.entries.push(Entry { link, socket, thread: Some(thread), gone: false })
+            }
+            Err(error) => {
+                log.line(format!("Client {name} is refused: {error}"));
+                refuse(&socket, CudaError::OPERATING_SYSTEM, &format!("no thread: {error}"));
+            }
+        }
+    }
+
+    /// Adds the sockets to watch. Returns the clients they belong to.
+    pub(super) fn watch<'a>(&'a self, interests: &mut Vec<Interest<'a>>) -> Vec<u32> {
+        let watched = self.entries.iter().filter(|entry| !entry.gone);
+        watched
+            .map(|entry| {
+                interests.push(Interest::hang_up(&entry.socket));
+                entry.link.identity.id
+            })
+            .collect()
+    }
+
+    /// A client's process is gone, or has closed its connection.
+    pub(super) fn hung_up(&mut self, id: u32) {
+        if let Some(entry) = self.entries.iter_mut().find(|e| e.link.identity.id == id) {
+            entry.gone = true;
+            entry.link.end(End::ClientGone);
+        }
+    }
+
+    /// Ends the sessions of a process; false if there is none.
+    pub(super) fn terminate(&mut self, pid: u32) -> bool {
+        let mut found = false;
+        for entry in self.entries.iter().filter(|e| e.link.identity.pid == pid && !e.gone) {
+            found = true;
+            entry.link.end(End::Terminated);
+        }
+        if found {
+            self.terminating.push(pid);
+        }
+        found
+    }
+
+    /// Ends all sessions.
+    pub(super) fn end_all(&self) {
+        for entry in &self.entries {
+            entry.link.end(End::ServerEnds);
+        }
+    }
+
+    /// Makes all sessions look up.
+    pub(super) fn ring_all(&self) {
+        for entry in &self.entries {
+            entry.link.ring();
+        }
+    }
+
+    /// Sees what became of the sessions. Returns what the daemon is to be told.
+    pub(super) fn settle(&mut self) -> Vec<Message> {
+        let mut messages = Vec::new();
+        let entries = &self.entries;
+        self.terminating.retain(|pid| {
+            let lives =
+                |e: &Entry| e.link.identity.pid == *pid && e.link.stage() != Stage::Inactive;
+            let waits = entries.iter().any(lives);
+            if !waits {
+                messages.push(Message::Done(0));
+            }
+            waits
+        });
+        let mut index = 0;
+        while index < self.entries.len() {
+            let entry = &self.entries[index];
+            if !(entry.gone && entry.link.stage() == Stage::Inactive) {
+                index += 1;
+                continue;
+            }
+            let mut entry = self.entries.remove(index);
+            if let Some(thread) = entry.thread.take() {
+                // The thread has said its last word: it ends without waiting for anything.
+                let _ = thread.join();
+            }
+            let (name, pid) = (entry.link.name(), entry.link.identity.pid);
+            let log = &self.common.log;
+            let active = self.active();
+            log.line(format!(
+                "Client {name} exiting. Number of active client contexts is {active}."
+            ));
+            log.line(format!("Client process {pid} disconnected"));
+            messages.push(Message::ClientGone(pid));
+        }
+        messages
+    }
+
+    fn active(&self) -> usize {
+        self.entries.iter().filter(|e| e.link.stage() == Stage::Active).count()
+    }
+
+    /// Number of clients listed.
+    pub(super) fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True if no client is listed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// True if no session lives.
+    pub(super) fn all_inactive(&self) -> bool {
+        self.entries.iter().all(|e| e.link.stage() == Stage::Inactive)
+    }
+
+    /// How the clients are.
+    pub(super) fn status(&self, device: CUuuid) -> Vec<ClientStatus> {
+        let status = |entry: &Entry| ClientStatus {
+            pid: entry.link.identity.pid,
+            id: entry.link.identity.id,
+            uid: entry.link.identity.uid,
+            device,
+            memory_bytes: entry.link.memory_bytes.load(Ordering::Relaxed),
+            kernels: entry.link.kernels.load(Ordering::Relaxed),
+            command_line: entry.link.identity.command.clone(),
+        };
+        self.entries.iter().map(status).collect()
+    }
+}
+
+fn refuse(socket: &SeqPacket, error: CudaError, reason: &str) {
+    // A client that does not read has gone, or will see the socket close.
+    let _ = socket.set_nonblocking(true);
+    let refused = Refused { result: error.code(), reason: reason.to_owned() };
+    let _ = socket.send(&Message::Refused(refused), &[]);
+}

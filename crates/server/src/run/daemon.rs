@@ -1,0 +1,67 @@
+//! What the daemon says, and what is done about it.
+
+use super::{Ending, Server};
+use channel::message::{ClientStatus, DeviceStatus, Message, ServerStatus};
+use channel::region::ServerState;
+use cuda_api::{CUuuid, CudaError};
+use std::os::fd::OwnedFd;
+
+impl Server {
+    /// Does what the daemon says.
+    pub(super) fn obey(&mut self, message: Message, files: Vec<OwnedFd>) {
+        match message {
+            Message::Client(client) => {
+                let ready = self.ending == Ending::No;
+                self.clients.take(client, files, ready);
+            }
+            Message::Query(()) => self.report(),
+            Message::Terminate(pid) => {
+                if !self.clients.terminate(pid) {
+                    self.tell(&Message::Done(CudaError::INVALID_VALUE.code()));
+                }
+                self.settle();
+            }
+            Message::Shutdown(force) => self.shut_down(force),
+            other => {
+                let name = other.name();
+                self.common.log.line(format!("The daemon sent {name}, which is not for servers"));
+            }
+        }
+    }
+
+    fn shut_down(&mut self, force: bool) {
+        let log = &self.common.log;
+        log.line("Server has been notified to shutdown");
+        if force {
+            return self.end_now();
+        }
+        let clients = self.clients.count();
+        if clients > 0 {
+            log.line(format!("Server was unable to shutdown due to {clients} active clients"));
+            log.line("Waiting for current clients to finish");
+        }
+        if self.ending == Ending::No {
+            self.ending = Ending::WhenIdle;
+        }
+    }
+
+    /// Tells the daemon how the server is.
+    fn report(&mut self) {
+        let info = self.common.device.info();
+        let uuid = CUuuid { bytes: info.uuid };
+        let device = DeviceStatus {
+            ordinal: 0,
+            pci_bus_id: info.pci_bus_id.clone(),
+            uuid,
+            name: info.name.clone(),
+        };
+        let clients: Vec<ClientStatus> = self.clients.status(uuid);
+        let state = match self.common.fault() {
+            None => ServerState::Running,
+            Some(_) => ServerState::Ended,
+        };
+        for message in ServerStatus::split(state, vec![device], clients) {
+            self.tell(&Message::ServerStatus(message));
+        }
+    }
+}

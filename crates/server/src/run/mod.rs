@@ -1,0 +1,257 @@
+//! A whole server process: start, main loop, end.
+//!
+//! The main thread talks to the daemon and watches the clients' sockets; it runs no request.
+//! It never waits for a session: a session that ends wakes it.
+
+mod clients;
+mod daemon;
+mod start;
+
+use crate::common::{Common, Wakeups};
+use crate::device::Driver;
+use crate::log::{Log, Role};
+use channel::message::Message;
+use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
+use clients::Clients;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a server that ends at once waits for its sessions to clear up. What still runs then
+/// ends with the process.
+const FORCED_END_MAX: Duration = Duration::from_secs(5);
+/// How long a message to the daemon may wait for room in its socket.
+const DAEMON_SEND_MAX: Duration = Duration::from_secs(1);
+
+/// What a server needs to know beside its connection to the daemon.
+pub struct Options {
+    /// server.log.
+    pub log: Log,
+    /// The daemon's pipe directory, for the log.
+    pub pipe_directory: PathBuf,
+    /// Becomes readable when the process is asked to end (SIGTERM).
+    pub stop: Option<OwnedFd>,
+}
+
+/// How a server ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// As asked.
+    Clean,
+    /// It could not start.
+    StartFailed,
+    /// A fault has spoiled the shared context, and its clients are gone.
+    Fault,
+}
+
+impl Exit {
+    /// The process' exit status.
+    pub const fn status(self) -> u8 {
+        match self {
+            Self::Clean => 0,
+            Self::StartFailed | Self::Fault => 1,
+        }
+    }
+}
+
+/// Runs a server until it ends. To be called once a process, first of all: it sets environment
+/// variables that the provider reads, which no other thread may do meanwhile.
+pub fn run(control: SeqPacket, options: Options) -> Exit {
+    let log = options.log.clone();
+    log.line_as(Role::Other, "Startup");
+    let socket = options.pipe_directory.join("control");
+    log.line_as(
+        Role::Other,
+        format!("Connecting to control daemon on socket: {}", socket.display()),
+    );
+    log.line_as(Role::Other, "Initializing server process");
+    start::prepare_environment(&log);
+    match start::load_provider(&log) {
+        Ok(driver) => run_on(driver, control, options),
+        Err(reason) => fail(&control, &log, &reason),
+    }
+}
+
+/// Runs a server on a provider that is loaded already.
+pub fn run_on(driver: Driver, control: SeqPacket, options: Options) -> Exit {
+    match start::open(driver, options.log.clone()) {
+        Ok((common, wakeups)) => Server::new(common, wakeups, control, options).run(),
+        Err(reason) => fail(&control, &options.log, &reason),
+    }
+}
+
+fn fail(control: &SeqPacket, log: &Log, reason: &str) -> Exit {
+    log.line(format!("MPS server failed to start: {reason}"));
+    let reason = channel::codec::cut(reason, channel::message::REASON_BYTES_MAX).to_owned();
+    // The daemon learns of it by the exit status too.
+    let _ = control.send(&Message::Failed(reason), &[]);
+    Exit::StartFailed
+}
+
+/// What the server does about its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Nothing: it serves.
+    No,
+    /// It takes no more clients and ends with the last of them.
+    WhenIdle,
+    /// It has ended all sessions and waits for them until then.
+    By(Instant),
+}
+
+/// The main thread's state.
+struct Server {
+    common: Arc<Common>,
+    wakeups: Wakeups,
+    control: SeqPacket,
+    stop: Option<OwnedFd>,
+    clients: Clients,
+    ending: Ending,
+    daemon_gone: bool,
+}
+
+impl Server {
+    fn new(common: Arc<Common>, wakeups: Wakeups, control: SeqPacket, options: Options) -> Self {
+        let clients = Clients::new(common.clone());
+        Self {
+            common,
+            wakeups,
+            control,
+            stop: options.stop,
+            clients,
+            ending: Ending::No,
+            daemon_gone: false,
+        }
+    }
+
+    fn run(mut self) -> Exit {
+        // A daemon that is stuck must not hold up the clients' ends.
+        let _ = self.control.set_send_timeout(Some(DAEMON_SEND_MAX));
+        self.tell(&Message::Ready(std::process::id()));
+        self.common.log.line("Server has started");
+        while !self.is_over() {
+            self.wait();
+        }
+        self.common.log.line("Exiting");
+        self.tell(&Message::Exiting(()));
+        if self.common.fault().is_some() {
+            return Exit::Fault;
+        }
+        if self.clients.is_empty() {
+            self.common.device.close();
+        }
+        Exit::Clean
+    }
+
+    /// True if there is nothing more to do.
+    fn is_over(&self) -> bool {
+        match self.ending {
+            Ending::No => self.common.fault().is_some() && self.clients.is_empty(),
+            Ending::WhenIdle => self.clients.is_empty(),
+            Ending::By(deadline) => self.clients.all_inactive() || Instant::now() >= deadline,
+        }
+    }
+
+    /// Waits for something to happen, and sees to it.
+    fn wait(&mut self) {
+        let timeout = match self.ending {
+            Ending::By(deadline) => Some(deadline.saturating_duration_since(Instant::now())),
+            _ => None,
+        };
+        let mut interests = vec![Interest::readable(&self.wakeups)];
+        let control = (!self.daemon_gone).then(|| {
+            interests.push(Interest::readable(&self.control));
+            interests.len() - 1
+        });
+        let stop = self.stop.as_ref().map(|stop| {
+            interests.push(Interest::readable(stop));
+            interests.len() - 1
+        });
+        let first_client = interests.len();
+        let watched = self.clients.watch(&mut interests);
+        let ready = match poll(&interests, timeout) {
+            Ok(ready) => ready,
+            Err(error) => {
+                self.common.log.line(format!("Waiting failed: {error}"));
+                return self.end_now();
+            }
+        };
+        let hung_up: Vec<u32> = watched
+            .iter()
+            .zip(&ready[first_client..])
+            .filter(|(_, readiness)| readiness.hung_up)
+            .map(|(id, _)| *id)
+            .collect();
+        let is_ready =
+            |index: Option<usize>| index.is_some_and(|i| ready[i].readable || ready[i].hung_up);
+        let (control, stop) = (is_ready(control), is_ready(stop));
+        if ready[0].readable {
+            self.wakeups.clear();
+        }
+        for id in hung_up {
+            self.clients.hung_up(id);
+        }
+        self.settle();
+        if control {
+            self.listen();
+        }
+        if stop && self.ending_deadline().is_none() {
+            self.stop = None;
+            self.common.log.line("Server has been notified to shutdown");
+            self.end_now();
+        }
+    }
+
+    fn ending_deadline(&self) -> Option<Instant> {
+        match self.ending {
+            Ending::By(deadline) => Some(deadline),
+            _ => None,
+        }
+    }
+
+    /// Sees what became of sessions: tells the daemon of clients that are gone and of
+    /// terminations that are done, and passes a fault of the context on.
+    fn settle(&mut self) {
+        if self.common.fault().is_some() {
+            self.clients.ring_all();
+        }
+        for message in self.clients.settle() {
+            self.tell(&message);
+        }
+    }
+
+    /// Takes one message from the daemon.
+    fn listen(&mut self) {
+        match self.control.receive() {
+            Ok((message, files)) => self.obey(message, files),
+            Err(ReceiveError::TimedOut) => {}
+            Err(ReceiveError::Message(error)) => {
+                self.common.log.line(format!("A message of the daemon is not understood: {error}"));
+            }
+            Err(error) => {
+                self.common.log.line(format!("The control daemon is gone: {error}"));
+                self.daemon_gone = true;
+                self.end_now();
+            }
+        }
+    }
+
+    /// Ends all sessions and then the server.
+    fn end_now(&mut self) {
+        if self.ending_deadline().is_none() {
+            self.ending = Ending::By(Instant::now() + FORCED_END_MAX);
+            self.clients.end_all();
+        }
+    }
+
+    fn tell(&mut self, message: &Message) {
+        if self.daemon_gone {
+            return;
+        }
+        if let Err(error) = self.control.send(message, &[]) {
+            let name = message.name();
+            self.common.log.line(format!("{name} cannot be sent to the control daemon: {error}"));
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The start of a server: environment, provider, context.
+
+use crate::common::{Common, Wakeups};
+use crate::device::{Device, Driver};
+use crate::log::Log;
+use std::sync::Arc;
+
+/// Hardware queues of the shared context: the most there are, because all clients share them.
+const MAX_CONNECTIONS: (&str, &str) = ("CUDA_DEVICE_MAX_CONNECTIONS", "32");
+
+/// Sets what NVIDIA's driver reads from the environment when a context is made.
+pub(super) fn prepare_environment(log: &Log) {
+    let threads = std::fs::read_dir("/proc/self/task").map_or(0, |tasks| tasks.count());
+    if threads != 1 {
+        let name = MAX_CONNECTIONS.0;
+        return log.line(format!("{name} is left as it is: the process has {threads} threads"));
+    }
+    // SAFETY: as just counted, no other thread runs that could read the environment.
+    unsafe { std::env::set_var(MAX_CONNECTIONS.0, MAX_CONNECTIONS.1) };
+}
+
+/// Loads the provider that the environment asks for. It stays loaded for good.
+pub(super) fn load_provider(log: &Log) -> Result<Driver, String> {
+    let provider = provider::load().map_err(|error| error.to_string())?;
+    let provider = Box::leak(Box::new(provider));
+    log.line(format!("Provider is {}", provider.path().display()));
+    Ok(Driver { table: provider.table(), extension: provider.extension() })
+}
+
+/// Makes the shared context.
+pub(super) fn open(driver: Driver, log: Log) -> Result<(Arc<Common>, Wakeups), String> {
+    let device = Device::open(driver).map_err(|error| error.to_string())?;
+    let info = device.info();
+    log.line(format!("Creating server context on device 0 ({})", info.name));
+    let version = env!("CARGO_PKG_VERSION");
+    log.line(format!("CUDA MPS Server for Linux/Unix. Binary version: openmps {version}"));
+    log.line(format!("CUDA version of the provider: {}", device.driver_version()));
+    log.line("Active Threads Percentage set to 100.0");
+    log.line("Server Priority set to 0");
+    Common::new(Arc::new(device), log).map_err(|error| error.to_string())
+}

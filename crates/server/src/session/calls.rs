@@ -1,0 +1,199 @@
+//! Requests with a reply: memory, modules, questions.
+
+use super::Session;
+use super::image::Image;
+use crate::device::{BuildLog, JitOption, Module};
+use channel::memfd::{IMAGE_BYTES_MAX, SealedBytes};
+use channel::message::Message;
+use channel::request::{
+    ChunkCreate, ChunkRelease, ElapsedTime, ElapsedTimeReply, FunctionInfo, GetFunction, GetGlobal,
+    GlobalInfo, HostMap, HostUnmap, LOG_BYTES_MAX, LoadModule, MODULE_PRINTS, MemoryInfo,
+    MemoryInfoReply, ModuleLoaded, PrintfDrain, PrintfText, Request, Reset,
+};
+use channel::ring::Record;
+use cuda_api::{CUdevice, CUdeviceptr, CudaError};
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+/// The device as clients count: a server shows one.
+const DEVICE: CUdevice = 0;
+
+fn check_device(device: CUdevice) -> Result<(), CudaError> {
+    if device == DEVICE { Ok(()) } else { Err(CudaError::INVALID_DEVICE) }
+}
+
+impl Session {
+    /// The file that the client has sent before a request. What was sent for a request that
+    /// never came is dropped.
+    pub(super) fn receive_file(&self, opcode: u16) -> Result<OwnedFd, CudaError> {
+        loop {
+            let (message, mut files) =
+                self.socket.receive().map_err(|_| CudaError::INVALID_VALUE)?;
+            let wanted = match message {
+                Message::HostFd(()) => opcode == HostMap::OPCODE,
+                Message::ImageFd(()) => opcode == LoadModule::OPCODE,
+                _ => return Err(CudaError::INVALID_VALUE),
+            };
+            if wanted {
+                return files.pop().ok_or(CudaError::INVALID_VALUE);
+            }
+        }
+    }
+
+    pub(super) fn create_chunk(&mut self, request: ChunkCreate) -> Result<(), CudaError> {
+        check_device(request.device)?;
+        let address = request.address.0;
+        let file = self.memory.create_chunk(address, request.bytes, &self.internal)?;
+        let message = Message::ChunkFd(self.memory.window_offset(address));
+        if self.socket.send(&message, &[file.as_fd()]).is_err() {
+            self.memory.release_chunk(address)?;
+            return Err(CudaError::MPS_RPC_FAILURE);
+        }
+        self.publish_memory();
+        Ok(())
+    }
+
+    pub(super) fn release_chunk(&mut self, request: ChunkRelease) -> Result<(), CudaError> {
+        self.wait_idle()?;
+        self.memory.release_chunk(request.address.0)?;
+        self.publish_memory();
+        Ok(())
+    }
+
+    fn publish_memory(&self) {
+        self.link.memory_bytes.store(self.memory.chunk_bytes(), Ordering::Relaxed);
+    }
+
+    pub(super) fn map_host(&mut self, request: HostMap, file: &OwnedFd) -> Result<(), CudaError> {
+        self.memory.map_host(request.address, request.bytes, file)
+    }
+
+    pub(super) fn unmap_host(&mut self, request: HostUnmap) -> Result<(), CudaError> {
+        self.wait_idle()?;
+        self.memory.unmap_host(request.address)
+    }
+
+    pub(super) fn memory_info(&mut self, r: MemoryInfo) -> Result<MemoryInfoReply, CudaError> {
+        check_device(r.device)?;
+        let (free_bytes, total_bytes) = self.share.device().memory_info()?;
+        Ok(MemoryInfoReply { free_bytes, total_bytes })
+    }
+
+    pub(super) fn drain_printf(&mut self, _: PrintfDrain) -> Result<PrintfText, CudaError> {
+        let mut bytes = vec![0; PrintfText::BYTES_MAX];
+        let length = self.share.take_printf(&mut bytes)?;
+        bytes.truncate(length);
+        Ok(PrintfText { bytes })
+    }
+
+    pub(super) fn reset(&mut self, _: Reset) -> Result<(), CudaError> {
+        self.wait_idle()?;
+        self.clear();
+        Ok(())
+    }
+
+    pub(super) fn elapsed_time(&mut self, r: ElapsedTime) -> Result<ElapsedTimeReply, CudaError> {
+        let (start, end) = (self.events.get(r.start.0 as u64)?, self.events.get(r.end.0 as u64)?);
+        Ok(ElapsedTimeReply { milliseconds: start.elapsed_ms(end)? })
+    }
+
+    /// Loads a module. Logs come back with an error too.
+    pub(super) fn load_module(&mut self, record: &Record) {
+        let file = self.receive_file(LoadModule::OPCODE);
+        let request = record.decode::<LoadModule>().map_err(|_| CudaError::INVALID_VALUE);
+        let (result, loaded) = match (self.sticky, request, file) {
+            (Some(error), ..) | (None, Err(error), _) | (None, _, Err(error)) => {
+                (Err(error), ModuleLoaded::default())
+            }
+            (None, Ok(request), Ok(file)) => self.load(&request, &file),
+        };
+        match result {
+            Ok(()) => self.reply(Ok(()), &loaded),
+            Err(error) => {
+                let error = self.note(error);
+                self.reply(Err(error), &loaded);
+            }
+        }
+    }
+
+    fn load(
+        &mut self,
+        request: &LoadModule,
+        file: &OwnedFd,
+    ) -> (Result<(), CudaError>, ModuleLoaded) {
+        let mut loaded = ModuleLoaded::default();
+        let word = request.module.0 as u64;
+        let checked = self.modules.vacant(word).and_then(|()| read_image(request, file));
+        let (image, bytes, options) = match checked {
+            Ok(checked) => checked,
+            Err(error) => return (Err(error), loaded),
+        };
+        if image.may_print(&bytes) {
+            loaded.flags |= MODULE_PRINTS;
+        }
+        let log_bytes = |wanted: u32| (wanted as usize).min(LOG_BYTES_MAX);
+        let (module, BuildLog { info, error }) = Module::load(
+            &self.share,
+            bytes,
+            &options,
+            log_bytes(request.info_log_bytes),
+            log_bytes(request.error_log_bytes),
+        );
+        (loaded.info_log, loaded.error_log) = (info, error);
+        (module.and_then(|module| self.modules.add(word, module)), loaded)
+    }
+
+    pub(super) fn get_function(
+        &mut self,
+        request: GetFunction<'_>,
+    ) -> Result<FunctionInfo, CudaError> {
+        let module = request.module.0 as u64;
+        let name = symbol(request.name)?;
+        let function = self.modules.module(module)?.module.function(&name)?;
+        let info = FunctionInfo {
+            attributes: *function.attributes(),
+            parameters: function.parameters().to_vec(),
+        };
+        self.modules.add_function(request.function.0 as u64, module, function)?;
+        Ok(info)
+    }
+
+    pub(super) fn get_global(&mut self, request: GetGlobal<'_>) -> Result<GlobalInfo, CudaError> {
+        let name = symbol(request.name)?;
+        let loaded = self.modules.module(request.module.0 as u64)?;
+        let (address, bytes) = loaded.module.global(&name)?;
+        if self.memory.add_global(address, bytes)? {
+            loaded.globals.push(address);
+        }
+        Ok(GlobalInfo { address: CUdeviceptr(address), bytes })
+    }
+}
+
+/// A name as a C string; there is no symbol with a NUL in its name.
+fn symbol(name: &[u8]) -> Result<CString, CudaError> {
+    CString::new(name).map_err(|_| CudaError::NOT_FOUND)
+}
+
+/// Copies the image out of the client's file and checks its structure.
+fn read_image(
+    request: &LoadModule,
+    file: &OwnedFd,
+) -> Result<(Image, Vec<u8>, Vec<JitOption>), CudaError> {
+    if request.flags != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let sealed = SealedBytes::open(file, IMAGE_BYTES_MAX).map_err(|_| CudaError::INVALID_VALUE)?;
+    let length = usize::try_from(request.image_bytes).map_err(|_| CudaError::INVALID_VALUE)?;
+    let bytes = sealed.get(..length).ok_or(CudaError::INVALID_VALUE)?;
+    let image = Image::check(bytes)?;
+    let options = request
+        .options
+        .iter()
+        .map(|o| {
+            let value = u32::try_from(o.value).map_err(|_| CudaError::INVALID_VALUE)?;
+            JitOption::new(o.option, value)
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok((image, bytes.to_vec(), options))
+}

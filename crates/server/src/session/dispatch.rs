@@ -1,0 +1,177 @@
+//! From an opcode to what is done about it, and from what came of it to the client.
+
+use super::{Session, generic};
+use channel::payload::Payload;
+use channel::request::*;
+use channel::ring::Record;
+use cuda_api::{CUresult, CudaError, Policy, number, row_of_number};
+use std::sync::atomic::Ordering;
+
+/// Requests of a kind that the server does not know are written to the log so often.
+const UNKNOWN_LOGGED_MAX: u32 = 8;
+
+macro_rules! dispatch {
+    ($session:ident, $record:ident, {
+        post { $($post:ident => $post_method:ident,)* }
+        call { $($call:ident => $call_method:ident,)* }
+        file { $($file:ident => $file_method:ident,)* }
+    }) => {
+        match $record.opcode() {
+            $($post::OPCODE => $session.post($record, |session, request: $post| {
+                session.$post_method(request)
+            }),)*
+            $($call::OPCODE => $session.call($record, |session, request: $call| {
+                session.$call_method(request)
+            }),)*
+            // The file came before, and goes even if the request is refused.
+            $($file::OPCODE => {
+                let file = $session.receive_file($file::OPCODE);
+                $session.call($record, |session, request: $file| {
+                    session.$file_method(request, &file?)
+                })
+            })*
+            // The one request whose reply says something about an error too.
+            LoadModule::OPCODE => $session.load_module($record),
+            row => $session.forward(row, $record.words()),
+        }
+    };
+}
+
+impl Session {
+    /// Carries out one request.
+    pub(super) fn dispatch(&mut self, record: &Record) {
+        dispatch!(self, record, {
+            post {
+                LaunchKernel => launch,
+                HostToDevice => copy_in,
+                DeviceToHost => copy_out,
+                Copy2d => copy_rows,
+                Fence => fence,
+                Notify => notify,
+                HostFunc => host_function,
+                CreateStream => create_stream,
+                DestroyStream => destroy_stream,
+                CreateEvent => create_event,
+                DestroyEvent => destroy_event,
+                RecordEvent => record_event,
+                WaitEvent => wait_event,
+                UnloadModule => unload_module,
+            }
+            call {
+                ChunkCreate => create_chunk,
+                ChunkRelease => release_chunk,
+                HostUnmap => unmap_host,
+                MemoryInfo => memory_info,
+                PrintfDrain => drain_printf,
+                Reset => reset,
+                ElapsedTime => elapsed_time,
+                GetFunction => get_function,
+                GetGlobal => get_global,
+            }
+            file {
+                HostMap => map_host,
+            }
+        });
+    }
+
+    /// A request without a reply: an error waits in the region.
+    fn post<'a, R: Request<'a>>(
+        &mut self,
+        record: &'a Record,
+        carry_out: impl FnOnce(&mut Self, R) -> CUresult,
+    ) {
+        debug_assert_eq!(R::KIND, RequestKind::Post);
+        if self.sticky.is_some() {
+            return;
+        }
+        let result = match record.decode::<R>() {
+            Ok(request) => carry_out(self, request),
+            Err(_) => Err(CudaError::INVALID_VALUE),
+        };
+        self.posted(result);
+    }
+
+    fn posted(&mut self, result: CUresult) {
+        if let Err(error) = result {
+            let error = self.note(error);
+            if self.sticky.is_none() {
+                self.region.note_async_error(error);
+            }
+        }
+    }
+
+    /// A request with a reply.
+    fn call<'a, R: Request<'a>>(
+        &mut self,
+        record: &'a Record,
+        carry_out: impl FnOnce(&mut Self, R) -> Result<R::Reply, CudaError>,
+    ) {
+        debug_assert_eq!(R::KIND, RequestKind::Call);
+        let result = match self.sticky {
+            Some(error) => Err(error),
+            None => match record.decode::<R>() {
+                Ok(request) => carry_out(self, request),
+                Err(_) => Err(CudaError::INVALID_VALUE),
+            },
+        };
+        match result {
+            Ok(reply) => self.reply(Ok(()), &reply),
+            Err(error) => {
+                let error = self.note(error);
+                self.replies.send_result(Err(error));
+            }
+        }
+    }
+
+    /// Replies with a payload; one that is too long becomes an error, so that the client goes on.
+    pub(super) fn reply<'a>(&mut self, result: CUresult, payload: &impl Payload<'a>) {
+        if self.replies.send(result, payload).is_err() {
+            self.replies.send_result(Err(CudaError::OUT_OF_MEMORY));
+        }
+    }
+
+    /// A row that goes to the provider as it is, or something that this server does not have.
+    fn forward(&mut self, row: u16, words: &[u64]) {
+        let is_post = row_of_number(row).is_some_and(|row| row.policy == Policy::Post);
+        let mut results = std::mem::take(&mut self.results);
+        results.clear();
+        let result = match self.sticky {
+            Some(error) => Err(error),
+            None => self.forward_to(row, words, &mut results),
+        };
+        if is_post {
+            if self.sticky.is_none() {
+                self.posted(result);
+            }
+        } else {
+            match result {
+                Ok(()) => self.reply(Ok(()), &results.as_slice()),
+                Err(error) => {
+                    let error = self.note(error);
+                    self.replies.send_result(Err(error));
+                }
+            }
+        }
+        self.results = results;
+    }
+
+    fn forward_to(&mut self, row: u16, words: &[u64], results: &mut Vec<u64>) -> CUresult {
+        if matches!(row, number::cuKernelGetAttribute | number::cuKernelSetAttribute) {
+            let (row, words, count) =
+                generic::as_function_row(row, words).ok_or(CudaError::INVALID_VALUE)?;
+            return self.forward_to(row, &words[..count], results);
+        }
+        match generic::handler(row) {
+            Some(handler) => handler(self, words, results),
+            None => {
+                let before = self.link.unknown_requests.fetch_add(1, Ordering::Relaxed);
+                if before < UNKNOWN_LOGGED_MAX {
+                    let name = self.link.name();
+                    let text = format!("Client {name} asks for {row:#06x}, which is unknown");
+                    self.common.log.line(text);
+                }
+                Err(CudaError::NOT_SUPPORTED)
+            }
+        }
+    }
+}

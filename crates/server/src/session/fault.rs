@@ -1,0 +1,144 @@
+//! Errors: what a client is told of them, and faults.
+//!
+//! An error of a post is noted in the region, the first one until the client has reported it. A
+//! fault is an error after which a context is of no use: where the provider has tenants it is
+//! this client's alone; where it has none, as on hardware, it is everybody's.
+
+use super::Session;
+use cuda_api::{CUresult, CudaError};
+use std::time::{Duration, Instant};
+
+/// First and longest pause between two looks at work that a session waits for.
+const PAUSE_MIN: Duration = Duration::from_micros(20);
+const PAUSE_MAX: Duration = Duration::from_millis(2);
+
+impl Session {
+    /// Looks at work that is under way: what is done, and whether it went wrong.
+    pub(super) fn look(&mut self) {
+        if self.sticky.is_some() {
+            return;
+        }
+        let gate = &mut self.gate;
+        let polled = self.streams.poll(|slot| gate.stream_idle(slot));
+        if let Err(error) = polled {
+            self.note(error);
+        } else if let Err(error) = self.share.tenant_error() {
+            self.fault(error);
+        } else if let Some(error) = self.common.fault() {
+            self.fault(error);
+        }
+    }
+
+    /// Takes note of an error of a request. Returns what the client is to be told: of a fault
+    /// instead, if there was one behind it.
+    pub(super) fn note(&mut self, error: CudaError) -> CudaError {
+        let fault = if self.share.is_tenant() {
+            self.share.tenant_error().err()
+        } else {
+            is_fault(error).then_some(error)
+        };
+        match fault {
+            None => error,
+            Some(fault) => {
+                if !self.share.is_tenant() && self.common.set_fault(fault) {
+                    self.common.log.line("Server is handling a fatal GPU error.");
+                }
+                self.fault(fault);
+                fault
+            }
+        }
+    }
+
+    /// From now on every request of this client is answered with the fault.
+    fn fault(&mut self, error: CudaError) {
+        if self.sticky.replace(error).is_some() {
+            return;
+        }
+        self.region.set_sticky_error(error);
+        let name = self.link.name();
+        let text = self.share.tenant_fault();
+        let separator = if text.is_empty() { "" } else { ": " };
+        self.common.log.line(format!("Client {name} has a sticky error, {error}{separator}{text}"));
+        self.wake_waiters();
+    }
+
+    /// Wakes whoever waits for work that will not be done any more.
+    pub(super) fn wake_waiters(&self) {
+        for slot in self.streams.busy_indices() {
+            if let Some(word) = self.region.completion_word(slot) {
+                channel::wait::wake(word);
+            }
+        }
+        let signal = self.region.host_call_signal();
+        signal.fetch_add(1);
+        channel::wait::wake(signal);
+    }
+
+    /// Waits until `done` says true, with short pauses in between. Ends with an error as soon as
+    /// the session is to end.
+    pub(super) fn wait_until(
+        &mut self,
+        mut done: impl FnMut(&mut Self) -> Result<bool, CudaError>,
+    ) -> CUresult {
+        let mut pause = PAUSE_MIN;
+        while !done(self)? {
+            if let Some(end) = self.link.ending() {
+                return Err(end.error());
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+        Ok(())
+    }
+
+    /// Waits until all of the client's work is done.
+    pub(super) fn wait_idle(&mut self) -> CUresult {
+        self.wait_until(|session| {
+            let gate = &mut session.gate;
+            Ok(!session.streams.poll(|slot| gate.stream_idle(slot))?)
+        })
+    }
+
+    /// As [`Session::wait_idle`], for a client that is gone: its host functions count as run,
+    /// and nothing but `limit` ends the wait early. True if all is done.
+    pub(super) fn wait_gone(&mut self, limit: Duration) -> Result<bool, CudaError> {
+        let start = Instant::now();
+        let mut pause = PAUSE_MIN;
+        loop {
+            self.host_calls.release_all();
+            if !self.streams.poll(|_| {})? {
+                return Ok(true);
+            }
+            if start.elapsed() >= limit {
+                return Ok(false);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+/// True for errors that spoil a context: the sticky ones, without those that are our own.
+fn is_fault(error: CudaError) -> bool {
+    let own = [CudaError::MPS_RPC_FAILURE, CudaError::MPS_CLIENT_TERMINATED];
+    error.is_sticky() && !own.contains(&error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_errors_are_no_faults_of_the_device() {
+        assert!(is_fault(CudaError::ILLEGAL_ADDRESS));
+        assert!(is_fault(CudaError::LAUNCH_FAILED));
+        for error in [
+            CudaError::MPS_CLIENT_TERMINATED,
+            CudaError::MPS_RPC_FAILURE,
+            CudaError::INVALID_VALUE,
+            CudaError::OUT_OF_MEMORY,
+        ] {
+            assert!(!is_fault(error), "{error}");
+        }
+    }
+}

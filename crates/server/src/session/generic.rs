@@ -1,0 +1,240 @@
+//! Rows of the table that are forwarded as they are: `post` and `call`.
+//!
+//! A request has one word for each parameter that is no result, in the row's order; a reply has
+//! one word for each that is. The code of each row comes from its types: a handle is looked up, a
+//! stream is entered, a result gets a place. A range of addresses is not visible in types, so the
+//! few rows with device pointers say theirs in [`check_ranges`], and one that says nothing is
+//! refused.
+
+use super::Session;
+use super::ranges::extent_of_rows;
+use super::streams::Work;
+use cuda_api::*;
+use std::ffi::{c_int, c_uint};
+
+/// Rows' numbers are below this.
+const NUMBERS_END: usize = 1024;
+
+/// Reads a row's parameters from words, calls the provider, appends results to the vector.
+type Handler = fn(&mut Session, &[u64], &mut Vec<u64>) -> CUresult;
+
+/// A parameter's type as a row names it.
+trait Parameter: Sized {
+    /// What is kept of it during the call.
+    type Place;
+    /// Takes it from the request; a result takes nothing.
+    fn take(session: &mut Session, words: &mut &[u64]) -> Result<Self::Place, CudaError>;
+    /// What the provider is given.
+    fn give(place: &mut Self::Place) -> Self;
+    /// Appends it to the reply if it is a result.
+    fn answer(_: &Self::Place, _: &mut Vec<u64>) {}
+}
+
+fn next(words: &mut &[u64]) -> Result<u64, CudaError> {
+    let (first, rest) = words.split_first().ok_or(CudaError::INVALID_VALUE)?;
+    *words = rest;
+    Ok(*first)
+}
+
+macro_rules! values {
+    ($($ty:ty),*) => {$(
+        impl Parameter for $ty {
+            type Place = Self;
+            fn take(_: &mut Session, words: &mut &[u64]) -> Result<Self, CudaError> {
+                <$ty>::from_word(next(words)?).ok_or(CudaError::INVALID_VALUE)
+            }
+            fn give(place: &mut Self) -> Self {
+                *place
+            }
+        }
+    )*};
+}
+
+values!(u8, u16, u32, i32, u64, usize, CUdeviceptr);
+
+/// A result: a place of our own, whose address the provider gets.
+impl<T: Word + Default> Parameter for *mut T {
+    type Place = T;
+    fn take(_: &mut Session, _: &mut &[u64]) -> Result<T, CudaError> {
+        Ok(T::default())
+    }
+    fn give(place: &mut T) -> Self {
+        place
+    }
+    fn answer(place: &T, results: &mut Vec<u64>) {
+        results.push(place.to_word());
+    }
+}
+
+impl Parameter for CUstream {
+    type Place = Self;
+    fn take(session: &mut Session, words: &mut &[u64]) -> Result<Self, CudaError> {
+        Ok(session.streams.enter(next(words)?, Work::Ordered)?.stream.raw())
+    }
+    fn give(place: &mut Self) -> Self {
+        *place
+    }
+}
+
+impl Parameter for CUfunction {
+    type Place = Self;
+    fn take(session: &mut Session, words: &mut &[u64]) -> Result<Self, CudaError> {
+        Ok(session.modules.function(next(words)?)?.raw())
+    }
+    fn give(place: &mut Self) -> Self {
+        *place
+    }
+}
+
+/// On the wire a kernel of a library is a function, and what is asked of kernels is asked of
+/// functions before it comes here ([`as_function_row`]).
+impl Parameter for CUkernel {
+    type Place = Self;
+    fn take(_: &mut Session, _: &mut &[u64]) -> Result<Self, CudaError> {
+        Err(CudaError::NOT_SUPPORTED)
+    }
+    fn give(place: &mut Self) -> Self {
+        *place
+    }
+}
+
+/// True if the text of a type is that of a device address.
+const fn is_device_pointer(text: &str) -> bool {
+    let (text, wanted) = (text.as_bytes(), b"CUdeviceptr");
+    let mut index = 0;
+    while index < text.len() && index < wanted.len() && text[index] == wanted[index] {
+        index += 1;
+    }
+    text.len() == wanted.len() && index == wanted.len()
+}
+
+macro_rules! handler {
+    (post $number:ident $name:ident ($($param:ident: $ty:ty),*)) => {
+        handler!(call $number $name ($($param: $ty),*))
+    };
+    (call $number:ident $name:ident ($($param:ident: $ty:ty),*)) => {{
+        fn handle(session: &mut Session, words: &[u64], results: &mut Vec<u64>) -> CUresult {
+            if const { false $(|| is_device_pointer(stringify!($ty)))* } {
+                check_ranges(session, number::$number, words)?;
+            }
+            let mut words = words;
+            $(let mut $param = <$ty as Parameter>::take(session, &mut words)?;)*
+            if !words.is_empty() {
+                return Err(CudaError::INVALID_VALUE);
+            }
+            // SAFETY: handles were looked up in the session's tables, device addresses were
+            // checked to be the session's (check_ranges), and a result's pointer leads to a
+            // place of this function.
+            unsafe {
+                session
+                    .share
+                    .device()
+                    .table()
+                    .$name($(<$ty as Parameter>::give(&mut $param)),*)?;
+            }
+            $(<$ty as Parameter>::answer(&$param, results);)*
+            Ok(())
+        }
+        Some(handle as Handler)
+    }};
+    ($other:ident $number:ident $name:ident ($($param:ident: $ty:ty),*)) => {
+        None
+    };
+}
+
+macro_rules! handlers {
+    ($($number:literal $policy:ident $name:ident $(| $twin:ident)?
+        ($($param:ident: $ty:ty),* $(,)?);)*) => {
+        /// The handler of each row that is forwarded, by its number.
+        static HANDLERS: [Option<Handler>; NUMBERS_END] = {
+            let mut handlers: [Option<Handler>; NUMBERS_END] = [None; NUMBERS_END];
+            $(handlers[$number] = handler!($policy $name $name ($($param: $ty),*));)*
+            handlers
+        };
+    };
+}
+
+driver_functions!(handlers);
+
+/// The handler of a row; `None` if the row is not one that is forwarded.
+pub(super) fn handler(number: u16) -> Option<Handler> {
+    HANDLERS.get(usize::from(number)).copied().flatten()
+}
+
+/// Checks the ranges of device memory that a row reads or writes.
+fn check_ranges(session: &Session, row: u16, words: &[u64]) -> CUresult {
+    let check = |address: u64, bytes: u64| session.memory.device_range(address, bytes);
+    let times = |count: u64, size: u64| count.checked_mul(size).ok_or(CudaError::INVALID_VALUE);
+    let fill = |size: u64| match *words {
+        [to, _, count, _] => check(to, times(count, size)?),
+        _ => Err(CudaError::INVALID_VALUE),
+    };
+    let fill_rows = |size: u64| match *words {
+        [to, pitch, _, width, height, _] => {
+            check(to, extent_of_rows(pitch, times(width, size)?, height)?)
+        }
+        _ => Err(CudaError::INVALID_VALUE),
+    };
+    match row {
+        number::cuMemcpyDtoDAsync_v2 => match *words {
+            [to, from, bytes, _] => check(to, bytes).and(check(from, bytes)),
+            _ => Err(CudaError::INVALID_VALUE),
+        },
+        number::cuMemsetD8Async => fill(1),
+        number::cuMemsetD16Async => fill(2),
+        number::cuMemsetD32Async => fill(4),
+        number::cuMemsetD2D8Async => fill_rows(1),
+        number::cuMemsetD2D16Async => fill_rows(2),
+        number::cuMemsetD2D32Async => fill_rows(4),
+        _ => Err(CudaError::NOT_SUPPORTED),
+    }
+    .map(|_| ())
+}
+
+/// What a row about a kernel of a library is as a row about a function, with its words in that
+/// row's order.
+pub(super) fn as_function_row(row: u16, words: &[u64]) -> Option<(u16, [u64; 3], usize)> {
+    match (row, words) {
+        // attribute, kernel, device -> attribute, function
+        (number::cuKernelGetAttribute, [attribute, kernel, _]) => {
+            Some((number::cuFuncGetAttribute, [*attribute, *kernel, 0], 2))
+        }
+        // attribute, value, kernel, device -> function, attribute, value
+        (number::cuKernelSetAttribute, [attribute, value, kernel, _]) => {
+            Some((number::cuFuncSetAttribute, [*kernel, *attribute, *value], 3))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_api::number::*;
+
+    #[test]
+    fn every_row_to_forward_has_a_handler_and_no_other() {
+        for row in ROWS {
+            let forwarded = matches!(row.policy, Policy::Post | Policy::Call);
+            assert_eq!(handler(row.number).is_some(), forwarded, "{}", row.symbol);
+        }
+        assert!(handler(u16::MAX).is_none());
+    }
+
+    #[test]
+    fn device_pointers_are_recognised() {
+        assert!(is_device_pointer("CUdeviceptr"));
+        for other in ["CUdevice", "*mut CUdeviceptr", "CUdeviceptrs", ""] {
+            assert!(!is_device_pointer(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn questions_about_kernels_become_questions_about_functions() {
+        let row = as_function_row(cuKernelSetAttribute, &[8, 4096, 77, 0]);
+        assert_eq!(row, Some((number::cuFuncSetAttribute, [77, 8, 4096], 3)));
+        let row = as_function_row(cuKernelGetAttribute, &[4, 77, 0]);
+        assert_eq!(row, Some((number::cuFuncGetAttribute, [4, 77, 0], 2)));
+        assert_eq!(as_function_row(cuKernelGetAttribute, &[4]), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! What a session's thread and the server's main thread share of one client.
+
+use channel::ring::Doorbell;
+use cuda_api::CudaError;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// Who a client is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its number at this server: from 1 up, never used again.
+    pub id: u32,
+    /// Its process, as the kernel says (SO_PEERCRED).
+    pub pid: u32,
+    /// Its user, likewise.
+    pub uid: u32,
+    /// Its group, likewise.
+    pub gid: u32,
+    /// Its command line, as it says.
+    pub command: String,
+}
+
+/// Why a session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum End {
+    /// The client's process is gone, or closed its socket.
+    ClientGone = 1,
+    /// Somebody asked for it; the client gets CUDA_ERROR_MPS_CLIENT_TERMINATED.
+    Terminated = 2,
+    /// The server ends.
+    ServerEnds = 3,
+    /// The client wrote what it never may.
+    Broken = 4,
+}
+
+impl End {
+    /// The error that the client gets, if it is still there.
+    pub fn error(self) -> CudaError {
+        match self {
+            Self::Terminated => CudaError::MPS_CLIENT_TERMINATED,
+            Self::ClientGone | Self::ServerEnds | Self::Broken => CudaError::MPS_RPC_FAILURE,
+        }
+    }
+}
+
+/// How far a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stage {
+    /// It is being set up.
+    Starting = 0,
+    /// It takes requests.
+    Active = 1,
+    /// Its objects are gone.
+    Inactive = 2,
+}
+
+/// The shared part.
+pub struct Link {
+    /// Who the client is.
+    pub identity: Identity,
+    end: AtomicU8,
+    stage: AtomicU8,
+    /// Device memory that it holds, bytes.
+    pub memory_bytes: AtomicU64,
+    /// Kernels that it launched.
+    pub kernels: AtomicU64,
+    /// Requests that this server does not know.
+    pub unknown_requests: AtomicU32,
+    doorbell: OnceLock<Doorbell>,
+}
+
+impl Link {
+    /// The link of a client that has just come.
+    pub fn new(identity: Identity) -> Self {
+        Self {
+            identity,
+            end: AtomicU8::new(0),
+            stage: AtomicU8::new(Stage::Starting as u8),
+            memory_bytes: AtomicU64::new(0),
+            kernels: AtomicU64::new(0),
+            unknown_requests: AtomicU32::new(0),
+            doorbell: OnceLock::new(),
+        }
+    }
+
+    /// Asks the session to end. The first reason stays, but that a client is gone beats others:
+    /// then nobody is left to be told.
+    pub fn end(&self, reason: End) {
+        let first = self.end.compare_exchange(0, reason as u8, Ordering::AcqRel, Ordering::Acquire);
+        if first.is_err() && reason == End::ClientGone {
+            self.end.store(reason as u8, Ordering::Release);
+        }
+        self.ring();
+    }
+
+    /// Why the session should end, if it should.
+    #[inline]
+    pub fn ending(&self) -> Option<End> {
+        match self.end.load(Ordering::Acquire) {
+            1 => Some(End::ClientGone),
+            2 => Some(End::Terminated),
+            3 => Some(End::ServerEnds),
+            4 => Some(End::Broken),
+            _ => None,
+        }
+    }
+
+    /// Makes the session look up from its sleep.
+    pub fn ring(&self) {
+        if let Some(doorbell) = self.doorbell.get() {
+            doorbell.ring();
+        }
+    }
+
+    /// Says where to ring. Whoever asked for the end before that did not ring, so the session
+    /// looks once more after it.
+    pub fn set_doorbell(&self, doorbell: Doorbell) {
+        let _ = self.doorbell.set(doorbell);
+    }
+
+    /// How far the session is.
+    pub fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Acquire) {
+            0 => Stage::Starting,
+            1 => Stage::Active,
+            _ => Stage::Inactive,
+        }
+    }
+
+    /// Says how far the session is.
+    pub fn set_stage(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Release);
+    }
+
+    /// How the log names the client.
+    pub fn name(&self) -> String {
+        format!("{{PID: {}, Context ID: {}}}", self.identity.pid, self.identity.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reason_stays_unless_the_client_goes() {
+        let identity = Identity { id: 1, pid: 42, uid: 0, gid: 0, command: "x".into() };
+        let link = Link::new(identity);
+        assert_eq!(link.ending(), None);
+        link.end(End::Terminated);
+        link.end(End::ServerEnds);
+        assert_eq!(link.ending(), Some(End::Terminated));
+        link.end(End::ClientGone);
+        assert_eq!(link.ending(), Some(End::ClientGone));
+        assert_eq!(link.name(), "{PID: 42, Context ID: 1}");
+    }
+}

@@ -1,0 +1,210 @@
+//! A client's memory: chunks of device memory in its window, pinned host memory in its host
+//! window, staging in the shared region, and the globals of its modules.
+//!
+//! Invariant: a range is in [`Ranges`] exactly while what stands behind it is mapped. Who takes
+//! memory away has seen all of the client's streams idle before.
+
+use super::ranges::{Backing, Ranges};
+use crate::device::{CheckedRange, Chunk, HostRegistration, Reservation, Share, Stream};
+use crate::window::Window;
+use channel::memfd::{self, Mapping};
+use channel::region::{REGION_BYTES, Region};
+use channel::request::HostReference;
+use cuda_api::{CUresult, CudaError};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A chunk's address and length are multiples of this: what devices map device memory in.
+pub const CHUNK_GRANULARITY_BYTES: u64 = 2 << 20;
+/// Most chunks of a client. Each is a file descriptor in the client, and in the server while it
+/// is made.
+pub const CHUNKS_MAX: usize = 16_384;
+/// Most pieces of pinned host memory of a client: each is a mapping of the server's, of which
+/// Linux allows a process 65530 (vm.max_map_count), shared by all clients.
+pub const HOST_PIECES_MAX: usize = 4096;
+
+/// A piece of pinned host memory: registered with the provider, mapped at the client's address.
+struct HostPiece {
+    // Dropped first: the registration must not outlive the mapping.
+    _registration: HostRegistration,
+    _mapping: Mapping,
+}
+
+/// The client's memory. Fields are dropped in their order: what lies in a window goes before it.
+pub struct Memory {
+    share: Rc<Share>,
+    ranges: Ranges,
+    chunks: BTreeMap<u64, Chunk>,
+    chunk_bytes: u64,
+    host: BTreeMap<u64, HostPiece>,
+    device_window: (Window, Reservation),
+    host_window: Arc<memfd::Reservation>,
+    region_registration: HostRegistration,
+    region: Region,
+}
+
+impl Memory {
+    /// Reserves the client's windows in this process and registers the shared region.
+    pub fn new(
+        share: &Rc<Share>,
+        device: Window,
+        host: Window,
+        region: Region,
+    ) -> Result<Self, CudaError> {
+        let device_window = Reservation::at(share, device.base, device.bytes)?;
+        let host_window =
+            memfd::Reservation::at(host.base, host.bytes).map_err(|_| CudaError::OUT_OF_MEMORY)?;
+        let base = region.base().addr() as u64;
+        // SAFETY: the region is mapped for all of REGION_BYTES while `region` lives, which is
+        // kept beside the registration and dropped after it.
+        let region_registration = unsafe { HostRegistration::new(share, base, REGION_BYTES)? };
+        Ok(Self {
+            share: share.clone(),
+            ranges: Ranges::default(),
+            chunks: BTreeMap::new(),
+            chunk_bytes: 0,
+            host: BTreeMap::new(),
+            device_window: (device, device_window),
+            host_window,
+            region_registration,
+            region,
+        })
+    }
+
+    /// Device memory held, bytes.
+    pub fn chunk_bytes(&self) -> u64 {
+        self.chunk_bytes
+    }
+
+    /// Makes a chunk at an address of the client's choice. Returns the fd that stands for it.
+    pub fn create_chunk(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        stream: &Stream,
+    ) -> Result<OwnedFd, CudaError> {
+        let whole = |value: u64| value.is_multiple_of(CHUNK_GRANULARITY_BYTES);
+        if !whole(address)
+            || !whole(bytes)
+            || bytes == 0
+            || !self.device_window.0.contains(address, bytes)
+        {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        if self.chunks.len() >= CHUNKS_MAX {
+            return Err(CudaError::OUT_OF_MEMORY);
+        }
+        self.ranges.add(address, bytes, Backing::Chunk)?;
+        let made = Chunk::new(&self.share, address, bytes).and_then(|(chunk, fd)| {
+            chunk.clear(&fd, stream)?;
+            Ok((chunk, fd))
+        });
+        match made {
+            Ok((chunk, fd)) => {
+                self.chunks.insert(address, chunk);
+                self.chunk_bytes += bytes;
+                Ok(fd)
+            }
+            Err(error) => {
+                self.ranges.remove(address, Backing::Chunk);
+                Err(error)
+            }
+        }
+    }
+
+    /// Unmaps and releases the chunk at that address.
+    pub fn release_chunk(&mut self, address: u64) -> CUresult {
+        let chunk = self.chunks.remove(&address).ok_or(CudaError::INVALID_VALUE)?;
+        self.ranges.remove(address, Backing::Chunk);
+        self.chunk_bytes -= chunk.bytes();
+        Ok(())
+    }
+
+    /// Maps a client's file at the client's address and registers it with the provider.
+    pub fn map_host(&mut self, address: u64, bytes: u64, fd: &OwnedFd) -> CUresult {
+        if !self.host_window.contains(address, bytes) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        if self.host.len() >= HOST_PIECES_MAX {
+            return Err(CudaError::OUT_OF_MEMORY);
+        }
+        let mapping =
+            self.host_window.map(fd, address, bytes).map_err(|_| CudaError::INVALID_VALUE)?;
+        // SAFETY: the mapping covers the range and is kept beside the registration, which is
+        // dropped first.
+        let registration = unsafe { HostRegistration::new(&self.share, address, bytes)? };
+        if registration.device_address() != address {
+            // The client takes one pointer to be good everywhere.
+            return Err(CudaError::NOT_SUPPORTED);
+        }
+        self.ranges.add(address, bytes, Backing::Host)?;
+        let piece = HostPiece { _registration: registration, _mapping: mapping };
+        self.host.insert(address, piece);
+        Ok(())
+    }
+
+    /// Takes the piece of host memory at that address away.
+    pub fn unmap_host(&mut self, address: u64) -> CUresult {
+        self.host.remove(&address).ok_or(CudaError::INVALID_VALUE)?;
+        self.ranges.remove(address, Backing::Host);
+        Ok(())
+    }
+
+    /// Lets the client use a global of one of its modules. False if it can already.
+    pub fn add_global(&mut self, address: u64, bytes: u64) -> Result<bool, CudaError> {
+        if self.ranges.check(address, bytes).is_ok() {
+            return Ok(false);
+        }
+        self.ranges.add(address, bytes, Backing::Global).map(|()| true)
+    }
+
+    /// Takes a module's global away.
+    pub fn remove_global(&mut self, address: u64) {
+        self.ranges.remove(address, Backing::Global);
+    }
+
+    /// Checks a range that the device shall read or write.
+    pub fn device_range(&self, address: u64, bytes: u64) -> Result<CheckedRange, CudaError> {
+        self.ranges.check(address, bytes)
+    }
+
+    /// Checks the host side of a copy.
+    pub fn host_range(
+        &self,
+        reference: HostReference,
+        bytes: u64,
+    ) -> Result<CheckedRange, CudaError> {
+        match reference {
+            HostReference::Mapped(address) => self.ranges.check_host(address, bytes),
+            HostReference::Staging(offset) => {
+                let address = self
+                    .region
+                    .staging_address(offset.into(), bytes)
+                    .map_err(|_| CudaError::INVALID_VALUE)?;
+                Ok(CheckedRange::vouched(address.addr() as u64, bytes))
+            }
+        }
+    }
+
+    /// Where in the device window an address of it is.
+    pub fn window_offset(&self, address: u64) -> u64 {
+        address - self.device_window.0.base
+    }
+
+    /// A word of the shared region as the device sees it.
+    pub fn region_word(&self, address: *mut u32) -> CheckedRange {
+        let offset = address.addr() as u64 - self.region.base().addr() as u64;
+        debug_assert!(offset + 4 <= REGION_BYTES);
+        CheckedRange::vouched(self.region_registration.device_address() + offset, 4)
+    }
+
+    /// Takes away everything but the windows and the region.
+    pub fn clear(&mut self) {
+        self.ranges.clear();
+        self.chunks.clear();
+        self.chunk_bytes = 0;
+        self.host.clear();
+    }
+}

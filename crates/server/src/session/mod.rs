@@ -1,0 +1,125 @@
+//! A session: one client's requests, run in the shared context.
+//!
+//! A session is one thread. It pops a request from the client's ring, checks every handle and
+//! address in it against the client's own tables, lets it through the gate, and gives it to the
+//! provider on the client's own streams. Nothing that a client writes is a reason to panic or to
+//! touch what belongs to another client; the worst that a client can do is to lose its session.
+//!
+//! The thread never waits inside the provider for a client's work: it polls, so that it can be
+//! told to end ([`Link`]).
+
+mod callbacks;
+mod calls;
+mod dispatch;
+mod end;
+mod fault;
+mod gate;
+mod generic;
+mod handles;
+mod image;
+mod link;
+mod memory;
+mod modules;
+mod order;
+mod posts;
+mod ranges;
+mod start;
+mod streams;
+
+pub use gate::KERNELS_IN_FLIGHT_MAX;
+pub use link::{End, Identity, Link, Stage};
+pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX};
+pub use modules::{FUNCTIONS_MAX, MODULES_MAX};
+pub use start::spawn;
+
+use crate::common::Common;
+use crate::device::{Event, Share, Stream};
+use crate::window::Lease;
+use callbacks::HostCalls;
+use channel::region::Region;
+use channel::reply::ReplyWriter;
+use channel::ring::{Arrival, Consumer, Record, RingBroken};
+use channel::socket::SeqPacket;
+use cuda_api::CudaError;
+use gate::Gate;
+use handles::Table;
+use memory::Memory;
+use modules::Modules;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use streams::Streams;
+
+/// Most events of a client: an event is some hundred bytes at the provider.
+pub const EVENTS_MAX: usize = 262_144;
+
+/// How often a session looks at work that is under way while no request comes: a fault shows no
+/// later than that.
+const BUSY_PERIOD: Duration = Duration::from_millis(5);
+/// How long a session sleeps that has nothing to look after. Whoever has something for it rings.
+const IDLE_PERIOD: Duration = Duration::from_secs(10);
+/// After so many requests in a row a session looks at its work as if it were idle.
+const REQUESTS_PER_LOOK: u32 = 1024;
+
+/// A client's session. Fields are dropped in their order, users before what they use.
+struct Session {
+    gate: Gate,
+    events: Table<Event>,
+    streams: Streams,
+    /// The session's own stream: for clearing memory.
+    internal: Stream,
+    modules: Modules,
+    host_calls: HostCalls,
+    memory: Memory,
+    share: Rc<Share>,
+    lease: Option<Lease>,
+    replies: ReplyWriter,
+    consumer: Consumer,
+    region: Region,
+    socket: SeqPacket,
+    link: Arc<Link>,
+    common: Arc<Common>,
+    /// The error after which nothing is done any more.
+    sticky: Option<CudaError>,
+    /// Results of a generic call: kept to use its room again.
+    results: Vec<u64>,
+    requests_until_look: u32,
+}
+
+impl Session {
+    /// Serves requests until something ends the session.
+    fn run(&mut self) {
+        let mut record = Record::new();
+        while self.link.ending().is_none() {
+            let done = match self.consumer.pop(&mut record) {
+                Ok(true) => {
+                    self.dispatch(&record);
+                    self.requests_until_look -= 1;
+                    if self.requests_until_look == 0 {
+                        self.requests_until_look = REQUESTS_PER_LOOK;
+                        self.look();
+                    }
+                    Ok(())
+                }
+                Ok(false) => self.rest(),
+                Err(broken) => Err(broken),
+            };
+            if let Err(broken) = done {
+                let name = self.link.name();
+                self.common.log.line(format!("Client {name} broke the protocol: {broken}"));
+                self.link.end(End::Broken);
+            }
+        }
+    }
+
+    /// Waits for requests. Work under way is looked at from time to time; without any, the
+    /// thread sleeps until it is rung for.
+    fn rest(&mut self) -> Result<(), RingBroken> {
+        let busy = self.streams.may_be_busy() && self.sticky.is_none();
+        let arrival = self.consumer.wait(if busy { BUSY_PERIOD } else { IDLE_PERIOD })?;
+        if arrival != Arrival::Records {
+            self.look();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! A client's modules and functions.
+
+use super::handles::Table;
+use crate::device::{Function, Module};
+use cuda_api::CudaError;
+use cuda_api::handle::HandleKind;
+
+/// Most modules of a client. Programs have up to some thousands: cuFFT makes one a kernel.
+pub const MODULES_MAX: usize = 65_536;
+/// Most functions of a client: cuBLAS has some ten thousands of kernels, of which programs use
+/// hundreds.
+pub const FUNCTIONS_MAX: usize = 262_144;
+
+/// A module with what was found in it.
+pub struct LoadedModule {
+    /// The module at the provider.
+    pub module: Module,
+    /// First addresses of the globals that were asked for.
+    pub globals: Vec<u64>,
+}
+
+/// A function with the module that it is of.
+pub struct LoadedFunction {
+    /// The function at the provider.
+    pub function: Function,
+    module: u64,
+}
+
+/// The client's modules and functions. Functions are dropped before their module.
+pub struct Modules {
+    functions: Table<LoadedFunction>,
+    modules: Table<LoadedModule>,
+}
+
+impl Modules {
+    /// No modules.
+    pub fn new() -> Self {
+        Self {
+            functions: Table::new(HandleKind::Function, FUNCTIONS_MAX),
+            modules: Table::new(HandleKind::Module, MODULES_MAX),
+        }
+    }
+
+    /// Answers whether a new module can have that handle.
+    pub fn vacant(&self, module: u64) -> Result<(), CudaError> {
+        self.modules.vacant(module).map(|_| ())
+    }
+
+    /// Keeps a module under a handle.
+    pub fn add(&mut self, word: u64, module: Module) -> Result<(), CudaError> {
+        let handle = self.modules.vacant(word)?;
+        self.modules.put(handle, LoadedModule { module, globals: Vec::new() });
+        Ok(())
+    }
+
+    /// The module of a handle.
+    pub fn module(&mut self, word: u64) -> Result<&mut LoadedModule, CudaError> {
+        self.modules.get_mut(word)
+    }
+
+    /// Takes a module out, with its functions. None of them may be in use.
+    pub fn remove(&mut self, word: u64) -> Result<LoadedModule, CudaError> {
+        self.modules.get(word)?;
+        self.functions.retain(|function| function.module != word);
+        self.modules.take(word)
+    }
+
+    /// Keeps a function under a handle; the same one again changes nothing.
+    pub fn add_function(
+        &mut self,
+        word: u64,
+        module: u64,
+        function: Function,
+    ) -> Result<(), CudaError> {
+        let handle = self.functions.vacant(word)?;
+        self.functions.put(handle, LoadedFunction { function, module });
+        Ok(())
+    }
+
+    /// The function of a handle.
+    #[inline]
+    pub fn function(&self, word: u64) -> Result<&Function, CudaError> {
+        self.functions.get(word).map(|loaded| &loaded.function)
+    }
+
+    /// Drops everything.
+    pub fn clear(&mut self) {
+        self.functions.clear();
+        self.modules.clear();
+    }
+}

@@ -1,0 +1,168 @@
+//! Requests without a reply: launches, copies, fences, streams and events.
+
+use super::Session;
+use super::callbacks::{self, Bell};
+use super::ranges::extent_of_rows;
+use super::streams::{Streams, Work};
+use crate::device::{CheckedRange, Event, LaunchShape, Rows};
+
+use channel::request::*;
+use cuda_api::constants::{event_flags, memory_type};
+use cuda_api::{CUdeviceptr, CUresult, CUstream, CudaError, Word};
+use std::sync::atomic::Ordering;
+
+/// Flags of an event that a client may ask for. Events between processes are not supported.
+const EVENT_FLAGS: u32 = event_flags::BLOCKING_SYNC | event_flags::DISABLE_TIMING;
+
+impl Session {
+    pub(super) fn launch(&mut self, request: LaunchKernel<'_>) -> CUresult {
+        if request.flags & !LAUNCH_COOPERATIVE != 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        if !self.gate.has_room() {
+            self.wait_until(|session| session.gate.make_room(&mut session.streams))?;
+        }
+        let function = self.modules.function(request.function.0 as u64)?;
+        let shape = LaunchShape {
+            grid: request.grid,
+            block: request.block,
+            shared_bytes: request.shared_bytes,
+            cooperative: request.flags & LAUNCH_COOPERATIVE != 0,
+        };
+        let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
+        slot.stream.launch(function, shape, request.parameters)?;
+        self.link.kernels.fetch_add(1, Ordering::Relaxed);
+        self.gate.submitted(slot)
+    }
+
+    pub(super) fn copy_in(&mut self, request: HostToDevice) -> CUresult {
+        let to = self.memory.device_range(request.destination.0, request.bytes)?;
+        let from = self.memory.host_range(request.source, request.bytes)?;
+        let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
+        if request.bytes == 0 { Ok(()) } else { slot.stream.copy_in(to, from) }
+    }
+
+    pub(super) fn copy_out(&mut self, request: DeviceToHost) -> CUresult {
+        let to = self.memory.host_range(request.destination, request.bytes)?;
+        let from = self.memory.device_range(request.source.0, request.bytes)?;
+        let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
+        if request.bytes == 0 { Ok(()) } else { slot.stream.copy_out(to, from) }
+    }
+
+    pub(super) fn copy_rows(&mut self, request: Copy2d) -> CUresult {
+        let (width, height) = (request.width_bytes, request.height);
+        let from_host = request.direction == CopyDirection::HostToDevice;
+        let to_host = request.direction == CopyDirection::DeviceToHost;
+        let from = self.rows(request.source, request.source_pitch, width, height, from_host)?;
+        let to =
+            self.rows(request.destination, request.destination_pitch, width, height, to_host)?;
+        let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
+        if width == 0 || height == 0 {
+            return Ok(());
+        }
+        slot.stream.copy_rows(to, from, width, height)
+    }
+
+    /// One side of a copy of rows, checked.
+    fn rows(
+        &self,
+        address: u64,
+        pitch: u64,
+        width: u64,
+        height: u64,
+        host: bool,
+    ) -> Result<Rows, CudaError> {
+        let bytes = extent_of_rows(pitch, width, height)?;
+        // A single row has no distance to the next one; providers want a valid one anyway.
+        let pitch = pitch.max(width);
+        if host {
+            let reference = HostReference::from_word(address).ok_or(CudaError::INVALID_VALUE)?;
+            let range = self.memory.host_range(reference, bytes)?;
+            Ok(Rows { range, pitch, memory_type: memory_type::HOST })
+        } else {
+            let range = self.memory.device_range(CUdeviceptr(address).0, bytes)?;
+            Ok(Rows { range, pitch, memory_type: memory_type::DEVICE })
+        }
+    }
+
+    /// The completion word of a stream's slot, as the device sees it.
+    fn completion_word(&self, stream: CUstream) -> Result<CheckedRange, CudaError> {
+        let slot = Streams::slot_of(stream.0 as u64)?;
+        let word = self.region.completion_word(slot).ok_or(CudaError::INVALID_HANDLE)?;
+        Ok(self.memory.region_word(word.address()))
+    }
+
+    pub(super) fn fence(&mut self, request: Fence) -> CUresult {
+        let word = self.completion_word(request.stream)?;
+        let slot = self.streams.enter(request.stream.0 as u64, Work::Mark)?;
+        slot.stream.write_word(word, request.value)
+    }
+
+    pub(super) fn notify(&mut self, request: Notify) -> CUresult {
+        let index = Streams::slot_of(request.stream.0 as u64)?;
+        let slot = self.streams.enter(request.stream.0 as u64, Work::Mark)?;
+        let data = slot.bell.get_or_insert_with(|| Bell::new(&self.region, index)).data();
+        // SAFETY: the bell is its slot's, which drops it after the stream.
+        unsafe { slot.stream.call_host(callbacks::ring, data) }
+    }
+
+    pub(super) fn host_function(&mut self, request: HostFunc) -> CUresult {
+        let word = self.region.host_call_slot(request.slot).ok_or(CudaError::INVALID_VALUE)?;
+        let word = self.memory.region_word(word.address());
+        let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
+        let (call, done) = self.host_calls.prepare(request.slot, request.ticket)?;
+        // SAFETY: the place is the session's, which drops it after all streams.
+        unsafe { slot.stream.call_host(callbacks::request, call.data())? };
+        slot.stream.wait_word(word, done)
+    }
+
+    pub(super) fn create_stream(&mut self, request: CreateStream) -> CUresult {
+        // Room comes back from streams that were destroyed only when somebody looks.
+        if !self.streams.has_room() {
+            self.look();
+        }
+        self.streams.create(request.stream.0 as u64, request.flags, request.priority)
+    }
+
+    pub(super) fn destroy_stream(&mut self, request: DestroyStream) -> CUresult {
+        self.streams.destroy(request.stream.0 as u64)
+    }
+
+    pub(super) fn create_event(&mut self, request: CreateEvent) -> CUresult {
+        if request.flags & !EVENT_FLAGS != 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let handle = self.events.vacant(request.event.0 as u64)?;
+        let event = Event::new(&self.share, request.flags)?;
+        self.events.put(handle, event);
+        Ok(())
+    }
+
+    pub(super) fn destroy_event(&mut self, request: DestroyEvent) -> CUresult {
+        self.events.take(request.event.0 as u64).map(drop)
+    }
+
+    pub(super) fn record_event(&mut self, request: RecordEvent) -> CUresult {
+        let event = self.events.get(request.event.0 as u64)?;
+        let word = self.completion_word(request.stream)?;
+        let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
+        slot.stream.record(event)?;
+        slot.stream.write_word(word, request.value)
+    }
+
+    pub(super) fn wait_event(&mut self, request: WaitEvent) -> CUresult {
+        let event = self.events.get(request.event.0 as u64)?;
+        let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
+        slot.stream.wait(event)
+    }
+
+    pub(super) fn unload_module(&mut self, request: UnloadModule) -> CUresult {
+        self.modules.module(request.module.0 as u64)?;
+        self.wait_idle()?;
+        let module = self.modules.remove(request.module.0 as u64)?;
+        for address in module.globals {
+            self.memory.remove_global(address);
+        }
+        Ok(())
+    }
+}

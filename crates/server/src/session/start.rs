@@ -1,0 +1,209 @@
+//! The beginning of a session: windows, objects, the welcome.
+
+use super::callbacks::HostCalls;
+use super::gate::Gate;
+use super::handles::Table;
+use super::memory::Memory;
+use super::modules::Modules;
+use super::streams::Streams;
+use super::{EVENTS_MAX, End, Link, REQUESTS_PER_LOOK, Session, Stage};
+use crate::common::Common;
+use crate::device::{Share, Stream};
+use crate::window::{CLIENTS_MAX, Lease, Window};
+use channel::message::{self, Message, Refused, WELCOME_HAS_TENANTS, Welcome};
+use channel::region::{Region, STREAM_SLOTS, ServerState};
+use channel::reply::ReplyWriter;
+use channel::ring::Consumer;
+use channel::socket::SeqPacket;
+use channel::wait::SpinPolicy;
+use cuda_api::handle::HandleKind;
+use cuda_api::{CUuuid, CudaError};
+use std::any::Any;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+/// Why a client is not taken.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    /// The shared context is spoiled until the server is restarted.
+    #[error("the server's context is spoiled by {0}; it restarts when its clients are gone")]
+    Spoiled(CudaError),
+    /// All windows are taken.
+    #[error("the server has its most clients, {}", CLIENTS_MAX)]
+    Full,
+    /// The region is not acceptable.
+    #[error("{0}")]
+    Region(#[from] channel::region::RegionError),
+    /// The ring begins where none can.
+    #[error("{0}")]
+    Ring(#[from] channel::ring::RingBroken),
+    /// The provider said no.
+    #[error("the provider answered {0} while the client's session was set up")]
+    Provider(#[from] CudaError),
+    /// The client's socket said no.
+    #[error("the client's socket: {0}")]
+    Socket(#[from] std::io::Error),
+}
+
+impl StartError {
+    fn result(&self) -> CudaError {
+        match self {
+            Self::Spoiled(_) => CudaError::MPS_SERVER_NOT_READY,
+            Self::Full => CudaError::MPS_MAX_CLIENTS_REACHED,
+            Self::Region(_) | Self::Ring(_) | Self::Socket(_) => CudaError::MPS_CONNECTION_FAILED,
+            Self::Provider(error) => *error,
+        }
+    }
+}
+
+/// Starts a client's session on a thread of its own. The thread says through `link` how far it
+/// is, and wakes the main thread when it has ended.
+///
+/// # Errors
+/// If the system has no thread for it.
+pub fn spawn(
+    common: Arc<Common>,
+    link: Arc<Link>,
+    socket: SeqPacket,
+    region: OwnedFd,
+) -> std::io::Result<JoinHandle<()>> {
+    let name = format!("client {}", link.identity.pid);
+    Builder::new().name(name).spawn(move || {
+        // A panic is a bug of ours. It costs this client its session and nobody else anything.
+        let outcome =
+            catch_unwind(AssertUnwindSafe(|| serve(common.clone(), link.clone(), socket, region)));
+        if let Err(panic) = outcome {
+            let text = text_of(panic.as_ref());
+            common.log.line(format!("Session of client {} failed: {text}", link.name()));
+        }
+        link.set_stage(Stage::Inactive);
+        common.wake_main();
+    })
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("panic")
+}
+
+fn serve(common: Arc<Common>, link: Arc<Link>, socket: SeqPacket, region: OwnedFd) {
+    let refuse = |error: &StartError, socket: &SeqPacket| {
+        common.log.line(format!("Client {} is refused: {error}", link.name()));
+        let reason = channel::codec::cut(&error.to_string(), message::REASON_BYTES_MAX).to_owned();
+        let refused = Refused { result: error.result().code(), reason };
+        // If the client is gone, nobody needs to know.
+        let _ = socket.send(&Message::Refused(refused), &[]);
+    };
+    let told = match socket.try_clone() {
+        Ok(told) => told,
+        Err(error) => return refuse(&StartError::Socket(error), &socket),
+    };
+    let region = match open_region(&socket, region) {
+        Ok(region) => region,
+        Err(error) => return refuse(&error, &told),
+    };
+    // Whatever happens, a client that waits learns that nobody will answer.
+    let _ended = SayEnded(region.clone());
+    match Session::open(&common, &link, socket, region) {
+        Ok(mut session) => {
+            session.run();
+            session.end();
+        }
+        Err(error) => refuse(&error, &told),
+    }
+}
+
+/// Sets the region's state when dropped, in a panic too.
+struct SayEnded(Region);
+
+impl Drop for SayEnded {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.set_sticky_error(End::Broken.error());
+        }
+        self.0.set_server_state(ServerState::Ended);
+    }
+}
+
+fn open_region(socket: &SeqPacket, file: OwnedFd) -> Result<Region, StartError> {
+    socket.set_nonblocking(true)?;
+    Ok(Region::open(file)?)
+}
+
+impl Session {
+    /// Sets everything up and welcomes the client.
+    fn open(
+        common: &Arc<Common>,
+        link: &Arc<Link>,
+        socket: SeqPacket,
+        region: Region,
+    ) -> Result<Self, StartError> {
+        if let Some(error) = common.fault() {
+            return Err(StartError::Spoiled(error));
+        }
+        let lease = common.windows.take().ok_or(StartError::Full)?;
+        let share = Rc::new(Share::new(common.device.clone())?);
+        let consumer = Consumer::new(region.clone(), SpinPolicy::of_process())?;
+        link.set_doorbell(consumer.doorbell());
+        let mut session = Self {
+            gate: Gate::new(&share),
+            events: Table::new(HandleKind::Event, EVENTS_MAX),
+            streams: Streams::new(&share, STREAM_SLOTS as usize),
+            internal: Stream::new(&share, 0)?,
+            modules: Modules::new(),
+            host_calls: HostCalls::new(&region),
+            memory: Memory::new(&share, lease.device(), lease.host(), region.clone())?,
+            share,
+            lease: None,
+            replies: ReplyWriter::new(region.clone()),
+            consumer,
+            region,
+            socket,
+            link: link.clone(),
+            common: common.clone(),
+            sticky: None,
+            results: Vec::new(),
+            requests_until_look: REQUESTS_PER_LOOK,
+        };
+        session.welcome(&lease)?;
+        session.lease = Some(lease);
+        Ok(session)
+    }
+
+    fn welcome(&self, lease: &Lease) -> Result<(), StartError> {
+        let device = &self.common.device;
+        let info = device.info();
+        let (least, greatest) = device.stream_priorities();
+        let window = |w: Window| message::Window { address: w.base, bytes: w.bytes };
+        let welcome = Welcome {
+            client_id: self.link.identity.id,
+            server_pid: std::process::id(),
+            window: window(lease.device()),
+            host_window: window(lease.host()),
+            driver_version: device.driver_version(),
+            priority_least: least,
+            priority_greatest: greatest,
+            flags: if device.has_tenants() { WELCOME_HAS_TENANTS } else { 0 },
+            devices: vec![message::Device {
+                name: info.name.clone(),
+                uuid: CUuuid { bytes: info.uuid },
+                memory_bytes: info.memory_bytes,
+                pci_bus_id: info.pci_bus_id.clone(),
+                attributes: info.attributes,
+            }],
+        };
+        self.region.set_server_state(ServerState::Running);
+        self.link.set_stage(Stage::Active);
+        self.socket.send(&Message::Welcome(welcome), &[])?;
+        let log = &self.common.log;
+        log.line(format!("Device {} (uuid {}) is associated", info.name, info.uuid_text()));
+        log.line(format!("Status of client {} is ACTIVE", self.link.name()));
+        Ok(())
+    }
+}

@@ -1,0 +1,275 @@
+//! A client's streams.
+//!
+//! The place of a stream's handle is its slot: the index of its completion word. Slot 0 is the
+//! legacy default stream, which is there from the start; all others are the client's to make.
+//! Every piece of work enters its stream through [`Streams::enter`], which keeps the order with
+//! the legacy stream and remembers that the stream is busy.
+
+use super::callbacks::Bell;
+use super::gate::Load;
+use super::handles::Table;
+use super::order::{Blocking, Join, Order};
+use crate::device::{Event, Share, Stream};
+use cuda_api::constants::stream_flags;
+use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::{CU_STREAM_LEGACY, CudaError};
+use std::rc::Rc;
+
+/// The legacy default stream's handle.
+const LEGACY: Handle = Handle { kind: HandleKind::Stream, index: 0, generation: 0 };
+
+/// Whether work goes ahead of what the stream's default-stream order would make of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Something that other streams may have to wait for.
+    Ordered,
+    /// A mark behind what is there already: it waits, and nobody has to wait for it.
+    Mark,
+}
+
+/// One stream.
+pub struct Slot {
+    /// The stream at the provider.
+    pub stream: Stream,
+    /// What the gate keeps of it.
+    pub load: Load,
+    word: u64,
+    blocking: Option<Blocking>,
+    join: Option<Event>,
+    busy: bool,
+    /// Given to the provider by a request to notify: dropped after the stream.
+    pub bell: Option<Box<Bell>>,
+}
+
+/// All streams of a client.
+pub struct Streams {
+    share: Rc<Share>,
+    table: Table<Slot>,
+    order: Order<u64>,
+    busy: Vec<u64>,
+    /// Streams that the client has destroyed and whose work goes on.
+    leaving: Vec<Slot>,
+    slots: usize,
+}
+
+impl Streams {
+    /// The legacy stream is made at its first use. `slots` is the number of completion words.
+    pub fn new(share: &Rc<Share>, slots: usize) -> Self {
+        Self {
+            share: share.clone(),
+            table: Table::new(HandleKind::Stream, slots),
+            order: Order::new(),
+            busy: Vec::new(),
+            leaving: Vec::new(),
+            slots,
+        }
+    }
+
+    /// The slot that a stream's word stands for; the word may be that of a stream that was
+    /// never made.
+    pub fn slot_of(word: u64) -> Result<u32, CudaError> {
+        let handle = Handle::from_word(resolve(word)).filter(|h| h.kind == HandleKind::Stream);
+        handle.map(|h| h.index).ok_or(CudaError::INVALID_HANDLE)
+    }
+
+    /// Makes a stream.
+    pub fn create(&mut self, word: u64, flags: u32, priority: i32) -> Result<(), CudaError> {
+        if flags & !stream_flags::NON_BLOCKING != 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let handle = self.table.vacant(word)?;
+        if handle.index == LEGACY.index {
+            return Err(CudaError::INVALID_HANDLE);
+        }
+        if !self.has_room() {
+            return Err(CudaError::OUT_OF_MEMORY);
+        }
+        let blocking = flags & stream_flags::NON_BLOCKING == 0;
+        self.add(handle, priority, blocking.then(Blocking::default))
+    }
+
+    /// True if a stream can be made. Streams that are leaving count as long as they have work,
+    /// so that a client cannot make streams without end.
+    pub fn has_room(&self) -> bool {
+        self.leaving.len() < self.slots
+    }
+
+    fn add(
+        &mut self,
+        handle: Handle,
+        priority: i32,
+        blocking: Option<Blocking>,
+    ) -> Result<(), CudaError> {
+        let slot = Slot {
+            stream: Stream::new(&self.share, priority)?,
+            load: Load::default(),
+            word: handle.to_word(),
+            blocking,
+            join: None,
+            busy: false,
+            bell: None,
+        };
+        self.table.put(handle, slot);
+        Ok(())
+    }
+
+    /// Destroys a stream for the client. Its work goes on, and the legacy stream still waits
+    /// for it; the provider's stream goes when that work is done.
+    pub fn destroy(&mut self, word: u64) -> Result<(), CudaError> {
+        if resolve(word) == LEGACY.to_word() {
+            return Err(CudaError::INVALID_HANDLE);
+        }
+        let blocking = self.table.get(word)?.blocking;
+        if blocking.is_some_and(|blocking| self.order.forget(word, blocking)) {
+            self.legacy()?;
+            let event = self.record_join(word)?;
+            self.table.get(LEGACY.to_word())?.stream.wait(&event)?;
+            self.set_busy(LEGACY.to_word())?;
+        }
+        let slot = self.table.take(word)?;
+        if slot.busy {
+            self.busy.retain(|w| *w != word);
+            self.leaving.push(slot);
+        }
+        Ok(())
+    }
+
+    /// The stream for a new piece of work, with the waits in place that its order needs.
+    pub fn enter(&mut self, word: u64, work: Work) -> Result<&mut Slot, CudaError> {
+        let word = resolve(word);
+        if word == LEGACY.to_word() {
+            self.legacy()?;
+            for other in self.order.before_legacy() {
+                let event = self.record_join(other)?;
+                self.table.get(word)?.stream.wait(&event)?;
+                self.table.get_mut(other)?.finish_join(event);
+            }
+            if work == Work::Ordered {
+                self.order.legacy_submitted();
+            }
+        } else if let Some(mut blocking) = self.table.get(word)?.blocking {
+            let join = self.order.before_blocking(&mut blocking);
+            if join != Join::Nothing {
+                self.join_legacy(word, join == Join::RecordAndWait)?;
+            }
+            if work == Work::Ordered {
+                self.order.blocking_submitted(word, &mut blocking);
+            }
+            self.table.get_mut(word)?.blocking = Some(blocking);
+        }
+        self.set_busy(word)?;
+        self.table.get_mut(word)
+    }
+
+    fn set_busy(&mut self, word: u64) -> Result<(), CudaError> {
+        let slot = self.table.get_mut(word)?;
+        if !slot.busy {
+            slot.busy = true;
+            self.busy.push(word);
+        }
+        Ok(())
+    }
+
+    fn legacy(&mut self) -> Result<(), CudaError> {
+        match self.table.get(LEGACY.to_word()) {
+            Ok(_) => Ok(()),
+            Err(_) => self.add(LEGACY, 0, None),
+        }
+    }
+
+    /// Records a stream's own event behind all of its work. The event leaves its slot, so that
+    /// the caller can hand it to another stream.
+    fn record_join(&mut self, word: u64) -> Result<Event, CudaError> {
+        let share = self.share.clone();
+        let slot = self.table.get_mut(word)?;
+        let event = match slot.join.take() {
+            Some(event) => event,
+            None => Event::for_order(&share)?,
+        };
+        slot.stream.record(&event)?;
+        Ok(event)
+    }
+
+    fn join_legacy(&mut self, word: u64, record: bool) -> Result<(), CudaError> {
+        let legacy = LEGACY.to_word();
+        let event = if record {
+            self.record_join(legacy)?
+        } else {
+            // Recorded before, so it is there.
+            self.table.get_mut(legacy)?.join.take().ok_or(CudaError::INVALID_HANDLE)?
+        };
+        let waited = self.table.get(word)?.stream.wait(&event);
+        self.table.get_mut(legacy)?.join = Some(event);
+        waited
+    }
+
+    /// Looks which streams still have work; true if some have. `idle` is told of each that was
+    /// busy and is not any more. An error is that of a stream's work.
+    pub fn poll(&mut self, mut idle: impl FnMut(&mut Slot)) -> Result<bool, CudaError> {
+        let mut failure = None;
+        let mut is_busy = |slot: &mut Slot| match slot.stream.is_idle() {
+            Ok(true) => {
+                slot.busy = false;
+                idle(slot);
+                false
+            }
+            Ok(false) => true,
+            Err(error) => {
+                failure = Some(error);
+                true
+            }
+        };
+        let table = &mut self.table;
+        self.busy.retain(|word| table.get_mut(*word).is_ok_and(&mut is_busy));
+        self.leaving.retain_mut(is_busy);
+        match failure {
+            None => Ok(self.may_be_busy()),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// True if work was submitted since [`Streams::poll`] last found none.
+    #[inline]
+    pub fn may_be_busy(&self) -> bool {
+        !self.busy.is_empty() || !self.leaving.is_empty()
+    }
+
+    /// The streams that may have work.
+    pub fn busy_slots(&mut self, mut each: impl FnMut(&mut Slot)) {
+        for word in &self.busy {
+            if let Ok(slot) = self.table.get_mut(*word) {
+                each(slot);
+            }
+        }
+        self.leaving.iter_mut().for_each(each);
+    }
+
+    /// Indices of the slots that may have work, whose completion words somebody may wait for.
+    pub fn busy_indices(&self) -> impl Iterator<Item = u32> {
+        let leaving = self.leaving.iter().map(|slot| slot.word);
+        let words = self.busy.iter().copied().chain(leaving);
+        words.filter_map(|word| Handle::from_word(word).map(|h| h.index))
+    }
+
+    /// Drops all streams. Their work must have ended.
+    pub fn clear(&mut self) {
+        self.busy.clear();
+        self.leaving.clear();
+        self.order = Order::new();
+        self.table.clear();
+    }
+}
+
+impl Slot {
+    fn finish_join(&mut self, event: Event) {
+        self.join = Some(event);
+        if let Some(blocking) = &mut self.blocking {
+            blocking.joined();
+        }
+    }
+}
+
+/// The literals of the legacy default stream stand for its handle.
+fn resolve(word: u64) -> u64 {
+    if word == 0 || word == CU_STREAM_LEGACY.0 as u64 { LEGACY.to_word() } else { word }
+}

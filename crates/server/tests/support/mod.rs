@@ -1,0 +1,191 @@
+//! A server on the test provider, and clients that speak to it as the client library does.
+//!
+//! The server's addresses are fixed, so a process has one server at a time: [`Server::start`]
+//! waits for its turn, and when a server ends nothing may be left at the provider.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+pub mod client;
+pub mod provider;
+
+pub use client::{Client, LEGACY, event, function, module, stream};
+
+use channel::message::{Message, ServerStatus};
+use channel::region::Region;
+use channel::socket::{ReceiveError, SeqPacket};
+use server::device::Driver;
+use server::log::Log;
+use server::{Exit, Options};
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a test waits for what must happen before it fails.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+static TURN: Mutex<()> = Mutex::new(());
+
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Memory {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A server, with this test as its daemon.
+pub struct Server {
+    pub daemon: SeqPacket,
+    thread: Option<JoinHandle<Exit>>,
+    log: Memory,
+    stop: Option<std::os::unix::net::UnixStream>,
+    before: [usize; 7],
+    next_pid: u32,
+    /// What the provider has may be left behind: its context is spoiled.
+    pub spoiled: bool,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Server {
+    /// Starts a server on a provider with or without tenants.
+    pub fn start(tenants: bool) -> Self {
+        let extension = tenants.then(provider::extension);
+        Self::start_on(Driver { table: provider::table(), extension })
+    }
+
+    /// Starts a server on a provider.
+    pub fn start_on(driver: Driver) -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = provider::census();
+        let (daemon, control) = SeqPacket::pair().expect("a pair of sockets");
+        daemon.set_receive_timeout(Some(PATIENCE)).expect("a timeout");
+        let (stop, stopped) = std::os::unix::net::UnixStream::pair().expect("a pair of sockets");
+        let log = Memory::default();
+        let options = Options {
+            log: Log::new(log.clone()),
+            pipe_directory: "/tmp/test".into(),
+            stop: Some(stopped.into()),
+        };
+        let run = move || server::run::run_on(driver, control, options);
+        let thread = Some(std::thread::spawn(run));
+        let ready = daemon.receive().expect("the server says that it is ready").0;
+        assert_eq!(ready, Message::Ready(std::process::id()));
+        Self {
+            daemon,
+            thread,
+            log,
+            stop: Some(stop),
+            before,
+            next_pid: 5_000_000,
+            spoiled: false,
+            _turn: turn,
+        }
+    }
+
+    /// A new client, welcome.
+    pub fn connect(&mut self) -> Client {
+        Client::welcome(self.introduce()).expect("the client is taken")
+    }
+
+    /// Hands a client over as a daemon does; its side of everything.
+    pub fn introduce(&mut self) -> (u32, SeqPacket, Region) {
+        let (region, file) = Region::create().expect("a region");
+        let (pid, socket) = self.hand_over(file);
+        (pid, socket, region)
+    }
+
+    /// Hands over a client with that region.
+    pub fn hand_over(&mut self, region: OwnedFd) -> (u32, SeqPacket) {
+        let (client, server) = SeqPacket::pair().expect("a pair of sockets");
+        self.next_pid += 1;
+        let message = Message::Client(channel::message::Client {
+            pid: self.next_pid,
+            uid: 1000,
+            gid: 1000,
+            command_line: "./test".into(),
+        });
+        let server = server.into_fd();
+        self.daemon.send(&message, &[server.as_fd(), region.as_fd()]).expect("a hand-over");
+        client.set_receive_timeout(Some(PATIENCE)).expect("a timeout");
+        (self.next_pid, client)
+    }
+
+    /// The next message of the server.
+    pub fn receive(&self) -> Message {
+        self.daemon.receive().expect("a message of the server").0
+    }
+
+    /// Asks how the server is.
+    pub fn status(&self) -> ServerStatus {
+        self.daemon.send(&Message::Query(()), &[]).expect("a question");
+        loop {
+            if let Message::ServerStatus(status) = self.receive() {
+                return status;
+            }
+        }
+    }
+
+    /// Waits until the server lists that many clients.
+    pub fn wait_for_clients(&self, count: usize) {
+        wait_until("the server's list of clients", || self.status().clients.len() == count);
+    }
+
+    /// All lines of the log.
+    pub fn log(&self) -> String {
+        let bytes = self.log.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Asks the process to end, as a signal does.
+    pub fn stop(&mut self) {
+        let mut stop = self.stop.take().expect("asked once");
+        stop.write_all(&[1]).expect("the server listens");
+    }
+
+    /// Waits for the server's end.
+    pub fn wait(&mut self) -> Exit {
+        loop {
+            match self.daemon.receive() {
+                Ok(_) => {}
+                Err(ReceiveError::Closed) => break,
+                Err(error) => panic!("the server does not end: {error}"),
+            }
+        }
+        let thread = self.thread.take().expect("waited once");
+        thread.join().expect("the server's main thread does not panic")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            let _ = self.daemon.send(&Message::Shutdown(true), &[]);
+            let exit = self.wait();
+            if !std::thread::panicking() && !self.spoiled {
+                assert_eq!(exit, Exit::Clean, "{}", self.log());
+            }
+        }
+        if std::thread::panicking() {
+            eprintln!("server.log:\n{}", self.log());
+        } else if !self.spoiled {
+            assert_eq!(provider::census(), self.before, "left at the provider\n{}", self.log());
+            assert!(!self.log().contains("left behind"), "{}", self.log());
+            assert!(!self.log().contains("failed:"), "{}", self.log());
+        }
+    }
+}
+
+/// Waits until something is so; fails after [`PATIENCE`].
+pub fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

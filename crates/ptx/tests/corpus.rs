@@ -45,3 +45,29 @@ fn what_is_printed_reads_back_the_same() {
         ptx::oracle::text(&std::fs::read(&file).unwrap());
     }
 }
+
+/// `tests/data/forms_*.ptx`: each form that nvcc, NVRTC, Numba, CuPy and Triton were seen to emit,
+/// once. ptxas 13.5 accepts all of them.
+#[test]
+fn every_form_that_compilers_emit_is_known() {
+    let mut forms = std::collections::BTreeSet::new();
+    for file in files("tests/data") {
+        let module = ptx::parse(&std::fs::read_to_string(&file).unwrap())
+            .unwrap_or_else(|e| panic!("{}:\n{e}", file.display()));
+        let warnings = ptx::check(&module).unwrap_or_else(|e| panic!("{}:\n{e}", file.display()));
+        assert!(warnings.is_empty(), "{}: {warnings:?}", file.display());
+        if file.file_name().unwrap().to_str().unwrap().starts_with("forms_") {
+            for function in &module.functions {
+                forms.extend(function.instructions().map(|instruction| instruction.form(&module)));
+            }
+        }
+    }
+    assert_eq!(forms.len(), 595);
+}
+
+#[test]
+fn every_test_file_reads_back_the_same() {
+    for file in files("tests/data") {
+        ptx::oracle::text(&std::fs::read(&file).unwrap());
+    }
+}

@@ -91,6 +91,9 @@ modifiers! {
     Tensor "tensor", Reduce "reduce", Prefetch "prefetch", Mbarrier "mbarrier", Read "read",
     BulkGroup "bulk_group", CompleteTxBytes "mbarrier::complete_tx::bytes",
     MulticastCluster "multicast::cluster", IgnoreOob "ignore_oob", CpMask "cp_mask",
+    Tile "tile", TileGather4 "tile::gather4", TileScatter4 "tile::scatter4", Im2col "im2col",
+    Im2colW "im2col::w", Im2colW128 "im2col::w::128", Im2colNoOffs "im2col_no_offs",
+    CtaGroup1 "cta_group::1", CtaGroup2 "cta_group::2",
     Init "init", Inval "inval", ExpectTx "expect_tx", CompleteTx "complete_tx",
     ArriveDrop "arrive_drop", NoComplete "noComplete", TestWait "test_wait",
     TryWait "try_wait", Parity "parity", PendingCount "pending_count", Noinc "noinc",
@@ -114,7 +117,7 @@ modifiers! {
     // Cluster launch and register budget.
     TryCancel "try_cancel", QueryCancel "query_cancel", IsCanceled "is_canceled",
     LaunchDependents "launch_dependents", LdReduce "ld_reduce",
-    St "st", MatP "p", CompG "g", AccF16 "acc::f16", AccF32 "acc::f32",
+    St "st", Cp "cp", MatP "p", CompG "g", AccF16 "acc::f16", AccF32 "acc::f32",
 }
 
 impl Modifier {

@@ -115,7 +115,9 @@ impl Checker<'_> {
         let count = match pattern.count {
             Count::One => return self.scalar(at, pattern, ty, operand),
             Count::Vector => match at.instruction.vector_width() {
-                1 => return self.scalar(at, pattern, ty, operand),
+                1 if !matches!(operand, Operand::Vector(_)) => {
+                    return self.scalar(at, pattern, ty, operand);
+                }
                 count => count,
             },
             Count::Exactly(count) => count,
@@ -178,7 +180,17 @@ impl Checker<'_> {
             Operand::Not(id) => {
                 pattern.kind == Kind::Predicate && at.function.register(*id).ty == ScalarType::Pred
             }
-            Operand::Immediate(value) => !written && immediate_fits(*value, ty),
+            Operand::Immediate(value) => {
+                let in_range = match (pattern.below, value.as_i64()) {
+                    (Some(below), Some(value)) => (value as u64) < below,
+                    _ => true,
+                };
+                if !in_range && immediate_fits(*value, ty) {
+                    let below = pattern.below.unwrap_or(0);
+                    return Err(self.mismatch(at, operand, format!("0 to {}", below - 1)));
+                }
+                !written && immediate_fits(*value, ty)
+            }
             Operand::Special(special, component) => {
                 pattern.kind == Kind::SourceOrSpecial
                     && special.is_vector() == component.is_some()
@@ -287,9 +299,11 @@ impl Checker<'_> {
                 let Some(of_symbol) = of_symbol else {
                     return Err(self.mismatch(at, operand, "the address of a variable".into()));
                 };
-                if space.is_some_and(|space| space != of_symbol) {
-                    let space = space.map_or("", StateSpace::text);
-                    return Err(self.mismatch(at, operand, format!("one in space '.{space}'")));
+                // Parameters and constants have no generic address without `cvta`.
+                let special = matches!(of_symbol, StateSpace::Param | StateSpace::Const);
+                if space.map_or(special, |space| space != of_symbol) {
+                    let space = space.map_or("generic", StateSpace::text);
+                    return Err(self.mismatch(at, operand, format!("one in space '{space}'")));
                 }
                 if at.instruction.opcode == Opcode::St && is_input(at.function, *symbol) {
                     let expected = "a variable that may be written, not an input parameter";

@@ -17,14 +17,22 @@ cp.async.bulk.cdst.global.mbarrier::complete_tx::bytes{.multicast}{.hint}   [d]:
 cp.async.bulk.cdst.shared::cta.mbarrier::complete_tx::bytes   [d]:.shared, [a]:.shared, size:.u32, [m]:.shared
 cp.async.bulk.global.shared::cta.bulk_group{.hint}{.cp_mask}  [d]:.global, [a]:.shared, size:.u32{, e:.b64}{, mask:.b16}
 cp.async.bulk.prefetch.L2.global{.hint}    [a]:.global, size:.u32, policy
-cp.async.bulk.tensor.dim.*                 any
-cp.async.bulk.prefetch.tensor.dim.*        any
-cp.reduce.async.bulk.*                     any
+cp.async.bulk.tensor.dim.cdst.global{.load}.mbarrier::complete_tx::bytes{.multicast}{.group}{.hint}   [d]:.shared, texture, [m]:.shared{, any}{, any}{, any}
+cp.async.bulk.tensor.dim.global.shared::cta{.store}.bulk_group{.hint}   texture, [a]:.shared, policy
+cp.async.bulk.prefetch.tensor.dim.L2.global{.load}{.hint}   texture{, any}{, any}
+cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.op.rtype   [d]:.shared, [a]:.shared, size:.u32, [m]:.shared
+cp.reduce.async.bulk.global.shared::cta.bulk_group{.hint}.op{.noftz}.rtype   [d]:.global, [a]:.shared, size:.u32, policy
+cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.store}.bulk_group{.hint}   texture, [a]:.shared, policy
   .dst = .shared .shared::cta
   .cdst = .shared::cta .shared::cluster
   .hint = .L2::cache_hint
   .pre = .L2::64B .L2::128B .L2::256B
   .multicast = .multicast::cluster
+  .load = .tile .tile::gather4 .im2col .im2col::w .im2col::w::128
+  .store = .tile .tile::scatter4 .im2col_no_offs
+  .group = .cta_group::1 .cta_group::2
+  .op = .add .min .max .and .or .xor .inc .dec
+  .rtype = .u32 .s32 .u64 .s64 .b32 .b64 .f16 .bf16 .f32 .f64
   .dim = .1d .2d .3d .4d .5d
 
 mbarrier.init{.space}.b64                  [a], count:.u32

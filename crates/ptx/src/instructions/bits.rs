@@ -48,10 +48,10 @@ fns.b32               d, mask:.b32, base:.b32, offset:.s32
 brev.type             d, a
   .type = .b32 .b64
 
-bfe.type              d, a, b:.u32, c:.u32
+bfe.type              d, a, b:.u32<256, c:.u32<256
   .type = .u32 .u64 .s32 .s64
 
-bfi.type              d, a, b, c:.u32, e:.u32
+bfi.type              d, a, b, c:.u32<256, e:.u32<256
   .type = .b32 .b64
 
 szext.mode.type       d, a, b:.u32

@@ -1,31 +1,31 @@
 //! Comparison and selection.
 
 pub(super) const TABLE: &str = "\
-setp.cmp{.ftz}.type             d:.pred{|dq:.pred}, a, b
-setp.cmp.bool{.ftz}.type        d:.pred{|dq:.pred}, a, b, {!}c:.pred
+setp.cmp{.ftz}.type             _d:.pred{|dq:.pred}, a, b
+setp.cmp.bool{.ftz}.type        _d:.pred{|dq:.pred}, a, b, {!}c:.pred
   .cmp = .eq .ne .lt .le .gt .ge .equ .neu .ltu .leu .gtu .geu .num .nan
   .bool = .and .or .xor
   .type = .f16 .f16x2 .bf16 .bf16x2 .f32
 
-setp.cmp.f64                    d:.pred{|dq:.pred}, a, b
-setp.cmp.bool.f64               d:.pred{|dq:.pred}, a, b, {!}c:.pred
+setp.cmp.f64                    _d:.pred{|dq:.pred}, a, b
+setp.cmp.bool.f64               _d:.pred{|dq:.pred}, a, b, {!}c:.pred
   .cmp = .eq .ne .lt .le .gt .ge .equ .neu .ltu .leu .gtu .geu .num .nan
   .bool = .and .or .xor
 
-setp.cmp.type                   d:.pred{|dq:.pred}, a, b
-setp.cmp.bool.type              d:.pred{|dq:.pred}, a, b, {!}c:.pred
+setp.cmp.type                   _d:.pred{|dq:.pred}, a, b
+setp.cmp.bool.type              _d:.pred{|dq:.pred}, a, b, {!}c:.pred
   .cmp = .eq .ne .lt .le .gt .ge
   .bool = .and .or .xor
   .type = .s16 .s32 .s64
 
-setp.cmp.type                   d:.pred{|dq:.pred}, a, b
-setp.cmp.bool.type              d:.pred{|dq:.pred}, a, b, {!}c:.pred
+setp.cmp.type                   _d:.pred{|dq:.pred}, a, b
+setp.cmp.bool.type              _d:.pred{|dq:.pred}, a, b, {!}c:.pred
   .cmp = .eq .ne .lt .le .gt .ge .lo .ls .hi .hs
   .bool = .and .or .xor
   .type = .u16 .u32 .u64
 
-setp.cmp.type                   d:.pred{|dq:.pred}, a, b
-setp.cmp.bool.type              d:.pred{|dq:.pred}, a, b, {!}c:.pred
+setp.cmp.type                   _d:.pred{|dq:.pred}, a, b
+setp.cmp.bool.type              _d:.pred{|dq:.pred}, a, b, {!}c:.pred
   .cmp = .eq .ne
   .bool = .and .or .xor
   .type = .b16 .b32 .b64

@@ -5,7 +5,7 @@ cvt{.sat}.dtype.atype               d:~dtype, s:~atype
   .dtype = .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64
   .atype = .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64
 
-cvt.rnd{.ftz}{.sat}.dtype.atype     d:~dtype, s:~atype
+cvt.rnd{.ftz}{.sat}.dtype.atype     d:~dtype, a:~atype
   .rnd = .rn .rz .rm .rp
   .dtype = .f16 .bf16 .f32 .f64
   .atype = .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64

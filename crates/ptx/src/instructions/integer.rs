@@ -72,11 +72,11 @@ max{.relu}.rtype        d, a, b
   .type = .u16 .u32 .u64 .u16x2 .s16 .s64
   .rtype = .s16x2 .s32
 
-dp4a.atype.btype        d:.u32, a:.b32, b:.b32, c:.u32
+dp4a.atype.btype        d:.u32, a:.u32, b:.u32, c:.u32
   .atype = .u32 .s32
   .btype = .u32 .s32
 
-dp2a.mode.atype.btype   d:.u32, a:.b32, b:.b32, c:.u32
+dp2a.mode.atype.btype   d:.u32, a:.u32, b:.u32, c:.u32
   .mode = .lo .hi
   .atype = .u32 .s32
   .btype = .u32 .s32

@@ -2,17 +2,19 @@
 //! block-scaled, wgmma, tcgen05) only the names are known.
 
 pub(super) const TABLE: &str = "\
-ldmatrix.sync.aligned.m8n8.x1{.trans}{.space}.b16   d:1x, [a]
-ldmatrix.sync.aligned.m8n8.x2{.trans}{.space}.b16   d:2x, [a]
-ldmatrix.sync.aligned.m8n8.x4{.trans}{.space}.b16   d:4x, [a]
-ldmatrix.sync.aligned.*                             any
+ldmatrix.sync.aligned.m8n8.x1{.trans}{.space}.b16   d:1x.b32, [a]
+ldmatrix.sync.aligned.m8n8.x2{.trans}{.space}.b16   d:2x.b32, [a]
+ldmatrix.sync.aligned.m8n8.x4{.trans}{.space}.b16   d:4x.b32, [a]
+ldmatrix.sync.aligned.wide.*                        any
   .space = .shared .shared::cta
+  .wide = .m16n16 .m8n16
 
 stmatrix.sync.aligned.m8n8.x1{.trans}{.space}.b16   [a], b:1x.b32
 stmatrix.sync.aligned.m8n8.x2{.trans}{.space}.b16   [a], b:2x.b32
 stmatrix.sync.aligned.m8n8.x4{.trans}{.space}.b16   [a], b:4x.b32
-stmatrix.sync.aligned.*                             any
+stmatrix.sync.aligned.wide.*                        any
   .space = .shared .shared::cta
+  .wide = .m16n8
 
 movmatrix.sync.aligned.m8n8.trans.b16               d:.b32, a:.b32
 

@@ -13,13 +13,13 @@ mov.vec.vtype           d:vec vtype, s:vec vtype
   .vec = .v2 .v4
   .vtype = .b16 .b32 .b64 .u16 .u32 .u64 .s16 .s32 .s64 .f32 .f64
 
-ld{.weak}{.space}{.cop}{.l1}{.l2}{.pre}{.hint}{.vec}.type                    _d:vec~type, [a], policy
-ld.volatile{.space}{.pre}{.vec}.type                                       _d:vec~type, [a]
-ld.relaxed.scope{.space}{.l1}{.l2}{.pre}{.hint}{.vec}.type                 _d:vec~type, [a], policy
-ld.acquire.scope{.space}{.l1}{.l2}{.pre}{.hint}{.vec}.type                 _d:vec~type, [a], policy
-ld.mmio.relaxed.sys{.global}.type                                         _d:vec~type, [a]
-ld{.global}.nc{.cop}{.l1}{.l2}{.pre}{.hint}{.vec}.type                     _d:vec~type, [a], policy
-ld.param{.unified}{.vec}.type                                             _d:vec~type, [a]
+ld{.weak}{.space}{.cop}{.l1}{.l2}{.pre}{.hint}{.vec}.type                    d:vec~type, [a], policy
+ld.volatile{.space}{.pre}{.vec}.type                                       d:vec~type, [a]
+ld.relaxed.scope{.space}{.l1}{.l2}{.pre}{.hint}{.vec}.type                 d:vec~type, [a], policy
+ld.acquire.scope{.space}{.l1}{.l2}{.pre}{.hint}{.vec}.type                 d:vec~type, [a], policy
+ld.mmio.relaxed.sys{.global}.type                                         d:vec~type, [a]
+ld.global.nc{.cop}{.l1}{.l2}{.pre}{.hint}{.vec}.type                     d:vec~type, [a], policy
+ld.param{.unified}{.vec}.type                                             d:vec~type, [a]
   .space = .const .global .local .param .param::entry .param::func .shared .shared::cta .shared::cluster
   .scope = .cta .cluster .gpu .sys
   .cop = .ca .cg .cs .lu .cv
@@ -30,7 +30,7 @@ ld.param{.unified}{.vec}.type                                             _d:vec
   .vec = .v2 .v4 .v8
   .type = .b8 .b16 .b32 .b64 .b128 .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64 .f32 .f64
 
-ldu{.global}{.vec}.type                                                   _d:vec~type, [a]
+ldu{.global}{.vec}.type                                                   d:vec~type, [a]
   .vec = .v2 .v4
   .type = .b8 .b16 .b32 .b64 .b128 .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64 .f32 .f64
 
@@ -73,7 +73,7 @@ createpolicy.cvt.L2.b64       d, a:.b64
   .primary = .L2::evict_last .L2::evict_normal .L2::evict_first .L2::evict_unchanged
   .second = .L2::evict_first .L2::evict_unchanged
 
-isspacep.space                d:.pred, a:~.b32
+isspacep.space                d:.pred, a:~.u32
   .space = .const .global .local .shared .shared::cta .shared::cluster .param .param::entry
 
 cvta.space.size               d, a
@@ -107,7 +107,7 @@ stackrestore.type             a
 multimem.ld_reduce{.order}{.scope}{.global}.op{.acc}{.vec}.type   d:vec~type, [a]
 multimem.st{.order}{.scope}{.global}{.vec}.type                   [a], b:vec~type
 multimem.red{.order}{.scope}{.global}.op{.vec}.type               [a], b:vec~type
-multimem.*                    any
+multimem.cp.*                 any
   .order = .weak .relaxed .acquire .release
   .scope = .cta .cluster .gpu .sys
   .op = .min .max .add .and .or .xor

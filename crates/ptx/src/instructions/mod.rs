@@ -36,7 +36,8 @@
 //!
 //! and a type: `.u32` itself, `dtype` a variable of the template, `dtype*2` twice as wide,
 //! `~dtype` a register at least as wide (the relaxed rule of loads, stores and conversions),
-//! `4x.b32` a vector of exactly four, `vec type` a vector as `.v2` or `.v4` says.
+//! `4x.b32` a vector of exactly four, `vec type` a vector as `.v2` or `.v4` says. `.u32<16` bounds
+//! the value of a constant.
 
 mod async_copy;
 mod atomic;

@@ -31,6 +31,8 @@ pub(crate) struct Pattern {
     pub(crate) count: Count,
     /// The register may be wider than the type.
     pub(crate) relaxed: bool,
+    /// An integer constant must be less than this.
+    pub(crate) below: Option<u64>,
     /// May be left out (and all after it).
     pub(crate) optional: bool,
     /// Second half of a pair, and whether it may be left out.
@@ -201,6 +203,7 @@ fn read_pattern(piece: &'static str, slots: &[Slot]) -> Option<Pattern> {
         ty: TypeRef::None,
         count: Count::One,
         relaxed: false,
+        below: None,
         optional: false,
         pair: None,
     };
@@ -238,11 +241,15 @@ fn read_pattern(piece: &'static str, slots: &[Slot]) -> Option<Pattern> {
         return spec.is_empty().then_some(pattern);
     }
     if pattern.kind == Kind::Policy {
-        pattern.ty = TypeRef::Fixed(ScalarType::B64);
+        pattern.ty = TypeRef::Fixed(ScalarType::U64);
         pattern.optional = true;
         return Some(pattern);
     }
     let mut spec = spec;
+    if let Some((rest, below)) = spec.split_once('<') {
+        pattern.below = Some(below.parse().ok()?);
+        spec = rest;
+    }
     if let Some(rest) = spec.strip_prefix("vec") {
         pattern.count = Count::Vector;
         spec = rest.trim_start();

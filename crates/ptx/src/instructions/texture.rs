@@ -17,8 +17,8 @@ tld4.comp.geom.v4.dtype.f32          d:4x~dtype{|p:.pred}, texture{, any}{, any}
   .geom = .2d .a2d .cube .acube
   .dtype = .u32 .s32 .f32
 
-txq.what.b32                         d, any
-txq.level.what.b32                   d, any, a:.u32
+txq.what.b32                         d, texture
+txq.level.what.b32                   d, texture, a:.u32
   .what = .width .height .depth .channel_data_type .channel_order .normalized_coords .array_size .num_mipmap_levels .num_samples .force_unnormalized_coords .filter_mode .addr_mode_0 .addr_mode_1 .addr_mode_2
 
 suld.b.geom{.vec}.type{.clamp}       d:vec~type, texture
@@ -41,6 +41,6 @@ sured.p.op.geom.b32{.clamp}          texture, b
   .type = .u32 .s32 .u64 .s64 .b32
   .clamp = .trap .clamp .zero
 
-suq.what.b32                         d, any
+suq.what.b32                         d, texture
   .what = .width .height .depth .channel_data_type .channel_order .array_size .memory_layout
 ";

@@ -219,7 +219,7 @@ impl Transfer {
 /// `address..address + bytes` must be mapped writable.
 unsafe fn fill_bytes(address: u64, bytes: u64, value: u32, element: u32, phase: u64) {
     let pattern = match element {
-        1 => value & 0xff,
+        1 => (value & 0xff) * 0x0101_0101,
         2 => value & 0xffff | value << 16,
         _ => value,
     };
@@ -304,6 +304,30 @@ mod tests {
         assert_eq!(transfer.step(&space), Progress::More);
         assert_eq!(run(transfer, &space), Progress::Done);
         assert!(dst.chunks(2).all(|pair| pair == [0xcd, 0xab]));
+    }
+
+    #[test]
+    fn every_element_gets_the_value() {
+        for (element, value, expected) in [
+            (1, 0xcc, [0xcc; 4]),
+            (2, 0x1234, [0x34, 0x12, 0x34, 0x12]),
+            (4, 0x0102_0304, [4, 3, 2, 1]),
+        ] {
+            let mut dst = vec![0u8; 24];
+            let space = space_of(&dst);
+            let fill = Fill {
+                address: dst.as_mut_ptr() as u64 + 4,
+                pitch: 0,
+                value,
+                element,
+                width: 16 / u64::from(element),
+                height: 1,
+                chunks: false,
+            };
+            assert_eq!(run(Transfer::fill(fill), &space), Progress::Done);
+            assert_eq!((&dst[..4], &dst[20..]), (&[0; 4][..], &[0; 4][..]));
+            assert!(dst[4..20].chunks(4).all(|word| word == expected), "{element}: {dst:?}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::{
 };
 
 pub(crate) const CHECKS: &[Check<Env>] = &[
+    ("module.load", load_and_launch),
     ("module.functions", functions),
     ("module.variables", variables),
     ("module.two_copies", two_copies),
@@ -32,6 +33,14 @@ pub(crate) const CHECKS: &[Check<Env>] = &[
     ("module.occupancy", occupancy),
     ("module.unloaded_handle", unloaded_handle),
 ];
+
+/// The tour's own kernels were loaded and launched at its start.
+fn load_and_launch(env: &Env) -> Outcome {
+    match &env.kernels {
+        None => Ok(()),
+        Some(why) => Err(Stop::Wrong(why.clone())),
+    }
+}
 
 fn functions(env: &Env) -> Outcome {
     let first = env.function(c"nothing")?;

@@ -55,7 +55,7 @@ macro_rules! refused {
         // check.
         let status = unsafe { cudarc::driver::sys::$function($($argument),*) };
         $crate::support::one_of(
-            stringify!($function($($argument),*)),
+            stringify!($function),
             status,
             &[$(cudarc::driver::sys::CUresult::$error),+],
         )
@@ -114,6 +114,8 @@ pub(crate) struct Env {
     pub(crate) context: sys::CUcontext,
     pub(crate) module: sys::CUmodule,
     pub(crate) strict: bool,
+    /// Why the tour's kernels cannot be used, if so.
+    pub(crate) kernels: Option<String>,
 }
 
 impl Env {
@@ -123,9 +125,12 @@ impl Env {
         let mut context = ptr::null_mut();
         call!(cuDevicePrimaryCtxRetain(&mut context, device))?;
         call!(cuCtxSetCurrent(context))?;
-        let module = load(ptx::TOUR)?;
-        let env = Self { device, context, module, strict };
-        env.warm_up()?;
+        // Without its kernels much of the tour still makes sense; that they are missing is the
+        // first thing in the report.
+        let loaded = load(ptx::TOUR);
+        let module = *loaded.as_ref().unwrap_or(&ptr::null_mut());
+        let mut env = Self { device, context, module, strict, kernels: None };
+        env.kernels = loaded.and_then(|_| env.warm_up()).err().map(|stop| stop.to_string());
         Ok(env)
     }
 

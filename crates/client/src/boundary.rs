@@ -62,7 +62,7 @@ impl<T: Copy> In<T> {
         if self.0.is_null() {
             return Err(CudaError::INVALID_VALUE);
         }
-        // SAFETY: `from_program` vouches for the pointer; callers index within the count that
+        // SAFETY: whoever called `believe` vouches for the pointer; callers index within the count that
         // the program gave with it.
         Ok(unsafe { self.0.wrapping_add(index).read_unaligned() })
     }
@@ -78,7 +78,7 @@ impl In<c_char> {
         if self.0.is_null() {
             return Err(CudaError::INVALID_VALUE);
         }
-        // SAFETY: `from_program` vouches for a NUL-terminated string, unchanged during the call.
+        // SAFETY: whoever called `believe` vouches for a NUL-terminated string, unchanged during the call.
         let text = unsafe { CStr::from_ptr(self.0) };
         match text.count_bytes() <= TEXT_BYTES_MAX {
             true => Ok(text),
@@ -88,14 +88,14 @@ impl In<c_char> {
 }
 
 impl<T> Out<T> {
+    /// NULL.
+    pub(crate) const fn null() -> Self {
+        Self(core::ptr::null_mut())
+    }
+
     /// True for NULL.
     pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
-    }
-
-    /// The pointer itself.
-    pub(crate) fn pointer(self) -> *mut T {
-        self.0
     }
 
     /// The address.
@@ -121,7 +121,7 @@ impl<T> Out<T> {
     /// Stores a result at `index` of an array; CUDA_ERROR_INVALID_VALUE for NULL.
     pub(crate) fn set_at(self, index: usize, value: T) -> CUresult {
         self.required()?;
-        // SAFETY: `from_program` vouches for the pointer; callers index within the count that
+        // SAFETY: whoever called `believe` vouches for the pointer; callers index within the count that
         // the program gave with it.
         unsafe { self.0.wrapping_add(index).write_unaligned(value) };
         Ok(())
@@ -130,7 +130,7 @@ impl<T> Out<T> {
     /// Stores a result if the program wants it.
     pub(crate) fn set_if_wanted(self, value: T) {
         if !self.0.is_null() {
-            // SAFETY: `from_program` vouches for a pointer that is not NULL.
+            // SAFETY: whoever called `believe` vouches for a pointer that is not NULL.
             unsafe { self.0.write_unaligned(value) };
         }
     }
@@ -149,7 +149,7 @@ impl Out<c_char> {
         self.required()?;
         let Some(room) = bytes.checked_sub(1) else { return Err(CudaError::INVALID_VALUE) };
         let text = &text[..text.len().min(room)];
-        // SAFETY: `from_program` vouches for a buffer of the length given with it, and the
+        // SAFETY: whoever called `believe` vouches for a buffer of the length given with it, and the
         // text with its NUL was cut to that length.
         unsafe {
             self.0.copy_from_nonoverlapping(text.as_ptr().cast(), text.len());
@@ -169,13 +169,13 @@ pub(crate) trait FromProgram {
     /// # Safety
     /// A pointer is NULL or good for what CUDA's manual says of the parameter, until the call
     /// returns.
-    unsafe fn from_program(self) -> Self::Argument;
+    unsafe fn believe(self) -> Self::Argument;
 }
 
 impl<T> FromProgram for *const T {
     type Argument = In<T>;
     #[inline(always)]
-    unsafe fn from_program(self) -> In<T> {
+    unsafe fn believe(self) -> In<T> {
         In(self)
     }
 }
@@ -183,7 +183,7 @@ impl<T> FromProgram for *const T {
 impl<T> FromProgram for *mut T {
     type Argument = Out<T>;
     #[inline(always)]
-    unsafe fn from_program(self) -> Out<T> {
+    unsafe fn believe(self) -> Out<T> {
         Out(self)
     }
 }
@@ -193,7 +193,7 @@ macro_rules! plain {
         impl FromProgram for $ty {
             type Argument = Self;
             #[inline(always)]
-            unsafe fn from_program(self) -> Self {
+            unsafe fn believe(self) -> Self {
                 self
             }
         }
@@ -228,9 +228,8 @@ mod tests {
     #[test]
     fn null_is_an_invalid_value_and_a_panic_an_unknown_error() {
         // SAFETY: NULL is allowed.
-        let (read, write) = unsafe {
-            (core::ptr::null::<u32>().from_program(), core::ptr::null_mut::<u32>().from_program())
-        };
+        let (read, write) =
+            unsafe { (core::ptr::null::<u32>().believe(), core::ptr::null_mut::<u32>().believe()) };
         assert_eq!(read.get(), Err(CudaError::INVALID_VALUE));
         assert_eq!(write.set(1), Err(CudaError::INVALID_VALUE));
         write.set_if_wanted(1);
@@ -244,7 +243,7 @@ mod tests {
     fn text_is_cut_to_the_buffer_and_always_ended() {
         let mut buffer = [0x55 as c_char; 4];
         // SAFETY: the buffer is good for its length.
-        let out = unsafe { buffer.as_mut_ptr().from_program() };
+        let out = unsafe { buffer.as_mut_ptr().believe() };
         out.set_text(4, b"abcdef").unwrap();
         assert_eq!(buffer, [b'a' as c_char, b'b' as c_char, b'c' as c_char, 0]);
         assert_eq!(out.set_text(0, b"x"), Err(CudaError::INVALID_VALUE));

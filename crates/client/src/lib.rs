@@ -9,11 +9,36 @@
 //! | [`entry`] | the exported symbols and where each one leads |
 //! | [`mode`] | how this process runs: attached, passing through, refused |
 //! | [`boundary`] | what a program passes becomes types that need no further trust |
-//! | [`attach`] | finding the daemon, the handshake, what is known of the server |
+//! | [`attach`] | finding the daemon, the handshake, what an attached process has |
 //! | [`api`] | the functions answered by hand, by the manual's chapters |
+//! | [`generic`] | the functions whose bodies follow from their rows |
+//! | [`state`] | ring and tables, behind the one short lock |
+//! | [`streams`], [`wait`] | how far each stream has come, and waiting for it |
+//! | [`calls`], [`link`] | requests that are answered; whether the server is there |
+//! | [`contexts`], [`threads`] | contexts and per-thread default streams |
+//! | [`modules`], [`image`], [`jit`], [`params`] | images, their functions, a launch's parameters |
+//! | [`memory`] | device memory, pinned memory, copies |
+//! | [`export_host`] | what the tables behind cuGetExportTable ask |
+//! | [`hostfunc`] | functions of the program that a stream runs |
 
 mod api;
 mod attach;
 mod boundary;
+mod calls;
+mod contexts;
 mod entry;
+mod export_host;
+mod generic;
+mod handles;
+mod hostfunc;
+mod image;
+mod jit;
+mod link;
+mod memory;
 mod mode;
+mod modules;
+mod params;
+mod state;
+mod streams;
+mod threads;
+mod wait;

@@ -14,7 +14,7 @@ pub(crate) enum Mode {
     /// Attached to a server; the state is in [`ATTACHED`].
     Attached,
     /// Every export leads to this provider.
-    PassThrough(Provider),
+    PassThrough(Box<Provider>),
     /// cuInit fails with this error, and everything else for want of it.
     Refused(CudaError),
 }
@@ -35,7 +35,7 @@ pub(crate) fn decide() -> Mode {
             Mode::Attached
         }
         Err(AttachError::NoDaemon) => match provider::load() {
-            Ok(provider) => Mode::PassThrough(provider),
+            Ok(provider) => Mode::PassThrough(Box::new(provider)),
             Err(reason) => {
                 eprintln!("openmps: no daemon and no provider: {reason}");
                 Mode::Refused(CudaError::NO_DEVICE)
@@ -69,6 +69,16 @@ pub(crate) fn attached() -> Result<&'static Attached, CudaError> {
 pub(crate) fn attached_even_before_init() -> Option<&'static Attached> {
     // SAFETY: the pointer is null or came from Box::into_raw in `decide` and is never freed.
     unsafe { ATTACHED.load(Ordering::Acquire).as_ref() }
+}
+
+/// What most calls begin with: the attached state and the current context's word. Fails as CUDA
+/// does before cuInit, without a context, or after an error that does not go away.
+#[inline(always)]
+pub(crate) fn enter() -> Result<(&'static Attached, u64), CudaError> {
+    let client = attached()?;
+    let context = client.contexts().current()?;
+    client.health()?;
+    Ok((client, context))
 }
 
 /// What cuInit(0) does.

@@ -39,6 +39,8 @@ variables! {
     OPENMPS_LIB_DIR = "OPENMPS_LIB_DIR", "client, server, openmps",
         "beside the library or program that asks",
         "Directory with libcuda.so.1 (the client) and libopenmps-soft.so.";
+    OPENMPS_UNSUPPORTED = "OPENMPS_UNSUPPORTED", "client",
+        "off", "1 lists on standard error, when a program ends, the functions it called in vain.";
     OPENMPS_SPIN_US = "OPENMPS_SPIN_US", "client, server",
         "20, or 0 where there are fewer than 4 cores",
         "How long a waiter spins before it sleeps, microseconds.";

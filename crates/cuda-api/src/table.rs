@@ -55,8 +55,8 @@ macro_rules! driver_functions {
 
             // Primary contexts.
             101 local cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
-            102 local cuDevicePrimaryCtxRelease(device: CUdevice);
-            103 local cuDevicePrimaryCtxRelease_v2(device: CUdevice);
+            102 special cuDevicePrimaryCtxRelease(device: CUdevice);
+            103 special cuDevicePrimaryCtxRelease_v2(device: CUdevice);
             104 special cuDevicePrimaryCtxReset(device: CUdevice);
             105 special cuDevicePrimaryCtxReset_v2(device: CUdevice);
             106 local cuDevicePrimaryCtxGetState(
@@ -140,7 +140,7 @@ macro_rules! driver_functions {
             259 unsupported cuLibraryEnumerateKernels(
                 kernels: *mut CUkernel, num_kernels: c_uint, lib: CUlibrary);
             260 local cuKernelGetFunction(p_func: *mut CUfunction, kernel: CUkernel);
-            261 call cuKernelGetAttribute(
+            261 local cuKernelGetAttribute(
                 value: *mut c_int, attribute: c_uint, kernel: CUkernel, device: CUdevice);
             262 call cuKernelSetAttribute(
                 attribute: c_uint, val: c_int, kernel: CUkernel, device: CUdevice);
@@ -153,7 +153,8 @@ macro_rules! driver_functions {
             266 local cuKernelGetLibrary(p_lib: *mut CUlibrary, kernel: CUkernel);
 
             // Functions.
-            301 call cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, function: CUfunction);
+            301 local cuFuncGetAttribute(
+                value: *mut c_int, attribute: c_uint, function: CUfunction);
             302 call cuFuncSetAttribute(function: CUfunction, attribute: c_uint, value: c_int);
             303 post cuFuncSetCacheConfig(function: CUfunction, config: c_uint);
             304 unsupported cuFuncSetSharedMemConfig(function: CUfunction, config: c_uint);
@@ -174,7 +175,7 @@ macro_rules! driver_functions {
             352 special cuLaunchKernelEx | cuLaunchKernelEx_ptsz(
                 config: *const CUlaunchConfig, function: CUfunction,
                 kernel_params: *mut *mut c_void, extra: *mut *mut c_void);
-            353 unsupported cuLaunchCooperativeKernel | cuLaunchCooperativeKernel_ptsz(
+            353 special cuLaunchCooperativeKernel | cuLaunchCooperativeKernel_ptsz(
                 function: CUfunction, grid_dim_x: c_uint, grid_dim_y: c_uint, grid_dim_z: c_uint,
                 block_dim_x: c_uint, block_dim_y: c_uint, block_dim_z: c_uint,
                 shared_mem_bytes: c_uint, stream: CUstream, kernel_params: *mut *mut c_void);

@@ -1,4 +1,40 @@
 //! The functions that are answered by hand, grouped by the chapters of CUDA's manual.
+//!
+//! Each has its row's name and parameters, with [`In`](crate::boundary::In) and
+//! [`Out`](crate::boundary::Out) in the place of pointers; one that has a per-thread twin takes
+//! first which default stream NULL stands for.
 #![allow(non_snake_case, reason = "functions keep cuda.h's names")]
 
-pub(crate) mod version;
+mod context;
+mod copy;
+mod copy_2d;
+mod device;
+mod event;
+mod function;
+mod launch;
+mod library;
+mod memory;
+mod memset;
+mod module;
+mod occupancy;
+mod pointer;
+mod pool;
+mod stream;
+mod version;
+
+pub(crate) use context::*;
+pub(crate) use copy::*;
+pub(crate) use copy_2d::*;
+pub(crate) use device::*;
+pub(crate) use event::*;
+pub(crate) use function::*;
+pub(crate) use launch::*;
+pub(crate) use library::*;
+pub(crate) use memory::*;
+pub(crate) use memset::*;
+pub(crate) use module::*;
+pub(crate) use occupancy::*;
+pub(crate) use pointer::*;
+pub(crate) use pool::*;
+pub(crate) use stream::*;
+pub(crate) use version::*;

@@ -3,6 +3,7 @@
 
 use crate::boundary::{In, Out};
 use crate::entry::exported_address;
+use crate::export_host::Tables;
 use crate::mode;
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use cuda_api::constants::{loading_mode, proc_address};
@@ -19,11 +20,12 @@ pub(crate) fn cuInit(flags: c_uint) -> CUresult {
     mode::initialize()
 }
 
-pub(crate) fn cuDriverGetVersion(driver_version: Out<c_int>) -> CUresult {
-    driver_version.set(version())
+pub(crate) fn cuDriverGetVersion(version: Out<c_int>) -> CUresult {
+    version.set(driver_version())
 }
 
-fn version() -> c_int {
+/// The one number that everybody is told.
+pub(crate) fn driver_version() -> c_int {
     mode::attached_even_before_init().map_or(API_VERSION, |client| client.driver_version())
 }
 
@@ -67,7 +69,7 @@ fn find(
     flags: u64,
 ) -> Result<Result<*mut c_void, ProcError>, CudaError> {
     let known = proc_address::FLAG_LEGACY_STREAM | proc_address::FLAG_PER_THREAD_DEFAULT_STREAM;
-    if flags & !known != 0 || cuda_version > version() {
+    if flags & !known != 0 || cuda_version > driver_version() {
         return Err(CudaError::INVALID_VALUE);
     }
     let requested = u32::try_from(cuda_version).map_err(|_| CudaError::INVALID_VALUE)?;
@@ -76,11 +78,12 @@ fn find(
         .map(|index| exported_address(usize::from(index))))
 }
 
-/// No table is offered: refused as a driver refuses an id that it does not know.
+/// An id that stands for no table is refused with a NULL pointer, as a driver does.
 pub(crate) fn cuGetExportTable(table: Out<*const c_void>, id: In<CUuuid>) -> CUresult {
     table.set(core::ptr::null())?;
-    id.get()?;
-    Err(CudaError::INVALID_VALUE)
+    let id = id.get()?;
+    export_tables::install(&Tables);
+    table.set(export_tables::find(id.bytes).ok_or(CudaError::INVALID_VALUE)?)
 }
 
 pub(crate) fn cuGetErrorName(error: c_uint, p_str: Out<*const c_char>) -> CUresult {

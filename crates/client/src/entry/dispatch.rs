@@ -1,38 +1,141 @@
-//! Our own implementations by symbol.
+//! Our own implementation of each row of the table.
+//!
+//! A row that a program gets and that nobody wrote does not compile. `local` and `special` rows
+//! are functions of [`crate::api`]; `post` and `call` rows are made from their parameters'
+//! types ([`crate::generic`]), but for those named in `implement!` below, where the client has
+//! something to check or to remember.
 
-use crate::api::version as api;
+use crate::api;
 use crate::boundary::{FromProgram, guard};
+use crate::generic::generic;
+use crate::threads::DefaultStream;
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use cuda_api::*;
 
-macro_rules! raw {
-    ($($name:ident($($param:ident: $ty:ty),*);)*) => {
-        $(
-            #[allow(non_snake_case, reason = "cuda.h's name")]
-            unsafe extern "C" fn $name($($param: $ty),*) -> CUresult {
-                // SAFETY: the arguments are the program's, by cuda.h's signature.
-                guard(|| unsafe { api::$name($($param.from_program()),*) })
-            }
-        )*
-        /// The code of a symbol; `None` if it is not implemented.
-        pub(crate) fn code(symbol: &str) -> Option<*const c_void> {
-            match symbol {
-                $(stringify!($name) => Some($name as *const c_void),)*
-                _ => None,
-            }
+/// The expression that answers a call: `implement!(policy name [default stream] (arguments))`.
+macro_rules! implement {
+    (local $name:ident [$($default:expr)?] ($($argument:expr),*)) => {
+        api::$name($($default,)? $($argument),*)
+    };
+    (special $name:ident [$($default:expr)?] ($($argument:expr),*)) => {
+        api::$name($($default,)? $($argument),*)
+    };
+
+    // The client knows how long the range is that an address must begin.
+    (post cuMemcpyDtoDAsync_v2 $($rest:tt)*) => { implement!(special cuMemcpyDtoDAsync_v2 $($rest)*) };
+    (post cuMemsetD8Async $($rest:tt)*) => { implement!(special cuMemsetD8Async $($rest)*) };
+    (post cuMemsetD16Async $($rest:tt)*) => { implement!(special cuMemsetD16Async $($rest)*) };
+    (post cuMemsetD32Async $($rest:tt)*) => { implement!(special cuMemsetD32Async $($rest)*) };
+    (post cuMemsetD2D8Async $($rest:tt)*) => { implement!(special cuMemsetD2D8Async $($rest)*) };
+    (post cuMemsetD2D16Async $($rest:tt)*) => { implement!(special cuMemsetD2D16Async $($rest)*) };
+    (post cuMemsetD2D32Async $($rest:tt)*) => { implement!(special cuMemsetD2D32Async $($rest)*) };
+
+    // What was set is remembered, because launches are checked against it.
+    (call cuFuncSetAttribute [] ($function:expr, $attribute:expr, $value:expr)) => {{
+        let (function, attribute, value) = ($function, $attribute, $value);
+        api::check_settable(attribute)?;
+        call_row(|| generic!(call cuFuncSetAttribute, DefaultStream::Legacy,
+            function, attribute, value))?;
+        api::attribute_was_set(function, attribute, value)
+    }};
+    (call cuKernelSetAttribute [] ($attribute:expr, $value:expr, $kernel:expr, $device:expr)) => {{
+        let (attribute, value, kernel, device) = ($attribute, $value, $kernel, $device);
+        api::check_settable(attribute)?;
+        call_row(|| generic!(call cuKernelSetAttribute, DefaultStream::Legacy,
+            attribute, value, kernel, device))?;
+        api::attribute_was_set(CUfunction(kernel.0), attribute, value)
+    }};
+
+    (post $name:ident [] ($($argument:expr),*)) => {
+        generic!(post $name, DefaultStream::Legacy $(, $argument)*)
+    };
+    (post $name:ident [$default:expr] ($($argument:expr),*)) => {
+        generic!(post $name, $default $(, $argument)*)
+    };
+    (call $name:ident [] ($($argument:expr),*)) => {
+        generic!(call $name, DefaultStream::Legacy $(, $argument)*)
+    };
+    (call $name:ident [$default:expr] ($($argument:expr),*)) => {
+        generic!(call $name, $default $(, $argument)*)
+    };
+}
+
+/// Gives a block with `?` in it a function to return from.
+fn call_row(body: impl FnOnce() -> CUresult) -> CUresult {
+    body()
+}
+
+/// One entry point: C on the outside, checked arguments on the inside.
+macro_rules! entry_point {
+    ($entry:ident = $policy:ident $name:ident $default:tt ($($param:ident: $ty:ty),*)) => {
+        pub(super) unsafe extern "C" fn $entry($($param: $ty),*) -> CUresult {
+            $(
+                // SAFETY: the argument is the program's, passed by cuda.h's signature.
+                let $param = unsafe { FromProgram::believe($param) };
+            )*
+            guard(|| implement!($policy $name $default ($($param),*)))
         }
     };
 }
 
-raw! {
-    cuInit(flags: c_uint);
-    cuDriverGetVersion(driver_version: *mut c_int);
-    cuGetProcAddress(symbol: *const c_char, pfn: *mut *mut c_void, cuda_version: c_int, flags: u64);
-    cuGetProcAddress_v2(symbol: *const c_char, pfn: *mut *mut c_void, cuda_version: c_int, flags: u64, symbol_status: *mut c_uint);
-    cuGetExportTable(pp_export_table: *mut *const c_void, p_export_table_id: *const CUuuid);
-    cuGetErrorName(error: c_uint, p_str: *mut *const c_char);
-    cuGetErrorString(error: c_uint, p_str: *mut *const c_char);
-    cuModuleGetLoadingMode(mode: *mut c_uint);
-    cuProfilerStart();
-    cuProfilerStop();
+/// The entry points of a row: none if it is not supported, two if it has a twin.
+macro_rules! entry_points {
+    (unsupported $($rest:tt)*) => {};
+    ($policy:ident $name:ident [] $params:tt) => {
+        entry_point!($name = $policy $name [] $params);
+    };
+    ($policy:ident $name:ident [$twin:ident] $params:tt) => {
+        entry_point!($name = $policy $name [DefaultStream::Legacy] $params);
+        entry_point!($twin = $policy $name [DefaultStream::PerThread] $params);
+    };
+}
+
+/// Compares a symbol with those of a row.
+macro_rules! find {
+    ($symbol:ident unsupported $($rest:tt)*) => {};
+    ($symbol:ident $policy:ident $name:ident $($twin:ident)?) => {
+        if $symbol == stringify!($name) {
+            return Some(entries::$name as *const c_void);
+        }
+        $(if $symbol == stringify!($twin) {
+            return Some(entries::$twin as *const c_void);
+        })?
+    };
+}
+
+macro_rules! dispatch {
+    ($($number:literal $policy:ident $name:ident $(| $twin:ident)?
+        ($($param:ident: $ty:ty),* $(,)?);)*) => {
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "cuda.h's signatures")]
+        mod entries {
+            use super::*;
+            $(entry_points!($policy $name [$($twin)?] ($($param: $ty),*));)*
+        }
+
+        /// The code that answers a symbol's calls; `None` if it is not implemented.
+        pub(crate) fn code(symbol: &str) -> Option<*const c_void> {
+            $(find!(symbol $policy $name $($twin)?);)*
+            None
+        }
+    };
+}
+
+driver_functions!(dispatch);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_api::{Policy, ROWS};
+
+    #[test]
+    fn every_supported_row_has_code_of_its_own() {
+        let mut seen = std::collections::BTreeSet::new();
+        for row in ROWS {
+            for symbol in [Some(row.symbol), row.twin].into_iter().flatten() {
+                let code = code(symbol);
+                assert_eq!(code.is_none(), row.policy == Policy::Unsupported, "{symbol}");
+                assert!(code.is_none_or(|code| seen.insert(code as usize)), "{symbol}");
+            }
+        }
+    }
 }

@@ -135,6 +135,7 @@ fn fill(mode: &Mode) {
     }
     if !matches!(mode, Mode::PassThrough(_)) {
         fork::watch();
+        unsupported::report_at_exit();
     }
 }
 

@@ -7,8 +7,8 @@ use super::COUNT;
 use core::arch::naked_asm;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
-use cuda_api::CudaError;
 use cuda_api::symbols::SYMBOLS;
+use cuda_api::{CudaError, environment};
 
 static COUNTS: [AtomicU32; COUNT] = [const { AtomicU32::new(0) }; COUNT];
 
@@ -34,8 +34,22 @@ pub(crate) fn code() -> *const c_void {
     unsupported as *const c_void
 }
 
+/// Has the counts written to standard error when the process ends, if the environment asks.
+pub(super) fn report_at_exit() {
+    if std::env::var_os(environment::OPENMPS_UNSUPPORTED).is_some_and(|v| v == "1") {
+        // SAFETY: `report` is a function of this library, which is never unloaded.
+        unsafe { libc::atexit(report) };
+    }
+}
+
+extern "C" fn report() {
+    for (symbol, count) in counts() {
+        eprintln!("openmps: {symbol} is not supported: called {count} times");
+    }
+}
+
 /// Calls so far of functions that are not implemented: symbol and count, by symbol.
-pub(crate) fn counts() -> impl Iterator<Item = (&'static str, u32)> {
+fn counts() -> impl Iterator<Item = (&'static str, u32)> {
     COUNTS
         .iter()
         .enumerate()

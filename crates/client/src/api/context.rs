@@ -1,0 +1,224 @@
+//! Contexts (the manual's "Context Management" and "Primary Context Management").
+
+use crate::attach::Attached;
+use crate::boundary::Out;
+use crate::contexts::{self, Context};
+use crate::mode;
+use core::ffi::{c_int, c_uint};
+use cuda_api::constants::ctx_flags;
+use cuda_api::{CUcontext, CUctxCreateParams, CUdevice, CUresult, CudaError};
+
+/// The current context, usable or not. CUDA_ERROR_INVALID_CONTEXT if there is none.
+fn with_current<R>(f: impl FnOnce(&mut Context) -> R) -> Result<R, CudaError> {
+    mode::attached()?.contexts().with(CUcontext::NULL, f)
+}
+
+pub(crate) fn cuDevicePrimaryCtxRetain(context: Out<CUcontext>, device: CUdevice) -> CUresult {
+    let client = mode::attached()?;
+    context.required()?;
+    client.health()?;
+    context.set(client.contexts().retain(device)?)
+}
+
+pub(crate) fn cuDevicePrimaryCtxRelease(device: CUdevice) -> CUresult {
+    let client = mode::attached()?;
+    if client.contexts().release(device)? {
+        end_what_belongs_to(client, client.contexts().primary(device));
+    }
+    Ok(())
+}
+
+pub(crate) fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> CUresult {
+    cuDevicePrimaryCtxRelease(device)
+}
+
+pub(crate) fn cuDevicePrimaryCtxReset(device: CUdevice) -> CUresult {
+    let client = mode::attached()?;
+    if client.contexts().reset(device)? {
+        end_what_belongs_to(client, client.contexts().primary(device));
+    }
+    client.health()
+}
+
+pub(crate) fn cuDevicePrimaryCtxReset_v2(device: CUdevice) -> CUresult {
+    cuDevicePrimaryCtxReset(device)
+}
+
+/// Ends all objects of a context that nobody can use any more. Errors of its work have nobody
+/// left to go to.
+fn end_what_belongs_to(client: &'static Attached, context: CUcontext) {
+    let _ = client.synchronize_all();
+    client.end_objects_of(context.0 as u64);
+}
+
+pub(crate) fn cuDevicePrimaryCtxGetState(
+    device: CUdevice,
+    flags: Out<c_uint>,
+    active: Out<c_int>,
+) -> CUresult {
+    let (state_flags, is_active) = mode::attached()?.contexts().primary_state(device)?;
+    active.required()?;
+    flags.set(state_flags)?;
+    active.set(c_int::from(is_active))
+}
+
+pub(crate) fn cuDevicePrimaryCtxSetFlags(device: CUdevice, flags: c_uint) -> CUresult {
+    mode::attached()?.contexts().set_primary_flags(device, flags)
+}
+
+pub(crate) fn cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: c_uint) -> CUresult {
+    cuDevicePrimaryCtxSetFlags(device, flags)
+}
+
+pub(crate) fn cuCtxCreate_v2(context: Out<CUcontext>, flags: c_uint, device: CUdevice) -> CUresult {
+    let client = mode::attached()?;
+    context.required()?;
+    if flags & !ctx_flags::MASK != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    if usize::try_from(device).map_or(true, |d| d >= client.devices().len()) {
+        return Err(CudaError::INVALID_DEVICE);
+    }
+    client.health()?;
+    context.set(client.contexts().create(device, flags)?)
+}
+
+pub(crate) fn cuCtxCreate_v4(
+    context: Out<CUcontext>,
+    params: Out<CUctxCreateParams>,
+    flags: c_uint,
+    device: CUdevice,
+) -> CUresult {
+    if !params.is_null() {
+        let params = params.as_in().get()?;
+        if params.numExecAffinityParams != 0 {
+            return Err(CudaError::UNSUPPORTED_EXEC_AFFINITY);
+        }
+        if !params.cigParams.is_null() {
+            return Err(CudaError::NOT_SUPPORTED);
+        }
+    }
+    cuCtxCreate_v2(context, flags, device)
+}
+
+pub(crate) fn cuCtxDestroy_v2(context: CUcontext) -> CUresult {
+    let client = mode::attached()?;
+    if !client.contexts().is_created(context) {
+        return Err(CudaError::INVALID_CONTEXT);
+    }
+    end_what_belongs_to(client, context);
+    client.contexts().destroy(context)
+}
+
+pub(crate) fn cuCtxPushCurrent_v2(context: CUcontext) -> CUresult {
+    mode::attached()?.contexts().push_current(context)
+}
+
+pub(crate) fn cuCtxPopCurrent_v2(context: Out<CUcontext>) -> CUresult {
+    mode::attached()?;
+    match contexts::pop() {
+        0 => Err(CudaError::INVALID_CONTEXT),
+        word => {
+            context.set_if_wanted(CUcontext(word as usize));
+            Ok(())
+        }
+    }
+}
+
+pub(crate) fn cuCtxSetCurrent(context: CUcontext) -> CUresult {
+    mode::attached()?.contexts().set_current(context)
+}
+
+pub(crate) fn cuCtxGetCurrent(context: Out<CUcontext>) -> CUresult {
+    mode::attached()?;
+    context.set(CUcontext(contexts::current_word() as usize))
+}
+
+pub(crate) fn cuCtxGetDevice(device: Out<CUdevice>) -> CUresult {
+    device.set(with_current(|context| context.device)?)
+}
+
+pub(crate) fn cuCtxGetDevice_v2(device: Out<CUdevice>, context: CUcontext) -> CUresult {
+    device.set(mode::attached()?.contexts().with(context, |context| context.device)?)
+}
+
+pub(crate) fn cuCtxGetApiVersion(context: CUcontext, version: Out<c_uint>) -> CUresult {
+    version.set(mode::attached()?.contexts().api_version(context)?)
+}
+
+pub(crate) fn cuCtxGetId(context: CUcontext, id: Out<u64>) -> CUresult {
+    id.set(mode::attached()?.contexts().id(context)?)
+}
+
+pub(crate) fn cuCtxGetFlags(flags: Out<c_uint>) -> CUresult {
+    flags.set(with_current(|context| context.flags)?)
+}
+
+pub(crate) fn cuCtxSetFlags(flags: c_uint) -> CUresult {
+    if flags & !ctx_flags::MASK != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    with_current(|context| context.flags = flags)
+}
+
+pub(crate) fn cuCtxSynchronize() -> CUresult {
+    let (client, _) = mode::enter()?;
+    client.synchronize_all()
+}
+
+pub(crate) fn cuCtxSynchronize_v2(context: CUcontext) -> CUresult {
+    let client = mode::attached()?;
+    client.contexts().with(context, |_| ())?;
+    client.health()?;
+    client.synchronize_all()
+}
+
+pub(crate) fn cuCtxGetLimit(value: Out<usize>, limit: c_uint) -> CUresult {
+    value.required()?;
+    value.set(with_current(|context| context.limit(limit).copied())??)
+}
+
+/// Limits are kept and answered, but the context that they would act on is everybody's: what a
+/// kernel needs beyond the server's own limits fails there.
+pub(crate) fn cuCtxSetLimit(limit: c_uint, value: usize) -> CUresult {
+    with_current(|context| context.limit(limit).map(|place| *place = value))?
+}
+
+pub(crate) fn cuCtxGetCacheConfig(config: Out<c_uint>) -> CUresult {
+    config.set(with_current(|context| context.cache_config)?)
+}
+
+/// A preference, which the server may ignore as drivers do: it is only remembered.
+pub(crate) fn cuCtxSetCacheConfig(config: c_uint) -> CUresult {
+    const PREFER_EQUAL: c_uint = 3;
+    match config <= PREFER_EQUAL {
+        true => with_current(|context| context.cache_config = config),
+        false => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+pub(crate) fn cuCtxGetSharedMemConfig(config: Out<c_uint>) -> CUresult {
+    config.set(with_current(|context| context.shared_mem_config)?)
+}
+
+/// Without meaning on any device of today; remembered.
+pub(crate) fn cuCtxSetSharedMemConfig(config: c_uint) -> CUresult {
+    const EIGHT_BYTE_BANKS: c_uint = 2;
+    match config <= EIGHT_BYTE_BANKS {
+        true => with_current(|context| context.shared_mem_config = config),
+        false => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+pub(crate) fn cuCtxGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>) -> CUresult {
+    let (client, _) = mode::enter()?;
+    let (l, g) = client.priority_range();
+    least.set_if_wanted(l);
+    greatest.set_if_wanted(g);
+    Ok(())
+}
+
+/// The persisting part of the cache is the server's: there is nothing of this client's to reset.
+pub(crate) fn cuCtxResetPersistingL2Cache() -> CUresult {
+    mode::enter().map(|_| ())
+}

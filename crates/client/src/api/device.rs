@@ -1,0 +1,190 @@
+//! Devices (the manual's "Device Management"): all from what the server said at the handshake.
+
+use crate::attach::Device;
+use crate::boundary::{In, Out};
+use crate::mode;
+use core::ffi::{c_char, c_int, c_uint};
+use cuda_api::attributes as attribute;
+use cuda_api::{CUdevice, CUmemoryPool, CUresult, CUuuid, CudaError};
+
+/// Attributes whose answer is about what this library offers, not what the device could do:
+/// programs ask them to find out what they may call.
+const ANSWERED_BY_CLIENT: &[(u32, c_int)] = &[
+    (attribute::MANAGED_MEMORY, 0),
+    (attribute::CONCURRENT_MANAGED_ACCESS, 0),
+    (attribute::PAGEABLE_MEMORY_ACCESS, 0),
+    (attribute::PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 0),
+    (attribute::DIRECT_MANAGED_MEM_ACCESS_FROM_HOST, 0),
+    (attribute::CAN_USE_STREAM_MEM_OPS_V1, 0),
+    (attribute::CAN_USE_64_BIT_STREAM_MEM_OPS_V1, 0),
+    (attribute::CAN_USE_STREAM_WAIT_VALUE_NOR_V1, 0),
+    (attribute::CAN_USE_64_BIT_STREAM_MEM_OPS, 0),
+    (attribute::CAN_USE_STREAM_WAIT_VALUE_NOR, 0),
+    (attribute::CAN_FLUSH_REMOTE_WRITES, 0),
+    (attribute::COOPERATIVE_MULTI_DEVICE_LAUNCH, 0),
+    (attribute::HOST_REGISTER_SUPPORTED, 0),
+    (attribute::READ_ONLY_HOST_REGISTER_SUPPORTED, 0),
+    (attribute::VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED, 0),
+    (attribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0),
+    (attribute::HANDLE_TYPE_FABRIC_SUPPORTED, 0),
+    (attribute::HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0),
+    (attribute::HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0),
+    (attribute::HOST_MEMORY_POOLS_SUPPORTED, 0),
+    (attribute::HOST_NUMA_MEMORY_POOLS_SUPPORTED, 0),
+    (attribute::GENERIC_COMPRESSION_SUPPORTED, 0),
+    (attribute::GPU_DIRECT_RDMA_SUPPORTED, 0),
+    (attribute::GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 0),
+    (attribute::DMA_BUF_SUPPORTED, 0),
+    (attribute::HOST_ALLOC_DMA_BUF_SUPPORTED, 0),
+    (attribute::MEMPOOL_SUPPORTED_HANDLE_TYPES, 0),
+    (attribute::IPC_EVENT_SUPPORTED, 0),
+    (attribute::CLUSTER_LAUNCH, 0),
+    (attribute::TENSOR_MAP_ACCESS_SUPPORTED, 0),
+    (attribute::MULTICAST_SUPPORTED, 0),
+    (attribute::SPARSE_CUDA_ARRAY_SUPPORTED, 0),
+    (attribute::DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED, 0),
+    (attribute::TIMELINE_SEMAPHORE_INTEROP_SUPPORTED, 0),
+    (attribute::MEM_DECOMPRESS_ALGORITHM_MASK, 0),
+    (attribute::UNIFIED_ADDRESSING, 1),
+    (attribute::CAN_MAP_HOST_MEMORY, 1),
+    (attribute::CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1),
+    (attribute::MPS_ENABLED, 1),
+];
+
+fn device(device: CUdevice) -> Result<&'static Device, CudaError> {
+    let index = usize::try_from(device).map_err(|_| CudaError::INVALID_DEVICE)?;
+    mode::attached()?.devices().get(index).ok_or(CudaError::INVALID_DEVICE)
+}
+
+/// A device's attribute as programs are to see it; 0 for one that the server does not know.
+pub(crate) fn attribute_of(device: &Device, number: c_uint) -> c_int {
+    ANSWERED_BY_CLIENT
+        .iter()
+        .find(|(n, _)| *n == number)
+        .map(|(_, value)| *value)
+        .or_else(|| device.attributes.get(number as usize).copied())
+        .unwrap_or(0)
+}
+
+pub(crate) fn cuDeviceGet(result: Out<CUdevice>, ordinal: c_int) -> CUresult {
+    mode::attached()?;
+    result.required()?;
+    device(ordinal)?;
+    result.set(ordinal)
+}
+
+pub(crate) fn cuDeviceGetCount(count: Out<c_int>) -> CUresult {
+    count.set(mode::attached()?.devices().len() as c_int)
+}
+
+pub(crate) fn cuDeviceGetName(name: Out<c_char>, len: c_int, d: CUdevice) -> CUresult {
+    let device = device(d)?;
+    let len = usize::try_from(len).map_err(|_| CudaError::INVALID_VALUE)?;
+    name.set_text(len, device.name.as_bytes())
+}
+
+pub(crate) fn cuDeviceGetUuid(uuid: Out<CUuuid>, d: CUdevice) -> CUresult {
+    uuid.set(device(d)?.uuid)
+}
+
+pub(crate) fn cuDeviceGetUuid_v2(uuid: Out<CUuuid>, d: CUdevice) -> CUresult {
+    cuDeviceGetUuid(uuid, d)
+}
+
+pub(crate) fn cuDeviceGetAttribute(value: Out<c_int>, number: c_uint, d: CUdevice) -> CUresult {
+    let device = device(d)?;
+    value.required()?;
+    if number == 0 || number as usize >= device.attributes.len() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    value.set(attribute_of(device, number))
+}
+
+pub(crate) fn cuDeviceTotalMem_v2(bytes: Out<usize>, d: CUdevice) -> CUresult {
+    let total = device(d)?.memory_bytes;
+    bytes.set(usize::try_from(total).unwrap_or(usize::MAX))
+}
+
+pub(crate) fn cuDeviceGetPCIBusId(id: Out<c_char>, len: c_int, d: CUdevice) -> CUresult {
+    let device = device(d)?;
+    let len = usize::try_from(len).map_err(|_| CudaError::INVALID_VALUE)?;
+    // Unlike a name, an id that is cut is worth nothing.
+    if len <= device.pci_bus_id.len() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    id.set_text(len, device.pci_bus_id.as_bytes())
+}
+
+pub(crate) fn cuDeviceGetByPCIBusId(result: Out<CUdevice>, id: In<c_char>) -> CUresult {
+    let devices = mode::attached()?.devices();
+    result.required()?;
+    let wanted = id.text()?.to_str().ok().and_then(pci_address);
+    let wanted = wanted.ok_or(CudaError::INVALID_VALUE)?;
+    let found = devices.iter().position(|d| pci_address(&d.pci_bus_id) == Some(wanted));
+    result.set(found.ok_or(CudaError::INVALID_DEVICE)? as CUdevice)
+}
+
+/// Domain, bus, device and function of `[domain]:[bus]:[device].[function]`, where domain and
+/// function may be missing.
+fn pci_address(text: &str) -> Option<(u32, u32, u32, u32)> {
+    let number = |text: &str| u32::from_str_radix(text, 16).ok();
+    let (front, function) = match text.split_once('.') {
+        Some((front, function)) => (front, number(function)?),
+        None => (text, 0),
+    };
+    let mut parts = front.rsplit(':');
+    let (device, bus) = (number(parts.next()?)?, number(parts.next()?)?);
+    let domain = parts.next().map_or(Some(0), number)?;
+    parts.next().is_none().then_some((domain, bus, device, function))
+}
+
+/// Devices of one server can be different ones; none reaches another's memory here.
+pub(crate) fn cuDeviceCanAccessPeer(can: Out<c_int>, d: CUdevice, peer: CUdevice) -> CUresult {
+    device(d)?;
+    device(peer)?;
+    can.set(0)
+}
+
+pub(crate) fn cuDeviceComputeCapability(
+    major: Out<c_int>,
+    minor: Out<c_int>,
+    d: CUdevice,
+) -> CUresult {
+    let device = device(d)?;
+    minor.required()?;
+    major.set(attribute_of(device, attribute::COMPUTE_CAPABILITY_MAJOR))?;
+    minor.set(attribute_of(device, attribute::COMPUTE_CAPABILITY_MINOR))
+}
+
+pub(crate) fn cuDeviceGetDefaultMemPool(pool: Out<CUmemoryPool>, d: CUdevice) -> CUresult {
+    device(d)?;
+    pool.set(crate::memory::pools::default_pool(d))
+}
+
+/// The current pool is always the default one: no other can be made.
+pub(crate) fn cuDeviceGetMemPool(pool: Out<CUmemoryPool>, d: CUdevice) -> CUresult {
+    cuDeviceGetDefaultMemPool(pool, d)
+}
+
+pub(crate) fn cuDeviceSetMemPool(d: CUdevice, pool: CUmemoryPool) -> CUresult {
+    device(d)?;
+    match pool == crate::memory::pools::default_pool(d) {
+        true => Ok(()),
+        false => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pci_addresses_are_compared_by_their_numbers() {
+        assert_eq!(pci_address("0000:0A:00.0"), Some((0, 10, 0, 0)));
+        assert_eq!(pci_address("0a:0"), Some((0, 10, 0, 0)));
+        assert_eq!(pci_address("00000001:0a:1f.1"), Some((1, 10, 31, 1)));
+        for wrong in ["", "0", "x:y", "0:0:0:0.0", "0:0.x"] {
+            assert_eq!(pci_address(wrong), None, "{wrong}");
+        }
+    }
+}

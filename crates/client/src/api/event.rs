@@ -1,0 +1,135 @@
+//! Events (the manual's "Event Management"). Whether an event has happened is known here: it was
+//! recorded at a place in a stream, and how far the stream has come stands in shared memory.
+
+use crate::attach::Attached;
+use crate::boundary::Out;
+use crate::mode;
+use crate::state::{Event, wire_event, wire_stream};
+use crate::threads::DefaultStream;
+use channel::request::{CreateEvent, DestroyEvent, ElapsedTime, RecordEvent};
+use core::ffi::c_uint;
+use cuda_api::constants::event_flags;
+use cuda_api::handle::Handle;
+use cuda_api::{CUevent, CUresult, CUstream, CudaError};
+
+impl Attached {
+    /// Destroys an event. Who waits for it in a stream still does.
+    pub(crate) fn destroy_event(&self, handle: Handle) -> CUresult {
+        let mut state = self.state();
+        state.events.remove(handle).ok_or(CudaError::INVALID_HANDLE)?;
+        state.push(&DestroyEvent { event: wire_event(handle) })
+    }
+}
+
+pub(crate) fn cuEventCreate(event: Out<CUevent>, flags: c_uint) -> CUresult {
+    use event_flags::{BLOCKING_SYNC, DISABLE_TIMING, INTERPROCESS};
+    let (client, context) = mode::enter()?;
+    event.required()?;
+    if flags & !(BLOCKING_SYNC | DISABLE_TIMING | INTERPROCESS) != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    if flags & INTERPROCESS != 0 {
+        // Such an event must not take times; and none goes to another process here.
+        return Err(match flags & DISABLE_TIMING {
+            0 => CudaError::INVALID_VALUE,
+            _ => CudaError::NOT_SUPPORTED,
+        });
+    }
+    let mut state = client.state();
+    let handle = state.events.insert(Event { context, flags, recorded: None })?;
+    if let Err(error) = state.push(&CreateEvent { event: wire_event(handle), flags }) {
+        state.events.remove(handle);
+        return Err(error);
+    }
+    event.set(wire_event(handle))
+}
+
+pub(crate) fn cuEventDestroy_v2(event: CUevent) -> CUresult {
+    let (client, _) = mode::enter()?;
+    let handle = client.state().events.decode(event.0)?;
+    client.destroy_event(handle)
+}
+
+pub(crate) fn cuEventRecord(default: DefaultStream, event: CUevent, stream: CUstream) -> CUresult {
+    let (client, _) = mode::enter()?;
+    let stream = client.stream(stream, default)?;
+    let mut state = client.state();
+    let handle = state.events.decode(event.0)?;
+    state.events.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
+    // The record is its own fence.
+    let value = state.streams.next_value(stream.index);
+    let mark = state.push_in(
+        stream,
+        &RecordEvent {
+            event: wire_event(handle),
+            stream: wire_stream(stream),
+            value: value as u32,
+        },
+    )?;
+    state.streams.fenced(mark);
+    if let Some(event) = state.events.get_mut(handle) {
+        event.recorded = Some(mark);
+    }
+    Ok(())
+}
+
+pub(crate) fn cuEventRecordWithFlags(
+    default: DefaultStream,
+    event: CUevent,
+    stream: CUstream,
+    flags: c_uint,
+) -> CUresult {
+    const EXTERNAL: c_uint = 1;
+    match flags & !EXTERNAL {
+        0 => cuEventRecord(default, event, stream),
+        _ => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+pub(crate) fn cuEventQuery(event: CUevent) -> CUresult {
+    let (client, _) = mode::enter()?;
+    let mut state = client.state();
+    let recorded = state.events.lookup(event.0)?.recorded;
+    let passed = recorded.is_none_or(|mark| state.passed(mark));
+    drop(state);
+    match passed {
+        true => client.report(),
+        false => Err(CudaError::NOT_READY),
+    }
+}
+
+pub(crate) fn cuEventSynchronize(event: CUevent) -> CUresult {
+    let (client, _) = mode::enter()?;
+    let recorded = client.state().events.lookup(event.0)?.recorded;
+    let waited = recorded.map_or(Ok(()), |mark| client.wait_for(mark));
+    client.report()?;
+    waited
+}
+
+pub(crate) fn cuEventElapsedTime(milliseconds: Out<f32>, start: CUevent, end: CUevent) -> CUresult {
+    let (client, _) = mode::enter()?;
+    milliseconds.required()?;
+    {
+        let mut state = client.state();
+        let mut marks = [None; 2];
+        for (event, mark) in [start, end].into_iter().zip(&mut marks) {
+            let found = state.events.lookup(event.0)?;
+            if found.flags & event_flags::DISABLE_TIMING != 0 {
+                return Err(CudaError::INVALID_HANDLE);
+            }
+            *mark = Some(found.recorded.ok_or(CudaError::INVALID_HANDLE)?);
+        }
+        if !marks.into_iter().flatten().all(|mark| state.passed(mark)) {
+            return Err(CudaError::NOT_READY);
+        }
+    }
+    milliseconds.set(client.call(&ElapsedTime { start, end })?.milliseconds)
+}
+
+pub(crate) fn cuEventElapsedTime_v2(
+    milliseconds: Out<f32>,
+    start: CUevent,
+    end: CUevent,
+) -> CUresult {
+    cuEventElapsedTime(milliseconds, start, end)
+}

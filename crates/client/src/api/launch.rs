@@ -1,0 +1,223 @@
+//! Launches (the manual's "Execution Control"): the hot path.
+
+use crate::attach::Attached;
+use crate::boundary::{In, Out};
+use crate::hostfunc::HostFunction;
+use crate::mode;
+use crate::state::Function;
+use crate::threads::DefaultStream;
+use channel::request::{LAUNCH_COOPERATIVE, LaunchKernel};
+use core::ffi::{c_uint, c_void};
+use cuda_api::attributes as attribute;
+use cuda_api::constants::{function_attribute, launch_attribute};
+use cuda_api::{
+    CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUfunction, CUhostFn, CUlaunchAttribute,
+    CUlaunchConfig, CUresult, CUstream, CudaError,
+};
+
+/// Largest number of launch attributes read: there are 17 kinds.
+const ATTRIBUTES_MAX: usize = 64;
+
+/// What a launch asks for.
+struct Geometry {
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared_bytes: c_uint,
+}
+
+/// Checks a launch against the device's and the function's limits, as a driver does before it
+/// accepts one.
+#[inline]
+fn check(client: &Attached, function: &Function, geometry: &Geometry) -> CUresult {
+    // All devices of one context's process are equal here: the limits are those of the first.
+    let device = client.devices().first().ok_or(CudaError::NO_DEVICE)?;
+    let limit = |number: u32| device.attributes[number as usize] as c_uint;
+    let own = |number: u32| function.attributes[number as usize];
+    let limits = [
+        (geometry.grid[0], attribute::MAX_GRID_DIM_X),
+        (geometry.grid[1], attribute::MAX_GRID_DIM_Y),
+        (geometry.grid[2], attribute::MAX_GRID_DIM_Z),
+        (geometry.block[0], attribute::MAX_BLOCK_DIM_X),
+        (geometry.block[1], attribute::MAX_BLOCK_DIM_Y),
+        (geometry.block[2], attribute::MAX_BLOCK_DIM_Z),
+    ];
+    if limits.into_iter().any(|(value, number)| value == 0 || value > limit(number)) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let threads = geometry.block.iter().map(|n| u64::from(*n)).product::<u64>();
+    if threads > u64::from(limit(attribute::MAX_THREADS_PER_BLOCK)) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    if threads > own(function_attribute::MAX_THREADS_PER_BLOCK).max(0) as u64 {
+        return Err(CudaError::LAUNCH_OUT_OF_RESOURCES);
+    }
+    let shared_max = own(function_attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES).max(0) as c_uint;
+    match geometry.shared_bytes <= shared_max {
+        true => Ok(()),
+        false => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+#[inline(always)]
+fn launch(
+    function: CUfunction,
+    geometry: &Geometry,
+    stream: CUstream,
+    default: DefaultStream,
+    flags: u32,
+    kernel_params: Out<*mut c_void>,
+    extra: Out<*mut c_void>,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    // A thread's own stream is made here if need be, which must not happen under the lock; a
+    // stream of the program's is looked up under the lock that the launch takes anyway.
+    let literal = match stream {
+        CUstream::NULL | CU_STREAM_LEGACY | CU_STREAM_PER_THREAD => {
+            Some(client.stream(stream, default)?)
+        }
+        _ => None,
+    };
+    client.state().launch(function.0, stream, literal, |function, params| {
+        check(client, function, geometry)?;
+        let bytes = function.layout.fill(kernel_params, extra, params)?;
+        Ok(LaunchKernel {
+            // Filled in by whoever has looked them up.
+            function: CUfunction::NULL,
+            stream: CUstream::NULL,
+            grid: geometry.grid,
+            block: geometry.block,
+            shared_bytes: geometry.shared_bytes,
+            flags,
+            parameters: &params[..bytes],
+        })
+    })
+}
+
+#[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
+#[inline(always)]
+pub(crate) fn cuLaunchKernel(
+    default: DefaultStream,
+    function: CUfunction,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    shared_bytes: c_uint,
+    stream: CUstream,
+    kernel_params: Out<*mut c_void>,
+    extra: Out<*mut c_void>,
+) -> CUresult {
+    let geometry = Geometry {
+        grid: [grid_x, grid_y, grid_z],
+        block: [block_x, block_y, block_z],
+        shared_bytes,
+    };
+    launch(function, &geometry, stream, default, 0, kernel_params, extra)
+}
+
+#[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
+pub(crate) fn cuLaunchCooperativeKernel(
+    default: DefaultStream,
+    function: CUfunction,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    shared_bytes: c_uint,
+    stream: CUstream,
+    kernel_params: Out<*mut c_void>,
+) -> CUresult {
+    cooperative_is_possible()?;
+    let geometry = Geometry {
+        grid: [grid_x, grid_y, grid_z],
+        block: [block_x, block_y, block_z],
+        shared_bytes,
+    };
+    launch(function, &geometry, stream, default, LAUNCH_COOPERATIVE, kernel_params, Out::null())
+}
+
+fn cooperative_is_possible() -> CUresult {
+    let (client, _) = mode::enter()?;
+    let device = client.devices().first().ok_or(CudaError::NO_DEVICE)?;
+    match device.attributes[attribute::COOPERATIVE_LAUNCH as usize] {
+        0 => Err(CudaError::NOT_SUPPORTED),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn cuLaunchKernelEx(
+    default: DefaultStream,
+    config: In<CUlaunchConfig>,
+    function: CUfunction,
+    kernel_params: Out<*mut c_void>,
+    extra: Out<*mut c_void>,
+) -> CUresult {
+    let config = config.get()?;
+    let flags = launch_flags(&config)?;
+    if flags & LAUNCH_COOPERATIVE != 0 {
+        cooperative_is_possible()?;
+    }
+    let geometry = Geometry {
+        grid: [config.gridDimX, config.gridDimY, config.gridDimZ],
+        block: [config.blockDimX, config.blockDimY, config.blockDimZ],
+        shared_bytes: config.sharedMemBytes,
+    };
+    launch(function, &geometry, config.stream, default, flags, kernel_params, extra)
+}
+
+/// What a launch's attributes ask for. Hints are ignored, as they may be; CUDA_ERROR_NOT_SUPPORTED
+/// for what would change the result.
+fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
+    use launch_attribute::*;
+    let mut flags = 0;
+    let count = config.numAttrs as usize;
+    if count > ATTRIBUTES_MAX {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: the program's configuration says that there are that many attributes.
+    let attributes: Out<CUlaunchAttribute> =
+        unsafe { crate::boundary::FromProgram::believe(config.attrs) };
+    for index in 0..count {
+        let attribute = attributes.as_in().at(index)?;
+        let word = |i: usize| {
+            let bytes = &attribute.value[4 * i..4 * i + 4];
+            u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+        };
+        match attribute.id {
+            // Serialising where programmatic dependence is allowed is always right.
+            IGNORE
+            | ACCESS_POLICY_WINDOW
+            | SYNCHRONIZATION_POLICY
+            | CLUSTER_SCHEDULING_POLICY_PREFERENCE
+            | PROGRAMMATIC_STREAM_SERIALIZATION
+            | PRIORITY
+            | MEM_SYNC_DOMAIN_MAP
+            | MEM_SYNC_DOMAIN => {}
+            COOPERATIVE if word(0) == 0 => {}
+            COOPERATIVE => flags |= LAUNCH_COOPERATIVE,
+            // A cluster of one block is a block.
+            CLUSTER_DIMENSION if (word(0), word(1), word(2)) == (1, 1, 1) => {}
+            _ => return Err(CudaError::NOT_SUPPORTED),
+        }
+    }
+    Ok(flags)
+}
+
+pub(crate) fn cuLaunchHostFunc(
+    default: DefaultStream,
+    stream: CUstream,
+    function: CUhostFn,
+    user_data: Out<c_void>,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    if function.is_none() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let stream = client.stream(stream, default)?;
+    let user_data = user_data.address() as usize;
+    client.post_host_function(stream, HostFunction::Plain { function, user_data })
+}

@@ -1,0 +1,142 @@
+//! Libraries and kernels (the manual's "Library Management"): modules and functions that belong
+//! to no context. They share their numbers with modules and functions, so that the one can stand
+//! for the other.
+
+use crate::attach::Attached;
+use crate::boundary::{In, Out};
+use crate::jit::JitOptions;
+use crate::mode;
+use crate::modules::module_handle;
+use crate::state::function_handle;
+use core::ffi::{c_char, c_int, c_uint, c_void};
+use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::{
+    CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUresult, CudaError,
+};
+
+/// The context of a library's module: none.
+const NO_CONTEXT: u64 = 0;
+
+fn give(library: Out<CUlibrary>, handle: Handle) -> CUresult {
+    let word = Handle { kind: HandleKind::Library, ..handle }.to_word();
+    library.set(CUlibrary(word as usize))
+}
+
+/// A process without a context can load a library, but not while the server is gone.
+fn ready() -> Result<&'static Attached, CudaError> {
+    let client = mode::attached()?;
+    client.health()?;
+    Ok(client)
+}
+
+/// Library options say how the image is kept, which is the server's business.
+#[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
+pub(crate) fn cuLibraryLoadData(
+    library: Out<CUlibrary>,
+    code: In<c_void>,
+    jit_options: Out<c_uint>,
+    jit_values: Out<*mut c_void>,
+    jit_count: c_uint,
+    _options: Out<c_uint>,
+    _values: Out<*mut c_void>,
+    _count: c_uint,
+) -> CUresult {
+    let client = ready()?;
+    library.required()?;
+    let options = JitOptions::read(jit_count, jit_options, jit_values)?;
+    give(library, client.load_image_at(code.pointer().cast(), NO_CONTEXT, &options)?)
+}
+
+#[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
+pub(crate) fn cuLibraryLoadFromFile(
+    library: Out<CUlibrary>,
+    path: In<c_char>,
+    jit_options: Out<c_uint>,
+    jit_values: Out<*mut c_void>,
+    jit_count: c_uint,
+    _options: Out<c_uint>,
+    _values: Out<*mut c_void>,
+    _count: c_uint,
+) -> CUresult {
+    let client = ready()?;
+    library.required()?;
+    let options = JitOptions::read(jit_count, jit_options, jit_values)?;
+    give(library, client.load_image_from(path, NO_CONTEXT, &options)?)
+}
+
+pub(crate) fn cuLibraryUnload(library: CUlibrary) -> CUresult {
+    let client = ready()?;
+    let handle = module_handle(client, library.0, HandleKind::Library)?;
+    client.unload(handle)
+}
+
+pub(crate) fn cuLibraryGetKernel(
+    kernel: Out<CUkernel>,
+    library: CUlibrary,
+    name: In<c_char>,
+) -> CUresult {
+    let client = ready()?;
+    kernel.required()?;
+    let module = module_handle(client, library.0, HandleKind::Library)?;
+    let handle = client.find_function(module, name.text()?)?;
+    kernel.set(CUkernel(Handle { kind: HandleKind::Kernel, ..handle }.to_word() as usize))
+}
+
+pub(crate) fn cuLibraryGetModule(module: Out<CUmodule>, library: CUlibrary) -> CUresult {
+    let (client, _) = mode::enter()?;
+    let handle = module_handle(client, library.0, HandleKind::Library)?;
+    module.set(CUmodule(Handle { kind: HandleKind::Module, ..handle }.to_word() as usize))
+}
+
+pub(crate) fn cuLibraryGetGlobal(
+    pointer: Out<CUdeviceptr>,
+    bytes: Out<usize>,
+    library: CUlibrary,
+    name: In<c_char>,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    let handle = module_handle(client, library.0, HandleKind::Library)?;
+    client.find_global(handle, name.text()?, pointer, bytes)
+}
+
+/// The handle of a kernel, checked to be alive.
+fn kernel_handle(kernel: CUkernel) -> Result<Handle, CudaError> {
+    let handle = function_handle(kernel.0)?;
+    mode::attached()?.state().functions.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
+    Ok(handle)
+}
+
+pub(crate) fn cuKernelGetFunction(function: Out<CUfunction>, kernel: CUkernel) -> CUresult {
+    mode::enter()?;
+    let handle = kernel_handle(kernel)?;
+    function.set(CUfunction(Handle { kind: HandleKind::Function, ..handle }.to_word() as usize))
+}
+
+pub(crate) fn cuKernelGetLibrary(library: Out<CUlibrary>, kernel: CUkernel) -> CUresult {
+    let handle = kernel_handle(kernel)?;
+    let state = mode::attached()?.state();
+    let function = state.functions.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
+    give(library, function.module)
+}
+
+pub(crate) fn cuKernelGetName(name: Out<*const c_char>, kernel: CUkernel) -> CUresult {
+    super::function::cuFuncGetName(name, CUfunction(kernel.0))
+}
+
+pub(crate) fn cuKernelGetParamInfo(
+    kernel: CUkernel,
+    index: usize,
+    offset: Out<usize>,
+    size: Out<usize>,
+) -> CUresult {
+    super::function::cuFuncGetParamInfo(CUfunction(kernel.0), index, offset, size)
+}
+
+pub(crate) fn cuKernelGetAttribute(
+    value: Out<c_int>,
+    attribute: c_uint,
+    kernel: CUkernel,
+    _device: CUdevice,
+) -> CUresult {
+    super::function::cuFuncGetAttribute(value, attribute, CUfunction(kernel.0))
+}

@@ -1,0 +1,131 @@
+//! Memory (the manual's "Memory Management" but for copies): allocation, pinned host memory.
+
+use crate::boundary::Out;
+use crate::memory::where_is::Place;
+use crate::mode;
+use core::ffi::{c_uint, c_void};
+use cuda_api::constants::host_flags;
+use cuda_api::{CUcontext, CUdevice, CUdeviceptr, CUresult, CudaError};
+
+/// Rows of a pitched allocation start at multiples of that: what drivers give.
+const PITCH_ALIGNMENT: u64 = 512;
+
+/// The current context's device.
+fn current_device() -> Result<CUdevice, CudaError> {
+    mode::attached()?.contexts().with(CUcontext::NULL, |context| context.device)
+}
+
+pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> CUresult {
+    let (client, _) = mode::enter()?;
+    let device = current_device()?;
+    let reply = client.call(&channel::request::MemoryInfo { device })?;
+    // What lies free in chunks that this process has already is free too.
+    let unused = {
+        let mut memory = client.memory();
+        let heap = &memory.device(device).ok_or(CudaError::INVALID_DEVICE)?.heap;
+        heap.chunk_bytes() - heap.used_bytes()
+    };
+    let total_bytes = reply.total_bytes;
+    free.set_if_wanted(reply.free_bytes.saturating_add(unused).min(total_bytes) as usize);
+    total.set_if_wanted(total_bytes as usize);
+    Ok(())
+}
+
+pub(crate) fn cuMemAlloc_v2(pointer: Out<CUdeviceptr>, bytes: usize) -> CUresult {
+    let (client, context) = mode::enter()?;
+    pointer.required()?;
+    let address = client.allocate(current_device()?, context, bytes as u64, false)?;
+    pointer.set(CUdeviceptr(address))
+}
+
+pub(crate) fn cuMemAllocPitch_v2(
+    pointer: Out<CUdeviceptr>,
+    pitch: Out<usize>,
+    width: usize,
+    height: usize,
+    element: c_uint,
+) -> CUresult {
+    let (client, context) = mode::enter()?;
+    pointer.required()?;
+    pitch.required()?;
+    if !matches!(element, 4 | 8 | 16) || width == 0 || height == 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let row = (width as u64).checked_next_multiple_of(PITCH_ALIGNMENT);
+    let row = row.ok_or(CudaError::INVALID_VALUE)?;
+    let bytes = row.checked_mul(height as u64).ok_or(CudaError::OUT_OF_MEMORY)?;
+    let address = client.allocate(current_device()?, context, bytes, false)?;
+    pitch.set(row as usize)?;
+    pointer.set(CUdeviceptr(address))
+}
+
+pub(crate) fn cuMemFree_v2(pointer: CUdeviceptr) -> CUresult {
+    let (client, _) = mode::enter()?;
+    client.count_pool_free(pointer.0);
+    client.free(pointer.0)
+}
+
+pub(crate) fn cuMemGetAddressRange_v2(
+    base: Out<CUdeviceptr>,
+    size: Out<usize>,
+    pointer: CUdeviceptr,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    let (start, bytes) = match client.memory().place(pointer.0)? {
+        Place::Device { start, bytes, .. }
+        | Place::Global { start, bytes }
+        | Place::Pinned { start, bytes, .. } => (start, bytes),
+        Place::Pageable => return Err(CudaError::NOT_FOUND),
+    };
+    base.set_if_wanted(CUdeviceptr(start));
+    size.set_if_wanted(bytes as usize);
+    Ok(())
+}
+
+pub(crate) fn cuMemAllocHost_v2(pointer: Out<*mut c_void>, bytes: usize) -> CUresult {
+    cuMemHostAlloc(pointer, bytes, 0)
+}
+
+pub(crate) fn cuMemHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: c_uint) -> CUresult {
+    let known = host_flags::PORTABLE | host_flags::DEVICE_MAP | host_flags::WRITE_COMBINED;
+    let (client, context) = mode::enter()?;
+    pointer.required()?;
+    if flags & !known != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let address = client.allocate_pinned(context, bytes as u64, flags)?;
+    pointer.set(address as *mut c_void)
+}
+
+pub(crate) fn cuMemFreeHost(pointer: Out<c_void>) -> CUresult {
+    let (client, _) = mode::enter()?;
+    client.free_pinned(pointer.address())
+}
+
+/// Pinned memory is at the same address for the device.
+pub(crate) fn cuMemHostGetDevicePointer_v2(
+    device_pointer: Out<CUdeviceptr>,
+    pointer: Out<c_void>,
+    flags: c_uint,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    device_pointer.required()?;
+    if flags != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    match client.memory().place(pointer.address())? {
+        Place::Pinned { .. } => device_pointer.set(CUdeviceptr(pointer.address())),
+        _ => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+pub(crate) fn cuMemHostGetFlags(flags: Out<c_uint>, pointer: Out<c_void>) -> CUresult {
+    let (client, _) = mode::enter()?;
+    match client.memory().place(pointer.address())? {
+        // Unified addressing makes all pinned memory portable and mapped.
+        Place::Pinned { tag, .. } => {
+            flags.set(tag.flags | host_flags::PORTABLE | host_flags::DEVICE_MAP)
+        }
+        _ => Err(CudaError::INVALID_VALUE),
+    }
+}

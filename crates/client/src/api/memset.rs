@@ -1,0 +1,135 @@
+//! Memory sets in their synchronous form: the asynchronous one in the default stream. As in CUDA
+//! they do not wait, since what they write is the device's.
+
+use crate::mode;
+use crate::state::wire_stream;
+use crate::threads::DefaultStream;
+use core::ffi::c_uint;
+use cuda_api::{CUdeviceptr, CUresult, CUstream, CudaError, Word, number};
+
+/// Posts the row `opcode` with `words` before the stream's word.
+fn post<const N: usize>(
+    default: DefaultStream,
+    stream: CUstream,
+    opcode: u16,
+    range: (CUdeviceptr, Option<u64>),
+    words: [u64; N],
+) -> CUresult {
+    const WORDS_MAX: usize = 8;
+    let (client, _) = mode::enter()?;
+    let stream = client.stream(stream, default)?;
+    let bytes = range.1.ok_or(CudaError::INVALID_VALUE)?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    client.memory().check_device_range(range.0.0, bytes)?;
+    let mut all = [0; WORDS_MAX];
+    all[..N].copy_from_slice(&words);
+    all[N] = wire_stream(stream).to_word();
+    let mut state = client.state();
+    state.push_words(opcode, &all[..=N])?;
+    state.streams.issue(stream.index);
+    Ok(())
+}
+
+/// Bytes of `height` rows of `width` elements.
+fn rows_bytes(pitch: usize, element: u64, width: usize, height: usize) -> Option<u64> {
+    let row = element.checked_mul(width as u64)?;
+    if row == 0 || height == 0 {
+        return Some(0);
+    }
+    if height > 1 && (pitch as u64) < row {
+        return None;
+    }
+    (height as u64 - 1).checked_mul(pitch as u64)?.checked_add(row)
+}
+
+macro_rules! linear {
+    ($($name:ident, $in_stream:ident, $ty:ty;)*) => {$(
+        pub(crate) fn $name(
+            default: DefaultStream,
+            pointer: CUdeviceptr,
+            value: $ty,
+            count: usize,
+        ) -> CUresult {
+            $in_stream(default, pointer, value, count, CUstream::NULL)
+        }
+
+        pub(crate) fn $in_stream(
+            default: DefaultStream,
+            pointer: CUdeviceptr,
+            value: $ty,
+            count: usize,
+            stream: CUstream,
+        ) -> CUresult {
+            let element = size_of::<$ty>() as u64;
+            if !pointer.0.is_multiple_of(element) {
+                return Err(CudaError::INVALID_VALUE);
+            }
+            let bytes = element.checked_mul(count as u64);
+            let words = [pointer.0, value.to_word(), count as u64];
+            post(default, stream, number::$in_stream, (pointer, bytes), words)
+        }
+    )*};
+}
+
+linear! {
+    cuMemsetD8_v2, cuMemsetD8Async, u8;
+    cuMemsetD16_v2, cuMemsetD16Async, u16;
+    cuMemsetD32_v2, cuMemsetD32Async, c_uint;
+}
+
+macro_rules! pitched {
+    ($($name:ident, $in_stream:ident, $ty:ty;)*) => {$(
+        pub(crate) fn $name(
+            default: DefaultStream,
+            pointer: CUdeviceptr,
+            pitch: usize,
+            value: $ty,
+            width: usize,
+            height: usize,
+        ) -> CUresult {
+            $in_stream(default, pointer, pitch, value, width, height, CUstream::NULL)
+        }
+
+        pub(crate) fn $in_stream(
+            default: DefaultStream,
+            pointer: CUdeviceptr,
+            pitch: usize,
+            value: $ty,
+            width: usize,
+            height: usize,
+            stream: CUstream,
+        ) -> CUresult {
+            let element = size_of::<$ty>() as u64;
+            let aligned = pointer.0.is_multiple_of(element)
+                && (height <= 1 || (pitch as u64).is_multiple_of(element));
+            if !aligned {
+                return Err(CudaError::INVALID_VALUE);
+            }
+            let bytes = rows_bytes(pitch, element, width, height);
+            let words = [pointer.0, pitch as u64, value.to_word(), width as u64, height as u64];
+            post(default, stream, number::$in_stream, (pointer, bytes), words)
+        }
+    )*};
+}
+
+pitched! {
+    cuMemsetD2D8_v2, cuMemsetD2D8Async, u8;
+    cuMemsetD2D16_v2, cuMemsetD2D16Async, u16;
+    cuMemsetD2D32_v2, cuMemsetD2D32Async, c_uint;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_reach_from_the_first_to_the_end_of_the_last() {
+        assert_eq!(rows_bytes(512, 4, 10, 3), Some(2 * 512 + 40));
+        assert_eq!(rows_bytes(0, 4, 10, 1), Some(40));
+        assert_eq!(rows_bytes(8, 4, 10, 2), None, "rows overlap");
+        assert_eq!(rows_bytes(usize::MAX, 1, 1, usize::MAX), None);
+        assert_eq!(rows_bytes(0, 4, 0, 7), Some(0));
+    }
+}

@@ -1,0 +1,79 @@
+//! Modules (the manual's "Module Management").
+
+use crate::boundary::{In, Out};
+use crate::jit::JitOptions;
+use crate::mode;
+use crate::modules::module_handle;
+use core::ffi::{c_char, c_uint, c_void};
+use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CUresult, CudaError};
+
+fn give(module: Out<CUmodule>, handle: Handle) -> CUresult {
+    module.set(CUmodule(handle.to_word() as usize))
+}
+
+pub(crate) fn cuModuleLoad(module: Out<CUmodule>, path: In<c_char>) -> CUresult {
+    let (client, context) = mode::enter()?;
+    module.required()?;
+    give(module, client.load_image_from(path, context, &JitOptions::none())?)
+}
+
+pub(crate) fn cuModuleLoadData(module: Out<CUmodule>, image: In<c_void>) -> CUresult {
+    let (client, context) = mode::enter()?;
+    module.required()?;
+    give(module, client.load_image_at(image.pointer().cast(), context, &JitOptions::none())?)
+}
+
+pub(crate) fn cuModuleLoadDataEx(
+    module: Out<CUmodule>,
+    image: In<c_void>,
+    count: c_uint,
+    options: Out<c_uint>,
+    values: Out<*mut c_void>,
+) -> CUresult {
+    let (client, context) = mode::enter()?;
+    module.required()?;
+    let options = JitOptions::read(count, options, values)?;
+    give(module, client.load_image_at(image.pointer().cast(), context, &options)?)
+}
+
+pub(crate) fn cuModuleLoadFatBinary(module: Out<CUmodule>, image: In<c_void>) -> CUresult {
+    cuModuleLoadData(module, image)
+}
+
+pub(crate) fn cuModuleUnload(module: CUmodule) -> CUresult {
+    let (client, _) = mode::enter()?;
+    let handle = {
+        let state = client.state();
+        let (handle, found) = state.module(module.0, HandleKind::Module)?;
+        // A library's module goes with the library.
+        if found.is_library() {
+            return Err(CudaError::NOT_PERMITTED);
+        }
+        handle
+    };
+    client.unload(handle)
+}
+
+pub(crate) fn cuModuleGetFunction(
+    function: Out<CUfunction>,
+    module: CUmodule,
+    name: In<c_char>,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    function.required()?;
+    let module = module_handle(client, module.0, HandleKind::Module)?;
+    let handle = client.find_function(module, name.text()?)?;
+    function.set(CUfunction(handle.to_word() as usize))
+}
+
+pub(crate) fn cuModuleGetGlobal_v2(
+    pointer: Out<CUdeviceptr>,
+    bytes: Out<usize>,
+    module: CUmodule,
+    name: In<c_char>,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    let module = module_handle(client, module.0, HandleKind::Module)?;
+    client.find_global(module, name.text()?, pointer, bytes)
+}

@@ -1,0 +1,102 @@
+//! Occupancy (the manual's "Occupancy"): the best block size, found by asking the server for each.
+
+use crate::attach::Attached;
+use crate::boundary::Out;
+use crate::generic::{Travels, Words};
+use crate::mode;
+use crate::threads::DefaultStream;
+use core::ffi::{c_int, c_uint};
+use cuda_api::attributes as attribute;
+use cuda_api::constants::function_attribute;
+use cuda_api::{CUfunction, CUoccupancyB2DSize, CUresult, CudaError, number};
+
+/// How many blocks of that size an SM takes.
+fn blocks_per_sm(
+    client: &Attached,
+    function: CUfunction,
+    block_size: c_int,
+    shared_bytes: usize,
+    flags: c_uint,
+) -> Result<c_int, CudaError> {
+    let mut words = Words::new();
+    let default = DefaultStream::Legacy;
+    function.encode(client, default, &mut words)?;
+    block_size.encode(client, default, &mut words)?;
+    shared_bytes.encode(client, default, &mut words)?;
+    flags.encode(client, default, &mut words)?;
+    let mut blocks = 0;
+    client.call_row(
+        |state| words.post(state, number::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags),
+        |reply| {
+            blocks = reply.value().map_err(|_| CudaError::UNKNOWN)?;
+            Ok(())
+        },
+    )?;
+    Ok(blocks)
+}
+
+pub(crate) fn cuOccupancyMaxPotentialBlockSize(
+    min_grid_size: Out<c_int>,
+    block_size: Out<c_int>,
+    function: CUfunction,
+    shared_of_block: CUoccupancyB2DSize,
+    shared_bytes: usize,
+    limit: c_int,
+) -> CUresult {
+    cuOccupancyMaxPotentialBlockSizeWithFlags(
+        min_grid_size,
+        block_size,
+        function,
+        shared_of_block,
+        shared_bytes,
+        limit,
+        0,
+    )
+}
+
+pub(crate) fn cuOccupancyMaxPotentialBlockSizeWithFlags(
+    min_grid_size: Out<c_int>,
+    block_size: Out<c_int>,
+    function: CUfunction,
+    shared_of_block: CUoccupancyB2DSize,
+    shared_bytes: usize,
+    limit: c_int,
+    flags: c_uint,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    min_grid_size.required()?;
+    block_size.required()?;
+    let device = client.devices().first().ok_or(CudaError::NO_DEVICE)?;
+    let of_device = |number: u32| device.attributes[number as usize];
+    let of_function = {
+        let state = client.state();
+        state.function(function.0)?.1.attributes[function_attribute::MAX_THREADS_PER_BLOCK as usize]
+    };
+    let warp = of_device(attribute::WARP_SIZE).max(1);
+    let mut largest = of_function.min(of_device(attribute::MAX_THREADS_PER_BLOCK));
+    if limit > 0 {
+        largest = largest.min(limit);
+    }
+    let threads_of_sm = of_device(attribute::MAX_THREADS_PER_MULTIPROCESSOR);
+    let (mut best_size, mut best_blocks) = (0, 0);
+    // Downwards from the largest, so that of equally good sizes the largest is found.
+    let mut size = (largest.max(0) + warp - 1) / warp * warp;
+    while size > 0 {
+        let candidate = size.min(largest);
+        let shared = match shared_of_block {
+            // SAFETY: the program gave the function to be called with block sizes.
+            Some(shared_of_block) => unsafe { shared_of_block(candidate) },
+            None => shared_bytes,
+        };
+        let blocks = blocks_per_sm(client, function, candidate, shared, flags)?;
+        if blocks * candidate > best_blocks * best_size {
+            (best_size, best_blocks) = (candidate, blocks);
+        }
+        if best_size * best_blocks >= threads_of_sm {
+            break;
+        }
+        size -= warp;
+    }
+    min_grid_size.set(best_blocks * of_device(attribute::MULTIPROCESSOR_COUNT))?;
+    block_size.set(best_size)
+}

@@ -1,0 +1,148 @@
+//! Pointer attributes (the manual's "Unified Addressing").
+
+use crate::attach::Attached;
+use crate::boundary::{In, Out};
+use crate::memory::pools::default_pool;
+use crate::memory::where_is::Place;
+use crate::mode;
+use core::ffi::{c_int, c_uint, c_void};
+use cuda_api::constants::{memory_type, pointer_attribute as attribute};
+use cuda_api::{CUdeviceptr, CUresult, CudaError};
+
+/// Most attributes asked for at once: there are 20.
+const ATTRIBUTES_MAX: usize = 64;
+/// CUmemAccess_flags: read and write.
+const ACCESS_READ_WRITE: u64 = 3;
+/// What several attributes say of memory that is not CUDA's.
+const NO_DEVICE: c_int = -2;
+
+/// Stores an attribute's value. CUDA_ERROR_INVALID_VALUE if the address has none; what is stored
+/// for an address that CUDA knows nothing of is what cuPointerGetAttributes promises.
+fn store(
+    client: &Attached,
+    place: Option<Place>,
+    number: c_uint,
+    pointer: CUdeviceptr,
+    data: Out<c_void>,
+) -> CUresult {
+    data.required()?;
+    let place = place.filter(|place| *place != Place::Pageable);
+    let (start, bytes) = match place {
+        Some(
+            Place::Device { start, bytes, .. }
+            | Place::Global { start, bytes }
+            | Place::Pinned { start, bytes, .. },
+        ) => (start, bytes),
+        _ => (0, 0),
+    };
+    let (context, id) = match place {
+        Some(Place::Device { tag, .. }) => (tag.context, tag.id),
+        Some(Place::Pinned { tag, .. }) => (tag.context, tag.id),
+        Some(Place::Global { .. }) => (client.contexts().primary(0).0 as u64, 0),
+        _ => (0, 0),
+    };
+    let on_device = matches!(place, Some(Place::Device { .. } | Place::Global { .. }));
+    let pinned = matches!(place, Some(Place::Pinned { .. }));
+    // Whether the address has the attribute at all.
+    let mut known = place.is_some();
+    match number {
+        attribute::CONTEXT => data.of::<u64>().set(context)?,
+        attribute::MEMORY_TYPE => {
+            let kind = match (on_device, pinned) {
+                (true, _) => memory_type::DEVICE,
+                (_, true) => memory_type::HOST,
+                _ => 0,
+            };
+            data.of::<c_uint>().set(kind)?;
+        }
+        attribute::DEVICE_POINTER => {
+            data.of::<u64>().set(if known { pointer.0 } else { 0 })?;
+        }
+        attribute::HOST_POINTER => {
+            data.of::<u64>().set(if pinned { pointer.0 } else { 0 })?;
+            known = pinned;
+        }
+        attribute::IS_MANAGED
+        | attribute::IS_GPU_DIRECT_RDMA_CAPABLE
+        | attribute::IS_LEGACY_CUDA_IPC_CAPABLE => data.of::<u8>().set(0)?,
+        attribute::SYNC_MEMOPS => data.of::<c_uint>().set(0)?,
+        attribute::BUFFER_ID | attribute::MEMORY_BLOCK_ID => data.of::<u64>().set(id)?,
+        attribute::DEVICE_ORDINAL => {
+            let ordinal = match place {
+                Some(Place::Device { device, .. }) => device,
+                Some(_) => 0,
+                None => NO_DEVICE,
+            };
+            data.of::<c_int>().set(ordinal)?;
+        }
+        attribute::RANGE_START_ADDR | attribute::MAPPING_BASE_ADDR => {
+            data.of::<u64>().set(start)?;
+        }
+        attribute::RANGE_SIZE | attribute::MAPPING_SIZE => data.of::<u64>().set(bytes)?,
+        attribute::MAPPED => data.of::<u8>().set(u8::from(known))?,
+        attribute::ALLOWED_HANDLE_TYPES => data.of::<u64>().set(0)?,
+        attribute::ACCESS_FLAGS => {
+            data.of::<u64>().set(if known { ACCESS_READ_WRITE } else { 0 })?;
+        }
+        attribute::MEMPOOL_HANDLE => {
+            let pool = match place {
+                Some(Place::Device { device, tag, .. }) if tag.pooled => default_pool(device).0,
+                _ => 0,
+            };
+            data.of::<usize>().set(pool)?;
+        }
+        _ => return Err(CudaError::INVALID_VALUE),
+    }
+    match known {
+        true => Ok(()),
+        false => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+pub(crate) fn cuPointerGetAttribute(
+    data: Out<c_void>,
+    number: c_uint,
+    pointer: CUdeviceptr,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    let place = client.memory().place(pointer.0)?;
+    store(client, Some(place), number, pointer, data)
+}
+
+/// Never fails for want of an attribute: it stores what stands for none.
+pub(crate) fn cuPointerGetAttributes(
+    count: c_uint,
+    attributes: Out<c_uint>,
+    data: Out<*mut c_void>,
+    pointer: CUdeviceptr,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    if count as usize > ATTRIBUTES_MAX {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let place = client.memory().place(pointer.0).ok();
+    for index in 0..count as usize {
+        let number = attributes.as_in().at(index)?;
+        // SAFETY: the program passed an array of places for the attributes' values.
+        let value: Out<c_void> =
+            unsafe { crate::boundary::FromProgram::believe(data.as_in().at(index)?) };
+        value.required()?;
+        // The value for an address without the attribute is stored as well.
+        let _ = store(client, place, number, pointer, value);
+    }
+    Ok(())
+}
+
+/// The one attribute that can be set says that copies shall not overtake the call: copies of
+/// pageable memory never do here.
+pub(crate) fn cuPointerSetAttribute(
+    value: In<c_void>,
+    number: c_uint,
+    pointer: CUdeviceptr,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    if value.is_null() || number != attribute::SYNC_MEMOPS {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    client.memory().check_device_range(pointer.0, 0)
+}

@@ -1,0 +1,336 @@
+//! Contexts: objects of the client alone. The server has one context for everybody; what a
+//! program makes of contexts (which is current, who retains one, flags, limits) is kept here.
+//!
+//! Each device has a primary context whose handle exists before anyone retains it, as with
+//! NVIDIA's driver, and stays the same for the life of the process. Which context is current is
+//! kept per thread, as a stack.
+
+use crate::handles::Table;
+use core::cell::{Cell, RefCell};
+use core::ffi::c_uint;
+use core::sync::atomic::{AtomicU64, Ordering};
+use cuda_api::constants::{ctx_flags, limit};
+use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::{CUcontext, CUdevice, CUresult, CudaError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Devices that a server may offer: more than any machine has. Their primary contexts take the
+/// first indices.
+pub(crate) const DEVICES_MAX: u32 = 64;
+/// Contexts that exist at a time, primary ones included: each is a few hundred bytes here, but
+/// a program with thousands leaks them.
+const CONTEXTS_MAX: u32 = 4096;
+/// The API version that a driver's contexts report.
+const API_VERSION: c_uint = 3020;
+/// How many limits there are.
+const LIMITS: usize = 7;
+/// What a driver's limits are at first: stack 1 KiB, printf 1 MiB, heap 8 MiB, depth 2, pending
+/// launches 2048, L2 granularity 64 bytes, no persisting L2.
+const LIMITS_DEFAULT: [usize; LIMITS] = [1024, 1 << 20, 8 << 20, 2, 2048, 64, 0];
+
+/// One context.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub(crate) device: CUdevice,
+    pub(crate) flags: c_uint,
+    pub(crate) cache_config: c_uint,
+    pub(crate) shared_mem_config: c_uint,
+    limits: [usize; LIMITS],
+    id: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Primary {
+    context: Context,
+    retains: u32,
+}
+
+struct Inner {
+    primaries: Vec<Primary>,
+    created: Table<Context>,
+    next_id: u64,
+}
+
+/// All contexts of the process.
+pub(crate) struct Contexts {
+    inner: Mutex<Inner>,
+    /// The handle of each index while its context is usable, else 0: what every call looks at.
+    live: Box<[AtomicU64]>,
+}
+
+thread_local! {
+    /// The current context's word, the top of `BELOW`'s stack; 0 if there is none.
+    static TOP: Cell<u64> = const { Cell::new(0) };
+    /// What lies below the top.
+    static BELOW: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Context {
+    fn new(device: CUdevice, flags: c_uint, id: u64) -> Self {
+        Self { device, flags, cache_config: 0, shared_mem_config: 0, limits: LIMITS_DEFAULT, id }
+    }
+
+    /// A limit's value; CUDA_ERROR_UNSUPPORTED_LIMIT if there is none of that number.
+    pub(crate) fn limit(&mut self, number: c_uint) -> Result<&mut usize, CudaError> {
+        const { assert!(limit::PERSISTING_L2_CACHE_SIZE as usize == LIMITS - 1) };
+        self.limits.get_mut(number as usize).ok_or(CudaError::UNSUPPORTED_LIMIT)
+    }
+}
+
+/// The handle of a device's primary context.
+fn primary_handle(device: CUdevice) -> u64 {
+    Handle { kind: HandleKind::Context, index: device as u32, generation: 1 }.to_word()
+}
+
+impl Contexts {
+    /// The contexts of a process that sees that many devices, none of them in use.
+    pub(crate) fn new(devices: usize) -> Self {
+        let devices = devices.min(DEVICES_MAX as usize);
+        let primaries = (0..devices)
+            .map(|d| Primary { context: Context::new(d as CUdevice, 0, d as u64 + 1), retains: 0 });
+        Self {
+            inner: Mutex::new(Inner {
+                primaries: primaries.collect(),
+                created: Table::new(HandleKind::Context, DEVICES_MAX, CONTEXTS_MAX - DEVICES_MAX),
+                next_id: u64::from(DEVICES_MAX) + 1,
+            }),
+            live: (0..CONTEXTS_MAX).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The current context's word, checked to be usable. CUDA_ERROR_INVALID_CONTEXT if there is
+    /// none, CUDA_ERROR_CONTEXT_IS_DESTROYED if it is gone or nobody retains it.
+    #[inline(always)]
+    pub(crate) fn current(&self) -> Result<u64, CudaError> {
+        let word = TOP.get();
+        if word == 0 {
+            return Err(CudaError::INVALID_CONTEXT);
+        }
+        let index = word as u32 & Handle::INDEX_MAX;
+        match self.live.get(index as usize) {
+            Some(live) if live.load(Ordering::Acquire) == word => Ok(word),
+            _ => Err(CudaError::CONTEXT_IS_DESTROYED),
+        }
+    }
+
+    /// Calls `f` with the context of a word, usable or not; NULL is the current one.
+    /// CUDA_ERROR_INVALID_CONTEXT if there is none.
+    pub(crate) fn with<R>(
+        &self,
+        context: CUcontext,
+        f: impl FnOnce(&mut Context) -> R,
+    ) -> Result<R, CudaError> {
+        let word = if context.is_null() { TOP.get() } else { context.0 as u64 };
+        let mut inner = self.lock();
+        let handle = Handle::from_word(word).ok_or(CudaError::INVALID_CONTEXT)?;
+        let context = match inner.primaries.get_mut(handle.index as usize) {
+            Some(primary) if word == primary_handle(primary.context.device) => {
+                Some(&mut primary.context)
+            }
+            _ => inner.created.lookup_mut(word as usize).ok(),
+        };
+        context.map(f).ok_or(CudaError::INVALID_CONTEXT)
+    }
+
+    /// Makes a context and makes it current on this thread.
+    pub(crate) fn create(&self, device: CUdevice, flags: c_uint) -> Result<CUcontext, CudaError> {
+        let mut inner = self.lock();
+        let id = inner.next_id;
+        inner.next_id += 1;
+        let handle = inner.created.insert(Context::new(device, flags, id))?;
+        let word = handle.to_word();
+        self.live[handle.index as usize].store(word, Ordering::Release);
+        push(word);
+        Ok(CUcontext(word as usize))
+    }
+
+    /// Ends a context that [`Self::create`] made, if `f` (which ends what belongs to it) allows.
+    pub(crate) fn destroy(&self, context: CUcontext) -> CUresult {
+        let mut inner = self.lock();
+        let handle = inner.created.decode(context.0).map_err(|_| CudaError::INVALID_CONTEXT)?;
+        inner.created.remove(handle).ok_or(CudaError::INVALID_CONTEXT)?;
+        self.live[handle.index as usize].store(0, Ordering::Release);
+        // As in CUDA, it is popped where it is current on the calling thread; other threads keep
+        // it and get CUDA_ERROR_CONTEXT_IS_DESTROYED.
+        if TOP.get() == context.0 as u64 {
+            pop();
+        }
+        Ok(())
+    }
+
+    /// Checks that a word is that of a context that [`Self::create`] made.
+    pub(crate) fn is_created(&self, context: CUcontext) -> bool {
+        self.lock().created.lookup(context.0).is_ok()
+    }
+
+    /// The handle of a device's primary context, retained or not.
+    pub(crate) fn primary(&self, device: CUdevice) -> CUcontext {
+        CUcontext(primary_handle(device) as usize)
+    }
+
+    fn with_primary<R>(
+        &self,
+        device: CUdevice,
+        f: impl FnOnce(&mut Primary) -> Result<R, CudaError>,
+    ) -> Result<R, CudaError> {
+        let mut inner = self.lock();
+        let index = usize::try_from(device).map_err(|_| CudaError::INVALID_DEVICE)?;
+        let primary = inner.primaries.get_mut(index).ok_or(CudaError::INVALID_DEVICE)?;
+        let result = f(primary)?;
+        let word = if primary.retains > 0 { primary_handle(device) } else { 0 };
+        self.live[index].store(word, Ordering::Release);
+        Ok(result)
+    }
+
+    /// Retains a device's primary context.
+    pub(crate) fn retain(&self, device: CUdevice) -> Result<CUcontext, CudaError> {
+        self.with_primary(device, |primary| {
+            primary.retains = primary.retains.checked_add(1).ok_or(CudaError::INVALID_VALUE)?;
+            Ok(())
+        })?;
+        Ok(self.primary(device))
+    }
+
+    /// Releases it; true if that was the last time, so that what belongs to it has to go.
+    pub(crate) fn release(&self, device: CUdevice) -> Result<bool, CudaError> {
+        self.with_primary(device, |primary| {
+            primary.retains = primary.retains.checked_sub(1).ok_or(CudaError::INVALID_CONTEXT)?;
+            Ok(primary.retains == 0)
+        })
+    }
+
+    /// Takes away all retains; true if there were any.
+    pub(crate) fn reset(&self, device: CUdevice) -> Result<bool, CudaError> {
+        self.with_primary(device, |primary| {
+            // A reset puts the flags back too: the next retain makes a new context.
+            primary.context.limits = LIMITS_DEFAULT;
+            Ok(core::mem::take(&mut primary.retains) > 0)
+        })
+    }
+
+    /// Flags of a device's primary context, and whether it is in use.
+    pub(crate) fn primary_state(&self, device: CUdevice) -> Result<(c_uint, bool), CudaError> {
+        self.with_primary(device, |primary| Ok((primary.context.flags, primary.retains > 0)))
+    }
+
+    /// Sets them.
+    pub(crate) fn set_primary_flags(&self, device: CUdevice, flags: c_uint) -> CUresult {
+        if flags & !ctx_flags::MASK != 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        self.with_primary(device, |primary| {
+            primary.context.flags = flags;
+            Ok(())
+        })
+    }
+
+    /// The number by which a context is known for the life of the process.
+    pub(crate) fn id(&self, context: CUcontext) -> Result<u64, CudaError> {
+        self.with(context, |c| c.id)
+    }
+
+    /// The API version of a context.
+    pub(crate) fn api_version(&self, context: CUcontext) -> Result<c_uint, CudaError> {
+        self.with(context, |_| API_VERSION)
+    }
+
+    /// Makes a context current, in place of the one that is; NULL pops.
+    pub(crate) fn set_current(&self, context: CUcontext) -> CUresult {
+        if context.is_null() {
+            pop();
+            return Ok(());
+        }
+        self.with(context, |_| TOP.set(context.0 as u64))
+    }
+
+    /// Makes a context current, on top of the one that is.
+    pub(crate) fn push_current(&self, context: CUcontext) -> CUresult {
+        if context.is_null() {
+            return Err(CudaError::INVALID_CONTEXT);
+        }
+        self.with(context, |_| push(context.0 as u64))
+    }
+}
+
+/// The current context's word as the program sees it: 0 if there is none, usable or not.
+pub(crate) fn current_word() -> u64 {
+    TOP.get()
+}
+
+fn push(word: u64) {
+    let below = TOP.replace(word);
+    if below != 0 {
+        // A thread that is ending has lost its stack; what it pushes is current until it ends.
+        let _ = BELOW.try_with(|stack| stack.borrow_mut().push(below));
+    }
+}
+
+/// Takes the current context away; 0 if there is none.
+pub(crate) fn pop() -> u64 {
+    let below = BELOW.try_with(|stack| stack.borrow_mut().pop()).ok().flatten();
+    TOP.replace(below.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clear() {
+        while pop() != 0 {}
+    }
+
+    #[test]
+    fn the_primary_context_has_its_handle_before_anyone_retains_it() {
+        clear();
+        let contexts = Contexts::new(1);
+        let handle = contexts.primary(0);
+        assert_eq!(contexts.set_current(handle), Ok(()));
+        assert_eq!(contexts.current(), Err(CudaError::CONTEXT_IS_DESTROYED));
+        assert_eq!(contexts.retain(0), Ok(handle));
+        assert_eq!(contexts.current(), Ok(handle.0 as u64));
+        assert_eq!(contexts.retain(0), Ok(handle));
+        assert_eq!((contexts.release(0), contexts.release(0)), (Ok(false), Ok(true)));
+        assert_eq!(contexts.release(0), Err(CudaError::INVALID_CONTEXT));
+        assert_eq!(contexts.current(), Err(CudaError::CONTEXT_IS_DESTROYED));
+        assert_eq!(contexts.retain(1), Err(CudaError::INVALID_DEVICE));
+        assert_eq!(contexts.destroy(handle), Err(CudaError::INVALID_CONTEXT));
+        clear();
+    }
+
+    #[test]
+    fn contexts_stack_up_per_thread() {
+        clear();
+        let contexts = Contexts::new(1);
+        assert_eq!(contexts.current(), Err(CudaError::INVALID_CONTEXT));
+        let a = contexts.create(0, 0).unwrap();
+        let b = contexts.create(0, 0).unwrap();
+        assert_ne!(contexts.id(a), contexts.id(b));
+        assert_eq!(current_word(), b.0 as u64);
+        std::thread::scope(|s| {
+            s.spawn(|| assert_eq!(contexts.current(), Err(CudaError::INVALID_CONTEXT)));
+        });
+        contexts.push_current(a).unwrap();
+        contexts.destroy(a).unwrap();
+        assert_eq!(current_word(), b.0 as u64, "the destroyed one was popped");
+        assert_eq!(pop(), b.0 as u64);
+        assert_eq!(contexts.current(), Err(CudaError::CONTEXT_IS_DESTROYED), "a lies below");
+        assert_eq!(contexts.set_current(b), Ok(()), "in place of a");
+        assert_eq!((pop(), pop()), (b.0 as u64, 0));
+        assert_eq!(contexts.set_current(a), Err(CudaError::INVALID_CONTEXT));
+        assert_eq!(contexts.push_current(CUcontext(0x1234)), Err(CudaError::INVALID_CONTEXT));
+    }
+
+    #[test]
+    fn limits_are_kept() {
+        let contexts = Contexts::new(1);
+        let context = contexts.primary(0);
+        contexts.with(context, |c| *c.limit(limit::STACK_SIZE).unwrap() = 4096).unwrap();
+        assert_eq!(contexts.with(context, |c| *c.limit(limit::STACK_SIZE).unwrap()), Ok(4096));
+        let unknown = contexts.with(context, |c| c.limit(99).copied()).unwrap();
+        assert_eq!(unknown, Err(CudaError::UNSUPPORTED_LIMIT));
+    }
+}

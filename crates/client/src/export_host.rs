@@ -1,0 +1,55 @@
+//! What the tables behind cuGetExportTable ask of this driver.
+
+use crate::contexts;
+use crate::jit::JitOptions;
+use crate::mode;
+use core::ffi::c_void;
+use cuda_api::attributes as attribute;
+use cuda_api::{CUcontext, CUdevice, CUmodule, CudaError};
+use export_tables::{DeviceIdentity, Host};
+
+/// The host of the tables in an attached process.
+pub(crate) struct Tables;
+
+impl Host for Tables {
+    fn driver_version(&self) -> i32 {
+        crate::api::driver_version()
+    }
+
+    fn devices(&self) -> Vec<DeviceIdentity> {
+        let devices = mode::attached_even_before_init().map_or(&[][..], |client| client.devices());
+        devices
+            .iter()
+            .map(|device| DeviceIdentity {
+                uuid: device.uuid.bytes,
+                pci_domain: device.attributes[attribute::PCI_DOMAIN_ID as usize],
+                pci_bus: device.attributes[attribute::PCI_BUS_ID as usize],
+                pci_device: device.attributes[attribute::PCI_DEVICE_ID as usize],
+            })
+            .collect()
+    }
+
+    fn primary_context(&self, device: CUdevice) -> Result<CUcontext, CudaError> {
+        let client = mode::attached()?;
+        client.contexts().primary_state(device)?;
+        Ok(client.contexts().primary(device))
+    }
+
+    fn current_context(&self) -> Option<CUcontext> {
+        match contexts::current_word() {
+            0 => None,
+            word => Some(CUcontext(word as usize)),
+        }
+    }
+
+    fn context_id(&self, context: CUcontext) -> Result<u64, CudaError> {
+        mode::attached()?.contexts().id(context)
+    }
+
+    unsafe fn load_module(&self, image: *const c_void) -> Result<CUmodule, CudaError> {
+        let (client, context) = mode::enter()?;
+        // The caller vouches for the image as a program does for one of its own.
+        let handle = client.load_image_at(image.cast(), context, &JitOptions::none())?;
+        Ok(CUmodule(handle.to_word() as usize))
+    }
+}

@@ -1,0 +1,126 @@
+//! Allocating and freeing device memory.
+
+use super::staging::Mark;
+use super::{DeviceTag, Memory};
+use crate::attach::Attached;
+use channel::request::{ChunkCreate, ChunkRelease};
+use cuda_api::{CUdevice, CUdeviceptr, CUresult, CudaError};
+
+/// Empty chunks that a device keeps: one, so that a program that allocates and frees in turns
+/// does not ask the server each time.
+const EMPTY_CHUNKS_KEPT: usize = 1;
+
+impl Attached {
+    /// Allocates device memory. CUDA_ERROR_OUT_OF_MEMORY if neither server nor window has room.
+    pub(crate) fn allocate(
+        &self,
+        device: CUdevice,
+        context: u64,
+        bytes: u64,
+        pooled: bool,
+    ) -> Result<u64, CudaError> {
+        if bytes == 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        match self.allocate_in(&mut self.memory(), device, context, bytes, pooled) {
+            Err(CudaError::OUT_OF_MEMORY) => {}
+            other => return other,
+        }
+        // What was freed in streams' order, and chunks that are kept, may make room.
+        self.wait_for_everything()?;
+        let mut memory = self.memory();
+        self.reclaim(&mut memory);
+        self.release_chunks(&mut memory, 0);
+        self.allocate_in(&mut memory, device, context, bytes, pooled)
+    }
+
+    fn allocate_in(
+        &self,
+        memory: &mut Memory,
+        device: CUdevice,
+        context: u64,
+        bytes: u64,
+        pooled: bool,
+    ) -> Result<u64, CudaError> {
+        let tag = DeviceTag { context, id: memory.new_id(), pooled, freed: false };
+        let heap = &mut memory.device(device).ok_or(CudaError::INVALID_DEVICE)?.heap;
+        if let Some(address) = heap.allocate(bytes, tag) {
+            return Ok(address);
+        }
+        let (address, chunk_bytes) = heap.place_for_chunk(bytes).ok_or(CudaError::OUT_OF_MEMORY)?;
+        let file = self.call_for_descriptor(&ChunkCreate {
+            device,
+            address: CUdeviceptr(address),
+            bytes: chunk_bytes,
+        })?;
+        memory.chunk_files.insert(address, file);
+        let heap = &mut memory.device(device).ok_or(CudaError::INVALID_DEVICE)?.heap;
+        heap.add_chunk(address, chunk_bytes);
+        heap.allocate(bytes, tag).ok_or(CudaError::OUT_OF_MEMORY)
+    }
+
+    /// Frees the allocation that starts at an address, when nothing uses it any more.
+    /// CUDA_ERROR_INVALID_VALUE if there is none.
+    pub(crate) fn free(&self, address: u64) -> CUresult {
+        let is_allocation = |memory: &mut Memory| {
+            let block = memory.owner(address).and_then(|device| device.heap.block_mut(address));
+            block.is_some_and(|block| !block.tag.freed)
+        };
+        if !is_allocation(&mut self.memory()) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        // Whatever uses it was posted before; no work outstanding costs nothing here. If the
+        // wait fails the memory is of no use to anyone: the error is what there is to say.
+        self.wait_for_everything()?;
+        let mut memory = self.memory();
+        // Another thread may have freed it meanwhile.
+        if !is_allocation(&mut memory) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        memory.owner(address).and_then(|device| device.heap.free(address));
+        self.release_chunks(&mut memory, EMPTY_CHUNKS_KEPT);
+        Ok(())
+    }
+
+    /// Gives chunks without an allocation back to the server, but `keep` of each device.
+    pub(crate) fn release_chunks(&self, memory: &mut Memory, keep: usize) {
+        let devices = memory.devices.iter_mut();
+        let taken: Vec<u64> =
+            devices.flat_map(|device| device.heap.take_empty_chunks(keep)).collect();
+        for address in taken {
+            memory.chunk_files.remove(&address);
+            // A server that does not answer has no memory of this client's either.
+            let _ = self.call(&ChunkRelease { address: CUdeviceptr(address) });
+        }
+    }
+
+    /// Makes what was freed in streams' order, and has passed, free for everybody.
+    pub(crate) fn reclaim(&self, memory: &mut Memory) {
+        let mut state = self.state();
+        for device in &mut memory.devices {
+            let passed = device.pool.take_passed(|mark: Mark| state.passed(mark));
+            for address in passed {
+                device.heap.free(address);
+            }
+        }
+    }
+
+    /// Frees what a context allocated, when its work is done.
+    pub(crate) fn free_memory_of(&self, context: u64) {
+        let mut memory = self.memory();
+        self.reclaim(&mut memory);
+        for device in &mut memory.devices {
+            let addresses: Vec<u64> = device
+                .heap
+                .blocks()
+                .filter(|block| block.tag.context == context && !block.tag.freed)
+                .map(|block| block.address)
+                .collect();
+            for address in addresses {
+                device.heap.free(address);
+            }
+        }
+        self.release_chunks(&mut memory, 0);
+        self.free_pinned_of(&mut memory, context);
+    }
+}

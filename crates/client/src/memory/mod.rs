@@ -1,0 +1,151 @@
+//! The client's memory: device memory in its window, pinned host memory in its host window, and
+//! which addresses mean what.
+//!
+//! A client gets chunks of device memory from its server and makes allocations of them itself;
+//! that is bookkeeping in [`heap`]. Pinned host memory works the same way, with chunks that are
+//! memory files. Everything here is behind the memory lock.
+
+pub(crate) mod allocate;
+pub(crate) mod heap;
+pub(crate) mod pinned;
+pub(crate) mod pools;
+pub(crate) mod staging;
+pub(crate) mod transfer;
+pub(crate) mod where_is;
+
+use channel::memfd::{Mapping, Reservation};
+use cuda_api::CUdevice;
+use heap::{CHUNK_ALIGNMENT, Heap};
+use pools::Pool;
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+/// Device chunks are at least that large: small allocations share them.
+const DEVICE_CHUNK_BYTES_MIN: u64 = 8 << 20;
+/// Pinned chunks are at least that large.
+const HOST_CHUNK_BYTES_MIN: u64 = CHUNK_ALIGNMENT;
+
+/// What is kept with an allocation of device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceTag {
+    /// The context in which it was made.
+    pub(crate) context: u64,
+    /// Unique for the life of the process (CU_POINTER_ATTRIBUTE_BUFFER_ID).
+    pub(crate) id: u64,
+    /// True if it came from a pool.
+    pub(crate) pooled: bool,
+    /// True if it was freed in a stream's order and waits to be used again.
+    pub(crate) freed: bool,
+}
+
+/// What is kept with an allocation of pinned memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HostTag {
+    /// The context in which it was made.
+    pub(crate) context: u64,
+    /// Unique, as for device memory.
+    pub(crate) id: u64,
+    /// CU_MEMHOSTALLOC flags.
+    pub(crate) flags: u32,
+}
+
+/// A module's variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Global {
+    pub(crate) bytes: u64,
+    /// The module's handle word.
+    pub(crate) module: u64,
+}
+
+/// Device memory of one device.
+pub(crate) struct DeviceMemory {
+    pub(crate) heap: Heap<DeviceTag>,
+    pub(crate) pool: Pool,
+}
+
+/// All of the client's memory.
+pub(crate) struct Memory {
+    window: Arc<Reservation>,
+    host_window: Arc<Reservation>,
+    /// The window is divided among the devices.
+    device_bytes: u64,
+    devices: Vec<DeviceMemory>,
+    host: Heap<HostTag>,
+    /// The file of each device chunk by its address: what outlives a server.
+    chunk_files: BTreeMap<u64, OwnedFd>,
+    /// Each pinned chunk by its address.
+    host_chunks: BTreeMap<u64, (Mapping, OwnedFd)>,
+    /// Variables of modules by address: they may lie outside the window.
+    globals: BTreeMap<u64, Global>,
+    next_id: u64,
+}
+
+impl Memory {
+    /// No memory yet, in those windows.
+    pub(crate) fn new(
+        window: Arc<Reservation>,
+        host_window: Arc<Reservation>,
+        devices: usize,
+    ) -> Self {
+        let device_bytes = (window.bytes() / devices.max(1) as u64) & !(CHUNK_ALIGNMENT - 1);
+        let device = |index: usize| DeviceMemory {
+            heap: Heap::new(
+                window.address() + index as u64 * device_bytes,
+                device_bytes,
+                DEVICE_CHUNK_BYTES_MIN,
+            ),
+            pool: Pool::default(),
+        };
+        Self {
+            devices: (0..devices).map(device).collect(),
+            host: Heap::new(host_window.address(), host_window.bytes(), HOST_CHUNK_BYTES_MIN),
+            window,
+            host_window,
+            device_bytes,
+            chunk_files: BTreeMap::new(),
+            host_chunks: BTreeMap::new(),
+            globals: BTreeMap::new(),
+            next_id: 1,
+        }
+    }
+
+    /// A device's memory.
+    pub(crate) fn device(&mut self, device: CUdevice) -> Option<&mut DeviceMemory> {
+        self.devices.get_mut(usize::try_from(device).ok()?)
+    }
+
+    /// The device in whose part of the window an address lies.
+    pub(crate) fn device_of(&self, address: u64) -> Option<CUdevice> {
+        let offset = address.checked_sub(self.window.address())?;
+        let index = offset.checked_div(self.device_bytes)?;
+        (index < self.devices.len() as u64).then_some(index as CUdevice)
+    }
+
+    /// The memory of the device in whose part of the window an address lies.
+    fn owner(&mut self, address: u64) -> Option<&mut DeviceMemory> {
+        self.device_of(address).and_then(|device| self.device(device))
+    }
+
+    fn new_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
+    }
+
+    /// Notes a module's variable.
+    pub(crate) fn add_global(&mut self, address: u64, global: Global) {
+        self.globals.insert(address, global);
+    }
+
+    /// Forgets the variables of a module that is unloaded.
+    pub(crate) fn remove_globals_of(&mut self, module: u64) {
+        self.globals.retain(|_, global| global.module != module);
+    }
+
+    /// Descriptors of all chunks.
+    pub(crate) fn files(&self) -> impl Iterator<Item = i32> {
+        let host = self.host_chunks.values().map(|(_, file)| file);
+        self.chunk_files.values().chain(host).map(|file| file.as_raw_fd())
+    }
+}

@@ -1,0 +1,82 @@
+//! Pinned host memory: memory files that client and server map at the same address.
+
+use super::{HostTag, Memory};
+use crate::attach::Attached;
+use crate::memory::heap::CHUNK_ALIGNMENT;
+use channel::memfd::{Seals, create_sealed};
+use channel::message::Message;
+use channel::request::{HostMap, HostUnmap};
+use cuda_api::constants::host_flags;
+use cuda_api::{CUresult, CudaError};
+use std::os::fd::AsFd;
+
+/// Every chunk is registered so that all contexts and the device reach it: one pointer is good
+/// everywhere, whatever flags the program gave.
+const CHUNK_FLAGS: u32 = host_flags::PORTABLE | host_flags::DEVICE_MAP;
+
+impl Attached {
+    /// Allocates pinned memory. CUDA_ERROR_OUT_OF_MEMORY if there is no room, or the process can
+    /// have no more files or mappings.
+    pub(crate) fn allocate_pinned(
+        &self,
+        context: u64,
+        bytes: u64,
+        flags: u32,
+    ) -> Result<u64, CudaError> {
+        if bytes == 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let mut memory = self.memory();
+        let tag = HostTag { context, id: memory.new_id(), flags };
+        if let Some(address) = memory.host.allocate(bytes, tag) {
+            return Ok(address);
+        }
+        let (address, chunk_bytes) =
+            memory.host.place_for_chunk(bytes).ok_or(CudaError::OUT_OF_MEMORY)?;
+        let file = create_sealed(c"openmps-pinned", chunk_bytes, Seals::SIZE)
+            .map_err(|_| CudaError::OUT_OF_MEMORY)?;
+        let mapping = memory
+            .host_window
+            .map(&file, address, chunk_bytes)
+            .map_err(|_| CudaError::OUT_OF_MEMORY)?;
+        let request = HostMap { address, bytes: chunk_bytes, flags: CHUNK_FLAGS };
+        self.call_with(Message::HostFd(()), file.as_fd(), &request)?;
+        memory.host_chunks.insert(address, (mapping, file));
+        memory.host.add_chunk(address, chunk_bytes);
+        memory.host.allocate(bytes, tag).ok_or(CudaError::OUT_OF_MEMORY)
+    }
+
+    /// Frees pinned memory, when nothing uses it any more. CUDA_ERROR_INVALID_VALUE if no
+    /// allocation starts there.
+    pub(crate) fn free_pinned(&self, address: u64) -> CUresult {
+        if self.memory().host.block_mut(address).is_none() {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        self.wait_for_everything()?;
+        let mut memory = self.memory();
+        memory.host.free(address).ok_or(CudaError::INVALID_VALUE)?;
+        // One chunk of the smallest size stays, for the next small allocation.
+        let keep = usize::from(memory.host.chunk_bytes() <= 2 * CHUNK_ALIGNMENT);
+        self.release_host_chunks(&mut memory, keep);
+        Ok(())
+    }
+
+    /// Frees what a context allocated, when its work is done.
+    pub(super) fn free_pinned_of(&self, memory: &mut Memory, context: u64) {
+        let blocks = memory.host.blocks().filter(|block| block.tag.context == context);
+        let addresses: Vec<u64> = blocks.map(|block| block.address).collect();
+        for address in addresses {
+            memory.host.free(address);
+        }
+        self.release_host_chunks(memory, 0);
+    }
+
+    fn release_host_chunks(&self, memory: &mut Memory, keep: usize) {
+        for address in memory.host.take_empty_chunks(keep) {
+            // The server first: it must not copy into addresses that stand for nothing here. A
+            // server that does not answer has no such mapping any more.
+            let _ = self.call(&HostUnmap { address });
+            memory.host_chunks.remove(&address);
+        }
+    }
+}

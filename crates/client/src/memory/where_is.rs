@@ -1,0 +1,77 @@
+//! What an address means: unified addressing, where copies find out for themselves.
+
+use super::{DeviceTag, HostTag, Memory};
+use cuda_api::{CUdevice, CudaError};
+
+/// What is at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// An allocation of device memory.
+    Device { start: u64, bytes: u64, device: CUdevice, tag: DeviceTag },
+    /// A module's variable.
+    Global { start: u64, bytes: u64 },
+    /// Pinned host memory.
+    Pinned { start: u64, bytes: u64, tag: HostTag },
+    /// The program's own memory, or nothing.
+    Pageable,
+}
+
+/// Which side of a copy an address can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The device reaches it, as device memory.
+    Device,
+    /// Host memory that the device reaches.
+    Pinned,
+    /// Host memory that only this process reaches.
+    Pageable,
+}
+
+impl Memory {
+    /// What is at an address. CUDA_ERROR_INVALID_VALUE for an address of the windows at which
+    /// there is nothing (any more).
+    pub(crate) fn place(&self, address: u64) -> Result<Place, CudaError> {
+        if let Some(device) = self.device_of(address) {
+            let block = self.devices[device as usize].heap.find(address);
+            let block = block.filter(|b| !b.tag.freed).ok_or(CudaError::INVALID_VALUE)?;
+            let (start, bytes, tag) = (block.address, block.bytes, block.tag);
+            return Ok(Place::Device { start, bytes, device, tag });
+        }
+        if self.window.contains(address, 0) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        if self.host_window.contains(address, 0) {
+            let block = self.host.find(address).ok_or(CudaError::INVALID_VALUE)?;
+            return Ok(Place::Pinned { start: block.address, bytes: block.bytes, tag: block.tag });
+        }
+        match self.globals.range(..=address).next_back() {
+            Some((&start, global)) if address - start < global.bytes => {
+                Ok(Place::Global { start, bytes: global.bytes })
+            }
+            _ => Ok(Place::Pageable),
+        }
+    }
+
+    /// Which side of a copy a range can be. CUDA_ERROR_INVALID_VALUE if it reaches beyond what it
+    /// begins in.
+    pub(crate) fn side(&self, address: u64, bytes: u64) -> Result<Side, CudaError> {
+        let (start, length, side) = match self.place(address)? {
+            Place::Device { start, bytes, .. } => (start, bytes, Side::Device),
+            Place::Global { start, bytes } => (start, bytes, Side::Device),
+            Place::Pinned { start, bytes, .. } => (start, bytes, Side::Pinned),
+            Place::Pageable => return Ok(Side::Pageable),
+        };
+        match bytes <= length - (address - start) {
+            true => Ok(side),
+            false => Err(CudaError::INVALID_VALUE),
+        }
+    }
+
+    /// Checks that a device can read or write a range: device memory or pinned memory.
+    pub(crate) fn check_device_range(&self, address: u64, bytes: u64) -> Result<(), CudaError> {
+        match self.side(address, bytes)? {
+            Side::Device | Side::Pinned => Ok(()),
+            Side::Pageable => Err(CudaError::INVALID_VALUE),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! What the one short lock protects: the ring, and the tables that say what may be put into it.
+//!
+//! A launch takes this lock once: it looks up function and stream, writes the record, counts it.
+//! Nothing here allocates or makes a system call in the steady state. Whoever holds the lock
+//! takes no other one.
+
+use crate::handles::Table;
+use crate::link::{Link, SERVER_GONE};
+use crate::memory::staging::Mark;
+use crate::params::{Layout, PARAM_BYTES_MAX};
+use crate::streams::{LEGACY, Streams};
+use channel::request::{FUNCTION_ATTRIBUTES, Fence, LaunchKernel, Request};
+use channel::ring::{Producer, PushError};
+use core::ffi::c_uint;
+use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::{CUevent, CUfunction, CUmodule, CUresult, CUstream, CudaError};
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::sync::Arc;
+
+/// Events that exist at a time: PyTorch has thousands.
+const EVENTS_MAX: u32 = 1 << 20;
+/// Modules that exist at a time: libraries load hundreds.
+const MODULES_MAX: u32 = 1 << 16;
+/// Functions that exist at a time: libraries have thousands of kernels.
+const FUNCTIONS_MAX: u32 = 1 << 20;
+
+/// An event.
+pub(crate) struct Event {
+    pub(crate) context: u64,
+    pub(crate) flags: c_uint,
+    /// Where it was recorded last.
+    pub(crate) recorded: Option<Mark>,
+}
+
+/// A module, or a library: the same thing with another kind of handle.
+pub(crate) struct Module {
+    /// The context it belongs to; 0 for a library, which belongs to none.
+    pub(crate) context: u64,
+    /// Its functions by name.
+    pub(crate) functions: BTreeMap<CString, Handle>,
+}
+
+impl Module {
+    pub(crate) fn is_library(&self) -> bool {
+        self.context == 0
+    }
+}
+
+/// A function, or a kernel: the same thing with another kind of handle.
+pub(crate) struct Function {
+    pub(crate) module: Handle,
+    pub(crate) name: CString,
+    pub(crate) layout: Layout,
+    /// By CUfunction_attribute.
+    pub(crate) attributes: [i32; FUNCTION_ATTRIBUTES],
+}
+
+/// The tables and the ring.
+pub(crate) struct State {
+    ring: Producer,
+    link: Arc<Link>,
+    pub(crate) streams: Streams,
+    pub(crate) events: Table<Event>,
+    pub(crate) modules: Table<Module>,
+    pub(crate) functions: Table<Function>,
+    /// Where a launch's parameters are put together.
+    pub(crate) params: Box<[u8; PARAM_BYTES_MAX]>,
+    /// True if kernels ran since device printf was drained.
+    pub(crate) launched: bool,
+}
+
+/// A stream as requests name it.
+#[inline(always)]
+pub(crate) fn wire_stream(handle: Handle) -> CUstream {
+    CUstream(handle.to_word() as usize)
+}
+
+/// An event as requests name it.
+pub(crate) fn wire_event(handle: Handle) -> CUevent {
+    CUevent(handle.to_word() as usize)
+}
+
+/// A module as requests name it, whether the program holds it as a module or as a library.
+pub(crate) fn wire_module(handle: Handle) -> CUmodule {
+    CUmodule(Handle { kind: HandleKind::Module, ..handle }.to_word() as usize)
+}
+
+/// A function as requests name it, whether the program holds it as a function or as a kernel.
+#[inline(always)]
+pub(crate) fn wire_function(handle: Handle) -> CUfunction {
+    CUfunction(Handle { kind: HandleKind::Function, ..handle }.to_word() as usize)
+}
+
+#[cold]
+fn push_error(error: PushError, link: &Link) -> CudaError {
+    match error {
+        PushError::TooLong { .. } => CudaError::INVALID_VALUE,
+        PushError::Opcode => CudaError::UNKNOWN,
+        PushError::PeerGone | PushError::Broken(_) => {
+            link.give_up();
+            link.health().err().unwrap_or(SERVER_GONE)
+        }
+    }
+}
+
+impl State {
+    pub(crate) fn new(link: Arc<Link>, ring: Producer) -> Self {
+        Self {
+            ring,
+            link,
+            streams: Streams::new(),
+            events: Table::new(HandleKind::Event, 0, EVENTS_MAX),
+            modules: Table::new(HandleKind::Module, 0, MODULES_MAX),
+            functions: Table::new(HandleKind::Function, 0, FUNCTIONS_MAX),
+            params: Box::new([0; PARAM_BYTES_MAX]),
+            launched: false,
+        }
+    }
+
+    /// Writes a request into the ring.
+    #[inline(always)]
+    pub(crate) fn push<'a>(&mut self, request: &impl Request<'a>) -> CUresult {
+        let link = &self.link;
+        self.ring
+            .push_request(request, &|| link.is_alive())
+            .map_err(|error| push_error(error, link))
+    }
+
+    /// Writes a generic row's request into the ring.
+    #[inline(always)]
+    pub(crate) fn push_words(&mut self, opcode: u16, words: &[u64]) -> CUresult {
+        let link = &self.link;
+        self.ring
+            .push(opcode, words, &[], &|| link.is_alive())
+            .map_err(|error| push_error(error, link))
+    }
+
+    /// Launches a function or kernel in a stream: `prepare` checks the launch, puts its parameters
+    /// into the buffer and gives the request, but for both handles. The stream is `literal` if the
+    /// program passed a literal.
+    #[inline(always)]
+    pub(crate) fn launch(
+        &mut self,
+        function: usize,
+        stream: CUstream,
+        literal: Option<Handle>,
+        prepare: impl for<'p> FnOnce(
+            &Function,
+            &'p mut [u8; PARAM_BYTES_MAX],
+        ) -> Result<LaunchKernel<'p>, CudaError>,
+    ) -> CUresult {
+        let handle = function_handle(function)?;
+        let function = self.functions.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
+        let stream = match literal {
+            Some(stream) => stream,
+            None => self.streams.lookup(stream)?,
+        };
+        let mut request = prepare(function, &mut self.params)?;
+        request.function = wire_function(handle);
+        request.stream = wire_stream(stream);
+        let link = &self.link;
+        self.ring
+            .push_request(&request, &|| link.is_alive())
+            .map_err(|error| push_error(error, link))?;
+        self.streams.issue(stream.index);
+        self.launched = true;
+        Ok(())
+    }
+
+    /// As [`Self::push`], for an operation of a stream: gives its place there.
+    #[inline(always)]
+    pub(crate) fn push_in<'a>(
+        &mut self,
+        stream: Handle,
+        request: &impl Request<'a>,
+    ) -> Result<Mark, CudaError> {
+        self.push(request)?;
+        Ok(self.streams.issue(stream.index))
+    }
+
+    /// Makes sure that a fence is underway by which one learns that `mark` has passed.
+    pub(crate) fn fence(&mut self, mark: Mark) -> CUresult {
+        if let Some((stream, fence)) = self.streams.fence_for(mark) {
+            self.push(&Fence { stream: wire_stream(stream), value: fence.value as u32 })?;
+            self.streams.fenced(fence);
+        }
+        Ok(())
+    }
+
+    /// True if the operation has passed.
+    #[inline]
+    pub(crate) fn passed(&mut self, mark: Mark) -> bool {
+        self.streams.passed(mark, self.link.region())
+    }
+
+    /// The end of everything posted to a stream so far.
+    pub(crate) fn end_of(&mut self, stream: Handle) -> Mark {
+        // The legacy default stream comes after blocking streams' work that it has not seen.
+        if stream == LEGACY && self.streams.legacy_has_news(self.link.region()) {
+            return self.streams.issue(LEGACY.index);
+        }
+        self.streams.last(stream.index)
+    }
+
+    /// What must have passed when a stream is synchronised; a fence for it is underway.
+    pub(crate) fn fence_all_of(&mut self, stream: Handle) -> Result<Mark, CudaError> {
+        let end = self.end_of(stream);
+        if !self.passed(end) {
+            self.fence(end)?;
+        }
+        Ok(end)
+    }
+
+    /// Looks up a function by what the program passed: a function or a kernel.
+    #[inline(always)]
+    pub(crate) fn function(&self, word: usize) -> Result<(Handle, &Function), CudaError> {
+        let handle = function_handle(word)?;
+        let function = self.functions.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
+        Ok((handle, function))
+    }
+
+    /// Looks up a module by what the program passed.
+    pub(crate) fn module(
+        &self,
+        word: usize,
+        kind: HandleKind,
+    ) -> Result<(Handle, &Module), CudaError> {
+        let handle = Handle::from_word(word as u64)
+            .filter(|handle| handle.kind == kind)
+            .ok_or(CudaError::INVALID_HANDLE)?;
+        Ok((handle, self.modules.get(handle).ok_or(CudaError::INVALID_HANDLE)?))
+    }
+}
+
+/// The handle of a function or kernel.
+#[inline(always)]
+pub(crate) fn function_handle(word: usize) -> Result<Handle, CudaError> {
+    Handle::from_word(word as u64)
+        .filter(|handle| matches!(handle.kind, HandleKind::Function | HandleKind::Kernel))
+        .ok_or(CudaError::INVALID_HANDLE)
+}

@@ -1,0 +1,106 @@
+//! What each thread has of its own: its per-thread default stream.
+//!
+//! It is a hidden stream that takes turns with the legacy default stream, made when the thread
+//! first uses it and destroyed when the thread ends.
+
+use crate::attach::Attached;
+use crate::mode;
+use crate::state::wire_stream;
+use crate::streams::{LEGACY, Stream};
+use channel::request::{CreateStream, DestroyStream};
+use core::cell::Cell;
+use cuda_api::constants::stream_flags;
+use cuda_api::handle::Handle;
+use cuda_api::{CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUresult, CUstream, CudaError};
+
+/// What stream NULL stands for: functions come in two versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DefaultStream {
+    /// The legacy default stream, which is one for the process.
+    Legacy,
+    /// The calling thread's own.
+    PerThread,
+}
+
+/// A thread's hidden stream; its end is the stream's.
+struct Hidden(Cell<u64>);
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        let word = self.0.get();
+        // In a forked child the parent's streams are none of our business: there is no state.
+        if word != 0
+            && let Ok(client) = mode::attached()
+        {
+            let _ = client.destroy_stream(CUstream(word as usize));
+        }
+    }
+}
+
+thread_local! {
+    static HIDDEN: Hidden = const { Hidden(Cell::new(0)) };
+}
+
+impl Attached {
+    /// The stream that a program's word stands for, the literals 0, 1 and 2 included.
+    #[inline(always)]
+    pub(crate) fn stream(
+        &self,
+        stream: CUstream,
+        default: DefaultStream,
+    ) -> Result<Handle, CudaError> {
+        match stream {
+            CU_STREAM_LEGACY => Ok(LEGACY),
+            CUstream::NULL if default == DefaultStream::Legacy => Ok(LEGACY),
+            CUstream::NULL | CU_STREAM_PER_THREAD => self.thread_stream(),
+            other => self.state().streams.lookup(other),
+        }
+    }
+
+    /// The calling thread's own stream.
+    fn thread_stream(&self) -> Result<Handle, CudaError> {
+        let word =
+            HIDDEN.try_with(|hidden| hidden.0.get()).map_err(|_| CudaError::DEINITIALIZED)?;
+        if word != 0 {
+            // It is gone if the context was reset.
+            if let Ok(handle) = self.state().streams.lookup(CUstream(word as usize)) {
+                return Ok(handle);
+            }
+        }
+        let context = self.contexts().current()?;
+        let handle = self.create_stream(Stream {
+            context,
+            flags: stream_flags::DEFAULT,
+            priority: self.priority_range().0.min(0),
+        })?;
+        let _ = HIDDEN.try_with(|hidden| hidden.0.set(handle.to_word()));
+        Ok(handle)
+    }
+
+    /// Makes a stream.
+    pub(crate) fn create_stream(&self, stream: Stream) -> Result<Handle, CudaError> {
+        let mut state = self.state();
+        let handle = state.streams.create(stream, self.link.region())?;
+        let request = CreateStream {
+            stream: wire_stream(handle),
+            flags: stream.flags,
+            priority: stream.priority,
+        };
+        if let Err(error) = state.push(&request) {
+            state.streams.destroy(handle, self.link.region());
+            return Err(error);
+        }
+        Ok(handle)
+    }
+
+    /// Destroys a stream; its work goes on.
+    pub(crate) fn destroy_stream(&self, stream: CUstream) -> CUresult {
+        let mut state = self.state();
+        let handle = state.streams.lookup(stream)?;
+        // One learns from it when the slot may be used again.
+        state.fence_all_of(handle)?;
+        state.push(&DestroyStream { stream: wire_stream(handle) })?;
+        state.streams.destroy(handle, self.link.region());
+        Ok(())
+    }
+}

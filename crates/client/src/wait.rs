@@ -1,0 +1,139 @@
+//! Waiting for work, and what is reported when it is done.
+
+use crate::attach::Attached;
+use crate::memory::staging::Mark;
+use crate::state::wire_stream;
+use channel::request::{Notify, PrintfDrain};
+use channel::wait::wait_until_reached;
+use core::sync::atomic::Ordering;
+use cuda_api::handle::Handle;
+use cuda_api::{CUresult, CudaError};
+
+/// Pieces of device printf fetched at one synchronisation: 64 MiB, more than any printf buffer
+/// holds; what comes beyond is a server that does not end.
+const PRINTF_PIECES_MAX: usize = 1024;
+
+impl Attached {
+    /// Waits until an operation has passed.
+    ///
+    /// # Errors
+    /// The sticky error, or that the server is gone: only if the operation will not pass.
+    pub(crate) fn wait_for(&self, mark: Mark) -> CUresult {
+        {
+            let mut state = self.state();
+            if state.passed(mark) {
+                return Ok(());
+            }
+            state.fence(mark)?;
+        }
+        let word = self.link.region().completion_word(mark.slot).ok_or(CudaError::UNKNOWN)?;
+        let value = mark.value as u32;
+        wait_until_reached(
+            word,
+            value,
+            self.policy,
+            || {
+                let mut state = self.state();
+                let stream = state.streams.handle_in(mark.slot);
+                state.push(&Notify { stream: wire_stream(stream), value })
+            },
+            || self.link.health_of_wait(),
+        )
+    }
+
+    /// What a synchronising call reports when the work it waited for is done: what was printed
+    /// goes to standard output, then an error that was not reported yet.
+    pub(crate) fn report(&self) -> CUresult {
+        self.drain_printf();
+        self.health()?;
+        self.link.region().take_async_error()
+    }
+
+    /// Waits until everything posted to a stream so far is done, and reports.
+    pub(crate) fn synchronize(&self, stream: Handle) -> CUresult {
+        let last = self.state().fence_all_of(stream)?;
+        let waited = self.wait_for(last);
+        self.report()?;
+        waited
+    }
+
+    /// Waits until everything posted so far is done, and reports.
+    pub(crate) fn synchronize_all(&self) -> CUresult {
+        let waited = self.wait_for_everything();
+        self.report()?;
+        waited
+    }
+
+    /// Waits until everything posted so far is done.
+    pub(crate) fn wait_for_everything(&self) -> CUresult {
+        let busy = {
+            let mut state = self.state();
+            let marks: Vec<Mark> = state
+                .streams
+                .busy(self.link.region())
+                .into_iter()
+                .map(|slot| state.streams.last(slot))
+                .collect();
+            // All fences first, so that the waits overlap.
+            for mark in &marks {
+                state.fence(*mark)?;
+            }
+            marks
+        };
+        busy.into_iter().try_for_each(|mark| self.wait_for(mark))
+    }
+
+    /// True if everything posted to a stream so far is done; reports if so.
+    pub(crate) fn is_idle(&self, stream: Handle) -> Result<bool, CudaError> {
+        let mut state = self.state();
+        let last = state.fence_all_of(stream)?;
+        let idle = state.passed(last);
+        drop(state);
+        match idle {
+            true => self.report().map(|()| true),
+            false => self.health().map(|()| false),
+        }
+    }
+
+    /// Writes what kernels printed since the last time to standard output.
+    fn drain_printf(&self) {
+        if !self.prints.load(Ordering::Acquire) {
+            return;
+        }
+        {
+            let mut state = self.state();
+            if !state.launched {
+                return;
+            }
+            // What still runs may print later.
+            state.launched = !state.streams.busy(self.link.region()).is_empty();
+        }
+        for _ in 0..PRINTF_PIECES_MAX {
+            // An error is found again by whoever asked for the synchronisation.
+            match self.call(&PrintfDrain {}) {
+                Ok(text) if !text.bytes.is_empty() => write_to_stdout(&text.bytes),
+                _ => break,
+            }
+        }
+    }
+}
+
+/// Writes bytes to the program's standard output, as a driver does.
+fn write_to_stdout(mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        // SAFETY: the buffer is readable for its length.
+        let written =
+            unsafe { libc::write(libc::STDOUT_FILENO, bytes.as_ptr().cast(), bytes.len()) };
+        match usize::try_from(written) {
+            Ok(n) => bytes = &bytes[n.min(bytes.len())..],
+            Err(_) => match std::io::Error::last_os_error().kind() {
+                std::io::ErrorKind::Interrupted => {}
+                std::io::ErrorKind::WouldBlock => {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                // Nobody reads what the kernels print: it is lost, as it would be with printf.
+                _ => return,
+            },
+        }
+    }
+}

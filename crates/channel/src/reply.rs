@@ -8,6 +8,7 @@ use crate::region::{
     CLIENT_WAITS_FOR_REPLY, REPLY_BYTES, REPLY_BYTES_MAX, REPLY_OFFSET, REPLY_RESULT,
     REPLY_SEQUENCE, Region,
 };
+use crate::ring::{Flag, RingMemory};
 use crate::wait::{LIVENESS_PERIOD, SpinPolicy, Woken, ring_doorbell, sleep_unless};
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -98,6 +99,8 @@ impl ReplyReader {
     /// # Errors
     /// See [`ReplyError`]. After any of them the region is of no use for calls.
     pub fn wait(&mut self, alive: &dyn Fn() -> bool) -> Result<Reply<'_>, ReplyError> {
+        // A server that naps does not look at once; for a call it shall.
+        self.region.rouse(Flag::ConsumerAsleep);
         let sequence = self.region.u32_at(REPLY_SEQUENCE);
         let arrived = || sequence.load() != self.sequence;
         if !self.policy.spin_until(arrived) {

@@ -30,6 +30,16 @@ const YIELDS: u32 = 4;
 /// A turn that took longer than this was used by somebody else: the core is wanted, so sleep.
 const YIELD_WANTED: Duration = Duration::from_micros(5);
 
+/// A consumer whose producer keeps waking it for next to nothing naps instead: it sleeps this long
+/// and looks by itself. It is what an unhurried request can be late by.
+const NAP: Duration = Duration::from_micros(50);
+
+/// Naps with nothing to do before a consumer asks to be woken again: 1 to 2 ms.
+const NAPS: u32 = 20;
+
+/// Wake-ups for next to nothing before a consumer naps: enough not to be a coincidence.
+const NAP_AFTER: u32 = 4;
+
 /// How a waiter passes the time before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpinPolicy {
@@ -38,11 +48,18 @@ pub struct SpinPolicy {
     /// If `spin` is zero: how often it offers its core to others first. An offer that nobody
     /// takes costs well under a microsecond and often saves the peer a system call.
     pub yields: u32,
+    /// How long a nap of a consumer is (see [`Consumer::wait`](crate::ring::Consumer::wait)).
+    pub nap: Duration,
+    /// How many naps it takes before it sleeps; zero: none.
+    pub naps: u32,
+    /// After how many wake-ups in a row for next to nothing it begins to nap.
+    pub nap_after: u32,
 }
 
 impl SpinPolicy {
     /// Sleeps at once.
-    pub const NONE: Self = Self { spin: Duration::ZERO, yields: 0 };
+    pub const NONE: Self =
+        Self { spin: Duration::ZERO, yields: 0, nap: Duration::ZERO, naps: 0, nap_after: 0 };
 
     /// The policy for a machine with that many cores and OPENMPS_SPIN_US set to that text.
     pub fn new(cores: usize, spin_us: Option<&str>) -> Self {
@@ -51,6 +68,9 @@ impl SpinPolicy {
         Self {
             spin: Duration::from_micros(u64::from(u32::min(spin_us, SPIN_US_MAX))),
             yields: YIELDS,
+            nap: NAP,
+            naps: NAPS,
+            nap_after: NAP_AFTER,
         }
     }
 

@@ -7,10 +7,13 @@
 //! Words that were not written yet are poisoned, so reading one too early fails an assertion.
 #![cfg(loom)]
 
-use channel::ring::{Arrival, Consumer, Flag, Position, Producer, PushError, Record, RingMemory};
+use channel::request::opcode;
+use channel::ring::{
+    Arrival, Consumer, Flag, NAPPING, Position, Producer, PushError, Record, RingMemory,
+};
 use channel::wait::SpinPolicy;
 use core::time::Duration;
-use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
@@ -20,14 +23,14 @@ const POISON: u64 = 0xDEAD_DEAD_DEAD_DEAD;
 
 /// A flag and who sleeps on it.
 struct Futex {
-    up: AtomicBool,
+    value: AtomicU32,
     lock: Mutex<()>,
     sleepers: Condvar,
 }
 
 impl Futex {
     fn new() -> Self {
-        Self { up: AtomicBool::new(false), lock: Mutex::new(()), sleepers: Condvar::new() }
+        Self { value: AtomicU32::new(0), lock: Mutex::new(()), sleepers: Condvar::new() }
     }
 }
 
@@ -37,6 +40,8 @@ struct Parts {
     asleep: Futex,
     waits: Futex,
     words: Vec<AtomicU64>,
+    /// Whether naps end by their timeout, as they do on a machine, or only by a wake-up.
+    naps_end: bool,
 }
 
 #[derive(Clone)]
@@ -44,7 +49,12 @@ struct Model(Arc<Parts>);
 
 impl Model {
     fn new() -> Self {
+        Self::with_naps(true)
+    }
+
+    fn with_naps(naps_end: bool) -> Self {
         Self(Arc::new(Parts {
+            naps_end,
             head: AtomicU64::new(0),
             tail: AtomicU64::new(0),
             asleep: Futex::new(),
@@ -84,20 +94,23 @@ impl RingMemory for Model {
     fn set_word(&self, index: u64, word: u64) {
         self.0.words[(index % (BYTES / 8)) as usize].store(word, Ordering::Relaxed);
     }
-    fn flag(&self, which: Flag) -> bool {
-        self.futex(which).up.load(Ordering::Relaxed)
+    fn flag(&self, which: Flag) -> u32 {
+        self.futex(which).value.load(Ordering::Relaxed)
     }
-    fn swap_flag(&self, which: Flag, value: bool) -> bool {
-        self.futex(which).up.swap(value, Ordering::AcqRel)
+    fn swap_flag(&self, which: Flag, value: u32) -> u32 {
+        self.futex(which).value.swap(value, Ordering::AcqRel)
     }
     fn fence(&self) {
         fence(Ordering::SeqCst);
     }
     /// FUTEX_WAIT: looks at the word and falls asleep under the kernel's lock.
-    fn sleep(&self, which: Flag, _timeout: Duration) {
+    fn sleep(&self, which: Flag, value: u32, _timeout: Duration) {
+        if value == NAPPING && self.0.naps_end {
+            return thread::yield_now();
+        }
         let futex = self.futex(which);
         let guard = futex.lock.lock().unwrap();
-        if futex.up.load(Ordering::SeqCst) {
+        if futex.value.load(Ordering::SeqCst) == value {
             drop(futex.sleepers.wait(guard).unwrap());
         }
     }
@@ -109,13 +122,12 @@ impl RingMemory for Model {
     }
 }
 
-/// Pops `count` records of words [i, i + 100] and waits when there is none.
+/// Pops `count` records of one word, i + 100, and waits when there is none.
 fn consume(mut consumer: Consumer<Model>, count: u64) {
     let mut record = Record::new();
     let mut next = 0;
     while next < count {
         if consumer.pop(&mut record).expect("the ring is not broken") {
-            assert_eq!(u64::from(record.opcode()), next + 1);
             assert_eq!(record.words(), [next + 100]);
             next += 1;
         } else {
@@ -126,10 +138,13 @@ fn consume(mut consumer: Consumer<Model>, count: u64) {
     assert_eq!(consumer.pop(&mut record), Ok(false));
 }
 
-fn produce(producer: &mut Producer<Model>, range: core::ops::Range<u64>) {
+/// A request that is nobody's hurry.
+const PLAIN: u16 = 1;
+
+fn produce(producer: &mut Producer<Model>, opcode: u16, range: core::ops::Range<u64>) {
     for i in range {
         // The server always lives; a sleep ends by a wake-up only.
-        let pushed = producer.push(i as u16 + 1, &[i + 100], &[], &|| true);
+        let pushed = producer.push(opcode, &[i + 100], &[], &|| true);
         assert_eq!(pushed, Ok::<(), PushError>(()));
     }
 }
@@ -148,7 +163,7 @@ fn records_arrive_once_and_in_order() {
         let mut producer = Producer::new(memory.clone(), SpinPolicy::NONE);
         let consumer = Consumer::new(memory, SpinPolicy::NONE).unwrap();
         let popping = thread::spawn(move || consume(consumer, 2));
-        produce(&mut producer, 0..2);
+        produce(&mut producer, PLAIN, 0..2);
         popping.join().unwrap();
     });
 }
@@ -161,9 +176,38 @@ fn a_full_ring_blocks_and_goes_on() {
         let memory = Model::new();
         let mut producer = Producer::new(memory.clone(), SpinPolicy::NONE);
         let consumer = Consumer::new(memory, SpinPolicy::NONE).unwrap();
-        produce(&mut producer, 0..4);
+        produce(&mut producer, PLAIN, 0..4);
         let popping = thread::spawn(move || consume(consumer, 6));
-        produce(&mut producer, 4..6);
+        produce(&mut producer, PLAIN, 4..6);
+        popping.join().unwrap();
+    });
+}
+
+const NAPS: SpinPolicy = SpinPolicy { nap: Duration::from_nanos(1), naps: 1, ..SpinPolicy::NONE };
+
+/// The consumer naps before it sleeps: a push that finds it napping wakes nobody, and is seen
+/// nevertheless.
+#[test]
+fn a_push_during_a_nap_is_not_lost() {
+    explore(4, || {
+        let memory = Model::new();
+        let mut producer = Producer::new(memory.clone(), SpinPolicy::NONE);
+        let consumer = Consumer::new(memory, NAPS).unwrap();
+        let popping = thread::spawn(move || consume(consumer, 2));
+        produce(&mut producer, PLAIN, 0..2);
+        popping.join().unwrap();
+    });
+}
+
+/// What is urgent ends a nap that would not end by itself.
+#[test]
+fn something_urgent_ends_a_nap() {
+    explore(4, || {
+        let memory = Model::with_naps(false);
+        let mut producer = Producer::new(memory.clone(), SpinPolicy::NONE);
+        let consumer = Consumer::new(memory, NAPS).unwrap();
+        let popping = thread::spawn(move || consume(consumer, 2));
+        produce(&mut producer, opcode::FENCE, 0..2);
         popping.join().unwrap();
     });
 }

@@ -4,9 +4,10 @@ mod support;
 
 use channel::payload::Malformed;
 use channel::region::{RECORD_BYTES_MAX, RING_BYTES, Region};
+use channel::request::opcode;
 use channel::ring::{
-    Arrival, Consumer, Flag, LocalRing, Position, Producer, PushError, Record, RingBroken,
-    RingMemory,
+    ASLEEP, AWAKE, Arrival, Consumer, Flag, LocalRing, NAPPING, Position, Producer, PushError,
+    Record, RingBroken, RingMemory,
 };
 use channel::wait::SpinPolicy;
 use proptest::collection::vec;
@@ -134,13 +135,19 @@ fn two_threads_that_sleep_lose_nothing() {
 #[test]
 fn two_threads_that_yield_lose_nothing() {
     let _watchdog = watchdog("two_threads_that_yield_lose_nothing");
-    transfer(SpinPolicy { spin: Duration::ZERO, yields: 4 }, 100_000);
+    transfer(SpinPolicy { yields: 4, ..NONE }, 100_000);
 }
 
 #[test]
 fn two_threads_that_spin_lose_nothing() {
     let _watchdog = watchdog("two_threads_that_spin_lose_nothing");
-    transfer(SpinPolicy { spin: Duration::from_micros(5), yields: 0 }, 100_000);
+    transfer(SpinPolicy { spin: Duration::from_micros(5), ..NONE }, 100_000);
+}
+
+#[test]
+fn two_threads_that_nap_lose_nothing() {
+    let _watchdog = watchdog("two_threads_that_nap_lose_nothing");
+    transfer(SpinPolicy { nap: Duration::from_micros(10), naps: 3, ..NONE }, 100_000);
 }
 
 #[test]
@@ -154,17 +161,17 @@ fn a_full_ring_waits_until_half_of_it_is_free() {
     }
     thread::scope(|scope| {
         let pusher = scope.spawn(move || producer.push(2, &[2; 7], &[], &alive));
-        while !memory.flag(Flag::ProducerWaits) {
+        while memory.flag(Flag::ProducerWaits) == AWAKE {
             thread::yield_now();
         }
         // One record less than half is no reason to wake the producer.
         for _ in 0..7 {
             assert_eq!(consumer.pop(&mut record), Ok(true));
         }
-        assert!(memory.flag(Flag::ProducerWaits));
+        assert_eq!(memory.flag(Flag::ProducerWaits), ASLEEP);
         assert_eq!(consumer.pop(&mut record), Ok(true));
         assert_eq!(pusher.join().unwrap(), Ok(()));
-        assert!(!memory.flag(Flag::ProducerWaits));
+        assert_eq!(memory.flag(Flag::ProducerWaits), AWAKE);
     });
 }
 
@@ -198,7 +205,7 @@ fn a_bell_ends_the_wait_for_records() {
     assert_eq!(consumer.wait(LONG), Ok(Arrival::Rung));
     thread::scope(|scope| {
         scope.spawn(|| {
-            while !memory.flag(Flag::ConsumerAsleep) {
+            while memory.flag(Flag::ConsumerAsleep) == AWAKE {
                 thread::yield_now();
             }
             bell.ring();
@@ -216,11 +223,54 @@ fn a_wake_up_costs_one_call_for_many_records() {
         producer.push(1, &[1], &[], &alive).unwrap();
     }
     assert_eq!(region.wakeups().load(), 0, "nobody sleeps");
-    region.swap_flag(Flag::ConsumerAsleep, true);
+    region.swap_flag(Flag::ConsumerAsleep, ASLEEP);
     for _ in 0..100 {
         producer.push(1, &[1], &[], &alive).unwrap();
     }
     assert_eq!(region.wakeups().load(), 1);
+}
+
+/// A producer whose every push finds its consumer asleep pays for the first few only.
+#[test]
+fn a_consumer_that_is_woken_for_next_to_nothing_naps() {
+    let _watchdog = watchdog("a_consumer_that_is_woken_for_next_to_nothing_naps");
+    let (region, _file) = Region::create().unwrap();
+    // Naps that only somebody else can end.
+    let policy = SpinPolicy { nap: LONG, naps: 1, nap_after: 4, ..NONE };
+    let mut producer = Producer::new(region.clone(), policy);
+    let mut consumer = Consumer::new(region.clone(), policy).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut record = Record::new();
+            while record.opcode() != opcode::FENCE {
+                while consumer.pop(&mut record).unwrap() {}
+                consumer.wait(LONG).unwrap();
+            }
+        });
+        while region.flag(Flag::ConsumerAsleep) != NAPPING {
+            if region.flag(Flag::ConsumerAsleep) == ASLEEP {
+                producer.push(1, &[], &[], &alive).unwrap();
+            }
+        }
+        // It does not care for a push now, however long it takes to look.
+        let wakeups = region.wakeups().load();
+        for _ in 0..100 {
+            producer.push(1, &[], &[], &alive).unwrap();
+        }
+        assert_eq!(region.flag(Flag::ConsumerAsleep), NAPPING);
+        assert_eq!(region.wakeups().load(), wakeups);
+        // Something that is waited for wakes it.
+        producer.push(opcode::FENCE, &[], &[], &alive).unwrap();
+        assert_eq!(region.wakeups().load(), wakeups + 1);
+        while producer.head() != region.position(Position::Tail) {
+            thread::yield_now();
+        }
+        // And it goes on, awake or not, until it has popped the fence and ends its last wait.
+        while region.flag(Flag::ConsumerAsleep) == AWAKE {
+            thread::yield_now();
+        }
+        producer.push(opcode::FENCE, &[], &[], &alive).unwrap();
+    });
 }
 
 #[test]
@@ -311,7 +361,7 @@ enum Scribble {
     HeadBy(u64),
     Tail(u64),
     Word(u64, u64),
-    Flags(bool),
+    Flags(u32),
 }
 
 fn scribble() -> impl Strategy<Value = Scribble> {
@@ -322,7 +372,7 @@ fn scribble() -> impl Strategy<Value = Scribble> {
         1 => any::<u64>().prop_map(Scribble::Tail),
         8 => (any::<u64>(), prop_oneof![9 => plausible, 1 => any::<u64>()])
             .prop_map(|(index, word)| Scribble::Word(index, word)),
-        1 => any::<bool>().prop_map(Scribble::Flags),
+        1 => any::<u32>().prop_map(Scribble::Flags),
     ]
 }
 
@@ -343,9 +393,9 @@ proptest! {
                 }
                 Scribble::Tail(value) => memory.publish(Position::Tail, value),
                 Scribble::Word(index, word) => memory.set_word(index, word),
-                Scribble::Flags(up) => {
-                    memory.swap_flag(Flag::ConsumerAsleep, up);
-                    memory.swap_flag(Flag::ProducerWaits, up);
+                Scribble::Flags(value) => {
+                    memory.swap_flag(Flag::ConsumerAsleep, value);
+                    memory.swap_flag(Flag::ProducerWaits, value);
                 }
             }
             // A pop consumes 8 bytes at least of the 1024 that can be there: 128 are all.

@@ -1,11 +1,20 @@
 //! The server's side of the ring.
 
-use super::{Flag, PAD, Position, RECORD_HEADER_BYTES, Record, RingBroken, RingMemory};
+use super::{
+    ASLEEP, AWAKE, Flag, NAPPING, PAD, Position, RECORD_HEADER_BYTES, Record, RingBroken,
+    RingMemory,
+};
 use crate::region::Region;
 use crate::wait::SpinPolicy;
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// A wake-up for less than this was for next to nothing: a few launches.
+const POOR_WAKE_UP_BYTES: u64 = 1024;
+/// Wake-ups further apart than this are not frequent.
+const FREQUENT: Duration = Duration::from_millis(1);
 
 /// How a wait for records ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +39,10 @@ pub struct Consumer<M = Region> {
     policy: SpinPolicy,
     broken: Option<RingBroken>,
     rung: Arc<AtomicBool>,
+    /// Wake-ups in a row that were poor and frequent.
+    poor_wake_ups: u32,
+    /// When it was woken last, and the tail at that time.
+    woken: Option<(Instant, u64)>,
 }
 
 impl<M: RingMemory> Consumer<M> {
@@ -43,7 +56,16 @@ impl<M: RingMemory> Consumer<M> {
             return Err(RingBroken("its tail is no beginning of a record"));
         }
         let rung = Arc::default();
-        Ok(Self { memory, tail, head_seen: tail, policy, broken: None, rung })
+        Ok(Self {
+            memory,
+            tail,
+            head_seen: tail,
+            policy,
+            broken: None,
+            rung,
+            poor_wake_ups: 0,
+            woken: None,
+        })
     }
 
     /// The memory.
@@ -106,7 +128,7 @@ impl<M: RingMemory> Consumer<M> {
         record.words.extend((first..first + words).map(|index| self.memory.word(index)));
         self.tail += bytes;
         self.memory.publish(Position::Tail, self.tail);
-        if self.memory.flag(Flag::ProducerWaits) {
+        if self.memory.flag(Flag::ProducerWaits) != AWAKE {
             self.offer_room();
         }
         Ok(true)
@@ -150,15 +172,17 @@ impl<M: RingMemory> Consumer<M> {
 
     /// Wakes the producer if it waits and half of the ring is free.
     fn offer_room(&self) {
-        if self.memory.flag(Flag::ProducerWaits)
-            && self.head_seen - self.tail <= M::RING_BYTES / 2
-            && self.memory.swap_flag(Flag::ProducerWaits, false)
-        {
-            self.memory.wake(Flag::ProducerWaits);
+        if self.head_seen - self.tail <= M::RING_BYTES / 2 {
+            self.memory.rouse(Flag::ProducerWaits);
         }
     }
 
     /// Waits until there are records: spins, then sleeps at most `timeout`.
+    ///
+    /// A producer that pushes seldom enough for this side to fall asleep each time would pay a
+    /// system call for each record. After a few such wake-ups in a row this side naps first: it
+    /// sleeps for [`SpinPolicy::nap`] and looks by itself, and is woken only for what is urgent
+    /// (a [`Fence`](crate::request::Fence), a call: what somebody waits for).
     ///
     /// # Errors
     /// As [`Consumer::pop`].
@@ -170,16 +194,18 @@ impl<M: RingMemory> Consumer<M> {
         if policy != SpinPolicy::NONE {
             policy.spin_until(|| self.is_over());
         }
-        if !self.is_over() {
-            self.memory.swap_flag(Flag::ConsumerAsleep, true);
-            self.memory.fence();
-            // The fence also makes visible whether the producer waits for room: with an empty ring
-            // nobody would look again.
-            self.offer_room();
-            if !self.is_over() {
-                self.memory.sleep(Flag::ConsumerAsleep, timeout);
+        if self.poor_wake_ups >= policy.nap_after && policy.naps > 0 {
+            let mut naps = 0;
+            while !self.is_over() && naps < policy.naps {
+                self.sleep(NAPPING, policy.nap.min(timeout));
+                naps += 1;
             }
-            self.memory.swap_flag(Flag::ConsumerAsleep, false);
+            if naps == policy.naps {
+                self.poor_wake_ups = 0;
+            }
+        }
+        if !self.is_over() && self.sleep(ASLEEP, timeout) {
+            self.count_wake_up();
         }
         let records = self.look().inspect_err(|broken| self.broken = Some(*broken))?;
         Ok(if records {
@@ -189,6 +215,29 @@ impl<M: RingMemory> Consumer<M> {
         } else {
             Arrival::TimedOut
         })
+    }
+
+    /// Sleeps with the flag at `value`, unless waiting is over; true if somebody lowered the flag.
+    fn sleep(&self, value: u32, timeout: Duration) -> bool {
+        self.memory.swap_flag(Flag::ConsumerAsleep, value);
+        self.memory.fence();
+        // The fence also makes visible whether the producer waits for room: with an empty ring
+        // nobody would look again.
+        self.offer_room();
+        if !self.is_over() {
+            self.memory.sleep(Flag::ConsumerAsleep, value, timeout);
+        }
+        self.memory.swap_flag(Flag::ConsumerAsleep, AWAKE) == AWAKE
+    }
+
+    /// Sees whether wake-ups are worth what they cost the producer.
+    fn count_wake_up(&mut self) {
+        let now = Instant::now();
+        let poor = self.woken.is_some_and(|(then, tail)| {
+            now - then < FREQUENT && self.tail - tail < POOR_WAKE_UP_BYTES
+        });
+        self.poor_wake_ups = if poor { self.poor_wake_ups.saturating_add(1) } else { 0 };
+        self.woken = Some((now, self.tail));
     }
 
     /// True if waiting is over: records, a bell, or a position that cannot be.
@@ -213,8 +262,6 @@ impl<M: RingMemory> Doorbell<M> {
     pub fn ring(&self) {
         self.rung.store(true, Ordering::Release);
         self.memory.fence();
-        if self.memory.swap_flag(Flag::ConsumerAsleep, false) {
-            self.memory.wake(Flag::ConsumerAsleep);
-        }
+        self.memory.rouse(Flag::ConsumerAsleep);
     }
 }

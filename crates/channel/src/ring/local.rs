@@ -70,17 +70,17 @@ impl<const BYTES: u64> RingMemory for LocalRing<BYTES> {
     fn set_word(&self, index: u64, word: u64) {
         self.at(index).store(word, Ordering::Relaxed);
     }
-    fn flag(&self, which: Flag) -> bool {
-        self.flag_word(which).load(Ordering::Relaxed) != 0
+    fn flag(&self, which: Flag) -> u32 {
+        self.flag_word(which).load(Ordering::Relaxed)
     }
-    fn swap_flag(&self, which: Flag, value: bool) -> bool {
-        self.flag_word(which).swap(u32::from(value), Ordering::AcqRel) != 0
+    fn swap_flag(&self, which: Flag, value: u32) -> u32 {
+        self.flag_word(which).swap(value, Ordering::AcqRel)
     }
     fn fence(&self) {
         fence(Ordering::SeqCst);
     }
-    fn sleep(&self, which: Flag, timeout: Duration) {
-        wait::sleep(SharedU32::of(self.flag_word(which)), 1, Some(timeout));
+    fn sleep(&self, which: Flag, value: u32, timeout: Duration) {
+        wait::sleep(SharedU32::of(self.flag_word(which)), value, Some(timeout));
     }
     fn wake(&self, which: Flag) {
         wait::wake(SharedU32::of(self.flag_word(which)));

@@ -30,6 +30,7 @@ use crate::region::{
     CLIENT_WAITS_FOR_ROOM, RECORD_BYTES_MAX, RING_BYTES, RING_HEAD, RING_OFFSET, RING_TAIL, Region,
     SERVER_ASLEEP,
 };
+use crate::request;
 use crate::wait;
 use core::fmt;
 use core::sync::atomic::{Ordering, fence};
@@ -62,6 +63,19 @@ pub enum Position {
     Tail,
 }
 
+/// Value of a flag that is down: nobody sleeps.
+pub const AWAKE: u32 = 0;
+/// Value of a flag that is up: whoever has something for the sleeper wakes it.
+pub const ASLEEP: u32 = 1;
+/// Value of [`Flag::ConsumerAsleep`] during a nap: the sleeper looks by itself soon, so only
+/// something urgent is worth a system call.
+pub const NAPPING: u32 = 2;
+
+/// True for requests that somebody is about to wait for.
+const fn is_urgent(opcode: u16) -> bool {
+    matches!(opcode, request::opcode::FENCE | request::opcode::NOTIFY)
+}
+
 /// Flags of a ring, each of them a futex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flag {
@@ -87,16 +101,24 @@ pub trait RingMemory {
     /// Writes a word of the ring, relaxed. The index wraps.
     fn set_word(&self, index: u64, word: u64);
     /// Reads a flag, relaxed.
-    fn flag(&self, which: Flag) -> bool;
+    fn flag(&self, which: Flag) -> u32;
     /// Writes a flag and returns what it was, acquire and release. Both sides write flags: with a
     /// read in each write their writes have one order that both know.
-    fn swap_flag(&self, which: Flag, value: bool) -> bool;
+    fn swap_flag(&self, which: Flag, value: u32) -> u32;
     /// A sequentially consistent fence.
     fn fence(&self);
-    /// Sleeps while the flag is up, at most `timeout`; may end early.
-    fn sleep(&self, which: Flag, timeout: Duration);
+    /// Sleeps while the flag is `value`, at most `timeout`; may end early.
+    fn sleep(&self, which: Flag, value: u32, timeout: Duration);
     /// Wakes who sleeps on the flag.
     fn wake(&self, which: Flag);
+
+    /// Wakes the sleeper of a flag, if there is one. Who lowers the flag wakes: of many that find
+    /// it up, one makes the system call.
+    fn rouse(&self, which: Flag) {
+        if self.flag(which) != AWAKE && self.swap_flag(which, AWAKE) != AWAKE {
+            self.wake(which);
+        }
+    }
 }
 
 impl Region {
@@ -143,18 +165,18 @@ impl RingMemory for Region {
         self.u64_at(Self::word_offset(index)).atomic().store(word, Ordering::Relaxed);
     }
     #[inline(always)]
-    fn flag(&self, which: Flag) -> bool {
-        self.u32_at(Self::flag_offset(which)).atomic().load(Ordering::Relaxed) != 0
+    fn flag(&self, which: Flag) -> u32 {
+        self.u32_at(Self::flag_offset(which)).atomic().load(Ordering::Relaxed)
     }
-    fn swap_flag(&self, which: Flag, value: bool) -> bool {
-        self.u32_at(Self::flag_offset(which)).swap(u32::from(value)) != 0
+    fn swap_flag(&self, which: Flag, value: u32) -> u32 {
+        self.u32_at(Self::flag_offset(which)).swap(value)
     }
     #[inline(always)]
     fn fence(&self) {
         fence(Ordering::SeqCst);
     }
-    fn sleep(&self, which: Flag, timeout: Duration) {
-        wait::sleep(self.u32_at(Self::flag_offset(which)), 1, Some(timeout));
+    fn sleep(&self, which: Flag, value: u32, timeout: Duration) {
+        wait::sleep(self.u32_at(Self::flag_offset(which)), value, Some(timeout));
     }
     fn wake(&self, which: Flag) {
         if which == Flag::ConsumerAsleep {

@@ -1,7 +1,10 @@
 //! The client's side of the ring.
 
 use super::record::header;
-use super::{Flag, PAD, Position, RECORD_HEADER_BYTES, RingBroken, RingMemory};
+use super::{
+    ASLEEP, AWAKE, Flag, NAPPING, PAD, Position, RECORD_HEADER_BYTES, RingBroken, RingMemory,
+    is_urgent,
+};
 use crate::payload::{Payload, Sink, words_of};
 use crate::region::Region;
 use crate::request::Request;
@@ -122,8 +125,8 @@ impl<M: RingMemory> Producer<M> {
         self.head += bytes;
         self.memory.publish(Position::Head, self.head);
         self.memory.fence();
-        if self.memory.flag(Flag::ConsumerAsleep) {
-            self.wake_consumer();
+        if self.memory.flag(Flag::ConsumerAsleep) != AWAKE {
+            self.wake_consumer(opcode);
         }
         Ok(())
     }
@@ -180,14 +183,14 @@ impl<M: RingMemory> Producer<M> {
         }
         // Half of the ring at a time: a full ring must not become a system call a record.
         while self.free() < bytes.max(M::RING_BYTES / 2) {
-            self.memory.swap_flag(Flag::ProducerWaits, true);
+            self.memory.swap_flag(Flag::ProducerWaits, ASLEEP);
             self.memory.fence();
             self.look()?;
             if self.free() >= M::RING_BYTES / 2 {
-                self.memory.swap_flag(Flag::ProducerWaits, false);
+                self.memory.swap_flag(Flag::ProducerWaits, AWAKE);
                 break;
             }
-            self.memory.sleep(Flag::ProducerWaits, LIVENESS_PERIOD);
+            self.memory.sleep(Flag::ProducerWaits, ASLEEP, LIVENESS_PERIOD);
             self.look()?;
             if self.free() < bytes && !alive() {
                 return Err(PushError::PeerGone);
@@ -197,10 +200,9 @@ impl<M: RingMemory> Producer<M> {
     }
 
     #[cold]
-    fn wake_consumer(&self) {
-        // Who lowers the flag wakes: further pushes before the consumer runs make no call.
-        if self.memory.swap_flag(Flag::ConsumerAsleep, false) {
-            self.memory.wake(Flag::ConsumerAsleep);
+    fn wake_consumer(&self, opcode: u16) {
+        if self.memory.flag(Flag::ConsumerAsleep) != NAPPING || is_urgent(opcode) {
+            self.memory.rouse(Flag::ConsumerAsleep);
         }
     }
 }

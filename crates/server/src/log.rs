@@ -1,7 +1,7 @@
 //! Lines of server.log.
 //!
-//! A line is `[YYYY-MM-DD hh:mm:ss.mmm Server 12345] text`, local time, the process id padded to
-//! five characters. Where lines go is the binary's business: it hands over a writer. A line that
+//! A line is `[YYYY-MM-DD hh:mm:ss.mmm Server  12345] text`, local time, the role padded to seven
+//! characters and the process id to five, as NVIDIA's are. Where lines go is the binary's business: it hands over a writer. A line that
 //! cannot be written is lost; nobody waits for a log.
 
 use std::io::Write;
@@ -54,7 +54,7 @@ impl Log {
 
 /// One line with its end; what a client or a provider put into the text cannot start a new one.
 fn format_line(now: &str, role: Role, pid: u32, text: &str) -> String {
-    let mut line = format!("[{now} {role:<6} {pid:>5}] ", role = format!("{role:?}"));
+    let mut line = format!("[{now} {role:<7} {pid:>5}] ", role = format!("{role:?}"));
     line.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
     if line.len() >= LINE_BYTES_MAX {
         let mut end = LINE_BYTES_MAX - 1;
@@ -75,11 +75,11 @@ mod tests {
     fn a_line_has_the_vendors_shape() {
         assert_eq!(
             format_line("2026-01-02 03:04:05.678", Role::Server, 82, "Server has started"),
-            "[2026-01-02 03:04:05.678 Server    82] Server has started\n"
+            "[2026-01-02 03:04:05.678 Server     82] Server has started\n"
         );
         assert_eq!(
             format_line("2026-01-02 03:04:05.678", Role::Other, 12345, "Startup"),
-            "[2026-01-02 03:04:05.678 Other  12345] Startup\n"
+            "[2026-01-02 03:04:05.678 Other   12345] Startup\n"
         );
     }
 

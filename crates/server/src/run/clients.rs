@@ -7,7 +7,8 @@ use crate::common::Common;
 use crate::session::{self, End, Identity, Link, Stage};
 use channel::message::{Client, ClientStatus, Message, Refused};
 use channel::socket::{Interest, SeqPacket};
-use cuda_api::{CUuuid, CudaError};
+use cuda_api::{CUuuid, CudaError, result_code};
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,13 +29,21 @@ pub(super) struct Clients {
     common: Arc<Common>,
     entries: Vec<Entry>,
     last_id: u32,
-    /// Processes for whose termination the daemon waits.
-    terminating: Vec<u32>,
+    /// Terminations that the daemon waits for, answered in the order in which it asked.
+    terminations: VecDeque<Termination>,
+}
+
+/// One termination that the daemon asked for.
+#[derive(Clone, Copy, Debug)]
+struct Termination {
+    pid: u32,
+    /// There was no such client.
+    unknown: bool,
 }
 
 impl Clients {
     pub(super) fn new(common: Arc<Common>) -> Self {
-        Self { common, entries: Vec::new(), last_id: 0, terminating: Vec::new() }
+        Self { common, entries: Vec::new(), last_id: 0, terminations: VecDeque::new() }
     }
 
     /// Takes a client with its socket and its region, or refuses it.
@@ -99,17 +108,14 @@ impl Clients {
         }
     }
 
-    /// Ends the sessions of a process; false if there is none.
-    pub(super) fn terminate(&mut self, pid: u32) -> bool {
-        let mut found = false;
+    /// Ends the sessions of a process. [`Clients::settle`] answers.
+    pub(super) fn terminate(&mut self, pid: u32) {
+        let mut unknown = true;
         for entry in self.entries.iter().filter(|e| e.link.identity.pid == pid && !e.gone) {
-            found = true;
+            unknown = false;
             entry.link.end(End::Terminated);
         }
-        if found {
-            self.terminating.push(pid);
-        }
-        found
+        self.terminations.push_back(Termination { pid, unknown });
     }
 
     /// Ends all sessions.
@@ -129,16 +135,15 @@ impl Clients {
     /// Sees what became of the sessions. Returns what the daemon is to be told.
     pub(super) fn settle(&mut self) -> Vec<Message> {
         let mut messages = Vec::new();
-        let entries = &self.entries;
-        self.terminating.retain(|pid| {
-            let lives =
-                |e: &Entry| e.link.identity.pid == *pid && e.link.stage() != Stage::Inactive;
-            let waits = entries.iter().any(lives);
-            if !waits {
-                messages.push(Message::Done(0));
+        while let Some(Termination { pid, unknown }) = self.terminations.front().copied() {
+            let lives = |e: &Entry| e.link.identity.pid == pid && e.link.stage() != Stage::Inactive;
+            if !unknown && self.entries.iter().any(lives) {
+                break;
             }
-            waits
-        });
+            let result = if unknown { Err(CudaError::INVALID_VALUE) } else { Ok(()) };
+            messages.push(Message::Done(result_code(result)));
+            self.terminations.pop_front();
+        }
         let mut index = 0;
         while index < self.entries.len() {
             let entry = &self.entries[index];

@@ -3,7 +3,7 @@
 use super::{Ending, Server};
 use channel::message::{ClientStatus, DeviceStatus, Message, ServerStatus};
 use channel::region::ServerState;
-use cuda_api::{CUuuid, CudaError};
+use cuda_api::CUuuid;
 use std::os::fd::OwnedFd;
 
 impl Server {
@@ -16,9 +16,7 @@ impl Server {
             }
             Message::Query(()) => self.report(),
             Message::Terminate(pid) => {
-                if !self.clients.terminate(pid) {
-                    self.tell(&Message::Done(CudaError::INVALID_VALUE.code()));
-                }
+                self.clients.terminate(pid);
                 self.settle();
             }
             Message::Shutdown(force) => self.shut_down(force),

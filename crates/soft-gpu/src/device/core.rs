@@ -47,6 +47,11 @@ pub(super) struct Core {
     pub(super) slots_free: Vec<usize>,
     /// Workers that found nothing to do.
     pub(super) sleepers: Vec<Thread>,
+    /// Waking a worker costs a system call and an interrupt of another core. While this is set
+    /// no worker is woken: the submitter is expected to wait for its work and so to do it.
+    pub(super) wake_deferred: bool,
+    /// Streams whose work no worker was woken for; the next tick wakes one.
+    pub(super) unannounced: Vec<Key<Stream>>,
     /// The ticker, while it sleeps without a time.
     pub(super) ticker: Option<Thread>,
     pub(super) activity: Activity,
@@ -63,6 +68,8 @@ pub(super) struct Slot {
     pub(super) control: Arc<Control>,
     pub(super) running: Option<Running>,
     pub(super) view: Option<CachedView>,
+    /// Empty; kept for its room.
+    pub(super) batch: VecDeque<Block>,
 }
 
 /// What a slot runs now.
@@ -227,6 +234,9 @@ impl Core {
 
     /// Wakes one worker if there is work for it; it wakes the next one.
     pub(super) fn wake_workers(&mut self) {
+        if self.wake_deferred {
+            return;
+        }
         if !self.slots_free.is_empty()
             && self.has_work()
             && let Some(thread) = self.sleepers.pop()

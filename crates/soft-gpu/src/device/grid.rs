@@ -12,6 +12,12 @@ use super::stream::Stream;
 use super::tenant::Tenant;
 use crate::kernel::{BlockRun, Kernel, Launch};
 
+/// Short blocks are handed to a worker in batches that take about this long, ns: well below the
+/// time that other work should have to wait.
+const BATCH_NS: u64 = 50_000;
+/// Blocks in a batch.
+const BATCH_BLOCKS_MAX: u64 = 32;
+
 /// SMs on which a stream's blocks may be placed, by number; `None` for all.
 pub type SmMask = Option<Arc<[u32]>>;
 
@@ -56,6 +62,15 @@ pub(super) struct Grid {
     /// In [`Core::runnable`].
     listed: bool,
     pub(super) killed: bool,
+    /// Time that a block took lately, ns; 0 while none has finished.
+    pace_ns: u64,
+}
+
+impl Grid {
+    /// True if no block has come back yet and only one worker has any.
+    pub(super) fn just_begun(&self) -> bool {
+        self.left == 0 && u64::from(self.running) + self.waiting.len() as u64 == self.next
+    }
 }
 
 /// What is in use on one SM.
@@ -100,7 +115,8 @@ impl Core {
         op: Box<KernelOp>,
     ) -> Key<Grid> {
         self.arrivals += 1;
-        tenant.kernel_started(now_ns());
+        let now = now_ns();
+        tenant.kernel_started(now);
         let total = op.launch.grid.count();
         let grid = Grid {
             op,
@@ -115,6 +131,7 @@ impl Core {
             running: 0,
             listed: false,
             killed: false,
+            pace_ns: 0,
         };
         let order = (grid.op.priority, grid.arrival);
         let key = self.grids.insert(grid).expect("fewer grids than streams, which are bounded");
@@ -122,13 +139,13 @@ impl Core {
             self.grids.get(*k).is_some_and(|g| (g.op.priority, g.arrival) < order)
         });
         self.pending.insert(at, key);
-        self.place_blocks();
+        self.place_blocks(now);
         key
     }
 
     /// Gives places to blocks: the front grid takes all that it can, what is left over goes to
     /// the next one.
-    pub(super) fn place_blocks(&mut self) {
+    fn place_blocks(&mut self, now: u64) {
         // SMs that an earlier grid still waits for are not for later ones.
         let mut claimed: Option<Vec<bool>> = None;
         let mut at = 0;
@@ -152,7 +169,7 @@ impl Core {
                 let on_sm = &mut self.sms[sm as usize];
                 let first = on_sm.blocks == 0;
                 on_sm.take(&need);
-                self.activity.block_placed(need.warps, first, now_ns());
+                self.activity.block_placed(need.warps, first, now);
                 grid.waiting.push_back(Block { sm, index: grid.next, run: None });
                 grid.next += 1;
                 if !grid.listed {
@@ -175,37 +192,68 @@ impl Core {
         }
     }
 
-    /// Takes the next block of any grid, grids in turn.
-    pub(super) fn take_block(&mut self) -> Option<(Key<Grid>, Block)> {
+    /// Takes the next blocks of any grid, grids in turn: as many as run in about [`BATCH_NS`].
+    pub(super) fn take_blocks(&mut self, batch: &mut VecDeque<Block>) -> Option<Key<Grid>> {
         while let Some(key) = self.runnable.pop_front() {
+            let taken = self.take_blocks_of(key, batch);
             let Some(grid) = self.grids.get_mut(key) else { continue };
-            let block = grid.waiting.pop_front();
             grid.listed = !grid.waiting.is_empty();
             if grid.listed {
                 self.runnable.push_back(key);
             }
-            if let Some(block) = block {
-                grid.running += 1;
-                return Some((key, block));
+            if taken {
+                return Some(key);
             }
         }
         None
     }
 
-    /// Takes the next block of this grid.
-    pub(super) fn take_block_of(&mut self, key: Key<Grid>) -> Option<Block> {
-        let grid = self.grids.get_mut(key)?;
-        let block = grid.waiting.pop_front()?;
-        grid.running += 1;
-        Some(block)
+    /// Takes the next blocks of this grid out of its turn; false if none waits.
+    pub(super) fn take_blocks_now(&mut self, key: Key<Grid>, batch: &mut VecDeque<Block>) -> bool {
+        let taken = self.take_blocks_of(key, batch);
+        if let Some(grid) = self.grids.get_mut(key)
+            && grid.listed
+            && grid.waiting.is_empty()
+        {
+            grid.listed = false;
+            self.runnable.retain(|k| *k != key);
+        }
+        taken
+    }
+
+    fn take_blocks_of(&mut self, key: Key<Grid>, batch: &mut VecDeque<Block>) -> bool {
+        let threads = self.slots.len();
+        let Some(grid) = self.grids.get_mut(key) else { return false };
+        // What is known to be short is taken several at a time, but never another worker's share.
+        let most = match grid.pace_ns {
+            0 => 1,
+            pace => (BATCH_NS / pace).clamp(1, BATCH_BLOCKS_MAX) as usize,
+        };
+        let share = grid.waiting.len().div_ceil(threads);
+        for _ in 0..most.min(share) {
+            batch.extend(grid.waiting.pop_front());
+        }
+        grid.running += batch.len() as u32;
+        if !self.unannounced.is_empty() {
+            let stream = grid.stream;
+            self.unannounced.retain(|k| *k != stream);
+        }
+        !batch.is_empty()
+    }
+
+    /// Notes how long blocks of a grid took.
+    pub(super) fn note_pace(&mut self, key: Key<Grid>, block_ns: u64) {
+        if let Some(grid) = self.grids.get_mut(key) {
+            grid.pace_ns = (grid.pace_ns * 3 + block_ns).div_ceil(4).max(1);
+        }
     }
 
     /// A block came back and wants to go on.
-    pub(super) fn return_block(&mut self, key: Key<Grid>, block: Block) {
+    pub(super) fn return_block(&mut self, key: Key<Grid>, block: Block, now: u64) {
         let Some(grid) = self.grids.get_mut(key) else { return };
         grid.running -= 1;
         if grid.killed {
-            return self.block_left(key, block);
+            return self.block_left(key, block, now);
         }
         grid.waiting.push_back(block);
         if !grid.listed {
@@ -215,33 +263,33 @@ impl Core {
     }
 
     /// A block came back and is done.
-    pub(super) fn finish_block(&mut self, key: Key<Grid>, block: Block) {
+    pub(super) fn finish_block(&mut self, key: Key<Grid>, block: Block, now: u64) {
         let Some(grid) = self.grids.get_mut(key) else { return };
         grid.running -= 1;
-        self.block_left(key, block);
+        self.block_left(key, block, now);
     }
 
     /// Frees the block's place; the grid ends with its last block.
-    fn block_left(&mut self, key: Key<Grid>, block: Block) {
+    fn block_left(&mut self, key: Key<Grid>, block: Block, now: u64) {
         let Some(grid) = self.grids.get_mut(key) else { return };
         let need = grid.op.need;
         let on_sm = &mut self.sms[block.sm as usize];
         on_sm.give(&need);
-        self.activity.block_left(need.warps, on_sm.blocks == 0, now_ns());
+        self.activity.block_left(need.warps, on_sm.blocks == 0, now);
         self.after.drop_block(block);
         grid.left += 1;
         let ended = grid.left == grid.total;
         if !self.pending.is_empty() {
-            self.place_blocks();
+            self.place_blocks(now);
         }
         if ended {
-            self.end_grid(key);
+            self.end_grid(key, now);
         }
     }
 
-    fn end_grid(&mut self, key: Key<Grid>) {
+    fn end_grid(&mut self, key: Key<Grid>, now: u64) {
         let Some(grid) = self.grids.remove(key) else { return };
-        grid.tenant.kernel_ended(now_ns(), !grid.killed);
+        grid.tenant.kernel_ended(now, !grid.killed);
         let stream = grid.stream;
         self.after.drop_grid(grid);
         if self.grids.is_empty() {
@@ -267,11 +315,12 @@ impl Core {
                 slot.control.request_yield();
             }
         }
+        let now = now_ns();
         if waiting.is_empty() && running == 0 {
-            return self.end_grid(key);
+            return self.end_grid(key, now);
         }
         for block in waiting {
-            self.block_left(key, block);
+            self.block_left(key, block, now);
         }
     }
 }

@@ -97,6 +97,8 @@ impl Device {
             slots: (0..threads).map(|_| Slot::default()).collect(),
             slots_free: (0..threads).rev().collect(),
             sleepers: Vec::new(),
+            wake_deferred: false,
+            unannounced: Vec::new(),
             ticker: None,
             activity,
             turn: TurnState::new(file),

@@ -165,11 +165,11 @@ impl Device {
                 return Ok(seq);
             }
             let seq = core.push(key, Op::Transfer(transfer)).ok_or(Error::INVALID_HANDLE)?;
-            core.start_ready();
+            core.start_submitted(key);
             return Ok(seq);
         }
         let seq = core.push(key, op).ok_or(Error::INVALID_HANDLE)?;
-        core.start_ready();
+        core.start_submitted(key);
         Ok(seq)
     }
 
@@ -229,7 +229,9 @@ impl Device {
 
     /// NOT_READY if something submitted to a stream is not complete.
     pub fn query_stream(&self, key: Key<Stream>) -> Result {
-        let core = self.lock();
+        let mut core = self.lock();
+        // Who asks does not wait, so nobody does the work by waiting.
+        core.announce();
         let stream = core.streams.get(key).ok_or(Error::INVALID_HANDLE)?;
         stream.tenant.alive()?;
         let group = core.groups.get(stream.group);

@@ -124,14 +124,12 @@ impl Tenant {
         self.ended.load(Ordering::Acquire)
     }
 
-    pub(super) fn account_block(&self, worker_ns: u64, counters: &Counters, finished: bool) {
+    pub(super) fn account_blocks(&self, worker_ns: u64, counters: &Counters, finished: u64) {
         self.worker_ns.fetch_add(worker_ns, Ordering::Relaxed);
         self.warp_instructions.fetch_add(counters.warp_instructions, Ordering::Relaxed);
         self.thread_instructions.fetch_add(counters.thread_instructions, Ordering::Relaxed);
         self.global_bytes.fetch_add(counters.global_bytes, Ordering::Relaxed);
-        if finished {
-            self.blocks.fetch_add(1, Ordering::Relaxed);
-        }
+        self.blocks.fetch_add(finished, Ordering::Relaxed);
     }
 
     /// A kernel's execution begins.

@@ -35,6 +35,7 @@ impl Device {
                     slot.control.request_yield();
                 }
             }
+            core.announce();
             core.wake_workers();
             let busy = !core.grids.is_empty() || !core.value_waits.is_empty();
             idle_ticks = if busy { 0 } else { idle_ticks + 1 };

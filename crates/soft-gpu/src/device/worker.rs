@@ -4,6 +4,7 @@
 //! waits for a stream does the same with that stream's own work: a short kernel then costs no
 //! thread switch. Blocks run in as many threads at once as there are slots, whoever runs them.
 
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,9 +35,12 @@ pub(super) struct Assignment {
 }
 
 enum Work {
-    Block {
+    Blocks {
         grid: Key<Grid>,
-        block: Block,
+        /// In the order they are run.
+        blocks: VecDeque<Block>,
+        /// How many of them have finished, from the front.
+        finished: usize,
         kernel: Arc<dyn Kernel>,
         launch: Arc<Launch>,
         view: Option<CachedView>,
@@ -50,7 +54,8 @@ enum Work {
 
 /// What came of an assignment.
 pub(super) enum Settled {
-    Block(Outcome),
+    /// Of the first block that did not finish, or of the last.
+    Blocks(Outcome),
     Transfer(Progress),
 }
 
@@ -81,8 +86,15 @@ impl Core {
         if !self.may_run_blocks() {
             return None;
         }
-        let (grid, block) = self.take_block()?;
-        self.assign_block(grid, block)
+        let slot = *self.slots_free.last()?;
+        let mut batch = std::mem::take(&mut self.slots[slot].batch);
+        match self.take_blocks(&mut batch) {
+            Some(grid) => self.assign_blocks(grid, batch),
+            None => {
+                self.slots[slot].batch = batch;
+                None
+            }
+        }
     }
 
     /// Takes work that brings this stream further.
@@ -95,8 +107,14 @@ impl Core {
             match &self.streams.get(key)?.head {
                 Head::Kernel(grid) if self.may_run_blocks() => {
                     let grid = *grid;
-                    let block = self.take_block_of(grid)?;
-                    return self.assign_block(grid, block);
+                    let slot = *self.slots_free.last()?;
+                    let mut batch = std::mem::take(&mut self.slots[slot].batch);
+                    if self.take_blocks_now(grid, &mut batch) {
+                        self.note_helped(key, grid);
+                        return self.assign_blocks(grid, batch);
+                    }
+                    self.slots[slot].batch = batch;
+                    return None;
                 }
                 Head::TransferQueued(_) => {
                     self.transfers.retain(|k| *k != key);
@@ -109,7 +127,7 @@ impl Core {
         None
     }
 
-    fn assign_block(&mut self, key: Key<Grid>, block: Block) -> Option<Assignment> {
+    fn assign_blocks(&mut self, key: Key<Grid>, blocks: VecDeque<Block>) -> Option<Assignment> {
         let grid = self.grids.get(key)?;
         let (tenant, kernel) = (grid.tenant.clone(), grid.op.kernel.clone());
         let launch = grid.op.launch.clone();
@@ -125,7 +143,7 @@ impl Core {
         let view = slot.view.take();
         let control = slot.control.clone();
         let counters = Counters::default();
-        let work = Work::Block { grid: key, block, kernel, launch, view, counters };
+        let work = Work::Blocks { grid: key, blocks, finished: 0, kernel, launch, view, counters };
         Some(Assignment { slot: index, control, tenant, work, since_ns })
     }
 
@@ -155,22 +173,30 @@ impl Core {
         self.slots[slot].running = None;
         self.slots_free.push(slot);
         match (work, settled) {
-            (Work::Block { grid, block, view, counters, .. }, Settled::Block(outcome)) => {
+            (
+                Work::Blocks { grid, mut blocks, finished, view, counters, .. },
+                Settled::Blocks(outcome),
+            ) => {
                 self.slots[slot].view = view;
-                let busy_ns = now_ns().saturating_sub(since_ns);
-                let finished = matches!(outcome, Outcome::Finished);
-                tenant.account_block(busy_ns, &counters, finished);
-                match outcome {
-                    Outcome::Finished => self.finish_block(grid, block),
-                    Outcome::Yielded => self.return_block(grid, block),
-                    Outcome::Fault(fault) => {
-                        if self.grids.get(grid).is_some_and(|g| !g.killed) {
-                            let (error, text) = fault::describe(&fault);
-                            self.poison(&tenant, error, text);
-                        }
-                        self.finish_block(grid, block);
-                    }
+                let now = now_ns();
+                let busy_ns = now.saturating_sub(since_ns);
+                tenant.account_blocks(busy_ns, &counters, finished as u64);
+                if finished > 0 {
+                    self.note_pace(grid, busy_ns / finished as u64);
                 }
+                if let Outcome::Fault(fault) = outcome
+                    && self.grids.get(grid).is_some_and(|g| !g.killed)
+                {
+                    let (error, text) = fault::describe(&fault);
+                    self.poison(&tenant, error, text);
+                }
+                for block in blocks.drain(..finished) {
+                    self.finish_block(grid, block, now);
+                }
+                for block in blocks.drain(..) {
+                    self.return_block(grid, block, now);
+                }
+                self.slots[slot].batch = blocks;
                 if self.turn.giving_up {
                     self.give_turn_up();
                 }
@@ -218,7 +244,7 @@ impl Device {
         let _mapped = tenant.space.access();
         match &mut assignment.work {
             Work::Transfer { transfer, .. } => Settled::Transfer(transfer.step(&tenant.space)),
-            Work::Block { block, kernel, launch, view, counters, .. } => {
+            Work::Blocks { blocks, finished, kernel, launch, view, counters, .. } => {
                 let version = tenant.space.version();
                 let cached = match view.take() {
                     Some(c) if c.tenant == tenant.id && c.version == version => view.insert(c),
@@ -228,30 +254,26 @@ impl Device {
                         view: MemoryView::new(tenant.space.clone()),
                     }),
                 };
-                let mut worker = Worker {
-                    control: &assignment.control,
-                    memory: &mut cached.view,
-                    sm: block.sm,
-                    sm_count: self.settings.sms,
-                    counters,
-                };
-                let index = block_index(launch, block.index);
-                let run = AssertUnwindSafe(|| {
-                    block
-                        .run
-                        .get_or_insert_with(|| kernel.clone().start(launch.clone(), index))
-                        .resume(&mut worker)
-                });
-                Settled::Block(std::panic::catch_unwind(run).unwrap_or_else(|_| {
-                    // A defect of ours must end one launch, not the program it runs in.
-                    Outcome::Fault(Box::new(Fault {
-                        kind: FaultKind::Trap,
-                        kernel: kernel.info().name.clone(),
-                        block: index,
-                        thread: Default::default(),
-                        line: 0,
-                    }))
-                }))
+                let mut outcome = Outcome::Finished;
+                for block in blocks {
+                    if *finished > 0 && assignment.control.yield_requested() {
+                        break;
+                    }
+                    let mut worker = Worker {
+                        control: &assignment.control,
+                        memory: &mut cached.view,
+                        sm: block.sm,
+                        sm_count: self.settings.sms,
+                        counters: &mut *counters,
+                    };
+                    outcome = resume(block, kernel, launch, &mut worker);
+                    if !matches!(outcome, Outcome::Finished) {
+                        break;
+                    }
+                    block.run = None;
+                    *finished += 1;
+                }
+                Settled::Blocks(outcome)
             }
         }
     }
@@ -276,6 +298,30 @@ impl Device {
             core.sleepers.retain(|t| t.id() != me.id());
         }
     }
+}
+
+/// Runs a block until it comes back; a panic in it is a fault, since a defect of ours must end one
+/// launch and not the program it runs in.
+fn resume(
+    block: &mut Block,
+    kernel: &Arc<dyn Kernel>,
+    launch: &Arc<Launch>,
+    worker: &mut Worker<'_>,
+) -> Outcome {
+    let index = block_index(launch, block.index);
+    let run = AssertUnwindSafe(|| {
+        let run = block.run.get_or_insert_with(|| kernel.clone().start(launch.clone(), index));
+        run.resume(worker)
+    });
+    std::panic::catch_unwind(run).unwrap_or_else(|_| {
+        Outcome::Fault(Box::new(Fault {
+            kind: FaultKind::Trap,
+            kernel: kernel.info().name.clone(),
+            block: index,
+            thread: Default::default(),
+            line: 0,
+        }))
+    })
 }
 
 /// Place in the grid of its `index`-th block, x fastest.

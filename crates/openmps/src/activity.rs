@@ -1,8 +1,7 @@
 //! What the software GPU was doing, read from the file in which all of its processes count.
 
-use cuda_api::environment::OPENMPS_SOFT_DIR;
 use cuda_api::extension::{ACTIVITY_FILE_NAME, DeviceActivity};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 /// A reading of the counters.
@@ -20,11 +19,6 @@ pub(crate) struct Utilisation {
     pub(crate) sm_activity: f64,
     /// Warps resident of those that would fit.
     pub(crate) sm_occupancy: f64,
-}
-
-/// The directory in which processes of the software GPU meet.
-pub(crate) fn directory() -> PathBuf {
-    std::env::var_os(OPENMPS_SOFT_DIR).map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from)
 }
 
 impl Reading {

@@ -56,7 +56,6 @@ pub(crate) struct Client {
 
 /// What is in a pipe directory.
 #[derive(Debug)]
-#[allow(dead_code, reason = "for the command doctor")]
 pub(crate) enum State {
     /// A daemon of ours.
     Running {
@@ -73,7 +72,6 @@ pub(crate) enum State {
 }
 
 /// What is in `directory`.
-#[allow(dead_code, reason = "for the command doctor")]
 pub(crate) fn state(directory: &Path) -> State {
     match ask(directory) {
         Ok(Some(report)) => State::Running { version: format!("openmps {}", report.version) },

@@ -5,6 +5,7 @@
 
 use crate::activity::Reading;
 use crate::libraries::Libraries;
+use crate::personality;
 use crate::scratch::Scratch;
 use anyhow::{Context, Result, bail};
 use cuda_api::environment::{
@@ -75,10 +76,7 @@ impl Stage {
     /// Starts a daemon and waits until it accepts connections.
     pub(crate) fn daemon(&self) -> Result<PrivateDaemon> {
         let directory = Scratch::new("daemon")?;
-        let program = std::env::current_exe().context("finding the program's own path")?;
-        let mut command = Command::new(program);
-        std::os::unix::process::CommandExt::arg0(&mut command, "nvidia-cuda-mps-control");
-        let child = command
+        let child = personality::own(personality::CONTROL)
             .arg("-f")
             .env(CUDA_MPS_PIPE_DIRECTORY, directory.path())
             .env(CUDA_MPS_LOG_DIRECTORY, directory.path())

@@ -4,10 +4,14 @@
 //! A command is a module in `command/` with `Arguments` and `run`, and a row in [`Command`] and in
 //! [`Command::run`].
 
+mod activity;
 mod command;
 mod daemon;
+mod group;
 mod libraries;
 mod personality;
+mod progress;
+mod scratch;
 mod server_program;
 
 use clap::{Parser, Subcommand};
@@ -36,6 +40,10 @@ enum Command {
     Up(command::up::Arguments),
     Down(command::down::Arguments),
     Ps(command::ps::Arguments),
+    Doctor(command::doctor::Arguments),
+    Demo(command::demo::Arguments),
+    Bench(command::bench::Arguments),
+    Coverage(command::coverage::Arguments),
 }
 
 impl Command {
@@ -45,6 +53,10 @@ impl Command {
             Command::Up(arguments) => command::up::run(&arguments),
             Command::Down(arguments) => command::down::run(&arguments),
             Command::Ps(arguments) => command::ps::run(&arguments),
+            Command::Doctor(arguments) => command::doctor::run(&arguments),
+            Command::Demo(arguments) => command::demo::run(&arguments),
+            Command::Bench(arguments) => command::bench::run(&arguments),
+            Command::Coverage(arguments) => command::coverage::run(&arguments),
         }
     }
 }

@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let stage = Stage::new()?;
     let progress = Progress::new((1 + arguments.clients.len() as u64) * 2);
     let mut rows = Vec::new();
-    let mut both = |name: &str, programs: &[Program]| -> Result<[Vec<Figure>; 2]> {
+    let both = |name: &str, programs: &[Program]| -> Result<[Vec<Figure>; 2]> {
         progress.say(format!("{name}: in-process"));
         let alone = figures(stage.run(Setting::Turns, programs, || ())?)?;
         progress.step();
@@ -98,7 +98,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&Output { rows })?);
     } else {
-        println!("{:<24} {:>6} {:>16} {:>16} {:>8}", "", "unit", "through openmps", "in-process", "ratio");
+        println!(
+            "{:<24} {:>6} {:>16} {:>16} {:>8}",
+            "", "unit", "through openmps", "in-process", "ratio"
+        );
         for row in rows {
             println!(
                 "{:<24} {:>6} {:>16.2} {:>16.2} {:>8.2}",

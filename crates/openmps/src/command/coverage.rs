@@ -86,10 +86,14 @@ mod tests {
     #[test]
     fn every_function_is_counted_once() {
         let report = Report::new();
-        let parts =
-            report.local + report.post + report.call + report.special + report.unsupported;
+        let parts = report.local + report.post + report.call + report.special + report.unsupported;
         assert_eq!(parts, report.total);
         assert_eq!(report.functions.len(), report.total);
-        assert!(report.functions.iter().any(|f| f.name == "cuLaunchKernel_ptsz" && f.policy == "special"));
+        assert!(
+            report
+                .functions
+                .iter()
+                .any(|f| f.name == "cuLaunchKernel_ptsz" && f.policy == "special")
+        );
     }
 }

@@ -1,5 +1,9 @@
 //! The commands of `openmps`, a module each.
 
+pub(crate) mod bench;
+pub(crate) mod coverage;
+pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod ps;
 pub(crate) mod run;

@@ -1,0 +1,140 @@
+//! Peers that say nonsense, say nothing or come in numbers; disks that are full.
+
+use crate::harness::Setting;
+use channel::message::{MESSAGE_MAGIC, Message};
+use channel::socket::{ReceiveError, SeqPacket};
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+pub const TESTS: &[(&str, fn())] = &[
+    ("nonsense_is_refused", nonsense_is_refused),
+    ("another_version_is_named", another_version_is_named),
+    ("silent_connections_shut_nobody_out", silent_connections_shut_nobody_out),
+    ("the_log_fifo_takes_anything", the_log_fifo_takes_anything),
+    ("a_full_disk_stops_nothing", a_full_disk_stops_nothing),
+    ("clients_that_leave_early_are_forgotten", clients_that_leave_early_are_forgotten),
+];
+
+fn connect(setting: &Setting) -> SeqPacket {
+    let socket =
+        SeqPacket::connect(&setting.pipe.join("control"), Duration::from_secs(10)).unwrap();
+    socket.set_receive_timeout(Some(Duration::from_secs(30))).unwrap();
+    socket
+}
+
+fn header(version: u16, kind: u16) -> Vec<u8> {
+    let mut bytes = MESSAGE_MAGIC.to_le_bytes().to_vec();
+    bytes.extend(version.to_le_bytes());
+    bytes.extend(kind.to_le_bytes());
+    bytes
+}
+
+/// Sends bytes; what the daemon says to them.
+fn answer(setting: &Setting, bytes: &[u8]) -> String {
+    let socket = connect(setting);
+    socket.send_bytes(bytes, &[]).unwrap();
+    let text = match socket.receive() {
+        Ok((Message::Refused(refused), _)) => format!("{} {}", refused.result, refused.reason),
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(socket.receive(), Err(ReceiveError::Closed)), "it stays open after {text}");
+    text
+}
+
+fn nonsense_is_refused() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let version = channel::PROTOCOL_VERSION;
+    assert_eq!(answer(&setting, b"x"), "805 the peer does not speak this protocol");
+    assert_eq!(answer(&setting, &[0; 4096]), "805 the peer does not speak this protocol");
+    assert_eq!(answer(&setting, &header(version, 999)), "805 there is no message of kind 999");
+    let hello_without_body = answer(&setting, &header(version, 1));
+    assert!(hello_without_body.starts_with("805 a message of kind 1 is wrong"));
+    let query = Message::Query(()).encode().unwrap();
+    assert_eq!(answer(&setting, &query), "805 Query is no way to begin");
+    let hello = Message::Hello(Default::default()).encode().unwrap();
+    let without_region = "805 a message of kind 1 came with 0 file descriptors";
+    assert_eq!(answer(&setting, &hello), without_region);
+    // A seeded walk over every byte of the header and of lengths.
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..500 {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        let mut bytes = hello.clone();
+        let at = usize::try_from(seed >> 32).unwrap() % bytes.len();
+        bytes[at] ^= u8::try_from(seed & 0xff).unwrap() | 1;
+        let socket = connect(&setting);
+        socket.send_bytes(&bytes, &[]).unwrap();
+        assert!(socket.receive().is_ok());
+    }
+    assert_eq!(setting.command("get_server_list"), (String::new(), 0));
+}
+
+fn another_version_is_named() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let ours = channel::PROTOCOL_VERSION;
+    let text = answer(&setting, &header(ours + 7, 1));
+    let expected =
+        format!("805 the peer speaks protocol version {}, this is version {ours}", ours + 7);
+    assert_eq!(text, expected);
+    assert!(setting.control_log().contains("Unable to read new connection type information"));
+}
+
+fn silent_connections_shut_nobody_out() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let silent: Vec<SeqPacket> = (0..400).map(|_| connect(&setting)).collect();
+    assert_eq!(setting.command("get_server_list"), (String::new(), 0));
+    assert!(setting.client(None).is_ok());
+    // Only so many are kept, the newest.
+    assert!(silent[0].is_hung_up());
+    assert!(!silent[399].is_hung_up());
+}
+
+fn the_log_fifo_takes_anything() {
+    use std::io::Write;
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let mut fifo = std::fs::OpenOptions::new().write(true).open(setting.pipe.join("log")).unwrap();
+    fifo.write_all(b"one\x1b[2J\n\xff\xfe\ntwo\n").unwrap();
+    fifo.write_all(&[b'x'; 10_000]).unwrap();
+    fifo.write_all(b"\nlast\n").unwrap();
+    crate::harness::wait_until("it is written", || {
+        std::fs::read_to_string(setting.logs().join("server.log"))
+            .is_ok_and(|text| text.ends_with("last\n"))
+    });
+    let text = std::fs::read_to_string(setting.logs().join("server.log")).unwrap();
+    assert!(text.starts_with("one?[2J\n\u{fffd}\u{fffd}\ntwo\nxxx"), "{text}");
+    assert_eq!(setting.command("get_server_list"), (String::new(), 0));
+}
+
+fn a_full_disk_stops_nothing() {
+    let setting = Setting::new();
+    std::fs::create_dir(setting.logs()).unwrap();
+    for name in ["control.log", "server.log"] {
+        // Every write to /dev/full fails as on a full disk.
+        symlink("/dev/full", setting.logs().join(name)).unwrap();
+    }
+    let _daemon = setting.start();
+    let client = setting.client(None).unwrap();
+    assert_eq!(setting.command("get_server_list").0, format!("{}\n", client.server));
+    drop(client);
+    assert_eq!(setting.command("quit"), (String::new(), 0));
+}
+
+fn clients_that_leave_early_are_forgotten() {
+    let setting = Setting::with_behaviour("slow");
+    let _daemon = setting.start();
+    let hello = Message::Hello(Default::default());
+    for _ in 0..20 {
+        let region = std::fs::File::open("/dev/null").unwrap();
+        let socket = connect(&setting);
+        socket.send(&hello, &[std::os::fd::AsFd::as_fd(&region)]).unwrap();
+    }
+    assert!(setting.client(None).is_ok());
+    let report: serde_json::Value = serde_json::from_str(&setting.command("report").0).unwrap();
+    assert_eq!(report["clients_waiting"], 0);
+    assert_eq!(report["servers"][0]["clients"].as_array().unwrap().len(), 0);
+}

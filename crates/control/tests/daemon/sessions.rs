@@ -1,0 +1,267 @@
+//! Sessions at the command line: what is printed, and the exit status.
+
+use crate::harness::{Setting, names, wait_until};
+use std::os::unix::fs::PermissionsExt;
+
+pub const TESTS: &[(&str, fn())] = &[
+    ("commands_print_what_nvidias_do", commands_print_what_nvidias_do),
+    ("wrong_commands_say_why", wrong_commands_say_why),
+    ("without_a_daemon", without_a_daemon),
+    ("scripts_may_lack_the_last_newline", scripts_may_lack_the_last_newline),
+    ("help_and_version_need_no_daemon", help_and_version_need_no_daemon),
+    ("files_and_logs", files_and_logs),
+    ("a_second_instance_is_refused", a_second_instance_is_refused),
+    ("start_errors_are_printed_by_the_starter", start_errors_are_printed_by_the_starter),
+    ("commands_of_later_say_so", commands_of_later_say_so),
+    ("report_is_json", report_is_json),
+];
+
+fn ok(text: impl Into<String>) -> (String, i32) {
+    (text.into(), 0)
+}
+
+fn failed(text: impl Into<String>) -> (String, i32) {
+    (text.into(), 1)
+}
+
+/// Compared with what was captured from NVIDIA's shell, PIDs put in.
+fn commands_print_what_nvidias_do() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    assert_eq!(setting.command("get_server_list"), ok(""));
+    assert_eq!(setting.command("ps"), ok(""));
+
+    let one = setting.client(None).unwrap();
+    let two = setting.client(None).unwrap();
+    let (server, one_pid, two_pid) = (one.server, one.pid(), two.pid());
+    assert_eq!(server, two.server, "one server for one user");
+    assert_eq!(setting.command("get_server_list"), ok(format!("{server}\n")));
+    assert_eq!(setting.command(&format!("get_server_status {server}")), ok("ACTIVE\n"));
+    let clients = format!("{one_pid}\n{two_pid}\n");
+    assert_eq!(setting.command(&format!("get_client_list {server}")), ok(clients));
+
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
+    let namespace = namespace.to_str().unwrap().trim_start_matches("pid:[").trim_end_matches(']');
+    let row = |pid: u32, id: u32| {
+        format!(
+            "{pid:<10}{id:<10}{server:<15}GPU-d0a1cf3e-b77a-11c2    {namespace:<15}/tmp/hold      \n"
+        )
+    };
+    let header = "PID       ID        SERVER         DEVICE                    \
+                  NAMESPACE      COMMAND        \n";
+    let table = format!("{header}{}{}", row(one_pid, 1), row(two_pid, 2));
+    assert_eq!(setting.command("ps"), ok(&table));
+    assert_eq!(setting.command(&format!("ps -p {server}")), ok(&table));
+
+    let devices = format!("[0] 00:06.0, NVIDIA H200\n{one_pid}.1\n{two_pid}.2\n");
+    assert_eq!(setting.command("get_device_client_list"), ok(&devices));
+    assert_eq!(setting.command(&format!("get_device_client_list {server}")), ok(&devices));
+
+    let section = "Device Ordinal,PCI IDs,UUID,Name,Attributes\n\
+                   0,0000:00.06.00,GPU-d0a1cf3e-b77a-11c2-91d0-85871bc94d2d,NVIDIA H200,N/A\n";
+    let query = format!("Default\n{section}\nServer {server}\n{section}");
+    assert_eq!(setting.command("device_query --csv"), ok(query));
+
+    let terminate = format!("terminate_client {server} {one_pid}");
+    assert_eq!(setting.command(&terminate), ok("0\n"));
+    assert_eq!(
+        setting.command(&format!("terminate_client {server} 999999")),
+        failed("Invalid process 999999!\n1\n")
+    );
+    assert_eq!(
+        setting.command("start_server -uid 4294967294").1,
+        i32::from(!crate::harness::is_root())
+    );
+    let me = rustix::process::geteuid().as_raw();
+    assert_eq!(setting.command(&format!("start_server -uid {me}")), ok(""));
+    assert_eq!(setting.command(&format!("shutdown_server {server}")), ok(""));
+    assert_eq!(setting.command(&format!("get_server_status {server}")), ok("SHUTTING_DOWN\n"));
+    drop((one, two));
+    wait_until("the server ends", || {
+        !setting.command("get_server_list").0.contains(&server.to_string())
+    });
+    assert_eq!(setting.command("quit"), ok(""));
+}
+
+fn wrong_commands_say_why() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    for (line, text) in [
+        ("bogus", "Unknown command \"bogus\"\n"),
+        ("get_client_list", "Server 0 not found\n"),
+        ("get_client_list 1", "Server 1 not found\n"),
+        ("get_server_status x", "Server x not found\n"),
+        ("ps -p 1", "Server 1 not found\n"),
+        ("ps 1", "usage: ps [-p <server PID>]\n"),
+        ("shutdown_server 1 -f", "Server 1 not found\n"),
+        ("terminate_client 1", "usage: terminate_client <server PID> <client PID>\n"),
+        ("start_server", "A user id (UID) is required to start a new server\n"),
+        ("start_server -uid me", "\"me\" is not a user id\n"),
+        ("quit -t 1x", "quit -t wants seconds from 0 to 604800, got \"1x\"\n"),
+        ("get_server_list 1", "get_server_list takes no argument, but \"1\" was given\n"),
+    ] {
+        assert_eq!(setting.command(line), failed(text), "{line}");
+    }
+    let long = "x".repeat(5000);
+    let outcome = setting.control(&[&long]);
+    assert_eq!(outcome.status, 1);
+    assert_eq!(outcome.errors, "a command may have 4096 bytes, this one has 5000\n");
+}
+
+fn without_a_daemon() {
+    let setting = Setting::new();
+    let expected = ("Cannot find MPS control daemon process\n".to_owned(), 1);
+    let outcome = setting.control(&["get_server_list"]);
+    assert_eq!((outcome.errors, outcome.status), expected);
+    let outcome = setting.script("get_server_list\n");
+    assert_eq!((outcome.errors, outcome.status), expected);
+}
+
+fn scripts_may_lack_the_last_newline() {
+    let setting = Setting::new();
+    let daemon = setting.start();
+    let client = setting.client(None).unwrap();
+    let server = client.server;
+    let outcome = setting.script(&format!("get_server_list\nget_server_status {server}"));
+    assert_eq!((outcome.output, outcome.status), (format!("{server}\nACTIVE\n"), 0));
+    let outcome = setting.script("get_server_list\n\nbogus\n");
+    let text = format!("{server}\nUnknown command \"\"\nUnknown command \"bogus\"\n");
+    assert_eq!((outcome.output, outcome.status), (text, 1));
+    drop(client);
+    // The shell outlives the daemon.
+    let outcome = setting.script("quit\nps\n");
+    assert_eq!(outcome.errors, "Cannot find MPS control daemon process\n");
+    assert_eq!(outcome.status, 1);
+    wait_until("the daemon ends", || !crate::harness::is_daemon(daemon.pid));
+}
+
+fn help_and_version_need_no_daemon() {
+    let setting = Setting::new();
+    let help = setting.control(&["--help"]);
+    assert_eq!(help.status, 0);
+    for word in ["-d, --daemon", "get_server_list", "terminate_client", "CUDA_MPS_PIPE_DIRECTORY"] {
+        assert!(help.output.contains(word), "{word}");
+    }
+    let version = setting.control(&["-v"]);
+    assert!(version.output.starts_with("CUDA MPS Control binary version: 13000\n"));
+    let wrong = setting.control(&["--nonsense"]);
+    assert_eq!(wrong.status, 1);
+    assert!(wrong.errors.contains("unknown option \"--nonsense\""), "{}", wrong.errors);
+}
+
+fn files_and_logs() {
+    let setting = Setting::new();
+    let daemon = setting.start();
+    assert_eq!(
+        names(&setting.pipe),
+        ["control", "control_lock", "control_privileged", "log", "nvidia-cuda-mps-control.pid"]
+    );
+    let mode = |name: &str| {
+        std::fs::symlink_metadata(setting.pipe.join(name)).unwrap().permissions().mode() & 0o777
+    };
+    let modes = ["control", "control_lock", "control_privileged", "log"].map(mode);
+    assert_eq!(modes, [0o666, 0o666, 0o755, 0o777]);
+    let client = setting.client(None).unwrap();
+    let (pid, server) = (client.pid(), client.server);
+    drop(client);
+    assert_eq!(setting.command("get_server_list").0, format!("{server}\n"));
+    assert_eq!(setting.command("quit -t 1"), ok(""));
+    assert_eq!(names(&setting.pipe), [""; 0]);
+
+    let me = rustix::process::geteuid().as_raw();
+    let pipe = setting.pipe.display();
+    let expected = [
+        format!("Starting control daemon using socket {pipe}/control"),
+        format!(
+            "To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY={pipe}"
+        ),
+        "CUDA MPS Control binary version: 13000".to_owned(),
+        "Accepting connection...".to_owned(),
+        format!(
+            "NEW CLIENT {pid} from user {me}: Server is not ready, push client to pending list"
+        ),
+        format!("Starting new server {server} for user {me}"),
+        format!("NEW SERVER {server}: Ready"),
+        format!("NEW CLIENT {pid} from user {me}: Server already exists"),
+        "NEW UI".to_owned(),
+        "Cmd:get_server_list".to_owned(),
+        format!("{server}"),
+        "UI closed".to_owned(),
+        "NEW UI".to_owned(),
+        "Cmd:quit -t 1".to_owned(),
+        "quit command issued with timeout of 1".to_owned(),
+        format!("Try shutting down server {server}, backoff is disabled"),
+        format!("Server {server} exited with status 0"),
+        "Exit with status 0".to_owned(),
+    ];
+    let log = setting.control_log();
+    let stamp = format!(" Control {:5}] ", daemon.pid);
+    let lines: Vec<&str> = log.lines().map(|line| line.split_once(&stamp).expect(line).1).collect();
+    assert_eq!(lines[..expected.len()], expected);
+    let server_log = std::fs::read_to_string(setting.logs().join("server.log")).unwrap();
+    assert_eq!(server_log, "Startup\n");
+}
+
+fn a_second_instance_is_refused() {
+    let setting = Setting::new();
+    let daemon = setting.start();
+    for flag in ["-d", "-f"] {
+        let outcome = setting.control(&[flag]);
+        assert_eq!(outcome.errors, "An instance of this daemon is already running\n");
+        assert_eq!(outcome.status, 1);
+    }
+    assert_eq!(setting.daemon_pid(), daemon.pid);
+    assert_eq!(setting.command("get_server_list"), ok(""));
+}
+
+fn start_errors_are_printed_by_the_starter() {
+    let mut setting = Setting::new();
+    setting.pipe = setting.scratch.0.join("x".repeat(100));
+    let outcome = setting.control(&["-d"]);
+    assert_eq!(outcome.status, 1);
+    assert!(outcome.errors.contains("a socket's path allows at most"), "{}", outcome.errors);
+
+    let file = setting.scratch.0.join("file");
+    std::fs::write(&file, "").unwrap();
+    setting.pipe = file.join("pipe");
+    let outcome = setting.control(&["-d"]);
+    assert_eq!(outcome.status, 1);
+    assert!(outcome.errors.contains("file/pipe"), "{}", outcome.errors);
+
+    // A log directory that cannot be is no reason not to start.
+    setting.pipe = setting.scratch.0.join("pipe");
+    let mut command = setting.program(crate::stand_in::CONTROL);
+    let output =
+        command.arg("-d").env("CUDA_MPS_LOG_DIRECTORY", file.join("logs")).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("cannot write logs in") && errors.contains("they are written in"));
+    assert!(setting.pipe.join("control.log").exists());
+    assert_eq!(setting.command("quit"), ok(""));
+}
+
+fn commands_of_later_say_so() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    for name in ["set_default_active_thread_percentage 50", "get_default_client_priority", "lspart"]
+    {
+        let (text, status) = setting.command(name);
+        assert!(text.ends_with(" is not supported yet\n"), "{text}");
+        assert_eq!(status, 1);
+    }
+}
+
+fn report_is_json() {
+    let setting = Setting::new();
+    let daemon = setting.start();
+    let client = setting.client(None).unwrap();
+    let (text, status) = setting.command("report");
+    assert_eq!(status, 0);
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["pid"], daemon.pid);
+    assert_eq!(report["servers"][0]["pid"], client.server);
+    let row = &report["servers"][0]["clients"][0];
+    assert_eq!((&row["pid"], &row["kernels"]), (&client.pid().into(), &7.into()));
+    assert_eq!(row["memory_bytes"], 1 << 20);
+    assert!(!setting.control_log().contains("Cmd:report"));
+}

@@ -1,0 +1,195 @@
+//! The other programs that this one is, by the name it was started under.
+
+use channel::message::{
+    Client, ClientStatus, DeviceStatus, Hello, Message, Refused, ServerStatus, Welcome,
+};
+use channel::region::ServerState;
+use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
+use control::daemon::Programs;
+use cuda_api::CUuuid;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+pub const CONTROL: &str = "stand-in-control";
+pub const CLIENT: &str = "stand-in-client";
+const SERVER: &str = "stand-in-server";
+/// How the server misbehaves: a word of this variable.
+pub const BEHAVIOUR: &str = "STAND_IN_BEHAVIOUR";
+
+/// Runs as what the name says; `None` if it says nothing.
+pub fn run() -> Option<ExitCode> {
+    let mut arguments = std::env::args();
+    match arguments.next()?.as_str() {
+        CONTROL => Some(control::program::run(arguments, Box::new(StandIns)).into()),
+        SERVER => Some(server(&arguments.collect::<Vec<_>>())),
+        CLIENT => Some(client()),
+        _ => None,
+    }
+}
+
+/// This program under another name. By the running file: a user who may not go where it lies can
+/// still run it.
+pub fn own(name: &str) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(name);
+    command
+}
+
+struct StandIns;
+
+impl Programs for StandIns {
+    fn server(&self) -> Command {
+        own(SERVER)
+    }
+    fn daemon(&self) -> Command {
+        own(CONTROL)
+    }
+}
+
+struct Held {
+    who: Client,
+    socket: SeqPacket,
+    id: u32,
+}
+
+/// A server that welcomes everybody and does nothing for them.
+fn server(arguments: &[String]) -> ExitCode {
+    let behaviour = std::env::var(BEHAVIOUR).unwrap_or_default();
+    eprintln!("Startup");
+    let ["--control-fd", number] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..]
+    else {
+        eprintln!("wrong arguments: {arguments:?}");
+        return ExitCode::from(2);
+    };
+    let daemon = SeqPacket::inherit(number.parse().expect("a number")).expect("a socket");
+    match behaviour.as_str() {
+        "crash" => return ExitCode::from(3),
+        "fail" => {
+            let _ = daemon.send(&Message::Failed("no device".to_owned()), &[]);
+            return ExitCode::from(1);
+        }
+        "garbage" => {
+            daemon.send_bytes(&[0xee; 100], &[]).expect("to be heard");
+            std::thread::sleep(Duration::from_secs(30));
+        }
+        "slow" => std::thread::sleep(Duration::from_millis(300)),
+        _ => {}
+    }
+    daemon.send(&Message::Ready(std::process::id()), &[]).expect("the daemon to be there");
+    if behaviour == "hang" {
+        std::thread::sleep(Duration::from_secs(30));
+    }
+    let mut clients: Vec<Held> = Vec::new();
+    let (mut ending, mut last_id) = (false, 0);
+    while !(ending && clients.is_empty()) {
+        let mut interests = vec![Interest::readable(&daemon)];
+        interests.extend(clients.iter().map(|held| Interest::hang_up(&held.socket)));
+        let ready = poll(&interests, None).expect("poll");
+        let mut index = 0;
+        clients.retain(|held| {
+            index += 1;
+            if ready[index].hung_up {
+                let _ = daemon.send(&Message::ClientGone(held.who.pid), &[]);
+            }
+            !ready[index].hung_up
+        });
+        if !(ready[0].readable || ready[0].hung_up) {
+            continue;
+        }
+        match daemon.receive() {
+            Ok((Message::Client(who), fds)) => {
+                let [socket, _region] = <[OwnedFd; 2]>::try_from(fds).expect("two files");
+                let socket = SeqPacket::from_fd(socket).expect("the client's socket");
+                last_id += 1;
+                let welcome = Welcome {
+                    client_id: last_id,
+                    server_pid: std::process::id(),
+                    ..Welcome::default()
+                };
+                let _ = socket.send(&Message::Welcome(welcome), &[]);
+                clients.push(Held { who, socket, id: last_id });
+            }
+            Ok((Message::Query(()), _)) => {
+                for part in status(&clients) {
+                    daemon.send(&Message::ServerStatus(part), &[]).expect("to be heard");
+                }
+            }
+            Ok((Message::Terminate(pid), _)) => {
+                let known = clients.iter().any(|held| held.who.pid == pid);
+                let result = if behaviour == "refuse" { 999 } else { u32::from(!known) };
+                daemon.send(&Message::Done(result), &[]).expect("to be heard");
+            }
+            Ok((Message::Shutdown(force), _)) => {
+                if behaviour == "stay" {
+                    continue;
+                }
+                ending = true;
+                if force {
+                    clients.clear();
+                }
+            }
+            Ok((other, _)) => panic!("the daemon said {}", other.name()),
+            Err(ReceiveError::Closed) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let _ = daemon.send(&Message::Exiting(()), &[]);
+    ExitCode::SUCCESS
+}
+
+fn status(clients: &[Held]) -> Vec<ServerStatus> {
+    let uuid =
+        CUuuid { bytes: *b"\xd0\xa1\xcf\x3e\xb7\x7a\x11\xc2\x91\xd0\x85\x87\x1b\xc9\x4d\x2d" };
+    let device = DeviceStatus {
+        ordinal: 0,
+        pci_bus_id: "0000:00:06.0".to_owned(),
+        uuid,
+        name: "NVIDIA H200".to_owned(),
+    };
+    let rows = clients.iter().map(|held| ClientStatus {
+        pid: held.who.pid,
+        id: held.id,
+        uid: held.who.uid,
+        device: uuid,
+        memory_bytes: 1 << 20,
+        kernels: 7,
+        command_line: held.who.command_line.clone(),
+    });
+    ServerStatus::split(ServerState::Running, vec![device], rows.collect())
+}
+
+/// A client that says what became of it, and stays until its standard input ends.
+fn client() -> ExitCode {
+    match attach(Path::new(&std::env::var("PIPE").expect("PIPE"))) {
+        Ok((welcome, _socket)) => {
+            println!("welcome {}", welcome.server_pid);
+            let _ = std::io::stdout().flush();
+            let _ = std::io::stdin().read(&mut [0]);
+        }
+        Err(refused) => println!("refused {} {}", refused.result, refused.reason),
+    }
+    ExitCode::SUCCESS
+}
+
+/// Does what the client library does at its start. The connection is the client's life.
+pub fn attach(pipe_directory: &Path) -> Result<(Welcome, SeqPacket), Refused> {
+    let socket = SeqPacket::connect(&pipe_directory.join("control"), Duration::from_secs(10))
+        .expect("connect");
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    let region = rustix::fs::memfd_create("region", flags).expect("a memfd");
+    let hello = Hello {
+        pid: std::process::id(),
+        command_line: "/tmp/hold".to_owned(),
+        library_version: "test".to_owned(),
+    };
+    socket.send(&Message::Hello(hello), &[region.as_fd()]).expect("to be heard");
+    match socket.receive() {
+        Ok((Message::Welcome(welcome), _)) => Ok((welcome, socket)),
+        Ok((Message::Refused(refused), _)) => Err(refused),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,195 @@
+//! Daemons and servers that start, crash, hang and end.
+
+use crate::harness::{Setting, is_daemon, names, signal, wait_until};
+use crate::stand_in::CONTROL;
+use rustix::process::Signal;
+use std::process::Stdio;
+
+pub const TESTS: &[(&str, fn())] = &[
+    ("one_of_many_starts_wins", one_of_many_starts_wins),
+    ("a_killed_daemon_is_taken_over", a_killed_daemon_is_taken_over),
+    ("signals_end_daemon_and_servers", signals_end_daemon_and_servers),
+    ("clients_wait_for_a_slow_server", clients_wait_for_a_slow_server),
+    ("a_killed_server_is_replaced", a_killed_server_is_replaced),
+    ("a_server_that_crashes_is_not_started_over_and_over", no_crash_loop),
+    ("a_server_that_cannot_start_says_why", a_server_that_cannot_start_says_why),
+    ("a_server_that_talks_nonsense_is_ended", a_server_that_talks_nonsense_is_ended),
+    ("a_hung_server_is_named", a_hung_server_is_named),
+    ("a_server_that_will_not_end_is_killed", a_server_that_will_not_end_is_killed),
+    ("quit_waits_for_clients", quit_waits_for_clients),
+    ("a_draining_server_takes_no_new_clients", a_draining_server_takes_no_new_clients),
+    ("a_refused_termination_is_a_failure", a_refused_termination_is_a_failure),
+];
+
+fn one_of_many_starts_wins() {
+    let setting = Setting::new();
+    let children: Vec<_> =
+        (0..8).map(|_| setting.program(CONTROL).arg("-d").spawn().unwrap()).collect();
+    let mut started = 0;
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        match output.status.code() {
+            Some(0) => started += 1,
+            _ => assert_eq!(output.stderr, b"An instance of this daemon is already running\n"),
+        }
+    }
+    assert_eq!(started, 1);
+    assert_eq!(setting.command("quit"), (String::new(), 0));
+}
+
+fn a_killed_daemon_is_taken_over() {
+    let setting = Setting::new();
+    let first = setting.start();
+    let client = setting.client(None).unwrap();
+    signal(first.pid, Signal::KILL);
+    wait_until("the daemon is gone", || !is_daemon(first.pid));
+    assert_eq!(names(&setting.pipe).len(), 5, "its files are left");
+    assert_eq!(setting.control(&["ps"]).errors, "Cannot find MPS control daemon process\n");
+    let second = setting.start();
+    assert_ne!(first.pid, second.pid);
+    let other = setting.client(None).unwrap();
+    assert_ne!(client.server, other.server);
+    drop((client, other));
+    assert_eq!(setting.command("quit"), (String::new(), 0));
+    assert_eq!(names(&setting.pipe), [""; 0]);
+}
+
+fn signals_end_daemon_and_servers() {
+    for (number, name) in [(Signal::TERM, "TERM"), (Signal::INT, "INT")] {
+        let setting = Setting::new();
+        let mut child = setting.program(CONTROL).arg("-f").stderr(Stdio::null()).spawn().unwrap();
+        wait_until("the daemon accepts", || setting.pipe.join("control").exists());
+        let client = setting.client(None).unwrap();
+        signal(child.id(), number);
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{name}");
+        assert!(!is_daemon(client.server), "{name}");
+        assert_eq!(names(&setting.pipe), [""; 0], "{name}");
+    }
+}
+
+fn clients_wait_for_a_slow_server() {
+    let setting = Setting::with_behaviour("slow");
+    let _daemon = setting.start();
+    let clients: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| setting.client(None).unwrap())).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(clients.iter().all(|client| client.server == clients[0].server));
+    let log = setting.control_log();
+    assert_eq!(log.matches("Starting new server").count(), 1);
+    assert!(log.contains("push client to pending list"));
+}
+
+fn a_killed_server_is_replaced() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let client = setting.client(None).unwrap();
+    signal(client.server, Signal::KILL);
+    wait_until("the daemon notices", || setting.command("get_server_list").0.is_empty());
+    let line = format!("Server {} was killed by signal 9", client.server);
+    assert!(setting.control_log().contains(&line));
+    let next = setting.client(None).unwrap();
+    assert_ne!(next.server, client.server);
+}
+
+fn no_crash_loop() {
+    let setting = Setting::with_behaviour("crash");
+    let _daemon = setting.start();
+    for _ in 0..3 {
+        let refused = setting.client(None).err().unwrap();
+        assert!(refused.starts_with("refused 805 the server did not start: server "), "{refused}");
+        assert!(refused.ends_with("exited with status 3"), "{refused}");
+    }
+    // Now there is a pause of a second. Shells are told; a client waits and is told after.
+    let me = rustix::process::geteuid().as_raw();
+    let (text, status) = setting.command(&format!("start_server -uid {me}"));
+    assert!(text.starts_with("the server failed 3 times, last: server "), "{text}");
+    assert_eq!(status, 1);
+    setting.client(None).err().unwrap();
+    let log = setting.control_log();
+    assert_eq!(log.matches("Starting new server").count(), 4, "{log}");
+    assert!(log.contains("failed 4 times, no new one for 3 s"), "{log}");
+}
+
+fn a_server_that_cannot_start_says_why() {
+    let setting = Setting::with_behaviour("fail");
+    let _daemon = setting.start();
+    assert_eq!(
+        setting.client(None).err().unwrap(),
+        "refused 805 the server did not start: no device"
+    );
+    assert_eq!(
+        setting.command("device_query"),
+        ("the server did not start: no device\n".into(), 1)
+    );
+}
+
+fn a_server_that_talks_nonsense_is_ended() {
+    let setting = Setting::with_behaviour("garbage");
+    let _daemon = setting.start();
+    let refused = setting.client(None).err().unwrap();
+    assert!(refused.contains("does not speak this protocol"), "{refused}");
+    assert!(setting.control_log().contains("is not understood"));
+}
+
+fn a_hung_server_is_named() {
+    let setting = Setting::with_behaviour("hang");
+    let _daemon = setting.start();
+    let me = rustix::process::geteuid().as_raw();
+    assert_eq!(setting.command(&format!("start_server -uid {me}")), (String::new(), 0));
+    let server = setting.command("get_server_list").0.trim().to_owned();
+    let expected = (format!("Server {server} does not answer\n"), 1);
+    assert_eq!(setting.command("ps"), expected);
+    assert_eq!(setting.command(&format!("get_client_list {server}")), expected);
+}
+
+fn a_server_that_will_not_end_is_killed() {
+    let setting = Setting::with_behaviour("stay");
+    let daemon = setting.start();
+    let client = setting.client(None).unwrap();
+    assert_eq!(setting.command("quit -t 0"), (String::new(), 0));
+    assert!(setting.control_log().contains("does not end, killing it"));
+    assert!(!is_daemon(client.server));
+    wait_until("the daemon ends", || !is_daemon(daemon.pid));
+}
+
+fn quit_waits_for_clients() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let client = setting.client(None).unwrap();
+    let mut waiting = setting.program(CONTROL).arg("quit").spawn().unwrap();
+    wait_until("quit is heard", || setting.control_log().contains("quit command issued"));
+    let refused = setting.client(None).err().unwrap();
+    assert_eq!(refused, "refused 807 the daemon is shutting down");
+    assert!(waiting.try_wait().unwrap().is_none(), "a client is there");
+    // Commands still work, and another quit can hurry.
+    assert_eq!(setting.command("get_server_list").0, format!("{}\n", client.server));
+    assert_eq!(setting.command("quit -t 0"), (String::new(), 0));
+    assert_eq!(waiting.wait().unwrap().code(), Some(0));
+    assert!(!setting.pipe.join("control").exists());
+}
+
+fn a_draining_server_takes_no_new_clients() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let old = setting.client(None).unwrap();
+    assert_eq!(setting.command(&format!("shutdown_server {}", old.server)).1, 0);
+    let new = setting.client(None).unwrap();
+    assert_ne!(old.server, new.server);
+    let list = format!("{}\n{}\n", old.server, new.server);
+    assert_eq!(setting.command("get_server_list").0, list);
+    assert_eq!(setting.command(&format!("shutdown_server {} -f", new.server)).1, 0);
+    wait_until("it ends", || setting.command("get_server_list").0 == format!("{}\n", old.server));
+}
+
+fn a_refused_termination_is_a_failure() {
+    let setting = Setting::with_behaviour("refuse");
+    let _daemon = setting.start();
+    let client = setting.client(None).unwrap();
+    let pid = client.pid();
+    assert_eq!(
+        setting.command(&format!("terminate_client {} {pid}", client.server)),
+        (format!("client {pid} could not be terminated: CUDA_ERROR_UNKNOWN\n999\n"), 1)
+    );
+}

@@ -1,0 +1,109 @@
+//! Several users. Only root can be several; without it these tests have nothing to say.
+
+use crate::harness::{NOBODY, Setting, is_daemon, is_root};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+pub const TESTS: &[(&str, fn())] = &[
+    ("users_have_servers_of_their_own", users_have_servers_of_their_own),
+    ("a_users_daemon_serves_that_user", a_users_daemon_serves_that_user),
+    ("no_permission_is_said", no_permission_is_said),
+    ("a_full_file_system_is_said", a_full_file_system_is_said),
+];
+
+fn user_of(pid: u32) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line =
+        |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap().replace('\t', " ");
+    format!("{}; {}; {}", line("Uid:"), line("Gid:"), line("Groups:").trim_end())
+}
+
+fn users_have_servers_of_their_own() {
+    if !is_root() {
+        return;
+    }
+    let mut setting = Setting::new();
+    let _daemon = setting.start();
+    let roots = setting.client(None).unwrap();
+    let nobodys = setting.client(Some(NOBODY)).unwrap();
+    assert_ne!(roots.server, nobodys.server);
+    assert_eq!(
+        user_of(nobodys.server),
+        "Uid: 65534 65534 65534 65534; Gid: 65534 65534 65534 65534; Groups:"
+    );
+    let list = format!("{}\n{}\n", roots.server, nobodys.server);
+    assert_eq!(setting.command("get_server_list").0, list);
+
+    setting.uid = Some(NOBODY);
+    assert_eq!(setting.command("get_server_list").0, format!("{}\n", nobodys.server));
+    let pid = nobodys.pid();
+    assert_eq!(
+        setting.command(&format!("get_client_list {}", nobodys.server)).0,
+        format!("{pid}\n")
+    );
+    let foreign = (format!("Server {} not found\n", roots.server), 1);
+    assert_eq!(setting.command(&format!("get_client_list {}", roots.server)), foreign);
+    for line in ["quit", "start_server -uid 0", "terminate_client 1 1", "shutdown_server 1"] {
+        let name = line.split(' ').next().unwrap();
+        let text = format!("{name} is only for root and for root, whose daemon this is\n");
+        assert_eq!(setting.command(line), (text, 1));
+    }
+    setting.uid = None;
+}
+
+fn a_users_daemon_serves_that_user() {
+    if !is_root() {
+        return;
+    }
+    let mut setting = Setting::new();
+    setting.uid = Some(NOBODY);
+    let daemon = setting.start();
+    assert_eq!(user_of(daemon.pid).split(';').next().unwrap(), "Uid: 65534 65534 65534 65534");
+    assert!(setting.client(None).is_ok(), "its own user");
+    for uid in [0, 1] {
+        let refused = setting.client(Some(uid)).err().unwrap();
+        let expected = "refused 805 this daemon was started by nobody and serves only that user";
+        assert!(refused.starts_with(expected), "{refused}");
+    }
+    // Root may command it; another user may not.
+    setting.uid = Some(1);
+    assert_eq!(setting.command("quit").1, 1);
+    assert!(is_daemon(daemon.pid));
+    setting.uid = None;
+    assert_eq!(setting.command("quit"), (String::new(), 0));
+}
+
+fn no_permission_is_said() {
+    if !is_root() {
+        return;
+    }
+    let mut setting = Setting::new();
+    let closed = setting.scratch.0.join("closed");
+    std::fs::create_dir(&closed).unwrap();
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o700)).unwrap();
+    setting.pipe = closed.join("pipe");
+    setting.uid = Some(NOBODY);
+    let outcome = setting.control(&["-d"]);
+    assert_eq!(outcome.status, 1);
+    let expected = format!("no permission for {} (as user 65534)", setting.pipe.display());
+    assert!(outcome.errors.starts_with(&expected), "{}", outcome.errors);
+    let outcome = setting.control(&["ps"]);
+    assert!(outcome.errors.starts_with("no permission for "), "{}", outcome.errors);
+}
+
+/// A tmpfs that has no room for another file.
+fn a_full_file_system_is_said() {
+    let mut setting = Setting::new();
+    let mount = setting.scratch.0.join("full");
+    std::fs::create_dir(&mount).unwrap();
+    let options = ["-t", "tmpfs", "-o", "size=4k,nr_inodes=2", "tmpfs"];
+    let mounted = Command::new("mount").args(options).arg(&mount).output();
+    if !mounted.is_ok_and(|output| output.status.success()) {
+        return;
+    }
+    setting.pipe = mount.join("pipe");
+    let outcome = setting.control(&["-d"]);
+    let _ = Command::new("umount").arg(&mount).output();
+    assert_eq!(outcome.status, 1);
+    assert!(outcome.errors.contains("the file system is full"), "{}", outcome.errors);
+}

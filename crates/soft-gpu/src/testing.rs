@@ -11,11 +11,11 @@ use crate::device::ops::StreamSpec;
 use crate::device::settings::Settings;
 use crate::device::slab::Key;
 use crate::device::stream::{Op, Stream};
-use crate::kernel::{BlockRun, Dim3, Kernel, KernelInfo, Launch, Outcome, Worker};
+use crate::kernel::{BlockRun, Dim3, Kernel, KernelInfo, Launch, Outcome, ParamLayout, Worker};
 
-/// Body of a kernel: called for each resume with the block's index and how often it has been
-/// resumed before.
-type Body = dyn Fn(&mut Worker<'_>, Dim3, u64) -> Outcome + Send + Sync;
+/// Body of a kernel: called for each resume with the launch, the block's index and how often it
+/// has been resumed before.
+type Body = dyn Fn(&mut Worker<'_>, &Launch, Dim3, u64) -> Outcome + Send + Sync;
 
 /// A kernel that is a closure.
 pub(crate) struct FnKernel {
@@ -23,8 +23,27 @@ pub(crate) struct FnKernel {
     body: Arc<Body>,
 }
 
+impl FnKernel {
+    /// A kernel with 64-bit parameters, as many as `params`.
+    pub(crate) fn new(
+        params: u32,
+        body: impl Fn(&mut Worker<'_>, &Launch, Dim3, u64) -> Outcome + Send + Sync + 'static,
+    ) -> Self {
+        let info = KernelInfo {
+            name: "closure".into(),
+            params: (0..params).map(|n| ParamLayout { offset: 8 * n, size: 8 }).collect(),
+            param_bytes: 8 * params,
+            registers: 16,
+            max_threads_per_block: 1024,
+            ..Default::default()
+        };
+        Self { info, body: Arc::new(body) }
+    }
+}
+
 struct FnBlock {
     body: Arc<Body>,
+    launch: Arc<Launch>,
     index: Dim3,
     resumed: u64,
 }
@@ -34,15 +53,15 @@ impl Kernel for FnKernel {
         &self.info
     }
 
-    fn start(self: Arc<Self>, _launch: Arc<Launch>, index: Dim3) -> Box<dyn BlockRun> {
-        Box::new(FnBlock { body: self.body.clone(), index, resumed: 0 })
+    fn start(self: Arc<Self>, launch: Arc<Launch>, index: Dim3) -> Box<dyn BlockRun> {
+        Box::new(FnBlock { body: self.body.clone(), launch, index, resumed: 0 })
     }
 }
 
 impl BlockRun for FnBlock {
     fn resume(&mut self, worker: &mut Worker<'_>) -> Outcome {
         self.resumed += 1;
-        (self.body)(worker, self.index, self.resumed - 1)
+        (self.body)(worker, &self.launch, self.index, self.resumed - 1)
     }
 }
 
@@ -52,7 +71,7 @@ pub(crate) fn launch(
     threads: u32,
     body: impl Fn(&mut Worker<'_>, Dim3, u64) -> Outcome + Send + Sync + 'static,
 ) -> Op {
-    let info = KernelInfo { name: "closure".into(), registers: 16, ..Default::default() };
+    let kernel = FnKernel::new(0, move |worker, _, index, resumed| body(worker, index, resumed));
     let launch = Launch {
         grid_id: 0,
         grid: Dim3 { x: blocks, y: 1, z: 1 },
@@ -62,7 +81,7 @@ pub(crate) fn launch(
         printf: Arc::<crate::device::printf::PrintfFifo>::default(),
     };
     Op::Kernel(Box::new(KernelOp {
-        kernel: Arc::new(FnKernel { info, body: Arc::new(body) }),
+        kernel: Arc::new(kernel),
         launch: Arc::new(launch),
         need: BlockNeed::new(threads, 16, 0),
         priority: 0,
@@ -135,5 +154,26 @@ impl Watchdog {
             }
         });
         Self { _alive: alive }
+    }
+}
+
+/// Numbers that look random and are the same for the same seed (xorshift64*).
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        (self.next() >> 32) % end
     }
 }

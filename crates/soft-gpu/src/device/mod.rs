@@ -228,3 +228,6 @@ impl Drop for BlockedSignals {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod stress_tests;

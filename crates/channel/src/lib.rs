@@ -27,6 +27,7 @@
 pub mod codec;
 pub mod memfd;
 pub mod message;
+pub mod oracle;
 pub mod payload;
 pub mod region;
 pub mod reply;

@@ -117,9 +117,7 @@ proptest! {
         let mut bytes = Message::Query(()).encode().unwrap();
         bytes[6..8].copy_from_slice(&kind.to_le_bytes());
         bytes.extend(body);
-        if let Ok(message) = Message::decode(&bytes) {
-            prop_assert_eq!(message.encode(), Ok(bytes));
-        }
+        crate::oracle::message(&bytes);
     }
 
     #[test]
@@ -129,9 +127,7 @@ proptest! {
         let mut bytes = message.encode().unwrap();
         let at = at.index(bytes.len());
         bytes[at] = value;
-        if let Ok(message) = Message::decode(&bytes) {
-            prop_assert_eq!(message.encode(), Ok(bytes));
-        }
+        crate::oracle::message(&bytes);
     }
 }
 

@@ -68,6 +68,11 @@ fn own_directory() -> Option<PathBuf> {
     // SAFETY: dladdr gave a NUL-terminated name that lives as long as the object is loaded.
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
     let path = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
+    // A library's name is its path. The program's own is what it was called, perhaps no path.
+    let path = match path.is_absolute() {
+        true => path.to_path_buf(),
+        false => std::env::current_exe().ok()?,
+    };
     path.canonicalize().ok()?.parent().map(Path::to_path_buf)
 }
 

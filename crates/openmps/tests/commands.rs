@@ -1,0 +1,220 @@
+//! `openmps run`, `up`, `down` and `ps` at the command line, with real daemons. No program here
+//! uses the device, so no server starts and the libraries may be empty files.
+
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A home for one test: runtime directory, libraries; its daemon ends with it.
+struct Home(PathBuf);
+
+impl Home {
+    fn new() -> Home {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir()
+            .join(format!("openmps-commands-test-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        std::fs::create_dir(path.join("lib")).unwrap();
+        std::fs::write(path.join("lib/libcuda.so.1"), "").unwrap();
+        Home(path)
+    }
+
+    /// Where this home's daemon lives.
+    fn pipe(&self) -> PathBuf {
+        self.0.join("openmps")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_openmps"));
+        command
+            .args(arguments)
+            .env_remove("CUDA_MPS_PIPE_DIRECTORY")
+            .env_remove("CUDA_MPS_LOG_DIRECTORY")
+            .env_remove("LD_LIBRARY_PATH")
+            .env("XDG_RUNTIME_DIR", &self.0)
+            .env("OPENMPS_LIB_DIR", self.0.join("lib"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn openmps(&self, arguments: &[&str]) -> Said {
+        Said::from(self.command(arguments).output().unwrap())
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = self.command(&["down", "--timeout", "0"]).output();
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Output, errors, status.
+#[derive(Debug, PartialEq, Eq)]
+struct Said(String, String, i32);
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Said {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Said(text(output.stdout), text(output.stderr), output.status.code().unwrap())
+    }
+}
+
+/// A default directory with a daemon of this machine's own would be used; then these tests, which
+/// count on a private one, cannot.
+fn machine_has_a_daemon() -> bool {
+    std::fs::exists("/tmp/nvidia-mps/control").unwrap_or(true)
+}
+
+#[test]
+fn run_starts_a_daemon_once_and_says_so() {
+    if machine_has_a_daemon() {
+        return;
+    }
+    let home = Home::new();
+    let script = "echo $CUDA_MPS_PIPE_DIRECTORY; echo $LD_LIBRARY_PATH; exit 7";
+    let pipe = home.pipe().display().to_string();
+    let environment = format!("{pipe}\n{}\n", home.0.join("lib").display());
+    let Said(output, errors, status) = home.openmps(&["run", "--", "sh", "-c", script]);
+    assert_eq!((output, status), (environment.clone(), 7));
+    assert!(errors.starts_with("openmps: started a daemon (PID "), "{errors}");
+    assert!(errors.ends_with(&format!(") in {pipe}; `openmps down` stops it\n")), "{errors}");
+    let again = home.openmps(&["run", "sh", "-c", script]);
+    assert_eq!(again, Said(environment, String::new(), 7));
+    let mode = std::fs::metadata(home.pipe()).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o700, "nobody else comes to a private daemon");
+    assert!(home.pipe().join("control.log").exists());
+}
+
+#[test]
+fn up_down_and_ps() {
+    if machine_has_a_daemon() {
+        return;
+    }
+    let home = Home::new();
+    let json = |arguments: &[&str]| -> Value {
+        let Said(output, errors, status) = home.openmps(arguments);
+        assert_eq!((errors.as_str(), status), ("", 0));
+        serde_json::from_str(&output).unwrap()
+    };
+    let Said(output, errors, status) = home.openmps(&["ps"]);
+    assert_eq!((output.as_str(), status), ("", 1));
+    assert!(errors.contains("no daemon runs in ") && errors.contains("`openmps up`"), "{errors}");
+    assert_eq!(json(&["down", "--json"])["stopped"], false);
+
+    let up = json(&["up", "--json"]);
+    assert_eq!(
+        (&up["started"], &up["pipe_directory"]),
+        (&true.into(), &home.pipe().to_str().into())
+    );
+    let again = json(&["up", "--json"]);
+    assert_eq!((&again["started"], &again["pid"]), (&false.into(), &up["pid"]));
+    assert_eq!(json(&["ps", "--json"])["pid"], up["pid"]);
+    let nobody = format!("nobody uses the daemon in {}\n", home.pipe().display());
+    assert_eq!(home.openmps(&["ps"]), Said(nobody, String::new(), 0));
+    let down = json(&["down", "--json"]);
+    assert_eq!((&down["stopped"], &down["pid"]), (&true.into(), &up["pid"]));
+    assert!(!home.pipe().join("control").exists());
+}
+
+#[test]
+fn the_environments_directory_comes_first() {
+    let home = Home::new();
+    let other = home.0.join("other");
+    let with = |arguments: &[&str]| {
+        let mut command = home.command(arguments);
+        Said::from(command.env("CUDA_MPS_PIPE_DIRECTORY", &other).output().unwrap())
+    };
+    let Said(output, _, status) = with(&["run", "sh", "-c", "echo $CUDA_MPS_PIPE_DIRECTORY"]);
+    assert_eq!((output, status), (format!("{}\n", other.display()), 0));
+    assert!(other.join("control").exists() && !home.pipe().exists());
+    assert_eq!(with(&["down"]).2, 0);
+}
+
+#[test]
+fn without_a_daemon_none_is_started() {
+    let home = Home::new();
+    let script = "test ! -e $CUDA_MPS_PIPE_DIRECTORY && echo $LD_LIBRARY_PATH";
+    let lib = format!("{}\n", home.0.join("lib").display());
+    let said = home.openmps(&["run", "--no-daemon", "--", "sh", "-c", script]);
+    assert_eq!(said, Said(lib, String::new(), 0));
+    assert!(!home.pipe().exists());
+}
+
+#[test]
+fn programs_that_cannot_run_answer_as_in_a_shell() {
+    let home = Home::new();
+    let Said(_, errors, status) = home.openmps(&["run", "--no-daemon", "no-such-program"]);
+    assert_eq!(status, 127);
+    assert!(errors.starts_with("openmps: no-such-program: No such file"), "{errors}");
+    assert_eq!(home.openmps(&["run", "--no-daemon", "/tmp"]).2, 126);
+    assert_eq!(home.openmps(&["run"]).2, 2);
+}
+
+#[test]
+fn many_starts_share_one_daemon() {
+    if machine_has_a_daemon() {
+        return;
+    }
+    let home = Home::new();
+    let children: Vec<_> = (0..8)
+        .map(|_| {
+            let mut command = home.command(&["run", "sh", "-c", "echo $CUDA_MPS_PIPE_DIRECTORY"]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    let pipe = format!("{}\n", home.pipe().display());
+    let mut started = 0;
+    for child in children {
+        let Said(output, errors, status) = child.wait_with_output().unwrap().into();
+        assert_eq!((output, status), (pipe.clone(), 0), "{errors}");
+        started += errors.matches("started a daemon").count();
+    }
+    assert_eq!(started, 1);
+}
+
+#[test]
+fn a_directory_that_others_can_write_is_refused() {
+    if machine_has_a_daemon() {
+        return;
+    }
+    let home = Home::new();
+    std::fs::create_dir(home.pipe()).unwrap();
+    std::fs::set_permissions(home.pipe(), PermissionsExt::from_mode(0o777)).unwrap();
+    let Said(_, errors, status) = home.openmps(&["up"]);
+    assert_eq!(status, 1);
+    assert!(errors.contains("can be written by others"), "{errors}");
+}
+
+#[test]
+fn missing_libraries_are_named_with_what_to_do() {
+    let home = Home::new();
+    std::fs::remove_file(home.0.join("lib/libcuda.so.1")).unwrap();
+    let Said(_, errors, status) = home.openmps(&["run", "true"]);
+    assert_eq!(status, 1);
+    let expected = format!(
+        "openmps: OPENMPS_LIB_DIR is {}, but libcuda.so.1 is not there\n",
+        home.0.join("lib").display()
+    );
+    assert_eq!(errors, expected);
+}
+
+#[test]
+fn other_names_are_other_programs() {
+    let home = Home::new();
+    for (name, word) in [
+        ("nvidia-cuda-mps-control", "CUDA MPS Control binary version: 13000"),
+        ("nvidia-cuda-mps-server", "openmps"),
+    ] {
+        let link = home.0.join(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_openmps"), &link).unwrap();
+        let output = Command::new(&link).arg("-v").output().unwrap();
+        let Said(output, _, status) = output.into();
+        assert!(output.contains(word) && status == 0, "{name}: {output}");
+    }
+    let by_hand = Command::new(home.0.join("nvidia-cuda-mps-server")).output().unwrap();
+    assert!(!by_hand.status.success());
+}

@@ -8,9 +8,11 @@
 //! know no stream.
 
 mod api;
+pub mod compile;
 pub mod device;
 pub mod error;
 pub mod kernel;
+pub mod tier0;
 
 #[cfg(test)]
 mod testing;

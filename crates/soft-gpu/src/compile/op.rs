@@ -1,0 +1,750 @@
+//! The operations that the SIMT IR and the vector IR share: what an instruction computes, apart
+//! from where its operands lie and which lanes run it.
+//!
+//! It is deliberately not PTX: modifiers without an effect here (cache hints, scopes, `.uni`) are
+//! gone, types are reduced to what changes the result, and address modes, guards and labels are
+//! the business of the two IRs.
+
+use std::fmt;
+
+/// Bytes a lane of a register has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Width {
+    /// 16 bits; also holds `.b8` registers, zero-extended.
+    W16,
+    /// 32 bits.
+    W32,
+    /// 64 bits.
+    W64,
+    /// 128 bits.
+    W128,
+}
+
+impl Width {
+    /// Bytes a lane.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::W16 => 2,
+            Self::W32 => 4,
+            Self::W64 => 8,
+            Self::W128 => 16,
+        }
+    }
+
+    /// Bits a lane.
+    pub fn bits(self) -> u32 {
+        self.bytes() * 8
+    }
+
+    /// The narrowest register that holds `bits`.
+    pub fn for_bits(bits: u32) -> Self {
+        match bits {
+            0..=16 => Self::W16,
+            17..=32 => Self::W32,
+            33..=64 => Self::W64,
+            _ => Self::W128,
+        }
+    }
+}
+
+/// What a register holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// A predicate: one bit a lane, kept as a 32-bit mask.
+    Pred,
+    /// A value a lane.
+    Lane(Width),
+}
+
+impl Class {
+    /// The lane width; `None` for predicates.
+    pub fn width(self) -> Option<Width> {
+        match self {
+            Self::Pred => None,
+            Self::Lane(w) => Some(w),
+        }
+    }
+}
+
+/// Integer types that arithmetic distinguishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are PTX's")]
+pub enum IntType {
+    U16,
+    S16,
+    U32,
+    S32,
+    U64,
+    S64,
+}
+
+impl IntType {
+    /// The register it lives in.
+    pub fn width(self) -> Width {
+        match self {
+            Self::U16 | Self::S16 => Width::W16,
+            Self::U32 | Self::S32 => Width::W32,
+            Self::U64 | Self::S64 => Width::W64,
+        }
+    }
+
+    /// True for `.s*`.
+    pub fn signed(self) -> bool {
+        matches!(self, Self::S16 | Self::S32 | Self::S64)
+    }
+
+    /// The type of that width and signedness; 128-bit arithmetic does not exist.
+    pub fn of(width: Width, signed: bool) -> Self {
+        match (width, signed) {
+            (Width::W16, false) => Self::U16,
+            (Width::W16, true) => Self::S16,
+            (Width::W32, false) => Self::U32,
+            (Width::W32, true) => Self::S32,
+            (_, false) => Self::U64,
+            (_, true) => Self::S64,
+        }
+    }
+}
+
+/// Floating-point types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are PTX's")]
+pub enum FloatType {
+    F16,
+    BF16,
+    F16x2,
+    BF16x2,
+    F32,
+    F32x2,
+    F64,
+}
+
+impl FloatType {
+    /// The register it lives in.
+    pub fn width(self) -> Width {
+        match self {
+            Self::F16 | Self::BF16 => Width::W16,
+            Self::F16x2 | Self::BF16x2 | Self::F32 => Width::W32,
+            Self::F32x2 | Self::F64 => Width::W64,
+        }
+    }
+}
+
+/// IEEE rounding of an arithmetic result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Round {
+    /// `.rn`: nearest, ties to even.
+    #[default]
+    Near,
+    /// `.rz`: towards zero.
+    Zero,
+    /// `.rm`: towards minus infinity.
+    Down,
+    /// `.rp`: towards plus infinity.
+    Up,
+    /// `.rna`: nearest, ties away from zero (tf32 conversion).
+    NearAway,
+}
+
+/// How a floating-point result is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct FloatMode {
+    /// Rounding.
+    pub round: Round,
+    /// Subnormal f32 operands and results become zero of the same sign.
+    pub ftz: bool,
+    /// The result is clamped to [0, 1], NaN to 0.
+    pub sat: bool,
+}
+
+/// Integer operations; the number of sources is PTX's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are PTX's")]
+pub enum IntOp {
+    Add,
+    Sub,
+    AddSat,
+    SubSat,
+    MulLo,
+    MulHi,
+    /// Result twice as wide as the sources.
+    MulWide,
+    MadLo,
+    MadHi,
+    MadHiSat,
+    /// Third source and result twice as wide as the first two.
+    MadWide,
+    Mul24Lo,
+    Mul24Hi,
+    Mad24Lo,
+    Mad24Hi,
+    Div,
+    Rem,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Not,
+    Cnot,
+    Neg,
+    Abs,
+    /// Shift amounts are u32 and clamp at the width.
+    Shl,
+    Shr,
+    /// Results of the counting operations are 32 bits wide.
+    Popc,
+    Clz,
+    Brev,
+    Bfind,
+    BfindShift,
+    Fns,
+    Bfe,
+    Bfi,
+    BmskClamp,
+    BmskWrap,
+    SzextClamp,
+    SzextWrap,
+    Sad,
+    ShfLeftWrap,
+    ShfLeftClamp,
+    ShfRightWrap,
+    ShfRightClamp,
+    /// Packed halves, each its own 16-bit number (`add.u16x2` and the like).
+    Add16x2,
+    Min16x2,
+    Max16x2,
+}
+
+/// Modes of `prmt`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are PTX's")]
+pub enum PrmtMode {
+    Index,
+    F4e,
+    B4e,
+    Rc8,
+    Ecl,
+    Ecr,
+    Rc16,
+}
+
+/// Floating-point operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are PTX's")]
+pub enum FloatOp {
+    Add,
+    Sub,
+    Mul,
+    Fma,
+    /// `fma.relu`: negative results and NaN become 0.
+    FmaRelu,
+    Div,
+    Rcp,
+    Sqrt,
+    Min,
+    Max,
+    /// NaN if either operand is NaN.
+    MinNan,
+    MaxNan,
+    Neg,
+    Abs,
+    /// Sign of the first source, magnitude of the second.
+    CopySign,
+    RcpApprox,
+    /// f64: the low 32 bits of the result are zero.
+    RcpApproxCoarse,
+    RsqrtApprox,
+    RsqrtApproxCoarse,
+    Ex2,
+    Lg2,
+    Sin,
+    Cos,
+    Tanh,
+}
+
+/// Properties that `testp` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are PTX's")]
+pub enum TestProperty {
+    Finite,
+    Infinite,
+    Number,
+    NotANumber,
+    Normal,
+    Subnormal,
+}
+
+/// Comparisons of `setp`. The unordered ones are true when an operand is NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are PTX's")]
+pub enum Compare {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Equ,
+    Neu,
+    Ltu,
+    Leu,
+    Gtu,
+    Geu,
+    /// Both are numbers.
+    Num,
+    /// Either is NaN.
+    Nan,
+}
+
+/// What a comparison compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CompareType {
+    /// Integers.
+    Int(IntType),
+    /// Floats; `true` flushes subnormal f32 operands.
+    Float(FloatType, bool),
+}
+
+/// Operations on two predicates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are PTX's")]
+pub enum PredOp {
+    And,
+    Or,
+    Xor,
+}
+
+/// `cvt` beyond integer widening and narrowing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Convert {
+    /// Between formats.
+    Float {
+        /// Source format.
+        from: FloatType,
+        /// Result format; a packed one takes two sources, high half first.
+        to: FloatType,
+        /// Rounding, flushing, saturation.
+        mode: FloatMode,
+        /// Negative results and NaN become 0.
+        relu: bool,
+    },
+    /// f32 to tf32, in a 32-bit register.
+    Tf32(Round),
+    /// To an integral value of the same format.
+    Integral {
+        /// Format.
+        ty: FloatType,
+        /// Rounding, flushing, saturation.
+        mode: FloatMode,
+    },
+    /// To an integer, out-of-range values clamp.
+    ToInt {
+        /// Source format.
+        from: FloatType,
+        /// Bits of the result, 8 to 64.
+        bits: u8,
+        /// Signed result.
+        signed: bool,
+        /// Rounding to an integral value.
+        round: Round,
+        /// Subnormal f32 sources are zero.
+        ftz: bool,
+    },
+    /// From an integer.
+    FromInt {
+        /// Source, already extended to 32 or 64 bits.
+        from: IntType,
+        /// Result format.
+        to: FloatType,
+        /// Rounding and saturation.
+        mode: FloatMode,
+    },
+}
+
+/// State spaces as far as they differ for an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Space {
+    /// Device memory, constant banks included.
+    Global,
+    /// The block's shared memory.
+    Shared,
+    /// The thread's local memory.
+    Local,
+    /// The launch's parameter buffer.
+    Param,
+    /// Any of them, told apart by the address.
+    Generic,
+}
+
+/// A load or a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Access {
+    /// Where.
+    pub space: Space,
+    /// Bytes of one element: 1, 2, 4, 8 or 16.
+    pub bytes: u8,
+    /// Loads of narrow elements sign-extend.
+    pub signed: bool,
+    /// Registers moved: 1, 2, 4 or 8.
+    pub count: u8,
+    /// Width of these registers.
+    pub width: Width,
+    /// Other threads may change the memory meanwhile: `.volatile`, `.relaxed`, `.acquire`.
+    pub volatile: bool,
+}
+
+/// Read-modify-write operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are PTX's")]
+pub enum AtomOp {
+    Add,
+    Min,
+    Max,
+    Inc,
+    Dec,
+    And,
+    Or,
+    Xor,
+    Exch,
+    Cas,
+}
+
+/// What a read-modify-write operates on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are PTX's")]
+pub enum AtomType {
+    B16,
+    U32,
+    S32,
+    U64,
+    S64,
+    B128,
+    F16,
+    BF16,
+    F16x2,
+    BF16x2,
+    F32,
+    F64,
+}
+
+impl AtomType {
+    /// Bytes accessed, and the width of the registers.
+    pub fn width(self) -> Width {
+        match self {
+            Self::B16 | Self::F16 | Self::BF16 => Width::W16,
+            Self::U32 | Self::S32 | Self::F16x2 | Self::BF16x2 | Self::F32 => Width::W32,
+            Self::U64 | Self::S64 | Self::F64 => Width::W64,
+            Self::B128 => Width::W128,
+        }
+    }
+}
+
+/// `shfl` modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are PTX's")]
+pub enum ShflMode {
+    Up,
+    Down,
+    Bfly,
+    Idx,
+}
+
+/// `vote` modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are PTX's")]
+pub enum VoteMode {
+    All,
+    Any,
+    Uni,
+    Ballot,
+}
+
+/// `redux` operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are PTX's")]
+pub enum ReduxOp {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+}
+
+/// Block barriers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BarrierOp {
+    /// Arrive and wait.
+    Sync,
+    /// Arrive only.
+    Arrive,
+    /// Wait; true if the predicate was true in all threads.
+    RedAnd,
+    /// Wait; true if it was true in any.
+    RedOr,
+    /// Wait; the number of threads in which it was true.
+    RedPopc,
+}
+
+/// Special registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are PTX's")]
+pub enum Special {
+    Tid(u8),
+    Ntid(u8),
+    Ctaid(u8),
+    Nctaid(u8),
+    LaneId,
+    WarpId,
+    NwarpId,
+    SmId,
+    NsmId,
+    GridId,
+    LanemaskEq,
+    LanemaskLe,
+    LanemaskLt,
+    LanemaskGe,
+    LanemaskGt,
+    Clock,
+    ClockHi,
+    Clock64,
+    GlobalTimer,
+    GlobalTimerLo,
+    GlobalTimerHi,
+    DynamicSharedBytes,
+    TotalSharedBytes,
+    /// `%envreg*`, `%pm*` and cluster registers with a fixed value.
+    Constant(u32),
+}
+
+impl Special {
+    /// Width of the register read: PTX lets some be read narrower; this is the full one.
+    pub fn width(self) -> Width {
+        match self {
+            Self::Clock64 | Self::GlobalTimer | Self::GridId => Width::W64,
+            _ => Width::W32,
+        }
+    }
+}
+
+/// Functions that the device runtime provides rather than the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Runtime {
+    /// `int vprintf(const char *format, void *arguments)`.
+    Vprintf,
+    /// `void __assertfail(message, file, line, function, size)`.
+    AssertFail,
+    /// `void *malloc(size_t)`.
+    Malloc,
+    /// `void free(void *)`.
+    Free,
+}
+
+/// What an instruction does. Sources and destinations are listed where it is not obvious.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Copy of a register or an immediate.
+    Mov(Width),
+    /// Copy of a predicate.
+    PredMov,
+    /// One wide register from `2^n` narrow ones, lowest first.
+    Pack {
+        /// Width of each source.
+        part: Width,
+        /// Width of the result.
+        whole: Width,
+    },
+    /// The reverse.
+    Unpack {
+        /// Width of each result.
+        part: Width,
+        /// Width of the source.
+        whole: Width,
+    },
+    /// Integer arithmetic.
+    Int(IntOp, IntType),
+    /// Sources a, b and, if `carry_in`, a predicate; results d and, if `carry_out`, a predicate.
+    Carry {
+        /// Subtraction (the carry is then a borrow).
+        subtract: bool,
+        /// 32 or 64 bits.
+        width: Width,
+        /// Adds the carry flag.
+        carry_in: bool,
+        /// Writes the carry flag.
+        carry_out: bool,
+    },
+    /// Byte permute.
+    Prmt(PrmtMode),
+    /// Bitwise function of three sources by its truth table.
+    Lop3(u8),
+    /// Dot product of 4 bytes: signedness of a, of b.
+    Dp4a(bool, bool),
+    /// Dot product of 2 halves with 2 bytes: signedness of a, of b, upper bytes of b.
+    Dp2a(bool, bool, bool),
+    /// The low `bits` of a register, extended to another width.
+    Extend {
+        /// Source register.
+        from: Width,
+        /// Bits taken: 8, 16, 32 or 64.
+        bits: u8,
+        /// Sign-extends.
+        signed: bool,
+        /// Result register.
+        to: Width,
+    },
+    /// Floating-point arithmetic.
+    Float(FloatOp, FloatType, FloatMode),
+    /// Conversions.
+    Convert(Convert),
+    /// Result: predicate.
+    Test(TestProperty, FloatType),
+    /// Sources a, b; result: predicate.
+    Setp(Compare, CompareType),
+    /// Sources two predicates; result: predicate.
+    Pred(PredOp),
+    /// Negated predicate.
+    PredNot,
+    /// Sources a, b, predicate; a where it is true.
+    Select(Width),
+    /// Select between predicates.
+    PredSelect,
+    /// Sources address, byte offset (immediate); results `count` registers.
+    Load(Access),
+    /// Sources address, byte offset (immediate), `count` registers.
+    Store(Access),
+    /// Sources address, byte offset, b and for `Cas` c; result (if `returns`): the old value.
+    Atom {
+        /// Where.
+        space: Space,
+        /// Operation.
+        op: AtomOp,
+        /// Type.
+        ty: AtomType,
+        /// False for `red`.
+        returns: bool,
+    },
+    /// Address in the local space of a byte of the function's frame: `.0` bytes from its start.
+    FrameAddress(u32),
+    /// Generic address from one of the space.
+    ToGeneric(Space),
+    /// Address in the space from a generic one.
+    FromGeneric(Space),
+    /// True if a generic address lies in the space; `None` asks for constant banks.
+    IsSpace(Option<Space>),
+    /// Sources value, lane argument, clamp argument, member mask; results value and, if
+    /// `.1`, a predicate.
+    Shfl(ShflMode, bool),
+    /// Sources predicate, member mask.
+    Vote(VoteMode),
+    /// Mask of the lanes that run this together.
+    ActiveMask,
+    /// Sources value, member mask; results mask and, for `all`, optionally a predicate.
+    Match {
+        /// `match.all`.
+        all: bool,
+        /// Width of the value.
+        width: Width,
+        /// A predicate follows the mask.
+        predicate: bool,
+    },
+    /// Sources value, member mask.
+    Redux(ReduxOp, IntType),
+    /// Results leader lane and predicate; source member mask.
+    Elect,
+    /// Reads a special register.
+    Special(Special),
+    /// Waits for the lanes of the member mask.
+    WarpSync,
+    /// Orders memory.
+    Fence,
+    /// Ends the grid with an error.
+    Trap,
+    /// Does nothing without a debugger.
+    Breakpoint,
+    /// Sources are the arguments' registers; result as in C.
+    Runtime(Runtime),
+    /// Faults when reached; `.0` indexes the function's texts.
+    Unsupported(u32),
+}
+
+impl Op {
+    /// True if an instruction whose results are unused may not be dropped.
+    pub fn has_effect(&self) -> bool {
+        match self {
+            Self::Store(_)
+            | Self::Atom { .. }
+            | Self::WarpSync
+            | Self::Fence
+            | Self::Trap
+            | Self::Breakpoint
+            | Self::Runtime(_)
+            | Self::Unsupported(_) => true,
+            // A load may fault: a program that reads through a bad pointer must find out.
+            Self::Load(access) => access.space != Space::Param,
+            // Lanes wait for each other at these.
+            Self::Shfl(..) | Self::Vote(_) | Self::Match { .. } | Self::Redux(..) | Self::Elect => {
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// True if lanes of the member mask must be together to run it.
+    pub fn is_sync(&self) -> bool {
+        matches!(
+            self,
+            Self::Shfl(..)
+                | Self::Vote(_)
+                | Self::Match { .. }
+                | Self::Redux(..)
+                | Self::Elect
+                | Self::WarpSync
+        )
+    }
+
+    /// True if equal operands in all lanes do not mean equal results.
+    pub fn varies(&self) -> bool {
+        match self {
+            Self::Atom { .. } | Self::Shfl(..) | Self::Runtime(_) => true,
+            Self::Load(access) => access.space == Space::Local || access.space == Space::Generic,
+            Self::Elect | Self::Match { all: false, .. } => true,
+            Self::Special(s) => matches!(
+                s,
+                Special::Tid(_)
+                    | Special::LaneId
+                    | Special::LanemaskEq
+                    | Special::LanemaskLe
+                    | Special::LanemaskLt
+                    | Special::LanemaskGe
+                    | Special::LanemaskGt
+            ),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `Int(Add, U32)` reads as `int.add.u32`: the structure of the value is its name.
+        let text = format!("{self:?}");
+        let mut previous_dot = true;
+        for c in text.chars() {
+            match c {
+                '(' | ',' | '{' | ':' => {
+                    if !previous_dot {
+                        f.write_str(".")?;
+                    }
+                    previous_dot = true;
+                }
+                ')' | '}' | ' ' => {}
+                c => {
+                    previous_dot = false;
+                    write!(f, "{}", c.to_ascii_lowercase())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! Passes over the SIMT IR, one a file, in the order in which they run.
+
+pub(super) mod cleanup;
+pub(super) mod dce;
+pub(super) mod dominators;
+pub(super) mod inline;
+pub(super) mod liveness;
+pub(super) mod order;
+pub(super) mod promote;
+pub(super) mod shape;

@@ -1,0 +1,128 @@
+//! The `.approx` functions: within the manual's error bounds, not the bits of any hardware.
+//!
+//! Straight-line code over one lane that a vectoriser can take: no branches, no tables, double
+//! precision inside where that buys the bound cheaply.
+
+/// 2^x; at most 1 ulp off in f32.
+#[inline(always)]
+pub(super) fn exp2(x: f32) -> f32 {
+    // Beyond these everything is infinite or zero; the clamp keeps the exponent in range. NaN
+    // passes through both comparisons into the polynomial.
+    let clamped = if x > 200.0 { 200.0 } else { x };
+    let clamped = if clamped < -200.0 { -200.0 } else { clamped };
+    let x64 = f64::from(clamped);
+    let whole = x64.round_ties_even();
+    let f = x64 - whole;
+    // Taylor terms of 2^f on [-1/2, 1/2]; the first omitted one is under 2^-27.
+    let p = 1.0
+        + f * (0.693_147_180_559_945_3
+            + f * (0.240_226_506_959_100_7
+                + f * (0.055_504_108_664_821_58
+                    + f * (0.009_618_129_107_628_477
+                        + f * (0.001_333_355_814_642_844_3
+                            + f * (0.000_154_035_303_933_816_1
+                                + f * 0.000_015_252_733_804_059_84))))));
+    let exponent = (whole as i32 + 1023) as u64;
+    (p * f64::from_bits(exponent << 52)) as f32
+}
+
+/// log2(x).
+#[inline(always)]
+pub(super) fn log2(x: f32) -> f32 {
+    let wide = f64::from(x);
+    let bits = wide.to_bits();
+    // Mantissa in [sqrt(1/2), sqrt(2)), so that the series is centred.
+    let offset = bits.wrapping_sub(0x3fe6_a09e_667f_3bcd);
+    let exponent = (offset as i64) >> 52;
+    let m = f64::from_bits(bits.wrapping_sub((exponent << 52) as u64));
+    let s = (m - 1.0) / (m + 1.0);
+    let z = s * s;
+    // 2/ln 2 * atanh(s); |s| < 0.1716, so the last omitted term is under 2^-33.
+    let series = s
+        * (2.885_390_081_777_926_8
+            + z * (0.961_796_693_925_975_6
+                + z * (0.577_078_016_355_585_3
+                    + z * (0.412_198_583_111_132_4
+                        + z * (0.320_598_897_975_325_2 + z * 0.262_308_189_252_538_8)))));
+    let r = (exponent as i32) as f64 + series;
+    let r = if x == f32::INFINITY { f64::INFINITY } else { r };
+    let r = if x == 0.0 { f64::NEG_INFINITY } else { r };
+    let r = if x < 0.0 || x.is_nan() { f64::NAN } else { r };
+    r as f32
+}
+
+/// Reduces to [-pi/4, pi/4]; returns the rest and the quadrant.
+#[inline(always)]
+fn reduce(x: f32) -> (f64, i32) {
+    let wide = f64::from(x);
+    let k = (wide * std::f64::consts::FRAC_2_PI).round_ties_even();
+    // Two parts of pi/2: the first has trailing zeros, so that k times it is exact for k < 2^20.
+    let r = k.mul_add(-1.570_796_326_734_125_6, wide);
+    let r = k.mul_add(-6.077_100_506_506_192e-11, r);
+    // Only the low bits matter; larger arguments have no accuracy left to lose.
+    let quadrant = (k - (k * 0.25).floor() * 4.0) as i32;
+    (r, quadrant)
+}
+
+#[inline(always)]
+fn sine_or_cosine(r: f64, quadrant: i32) -> f32 {
+    let z = r * r;
+    let s = r + r
+        * z
+        * (-0.166_666_666_666_666_66
+            + z * (0.008_333_333_333_333_333
+                + z * (-0.000_198_412_698_412_698_4
+                    + z * (2.755_731_922_398_589e-6 + z * -2.505_210_838_544_172e-8))));
+    let c = 1.0
+        + z * (-0.5
+            + z * (0.041_666_666_666_666_664
+                + z * (-0.001_388_888_888_888_889
+                    + z * (2.480_158_730_158_73e-5 + z * -2.755_731_922_398_589e-7))));
+    let v = if quadrant & 1 == 0 { s } else { c };
+    (if quadrant & 2 == 0 { v } else { -v }) as f32
+}
+
+/// sin(x); infinities and NaN give NaN.
+#[inline(always)]
+pub(super) fn sin(x: f32) -> f32 {
+    let (r, quadrant) = reduce(x);
+    // The series would lose the sign of zero.
+    if x == 0.0 { x } else { sine_or_cosine(r, quadrant) }
+}
+
+/// cos(x); infinities and NaN give NaN.
+#[inline(always)]
+pub(super) fn cos(x: f32) -> f32 {
+    let (r, quadrant) = reduce(x);
+    sine_or_cosine(r, quadrant.wrapping_add(1))
+}
+
+/// tanh(x), far within the manual's relative error of 2^-11.
+#[inline(always)]
+pub(super) fn tanh(x: f32) -> f32 {
+    let a = x.abs();
+    // 2 log2(e); above 10 the result rounds to 1.
+    let capped = if a > 10.0 { 10.0 } else { a };
+    let e = exp2(capped * 2.885_39);
+    let large = 1.0 - 2.0 / (e + 1.0);
+    // Near zero the difference cancels: two terms of the series do.
+    let small = a - a * a * a * 0.333_333_34;
+    let r = if a < 0.04 { small } else { large };
+    let r = if x.is_nan() { x } else { r };
+    r.copysign(x)
+}
+
+/// The high 32 bits of a double, the low ones zero: what `rcp.approx.ftz.f64` returns.
+#[inline(always)]
+pub(super) fn coarse(x: f64) -> f64 {
+    let bits = flush64(x).to_bits();
+    let nan = f64::from_bits(0x7fff_ffff_0000_0000);
+    if x.is_nan() { nan } else { f64::from_bits(bits & 0xffff_ffff_0000_0000) }
+}
+
+/// Subnormals become zero of the same sign.
+#[inline(always)]
+pub(super) fn flush64(x: f64) -> f64 {
+    let bits = x.to_bits();
+    f64::from_bits(if bits & 0x7ff0_0000_0000_0000 == 0 { bits & (1 << 63) } else { bits })
+}

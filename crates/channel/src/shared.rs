@@ -1,7 +1,7 @@
 //! Words and bytes in memory that another process writes too.
 //!
 //! [`SharedU32`] and [`SharedU64`] are the only ways to a single word there, and
-//! [`copy`] the only way to bulk. They make no promise about *what* is read, only that reading
+//! `copy` the only way to bulk. They make no promise about *what* is read, only that reading
 //! it is defined behaviour.
 
 use core::arch::asm;

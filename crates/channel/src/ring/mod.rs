@@ -6,7 +6,7 @@
 //! both only grow.
 //!
 //! The algorithm is generic over [`RingMemory`], so that the code that runs on a
-//! [`Region`](crate::region::Region) is the code that loom explores (`tests/loom.rs`) and that a
+//! [`Region`] is the code that loom explores (`tests/loom.rs`) and that a
 //! fuzzer feeds. What holds between the two sides:
 //!
 //! * A record's words are written before `head` is published (release) and read after it was seen

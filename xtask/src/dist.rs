@@ -52,8 +52,8 @@ pub(crate) fn dist(profile: Profile, prefix: Option<&Path>) -> Result<PathBuf> {
     std::fs::create_dir_all(&samples)?;
     for source in std::fs::read_dir(root.join("samples/src/bin")).into_iter().flatten() {
         let path = source?.path();
-        if let Some(name) = path.file_stem().filter(|_| path.extension().is_some_and(|e| e == "rs"))
-        {
+        let is_program = path.is_dir() || path.extension().is_some_and(|e| e == "rs");
+        if let Some(name) = path.file_stem().filter(|_| is_program) {
             place(&built.join(name), &samples.join(name))?;
         }
     }

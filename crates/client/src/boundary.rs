@@ -136,6 +136,14 @@ impl<T> Out<T> {
     }
 }
 
+#[cfg(test)]
+impl<T> Out<T> {
+    /// The same address without a type.
+    pub(crate) fn of_void(self) -> Out<c_void> {
+        Out(self.0.cast())
+    }
+}
+
 impl Out<c_void> {
     /// The same address with a type that another parameter gave (attributes of several types).
     pub(crate) fn of<T>(self) -> Out<T> {

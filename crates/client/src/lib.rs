@@ -40,5 +40,7 @@ mod modules;
 mod params;
 mod state;
 mod streams;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod wait;

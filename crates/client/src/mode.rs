@@ -92,6 +92,14 @@ pub(crate) fn initialize() -> CUresult {
     Ok(())
 }
 
+/// Makes a test's client the process'.
+#[cfg(test)]
+pub(crate) fn attach_for_test(attached: Attached) -> &'static Attached {
+    ATTACHED.store(Box::into_raw(Box::new(attached)), Ordering::Release);
+    initialize().expect("there is a device");
+    attached_even_before_init().expect("it was just stored")
+}
+
 /// In a forked child: leaves the session to the parent. True if the parent had called cuInit, so
 /// that the child cannot use CUDA any more.
 pub(crate) fn abandon_in_child() -> bool {

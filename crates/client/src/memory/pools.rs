@@ -186,18 +186,21 @@ impl Attached {
         Ok(address)
     }
 
-    /// Frees a pool's allocation once the stream gets to `mark`. CUDA_ERROR_INVALID_VALUE if it
-    /// is none.
+    /// Frees an allocation once the stream gets to `mark`. CUDA_ERROR_INVALID_VALUE if none starts
+    /// there.
     pub(crate) fn free_in_stream(&self, address: u64, mark: Mark) -> CUresult {
         let mut memory = self.memory();
         let owner = memory.owner(address).ok_or(CudaError::INVALID_VALUE)?;
         let block = owner.heap.block_mut(address).ok_or(CudaError::INVALID_VALUE)?;
-        if block.tag.freed || !block.tag.pooled {
+        if block.tag.freed {
             return Err(CudaError::INVALID_VALUE);
         }
         block.tag.freed = true;
         let bytes = block.bytes;
-        owner.pool.used = owner.pool.used.saturating_sub(bytes);
+        // Memory of cuMemAlloc may be freed so too: it was never counted here.
+        if block.tag.pooled {
+            owner.pool.used = owner.pool.used.saturating_sub(bytes);
+        }
         owner.pool.freed.push(Freed { address, bytes, mark });
         Ok(())
     }

@@ -37,10 +37,10 @@ impl Memory {
             let (start, bytes, tag) = (block.address, block.bytes, block.tag);
             return Ok(Place::Device { start, bytes, device, tag });
         }
-        if self.window.contains(address, 0) {
+        if self.window.contains(address, 1) {
             return Err(CudaError::INVALID_VALUE);
         }
-        if self.host_window.contains(address, 0) {
+        if self.host_window.contains(address, 1) {
             let block = self.host.find(address).ok_or(CudaError::INVALID_VALUE)?;
             return Ok(Place::Pinned { start: block.address, bytes: block.bytes, tag: block.tag });
         }

@@ -1,0 +1,62 @@
+//! A server that ends, or breaks, is an error code and nothing else.
+
+use super::{attach, watched};
+use crate::streams::{LEGACY, Stream};
+use channel::region::ServerState;
+use channel::request::MemoryInfo;
+use cuda_api::CudaError;
+use std::sync::atomic::Ordering;
+
+const GONE: Result<(), CudaError> = Err(CudaError::MPS_RPC_FAILURE);
+
+#[test]
+fn waits_and_calls_end_when_the_server_does() {
+    watched(|| {
+        let (client, server) = attach();
+        server.held.store(true, Ordering::Release);
+        client.state().streams.issue(LEGACY.index);
+        std::thread::scope(|scope| {
+            let wait = scope.spawn(|| client.synchronize(LEGACY));
+            let call = scope.spawn(|| client.call(&MemoryInfo { device: 0 }).map(|_| ()));
+            // Its socket closes, as when its process ends.
+            server.killed.store(true, Ordering::Release);
+            server.held.store(false, Ordering::Release);
+            assert_eq!((wait.join().unwrap(), call.join().unwrap()), (GONE, GONE));
+        });
+        assert_eq!(client.health(), GONE);
+        assert_eq!(client.call(&MemoryInfo { device: 0 }).map(|_| ()), GONE);
+    });
+}
+
+#[test]
+fn the_reason_that_a_server_leaves_is_what_calls_answer() {
+    watched(|| {
+        let (client, server) = attach();
+        server.held.store(true, Ordering::Release);
+        client.state().streams.issue(LEGACY.index);
+        server.region.set_sticky_error(CudaError::MPS_CLIENT_TERMINATED);
+        server.region.set_server_state(ServerState::Ended);
+        let terminated = Err(CudaError::MPS_CLIENT_TERMINATED);
+        assert_eq!(client.synchronize(LEGACY), terminated);
+        assert_eq!(client.allocate(0, 1, 100, false).map(|_| ()), terminated);
+    });
+}
+
+#[test]
+fn a_full_ring_with_nobody_at_the_other_end_is_an_error() {
+    watched(|| {
+        let (client, server) = attach();
+        let stream = Stream { context: 1, flags: 1, priority: 0 };
+        server.killed.store(true, Ordering::Release);
+        let mut last = Ok(());
+        // Far more than the ring holds.
+        for _ in 0..200_000 {
+            last = client.state().push_words(cuda_api::number::cuMemsetD8Async, &[0, 0, 0, 0]);
+            if last.is_err() {
+                break;
+            }
+        }
+        assert_eq!(last, GONE);
+        assert_eq!(client.create_stream(stream).map(|_| ()), GONE);
+    });
+}

@@ -1,0 +1,79 @@
+//! The functions against a server in this process.
+
+mod dead;
+mod functions;
+mod server;
+
+use crate::attach::Attached;
+use crate::boundary::{FromProgram, In, Out};
+use crate::mode;
+use channel::region::Region;
+use channel::socket::SeqPacket;
+use cuda_api::CUcontext;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// Longest that a test of something that could hang may take.
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// A client that is attached to a server of its own.
+fn attach() -> (Attached, server::Handle) {
+    let (ours, theirs) = SeqPacket::pair().unwrap();
+    let (region, _file) = Region::create().unwrap();
+    let server = server::start(region.clone(), theirs);
+    (Attached::new(region, ours, server::welcome()).unwrap(), server)
+}
+
+/// The process' client, with the primary context current, for one test at a time.
+struct Session {
+    client: &'static Attached,
+    server: &'static server::Handle,
+    _one_at_a_time: MutexGuard<'static, ()>,
+}
+
+fn session() -> Session {
+    static ONE: Mutex<()> = Mutex::new(());
+    static SESSION: OnceLock<(&'static Attached, server::Handle)> = OnceLock::new();
+    let one_at_a_time = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (client, server) = SESSION.get_or_init(|| {
+        let (client, server) = attach();
+        (mode::attach_for_test(client), server)
+    });
+    let context = client.contexts().retain(0).unwrap();
+    client.contexts().set_current(context).unwrap();
+    Session { client, server, _one_at_a_time: one_at_a_time }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.server.held.store(false, std::sync::atomic::Ordering::Release);
+        let _ = crate::api::cuDevicePrimaryCtxRelease(0);
+        self.client.contexts().set_current(CUcontext::NULL).unwrap();
+    }
+}
+
+/// A place for a result.
+fn out<T>(value: &mut T) -> Out<T> {
+    // SAFETY: a reference is good for writing; tests use the result before the value ends.
+    unsafe { core::ptr::from_mut(value).believe() }
+}
+
+/// Something to read.
+fn input<T>(value: *const T) -> In<T> {
+    // SAFETY: tests pass pointers to values that are alive.
+    unsafe { value.believe() }
+}
+
+/// Runs a test that could hang; the process ends if it does.
+fn watched<R>(test: impl FnOnce() -> R) -> R {
+    let (done, finished) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if finished.recv_timeout(WATCHDOG) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("a test hangs");
+            std::process::abort();
+        }
+    });
+    let result = test();
+    drop(done);
+    result
+}

@@ -1,0 +1,327 @@
+//! A server in this process: pops requests and carries them out at once, on memory of its own.
+
+use channel::memfd::{Seals, create_sealed};
+use channel::message::{Device, Message, Welcome, Window};
+use channel::payload::Reader;
+use channel::region::{HOST_CALL_DONE, Region, ServerState};
+use channel::reply::ReplyWriter;
+use channel::request::*;
+use channel::ring::{Consumer, Record};
+use channel::socket::SeqPacket;
+use channel::wait::SpinPolicy;
+use cuda_api::{CUresult, CudaError, Word, attributes, number};
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Device memory that it has, bytes.
+pub(super) const MEMORY_BYTES: u64 = 256 << 20;
+/// A module of which every load fails, with a log.
+pub(super) const BAD_IMAGE: &[u8] = b"bad\0";
+
+/// What a test holds of the server.
+pub(super) struct Handle {
+    /// While true, no request is popped.
+    pub(super) held: Arc<AtomicBool>,
+    /// Set to end the server without a word.
+    pub(super) killed: Arc<AtomicBool>,
+    pub(super) region: Region,
+}
+
+/// The welcome of a server with one device, whose windows are nobody else's.
+pub(super) fn welcome() -> Welcome {
+    // Where servers begin to give out windows too.
+    static NEXT: AtomicU64 = AtomicU64::new(0x1000_0000_0000);
+    let free = |bytes| Window { address: NEXT.fetch_add(bytes, Ordering::Relaxed), bytes };
+    let mut device = Device {
+        name: "test device".to_owned(),
+        memory_bytes: MEMORY_BYTES,
+        pci_bus_id: "0000:01:00.0".to_owned(),
+        ..Device::default()
+    };
+    for (number, value) in [
+        (attributes::MAX_THREADS_PER_BLOCK, 1024),
+        (attributes::MAX_BLOCK_DIM_X, 1024),
+        (attributes::MAX_BLOCK_DIM_Y, 1024),
+        (attributes::MAX_BLOCK_DIM_Z, 64),
+        (attributes::MAX_GRID_DIM_X, i32::MAX),
+        (attributes::MAX_GRID_DIM_Y, 65535),
+        (attributes::MAX_GRID_DIM_Z, 65535),
+        (attributes::WARP_SIZE, 32),
+        (attributes::MULTIPROCESSOR_COUNT, 8),
+        (attributes::MAX_THREADS_PER_MULTIPROCESSOR, 2048),
+        (attributes::MANAGED_MEMORY, 1),
+    ] {
+        device.attributes[number as usize] = value;
+    }
+    Welcome {
+        client_id: 1,
+        server_pid: std::process::id(),
+        window: free(1 << 30),
+        host_window: free(1 << 30),
+        driver_version: 13000,
+        priority_least: 0,
+        priority_greatest: -5,
+        flags: 0,
+        devices: vec![device],
+    }
+}
+
+/// Starts a server for the other end of a socket.
+pub(super) fn start(region: Region, socket: SeqPacket) -> Handle {
+    let handle = Handle { held: Arc::default(), killed: Arc::default(), region: region.clone() };
+    let (held, killed) = (Arc::clone(&handle.held), Arc::clone(&handle.killed));
+    region.set_server_state(ServerState::Running);
+    std::thread::spawn(move || {
+        let mut server = Server {
+            replies: ReplyWriter::new(region.clone()),
+            region: region.clone(),
+            socket,
+            chunks: BTreeMap::new(),
+            functions: HashMap::new(),
+        };
+        let mut consumer = Consumer::new(region, SpinPolicy::NONE).unwrap();
+        let mut record = Record::new();
+        while !killed.load(Ordering::Acquire) {
+            if held.load(Ordering::Acquire) || !consumer.pop(&mut record).unwrap() {
+                std::thread::sleep(Duration::from_micros(20));
+                continue;
+            }
+            server.answer(&record);
+        }
+    });
+    handle
+}
+
+struct Server {
+    region: Region,
+    replies: ReplyWriter,
+    socket: SeqPacket,
+    chunks: BTreeMap<u64, Vec<u8>>,
+    /// Kernels by their handle.
+    functions: HashMap<usize, String>,
+}
+
+impl Server {
+    fn chunk(&mut self, address: u64, bytes: u64) -> Result<&mut [u8], CudaError> {
+        let (start, chunk) =
+            self.chunks.range_mut(..=address).next_back().ok_or(CudaError::ILLEGAL_ADDRESS)?;
+        let offset = (address - start) as usize;
+        chunk.get_mut(offset..offset + bytes as usize).ok_or(CudaError::ILLEGAL_ADDRESS)
+    }
+
+    fn host(&self, reference: HostReference, bytes: u64) -> *mut u8 {
+        match reference {
+            HostReference::Staging(offset) => {
+                self.region.staging_address(offset.into(), bytes).unwrap()
+            }
+            HostReference::Mapped(address) => address as *mut u8,
+        }
+    }
+
+    fn write_device(&mut self, to: u64, from: HostReference, bytes: u64) -> CUresult {
+        let from = self.host(from, bytes);
+        let to = self.chunk(to, bytes)?;
+        // SAFETY: staging, or pinned memory that this process has mapped.
+        unsafe { from.copy_to(to.as_mut_ptr(), to.len()) };
+        Ok(())
+    }
+
+    fn read_device(&mut self, to: HostReference, from: u64, bytes: u64) -> CUresult {
+        let to = self.host(to, bytes);
+        let from = self.chunk(from, bytes)?;
+        // SAFETY: staging, or pinned memory that this process has mapped.
+        unsafe { from.as_ptr().copy_to(to, from.len()) };
+        Ok(())
+    }
+
+    fn copy_2d(&mut self, copy: &Copy2d) -> CUresult {
+        for row in 0..copy.height {
+            let from = copy.source + row * copy.source_pitch;
+            let to = copy.destination + row * copy.destination_pitch;
+            let reference = |word| HostReference::from_word(word).unwrap();
+            match copy.direction {
+                CopyDirection::HostToDevice => {
+                    self.write_device(to, reference(from), copy.width_bytes)?;
+                }
+                CopyDirection::DeviceToHost => {
+                    self.read_device(reference(to), from, copy.width_bytes)?;
+                }
+                CopyDirection::DeviceToDevice => {
+                    let bytes = self.chunk(from, copy.width_bytes)?.to_vec();
+                    self.chunk(to, copy.width_bytes)?.copy_from_slice(&bytes);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A test's kernel: stores `value` in `count` words from an address on.
+    fn launch(&mut self, launch: &LaunchKernel<'_>) -> CUresult {
+        match self.functions.get(&launch.function.0).map(String::as_str) {
+            Some("fill") => {
+                let p = launch.parameters;
+                let address = u64::from_le_bytes(p[..8].try_into().unwrap());
+                let count = u32::from_le_bytes(p[8..12].try_into().unwrap());
+                let words = self.chunk(address, u64::from(count) * 4)?;
+                words.chunks_exact_mut(4).for_each(|word| word.copy_from_slice(&p[12..16]));
+                Ok(())
+            }
+            Some("trap") => {
+                self.region.set_sticky_error(CudaError::LAUNCH_FAILED);
+                Ok(())
+            }
+            _ => Err(CudaError::INVALID_HANDLE),
+        }
+    }
+
+    fn fence(&self, stream: cuda_api::CUstream, value: u32) {
+        let slot = stream.0 as u32 & cuda_api::handle::Handle::INDEX_MAX;
+        let word = self.region.completion_word(slot).unwrap();
+        word.store(value);
+        channel::wait::wake(word);
+    }
+
+    fn answer(&mut self, record: &Record) {
+        let posted = match record.opcode() {
+            opcode::FENCE => {
+                let fence: Fence = record.decode().unwrap();
+                self.fence(fence.stream, fence.value);
+                Ok(())
+            }
+            opcode::NOTIFY
+            | number::cuStreamCreateWithPriority
+            | number::cuStreamDestroy_v2
+            | number::cuEventCreate
+            | number::cuEventDestroy_v2
+            | number::cuStreamWaitEvent
+            | number::cuModuleUnload => Ok(()),
+            number::cuEventRecord => {
+                let event: RecordEvent = record.decode().unwrap();
+                self.fence(event.stream, event.value);
+                Ok(())
+            }
+            opcode::HOST_FUNC => {
+                self.run_host_function(record.decode().unwrap());
+                Ok(())
+            }
+            number::cuMemcpyHtoDAsync_v2 => {
+                let copy: HostToDevice = record.decode().unwrap();
+                self.write_device(copy.destination.0, copy.source, copy.bytes)
+            }
+            number::cuMemcpyDtoHAsync_v2 => {
+                let copy: DeviceToHost = record.decode().unwrap();
+                self.read_device(copy.destination, copy.source.0, copy.bytes)
+            }
+            number::cuMemcpy2DAsync_v2 => self.copy_2d(&record.decode().unwrap()),
+            number::cuLaunchKernel => self.launch(&record.decode().unwrap()),
+            number::cuMemcpyDtoDAsync_v2 => {
+                let [to, from, bytes, _] = *record.words() else { panic!("four words") };
+                self.chunk(from, bytes).map(|b| b.to_vec()).and_then(|bytes| {
+                    self.chunk(to, bytes.len() as u64)?.copy_from_slice(&bytes);
+                    Ok(())
+                })
+            }
+            number::cuMemsetD32Async => {
+                let [to, value, count, _] = *record.words() else { panic!("four words") };
+                self.chunk(to, count * 4).map(|words| {
+                    let value = (value as u32).to_le_bytes();
+                    words.chunks_exact_mut(4).for_each(|word| word.copy_from_slice(&value));
+                })
+            }
+            // Fails, as an asynchronous error of something that was posted.
+            number::cuFuncSetCacheConfig => Err(CudaError::NOT_SUPPORTED),
+            _ => return self.call(record),
+        };
+        if let Err(error) = posted {
+            self.region.note_async_error(error);
+        }
+    }
+
+    fn run_host_function(&self, request: HostFunc) {
+        let slot = self.region.host_call_slot(request.slot).unwrap();
+        slot.store(request.ticket);
+        let signal = self.region.host_call_signal();
+        signal.fetch_add(1);
+        channel::wait::wake(signal);
+        // Requests are carried out one after the other here, so the stream waits by itself.
+        while slot.load() != request.ticket | HOST_CALL_DONE {
+            std::thread::sleep(Duration::from_micros(20));
+        }
+    }
+
+    fn call(&mut self, record: &Record) {
+        match record.opcode() {
+            opcode::CHUNK_CREATE => {
+                let request: ChunkCreate = record.decode().unwrap();
+                let used: u64 = self.chunks.values().map(|c| c.len() as u64).sum();
+                if used + request.bytes > MEMORY_BYTES {
+                    return self.replies.send_result(Err(CudaError::OUT_OF_MEMORY));
+                }
+                self.chunks.insert(request.address.0, vec![0; request.bytes as usize]);
+                let file = create_sealed(c"chunk", 4096, Seals::SIZE).unwrap();
+                self.socket.send(&Message::ChunkFd(0), &[file.as_fd()]).unwrap();
+                self.replies.send_result(Ok(()));
+            }
+            opcode::CHUNK_RELEASE => {
+                let request: ChunkRelease = record.decode().unwrap();
+                self.chunks.remove(&request.address.0).unwrap();
+                self.replies.send_result(Ok(()));
+            }
+            opcode::HOST_MAP | number::cuModuleLoadDataEx => {
+                let (message, _) = self.socket.receive().unwrap();
+                assert!(matches!(message, Message::HostFd(()) | Message::ImageFd(())));
+                if record.opcode() == opcode::HOST_MAP {
+                    return self.replies.send_result(Ok(()));
+                }
+                let request: LoadModule = record.decode().unwrap();
+                let bad = request.image_bytes == BAD_IMAGE.len() as u64;
+                let mut loaded = ModuleLoaded::default();
+                if bad {
+                    loaded.error_log = b"line 1: no such instruction".to_vec();
+                }
+                let result = if bad { Err(CudaError::INVALID_PTX) } else { Ok(()) };
+                self.replies.send(result, &loaded).unwrap();
+            }
+            number::cuModuleGetFunction => {
+                let request: GetFunction<'_> = record.decode().unwrap();
+                let name = String::from_utf8(request.name.to_vec()).unwrap();
+                let layout: &[(u32, u32)] = match name.as_str() {
+                    "fill" => &[(0, 8), (8, 4), (12, 4)],
+                    "trap" => &[],
+                    _ => return self.replies.send_result(Err(CudaError::NOT_FOUND)),
+                };
+                self.functions.insert(request.function.0, name);
+                let mut info = FunctionInfo::default();
+                info.attributes[0] = 256;
+                info.attributes[8] = 48 << 10;
+                let parameter = |&(offset_bytes, size_bytes): &(u32, u32)| ParameterLayout {
+                    offset_bytes,
+                    size_bytes,
+                };
+                info.parameters = layout.iter().map(parameter).collect();
+                self.replies.send(Ok(()), &info).unwrap();
+            }
+            number::cuMemGetInfo_v2 => {
+                let used: u64 = self.chunks.values().map(|c| c.len() as u64).sum();
+                let reply =
+                    MemoryInfoReply { free_bytes: MEMORY_BYTES - used, total_bytes: MEMORY_BYTES };
+                self.replies.send(Ok(()), &reply).unwrap();
+            }
+            number::cuEventElapsedTime => {
+                let reply = ElapsedTimeReply { milliseconds: 1.5 };
+                self.replies.send(Ok(()), &reply).unwrap();
+            }
+            number::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags => {
+                let mut reader = Reader::new(record.words());
+                let _function = reader.word().unwrap();
+                let block: i32 = reader.value().unwrap();
+                let blocks = if block > 192 { 2 } else { 2048 / block.max(1) };
+                self.replies.send(Ok(()), &[blocks.to_word()]).unwrap();
+            }
+            _ => self.replies.send_result(Ok(())),
+        }
+    }
+}

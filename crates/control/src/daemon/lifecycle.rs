@@ -5,6 +5,7 @@ use super::Daemon;
 use super::state::{END_S_MAX, Failures, Phase, Queries, READY_S_MAX, Server, State, Terminations};
 use super::wire::{self, Socket};
 use cuda_api::CudaError;
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -110,8 +111,12 @@ impl Daemon {
             .stderr(self.log_writer.try_clone()?)
             .current_dir("/");
         if uid != self.owner {
-            // Only root gets here. The library drops supplementary groups too.
+            // Only root gets here. The library drops supplementary groups too. The user can read
+            // the environment of the server, so there is nothing in it that is only root's.
             command.gid(gid).uid(uid);
+            for (name, _) in std::env::vars_os().filter(|(name, _)| !is_for_servers(name)) {
+                command.env_remove(name);
+            }
         }
         let child = command.spawn()?;
         let pid = child.id();
@@ -206,6 +211,14 @@ impl Daemon {
             }
         }
     }
+}
+
+/// Whether a server of another user is given a variable of the daemon's environment.
+fn is_for_servers(name: &OsStr) -> bool {
+    const NAMES: &[&str] = &["PATH", "LD_LIBRARY_PATH", "LANG", "TZ", "RUST_BACKTRACE"];
+    const PREFIXES: &[&str] = &["CUDA_", "OPENMPS_", "NVIDIA_", "LC_"];
+    let Some(name) = name.to_str() else { return false };
+    NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// A descriptor that becomes readable when a process ends.

@@ -9,7 +9,7 @@ use crate::log::Logs;
 use crate::options::{BINARY_VERSION, DETACH};
 use channel::socket::Listener;
 use rustix::event::EventfdFlags;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::io::{self, BufRead, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -142,6 +142,8 @@ fn watch_signals() -> io::Result<UnixStream> {
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
     }
+    // A log at the limit of a file's size is a log that cannot be written, not the end.
+    signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     Ok(reader)
 }
 

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Shells at one time, those that wait in `quit` included.
 pub(super) const UI_MAX: usize = 64;
+/// Of these, kept for root and the daemon's owner.
+const UI_OWNER: usize = 16;
 /// How long a shell may take to read its answer.
 const READ_S_MAX: u64 = 10;
 
@@ -21,10 +23,11 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 struct Slot;
 
 impl Slot {
-    fn take() -> Option<Slot> {
+    fn take(owner: bool) -> Option<Slot> {
         let taken = RUNNING.fetch_add(1, Ordering::Relaxed);
         let slot = Slot;
-        (taken < UI_MAX).then_some(slot)
+        let free = if owner { UI_MAX } else { UI_MAX - UI_OWNER };
+        (taken < free).then_some(slot)
     }
 }
 
@@ -52,8 +55,8 @@ pub(super) fn start(
     if socket.set_nonblocking(false).and_then(|()| socket.set_send_timeout(timeout)).is_err() {
         return;
     }
-    let Some(slot) = Slot::take() else {
-        let text = format!("{UI_MAX} commands run already, try again later\n");
+    let Some(slot) = Slot::take(owner) else {
+        let text = "too many commands run already, try again later\n".to_owned();
         answer(&socket, &Answer { text, status: 1 });
         return;
     };

@@ -12,6 +12,7 @@ pub const TESTS: &[(&str, fn())] = &[
     ("silent_connections_shut_nobody_out", silent_connections_shut_nobody_out),
     ("the_log_fifo_takes_anything", the_log_fifo_takes_anything),
     ("a_full_disk_stops_nothing", a_full_disk_stops_nothing),
+    ("a_limit_of_file_size_stops_nothing", a_limit_of_file_size_stops_nothing),
     ("clients_that_leave_early_are_forgotten", clients_that_leave_early_are_forgotten),
 ];
 
@@ -122,6 +123,21 @@ fn a_full_disk_stops_nothing() {
     assert_eq!(setting.command("get_server_list").0, format!("{}\n", client.server));
     drop(client);
     assert_eq!(setting.command("quit"), (String::new(), 0));
+}
+
+fn a_limit_of_file_size_stops_nothing() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let setting = Setting::new();
+    let before = getrlimit(Resource::Fsize);
+    // Inherited by the daemon. This process writes no file meanwhile.
+    setrlimit(Resource::Fsize, Rlimit { current: Some(2000), ..before }).unwrap();
+    let daemon = setting.start();
+    setrlimit(Resource::Fsize, before).unwrap();
+    for _ in 0..40 {
+        assert_eq!(setting.command("get_server_list"), (String::new(), 0));
+    }
+    assert_eq!(setting.control_log().len(), 2000);
+    assert_eq!(setting.daemon_pid(), daemon.pid);
 }
 
 fn clients_that_leave_early_are_forgotten() {

@@ -23,7 +23,14 @@ fn users_have_servers_of_their_own() {
         return;
     }
     let mut setting = Setting::new();
-    let _daemon = setting.start();
+    let output = setting
+        .program(crate::stand_in::CONTROL)
+        .arg("-d")
+        .env("ROOTS_SECRET", "secret")
+        .env("OPENMPS_PROVIDER", "soft")
+        .output();
+    assert!(output.unwrap().status.success());
+    let _daemon = crate::harness::Daemon { pid: setting.daemon_pid() };
     let roots = setting.client(None).unwrap();
     let nobodys = setting.client(Some(NOBODY)).unwrap();
     assert_ne!(roots.server, nobodys.server);
@@ -31,6 +38,12 @@ fn users_have_servers_of_their_own() {
         user_of(nobodys.server),
         "Uid: 65534 65534 65534 65534; Gid: 65534 65534 65534 65534; Groups:"
     );
+    let environment = |pid: u32| std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+    let has = |pid: u32, text: &str| {
+        environment(pid).windows(text.len()).any(|window| window == text.as_bytes())
+    };
+    assert!(has(roots.server, "ROOTS_SECRET=") && !has(nobodys.server, "ROOTS_SECRET="));
+    assert!(has(nobodys.server, "OPENMPS_PROVIDER=soft"));
     let list = format!("{}\n{}\n", roots.server, nobodys.server);
     assert_eq!(setting.command("get_server_list").0, list);
 

@@ -2,8 +2,8 @@
 
 use super::Checker;
 use super::operand::Mismatch;
-use crate::ast::{Function, Instruction, Modifier, Opcode, ScalarType};
-use crate::instructions::{Form, Kind, Pattern, TypeRef, forms};
+use crate::ast::{Function, Instruction, Modifier, Opcode, Operand, ScalarType};
+use crate::instructions::{Count, Form, Kind, Pattern, TypeRef, forms};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -50,8 +50,16 @@ fn double(ty: ScalarType) -> ScalarType {
 struct Failure {
     /// Operand that did not fit; `None`: their number is wrong.
     operand: Option<usize>,
+    /// That operand is a vector where one is asked for, or neither.
+    shaped: bool,
     mismatch: Mismatch,
     form: &'static Form,
+}
+
+impl Failure {
+    fn rank(&self) -> (Option<usize>, bool) {
+        (self.operand, self.shaped)
+    }
 }
 
 impl<'m> Checker<'m> {
@@ -78,7 +86,7 @@ impl<'m> Checker<'m> {
             match self.operands(function, instruction, candidate) {
                 Ok(()) => return,
                 Err(failure) => {
-                    if best.as_ref().is_none_or(|best| best.operand < failure.operand) {
+                    if best.as_ref().is_none_or(|best| best.rank() < failure.rank()) {
                         best = Some(failure);
                     }
                 }
@@ -116,6 +124,7 @@ impl<'m> Checker<'m> {
         if let [Pattern { kind: Kind::Call, .. }] = form.operands[..] {
             return self.call(function, instruction).map_err(|mismatch| Failure {
                 operand: Some(0),
+                shaped: true,
                 mismatch,
                 form,
             });
@@ -127,11 +136,22 @@ impl<'m> Checker<'m> {
             patterns().filter(|pattern| !pattern.optional || pattern.kind == Kind::Policy).count();
         let count = instruction.operands.len();
         if count < least || count > patterns().count() {
-            return Err(Failure { operand: None, mismatch: Mismatch::default(), form });
+            return Err(Failure {
+                operand: None,
+                shaped: true,
+                mismatch: Mismatch::default(),
+                form,
+            });
         }
         for (index, (operand, pattern)) in instruction.operands.iter().zip(patterns()).enumerate() {
-            self.operand(function, instruction, candidate, pattern, operand)
-                .map_err(|mismatch| Failure { operand: Some(index), mismatch, form })?;
+            self.operand(function, instruction, candidate, pattern, operand).map_err(
+                |mismatch| {
+                    let vector = matches!(pattern.kind, Kind::Pack | Kind::Unpack)
+                        || pattern.count != Count::One;
+                    let shaped = vector == matches!(operand, Operand::Vector(_));
+                    Failure { operand: Some(index), shaped, mismatch, form }
+                },
+            )?;
         }
         Ok(())
     }

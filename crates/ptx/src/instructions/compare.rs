@@ -44,7 +44,7 @@ set.cmp.bool.dtype.type         d:dtype, a, b, {!}c:.pred
   .dtype = .u32 .s32 .f16 .bf16 .f32
   .type = .b16 .b32 .b64 .u16 .u32 .u64 .s16 .s32 .s64
 
-selp.type                       d, a, b, c:.pred
+selp.type                       d, a, b, {!}c:.pred
   .type = .b16 .b32 .b64 .u16 .u32 .u64 .s16 .s32 .s64 .f32 .f64
 
 slct{.ftz}.type.f32             d, a, b, c:.f32

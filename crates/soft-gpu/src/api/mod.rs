@@ -213,3 +213,6 @@ static EXPORTS: &[&[Export]] = &[
 fn exported(name: &str) -> Option<*const c_void> {
     EXPORTS.iter().flat_map(|file| file.iter()).find(|e| e.name == name).map(|e| e.address)
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use ptx::fatbin::{Fatbin, PtxChoice};
 use ptx::image::{self, Image, ImageKind};
 
 use super::pointer::{In, Out};
+use crate::compile::{self, CompileErrorKind};
 use crate::device::Device;
 use crate::device::limits::{COMPUTE_MAJOR, COMPUTE_MINOR};
 use crate::device::memory::AllocationKind;
@@ -167,11 +168,24 @@ impl Driver {
     ) -> Result<Loaded> {
         let mut memory =
             VariableMemory { device: &self.device, tenant, context, allocated: Vec::new() };
-        // The compiler comes with the engine.
-        let why = "this build of the software GPU has no PTX compiler".to_owned();
-        let _ = (text, &mut memory);
-        self.report(logs, &Refusal { error: Error::JIT_COMPILER_NOT_FOUND, why });
-        Err(Error::JIT_COMPILER_NOT_FOUND)
+        match compile::load_module(text, &mut memory) {
+            Ok(module) => {
+                logs.info.write("");
+                logs.error.write("");
+                Ok(Loaded { module, memory: memory.allocated })
+            }
+            Err(error) => {
+                for address in memory.allocated {
+                    let _ = self.device.free(address, |_| true);
+                }
+                let code = match error.kind {
+                    CompileErrorKind::OutOfMemory => Error::OUT_OF_MEMORY,
+                    CompileErrorKind::InvalidPtx => Error::INVALID_PTX,
+                };
+                self.report(logs, &Refusal { error: code, why: error.log });
+                Err(code)
+            }
+        }
     }
 }
 

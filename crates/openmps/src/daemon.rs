@@ -144,7 +144,13 @@ pub(crate) fn find_or_start(libraries: &Libraries) -> Result<(Report, bool)> {
     if directory == own_directory() {
         make_own(&directory)?;
     }
-    match ask(&directory)? {
+    let found = ask(&directory).with_context(|| {
+        format!(
+            "no daemon can be had in {}; set {CUDA_MPS_PIPE_DIRECTORY} to another directory",
+            directory.display()
+        )
+    })?;
+    match found {
         Some(report) => {
             let me = rustix::process::geteuid().as_raw();
             if report.uid != 0 && report.uid != me {

@@ -311,6 +311,8 @@ impl EventLoop {
                 if server.phase == Phase::Running && server.failure.is_none() {
                     server.phase = Phase::Draining;
                 }
+                let at = Instant::now() + Duration::from_secs(super::state::EXIT_S_MAX);
+                server.kill_at.get_or_insert(at);
             }
             Message::ClientGone(_) => {}
             other => control.control(format!("Server {pid} said {} unasked", other.name())),

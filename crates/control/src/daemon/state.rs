@@ -16,6 +16,9 @@ pub(super) const READY_S_MAX: u64 = 120;
 /// How long a server that was told to end at once may take, before it is killed: it gives its
 /// clients' running kernels 5 s.
 pub(super) const END_S_MAX: u64 = 8;
+/// How long a server may take from its last word to its exit: drivers take seconds to let go of
+/// a device.
+pub(super) const EXIT_S_MAX: u64 = 60;
 /// A server that served so long before it crashed is not one that cannot run.
 const STABLE_S: u64 = 60;
 /// Longest time between two starts of a server that fails.

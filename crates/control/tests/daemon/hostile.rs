@@ -2,13 +2,14 @@
 
 use crate::harness::Setting;
 use channel::message::{MESSAGE_MAGIC, Message};
-use channel::socket::{ReceiveError, SeqPacket};
+use channel::socket::{Interest, Listener, ReceiveError, SeqPacket, poll};
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 pub const TESTS: &[(&str, fn())] = &[
     ("nonsense_is_refused", nonsense_is_refused),
     ("another_version_is_named", another_version_is_named),
+    ("the_shell_names_what_is_no_daemon", the_shell_names_what_is_no_daemon),
     ("silent_connections_shut_nobody_out", silent_connections_shut_nobody_out),
     ("the_log_fifo_takes_anything", the_log_fifo_takes_anything),
     ("a_full_disk_stops_nothing", a_full_disk_stops_nothing),
@@ -81,6 +82,37 @@ fn another_version_is_named() {
         format!("805 the peer speaks protocol version {}, this is version {ours}", ours + 7);
     assert_eq!(text, expected);
     assert!(setting.control_log().contains("Unable to read new connection type information"));
+}
+
+/// Something else listens in the pipe directory, or a daemon of another version.
+fn the_shell_names_what_is_no_daemon() {
+    let setting = Setting::new();
+    std::fs::create_dir(&setting.pipe).unwrap();
+    let listener = Listener::bind(&setting.pipe.join("control_privileged"), 0o666).unwrap();
+    let ours = channel::PROTOCOL_VERSION;
+    for (answer, reason) in [
+        (b"HTTP/1.1 400 Bad Request".to_vec(), "the peer does not speak this protocol".to_owned()),
+        (
+            header(ours + 1, 3),
+            format!("the peer speaks protocol version {}, this is version {ours}", ours + 1),
+        ),
+        (Message::Query(()).encode().unwrap(), "it said Query".to_owned()),
+    ] {
+        let outcome = std::thread::scope(|scope| {
+            let shell = scope.spawn(|| setting.control(&["ps"]));
+            poll(&[Interest::readable(&listener)], None).unwrap();
+            let socket = listener.accept().unwrap().unwrap();
+            socket.receive_bytes().unwrap();
+            socket.send_bytes(&answer, &[]).unwrap();
+            shell.join().unwrap()
+        });
+        assert_eq!(outcome.status, 1);
+        let expected = format!(
+            "what listens in {} is no openmps daemon of this version: {reason}\n",
+            setting.pipe.display()
+        );
+        assert_eq!(outcome.errors, expected);
+    }
 }
 
 fn silent_connections_shut_nobody_out() {

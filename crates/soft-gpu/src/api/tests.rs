@@ -237,6 +237,10 @@ fn launches_beyond_the_limits_are_refused() {
 #[test]
 fn bad_device_pointers_are_refused_and_freed_memory_is_bad() {
     let _alive = start();
+    // In a tenant of its own, whose addresses no other test is given.
+    let mut tenant = 0;
+    cu!(openmpsTenantCreate(&mut tenant)).unwrap();
+    cu!(openmpsTenantBind(tenant)).unwrap();
     let memory = allocate(1000);
     let mut host = [0u8; 2000];
     let at = host.as_mut_ptr().cast::<c_void>();
@@ -258,6 +262,8 @@ fn bad_device_pointers_are_refused_and_freed_memory_is_bad() {
     assert_eq!(cu!(cuMemAlloc_v2(&mut pointer, usize::MAX)), Err(Error::OUT_OF_MEMORY));
     assert_eq!(cu!(cuMemAlloc_v2(null_mut(), 1)), invalid);
     cu!(cuMemFree_v2(CUdeviceptr(0))).unwrap();
+    cu!(openmpsTenantEnd(tenant)).unwrap();
+    cu!(openmpsTenantBind(0)).unwrap();
 }
 
 #[test]
@@ -610,12 +616,18 @@ fn pools_keep_what_was_set() {
     let place = std::ptr::from_mut(&mut threshold).cast();
     cu!(cuMemPoolGetAttribute(pool, 4, place)).unwrap();
     assert_eq!(threshold, 123 << 20);
+    // In a tenant of its own, whose addresses no other test is given.
+    let mut tenant = 0;
+    cu!(openmpsTenantCreate(&mut tenant)).unwrap();
+    cu!(openmpsTenantBind(tenant)).unwrap();
     let (stream, mut memory) = (new_stream(1), CUdeviceptr(0));
     cu!(cuMemAllocAsync(&mut memory, 1000, stream)).unwrap();
     launch(store(), 10, stream, &mut [memory.0, 0]).unwrap();
     cu!(cuMemFreeAsync(memory, stream)).unwrap();
     cu!(cuStreamSynchronize(stream)).unwrap();
     assert_eq!(cu!(cuMemFreeAsync(memory, stream)), Err(Error::INVALID_VALUE));
+    cu!(openmpsTenantEnd(tenant)).unwrap();
+    cu!(openmpsTenantBind(0)).unwrap();
 }
 
 #[test]

@@ -578,6 +578,7 @@ fn words_order_streams_and_batches_are_all_or_none() {
     let _alive = start();
     let words = allocate(64);
     cu!(cuMemsetD8_v2(words, 0, 64)).unwrap();
+    cu!(cuCtxSynchronize()).unwrap();
     let (first, second) = (new_stream(1), new_stream(1));
     cu!(cuStreamWaitValue32_v2(first, words, 5, 1)).unwrap();
     let next = CUdeviceptr(words.0 + 8);

@@ -175,7 +175,6 @@ fn rows_are_forwarded_as_they_are() {
     let mut client = server.connect();
     client.load();
     let add = function(0).0 as u64;
-    assert_eq!(client.call_row(cuFuncGetAttribute, &[4, add]), Ok(vec![104]));
     assert_eq!(client.call_row(cuFuncSetAttribute, &[add, 8, 4096]), Ok(vec![]));
     let negative = -1i64 as u64;
     let answer = client.call_row(cuFuncSetAttribute, &[add, 8, negative]);
@@ -183,7 +182,6 @@ fn rows_are_forwarded_as_they_are() {
     let occupancy = cuOccupancyMaxActiveBlocksPerMultiprocessor;
     assert_eq!(client.call_row(occupancy, &[add, 256, 0]), Ok(vec![8]));
     // A kernel of a library is a function.
-    assert_eq!(client.call_row(cuKernelGetAttribute, &[4, add, 0]), Ok(vec![104]));
     assert_eq!(client.call_row(cuKernelSetAttribute, &[8, 4096, add, 0]), Ok(vec![]));
     client.chunk(0, 2 * MIB).unwrap();
     let (base, stream) = (client.address(0), LEGACY.0 as u64);

@@ -156,10 +156,9 @@ impl Session {
     }
 
     fn forward_to(&mut self, row: u16, words: &[u64], results: &mut Vec<u64>) -> CUresult {
-        if matches!(row, number::cuKernelGetAttribute | number::cuKernelSetAttribute) {
-            let (row, words, count) =
-                generic::as_function_row(row, words).ok_or(CudaError::INVALID_VALUE)?;
-            return self.forward_to(row, &words[..count], results);
+        if row == number::cuKernelSetAttribute {
+            let words = generic::as_function_attribute(words)?;
+            return self.forward_to(number::cuFuncSetAttribute, &words, results);
         }
         match generic::handler(row) {
             Some(handler) => handler(self, words, results),

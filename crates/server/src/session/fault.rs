@@ -83,6 +83,8 @@ impl Session {
         let mut pause = PAUSE_MIN;
         while !done(self)? {
             if let Some(end) = self.link.ending() {
+                // Before the reply: who gets it knows that it is the last one.
+                self.region.set_sticky_error(end.error());
                 return Err(end.error());
             }
             std::thread::sleep(pause);

@@ -86,8 +86,8 @@ impl Parameter for CUfunction {
     }
 }
 
-/// On the wire a kernel of a library is a function, and what is asked of kernels is asked of
-/// functions before it comes here ([`as_function_row`]).
+/// On the wire a kernel of a library is a function; the one row about kernels is turned into the
+/// one about functions before it comes here ([`as_function_attribute`]).
 impl Parameter for CUkernel {
     type Place = Self;
     fn take(_: &mut Session, _: &mut &[u64]) -> Result<Self, CudaError> {
@@ -191,26 +191,19 @@ fn check_ranges(session: &Session, row: u16, words: &[u64]) -> CUresult {
     .map(|_| ())
 }
 
-/// What a row about a kernel of a library is as a row about a function, with its words in that
-/// row's order.
-pub(super) fn as_function_row(row: u16, words: &[u64]) -> Option<(u16, [u64; 3], usize)> {
-    match (row, words) {
-        // attribute, kernel, device -> attribute, function
-        (number::cuKernelGetAttribute, [attribute, kernel, _]) => {
-            Some((number::cuFuncGetAttribute, [*attribute, *kernel, 0], 2))
-        }
-        // attribute, value, kernel, device -> function, attribute, value
-        (number::cuKernelSetAttribute, [attribute, value, kernel, _]) => {
-            Some((number::cuFuncSetAttribute, [*kernel, *attribute, *value], 3))
-        }
-        _ => None,
+/// cuKernelSetAttribute's words as those of cuFuncSetAttribute: on the wire a kernel of a library
+/// is a function, and there is one device. `attribute, value, kernel, device` become `function,
+/// attribute, value`.
+pub(super) fn as_function_attribute(words: &[u64]) -> Result<[u64; 3], CudaError> {
+    match *words {
+        [attribute, value, kernel, 0] => Ok([kernel, attribute, value]),
+        _ => Err(CudaError::INVALID_VALUE),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_api::number::*;
 
     #[test]
     fn every_row_to_forward_has_a_handler_and_no_other() {
@@ -230,11 +223,9 @@ mod tests {
     }
 
     #[test]
-    fn questions_about_kernels_become_questions_about_functions() {
-        let row = as_function_row(cuKernelSetAttribute, &[8, 4096, 77, 0]);
-        assert_eq!(row, Some((number::cuFuncSetAttribute, [77, 8, 4096], 3)));
-        let row = as_function_row(cuKernelGetAttribute, &[4, 77, 0]);
-        assert_eq!(row, Some((number::cuFuncGetAttribute, [4, 77, 0], 2)));
-        assert_eq!(as_function_row(cuKernelGetAttribute, &[4]), None);
+    fn what_is_set_of_a_kernel_is_set_of_its_function() {
+        assert_eq!(as_function_attribute(&[8, 4096, 77, 0]), Ok([77, 8, 4096]));
+        assert!(as_function_attribute(&[8, 4096, 77, 1]).is_err());
+        assert!(as_function_attribute(&[8, 4096, 77]).is_err());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The server's addresses are fixed, so a process has one server at a time: [`Server::start`]
 //! waits for its turn, and when a server ends nothing may be left at the provider.
-#![allow(dead_code, reason = "each test program uses a part")]
+#![allow(dead_code, unused_imports, reason = "each test program uses a part")]
 
 pub mod client;
 pub mod provider;
@@ -124,9 +124,13 @@ impl Server {
     /// Asks how the server is.
     pub fn status(&self) -> ServerStatus {
         self.daemon.send(&Message::Query(()), &[]).expect("a question");
+        let mut clients = Vec::new();
         loop {
-            if let Message::ServerStatus(status) = self.receive() {
-                return status;
+            if let Message::ServerStatus(mut status) = self.receive() {
+                clients.append(&mut status.clients);
+                if !status.more {
+                    return ServerStatus { clients, ..status };
+                }
             }
         }
     }

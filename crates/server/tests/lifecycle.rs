@@ -1,0 +1,303 @@
+//! How sessions and servers begin and end, and that nothing stays behind: every [`Server`] looks
+//! at its end what is left at the provider.
+
+mod support;
+
+use channel::memfd::{Seals, create, create_sealed};
+use channel::message::Message;
+use channel::region::{REGION_BYTES, Region};
+use channel::request::*;
+use cuda_api::{CUdeviceptr, CudaError};
+use server::Exit;
+use server::device::Driver;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+use support::*;
+
+const MIB: u64 = 1 << 20;
+
+/// A client with a bit of everything, as its death finds it.
+fn busy(server: &mut Server, gate: u32) -> Client {
+    let mut client = server.connect();
+    client.load();
+    client.chunk(0, 2 * MIB).unwrap();
+    client.pin(0, 4096).unwrap();
+    client.ask(&GetGlobal { module: module(0), name: b"table" }).0.unwrap();
+    client.post(&CreateStream { stream: stream(1), flags: 0, priority: 0 });
+    client.post(&CreateStream { stream: stream(2), flags: 1, priority: 0 });
+    client.post(&CreateEvent { event: event(1), flags: 0 });
+    client.launch("hold", stream(1), &gate.to_le_bytes());
+    client.post(&RecordEvent { event: event(1), stream: stream(1), value: 1 });
+    client.post(&WaitEvent { stream: stream(2), event: event(1) });
+    client.post(&Notify { stream: stream(2), value: 1 });
+    client.launch("note", LEGACY, &gate.to_le_bytes());
+    client.settle();
+    client
+}
+
+fn has_memory(server: &Server, client: &Client, bytes: u64) -> bool {
+    let clients = server.status().clients;
+    clients.iter().any(|c| c.pid == client.pid && c.memory_bytes == bytes)
+}
+
+#[test]
+fn a_client_that_dies_leaves_nothing_whatever_it_was_doing() {
+    let mut server = Server::start(true);
+    let mut neighbour = busy(&mut server, 9001);
+
+    // Before it was welcome.
+    drop(server.introduce());
+    // Idle, busy, waiting for memory to go, waiting at the gate.
+    drop(server.connect());
+    drop(busy(&mut server, 9002));
+    let mut client = busy(&mut server, 9003);
+    client.post(&ChunkRelease { address: CUdeviceptr(client.address(0)) });
+    drop(client);
+    let mut client = busy(&mut server, 9004);
+    for _ in 0..2 * server::session::KERNELS_IN_FLIGHT_MAX {
+        client.launch("note", stream(1), &9004u32.to_le_bytes());
+    }
+    drop(client);
+    // With a host function that nobody will run.
+    let mut client = busy(&mut server, 9005);
+    client.post(&HostFunc { stream: LEGACY, slot: 3, ticket: 4 });
+    client.settle();
+    drop(client);
+    // While a stream that it has destroyed is still at work.
+    let mut client = busy(&mut server, 9006);
+    client.post(&DestroyStream { stream: stream(1) });
+    client.settle();
+    drop(client);
+
+    server.wait_for_clients(1);
+    provider::open_gate(9001);
+    neighbour.synchronize(LEGACY);
+    neighbour.write(0, b"still here");
+    assert_eq!(neighbour.read(0, 10), b"still here");
+    assert_eq!(provider::notes(|n| n == 9001).len(), 1);
+    assert!(provider::notes(|n| (9002..9010).contains(&n)).is_empty());
+}
+
+#[test]
+fn deaths_in_a_row_leave_nothing() {
+    let mut server = Server::start(true);
+    for _ in 0..100 {
+        drop(busy(&mut server, 9100));
+    }
+    server.wait_for_clients(0);
+}
+
+#[test]
+fn without_tenants_work_of_a_dead_client_is_waited_for() {
+    let mut server = Server::start(false);
+    let client = busy(&mut server, 9200);
+    let pid = client.pid;
+    drop(client);
+    let mut other = server.connect();
+    other.chunk(0, 2 * MIB).unwrap();
+    other.write(0, b"meanwhile");
+    assert_eq!(other.read(0, 9), b"meanwhile");
+    assert!(server.status().clients.iter().any(|c| c.pid == pid));
+    provider::open_gate(9200);
+    server.wait_for_clients(1);
+    assert_eq!(provider::notes(|n| n == 9200).len(), 1, "what was posted was run");
+}
+
+#[test]
+fn without_tenants_a_dead_clients_host_functions_hold_up_nothing() {
+    let mut server = Server::start(false);
+    let mut client = server.connect();
+    for ticket in 1..4 {
+        client.post(&HostFunc { stream: LEGACY, slot: ticket, ticket });
+    }
+    client.settle();
+    drop(client);
+    server.wait_for_clients(0);
+}
+
+#[test]
+fn a_chunk_outlives_its_session_in_its_file() {
+    let mut server = Server::start(true);
+    let mut client = server.connect();
+    let file = client.chunk(0, 2 * MIB).unwrap();
+    client.write(500, b"durable");
+    drop(client);
+    server.wait_for_clients(0);
+    let mut seen = [0u8; 7];
+    // SAFETY: the buffer is writable for its length.
+    let read = unsafe { libc::pread(file.as_raw_fd(), seen.as_mut_ptr().cast(), 7, 500) };
+    assert_eq!((read, &seen), (7, b"durable"));
+}
+
+#[test]
+fn a_terminated_client_is_told_and_stays_listed_until_it_goes() {
+    let mut server = Server::start(true);
+    let (client, mut other) = (busy(&mut server, 9300), server.connect());
+    server.daemon.send(&Message::Terminate(client.pid), &[]).unwrap();
+    assert_eq!(server.receive(), Message::Done(0));
+    client.wait_for_end();
+    let terminated = CudaError::MPS_CLIENT_TERMINATED;
+    assert_eq!(client.region.sticky_error(), Err(terminated));
+    assert!(has_memory(&server, &client, 0));
+    // Once more, and somebody who is not there.
+    server.daemon.send(&Message::Terminate(client.pid), &[]).unwrap();
+    assert_eq!(server.receive(), Message::Done(0));
+    server.daemon.send(&Message::Terminate(7), &[]).unwrap();
+    assert_eq!(server.receive(), Message::Done(CudaError::INVALID_VALUE.code()));
+    let pid = client.pid;
+    drop(client);
+    assert_eq!(server.receive(), Message::ClientGone(pid));
+    other.settle();
+    let log = server.log();
+    for line in ["MPS server requesting client {PID: ", "Client termination succeeded."] {
+        assert_eq!(log.matches(line).count(), 1, "{log}");
+    }
+}
+
+#[test]
+fn a_call_in_progress_ends_with_the_client() {
+    let mut server = Server::start(true);
+    let mut client = busy(&mut server, 9400);
+    let address = CUdeviceptr(client.address(0));
+    let (daemon, pid) = (server.daemon.try_clone().unwrap(), client.pid);
+    let terminator = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        daemon.send(&Message::Terminate(pid), &[]).unwrap();
+    });
+    // The client's work never ends, so this waits until the session is ended.
+    assert!(client.call(&ChunkRelease { address }).is_err());
+    assert_eq!(client.region.sticky_error(), Err(CudaError::MPS_CLIENT_TERMINATED));
+    terminator.join().unwrap();
+    assert_eq!(server.receive(), Message::Done(0));
+}
+
+#[test]
+fn a_fault_of_a_tenant_is_its_own() {
+    let mut server = Server::start(true);
+    let (mut client, mut other) = (busy(&mut server, 9500), busy(&mut server, 9501));
+    client.launch("fault", stream(2), &[]);
+    client.launch("fault", LEGACY, &[]);
+    provider::open_gate(9500);
+    // Nobody asks: the session looks at its work by itself.
+    wait_until("the fault", || client.region.sticky_error().is_err());
+    let illegal = CudaError::ILLEGAL_ADDRESS;
+    assert_eq!(client.region.sticky_error(), Err(illegal));
+    assert_eq!(client.call(&MemoryInfo { device: 0 }), Err(illegal));
+    assert_eq!(client.pin(MIB, 4096), Err(illegal));
+    assert_eq!(client.load_image(module(5), b"text").0, Err(illegal));
+    client.launch("note", LEGACY, &9502u32.to_le_bytes());
+    client.settle();
+    assert!(provider::notes(|n| n == 9502).is_empty());
+    provider::open_gate(9501);
+    other.synchronize(stream(2));
+    assert_eq!(other.region.sticky_error(), Ok(()));
+    let log = server.log();
+    let text = "has a sticky error, CUDA_ERROR_ILLEGAL_ADDRESS: kernel fault: illegal address 0x10";
+    assert_eq!(log.matches(text).count(), 1, "{log}");
+    let newcomer = server.connect();
+    drop(newcomer);
+}
+
+#[test]
+fn a_server_that_shall_end_waits_for_its_clients() {
+    let mut server = Server::start(true);
+    let mut client = server.connect();
+    server.daemon.send(&Message::Shutdown(false), &[]).unwrap();
+    let refused = Client::welcome(server.introduce()).err().expect("no more clients");
+    assert_eq!(refused.0, CudaError::MPS_SERVER_NOT_READY.code());
+    client.settle();
+    drop(client);
+    assert_eq!(server.wait(), Exit::Clean);
+    let log = server.log();
+    for line in [
+        "Server was unable to shutdown due to 1 active clients",
+        "Waiting for current clients to finish",
+        "exiting. Number of active client contexts is 0.",
+        "Exiting",
+    ] {
+        assert!(log.contains(line), "{line}\n{log}");
+    }
+}
+
+#[test]
+fn a_server_that_must_end_takes_its_clients_with_it() {
+    for signal in [true, false] {
+        let mut server = Server::start(true);
+        let client = busy(&mut server, 9600);
+        if signal {
+            server.stop();
+        } else {
+            server.daemon.send(&Message::Shutdown(true), &[]).unwrap();
+        }
+        assert_eq!(server.wait(), Exit::Clean);
+        assert_eq!(client.region.sticky_error(), Err(CudaError::MPS_RPC_FAILURE));
+    }
+}
+
+#[test]
+fn a_server_ends_with_its_daemon() {
+    let mut server = Server::start(true);
+    let client = busy(&mut server, 9700);
+    let (nobody, _) = channel::socket::SeqPacket::pair().unwrap();
+    drop(std::mem::replace(&mut server.daemon, nobody));
+    client.wait_for_end();
+    assert_eq!(client.region.sticky_error(), Err(CudaError::MPS_RPC_FAILURE));
+    assert_eq!(server.wait(), Exit::Clean);
+}
+
+#[test]
+fn there_is_a_last_client() {
+    let mut server = Server::start(true);
+    let clients: Vec<Client> = (0..server::window::CLIENTS_MAX).map(|_| server.connect()).collect();
+    let refused = Client::welcome(server.introduce()).err().expect("no window is left");
+    assert_eq!(refused.0, CudaError::MPS_MAX_CLIENTS_REACHED.code());
+    assert!(refused.1.contains("128"), "{}", refused.1);
+    server.wait_for_clients(server::window::CLIENTS_MAX);
+    drop(clients);
+    server.wait_for_clients(0);
+    server.connect().settle();
+}
+
+#[test]
+fn a_client_with_a_bad_region_is_refused() {
+    let mut server = Server::start(true);
+    let unsealed = create(c"region", REGION_BYTES).unwrap();
+    let short = create_sealed(c"region", 4096, Seals::SIZE).unwrap();
+    let empty = create_sealed(c"region", REGION_BYTES, Seals::SIZE).unwrap();
+    for (region, why) in [(unsealed, "seals"), (short, "bytes"), (empty, "mark")] {
+        let (_, socket) = server.hand_over(region);
+        match socket.receive().unwrap().0 {
+            Message::Refused(refused) => {
+                assert_eq!(refused.result, CudaError::MPS_CONNECTION_FAILED.code());
+                assert!(refused.reason.contains(why), "{}", refused.reason);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    // A hole where the tail of a ring must be.
+    let (region, file) = Region::create().unwrap();
+    let word = region.base().cast::<u64>();
+    // SAFETY: offset 128 is inside the region, whose memory nobody else uses yet.
+    unsafe { word.add(128 / 8).write_volatile(3) };
+    let (_, socket) = server.hand_over(file);
+    assert!(matches!(socket.receive().unwrap().0, Message::Refused(_)));
+    drop(socket);
+    server.wait_for_clients(0);
+}
+
+#[test]
+fn a_provider_that_does_not_start_is_reported() {
+    // SAFETY: no address is given, so none is called.
+    let table = Box::leak(Box::new(unsafe { cuda_api::DriverTable::resolve(|_| None) }));
+    let (daemon, control) = channel::socket::SeqPacket::pair().unwrap();
+    let options = server::Options {
+        log: server::log::Log::none(),
+        pipe_directory: "/tmp/test".into(),
+        stop: None,
+    };
+    let driver = Driver { table, extension: None };
+    assert_eq!(server::run::run_on(driver, control, options), Exit::StartFailed);
+    let message = daemon.receive().unwrap().0;
+    let reason = "cuInit answered CUDA_ERROR_NOT_SUPPORTED";
+    assert_eq!(message, Message::Failed(reason.into()));
+}

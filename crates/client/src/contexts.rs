@@ -5,8 +5,8 @@
 //! NVIDIA's driver, and stays the same for the life of the process. Which context is current is
 //! kept per thread, as a stack.
 
+use crate::current;
 use crate::handles::Table;
-use core::cell::{Cell, RefCell};
 use core::ffi::c_uint;
 use core::sync::atomic::{AtomicU64, Ordering};
 use cuda_api::constants::{ctx_flags, limit};
@@ -58,13 +58,6 @@ pub(crate) struct Contexts {
     live: Box<[AtomicU64]>,
 }
 
-thread_local! {
-    /// The current context's word, the top of `BELOW`'s stack; 0 if there is none.
-    static TOP: Cell<u64> = const { Cell::new(0) };
-    /// What lies below the top.
-    static BELOW: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-}
-
 impl Context {
     fn new(device: CUdevice, flags: c_uint, id: u64) -> Self {
         Self { device, flags, cache_config: 0, shared_mem_config: 0, limits: LIMITS_DEFAULT, id }
@@ -106,7 +99,7 @@ impl Contexts {
     /// none, CUDA_ERROR_CONTEXT_IS_DESTROYED if it is gone or nobody retains it.
     #[inline(always)]
     pub(crate) fn current(&self) -> Result<u64, CudaError> {
-        let word = TOP.get();
+        let word = current::word();
         if word == 0 {
             return Err(CudaError::INVALID_CONTEXT);
         }
@@ -124,7 +117,7 @@ impl Contexts {
         context: CUcontext,
         f: impl FnOnce(&mut Context) -> R,
     ) -> Result<R, CudaError> {
-        let word = if context.is_null() { TOP.get() } else { context.0 as u64 };
+        let word = if context.is_null() { current::word() } else { context.0 as u64 };
         let mut inner = self.lock();
         let handle = Handle::from_word(word).ok_or(CudaError::INVALID_CONTEXT)?;
         let context = match inner.primaries.get_mut(handle.index as usize) {
@@ -144,7 +137,7 @@ impl Contexts {
         let handle = inner.created.insert(Context::new(device, flags, id))?;
         let word = handle.to_word();
         self.live[handle.index as usize].store(word, Ordering::Release);
-        push(word);
+        current::push(word);
         Ok(CUcontext(word as usize))
     }
 
@@ -156,8 +149,8 @@ impl Contexts {
         self.live[handle.index as usize].store(0, Ordering::Release);
         // As in CUDA, it is popped where it is current on the calling thread; other threads keep
         // it and get CUDA_ERROR_CONTEXT_IS_DESTROYED.
-        if TOP.get() == context.0 as u64 {
-            pop();
+        if current::word() == context.0 as u64 {
+            current::pop();
         }
         Ok(())
     }
@@ -241,10 +234,10 @@ impl Contexts {
     /// Makes a context current, in place of the one that is; NULL pops.
     pub(crate) fn set_current(&self, context: CUcontext) -> CUresult {
         if context.is_null() {
-            pop();
+            current::pop();
             return Ok(());
         }
-        self.with(context, |_| TOP.set(context.0 as u64))
+        self.with(context, |_| current::replace(context.0 as u64))
     }
 
     /// Makes a context current, on top of the one that is.
@@ -252,27 +245,8 @@ impl Contexts {
         if context.is_null() {
             return Err(CudaError::INVALID_CONTEXT);
         }
-        self.with(context, |_| push(context.0 as u64))
+        self.with(context, |_| current::push(context.0 as u64))
     }
-}
-
-/// The current context's word as the program sees it: 0 if there is none, usable or not.
-pub(crate) fn current_word() -> u64 {
-    TOP.get()
-}
-
-fn push(word: u64) {
-    let below = TOP.replace(word);
-    if below != 0 {
-        // A thread that is ending has lost its stack; what it pushes is current until it ends.
-        let _ = BELOW.try_with(|stack| stack.borrow_mut().push(below));
-    }
-}
-
-/// Takes the current context away; 0 if there is none.
-pub(crate) fn pop() -> u64 {
-    let below = BELOW.try_with(|stack| stack.borrow_mut().pop()).ok().flatten();
-    TOP.replace(below.unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -280,7 +254,7 @@ mod tests {
     use super::*;
 
     fn clear() {
-        while pop() != 0 {}
+        while current::pop() != 0 {}
     }
 
     #[test]
@@ -309,17 +283,17 @@ mod tests {
         let a = contexts.create(0, 0).unwrap();
         let b = contexts.create(0, 0).unwrap();
         assert_ne!(contexts.id(a), contexts.id(b));
-        assert_eq!(current_word(), b.0 as u64);
+        assert_eq!(current::word(), b.0 as u64);
         std::thread::scope(|s| {
             s.spawn(|| assert_eq!(contexts.current(), Err(CudaError::INVALID_CONTEXT)));
         });
         contexts.push_current(a).unwrap();
         contexts.destroy(a).unwrap();
-        assert_eq!(current_word(), b.0 as u64, "the destroyed one was popped");
-        assert_eq!(pop(), b.0 as u64);
+        assert_eq!(current::word(), b.0 as u64, "the destroyed one was popped");
+        assert_eq!(current::pop(), b.0 as u64);
         assert_eq!(contexts.current(), Err(CudaError::CONTEXT_IS_DESTROYED), "a lies below");
         assert_eq!(contexts.set_current(b), Ok(()), "in place of a");
-        assert_eq!((pop(), pop()), (b.0 as u64, 0));
+        assert_eq!((current::pop(), current::pop()), (b.0 as u64, 0));
         assert_eq!(contexts.set_current(a), Err(CudaError::INVALID_CONTEXT));
         assert_eq!(contexts.push_current(CUcontext(0x1234)), Err(CudaError::INVALID_CONTEXT));
     }

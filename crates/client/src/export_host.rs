@@ -1,6 +1,6 @@
 //! What the tables behind cuGetExportTable ask of this driver.
 
-use crate::contexts;
+use crate::current;
 use crate::jit::JitOptions;
 use crate::mode;
 use core::ffi::c_void;
@@ -36,7 +36,7 @@ impl Host for Tables {
     }
 
     fn current_context(&self) -> Option<CUcontext> {
-        match contexts::current_word() {
+        match current::word() {
             0 => None,
             word => Some(CUcontext(word as usize)),
         }

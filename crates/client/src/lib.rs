@@ -15,7 +15,7 @@
 //! | [`state`] | ring and tables, behind the one short lock |
 //! | [`streams`], [`wait`] | how far each stream has come, and waiting for it |
 //! | [`calls`], [`link`] | requests that are answered; whether the server is there |
-//! | [`contexts`], [`threads`] | contexts and per-thread default streams |
+//! | [`contexts`], [`current`], [`threads`] | contexts, which is current, per-thread streams |
 //! | [`modules`], [`image`], [`jit`], [`params`] | images, their functions, a launch's parameters |
 //! | [`memory`] | device memory, pinned memory, copies |
 //! | [`export_host`] | what the tables behind cuGetExportTable ask |
@@ -26,6 +26,7 @@ mod attach;
 mod boundary;
 mod calls;
 mod contexts;
+mod current;
 mod entry;
 mod export_host;
 mod generic;

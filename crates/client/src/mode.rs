@@ -88,6 +88,7 @@ pub(crate) fn initialize() -> CUresult {
     if attached.devices().is_empty() {
         return Err(CudaError::NO_DEVICE);
     }
+    attached.health()?;
     INITIALIZED.store(true, Ordering::Release);
     Ok(())
 }

@@ -2,7 +2,8 @@
 
 use crate::attach::Attached;
 use crate::boundary::Out;
-use crate::contexts::{self, Context};
+use crate::contexts::Context;
+use crate::current;
 use crate::mode;
 use core::ffi::{c_int, c_uint};
 use cuda_api::constants::ctx_flags;
@@ -116,7 +117,7 @@ pub(crate) fn cuCtxPushCurrent_v2(context: CUcontext) -> CUresult {
 
 pub(crate) fn cuCtxPopCurrent_v2(context: Out<CUcontext>) -> CUresult {
     mode::attached()?;
-    match contexts::pop() {
+    match current::pop() {
         0 => Err(CudaError::INVALID_CONTEXT),
         word => {
             context.set_if_wanted(CUcontext(word as usize));
@@ -131,7 +132,7 @@ pub(crate) fn cuCtxSetCurrent(context: CUcontext) -> CUresult {
 
 pub(crate) fn cuCtxGetCurrent(context: Out<CUcontext>) -> CUresult {
     mode::attached()?;
-    context.set(CUcontext(contexts::current_word() as usize))
+    context.set(CUcontext(current::word() as usize))
 }
 
 pub(crate) fn cuCtxGetDevice(device: Out<CUdevice>) -> CUresult {

@@ -10,6 +10,9 @@ use cuda_api::attributes as attribute;
 use cuda_api::constants::function_attribute;
 use cuda_api::{CUfunction, CUoccupancyB2DSize, CUresult, CudaError, number};
 
+/// No device's blocks are larger: what a server says is not believed beyond that.
+const BLOCK_SIZE_MAX: c_int = 1 << 16;
+
 /// How many blocks of that size an SM takes.
 fn blocks_per_sm(
     client: &Attached,
@@ -72,7 +75,7 @@ pub(crate) fn cuOccupancyMaxPotentialBlockSizeWithFlags(
         let state = client.state();
         state.function(function.0)?.1.attributes[function_attribute::MAX_THREADS_PER_BLOCK as usize]
     };
-    let warp = of_device(attribute::WARP_SIZE).max(1);
+    let warp = of_device(attribute::WARP_SIZE).clamp(1, BLOCK_SIZE_MAX);
     let mut largest = of_function.min(of_device(attribute::MAX_THREADS_PER_BLOCK));
     if limit > 0 {
         largest = largest.min(limit);
@@ -80,7 +83,8 @@ pub(crate) fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     let threads_of_sm = of_device(attribute::MAX_THREADS_PER_MULTIPROCESSOR);
     let (mut best_size, mut best_blocks) = (0, 0);
     // Downwards from the largest, so that of equally good sizes the largest is found.
-    let mut size = (largest.max(0) + warp - 1) / warp * warp;
+    let largest = largest.clamp(0, BLOCK_SIZE_MAX);
+    let mut size = (largest + warp - 1) / warp * warp;
     while size > 0 {
         let candidate = size.min(largest);
         let shared = match shared_of_block {
@@ -89,14 +93,16 @@ pub(crate) fn cuOccupancyMaxPotentialBlockSizeWithFlags(
             None => shared_bytes,
         };
         let blocks = blocks_per_sm(client, function, candidate, shared, flags)?;
-        if blocks * candidate > best_blocks * best_size {
+        let threads = |blocks: c_int, size: c_int| i64::from(blocks) * i64::from(size);
+        if threads(blocks, candidate) > threads(best_blocks, best_size) {
             (best_size, best_blocks) = (candidate, blocks);
         }
-        if best_size * best_blocks >= threads_of_sm {
+        if threads(best_blocks, best_size) >= i64::from(threads_of_sm) {
             break;
         }
         size -= warp;
     }
-    min_grid_size.set(best_blocks * of_device(attribute::MULTIPROCESSOR_COUNT))?;
+    let sms = of_device(attribute::MULTIPROCESSOR_COUNT);
+    min_grid_size.set(best_blocks.saturating_mul(sms))?;
     block_size.set(best_size)
 }

@@ -6,6 +6,7 @@
 //! memory files. Everything here is behind the memory lock.
 
 pub(crate) mod allocate;
+mod arrivals;
 pub(crate) mod heap;
 pub(crate) mod pinned;
 pub(crate) mod pools;

@@ -4,6 +4,7 @@
 //! a copy is done with once it lies in staging; from the device, slices are fetched one after the
 //! other, several underway at a time.
 
+use super::arrivals::Arrivals;
 use super::staging::Mark;
 use super::where_is::Side;
 use crate::attach::{Attached, locked};
@@ -12,16 +13,12 @@ use channel::region::Region;
 use channel::request::{Copy2d, CopyDirection, DeviceToHost, HostReference, HostToDevice, Request};
 use cuda_api::handle::Handle;
 use cuda_api::{CUdeviceptr, CUresult, CudaError, Word};
-use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Slices of one copy from the device that are underway at a time: the device fills some while
-/// this thread empties another.
-const SLICES_UNDERWAY_MAX: usize = 4;
 /// How long to wait for another thread that is just copying into the oldest slice.
 const OTHER_THREAD_PERIOD: Duration = Duration::from_micros(50);
 /// Stands for an operation that has passed: no operation has that number.
-const NOTHING: u64 = 0;
+pub(super) const NOTHING: u64 = 0;
 
 /// Rows of bytes at regular distances in this process' memory.
 #[derive(Clone, Copy)]
@@ -40,7 +37,7 @@ pub(crate) struct Extent {
 impl Attached {
     /// A slice of staging; waits for room.
     /// Only for a thread that holds no slice: two that hold some would wait for each other.
-    fn take_slice(&self, bytes: u64) -> Result<u32, CudaError> {
+    pub(super) fn take_slice(&self, bytes: u64) -> Result<u32, CudaError> {
         loop {
             let oldest = match self.try_slice(bytes) {
                 Ok(slice) => return Ok(slice),
@@ -57,7 +54,7 @@ impl Attached {
     }
 
     /// A slice of staging if there is room now; else what the oldest slice waits for.
-    fn try_slice(&self, bytes: u64) -> Result<u32, Option<Mark>> {
+    pub(super) fn try_slice(&self, bytes: u64) -> Result<u32, Option<Mark>> {
         let mut staging = locked(&self.staging);
         if staging.in_use() > 0 {
             let mut state = self.state();
@@ -251,102 +248,6 @@ fn each_row(copy: &Copy2d, mut f: impl FnMut(u64, u64, u64) -> CUresult) -> CUre
     })
 }
 
-/// Slices that the device is filling, oldest first.
-struct Arrivals<'a> {
-    client: &'a Attached,
-    stream: Handle,
-    underway: VecDeque<Arrival>,
-}
-
-struct Arrival {
-    slice: u32,
-    mark: Mark,
-    to: HostRows,
-    extent: Extent,
-}
-
-impl<'a> Arrivals<'a> {
-    fn new(client: &'a Attached, stream: Handle) -> Self {
-        Self { client, stream, underway: VecDeque::new() }
-    }
-
-    /// Posts the copy of rows into a slice, from where they will go to `to`.
-    fn fetch<'r, R: Request<'r>>(
-        &mut self,
-        to: HostRows,
-        extent: Extent,
-        request: impl FnOnce(u32) -> R,
-    ) -> CUresult {
-        if self.underway.len() >= SLICES_UNDERWAY_MAX {
-            self.receive_oldest()?;
-        }
-        let bytes = extent.width * extent.height;
-        let slice = loop {
-            if self.underway.is_empty() {
-                break self.client.take_slice(bytes)?;
-            }
-            match self.client.try_slice(bytes) {
-                Ok(slice) => break slice,
-                Err(_) => self.receive_oldest()?,
-            }
-        };
-        let mut state = self.client.state();
-        let posted = state.push_in(self.stream, &request(slice));
-        let posted = posted.and_then(|mark| state.fence(mark).map(|()| mark));
-        drop(state);
-        match posted {
-            Ok(mark) => {
-                self.underway.push_back(Arrival { slice, mark, to, extent });
-                Ok(())
-            }
-            Err(error) => {
-                self.give_back(slice);
-                Err(error)
-            }
-        }
-    }
-
-    fn receive_oldest(&mut self) -> CUresult {
-        let Some(arrival) = self.underway.pop_front() else { return Ok(()) };
-        let waited = self.client.wait_for(arrival.mark);
-        if waited.is_ok() {
-            for row in 0..arrival.extent.height {
-                read_slice(
-                    self.client.link.region(),
-                    arrival.slice + (row * arrival.extent.width) as u32,
-                    arrival.to.address + row * arrival.to.pitch,
-                    arrival.extent.width,
-                );
-            }
-        }
-        self.give_back(arrival.slice);
-        waited
-    }
-
-    fn give_back(&self, slice: u32) {
-        let mark = Mark { slot: self.stream.index, value: NOTHING };
-        locked(&self.client.staging).posted(slice, mark);
-    }
-
-    /// Receives all that is underway.
-    fn finish(mut self) -> CUresult {
-        while !self.underway.is_empty() {
-            self.receive_oldest()?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Arrivals<'_> {
-    fn drop(&mut self) {
-        // After an error: the device may still write into the slices, so they are free when it
-        // has passed them.
-        for arrival in &self.underway {
-            locked(&self.client.staging).posted(arrival.slice, arrival.mark);
-        }
-    }
-}
-
 /// Copies the program's memory into a slice.
 fn write_slice(region: &Region, offset: u32, source: u64, bytes: u64) {
     // SAFETY: the program passed the address for a copy of at least these bytes; it is not the
@@ -354,13 +255,4 @@ fn write_slice(region: &Region, offset: u32, source: u64, bytes: u64) {
     let written =
         unsafe { region.write_staging_from(offset.into(), source as *const u8, bytes as usize) };
     debug_assert!(written.is_ok(), "a slice lies in staging");
-}
-
-/// Copies a slice into the program's memory.
-fn read_slice(region: &Region, offset: u32, destination: u64, bytes: u64) {
-    // SAFETY: the program passed the address for a copy of at least these bytes; it is not the
-    // region's, whose address no program knows.
-    let read =
-        unsafe { region.read_staging_to(offset.into(), destination as *mut u8, bytes as usize) };
-    debug_assert!(read.is_ok(), "a slice lies in staging");
 }

@@ -76,7 +76,7 @@ fn pageable_copies_of_all_sizes_come_back_as_they_went() {
 #[test]
 fn threads_share_the_staging_area_without_waiting_for_each_other() {
     let session = session();
-    let context = CUcontext(crate::contexts::current_word() as usize);
+    let context = CUcontext(crate::current::word() as usize);
     watched(|| {
         std::thread::scope(|scope| {
             for thread in 0..6usize {
@@ -367,7 +367,7 @@ fn host_functions_run_in_their_streams_order() {
 #[test]
 fn each_thread_has_a_default_stream_of_its_own() {
     let session = session();
-    let context = CUcontext(crate::contexts::current_word() as usize);
+    let context = CUcontext(crate::current::word() as usize);
     let id = |default| {
         let mut id = 0;
         cuStreamGetId(default, CUstream::NULL, out(&mut id)).unwrap();

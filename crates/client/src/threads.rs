@@ -7,7 +7,7 @@ use crate::attach::Attached;
 use crate::mode;
 use crate::state::wire_stream;
 use crate::streams::{LEGACY, Stream};
-use channel::request::{CreateStream, DestroyStream};
+use channel::request::{CreateStream, DestroyStream, Notify};
 use core::cell::Cell;
 use cuda_api::constants::stream_flags;
 use cuda_api::handle::Handle;
@@ -97,8 +97,12 @@ impl Attached {
     pub(crate) fn destroy_stream(&self, stream: CUstream) -> CUresult {
         let mut state = self.state();
         let handle = state.streams.lookup(stream)?;
-        // One learns from it when the slot may be used again.
-        state.fence_all_of(handle)?;
+        // One learns from it when the slot may be used again. Whoever waits for the work until then
+        // cannot ask any more to be woken.
+        let end = state.fence_all_of(handle)?;
+        if !state.passed(end) {
+            state.push(&Notify { stream: wire_stream(handle), value: end.value as u32 })?;
+        }
         state.push(&DestroyStream { stream: wire_stream(handle) })?;
         state.streams.destroy(handle, self.link.region());
         Ok(())

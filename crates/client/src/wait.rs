@@ -3,6 +3,7 @@
 use crate::attach::Attached;
 use crate::memory::staging::Mark;
 use crate::state::wire_stream;
+use crate::streams::LEGACY;
 use channel::request::{Notify, PrintfDrain};
 use channel::wait::wait_until_reached;
 use core::sync::atomic::Ordering;
@@ -35,6 +36,10 @@ impl Attached {
             || {
                 let mut state = self.state();
                 let stream = state.streams.handle_in(mark.slot);
+                // A stream that is destroyed was asked to notify when that happened.
+                if stream != LEGACY && state.streams.get(stream).is_none() {
+                    return Ok(());
+                }
                 state.push(&Notify { stream: wire_stream(stream), value })
             },
             || self.link.health_of_wait(),

@@ -3,7 +3,7 @@
 use super::Session;
 use super::callbacks::{self, Bell};
 use super::ranges::extent_of_rows;
-use super::streams::{Streams, Work};
+use super::streams::{Presence, Streams, Work};
 use crate::device::{CheckedRange, Event, LaunchShape, Rows};
 
 use channel::request::*;
@@ -99,8 +99,18 @@ impl Session {
     }
 
     pub(super) fn notify(&mut self, request: Notify) -> CUresult {
-        let index = Streams::slot_of(request.stream.0 as u64)?;
-        let slot = self.streams.enter(request.stream.0 as u64, Work::Mark)?;
+        let stream = request.stream.0 as u64;
+        let index = Streams::slot_of(stream)?;
+        // The client may wait for the last work of a stream that it has destroyed.
+        let slot = match self.streams.presence(stream) {
+            Presence::Here => self.streams.enter(stream, Work::Mark)?,
+            Presence::Leaving => self.streams.leaving(stream)?,
+            Presence::Gone => {
+                let word = self.region.completion_word(index).ok_or(CudaError::INVALID_HANDLE)?;
+                channel::wait::wake(word);
+                return Ok(());
+            }
+        };
         let data = slot.bell.get_or_insert_with(|| Bell::new(&self.region, index)).data();
         // SAFETY: the bell is its slot's, which drops it after the stream.
         unsafe { slot.stream.call_host(callbacks::ring, data) }

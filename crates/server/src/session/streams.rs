@@ -41,6 +41,17 @@ pub struct Slot {
     pub bell: Option<Box<Bell>>,
 }
 
+/// Where a stream is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// The client can use it.
+    Here,
+    /// The client has destroyed it, and its work goes on.
+    Leaving,
+    /// It has no work (any more) and cannot be used, if it ever was.
+    Gone,
+}
+
 /// All streams of a client.
 pub struct Streams {
     share: Rc<Share>,
@@ -159,6 +170,24 @@ impl Streams {
         }
         self.set_busy(word)?;
         self.table.get_mut(word)
+    }
+
+    /// Where a stream is in its life. The legacy stream is always there.
+    pub fn presence(&self, word: u64) -> Presence {
+        let word = resolve(word);
+        if word == LEGACY.to_word() || self.table.get(word).is_ok() {
+            Presence::Here
+        } else if self.leaving.iter().any(|slot| slot.word == word) {
+            Presence::Leaving
+        } else {
+            Presence::Gone
+        }
+    }
+
+    /// A stream that is leaving.
+    pub fn leaving(&mut self, word: u64) -> Result<&mut Slot, CudaError> {
+        let found = self.leaving.iter_mut().find(|slot| slot.word == word);
+        found.ok_or(CudaError::INVALID_HANDLE)
     }
 
     fn set_busy(&mut self, word: u64) -> Result<(), CudaError> {

@@ -24,6 +24,7 @@ pub(crate) const CHECKS: &[Check<Env>] = &[
     ("event.elapsed_v2", elapsed_v2),
     ("event.wrong_elapsed", wrong_elapsed),
     ("event.recorded_again", recorded_again),
+    ("event.destroyed_at_once", destroyed_at_once),
     ("event.wrong", wrong),
     ("event.destroyed_handle", destroyed_handle),
 ];
@@ -162,6 +163,25 @@ fn recorded_again(env: &Env) -> Outcome {
     flag.set(0, 1);
     call!(cuStreamSynchronize(first.0))?;
     equal("what the waiting kernel says (2: it gave up)", flag.get(1), 1)
+}
+
+/// Events and streams may be destroyed as soon as they were used, and new ones take their place.
+fn destroyed_at_once(_: &Env) -> Outcome {
+    for _ in 0..200 {
+        let word = Words::filled(1, 0)?;
+        let stream = Stream::non_blocking()?;
+        let (used, unused) = (Event::timed()?, Event::timed()?);
+        used.record(stream.0)?;
+        drop((used, unused, stream));
+        // Freeing waits for what was left behind.
+        drop(word);
+        let (start, end) = (Event::timed()?, Event::timed()?);
+        start.record(ptr::null_mut())?;
+        end.record(ptr::null_mut())?;
+        call!(cuEventSynchronize(end.0))?;
+        holds("time does not go backwards", elapsed_ms(&start, &end)? >= 0.0)?;
+    }
+    Ok(())
 }
 
 fn wrong(_: &Env) -> Outcome {

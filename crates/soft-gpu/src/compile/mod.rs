@@ -94,6 +94,8 @@ pub fn load_module_on(
     tier: Arc<dyn Tier>,
 ) -> Result<Arc<dyn Module>, CompileError> {
     let ast = ptx::parse(text).map_err(|e| CompileError::plain(e.to_string()))?;
+    // Unknown instructions are warnings: they trap when they are reached.
+    ptx::check(&ast).map_err(|e| CompileError::plain(e.to_string()))?;
     check_externs(&ast)?;
     let layout = ModuleLayout::place(&ast, memory)?;
     let kernels = ast.kernels().map(|(id, _)| id).collect::<Vec<_>>();

@@ -1,7 +1,4 @@
-//! Attaching to a server: finding the daemon, the handshake, and what an attached process has.
-//!
-//! No daemon is a normal thing (the program then runs without sharing). A daemon that answers and
-//! does not take this process is not: then cuInit fails with the reason that it gave.
+//! What an attached process has, from the handshake ([`crate::handshake`]) to its end.
 //!
 //! Locks, in the order in which a thread may take them: memory or host functions, calls, staging,
 //! state. The contexts' lock is taken alone.
@@ -14,43 +11,19 @@ use crate::memory::Memory;
 use crate::memory::staging::Staging;
 use crate::state::State;
 use channel::memfd::Reservation;
-use channel::message::{Hello, Message, Welcome};
+use channel::message::Welcome;
 use channel::region::{Region, STAGING_BYTES};
 use channel::ring::Producer;
-use channel::socket::{ReceiveError, SeqPacket};
+use channel::socket::SeqPacket;
 use channel::wait::SpinPolicy;
 use core::ffi::c_int;
 use core::sync::atomic::AtomicBool;
-use core::time::Duration;
-use cuda_api::{CUresult, CudaError, environment};
+use cuda_api::CUresult;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use channel::message::Device;
-
-/// Where the daemon listens if the environment does not say.
-const PIPE_DIRECTORY_DEFAULT: &str = "/tmp/nvidia-mps";
-/// The daemon's socket in its directory.
-const CONTROL_SOCKET: &str = "control";
-/// How long a daemon whose queue is full is waited for.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the answer may take: a server may have to start, and a GPU's context to be made.
-const WELCOME_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Why this process is not attached.
-pub(crate) enum AttachError {
-    /// Nobody is there to attach to.
-    NoDaemon,
-    /// Somebody is, and it did not work out.
-    Refused {
-        /// What cuInit answers.
-        code: CudaError,
-        /// Why, for a person.
-        text: String,
-    },
-}
 
 /// All that an attached process has.
 pub(crate) struct Attached {
@@ -159,62 +132,4 @@ fn close_in_child(fd: i32) {
     // SAFETY: the descriptor belongs to the parent's session, whose owner is never used or
     // dropped in the child.
     unsafe { libc::close(fd) };
-}
-
-/// Connects to the daemon and waits to be handed to a server.
-pub(crate) fn attach() -> Result<Box<Attached>, AttachError> {
-    let directory = std::env::var_os(environment::CUDA_MPS_PIPE_DIRECTORY)
-        .filter(|d| !d.is_empty())
-        .map_or_else(|| PathBuf::from(PIPE_DIRECTORY_DEFAULT), PathBuf::from);
-    let path = directory.join(CONTROL_SOCKET);
-    let refused = |code: CudaError, text: String| AttachError::Refused {
-        code,
-        text: format!("{}: {text}", path.display()),
-    };
-    let socket = SeqPacket::connect(&path, CONNECT_TIMEOUT).map_err(|error| {
-        use io::ErrorKind::{ConnectionRefused, InvalidInput, NotADirectory, NotFound};
-        // EPROTOTYPE: something else listens there, NVIDIA's daemon for one.
-        let other_kind = error.raw_os_error() == Some(libc::EPROTOTYPE);
-        match error.kind() {
-            NotFound | ConnectionRefused | NotADirectory | InvalidInput => AttachError::NoDaemon,
-            _ if other_kind => AttachError::NoDaemon,
-            _ => refused(CudaError::MPS_CONNECTION_FAILED, format!("cannot connect: {error}")),
-        }
-    })?;
-    let (region, region_file) = Region::create().map_err(|error| {
-        refused(CudaError::MPS_CONNECTION_FAILED, format!("no shared memory: {error}"))
-    })?;
-    let hello = Message::Hello(Hello {
-        pid: std::process::id(),
-        command_line: command_line(),
-        library_version: env!("CARGO_PKG_VERSION").to_owned(),
-    });
-    let failed = |text: String| refused(CudaError::MPS_CONNECTION_FAILED, text);
-    let timeouts = socket
-        .set_receive_timeout(Some(WELCOME_TIMEOUT))
-        .and_then(|()| socket.set_send_timeout(Some(CONNECT_TIMEOUT)));
-    timeouts.map_err(|error| failed(error.to_string()))?;
-    socket
-        .send(&hello, &[region_file.as_fd()])
-        .map_err(|error| failed(format!("the daemon does not listen: {error}")))?;
-    let welcome = match socket.receive() {
-        Ok((Message::Welcome(welcome), _)) => welcome,
-        Ok((Message::Refused(refusal), _)) => {
-            let code = CudaError::from_code(refusal.result);
-            return Err(refused(code.unwrap_or(CudaError::MPS_CONNECTION_FAILED), refusal.reason));
-        }
-        Ok((other, _)) => return Err(failed(format!("unexpected answer {}", other.name()))),
-        Err(ReceiveError::Message(error)) => return Err(failed(error.to_string())),
-        Err(error) => return Err(failed(error.to_string())),
-    };
-    let attached = Attached::new(region, socket, welcome)
-        .map_err(|error| failed(format!("the server's addresses are taken here: {error}")))?;
-    Ok(Box::new(attached))
-}
-
-/// This process' command line, words separated by spaces.
-fn command_line() -> String {
-    let words: Vec<String> =
-        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    words.join(" ")
 }

@@ -9,7 +9,7 @@
 //! | [`entry`] | the exported symbols and where each one leads |
 //! | [`mode`] | how this process runs: attached, passing through, refused |
 //! | [`boundary`] | what a program passes becomes types that need no further trust |
-//! | [`attach`] | finding the daemon, the handshake, what an attached process has |
+//! | [`handshake`], [`attach`] | finding the daemon; what an attached process has |
 //! | [`api`] | the functions answered by hand, by the manual's chapters |
 //! | [`generic`] | the functions whose bodies follow from their rows |
 //! | [`state`] | ring and tables, behind the one short lock |
@@ -31,6 +31,7 @@ mod entry;
 mod export_host;
 mod generic;
 mod handles;
+mod handshake;
 mod hostfunc;
 mod image;
 mod jit;

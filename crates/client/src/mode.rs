@@ -4,10 +4,13 @@
 //! entry table leads straight to the provider and nothing in this crate runs any more; so all
 //! code below the entry points is about attached and refused processes.
 
-use crate::attach::{self, AttachError, Attached};
+use crate::attach::Attached;
+use crate::handshake::{self, AttachError};
+use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use cuda_api::{CUresult, CudaError, result_code, result_from_code};
 use provider::Provider;
+use std::io::Write;
 
 /// How this process runs.
 pub(crate) enum Mode {
@@ -29,7 +32,7 @@ static INITIALIZED: AtomicBool = AtomicBool::new(false);
 
 /// Finds out how this process is to run. Says on standard error why, if it cannot.
 pub(crate) fn decide() -> Mode {
-    match attach::attach() {
+    match handshake::attach() {
         Ok(attached) => {
             ATTACHED.store(Box::into_raw(attached), Ordering::Release);
             Mode::Attached
@@ -37,15 +40,21 @@ pub(crate) fn decide() -> Mode {
         Err(AttachError::NoDaemon) => match provider::load() {
             Ok(provider) => Mode::PassThrough(Box::new(provider)),
             Err(reason) => {
-                eprintln!("openmps: no daemon and no provider: {reason}");
+                say(format_args!("no daemon and no provider: {reason}"));
                 Mode::Refused(CudaError::NO_DEVICE)
             }
         },
         Err(AttachError::Refused { code, text }) => {
-            eprintln!("openmps: refused: {text}");
+            say(format_args!("refused: {text}"));
             Mode::Refused(code)
         }
     }
+}
+
+/// One line on standard error: only for what a person has to know. A program that has closed its
+/// standard error does not get it.
+pub(crate) fn say(text: fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "openmps: {text}");
 }
 
 /// Records a refusal for cuInit.

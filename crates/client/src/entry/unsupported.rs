@@ -4,6 +4,7 @@
 //! them on standard error when the process ends.
 
 use super::COUNT;
+use crate::mode;
 use core::arch::naked_asm;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -44,7 +45,7 @@ pub(super) fn report_at_exit() {
 
 extern "C" fn report() {
     for (symbol, count) in counts() {
-        eprintln!("openmps: {symbol} is not supported: called {count} times");
+        mode::say(format_args!("{symbol} is not supported: called {count} times"));
     }
 }
 

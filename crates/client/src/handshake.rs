@@ -1,0 +1,211 @@
+//! Attaching to a server: finding the daemon, and the handshake.
+//!
+//! No daemon is a normal thing: the program then runs without sharing. A daemon that is there and
+//! does not take this process is not: then cuInit fails, and one line says why.
+
+use crate::attach::Attached;
+use channel::message::{Hello, Message, MessageError};
+use channel::region::Region;
+use channel::socket::{ReceiveError, SeqPacket};
+use core::fmt;
+use core::time::Duration;
+use cuda_api::{CudaError, environment};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+/// Where the daemon listens if the environment does not say.
+const PIPE_DIRECTORY_DEFAULT: &str = "/tmp/nvidia-mps";
+/// The daemon's socket in its directory.
+const CONTROL_SOCKET: &str = "control";
+/// How long a daemon whose queue is full is waited for.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the answer may take: a server may have to start, and a GPU's context to be made.
+const WELCOME_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Why this process is not attached.
+#[derive(Debug)]
+pub(crate) enum AttachError {
+    /// Nobody is there to attach to.
+    NoDaemon,
+    /// Somebody is, and it did not work out.
+    Refused {
+        /// What cuInit answers.
+        code: CudaError,
+        /// Why, for a person.
+        text: String,
+    },
+}
+
+fn refused(code: CudaError, text: impl fmt::Display) -> AttachError {
+    AttachError::Refused { code, text: text.to_string() }
+}
+
+/// The handshake failed before anybody gave a reason.
+fn failed(text: impl fmt::Display) -> AttachError {
+    refused(CudaError::MPS_CONNECTION_FAILED, text)
+}
+
+/// Attaches to the server of the daemon that the environment names.
+pub(crate) fn attach() -> Result<Box<Attached>, AttachError> {
+    let directory = std::env::var_os(environment::CUDA_MPS_PIPE_DIRECTORY)
+        .filter(|directory| !directory.is_empty())
+        .map_or_else(|| PathBuf::from(PIPE_DIRECTORY_DEFAULT), PathBuf::from);
+    let path = directory.join(CONTROL_SOCKET);
+    attach_to(&path, WELCOME_TIMEOUT).map_err(|error| match error {
+        AttachError::Refused { code, text } => {
+            refused(code, format_args!("{}: {text}", path.display()))
+        }
+        AttachError::NoDaemon => error,
+    })
+}
+
+/// Connects to a daemon's socket and waits to be handed to a server.
+fn attach_to(path: &Path, timeout: Duration) -> Result<Box<Attached>, AttachError> {
+    let socket = SeqPacket::connect(path, CONNECT_TIMEOUT).map_err(|error| {
+        use io::ErrorKind::{ConnectionRefused, InvalidInput, NotADirectory, NotFound};
+        // Something listens there whose messages are no datagrams.
+        let other_kind = error.raw_os_error() == Some(libc::EPROTOTYPE);
+        match error.kind() {
+            // No socket can have a path that is too long for one.
+            NotFound | ConnectionRefused | NotADirectory | InvalidInput => AttachError::NoDaemon,
+            _ if other_kind => AttachError::NoDaemon,
+            _ => failed(format_args!("cannot connect: {error}")),
+        }
+    })?;
+    let (region, region_file) =
+        Region::create().map_err(|error| failed(format_args!("no shared memory: {error}")))?;
+    let hello = Message::Hello(Hello {
+        pid: std::process::id(),
+        command_line: command_line(),
+        library_version: env!("CARGO_PKG_VERSION").to_owned(),
+    });
+    socket
+        .set_receive_timeout(Some(timeout))
+        .and_then(|()| socket.set_send_timeout(Some(CONNECT_TIMEOUT)))
+        .map_err(failed)?;
+    socket
+        .send(&hello, &[region_file.as_fd()])
+        .map_err(|error| failed(format_args!("the daemon does not listen: {error}")))?;
+    let welcome = match socket.receive() {
+        Ok((Message::Welcome(welcome), _)) => welcome,
+        Ok((Message::Refused(refusal), _)) => {
+            let code = CudaError::from_code(refusal.result);
+            return Err(refused(code.unwrap_or(CudaError::MPS_CONNECTION_FAILED), refusal.reason));
+        }
+        Ok((other, _)) => return Err(failed(format_args!("unexpected answer {}", other.name()))),
+        // Another project's daemon.
+        Err(ReceiveError::Message(MessageError::Magic)) => return Err(AttachError::NoDaemon),
+        Err(error) => return Err(failed(error)),
+    };
+    let attached = Attached::new(region, socket, welcome).map_err(|error| {
+        failed(format_args!("the server's addresses cannot be had here: {error}"))
+    })?;
+    Ok(Box::new(attached))
+}
+
+/// This process' command line, words separated by spaces.
+fn command_line() -> String {
+    let words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use channel::message::{MESSAGE_MAGIC, Refused, Welcome, Window};
+    use channel::socket::Listener;
+
+    /// What attaching comes to with a daemon that does `answer` with each client's socket.
+    fn with_daemon(name: &str, answer: impl FnOnce(SeqPacket) + Send) -> AttachError {
+        let path = std::env::temp_dir().join(format!("attach-{}-{name}", std::process::id()));
+        let listener = Listener::bind(&path, 0o600).unwrap();
+        std::thread::scope(|scope| {
+            let client = scope.spawn(|| attach_to(&path, Duration::from_secs(2)).err());
+            loop {
+                if let Some(socket) = listener.accept().unwrap() {
+                    let (hello, fds) = socket.receive().unwrap();
+                    assert!(matches!(hello, Message::Hello(_)) && fds.len() == 1);
+                    answer(socket);
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            client.join().unwrap().expect("nobody is attached")
+        })
+    }
+
+    fn code(error: AttachError) -> (u32, String) {
+        match error {
+            AttachError::Refused { code, text } => (code.code(), text),
+            AttachError::NoDaemon => panic!("there is a daemon"),
+        }
+    }
+
+    #[test]
+    fn where_nobody_listens_there_is_no_daemon() {
+        let directory = std::env::temp_dir();
+        let long = directory.join("x".repeat(200));
+        for path in [Path::new("/nowhere/control"), Path::new("/dev/null/control"), &long] {
+            let error = attach_to(path, Duration::ZERO).err();
+            assert!(matches!(error, Some(AttachError::NoDaemon)), "{}", path.display());
+        }
+        // What was left behind by a daemon that died.
+        let stale = directory.join(format!("attach-{}-stale", std::process::id()));
+        drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
+        let error = attach_to(&stale, Duration::ZERO).err();
+        std::fs::remove_file(&stale).unwrap();
+        assert!(matches!(error, Some(AttachError::NoDaemon)));
+    }
+
+    #[test]
+    fn a_refusal_is_passed_on_with_its_reason() {
+        let error = with_daemon("refusal", |socket| {
+            let reason = "48 clients are all that it takes".to_owned();
+            socket.send(&Message::Refused(Refused { result: 808, reason }), &[]).unwrap();
+        });
+        assert_eq!(code(error), (808, "48 clients are all that it takes".to_owned()));
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        let error = with_daemon("version", |socket| {
+            let mut bytes = MESSAGE_MAGIC.to_le_bytes().to_vec();
+            bytes.extend([0xff, 0x7f, 2, 0]);
+            socket.send_bytes(&bytes, &[]).unwrap();
+        });
+        let (code, text) = code(error);
+        assert_eq!(code, 805);
+        assert!(text.contains("32767"), "{text}");
+    }
+
+    #[test]
+    fn what_answers_in_another_language_is_no_daemon_of_ours() {
+        let error = with_daemon("stranger", |socket| {
+            socket.send_bytes(b"220 mail ready", &[]).unwrap();
+        });
+        assert!(matches!(error, AttachError::NoDaemon));
+    }
+
+    #[test]
+    fn silence_nonsense_and_hanging_up_end_the_handshake() {
+        assert_eq!(code(with_daemon("closed", drop)).0, 805);
+        let (number, text) = code(with_daemon("silent", |socket| {
+            std::thread::sleep(Duration::from_millis(2500));
+            drop(socket);
+        }));
+        assert_eq!((number, text.as_str()), (805, "the peer says nothing"));
+        let unexpected = with_daemon("unexpected", |socket| {
+            socket.send(&Message::Ready(1), &[]).unwrap();
+        });
+        assert_eq!(code(unexpected).0, 805);
+        // Addresses that cannot be had.
+        let taken = with_daemon("taken", |socket| {
+            let window = Window { address: 0x1000, bytes: !4095 };
+            let welcome = Welcome { window, host_window: window, ..Welcome::default() };
+            socket.send(&Message::Welcome(welcome), &[]).unwrap();
+        });
+        assert_eq!(code(taken).0, 805);
+    }
+}

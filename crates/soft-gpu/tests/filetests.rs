@@ -1,5 +1,10 @@
 //! Tests of the engine without a device: PTX in, results out, in this process and thread.
+//!
+//! `*.forms` are tables of single instructions (see `forms`), `*.ptx` are whole programs with
+//! their runs in comments (see `programs`).
 
+#[path = "filetests/forms.rs"]
+mod forms;
 #[path = "filetests/harness.rs"]
 mod harness;
 #[path = "filetests/programs.rs"]

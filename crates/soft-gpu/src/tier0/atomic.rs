@@ -5,7 +5,7 @@
 //! order of their numbers. Shared and local memory use the same code: uncontended, it is cheap.
 
 use super::half;
-use super::lanes::{Body, Lane, Target, active, versions};
+use super::lanes::{Body, Lane, Rare, Target, active, versions};
 use super::machine::{Handler, Ins, Machine, Step};
 use super::memory::{Located, lanes, locate};
 use crate::compile::op::{AtomOp, AtomType};
@@ -240,9 +240,9 @@ pub(super) fn handler(op: AtomOp, ty: AtomType, returns: bool) -> Option<Handler
     macro_rules! of {
         ($o:ty) => {
             if returns {
-                versions::<Atom<$o, true>, Atom<$o, true>>(Target::Baseline)
+                versions::<Atom<$o, true>, Atom<$o, true>>(Rare(Target::Baseline))
             } else {
-                versions::<Atom<$o, false>, Atom<$o, false>>(Target::Baseline)
+                versions::<Atom<$o, false>, Atom<$o, false>>(Rare(Target::Baseline))
             }
         };
     }

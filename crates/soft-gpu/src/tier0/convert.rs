@@ -5,7 +5,7 @@
 
 use super::float::{NAN32, flush};
 use super::half;
-use super::lanes::{Target, binary, unary};
+use super::lanes::{Rare, Target, binary, unary};
 use super::machine::Handler;
 use crate::compile::op::{Convert, FloatMode, FloatType, IntType, Round, Width};
 
@@ -104,10 +104,10 @@ fn float_to_float(
             (Round::Near, false) => unary(t, |a: f64| canonical(a as f32)),
             (Round::Near, true) => unary(t, |a: f64| flush(canonical(a as f32))),
             (_, false) => {
-                by_round!(round, R => unary(t, |a: f64| f32::from_bits(half::narrow(a, 8, 23, R))))
+                by_round!(round, R => unary(Rare(t), |a: f64| f32::from_bits(half::narrow(a, 8, 23, R))))
             }
             (_, true) => by_round!(round, R => {
-                unary(t, |a: f64| flush(f32::from_bits(half::narrow(a, 8, 23, R))))
+                unary(Rare(t), |a: f64| flush(f32::from_bits(half::narrow(a, 8, 23, R))))
             }),
         },
         // Same format: a copy that may flush (saturation is added by the decoder).
@@ -121,16 +121,16 @@ fn float_to_float(
         (F::BF16, F::F64) => unary(t, |a: u16| f64::from(half::widen_b16(a))),
         (F::F32, F::F16 | F::BF16) => return narrow_one(to, round, relu, t),
         (F::F64, F::F16) if !relu => {
-            by_round!(round, R => unary(t, |a: f64| half::narrow(a, 5, 10, R) as u16))
+            by_round!(round, R => unary(Rare(t), |a: f64| half::narrow(a, 5, 10, R) as u16))
         }
         (F::F64, F::BF16) if !relu => {
-            by_round!(round, R => unary(t, |a: f64| half::narrow(a, 8, 7, R) as u16))
+            by_round!(round, R => unary(Rare(t), |a: f64| half::narrow(a, 8, 7, R) as u16))
         }
         (F::F16, F::BF16) => by_round!(round, R => {
-            unary(t, |a: u16| half::narrow(f64::from(half::widen16(a)), 8, 7, R) as u16)
+            unary(Rare(t), |a: u16| half::narrow(f64::from(half::widen16(a)), 8, 7, R) as u16)
         }),
         (F::BF16, F::F16) => by_round!(round, R => {
-            unary(t, |a: u16| half::narrow(f64::from(half::widen_b16(a)), 5, 10, R) as u16)
+            unary(Rare(t), |a: u16| half::narrow(f64::from(half::widen_b16(a)), 5, 10, R) as u16)
         }),
         (F::F32, F::F16x2 | F::BF16x2) => return narrow_two(to, round, relu, t),
         _ => return None,
@@ -150,16 +150,16 @@ fn narrow_one(to: FloatType, round: Round, relu: bool, t: Target) -> Option<Hand
         (FloatType::BF16, Round::Near, false) => unary(t, half::narrow_b16),
         (FloatType::BF16, Round::Near, true) => unary(t, |a: f32| half::narrow_b16(relu_of(a))),
         (FloatType::F16, _, false) => by_round!(round, R => {
-            unary(t, |a: f32| half::narrow(f64::from(a), 5, 10, R) as u16)
+            unary(Rare(t), |a: f32| half::narrow(f64::from(a), 5, 10, R) as u16)
         }),
         (FloatType::BF16, _, false) => by_round!(round, R => {
-            unary(t, |a: f32| half::narrow(f64::from(a), 8, 7, R) as u16)
+            unary(Rare(t), |a: f32| half::narrow(f64::from(a), 8, 7, R) as u16)
         }),
         (FloatType::F16, ..) => by_round!(round, R => {
-            unary(t, |a: f32| half::narrow(f64::from(relu_of(a)), 5, 10, R) as u16)
+            unary(Rare(t), |a: f32| half::narrow(f64::from(relu_of(a)), 5, 10, R) as u16)
         }),
         _ => by_round!(round, R => {
-            unary(t, |a: f32| half::narrow(f64::from(relu_of(a)), 8, 7, R) as u16)
+            unary(Rare(t), |a: f32| half::narrow(f64::from(relu_of(a)), 8, 7, R) as u16)
         }),
     })
 }
@@ -170,6 +170,7 @@ fn pair(high: u16, low: u16) -> u32 {
 }
 
 fn narrow_two(to: FloatType, round: Round, relu: bool, t: Target) -> Option<Handler> {
+    let t = Rare(t);
     Some(match (to, round, relu) {
         (FloatType::F16x2, Round::Near, false) => {
             binary(t, |a: f32, b: f32| pair(half::narrow16(a), half::narrow16(b)))
@@ -197,6 +198,7 @@ fn narrow_two(to: FloatType, round: Round, relu: bool, t: Target) -> Option<Hand
 
 /// tf32: f32 with 10 digits of fraction, the rest zero.
 fn tf32(round: Round, t: Target) -> Option<Handler> {
+    let t = Rare(t);
     Some(by_round!(round, R => unary(t, |a: f32| {
         if a.is_nan() { NAN32.to_bits() } else { half::narrow(f64::from(a), 8, 10, R) << 13 }
     })))
@@ -231,14 +233,14 @@ fn integral(ty: FloatType, mode: FloatMode, t: Target) -> Option<Handler> {
             by_round!(round, R => unary(t, |a: f32| canonical(integral32(a, R))))
         }
         (FloatType::F32, true) => {
-            by_round!(round, R => unary(t, |a: f32| canonical(integral32(flush(a), R))))
+            by_round!(round, R => unary(Rare(t), |a: f32| canonical(integral32(flush(a), R))))
         }
         (FloatType::F64, _) => by_round!(round, R => unary(t, |a: f64| integral64(a, R))),
         (FloatType::F16, _) => by_round!(round, R => {
-            unary(t, |a: u16| half::narrow16(integral32(half::widen16(a), R)))
+            unary(Rare(t), |a: u16| half::narrow16(integral32(half::widen16(a), R)))
         }),
         (FloatType::BF16, _) => by_round!(round, R => {
-            unary(t, |a: u16| half::narrow_b16(integral32(half::widen_b16(a), R)))
+            unary(Rare(t), |a: u16| half::narrow_b16(integral32(half::widen_b16(a), R)))
         }),
         _ => return None,
     })
@@ -256,12 +258,12 @@ fn to_int(
     macro_rules! from32 {
         ($to:ty, $register:ty, $nan:expr) => {
             if ftz {
-                by_round!(round, R => unary(t, |a: f32| {
+                by_round!(round, R => unary(Rare(t), |a: f32| {
                     let r = integral32(flush(a), R) as $to as $register;
                     if a.is_nan() { $nan as $register } else { r }
                 }))
             } else {
-                by_round!(round, R => unary(t, |a: f32| {
+                by_round!(round, R => unary(Rare(t), |a: f32| {
                     let r = integral32(a, R) as $to as $register;
                     if a.is_nan() { $nan as $register } else { r }
                 }))
@@ -270,11 +272,19 @@ fn to_int(
     }
     macro_rules! from64 {
         ($to:ty, $register:ty, $nan:expr) => {
-            by_round!(round, R => unary(t, |a: f64| {
+            by_round!(round, R => unary(Rare(t), |a: f64| {
                 let r = integral64(a, R) as $to as $register;
                 if a.is_nan() { $nan as $register } else { r }
             }))
         };
+    }
+    // The one that C's casts need.
+    if (from, bits, signed, round, ftz) == (FloatType::F32, 32, true, Round::Zero, false) {
+        // Rust's cast truncates, saturates and takes NaN to 0, all as asked.
+        return Some(unary(t, |a: f32| a as i32));
+    }
+    if (from, bits, signed, round) == (FloatType::F64, 32, true, Round::Zero) {
+        return Some(unary(t, |a: f64| if a.is_nan() { i32::MIN } else { a as i32 }));
     }
     // NaN: 0, unless the source is f64 or the result has 64 bits: then the top bit alone.
     Some(match (from, bits, signed) {
@@ -331,16 +341,16 @@ fn from_int(from: IntType, to: FloatType, round: Round, t: Target) -> Option<Han
     macro_rules! directed {
         ($t:ty, $negative:expr, $magnitude:expr) => {{
             match to {
-                FloatType::F32 => by_round!(round, R => unary(t, |a: $t| {
+                FloatType::F32 => by_round!(round, R => unary(Rare(t), |a: $t| {
                     f32::from_bits(half::narrow(to_odd($magnitude(a), $negative(a)), 8, 23, R))
                 })),
-                FloatType::F16 => by_round!(round, R => unary(t, |a: $t| {
+                FloatType::F16 => by_round!(round, R => unary(Rare(t), |a: $t| {
                     half::narrow(to_odd($magnitude(a), $negative(a)), 5, 10, R) as u16
                 })),
-                FloatType::BF16 => by_round!(round, R => unary(t, |a: $t| {
+                FloatType::BF16 => by_round!(round, R => unary(Rare(t), |a: $t| {
                     half::narrow(to_odd($magnitude(a), $negative(a)), 8, 7, R) as u16
                 })),
-                FloatType::F64 => by_round!(round, R => unary(t, |a: $t| {
+                FloatType::F64 => by_round!(round, R => unary(Rare(t), |a: $t| {
                     directed64($magnitude(a), $negative(a), R)
                 })),
                 _ => return None,

@@ -6,7 +6,7 @@
 //! that somebody can look ([`Dest::keep`]). Handlers write all lanes, so keeping is an
 //! instruction of its own: compute into a scratch register, blend into place.
 
-use super::lanes::{self, Target};
+use super::lanes::{self, Rare, Target};
 use super::machine::{Handler, Ins, Machine, RESULTS_MAX, SOURCES_MAX, Step};
 use super::memory::AddressForm;
 use super::{atomic, convert, float, integer, memory, moves, runtime, special, warp_ops};
@@ -670,13 +670,13 @@ impl lanes::Body for Fence {
 }
 
 fn unsupported() -> Handler {
-    lanes::versions::<Unsupported, Unsupported>(Target::Baseline)
+    lanes::versions::<Unsupported, Unsupported>(Rare(Target::Baseline))
 }
 
 fn trap() -> Handler {
-    lanes::versions::<Trap, Trap>(Target::Baseline)
+    lanes::versions::<Trap, Trap>(Rare(Target::Baseline))
 }
 
 fn fence() -> Handler {
-    lanes::versions::<Fence, Fence>(Target::Baseline)
+    lanes::versions::<Fence, Fence>(Rare(Target::Baseline))
 }

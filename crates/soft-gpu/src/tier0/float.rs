@@ -5,7 +5,7 @@
 
 use super::approx;
 use super::half;
-use super::lanes::{Target, binary, compare, ternary, test, unary};
+use super::lanes::{Rare, Target, binary, compare, ternary, test, unary};
 use super::machine::Handler;
 use super::rounded;
 use crate::compile::op::{
@@ -118,7 +118,11 @@ fn f32_handler<const Z: bool>(op: FloatOp, t: Target) -> Option<Handler> {
         }),
         FloatOp::Div => binary(t, |a: f32, b: f32| output::<Z>(input::<Z>(a) / input::<Z>(b))),
         FloatOp::Rcp | FloatOp::RcpApprox => unary(t, |a: f32| output::<Z>(1.0 / input::<Z>(a))),
-        FloatOp::Sqrt => unary(t, |a: f32| output::<Z>(input::<Z>(a).sqrt())),
+        FloatOp::Sqrt => unary(t, |a: f32| {
+            let a = input::<Z>(a);
+            // Asked of the operand: a compiler may think that any NaN will do for a root's.
+            if a < 0.0 || a.is_nan() { NAN32 } else { a.sqrt() }
+        }),
         FloatOp::RsqrtApprox => unary(t, |a: f32| output::<Z>(1.0 / input::<Z>(a).sqrt())),
         FloatOp::Min => {
             binary(t, |a: f32, b: f32| output::<Z>(min32(input::<Z>(a), input::<Z>(b))))
@@ -172,6 +176,7 @@ fn f64_handler(op: FloatOp, t: Target) -> Option<Handler> {
 
 /// Two f32 in a 64-bit register (`add.f32x2` and the like).
 fn pair_handler(op: FloatOp, mode: FloatMode, t: Target) -> Option<Handler> {
+    let t = Rare(t);
     #[inline(always)]
     fn parts(x: u64) -> [f32; 2] {
         [f32::from_bits(x as u32), f32::from_bits((x >> 32) as u32)]
@@ -226,8 +231,8 @@ pub(super) fn saturate(ty: FloatType, t: Target) -> Option<Handler> {
         FloatType::F64 => {
             unary(t, |a: f64| if a > 0.0 { if a < 1.0 { a } else { 1.0 } } else { 0.0 })
         }
-        FloatType::F16 => unary(t, half::saturate16),
-        FloatType::F16x2 => unary(t, |a: u32| {
+        FloatType::F16 => unary(Rare(t), half::saturate16),
+        FloatType::F16x2 => unary(Rare(t), |a: u32| {
             u32::from(half::saturate16(a as u16))
                 | u32::from(half::saturate16((a >> 16) as u16)) << 16
         }),
@@ -252,25 +257,32 @@ pub(super) fn comparison(op: Compare, ty: CompareType, t: Target) -> Option<Hand
     }
     macro_rules! floats {
         ($t:ty, $in:expr) => {
+            floats!($t, $in, t)
+        };
+        ($t:ty, $in:expr, $versions:expr) => {
             match op {
-                Compare::Eq => compare(t, |a: $t, b: $t| $in(a) == $in(b)),
+                Compare::Eq => compare($versions, |a: $t, b: $t| $in(a) == $in(b)),
                 // Ordered: false for NaN, other than Rust's `!=`.
-                Compare::Ne => compare(t, |a: $t, b: $t| $in(a) < $in(b) || $in(a) > $in(b)),
-                Compare::Lt => compare(t, |a: $t, b: $t| $in(a) < $in(b)),
-                Compare::Le => compare(t, |a: $t, b: $t| $in(a) <= $in(b)),
-                Compare::Gt => compare(t, |a: $t, b: $t| $in(a) > $in(b)),
-                Compare::Ge => compare(t, |a: $t, b: $t| $in(a) >= $in(b)),
-                Compare::Equ => compare(t, |a: $t, b: $t| !($in(a) < $in(b) || $in(a) > $in(b))),
-                Compare::Neu => compare(t, |a: $t, b: $t| $in(a) != $in(b)),
-                Compare::Ltu => compare(t, |a: $t, b: $t| !($in(a) >= $in(b))),
-                Compare::Leu => compare(t, |a: $t, b: $t| !($in(a) > $in(b))),
-                Compare::Gtu => compare(t, |a: $t, b: $t| !($in(a) <= $in(b))),
-                Compare::Geu => compare(t, |a: $t, b: $t| !($in(a) < $in(b))),
-                Compare::Num => compare(t, |a: $t, b: $t| {
+                Compare::Ne => {
+                    compare($versions, |a: $t, b: $t| $in(a) < $in(b) || $in(a) > $in(b))
+                }
+                Compare::Lt => compare($versions, |a: $t, b: $t| $in(a) < $in(b)),
+                Compare::Le => compare($versions, |a: $t, b: $t| $in(a) <= $in(b)),
+                Compare::Gt => compare($versions, |a: $t, b: $t| $in(a) > $in(b)),
+                Compare::Ge => compare($versions, |a: $t, b: $t| $in(a) >= $in(b)),
+                Compare::Equ => {
+                    compare($versions, |a: $t, b: $t| !($in(a) < $in(b) || $in(a) > $in(b)))
+                }
+                Compare::Neu => compare($versions, |a: $t, b: $t| $in(a) != $in(b)),
+                Compare::Ltu => compare($versions, |a: $t, b: $t| !($in(a) >= $in(b))),
+                Compare::Leu => compare($versions, |a: $t, b: $t| !($in(a) > $in(b))),
+                Compare::Gtu => compare($versions, |a: $t, b: $t| !($in(a) <= $in(b))),
+                Compare::Geu => compare($versions, |a: $t, b: $t| !($in(a) < $in(b))),
+                Compare::Num => compare($versions, |a: $t, b: $t| {
                     let (a, b) = ($in(a), $in(b));
                     a == a && b == b
                 }),
-                Compare::Nan => compare(t, |a: $t, b: $t| {
+                Compare::Nan => compare($versions, |a: $t, b: $t| {
                     let (a, b) = ($in(a), $in(b));
                     a != a || b != b
                 }),
@@ -287,14 +299,15 @@ pub(super) fn comparison(op: Compare, ty: CompareType, t: Target) -> Option<Hand
         CompareType::Float(FloatType::F32, true) => floats!(f32, flush),
         CompareType::Float(FloatType::F32, false) => floats!(f32, std::convert::identity),
         CompareType::Float(FloatType::F64, _) => floats!(f64, std::convert::identity),
-        CompareType::Float(FloatType::F16, _) => floats!(u16, half::widen16),
-        CompareType::Float(FloatType::BF16, _) => floats!(u16, half::widen_b16),
+        CompareType::Float(FloatType::F16, _) => floats!(u16, half::widen16, Rare(t)),
+        CompareType::Float(FloatType::BF16, _) => floats!(u16, half::widen_b16, Rare(t)),
         CompareType::Float(..) => return None,
     })
 }
 
 /// The handler of `testp`.
 pub(super) fn test_property(property: TestProperty, ty: FloatType, t: Target) -> Option<Handler> {
+    let t = Rare(t);
     macro_rules! of {
         ($t:ty) => {
             match property {

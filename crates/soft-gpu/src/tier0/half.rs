@@ -5,7 +5,7 @@
 //! f64 with the sum rounded to odd, which a second rounding cannot tell from the exact sum.
 
 use super::approx;
-use super::lanes::{Target, binary, ternary, unary};
+use super::lanes::{Rare, Target, binary, ternary, unary};
 use super::machine::Handler;
 use crate::compile::op::{FloatOp, FloatType, Round};
 
@@ -257,18 +257,18 @@ fn single<H: Half + 'static, const Z: bool>(op: FloatOp, t: Target) -> Option<Ha
         FloatOp::Sub => binary(t, |a: u16, b: u16| two::<H, Z, _>(|x, y| x - y, a, b)),
         FloatOp::Mul => binary(t, |a: u16, b: u16| two::<H, Z, _>(|x, y| x * y, a, b)),
         FloatOp::Fma => ternary(t, |a: u16, b: u16, c: u16| fused::<H, Z>(a, b, c)),
-        FloatOp::FmaRelu => ternary(t, |a: u16, b: u16, c: u16| {
+        FloatOp::FmaRelu => ternary(Rare(t), |a: u16, b: u16, c: u16| {
             let r = fused::<H, Z>(a, b, c);
             if H::widen(r).is_nan() { 0 } else { relu(r) }
         }),
         FloatOp::Min => binary(t, |a: u16, b: u16| minimum::<H>(a, b, false, false)),
         FloatOp::Max => binary(t, |a: u16, b: u16| minimum::<H>(a, b, true, false)),
-        FloatOp::MinNan => binary(t, |a: u16, b: u16| minimum::<H>(a, b, false, true)),
-        FloatOp::MaxNan => binary(t, |a: u16, b: u16| minimum::<H>(a, b, true, true)),
+        FloatOp::MinNan => binary(Rare(t), |a: u16, b: u16| minimum::<H>(a, b, false, true)),
+        FloatOp::MaxNan => binary(Rare(t), |a: u16, b: u16| minimum::<H>(a, b, true, true)),
         FloatOp::Neg => unary(t, |a: u16| flushed::<Z>(a) ^ 0x8000),
         FloatOp::Abs => unary(t, |a: u16| flushed::<Z>(a) & 0x7fff),
-        FloatOp::Ex2 => unary(t, |a: u16| one::<H, Z, _>(approx::exp2, a)),
-        FloatOp::Tanh => unary(t, |a: u16| one::<H, Z, _>(approx::tanh, a)),
+        FloatOp::Ex2 => unary(Rare(t), |a: u16| one::<H, Z, _>(approx::exp2, a)),
+        FloatOp::Tanh => unary(Rare(t), |a: u16| one::<H, Z, _>(approx::tanh, a)),
         _ => return None,
     })
 }
@@ -279,6 +279,11 @@ fn double<H: Half + 'static, const Z: bool>(op: FloatOp, t: Target) -> Option<Ha
             binary(t, |a: u32, b: u32| pairwise2(a, b, $f))
         };
     }
+    macro_rules! rare_pairs {
+        ($f:expr) => {
+            binary(Rare(t), |a: u32, b: u32| pairwise2(a, b, $f))
+        };
+    }
     Some(match op {
         FloatOp::Add => pairs!(|a, b| two::<H, Z, _>(|x, y| x + y, a, b)),
         FloatOp::Sub => pairs!(|a, b| two::<H, Z, _>(|x, y| x - y, a, b)),
@@ -286,7 +291,7 @@ fn double<H: Half + 'static, const Z: bool>(op: FloatOp, t: Target) -> Option<Ha
         FloatOp::Fma => ternary(t, |a: u32, b: u32, c: u32| {
             pairwise3(a, b, c, |a, b, c| fused::<H, Z>(a, b, c))
         }),
-        FloatOp::FmaRelu => ternary(t, |a: u32, b: u32, c: u32| {
+        FloatOp::FmaRelu => ternary(Rare(t), |a: u32, b: u32, c: u32| {
             pairwise3(a, b, c, |a, b, c| {
                 let r = fused::<H, Z>(a, b, c);
                 if H::widen(r).is_nan() { 0 } else { relu(r) }
@@ -294,12 +299,12 @@ fn double<H: Half + 'static, const Z: bool>(op: FloatOp, t: Target) -> Option<Ha
         }),
         FloatOp::Min => pairs!(|a, b| minimum::<H>(a, b, false, false)),
         FloatOp::Max => pairs!(|a, b| minimum::<H>(a, b, true, false)),
-        FloatOp::MinNan => pairs!(|a, b| minimum::<H>(a, b, false, true)),
-        FloatOp::MaxNan => pairs!(|a, b| minimum::<H>(a, b, true, true)),
+        FloatOp::MinNan => rare_pairs!(|a, b| minimum::<H>(a, b, false, true)),
+        FloatOp::MaxNan => rare_pairs!(|a, b| minimum::<H>(a, b, true, true)),
         FloatOp::Neg => unary(t, |a: u32| pairwise(a, |a| flushed::<Z>(a) ^ 0x8000)),
         FloatOp::Abs => unary(t, |a: u32| pairwise(a, |a| flushed::<Z>(a) & 0x7fff)),
-        FloatOp::Ex2 => unary(t, |a: u32| pairwise(a, |a| one::<H, Z, _>(approx::exp2, a))),
-        FloatOp::Tanh => unary(t, |a: u32| pairwise(a, |a| one::<H, Z, _>(approx::tanh, a))),
+        FloatOp::Ex2 => unary(Rare(t), |a: u32| pairwise(a, |a| one::<H, Z, _>(approx::exp2, a))),
+        FloatOp::Tanh => unary(Rare(t), |a: u32| pairwise(a, |a| one::<H, Z, _>(approx::tanh, a))),
         _ => return None,
     })
 }

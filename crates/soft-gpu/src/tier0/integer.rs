@@ -2,7 +2,7 @@
 //!
 //! Where PTX leaves a result undefined (division by zero) it is what NVIDIA hardware gives.
 
-use super::lanes::{Target, binary, ternary, unary};
+use super::lanes::{Rare, Target, binary, ternary, unary};
 use super::machine::Handler;
 use crate::compile::op::{IntOp, IntType, PrmtMode};
 
@@ -136,7 +136,7 @@ pub(super) fn handler(op: IntOp, ty: IntType, t: Target) -> Option<Handler> {
 
 /// `f` on each half of 32-bit lanes.
 fn halves<F: Fn(u16, u16) -> u16 + Copy>(t: Target, f: F) -> Handler {
-    binary(t, move |a: u32, b: u32| {
+    binary(Rare(t), move |a: u32, b: u32| {
         let low = f(a as u16, b as u16);
         let high = f((a >> 16) as u16, (b >> 16) as u16);
         u32::from(low) | u32::from(high) << 16
@@ -193,6 +193,7 @@ fn wide(op: IntOp, ty: IntType, t: Target) -> Option<Handler> {
 
 /// Products of the low 24 bits: 48 bits, of which `.lo` takes the low and `.hi` the high 32.
 fn low24(op: IntOp, ty: IntType, t: Target) -> Option<Handler> {
+    let t = Rare(t);
     macro_rules! of {
         ($t:ty, $wide:ty) => {{
             match op {
@@ -264,6 +265,7 @@ fn divide(op: IntOp, ty: IntType, t: Target) -> Option<Handler> {
 
 /// Position of the highest bit that differs from the sign; all ones if there is none.
 fn find_bit(op: IntOp, ty: IntType, t: Target) -> Option<Handler> {
+    let t = Rare(t);
     macro_rules! of {
         ($t:ty, $u:ty) => {{
             if op == IntOp::Bfind {
@@ -386,6 +388,7 @@ fn mask(position: u32, width: u32) -> u32 {
 }
 
 fn size_extend(op: IntOp, ty: IntType, t: Target) -> Option<Handler> {
+    let t = Rare(t);
     #[inline(always)]
     fn unsigned(a: u32, n: u32) -> u32 {
         if n >= 32 { a } else { a & !(!0u32 << (n & 31)) }
@@ -408,6 +411,7 @@ fn size_extend(op: IntOp, ty: IntType, t: Target) -> Option<Handler> {
 }
 
 fn sum_of_differences(ty: IntType, t: Target) -> Option<Handler> {
+    let t = Rare(t);
     macro_rules! of {
         ($t:ty, $u:ty) => {
             ternary(t, |a: $t, b: $t, c: $u| c.wrapping_add(a.abs_diff(b) as $u))
@@ -454,22 +458,22 @@ pub(super) fn permute(mode: PrmtMode, t: Target) -> Handler {
     }
     match mode {
         PrmtMode::Index => ternary(t, |a: u32, b: u32, c: u32| bytes(a, b, c)),
-        PrmtMode::F4e => ternary(t, |a: u32, b: u32, c: u32| {
+        PrmtMode::F4e => ternary(Rare(t), |a: u32, b: u32, c: u32| {
             let c = c & 3;
             bytes(a, b, 0x3210 + 0x1111 * c)
         }),
-        PrmtMode::B4e => ternary(t, |a: u32, b: u32, c: u32| {
+        PrmtMode::B4e => ternary(Rare(t), |a: u32, b: u32, c: u32| {
             let c = c & 3;
             bytes(a, b, (0x5670 + 0x1111 * c) & 0x7777)
         }),
-        PrmtMode::Rc8 => ternary(t, |a: u32, b: u32, c: u32| bytes(a, b, 0x1111 * (c & 3))),
-        PrmtMode::Ecl => ternary(t, |a: u32, b: u32, c: u32| {
+        PrmtMode::Rc8 => ternary(Rare(t), |a: u32, b: u32, c: u32| bytes(a, b, 0x1111 * (c & 3))),
+        PrmtMode::Ecl => ternary(Rare(t), |a: u32, b: u32, c: u32| {
             bytes(a, b, [0x3210, 0x3211, 0x3222, 0x3333][(c & 3) as usize])
         }),
-        PrmtMode::Ecr => ternary(t, |a: u32, b: u32, c: u32| {
+        PrmtMode::Ecr => ternary(Rare(t), |a: u32, b: u32, c: u32| {
             bytes(a, b, [0x0000, 0x1110, 0x2210, 0x3210][(c & 3) as usize])
         }),
-        PrmtMode::Rc16 => ternary(t, |a: u32, b: u32, c: u32| {
+        PrmtMode::Rc16 => ternary(Rare(t), |a: u32, b: u32, c: u32| {
             bytes(a, b, if c & 1 == 0 { 0x1010 } else { 0x3232 })
         }),
     }
@@ -500,6 +504,7 @@ pub(super) fn dot4(a_signed: bool, b_signed: bool, t: Target) -> Handler {
 
 /// The handler of `dp2a`: signedness of `a`, of `b`, whether the upper bytes of `b` are taken.
 pub(super) fn dot2(a_signed: bool, b_signed: bool, high: bool, t: Target) -> Handler {
+    let t = Rare(t);
     #[inline(always)]
     fn dot<const A: bool, const B: bool, const HIGH: bool>(a: u32, b: u32, c: u32) -> u32 {
         let mut sum = c;

@@ -69,14 +69,40 @@ unsafe fn avx512<B: Body>(machine: &mut Machine<'_>, ins: &Ins) -> Step {
     unsafe { B::run(machine, ins) }
 }
 
-/// The handler of body `B` for a vector target, or of `S` for one lane.
-pub(crate) fn versions<B: Body, S: Body>(target: Target) -> Handler {
-    match target {
-        Target::Scalar => baseline::<S>,
-        Target::Baseline => baseline::<B>,
-        Target::Avx2 => avx2::<B>,
-        Target::Avx512 => avx512::<B>,
+/// Which machine codes of a handler exist.
+pub(crate) trait Versions: Copy {
+    /// The handler of body `B` for a vector target, or of `S` for one lane.
+    fn pick<B: Body, S: Body>(self) -> Handler;
+}
+
+impl Versions for Target {
+    fn pick<B: Body, S: Body>(self) -> Handler {
+        match self {
+            Self::Scalar => baseline::<S>,
+            Self::Baseline => baseline::<B>,
+            Self::Avx2 => avx2::<B>,
+            Self::Avx512 => avx512::<B>,
+        }
     }
+}
+
+/// For handlers that are rare, or one lane at a time anyway: one machine code for all vector
+/// targets. Each more costs compile time and size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rare(pub(crate) Target);
+
+impl Versions for Rare {
+    fn pick<B: Body, S: Body>(self) -> Handler {
+        match self.0 {
+            Target::Scalar => baseline::<S>,
+            Target::Baseline | Target::Avx2 | Target::Avx512 => baseline::<B>,
+        }
+    }
+}
+
+/// The handler of body `B` for a vector target, or of `S` for one lane.
+pub(crate) fn versions<B: Body, S: Body>(target: impl Versions) -> Handler {
+    target.pick::<B, S>()
 }
 
 /// A value of a zero-sized closure type, out of nothing: the handler is a plain function and can
@@ -223,13 +249,16 @@ impl<const N: usize, A: Lane, B: Lane, C: Lane, D: Lane, F: Fn(A, B, C) -> D + C
 }
 
 /// A handler `d = f(a)`.
-pub(crate) fn unary<A: Lane, D: Lane, F: Fn(A) -> D + Copy>(target: Target, _: F) -> Handler {
+pub(crate) fn unary<A: Lane, D: Lane, F: Fn(A) -> D + Copy>(
+    target: impl Versions,
+    _: F,
+) -> Handler {
     versions::<Map1<WARP_LANES, A, D, F>, Map1<1, A, D, F>>(target)
 }
 
 /// A handler `d = f(a, b)`.
 pub(crate) fn binary<A: Lane, B: Lane, D: Lane, F: Fn(A, B) -> D + Copy>(
-    target: Target,
+    target: impl Versions,
     _: F,
 ) -> Handler {
     versions::<Map2<WARP_LANES, A, B, D, F>, Map2<1, A, B, D, F>>(target)
@@ -237,7 +266,7 @@ pub(crate) fn binary<A: Lane, B: Lane, D: Lane, F: Fn(A, B) -> D + Copy>(
 
 /// A handler `d = f(a, b, c)`.
 pub(crate) fn ternary<A: Lane, B: Lane, C: Lane, D: Lane, F: Fn(A, B, C) -> D + Copy>(
-    target: Target,
+    target: impl Versions,
     _: F,
 ) -> Handler {
     versions::<Map3<WARP_LANES, A, B, C, D, F>, Map3<1, A, B, C, D, F>>(target)
@@ -351,12 +380,12 @@ impl<A: Lane, F: Fn(A, A) -> bool + Copy> Body for UniformCmp2<A, F> {
 }
 
 /// A handler whose result is the predicate `f(a)`.
-pub(crate) fn test<A: Lane, F: Fn(A) -> bool + Copy>(target: Target, _: F) -> Handler {
+pub(crate) fn test<A: Lane, F: Fn(A) -> bool + Copy>(target: impl Versions, _: F) -> Handler {
     versions::<Cmp1<A, F>, UniformCmp1<A, F>>(target)
 }
 
 /// A handler whose result is the predicate `f(a, b)`.
-pub(crate) fn compare<A: Lane, F: Fn(A, A) -> bool + Copy>(target: Target, _: F) -> Handler {
+pub(crate) fn compare<A: Lane, F: Fn(A, A) -> bool + Copy>(target: impl Versions, _: F) -> Handler {
     versions::<Cmp2<A, F>, UniformCmp2<A, F>>(target)
 }
 

@@ -2,8 +2,8 @@
 
 use super::integer;
 use super::lanes::{
-    Body, Lane, Lanes, Target, active, binary, read, read_pred, unary, versions, write, write_pred,
-    write_pred_at,
+    Body, Lane, Lanes, Rare, Target, active, binary, read, read_pred, unary, versions, write,
+    write_pred, write_pred_at,
 };
 use super::machine::{Handler, Ins, Machine, Step};
 use crate::compile::op::{PredOp, Space, Special, Width};
@@ -272,7 +272,7 @@ impl<const OP: u8> Body for PredLogic<OP> {
 
 /// The handler of an operation on two predicates.
 pub(super) fn pred_logic(op: PredOp) -> Handler {
-    let t = Target::Baseline;
+    let t = Rare(Target::Baseline);
     match op {
         PredOp::And => versions::<PredLogic<0>, PredLogic<0>>(t),
         PredOp::Or => versions::<PredLogic<1>, PredLogic<1>>(t),
@@ -282,17 +282,17 @@ pub(super) fn pred_logic(op: PredOp) -> Handler {
 
 /// The handler that negates a predicate.
 pub(super) fn pred_not() -> Handler {
-    versions::<PredLogic<3>, PredLogic<3>>(Target::Baseline)
+    versions::<PredLogic<3>, PredLogic<3>>(Rare(Target::Baseline))
 }
 
 /// The handler that copies a predicate.
 pub(super) fn pred_copy() -> Handler {
-    versions::<PredLogic<4>, PredLogic<4>>(Target::Baseline)
+    versions::<PredLogic<4>, PredLogic<4>>(Rare(Target::Baseline))
 }
 
 /// The handler that selects between predicates.
 pub(super) fn pred_select() -> Handler {
-    versions::<PredLogic<5>, PredLogic<5>>(Target::Baseline)
+    versions::<PredLogic<5>, PredLogic<5>>(Rare(Target::Baseline))
 }
 
 /// The window of generic addresses that stands for a space.
@@ -347,7 +347,7 @@ impl<const SPACE: u8> Body for InSpace<SPACE> {
 
 /// The handler of `isspacep`; `None` asks for constant banks.
 pub(super) fn in_space(space: Option<Space>) -> Handler {
-    let t = Target::Baseline;
+    let t = Rare(Target::Baseline);
     match space {
         Some(Space::Shared) => versions::<InSpace<0>, InSpace<0>>(t),
         Some(Space::Local) => versions::<InSpace<1>, InSpace<1>>(t),

@@ -5,7 +5,7 @@
 //! flushes subnormals for `.ftz`.
 
 use super::float::{NAN32, flush};
-use super::lanes::{Body, Lanes, Target, read, versions, write};
+use super::lanes::{Body, Lanes, Rare, Target, read, versions, write};
 use super::machine::{Handler, Ins, Machine, Step};
 use crate::compile::op::{FloatMode, FloatOp, Round};
 use crate::kernel::WARP_LANES;
@@ -91,45 +91,43 @@ impl<const N: usize, const OP: u8, const ROUND: u8, const FTZ: bool> Body
             let b = if OP == RCP || OP == SQRT { a } else { inp(read(machine, ins.a[1])) };
             (a, b, if OP == FMA { inp(read(machine, ins.a[2])) } else { a })
         };
-        {
-            let one = Lanes([1f32; N]);
-            let mut d = Lanes([0f32; N]);
-            let mode = control(ROUND);
-            match OP {
-                ADD => lanes!(d, a, b, c, N, mode, "4", "movss", ["addss xmm0, [{b}]"]),
-                SUB => lanes!(d, a, b, c, N, mode, "4", "movss", ["subss xmm0, [{b}]"]),
-                MUL => lanes!(d, a, b, c, N, mode, "4", "movss", ["mulss xmm0, [{b}]"]),
-                DIV => lanes!(d, a, b, c, N, mode, "4", "movss", ["divss xmm0, [{b}]"]),
-                RCP => lanes!(d, one, a, c, N, mode, "4", "movss", ["divss xmm0, [{b}]"]),
-                SQRT => lanes!(d, a, b, c, N, mode, "4", "movss", ["sqrtss xmm0, [{a}]"]),
-                // The product of two f32 is exact in f64, and rounding the sum twice in the same
-                // direction is rounding it once: no processor with FMA is needed.
-                _ => lanes!(
-                    d,
-                    a,
-                    b,
-                    c,
-                    N,
-                    mode,
-                    "4",
-                    "movss",
-                    [
-                        "cvtss2sd xmm0, xmm0",
-                        "cvtss2sd xmm1, [{b}]",
-                        "cvtss2sd xmm2, [{c}]",
-                        "mulsd xmm0, xmm1",
-                        "addsd xmm0, xmm2",
-                        "cvtsd2ss xmm0, xmm0"
-                    ]
-                ),
-            }
-            let d = Lanes::<f32, N>(d.0.map(|x| {
-                let x = if FTZ { flush(x) } else { x };
-                if x.is_nan() { NAN32 } else { x }
-            }));
-            // SAFETY: the decoder gave an f32 result.
-            unsafe { write(machine, ins.d[0], d) };
+        let one = Lanes([1f32; N]);
+        let mut d = Lanes([0f32; N]);
+        let mode = control(ROUND);
+        match OP {
+            ADD => lanes!(d, a, b, c, N, mode, "4", "movss", ["addss xmm0, [{b}]"]),
+            SUB => lanes!(d, a, b, c, N, mode, "4", "movss", ["subss xmm0, [{b}]"]),
+            MUL => lanes!(d, a, b, c, N, mode, "4", "movss", ["mulss xmm0, [{b}]"]),
+            DIV => lanes!(d, a, b, c, N, mode, "4", "movss", ["divss xmm0, [{b}]"]),
+            RCP => lanes!(d, one, a, c, N, mode, "4", "movss", ["divss xmm0, [{b}]"]),
+            SQRT => lanes!(d, a, b, c, N, mode, "4", "movss", ["sqrtss xmm0, [{a}]"]),
+            // The product of two f32 is exact in f64, and rounding the sum twice in the same
+            // direction is rounding it once: no processor with FMA is needed.
+            _ => lanes!(
+                d,
+                a,
+                b,
+                c,
+                N,
+                mode,
+                "4",
+                "movss",
+                [
+                    "cvtss2sd xmm0, xmm0",
+                    "cvtss2sd xmm1, [{b}]",
+                    "cvtss2sd xmm2, [{c}]",
+                    "mulsd xmm0, xmm1",
+                    "addsd xmm0, xmm2",
+                    "cvtsd2ss xmm0, xmm0"
+                ]
+            ),
         }
+        let d = Lanes::<f32, N>(d.0.map(|x| {
+            let x = if FTZ { flush(x) } else { x };
+            if x.is_nan() { NAN32 } else { x }
+        }));
+        // SAFETY: the decoder gave an f32 result.
+        unsafe { write(machine, ins.d[0], d) };
         Step::Next
     }
 }
@@ -145,32 +143,30 @@ impl<const N: usize, const OP: u8, const ROUND: u8> Body for Op64<N, OP, ROUND> 
             let b = if OP == RCP || OP == SQRT { a } else { read(machine, ins.a[1]) };
             (a, b, if OP == FMA { read(machine, ins.a[2]) } else { a })
         };
-        {
-            let one = Lanes([1f64; N]);
-            let mut d = Lanes([0f64; N]);
-            let mode = control(ROUND);
-            match OP {
-                ADD => lanes!(d, a, b, c, N, mode, "8", "movsd", ["addsd xmm0, [{b}]"]),
-                SUB => lanes!(d, a, b, c, N, mode, "8", "movsd", ["subsd xmm0, [{b}]"]),
-                MUL => lanes!(d, a, b, c, N, mode, "8", "movsd", ["mulsd xmm0, [{b}]"]),
-                DIV => lanes!(d, a, b, c, N, mode, "8", "movsd", ["divsd xmm0, [{b}]"]),
-                RCP => lanes!(d, one, a, c, N, mode, "8", "movsd", ["divsd xmm0, [{b}]"]),
-                SQRT => lanes!(d, a, b, c, N, mode, "8", "movsd", ["sqrtsd xmm0, [{a}]"]),
-                _ => lanes!(
-                    d,
-                    a,
-                    b,
-                    c,
-                    N,
-                    mode,
-                    "8",
-                    "movsd",
-                    ["movsd xmm1, [{b}]", "vfmadd213sd xmm0, xmm1, [{c}]"]
-                ),
-            }
-            // SAFETY: the decoder gave an f64 result.
-            unsafe { write(machine, ins.d[0], d) };
+        let one = Lanes([1f64; N]);
+        let mut d = Lanes([0f64; N]);
+        let mode = control(ROUND);
+        match OP {
+            ADD => lanes!(d, a, b, c, N, mode, "8", "movsd", ["addsd xmm0, [{b}]"]),
+            SUB => lanes!(d, a, b, c, N, mode, "8", "movsd", ["subsd xmm0, [{b}]"]),
+            MUL => lanes!(d, a, b, c, N, mode, "8", "movsd", ["mulsd xmm0, [{b}]"]),
+            DIV => lanes!(d, a, b, c, N, mode, "8", "movsd", ["divsd xmm0, [{b}]"]),
+            RCP => lanes!(d, one, a, c, N, mode, "8", "movsd", ["divsd xmm0, [{b}]"]),
+            SQRT => lanes!(d, a, b, c, N, mode, "8", "movsd", ["sqrtsd xmm0, [{a}]"]),
+            _ => lanes!(
+                d,
+                a,
+                b,
+                c,
+                N,
+                mode,
+                "8",
+                "movsd",
+                ["movsd xmm1, [{b}]", "vfmadd213sd xmm0, xmm1, [{c}]"]
+            ),
         }
+        // SAFETY: the decoder gave an f64 result.
+        unsafe { write(machine, ins.d[0], d) };
         Step::Next
     }
 }
@@ -200,14 +196,9 @@ pub(super) fn field(round: Round) -> Option<u8> {
     })
 }
 
-/// All vector targets share the code: it is one lane at a time.
-fn one_version(t: Target) -> Target {
-    if t == Target::Scalar { Target::Scalar } else { Target::Baseline }
-}
-
 /// The handler of an f32 operation with directed rounding.
 pub(super) fn handler32(op: FloatOp, mode: FloatMode, t: Target) -> Option<Handler> {
-    let t = one_version(t);
+    let t = Rare(t);
     macro_rules! pick {
         ($($op:ident)*) => {
             match (code(op)?, field(mode.round)?, mode.ftz) {
@@ -231,7 +222,7 @@ pub(super) fn handler64(op: FloatOp, mode: FloatMode, t: Target) -> Option<Handl
     if op == FloatOp::Fma && !is_x86_feature_detected!("fma") {
         return None;
     }
-    let t = one_version(t);
+    let t = Rare(t);
     macro_rules! pick {
         ($($op:ident)*) => {
             match (code(op)?, field(mode.round)?) {

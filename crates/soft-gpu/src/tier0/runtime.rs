@@ -1,7 +1,7 @@
 //! Handlers of the functions that CUDA's device runtime provides: `vprintf`, `__assertfail`,
 //! `malloc` and `free`.
 
-use super::lanes::{Body, Target, active, versions};
+use super::lanes::{Body, Rare, Target, active, versions};
 use super::machine::{Handler, Ins, Machine, Step};
 use super::memory::lanes;
 use crate::compile::op::Runtime;
@@ -384,7 +384,7 @@ impl Body for Free {
 
 /// The handler of a runtime function.
 pub(super) fn handler(function: Runtime) -> Handler {
-    let t = Target::Baseline;
+    let t = Rare(Target::Baseline);
     match function {
         Runtime::Vprintf => versions::<Vprintf, Vprintf>(t),
         Runtime::AssertFail => versions::<AssertFail, AssertFail>(t),

@@ -4,7 +4,8 @@
 //! instruction asks to be parked until they come, or until nobody else can run.
 
 use super::lanes::{
-    Body, Lane, Lanes, Target, active, read, read_pred, versions, write, write_pred, write_pred_at,
+    Body, Lane, Lanes, Rare, Target, active, read, read_pred, versions, write, write_pred,
+    write_pred_at,
 };
 use super::machine::{Handler, Ins, Machine, Step};
 use super::memory::lanes;
@@ -165,7 +166,7 @@ const BALLOT: u8 = 3;
 
 /// The handler of `vote`.
 pub(super) fn vote(mode: VoteMode, t: Target) -> Handler {
-    let t = if t == Target::Scalar { t } else { Target::Baseline };
+    let t = Rare(t);
     match mode {
         VoteMode::All => versions::<Vote<W, ALL>, Vote<1, ALL>>(t),
         VoteMode::Any => versions::<Vote<W, ANY>, Vote<1, ANY>>(t),
@@ -215,7 +216,7 @@ impl<T: Lane + PartialEq, const N: usize, const EVERY: bool, const PRED: bool> B
 
 /// The handler of `match`.
 pub(super) fn match_lanes(all: bool, width: Width, predicate: bool, t: Target) -> Option<Handler> {
-    let t = if t == Target::Scalar { t } else { Target::Baseline };
+    let t = Rare(t);
     macro_rules! of {
         ($t:ty) => {
             match (all, predicate) {
@@ -269,7 +270,7 @@ impl<const N: usize, const OP: u8> Body for Redux<N, OP> {
 
 /// The handler of `redux`.
 pub(super) fn redux(op: ReduxOp, ty: IntType, t: Target) -> Handler {
-    let t = if t == Target::Scalar { t } else { Target::Baseline };
+    let t = Rare(t);
     match (op, ty.signed()) {
         (ReduxOp::Add, _) => versions::<Redux<W, 0>, Redux<1, 0>>(t),
         (ReduxOp::Min, false) => versions::<Redux<W, 1>, Redux<1, 1>>(t),
@@ -304,7 +305,7 @@ pub(super) fn elect() -> Handler {
             Step::Next
         }
     }
-    versions::<Elect, Elect>(Target::Baseline)
+    versions::<Elect, Elect>(Rare(Target::Baseline))
 }
 
 /// The handler of `bar.warp.sync`.
@@ -322,5 +323,5 @@ pub(super) fn warp_sync() -> Handler {
             Step::Next
         }
     }
-    versions::<WarpSync, WarpSync>(Target::Baseline)
+    versions::<WarpSync, WarpSync>(Rare(Target::Baseline))
 }

@@ -256,7 +256,8 @@ fn check(file: &str, form: &Form, set: InstructionSet, way: Way, failures: &mut 
                     let bytes = device.memory.read(output + (64 * rank + 8 * i) as u64, 8);
                     let got = u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
                     let width = bits(form.results[i]);
-                    let expected = if width == 64 { *expected } else { expected & ((1 << width) - 1) };
+                    let expected =
+                        if width == 64 { *expected } else { expected & ((1 << width) - 1) };
                     if got != expected {
                         failures.push(format!(
                             "{file}:{}: {} {:?}: result {i} is {got:#x}, not {expected:#x} ({way:?}, {set:?}, lane {})",

@@ -85,7 +85,7 @@ macro_rules! by_round {
 
 #[inline(always)]
 fn canonical(x: f32) -> f32 {
-    if x.is_nan() { NAN32 } else { x }
+    super::float::output::<false>(x)
 }
 
 fn float_to_float(

@@ -24,8 +24,11 @@ pub(super) fn input<const FTZ: bool>(x: f32) -> f32 {
 /// A result: canonical NaN, flushed if `FTZ`.
 #[inline(always)]
 pub(super) fn output<const FTZ: bool>(x: f32) -> f32 {
-    let x = if FTZ { flush(x) } else { x };
-    if x.is_nan() { NAN32 } else { x }
+    let bits = if FTZ { flush(x) } else { x }.to_bits();
+    // On the bits, because to a compiler one NaN is as good as another: it has been seen to
+    // replace `is_nan(sqrt(x)) ? NAN : sqrt(x)` by `sqrt(x)`.
+    let nan = bits & 0x7fff_ffff > 0x7f80_0000;
+    f32::from_bits(if nan { NAN32.to_bits() } else { bits })
 }
 
 /// Subnormals become zero of the same sign.
@@ -118,11 +121,7 @@ fn f32_handler<const Z: bool>(op: FloatOp, t: Target) -> Option<Handler> {
         }),
         FloatOp::Div => binary(t, |a: f32, b: f32| output::<Z>(input::<Z>(a) / input::<Z>(b))),
         FloatOp::Rcp | FloatOp::RcpApprox => unary(t, |a: f32| output::<Z>(1.0 / input::<Z>(a))),
-        FloatOp::Sqrt => unary(t, |a: f32| {
-            let a = input::<Z>(a);
-            // Asked of the operand: a compiler may think that any NaN will do for a root's.
-            if a < 0.0 || a.is_nan() { NAN32 } else { a.sqrt() }
-        }),
+        FloatOp::Sqrt => unary(t, |a: f32| output::<Z>(input::<Z>(a).sqrt())),
         FloatOp::RsqrtApprox => unary(t, |a: f32| output::<Z>(1.0 / input::<Z>(a).sqrt())),
         FloatOp::Min => {
             binary(t, |a: f32, b: f32| output::<Z>(min32(input::<Z>(a), input::<Z>(b))))

@@ -51,14 +51,17 @@ fn what_is_printed_reads_back_the_same() {
 #[test]
 fn every_form_that_compilers_emit_is_known() {
     let mut forms = std::collections::BTreeSet::new();
-    let is_forms =
-        |file: &PathBuf| file.file_stem().unwrap().to_string_lossy().starts_with("forms_");
-    for file in files("tests/data").into_iter().filter(is_forms) {
+    for file in files("tests/data") {
+        let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+        // `more_*.ptx` are forms that no compiler was seen to emit.
+        if !name.starts_with("forms_") && !name.starts_with("more_") {
+            continue;
+        }
         let module = ptx::parse(&std::fs::read_to_string(&file).unwrap())
             .unwrap_or_else(|e| panic!("{}:\n{e}", file.display()));
         let warnings = ptx::check(&module).unwrap_or_else(|e| panic!("{}:\n{e}", file.display()));
         assert!(warnings.is_empty(), "{}: {warnings:?}", file.display());
-        for function in &module.functions {
+        for function in module.functions.iter().filter(|_| name.starts_with("forms_")) {
             forms.extend(function.instructions().map(|instruction| instruction.form(&module)));
         }
     }

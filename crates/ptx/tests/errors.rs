@@ -150,6 +150,13 @@ fn the_log_is_bounded() {
 }
 
 #[test]
+fn a_function_that_was_left_unfinished_can_be_declared_again() {
+    let source = ".version 8.0\n.target sm_80\n.func (.reg .u32 %a) f(.reg .u32 %b) oops\n;\n\
+                  .func (.reg .u32 %a) f(.reg .u32 %b);";
+    expect(source, 3, 38, &["found `oops`", "`;`"]);
+}
+
+#[test]
 fn warnings_do_not_hide_errors() {
     let unknown = "from_the_future %r1;\n".repeat(500);
     let errors = errors(&body(&format!("{unknown}add.s32 %r1, %r2;")));

@@ -54,7 +54,7 @@ modifiers! {
     Ftz "ftz", Sat "sat", Satfinite "satfinite", Relu "relu", Approx "approx", Full "full",
     Lo "lo", Hi "hi", Wide "wide", Cc "cc", Noftz "noftz", Oob "oob", NaN "NaN",
     Xorsign "xorsign", Abs "abs", Shiftamt "shiftamt", Clamp "clamp", Wrap "wrap",
-    L "l", R "r", Scaled "scaled::n2::ue8m0", Pack "pack", Cvt "cvt", Mask "mask",
+    L "l", R "r", Scaled "scaled::n2::ue8m0", Pack "pack", Cvt "cvt", Mask "mask", Shr7 "shr7", Shr15 "shr15", Po "po",
     // Byte permute.
     F4e "f4e", B4e "b4e", Rc8 "rc8", Ecl "ecl", Ecr "ecr", Rc16 "rc16",
     // Comparisons.
@@ -91,6 +91,10 @@ modifiers! {
     Tensor "tensor", Reduce "reduce", Prefetch "prefetch", Mbarrier "mbarrier", Read "read",
     BulkGroup "bulk_group", CompleteTxBytes "mbarrier::complete_tx::bytes",
     MulticastCluster "multicast::cluster", IgnoreOob "ignore_oob", CpMask "cp_mask",
+    Replace "replace", CpFenceproxy "cp_fenceproxy", GlobalAddress "global_address",
+    Rank "rank", BoxDim "box_dim", GlobalDim "global_dim", GlobalStride "global_stride",
+    ElementStride "element_stride", Elemtype "elemtype", InterleaveLayout "interleave_layout",
+    SwizzleMode "swizzle_mode", SwizzleAtomicity "swizzle_atomicity", FillMode "fill_mode",
     Tile "tile", TileGather4 "tile::gather4", TileScatter4 "tile::scatter4", Im2col "im2col",
     Im2colW "im2col::w", Im2colW128 "im2col::w::128", Im2colNoOffs "im2col_no_offs",
     CtaGroup1 "cta_group::1", CtaGroup2 "cta_group::2",

@@ -98,6 +98,9 @@ impl Checker<'_> {
                     _ => Err(self.mismatch(at, operand, "`[texture, {coordinates}]`".into())),
                 };
             }
+            Kind::Video | Kind::VideoNegatable | Kind::VideoDestination => {
+                return self.video(at, pattern.kind, operand);
+            }
             Kind::Label | Kind::Targets => return self.label(at, pattern.kind, operand),
             Kind::Memory(space) => return self.memory(at, space, operand),
             Kind::Constant => {
@@ -121,6 +124,9 @@ impl Checker<'_> {
                 count => count,
             },
             Count::Exactly(count) => count,
+            Count::Columns(divisor) => {
+                at.instruction.shape().map_or(0, |shape| usize::from(shape.n) / divisor)
+            }
         };
         match operand {
             Operand::Vector(elements) if elements.len() == count => {
@@ -259,6 +265,25 @@ impl Checker<'_> {
             _ => false,
         });
         if fits { Ok(()) } else { Err(expected()) }
+    }
+
+    /// Selectors are taken as written.
+    fn video(&self, at: &Site<'_>, kind: Kind, operand: &Operand) -> Fit {
+        let fits = match operand {
+            Operand::Register(id) | Operand::Component(id, _) | Operand::Selected(id, _) => {
+                register_fits(at.function.register(*id).ty, ScalarType::U32, false)
+            }
+            Operand::Negated(id) => {
+                kind == Kind::VideoNegatable
+                    && register_fits(at.function.register(*id).ty, ScalarType::U32, false)
+            }
+            Operand::Immediate(value) => {
+                kind != Kind::VideoDestination && immediate_fits(*value, ScalarType::U32)
+            }
+            _ => false,
+        };
+        let expected = "a register of 32 integer bits, perhaps with a selector, or a constant";
+        if fits { Ok(()) } else { Err(self.mismatch(at, operand, expected.to_owned())) }
     }
 
     fn label(&self, at: &Site<'_>, kind: Kind, operand: &Operand) -> Fit {

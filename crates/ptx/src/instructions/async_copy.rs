@@ -55,5 +55,14 @@ mbarrier.pending_count.b64                 d:.u32, state:.b64
   .wsem = .acquire .relaxed
   .scope = .cta .cluster
 
-tensormap.*                                any
+tensormap.replace.tile.global_address{.space}.b1024.b64   [a], b:.u64
+tensormap.replace.tile.rank{.space}.b1024.b32             [a], b:.u32
+tensormap.replace.tile.dim{.space}.b1024.b32              [a], imm, b:.u32
+tensormap.replace.tile.global_stride{.space}.b1024.b64    [a], imm, b:.u64
+tensormap.replace.tile.setting{.space}.b1024.b32          [a], imm
+tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned   [d]:.global, [a]:.shared, imm
+  .space = .global .shared::cta
+  .dim = .box_dim .global_dim .element_stride
+  .setting = .elemtype .interleave_layout .swizzle_mode .swizzle_atomicity .fill_mode
+  .scope = .cta .cluster .gpu .sys
 ";

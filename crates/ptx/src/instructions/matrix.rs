@@ -1,5 +1,5 @@
-//! Matrix fragments of a warp: ldmatrix, stmatrix, mma, wmma. Of the newer families (sparse,
-//! block-scaled, wgmma, tcgen05) only the names are known.
+//! Matrices: ldmatrix, stmatrix, mma (dense and sparse) and wmma of a warp, wgmma of four. Of the
+//! block-scaled kinds and of tcgen05 only the names are known.
 
 pub(super) const TABLE: &str = "\
 ldmatrix.sync.aligned.m8n8.x1{.trans}{.space}.b16   d:1x.b32, [a]
@@ -45,8 +45,34 @@ mma.sync.aligned.m16n8k16.row.col.f32.eight.eight2.f32     d:4x.f32, a:2x.b32, b
 mma.sync.aligned.m16n8k32.row.col.f32.eight.eight2.f32     d:4x.f32, a:4x.b32, b:2x.b32, c:4x.f32
 mma.sync.aligned.m16n8k16.row.col.f16.eight.eight2.f16     d:2x.f16x2, a:2x.b32, b:1x.b32, c:2x.f16x2
 mma.sync.aligned.m16n8k32.row.col.f16.eight.eight2.f16     d:2x.f16x2, a:4x.b32, b:2x.b32, c:2x.f16x2
-mma.sp.sync.aligned.shape.*                                any
-mma.sp::ordered_metadata.sync.aligned.shape.*              any
+mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32   d:4x.f32, a:2x.f16x2, b:2x.f16x2, c:4x.f32, e:.b32, imm
+mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16   d:2x.f16x2, a:2x.f16x2, b:2x.f16x2, c:2x.f16x2, e:.b32, imm
+mma.sp.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32   d:4x.f32, a:2x.bf16x2, b:2x.bf16x2, c:4x.f32, e:.b32, imm
+mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32   d:4x.f32, a:4x.f16x2, b:4x.f16x2, c:4x.f32, e:.b32, imm
+mma.sp.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16   d:2x.f16x2, a:4x.f16x2, b:4x.f16x2, c:2x.f16x2, e:.b32, imm
+mma.sp.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32   d:4x.f32, a:4x.bf16x2, b:4x.bf16x2, c:4x.f32, e:.b32, imm
+mma.sp.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32   d:4x.f32, a:2x.tf32, b:2x.tf32, c:4x.f32, e:.b32, imm
+mma.sp.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32   d:4x.f32, a:4x.tf32, b:4x.tf32, c:4x.f32, e:.b32, imm
+mma.sp.sync.aligned.m16n8k32.row.col{.satfinite}.s32.byte.byte2.s32   d:4x.s32, a:2x.b32, b:2x.b32, c:4x.s32, e:.b32, imm
+mma.sp.sync.aligned.m16n8k64.row.col{.satfinite}.s32.byte.byte2.s32   d:4x.s32, a:4x.b32, b:4x.b32, c:4x.s32, e:.b32, imm
+mma.sp.sync.aligned.m16n8k64.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:2x.b32, b:2x.b32, c:4x.s32, e:.b32, imm
+mma.sp.sync.aligned.m16n8k128.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:4x.b32, b:4x.b32, c:4x.s32, e:.b32, imm
+mma.sp.sync.aligned.m16n8k64.row.col.f32.eight.eight2.f32   d:4x.f32, a:4x.b32, b:4x.b32, c:4x.f32, e:.b32, imm
+mma.sp.sync.aligned.shape.row.col.kind.*   any
+mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32   d:4x.f32, a:2x.f16x2, b:2x.f16x2, c:4x.f32, e:.b32, imm
+mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16   d:2x.f16x2, a:2x.f16x2, b:2x.f16x2, c:2x.f16x2, e:.b32, imm
+mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32   d:4x.f32, a:2x.bf16x2, b:2x.bf16x2, c:4x.f32, e:.b32, imm
+mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32   d:4x.f32, a:4x.f16x2, b:4x.f16x2, c:4x.f32, e:.b32, imm
+mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16   d:2x.f16x2, a:4x.f16x2, b:4x.f16x2, c:2x.f16x2, e:.b32, imm
+mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32   d:4x.f32, a:4x.bf16x2, b:4x.bf16x2, c:4x.f32, e:.b32, imm
+mma.sp::ordered_metadata.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32   d:4x.f32, a:2x.tf32, b:2x.tf32, c:4x.f32, e:.b32, imm
+mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32   d:4x.f32, a:4x.tf32, b:4x.tf32, c:4x.f32, e:.b32, imm
+mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col{.satfinite}.s32.byte.byte2.s32   d:4x.s32, a:2x.b32, b:2x.b32, c:4x.s32, e:.b32, imm
+mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col{.satfinite}.s32.byte.byte2.s32   d:4x.s32, a:4x.b32, b:4x.b32, c:4x.s32, e:.b32, imm
+mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:2x.b32, b:2x.b32, c:4x.s32, e:.b32, imm
+mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:4x.b32, b:4x.b32, c:4x.s32, e:.b32, imm
+mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f32.eight.eight2.f32   d:4x.f32, a:4x.b32, b:4x.b32, c:4x.f32, e:.b32, imm
+mma.sp::ordered_metadata.sync.aligned.shape.row.col.kind.*   any
 mma.sync.aligned.shape.row.col.kind.*                      any
   .alay = .row .col
   .blay = .row .col
@@ -117,7 +143,50 @@ wmma.mma.bit.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32          d:2x.s32,
   .bit = .xor .and
   .rnd = .rn .rz .rm .rp
 
-wgmma.*                         any
+wgmma.fence.sync{.aligned}
+wgmma.commit_group.sync{.aligned}
+wgmma.wait_group.sync{.aligned}                              imm
+wgmma.mma_async.sync{.aligned}.k16.f32.f16.f16   d:n/2x.f32, a:.u64, b:.u64, {!}p:.pred, imm, imm, imm, imm
+wgmma.mma_async.sp.sync{.aligned}.t16.f32.f16.f16   d:n/2x.f32, a:.u64, b:.u64, e:.u32, imm, {!}p:.pred, imm, imm, imm, imm
+wgmma.mma_async.sync{.aligned}.k16.f32.f16.f16   d:n/2x.f32, a:4x.b32, b:.u64, {!}p:.pred, imm, imm, imm
+wgmma.mma_async.sp.sync{.aligned}.t16.f32.f16.f16   d:n/2x.f32, a:4x.b32, b:.u64, e:.u32, imm, {!}p:.pred, imm, imm, imm
+wgmma.mma_async.sync{.aligned}.k16.f16.f16.f16   d:n/4x.f16x2, a:.u64, b:.u64, {!}p:.pred, imm, imm, imm, imm
+wgmma.mma_async.sp.sync{.aligned}.t16.f16.f16.f16   d:n/4x.f16x2, a:.u64, b:.u64, e:.u32, imm, {!}p:.pred, imm, imm, imm, imm
+wgmma.mma_async.sync{.aligned}.k16.f16.f16.f16   d:n/4x.f16x2, a:4x.b32, b:.u64, {!}p:.pred, imm, imm, imm
+wgmma.mma_async.sp.sync{.aligned}.t16.f16.f16.f16   d:n/4x.f16x2, a:4x.b32, b:.u64, e:.u32, imm, {!}p:.pred, imm, imm, imm
+wgmma.mma_async.sync{.aligned}.k16.f32.bf16.bf16   d:n/2x.f32, a:.u64, b:.u64, {!}p:.pred, imm, imm, imm, imm
+wgmma.mma_async.sp.sync{.aligned}.t16.f32.bf16.bf16   d:n/2x.f32, a:.u64, b:.u64, e:.u32, imm, {!}p:.pred, imm, imm, imm, imm
+wgmma.mma_async.sync{.aligned}.k16.f32.bf16.bf16   d:n/2x.f32, a:4x.b32, b:.u64, {!}p:.pred, imm, imm, imm
+wgmma.mma_async.sp.sync{.aligned}.t16.f32.bf16.bf16   d:n/2x.f32, a:4x.b32, b:.u64, e:.u32, imm, {!}p:.pred, imm, imm, imm
+wgmma.mma_async.sync{.aligned}.k8.f32.tf32.tf32   d:n/2x.f32, a:.u64, b:.u64, {!}p:.pred, imm, imm
+wgmma.mma_async.sp.sync{.aligned}.t8.f32.tf32.tf32   d:n/2x.f32, a:.u64, b:.u64, e:.u32, imm, {!}p:.pred, imm, imm
+wgmma.mma_async.sync{.aligned}.k8.f32.tf32.tf32   d:n/2x.f32, a:4x.b32, b:.u64, {!}p:.pred, imm, imm
+wgmma.mma_async.sp.sync{.aligned}.t8.f32.tf32.tf32   d:n/2x.f32, a:4x.b32, b:.u64, e:.u32, imm, {!}p:.pred, imm, imm
+wgmma.mma_async.sync{.aligned}.k32.f32.eight.eight2   d:n/2x.f32, a:.u64, b:.u64, {!}p:.pred, imm, imm
+wgmma.mma_async.sp.sync{.aligned}.t32.f32.eight.eight2   d:n/2x.f32, a:.u64, b:.u64, e:.u32, imm, {!}p:.pred, imm, imm
+wgmma.mma_async.sync{.aligned}.k32.f32.eight.eight2   d:n/2x.f32, a:4x.b32, b:.u64, {!}p:.pred, imm, imm
+wgmma.mma_async.sp.sync{.aligned}.t32.f32.eight.eight2   d:n/2x.f32, a:4x.b32, b:.u64, e:.u32, imm, {!}p:.pred, imm, imm
+wgmma.mma_async.sync{.aligned}.k32.f16.eight.eight2   d:n/4x.f16x2, a:.u64, b:.u64, {!}p:.pred, imm, imm
+wgmma.mma_async.sp.sync{.aligned}.t32.f16.eight.eight2   d:n/4x.f16x2, a:.u64, b:.u64, e:.u32, imm, {!}p:.pred, imm, imm
+wgmma.mma_async.sync{.aligned}.k32.f16.eight.eight2   d:n/4x.f16x2, a:4x.b32, b:.u64, {!}p:.pred, imm, imm
+wgmma.mma_async.sp.sync{.aligned}.t32.f16.eight.eight2   d:n/4x.f16x2, a:4x.b32, b:.u64, e:.u32, imm, {!}p:.pred, imm, imm
+wgmma.mma_async.sync{.aligned}.k32.s32.byte.byte2{.satfinite}   d:n/2x.s32, a:.u64, b:.u64, {!}p:.pred
+wgmma.mma_async.sp.sync{.aligned}.t32.s32.byte.byte2{.satfinite}   d:n/2x.s32, a:.u64, b:.u64, e:.u32, imm, {!}p:.pred
+wgmma.mma_async.sync{.aligned}.k32.s32.byte.byte2{.satfinite}   d:n/2x.s32, a:4x.b32, b:.u64, {!}p:.pred
+wgmma.mma_async.sp.sync{.aligned}.t32.s32.byte.byte2{.satfinite}   d:n/2x.s32, a:4x.b32, b:.u64, e:.u32, imm, {!}p:.pred
+wgmma.mma_async.sync{.aligned}.k256.s32.b1.b1.and.popc   d:n/2x.s32, a:.u64, b:.u64, {!}p:.pred
+wgmma.mma_async.sync{.aligned}.k256.s32.b1.b1.and.popc   d:n/2x.s32, a:4x.b32, b:.u64, {!}p:.pred
+  .k8 = .m64n*k8
+  .k16 = .m64n*k16
+  .k32 = .m64n*k32
+  .k256 = .m64n*k256
+  .t8 = .m64n*k16
+  .t16 = .m64n*k32
+  .t32 = .m64n*k64
+  .byte = .s8 .u8
+  .byte2 = .s8 .u8
+  .eight = .e4m3 .e5m2
+  .eight2 = .e4m3 .e5m2
 
 tcgen05.*                       any
 ";

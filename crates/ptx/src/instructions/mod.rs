@@ -32,12 +32,13 @@
 //! | `{, x}` | optional operand, at the end |
 //! | `address` | address of a variable or function |
 //! | `pack`, `dpack` | `{a, b}` whose elements together are as wide as the type |
-//! | `label`, `call`, `texture`, `policy`, `any` | see [`Kind`] |
+//! | `label`, `targets`, `call`, `texture`, `video`, `dvideo`, `{-}video`, `policy`, `any` | see [`Kind`] |
 //!
 //! and a type: `.u32` itself, `dtype` a variable of the template, `dtype*2` twice as wide,
 //! `~dtype` a register at least as wide (the relaxed rule of loads, stores and conversions),
 //! `4x.b32` a vector of exactly four, `vec type` a vector as `.v2` or `.v4` says. `.u32<16` bounds
-//! the value of a constant.
+//! the value of a constant; `n/2x.f32` is a vector with half as many elements as the tile of the
+//! instruction has columns. In a choice, `.m64n*k16` stands for all widths from 8 to 256.
 
 mod async_copy;
 mod atomic;

@@ -70,6 +70,13 @@ pub(crate) enum Kind {
     Call,
     /// `[tex, {x, y}]`, `[tensor, {x}]`: an address with coordinates; not looked into.
     Texture,
+    /// A 32-bit operand of a video instruction: integer register, perhaps with a selector of
+    /// bytes or halves, or (read only) a constant.
+    Video,
+    /// The same, and a register may have a minus.
+    VideoNegatable,
+    /// The same, written.
+    VideoDestination,
     /// `cache-policy`: there if and only if the instruction has `.L2::cache_hint`.
     Policy,
     /// Not looked at.
@@ -96,6 +103,8 @@ pub(crate) enum Count {
     Exactly(usize),
     /// As `.v2`, `.v4`, `.v8` say; one register without them.
     Vector,
+    /// A vector with the columns of the instruction's tile divided by this.
+    Columns(usize),
 }
 
 /// What was read, or what was wrong with the table.
@@ -150,10 +159,10 @@ fn read_template(line: &'static str, choices: &[Choices]) -> Read<Form> {
         rest = rest[end..].trim_start_matches('}');
         let known = choices.iter().find(|choice| choice.name == name);
         let words = known.map_or(vec![name], |choice| choice.words.clone());
-        let choices = words
-            .iter()
-            .map(|word| Modifier::from_text(word).ok_or_else(|| complain(word)))
-            .collect::<Read<Vec<_>>>()?;
+        let mut choices = Vec::new();
+        for word in words {
+            choices.extend(read_choice(word).ok_or_else(|| complain(word))?);
+        }
         if choices.is_empty() {
             return Err(complain("no choice"));
         }
@@ -165,6 +174,14 @@ fn read_template(line: &'static str, choices: &[Choices]) -> Read<Form> {
         form.operands.push(pattern);
     }
     Ok(form)
+}
+
+/// The modifiers that a word stands for: one, or with `n*` a tile of each width that `wgmma` has.
+fn read_choice(word: &str) -> Option<Vec<Modifier>> {
+    let Some((rows, rest)) = word.split_once("n*k") else {
+        return Some(vec![Modifier::from_text(word)?]);
+    };
+    (8..=256).step_by(8).map(|n| Modifier::from_text(&format!("{rows}n{n}k{rest}"))).collect()
 }
 
 /// The pieces between commas, and whether each is inside `{, ...}`.
@@ -228,6 +245,9 @@ fn read_pattern(piece: &'static str, slots: &[Slot]) -> Option<Pattern> {
         "targets" => Kind::Targets,
         "call" => Kind::Call,
         "texture" => Kind::Texture,
+        "video" => Kind::Video,
+        "dvideo" => Kind::VideoDestination,
+        "{-}video" => Kind::VideoNegatable,
         "policy" => Kind::Policy,
         "any" => Kind::Any,
         _ if name.starts_with("{!}") => Kind::Predicate,
@@ -236,7 +256,8 @@ fn read_pattern(piece: &'static str, slots: &[Slot]) -> Option<Pattern> {
         _ => Kind::Source,
     };
     if matches!(pattern.kind, Kind::Constant | Kind::Label | Kind::Targets | Kind::Call)
-        || matches!(pattern.kind, Kind::Texture | Kind::Any)
+        || matches!(pattern.kind, Kind::Texture | Kind::Any | Kind::Video)
+        || matches!(pattern.kind, Kind::VideoNegatable | Kind::VideoDestination)
     {
         return spec.is_empty().then_some(pattern);
     }
@@ -253,6 +274,11 @@ fn read_pattern(piece: &'static str, slots: &[Slot]) -> Option<Pattern> {
     if let Some(rest) = spec.strip_prefix("vec") {
         pattern.count = Count::Vector;
         spec = rest.trim_start();
+    } else if let Some((divisor, rest)) =
+        spec.strip_prefix("n/").and_then(|spec| spec.split_once('x'))
+    {
+        pattern.count = Count::Columns(divisor.parse().ok()?);
+        spec = rest;
     } else if let Some((count, rest)) = spec.split_once('x')
         && let Ok(count) = count.parse()
     {

@@ -1,50 +1,148 @@
-//! Video instructions: scalar and SIMD on bytes and halves of 32-bit registers. Their selectors
-//! are taken as written.
+//! Video instructions: on the bytes and halves of 32-bit registers, alone or all at once.
 
 pub(super) const TABLE: &str = "\
-vadd.*      any
+vadd.dtype.atype.btype{.sat}              dvideo, video, video
+vadd.dtype.atype.btype{.sat}{.second}     dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
+  .second = .add .min .max
 
-vsub.*      any
+vsub.dtype.atype.btype{.sat}              dvideo, video, video
+vsub.dtype.atype.btype{.sat}{.second}     dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
+  .second = .add .min .max
 
-vabsdiff.*  any
+vabsdiff.dtype.atype.btype{.sat}              dvideo, video, video
+vabsdiff.dtype.atype.btype{.sat}{.second}     dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
+  .second = .add .min .max
 
-vmin.*      any
+vmin.dtype.atype.btype{.sat}              dvideo, video, video
+vmin.dtype.atype.btype{.sat}{.second}     dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
+  .second = .add .min .max
 
-vmax.*      any
+vmax.dtype.atype.btype{.sat}              dvideo, video, video
+vmax.dtype.atype.btype{.sat}{.second}     dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
+  .second = .add .min .max
 
-vshl.*      any
+vshl.dtype.atype.u32{.sat}.mode           dvideo, video, video
+vshl.dtype.atype.u32{.sat}.mode{.second}  dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .mode = .clamp .wrap
+  .second = .add .min .max
 
-vshr.*      any
+vshr.dtype.atype.u32{.sat}.mode           dvideo, video, video
+vshr.dtype.atype.u32{.sat}.mode{.second}  dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .mode = .clamp .wrap
+  .second = .add .min .max
 
-vmad.*      any
+vmad.dtype.atype.btype{.sat}{.scale}      dvideo, {-}video, {-}video, {-}video
+vmad.dtype.atype.btype.po{.sat}{.scale}   dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
+  .scale = .shr7 .shr15
 
-vset.*      any
+vset.atype.btype.cmp                      dvideo, video, video
+vset.atype.btype.cmp{.second}             dvideo, video, video, video
+  .atype = .u32 .s32
+  .btype = .u32 .s32
+  .cmp = .eq .ne .lt .le .gt .ge
+  .second = .add .min .max
 
-vadd2.*     any
+vadd2.dtype.atype.btype{.sat}   dvideo, video, video, video
+vadd2.dtype.atype.btype.add      dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
 
-vsub2.*     any
+vsub2.dtype.atype.btype{.sat}   dvideo, video, video, video
+vsub2.dtype.atype.btype.add      dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
 
-vavrg2.*    any
+vavrg2.dtype.atype.btype{.sat}   dvideo, video, video, video
+vavrg2.dtype.atype.btype.add      dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
 
-vabsdiff2.* any
+vabsdiff2.dtype.atype.btype{.sat}   dvideo, video, video, video
+vabsdiff2.dtype.atype.btype.add      dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
 
-vmin2.*     any
+vmin2.dtype.atype.btype{.sat}   dvideo, video, video, video
+vmin2.dtype.atype.btype.add      dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
 
-vmax2.*     any
+vmax2.dtype.atype.btype{.sat}   dvideo, video, video, video
+vmax2.dtype.atype.btype.add      dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
 
-vset2.*     any
+vset2.atype.btype.cmp{.add}    dvideo, video, video, video
+  .atype = .u32 .s32
+  .btype = .u32 .s32
+  .cmp = .eq .ne .lt .le .gt .ge
 
-vadd4.*     any
+vadd4.dtype.atype.btype{.sat}   dvideo, video, video, video
+vadd4.dtype.atype.btype.add      dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
 
-vsub4.*     any
+vsub4.dtype.atype.btype{.sat}   dvideo, video, video, video
+vsub4.dtype.atype.btype.add      dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
 
-vavrg4.*    any
+vavrg4.dtype.atype.btype{.sat}   dvideo, video, video, video
+vavrg4.dtype.atype.btype.add      dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
 
-vabsdiff4.* any
+vabsdiff4.dtype.atype.btype{.sat}   dvideo, video, video, video
+vabsdiff4.dtype.atype.btype.add      dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
 
-vmin4.*     any
+vmin4.dtype.atype.btype{.sat}   dvideo, video, video, video
+vmin4.dtype.atype.btype.add      dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
 
-vmax4.*     any
+vmax4.dtype.atype.btype{.sat}   dvideo, video, video, video
+vmax4.dtype.atype.btype.add      dvideo, video, video, video
+  .dtype = .u32 .s32
+  .atype = .u32 .s32
+  .btype = .u32 .s32
 
-vset4.*     any
+vset4.atype.btype.cmp{.add}    dvideo, video, video, video
+  .atype = .u32 .s32
+  .btype = .u32 .s32
+  .cmp = .eq .ne .lt .le .gt .ge
 ";

@@ -77,7 +77,8 @@ impl Parser<'_> {
             returns,
             params,
             directives,
-            registers: Vec::new(),
+            // A mistake may leave this as it is, and a later declaration is compared with it.
+            registers: self.function.registers.clone(),
             locals: self.function.locals.clone(),
             labels: Vec::new(),
             body: None,

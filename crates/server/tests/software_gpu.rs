@@ -1,0 +1,224 @@
+//! Sessions on the software GPU: real kernels, real faults, real ends.
+
+mod support;
+
+use channel::message::Message;
+use channel::payload::Payload;
+use channel::request::*;
+use cuda_api::extension::Extension;
+use cuda_api::number::cuMemsetD32Async;
+use cuda_api::{CUdeviceptr, CUresult, CUstream, CudaError, DriverTable};
+use openmps_soft as _;
+use server::device::Driver;
+use std::ffi::{CStr, c_void};
+use support::*;
+
+const MIB: u64 = 1 << 20;
+const SPIN: &str = include_str!("../../../samples/kernels/spin.ptx");
+const FAULT: &str = include_str!("../../../samples/kernels/fault.ptx");
+const PRINTF: &str = include_str!("../../../samples/kernels/printf.ptx");
+const VECTOR_ADD: &str = include_str!("../../../samples/kernels/vector_add.ptx");
+
+macro_rules! symbols {
+    ($($name:ident)*) => {
+        mod software_gpu {
+            // Only their addresses are used; DriverTable and Extension know their types.
+            unsafe extern "C" { $(pub fn $name();)* }
+        }
+        fn symbol(name: &CStr) -> Option<*const c_void> {
+            match name.to_str().ok()? {
+                $(stringify!($name) => Some(software_gpu::$name as *const c_void),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+symbols! {
+    cuCtxGetStreamPriorityRange cuCtxSetCurrent cuDeviceGetAttribute cuDeviceGetName
+    cuDeviceGetPCIBusId cuDeviceGetUuid cuDeviceGetUuid_v2 cuDevicePrimaryCtxRelease_v2
+    cuDevicePrimaryCtxRetain cuDeviceTotalMem_v2 cuDriverGetVersion cuEventCreate
+    cuEventDestroy_v2 cuEventElapsedTime cuEventQuery cuEventRecord cuFuncGetAttribute
+    cuFuncGetParamInfo cuFuncSetAttribute cuInit cuLaunchCooperativeKernel cuLaunchHostFunc
+    cuLaunchKernel cuMemAddressFree cuMemAddressReserve cuMemCreate cuMemExportToShareableHandle
+    cuMemGetInfo_v2 cuMemHostGetDevicePointer_v2 cuMemHostRegister_v2 cuMemHostUnregister cuMemMap
+    cuMemRelease cuMemSetAccess cuMemUnmap cuMemcpy2DAsync_v2 cuMemcpyDtoDAsync_v2
+    cuMemcpyDtoHAsync_v2 cuMemcpyHtoDAsync_v2 cuMemsetD8Async cuMemsetD32Async cuModuleGetFunction
+    cuModuleGetGlobal_v2 cuModuleLoadDataEx cuModuleUnload cuStreamCreateWithPriority
+    cuStreamDestroy_v2 cuStreamQuery cuStreamSynchronize cuStreamWaitEvent cuStreamWaitValue32_v2
+    cuStreamWriteValue32_v2
+    openmpsTenantCreate openmpsTenantBind openmpsTenantError openmpsTenantFault openmpsTenantEnd
+    openmpsTenantPrintf openmpsTenantUsage openmpsDeviceActivity
+}
+
+fn start() -> Server {
+    // SAFETY: the symbols are the software GPU's, linked into this program.
+    let table = Box::leak(Box::new(unsafe { DriverTable::resolve(symbol) }));
+    // SAFETY: as above.
+    let extension = unsafe { Extension::resolve(symbol) }.expect("the software GPU has tenants");
+    Server::start_on(Driver { table, extension: Some(Box::leak(Box::new(extension))) })
+}
+
+/// A client with a module of one kernel, at module and function 0, and 4 MiB of memory.
+fn client(server: &mut Server, image: &str, kernel: &str) -> Client {
+    let mut client = server.connect();
+    let (result, log) = client.load_image(module(0), image.as_bytes());
+    result.unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&log.error_log)));
+    let request = GetFunction { function: function(0), module: module(0), name: kernel.as_bytes() };
+    client.call(&request).expect("the kernel is there");
+    client.chunk(0, 4 * MIB).expect("memory");
+    client
+}
+
+fn launch(client: &mut Client, blocks: u32, stream: CUstream, parameters: &[u8]) {
+    client.post(&LaunchKernel {
+        function: function(0),
+        stream,
+        grid: [blocks, 1, 1],
+        block: [64, 1, 1],
+        shared_bytes: 0,
+        flags: 0,
+        parameters,
+    });
+}
+
+fn words(values: &[u64]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn add_vectors(client: &mut Client) {
+    let floats = |f: fn(f32) -> f32| -> Vec<u8> {
+        (0..1000u16).flat_map(|i| f(f32::from(i)).to_le_bytes()).collect()
+    };
+    client.write(0, &floats(|x| x));
+    client.write(MIB, &floats(|x| 2.0 * x));
+    let parameters = [0, MIB, 2 * MIB].map(|offset| client.address(offset));
+    launch(client, 2, LEGACY, &words(&[parameters[0], parameters[1], parameters[2], 1000]));
+    assert_eq!(client.read(2 * MIB, 4000), floats(|x| 3.0 * x));
+    assert_eq!(client.error(), Ok(()));
+}
+
+fn terminate(server: &Server, client: &Client) {
+    server.daemon.send(&Message::Terminate(client.pid), &[]).unwrap();
+    assert_eq!(server.receive(), Message::Done(0));
+    assert_eq!(client.region.sticky_error(), Err(CudaError::MPS_CLIENT_TERMINATED));
+}
+
+#[test]
+fn a_kernel_computes_in_the_clients_window() {
+    let mut server = start();
+    let mut a = client(&mut server, VECTOR_ADD, "vector_add");
+    let mut b = client(&mut server, VECTOR_ADD, "vector_add");
+    add_vectors(&mut a);
+    add_vectors(&mut b);
+    assert_eq!(server.status().clients[1].kernels, 1);
+}
+
+#[test]
+fn a_kernel_that_reaches_for_a_neighbour_loses_its_client_only() {
+    let mut server = start();
+    let mut neighbour = client(&mut server, VECTOR_ADD, "vector_add");
+    let mut thief = client(&mut server, FAULT, "write_word");
+    neighbour.post_row(cuMemsetD32Async, &[neighbour.address(0), 7, 16, LEGACY.0 as u64]);
+    launch(&mut thief, 1, LEGACY, &words(&[neighbour.address(0), 4, 99]));
+    wait_until("the fault", || thief.region.sticky_error().is_err());
+    assert_eq!(thief.region.sticky_error(), Err(CudaError::ILLEGAL_ADDRESS));
+    assert_eq!(neighbour.read(0, 64), [7, 0, 0, 0].repeat(16));
+    add_vectors(&mut neighbour);
+    let log = server.log();
+    let address = neighbour.address(4);
+    assert!(log.contains("kernel write_word, block (0,0,0)"), "{log}");
+    assert!(log.contains(&format!("write of 4 bytes at {address:#x}")), "{log}");
+}
+
+#[test]
+fn an_endless_kernel_ends_with_its_client() {
+    let mut server = start();
+    let mut neighbour = client(&mut server, VECTOR_ADD, "vector_add");
+    let mut endless = client(&mut server, SPIN, "spin_forever");
+    launch(&mut endless, 4, LEGACY, &[]);
+    endless.settle();
+    add_vectors(&mut neighbour);
+    terminate(&server, &endless);
+    // One that takes all of the device keeps neighbours waiting, as on hardware, until its end.
+    let mut greedy = client(&mut server, SPIN, "spin_forever");
+    launch(&mut greedy, 10_000, LEGACY, &[]);
+    greedy.settle();
+    terminate(&server, &greedy);
+    add_vectors(&mut neighbour);
+    // Twenty times by the client's death, in mid-kernel and with more behind it.
+    let before = neighbour.ask(&MemoryInfo { device: 0 }).1;
+    for _ in 0..20 {
+        let mut endless = client(&mut server, SPIN, "spin_forever");
+        endless.post(&CreateStream { stream: stream(1), flags: 0, priority: 0 });
+        launch(&mut endless, 4, stream(1), &[]);
+        launch(&mut endless, 4, LEGACY, &[]);
+        endless.fence(LEGACY);
+        endless.settle();
+    }
+    server.wait_for_clients(3);
+    assert_eq!(neighbour.ask(&MemoryInfo { device: 0 }).1, before);
+    add_vectors(&mut neighbour);
+}
+
+#[test]
+fn blocking_streams_order_real_kernels() {
+    let mut server = start();
+    let mut client = client(&mut server, SPIN, "spin_until");
+    client.post(&CreateStream { stream: stream(1), flags: 0, priority: 0 });
+    client.post(&CreateStream { stream: stream(2), flags: 1, priority: 0 });
+    let (flag, seen) = (client.address(0), client.address(4096));
+    // The kernel waits for a flag that a stream sets which does not block; the legacy stream's
+    // copy of what it saw comes after it.
+    launch(&mut client, 1, stream(1), &words(&[flag, seen]));
+    let copied = client.address(8192);
+    let copy = [copied, seen, 4, LEGACY.0 as u64];
+    client.post_row(cuda_api::number::cuMemcpyDtoDAsync_v2, &copy);
+    let fence = client.fence(LEGACY);
+    client.post_row(cuMemsetD32Async, &[flag, 5, 1, stream(2).0 as u64]);
+    wait_until("the legacy stream", || client.word(LEGACY) == fence);
+    assert_eq!(client.read(8192, 4), [5, 0, 0, 0]);
+}
+
+#[test]
+fn what_kernels_print_comes_to_their_client() {
+    let mut server = start();
+    let mut client = client(&mut server, PRINTF, "print_threads");
+    launch(&mut client, 1, LEGACY, &[]);
+    client.synchronize(LEGACY);
+    let mut text = String::new();
+    loop {
+        let (result, words) = client.ask(&PrintfDrain {});
+        assert_eq!(result, Ok(()));
+        let piece = PrintfText::from_words(&words).unwrap();
+        if piece.bytes.is_empty() {
+            break;
+        }
+        text.push_str(std::str::from_utf8(&piece.bytes).unwrap());
+    }
+    assert_eq!(text.lines().count(), 64, "{text}");
+    assert!(text.contains("block 0 thread 63\n"), "{text}");
+}
+
+#[test]
+fn ptx_that_is_none_says_where() {
+    let mut server = start();
+    let mut client = server.connect();
+    let image = format!("{}\n.visible .entry broken( {{ ret; }}", &SPIN[..200]);
+    let (result, log): (CUresult, ModuleLoaded) = client.load_image(module(0), image.as_bytes());
+    assert_eq!(result, Err(CudaError::INVALID_PTX));
+    let log = String::from_utf8_lossy(&log.error_log).into_owned();
+    assert!(log.contains("line") || log.contains(':'), "{log}");
+}
+
+#[test]
+fn there_is_an_end_to_the_devices_memory() {
+    let mut server = start();
+    let mut client = server.connect();
+    let total = client.ask(&MemoryInfo { device: 0 }).1[1];
+    let address = CUdeviceptr(client.address(0));
+    let bytes = (total + 2 * MIB).next_multiple_of(2 * MIB);
+    let too_much = client.call(&ChunkCreate { device: 0, address, bytes });
+    assert_eq!(too_much, Err(CudaError::OUT_OF_MEMORY));
+    client.chunk(0, 2 * MIB).unwrap();
+}

@@ -10,7 +10,8 @@
 #
 # It starts no process that outlives it and changes no setting of the GPU.
 set -u
-dist=$(realpath "${1:?usage: prove.sh DIST [OUTPUT]}")
+dist=$(realpath "${1:?usage: prove.sh DIST [OUTPUT]}") && [ -x "$dist/bin/openmps" ] ||
+    { echo "no installation in $1"; exit 2; }
 out=${2:-$(mktemp -d)}
 mkdir -p "$out"
 lib=$dist/lib/openmps
@@ -28,6 +29,9 @@ stop() {
     [ -n "${daemon:-}" ] && kill -TERM "$daemon" 2>/dev/null && wait "$daemon" 2>/dev/null
     cp "$pipe"/*.log "$out"/ 2>/dev/null
     rm -rf "$pipe" "$empty"
+    # One file beside the results: what takes files back from a lent machine takes only a few.
+    (cd "$out" && mkdir -p details && mv ./*.err ./*.out api_tour.* details/ 2>/dev/null
+        tar czf details.tgz details && rm -rf details)
 }
 trap stop EXIT
 
@@ -54,7 +58,7 @@ for program in vector_add matrix_multiply reduction histogram n_body mlp_inferen
     [ -x "$samples/$program" ] || continue
     row=()
     for way in native passing shared; do
-        line=$($way timeout 60 "$samples/$program" --iterations 20 --json 2>"$out/$program.$way.err" | tail -1)
+        line=$($way timeout 20 "$samples/$program" --iterations 20 --json 2>"$out/$program.$way.err" | tail -1)
         printf '%s\n' "$line" >>"$out/$way.jsonl"
         row+=("$(printf '%s' "$line" | python3 -c '
 import json, sys
@@ -71,7 +75,7 @@ done
 
 say "the API tour three ways"
 for way in native passing shared; do
-    $way timeout 120 "$samples/api_tour" >"$out/api_tour.$way" 2>&1
+    $way timeout 60 "$samples/api_tour" >"$out/api_tour.$way" 2>&1
     status=$?
     echo "$way: exit $status, $(grep -c '^ok' "$out/api_tour.$way") ok, $(grep -c '^FAIL' "$out/api_tour.$way") failed"
     grep '^FAIL' "$out/api_tour.$way"
@@ -83,10 +87,11 @@ group() { # way count program arguments...: kernels a second of all together
     shift 3
     go=$(mktemp -d)
     for i in $(seq "$count"); do
-        $way timeout 60 "$samples/$program" "$@" --json --barrier "$go/go" >"$go/$i.json" 2>>"$out/group.err" &
+        $way timeout 20 "$samples/$program" "$@" --json --barrier "$go/go" >"$go/$i.json" 2>>"$out/group.err" &
     done
-    for _ in $(seq 600); do
+    for _ in $(seq 300); do
         [ "$(ls "$go" | grep -c '^go.ready')" -eq "$count" ] && break
+        [ "$(jobs -rp | grep -vc "^$daemon$")" -eq 0 ] && break
         sleep 0.05
     done
     touch "$go/go"
@@ -112,7 +117,7 @@ done
 
 say "cost of calls: native, then through openmps"
 for way in native shared; do
-    $way timeout 120 "$samples/microbench" calls --json >"$out/calls.$way.json" 2>"$out/calls.$way.err"
+    $way timeout 60 "$samples/microbench" calls --json >"$out/calls.$way.json" 2>"$out/calls.$way.err"
 done
 python3 - "$out" <<'PY'
 import json, sys

@@ -1,15 +1,34 @@
 //! Programs end in every way, and leave nothing behind.
 
-use tests::{Scene, finish, start, wait_until};
+use std::time::Duration;
+use tests::{Running, Scene, finish, start, wait_until};
 
 /// Kills of one test: the promise is a hundred.
 const KILLS: usize = 100;
 
+/// Device memory of all clients, bytes, as `openmps ps` says.
 fn memory_in_use(scene: &Scene) -> u64 {
     let report = scene.openmps(&["ps", "--json"]).expect_success();
     let report: serde_json::Value = serde_json::from_str(&report.stdout).expect("JSON");
-    let clients = report["clients"].as_array().expect("a list of clients");
-    clients.iter().map(|c| c["memory_bytes"].as_u64().expect("bytes")).sum()
+    let servers = report["servers"].as_array().expect("a list of servers");
+    servers
+        .iter()
+        .flat_map(|server| server["clients"].as_array().expect("a list of clients"))
+        .map(|client| client["memory_bytes"].as_u64().expect("bytes"))
+        .sum()
+}
+
+/// Starts `endless` and waits until its kernel runs: it says so.
+fn start_endless(scene: &Scene, number: usize) -> Running {
+    let go = scene.file(&format!("go-{number}"));
+    let name = go.to_str().expect("a path");
+    let program = start(&mut scene.sample("endless", &["--barrier", name]));
+    let ready = scene.file(&format!("go-{number}.ready.{}", program.pid()));
+    wait_until("the victim has work to do", || ready.exists());
+    std::fs::write(&go, "").expect("the barrier opens");
+    // From here on it launches and waits; where in that the signal meets it is left to chance.
+    std::thread::sleep(Duration::from_millis(number as u64 % 20));
+    program
 }
 
 #[test]
@@ -21,9 +40,8 @@ fn kill_9_in_mid_kernel_hurts_nobody() {
         scene.servers().len() == 1 && scene.clients().len() == 1
     });
     let server = scene.servers();
-    for _ in 0..KILLS {
-        let mut victim = start(&mut scene.sample("endless", &[]));
-        wait_until("the victim is at work", || scene.clients().contains(&victim.pid()));
+    for number in 0..KILLS {
+        let mut victim = start_endless(&scene, number);
         victim.kill();
         victim.wait();
     }
@@ -39,10 +57,7 @@ fn kill_9_in_mid_kernel_hurts_nobody() {
 #[test]
 fn terminate_client_ends_a_kernel_that_loops_for_ever() {
     let scene = Scene::with_daemon();
-    let endless = start(&mut scene.sample("endless", &[]));
-    wait_until("it is at work", || {
-        scene.servers().len() == 1 && scene.clients().contains(&endless.pid())
-    });
+    let endless = start_endless(&scene, 19);
     let server = scene.servers()[0];
     let answer = scene.control(&format!("terminate_client {server} {}", endless.pid()));
     assert_eq!(answer.expect_success().stdout, "0\n");

@@ -61,6 +61,18 @@ impl DeviceActivity {
             warps_per_sm: u32_at(36)?,
         })
     }
+
+    /// The beginning of the activity file.
+    pub fn to_bytes(&self) -> [u8; size_of::<Self>()] {
+        let mut bytes = [0; size_of::<Self>()];
+        let words = [self.elapsed_ns, self.kernel_ns, self.sm_active_ns, self.warp_ns];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes[32..36].copy_from_slice(&self.sms.to_ne_bytes());
+        bytes[36..].copy_from_slice(&self.warps_per_sm.to_ne_bytes());
+        bytes
+    }
 }
 
 macro_rules! extension {

@@ -76,6 +76,8 @@ impl Stage {
     /// Starts a daemon and waits until it accepts connections.
     pub(crate) fn daemon(&self) -> Result<PrivateDaemon> {
         let directory = Scratch::new("daemon")?;
+        let log_path = directory.path().join("daemon.log");
+        let log = std::fs::File::create(&log_path).context("making the daemon's log")?;
         let child = personality::own(personality::CONTROL)
             .arg("-f")
             .env(CUDA_MPS_PIPE_DIRECTORY, directory.path())
@@ -84,13 +86,15 @@ impl Stage {
             .env(OPENMPS_SOFT_DIR, self.meeting.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
+            .stderr(log)
             .spawn()
             .context("starting a daemon")?;
         let mut daemon = PrivateDaemon { child, directory };
         let socket = daemon.pipe_directory().join("control");
         wait_until(DAEMON_S_MAX, "the daemon accepts connections", || {
             if let Some(status) = daemon.child.try_wait()? {
-                bail!("the daemon ended at once: {status}");
+                let log = std::fs::read_to_string(&log_path).unwrap_or_default();
+                bail!("the daemon ended at once, {status}: {}", log.trim());
             }
             Ok(socket.exists())
         })?;

@@ -4,6 +4,7 @@
 //! knows nothing of the driver API, which is built on it in [`crate::api`].
 
 pub mod activity;
+mod activity_file;
 pub mod attributes;
 mod clock;
 mod core;

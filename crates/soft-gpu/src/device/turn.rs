@@ -14,9 +14,10 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::Thread;
 
+use super::activity_file::ActivityFile;
 use super::clock::now_ns;
 use super::core::Core;
 use super::limits;
@@ -35,6 +36,8 @@ const OPEN_TRIES_MAX: u32 = 20;
 pub(super) struct TurnState {
     /// `None`: no turns, the device is always ours.
     pub(super) file: Option<TurnFile>,
+    /// Where activity is counted for others to read.
+    counts: Option<ActivityFile>,
     /// The device is ours.
     pub(super) held: bool,
     /// The turn thread waits for it.
@@ -52,8 +55,10 @@ pub(super) struct TurnState {
 impl TurnState {
     pub(super) fn new(file: Option<TurnFile>) -> Self {
         let held = file.is_none();
+        let counts = file.as_ref().and_then(|file| ActivityFile::open(&file.dir).ok());
         Self {
             file,
+            counts,
             held,
             queued: false,
             giving_up: false,
@@ -99,8 +104,12 @@ impl Core {
 
     fn let_go(&mut self) {
         let Some(file) = &self.turn.file else { return };
-        // Before the release: whoever waits may run in our place the moment we let go.
+        // Before the release: whoever waits may run in our place the moment we let go, and only
+        // whose turn it is may count.
         let now = now_ns();
+        if let Some(counts) = &mut self.turn.counts {
+            counts.add(&self.activity.totals(now), now);
+        }
         file.release();
         self.turn.held = false;
         self.turn.giving_up = false;
@@ -132,6 +141,9 @@ impl Core {
         if !self.turn.held || self.turn.giving_up {
             return;
         }
+        if let Some(counts) = self.turn.counts.as_mut().filter(|counts| counts.is_due(now)) {
+            counts.add(&self.activity.totals(now), now);
+        }
         let idle = self.grids.is_empty();
         if !idle && now.saturating_sub(self.turn.since_ns) < limits::TURN_NS {
             return;
@@ -161,6 +173,8 @@ impl Core {
 /// The file of the two locks.
 pub(super) struct TurnFile {
     file: File,
+    /// The directory it is in.
+    dir: PathBuf,
 }
 
 impl TurnFile {
@@ -169,7 +183,7 @@ impl TurnFile {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for dir in dirs {
             match open_shared(&dir.join(FILE_NAME)) {
-                Ok(file) => return Ok(Self { file }),
+                Ok(file) => return Ok(Self { file, dir: dir.clone() }),
                 Err(error) => last = error,
             }
         }
@@ -178,7 +192,7 @@ impl TurnFile {
 
     /// A second handle on the same open file, whose locks are the same locks.
     pub(super) fn share(&self) -> io::Result<Self> {
-        Ok(Self { file: self.file.try_clone()? })
+        Ok(Self { file: self.file.try_clone()?, dir: self.dir.clone() })
     }
 
     /// The descriptor.
@@ -241,7 +255,7 @@ fn flock(kind: i32, start: i64, bytes: i64) -> libc::flock {
 
 /// Opens or makes a file that every user may lock. Making it and opening it are separate, since
 /// opening another user's file with O_CREAT is refused in directories such as /tmp.
-fn open_shared(path: &Path) -> io::Result<File> {
+pub(super) fn open_shared(path: &Path) -> io::Result<File> {
     let open = |new: bool| {
         OpenOptions::new()
             .read(true)

@@ -1,0 +1,95 @@
+//! The file in which all processes on the software GPU count their activity, so that somebody
+//! outside can tell how busy the device is: `nvidia-smi`'s place is taken by a read of 40 bytes.
+//!
+//! Only the process whose turn it is writes, and never through a mapping: a file that anybody may
+//! truncate must not be able to end us.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use cuda_api::extension::{ACTIVITY_FILE_NAME, DeviceActivity};
+
+use super::activity::ActivityTotals;
+use super::limits;
+use super::turn::open_shared;
+
+/// Longest time for which a busy process keeps its counts to itself.
+const FLUSH_NS: u64 = 50_000_000;
+
+/// The open file and what of this process's totals is in it.
+pub(super) struct ActivityFile {
+    file: File,
+    counted: ActivityTotals,
+    flushed_ns: u64,
+}
+
+impl ActivityFile {
+    /// Opens or makes it in `dir`.
+    pub(super) fn open(dir: &Path) -> io::Result<Self> {
+        let file = open_shared(&dir.join(ACTIVITY_FILE_NAME))?;
+        Ok(Self { file, counted: ActivityTotals::default(), flushed_ns: 0 })
+    }
+
+    /// True if counts have been kept back for long.
+    pub(super) fn is_due(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.flushed_ns) >= FLUSH_NS
+    }
+
+    /// Adds what came since the last time. To be called while the device is ours.
+    pub(super) fn add(&mut self, totals: &ActivityTotals, now_ns: u64) {
+        self.flushed_ns = now_ns;
+        if totals.any_kernel_ns == self.counted.any_kernel_ns {
+            return;
+        }
+        let mut bytes = [0; size_of::<DeviceActivity>()];
+        // A new file is empty, and one that somebody spoiled counts from where it is.
+        let read = self.file.read_at(&mut bytes, 0).unwrap_or(0);
+        let before = DeviceActivity::from_bytes(&bytes[..read]).unwrap_or_default();
+        let sum = |before: u64, now: u64, counted: u64| before.wrapping_add(now - counted);
+        let after = DeviceActivity {
+            elapsed_ns: 0,
+            kernel_ns: sum(before.kernel_ns, totals.any_kernel_ns, self.counted.any_kernel_ns),
+            sm_active_ns: sum(before.sm_active_ns, totals.sm_ns, self.counted.sm_ns),
+            warp_ns: sum(before.warp_ns, totals.warp_ns, self.counted.warp_ns),
+            sms: totals.sms,
+            warps_per_sm: limits::WARPS_PER_SM_MAX,
+        };
+        // A full file system loses counts and nothing else.
+        if self.file.write_all_at(&after.to_bytes(), 0).is_ok() {
+            self.counted = *totals;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_add_up() {
+        let dir = std::env::temp_dir().join(format!("soft-activity-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let mut one = ActivityFile::open(&dir).unwrap();
+        let mut other = ActivityFile::open(&dir).unwrap();
+        let totals = |any_kernel_ns, warp_ns| ActivityTotals {
+            any_kernel_ns,
+            sm_ns: any_kernel_ns,
+            warp_ns,
+            sms: 8,
+            ..Default::default()
+        };
+        one.add(&totals(100, 400), 1);
+        other.add(&totals(10, 20), 2);
+        one.add(&totals(150, 500), 3);
+        let bytes = std::fs::read(dir.join(ACTIVITY_FILE_NAME)).unwrap();
+        let read = DeviceActivity::from_bytes(&bytes).unwrap();
+        assert_eq!((read.kernel_ns, read.sm_active_ns, read.warp_ns), (160, 160, 520));
+        assert_eq!((read.sms, read.warps_per_sm), (8, limits::WARPS_PER_SM_MAX));
+        // Spoiled by somebody: counting goes on.
+        std::fs::write(dir.join(ACTIVITY_FILE_NAME), "x").unwrap();
+        one.add(&totals(151, 501), 4);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -172,7 +172,15 @@ impl<M: RingMemory> Consumer<M> {
 
     /// Wakes the producer if it waits and half of the ring is free.
     fn offer_room(&self) {
-        if self.head_seen - self.tail <= M::RING_BYTES / 2 {
+        if self.head_seen - self.tail > M::RING_BYTES / 2
+            || self.memory.flag(Flag::ProducerWaits) == AWAKE
+        {
+            return;
+        }
+        // The head seen last may be an old one: a producer that is woken before there is room for
+        // it to go on would only fall asleep again, once for each record.
+        let head = self.memory.position(Position::Head);
+        if head.wrapping_sub(self.tail) <= M::RING_BYTES / 2 {
             self.memory.rouse(Flag::ProducerWaits);
         }
     }

@@ -9,3 +9,5 @@ mod forms;
 mod harness;
 #[path = "filetests/programs.rs"]
 mod programs;
+#[path = "filetests/throughput.rs"]
+mod throughput;

@@ -151,7 +151,7 @@ fn garbage(_: &Env) -> Outcome {
     let mut module = ptr::null_mut();
     for text in [
         c"this is no PTX",
-        c".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k() { frobnicate; }\n",
+        c".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k() { .reg .b32 %r; add.s32 %r; }\n",
         c".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret;\n",
         c"",
     ] {

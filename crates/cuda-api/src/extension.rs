@@ -132,6 +132,12 @@ extension! {
     /// `text`, their number into `written`; the rest stays for the next call.
     tenant_printf = openmpsTenantPrintf(
         tenant: u64, text: *mut c_char, bytes: usize, written: *mut usize);
+    /// Does work of the tenant in the calling thread: short kernels and copies then cost no switch
+    /// of threads. Comes back when there is none that this thread can do, or after a fraction of
+    /// a millisecond (a kernel's block may take up to a millisecond); `worked` is not 0 if it did
+    /// some. A thread that has called this once is taken to call it again before it sleeps: what
+    /// it submits from then on wakes no other thread at once.
+    tenant_work = openmpsTenantWork(tenant: u64, worked: *mut c_int);
     /// Reads the tenant's counters.
     tenant_usage = openmpsTenantUsage(tenant: u64, usage: *mut TenantUsage);
     /// Reads a device's counters.

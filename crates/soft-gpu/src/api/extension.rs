@@ -41,6 +41,7 @@ macro_rules! extension {
             tenant_fault: openmpsTenantFault,
             tenant_end: openmpsTenantEnd,
             tenant_printf: openmpsTenantPrintf,
+            tenant_work: openmpsTenantWork,
             tenant_usage: openmpsTenantUsage,
             device_activity: openmpsDeviceActivity,
         };
@@ -93,6 +94,13 @@ extension! {
             text.at(index).set(*byte)?;
         }
         written.set(taken.len())
+    }
+
+    fn openmpsTenantWork(tenant: u64, worked: *mut c_int) {
+        let driver = driver()?;
+        worked.required()?;
+        let tenant = driver.tenant_of(tenant)?;
+        worked.set(driver.device.work_for(tenant.id).into())
     }
 
     fn openmpsTenantUsage(tenant: u64, usage: *mut TenantUsage) {

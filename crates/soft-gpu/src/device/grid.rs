@@ -67,6 +67,11 @@ pub(super) struct Grid {
 }
 
 impl Grid {
+    /// True if a worker could take a block of it.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// True if no block has come back yet and only one worker has any.
     pub(super) fn just_begun(&self) -> bool {
         self.left == 0 && u64::from(self.running) + self.waiting.len() as u64 == self.next

@@ -11,6 +11,7 @@ mod core;
 pub mod event;
 pub mod fault;
 pub mod grid;
+mod help;
 pub mod host;
 pub mod identity;
 pub mod limits;

@@ -89,12 +89,9 @@ pub struct Stream {
     legacy_seen: u64,
     seen_by_legacy: u64,
     /// How often lately the submitter waited for its work at once and did it itself.
-    helped: u32,
+    pub(super) helped: u32,
     pub(super) destroyed: bool,
 }
-
-/// After so many launches in a row that their submitter ran himself, the next one wakes nobody.
-const HELPED_MIN: u32 = 4;
 
 /// Streams of one context and tenant.
 #[derive(Default)]
@@ -127,6 +124,11 @@ impl Stream {
     /// True if nothing is queued or in progress.
     pub(super) fn drained(&self) -> bool {
         self.completed == self.submitted
+    }
+
+    /// Operations that have not been started.
+    pub(super) fn queued(&self) -> usize {
+        self.queue.len()
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -195,42 +197,6 @@ impl Core {
         Some(stream.submitted)
     }
 
-    /// As [`Core::start_ready`] after the submitter of `key` pushed an operation: leaves the
-    /// workers asleep if the submitter has shown that it will do the work itself.
-    pub(super) fn start_submitted(&mut self, key: Key<Stream>) {
-        let stream = self.streams.get(key);
-        let alone = stream.is_some_and(|s| s.helped >= HELPED_MIN && s.queue.len() == 1);
-        // The ticker catches up on it should the submitter do otherwise.
-        self.wake_deferred = alone && self.ticker.is_none();
-        self.start_ready();
-        if std::mem::take(&mut self.wake_deferred) && !self.unannounced.contains(&key) {
-            self.unannounced.push(key);
-        }
-    }
-
-    /// The thread that waits for a stream took its grid's blocks.
-    pub(super) fn note_helped(&mut self, key: Key<Stream>, grid: Key<Grid>) {
-        let first = self.grids.get(grid).is_some_and(Grid::just_begun);
-        if let Some(stream) = self.streams.get_mut(key)
-            && first
-        {
-            stream.helped = (stream.helped + 1).min(2 * HELPED_MIN);
-        }
-    }
-
-    /// Wakes a worker for work that nobody was woken for.
-    pub(super) fn announce(&mut self) {
-        if self.unannounced.is_empty() {
-            return;
-        }
-        for key in std::mem::take(&mut self.unannounced) {
-            if let Some(stream) = self.streams.get_mut(key) {
-                stream.helped = 0;
-            }
-        }
-        self.wake_workers();
-    }
-
     /// Starts what can start, until nothing more can.
     pub(super) fn start_ready(&mut self) {
         while let Some(key) = self.ready.pop() {
@@ -271,6 +237,8 @@ impl Core {
                     stream.head = Head::Kernel(grid);
                 }
                 self.want_turn();
+                // Quanta and turns end by its ticks.
+                self.wake_ticker();
                 return false;
             }
             Op::Transfer(transfer) => {

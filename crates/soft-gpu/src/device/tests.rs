@@ -104,6 +104,29 @@ fn kernels_of_different_streams_run_at_the_same_time() {
 }
 
 #[test]
+fn quanta_end_after_a_long_rest_too() {
+    let device = TestDevice::new();
+    let stream = device.stream();
+    device.enqueue(stream, launch(1, 32, |_, _, _| Outcome::Finished)).unwrap();
+    device.synchronize_stream(stream).unwrap();
+    // Longer than the ticker stays awake without work.
+    std::thread::sleep(std::time::Duration::from_millis(120));
+    let flag = Arc::new(AtomicU32::new(0));
+    device.enqueue(stream, launch(4, 64, spin_until(&flag))).unwrap();
+    let setter = flag.clone();
+    let other = device.stream();
+    let op = launch(1, 32, move |_, _, _| {
+        setter.store(1, Ordering::Release);
+        Outcome::Finished
+    });
+    device.enqueue(other, op).unwrap();
+    while flag.load(Ordering::Acquire) == 0 {
+        std::thread::yield_now();
+    }
+    device.synchronize_stream(stream).unwrap();
+}
+
+#[test]
 fn blocks_that_do_not_fit_wait_for_room() {
     let device = TestDevice::new();
     let flag = Arc::new(AtomicU32::new(0));
@@ -460,4 +483,46 @@ fn two_devices_take_turns_and_both_get_on() {
     let total = devices[0].activity().total_ns;
     assert!(shares.iter().sum::<u64>() <= total + total / 4, "{shares:?} of {total}");
     std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn a_thread_that_works_for_its_tenant_does_all_of_it() {
+    let device = TestDevice::new();
+    let tenant = device.create_tenant();
+    let group = device.group(1, &tenant).unwrap();
+    let spec = StreamSpec { non_blocking: true, ..Default::default() };
+    let stream = device.create_stream(group, &tenant, spec).unwrap();
+    let counter = Arc::new(AtomicU32::new(0));
+    while device.work_for(tenant.id) {}
+    for round in 1..=100 {
+        let seq = device.enqueue(stream, launch(3, 64, count(&counter))).unwrap();
+        // With the workers, who may come to it first.
+        while device.work_for(tenant.id) {}
+        device.wait_stream(stream, seq).unwrap();
+        assert_eq!(counter.load(Ordering::Relaxed), 3 * round);
+    }
+    // Another tenant's work is not touched, and the workers get to it without help.
+    let other = device.stream();
+    let flag = Arc::new(AtomicU32::new(0));
+    device.enqueue(other, launch(3, 64, spin_until(&flag))).unwrap();
+    assert!(!device.work_for(tenant.id));
+    flag.store(1, Ordering::Release);
+    while device.query_stream(other).is_err() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn work_that_its_submitter_forgets_is_done_by_a_worker() {
+    let device = TestDevice::new();
+    let tenant = device.default_tenant();
+    let stream = device.stream();
+    device.work_for(tenant.id);
+    let counter = Arc::new(AtomicU32::new(0));
+    for round in 1..=20 {
+        device.enqueue(stream, launch(1, 64, count(&counter))).unwrap();
+        while counter.load(Ordering::Relaxed) < round {
+            std::thread::yield_now();
+        }
+    }
 }

@@ -14,7 +14,7 @@ use super::core::{CachedView, Core, Running};
 use super::grid::{Block, Grid};
 use super::slab::Key;
 use super::stream::{Head, Op, Stream};
-use super::tenant::Tenant;
+use super::tenant::{Tenant, TenantId};
 use super::transfer::{Progress, Transfer};
 use super::{Device, fault};
 use crate::error::Error;
@@ -125,6 +125,31 @@ impl Core {
             }
         }
         None
+    }
+
+    /// Takes work of this tenant.
+    pub(super) fn assign_tenant(&mut self, tenant: TenantId) -> Option<Assignment> {
+        if self.slots_free.is_empty() {
+            return None;
+        }
+        let transfer = self.transfers.iter().position(|key| {
+            self.streams.get(*key).is_some_and(|stream| stream.tenant.id == tenant)
+        });
+        if let Some(at) = transfer {
+            let key = self.transfers.remove(at)?;
+            return self.assign_transfer(key);
+        }
+        if !self.may_run_blocks() {
+            return None;
+        }
+        let mut runnable = self.runnable.iter().copied();
+        let key = runnable.find(|key| {
+            self.grids.get(*key).is_some_and(|g| g.tenant.id == tenant && g.has_waiting())
+        })?;
+        let slot = *self.slots_free.last()?;
+        let mut batch = std::mem::take(&mut self.slots[slot].batch);
+        self.take_blocks_now(key, &mut batch);
+        self.assign_blocks(key, batch)
     }
 
     fn assign_blocks(&mut self, key: Key<Grid>, blocks: VecDeque<Block>) -> Option<Assignment> {

@@ -101,6 +101,8 @@ impl Session {
                     }
                     Ok(())
                 }
+                // What was submitted is done here before the thread sleeps, if it can be.
+                Ok(false) if self.sticky.is_none() && self.share.work() => Ok(()),
                 Ok(false) => self.rest(),
                 Err(broken) => Err(broken),
             };

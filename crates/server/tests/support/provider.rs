@@ -655,6 +655,12 @@ pub fn extension() -> &'static Extension {
         }
         Ok(())
     }
+    // Its streams get on by themselves.
+    unsafe extern "C" fn work(_: u64, worked: *mut c_int) -> CUresult {
+        // SAFETY: the server gives a local.
+        unsafe { *worked = 0 };
+        Ok(())
+    }
     unsafe extern "C" fn usage(_: u64, _: *mut cuda_api::extension::TenantUsage) -> CUresult {
         Err(CudaError::NOT_SUPPORTED)
     }
@@ -671,6 +677,7 @@ pub fn extension() -> &'static Extension {
         tenant_fault: fault,
         tenant_end: end,
         tenant_printf: printf,
+        tenant_work: work,
         tenant_usage: usage,
         device_activity: activity,
     };

@@ -123,6 +123,8 @@ fn calls_that_do_not_fit_their_function() {
 fn variables_that_cannot_be() {
     let module = |text: &str| format!(".version 8.0\n.target sm_80\n{text}\n");
     expect(&module(".global .u32 x[2] = {1, 2, 3};"), 3, 14, &["greater number", "found 3"]);
+    expect(&module(".global .u32 x[2][2] = {1, 2};"), 3, 14, &["expected a list in braces"]);
+    expect(&module(".global .u32 x = {1};"), 3, 14, &["expected a single value"]);
     expect(&module(".global .f32 x = 1;"), 3, 14, &["type mismatch", "'.f32'"]);
     expect(&module(".shared .u32 x = 1;"), 3, 14, &["No initial value"]);
     expect(&module(".global .b8 x[];"), 3, 13, &["incomplete type"]);

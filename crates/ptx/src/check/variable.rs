@@ -65,33 +65,26 @@ fn fits(init: &Initializer, extents: &[u64], ty: ScalarType) -> Result<(), Strin
         (Initializer::Properties(_), _) if ty.kind() == crate::ast::TypeKind::Opaque => Ok(()),
         (Initializer::Properties(_), _) => Err(format!("properties, expected type '{ty}'")),
         (Initializer::List(list), Some((&extent, inner))) => {
-            // A flat list fills an array of several extents row by row.
-            let flat = !list.iter().any(|element| matches!(element, Initializer::List(_)));
-            let room = if flat {
-                inner.iter().try_fold(extent, |room, &inner| room.checked_mul(inner))
-            } else {
-                Some(extent)
-            };
-            if extent != 0 && room.is_some_and(|room| list.len() as u64 > room) {
+            if extent != 0 && list.len() as u64 > extent {
                 return Err(format!(
-                    "greater number of elements in array initializer, found {}, expected {}",
-                    list.len(),
-                    room.unwrap_or(0)
+                    "greater number of elements in array initializer, found {}, expected {extent}",
+                    list.len()
                 ));
             }
-            let inner = if flat { &[] } else { inner };
             list.iter().try_for_each(|element| fits(element, inner, ty))
         }
-        (Initializer::List(list), None) if list.len() == 1 => fits(&list[0], &[], ty),
         (Initializer::List(_), None) => Err("a list, expected a single value".to_owned()),
-        (Initializer::Value(value), _) => {
+        (Initializer::Value(_) | Initializer::Address(_), Some(_)) => {
+            Err("a single value, expected a list in braces for each extent".to_owned())
+        }
+        (Initializer::Value(value), None) => {
             let fits = match value {
                 Immediate::Integer { .. } => !ty.is_float(),
                 Immediate::F32(_) | Immediate::F64(_) => value.bits_as(ty).is_some(),
             };
             if fits { Ok(()) } else { Err(format!("type mismatch, expected type '{ty}'")) }
         }
-        (Initializer::Address(address), _) => {
+        (Initializer::Address(address), None) => {
             let wide = ty.bits() == 32 || ty.bits() == 64;
             let fits = !ty.is_float() && (wide || (address.mask.is_some() && ty.bits() == 8));
             if fits { Ok(()) } else { Err(format!("an address, expected type '{ty}'")) }

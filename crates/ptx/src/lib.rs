@@ -1,8 +1,12 @@
 //! PTX lexer, parser and checker; fatbin and cubin reading.
 //!
-//! [`parse`] reads text into the tree of [`ast`], with every name resolved. What comes out is
-//! data: [`check`] holds it against the instruction table; this crate compiles nothing and runs nothing. Input may come from anybody: no input
-//! panics, every count has a named maximum, and recursion is bounded.
+//! [`parse`] reads text into the tree of [`ast`], with every name resolved; [`check()`] holds the
+//! tree against the instruction table and PTX's rules of types. [`fatbin`] and [`cubin`] read what
+//! else a program may hand to a driver, and [`image`] tells which of them it is. What comes out is
+//! data: this crate compiles nothing and runs nothing.
+//!
+//! Input may come from anybody: no input panics, every count has a named maximum (see [`limits`]),
+//! and recursion is bounded. What must hold for any input is written down in [`oracle`].
 #![forbid(unsafe_code)]
 
 pub mod ast;

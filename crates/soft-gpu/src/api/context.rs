@@ -94,7 +94,7 @@ impl Driver {
     }
 
     /// The context of a handle, or the current one for NULL.
-    fn context_or_current(&self, handle: CUcontext) -> Result<Arc<Context>> {
+    pub(super) fn context_or_current(&self, handle: CUcontext) -> Result<Arc<Context>> {
         if handle.is_null() {
             return thread::current();
         }
@@ -106,6 +106,7 @@ impl Driver {
     /// Ends all work of a context and frees all that was made in it.
     fn clear_context(&self, context: &Context) {
         context.active.store(false, Ordering::Release);
+        export_tables::forget_context(CUcontext(context.handle));
         self.device.destroy_groups(context.number());
         self.streams.remove_all(|s| s.context == context.number());
         self.events.remove_all(|e| e.context == context.number());
@@ -115,7 +116,7 @@ impl Driver {
         self.device.free_context(context.number());
     }
 
-    fn check_device(&self, device: CUdevice) -> Result {
+    pub(super) fn check_device(&self, device: CUdevice) -> Result {
         if device == 0 { Ok(()) } else { Err(Error::INVALID_DEVICE) }
     }
 

@@ -8,7 +8,7 @@ use crate::device::settings::device_is_visible;
 use crate::error::{Error, Result};
 
 /// The version of the driver API that the software GPU presents: major * 1000 + minor * 10.
-const DRIVER_VERSION: i32 = 13_000;
+pub(super) const DRIVER_VERSION: i32 = 13_000;
 
 exports! {
     fn cuInit(flags: c_uint) {
@@ -50,9 +50,11 @@ exports! {
         pfn.set(address)
     }
 
-    fn cuGetExportTable(table: *mut *const c_void, _id: *const CUuuid) {
+    fn cuGetExportTable(table: *mut *const c_void, id: *const CUuuid) {
         table.set(std::ptr::null())?;
-        Err(Error::INVALID_VALUE)
+        let id = id.read()?;
+        export_tables::install(&super::tables::Tables);
+        table.set(export_tables::find(id.bytes).ok_or(Error::INVALID_VALUE)?)
     }
 
     fn cuGetErrorName(error: c_uint, text: *mut *const c_char) {

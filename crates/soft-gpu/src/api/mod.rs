@@ -26,6 +26,7 @@ mod pool;
 mod registry;
 mod stream;
 mod stream_values;
+mod tables;
 mod thread;
 mod virtual_memory;
 

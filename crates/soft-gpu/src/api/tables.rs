@@ -1,0 +1,52 @@
+//! What the tables behind cuGetExportTable ask of this driver.
+
+use std::ffi::c_void;
+
+use cuda_api::attributes::{PCI_BUS_ID, PCI_DEVICE_ID, PCI_DOMAIN_ID};
+use cuda_api::{CUcontext, CUdevice, CUmodule, CudaError};
+use export_tables::{DeviceIdentity, Host};
+
+use super::{driver, init, module, thread};
+use crate::device::{attributes, identity};
+
+/// The host of the tables.
+pub(super) struct Tables;
+
+impl Host for Tables {
+    fn driver_version(&self) -> i32 {
+        init::DRIVER_VERSION
+    }
+
+    fn devices(&self) -> Vec<DeviceIdentity> {
+        let Ok(driver) = driver() else { return Vec::new() };
+        let attribute =
+            |number| attributes::attribute(&driver.device.settings, number).unwrap_or_default();
+        vec![DeviceIdentity {
+            uuid: identity::uuid(),
+            pci_domain: attribute(PCI_DOMAIN_ID),
+            pci_bus: attribute(PCI_BUS_ID),
+            pci_device: attribute(PCI_DEVICE_ID),
+        }]
+    }
+
+    fn primary_context(&self, device: CUdevice) -> Result<CUcontext, CudaError> {
+        let driver = driver()?;
+        driver.check_device(device)?;
+        Ok(CUcontext(driver.primary()?.handle))
+    }
+
+    fn current_context(&self) -> Option<CUcontext> {
+        thread::top().ok().flatten().map(|context| CUcontext(context.handle))
+    }
+
+    fn context_id(&self, context: CUcontext) -> Result<u64, CudaError> {
+        Ok(driver()?.context_or_current(context)?.number())
+    }
+
+    unsafe fn load_module(&self, image: *const c_void) -> Result<CUmodule, CudaError> {
+        let mut module = CUmodule::NULL;
+        // SAFETY: the handle goes to a local; the caller vouches for the image.
+        unsafe { module::cuModuleLoadData(&mut module, image) }?;
+        Ok(module)
+    }
+}

@@ -188,6 +188,17 @@ exports! {
         context.set(create(flags, device)?)
     }
 
+    fn cuCtxCreate_v3(
+        context: *mut CUcontext, _params: *mut CUexecAffinityParam, num_params: c_int,
+        flags: c_uint, device: CUdevice,
+    ) {
+        context.required()?;
+        if num_params != 0 {
+            return Err(Error::UNSUPPORTED_EXEC_AFFINITY);
+        }
+        context.set(create(flags, device)?)
+    }
+
     fn cuCtxCreate_v4(
         context: *mut CUcontext, params: *mut CUctxCreateParams, flags: c_uint, device: CUdevice,
     ) {

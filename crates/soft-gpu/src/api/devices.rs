@@ -76,6 +76,16 @@ exports! {
         can_access.set(0)
     }
 
+    fn cuDeviceGetP2PAttribute(
+        _value: *mut c_int, _attribute: c_uint, device: CUdevice, peer: CUdevice,
+    ) {
+        driver()?;
+        check(device)?;
+        check(peer)?;
+        // The manual: a device is no peer of itself.
+        Err(Error::INVALID_DEVICE)
+    }
+
     fn cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, device: CUdevice) {
         driver()?;
         check(device)?;

@@ -201,6 +201,36 @@ exports! {
         Ok(())
     }
 
+    fn cuMemPoolSetAccess(pool: CUmemoryPool, map: *const CUmemAccessDesc, count: usize) {
+        let driver = driver()?;
+        driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
+        // The pool's own device has access, and that cannot be taken away.
+        for index in 0..count.min(2) {
+            let desc = map.at(index).read()?;
+            if desc.location.kind != constants::vmm::LOCATION_DEVICE {
+                return Err(Error::INVALID_VALUE);
+            }
+            devices::check(desc.location.id)?;
+            if desc.flags != constants::vmm::ACCESS_READ_WRITE {
+                return Err(Error::INVALID_VALUE);
+            }
+        }
+        if count > 1 { Err(Error::INVALID_VALUE) } else { Ok(()) }
+    }
+
+    fn cuMemPoolGetAccess(
+        flags: *mut c_uint, pool: CUmemoryPool, location: *mut CUmemLocation,
+    ) {
+        let driver = driver()?;
+        driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
+        let location = location.read()?;
+        if location.kind != constants::vmm::LOCATION_DEVICE {
+            return Err(Error::INVALID_VALUE);
+        }
+        devices::check(location.id)?;
+        flags.set(constants::vmm::ACCESS_READ_WRITE)
+    }
+
     fn cuMemPoolGetAttribute(pool: CUmemoryPool, attr: c_uint, value: *mut c_void) {
         let driver = driver()?;
         let pool = driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;

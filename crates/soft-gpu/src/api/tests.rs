@@ -522,6 +522,60 @@ fn child_returns() {
 }
 
 #[test]
+fn a_killed_process_loses_its_turn() {
+    use std::io::{BufRead, BufReader};
+    let dir = std::env::temp_dir().join(format!("soft-gpu-killed-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "api::tests::child_holds_the_device", "--ignored", "--nocapture"])
+        .env("OPENMPS_SOFT_DIR", &dir)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("the device is ours")));
+    let device = crate::testing::TestDevice::with(|s| s.turn_dirs = vec![dir.clone()]);
+    let stream = device.stream();
+    let run = || {
+        let op = crate::testing::launch(1, 32, |_, _, _| Outcome::Finished);
+        device.enqueue(stream, op).unwrap();
+        device.synchronize_stream(stream).unwrap();
+    };
+    // In turns with its endless kernel, then without it.
+    for _ in 0..5 {
+        run();
+    }
+    child.kill().unwrap();
+    for _ in 0..5 {
+        run();
+    }
+    child.wait().unwrap();
+    run();
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+#[ignore = "run by a_killed_process_loses_its_turn"]
+fn child_holds_the_device() {
+    let _alive = start();
+    let running = Arc::new(AtomicU32::new(0));
+    let seen = running.clone();
+    let endless = function(0, move |worker, _, _| {
+        seen.store(1, Ordering::Release);
+        while !worker.control.yield_requested() {
+            std::hint::spin_loop();
+        }
+        Outcome::Yielded
+    });
+    launch(endless, 4, new_stream(0), &mut []).unwrap();
+    while running.load(Ordering::Acquire) == 0 {
+        std::thread::yield_now();
+    }
+    println!("the device is ours");
+    std::thread::sleep(std::time::Duration::from_secs(50));
+}
+
+#[test]
 fn a_child_of_fork_has_no_driver() {
     let output = alone("api::tests::child_forks");
     assert!(output.status.success(), "{output:?}");

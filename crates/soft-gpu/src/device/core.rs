@@ -116,6 +116,7 @@ pub(super) struct After {
     ops: Vec<Op>,
     actions: Vec<Box<dyn FnOnce() + Send>>,
     calls: Vec<(Arc<Tenant>, Option<Key<Stream>>, HostCall)>,
+    lines: Vec<String>,
 }
 
 impl After {
@@ -152,6 +153,10 @@ impl After {
         self.calls.push((tenant, stream, call));
     }
 
+    pub(super) fn log(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
     fn is_empty(&self) -> bool {
         self.threads.is_empty()
             && self.words.is_empty()
@@ -160,6 +165,7 @@ impl After {
             && self.ops.is_empty()
             && self.actions.is_empty()
             && self.calls.is_empty()
+            && self.lines.is_empty()
     }
 
     fn perform(self, device: &super::Device) {
@@ -172,6 +178,9 @@ impl After {
             unsafe {
                 libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX, 0, 0, 0);
             }
+        }
+        for line in self.lines {
+            device.log(&line);
         }
         for (tenant, stream, call) in self.calls {
             device.hand_to_host(&tenant, stream, call);
@@ -259,6 +268,7 @@ impl Core {
 
     /// Makes an error sticky for a tenant and ends all that it has in its streams.
     pub(super) fn poison(&mut self, tenant: &Arc<Tenant>, error: Error, text: String) {
+        self.after.log(format!("tenant {}: {text}", tenant.id.0));
         tenant.poison(error, Some(text));
         self.cancel_tenant(tenant.id);
     }

@@ -30,7 +30,7 @@ pub mod values;
 mod worker;
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use self::activity::{Activity, ActivityTotals};
@@ -49,7 +49,7 @@ pub struct Device {
     pub memory: Memory,
     core: Mutex<Core>,
     /// Descriptors of the file of turns.
-    turn_fds: OnceLock<[i32; 2]>,
+    turn_fds: [AtomicI32; 2],
     host_threads: Mutex<HashMap<TenantId, host::HostSender>>,
     threads_started: OnceLock<()>,
     default_tenant: Arc<Tenant>,
@@ -77,6 +77,8 @@ impl Device {
                 }
             }
         };
+        let turn_fd = file.as_ref().map_or(-1, TurnFile::fd);
+        let turn_fds = [AtomicI32::new(turn_fd), AtomicI32::new(-1)];
         let now = clock::now_ns();
         let mut activity = Activity::new(settings.sms, now);
         activity.set_held(file.is_none(), now);
@@ -112,7 +114,7 @@ impl Device {
             memory: Memory::new(settings.memory_bytes),
             settings,
             core: Mutex::new(core),
-            turn_fds: OnceLock::new(),
+            turn_fds,
             host_threads: Mutex::default(),
             threads_started: OnceLock::new(),
             default_tenant,
@@ -146,14 +148,10 @@ impl Device {
     /// Starts the threads if they do not run yet; whatever needs them calls this first.
     pub fn start_threads(&self) {
         self.threads_started.get_or_init(|| {
-            let turn = {
-                let core = self.lock();
-                let shared = core.turn.file.as_ref().and_then(|f| Some((f, f.share().ok()?)));
-                shared.map(|(own, shared)| {
-                    let _ = self.turn_fds.set([own.fd(), shared.fd()]);
-                    shared
-                })
-            };
+            let turn = self.lock().turn.file.as_ref().and_then(|file| file.share().ok());
+            if let Some(file) = &turn {
+                self.turn_fds[1].store(file.fd(), Ordering::Relaxed);
+            }
             for number in 0..self.settings.threads {
                 self.spawn(&format!("openmps-sm-{number}"), |device| device.work());
             }
@@ -178,9 +176,10 @@ impl Device {
     /// In the child of a fork: closes the child's copy of the file of turns, whose locks the parent
     /// would otherwise keep beyond its own end. Takes no lock, since whoever held it is not here.
     pub fn close_turn_file_after_fork(&self) {
-        for fd in self.turn_fds.get().into_iter().flatten() {
-            // SAFETY: the descriptor is the child's copy; nothing in the child uses it any more.
-            unsafe { libc::close(*fd) };
+        for fd in &self.turn_fds {
+            // SAFETY: the descriptor is the child's copy, or -1; nothing in the child uses it any
+            // more.
+            unsafe { libc::close(fd.load(Ordering::Relaxed)) };
         }
     }
 

@@ -526,3 +526,40 @@ fn work_that_its_submitter_forgets_is_done_by_a_worker() {
         }
     }
 }
+
+#[test]
+fn a_long_fill_with_zeros_gives_pages_back() {
+    let device = TestDevice::new();
+    let tenant = device.default_tenant();
+    let bytes = 32 << 20;
+    let at = device.reserve_addresses(bytes, 0, 0).unwrap();
+    let physical = device.create_physical(bytes, true).unwrap();
+    device.map(tenant, at, bytes, 0, physical).unwrap();
+    device.set_access(at, bytes, Access::ReadWrite).unwrap();
+    let stream = device.stream();
+    let fill = |value| {
+        let fill = super::transfer::Fill {
+            address: at,
+            pitch: 0,
+            value,
+            element: 1,
+            width: bytes,
+            height: 1,
+            chunks: true,
+        };
+        device.enqueue(stream, Op::Transfer(Box::new(Transfer::fill(fill)))).unwrap();
+        device.synchronize_stream(stream).unwrap();
+    };
+    let file = std::fs::File::from(device.export_physical(physical).unwrap());
+    let blocks = || std::os::unix::fs::MetadataExt::blocks(&file.metadata().unwrap());
+    assert_eq!(blocks(), 0, "nothing was touched yet");
+    fill(7);
+    assert!(blocks() * 512 >= bytes);
+    fill(0);
+    assert_eq!(blocks(), 0);
+    // SAFETY: mapped, and nothing of the device runs.
+    assert!(unsafe { std::slice::from_raw_parts(at as *const u8, 4096) }.iter().all(|b| *b == 0));
+    device.unmap(at, bytes).unwrap();
+    device.release_physical(physical).unwrap();
+    device.free_addresses(at, bytes).unwrap();
+}

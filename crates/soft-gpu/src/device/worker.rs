@@ -25,6 +25,9 @@ use crate::kernel::{
 /// How many streams that wait for one another a helper looks along.
 const HELP_CHAIN_MAX: usize = 8;
 
+/// Blocks in a row that gave way unasked before a worker offers its core to other threads.
+const FRUITLESS_MAX: u32 = 64;
+
 /// Work that a thread has taken, and the slot it holds meanwhile.
 pub(super) struct Assignment {
     slot: usize,
@@ -306,12 +309,20 @@ impl Device {
     /// What each worker thread does until the device is shut down.
     pub(super) fn work(&self) {
         let me = std::thread::current();
+        let mut fruitless = 0u32;
         let mut core = self.lock();
         while !core.shutdown {
             if let Some(mut assignment) = core.assign() {
                 core.wake_workers();
                 drop(core);
                 let settled = self.execute(&mut assignment);
+                // Blocks that do nothing but wait leave the core to the threads they wait for.
+                let waits = matches!(&settled, Settled::Blocks(Outcome::Yielded))
+                    && !assignment.control.yield_requested();
+                fruitless = if waits { fruitless.saturating_add(1) } else { 0 };
+                if fruitless > FRUITLESS_MAX {
+                    std::thread::yield_now();
+                }
                 core = self.lock();
                 core.settle(assignment, settled);
                 continue;

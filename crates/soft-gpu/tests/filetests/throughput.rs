@@ -164,7 +164,13 @@ impl NBody {
         params.push(&BODIES.to_le_bytes());
         params.push(&DT.to_le_bytes());
         params.push(&SOFTENING2.to_le_bytes());
-        Self { device, kernel: kernel.expect("a kernel"), params: params.0, positions: places[2], bodies }
+        Self {
+            device,
+            kernel: kernel.expect("a kernel"),
+            params: params.0,
+            positions: places[2],
+            bodies,
+        }
     }
 
     fn run(&mut self) -> Vec<f32> {
@@ -174,7 +180,8 @@ impl NBody {
     }
 
     fn reference(&self) -> Vec<f64> {
-        let body = |i: usize| -> [f64; 4] { std::array::from_fn(|k| f64::from(self.bodies[4 * i + k])) };
+        let body =
+            |i: usize| -> [f64; 4] { std::array::from_fn(|k| f64::from(self.bodies[4 * i + k])) };
         (0..BODIES as usize)
             .flat_map(|i| {
                 let own = body(i);

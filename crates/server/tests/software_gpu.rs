@@ -48,7 +48,7 @@ symbols! {
     cuStreamDestroy_v2 cuStreamQuery cuStreamSynchronize cuStreamWaitEvent cuStreamWaitValue32_v2
     cuStreamWriteValue32_v2
     openmpsTenantCreate openmpsTenantBind openmpsTenantError openmpsTenantFault openmpsTenantEnd
-    openmpsTenantPrintf openmpsTenantUsage openmpsDeviceActivity
+    openmpsTenantPrintf openmpsTenantWork openmpsTenantUsage openmpsDeviceActivity
 }
 
 fn start() -> Server {

@@ -5,10 +5,9 @@ use super::callbacks::{self, Bell};
 use super::ranges::extent_of_rows;
 use super::streams::{Presence, Streams, Work};
 use crate::device::{CheckedRange, Event, LaunchShape, Rows};
-
 use channel::request::*;
 use cuda_api::constants::{event_flags, memory_type};
-use cuda_api::{CUdeviceptr, CUresult, CUstream, CudaError, Word};
+use cuda_api::{CUresult, CUstream, CudaError, Word};
 use std::sync::atomic::Ordering;
 
 /// Flags of an event that a client may ask for. Events between processes are not supported.
@@ -80,7 +79,7 @@ impl Session {
             let range = self.memory.host_range(reference, bytes)?;
             Ok(Rows { range, pitch, memory_type: memory_type::HOST })
         } else {
-            let range = self.memory.device_range(CUdeviceptr(address).0, bytes)?;
+            let range = self.memory.device_range(address, bytes)?;
             Ok(Rows { range, pitch, memory_type: memory_type::DEVICE })
         }
     }

@@ -1,8 +1,18 @@
 //! What a run says at its end, for people or as one line of JSON.
 
-use std::time::Duration;
+use std::{
+    fmt::Display,
+    io::{self, Write},
+    time::Duration,
+};
 
 use serde::Serialize;
+
+/// Prints a line on standard output. If nobody reads it (any more) the line is lost, and the exit
+/// status still tells how the run went.
+pub fn say(line: impl Display) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
 
 /// The figures of one run. The fields are the keys of the JSON line.
 #[derive(Clone, Debug, Serialize)]
@@ -31,10 +41,10 @@ impl Report {
     /// Prints it on standard output.
     pub fn print(&self, as_json: bool) {
         if as_json {
-            println!("{}", serde_json::to_string(self).expect("numbers and strings are JSON"));
+            say(serde_json::to_string(self).expect("numbers and strings are JSON"));
             return;
         }
-        println!(
+        say(format_args!(
             "{}: {} iterations, {} kernels in {:.3} s: {:.0} kernels/s, p50 {:.1} us, p99 {:.1} us",
             self.sample,
             self.iterations,
@@ -43,9 +53,9 @@ impl Report {
             self.kernels_per_s,
             self.p50_us,
             self.p99_us
-        );
-        println!("verified {}", if self.verified { "yes" } else { "NO" });
-        println!("checksum {}", self.checksum);
+        ));
+        say(format_args!("verified {}", if self.verified { "yes" } else { "NO" }));
+        say(format_args!("checksum {}", self.checksum));
     }
 }
 

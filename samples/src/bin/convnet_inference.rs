@@ -63,7 +63,7 @@ impl Sample for ConvNet {
         "Inference of a small convolutional network; --size counts images of a batch";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
-        let images = options.size.unwrap_or(2) as usize;
+        let images = options.size.unwrap_or(4) as usize;
         let mut random = Random::new(options.seed);
         let batch = random.reals(images * SIDE * SIDE, 0.0, 1.0);
         let mut planes: Vec<Planes> = batch

@@ -10,7 +10,9 @@ use cudarc::driver::PushKernelArg;
 use samples::{
     Gpu, Options,
     gpu::{error_name, failed, function, shape},
-    ptx, start,
+    ptx,
+    report::say,
+    start,
 };
 
 /// Runs a kernel that never ends.
@@ -25,7 +27,7 @@ fn main() -> ExitCode {
     let arguments = CommandLine::parse();
     match run(&arguments.options) {
         Ok(how) => {
-            println!("endless: the kernel was ended: {how}");
+            say(format_args!("endless: the kernel was ended: {how}"));
             ExitCode::from(3)
         }
         Err(error) => {
@@ -53,7 +55,7 @@ fn run(options: &Options) -> Result<String> {
     let mut launch = gpu.stream.launch_builder(&forever);
     // SAFETY: the kernel has no parameters.
     unsafe { launch.launch(shape(options.blocks.unwrap_or(1), 32, 0)) }.map_err(failed)?;
-    println!("endless: running");
+    say("endless: running");
     match gpu.stream.synchronize() {
         Ok(()) => Ok("without an error".to_owned()),
         Err(error) => Ok(error_name(error.0)),

@@ -10,7 +10,9 @@ use cudarc::driver::{PushKernelArg, result, sys, sys::CUresult};
 use samples::{
     Gpu, Options,
     gpu::{error_name, failed, function, shape},
-    ptx, start,
+    ptx,
+    report::say,
+    start,
 };
 use serde::Serialize;
 
@@ -72,10 +74,13 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Ok(outcome) => {
             if arguments.options.json {
-                println!("{}", serde_json::to_string(&outcome).expect("strings are JSON"));
+                say(serde_json::to_string(&outcome).expect("strings are JSON"));
             } else {
-                println!("fault: error {}", outcome.error);
-                println!("fault: expected {}, sticky {}", outcome.expected, outcome.sticky);
+                say(format_args!("fault: error {}", outcome.error));
+                say(format_args!(
+                    "fault: expected {}, sticky {}",
+                    outcome.expected, outcome.sticky
+                ));
             }
             ExitCode::from(u8::from(!(outcome.expected && outcome.sticky)))
         }

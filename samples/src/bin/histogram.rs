@@ -31,7 +31,7 @@ impl Sample for Histogram {
         "Counts bytes with atomics in shared and in global memory; --size counts words";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
-        let length = options.size.unwrap_or(4 << 10) as usize;
+        let length = options.size.unwrap_or(8 << 10) as usize;
         let mut random = Random::new(options.seed);
         // The product of two bytes favours small ones, so that lanes often meet in the same bin.
         let byte =

@@ -32,7 +32,7 @@ impl Sample for Mandelbrot {
         "Escape counts of the Mandelbrot set; --size is the side of the picture, --work the limit";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
-        let side = options.size.unwrap_or(48);
+        let side = options.size.unwrap_or(64);
         ensure!(side <= SIDE_MAX, "--size {side}: at most {SIDE_MAX} is supported");
         let limit = u32::try_from(options.work.unwrap_or(64))?;
         // The seed shifts the view a little, so that different seeds are different work.

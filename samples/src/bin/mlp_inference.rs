@@ -55,7 +55,7 @@ impl Sample for Mlp {
         "Inference of a perceptron of three layers; --size counts samples of a batch";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
-        let samples = options.size.unwrap_or(8) as usize;
+        let samples = options.size.unwrap_or(16) as usize;
         let mut random = Random::new(options.seed);
         let batch = random.reals(samples * WIDTHS[0], -1.0, 1.0);
         let mut activations: Vec<Vec<f64>> = batch

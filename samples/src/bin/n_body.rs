@@ -45,7 +45,7 @@ impl Sample for NBody {
         "Moves bodies under their gravity; --size counts bodies, --work steps";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
-        let bodies = options.size.unwrap_or(128) as usize;
+        let bodies = options.size.unwrap_or(256) as usize;
         let steps = options.work.unwrap_or(2);
         ensure!(
             (1..=STEPS_MAX).contains(&steps),

@@ -54,8 +54,8 @@ impl Sample for Pipeline {
         "Overlaps copies and kernels in several streams; --size counts words, --work rounds";
 
     fn prepare(gpu: &Gpu, options: &Options, extra: &Extra) -> Result<Self> {
-        let length = options.size.unwrap_or(2048) as usize;
-        let rounds = u32::try_from(options.work.unwrap_or(4))?;
+        let length = options.size.unwrap_or(4096) as usize;
+        let rounds = u32::try_from(options.work.unwrap_or(16))?;
         ensure!(rounds <= i32::MAX as u32, "--work {rounds}: at most {} is supported", i32::MAX);
 
         // Streams of all priorities that the device has, in turn. The numerically lowest is the

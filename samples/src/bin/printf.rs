@@ -14,7 +14,9 @@ use cudarc::driver::PushKernelArg;
 use samples::{
     Check, Gpu, Options,
     gpu::{failed, function, shape},
-    ptx, start,
+    ptx,
+    report::say,
+    start,
 };
 
 /// Prints from kernels and checks what arrives.
@@ -93,12 +95,12 @@ fn run(options: &Options) -> Result<Option<String>> {
             "verified": check.passed(),
             "checksum": check.checksum(),
         });
-        println!("{line}");
+        say(line);
     } else {
-        print!("{ordered}");
-        println!("{} lines of {} threads", lines.len(), blocks * THREADS);
-        println!("verified {}", if check.passed() { "yes" } else { "NO" });
-        println!("checksum {}", check.checksum());
+        say(ordered.trim_end());
+        say(format_args!("{} lines of {} threads", lines.len(), blocks * THREADS));
+        say(format_args!("verified {}", if check.passed() { "yes" } else { "NO" }));
+        say(format_args!("checksum {}", check.checksum()));
     }
     Ok(check.complaint())
 }

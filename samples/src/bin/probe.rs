@@ -5,7 +5,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Parser;
 use cudarc::driver::{CudaContext, result, sys, sys::CUdevice_attribute as Attribute};
-use samples::gpu::{failed, require_driver};
+use samples::{
+    gpu::{failed, require_driver},
+    report::say,
+};
 use serde::Serialize;
 
 /// Lists the CUDA devices.
@@ -68,7 +71,7 @@ fn main() -> ExitCode {
     let arguments = CommandLine::parse();
     match probe() {
         Ok(probe) if arguments.json => {
-            println!("{}", serde_json::to_string(&probe).expect("numbers and strings are JSON"));
+            say(serde_json::to_string(&probe).expect("numbers and strings are JSON"));
             ExitCode::SUCCESS
         }
         Ok(probe) => {
@@ -117,18 +120,18 @@ fn device(ordinal: usize) -> Result<Device> {
 
 fn print(probe: &Probe) {
     let version = probe.driver_version;
-    println!("driver version {}.{}", version / 1000, version % 1000 / 10);
+    say(format_args!("driver version {}.{}", version / 1000, version % 1000 / 10));
     for device in &probe.devices {
-        println!("device {}: {}", device.ordinal, device.name);
-        println!("  uuid {}", device.uuid);
-        println!("  compute capability {}", device.compute_capability);
+        say(format_args!("device {}: {}", device.ordinal, device.name));
+        say(format_args!("  uuid {}", device.uuid));
+        say(format_args!("  compute capability {}", device.compute_capability));
         let mib = |bytes: usize| bytes >> 20;
         let (free, total) = (mib(device.memory_free_bytes), mib(device.memory_bytes));
-        println!("  memory {total} MiB, {free} MiB free");
+        say(format_args!("  memory {total} MiB, {free} MiB free"));
         let (least, greatest) = device.stream_priorities;
-        println!("  stream priorities {least} (least) to {greatest} (greatest)");
+        say(format_args!("  stream priorities {least} (least) to {greatest} (greatest)"));
         for (name, value) in &device.attributes {
-            println!("  {name} {value}");
+            say(format_args!("  {name} {value}"));
         }
     }
 }

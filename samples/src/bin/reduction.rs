@@ -37,7 +37,7 @@ impl Sample for Reduction {
         "Reduces an array by shuffles, votes and atomics; --size counts values";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
-        let length = options.size.unwrap_or(32 << 10) as usize;
+        let length = options.size.unwrap_or(64 << 10) as usize;
         let mut random = Random::new(options.seed);
         // So small that not even all of one sign reach 2^24, up to which a float sum is exact in
         // any order.

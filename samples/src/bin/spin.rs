@@ -87,7 +87,7 @@ impl Sample for Spin {
     fn prepare(gpu: &Gpu, options: &Options, extra: &Extra) -> Result<Self> {
         let blocks = options.blocks.unwrap_or(1);
         let (name, work) = match extra.kernel {
-            Kernel::Steps => ("spin_steps", 1000),
+            Kernel::Steps => ("spin_steps", 8000),
             Kernel::Clock => ("spin_clock", 500_000),
             Kernel::Until => ("spin_until", 1),
         };

@@ -28,7 +28,7 @@ impl Sample for VectorAdd {
     const ABOUT: &'static str = "Adds two vectors; --size counts elements";
 
     fn prepare(gpu: &Gpu, options: &Options, _: &NoExtra) -> Result<Self> {
-        let length = options.size.unwrap_or(16 << 10) as usize;
+        let length = options.size.unwrap_or(128 << 10) as usize;
         let mut random = Random::new(options.seed);
         let a = random.reals(length, -1.0, 1.0);
         let b = random.reals(length, -1.0, 1.0);

@@ -30,7 +30,7 @@ use std::{
 };
 
 use clap::Parser;
-use samples::gpu::require_driver;
+use samples::{gpu::require_driver, report::say};
 use support::{Env, Outcome, Stop, call};
 
 /// Exercises the CUDA driver API and checks what it does.
@@ -77,20 +77,20 @@ impl Tour {
             match attempt {
                 Ok(Ok(())) => {
                     self.passed += 1;
-                    println!("ok {name}");
+                    say(format_args!("ok {name}"));
                 }
                 Ok(Err(Stop::Absent(why))) => {
                     self.skipped += 1;
-                    println!("ok {name} (not checked: {why})");
+                    say(format_args!("ok {name} (not checked: {why})"));
                 }
                 Ok(Err(Stop::Wrong(why))) => {
                     self.failed += 1;
-                    println!("FAIL {name}: {why}");
+                    say(format_args!("FAIL {name}: {why}"));
                 }
                 Err(payload) => {
                     self.failed += 1;
                     let text = payload.downcast_ref::<String>().cloned();
-                    println!("FAIL {name}: panic: {}", text.unwrap_or_default());
+                    say(format_args!("FAIL {name}: panic: {}", text.unwrap_or_default()));
                 }
             }
         }
@@ -102,7 +102,7 @@ fn watch(name: &'static str, limit: Duration) -> mpsc::Sender<()> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         if receiver.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
-            println!("FAIL {name}: has not come back after {} s", limit.as_secs());
+            say(format_args!("FAIL {name}: has not come back after {} s", limit.as_secs()));
             process::exit(1);
         }
     });
@@ -123,7 +123,7 @@ fn main() -> ExitCode {
 
     tour.run(device::BEFORE_INIT, &());
     if let Err(error) = call!(cuInit(0)) {
-        println!("FAIL cuInit: {error}");
+        say(format_args!("FAIL cuInit: {error}"));
         return ExitCode::FAILURE;
     }
     tour.run(device::CHECKS, &());
@@ -131,7 +131,7 @@ fn main() -> ExitCode {
     let env = match Env::new(arguments.strict) {
         Ok(env) => env,
         Err(error) => {
-            println!("FAIL context: {error}");
+            say(format_args!("FAIL context: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -159,9 +159,12 @@ fn main() -> ExitCode {
             "not_checked": tour.skipped,
             "verified": tour.failed == 0 && tour.passed > 0,
         });
-        println!("{line}");
+        say(line);
     } else {
-        println!("{} ok, {} failed, {} not checked", tour.passed, tour.failed, tour.skipped);
+        say(format_args!(
+            "{} ok, {} failed, {} not checked",
+            tour.passed, tour.failed, tour.skipped
+        ));
     }
     ExitCode::from(u8::from(tour.failed > 0 || tour.passed == 0))
 }

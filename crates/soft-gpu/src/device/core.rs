@@ -114,7 +114,7 @@ pub(super) struct After {
     grids: Vec<Grid>,
     blocks: Vec<Block>,
     ops: Vec<Op>,
-    actions: Vec<Box<dyn FnOnce() + Send>>,
+    actions: Vec<(Option<Key<Stream>>, Box<dyn FnOnce() + Send>)>,
     calls: Vec<(Arc<Tenant>, Option<Key<Stream>>, HostCall)>,
     lines: Vec<String>,
 }
@@ -141,8 +141,9 @@ impl After {
     pub(super) fn drop_op(&mut self, op: Op) {
         self.ops.push(op);
     }
-    pub(super) fn run(&mut self, action: Box<dyn FnOnce() + Send>) {
-        self.actions.push(action);
+    /// Runs an action, then completes the head of `stream`, whose operation it is.
+    pub(super) fn run(&mut self, stream: Option<Key<Stream>>, action: Box<dyn FnOnce() + Send>) {
+        self.actions.push((stream, action));
     }
     pub(super) fn call_host(
         &mut self,
@@ -169,6 +170,15 @@ impl After {
     }
 
     fn perform(self, device: &super::Device) {
+        let mut next = Some(self);
+        while let Some(after) = next {
+            next = after.perform_once(device);
+        }
+    }
+
+    /// Does all of it; returns what completed actions have led to, which is not done yet so that
+    /// a long row of actions does not nest.
+    fn perform_once(self, device: &super::Device) -> Option<Self> {
         for thread in self.threads {
             thread.unpark();
         }
@@ -185,11 +195,21 @@ impl After {
         for (tenant, stream, call) in self.calls {
             device.hand_to_host(&tenant, stream, call);
         }
-        for action in self.actions {
+        let mut completed = Vec::new();
+        for (stream, action) in self.actions {
             action();
+            completed.extend(stream);
         }
-        // What is dropped last may free memory and take other locks.
+        // What is dropped may free memory and take other locks.
         drop((self.blocks, self.grids, self.ops));
+        if completed.is_empty() {
+            return None;
+        }
+        let mut core = device.lock();
+        for stream in completed {
+            core.complete_head(stream);
+        }
+        Some(std::mem::take(&mut core.after))
     }
 }
 

@@ -64,6 +64,8 @@ pub(super) enum Head {
     WaitValue(ValueWait),
     /// The host thread has it.
     Host,
+    /// Whoever started it runs it once the lock is let go.
+    Internal,
 }
 
 /// A stream of one tenant.
@@ -274,7 +276,11 @@ impl Core {
                 self.after.call_host(tenant, Some(key), call);
                 return false;
             }
-            Op::Internal(action) => self.after.run(action),
+            Op::Internal(action) => {
+                stream.head = Head::Internal;
+                self.after.run(Some(key), action);
+                return false;
+            }
             Op::Marker => {}
         }
         self.complete_one(key);
@@ -325,7 +331,7 @@ impl Core {
                 Op::Host(call) if call.always => {
                     self.after.call_host(stream.tenant.clone(), None, call);
                 }
-                Op::Internal(action) => self.after.run(action),
+                Op::Internal(action) => self.after.run(None, action),
                 other => self.after.drop_op(other),
             }
         }
@@ -345,7 +351,7 @@ impl Core {
                 self.complete_one(key);
                 self.ready.push(key);
             }
-            Head::TransferRunning | Head::Host => {}
+            Head::TransferRunning | Head::Host | Head::Internal => {}
         }
     }
 

@@ -37,11 +37,11 @@ impl Words {
 
     /// Posts the request.
     pub(crate) fn post(&self, state: &mut State, opcode: u16) -> CUresult {
-        state.push_words(opcode, &self.words[..self.length])?;
-        if let Some(stream) = self.stream {
-            state.streams.issue(stream.index);
+        let words = &self.words[..self.length];
+        match self.stream {
+            Some(stream) => state.push_words_in(stream, opcode, words).map(|_| ()),
+            None => state.push_words(opcode, words),
         }
-        Ok(())
     }
 }
 

@@ -50,6 +50,8 @@ impl HostFunction {
 struct Pending {
     slot: u32,
     ticket: u32,
+    /// Its place in its stream.
+    mark: Mark,
     function: HostFunction,
 }
 
@@ -133,7 +135,7 @@ impl Attached {
         state.fence(mark)?;
         drop(state);
         queue.in_use.push((slot, mark));
-        queue.pending.push(Pending { slot, ticket, function });
+        queue.pending.push(Pending { slot, ticket, mark, function });
         self.host_functions.posted.notify_one();
         Ok(())
     }
@@ -176,11 +178,12 @@ impl Attached {
             });
             let Some(index) = requested else {
                 drop(queue);
-                if sleep(signal, seen, Some(LIVENESS_PERIOD)) == Woken::TimedOut
-                    && self.link.health_of_wait().is_err()
-                {
-                    // Streams do not get anywhere any more: what is queued is never run.
-                    self.abandon_host_functions();
+                if sleep(signal, seen, Some(LIVENESS_PERIOD)) == Woken::TimedOut {
+                    match self.link.health_of_wait() {
+                        Ok(()) => self.forget_refused_host_functions(),
+                        // Streams do not get anywhere any more: what is queued is never run.
+                        Err(_) => self.abandon_host_functions(),
+                    }
                 }
                 continue;
             };
@@ -196,6 +199,13 @@ impl Attached {
                 channel::wait::wake(word);
             }
         }
+    }
+
+    /// Forgets functions that the server did not take: their streams went on without them.
+    fn forget_refused_host_functions(&self) {
+        let mut queue = locked(&self.host_functions.queue);
+        let mut state = self.state();
+        queue.pending.retain(|pending| !state.passed(pending.mark));
     }
 
     /// Gives the error to callbacks that will never be asked for, as CUDA does; functions of

@@ -168,15 +168,38 @@ impl State {
         Ok(())
     }
 
-    /// As [`Self::push`], for an operation of a stream: gives its place there.
+    /// As [`Self::push`], for an operation of a stream: gives its place there. Another thread may
+    /// have destroyed the stream since it was looked up: CUDA_ERROR_INVALID_HANDLE.
     #[inline(always)]
     pub(crate) fn push_in<'a>(
         &mut self,
         stream: Handle,
         request: &impl Request<'a>,
     ) -> Result<Mark, CudaError> {
+        self.check_stream(stream)?;
         self.push(request)?;
         Ok(self.streams.issue(stream.index))
+    }
+
+    /// As [`Self::push_in`] for a generic row's request.
+    #[inline(always)]
+    pub(crate) fn push_words_in(
+        &mut self,
+        stream: Handle,
+        opcode: u16,
+        words: &[u64],
+    ) -> Result<Mark, CudaError> {
+        self.check_stream(stream)?;
+        self.push_words(opcode, words)?;
+        Ok(self.streams.issue(stream.index))
+    }
+
+    #[inline(always)]
+    fn check_stream(&self, stream: Handle) -> CUresult {
+        match stream == LEGACY || self.streams.get(stream).is_some() {
+            true => Ok(()),
+            false => Err(CudaError::INVALID_HANDLE),
+        }
     }
 
     /// Makes sure that a fence is underway by which one learns that `mark` has passed.

@@ -188,3 +188,23 @@ fn handles_have_one_kind_and_one_life() {
     }
     assert!(provider::notes(|n| n == 77).is_empty());
 }
+
+#[test]
+fn nobody_waits_for_a_stream_or_an_event_that_could_not_be_made() {
+    let mut server = Server::start(true);
+    let mut client = server.connect();
+    // As if its creation had failed: nothing was ever made there.
+    let missing = stream(9);
+    client.synchronize(missing);
+    assert_eq!(client.error(), Err(CudaError::INVALID_HANDLE));
+    let value = client.word(missing) + 1;
+    client.post(&channel::request::RecordEvent { event: event(3), stream: missing, value });
+    assert_eq!(client.error(), Err(CudaError::INVALID_HANDLE));
+    assert_eq!(client.word(missing), value);
+    // The stream is there and the event is not: its fence comes in its place.
+    let legacy = stream(0);
+    let value = client.word(legacy) + 1;
+    client.post(&channel::request::RecordEvent { event: event(3), stream: legacy, value });
+    assert_eq!(client.error(), Err(CudaError::INVALID_HANDLE));
+    wait_until("the record's fence", || client.word(legacy) == value);
+}

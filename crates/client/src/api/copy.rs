@@ -72,10 +72,7 @@ fn copy(
 
 fn post_device_to_device(client: &Attached, copy: &Copy, stream: Handle) -> CUresult {
     let words = [copy.destination, copy.source, copy.bytes, wire_stream(stream).to_word()];
-    let mut state = client.state();
-    state.push_words(number::cuMemcpyDtoDAsync_v2, &words)?;
-    state.streams.issue(stream.index);
-    Ok(())
+    client.state().push_words_in(stream, number::cuMemcpyDtoDAsync_v2, &words).map(|_| ())
 }
 
 /// Copies between what the addresses say they are.

@@ -26,10 +26,7 @@ fn post<const N: usize>(
     let mut all = [0; WORDS_MAX];
     all[..N].copy_from_slice(&words);
     all[N] = wire_stream(stream).to_word();
-    let mut state = client.state();
-    state.push_words(opcode, &all[..=N])?;
-    state.streams.issue(stream.index);
-    Ok(())
+    client.state().push_words_in(stream, opcode, &all[..=N]).map(|_| ())
 }
 
 /// Bytes of `height` rows of `width` elements.

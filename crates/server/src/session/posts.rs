@@ -92,9 +92,31 @@ impl Session {
     }
 
     pub(super) fn fence(&mut self, request: Fence) -> CUresult {
-        let word = self.completion_word(request.stream)?;
-        let slot = self.streams.enter(request.stream.0 as u64, Work::Mark)?;
-        slot.stream.write_word(word, request.value)
+        let fenced = self.write_behind(request.stream, request.value, Work::Mark);
+        if fenced.is_err() {
+            self.pass_without_stream(request.stream, request.value);
+        }
+        fenced
+    }
+
+    /// Has the device write into a stream's completion word when it gets there.
+    fn write_behind(&mut self, stream: CUstream, value: u32, work: Work) -> CUresult {
+        let word = self.completion_word(stream)?;
+        let slot = self.streams.enter(stream.0 as u64, work)?;
+        slot.stream.write_word(word, value)
+    }
+
+    /// Ends a client's wait for a fence of a stream that could not be made or is gone: nothing of
+    /// it is outstanding, and nobody else would ever write the word.
+    fn pass_without_stream(&self, stream: CUstream, value: u32) {
+        if !matches!(self.streams.presence(stream.0 as u64), Presence::Gone) {
+            return;
+        }
+        let slot = Streams::slot_of(stream.0 as u64).ok();
+        if let Some(word) = slot.and_then(|slot| self.region.completion_word(slot)) {
+            word.store(value);
+            channel::wait::wake(word);
+        }
     }
 
     pub(super) fn notify(&mut self, request: Notify) -> CUresult {
@@ -152,6 +174,16 @@ impl Session {
     }
 
     pub(super) fn record_event(&mut self, request: RecordEvent) -> CUresult {
+        let recorded = self.record(&request);
+        if recorded.is_err() {
+            // An event that could not be made is no reason for its fence to be missing.
+            let fence = Fence { stream: request.stream, value: request.value };
+            let _ = self.fence(fence);
+        }
+        recorded
+    }
+
+    fn record(&mut self, request: &RecordEvent) -> CUresult {
         let event = self.events.get(request.event.0 as u64)?;
         let word = self.completion_word(request.stream)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;

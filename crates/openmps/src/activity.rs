@@ -22,13 +22,14 @@ pub(crate) struct Utilisation {
 }
 
 impl Reading {
-    /// The counters as they are now; `None` if no software GPU has run in that directory.
-    pub(crate) fn take(directory: &Path) -> Option<Self> {
-        let bytes = std::fs::read(directory.join(ACTIVITY_FILE_NAME)).ok()?;
-        Some(Self { at: Instant::now(), counters: DeviceActivity::from_bytes(&bytes)? })
+    /// The counters as they are now: zeros before a software GPU ran in that directory.
+    pub(crate) fn take(directory: &Path) -> Self {
+        let bytes = std::fs::read(directory.join(ACTIVITY_FILE_NAME)).unwrap_or_default();
+        let counters = DeviceActivity::from_bytes(&bytes).unwrap_or_default();
+        Self { at: Instant::now(), counters }
     }
 
-    /// What happened between an earlier reading and this one.
+    /// What happened between an earlier reading and this one; `None` if no software GPU ran.
     pub(crate) fn since(&self, earlier: &Self) -> Option<Utilisation> {
         let elapsed = self.at.duration_since(earlier.at).as_nanos() as f64;
         let sms = f64::from(self.counters.sms);

@@ -68,8 +68,8 @@ impl Stage {
         &self.libraries
     }
 
-    /// What the software GPU has done on this stage; `None` before it ran, or on another device.
-    pub(crate) fn activity(&self) -> Option<Reading> {
+    /// What the software GPU has done on this stage.
+    pub(crate) fn activity(&self) -> Reading {
         Reading::take(self.meeting.path())
     }
 

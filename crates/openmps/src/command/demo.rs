@@ -185,10 +185,9 @@ struct SampleReport {
 }
 
 fn measure(stage: &Stage, setting: Setting<'_>, programs: &[Program]) -> Result<Figures> {
-    let mut before = None;
+    let mut before = stage.activity();
     let reports = stage.run(setting, programs, || before = stage.activity())?;
-    let after = stage.activity();
-    let utilisation = before.zip(after).and_then(|(before, after)| after.since(&before));
+    let utilisation = stage.activity().since(&before);
     let reports: Vec<SampleReport> = reports
         .into_iter()
         .map(|report| serde_json::from_value(report).context("reading a sample's report"))
@@ -204,9 +203,12 @@ fn measure(stage: &Stage, setting: Setting<'_>, programs: &[Program]) -> Result<
     })
 }
 
-const HEADER: &str = "\
-                          taking turns                        sharing
-sample           processes  kernels/s   p50 ms   p99 ms  util  SMs  kernels/s   p50 ms   p99 ms  util  SMs   gain  results";
+const HEADER: &str = concat!(
+    "                            taking turns                             ",
+    "sharing\n",
+    "sample           processes  kernels/s   p50 ms   p99 ms  util SMs  ",
+    "kernels/s   p50 ms   p99 ms  util SMs   gain  results",
+);
 
 impl Row {
     fn line(&self) -> String {

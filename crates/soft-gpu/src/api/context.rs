@@ -114,6 +114,7 @@ impl Driver {
             self.forget_functions(&module);
         }
         self.device.free_context(context.number());
+        self.flush_printf(self.device.default_tenant());
     }
 
     pub(super) fn check_device(&self, device: CUdevice) -> Result {

@@ -99,8 +99,12 @@ extension! {
     fn openmpsTenantWork(tenant: u64, worked: *mut c_int) {
         let driver = driver()?;
         worked.required()?;
-        let tenant = driver.tenant_of(tenant)?;
-        worked.set(driver.device.work_for(tenant.id).into())
+        // A thread works for the tenant it is bound to; any other has to be looked up.
+        let id = match driver.tenant() {
+            bound if bound.id == TenantId(tenant) => bound.id,
+            _ => driver.tenant_of(tenant)?.id,
+        };
+        worked.set(driver.device.work_for(id).into())
     }
 
     fn openmpsTenantUsage(tenant: u64, usage: *mut TenantUsage) {

@@ -10,6 +10,7 @@ mod clock;
 mod core;
 pub mod event;
 pub mod fault;
+mod floats;
 pub mod grid;
 mod help;
 pub mod host;

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 
 use super::clock::now_ns;
 use super::core::{CachedView, Core, Running};
+use super::floats::DefaultFloats;
 use super::grid::{Block, Grid};
 use super::slab::Key;
 use super::stream::{Head, Op, Stream};
@@ -282,6 +283,7 @@ impl Device {
                         view: MemoryView::new(tenant.space.clone()),
                     }),
                 };
+                let _floats = DefaultFloats::new();
                 let mut outcome = Outcome::Finished;
                 for block in blocks {
                     if *finished > 0 && assignment.control.yield_requested() {

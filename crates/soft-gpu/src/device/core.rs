@@ -106,6 +106,9 @@ impl Parker {
     }
 }
 
+/// Something of the driver's own to do.
+pub(super) type Action = Box<dyn FnOnce() + Send>;
+
 /// What to do once the lock is let go.
 #[derive(Default)]
 pub(super) struct After {
@@ -114,7 +117,7 @@ pub(super) struct After {
     grids: Vec<Grid>,
     blocks: Vec<Block>,
     ops: Vec<Op>,
-    actions: Vec<(Option<Key<Stream>>, Box<dyn FnOnce() + Send>)>,
+    actions: Vec<(Option<Key<Stream>>, Action)>,
     calls: Vec<(Arc<Tenant>, Option<Key<Stream>>, HostCall)>,
     lines: Vec<String>,
 }
@@ -142,7 +145,7 @@ impl After {
         self.ops.push(op);
     }
     /// Runs an action, then completes the head of `stream`, whose operation it is.
-    pub(super) fn run(&mut self, stream: Option<Key<Stream>>, action: Box<dyn FnOnce() + Send>) {
+    pub(super) fn run(&mut self, stream: Option<Key<Stream>>, action: Action) {
         self.actions.push((stream, action));
     }
     pub(super) fn call_host(

@@ -182,6 +182,10 @@ pub struct VectorFunction {
     pub classes: Vec<Class>,
     /// Home of each register.
     pub homes: Vec<Home>,
+    /// What is the same for all threads of a block of the grid, computed from nothing but the
+    /// launch and the block's index. To run before the first block; once for all warps that have
+    /// these registers in common.
+    pub prologue: Vec<VectorInst>,
     /// Blocks in the order in which they run.
     pub blocks: Vec<VectorBlock>,
     /// Call sites.
@@ -323,6 +327,10 @@ impl fmt::Display for VectorFunction {
             Mode::Independent => "independent",
         };
         writeln!(f, "function {} ({mode}, frame {} bytes)", self.name, self.frame_bytes)?;
+        if !self.prologue.is_empty() {
+            writeln!(f, "prologue:")?;
+        }
+        self.prologue.iter().try_for_each(|inst| self.write_inst(f, inst))?;
         for (index, block) in self.blocks.iter().enumerate() {
             let convergent = if block.convergent { " convergent" } else { "" };
             let spins = if block.spins { " spins" } else { "" };

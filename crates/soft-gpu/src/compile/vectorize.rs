@@ -30,7 +30,8 @@ pub(super) fn vectorize(
     let mut v = Vectorizer { f, shapes, mode, homes: vec![Home::None; f.regs.len()] };
     v.assign_homes();
     let spins = spinning_latches(f);
-    let blocks: Vec<VectorBlock> = f
+    let mut prologue: Vec<VectorInst> = Vec::new();
+    let mut blocks: Vec<VectorBlock> = f
         .blocks
         .iter()
         .enumerate()
@@ -55,11 +56,22 @@ pub(super) fn vectorize(
         .map(|c| VectorCall { callee: c.callee, args: place(&c.args), results: place(&c.results) })
         .collect();
     let splats: Vec<bool> = v.splats(&blocks);
+    if mode == Mode::Lockstep {
+        for block in &mut blocks {
+            let (early, here) = std::mem::take(&mut block.insts)
+                .into_iter()
+                .partition(|inst: &VectorInst| v.is_invariant(inst));
+            prologue.extend::<Vec<_>>(early);
+            block.insts = here;
+        }
+        sort_by_need(&mut prologue, f.regs.len());
+    }
     let mut function = VectorFunction {
         name: f.name.clone(),
         mode,
         classes: f.regs.clone(),
         homes: v.homes,
+        prologue,
         blocks,
         calls,
         texts: f.texts.clone(),
@@ -182,9 +194,17 @@ impl Vectorizer<'_> {
         }
     }
 
+    /// True if the instruction belongs into the prologue.
+    fn is_invariant(&self, inst: &VectorInst) -> bool {
+        !inst.dst.is_empty()
+            && inst.uniform
+            && inst.dst.iter().all(|d| self.shapes.invariant[d.reg.index()])
+    }
+
     fn dest(&self, reg: Reg, block: usize, guarded: bool) -> Dest {
         let private = self.mode == Mode::Lockstep
-            && (self.shapes.local[reg.index()] || !self.shapes.divergent[block]);
+            && (!self.shapes.divergent[block]
+                || !self.shapes.needed_elsewhere[block].contains(reg));
         Dest { reg, splat: false, keep: guarded || !private }
     }
 
@@ -271,6 +291,9 @@ fn mark_splats(f: &mut VectorFunction, splats: &[bool]) {
             *home = Home::ScalarAndVector;
         }
     }
+    for dest in f.prologue.iter_mut().flat_map(|i| &mut i.dst) {
+        dest.splat = splats[dest.reg.index()];
+    }
     for block in &mut f.blocks {
         for dest in block.insts.iter_mut().flat_map(|i| &mut i.dst) {
             dest.splat = splats[dest.reg.index()];
@@ -279,6 +302,38 @@ fn mark_splats(f: &mut VectorFunction, splats: &[bool]) {
             dest.splat = splats[dest.reg.index()];
         }
     }
+}
+
+/// Puts definitions before uses: blocks are not in the order of their numbers of execution where
+/// a value is defined behind a loop and read in front of it.
+fn sort_by_need(insts: &mut Vec<VectorInst>, registers: usize) {
+    let mut defined_here = vec![false; registers];
+    insts.iter().flat_map(|i| &i.dst).for_each(|d| defined_here[d.reg.index()] = true);
+    let mut ready = vec![false; registers];
+    let mut sorted = Vec::with_capacity(insts.len());
+    while !insts.is_empty() {
+        let before = insts.len();
+        for inst in std::mem::take(insts) {
+            let known = inst.src.iter().all(|s| match s {
+                Source::Vector(r) | Source::Scalar(r) | Source::Mask(r) => {
+                    ready[r.index()] || !defined_here[r.index()]
+                }
+                Source::Imm(_) => true,
+            });
+            if known {
+                inst.dst.iter().for_each(|d| ready[d.reg.index()] = true);
+                sorted.push(inst);
+            } else {
+                insts.push(inst);
+            }
+        }
+        // Each is computed from others that were found first, so some are always ready.
+        debug_assert!(insts.len() < before);
+        if insts.len() == before {
+            sorted.append(insts);
+        }
+    }
+    *insts = sorted;
 }
 
 /// Blocks that close a loop in which some instruction sees what other threads do.

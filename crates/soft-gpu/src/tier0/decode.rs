@@ -33,6 +33,8 @@ pub(super) struct Code {
     pub(super) mode: Mode,
     /// Decoded instructions, both forms of all blocks.
     pub(super) ins: Vec<Ins>,
+    /// What to run first, once for each block of the grid and register file.
+    pub(super) prologue: Range<usize>,
     /// The blocks.
     pub(super) blocks: Vec<CodeBlock>,
     /// Bytes of the register file.
@@ -149,6 +151,7 @@ pub(super) fn decode(f: &VectorFunction, target: Target) -> Code {
         line: 0,
     };
     d.place_registers();
+    let prologue = d.instructions(&f.prologue, false);
     let blocks = f
         .blocks
         .iter()
@@ -180,6 +183,7 @@ pub(super) fn decode(f: &VectorFunction, target: Target) -> Code {
     Code {
         mode: f.mode,
         ins: d.ins,
+        prologue,
         blocks,
         file_bytes: (d.file as usize).next_multiple_of(FILE_ALIGN),
         constants: d.constants,

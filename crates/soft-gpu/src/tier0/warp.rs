@@ -83,10 +83,13 @@ struct Activation {
     site: u32,
     /// Block of the caller to go on at.
     next: u32,
+    /// The prologue has run for this block of the grid.
+    prepared: bool,
 }
 
 impl Activation {
     fn new(code: Arc<Code>, file: RegisterFile, lanes: u32, frame: u64) -> Self {
+        let code_has_no_prologue = code.prologue.is_empty();
         let mut pending = vec![0; code.blocks.len()];
         pending[0] = lanes;
         Self {
@@ -100,6 +103,7 @@ impl Activation {
             frame,
             site: 0,
             next: 0,
+            prepared: code_has_no_prologue,
         }
     }
 
@@ -248,6 +252,17 @@ impl Warp {
         control: &Control,
     ) -> Option<Stop> {
         let depth = self.stack.len();
+        if !self.stack[depth - 1].prepared {
+            self.stack[depth - 1].prepared = true;
+            machine.mask = u32::MAX;
+            for ins in &code.ins[code.prologue.clone()] {
+                // SAFETY: as for the blocks below.
+                if unsafe { (ins.run)(machine, ins) } == Step::Fault {
+                    // A parameter beyond those that the launch gave.
+                    return Some(fault(code, machine, ins.imm, ins.line));
+                }
+            }
+        }
         loop {
             let after = self.rotate_from.take();
             let top = &mut self.stack[depth - 1];

@@ -12,7 +12,7 @@ pub(in crate::compile) fn post_dominators(f: &Function, liveness: &Liveness) -> 
     let n = f.blocks.len();
     let dead_end: Vec<bool> = (0..n).map(|b| is_dead_end(f, liveness, b)).collect();
     // Node n is the end of the function.
-    let edges: Vec<Vec<usize>> = f
+    let mut edges: Vec<Vec<usize>> = f
         .blocks
         .iter()
         .map(|block| {
@@ -23,6 +23,15 @@ pub(in crate::compile) fn post_dominators(f: &Function, liveness: &Liveness) -> 
             to
         })
         .collect();
+    // A loop that is only left by ending the threads would have no end: there the edges count.
+    let ends = reaches_end(&edges);
+    for (b, block) in f.blocks.iter().enumerate() {
+        let leaves = block.term.targets().iter().any(|t| t.block().is_none())
+            || block.term.successors().any(|s| dead_end[s.index()]);
+        if !ends[b] && leaves {
+            edges[b].push(n);
+        }
+    }
     let mut reverse = vec![Vec::new(); n + 1];
     for (b, list) in edges.iter().enumerate() {
         for s in list {
@@ -53,6 +62,23 @@ pub(in crate::compile) fn post_dominators(f: &Function, liveness: &Liveness) -> 
         }
     }
     (0..n).map(|b| Some(dominator[b]).filter(|d| *d < n)).collect()
+}
+
+/// Which nodes have a way to the last one.
+fn reaches_end(edges: &[Vec<usize>]) -> Vec<bool> {
+    let n = edges.len();
+    let mut reverse = vec![Vec::new(); n + 1];
+    for (b, list) in edges.iter().enumerate() {
+        list.iter().for_each(|s| reverse[*s].push(b));
+    }
+    let mut reached = vec![false; n + 1];
+    let mut work = vec![n];
+    while let Some(b) = work.pop() {
+        if !std::mem::replace(&mut reached[b], true) {
+            work.extend(&reverse[b]);
+        }
+    }
+    reached
 }
 
 /// Block successors by which lanes stay in the function.
@@ -102,4 +128,45 @@ fn reverse_post_order(root: usize, edges: &[Vec<usize>]) -> Vec<usize> {
     }
     post.reverse();
     post
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::op::Class;
+    use crate::compile::simt::{Block, BlockId, Guard, Reg, Target};
+
+    /// Blocks by their targets; `-1` returns.
+    fn function(edges: &[&[i32]]) -> Function {
+        let target =
+            |t: i32| u32::try_from(t).map_or(Target::Return, |b| Target::Block(BlockId(b)));
+        let guard = Guard { reg: Reg(0), negated: false };
+        let term = |to: &[i32]| match *to {
+            [one] => Term::Jump(target(one)),
+            _ => Term::Branch { guard, taken: target(to[0]), other: target(to[1]) },
+        };
+        let block = |to: &&[i32]| Block { insts: vec![], term: term(to), line: 0 };
+        Function {
+            regs: vec![Class::Pred],
+            blocks: edges.iter().map(block).collect(),
+            ..Function::default()
+        }
+    }
+
+    fn of(edges: &[&[i32]]) -> Vec<Option<usize>> {
+        let f = function(edges);
+        post_dominators(&f, &Liveness::of(&f))
+    }
+
+    #[test]
+    fn lanes_meet_behind_an_if_and_early_returns_do_not_matter() {
+        assert_eq!(of(&[&[1, 2], &[3], &[3], &[-1]])[0], Some(3));
+        // One side may return: those who stay still meet.
+        assert_eq!(of(&[&[1, 2], &[-1, 3], &[3], &[-1]])[0], Some(3));
+    }
+
+    #[test]
+    fn a_loop_that_ends_in_a_return_has_a_last_block() {
+        assert_eq!(of(&[&[1, 2], &[2], &[0, -1]])[0], Some(2));
+    }
 }

@@ -34,7 +34,7 @@ impl RegSet {
     }
 
     /// Adds all of `other`; true if that changed the set.
-    fn extend(&mut self, other: &Self) -> bool {
+    pub(in crate::compile) fn extend(&mut self, other: &Self) -> bool {
         let mut changed = false;
         for (a, b) in self.0.iter_mut().zip(&other.0) {
             changed |= *b & !*a != 0;

@@ -8,3 +8,4 @@ pub(super) mod liveness;
 pub(super) mod order;
 pub(super) mod promote;
 pub(super) mod shape;
+pub(super) mod waiters;

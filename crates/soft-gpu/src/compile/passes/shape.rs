@@ -10,8 +10,9 @@
 //! that follows counts as divergent.
 
 use super::dominators::{is_dead_end, lasting_successors, post_dominators};
-use super::liveness::{Liveness, term_uses};
-use crate::compile::op::Op;
+use super::liveness::{Liveness, RegSet, term_uses};
+use super::waiters::needed_elsewhere;
+use crate::compile::op::{Convert, FloatType, Op, Round, Space, Special};
 use crate::compile::simt::{Function, Inst, Operand, Reg, Term};
 
 /// What the pass found.
@@ -20,6 +21,10 @@ pub(in crate::compile) struct Shapes {
     pub(in crate::compile) varying: Vec<bool>,
     /// By block: not all live lanes need run it together.
     pub(in crate::compile) divergent: Vec<bool>,
+    /// By register: the same for all threads of the block, always, and free to compute early.
+    pub(in crate::compile) invariant: Vec<bool>,
+    /// By block: registers that lanes which do not run it may need.
+    pub(in crate::compile) needed_elsewhere: Vec<RegSet>,
     /// By register: written and read in one block only, so lanes outside cannot tell.
     pub(in crate::compile) local: Vec<bool>,
 }
@@ -31,6 +36,8 @@ pub(in crate::compile) fn analyse(f: &Function, liveness: &Liveness) -> Shapes {
     let mut shapes = Shapes {
         varying: vec![false; f.regs.len()],
         divergent: vec![false; f.blocks.len()],
+        invariant: invariants(f),
+        needed_elsewhere: Vec::new(),
         local: local_registers(f, liveness),
     };
     loop {
@@ -50,6 +57,7 @@ pub(in crate::compile) fn analyse(f: &Function, liveness: &Liveness) -> Shapes {
             }
         }
         if !changed {
+            shapes.needed_elsewhere = needed_elsewhere(f, liveness, &shapes.divergent);
             return shapes;
         }
     }
@@ -73,7 +81,7 @@ impl Shapes {
 
     fn define(&mut self, reg: Reg, block: usize, varies: bool) -> bool {
         let outside = self.divergent[block] && !self.local[reg.index()];
-        let new = (varies || outside) && !self.varying[reg.index()];
+        let new = (varies || outside) && !self.invariant[reg.index()] && !self.varying[reg.index()];
         self.varying[reg.index()] |= new;
         new
     }
@@ -127,6 +135,75 @@ fn reachable(f: &Function, from: &[usize], stop: Option<usize>) -> Vec<usize> {
         }
     }
     found
+}
+
+/// Registers with one definition, by an operation without effects, from constants, the launch and
+/// other such registers. Wherever one is read it has that one value: elsewhere it is undefined.
+fn invariants(f: &Function) -> Vec<bool> {
+    let mut definitions = vec![0u32; f.regs.len()];
+    for block in &f.blocks {
+        for d in block.insts.iter().flat_map(|i| &i.dst) {
+            definitions[d.index()] += 1;
+        }
+        if let Some(d) = block.term.def() {
+            definitions[d.index()] += 2;
+        }
+    }
+    let mut invariant = vec![false; f.regs.len()];
+    loop {
+        let mut changed = false;
+        for inst in f.blocks.iter().flat_map(|b| &b.insts) {
+            let known = inst.src.iter().all(|s| match s {
+                Operand::Imm(_) => true,
+                Operand::Reg(r) => invariant[r.index()],
+                Operand::Slot(_) => false,
+            });
+            let free = inst.guard.is_none() && known && is_invariant(&inst.op);
+            if free && inst.dst.iter().all(|d| definitions[d.index()] == 1) {
+                for d in &inst.dst {
+                    changed |= !std::mem::replace(&mut invariant[d.index()], true);
+                }
+            }
+        }
+        if !changed {
+            return invariant;
+        }
+    }
+}
+
+/// True if equal operands give equal results anywhere in the block, at any time.
+fn is_invariant(op: &Op) -> bool {
+    match op {
+        Op::Special(s) => matches!(
+            s,
+            Special::Ntid(_)
+                | Special::Ctaid(_)
+                | Special::Nctaid(_)
+                | Special::NwarpId
+                | Special::GridId
+                | Special::DynamicSharedBytes
+                | Special::TotalSharedBytes
+        ),
+        Op::Load(access) => access.space == Space::Param,
+        // What every tier has: an unsupported instruction must not be met early.
+        Op::Mov(_)
+        | Op::PredMov
+        | Op::Pack { .. }
+        | Op::Unpack { .. }
+        | Op::Int(..)
+        | Op::Extend { .. }
+        | Op::Pred(_)
+        | Op::PredNot
+        | Op::ToGeneric(_)
+        | Op::FromGeneric(_)
+        | Op::Select(_)
+        | Op::Setp(..) => true,
+        Op::Float(_, FloatType::F32 | FloatType::F64, mode) => mode.round == Round::Near,
+        Op::Convert(Convert::FromInt { to: FloatType::F32 | FloatType::F64, mode, .. }) => {
+            mode.round == Round::Near
+        }
+        _ => false,
+    }
 }
 
 /// Registers all of whose mentions are in one block that does not read them before writing.

@@ -78,7 +78,8 @@ pub struct VectorInst {
     pub op: Op,
     /// Runs only where this holds.
     pub guard: Option<Guard>,
-    /// Results are scalars (or masks of all or none), computed once.
+    /// Computed once for all lanes: results are scalars, masks of all or none, or, for loads,
+    /// vectors that get the one value in every lane.
     pub uniform: bool,
     /// Results.
     pub dst: Vec<Dest>,

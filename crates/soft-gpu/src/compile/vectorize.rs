@@ -55,6 +55,7 @@ pub(super) fn vectorize(
         .iter()
         .map(|c| VectorCall { callee: c.callee, args: place(&c.args), results: place(&c.results) })
         .collect();
+    v.load_for_all(&blocks);
     let splats: Vec<bool> = v.splats(&blocks);
     if mode == Mode::Lockstep {
         for block in &mut blocks {
@@ -249,6 +250,63 @@ impl Vectorizer<'_> {
                 }
             }
             Term::Pause { next } => VectorTerm::Pause { next: next.0 },
+        }
+    }
+
+    /// Values loaded from one address that nobody reads as one value go straight to all lanes.
+    fn load_for_all(&mut self, blocks: &[VectorBlock]) {
+        let mut candidate = vec![false; self.homes.len()];
+        for inst in blocks.iter().flat_map(|b| &b.insts) {
+            let whole = matches!(&inst.op, Op::Load(access)
+                if matches!(access.width, Width::W32 | Width::W64)
+                    && u32::from(access.bytes) == access.width.bytes());
+            if whole && inst.uniform && inst.guard.is_none() {
+                inst.dst.iter().for_each(|d| candidate[d.reg.index()] = true);
+            }
+        }
+        let mut veto = |r: Reg| candidate[r.index()] = false;
+        for block in blocks {
+            for inst in &block.insts {
+                for source in &inst.src {
+                    if let Source::Scalar(r) = source {
+                        veto(*r);
+                    }
+                }
+                // All results of a load move together; other definitions need the scalar.
+                if !matches!(inst.op, Op::Load(_)) || !inst.uniform || inst.guard.is_some() {
+                    inst.dst.iter().for_each(|d| veto(d.reg));
+                }
+            }
+            let sources = match &block.term {
+                VectorTerm::Table { index, .. } => vec![*index],
+                VectorTerm::Barrier { barrier, count, .. } => vec![*barrier, *count],
+                _ => vec![],
+            };
+            for source in sources {
+                if let Source::Scalar(r) = source {
+                    veto(r);
+                }
+            }
+        }
+        loop {
+            let mut changed = false;
+            for inst in blocks.iter().flat_map(|b| &b.insts) {
+                if matches!(inst.op, Op::Load(_))
+                    && inst.dst.iter().any(|d| !candidate[d.reg.index()])
+                {
+                    for d in &inst.dst {
+                        changed |= std::mem::replace(&mut candidate[d.reg.index()], false);
+                    }
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        for (home, candidate) in self.homes.iter_mut().zip(candidate) {
+            if candidate && *home == Home::Scalar {
+                *home = Home::Vector;
+            }
         }
     }
 

@@ -4,7 +4,6 @@ use super::machine::Machine;
 use super::program::Program;
 use super::special::thread_of;
 use super::warp::{Reduction, Stop, Warp};
-use crate::compile::heap::DeviceHeap;
 use crate::kernel::{BlockRun, Dim3, Fault, FaultKind, Launch, Outcome, WARP_LANES, Worker};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,9 +15,7 @@ pub(super) const BARRIERS: usize = 16;
 pub(super) struct BlockEnvironment {
     pub(super) launch: Arc<Launch>,
     pub(super) index: Dim3,
-    pub(super) const_ranges: Vec<(u64, u64)>,
-    pub(super) heap: Option<Arc<DeviceHeap>>,
-    pub(super) kernel: String,
+    pub(super) program: Arc<Program>,
 }
 
 #[derive(Clone, Copy)]
@@ -41,7 +38,6 @@ const EMPTY: Barrier = Barrier {
 
 /// A block under way.
 pub(super) struct InterpretedBlock {
-    program: Arc<Program>,
     environment: BlockEnvironment,
     shared: Vec<u128>,
     shared_bytes: u64,
@@ -60,16 +56,11 @@ pub(super) struct InterpretedBlock {
 
 impl InterpretedBlock {
     /// A block about to start.
-    pub(super) fn new(
-        program: Arc<Program>,
-        environment: BlockEnvironment,
-        static_shared_bytes: u64,
-    ) -> Self {
+    pub(super) fn new(environment: BlockEnvironment, static_shared_bytes: u64) -> Self {
         let threads = environment.launch.block.count() as u32;
         let warps = threads.div_ceil(WARP_LANES as u32);
         let shared_bytes = static_shared_bytes + u64::from(environment.launch.dynamic_shared_bytes);
         Self {
-            program,
             environment,
             shared: vec![0; shared_bytes.div_ceil(16) as usize],
             shared_bytes,
@@ -93,10 +84,10 @@ impl InterpretedBlock {
             let lanes = if left >= WARP_LANES as u32 { u32::MAX } else { (1 << left) - 1 };
             return Some(match self.spare.take() {
                 Some(mut warp) => {
-                    warp.restart(&self.program, index, lanes);
+                    warp.restart(&self.environment.program, index, lanes);
                     warp
                 }
-                None => Warp::new(&self.program, index, lanes),
+                None => Warp::new(&self.environment.program, index, lanes),
             });
         }
         self.ready.pop_front()
@@ -139,7 +130,7 @@ impl InterpretedBlock {
                 let waits = self.waiting[index].waiting.iter().any(|w| w.barrier == number as u32);
                 if waits {
                     let mut warp = self.waiting.remove(index);
-                    warp.release(number as u32, b.votes);
+                    warp.release(&self.environment.program, number as u32, b.votes);
                     self.ready.push_back(warp);
                 } else {
                     index += 1;
@@ -152,7 +143,7 @@ impl InterpretedBlock {
     fn fault(&self, kind: FaultKind, warp: u32, lane: u32, line: u32) -> Outcome {
         Outcome::Fault(Box::new(Fault {
             kind,
-            kernel: self.environment.kernel.clone(),
+            kernel: self.environment.program.name().to_owned(),
             block: self.environment.index,
             thread: thread_of(self.environment.launch.block, warp * WARP_LANES as u32 + lane),
             line,
@@ -189,16 +180,17 @@ impl BlockRun for InterpretedBlock {
                     counters: worker.counters,
                     block: &self.environment,
                     sm: (worker.sm, worker.sm_count),
+                    locate: self.environment.program.locate,
                     fault: None,
                 };
-                warp.run(&self.program, &mut machine, worker.control)
+                warp.run(&self.environment.program, &mut machine, worker.control)
             };
             match stop {
                 Stop::Finished => {
                     self.alive -= 1;
                     idle_turns = 0;
                     if let Some(old) = self.spare.replace(warp) {
-                        old.retire(&self.program);
+                        old.retire(&self.environment.program);
                     }
                     self.open_barriers();
                 }
@@ -241,7 +233,7 @@ impl Drop for InterpretedBlock {
     fn drop(&mut self) {
         let left = self.ready.drain(..).chain(self.waiting.drain(..)).chain(self.spare.take());
         for warp in left {
-            warp.retire(&self.program);
+            warp.retire(&self.environment.program);
         }
     }
 }

@@ -12,7 +12,7 @@ use super::memory::AddressForm;
 use super::{atomic, convert, float, integer, memory, moves, runtime, special, warp_ops};
 use crate::compile::op::{Class, Convert, FloatType, IntOp, Op, Space, Width};
 use crate::compile::simt::{self, Callee, Reg};
-use crate::compile::vector::{Dest, Home, Mode, Source, VectorFunction, VectorInst, VectorTerm};
+use crate::compile::vector::{Dest, Home, Source, VectorFunction, VectorInst, VectorTerm};
 use crate::kernel::WARP_LANES;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -29,8 +29,6 @@ pub(super) const EXIT: u32 = u32::MAX;
 
 /// A function ready to run.
 pub(super) struct Code {
-    /// Which order of blocks it relies on.
-    pub(super) mode: Mode,
     /// Decoded instructions, both forms of all blocks.
     pub(super) ins: Vec<Ins>,
     /// What to run first, once for each block of the grid and register file.
@@ -181,7 +179,6 @@ pub(super) fn decode(f: &VectorFunction, target: Target) -> Code {
         })
         .collect();
     Code {
-        mode: f.mode,
         ins: d.ins,
         prologue,
         blocks,
@@ -402,7 +399,13 @@ impl Decoder<'_> {
         let first = inst.src.first().copied();
         let (run, imm, tag, skip_offset) = match &inst.op {
             Op::Load(access) => {
-                let run = memory::load(*access, t)?;
+                let broadcast = inst.uniform
+                    && inst.dst.iter().all(|d| self.places[d.reg.index()].scalar.is_none());
+                let run = if broadcast {
+                    memory::load_for_all(*access, self.target)?
+                } else {
+                    memory::load(*access, t)?
+                };
                 (run, self.offset(inst)?, self.tag(first?, access.space), true)
             }
             Op::Store(access) => {
@@ -445,7 +448,7 @@ impl Decoder<'_> {
         let mut d = Vec::with_capacity(RESULTS_MAX);
         for dest in &inst.dst {
             let place = self.places[dest.reg.index()];
-            d.push(place.mask.or(if inst.uniform { place.scalar } else { place.vector })?);
+            d.push(place.mask.or(if inst.uniform { place.scalar } else { None }).or(place.vector)?);
         }
         self.push(run, &d, &a, imm, guard, tag);
         self.splats(inst)?;

@@ -1,6 +1,7 @@
 //! What a handler sees: the decoded instruction and the state of the warp it works for.
 
 use super::block::BlockEnvironment;
+use super::memory::Locate;
 use crate::kernel::{Counters, FaultKind, MemoryView};
 
 /// Results one decoded instruction can have: a vector of four.
@@ -86,6 +87,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) block: &'a BlockEnvironment,
     /// `%smid`, `%nsmid`.
     pub(crate) sm: (u32, u32),
+    /// Finds the memory of uncommon accesses.
+    pub(crate) locate: Locate,
     /// Set with [`Step::Fault`].
     pub(crate) fault: Option<LaneFault>,
 }

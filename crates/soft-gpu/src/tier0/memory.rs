@@ -45,7 +45,7 @@ const GENERIC: u32 = 4;
 const FULL: u32 = !0;
 
 /// Where the lanes' elements are.
-pub(super) enum Located {
+pub(crate) enum Located {
     /// Element of lane `i` is `i` strides behind this. Only active lanes' elements may be touched.
     Span(*mut u8),
     /// In the array of pointers.
@@ -72,6 +72,7 @@ unsafe fn addresses(machine: &Machine<'_>, ins: &Ins) -> [u64; WARP_LANES] {
 }
 
 /// Finds and checks the memory of an access of `bytes` a lane by the lanes in `m`, at least one.
+/// `pointers` are written where the result is [`Located::Each`].
 ///
 /// # Safety
 /// The instruction is an access with an address register as its tag says.
@@ -82,10 +83,94 @@ pub(super) unsafe fn locate(
     m: u32,
     bytes: u64,
     write: bool,
-    pointers: &mut [u64; WARP_LANES],
+    pointers: &mut Pointers,
 ) -> Result<Located, Step> {
     // SAFETY: by contract.
     let a = unsafe { addresses(machine, ins) };
+    if m == FULL {
+        // The whole warp, one element behind the other: what nearly every kernel does.
+        let base = a[0];
+        let apart = a
+            .iter()
+            .enumerate()
+            .fold(0, |apart, (i, a)| apart | (a ^ base.wrapping_add(i as u64 * bytes)));
+        if apart == 0 && base & (bytes - 1) == 0 {
+            let span = WARP_LANES as u64 * bytes;
+            let space = ins.tag >> 8;
+            if space == GLOBAL || (space == GENERIC && base < SHARED_WINDOW) {
+                if machine.memory.allows(base, span, write) {
+                    machine.counters.global_bytes += span;
+                    return Ok(Located::Span(base as *mut u8));
+                }
+            } else if space == SHARED && base.saturating_add(span) <= machine.shared_bytes {
+                return Ok(Located::Span(machine.shared.wrapping_add(base as usize)));
+            }
+        }
+    }
+    let locate = machine.locate;
+    // SAFETY: the function was chosen for this processor.
+    unsafe { locate(machine, ins, m, bytes, write, &a, pointers) }
+}
+
+/// Room for a pointer a lane.
+pub(crate) type Pointers = [u64; WARP_LANES];
+
+/// [`locate`] for everything but the common case.
+pub(crate) type Locate = unsafe fn(
+    &mut Machine<'_>,
+    &Ins,
+    u32,
+    u64,
+    bool,
+    &[u64; WARP_LANES],
+    &mut Pointers,
+) -> Result<Located, Step>;
+
+/// The version of [`locate_any`] for a target.
+pub(super) fn locate_for(target: Target) -> Locate {
+    match target {
+        Target::Scalar | Target::Baseline => locate_any,
+        Target::Avx2 => locate_avx2,
+        Target::Avx512 => locate_avx512,
+    }
+}
+
+#[target_feature(enable = "avx2")]
+unsafe fn locate_avx2(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    m: u32,
+    bytes: u64,
+    write: bool,
+    a: &[u64; WARP_LANES],
+    pointers: &mut Pointers,
+) -> Result<Located, Step> {
+    locate_any(machine, ins, m, bytes, write, a, pointers)
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn locate_avx512(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    m: u32,
+    bytes: u64,
+    write: bool,
+    a: &[u64; WARP_LANES],
+    pointers: &mut Pointers,
+) -> Result<Located, Step> {
+    locate_any(machine, ins, m, bytes, write, a, pointers)
+}
+
+#[inline(always)]
+fn locate_any(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    m: u32,
+    bytes: u64,
+    write: bool,
+    a: &[u64; WARP_LANES],
+    pointers: &mut Pointers,
+) -> Result<Located, Step> {
     let space = ins.tag >> 8;
     let first = m.trailing_zeros() as usize;
     let base = a[first].wrapping_sub(first as u64 * bytes);
@@ -118,7 +203,7 @@ pub(super) unsafe fn locate(
             most = most.max(a & lane);
         }
         if machine.memory.allows(least, (most - least).saturating_add(bytes), write) {
-            *pointers = a;
+            *pointers = *a;
             return Ok(Located::Each);
         }
     } else if space == SHARED && aligned {
@@ -135,7 +220,7 @@ pub(super) unsafe fn locate(
             return Ok(Located::Each);
         }
     }
-    locate_each(machine, ins, m, bytes, write, &a, pointers)
+    locate_each(machine, ins, m, bytes, write, a, pointers)
 }
 
 /// One lane at a time: whatever is mixed, or about to fault.
@@ -148,7 +233,7 @@ fn locate_each(
     bytes: u64,
     write: bool,
     a: &[u64; WARP_LANES],
-    pointers: &mut [u64; WARP_LANES],
+    pointers: &mut Pointers,
 ) -> Result<Located, Step> {
     let space = ins.tag >> 8;
     for lane in lanes(m) {
@@ -355,6 +440,32 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for UniformLoad<M, R, COUN
     }
 }
 
+struct BroadcastLoad<M, const COUNT: usize>(PhantomData<M>);
+
+impl<M: Lane, const COUNT: usize> Body for BroadcastLoad<M, COUNT> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave a scalar address and `COUNT` registers of `M`; the memory read
+        // is what was checked.
+        unsafe {
+            let m = active(machine, ins);
+            if m == 0 {
+                return Step::Next;
+            }
+            let bytes = (size_of::<M>() * COUNT) as u64;
+            let from = match locate_one(machine, ins, m, bytes, false) {
+                Ok(from) => from,
+                Err(step) => return step,
+            };
+            for k in 0..COUNT {
+                let value = from.cast::<M>().add(k).read_unaligned();
+                write(machine, ins.d[k], Lanes::<M, WARP_LANES>([value; WARP_LANES]));
+            }
+        }
+        Step::Next
+    }
+}
+
 /// Checks an access that all lanes in `m` make at one address.
 ///
 /// # Safety
@@ -378,6 +489,11 @@ unsafe fn locate_one(
     let space = ins.tag >> 8;
     if space == GLOBAL {
         machine.counters.global_bytes += bytes;
+    } else if space == SHARED
+        && address & (bytes - 1) == 0
+        && address.saturating_add(bytes) <= machine.shared_bytes
+    {
+        return Ok(machine.shared.wrapping_add(address as usize));
     }
     machine
         .resolve(space, m.trailing_zeros(), address, bytes, write)
@@ -512,6 +628,26 @@ macro_rules! by_element {
 /// The handler of a load.
 pub(super) fn load(access: Access, t: Target) -> Option<Handler> {
     Some(by_element!(access, Load, UniformLoad, t))
+}
+
+/// The handler of a load from one address into all lanes; `None` for elements that are not as
+/// wide as their registers.
+pub(super) fn load_for_all(access: Access, t: Target) -> Option<Handler> {
+    macro_rules! counted {
+        ($m:ty) => {
+            match access.count {
+                1 => versions::<BroadcastLoad<$m, 1>, BroadcastLoad<$m, 1>>(t),
+                2 => versions::<BroadcastLoad<$m, 2>, BroadcastLoad<$m, 2>>(t),
+                4 => versions::<BroadcastLoad<$m, 4>, BroadcastLoad<$m, 4>>(t),
+                _ => return None,
+            }
+        };
+    }
+    Some(match (access.bytes, access.width) {
+        (4, Width::W32) => counted!(u32),
+        (8, Width::W64) => counted!(u64),
+        _ => return None,
+    })
 }
 
 /// The handler of a store.

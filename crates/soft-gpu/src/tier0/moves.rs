@@ -333,7 +333,12 @@ impl<const SPACE: u8> Body for InSpace<SPACE> {
             1 => a.wrapping_sub(LOCAL_WINDOW) < WINDOW_BYTES,
             2 => a.wrapping_sub(PARAM_WINDOW) < WINDOW_BYTES,
             3 => a.wrapping_sub(SHARED_WINDOW) >= 3 * WINDOW_BYTES,
-            _ => machine.block.const_ranges.iter().any(|(start, end)| a >= *start && a < *end),
+            _ => machine
+                .block
+                .program
+                .const_ranges
+                .iter()
+                .any(|(start, end)| a >= *start && a < *end),
         };
         // SAFETY: the decoder gave a 64-bit register and a predicate.
         unsafe {

@@ -4,6 +4,7 @@ use super::block::{BlockEnvironment, InterpretedBlock};
 use super::decode::{self, Code};
 use super::file::RegisterFile;
 use super::lanes::Target;
+use super::memory::{Locate, locate_for};
 use crate::compile::heap::DeviceHeap;
 use crate::compile::vector::{Mode, VectorFunction, VectorKernel, WINDOW_BYTES};
 use crate::kernel::{BlockRun, Dim3, Kernel, KernelInfo, Launch};
@@ -16,18 +17,33 @@ const STACK_BYTES: u64 = 16 << 10;
 /// Register files kept for the next block, each function: as many as workers are likely.
 const SPARE_FILES_MAX: usize = 64;
 
+/// One of a kernel's functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CodeId {
+    /// The kernel, for lockstep.
+    Entry,
+    /// The kernel, for any order of blocks.
+    Independent,
+    /// A function by its number in the module.
+    Function(u32),
+}
+
 /// A kernel.
 pub(super) struct Program {
     info: KernelInfo,
     target: Target,
-    entry: Arc<Code>,
+    entry: Code,
     independent_source: VectorFunction,
-    independent: OnceLock<Arc<Code>>,
-    functions: HashMap<u32, Arc<Code>>,
-    const_ranges: Vec<(u64, u64)>,
-    heap: Option<Arc<DeviceHeap>>,
+    independent: OnceLock<Code>,
+    functions: HashMap<u32, Code>,
+    /// Where the module's constant banks lie.
+    pub(super) const_ranges: Vec<(u64, u64)>,
+    /// What `malloc` takes from.
+    pub(super) heap: Option<Arc<DeviceHeap>>,
     /// Local memory, bytes a thread.
     pub(super) local_bytes: u64,
+    /// Finds the memory of uncommon accesses, for this processor.
+    pub(super) locate: Locate,
     /// Register files of finished blocks, by whether they are the entry's. They hold old values
     /// of this kernel only, so nothing leaks to other modules.
     spare: Mutex<Vec<RegisterFile>>,
@@ -36,12 +52,9 @@ pub(super) struct Program {
 impl Program {
     /// Decodes a kernel.
     pub(super) fn new(kernel: VectorKernel, target: Target) -> Self {
-        let entry = Arc::new(decode::decode(&kernel.entry, target));
-        let functions: HashMap<u32, Arc<Code>> = kernel
-            .functions
-            .iter()
-            .map(|(n, f)| (*n, Arc::new(decode::decode(f, target))))
-            .collect();
+        let entry = decode::decode(&kernel.entry, target);
+        let functions: HashMap<u32, Code> =
+            kernel.functions.iter().map(|(n, f)| (*n, decode::decode(f, target))).collect();
         let stack = if functions.is_empty() { 0 } else { STACK_BYTES };
         let local_bytes = (u64::from(kernel.entry.frame_bytes) + stack).min(WINDOW_BYTES);
         debug_assert_eq!(kernel.entry_independent.mode, Mode::Independent);
@@ -55,40 +68,47 @@ impl Program {
             const_ranges: kernel.const_ranges,
             heap: kernel.heap,
             local_bytes: local_bytes.next_multiple_of(16),
+            locate: locate_for(target),
             spare: Mutex::default(),
         }
     }
 
-    /// The kernel's code for lockstep.
-    pub(super) fn entry(&self) -> &Arc<Code> {
-        &self.entry
+    /// The name, for faults.
+    pub(super) fn name(&self) -> &str {
+        &self.info.name
     }
 
-    /// The kernel's code for any order of blocks; decoded when first needed.
-    pub(super) fn independent(&self) -> &Arc<Code> {
-        self.independent
-            .get_or_init(|| Arc::new(decode::decode(&self.independent_source, self.target)))
+    /// Whether there is a function of that number.
+    pub(super) fn has_function(&self, number: u32) -> bool {
+        self.functions.contains_key(&number)
     }
 
-    /// A function by its number.
-    pub(super) fn function(&self, number: u32) -> Option<Arc<Code>> {
-        self.functions.get(&number).cloned()
+    /// A function's code. Numbers that do not exist are never asked for; they would give the
+    /// entry's.
+    pub(super) fn code(&self, id: CodeId) -> &Code {
+        match id {
+            CodeId::Entry => &self.entry,
+            CodeId::Independent => self
+                .independent
+                .get_or_init(|| decode::decode(&self.independent_source, self.target)),
+            CodeId::Function(number) => self.functions.get(&number).unwrap_or(&self.entry),
+        }
     }
 
-    /// A register file for `code`.
-    pub(super) fn file(&self, code: &Arc<Code>) -> RegisterFile {
-        if Arc::ptr_eq(code, &self.entry) {
+    /// A register file for a function.
+    pub(super) fn file(&self, id: CodeId) -> RegisterFile {
+        if id == CodeId::Entry {
             let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(file) = spare.pop() {
                 return file;
             }
         }
-        RegisterFile::new(code)
+        RegisterFile::new(self.code(id))
     }
 
     /// Takes a register file back.
-    pub(super) fn recycle(&self, file: RegisterFile, code: &Arc<Code>) {
-        if Arc::ptr_eq(code, &self.entry) {
+    pub(super) fn recycle(&self, file: RegisterFile, id: CodeId) {
+        if id == CodeId::Entry {
             let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
             if spare.len() < SPARE_FILES_MAX {
                 spare.push(file);
@@ -107,14 +127,8 @@ impl Kernel for InterpretedKernel {
 
     fn start(self: Arc<Self>, launch: Arc<Launch>, index: Dim3) -> Box<dyn BlockRun> {
         let program = self.0.clone();
-        let environment = BlockEnvironment {
-            launch,
-            index,
-            const_ranges: program.const_ranges.clone(),
-            heap: program.heap.clone(),
-            kernel: program.info.name.clone(),
-        };
         let static_shared = u64::from(program.info.shared_bytes);
-        Box::new(InterpretedBlock::new(program, environment, static_shared))
+        let environment = BlockEnvironment { launch, index, program };
+        Box::new(InterpretedBlock::new(environment, static_shared))
     }
 }

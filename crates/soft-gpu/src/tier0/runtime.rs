@@ -355,7 +355,8 @@ impl Body for Malloc {
         unsafe {
             for lane in lanes(active(machine, ins)) {
                 let bytes: u64 = machine.lane(ins.a[0], lane);
-                let address = machine.block.heap.as_ref().map_or(0, |heap| heap.allocate(bytes));
+                let address =
+                    machine.block.program.heap.as_ref().map_or(0, |heap| heap.allocate(bytes));
                 machine.regs.add(ins.d[0] as usize).cast::<u64>().add(lane as usize).write(address);
             }
         }
@@ -371,7 +372,8 @@ impl Body for Free {
         unsafe {
             for lane in lanes(active(machine, ins)) {
                 let address: u64 = machine.lane(ins.a[0], lane);
-                let known = machine.block.heap.as_ref().is_some_and(|heap| heap.release(address));
+                let known =
+                    machine.block.program.heap.as_ref().is_some_and(|heap| heap.release(address));
                 if !known {
                     let kind = FaultKind::IllegalAddress { address, bytes: 0, write: true };
                     return machine.fail(lane, kind);

@@ -10,12 +10,11 @@ use super::file::RegisterFile;
 use super::lanes::read_pred;
 use super::machine::{LaneFault, Machine, Step};
 use super::memory::lanes;
-use super::program::Program;
+use super::program::{CodeId, Program};
 use crate::compile::op::BarrierOp;
 use crate::compile::simt::Reg;
-use crate::compile::vector::{FUNCTION_BASE, Mode};
+use crate::compile::vector::FUNCTION_BASE;
 use crate::kernel::{Control, FaultKind};
-use std::sync::Arc;
 
 /// Back-edges a warp takes before other warps get a turn.
 const PATIENCE: i64 = 1 << 16;
@@ -65,7 +64,7 @@ pub(super) struct Waiting {
 
 /// A function that a warp is in.
 struct Activation {
-    code: Arc<Code>,
+    code: CodeId,
     file: RegisterFile,
     /// Lanes at the start of each block.
     pending: Vec<u32>,
@@ -88,9 +87,9 @@ struct Activation {
 }
 
 impl Activation {
-    fn new(code: Arc<Code>, file: RegisterFile, lanes: u32, frame: u64) -> Self {
-        let code_has_no_prologue = code.prologue.is_empty();
-        let mut pending = vec![0; code.blocks.len()];
+    fn new(program: &Program, code: CodeId, lanes: u32, frame: u64) -> Self {
+        let file = program.file(code);
+        let mut pending = vec![0; program.code(code).blocks.len()];
         pending[0] = lanes;
         Self {
             code,
@@ -103,7 +102,7 @@ impl Activation {
             frame,
             site: 0,
             next: 0,
-            prepared: code_has_no_prologue,
+            prepared: false,
         }
     }
 
@@ -175,12 +174,10 @@ enum Next {
 impl Warp {
     /// A warp about to start.
     pub(super) fn new(program: &Program, index: u32, lanes: u32) -> Self {
-        let code = program.entry().clone();
-        let file = program.file(&code);
         let local_words = program.local_bytes as usize * 4;
         Self {
             index,
-            stack: vec![Activation::new(code, file, lanes, 0)],
+            stack: vec![Activation::new(program, CodeId::Entry, lanes, 0)],
             waiting: Vec::new(),
             arrival: None,
             local: vec![0; local_words],
@@ -195,12 +192,8 @@ impl Warp {
         self.patience = PATIENCE;
         self.rotate_from = None;
         let reusable = match self.stack.pop() {
-            Some(activation) if Arc::ptr_eq(&activation.code, program.entry()) => activation,
-            _ => {
-                let code = program.entry().clone();
-                let file = program.file(&code);
-                Activation::new(code, file, lanes, 0)
-            }
+            Some(activation) if activation.code == CodeId::Entry => activation,
+            _ => Activation::new(program, CodeId::Entry, lanes, 0),
         };
         self.stack.clear();
         let mut activation = reusable;
@@ -216,7 +209,7 @@ impl Warp {
     /// Gives the register files back to the program.
     pub(super) fn retire(self, program: &Program) {
         for activation in self.stack {
-            program.recycle(activation.file, &activation.code);
+            program.recycle(activation.file, activation.code);
         }
     }
 
@@ -234,8 +227,8 @@ impl Warp {
             let Some(top) = self.stack.last_mut() else { return Stop::Finished };
             machine.regs = top.file.base();
             machine.frame = top.frame;
-            let code = top.code.clone();
-            match self.run_function(program, &code, machine, control) {
+            let code = program.code(top.code);
+            match self.run_function(program, code, machine, control) {
                 // Another function is on top now.
                 None => {}
                 Some(stop) => return stop,
@@ -247,7 +240,7 @@ impl Warp {
     fn run_function(
         &mut self,
         program: &Program,
-        code: &Arc<Code>,
+        code: &Code,
         machine: &mut Machine<'_>,
         control: &Control,
     ) -> Option<Stop> {
@@ -332,9 +325,11 @@ impl Warp {
         let Some(callee) = self.stack.pop() else { return Some(Stop::Finished) };
         let caller = &mut self.stack[depth - 2];
         let back = callee.entered & caller.live;
-        let call = &caller.code.calls[callee.site as usize];
+        let call = &program.code(caller.code).calls[callee.site as usize];
         let (from, to) = (callee.frame, caller.frame);
-        for ((at, bytes), (result, room)) in callee.code.results.iter().zip(&call.results) {
+        for ((at, bytes), (result, room)) in
+            program.code(callee.code).results.iter().zip(&call.results)
+        {
             copy_local(
                 machine,
                 back,
@@ -346,14 +341,14 @@ impl Warp {
         if back != 0 {
             caller.add(callee.next, back);
         }
-        program.recycle(callee.file, &callee.code);
+        program.recycle(callee.file, callee.code);
         None
     }
 
     fn terminate(
         &mut self,
         program: &Program,
-        code: &Arc<Code>,
+        code: &Code,
         machine: &mut Machine<'_>,
         control: &Control,
         block: u32,
@@ -426,7 +421,7 @@ impl Warp {
         }
         if to <= from {
             let top = self.top();
-            let spins = top.code.blocks[from as usize].spins;
+            let spins = program.code(top.code).blocks[from as usize].spins;
             self.patience -= if spins { PATIENCE / SPIN_PATIENCE } else { 1 };
             if control.yield_requested() {
                 self.top().add(to, mask);
@@ -445,7 +440,7 @@ impl Warp {
             top.parked.retain(|b| *b != to);
             return Next::Run(to, mask | top.take(to));
         }
-        if top.code.mode == Mode::Independent {
+        if top.code != CodeId::Entry {
             // Stay with this group, and with those it meets.
             top.parked.retain(|b| *b != to);
             return Next::Run(to, mask | top.take(to));
@@ -463,7 +458,7 @@ impl Warp {
         from: u32,
         parts: &[(u32, u32)],
     ) -> Next {
-        let independent = self.top().code.mode == Mode::Independent;
+        let independent = self.top().code != CodeId::Entry;
         if independent && let Some(((first, mask), rest)) = parts.split_first() {
             for (to, lanes) in rest {
                 if *to >= RETURN {
@@ -486,7 +481,7 @@ impl Warp {
             }
         }
         if let Some(to) = back {
-            let spins = self.top().code.blocks[from as usize].spins;
+            let spins = program.code(self.top().code).blocks[from as usize].spins;
             self.patience -= if spins { PATIENCE / SPIN_PATIENCE } else { 1 };
             if control.yield_requested() {
                 return Next::Stop(Stop::Asked);
@@ -512,7 +507,7 @@ impl Warp {
             self.patience = PATIENCE;
             return Next::Stop(Stop::Turn);
         }
-        if top.code.mode == Mode::Lockstep {
+        if top.code == CodeId::Entry {
             self.become_independent(program, machine);
         }
         self.patience = INDEPENDENT_PATIENCE * (PATIENCE / SPIN_PATIENCE);
@@ -522,23 +517,24 @@ impl Warp {
 
     /// Moves the kernel to the form that allows any order of blocks.
     fn become_independent(&mut self, program: &Program, machine: &mut Machine<'_>) {
-        let to = program.independent().clone();
-        let mut file = program.file(&to);
+        let to = program.code(CodeId::Independent);
+        let mut file = program.file(CodeId::Independent);
         let depth = self.stack.len() - 1;
         let top = &mut self.stack[depth];
         let pending = top.pending.iter().enumerate().map(|(b, m)| (b, *m)).filter(|(_, m)| *m != 0);
         let waiting =
             self.waiting.iter().filter(|w| w.frame == depth).map(|w| (w.next as usize, w.mask));
         for (block, mask) in pending.chain(waiting) {
-            for reg in &top.code.blocks[block].live_in {
-                let (from, to) = (top.code.places[reg.index()], to.places[reg.index()]);
+            let from = program.code(top.code);
+            for reg in &from.blocks[block].live_in {
+                let (from, to) = (from.places[reg.index()], to.places[reg.index()]);
                 file.adopt(&top.file, from, to, mask);
             }
         }
         let old = std::mem::replace(&mut top.file, file);
-        let code = std::mem::replace(&mut top.code, to);
+        let code = std::mem::replace(&mut top.code, CodeId::Independent);
         machine.regs = top.file.base();
-        program.recycle(old, &code);
+        program.recycle(old, code);
     }
 
     /// Lanes leave the function, or end.
@@ -558,7 +554,7 @@ impl Warp {
     fn call(
         &mut self,
         program: &Program,
-        code: &Arc<Code>,
+        code: &Code,
         machine: &mut Machine<'_>,
         block: u32,
         site: u32,
@@ -587,11 +583,12 @@ impl Warp {
                 }
             }
         };
-        let Some(function) = program.function(callee) else {
+        if !program.has_function(callee) {
             let target = FUNCTION_BASE + 16 * u64::from(callee);
             machine.fail(mask.trailing_zeros(), FaultKind::InvalidPc { target });
             return Next::Stop(fault(code, machine, 0, line));
-        };
+        }
+        let function = program.code(CodeId::Function(callee));
         let depth = self.stack.len();
         let frame = self.stack[depth - 1].frame;
         let at = frame + u64::from(code.frame_bytes);
@@ -609,8 +606,7 @@ impl Warp {
             // An indirect call stands alone in its block: they make it again.
             self.top().add(block, rest);
         }
-        let file = program.file(&function);
-        let mut activation = Activation::new(function, file, lanes_here, at);
+        let mut activation = Activation::new(program, CodeId::Function(callee), lanes_here, at);
         activation.site = site;
         activation.next = next;
         self.stack.push(activation);
@@ -619,7 +615,7 @@ impl Warp {
 
     fn barrier(
         &mut self,
-        code: &Arc<Code>,
+        code: &Code,
         machine: &mut Machine<'_>,
         barrier: &BarrierTerm,
         mask: u32,
@@ -655,7 +651,7 @@ impl Warp {
     }
 
     /// The barrier is complete: its lanes go on, with the reduction's result.
-    pub(super) fn release(&mut self, barrier: u32, outcome: Reduction) {
+    pub(super) fn release(&mut self, program: &Program, barrier: u32, outcome: Reduction) {
         let mut index = 0;
         while index < self.waiting.len() {
             if self.waiting[index].barrier != barrier || !self.waiting[index].announced {
@@ -664,7 +660,7 @@ impl Warp {
             }
             let w = self.waiting.swap_remove(index);
             let activation = &mut self.stack[w.frame];
-            if let Some(place) = w.dst.map(|r| activation.code.places[r.index()]) {
+            if let Some(place) = w.dst.map(|r| program.code(activation.code).places[r.index()]) {
                 let value = match w.op {
                     BarrierOp::RedAnd => u32::from(outcome.all),
                     BarrierOp::RedOr => u32::from(outcome.any),

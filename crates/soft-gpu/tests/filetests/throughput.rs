@@ -251,10 +251,18 @@ fn throughput() {
 #[test]
 #[ignore = "prints vector IR for people"]
 fn dump() {
-    for (file, kernel) in [("vector_add", "add"), ("n_body", "n_body_step"), ("mandelbrot", "mandelbrot")] {
+    for (file, kernel) in
+        [("vector_add", "add"), ("n_body", "n_body_step"), ("mandelbrot", "mandelbrot")]
+    {
         let text = if file == "vector_add" {
-            std::fs::read_to_string(format!("{}/tests/filetests/vector_add.ptx", env!("CARGO_MANIFEST_DIR"))).unwrap()
-        } else { sample(file) };
+            std::fs::read_to_string(format!(
+                "{}/tests/filetests/vector_add.ptx",
+                env!("CARGO_MANIFEST_DIR")
+            ))
+            .unwrap()
+        } else {
+            sample(file)
+        };
         println!("{}", openmps_soft::compile::dump(&text, kernel).unwrap().unwrap());
     }
 }

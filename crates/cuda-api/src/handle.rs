@@ -39,7 +39,7 @@ impl HandleKind {
     ];
 }
 
-/// A handle taken apart. In its word: 0xC8 in bits 56..64, so that neither a small integer nor an
+/// A handle taken apart. In its word: 0x48 in bits 56..64, so that neither a small integer nor an
 /// address of a process can be one, kind in 48..56, generation in 24..48, index in 0..24.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Handle {
@@ -51,7 +51,7 @@ pub struct Handle {
     pub generation: u32,
 }
 
-const MARK: u64 = 0xC8;
+const MARK: u64 = 0x48;
 
 impl Handle {
     /// Largest index: 24 bits.
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn literals_and_addresses_are_no_handles() {
-        for word in [0, 1, 2, 0x1000_0000_0000, 0x7fff_ffff_f000, u64::MAX, 0xC8 << 56] {
+        for word in [0, 1, 2, 0x1000_0000_0000, 0x7fff_ffff_f000, u64::MAX, 0x48 << 56] {
             assert_eq!(Handle::from_word(word), None, "{word:#x}");
         }
     }

@@ -88,7 +88,7 @@ fn no_request_harms_anybody_but_its_client() {
                     Word::Theirs(offset) => theirs + offset,
                     Word::Host(offset) => host + offset,
                     Word::Handle(kind, index, generation) => {
-                        0xC8 << 56
+                        0x48 << 56
                             | u64::from(kind) << 48
                             | u64::from(generation) << 24
                             | u64::from(index)

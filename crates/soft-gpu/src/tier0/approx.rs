@@ -15,7 +15,7 @@ pub(super) fn exp2(x: f32) -> f32 {
     let f = x64 - whole;
     // Taylor terms of 2^f on [-1/2, 1/2]; the first omitted one is under 2^-27.
     let p = 1.0
-        + f * (0.693_147_180_559_945_3
+        + f * (std::f64::consts::LN_2
             + f * (0.240_226_506_959_100_7
                 + f * (0.055_504_108_664_821_58
                     + f * (0.009_618_129_107_628_477

@@ -6,6 +6,7 @@
 //!
 //! Device memory is shared with other workers and the host, as on hardware; programs that race
 //! get what the processor gives. It is only ever touched through raw pointers and atomics.
+#![allow(clippy::needless_range_loop, reason = "a lane's number indexes several arrays")]
 
 use super::lanes::{Body, Lane, Lanes, Target, active, read, versions, write};
 use super::machine::{Handler, Ins, Machine, Step};

@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(text(spec(None), b'a', 1.0), "0x1p+0");
         assert_eq!(text(spec(None), b'a', 0.5), "0x1p-1");
         let wide = Spec { width: 8, zero: true, precision: Some(2), ..Spec::default() };
-        assert_eq!(text(wide, b'f', -3.14159), "-0003.14");
+        assert_eq!(text(wide, b'f', -2.71459), "-0002.71");
     }
 
     #[test]

@@ -573,7 +573,7 @@ impl Warp {
                     .filter(|l| lane_u64(machine, call.indirect, *l) == target)
                     .fold(0, |m, l| m | 1u32 << l);
                 let number = target.wrapping_sub(FUNCTION_BASE) / 16;
-                let known = target >= FUNCTION_BASE && target % 16 == 0;
+                let known = target >= FUNCTION_BASE && target.is_multiple_of(16);
                 match u32::try_from(number) {
                     Ok(number) if known => (number, same),
                     _ => {

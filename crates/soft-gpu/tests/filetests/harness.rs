@@ -11,10 +11,13 @@ use std::sync::{Arc, Mutex};
 /// Yields in a row after which a test counts as stuck: no test needs nearly as many.
 const ROUNDS_MAX: usize = 200_000;
 
+/// A buffer's words, its size in bytes, and whether kernels may write it.
+type Buffer = (Box<[u128]>, u64, bool);
+
 /// Memory that kernels may touch.
 #[derive(Default)]
 pub(crate) struct Memory {
-    buffers: Mutex<Vec<(Box<[u128]>, u64, bool)>>,
+    buffers: Mutex<Vec<Buffer>>,
 }
 
 impl Memory {

@@ -40,7 +40,9 @@ pub fn payload(words: &[u64]) {
     each!(
         ChunkCreate,
         ChunkRelease,
+        ClusterCount,
         Copy2d,
+        CountClusters,
         CreateEvent,
         CreateStream,
         DeviceToHost,

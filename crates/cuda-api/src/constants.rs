@@ -123,6 +123,9 @@ pub mod launch_attribute {
     pub const PRIORITY: u32 = 8;
     pub const MEM_SYNC_DOMAIN_MAP: u32 = 9;
     pub const MEM_SYNC_DOMAIN: u32 = 10;
+    pub const PREFERRED_CLUSTER_DIMENSION: u32 = 11;
+    pub const PREFERRED_SHARED_MEMORY_CARVEOUT: u32 = 14;
+    pub const NVLINK_UTIL_CENTRIC_SCHEDULING: u32 = 16;
 }
 
 /// Ends of cuLaunchKernel's `extra` list.

@@ -377,7 +377,7 @@ macro_rules! driver_functions {
             755 call cuOccupancyAvailableDynamicSMemPerBlock(
                 dynamic_smem_size: *mut usize, function: CUfunction, num_blocks: c_int,
                 block_size: c_int);
-            756 unsupported cuOccupancyMaxActiveClusters(
+            756 special cuOccupancyMaxActiveClusters(
                 num_clusters: *mut c_int, function: CUfunction, config: *const CUlaunchConfig);
 
             // Virtual memory.

@@ -1,6 +1,6 @@
-//! The request that matters most: a kernel's launch.
+//! The request that matters most: a kernel's launch. And one question about launches.
 
-use super::{Request, RequestKind};
+use super::{Request, RequestKind, payloads, requests};
 use crate::payload::{Malformed, Payload, Reader, Sink, words_of};
 use crate::region::RECORD_BYTES_MAX;
 use cuda_api::{CUfunction, CUstream, number};
@@ -10,6 +10,36 @@ pub const PARAMETER_BYTES_MAX: usize = 32764;
 
 /// Flag of [`LaunchKernel`]: all blocks must be resident together.
 pub const LAUNCH_COOPERATIVE: u32 = 1;
+/// Flag of [`LaunchKernel`]: the kernel may begin before the one ahead of it in its stream has
+/// ended, and waits for it itself.
+pub const LAUNCH_PROGRAMMATIC: u32 = 2;
+/// Bits of the flags that hold the size of a cluster, five for each dimension; 0 for none.
+const CLUSTER_SHIFT: u32 = 8;
+const CLUSTER_BITS: u32 = 5;
+const CLUSTER_MASK: u32 = (1 << CLUSTER_BITS) - 1;
+/// All flags of [`LaunchKernel`].
+pub const LAUNCH_FLAGS: u32 =
+    LAUNCH_COOPERATIVE | LAUNCH_PROGRAMMATIC | ((1 << (3 * CLUSTER_BITS)) - 1) << CLUSTER_SHIFT;
+
+/// The size of a cluster in blocks as bits of a launch's flags. `None` if a dimension is 0 or
+/// beyond what the bits hold; devices' clusters have 16 blocks at most.
+pub const fn cluster_flags(blocks: [u32; 3]) -> Option<u32> {
+    let [x, y, z] = blocks;
+    if x == 0 || y == 0 || z == 0 || x > CLUSTER_MASK || y > CLUSTER_MASK || z > CLUSTER_MASK {
+        return None;
+    }
+    Some((x | y << CLUSTER_BITS | z << (2 * CLUSTER_BITS)) << CLUSTER_SHIFT)
+}
+
+/// The size of a cluster that a launch's flags ask for; `None` if they ask for none.
+pub const fn cluster_of(flags: u32) -> Option<[u32; 3]> {
+    let bits = flags >> CLUSTER_SHIFT;
+    let (y, z) = (bits >> CLUSTER_BITS & CLUSTER_MASK, bits >> (2 * CLUSTER_BITS) & CLUSTER_MASK);
+    match [bits & CLUSTER_MASK, y, z] {
+        [0, _, _] | [_, 0, _] | [_, _, 0] => None,
+        cluster => Some(cluster),
+    }
+}
 
 /// cuLaunchKernel and its kin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +54,7 @@ pub struct LaunchKernel<'a> {
     pub block: [u32; 3],
     /// Dynamic shared memory of a block, bytes.
     pub shared_bytes: u32,
-    /// [`LAUNCH_COOPERATIVE`].
+    /// [`LAUNCH_COOPERATIVE`], [`LAUNCH_PROGRAMMATIC`] and [`cluster_flags`].
     pub flags: u32,
     /// The parameters, each at its offset: at most [`PARAMETER_BYTES_MAX`].
     pub parameters: &'a [u8],
@@ -78,4 +108,57 @@ impl<'a> Request<'a> for LaunchKernel<'a> {
     const OPCODE: u16 = number::cuLaunchKernel;
     const KIND: RequestKind = RequestKind::Post;
     type Reply = ();
+}
+
+payloads! {
+    /// How many clusters of a launch the device holds at a time.
+    CountClusters {
+        /// The kernel.
+        function: CUfunction,
+        /// Blocks in x.
+        grid_x: u32,
+        /// Blocks in y.
+        grid_y: u32,
+        /// Blocks in z.
+        grid_z: u32,
+        /// Threads of a block in x.
+        block_x: u32,
+        /// Threads of a block in y.
+        block_y: u32,
+        /// Threads of a block in z.
+        block_z: u32,
+        /// Dynamic shared memory of a block, bytes.
+        shared_bytes: u32,
+        /// As [`LaunchKernel::flags`].
+        flags: u32,
+    }
+
+    /// Reply to [`CountClusters`].
+    ClusterCount {
+        /// How many.
+        clusters: i32,
+    }
+}
+
+requests! {
+    CountClusters = number::cuOccupancyMaxActiveClusters, Call -> ClusterCount;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_is_kept_in_the_flags() {
+        for cluster in [[1, 1, 1], [2, 1, 1], [4, 2, 2], [16, 1, 1], [31, 31, 31]] {
+            let flags = cluster_flags(cluster).unwrap();
+            assert_eq!(flags & !LAUNCH_FLAGS, 0);
+            assert_eq!(flags & (LAUNCH_COOPERATIVE | LAUNCH_PROGRAMMATIC), 0);
+            assert_eq!(cluster_of(flags | LAUNCH_COOPERATIVE), Some(cluster));
+        }
+        for wrong in [[0, 1, 1], [1, 32, 1], [1, 1, u32::MAX]] {
+            assert_eq!(cluster_flags(wrong), None);
+        }
+        assert_eq!(cluster_of(LAUNCH_COOPERATIVE | LAUNCH_PROGRAMMATIC), None);
+    }
 }

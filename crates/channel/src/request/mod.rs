@@ -17,7 +17,10 @@ mod stream;
 mod tests;
 
 pub use copy::{Copy2d, CopyDirection, DeviceToHost, HostReference, HostToDevice};
-pub use launch::{LAUNCH_COOPERATIVE, LaunchKernel, PARAMETER_BYTES_MAX};
+pub use launch::{
+    ClusterCount, CountClusters, LAUNCH_COOPERATIVE, LAUNCH_FLAGS, LAUNCH_PROGRAMMATIC,
+    LaunchKernel, PARAMETER_BYTES_MAX, cluster_flags, cluster_of,
+};
 pub use memory::{
     ChunkCreate, ChunkRelease, HostMap, HostUnmap, MemoryInfo, MemoryInfoReply, PrintfDrain,
     PrintfText, Reset,

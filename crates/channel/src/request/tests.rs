@@ -69,6 +69,12 @@ round_trips! {
         WaitEvent { stream: CUstream(s), event: CUevent(e) };
     elapsed(e: any::<usize>(), f: any::<usize>())
         ElapsedTime { start: CUevent(e), end: CUevent(f) };
+    count_clusters(f: any::<usize>(), n: any::<[u32; 8]>())
+        CountClusters {
+            function: CUfunction(f), grid_x: n[0], grid_y: n[1], grid_z: n[2], block_x: n[3],
+            block_y: n[4], block_z: n[5], shared_bytes: n[6], flags: n[7],
+        };
+    cluster_count(clusters: any::<i32>()) ClusterCount { clusters };
     elapsed_reply(milliseconds: -1e30f32..1e30) ElapsedTimeReply { milliseconds };
     host_to_device(d: any::<u64>(), source: host_reference(), bytes: any::<u64>())
         HostToDevice { destination: CUdeviceptr(d), source, bytes, stream: CUstream(7) };
@@ -195,6 +201,7 @@ fn opcodes_are_told_apart() {
         DeviceToHost::OPCODE,
         Copy2d::OPCODE,
         LaunchKernel::OPCODE,
+        CountClusters::OPCODE,
         LoadModule::OPCODE,
         UnloadModule::OPCODE,
         GetFunction::OPCODE,

@@ -4,10 +4,12 @@ use crate::attach::Attached;
 use crate::boundary::{In, Out};
 use crate::hostfunc::HostFunction;
 use crate::mode;
-use crate::state::Function;
+use crate::state::{Function, wire_function};
 use crate::threads::DefaultStream;
-use channel::request::{LAUNCH_COOPERATIVE, LaunchKernel};
-use core::ffi::{c_uint, c_void};
+use channel::request::{
+    CountClusters, LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LaunchKernel, cluster_flags,
+};
+use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::attributes as attribute;
 use cuda_api::constants::{function_attribute, launch_attribute};
 use cuda_api::{
@@ -188,23 +190,54 @@ fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
             u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
         };
         match attribute.id {
-            // Serialising where programmatic dependence is allowed is always right.
             IGNORE
             | ACCESS_POLICY_WINDOW
             | SYNCHRONIZATION_POLICY
             | CLUSTER_SCHEDULING_POLICY_PREFERENCE
-            | PROGRAMMATIC_STREAM_SERIALIZATION
             | PRIORITY
             | MEM_SYNC_DOMAIN_MAP
-            | MEM_SYNC_DOMAIN => {}
+            | MEM_SYNC_DOMAIN
+            | PREFERRED_CLUSTER_DIMENSION
+            | PREFERRED_SHARED_MEMORY_CARVEOUT
+            | NVLINK_UTIL_CENTRIC_SCHEDULING => {}
             COOPERATIVE if word(0) == 0 => {}
             COOPERATIVE => flags |= LAUNCH_COOPERATIVE,
-            // A cluster of one block is a block.
-            CLUSTER_DIMENSION if (word(0), word(1), word(2)) == (1, 1, 1) => {}
+            PROGRAMMATIC_STREAM_SERIALIZATION if word(0) == 0 => {}
+            PROGRAMMATIC_STREAM_SERIALIZATION => flags |= LAUNCH_PROGRAMMATIC,
+            CLUSTER_DIMENSION => {
+                let cluster = [word(0), word(1), word(2)];
+                flags |= cluster_flags(cluster).ok_or(CudaError::INVALID_CLUSTER_SIZE)?;
+            }
             _ => return Err(CudaError::NOT_SUPPORTED),
         }
     }
     Ok(flags)
+}
+
+/// A question about a launch, answered by the server. The configuration's grid may be anything
+/// that has a whole number of clusters.
+pub(crate) fn cuOccupancyMaxActiveClusters(
+    clusters: Out<c_int>,
+    function: CUfunction,
+    config: In<CUlaunchConfig>,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    clusters.required()?;
+    let config = config.get()?;
+    let flags = launch_flags(&config)?;
+    let handle = client.state().function(function.0)?.0;
+    let answer = client.call(&CountClusters {
+        function: wire_function(handle),
+        grid_x: config.gridDimX,
+        grid_y: config.gridDimY,
+        grid_z: config.gridDimZ,
+        block_x: config.blockDimX,
+        block_y: config.blockDimY,
+        block_z: config.blockDimZ,
+        shared_bytes: config.sharedMemBytes,
+        flags,
+    })?;
+    clusters.set(answer.clusters)
 }
 
 pub(crate) fn cuLaunchHostFunc(

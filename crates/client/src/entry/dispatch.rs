@@ -5,6 +5,7 @@
 //! types ([`crate::generic`]), but for those named in `implement!` below, where the client has
 //! something to check or to remember.
 
+use super::trace;
 use crate::api;
 use crate::boundary::{FromProgram, guard};
 use crate::generic::generic;
@@ -73,7 +74,11 @@ macro_rules! entry_point {
                 // SAFETY: the argument is the program's, passed by cuda.h's signature.
                 let $param = unsafe { FromProgram::believe($param) };
             )*
-            guard(|| implement!($policy $name $default ($($param),*)))
+            let result = guard(|| implement!($policy $name $default ($($param),*)));
+            if result.is_err() {
+                trace::failed(stringify!($entry), result);
+            }
+            result
         }
     };
 }

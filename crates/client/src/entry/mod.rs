@@ -12,6 +12,7 @@
 pub(crate) mod dispatch;
 pub(crate) mod fork;
 pub(crate) mod resolver;
+pub(crate) mod trace;
 pub(crate) mod unsupported;
 
 use core::arch::naked_asm;

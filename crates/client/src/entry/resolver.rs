@@ -5,7 +5,7 @@
 //! through the program's symbols) is answered CUDA_ERROR_NOT_INITIALIZED instead of waiting for
 //! itself.
 
-use super::{COUNT, dispatch, entry, fork, set_entry, unsupported};
+use super::{COUNT, dispatch, entry, fork, set_entry, trace, unsupported};
 use crate::mode::{self, Mode};
 use core::arch::naked_asm;
 use core::cell::Cell;
@@ -135,6 +135,7 @@ fn fill(mode: &Mode) {
     }
     if !matches!(mode, Mode::PassThrough(_)) {
         fork::watch();
+        trace::begin();
         unsupported::report_at_exit();
     }
 }

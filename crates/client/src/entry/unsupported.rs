@@ -3,7 +3,7 @@
 //! The counts are kept so that one can learn what a program missed; `OPENMPS_UNSUPPORTED=1` lists
 //! them on standard error when the process ends.
 
-use super::COUNT;
+use super::{COUNT, trace};
 use crate::mode;
 use core::arch::naked_asm;
 use core::ffi::c_void;
@@ -15,8 +15,10 @@ static COUNTS: [AtomicU32; COUNT] = [const { AtomicU32::new(0) }; COUNT];
 
 /// Counts a call of the symbol with that index, and answers it.
 extern "C" fn count(index: u32) -> u32 {
-    if let Some(counter) = COUNTS.get(index as usize) {
-        counter.fetch_add(1, Ordering::Relaxed);
+    if let Some(counter) = COUNTS.get(index as usize)
+        && counter.fetch_add(1, Ordering::Relaxed) == 0
+    {
+        trace::first_call_in_vain(SYMBOLS[index as usize]);
     }
     CudaError::NOT_SUPPORTED.code()
 }

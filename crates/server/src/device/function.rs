@@ -2,8 +2,10 @@
 
 use super::stream::LaunchShape;
 use channel::request::{FUNCTION_ATTRIBUTES, PARAMETERS_MAX, ParameterLayout};
-use cuda_api::constants::launch_param;
-use cuda_api::{CUfunction, CUresult, CUstream, CudaError, DriverTable};
+use cuda_api::constants::{launch_attribute, launch_param};
+use cuda_api::{
+    CUfunction, CUlaunchAttribute, CUlaunchConfig, CUresult, CUstream, CudaError, DriverTable,
+};
 use std::ffi::c_void;
 use std::ptr;
 
@@ -71,6 +73,17 @@ impl Function {
         self.parameter_bytes
     }
 
+    /// How many clusters of such a launch the device holds at a time.
+    pub(crate) fn clusters(&self, t: &DriverTable, shape: LaunchShape) -> Result<i32, CudaError> {
+        let mut attributes = shape.attributes();
+        let config = shape.config(CUstream::NULL, &mut attributes);
+        let mut clusters = 0;
+        // SAFETY: the function is alive; the configuration and the attributes that it leads to
+        // are locals, which are only read; the count is written.
+        unsafe { t.cuOccupancyMaxActiveClusters(&mut clusters, self.raw, &config)? };
+        Ok(clusters)
+    }
+
     pub(super) fn launch(
         &self,
         t: &DriverTable,
@@ -80,30 +93,6 @@ impl Function {
     ) -> CUresult {
         if parameters.len() < self.parameter_bytes {
             return Err(CudaError::INVALID_VALUE);
-        }
-        let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
-        if shape.cooperative {
-            let mut pointers: Vec<*mut c_void> = self
-                .parameters
-                .iter()
-                .map(|p| parameters[p.offset_bytes as usize..].as_ptr().cast_mut().cast())
-                .collect();
-            // SAFETY: function and stream are alive; each pointer leads to as many bytes as its
-            // parameter has (the buffer is at least parameter_bytes long), which are only read.
-            return unsafe {
-                t.cuLaunchCooperativeKernel(
-                    self.raw,
-                    gx,
-                    gy,
-                    gz,
-                    bx,
-                    by,
-                    bz,
-                    shape.shared_bytes,
-                    stream,
-                    pointers.as_mut_ptr(),
-                )
-            };
         }
         let mut bytes = self.parameter_bytes;
         let mut list = [
@@ -115,22 +104,81 @@ impl Function {
         ];
         // Without parameters there is nothing to point to, and drivers want no list at all.
         let extra = if bytes == 0 { ptr::null_mut() } else { list.as_mut_ptr() };
-        // SAFETY: function and stream are alive; `extra` is null or a list as cuLaunchKernel
-        // wants it, whose buffer is as long as its size says and is only read.
-        unsafe {
-            t.cuLaunchKernel(
-                self.raw,
-                gx,
-                gy,
-                gz,
-                bx,
-                by,
-                bz,
-                shape.shared_bytes,
-                stream,
-                ptr::null_mut(),
-                extra,
-            )
+        if shape.is_plain() {
+            let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
+            // SAFETY: function and stream are alive; `extra` is null or a list as cuLaunchKernel
+            // wants it, whose buffer is as long as its size says and is only read.
+            return unsafe {
+                t.cuLaunchKernel(
+                    self.raw,
+                    gx,
+                    gy,
+                    gz,
+                    bx,
+                    by,
+                    bz,
+                    shape.shared_bytes,
+                    stream,
+                    ptr::null_mut(),
+                    extra,
+                )
+            };
+        }
+        let mut attributes = shape.attributes();
+        let config = shape.config(stream, &mut attributes);
+        // SAFETY: as above; the configuration and its attributes are locals, which are only read.
+        unsafe { t.cuLaunchKernelEx(&config, self.raw, ptr::null_mut(), extra) }
+    }
+}
+
+/// Kinds of attributes that a launch can have here.
+const LAUNCH_ATTRIBUTES: usize = 3;
+
+impl LaunchShape {
+    fn is_plain(&self) -> bool {
+        !self.cooperative && !self.programmatic && self.cluster.is_none()
+    }
+
+    /// Its attributes as the provider wants them. One that it does not have is there too, as the
+    /// kind that says nothing.
+    fn attributes(&self) -> [CUlaunchAttribute; LAUNCH_ATTRIBUTES] {
+        let attribute = |present: bool, id: u32, words: [u32; 3]| {
+            let mut value = [0; 64];
+            for (bytes, word) in value.chunks_exact_mut(4).zip(words) {
+                bytes.copy_from_slice(&word.to_le_bytes());
+            }
+            let id = if present { id } else { launch_attribute::IGNORE };
+            CUlaunchAttribute { id, pad: [0; 4], value }
+        };
+        let cluster = self.cluster.unwrap_or_default();
+        [
+            attribute(self.cluster.is_some(), launch_attribute::CLUSTER_DIMENSION, cluster),
+            attribute(self.cooperative, launch_attribute::COOPERATIVE, [1, 0, 0]),
+            attribute(
+                self.programmatic,
+                launch_attribute::PROGRAMMATIC_STREAM_SERIALIZATION,
+                [1, 0, 0],
+            ),
+        ]
+    }
+
+    fn config(
+        &self,
+        stream: CUstream,
+        attributes: &mut [CUlaunchAttribute; LAUNCH_ATTRIBUTES],
+    ) -> CUlaunchConfig {
+        let ([gx, gy, gz], [bx, by, bz]) = (self.grid, self.block);
+        CUlaunchConfig {
+            gridDimX: gx,
+            gridDimY: gy,
+            gridDimZ: gz,
+            blockDimX: bx,
+            blockDimY: by,
+            blockDimZ: bz,
+            sharedMemBytes: self.shared_bytes,
+            stream,
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: LAUNCH_ATTRIBUTES as u32,
         }
     }
 }

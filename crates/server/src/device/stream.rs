@@ -199,6 +199,10 @@ pub struct LaunchShape {
     pub shared_bytes: u32,
     /// All blocks are resident at once and may wait for each other.
     pub cooperative: bool,
+    /// The kernel may begin before the one ahead of it has ended.
+    pub programmatic: bool,
+    /// Blocks of a cluster, if the launch says so.
+    pub cluster: Option<[u32; 3]>,
 }
 
 /// An event.

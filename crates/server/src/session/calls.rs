@@ -2,13 +2,15 @@
 
 use super::Session;
 use super::image::Image;
+use super::posts::launch_shape;
 use crate::device::{BuildLog, JitOption, Module};
 use channel::memfd::{IMAGE_BYTES_MAX, SealedBytes};
 use channel::message::Message;
 use channel::request::{
-    ChunkCreate, ChunkRelease, ElapsedTime, ElapsedTimeReply, FunctionInfo, GetFunction, GetGlobal,
-    GlobalInfo, HostMap, HostUnmap, LOG_BYTES_MAX, LoadModule, MODULE_PRINTS, MemoryInfo,
-    MemoryInfoReply, ModuleLoaded, PrintfDrain, PrintfText, Request, Reset,
+    ChunkCreate, ChunkRelease, ClusterCount, CountClusters, ElapsedTime, ElapsedTimeReply,
+    FunctionInfo, GetFunction, GetGlobal, GlobalInfo, HostMap, HostUnmap, LOG_BYTES_MAX,
+    LoadModule, MODULE_PRINTS, MemoryInfo, MemoryInfoReply, ModuleLoaded, PrintfDrain, PrintfText,
+    Request, Reset,
 };
 use channel::ring::Record;
 use cuda_api::{CUdevice, CUdeviceptr, CudaError};
@@ -157,6 +159,14 @@ impl Session {
         };
         self.modules.add_function(request.function.0 as u64, module, function)?;
         Ok(info)
+    }
+
+    pub(super) fn count_clusters(&mut self, r: CountClusters) -> Result<ClusterCount, CudaError> {
+        let grid = [r.grid_x, r.grid_y, r.grid_z];
+        let block = [r.block_x, r.block_y, r.block_z];
+        let shape = launch_shape(grid, block, r.shared_bytes, r.flags)?;
+        let function = self.modules.function(r.function.0 as u64)?;
+        Ok(ClusterCount { clusters: function.clusters(self.share.device().table(), shape)? })
     }
 
     pub(super) fn get_global(&mut self, request: GetGlobal<'_>) -> Result<GlobalInfo, CudaError> {

@@ -67,6 +67,7 @@ impl Session {
                 ElapsedTime => elapsed_time,
                 GetFunction => get_function,
                 GetGlobal => get_global,
+                CountClusters => count_clusters,
             }
             file {
                 HostMap => map_host,

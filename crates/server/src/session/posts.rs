@@ -13,21 +13,33 @@ use std::sync::atomic::Ordering;
 /// Flags of an event that a client may ask for. Events between processes are not supported.
 const EVENT_FLAGS: u32 = event_flags::BLOCKING_SYNC | event_flags::DISABLE_TIMING;
 
+/// How a launch's request wants it. CUDA_ERROR_INVALID_VALUE for flags that nobody knows.
+pub(super) fn launch_shape(
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared_bytes: u32,
+    flags: u32,
+) -> Result<LaunchShape, CudaError> {
+    if flags & !LAUNCH_FLAGS != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    Ok(LaunchShape {
+        grid,
+        block,
+        shared_bytes,
+        cooperative: flags & LAUNCH_COOPERATIVE != 0,
+        programmatic: flags & LAUNCH_PROGRAMMATIC != 0,
+        cluster: cluster_of(flags),
+    })
+}
+
 impl Session {
     pub(super) fn launch(&mut self, request: LaunchKernel<'_>) -> CUresult {
-        if request.flags & !LAUNCH_COOPERATIVE != 0 {
-            return Err(CudaError::INVALID_VALUE);
-        }
+        let shape = launch_shape(request.grid, request.block, request.shared_bytes, request.flags)?;
         if !self.gate.has_room() {
             self.wait_until(|session| session.gate.make_room(&mut session.streams))?;
         }
         let function = self.modules.function(request.function.0 as u64)?;
-        let shape = LaunchShape {
-            grid: request.grid,
-            block: request.block,
-            shared_bytes: request.shared_bytes,
-            cooperative: request.flags & LAUNCH_COOPERATIVE != 0,
-        };
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         slot.stream.launch(function, shape, request.parameters)?;
         self.link.kernels.fetch_add(1, Ordering::Relaxed);

@@ -48,6 +48,8 @@ pub fn payload(words: &[u64]) {
         DeviceToHost,
         ElapsedTime,
         ElapsedTimeReply,
+        EncodeIm2col,
+        EncodeTiled,
         Fence,
         FunctionInfo,
         GetFunction<'_>,

@@ -413,6 +413,20 @@ macro_rules! driver_functions {
             // Profiler.
             851 local cuProfilerStart();
             852 local cuProfilerStop();
+
+            // Tensor maps.
+            901 special cuTensorMapEncodeTiled(
+                tensor_map: *mut CUtensorMap, data_type: c_uint, rank: c_uint,
+                global_address: *mut c_void, global_dim: *const u64, global_strides: *const u64,
+                box_dim: *const c_uint, element_strides: *const c_uint, interleave: c_uint,
+                swizzle: c_uint, l2_promotion: c_uint, oob_fill: c_uint);
+            902 special cuTensorMapEncodeIm2col(
+                tensor_map: *mut CUtensorMap, data_type: c_uint, rank: c_uint,
+                global_address: *mut c_void, global_dim: *const u64, global_strides: *const u64,
+                pixel_box_lower_corner: *const c_int, pixel_box_upper_corner: *const c_int,
+                channels_per_pixel: c_uint, pixels_per_column: c_uint,
+                element_strides: *const c_uint, interleave: c_uint, swizzle: c_uint,
+                l2_promotion: c_uint, oob_fill: c_uint);
         }
     };
 }

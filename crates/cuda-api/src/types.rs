@@ -83,6 +83,13 @@ pub struct CUuuid {
     pub bytes: [u8; 16],
 }
 
+/// How a tensor lies in device memory, as the device's copy engine of a kernel reads it.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CUtensorMap {
+    pub opaque: [u64; 16],
+}
+
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUDA_MEMCPY2D {

@@ -13,6 +13,7 @@ mod launch;
 mod memory;
 mod module;
 mod stream;
+mod tensor;
 #[cfg(test)]
 mod tests;
 
@@ -34,6 +35,8 @@ pub use stream::{
     CreateEvent, CreateStream, DestroyEvent, DestroyStream, ElapsedTime, ElapsedTimeReply, Fence,
     HostFunc, Notify, RecordEvent, WaitEvent,
 };
+
+pub use tensor::{EncodeIm2col, EncodeTiled, TENSOR_BOX_WORDS, TENSOR_RANK_MAX, TensorDescription};
 
 use crate::payload::Payload;
 

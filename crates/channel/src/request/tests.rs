@@ -74,6 +74,15 @@ round_trips! {
             function: CUfunction(f), grid_x: n[0], grid_y: n[1], grid_z: n[2], block_x: n[3],
             block_y: n[4], block_z: n[5], shared_bytes: n[6], flags: n[7],
         };
+    encode_tiled(
+        n: any::<[u32; 2]>(), address: any::<u64>(), dimensions: any::<[u64; 5]>(),
+        strides: any::<[u64; 5]>(), shape: any::<[u32; 8]>(), element_strides: any::<[u32; 5]>(),
+        modes: any::<[u32; 4]>()
+    )
+        EncodeTiled(TensorDescription {
+            data_type: n[0], rank: n[1], address, dimensions, strides, shape, element_strides,
+            modes,
+        });
     cluster_count(clusters: any::<i32>()) ClusterCount { clusters };
     elapsed_reply(milliseconds: -1e30f32..1e30) ElapsedTimeReply { milliseconds };
     host_to_device(d: any::<u64>(), source: host_reference(), bytes: any::<u64>())
@@ -202,6 +211,8 @@ fn opcodes_are_told_apart() {
         Copy2d::OPCODE,
         LaunchKernel::OPCODE,
         CountClusters::OPCODE,
+        EncodeTiled::OPCODE,
+        EncodeIm2col::OPCODE,
         LoadModule::OPCODE,
         UnloadModule::OPCODE,
         GetFunction::OPCODE,

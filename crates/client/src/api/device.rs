@@ -38,7 +38,6 @@ const ANSWERED_BY_CLIENT: &[(u32, c_int)] = &[
     (attribute::HOST_ALLOC_DMA_BUF_SUPPORTED, 0),
     (attribute::MEMPOOL_SUPPORTED_HANDLE_TYPES, 0),
     (attribute::IPC_EVENT_SUPPORTED, 0),
-    (attribute::TENSOR_MAP_ACCESS_SUPPORTED, 0),
     (attribute::MULTICAST_SUPPORTED, 0),
     (attribute::SPARSE_CUDA_ARRAY_SUPPORTED, 0),
     (attribute::DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED, 0),

@@ -20,6 +20,7 @@ mod occupancy;
 mod pointer;
 mod pool;
 mod stream;
+mod tensor;
 mod version;
 
 pub(crate) use context::*;
@@ -37,4 +38,5 @@ pub(crate) use occupancy::*;
 pub(crate) use pointer::*;
 pub(crate) use pool::*;
 pub(crate) use stream::*;
+pub(crate) use tensor::*;
 pub(crate) use version::*;

@@ -12,6 +12,7 @@ mod module;
 mod range;
 mod share;
 mod stream;
+mod tensor;
 
 pub use function::Function;
 pub use host::HostRegistration;
@@ -20,6 +21,7 @@ pub use module::{BuildLog, JitOption, Module};
 pub use range::CheckedRange;
 pub use share::{Leftovers, Share};
 pub use stream::{Event, HostFunction, LaunchShape, Rows, Stream};
+pub use tensor::TensorMapKind;
 
 use channel::message::DEVICE_ATTRIBUTES;
 use cuda_api::extension::Extension;

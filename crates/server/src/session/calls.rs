@@ -3,14 +3,14 @@
 use super::Session;
 use super::image::Image;
 use super::posts::launch_shape;
-use crate::device::{BuildLog, JitOption, Module};
+use crate::device::{BuildLog, JitOption, Module, TensorMapKind};
 use channel::memfd::{IMAGE_BYTES_MAX, SealedBytes};
 use channel::message::Message;
 use channel::request::{
     ChunkCreate, ChunkRelease, ClusterCount, CountClusters, ElapsedTime, ElapsedTimeReply,
-    FunctionInfo, GetFunction, GetGlobal, GlobalInfo, HostMap, HostUnmap, LOG_BYTES_MAX,
-    LoadModule, MODULE_PRINTS, MemoryInfo, MemoryInfoReply, ModuleLoaded, PrintfDrain, PrintfText,
-    Request, Reset,
+    EncodeIm2col, EncodeTiled, FunctionInfo, GetFunction, GetGlobal, GlobalInfo, HostMap,
+    HostUnmap, LOG_BYTES_MAX, LoadModule, MODULE_PRINTS, MemoryInfo, MemoryInfoReply, ModuleLoaded,
+    PrintfDrain, PrintfText, Request, Reset,
 };
 use channel::ring::Record;
 use cuda_api::{CUdevice, CUdeviceptr, CudaError};
@@ -167,6 +167,14 @@ impl Session {
         let shape = launch_shape(grid, block, r.shared_bytes, r.flags)?;
         let function = self.modules.function(r.function.0 as u64)?;
         Ok(ClusterCount { clusters: function.clusters(self.share.device().table(), shape)? })
+    }
+
+    pub(super) fn encode_tiled(&mut self, r: EncodeTiled) -> Result<[u64; 16], CudaError> {
+        self.share.device().encode_tensor_map(TensorMapKind::Tiled, &r.0)
+    }
+
+    pub(super) fn encode_im2col(&mut self, r: EncodeIm2col) -> Result<[u64; 16], CudaError> {
+        self.share.device().encode_tensor_map(TensorMapKind::Im2col, &r.0)
     }
 
     pub(super) fn get_global(&mut self, request: GetGlobal<'_>) -> Result<GlobalInfo, CudaError> {

@@ -68,6 +68,8 @@ impl Session {
                 GetFunction => get_function,
                 GetGlobal => get_global,
                 CountClusters => count_clusters,
+                EncodeTiled => encode_tiled,
+                EncodeIm2col => encode_im2col,
             }
             file {
                 HostMap => map_host,

@@ -1,0 +1,98 @@
+//! Tensor maps: descriptions of tensors that only the provider can encode.
+
+use super::{Request, RequestKind};
+use crate::payload::{Malformed, Payload, Reader, Sink};
+use cuda_api::number;
+
+/// Most dimensions of a tensor.
+pub const TENSOR_RANK_MAX: usize = 5;
+/// Words that say what a map's box is.
+pub const TENSOR_BOX_WORDS: usize = 8;
+
+/// What a tensor map describes. Arrays have places for the largest rank; those beyond the rank
+/// are 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TensorDescription {
+    /// CUtensorMapDataType.
+    pub data_type: u32,
+    /// Dimensions.
+    pub rank: u32,
+    /// Where the tensor begins.
+    pub address: u64,
+    /// Elements in each dimension, the innermost first.
+    pub dimensions: [u64; TENSOR_RANK_MAX],
+    /// Bytes from one index to the next of each dimension but the innermost.
+    pub strides: [u64; TENSOR_RANK_MAX],
+    /// Tiled: elements of a box in each dimension. By pixels: three coordinates of the lower
+    /// corner, three of the upper one, channels of a pixel, pixels of a column.
+    pub shape: [u32; TENSOR_BOX_WORDS],
+    /// Steps between the elements taken in each dimension.
+    pub element_strides: [u32; TENSOR_RANK_MAX],
+    /// CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill.
+    pub modes: [u32; 4],
+}
+
+impl Payload<'_> for TensorDescription {
+    fn words(&self) -> usize {
+        2 + 2 * TENSOR_RANK_MAX + TENSOR_BOX_WORDS + TENSOR_RANK_MAX + self.modes.len()
+    }
+
+    fn write(&self, sink: &mut impl Sink) {
+        sink.pair(self.data_type, self.rank);
+        sink.word(self.address);
+        for word in self.dimensions.into_iter().chain(self.strides) {
+            sink.word(word);
+        }
+        for word in self.shape.into_iter().chain(self.element_strides).chain(self.modes) {
+            sink.word(u64::from(word));
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let mut description = Self::default();
+        (description.data_type, description.rank) = reader.pair()?;
+        description.address = reader.word()?;
+        for word in description.dimensions.iter_mut().chain(&mut description.strides) {
+            *word = reader.word()?;
+        }
+        let halves = description.shape.iter_mut().chain(&mut description.element_strides);
+        for word in halves.chain(&mut description.modes) {
+            *word = reader.value()?;
+        }
+        Ok(description)
+    }
+}
+
+macro_rules! encodings {
+    ($($(#[$doc:meta])* $name:ident = $opcode:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name(pub TensorDescription);
+
+        impl Payload<'_> for $name {
+            fn words(&self) -> usize {
+                self.0.words()
+            }
+            fn write(&self, sink: &mut impl Sink) {
+                self.0.write(sink);
+            }
+            fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+                TensorDescription::read(reader).map(Self)
+            }
+        }
+
+        impl Request<'_> for $name {
+            const OPCODE: u16 = $opcode;
+            const KIND: RequestKind = RequestKind::Call;
+            /// The encoded map.
+            type Reply = [u64; 16];
+        }
+    )*};
+}
+
+encodings! {
+    /// Encodes a map for tiles.
+    EncodeTiled = number::cuTensorMapEncodeTiled;
+    /// Encodes a map for columns of pixels.
+    EncodeIm2col = number::cuTensorMapEncodeIm2col;
+}

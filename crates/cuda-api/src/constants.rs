@@ -108,6 +108,8 @@ pub mod limit {
     pub const DEV_RUNTIME_PENDING_LAUNCH_COUNT: u32 = 4;
     pub const MAX_L2_FETCH_GRANULARITY: u32 = 5;
     pub const PERSISTING_L2_CACHE_SIZE: u32 = 6;
+    pub const SHMEM_SIZE: u32 = 7;
+    pub const CIG_ENABLED: u32 = 8;
 }
 
 /// `CUlaunchAttributeID`.

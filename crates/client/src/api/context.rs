@@ -6,7 +6,8 @@ use crate::contexts::Context;
 use crate::current;
 use crate::mode;
 use core::ffi::{c_int, c_uint};
-use cuda_api::constants::ctx_flags;
+use cuda_api::attributes as attribute;
+use cuda_api::constants::{ctx_flags, limit};
 use cuda_api::{CUcontext, CUctxCreateParams, CUdevice, CUresult, CudaError};
 
 /// The current context, usable or not. CUDA_ERROR_INVALID_CONTEXT if there is none.
@@ -176,12 +177,31 @@ pub(crate) fn cuCtxSynchronize_v2(context: CUcontext) -> CUresult {
 
 pub(crate) fn cuCtxGetLimit(value: Out<usize>, limit: c_uint) -> CUresult {
     value.required()?;
+    match limit {
+        // What a block may have: asked by libraries that share the device with graphics.
+        limit::SHMEM_SIZE => {
+            let device = with_current(|context| context.device)?;
+            let devices = mode::attached()?.devices();
+            let device = devices.get(device as usize).ok_or(CudaError::INVALID_DEVICE)?;
+            let bytes = device.attributes[attribute::MAX_SHARED_MEMORY_PER_BLOCK_OPTIN as usize];
+            return value.set(bytes.max(0) as usize);
+        }
+        // No context here shares its device with graphics.
+        limit::CIG_ENABLED => {
+            with_current(|_| ())?;
+            return value.set(0);
+        }
+        _ => {}
+    }
     value.set(with_current(|context| context.limit(limit).copied())??)
 }
 
 /// Limits are kept and answered, but the context that they would act on is everybody's: what a
 /// kernel needs beyond the server's own limits fails there.
 pub(crate) fn cuCtxSetLimit(limit: c_uint, value: usize) -> CUresult {
+    if matches!(limit, limit::SHMEM_SIZE | limit::CIG_ENABLED) {
+        return with_current(|_| ()).and(Err(CudaError::NOT_PERMITTED));
+    }
     with_current(|context| context.limit(limit).map(|place| *place = value))?
 }
 

@@ -139,33 +139,36 @@ impl LaunchShape {
         !self.cooperative && !self.programmatic && self.cluster.is_none()
     }
 
-    /// Its attributes as the provider wants them. One that it does not have is there too, as the
-    /// kind that says nothing.
-    fn attributes(&self) -> [CUlaunchAttribute; LAUNCH_ATTRIBUTES] {
-        let attribute = |present: bool, id: u32, words: [u32; 3]| {
-            let mut value = [0; 64];
-            for (bytes, word) in value.chunks_exact_mut(4).zip(words) {
+    /// Its attributes as the provider wants them, and how many there are.
+    fn attributes(&self) -> ([CUlaunchAttribute; LAUNCH_ATTRIBUTES], u32) {
+        const NONE: CUlaunchAttribute =
+            CUlaunchAttribute { id: launch_attribute::IGNORE, pad: [0; 4], value: [0; 64] };
+        let mut attributes = [NONE; LAUNCH_ATTRIBUTES];
+        let mut count = 0;
+        let mut add = |id: u32, words: [u32; 3]| {
+            let attribute = &mut attributes[count];
+            attribute.id = id;
+            for (bytes, word) in attribute.value.chunks_exact_mut(4).zip(words) {
                 bytes.copy_from_slice(&word.to_le_bytes());
             }
-            let id = if present { id } else { launch_attribute::IGNORE };
-            CUlaunchAttribute { id, pad: [0; 4], value }
+            count += 1;
         };
-        let cluster = self.cluster.unwrap_or_default();
-        [
-            attribute(self.cluster.is_some(), launch_attribute::CLUSTER_DIMENSION, cluster),
-            attribute(self.cooperative, launch_attribute::COOPERATIVE, [1, 0, 0]),
-            attribute(
-                self.programmatic,
-                launch_attribute::PROGRAMMATIC_STREAM_SERIALIZATION,
-                [1, 0, 0],
-            ),
-        ]
+        if let Some(cluster) = self.cluster {
+            add(launch_attribute::CLUSTER_DIMENSION, cluster);
+        }
+        if self.cooperative {
+            add(launch_attribute::COOPERATIVE, [1, 0, 0]);
+        }
+        if self.programmatic {
+            add(launch_attribute::PROGRAMMATIC_STREAM_SERIALIZATION, [1, 0, 0]);
+        }
+        (attributes, count as u32)
     }
 
     fn config(
         &self,
         stream: CUstream,
-        attributes: &mut [CUlaunchAttribute; LAUNCH_ATTRIBUTES],
+        (attributes, count): &mut ([CUlaunchAttribute; LAUNCH_ATTRIBUTES], u32),
     ) -> CUlaunchConfig {
         let ([gx, gy, gz], [bx, by, bz]) = (self.grid, self.block);
         CUlaunchConfig {
@@ -178,7 +181,7 @@ impl LaunchShape {
             sharedMemBytes: self.shared_bytes,
             stream,
             attrs: attributes.as_mut_ptr(),
-            numAttrs: LAUNCH_ATTRIBUTES as u32,
+            numAttrs: *count,
         }
     }
 }

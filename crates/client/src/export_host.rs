@@ -3,9 +3,11 @@
 use crate::current;
 use crate::jit::JitOptions;
 use crate::mode;
+use crate::modules::module_handle;
 use core::ffi::c_void;
 use cuda_api::attributes as attribute;
-use cuda_api::{CUcontext, CUdevice, CUmodule, CudaError};
+use cuda_api::handle::HandleKind;
+use cuda_api::{CUcontext, CUdevice, CUfunction, CUmodule, CudaError};
 use export_tables::{DeviceIdentity, Host};
 
 /// The host of the tables in an attached process.
@@ -44,6 +46,13 @@ impl Host for Tables {
 
     fn context_id(&self, context: CUcontext) -> Result<u64, CudaError> {
         mode::attached()?.contexts().id(context)
+    }
+
+    fn module_functions(&self, module: CUmodule) -> Result<Vec<CUfunction>, CudaError> {
+        let (client, _) = mode::enter()?;
+        let module = module_handle(client, module.0, HandleKind::Module)?;
+        let functions = client.all_functions(module)?;
+        Ok(functions.into_iter().map(|handle| CUfunction(handle.to_word() as usize)).collect())
     }
 
     unsafe fn load_module(&self, image: *const c_void) -> Result<CUmodule, CudaError> {

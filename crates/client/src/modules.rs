@@ -10,7 +10,8 @@ use crate::state::{Function, Module, wire_function, wire_module};
 use channel::memfd::sealed_image;
 use channel::message::Message;
 use channel::request::{
-    GetFunction, GetGlobal, LoadModule, MODULE_PRINTS, SYMBOL_BYTES_MAX, UnloadModule,
+    GetFunction, GetGlobal, ListFunctions, LoadModule, MODULE_PRINTS, SYMBOL_BYTES_MAX,
+    UnloadModule,
 };
 use core::ffi::c_char;
 use core::sync::atomic::Ordering;
@@ -142,6 +143,27 @@ impl Attached {
             state.functions.remove(handle);
         }
         result
+    }
+
+    /// All functions of a module, in the provider's order.
+    pub(crate) fn all_functions(&self, module: Handle) -> Result<Vec<Handle>, CudaError> {
+        let mut functions = Vec::new();
+        loop {
+            let first = functions.len() as u32;
+            let answer = self.call(&ListFunctions { module: wire_module(module), first })?;
+            for name in answer.names.split_inclusive(|b| *b == 0) {
+                let name = CStr::from_bytes_with_nul(name).map_err(|_| CudaError::UNKNOWN)?;
+                functions.push(self.find_function(module, name)?);
+            }
+            let found = functions.len() as u32;
+            if found >= answer.total {
+                return Ok(functions);
+            }
+            // A name that does not fit into a reply.
+            if found == first {
+                return Err(CudaError::NOT_SUPPORTED);
+            }
+        }
     }
 
     /// Finds a variable of a module and gives the program address and size, as it wants them.

@@ -111,8 +111,8 @@ macro_rules! driver_functions {
             208 special cuModuleGetGlobal_v2(
                 pointer: *mut CUdeviceptr, bytes: *mut usize, module: CUmodule,
                 name: *const c_char);
-            209 unsupported cuModuleGetFunctionCount(count: *mut c_uint, module: CUmodule);
-            210 unsupported cuModuleEnumerateFunctions(
+            209 special cuModuleGetFunctionCount(count: *mut c_uint, module: CUmodule);
+            210 special cuModuleEnumerateFunctions(
                 functions: *mut CUfunction, num_functions: c_uint, module: CUmodule);
 
             // Libraries and kernels.
@@ -136,8 +136,8 @@ macro_rules! driver_functions {
             257 unsupported cuLibraryGetManaged(
                 pointer: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary,
                 name: *const c_char);
-            258 unsupported cuLibraryGetKernelCount(count: *mut c_uint, lib: CUlibrary);
-            259 unsupported cuLibraryEnumerateKernels(
+            258 special cuLibraryGetKernelCount(count: *mut c_uint, lib: CUlibrary);
+            259 special cuLibraryEnumerateKernels(
                 kernels: *mut CUkernel, num_kernels: c_uint, lib: CUlibrary);
             260 local cuKernelGetFunction(p_func: *mut CUfunction, kernel: CUkernel);
             261 local cuKernelGetAttribute(

@@ -16,7 +16,7 @@ mod slots;
 mod storage;
 mod tables;
 
-use cuda_api::{CUcontext, CUdevice, CUmodule, CudaError};
+use cuda_api::{CUcontext, CUdevice, CUfunction, CUmodule, CudaError};
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
@@ -36,6 +36,11 @@ pub trait Host: Send + Sync {
     fn current_context(&self) -> Option<CUcontext>;
     /// As cuCtxGetId reports it.
     fn context_id(&self, context: CUcontext) -> Result<u64, CudaError>;
+    /// All functions of a module, as cuModuleEnumerateFunctions gives them.
+    /// CUDA_ERROR_NOT_SUPPORTED from a driver that does not know them.
+    fn module_functions(&self, _module: CUmodule) -> Result<Vec<CUfunction>, CudaError> {
+        Err(CudaError::NOT_SUPPORTED)
+    }
     /// As cuModuleLoadData.
     ///
     /// # Safety

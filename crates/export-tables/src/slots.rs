@@ -4,7 +4,7 @@
 use crate::integrity::{self, Question};
 use crate::storage::{self, Destructor};
 use crate::{host, tables};
-use cuda_api::{CUcontext, CUdevice, CUmodule, CUresult, CUstream, CudaError};
+use cuda_api::{CUcontext, CUdevice, CUfunction, CUmodule, CUresult, CUstream, CudaError};
 use std::ffi::{c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -212,6 +212,29 @@ pub(crate) unsafe extern "C" fn private_stream(
     };
     // SAFETY: the caller passes NULL or a place for the handle.
     guarded(|| unsafe { write(private, stream.0 as *mut c_void) })
+}
+
+/// Called with each function of a module.
+pub(crate) type Visitor =
+    Option<unsafe extern "C" fn(user: *mut c_void, function: CUfunction, module: u64)>;
+
+/// Calls a visitor with each function of a module. Not 0 if it did: this slot's result is no
+/// CUresult.
+pub(crate) unsafe extern "C" fn visit_functions(
+    _context: CUcontext,
+    module: CUmodule,
+    visitor: Visitor,
+    user: *mut c_void,
+) -> c_int {
+    let visited = guarded(|| {
+        let visitor = visitor.ok_or(CudaError::INVALID_VALUE)?;
+        for function in host()?.module_functions(module)? {
+            // SAFETY: the caller passes a visitor to be called with functions and its own datum.
+            unsafe { visitor(user, function, module.0 as u64) };
+        }
+        Ok(())
+    });
+    c_int::from(visited.is_ok())
 }
 
 pub(crate) unsafe extern "C" fn not_supported() -> CUresult {

@@ -82,6 +82,9 @@ static TOOLS_CONTEXT: [Slot; 93] = sized(&[
     (51, function(slots::private_stream as *const ())),
 ]);
 
+/// What tools and libraries ask of modules.
+static TOOLS_MODULE: [Slot; 99] = sized(&[(7, function(slots::visit_functions as *const ()))]);
+
 /// Asked for by matrix libraries, which do without what its slot would give.
 static MATRIX_SUPPORT: [Slot; 17] = sized(&[(4, function(slots::not_supported as *const ()))]);
 
@@ -102,6 +105,7 @@ static TABLES: &[Named] = &[
     Named { uuid: 0xd4082055_bde6_704b_8d34_ba123c66e1f2, table: &INTEGRITY },
     Named { uuid: 0x263e8860_7cd2_6143_92f6_bbd5006dfa7e, table: &CONTEXT_CHECKS },
     Named { uuid: 0x21318c60_9714_3248_8ca6_41ff7324c8f2, table: &TOOLS_CONTEXT },
+    Named { uuid: 0x6e163fbe_b958_444d_835c_e182aff1991e, table: &TOOLS_MODULE },
     Named { uuid: 0x1734dc26_800d_4745_8726_c0f1e7dd8bca, table: &MATRIX_SUPPORT },
     Named { uuid: 0x7cb63f9b_9ca4_8e42_a484_beb66e6aed7f, table: &PROFILER },
 ];

@@ -13,16 +13,16 @@ pub const LAUNCH_COOPERATIVE: u32 = 1;
 /// Flag of [`LaunchKernel`]: the kernel may begin before the one ahead of it in its stream has
 /// ended, and waits for it itself.
 pub const LAUNCH_PROGRAMMATIC: u32 = 2;
-/// Bits of the flags that hold the size of a cluster, five for each dimension; 0 for none.
+/// Bits of the flags that hold the size of a cluster, eight for each dimension; 0 for none.
 const CLUSTER_SHIFT: u32 = 8;
-const CLUSTER_BITS: u32 = 5;
+const CLUSTER_BITS: u32 = 8;
 const CLUSTER_MASK: u32 = (1 << CLUSTER_BITS) - 1;
 /// All flags of [`LaunchKernel`].
-pub const LAUNCH_FLAGS: u32 =
-    LAUNCH_COOPERATIVE | LAUNCH_PROGRAMMATIC | ((1 << (3 * CLUSTER_BITS)) - 1) << CLUSTER_SHIFT;
+pub const LAUNCH_FLAGS: u32 = LAUNCH_COOPERATIVE | LAUNCH_PROGRAMMATIC | u32::MAX << CLUSTER_SHIFT;
 
 /// The size of a cluster in blocks as bits of a launch's flags. `None` if a dimension is 0 or
-/// beyond what the bits hold; devices' clusters have 16 blocks at most.
+/// beyond what the bits hold. Devices' clusters have 16 blocks at most, but programs ask for more
+/// to find that out.
 pub const fn cluster_flags(blocks: [u32; 3]) -> Option<u32> {
     let [x, y, z] = blocks;
     if x == 0 || y == 0 || z == 0 || x > CLUSTER_MASK || y > CLUSTER_MASK || z > CLUSTER_MASK {
@@ -150,13 +150,13 @@ mod tests {
 
     #[test]
     fn a_cluster_is_kept_in_the_flags() {
-        for cluster in [[1, 1, 1], [2, 1, 1], [4, 2, 2], [16, 1, 1], [31, 31, 31]] {
+        for cluster in [[1, 1, 1], [2, 1, 1], [4, 2, 2], [16, 1, 1], [32, 1, 1], [255, 255, 255]] {
             let flags = cluster_flags(cluster).unwrap();
             assert_eq!(flags & !LAUNCH_FLAGS, 0);
             assert_eq!(flags & (LAUNCH_COOPERATIVE | LAUNCH_PROGRAMMATIC), 0);
             assert_eq!(cluster_of(flags | LAUNCH_COOPERATIVE), Some(cluster));
         }
-        for wrong in [[0, 1, 1], [1, 32, 1], [1, 1, u32::MAX]] {
+        for wrong in [[0, 1, 1], [1, 256, 1], [1, 1, u32::MAX]] {
             assert_eq!(cluster_flags(wrong), None);
         }
         assert_eq!(cluster_of(LAUNCH_COOPERATIVE | LAUNCH_PROGRAMMATIC), None);

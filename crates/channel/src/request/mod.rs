@@ -27,9 +27,9 @@ pub use memory::{
     PrintfText, Reset,
 };
 pub use module::{
-    FUNCTION_ATTRIBUTES, FunctionInfo, GetFunction, GetGlobal, GlobalInfo, JIT_OPTIONS_MAX,
-    JitOption, LOG_BYTES_MAX, LoadModule, MODULE_PRINTS, ModuleLoaded, PARAMETERS_MAX,
-    ParameterLayout, SYMBOL_BYTES_MAX, UnloadModule,
+    FUNCTION_ATTRIBUTES, FunctionInfo, FunctionNames, GetFunction, GetGlobal, GlobalInfo,
+    JIT_OPTIONS_MAX, JitOption, LOG_BYTES_MAX, ListFunctions, LoadModule, MODULE_PRINTS,
+    ModuleLoaded, NAMES_BYTES_MAX, PARAMETERS_MAX, ParameterLayout, SYMBOL_BYTES_MAX, UnloadModule,
 };
 pub use stream::{
     CreateEvent, CreateStream, DestroyEvent, DestroyStream, ElapsedTime, ElapsedTimeReply, Fence,

@@ -151,6 +151,35 @@ impl<'a> Payload<'a> for GetFunction<'a> {
     }
 }
 
+/// Longest reply of [`ListFunctions`], bytes: what fits into the reply area, and a longest name.
+pub const NAMES_BYTES_MAX: usize = 48 << 10;
+const _: () = assert!(NAMES_BYTES_MAX > SYMBOL_BYTES_MAX);
+
+/// Reply to [`ListFunctions`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FunctionNames {
+    /// How many kernels the module has.
+    pub total: u32,
+    /// Names from the place asked for on, each with its NUL: at most [`NAMES_BYTES_MAX`] bytes.
+    pub names: Vec<u8>,
+}
+
+impl Payload<'_> for FunctionNames {
+    fn words(&self) -> usize {
+        2 + words_of(self.names.len())
+    }
+    fn write(&self, sink: &mut impl Sink) {
+        sink.word(self.total.into());
+        sink.word(self.names.len() as u64);
+        sink.bytes(&self.names);
+    }
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let total = reader.value()?;
+        let length = reader.length(NAMES_BYTES_MAX)?;
+        Ok(Self { total, names: reader.bytes(length)?.to_vec() })
+    }
+}
+
 /// Where a parameter of a kernel is in its buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ParameterLayout {
@@ -223,6 +252,14 @@ impl<'a> Payload<'a> for GetGlobal<'a> {
 }
 
 payloads! {
+    /// Asks for the names of a module's kernels, as many as fit.
+    ListFunctions {
+        /// The module.
+        module: CUmodule,
+        /// The place of the first one wanted.
+        first: u32,
+    }
+
     /// Unloads a module when its kernels are done.
     UnloadModule {
         /// The module.
@@ -239,6 +276,7 @@ payloads! {
 }
 
 requests! {
+    ListFunctions = number::cuModuleEnumerateFunctions, Call -> FunctionNames;
     LoadModule = number::cuModuleLoadDataEx, Call -> ModuleLoaded;
     UnloadModule = number::cuModuleUnload, Post;
 }

@@ -83,6 +83,10 @@ round_trips! {
             data_type: n[0], rank: n[1], address, dimensions, strides, shape, element_strides,
             modes,
         });
+    list_functions(m: any::<usize>(), first: any::<u32>())
+        ListFunctions { module: CUmodule(m), first };
+    function_names(total: any::<u32>(), names: vec(any::<u8>(), 1..200))
+        FunctionNames { total, names: names.clone() };
     cluster_count(clusters: any::<i32>()) ClusterCount { clusters };
     elapsed_reply(milliseconds: -1e30f32..1e30) ElapsedTimeReply { milliseconds };
     host_to_device(d: any::<u64>(), source: host_reference(), bytes: any::<u64>())
@@ -211,6 +215,7 @@ fn opcodes_are_told_apart() {
         Copy2d::OPCODE,
         LaunchKernel::OPCODE,
         CountClusters::OPCODE,
+        ListFunctions::OPCODE,
         EncodeTiled::OPCODE,
         EncodeIm2col::OPCODE,
         LoadModule::OPCODE,

@@ -82,6 +82,29 @@ pub(crate) fn cuLibraryGetKernel(
     kernel.set(CUkernel(Handle { kind: HandleKind::Kernel, ..handle }.to_word() as usize))
 }
 
+pub(crate) fn cuLibraryGetKernelCount(count: Out<c_uint>, library: CUlibrary) -> CUresult {
+    let client = ready()?;
+    count.required()?;
+    let module = module_handle(client, library.0, HandleKind::Library)?;
+    count.set(client.all_functions(module)?.len() as c_uint)
+}
+
+pub(crate) fn cuLibraryEnumerateKernels(
+    kernels: Out<CUkernel>,
+    places: c_uint,
+    library: CUlibrary,
+) -> CUresult {
+    let client = ready()?;
+    kernels.required()?;
+    let module = module_handle(client, library.0, HandleKind::Library)?;
+    let found = client.all_functions(module)?;
+    for (index, handle) in found.into_iter().enumerate().take(places as usize) {
+        let word = Handle { kind: HandleKind::Kernel, ..handle }.to_word();
+        kernels.set_at(index, CUkernel(word as usize))?;
+    }
+    Ok(())
+}
+
 pub(crate) fn cuLibraryGetModule(module: Out<CUmodule>, library: CUlibrary) -> CUresult {
     let (client, _) = mode::enter()?;
     let handle = module_handle(client, library.0, HandleKind::Library)?;

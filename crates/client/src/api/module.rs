@@ -67,6 +67,28 @@ pub(crate) fn cuModuleGetFunction(
     function.set(CUfunction(handle.to_word() as usize))
 }
 
+pub(crate) fn cuModuleGetFunctionCount(count: Out<c_uint>, module: CUmodule) -> CUresult {
+    let (client, _) = mode::enter()?;
+    count.required()?;
+    let module = module_handle(client, module.0, HandleKind::Module)?;
+    count.set(client.all_functions(module)?.len() as c_uint)
+}
+
+pub(crate) fn cuModuleEnumerateFunctions(
+    functions: Out<CUfunction>,
+    places: c_uint,
+    module: CUmodule,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    functions.required()?;
+    let module = module_handle(client, module.0, HandleKind::Module)?;
+    let found = client.all_functions(module)?;
+    for (index, handle) in found.into_iter().enumerate().take(places as usize) {
+        functions.set_at(index, CUfunction(handle.to_word() as usize))?;
+    }
+    Ok(())
+}
+
 pub(crate) fn cuModuleGetGlobal_v2(
     pointer: Out<CUdeviceptr>,
     bytes: Out<usize>,

@@ -4,7 +4,8 @@ use super::share::{gone, made};
 use super::{Function, Share};
 use cuda_api::constants::jit_option;
 use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CudaError};
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, CString, c_void};
+use std::ptr;
 use std::rc::Rc;
 
 /// Zero bytes behind an image, so that a parser that looks for the end of a text finds one.
@@ -114,6 +115,28 @@ impl Module {
         unsafe { t.cuModuleGetFunction(&mut raw, self.raw, name.as_ptr())? };
         // SAFETY: the provider gave the handle; a session drops a module's functions before it.
         unsafe { Function::read(t, raw) }
+    }
+
+    /// The names of its kernels, in the provider's order.
+    pub fn function_names(&self) -> Result<Vec<CString>, CudaError> {
+        let t = self.share.device().table();
+        let mut count = 0;
+        // SAFETY: the module is alive, the local is written.
+        unsafe { t.cuModuleGetFunctionCount(&mut count, self.raw)? };
+        let mut functions = vec![CUfunction::NULL; count as usize];
+        // SAFETY: the module is alive, the list has as many places as said.
+        unsafe { t.cuModuleEnumerateFunctions(functions.as_mut_ptr(), count, self.raw)? };
+        let name = |function: CUfunction| {
+            let mut name = ptr::null();
+            // SAFETY: the provider gave the handle, whose module is alive; the local is written.
+            unsafe { t.cuFuncGetName(&mut name, function)? };
+            if name.is_null() {
+                return Err(CudaError::UNKNOWN);
+            }
+            // SAFETY: a function's name is a C string that lives as long as its module.
+            Ok(unsafe { CStr::from_ptr(name) }.to_owned())
+        };
+        functions.into_iter().map(name).collect()
     }
 
     /// Address and length, bytes, of a global variable.

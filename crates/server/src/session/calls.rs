@@ -8,9 +8,9 @@ use channel::memfd::{IMAGE_BYTES_MAX, SealedBytes};
 use channel::message::Message;
 use channel::request::{
     ChunkCreate, ChunkRelease, ClusterCount, CountClusters, ElapsedTime, ElapsedTimeReply,
-    EncodeIm2col, EncodeTiled, FunctionInfo, GetFunction, GetGlobal, GlobalInfo, HostMap,
-    HostUnmap, LOG_BYTES_MAX, LoadModule, MODULE_PRINTS, MemoryInfo, MemoryInfoReply, ModuleLoaded,
-    PrintfDrain, PrintfText, Request, Reset,
+    EncodeIm2col, EncodeTiled, FunctionInfo, FunctionNames, GetFunction, GetGlobal, GlobalInfo,
+    HostMap, HostUnmap, LOG_BYTES_MAX, ListFunctions, LoadModule, MODULE_PRINTS, MemoryInfo,
+    MemoryInfoReply, ModuleLoaded, NAMES_BYTES_MAX, PrintfDrain, PrintfText, Request, Reset,
 };
 use channel::ring::Record;
 use cuda_api::{CUdevice, CUdeviceptr, CudaError};
@@ -175,6 +175,20 @@ impl Session {
 
     pub(super) fn encode_im2col(&mut self, r: EncodeIm2col) -> Result<[u64; 16], CudaError> {
         self.share.device().encode_tensor_map(TensorMapKind::Im2col, &r.0)
+    }
+
+    pub(super) fn list_functions(&mut self, r: ListFunctions) -> Result<FunctionNames, CudaError> {
+        let all = self.modules.module(r.module.0 as u64)?.module.function_names()?;
+        let total = u32::try_from(all.len()).map_err(|_| CudaError::OUT_OF_MEMORY)?;
+        let mut names = Vec::new();
+        for name in all.iter().skip(r.first as usize) {
+            let name = name.as_bytes_with_nul();
+            if names.len() + name.len() > NAMES_BYTES_MAX {
+                break;
+            }
+            names.extend_from_slice(name);
+        }
+        Ok(FunctionNames { total, names })
     }
 
     pub(super) fn get_global(&mut self, request: GetGlobal<'_>) -> Result<GlobalInfo, CudaError> {

@@ -68,6 +68,7 @@ impl Session {
                 GetFunction => get_function,
                 GetGlobal => get_global,
                 CountClusters => count_clusters,
+                ListFunctions => list_functions,
                 EncodeTiled => encode_tiled,
                 EncodeIm2col => encode_im2col,
             }

@@ -68,6 +68,18 @@ impl<T: Copy> In<T> {
     }
 }
 
+impl In<u8> {
+    /// The `bytes` bytes there; CUDA_ERROR_INVALID_VALUE for NULL or more than `limit`.
+    pub(crate) fn slice(&self, bytes: usize, limit: usize) -> Result<&[u8], CudaError> {
+        if self.0.is_null() || bytes > limit {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        // SAFETY: whoever called `believe` vouches for a buffer of the length given with it, unchanged
+        // during the call.
+        Ok(unsafe { core::slice::from_raw_parts(self.0, bytes) })
+    }
+}
+
 /// Longest name or path taken from a program, bytes: PTX identifiers of mangled C++ names run to
 /// a few KiB.
 pub(crate) const TEXT_BYTES_MAX: usize = 32 << 10;
@@ -220,6 +232,7 @@ plain!(
     CUfunction,
     CUlibrary,
     CUkernel,
+    CUlinkState,
     CUstream,
     CUevent,
     CUmemoryPool,

@@ -24,10 +24,12 @@ pub enum HandleKind {
     Event = 7,
     /// CUmemoryPool.
     MemoryPool = 8,
+    /// CUlinkState.
+    LinkState = 9,
 }
 
 impl HandleKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Context,
         Self::Module,
         Self::Function,
@@ -36,6 +38,7 @@ impl HandleKind {
         Self::Stream,
         Self::Event,
         Self::MemoryPool,
+        Self::LinkState,
     ];
 }
 

@@ -2,9 +2,11 @@
 //!
 //! Everything that has the API's shape is made from the rows here: providers' tables, the
 //! client's exports, the server's dispatch, reports. This crate knows no transport, no device
-//! and no process; it has no dependencies and needs no standard library.
+//! and no process; it has no dependencies and needs no standard library but alloc.
 #![no_std]
 #![allow(non_snake_case, non_camel_case_types, reason = "functions and types keep cuda.h's names")]
+
+extern crate alloc;
 
 #[macro_use]
 mod table;
@@ -16,6 +18,7 @@ mod error;
 mod errors_generated;
 pub mod extension;
 pub mod handle;
+pub mod link;
 pub mod symbols;
 mod symbols_generated;
 mod types;

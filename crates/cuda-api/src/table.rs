@@ -114,6 +114,19 @@ macro_rules! driver_functions {
             209 special cuModuleGetFunctionCount(count: *mut c_uint, module: CUmodule);
             210 special cuModuleEnumerateFunctions(
                 functions: *mut CUfunction, num_functions: c_uint, module: CUmodule);
+            211 local cuLinkCreate_v2(
+                num_options: c_uint, options: *mut c_uint, option_values: *mut *mut c_void,
+                state_out: *mut CUlinkState);
+            212 local cuLinkAddData_v2(
+                state: CUlinkState, kind: c_uint, data: *mut c_void, size: usize,
+                name: *const c_char, num_options: c_uint, options: *mut c_uint,
+                option_values: *mut *mut c_void);
+            213 local cuLinkAddFile_v2(
+                state: CUlinkState, kind: c_uint, path: *const c_char, num_options: c_uint,
+                options: *mut c_uint, option_values: *mut *mut c_void);
+            214 local cuLinkComplete(
+                state: CUlinkState, cubin_out: *mut *mut c_void, size_out: *mut usize);
+            215 local cuLinkDestroy(state: CUlinkState);
 
             // Libraries and kernels.
             251 special cuLibraryLoadData(
@@ -144,7 +157,7 @@ macro_rules! driver_functions {
                 value: *mut c_int, attribute: c_uint, kernel: CUkernel, device: CUdevice);
             262 call cuKernelSetAttribute(
                 attribute: c_uint, val: c_int, kernel: CUkernel, device: CUdevice);
-            263 unsupported cuKernelSetCacheConfig(
+            263 local cuKernelSetCacheConfig(
                 kernel: CUkernel, config: c_uint, device: CUdevice);
             264 local cuKernelGetName(name: *mut *const c_char, function: CUkernel);
             265 local cuKernelGetParamInfo(

@@ -51,6 +51,8 @@ handles! {
     CUgraph;
     /// A node of a graph.
     CUgraphNode;
+    /// A link in progress.
+    CUlinkState;
     /// A green context.
     CUgreenCtx;
 }

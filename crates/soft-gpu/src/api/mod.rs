@@ -17,6 +17,7 @@ mod image;
 mod init;
 mod launch;
 mod library;
+mod link;
 mod memory;
 mod module;
 mod occupancy;
@@ -41,6 +42,7 @@ use self::context::{Context, Primary};
 use self::event::Event;
 use self::function::Function;
 use self::library::Library;
+use self::link::LinkState;
 use self::module::LoadedModule;
 use self::pool::Pool;
 use self::registry::Registry;
@@ -61,6 +63,7 @@ pub(crate) struct Driver {
     /// Functions; CUkernel handles name the same objects by another kind.
     functions: Registry<Function>,
     pools: Registry<Pool>,
+    links: Registry<LinkState>,
     default_pool: OnceLock<usize>,
     current_pool: Mutex<Option<usize>>,
     primary: Mutex<Primary>,
@@ -96,6 +99,7 @@ fn initialize() -> Result {
             libraries: Registry::new(HandleKind::Library),
             functions: Registry::new(HandleKind::Function),
             pools: Registry::new(HandleKind::MemoryPool),
+            links: Registry::new(HandleKind::LinkState),
             default_pool: OnceLock::new(),
             current_pool: Mutex::default(),
             primary: Mutex::default(),
@@ -200,6 +204,7 @@ static EXPORTS: &[&[Export]] = &[
     init::EXPORTS,
     launch::EXPORTS,
     library::EXPORTS,
+    link::EXPORTS,
     memory::EXPORTS,
     module::EXPORTS,
     occupancy::EXPORTS,

@@ -49,6 +49,11 @@ impl<T> Out<T> {
         Self(self.0.wrapping_add(index))
     }
 
+    /// The same place, to be read only.
+    pub(crate) fn as_in(self) -> In<T> {
+        In(self.0.cast_const())
+    }
+
     /// The same place as of another type; the caller knows from the call's other arguments what
     /// the program has there.
     pub(crate) fn cast<U>(self) -> Out<U> {
@@ -206,6 +211,7 @@ plain!(
     CUfunction,
     CUlibrary,
     CUkernel,
+    CUlinkState,
     CUstream,
     CUevent,
     CUmemoryPool,

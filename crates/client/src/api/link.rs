@@ -1,0 +1,89 @@
+//! Linking (cuLink*, of the manual's "Module Management"): done in the process, by handing one
+//! input back; see [`cuda_api::link`] for what that covers.
+
+use crate::attach::locked;
+use crate::boundary::{In, Out};
+use crate::handles::Table;
+use crate::jit::JitOptions;
+use crate::mode;
+use core::ffi::{c_char, c_uint, c_void};
+use core::time::Duration;
+use cuda_api::handle::HandleKind;
+use cuda_api::link::{LINK_INPUT_BYTES_MAX, Link};
+use cuda_api::{CUlinkState, CUresult, CudaError};
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Mutex;
+
+/// Most links at a time: a program makes one, completes it and destroys it.
+const LINKS_MAX: u32 = 4096;
+
+static LINKS: Mutex<Table<Link>> = Mutex::new(Table::new(HandleKind::LinkState, 0, LINKS_MAX));
+
+pub(crate) fn cuLinkCreate_v2(
+    count: c_uint,
+    options: Out<c_uint>,
+    values: Out<*mut c_void>,
+    state: Out<CUlinkState>,
+) -> CUresult {
+    mode::enter()?;
+    state.required()?;
+    let options = JitOptions::read(count, options, values)?;
+    let handle = locked(&LINKS).insert(Link::default())?;
+    // Nothing is compiled before the image is loaded, so nothing is said.
+    options.answer(None, Duration::ZERO);
+    state.set(CUlinkState(handle.to_word() as usize))
+}
+
+/// The options of an input steer its compiling, which is the loading's business.
+#[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
+pub(crate) fn cuLinkAddData_v2(
+    state: CUlinkState,
+    kind: c_uint,
+    data: Out<c_void>,
+    bytes: usize,
+    _name: In<c_char>,
+    _count: c_uint,
+    _options: Out<c_uint>,
+    _values: Out<*mut c_void>,
+) -> CUresult {
+    let mut links = locked(&LINKS);
+    let link = links.lookup_mut(state.0)?;
+    link.add(kind, data.of::<u8>().as_in().slice(bytes, LINK_INPUT_BYTES_MAX)?)
+}
+
+pub(crate) fn cuLinkAddFile_v2(
+    state: CUlinkState,
+    kind: c_uint,
+    path: In<c_char>,
+    _count: c_uint,
+    _options: Out<c_uint>,
+    _values: Out<*mut c_void>,
+) -> CUresult {
+    let path = OsStr::from_bytes(path.text()?.to_bytes()).to_owned();
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(LINK_INPUT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes))
+        .map_err(|_| CudaError::FILE_NOT_FOUND)?;
+    locked(&LINKS).lookup_mut(state.0)?.add(kind, &bytes)
+}
+
+pub(crate) fn cuLinkComplete(
+    state: CUlinkState,
+    image: Out<*mut c_void>,
+    bytes: Out<usize>,
+) -> CUresult {
+    image.required()?;
+    let mut links = locked(&LINKS);
+    let linked = links.lookup_mut(state.0)?.complete()?;
+    bytes.set_if_wanted(linked.len());
+    // The image stays where it is until the state is destroyed; the program only reads it.
+    image.set(linked.as_ptr().cast_mut().cast())
+}
+
+pub(crate) fn cuLinkDestroy(state: CUlinkState) -> CUresult {
+    let mut links = locked(&LINKS);
+    let handle = links.decode(state.0)?;
+    links.remove(handle).map(drop).ok_or(CudaError::INVALID_HANDLE)
+}

@@ -1,0 +1,68 @@
+//! Linking: one input is handed back; see [`cuda_api::link`] for what that covers.
+
+use std::sync::Mutex;
+
+use cuda_api::link::Link;
+use cuda_api::*;
+
+use super::image::JitLogs;
+use super::{driver, exports, thread};
+use crate::error::Result;
+
+/// A program's CUlinkState.
+pub(crate) struct LinkState(Mutex<Link>);
+
+impl LinkState {
+    fn with<T>(&self, f: impl FnOnce(&mut Link) -> Result<T>) -> Result<T> {
+        f(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+exports! {
+    fn cuLinkCreate_v2(
+        num_options: c_uint, options: *mut c_uint, option_values: *mut *mut c_void,
+        state_out: *mut CUlinkState,
+    ) {
+        let driver = driver()?;
+        thread::current()?;
+        state_out.required()?;
+        // Nothing is compiled before the image is loaded, so nothing is said.
+        JitLogs::read(num_options, options, option_values)?.say_nothing();
+        state_out.set(CUlinkState(driver.links.insert(LinkState(Mutex::default()))?))
+    }
+
+    fn cuLinkAddData_v2(
+        state: CUlinkState, kind: c_uint, data: *mut c_void, size: usize, _name: *const c_char,
+        _num_options: c_uint, _options: *mut c_uint, _option_values: *mut *mut c_void,
+    ) {
+        let link = driver()?.links.get(state.0)?;
+        let bytes = data.cast::<u8>().as_in().bytes(size)?;
+        link.with(|link| link.add(kind, bytes))
+    }
+
+    fn cuLinkAddFile_v2(
+        state: CUlinkState, kind: c_uint, path: *const c_char, _num_options: c_uint,
+        _options: *mut c_uint, _option_values: *mut *mut c_void,
+    ) {
+        let link = driver()?.links.get(state.0)?;
+        let bytes = super::module::read_file(path)?;
+        link.with(|link| link.add(kind, &bytes))
+    }
+
+    fn cuLinkComplete(
+        state: CUlinkState, cubin_out: *mut *mut c_void, size_out: *mut usize,
+    ) {
+        let link = driver()?.links.get(state.0)?;
+        cubin_out.required()?;
+        link.with(|link| {
+            let image = link.complete()?;
+            size_out.set_if_wanted(image.len());
+            // It stays where it is until the state is destroyed; the program only reads it.
+            cubin_out.set(image.as_ptr().cast_mut().cast())
+        })
+    }
+
+    fn cuLinkDestroy(state: CUlinkState) {
+        driver()?.links.remove(state.0).map(drop)
+    }
+}

@@ -107,9 +107,12 @@ fn no_crash_loop() {
     assert!(text.starts_with("the server failed 3 times, last: server "), "{text}");
     assert_eq!(status, 1);
     setting.client(None).err().unwrap();
+    // The client is told first, then the log.
+    wait_until("the pause is logged", || {
+        setting.control_log().contains("failed 4 times, no new one for ")
+    });
     let log = setting.control_log();
     assert_eq!(log.matches("Starting new server").count(), 4, "{log}");
-    assert!(log.contains("failed 4 times, no new one for 3 s"), "{log}");
 }
 
 fn a_server_that_cannot_start_says_why() {

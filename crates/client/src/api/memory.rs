@@ -61,6 +61,10 @@ pub(crate) fn cuMemAllocPitch_v2(
 
 pub(crate) fn cuMemFree_v2(pointer: CUdeviceptr) -> CUresult {
     let (client, _) = mode::enter()?;
+    // Nothing to free: libraries begin with this to have the runtime initialised.
+    if pointer.0 == 0 {
+        return Ok(());
+    }
     client.count_pool_free(pointer.0);
     client.free(pointer.0)
 }

@@ -107,6 +107,7 @@ fn freed_and_foreign_pointers_are_refused() {
     assert_eq!(cuMemcpyDtoH_v2(Legacy, host, pointer, 1001), invalid);
     cuMemFree_v2(pointer).unwrap();
     assert_eq!(cuMemFree_v2(pointer), invalid);
+    assert_eq!(cuMemFree_v2(CUdeviceptr(0)), Ok(()), "there is nothing to free");
     assert_eq!(cuMemcpyDtoH_v2(Legacy, host, pointer, 1), invalid);
     assert_eq!(cuMemcpyDtoH_v2(Legacy, host, CUdeviceptr(host.address()), 1), invalid);
     assert_eq!(cuMemsetD32_v2(Legacy, CUdeviceptr(0x1234), 0, 1), invalid);

@@ -11,3 +11,5 @@ mod harness;
 mod programs;
 #[path = "filetests/throughput.rs"]
 mod throughput;
+#[path = "filetests/properties.rs"]
+mod properties;

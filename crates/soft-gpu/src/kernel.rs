@@ -225,26 +225,38 @@ pub trait RangeSource: Send + Sync {
 pub struct MemoryView {
     source: Arc<dyn RangeSource>,
     map: RangeMap,
-    last: Range,
+    /// Ranges that were allowed lately, by the site of the access.
+    last: [Range; RECENT_RANGES],
 }
+
+/// Ranges remembered: kernels rarely stream through more buffers at once.
+const RECENT_RANGES: usize = 8;
 
 impl MemoryView {
     /// A view of what `source` allows now.
     pub fn new(source: Arc<dyn RangeSource>) -> Self {
         let map = source.ranges();
-        Self { source, map, last: Range { start: 0, end: 0, writable: false } }
+        Self { source, map, last: [Range { start: 0, end: 0, writable: false }; RECENT_RANGES] }
     }
 
     /// True if all of `address..address + bytes` may be read (and written, if `write`).
     #[inline(always)]
     pub fn allows(&mut self, address: u64, bytes: u64, write: bool) -> bool {
-        let r = self.last;
+        self.allows_at(0, address, bytes, write)
+    }
+
+    /// As [`Self::allows`], for the access number `site` of a kernel: each site remembers the range
+    /// it found last, so that loops over several buffers need no search.
+    #[inline(always)]
+    pub fn allows_at(&mut self, site: usize, address: u64, bytes: u64, write: bool) -> bool {
+        let site = site % RECENT_RANGES;
+        let r = self.last[site];
         let inside = address >= r.start && bytes <= r.end.wrapping_sub(address) && address < r.end;
-        (inside && (r.writable || !write)) || self.allows_slow(address, bytes, write)
+        (inside && (r.writable || !write)) || self.allows_slow(site, address, bytes, write)
     }
 
     #[cold]
-    fn allows_slow(&mut self, address: u64, bytes: u64, write: bool) -> bool {
+    fn allows_slow(&mut self, site: usize, address: u64, bytes: u64, write: bool) -> bool {
         let Some(end) = address.checked_add(bytes) else { return false };
         // Memory may have been mapped since this block started: look again before refusing.
         let range = self.map.find(address).or_else(|| {
@@ -253,7 +265,7 @@ impl MemoryView {
         });
         match range {
             Some(r) if end <= r.end && (r.writable || !write) => {
-                self.last = r;
+                self.last[site] = r;
                 true
             }
             _ => false,

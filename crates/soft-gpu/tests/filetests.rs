@@ -9,7 +9,7 @@ mod forms;
 mod harness;
 #[path = "filetests/programs.rs"]
 mod programs;
-#[path = "filetests/throughput.rs"]
-mod throughput;
 #[path = "filetests/properties.rs"]
 mod properties;
+#[path = "filetests/throughput.rs"]
+mod throughput;

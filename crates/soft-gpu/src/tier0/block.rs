@@ -47,10 +47,10 @@ pub(super) struct InterpretedBlock {
     next_warp: u32,
     /// Warps that have not finished, started or not.
     alive: u32,
-    ready: VecDeque<Warp>,
-    waiting: Vec<Warp>,
+    ready: VecDeque<Box<Warp>>,
+    waiting: Vec<Box<Warp>>,
     /// A finished warp whose memory the next one takes over.
-    spare: Option<Warp>,
+    spare: Option<Box<Warp>>,
     barriers: [Barrier; BARRIERS],
 }
 
@@ -76,7 +76,7 @@ impl InterpretedBlock {
     }
 
     /// A warp that can run: a new one first, so that all get their turn.
-    fn next(&mut self) -> Option<Warp> {
+    fn next(&mut self) -> Option<Box<Warp>> {
         if self.next_warp < self.warps {
             let index = self.next_warp;
             self.next_warp += 1;
@@ -87,7 +87,7 @@ impl InterpretedBlock {
                     warp.restart(&self.environment.program, index, lanes);
                     warp
                 }
-                None => Warp::new(&self.environment.program, index, lanes),
+                None => Box::new(Warp::new(&self.environment.program, index, lanes)),
             });
         }
         self.ready.pop_front()
@@ -189,10 +189,13 @@ impl BlockRun for InterpretedBlock {
                 Stop::Finished => {
                     self.alive -= 1;
                     idle_turns = 0;
+                    let waited_for = !self.waiting.is_empty();
                     if let Some(old) = self.spare.replace(warp) {
                         old.retire(&self.environment.program);
                     }
-                    self.open_barriers();
+                    if waited_for {
+                        self.open_barriers();
+                    }
                 }
                 Stop::Asked => {
                     self.ready.push_front(warp);

@@ -9,6 +9,7 @@
 use super::lanes::{self, Rare, Target};
 use super::machine::{Handler, Ins, Machine, RESULTS_MAX, SOURCES_MAX, Step};
 use super::memory::AddressForm;
+use super::warp::{PATIENCE, SPIN_PATIENCE};
 use super::{atomic, convert, float, integer, memory, moves, runtime, special, warp_ops};
 use crate::compile::op::{Class, Convert, FloatType, IntOp, Op, Space, Width};
 use crate::compile::simt::{self, Callee, Reg};
@@ -78,6 +79,8 @@ pub(super) struct CodeBlock {
     pub(super) size: u32,
     /// Its back-edge closes a loop that may wait for other threads.
     pub(super) spins: bool,
+    /// What its back-edge costs the warp's patience.
+    pub(super) cost: i64,
     /// Line of the terminator.
     pub(super) line: u32,
     /// Registers read by lanes that stand at its start.
@@ -162,6 +165,7 @@ pub(super) fn decode(f: &VectorFunction, target: Target) -> Code {
                 term: d.term(&block.term),
                 size: block.insts.len() as u32 + 1,
                 spins: block.spins,
+                cost: if block.spins { PATIENCE / SPIN_PATIENCE } else { 1 },
                 line: block.line,
                 live_in: block.live_in.clone(),
             }

@@ -6,7 +6,9 @@
 
 use super::approx;
 use super::half;
-use super::lanes::{Rare, Target, binary, compare, ternary, test, unary};
+use super::lanes::{
+    Rare, Target, binary, compare, float_binary, float_ternary, float_unary, ternary, test, unary,
+};
 use super::machine::Handler;
 use super::rounded;
 use crate::compile::op::{
@@ -16,9 +18,9 @@ use crate::compile::op::{
 /// NaN as f32 instructions return it.
 pub(super) const NAN32: f32 = f32::from_bits(0x7fff_ffff);
 
-/// An operand, flushed if `FTZ`.
+/// A number, flushed if `FTZ`.
 #[inline(always)]
-pub(super) fn input<const FTZ: bool>(x: f32) -> f32 {
+pub(super) fn flushed<const FTZ: bool>(x: f32) -> f32 {
     if FTZ { flush(x) } else { x }
 }
 
@@ -114,39 +116,49 @@ fn max64(a: f64, b: f64) -> f64 {
 
 fn f32_handler<const Z: bool>(op: FloatOp, t: Target) -> Option<Handler> {
     Some(match op {
-        FloatOp::Add => binary(t, |a: f32, b: f32| output::<Z>(input::<Z>(a) + input::<Z>(b))),
-        FloatOp::Sub => binary(t, |a: f32, b: f32| output::<Z>(input::<Z>(a) - input::<Z>(b))),
-        FloatOp::Mul => binary(t, |a: f32, b: f32| output::<Z>(input::<Z>(a) * input::<Z>(b))),
-        FloatOp::Fma => ternary(t, |a: f32, b: f32, c: f32| {
-            output::<Z>(input::<Z>(a).mul_add(input::<Z>(b), input::<Z>(c)))
+        FloatOp::Add => {
+            float_binary(t, |a: f32, b: f32| flushed::<Z>(flushed::<Z>(a) + flushed::<Z>(b)))
+        }
+        FloatOp::Sub => {
+            float_binary(t, |a: f32, b: f32| flushed::<Z>(flushed::<Z>(a) - flushed::<Z>(b)))
+        }
+        FloatOp::Mul => {
+            float_binary(t, |a: f32, b: f32| flushed::<Z>(flushed::<Z>(a) * flushed::<Z>(b)))
+        }
+        FloatOp::Fma => float_ternary(t, |a: f32, b: f32, c: f32| {
+            flushed::<Z>(flushed::<Z>(a).mul_add(flushed::<Z>(b), flushed::<Z>(c)))
         }),
-        FloatOp::Div => binary(t, |a: f32, b: f32| output::<Z>(input::<Z>(a) / input::<Z>(b))),
-        FloatOp::Rcp | FloatOp::RcpApprox => unary(t, |a: f32| output::<Z>(1.0 / input::<Z>(a))),
-        FloatOp::Sqrt => unary(t, |a: f32| output::<Z>(input::<Z>(a).sqrt())),
-        FloatOp::RsqrtApprox => unary(t, |a: f32| output::<Z>(1.0 / input::<Z>(a).sqrt())),
+        FloatOp::Div => {
+            float_binary(t, |a: f32, b: f32| flushed::<Z>(flushed::<Z>(a) / flushed::<Z>(b)))
+        }
+        FloatOp::Rcp | FloatOp::RcpApprox => {
+            float_unary(t, |a: f32| flushed::<Z>(1.0 / flushed::<Z>(a)))
+        }
+        FloatOp::Sqrt => float_unary(t, |a: f32| flushed::<Z>(flushed::<Z>(a).sqrt())),
+        FloatOp::RsqrtApprox => float_unary(t, |a: f32| flushed::<Z>(1.0 / flushed::<Z>(a).sqrt())),
         FloatOp::Min => {
-            binary(t, |a: f32, b: f32| output::<Z>(min32(input::<Z>(a), input::<Z>(b))))
+            binary(t, |a: f32, b: f32| output::<Z>(min32(flushed::<Z>(a), flushed::<Z>(b))))
         }
         FloatOp::Max => {
-            binary(t, |a: f32, b: f32| output::<Z>(max32(input::<Z>(a), input::<Z>(b))))
+            binary(t, |a: f32, b: f32| output::<Z>(max32(flushed::<Z>(a), flushed::<Z>(b))))
         }
         FloatOp::MinNan => binary(t, |a: f32, b: f32| {
-            let r = output::<Z>(min32(input::<Z>(a), input::<Z>(b)));
+            let r = output::<Z>(min32(flushed::<Z>(a), flushed::<Z>(b)));
             if a.is_nan() || b.is_nan() { NAN32 } else { r }
         }),
         FloatOp::MaxNan => binary(t, |a: f32, b: f32| {
-            let r = output::<Z>(max32(input::<Z>(a), input::<Z>(b)));
+            let r = output::<Z>(max32(flushed::<Z>(a), flushed::<Z>(b)));
             if a.is_nan() || b.is_nan() { NAN32 } else { r }
         }),
         // Sign operations are on the bits: NaN keeps its payload.
-        FloatOp::Neg => unary(t, |a: f32| -input::<Z>(a)),
-        FloatOp::Abs => unary(t, |a: f32| input::<Z>(a).abs()),
+        FloatOp::Neg => unary(t, |a: f32| -flushed::<Z>(a)),
+        FloatOp::Abs => unary(t, |a: f32| flushed::<Z>(a).abs()),
         FloatOp::CopySign => binary(t, |a: f32, b: f32| b.copysign(a)),
-        FloatOp::Ex2 => unary(t, |a: f32| output::<Z>(approx::exp2(input::<Z>(a)))),
-        FloatOp::Lg2 => unary(t, |a: f32| output::<Z>(approx::log2(input::<Z>(a)))),
-        FloatOp::Sin => unary(t, |a: f32| output::<Z>(approx::sin(input::<Z>(a)))),
-        FloatOp::Cos => unary(t, |a: f32| output::<Z>(approx::cos(input::<Z>(a)))),
-        FloatOp::Tanh => unary(t, |a: f32| output::<Z>(approx::tanh(input::<Z>(a)))),
+        FloatOp::Ex2 => unary(t, |a: f32| output::<Z>(approx::exp2(flushed::<Z>(a)))),
+        FloatOp::Lg2 => unary(t, |a: f32| output::<Z>(approx::log2(flushed::<Z>(a)))),
+        FloatOp::Sin => unary(t, |a: f32| output::<Z>(approx::sin(flushed::<Z>(a)))),
+        FloatOp::Cos => unary(t, |a: f32| output::<Z>(approx::cos(flushed::<Z>(a)))),
+        FloatOp::Tanh => unary(t, |a: f32| output::<Z>(approx::tanh(flushed::<Z>(a)))),
         FloatOp::FmaRelu | FloatOp::RcpApproxCoarse | FloatOp::RsqrtApproxCoarse => return None,
     })
 }
@@ -190,24 +202,24 @@ fn pair_handler(op: FloatOp, mode: FloatMode, t: Target) -> Option<Handler> {
             match op {
                 FloatOp::Add => binary(t, |a: u64, b: u64| {
                     let (a, b) = (parts(a), parts(b));
-                    let f = |i: usize| output::<$z>(input::<$z>(a[i]) + input::<$z>(b[i]));
+                    let f = |i: usize| output::<$z>(flushed::<$z>(a[i]) + flushed::<$z>(b[i]));
                     whole(f(0), f(1))
                 }),
                 FloatOp::Sub => binary(t, |a: u64, b: u64| {
                     let (a, b) = (parts(a), parts(b));
-                    let f = |i: usize| output::<$z>(input::<$z>(a[i]) - input::<$z>(b[i]));
+                    let f = |i: usize| output::<$z>(flushed::<$z>(a[i]) - flushed::<$z>(b[i]));
                     whole(f(0), f(1))
                 }),
                 FloatOp::Mul => binary(t, |a: u64, b: u64| {
                     let (a, b) = (parts(a), parts(b));
-                    let f = |i: usize| output::<$z>(input::<$z>(a[i]) * input::<$z>(b[i]));
+                    let f = |i: usize| output::<$z>(flushed::<$z>(a[i]) * flushed::<$z>(b[i]));
                     whole(f(0), f(1))
                 }),
                 FloatOp::Fma => ternary(t, |a: u64, b: u64, c: u64| {
                     let (a, b, c) = (parts(a), parts(b), parts(c));
                     let f = |i: usize| {
                         output::<$z>(
-                            input::<$z>(a[i]).mul_add(input::<$z>(b[i]), input::<$z>(c[i])),
+                            flushed::<$z>(a[i]).mul_add(flushed::<$z>(b[i]), flushed::<$z>(c[i])),
                         )
                     };
                     whole(f(0), f(1))

@@ -115,6 +115,20 @@ fn conjure<F: Copy>() -> F {
     unsafe { std::ptr::NonNull::<F>::dangling().as_ptr().read() }
 }
 
+/// An array of `f`'s values. Unlike the standard library's it is always inlined, and so compiled
+/// for the target of the handler that uses it.
+#[inline(always)]
+pub(crate) fn each<T: Copy, const N: usize>(f: impl Fn(usize) -> T) -> [T; N] {
+    let mut array = [const { std::mem::MaybeUninit::<T>::uninit() }; N];
+    let mut i = 0;
+    while i < N {
+        array[i].write(f(i));
+        i += 1;
+    }
+    // SAFETY: every element was written.
+    unsafe { array.as_ptr().cast::<[T; N]>().read() }
+}
+
 /// Plain data of a lane.
 ///
 /// # Safety
@@ -204,7 +218,7 @@ impl<const N: usize, A: Lane, D: Lane, F: Fn(A) -> D + Copy> Body for Map1<N, A,
         // SAFETY: the decoder gave registers of these types.
         unsafe {
             let a = read::<A, N>(machine, ins.a[0]);
-            write(machine, ins.d[0], Lanes::<D, N>(std::array::from_fn(|i| f(a.0[i]))));
+            write(machine, ins.d[0], Lanes::<D, N>(each(|i| f(a.0[i]))));
         }
         Step::Next
     }
@@ -222,7 +236,7 @@ impl<const N: usize, A: Lane, B: Lane, D: Lane, F: Fn(A, B) -> D + Copy> Body
         unsafe {
             let a = read::<A, N>(machine, ins.a[0]);
             let b = read::<B, N>(machine, ins.a[1]);
-            write(machine, ins.d[0], Lanes::<D, N>(std::array::from_fn(|i| f(a.0[i], b.0[i]))));
+            write(machine, ins.d[0], Lanes::<D, N>(each(|i| f(a.0[i], b.0[i]))));
         }
         Step::Next
     }
@@ -241,7 +255,7 @@ impl<const N: usize, A: Lane, B: Lane, C: Lane, D: Lane, F: Fn(A, B, C) -> D + C
             let a = read::<A, N>(machine, ins.a[0]);
             let b = read::<B, N>(machine, ins.a[1]);
             let c = read::<C, N>(machine, ins.a[2]);
-            let d = std::array::from_fn(|i| f(a.0[i], b.0[i], c.0[i]));
+            let d = each(|i| f(a.0[i], b.0[i], c.0[i]));
             write(machine, ins.d[0], Lanes::<D, N>(d));
         }
         Step::Next
@@ -270,6 +284,83 @@ pub(crate) fn ternary<A: Lane, B: Lane, C: Lane, D: Lane, F: Fn(A, B, C) -> D + 
     _: F,
 ) -> Handler {
     versions::<Map3<WARP_LANES, A, B, C, D, F>, Map3<1, A, B, C, D, F>>(target)
+}
+
+/// What makes NaN results canonical: the bits of f32's, if any lane has one.
+///
+/// The test is off the path from operands to result, because a processor guesses that there is
+/// none; a choice in every lane would be on it. On the bits, because to a compiler one NaN is as
+/// good as another: it has been seen to replace `is_nan(sqrt(x)) ? NAN : sqrt(x)` by `sqrt(x)`.
+#[inline(always)]
+fn canonical<const N: usize>(d: [f32; N]) -> [f32; N] {
+    if d.iter().fold(false, |nan, x| nan | x.is_nan()) {
+        return each(|i| {
+            let bits = d[i].to_bits();
+            f32::from_bits(if bits & 0x7fff_ffff > 0x7f80_0000 { 0x7fff_ffff } else { bits })
+        });
+    }
+    d
+}
+
+struct FloatMap1<const N: usize, F>(PhantomData<F>);
+struct FloatMap2<const N: usize, F>(PhantomData<F>);
+struct FloatMap3<const N: usize, F>(PhantomData<F>);
+
+impl<const N: usize, F: Fn(f32) -> f32 + Copy> Body for FloatMap1<N, F> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        let f: F = conjure();
+        // SAFETY: the decoder gave f32 registers.
+        unsafe {
+            let a = read::<f32, N>(machine, ins.a[0]).0;
+            write(machine, ins.d[0], Lanes(canonical::<N>(each(|i| f(a[i])))));
+        }
+        Step::Next
+    }
+}
+
+impl<const N: usize, F: Fn(f32, f32) -> f32 + Copy> Body for FloatMap2<N, F> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        let f: F = conjure();
+        // SAFETY: the decoder gave f32 registers.
+        unsafe {
+            let a = read::<f32, N>(machine, ins.a[0]).0;
+            let b = read::<f32, N>(machine, ins.a[1]).0;
+            write(machine, ins.d[0], Lanes(canonical::<N>(each(|i| f(a[i], b[i])))));
+        }
+        Step::Next
+    }
+}
+
+impl<const N: usize, F: Fn(f32, f32, f32) -> f32 + Copy> Body for FloatMap3<N, F> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        let f: F = conjure();
+        // SAFETY: the decoder gave f32 registers.
+        unsafe {
+            let a = read::<f32, N>(machine, ins.a[0]).0;
+            let b = read::<f32, N>(machine, ins.a[1]).0;
+            let c = read::<f32, N>(machine, ins.a[2]).0;
+            write(machine, ins.d[0], Lanes(canonical::<N>(each(|i| f(a[i], b[i], c[i])))));
+        }
+        Step::Next
+    }
+}
+
+/// A handler `d = f(a)` on f32, NaN made canonical.
+pub(crate) fn float_unary<F: Fn(f32) -> f32 + Copy>(target: Target, _: F) -> Handler {
+    versions::<FloatMap1<WARP_LANES, F>, FloatMap1<1, F>>(target)
+}
+
+/// A handler `d = f(a, b)` on f32, NaN made canonical.
+pub(crate) fn float_binary<F: Fn(f32, f32) -> f32 + Copy>(target: Target, _: F) -> Handler {
+    versions::<FloatMap2<WARP_LANES, F>, FloatMap2<1, F>>(target)
+}
+
+/// A handler `d = f(a, b, c)` on f32, NaN made canonical.
+pub(crate) fn float_ternary<F: Fn(f32, f32, f32) -> f32 + Copy>(target: Target, _: F) -> Handler {
+    versions::<FloatMap3<WARP_LANES, F>, FloatMap3<1, F>>(target)
 }
 
 /// The mask whose bit `i` is `bytes[i]`'s top bit.
@@ -330,7 +421,7 @@ impl<A: Lane, F: Fn(A) -> bool + Copy> Body for Cmp1<A, F> {
         // SAFETY: the decoder gave registers of these types.
         unsafe {
             let a = read::<A, WARP_LANES>(machine, ins.a[0]);
-            let bytes = std::array::from_fn(|i| if f(a.0[i]) { 0xff } else { 0 });
+            let bytes = each(|i| if f(a.0[i]) { 0xff } else { 0 });
             write_pred(machine, ins, pack_mask(&bytes));
         }
         Step::Next
@@ -345,7 +436,7 @@ impl<A: Lane, F: Fn(A, A) -> bool + Copy> Body for Cmp2<A, F> {
         unsafe {
             let a = read::<A, WARP_LANES>(machine, ins.a[0]);
             let b = read::<A, WARP_LANES>(machine, ins.a[1]);
-            let bytes = std::array::from_fn(|i| if f(a.0[i], b.0[i]) { 0xff } else { 0 });
+            let bytes = each(|i| if f(a.0[i], b.0[i]) { 0xff } else { 0 });
             write_pred(machine, ins, pack_mask(&bytes));
         }
         Step::Next
@@ -400,7 +491,7 @@ impl<T: Word> Body for Select<T> {
             let a = read::<T, WARP_LANES>(machine, ins.a[0]);
             let b = read::<T, WARP_LANES>(machine, ins.a[1]);
             let p = read_pred(machine, ins.a[2]);
-            let d = std::array::from_fn(|i| a.0[i].pick(b.0[i], p >> i));
+            let d = each(|i| a.0[i].pick(b.0[i], p >> i));
             write(machine, ins.d[0], Lanes::<T, WARP_LANES>(d));
         }
         Step::Next
@@ -436,7 +527,7 @@ impl<T: Word> Body for Blend<T> {
             let m = active(machine, ins);
             let a = read::<T, WARP_LANES>(machine, ins.a[0]);
             let old = read::<T, WARP_LANES>(machine, ins.d[0]);
-            let d = std::array::from_fn(|i| a.0[i].pick(old.0[i], m >> i));
+            let d = each(|i| a.0[i].pick(old.0[i], m >> i));
             write(machine, ins.d[0], Lanes::<T, WARP_LANES>(d));
         }
         Step::Next

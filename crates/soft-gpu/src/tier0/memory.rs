@@ -8,7 +8,7 @@
 //! get what the processor gives. It is only ever touched through raw pointers and atomics.
 #![allow(clippy::needless_range_loop, reason = "a lane's number indexes several arrays")]
 
-use super::lanes::{Body, Lane, Lanes, Target, active, read, versions, write};
+use super::lanes::{Body, Lane, Lanes, Target, active, each, read, versions, write};
 use super::machine::{Handler, Ins, Machine, Step};
 use crate::compile::op::{Access, Space, Width};
 use crate::compile::vector::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
@@ -63,11 +63,12 @@ unsafe fn addresses(machine: &Machine<'_>, ins: &Ins) -> [u64; WARP_LANES] {
     // SAFETY: by contract.
     unsafe {
         if ins.tag & 1 != 0 {
-            read::<u64, WARP_LANES>(machine, ins.a[0]).0.map(|a| a.wrapping_add(offset))
+            let wide = read::<u64, WARP_LANES>(machine, ins.a[0]).0;
+            each(|i| wide[i].wrapping_add(offset))
         } else {
             let narrow = read::<u32, WARP_LANES>(machine, ins.a[0]).0;
             // 32-bit addresses wrap at 32 bits.
-            narrow.map(|a| u64::from(a.wrapping_add(offset as u32)))
+            each(|i| u64::from(narrow[i].wrapping_add(offset as u32)))
         }
     }
 }
@@ -99,7 +100,7 @@ pub(super) unsafe fn locate(
             let span = WARP_LANES as u64 * bytes;
             let space = ins.tag >> 8;
             if space == GLOBAL || (space == GENERIC && base < SHARED_WINDOW) {
-                if machine.memory.allows(base, span, write) {
+                if machine.memory.allows_at(site(ins), base, span, write) {
                     machine.counters.global_bytes += span;
                     return Ok(Located::Span(base as *mut u8));
                 }
@@ -111,6 +112,13 @@ pub(super) unsafe fn locate(
     let locate = machine.locate;
     // SAFETY: the function was chosen for this processor.
     unsafe { locate(machine, ins, m, bytes, write, &a, pointers) }
+}
+
+/// A number for the instruction, so that accesses to different buffers do not push each other out
+/// of the memory of ranges.
+#[inline(always)]
+fn site(ins: &Ins) -> usize {
+    std::ptr::from_ref(ins).addr() / size_of::<Ins>()
 }
 
 /// Room for a pointer a lane.
@@ -193,7 +201,7 @@ fn locate_any(
         if apart == 0 {
             let last = 31 - m.leading_zeros() as usize;
             let span = (last - first + 1) as u64 * bytes;
-            if machine.memory.allows(a[first], span, write) {
+            if machine.memory.allows_at(site(ins), a[first], span, write) {
                 return Ok(Located::Span(base as *mut u8));
             }
         }
@@ -203,7 +211,7 @@ fn locate_any(
             least = least.min(a | !lane);
             most = most.max(a & lane);
         }
-        if machine.memory.allows(least, (most - least).saturating_add(bytes), write) {
+        if machine.memory.allows_at(site(ins), least, (most - least).saturating_add(bytes), write) {
             *pointers = *a;
             return Ok(Located::Each);
         }
@@ -217,7 +225,7 @@ fn locate_any(
             if apart == 0 {
                 return Ok(Located::Span(start.wrapping_add(base) as *mut u8));
             }
-            *pointers = a.map(|a| start.wrapping_add(a));
+            *pointers = each(|i| start.wrapping_add(a[i]));
             return Ok(Located::Each);
         }
     }
@@ -367,7 +375,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Load<M, R, COUNT> {
                 Located::Span(p) if m == FULL => {
                     let all = p.cast::<[[M; COUNT]; WARP_LANES]>().read_unaligned();
                     for k in 0..COUNT {
-                        let d = std::array::from_fn(|i| all[i][k].widen());
+                        let d = each(|i| all[i][k].widen());
                         write(machine, ins.d[k], Lanes::<R, WARP_LANES>(d));
                     }
                 }
@@ -522,9 +530,8 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Store<M, R, COUNT> {
             match found {
                 Located::Span(p) if m == FULL => {
                     let values: [[R; WARP_LANES]; COUNT] =
-                        std::array::from_fn(|k| read::<R, WARP_LANES>(machine, ins.a[1 + k]).0);
-                    let all: [[M; COUNT]; WARP_LANES] =
-                        std::array::from_fn(|i| std::array::from_fn(|k| M::narrow(values[k][i])));
+                        each(|k| read::<R, WARP_LANES>(machine, ins.a[1 + k]).0);
+                    let all: [[M; COUNT]; WARP_LANES] = each(|i| each(|k| M::narrow(values[k][i])));
                     p.cast::<[[M; COUNT]; WARP_LANES]>().write_unaligned(all);
                 }
                 Located::Span(p) => {

@@ -2,7 +2,7 @@
 
 use super::integer;
 use super::lanes::{
-    Body, Lane, Lanes, Rare, Target, active, binary, read, read_pred, unary, versions, write,
+    Body, Lane, Lanes, Rare, Target, active, binary, each, read, read_pred, unary, versions, write,
     write_pred, write_pred_at,
 };
 use super::machine::{Handler, Ins, Machine, Step};
@@ -28,13 +28,13 @@ pub(super) fn lop3(t: Target) -> Handler {
         #[inline(always)]
         unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
             let bit = |i: u32| if ins.imm >> i & 1 != 0 { !0u32 } else { 0 };
-            let table: [u32; 8] = std::array::from_fn(|i| bit(i as u32));
+            let table: [u32; 8] = each(|i| bit(i as u32));
             // SAFETY: the decoder gave four 32-bit registers.
             unsafe {
                 let a = read::<u32, N>(machine, ins.a[0]).0;
                 let b = read::<u32, N>(machine, ins.a[1]).0;
                 let c = read::<u32, N>(machine, ins.a[2]).0;
-                let d = std::array::from_fn(|i| {
+                let d = each(|i| {
                     let (a, b, c) = (a[i], b[i], c[i]);
                     let low = (!b & (!c & table[0] | c & table[1]))
                         | (b & (!c & table[2] | c & table[3]));
@@ -63,7 +63,7 @@ pub(super) fn insert(width: Width, t: Target) -> Option<Handler> {
                 let position = read::<u32, N>(machine, ins.a[2]).0;
                 let length = read::<u32, N>(machine, ins.a[3]).0;
                 let bits = size_of::<T>() as u32 * 8;
-                let d = std::array::from_fn(|i| {
+                let d = each(|i| {
                     let d = integer::insert(a[i].into(), b[i].into(), position[i], length[i], bits);
                     T::truncate(d)
                 });
@@ -181,10 +181,8 @@ pub(super) fn pack(part: Width, whole: Width, t: Target) -> Option<Handler> {
         unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
             // SAFETY: the decoder gave four 16-bit sources and a 64-bit result.
             unsafe {
-                let p: [[u16; N]; 4] = std::array::from_fn(|k| read::<u16, N>(machine, ins.a[k]).0);
-                let d = std::array::from_fn(|i| {
-                    (0..4).fold(0u64, |d, k| d | u64::from(p[k][i]) << (16 * k))
-                });
+                let p: [[u16; N]; 4] = each(|k| read::<u16, N>(machine, ins.a[k]).0);
+                let d = each(|i| (0..4).fold(0u64, |d, k| d | u64::from(p[k][i]) << (16 * k)));
                 write(machine, ins.d[0], Lanes::<u64, N>(d));
             }
             Step::Next
@@ -213,9 +211,7 @@ macro_rules! unpack_body {
                 unsafe {
                     let a = read::<$whole, N>(machine, ins.a[0]).0;
                     for k in 0..PARTS {
-                        let d = std::array::from_fn(|i| {
-                            (a[i] >> (<$part>::BITS as usize * k)) as $part
-                        });
+                        let d = each(|i| (a[i] >> (<$part>::BITS as usize * k)) as $part);
                         write(machine, ins.d[k], Lanes::<$part, N>(d));
                     }
                 }
@@ -387,7 +383,7 @@ pub(super) fn special(special: Special, t: Target) -> Handler {
         #[inline(always)]
         unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
             let lane = |i: usize| machine.special(ins.imm as u8, i as u32) as u32;
-            let d = std::array::from_fn(lane);
+            let d = each(lane);
             // SAFETY: the decoder gave a 32-bit register.
             unsafe { write(machine, ins.d[0], Lanes::<u32, N>(d)) };
             Step::Next

@@ -4,8 +4,8 @@
 //! works through the lanes and restores the mode before anything else can see it. The same mode
 //! flushes subnormals for `.ftz`.
 
-use super::float::{NAN32, flush};
-use super::lanes::{Body, Lanes, Rare, Target, read, versions, write};
+use super::float::{flush, output};
+use super::lanes::{Body, Lanes, Rare, Target, each, read, versions, write};
 use super::machine::{Handler, Ins, Machine, Step};
 use crate::compile::op::{FloatMode, FloatOp, Round};
 use crate::kernel::WARP_LANES;
@@ -82,7 +82,7 @@ impl<const N: usize, const OP: u8, const ROUND: u8, const FTZ: bool> Body
     #[inline(always)]
     unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
         let inp = |x: Lanes<f32, N>| {
-            if FTZ { Lanes(x.0.map(flush)) } else { x }
+            if FTZ { Lanes(each(|i| flush(x.0[i]))) } else { x }
         };
         // SAFETY: the decoder gave f32 registers; sources that the operation lacks are the
         // first one again.
@@ -122,10 +122,7 @@ impl<const N: usize, const OP: u8, const ROUND: u8, const FTZ: bool> Body
                 ]
             ),
         }
-        let d = Lanes::<f32, N>(d.0.map(|x| {
-            let x = if FTZ { flush(x) } else { x };
-            if x.is_nan() { NAN32 } else { x }
-        }));
+        let d = Lanes::<f32, N>(each(|i| output::<FTZ>(d.0[i])));
         // SAFETY: the decoder gave an f32 result.
         unsafe { write(machine, ins.d[0], d) };
         Step::Next

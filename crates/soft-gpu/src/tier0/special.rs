@@ -1,5 +1,6 @@
 //! Values of special registers.
 
+use super::lanes::each;
 use super::machine::Machine;
 use crate::compile::op::Special;
 use crate::kernel::{Dim3, WARP_LANES};
@@ -112,12 +113,12 @@ impl Machine<'_> {
             // The warp lies in one row.
             let y = first / row;
             return match axis {
-                0 => std::array::from_fn(|i| first % row + i as u32),
+                0 => each(|i| first % row + i as u32),
                 1 => [y % block.y.max(1); WARP_LANES],
                 _ => [y / block.y.max(1); WARP_LANES],
             };
         }
-        std::array::from_fn(|i| {
+        each(|i| {
             let t = self.thread(i as u32);
             [t.x, t.y, t.z][axis]
         })

@@ -17,10 +17,10 @@ use crate::compile::vector::FUNCTION_BASE;
 use crate::kernel::{Control, FaultKind};
 
 /// Back-edges a warp takes before other warps get a turn.
-const PATIENCE: i64 = 1 << 16;
+pub(super) const PATIENCE: i64 = 1 << 16;
 /// Back-edges of loops that watch memory, before other lanes and warps get a turn: a lock's
 /// holder may be among them.
-const SPIN_PATIENCE: i64 = 1 << 10;
+pub(super) const SPIN_PATIENCE: i64 = 1 << 10;
 /// The same once lanes have been seen to wait for each other.
 const INDEPENDENT_PATIENCE: i64 = 1 << 6;
 /// Nested calls of a thread.
@@ -40,7 +40,7 @@ pub(super) enum Stop {
     /// It arrived at a barrier without waiting: the block must look at it, then go on.
     Arrived,
     /// A lane faulted, at a line.
-    Fault(LaneFault, u32),
+    Fault(Box<LaneFault>, u32),
 }
 
 /// Lanes that wait at a barrier.
@@ -159,6 +159,8 @@ pub(super) struct Warp {
     patience: i64,
     /// The block of a group that has had its turn: the next one is for others.
     rotate_from: Option<u32>,
+    /// Why the warp stops, set with [`Next::Stop`].
+    stop: Option<Stop>,
 }
 
 /// What the terminator led to.
@@ -167,8 +169,9 @@ enum Next {
     Run(u32, u32),
     /// Look for pending lanes.
     Choose,
-    /// Come back later.
-    Stop(Stop),
+    /// Come back later: `Warp::stop` says why. Kept there because it is large, and this is what
+    /// every branch returns.
+    Stop,
 }
 
 impl Warp {
@@ -183,6 +186,7 @@ impl Warp {
             local: vec![0; local_words],
             patience: PATIENCE,
             rotate_from: None,
+            stop: None,
         }
     }
 
@@ -191,19 +195,18 @@ impl Warp {
         self.index = index;
         self.patience = PATIENCE;
         self.rotate_from = None;
-        let reusable = match self.stack.pop() {
-            Some(activation) if activation.code == CodeId::Entry => activation,
-            _ => Activation::new(program, CodeId::Entry, lanes, 0),
-        };
-        self.stack.clear();
-        let mut activation = reusable;
-        activation.pending.fill(0);
-        activation.pending[0] = lanes;
-        activation.lowest = 0;
-        activation.parked.clear();
-        activation.live = lanes;
-        activation.entered = lanes;
-        self.stack.push(activation);
+        self.stack.truncate(1);
+        match self.stack.first_mut() {
+            // Finished, so nobody is pending anywhere.
+            Some(activation) if activation.code == CodeId::Entry => {
+                activation.pending[0] = lanes;
+                activation.lowest = 0;
+                activation.parked.clear();
+                activation.live = lanes;
+                activation.entered = lanes;
+            }
+            _ => self.stack = vec![Activation::new(program, CodeId::Entry, lanes, 0)],
+        }
     }
 
     /// Gives the register files back to the program.
@@ -268,9 +271,10 @@ impl Warp {
             if force {
                 top.parked.clear();
             }
+            let mut lowest = top.lowest;
             let (mut block, mut mask) = (block, mask);
             // Blocks that follow each other without anybody else being in the way.
-            loop {
+            'run: loop {
                 let b = &code.blocks[block as usize];
                 machine.mask = mask;
                 machine.counters.warp_instructions += u64::from(b.size);
@@ -287,24 +291,50 @@ impl Warp {
                             let top = &mut self.stack[depth - 1];
                             top.add(block, mask);
                             top.parked.push(block);
-                            break;
+                            break 'run;
                         }
                         Step::Fault => return Some(fault(code, machine, ins.imm, ins.line)),
                     }
                 }
-                let top = &mut self.stack[depth - 1];
-                if !top.parked.is_empty() && top.parked.contains(&block) {
-                    break;
-                }
                 machine.force = false;
+                // Nearly always all lanes go to a block that nobody waits in front of.
+                let to = match &b.term {
+                    CodeTerm::Jump(to) => *to,
+                    CodeTerm::Branch { predicate, flip, taken, other } => {
+                        // SAFETY: the decoder gave a predicate of this file.
+                        let yes = mask & (unsafe { read_pred(machine, *predicate) } ^ flip);
+                        if yes == mask {
+                            *taken
+                        } else if yes == 0 {
+                            *other
+                        } else {
+                            RETURN
+                        }
+                    }
+                    _ => RETURN,
+                };
+                if to < lowest && to < RETURN {
+                    if to > block {
+                        block = to;
+                        continue;
+                    }
+                    self.patience -= b.cost;
+                    if self.patience > 0 && !control.yield_requested() {
+                        block = to;
+                        continue;
+                    }
+                    // Not twice for the same back-edge.
+                    self.patience += b.cost;
+                }
                 match self.terminate(program, code, machine, control, block, mask) {
                     Next::Run(to, lanes) => (block, mask) = (to, lanes),
                     Next::Choose => break,
-                    Next::Stop(stop) => return Some(stop),
+                    Next::Stop => return self.stop.take(),
                 }
                 if self.stack.len() != depth {
                     return None;
                 }
+                lowest = self.stack[depth - 1].lowest;
             }
             if self.stack.len() != depth {
                 return None;
@@ -375,7 +405,7 @@ impl Warp {
                     let at = lane_u32(machine, *index, lane);
                     let Some(&to) = targets.get(at as usize) else {
                         machine.fail(lane, FaultKind::InvalidPc { target: u64::from(at) });
-                        return Next::Stop(fault(code, machine, 0, b.line));
+                        return self.halt(fault(code, machine, 0, b.line));
                     };
                     match parts.iter_mut().find(|(target, _)| *target == to) {
                         Some((_, lanes)) => *lanes |= 1 << lane,
@@ -387,7 +417,7 @@ impl Warp {
             CodeTerm::Call { site, next } => {
                 if control.yield_requested() {
                     self.top().add(block, mask);
-                    return Next::Stop(Stop::Asked);
+                    return self.halt(Stop::Asked);
                 }
                 self.call(program, code, machine, block, *site, *next, mask)
             }
@@ -398,6 +428,12 @@ impl Warp {
                 self.lose_patience(program, machine, *next, true)
             }
         }
+    }
+
+    /// Stops the warp.
+    fn halt(&mut self, stop: Stop) -> Next {
+        self.stop = Some(stop);
+        Next::Stop
     }
 
     fn top(&mut self) -> &mut Activation {
@@ -421,11 +457,12 @@ impl Warp {
         }
         if to <= from {
             let top = self.top();
-            let spins = program.code(top.code).blocks[from as usize].spins;
-            self.patience -= if spins { PATIENCE / SPIN_PATIENCE } else { 1 };
+            let b = &program.code(top.code).blocks[from as usize];
+            let spins = b.spins;
+            self.patience -= b.cost;
             if control.yield_requested() {
                 self.top().add(to, mask);
-                return Next::Stop(Stop::Asked);
+                return self.halt(Stop::Asked);
             }
             if self.patience <= 0 {
                 self.top().add(to, mask);
@@ -481,10 +518,11 @@ impl Warp {
             }
         }
         if let Some(to) = back {
-            let spins = program.code(self.top().code).blocks[from as usize].spins;
-            self.patience -= if spins { PATIENCE / SPIN_PATIENCE } else { 1 };
+            let b = &program.code(self.top().code).blocks[from as usize];
+            let spins = b.spins;
+            self.patience -= b.cost;
             if control.yield_requested() {
-                return Next::Stop(Stop::Asked);
+                return self.halt(Stop::Asked);
             }
             if self.patience <= 0 {
                 return self.lose_patience(program, machine, to, spins);
@@ -505,14 +543,14 @@ impl Warp {
         let others = top.pending.iter().enumerate().any(|(b, m)| b as u32 != at && *m != 0);
         if !(spins && others) {
             self.patience = PATIENCE;
-            return Next::Stop(Stop::Turn);
+            return self.halt(Stop::Turn);
         }
         if top.code == CodeId::Entry {
             self.become_independent(program, machine);
         }
         self.patience = INDEPENDENT_PATIENCE * (PATIENCE / SPIN_PATIENCE);
         self.rotate_from = Some(at);
-        Next::Stop(Stop::Turn)
+        self.halt(Stop::Turn)
     }
 
     /// Moves the kernel to the form that allows any order of blocks.
@@ -578,7 +616,7 @@ impl Warp {
                     Ok(number) if known => (number, same),
                     _ => {
                         machine.fail(lane, FaultKind::InvalidPc { target });
-                        return Next::Stop(fault(code, machine, 0, line));
+                        return self.halt(fault(code, machine, 0, line));
                     }
                 }
             }
@@ -586,7 +624,7 @@ impl Warp {
         if !program.has_function(callee) {
             let target = FUNCTION_BASE + 16 * u64::from(callee);
             machine.fail(mask.trailing_zeros(), FaultKind::InvalidPc { target });
-            return Next::Stop(fault(code, machine, 0, line));
+            return self.halt(fault(code, machine, 0, line));
         }
         let function = program.code(CodeId::Function(callee));
         let depth = self.stack.len();
@@ -595,7 +633,7 @@ impl Warp {
         let end = at + u64::from(function.frame_bytes);
         if depth >= CALL_DEPTH_MAX || end > program.local_bytes {
             machine.fail(mask.trailing_zeros(), FaultKind::StackOverflow);
-            return Next::Stop(fault(code, machine, 0, line));
+            return self.halt(fault(code, machine, 0, line));
         }
         for ((from, bytes), (to, room)) in call.args.iter().zip(&function.params) {
             let (from, to) = (frame + u64::from(*from), at + u64::from(*to));
@@ -626,12 +664,12 @@ impl Warp {
         let count = lane_u32(machine, barrier.count, lane);
         if number >= super::block::BARRIERS as u32 {
             machine.fail(lane, FaultKind::Trap);
-            return Next::Stop(fault(code, machine, 0, line));
+            return self.halt(fault(code, machine, 0, line));
         }
         if barrier.op == BarrierOp::Arrive {
             self.arrival = Some((number, count));
             self.top().add(barrier.next, mask);
-            return Next::Stop(Stop::Arrived);
+            return self.halt(Stop::Arrived);
         }
         // SAFETY: the decoder gave a predicate of this file.
         let votes = barrier.predicate.map_or(0, |p| unsafe { read_pred(machine, p) });
@@ -716,5 +754,5 @@ fn fault(code: &Code, machine: &mut Machine<'_>, imm: i64, line: u32) -> Stop {
     if let FaultKind::UnsupportedInstruction { text } = &mut fault.kind {
         *text = code.texts.get(imm as usize).cloned().unwrap_or_default();
     }
-    Stop::Fault(fault, line)
+    Stop::Fault(Box::new(fault), line)
 }

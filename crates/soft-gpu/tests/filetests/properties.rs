@@ -13,7 +13,8 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let x = self.0 ^ self.0 >> 33;
         x.wrapping_mul(0xff51_afd7_ed55_8ccd) ^ x >> 29
     }
@@ -141,9 +142,7 @@ fn integer_operations_agree_with_rust() {
         }),
         ("popc.b64 $0, $1", [32, 64, 64, 64], |a, _, _| u64::from(a.count_ones())),
         ("brev.b64 $0, $1", [64; 4], |a, _, _| a.reverse_bits()),
-        ("cvt.sat.s8.s32 $0, $1", [32; 4], |a, _, _| {
-            u64::from((a as i32).clamp(-128, 127) as u32)
-        }),
+        ("cvt.sat.s8.s32 $0, $1", [32; 4], |a, _, _| u64::from((a as i32).clamp(-128, 127) as u32)),
         ("cvt.rn.f32.s64 $0, $1", [32, 64, 64, 64], |a, _, _| {
             u64::from((a as i64 as f32).to_bits())
         }),
@@ -200,8 +199,9 @@ fn float_operations_agree_with_rust() {
     for (form, bits, reference) in forms {
         for set in ALL_SETS {
             for _ in 0..6 {
-                let rows: [[u64; 3]; 32] =
-                    std::array::from_fn(|_| std::array::from_fn(|_| random.float().to_bits().into()));
+                let rows: [[u64; 3]; 32] = std::array::from_fn(|_| {
+                    std::array::from_fn(|_| random.float().to_bits().into())
+                });
                 let got = run(form, *bits, &rows, set);
                 for (row, got) in rows.iter().zip(got) {
                     let right = reference(row[0], row[1], row[2]);
@@ -271,29 +271,48 @@ fn random_kernel(random: &mut Random) -> String {
         }
     }
     for p in 0..4 {
-        writeln!(k, "setp.lt.u32 %p{p}, %r{}, {};", random.below(REGISTERS), random.below(20)).unwrap();
+        writeln!(k, "setp.lt.u32 %p{p}, %r{}, {};", random.below(REGISTERS), random.below(20))
+            .unwrap();
     }
     let wide = random.below(3) == 0;
     for block in 0..BLOCKS {
         writeln!(k, "B{block}:").unwrap();
-        writeln!(k, "sub.u32 %fuel, %fuel, 1; setp.eq.u32 %empty, %fuel, 0;\n@%empty bra END;").unwrap();
+        writeln!(k, "sub.u32 %fuel, %fuel, 1; setp.eq.u32 %empty, %fuel, 0;\n@%empty bra END;")
+            .unwrap();
         for _ in 0..random.below(5) {
             let guard = match random.below(5) {
                 0 => format!("@%p{} ", random.below(4)),
                 1 => format!("@!%p{} ", random.below(4)),
                 _ => String::new(),
             };
-            let (d, a, b) = (random.below(REGISTERS), random.below(REGISTERS), random.below(REGISTERS));
+            let (d, a, b) =
+                (random.below(REGISTERS), random.below(REGISTERS), random.below(REGISTERS));
             match random.below(9) {
                 0 => writeln!(k, "{guard}add.u32 %r{d}, %r{a}, %r{b};").unwrap(),
                 1 => writeln!(k, "{guard}xor.b32 %r{d}, %r{a}, %u{};", random.below(4)).unwrap(),
                 2 => writeln!(k, "{guard}mul.lo.u32 %r{d}, %r{a}, 3;").unwrap(),
-                3 => writeln!(k, "{guard}mov.u32 %u{}, %u{};", random.below(4), random.below(4)).unwrap(),
-                4 => writeln!(k, "{guard}add.u32 %u{}, %u{}, 1;", random.below(4), random.below(4)).unwrap(),
-                5 => writeln!(k, "{guard}selp.b32 %r{d}, %r{a}, %r{b}, %p{};", random.below(4)).unwrap(),
-                6 => writeln!(k, "{guard}setp.gt.u32 %p{}, %r{a}, %u{};", random.below(4), random.below(4)).unwrap(),
-                7 => writeln!(k, "{guard}xor.pred %p{0}, %p{0}, %p{1};", random.below(4), random.below(4)).unwrap(),
-                _ => writeln!(k, "{guard}st.global.u32 [%o+{}], %r{a};", 40 + 4 * random.below(6)).unwrap(),
+                3 => writeln!(k, "{guard}mov.u32 %u{}, %u{};", random.below(4), random.below(4))
+                    .unwrap(),
+                4 => writeln!(k, "{guard}add.u32 %u{}, %u{}, 1;", random.below(4), random.below(4))
+                    .unwrap(),
+                5 => writeln!(k, "{guard}selp.b32 %r{d}, %r{a}, %r{b}, %p{};", random.below(4))
+                    .unwrap(),
+                6 => writeln!(
+                    k,
+                    "{guard}setp.gt.u32 %p{}, %r{a}, %u{};",
+                    random.below(4),
+                    random.below(4)
+                )
+                .unwrap(),
+                7 => writeln!(
+                    k,
+                    "{guard}xor.pred %p{0}, %p{0}, %p{1};",
+                    random.below(4),
+                    random.below(4)
+                )
+                .unwrap(),
+                _ => writeln!(k, "{guard}st.global.u32 [%o+{}], %r{a};", 40 + 4 * random.below(6))
+                    .unwrap(),
             }
         }
         if random.below(3) != 0 {
@@ -350,7 +369,11 @@ fn lanes_that_part_compute_what_threads_alone_compute() {
             let first = alone.iter().zip(&together).position(|(a, b)| a != b);
             if let Some(at) = first {
                 let dump = openmps_soft::compile::dump(&text, "k").unwrap().unwrap();
-                panic!("seed {seed}, {shape:?}: thread {}, word {}\n{text}\n{dump}", at / 64, at % 64 / 4);
+                panic!(
+                    "seed {seed}, {shape:?}: thread {}, word {}\n{text}\n{dump}",
+                    at / 64,
+                    at % 64 / 4
+                );
             }
         }
     }

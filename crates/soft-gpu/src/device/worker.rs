@@ -38,6 +38,10 @@ pub(super) struct Assignment {
     since_ns: u64,
 }
 
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one of them lives a worker, nearly always the large one"
+)]
 enum Work {
     Blocks {
         grid: Key<Grid>,

@@ -48,6 +48,7 @@ pub(super) struct InterpretedBlock {
     /// Warps that have not finished, started or not.
     alive: u32,
     ready: VecDeque<Box<Warp>>,
+    #[allow(clippy::vec_box, reason = "warps are large and move between the queues")]
     waiting: Vec<Box<Warp>>,
     /// A finished warp whose memory the next one takes over.
     spare: Option<Box<Warp>>,

@@ -97,9 +97,11 @@ fn integer_operations_agree_with_rust() {
         ("sub.s64 $0, $1, $2", [64; 4], |a, b, _| a.wrapping_sub(b)),
         ("mul.lo.s32 $0, $1, $2", [32; 4], |a, b, _| (a as u32).wrapping_mul(b as u32).into()),
         ("mul.hi.s32 $0, $1, $2", [32; 4], |a, b, _| {
-            u64::from((i64::from(a as i32) * i64::from(b as i32) >> 32) as u32)
+            u64::from(((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32)
         }),
-        ("mul.hi.u64 $0, $1, $2", [64; 4], |a, b, _| (u128::from(a) * u128::from(b) >> 64) as u64),
+        ("mul.hi.u64 $0, $1, $2", [64; 4], |a, b, _| {
+            ((u128::from(a) * u128::from(b)) >> 64) as u64
+        }),
         ("mul.wide.s32 $0, $1, $2", [64, 32, 32, 32], |a, b, _| {
             (i64::from(a as i32) * i64::from(b as i32)) as u64
         }),

@@ -226,7 +226,7 @@ pub struct MemoryView {
     source: Arc<dyn RangeSource>,
     map: RangeMap,
     /// Ranges that were allowed lately, by the site of the access.
-    last: [Range; RECENT_RANGES],
+    last: Box<[Range; RECENT_RANGES]>,
 }
 
 /// Ranges remembered: kernels rarely stream through more buffers at once.
@@ -236,7 +236,8 @@ impl MemoryView {
     /// A view of what `source` allows now.
     pub fn new(source: Arc<dyn RangeSource>) -> Self {
         let map = source.ranges();
-        Self { source, map, last: [Range { start: 0, end: 0, writable: false }; RECENT_RANGES] }
+        let none = Range { start: 0, end: 0, writable: false };
+        Self { source, map, last: Box::new([none; RECENT_RANGES]) }
     }
 
     /// True if all of `address..address + bytes` may be read (and written, if `write`).

@@ -9,6 +9,7 @@ pub mod heap;
 mod layout;
 mod lower;
 pub mod op;
+mod op_text;
 mod passes;
 pub mod simt;
 pub mod vector;

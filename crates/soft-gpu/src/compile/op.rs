@@ -5,8 +5,6 @@
 //! gone, types are reduced to what changes the result, and address modes, guards and labels are
 //! the business of the two IRs.
 
-use std::fmt;
-
 /// Bytes a lane of a register has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Width {
@@ -722,29 +720,5 @@ impl Op {
             ),
             _ => false,
         }
-    }
-}
-
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `Int(Add, U32)` reads as `int.add.u32`: the structure of the value is its name.
-        let text = format!("{self:?}");
-        let mut previous_dot = true;
-        for c in text.chars() {
-            match c {
-                '(' | ',' | '{' | ':' => {
-                    if !previous_dot {
-                        f.write_str(".")?;
-                    }
-                    previous_dot = true;
-                }
-                ')' | '}' | ' ' => {}
-                c => {
-                    previous_dot = false;
-                    write!(f, "{}", c.to_ascii_lowercase())?;
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -57,7 +57,8 @@ pub(in crate::compile) fn analyse(f: &Function, liveness: &Liveness) -> Shapes {
             }
         }
         if !changed {
-            shapes.needed_elsewhere = needed_elsewhere(f, liveness, &shapes.divergent);
+            let parts: Vec<bool> = f.blocks.iter().map(|b| shapes.diverges(&b.term)).collect();
+            shapes.needed_elsewhere = needed_elsewhere(f, liveness, &shapes.divergent, &parts);
             return shapes;
         }
     }

@@ -13,11 +13,13 @@
 use super::liveness::{Liveness, RegSet};
 use crate::compile::simt::{Function, Term};
 
-/// For each block, the registers that lanes outside of it may need later.
+/// For each block, the registers that lanes outside of it may need later. `divergent` says which
+/// blocks may run with some of the lanes, `parts` whose terminators may send lanes different ways.
 pub(in crate::compile) fn needed_elsewhere(
     f: &Function,
     liveness: &Liveness,
     divergent: &[bool],
+    parts: &[bool],
 ) -> Vec<RegSet> {
     let n = f.blocks.len();
     let mut needed = vec![RegSet::new(f.regs.len()); n];
@@ -31,9 +33,10 @@ pub(in crate::compile) fn needed_elsewhere(
         let running = if (syncs && divergent[y]) || after_barrier {
             vec![true; n]
         } else {
-            running_while_waiting(f, y, &predecessors[y], divergent)
+            running_while_waiting(f, y, &predecessors[y], divergent, parts)
         };
-        for (x, _) in running.iter().enumerate().filter(|(_, runs)| **runs) {
+        // A block that all live lanes run together has nobody to keep anything for.
+        for x in (0..n).filter(|x| running[*x] && divergent[*x]) {
             needed[x].extend(&liveness.live_in[y]);
         }
     }
@@ -46,11 +49,16 @@ fn running_while_waiting(
     y: usize,
     predecessors: &[crate::compile::simt::BlockId],
     divergent: &[bool],
+    parts: &[bool],
 ) -> Vec<bool> {
     let mut runs = vec![false; f.blocks.len()];
     let mut work = Vec::new();
     for p in predecessors {
         let p = p.index();
+        // Lanes that are together and go the same way leave nobody behind.
+        if !divergent[p] && !parts[p] {
+            continue;
+        }
         let others = f.blocks[p].term.successors().map(|s| s.index()).filter(|s| *s < y);
         work.extend(others);
         // All lanes are together in a block that does not diverge: nobody waits before `y`.
@@ -102,7 +110,7 @@ mod tests {
         regs[0] = Class::Pred;
         let f = Function { regs, blocks, ..Function::default() };
         let liveness = Liveness::of(&f);
-        let needed = needed_elsewhere(&f, &liveness, &[true, true, false]);
+        let needed = needed_elsewhere(&f, &liveness, &[true, true, false], &[true, false, false]);
         assert!(needed[1].contains(Reg(result)), "the result of those who left");
         assert!(!needed[0].contains(Reg(inner)), "nobody waits at block 1 while block 0 runs");
         assert!(!needed[2].contains(Reg(result)), "nobody is left when block 2 runs");

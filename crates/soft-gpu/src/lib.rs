@@ -1,18 +1,15 @@
 //! The software GPU: a provider of the CUDA driver API that runs PTX on the CPU.
 //!
-//! The way of a kernel: PTX text -> [`ptx`] -> SIMT IR -> passes -> warp-wide vector IR
-//! (`compile`) -> a tier that runs it (`tier0`). The device around it: contexts, streams, events,
-//! memory, virtual SMs worked by threads (`device`), and the driver API on top (`api`).
+//! The way of a kernel: PTX text -> [`ptx`] -> vector IR ([`simt`]) -> a tier that runs it
+//! ([`simt_interpreter`]). Here is the device around it: contexts, streams, events, memory, virtual
+//! SMs worked by threads (`device`), and the driver API on top (`api`).
 //!
-//! What stands between the two halves is [`kernel`]: the device knows no instruction, the tiers
-//! know no stream.
+//! What stands between them is [`simt::kernel`]: the device knows no instruction, the tiers know
+//! no stream.
 
 mod api;
-pub mod compile;
 pub mod device;
 pub mod error;
-pub mod kernel;
-pub mod tier0;
 
 #[cfg(test)]
 mod testing;

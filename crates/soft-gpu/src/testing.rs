@@ -11,7 +11,7 @@ use crate::device::ops::StreamSpec;
 use crate::device::settings::Settings;
 use crate::device::slab::Key;
 use crate::device::stream::{Op, Stream};
-use crate::kernel::{BlockRun, Dim3, Kernel, KernelInfo, Launch, Outcome, ParamLayout, Worker};
+use simt::kernel::{BlockRun, Dim3, Kernel, KernelInfo, Launch, Outcome, ParamLayout, Worker};
 
 /// Body of a kernel: called for each resume with the launch, the block's index and how often it
 /// has been resumed before.

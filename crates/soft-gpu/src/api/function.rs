@@ -14,7 +14,7 @@ use crate::device::limits::{
     COMPUTE_MAJOR, COMPUTE_MINOR, SHARED_PER_BLOCK, SHARED_PER_BLOCK_OPTIN,
 };
 use crate::error::{Error, Result};
-use crate::kernel::{Kernel, KernelInfo};
+use simt::kernel::{Kernel, KernelInfo};
 
 /// A kernel that the program has a handle of.
 pub(crate) struct Function {

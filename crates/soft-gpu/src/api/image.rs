@@ -10,13 +10,14 @@ use ptx::fatbin::{Fatbin, PtxChoice};
 use ptx::image::{self, Image, ImageKind};
 
 use super::pointer::{In, Out};
-use crate::compile::{self, CompileErrorKind};
 use crate::device::Device;
 use crate::device::limits::{COMPUTE_MAJOR, COMPUTE_MINOR};
 use crate::device::memory::AllocationKind;
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
-use crate::kernel::{Module, ModuleMemory, OutOfMemory};
+use simt::CompileErrorKind;
+use simt::kernel::{Module, ModuleMemory, OutOfMemory};
+use simt_interpreter::Interpreter;
 
 /// Options that one call may give: more than there are.
 const OPTIONS_MAX: u32 = 64;
@@ -176,7 +177,7 @@ impl Driver {
     ) -> Result<Loaded> {
         let mut memory =
             VariableMemory { device: &self.device, tenant, context, allocated: Vec::new() };
-        match compile::load_module(text, &mut memory) {
+        match simt::load_module(text, &mut memory, Arc::new(Interpreter::new())) {
             Ok(module) => {
                 logs.say_nothing();
                 Ok(Loaded { module, memory: memory.allocated })

@@ -13,7 +13,7 @@ use crate::device::limits::*;
 use crate::device::occupancy::{BlockNeed, blocks_per_sm};
 use crate::device::stream::Op;
 use crate::error::{Error, Result};
-use crate::kernel::{Dim3, Launch};
+use simt::kernel::{Dim3, Launch};
 
 /// Attributes that one launch may have: more than there are.
 const ATTRIBUTES_MAX: u32 = 64;

@@ -12,7 +12,7 @@ use super::pointer::{In, Out};
 use super::{Driver, driver, exports, thread};
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
-use crate::kernel::Module;
+use simt::kernel::Module;
 
 /// A loaded image.
 pub(crate) struct LoadedModule {

@@ -32,8 +32,8 @@ use super::stream::*;
 use super::stream_values::*;
 use super::virtual_memory::*;
 use crate::error::Error;
-use crate::kernel::{Fault, FaultKind, Launch, Outcome, Worker};
 use crate::testing::{FnKernel, Watchdog};
+use simt::kernel::{Fault, FaultKind, Launch, Outcome, Worker};
 
 /// Calls a driver function. All pointers that tests pass are good for the call or NULL.
 macro_rules! cu {

@@ -18,7 +18,7 @@ use super::stream::{Group, Op, Stream};
 use super::tenant::{Tenant, TenantId};
 use super::turn::TurnState;
 use crate::error::Error;
-use crate::kernel::{Control, MemoryView};
+use simt::kernel::{Control, MemoryView};
 
 /// Everything that scheduling looks at.
 pub(super) struct Core {

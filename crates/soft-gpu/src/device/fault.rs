@@ -1,7 +1,7 @@
 //! Faults in words and as CUresults.
 
 use crate::error::Error;
-use crate::kernel::{Dim3, Fault, FaultKind};
+use simt::kernel::{Dim3, Fault, FaultKind};
 
 /// The CUresult that a fault becomes, and one line that says what happened and where.
 pub fn describe(fault: &Fault) -> (Error, String) {

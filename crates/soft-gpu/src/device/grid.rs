@@ -10,7 +10,7 @@ use super::occupancy::BlockNeed;
 use super::slab::Key;
 use super::stream::Stream;
 use super::tenant::Tenant;
-use crate::kernel::{BlockRun, Kernel, Launch};
+use simt::kernel::{BlockRun, Kernel, Launch};
 
 /// Short blocks are handed to a worker in batches that take about this long, ns: well below the
 /// time that other work should have to wait.

@@ -1,6 +1,6 @@
 //! The device half of the software GPU: SMs, streams, events, memory, tenants, turns.
 //!
-//! A [`Device`] knows kernels only as things whose blocks can be resumed ([`crate::kernel`]) and
+//! A [`Device`] knows kernels only as things whose blocks can be resumed ([`simt::kernel`]) and
 //! knows nothing of the driver API, which is built on it in [`crate::api`].
 
 pub mod activity;

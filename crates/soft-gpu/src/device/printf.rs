@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::kernel::PrintfSink;
+use simt::kernel::PrintfSink;
 
 /// Size CUDA starts with (CU_LIMIT_PRINTF_FIFO_SIZE), bytes.
 pub const FIFO_BYTES_DEFAULT: usize = 1 << 20;

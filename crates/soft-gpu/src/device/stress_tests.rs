@@ -18,8 +18,8 @@ use super::stream::{Op, Stream};
 use super::tenant::Tenant;
 use super::transfer::{Copy, Fill, Side, Transfer};
 use super::values::{Condition, ValueWait, ValueWrite};
-use crate::kernel::Outcome;
 use crate::testing::{Random, TestDevice, launch};
+use simt::kernel::Outcome;
 
 const WORDS: u64 = 24;
 const OPERATIONS: u64 = 1500;

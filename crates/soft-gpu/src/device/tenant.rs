@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 use super::printf::PrintfFifo;
 use crate::error::{Error, Result};
-use crate::kernel::{Counters, Range, RangeMap, RangeSource};
+use simt::kernel::{Counters, Range, RangeMap, RangeSource};
 
 /// Identity of a tenant: 0 is the one that always exists; others are never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

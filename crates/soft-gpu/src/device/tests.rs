@@ -10,13 +10,13 @@ use super::values::{Condition, ValueWait, ValueWrite};
 use super::{host::HostCall, limits};
 use crate::device::memory::{Access, AllocationKind};
 use crate::error::Error;
-use crate::kernel::{Fault, FaultKind, Outcome, Worker};
 use crate::testing::{TestDevice, launch};
+use simt::kernel::{Fault, FaultKind, Outcome, Worker};
 
 /// A closure body that counts its blocks.
 fn count(
     counter: &Arc<AtomicU32>,
-) -> impl Fn(&mut Worker<'_>, crate::kernel::Dim3, u64) -> Outcome + use<> {
+) -> impl Fn(&mut Worker<'_>, simt::kernel::Dim3, u64) -> Outcome + use<> {
     let counter = counter.clone();
     move |_, _, _| {
         counter.fetch_add(1, Ordering::Relaxed);
@@ -27,7 +27,7 @@ fn count(
 /// A body that goes on until the word is not 0, giving way when asked.
 fn spin_until(
     flag: &Arc<AtomicU32>,
-) -> impl Fn(&mut Worker<'_>, crate::kernel::Dim3, u64) -> Outcome + use<> {
+) -> impl Fn(&mut Worker<'_>, simt::kernel::Dim3, u64) -> Outcome + use<> {
     let flag = flag.clone();
     move |worker, _, _| {
         while flag.load(Ordering::Acquire) == 0 {

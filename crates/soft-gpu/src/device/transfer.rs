@@ -247,7 +247,7 @@ unsafe fn fill_bytes(address: u64, bytes: u64, value: u32, element: u32, phase: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Range;
+    use simt::kernel::Range;
 
     fn space_of(buffer: &[u8]) -> Space {
         let space = Space::default();

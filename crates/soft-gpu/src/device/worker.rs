@@ -19,7 +19,7 @@ use super::tenant::{Tenant, TenantId};
 use super::transfer::{Progress, Transfer};
 use super::{Device, fault};
 use crate::error::Error;
-use crate::kernel::{
+use simt::kernel::{
     Control, Counters, Dim3, Fault, FaultKind, Kernel, Launch, MemoryView, Outcome, Worker,
 };
 

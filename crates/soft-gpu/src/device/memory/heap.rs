@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::device::limits::{ALLOCATION_ALIGN, CHUNK_BYTES};
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
-use crate::kernel::Range;
+use simt::kernel::Range;
 
 /// Allocations above this get chunks of their own, so that freeing them gives memory back.
 const SMALL_BYTES_MAX: u64 = CHUNK_BYTES / 2;

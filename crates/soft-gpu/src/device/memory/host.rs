@@ -7,7 +7,7 @@ use super::tables::{Tables, overlaps};
 use crate::device::Device;
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
-use crate::kernel::Range;
+use simt::kernel::Range;
 
 /// Size of a page, bytes.
 const PAGE_BYTES: u64 = 4096;

@@ -22,7 +22,7 @@ pub use self::vmm::{Access, Physical};
 use super::Device;
 use super::tenant::Tenant;
 use crate::error::{Error, Result};
-use crate::kernel::Range;
+use simt::kernel::Range;
 
 /// All memory of a device.
 pub struct Memory {

@@ -9,7 +9,7 @@ use super::vmm::{Mapping, Physical, Reservation};
 use super::{Pointer, PointerKind};
 use crate::device::slab::Slab;
 use crate::device::tenant::{Tenant, TenantId};
-use crate::kernel::Range;
+use simt::kernel::Range;
 
 /// Every table is keyed by first address.
 #[derive(Default)]

@@ -17,7 +17,7 @@ use crate::device::limits::CHUNK_BYTES;
 use crate::device::slab::Key;
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
-use crate::kernel::Range;
+use simt::kernel::Range;
 
 /// Largest reservation or piece of physical memory: what an address can be, bytes.
 const BYTES_MAX: u64 = 1 << 46;

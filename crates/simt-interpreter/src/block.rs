@@ -1,0 +1,243 @@
+//! One block: its warps taking turns on a worker, its shared memory, its barriers.
+
+use super::machine::Machine;
+use super::program::Program;
+use super::special::thread_of;
+use super::warp::{Reduction, Stop, Warp};
+use simt::kernel::{BlockRun, Dim3, Fault, FaultKind, Launch, Outcome, WARP_LANES, Worker};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Named barriers of a block.
+pub(super) const BARRIERS: usize = 16;
+
+/// What all warps of a block share and nobody changes.
+pub(super) struct BlockEnvironment {
+    pub(super) launch: Arc<Launch>,
+    pub(super) index: Dim3,
+    pub(super) program: Arc<Program>,
+}
+
+#[derive(Clone, Copy)]
+struct Barrier {
+    /// Threads that have arrived, whole warps.
+    arrived: u32,
+    /// Threads expected; 0 is all that live.
+    count: u32,
+    /// Warps wait here.
+    awaited: bool,
+    votes: Reduction,
+}
+
+const EMPTY: Barrier = Barrier {
+    arrived: 0,
+    count: 0,
+    awaited: false,
+    votes: Reduction { all: true, any: false, count: 0 },
+};
+
+/// A block under way.
+pub(super) struct InterpretedBlock {
+    environment: BlockEnvironment,
+    shared: Vec<u128>,
+    shared_bytes: u64,
+    threads: u32,
+    warps: u32,
+    /// Warps from here on have not started.
+    next_warp: u32,
+    /// Warps that have not finished, started or not.
+    alive: u32,
+    ready: VecDeque<Box<Warp>>,
+    #[allow(clippy::vec_box, reason = "warps are large and move between the queues")]
+    waiting: Vec<Box<Warp>>,
+    /// A finished warp whose memory the next one takes over.
+    spare: Option<Box<Warp>>,
+    barriers: [Barrier; BARRIERS],
+}
+
+impl InterpretedBlock {
+    /// A block about to start.
+    pub(super) fn new(environment: BlockEnvironment, static_shared_bytes: u64) -> Self {
+        let threads = environment.launch.block.count() as u32;
+        let warps = threads.div_ceil(WARP_LANES as u32);
+        let shared_bytes = static_shared_bytes + u64::from(environment.launch.dynamic_shared_bytes);
+        Self {
+            environment,
+            shared: vec![0; shared_bytes.div_ceil(16) as usize],
+            shared_bytes,
+            threads,
+            warps,
+            next_warp: 0,
+            alive: warps,
+            ready: VecDeque::new(),
+            waiting: Vec::new(),
+            spare: None,
+            barriers: [EMPTY; BARRIERS],
+        }
+    }
+
+    /// A warp that can run: a new one first, so that all get their turn.
+    fn next(&mut self) -> Option<Box<Warp>> {
+        if self.next_warp < self.warps {
+            let index = self.next_warp;
+            self.next_warp += 1;
+            let left = self.threads - index * WARP_LANES as u32;
+            let lanes = if left >= WARP_LANES as u32 { u32::MAX } else { (1 << left) - 1 };
+            return Some(match self.spare.take() {
+                Some(mut warp) => {
+                    warp.restart(&self.environment.program, index, lanes);
+                    warp
+                }
+                None => Box::new(Warp::new(&self.environment.program, index, lanes)),
+            });
+        }
+        self.ready.pop_front()
+    }
+
+    /// All lanes of the warp wait: they arrive where they wait.
+    fn announce(&mut self, warp: &mut Warp) {
+        let mut told = [false; BARRIERS];
+        for w in warp.waiting.iter_mut().filter(|w| !w.announced) {
+            w.announced = true;
+            let b = &mut self.barriers[w.barrier as usize];
+            if !std::mem::replace(&mut told[w.barrier as usize], true) {
+                b.arrived += WARP_LANES as u32;
+            }
+            b.count = w.count;
+            b.awaited = true;
+            b.votes.all &= w.votes == w.mask;
+            b.votes.any |= w.votes != 0;
+            b.votes.count += w.votes.count_ones();
+        }
+    }
+
+    /// Opens barriers that are complete; true if any was.
+    fn open_barriers(&mut self) -> bool {
+        let mut opened = false;
+        for number in 0..BARRIERS {
+            let b = self.barriers[number];
+            let expected = match b.count {
+                0 => self.alive * WARP_LANES as u32,
+                count => count.next_multiple_of(WARP_LANES as u32),
+            };
+            // A barrier without a count and without anybody waiting is not in use.
+            if b.arrived == 0 || b.arrived < expected || !(b.awaited || b.count != 0) {
+                continue;
+            }
+            self.barriers[number] = EMPTY;
+            opened = true;
+            let mut index = 0;
+            while index < self.waiting.len() {
+                let waits = self.waiting[index].waiting.iter().any(|w| w.barrier == number as u32);
+                if waits {
+                    let mut warp = self.waiting.remove(index);
+                    warp.release(&self.environment.program, number as u32, b.votes);
+                    self.ready.push_back(warp);
+                } else {
+                    index += 1;
+                }
+            }
+        }
+        opened
+    }
+
+    fn fault(&self, kind: FaultKind, warp: u32, lane: u32, line: u32) -> Outcome {
+        Outcome::Fault(Box::new(Fault {
+            kind,
+            kernel: self.environment.program.name().to_owned(),
+            block: self.environment.index,
+            thread: thread_of(self.environment.launch.block, warp * WARP_LANES as u32 + lane),
+            line,
+        }))
+    }
+}
+
+impl BlockRun for InterpretedBlock {
+    fn resume(&mut self, worker: &mut Worker<'_>) -> Outcome {
+        // Turns that ended without anything having happened.
+        let mut idle_turns = 0;
+        loop {
+            if worker.control.yield_requested() {
+                return Outcome::Yielded;
+            }
+            let Some(mut warp) = self.next() else {
+                let Some(warp) = self.waiting.first() else { return Outcome::Finished };
+                // Every warp that is left waits, and only they could come.
+                return self.fault(FaultKind::BarrierDeadlock, warp.index, 0, 0);
+            };
+            let stop = {
+                let mut machine = Machine {
+                    regs: std::ptr::null_mut(),
+                    mask: 0,
+                    live: 0,
+                    force: false,
+                    shared: self.shared.as_mut_ptr().cast(),
+                    shared_bytes: self.shared_bytes,
+                    local: std::ptr::null_mut(),
+                    local_bytes: 0,
+                    frame: 0,
+                    warp: warp.index,
+                    memory: worker.memory,
+                    counters: worker.counters,
+                    block: &self.environment,
+                    sm: (worker.sm, worker.sm_count),
+                    locate: self.environment.program.locate,
+                    fault: None,
+                };
+                warp.run(&self.environment.program, &mut machine, worker.control)
+            };
+            match stop {
+                Stop::Finished => {
+                    self.alive -= 1;
+                    idle_turns = 0;
+                    let waited_for = !self.waiting.is_empty();
+                    if let Some(old) = self.spare.replace(warp) {
+                        old.retire(&self.environment.program);
+                    }
+                    if waited_for {
+                        self.open_barriers();
+                    }
+                }
+                Stop::Asked => {
+                    self.ready.push_front(warp);
+                    return Outcome::Yielded;
+                }
+                Stop::Turn => {
+                    idle_turns += 1;
+                    self.ready.push_back(warp);
+                    if self.next_warp == self.warps && idle_turns >= self.ready.len() {
+                        return Outcome::Yielded;
+                    }
+                }
+                Stop::Barrier => {
+                    self.announce(&mut warp);
+                    self.waiting.push(warp);
+                    if self.open_barriers() {
+                        idle_turns = 0;
+                    }
+                }
+                Stop::Arrived => {
+                    if let Some((number, count)) = warp.arrival.take() {
+                        let b = &mut self.barriers[number as usize];
+                        b.arrived += WARP_LANES as u32;
+                        b.count = count;
+                    }
+                    self.ready.push_front(warp);
+                    self.open_barriers();
+                }
+                Stop::Fault(fault, line) => {
+                    return self.fault(fault.kind, warp.index, fault.lane, line);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for InterpretedBlock {
+    fn drop(&mut self) {
+        let left = self.ready.drain(..).chain(self.waiting.drain(..)).chain(self.spare.take());
+        for warp in left {
+            warp.retire(&self.environment.program);
+        }
+    }
+}

@@ -1,0 +1,693 @@
+//! From vector IR to code that the interpreter runs: every register gets its place in the
+//! register file, every instruction its handler.
+//!
+//! A block is decoded twice. The *full* form runs when all live lanes are active: results are
+//! written without asking. The *masked* form keeps inactive lanes' values where the vector IR says
+//! that somebody can look ([`Dest::keep`]). Handlers write all lanes, so keeping is an
+//! instruction of its own: compute into a scratch register, blend into place.
+
+use super::lanes::{self, Rare, Target};
+use super::machine::{Handler, Ins, Machine, RESULTS_MAX, SOURCES_MAX, Step};
+use super::memory::AddressForm;
+use super::warp::{PATIENCE, SPIN_PATIENCE};
+use super::{atomic, convert, float, integer, memory, moves, runtime, special, warp_ops};
+use simt::ir::{self, Callee, Reg};
+use simt::kernel::WARP_LANES;
+use simt::op::{Class, Convert, FloatType, IntOp, Op, Space, Width};
+use simt::vector::{Dest, Home, Source, VectorFunction, VectorInst, VectorTerm};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Alignment of vector registers: a cache line, so that no access splits one.
+pub(super) const FILE_ALIGN: usize = 64;
+/// Bytes of a scalar's place: the widest scalar.
+const SCALAR_BYTES: u32 = 16;
+
+/// The block number that stands for leaving the function.
+pub(super) const RETURN: u32 = u32::MAX - 1;
+/// The block number that stands for the end of the thread.
+pub(super) const EXIT: u32 = u32::MAX;
+
+/// A function ready to run.
+pub(super) struct Code {
+    /// Decoded instructions, both forms of all blocks.
+    pub(super) ins: Vec<Ins>,
+    /// What to run first, once for each block of the grid and register file.
+    pub(super) prologue: Range<usize>,
+    /// The blocks.
+    pub(super) blocks: Vec<CodeBlock>,
+    /// Bytes of the register file.
+    pub(super) file_bytes: usize,
+    /// Initial contents of the file: constants.
+    pub(super) constants: Vec<(u32, Vec<u8>)>,
+    /// Where each register is.
+    pub(super) places: Vec<Place>,
+    /// Call sites.
+    pub(super) calls: Vec<CodeCall>,
+    /// Texts of unsupported instructions.
+    pub(super) texts: Vec<String>,
+    /// Frame offset and size of each parameter.
+    pub(super) params: Vec<(u32, u32)>,
+    /// Frame offset and size of each result.
+    pub(super) results: Vec<(u32, u32)>,
+    /// Bytes of local memory.
+    pub(super) frame_bytes: u32,
+}
+
+/// A register's places in the file, bytes from its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// All lanes.
+    pub(super) vector: Option<u32>,
+    /// One value.
+    pub(super) scalar: Option<u32>,
+    /// A predicate.
+    pub(super) mask: Option<u32>,
+    /// Bytes a lane; 0 for predicates.
+    pub(super) bytes: u32,
+}
+
+/// A block.
+pub(super) struct CodeBlock {
+    /// Instructions when all live lanes run.
+    pub(super) full: Range<usize>,
+    /// Instructions when some do.
+    pub(super) masked: Range<usize>,
+    /// The end.
+    pub(super) term: CodeTerm,
+    /// PTX instructions, for the counters.
+    pub(super) size: u32,
+    /// Its back-edge closes a loop that may wait for other threads.
+    pub(super) spins: bool,
+    /// What its back-edge costs the warp's patience.
+    pub(super) cost: i64,
+    /// Line of the terminator.
+    pub(super) line: u32,
+    /// Registers read by lanes that stand at its start.
+    pub(super) live_in: Vec<Reg>,
+}
+
+/// How a block ends; targets are block numbers, [`RETURN`] or [`EXIT`].
+pub(super) enum CodeTerm {
+    Jump(u32),
+    /// `flip` inverts the predicate.
+    Branch {
+        predicate: u32,
+        flip: u32,
+        taken: u32,
+        other: u32,
+    },
+    /// Offset of the index register (32 lanes), targets.
+    Table {
+        index: u32,
+        targets: Vec<u32>,
+    },
+    Call {
+        site: u32,
+        next: u32,
+    },
+    Barrier(BarrierTerm),
+    Pause {
+        next: u32,
+    },
+}
+
+/// A barrier's operands, as offsets.
+pub(super) struct BarrierTerm {
+    pub(super) op: simt::op::BarrierOp,
+    pub(super) barrier: u32,
+    pub(super) count: u32,
+    pub(super) predicate: Option<u32>,
+    pub(super) negated: bool,
+    pub(super) dst: Option<Reg>,
+    pub(super) next: u32,
+}
+
+/// A call.
+pub(super) struct CodeCall {
+    /// The callee, if it is known.
+    pub(super) direct: Option<u32>,
+    /// Offset of the register with the callee's address.
+    pub(super) indirect: u32,
+    /// Caller's frame offset and size of each argument.
+    pub(super) args: Vec<(u32, u32)>,
+    /// Caller's frame offset and size of each result.
+    pub(super) results: Vec<(u32, u32)>,
+}
+
+/// Decodes a function for a target.
+pub(super) fn decode(f: &VectorFunction, target: Target) -> Code {
+    let mut d = Decoder {
+        f,
+        target,
+        file: 0,
+        constants: Vec::new(),
+        pool: HashMap::new(),
+        places: Vec::new(),
+        scratch: Vec::new(),
+        ones: 0,
+        flipped: 0,
+        ins: Vec::new(),
+        texts: f.texts.clone(),
+        line: 0,
+    };
+    d.place_registers();
+    let prologue = d.instructions(&f.prologue, false);
+    let blocks = f
+        .blocks
+        .iter()
+        .map(|block| {
+            let full = d.instructions(&block.insts, false);
+            let masked = d.instructions(&block.insts, true);
+            CodeBlock {
+                full,
+                masked,
+                term: d.term(&block.term),
+                size: block.insts.len() as u32 + 1,
+                spins: block.spins,
+                cost: if block.spins { PATIENCE / SPIN_PATIENCE } else { 1 },
+                line: block.line,
+                live_in: block.live_in.clone(),
+            }
+        })
+        .collect();
+    let calls = f
+        .calls
+        .iter()
+        .map(|call| {
+            let (direct, indirect) = match call.callee {
+                Callee::Direct(n) => (Some(n), 0),
+                Callee::Indirect(r) => (None, d.source(Source::Vector(r), W64, false)),
+            };
+            CodeCall { direct, indirect, args: call.args.clone(), results: call.results.clone() }
+        })
+        .collect();
+    Code {
+        ins: d.ins,
+        prologue,
+        blocks,
+        file_bytes: (d.file as usize).next_multiple_of(FILE_ALIGN),
+        constants: d.constants,
+        places: d.places,
+        calls,
+        texts: d.texts,
+        params: f.params.clone(),
+        results: f.results.clone(),
+        frame_bytes: f.frame_bytes,
+    }
+}
+
+const W64: Class = Class::Lane(Width::W64);
+const W32: Class = Class::Lane(Width::W32);
+
+struct Decoder<'a> {
+    f: &'a VectorFunction,
+    target: Target,
+    file: u32,
+    constants: Vec<(u32, Vec<u8>)>,
+    /// Constants by value, bytes a lane (0: predicate) and whether all lanes are needed.
+    pool: HashMap<(u64, u32, bool), u32>,
+    places: Vec<Place>,
+    /// Scratch vector registers, wide enough for anything.
+    scratch: Vec<u32>,
+    /// The predicate that is always true.
+    ones: u32,
+    /// Where negated guards go.
+    flipped: u32,
+    ins: Vec<Ins>,
+    texts: Vec<String>,
+    line: u32,
+}
+
+impl Decoder<'_> {
+    fn reserve(&mut self, bytes: u32, align: u32) -> u32 {
+        let at = self.file.next_multiple_of(align);
+        self.file = at + bytes;
+        at
+    }
+
+    fn place_registers(&mut self) {
+        let all: Vec<(Class, Home)> =
+            self.f.classes.iter().copied().zip(self.f.homes.iter().copied()).collect();
+        self.places = vec![Place::default(); all.len()];
+        for (index, (class, home)) in all.iter().enumerate() {
+            let bytes = class.width().map_or(0, Width::bytes);
+            self.places[index].bytes = bytes;
+            if matches!(home, Home::Mask) {
+                self.places[index].mask = Some(self.reserve(4, 4));
+            }
+        }
+        self.ones = self.constant(1, Class::Pred, false);
+        self.flipped = self.reserve(4, 4);
+        for (index, (_, home)) in all.iter().enumerate() {
+            if matches!(home, Home::Scalar | Home::ScalarAndVector) {
+                self.places[index].scalar = Some(self.reserve(SCALAR_BYTES, SCALAR_BYTES));
+            }
+        }
+        for (index, (_, home)) in all.iter().enumerate() {
+            if matches!(home, Home::Vector | Home::ScalarAndVector) {
+                let bytes = self.places[index].bytes * WARP_LANES as u32;
+                self.places[index].vector = Some(self.reserve(bytes, FILE_ALIGN as u32));
+            }
+        }
+    }
+
+    fn scratch(&mut self, index: usize) -> u32 {
+        while self.scratch.len() <= index {
+            let at = self.reserve(16 * WARP_LANES as u32, FILE_ALIGN as u32);
+            self.scratch.push(at);
+        }
+        self.scratch[index]
+    }
+
+    /// The place of a constant, for scalar or vector use.
+    fn constant(&mut self, value: u64, class: Class, all_lanes: bool) -> u32 {
+        let width = class.width().map_or(0, Width::bytes);
+        if let Some(&at) = self.pool.get(&(value, width, all_lanes)) {
+            return at;
+        }
+        let (at, bytes) = match class {
+            Class::Pred => {
+                let mask = if value != 0 { u32::MAX } else { 0 };
+                (self.reserve(4, 4), mask.to_le_bytes().to_vec())
+            }
+            Class::Lane(w) => {
+                let one = &u128::from(value).to_le_bytes()[..w.bytes() as usize];
+                if all_lanes {
+                    let at = self.reserve(w.bytes() * WARP_LANES as u32, FILE_ALIGN as u32);
+                    (at, one.repeat(WARP_LANES))
+                } else {
+                    (self.reserve(SCALAR_BYTES, SCALAR_BYTES), one.to_vec())
+                }
+            }
+        };
+        self.constants.push((at, bytes));
+        self.pool.insert((value, width, all_lanes), at);
+        at
+    }
+
+    fn source(&mut self, source: Source, class: Class, scalar: bool) -> u32 {
+        let place = |r: Reg| self.places[r.index()];
+        match source {
+            Source::Vector(r) => place(r).vector.unwrap_or(0),
+            Source::Scalar(r) => place(r).scalar.unwrap_or(0),
+            Source::Mask(r) => place(r).mask.unwrap_or(0),
+            Source::Imm(v) => self.constant(v, class, !scalar),
+        }
+    }
+
+    /// The class of a source, for constants.
+    fn source_class(&self, source: Source, fallback: Class) -> Class {
+        match source {
+            Source::Vector(r) | Source::Scalar(r) | Source::Mask(r) => self.f.classes[r.index()],
+            Source::Imm(_) => fallback,
+        }
+    }
+
+    fn instructions(&mut self, insts: &[VectorInst], masked: bool) -> Range<usize> {
+        let start = self.ins.len();
+        for inst in insts {
+            self.line = inst.line;
+            if self.instruction(inst, masked).is_none() {
+                let text = self.texts.len() as i64;
+                self.texts.push(format!("{} (no such form in this tier)", inst.op));
+                let guard = self.guard(inst);
+                self.push(unsupported(), &[], &[], text, guard, 0);
+            }
+        }
+        start..self.ins.len()
+    }
+
+    fn guard(&mut self, inst: &VectorInst) -> u32 {
+        let Some(guard) = inst.guard else { return self.ones };
+        let p = self.places[guard.reg.index()].mask.unwrap_or(self.ones);
+        if !guard.negated {
+            return p;
+        }
+        let (ones, flipped) = (self.ones, self.flipped);
+        self.push(moves::pred_not(), &[flipped], &[p], 0, ones, 0);
+        flipped
+    }
+
+    fn push(&mut self, run: Handler, d: &[u32], a: &[u32], imm: i64, guard: u32, tag: u32) {
+        let mut ins =
+            Ins { run, imm, d: [0; RESULTS_MAX], a: [0; SOURCES_MAX], guard, line: self.line, tag };
+        ins.d[..d.len()].copy_from_slice(d);
+        ins.a[..a.len()].copy_from_slice(a);
+        self.ins.push(ins);
+    }
+
+    fn instruction(&mut self, inst: &VectorInst, masked: bool) -> Option<()> {
+        let t = if inst.uniform { Target::Scalar } else { self.target };
+        let guard = self.guard(inst);
+        if self.masking(inst, t, guard)? {
+            return Some(());
+        }
+        let (run, imm) = lanewise(&inst.op, t)?;
+        if matches!(inst.op, Op::IsSpace(_)) && inst.uniform {
+            return None;
+        }
+        let mut a = Vec::with_capacity(SOURCES_MAX);
+        for (i, source) in inst.src.iter().enumerate() {
+            let class = source_class(&inst.op, i);
+            a.push(self.source(*source, class, inst.uniform));
+        }
+        (a.len() <= SOURCES_MAX && inst.dst.len() <= RESULTS_MAX).then_some(())?;
+        let mut d = Vec::with_capacity(RESULTS_MAX);
+        let mut after: Vec<(u32, Dest)> = Vec::new();
+        for (k, dest) in inst.dst.iter().enumerate() {
+            let place = self.places[dest.reg.index()];
+            let home = match (place.mask, inst.uniform) {
+                // Handlers of predicates look at the mask themselves.
+                (Some(mask), _) => {
+                    d.push(mask);
+                    continue;
+                }
+                (None, true) => place.scalar?,
+                (None, false) => place.vector?,
+            };
+            // A scalar has no lanes to keep; only its guard can stop it.
+            let keep = inst.guard.is_some() || (masked && dest.keep && !inst.uniform);
+            let at = if keep { self.scratch(k) } else { home };
+            d.push(at);
+            if keep {
+                after.push((at, *dest));
+            }
+        }
+        self.push(run, &d, &a, imm, guard, 0);
+        if let (Some(ty), Some(first)) = (saturated(&inst.op), d.first()) {
+            let ones = self.ones;
+            self.push(float::saturate(ty, t)?, &[*first], &[*first], 0, ones, 0);
+        }
+        for (from, dest) in after {
+            let place = self.places[dest.reg.index()];
+            let to = if inst.uniform { place.scalar? } else { place.vector? };
+            self.push(blend(place.bytes, t)?, &[to], &[from], 0, guard, 0);
+        }
+        self.splats(inst)
+    }
+
+    /// Copies scalar results to all lanes where the function needs them.
+    fn splats(&mut self, inst: &VectorInst) -> Option<()> {
+        for dest in inst.dst.iter().filter(|d| d.splat) {
+            let place = self.places[dest.reg.index()];
+            let (Some(from), Some(to)) = (place.scalar, place.vector) else { continue };
+            let (run, ones) = (splat(place.bytes, self.target)?, self.ones);
+            self.push(run, &[to], &[from], 0, ones, 0);
+        }
+        Some(())
+    }
+
+    /// Decodes an instruction whose handler looks at the mask itself; false if it is not one.
+    fn masking(&mut self, inst: &VectorInst, t: Target, guard: u32) -> Option<bool> {
+        let first = inst.src.first().copied();
+        let (run, imm, tag, skip_offset) = match &inst.op {
+            Op::Load(access) => {
+                let broadcast = inst.uniform
+                    && inst.dst.iter().all(|d| self.places[d.reg.index()].scalar.is_none());
+                let run = if broadcast {
+                    memory::load_for_all(*access, self.target)?
+                } else {
+                    memory::load(*access, t)?
+                };
+                (run, self.offset(inst)?, self.tag(first?, access.space), true)
+            }
+            Op::Store(access) => {
+                let run = memory::store(*access, t)?;
+                (run, self.offset(inst)?, self.tag(first?, access.space), true)
+            }
+            Op::Atom { space, op, ty, returns } => {
+                let run = atomic::handler(*op, *ty, *returns)?;
+                (run, self.offset(inst)?, self.tag(first?, *space), true)
+            }
+            Op::Shfl(mode, predicate) => (warp_ops::shuffle(*mode, *predicate, t), 0, 0, false),
+            Op::Vote(mode) => (warp_ops::vote(*mode, t), 0, 0, false),
+            Op::Match { all, width, predicate } => {
+                (warp_ops::match_lanes(*all, *width, *predicate, t)?, 0, 0, false)
+            }
+            Op::Redux(op, ty) => (warp_ops::redux(*op, *ty, t), 0, 0, false),
+            Op::Elect => (warp_ops::elect(), 0, 0, false),
+            Op::WarpSync => (warp_ops::warp_sync(), 0, 0, false),
+            Op::Runtime(function) => (runtime::handler(*function), 0, 0, false),
+            Op::Fence => (fence(), 0, 0, false),
+            Op::Trap => (trap(), 0, 0, false),
+            Op::Breakpoint => return Some(true),
+            Op::Unsupported(text) => (unsupported(), i64::from(*text), 0, false),
+            _ => return Some(false),
+        };
+        let whole = matches!(inst.op, Op::Redux(..) | Op::Match { .. });
+        let mut a = Vec::with_capacity(SOURCES_MAX);
+        for (i, source) in inst.src.iter().enumerate() {
+            if skip_offset && i == 1 {
+                continue;
+            }
+            let class = source_class(&inst.op, i);
+            a.push(self.source(*source, class, inst.uniform && !whole));
+        }
+        if matches!(inst.op, Op::Atom { .. }) && a.len() == 2 {
+            // The operand that only `cas` has.
+            a.push(a[1]);
+        }
+        (a.len() <= SOURCES_MAX && inst.dst.len() <= RESULTS_MAX).then_some(())?;
+        let mut d = Vec::with_capacity(RESULTS_MAX);
+        for dest in &inst.dst {
+            let place = self.places[dest.reg.index()];
+            d.push(place.mask.or(if inst.uniform { place.scalar } else { None }).or(place.vector)?);
+        }
+        self.push(run, &d, &a, imm, guard, tag);
+        self.splats(inst)?;
+        Some(true)
+    }
+
+    fn offset(&self, inst: &VectorInst) -> Option<i64> {
+        match inst.src.get(1)? {
+            Source::Imm(offset) => Some(*offset as i64),
+            _ => None,
+        }
+    }
+
+    fn tag(&self, address: Source, space: Space) -> u32 {
+        let form = match self.source_class(address, W64) {
+            Class::Lane(Width::W32) => AddressForm::Narrow,
+            _ => AddressForm::Wide,
+        };
+        memory::tag(space, form)
+    }
+
+    fn term(&mut self, term: &VectorTerm) -> CodeTerm {
+        let number = |t: &ir::Target| match t {
+            ir::Target::Block(id) => id.0,
+            ir::Target::Return => RETURN,
+            ir::Target::Exit => EXIT,
+        };
+        match term {
+            VectorTerm::Jump(t) => CodeTerm::Jump(number(t)),
+            VectorTerm::Branch { guard, taken, other, .. } => CodeTerm::Branch {
+                predicate: self.places[guard.reg.index()].mask.unwrap_or(self.ones),
+                flip: if guard.negated { u32::MAX } else { 0 },
+                taken: number(taken),
+                other: number(other),
+            },
+            VectorTerm::Table { index, targets } => CodeTerm::Table {
+                index: self.vector_source(*index),
+                targets: targets.iter().map(number).collect(),
+            },
+            VectorTerm::Call { site, next } => CodeTerm::Call { site: *site, next: *next },
+            VectorTerm::Barrier { op, barrier, count, predicate, negated, dst, next } => {
+                CodeTerm::Barrier(BarrierTerm {
+                    op: *op,
+                    barrier: self.vector_source(*barrier),
+                    count: self.vector_source(*count),
+                    predicate: predicate.map(|p| self.source(p, Class::Pred, false)),
+                    negated: *negated,
+                    dst: dst.map(|d| d.reg),
+                    next: *next,
+                })
+            }
+            VectorTerm::Pause { next } => CodeTerm::Pause { next: *next },
+        }
+    }
+
+    /// Offset of a 32-bit operand of a terminator whose first lane can be read where it is: one
+    /// value serves for scalars.
+    fn vector_source(&mut self, source: Source) -> u32 {
+        self.source(source, W32, false)
+    }
+}
+
+/// The float type whose results the instruction saturates.
+fn saturated(op: &Op) -> Option<FloatType> {
+    match op {
+        Op::Float(_, ty, mode) if mode.sat => Some(*ty),
+        Op::Convert(Convert::Float { to, mode, .. } | Convert::FromInt { to, mode, .. })
+            if mode.sat =>
+        {
+            Some(*to)
+        }
+        Op::Convert(Convert::Integral { ty, mode }) if mode.sat => Some(*ty),
+        _ => None,
+    }
+}
+
+fn blend(bytes: u32, t: Target) -> Option<Handler> {
+    Some(match bytes {
+        2 => lanes::blend::<u16>(t),
+        4 => lanes::blend::<u32>(t),
+        8 => lanes::blend::<u64>(t),
+        16 => lanes::blend::<u128>(t),
+        _ => return None,
+    })
+}
+
+fn splat(bytes: u32, t: Target) -> Option<Handler> {
+    Some(match bytes {
+        2 => lanes::splat::<u16>(t),
+        4 => lanes::splat::<u32>(t),
+        8 => lanes::splat::<u64>(t),
+        16 => lanes::splat::<u128>(t),
+        _ => return None,
+    })
+}
+
+/// The handler of a lane-wise instruction, and its constant.
+fn lanewise(op: &Op, t: Target) -> Option<(Handler, i64)> {
+    let run = match *op {
+        Op::Mov(w) => moves::copy(w, t),
+        Op::PredMov => moves::pred_copy(),
+        Op::Pack { part, whole } => moves::pack(part, whole, t)?,
+        Op::Unpack { part, whole } => moves::unpack(part, whole, t)?,
+        Op::Int(IntOp::Bfi, ty) => moves::insert(ty.width(), t)?,
+        Op::Int(op, ty) => integer::handler(op, ty, t)?,
+        Op::Carry { subtract, width, carry_in, carry_out } => {
+            moves::carry(subtract, width, carry_in, carry_out, t)?
+        }
+        Op::Prmt(mode) => integer::permute(mode, t),
+        Op::Lop3(table) => return Some((moves::lop3(t), i64::from(table))),
+        Op::Dp4a(a, b) => integer::dot4(a, b, t),
+        Op::Dp2a(a, b, high) => integer::dot2(a, b, high, t),
+        Op::Extend { from, bits, signed, to } => convert::extend(from, bits, signed, to, t)?,
+        Op::Float(op, ty, mode) => float::handler(op, ty, mode, t)?,
+        Op::Convert(op) => convert::handler(op, t)?,
+        Op::Test(property, ty) => float::test_property(property, ty, t)?,
+        Op::Setp(op, ty) => float::comparison(op, ty, t)?,
+        Op::Pred(op) => moves::pred_logic(op),
+        Op::PredNot => moves::pred_not(),
+        Op::PredSelect => moves::pred_select(),
+        Op::Select(w) => match w {
+            Width::W16 => lanes::select::<u16>(t),
+            Width::W32 => lanes::select::<u32>(t),
+            Width::W64 => lanes::select::<u64>(t),
+            Width::W128 => lanes::select::<u128>(t),
+        },
+        Op::FrameAddress(offset) => return Some((moves::frame_address(t), i64::from(offset))),
+        Op::ToGeneric(space) => moves::to_generic(space, t)?,
+        Op::FromGeneric(space) => moves::from_generic(space, t)?,
+        Op::IsSpace(space) => moves::in_space(space),
+        Op::ActiveMask => moves::active_mask(t),
+        Op::Special(s) => return Some((moves::special(s, t), special::code(s))),
+        _ => return None,
+    };
+    Some((run, 0))
+}
+
+/// The class of the `i`-th source of an operation.
+fn source_class(op: &Op, i: usize) -> Class {
+    let lane = Class::Lane;
+    match op {
+        Op::Mov(w) => lane(*w),
+        Op::PredMov | Op::Pred(_) | Op::PredNot | Op::PredSelect => Class::Pred,
+        Op::Pack { part, .. } => lane(*part),
+        Op::Unpack { whole, .. } => lane(*whole),
+        Op::Int(op, ty) => {
+            let own = ty.width();
+            match (op, i) {
+                (IntOp::MadWide, 2) => lane(Width::for_bits(own.bits() * 2)),
+                (IntOp::Shl | IntOp::Shr, 1) | (IntOp::Bfe, 1 | 2) | (IntOp::Bfi, 2 | 3) => W32,
+                _ => lane(own),
+            }
+        }
+        Op::Carry { width, .. } => {
+            if i == 2 {
+                Class::Pred
+            } else {
+                lane(*width)
+            }
+        }
+        Op::Extend { from, .. } => lane(*from),
+        Op::Float(_, ty, _) | Op::Test(_, ty) => lane(ty.width()),
+        Op::Convert(c) => match c {
+            Convert::Float { from, .. } | Convert::ToInt { from, .. } => lane(from.width()),
+            Convert::Tf32(_) => W32,
+            Convert::Integral { ty, .. } => lane(ty.width()),
+            Convert::FromInt { from, .. } => lane(from.width()),
+        },
+        Op::Setp(_, ty) => match ty {
+            simt::op::CompareType::Int(ty) => lane(ty.width()),
+            simt::op::CompareType::Float(ty, _) => lane(ty.width()),
+        },
+        Op::Select(w) => {
+            if i == 2 {
+                Class::Pred
+            } else {
+                lane(*w)
+            }
+        }
+        Op::Load(_) => W64,
+        Op::Store(access) if i >= 2 => lane(access.width),
+        Op::Atom { ty, .. } if i >= 2 => lane(ty.width()),
+        Op::Store(_) | Op::Atom { .. } | Op::ToGeneric(_) | Op::FromGeneric(_) | Op::IsSpace(_) => {
+            W64
+        }
+        Op::Vote(_) if i == 0 => Class::Pred,
+        Op::Match { width, .. } if i == 0 => lane(*width),
+        Op::Runtime(_) => W64,
+        _ => W32,
+    }
+}
+
+struct Unsupported;
+struct Trap;
+struct Fence;
+
+impl lanes::Body for Unsupported {
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: every instruction has a guard.
+        let m = unsafe { lanes::active(machine, ins) };
+        if m == 0 {
+            return Step::Next;
+        }
+        // The text is put in by whoever knows the function.
+        let kind = simt::kernel::FaultKind::UnsupportedInstruction { text: String::new() };
+        machine.fail(m.trailing_zeros(), kind)
+    }
+}
+
+impl lanes::Body for Trap {
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: every instruction has a guard.
+        let m = unsafe { lanes::active(machine, ins) };
+        if m == 0 {
+            return Step::Next;
+        }
+        machine.fail(m.trailing_zeros(), simt::kernel::FaultKind::Trap)
+    }
+}
+
+impl lanes::Body for Fence {
+    unsafe fn run(_: &mut Machine<'_>, _: &Ins) -> Step {
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        Step::Next
+    }
+}
+
+fn unsupported() -> Handler {
+    lanes::versions::<Unsupported, Unsupported>(Rare(Target::Baseline))
+}
+
+fn trap() -> Handler {
+    lanes::versions::<Trap, Trap>(Rare(Target::Baseline))
+}
+
+fn fence() -> Handler {
+    lanes::versions::<Fence, Fence>(Rare(Target::Baseline))
+}

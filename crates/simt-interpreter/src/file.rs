@@ -1,0 +1,83 @@
+//! A register file: the registers of one function in one warp.
+
+use super::decode::{Code, FILE_ALIGN, Place};
+use simt::kernel::WARP_LANES;
+
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Line([u8; FILE_ALIGN]);
+
+/// Aligned memory for a function's registers.
+pub(super) struct RegisterFile(Vec<Line>);
+
+impl RegisterFile {
+    /// A file for `code`, constants in place, everything else zero.
+    pub(super) fn new(code: &Code) -> Self {
+        let mut file = Self(vec![Line([0; FILE_ALIGN]); code.file_bytes.div_ceil(FILE_ALIGN)]);
+        for (at, bytes) in &code.constants {
+            file.bytes()[*at as usize..*at as usize + bytes.len()].copy_from_slice(bytes);
+        }
+        file
+    }
+
+    /// The first byte; the file stays where it is for its life.
+    pub(super) fn base(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        let len = self.0.len() * FILE_ALIGN;
+        // SAFETY: lines are plain bytes without padding, `len` of them in all.
+        unsafe { std::slice::from_raw_parts_mut(self.base(), len) }
+    }
+
+    fn view(&self) -> &[u8] {
+        let len = self.0.len() * FILE_ALIGN;
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), len) }
+    }
+
+    fn mask(&self, at: u32) -> u32 {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&self.view()[at as usize..at as usize + 4]);
+        u32::from_le_bytes(bytes)
+    }
+
+    /// Takes over one register's values of the lanes in `mask` from another function's file.
+    pub(super) fn adopt(&mut self, old: &Self, from: Place, to: Place, mask: u32) {
+        if let (Some(from), Some(to)) = (from.mask, to.mask) {
+            let value = (self.mask(to) & !mask) | (old.mask(from) & mask);
+            self.bytes()[to as usize..to as usize + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        let size = to.bytes as usize;
+        let Some(at) = to.vector else { return };
+        for lane in (0..WARP_LANES).filter(|l| mask >> l & 1 != 0) {
+            // The scalar is the truth where there is one; its copies may be older.
+            let source = match (from.scalar, from.vector) {
+                (Some(scalar), _) => scalar as usize,
+                (None, Some(vector)) => vector as usize + lane * size,
+                (None, None) => return,
+            };
+            let target = at as usize + lane * size;
+            self.bytes()[target..target + size].copy_from_slice(&old.view()[source..source + size]);
+        }
+    }
+
+    /// Writes a 32-bit number or, to a predicate, whether it is not 0.
+    pub(super) fn put(&mut self, place: Place, mask: u32, value: u32) {
+        if let Some(at) = place.mask {
+            let new = if value != 0 { mask } else { 0 };
+            let all = (self.mask(at) & !mask) | new;
+            self.bytes()[at as usize..at as usize + 4].copy_from_slice(&all.to_le_bytes());
+        }
+        if let Some(at) = place.scalar {
+            self.bytes()[at as usize..at as usize + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        if let Some(at) = place.vector {
+            for lane in (0..WARP_LANES).filter(|l| mask >> l & 1 != 0) {
+                let at = at as usize + lane * 4;
+                self.bytes()[at..at + 4].copy_from_slice(&value.to_le_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Tier 0: an interpreter of the vector IR.
+//!
+//! It starts in microseconds, runs where code must not be generated, and is what other tiers are
+//! tested against. One instruction is one indirect call that works on 32 lanes; the handlers are
+//! plain Rust that LLVM turns into AVX-512, AVX2 or SSE2 (`lanes`). `decode` makes code of vector
+//! IR, `warp` runs it, `block` lets the warps of a block take turns.
+//!
+//! Deliberately absent: fibers (a warp always stops at the start of a block of code, so its state
+//! is data), and any knowledge of PTX.
+
+mod approx;
+mod atomic;
+mod block;
+mod convert;
+mod decode;
+mod file;
+mod float;
+mod half;
+mod integer;
+mod lanes;
+mod machine;
+mod memory;
+mod moves;
+mod program;
+mod rounded;
+mod runtime;
+mod special;
+mod warp;
+mod warp_ops;
+
+use lanes::Target;
+use simt::kernel::Kernel;
+use simt::vector::{Tier, VectorKernel};
+use std::sync::Arc;
+
+/// Instruction sets that the handlers are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InstructionSet {
+    /// SSE2: every x86-64 processor.
+    Baseline,
+    /// AVX2 and FMA.
+    Avx2,
+    /// AVX-512 F, BW, DQ and VL.
+    Avx512,
+}
+
+/// The interpreter.
+pub struct Interpreter {
+    target: Target,
+}
+
+impl Interpreter {
+    /// For the widest instruction set that this processor has.
+    pub fn new() -> Self {
+        Self { target: Target::detect() }
+    }
+
+    /// For the given instruction set, or the widest below it that this processor has.
+    pub fn with(wanted: InstructionSet) -> Self {
+        let target = match (Target::detect(), wanted) {
+            (Target::Avx512, InstructionSet::Avx512) => Target::Avx512,
+            (Target::Avx512 | Target::Avx2, InstructionSet::Avx512 | InstructionSet::Avx2) => {
+                Target::Avx2
+            }
+            _ => Target::Baseline,
+        };
+        Self { target }
+    }
+}
+
+impl Default for Interpreter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Tier for Interpreter {
+    fn compile(&self, kernel: VectorKernel) -> Arc<dyn Kernel> {
+        let program = Arc::new(program::Program::new(kernel, self.target));
+        Arc::new(program::InterpretedKernel(program))
+    }
+}

@@ -1,0 +1,666 @@
+//! Loads, stores, and the one place where addresses become pointers.
+//!
+//! Every access is checked before it is made: global addresses against what the client owns,
+//! shared, local and parameter offsets against the size of the space, and all for alignment. A
+//! warp whose lanes access consecutive elements costs one check and one copy.
+//!
+//! Device memory is shared with other workers and the host, as on hardware; programs that race
+//! get what the processor gives. It is only ever touched through raw pointers and atomics.
+#![allow(clippy::needless_range_loop, reason = "a lane's number indexes several arrays")]
+
+use super::lanes::{Body, Lane, Lanes, Target, active, each, read, versions, write};
+use super::machine::{Handler, Ins, Machine, Step};
+use simt::kernel::{FaultKind, WARP_LANES};
+use simt::op::{Access, Space, Width};
+use simt::vector::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
+use std::marker::PhantomData;
+
+/// How the address register of an access looks; the low byte of [`Ins::tag`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AddressForm {
+    /// 32-bit lanes.
+    Narrow,
+    /// 64-bit lanes.
+    Wide,
+}
+
+/// The tag of an access.
+pub(super) fn tag(space: Space, form: AddressForm) -> u32 {
+    let space = match space {
+        Space::Global => GLOBAL,
+        Space::Shared => SHARED,
+        Space::Local => LOCAL,
+        Space::Param => PARAM,
+        Space::Generic => GENERIC,
+    };
+    space << 8 | u32::from(form == AddressForm::Wide)
+}
+
+const GLOBAL: u32 = 0;
+const SHARED: u32 = 1;
+const LOCAL: u32 = 2;
+const PARAM: u32 = 3;
+const GENERIC: u32 = 4;
+
+/// All lanes.
+const FULL: u32 = !0;
+
+/// Where the lanes' elements are.
+pub(crate) enum Located {
+    /// Element of lane `i` is `i` strides behind this. Only active lanes' elements may be touched.
+    Span(*mut u8),
+    /// In the array of pointers.
+    Each,
+}
+
+/// The addresses of an access, all lanes.
+///
+/// # Safety
+/// The instruction's first source is an address register as its tag says.
+#[inline(always)]
+unsafe fn addresses(machine: &Machine<'_>, ins: &Ins) -> [u64; WARP_LANES] {
+    let offset = ins.imm as u64;
+    // SAFETY: by contract.
+    unsafe {
+        if ins.tag & 1 != 0 {
+            let wide = read::<u64, WARP_LANES>(machine, ins.a[0]).0;
+            each(|i| wide[i].wrapping_add(offset))
+        } else {
+            let narrow = read::<u32, WARP_LANES>(machine, ins.a[0]).0;
+            // 32-bit addresses wrap at 32 bits.
+            each(|i| u64::from(narrow[i].wrapping_add(offset as u32)))
+        }
+    }
+}
+
+/// Finds and checks the memory of an access of `bytes` a lane by the lanes in `m`, at least one.
+/// `pointers` are written where the result is [`Located::Each`].
+///
+/// # Safety
+/// The instruction is an access with an address register as its tag says.
+#[inline(always)]
+pub(super) unsafe fn locate(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    m: u32,
+    bytes: u64,
+    write: bool,
+    pointers: &mut Pointers,
+) -> Result<Located, Step> {
+    // SAFETY: by contract.
+    let a = unsafe { addresses(machine, ins) };
+    if m == FULL {
+        // The whole warp, one element behind the other: what nearly every kernel does.
+        let base = a[0];
+        let apart = a
+            .iter()
+            .enumerate()
+            .fold(0, |apart, (i, a)| apart | (a ^ base.wrapping_add(i as u64 * bytes)));
+        if apart == 0 && base & (bytes - 1) == 0 {
+            let span = WARP_LANES as u64 * bytes;
+            let space = ins.tag >> 8;
+            if space == GLOBAL || (space == GENERIC && base < SHARED_WINDOW) {
+                if machine.memory.allows_at(site(ins), base, span, write) {
+                    machine.counters.global_bytes += span;
+                    return Ok(Located::Span(base as *mut u8));
+                }
+            } else if space == SHARED && base.saturating_add(span) <= machine.shared_bytes {
+                return Ok(Located::Span(machine.shared.wrapping_add(base as usize)));
+            }
+        }
+    }
+    let locate = machine.locate;
+    // SAFETY: the function was chosen for this processor.
+    unsafe { locate(machine, ins, m, bytes, write, &a, pointers) }
+}
+
+/// A number for the instruction, so that accesses to different buffers do not push each other out
+/// of the memory of ranges.
+#[inline(always)]
+fn site(ins: &Ins) -> usize {
+    std::ptr::from_ref(ins).addr() / size_of::<Ins>()
+}
+
+/// Room for a pointer a lane.
+pub(crate) type Pointers = [u64; WARP_LANES];
+
+/// [`locate`] for everything but the common case.
+pub(crate) type Locate = unsafe fn(
+    &mut Machine<'_>,
+    &Ins,
+    u32,
+    u64,
+    bool,
+    &[u64; WARP_LANES],
+    &mut Pointers,
+) -> Result<Located, Step>;
+
+/// The version of [`locate_any`] for a target.
+pub(super) fn locate_for(target: Target) -> Locate {
+    match target {
+        Target::Scalar | Target::Baseline => locate_any,
+        Target::Avx2 => locate_avx2,
+        Target::Avx512 => locate_avx512,
+    }
+}
+
+#[target_feature(enable = "avx2")]
+unsafe fn locate_avx2(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    m: u32,
+    bytes: u64,
+    write: bool,
+    a: &[u64; WARP_LANES],
+    pointers: &mut Pointers,
+) -> Result<Located, Step> {
+    locate_any(machine, ins, m, bytes, write, a, pointers)
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn locate_avx512(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    m: u32,
+    bytes: u64,
+    write: bool,
+    a: &[u64; WARP_LANES],
+    pointers: &mut Pointers,
+) -> Result<Located, Step> {
+    locate_any(machine, ins, m, bytes, write, a, pointers)
+}
+
+#[inline(always)]
+fn locate_any(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    m: u32,
+    bytes: u64,
+    write: bool,
+    a: &[u64; WARP_LANES],
+    pointers: &mut Pointers,
+) -> Result<Located, Step> {
+    let space = ins.tag >> 8;
+    let first = m.trailing_zeros() as usize;
+    let base = a[first].wrapping_sub(first as u64 * bytes);
+    let (mut apart, mut low_bits, mut high_bits) = (0u64, 0u64, 0u64);
+    for i in 0..WARP_LANES {
+        let lane = 0u64.wrapping_sub(u64::from(m >> i & 1));
+        apart |= (a[i] ^ base.wrapping_add(i as u64 * bytes)) & lane;
+        low_bits |= a[i] & lane;
+        high_bits |= a[i] & lane;
+    }
+    let aligned = low_bits & (bytes - 1) == 0;
+    let plain = match space {
+        GLOBAL => true,
+        GENERIC => high_bits < SHARED_WINDOW,
+        _ => false,
+    };
+    if plain && aligned {
+        machine.counters.global_bytes += u64::from(m.count_ones()) * bytes;
+        if apart == 0 {
+            let last = 31 - m.leading_zeros() as usize;
+            let span = (last - first + 1) as u64 * bytes;
+            if machine.memory.allows_at(site(ins), a[first], span, write) {
+                return Ok(Located::Span(base as *mut u8));
+            }
+        }
+        let (mut least, mut most) = (u64::MAX, 0u64);
+        for (i, a) in a.iter().enumerate() {
+            let lane = 0u64.wrapping_sub(u64::from(m >> i & 1));
+            least = least.min(a | !lane);
+            most = most.max(a & lane);
+        }
+        if machine.memory.allows_at(site(ins), least, (most - least).saturating_add(bytes), write) {
+            *pointers = *a;
+            return Ok(Located::Each);
+        }
+    } else if space == SHARED && aligned {
+        let most = a
+            .iter()
+            .enumerate()
+            .fold(0u64, |most, (i, a)| most.max(a & 0u64.wrapping_sub(u64::from(m >> i & 1))));
+        if most.saturating_add(bytes) <= machine.shared_bytes {
+            let start = machine.shared as u64;
+            if apart == 0 {
+                return Ok(Located::Span(start.wrapping_add(base) as *mut u8));
+            }
+            *pointers = each(|i| start.wrapping_add(a[i]));
+            return Ok(Located::Each);
+        }
+    }
+    locate_each(machine, ins, m, bytes, write, a, pointers)
+}
+
+/// One lane at a time: whatever is mixed, or about to fault.
+#[cold]
+#[inline(never)]
+fn locate_each(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    m: u32,
+    bytes: u64,
+    write: bool,
+    a: &[u64; WARP_LANES],
+    pointers: &mut Pointers,
+) -> Result<Located, Step> {
+    let space = ins.tag >> 8;
+    for lane in lanes(m) {
+        match machine.resolve(space, lane, a[lane as usize], bytes, write) {
+            Ok(pointer) => pointers[lane as usize] = pointer as u64,
+            Err(kind) => return Err(machine.fail(lane, kind)),
+        }
+    }
+    Ok(Located::Each)
+}
+
+/// The numbers of the lanes in a mask.
+pub(super) fn lanes(mask: u32) -> impl Iterator<Item = u32> {
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        (left != 0).then(|| {
+            let lane = left.trailing_zeros();
+            left &= left - 1;
+            lane
+        })
+    })
+}
+
+impl Machine<'_> {
+    /// Checks one lane's access through a generic address.
+    pub(super) fn resolve_generic(
+        &mut self,
+        lane: u32,
+        address: u64,
+        bytes: u64,
+        write: bool,
+    ) -> Result<*mut u8, FaultKind> {
+        self.resolve(GENERIC, lane, address, bytes, write)
+    }
+
+    /// Checks one lane's access; the pointer is good for `bytes`.
+    fn resolve(
+        &mut self,
+        space: u32,
+        lane: u32,
+        address: u64,
+        bytes: u64,
+        write: bool,
+    ) -> Result<*mut u8, FaultKind> {
+        let bytes32 = u32::try_from(bytes).unwrap_or(u32::MAX);
+        if bytes.is_power_of_two() && bytes <= 16 && address & (bytes - 1) != 0 {
+            return Err(FaultKind::MisalignedAddress { address, bytes: bytes32 });
+        }
+        let illegal = FaultKind::IllegalAddress { address, bytes: bytes32, write };
+        let (space, offset) = match space {
+            GENERIC if address.wrapping_sub(SHARED_WINDOW) < WINDOW_BYTES => {
+                (SHARED, address - SHARED_WINDOW)
+            }
+            GENERIC if address.wrapping_sub(LOCAL_WINDOW) < WINDOW_BYTES => {
+                (LOCAL, address - LOCAL_WINDOW)
+            }
+            GENERIC if address.wrapping_sub(PARAM_WINDOW) < WINDOW_BYTES => {
+                (PARAM, address - PARAM_WINDOW)
+            }
+            GENERIC => (GLOBAL, address),
+            other => (other, address),
+        };
+        let inside = |size: u64| offset.checked_add(bytes).is_some_and(|end| end <= size);
+        match space {
+            GLOBAL if self.memory.allows(address, bytes, write) => Ok(address as *mut u8),
+            SHARED if inside(self.shared_bytes) => Ok(self.shared.wrapping_add(offset as usize)),
+            LOCAL if inside(self.local_bytes) => {
+                let at = u64::from(lane) * self.local_bytes + offset;
+                Ok(self.local.wrapping_add(at as usize))
+            }
+            PARAM if !write && inside(self.block.launch.params.len() as u64) => {
+                Ok(self.block.launch.params.as_ptr().wrapping_add(offset as usize).cast_mut())
+            }
+            _ => Err(illegal),
+        }
+    }
+}
+
+/// How an element in memory becomes a register and back.
+pub(super) trait Element<R>: Lane {
+    fn widen(self) -> R;
+    fn narrow(register: R) -> Self;
+}
+
+macro_rules! elements {
+    ($($memory:ty => $($register:ty)*;)*) => {
+        $($(impl Element<$register> for $memory {
+            #[inline(always)]
+            fn widen(self) -> $register {
+                self as $register
+            }
+            #[inline(always)]
+            fn narrow(register: $register) -> Self {
+                register as $memory
+            }
+        })*)*
+    };
+}
+elements! {
+    u8 => u16 u32 u64;
+    i8 => u16 u32 u64;
+    u16 => u16 u32 u64;
+    i16 => u32 u64;
+    u32 => u32 u64;
+    i32 => u64;
+    u64 => u64;
+    u128 => u128;
+}
+
+struct Load<M, R, const COUNT: usize>(PhantomData<(M, R)>);
+
+impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Load<M, R, COUNT> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave an address register and `COUNT` registers of `R`. `locate`
+        // checked the memory of the lanes in `m`, and only that is read. Lanes are at least as
+        // aligned as their type, because the check included the whole access's alignment.
+        unsafe {
+            let m = active(machine, ins);
+            if m == 0 {
+                return Step::Next;
+            }
+            let stride = size_of::<M>() * COUNT;
+            let mut pointers = [0u64; WARP_LANES];
+            let found = match locate(machine, ins, m, stride as u64, false, &mut pointers) {
+                Ok(found) => found,
+                Err(step) => return step,
+            };
+            match found {
+                Located::Span(p) if m == FULL => {
+                    let all = p.cast::<[[M; COUNT]; WARP_LANES]>().read_unaligned();
+                    for k in 0..COUNT {
+                        let d = each(|i| all[i][k].widen());
+                        write(machine, ins.d[k], Lanes::<R, WARP_LANES>(d));
+                    }
+                }
+                Located::Span(p) => {
+                    for lane in lanes(m) {
+                        let from = p.wrapping_add(lane as usize * stride);
+                        load_lane::<M, R, COUNT>(machine, ins, lane, from);
+                    }
+                }
+                Located::Each if m == FULL => {
+                    for lane in 0..WARP_LANES {
+                        let from = pointers[lane] as *const u8;
+                        load_lane::<M, R, COUNT>(machine, ins, lane as u32, from);
+                    }
+                }
+                Located::Each => {
+                    for lane in lanes(m) {
+                        let from = pointers[lane as usize] as *const u8;
+                        load_lane::<M, R, COUNT>(machine, ins, lane, from);
+                    }
+                }
+            }
+        }
+        Step::Next
+    }
+}
+
+/// Loads one lane's elements.
+///
+/// # Safety
+/// `from` points to `COUNT` elements; the instruction's results are registers of `R`.
+#[inline(always)]
+unsafe fn load_lane<M: Element<R>, R: Lane, const COUNT: usize>(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    lane: u32,
+    from: *const u8,
+) {
+    for k in 0..COUNT {
+        // SAFETY: by contract.
+        unsafe {
+            let value = from.cast::<M>().add(k).read_unaligned().widen();
+            machine.regs.add(ins.d[k] as usize).cast::<R>().add(lane as usize).write(value);
+        }
+    }
+}
+
+struct UniformLoad<M, R, const COUNT: usize>(PhantomData<(M, R)>);
+
+impl<M: Element<R>, R: Lane, const COUNT: usize> Body for UniformLoad<M, R, COUNT> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave a scalar address and `COUNT` scalars of `R`; the memory read
+        // is what was checked.
+        unsafe {
+            let m = active(machine, ins);
+            if m == 0 {
+                return Step::Next;
+            }
+            let bytes = (size_of::<M>() * COUNT) as u64;
+            let from = match locate_one(machine, ins, m, bytes, false) {
+                Ok(from) => from,
+                Err(step) => return step,
+            };
+            for k in 0..COUNT {
+                let value = from.cast::<M>().add(k).read_unaligned().widen();
+                write(machine, ins.d[k], Lanes::<R, 1>([value]));
+            }
+        }
+        Step::Next
+    }
+}
+
+struct BroadcastLoad<M, const COUNT: usize>(PhantomData<M>);
+
+impl<M: Lane, const COUNT: usize> Body for BroadcastLoad<M, COUNT> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave a scalar address and `COUNT` registers of `M`; the memory read
+        // is what was checked.
+        unsafe {
+            let m = active(machine, ins);
+            if m == 0 {
+                return Step::Next;
+            }
+            let bytes = (size_of::<M>() * COUNT) as u64;
+            let from = match locate_one(machine, ins, m, bytes, false) {
+                Ok(from) => from,
+                Err(step) => return step,
+            };
+            for k in 0..COUNT {
+                let value = from.cast::<M>().add(k).read_unaligned();
+                write(machine, ins.d[k], Lanes::<M, WARP_LANES>([value; WARP_LANES]));
+            }
+        }
+        Step::Next
+    }
+}
+
+/// Checks an access that all lanes in `m` make at one address.
+///
+/// # Safety
+/// The instruction's first source is a scalar address as its tag says.
+#[inline(always)]
+unsafe fn locate_one(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    m: u32,
+    bytes: u64,
+    write: bool,
+) -> Result<*mut u8, Step> {
+    // SAFETY: by contract.
+    let address = unsafe {
+        if ins.tag & 1 != 0 {
+            read::<u64, 1>(machine, ins.a[0]).0[0].wrapping_add(ins.imm as u64)
+        } else {
+            u64::from(read::<u32, 1>(machine, ins.a[0]).0[0].wrapping_add(ins.imm as u32))
+        }
+    };
+    let space = ins.tag >> 8;
+    if space == GLOBAL {
+        machine.counters.global_bytes += bytes;
+    } else if space == SHARED
+        && address & (bytes - 1) == 0
+        && address.saturating_add(bytes) <= machine.shared_bytes
+    {
+        return Ok(machine.shared.wrapping_add(address as usize));
+    }
+    machine
+        .resolve(space, m.trailing_zeros(), address, bytes, write)
+        .map_err(|kind| machine.fail(m.trailing_zeros(), kind))
+}
+
+struct Store<M, R, const COUNT: usize>(PhantomData<(M, R)>);
+
+impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Store<M, R, COUNT> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave an address register and `COUNT` registers of `R`. `locate`
+        // checked the memory of the lanes in `m`, and only that is written.
+        unsafe {
+            let m = active(machine, ins);
+            if m == 0 {
+                return Step::Next;
+            }
+            let stride = size_of::<M>() * COUNT;
+            let mut pointers = [0u64; WARP_LANES];
+            let found = match locate(machine, ins, m, stride as u64, true, &mut pointers) {
+                Ok(found) => found,
+                Err(step) => return step,
+            };
+            match found {
+                Located::Span(p) if m == FULL => {
+                    let values: [[R; WARP_LANES]; COUNT] =
+                        each(|k| read::<R, WARP_LANES>(machine, ins.a[1 + k]).0);
+                    let all: [[M; COUNT]; WARP_LANES] = each(|i| each(|k| M::narrow(values[k][i])));
+                    p.cast::<[[M; COUNT]; WARP_LANES]>().write_unaligned(all);
+                }
+                Located::Span(p) => {
+                    for lane in lanes(m) {
+                        let to = p.wrapping_add(lane as usize * stride);
+                        store_lane::<M, R, COUNT>(machine, ins, lane, to);
+                    }
+                }
+                Located::Each => {
+                    for lane in lanes(m) {
+                        let to = pointers[lane as usize] as *mut u8;
+                        store_lane::<M, R, COUNT>(machine, ins, lane, to);
+                    }
+                }
+            }
+        }
+        Step::Next
+    }
+}
+
+/// Stores one lane's elements.
+///
+/// # Safety
+/// `to` points to room for `COUNT` elements; the instruction's values are registers of `R`.
+#[inline(always)]
+unsafe fn store_lane<M: Element<R>, R: Lane, const COUNT: usize>(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    lane: u32,
+    to: *mut u8,
+) {
+    for k in 0..COUNT {
+        // SAFETY: by contract.
+        unsafe {
+            let register = machine.regs.add(ins.a[1 + k] as usize).cast::<R>();
+            let value = M::narrow(register.add(lane as usize).read());
+            to.cast::<M>().add(k).write_unaligned(value);
+        }
+    }
+}
+
+struct UniformStore<M, R, const COUNT: usize>(PhantomData<(M, R)>);
+
+impl<M: Element<R>, R: Lane, const COUNT: usize> Body for UniformStore<M, R, COUNT> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave a scalar address and `COUNT` scalars; the memory written is
+        // what was checked.
+        unsafe {
+            let m = active(machine, ins);
+            if m == 0 {
+                return Step::Next;
+            }
+            let bytes = (size_of::<M>() * COUNT) as u64;
+            let to = match locate_one(machine, ins, m, bytes, true) {
+                Ok(to) => to,
+                Err(step) => return step,
+            };
+            for k in 0..COUNT {
+                let value = M::narrow(read::<R, 1>(machine, ins.a[1 + k]).0[0]);
+                to.cast::<M>().add(k).write_unaligned(value);
+            }
+        }
+        Step::Next
+    }
+}
+
+macro_rules! by_element {
+    ($access:expr, $vector:ident, $scalar:ident, $target:expr) => {{
+        macro_rules! counted {
+            ($m:ty, $r:ty) => {
+                match $access.count {
+                    1 => versions::<$vector<$m, $r, 1>, $scalar<$m, $r, 1>>($target),
+                    2 => versions::<$vector<$m, $r, 2>, $scalar<$m, $r, 2>>($target),
+                    4 => versions::<$vector<$m, $r, 4>, $scalar<$m, $r, 4>>($target),
+                    _ => return None,
+                }
+            };
+        }
+        match ($access.bytes, $access.signed, $access.width) {
+            (1, false, Width::W16) => counted!(u8, u16),
+            (1, false, Width::W32) => counted!(u8, u32),
+            (1, false, Width::W64) => counted!(u8, u64),
+            (1, true, Width::W16) => counted!(i8, u16),
+            (1, true, Width::W32) => counted!(i8, u32),
+            (1, true, Width::W64) => counted!(i8, u64),
+            (2, _, Width::W16) => counted!(u16, u16),
+            (2, false, Width::W32) => counted!(u16, u32),
+            (2, false, Width::W64) => counted!(u16, u64),
+            (2, true, Width::W32) => counted!(i16, u32),
+            (2, true, Width::W64) => counted!(i16, u64),
+            (4, _, Width::W32) => counted!(u32, u32),
+            (4, false, Width::W64) => counted!(u32, u64),
+            (4, true, Width::W64) => counted!(i32, u64),
+            (8, _, Width::W64) => counted!(u64, u64),
+            (16, _, Width::W128) => counted!(u128, u128),
+            _ => return None,
+        }
+    }};
+}
+
+/// The handler of a load.
+pub(super) fn load(access: Access, t: Target) -> Option<Handler> {
+    Some(by_element!(access, Load, UniformLoad, t))
+}
+
+/// The handler of a load from one address into all lanes; `None` for elements that are not as
+/// wide as their registers.
+pub(super) fn load_for_all(access: Access, t: Target) -> Option<Handler> {
+    macro_rules! counted {
+        ($m:ty) => {
+            match access.count {
+                1 => versions::<BroadcastLoad<$m, 1>, BroadcastLoad<$m, 1>>(t),
+                2 => versions::<BroadcastLoad<$m, 2>, BroadcastLoad<$m, 2>>(t),
+                4 => versions::<BroadcastLoad<$m, 4>, BroadcastLoad<$m, 4>>(t),
+                _ => return None,
+            }
+        };
+    }
+    Some(match (access.bytes, access.width) {
+        (4, Width::W32) => counted!(u32),
+        (8, Width::W64) => counted!(u64),
+        _ => return None,
+    })
+}
+
+/// The handler of a store.
+pub(super) fn store(access: Access, t: Target) -> Option<Handler> {
+    // What is cut off has no sign.
+    let access = Access { signed: false, ..access };
+    Some(by_element!(access, Store, UniformStore, t))
+}

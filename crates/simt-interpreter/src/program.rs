@@ -1,0 +1,134 @@
+//! A kernel ready to run: its decoded functions, and what its blocks share.
+
+use super::block::{BlockEnvironment, InterpretedBlock};
+use super::decode::{self, Code};
+use super::file::RegisterFile;
+use super::lanes::Target;
+use super::memory::{Locate, locate_for};
+use simt::heap::DeviceHeap;
+use simt::kernel::{BlockRun, Dim3, Kernel, KernelInfo, Launch};
+use simt::vector::{Mode, VectorFunction, VectorKernel, WINDOW_BYTES};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Local memory for the frames of calls that were not inlined, bytes a thread. CUDA's default
+/// stack is 1 KiB; frames here also hold what hardware would keep in registers.
+const STACK_BYTES: u64 = 16 << 10;
+/// Register files kept for the next block, each function: as many as workers are likely.
+const SPARE_FILES_MAX: usize = 64;
+
+/// One of a kernel's functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CodeId {
+    /// The kernel, for lockstep.
+    Entry,
+    /// The kernel, for any order of blocks.
+    Independent,
+    /// A function by its number in the module.
+    Function(u32),
+}
+
+/// A kernel.
+pub(super) struct Program {
+    info: KernelInfo,
+    target: Target,
+    entry: Code,
+    independent_source: VectorFunction,
+    independent: OnceLock<Code>,
+    functions: HashMap<u32, Code>,
+    /// Where the module's constant banks lie.
+    pub(super) const_ranges: Vec<(u64, u64)>,
+    /// What `malloc` takes from.
+    pub(super) heap: Option<Arc<DeviceHeap>>,
+    /// Local memory, bytes a thread.
+    pub(super) local_bytes: u64,
+    /// Finds the memory of uncommon accesses, for this processor.
+    pub(super) locate: Locate,
+    /// Register files of finished blocks, by whether they are the entry's. They hold old values
+    /// of this kernel only, so nothing leaks to other modules.
+    spare: Mutex<Vec<RegisterFile>>,
+}
+
+impl Program {
+    /// Decodes a kernel.
+    pub(super) fn new(kernel: VectorKernel, target: Target) -> Self {
+        let entry = decode::decode(&kernel.entry, target);
+        let functions: HashMap<u32, Code> =
+            kernel.functions.iter().map(|(n, f)| (*n, decode::decode(f, target))).collect();
+        let stack = if functions.is_empty() { 0 } else { STACK_BYTES };
+        let local_bytes = (u64::from(kernel.entry.frame_bytes) + stack).min(WINDOW_BYTES);
+        debug_assert_eq!(kernel.entry_independent.mode, Mode::Independent);
+        Self {
+            info: kernel.info,
+            target,
+            entry,
+            independent_source: kernel.entry_independent,
+            independent: OnceLock::new(),
+            functions,
+            const_ranges: kernel.const_ranges,
+            heap: kernel.heap,
+            local_bytes: local_bytes.next_multiple_of(16),
+            locate: locate_for(target),
+            spare: Mutex::default(),
+        }
+    }
+
+    /// The name, for faults.
+    pub(super) fn name(&self) -> &str {
+        &self.info.name
+    }
+
+    /// Whether there is a function of that number.
+    pub(super) fn has_function(&self, number: u32) -> bool {
+        self.functions.contains_key(&number)
+    }
+
+    /// A function's code. Numbers that do not exist are never asked for; they would give the
+    /// entry's.
+    pub(super) fn code(&self, id: CodeId) -> &Code {
+        match id {
+            CodeId::Entry => &self.entry,
+            CodeId::Independent => self
+                .independent
+                .get_or_init(|| decode::decode(&self.independent_source, self.target)),
+            CodeId::Function(number) => self.functions.get(&number).unwrap_or(&self.entry),
+        }
+    }
+
+    /// A register file for a function.
+    pub(super) fn file(&self, id: CodeId) -> RegisterFile {
+        if id == CodeId::Entry {
+            let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(file) = spare.pop() {
+                return file;
+            }
+        }
+        RegisterFile::new(self.code(id))
+    }
+
+    /// Takes a register file back.
+    pub(super) fn recycle(&self, file: RegisterFile, id: CodeId) {
+        if id == CodeId::Entry {
+            let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+            if spare.len() < SPARE_FILES_MAX {
+                spare.push(file);
+            }
+        }
+    }
+}
+
+/// [`Program`] behind the trait that devices know.
+pub(super) struct InterpretedKernel(pub(super) Arc<Program>);
+
+impl Kernel for InterpretedKernel {
+    fn info(&self) -> &KernelInfo {
+        &self.0.info
+    }
+
+    fn start(self: Arc<Self>, launch: Arc<Launch>, index: Dim3) -> Box<dyn BlockRun> {
+        let program = self.0.clone();
+        let static_shared = u64::from(program.info.shared_bytes);
+        let environment = BlockEnvironment { launch, index, program };
+        Box::new(InterpretedBlock::new(environment, static_shared))
+    }
+}

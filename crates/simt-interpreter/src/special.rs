@@ -1,0 +1,137 @@
+//! Values of special registers.
+
+use super::lanes::each;
+use super::machine::Machine;
+use simt::kernel::{Dim3, WARP_LANES};
+use simt::op::Special;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How a special register is named in a decoded instruction.
+pub(super) fn code(special: Special) -> i64 {
+    i64::from(match special {
+        Special::Tid(axis) => axis,
+        Special::Ntid(axis) => NTID + axis,
+        Special::Ctaid(axis) => CTAID + axis,
+        Special::Nctaid(axis) => NCTAID + axis,
+        Special::LaneId => LANE,
+        Special::WarpId => WARP,
+        Special::NwarpId => WARPS,
+        Special::SmId => SM,
+        Special::NsmId => SMS,
+        Special::GridId => GRID,
+        Special::LanemaskEq => MASK_EQ,
+        Special::LanemaskLe => MASK_LE,
+        Special::LanemaskLt => MASK_LT,
+        Special::LanemaskGe => MASK_GE,
+        Special::LanemaskGt => MASK_GT,
+        Special::Clock | Special::Clock64 => CLOCK,
+        Special::ClockHi => CLOCK_HI,
+        Special::GlobalTimer | Special::GlobalTimerLo => TIMER,
+        Special::GlobalTimerHi => TIMER_HI,
+        Special::DynamicSharedBytes => DYNAMIC_SHARED,
+        Special::TotalSharedBytes => TOTAL_SHARED,
+        Special::Constant(_) => ZERO,
+    })
+}
+
+const NTID: u8 = 4;
+const CTAID: u8 = 8;
+const NCTAID: u8 = 12;
+const LANE: u8 = 16;
+const WARP: u8 = 17;
+const WARPS: u8 = 18;
+const SM: u8 = 19;
+const SMS: u8 = 20;
+const GRID: u8 = 21;
+const MASK_EQ: u8 = 22;
+const MASK_LE: u8 = 23;
+const MASK_LT: u8 = 24;
+const MASK_GE: u8 = 25;
+const MASK_GT: u8 = 26;
+const CLOCK: u8 = 27;
+const CLOCK_HI: u8 = 28;
+const TIMER: u8 = 29;
+const TIMER_HI: u8 = 30;
+const DYNAMIC_SHARED: u8 = 31;
+const TOTAL_SHARED: u8 = 32;
+const ZERO: u8 = 33;
+
+/// Component 0, 1 or 2.
+fn component(d: Dim3, axis: u8) -> u64 {
+    u64::from([d.x, d.y, d.z][usize::from(axis.min(2))])
+}
+
+/// Cycles: the processor's own counter.
+fn clock() -> u64 {
+    // SAFETY: every x86-64 processor has a time stamp counter.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+/// Nanoseconds of the wall clock.
+fn timer() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
+}
+
+impl Machine<'_> {
+    /// The register's value in a lane.
+    #[inline(always)]
+    pub(super) fn special(&self, code: u8, lane: u32) -> u64 {
+        let launch = &self.block.launch;
+        let bit = 1u64 << lane;
+        match code {
+            NTID..CTAID => component(launch.block, code - NTID),
+            CTAID..NCTAID => component(self.block.index, code - CTAID),
+            NCTAID..LANE => component(launch.grid, code - NCTAID),
+            LANE => u64::from(lane),
+            WARP => u64::from(self.warp),
+            WARPS => launch.block.count().div_ceil(WARP_LANES as u64),
+            SM => u64::from(self.sm.0),
+            SMS => u64::from(self.sm.1),
+            GRID => launch.grid_id,
+            MASK_EQ => bit,
+            MASK_LE => bit | (bit - 1),
+            MASK_LT => bit - 1,
+            MASK_GE => !(bit - 1),
+            MASK_GT => !(bit | (bit - 1)),
+            CLOCK => clock(),
+            CLOCK_HI => clock() >> 32,
+            TIMER => timer(),
+            TIMER_HI => timer() >> 32,
+            DYNAMIC_SHARED => u64::from(launch.dynamic_shared_bytes),
+            TOTAL_SHARED => self.shared_bytes,
+            _ => 0,
+        }
+    }
+
+    /// `%tid` along an axis, all lanes of the warp.
+    #[inline(always)]
+    pub(super) fn thread_indices(&self, axis: usize) -> [u32; WARP_LANES] {
+        let block = self.block.launch.block;
+        let first = self.warp * WARP_LANES as u32;
+        let row = block.x.max(1);
+        if first % row + WARP_LANES as u32 <= row {
+            // The warp lies in one row.
+            let y = first / row;
+            return match axis {
+                0 => each(|i| first % row + i as u32),
+                1 => [y % block.y.max(1); WARP_LANES],
+                _ => [y / block.y.max(1); WARP_LANES],
+            };
+        }
+        each(|i| {
+            let t = self.thread(i as u32);
+            [t.x, t.y, t.z][axis]
+        })
+    }
+
+    /// The index of a lane's thread in the block.
+    pub(super) fn thread(&self, lane: u32) -> Dim3 {
+        thread_of(self.block.launch.block, self.warp * WARP_LANES as u32 + lane)
+    }
+}
+
+/// The index of thread number `linear` of a block.
+pub(super) fn thread_of(block: Dim3, linear: u32) -> Dim3 {
+    let (x, y) = (block.x.max(1), block.y.max(1));
+    Dim3 { x: linear % x, y: linear / x % y, z: linear / x / y }
+}

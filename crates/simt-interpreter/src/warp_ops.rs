@@ -1,0 +1,327 @@
+//! Handlers of what lanes do together: shuffles, votes, matches, reductions.
+//!
+//! These wait for the lanes they name: if some of them are elsewhere in the function, the
+//! instruction asks to be parked until they come, or until nobody else can run.
+
+use super::lanes::{
+    Body, Lane, Lanes, Rare, Target, active, read, read_pred, versions, write, write_pred,
+    write_pred_at,
+};
+use super::machine::{Handler, Ins, Machine, Step};
+use super::memory::lanes;
+use simt::kernel::WARP_LANES;
+use simt::op::{IntType, ReduxOp, ShflMode, VoteMode, Width};
+use std::marker::PhantomData;
+
+const W: usize = WARP_LANES;
+
+/// True if lanes of `members` are alive and not among the `m` that are here.
+#[inline(always)]
+fn must_wait(machine: &Machine<'_>, members: u32, m: u32) -> bool {
+    members & machine.live & !m != 0 && !machine.force
+}
+
+/// The member mask that the first of the lanes names. All name the same, or themselves.
+///
+/// # Safety
+/// `offset` is that of a 32-bit register of 32 lanes.
+#[inline(always)]
+unsafe fn member_mask(machine: &Machine<'_>, offset: u32, m: u32) -> u32 {
+    // SAFETY: by contract.
+    unsafe {
+        let lane = m.trailing_zeros() as usize;
+        machine.regs.add(offset as usize).cast::<u32>().add(lane).read()
+    }
+}
+
+struct Shfl<const MODE: u8, const PRED: bool>;
+
+impl<const MODE: u8, const PRED: bool> Body for Shfl<MODE, PRED> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave 32-bit registers of 32 lanes and, if `PRED`, a predicate.
+        unsafe {
+            let m = active(machine, ins);
+            if m == 0 {
+                return Step::Next;
+            }
+            if must_wait(machine, member_mask(machine, ins.a[3], m), m) {
+                return Step::Park;
+            }
+            let a = read::<u32, W>(machine, ins.a[0]).0;
+            let b = read::<u32, W>(machine, ins.a[1]).0;
+            let c = read::<u32, W>(machine, ins.a[2]).0;
+            let old = read::<u32, W>(machine, ins.d[0]).0;
+            let (mut d, mut p) = (old, 0u32);
+            for i in 0..W {
+                let lane = i as i32;
+                let (bval, cval) = ((b[i] & 31) as i32, (c[i] & 31) as i32);
+                let segment = (c[i] >> 8 & 31) as i32;
+                let most = (lane & segment) | (cval & !segment);
+                let (j, inside) = match MODE {
+                    UP => (lane - bval, lane - bval >= most),
+                    DOWN => (lane + bval, lane + bval <= most),
+                    BFLY => (lane ^ bval, lane ^ bval <= most),
+                    _ => {
+                        let j = (lane & segment) | (bval & !segment);
+                        (j, j <= most)
+                    }
+                };
+                let j = if inside { j & 31 } else { lane };
+                if m >> i & 1 != 0 {
+                    d[i] = a[j as usize];
+                }
+                p |= u32::from(inside) << i;
+            }
+            write(machine, ins.d[0], Lanes(d));
+            if PRED {
+                write_pred_at(machine, ins, ins.d[1], p);
+            }
+        }
+        Step::Next
+    }
+}
+
+const UP: u8 = 0;
+const DOWN: u8 = 1;
+const BFLY: u8 = 2;
+const IDX: u8 = 3;
+
+/// The handler of `shfl`.
+pub(super) fn shuffle(mode: ShflMode, predicate: bool, t: Target) -> Handler {
+    macro_rules! of {
+        ($mode:ident) => {
+            if predicate {
+                versions::<Shfl<$mode, true>, Shfl<$mode, true>>(t)
+            } else {
+                versions::<Shfl<$mode, false>, Shfl<$mode, false>>(t)
+            }
+        };
+    }
+    match mode {
+        ShflMode::Up => of!(UP),
+        ShflMode::Down => of!(DOWN),
+        ShflMode::Bfly => of!(BFLY),
+        ShflMode::Idx => of!(IDX),
+    }
+}
+
+/// Writes one number to a scalar, or to the lanes in `m` of a register.
+///
+/// # Safety
+/// The first result is a 32-bit scalar (`N` = 1) or register.
+#[inline(always)]
+unsafe fn write_number<const N: usize>(machine: &mut Machine<'_>, ins: &Ins, m: u32, value: u32) {
+    // SAFETY: by contract.
+    unsafe {
+        if N == 1 {
+            write(machine, ins.d[0], Lanes([value]));
+        } else {
+            let mut d = read::<u32, W>(machine, ins.d[0]);
+            for lane in lanes(m) {
+                d.0[lane as usize] = value;
+            }
+            write(machine, ins.d[0], d);
+        }
+    }
+}
+
+struct Vote<const N: usize, const MODE: u8>;
+
+impl<const N: usize, const MODE: u8> Body for Vote<N, MODE> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave a predicate, a mask register (a scalar if `N` is 1) and the
+        // result.
+        unsafe {
+            let m = active(machine, ins);
+            if m == 0 {
+                return Step::Next;
+            }
+            let members = if N == 1 {
+                read::<u32, 1>(machine, ins.a[1]).0[0]
+            } else {
+                member_mask(machine, ins.a[1], m)
+            };
+            if must_wait(machine, members, m) {
+                return Step::Park;
+            }
+            let voters = if members == 0 { m } else { m & members };
+            let yes = read_pred(machine, ins.a[0]) & voters;
+            match MODE {
+                ALL => write_pred(machine, ins, if yes == voters { !0 } else { 0 }),
+                ANY => write_pred(machine, ins, if yes != 0 { !0 } else { 0 }),
+                UNI => write_pred(machine, ins, if yes == voters || yes == 0 { !0 } else { 0 }),
+                _ => write_number::<N>(machine, ins, m, yes),
+            }
+        }
+        Step::Next
+    }
+}
+
+const ALL: u8 = 0;
+const ANY: u8 = 1;
+const UNI: u8 = 2;
+const BALLOT: u8 = 3;
+
+/// The handler of `vote`.
+pub(super) fn vote(mode: VoteMode, t: Target) -> Handler {
+    let t = Rare(t);
+    match mode {
+        VoteMode::All => versions::<Vote<W, ALL>, Vote<1, ALL>>(t),
+        VoteMode::Any => versions::<Vote<W, ANY>, Vote<1, ANY>>(t),
+        VoteMode::Uni => versions::<Vote<W, UNI>, Vote<1, UNI>>(t),
+        VoteMode::Ballot => versions::<Vote<W, BALLOT>, Vote<1, BALLOT>>(t),
+    }
+}
+
+struct Match<T, const N: usize, const EVERY: bool, const PRED: bool>(PhantomData<T>);
+
+impl<T: Lane + PartialEq, const N: usize, const EVERY: bool, const PRED: bool> Body
+    for Match<T, N, EVERY, PRED>
+{
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave a register of `T`, a 32-bit mask register and the results.
+        unsafe {
+            let m = active(machine, ins);
+            if m == 0 {
+                return Step::Next;
+            }
+            let members = member_mask(machine, ins.a[1], m);
+            if must_wait(machine, members, m) {
+                return Step::Park;
+            }
+            let a = read::<T, W>(machine, ins.a[0]).0;
+            let group = m & members;
+            let equal =
+                |to: T| lanes(group).filter(|i| a[*i as usize] == to).fold(0, |g, i| g | 1u32 << i);
+            if EVERY {
+                let all = equal(a[m.trailing_zeros() as usize]) == group;
+                write_number::<N>(machine, ins, m, if all { group } else { 0 });
+                if PRED {
+                    write_pred_at(machine, ins, ins.d[1], if all { !0 } else { 0 });
+                }
+            } else {
+                let mut d = read::<u32, W>(machine, ins.d[0]);
+                for lane in lanes(m) {
+                    d.0[lane as usize] = equal(a[lane as usize]);
+                }
+                write(machine, ins.d[0], d);
+            }
+        }
+        Step::Next
+    }
+}
+
+/// The handler of `match`.
+pub(super) fn match_lanes(all: bool, width: Width, predicate: bool, t: Target) -> Option<Handler> {
+    let t = Rare(t);
+    macro_rules! of {
+        ($t:ty) => {
+            match (all, predicate) {
+                (true, true) => versions::<Match<$t, W, true, true>, Match<$t, 1, true, true>>(t),
+                (true, false) => {
+                    versions::<Match<$t, W, true, false>, Match<$t, 1, true, false>>(t)
+                }
+                (false, _) => versions::<Match<$t, W, false, false>, Match<$t, W, false, false>>(t),
+            }
+        };
+    }
+    Some(match width {
+        Width::W32 => of!(u32),
+        Width::W64 => of!(u64),
+        _ => return None,
+    })
+}
+
+struct Redux<const N: usize, const OP: u8>;
+
+impl<const N: usize, const OP: u8> Body for Redux<N, OP> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave 32-bit registers and the result.
+        unsafe {
+            let m = active(machine, ins);
+            if m == 0 {
+                return Step::Next;
+            }
+            let members = member_mask(machine, ins.a[1], m);
+            if must_wait(machine, members, m) {
+                return Step::Park;
+            }
+            let a = read::<u32, W>(machine, ins.a[0]).0;
+            let values = lanes(m & members).map(|i| a[i as usize]);
+            let d = values.reduce(|x, y| match OP {
+                0 => x.wrapping_add(y),
+                1 => x.min(y),
+                2 => x.max(y),
+                3 => (x as i32).min(y as i32) as u32,
+                4 => (x as i32).max(y as i32) as u32,
+                5 => x & y,
+                6 => x | y,
+                _ => x ^ y,
+            });
+            write_number::<N>(machine, ins, m, d.unwrap_or(0));
+        }
+        Step::Next
+    }
+}
+
+/// The handler of `redux`.
+pub(super) fn redux(op: ReduxOp, ty: IntType, t: Target) -> Handler {
+    let t = Rare(t);
+    match (op, ty.signed()) {
+        (ReduxOp::Add, _) => versions::<Redux<W, 0>, Redux<1, 0>>(t),
+        (ReduxOp::Min, false) => versions::<Redux<W, 1>, Redux<1, 1>>(t),
+        (ReduxOp::Max, false) => versions::<Redux<W, 2>, Redux<1, 2>>(t),
+        (ReduxOp::Min, true) => versions::<Redux<W, 3>, Redux<1, 3>>(t),
+        (ReduxOp::Max, true) => versions::<Redux<W, 4>, Redux<1, 4>>(t),
+        (ReduxOp::And, _) => versions::<Redux<W, 5>, Redux<1, 5>>(t),
+        (ReduxOp::Or, _) => versions::<Redux<W, 6>, Redux<1, 6>>(t),
+        (ReduxOp::Xor, _) => versions::<Redux<W, 7>, Redux<1, 7>>(t),
+    }
+}
+
+/// The handler of `elect`: the lowest member leads.
+pub(super) fn elect() -> Handler {
+    struct Elect;
+    impl Body for Elect {
+        unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+            // SAFETY: the decoder gave a mask register, a 32-bit register and a predicate.
+            unsafe {
+                let m = active(machine, ins);
+                if m == 0 {
+                    return Step::Next;
+                }
+                let members = member_mask(machine, ins.a[0], m);
+                if must_wait(machine, members, m) {
+                    return Step::Park;
+                }
+                let leader = (m & members).trailing_zeros();
+                write_number::<W>(machine, ins, m, leader);
+                write_pred_at(machine, ins, ins.d[1], 1u32.checked_shl(leader).unwrap_or(0));
+            }
+            Step::Next
+        }
+    }
+    versions::<Elect, Elect>(Rare(Target::Baseline))
+}
+
+/// The handler of `bar.warp.sync`.
+pub(super) fn warp_sync() -> Handler {
+    struct WarpSync;
+    impl Body for WarpSync {
+        unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+            // SAFETY: the decoder gave a mask register.
+            unsafe {
+                let m = active(machine, ins);
+                if m != 0 && must_wait(machine, member_mask(machine, ins.a[0], m), m) {
+                    return Step::Park;
+                }
+            }
+            Step::Next
+        }
+    }
+    versions::<WarpSync, WarpSync>(Rare(Target::Baseline))
+}

@@ -1,0 +1,194 @@
+//! A device of one thread: memory from the heap, a grid run block by block.
+
+use simt::kernel::{
+    BlockRun, Control, Counters, Dim3, Fault, Kernel, Launch, MemoryView, Module, ModuleMemory,
+    OutOfMemory, Outcome, PrintfSink, Range, RangeMap, RangeSource, Worker,
+};
+use simt::{CompileError, load_module};
+use simt_interpreter::{InstructionSet, Interpreter};
+use std::sync::{Arc, Mutex};
+
+/// Yields in a row after which a test counts as stuck: no test needs nearly as many.
+const ROUNDS_MAX: usize = 200_000;
+
+/// A buffer's words, its size in bytes, and whether kernels may write it.
+type Buffer = (Box<[u128]>, u64, bool);
+
+/// Memory that kernels may touch.
+#[derive(Default)]
+pub(crate) struct Memory {
+    buffers: Mutex<Vec<Buffer>>,
+}
+
+impl Memory {
+    /// Zeroed memory; its address.
+    pub(crate) fn allocate(&self, bytes: u64, writable: bool) -> u64 {
+        // Alignment up to 256 as device allocations have.
+        let words = vec![0u128; bytes.div_ceil(16) as usize + 16].into_boxed_slice();
+        let address = (words.as_ptr() as u64).next_multiple_of(256);
+        self.buffers.lock().unwrap().push((words, bytes, writable));
+        address
+    }
+
+    /// Copies into memory.
+    pub(crate) fn write(&self, address: u64, bytes: &[u8]) {
+        assert!(self.ranges().find(address).is_some_and(|r| address + bytes.len() as u64 <= r.end));
+        // SAFETY: the range was handed out by `allocate` and nothing else runs.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) }
+    }
+
+    /// Copies out of memory.
+    pub(crate) fn read(&self, address: u64, bytes: usize) -> Vec<u8> {
+        assert!(self.ranges().find(address).is_some_and(|r| address + bytes as u64 <= r.end));
+        // SAFETY: the range was handed out by `allocate` and nothing else runs.
+        unsafe { std::slice::from_raw_parts(address as *const u8, bytes).to_vec() }
+    }
+}
+
+impl RangeSource for Memory {
+    fn ranges(&self) -> RangeMap {
+        let buffers = self.buffers.lock().unwrap();
+        let mut ranges: Vec<Range> = buffers
+            .iter()
+            .map(|(words, bytes, writable)| {
+                let start = (words.as_ptr() as u64).next_multiple_of(256);
+                Range { start, end: start + bytes, writable: *writable }
+            })
+            .collect();
+        ranges.sort_by_key(|r| r.start);
+        RangeMap::new(ranges)
+    }
+}
+
+struct Placer<'a>(&'a Memory);
+
+impl ModuleMemory for Placer<'_> {
+    fn allocate(&mut self, bytes: u64, align: u64, writable: bool) -> Result<u64, OutOfMemory> {
+        assert!(align <= 256);
+        Ok(self.0.allocate(bytes, writable))
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) {
+        self.0.write(address, bytes);
+    }
+}
+
+/// Keeps what kernels print.
+#[derive(Default)]
+pub(crate) struct Printed(pub(crate) Mutex<Vec<u8>>);
+
+impl PrintfSink for Printed {
+    fn print(&self, text: &[u8]) {
+        self.0.lock().unwrap().extend(text);
+    }
+}
+
+/// The device.
+pub(crate) struct Device {
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) printed: Arc<Printed>,
+    pub(crate) counters: Counters,
+    set: InstructionSet,
+}
+
+/// Shape of a launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) grid: Dim3,
+    pub(crate) block: Dim3,
+    pub(crate) shared: u32,
+}
+
+impl Shape {
+    /// One-dimensional, without dynamic shared memory.
+    pub(crate) fn linear(blocks: u32, threads: u32) -> Self {
+        let one = |x| Dim3 { x, y: 1, z: 1 };
+        Self { grid: one(blocks), block: one(threads), shared: 0 }
+    }
+}
+
+impl Device {
+    /// A device whose handlers use at most this instruction set.
+    pub(crate) fn new(set: InstructionSet) -> Self {
+        Self { memory: Arc::default(), printed: Arc::default(), counters: Counters::default(), set }
+    }
+
+    /// Loads a module.
+    pub(crate) fn load(&self, text: &str) -> Result<Arc<dyn Module>, CompileError> {
+        let tier = Arc::new(Interpreter::with(self.set));
+        load_module(text, &mut Placer(&self.memory), tier)
+    }
+
+    /// Runs a kernel to its end, eight blocks resident at a time, in turns.
+    pub(crate) fn run(
+        &mut self,
+        kernel: &Arc<dyn Kernel>,
+        shape: Shape,
+        params: &[u8],
+    ) -> Result<(), Box<Fault>> {
+        let launch = Arc::new(Launch {
+            grid_id: 1,
+            grid: shape.grid,
+            block: shape.block,
+            dynamic_shared_bytes: shape.shared,
+            params: params.into(),
+            printf: self.printed.clone(),
+        });
+        let control = Control::default();
+        let mut view = MemoryView::new(self.memory.clone());
+        let total = shape.grid.count();
+        let mut next = 0;
+        let mut resident: Vec<Box<dyn BlockRun>> = Vec::new();
+        let mut rounds = 0;
+        loop {
+            while resident.len() < 8 && next < total {
+                let (x, y) = (u64::from(shape.grid.x), u64::from(shape.grid.y));
+                let index = Dim3 {
+                    x: (next % x) as u32,
+                    y: (next / x % y) as u32,
+                    z: (next / x / y) as u32,
+                };
+                resident.push(kernel.clone().start(launch.clone(), index));
+                next += 1;
+            }
+            if resident.is_empty() {
+                return Ok(());
+            }
+            rounds += 1;
+            assert!(rounds < ROUNDS_MAX, "the grid makes no progress");
+            let mut left = Vec::new();
+            for mut block in resident.drain(..) {
+                let mut worker = Worker {
+                    control: &control,
+                    memory: &mut view,
+                    sm: 0,
+                    sm_count: 8,
+                    counters: &mut self.counters,
+                };
+                match block.resume(&mut worker) {
+                    Outcome::Finished => {}
+                    Outcome::Yielded => left.push(block),
+                    Outcome::Fault(fault) => return Err(fault),
+                }
+            }
+            resident = left;
+        }
+    }
+}
+
+/// Every instruction set; those that this processor lacks fall back to what it has.
+pub(crate) const ALL_SETS: [InstructionSet; 3] =
+    [InstructionSet::Avx512, InstructionSet::Avx2, InstructionSet::Baseline];
+
+/// Lays out kernel parameters: each at the next multiple of its size.
+#[derive(Default)]
+pub(crate) struct Params(pub(crate) Vec<u8>);
+
+impl Params {
+    /// Appends a parameter.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let at = self.0.len().next_multiple_of(bytes.len().clamp(1, 8));
+        self.0.resize(at, 0);
+        self.0.extend(bytes);
+    }
+}

@@ -1,0 +1,235 @@
+//! Whole programs: `.ptx` files whose comments say how to run them and what must come out.
+//!
+//! - `// run: KERNEL grid=X[,Y,Z] block=X[,Y,Z] [shared=BYTES]` starts a run; what follows belongs
+//!   to it.
+//! - `// arg: NAME TYPE[COUNT] [= VALUES]` is a pointer to a buffer; `// value: TYPE = V` a value.
+//! - `// expect: NAME[OFFSET] TYPE = VALUES` compares memory after the run, from an element on.
+//! - `// fault: KIND [line=N]`, `// print: TEXT` (lines in order, `\n` at each end).
+//!
+//! Types: u8 u16 u32 u64 f32 f64. Values: numbers, `V*N` repeats, `A..B` counts up, both ends in.
+
+use super::harness::{ALL_SETS, Device, Params, Shape};
+use simt::kernel::{Dim3, FaultKind};
+use simt_interpreter::InstructionSet;
+use std::collections::HashMap;
+
+fn size(ty: &str) -> usize {
+    match ty {
+        "u8" => 1,
+        "u16" => 2,
+        "u32" | "f32" => 4,
+        "u64" | "f64" => 8,
+        other => panic!("type {other}"),
+    }
+}
+
+fn one(ty: &str, text: &str) -> Vec<u8> {
+    match ty {
+        "f32" if !text.starts_with("0x") => text.parse::<f32>().expect(text).to_le_bytes().to_vec(),
+        "f64" if !text.starts_with("0x") => text.parse::<f64>().expect(text).to_le_bytes().to_vec(),
+        _ => {
+            let value = match (text.strip_prefix("0x"), text.strip_prefix('-')) {
+                (Some(hex), _) => u64::from_str_radix(hex, 16).expect(text),
+                (_, Some(digits)) => digits.parse::<u64>().expect(text).wrapping_neg(),
+                _ => text.parse().expect(text),
+            };
+            value.to_le_bytes()[..size(ty)].to_vec()
+        }
+    }
+}
+
+fn values(ty: &str, text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for word in text.split_whitespace() {
+        if let Some((value, count)) = word.split_once('*') {
+            bytes.extend(one(ty, value).repeat(count.parse().expect("a count")));
+        } else if let Some((first, last)) = word.split_once("..") {
+            let (first, last): (i64, i64) = (first.parse().expect(word), last.parse().expect(word));
+            (first..=last).for_each(|v| bytes.extend(one(ty, &v.to_string())));
+        } else {
+            bytes.extend(one(ty, word));
+        }
+    }
+    bytes
+}
+
+#[derive(Default)]
+struct Run {
+    line: usize,
+    kernel: String,
+    shape: Option<Shape>,
+    /// Name and contents; `None` for a value passed as it is.
+    args: Vec<(Option<String>, Vec<u8>)>,
+    expect: Vec<(usize, String, usize, String, Vec<u8>)>,
+    fault: Option<(String, Option<u32>)>,
+    print: Option<String>,
+}
+
+fn dim(text: &str) -> Dim3 {
+    let mut parts = text.split(',').map(|p| p.parse().expect("an extent"));
+    let mut next = || parts.next().unwrap_or(1);
+    Dim3 { x: next(), y: next(), z: next() }
+}
+
+fn bracketed(text: &str) -> (&str, usize) {
+    match text.split_once('[') {
+        Some((name, rest)) => (name, rest.trim_end_matches(']').parse().expect("a number")),
+        None => (text, 0),
+    }
+}
+
+fn parse(text: &str) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let Some((key, rest)) = line.strip_prefix("// ").and_then(|l| l.split_once(": ")) else {
+            continue;
+        };
+        if key == "run" {
+            let mut words = rest.split_whitespace();
+            let kernel = words.next().expect("a kernel").to_owned();
+            let mut shape = Shape::linear(1, 32);
+            for word in words {
+                match word.split_once('=').expect("key=value") {
+                    ("grid", v) => shape.grid = dim(v),
+                    ("block", v) => shape.block = dim(v),
+                    ("shared", v) => shape.shared = v.parse().expect("bytes"),
+                    other => panic!("{other:?}"),
+                }
+            }
+            runs.push(Run { line: index + 1, kernel, shape: Some(shape), ..Run::default() });
+            continue;
+        }
+        let Some(run) = runs.last_mut() else { continue };
+        let (left, right) = rest.split_once(" = ").unwrap_or((rest, ""));
+        match key {
+            "arg" => {
+                let (name, ty) = left.split_once(' ').expect("a name and a type");
+                let (ty, count) = bracketed(ty);
+                let mut bytes = values(ty, right);
+                bytes.resize(bytes.len().max(count * size(ty)), 0);
+                run.args.push((Some(name.to_owned()), bytes));
+            }
+            "value" => run.args.push((None, values(left, right))),
+            "expect" => {
+                let (name, ty) = left.split_once(' ').expect("a name and a type");
+                let (name, offset) = bracketed(name);
+                let bytes = values(ty, right);
+                run.expect.push((index + 1, name.to_owned(), offset, ty.to_owned(), bytes));
+            }
+            "fault" => {
+                let mut words = rest.split_whitespace();
+                let kind = words.next().expect("a kind").to_owned();
+                let line = words
+                    .next()
+                    .map(|w| w.strip_prefix("line=").expect("line=").parse().expect("a line"));
+                run.fault = Some((kind, line));
+            }
+            "print" => {
+                let all = run.print.get_or_insert_default();
+                all.push_str(rest);
+                all.push('\n');
+            }
+            _ => {}
+        }
+    }
+    runs
+}
+
+fn kind_name(kind: &FaultKind) -> &'static str {
+    match kind {
+        FaultKind::IllegalAddress { .. } => "illegal_address",
+        FaultKind::MisalignedAddress { .. } => "misaligned_address",
+        FaultKind::UnsupportedInstruction { .. } => "unsupported_instruction",
+        FaultKind::InvalidPc { .. } => "invalid_pc",
+        FaultKind::Trap => "trap",
+        FaultKind::Assert { .. } => "assert",
+        FaultKind::StackOverflow => "stack_overflow",
+        FaultKind::BarrierDeadlock => "barrier_deadlock",
+    }
+}
+
+fn execute(file: &str, text: &str, run: &Run, set: InstructionSet, failures: &mut Vec<String>) {
+    let place = format!("{file}:{} ({set:?})", run.line);
+    let mut device = Device::new(set);
+    let module = match device.load(text) {
+        Ok(module) => module,
+        Err(error) => return failures.push(format!("{place}: {error}")),
+    };
+    let mut params = Params::default();
+    let mut addresses = HashMap::new();
+    for (name, bytes) in &run.args {
+        match name {
+            Some(name) => {
+                let address = device.memory.allocate(bytes.len() as u64, true);
+                device.memory.write(address, bytes);
+                addresses.insert(name.clone(), address);
+                params.push(&address.to_le_bytes());
+            }
+            None => params.push(bytes),
+        }
+    }
+    let Some(kernel) = module.kernel(&run.kernel) else {
+        return failures.push(format!("{place}: no kernel {}", run.kernel));
+    };
+    let outcome = device.run(&kernel, run.shape.expect("a shape"), &params.0);
+    match (&outcome, &run.fault) {
+        (Ok(()), None) => {}
+        (Err(fault), Some((kind, line)))
+            if kind_name(&fault.kind) == kind && line.is_none_or(|l| l == fault.line) => {}
+        _ => return failures.push(format!("{place}: {outcome:?}, expected {:?}", run.fault)),
+    }
+    if let Some(print) = &run.print {
+        let printed = device.printed.0.lock().unwrap();
+        let printed = String::from_utf8_lossy(&printed);
+        if printed != *print {
+            failures.push(format!("{place}: printed {printed:?}, expected {print:?}"));
+        }
+    }
+    for (line, name, offset, ty, expected) in &run.expect {
+        let size = size(ty);
+        let address = match addresses.get(name) {
+            Some(address) => *address,
+            None => module.global(name).unwrap_or_else(|| panic!("{place}: no {name}")).0,
+        };
+        let got = device.memory.read(address + (offset * size) as u64, expected.len());
+        for (i, (g, e)) in got.chunks(size).zip(expected.chunks(size)).enumerate() {
+            if g != e {
+                let hex = |b: &[u8]| b.iter().rev().map(|b| format!("{b:02x}")).collect::<String>();
+                failures.push(format!(
+                    "{file}:{line} ({set:?}): {name}[{}] is 0x{}, not 0x{}",
+                    offset + i,
+                    hex(g),
+                    hex(e)
+                ));
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn programs() {
+    let folder = format!("{}/tests/filetests", env!("CARGO_MANIFEST_DIR"));
+    let mut files: Vec<_> = std::fs::read_dir(&folder)
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "ptx"))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty());
+    let mut failures = Vec::new();
+    for path in files {
+        let file = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).expect("a program");
+        let runs = parse(&text);
+        assert!(!runs.is_empty(), "{file} runs nothing");
+        for run in &runs {
+            let checks = run.expect.len() + usize::from(run.fault.is_some() || run.print.is_some());
+            assert!(checks > 0, "{file}:{} checks nothing", run.line);
+            for set in ALL_SETS {
+                execute(&file, &text, run, set, &mut failures);
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}

@@ -1,0 +1,363 @@
+//! The front half of the software GPU's compiler: PTX text to the vector IR, module by module.
+//!
+//! [`load_module`] parses a module and places its variables; a kernel is compiled when it is
+//! first asked for. The steps, each a file: `lower` (syntax tree to SIMT IR), `passes` (on the
+//! SIMT IR), `vectorize` (SIMT IR to vector IR). What runs the vector IR is a [`vector::Tier`];
+//! nothing here knows one beyond that trait. What stands between tiers and device is [`kernel`].
+//!
+//! Deliberately absent: machine code, devices, the driver API.
+
+pub mod heap;
+pub mod ir;
+pub mod kernel;
+mod layout;
+mod lower;
+pub mod op;
+mod op_text;
+mod passes;
+pub mod vector;
+mod vectorize;
+
+use crate::kernel::{Dim3, Kernel, KernelInfo, Module, ModuleMemory, ParamLayout};
+use ir::Function;
+use layout::{KernelLayout, ModuleLayout};
+use passes::{cleanup, dce, inline, liveness::Liveness, order, promote, shape};
+use ptx::ast::{self, FunctionId, SymbolRef};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use vector::{Mode, Tier, VectorFunction, VectorKernel};
+
+/// Most threads of a block: compute capability 8.0.
+pub const THREADS_PER_BLOCK_MAX: u32 = 1024;
+/// Fewest registers a kernel is said to need: hardware allocates at least this many.
+const REGISTERS_MIN: u32 = 16;
+/// Most registers a thread can have.
+const REGISTERS_MAX: u32 = 255;
+
+/// Why a module cannot be loaded; its text is the JIT error log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompileError {
+    /// What happened, for the CUresult.
+    pub kind: CompileErrorKind,
+    /// The JIT error log: a line for each finding, with line and column of the PTX.
+    pub log: String,
+}
+
+/// Kinds of compile error, each with the CUresult it becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompileErrorKind {
+    /// Not PTX that can be compiled: CUDA_ERROR_INVALID_PTX.
+    InvalidPtx,
+    /// No device memory for the module's variables: CUDA_ERROR_OUT_OF_MEMORY.
+    OutOfMemory,
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.log)
+    }
+}
+
+impl std::error::Error for CompileError {}
+
+impl CompileError {
+    fn plain(log: String) -> Self {
+        Self { kind: CompileErrorKind::InvalidPtx, log }
+    }
+
+    fn at(module: &ast::Module, span: ast::Span, message: String) -> Self {
+        let diagnostic = ptx::Diagnostic {
+            position: module.position(span),
+            severity: ptx::Severity::Error,
+            message,
+        };
+        let end = "ptxas fatal   : Ptx assembly aborted due to errors";
+        Self::plain(format!("{diagnostic}\n{end}"))
+    }
+
+    fn out_of_memory(bytes: u64) -> Self {
+        let log = format!("no device memory for {bytes} bytes of module variables");
+        Self { kind: CompileErrorKind::OutOfMemory, log }
+    }
+}
+
+/// Parses a module, places and initialises its variables. Kernels are compiled for `tier` when
+/// they are first looked up.
+pub fn load_module(
+    text: &str,
+    memory: &mut dyn ModuleMemory,
+    tier: Arc<dyn Tier>,
+) -> Result<Arc<dyn Module>, CompileError> {
+    let ast = ptx::parse(text).map_err(|e| CompileError::plain(e.to_string()))?;
+    // Unknown instructions are warnings: they trap when they are reached.
+    ptx::check(&ast).map_err(|e| CompileError::plain(e.to_string()))?;
+    check_externs(&ast)?;
+    let layout = ModuleLayout::place(&ast, memory)?;
+    let kernels = ast.kernels().map(|(id, _)| id).collect::<Vec<_>>();
+    // What can be refused for its size is refused now, not at the first launch.
+    for id in &kernels {
+        KernelLayout::place(&ast, &layout, &reachable(&ast, *id))?;
+        info(&ast, *id).ok_or_else(|| {
+            let f = ast.function(*id);
+            CompileError::at(&ast, f.span, "parameters are too large".to_owned())
+        })?;
+    }
+    Ok(Arc::new(LoadedModule { ast, layout, kernels, tier, compiled: Mutex::default() }))
+}
+
+/// The vector IR of one kernel as text, for people; `None` if the module has no such kernel.
+pub fn dump(text: &str, kernel: &str) -> Result<Option<String>, CompileError> {
+    let ast = ptx::parse(text).map_err(|e| CompileError::plain(e.to_string()))?;
+    let layout = ModuleLayout::place(&ast, &mut NoMemory(0x1000))?;
+    let Some((id, _)) = ast.kernels().find(|(_, f)| ast.name(f.name) == kernel) else {
+        return Ok(None);
+    };
+    Ok(Some(compile_kernel(&ast, &layout, id)?.to_string()))
+}
+
+/// Hands out addresses that nobody will use.
+struct NoMemory(u64);
+
+impl ModuleMemory for NoMemory {
+    fn allocate(
+        &mut self,
+        bytes: u64,
+        align: u64,
+        _: bool,
+    ) -> Result<u64, crate::kernel::OutOfMemory> {
+        let at = self.0.next_multiple_of(align.max(1));
+        self.0 = at + bytes;
+        Ok(at)
+    }
+
+    fn write(&mut self, _: u64, _: &[u8]) {}
+}
+
+struct LoadedModule {
+    ast: ast::Module,
+    layout: ModuleLayout,
+    kernels: Vec<FunctionId>,
+    tier: Arc<dyn Tier>,
+    compiled: Mutex<HashMap<usize, Option<Arc<dyn Kernel>>>>,
+}
+
+impl Module for LoadedModule {
+    fn kernel(&self, name: &str) -> Option<Arc<dyn Kernel>> {
+        let id = self
+            .kernels
+            .iter()
+            .copied()
+            .find(|id| self.ast.name(self.ast.function(*id).name) == name)?;
+        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        compiled
+            .entry(id.index())
+            .or_insert_with(|| {
+                // Layouts were checked when the module was loaded.
+                let kernel = compile_kernel(&self.ast, &self.layout, id).ok()?;
+                Some(self.tier.compile(kernel))
+            })
+            .clone()
+    }
+
+    fn kernel_names(&self) -> Vec<String> {
+        let name = |id: &FunctionId| self.ast.name(self.ast.function(*id).name).to_owned();
+        self.kernels.iter().map(name).collect()
+    }
+
+    fn global(&self, name: &str) -> Option<(u64, u64)> {
+        self.layout.module_variable(self.ast.find_variable(name)?.index())
+    }
+}
+
+/// Functions that the device runtime has, so that they need no body.
+const RUNTIME_FUNCTIONS: [&str; 4] = ["vprintf", "__assertfail", "malloc", "free"];
+
+/// Calls of functions that nobody defines cannot be linked.
+fn check_externs(ast: &ast::Module) -> Result<(), CompileError> {
+    for function in &ast.functions {
+        let mut missing = None;
+        layout::each_symbol(function, &mut |symbol| {
+            if let SymbolRef::Function(id) = symbol {
+                let callee = ast.function(ast.resolve_alias(id));
+                let name = ast.name(callee.name);
+                if callee.body.is_none() && !RUNTIME_FUNCTIONS.contains(&name) {
+                    missing.get_or_insert(callee);
+                }
+            }
+        });
+        if let Some(callee) = missing {
+            let message = format!("Unresolved extern function '{}'", ast.name(callee.name));
+            return Err(CompileError::at(ast, callee.span, message));
+        }
+    }
+    Ok(())
+}
+
+/// The kernel and every function it names, directly or through others. Functions whose address
+/// a variable holds count as named by all.
+fn reachable(ast: &ast::Module, kernel: FunctionId) -> Vec<FunctionId> {
+    let mut found = vec![kernel];
+    let mut next = 0;
+    let mut indirect = false;
+    while next < found.len() {
+        let function = ast.function(found[next]);
+        indirect |= function
+            .instructions()
+            .any(|i| matches!(i.call(), Some(ast::Call { callee: ast::Callee::Indirect(_), .. })));
+        layout::each_symbol(function, &mut |symbol| {
+            if let SymbolRef::Function(id) = symbol {
+                let id = ast.resolve_alias(id);
+                if ast.function(id).body.is_some() && !found.contains(&id) {
+                    found.push(id);
+                }
+            }
+        });
+        next += 1;
+        if next == found.len() && std::mem::take(&mut indirect) {
+            for variable in &ast.variables {
+                if let Some(init) = &variable.init {
+                    initial_functions(ast, init, &mut found);
+                }
+            }
+        }
+    }
+    found
+}
+
+fn initial_functions(ast: &ast::Module, init: &ast::Initializer, found: &mut Vec<FunctionId>) {
+    match init {
+        ast::Initializer::List(list) => {
+            list.iter().for_each(|item| initial_functions(ast, item, found));
+        }
+        ast::Initializer::Address(address) => {
+            if let SymbolRef::Function(id) = address.symbol {
+                let id = ast.resolve_alias(id);
+                if ast.function(id).body.is_some() && !found.contains(&id) {
+                    found.push(id);
+                }
+            }
+        }
+        ast::Initializer::Value(_) | ast::Initializer::Properties(_) => {}
+    }
+}
+
+/// What can be said of a kernel before it is compiled; `None` if its parameters overflow.
+fn info(ast: &ast::Module, id: FunctionId) -> Option<KernelInfo> {
+    let function = ast.function(id);
+    let layout = function.parameter_layout()?;
+    let params = layout
+        .params
+        .iter()
+        .map(|slot| {
+            Some(ParamLayout {
+                offset: u32::try_from(slot.offset_bytes).ok()?,
+                size: u32::try_from(slot.size_bytes).ok()?,
+            })
+        })
+        .collect::<Option<Vec<_>>>()?;
+    let dim = |d: [u32; 3]| Dim3 { x: d[0], y: d[1], z: d[2] };
+    let directives = &function.directives;
+    let required_block = directives.reqntid.map(dim);
+    let most = directives.maxntid.map(dim).or(required_block).map(Dim3::count);
+    Some(KernelInfo {
+        name: ast.name(function.name).to_owned(),
+        params,
+        param_bytes: u32::try_from(layout.size_bytes).ok()?,
+        max_threads_per_block: most
+            .and_then(|m| u32::try_from(m).ok())
+            .map_or(THREADS_PER_BLOCK_MAX, |m| m.clamp(1, THREADS_PER_BLOCK_MAX)),
+        required_block,
+        target: ast.target.sm,
+        ..KernelInfo::default()
+    })
+}
+
+fn compile_kernel(
+    ast: &ast::Module,
+    module: &ModuleLayout,
+    id: FunctionId,
+) -> Result<VectorKernel, CompileError> {
+    let functions = reachable(ast, id);
+    let layout = KernelLayout::place(ast, module, &functions)?;
+    let env = lower::Environment { module: ast, layout: &layout };
+    let mut callees: HashMap<u32, Function> = HashMap::new();
+    for &callee in &functions[1..] {
+        callees.insert(callee.index() as u32, lower::lower(&env, callee));
+    }
+    let mut entry = lower::lower(&env, id);
+    inline::run(&mut entry, &callees);
+    let entry = Prepared::new(entry);
+    let mut called = HashMap::new();
+    let mut work = entry.callees(&callees);
+    while let Some(number) = work.pop() {
+        if called.contains_key(&number) {
+            continue;
+        }
+        let Some(mut function) = callees.get(&number).cloned() else { continue };
+        inline::run(&mut function, &callees);
+        let prepared = Prepared::new(function);
+        work.extend(prepared.callees(&callees));
+        called.insert(number, prepared.vectorized(Mode::Independent));
+    }
+    let mut info =
+        info(ast, id).ok_or_else(|| CompileError::plain("parameters are too large".to_owned()))?;
+    info.shared_bytes = layout.shared_bytes as u32;
+    info.const_bytes = u32::try_from(layout.const_bytes).unwrap_or(u32::MAX);
+    info.local_bytes = entry.frame_bytes;
+    // A tenth more than the pressure: no allocator reaches the minimum.
+    let pressure = entry.liveness.pressure(&entry.function);
+    let directives = &ast.function(id).directives;
+    let most = directives.maxnreg.unwrap_or(REGISTERS_MAX).clamp(REGISTERS_MIN, REGISTERS_MAX);
+    info.registers = (pressure + pressure / 10 + 8).clamp(REGISTERS_MIN, most);
+    Ok(VectorKernel {
+        info,
+        entry: entry.vectorized(Mode::Lockstep),
+        entry_independent: entry.vectorized(Mode::Independent),
+        functions: called,
+        const_ranges: module.const_ranges.clone(),
+        heap: module.heap.clone(),
+    })
+}
+
+/// A function after all passes, with what they found.
+struct Prepared {
+    function: Function,
+    liveness: Liveness,
+    shapes: shape::Shapes,
+    offsets: Vec<u32>,
+    frame_bytes: u32,
+}
+
+impl Prepared {
+    fn new(mut f: Function) -> Self {
+        cleanup::run(&mut f);
+        promote::run(&mut f);
+        let (offsets, frame_bytes) = promote::place_frame(&mut f);
+        dce::run(&mut f);
+        cleanup::run(&mut f);
+        order::run(&mut f);
+        let liveness = Liveness::of(&f);
+        let shapes = shape::analyse(&f, &liveness);
+        Self { function: f, liveness, shapes, offsets, frame_bytes }
+    }
+
+    /// Functions that may be called from here: all, if any call is indirect.
+    fn callees(&self, all: &HashMap<u32, Function>) -> Vec<u32> {
+        let mut numbers = Vec::new();
+        for block in &self.function.blocks {
+            if let ir::Term::Call { site, .. } = block.term {
+                match self.function.calls[site as usize].callee {
+                    ir::Callee::Direct(number) => numbers.push(number),
+                    ir::Callee::Indirect(_) => numbers.extend(all.keys()),
+                }
+            }
+        }
+        numbers
+    }
+
+    fn vectorized(&self, mode: Mode) -> VectorFunction {
+        let frame = vectorize::Frame { offsets: &self.offsets, bytes: self.frame_bytes };
+        vectorize::vectorize(&self.function, &self.shapes, &self.liveness, &frame, mode)
+    }
+}

@@ -1,0 +1,296 @@
+//! Loads, stores, read-modify-writes, and addresses of the state spaces.
+
+use super::moves::bits_type;
+use super::{Lowering, class_of};
+use crate::ir::{Operand, Reg, SlotId};
+use crate::op::{Access, AtomOp, AtomType, Class, Op, Space, Width};
+use ptx::ast::{
+    self, AddressBase, AtomicOp, MemoryOrder, Modifier as M, Opcode, ScalarType as T, StateSpace,
+};
+
+/// Most registers one access moves; `.v8` is of later hardware.
+const VECTOR_MAX: usize = 4;
+
+/// Where an access goes: space, base, byte offset.
+type Location = (Space, Operand, Operand);
+
+impl Lowering<'_> {
+    pub(super) fn memory(&mut self, inst: &ast::Instruction) -> Option<()> {
+        match inst.opcode {
+            Opcode::Ld | Opcode::Ldu => self.load(inst),
+            Opcode::St => self.store(inst),
+            Opcode::Atom => self.atomic(inst, true),
+            Opcode::Red => self.atomic(inst, false),
+            Opcode::Prefetch
+            | Opcode::Prefetchu
+            | Opcode::Applypriority
+            | Opcode::Discard
+            | Opcode::Createpolicy => self.hint(inst),
+            Opcode::Membar | Opcode::Fence => {
+                self.effect(Op::Fence, vec![]);
+                Some(())
+            }
+            Opcode::Cvta => self.cvta(inst),
+            Opcode::Isspacep => self.isspacep(inst),
+            _ => None,
+        }
+    }
+
+    fn space_of(&self, space: Option<StateSpace>, base: AddressBase) -> Option<Space> {
+        let named = match (space.map(StateSpace::root), base) {
+            (Some(space), _) => space,
+            (None, AddressBase::Symbol(symbol)) => self.symbol_space(symbol)?,
+            (None, _) => return Some(Space::Generic),
+        };
+        Some(match named {
+            StateSpace::Global | StateSpace::Const => Space::Global,
+            StateSpace::Shared => Space::Shared,
+            StateSpace::Local => Space::Local,
+            StateSpace::Param => match base {
+                AddressBase::Symbol(symbol) if self.symbol_space(symbol)? == StateSpace::Local => {
+                    Space::Local
+                }
+                _ if self.ast.kind == ast::FunctionKind::Entry => Space::Param,
+                _ => Space::Local,
+            },
+            _ => return None,
+        })
+    }
+
+    fn location(&mut self, inst: &ast::Instruction, operand: &ast::Operand) -> Option<Location> {
+        let ast::Operand::Memory(address) = operand else { return None };
+        let space = self.space_of(inst.space(), address.base)?;
+        Some(match address.base {
+            AddressBase::Register(id) => {
+                (space, self.register(id)?.into(), Operand::Imm(address.offset as u64))
+            }
+            AddressBase::Absolute => (space, Operand::Imm(address.offset as u64), Operand::Imm(0)),
+            AddressBase::Symbol(symbol) => match self.symbol_address(symbol, 0)? {
+                Operand::Imm(base) => {
+                    (space, Operand::Imm(base.wrapping_add(address.offset as u64)), Operand::Imm(0))
+                }
+                base => (space, base, Operand::Imm(address.offset as u64)),
+            },
+        })
+    }
+
+    fn element(ty: T) -> Option<(u8, bool)> {
+        let bytes = u8::try_from(ty.bits() / 8).ok()?;
+        matches!(bytes, 1 | 2 | 4 | 8 | 16).then(|| (bytes, ty.is_signed()))
+    }
+
+    fn load(&mut self, inst: &ast::Instruction) -> Option<()> {
+        let (d, rest) = inst.operands.split_first()?;
+        let (space, base, offset) = self.location(inst, rest.first()?)?;
+        let (bytes, signed) = Self::element(inst.ty()?)?;
+        let single = std::slice::from_ref(d);
+        let parts: &[ast::Operand] = match d {
+            ast::Operand::Vector(parts) => parts,
+            _ => single,
+        };
+        // A vector register stands for its elements.
+        let mut dst = Vec::new();
+        for part in parts {
+            match part {
+                ast::Operand::Register(id) => {
+                    dst.extend(self.regs[id.index()].iter().map(|r| Some(*r)));
+                }
+                other => dst.push(self.dest_reg(other)?),
+            }
+        }
+        let widest = dst.iter().flatten().filter_map(|r| self.reg_class(*r).width()).max();
+        let width = widest.unwrap_or(Width::for_bits(u32::from(bytes) * 8));
+        (dst.len() == inst.vector_width()
+            && dst.len() <= VECTOR_MAX
+            && u32::from(bytes) <= width.bytes())
+        .then_some(())?;
+        let dst: Vec<Reg> =
+            dst.into_iter().map(|r| r.unwrap_or_else(|| self.temp(width))).collect();
+        dst.iter().all(|r| self.reg_class(*r) == Class::Lane(width)).then_some(())?;
+        let volatile = !matches!(inst.memory_order(), None | Some(MemoryOrder::Weak));
+        let access = Access { space, bytes, signed, count: dst.len() as u8, width, volatile };
+        self.emit(Op::Load(access), dst, vec![base, offset]);
+        Some(())
+    }
+
+    fn store(&mut self, inst: &ast::Instruction) -> Option<()> {
+        let [address, value, ..] = &inst.operands[..] else { return None };
+        let (space, base, offset) = self.location(inst, address)?;
+        let ty = inst.ty()?;
+        let (bytes, signed) = Self::element(ty)?;
+        let single = std::slice::from_ref(value);
+        let parts: &[ast::Operand] = match value {
+            ast::Operand::Vector(parts) => parts,
+            _ => single,
+        };
+        let mut values = Vec::new();
+        for part in parts {
+            match part {
+                ast::Operand::Register(id) => {
+                    values.extend(self.regs[id.index()].iter().map(|r| Operand::Reg(*r)));
+                }
+                other => values.push(self.raw_source(other, ty)?),
+            }
+        }
+        (values.len() == inst.vector_width() && values.len() <= VECTOR_MAX).then_some(())?;
+        let widest = values
+            .iter()
+            .filter_map(|v| match v {
+                Operand::Reg(r) => self.reg_class(*r).width(),
+                _ => None,
+            })
+            .max();
+        let width = widest.unwrap_or(Width::for_bits(u32::from(bytes) * 8));
+        (u32::from(bytes) <= width.bytes()).then_some(())?;
+        let volatile = !matches!(inst.memory_order(), None | Some(MemoryOrder::Weak));
+        let access = Access { space, bytes, signed, count: values.len() as u8, width, volatile };
+        let mut src = vec![base, offset];
+        for value in values {
+            src.push(self.fit(value, width));
+        }
+        self.emit(Op::Store(access), vec![], src);
+        Some(())
+    }
+
+    fn atomic(&mut self, inst: &ast::Instruction, returns: bool) -> Option<()> {
+        let ty = inst.ty()?;
+        let op = match inst.atomic_op()? {
+            AtomicOp::Add => AtomOp::Add,
+            AtomicOp::Min => AtomOp::Min,
+            AtomicOp::Max => AtomOp::Max,
+            AtomicOp::And => AtomOp::And,
+            AtomicOp::Or => AtomOp::Or,
+            AtomicOp::Xor => AtomOp::Xor,
+            AtomicOp::Exch => AtomOp::Exch,
+            AtomicOp::Cas => AtomOp::Cas,
+            AtomicOp::Inc => AtomOp::Inc,
+            AtomicOp::Dec => AtomOp::Dec,
+        };
+        let atom = match ty {
+            T::B16 | T::U16 | T::S16 => AtomType::B16,
+            T::U32 | T::B32 => AtomType::U32,
+            T::S32 => AtomType::S32,
+            T::U64 | T::B64 => AtomType::U64,
+            T::S64 => AtomType::S64,
+            T::B128 => AtomType::B128,
+            T::F16 => AtomType::F16,
+            T::Bf16 => AtomType::BF16,
+            T::F16x2 => AtomType::F16x2,
+            T::Bf16x2 => AtomType::BF16x2,
+            T::F32 => AtomType::F32,
+            T::F64 => AtomType::F64,
+            _ => return None,
+        };
+        if inst.vector_width() != 1 {
+            return None;
+        }
+        let (d, rest) = if returns {
+            let (d, rest) = inst.operands.split_first()?;
+            (Some(d), rest)
+        } else {
+            (None, &inst.operands[..])
+        };
+        let (space, base, offset) = self.location(inst, rest.first()?)?;
+        let b = self.source(rest.get(1)?, ty)?;
+        let mut src = vec![base, offset, b];
+        if op == AtomOp::Cas {
+            src.push(self.source(rest.get(2)?, ty)?);
+        }
+        let used = matches!(d, Some(d) if !matches!(d, ast::Operand::Sink));
+        let atom = Op::Atom { space, op, ty: atom, returns: used };
+        match d {
+            Some(d) if used => self.emit_to(atom, d, class_of(ty).width()?, ty.is_signed(), src),
+            _ => {
+                self.effect(atom, src);
+                Some(())
+            }
+        }
+    }
+
+    /// Hints change nothing; `createpolicy` has a result that nothing reads.
+    fn hint(&mut self, inst: &ast::Instruction) -> Option<()> {
+        if inst.opcode == Opcode::Createpolicy {
+            let d = self.dest_reg(inst.operands.first()?)??;
+            self.emit(Op::Mov(Width::W64), vec![d], vec![Operand::Imm(0)]);
+        }
+        Some(())
+    }
+
+    fn cvta(&mut self, inst: &ast::Instruction) -> Option<()> {
+        let [d, a] = &inst.operands[..] else { return None };
+        let ty = inst.ty()?;
+        let space = match inst.space()?.root() {
+            StateSpace::Global | StateSpace::Const => Space::Global,
+            StateSpace::Shared => Space::Shared,
+            StateSpace::Local => Space::Local,
+            StateSpace::Param => Space::Param,
+            _ => return None,
+        };
+        let a = self.source(a, ty)?;
+        let width = class_of(ty).width()?;
+        let op = match (space, inst.has(M::To)) {
+            (Space::Global, _) => Op::Mov(width),
+            _ if width != Width::W64 => return None,
+            (_, true) => Op::FromGeneric(space),
+            (_, false) => Op::ToGeneric(space),
+        };
+        self.emit_to(op, d, width, false, vec![a])
+    }
+
+    fn isspacep(&mut self, inst: &ast::Instruction) -> Option<()> {
+        let [p, a] = &inst.operands[..] else { return None };
+        let space = match inst.space()?.root() {
+            StateSpace::Global => Some(Space::Global),
+            StateSpace::Shared => Some(Space::Shared),
+            StateSpace::Local => Some(Space::Local),
+            StateSpace::Param => Some(Space::Param),
+            StateSpace::Const => None,
+            _ => return None,
+        };
+        let a = self.source(a, T::U64)?;
+        let p = self.predicate_dest(p)?;
+        self.emit(Op::IsSpace(space), vec![p], vec![a]);
+        Some(())
+    }
+
+    /// Loads a whole slot into a register of its size.
+    pub(super) fn load_slot(&mut self, reg: Reg, slot: SlotId) {
+        let Some(width) = self.reg_class(reg).width() else { return };
+        let access = Access {
+            space: Space::Local,
+            bytes: width.bytes() as u8,
+            signed: false,
+            count: 1,
+            width,
+            volatile: false,
+        };
+        self.emit(Op::Load(access), vec![reg], vec![Operand::Slot(slot), Operand::Imm(0)]);
+    }
+
+    /// Stores a value into a whole slot.
+    pub(super) fn store_slot(&mut self, slot: SlotId, value: Operand, width: Width) {
+        let access = Access {
+            space: Space::Local,
+            bytes: width.bytes() as u8,
+            signed: false,
+            count: 1,
+            width,
+            volatile: false,
+        };
+        self.emit(Op::Store(access), vec![], vec![Operand::Slot(slot), Operand::Imm(0), value]);
+    }
+
+    /// A register for an operand that is passed by value, and the type it then has.
+    pub(super) fn passed(&mut self, operand: &ast::Operand) -> Option<(Operand, Width)> {
+        match operand {
+            ast::Operand::Register(id) => {
+                let reg = self.register(*id)?;
+                Some((reg.into(), self.reg_class(reg).width()?))
+            }
+            ast::Operand::Immediate(value) => {
+                Some((Operand::Imm(value.bits_as(bits_type(Width::W32))?), Width::W32))
+            }
+            _ => None,
+        }
+    }
+}

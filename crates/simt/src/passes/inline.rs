@@ -1,0 +1,186 @@
+//! Puts the bodies of called functions where they are called.
+//!
+//! Every direct call of a function that is not recursive is inlined while the caller stays under
+//! a limit of size: a call costs the vector IR copies of parameters through local memory, and an
+//! inlined body takes part in the analyses of shape and divergence. Lanes that leave an inlined
+//! body early also reconverge with the others by the caller's own rules, which a real call cannot
+//! offer. What is left (recursion, calls through pointers, giants) is called.
+
+use crate::ir::{Block, BlockId, Callee, Function, Guard, Operand, Reg, SlotId, Target, Term};
+use std::collections::HashMap;
+
+/// Instructions a function may grow to by inlining. Compilation is linear in it; the largest
+/// kernels seen in real modules have a few ten thousand.
+const SIZE_MAX: usize = 60_000;
+
+/// Inlines direct calls in `caller`; `callees` holds the functions by their number.
+pub(crate) fn run(caller: &mut Function, callees: &HashMap<u32, Function>) {
+    let recursive = recursive_functions(callees);
+    let mut block = 0;
+    // Bodies are appended, so blocks that an inlined body brought are looked at as well.
+    while block < caller.blocks.len() {
+        if let Term::Call { site, next } = caller.blocks[block].term
+            && let Callee::Direct(number) = caller.calls[site as usize].callee
+            && !recursive.contains(&number)
+            && let Some(callee) = callees.get(&number)
+            && caller.size() + callee.size() <= SIZE_MAX
+        {
+            inline_one(caller, block, site, next, callee);
+        }
+        block += 1;
+    }
+}
+
+/// Functions that can reach themselves by direct calls.
+fn recursive_functions(callees: &HashMap<u32, Function>) -> Vec<u32> {
+    let calls = |number: u32| {
+        callees.get(&number).into_iter().flat_map(|f| &f.calls).filter_map(|c| match c.callee {
+            Callee::Direct(n) => Some(n),
+            Callee::Indirect(_) => None,
+        })
+    };
+    let reaches_itself = |&start: &u32| {
+        let mut seen = vec![];
+        let mut work: Vec<u32> = calls(start).collect();
+        while let Some(number) = work.pop() {
+            if number == start {
+                return true;
+            }
+            if !seen.contains(&number) {
+                seen.push(number);
+                work.extend(calls(number));
+            }
+        }
+        false
+    };
+    callees.keys().copied().filter(reaches_itself).collect()
+}
+
+fn inline_one(caller: &mut Function, at: usize, site: u32, next: BlockId, callee: &Function) {
+    let call = caller.calls[site as usize].clone();
+    let reg_base = caller.regs.len() as u32;
+    caller.regs.extend_from_slice(&callee.regs);
+    let block_base = caller.blocks.len() as u32;
+    let call_base = caller.calls.len() as u32;
+    let text_base = caller.texts.len() as u32;
+    caller.texts.extend_from_slice(&callee.texts);
+
+    // Formals are the caller's slots themselves: PTX functions do not write their parameters,
+    // and read results only by returning.
+    let mut slots: Vec<Option<SlotId>> = vec![None; callee.slots.len()];
+    for (formal, actual) in callee.params.iter().zip(&call.args) {
+        slots[formal.0 as usize] = Some(*actual);
+    }
+    for (formal, actual) in callee.results.iter().zip(&call.results) {
+        slots[formal.0 as usize] = Some(*actual);
+    }
+    let slots: Vec<SlotId> = slots
+        .into_iter()
+        .zip(&callee.slots)
+        .map(|(mapped, slot)| mapped.unwrap_or_else(|| caller.new_slot(slot.bytes, slot.align)))
+        .collect();
+
+    let reg = |r: Reg| Reg(r.0 + reg_base);
+    let guard = |g: Guard| Guard { reg: reg(g.reg), negated: g.negated };
+    let operand = |o: Operand| match o {
+        Operand::Reg(r) => Operand::Reg(reg(r)),
+        Operand::Slot(s) => Operand::Slot(slots[s.0 as usize]),
+        Operand::Imm(_) => o,
+    };
+    for site in &callee.calls {
+        let mut site = site.clone();
+        if let Callee::Indirect(r) = &mut site.callee {
+            *r = reg(*r);
+        }
+        let remap = |s: &mut SlotId| *s = slots[s.0 as usize];
+        site.args.iter_mut().for_each(remap);
+        site.results.iter_mut().for_each(remap);
+        caller.calls.push(site);
+    }
+    for block in &callee.blocks {
+        let mut block: Block = block.clone();
+        for inst in &mut block.insts {
+            inst.guard = inst.guard.map(guard);
+            inst.dst.iter_mut().for_each(|r| *r = reg(*r));
+            inst.src.iter_mut().for_each(|o| *o = operand(*o));
+            if let crate::op::Op::Unsupported(text) = &mut inst.op {
+                *text += text_base;
+            }
+        }
+        block.term.map_targets(|target| match target {
+            Target::Block(id) => Target::Block(BlockId(id.0 + block_base)),
+            Target::Return => Target::Block(next),
+            Target::Exit => Target::Exit,
+        });
+        match &mut block.term {
+            Term::Branch { guard: g, .. } => *g = guard(*g),
+            Term::Table { index, .. } => *index = operand(*index),
+            Term::Call { site, .. } => *site += call_base,
+            Term::Barrier { barrier, count, predicate, dst, .. } => {
+                *barrier = operand(*barrier);
+                *count = operand(*count);
+                *predicate = predicate.map(operand);
+                *dst = dst.map(reg);
+            }
+            Term::Jump(_) | Term::Pause { .. } => {}
+        }
+        caller.blocks.push(block);
+    }
+    caller.blocks[at].term = Term::Jump(Target::Block(BlockId(block_base)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{CallSite, Inst};
+    use crate::op::{Class, IntOp, IntType, Op, Width};
+
+    fn jump(target: Target) -> Block {
+        Block { insts: vec![], term: Term::Jump(target), line: 0 }
+    }
+
+    #[test]
+    fn a_body_moves_to_its_call_and_returns_behind_it() {
+        let mut callee = Function { regs: vec![Class::Lane(Width::W32)], ..Function::default() };
+        let slot = callee.new_slot(4, 4);
+        callee.params.push(slot);
+        let mut body = jump(Target::Return);
+        body.insts.push(Inst {
+            op: Op::Int(IntOp::Add, IntType::U32),
+            guard: None,
+            dst: vec![Reg(0)],
+            src: vec![Operand::Reg(Reg(0)), Operand::Slot(slot)],
+            line: 1,
+        });
+        callee.blocks.push(body);
+        let mut caller = Function { regs: vec![Class::Pred], ..Function::default() };
+        let arg = caller.new_slot(4, 4);
+        caller.calls.push(CallSite { callee: Callee::Direct(7), args: vec![arg], results: vec![] });
+        caller.blocks.push(Block {
+            insts: vec![],
+            term: Term::Call { site: 0, next: BlockId(1) },
+            line: 0,
+        });
+        caller.blocks.push(jump(Target::Exit));
+        run(&mut caller, &HashMap::from([(7, callee)]));
+        assert_eq!(caller.blocks[0].term, Term::Jump(Target::Block(BlockId(2))));
+        assert_eq!(caller.blocks[2].term, Term::Jump(Target::Block(BlockId(1))));
+        let inst = &caller.blocks[2].insts[0];
+        assert_eq!(inst.dst, [Reg(1)]);
+        assert_eq!(inst.src, [Operand::Reg(Reg(1)), Operand::Slot(arg)]);
+    }
+
+    #[test]
+    fn recursion_stays_a_call() {
+        let mut f = Function::default();
+        f.calls.push(CallSite { callee: Callee::Direct(3), args: vec![], results: vec![] });
+        f.blocks.push(Block {
+            insts: vec![],
+            term: Term::Call { site: 0, next: BlockId(0) },
+            line: 0,
+        });
+        let mut caller = f.clone();
+        run(&mut caller, &HashMap::from([(3, f)]));
+        assert_eq!(caller.blocks.len(), 1);
+    }
+}

@@ -1,0 +1,355 @@
+//! The vector IR: what one warp does, 32 lanes at a time, under a mask.
+//!
+//! It is the contract between the front half (PTX to here) and the tiers. Against the SIMT IR:
+//!
+//! - Each register has a home: a *vector* (a value a lane), a *scalar* (one value that is right
+//!   for every lane that can read it) or a *mask* (a predicate, one bit a lane). A scalar whose
+//!   value vector instructions need as well has a copy in all lanes ([`Dest::splat`]).
+//! - A result says whether lanes that do not run the instruction must keep their value
+//!   ([`Dest::keep`]); where nobody can look, a tier need not blend.
+//! - Blocks are in the order in which they run. A warp always runs its lowest pending block,
+//!   with all lanes that wait there ([`Mode::Lockstep`]); under that rule the lanes that diverged
+//!   at a branch meet again at its post-dominator.
+//! - A tier that must break that rule, so that lanes that spin do not starve those they wait for,
+//!   first moves the warp to the same function in [`Mode::Independent`]: same blocks, same
+//!   registers, but every register a vector or a mask and every result kept.
+//!
+//! Deliberately absent: frames of registers, machine types, everything that only one tier needs.
+
+use super::ir::{Callee, Guard, Reg, Target};
+use super::op::{BarrierOp, Class, Op};
+use crate::kernel::KernelInfo;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Which rule a function's code relies on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The lowest pending block runs first, always.
+    Lockstep,
+    /// Any pending block may run at any time.
+    Independent,
+}
+
+/// Where a register lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// One bit a lane.
+    Mask,
+    /// A value a lane.
+    Vector,
+    /// One value.
+    Scalar,
+    /// One value, and a copy of it in every lane.
+    ScalarAndVector,
+    /// Nothing reads or writes it.
+    None,
+}
+
+/// A source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The register's value a lane (or its copies).
+    Vector(Reg),
+    /// The register's one value.
+    Scalar(Reg),
+    /// A predicate.
+    Mask(Reg),
+    /// A constant for all lanes.
+    Imm(u64),
+}
+
+/// A result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dest {
+    /// The register.
+    pub reg: Reg,
+    /// Copies the scalar result to all lanes as well.
+    pub splat: bool,
+    /// Lanes that do not run this keep the old value.
+    pub keep: bool,
+}
+
+/// One instruction.
+#[derive(Clone, Debug)]
+pub struct VectorInst {
+    /// What it does.
+    pub op: Op,
+    /// Runs only where this holds.
+    pub guard: Option<Guard>,
+    /// Computed once for all lanes: results are scalars, masks of all or none, or, for loads,
+    /// vectors that get the one value in every lane.
+    pub uniform: bool,
+    /// Results.
+    pub dst: Vec<Dest>,
+    /// Sources.
+    pub src: Vec<Source>,
+    /// Line of the PTX.
+    pub line: u32,
+}
+
+/// How a block ends; blocks are numbered in the order of [`VectorFunction::blocks`].
+#[derive(Clone, Debug)]
+pub enum VectorTerm {
+    /// Goes to the target.
+    Jump(Target),
+    /// Two ways.
+    Branch {
+        /// The condition.
+        guard: Guard,
+        /// All lanes agree.
+        uniform: bool,
+        /// Where it holds.
+        taken: Target,
+        /// Where it does not.
+        other: Target,
+    },
+    /// As in the SIMT IR.
+    Table {
+        /// 32-bit index.
+        index: Source,
+        /// The table.
+        targets: Vec<Target>,
+    },
+    /// As in the SIMT IR.
+    Call {
+        /// Index into [`VectorFunction::calls`].
+        site: u32,
+        /// Block to go on at.
+        next: u32,
+    },
+    /// As in the SIMT IR.
+    Barrier {
+        /// What happens there.
+        op: BarrierOp,
+        /// Number of the barrier.
+        barrier: Source,
+        /// Threads expected; 0 is the whole block.
+        count: Source,
+        /// Predicate of the reductions.
+        predicate: Option<Source>,
+        /// It is inverted first.
+        negated: bool,
+        /// Result of the reductions.
+        dst: Option<Dest>,
+        /// Block to go on at.
+        next: u32,
+    },
+    /// Lets other warps run.
+    Pause {
+        /// Block to go on at.
+        next: u32,
+    },
+}
+
+/// Instructions that run one after the other under one mask.
+#[derive(Clone, Debug)]
+pub struct VectorBlock {
+    /// The instructions.
+    pub insts: Vec<VectorInst>,
+    /// The end.
+    pub term: VectorTerm,
+    /// Line of the terminator.
+    pub line: u32,
+    /// All live lanes run it together (in [`Mode::Lockstep`]).
+    pub convergent: bool,
+    /// A back-edge from here closes a loop that may wait for other threads: it touches memory
+    /// that they can change.
+    pub spins: bool,
+    /// Registers that somebody may read when a lane stands at the start of this block.
+    pub live_in: Vec<Reg>,
+}
+
+/// A call that was not inlined. Offsets are bytes in the frames of caller and callee.
+#[derive(Clone, Debug)]
+pub struct VectorCall {
+    /// Whom: the number of a function of the module, or its address.
+    pub callee: Callee,
+    /// Caller's offset and size of each argument.
+    pub args: Vec<(u32, u32)>,
+    /// Caller's offset and size of each result.
+    pub results: Vec<(u32, u32)>,
+}
+
+/// A kernel or device function.
+#[derive(Clone, Debug)]
+pub struct VectorFunction {
+    /// Its name.
+    pub name: String,
+    /// Which rule its code relies on.
+    pub mode: Mode,
+    /// Class of each register.
+    pub classes: Vec<Class>,
+    /// Home of each register.
+    pub homes: Vec<Home>,
+    /// What is the same for all threads of a block of the grid, computed from nothing but the
+    /// launch and the block's index. To run before the first block; once for all warps that have
+    /// these registers in common.
+    pub prologue: Vec<VectorInst>,
+    /// Blocks in the order in which they run.
+    pub blocks: Vec<VectorBlock>,
+    /// Call sites.
+    pub calls: Vec<VectorCall>,
+    /// Texts of unsupported instructions.
+    pub texts: Vec<String>,
+    /// Frame offset and size of each parameter.
+    pub params: Vec<(u32, u32)>,
+    /// Frame offset and size of each result.
+    pub results: Vec<(u32, u32)>,
+    /// Bytes of local memory, parameters and results included.
+    pub frame_bytes: u32,
+}
+
+/// A kernel with all that it can call.
+#[derive(Clone, Debug)]
+pub struct VectorKernel {
+    /// What it needs and is.
+    pub info: KernelInfo,
+    /// The kernel itself.
+    pub entry: VectorFunction,
+    /// The kernel, ready for any order.
+    pub entry_independent: VectorFunction,
+    /// Callees, in [`Mode::Independent`], by their number in the module.
+    pub functions: HashMap<u32, VectorFunction>,
+    /// Where the module's constant banks lie.
+    pub const_ranges: Vec<(u64, u64)>,
+    /// The device heap, if the module allocates.
+    pub heap: Option<Arc<super::heap::DeviceHeap>>,
+}
+
+/// Base of the addresses that stand for functions: function `n` of a module is at
+/// `FUNCTION_BASE + 16 n`. Not canonical, so never an address of memory.
+pub const FUNCTION_BASE: u64 = 0x0200_0000_0000_0000;
+/// Generic addresses of the block's shared memory start here; not canonical.
+pub const SHARED_WINDOW: u64 = 0x0100_0000_0000_0000;
+/// Generic addresses of the thread's local memory start here; not canonical.
+pub const LOCAL_WINDOW: u64 = 0x0100_0000_0100_0000;
+/// Generic addresses of the parameter buffer start here; not canonical.
+pub const PARAM_WINDOW: u64 = 0x0100_0000_0200_0000;
+/// Bytes a window spans: more than any SM has shared, any thread local memory.
+pub const WINDOW_BYTES: u64 = 1 << 24;
+
+/// A way of running vector IR.
+pub trait Tier: Send + Sync {
+    /// Makes a kernel runnable.
+    fn compile(&self, kernel: VectorKernel) -> Arc<dyn crate::kernel::Kernel>;
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Vector(r) => write!(f, "v{}", r.0),
+            Self::Scalar(r) => write!(f, "s{}", r.0),
+            Self::Mask(r) => write!(f, "m{}", r.0),
+            Self::Imm(v) if *v < 1 << 16 => write!(f, "{v}"),
+            Self::Imm(v) => write!(f, "{v:#x}"),
+        }
+    }
+}
+
+impl VectorFunction {
+    fn write_dest(&self, f: &mut fmt::Formatter<'_>, dest: &Dest) -> fmt::Result {
+        let letter = match self.homes[dest.reg.index()] {
+            Home::Mask => "m",
+            Home::Scalar | Home::ScalarAndVector => "s",
+            Home::Vector | Home::None => "v",
+        };
+        write!(f, "{letter}{}", dest.reg.0)?;
+        if dest.splat {
+            write!(f, "/v{}", dest.reg.0)?;
+        }
+        if dest.keep { f.write_str(" keep") } else { Ok(()) }
+    }
+
+    fn write_inst(&self, f: &mut fmt::Formatter<'_>, inst: &VectorInst) -> fmt::Result {
+        f.write_str("    ")?;
+        if let Some(g) = inst.guard {
+            write!(f, "@{}m{} ", if g.negated { "!" } else { "" }, g.reg.0)?;
+        }
+        for (i, dest) in inst.dst.iter().enumerate() {
+            f.write_str(if i > 0 { ", " } else { "" })?;
+            self.write_dest(f, dest)?;
+        }
+        f.write_str(if inst.dst.is_empty() { "" } else { " = " })?;
+        write!(f, "{}{}", if inst.uniform { "uniform " } else { "" }, inst.op)?;
+        for (i, source) in inst.src.iter().enumerate() {
+            write!(f, "{} {source}", if i > 0 { "," } else { "" })?;
+        }
+        writeln!(f)
+    }
+
+    fn write_term(&self, f: &mut fmt::Formatter<'_>, term: &VectorTerm) -> fmt::Result {
+        f.write_str("    ")?;
+        match term {
+            VectorTerm::Jump(t) => writeln!(f, "jump {t}"),
+            VectorTerm::Branch { guard, uniform, taken, other } => writeln!(
+                f,
+                "branch{} {}m{} ? {taken} : {other}",
+                if *uniform { " uniform" } else { "" },
+                if guard.negated { "!" } else { "" },
+                guard.reg.0
+            ),
+            VectorTerm::Table { index, targets } => {
+                write!(f, "table {index} [")?;
+                for (i, t) in targets.iter().enumerate() {
+                    write!(f, "{}{t}", if i > 0 { ", " } else { "" })?;
+                }
+                writeln!(f, "]")
+            }
+            VectorTerm::Call { site, next } => {
+                let call = &self.calls[*site as usize];
+                match call.callee {
+                    Callee::Direct(n) => write!(f, "call function {n}")?,
+                    Callee::Indirect(r) => write!(f, "call [v{}]", r.0)?,
+                }
+                writeln!(f, " args {:?} results {:?} then b{next}", call.args, call.results)
+            }
+            VectorTerm::Barrier { op, barrier, count, predicate, dst, next, .. } => {
+                if let Some(dest) = dst {
+                    self.write_dest(f, dest)?;
+                    f.write_str(" = ")?;
+                }
+                write!(f, "barrier {op:?} {barrier}, {count}")?;
+                if let Some(p) = predicate {
+                    write!(f, ", {p}")?;
+                }
+                writeln!(f, " then b{next}")
+            }
+            VectorTerm::Pause { next } => writeln!(f, "pause then b{next}"),
+        }
+    }
+}
+
+impl fmt::Display for VectorFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mode = match self.mode {
+            Mode::Lockstep => "lockstep",
+            Mode::Independent => "independent",
+        };
+        writeln!(f, "function {} ({mode}, frame {} bytes)", self.name, self.frame_bytes)?;
+        if !self.prologue.is_empty() {
+            writeln!(f, "prologue:")?;
+        }
+        self.prologue.iter().try_for_each(|inst| self.write_inst(f, inst))?;
+        for (index, block) in self.blocks.iter().enumerate() {
+            let convergent = if block.convergent { " convergent" } else { "" };
+            let spins = if block.spins { " spins" } else { "" };
+            writeln!(f, "b{index}:{convergent}{spins}")?;
+            for inst in &block.insts {
+                self.write_inst(f, inst)?;
+            }
+            self.write_term(f, &block.term)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for VectorKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.entry)?;
+        let mut numbers: Vec<_> = self.functions.keys().copied().collect();
+        numbers.sort_unstable();
+        numbers.iter().try_for_each(|n| write!(f, "\n# function {n}\n{}", self.functions[n]))
+    }
+}

@@ -30,7 +30,7 @@ pub(super) fn vectorize(
     let mut v = Vectorizer { f, shapes, mode, homes: vec![Home::None; f.regs.len()] };
     v.assign_homes();
     let spins = spinning_latches(f);
-    let mut prologue: Vec<VectorInst> = Vec::new();
+    let mut prologue = Vec::new();
     let mut blocks: Vec<VectorBlock> = f
         .blocks
         .iter()
@@ -58,14 +58,7 @@ pub(super) fn vectorize(
     v.load_for_all(&blocks);
     let splats: Vec<bool> = v.splats(&blocks);
     if mode == Mode::Lockstep {
-        for block in &mut blocks {
-            let (early, here) = std::mem::take(&mut block.insts)
-                .into_iter()
-                .partition(|inst: &VectorInst| v.is_invariant(inst));
-            prologue.extend::<Vec<_>>(early);
-            block.insts = here;
-        }
-        sort_by_need(&mut prologue, f.regs.len());
+        prologue = v.hoist(&mut blocks);
     }
     let mut function = VectorFunction {
         name: f.name.clone(),
@@ -195,7 +188,37 @@ impl Vectorizer<'_> {
         }
     }
 
-    /// True if the instruction belongs into the prologue.
+    /// Takes what belongs into the prologue out of the blocks, definitions before uses. An
+    /// invariant that is computed from one that must stay (predicates of predicates have no
+    /// uniform form) stays as well.
+    fn hoist(&self, blocks: &mut [VectorBlock]) -> Vec<VectorInst> {
+        let mut prologue: Vec<VectorInst> = Vec::new();
+        let mut known = vec![false; self.f.regs.len()];
+        // More than once, because blocks are not in the order of their numbers of execution where
+        // a value is defined behind a loop and read in front of it.
+        loop {
+            let before = prologue.len();
+            for block in &mut *blocks {
+                let early = block.insts.extract_if(.., |inst| {
+                    let ready = inst.src.iter().all(|s| match s {
+                        Source::Vector(r) | Source::Scalar(r) | Source::Mask(r) => known[r.index()],
+                        Source::Imm(_) => true,
+                    });
+                    let hoisted = ready && self.is_invariant(inst);
+                    if hoisted {
+                        inst.dst.iter().for_each(|d| known[d.reg.index()] = true);
+                    }
+                    hoisted
+                });
+                prologue.extend(early);
+            }
+            if prologue.len() == before {
+                return prologue;
+            }
+        }
+    }
+
+    /// True if the instruction may be computed once for the whole block.
     fn is_invariant(&self, inst: &VectorInst) -> bool {
         !inst.dst.is_empty()
             && inst.uniform
@@ -360,38 +383,6 @@ fn mark_splats(f: &mut VectorFunction, splats: &[bool]) {
             dest.splat = splats[dest.reg.index()];
         }
     }
-}
-
-/// Puts definitions before uses: blocks are not in the order of their numbers of execution where
-/// a value is defined behind a loop and read in front of it.
-fn sort_by_need(insts: &mut Vec<VectorInst>, registers: usize) {
-    let mut defined_here = vec![false; registers];
-    insts.iter().flat_map(|i| &i.dst).for_each(|d| defined_here[d.reg.index()] = true);
-    let mut ready = vec![false; registers];
-    let mut sorted = Vec::with_capacity(insts.len());
-    while !insts.is_empty() {
-        let before = insts.len();
-        for inst in std::mem::take(insts) {
-            let known = inst.src.iter().all(|s| match s {
-                Source::Vector(r) | Source::Scalar(r) | Source::Mask(r) => {
-                    ready[r.index()] || !defined_here[r.index()]
-                }
-                Source::Imm(_) => true,
-            });
-            if known {
-                inst.dst.iter().for_each(|d| ready[d.reg.index()] = true);
-                sorted.push(inst);
-            } else {
-                insts.push(inst);
-            }
-        }
-        // Each is computed from others that were found first, so some are always ready.
-        debug_assert!(insts.len() < before);
-        if insts.len() == before {
-            sorted.append(insts);
-        }
-    }
-    *insts = sorted;
 }
 
 /// Blocks that close a loop in which some instruction sees what other threads do.

@@ -9,6 +9,7 @@ mod command;
 mod daemon;
 mod group;
 mod libraries;
+mod output;
 mod personality;
 mod progress;
 mod scratch;
@@ -44,6 +45,7 @@ enum Command {
     Demo(command::demo::Arguments),
     Bench(command::bench::Arguments),
     Coverage(command::coverage::Arguments),
+    Ptx(command::ptx::Arguments),
 }
 
 impl Command {
@@ -57,6 +59,7 @@ impl Command {
             Command::Demo(arguments) => command::demo::run(&arguments),
             Command::Bench(arguments) => command::bench::run(&arguments),
             Command::Coverage(arguments) => command::coverage::run(&arguments),
+            Command::Ptx(arguments) => command::ptx::run(&arguments),
         }
     }
 }

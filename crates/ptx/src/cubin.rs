@@ -38,10 +38,10 @@ pub enum CubinError {
         machine: u16,
     },
     /// It ends too early, or a table lies outside.
-    #[error("cubin is damaged: {0} lies outside of the file")]
+    #[error("ELF file is damaged: {0} lies outside of it")]
     Truncated(&'static str),
     /// More sections than [`SECTIONS_MAX`].
-    #[error("cubin has {0} sections, expected at most {SECTIONS_MAX}")]
+    #[error("ELF file has {0} sections, expected at most {SECTIONS_MAX}")]
     TooManySections(usize),
 }
 
@@ -74,9 +74,12 @@ pub struct Cubin<'a> {
     pub kernels: Vec<CubinKernel<'a>>,
 }
 
-struct Section<'a> {
-    name: &'a str,
-    content: &'a [u8],
+/// A section of an ELF file.
+pub(crate) struct Section<'a> {
+    /// Its name; empty if it has none.
+    pub(crate) name: &'a str,
+    /// Its bytes in the file.
+    pub(crate) content: &'a [u8],
 }
 
 /// The table of section headers: offset, size of one, how many, number of the one with names.
@@ -172,7 +175,8 @@ impl<'a> Cubin<'a> {
     }
 }
 
-fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, CubinError> {
+/// The sections of a 64-bit ELF file, for whatever machine.
+pub(crate) fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, CubinError> {
     let outside = CubinError::Truncated("the table of sections");
     let table = section_table(bytes).ok_or(outside)?;
     if table.count > SECTIONS_MAX {

@@ -2,7 +2,8 @@
 //!
 //! [`parse`] reads text into the tree of [`ast`], with every name resolved; [`check()`] holds the
 //! tree against the instruction table and PTX's rules of types. [`fatbin`] and [`cubin`] read what
-//! else a program may hand to a driver, and [`image`] tells which of them it is. What comes out is
+//! else a program may hand to a driver, [`image`] tells which of them it is, and [`embedded`] finds
+//! the PTX in a file. What comes out is
 //! data: this crate compiles nothing and runs nothing.
 //!
 //! Input may come from anybody: no input panics, every count has a named maximum (see [`limits`]),
@@ -14,6 +15,7 @@ mod bytes;
 mod check;
 pub mod cubin;
 pub mod diagnostic;
+pub mod embedded;
 pub mod fatbin;
 pub mod image;
 mod instructions;

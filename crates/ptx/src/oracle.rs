@@ -45,6 +45,7 @@ pub fn text(bytes: &[u8]) {
 /// If a promise is broken; that is what it is for.
 pub fn image(bytes: &[u8]) {
     let _ = (kind_of(bytes), measure(&mut &bytes[..]), Wrapper::read(bytes), Cubin::read(bytes));
+    let _ = crate::embedded::texts(bytes);
     let Ok(fatbin) = Fatbin::read(bytes) else { return };
     let _ = fatbin.architectures();
     for entry in &fatbin.entries {

@@ -4,9 +4,9 @@
 //! Constant expressions are printed as their value, floats as bit patterns, comments are gone.
 
 use crate::ast::{
-    Address, AddressBase, Directives, Function, FunctionKind, Immediate, InitialAddress,
-    Initializer, Instruction, Item, LabelKind, Module, Opcode, Operand, Parameter, Prototype,
-    Register, Statement, SymbolRef, Variable, VariableId,
+    Address, AddressBase, Directives, Function, FunctionId, FunctionKind, Immediate,
+    InitialAddress, Initializer, Instruction, Item, LabelKind, Module, Opcode, Operand, Parameter,
+    Prototype, Register, Statement, SymbolRef, Variable, VariableId,
 };
 use std::fmt::{self, Display, Formatter};
 
@@ -56,10 +56,25 @@ impl Display for Module {
     }
 }
 
+struct FunctionText<'a>(&'a Module, &'a Function);
+
+impl Display for FunctionText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.print_function(f, self.1)
+    }
+}
+
 /// Something of a module, or of a function of it, that `Display` needs both for.
 struct In<'a, T>(&'a Module, &'a Function, T);
 
 impl Module {
+    /// One function as PTX text; empty if `id` is of another module.
+    pub fn function_text(&self, id: FunctionId) -> String {
+        self.functions
+            .get(id.index())
+            .map_or_else(String::new, |function| FunctionText(self, function).to_string())
+    }
+
     /// A variable that is declared several times: all but the last time as `.extern`.
     fn print_module_variable(
         &self,

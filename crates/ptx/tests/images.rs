@@ -4,6 +4,7 @@
 
 use proptest::prelude::*;
 use ptx::cubin::Cubin;
+use ptx::embedded::texts;
 use ptx::fatbin::{Compression, EntryKind, Fatbin, FatbinError, PtxChoice};
 use ptx::image::{Image, ImageError, ImageKind, kind_of, measure};
 
@@ -172,4 +173,55 @@ proptest! {
         ptx::oracle::image(&bytes);
         ptx::oracle::text(&bytes);
     }
+}
+
+/// An ELF file for this machine with one section more than the names of sections.
+fn program_with(section: &str, content: &[u8]) -> Vec<u8> {
+    let names = format!("\0.shstrtab\0{section}\0");
+    let names_at = 64 + content.len();
+    let table_at = (names_at + names.len()).next_multiple_of(8);
+    let mut file = vec![0u8; 64];
+    file[..8].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0]);
+    file[18..20].copy_from_slice(&62u16.to_le_bytes());
+    file[40..48].copy_from_slice(&(table_at as u64).to_le_bytes());
+    for (at, value) in [(58, 64u16), (60, 3), (62, 1)] {
+        file[at..at + 2].copy_from_slice(&value.to_le_bytes());
+    }
+    file.extend(content);
+    file.extend(names.as_bytes());
+    file.resize(table_at, 0);
+    let sections = [(0, 0, 0, 0), (1, 3, names_at, names.len()), (11, 1, 64, content.len())];
+    for (name, kind, offset, bytes) in sections {
+        let mut header = [0u8; 64];
+        header[..4].copy_from_slice(&(name as u32).to_le_bytes());
+        header[4..8].copy_from_slice(&(kind as u32).to_le_bytes());
+        header[24..32].copy_from_slice(&(offset as u64).to_le_bytes());
+        header[32..40].copy_from_slice(&(bytes as u64).to_le_bytes());
+        file.extend(header);
+    }
+    file
+}
+
+#[test]
+fn the_ptx_of_a_file_is_found() {
+    let architectures = |bytes: &[u8]| -> Vec<Option<String>> {
+        texts(bytes).unwrap().into_iter().map(|text| text.architecture).collect()
+    };
+    let both = [Some("compute_80".to_owned()), Some("compute_90".to_owned())];
+    assert_eq!(architectures(ZSTD), both);
+    assert_eq!(architectures(b".version 8.0\n\0rest"), [None]);
+    // Two fatbins one behind the other, as the linker leaves them.
+    let mut section = ZSTD.to_vec();
+    section.resize(section.len().next_multiple_of(8) + 8, 0);
+    section.extend(LZ4);
+    let program = program_with(".nv_fatbin", &section);
+    assert_eq!(architectures(&program), [both.clone(), both].concat());
+    for text in texts(&program).unwrap() {
+        ptx::parse_bytes(&text.bytes).unwrap();
+    }
+    let cubin = Fatbin::read(ZSTD).unwrap().cubin_for(90).unwrap().payload().unwrap().into_owned();
+    let refused = |bytes: &[u8]| texts(bytes).unwrap_err().to_string();
+    assert_eq!(refused(&cubin), "no PTX in it, only machine code for sm_90");
+    assert_eq!(refused(&program_with(".data", &section)), "no PTX in it");
+    assert_eq!(refused(b"\0\0\0\0"), "neither PTX text, fatbin nor ELF file");
 }

@@ -351,6 +351,49 @@ impl fmt::Display for Guard {
     }
 }
 
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, block) in self.blocks.iter().enumerate() {
+            writeln!(f, "b{index}:")?;
+            block.insts.iter().try_for_each(|inst| writeln!(f, "    {inst}"))?;
+            write!(f, "    ")?;
+            match &block.term {
+                Term::Jump(target) => write!(f, "jump {target}")?,
+                Term::Branch { guard, taken, other } => {
+                    write!(f, "branch {guard} ? {taken} : {other}")?;
+                }
+                Term::Table { index, targets } => {
+                    write!(f, "table {index} [")?;
+                    for (i, target) in targets.iter().enumerate() {
+                        write!(f, "{}{target}", if i > 0 { ", " } else { "" })?;
+                    }
+                    write!(f, "]")?;
+                }
+                Term::Call { site, next } => {
+                    match self.calls[*site as usize].callee {
+                        Callee::Direct(number) => write!(f, "call function {number}")?,
+                        Callee::Indirect(reg) => write!(f, "call [r{}]", reg.0)?,
+                    }
+                    write!(f, " then b{}", next.0)?;
+                }
+                Term::Barrier { op, barrier, count, predicate, negated, dst, next } => {
+                    if let Some(dst) = dst {
+                        write!(f, "r{} = ", dst.0)?;
+                    }
+                    write!(f, "barrier {op:?} {barrier}, {count}")?;
+                    if let Some(predicate) = predicate {
+                        write!(f, ", {}{predicate}", if *negated { "!" } else { "" })?;
+                    }
+                    write!(f, " then b{}", next.0)?;
+                }
+                Term::Pause { next } => write!(f, "pause then b{}", next.0)?,
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Inst {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(guard) = self.guard {

@@ -8,6 +8,7 @@
 //! Deliberately absent: machine code, devices, the driver API.
 
 pub mod heap;
+pub mod inspect;
 pub mod ir;
 pub mod kernel;
 mod layout;
@@ -89,11 +90,7 @@ pub fn load_module(
     memory: &mut dyn ModuleMemory,
     tier: Arc<dyn Tier>,
 ) -> Result<Arc<dyn Module>, CompileError> {
-    let ast = ptx::parse(text).map_err(|e| CompileError::plain(e.to_string()))?;
-    // Unknown instructions are warnings: they trap when they are reached.
-    ptx::check(&ast).map_err(|e| CompileError::plain(e.to_string()))?;
-    check_externs(&ast)?;
-    let layout = ModuleLayout::place(&ast, memory)?;
+    let (ast, layout) = front(text, memory)?;
     let kernels = ast.kernels().map(|(id, _)| id).collect::<Vec<_>>();
     // What can be refused for its size is refused now, not at the first launch.
     for id in &kernels {
@@ -106,32 +103,17 @@ pub fn load_module(
     Ok(Arc::new(LoadedModule { ast, layout, kernels, tier, compiled: Mutex::default() }))
 }
 
-/// The vector IR of one kernel as text, for people; `None` if the module has no such kernel.
-pub fn dump(text: &str, kernel: &str) -> Result<Option<String>, CompileError> {
+/// Parses and checks a module and places its variables.
+fn front(
+    text: &str,
+    memory: &mut dyn ModuleMemory,
+) -> Result<(ast::Module, ModuleLayout), CompileError> {
     let ast = ptx::parse(text).map_err(|e| CompileError::plain(e.to_string()))?;
-    let layout = ModuleLayout::place(&ast, &mut NoMemory(0x1000))?;
-    let Some((id, _)) = ast.kernels().find(|(_, f)| ast.name(f.name) == kernel) else {
-        return Ok(None);
-    };
-    Ok(Some(compile_kernel(&ast, &layout, id)?.to_string()))
-}
-
-/// Hands out addresses that nobody will use.
-struct NoMemory(u64);
-
-impl ModuleMemory for NoMemory {
-    fn allocate(
-        &mut self,
-        bytes: u64,
-        align: u64,
-        _: bool,
-    ) -> Result<u64, crate::kernel::OutOfMemory> {
-        let at = self.0.next_multiple_of(align.max(1));
-        self.0 = at + bytes;
-        Ok(at)
-    }
-
-    fn write(&mut self, _: u64, _: &[u8]) {}
+    // Unknown instructions are warnings: they trap when they are reached.
+    ptx::check(&ast).map_err(|e| CompileError::plain(e.to_string()))?;
+    check_externs(&ast)?;
+    let layout = ModuleLayout::place(&ast, memory)?;
+    Ok((ast, layout))
 }
 
 struct LoadedModule {
@@ -273,11 +255,19 @@ fn info(ast: &ast::Module, id: FunctionId) -> Option<KernelInfo> {
     })
 }
 
-fn compile_kernel(
+/// A kernel and what it calls, after all passes.
+struct Lowered<'a> {
+    layout: KernelLayout<'a>,
+    entry: Prepared,
+    /// Functions that were not inlined, by their number.
+    called: HashMap<u32, Prepared>,
+}
+
+fn lower_kernel<'a>(
     ast: &ast::Module,
-    module: &ModuleLayout,
+    module: &'a ModuleLayout,
     id: FunctionId,
-) -> Result<VectorKernel, CompileError> {
+) -> Result<Lowered<'a>, CompileError> {
     let functions = reachable(ast, id);
     let layout = KernelLayout::place(ast, module, &functions)?;
     let env = lower::Environment { module: ast, layout: &layout };
@@ -298,8 +288,17 @@ fn compile_kernel(
         inline::run(&mut function, &callees);
         let prepared = Prepared::new(function);
         work.extend(prepared.callees(&callees));
-        called.insert(number, prepared.vectorized(Mode::Independent));
+        called.insert(number, prepared);
     }
+    Ok(Lowered { layout, entry, called })
+}
+
+fn compile_kernel(
+    ast: &ast::Module,
+    module: &ModuleLayout,
+    id: FunctionId,
+) -> Result<VectorKernel, CompileError> {
+    let Lowered { layout, entry, called } = lower_kernel(ast, module, id)?;
     let mut info =
         info(ast, id).ok_or_else(|| CompileError::plain("parameters are too large".to_owned()))?;
     info.shared_bytes = layout.shared_bytes as u32;
@@ -314,7 +313,10 @@ fn compile_kernel(
         info,
         entry: entry.vectorized(Mode::Lockstep),
         entry_independent: entry.vectorized(Mode::Independent),
-        functions: called,
+        functions: called
+            .iter()
+            .map(|(number, function)| (*number, function.vectorized(Mode::Independent)))
+            .collect(),
         const_ranges: module.const_ranges.clone(),
         heap: module.heap.clone(),
     })

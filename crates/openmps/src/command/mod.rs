@@ -6,5 +6,6 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod ps;
+pub(crate) mod ptx;
 pub(crate) mod run;
 pub(crate) mod up;

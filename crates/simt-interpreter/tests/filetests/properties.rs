@@ -5,6 +5,7 @@
 //! 32 blocks of one thread each, which cannot.
 
 use super::harness::{ALL_SETS, Device, Params, Shape};
+use simt::inspect::Stage;
 use simt_interpreter::InstructionSet;
 use std::fmt::Write;
 
@@ -370,7 +371,7 @@ fn lanes_that_part_compute_what_threads_alone_compute() {
             let together = results(&text, shape, set);
             let first = alone.iter().zip(&together).position(|(a, b)| a != b);
             if let Some(at) = first {
-                let dump = simt::dump(&text, "k").unwrap().unwrap();
+                let dump = simt::inspect::dump(&text, Some("k"), Stage::Vector).unwrap().unwrap();
                 panic!(
                     "seed {seed}, {shape:?}: thread {}, word {}\n{text}\n{dump}",
                     at / 64,

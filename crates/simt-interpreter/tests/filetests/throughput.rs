@@ -4,6 +4,7 @@
 //! `cargo test --release -p soft-gpu --test filetests throughput -- --nocapture --ignored`.
 
 use super::harness::{ALL_SETS, Device, Params, Shape};
+use simt::inspect::{Stage, dump};
 use simt_interpreter::InstructionSet;
 
 fn sample(name: &str) -> String {
@@ -250,8 +251,8 @@ fn throughput() {
 
 #[test]
 fn a_kernel_can_be_shown_as_vector_ir() {
-    let text = simt::dump(&sample("mandelbrot"), "mandelbrot");
+    let text = dump(&sample("mandelbrot"), Some("mandelbrot"), Stage::Vector);
     let text = text.expect("it compiles").expect("the kernel");
     assert!(text.contains("function mandelbrot (lockstep") && text.contains("b0: convergent"));
-    assert!(simt::dump(&sample("mandelbrot"), "other").expect("PTX").is_none());
+    assert!(dump(&sample("mandelbrot"), Some("other"), Stage::Vector).expect("PTX").is_none());
 }

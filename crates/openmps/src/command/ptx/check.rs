@@ -1,0 +1,213 @@
+//! `openmps ptx check`: which kernels the software GPU accepts, and what they need.
+
+use super::{read, source};
+use anyhow::Result;
+use serde::Serialize;
+use simt::inspect::{Inspected, inspect};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Tell for each kernel whether the software GPU runs it, and what it needs
+///
+/// A kernel is accepted if every instruction that it can reach is supported; one that is not
+/// still loads, and faults when it reaches that instruction. The status is 1 if a kernel was not
+/// accepted or a file could not be used.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  openmps ptx check kernel.ptx
+  openmps ptx check ./program libkernels.so
+  nvcc --ptx -o - kernel.cu | openmps ptx check -
+  openmps ptx check --json *.ptx | jq -r '.files[].kernels[] | select(.accepted | not) | .name'
+
+REGS is estimated: 32-bit registers a thread. SHARED is static, in bytes a block; LOCAL in bytes a
+thread. CODE counts instructions of the vector code, which does 32 threads at a time.")]
+pub(crate) struct Arguments {
+    /// PTX text, fatbin, program or library; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    files: Vec<File>,
+}
+
+#[derive(Serialize)]
+struct File {
+    file: String,
+    /// Why the file could not be used, wholly or in part.
+    error: Option<String>,
+    kernels: Vec<Kernel>,
+}
+
+#[derive(Serialize)]
+struct Kernel {
+    name: String,
+    /// `compute_80`: which of a fatbin's texts it is in.
+    architecture: Option<String>,
+    accepted: bool,
+    /// The first instruction that is not supported, as written.
+    unsupported: Option<String>,
+    /// Its line.
+    line: Option<u32>,
+    /// Why it cannot be compiled at all.
+    error: Option<String>,
+    #[serde(flatten)]
+    needs: Option<Needs>,
+}
+
+#[derive(Serialize)]
+struct Needs {
+    registers: u32,
+    shared_bytes: u32,
+    local_bytes: u32,
+    const_bytes: u32,
+    param_bytes: u32,
+    threads_per_block_max: u32,
+    code_instructions: usize,
+    compile_ms: f64,
+}
+
+impl Needs {
+    fn of(kernel: &Inspected) -> Self {
+        let info = kernel.info();
+        Self {
+            registers: info.registers,
+            shared_bytes: info.shared_bytes,
+            local_bytes: info.local_bytes,
+            const_bytes: info.const_bytes,
+            param_bytes: info.param_bytes,
+            threads_per_block_max: info.max_threads_per_block,
+            code_instructions: kernel.instructions(),
+            compile_ms: kernel.elapsed.as_secs_f64() * 1e3,
+        }
+    }
+}
+
+impl File {
+    fn check(path: &std::path::Path) -> Self {
+        let mut file = Self { file: path.display().to_string(), error: None, kernels: Vec::new() };
+        let texts = match read(path) {
+            Ok(texts) => texts,
+            Err(error) => {
+                file.error = Some(format!("{error:#}"));
+                return file;
+            }
+        };
+        for text in &texts {
+            match inspect(&source(text)) {
+                Ok(kernels) => {
+                    let architecture = &text.architecture;
+                    file.kernels.extend(
+                        kernels
+                            .into_iter()
+                            .map(|(name, kernel)| Kernel::new(name, architecture.clone(), kernel)),
+                    );
+                }
+                Err(error) => {
+                    // The first finding is reason enough; the others often follow from it.
+                    let first = error.log.lines().next().unwrap_or_default();
+                    file.error.get_or_insert_with(|| match &text.architecture {
+                        Some(architecture) => format!("{architecture}: {first}"),
+                        None => first.to_owned(),
+                    });
+                }
+            }
+        }
+        file
+    }
+
+    fn good(&self) -> bool {
+        self.error.is_none() && self.kernels.iter().all(|kernel| kernel.accepted)
+    }
+
+    fn table(&self, out: &mut String) {
+        let _ = writeln!(out, "{}", self.file);
+        if let Some(error) = &self.error {
+            let _ = writeln!(out, "  {error}");
+        }
+        if self.kernels.is_empty() {
+            return;
+        }
+        let _ = writeln!(
+            out,
+            "  {:>5} {:>7} {:>7} {:>7} {:>10}  KERNEL",
+            "REGS", "SHARED", "LOCAL", "CODE", "COMPILE"
+        );
+        for kernel in &self.kernels {
+            kernel.row(out);
+        }
+    }
+}
+
+impl Kernel {
+    fn new(
+        name: String,
+        architecture: Option<String>,
+        kernel: Result<Inspected, simt::CompileError>,
+    ) -> Self {
+        let refused = Self {
+            name,
+            architecture,
+            accepted: false,
+            unsupported: None,
+            line: None,
+            error: None,
+            needs: None,
+        };
+        match kernel {
+            Err(error) => Self { error: Some(error.log), ..refused },
+            Ok(kernel) => {
+                let (unsupported, line) =
+                    kernel.unsupported().map(|found| (found.text, found.line)).unzip();
+                let needs = Some(Needs::of(&kernel));
+                Self { accepted: unsupported.is_none(), unsupported, line, needs, ..refused }
+            }
+        }
+    }
+
+    fn row(&self, out: &mut String) {
+        let architecture = self.architecture.as_ref().map_or(String::new(), |a| format!(" ({a})"));
+        let name = format!("{}{architecture}", self.name);
+        let _ = match &self.needs {
+            Some(n) => writeln!(
+                out,
+                "  {:>5} {:>7} {:>7} {:>7} {:>7.2} ms  {name}",
+                n.registers, n.shared_bytes, n.local_bytes, n.code_instructions, n.compile_ms
+            ),
+            None => {
+                writeln!(out, "  {:>5} {:>7} {:>7} {:>7} {:>10}  {name}", "-", "-", "-", "-", "-")
+            }
+        };
+        let _ = match (&self.unsupported, &self.error) {
+            (Some(text), _) => {
+                let line = self.line.unwrap_or(0);
+                writeln!(out, "        not accepted: line {line}: `{text}` is not supported")
+            }
+            (None, Some(error)) => writeln!(out, "        not accepted: {error}"),
+            (None, None) => Ok(()),
+        };
+    }
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let report = Report { files: arguments.files.iter().map(|file| File::check(file)).collect() };
+    let good = report.files.iter().all(File::good);
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&report)? + "\n"
+    } else {
+        let mut text = String::new();
+        report.files.iter().for_each(|file| file.table(&mut text));
+        let kernels = report.files.iter().flat_map(|file| &file.kernels);
+        let (accepted, all) = (kernels.clone().filter(|k| k.accepted).count(), kernels.count());
+        let _ = writeln!(text, "{accepted} of {all} kernels accepted");
+        text
+    };
+    crate::output::print(&text);
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,65 @@
+//! `openmps ptx dump`: the stages on PTX's way to what runs.
+
+use super::{read, source};
+use anyhow::{Result, bail};
+use simt::inspect::{self, dump};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Show a stage of compilation as text
+///
+/// parse: the PTX as it was understood, names resolved. ir: what one thread does, after all
+/// passes. vector: what a warp does, 32 threads at a time; the interpreter runs this. asm: native
+/// code.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  openmps ptx dump kernel.ptx
+  openmps ptx dump --stage ir --kernel saxpy ./program")]
+pub(crate) struct Arguments {
+    /// Which stage
+    #[arg(long, value_enum, default_value_t = Stage::Vector)]
+    stage: Stage,
+    /// Only this kernel, by its name in the PTX (C++ names are mangled)
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
+    /// PTX text, fatbin, program or library; `-` is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Stage {
+    Parse,
+    Ir,
+    Vector,
+    Asm,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let file = arguments.file.display();
+    let stage = match arguments.stage {
+        Stage::Parse => inspect::Stage::Parse,
+        Stage::Ir => inspect::Stage::Ir,
+        Stage::Vector => inspect::Stage::Vector,
+        Stage::Asm => bail!("this build has no code generator, so there is no native code to show"),
+    };
+    let texts = read(&arguments.file).map_err(|error| error.context(file.to_string()))?;
+    let mut shown = String::new();
+    for text in &texts {
+        let Some(dumped) = dump(&source(text), arguments.kernel.as_deref(), stage)? else {
+            continue;
+        };
+        if let Some(architecture) = &text.architecture {
+            shown += &format!("// {architecture}\n");
+        }
+        shown += &dumped;
+    }
+    if let Some(name) = &arguments.kernel
+        && shown.is_empty()
+    {
+        bail!("{file} has no kernel called {name}; `openmps ptx check {file}` lists them");
+    }
+    crate::output::print(&shown);
+    Ok(ExitCode::SUCCESS)
+}

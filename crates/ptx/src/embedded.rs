@@ -1,0 +1,123 @@
+//! The PTX in whatever file a person has: text, a fatbin, or a program or library with fatbins in
+//! it.
+//!
+//! Programs that load an image point at it; this is for files, where it must be found. Wrappers
+//! are not followed, their pointers mean something only in the running program: nvcc puts the
+//! fatbins themselves into sections of known names.
+
+use crate::cubin::{self, Cubin, CubinError};
+use crate::fatbin::{EntryKind, Fatbin, FatbinError, HEADER_BYTES};
+use crate::image::{ImageKind, kind_of};
+use crate::limits::ENTRIES_MAX;
+
+/// Sections in which nvcc puts fatbins: of whole programs, and of relocatable device code.
+const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
+/// Fatbins in a section start at multiples of this.
+const FATBIN_ALIGN: usize = 8;
+
+/// One PTX text of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// `compute_80` as the fatbin calls it; `None` for a file that is text itself.
+    pub architecture: Option<String>,
+    /// The text.
+    pub bytes: Vec<u8>,
+}
+
+/// Why a file gives no PTX.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EmbeddedError {
+    /// Of no kind that can hold PTX.
+    #[error("neither PTX text, fatbin nor ELF file")]
+    Unknown,
+    /// Read, and no PTX in it.
+    #[error("no PTX in it{}", machine_code(.0))]
+    NoPtx(Vec<String>),
+    /// A damaged fatbin.
+    #[error(transparent)]
+    Fatbin(#[from] FatbinError),
+    /// A damaged ELF file.
+    #[error(transparent)]
+    Elf(#[from] CubinError),
+}
+
+fn machine_code(architectures: &[String]) -> String {
+    match architectures {
+        [] => String::new(),
+        list => format!(", only machine code for {}", list.join(", ")),
+    }
+}
+
+/// Every PTX text in `bytes`, in the order of the file; at least one.
+///
+/// # Errors
+/// None in it, not a file that could hold any, or damaged.
+pub fn texts(bytes: &[u8]) -> Result<Vec<Text>, EmbeddedError> {
+    let mut found = Found::default();
+    match kind_of(bytes) {
+        Some(ImageKind::Ptx) => {
+            let text = bytes.split(|&byte| byte == 0).next().unwrap_or(bytes);
+            found.texts.push(Text { architecture: None, bytes: text.to_vec() });
+        }
+        Some(ImageKind::Fatbin) => found.fatbin(&Fatbin::read(bytes)?)?,
+        Some(ImageKind::Elf) => match Cubin::read(bytes) {
+            Ok(cubin) => found.machine_code.push(format!("sm_{}", cubin.sm)),
+            Err(CubinError::NotCuda { class: 2, .. }) => {
+                for section in cubin::sections(bytes)? {
+                    if SECTIONS.contains(&section.name) {
+                        found.section(section.content)?;
+                    }
+                }
+            }
+            Err(error) => return Err(error.into()),
+        },
+        Some(ImageKind::Wrapper) | None => return Err(EmbeddedError::Unknown),
+    }
+    if found.texts.is_empty() {
+        return Err(EmbeddedError::NoPtx(found.machine_code));
+    }
+    Ok(found.texts)
+}
+
+#[derive(Default)]
+struct Found {
+    texts: Vec<Text>,
+    machine_code: Vec<String>,
+}
+
+impl Found {
+    fn fatbin(&mut self, fatbin: &Fatbin<'_>) -> Result<(), FatbinError> {
+        for entry in &fatbin.entries {
+            let architecture = entry.architecture();
+            match entry.kind {
+                EntryKind::Ptx if self.texts.len() < ENTRIES_MAX => {
+                    let mut bytes = entry.payload()?.into_owned();
+                    bytes.truncate(bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len()));
+                    self.texts.push(Text { architecture: Some(architecture), bytes });
+                }
+                EntryKind::Elf if !self.machine_code.contains(&architecture) => {
+                    self.machine_code.push(architecture);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Fatbins one behind the other.
+    fn section(&mut self, content: &[u8]) -> Result<(), FatbinError> {
+        let mut at = 0;
+        while let Some(rest) = content.get(at..).filter(|rest| rest.len() >= HEADER_BYTES) {
+            if kind_of(rest) != Some(ImageKind::Fatbin) {
+                // Padding.
+                at += FATBIN_ALIGN;
+                continue;
+            }
+            self.fatbin(&Fatbin::read(rest)?)?;
+            // Just read, so its length lies in the section.
+            let length = crate::fatbin::length(rest)? as usize;
+            at = (at + length).next_multiple_of(FATBIN_ALIGN);
+        }
+        Ok(())
+    }
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes the .ptx beside each .cu of this folder.
+# Makes the .ptx beside each .cu of this folder and of bench/kernels/programs.
 #
-# The PTX is committed, so that the samples build with nothing but a Rust toolchain; run this only after a change to a
+# The PTX is committed, so that samples and benchmarks build with nothing but a Rust toolchain; run this only after a change to a
 # .cu file. It installs a pinned CUDA 13.0 compiler from PyPI wheels into the ignored folder `.third-party/cuda-13.0`
 # of the repository (needs `python3` with venv, and a C++ compiler for the preprocessor), and nothing anywhere else.
 #
@@ -11,7 +11,7 @@
 #   samples/kernels/build.sh            rewrites the .ptx files
 #   samples/kernels/build.sh --check    compiles into a scratch folder and fails if a committed .ptx differs
 #
-# The same sources give the same bytes on any machine: sources are named relative to this folder, no line information
+# The same sources give the same bytes on any machine: sources are named relative to their folder, no line information
 # is asked for, and the versions below are exact.
 set -euo pipefail
 
@@ -35,23 +35,27 @@ fi
 cuda="$(echo "$venv"/lib/python3*/site-packages/nvidia/cu13)"
 export PATH="$cuda/bin:$PATH"
 
-out=.
+scratch=
 if [ "${1:-}" = --check ]; then
-    out="$(mktemp -d)"
-    trap 'rm -rf "$out"' EXIT
+    scratch="$(mktemp -d)"
+    trap 'rm -rf "$scratch"' EXIT
 fi
 
 failed=0
-for source in *.cu; do
-    name="${source%.cu}"
-    nvcc "${FLAGS[@]}" -o "$out/$name.ptx" "$source"
-    if grep -q -e "$root" -e "$HOME/" "$out/$name.ptx"; then
-        echo "$name.ptx names a path of this machine" >&2
-        failed=1
-    fi
-    if [ "$out" != . ] && ! cmp -s "$out/$name.ptx" "$name.ptx"; then
-        echo "$name.ptx is not what $source compiles to" >&2
-        failed=1
-    fi
+for folder in samples/kernels bench/kernels/programs; do
+    cd "$root/$folder"
+    for source in *.cu; do
+        name="${source%.cu}"
+        out="${scratch:-.}/$name.ptx"
+        nvcc "${FLAGS[@]}" -o "$out" "$source"
+        if grep -q -e "$root" -e "$HOME/" "$out"; then
+            echo "$folder/$name.ptx names a path of this machine" >&2
+            failed=1
+        fi
+        if [ -n "$scratch" ] && ! cmp -s "$out" "$name.ptx"; then
+            echo "$folder/$name.ptx is not what $source compiles to" >&2
+            failed=1
+        fi
+    done
 done
 exit "$failed"

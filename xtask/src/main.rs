@@ -38,6 +38,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Build everything optimised and run `openmps bench`: what `cargo bench` runs
+    Bench {
+        /// Passed on to `openmps bench`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Build everything optimised and run `openmps demo`: what `cargo demo` is
     Demo {
         /// Passed on to `openmps demo`
@@ -78,10 +84,14 @@ fn main() -> Result<()> {
                     .env("OPENMPS_DIST", dist),
             )
         }
-        Task::Demo { arguments } => {
-            let dist = dist::dist(Profile::Release, None)?;
-            let error = Command::new(dist.join("bin/openmps")).arg("demo").args(arguments).exec();
-            Err(error).context("starting openmps demo")
-        }
+        Task::Demo { arguments } => optimised("demo", &arguments),
+        Task::Bench { arguments } => optimised("bench", &arguments),
     }
+}
+
+/// Becomes a command of an optimised `openmps`.
+fn optimised(command: &str, arguments: &[String]) -> Result<()> {
+    let dist = dist::dist(Profile::Release, None)?;
+    let error = Command::new(dist.join("bin/openmps")).arg(command).args(arguments).exec();
+    Err(error).with_context(|| format!("starting openmps {command}"))
 }

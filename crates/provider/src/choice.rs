@@ -1,6 +1,6 @@
 //! `OPENMPS_PROVIDER`: which provider is wanted.
 
-use crate::{ProviderError, find_software, find_vendor};
+use crate::{Provider, ProviderError, find_software, find_vendor};
 use cuda_api::environment::OPENMPS_PROVIDER;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +45,12 @@ impl Choice {
             _ if value.is_absolute() => Ok(Self::Path(value.to_path_buf())),
             _ => Err(ProviderError::BadChoice { value: value.to_path_buf() }),
         }
+    }
+
+    /// Finds and loads it.
+    pub fn load(self) -> Result<Provider, ProviderError> {
+        let (kind, path) = self.resolve()?;
+        Provider::open(kind, &path)
     }
 
     /// The kind and the absolute path of the library to load.

@@ -22,6 +22,5 @@ pub const MARKER: &[u8] = b"openmps client library, not a provider";
 
 /// Chooses, finds and loads the provider that the environment asks for.
 pub fn load() -> Result<Provider, ProviderError> {
-    let (kind, path) = Choice::from_environment()?.resolve()?;
-    Provider::open(kind, &path)
+    Choice::from_environment()?.load()
 }

@@ -1,4 +1,7 @@
-//! `openmps bench`: what driver calls cost through openmps, beside the provider in-process.
+//! `openmps bench`: what driver calls cost through openmps, beside the provider in-process; and
+//! `openmps bench kernels`, a command of its own.
+
+mod kernels;
 
 use crate::group::{Program, Report, Setting, Stage};
 use crate::progress::Progress;
@@ -12,7 +15,10 @@ use std::process::ExitCode;
 /// (or, for launches a second, fewer launches) through openmps. Figures of one run belong
 /// together: on a noisy machine only the ratios mean something.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -22,6 +28,11 @@ pub(crate) struct Arguments {
     /// Numbers of clients for launches a second
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = [1, 2, 4, 8])]
     clients: Vec<usize>,
+}
+
+#[derive(clap::Subcommand)]
+enum Other {
+    Kernels(kernels::Arguments),
 }
 
 /// Most clients of one run.
@@ -56,6 +67,9 @@ struct Output {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if let Some(Other::Kernels(arguments)) = &arguments.other {
+        return kernels::run(arguments);
+    }
     if !(arguments.seconds.is_finite() && arguments.seconds > 0.0) {
         bail!("--seconds {}: a positive number is needed", arguments.seconds);
     }

@@ -1,0 +1,111 @@
+//! Which processors a measurement may use, and what its time is.
+
+use crate::case::Run;
+use anyhow::{Result, ensure};
+use std::time::Instant;
+
+/// Seconds of one sample: long beside the clock's grain and a kernel's launch.
+const SAMPLE_S: f64 = 0.02;
+/// Samples; the best counts.
+const SAMPLES: usize = 7;
+/// Seconds of runs before the first sample: code that is compiled when hot shall be so.
+const WARM_UP_S: f64 = 0.3;
+/// Most runs of one sample.
+const RUNS_MAX: u32 = 1 << 20;
+
+/// What time is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Clock {
+    /// Processor time of the whole process: on one core it is the wall's, less what other programs
+    /// took, so that a busy machine does not spoil a comparison.
+    Processor,
+    /// The wall's.
+    Wall,
+}
+
+impl Clock {
+    pub(crate) fn for_cores(cores: usize) -> Self {
+        if cores == 1 { Self::Processor } else { Self::Wall }
+    }
+
+    fn now_s(self) -> f64 {
+        match self {
+            Self::Processor => processor_s(),
+            Self::Wall => {
+                static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+                START.get_or_init(Instant::now).elapsed().as_secs_f64()
+            }
+        }
+    }
+
+    /// Seconds that `work` takes.
+    pub(crate) fn time<T>(self, work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+        let start = self.now_s();
+        let result = work()?;
+        Ok((result, self.now_s() - start))
+    }
+
+    /// Measures: `first` brings the case to the end of its first run, `runs` does so many more and
+    /// waits for them, `outputs` reads the results.
+    pub(crate) fn measure<S>(
+        self,
+        first: impl FnOnce() -> Result<S>,
+        mut runs: impl FnMut(&mut S, u32) -> Result<()>,
+        outputs: impl FnOnce(&mut S) -> Result<Vec<Vec<u8>>>,
+    ) -> Result<Run> {
+        let (mut state, first_seconds) = self.time(first)?;
+        let (mut count, mut spent) = (1u32, 0.0);
+        let each = loop {
+            let ((), seconds) = self.time(|| runs(&mut state, count))?;
+            spent += seconds;
+            if spent >= WARM_UP_S {
+                break seconds / f64::from(count);
+            }
+            if seconds < SAMPLE_S {
+                count = (count * 2).min(RUNS_MAX);
+            }
+        };
+        let count = ((SAMPLE_S / each).ceil() as u32).clamp(1, RUNS_MAX);
+        let mut best = f64::INFINITY;
+        for _ in 0..SAMPLES {
+            let ((), seconds) = self.time(|| runs(&mut state, count))?;
+            best = best.min(seconds / f64::from(count));
+        }
+        Ok(Run { outputs: outputs(&mut state)?, seconds: best, first_seconds })
+    }
+}
+
+fn processor_s() -> f64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is valid for writing. The call cannot fail: Linux has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut t) };
+    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
+}
+
+/// Restricts this thread, and threads made from now on, to the first `cores` of its processors.
+pub(crate) fn restrict_to(cores: usize) -> Result<()> {
+    // SAFETY: an all-zero set is a valid empty set.
+    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let bytes = size_of::<libc::cpu_set_t>();
+    // SAFETY: `allowed` is valid for writing `bytes`.
+    let got = unsafe { libc::sched_getaffinity(0, bytes, &mut allowed) };
+    ensure!(got == 0, "the system does not tell which processors may be used");
+    // SAFETY: the index is below the set's size.
+    let usable = |cpu: usize| unsafe { libc::CPU_ISSET(cpu, &allowed) };
+    let cpus: Vec<usize> = (0..8 * bytes).filter(|&cpu| usable(cpu)).collect();
+    ensure!(
+        (1..=cpus.len()).contains(&cores),
+        "--cores {cores}: this machine lets the program use 1 to {}",
+        cpus.len()
+    );
+    // SAFETY: as above.
+    let mut chosen: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for &cpu in &cpus[..cores] {
+        // SAFETY: the index is below the set's size.
+        unsafe { libc::CPU_SET(cpu, &mut chosen) };
+    }
+    // SAFETY: `chosen` is valid for reading `bytes`.
+    let set = unsafe { libc::sched_setaffinity(0, bytes, &chosen) };
+    ensure!(set == 0, "the system refuses to restrict the program to {cores} processors");
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Runs a case through the driver API, in a provider of this process.
+
+use crate::case::{Argument, Case, Run};
+use crate::clock::Clock;
+use anyhow::{Context, Result};
+use cuda_api::DriverTable;
+use cuda_api::{CUcontext, CUdeviceptr, CUfunction, CUmodule, CUstream};
+use provider::Provider;
+use std::ffi::{CString, c_void};
+use std::ptr::null_mut;
+
+/// A device with a current context.
+pub(crate) struct Gpu {
+    provider: Provider,
+}
+
+impl Gpu {
+    /// The first device of `provider`; its primary context becomes current on this thread.
+    pub(crate) fn open(provider: Provider) -> Result<Self> {
+        let table = provider.table();
+        let mut context = CUcontext::default();
+        // SAFETY: a provider's functions have cuda.h's signatures; pointers are to live values.
+        unsafe {
+            (table.cuInit)(0).context("cuInit")?;
+            (table.cuDevicePrimaryCtxRetain)(&mut context, 0).context("a context")?;
+            (table.cuCtxSetCurrent)(context).context("cuCtxSetCurrent")?;
+        }
+        Ok(Self { provider })
+    }
+
+    pub(crate) fn run(&self, case: &Case, clock: Clock) -> Result<Run> {
+        clock.measure(
+            || {
+                let loaded = Loaded::new(self.provider.table(), case)?;
+                loaded.runs(1)?;
+                Ok(loaded)
+            },
+            |loaded, count| loaded.runs(count),
+            |loaded| loaded.outputs(),
+        )
+    }
+}
+
+/// One argument on the device.
+enum Placed {
+    Memory { address: CUdeviceptr, bytes: usize, output: bool },
+    Value([u8; 4]),
+}
+
+/// A case's module and memory, given back when dropped.
+struct Loaded<'a> {
+    table: &'a DriverTable,
+    case: &'a Case,
+    module: CUmodule,
+    function: CUfunction,
+    arguments: Vec<Placed>,
+}
+
+impl<'a> Loaded<'a> {
+    fn new(table: &'a DriverTable, case: &'a Case) -> Result<Self> {
+        let ptx = CString::new(case.ptx)?;
+        let name = CString::new(case.name)?;
+        let mut loaded = Self {
+            table,
+            case,
+            module: CUmodule::default(),
+            function: CUfunction::default(),
+            arguments: Vec::new(),
+        };
+        // SAFETY: as in `Gpu::open`; `ptx` and `name` are C strings.
+        unsafe {
+            (table.cuModuleLoadData)(&mut loaded.module, ptx.as_ptr().cast()).context("loading")?;
+            (table.cuModuleGetFunction)(&mut loaded.function, loaded.module, name.as_ptr())
+                .context("its kernel")?;
+        }
+        for argument in &case.arguments {
+            let placed = match argument {
+                Argument::Input(bytes) => loaded.place(bytes, false)?,
+                Argument::Output(element, count) => {
+                    loaded.place(&vec![0; count * element.bytes()], true)?
+                }
+                Argument::Value(bytes) => Placed::Value(*bytes),
+            };
+            loaded.arguments.push(placed);
+        }
+        Ok(loaded)
+    }
+
+    fn place(&self, contents: &[u8], output: bool) -> Result<Placed> {
+        let (mut address, bytes) = (CUdeviceptr(0), contents.len());
+        // SAFETY: as in `Gpu::open`; the memory is as large as `contents`.
+        unsafe {
+            (self.table.cuMemAlloc_v2)(&mut address, bytes).context("device memory")?;
+            (self.table.cuMemcpyHtoD_v2)(address, contents.as_ptr().cast(), bytes)
+                .context("a copy to the device")?;
+        }
+        Ok(Placed::Memory { address, bytes, output })
+    }
+
+    /// Launches `count` times, then waits.
+    fn runs(&self, count: u32) -> Result<()> {
+        let ([gx, gy, gz], [bx, by, bz]) = (self.case.grid, self.case.block);
+        let mut parameters: Vec<*mut c_void> = self
+            .arguments
+            .iter()
+            .map(|argument| match argument {
+                Placed::Memory { address, .. } => std::ptr::from_ref(address).cast_mut().cast(),
+                Placed::Value(bytes) => bytes.as_ptr().cast_mut().cast(),
+            })
+            .collect();
+        for _ in 0..count {
+            // SAFETY: as in `Gpu::open`; there is a pointer for each parameter of the kernel.
+            unsafe {
+                (self.table.cuLaunchKernel)(
+                    self.function,
+                    gx,
+                    gy,
+                    gz,
+                    bx,
+                    by,
+                    bz,
+                    0,
+                    CUstream::default(),
+                    parameters.as_mut_ptr(),
+                    null_mut(),
+                )
+                .context("a launch")?;
+            }
+        }
+        // SAFETY: as in `Gpu::open`.
+        unsafe { (self.table.cuCtxSynchronize)() }.context("running the kernel")
+    }
+
+    fn outputs(&self) -> Result<Vec<Vec<u8>>> {
+        let mut outputs = Vec::new();
+        for argument in &self.arguments {
+            let Placed::Memory { address, bytes, output: true } = *argument else { continue };
+            let mut contents = vec![0u8; bytes];
+            // SAFETY: as in `Gpu::open`; both sides have `bytes` bytes.
+            unsafe { (self.table.cuMemcpyDtoH_v2)(contents.as_mut_ptr().cast(), address, bytes) }
+                .context("a copy from the device")?;
+            outputs.push(contents);
+        }
+        Ok(outputs)
+    }
+}
+
+impl Drop for Loaded<'_> {
+    fn drop(&mut self) {
+        for argument in &self.arguments {
+            if let Placed::Memory { address, .. } = argument {
+                // SAFETY: the memory is this value's own; all work on it was waited for.
+                let _ = unsafe { (self.table.cuMemFree_v2)(*address) };
+            }
+        }
+        // SAFETY: nothing of the module runs; a module that was not loaded is refused.
+        let _ = unsafe { (self.table.cuModuleUnload)(self.module) };
+    }
+}

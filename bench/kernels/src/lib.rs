@@ -1,0 +1,131 @@
+//! Kernels on a device, beside the same algorithms in C and in OpenCL on the processor.
+//!
+//! A *case* is one kernel in three languages (`programs/NAME.cu` with its `.ptx`, `.c`, `.cl`),
+//! its inputs and its launch. Each *runner* runs a case and gives back its results and how long
+//! one run takes: [`gpu`] through the driver API, [`native`] with the machine's C compiler,
+//! [`opencl`] with whatever OpenCL platform runs on the CPU (PoCL). The results of all are
+//! compared before a figure is believed.
+//!
+//! Deliberately absent: printing (the caller has the rows), and statistics beyond the best of
+//! several samples: a slower sample says something of the machine, not of the kernel.
+
+mod case;
+mod cases;
+mod clock;
+mod compare;
+mod gpu;
+mod native;
+mod opencl;
+
+use anyhow::{Context, Result, bail};
+use case::Case;
+use gpu::Gpu;
+use provider::Choice;
+use serde::Serialize;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The device.
+    pub provider: Choice,
+    /// Only cases whose names contain one of these; all if empty.
+    pub only: Vec<String>,
+    /// Processors to use; 1 compares the quality of code, more shows how it scales.
+    pub cores: usize,
+}
+
+/// One case's figures. Speeds are in `unit`; a higher one is better.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The case.
+    pub kernel: &'static str,
+    /// What the speeds count, such as `Gelem/s`.
+    pub unit: &'static str,
+    /// The device.
+    pub ours: f64,
+    /// The same algorithm in C on one core; `None` without a C compiler.
+    pub c: Option<f64>,
+    /// The same kernel in OpenCL; `None` without a CPU platform for it.
+    pub pocl: Option<f64>,
+    /// `ours / c`.
+    pub ratio_c: Option<f64>,
+    /// `ours / pocl`.
+    pub ratio_pocl: Option<f64>,
+    /// From the PTX to the end of the first run, less one run, milliseconds: loading, compiling
+    /// and what a first run costs beside.
+    pub first_run_ms: f64,
+}
+
+/// Names of all cases.
+pub fn names() -> Vec<&'static str> {
+    cases::all().iter().map(|make| make().name).collect()
+}
+
+/// Measures the cases that `options` chooses, one after the other, on the first processors of
+/// those that this thread may use. `progress` hears of each case before it runs.
+///
+/// The whole process is restricted to these processors from then on: threads that a device makes
+/// inherit the restriction, so call this before any driver or OpenCL library is loaded.
+pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Vec<Row>> {
+    let chosen: Vec<Case> = cases::all()
+        .iter()
+        .map(|make| make())
+        .filter(|case| {
+            options.only.is_empty() || options.only.iter().any(|part| case.name.contains(part))
+        })
+        .collect();
+    if chosen.is_empty() {
+        bail!("no kernel is named so; there are: {}", names().join(", "));
+    }
+    clock::restrict_to(options.cores)?;
+    let clock = clock::Clock::for_cores(options.cores);
+    let gpu = Gpu::open(options.provider.clone().load()?)?;
+    let opencl = opencl::Platform::open();
+    chosen
+        .iter()
+        .map(|case| {
+            progress(case.name);
+            row(case, clock, &gpu, opencl.as_ref()).with_context(|| case.name.to_owned())
+        })
+        .collect()
+}
+
+fn row(
+    case: &Case,
+    clock: clock::Clock,
+    gpu: &Gpu,
+    opencl: Option<&opencl::Platform>,
+) -> Result<Row> {
+    let ours = gpu.run(case, clock)?;
+    let native = native::run(case, clock)?;
+    let pocl = match opencl {
+        Some(platform) => platform.run(case, clock).context("OpenCL")?,
+        None => None,
+    };
+    for (who, other) in [("C", &native), ("OpenCL", &pocl)] {
+        if let Some(other) = other {
+            compare::outputs(case, &ours.outputs, &other.outputs)
+                .with_context(|| format!("the device's results are not those of {who}"))?;
+        }
+    }
+    let speed = |seconds: f64| case.work / seconds / 1e9;
+    let c = native.map(|run| speed(run.seconds));
+    let pocl = pocl.map(|run| speed(run.seconds));
+    let speed_ours = speed(ours.seconds);
+    Ok(Row {
+        kernel: case.name,
+        unit: case.unit,
+        ours: speed_ours,
+        c,
+        pocl,
+        ratio_c: c.map(|c| speed_ours / c),
+        ratio_pocl: pocl.map(|pocl| speed_ours / pocl),
+        first_run_ms: (ours.first_seconds - ours.seconds).max(0.0) * 1e3,
+    })
+}
+
+/// Geometric mean; `None` of nothing.
+pub fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0u32), |(sum, count), v| (sum + v.ln(), count + 1));
+    (count > 0).then(|| (sum / f64::from(count)).exp())
+}

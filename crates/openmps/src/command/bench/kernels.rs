@@ -1,0 +1,104 @@
+//! `openmps bench kernels`: how fast the software GPU's code is.
+
+use crate::libraries::Libraries;
+use crate::progress::Progress;
+use anyhow::Result;
+use cuda_api::environment::OPENMPS_PROVIDER;
+use kernel_bench::{Options, Row, geometric_mean};
+use provider::{Choice, SOFT_FILE_NAME};
+use serde::Serialize;
+use std::process::ExitCode;
+
+/// Measure kernels on the software GPU, beside the same algorithms in C and in OpenCL
+///
+/// C is compiled by this machine's compiler ($CC, else cc) with -O3 -march=native; OpenCL runs on a
+/// platform for the CPU, such as PoCL (Debian: pocl-opencl-icd). Either is left out where it is not
+/// installed. Results are compared before a figure is printed. Bounds are checked, as always.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Only kernels whose names contain this; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Processors to use, for all but C, which uses one
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    cores: usize,
+    /// Names the kernels and ends
+    #[arg(long)]
+    list: bool,
+}
+
+#[derive(Serialize)]
+struct Output {
+    cores: usize,
+    rows: Vec<Row>,
+    /// Geometric means of the ratios.
+    ratio_c: Option<f64>,
+    ratio_pocl: Option<f64>,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let names = kernel_bench::names();
+    if arguments.list {
+        names.iter().for_each(|name| println!("{name}"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let provider = match std::env::var_os(OPENMPS_PROVIDER) {
+        Some(_) => Choice::from_environment()?,
+        None => Choice::Path(Libraries::find()?.directory().join(SOFT_FILE_NAME)),
+    };
+    let options = Options { provider, only: arguments.only.clone(), cores: arguments.cores };
+    let progress = Progress::new(names.len() as u64);
+    let rows = kernel_bench::run(&options, |kernel| {
+        progress.say(kernel.to_owned());
+        progress.step();
+    });
+    progress.finish();
+    let rows = rows?;
+    let output = Output {
+        cores: arguments.cores,
+        ratio_c: geometric_mean(rows.iter().filter_map(|row| row.ratio_c)),
+        ratio_pocl: geometric_mean(rows.iter().filter_map(|row| row.ratio_pocl)),
+        rows,
+    };
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&output)?);
+    } else {
+        print(&output);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(output: &Output) {
+    let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"));
+    println!(
+        "{:<24} {:>9} {:>10} {:>10} {:>10} {:>8} {:>8} {:>10}",
+        "kernel", "", "ours", "C", "PoCL", "/ C", "/ PoCL", "first, ms"
+    );
+    for row in &output.rows {
+        println!(
+            "{:<24} {:>9} {:>10.3} {:>10} {:>10} {:>8} {:>8} {:>10.2}",
+            row.kernel,
+            row.unit,
+            row.ours,
+            figure(row.c),
+            figure(row.pocl),
+            figure(row.ratio_c),
+            figure(row.ratio_pocl),
+            row.first_run_ms
+        );
+    }
+    println!(
+        "{:<24} {:>9} {:>10} {:>10} {:>10} {:>8} {:>8}",
+        "geometric mean",
+        "",
+        "",
+        "",
+        "",
+        figure(output.ratio_c),
+        figure(output.ratio_pocl)
+    );
+}

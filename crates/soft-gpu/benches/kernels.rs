@@ -1,0 +1,15 @@
+//! `cargo bench -p soft-gpu`: runs `openmps bench kernels` of an optimised installation.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+fn main() {
+    // cargo passes --bench; what a user adds after `--` is for `openmps bench kernels`.
+    let arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let error = Command::new(env!("CARGO"))
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .args(["run", "--quiet", "--package", "xtask", "--", "bench", "kernels"])
+        .args(arguments)
+        .exec();
+    panic!("cargo does not start: {error}");
+}

@@ -49,10 +49,10 @@ pub(crate) struct Case {
     /// Name of the kernel and of its files.
     pub(crate) name: &'static str,
     /// PTX, made of `NAME.cu`.
-    pub(crate) ptx: &'static str,
+    pub(crate) ptx: std::borrow::Cow<'static, str>,
     /// C source: a function `void run(void **args)` that takes pointers as cuLaunchKernel does.
     pub(crate) c: &'static str,
-    /// OpenCL source.
+    /// OpenCL source; empty if there is none.
     pub(crate) opencl: &'static str,
     /// What `work` counts, in billions a second.
     pub(crate) unit: &'static str,

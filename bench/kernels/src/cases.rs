@@ -31,17 +31,27 @@ pub(crate) fn all() -> &'static [fn() -> Case] {
         histogram,
         spmv,
         string_search,
+        graph_search,
+        tensor_mma,
+        tensor_wmma,
     ]
 }
 
-/// A case with its sources; the rest is for the caller to fill in.
+/// A case with its sources; the rest is for the caller to fill in. `no OpenCL` in front marks
+/// kernels that OpenCL cannot express.
 macro_rules! case {
-    ($name:ident: $unit:literal, $work:expr, $grid:expr, $block:expr, $tolerance:expr, $arguments:expr) => {
+    (no OpenCL $name:ident: $($rest:tt)*) => {
+        case!(@ "", $name: $($rest)*)
+    };
+    ($name:ident: $($rest:tt)*) => {
+        case!(@ include_str!(concat!("../programs/", stringify!($name), ".cl")), $name: $($rest)*)
+    };
+    (@ $opencl:expr, $name:ident: $unit:literal, $work:expr, $grid:expr, $block:expr, $tolerance:expr, $arguments:expr) => {
         Case {
             name: stringify!($name),
-            ptx: include_str!(concat!("../programs/", stringify!($name), ".ptx")),
+            ptx: include_str!(concat!("../programs/", stringify!($name), ".ptx")).into(),
             c: include_str!(concat!("../programs/", stringify!($name), ".c")),
-            opencl: include_str!(concat!("../programs/", stringify!($name), ".cl")),
+            opencl: $opencl,
             unit: $unit,
             work: $work,
             grid: $grid,
@@ -346,9 +356,66 @@ fn string_search() -> Case {
     ])
 }
 
+fn graph_search() -> Case {
+    const NODES: usize = 1024;
+    const EDGES_EACH: usize = 4;
+    let mut random = Random::new();
+    let starts = (0..=NODES).map(|node| (EDGES_EACH * node) as u32);
+    let targets = (0..EDGES_EACH * NODES).map(|_| random.bits() % NODES as u32);
+    let work = (EDGES_EACH * NODES) as f64;
+    case!(no OpenCL graph_search: "Gedge/s", work, [1, 1, 1], [256, 1, 1], Tolerance::Exact, vec![
+        words(starts), words(targets), Argument::Output(U32, NODES), int(NODES),
+    ])
+}
+
+/// Square matrices of 16-bit floats; `narrow` makes one of a small multiple of 1/8, exactly.
+fn narrow_matrices(side: usize, narrow: fn(f32) -> u16) -> Vec<Argument> {
+    let mut random = Random::new();
+    let mut matrix = || {
+        let mut value = || narrow((random.bits() % 33) as f32 / 8.0 - 2.0);
+        Argument::Input((0..side * side).flat_map(|_| value().to_le_bytes()).collect())
+    };
+    vec![matrix(), matrix(), Argument::Output(F32, side * side), int(side)]
+}
+
+/// The upper half of a float: exact for the few bits that are used here.
+fn bf16(value: f32) -> u16 {
+    (value.to_bits() >> 16) as u16
+}
+
+/// Half precision of a multiple of 1/8 whose magnitude is at most 2: always a normal number.
+fn f16(value: f32) -> u16 {
+    if value == 0.0 {
+        return 0;
+    }
+    let bits = value.to_bits();
+    let (sign, exponent, fraction) = (bits >> 31, (bits >> 23 & 0xff) - 112, bits >> 13 & 0x3ff);
+    (sign << 15 | exponent << 10 | fraction) as u16
+}
+
+fn tensor_mma() -> Case {
+    const SIDE: usize = 256;
+    let (work, tiles) = ((2 * SIDE * SIDE * SIDE) as f64, (SIDE / 32) as u32);
+    case!(no OpenCL tensor_mma: "GFLOP/s", work, [tiles, tiles, 1], [128, 1, 1],
+        Tolerance::Relative(1e-5), narrow_matrices(SIDE, bf16))
+}
+
+fn tensor_wmma() -> Case {
+    const SIDE: usize = 256;
+    let (work, tiles) = ((2 * SIDE * SIDE * SIDE) as f64, (SIDE / 16) as u32);
+    case!(no OpenCL tensor_wmma: "GFLOP/s", work, [tiles * tiles / 4, 1, 1], [128, 1, 1],
+        Tolerance::Relative(1e-5), narrow_matrices(SIDE, f16))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn halves_are_what_they_stand_for() {
+        assert_eq!([-2.0, -0.125, 0.0, 1.0, 1.875].map(f16), [0xc000, 0xb000, 0, 0x3c00, 0x3f80]);
+        assert_eq!([-2.0, 1.875].map(bf16), [0xc000, 0x3ff0]);
+    }
 
     #[test]
     fn every_kernel_takes_its_cases_arguments() {

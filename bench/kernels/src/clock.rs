@@ -13,9 +13,18 @@ const WARM_UP_S: f64 = 0.3;
 /// Most runs of one sample.
 const RUNS_MAX: u32 = 1 << 20;
 
+/// How runs are timed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    /// What time is.
+    pub(crate) time: Time,
+    /// One run is enough: the results matter, not the time.
+    pub(crate) once: bool,
+}
+
 /// What time is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Clock {
+pub(crate) enum Time {
     /// Processor time of the whole process: on one core it is the wall's, less what other programs
     /// took, so that a busy machine does not spoil a comparison.
     Processor,
@@ -23,7 +32,7 @@ pub(crate) enum Clock {
     Wall,
 }
 
-impl Clock {
+impl Time {
     pub(crate) fn for_cores(cores: usize) -> Self {
         if cores == 1 { Self::Processor } else { Self::Wall }
     }
@@ -37,12 +46,14 @@ impl Clock {
             }
         }
     }
+}
 
+impl Clock {
     /// Seconds that `work` takes.
-    pub(crate) fn time<T>(self, work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
-        let start = self.now_s();
+    fn timed<T>(self, work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+        let start = self.time.now_s();
         let result = work()?;
-        Ok((result, self.now_s() - start))
+        Ok((result, self.time.now_s() - start))
     }
 
     /// Measures: `first` brings the case to the end of its first run, `runs` does so many more and
@@ -53,10 +64,17 @@ impl Clock {
         mut runs: impl FnMut(&mut S, u32) -> Result<()>,
         outputs: impl FnOnce(&mut S) -> Result<Vec<Vec<u8>>>,
     ) -> Result<Run> {
-        let (mut state, first_seconds) = self.time(first)?;
+        let (mut state, first_seconds) = self.timed(first)?;
+        if self.once {
+            return Ok(Run {
+                outputs: outputs(&mut state)?,
+                seconds: first_seconds,
+                first_seconds,
+            });
+        }
         let (mut count, mut spent) = (1u32, 0.0);
         let each = loop {
-            let ((), seconds) = self.time(|| runs(&mut state, count))?;
+            let ((), seconds) = self.timed(|| runs(&mut state, count))?;
             spent += seconds;
             if spent >= WARM_UP_S {
                 break seconds / f64::from(count);
@@ -68,7 +86,7 @@ impl Clock {
         let count = ((SAMPLE_S / each).ceil() as u32).clamp(1, RUNS_MAX);
         let mut best = f64::INFINITY;
         for _ in 0..SAMPLES {
-            let ((), seconds) = self.time(|| runs(&mut state, count))?;
+            let ((), seconds) = self.timed(|| runs(&mut state, count))?;
             best = best.min(seconds / f64::from(count));
         }
         Ok(Run { outputs: outputs(&mut state)?, seconds: best, first_seconds })

@@ -58,7 +58,7 @@ struct Loaded<'a> {
 
 impl<'a> Loaded<'a> {
     fn new(table: &'a DriverTable, case: &'a Case) -> Result<Self> {
-        let ptx = CString::new(case.ptx)?;
+        let ptx = CString::new(&*case.ptx)?;
         let name = CString::new(case.name)?;
         let mut loaded = Self {
             table,

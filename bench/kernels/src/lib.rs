@@ -22,6 +22,7 @@ use case::Case;
 use gpu::Gpu;
 use provider::Choice;
 use serde::Serialize;
+use std::path::PathBuf;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -32,6 +33,11 @@ pub struct Options {
     pub only: Vec<String>,
     /// Processors to use; 1 compares the quality of code, more shows how it scales.
     pub cores: usize,
+    /// Run once and compare results; the figures are then those of a first run.
+    pub once: bool,
+    /// A folder whose `NAME.ptx` are used in place of the built-in ones: what another compiler,
+    /// or another setting of it, makes of the same source.
+    pub ptx: Option<PathBuf>,
 }
 
 /// One case's figures. Speeds are in `unit`; a higher one is better.
@@ -67,7 +73,7 @@ pub fn names() -> Vec<&'static str> {
 /// The whole process is restricted to these processors from then on: threads that a device makes
 /// inherit the restriction, so call this before any driver or OpenCL library is loaded.
 pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Vec<Row>> {
-    let chosen: Vec<Case> = cases::all()
+    let mut chosen: Vec<Case> = cases::all()
         .iter()
         .map(|make| make())
         .filter(|case| {
@@ -77,8 +83,17 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Vec<Row>
     if chosen.is_empty() {
         bail!("no kernel is named so; there are: {}", names().join(", "));
     }
+    if let Some(folder) = &options.ptx {
+        for case in &mut chosen {
+            let path = folder.join(case.name).with_extension("ptx");
+            case.ptx = std::fs::read_to_string(&path)
+                .with_context(|| format!("reading {}", path.display()))?
+                .into();
+        }
+    }
     clock::restrict_to(options.cores)?;
-    let clock = clock::Clock::for_cores(options.cores);
+    let time = clock::Time::for_cores(options.cores);
+    let clock = clock::Clock { time, once: options.once };
     let gpu = Gpu::open(options.provider.clone().load()?)?;
     let opencl = opencl::Platform::open();
     chosen

@@ -2,11 +2,12 @@
 
 use crate::libraries::Libraries;
 use crate::progress::Progress;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use cuda_api::environment::OPENMPS_PROVIDER;
 use kernel_bench::{Options, Row, geometric_mean};
 use provider::{Choice, SOFT_FILE_NAME};
 use serde::Serialize;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Measure kernels on the software GPU, beside the same algorithms in C and in OpenCL
@@ -25,7 +26,13 @@ pub(crate) struct Arguments {
     /// Processors to use, for all but C, which uses one
     #[arg(long, value_name = "N", default_value_t = 1)]
     cores: usize,
-    /// Names the kernels and ends
+    /// Run each kernel once and only compare the results
+    #[arg(long)]
+    check: bool,
+    /// Take NAME.ptx from this folder in place of the built-in PTX
+    #[arg(long, value_name = "DIR")]
+    ptx: Option<PathBuf>,
+    /// Name the kernels and end
     #[arg(long)]
     list: bool,
 }
@@ -50,7 +57,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(_) => Choice::from_environment()?,
         None => Choice::Path(Libraries::find()?.directory().join(SOFT_FILE_NAME)),
     };
-    let options = Options { provider, only: arguments.only.clone(), cores: arguments.cores };
+    let options = Options {
+        provider,
+        only: arguments.only.clone(),
+        cores: arguments.cores,
+        once: arguments.check,
+        ptx: arguments.ptx.clone(),
+    };
     let progress = Progress::new(names.len() as u64);
     let rows = kernel_bench::run(&options, |kernel| {
         progress.say(kernel.to_owned());
@@ -58,6 +71,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     });
     progress.finish();
     let rows = rows?;
+    if arguments.check {
+        println!("{} kernels gave the results that C gives", compared(&rows)?);
+        return Ok(ExitCode::SUCCESS);
+    }
     let output = Output {
         cores: arguments.cores,
         ratio_c: geometric_mean(rows.iter().filter_map(|row| row.ratio_c)),
@@ -70,6 +87,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         print(&output);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// How many kernels were compared; an error if there was nothing to compare them with.
+fn compared(rows: &[Row]) -> Result<usize> {
+    ensure!(
+        rows.iter().all(|row| row.c.is_some()),
+        "there is no C compiler to compare with: install one, or name it in CC"
+    );
+    Ok(rows.len())
 }
 
 fn print(output: &Output) {

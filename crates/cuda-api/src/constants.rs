@@ -206,3 +206,62 @@ pub mod proc_address {
     pub const FLAG_LEGACY_STREAM: u64 = 1;
     pub const FLAG_PER_THREAD_DEFAULT_STREAM: u64 = 2;
 }
+
+/// `CUstreamCaptureStatus`, `CUstreamCaptureMode`, flags of cuStreamUpdateCaptureDependencies.
+pub mod capture {
+    pub const STATUS_NONE: u32 = 0;
+    pub const STATUS_ACTIVE: u32 = 1;
+    pub const STATUS_INVALIDATED: u32 = 2;
+    pub const MODE_GLOBAL: u32 = 0;
+    pub const MODE_THREAD_LOCAL: u32 = 1;
+    pub const MODE_RELAXED: u32 = 2;
+    pub const ADD_DEPENDENCIES: u32 = 0;
+    pub const SET_DEPENDENCIES: u32 = 1;
+    /// Of cuEventRecordWithFlags and cuStreamWaitEvent: a node of the graph, not an edge.
+    pub const EVENT_EXTERNAL: u32 = 1;
+}
+
+/// `CUgraphNodeType`.
+pub mod graph_node {
+    pub const KERNEL: u32 = 0;
+    pub const MEMCPY: u32 = 1;
+    pub const MEMSET: u32 = 2;
+    pub const HOST: u32 = 3;
+    pub const GRAPH: u32 = 4;
+    pub const EMPTY: u32 = 5;
+    pub const WAIT_EVENT: u32 = 6;
+    pub const EVENT_RECORD: u32 = 7;
+    pub const MEM_ALLOC: u32 = 10;
+    pub const MEM_FREE: u32 = 11;
+    pub const BATCH_MEM_OP: u32 = 12;
+}
+
+/// `CUgraphInstantiate_flags` and `CUgraphInstantiateResult`.
+pub mod graph_instantiate {
+    pub const AUTO_FREE_ON_LAUNCH: u64 = 1;
+    pub const UPLOAD: u64 = 2;
+    pub const DEVICE_LAUNCH: u64 = 4;
+    pub const USE_NODE_PRIORITY: u64 = 8;
+    pub const RESULT_SUCCESS: u32 = 0;
+    pub const RESULT_ERROR: u32 = 1;
+    pub const RESULT_INVALID_STRUCTURE: u32 = 2;
+    pub const RESULT_NODE_OPERATION_NOT_SUPPORTED: u32 = 3;
+}
+
+/// `CUgraphExecUpdateResult`.
+pub mod graph_update {
+    pub const SUCCESS: u32 = 0;
+    pub const ERROR: u32 = 1;
+    pub const TOPOLOGY_CHANGED: u32 = 2;
+    pub const NODE_TYPE_CHANGED: u32 = 3;
+    pub const PARAMETERS_CHANGED: u32 = 5;
+    pub const NOT_SUPPORTED: u32 = 6;
+}
+
+/// `CUgraphMem_attribute`.
+pub mod graph_memory {
+    pub const USED_CURRENT: u32 = 0;
+    pub const USED_HIGH: u32 = 1;
+    pub const RESERVED_CURRENT: u32 = 2;
+    pub const RESERVED_HIGH: u32 = 3;
+}

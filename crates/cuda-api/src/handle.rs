@@ -26,10 +26,18 @@ pub enum HandleKind {
     MemoryPool = 8,
     /// CUlinkState.
     LinkState = 9,
+    /// CUgraph.
+    Graph = 10,
+    /// CUgraphNode.
+    GraphNode = 11,
+    /// CUgraphExec.
+    GraphExec = 12,
+    /// CUuserObject.
+    UserObject = 13,
 }
 
 impl HandleKind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 13] = [
         Self::Context,
         Self::Module,
         Self::Function,
@@ -39,6 +47,10 @@ impl HandleKind {
         Self::Event,
         Self::MemoryPool,
         Self::LinkState,
+        Self::Graph,
+        Self::GraphNode,
+        Self::GraphExec,
+        Self::UserObject,
     ];
 }
 

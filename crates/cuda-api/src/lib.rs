@@ -19,6 +19,7 @@ mod errors_generated;
 pub mod extension;
 pub mod handle;
 pub mod link;
+pub mod pointer;
 pub mod symbols;
 mod symbols_generated;
 mod types;

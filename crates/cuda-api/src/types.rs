@@ -51,6 +51,10 @@ handles! {
     CUgraph;
     /// A node of a graph.
     CUgraphNode;
+    /// A graph that can be launched.
+    CUgraphExec;
+    /// Something of the program's whose life a graph can prolong.
+    CUuserObject;
     /// A link in progress.
     CUlinkState;
     /// A green context.
@@ -191,6 +195,9 @@ pub struct CUlaunchAttribute {
     pub value: [u8; 64],
 }
 
+/// The value of a launch attribute by itself.
+pub type CUlaunchAttributeValue = [u64; 8];
+
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUlaunchConfig {
@@ -235,9 +242,134 @@ pub struct CUctxCreateParams {
     pub cigParams: *mut c_void,
 }
 
-/// Edge data of a graph, opaque to the project.
+/// What an edge of a graph means. All zeros: the whole node waits for the whole other one.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CUgraphEdgeData {
-    pub bytes: [u8; 8],
+    pub from_port: u8,
+    pub to_port: u8,
+    pub kind: u8,
+    pub reserved: [u8; 5],
 }
+
+/// A kernel node as CUDA 10 and 11 pass it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUDA_KERNEL_NODE_PARAMS_v1 {
+    pub func: CUfunction,
+    pub gridDimX: c_uint,
+    pub gridDimY: c_uint,
+    pub gridDimZ: c_uint,
+    pub blockDimX: c_uint,
+    pub blockDimY: c_uint,
+    pub blockDimZ: c_uint,
+    pub sharedMemBytes: c_uint,
+    pub kernelParams: *mut *mut c_void,
+    pub extra: *mut *mut c_void,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUDA_KERNEL_NODE_PARAMS {
+    pub v1: CUDA_KERNEL_NODE_PARAMS_v1,
+    pub kern: CUkernel,
+    pub ctx: CUcontext,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUDA_MEMCPY_NODE_PARAMS {
+    pub flags: c_int,
+    pub reserved: c_int,
+    pub copyCtx: CUcontext,
+    pub copyParams: CUDA_MEMCPY3D,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CUDA_MEMSET_NODE_PARAMS {
+    pub dst: CUdeviceptr,
+    pub pitch: usize,
+    pub value: c_uint,
+    pub elementSize: c_uint,
+    pub width: usize,
+    pub height: usize,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUDA_HOST_NODE_PARAMS {
+    pub function: CUhostFn,
+    pub userData: *mut c_void,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUDA_CHILD_GRAPH_NODE_PARAMS {
+    pub graph: CUgraph,
+    /// 0: the node has a copy of the graph; 1: it takes the graph itself.
+    pub ownership: c_int,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUDA_MEM_ALLOC_NODE_PARAMS {
+    pub poolProps: CUmemPoolProps,
+    pub accessDescs: *const CUmemAccessDesc,
+    pub accessDescCount: usize,
+    pub bytesize: usize,
+    pub dptr: CUdeviceptr,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUDA_BATCH_MEM_OP_NODE_PARAMS {
+    pub ctx: CUcontext,
+    pub count: c_uint,
+    pub paramArray: *mut CUstreamBatchMemOpParams,
+    pub flags: c_uint,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUDA_GRAPH_INSTANTIATE_PARAMS {
+    pub flags: u64,
+    pub hUploadStream: CUstream,
+    pub hErrNode_out: CUgraphNode,
+    pub result_out: c_uint,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CUgraphExecUpdateResultInfo {
+    pub result: c_uint,
+    pub errorNode: CUgraphNode,
+    pub errorFromNode: CUgraphNode,
+}
+
+/// Parameters of a node of any type; the type says which of the body's members is meant.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CUgraphNodeParams {
+    pub kind: c_uint,
+    pub reserved0: [c_int; 3],
+    pub body: CUgraphNodeBody,
+    pub reserved2: i64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union CUgraphNodeBody {
+    pub reserved1: [i64; 29],
+    pub kernel: CUDA_KERNEL_NODE_PARAMS,
+    pub memcpy: CUDA_MEMCPY_NODE_PARAMS,
+    pub memset: CUDA_MEMSET_NODE_PARAMS,
+    pub host: CUDA_HOST_NODE_PARAMS,
+    pub graph: CUDA_CHILD_GRAPH_NODE_PARAMS,
+    pub event: CUevent,
+    pub alloc: CUDA_MEM_ALLOC_NODE_PARAMS,
+    pub free: CUdeviceptr,
+    pub memOp: CUDA_BATCH_MEM_OP_NODE_PARAMS,
+}
+
+const _: () = assert!(size_of::<CUgraphNodeParams>() == 256);

@@ -53,6 +53,7 @@ handles!(
     CUstream,
     CUevent,
     CUmemoryPool,
+    CUgraphExec,
     CUdeviceptr
 );
 

@@ -1,0 +1,206 @@
+//! Kernel nodes.
+
+use super::{Place, get, set, set_in_exec};
+use crate::backend::Backend;
+use crate::hooks::kernel_node;
+use crate::node::{KernelNode, NodeKind};
+use core::ffi::c_uint;
+use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::pointer::{FromProgram, In, Out};
+use cuda_api::{
+    CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUcontext, CUfunction, CUgraph,
+    CUgraphExec, CUgraphNode, CUkernel, CUlaunchAttribute, CUlaunchAttributeValue, CUlaunchConfig,
+    CUresult, CUstream, CudaError,
+};
+
+/// Largest CUlaunchAttributeID: attributes above are unknown.
+const ATTRIBUTE_MAX: c_uint = 17;
+
+/// The node that the program's parameters describe.
+pub(super) fn describe<B: Backend>(
+    b: B,
+    params: &CUDA_KERNEL_NODE_PARAMS,
+) -> Result<NodeKind, CudaError> {
+    let CUDA_KERNEL_NODE_PARAMS { v1, kern, .. } = params;
+    let function = if v1.func.is_null() { CUfunction(kern.0) } else { v1.func };
+    let config = CUlaunchConfig {
+        gridDimX: v1.gridDimX,
+        gridDimY: v1.gridDimY,
+        gridDimZ: v1.gridDimZ,
+        blockDimX: v1.blockDimX,
+        blockDimY: v1.blockDimY,
+        blockDimZ: v1.blockDimZ,
+        sharedMemBytes: v1.sharedMemBytes,
+        stream: CUstream::NULL,
+        attrs: core::ptr::null_mut(),
+        numAttrs: 0,
+    };
+    // SAFETY: the program gives a launch's parameters here, as to cuLaunchKernel.
+    let (values, extra) = unsafe { (v1.kernelParams.believe(), v1.extra.believe()) };
+    kernel_node(b, function, &config, values, extra).map(NodeKind::Kernel)
+}
+
+fn with_kernel(v1: CUDA_KERNEL_NODE_PARAMS_v1) -> CUDA_KERNEL_NODE_PARAMS {
+    CUDA_KERNEL_NODE_PARAMS { v1, kern: CUkernel::NULL, ctx: CUcontext::NULL }
+}
+
+/// The parameters as the program gave them. Their values lie in the node, as CUDA's do.
+pub(super) fn show(node: &mut KernelNode) -> CUDA_KERNEL_NODE_PARAMS {
+    let first = node.parameters.bytes.as_ptr() as usize;
+    node.shown = node.parameters.offsets.iter().map(|offset| first + offset).collect();
+    let is_kernel = Handle::from_word(node.function.0 as u64)
+        .is_some_and(|handle| handle.kind == HandleKind::Kernel);
+    let (func, kern) = match is_kernel {
+        true => (CUfunction::NULL, CUkernel(node.function.0)),
+        false => (node.function, CUkernel::NULL),
+    };
+    let v1 = CUDA_KERNEL_NODE_PARAMS_v1 {
+        func,
+        gridDimX: node.grid[0],
+        gridDimY: node.grid[1],
+        gridDimZ: node.grid[2],
+        blockDimX: node.block[0],
+        blockDimY: node.block[1],
+        blockDimZ: node.block[2],
+        sharedMemBytes: node.shared_bytes,
+        kernelParams: node.shown.as_ptr().cast_mut().cast(),
+        extra: core::ptr::null_mut(),
+    };
+    CUDA_KERNEL_NODE_PARAMS { v1, kern, ctx: CUcontext::NULL }
+}
+
+fn kernel(kind: &mut NodeKind) -> Option<&mut KernelNode> {
+    match kind {
+        NodeKind::Kernel(node) => Some(node),
+        _ => None,
+    }
+}
+
+pub fn cuGraphAddKernelNode<B: Backend>(
+    b: B,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
+    count: usize,
+    params: In<CUDA_KERNEL_NODE_PARAMS_v1>,
+) -> CUresult {
+    let make = || describe(b, &with_kernel(params.get()?));
+    Place::new(graph, dependencies, count).add(b, node, make)
+}
+
+pub fn cuGraphAddKernelNode_v2<B: Backend>(
+    b: B,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
+    count: usize,
+    params: In<CUDA_KERNEL_NODE_PARAMS>,
+) -> CUresult {
+    Place::new(graph, dependencies, count).add(b, node, || describe(b, &params.get()?))
+}
+
+pub fn cuGraphKernelNodeGetParams<B: Backend>(
+    b: B,
+    node: CUgraphNode,
+    params: Out<CUDA_KERNEL_NODE_PARAMS_v1>,
+) -> CUresult {
+    let CUDA_KERNEL_NODE_PARAMS { mut v1, kern, .. } = get(b, node, |k| kernel(k).map(show))?;
+    // There is no other place for it; a kernel may come where a function is expected.
+    if v1.func.is_null() {
+        v1.func = CUfunction(kern.0);
+    }
+    params.set(v1)
+}
+
+pub fn cuGraphKernelNodeGetParams_v2<B: Backend>(
+    b: B,
+    node: CUgraphNode,
+    params: Out<CUDA_KERNEL_NODE_PARAMS>,
+) -> CUresult {
+    params.set(get(b, node, |k| kernel(k).map(show))?)
+}
+
+pub fn cuGraphKernelNodeSetParams<B: Backend>(
+    b: B,
+    node: CUgraphNode,
+    params: In<CUDA_KERNEL_NODE_PARAMS_v1>,
+) -> CUresult {
+    set(b, node, describe(b, &with_kernel(params.get()?))?)
+}
+
+pub fn cuGraphKernelNodeSetParams_v2<B: Backend>(
+    b: B,
+    node: CUgraphNode,
+    params: In<CUDA_KERNEL_NODE_PARAMS>,
+) -> CUresult {
+    set(b, node, describe(b, &params.get()?)?)
+}
+
+pub fn cuGraphExecKernelNodeSetParams<B: Backend>(
+    b: B,
+    exec: CUgraphExec,
+    node: CUgraphNode,
+    params: In<CUDA_KERNEL_NODE_PARAMS_v1>,
+) -> CUresult {
+    set_in_exec(b, exec, node, describe(b, &with_kernel(params.get()?))?)
+}
+
+pub fn cuGraphExecKernelNodeSetParams_v2<B: Backend>(
+    b: B,
+    exec: CUgraphExec,
+    node: CUgraphNode,
+    params: In<CUDA_KERNEL_NODE_PARAMS>,
+) -> CUresult {
+    set_in_exec(b, exec, node, describe(b, &params.get()?)?)
+}
+
+/// An attribute that was never set is all zeros.
+pub fn cuGraphKernelNodeGetAttribute<B: Backend>(
+    b: B,
+    node: CUgraphNode,
+    attribute: c_uint,
+    value: Out<CUlaunchAttributeValue>,
+) -> CUresult {
+    if attribute > ATTRIBUTE_MAX {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let bytes = get(b, node, |kind| {
+        let all = &kernel(kind)?.attributes;
+        Some(all.iter().rfind(|a| a.id == attribute).map_or([0; 64], |a| a.value))
+    })?;
+    let mut words = CUlaunchAttributeValue::default();
+    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+        *word = u64::from_ne_bytes(*bytes);
+    }
+    value.set(words)
+}
+
+pub fn cuGraphKernelNodeSetAttribute<B: Backend>(
+    b: B,
+    node: CUgraphNode,
+    attribute: c_uint,
+    value: In<CUlaunchAttributeValue>,
+) -> CUresult {
+    if attribute > ATTRIBUTE_MAX {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let mut new = CUlaunchAttribute { id: attribute, pad: [0; 4], value: [0; 64] };
+    for (bytes, word) in new.value.as_chunks_mut().0.iter_mut().zip(value.get()?) {
+        *bytes = word.to_ne_bytes();
+    }
+    get(b, node, |kind| {
+        let attributes = &mut kernel(kind)?.attributes;
+        attributes.retain(|a| a.id != attribute);
+        attributes.push(new);
+        Some(())
+    })
+}
+
+pub fn cuGraphKernelNodeCopyAttributes<B: Backend>(
+    b: B,
+    destination: CUgraphNode,
+    source: CUgraphNode,
+) -> CUresult {
+    let attributes = get(b, source, |kind| kernel(kind).map(|node| node.attributes.clone()))?;
+    get(b, destination, |kind| kernel(kind).map(|node| node.attributes = attributes))
+}

@@ -1,0 +1,129 @@
+//! Nodes of any type from one structure of parameters.
+
+use super::host::{describe_child, describe_host};
+use super::memory::describe_alloc;
+use super::transfer::{describe_copy, describe_fill, describe_mem_ops};
+use super::{Place, kernel, set, set_in_exec};
+use crate::backend::Backend;
+use crate::hooks::check_allocation;
+use crate::node::NodeKind;
+use cuda_api::constants::graph_node::*;
+use cuda_api::pointer::{In, Out};
+use cuda_api::{
+    CUDA_CHILD_GRAPH_NODE_PARAMS, CUdeviceptr, CUevent, CUgraph, CUgraphEdgeData, CUgraphExec,
+    CUgraphNode, CUgraphNodeParams, CUresult, CudaError,
+};
+
+/// CUgraphChildGraphNodeOwnership.
+const OWNERSHIP_CLONE: i32 = 0;
+const OWNERSHIP_MOVE: i32 = 1;
+
+/// The body's members, each of which is plain data for which any bits will do.
+macro_rules! member {
+    ($params:expr, $member:ident) => {
+        // SAFETY: integers and pointers that nothing is read through here; a function's address
+        // that is 0 is None. The type says which member the program has written.
+        unsafe { $params.body.$member }
+    };
+}
+
+/// The node that the parameters describe; an allocation's address is stored in them.
+fn describe<B: Backend>(b: B, params: &mut CUgraphNodeParams) -> Result<NodeKind, CudaError> {
+    match params.kind {
+        KERNEL => kernel::describe(b, &member!(params, kernel)),
+        MEMCPY => describe_copy(b, &member!(params, memcpy).copyParams),
+        MEMSET => describe_fill(b, member!(params, memset)),
+        HOST => describe_host(&member!(params, host)),
+        GRAPH => child(b, member!(params, graph)),
+        EMPTY => Ok(NodeKind::Empty),
+        WAIT_EVENT => event(b, member!(params, event)).map(NodeKind::WaitEvent),
+        EVENT_RECORD => event(b, member!(params, event)).map(NodeKind::RecordEvent),
+        MEM_ALLOC => {
+            let mut alloc = member!(params, alloc);
+            let kind = describe_alloc(b, &mut alloc)?;
+            params.body.alloc = alloc;
+            Ok(kind)
+        }
+        MEM_FREE => {
+            let pointer: CUdeviceptr = member!(params, free);
+            check_allocation(b, pointer)?;
+            Ok(NodeKind::Free(pointer))
+        }
+        BATCH_MEM_OP => describe_mem_ops(b, &member!(params, memOp)),
+        _ => Err(CudaError::NOT_SUPPORTED),
+    }
+}
+
+fn event<B: Backend>(b: B, event: CUevent) -> Result<CUevent, CudaError> {
+    b.check_event(event).map(|()| event)
+}
+
+fn child<B: Backend>(b: B, params: CUDA_CHILD_GRAPH_NODE_PARAMS) -> Result<NodeKind, CudaError> {
+    match params.ownership {
+        OWNERSHIP_CLONE => describe_child(b, params.graph),
+        OWNERSHIP_MOVE => {
+            let mut tables = b.graphs().lock();
+            let id = tables.graph_id(params.graph)?;
+            let graph = tables.graph_mut(id)?;
+            match std::mem::replace(&mut graph.embedded, true) {
+                false => Ok(NodeKind::Child(id)),
+                true => Err(CudaError::INVALID_VALUE),
+            }
+        }
+        _ => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+pub fn cuGraphAddNode<B: Backend>(
+    b: B,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
+    count: usize,
+    params: Out<CUgraphNodeParams>,
+) -> CUresult {
+    cuGraphAddNode_v2(b, node, graph, dependencies, In::null(), count, params)
+}
+
+pub fn cuGraphAddNode_v2<B: Backend>(
+    b: B,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
+    data: In<CUgraphEdgeData>,
+    count: usize,
+    params: Out<CUgraphNodeParams>,
+) -> CUresult {
+    let mut given = params.as_in().get()?;
+    Place { graph, dependencies, data, count }.add(b, node, || describe(b, &mut given))?;
+    params.set(given)
+}
+
+/// What a node of that kind is given anew. CUDA_ERROR_NOT_SUPPORTED for what cannot be changed.
+fn describe_change<B: Backend>(
+    b: B,
+    params: Out<CUgraphNodeParams>,
+) -> Result<NodeKind, CudaError> {
+    let mut given = params.as_in().get()?;
+    match given.kind {
+        GRAPH | MEM_ALLOC | MEM_FREE => Err(CudaError::NOT_SUPPORTED),
+        _ => describe(b, &mut given),
+    }
+}
+
+pub fn cuGraphNodeSetParams<B: Backend>(
+    b: B,
+    node: CUgraphNode,
+    params: Out<CUgraphNodeParams>,
+) -> CUresult {
+    set(b, node, describe_change(b, params)?)
+}
+
+pub fn cuGraphExecNodeSetParams<B: Backend>(
+    b: B,
+    exec: CUgraphExec,
+    node: CUgraphNode,
+    params: Out<CUgraphNodeParams>,
+) -> CUresult {
+    set_in_exec(b, exec, node, describe_change(b, params)?)
+}

@@ -1,0 +1,94 @@
+//! What a library that offers graphs brings along.
+
+use crate::node::{CopyNode, Parameters};
+use crate::plan::Step;
+use crate::store::Graphs;
+use core::ffi::c_void;
+use cuda_api::pointer::Out;
+use cuda_api::{
+    CUDA_MEMSET_NODE_PARAMS, CUdevice, CUevent, CUfunction, CUlaunchConfig, CUresult, CUstream,
+    CUstreamBatchMemOpParams, CudaError,
+};
+
+/// How a stream takes turns with its context's legacy default stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamOrder {
+    /// It is the legacy default stream.
+    Legacy,
+    /// It takes turns with it.
+    Blocking,
+    /// It does not.
+    NonBlocking,
+}
+
+/// A stream as captures see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamKey {
+    /// Unique among the process' streams.
+    pub id: u64,
+    /// The stream's context: unique among the process' contexts.
+    pub context: u64,
+    /// How it takes turns.
+    pub order: StreamOrder,
+}
+
+/// A library that offers graphs. `Self` stands for its one instance.
+pub trait Backend: Copy + Send + Sync + 'static {
+    /// A graph made ready to be launched.
+    type Exec: Send + 'static;
+
+    /// All graphs of the process.
+    fn graphs(self) -> &'static Graphs<Self::Exec>;
+
+    /// The stream that the program's word stands for; `per_thread` says what NULL means.
+    /// Errors: CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_CONTEXT.
+    fn stream(self, stream: CUstream, per_thread: bool) -> Result<StreamKey, CudaError>;
+
+    /// Fails unless the calling thread has a current context.
+    fn check_context(self) -> CUresult;
+
+    /// Fails unless there is that device.
+    fn check_device(self, device: CUdevice) -> CUresult;
+
+    /// Checks a launch as cuLaunchKernelEx would, and gathers its parameters.
+    fn kernel(
+        self,
+        function: CUfunction,
+        config: &CUlaunchConfig,
+        params: Out<*mut c_void>,
+        extra: Out<*mut c_void>,
+    ) -> Result<Parameters, CudaError>;
+
+    /// Checks a copy as cuMemcpy3DAsync would.
+    fn check_copy(self, copy: &CopyNode) -> CUresult;
+
+    /// Checks a fill as cuMemsetD2D32Async would.
+    fn check_fill(self, fill: &CUDA_MEMSET_NODE_PARAMS) -> CUresult;
+
+    /// Fails unless there is that event.
+    fn check_event(self, event: CUevent) -> CUresult;
+
+    /// Checks operations as cuStreamBatchMemOp would.
+    fn check_mem_ops(self, ops: &[CUstreamBatchMemOpParams]) -> CUresult;
+
+    /// Device memory for a graph, of the calling thread's context: its address.
+    fn allocate(self, bytes: u64) -> Result<u64, CudaError>;
+
+    /// Frees what [`Backend::allocate`] gave, when no work uses it any more.
+    fn free(self, address: u64);
+
+    /// Makes ready to launch what the steps say.
+    fn instantiate(self, steps: &[Step]) -> Result<Self::Exec, CudaError>;
+
+    /// As [`Backend::instantiate`] in the place of `old`, whose launches go on as they were.
+    fn replace(self, old: Self::Exec, steps: &[Step]) -> Result<Self::Exec, CudaError> {
+        drop(old);
+        self.instantiate(steps)
+    }
+
+    /// Launches in a stream, after all earlier launches of the same.
+    fn launch(self, exec: &mut Self::Exec, stream: StreamKey) -> CUresult;
+
+    /// Waits until all launches have ended, well or not.
+    fn finish(self, exec: &mut Self::Exec);
+}

@@ -1,0 +1,500 @@
+//! Captures: which streams take part in one, and what an operation means then.
+//!
+//! A capture begins in one stream, its origin. Others join it by waiting for an event that was
+//! recorded in it, and must be joined back before it ends. For each stream a capture keeps the
+//! nodes that the stream's next operation will wait for. What makes no sense while capturing is
+//! an error, and *invalidates* the captures concerned: they go on until they are ended, to no
+//! avail.
+
+use crate::backend::{StreamKey, StreamOrder};
+use crate::model::{Edge, Graph, GraphId, NodeId};
+use crate::store::node_word;
+use cuda_api::constants::capture as constant;
+use cuda_api::{CUevent, CUgraphEdgeData, CUgraphNode, CUresult, CudaError};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::thread::ThreadId;
+
+thread_local! {
+    /// cuThreadExchangeStreamCaptureMode.
+    static MODE: Cell<u32> = const { Cell::new(constant::MODE_GLOBAL) };
+}
+
+/// Exchanges the calling thread's mode.
+pub(crate) fn exchange_mode(mode: u32) -> u32 {
+    // A thread that ends has the default.
+    MODE.try_with(|m| m.replace(mode)).unwrap_or(constant::MODE_GLOBAL)
+}
+
+/// One stream of a capture.
+#[derive(Debug)]
+pub(crate) struct Line {
+    key: StreamKey,
+    /// What the stream's next operation waits for.
+    pub(crate) dependencies: Vec<Edge>,
+    /// What the program was last told of them: arrays that stay where they are until it asks
+    /// again.
+    pub(crate) shown: (Vec<CUgraphNode>, Vec<CUgraphEdgeData>),
+}
+
+impl Line {
+    fn new(key: StreamKey, dependencies: Vec<Edge>) -> Self {
+        Self { key, dependencies, shown: Default::default() }
+    }
+
+    /// Adds dependencies that are not there yet.
+    pub(crate) fn join(&mut self, others: impl IntoIterator<Item = Edge>) {
+        for edge in others {
+            if !self.dependencies.contains(&edge) {
+                self.dependencies.push(edge);
+            }
+        }
+    }
+
+    /// Shows the dependencies to the program: addresses of arrays, and their length.
+    pub(crate) fn show(&mut self) -> (*const CUgraphNode, *const CUgraphEdgeData, usize) {
+        self.shown = self.dependencies.iter().map(|edge| (node_word(edge.node), edge.data)).unzip();
+        (self.shown.0.as_ptr(), self.shown.1.as_ptr(), self.shown.0.len())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Capture {
+    pub(crate) graph: GraphId,
+    /// The graph was there before, and stays whatever becomes of the capture.
+    into_existing: bool,
+    origin: u64,
+    mode: u32,
+    thread: ThreadId,
+    invalidated: bool,
+    /// By stream.
+    pub(crate) lines: BTreeMap<u64, Line>,
+}
+
+impl Capture {
+    /// True if it holds up the legacy default stream of a context.
+    fn blocks_legacy(&self, context: u64) -> bool {
+        let blocking =
+            |key: &StreamKey| key.context == context && key.order == StreamOrder::Blocking;
+        self.lines.values().any(|line| blocking(&line.key))
+    }
+}
+
+/// How a capture ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// CUDA's answer.
+    pub(crate) result: CUresult,
+    /// The graph that was captured into.
+    pub(crate) graph: GraphId,
+    /// Nobody wants the graph.
+    pub(crate) discard: bool,
+}
+
+/// All captures of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Captures {
+    pub(crate) active: BTreeMap<u64, Capture>,
+    of_stream: BTreeMap<u64, u64>,
+    /// Events that were last recorded in a capture: in which, and behind which nodes.
+    pub(crate) events: BTreeMap<usize, (u64, Vec<Edge>)>,
+}
+
+impl Captures {
+    /// Begins the capture `number` in a stream.
+    pub(crate) fn begin(
+        &mut self,
+        number: u64,
+        stream: StreamKey,
+        graph: GraphId,
+        existing: Option<Vec<Edge>>,
+        mode: u32,
+    ) -> CUresult {
+        self.check_begin(stream, mode)?;
+        let into_existing = existing.is_some();
+        let line = Line::new(stream, existing.unwrap_or_default());
+        let capture = Capture {
+            graph,
+            into_existing,
+            origin: stream.id,
+            mode,
+            thread: std::thread::current().id(),
+            invalidated: false,
+            lines: BTreeMap::from([(stream.id, line)]),
+        };
+        self.active.insert(number, capture);
+        self.of_stream.insert(stream.id, number);
+        Ok(())
+    }
+
+    /// Fails if no capture can begin in a stream.
+    pub(crate) fn check_begin(&self, stream: StreamKey, mode: u32) -> CUresult {
+        if mode > constant::MODE_RELAXED {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        if stream.order == StreamOrder::Legacy {
+            return Err(CudaError::STREAM_CAPTURE_UNSUPPORTED);
+        }
+        match self.of_stream.contains_key(&stream.id) {
+            true => Err(CudaError::ILLEGAL_STATE),
+            false => Ok(()),
+        }
+    }
+
+    /// The number of the capture that a stream takes part in, valid or not.
+    pub(crate) fn of(&self, stream: StreamKey) -> Option<u64> {
+        self.of_stream.get(&stream.id).copied()
+    }
+
+    /// CUstreamCaptureStatus of a stream, and the number of its capture.
+    /// CUDA_ERROR_STREAM_CAPTURE_IMPLICIT for the legacy stream while another one's capture
+    /// keeps it from being used.
+    pub(crate) fn status(&self, stream: StreamKey) -> Result<(u32, u64), CudaError> {
+        if stream.order == StreamOrder::Legacy
+            && self.active.values().any(|c| c.blocks_legacy(stream.context))
+        {
+            return Err(CudaError::STREAM_CAPTURE_IMPLICIT);
+        }
+        let Some(number) = self.of(stream) else { return Ok((constant::STATUS_NONE, 0)) };
+        match self.active.get(&number).is_some_and(|c| !c.invalidated) {
+            true => Ok((constant::STATUS_ACTIVE, number)),
+            false => Ok((constant::STATUS_INVALIDATED, number)),
+        }
+    }
+
+    /// Something is about to be put into a stream: the capture that it belongs into, if any.
+    pub(crate) fn enter(&mut self, stream: StreamKey) -> Result<Option<u64>, CudaError> {
+        if stream.order == StreamOrder::Legacy {
+            return match self.invalidate(|c| c.blocks_legacy(stream.context)) {
+                true => Err(CudaError::STREAM_CAPTURE_IMPLICIT),
+                false => Ok(None),
+            };
+        }
+        match self.status(stream)? {
+            (constant::STATUS_NONE, _) => Ok(None),
+            (constant::STATUS_ACTIVE, number) => Ok(Some(number)),
+            _ => Err(CudaError::STREAM_CAPTURE_INVALIDATED),
+        }
+    }
+
+    /// The line of a stream in a capture, which it joins if it is not there.
+    pub(crate) fn line(&mut self, number: u64, stream: StreamKey) -> Option<&mut Line> {
+        self.of_stream.insert(stream.id, number);
+        let capture = self.active.get_mut(&number)?;
+        Some(capture.lines.entry(stream.id).or_insert_with(|| Line::new(stream, Vec::new())))
+    }
+
+    /// Invalidates captures; true if there were some.
+    pub(crate) fn invalidate(&mut self, concerned: impl Fn(&Capture) -> bool) -> bool {
+        let mut some = false;
+        for capture in self.active.values_mut().filter(|c| concerned(c)) {
+            capture.invalidated = true;
+            some = true;
+        }
+        some
+    }
+
+    /// A call that might deadlock or spoil a capture, such as allocating memory:
+    /// CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED if the threads' modes forbid it.
+    pub(crate) fn unsafe_call(&mut self) -> CUresult {
+        let mode = MODE.try_with(Cell::get).unwrap_or(constant::MODE_GLOBAL);
+        if mode == constant::MODE_RELAXED {
+            return Ok(());
+        }
+        let me = std::thread::current().id();
+        let forbidden = self.invalidate(|c| match c.thread == me {
+            true => c.mode != constant::MODE_RELAXED,
+            false => c.mode == constant::MODE_GLOBAL && mode == constant::MODE_GLOBAL,
+        });
+        if forbidden { Err(CudaError::STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
+    }
+
+    /// Somebody wants to wait for all of a context.
+    pub(crate) fn synchronize_context(&mut self, context: u64) -> CUresult {
+        let concerned = |c: &Capture| c.lines.values().any(|line| line.key.context == context);
+        match self.invalidate(concerned) {
+            true => Err(CudaError::STREAM_CAPTURE_UNSUPPORTED),
+            false => Ok(()),
+        }
+    }
+
+    /// Somebody wants to wait for a stream, or to know whether it is idle.
+    pub(crate) fn synchronize(&mut self, stream: StreamKey) -> CUresult {
+        match self.enter(stream)? {
+            None => Ok(()),
+            Some(number) => {
+                if let Some(capture) = self.active.get_mut(&number) {
+                    capture.invalidated = true;
+                }
+                Err(CudaError::STREAM_CAPTURE_UNSUPPORTED)
+            }
+        }
+    }
+
+    /// Records an event at the end of a capturing stream.
+    pub(crate) fn record(&mut self, number: u64, stream: StreamKey, event: CUevent) {
+        if let Some(line) = self.line(number, stream) {
+            let behind = line.dependencies.clone();
+            self.events.insert(event.0, (number, behind));
+        }
+    }
+
+    /// Lets a stream, which takes part in the capture `own` if any, wait for an event. True if
+    /// the event was recorded in a capture, which the stream now takes part in.
+    pub(crate) fn wait(
+        &mut self,
+        own: Option<u64>,
+        stream: StreamKey,
+        event: CUevent,
+    ) -> Result<bool, CudaError> {
+        let Some((number, behind)) = self.events.get(&event.0).cloned() else {
+            return Ok(false);
+        };
+        let alive = self.active.get(&number).is_some_and(|c| !c.invalidated);
+        match own {
+            _ if !alive => Err(CudaError::CAPTURED_EVENT),
+            Some(own) if own != number => {
+                for number in [own, number] {
+                    if let Some(capture) = self.active.get_mut(&number) {
+                        capture.invalidated = true;
+                    }
+                }
+                Err(CudaError::STREAM_CAPTURE_MERGE)
+            }
+            None if stream.order == StreamOrder::Legacy => Err(CudaError::STREAM_CAPTURE_IMPLICIT),
+            _ => {
+                if let Some(line) = self.line(number, stream) {
+                    line.join(behind);
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// A stream is destroyed: a capture that it takes part in leads nowhere.
+    pub(crate) fn forget_stream(&mut self, id: u64) {
+        let Some(number) = self.of_stream.remove(&id) else { return };
+        if let Some(capture) = self.active.get_mut(&number) {
+            capture.invalidated = true;
+            capture.lines.remove(&id);
+            if capture.origin == id {
+                self.close(number);
+            }
+        }
+    }
+
+    fn close(&mut self, number: u64) -> Option<Capture> {
+        self.of_stream.retain(|_, n| *n != number);
+        self.active.remove(&number)
+    }
+
+    /// Ends the capture in its origin. An error that leaves it as it was is the outer one.
+    pub(crate) fn end(
+        &mut self,
+        stream: StreamKey,
+        graphs: &BTreeMap<GraphId, Graph>,
+    ) -> Result<Ended, CudaError> {
+        let number = self.of(stream).ok_or(CudaError::ILLEGAL_STATE)?;
+        let capture = self.active.get(&number).ok_or(CudaError::ILLEGAL_STATE)?;
+        if capture.origin != stream.id {
+            return Err(CudaError::STREAM_CAPTURE_UNMATCHED);
+        }
+        let me = std::thread::current().id();
+        if capture.mode != constant::MODE_RELAXED && capture.thread != me {
+            return Err(CudaError::STREAM_CAPTURE_WRONG_THREAD);
+        }
+        let joined = graphs.get(&capture.graph).is_some_and(|graph| is_joined(capture, graph));
+        let result = match (capture.invalidated, joined) {
+            (true, _) => Err(CudaError::STREAM_CAPTURE_INVALIDATED),
+            (false, false) => Err(CudaError::STREAM_CAPTURE_UNJOINED),
+            (false, true) => Ok(()),
+        };
+        let (graph, into_existing) = (capture.graph, capture.into_existing);
+        self.close(number);
+        Ok(Ended { result, graph, discard: result.is_err() && !into_existing })
+    }
+}
+
+/// True if the origin waits for all that other streams of the capture have done.
+fn is_joined(capture: &Capture, graph: &Graph) -> bool {
+    let ends =
+        |line: &Line| line.dependencies.iter().map(|edge| edge.node).collect::<Vec<NodeId>>();
+    let Some(origin) = capture.lines.get(&capture.origin) else { return false };
+    let seen = graph.ancestors(&ends(origin));
+    capture.lines.values().all(|line| ends(line).iter().all(|node| seen.contains(node)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::NodeKind;
+
+    const MAIN: StreamKey = StreamKey { id: 10, context: 1, order: StreamOrder::NonBlocking };
+    const SIDE: StreamKey = StreamKey { id: 11, context: 1, order: StreamOrder::NonBlocking };
+    const BLOCKING: StreamKey = StreamKey { id: 12, context: 1, order: StreamOrder::Blocking };
+    const LEGACY: StreamKey = StreamKey { id: 0, context: 1, order: StreamOrder::Legacy };
+    const EVENT: CUevent = CUevent(77);
+
+    /// A capture in `MAIN` and its graph; each operation in a stream is an empty node.
+    struct Scene {
+        captures: Captures,
+        graphs: BTreeMap<GraphId, Graph>,
+        nodes: u64,
+    }
+
+    impl Scene {
+        fn new(mode: u32) -> Self {
+            let graphs = BTreeMap::from([(GraphId(1), Graph::default())]);
+            let mut captures = Captures::default();
+            captures.begin(5, MAIN, GraphId(1), None, mode).unwrap();
+            Self { captures, graphs, nodes: 0 }
+        }
+
+        fn work(&mut self, stream: StreamKey) -> u64 {
+            let number = self.captures.enter(stream).unwrap().unwrap();
+            let line = self.captures.line(number, stream).unwrap();
+            self.nodes += 1;
+            let id = NodeId(self.nodes);
+            let dependencies = std::mem::replace(&mut line.dependencies, vec![Edge::plain(id)]);
+            let graph = self.graphs.get_mut(&GraphId(1)).unwrap();
+            graph.add(id, NodeKind::Empty, dependencies).unwrap();
+            self.nodes
+        }
+
+        fn fork(&mut self, from: StreamKey, to: StreamKey) {
+            self.captures.record(5, from, EVENT);
+            let own = self.captures.of(to);
+            assert_eq!(self.captures.wait(own, to, EVENT), Ok(true));
+        }
+
+        fn end(&mut self, stream: StreamKey) -> Result<CUresult, CudaError> {
+            self.captures.end(stream, &self.graphs).map(|ended| ended.result)
+        }
+    }
+
+    #[test]
+    fn a_fork_that_is_joined_is_captured() {
+        let mut scene = Scene::new(constant::MODE_GLOBAL);
+        let first = scene.work(MAIN);
+        scene.fork(MAIN, SIDE);
+        let (left, right) = (scene.work(MAIN), scene.work(SIDE));
+        assert_eq!(scene.captures.status(SIDE), Ok((constant::STATUS_ACTIVE, 5)));
+        assert_eq!(scene.end(SIDE), Err(CudaError::STREAM_CAPTURE_UNMATCHED));
+        scene.fork(SIDE, MAIN);
+        let last = scene.work(MAIN);
+        assert_eq!(scene.end(MAIN), Ok(Ok(())));
+        let edges: Vec<_> =
+            scene.graphs[&GraphId(1)].edges().map(|(to, e)| (e.node.0, to.0)).collect();
+        assert_eq!(edges, [(first, left), (first, right), (left, last), (right, last)]);
+        assert_eq!(scene.captures.status(SIDE), Ok((constant::STATUS_NONE, 0)));
+        assert_eq!(scene.end(MAIN), Err(CudaError::ILLEGAL_STATE));
+        // The event belongs to a capture that is over.
+        assert_eq!(scene.captures.wait(None, MAIN, EVENT), Err(CudaError::CAPTURED_EVENT));
+    }
+
+    #[test]
+    fn work_that_is_not_joined_is_an_error() {
+        let mut scene = Scene::new(constant::MODE_GLOBAL);
+        scene.work(MAIN);
+        scene.fork(MAIN, SIDE);
+        scene.work(SIDE);
+        assert_eq!(scene.end(MAIN), Ok(Err(CudaError::STREAM_CAPTURE_UNJOINED)));
+        // One that only waited has nothing to join.
+        let mut scene = Scene::new(constant::MODE_GLOBAL);
+        scene.work(MAIN);
+        scene.fork(MAIN, SIDE);
+        assert_eq!(scene.end(MAIN), Ok(Ok(())));
+    }
+
+    #[test]
+    fn waiting_for_a_capturing_stream_invalidates_its_capture() {
+        let mut scene = Scene::new(constant::MODE_RELAXED);
+        let unsupported = Err(CudaError::STREAM_CAPTURE_UNSUPPORTED);
+        assert_eq!(scene.captures.synchronize(SIDE), Ok(()));
+        assert_eq!(scene.captures.synchronize(MAIN), unsupported);
+        let invalidated = CudaError::STREAM_CAPTURE_INVALIDATED;
+        assert_eq!(scene.captures.enter(MAIN), Err(invalidated));
+        assert_eq!(scene.captures.status(MAIN), Ok((constant::STATUS_INVALIDATED, 5)));
+        assert_eq!(scene.end(MAIN), Ok(Err(invalidated)));
+        assert_eq!(scene.captures.synchronize_context(1), Ok(()));
+    }
+
+    #[test]
+    fn the_legacy_stream_must_not_wait_for_a_capture() {
+        let mut scene = Scene::new(constant::MODE_GLOBAL);
+        assert_eq!(scene.captures.enter(LEGACY), Ok(None));
+        scene.fork(MAIN, BLOCKING);
+        let implicit = Err(CudaError::STREAM_CAPTURE_IMPLICIT);
+        assert_eq!(scene.captures.status(LEGACY).map(|_| ()), implicit);
+        assert_eq!(scene.captures.status(MAIN), Ok((constant::STATUS_ACTIVE, 5)));
+        let elsewhere = StreamKey { context: 2, ..LEGACY };
+        assert_eq!(scene.captures.enter(elsewhere), Ok(None));
+        assert_eq!(scene.captures.enter(LEGACY).map(|_| ()), implicit);
+        assert_eq!(scene.end(MAIN), Ok(Err(CudaError::STREAM_CAPTURE_INVALIDATED)));
+    }
+
+    #[test]
+    fn two_captures_do_not_become_one() {
+        let mut scene = Scene::new(constant::MODE_RELAXED);
+        scene.graphs.insert(GraphId(2), Graph::default());
+        scene.captures.begin(6, SIDE, GraphId(2), None, constant::MODE_RELAXED).unwrap();
+        scene.captures.record(5, MAIN, EVENT);
+        let merge = Err(CudaError::STREAM_CAPTURE_MERGE);
+        assert_eq!(scene.captures.wait(Some(6), SIDE, EVENT), merge);
+        for stream in [MAIN, SIDE] {
+            assert_eq!(scene.end(stream), Ok(Err(CudaError::STREAM_CAPTURE_INVALIDATED)));
+        }
+    }
+
+    #[test]
+    fn modes_say_which_threads_may_do_what() {
+        use constant::{MODE_GLOBAL, MODE_RELAXED, MODE_THREAD_LOCAL};
+        let forbidden = |capture: u32, own: u32, same_thread: bool| {
+            let mut scene = Scene::new(capture);
+            let mut ask = move || {
+                exchange_mode(own);
+                let result = scene.captures.unsafe_call();
+                exchange_mode(MODE_GLOBAL);
+                result.is_err()
+            };
+            match same_thread {
+                true => ask(),
+                false => std::thread::spawn(ask).join().unwrap(),
+            }
+        };
+        for own in [MODE_GLOBAL, MODE_THREAD_LOCAL, MODE_RELAXED] {
+            for capture in [MODE_GLOBAL, MODE_THREAD_LOCAL, MODE_RELAXED] {
+                let here = own != MODE_RELAXED && capture != MODE_RELAXED;
+                assert_eq!(forbidden(capture, own, true), here, "{capture} {own}");
+                let there = own == MODE_GLOBAL && capture == MODE_GLOBAL;
+                assert_eq!(forbidden(capture, own, false), there, "{capture} {own}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_relaxed_captures_end_in_another_thread() {
+        for (mode, expected) in [
+            (constant::MODE_RELAXED, Ok(Ok(()))),
+            (constant::MODE_THREAD_LOCAL, Err(CudaError::STREAM_CAPTURE_WRONG_THREAD)),
+        ] {
+            let mut scene = Scene::new(mode);
+            let end = std::thread::spawn(move || scene.end(MAIN)).join().unwrap();
+            assert_eq!(end, expected);
+        }
+    }
+
+    #[test]
+    fn a_stream_that_goes_takes_its_capture_with_it() {
+        let mut scene = Scene::new(constant::MODE_GLOBAL);
+        scene.fork(MAIN, SIDE);
+        scene.captures.forget_stream(MAIN.id);
+        assert!(scene.captures.active.is_empty());
+        assert_eq!(scene.captures.enter(SIDE), Ok(None));
+        assert_eq!(
+            scene.captures.check_begin(LEGACY, 0),
+            Err(CudaError::STREAM_CAPTURE_UNSUPPORTED)
+        );
+        assert_eq!(scene.captures.check_begin(MAIN, 3), Err(CudaError::INVALID_VALUE));
+    }
+}

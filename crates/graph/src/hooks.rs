@@ -1,0 +1,269 @@
+//! What the functions of streams, events and memory ask before they do their work: whether it
+//! goes into a capture instead, or must not be done while something is captured.
+
+use crate::backend::{Backend, StreamKey};
+use crate::memory::Allocation;
+use crate::model::Edge;
+use crate::node::{AllocNode, KernelNode, NodeKind};
+use crate::store::{Graphs, Locked};
+use core::ffi::{c_int, c_uint, c_void};
+use cuda_api::constants::{capture, vmm};
+use cuda_api::pointer::{FromProgram, Out};
+use cuda_api::{
+    CUdeviceptr, CUevent, CUfunction, CUlaunchAttribute, CUlaunchConfig, CUmemLocation, CUresult,
+    CUstream, CudaError,
+};
+use std::sync::Arc;
+
+/// Launch attributes read from a program: more than there are.
+const ATTRIBUTES_MAX: usize = 64;
+
+impl<E: Send + 'static> Graphs<E> {
+    /// Work is about to be put into a stream: true if it became a node of a capture's graph.
+    pub fn capture(
+        &self,
+        stream: StreamKey,
+        work: impl FnOnce() -> Result<NodeKind, CudaError>,
+    ) -> Result<bool, CudaError> {
+        if !self.capturing() {
+            return Ok(false);
+        }
+        if self.lock().captures.enter(stream)?.is_none() {
+            return Ok(false);
+        }
+        // The work is described with nothing locked: the backend looks things up for it.
+        let kind = work()?;
+        let mut tables = self.lock();
+        let Some(number) = tables.captures.enter(stream)? else { return Ok(false) };
+        add(&mut tables, number, stream, kind)?;
+        Ok(true)
+    }
+
+    /// Somebody waits for a stream, or asks whether it is idle, or is about to put work into it
+    /// and wait for that: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED if it captures.
+    pub fn synchronizing(&self, stream: StreamKey) -> CUresult {
+        if !self.capturing() {
+            return Ok(());
+        }
+        self.lock().captures.synchronize(stream)
+    }
+
+    /// Somebody waits for a context.
+    pub fn synchronizing_context(&self, context: u64) -> CUresult {
+        if !self.capturing() {
+            return Ok(());
+        }
+        self.lock().captures.synchronize_context(context)
+    }
+
+    /// A call of those that are prohibited while something is captured, if the threads' modes
+    /// say so: allocating and freeing memory, which may wait for the device.
+    pub fn unsafe_call(&self) -> CUresult {
+        if !self.capturing() {
+            return Ok(());
+        }
+        self.lock().captures.unsafe_call()
+    }
+
+    /// An event is about to be recorded: true if it was recorded in a capture.
+    pub fn record_event(
+        &self,
+        stream: StreamKey,
+        event: CUevent,
+        flags: c_uint,
+    ) -> Result<bool, CudaError> {
+        if !self.capturing() && !self.has_captured_events() {
+            return Ok(false);
+        }
+        let mut tables = self.lock();
+        let Some(number) = tables.captures.enter(stream)? else {
+            tables.captures.events.remove(&event.0);
+            return Ok(false);
+        };
+        match flags & capture::EVENT_EXTERNAL {
+            0 => tables.captures.record(number, stream, event),
+            _ => add(&mut tables, number, stream, NodeKind::RecordEvent(event))?,
+        }
+        Ok(true)
+    }
+
+    /// A stream is about to wait for an event, which `has_work` if it was ever recorded: true if
+    /// nothing is left to be done.
+    pub fn wait_event(
+        &self,
+        stream: StreamKey,
+        event: CUevent,
+        flags: c_uint,
+        has_work: bool,
+    ) -> Result<bool, CudaError> {
+        if !self.capturing() && !self.has_captured_events() {
+            return Ok(false);
+        }
+        let mut tables = self.lock();
+        let own = tables.captures.enter(stream)?;
+        if let Some(number) = own
+            && flags & capture::EVENT_EXTERNAL != 0
+        {
+            add(&mut tables, number, stream, NodeKind::WaitEvent(event))?;
+            return Ok(true);
+        }
+        if tables.captures.wait(own, stream, event)? {
+            return Ok(true);
+        }
+        match (own, has_work) {
+            (None, _) => Ok(false),
+            // An event that was never recorded is nothing to wait for.
+            (Some(_), false) => Ok(true),
+            (Some(_), true) => Err(CudaError::STREAM_CAPTURE_ISOLATION),
+        }
+    }
+
+    /// Somebody asks about an event. CUDA_ERROR_CAPTURED_EVENT if it was last recorded in a
+    /// capture.
+    pub fn check_event(&self, event: CUevent) -> CUresult {
+        if !self.has_captured_events() {
+            return Ok(());
+        }
+        match self.lock().captures.events.contains_key(&event.0) {
+            true => Err(CudaError::CAPTURED_EVENT),
+            false => Ok(()),
+        }
+    }
+
+    /// An event is destroyed.
+    pub fn forget_event(&self, event: CUevent) {
+        if self.has_captured_events() {
+            self.lock().captures.events.remove(&event.0);
+        }
+    }
+
+    /// A stream is destroyed.
+    pub fn forget_stream(&self, id: u64) {
+        if self.capturing() {
+            self.lock().captures.forget_stream(id);
+        }
+    }
+
+    /// The program frees memory: true if it was a graph's, and is freed by that.
+    pub fn free(&self, pointer: CUdeviceptr) -> bool {
+        if !self.has_live_memory() {
+            return false;
+        }
+        let freed = self.lock().live.remove(&pointer.0);
+        freed.is_some()
+    }
+}
+
+fn add<E>(tables: &mut Locked<'_, E>, number: u64, stream: StreamKey, kind: NodeKind) -> CUresult {
+    let line = tables.captures.line(number, stream).ok_or(CudaError::STREAM_CAPTURE_INVALIDATED)?;
+    let dependencies = line.dependencies.clone();
+    let capture = tables.captures.active.get(&number);
+    let graph = capture.ok_or(CudaError::STREAM_CAPTURE_INVALIDATED)?.graph;
+    let node = tables
+        .add_node(graph, kind, dependencies)
+        .map_err(|_| CudaError::STREAM_CAPTURE_INVALIDATED)?;
+    if let Some(line) = tables.captures.line(number, stream) {
+        line.dependencies = vec![Edge::plain(node)];
+    }
+    Ok(())
+}
+
+/// The node of a launch, checked by the backend.
+pub fn kernel_node<B: Backend>(
+    backend: B,
+    function: CUfunction,
+    config: &CUlaunchConfig,
+    params: Out<*mut c_void>,
+    extra: Out<*mut c_void>,
+) -> Result<KernelNode, CudaError> {
+    let count = config.numAttrs as usize;
+    if count > ATTRIBUTES_MAX {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: the program's configuration says that there are that many attributes.
+    let attributes: Out<CUlaunchAttribute> = unsafe { config.attrs.believe() };
+    let attributes = (0..count).map(|i| attributes.as_in().at(i)).collect::<Result<_, _>>()?;
+    let parameters = backend.kernel(function, config, params, extra)?;
+    Ok(KernelNode::new(function, config, attributes, parameters))
+}
+
+/// A launch is about to be put into `config`'s stream: true if it was captured.
+pub fn capture_launch<B: Backend>(
+    backend: B,
+    per_thread: bool,
+    function: CUfunction,
+    config: &CUlaunchConfig,
+    params: Out<*mut c_void>,
+    extra: Out<*mut c_void>,
+) -> Result<bool, CudaError> {
+    let stream = backend.stream(config.stream, per_thread)?;
+    backend.graphs().capture(stream, || {
+        kernel_node(backend, function, config, params, extra).map(NodeKind::Kernel)
+    })
+}
+
+/// Memory for a node that allocates.
+pub(crate) fn allocate<B: Backend>(backend: B, bytes: u64) -> Result<Arc<Allocation>, CudaError> {
+    if bytes == 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let graphs = backend.graphs();
+    let address = backend.allocate(bytes)?;
+    let free = move |address| backend.free(address);
+    let allocation = Allocation::new(address, bytes, &graphs.usage, free);
+    let mut tables = graphs.lock();
+    tables.allocations.retain(|_, known| known.strong_count() > 0);
+    tables.allocations.insert(address, Arc::downgrade(&allocation));
+    Ok(allocation)
+}
+
+/// Memory is about to be allocated in a stream's order: its address if that was captured.
+pub fn capture_alloc<B: Backend>(
+    backend: B,
+    stream: CUstream,
+    per_thread: bool,
+    bytes: u64,
+) -> Result<Option<CUdeviceptr>, CudaError> {
+    if !backend.graphs().capturing() {
+        return Ok(None);
+    }
+    let stream = backend.stream(stream, per_thread)?;
+    let mut address = None;
+    backend.graphs().capture(stream, || {
+        let allocation = allocate(backend, bytes)?;
+        address = Some(CUdeviceptr(allocation.address));
+        const DEVICE: c_int = 0;
+        let location = CUmemLocation { kind: vmm::LOCATION_DEVICE, id: DEVICE };
+        Ok(NodeKind::Alloc(AllocNode { allocation, location }))
+    })?;
+    Ok(address)
+}
+
+/// Memory is about to be freed in a stream's order: true if that was captured, or if it was a
+/// graph's memory and is freed by that.
+pub fn capture_free<B: Backend>(
+    backend: B,
+    stream: CUstream,
+    per_thread: bool,
+    pointer: CUdeviceptr,
+) -> Result<bool, CudaError> {
+    let graphs = backend.graphs();
+    if graphs.capturing() {
+        let stream = backend.stream(stream, per_thread)?;
+        let captured = graphs.capture(stream, || {
+            check_allocation(backend, pointer)?;
+            Ok(NodeKind::Free(pointer))
+        })?;
+        if captured {
+            return Ok(true);
+        }
+    }
+    Ok(graphs.free(pointer))
+}
+
+/// Fails unless the address is one that a node allocates.
+pub(crate) fn check_allocation<B: Backend>(backend: B, pointer: CUdeviceptr) -> CUresult {
+    let tables = backend.graphs().lock();
+    let known = tables.allocations.get(&pointer.0).is_some_and(|a| a.strong_count() > 0);
+    if known { Ok(()) } else { Err(CudaError::INVALID_VALUE) }
+}

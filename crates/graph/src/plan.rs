@@ -1,0 +1,198 @@
+//! A graph laid out flat: child graphs dissolved, in an order in which it can run.
+
+use crate::model::{Edge, Graph, GraphId, NodeId};
+use crate::node::NodeKind;
+use cuda_api::CudaError;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Child graphs within child graphs: deeper is a program's mistake, and recursion has an end.
+const DEPTH_MAX: usize = 64;
+
+/// One node of a laid-out graph.
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub(crate) node: NodeId,
+    pub(crate) kind: NodeKind,
+    pub(crate) enabled: bool,
+    /// Steps that must be complete before this one starts; all are earlier ones.
+    pub dependencies: Vec<usize>,
+}
+
+impl Step {
+    /// What the step does; nothing if its node is disabled. Never a child graph.
+    pub fn work(&self) -> &NodeKind {
+        if self.enabled { &self.kind } else { &NodeKind::Empty }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn empty(dependencies: &[usize]) -> Self {
+        let dependencies = dependencies.to_vec();
+        Self { node: NodeId(0), kind: NodeKind::Empty, enabled: true, dependencies }
+    }
+}
+
+/// All steps of a graph.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) steps: Vec<Step>,
+    /// Which steps each child graph's node became.
+    pub(crate) children: Vec<(NodeId, Range<usize>)>,
+}
+
+/// Two plans that differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Difference {
+    /// They have not the same number of nodes.
+    Size,
+    /// The step waits for others.
+    Edges(usize),
+    /// The step's node is of another type.
+    Kind(usize),
+}
+
+impl Plan {
+    /// Lays a graph out. CUDA_ERROR_INVALID_VALUE if nodes wait for each other in a circle.
+    pub(crate) fn of(graphs: &BTreeMap<GraphId, Graph>, id: GraphId) -> Result<Self, CudaError> {
+        let mut plan = Self::default();
+        plan.flatten(graphs, id, &[], 0)?;
+        Ok(plan)
+    }
+
+    /// Adds a graph's steps, which come after the steps `entry`; returns those that whatever
+    /// comes after the graph has to wait for.
+    fn flatten(
+        &mut self,
+        graphs: &BTreeMap<GraphId, Graph>,
+        id: GraphId,
+        entry: &[usize],
+        depth: usize,
+    ) -> Result<Vec<usize>, CudaError> {
+        if depth > DEPTH_MAX {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let graph = graphs.get(&id).ok_or(CudaError::INVALID_VALUE)?;
+        // The steps behind which each node is complete.
+        let mut ends: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
+        let mut open: BTreeMap<NodeId, ()> = BTreeMap::new();
+        for id in graph.order().ok_or(CudaError::INVALID_VALUE)? {
+            let node = graph.node(id)?;
+            let mut dependencies: Vec<usize> = match node.dependencies.is_empty() {
+                true => entry.to_vec(),
+                false => {
+                    let of = |edge: &Edge| ends.get(&edge.node).cloned().unwrap_or_default();
+                    node.dependencies.iter().flat_map(of).collect()
+                }
+            };
+            dependencies.sort_unstable();
+            dependencies.dedup();
+            for edge in &node.dependencies {
+                open.remove(&edge.node);
+            }
+            let end = match node.kind {
+                NodeKind::Child(child) => {
+                    let first = self.steps.len();
+                    let exits = self.flatten(graphs, child, &dependencies, depth + 1)?;
+                    self.children.push((id, first..self.steps.len()));
+                    exits
+                }
+                _ => {
+                    let kind = node.kind.clone();
+                    self.steps.push(Step { node: id, kind, enabled: true, dependencies });
+                    vec![self.steps.len() - 1]
+                }
+            };
+            ends.insert(id, end);
+            open.insert(id, ());
+        }
+        if graph.nodes.is_empty() {
+            return Ok(entry.to_vec());
+        }
+        let mut exits: Vec<usize> = open.keys().flat_map(|id| ends[id].clone()).collect();
+        exits.sort_unstable();
+        exits.dedup();
+        Ok(exits)
+    }
+
+    /// Compares the nodes' types and edges with those of `other`.
+    pub(crate) fn compare(&self, other: &[Step], within: Range<usize>) -> Result<(), Difference> {
+        if other.len() != within.len() {
+            return Err(Difference::Size);
+        }
+        for (index, (new, old)) in other.iter().zip(&self.steps[within.clone()]).enumerate() {
+            if new.kind.number() != old.kind.number() {
+                return Err(Difference::Kind(index));
+            }
+            // Edges from outside of the range are nobody's who compares only the range.
+            let inside = old.dependencies.iter().filter(|d| within.contains(d));
+            if !inside.map(|d| d - within.start).eq(new.dependencies.iter().copied()) {
+                return Err(Difference::Edges(index));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_api::{CUdeviceptr, CUgraphEdgeData};
+
+    fn graph(first: u64, kinds: &[NodeKind], edges: &[(u64, u64)]) -> Graph {
+        let mut graph = Graph::default();
+        for (index, kind) in kinds.iter().enumerate() {
+            graph.add(NodeId(first + index as u64), kind.clone(), Vec::new()).unwrap();
+        }
+        for (from, to) in edges {
+            let data = CUgraphEdgeData::default();
+            graph.add_edge(NodeId(first + from), NodeId(first + to), data).unwrap();
+        }
+        graph
+    }
+
+    fn dependencies(plan: &Plan) -> Vec<Vec<usize>> {
+        plan.steps.iter().map(|step| step.dependencies.clone()).collect()
+    }
+
+    #[test]
+    fn child_graphs_stand_where_their_nodes_stood() {
+        use NodeKind::{Child, Empty};
+        let child = graph(100, &[Empty, Empty, Empty], &[(0, 1), (0, 2)]);
+        let nothing = graph(200, &[], &[]);
+        let whole = graph(
+            1,
+            &[Empty, Child(GraphId(2)), Child(GraphId(3)), Empty],
+            &[(0, 1), (1, 2), (2, 3)],
+        );
+        let graphs =
+            BTreeMap::from([(GraphId(1), whole), (GraphId(2), child), (GraphId(3), nothing)]);
+        let plan = Plan::of(&graphs, GraphId(1)).unwrap();
+        assert_eq!(dependencies(&plan), [vec![], vec![0], vec![1], vec![1], vec![2, 3]]);
+        assert_eq!(plan.children, [(NodeId(2), 1..4), (NodeId(3), 4..4)]);
+        let child = Plan::of(&graphs, GraphId(2)).unwrap();
+        assert_eq!(plan.compare(&child.steps, 1..4), Ok(()));
+        assert_eq!(plan.compare(&child.steps, 1..3), Err(Difference::Size));
+    }
+
+    #[test]
+    fn a_graph_that_contains_itself_or_a_circle_cannot_be_laid_out() {
+        let inside = graph(1, &[NodeKind::Child(GraphId(1))], &[]);
+        assert!(Plan::of(&BTreeMap::from([(GraphId(1), inside)]), GraphId(1)).is_err());
+        let circle = graph(1, &[NodeKind::Empty, NodeKind::Empty], &[(0, 1), (1, 0)]);
+        assert!(Plan::of(&BTreeMap::from([(GraphId(1), circle)]), GraphId(1)).is_err());
+    }
+
+    #[test]
+    fn differences_are_found() {
+        use NodeKind::{Empty, Free};
+        let plan = |kinds: &[NodeKind], edges: &[(u64, u64)]| {
+            Plan::of(&BTreeMap::from([(GraphId(1), graph(1, kinds, edges))]), GraphId(1)).unwrap()
+        };
+        let one = plan(&[Empty, Empty], &[(0, 1)]);
+        let compare = |other: Plan| one.compare(&other.steps, 0..2);
+        assert_eq!(compare(plan(&[Empty, Empty], &[(0, 1)])), Ok(()));
+        assert_eq!(compare(plan(&[Empty, Empty], &[])), Err(Difference::Edges(1)));
+        let free = plan(&[Empty, Free(CUdeviceptr(1))], &[(0, 1)]);
+        assert_eq!(compare(free), Err(Difference::Kind(1)));
+    }
+}

@@ -20,6 +20,14 @@ pub use search::{find_software, find_vendor, library_directory};
 /// Bytes that stand in our own client library, and by which it is recognised.
 pub const MARKER: &[u8] = b"openmps client library, not a provider";
 
+/// Environment variable, and its value, for a process of ours that drives a device itself.
+///
+/// NVIDIA's driver is a client of MPS on its own: it looks for a daemon's socket in this directory.
+/// It would take our daemon for its own and wait ten seconds for an answer in a language that ours
+/// does not speak. So it is sent to a directory that is nowhere.
+pub const WITHOUT_DAEMON: (&str, &str) =
+    (cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY, "/nonexistent");
+
 /// Chooses, finds and loads the provider that the environment asks for.
 pub fn load() -> Result<Provider, ProviderError> {
     Choice::from_environment()?.load()

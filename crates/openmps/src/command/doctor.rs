@@ -72,7 +72,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             "programs cannot be given openmps' libcuda.so.1 without them",
         ),
     });
-    findings.extend(device::findings());
     findings.extend(system::findings());
     for variable in VARIABLES {
         if let Some(value) = std::env::var_os(variable.name) {
@@ -80,6 +79,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             findings.push(Finding::ok("environment", text));
         }
     }
+    // Last, because the provider is not to see the environment as it is.
+    findings.extend(device::findings());
 
     let worst = findings.iter().any(|f| f.severity == Severity::Problem);
     if arguments.json {

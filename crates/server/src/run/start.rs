@@ -5,18 +5,24 @@ use crate::device::{Device, Driver};
 use crate::log::Log;
 use std::sync::Arc;
 
-/// Hardware queues of the shared context: the most there are, because all clients share them.
-const MAX_CONNECTIONS: (&str, &str) = ("CUDA_DEVICE_MAX_CONNECTIONS", "32");
+/// What NVIDIA's driver reads from the environment when a context is made.
+const DRIVER_ENVIRONMENT: &[(&str, &str)] = &[
+    // Hardware queues of the shared context: the most there are, because all clients share them.
+    ("CUDA_DEVICE_MAX_CONNECTIONS", "32"),
+    provider::WITHOUT_DAEMON,
+];
 
-/// Sets what NVIDIA's driver reads from the environment when a context is made.
+/// Sets what NVIDIA's driver reads from the environment.
 pub(super) fn prepare_environment(log: &Log) {
     let threads = std::fs::read_dir("/proc/self/task").map_or(0, |tasks| tasks.count());
     if threads != 1 {
-        let name = MAX_CONNECTIONS.0;
-        return log.line(format!("{name} is left as it is: the process has {threads} threads"));
+        let text = "The driver's environment is left as it is: the process has";
+        return log.line(format!("{text} {threads} threads"));
     }
-    // SAFETY: as just counted, no other thread runs that could read the environment.
-    unsafe { std::env::set_var(MAX_CONNECTIONS.0, MAX_CONNECTIONS.1) };
+    for (name, value) in DRIVER_ENVIRONMENT {
+        // SAFETY: as just counted, no other thread runs that could read the environment.
+        unsafe { std::env::set_var(name, value) };
+    }
 }
 
 /// Loads the provider that the environment asks for. It stays loaded for good.

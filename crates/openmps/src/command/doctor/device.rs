@@ -11,6 +11,9 @@ use std::ffi::CStr;
 const PROHIBITED: i32 = 2;
 
 pub(super) fn findings() -> Vec<Finding> {
+    let (name, value) = provider::WITHOUT_DAEMON;
+    // SAFETY: this program has started no thread yet that could read the environment.
+    unsafe { std::env::set_var(name, value) };
     let provider = match provider::load() {
         Ok(provider) => provider,
         Err(error) => {

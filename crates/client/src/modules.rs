@@ -120,6 +120,7 @@ impl Attached {
                 name: name.to_owned(),
                 layout: Layout::default(),
                 attributes: Default::default(),
+                occupancy: Default::default(),
             })?
         };
         let answer = self.call(&GetFunction {

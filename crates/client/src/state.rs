@@ -54,6 +54,36 @@ pub(crate) struct Function {
     pub(crate) layout: Layout,
     /// By CUfunction_attribute.
     pub(crate) attributes: [i32; FUNCTION_ATTRIBUTES],
+    /// What the server said of its occupancy.
+    pub(crate) occupancy: Occupancy,
+}
+
+/// Launches of a function whose occupancy is remembered: libraries ask before each launch, for a
+/// few block sizes.
+const OCCUPANCY_MAX: usize = 16;
+
+/// How many blocks an SM takes, by block size, dynamic shared memory and flags.
+#[derive(Default)]
+pub(crate) struct Occupancy {
+    known: Vec<((i32, usize, u32), i32)>,
+}
+
+impl Occupancy {
+    pub(crate) fn get(&self, launch: (i32, usize, u32)) -> Option<i32> {
+        self.known.iter().find(|(known, _)| *known == launch).map(|(_, blocks)| *blocks)
+    }
+
+    /// Remembers an answer; the oldest makes room.
+    pub(crate) fn put(&mut self, launch: (i32, usize, u32), blocks: i32) {
+        if self.known.len() >= OCCUPANCY_MAX {
+            self.known.remove(0);
+        }
+        self.known.push((launch, blocks));
+    }
+
+    pub(crate) fn forget(&mut self) {
+        self.known.clear();
+    }
 }
 
 /// The tables and the ring.

@@ -25,8 +25,21 @@ pub(crate) fn cuFuncGetAttribute(
     value.set(found.ok_or(CudaError::INVALID_VALUE)?)
 }
 
-/// What the server accepted is remembered: launches are checked against it here.
-pub(crate) fn attribute_was_set(function: CUfunction, attribute: c_uint, value: c_int) -> CUresult {
+/// Sets an attribute; `call` has the server do so. What the server accepted is remembered: launches
+/// are checked against it here, and what is so already is not asked for again (libraries set the
+/// same before each launch).
+pub(crate) fn set_attribute(
+    function: CUfunction,
+    attribute: c_uint,
+    value: c_int,
+    call: impl FnOnce() -> CUresult,
+) -> CUresult {
+    check_settable(attribute)?;
+    let known = with(function, |f| f.attributes.get(attribute as usize).copied())?;
+    if known == Some(value) {
+        return Ok(());
+    }
+    call()?;
     let client = mode::attached()?;
     let mut state = client.state();
     let handle = state.function(function.0)?.0;
@@ -34,12 +47,14 @@ pub(crate) fn attribute_was_set(function: CUfunction, attribute: c_uint, value: 
         && let Some(place) = function.attributes.get_mut(attribute as usize)
     {
         *place = value;
+        // How many blocks an SM takes may depend on it.
+        function.occupancy.forget();
     }
     Ok(())
 }
 
 /// CUDA_ERROR_INVALID_VALUE for attributes that are properties of the code.
-pub(crate) fn check_settable(attribute: c_uint) -> CUresult {
+fn check_settable(attribute: c_uint) -> CUresult {
     use function_attribute::*;
     let settable = matches!(
         attribute,

@@ -1,4 +1,5 @@
-//! Occupancy (the manual's "Occupancy"): the best block size, found by asking the server for each.
+//! Occupancy (the manual's "Occupancy"): asked of the server once for each function and launch; the
+//! best block size is found by asking for each.
 
 use crate::attach::Attached;
 use crate::boundary::Out;
@@ -21,6 +22,15 @@ fn blocks_per_sm(
     shared_bytes: usize,
     flags: c_uint,
 ) -> Result<c_int, CudaError> {
+    let launch = (block_size, shared_bytes, flags);
+    let (handle, known) = {
+        let state = client.state();
+        let (handle, function) = state.function(function.0)?;
+        (handle, function.occupancy.get(launch))
+    };
+    if let Some(blocks) = known {
+        return Ok(blocks);
+    }
     let mut words = Words::new();
     let default = DefaultStream::Legacy;
     function.encode(client, default, &mut words)?;
@@ -35,7 +45,37 @@ fn blocks_per_sm(
             Ok(())
         },
     )?;
+    if let Some(function) = client.state().functions.get_mut(handle) {
+        function.occupancy.put(launch, blocks);
+    }
     Ok(blocks)
+}
+
+pub(crate) fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+    blocks: Out<c_int>,
+    function: CUfunction,
+    block_size: c_int,
+    shared_bytes: usize,
+) -> CUresult {
+    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        blocks,
+        function,
+        block_size,
+        shared_bytes,
+        0,
+    )
+}
+
+pub(crate) fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    blocks: Out<c_int>,
+    function: CUfunction,
+    block_size: c_int,
+    shared_bytes: usize,
+    flags: c_uint,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    blocks.required()?;
+    blocks.set(blocks_per_sm(client, function, block_size, shared_bytes, flags)?)
 }
 
 pub(crate) fn cuOccupancyMaxPotentialBlockSize(

@@ -31,20 +31,22 @@ macro_rules! implement {
     (post cuMemsetD2D16Async $($rest:tt)*) => { implement!(special cuMemsetD2D16Async $($rest)*) };
     (post cuMemsetD2D32Async $($rest:tt)*) => { implement!(special cuMemsetD2D32Async $($rest)*) };
 
-    // What was set is remembered, because launches are checked against it.
+    // What the client knows is not asked for again.
+    (call cuOccupancyMaxActiveBlocksPerMultiprocessor $($rest:tt)*) => {
+        implement!(special cuOccupancyMaxActiveBlocksPerMultiprocessor $($rest)*)
+    };
+    (call cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags $($rest:tt)*) => {
+        implement!(special cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags $($rest)*)
+    };
     (call cuFuncSetAttribute [] ($function:expr, $attribute:expr, $value:expr)) => {{
         let (function, attribute, value) = ($function, $attribute, $value);
-        api::check_settable(attribute)?;
-        call_row(|| generic!(call cuFuncSetAttribute, DefaultStream::Legacy,
-            function, attribute, value))?;
-        api::attribute_was_set(function, attribute, value)
+        api::set_attribute(function, attribute, value, || generic!(
+            call cuFuncSetAttribute, DefaultStream::Legacy, function, attribute, value))
     }};
     (call cuKernelSetAttribute [] ($attribute:expr, $value:expr, $kernel:expr, $device:expr)) => {{
         let (attribute, value, kernel, device) = ($attribute, $value, $kernel, $device);
-        api::check_settable(attribute)?;
-        call_row(|| generic!(call cuKernelSetAttribute, DefaultStream::Legacy,
-            attribute, value, kernel, device))?;
-        api::attribute_was_set(CUfunction(kernel.0), attribute, value)
+        api::set_attribute(CUfunction(kernel.0), attribute, value, || generic!(
+            call cuKernelSetAttribute, DefaultStream::Legacy, attribute, value, kernel, device))
     }};
 
     (post $name:ident [] ($($argument:expr),*)) => {
@@ -59,11 +61,6 @@ macro_rules! implement {
     (call $name:ident [$default:expr] ($($argument:expr),*)) => {
         generic!(call $name, $default $(, $argument)*)
     };
-}
-
-/// Gives a block with `?` in it a function to return from.
-fn call_row(body: impl FnOnce() -> CUresult) -> CUresult {
-    body()
 }
 
 /// One entry point: C on the outside, checked arguments on the inside.

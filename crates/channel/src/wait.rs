@@ -40,6 +40,18 @@ const NAPS: u32 = 20;
 /// Wake-ups for next to nothing before a consumer naps: enough not to be a coincidence.
 const NAP_AFTER: u32 = 4;
 
+/// How long a waiter for a device dozes, on machines where waiters may spin: it sleeps for a small
+/// part of the time that it has waited already and looks by itself. Asking to be woken costs the
+/// server a call and the device an interrupt, 40 us together, so it is for longer waits.
+const DOZE: Duration = Duration::from_millis(4);
+
+/// A doze lasts this part of the wait so far: what the wait is prolonged by, at most.
+const DOZE_PART: u32 = 32;
+
+/// Shortest and longest doze: looking costs 3 us of processor time.
+const DOZE_MIN: Duration = Duration::from_micros(5);
+const DOZE_MAX: Duration = Duration::from_micros(50);
+
 /// How a waiter passes the time before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpinPolicy {
@@ -54,12 +66,21 @@ pub struct SpinPolicy {
     pub naps: u32,
     /// After how many wake-ups in a row for next to nothing it begins to nap.
     pub nap_after: u32,
+    /// How long a waiter for a device dozes (see [`wait_until_reached`]) before it asks to be
+    /// woken.
+    pub doze: Duration,
 }
 
 impl SpinPolicy {
     /// Sleeps at once.
-    pub const NONE: Self =
-        Self { spin: Duration::ZERO, yields: 0, nap: Duration::ZERO, naps: 0, nap_after: 0 };
+    pub const NONE: Self = Self {
+        spin: Duration::ZERO,
+        yields: 0,
+        nap: Duration::ZERO,
+        naps: 0,
+        nap_after: 0,
+        doze: Duration::ZERO,
+    };
 
     /// The policy for a machine with that many cores and OPENMPS_SPIN_US set to that text.
     pub fn new(cores: usize, spin_us: Option<&str>) -> Self {
@@ -71,7 +92,18 @@ impl SpinPolicy {
             nap: NAP,
             naps: NAPS,
             nap_after: NAP_AFTER,
+            doze: if spin_us == 0 { Duration::ZERO } else { DOZE },
         }
+    }
+
+    /// The policy for a wait that is expected to take so long: where it spins, it spins until then
+    /// and its usual time beyond.
+    pub fn expecting(self, duration: Duration) -> Self {
+        if self.spin.is_zero() {
+            return self;
+        }
+        let most = Duration::from_micros(u64::from(SPIN_US_MAX));
+        Self { spin: (self.spin + duration).min(most), ..self }
     }
 
     /// The policy of this process: by its environment and the cores it may use. The environment
@@ -166,11 +198,11 @@ pub const fn reached(counter: u32, value: u32) -> bool {
     counter.wrapping_sub(value) as i32 >= 0
 }
 
-/// Waits until the counter in `word` has reached `value`.
+/// Waits until the counter in `word` has reached `value`. Returns how long that took.
 ///
-/// It spins as `policy` says. Then it calls `ask` once: whoever writes the word (a device) wakes
-/// nobody, so somebody must be asked to. Then it sleeps, and calls `still_alive` every
-/// [`LIVENESS_PERIOD`].
+/// It spins, then dozes as `policy` says, with `expected` as how long such a wait took the last
+/// time. Then it calls `ask` once: whoever writes the word (a device) wakes nobody, so somebody must
+/// be asked to. Then it sleeps, and calls `still_alive` every [`LIVENESS_PERIOD`].
 ///
 /// # Errors
 /// What `ask` or `still_alive` return, unless the counter has reached the value nevertheless.
@@ -178,26 +210,135 @@ pub fn wait_until_reached<E>(
     word: SharedU32<'_>,
     value: u32,
     policy: SpinPolicy,
+    expected: Duration,
     ask: impl FnOnce() -> Result<(), E>,
     mut still_alive: impl FnMut() -> Result<(), E>,
-) -> Result<(), E> {
-    if policy.spin_until(|| reached(word.load(), value)) {
-        return Ok(());
+) -> Result<Duration, E> {
+    let start = Instant::now();
+    let is_reached = || reached(word.load(), value);
+    if policy.spin_until(is_reached) || doze(word, value, policy, Rhythm::new(expected), start) {
+        return Ok(start.elapsed());
     }
     let or_reached = |result: Result<(), E>| match result {
-        Err(_) if reached(word.load(), value) => Ok(()),
+        Err(_) if is_reached() => Ok(()),
         other => other,
     };
     or_reached(ask())?;
     loop {
         let seen = word.load();
         if reached(seen, value) {
-            return Ok(());
+            return Ok(start.elapsed());
         }
         if sleep(word, seen, Some(LIVENESS_PERIOD)) == Woken::TimedOut {
             or_reached(still_alive())?;
         }
     }
+}
+
+/// Sleeps for short times and looks; true if the counter has reached the value. When the end is
+/// expected it spins. Whoever does wake sleepers on the word ends a doze early.
+fn doze(
+    word: SharedU32<'_>,
+    value: u32,
+    policy: SpinPolicy,
+    rhythm: Rhythm,
+    start: Instant,
+) -> bool {
+    if policy.doze.is_zero() {
+        return false;
+    }
+    let _slack = FineTimer::new();
+    let end = policy.spin + policy.doze;
+    loop {
+        let seen = word.load();
+        if reached(seen, value) {
+            return true;
+        }
+        let waited = start.elapsed();
+        if waited >= end {
+            return false;
+        }
+        match rhythm.phase(waited) {
+            Phase::Due => core::hint::spin_loop(),
+            Phase::Early(left) => doze_once(word, seen, waited, left),
+            Phase::Late => doze_once(word, seen, waited, DOZE_MAX),
+        }
+    }
+}
+
+fn doze_once(word: SharedU32<'_>, seen: u32, waited: Duration, most: Duration) {
+    sleep(word, seen, Some((waited / DOZE_PART).clamp(DOZE_MIN, DOZE_MAX).min(most)));
+}
+
+/// When a wait is expected to end: programs repeat themselves, so about when the last one did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rhythm {
+    opens: Duration,
+    closes: Duration,
+}
+
+/// Where in its rhythm a wait is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Its end is not expected for that long.
+    Early(Duration),
+    /// It should end now.
+    Due,
+    /// It has outlasted what was expected, if anything was.
+    Late,
+}
+
+impl Rhythm {
+    /// Expects a wait of that length, an eighth more or less.
+    pub(crate) fn new(expected: Duration) -> Self {
+        let eighth = expected / 8;
+        Self { opens: expected - eighth, closes: expected + eighth }
+    }
+
+    /// Where a wait is that has lasted so long.
+    pub(crate) fn phase(self, waited: Duration) -> Phase {
+        if waited >= self.closes {
+            Phase::Late
+        } else if waited >= self.opens {
+            Phase::Due
+        } else {
+            Phase::Early(self.opens - waited)
+        }
+    }
+}
+
+/// From now on this thread's sleeps end when they should: Linux lets them take 50 us more. For
+/// threads of our own.
+pub fn sleep_precisely() {
+    set_timer_slack(1);
+}
+
+/// While it lives, this thread's sleeps end when they should: Linux lets them take 50 us more.
+struct FineTimer {
+    slack_ns: libc::c_long,
+}
+
+impl FineTimer {
+    fn new() -> Self {
+        // SAFETY: takes no argument and returns a value.
+        let slack_ns = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }.into();
+        set_timer_slack(1);
+        Self { slack_ns }
+    }
+}
+
+impl Drop for FineTimer {
+    fn drop(&mut self) {
+        // A thread without slack, or of which it is not known, keeps what it has.
+        if self.slack_ns > 0 {
+            set_timer_slack(self.slack_ns);
+        }
+    }
+}
+
+fn set_timer_slack(ns: libc::c_long) {
+    // SAFETY: takes a value, and changes this thread's sleeps only. It cannot fail.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns) };
 }
 
 /// A doorbell's sleeping half: sleeps on `word` while `flag` is up, so that the other side makes a
@@ -242,6 +383,9 @@ mod tests {
         assert_eq!(SpinPolicy::new(8, Some("0")).spin, Duration::ZERO);
         assert_eq!(SpinPolicy::new(8, Some("4000000000")).spin, us(u64::from(SPIN_US_MAX)));
         assert_eq!(SpinPolicy::new(8, Some("soon")).spin, us(20));
+        assert_eq!(SpinPolicy::new(8, None).expecting(us(100)).spin, us(120));
+        assert_eq!(SpinPolicy::new(2, None).expecting(us(100)).spin, Duration::ZERO);
+        assert_eq!(SpinPolicy::new(2, None).doze, Duration::ZERO);
     }
 
     #[test]
@@ -266,31 +410,69 @@ mod tests {
     }
 
     #[test]
+    fn a_doze_sees_what_nobody_wakes_it_for_and_ends() {
+        let place = AtomicU32::new(0);
+        let word = SharedU32::of(&place);
+        let policy = SpinPolicy { doze: Duration::from_millis(1), ..SpinPolicy::NONE };
+        let rhythms = [0, 2, 1000].map(|ms| Rhythm::new(Duration::from_millis(ms)));
+        for rhythm in rhythms {
+            assert!(!doze(word, 1, policy, rhythm, Instant::now()));
+        }
+        let policy = SpinPolicy { doze: Duration::from_secs(600), ..policy };
+        for (value, rhythm) in (1..).zip(rhythms) {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(3));
+                    word.store(value);
+                });
+                assert!(doze(word, value, policy, rhythm, Instant::now()));
+            });
+        }
+    }
+
+    #[test]
+    fn a_wait_is_due_about_when_the_last_one_ended() {
+        let us = Duration::from_micros;
+        let rhythm = Rhythm::new(us(80));
+        assert_eq!(rhythm.phase(us(0)), Phase::Early(us(70)));
+        assert_eq!(rhythm.phase(us(70)), Phase::Due);
+        assert_eq!(rhythm.phase(us(89)), Phase::Due);
+        assert_eq!(rhythm.phase(us(90)), Phase::Late);
+        assert_eq!(Rhythm::new(Duration::ZERO).phase(Duration::ZERO), Phase::Late);
+    }
+
+    #[test]
     fn a_wait_asks_once_and_reports_errors_unless_it_is_done() {
         let place = AtomicU32::new(1);
         let word = SharedU32::of(&place);
         let none = SpinPolicy::NONE;
+        let zero = Duration::ZERO;
         let never = || panic!("nothing to ask for");
-        assert_eq!(wait_until_reached::<()>(word, 1, none, never, || Ok(())), Ok(()));
-        assert_eq!(wait_until_reached(word, 2, none, || Err(1), || Ok(())), Err(1));
-        assert_eq!(wait_until_reached(word, 2, none, || Ok(()), || Err(2)), Err(2));
+        assert_eq!(
+            wait_until_reached::<()>(word, 1, none, zero, never, || Ok(())).map(drop),
+            Ok(())
+        );
+        assert_eq!(wait_until_reached(word, 2, none, zero, || Err(1), || Ok(())), Err(1));
+        assert_eq!(wait_until_reached(word, 2, none, zero, || Ok(()), || Err(2)), Err(2));
         // The peer died, but had finished.
         let dies = || {
             word.store(2);
             Err(3)
         };
-        assert_eq!(wait_until_reached(word, 2, none, || Ok(()), dies), Ok(()));
+        assert_eq!(wait_until_reached(word, 2, none, zero, || Ok(()), dies).map(drop), Ok(()));
         assert_eq!(
             wait_until_reached(
                 word,
                 3,
                 none,
+                zero,
                 || {
                     word.store(3);
                     Err(4)
                 },
                 || Ok(())
-            ),
+            )
+            .map(drop),
             Ok(())
         );
     }

@@ -287,7 +287,8 @@ fn a_client_that_waits_for_a_reply_learns_that_its_server_died() {
     assert_eq!(error, PushError::PeerGone);
     let word = region.completion_word(5).unwrap();
     let still_alive = || if alive() { Ok(()) } else { Err("gone") };
-    let waited = wait::wait_until_reached(word, 1, policy(), || Ok(()), still_alive);
+    let waited =
+        wait::wait_until_reached(word, 1, policy(), Duration::ZERO, || Ok(()), still_alive);
     assert_eq!(waited, Err("gone"));
     assert!(!child.wait().unwrap().success());
 }
@@ -330,7 +331,7 @@ fn a_stream_is_awaited_by_its_completion_word() {
         assert_eq!(fence.words(), 2);
         producer.borrow_mut().push_request(&fence, &|| true).unwrap();
         let ask = || producer.borrow_mut().push(1, &[4095], &[], &|| true);
-        wait::wait_until_reached(word, value, policy(), ask, || Ok(())).unwrap();
+        wait::wait_until_reached(word, value, policy(), Duration::ZERO, ask, || Ok(())).unwrap();
         assert_eq!(word.load(), value);
     }
     drop(socket);

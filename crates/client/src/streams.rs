@@ -12,6 +12,7 @@ use crate::handles::Table;
 use crate::memory::staging::Mark;
 use channel::region::{Region, STREAM_SLOTS};
 use core::ffi::{c_int, c_uint};
+use core::time::Duration;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUstream, CudaError};
 
@@ -43,12 +44,21 @@ struct Progress {
     fenced: u64,
     /// Operations known to have passed.
     completed: u64,
+    /// How long the last wait for one took that outlasted spinning.
+    last_wait: Duration,
     blocking: bool,
 }
 
 impl Progress {
     const fn new(handle: Handle) -> Self {
-        Self { handle, issued: 0, fenced: 0, completed: 0, blocking: false }
+        Self {
+            handle,
+            issued: 0,
+            fenced: 0,
+            completed: 0,
+            last_wait: Duration::ZERO,
+            blocking: false,
+        }
     }
 }
 
@@ -193,6 +203,18 @@ impl Streams {
             }
         }
         progress.completed >= mark.value
+    }
+
+    /// How long the last wait for work of the slot's stream took that outlasted spinning.
+    pub(crate) fn last_wait(&self, slot: u32) -> Duration {
+        self.progress.get(slot as usize).map_or(Duration::ZERO, |progress| progress.last_wait)
+    }
+
+    /// Remembers how long a wait took.
+    pub(crate) fn waited(&mut self, slot: u32, duration: Duration) {
+        if let Some(progress) = self.progress.get_mut(slot as usize) {
+            progress.last_wait = duration;
+        }
     }
 
     /// The last operation of a slot's stream.

@@ -5,14 +5,19 @@ use crate::memory::staging::Mark;
 use crate::state::wire_stream;
 use crate::streams::LEGACY;
 use channel::request::{Notify, PrintfDrain};
-use channel::wait::wait_until_reached;
+use channel::wait::{SpinPolicy, wait_until_reached};
 use core::sync::atomic::Ordering;
 use cuda_api::handle::Handle;
 use cuda_api::{CUresult, CudaError};
+use std::time::Duration;
 
 /// Pieces of device printf fetched at one synchronisation: 64 MiB, more than any printf buffer
 /// holds; what comes beyond is a server that does not end.
 const PRINTF_PIECES_MAX: usize = 1024;
+
+/// How fast a copy between device and host is taken to be, to wait for it as drivers do: awake.
+/// PCI Express of generation 4 has 25 GB/s, of generation 5 twice that.
+const COPY_BYTES_PER_US: u64 = 25_000;
 
 impl Attached {
     /// Waits until an operation has passed.
@@ -20,19 +25,25 @@ impl Attached {
     /// # Errors
     /// The sticky error, or that the server is gone: only if the operation will not pass.
     pub(crate) fn wait_for(&self, mark: Mark) -> CUresult {
-        {
+        self.wait_with(mark, self.policy)
+    }
+
+    fn wait_with(&self, mark: Mark, policy: SpinPolicy) -> CUresult {
+        let expected = {
             let mut state = self.state();
             if state.passed(mark) {
                 return Ok(());
             }
             state.fence(mark)?;
-        }
+            state.streams.last_wait(mark.slot)
+        };
         let word = self.link.region().completion_word(mark.slot).ok_or(CudaError::UNKNOWN)?;
         let value = mark.value as u32;
-        wait_until_reached(
+        let waited = wait_until_reached(
             word,
             value,
-            self.policy,
+            policy,
+            expected,
             || {
                 let mut state = self.state();
                 let stream = state.streams.handle_in(mark.slot);
@@ -43,7 +54,11 @@ impl Attached {
                 state.push(&Notify { stream: wire_stream(stream), value })
             },
             || self.link.health_of_wait(),
-        )
+        )?;
+        if waited > policy.spin {
+            self.state().streams.waited(mark.slot, waited);
+        }
+        Ok(())
     }
 
     /// What a synchronising call reports when the work it waited for is done: what was printed
@@ -56,8 +71,18 @@ impl Attached {
 
     /// Waits until everything posted to a stream so far is done, and reports.
     pub(crate) fn synchronize(&self, stream: Handle) -> CUresult {
+        self.synchronize_with(stream, self.policy)
+    }
+
+    /// As [`Self::synchronize`], behind a copy between device and host of that many bytes.
+    pub(crate) fn synchronize_copy(&self, stream: Handle, bytes: u64) -> CUresult {
+        let expected = Duration::from_micros(bytes / COPY_BYTES_PER_US);
+        self.synchronize_with(stream, self.policy.expecting(expected))
+    }
+
+    fn synchronize_with(&self, stream: Handle, policy: SpinPolicy) -> CUresult {
         let last = self.state().fence_all_of(stream)?;
-        let waited = self.wait_for(last);
+        let waited = self.wait_with(last, policy);
         self.report()?;
         waited
     }

@@ -46,7 +46,7 @@ variables! {
         function that is not supported; errors also one for each call that fails.";
     OPENMPS_SPIN_US = "OPENMPS_SPIN_US", "client, server",
         "20, or 0 where there are fewer than 4 cores",
-        "How long a waiter spins before it sleeps, microseconds.";
+        "How long a waiter spins before it sleeps, microseconds; 0: it sleeps at once.";
     OPENMPS_SOFT_SMS = "OPENMPS_SOFT_SMS", "software GPU",
         "8, or the number of cores if more", "Virtual SMs of the software GPU.";
     OPENMPS_SOFT_THREADS = "OPENMPS_SOFT_THREADS", "software GPU",

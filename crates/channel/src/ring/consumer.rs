@@ -5,7 +5,7 @@ use super::{
     RingMemory,
 };
 use crate::region::Region;
-use crate::wait::SpinPolicy;
+use crate::wait::{Phase, Rhythm, SpinPolicy};
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,6 +43,8 @@ pub struct Consumer<M = Region> {
     poor_wake_ups: u32,
     /// When it was woken last, and the tail at that time.
     woken: Option<(Instant, u64)>,
+    /// How long the last wait took that outlasted spinning.
+    last_wait: Duration,
 }
 
 impl<M: RingMemory> Consumer<M> {
@@ -65,6 +67,7 @@ impl<M: RingMemory> Consumer<M> {
             rung,
             poor_wake_ups: 0,
             woken: None,
+            last_wait: Duration::ZERO,
         })
     }
 
@@ -185,7 +188,9 @@ impl<M: RingMemory> Consumer<M> {
         }
     }
 
-    /// Waits until there are records: spins, then sleeps at most `timeout`.
+    /// Waits until there are records: spins, then sleeps at most `timeout`. About when the last
+    /// such wait ended it spins again: a program that waits for its device comes back regularly, and
+    /// being woken takes longer than many a kernel.
     ///
     /// A producer that pushes seldom enough for this side to fall asleep each time would pay a
     /// system call for each record. After a few such wake-ups in a row this side naps first: it
@@ -199,8 +204,12 @@ impl<M: RingMemory> Consumer<M> {
             return Err(broken);
         }
         let policy = self.policy;
+        let start = Instant::now();
         if policy != SpinPolicy::NONE {
             policy.spin_until(|| self.is_over());
+        }
+        if !policy.spin.is_zero() && self.last_wait <= policy.doze {
+            self.keep_time(start, timeout);
         }
         if self.poor_wake_ups >= policy.nap_after && policy.naps > 0 {
             let mut naps = 0;
@@ -216,6 +225,10 @@ impl<M: RingMemory> Consumer<M> {
             self.count_wake_up();
         }
         let records = self.look().inspect_err(|broken| self.broken = Some(*broken))?;
+        let waited = start.elapsed();
+        if records && waited > policy.spin {
+            self.last_wait = waited;
+        }
         Ok(if records {
             Arrival::Records
         } else if self.rung.swap(false, Ordering::AcqRel) {
@@ -223,6 +236,22 @@ impl<M: RingMemory> Consumer<M> {
         } else {
             Arrival::TimedOut
         })
+    }
+
+    /// Sleeps until the wait is expected to end, and spins while it is.
+    fn keep_time(&mut self, start: Instant, timeout: Duration) {
+        let rhythm = Rhythm::new(self.last_wait);
+        while !self.is_over() {
+            match rhythm.phase(start.elapsed()) {
+                Phase::Early(left) => {
+                    if self.sleep(ASLEEP, left.min(timeout)) {
+                        self.count_wake_up();
+                    }
+                }
+                Phase::Due => core::hint::spin_loop(),
+                Phase::Late => break,
+            }
+        }
     }
 
     /// Sleeps with the flag at `value`, unless waiting is over; true if somebody lowered the flag.

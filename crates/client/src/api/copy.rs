@@ -47,15 +47,15 @@ fn copy(
             // Pageable memory is the program's again once it is staged; pinned memory is read by
             // the device itself.
             match ends == Ends::WithCall && side == Side::Pinned {
-                true => client.synchronize(stream),
+                true => client.synchronize_copy(stream, bytes),
                 false => Ok(()),
             }
         }
         (side, Side::Device) => {
             client.copy_from_device(destination, side, source, bytes, stream)?;
-            match (ends, side) {
-                (Ends::WithCall, _) => client.synchronize(stream),
-                (Ends::InStream, _) => Ok(()),
+            match ends {
+                Ends::WithCall => client.synchronize_copy(stream, bytes),
+                Ends::InStream => Ok(()),
             }
         }
         (_, _) => {

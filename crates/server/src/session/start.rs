@@ -72,6 +72,7 @@ pub fn spawn(
 ) -> std::io::Result<JoinHandle<()>> {
     let name = format!("client {}", link.identity.pid);
     Builder::new().name(name).spawn(move || {
+        channel::wait::sleep_precisely();
         // A panic is a bug of ours. It costs this client its session and nobody else anything.
         let outcome =
             catch_unwind(AssertUnwindSafe(|| serve(common.clone(), link.clone(), socket, region)));

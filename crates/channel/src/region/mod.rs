@@ -61,6 +61,15 @@ impl fmt::Display for OutOfRange {
 
 impl core::error::Error for OutOfRange {}
 
+/// What a copy leaves in the caches of the processor that makes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caching {
+    /// The copied bytes, as far as they fit: for bytes that are read next.
+    Keep,
+    /// Nothing: for many bytes, or bytes that a device reads next. Half as much traffic.
+    Bypass,
+}
+
 /// A shared region, mapped.
 #[derive(Clone, Debug)]
 pub struct Region {
@@ -157,13 +166,13 @@ impl Region {
     /// Copies bytes into staging.
     pub fn write_staging(&self, offset: u64, bytes: &[u8]) -> Result<(), OutOfRange> {
         // SAFETY: the slice is readable for its length.
-        unsafe { self.write_staging_from(offset, bytes.as_ptr(), bytes.len()) }
+        unsafe { self.write_staging_from(offset, bytes.as_ptr(), bytes.len(), Caching::Keep) }
     }
 
     /// Copies bytes out of staging.
     pub fn read_staging(&self, offset: u64, bytes: &mut [u8]) -> Result<(), OutOfRange> {
         // SAFETY: the slice is writable for its length and private.
-        unsafe { self.read_staging_to(offset, bytes.as_mut_ptr(), bytes.len()) }
+        unsafe { self.read_staging_to(offset, bytes.as_mut_ptr(), bytes.len(), Caching::Keep) }
     }
 
     /// Copies a program's memory into staging. The program's other threads may write that memory
@@ -176,10 +185,11 @@ impl Region {
         offset: u64,
         source: *const u8,
         bytes: usize,
+        caching: Caching,
     ) -> Result<(), OutOfRange> {
         let target = self.staging_address(offset, bytes as u64)?;
         // SAFETY: the source by the caller; the target was checked to lie inside staging.
-        unsafe { shared::copy(source, target, bytes) };
+        unsafe { copy(source, target, bytes, caching) };
         Ok(())
     }
 
@@ -192,11 +202,26 @@ impl Region {
         offset: u64,
         destination: *mut u8,
         bytes: usize,
+        caching: Caching,
     ) -> Result<(), OutOfRange> {
         let source = self.staging_address(offset, bytes as u64)?;
         // SAFETY: the destination by the caller; the source was checked to lie inside staging.
-        unsafe { shared::copy(source, destination, bytes) };
+        unsafe { copy(source, destination, bytes, caching) };
         Ok(())
+    }
+}
+
+/// Copies as asked.
+///
+/// # Safety
+/// As for [`shared::copy`].
+unsafe fn copy(source: *const u8, destination: *mut u8, bytes: usize, caching: Caching) {
+    // SAFETY: by the caller, for either.
+    unsafe {
+        match caching {
+            Caching::Keep => shared::copy(source, destination, bytes),
+            Caching::Bypass => shared::copy_past_caches(source, destination, bytes),
+        }
     }
 }
 

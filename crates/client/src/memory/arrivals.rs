@@ -4,7 +4,7 @@
 use super::staging::Mark;
 use super::transfer::{Extent, HostRows, NOTHING};
 use crate::attach::{Attached, locked};
-use channel::region::Region;
+use channel::region::{Caching, Region};
 use channel::request::Request;
 use cuda_api::CUresult;
 use cuda_api::handle::Handle;
@@ -12,12 +12,15 @@ use std::collections::VecDeque;
 
 /// Slices of one copy that are underway at a time.
 const SLICES_UNDERWAY_MAX: usize = 4;
+/// A longer copy leaves nothing in the caches: it would not fit there beside all else.
+const BYPASS_BYTES_MIN: u64 = 4 << 20;
 
 /// Slices that the device is filling, oldest first.
 pub(super) struct Arrivals<'a> {
     client: &'a Attached,
     stream: Handle,
     underway: VecDeque<Arrival>,
+    caching: Caching,
 }
 
 struct Arrival {
@@ -28,8 +31,10 @@ struct Arrival {
 }
 
 impl<'a> Arrivals<'a> {
-    pub(super) fn new(client: &'a Attached, stream: Handle) -> Self {
-        Self { client, stream, underway: VecDeque::new() }
+    /// For a copy of that many bytes.
+    pub(super) fn new(client: &'a Attached, stream: Handle, bytes: u64) -> Self {
+        let caching = if bytes < BYPASS_BYTES_MIN { Caching::Keep } else { Caching::Bypass };
+        Self { client, stream, underway: VecDeque::new(), caching }
     }
 
     /// Posts the copy of rows into a slice, from where they will go to `to`.
@@ -78,6 +83,7 @@ impl<'a> Arrivals<'a> {
                     arrival.slice + (row * arrival.extent.width) as u32,
                     arrival.to.address + row * arrival.to.pitch,
                     arrival.extent.width,
+                    self.caching,
                 );
             }
         }
@@ -110,10 +116,10 @@ impl Drop for Arrivals<'_> {
 }
 
 /// Copies a slice into the program's memory.
-fn read_slice(region: &Region, offset: u32, destination: u64, bytes: u64) {
+fn read_slice(region: &Region, offset: u32, destination: u64, bytes: u64, caching: Caching) {
+    let (destination, length) = (destination as *mut u8, bytes as usize);
     // SAFETY: the program passed the address for a copy of at least these bytes; it is not the
     // region's, whose address no program knows.
-    let read =
-        unsafe { region.read_staging_to(offset.into(), destination as *mut u8, bytes as usize) };
+    let read = unsafe { region.read_staging_to(offset.into(), destination, length, caching) };
     debug_assert!(read.is_ok(), "a slice lies in staging");
 }

@@ -9,6 +9,9 @@ use std::collections::VecDeque;
 /// What offsets and sizes of slices are multiples of: a cache line.
 pub(crate) const SLICE_ALIGNMENT: u32 = 64;
 
+/// No copy is split into smaller slices.
+const SLICE_BYTES_MIN: u32 = 128 << 10;
+
 /// A place in a stream's work: the `value`-th operation of the stream in `slot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
@@ -40,10 +43,13 @@ impl Staging {
         Self { bytes, next: 0, slices: VecDeque::new() }
     }
 
-    /// Largest slice that is worth asking for: several fit, so that copying into one overlaps
-    /// with the device copying out of another.
-    pub(crate) const fn slice_bytes_max(&self) -> u32 {
-        self.bytes / 8
+    /// Largest slice for a copy of that length: a quarter of it, so that copying into one overlaps
+    /// with the device copying out of another, but neither so small that each costs more than it
+    /// saves, nor so large that few fit.
+    pub(crate) fn slice_bytes_max(&self, copy_bytes: u64) -> u32 {
+        let quarter = u32::try_from(copy_bytes / 4).unwrap_or(u32::MAX);
+        let largest = self.bytes / 8;
+        quarter.clamp(SLICE_BYTES_MIN.min(largest), largest).next_multiple_of(SLICE_ALIGNMENT)
     }
 
     /// Takes a slice; `None` if there is no room before the oldest is given up. The slice must be

@@ -9,7 +9,7 @@ use super::staging::Mark;
 use super::where_is::Side;
 use crate::attach::{Attached, locked};
 use crate::state::wire_stream;
-use channel::region::Region;
+use channel::region::{Caching, Region};
 use channel::request::{Copy2d, CopyDirection, DeviceToHost, HostReference, HostToDevice, Request};
 use cuda_api::handle::Handle;
 use cuda_api::{CUdeviceptr, CUresult, CudaError, Word};
@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// How long to wait for another thread that is just copying into the oldest slice.
 const OTHER_THREAD_PERIOD: Duration = Duration::from_micros(50);
+/// Fewer bytes are copied into staging through the caches: the device may well read them there.
+const BYPASS_BYTES_MIN: u64 = 64 << 10;
 /// Stands for an operation that has passed: no operation has that number.
 pub(super) const NOTHING: u64 = 0;
 
@@ -78,8 +80,8 @@ impl Attached {
         posted
     }
 
-    fn slice_bytes_max(&self) -> u64 {
-        locked(&self.staging).slice_bytes_max().into()
+    fn slice_bytes_max(&self, copy_bytes: u64) -> u64 {
+        locked(&self.staging).slice_bytes_max(copy_bytes).into()
     }
 
     /// Copies to the device in a stream. Pageable memory may be changed again when this returns.
@@ -101,7 +103,7 @@ impl Attached {
             };
             return self.state().push_in(stream, &request).map(|_| ());
         }
-        let slice_max = self.slice_bytes_max();
+        let slice_max = self.slice_bytes_max(bytes);
         let mut done = 0;
         while done < bytes {
             let now = slice_max.min(bytes - done);
@@ -139,8 +141,8 @@ impl Attached {
             };
             return self.state().push_in(stream, &request).map(|_| ());
         }
-        let slice_max = self.slice_bytes_max();
-        let mut arrivals = Arrivals::new(self, stream);
+        let slice_max = self.slice_bytes_max(bytes);
+        let mut arrivals = Arrivals::new(self, stream, bytes);
         let mut done = 0;
         while done < bytes {
             let now = slice_max.min(bytes - done);
@@ -167,7 +169,8 @@ impl Attached {
         if side == Side::Pinned {
             return self.state().push_in(stream, &copy).map(|_| ());
         }
-        let Some(rows_max) = rows_of_slice(self.slice_bytes_max(), copy.width_bytes) else {
+        let bytes = copy.width_bytes.saturating_mul(copy.height);
+        let Some(rows_max) = rows_of_slice(self.slice_bytes_max(bytes), copy.width_bytes) else {
             return each_row(&copy, |source, destination, bytes| {
                 self.copy_to_device(destination, source, side, bytes, stream)
             });
@@ -205,12 +208,13 @@ impl Attached {
         if side == Side::Pinned {
             return self.state().push_in(stream, &copy).map(|_| ());
         }
-        let Some(rows_max) = rows_of_slice(self.slice_bytes_max(), copy.width_bytes) else {
+        let bytes = copy.width_bytes.saturating_mul(copy.height);
+        let Some(rows_max) = rows_of_slice(self.slice_bytes_max(bytes), copy.width_bytes) else {
             return each_row(&copy, |source, destination, bytes| {
                 self.copy_from_device(destination, side, source, bytes, stream)
             });
         };
-        let mut arrivals = Arrivals::new(self, stream);
+        let mut arrivals = Arrivals::new(self, stream, bytes);
         let mut row = 0;
         while row < copy.height {
             let rows = rows_max.min(copy.height - row);
@@ -250,9 +254,11 @@ fn each_row(copy: &Copy2d, mut f: impl FnMut(u64, u64, u64) -> CUresult) -> CUre
 
 /// Copies the program's memory into a slice.
 fn write_slice(region: &Region, offset: u32, source: u64, bytes: u64) {
+    // The device reads them next.
+    let caching = if bytes < BYPASS_BYTES_MIN { Caching::Keep } else { Caching::Bypass };
+    let (source, length) = (source as *const u8, bytes as usize);
     // SAFETY: the program passed the address for a copy of at least these bytes; it is not the
     // region's, whose address no program knows.
-    let written =
-        unsafe { region.write_staging_from(offset.into(), source as *const u8, bytes as usize) };
+    let written = unsafe { region.write_staging_from(offset.into(), source, length, caching) };
     debug_assert!(written.is_ok(), "a slice lies in staging");
 }

@@ -7,6 +7,7 @@
 mod activity;
 mod command;
 mod daemon;
+mod driver_locks;
 mod group;
 mod libraries;
 mod output;

@@ -43,6 +43,7 @@ fn serve(number: &str) -> anyhow::Result<Exit> {
     let fd: RawFd = number.parse().with_context(|| format!("{CONTROL_FD} {number}"))?;
     let control = SeqPacket::inherit(fd).with_context(|| format!("{CONTROL_FD} {number}"))?;
     raise_descriptor_limit();
+    crate::driver_locks::be_patient();
     let options = Options {
         // The daemon has made standard error the way to server.log; a line is one write.
         log: Log::new(std::io::stderr()),

@@ -1,0 +1,106 @@
+//! The locks of a vendor's driver, in a server.
+//!
+//! NVIDIA's driver guards a context with mutexes of the C library, which put a waiter to sleep at
+//! once. A server's threads all submit to one context and hold such a mutex for about a microsecond
+//! at a time; to sleep and to be woken costs ten. So this program has a `pthread_mutex_lock` of its
+//! own, which comes before the C library's for all that it loads: in a server it tries for a moment
+//! before it sleeps.
+//!
+//! Not here: locks of our own, which are none of the C library's. Invariant: who is not a server,
+//! or has few cores, gets the C library's function and nothing else.
+
+use channel::wait::SPIN_CORES_MIN;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+/// How often a mutex is tried before the thread sleeps; with the pauses in between some 20 us, a
+/// few times what the driver holds one.
+const TRIES: u32 = 24;
+/// Longest pause between two tries, in turns of a spin loop (1 us): who tries more often takes the
+/// mutex' cache line away from who has it.
+const PAUSE_TURNS_MAX: u32 = 16;
+
+/// [`TRIES`] in a server, else 0.
+static TRIES_HERE: AtomicU32 = AtomicU32::new(0);
+/// The C library's function, once it has been looked for.
+static C_LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+type Lock = unsafe extern "C" fn(*mut libc::pthread_mutex_t) -> c_int;
+
+/// Lets threads of this process try for a moment from now on.
+pub(crate) fn be_patient() {
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= SPIN_CORES_MIN) {
+        TRIES_HERE.store(TRIES, Ordering::Relaxed);
+    }
+}
+
+/// As the C library's, see the module.
+///
+/// # Safety
+/// `mutex` is a mutex of the C library.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pthread_mutex_lock(mutex: *mut libc::pthread_mutex_t) -> c_int {
+    let mut turns = 1;
+    for _ in 0..TRIES_HERE.load(Ordering::Relaxed) {
+        // SAFETY: the caller vouches for the mutex.
+        match unsafe { libc::pthread_mutex_trylock(mutex) } {
+            libc::EBUSY => {}
+            answer => return answer,
+        }
+        for _ in 0..turns {
+            std::hint::spin_loop();
+        }
+        turns = u32::min(turns * 2, PAUSE_TURNS_MAX);
+    }
+    let lock = c_library();
+    // SAFETY: the caller vouches for the mutex.
+    unsafe { lock(mutex) }
+}
+
+fn c_library() -> Lock {
+    let mut found = C_LIBRARY.load(Ordering::Relaxed);
+    if found.is_null() {
+        // SAFETY: the name is a C string. Looking it up locks no mutex by this function.
+        found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_mutex_lock".as_ptr()) };
+        C_LIBRARY.store(found, Ordering::Relaxed);
+    }
+    // SAFETY: the C library has this function, so it was found, and it has this type.
+    unsafe { std::mem::transmute::<*mut c_void, Lock>(found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::UnsafeCell;
+    use std::sync::atomic::AtomicBool;
+
+    struct Mutex(UnsafeCell<libc::pthread_mutex_t>);
+
+    // SAFETY: a mutex of the C library is made to be used by many threads.
+    unsafe impl Sync for Mutex {}
+
+    #[test]
+    fn a_mutex_excludes_whether_patient_or_not() {
+        for tries in [0, TRIES] {
+            TRIES_HERE.store(tries, Ordering::Relaxed);
+            let mutex = Mutex(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
+            let inside = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        let mutex = &mutex;
+                        for _ in 0..2000 {
+                            // SAFETY: the mutex is initialised and outlives the threads.
+                            assert_eq!(unsafe { pthread_mutex_lock(mutex.0.get()) }, 0);
+                            assert!(!inside.swap(true, Ordering::Relaxed));
+                            std::thread::yield_now();
+                            assert!(inside.swap(false, Ordering::Relaxed));
+                            // SAFETY: this thread holds it.
+                            assert_eq!(unsafe { libc::pthread_mutex_unlock(mutex.0.get()) }, 0);
+                        }
+                    });
+                }
+            });
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::clock::now_ns;
-use super::core::Core;
+use super::core::{Core, Slot};
 use super::limits;
 use super::occupancy::BlockNeed;
 use super::slab::Key;
@@ -145,6 +145,7 @@ impl Core {
         });
         self.pending.insert(at, key);
         self.place_blocks(now);
+        self.preempt_for(key);
         key
     }
 
@@ -197,9 +198,10 @@ impl Core {
         }
     }
 
-    /// Takes the next blocks of any grid, grids in turn: as many as run in about [`BATCH_NS`].
+    /// Takes the next blocks of the most urgent grid, grids of one priority in turn: as many as
+    /// run in about [`BATCH_NS`].
     pub(super) fn take_blocks(&mut self, batch: &mut VecDeque<Block>) -> Option<Key<Grid>> {
-        while let Some(key) = self.runnable.pop_front() {
+        while let Some(key) = self.next_runnable() {
             let taken = self.take_blocks_of(key, batch);
             let Some(grid) = self.grids.get_mut(key) else { continue };
             grid.listed = !grid.waiting.is_empty();
@@ -211,6 +213,35 @@ impl Core {
             }
         }
         None
+    }
+
+    /// Removes the first of the most urgent grids from those that can run.
+    fn next_runnable(&mut self) -> Option<Key<Grid>> {
+        if self.runnable.len() < 2 {
+            return self.runnable.pop_front();
+        }
+        let priority = |key: &Key<Grid>| self.grids.get(*key).map(|grid| grid.op.priority);
+        let keys = self.runnable.iter().enumerate();
+        let (at, _) = keys.min_by_key(|(_, key)| priority(key))?;
+        self.runnable.remove(at)
+    }
+
+    /// Asks less urgent blocks to give way to those of this grid that wait, the least urgent first.
+    fn preempt_for(&self, key: Key<Grid>) {
+        if !self.slots_free.is_empty() {
+            return;
+        }
+        let Some(grid) = self.grids.get(key) else { return };
+        let less_urgent = |slot: &Slot| {
+            let running = self.grids.get(slot.running.as_ref()?.grid?)?;
+            (running.op.priority > grid.op.priority).then_some(running.op.priority)
+        };
+        let mut slots: Vec<_> =
+            self.slots.iter().filter_map(|slot| Some((less_urgent(slot)?, slot))).collect();
+        slots.sort_by_key(|(priority, _)| std::cmp::Reverse(*priority));
+        for (_, slot) in slots.into_iter().take(grid.waiting.len()) {
+            slot.control.request_yield();
+        }
     }
 
     /// Takes the next blocks of this grid out of its turn; false if none waits.

@@ -172,6 +172,73 @@ fn a_stream_of_higher_priority_gets_places_first() {
 }
 
 #[test]
+fn blocks_of_higher_priority_run_before_waiting_ones_of_lower() {
+    let device = TestDevice::with(|s| s.threads = 1);
+    let (gate, order) = (Arc::new(AtomicU32::new(0)), Arc::new(std::sync::Mutex::new(Vec::new())));
+    let note = |name: char, blocks: u32, priority: i32| {
+        let (gate, order) = (gate.clone(), order.clone());
+        let mut op = launch(blocks, 32, move |_, _, _| {
+            while gate.load(Ordering::Acquire) == 0 {
+                std::thread::yield_now();
+            }
+            order.lock().unwrap().push(name);
+            Outcome::Finished
+        });
+        if let Op::Kernel(kernel) = &mut op {
+            kernel.priority = priority;
+        }
+        op
+    };
+    // A first block, if the worker is quick, keeps it until all launches are there.
+    for (name, priority) in [('a', 0), ('b', 0), ('h', -5)] {
+        device.enqueue(device.stream(), note(name, 4, priority)).unwrap();
+    }
+    gate.store(1, Ordering::Release);
+    while order.lock().unwrap().len() < 12 {
+        std::thread::yield_now();
+    }
+    let order: String = order.lock().unwrap().iter().collect();
+    assert_eq!(order[..5].matches('h').count(), 4, "{order}");
+}
+
+#[test]
+fn a_long_block_gives_way_to_higher_priority() {
+    let device = TestDevice::with(|s| s.threads = 1);
+    let (started, gave_way) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (began, done) = (started.clone(), gave_way.clone());
+    // Ends only once it was asked to give way, and runs no other way than alone.
+    let long = launch(1, 32, move |worker, _, resumed| {
+        began.store(1, Ordering::Relaxed);
+        while resumed == 0 && !worker.control.yield_requested() {
+            std::thread::yield_now();
+        }
+        done.fetch_add(1, Ordering::Relaxed);
+        if resumed == 0 { Outcome::Yielded } else { Outcome::Finished }
+    });
+    let first = device.stream();
+    let seq = device.enqueue(first, long).unwrap();
+    while started.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
+    let counter = Arc::new(AtomicU32::new(0));
+    let seen = (gave_way.clone(), counter.clone());
+    let mut urgent = launch(1, 32, move |_, _, _| {
+        // Between the two resumptions of the long block.
+        seen.1.store(1 + seen.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        Outcome::Finished
+    });
+    if let Op::Kernel(kernel) = &mut urgent {
+        kernel.priority = -1;
+    }
+    device.enqueue(device.stream(), urgent).unwrap();
+    while counter.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(counter.load(Ordering::Relaxed), 2);
+    device.wait_stream(first, seq).unwrap();
+}
+
+#[test]
 fn sm_masks_keep_blocks_on_their_sms() {
     let device = TestDevice::new();
     let seen = Arc::new(AtomicU32::new(0));

@@ -14,7 +14,9 @@ use channel::region::{Region, STREAM_SLOTS};
 use core::ffi::{c_int, c_uint};
 use core::time::Duration;
 use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::stream_attributes::StreamAttributes;
 use cuda_api::{CUstream, CudaError};
+use std::collections::HashMap;
 
 /// The legacy default stream's handle on the wire.
 pub(crate) const LEGACY: Handle = Handle { kind: HandleKind::Stream, index: 0, generation: 0 };
@@ -82,6 +84,8 @@ pub(crate) struct Streams {
     progress: Vec<Progress>,
     /// Slots of destroyed streams with work outstanding.
     draining: Vec<u32>,
+    /// Attributes that were set, by stream.
+    attributes: HashMap<Handle, StreamAttributes>,
     /// Operations posted to blocking streams, and how many of them a fence of the legacy stream
     /// covers (which waits for blocking streams).
     blocking_issued: u64,
@@ -94,6 +98,7 @@ impl Streams {
             table: Table::new(HandleKind::Stream, 1, STREAM_SLOTS - 1),
             progress: vec![Progress::new(LEGACY)],
             draining: Vec::new(),
+            attributes: HashMap::new(),
             blocking_issued: 0,
             blocking_covered: 0,
         }
@@ -120,6 +125,7 @@ impl Streams {
     pub(crate) fn destroy(&mut self, handle: Handle, words: &impl Words) -> Option<Stream> {
         let stream = self.table.take_without_reuse(handle)?;
         self.draining.push(handle.index);
+        self.attributes.remove(&handle);
         self.reuse_drained(words);
         Some(stream)
     }
@@ -153,6 +159,16 @@ impl Streams {
     /// The handle of a slot's present stream, or its last one.
     pub(crate) fn handle_in(&self, slot: u32) -> Handle {
         self.progress.get(slot as usize).map_or(LEGACY, |progress| progress.handle)
+    }
+
+    /// The attributes of a stream.
+    pub(crate) fn attributes(&self, handle: Handle) -> StreamAttributes {
+        self.attributes.get(&handle).copied().unwrap_or_default()
+    }
+
+    /// Sets them.
+    pub(crate) fn set_attributes(&mut self, handle: Handle, attributes: StreamAttributes) {
+        self.attributes.insert(handle, attributes);
     }
 
     /// All streams but the legacy default stream.

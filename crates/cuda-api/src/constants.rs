@@ -146,6 +146,22 @@ pub mod host_flags {
     pub const READ_ONLY: u32 = 8;
 }
 
+/// `CUmemLocationType`.
+pub mod memory_location {
+    pub const INVALID: u32 = 0;
+    pub const DEVICE: u32 = 1;
+    pub const HOST: u32 = 2;
+    pub const HOST_NUMA: u32 = 3;
+    pub const HOST_NUMA_CURRENT: u32 = 4;
+}
+
+/// `CUmemAttach_flags`.
+pub mod attach_flags {
+    pub const GLOBAL: u32 = 1;
+    pub const HOST: u32 = 2;
+    pub const SINGLE: u32 = 4;
+}
+
 /// `CUmemAllocationType`, handle types, location types and access flags of virtual memory.
 pub mod vmm {
     pub const ALLOCATION_PINNED: u32 = 1;

@@ -11,6 +11,7 @@ extern crate alloc;
 #[macro_use]
 mod table;
 
+pub mod advice;
 pub mod constants;
 mod driver;
 pub mod environment;
@@ -20,6 +21,7 @@ pub mod extension;
 pub mod handle;
 pub mod link;
 pub mod pointer;
+pub mod stream_attributes;
 pub mod symbols;
 mod symbols_generated;
 mod types;

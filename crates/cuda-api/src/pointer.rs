@@ -244,6 +244,7 @@ plain!(
     CUgraphExec,
     CUuserObject,
     CUdeviceptr,
+    CUmemLocation,
     CUhostFn,
     CUstreamCallback,
     CUoccupancyB2DSize,

@@ -213,13 +213,23 @@ macro_rules! driver_functions {
             411 unsupported cuMemHostRegister_v2(
                 pointer: *mut c_void, bytesize: usize, flags: c_uint);
             412 unsupported cuMemHostUnregister(pointer: *mut c_void);
-            413 unsupported cuMemAllocManaged(
+            413 special cuMemAllocManaged(
                 pointer: *mut CUdeviceptr, bytesize: usize, flags: c_uint);
-            414 unsupported cuMemPrefetchAsync_v2 | cuMemPrefetchAsync_v2_ptsz(
+            414 local cuMemPrefetchAsync_v2 | cuMemPrefetchAsync_v2_ptsz(
                 dev_ptr: CUdeviceptr, count: usize, location: CUmemLocation, flags: c_uint,
                 stream: CUstream);
-            415 unsupported cuMemAdvise_v2(
+            415 local cuMemAdvise_v2(
                 dev_ptr: CUdeviceptr, count: usize, advice: c_uint, location: CUmemLocation);
+            416 local cuMemPrefetchAsync | cuMemPrefetchAsync_ptsz(
+                dev_ptr: CUdeviceptr, count: usize, device: CUdevice, stream: CUstream);
+            417 local cuMemAdvise(
+                dev_ptr: CUdeviceptr, count: usize, advice: c_uint, device: CUdevice);
+            418 local cuMemRangeGetAttribute(
+                data: *mut c_void, data_size: usize, attribute: c_uint, dev_ptr: CUdeviceptr,
+                count: usize);
+            419 local cuMemRangeGetAttributes(
+                data: *mut *mut c_void, data_sizes: *mut usize, attributes: *mut c_uint,
+                num_attributes: usize, dev_ptr: CUdeviceptr, count: usize);
 
             // Copies.
             451 special cuMemcpy | cuMemcpy_ptds(
@@ -343,21 +353,27 @@ macro_rules! driver_functions {
                 stream: CUstream, capture_status_out: *mut c_uint, id_out: *mut u64,
                 graph_out: *mut CUgraph, dependencies_out: *mut *const CUgraphNode,
                 edge_data_out: *mut *const CUgraphEdgeData, num_dependencies_out: *mut usize);
-            666 unsupported cuStreamWriteValue32_v2 | cuStreamWriteValue32_v2_ptsz(
+            666 post cuStreamWriteValue32_v2 | cuStreamWriteValue32_v2_ptsz(
                 stream: CUstream, addr: CUdeviceptr, value: u32, flags: c_uint);
-            667 unsupported cuStreamWriteValue64_v2 | cuStreamWriteValue64_v2_ptsz(
+            667 post cuStreamWriteValue64_v2 | cuStreamWriteValue64_v2_ptsz(
                 stream: CUstream, addr: CUdeviceptr, value: u64, flags: c_uint);
-            668 unsupported cuStreamWaitValue32_v2 | cuStreamWaitValue32_v2_ptsz(
+            668 post cuStreamWaitValue32_v2 | cuStreamWaitValue32_v2_ptsz(
                 stream: CUstream, addr: CUdeviceptr, value: u32, flags: c_uint);
-            669 unsupported cuStreamWaitValue64_v2 | cuStreamWaitValue64_v2_ptsz(
+            669 post cuStreamWaitValue64_v2 | cuStreamWaitValue64_v2_ptsz(
                 stream: CUstream, addr: CUdeviceptr, value: u64, flags: c_uint);
-            670 unsupported cuStreamBatchMemOp_v2 | cuStreamBatchMemOp_v2_ptsz(
+            670 special cuStreamBatchMemOp_v2 | cuStreamBatchMemOp_v2_ptsz(
                 stream: CUstream, count: c_uint, param_array: *mut CUstreamBatchMemOpParams,
                 flags: c_uint);
             671 local cuStreamGetGreenCtx(stream: CUstream, ph_ctx: *mut CUgreenCtx);
             672 local cuThreadExchangeStreamCaptureMode(mode: *mut c_uint);
-            673 unsupported cuStreamAttachMemAsync | cuStreamAttachMemAsync_ptsz(
+            673 local cuStreamAttachMemAsync | cuStreamAttachMemAsync_ptsz(
                 stream: CUstream, pointer: CUdeviceptr, length: usize, flags: c_uint);
+            674 local cuStreamGetAttribute | cuStreamGetAttribute_ptsz(
+                stream: CUstream, attribute: c_uint, value: *mut CUlaunchAttributeValue);
+            675 local cuStreamSetAttribute | cuStreamSetAttribute_ptsz(
+                stream: CUstream, attribute: c_uint, value: *const CUlaunchAttributeValue);
+            676 local cuStreamCopyAttributes | cuStreamCopyAttributes_ptsz(
+                dst: CUstream, src: CUstream);
 
             // Events.
             701 special cuEventCreate(event: *mut CUevent, flags: c_uint);

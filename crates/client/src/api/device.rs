@@ -10,16 +10,14 @@ use cuda_api::{CUdevice, CUmemoryPool, CUresult, CUuuid, CudaError};
 /// Attributes whose answer is about what this library offers, not what the device could do:
 /// programs ask them to find out what they may call.
 const ANSWERED_BY_CLIENT: &[(u32, c_int)] = &[
-    (attribute::MANAGED_MEMORY, 0),
-    (attribute::CONCURRENT_MANAGED_ACCESS, 0),
+    (attribute::MANAGED_MEMORY, 1),
+    (attribute::CONCURRENT_MANAGED_ACCESS, 1),
     (attribute::PAGEABLE_MEMORY_ACCESS, 0),
     (attribute::PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 0),
     (attribute::DIRECT_MANAGED_MEM_ACCESS_FROM_HOST, 0),
     (attribute::CAN_USE_STREAM_MEM_OPS_V1, 0),
     (attribute::CAN_USE_64_BIT_STREAM_MEM_OPS_V1, 0),
     (attribute::CAN_USE_STREAM_WAIT_VALUE_NOR_V1, 0),
-    (attribute::CAN_USE_64_BIT_STREAM_MEM_OPS, 0),
-    (attribute::CAN_USE_STREAM_WAIT_VALUE_NOR, 0),
     (attribute::CAN_FLUSH_REMOTE_WRITES, 0),
     (attribute::COOPERATIVE_MULTI_DEVICE_LAUNCH, 0),
     (attribute::HOST_REGISTER_SUPPORTED, 0),

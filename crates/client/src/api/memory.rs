@@ -2,6 +2,7 @@
 
 use crate::boundary::Out;
 use crate::memory::where_is::Place;
+use crate::memory::{HostKind, HostTag};
 use crate::mode;
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::host_flags;
@@ -11,7 +12,7 @@ use cuda_api::{CUcontext, CUdevice, CUdeviceptr, CUresult, CudaError};
 const PITCH_ALIGNMENT: u64 = 512;
 
 /// The current context's device.
-fn current_device() -> Result<CUdevice, CudaError> {
+pub(super) fn current_device() -> Result<CUdevice, CudaError> {
     mode::attached()?.contexts().with(CUcontext::NULL, |context| context.device)
 }
 
@@ -65,6 +66,10 @@ pub(crate) fn cuMemFree_v2(pointer: CUdeviceptr) -> CUresult {
     if pointer.0 == 0 {
         return Ok(());
     }
+    let place = client.memory().place(pointer.0)?;
+    if let Place::Pinned { tag: HostTag { kind: HostKind::Managed, .. }, .. } = place {
+        return client.free_pinned(pointer.0, HostKind::Managed);
+    }
     client.count_pool_free(pointer.0);
     client.free(pointer.0)
 }
@@ -97,13 +102,13 @@ pub(crate) fn cuMemHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: c_u
     if flags & !known != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    let address = client.allocate_pinned(context, bytes as u64, flags)?;
+    let address = client.allocate_pinned(context, bytes as u64, flags, HostKind::Pinned)?;
     pointer.set(address as *mut c_void)
 }
 
 pub(crate) fn cuMemFreeHost(pointer: Out<c_void>) -> CUresult {
     let (client, _) = mode::enter()?;
-    client.free_pinned(pointer.address())
+    client.free_pinned(pointer.address(), HostKind::Pinned)
 }
 
 /// Pinned memory is at the same address for the device.
@@ -118,7 +123,9 @@ pub(crate) fn cuMemHostGetDevicePointer_v2(
         return Err(CudaError::INVALID_VALUE);
     }
     match client.memory().place(pointer.address())? {
-        Place::Pinned { .. } => device_pointer.set(CUdeviceptr(pointer.address())),
+        Place::Pinned { tag: HostTag { kind: HostKind::Pinned, .. }, .. } => {
+            device_pointer.set(CUdeviceptr(pointer.address()))
+        }
         _ => Err(CudaError::INVALID_VALUE),
     }
 }
@@ -127,7 +134,7 @@ pub(crate) fn cuMemHostGetFlags(flags: Out<c_uint>, pointer: Out<c_void>) -> CUr
     let (client, _) = mode::enter()?;
     match client.memory().place(pointer.address())? {
         // Unified addressing makes all pinned memory portable and mapped.
-        Place::Pinned { tag, .. } => {
+        Place::Pinned { tag, .. } if tag.kind == HostKind::Pinned => {
             flags.set(tag.flags | host_flags::PORTABLE | host_flags::DEVICE_MAP)
         }
         _ => Err(CudaError::INVALID_VALUE),

@@ -4,6 +4,7 @@ use crate::attach::Attached;
 use crate::boundary::{In, Out};
 use crate::memory::pools::default_pool;
 use crate::memory::where_is::Place;
+use crate::memory::{HostKind, HostTag};
 use crate::mode;
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::{memory_type, pointer_attribute as attribute};
@@ -42,13 +43,15 @@ fn store(
         _ => (0, 0),
     };
     let on_device = matches!(place, Some(Place::Device { .. } | Place::Global { .. }));
+    let managed =
+        matches!(place, Some(Place::Pinned { tag: HostTag { kind: HostKind::Managed, .. }, .. }));
     let pinned = matches!(place, Some(Place::Pinned { .. }));
     // Whether the address has the attribute at all.
     let mut known = place.is_some();
     match number {
         attribute::CONTEXT => data.of::<u64>().set(context)?,
         attribute::MEMORY_TYPE => {
-            let kind = match (on_device, pinned) {
+            let kind = match (on_device || managed, pinned) {
                 (true, _) => memory_type::DEVICE,
                 (_, true) => memory_type::HOST,
                 _ => 0,
@@ -62,9 +65,10 @@ fn store(
             data.of::<u64>().set(if pinned { pointer.0 } else { 0 })?;
             known = pinned;
         }
-        attribute::IS_MANAGED
-        | attribute::IS_GPU_DIRECT_RDMA_CAPABLE
-        | attribute::IS_LEGACY_CUDA_IPC_CAPABLE => data.of::<u8>().set(0)?,
+        attribute::IS_MANAGED => data.of::<u8>().set(managed.into())?,
+        attribute::IS_GPU_DIRECT_RDMA_CAPABLE | attribute::IS_LEGACY_CUDA_IPC_CAPABLE => {
+            data.of::<u8>().set(0)?
+        }
         attribute::SYNC_MEMOPS => data.of::<c_uint>().set(0)?,
         attribute::BUFFER_ID | attribute::MEMORY_BLOCK_ID => data.of::<u64>().set(id)?,
         attribute::DEVICE_ORDINAL => {

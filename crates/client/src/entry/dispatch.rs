@@ -38,6 +38,12 @@ macro_rules! implement {
     (call cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags $($rest:tt)*) => {
         implement!(special cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags $($rest)*)
     };
+    // Flags and alignment are checked before anything is posted, as CUDA does.
+    (post cuStreamWriteValue32_v2 $($rest:tt)*) => { implement!(special cuStreamWriteValue32_v2 $($rest)*) };
+    (post cuStreamWriteValue64_v2 $($rest:tt)*) => { implement!(special cuStreamWriteValue64_v2 $($rest)*) };
+    (post cuStreamWaitValue32_v2 $($rest:tt)*) => { implement!(special cuStreamWaitValue32_v2 $($rest)*) };
+    (post cuStreamWaitValue64_v2 $($rest:tt)*) => { implement!(special cuStreamWaitValue64_v2 $($rest)*) };
+
     (call cuFuncSetAttribute [] ($function:expr, $attribute:expr, $value:expr)) => {{
         let (function, attribute, value) = ($function, $attribute, $value);
         api::set_attribute(function, attribute, value, || generic!(

@@ -16,6 +16,7 @@ pub(crate) mod where_is;
 
 use channel::memfd::{Mapping, Reservation};
 use cuda_api::CUdevice;
+use cuda_api::advice::AdviceMap;
 use heap::{CHUNK_ALIGNMENT, Heap};
 use pools::Pool;
 use std::collections::BTreeMap;
@@ -40,15 +41,25 @@ pub(crate) struct DeviceTag {
     pub(crate) freed: bool,
 }
 
-/// What is kept with an allocation of pinned memory.
+/// What host memory that the device reaches is to the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HostKind {
+    /// Pinned memory (cuMemHostAlloc).
+    Pinned,
+    /// Managed memory (cuMemAllocManaged): the same pages, which both sides see as they are.
+    Managed,
+}
+
+/// What is kept with an allocation of pinned or managed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HostTag {
     /// The context in which it was made.
     pub(crate) context: u64,
     /// Unique, as for device memory.
     pub(crate) id: u64,
-    /// CU_MEMHOSTALLOC flags.
+    /// CU_MEMHOSTALLOC flags, or CU_MEM_ATTACH flags of managed memory.
     pub(crate) flags: u32,
+    pub(crate) kind: HostKind,
 }
 
 /// A module's variable.
@@ -79,6 +90,8 @@ pub(crate) struct Memory {
     host_chunks: BTreeMap<u64, (Mapping, OwnedFd)>,
     /// Variables of modules by address: they may lie outside the window.
     globals: BTreeMap<u64, Global>,
+    /// What the program said about its managed memory.
+    pub(crate) advice: AdviceMap,
     next_id: u64,
 }
 
@@ -107,6 +120,7 @@ impl Memory {
             chunk_files: BTreeMap::new(),
             host_chunks: BTreeMap::new(),
             globals: BTreeMap::new(),
+            advice: AdviceMap::new(),
             next_id: 1,
         }
     }

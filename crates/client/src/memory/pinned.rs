@@ -1,6 +1,10 @@
-//! Pinned host memory: memory files that client and server map at the same address.
+//! Pinned and managed memory: memory files that client and server map at the same address.
+//!
+//! Managed memory is pinned memory by another name: host and device see the same pages, so each
+//! sees what the other wrote as soon as CUDA promises it. On a GPU it lies in the host's memory,
+//! and kernels reach it over the bus.
 
-use super::{HostTag, Memory};
+use super::{HostKind, HostTag, Memory};
 use crate::attach::Attached;
 use crate::memory::heap::CHUNK_ALIGNMENT;
 use channel::memfd::{Seals, create_sealed};
@@ -15,19 +19,20 @@ use std::os::fd::AsFd;
 const CHUNK_FLAGS: u32 = host_flags::PORTABLE | host_flags::DEVICE_MAP;
 
 impl Attached {
-    /// Allocates pinned memory. CUDA_ERROR_OUT_OF_MEMORY if there is no room, or the process can
+    /// Allocates pinned or managed memory. CUDA_ERROR_OUT_OF_MEMORY if there is no room, or the process can
     /// have no more files or mappings.
     pub(crate) fn allocate_pinned(
         &self,
         context: u64,
         bytes: u64,
         flags: u32,
+        kind: HostKind,
     ) -> Result<u64, CudaError> {
         if bytes == 0 {
             return Err(CudaError::INVALID_VALUE);
         }
         let mut memory = self.memory();
-        let tag = HostTag { context, id: memory.new_id(), flags };
+        let tag = HostTag { context, id: memory.new_id(), flags, kind };
         if let Some(address) = memory.host.allocate(bytes, tag) {
             return Ok(address);
         }
@@ -46,15 +51,23 @@ impl Attached {
         memory.host.allocate(bytes, tag).ok_or(CudaError::OUT_OF_MEMORY)
     }
 
-    /// Frees pinned memory, when nothing uses it any more. CUDA_ERROR_INVALID_VALUE if no
-    /// allocation starts there.
-    pub(crate) fn free_pinned(&self, address: u64) -> CUresult {
-        if self.memory().host.block_mut(address).is_none() {
+    /// Frees pinned or managed memory, when nothing uses it any more. CUDA_ERROR_INVALID_VALUE if
+    /// no allocation of that kind starts there.
+    pub(crate) fn free_pinned(&self, address: u64, kind: HostKind) -> CUresult {
+        let starts_here = |memory: &mut Memory| {
+            memory.host.block_mut(address).is_some_and(|block| block.tag.kind == kind)
+        };
+        if !starts_here(&mut self.memory()) {
             return Err(CudaError::INVALID_VALUE);
         }
         self.wait_for_everything()?;
         let mut memory = self.memory();
-        memory.host.free(address).ok_or(CudaError::INVALID_VALUE)?;
+        // Another thread may have freed it meanwhile.
+        if !starts_here(&mut memory) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let block = memory.host.free(address).ok_or(CudaError::INVALID_VALUE)?;
+        memory.advice.forget(address, block.bytes);
         // One chunk of the smallest size stays, for the next small allocation.
         let keep = usize::from(memory.host.chunk_bytes() <= 2 * CHUNK_ALIGNMENT);
         self.release_host_chunks(&mut memory, keep);
@@ -66,7 +79,9 @@ impl Attached {
         let blocks = memory.host.blocks().filter(|block| block.tag.context == context);
         let addresses: Vec<u64> = blocks.map(|block| block.address).collect();
         for address in addresses {
-            memory.host.free(address);
+            if let Some(block) = memory.host.free(address) {
+                memory.advice.forget(address, block.bytes);
+            }
         }
         self.release_host_chunks(memory, 0);
     }

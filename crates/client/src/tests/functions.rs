@@ -435,7 +435,7 @@ fn pointers_are_told_apart() {
 fn what_is_not_offered_is_said_so_by_the_attribute() {
     let _session = session();
     let mut value = 7;
-    cuDeviceGetAttribute(out(&mut value), attributes::MANAGED_MEMORY, 0).unwrap();
+    cuDeviceGetAttribute(out(&mut value), attributes::GPU_DIRECT_RDMA_SUPPORTED, 0).unwrap();
     assert_eq!(value, 0, "the device could, but it is not offered");
     cuDeviceGetAttribute(out(&mut value), attributes::WARP_SIZE, 0).unwrap();
     assert_eq!(value, 32);

@@ -52,7 +52,7 @@ pub(super) fn welcome() -> Welcome {
         (attributes::WARP_SIZE, 32),
         (attributes::MULTIPROCESSOR_COUNT, 8),
         (attributes::MAX_THREADS_PER_MULTIPROCESSOR, 2048),
-        (attributes::MANAGED_MEMORY, 1),
+        (attributes::GPU_DIRECT_RDMA_SUPPORTED, 1),
     ] {
         device.attributes[number as usize] = value;
     }

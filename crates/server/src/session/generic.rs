@@ -175,11 +175,17 @@ fn check_ranges(session: &Session, row: u16, words: &[u64]) -> CUresult {
         }
         _ => Err(CudaError::INVALID_VALUE),
     };
+    let word = |size: u64| match *words {
+        [_, at, _, _] if at.is_multiple_of(size) => check(at, size),
+        _ => Err(CudaError::INVALID_VALUE),
+    };
     match row {
         number::cuMemcpyDtoDAsync_v2 => match *words {
             [to, from, bytes, _] => check(to, bytes).and(check(from, bytes)),
             _ => Err(CudaError::INVALID_VALUE),
         },
+        number::cuStreamWriteValue32_v2 | number::cuStreamWaitValue32_v2 => word(4),
+        number::cuStreamWriteValue64_v2 | number::cuStreamWaitValue64_v2 => word(8),
         number::cuMemsetD8Async => fill(1),
         number::cuMemsetD16Async => fill(2),
         number::cuMemsetD32Async => fill(4),

@@ -1,14 +1,11 @@
-//! Device memory: allocation, information, managed memory.
+//! Device memory: allocation and information.
 
 use cuda_api::*;
 
-use super::{Driver, devices, driver, exports, thread};
+use super::{Driver, driver, exports, thread};
 use crate::device::limits;
 use crate::device::memory::{AllocationKind, PointerKind};
 use crate::error::{Error, Result};
-
-/// cuMemAllocManaged's flags: attached to all, or to the host, or to one stream.
-const MANAGED_FLAGS: [u32; 2] = [1, 2];
 
 impl Driver {
     /// Frees an allocation after all that its context's streams hold, as cuMemFree does.
@@ -29,6 +26,7 @@ impl Driver {
         // An error of earlier work does not keep the memory.
         let waited = self.device.synchronize_group(group, &found.tenant);
         self.device.free(pointer.0, |kind| !matches!(kind, AllocationKind::Module { .. }))?;
+        self.forget_advice(found.base, found.bytes);
         if found.kind == PointerKind::Allocation(AllocationKind::Pool) {
             self.pool_freed(found.bytes);
         }
@@ -80,20 +78,6 @@ exports! {
         pointer.set(CUdeviceptr(address))
     }
 
-    fn cuMemAllocManaged(pointer: *mut CUdeviceptr, bytesize: usize, flags: c_uint) {
-        let driver = driver()?;
-        let context = thread::current()?;
-        let tenant = driver.working_tenant()?;
-        pointer.required()?;
-        if !MANAGED_FLAGS.contains(&flags) {
-            return Err(Error::INVALID_VALUE);
-        }
-        let (number, bytes) = (context.number(), bytesize as u64);
-        let address =
-            driver.device.allocate(&tenant, number, bytes, 1, AllocationKind::Managed)?;
-        pointer.set(CUdeviceptr(address))
-    }
-
     fn cuMemFree_v2(pointer: CUdeviceptr) {
         let driver = driver()?;
         thread::current()?;
@@ -115,49 +99,5 @@ exports! {
         pbase.set_if_wanted(CUdeviceptr(found.base));
         psize.set_if_wanted(found.bytes as usize);
         Ok(())
-    }
-
-    fn cuMemPrefetchAsync_v2(
-        dev_ptr: CUdeviceptr, count: usize, location: CUmemLocation, _flags: c_uint,
-        stream: CUstream,
-    ) | cuMemPrefetchAsync_v2_ptsz per_thread {
-        // All memory is as near as it can be.
-        let driver = driver()?;
-        driver.stream(stream, per_thread)?;
-        check_location(location)?;
-        managed(driver, dev_ptr, count)
-    }
-
-    fn cuMemAdvise_v2(
-        dev_ptr: CUdeviceptr, count: usize, advice: c_uint, location: CUmemLocation,
-    ) {
-        let driver = driver()?;
-        thread::current()?;
-        if advice == 0 || advice > 6 {
-            return Err(Error::INVALID_VALUE);
-        }
-        // Only advice about a location looks at it.
-        if advice > 2 {
-            check_location(location)?;
-        }
-        managed(driver, dev_ptr, count)
-    }
-}
-
-/// `CUmemLocation` kinds: the device, or the host in one of three ways.
-fn check_location(location: CUmemLocation) -> Result {
-    match location.kind {
-        1 => devices::check(location.id),
-        2..=4 => Ok(()),
-        _ => Err(Error::INVALID_VALUE),
-    }
-}
-
-/// INVALID_VALUE unless all of a range is managed memory of this thread's tenant.
-fn managed(driver: &Driver, pointer: CUdeviceptr, count: usize) -> Result {
-    let tenant = driver.tenant();
-    match driver.device.memory.usable(&tenant, pointer.0, count as u64) {
-        Some(found) if found.kind == PointerKind::Allocation(AllocationKind::Managed) => Ok(()),
-        _ => Err(Error::INVALID_VALUE),
     }
 }

@@ -18,6 +18,7 @@ mod init;
 mod launch;
 mod library;
 mod link;
+mod managed;
 mod memory;
 mod module;
 mod occupancy;
@@ -31,12 +32,15 @@ mod tables;
 mod thread;
 mod virtual_memory;
 
+use std::collections::HashMap;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use cuda_api::advice::AdviceMap;
 use cuda_api::handle::HandleKind;
+use cuda_api::stream_attributes::StreamAttributes;
 
 use self::context::{Context, Primary};
 use self::event::Event;
@@ -49,6 +53,8 @@ use self::registry::Registry;
 use self::stream::StreamEntry;
 use crate::device::Device;
 use crate::device::settings::Settings;
+use crate::device::slab::Key;
+use crate::device::stream::Stream;
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
 
@@ -64,6 +70,8 @@ pub(crate) struct Driver {
     functions: Registry<Function>,
     pools: Registry<Pool>,
     links: Registry<LinkState>,
+    advice: Mutex<AdviceMap>,
+    stream_attributes: Mutex<HashMap<Key<Stream>, StreamAttributes>>,
     default_pool: OnceLock<usize>,
     current_pool: Mutex<Option<usize>>,
     primary: Mutex<Primary>,
@@ -100,6 +108,8 @@ fn initialize() -> Result {
             functions: Registry::new(HandleKind::Function),
             pools: Registry::new(HandleKind::MemoryPool),
             links: Registry::new(HandleKind::LinkState),
+            advice: Mutex::default(),
+            stream_attributes: Mutex::default(),
             default_pool: OnceLock::new(),
             current_pool: Mutex::default(),
             primary: Mutex::default(),
@@ -205,6 +215,7 @@ static EXPORTS: &[&[Export]] = &[
     launch::EXPORTS,
     library::EXPORTS,
     link::EXPORTS,
+    managed::EXPORTS,
     memory::EXPORTS,
     module::EXPORTS,
     occupancy::EXPORTS,

@@ -1,9 +1,13 @@
 //! Streams, and functions of the program in them.
 
+use std::collections::HashMap;
+use std::sync::{MutexGuard, PoisonError};
+
 use cuda_api::constants::stream_flags;
+use cuda_api::stream_attributes::StreamAttributes;
 use cuda_api::*;
 
-use super::{driver, exports, thread};
+use super::{Driver, driver, exports, thread};
 use crate::device::host::HostCall;
 use crate::device::limits::{PRIORITY_GREATEST, PRIORITY_LEAST};
 use crate::device::ops::StreamSpec;
@@ -38,6 +42,7 @@ exports! {
     fn cuStreamDestroy_v2(stream: CUstream) {
         let driver = driver()?;
         let entry = driver.streams.remove(stream.0)?;
+        driver.stream_attributes().remove(&entry.key);
         driver.device.destroy_stream(entry.key)
     }
 
@@ -183,16 +188,43 @@ exports! {
         mode.set(thread::exchange_capture_mode(wanted)?)
     }
 
-    fn cuStreamAttachMemAsync(
-        stream: CUstream, pointer: CUdeviceptr, _length: usize, flags: c_uint,
-    ) | cuStreamAttachMemAsync_ptsz per_thread {
-        // Managed memory is the same memory on both sides: there is nothing to attach.
+    fn cuStreamGetAttribute(
+        stream: CUstream, attribute: c_uint, value: *mut CUlaunchAttributeValue,
+    ) | cuStreamGetAttribute_ptsz per_thread {
         let driver = driver()?;
-        driver.stream(stream, per_thread)?;
-        if !matches!(flags, 1 | 2 | 4) || driver.device.memory.pointer(pointer.0).is_none() {
-            return Err(Error::INVALID_VALUE);
-        }
+        let key = driver.stream(stream, per_thread)?;
+        let priority = driver.device.stream_properties(key)?.0;
+        let kept = driver.stream_attributes();
+        let attributes = kept.get(&key).copied().unwrap_or_default();
+        value.set(attributes.get(attribute, priority)?)
+    }
+
+    fn cuStreamSetAttribute(
+        stream: CUstream, attribute: c_uint, value: *const CUlaunchAttributeValue,
+    ) | cuStreamSetAttribute_ptsz per_thread {
+        let driver = driver()?;
+        let key = driver.stream(stream, per_thread)?;
+        let priority = driver.device.stream_properties(key)?.0;
+        let value = value.read()?;
+        driver.stream_attributes().entry(key).or_default().set(attribute, &value, priority)
+    }
+
+    fn cuStreamCopyAttributes(
+        dst: CUstream, src: CUstream,
+    ) | cuStreamCopyAttributes_ptsz per_thread {
+        let driver = driver()?;
+        let (to, from) = (driver.stream(dst, per_thread)?, driver.stream(src, per_thread)?);
+        let mut kept = driver.stream_attributes();
+        let attributes = kept.get(&from).copied().unwrap_or_default();
+        kept.insert(to, attributes);
         Ok(())
+    }
+}
+
+impl Driver {
+    /// What programs set of their streams.
+    fn stream_attributes(&self) -> MutexGuard<'_, HashMap<Key<Stream>, StreamAttributes>> {
+        self.stream_attributes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

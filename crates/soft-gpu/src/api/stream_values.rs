@@ -60,41 +60,48 @@ impl Driver {
     }
 }
 
+/// One operation in a stream.
+fn enqueue(
+    stream: CUstream,
+    per_thread: bool,
+    op: impl FnOnce(&Driver, Key<Stream>) -> Result<Op>,
+) -> Result {
+    let driver = driver()?;
+    let key = driver.stream(stream, per_thread)?;
+    driver.device.enqueue(key, op(driver, key)?).map(|_| ())
+}
+
 exports! {
     fn cuStreamWriteValue32_v2(
         stream: CUstream, addr: CUdeviceptr, value: u32, flags: c_uint,
     ) | cuStreamWriteValue32_v2_ptsz per_thread {
-        let driver = driver()?;
-        let key = driver.stream(stream, per_thread)?;
-        let op = driver.write_op(key, addr.0, value.into(), false, flags.into())?;
-        driver.device.enqueue(key, op).map(|_| ())
+        enqueue(stream, per_thread, |driver, key| {
+            driver.write_op(key, addr.0, value.into(), false, flags.into())
+        })
     }
 
     fn cuStreamWriteValue64_v2(
         stream: CUstream, addr: CUdeviceptr, value: u64, flags: c_uint,
     ) | cuStreamWriteValue64_v2_ptsz per_thread {
-        let driver = driver()?;
-        let key = driver.stream(stream, per_thread)?;
-        let op = driver.write_op(key, addr.0, value, true, flags.into())?;
-        driver.device.enqueue(key, op).map(|_| ())
+        enqueue(stream, per_thread, |driver, key| {
+            driver.write_op(key, addr.0, value, true, flags.into())
+        })
     }
 
     fn cuStreamWaitValue32_v2(
         stream: CUstream, addr: CUdeviceptr, value: u32, flags: c_uint,
     ) | cuStreamWaitValue32_v2_ptsz per_thread {
-        let driver = driver()?;
-        let key = driver.stream(stream, per_thread)?;
-        let op = driver.wait_op(key, addr.0, value.into(), false, flags.into())?;
-        driver.device.enqueue(key, op).map(|_| ())
+        enqueue(stream, per_thread, |driver, key| {
+            driver.wait_op(key, addr.0, value.into(), false, flags.into())
+        })
     }
 
     fn cuStreamWaitValue64_v2(
         stream: CUstream, addr: CUdeviceptr, value: u64, flags: c_uint,
     ) | cuStreamWaitValue64_v2_ptsz per_thread {
-        let driver = driver()?;
-        let key = driver.stream(stream, per_thread)?;
-        let op = driver.wait_op(key, addr.0, value, true, flags.into())?;
-        driver.device.enqueue(key, op).map(|_| ())
+        enqueue(stream, per_thread, |driver, key| {
+            driver.wait_op(key, addr.0, value, true, flags.into())
+        })
     }
 
     fn cuStreamBatchMemOp_v2(

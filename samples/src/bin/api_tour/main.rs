@@ -14,10 +14,12 @@ mod copies;
 mod device;
 mod events;
 mod launches;
+mod managed;
 mod memory;
 mod modules;
 mod order;
 mod pointers;
+mod stream_values;
 mod streams;
 mod support;
 
@@ -138,11 +140,13 @@ fn main() -> ExitCode {
     let groups = [
         context::CHECKS,
         memory::CHECKS,
+        managed::CHECKS,
         copies::CHECKS,
         pointers::CHECKS,
         modules::CHECKS,
         launches::CHECKS,
         streams::CHECKS,
+        stream_values::CHECKS,
         order::CHECKS,
         events::CHECKS,
     ];

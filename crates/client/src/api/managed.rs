@@ -1,0 +1,150 @@
+//! Managed memory (the manual's "Unified Addressing"): memory that host and device see alike.
+//!
+//! It lies in files that client and server share, so it is coherent wherever it is used, and
+//! advice and prefetching move nothing; what was said is kept and read back.
+
+use super::memory::current_device;
+use crate::attach::Attached;
+use crate::boundary::Out;
+use crate::memory::where_is::Place;
+use crate::memory::{HostKind, HostTag};
+use crate::mode;
+use crate::threads::DefaultStream;
+use core::ffi::{c_int, c_uint, c_void};
+use cuda_api::advice::location_of;
+use cuda_api::constants::attach_flags;
+use cuda_api::{CUdevice, CUdeviceptr, CUmemLocation, CUresult, CUstream, CudaError};
+
+/// Most attributes asked for at once: there are 8.
+const ATTRIBUTES_MAX: usize = 64;
+
+/// Checks that a range is managed memory, all of it.
+fn managed(client: &Attached, pointer: CUdeviceptr, bytes: usize) -> Result<(u64, u64), CudaError> {
+    let memory = client.memory();
+    match memory.place(pointer.0)? {
+        Place::Pinned { tag: HostTag { kind: HostKind::Managed, .. }, .. } if bytes > 0 => {
+            memory.side(pointer.0, bytes as u64)?;
+            Ok((pointer.0, bytes as u64))
+        }
+        _ => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+pub(crate) fn cuMemAllocManaged(
+    pointer: Out<CUdeviceptr>,
+    bytes: usize,
+    flags: c_uint,
+) -> CUresult {
+    let (client, context) = mode::enter()?;
+    pointer.required()?;
+    current_device()?;
+    if !matches!(flags, attach_flags::GLOBAL | attach_flags::HOST) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let address = client.allocate_pinned(context, bytes as u64, flags, HostKind::Managed)?;
+    pointer.set(CUdeviceptr(address))
+}
+
+pub(crate) fn cuMemAdvise_v2(
+    pointer: CUdeviceptr,
+    bytes: usize,
+    advice: c_uint,
+    location: CUmemLocation,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    let range = managed(client, pointer, bytes)?;
+    client.memory().advice.advise(range, advice, location, client.devices().len())
+}
+
+pub(crate) fn cuMemAdvise(
+    pointer: CUdeviceptr,
+    bytes: usize,
+    advice: c_uint,
+    device: CUdevice,
+) -> CUresult {
+    cuMemAdvise_v2(pointer, bytes, advice, location_of(device))
+}
+
+pub(crate) fn cuMemPrefetchAsync_v2(
+    default: DefaultStream,
+    pointer: CUdeviceptr,
+    bytes: usize,
+    location: CUmemLocation,
+    flags: c_uint,
+    stream: CUstream,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    client.stream(stream, default)?;
+    if flags != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let range = managed(client, pointer, bytes)?;
+    client.memory().advice.prefetch(range, location, client.devices().len())
+}
+
+pub(crate) fn cuMemPrefetchAsync(
+    default: DefaultStream,
+    pointer: CUdeviceptr,
+    bytes: usize,
+    device: CUdevice,
+    stream: CUstream,
+) -> CUresult {
+    cuMemPrefetchAsync_v2(default, pointer, bytes, location_of(device), 0, stream)
+}
+
+pub(crate) fn cuMemRangeGetAttribute(
+    data: Out<c_void>,
+    data_bytes: usize,
+    attribute: c_uint,
+    pointer: CUdeviceptr,
+    bytes: usize,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    data.required()?;
+    let range = managed(client, pointer, bytes)?;
+    let words = data.of::<c_int>();
+    let answer = |index, value| words.set_at(index, value);
+    client.memory().advice.attribute(range, attribute, data_bytes, answer)
+}
+
+pub(crate) fn cuMemRangeGetAttributes(
+    data: Out<*mut c_void>,
+    data_bytes: Out<usize>,
+    attributes: Out<c_uint>,
+    count: usize,
+    pointer: CUdeviceptr,
+    bytes: usize,
+) -> CUresult {
+    mode::enter()?;
+    if count == 0 || count > ATTRIBUTES_MAX {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    for index in 0..count {
+        let attribute = attributes.as_in().at(index)?;
+        let room = data_bytes.as_in().at(index)?;
+        // SAFETY: the program passed an array of places for the attributes' values.
+        let place: Out<c_void> =
+            unsafe { crate::boundary::FromProgram::believe(data.as_in().at(index)?) };
+        cuMemRangeGetAttribute(place, room, attribute, pointer, bytes)?;
+    }
+    Ok(())
+}
+
+/// Memory that both sides always see alike is attached to every stream; that it is attached to
+/// one is a promise of the program's that nothing here depends on.
+pub(crate) fn cuStreamAttachMemAsync(
+    default: DefaultStream,
+    stream: CUstream,
+    pointer: CUdeviceptr,
+    bytes: usize,
+    flags: c_uint,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    client.stream(stream, default)?;
+    let known = attach_flags::GLOBAL | attach_flags::HOST | attach_flags::SINGLE;
+    if !flags.is_power_of_two() || flags & !known != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // No length stands for the whole allocation.
+    managed(client, pointer, bytes.max(1)).map(|_| ())
+}

@@ -9,6 +9,7 @@
 # reports, and every later device can compile it.
 #
 #   samples/kernels/build.sh            rewrites the .ptx files
+#   samples/kernels/build.sh --install  only installs the compiler
 #   samples/kernels/build.sh --check    compiles into a scratch folder and fails if a committed .ptx differs
 #
 # The same sources give the same bytes on any machine: sources are named relative to their folder, no line information
@@ -32,6 +33,7 @@ if [ ! -e "$stamp" ]; then
         "nvidia-cuda-runtime==$RUNTIME" "nvidia-cuda-cccl==$CCCL"
     touch "$stamp"
 fi
+[ "${1:-}" != --install ] || exit 0
 cuda="$(echo "$venv"/lib/python3*/site-packages/nvidia/cu13)"
 export PATH="$cuda/bin:$PATH"
 

@@ -62,6 +62,24 @@ pub struct Row {
     pub first_run_ms: f64,
 }
 
+/// A case that gave no figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Failure {
+    /// The case.
+    pub kernel: &'static str,
+    /// Why.
+    pub error: String,
+}
+
+/// What a run found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Figures {
+    /// Cases that gave the right results, in the order of [`names`].
+    pub rows: Vec<Row>,
+    /// Cases that did not.
+    pub failed: Vec<Failure>,
+}
+
 /// Names of all cases.
 pub fn names() -> Vec<&'static str> {
     cases::all().iter().map(|make| make().name).collect()
@@ -72,7 +90,7 @@ pub fn names() -> Vec<&'static str> {
 ///
 /// The whole process is restricted to these processors from then on: threads that a device makes
 /// inherit the restriction, so call this before any driver or OpenCL library is loaded.
-pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Vec<Row>> {
+pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Figures> {
     let mut chosen: Vec<Case> = cases::all()
         .iter()
         .map(|make| make())
@@ -96,13 +114,17 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Vec<Row>
     let clock = clock::Clock { time, once: options.once };
     let gpu = Gpu::open(options.provider.clone().load()?)?;
     let opencl = opencl::Platform::open();
-    chosen
-        .iter()
-        .map(|case| {
-            progress(case.name);
-            row(case, clock, &gpu, opencl.as_ref()).with_context(|| case.name.to_owned())
-        })
-        .collect()
+    let mut figures = Figures::default();
+    for case in &chosen {
+        progress(case.name);
+        match row(case, clock, &gpu, opencl.as_ref()) {
+            Ok(row) => figures.rows.push(row),
+            Err(error) => {
+                figures.failed.push(Failure { kernel: case.name, error: format!("{error:#}") });
+            }
+        }
+    }
+    Ok(figures)
 }
 
 fn row(

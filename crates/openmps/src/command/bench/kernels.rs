@@ -4,7 +4,7 @@ use crate::libraries::Libraries;
 use crate::progress::Progress;
 use anyhow::{Result, ensure};
 use cuda_api::environment::OPENMPS_PROVIDER;
-use kernel_bench::{Options, Row, geometric_mean};
+use kernel_bench::{Figures, Options, Row, geometric_mean};
 use provider::{Choice, SOFT_FILE_NAME};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -40,7 +40,8 @@ pub(crate) struct Arguments {
 #[derive(Serialize)]
 struct Output {
     cores: usize,
-    rows: Vec<Row>,
+    #[serde(flatten)]
+    figures: Figures,
     /// Geometric means of the ratios.
     ratio_c: Option<f64>,
     ratio_pocl: Option<f64>,
@@ -65,28 +66,35 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         ptx: arguments.ptx.clone(),
     };
     let progress = Progress::new(names.len() as u64);
-    let rows = kernel_bench::run(&options, |kernel| {
+    let figures = kernel_bench::run(&options, |kernel| {
         progress.say(kernel.to_owned());
         progress.step();
     });
     progress.finish();
-    let rows = rows?;
+    let figures = figures?;
+    for failure in &figures.failed {
+        eprintln!("openmps: {}: {}", failure.kernel, failure.error);
+    }
+    let status = match figures.failed.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    };
     if arguments.check {
-        println!("{} kernels gave the results that C gives", compared(&rows)?);
-        return Ok(ExitCode::SUCCESS);
+        println!("{} kernels gave the results that C gives", compared(&figures.rows)?);
+        return Ok(status);
     }
     let output = Output {
         cores: arguments.cores,
-        ratio_c: geometric_mean(rows.iter().filter_map(|row| row.ratio_c)),
-        ratio_pocl: geometric_mean(rows.iter().filter_map(|row| row.ratio_pocl)),
-        rows,
+        ratio_c: geometric_mean(figures.rows.iter().filter_map(|row| row.ratio_c)),
+        ratio_pocl: geometric_mean(figures.rows.iter().filter_map(|row| row.ratio_pocl)),
+        figures,
     };
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&output)?);
     } else {
         print(&output);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(status)
 }
 
 /// How many kernels were compared; an error if there was nothing to compare them with.
@@ -104,7 +112,7 @@ fn print(output: &Output) {
         "{:<24} {:>9} {:>10} {:>10} {:>10} {:>8} {:>8} {:>10}",
         "kernel", "", "ours", "C", "PoCL", "/ C", "/ PoCL", "first, ms"
     );
-    for row in &output.rows {
+    for row in &output.figures.rows {
         println!(
             "{:<24} {:>9} {:>10.3} {:>10} {:>10} {:>8} {:>8} {:>10.2}",
             row.kernel,

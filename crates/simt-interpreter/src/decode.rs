@@ -6,7 +6,7 @@
 //! that somebody can look ([`Dest::keep`]). Handlers write all lanes, so keeping is an
 //! instruction of its own: compute into a scratch register, blend into place.
 
-use super::lanes::{self, Rare, Target};
+use super::lanes::{self, Operands, Rare, Target};
 use super::machine::{Handler, Ins, Machine, RESULTS_MAX, SOURCES_MAX, Step};
 use super::memory::AddressForm;
 use super::warp::{PATIENCE, SPIN_PATIENCE};
@@ -14,7 +14,7 @@ use super::{atomic, convert, float, integer, memory, moves, runtime, special, wa
 use simt::ir::{self, Callee, Reg};
 use simt::kernel::WARP_LANES;
 use simt::op::{Class, Convert, FloatType, IntOp, Op, Space, Width};
-use simt::vector::{Dest, Home, Source, VectorFunction, VectorInst, VectorTerm};
+use simt::vector::{Dest, Home, Source, VectorBlock, VectorFunction, VectorInst, VectorTerm};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -65,6 +65,8 @@ pub(super) struct Place {
     pub(super) mask: Option<u32>,
     /// Bytes a lane; 0 for predicates.
     pub(super) bytes: u32,
+    /// What a lane's value is more than that of the lane before, where there is one value.
+    pub(super) stride: i64,
 }
 
 /// A block.
@@ -157,8 +159,8 @@ pub(super) fn decode(f: &VectorFunction, target: Target) -> Code {
         .blocks
         .iter()
         .map(|block| {
-            let full = d.instructions(&block.insts, false);
-            let masked = d.instructions(&block.insts, true);
+            let full = d.block(block, false);
+            let masked = d.block(block, true);
             CodeBlock {
                 full,
                 masked,
@@ -240,7 +242,10 @@ impl Decoder<'_> {
         self.ones = self.constant(1, Class::Pred, false);
         self.flipped = self.reserve(4, 4);
         for (index, (_, home)) in all.iter().enumerate() {
-            if matches!(home, Home::Scalar | Home::ScalarAndVector) {
+            if let Home::Affine { stride } = home {
+                self.places[index].stride = *stride;
+            }
+            if matches!(home, Home::Scalar | Home::ScalarAndVector | Home::Affine { .. }) {
                 self.places[index].scalar = Some(self.reserve(SCALAR_BYTES, SCALAR_BYTES));
             }
         }
@@ -290,7 +295,7 @@ impl Decoder<'_> {
         let place = |r: Reg| self.places[r.index()];
         match source {
             Source::Vector(r) => place(r).vector.unwrap_or(0),
-            Source::Scalar(r) => place(r).scalar.unwrap_or(0),
+            Source::Scalar(r) | Source::Affine(r, _) => place(r).scalar.unwrap_or(0),
             Source::Mask(r) => place(r).mask.unwrap_or(0),
             Source::Imm(v) => self.constant(v, class, !scalar),
         }
@@ -299,9 +304,21 @@ impl Decoder<'_> {
     /// The class of a source, for constants.
     fn source_class(&self, source: Source, fallback: Class) -> Class {
         match source {
-            Source::Vector(r) | Source::Scalar(r) | Source::Mask(r) => self.f.classes[r.index()],
+            Source::Vector(r) | Source::Scalar(r) | Source::Affine(r, _) | Source::Mask(r) => {
+                self.f.classes[r.index()]
+            }
             Source::Imm(_) => fallback,
         }
+    }
+
+    /// A block's checks and instructions.
+    fn block(&mut self, block: &VectorBlock, masked: bool) -> Range<usize> {
+        let start = self.ins.len();
+        for check in &block.checks {
+            let a = self.source(Source::Scalar(check.reg), W32, true);
+            self.push(moves::no_wrap(check.signed), &[], &[a], check.stride, self.ones, 0);
+        }
+        start..self.instructions(&block.insts, masked).end
     }
 
     fn instructions(&mut self, insts: &[VectorInst], masked: bool) -> Range<usize> {
@@ -343,14 +360,15 @@ impl Decoder<'_> {
         if self.masking(inst, t, guard)? {
             return Some(());
         }
-        let (run, imm) = lanewise(&inst.op, t)?;
+        let formulas = inst.src.iter().any(|s| matches!(s, Source::Affine(..)));
+        let (run, imm) = if formulas { of_formulas(inst, t)? } else { lanewise(&inst.op, t)? };
         if matches!(inst.op, Op::IsSpace(_)) && inst.uniform {
             return None;
         }
         let mut a = Vec::with_capacity(SOURCES_MAX);
         for (i, source) in inst.src.iter().enumerate() {
             let class = source_class(&inst.op, i);
-            a.push(self.source(*source, class, inst.uniform));
+            a.push(self.source(*source, class, inst.uniform || formulas));
         }
         (a.len() <= SOURCES_MAX && inst.dst.len() <= RESULTS_MAX).then_some(())?;
         let mut d = Vec::with_capacity(RESULTS_MAX);
@@ -410,15 +428,15 @@ impl Decoder<'_> {
                 } else {
                     memory::load(*access, t)?
                 };
-                (run, self.offset(inst)?, self.tag(first?, access.space), true)
+                (run, self.offset(inst)?, self.tag(first?, access.space)?, true)
             }
             Op::Store(access) => {
                 let run = memory::store(*access, t)?;
-                (run, self.offset(inst)?, self.tag(first?, access.space), true)
+                (run, self.offset(inst)?, self.tag(first?, access.space)?, true)
             }
             Op::Atom { space, op, ty, returns } => {
                 let run = atomic::handler(*op, *ty, *returns)?;
-                (run, self.offset(inst)?, self.tag(first?, *space), true)
+                (run, self.offset(inst)?, self.tag(first?, *space)?, true)
             }
             Op::Shfl(mode, predicate) => (warp_ops::shuffle(*mode, *predicate, t), 0, 0, false),
             Op::Vote(mode) => (warp_ops::vote(*mode, t), 0, 0, false),
@@ -466,12 +484,15 @@ impl Decoder<'_> {
         }
     }
 
-    fn tag(&self, address: Source, space: Space) -> u32 {
-        let form = match self.source_class(address, W64) {
-            Class::Lane(Width::W32) => AddressForm::Narrow,
-            _ => AddressForm::Wide,
+    fn tag(&self, address: Source, space: Space) -> Option<u32> {
+        let wide = self.source_class(address, W64) != W32;
+        let form = match address {
+            Source::Affine(_, stride) => {
+                AddressForm::Formula { wide, stride: i16::try_from(stride).ok()? }
+            }
+            _ => AddressForm::Register { wide },
         };
-        memory::tag(space, form)
+        Some(memory::tag(space, form))
     }
 
     fn term(&mut self, term: &VectorTerm) -> CodeTerm {
@@ -549,6 +570,26 @@ fn splat(bytes: u32, t: Target) -> Option<Handler> {
     })
 }
 
+/// The handler of an instruction whose operands are formulas of the lane's number, and its
+/// constant.
+fn of_formulas(inst: &VectorInst, t: Target) -> Option<(Handler, i64)> {
+    let stride = |i: usize| match inst.src[i] {
+        Source::Affine(_, stride) => stride,
+        _ => 0,
+    };
+    Some(match inst.op {
+        Op::Mov(Width::W16) => (lanes::ramp::<u16>(t), stride(0)),
+        Op::Mov(Width::W32) => (lanes::ramp::<u32>(t), stride(0)),
+        Op::Mov(Width::W64) => (lanes::ramp::<u64>(t), stride(0)),
+        Op::Setp(op, ty) => {
+            let half = |i: usize| i32::try_from(stride(i)).ok();
+            let strides = i64::from(half(1)?) << 32 | i64::from(half(0)? as u32);
+            (float::comparison(op, ty, Operands::Formulas, t)?, strides)
+        }
+        _ => return None,
+    })
+}
+
 /// The handler of a lane-wise instruction, and its constant.
 fn lanewise(op: &Op, t: Target) -> Option<(Handler, i64)> {
     let run = match *op {
@@ -569,7 +610,7 @@ fn lanewise(op: &Op, t: Target) -> Option<(Handler, i64)> {
         Op::Float(op, ty, mode) => float::handler(op, ty, mode, t)?,
         Op::Convert(op) => convert::handler(op, t)?,
         Op::Test(property, ty) => float::test_property(property, ty, t)?,
-        Op::Setp(op, ty) => float::comparison(op, ty, t)?,
+        Op::Setp(op, ty) => float::comparison(op, ty, Operands::Lanes, t)?,
         Op::Pred(op) => moves::pred_logic(op),
         Op::PredNot => moves::pred_not(),
         Op::PredSelect => moves::pred_select(),

@@ -59,7 +59,13 @@ impl RegisterFile {
                 (None, None) => return,
             };
             let target = at as usize + lane * size;
-            self.bytes()[target..target + size].copy_from_slice(&old.view()[source..source + size]);
+            let mut value = [0; 16];
+            value[..size].copy_from_slice(&old.view()[source..source + size]);
+            if from.scalar.is_some() && from.stride != 0 {
+                let more = from.stride.wrapping_mul(lane as i64) as i128;
+                value = i128::from_le_bytes(value).wrapping_add(more).to_le_bytes();
+            }
+            self.bytes()[target..target + size].copy_from_slice(&value[..size]);
         }
     }
 

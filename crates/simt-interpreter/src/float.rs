@@ -7,7 +7,8 @@
 use super::approx;
 use super::half;
 use super::lanes::{
-    Rare, Target, binary, compare, float_binary, float_ternary, float_unary, ternary, test, unary,
+    Operands, Rare, Target, binary, compare, compare_integers, float_binary, float_ternary,
+    float_unary, ternary, test, unary,
 };
 use super::machine::Handler;
 use super::rounded;
@@ -251,16 +252,21 @@ pub(super) fn saturate(ty: FloatType, t: Target) -> Option<Handler> {
 }
 
 /// The handler of a comparison.
-pub(super) fn comparison(op: Compare, ty: CompareType, t: Target) -> Option<Handler> {
+pub(super) fn comparison(
+    op: Compare,
+    ty: CompareType,
+    operands: Operands,
+    t: Target,
+) -> Option<Handler> {
     macro_rules! integers {
         ($t:ty) => {
             match op {
-                Compare::Eq => compare(t, |a: $t, b: $t| a == b),
-                Compare::Ne => compare(t, |a: $t, b: $t| a != b),
-                Compare::Lt => compare(t, |a: $t, b: $t| a < b),
-                Compare::Le => compare(t, |a: $t, b: $t| a <= b),
-                Compare::Gt => compare(t, |a: $t, b: $t| a > b),
-                Compare::Ge => compare(t, |a: $t, b: $t| a >= b),
+                Compare::Eq => compare_integers(t, operands, |a: $t, b: $t| a == b),
+                Compare::Ne => compare_integers(t, operands, |a: $t, b: $t| a != b),
+                Compare::Lt => compare_integers(t, operands, |a: $t, b: $t| a < b),
+                Compare::Le => compare_integers(t, operands, |a: $t, b: $t| a <= b),
+                Compare::Gt => compare_integers(t, operands, |a: $t, b: $t| a > b),
+                Compare::Ge => compare_integers(t, operands, |a: $t, b: $t| a >= b),
                 _ => return None,
             }
         };

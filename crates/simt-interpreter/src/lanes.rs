@@ -177,6 +177,24 @@ macro_rules! words {
 }
 words! { u16 u32 u64 u128 }
 
+/// Integers that can be formulas of the lane's number.
+pub(crate) trait Formula: Lane {
+    /// The value `i` strides on, modulo the width.
+    fn step(self, stride: i64, i: usize) -> Self;
+}
+
+macro_rules! formulas {
+    ($($ty:ty)*) => {
+        $(impl Formula for $ty {
+            #[inline(always)]
+            fn step(self, stride: i64, i: usize) -> Self {
+                self.wrapping_add((stride as $ty).wrapping_mul(i as $ty))
+            }
+        })*
+    };
+}
+formulas! { u16 i16 u32 i32 u64 i64 }
+
 /// `N` lanes, aligned as registers are when there are 32 of them.
 #[repr(C, align(16))]
 #[derive(Clone, Copy)]
@@ -478,6 +496,67 @@ pub(crate) fn test<A: Lane, F: Fn(A) -> bool + Copy>(target: impl Versions, _: F
 /// A handler whose result is the predicate `f(a, b)`.
 pub(crate) fn compare<A: Lane, F: Fn(A, A) -> bool + Copy>(target: impl Versions, _: F) -> Handler {
     versions::<Cmp2<A, F>, UniformCmp2<A, F>>(target)
+}
+
+struct CmpFormulas<A, F>(PhantomData<(A, F)>);
+
+impl<A: Formula, F: Fn(A, A) -> bool + Copy> Body for CmpFormulas<A, F> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        let f: F = conjure();
+        let (low, high) = (ins.imm as i32, (ins.imm >> 32) as i32);
+        // SAFETY: the decoder gave scalars of these types.
+        unsafe {
+            let a = read::<A, 1>(machine, ins.a[0]).0[0];
+            let b = read::<A, 1>(machine, ins.a[1]).0[0];
+            let (a, b): ([A; WARP_LANES], [A; WARP_LANES]) =
+                (each(|i| a.step(low.into(), i)), each(|i| b.step(high.into(), i)));
+            let bytes = each(|i| if f(a[i], b[i]) { 0xff } else { 0 });
+            write_pred(machine, ins, pack_mask(&bytes));
+        }
+        Step::Next
+    }
+}
+
+/// What the operands of an integer comparison are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operands {
+    /// Registers.
+    Lanes,
+    /// Scalars with a stride each, the halves of [`Ins::imm`].
+    Formulas,
+}
+
+/// A handler whose result is the predicate `f(a, b)` of two integers.
+pub(crate) fn compare_integers<A: Formula, F: Fn(A, A) -> bool + Copy>(
+    target: Target,
+    operands: Operands,
+    f: F,
+) -> Handler {
+    match operands {
+        Operands::Lanes => compare(target, f),
+        Operands::Formulas => versions::<CmpFormulas<A, F>, CmpFormulas<A, F>>(target),
+    }
+}
+
+struct Ramp<T>(PhantomData<T>);
+
+impl<T: Formula> Body for Ramp<T> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave a scalar and a register of this type.
+        unsafe {
+            let a = read::<T, 1>(machine, ins.a[0]).0[0];
+            let d = each(|i| a.step(ins.imm, i));
+            write(machine, ins.d[0], Lanes::<T, WARP_LANES>(d));
+        }
+        Step::Next
+    }
+}
+
+/// A handler that makes lanes of a scalar and the stride in [`Ins::imm`].
+pub(crate) fn ramp<T: Formula>(target: Target) -> Handler {
+    versions::<Ramp<T>, Ramp<T>>(target)
 }
 
 struct Select<T>(PhantomData<T>);

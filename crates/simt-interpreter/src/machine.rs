@@ -18,6 +18,9 @@ pub(crate) enum Step {
     Fault,
     /// Lanes that this instruction needs are elsewhere: run those first.
     Park,
+    /// What the code for lockstep relies on does not hold: go on in the code for any order, from
+    /// the start of the block.
+    Leave,
 }
 
 /// Runs one instruction.

@@ -15,16 +15,17 @@ use simt::op::{Access, Space, Width};
 use simt::vector::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
 use std::marker::PhantomData;
 
-/// How the address register of an access looks; the low byte of [`Ins::tag`].
+/// How the addresses of an access are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressForm {
-    /// 32-bit lanes.
-    Narrow,
-    /// 64-bit lanes.
-    Wide,
+    /// A register of 32 or 64 bits.
+    Register { wide: bool },
+    /// Lane 0's, and the bytes from one lane to the next.
+    Formula { wide: bool, stride: i16 },
 }
 
-/// The tag of an access.
+/// The tag of an access: bit 0 says that addresses have 64 bits, bit 1 that they are a formula,
+/// the second byte is the space, the upper half the stride.
 pub(super) fn tag(space: Space, form: AddressForm) -> u32 {
     let space = match space {
         Space::Global => GLOBAL,
@@ -33,7 +34,11 @@ pub(super) fn tag(space: Space, form: AddressForm) -> u32 {
         Space::Param => PARAM,
         Space::Generic => GENERIC,
     };
-    space << 8 | u32::from(form == AddressForm::Wide)
+    let (wide, formula, stride) = match form {
+        AddressForm::Register { wide } => (wide, 0, 0),
+        AddressForm::Formula { wide, stride } => (wide, FORMULA, stride),
+    };
+    u32::from(stride as u16) << 16 | space << 8 | formula | u32::from(wide)
 }
 
 const GLOBAL: u32 = 0;
@@ -41,6 +46,16 @@ const SHARED: u32 = 1;
 const LOCAL: u32 = 2;
 const PARAM: u32 = 3;
 const GENERIC: u32 = 4;
+
+/// Bits of a tag.
+const WIDE: u32 = 1;
+const FORMULA: u32 = 2;
+
+/// The space of a tag.
+#[inline(always)]
+fn space_of(ins: &Ins) -> u32 {
+    ins.tag >> 8 & 0xff
+}
 
 /// All lanes.
 const FULL: u32 = !0;
@@ -56,13 +71,18 @@ pub(crate) enum Located {
 /// The addresses of an access, all lanes.
 ///
 /// # Safety
-/// The instruction's first source is an address register as its tag says.
+/// The instruction's first source is an address as its tag says.
 #[inline(always)]
 unsafe fn addresses(machine: &Machine<'_>, ins: &Ins) -> [u64; WARP_LANES] {
     let offset = ins.imm as u64;
     // SAFETY: by contract.
     unsafe {
-        if ins.tag & 1 != 0 {
+        if ins.tag & FORMULA != 0 {
+            let first = first_address(machine, ins);
+            let stride = i64::from(ins.tag as i32 >> 16);
+            let limit = if ins.tag & WIDE != 0 { u64::MAX } else { u32::MAX.into() };
+            each(|i| first.wrapping_add((stride * i as i64) as u64) & limit)
+        } else if ins.tag & WIDE != 0 {
             let wide = read::<u64, WARP_LANES>(machine, ins.a[0]).0;
             each(|i| wide[i].wrapping_add(offset))
         } else {
@@ -71,6 +91,68 @@ unsafe fn addresses(machine: &Machine<'_>, ins: &Ins) -> [u64; WARP_LANES] {
             each(|i| u64::from(narrow[i].wrapping_add(offset as u32)))
         }
     }
+}
+
+/// The address that a scalar and the offset give: that of all lanes, or of lane 0.
+///
+/// # Safety
+/// The instruction's first source is a scalar address as its tag says.
+#[inline(always)]
+unsafe fn first_address(machine: &Machine<'_>, ins: &Ins) -> u64 {
+    // SAFETY: by contract.
+    unsafe {
+        if ins.tag & WIDE != 0 {
+            read::<u64, 1>(machine, ins.a[0]).0[0].wrapping_add(ins.imm as u64)
+        } else {
+            u64::from(read::<u32, 1>(machine, ins.a[0]).0[0].wrapping_add(ins.imm as u32))
+        }
+    }
+}
+
+/// Finds and checks the memory of an access whose addresses are a formula, if all of it lies in
+/// one range; `None` if somebody else must look.
+///
+/// # Safety
+/// As [`addresses`], and the tag says that it is a formula.
+#[inline(always)]
+unsafe fn locate_formula(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    m: u32,
+    bytes: u64,
+    write: bool,
+    pointers: &mut Pointers,
+) -> Option<Located> {
+    // SAFETY: by contract.
+    let base = unsafe { first_address(machine, ins) };
+    let stride = i64::from(ins.tag as i32 >> 16);
+    let aligned = (base | stride as u64) & (bytes - 1) == 0;
+    let at = |lane: u32| base.wrapping_add((stride * i64::from(lane)) as u64);
+    let (first, last) = (m.trailing_zeros(), 31 - m.leading_zeros());
+    let (a, b) = (at(first), at(last));
+    let (low, high) = (a.min(b), a.max(b));
+    // At most 31 strides of 15 bits: more is a wrap.
+    let span = (high - low).checked_add(bytes)?;
+    if !aligned || span > 1 << 32 {
+        return None;
+    }
+    let space = space_of(ins);
+    let start = if space == GLOBAL || (space == GENERIC && high < SHARED_WINDOW) {
+        if !machine.memory.allows_at(site(ins), low, span, write) {
+            return None;
+        }
+        machine.counters.global_bytes += u64::from(m.count_ones()) * bytes;
+        base
+    } else if space == SHARED && high + bytes <= machine.shared_bytes {
+        (machine.shared as u64).wrapping_add(base)
+    } else {
+        return None;
+    };
+    if stride as u64 == bytes {
+        return Some(Located::Span(start as *mut u8));
+    }
+    *pointers = each(|i| start.wrapping_add((stride * i as i64) as u64));
+    Some(Located::Each)
 }
 
 /// Finds and checks the memory of an access of `bytes` a lane by the lanes in `m`, at least one.
@@ -87,6 +169,13 @@ pub(super) unsafe fn locate(
     write: bool,
     pointers: &mut Pointers,
 ) -> Result<Located, Step> {
+    if ins.tag & FORMULA != 0 {
+        // SAFETY: by contract.
+        let found = unsafe { locate_formula(machine, ins, m, bytes, write, pointers) };
+        if let Some(found) = found {
+            return Ok(found);
+        }
+    }
     // SAFETY: by contract.
     let a = unsafe { addresses(machine, ins) };
     if m == FULL {
@@ -98,7 +187,7 @@ pub(super) unsafe fn locate(
             .fold(0, |apart, (i, a)| apart | (a ^ base.wrapping_add(i as u64 * bytes)));
         if apart == 0 && base & (bytes - 1) == 0 {
             let span = WARP_LANES as u64 * bytes;
-            let space = ins.tag >> 8;
+            let space = space_of(ins);
             if space == GLOBAL || (space == GENERIC && base < SHARED_WINDOW) {
                 if machine.memory.allows_at(site(ins), base, span, write) {
                     machine.counters.global_bytes += span;
@@ -180,7 +269,7 @@ fn locate_any(
     a: &[u64; WARP_LANES],
     pointers: &mut Pointers,
 ) -> Result<Located, Step> {
-    let space = ins.tag >> 8;
+    let space = space_of(ins);
     let first = m.trailing_zeros() as usize;
     let base = a[first].wrapping_sub(first as u64 * bytes);
     let (mut apart, mut low_bits, mut high_bits) = (0u64, 0u64, 0u64);
@@ -244,7 +333,7 @@ fn locate_each(
     a: &[u64; WARP_LANES],
     pointers: &mut Pointers,
 ) -> Result<Located, Step> {
-    let space = ins.tag >> 8;
+    let space = space_of(ins);
     for lane in lanes(m) {
         match machine.resolve(space, lane, a[lane as usize], bytes, write) {
             Ok(pointer) => pointers[lane as usize] = pointer as u64,
@@ -488,14 +577,8 @@ unsafe fn locate_one(
     write: bool,
 ) -> Result<*mut u8, Step> {
     // SAFETY: by contract.
-    let address = unsafe {
-        if ins.tag & 1 != 0 {
-            read::<u64, 1>(machine, ins.a[0]).0[0].wrapping_add(ins.imm as u64)
-        } else {
-            u64::from(read::<u32, 1>(machine, ins.a[0]).0[0].wrapping_add(ins.imm as u32))
-        }
-    };
-    let space = ins.tag >> 8;
+    let address = unsafe { first_address(machine, ins) };
+    let space = space_of(ins);
     if space == GLOBAL {
         machine.counters.global_bytes += bytes;
     } else if space == SHARED

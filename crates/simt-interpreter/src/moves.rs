@@ -407,8 +407,18 @@ pub(super) fn special(special: Special, t: Target) -> Handler {
             Step::Next
         }
     }
+    struct FirstTid;
+    impl Body for FirstTid {
+        unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+            let first = machine.thread(0);
+            let d = [first.x, first.y, first.z][ins.imm as usize];
+            // SAFETY: the decoder gave a 32-bit scalar.
+            unsafe { write(machine, ins.d[0], Lanes([d])) };
+            Step::Next
+        }
+    }
     match special {
-        Special::Tid(_) => versions::<Tid, Tid>(t),
+        Special::Tid(_) => versions::<Tid, FirstTid>(t),
         _ if special.width() == Width::W64 => versions::<Read64<WARP_LANES>, Read64<1>>(t),
         _ => versions::<Read32<WARP_LANES>, Read32<1>>(t),
     }
@@ -429,4 +439,35 @@ pub(super) fn active_mask(t: Target) -> Handler {
         }
     }
     versions::<ActiveMask<WARP_LANES>, ActiveMask<1>>(t)
+}
+
+/// The handler of the check that a 32-bit scalar, with the stride in [`Ins::imm`], does not wrap
+/// before the last lane that runs.
+pub(super) fn no_wrap(signed: bool) -> Handler {
+    struct NoWrap<const SIGNED: bool>;
+    impl<const SIGNED: bool> Body for NoWrap<SIGNED> {
+        #[inline(always)]
+        unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+            // SAFETY: the decoder gave a 32-bit scalar.
+            let first = unsafe { read::<u32, 1>(machine, ins.a[0]).0[0] };
+            let fits = |lane: u32| {
+                let stride = ins.imm * i64::from(lane);
+                if SIGNED {
+                    i32::try_from(i64::from(first as i32) + stride).is_ok()
+                } else {
+                    u32::try_from(i64::from(first) + stride).is_ok()
+                }
+            };
+            let last = WARP_LANES as u32 - 1;
+            if fits(last) || fits(last - machine.mask.leading_zeros()) {
+                return Step::Next;
+            }
+            Step::Leave
+        }
+    }
+    let t = Rare(Target::Baseline);
+    match signed {
+        true => versions::<NoWrap<true>, NoWrap<true>>(t),
+        false => versions::<NoWrap<false>, NoWrap<false>>(t),
+    }
 }

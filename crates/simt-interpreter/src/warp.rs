@@ -293,6 +293,12 @@ impl Warp {
                             top.parked.push(block);
                             break 'run;
                         }
+                        Step::Leave => {
+                            // Nothing has happened here either.
+                            self.stack[depth - 1].add(block, mask);
+                            self.become_independent(program, machine);
+                            return None;
+                        }
                         Step::Fault => return Some(fault(code, machine, ins.imm, ins.line)),
                     }
                 }

@@ -5,6 +5,8 @@
 
 #[path = "filetests/forms.rs"]
 mod forms;
+#[path = "filetests/formulas.rs"]
+mod formulas;
 #[path = "filetests/harness.rs"]
 mod harness;
 #[path = "filetests/programs.rs"]

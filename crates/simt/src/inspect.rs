@@ -3,18 +3,19 @@
 //!
 //! Nothing here places variables in a device's memory; addresses in what is shown are made up.
 
+use crate::geometry::Geometry;
 use crate::ir::Function;
 use crate::kernel::{KernelInfo, ModuleMemory, OutOfMemory};
 use crate::op::Op;
 use crate::vector::{VectorFunction, VectorKernel};
-use crate::{CompileError, Prepared, compile_kernel, front, lower_kernel};
+use crate::{CompileError, Lowered, Prepared, front};
 use ptx::ast;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 /// One kernel, compiled.
 pub struct Inspected {
-    /// The vector IR, ready for a tier.
+    /// The vector IR for blocks whose x extent is a multiple of 32, ready for a tier.
     pub kernel: VectorKernel,
     /// How long that took, from the syntax tree on.
     pub elapsed: Duration,
@@ -75,7 +76,7 @@ pub fn inspect(text: &str) -> Result<Vec<Named>, CompileError> {
     let (ast, layout) = front(text, &mut NoMemory(FIRST_ADDRESS))?;
     let one = |(id, f): (ast::FunctionId, &ast::Function)| {
         let start = Instant::now();
-        let kernel = compile_kernel(&ast, &layout, id);
+        let kernel = Lowered::new(&ast, &layout, id).map(|l| l.vectorized(Geometry::Rows));
         let elapsed = start.elapsed();
         (ast.name(f.name).to_owned(), kernel.map(|kernel| Inspected { kernel, elapsed }))
     };
@@ -89,8 +90,8 @@ pub enum Stage {
     Parse,
     /// The SIMT IR, after all passes.
     Ir,
-    /// The vector IR.
-    Vector,
+    /// The vector IR for launches of a geometry.
+    Vector(Geometry),
 }
 
 /// A stage as text: of the kernel called `kernel`, or of all. `None` if there is no such kernel.
@@ -120,14 +121,16 @@ pub fn dump(
         // Writing to a string cannot fail.
         let _ = match stage {
             Stage::Parse => write!(out, "{}", ast.function_text(id)),
-            Stage::Ir => simt_ir(&mut out, &lower_kernel(&ast, &layout, id)?),
-            Stage::Vector => write!(out, "{}", compile_kernel(&ast, &layout, id)?),
+            Stage::Ir => simt_ir(&mut out, &Lowered::new(&ast, &layout, id)?),
+            Stage::Vector(geometry) => {
+                write!(out, "{}", Lowered::new(&ast, &layout, id)?.vectorized(geometry))
+            }
         };
     }
     Ok(Some(out))
 }
 
-fn simt_ir(out: &mut String, lowered: &crate::Lowered<'_>) -> std::fmt::Result {
+fn simt_ir(out: &mut String, lowered: &Lowered) -> std::fmt::Result {
     write_function(out, &lowered.entry)?;
     let mut called: Vec<_> = lowered.called.iter().collect();
     called.sort_unstable_by_key(|(number, _)| **number);

@@ -1,12 +1,14 @@
 //! The front half of the software GPU's compiler: PTX text to the vector IR, module by module.
 //!
 //! [`load_module`] parses a module and places its variables; a kernel is compiled when it is
-//! first asked for. The steps, each a file: `lower` (syntax tree to SIMT IR), `passes` (on the
+//! first asked for, as far as the shape of its launches does not matter; the rest when it is first
+//! launched with a shape ([`geometry`]). The steps, each a file: `lower` (syntax tree to SIMT IR), `passes` (on the
 //! SIMT IR), `vectorize` (SIMT IR to vector IR). What runs the vector IR is a [`vector::Tier`];
 //! nothing here knows one beyond that trait. What stands between tiers and device is [`kernel`].
 //!
 //! Deliberately absent: machine code, devices, the driver API.
 
+pub mod geometry;
 pub mod heap;
 pub mod inspect;
 pub mod ir;
@@ -19,14 +21,17 @@ mod passes;
 pub mod vector;
 mod vectorize;
 
-use crate::kernel::{Dim3, Kernel, KernelInfo, Module, ModuleMemory, ParamLayout};
+use crate::kernel::{
+    BlockRun, Dim3, Kernel, KernelInfo, Launch, Module, ModuleMemory, ParamLayout,
+};
+use geometry::Geometry;
 use ir::Function;
 use layout::{KernelLayout, ModuleLayout};
-use passes::{cleanup, dce, inline, liveness::Liveness, order, promote, shape};
+use passes::{cleanup, dce, inline, liveness::Liveness, order, promote, shape, split};
 use ptx::ast::{self, FunctionId, SymbolRef};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use vector::{Mode, Tier, VectorFunction, VectorKernel};
 
 /// Most threads of a block: compute capability 8.0.
@@ -84,7 +89,7 @@ impl CompileError {
 }
 
 /// Parses a module, places and initialises its variables. Kernels are compiled for `tier` when
-/// they are first looked up.
+/// they are first launched.
 pub fn load_module(
     text: &str,
     memory: &mut dyn ModuleMemory,
@@ -136,8 +141,9 @@ impl Module for LoadedModule {
             .entry(id.index())
             .or_insert_with(|| {
                 // Layouts were checked when the module was loaded.
-                let kernel = compile_kernel(&self.ast, &self.layout, id).ok()?;
-                Some(self.tier.compile(kernel))
+                let kernel = Lowered::new(&self.ast, &self.layout, id).ok()?;
+                let tier = self.tier.clone();
+                Some(Arc::new(LoadedKernel { kernel, tier, forms: Default::default() }))
             })
             .clone()
     }
@@ -255,78 +261,96 @@ fn info(ast: &ast::Module, id: FunctionId) -> Option<KernelInfo> {
     })
 }
 
-/// A kernel and what it calls, after all passes.
-struct Lowered<'a> {
-    layout: KernelLayout<'a>,
+/// A kernel of a module: made runnable for each geometry that it is launched with.
+struct LoadedKernel {
+    kernel: Lowered,
+    tier: Arc<dyn Tier>,
+    /// By geometry.
+    forms: [OnceLock<Arc<dyn Kernel>>; Geometry::ALL.len()],
+}
+
+impl Kernel for LoadedKernel {
+    fn info(&self) -> &KernelInfo {
+        &self.kernel.info
+    }
+
+    fn start(self: Arc<Self>, launch: Arc<Launch>, index: Dim3) -> Box<dyn BlockRun> {
+        let geometry = Geometry::of(launch.grid, launch.block);
+        let form = self.forms[geometry.index()]
+            .get_or_init(|| self.tier.compile(self.kernel.vectorized(geometry)));
+        form.clone().start(launch, index)
+    }
+}
+
+/// A kernel and what it calls, after all passes that do not depend on how it is launched.
+struct Lowered {
+    info: KernelInfo,
     entry: Prepared,
     /// Functions that were not inlined, by their number.
     called: HashMap<u32, Prepared>,
+    const_ranges: Vec<(u64, u64)>,
+    heap: Option<Arc<heap::DeviceHeap>>,
 }
 
-fn lower_kernel<'a>(
-    ast: &ast::Module,
-    module: &'a ModuleLayout,
-    id: FunctionId,
-) -> Result<Lowered<'a>, CompileError> {
-    let functions = reachable(ast, id);
-    let layout = KernelLayout::place(ast, module, &functions)?;
-    let env = lower::Environment { module: ast, layout: &layout };
-    let mut callees: HashMap<u32, Function> = HashMap::new();
-    for &callee in &functions[1..] {
-        callees.insert(callee.index() as u32, lower::lower(&env, callee));
-    }
-    let mut entry = lower::lower(&env, id);
-    inline::run(&mut entry, &callees);
-    let entry = Prepared::new(entry);
-    let mut called = HashMap::new();
-    let mut work = entry.callees(&callees);
-    while let Some(number) = work.pop() {
-        if called.contains_key(&number) {
-            continue;
+impl Lowered {
+    fn new(ast: &ast::Module, module: &ModuleLayout, id: FunctionId) -> Result<Self, CompileError> {
+        let functions = reachable(ast, id);
+        let layout = KernelLayout::place(ast, module, &functions)?;
+        let env = lower::Environment { module: ast, layout: &layout };
+        let mut callees: HashMap<u32, Function> = HashMap::new();
+        for &callee in &functions[1..] {
+            callees.insert(callee.index() as u32, lower::lower(&env, callee));
         }
-        let Some(mut function) = callees.get(&number).cloned() else { continue };
-        inline::run(&mut function, &callees);
-        let prepared = Prepared::new(function);
-        work.extend(prepared.callees(&callees));
-        called.insert(number, prepared);
+        let mut entry = lower::lower(&env, id);
+        inline::run(&mut entry, &callees);
+        let entry = Prepared::new(entry);
+        let mut called = HashMap::new();
+        let mut work = entry.callees(&callees);
+        while let Some(number) = work.pop() {
+            if called.contains_key(&number) {
+                continue;
+            }
+            let Some(mut function) = callees.get(&number).cloned() else { continue };
+            inline::run(&mut function, &callees);
+            let prepared = Prepared::new(function);
+            work.extend(prepared.callees(&callees));
+            called.insert(number, prepared);
+        }
+        let mut info = info(ast, id)
+            .ok_or_else(|| CompileError::plain("parameters are too large".to_owned()))?;
+        info.shared_bytes = layout.shared_bytes as u32;
+        info.const_bytes = u32::try_from(layout.const_bytes).unwrap_or(u32::MAX);
+        info.local_bytes = entry.frame_bytes;
+        // A tenth more than the pressure: no allocator reaches the minimum.
+        let pressure = Liveness::of(&entry.function).pressure(&entry.function);
+        let directives = &ast.function(id).directives;
+        let most = directives.maxnreg.unwrap_or(REGISTERS_MAX).clamp(REGISTERS_MIN, REGISTERS_MAX);
+        info.registers = (pressure + pressure / 10 + 8).clamp(REGISTERS_MIN, most);
+        let (const_ranges, heap) = (module.const_ranges.clone(), module.heap.clone());
+        Ok(Self { info, entry, called, const_ranges, heap })
     }
-    Ok(Lowered { layout, entry, called })
+
+    /// The vector IR for launches of a geometry.
+    fn vectorized(&self, geometry: Geometry) -> VectorKernel {
+        let entry = self.entry.shaped(geometry);
+        let function = |prepared: &Prepared| {
+            // No shape is believed there.
+            prepared.shaped(Geometry::Any).vectorized(Mode::Independent)
+        };
+        VectorKernel {
+            info: self.info.clone(),
+            entry: entry.vectorized(Mode::Lockstep),
+            entry_independent: entry.vectorized(Mode::Independent),
+            functions: self.called.iter().map(|(number, f)| (*number, function(f))).collect(),
+            const_ranges: self.const_ranges.clone(),
+            heap: self.heap.clone(),
+        }
+    }
 }
 
-fn compile_kernel(
-    ast: &ast::Module,
-    module: &ModuleLayout,
-    id: FunctionId,
-) -> Result<VectorKernel, CompileError> {
-    let Lowered { layout, entry, called } = lower_kernel(ast, module, id)?;
-    let mut info =
-        info(ast, id).ok_or_else(|| CompileError::plain("parameters are too large".to_owned()))?;
-    info.shared_bytes = layout.shared_bytes as u32;
-    info.const_bytes = u32::try_from(layout.const_bytes).unwrap_or(u32::MAX);
-    info.local_bytes = entry.frame_bytes;
-    // A tenth more than the pressure: no allocator reaches the minimum.
-    let pressure = entry.liveness.pressure(&entry.function);
-    let directives = &ast.function(id).directives;
-    let most = directives.maxnreg.unwrap_or(REGISTERS_MAX).clamp(REGISTERS_MIN, REGISTERS_MAX);
-    info.registers = (pressure + pressure / 10 + 8).clamp(REGISTERS_MIN, most);
-    Ok(VectorKernel {
-        info,
-        entry: entry.vectorized(Mode::Lockstep),
-        entry_independent: entry.vectorized(Mode::Independent),
-        functions: called
-            .iter()
-            .map(|(number, function)| (*number, function.vectorized(Mode::Independent)))
-            .collect(),
-        const_ranges: module.const_ranges.clone(),
-        heap: module.heap.clone(),
-    })
-}
-
-/// A function after all passes, with what they found.
+/// A function after the passes that do not look at shapes.
 struct Prepared {
     function: Function,
-    liveness: Liveness,
-    shapes: shape::Shapes,
     offsets: Vec<u32>,
     frame_bytes: u32,
 }
@@ -339,9 +363,19 @@ impl Prepared {
         dce::run(&mut f);
         cleanup::run(&mut f);
         order::run(&mut f);
-        let liveness = Liveness::of(&f);
-        let shapes = shape::analyse(&f, &liveness);
-        Self { function: f, liveness, shapes, offsets, frame_bytes }
+        Self { function: f, offsets, frame_bytes }
+    }
+
+    /// The shapes of its values where launches have this geometry.
+    fn shaped(&self, geometry: Geometry) -> Shaped<'_> {
+        let mut function = self.function.clone();
+        let mut liveness = Liveness::of(&function);
+        let mut shapes = shape::analyse(&function, &liveness, geometry);
+        if split::run(&mut function, &shapes) {
+            liveness = Liveness::of(&function);
+            shapes = shape::analyse(&function, &liveness, geometry);
+        }
+        Shaped { prepared: self, function, liveness, shapes }
     }
 
     /// Functions that may be called from here: all, if any call is indirect.
@@ -357,9 +391,20 @@ impl Prepared {
         }
         numbers
     }
+}
 
+/// A function after all passes, with what they found.
+struct Shaped<'a> {
+    prepared: &'a Prepared,
+    function: Function,
+    liveness: Liveness,
+    shapes: shape::Shapes,
+}
+
+impl Shaped<'_> {
     fn vectorized(&self, mode: Mode) -> VectorFunction {
-        let frame = vectorize::Frame { offsets: &self.offsets, bytes: self.frame_bytes };
+        let Prepared { offsets, frame_bytes, .. } = self.prepared;
+        let frame = vectorize::Frame { offsets, bytes: *frame_bytes };
         vectorize::vectorize(&self.function, &self.shapes, &self.liveness, &frame, mode)
     }
 }

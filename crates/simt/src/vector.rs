@@ -3,8 +3,10 @@
 //! It is the contract between the front half (PTX to here) and the tiers. Against the SIMT IR:
 //!
 //! - Each register has a home: a *vector* (a value a lane), a *scalar* (one value that is right
-//!   for every lane that can read it) or a *mask* (a predicate, one bit a lane). A scalar whose
-//!   value vector instructions need as well has a copy in all lanes ([`Dest::splat`]).
+//!   for every lane that can read it), an *affine* scalar (lane 0's value; lane `i` has that plus
+//!   `i` times a constant) or a *mask* (a predicate, one bit a lane). A scalar whose value vector
+//!   instructions need as well has a copy in all lanes ([`Dest::splat`]); where they need an
+//!   affine one, a `mov` from [`Source::Affine`] to a vector register follows its definition.
 //! - A result says whether lanes that do not run the instruction must keep their value
 //!   ([`Dest::keep`]); where nobody can look, a tier need not blend.
 //! - Blocks are in the order in which they run. A warp always runs its lowest pending block,
@@ -12,7 +14,22 @@
 //!   at a branch meet again at its post-dominator.
 //! - A tier that must break that rule, so that lanes that spin do not starve those they wait for,
 //!   first moves the warp to the same function in [`Mode::Independent`]: same blocks, same
-//!   registers, but every register a vector or a mask and every result kept.
+//!   registers, but every register a vector or a mask and every result kept. A warp is moved as
+//!   well when a check of a block that it is about to run fails ([`VectorBlock::checks`]). Lane
+//!   `i`'s value of a register is then its scalar, plus `i` strides if it is affine.
+//!
+//! What tiers may rely on:
+//!
+//! - Affine arithmetic is ordinary arithmetic: an instruction with [`VectorInst::uniform`] set is
+//!   computed once, from and to scalars, and need not know whether these are affine. It is right
+//!   for lane 0 even where lane 0 does not run (it may have ended, or the warp may lack it).
+//! - [`Source::Affine`] appears in three places only: as the address of a load, store or atomic
+//!   outside of local memory, as operands of an integer `Op::Setp` that is not uniform (all of them
+//!   are affine or constant then; a stride of 0 is a plain scalar), and as the source of a `mov` to
+//!   a vector. Strides of the first two are small: [`ADDRESS_STRIDE_BITS`],
+//!   [`COMPARED_STRIDE_BITS`].
+//! - Registers beyond those of the SIMT IR (the vectors that such `mov`s fill) exist in
+//!   [`Mode::Lockstep`] only and are in no `live_in`.
 //!
 //! Deliberately absent: frames of registers, machine types, everything that only one tier needs.
 
@@ -43,6 +60,12 @@ pub enum Home {
     Scalar,
     /// One value, and a copy of it in every lane.
     ScalarAndVector,
+    /// Lane 0's value; lane `i` has that plus `i` strides, modulo the register's width. Never in
+    /// [`Mode::Independent`].
+    Affine {
+        /// Not 0.
+        stride: i64,
+    },
     /// Nothing reads or writes it.
     None,
 }
@@ -52,8 +75,10 @@ pub enum Home {
 pub enum Source {
     /// The register's value a lane (or its copies).
     Vector(Reg),
-    /// The register's one value.
+    /// The register's one value: lane 0's, if it is affine.
     Scalar(Reg),
+    /// Lane `i` has the register's one value plus `i` times this, modulo the register's width.
+    Affine(Reg, i64),
     /// A predicate.
     Mask(Reg),
     /// A constant for all lanes.
@@ -78,8 +103,8 @@ pub struct VectorInst {
     pub op: Op,
     /// Runs only where this holds.
     pub guard: Option<Guard>,
-    /// Computed once for all lanes: results are scalars, masks of all or none, or, for loads,
-    /// vectors that get the one value in every lane.
+    /// Computed once for all lanes: results are scalars (affine ones too), masks of all or none,
+    /// or, for loads, vectors that get the one value in every lane.
     pub uniform: bool,
     /// Results.
     pub dst: Vec<Dest>,
@@ -143,9 +168,25 @@ pub enum VectorTerm {
     },
 }
 
+/// A 32-bit affine register that must not wrap: lane 0's value plus `i` strides, computed without
+/// limit, is a 32-bit number of that signedness for every lane `i` that runs. A tier may ask it of
+/// all 32 lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoWrap {
+    /// The register.
+    pub reg: Reg,
+    /// Its stride.
+    pub stride: i64,
+    /// As a signed number.
+    pub signed: bool,
+}
+
 /// Instructions that run one after the other under one mask.
 #[derive(Clone, Debug)]
 pub struct VectorBlock {
+    /// To be made before anything else, each time: if one fails, the warp goes on from the start
+    /// of this block in the form for [`Mode::Independent`]. Always empty there.
+    pub checks: Vec<NoWrap>,
     /// The instructions.
     pub insts: Vec<VectorInst>,
     /// The end.
@@ -218,6 +259,11 @@ pub struct VectorKernel {
     pub heap: Option<Arc<super::heap::DeviceHeap>>,
 }
 
+/// Bits of the signed strides between addresses in [`Source::Affine`].
+pub const ADDRESS_STRIDE_BITS: u32 = 16;
+/// Bits of the signed strides of comparisons in [`Source::Affine`].
+pub const COMPARED_STRIDE_BITS: u32 = 32;
+
 /// Base of the addresses that stand for functions: function `n` of a module is at
 /// `FUNCTION_BASE + 16 n`. Not canonical, so never an address of memory.
 pub const FUNCTION_BASE: u64 = 0x0200_0000_0000_0000;
@@ -241,6 +287,7 @@ impl fmt::Display for Source {
         match self {
             Self::Vector(r) => write!(f, "v{}", r.0),
             Self::Scalar(r) => write!(f, "s{}", r.0),
+            Self::Affine(r, stride) => write!(f, "s{}{stride:+}*lane", r.0),
             Self::Mask(r) => write!(f, "m{}", r.0),
             Self::Imm(v) if *v < 1 << 16 => write!(f, "{v}"),
             Self::Imm(v) => write!(f, "{v:#x}"),
@@ -252,7 +299,7 @@ impl VectorFunction {
     fn write_dest(&self, f: &mut fmt::Formatter<'_>, dest: &Dest) -> fmt::Result {
         let letter = match self.homes[dest.reg.index()] {
             Home::Mask => "m",
-            Home::Scalar | Home::ScalarAndVector => "s",
+            Home::Scalar | Home::ScalarAndVector | Home::Affine { .. } => "s",
             Home::Vector | Home::None => "v",
         };
         write!(f, "{letter}{}", dest.reg.0)?;
@@ -336,6 +383,11 @@ impl fmt::Display for VectorFunction {
             let convergent = if block.convergent { " convergent" } else { "" };
             let spins = if block.spins { " spins" } else { "" };
             writeln!(f, "b{index}:{convergent}{spins}")?;
+            for check in &block.checks {
+                let signed = if check.signed { "signed" } else { "unsigned" };
+                let value = Source::Affine(check.reg, check.stride);
+                writeln!(f, "    check {value} {signed}")?;
+            }
             for inst in &block.insts {
                 self.write_inst(f, inst)?;
             }

@@ -3,13 +3,17 @@
 //! Nothing is decided here: the shapes found before say what is scalar and which results must be
 //! kept, this writes it down. In [`Mode::Independent`] the shapes are not believed.
 
-use super::ir::{Function, Inst, Operand, Reg, Target, Term};
-use super::op::{Class, Op, Space, Width};
+use super::ir::{Block, Callee, Function, Inst, Operand, Reg, Target, Term};
+use super::op::{Access, Class, CompareType, Op, Space, Width};
+use super::passes::affine::{Rules, Shape, Widening};
 use super::passes::liveness::Liveness;
 use super::passes::shape::Shapes;
+use super::passes::split::late_checks;
 use super::vector::{
-    Dest, Home, Mode, Source, VectorBlock, VectorCall, VectorFunction, VectorInst, VectorTerm,
+    ADDRESS_STRIDE_BITS, COMPARED_STRIDE_BITS, Dest, Home, Mode, NoWrap, Source, VectorBlock,
+    VectorCall, VectorFunction, VectorInst, VectorTerm,
 };
+use std::collections::HashMap;
 
 /// Offsets of the function's slots in its frame, and the frame's size.
 pub(super) struct Frame<'a> {
@@ -27,7 +31,19 @@ pub(super) fn vectorize(
     frame: &Frame<'_>,
     mode: Mode,
 ) -> VectorFunction {
-    let mut v = Vectorizer { f, shapes, mode, homes: vec![Home::None; f.regs.len()] };
+    let late = |block: &Block| match mode {
+        Mode::Lockstep => late_checks(&block.insts, shapes, f.regs.len()),
+        Mode::Independent => vec![false; block.insts.len()],
+    };
+    let mut v = Vectorizer {
+        f,
+        shapes,
+        mode,
+        classes: f.regs.clone(),
+        homes: vec![Home::None; f.regs.len()],
+        late: f.blocks.iter().map(late).collect(),
+        copies: HashMap::new(),
+    };
     v.assign_homes();
     let spins = spinning_latches(f);
     let mut prologue = Vec::new();
@@ -36,7 +52,8 @@ pub(super) fn vectorize(
         .iter()
         .enumerate()
         .map(|(index, block)| VectorBlock {
-            insts: block.insts.iter().map(|inst| v.inst(inst, index)).collect(),
+            checks: v.checks(index),
+            insts: (0..block.insts.len()).map(|at| v.inst(index, at)).collect(),
             term: v.term(&block.term, index),
             line: block.line,
             convergent: mode == Mode::Lockstep && !shapes.divergent[index],
@@ -53,17 +70,21 @@ pub(super) fn vectorize(
     let calls = f
         .calls
         .iter()
-        .map(|c| VectorCall { callee: c.callee, args: place(&c.args), results: place(&c.results) })
+        .map(|c| {
+            let callee = v.callee(c.callee);
+            VectorCall { callee, args: place(&c.args), results: place(&c.results) }
+        })
         .collect();
     v.load_for_all(&blocks);
     let splats: Vec<bool> = v.splats(&blocks);
     if mode == Mode::Lockstep {
         prologue = v.hoist(&mut blocks);
+        v.fill_copies(&mut blocks);
     }
     let mut function = VectorFunction {
         name: f.name.clone(),
         mode,
-        classes: f.regs.clone(),
+        classes: v.classes,
         homes: v.homes,
         prologue,
         blocks,
@@ -81,33 +102,44 @@ struct Vectorizer<'a> {
     f: &'a Function,
     shapes: &'a Shapes,
     mode: Mode,
+    /// Those of the function, and then those of `copies`.
+    classes: Vec<Class>,
     homes: Vec<Home>,
+    /// By block and instruction: must be computed a lane, because its check comes too late.
+    late: Vec<Vec<bool>>,
+    /// The vector register that holds an affine register's values.
+    copies: HashMap<Reg, Reg>,
 }
 
 impl Vectorizer<'_> {
     fn assign_homes(&mut self) {
         for (index, class) in self.f.regs.iter().enumerate() {
-            let uniform = self.mode == Mode::Lockstep && !self.shapes.varying[index];
-            self.homes[index] = match class {
-                Class::Pred => Home::Mask,
+            let shape = match self.mode {
+                Mode::Lockstep => self.shapes.of[index],
+                Mode::Independent => Shape::Varying,
+            };
+            self.homes[index] = match (class, shape) {
+                (Class::Pred, _) => Home::Mask,
                 // Too rare to be worth scalar handlers.
-                Class::Lane(Width::W128) => Home::Vector,
-                Class::Lane(_) if uniform => Home::Scalar,
-                Class::Lane(_) => Home::Vector,
+                (Class::Lane(Width::W128), _) => Home::Vector,
+                (Class::Lane(_), Shape::Affine(0)) => Home::Scalar,
+                (Class::Lane(_), Shape::Affine(stride)) => Home::Affine { stride },
+                (Class::Lane(_), _) => Home::Vector,
             };
         }
         // What defines a register must be able to define it as a scalar.
         loop {
             let mut changed = false;
-            for inst in self.f.blocks.iter().flat_map(|b| &b.insts) {
-                let scalar = |r: &Reg| self.homes[r.index()] == Home::Scalar;
+            for (inst, late) in
+                self.f.blocks.iter().zip(&self.late).flat_map(|(b, late)| b.insts.iter().zip(late))
+            {
+                let scalar =
+                    |r: &Reg| matches!(self.homes[r.index()], Home::Scalar | Home::Affine { .. });
                 let any = inst.dst.iter().any(scalar);
-                if any && !self.scalar_form(inst) {
-                    for d in &inst.dst {
-                        if self.homes[d.index()] == Home::Scalar {
-                            self.homes[d.index()] = Home::Vector;
-                            changed = true;
-                        }
+                if any && (*late || !self.scalar_form(inst)) {
+                    for d in inst.dst.iter().filter(|d| self.classes[d.index()] != Class::Pred) {
+                        self.homes[d.index()] = Home::Vector;
+                        changed = true;
                     }
                 }
             }
@@ -117,20 +149,26 @@ impl Vectorizer<'_> {
         }
     }
 
-    fn is_vector(&self, operand: &Operand) -> bool {
-        matches!(operand, Operand::Reg(r) if self.homes[r.index()] == Home::Vector)
-    }
-
     /// True if the instruction can be computed once for all lanes.
     fn scalar_form(&self, inst: &Inst) -> bool {
         let all_scalar = inst.dst.iter().all(|d| self.homes[d.index()] != Home::Vector);
-        let sources_scalar = || !inst.src.iter().any(|s| self.is_vector(s));
+        // What is done once to lane 0's values is done to all where the results are formulas too.
+        let formula = Rules::is_formula(&inst.op)
+            || (matches!(inst.op, Op::Setp(..)) && !self.shapes.results(inst).varies());
+        let sources_scalar = || {
+            inst.src.iter().all(|s| match s {
+                Operand::Reg(r) => match self.homes[r.index()] {
+                    Home::Vector => false,
+                    Home::Affine { .. } => formula,
+                    _ => true,
+                },
+                _ => true,
+            })
+        };
         // A predicate is a mask wherever it comes from; read as one value it must be uniform.
         let masks_uniform = || {
             inst.src.iter().all(|s| match s {
-                Operand::Reg(r) => {
-                    self.f.regs[r.index()] != Class::Pred || !self.shapes.varying[r.index()]
-                }
+                Operand::Reg(r) => self.f.regs[r.index()] != Class::Pred || !self.shapes.varies(*r),
                 _ => true,
             })
         };
@@ -156,7 +194,8 @@ impl Vectorizer<'_> {
     }
 
     fn uniform(&self, inst: &Inst) -> bool {
-        if self.mode == Mode::Independent || inst.op.varies() || !self.scalar_form(inst) {
+        let varies = inst.op.varies() && !Rules::is_formula(&inst.op);
+        if self.mode == Mode::Independent || varies || !self.scalar_form(inst) {
             return false;
         }
         match &inst.op {
@@ -165,26 +204,129 @@ impl Vectorizer<'_> {
             _ => {
                 !inst.dst.is_empty()
                     && inst.dst.iter().all(|d| match self.homes[d.index()] {
-                        Home::Scalar | Home::ScalarAndVector => true,
-                        Home::Mask => !self.shapes.inst_varies(inst),
-                        _ => false,
+                        Home::Scalar | Home::ScalarAndVector | Home::Affine { .. } => true,
+                        Home::Mask => !self.shapes.results(inst).varies(),
+                        Home::Vector | Home::None => false,
                     })
             }
         }
     }
 
-    fn inst(&self, inst: &Inst, block: usize) -> VectorInst {
-        let uniform = self.uniform(inst);
+    /// What must hold at the start of a block for its widenings to be affine.
+    fn checks(&self, block: usize) -> Vec<NoWrap> {
+        let mut checks = Vec::new();
+        for inst in self.f.blocks[block].insts.iter().filter(|inst| self.uniform(inst)) {
+            let Some(Widening { reg, signed }) = self.shapes.widening(inst) else { continue };
+            if let Home::Affine { stride } = self.homes[reg.index()] {
+                let check = NoWrap { reg, stride, signed };
+                if !checks.contains(&check) {
+                    checks.push(check);
+                }
+            }
+        }
+        checks
+    }
+
+    fn inst(&mut self, block: usize, at: usize) -> VectorInst {
+        let inst = &self.f.blocks[block].insts[at];
+        let uniform = !self.late[block][at] && self.uniform(inst);
         // These read masks and whole registers even where their result is one number.
         let scalar_sources =
             uniform && !matches!(inst.op, Op::Redux(..) | Op::Match { .. } | Op::Shfl(..));
+        let affine = if uniform { 0 } else { self.affine_sources(inst) };
         VectorInst {
             op: inst.op.clone(),
             guard: inst.guard,
             uniform,
             dst: inst.dst.iter().map(|d| self.dest(*d, block, inst.guard.is_some())).collect(),
-            src: inst.src.iter().map(|s| self.source(s, scalar_sources)).collect(),
+            src: inst
+                .src
+                .iter()
+                .enumerate()
+                .map(|(i, s)| match (s, i < affine) {
+                    (Operand::Reg(r), true) => Source::Affine(*r, self.stride(*r).unwrap_or(0)),
+                    _ => self.source(s, scalar_sources),
+                })
+                .collect(),
             line: inst.line,
+        }
+    }
+
+    /// The stride of what lives as a scalar.
+    fn stride(&self, reg: Reg) -> Option<i64> {
+        match self.homes[reg.index()] {
+            Home::Scalar | Home::ScalarAndVector => Some(0),
+            Home::Affine { stride } => Some(stride),
+            Home::Vector | Home::Mask | Home::None => None,
+        }
+    }
+
+    /// How many of the first sources of an instruction that runs a lane are given as formulas.
+    fn affine_sources(&self, inst: &Inst) -> usize {
+        let formula = |operand: &Operand| match operand {
+            Operand::Reg(r) => self.stride(*r),
+            _ => Some(0),
+        };
+        let any = |n: usize, bits: u32| {
+            let fits = |s: &i64| s << (64 - bits) >> (64 - bits) == *s;
+            let strides = inst.src[..n].iter().map(formula).collect::<Option<Vec<i64>>>();
+            let given = strides.is_some_and(|s| s.iter().any(|s| *s != 0) && s.iter().all(fits));
+            if given { n } else { 0 }
+        };
+        match &inst.op {
+            Op::Setp(_, CompareType::Int(_)) => any(2, COMPARED_STRIDE_BITS),
+            Op::Load(Access { space, .. })
+            | Op::Store(Access { space, .. })
+            | Op::Atom { space, .. }
+                if *space != Space::Local =>
+            {
+                any(1, ADDRESS_STRIDE_BITS)
+            }
+            _ => 0,
+        }
+    }
+
+    /// The vector register that holds an affine register's values.
+    fn copy(&mut self, reg: Reg) -> Reg {
+        let (classes, homes) = (&mut self.classes, &mut self.homes);
+        *self.copies.entry(reg).or_insert_with(|| {
+            classes.push(classes[reg.index()]);
+            homes.push(Home::Vector);
+            Reg(classes.len() as u32 - 1)
+        })
+    }
+
+    /// Makes the copies behind every definition of what they copy. They are right wherever the
+    /// scalar is, so nothing in them is worth keeping.
+    fn fill_copies(&self, blocks: &mut [VectorBlock]) {
+        for block in blocks {
+            let mut insts = Vec::with_capacity(block.insts.len());
+            for inst in block.insts.drain(..) {
+                let fill = inst.dst.iter().filter_map(|d| {
+                    let copy = *self.copies.get(&d.reg)?;
+                    Some(VectorInst {
+                        op: Op::Mov(self.classes[copy.index()].width()?),
+                        guard: None,
+                        uniform: false,
+                        dst: vec![Dest { reg: copy, splat: false, keep: false }],
+                        src: vec![Source::Affine(d.reg, self.stride(d.reg)?)],
+                        line: inst.line,
+                    })
+                });
+                let fill: Vec<VectorInst> = fill.collect();
+                insts.push(inst);
+                insts.extend(fill);
+            }
+            block.insts = insts;
+        }
+    }
+
+    fn callee(&mut self, callee: Callee) -> Callee {
+        match callee {
+            Callee::Indirect(r) if matches!(self.homes[r.index()], Home::Affine { .. }) => {
+                Callee::Indirect(self.copy(r))
+            }
+            same => same,
         }
     }
 
@@ -193,7 +335,7 @@ impl Vectorizer<'_> {
     /// uniform form) stays as well.
     fn hoist(&self, blocks: &mut [VectorBlock]) -> Vec<VectorInst> {
         let mut prologue: Vec<VectorInst> = Vec::new();
-        let mut known = vec![false; self.f.regs.len()];
+        let mut known = vec![false; self.homes.len()];
         // More than once, because blocks are not in the order of their numbers of execution where
         // a value is defined behind a loop and read in front of it.
         loop {
@@ -201,7 +343,10 @@ impl Vectorizer<'_> {
             for block in &mut *blocks {
                 let early = block.insts.extract_if(.., |inst| {
                     let ready = inst.src.iter().all(|s| match s {
-                        Source::Vector(r) | Source::Scalar(r) | Source::Mask(r) => known[r.index()],
+                        Source::Vector(r)
+                        | Source::Scalar(r)
+                        | Source::Affine(r, _)
+                        | Source::Mask(r) => known[r.index()],
                         Source::Imm(_) => true,
                     });
                     let hoisted = ready && self.is_invariant(inst);
@@ -232,40 +377,44 @@ impl Vectorizer<'_> {
         Dest { reg, splat: false, keep: guarded || !private }
     }
 
-    fn source(&self, operand: &Operand, scalar: bool) -> Source {
+    fn source(&mut self, operand: &Operand, scalar: bool) -> Source {
         match *operand {
             Operand::Imm(v) => Source::Imm(v),
             Operand::Reg(r) if self.f.regs[r.index()] == Class::Pred => Source::Mask(r),
             Operand::Reg(r) if scalar => Source::Scalar(r),
+            Operand::Reg(r) if matches!(self.homes[r.index()], Home::Affine { .. }) => {
+                Source::Vector(self.copy(r))
+            }
             Operand::Reg(r) => Source::Vector(r),
             // Slots were replaced by frame addresses before.
             Operand::Slot(_) => Source::Imm(0),
         }
     }
 
-    fn term(&self, term: &Term, block: usize) -> VectorTerm {
-        let is_scalar = |o: &Operand| {
-            self.mode == Mode::Lockstep
-                && matches!(o, Operand::Reg(r) if self.homes[r.index()] == Home::Scalar)
-        };
+    /// A source of a terminator.
+    fn operand(&mut self, operand: &Operand) -> Source {
+        let scalar = matches!(operand, Operand::Reg(r) if self.homes[r.index()] == Home::Scalar);
+        self.source(operand, scalar)
+    }
+
+    fn term(&mut self, term: &Term, block: usize) -> VectorTerm {
         match term {
             Term::Jump(t) => VectorTerm::Jump(*t),
             Term::Branch { guard, taken, other } => VectorTerm::Branch {
                 guard: *guard,
-                uniform: self.mode == Mode::Lockstep && !self.shapes.varying[guard.reg.index()],
+                uniform: self.mode == Mode::Lockstep && !self.shapes.varies(guard.reg),
                 taken: *taken,
                 other: *other,
             },
-            Term::Table { index, targets } => VectorTerm::Table {
-                index: self.source(index, is_scalar(index)),
-                targets: targets.clone(),
-            },
+            Term::Table { index, targets } => {
+                VectorTerm::Table { index: self.operand(index), targets: targets.clone() }
+            }
             Term::Call { site, next } => VectorTerm::Call { site: *site, next: next.0 },
             Term::Barrier { op, barrier, count, predicate, negated, dst, next } => {
                 VectorTerm::Barrier {
                     op: *op,
-                    barrier: self.source(barrier, is_scalar(barrier)),
-                    count: self.source(count, is_scalar(count)),
+                    barrier: self.operand(barrier),
+                    count: self.operand(count),
                     predicate: predicate.as_ref().map(|p| self.source(p, false)),
                     negated: *negated,
                     dst: dst.map(|d| self.dest(d, block, false)),
@@ -291,7 +440,7 @@ impl Vectorizer<'_> {
         for block in blocks {
             for inst in &block.insts {
                 for source in &inst.src {
-                    if let Source::Scalar(r) = source {
+                    if let Source::Scalar(r) | Source::Affine(r, _) = source {
                         veto(*r);
                     }
                 }

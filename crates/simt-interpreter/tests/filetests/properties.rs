@@ -5,14 +5,20 @@
 //! 32 blocks of one thread each, which cannot.
 
 use super::harness::{ALL_SETS, Device, Params, Shape};
+use simt::geometry::Geometry;
 use simt::inspect::Stage;
 use simt_interpreter::InstructionSet;
 use std::fmt::Write;
 
 /// A small generator of numbers, the same on every machine.
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
+    /// Numbers by a seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -20,11 +26,11 @@ impl Random {
         x.wrapping_mul(0xff51_afd7_ed55_8ccd) ^ x >> 29
     }
 
-    fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len() as u64) as usize]
     }
 
@@ -354,7 +360,7 @@ fn results(text: &str, shape: Shape, set: InstructionSet) -> Vec<u8> {
 }
 
 /// How many random kernels: more when asked.
-fn rounds() -> u64 {
+pub(crate) fn rounds() -> u64 {
     std::env::var("OPENMPS_FUZZ_ROUNDS").ok().and_then(|r| r.parse().ok()).unwrap_or(400)
 }
 
@@ -371,7 +377,9 @@ fn lanes_that_part_compute_what_threads_alone_compute() {
             let together = results(&text, shape, set);
             let first = alone.iter().zip(&together).position(|(a, b)| a != b);
             if let Some(at) = first {
-                let dump = simt::inspect::dump(&text, Some("k"), Stage::Vector).unwrap().unwrap();
+                let dump = simt::inspect::dump(&text, Some("k"), Stage::Vector(Geometry::Rows))
+                    .unwrap()
+                    .unwrap();
                 panic!(
                     "seed {seed}, {shape:?}: thread {}, word {}\n{text}\n{dump}",
                     at / 64,

@@ -4,6 +4,7 @@
 //! `cargo test --release -p soft-gpu --test filetests throughput -- --nocapture --ignored`.
 
 use super::harness::{ALL_SETS, Device, Params, Shape};
+use simt::geometry::Geometry;
 use simt::inspect::{Stage, dump};
 use simt_interpreter::InstructionSet;
 
@@ -251,8 +252,12 @@ fn throughput() {
 
 #[test]
 fn a_kernel_can_be_shown_as_vector_ir() {
-    let text = dump(&sample("mandelbrot"), Some("mandelbrot"), Stage::Vector);
+    let text = dump(&sample("mandelbrot"), Some("mandelbrot"), Stage::Vector(Geometry::Rows));
     let text = text.expect("it compiles").expect("the kernel");
     assert!(text.contains("function mandelbrot (lockstep") && text.contains("b0: convergent"));
-    assert!(dump(&sample("mandelbrot"), Some("other"), Stage::Vector).expect("PTX").is_none());
+    assert!(
+        dump(&sample("mandelbrot"), Some("other"), Stage::Vector(Geometry::Rows))
+            .expect("PTX")
+            .is_none()
+    );
 }

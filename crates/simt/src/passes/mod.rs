@@ -1,11 +1,14 @@
 //! Passes over the SIMT IR, one a file, in the order in which they run.
 
+pub(super) mod affine;
 pub(super) mod cleanup;
 pub(super) mod dce;
 pub(super) mod dominators;
+pub(super) mod facts;
 pub(super) mod inline;
 pub(super) mod liveness;
 pub(super) mod order;
 pub(super) mod promote;
 pub(super) mod shape;
+pub(super) mod split;
 pub(super) mod waiters;

@@ -1,96 +1,127 @@
-//! Which values are the same in all lanes, and which blocks all lanes run together.
+//! How the values of lanes relate, and which blocks all lanes run together.
 //!
-//! The two depend on each other and are found together, from the optimistic end: nothing varies,
-//! nothing diverges. A value varies if its operation or an operand does; a branch on a varying
-//! predicate diverges, and every block between it and its post-dominator may then run with some
-//! of the lanes; a register written in such a block varies unless nobody reads it outside.
+//! The two depend on each other and are found together, from the optimistic end: nothing is known
+//! to vary, nothing diverges. A value has the shape that its operation makes of the operands'
+//! shapes (`affine`); a branch on a varying predicate diverges, and every block between it and its
+//! post-dominator may then run with some of the lanes.
+//!
+//! One value for all lanes can only live where no lane needs an older one: a register written
+//! while lanes wait elsewhere that will read it (`waiters`) varies. Those that left a loop do not
+//! read its counter, so a counter stays affine although its loop diverges.
 //!
 //! The result relies on the order of the blocks (`order`) and on a warp running its lowest
 //! pending block first. Where the order cannot promise that lanes meet at the post-dominator, all
 //! that follows counts as divergent.
 
+use super::affine::{Rules, Shape, Widening};
 use super::dominators::{is_dead_end, lasting_successors, post_dominators};
-use super::liveness::{Liveness, RegSet, term_uses};
+use super::facts::Facts;
+use super::liveness::{Liveness, RegSet};
 use super::waiters::needed_elsewhere;
+use crate::geometry::Geometry;
 use crate::ir::{Function, Inst, Operand, Reg, Term};
 use crate::op::{Convert, FloatType, Op, Round, Space, Special};
 
 /// What the pass found.
 pub(crate) struct Shapes {
-    /// By register: differs between lanes that can read it together.
-    pub(crate) varying: Vec<bool>,
+    /// By register: how lanes that can read it together differ.
+    pub(crate) of: Vec<Shape>,
     /// By block: not all live lanes need run it together.
     pub(crate) divergent: Vec<bool>,
     /// By register: the same for all threads of the block, always, and free to compute early.
     pub(crate) invariant: Vec<bool>,
     /// By block: registers that lanes which do not run it may need.
     pub(crate) needed_elsewhere: Vec<RegSet>,
-    /// By register: written and read in one block only, so lanes outside cannot tell.
-    pub(crate) local: Vec<bool>,
+    geometry: Geometry,
+    facts: Facts,
 }
 
-/// Analyses a function whose blocks are in order.
-pub(crate) fn analyse(f: &Function, liveness: &Liveness) -> Shapes {
+/// Analyses a function whose blocks are in order, for launches of a geometry.
+pub(crate) fn analyse(f: &Function, liveness: &Liveness, geometry: Geometry) -> Shapes {
     let post = post_dominators(f, liveness);
     let dead_end: Vec<bool> = (0..f.blocks.len()).map(|b| is_dead_end(f, liveness, b)).collect();
     let mut shapes = Shapes {
-        varying: vec![false; f.regs.len()],
+        of: vec![Shape::Unknown; f.regs.len()],
         divergent: vec![false; f.blocks.len()],
         invariant: invariants(f),
-        needed_elsewhere: Vec::new(),
-        local: local_registers(f, liveness),
+        needed_elsewhere: vec![RegSet::new(f.regs.len()); f.blocks.len()],
+        geometry,
+        facts: Facts::of(f, geometry),
     };
     loop {
-        let mut changed = false;
-        for (b, block) in f.blocks.iter().enumerate() {
-            for inst in &block.insts {
-                let varies = shapes.inst_varies(inst);
-                for d in &inst.dst {
-                    changed |= shapes.define(*d, b, varies);
-                }
-            }
-            if let Some(d) = block.term.def() {
-                changed |= shapes.define(d, b, false);
-            }
-            if shapes.diverges(&block.term) {
-                changed |= shapes.spread(f, b, &post, &dead_end);
-            }
+        while shapes.step(f, &post, &dead_end) {}
+        // More divergence, more waiters; more waiters, more that varies.
+        let parts: Vec<bool> = f.blocks.iter().map(|b| shapes.diverges(&b.term)).collect();
+        let needed = needed_elsewhere(f, liveness, &shapes.divergent, &parts);
+        let same = needed == shapes.needed_elsewhere;
+        shapes.needed_elsewhere = needed;
+        // What is only computed from registers that nobody writes has any shape we like.
+        let unknown = shapes.of.contains(&Shape::Unknown);
+        for shape in shapes.of.iter_mut().filter(|s| **s == Shape::Unknown) {
+            *shape = Shape::UNIFORM;
         }
-        if !changed {
-            let parts: Vec<bool> = f.blocks.iter().map(|b| shapes.diverges(&b.term)).collect();
-            shapes.needed_elsewhere = needed_elsewhere(f, liveness, &shapes.divergent, &parts);
+        if same && !unknown {
             return shapes;
         }
     }
 }
 
 impl Shapes {
-    fn operand_varies(&self, operand: &Operand) -> bool {
-        matches!(operand, Operand::Reg(r) if self.varying[r.index()])
+    /// Looks at every block once; true if that changed anything.
+    fn step(&mut self, f: &Function, post: &[Option<usize>], dead_end: &[bool]) -> bool {
+        let mut changed = false;
+        for (b, block) in f.blocks.iter().enumerate() {
+            for inst in &block.insts {
+                let shape = self.results(inst);
+                for d in &inst.dst {
+                    changed |= self.define(*d, b, shape);
+                }
+            }
+            if let Some(d) = block.term.def() {
+                changed |= self.define(d, b, Shape::UNIFORM);
+            }
+            if self.diverges(&block.term) {
+                changed |= self.spread(f, b, post, dead_end);
+            }
+        }
+        changed
     }
 
-    /// True if the results differ between lanes.
-    pub(crate) fn inst_varies(&self, inst: &Inst) -> bool {
-        let guard = inst.guard.is_some_and(|g| self.varying[g.reg.index()]);
-        let sources = match inst.op {
-            // One answer for all lanes that are asked together.
-            Op::Vote(_) | Op::Redux(..) | Op::Match { all: true, .. } => &inst.src[1..],
-            _ => &inst.src[..],
+    fn rules(&self) -> Rules<'_> {
+        Rules { geometry: self.geometry, facts: &self.facts, shapes: &self.of }
+    }
+
+    /// The shape of an instruction's results.
+    pub(crate) fn results(&self, inst: &Inst) -> Shape {
+        self.rules().results(inst)
+    }
+
+    /// The widening that the instruction is, if its result is affine only after a check.
+    pub(crate) fn widening(&self, inst: &Inst) -> Option<Widening> {
+        self.rules().unproved(inst)
+    }
+
+    /// True if the register's values differ between lanes that can read it together.
+    pub(crate) fn varies(&self, reg: Reg) -> bool {
+        self.of[reg.index()].varies()
+    }
+
+    fn define(&mut self, reg: Reg, block: usize, shape: Shape) -> bool {
+        let old = self.of[reg.index()];
+        let new = match old.join(shape) {
+            Shape::Unknown => Shape::Unknown,
+            _ if self.invariant[reg.index()] => Shape::UNIFORM,
+            _ if self.needed_elsewhere[block].contains(reg) => Shape::Varying,
+            shape => shape,
         };
-        guard || inst.op.varies() || sources.iter().any(|s| self.operand_varies(s))
-    }
-
-    fn define(&mut self, reg: Reg, block: usize, varies: bool) -> bool {
-        let outside = self.divergent[block] && !self.local[reg.index()];
-        let new = (varies || outside) && !self.invariant[reg.index()] && !self.varying[reg.index()];
-        self.varying[reg.index()] |= new;
-        new
+        self.of[reg.index()] = new;
+        new != old
     }
 
     fn diverges(&self, term: &Term) -> bool {
         match term {
-            Term::Branch { guard, .. } => self.varying[guard.reg.index()],
-            Term::Table { index, .. } => self.operand_varies(index),
+            Term::Branch { guard, .. } => self.varies(guard.reg),
+            Term::Table { index: Operand::Reg(r), .. } => self.varies(*r),
             _ => false,
         }
     }
@@ -205,33 +236,4 @@ fn is_invariant(op: &Op) -> bool {
         }
         _ => false,
     }
-}
-
-/// Registers all of whose mentions are in one block that does not read them before writing.
-fn local_registers(f: &Function, liveness: &Liveness) -> Vec<bool> {
-    const NOWHERE: u32 = u32::MAX;
-    const MANY: u32 = u32::MAX - 1;
-    let mut home = vec![NOWHERE; f.regs.len()];
-    let mut mention = |r: Reg, b: usize| {
-        let h = &mut home[r.index()];
-        *h = if *h == NOWHERE || *h == b as u32 { b as u32 } else { MANY };
-    };
-    for (b, block) in f.blocks.iter().enumerate() {
-        for inst in &block.insts {
-            inst.dst.iter().for_each(|r| mention(*r, b));
-            inst.uses().for_each(|r| mention(r, b));
-        }
-        term_uses(f, &block.term).into_iter().for_each(|r| mention(r, b));
-        if let Some(d) = block.term.def() {
-            // A result of a barrier arrives when the block has already been left.
-            mention(d, f.blocks.len());
-        }
-    }
-    home.iter()
-        .enumerate()
-        .map(|(r, h)| {
-            *h < MANY
-                && !liveness.live_in.get(*h as usize).is_some_and(|l| l.contains(Reg(r as u32)))
-        })
-        .collect()
 }

@@ -2,7 +2,9 @@
 
 use super::{read, source};
 use anyhow::{Result, bail};
+use simt::geometry::Geometry;
 use simt::inspect::{self, dump};
+use simt::kernel::Dim3;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,6 +24,15 @@ pub(crate) struct Arguments {
     /// Only this kernel, by its name in the PTX (C++ names are mangled)
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
+    /// Extents of the blocks for which the vector code is made
+    #[arg(
+        long,
+        value_name = "X[,Y[,Z]]",
+        value_delimiter = ',',
+        num_args = 1,
+        default_value = "256"
+    )]
+    block: Vec<u32>,
     /// PTX text, fatbin, program or library; `-` is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -41,7 +52,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let stage = match arguments.stage {
         Stage::Parse => inspect::Stage::Parse,
         Stage::Ir => inspect::Stage::Ir,
-        Stage::Vector => inspect::Stage::Vector,
+        Stage::Vector => inspect::Stage::Vector(geometry(&arguments.block)?),
         Stage::Asm => bail!("this build has no code generator, so there is no native code to show"),
     };
     let texts = read(&arguments.file).map_err(|error| error.context(file.to_string()))?;
@@ -62,4 +73,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     crate::output::print(&shown);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The geometry of launches of one block with these extents.
+fn geometry(block: &[u32]) -> Result<Geometry> {
+    let (x, y, z) = match *block {
+        [x] => (x, 1, 1),
+        [x, y] => (x, y, 1),
+        [x, y, z] => (x, y, z),
+        _ => bail!("--block has one, two or three extents, not {}", block.len()),
+    };
+    let one = Dim3 { x: 1, y: 1, z: 1 };
+    Ok(Geometry::of(one, Dim3 { x, y, z }))
 }

@@ -1,0 +1,330 @@
+//! How operations carry the shape of values from operands to results.
+//!
+//! The rules hold for lane 0's value even where lane 0 does not run: what is affine is a formula,
+//! and arithmetic modulo a power of two is exact on formulas. Only what looks at single bits or
+//! widens needs to know more: that the low bits of lane 0's value are zero, that no lane's value is
+//! so large that it wraps, or, failing that, a check when the warp gets there ([`Widening`]).
+
+use super::facts::{Facts, shift_amount};
+use crate::geometry::Geometry;
+use crate::ir::{Inst, Operand, Reg};
+use crate::kernel::WARP_LANES;
+use crate::op::{Compare, CompareType, IntOp, IntType, Op, Special, Width};
+
+/// How a value differs between the lanes that can read it together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Nobody has written it yet.
+    Unknown,
+    /// Lane `i` has lane 0's value plus `i` times this, modulo the width. 0 is the same for all.
+    Affine(i64),
+    /// Nothing is known.
+    Varying,
+}
+
+impl Shape {
+    /// The same in all lanes.
+    pub(crate) const UNIFORM: Self = Self::Affine(0);
+
+    /// The shape of a register that gets values of both shapes.
+    pub(crate) fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unknown, s) | (s, Self::Unknown) => s,
+            (a, b) if a == b => a,
+            _ => Self::Varying,
+        }
+    }
+
+    /// True unless all lanes have the same.
+    pub(crate) fn varies(self) -> bool {
+        matches!(self, Self::Varying | Self::Affine(1..) | Self::Affine(..=-1))
+    }
+}
+
+/// A conversion to 64 bits that is only affine if its source does not wrap, as a 32-bit number of
+/// that signedness, between lane 0 and the last lane that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Widening {
+    /// The register widened.
+    pub(crate) reg: Reg,
+    /// It is sign-extended.
+    pub(crate) signed: bool,
+}
+
+/// What the rules know of the function around an instruction.
+pub(crate) struct Rules<'a> {
+    /// Which launches the code is for.
+    pub(crate) geometry: Geometry,
+    /// Bounds.
+    pub(crate) facts: &'a Facts,
+    /// Shapes found so far, by register.
+    pub(crate) shapes: &'a [Shape],
+}
+
+impl Rules<'_> {
+    fn operand(&self, operand: &Operand) -> Shape {
+        match operand {
+            Operand::Reg(r) => self.shapes[r.index()],
+            Operand::Imm(_) | Operand::Slot(_) => Shape::UNIFORM,
+        }
+    }
+
+    /// The shape of the results.
+    pub(crate) fn results(&self, inst: &Inst) -> Shape {
+        let sources = match inst.op {
+            // One answer for all lanes that are asked together.
+            Op::Vote(_) | Op::Redux(..) | Op::Match { all: true, .. } => &inst.src[1..],
+            _ => &inst.src[..],
+        };
+        let guard = inst.guard.map(|g| self.shapes[g.reg.index()]);
+        let all = sources.iter().map(|s| self.operand(s)).chain(guard);
+        if all.clone().any(|s| s == Shape::Unknown) {
+            return Shape::Unknown;
+        }
+        if guard.is_some_and(Shape::varies) {
+            return Shape::Varying;
+        }
+        if let Op::Special(special) = inst.op {
+            return self.special(special);
+        }
+        if inst.op.varies() {
+            return Shape::Varying;
+        }
+        if !all.clone().any(Shape::varies) {
+            return Shape::UNIFORM;
+        }
+        self.formula(inst).unwrap_or(Shape::Varying)
+    }
+
+    fn special(&self, special: Special) -> Shape {
+        let counts_up = self.geometry != Geometry::Any;
+        match special {
+            Special::LaneId => Shape::Affine(1),
+            Special::Tid(0) if counts_up => Shape::Affine(1),
+            Special::Tid(_) if counts_up => Shape::UNIFORM,
+            _ if Op::Special(special).varies() => Shape::Varying,
+            _ => Shape::UNIFORM,
+        }
+    }
+
+    /// The stride of a source; `None` if it has none.
+    fn stride(&self, inst: &Inst, i: usize) -> Option<i64> {
+        match self.operand(inst.src.get(i)?) {
+            Shape::Affine(stride) => Some(stride),
+            _ => None,
+        }
+    }
+
+    /// Shapes of results that are formulas of lane numbers.
+    fn formula(&self, inst: &Inst) -> Option<Shape> {
+        let stride = |i| self.stride(inst, i);
+        let affine = |stride: i64, width: Width| Some(Shape::Affine(wrapped(stride, width)));
+        match &inst.op {
+            Op::Mov(w) if *w != Width::W128 => affine(stride(0)?, *w),
+            Op::ToGeneric(_) | Op::FromGeneric(_) => affine(stride(0)?, Width::W64),
+            Op::Select(w) if *w != Width::W128 => {
+                let same = stride(0)? == stride(1)? && stride(2)? == 0;
+                if same { affine(stride(0)?, *w) } else { None }
+            }
+            // Whatever the value of lane 0, the difference is the same in all lanes.
+            Op::Setp(Compare::Eq | Compare::Ne, CompareType::Int(_)) => {
+                (stride(0)? == stride(1)?).then_some(Shape::UNIFORM)
+            }
+            Op::Extend { from, bits, to, .. } => {
+                let bits = u32::from(*bits);
+                if bits >= to.bits() || self.widening(inst).is_some() {
+                    affine(stride(0)?, *to)
+                } else if self.never_wraps(inst, bits) {
+                    affine(stride(0)?, *from)
+                } else {
+                    None
+                }
+            }
+            Op::Int(op, ty) => self.integer(inst, *op, *ty),
+            _ => None,
+        }
+    }
+
+    fn integer(&self, inst: &Inst, op: IntOp, ty: IntType) -> Option<Shape> {
+        let width = ty.width();
+        let stride = |i| self.stride(inst, i);
+        let affine = |stride: i64, width: Width| Some(Shape::Affine(wrapped(stride, width)));
+        match op {
+            IntOp::Add => affine(stride(0)?.wrapping_add(stride(1)?), width),
+            IntOp::Sub => affine(stride(0)?.wrapping_sub(stride(1)?), width),
+            IntOp::Neg | IntOp::Not => affine(stride(0)?.wrapping_neg(), width),
+            IntOp::MulLo => affine(self.scaled(inst, ty)?, width),
+            IntOp::MadLo => affine(self.scaled(inst, ty)?.wrapping_add(stride(2)?), width),
+            IntOp::MulWide | IntOp::MadWide if width != Width::W64 => {
+                // What needs no check is proved or is not widened: two values that are the same in
+                // all lanes.
+                let narrow = stride(0)? == 0 && stride(1)? == 0;
+                if !narrow && self.widening(inst).is_none() && !self.never_wraps(inst, width.bits())
+                {
+                    return None;
+                }
+                let wide = Width::for_bits(width.bits() * 2);
+                let third = if op == IntOp::MadWide { stride(2)? } else { 0 };
+                affine(self.scaled(inst, ty)?.wrapping_add(third), wide)
+            }
+            IntOp::Shl => affine(stride(0)? << shift_amount(inst, width)?, width),
+            IntOp::Shr => {
+                let bits = self.lane_bits(inst, 0, width)?;
+                let k = shift_amount(inst, width)?;
+                if k >= bits.end {
+                    Some(Shape::UNIFORM)
+                } else if k <= bits.start {
+                    affine(stride(0)? >> k, width)
+                } else {
+                    None
+                }
+            }
+            IntOp::And => {
+                let (x, mask) = self.with_constant(inst)?;
+                let bits = self.lane_bits(inst, x, width)?;
+                let used = span(&bits);
+                match mask & used {
+                    0 => Some(Shape::UNIFORM),
+                    m if m == used => affine(stride(x)?, width),
+                    _ => None,
+                }
+            }
+            IntOp::Or | IntOp::Xor => {
+                let x = if stride(0)? != 0 { 0 } else { 1 };
+                (stride(1 - x)? == 0).then_some(())?;
+                let other = self.facts.operand(&inst.src[1 - x], width);
+                let zero_bits = self.facts.operand(&inst.src[x], width).zero_bits;
+                // Into bits below all that the lanes differ in, which are zero: an addition.
+                let below = stride(x)?.trailing_zeros().min(zero_bits);
+                if other.max >> below.min(63) == 0 {
+                    return affine(stride(x)?, width);
+                }
+                // Or around the bits that the lanes differ in.
+                let bits = self.lane_bits(inst, x, width)?;
+                let clear = match inst.src[1 - x] {
+                    Operand::Imm(v) => v & span(&bits) == 0,
+                    _ => other.zero_bits >= bits.end,
+                };
+                if clear { affine(stride(x)?, width) } else { None }
+            }
+            _ => None,
+        }
+    }
+
+    /// Stride of the product of the first two sources: one must be a constant.
+    fn scaled(&self, inst: &Inst, ty: IntType) -> Option<i64> {
+        let (a, b) = (self.stride(inst, 0)?, self.stride(inst, 1)?);
+        if a == 0 && b == 0 {
+            return Some(0);
+        }
+        let (x, factor) = self.with_constant(inst)?;
+        let factor = if ty.signed() { wrapped(factor as i64, ty.width()) } else { factor as i64 };
+        Some(self.stride(inst, x)?.wrapping_mul(factor))
+    }
+
+    /// Of the first two sources, the index of the one that is a register, and the other's value.
+    fn with_constant(&self, inst: &Inst) -> Option<(usize, u64)> {
+        let Op::Int(_, ty) = inst.op else { return None };
+        let cut = |v: u64| v & u64::MAX >> (64 - ty.width().bits().min(64));
+        match inst.src[..] {
+            [Operand::Reg(_), Operand::Imm(v), ..] => Some((0, cut(v))),
+            [Operand::Imm(v), Operand::Reg(_), ..] => Some((1, cut(v))),
+            _ => None,
+        }
+    }
+
+    /// The bits in which lanes can differ, if they are zero in lane 0's value: nothing carries.
+    fn lane_bits(&self, inst: &Inst, i: usize, width: Width) -> Option<std::ops::Range<u32>> {
+        let stride = self.stride(inst, i)?;
+        if stride <= 0 {
+            return None;
+        }
+        let most = stride.checked_mul(WARP_LANES as i64 - 1)?;
+        let end = 64 - most.leading_zeros();
+        // Not the sign: it would be shifted in from the left.
+        let fits = end < width.bits() && self.facts.operand(&inst.src[i], width).zero_bits >= end;
+        fits.then_some(stride.trailing_zeros()..end)
+    }
+
+    /// The source that differs between lanes and becomes wider: the only one there can be.
+    fn widened(&self, inst: &Inst) -> Option<usize> {
+        match inst.op {
+            Op::Extend { .. } => Some(0),
+            Op::Int(IntOp::MulWide | IntOp::MadWide, _) => Some(self.with_constant(inst)?.0),
+            _ => None,
+        }
+    }
+
+    /// True if what is widened is known to be below half of the range of `bits`.
+    fn never_wraps(&self, inst: &Inst, bits: u32) -> bool {
+        let width = match inst.op {
+            Op::Extend { from, .. } => from,
+            Op::Int(_, ty) => ty.width(),
+            _ => return false,
+        };
+        self.widened(inst)
+            .is_some_and(|i| self.facts.operand(&inst.src[i], width).max >> (bits - 1) == 0)
+    }
+
+    /// The widening that the instruction is, if it must be checked.
+    pub(crate) fn unproved(&self, inst: &Inst) -> Option<Widening> {
+        let widening = self.widening(inst)?;
+        let differs = matches!(self.shapes[widening.reg.index()], Shape::Affine(s) if s != 0);
+        (differs && !self.never_wraps(inst, 32)).then_some(widening)
+    }
+
+    fn widening(&self, inst: &Inst) -> Option<Widening> {
+        let signed = match inst.op {
+            Op::Extend { from: Width::W32, bits: 32, signed, to: Width::W64 } => signed,
+            Op::Int(IntOp::MulWide | IntOp::MadWide, ty) if ty.width() == Width::W32 => ty.signed(),
+            _ => return None,
+        };
+        match inst.src[self.widened(inst)?] {
+            Operand::Reg(reg) => Some(Widening { reg, signed }),
+            _ => None,
+        }
+    }
+
+    /// True if the instruction can be computed from lane 0's values where its result is affine,
+    /// and nothing goes wrong where it runs although it need not.
+    pub(crate) fn is_formula(op: &Op) -> bool {
+        match op {
+            Op::Mov(w) | Op::Select(w) => *w != Width::W128,
+            Op::ToGeneric(_)
+            | Op::FromGeneric(_)
+            | Op::Extend { .. }
+            | Op::Special(Special::LaneId | Special::Tid(_)) => true,
+            Op::Int(op, _) => matches!(
+                op,
+                IntOp::Add
+                    | IntOp::Sub
+                    | IntOp::Neg
+                    | IntOp::Not
+                    | IntOp::MulLo
+                    | IntOp::MadLo
+                    | IntOp::MulWide
+                    | IntOp::MadWide
+                    | IntOp::Shl
+                    | IntOp::Shr
+                    | IntOp::And
+                    | IntOp::Or
+                    | IntOp::Xor
+            ),
+            _ => false,
+        }
+    }
+}
+
+/// All bits of a range.
+fn span(bits: &std::ops::Range<u32>) -> u64 {
+    (u64::MAX >> (64 - bits.end)) & (u64::MAX << bits.start)
+}
+
+/// A stride modulo the width, as the signed number nearest to 0.
+fn wrapped(stride: i64, width: Width) -> i64 {
+    match width {
+        Width::W16 => i64::from(stride as i16),
+        Width::W32 => i64::from(stride as i32),
+        Width::W64 | Width::W128 => stride,
+    }
+}

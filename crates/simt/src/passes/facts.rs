@@ -1,0 +1,292 @@
+//! What is known of the numbers that registers hold: bounds, and low bits that are zero.
+//!
+//! Only registers with one definition are looked at, and each by its definition alone: no
+//! iteration, so nothing is known of what goes around a loop. A register that is read where its
+//! definition has not run is undefined in PTX; facts hold for it as for any value it could have.
+
+use crate::THREADS_PER_BLOCK_MAX;
+use crate::geometry::Geometry;
+use crate::ir::{Function, Inst, Operand, Reg};
+use crate::kernel::WARP_LANES;
+use crate::op::{IntOp, IntType, Op, Special, Width};
+
+/// Definitions followed from one register: deeper chains are too rare to pay for.
+const DEPTH_MAX: u32 = 32;
+/// Most blocks of a grid along each axis, as the driver API has them.
+const GRID_MAX: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
+
+/// What is known of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fact {
+    /// Low bits of lane 0's value that are zero.
+    pub(crate) zero_bits: u32,
+    /// No lane's value, taken as unsigned, is above this: lanes that a warp lacks included.
+    pub(crate) max: u64,
+    /// Which number of the launch it is, if one of these.
+    origin: Origin,
+}
+
+/// Numbers of the launch that are bounded together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Other,
+    Tid(u8),
+    Ntid(u8),
+    Ctaid(u8),
+    /// `%ctaid * %ntid`.
+    FirstThread(u8),
+}
+
+impl Fact {
+    fn any(width: Width) -> Self {
+        Self { zero_bits: 0, max: width_max(width), origin: Origin::Other }
+    }
+
+    fn constant(value: u64) -> Self {
+        Self { zero_bits: value.trailing_zeros(), max: value, origin: Origin::Other }
+    }
+}
+
+/// The largest number of a width.
+fn width_max(width: Width) -> u64 {
+    u64::MAX >> (64 - width.bits().min(64))
+}
+
+/// The facts of a function for a geometry.
+pub(crate) struct Facts {
+    facts: Vec<Fact>,
+}
+
+impl Facts {
+    /// Finds what can be known.
+    pub(crate) fn of(f: &Function, geometry: Geometry) -> Self {
+        let mut definitions: Vec<Definition<'_>> = vec![Definition::None; f.regs.len()];
+        for block in &f.blocks {
+            for inst in &block.insts {
+                for d in &inst.dst {
+                    let definition = &mut definitions[d.index()];
+                    *definition = match definition {
+                        Definition::None => Definition::One(inst),
+                        _ => Definition::Many,
+                    };
+                }
+            }
+            if let Some(d) = block.term.def() {
+                definitions[d.index()] = Definition::Many;
+            }
+        }
+        let mut finder = Finder { f, geometry, definitions, known: vec![None; f.regs.len()] };
+        let facts = (0..f.regs.len()).map(|r| finder.register(Reg(r as u32), 0)).collect();
+        Self { facts }
+    }
+
+    /// What is known of an operand of that width.
+    pub(crate) fn operand(&self, operand: &Operand, width: Width) -> Fact {
+        match operand {
+            Operand::Reg(r) => self.facts[r.index()],
+            Operand::Imm(v) => Fact::constant(v & width_max(width)),
+            Operand::Slot(_) => Fact::any(width),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Definition<'a> {
+    None,
+    One(&'a Inst),
+    Many,
+}
+
+struct Finder<'a> {
+    f: &'a Function,
+    geometry: Geometry,
+    definitions: Vec<Definition<'a>>,
+    known: Vec<Option<Fact>>,
+}
+
+impl Finder<'_> {
+    fn register(&mut self, reg: Reg, depth: u32) -> Fact {
+        let Some(width) = self.f.regs[reg.index()].width() else { return Fact::any(Width::W32) };
+        if let Some(fact) = self.known[reg.index()] {
+            return fact;
+        }
+        let any = Fact::any(width);
+        let Definition::One(inst) = self.definitions[reg.index()] else { return any };
+        if depth == DEPTH_MAX {
+            return any;
+        }
+        // A register that depends on itself is met here again, with nothing known.
+        self.known[reg.index()] = Some(any);
+        let fact = self.instruction(inst, width, depth + 1);
+        let fact = Fact { max: fact.max.min(any.max), ..fact };
+        self.known[reg.index()] = Some(fact);
+        fact
+    }
+
+    fn operand(&mut self, operand: &Operand, width: Width, depth: u32) -> Fact {
+        match operand {
+            Operand::Reg(r) => self.register(*r, depth),
+            Operand::Imm(v) => Fact::constant(v & width_max(width)),
+            Operand::Slot(_) => Fact::any(width),
+        }
+    }
+
+    fn instruction(&mut self, inst: &Inst, width: Width, depth: u32) -> Fact {
+        let any = Fact::any(width);
+        match &inst.op {
+            Op::Mov(w) => self.operand(&inst.src[0], *w, depth),
+            Op::Special(special) => self.special(*special, any),
+            Op::Extend { from, bits, signed, .. } => {
+                let source = self.operand(&inst.src[0], *from, depth);
+                let kept = u64::MAX >> (64 - u32::from(*bits).clamp(1, 64));
+                if source.max <= if *signed { kept >> 1 } else { kept } {
+                    return source;
+                }
+                let zero_bits =
+                    if source.zero_bits >= u32::from(*bits) { 64 } else { source.zero_bits };
+                Fact { zero_bits, max: if *signed { any.max } else { kept }, ..any }
+            }
+            Op::Select(w) => {
+                let [a, b] = [0, 1].map(|i| self.operand(&inst.src[i], *w, depth));
+                Fact { zero_bits: a.zero_bits.min(b.zero_bits), max: a.max.max(b.max), ..any }
+            }
+            Op::Load(access) if !access.signed && access.bytes < 8 => {
+                Fact { max: (1 << (8 * u32::from(access.bytes))) - 1, ..any }
+            }
+            Op::Int(op, ty) => self.integer(inst, *op, *ty, any, depth),
+            _ => any,
+        }
+    }
+
+    fn special(&self, special: Special, any: Fact) -> Fact {
+        let bounded = |max: u32, origin| Fact { max: u64::from(max), origin, ..any };
+        // Lanes start at a multiple of 32 where they count up by one.
+        let counts_up = self.geometry != Geometry::Any;
+        let lane_bits = WARP_LANES.trailing_zeros();
+        match special {
+            Special::Tid(1 | 2) if self.geometry == Geometry::Line => Fact::constant(0),
+            Special::Tid(axis) => {
+                let fact = bounded(THREADS_PER_BLOCK_MAX - 1, Origin::Tid(axis));
+                Fact { zero_bits: if counts_up && axis == 0 { lane_bits } else { 0 }, ..fact }
+            }
+            Special::Ntid(axis) => {
+                let fact = bounded(THREADS_PER_BLOCK_MAX, Origin::Ntid(axis));
+                let whole_warps = self.geometry == Geometry::Rows && axis == 0;
+                Fact { zero_bits: if whole_warps { lane_bits } else { 0 }, ..fact }
+            }
+            Special::Ctaid(axis @ 0..3) => {
+                bounded(GRID_MAX[usize::from(axis)] - 1, Origin::Ctaid(axis))
+            }
+            Special::Nctaid(axis @ 0..3) => bounded(GRID_MAX[usize::from(axis)], Origin::Other),
+            Special::LaneId => Fact { zero_bits: 64, ..bounded(31, Origin::Other) },
+            Special::WarpId | Special::NwarpId => {
+                bounded(THREADS_PER_BLOCK_MAX.div_ceil(WARP_LANES as u32), Origin::Other)
+            }
+            _ => any,
+        }
+    }
+
+    fn integer(&mut self, inst: &Inst, op: IntOp, ty: IntType, any: Fact, depth: u32) -> Fact {
+        let own = ty.width();
+        let launched = self.geometry != Geometry::Any;
+        let mut source = |i: usize, width| match inst.src.get(i) {
+            Some(operand) => self.operand(operand, width, depth),
+            None => Fact::any(width),
+        };
+        let (a, b) = (source(0, own), source(1, own));
+        // A product or sum that leaves the width wraps: then nothing is known of its size.
+        let bounded = |max: Option<u64>| max.filter(|m| *m <= any.max).unwrap_or(any.max);
+        let sum = |a: Fact, b: Fact| {
+            let max = match pair(a.origin, b.origin) {
+                Some((Origin::FirstThread(i), Origin::Tid(j))) if i == j => THREAD_INDEX_MAX,
+                _ => bounded(a.max.checked_add(b.max)),
+            };
+            Fact { zero_bits: a.zero_bits.min(b.zero_bits), max, ..any }
+        };
+        let product = |a: Fact, b: Fact| {
+            let zero_bits = (a.zero_bits + b.zero_bits).min(64);
+            match pair(a.origin, b.origin) {
+                Some((Origin::Ntid(i), Origin::Ctaid(j))) if i == j && launched => {
+                    Fact { zero_bits, max: THREAD_INDEX_MAX, origin: Origin::FirstThread(i) }
+                }
+                _ => Fact { zero_bits, max: bounded(a.max.checked_mul(b.max)), ..any },
+            }
+        };
+        // What a signed operation widens or shifts in must not be a sign.
+        let positive = |fact: Fact| fact.max <= width_max(own) >> 1 || !ty.signed();
+        match op {
+            IntOp::Add => sum(a, b),
+            IntOp::Sub => Fact { zero_bits: a.zero_bits.min(b.zero_bits), ..any },
+            IntOp::MulLo => product(a, b),
+            IntOp::MadLo => sum(product(a, b), source(2, own)),
+            IntOp::MulWide if positive(a) && positive(b) => product(a, b),
+            IntOp::MadWide if positive(a) && positive(b) => {
+                let wide = Width::for_bits(own.bits() * 2);
+                let c = source(2, wide);
+                sum(product(a, b), c)
+            }
+            IntOp::Shl => match shift_amount(inst, own) {
+                Some(k) => {
+                    let max = bounded((a.max <= any.max >> k).then(|| a.max << k));
+                    Fact { zero_bits: (a.zero_bits + k).min(64), max, ..any }
+                }
+                None => any,
+            },
+            IntOp::Shr if positive(a) => match shift_amount(inst, own) {
+                Some(k) => {
+                    let zero_bits = if a.zero_bits >= 64 { 64 } else { a.zero_bits.max(k) - k };
+                    Fact { zero_bits, max: a.max >> k, ..any }
+                }
+                None => any,
+            },
+            IntOp::And => {
+                let zero_bits = a.zero_bits.max(b.zero_bits);
+                Fact { zero_bits, max: a.max.min(b.max), ..any }
+            }
+            IntOp::Or | IntOp::Xor => {
+                let max = u64::MAX >> (a.max | b.max).leading_zeros().min(63);
+                Fact { zero_bits: a.zero_bits.min(b.zero_bits), max, ..any }
+            }
+            IntOp::Min if !ty.signed() => Fact { max: a.max.min(b.max), ..any },
+            IntOp::Rem if !ty.signed() => match inst.src[1] {
+                Operand::Imm(_) if b.max > 0 => Fact { max: a.max.min(b.max - 1), ..any },
+                _ => Fact { max: a.max, ..any },
+            },
+            IntOp::Div if !ty.signed() => match inst.src[1] {
+                Operand::Imm(_) if b.max > 0 => Fact { max: a.max / b.max, ..any },
+                _ => any,
+            },
+            _ => any,
+        }
+    }
+}
+
+/// The amount of a shift, if it is a constant below the width.
+pub(crate) fn shift_amount(inst: &Inst, width: Width) -> Option<u32> {
+    match inst.src[1] {
+        Operand::Imm(k) => Some(k as u32).filter(|k| *k < width.bits()),
+        _ => None,
+    }
+}
+
+/// The largest index of a thread in the grid, along an axis, in every geometry that promises it.
+const THREAD_INDEX_MAX: u64 = (1 << 31) - 1;
+
+/// Both origins in the order of [`rank`], if both are known.
+fn pair(a: Origin, b: Origin) -> Option<(Origin, Origin)> {
+    match (a, b) {
+        (Origin::Other, _) | (_, Origin::Other) => None,
+        _ if rank(a) <= rank(b) => Some((a, b)),
+        _ => Some((b, a)),
+    }
+}
+
+fn rank(origin: Origin) -> u8 {
+    match origin {
+        Origin::FirstThread(_) => 0,
+        Origin::Ntid(_) => 1,
+        Origin::Ctaid(_) => 2,
+        Origin::Tid(_) => 3,
+        Origin::Other => 4,
+    }
+}

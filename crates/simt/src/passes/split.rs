@@ -1,0 +1,140 @@
+//! Starts a block where a widening must be checked.
+//!
+//! A check that fails moves the warp to code for any order of blocks, and a warp can only move at
+//! the start of a block. So a value that is widened in the block that computes it needs a block
+//! boundary in between. Pure arithmetic that leads to such values is moved to the front first, so
+//! that one boundary serves all of them.
+
+use super::affine::Rules;
+use super::shape::Shapes;
+use crate::ir::{Block, BlockId, Function, Inst, Target, Term};
+
+/// Splits what needs it; false if nothing did.
+pub(crate) fn run(f: &mut Function, shapes: &Shapes) -> bool {
+    let mut split = false;
+    let mut block = 0;
+    while block < f.blocks.len() {
+        let insts = &mut f.blocks[block].insts;
+        if let Some(at) = boundary(insts, shapes, f.regs.len()) {
+            split_at(f, block, at);
+            split = true;
+        }
+        block += 1;
+    }
+    split
+}
+
+/// Which instructions' checks cannot be made at the start of the block, because the block writes
+/// the register before.
+pub(crate) fn late_checks(insts: &[Inst], shapes: &Shapes, registers: usize) -> Vec<bool> {
+    let mut written = vec![false; registers];
+    insts
+        .iter()
+        .map(|inst| {
+            let late = shapes.widening(inst).is_some_and(|w| written[w.reg.index()]);
+            inst.dst.iter().for_each(|d| written[d.index()] = true);
+            late
+        })
+        .collect()
+}
+
+/// Puts what widened values are computed from before the widenings, and tells where the latter
+/// begin; `None` if all checks can be made at the start of the block.
+fn boundary(insts: &mut Vec<Inst>, shapes: &Shapes, registers: usize) -> Option<usize> {
+    let late = late_checks(insts, shapes, registers);
+    if !late.contains(&true) {
+        return None;
+    }
+    // What leads to them, found from the back.
+    let mut wanted = vec![false; insts.len()];
+    let mut needed = vec![false; registers];
+    for (i, inst) in insts.iter().enumerate().rev() {
+        wanted[i] = inst.dst.iter().any(|d| needed[d.index()]);
+        if wanted[i] {
+            inst.uses().for_each(|r| needed[r.index()] = true);
+        }
+        if let Some(widening) = shapes.widening(inst) {
+            needed[widening.reg.index()] = true;
+        }
+    }
+    // From the first widening on, only what is wanted passes those that stay behind: if neither
+    // needs the other, and not if both may fault or be seen.
+    let (mut before, mut behind) = (Vec::new(), Vec::<Inst>::new());
+    let (mut read, mut written) = (vec![false; registers], vec![false; registers]);
+    let mut effects = false;
+    for (i, inst) in std::mem::take(insts).into_iter().enumerate() {
+        let pure = Rules::is_formula(&inst.op);
+        let apart = inst.dst.iter().all(|d| !read[d.index()] && !written[d.index()])
+            && inst.uses().all(|r| !written[r.index()])
+            && (pure || !effects);
+        if !late[i] && (behind.is_empty() || (wanted[i] && apart)) {
+            before.push(inst);
+        } else {
+            inst.uses().for_each(|r| read[r.index()] = true);
+            inst.dst.iter().for_each(|d| written[d.index()] = true);
+            effects |= !pure;
+            behind.push(inst);
+        }
+    }
+    let at = before.len();
+    *insts = before;
+    insts.append(&mut behind);
+    Some(at)
+}
+
+/// Splits a block before its `at`-th instruction.
+fn split_at(f: &mut Function, block: usize, at: usize) {
+    for other in &mut f.blocks {
+        other.term.map_targets(|target| match target {
+            Target::Block(id) if id.index() > block => Target::Block(BlockId(id.0 + 1)),
+            same => same,
+        });
+    }
+    let next = Target::Block(BlockId(block as u32 + 1));
+    let head = &mut f.blocks[block];
+    let insts = head.insts.split_off(at);
+    let line = insts.first().map_or(head.line, |inst| inst.line);
+    let term = std::mem::replace(&mut head.term, Term::Jump(next));
+    let tail = Block { insts, term, line: head.line };
+    head.line = line;
+    f.blocks.insert(block + 1, tail);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::Geometry;
+    use crate::ir::{Operand, Reg};
+    use crate::op::{Class, IntOp, IntType, Op, Special, Width};
+    use crate::passes::liveness::Liveness;
+    use crate::passes::shape;
+
+    #[test]
+    fn values_widened_where_they_are_made_get_one_boundary() {
+        let r = |n: u32| Operand::Reg(Reg(n));
+        let inst = |op, d: u32, src| Inst { op, guard: None, dst: vec![Reg(d)], src, line: 0 };
+        let add = |d, a, b| inst(Op::Int(IntOp::Add, IntType::S32), d, vec![a, b]);
+        let wide = |d, a| inst(Op::Int(IntOp::MulWide, IntType::S32), d, vec![a, Operand::Imm(4)]);
+        let narrow = Class::Lane(Width::W32);
+        let broad = Class::Lane(Width::W64);
+        let blocks = vec![Block {
+            insts: vec![
+                inst(Op::Special(Special::Tid(0)), 0, vec![]),
+                inst(Op::Special(Special::SmId), 1, vec![]),
+                add(2, r(0), r(1)),
+                wide(4, r(2)),
+                add(3, r(2), r(1)),
+                wide(5, r(3)),
+            ],
+            term: Term::Jump(Target::Exit),
+            line: 0,
+        }];
+        let regs = vec![narrow, narrow, narrow, narrow, broad, broad];
+        let mut f = Function { regs, blocks, ..Function::default() };
+        let shapes = shape::analyse(&f, &Liveness::of(&f), Geometry::Line);
+        assert!(run(&mut f, &shapes));
+        let lengths: Vec<usize> = f.blocks.iter().map(|b| b.insts.len()).collect();
+        assert_eq!(lengths, [4, 2]);
+        assert!(!run(&mut f, &shapes), "one boundary is enough");
+    }
+}

@@ -59,4 +59,8 @@ variables! {
         "Directory of the lock files by which processes take turns at the software GPU.";
     OPENMPS_SOFT_LOG = "OPENMPS_SOFT_LOG", "software GPU",
         "off", "1 writes faults of kernels to standard error.";
+    OPENMPS_SOFT_PROFILE = "OPENMPS_SOFT_PROFILE", "software GPU",
+        "off", "File for a table of what each kernel did, written when the process that runs the \
+        kernels ends (with a daemon that is the server) or calls cuProfilerStop; %p in it is the \
+        process's number.";
 }

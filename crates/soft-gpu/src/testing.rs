@@ -119,6 +119,7 @@ impl TestDevice {
             threads: 2,
             memory_bytes: 256 << 20,
             log: false,
+            profile: None,
             turn_dirs: Vec::new(),
         };
         change(&mut settings);

@@ -74,7 +74,8 @@ exports! {
     }
 
     fn cuProfilerStop() {
-        driver().map(|_| ())
+        driver()?.device.write_profile();
+        Ok(())
     }
 }
 

@@ -90,6 +90,13 @@ pub(crate) fn driver() -> Result<&'static Driver> {
     DRIVER.get().ok_or(Error::NOT_INITIALIZED)
 }
 
+/// Leaves behind what was asked for.
+extern "C" fn at_exit() {
+    if let Ok(driver) = driver() {
+        driver.device.write_profile();
+    }
+}
+
 /// Makes the driver if there is none yet.
 fn initialize() -> Result {
     if FORKED.load(Ordering::Relaxed) {
@@ -98,6 +105,8 @@ fn initialize() -> Result {
     DRIVER.get_or_init(|| {
         // SAFETY: the handler only stores to an atomic and closes a descriptor.
         unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
+        // SAFETY: the library is never unloaded, so the function is there when it is called.
+        unsafe { libc::atexit(at_exit) };
         Driver {
             device: Device::new(Settings::from_environment()),
             contexts: Registry::new(HandleKind::Context),

@@ -13,6 +13,7 @@ use std::thread::Thread;
 use super::activity::Activity;
 use super::grid::{Block, Grid, SmUse};
 use super::host::HostCall;
+use super::profile::Profile;
 use super::slab::{Key, Slab};
 use super::stream::{Group, Op, Stream};
 use super::tenant::{Tenant, TenantId};
@@ -55,6 +56,7 @@ pub(super) struct Core {
     /// The ticker, while it sleeps without a time.
     pub(super) ticker: Option<Thread>,
     pub(super) activity: Activity,
+    pub(super) profile: Profile,
     pub(super) turn: TurnState,
     pub(super) after: After,
     /// Launches so far: their order, and `%gridid`.

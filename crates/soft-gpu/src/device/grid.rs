@@ -7,10 +7,11 @@ use super::clock::now_ns;
 use super::core::{Core, Slot};
 use super::limits;
 use super::occupancy::BlockNeed;
+use super::profile::KernelTotals;
 use super::slab::Key;
 use super::stream::Stream;
 use super::tenant::Tenant;
-use simt::kernel::{BlockRun, Kernel, Launch};
+use simt::kernel::{BlockRun, Counters, Kernel, Launch};
 
 /// Short blocks are handed to a worker in batches that take about this long, ns: well below the
 /// time that other work should have to wait.
@@ -64,6 +65,8 @@ pub(super) struct Grid {
     pub(super) killed: bool,
     /// Time that a block took lately, ns; 0 while none has finished.
     pace_ns: u64,
+    started_ns: u64,
+    totals: KernelTotals,
 }
 
 impl Grid {
@@ -137,6 +140,8 @@ impl Core {
             listed: false,
             killed: false,
             pace_ns: 0,
+            started_ns: now,
+            totals: KernelTotals::default(),
         };
         let order = (grid.op.priority, grid.arrival);
         let key = self.grids.insert(grid).expect("fewer grids than streams, which are bounded");
@@ -277,9 +282,17 @@ impl Core {
         !batch.is_empty()
     }
 
-    /// Notes how long blocks of a grid took.
-    pub(super) fn note_pace(&mut self, key: Key<Grid>, block_ns: u64) {
-        if let Some(grid) = self.grids.get_mut(key) {
+    /// Notes what a worker did in `worker_ns`, in which `finished` blocks came to their end.
+    pub(super) fn note_work(
+        &mut self,
+        key: Key<Grid>,
+        worker_ns: u64,
+        counters: &Counters,
+        finished: u64,
+    ) {
+        let Some(grid) = self.grids.get_mut(key) else { return };
+        grid.totals.add_work(worker_ns, counters, finished);
+        if let Some(block_ns) = worker_ns.checked_div(finished) {
             grid.pace_ns = (grid.pace_ns * 3 + block_ns).div_ceil(4).max(1);
         }
     }
@@ -326,6 +339,9 @@ impl Core {
     fn end_grid(&mut self, key: Key<Grid>, now: u64) {
         let Some(grid) = self.grids.remove(key) else { return };
         grid.tenant.kernel_ended(now, !grid.killed);
+        let span_ns = now.saturating_sub(grid.started_ns);
+        let totals = KernelTotals { launches: 1, span_ns, ..grid.totals };
+        self.profile.add(&grid.op.kernel.info().name, &totals);
         let stream = grid.stream;
         self.after.drop_grid(grid);
         if self.grids.is_empty() {

@@ -20,6 +20,7 @@ pub mod memory;
 pub mod occupancy;
 pub mod ops;
 pub mod printf;
+pub mod profile;
 pub mod settings;
 pub mod slab;
 pub mod stream;
@@ -106,6 +107,7 @@ impl Device {
             unannounced: Vec::new(),
             ticker: None,
             activity,
+            profile: Default::default(),
             turn: TurnState::new(file),
             after: After::default(),
             arrivals: 0,

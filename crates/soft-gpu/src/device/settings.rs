@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use cuda_api::environment::*;
 
-use super::{identity, limits};
+use super::{identity, limits, profile};
 
 /// Fewest virtual SMs by default, so that a share of 10 % means something on a small machine.
 const SMS_DEFAULT_MIN: u32 = 8;
@@ -25,6 +25,8 @@ pub struct Settings {
     pub memory_bytes: u64,
     /// Say what happens on stderr: OPENMPS_SOFT_LOG set to anything but 0.
     pub log: bool,
+    /// Where to write what each kernel did: OPENMPS_SOFT_PROFILE, `%p` being the process's number.
+    pub profile: Option<PathBuf>,
     /// Directories to try for the file with which processes take turns: OPENMPS_SOFT_DIR, else
     /// /dev/shm, then /tmp. Empty: no turns.
     pub turn_dirs: Vec<PathBuf>,
@@ -57,6 +59,9 @@ impl Settings {
                 / limits::CHUNK_BYTES
                 * limits::CHUNK_BYTES,
             log: lookup(OPENMPS_SOFT_LOG).is_some_and(|v| !v.is_empty() && v != "0"),
+            profile: lookup(OPENMPS_SOFT_PROFILE)
+                .filter(|path| !path.is_empty())
+                .map(|path| profile::path_of_process(&path)),
             turn_dirs,
         }
     }
@@ -119,12 +124,15 @@ mod tests {
             "OPENMPS_SOFT_SMS" => Some("20".into()),
             "OPENMPS_SOFT_THREADS" => Some("zero".into()),
             "OPENMPS_SOFT_MEMORY" => Some("64M".into()),
+            "OPENMPS_SOFT_PROFILE" => Some("/run/%p.tsv".into()),
             "OPENMPS_SOFT_DIR" => Some("/run/x".into()),
             _ => None,
         });
         assert_eq!(given.sms, 20);
         assert!(given.threads >= 1);
         assert_eq!(given.memory_bytes, 64 << 20);
+        let profile = PathBuf::from(format!("/run/{}.tsv", std::process::id()));
+        assert_eq!(given.profile, Some(profile));
         assert_eq!(given.turn_dirs, [PathBuf::from("/run/x")]);
     }
 }

@@ -239,6 +239,22 @@ fn a_long_block_gives_way_to_higher_priority() {
 }
 
 #[test]
+fn launches_are_counted_by_kernel() {
+    let device = TestDevice::new();
+    let stream = device.stream();
+    let mut last = 0;
+    for _ in 0..3 {
+        last = device.enqueue(stream, launch(40, 64, count(&Default::default()))).unwrap();
+    }
+    device.wait_stream(stream, last).unwrap();
+    let totals = device.kernel_totals();
+    let [(name, totals)] = &totals[..] else { panic!("{totals:?}") };
+    assert_eq!(name, "closure");
+    assert_eq!((totals.launches, totals.blocks), (3, 120));
+    assert!(totals.span_ns > 0 && totals.worker_ns > 0);
+}
+
+#[test]
 fn sm_masks_keep_blocks_on_their_sms() {
     let device = TestDevice::new();
     let seen = Arc::new(AtomicU32::new(0));

@@ -214,9 +214,7 @@ impl Core {
                 let now = now_ns();
                 let busy_ns = now.saturating_sub(since_ns);
                 tenant.account_blocks(busy_ns, &counters, finished as u64);
-                if finished > 0 {
-                    self.note_pace(grid, busy_ns / finished as u64);
-                }
+                self.note_work(grid, busy_ns, &counters, finished as u64);
                 if let Outcome::Fault(fault) = outcome
                     && self.grids.get(grid).is_some_and(|g| !g.killed)
                 {

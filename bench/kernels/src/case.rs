@@ -54,7 +54,7 @@ pub(crate) struct Case {
     pub(crate) c: &'static str,
     /// OpenCL source; empty if there is none.
     pub(crate) opencl: &'static str,
-    /// What `work` counts, in billions a second.
+    /// What `work` counts, in billions a second; empty if only the results are worth comparing.
     pub(crate) unit: &'static str,
     /// Units of work of one run.
     pub(crate) work: f64,

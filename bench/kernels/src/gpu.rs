@@ -1,11 +1,12 @@
 //! Runs a case through the driver API, in a provider of this process.
 
-use crate::case::{Argument, Case, Run};
+use crate::case::{Argument, Case, Run, Tolerance};
 use crate::clock::Clock;
 use anyhow::{Context, Result};
 use cuda_api::DriverTable;
 use cuda_api::{CUcontext, CUdeviceptr, CUfunction, CUmodule, CUstream};
 use provider::Provider;
+use serde::Serialize;
 use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
 
@@ -28,6 +29,29 @@ impl Gpu {
         Ok(Self { provider })
     }
 
+    /// Measures an empty kernel.
+    pub(crate) fn overhead(&self, clock: Clock) -> Result<Overhead> {
+        const BLOCKS: u32 = 4096;
+        let ns = |blocks: u32| -> Result<f64> {
+            let case = Case {
+                name: "empty",
+                ptx: ".version 7.0\n.target sm_50\n.address_size 64\n.entry empty() { ret; }"
+                    .into(),
+                c: "",
+                opencl: "",
+                unit: "",
+                work: 1.0,
+                grid: [blocks, 1, 1],
+                block: [32, 1, 1],
+                arguments: Vec::new(),
+                tolerance: Tolerance::Exact,
+            };
+            Ok(self.run(&case, clock)?.seconds * 1e9)
+        };
+        let (one, many) = (ns(1)?, ns(BLOCKS)?);
+        Ok(Overhead { launch_ns: one, block_ns: (many - one) / f64::from(BLOCKS - 1) })
+    }
+
     pub(crate) fn run(&self, case: &Case, clock: Clock) -> Result<Run> {
         clock.measure(
             || {
@@ -39,6 +63,15 @@ impl Gpu {
             |loaded| loaded.outputs(),
         )
     }
+}
+
+/// What an empty kernel of one warp a block costs.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Overhead {
+    /// A launch of one block among many in a row, ns.
+    pub launch_ns: f64,
+    /// Each further block of a launch, ns.
+    pub block_ns: f64,
 }
 
 /// One argument on the device.

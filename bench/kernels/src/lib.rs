@@ -20,6 +20,7 @@ mod opencl;
 use anyhow::{Context, Result, bail};
 use case::Case;
 use gpu::Gpu;
+pub use gpu::Overhead;
 use provider::Choice;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -74,6 +75,8 @@ pub struct Failure {
 /// What a run found.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
+    /// What a launch of an empty kernel costs, and each of its blocks.
+    pub overhead: Option<Overhead>,
     /// Cases that gave the right results, in the order of [`names`].
     pub rows: Vec<Row>,
     /// Cases that did not.
@@ -94,6 +97,7 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Figures>
     let mut chosen: Vec<Case> = cases::all()
         .iter()
         .map(|make| make())
+        .filter(|case| options.once || !case.unit.is_empty())
         .filter(|case| {
             options.only.is_empty() || options.only.iter().any(|part| case.name.contains(part))
         })
@@ -115,6 +119,9 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Figures>
     let gpu = Gpu::open(options.provider.clone().load()?)?;
     let opencl = opencl::Platform::open();
     let mut figures = Figures::default();
+    if !options.once {
+        figures.overhead = Some(gpu.overhead(clock)?);
+    }
     for case in &chosen {
         progress(case.name);
         match row(case, clock, &gpu, opencl.as_ref()) {

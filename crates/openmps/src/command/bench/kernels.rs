@@ -135,4 +135,10 @@ fn print(output: &Output) {
         figure(output.ratio_c),
         figure(output.ratio_pocl)
     );
+    if let Some(overhead) = output.figures.overhead {
+        println!(
+            "a launch {:.0} ns, each further block {:.0} ns",
+            overhead.launch_ns, overhead.block_ns
+        );
+    }
 }

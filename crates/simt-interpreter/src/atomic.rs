@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 /// A word that can be updated atomically.
-trait Word: Lane + PartialEq {
+pub(super) trait Word: Lane + PartialEq {
     /// Replaces the word at `at` by `f` of it; returns the old value.
     ///
     /// # Safety
@@ -87,7 +87,7 @@ impl Word for u128 {
 }
 
 /// One lane's operation: from the old value and two operands to the new value.
-trait Operation: 'static {
+pub(super) trait Operation: 'static {
     /// What it works on.
     type Word: Word;
     /// The new value.
@@ -233,17 +233,37 @@ operations! {
     AddB16x2: u32 = |old, b, c| pairwise(old, b, add_b16);
 }
 
+/// Something that is done with an operation found by name.
+pub(super) trait Visitor {
+    /// Does it.
+    fn visit<O: Operation>(self) -> Handler;
+}
+
 /// The handler of a read-modify-write; `None` if there is no such form.
 pub(super) fn handler(op: AtomOp, ty: AtomType, returns: bool) -> Option<Handler> {
+    struct Atoms {
+        returns: bool,
+    }
+    impl Visitor for Atoms {
+        fn visit<O: Operation>(self) -> Handler {
+            let t = Rare(Target::Baseline);
+            if self.returns {
+                versions::<Atom<O, true>, Atom<O, true>>(t)
+            } else {
+                versions::<Atom<O, false>, Atom<O, false>>(t)
+            }
+        }
+    }
+    visit(op, ty, Atoms { returns })
+}
+
+/// What the visitor makes of an operation on a type; `None` if there is no such form.
+pub(super) fn visit(op: AtomOp, ty: AtomType, visitor: impl Visitor) -> Option<Handler> {
     use AtomOp as A;
     use AtomType as T;
     macro_rules! of {
         ($o:ty) => {
-            if returns {
-                versions::<Atom<$o, true>, Atom<$o, true>>(Rare(Target::Baseline))
-            } else {
-                versions::<Atom<$o, false>, Atom<$o, false>>(Rare(Target::Baseline))
-            }
+            visitor.visit::<$o>()
         };
     }
     if ty == T::B128 && !is_x86_feature_detected!("cmpxchg16b") {

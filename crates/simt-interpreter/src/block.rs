@@ -5,11 +5,12 @@ use super::program::Program;
 use super::special::thread_of;
 use super::warp::{Reduction, Stop, Warp};
 use simt::kernel::{BlockRun, Dim3, Fault, FaultKind, Launch, Outcome, WARP_LANES, Worker};
+use simt::op::CLUSTER_BARRIER;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Named barriers of a block.
-pub(super) const BARRIERS: usize = 16;
+/// Barriers of a block: those that programs name, and the cluster's.
+pub(super) const BARRIERS: usize = CLUSTER_BARRIER as usize + 1;
 
 /// What all warps of a block share and nobody changes.
 pub(super) struct BlockEnvironment {

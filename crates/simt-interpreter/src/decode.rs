@@ -10,10 +10,14 @@ use super::lanes::{self, Operands, Rare, Target};
 use super::machine::{Handler, Ins, Machine, RESULTS_MAX, SOURCES_MAX, Step};
 use super::memory::AddressForm;
 use super::warp::{PATIENCE, SPIN_PATIENCE};
-use super::{atomic, convert, float, integer, memory, moves, runtime, special, warp_ops};
+use super::{
+    async_copy, atomic, convert, float, integer, mbarrier, memory, moves, runtime, special, tensor,
+    warp_ops,
+};
 use simt::ir::{self, Callee, Reg};
 use simt::kernel::WARP_LANES;
-use simt::op::{Class, Convert, FloatType, IntOp, Op, Space, Width};
+use simt::matrix::Multiply;
+use simt::op::{Class, Convert, FloatType, IntOp, MbarrierOp, Op, Space, Width};
 use simt::vector::{Dest, Home, Source, VectorBlock, VectorFunction, VectorInst, VectorTerm};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -434,10 +438,28 @@ impl Decoder<'_> {
                 let run = memory::store(*access, t)?;
                 (run, self.offset(inst)?, self.tag(first?, access.space)?, true)
             }
+            Op::LoadPrefix(access) => {
+                let run = async_copy::load_prefix(*access)?;
+                (run, self.offset(inst)?, self.tag(first?, access.space)?, true)
+            }
+            Op::Mbarrier(op, space) => {
+                (mbarrier::handler(*op), self.offset(inst)?, self.tag(first?, *space)?, true)
+            }
+            Op::BulkCopy(copy) => (async_copy::bulk(*copy)?, 0, async_copy::bulk_tag(*copy), false),
             Op::Atom { space, op, ty, returns } => {
                 let run = atomic::handler(*op, *ty, *returns)?;
                 (run, self.offset(inst)?, self.tag(first?, *space)?, true)
             }
+            Op::Multiply(product) => return self.product(inst, *product, guard).map(|()| true),
+            Op::LoadMatrix { space, count, transpose } => {
+                let run = tensor::load(*count, *transpose, t)?;
+                (run, self.offset(inst)?, self.tag(first?, *space)?, true)
+            }
+            Op::StoreMatrix { space, count, transpose } => {
+                let run = tensor::store(*count, *transpose, t)?;
+                (run, self.offset(inst)?, self.tag(first?, *space)?, true)
+            }
+            Op::TransposeMatrix => (tensor::transpose(), 0, 0, false),
             Op::Shfl(mode, predicate) => (warp_ops::shuffle(*mode, *predicate, t), 0, 0, false),
             Op::Vote(mode) => (warp_ops::vote(*mode, t), 0, 0, false),
             Op::Match { all, width, predicate } => {
@@ -475,6 +497,22 @@ impl Decoder<'_> {
         self.push(run, &d, &a, imm, guard, tag);
         self.splats(inst)?;
         Some(true)
+    }
+
+    /// Decodes a product of matrices, whose operands are a list among the constants.
+    fn product(&mut self, inst: &VectorInst, product: Multiply, guard: u32) -> Option<()> {
+        let run = tensor::multiply(product, self.target)?;
+        let mut list = Vec::with_capacity(inst.dst.len() + inst.src.len());
+        for dest in &inst.dst {
+            list.push(self.places[dest.reg.index()].vector?);
+        }
+        for source in &inst.src {
+            list.push(self.source(*source, Class::Lane(product.a.width()), false));
+        }
+        let at = self.reserve(4 * list.len() as u32, SCALAR_BYTES);
+        self.constants.push((at, list.iter().flat_map(|offset| offset.to_le_bytes()).collect()));
+        self.push(run, &[], &[at], 0, guard, tensor::tag(product));
+        Some(())
     }
 
     fn offset(&self, inst: &VectorInst) -> Option<i64> {
@@ -676,6 +714,23 @@ fn source_class(op: &Op, i: usize) -> Class {
         Op::Load(_) => W64,
         Op::Store(access) if i >= 2 => lane(access.width),
         Op::Atom { ty, .. } if i >= 2 => lane(ty.width()),
+        Op::Mbarrier(MbarrierOp::Test { parity: false }, _) => W64,
+        Op::Mbarrier(..) | Op::LoadPrefix(_) => {
+            if i == 0 {
+                W64
+            } else {
+                W32
+            }
+        }
+        Op::BulkCopy(_) => {
+            if i == 2 {
+                W32
+            } else {
+                W64
+            }
+        }
+        Op::StoreMatrix { .. } if i >= 2 => W32,
+        Op::LoadMatrix { .. } | Op::StoreMatrix { .. } => W64,
         Op::Store(_) | Op::Atom { .. } | Op::ToGeneric(_) | Op::FromGeneric(_) | Op::IsSpace(_) => {
             W64
         }

@@ -9,6 +9,7 @@
 //! is data), and any knowledge of PTX.
 
 mod approx;
+mod async_copy;
 mod atomic;
 mod block;
 mod convert;
@@ -19,12 +20,14 @@ mod half;
 mod integer;
 mod lanes;
 mod machine;
+mod mbarrier;
 mod memory;
 mod moves;
 mod program;
 mod rounded;
 mod runtime;
 mod special;
+mod tensor;
 mod warp;
 mod warp_ops;
 

@@ -27,18 +27,22 @@ pub(super) enum AddressForm {
 /// The tag of an access: bit 0 says that addresses have 64 bits, bit 1 that they are a formula,
 /// the second byte is the space, the upper half the stride.
 pub(super) fn tag(space: Space, form: AddressForm) -> u32 {
-    let space = match space {
+    let (wide, formula, stride) = match form {
+        AddressForm::Register { wide } => (wide, 0, 0),
+        AddressForm::Formula { wide, stride } => (wide, FORMULA, stride),
+    };
+    u32::from(stride as u16) << 16 | space_code(space) << 8 | formula | u32::from(wide)
+}
+
+/// How tags name a space.
+pub(super) fn space_code(space: Space) -> u32 {
+    match space {
         Space::Global => GLOBAL,
         Space::Shared => SHARED,
         Space::Local => LOCAL,
         Space::Param => PARAM,
         Space::Generic => GENERIC,
-    };
-    let (wide, formula, stride) = match form {
-        AddressForm::Register { wide } => (wide, 0, 0),
-        AddressForm::Formula { wide, stride } => (wide, FORMULA, stride),
-    };
-    u32::from(stride as u16) << 16 | space << 8 | formula | u32::from(wide)
+    }
 }
 
 const GLOBAL: u32 = 0;
@@ -53,7 +57,7 @@ const FORMULA: u32 = 2;
 
 /// The space of a tag.
 #[inline(always)]
-fn space_of(ins: &Ins) -> u32 {
+pub(super) fn space_of(ins: &Ins) -> u32 {
     ins.tag >> 8 & 0xff
 }
 
@@ -73,7 +77,7 @@ pub(crate) enum Located {
 /// # Safety
 /// The instruction's first source is an address as its tag says.
 #[inline(always)]
-unsafe fn addresses(machine: &Machine<'_>, ins: &Ins) -> [u64; WARP_LANES] {
+pub(super) unsafe fn addresses(machine: &Machine<'_>, ins: &Ins) -> [u64; WARP_LANES] {
     let offset = ins.imm as u64;
     // SAFETY: by contract.
     unsafe {
@@ -368,7 +372,7 @@ impl Machine<'_> {
     }
 
     /// Checks one lane's access; the pointer is good for `bytes`.
-    fn resolve(
+    pub(super) fn resolve(
         &mut self,
         space: u32,
         lane: u32,

@@ -9,6 +9,8 @@ mod forms;
 mod formulas;
 #[path = "filetests/harness.rs"]
 mod harness;
+#[path = "filetests/matrix.rs"]
+mod matrix;
 #[path = "filetests/programs.rs"]
 mod programs;
 #[path = "filetests/properties.rs"]

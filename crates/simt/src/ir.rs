@@ -7,7 +7,8 @@
 //!
 //! Invariants: whatever may suspend a thread (barrier, call, pause) is a terminator, so that a
 //! warp's position is always the start of a block; an instruction that needs lanes together
-//! ([`Op::is_sync`]) is the first of its block.
+//! ([`Op::is_sync`]) is the first of its block, or behind one that brought all lanes of the warp
+//! together.
 
 use super::op::{BarrierOp, Class, Op};
 use std::fmt;

@@ -15,6 +15,8 @@ pub mod ir;
 pub mod kernel;
 mod layout;
 mod lower;
+pub mod matrix;
+pub mod mbarrier;
 pub mod op;
 mod op_text;
 mod passes;

@@ -5,6 +5,8 @@
 //! gone, types are reduced to what changes the result, and address modes, guards and labels are
 //! the business of the two IRs.
 
+use super::matrix::Multiply;
+
 /// Bytes a lane of a register has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Width {
@@ -438,6 +440,51 @@ impl AtomType {
     }
 }
 
+/// Operations on the object that `mbarrier` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MbarrierOp {
+    /// Source: arrivals that each phase waits for.
+    Init,
+    /// Ends its life.
+    Invalidate,
+    /// Source: bytes that the phase waits for besides.
+    Expect,
+    /// Source: bytes that have been written.
+    Complete,
+    /// Source: number of arrivals. Result: the state before, 64 bits.
+    Arrive {
+        /// They are not expected in later phases.
+        drop: bool,
+    },
+    /// Source: a state, or a parity of 32 bits. Result: a predicate, true if that phase is over.
+    Test {
+        /// By parity.
+        parity: bool,
+    },
+}
+
+/// An operation and what it operates on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reduction {
+    /// The operation.
+    pub op: AtomOp,
+    /// The type.
+    pub ty: AtomType,
+}
+
+/// A copy of any number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BulkCopy {
+    /// Where to.
+    pub to: Space,
+    /// Where from.
+    pub from: Space,
+    /// An mbarrier is told of the bytes.
+    pub barrier: bool,
+    /// Elements are not replaced but combined, each atomically.
+    pub reduction: Option<Reduction>,
+}
+
 /// `shfl` modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are PTX's")]
@@ -484,6 +531,10 @@ pub enum BarrierOp {
     /// Wait; the number of threads in which it was true.
     RedPopc,
 }
+
+/// The number of the barrier that all threads of a cluster share; those that programs name are
+/// below.
+pub const CLUSTER_BARRIER: u32 = 16;
 
 /// Special registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -610,8 +661,14 @@ pub enum Op {
     PredSelect,
     /// Sources address, byte offset (immediate); results `count` registers.
     Load(Access),
+    /// As `Load`, with a third source: bytes from there on are zero and not read.
+    LoadPrefix(Access),
     /// Sources address, byte offset (immediate), `count` registers.
     Store(Access),
+    /// Sources address, byte offset (immediate) and what the operation says.
+    Mbarrier(MbarrierOp, Space),
+    /// Sources destination, source, bytes and, if `barrier`, an mbarrier in shared memory.
+    BulkCopy(BulkCopy),
     /// Sources address, byte offset, b and for `Cas` c; result (if `returns`): the old value.
     Atom {
         /// Where.
@@ -651,6 +708,29 @@ pub enum Op {
     Redux(ReduxOp, IntType),
     /// Results leader lane and predicate; source member mask.
     Elect,
+    /// Sources the registers of A, of B and of C; results those of D. For all lanes of the warp.
+    Multiply(Multiply),
+    /// Sources address, byte offset (immediate); results `count` registers. Loads as many matrices
+    /// of 8 rows of 16 bytes; lane `8 i + r` has the address of row `r` of the `i`-th.
+    LoadMatrix {
+        /// Where.
+        space: Space,
+        /// Matrices: 1, 2 or 4.
+        count: u8,
+        /// Rows become columns of 16-bit elements.
+        transpose: bool,
+    },
+    /// Sources address, byte offset (immediate), `count` registers: the reverse.
+    StoreMatrix {
+        /// Where.
+        space: Space,
+        /// Matrices: 1, 2 or 4.
+        count: u8,
+        /// Columns of 16-bit elements become rows.
+        transpose: bool,
+    },
+    /// Transposes a matrix of 8 by 8 elements of 16 bits.
+    TransposeMatrix,
     /// Reads a special register.
     Special(Special),
     /// Waits for the lanes of the member mask.
@@ -672,6 +752,9 @@ impl Op {
     pub fn has_effect(&self) -> bool {
         match self {
             Self::Store(_)
+            | Self::LoadPrefix(_)
+            | Self::Mbarrier(..)
+            | Self::BulkCopy(_)
             | Self::Atom { .. }
             | Self::WarpSync
             | Self::Fence
@@ -685,27 +768,40 @@ impl Op {
             Self::Shfl(..) | Self::Vote(_) | Self::Match { .. } | Self::Redux(..) | Self::Elect => {
                 true
             }
-            _ => false,
+            _ => self.is_aligned(),
         }
+    }
+
+    /// True if all lanes of the warp must be together to run it: PTX's `.aligned`.
+    pub fn is_aligned(&self) -> bool {
+        matches!(
+            self,
+            Self::Multiply(_)
+                | Self::LoadMatrix { .. }
+                | Self::StoreMatrix { .. }
+                | Self::TransposeMatrix
+        )
     }
 
     /// True if lanes of the member mask must be together to run it.
     pub fn is_sync(&self) -> bool {
-        matches!(
-            self,
-            Self::Shfl(..)
-                | Self::Vote(_)
-                | Self::Match { .. }
-                | Self::Redux(..)
-                | Self::Elect
-                | Self::WarpSync
-        )
+        self.is_aligned()
+            || matches!(
+                self,
+                Self::Shfl(..)
+                    | Self::Vote(_)
+                    | Self::Match { .. }
+                    | Self::Redux(..)
+                    | Self::Elect
+                    | Self::WarpSync
+            )
     }
 
     /// True if equal operands in all lanes do not mean equal results.
     pub fn varies(&self) -> bool {
         match self {
             Self::Atom { .. } | Self::Shfl(..) | Self::Runtime(_) => true,
+            Self::Mbarrier(MbarrierOp::Arrive { .. }, _) => true,
             Self::Load(access) => access.space == Space::Local || access.space == Space::Generic,
             Self::Elect | Self::Match { all: false, .. } => true,
             Self::Special(s) => matches!(
@@ -718,7 +814,7 @@ impl Op {
                     | Special::LanemaskGe
                     | Special::LanemaskGt
             ),
-            _ => false,
+            _ => self.is_aligned(),
         }
     }
 }

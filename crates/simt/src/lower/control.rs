@@ -2,7 +2,7 @@
 
 use super::{Lowering, Place};
 use crate::ir::{CallSite, Callee, Operand, SlotId, Target, Term};
-use crate::op::{BarrierOp, Class, Op, Runtime, Width};
+use crate::op::{BarrierOp, CLUSTER_BARRIER, Class, Op, Runtime, Width};
 use ptx::ast::{
     self, BoolOp, LabelKind, Modifier as M, Opcode, Operand as AstOperand, ScalarType as T,
     SymbolRef,
@@ -40,6 +40,8 @@ impl Lowering<'_> {
                 self.effect(Op::Breakpoint, vec![]);
                 Some(())
             }
+            // Registers are not dealt out here.
+            Opcode::Setmaxnreg => Some(()),
             // Counts an event for a profiler that is not there.
             Opcode::Pmevent => Some(()),
             // Programmatic dependent launch: grids here start after those they depend on.
@@ -191,12 +193,8 @@ impl Lowering<'_> {
             self.effect(Op::WarpSync, vec![mask]);
             return Some(());
         }
-        // A cluster is one block here, so its barrier is never waited at.
-        if inst.modifiers.iter().any(|m| matches!(m, M::BarrierCluster))
-            || inst.space() == Some(ast::StateSpace::SharedCluster)
-            || inst.modifiers.iter().any(|m| matches!(m, M::Scope(ast::Scope::Cluster)))
-        {
-            return None;
+        if inst.modifiers.iter().any(|m| matches!(m, M::Scope(ast::Scope::Cluster))) {
+            return self.cluster_barrier(inst);
         }
         if inst.has(M::Red) {
             return self.reduction(inst);
@@ -221,6 +219,27 @@ impl Lowering<'_> {
             dst: None,
             next,
         });
+        Some(())
+    }
+
+    /// A cluster is one block here. Arriving at its barrier is left to those who wait there: all
+    /// its threads do, or are gone.
+    fn cluster_barrier(&mut self, inst: &ast::Instruction) -> Option<()> {
+        if inst.has(M::Wait) {
+            self.guarded_term(|next| Term::Barrier {
+                op: BarrierOp::Sync,
+                barrier: Operand::Imm(u64::from(CLUSTER_BARRIER)),
+                count: Operand::Imm(0),
+                predicate: None,
+                negated: false,
+                dst: None,
+                next,
+            });
+        } else if inst.has(M::Arrive) {
+            self.effect(Op::Fence, vec![]);
+        } else {
+            return None;
+        }
         Some(())
     }
 

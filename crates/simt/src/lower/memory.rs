@@ -32,6 +32,18 @@ impl Lowering<'_> {
             }
             Opcode::Cvta => self.cvta(inst),
             Opcode::Isspacep => self.isspacep(inst),
+            Opcode::Mapa => {
+                // The one block of the cluster is this one.
+                let [d, a, _rank] = &inst.operands[..] else { return None };
+                let ty = inst.ty()?;
+                let a = self.source(a, ty)?;
+                let width = class_of(ty).width()?;
+                self.emit_to(Op::Mov(width), d, width, false, vec![a])
+            }
+            Opcode::Getctarank => {
+                let [d, _] = &inst.operands[..] else { return None };
+                self.emit_to(Op::Mov(Width::W32), d, Width::W32, false, vec![Operand::Imm(0)])
+            }
             _ => None,
         }
     }
@@ -57,9 +69,22 @@ impl Lowering<'_> {
         })
     }
 
-    fn location(&mut self, inst: &ast::Instruction, operand: &ast::Operand) -> Option<Location> {
+    pub(super) fn location(
+        &mut self,
+        inst: &ast::Instruction,
+        operand: &ast::Operand,
+    ) -> Option<Location> {
+        self.location_in(inst.space(), operand)
+    }
+
+    /// Where `[a]` is; without a space, where its base says.
+    pub(super) fn location_in(
+        &mut self,
+        space: Option<StateSpace>,
+        operand: &ast::Operand,
+    ) -> Option<Location> {
         let ast::Operand::Memory(address) = operand else { return None };
-        let space = self.space_of(inst.space(), address.base)?;
+        let space = self.space_of(space, address.base)?;
         Some(match address.base {
             AddressBase::Register(id) => {
                 (space, self.register(id)?.into(), Operand::Imm(address.offset as u64))
@@ -154,33 +179,8 @@ impl Lowering<'_> {
 
     fn atomic(&mut self, inst: &ast::Instruction, returns: bool) -> Option<()> {
         let ty = inst.ty()?;
-        let op = match inst.atomic_op()? {
-            AtomicOp::Add => AtomOp::Add,
-            AtomicOp::Min => AtomOp::Min,
-            AtomicOp::Max => AtomOp::Max,
-            AtomicOp::And => AtomOp::And,
-            AtomicOp::Or => AtomOp::Or,
-            AtomicOp::Xor => AtomOp::Xor,
-            AtomicOp::Exch => AtomOp::Exch,
-            AtomicOp::Cas => AtomOp::Cas,
-            AtomicOp::Inc => AtomOp::Inc,
-            AtomicOp::Dec => AtomOp::Dec,
-        };
-        let atom = match ty {
-            T::B16 | T::U16 | T::S16 => AtomType::B16,
-            T::U32 | T::B32 => AtomType::U32,
-            T::S32 => AtomType::S32,
-            T::U64 | T::B64 => AtomType::U64,
-            T::S64 => AtomType::S64,
-            T::B128 => AtomType::B128,
-            T::F16 => AtomType::F16,
-            T::Bf16 => AtomType::BF16,
-            T::F16x2 => AtomType::F16x2,
-            T::Bf16x2 => AtomType::BF16x2,
-            T::F32 => AtomType::F32,
-            T::F64 => AtomType::F64,
-            _ => return None,
-        };
+        let op = atomic_op(inst.atomic_op()?);
+        let atom = atomic_type(ty)?;
         if inst.vector_width() != 1 {
             return None;
         }
@@ -293,4 +293,39 @@ impl Lowering<'_> {
             _ => None,
         }
     }
+}
+
+/// The operation, as the IRs name it.
+pub(super) fn atomic_op(op: AtomicOp) -> AtomOp {
+    match op {
+        AtomicOp::Add => AtomOp::Add,
+        AtomicOp::Min => AtomOp::Min,
+        AtomicOp::Max => AtomOp::Max,
+        AtomicOp::And => AtomOp::And,
+        AtomicOp::Or => AtomOp::Or,
+        AtomicOp::Xor => AtomOp::Xor,
+        AtomicOp::Exch => AtomOp::Exch,
+        AtomicOp::Cas => AtomOp::Cas,
+        AtomicOp::Inc => AtomOp::Inc,
+        AtomicOp::Dec => AtomOp::Dec,
+    }
+}
+
+/// What a read-modify-write can operate on.
+pub(super) fn atomic_type(ty: T) -> Option<AtomType> {
+    Some(match ty {
+        T::B16 | T::U16 | T::S16 => AtomType::B16,
+        T::U32 | T::B32 => AtomType::U32,
+        T::S32 => AtomType::S32,
+        T::U64 | T::B64 => AtomType::U64,
+        T::S64 => AtomType::S64,
+        T::B128 => AtomType::B128,
+        T::F16 => AtomType::F16,
+        T::Bf16 => AtomType::BF16,
+        T::F16x2 => AtomType::F16x2,
+        T::Bf16x2 => AtomType::BF16x2,
+        T::F32 => AtomType::F32,
+        T::F64 => AtomType::F64,
+        _ => return None,
+    })
 }

@@ -5,10 +5,13 @@
 //! when, it is reached. What is lowered here is already resolved and parsed; nothing here reports
 //! syntax errors.
 
+mod async_copy;
 mod control;
 mod convert;
 mod float;
+mod fragment;
 mod integer;
+mod matrix;
 mod memory;
 mod moves;
 mod warp;
@@ -206,6 +209,8 @@ impl Lowering<'_> {
             .or_else(|| self.float(inst))
             .or_else(|| self.integer(inst))
             .or_else(|| self.warp(inst))
+            .or_else(|| self.matrix(inst))
+            .or_else(|| self.async_copy(inst))
     }
 
     // Blocks.
@@ -272,7 +277,10 @@ impl Lowering<'_> {
     fn emit(&mut self, op: Op, dst: Vec<Reg>, src: Vec<Operand>) {
         let private = !dst.is_empty() && dst.iter().all(|r| r.0 >= self.first_temporary);
         let guard = if private && !op.has_effect() { None } else { self.guard };
-        if op.is_sync() {
+        // Behind an instruction that all lanes of the warp run together they still are.
+        let together = op.is_aligned()
+            && self.insts.first().is_some_and(|i| i.op.is_aligned() && i.guard.is_none());
+        if op.is_sync() && !together {
             self.split();
         }
         self.insts.push(Inst { op, guard, dst, src, line: self.line });

@@ -1,0 +1,595 @@
+//! Products of matrices: every `mma` and `wmma` form against sums made here.
+//!
+//! Fragments are laid out by the manual's formulas for each shape, not by the project's own table.
+//! Most values are small integers and their quarters, so that every sum is exact and any order of
+//! adding gives the same bits; what is not exact is compared within the error that f32 can have.
+
+use super::harness::{ALL_SETS, Device, Params, Shape};
+use simt_interpreter::InstructionSet;
+use std::fmt::Write;
+
+/// A sequence of numbers that looks like none.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        (self.next() >> 20) % n
+    }
+}
+
+/// Bits of an element: exact small values, or any.
+fn element(ty: &str, random: &mut Random) -> u64 {
+    let small = random.below(17) as i64 - 8;
+    match ty {
+        "f16" => u64::from(f16_bits(small as f32 / 4.0)),
+        "bf16" => u64::from((small as f32 / 4.0).to_bits() >> 16),
+        "tf32" | "f32" => u64::from((small as f32 / 4.0).to_bits()),
+        "f64" => (small as f64 / 4.0).to_bits(),
+        // Powers of two and a half between: sign, exponent near the middle, one digit.
+        "e4m3" => random.below(2) << 7 | (5 + random.below(4)) << 3 | random.below(2) << 2,
+        "e5m2" => random.below(2) << 7 | (13 + random.below(4)) << 2 | random.below(2) << 1,
+        "s8" | "u8" => random.below(256),
+        "s4" | "u4" => random.below(16),
+        "b1" => random.below(2),
+        "s32" => random.below(2000).wrapping_sub(1000) & 0xffff_ffff,
+        other => panic!("type {other}"),
+    }
+}
+
+/// An f16 that needs no rounding.
+fn f16_bits(x: f32) -> u16 {
+    if x == 0.0 {
+        return 0;
+    }
+    let bits = x.to_bits();
+    let exponent = (bits >> 23 & 0xff) as i32 - 127 + 15;
+    assert!((1..31).contains(&exponent) && bits & 0x1fff == 0, "{x} is no f16");
+    ((bits >> 31) << 15 | (exponent as u32) << 10 | (bits >> 13 & 0x3ff)) as u16
+}
+
+fn f16_value(bits: u64) -> f64 {
+    let (sign, exponent, digits) =
+        (bits >> 15 & 1, (bits >> 10 & 31) as i32, (bits & 0x3ff) as f64);
+    let magnitude = match exponent {
+        0 => digits * 2f64.powi(-24),
+        31 if digits == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (1024.0 + digits) * 2f64.powi(exponent - 25),
+    };
+    if sign == 1 { -magnitude } else { magnitude }
+}
+
+fn value(ty: &str, bits: u64) -> f64 {
+    match ty {
+        "f16" => f16_value(bits),
+        "bf16" => f64::from(f32::from_bits((bits as u32) << 16)),
+        "tf32" => f64::from(f32::from_bits(bits as u32 & 0xffff_e000)),
+        "f32" => f64::from(f32::from_bits(bits as u32)),
+        "f64" => f64::from_bits(bits),
+        "e5m2" => f16_value(bits << 8),
+        "e4m3" => {
+            let (exponent, digits) = ((bits >> 3 & 15) as i32, (bits & 7) as f64);
+            let magnitude = match exponent {
+                0 => digits / 8.0 * 2f64.powi(-6),
+                _ => (1.0 + digits / 8.0) * 2f64.powi(exponent - 7),
+            };
+            if bits >> 7 == 1 { -magnitude } else { magnitude }
+        }
+        "s8" => f64::from(bits as u8 as i8),
+        "s4" => f64::from(((bits as i8) << 4) >> 4),
+        "s32" => f64::from(bits as u32 as i32),
+        "u8" | "u4" | "b1" => bits as f64,
+        other => panic!("type {other}"),
+    }
+}
+
+fn bits_of(ty: &str) -> usize {
+    match ty {
+        "f64" => 64,
+        "tf32" | "f32" | "s32" => 32,
+        "f16" | "bf16" => 16,
+        "s4" | "u4" => 4,
+        "b1" => 1,
+        _ => 8,
+    }
+}
+
+/// A matrix of bits.
+#[derive(Clone)]
+struct Matrix {
+    ty: &'static str,
+    columns: usize,
+    bits: Vec<u64>,
+}
+
+impl Matrix {
+    fn random(ty: &'static str, rows: usize, columns: usize, random: &mut Random) -> Self {
+        let bits = (0..rows * columns).map(|_| element(ty, random)).collect();
+        Self { ty, columns, bits }
+    }
+
+    fn at(&self, row: usize, column: usize) -> u64 {
+        self.bits[row * self.columns + column]
+    }
+
+    fn value(&self, row: usize, column: usize) -> f64 {
+        value(self.ty, self.at(row, column))
+    }
+}
+
+/// `A B + C` for numbers, with `combine` in the place of multiplication.
+fn product(a: &Matrix, b: &Matrix, c: &Matrix, combine: fn(f64, f64) -> f64) -> Vec<f64> {
+    let (n, k) = (b.columns, a.columns);
+    let rows = a.bits.len() / k;
+    let mut d = Vec::with_capacity(rows * n);
+    for row in 0..rows {
+        for column in 0..n {
+            let sum: f64 = (0..k).map(|k| combine(a.value(row, k), b.value(k, column))).sum();
+            d.push(sum + c.value(row, column));
+        }
+    }
+    d
+}
+
+/// The manual's formulas: row and column of element `i` of A, with `per` elements a register.
+fn a_place(m: usize, per: usize, lane: usize, i: usize) -> (usize, usize) {
+    let (group, thread) = (lane >> 2, lane % 4);
+    let register = i / per;
+    // Registers 0 and 2 of four (0 of one or two, and so on) are the upper rows.
+    let row = if m == 16 && register % 2 == 1 { group + 8 } else { group };
+    let block = if m == 16 { register / 2 } else { register };
+    (row, thread * per + i % per + 4 * per * block)
+}
+
+fn b_place(per: usize, lane: usize, i: usize) -> (usize, usize) {
+    let (group, thread) = (lane >> 2, lane % 4);
+    (thread * per + i % per + 4 * per * (i / per), group)
+}
+
+fn c_place(lane: usize, i: usize) -> (usize, usize) {
+    let (group, thread) = (lane >> 2, lane % 4);
+    (if i < 2 { group } else { group + 8 }, thread * 2 + (i & 1))
+}
+
+/// Packs a lane's elements into registers of 32 (f64: 64) bits.
+fn registers(
+    matrix: &Matrix,
+    count: usize,
+    place: impl Fn(usize, usize) -> (usize, usize),
+) -> Vec<[u64; 32]> {
+    let bits = bits_of(matrix.ty);
+    let per = if bits == 64 { 1 } else { 32 / bits };
+    let mut registers = vec![[0; 32]; count];
+    for (index, register) in registers.iter_mut().enumerate() {
+        for (lane, word) in register.iter_mut().enumerate() {
+            for e in 0..per {
+                let (row, column) = place(lane, index * per + e);
+                *word |= matrix.at(row, column) << (bits * e);
+            }
+        }
+    }
+    registers
+}
+
+/// Runs `text`, whose kernel loads registers `%a0...`, and returns its results `%d0...`: memory is
+/// `[register][lane]`, 8 bytes each.
+fn run(
+    set: InstructionSet,
+    instruction: &str,
+    sources: &[(char, Vec<[u64; 32]>, bool)],
+    results: (usize, bool),
+) -> Vec<[u64; 32]> {
+    let mut text = String::from(
+        ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out)\n{\n\
+         .reg .b64 %in, %out;\n.reg .b32 %lane;\nmov.u32 %lane, %laneid;\n\
+         ld.param.u64 %in, [in];\nld.param.u64 %out, [out];\n\
+         mad.wide.u32 %in, %lane, 8, %in;\nmad.wide.u32 %out, %lane, 8, %out;\n",
+    );
+    let ty = |wide: bool| if wide { "b64" } else { "b32" };
+    let mut input = Vec::new();
+    for (name, registers, wide) in sources {
+        for (i, register) in registers.iter().enumerate() {
+            let t = ty(*wide);
+            writeln!(text, ".reg .{t} %{name}{i};").unwrap();
+            writeln!(text, "ld.global.{t} %{name}{i}, [%in+{}];", input.len()).unwrap();
+            input.extend(register.iter().flat_map(|word| word.to_le_bytes()));
+        }
+    }
+    let t = ty(results.1);
+    for i in 0..results.0 {
+        writeln!(text, ".reg .{t} %d{i};").unwrap();
+    }
+    writeln!(text, "{instruction};").unwrap();
+    for i in 0..results.0 {
+        writeln!(text, "st.global.{t} [%out+{}], %d{i};", 256 * i).unwrap();
+    }
+    text.push_str("ret;\n}\n");
+    let mut device = Device::new(set);
+    let module = device.load(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let from = device.memory.allocate(input.len() as u64, true);
+    device.memory.write(from, &input);
+    let bytes = 256 * results.0;
+    let to = device.memory.allocate(bytes as u64, true);
+    let mut params = Params::default();
+    params.push(&from.to_le_bytes());
+    params.push(&to.to_le_bytes());
+    let kernel = module.kernel("k").expect("the kernel");
+    device
+        .run(&kernel, Shape::linear(1, 32), &params.0)
+        .unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    let output = device.memory.read(to, bytes);
+    let words: Vec<u64> =
+        output.chunks(8).map(|b| u64::from_le_bytes(b.try_into().unwrap())).collect();
+    words.chunks(32).map(|c| c.try_into().unwrap()).collect()
+}
+
+fn list(name: char, count: usize) -> String {
+    let names: Vec<String> = (0..count).map(|i| format!("%{name}{i}")).collect();
+    format!("{{{}}}", names.join(", "))
+}
+
+/// One form of `mma` with 8 columns.
+fn check_mma(form: &str, combine: fn(f64, f64) -> f64) {
+    let words: Vec<&str> = form.split('.').collect();
+    let shape = words[3];
+    let (m, rest) = shape[1..].split_once('n').unwrap();
+    let (n, k) = rest.split_once('k').unwrap();
+    let [m, n, k]: [usize; 3] = [m, n, k].map(|x| x.parse().unwrap());
+    assert_eq!(n, 8);
+    let known =
+        ["f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2", "s8", "u8", "s4", "u4", "b1", "s32"];
+    let types: Vec<&'static str> =
+        words.iter().filter_map(|w| known.iter().find(|k| *k == w).copied()).collect();
+    let [d_type, a_type, b_type, c_type] = types[..] else { panic!("{form}: {types:?}") };
+    let saturates = form.contains("satfinite");
+    let mut random = Random(0x1234_5678_9abc_def1);
+    for round in 0..4 {
+        let a = Matrix::random(a_type, m, k, &mut random);
+        let b = Matrix::random(b_type, k, n, &mut random);
+        let mut c = Matrix::random(c_type, m, n, &mut random);
+        if c_type == "s32" && round == 3 {
+            // Sums beyond both ends.
+            for (i, c) in c.bits.iter_mut().enumerate() {
+                *c = if i % 2 == 0 { 0x7fff_fff0 } else { 0x8000_000f };
+            }
+        }
+        let expected = product(&a, &b, &c, combine);
+        let double = a_type == "f64";
+        let per = if double { 1 } else { 32 / bits_of(a_type) };
+        let (ra, rb) = (m * k / 32 / per, n * k / 32 / per);
+        let rc = m * n / 32 / if c_type == "f16" { 2 } else { 1 };
+        let rd = m * n / 32 / if d_type == "f16" { 2 } else { 1 };
+        let sources = [
+            ('a', registers(&a, ra, |lane, i| a_place(m, per, lane, i)), double),
+            ('b', registers(&b, rb, |lane, i| b_place(per, lane, i)), double),
+            ('c', registers(&c, rc, c_place), double),
+        ];
+        let instruction = format!(
+            "{form} {}, {}, {}, {}",
+            list('d', rd),
+            list('a', ra),
+            list('b', rb),
+            list('c', rc)
+        );
+        for set in ALL_SETS {
+            let d = run(set, &instruction, &sources, (rd, double));
+            for (lane, i) in (0..32).flat_map(|lane| (0..m * n / 32).map(move |i| (lane, i))) {
+                let (row, column) = c_place(lane, i);
+                let expected = expected[row * n + column];
+                let (got, expected) = match d_type {
+                    "f16" => (f16_value(d[i / 2][lane] >> (16 * (i % 2)) & 0xffff), expected),
+                    "f32" => (value("f32", d[i][lane] & 0xffff_ffff), expected),
+                    "f64" => (f64::from_bits(d[i][lane]), expected),
+                    _ if saturates => (
+                        value("s32", d[i][lane] & 0xffff_ffff),
+                        expected.clamp(f64::from(i32::MIN), f64::from(i32::MAX)),
+                    ),
+                    _ => {
+                        (value("s32", d[i][lane] & 0xffff_ffff), f64::from(expected as i64 as i32))
+                    }
+                };
+                assert!(
+                    got == expected,
+                    "{form} ({set:?}): d[{row}][{column}] is {got}, not {expected}"
+                );
+            }
+        }
+    }
+}
+
+fn times(a: f64, b: f64) -> f64 {
+    a * b
+}
+
+#[test]
+fn floats_multiply() {
+    for form in [
+        "m16n8k8.row.col.f32.f16.f16.f32",
+        "m16n8k8.row.col.f16.f16.f16.f16",
+        "m16n8k16.row.col.f32.f16.f16.f32",
+        "m16n8k16.row.col.f16.f16.f16.f16",
+        "m16n8k8.row.col.f32.bf16.bf16.f32",
+        "m16n8k16.row.col.f32.bf16.bf16.f32",
+        "m16n8k4.row.col.f32.tf32.tf32.f32",
+        "m16n8k8.row.col.f32.tf32.tf32.f32",
+        "m8n8k4.row.col.f64.f64.f64.f64",
+        "m16n8k4.row.col.f64.f64.f64.f64",
+        "m16n8k8.row.col.f64.f64.f64.f64",
+        "m16n8k16.row.col.f64.f64.f64.f64",
+        "m16n8k16.row.col.f32.e4m3.e4m3.f32",
+        "m16n8k32.row.col.f32.e4m3.e4m3.f32",
+        "m16n8k32.row.col.f32.e4m3.e5m2.f32",
+        "m16n8k32.row.col.f32.e5m2.e4m3.f32",
+        "m16n8k32.row.col.f32.e5m2.e5m2.f32",
+        "m16n8k32.row.col.f16.e4m3.e4m3.f16",
+    ] {
+        check_mma(&format!("mma.sync.aligned.{form}"), times);
+    }
+}
+
+#[test]
+fn integers_multiply() {
+    for sat in ["", ".satfinite"] {
+        for (shape, types) in [
+            ("m8n8k16", ["s8", "u8"]),
+            ("m16n8k16", ["s8", "u8"]),
+            ("m16n8k32", ["s8", "u8"]),
+            ("m8n8k32", ["s4", "u4"]),
+            ("m16n8k32", ["s4", "u4"]),
+            ("m16n8k64", ["s4", "u4"]),
+        ] {
+            for a in types {
+                for b in types {
+                    let form = format!("mma.sync.aligned.{shape}.row.col{sat}.s32.{a}.{b}.s32");
+                    check_mma(&form, times);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bits_are_counted() {
+    for shape in ["m8n8k128", "m16n8k128", "m16n8k256"] {
+        let form = format!("mma.sync.aligned.{shape}.row.col.s32.b1.b1.s32");
+        check_mma(&format!("{form}.and.popc"), times);
+        check_mma(&format!("{form}.xor.popc"), |a, b| f64::from(u8::from(a != b)));
+    }
+}
+
+/// Sums that are not exact: each product is added exactly and rounded, in ascending order.
+#[test]
+fn products_are_fused_onto_the_sum_in_order() {
+    for (ty, per, k) in [("bf16", 2, 16), ("f16", 2, 16), ("tf32", 1, 8)] {
+        let mut random = Random(77);
+        let any = |rows: usize, columns: usize, random: &mut Random| {
+            let bits = (0..rows * columns)
+                .map(|_| match ty {
+                    "bf16" => {
+                        random.below(2) << 15 | (100 + random.below(50)) << 7 | random.below(128)
+                    }
+                    "f16" => random.below(2) << 15 | random.below(0x7c00),
+                    _ => {
+                        random.below(2) << 31
+                            | (100 + random.below(50)) << 23
+                            | random.below(1 << 23)
+                    }
+                })
+                .collect();
+            Matrix { ty, columns, bits }
+        };
+        let (a, b) = (any(16, k, &mut random), any(k, 8, &mut random));
+        let c = Matrix::random("f32", 16, 8, &mut random);
+        let (ra, rb) = (16 * k / 32 / per, 8 * k / 32 / per);
+        let sources = [
+            ('a', registers(&a, ra, |lane, i| a_place(16, per, lane, i)), false),
+            ('b', registers(&b, rb, |lane, i| b_place(per, lane, i)), false),
+            ('c', registers(&c, 4, c_place), false),
+        ];
+        let instruction = format!(
+            "mma.sync.aligned.m16n8k{k}.row.col.f32.{ty}.{ty}.f32 {}, {}, {}, {}",
+            list('d', 4),
+            list('a', ra),
+            list('b', rb),
+            list('c', 4)
+        );
+        for set in ALL_SETS {
+            let d = run(set, &instruction, &sources, (4, false));
+            for lane in 0..32 {
+                for (i, register) in d.iter().enumerate() {
+                    let (row, column) = c_place(lane, i);
+                    let mut sum = c.value(row, column) as f32;
+                    for k in 0..k {
+                        let (a, b) = (a.value(row, k) as f32, b.value(k, column) as f32);
+                        sum = a.mul_add(b, sum);
+                    }
+                    assert_eq!(register[lane] as u32, sum.to_bits(), "{ty} {set:?} {row} {column}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn infinities_and_nan() {
+    let inf = Matrix { ty: "bf16", columns: 16, bits: vec![0x7f80; 256] };
+    let mut b = Matrix { ty: "bf16", columns: 8, bits: vec![0x3f80; 128] };
+    // Column 1: infinity times zero; column 2: infinities of both signs.
+    b.bits[1] = 0;
+    b.bits[2] = 0xbf80;
+    let zero = Matrix { ty: "f32", columns: 8, bits: vec![0; 128] };
+    let sources = [
+        ('a', registers(&inf, 4, |lane, i| a_place(16, 2, lane, i)), false),
+        ('b', registers(&b, 2, |lane, i| b_place(2, lane, i)), false),
+        ('c', registers(&zero, 4, c_place), false),
+    ];
+    let instruction = format!(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {}, {}, {}, {}",
+        list('d', 4),
+        list('a', 4),
+        list('b', 2),
+        list('c', 4)
+    );
+    for set in ALL_SETS {
+        let d = run(set, &instruction, &sources, (4, false));
+        // Lanes 0 and 1 have columns 0 and 1, 2 and 3.
+        assert_eq!(
+            [d[0][0], d[1][0], d[0][1], d[1][1]],
+            [0x7f80_0000, 0x7fff_ffff, 0x7fff_ffff, 0x7f80_0000]
+        );
+    }
+}
+
+/// `wmma`: loads, a product and a store, all layouts, against the product of the matrices.
+fn check_wmma(
+    shape: &str,
+    ty: &'static str,
+    c_type: &'static str,
+    d_type: &'static str,
+    tail: &str,
+) {
+    let (m, rest) = shape[1..].split_once('n').unwrap();
+    let (n, k) = rest.split_once('k').unwrap();
+    let [m, n, k]: [usize; 3] = [m, n, k].map(|x| x.parse().unwrap());
+    let bits = bits_of(ty);
+    let per = if bits == 64 { 1 } else { 32 / bits };
+    let double = ty == "f64";
+    let registers = |elements: usize, per: usize| elements / 32 / per;
+    // f16 names eight registers whatever the shape.
+    let (ra, rb) = match ty {
+        "f16" => (8, 8),
+        _ => (registers(m * k, per), registers(n * k, per)),
+    };
+    let count = |t: &str| registers(m * n, if t == "f16" { 2 } else { 1 });
+    let layouts: &[(&str, &str)] = if bits < 8 {
+        &[("row", "col")]
+    } else {
+        &[("row", "col"), ("row", "row"), ("col", "col"), ("col", "row")]
+    };
+    let mut random = Random(99);
+    for (index, (a_layout, b_layout)) in layouts.iter().enumerate() {
+        let c_layout = ["row", "col"][index % 2];
+        let d_layout = ["row", "col"][index / 2];
+        let a = Matrix::random(ty, m, k, &mut random);
+        let b = Matrix::random(ty, k, n, &mut random);
+        let c = Matrix::random(c_type, m, n, &mut random);
+        // Lines are longer than they need be, but for the default stride.
+        let pad = if index == 1 { 0 } else { 128 / bits.max(1) };
+        let memory = |matrix: &Matrix, rows: usize, layout: &str, pad: usize| {
+            let bits = bits_of(matrix.ty);
+            let (lines, width) =
+                if layout == "row" { (rows, matrix.columns) } else { (matrix.columns, rows) };
+            let stride = width + pad;
+            let mut bytes = vec![0u8; (lines * stride * bits).div_ceil(8)];
+            for line in 0..lines {
+                for x in 0..width {
+                    let v = if layout == "row" { matrix.at(line, x) } else { matrix.at(x, line) };
+                    let at = (line * stride + x) * bits;
+                    for bit in (0..bits).filter(|bit| v >> bit & 1 != 0) {
+                        bytes[(at + bit) / 8] |= 1 << ((at + bit) % 8);
+                    }
+                }
+            }
+            (bytes, stride)
+        };
+        let (a_bytes, a_stride) = memory(&a, m, a_layout, pad);
+        let (b_bytes, b_stride) = memory(&b, k, b_layout, pad);
+        let (c_bytes, c_stride) = memory(&c, m, c_layout, if pad == 0 { 0 } else { 8 });
+        let d_stride = if d_layout == "row" { n } else { m } + 8;
+        let reg = if double { "b64" } else { "b32" };
+        let stride = |s: usize| if pad == 0 { String::new() } else { format!(", {s}") };
+        let op = if ty == "f16" {
+            format!("{d_type}.{c_type}")
+        } else {
+            format!("{d_type}.{ty}.{ty}.{c_type}")
+        };
+        let (bit, tail) = match tail {
+            ".xor.popc" | ".and.popc" => (tail, ""),
+            other => ("", other),
+        };
+        let text = format!(
+            ".version 8.6\n.target sm_90a\n.address_size 64\n\
+             .visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, .param .u32 s)\n{{\n\
+             .reg .b64 %pa, %pb, %pc, %pd;\n.reg .b32 %s;\n.reg .{reg} %a<8>, %b<8>, %c<8>, %d<8>;\n\
+             ld.param.u64 %pa, [a];\nld.param.u64 %pb, [b];\nld.param.u64 %pc, [c];\n\
+             ld.param.u64 %pd, [d];\nld.param.u32 %s, [s];\n\
+             wmma.load.a.sync.aligned.{a_layout}.{shape}.global.{ty} {}, [%pa]{};\n\
+             wmma.load.b.sync.aligned.{b_layout}.{shape}.global.{ty} {}, [%pb]{};\n\
+             wmma.load.c.sync.aligned.{c_layout}.{shape}.global.{c_type} {}, [%pc]{};\n\
+             wmma.mma{bit}.sync.aligned.{a_layout}.{b_layout}.{shape}.{op}{tail} {}, {}, {}, {};\n\
+             wmma.store.d.sync.aligned.{d_layout}.{shape}.global.{d_type} [%pd], {}, %s;\nret;\n}}\n",
+            list('a', ra),
+            stride(a_stride),
+            list('b', rb),
+            stride(b_stride),
+            list('c', count(c_type)),
+            stride(c_stride),
+            list('d', count(d_type)),
+            list('a', ra),
+            list('b', rb),
+            list('c', count(c_type)),
+            list('d', count(d_type)),
+        );
+        let combine = match bit {
+            ".xor.popc" => |a: f64, b: f64| f64::from(u8::from(a != b)),
+            _ => times,
+        };
+        let expected = product(&a, &b, &c, combine);
+        for set in ALL_SETS {
+            let mut device = Device::new(set);
+            let module = device.load(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            let mut params = Params::default();
+            for bytes in [&a_bytes, &b_bytes, &c_bytes] {
+                let at = device.memory.allocate(bytes.len() as u64, false);
+                // Read-only for kernels; the test may write.
+                device.memory.write(at, bytes);
+                params.push(&at.to_le_bytes());
+            }
+            let lines = if d_layout == "row" { m } else { n };
+            let d_size = bits_of(d_type) / 8;
+            let to = device.memory.allocate((lines * d_stride * d_size) as u64, true);
+            params.push(&to.to_le_bytes());
+            params.push(&(d_stride as u32).to_le_bytes());
+            let kernel = module.kernel("k").expect("the kernel");
+            device
+                .run(&kernel, Shape::linear(1, 32), &params.0)
+                .unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+            for row in 0..m {
+                for column in 0..n {
+                    let (line, x) = if d_layout == "row" { (row, column) } else { (column, row) };
+                    let at = to + ((line * d_stride + x) * d_size) as u64;
+                    let mut word = [0; 8];
+                    word[..d_size].copy_from_slice(&device.memory.read(at, d_size));
+                    let got = value(d_type, u64::from_le_bytes(word));
+                    let expected = expected[row * n + column];
+                    assert_eq!(got, expected, "{set:?} d[{row}][{column}]\n{text}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn wmma_tiles() {
+    for shape in ["m16n16k16", "m8n32k16", "m32n8k16"] {
+        for (c, d) in [("f32", "f32"), ("f16", "f16"), ("f16", "f32"), ("f32", "f16")] {
+            check_wmma(shape, "f16", c, d, "");
+        }
+        check_wmma(shape, "bf16", "f32", "f32", "");
+        check_wmma(shape, "s8", "s32", "s32", "");
+        check_wmma(shape, "u8", "s32", "s32", ".satfinite");
+    }
+    check_wmma("m16n16k8", "tf32", "f32", "f32", "");
+    check_wmma("m8n8k4", "f64", "f64", "f64", "");
+    check_wmma("m8n8k32", "s4", "s32", "s32", "");
+    check_wmma("m8n8k32", "u4", "s32", "s32", "");
+    check_wmma("m8n8k128", "b1", "s32", "s32", ".xor.popc");
+    check_wmma("m8n8k128", "b1", "s32", "s32", ".and.popc");
+}

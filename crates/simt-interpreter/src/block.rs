@@ -154,6 +154,16 @@ impl InterpretedBlock {
 }
 
 impl BlockRun for InterpretedBlock {
+    fn restart(&mut self, index: Dim3) -> bool {
+        debug_assert!(self.ready.is_empty() && self.waiting.is_empty() && self.alive == 0);
+        self.environment.index = index;
+        self.next_warp = 0;
+        self.alive = self.warps;
+        // Arrivals that nobody waited for may be left.
+        self.barriers = [EMPTY; BARRIERS];
+        true
+    }
+
     fn resume(&mut self, worker: &mut Worker<'_>) -> Outcome {
         // Turns that ended without anything having happened.
         let mut idle_turns = 0;

@@ -124,6 +124,13 @@ pub trait BlockRun: Send {
     /// [`Outcome::Yielded`]; never after another outcome. May be called from another thread than
     /// the time before, never from two at once.
     fn resume(&mut self, worker: &mut Worker<'_>) -> Outcome;
+
+    /// Becomes block `index` of the same launch, ready to run: cheaper than a new one. Called only
+    /// after [`Outcome::Finished`]; false if this kind of block cannot.
+    fn restart(&mut self, index: Dim3) -> bool {
+        let _ = index;
+        false
+    }
 }
 
 /// Why [`BlockRun::resume`] came back.

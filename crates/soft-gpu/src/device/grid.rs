@@ -302,7 +302,7 @@ impl Core {
         let Some(grid) = self.grids.get_mut(key) else { return };
         grid.running -= 1;
         if grid.killed {
-            return self.block_left(key, block, now);
+            return self.blocks_left(key, &mut VecDeque::from([block]), now);
         }
         grid.waiting.push_back(block);
         if !grid.listed {
@@ -311,23 +311,28 @@ impl Core {
         }
     }
 
-    /// A block came back and is done.
-    pub(super) fn finish_block(&mut self, key: Key<Grid>, block: Block, now: u64) {
+    /// Blocks came back and are done; takes them all.
+    pub(super) fn finish_blocks(&mut self, key: Key<Grid>, blocks: &mut VecDeque<Block>, now: u64) {
+        if blocks.is_empty() {
+            return;
+        }
         let Some(grid) = self.grids.get_mut(key) else { return };
-        grid.running -= 1;
-        self.block_left(key, block, now);
+        grid.running -= blocks.len() as u32;
+        self.blocks_left(key, blocks, now);
     }
 
-    /// Frees the block's place; the grid ends with its last block.
-    fn block_left(&mut self, key: Key<Grid>, block: Block, now: u64) {
+    /// Frees the blocks' places; the grid ends with its last block.
+    fn blocks_left(&mut self, key: Key<Grid>, blocks: &mut VecDeque<Block>, now: u64) {
         let Some(grid) = self.grids.get_mut(key) else { return };
         let need = grid.op.need;
-        let on_sm = &mut self.sms[block.sm as usize];
-        on_sm.give(&need);
-        self.activity.block_left(need.warps, on_sm.blocks == 0, now);
-        self.after.drop_block(block);
-        grid.left += 1;
+        grid.left += blocks.len() as u64;
         let ended = grid.left == grid.total;
+        for block in blocks.drain(..) {
+            let on_sm = &mut self.sms[block.sm as usize];
+            on_sm.give(&need);
+            self.activity.block_left(need.warps, on_sm.blocks == 0, now);
+            self.after.drop_block(block);
+        }
         if !self.pending.is_empty() {
             self.place_blocks(now);
         }
@@ -359,7 +364,7 @@ impl Core {
         }
         grid.killed = true;
         grid.total = grid.next;
-        let waiting = std::mem::take(&mut grid.waiting);
+        let mut waiting = std::mem::take(&mut grid.waiting);
         let running = grid.running;
         self.pending.retain(|k| *k != key);
         for slot in &self.slots {
@@ -371,8 +376,6 @@ impl Core {
         if waiting.is_empty() && running == 0 {
             return self.end_grid(key, now);
         }
-        for block in waiting {
-            self.block_left(key, block, now);
-        }
+        self.blocks_left(key, &mut waiting, now);
     }
 }

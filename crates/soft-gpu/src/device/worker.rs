@@ -20,7 +20,8 @@ use super::transfer::{Progress, Transfer};
 use super::{Device, fault};
 use crate::error::Error;
 use simt::kernel::{
-    Control, Counters, Dim3, Fault, FaultKind, Kernel, Launch, MemoryView, Outcome, Worker,
+    BlockRun, Control, Counters, Dim3, Fault, FaultKind, Kernel, Launch, MemoryView, Outcome,
+    Worker,
 };
 
 /// How many streams that wait for one another a helper looks along.
@@ -221,10 +222,9 @@ impl Core {
                     let (error, text) = fault::describe(&fault);
                     self.poison(&tenant, error, text);
                 }
-                for block in blocks.drain(..finished) {
-                    self.finish_block(grid, block, now);
-                }
-                for block in blocks.drain(..) {
+                let left: Vec<_> = blocks.drain(finished..).collect();
+                self.finish_blocks(grid, &mut blocks, now);
+                for block in left {
                     self.return_block(grid, block, now);
                 }
                 self.slots[slot].batch = blocks;
@@ -287,6 +287,7 @@ impl Device {
                 };
                 let _floats = DefaultFloats::new();
                 let mut outcome = Outcome::Finished;
+                let mut spare = None;
                 for block in blocks {
                     if *finished > 0 && assignment.control.yield_requested() {
                         break;
@@ -298,11 +299,11 @@ impl Device {
                         sm_count: self.settings.sms,
                         counters: &mut *counters,
                     };
-                    outcome = resume(block, kernel, launch, &mut worker);
+                    outcome = resume(block, &mut spare, kernel, launch, &mut worker);
                     if !matches!(outcome, Outcome::Finished) {
                         break;
                     }
-                    block.run = None;
+                    spare = block.run.take();
                     *finished += 1;
                 }
                 Settled::Blocks(outcome)
@@ -340,17 +341,21 @@ impl Device {
     }
 }
 
-/// Runs a block until it comes back; a panic in it is a fault, since a defect of ours must end one
+/// Runs a block until it comes back, in the memory of a finished one if there is a `spare`; a panic in it is a fault, since a defect of ours must end one
 /// launch and not the program it runs in.
 fn resume(
     block: &mut Block,
+    spare: &mut Option<Box<dyn BlockRun>>,
     kernel: &Arc<dyn Kernel>,
     launch: &Arc<Launch>,
     worker: &mut Worker<'_>,
 ) -> Outcome {
     let index = block_index(launch, block.index);
     let run = AssertUnwindSafe(|| {
-        let run = block.run.get_or_insert_with(|| kernel.clone().start(launch.clone(), index));
+        let run = block.run.get_or_insert_with(|| {
+            let restarted = spare.take().and_then(|mut run| run.restart(index).then_some(run));
+            restarted.unwrap_or_else(|| kernel.clone().start(launch.clone(), index))
+        });
         run.resume(worker)
     });
     std::panic::catch_unwind(run).unwrap_or_else(|_| {

@@ -119,6 +119,10 @@ fn float_to_float(
         (F::BF16, F::F32) => unary(t, |a: u16| canonical(half::widen_b16(a))),
         (F::F16, F::F64) => unary(t, |a: u16| f64::from(half::widen16(a))),
         (F::BF16, F::F64) => unary(t, |a: u16| f64::from(half::widen_b16(a))),
+        // Rounded to nearest, subnormals of f32 are zero in any case.
+        (F::F32, F::F16) if mode.ftz && !relu => by_round!(round, R => {
+            unary(Rare(t), |a: f32| half::narrow(f64::from(flush(a)), 5, 10, R) as u16)
+        }),
         (F::F32, F::F16 | F::BF16) => return narrow_one(to, round, relu, t),
         (F::F64, F::F16) if !relu => {
             by_round!(round, R => unary(Rare(t), |a: f64| half::narrow(a, 5, 10, R) as u16))
@@ -137,10 +141,10 @@ fn float_to_float(
     })
 }
 
-/// Negative numbers and NaN become 0.
+/// Negative numbers become 0; NaN stays.
 #[inline(always)]
 fn relu_of(x: f32) -> f32 {
-    if x > 0.0 { x } else { 0.0 }
+    if x <= 0.0 { 0.0 } else { x }
 }
 
 fn narrow_one(to: FloatType, round: Round, relu: bool, t: Target) -> Option<Handler> {
@@ -190,6 +194,14 @@ fn narrow_two(to: FloatType, round: Round, relu: bool, t: Target) -> Option<Hand
         }),
         (FloatType::BF16x2, Round::Zero, false) => binary(t, |a: f32, b: f32| {
             let n = |x| half::narrow(f64::from(x), 8, 7, Round::Zero) as u16;
+            pair(n(a), n(b))
+        }),
+        (FloatType::F16x2, Round::Zero, true) => binary(t, |a: f32, b: f32| {
+            let n = |x| half::narrow(f64::from(relu_of(x)), 5, 10, Round::Zero) as u16;
+            pair(n(a), n(b))
+        }),
+        (FloatType::BF16x2, Round::Zero, true) => binary(t, |a: f32, b: f32| {
+            let n = |x| half::narrow(f64::from(relu_of(x)), 8, 7, Round::Zero) as u16;
             pair(n(a), n(b))
         }),
         _ => return None,

@@ -202,7 +202,7 @@ fn minimum<H: Half>(a: u16, b: u16, max: bool, nan: bool) -> u16 {
 
 #[inline(always)]
 fn relu(x: u16) -> u16 {
-    // Negative, or NaN: canonical NaN has no sign, and becomes 0 as well.
+    // NaN is canonical, without a sign, and stays.
     if x & 0x8000 != 0 { 0 } else { x }
 }
 
@@ -257,10 +257,7 @@ fn single<H: Half + 'static, const Z: bool>(op: FloatOp, t: Target) -> Option<Ha
         FloatOp::Sub => binary(t, |a: u16, b: u16| two::<H, Z, _>(|x, y| x - y, a, b)),
         FloatOp::Mul => binary(t, |a: u16, b: u16| two::<H, Z, _>(|x, y| x * y, a, b)),
         FloatOp::Fma => ternary(t, |a: u16, b: u16, c: u16| fused::<H, Z>(a, b, c)),
-        FloatOp::FmaRelu => ternary(Rare(t), |a: u16, b: u16, c: u16| {
-            let r = fused::<H, Z>(a, b, c);
-            if H::widen(r).is_nan() { 0 } else { relu(r) }
-        }),
+        FloatOp::FmaRelu => ternary(Rare(t), |a: u16, b: u16, c: u16| relu(fused::<H, Z>(a, b, c))),
         FloatOp::Min => binary(t, |a: u16, b: u16| minimum::<H>(a, b, false, false)),
         FloatOp::Max => binary(t, |a: u16, b: u16| minimum::<H>(a, b, true, false)),
         FloatOp::MinNan => binary(Rare(t), |a: u16, b: u16| minimum::<H>(a, b, false, true)),
@@ -292,10 +289,7 @@ fn double<H: Half + 'static, const Z: bool>(op: FloatOp, t: Target) -> Option<Ha
             pairwise3(a, b, c, |a, b, c| fused::<H, Z>(a, b, c))
         }),
         FloatOp::FmaRelu => ternary(Rare(t), |a: u32, b: u32, c: u32| {
-            pairwise3(a, b, c, |a, b, c| {
-                let r = fused::<H, Z>(a, b, c);
-                if H::widen(r).is_nan() { 0 } else { relu(r) }
-            })
+            pairwise3(a, b, c, |a, b, c| relu(fused::<H, Z>(a, b, c)))
         }),
         FloatOp::Min => pairs!(|a, b| minimum::<H>(a, b, false, false)),
         FloatOp::Max => pairs!(|a, b| minimum::<H>(a, b, true, false)),

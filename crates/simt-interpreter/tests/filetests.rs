@@ -15,5 +15,7 @@ mod matrix;
 mod programs;
 #[path = "filetests/properties.rs"]
 mod properties;
+#[path = "filetests/random.rs"]
+mod random;
 #[path = "filetests/throughput.rs"]
 mod throughput;

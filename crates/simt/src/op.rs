@@ -237,7 +237,7 @@ pub enum FloatOp {
     Sub,
     Mul,
     Fma,
-    /// `fma.relu`: negative results and NaN become 0.
+    /// `fma.relu`: negative results become 0.
     FmaRelu,
     Div,
     Rcp,
@@ -326,7 +326,7 @@ pub enum Convert {
         to: FloatType,
         /// Rounding, flushing, saturation.
         mode: FloatMode,
-        /// Negative results and NaN become 0.
+        /// Negative results become 0.
         relu: bool,
     },
     /// f32 to tf32, in a 32-bit register.

@@ -6,7 +6,8 @@
 //! their thread's number from `%tid` and `%ntid` so that it is the same in both.
 
 use super::harness::{Device, Params, Shape};
-use super::properties::{Random, rounds};
+use super::random::rounds;
+use ptx_reference::Random;
 use simt::geometry::Geometry;
 use simt::inspect::{Stage, dump};
 use simt::kernel::Dim3;
@@ -290,7 +291,7 @@ fn results(text: &str, block: Dim3, set: InstructionSet) -> Vec<u8> {
 fn lanes_whose_numbers_are_known_compute_what_others_compute() {
     let dim = |x, y| Dim3 { x, y, z: 1 };
     let sets = [InstructionSet::Avx512, InstructionSet::Avx2, InstructionSet::Baseline];
-    for seed in 0..rounds() {
+    for seed in 0..rounds(400) {
         let text = random_kernel(&mut Random::new(seed));
         let set = sets[seed as usize % sets.len()];
         for (known, unknown) in [

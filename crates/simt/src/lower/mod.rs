@@ -193,6 +193,16 @@ impl Lowering<'_> {
         self.line = self.env.module.position(inst.span).line;
         self.guard =
             inst.guard.map(|g| Guard { reg: self.regs[g.register.index()][0], negated: g.negated });
+        // Two predicates are written one after the other: the guard must outlive the first.
+        if let (Some(guard), Some(g), Some(ast::Operand::Pair(pair))) =
+            (&mut self.guard, inst.guard, inst.operands.first())
+            && [&pair.0, &pair.1].contains(&&ast::Operand::Register(g.register))
+        {
+            let copy = self.f.new_reg(Class::Pred);
+            let (op, src) = (Op::PredMov, vec![guard.reg.into()]);
+            guard.reg = copy;
+            self.insts.push(Inst { op, guard: None, dst: vec![copy], src, line: self.line });
+        }
         if self.dispatch(inst).is_none() {
             let text = self.f.texts.len() as u32;
             self.f.texts.push(self.env.module.text_line(inst.span));

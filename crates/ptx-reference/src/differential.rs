@@ -1,0 +1,140 @@
+//! Holds whatever runs PTX against the interpreter, and makes what differs small.
+
+use crate::generate::{Node, Program};
+use crate::{Buffer, Launch, run};
+
+/// Runs a launch of a text on buffers; an error is a finding too.
+pub type Runner<'a> = dyn Fn(&str, &Launch, &mut Vec<Buffer>) -> Result<(), String> + 'a;
+
+/// What is held against the interpreter, by name.
+pub type Runners<'a> = [(&'a str, &'a Runner<'a>)];
+
+/// Compares one program.
+///
+/// # Errors
+/// What differs, in words.
+pub fn compare(program: &Program, runners: &Runners<'_>) -> Result<(), String> {
+    let (text, launch) = (program.text(), program.launch());
+    let module = ptx::parse(&text).map_err(|e| format!("not PTX: {e}"))?;
+    ptx::check(&module).map_err(|e| format!("not PTX: {e}"))?;
+    let mut expected = program.buffers();
+    run(&module, &launch, &mut expected).map_err(|e| format!("the reference: {e}"))?;
+    for (name, runner) in runners {
+        let mut got = program.buffers();
+        runner(&text, &launch, &mut got).map_err(|e| format!("{name}: {e}"))?;
+        if let Some(difference) = difference(&expected, &got) {
+            return Err(format!("{name}: {difference}"));
+        }
+    }
+    Ok(())
+}
+
+/// The first difference in words.
+fn difference(expected: &[Buffer], got: &[Buffer]) -> Option<String> {
+    for (number, (expected, got)) in expected.iter().zip(got).enumerate() {
+        if let Some(at) = expected.iter().zip(got).position(|(e, g)| e != g) {
+            let at = at & !7;
+            let word = |bytes: &[u8]| -> String {
+                bytes[at..].iter().take(8).rev().map(|b| format!("{b:02x}")).collect()
+            };
+            let (e, g) = (word(expected), word(got));
+            return Some(format!("buffer {number}, byte {at}: 0x{g}, not 0x{e}"));
+        }
+    }
+    None
+}
+
+/// Tries the program of a seed.
+///
+/// # Panics
+/// With the smallest program found that differs, and its seed.
+pub fn check(seed: u64, runners: &Runners<'_>) {
+    let program = Program::new(seed);
+    if let Err(first) = compare(&program, runners) {
+        let (small, difference) = shrink(program, first, runners);
+        panic!("seed {seed}: {difference}\n{:?}\n{}", small.launch(), small.text());
+    }
+}
+
+/// Programs tried while one is made small: enough for the largest, few enough to wait for.
+const ATTEMPTS_MAX: usize = 3000;
+
+/// Cuts statements out of a program, and puts bodies in the place of branches, as long as it
+/// differs.
+fn shrink(program: Program, difference: String, runners: &Runners<'_>) -> (Program, String) {
+    let (mut best, mut found) = (program, difference);
+    let mut attempts = 0;
+    loop {
+        let mut smaller = false;
+        let mut index = 0;
+        // Statement by statement, in the order of the tree; another one moves into the place of
+        // one that goes.
+        while attempts < ATTEMPTS_MAX {
+            let mut any = false;
+            let mut gone = false;
+            for way in [Cut::Remove, Cut::Unwrap] {
+                let mut candidate = best.clone();
+                let mut left = index;
+                match cut(&mut candidate.body, &mut left, way) {
+                    None => break,
+                    Some(false) => continue,
+                    Some(true) => any = true,
+                }
+                attempts += 1;
+                if let Err(difference) = compare(&candidate, runners) {
+                    (best, found) = (candidate, difference);
+                    (smaller, gone) = (true, true);
+                    break;
+                }
+            }
+            if !any {
+                break;
+            }
+            index += usize::from(!gone);
+        }
+        if !smaller || attempts >= ATTEMPTS_MAX {
+            return (best, found);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Remove,
+    Unwrap,
+}
+
+/// Applies a cut to statement number `left` of the tree: whether there is such a cut, or `None`
+/// if the tree has fewer statements.
+fn cut(nodes: &mut Vec<Node>, left: &mut usize, way: Cut) -> Option<bool> {
+    for at in 0..nodes.len() {
+        if *left > 0 {
+            *left -= 1;
+            let inner = bodies(&mut nodes[at]).into_iter().find_map(|body| cut(body, left, way));
+            if inner.is_some() {
+                return inner;
+            }
+            continue;
+        }
+        let plain = matches!(nodes[at], Node::Lines(_) | Node::Break(_));
+        if way == Cut::Remove {
+            nodes.remove(at);
+        } else if !plain {
+            let inner: Vec<Node> =
+                bodies(&mut nodes[at]).into_iter().flat_map(|body| body.clone()).collect();
+            nodes.splice(at..=at, inner);
+        }
+        return Some(way == Cut::Remove || !plain);
+    }
+    None
+}
+
+fn bodies(node: &mut Node) -> Vec<&mut Vec<Node>> {
+    match node {
+        Node::Lines(_) | Node::Break(_) => Vec::new(),
+        Node::If { then, otherwise, .. } => vec![then, otherwise],
+        Node::Loop { body, .. } => vec![body],
+        Node::Switch { bodies, .. } => bodies.iter_mut().collect(),
+        Node::Tangle { bodies, .. } => bodies.iter_mut().map(|(body, ..)| body).collect(),
+    }
+}

@@ -1,0 +1,29 @@
+//! For tests: what PTX means, written to be read and not to be fast.
+//!
+//! [`run`] interprets a kernel straight from the syntax tree, one thread at a time, with numbers
+//! that are exact until they are rounded once. There are no passes, no vectors and no shared code
+//! with what it judges, apart from the parser. [`generate`] makes random programs whose results do
+//! not depend on the order in which threads run, and [`differential`] holds whatever runs PTX
+//! against the interpreter and shrinks what differs.
+//!
+//! Deliberately absent: approximate functions (they have no one right answer), textures, matrices,
+//! and programs that race.
+#![forbid(unsafe_code)]
+
+mod access;
+mod compute;
+pub mod differential;
+mod execute;
+mod float;
+
+pub mod generate;
+mod integer;
+mod memory;
+mod number;
+mod random;
+mod run;
+mod warp;
+
+pub use memory::{Buffer, GLOBAL_BASE};
+pub use random::Random;
+pub use run::{Argument, Launch, run};

@@ -1,0 +1,184 @@
+//! A grid, block by block; a block's threads, each until it must wait.
+
+use crate::execute::{Flow, Thread};
+use crate::memory::{self, Buffer, Places};
+use crate::warp::{self, Collective};
+use ptx::ast::{FunctionId, Module, Parameter};
+
+/// A launch.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Dynamic shared memory, bytes a block.
+    pub shared_bytes: u32,
+    /// Arguments in order.
+    pub arguments: Vec<Argument>,
+}
+
+/// An argument of a kernel.
+#[derive(Clone, Debug)]
+pub enum Argument {
+    /// A pointer to the buffer of that number.
+    Buffer(usize),
+    /// These bytes.
+    Value(Vec<u8>),
+}
+
+/// Instructions that one thread may run: no test needs nearly as many.
+const STEPS_MAX: u64 = 4_000_000;
+
+/// What all threads of a grid share.
+pub(crate) struct Grid<'a> {
+    pub(crate) module: &'a Module,
+    pub(crate) launch: &'a Launch,
+    pub(crate) places: Places,
+    /// Parameters of the kernel by their number among its variables: offset in `params`.
+    pub(crate) param_offsets: Vec<u64>,
+    pub(crate) params: Vec<u8>,
+}
+
+/// Memory that the threads of a block share.
+pub(crate) struct Memory<'a> {
+    pub(crate) buffers: &'a mut Vec<Buffer>,
+    pub(crate) shared: Vec<u8>,
+}
+
+/// Runs a kernel to its end. `buffers` are what the arguments point to.
+///
+/// # Errors
+/// What went wrong, for a person: not PTX, no such kernel, an access outside of memory, an
+/// instruction that has no meaning here, threads that wait for ever.
+pub fn run(module: &Module, launch: &Launch, buffers: &mut Vec<Buffer>) -> Result<(), String> {
+    let kernel = module
+        .kernels()
+        .find(|(_, f)| module.name(f.name) == launch.kernel)
+        .map(|(id, _)| id)
+        .ok_or_else(|| format!("no kernel {}", launch.kernel))?;
+    let given = buffers.len();
+    let places = memory::place(module, buffers);
+    let (params, param_offsets) = parameters(module, kernel, &launch.arguments)?;
+    let grid = Grid { module, launch, places, param_offsets, params };
+    let mut result = Ok(());
+    for index in 0..launch.grid.iter().product::<u32>() {
+        let block = coordinates(index, launch.grid);
+        result = run_block(&grid, kernel, block, buffers);
+        if result.is_err() {
+            break;
+        }
+    }
+    buffers.truncate(given);
+    result
+}
+
+/// Index to coordinates, x fastest.
+fn coordinates(index: u32, extents: [u32; 3]) -> [u32; 3] {
+    let [x, y, _] = extents;
+    [index % x, index / x % y, index / x / y]
+}
+
+fn parameters(
+    module: &Module,
+    kernel: FunctionId,
+    arguments: &[Argument],
+) -> Result<(Vec<u8>, Vec<u64>), String> {
+    let function = module.function(kernel);
+    let layout = function.parameter_layout().ok_or("parameters overflow")?;
+    if layout.params.len() != arguments.len() {
+        return Err(format!("{} arguments, not {}", arguments.len(), layout.params.len()));
+    }
+    debug_assert!(function.params.iter().all(|p| matches!(p, Parameter::Memory(_))));
+    let mut bytes = vec![0; layout.size_bytes as usize];
+    let mut offsets = vec![0; function.locals.len()];
+    for (slot, argument) in layout.params.iter().zip(arguments) {
+        offsets[slot.local.index()] = slot.offset_bytes;
+        let value = match argument {
+            Argument::Buffer(index) => memory::buffer_address(*index).to_le_bytes().to_vec(),
+            Argument::Value(bytes) => bytes.clone(),
+        };
+        let at = slot.offset_bytes as usize;
+        let size = value.len().min(slot.size_bytes as usize);
+        bytes[at..at + size].copy_from_slice(&value[..size]);
+    }
+    Ok((bytes, offsets))
+}
+
+fn run_block(
+    grid: &Grid<'_>,
+    kernel: FunctionId,
+    block: [u32; 3],
+    buffers: &mut Vec<Buffer>,
+) -> Result<(), String> {
+    let extents = grid.launch.block;
+    let count = extents.iter().product::<u32>();
+    let mut threads: Vec<Thread> = (0..count)
+        .map(|number| Thread::new(grid, kernel, block, number, coordinates(number, extents)))
+        .collect();
+    let shared_bytes = grid.places.shared_bytes as usize + grid.launch.shared_bytes as usize;
+    let mut memory = Memory { buffers, shared: vec![0; shared_bytes] };
+    // Threads that have arrived at each barrier without waiting there.
+    let mut arrived = [0u32; 16];
+    loop {
+        let mut progress = false;
+        for thread in &mut threads {
+            let mut steps = 0;
+            while thread.waiting.is_none() && !thread.done() {
+                progress = true;
+                steps += 1;
+                if steps > STEPS_MAX {
+                    return Err(format!("{} runs too long", thread.place()));
+                }
+                match thread.step(grid, &mut memory)? {
+                    Flow::Next => {}
+                    Flow::Wait(collective) => thread.waiting = Some(collective),
+                    Flow::Arrive(barrier) => arrived[barrier as usize % 16] += 1,
+                }
+            }
+        }
+        if threads.iter().all(Thread::done) {
+            return Ok(());
+        }
+        progress |= warp::together(grid, &mut threads)?;
+        progress |= open_barriers(grid, &mut threads, &mut arrived)?;
+        if !progress {
+            let stuck = threads.iter().find(|t| !t.done()).map(Thread::place).unwrap_or_default();
+            return Err(format!("{stuck} waits for ever"));
+        }
+    }
+}
+
+/// Lets the threads go whose barrier is complete.
+fn open_barriers(
+    grid: &Grid<'_>,
+    threads: &mut [Thread],
+    arrived: &mut [u32; 16],
+) -> Result<bool, String> {
+    let mut opened = false;
+    let live = threads.iter().filter(|t| !t.done()).count() as u32;
+    for (number, arrived) in arrived.iter_mut().enumerate() {
+        let here = |t: &Thread| match &t.waiting {
+            Some(Collective::Barrier { barrier, count, vote }) if *barrier == number as u32 => {
+                Some((*count, *vote))
+            }
+            _ => None,
+        };
+        let waiting: Vec<(u32, bool)> = threads.iter().filter_map(here).collect();
+        let Some(&(count, _)) = waiting.first() else { continue };
+        let expected = if count == 0 { live } else { count };
+        if waiting.len() as u32 + *arrived < expected {
+            continue;
+        }
+        *arrived = 0;
+        opened = true;
+        let votes = waiting.iter().filter(|(_, vote)| *vote).count();
+        for thread in threads.iter_mut().filter(|t| here(t).is_some()) {
+            thread.waiting = None;
+            thread.leave_barrier(grid, votes, waiting.len())?;
+        }
+    }
+    Ok(opened)
+}

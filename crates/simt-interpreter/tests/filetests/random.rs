@@ -1,0 +1,70 @@
+//! Random programs, held against an interpreter that is obviously right (crate `ptx-reference`).
+//!
+//! `OPENMPS_FUZZ_ROUNDS` says how many programs, `OPENMPS_FUZZ_SEED` from which seed on.
+
+use super::harness::{ALL_SETS, Device, Params, Shape};
+use ptx_reference::{Argument, Buffer, Launch, differential};
+use simt::kernel::Dim3;
+use simt_interpreter::InstructionSet;
+
+fn dim([x, y, z]: [u32; 3]) -> Dim3 {
+    Dim3 { x, y, z }
+}
+
+fn run(
+    set: InstructionSet,
+    text: &str,
+    launch: &Launch,
+    buffers: &mut [Buffer],
+) -> Result<(), String> {
+    let mut device = Device::new(set);
+    let module = device.load(text).map_err(|e| e.to_string())?;
+    let kernel = module.kernel(&launch.kernel).ok_or("no kernel")?;
+    let addresses: Vec<u64> = buffers
+        .iter()
+        .map(|bytes| {
+            let address = device.memory.allocate(bytes.len() as u64, true);
+            device.memory.write(address, bytes);
+            address
+        })
+        .collect();
+    let mut params = Params::default();
+    for argument in &launch.arguments {
+        match argument {
+            Argument::Buffer(index) => params.push(&addresses[*index].to_le_bytes()),
+            Argument::Value(bytes) => params.push(bytes),
+        }
+    }
+    let shape =
+        Shape { grid: dim(launch.grid), block: dim(launch.block), shared: launch.shared_bytes };
+    device.run(&kernel, shape, &params.0).map_err(|fault| format!("{fault:?}"))?;
+    for (bytes, address) in buffers.iter_mut().zip(addresses) {
+        *bytes = device.memory.read(address, bytes.len());
+    }
+    Ok(())
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// How many random programs: more when asked.
+pub(crate) fn rounds(default: u64) -> u64 {
+    number("OPENMPS_FUZZ_ROUNDS").unwrap_or(default)
+}
+
+#[test]
+fn random_programs_give_what_ptx_means() {
+    let first = number("OPENMPS_FUZZ_SEED").unwrap_or(0);
+    let tier = |set| {
+        move |text: &str, launch: &Launch, buffers: &mut Vec<Buffer>| {
+            run(set, text, launch, buffers)
+        }
+    };
+    // Each program with one of the instruction sets, in turn: more programs say more than the
+    // same one again.
+    for seed in first..first + rounds(2000) {
+        let set = ALL_SETS[seed as usize % ALL_SETS.len()];
+        differential::check(seed, &[(&format!("{set:?}"), &tier(set))]);
+    }
+}

@@ -78,6 +78,11 @@ impl Attached {
         &self.welcome.devices
     }
 
+    /// What the server calls this client, which no other client of it is ever called.
+    pub(crate) fn client_id(&self) -> u32 {
+        self.welcome.client_id
+    }
+
     /// What cuDriverGetVersion answers.
     pub(crate) fn driver_version(&self) -> c_int {
         self.welcome.driver_version

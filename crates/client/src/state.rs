@@ -12,6 +12,7 @@ use crate::streams::{LEGACY, Streams};
 use channel::request::{FUNCTION_ATTRIBUTES, Fence, LaunchKernel, Request};
 use channel::ring::{Producer, PushError};
 use core::ffi::c_uint;
+use cuda_api::constants::event_flags;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUevent, CUfunction, CUmodule, CUresult, CUstream, CudaError};
 use std::collections::BTreeMap;
@@ -31,6 +32,13 @@ pub(crate) struct Event {
     pub(crate) flags: c_uint,
     /// Where it was recorded last.
     pub(crate) recorded: Option<Mark>,
+}
+
+impl Event {
+    /// True if other processes may record it too, so that [`Self::recorded`] says little.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.flags & event_flags::INTERPROCESS != 0
+    }
 }
 
 /// A module, or a library: the same thing with another kind of handle.

@@ -34,10 +34,12 @@ pub enum HandleKind {
     GraphExec = 12,
     /// CUuserObject.
     UserObject = 13,
+    /// CUmemGenericAllocationHandle.
+    Memory = 14,
 }
 
 impl HandleKind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Context,
         Self::Module,
         Self::Function,
@@ -51,6 +53,7 @@ impl HandleKind {
         Self::GraphNode,
         Self::GraphExec,
         Self::UserObject,
+        Self::Memory,
     ];
 }
 

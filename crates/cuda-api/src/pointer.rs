@@ -245,6 +245,8 @@ plain!(
     CUuserObject,
     CUdeviceptr,
     CUmemLocation,
+    CUipcMemHandle,
+    CUipcEventHandle,
     CUhostFn,
     CUstreamCallback,
     CUoccupancyB2DSize,

@@ -410,34 +410,42 @@ macro_rules! driver_functions {
                 num_clusters: *mut c_int, function: CUfunction, config: *const CUlaunchConfig);
 
             // Virtual memory.
-            801 unsupported cuMemAddressReserve(
+            801 special cuMemAddressReserve(
                 ptr: *mut CUdeviceptr, size: usize, alignment: usize, addr: CUdeviceptr,
                 flags: u64);
-            802 unsupported cuMemAddressFree(ptr: CUdeviceptr, size: usize);
-            803 unsupported cuMemCreate(
+            802 special cuMemAddressFree(ptr: CUdeviceptr, size: usize);
+            803 special cuMemCreate(
                 handle: *mut CUmemGenericAllocationHandle, size: usize,
                 prop: *const CUmemAllocationProp, flags: u64);
-            804 unsupported cuMemRelease(handle: CUmemGenericAllocationHandle);
-            805 unsupported cuMemMap(
+            804 special cuMemRelease(handle: CUmemGenericAllocationHandle);
+            805 special cuMemMap(
                 ptr: CUdeviceptr, size: usize, offset: usize, handle: CUmemGenericAllocationHandle,
                 flags: u64);
-            806 unsupported cuMemUnmap(ptr: CUdeviceptr, size: usize);
-            807 unsupported cuMemSetAccess(
+            806 special cuMemUnmap(ptr: CUdeviceptr, size: usize);
+            807 special cuMemSetAccess(
                 ptr: CUdeviceptr, size: usize, desc: *const CUmemAccessDesc, count: usize);
-            808 unsupported cuMemGetAccess(
+            808 local cuMemGetAccess(
                 flags: *mut u64, location: *const CUmemLocation, ptr: CUdeviceptr);
-            809 unsupported cuMemGetAllocationGranularity(
+            809 local cuMemGetAllocationGranularity(
                 granularity: *mut usize, prop: *const CUmemAllocationProp, option: c_uint);
-            810 unsupported cuMemExportToShareableHandle(
+            810 local cuMemExportToShareableHandle(
                 shareable_handle: *mut c_void, handle: CUmemGenericAllocationHandle,
                 handle_type: c_uint, flags: u64);
-            811 unsupported cuMemImportFromShareableHandle(
+            811 special cuMemImportFromShareableHandle(
                 handle: *mut CUmemGenericAllocationHandle, os_handle: *mut c_void,
                 sh_handle_type: c_uint);
-            812 unsupported cuMemGetAllocationPropertiesFromHandle(
+            812 local cuMemGetAllocationPropertiesFromHandle(
                 prop: *mut CUmemAllocationProp, handle: CUmemGenericAllocationHandle);
-            813 unsupported cuMemRetainAllocationHandle(
+            813 local cuMemRetainAllocationHandle(
                 handle: *mut CUmemGenericAllocationHandle, addr: *mut c_void);
+
+            // Between processes.
+            831 special cuIpcGetMemHandle(handle: *mut CUipcMemHandle, pointer: CUdeviceptr);
+            832 special cuIpcOpenMemHandle_v2(
+                pointer: *mut CUdeviceptr, handle: CUipcMemHandle, flags: c_uint);
+            833 special cuIpcCloseMemHandle(pointer: CUdeviceptr);
+            834 special cuIpcGetEventHandle(handle: *mut CUipcEventHandle, event: CUevent);
+            835 special cuIpcOpenEventHandle(event: *mut CUevent, handle: CUipcEventHandle);
 
             // Profiler.
             851 local cuProfilerStart();

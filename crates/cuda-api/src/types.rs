@@ -89,6 +89,20 @@ pub struct CUuuid {
     pub bytes: [u8; 16],
 }
 
+/// What another process opens to reach memory; opaque to programs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CUipcMemHandle {
+    pub reserved: [u8; 64],
+}
+
+/// What another process opens to reach an event; opaque to programs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CUipcEventHandle {
+    pub reserved: [u8; 64],
+}
+
 /// How a tensor lies in device memory, as the device's copy engine of a kernel reads it.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

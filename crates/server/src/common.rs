@@ -2,7 +2,8 @@
 
 use crate::device::Device;
 use crate::log::Log;
-use crate::window::Windows;
+use crate::shared::Shared;
+use crate::window::{Arena, Windows};
 use cuda_api::CudaError;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,6 +17,10 @@ pub struct Common {
     pub device: Arc<Device>,
     /// The clients' windows.
     pub windows: Windows,
+    /// Where their reservations are made.
+    pub arena: Arena,
+    /// What they export to each other.
+    pub shared: Shared,
     /// server.log.
     pub log: Log,
     fault: AtomicU32,
@@ -33,8 +38,15 @@ impl Common {
         let (bell, stream) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         stream.set_nonblocking(true)?;
-        let common =
-            Self { device, windows: Windows::default(), log, fault: AtomicU32::new(0), bell };
+        let common = Self {
+            device,
+            windows: Windows::default(),
+            arena: Arena::default(),
+            shared: Shared::default(),
+            log,
+            fault: AtomicU32::new(0),
+            bell,
+        };
         Ok((Arc::new(common), Wakeups { stream }))
     }
 

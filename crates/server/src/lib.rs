@@ -17,6 +17,7 @@ pub mod device;
 pub mod log;
 pub mod run;
 pub mod session;
+pub mod shared;
 pub mod window;
 
 pub use common::{Common, Wakeups};

@@ -5,6 +5,7 @@
 //! same client. Windows never overlap. This module only gives out numbers; reserving addresses
 //! is the session's.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most clients of a server at a time. NVIDIA's serves 48 or 60; a window is nothing but
@@ -20,9 +21,15 @@ pub const HOST_BASE: u64 = 0x3000_0000_0000;
 /// Length of a host window, bytes: a client's pinned memory.
 pub const HOST_BYTES: u64 = 64 << 30;
 
+/// First address of the arena, behind the last host window.
+pub const ARENA_BASE: u64 = 0x3800_0000_0000;
+/// Its length, bytes: what lies between the windows and where programs begin.
+pub const ARENA_BYTES: u64 = 0x5400_0000_0000 - ARENA_BASE;
+
+const _: () = assert!(HOST_BASE + CLIENTS_MAX as u64 * HOST_BYTES <= ARENA_BASE);
 const _: () = assert!(DEVICE_BASE + CLIENTS_MAX as u64 * DEVICE_BYTES <= HOST_BASE);
 // Programs, libraries and stacks of an x86-64 process lie from 0x5500_0000_0000 up.
-const _: () = assert!(HOST_BASE + CLIENTS_MAX as u64 * HOST_BYTES <= 0x5500_0000_0000);
+const _: () = assert!(ARENA_BASE + ARENA_BYTES <= 0x5500_0000_0000);
 const _: () = assert!(DEVICE_BYTES.is_power_of_two() && DEVICE_BASE.is_multiple_of(DEVICE_BYTES));
 const _: () = assert!(CLIENTS_MAX <= u128::BITS as usize);
 
@@ -94,6 +101,57 @@ impl Drop for Lease {
     }
 }
 
+/// Addresses of which all clients' reservations are made (cuMemAddressReserve): a program may want
+/// more of them than a window has, for memory that it maps later or never.
+#[derive(Clone, Default)]
+pub struct Arena {
+    /// Start to length.
+    taken: Arc<Mutex<BTreeMap<u64, u64>>>,
+}
+
+impl Arena {
+    /// Takes `bytes` bytes at a multiple of `alignment`, a power of two: at `wanted` if that is
+    /// in the arena and free, else at the lowest place. `None` if there is no room.
+    pub fn take(&self, wanted: u64, bytes: u64, alignment: u64) -> Option<ArenaLease> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = |address: u64| {
+            let end = address.checked_add(bytes).filter(|end| *end <= ARENA_BASE + ARENA_BYTES)?;
+            let before = taken.range(..end).next_back();
+            let meets = before.is_some_and(|(start, length)| start + length > address);
+            (address >= ARENA_BASE && address.is_multiple_of(alignment) && !meets)
+                .then_some(address)
+        };
+        let lowest = || {
+            let ends = taken.iter().map(|(start, length)| start + length);
+            let mut starts = std::iter::once(ARENA_BASE).chain(ends);
+            starts.find_map(|start| free(start.checked_next_multiple_of(alignment)?))
+        };
+        let address = free(wanted).or_else(lowest)?;
+        taken.insert(address, bytes);
+        Some(ArenaLease { arena: self.clone(), address })
+    }
+}
+
+/// A range of the arena, taken until this is dropped.
+pub struct ArenaLease {
+    arena: Arena,
+    address: u64,
+}
+
+impl ArenaLease {
+    /// Its first address.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+}
+
+impl Drop for ArenaLease {
+    fn drop(&mut self) {
+        let mut taken = self.arena.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.remove(&self.address);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +169,25 @@ mod tests {
         assert_eq!(windows.take().map(|l| l.device()), Some(freed));
         drop(leases);
         assert_eq!(windows.taken(), 0);
+    }
+
+    #[test]
+    fn ranges_of_the_arena_are_disjoint_and_come_back() {
+        const MIB: u64 = 1 << 20;
+        let arena = Arena::default();
+        let first = arena.take(0, 2 * MIB, 2 * MIB).unwrap();
+        assert_eq!(first.address(), ARENA_BASE);
+        let second = arena.take(ARENA_BASE, 4 * MIB, 4 * MIB).unwrap();
+        assert_eq!(second.address(), ARENA_BASE + 4 * MIB, "the wanted place is taken");
+        let third = arena.take(ARENA_BASE + 2 * MIB, 2 * MIB, 2 * MIB).unwrap();
+        assert_eq!(third.address(), ARENA_BASE + 2 * MIB, "the wanted place is free");
+        drop(second);
+        assert!(arena.take(0, ARENA_BYTES, MIB).is_none());
+        assert!(arena.take(0, u64::MAX, MIB).is_none());
+        assert!(arena.take(u64::MAX, MIB, 1 << 63).is_none());
+        let rest = arena.take(0, ARENA_BYTES - 4 * MIB, MIB).unwrap();
+        assert_eq!(rest.address(), ARENA_BASE + 4 * MIB);
+        assert!(arena.take(0, MIB, MIB).is_none(), "all is taken");
     }
 
     #[test]

@@ -41,7 +41,7 @@ symbols! {
     cuEventDestroy_v2 cuEventElapsedTime cuEventQuery cuEventRecord cuFuncGetAttribute
     cuFuncGetParamInfo cuFuncSetAttribute cuInit cuLaunchCooperativeKernel cuLaunchHostFunc
     cuLaunchKernel cuMemAddressFree cuMemAddressReserve cuMemCreate cuMemExportToShareableHandle
-    cuMemGetInfo_v2 cuMemHostGetDevicePointer_v2 cuMemHostRegister_v2 cuMemHostUnregister cuMemMap
+    cuMemImportFromShareableHandle cuMemGetInfo_v2 cuMemHostGetDevicePointer_v2 cuMemHostRegister_v2 cuMemHostUnregister cuMemMap
     cuMemRelease cuMemSetAccess cuMemUnmap cuMemcpy2DAsync_v2 cuMemcpyDtoDAsync_v2
     cuMemcpyDtoHAsync_v2 cuMemcpyHtoDAsync_v2 cuMemsetD8Async cuMemsetD32Async cuModuleGetFunction
     cuModuleGetGlobal_v2 cuModuleLoadDataEx cuModuleUnload cuStreamCreateWithPriority

@@ -12,10 +12,12 @@ mod copy;
 mod launch;
 mod memory;
 mod module;
+mod sharing;
 mod stream;
 mod tensor;
 #[cfg(test)]
 mod tests;
+mod virtual_memory;
 
 pub use copy::{Copy2d, CopyDirection, DeviceToHost, HostReference, HostToDevice};
 pub use launch::{
@@ -36,7 +38,14 @@ pub use stream::{
     HostFunc, Notify, RecordEvent, WaitEvent,
 };
 
+pub use sharing::{
+    EventState, OpenEvent, OpenMemory, QueryEvent, ShareEvent, ShareMemory, SharedMemory, Token,
+};
 pub use tensor::{EncodeIm2col, EncodeTiled, TENSOR_BOX_WORDS, TENSOR_RANK_MAX, TensorDescription};
+pub use virtual_memory::{
+    AddressesReserved, CreateMemory, FreeAddresses, ImportMemory, MapMemory, ReleaseMemory,
+    ReserveAddresses, SetAccess, UnmapMemory,
+};
 
 use crate::payload::Payload;
 
@@ -62,6 +71,8 @@ pub mod opcode {
     pub const PRINTF_DRAIN: u16 = 0x8008;
     /// [`Reset`](super::Reset).
     pub const RESET: u16 = 0x8009;
+    /// [`OpenMemory`](super::OpenMemory).
+    pub const OPEN_MEMORY: u16 = 0x8020;
 }
 
 /// Whether a request is answered.

@@ -51,6 +51,18 @@ round_trips! {
     host_map(address: any::<u64>(), bytes: any::<u64>(), flags: any::<u32>())
         HostMap { address, bytes, flags };
     host_unmap(address: any::<u64>()) HostUnmap { address };
+    reserve(wanted: any::<u64>(), bytes: any::<u64>(), alignment: any::<u64>())
+        ReserveAddresses { wanted: CUdeviceptr(wanted), bytes, alignment };
+    create_memory(memory: any::<u64>(), device: any::<i32>(), bytes: any::<u64>())
+        CreateMemory { memory, device, bytes };
+    map_memory(address: any::<u64>(), bytes: any::<u64>(), offset: any::<u64>(), memory: any::<u64>())
+        MapMemory { address: CUdeviceptr(address), bytes, offset, memory };
+    set_access(address: any::<u64>(), bytes: any::<u64>(), access: any::<u32>())
+        SetAccess { address: CUdeviceptr(address), bytes, access };
+    open_memory(address: any::<u64>(), bytes: any::<u64>(), low: any::<u64>(), high: any::<u64>())
+        OpenMemory { address: CUdeviceptr(address), bytes, low, high };
+    open_event(e: any::<usize>(), low: any::<u64>(), high: any::<u64>())
+        OpenEvent { event: CUevent(e), low, high };
     memory_info(device: any::<i32>()) MemoryInfo { device };
     memory_info_reply(free_bytes: any::<u64>(), total_bytes: any::<u64>())
         MemoryInfoReply { free_bytes, total_bytes };

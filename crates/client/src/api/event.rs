@@ -6,11 +6,16 @@ use crate::boundary::Out;
 use crate::mode;
 use crate::state::{Event, wire_event, wire_stream};
 use crate::threads::DefaultStream;
-use channel::request::{CreateEvent, DestroyEvent, ElapsedTime, RecordEvent};
+use channel::request::{CreateEvent, DestroyEvent, ElapsedTime, QueryEvent, RecordEvent};
 use core::ffi::c_uint;
+use core::time::Duration;
 use cuda_api::constants::event_flags;
 use cuda_api::handle::Handle;
 use cuda_api::{CUevent, CUresult, CUstream, CudaError};
+
+/// Shortest and longest pause between two looks at an event that is shared with other processes.
+const SHARED_PAUSE_MIN: Duration = Duration::from_micros(20);
+const SHARED_PAUSE_MAX: Duration = Duration::from_millis(1);
 
 impl Attached {
     /// Destroys an event. Who waits for it in a stream still does.
@@ -28,15 +33,14 @@ pub(crate) fn cuEventCreate(event: Out<CUevent>, flags: c_uint) -> CUresult {
     if flags & !(BLOCKING_SYNC | DISABLE_TIMING | INTERPROCESS) != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    if flags & INTERPROCESS != 0 {
-        // Such an event must not take times; and none goes to another process here.
-        return Err(match flags & DISABLE_TIMING {
-            0 => CudaError::INVALID_VALUE,
-            _ => CudaError::NOT_SUPPORTED,
-        });
+    // An event for other processes must not take times.
+    if flags & (INTERPROCESS | DISABLE_TIMING) == INTERPROCESS {
+        return Err(CudaError::INVALID_VALUE);
     }
     let mut state = client.state();
     let handle = state.events.insert(Event { context, flags, recorded: None })?;
+    // To the server they are events like any other: all clients' are in one process.
+    let flags = flags & !INTERPROCESS;
     if let Err(error) = state.push(&CreateEvent { event: wire_event(handle), flags }) {
         state.events.remove(handle);
         return Err(error);
@@ -89,7 +93,15 @@ pub(crate) fn cuEventRecordWithFlags(
 pub(crate) fn cuEventQuery(event: CUevent) -> CUresult {
     let (client, _) = mode::enter()?;
     let mut state = client.state();
-    let recorded = state.events.lookup(event.0)?.recorded;
+    let found = state.events.lookup(event.0)?;
+    if found.is_shared() {
+        drop(state);
+        return match client.call(&QueryEvent { event })?.done {
+            0 => Err(CudaError::NOT_READY),
+            _ => client.report(),
+        };
+    }
+    let recorded = found.recorded;
     let passed = recorded.is_none_or(|mark| state.passed(mark));
     drop(state);
     match passed {
@@ -100,10 +112,27 @@ pub(crate) fn cuEventQuery(event: CUevent) -> CUresult {
 
 pub(crate) fn cuEventSynchronize(event: CUevent) -> CUresult {
     let (client, _) = mode::enter()?;
-    let recorded = client.state().events.lookup(event.0)?.recorded;
+    let (shared, recorded) = {
+        let state = client.state();
+        let found = state.events.lookup(event.0)?;
+        (found.is_shared(), found.recorded)
+    };
+    if shared {
+        return wait_for_shared(client, event);
+    }
     let waited = recorded.map_or(Ok(()), |mark| client.wait_for(mark));
     client.report()?;
     waited
+}
+
+/// Waits for an event that another process may have recorded: only the server can be asked.
+fn wait_for_shared(client: &Attached, event: CUevent) -> CUresult {
+    let mut pause = SHARED_PAUSE_MIN;
+    while client.call(&QueryEvent { event })?.done == 0 {
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(SHARED_PAUSE_MAX);
+    }
+    client.report()
 }
 
 pub(crate) fn cuEventElapsedTime(milliseconds: Out<f32>, start: CUevent, end: CUevent) -> CUresult {

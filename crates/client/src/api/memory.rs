@@ -82,6 +82,7 @@ pub(crate) fn cuMemGetAddressRange_v2(
     let (client, _) = mode::enter()?;
     let (start, bytes) = match client.memory().place(pointer.0)? {
         Place::Device { start, bytes, .. }
+        | Place::Mapped { start, bytes, .. }
         | Place::Global { start, bytes }
         | Place::Pinned { start, bytes, .. } => (start, bytes),
         Place::Pageable => return Err(CudaError::NOT_FOUND),

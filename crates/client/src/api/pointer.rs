@@ -31,6 +31,7 @@ fn store(
     let (start, bytes) = match place {
         Some(
             Place::Device { start, bytes, .. }
+            | Place::Mapped { start, bytes, .. }
             | Place::Global { start, bytes }
             | Place::Pinned { start, bytes, .. },
         ) => (start, bytes),
@@ -39,10 +40,13 @@ fn store(
     let (context, id) = match place {
         Some(Place::Device { tag, .. }) => (tag.context, tag.id),
         Some(Place::Pinned { tag, .. }) => (tag.context, tag.id),
+        // Mappings belong to no context.
+        Some(Place::Mapped { id, .. }) => (0, id),
         Some(Place::Global { .. }) => (client.contexts().primary(0).0 as u64, 0),
         _ => (0, 0),
     };
-    let on_device = matches!(place, Some(Place::Device { .. } | Place::Global { .. }));
+    let on_device =
+        matches!(place, Some(Place::Device { .. } | Place::Mapped { .. } | Place::Global { .. }));
     let managed =
         matches!(place, Some(Place::Pinned { tag: HostTag { kind: HostKind::Managed, .. }, .. }));
     let pinned = matches!(place, Some(Place::Pinned { .. }));
@@ -84,7 +88,10 @@ fn store(
         }
         attribute::RANGE_SIZE | attribute::MAPPING_SIZE => data.of::<u64>().set(bytes)?,
         attribute::MAPPED => data.of::<u8>().set(u8::from(known))?,
-        attribute::ALLOWED_HANDLE_TYPES => data.of::<u64>().set(0)?,
+        attribute::ALLOWED_HANDLE_TYPES => {
+            let exportable = matches!(place, Some(Place::Mapped { joins: true, .. }));
+            data.of::<u64>().set(exportable.into())?;
+        }
         attribute::ACCESS_FLAGS => {
             data.of::<u64>().set(if known { ACCESS_READ_WRITE } else { 0 })?;
         }

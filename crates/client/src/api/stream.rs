@@ -75,8 +75,8 @@ pub(crate) fn cuStreamWaitEvent(
     let found = state.events.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
     // An event that was never recorded is nothing to wait for.
     match found.recorded {
-        None => Ok(()),
-        Some(_) => {
+        None if !found.is_shared() => Ok(()),
+        _ => {
             let request = WaitEvent { stream: wire_stream(stream), event: wire_event(handle) };
             state.push_in(stream, &request).map(|_| ())
         }

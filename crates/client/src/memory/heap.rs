@@ -163,7 +163,8 @@ impl<T: Copy> Heap<T> {
         self.chunks.values().sum()
     }
 
-    fn chunk_of(&self, address: u64) -> Option<(u64, u64)> {
+    /// Start and length of the chunk in which an address of a block lies.
+    pub(crate) fn chunk_of(&self, address: u64) -> Option<(u64, u64)> {
         self.chunks.range(..=address).next_back().map(|(a, b)| (*a, *b))
     }
 

@@ -12,6 +12,7 @@ pub(crate) mod pinned;
 pub(crate) mod pools;
 pub(crate) mod staging;
 pub(crate) mod transfer;
+pub(crate) mod virtual_memory;
 pub(crate) mod where_is;
 
 use channel::memfd::{Mapping, Reservation};
@@ -22,6 +23,7 @@ use pools::Pool;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
+use virtual_memory::VirtualMemory;
 
 /// Device chunks are at least that large: small allocations share them.
 const DEVICE_CHUNK_BYTES_MIN: u64 = 8 << 20;
@@ -92,6 +94,7 @@ pub(crate) struct Memory {
     globals: BTreeMap<u64, Global>,
     /// What the program said about its managed memory.
     pub(crate) advice: AdviceMap,
+    virtual_memory: VirtualMemory,
     next_id: u64,
 }
 
@@ -121,6 +124,7 @@ impl Memory {
             host_chunks: BTreeMap::new(),
             globals: BTreeMap::new(),
             advice: AdviceMap::new(),
+            virtual_memory: VirtualMemory::new(),
             next_id: 1,
         }
     }
@@ -142,6 +146,11 @@ impl Memory {
         self.device_of(address).and_then(|device| self.device(device))
     }
 
+    /// Where the chunk of device memory begins in which an address lies.
+    pub(crate) fn chunk_of(&mut self, address: u64) -> Option<u64> {
+        self.owner(address)?.heap.chunk_of(address).map(|(start, _)| start)
+    }
+
     fn new_id(&mut self) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
@@ -161,6 +170,7 @@ impl Memory {
     /// Descriptors of all chunks.
     pub(crate) fn files(&self) -> impl Iterator<Item = i32> {
         let host = self.host_chunks.values().map(|(_, file)| file);
-        self.chunk_files.values().chain(host).map(|file| file.as_raw_fd())
+        let mapped = self.virtual_memory.files().map(|file| file.as_raw_fd());
+        self.chunk_files.values().chain(host).map(|file| file.as_raw_fd()).chain(mapped)
     }
 }

@@ -1,5 +1,6 @@
 //! What an address means: unified addressing, where copies find out for themselves.
 
+use super::virtual_memory::Found;
 use super::{DeviceTag, HostTag, Memory};
 use cuda_api::{CUdevice, CudaError};
 
@@ -8,6 +9,8 @@ use cuda_api::{CUdevice, CudaError};
 pub(crate) enum Place {
     /// An allocation of device memory.
     Device { start: u64, bytes: u64, device: CUdevice, tag: DeviceTag },
+    /// Memory that the program mapped itself, or another process' that it opened.
+    Mapped { start: u64, bytes: u64, id: u64, joins: bool },
     /// A module's variable.
     Global { start: u64, bytes: u64 },
     /// Pinned host memory.
@@ -44,6 +47,11 @@ impl Memory {
             let block = self.host.find(address).ok_or(CudaError::INVALID_VALUE)?;
             return Ok(Place::Pinned { start: block.address, bytes: block.bytes, tag: block.tag });
         }
+        if self.virtual_memory.is_reserved(address) {
+            let found = self.virtual_memory.find(address).ok_or(CudaError::INVALID_VALUE)?;
+            let Found { start, bytes, id, joins } = found;
+            return Ok(Place::Mapped { start, bytes, id, joins });
+        }
         match self.globals.range(..=address).next_back() {
             Some((&start, global)) if address - start < global.bytes => {
                 Ok(Place::Global { start, bytes: global.bytes })
@@ -58,6 +66,19 @@ impl Memory {
         let (start, length, side) = match self.place(address)? {
             Place::Device { start, bytes, .. } => (start, bytes, Side::Device),
             Place::Global { start, bytes } => (start, bytes, Side::Device),
+            // What the program mapped side by side is one range to it.
+            Place::Mapped { start, bytes: length, joins: true, .. } => {
+                let wanted = (address - start).saturating_add(bytes);
+                let mut joined = length;
+                while joined < wanted {
+                    match self.virtual_memory.find(start + joined) {
+                        Some(Found { bytes, joins: true, .. }) => joined += bytes,
+                        _ => break,
+                    }
+                }
+                (start, joined, Side::Device)
+            }
+            Place::Mapped { start, bytes, .. } => (start, bytes, Side::Device),
             Place::Pinned { start, bytes, .. } => (start, bytes, Side::Pinned),
             Place::Pageable => return Ok(Side::Pageable),
         };

@@ -1,9 +1,11 @@
-//! Device memory: reserved addresses, and chunks of physical memory mapped there.
+//! Device memory: reserved addresses, physical memory, and the one mapped at the other.
 
 use super::share::{gone, made};
 use super::{CheckedRange, Share, Stream};
 use cuda_api::constants::vmm;
-use cuda_api::{CUdeviceptr, CUmemAccessDesc, CUmemAllocationProp, CUmemLocation, CudaError};
+use cuda_api::{
+    CUdeviceptr, CUmemAccessDesc, CUmemAllocationProp, CUmemLocation, CUresult, CudaError,
+};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::rc::Rc;
@@ -18,47 +20,54 @@ pub struct Reservation {
 impl Reservation {
     /// Reserves exactly this range; OUT_OF_MEMORY if the provider gives another one.
     pub fn at(share: &Rc<Share>, address: u64, bytes: u64) -> Result<Self, CudaError> {
+        let reservation = Self::near(share, address, bytes)?;
+        match reservation.address == address {
+            true => Ok(reservation),
+            false => Err(CudaError::OUT_OF_MEMORY),
+        }
+    }
+
+    /// Reserves a range of that length, at `wanted` if the provider likes it; 0 for anywhere.
+    fn near(share: &Rc<Share>, wanted: u64, bytes: u64) -> Result<Self, CudaError> {
         let t = share.device().table();
         let mut got = CUdeviceptr(0);
         // SAFETY: the local is written.
         unsafe {
-            t.cuMemAddressReserve(&mut got, bytes as usize, 0, CUdeviceptr(address), 0)?;
+            t.cuMemAddressReserve(&mut got, bytes as usize, 0, CUdeviceptr(wanted), 0)?;
         }
         made(&share.counts.reservations);
-        let reservation = Self { share: share.clone(), address: got.0, bytes };
-        if got.0 == address { Ok(reservation) } else { Err(CudaError::OUT_OF_MEMORY) }
+        Ok(Self { share: share.clone(), address: got.0, bytes })
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         let t = self.share.device().table();
-        // SAFETY: the range was reserved by `at`; chunks in it were dropped before, by the
-        // order of a session's fields.
+        // SAFETY: the range was reserved by `near`; mappings in it were dropped before, by the
+        // order of their owner's fields.
         let result = unsafe { t.cuMemAddressFree(CUdeviceptr(self.address), self.bytes as usize) };
         gone(&self.share.counts.reservations, result);
     }
 }
 
-/// A chunk of device memory: physical memory that can be exported, mapped at an address.
-pub struct Chunk {
+/// Physical memory of the device, which can be exported and mapped.
+pub struct Physical {
     share: Rc<Share>,
     memory: u64,
-    address: u64,
-    bytes: u64,
-    mapped: bool,
 }
 
-impl Chunk {
-    /// Makes a chunk and maps it, readable and writable, at `address`, which lies in a
-    /// reservation. Returns it with an fd that stands for the memory.
-    pub fn new(share: &Rc<Share>, address: u64, bytes: u64) -> Result<(Self, OwnedFd), CudaError> {
-        let t = share.device().table();
-        let location = CUmemLocation { kind: vmm::LOCATION_DEVICE, id: share.device().ordinal() };
+/// Where the memory of a share is.
+fn location(share: &Share) -> CUmemLocation {
+    CUmemLocation { kind: vmm::LOCATION_DEVICE, id: share.device().ordinal() }
+}
+
+impl Physical {
+    /// Makes physical memory, of which nothing is known but its length.
+    pub fn new(share: &Rc<Share>, bytes: u64) -> Result<Self, CudaError> {
         let properties = CUmemAllocationProp {
             kind: vmm::ALLOCATION_PINNED,
             requestedHandleTypes: vmm::HANDLE_POSIX_FD,
-            location,
+            location: location(share),
             win32HandleMetaData: ptr::null_mut(),
             compressionType: 0,
             gpuDirectRDMACapable: 0,
@@ -66,49 +75,111 @@ impl Chunk {
             reserved: [0; 4],
         };
         let mut memory = 0;
+        let t = share.device().table();
         // SAFETY: the local is written, the properties are read during the call.
         unsafe { t.cuMemCreate(&mut memory, bytes as usize, &properties, 0)? };
         made(&share.counts.chunks);
-        // From here on dropping the chunk undoes what was done.
-        let mut chunk = Self { share: share.clone(), memory, address, bytes, mapped: false };
-        // SAFETY: the memory is the chunk's; the address lies in a reservation of the session
-        // and is free, as the caller has checked.
-        unsafe { t.cuMemMap(CUdeviceptr(address), bytes as usize, 0, memory, 0)? };
-        chunk.mapped = true;
-        let access = CUmemAccessDesc { location, flags: vmm::ACCESS_READ_WRITE };
-        let mut fd = -1i32;
-        // SAFETY: the range is mapped; the descriptor is read during the call; the fd is
-        // written to the local, whose size is that of the handle type.
-        unsafe {
-            t.cuMemSetAccess(CUdeviceptr(address), bytes as usize, &access, 1)?;
-            t.cuMemExportToShareableHandle(
-                ptr::from_mut(&mut fd).cast(),
-                memory,
-                vmm::HANDLE_POSIX_FD,
-                0,
-            )?;
+        Ok(Self { share: share.clone(), memory })
+    }
+
+    /// Makes physical memory that reads as zeros, and an fd that stands for it. Device memory may
+    /// hold what another client left.
+    pub fn zeroed(
+        share: &Rc<Share>,
+        bytes: u64,
+        stream: &Stream,
+    ) -> Result<(Self, OwnedFd), CudaError> {
+        let memory = Rc::new(Self::new(share, bytes)?);
+        let fd = memory.export()?;
+        if !is_untouched_file(&fd) {
+            let scratch = Reservation::near(share, 0, bytes)?;
+            let mapping = DeviceMapping::new(&memory, scratch.address, bytes, 0)?;
+            mapping.set_access(vmm::ACCESS_READ_WRITE)?;
+            mapping.clear(stream)?;
         }
+        // The mapping is gone, so this is the only owner.
+        Rc::try_unwrap(memory).map(|memory| (memory, fd)).map_err(|_| CudaError::UNKNOWN)
+    }
+
+    /// The physical memory that an fd of a client's stands for; the provider checks what it is.
+    pub fn import(share: &Rc<Share>, fd: &OwnedFd) -> Result<Self, CudaError> {
+        let mut memory = 0;
+        let t = share.device().table();
+        // The descriptor travels as a pointer.
+        let handle = ptr::without_provenance_mut(fd.as_raw_fd() as usize);
+        // SAFETY: the local is written; the fd stays open during the call.
+        unsafe {
+            t.cuMemImportFromShareableHandle(&mut memory, handle, vmm::HANDLE_POSIX_FD)?;
+        }
+        made(&share.counts.chunks);
+        Ok(Self { share: share.clone(), memory })
+    }
+
+    /// A new fd that stands for the memory.
+    pub fn export(&self) -> Result<OwnedFd, CudaError> {
+        let mut fd = -1i32;
+        let (t, place) = (self.share.device().table(), ptr::from_mut(&mut fd).cast());
+        // SAFETY: the fd is written to the local, whose size is that of the handle type.
+        unsafe { t.cuMemExportToShareableHandle(place, self.memory, vmm::HANDLE_POSIX_FD, 0)? };
         if fd < 0 {
             return Err(CudaError::UNKNOWN);
         }
         // SAFETY: the provider made this fd for its caller.
-        Ok((chunk, unsafe { OwnedFd::from_raw_fd(fd) }))
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+}
+
+impl Drop for Physical {
+    fn drop(&mut self) {
+        // SAFETY: made by `new` or `import`, released once. Mappings keep what they map.
+        let result = unsafe { self.share.device().table().cuMemRelease(self.memory) };
+        gone(&self.share.counts.chunks, result);
+    }
+}
+
+/// Physical memory at addresses.
+pub struct DeviceMapping {
+    physical: Rc<Physical>,
+    address: u64,
+    bytes: u64,
+}
+
+impl DeviceMapping {
+    /// Maps memory at a free range of a reservation, without access.
+    pub fn new(
+        physical: &Rc<Physical>,
+        address: u64,
+        bytes: u64,
+        offset: u64,
+    ) -> Result<Self, CudaError> {
+        let t = physical.share.device().table();
+        let (at, length) = (CUdeviceptr(address), bytes as usize);
+        // SAFETY: the memory is alive; that the range is free and reserved, and the memory long
+        // enough, is checked by the provider too.
+        unsafe { t.cuMemMap(at, length, offset as usize, physical.memory, 0)? };
+        made(&physical.share.counts.mappings);
+        Ok(Self { physical: physical.clone(), address, bytes })
     }
 
-    /// Writes zeros over the chunk and waits for it, unless the memory is known to be new:
-    /// device memory may hold what another client left.
-    pub fn clear(&self, fd: &OwnedFd, stream: &Stream) -> Result<(), CudaError> {
-        if is_untouched_file(fd) {
-            return Ok(());
-        }
+    /// Sets what the device may do with it (CUmemAccess_flags).
+    pub fn set_access(&self, flags: u32) -> CUresult {
+        let share = &self.physical.share;
+        let access = CUmemAccessDesc { location: location(share), flags };
+        let (at, bytes) = (CUdeviceptr(self.address), self.bytes as usize);
+        // SAFETY: the range is mapped; the description is read during the call.
+        unsafe { share.device().table().cuMemSetAccess(at, bytes, &access, 1) }
+    }
+
+    /// Writes zeros over it and waits for that.
+    fn clear(&self, stream: &Stream) -> CUresult {
         stream.fill(CheckedRange::vouched(self.address, self.bytes), 0)?;
         // SAFETY: the stream is alive. What it waits for is a fill, which ends.
-        unsafe { self.share.device().table().cuStreamSynchronize(stream.raw()) }
+        unsafe { self.physical.share.device().table().cuStreamSynchronize(stream.raw()) }
     }
 
-    /// Its first address.
-    pub fn address(&self) -> u64 {
-        self.address
+    /// The memory behind it.
+    pub fn physical(&self) -> &Rc<Physical> {
+        &self.physical
     }
 
     /// Its length, bytes.
@@ -117,18 +188,14 @@ impl Chunk {
     }
 }
 
-impl Drop for Chunk {
+impl Drop for DeviceMapping {
     fn drop(&mut self) {
-        let t = self.share.device().table();
-        let mut result = Ok(());
-        if self.mapped {
-            // SAFETY: mapped by `new`; nothing that was given the range runs any more, as
-            // whoever drops a chunk has made sure.
-            result = unsafe { t.cuMemUnmap(CUdeviceptr(self.address), self.bytes as usize) };
-        }
-        // SAFETY: made by `new`, released once.
-        let released = unsafe { t.cuMemRelease(self.memory) };
-        gone(&self.share.counts.chunks, result.and(released));
+        let share = &self.physical.share;
+        let (at, bytes) = (CUdeviceptr(self.address), self.bytes as usize);
+        // SAFETY: mapped by `new`; nothing that was given the range runs any more, as whoever
+        // drops a mapping has made sure.
+        let result = unsafe { share.device().table().cuMemUnmap(at, bytes) };
+        gone(&share.counts.mappings, result);
     }
 }
 
@@ -140,4 +207,22 @@ fn is_untouched_file(fd: &OwnedFd) -> bool {
     // SAFETY: the fd is open, the local is written.
     let answer = unsafe { libc::fstat(fd.as_raw_fd(), &mut stat) };
     answer == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFREG && stat.st_blocks == 0
+}
+
+/// A chunk of a client's device memory: physical memory of its own, mapped, readable and
+/// writable.
+pub fn new_chunk(
+    share: &Rc<Share>,
+    address: u64,
+    bytes: u64,
+    stream: &Stream,
+) -> Result<(DeviceMapping, OwnedFd), CudaError> {
+    let physical = Rc::new(Physical::new(share, bytes)?);
+    let chunk = DeviceMapping::new(&physical, address, bytes, 0)?;
+    chunk.set_access(vmm::ACCESS_READ_WRITE)?;
+    let fd = physical.export()?;
+    if !is_untouched_file(&fd) {
+        chunk.clear(stream)?;
+    }
+    Ok((chunk, fd))
 }

@@ -16,11 +16,11 @@ mod tensor;
 
 pub use function::Function;
 pub use host::HostRegistration;
-pub use memory::{Chunk, Reservation};
+pub use memory::{DeviceMapping, Physical, Reservation, new_chunk};
 pub use module::{BuildLog, JitOption, Module};
 pub use range::CheckedRange;
 pub use share::{Leftovers, Share};
-pub use stream::{Event, HostFunction, LaunchShape, Rows, Stream};
+pub use stream::{Event, HostFunction, LaunchShape, RawEvent, Rows, Stream};
 pub use tensor::TensorMapKind;
 
 use channel::message::DEVICE_ATTRIBUTES;

@@ -42,7 +42,7 @@ macro_rules! kinds {
     };
 }
 
-kinds!(streams, events, modules, chunks, reservations, registrations);
+kinds!(streams, events, modules, chunks, mappings, reservations, registrations);
 
 impl Leftovers {
     /// True if nothing is left.
@@ -80,7 +80,7 @@ impl Share {
     }
 
     /// The device.
-    pub fn device(&self) -> &Device {
+    pub fn device(&self) -> &Arc<Device> {
         &self.device
     }
 

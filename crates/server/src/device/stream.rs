@@ -1,12 +1,13 @@
 //! Streams and events of the provider.
 
 use super::share::{gone, made};
-use super::{CheckedRange, Function, Share};
+use super::{CheckedRange, Device, Function, Share};
 use cuda_api::constants::{event_flags, stream_flags, stream_value};
 use cuda_api::{CUDA_MEMCPY2D, CUarray, CUdeviceptr, CUevent, CUresult, CUstream, CudaError};
 use std::ffi::c_void;
 use std::ptr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A function that the provider calls on a thread of its own. It must call no function of the
 /// provider.
@@ -47,13 +48,13 @@ impl Stream {
     /// Records an event behind what was submitted.
     pub fn record(&self, event: &Event) -> CUresult {
         // SAFETY: stream and event are alive.
-        unsafe { self.share.device().table().cuEventRecord(event.raw, self.raw) }
+        unsafe { self.share.device().table().cuEventRecord(event.raw(), self.raw) }
     }
 
     /// Lets what is submitted from now on wait for an event.
     pub fn wait(&self, event: &Event) -> CUresult {
         // SAFETY: stream and event are alive.
-        unsafe { self.share.device().table().cuStreamWaitEvent(self.raw, event.raw, 0) }
+        unsafe { self.share.device().table().cuStreamWaitEvent(self.raw, event.raw(), 0) }
     }
 
     /// Lets the device write a 32-bit word when all before is done.
@@ -205,20 +206,50 @@ pub struct LaunchShape {
     pub cluster: Option<[u32; 3]>,
 }
 
-/// An event.
+/// The provider's event, which several sessions may hold. Destroyed with the last of them.
+pub struct RawEvent {
+    device: Arc<Device>,
+    raw: CUevent,
+}
+
+impl RawEvent {
+    /// Destroys it now, of which there is nobody else. The provider's answer.
+    fn destroy(&mut self) -> CUresult {
+        let raw = std::mem::take(&mut self.raw);
+        // SAFETY: the event is alive and this is its last use: the handle was taken.
+        unsafe { self.device.table().cuEventDestroy_v2(raw) }
+    }
+}
+
+impl Drop for RawEvent {
+    fn drop(&mut self) {
+        if !self.raw.is_null() {
+            // Nobody is left to hear of an error.
+            let _ = self.destroy();
+        }
+    }
+}
+
+/// An event, as one session has it.
 pub struct Event {
     share: Rc<Share>,
-    raw: CUevent,
+    raw: Arc<RawEvent>,
 }
 
 impl Event {
     /// Makes one with flags of cuEventCreate.
     pub fn new(share: &Rc<Share>, flags: u32) -> Result<Self, CudaError> {
         let mut raw = CUevent::NULL;
+        let device = share.device();
         // SAFETY: the local is written.
-        unsafe { share.device().table().cuEventCreate(&mut raw, flags)? };
+        unsafe { device.table().cuEventCreate(&mut raw, flags)? };
+        Ok(Self::of(share, Arc::new(RawEvent { device: device.clone(), raw })))
+    }
+
+    /// An event that another session has made.
+    pub fn of(share: &Rc<Share>, raw: Arc<RawEvent>) -> Self {
         made(&share.counts.events);
-        Ok(Self { share: share.clone(), raw })
+        Self { share: share.clone(), raw }
     }
 
     /// Makes one that only orders, without a time.
@@ -226,10 +257,24 @@ impl Event {
         Self::new(share, event_flags::DISABLE_TIMING)
     }
 
+    /// What another session can make the same event of.
+    pub fn shared(&self) -> &Arc<RawEvent> {
+        &self.raw
+    }
+
+    /// True if another session has it too, or may come to.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.raw) > 1
+    }
+
+    fn raw(&self) -> CUevent {
+        self.raw.raw
+    }
+
     /// True if what was recorded last is done, or nothing was.
     pub fn is_done(&self) -> Result<bool, CudaError> {
         // SAFETY: the event is alive.
-        match unsafe { self.share.device().table().cuEventQuery(self.raw) } {
+        match unsafe { self.share.device().table().cuEventQuery(self.raw()) } {
             Ok(()) => Ok(true),
             Err(CudaError::NOT_READY) => Ok(false),
             Err(error) => Err(error),
@@ -241,15 +286,14 @@ impl Event {
         let mut ms = 0.0;
         let t = self.share.device().table();
         // SAFETY: the local is written; both events are alive.
-        unsafe { t.cuEventElapsedTime(ptr::from_mut(&mut ms), self.raw, end.raw)? };
+        unsafe { t.cuEventElapsedTime(ptr::from_mut(&mut ms), self.raw(), end.raw())? };
         Ok(ms)
     }
 }
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: the event is alive and this is its last use.
-        let result = unsafe { self.share.device().table().cuEventDestroy_v2(self.raw) };
+        let result = Arc::get_mut(&mut self.raw).map_or(Ok(()), RawEvent::destroy);
         gone(&self.share.counts.events, result);
     }
 }

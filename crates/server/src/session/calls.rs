@@ -9,8 +9,9 @@ use channel::message::Message;
 use channel::request::{
     ChunkCreate, ChunkRelease, ClusterCount, CountClusters, ElapsedTime, ElapsedTimeReply,
     EncodeIm2col, EncodeTiled, FunctionInfo, FunctionNames, GetFunction, GetGlobal, GlobalInfo,
-    HostMap, HostUnmap, LOG_BYTES_MAX, ListFunctions, LoadModule, MODULE_PRINTS, MemoryInfo,
-    MemoryInfoReply, ModuleLoaded, NAMES_BYTES_MAX, PrintfDrain, PrintfText, Request, Reset,
+    HostMap, HostUnmap, ImportMemory, LOG_BYTES_MAX, ListFunctions, LoadModule, MODULE_PRINTS,
+    MemoryInfo, MemoryInfoReply, ModuleLoaded, NAMES_BYTES_MAX, PrintfDrain, PrintfText, Request,
+    Reset,
 };
 use channel::ring::Record;
 use cuda_api::{CUdevice, CUdeviceptr, CudaError};
@@ -21,7 +22,7 @@ use std::sync::atomic::Ordering;
 /// The device as clients count: a server shows one.
 const DEVICE: CUdevice = 0;
 
-fn check_device(device: CUdevice) -> Result<(), CudaError> {
+pub(super) fn check_device(device: CUdevice) -> Result<(), CudaError> {
     if device == DEVICE { Ok(()) } else { Err(CudaError::INVALID_DEVICE) }
 }
 
@@ -33,7 +34,7 @@ impl Session {
             let (message, mut files) =
                 self.socket.receive().map_err(|_| CudaError::INVALID_VALUE)?;
             let wanted = match message {
-                Message::HostFd(()) => opcode == HostMap::OPCODE,
+                Message::HostFd(()) => [HostMap::OPCODE, ImportMemory::OPCODE].contains(&opcode),
                 Message::ImageFd(()) => opcode == LoadModule::OPCODE,
                 _ => return Err(CudaError::INVALID_VALUE),
             };
@@ -59,12 +60,13 @@ impl Session {
     pub(super) fn release_chunk(&mut self, request: ChunkRelease) -> Result<(), CudaError> {
         self.wait_idle()?;
         self.memory.release_chunk(request.address.0)?;
+        self.common.shared.forget_memory(self.link.identity.id, request.address.0);
         self.publish_memory();
         Ok(())
     }
 
-    fn publish_memory(&self) {
-        self.link.memory_bytes.store(self.memory.chunk_bytes(), Ordering::Relaxed);
+    pub(super) fn publish_memory(&self) {
+        self.link.memory_bytes.store(self.memory.device_bytes(), Ordering::Relaxed);
     }
 
     pub(super) fn map_host(&mut self, request: HostMap, file: &OwnedFd) -> Result<(), CudaError> {

@@ -71,9 +71,22 @@ impl Session {
                 ListFunctions => list_functions,
                 EncodeTiled => encode_tiled,
                 EncodeIm2col => encode_im2col,
+                ReserveAddresses => reserve_addresses,
+                FreeAddresses => free_addresses,
+                CreateMemory => create_memory,
+                ReleaseMemory => release_memory,
+                MapMemory => map_memory,
+                UnmapMemory => unmap_memory,
+                SetAccess => set_access,
+                ShareMemory => share_memory,
+                OpenMemory => open_memory,
+                ShareEvent => share_event,
+                OpenEvent => open_event,
+                QueryEvent => query_event,
             }
             file {
                 HostMap => map_host,
+                ImportMemory => import_memory,
             }
         });
     }

@@ -5,7 +5,10 @@
 //! memory away has seen all of the client's streams idle before.
 
 use super::ranges::{Backing, Ranges};
-use crate::device::{CheckedRange, Chunk, HostRegistration, Reservation, Share, Stream};
+use super::virtual_memory::VirtualMemory;
+use crate::device::{
+    CheckedRange, DeviceMapping, HostRegistration, Reservation, Share, Stream, new_chunk,
+};
 use crate::window::Window;
 use channel::memfd::{self, Mapping};
 use channel::region::{REGION_BYTES, Region};
@@ -34,10 +37,11 @@ struct HostPiece {
 
 /// The client's memory. Fields are dropped in their order: what lies in a window goes before it.
 pub struct Memory {
-    share: Rc<Share>,
-    ranges: Ranges,
-    chunks: BTreeMap<u64, Chunk>,
+    pub(super) share: Rc<Share>,
+    pub(super) ranges: Ranges,
+    chunks: BTreeMap<u64, DeviceMapping>,
     chunk_bytes: u64,
+    pub(super) virtual_memory: VirtualMemory,
     host: BTreeMap<u64, HostPiece>,
     device_window: (Window, Reservation),
     host_window: Arc<memfd::Reservation>,
@@ -65,6 +69,7 @@ impl Memory {
             ranges: Ranges::default(),
             chunks: BTreeMap::new(),
             chunk_bytes: 0,
+            virtual_memory: VirtualMemory::new(),
             host: BTreeMap::new(),
             device_window: (device, device_window),
             host_window,
@@ -74,8 +79,13 @@ impl Memory {
     }
 
     /// Device memory held, bytes.
-    pub fn chunk_bytes(&self) -> u64 {
-        self.chunk_bytes
+    pub fn device_bytes(&self) -> u64 {
+        self.chunk_bytes + self.virtual_memory.bytes()
+    }
+
+    /// The chunk that begins at an address.
+    pub fn chunk(&self, address: u64) -> Result<&DeviceMapping, CudaError> {
+        self.chunks.get(&address).ok_or(CudaError::INVALID_VALUE)
     }
 
     /// Makes a chunk at an address of the client's choice. Returns the fd that stands for it.
@@ -97,11 +107,7 @@ impl Memory {
             return Err(CudaError::OUT_OF_MEMORY);
         }
         self.ranges.add(address, bytes, Backing::Chunk)?;
-        let made = Chunk::new(&self.share, address, bytes).and_then(|(chunk, fd)| {
-            chunk.clear(&fd, stream)?;
-            Ok((chunk, fd))
-        });
-        match made {
+        match new_chunk(&self.share, address, bytes, stream) {
             Ok((chunk, fd)) => {
                 self.chunks.insert(address, chunk);
                 self.chunk_bytes += bytes;
@@ -205,6 +211,7 @@ impl Memory {
         self.ranges.clear();
         self.chunks.clear();
         self.chunk_bytes = 0;
+        self.virtual_memory.clear();
         self.host.clear();
     }
 }

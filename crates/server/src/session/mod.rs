@@ -23,14 +23,17 @@ mod modules;
 mod order;
 mod posts;
 mod ranges;
+mod sharing;
 mod start;
 mod streams;
+mod virtual_memory;
 
 pub use gate::KERNELS_IN_FLIGHT_MAX;
 pub use link::{End, Identity, Link, Stage};
 pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX};
 pub use modules::{FUNCTIONS_MAX, MODULES_MAX};
 pub use start::spawn;
+pub use virtual_memory::{MEMORIES_MAX, RESERVATIONS_MAX, RESERVED_BYTES_MAX};
 
 use crate::common::Common;
 use crate::device::{Event, Share, Stream};

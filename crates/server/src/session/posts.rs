@@ -10,7 +10,8 @@ use cuda_api::constants::{event_flags, memory_type};
 use cuda_api::{CUresult, CUstream, CudaError, Word};
 use std::sync::atomic::Ordering;
 
-/// Flags of an event that a client may ask for. Events between processes are not supported.
+/// Flags of an event that a client may ask for. One that other clients open too is nothing special
+/// to the provider: they are all in one process.
 const EVENT_FLAGS: u32 = event_flags::BLOCKING_SYNC | event_flags::DISABLE_TIMING;
 
 /// How a launch's request wants it. CUDA_ERROR_INVALID_VALUE for flags that nobody knows.
@@ -182,7 +183,12 @@ impl Session {
     }
 
     pub(super) fn destroy_event(&mut self, request: DestroyEvent) -> CUresult {
-        self.events.take(request.event.0 as u64).map(drop)
+        let event = self.events.take(request.event.0 as u64)?;
+        // Few events are shared, and many are destroyed.
+        if event.is_shared() {
+            self.common.shared.forget_event(self.link.identity.id, event.shared());
+        }
+        Ok(())
     }
 
     pub(super) fn record_event(&mut self, request: RecordEvent) -> CUresult {

@@ -13,6 +13,9 @@ pub enum Backing {
     Global,
     /// Pinned host memory, which the device reaches at the same address.
     Host,
+    /// Physical memory that the client has mapped, or that another client shares. Mappings side
+    /// by side count as one range, as they do for programs that make one array of several.
+    Mapping,
 }
 
 /// Disjoint ranges by their first address.
@@ -47,8 +50,8 @@ impl Ranges {
         self.by_base.clear();
     }
 
-    /// Checks that one range of the session covers all of these bytes. No bytes at all are
-    /// covered by any address.
+    /// Checks that one range of the session, or mappings side by side, cover all of these bytes.
+    /// No bytes at all are covered by any address.
     pub fn check(&self, address: u64, bytes: u64) -> Result<CheckedRange, CudaError> {
         self.find(address, bytes, |_| true)
     }
@@ -68,12 +71,21 @@ impl Ranges {
             return Ok(CheckedRange::vouched(address, 0));
         }
         let end = address.checked_add(bytes).ok_or(CudaError::INVALID_VALUE)?;
-        match self.by_base.range(..=address).next_back() {
-            Some((base, (length, backing))) if end <= base + length && fits(*backing) => {
-                Ok(CheckedRange::vouched(address, bytes))
-            }
-            _ => Err(CudaError::INVALID_VALUE),
+        let first = self.by_base.range(..=address).next_back();
+        let (base, (length, backing)) = first.ok_or(CudaError::INVALID_VALUE)?;
+        let mut covered = base + length;
+        if covered <= address || !fits(*backing) {
+            return Err(CudaError::INVALID_VALUE);
         }
+        while covered < end {
+            match self.by_base.get(&covered) {
+                Some((length, Backing::Mapping)) if *backing == Backing::Mapping => {
+                    covered += length;
+                }
+                _ => return Err(CudaError::INVALID_VALUE),
+            }
+        }
+        Ok(CheckedRange::vouched(address, bytes))
     }
 }
 
@@ -110,19 +122,24 @@ mod tests {
     proptest! {
         /// Against a model in which each byte is looked at by itself.
         #[test]
-        fn a_check_passes_if_one_range_has_every_byte(
-            ranges in prop::collection::vec((0u64..200, 0u64..40, 0u8..3), 0..12),
+        fn a_check_passes_if_one_range_or_mappings_have_every_byte(
+            ranges in prop::collection::vec((0u64..200, 0u64..40, 0u8..4), 0..12),
             checks in prop::collection::vec((0u64..250, 0u64..50), 1..40),
         ) {
             let mut table = Ranges::default();
+            const KINDS: [Backing; 4] =
+                [Backing::Chunk, Backing::Global, Backing::Host, Backing::Mapping];
+            // All mappings are one owner: they count as one range where they touch.
+            const MAPPING: usize = 1000;
             let mut owner = [0usize; 300];
             for (number, (base, bytes, backing)) in ranges.into_iter().enumerate() {
-                let backing = [Backing::Chunk, Backing::Global, Backing::Host][backing as usize];
+                let backing = KINDS[backing as usize];
                 let place = base as usize..(base + bytes) as usize;
                 let free = bytes > 0 && owner[place.clone()].iter().all(|o| *o == 0);
                 prop_assert_eq!(table.add(base, bytes, backing).is_ok(), free);
                 if free {
-                    owner[place].fill(number + 1);
+                    let mapping = backing == Backing::Mapping;
+                    owner[place].fill(if mapping { MAPPING } else { number + 1 });
                 }
             }
             for (address, bytes) in checks {

@@ -13,6 +13,7 @@ mod context;
 mod copies;
 mod device;
 mod events;
+mod ipc;
 mod launches;
 mod managed;
 mod memory;
@@ -22,6 +23,7 @@ mod pointers;
 mod stream_values;
 mod streams;
 mod support;
+mod virtual_memory;
 
 use std::{
     panic,
@@ -112,6 +114,12 @@ fn watch(name: &'static str, limit: Duration) -> mpsc::Sender<()> {
 }
 
 fn main() -> ExitCode {
+    // The other process of a check starts in another way than programs do.
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((ipc::CHILD, rest)) = words.split_first().map(|(first, rest)| (&**first, rest)) {
+        require_driver();
+        return ipc::child(rest);
+    }
     let arguments = CommandLine::parse();
     require_driver();
     panic::set_hook(Box::new(|_| {}));
@@ -141,6 +149,7 @@ fn main() -> ExitCode {
         context::CHECKS,
         memory::CHECKS,
         managed::CHECKS,
+        virtual_memory::CHECKS,
         copies::CHECKS,
         pointers::CHECKS,
         modules::CHECKS,
@@ -149,6 +158,7 @@ fn main() -> ExitCode {
         stream_values::CHECKS,
         order::CHECKS,
         events::CHECKS,
+        ipc::CHECKS,
     ];
     for checks in groups {
         tour.run(checks, &env);

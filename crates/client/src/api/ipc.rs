@@ -1,0 +1,134 @@
+//! Sharing between processes (the manual's cuIpc...): memory and events of one client of a server
+//! that another one opens.
+//!
+//! A handle is 64 bytes that a program carries to another process as it likes. Ours say which
+//! object is meant by a token that the server gave out, which nobody can guess.
+
+use crate::boundary::Out;
+use crate::memory::where_is::Place;
+use crate::mode;
+use crate::state::{Event, wire_event};
+use channel::request::{OpenEvent, ShareEvent, ShareMemory, Token};
+use core::ffi::c_uint;
+use cuda_api::constants::event_flags;
+use cuda_api::{CUdeviceptr, CUevent, CUipcEventHandle, CUipcMemHandle, CUresult, CudaError};
+
+/// First word of a handle of memory: "OMPSIPCM".
+const MEMORY_MAGIC: u64 = u64::from_le_bytes(*b"OMPSIPCM");
+/// First word of a handle of an event: "OMPSIPCE".
+const EVENT_MAGIC: u64 = u64::from_le_bytes(*b"OMPSIPCE");
+/// The one flag of cuIpcOpenMemHandle: peer access is enabled when it is needed.
+const LAZY_ENABLE_PEER_ACCESS: c_uint = 1;
+
+/// The words of a handle: magic, the exporting client, the token's halves, and for memory the
+/// chunk's length, the allocation's offset in it and its length.
+type Words = [u64; 8];
+
+fn to_bytes(words: Words) -> [u8; 64] {
+    let mut bytes = [0; 64];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+/// The words of a handle that another process of this server made. CUDA_ERROR_INVALID_CONTEXT if
+/// this process made it, which has the object already; CUDA_ERROR_INVALID_VALUE for anything else.
+fn to_words(bytes: &[u8; 64], magic: u64, own: u64) -> Result<Words, CudaError> {
+    let mut words = [0; 8];
+    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    match words[0] == magic {
+        true if words[1] == own => Err(CudaError::INVALID_CONTEXT),
+        true => Ok(words),
+        false => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+/// Memory of cuMemAlloc can be exported, and nothing else, as with CUDA.
+pub(crate) fn cuIpcGetMemHandle(handle: Out<CUipcMemHandle>, pointer: CUdeviceptr) -> CUresult {
+    let (client, _) = mode::enter()?;
+    handle.required()?;
+    let (start, bytes, chunk) = {
+        let mut memory = client.memory();
+        match memory.place(pointer.0)? {
+            Place::Device { start, bytes, tag, .. } if !tag.pooled => {
+                let chunk = memory.chunk_of(start).ok_or(CudaError::INVALID_VALUE)?;
+                (start, bytes, chunk)
+            }
+            _ => return Err(CudaError::INVALID_VALUE),
+        }
+    };
+    let shared = client.call(&ShareMemory { address: CUdeviceptr(chunk) })?;
+    let own = client.client_id().into();
+    let offset = start - chunk;
+    let words = [MEMORY_MAGIC, own, shared.low, shared.high, shared.bytes, offset, bytes, 0];
+    handle.set(CUipcMemHandle { reserved: to_bytes(words) })
+}
+
+pub(crate) fn cuIpcOpenMemHandle_v2(
+    pointer: Out<CUdeviceptr>,
+    handle: CUipcMemHandle,
+    flags: c_uint,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    pointer.required()?;
+    if flags & !LAZY_ENABLE_PEER_ACCESS != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let words = to_words(&handle.reserved, MEMORY_MAGIC, client.client_id().into())?;
+    let [_, _, low, high, chunk_bytes, offset, bytes, _] = words;
+    if offset.checked_add(bytes).is_none_or(|end| end > chunk_bytes) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let address = client.open_shared(Token { low, high }, chunk_bytes, (offset, bytes))?;
+    pointer.set(CUdeviceptr(address))
+}
+
+pub(crate) fn cuIpcCloseMemHandle(pointer: CUdeviceptr) -> CUresult {
+    let (client, _) = mode::enter()?;
+    client.wait_for_everything()?;
+    client.close_shared(pointer.0)
+}
+
+pub(crate) fn cuIpcGetEventHandle(handle: Out<CUipcEventHandle>, event: CUevent) -> CUresult {
+    let (client, _) = mode::enter()?;
+    handle.required()?;
+    let flags = client.state().events.lookup(event.0)?.flags;
+    if flags & event_flags::INTERPROCESS == 0 {
+        return Err(CudaError::INVALID_HANDLE);
+    }
+    let Token { low, high } = client.call(&ShareEvent { event })?;
+    let words = [EVENT_MAGIC, client.client_id().into(), low, high, 0, 0, 0, 0];
+    handle.set(CUipcEventHandle { reserved: to_bytes(words) })
+}
+
+pub(crate) fn cuIpcOpenEventHandle(event: Out<CUevent>, handle: CUipcEventHandle) -> CUresult {
+    let (client, context) = mode::enter()?;
+    event.required()?;
+    let [_, _, low, high, ..] = to_words(&handle.reserved, EVENT_MAGIC, client.client_id().into())?;
+    let flags = event_flags::INTERPROCESS | event_flags::DISABLE_TIMING;
+    let opened = client.state().events.insert(Event { context, flags, recorded: None })?;
+    let request = OpenEvent { event: wire_event(opened), low, high };
+    if let Err(error) = client.call(&request) {
+        client.state().events.remove(opened);
+        return Err(error);
+    }
+    event.set(wire_event(opened))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_is_read_by_others_and_only_as_what_it_is() {
+        let words = [MEMORY_MAGIC, 7, 1, 2, 3, 4, 5, 0];
+        let bytes = to_bytes(words);
+        assert_eq!(to_words(&bytes, MEMORY_MAGIC, 8), Ok(words));
+        assert_eq!(to_words(&bytes, MEMORY_MAGIC, 7), Err(CudaError::INVALID_CONTEXT));
+        assert_eq!(to_words(&bytes, EVENT_MAGIC, 8), Err(CudaError::INVALID_VALUE));
+        assert_eq!(to_words(&[0; 64], MEMORY_MAGIC, 8), Err(CudaError::INVALID_VALUE));
+    }
+}

@@ -1,0 +1,226 @@
+//! Virtual memory (the manual's "Virtual Memory Management").
+
+use crate::boundary::{In, Out};
+use crate::memory::heap::CHUNK_ALIGNMENT;
+use crate::mode;
+use core::ffi::{c_int, c_uint, c_void};
+use cuda_api::constants::vmm;
+use cuda_api::{
+    CUdevice, CUdeviceptr, CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle,
+    CUmemLocation, CUresult, CudaError,
+};
+use std::os::fd::{BorrowedFd, IntoRawFd};
+
+/// CUDA_ERROR_INVALID_VALUE for no whole number of what memory is mapped in.
+fn check_size(bytes: usize) -> Result<u64, CudaError> {
+    match bytes > 0 && (bytes as u64).is_multiple_of(CHUNK_ALIGNMENT) {
+        true => Ok(bytes as u64),
+        false => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+/// The device that a location is; CUDA_ERROR_NOT_SUPPORTED for the host.
+fn device_of(location: CUmemLocation) -> Result<CUdevice, CudaError> {
+    use cuda_api::constants::memory_location::*;
+    match location.kind {
+        DEVICE => match usize::try_from(location.id) {
+            Ok(id) if id < mode::attached()?.devices().len() => Ok(location.id),
+            _ => Err(CudaError::INVALID_DEVICE),
+        },
+        HOST | HOST_NUMA | HOST_NUMA_CURRENT => Err(CudaError::NOT_SUPPORTED),
+        _ => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+/// Device and handle types of memory with these properties; an error if there is no such memory.
+fn check_properties(properties: &CUmemAllocationProp) -> Result<(CUdevice, c_uint), CudaError> {
+    if properties.kind != vmm::ALLOCATION_PINNED {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let device = device_of(properties.location)?;
+    match properties.requestedHandleTypes {
+        vmm::HANDLE_NONE | vmm::HANDLE_POSIX_FD => Ok((device, properties.requestedHandleTypes)),
+        _ => Err(CudaError::NOT_SUPPORTED),
+    }
+}
+
+pub(crate) fn cuMemAddressReserve(
+    pointer: Out<CUdeviceptr>,
+    bytes: usize,
+    alignment: usize,
+    wanted: CUdeviceptr,
+    flags: u64,
+) -> CUresult {
+    let client = mode::attached()?;
+    client.health()?;
+    pointer.required()?;
+    let bytes = check_size(bytes)?;
+    if flags != 0 || alignment & alignment.wrapping_sub(1) != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    pointer.set(CUdeviceptr(client.reserve_addresses(bytes, alignment as u64, wanted.0)?))
+}
+
+pub(crate) fn cuMemAddressFree(pointer: CUdeviceptr, bytes: usize) -> CUresult {
+    mode::attached()?.free_addresses(pointer.0, check_size(bytes)?)
+}
+
+pub(crate) fn cuMemCreate(
+    handle: Out<CUmemGenericAllocationHandle>,
+    bytes: usize,
+    properties: In<CUmemAllocationProp>,
+    flags: u64,
+) -> CUresult {
+    let client = mode::attached()?;
+    client.health()?;
+    handle.required()?;
+    let (device, handle_types) = check_properties(&properties.get()?)?;
+    if flags != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    handle.set(client.create_physical(device, check_size(bytes)?, handle_types)?)
+}
+
+pub(crate) fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
+    mode::attached()?.release_physical(handle)
+}
+
+pub(crate) fn cuMemMap(
+    pointer: CUdeviceptr,
+    bytes: usize,
+    offset: usize,
+    handle: CUmemGenericAllocationHandle,
+    flags: u64,
+) -> CUresult {
+    let client = mode::attached()?;
+    let bytes = check_size(bytes)?;
+    if flags != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    client.map_physical(pointer.0, bytes, offset as u64, handle)
+}
+
+pub(crate) fn cuMemUnmap(pointer: CUdeviceptr, bytes: usize) -> CUresult {
+    mode::attached()?.unmap_physical(pointer.0, check_size(bytes)?)
+}
+
+pub(crate) fn cuMemSetAccess(
+    pointer: CUdeviceptr,
+    bytes: usize,
+    descriptions: In<CUmemAccessDesc>,
+    count: usize,
+) -> CUresult {
+    let client = mode::attached()?;
+    let bytes = check_size(bytes)?;
+    // One device is at a place, so more than one description says something about another one.
+    if count != 1 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let description = descriptions.get()?;
+    device_of(description.location)?;
+    match description.flags {
+        vmm::ACCESS_NONE | vmm::ACCESS_READ | vmm::ACCESS_READ_WRITE => {
+            client.set_access(pointer.0, bytes, description.flags)
+        }
+        _ => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+pub(crate) fn cuMemGetAccess(
+    flags: Out<u64>,
+    location: In<CUmemLocation>,
+    pointer: CUdeviceptr,
+) -> CUresult {
+    let client = mode::attached()?;
+    flags.required()?;
+    device_of(location.get()?)?;
+    flags.set(client.memory().access(pointer.0)?.into())
+}
+
+/// What devices map memory in is the same everywhere, so the least is the recommended one.
+pub(crate) fn cuMemGetAllocationGranularity(
+    granularity: Out<usize>,
+    properties: In<CUmemAllocationProp>,
+    option: c_uint,
+) -> CUresult {
+    mode::attached()?;
+    check_properties(&properties.get()?)?;
+    match option {
+        vmm::GRANULARITY_MINIMUM | vmm::GRANULARITY_RECOMMENDED => {
+            granularity.set(CHUNK_ALIGNMENT as usize)
+        }
+        _ => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+/// The descriptor is the program's to close.
+pub(crate) fn cuMemExportToShareableHandle(
+    shareable: Out<c_void>,
+    handle: CUmemGenericAllocationHandle,
+    kind: c_uint,
+    flags: u64,
+) -> CUresult {
+    let client = mode::attached()?;
+    shareable.required()?;
+    match (kind, flags) {
+        (vmm::HANDLE_POSIX_FD, 0) => {
+            let file = client.memory().export_physical(handle)?;
+            shareable.of::<c_int>().set(file.into_raw_fd())
+        }
+        (vmm::HANDLE_POSIX_FD, _) => Err(CudaError::INVALID_VALUE),
+        _ => Err(CudaError::NOT_SUPPORTED),
+    }
+}
+
+/// The descriptor comes as a pointer, and stays the program's.
+pub(crate) fn cuMemImportFromShareableHandle(
+    handle: Out<CUmemGenericAllocationHandle>,
+    shareable: Out<c_void>,
+    kind: c_uint,
+) -> CUresult {
+    let client = mode::attached()?;
+    client.health()?;
+    handle.required()?;
+    if kind != vmm::HANDLE_POSIX_FD {
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    let fd = c_int::try_from(shareable.address()).map_err(|_| CudaError::INVALID_VALUE)?;
+    // SAFETY: a plain system call; descriptors that are not open answer an error.
+    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: open, as just seen, and the program keeps it open during the call.
+    let file = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
+    handle.set(client.import_physical(file.map_err(|_| CudaError::OPERATING_SYSTEM)?)?)
+}
+
+pub(crate) fn cuMemGetAllocationPropertiesFromHandle(
+    properties: Out<CUmemAllocationProp>,
+    handle: CUmemGenericAllocationHandle,
+) -> CUresult {
+    let client = mode::attached()?;
+    let (device, handle_types) = {
+        let mut memory = client.memory();
+        let physical = memory.physical(handle)?;
+        (physical.device, physical.handle_types)
+    };
+    properties.set(CUmemAllocationProp {
+        kind: vmm::ALLOCATION_PINNED,
+        requestedHandleTypes: handle_types,
+        location: CUmemLocation { kind: vmm::LOCATION_DEVICE, id: device },
+        win32HandleMetaData: core::ptr::null_mut(),
+        compressionType: 0,
+        gpuDirectRDMACapable: 0,
+        usage: 0,
+        reserved: [0; 4],
+    })
+}
+
+pub(crate) fn cuMemRetainAllocationHandle(
+    handle: Out<CUmemGenericAllocationHandle>,
+    address: Out<c_void>,
+) -> CUresult {
+    let client = mode::attached()?;
+    handle.required()?;
+    handle.set(client.memory().retain_physical(address.address())?)
+}

@@ -1,0 +1,52 @@
+//! Memory and events that clients share by intent (the manual's "Interprocess Communication").
+
+use super::Session;
+use crate::device::{Event, Physical};
+use channel::request::{
+    EventState, OpenEvent, OpenMemory, QueryEvent, ShareEvent, ShareMemory, SharedMemory, Token,
+};
+use cuda_api::CudaError;
+use cuda_api::constants::vmm;
+use std::rc::Rc;
+
+impl Session {
+    pub(super) fn share_memory(&mut self, request: ShareMemory) -> Result<SharedMemory, CudaError> {
+        let chunk = self.memory.chunk(request.address.0)?;
+        let range = (request.address.0, chunk.bytes());
+        let owner = self.link.identity.id;
+        let export = || chunk.physical().export();
+        let [low, high] = self.common.shared.share_memory(owner, range, export)?;
+        Ok(SharedMemory { low, high, bytes: range.1 })
+    }
+
+    pub(super) fn open_memory(&mut self, request: OpenMemory) -> Result<(), CudaError> {
+        let file = self.common.shared.open_memory([request.low, request.high], request.bytes)?;
+        let physical = Rc::new(Physical::import(&self.share, &file)?);
+        let (address, bytes) = (request.address.0, request.bytes);
+        self.memory.map(&physical, address, bytes, 0)?;
+        if let Err(error) = self.memory.set_access(address, bytes, vmm::ACCESS_READ_WRITE) {
+            self.memory.unmap(address, bytes)?;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    pub(super) fn share_event(&mut self, request: ShareEvent) -> Result<Token, CudaError> {
+        let event = self.events.get(request.event.0 as u64)?;
+        let owner = self.link.identity.id;
+        let [low, high] = self.common.shared.share_event(owner, event.shared())?;
+        Ok(Token { low, high })
+    }
+
+    pub(super) fn open_event(&mut self, request: OpenEvent) -> Result<(), CudaError> {
+        let handle = self.events.vacant(request.event.0 as u64)?;
+        let raw = self.common.shared.open_event([request.low, request.high])?;
+        self.events.put(handle, Event::of(&self.share, raw));
+        Ok(())
+    }
+
+    pub(super) fn query_event(&mut self, request: QueryEvent) -> Result<EventState, CudaError> {
+        let done = self.events.get(request.event.0 as u64)?.is_done()?;
+        Ok(EventState { done: done.into() })
+    }
+}

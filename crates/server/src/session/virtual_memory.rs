@@ -1,0 +1,266 @@
+//! Virtual memory of a client: addresses that it reserves, physical memory that it makes or
+//! imports, and the one mapped at the other.
+//!
+//! Invariant: a mapping is in the session's ranges exactly while it is accessible. Who unmaps has
+//! seen all of the client's streams idle before.
+
+use super::Session;
+use super::calls::check_device;
+use super::handles::Table;
+use super::memory::{CHUNK_GRANULARITY_BYTES, Memory};
+use super::ranges::Backing;
+use crate::device::{DeviceMapping, Physical, Reservation};
+use crate::window::{Arena, ArenaLease};
+use channel::message::Message;
+use channel::request::{
+    AddressesReserved, CreateMemory, FreeAddresses, ImportMemory, MapMemory, ReleaseMemory,
+    ReserveAddresses, SetAccess, UnmapMemory,
+};
+use cuda_api::constants::vmm;
+use cuda_api::handle::HandleKind;
+use cuda_api::{CUdeviceptr, CUresult, CudaError};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+/// Most reservations of a client. PyTorch makes two a stream.
+pub const RESERVATIONS_MAX: usize = 1024;
+/// Most addresses that a client reserves, bytes: PyTorch reserves the device's memory once for
+/// each stream and size of allocation.
+pub const RESERVED_BYTES_MAX: u64 = 4 << 40;
+/// Most pieces of physical memory of a client, and most mappings: as many as chunks, for the same
+/// reason.
+pub const MEMORIES_MAX: usize = super::CHUNKS_MAX;
+
+/// Addresses of the arena that are the client's.
+struct Reserved {
+    // Dropped first: the provider must have let go before somebody else gets the addresses.
+    _reservation: Reservation,
+    _lease: ArenaLease,
+    bytes: u64,
+}
+
+/// A mapping and what may be done with it.
+struct Mapped {
+    mapping: DeviceMapping,
+    access: u32,
+}
+
+/// A client's virtual memory. Fields are dropped in their order: mappings before what they need.
+pub struct VirtualMemory {
+    mappings: BTreeMap<u64, Mapped>,
+    memories: Table<(Rc<Physical>, u64)>,
+    reservations: BTreeMap<u64, Reserved>,
+    bytes: u64,
+}
+
+impl VirtualMemory {
+    /// None yet.
+    pub fn new() -> Self {
+        Self {
+            mappings: BTreeMap::new(),
+            memories: Table::new(HandleKind::Memory, MEMORIES_MAX),
+            reservations: BTreeMap::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Physical memory that the client made, bytes. Imported memory is on its maker's account.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes everything away.
+    pub fn clear(&mut self) {
+        self.mappings.clear();
+        self.memories.clear();
+        self.reservations.clear();
+        self.bytes = 0;
+    }
+
+    /// The reservation that a range lies in, all of it.
+    fn is_reserved(&self, address: u64, bytes: u64) -> bool {
+        let before = self.reservations.range(..=address).next_back();
+        before.is_some_and(|(start, reserved)| {
+            let offset = address - start;
+            offset <= reserved.bytes && bytes <= reserved.bytes - offset
+        })
+    }
+
+    /// Starts of the mappings that fill a range exactly.
+    fn filling(&self, address: u64, bytes: u64) -> Result<Vec<u64>, CudaError> {
+        let end = address.checked_add(bytes).ok_or(CudaError::INVALID_VALUE)?;
+        let mut starts = Vec::new();
+        let mut next = address;
+        for (start, mapped) in self.mappings.range(address..end) {
+            if *start != next {
+                break;
+            }
+            starts.push(*start);
+            next = start + mapped.mapping.bytes();
+        }
+        if next == end && bytes > 0 { Ok(starts) } else { Err(CudaError::INVALID_VALUE) }
+    }
+}
+
+/// CUDA_ERROR_INVALID_VALUE unless all are multiples of what devices map memory in.
+fn check_whole(values: &[u64]) -> CUresult {
+    match values.iter().all(|value| value.is_multiple_of(CHUNK_GRANULARITY_BYTES)) {
+        true => Ok(()),
+        false => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+impl Memory {
+    fn reserve(
+        &mut self,
+        arena: &Arena,
+        wanted: u64,
+        bytes: u64,
+        alignment: u64,
+    ) -> Result<u64, CudaError> {
+        check_whole(&[bytes])?;
+        let alignment = alignment.max(CHUNK_GRANULARITY_BYTES);
+        if bytes == 0 || !alignment.is_power_of_two() {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let reservations = &mut self.virtual_memory.reservations;
+        let total = reservations.values().map(|r| r.bytes).sum::<u64>().checked_add(bytes);
+        if reservations.len() >= RESERVATIONS_MAX || total.is_none_or(|n| n > RESERVED_BYTES_MAX) {
+            return Err(CudaError::OUT_OF_MEMORY);
+        }
+        let lease = arena.take(wanted, bytes, alignment).ok_or(CudaError::OUT_OF_MEMORY)?;
+        let address = lease.address();
+        let reservation = Reservation::at(&self.share, address, bytes)?;
+        let reserved = Reserved { _reservation: reservation, _lease: lease, bytes };
+        reservations.insert(address, reserved);
+        Ok(address)
+    }
+
+    fn free_addresses(&mut self, address: u64, bytes: u64) -> CUresult {
+        let memory = &mut self.virtual_memory;
+        let whole = memory.reservations.get(&address).is_some_and(|r| r.bytes == bytes);
+        // The whole of a reservation, so the end does not wrap.
+        if !whole || memory.mappings.range(address..address + bytes).next().is_some() {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        memory.reservations.remove(&address);
+        Ok(())
+    }
+
+    /// Maps memory at reserved addresses, without access.
+    pub(super) fn map(
+        &mut self,
+        physical: &Rc<Physical>,
+        address: u64,
+        bytes: u64,
+        offset: u64,
+    ) -> CUresult {
+        check_whole(&[address, bytes, offset])?;
+        let memory = &mut self.virtual_memory;
+        if bytes == 0 || !memory.is_reserved(address, bytes) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        // Inside a reservation, so the end does not wrap.
+        let before = memory.mappings.range(..address + bytes).next_back();
+        if before.is_some_and(|(start, m)| start + m.mapping.bytes() > address) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        if memory.mappings.len() >= MEMORIES_MAX {
+            return Err(CudaError::OUT_OF_MEMORY);
+        }
+        let mapping = DeviceMapping::new(physical, address, bytes, offset)?;
+        memory.mappings.insert(address, Mapped { mapping, access: vmm::ACCESS_NONE });
+        Ok(())
+    }
+
+    /// Takes the mappings away that fill a range.
+    pub(super) fn unmap(&mut self, address: u64, bytes: u64) -> CUresult {
+        for start in self.virtual_memory.filling(address, bytes)? {
+            self.ranges.remove(start, Backing::Mapping);
+            self.virtual_memory.mappings.remove(&start);
+        }
+        Ok(())
+    }
+
+    /// Sets what the device may do with the mappings that fill a range.
+    pub(super) fn set_access(&mut self, address: u64, bytes: u64, access: u32) -> CUresult {
+        for start in self.virtual_memory.filling(address, bytes)? {
+            let Some(mapped) = self.virtual_memory.mappings.get_mut(&start) else { continue };
+            mapped.mapping.set_access(access)?;
+            let before = std::mem::replace(&mut mapped.access, access);
+            match (before == vmm::ACCESS_NONE, access == vmm::ACCESS_NONE) {
+                (true, false) => {
+                    self.ranges.add(start, mapped.mapping.bytes(), Backing::Mapping)?;
+                }
+                (false, true) => {
+                    self.ranges.remove(start, Backing::Mapping);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Session {
+    pub(super) fn reserve_addresses(
+        &mut self,
+        request: ReserveAddresses,
+    ) -> Result<AddressesReserved, CudaError> {
+        let ReserveAddresses { wanted, bytes, alignment } = request;
+        let address = self.memory.reserve(&self.common.arena, wanted.0, bytes, alignment)?;
+        Ok(AddressesReserved { address: CUdeviceptr(address) })
+    }
+
+    pub(super) fn free_addresses(&mut self, request: FreeAddresses) -> CUresult {
+        self.memory.free_addresses(request.address.0, request.bytes)
+    }
+
+    pub(super) fn create_memory(&mut self, request: CreateMemory) -> CUresult {
+        check_device(request.device)?;
+        check_whole(&[request.bytes])?;
+        let handle = self.memory.virtual_memory.memories.vacant(request.memory)?;
+        let (physical, file) = Physical::zeroed(&self.share, request.bytes, &self.internal)?;
+        self.socket
+            .send(&Message::ChunkFd(0), &[file.as_fd()])
+            .map_err(|_| CudaError::MPS_RPC_FAILURE)?;
+        let entry = (Rc::new(physical), request.bytes);
+        self.memory.virtual_memory.memories.put(handle, entry);
+        self.memory.virtual_memory.bytes += request.bytes;
+        self.publish_memory();
+        Ok(())
+    }
+
+    pub(super) fn import_memory(&mut self, request: ImportMemory, file: &OwnedFd) -> CUresult {
+        let handle = self.memory.virtual_memory.memories.vacant(request.memory)?;
+        let physical = Physical::import(&self.share, file)?;
+        self.memory.virtual_memory.memories.put(handle, (Rc::new(physical), 0));
+        Ok(())
+    }
+
+    pub(super) fn release_memory(&mut self, request: ReleaseMemory) -> CUresult {
+        let (_, bytes) = self.memory.virtual_memory.memories.take(request.memory)?;
+        self.memory.virtual_memory.bytes -= bytes;
+        self.publish_memory();
+        Ok(())
+    }
+
+    pub(super) fn map_memory(&mut self, request: MapMemory) -> CUresult {
+        let (physical, _) = self.memory.virtual_memory.memories.get(request.memory)?;
+        let physical = physical.clone();
+        self.memory.map(&physical, request.address.0, request.bytes, request.offset)
+    }
+
+    pub(super) fn unmap_memory(&mut self, request: UnmapMemory) -> CUresult {
+        self.wait_idle()?;
+        self.memory.unmap(request.address.0, request.bytes)
+    }
+
+    pub(super) fn set_access(&mut self, request: SetAccess) -> CUresult {
+        if request.access != vmm::ACCESS_READ_WRITE {
+            self.wait_idle()?;
+        }
+        self.memory.set_access(request.address.0, request.bytes, request.access)
+    }
+}

@@ -30,6 +30,8 @@ pub(super) fn code(special: Special) -> i64 {
         Special::GlobalTimerHi => TIMER_HI,
         Special::DynamicSharedBytes => DYNAMIC_SHARED,
         Special::TotalSharedBytes => TOTAL_SHARED,
+        Special::WorkspaceLow => WORKSPACE,
+        Special::WorkspaceHigh => WORKSPACE_HIGH,
         Special::Constant(_) => ZERO,
     })
 }
@@ -54,7 +56,9 @@ const TIMER: u8 = 29;
 const TIMER_HI: u8 = 30;
 const DYNAMIC_SHARED: u8 = 31;
 const TOTAL_SHARED: u8 = 32;
-const ZERO: u8 = 33;
+const WORKSPACE: u8 = 33;
+const WORKSPACE_HIGH: u8 = 34;
+const ZERO: u8 = 35;
 
 /// Component 0, 1 or 2.
 fn component(d: Dim3, axis: u8) -> u64 {
@@ -99,6 +103,8 @@ impl Machine<'_> {
             TIMER_HI => timer() >> 32,
             DYNAMIC_SHARED => u64::from(launch.dynamic_shared_bytes),
             TOTAL_SHARED => self.shared_bytes,
+            WORKSPACE => launch.workspace,
+            WORKSPACE_HIGH => launch.workspace >> 32,
             _ => 0,
         }
     }

@@ -106,6 +106,9 @@ pub struct Launch {
     pub block: Dim3,
     /// Dynamic shared memory, bytes a block.
     pub dynamic_shared_bytes: u32,
+    /// Address of the memory in which a cooperative grid's blocks meet, zeroed; 0 if the launch is
+    /// not cooperative.
+    pub workspace: u64,
     /// Parameter buffer, laid out as [`KernelInfo::params`] says.
     pub params: Box<[u8]>,
     /// Where the device side's `vprintf` goes.

@@ -563,7 +563,11 @@ pub enum Special {
     GlobalTimerHi,
     DynamicSharedBytes,
     TotalSharedBytes,
-    /// `%envreg*`, `%pm*` and cluster registers with a fixed value.
+    /// `%envreg2`: the lower half of the address of the grid's workspace.
+    WorkspaceLow,
+    /// `%envreg1`: the upper half.
+    WorkspaceHigh,
+    /// Other `%envreg*`, `%pm*` and cluster registers with a fixed value.
     Constant(u32),
 }
 

@@ -74,6 +74,7 @@ pub(crate) fn launch(
     let kernel = FnKernel::new(0, move |worker, _, index, resumed| body(worker, index, resumed));
     let launch = Launch {
         grid_id: 0,
+        workspace: 0,
         grid: Dim3 { x: blocks, y: 1, z: 1 },
         block: Dim3 { x: threads, y: 1, z: 1 },
         dynamic_shared_bytes: 0,

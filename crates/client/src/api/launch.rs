@@ -7,7 +7,7 @@ use crate::mode;
 use crate::state::{Function, wire_function};
 use crate::threads::DefaultStream;
 use channel::request::{
-    CountClusters, LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LaunchKernel, cluster_flags,
+    CountClusters, LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LaunchKernel, cluster_flags, cluster_of,
 };
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::attributes as attribute;
@@ -133,21 +133,33 @@ pub(crate) fn cuLaunchCooperativeKernel(
     stream: CUstream,
     kernel_params: Out<*mut c_void>,
 ) -> CUresult {
-    cooperative_is_possible()?;
     let geometry = Geometry {
         grid: [grid_x, grid_y, grid_z],
         block: [block_x, block_y, block_z],
         shared_bytes,
     };
+    check_cooperative(function, &geometry)?;
     launch(function, &geometry, stream, default, LAUNCH_COOPERATIVE, kernel_params, Out::null())
 }
 
-fn cooperative_is_possible() -> CUresult {
+/// All blocks of a cooperative launch must be resident at once. CUDA_ERROR_NOT_SUPPORTED if the
+/// device has no such launches, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE if there is no room.
+fn check_cooperative(function: CUfunction, geometry: &Geometry) -> CUresult {
     let (client, _) = mode::enter()?;
     let device = client.devices().first().ok_or(CudaError::NO_DEVICE)?;
-    match device.attributes[attribute::COOPERATIVE_LAUNCH as usize] {
-        0 => Err(CudaError::NOT_SUPPORTED),
-        _ => Ok(()),
+    if device.attributes[attribute::COOPERATIVE_LAUNCH as usize] == 0 {
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    check(client, client.state().function(function.0)?.1, geometry)?;
+    let threads = geometry.block.iter().product::<c_uint>() as c_int;
+    let shared = geometry.shared_bytes as usize;
+    let fitting = super::occupancy::blocks_per_sm(client, function, threads, shared, 0)?;
+    let room =
+        i64::from(fitting) * i64::from(device.attributes[attribute::MULTIPROCESSOR_COUNT as usize]);
+    let blocks = geometry.grid.iter().map(|n| u64::from(*n)).product::<u64>();
+    match blocks <= room.max(0) as u64 {
+        true => Ok(()),
+        false => Err(CudaError::COOPERATIVE_LAUNCH_TOO_LARGE),
     }
 }
 
@@ -160,14 +172,15 @@ pub(crate) fn cuLaunchKernelEx(
 ) -> CUresult {
     let config = config.get()?;
     let flags = launch_flags(&config)?;
-    if flags & LAUNCH_COOPERATIVE != 0 {
-        cooperative_is_possible()?;
-    }
     let geometry = Geometry {
         grid: [config.gridDimX, config.gridDimY, config.gridDimZ],
         block: [config.blockDimX, config.blockDimY, config.blockDimZ],
         shared_bytes: config.sharedMemBytes,
     };
+    // A cluster's blocks are the device's to count.
+    if flags & LAUNCH_COOPERATIVE != 0 && cluster_of(flags).is_none() {
+        check_cooperative(function, &geometry)?;
+    }
     launch(function, &geometry, config.stream, default, flags, kernel_params, extra)
 }
 

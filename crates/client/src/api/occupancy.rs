@@ -15,7 +15,7 @@ use cuda_api::{CUfunction, CUoccupancyB2DSize, CUresult, CudaError, number};
 const BLOCK_SIZE_MAX: c_int = 1 << 16;
 
 /// How many blocks of that size an SM takes.
-fn blocks_per_sm(
+pub(super) fn blocks_per_sm(
     client: &Attached,
     function: CUfunction,
     block_size: c_int,

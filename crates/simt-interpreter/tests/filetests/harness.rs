@@ -128,6 +128,7 @@ impl Device {
     ) -> Result<(), Box<Fault>> {
         let launch = Arc::new(Launch {
             grid_id: 1,
+            workspace: 0,
             grid: shape.grid,
             block: shape.block,
             dynamic_shared_bytes: shape.shared,

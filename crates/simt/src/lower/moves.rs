@@ -144,6 +144,9 @@ impl Lowering<'_> {
             S::GlobaltimerHi => Special::GlobalTimerHi,
             S::DynamicSmemSize => Special::DynamicSharedBytes,
             S::TotalSmemSize | S::AggrSmemSize => Special::TotalSharedBytes,
+            // Where cooperative groups look for their barrier.
+            S::Envreg1 => Special::WorkspaceHigh,
+            S::Envreg2 => Special::WorkspaceLow,
             _ if register.envreg().is_some() => Special::Constant(0),
             S::Pm0 | S::Pm1 | S::Pm2 | S::Pm3 | S::Pm4 | S::Pm5 | S::Pm6 | S::Pm7 => {
                 Special::Constant(0)

@@ -213,6 +213,8 @@ fn is_invariant(op: &Op) -> bool {
                 | Special::Nctaid(_)
                 | Special::NwarpId
                 | Special::GridId
+                | Special::WorkspaceLow
+                | Special::WorkspaceHigh
                 | Special::DynamicSharedBytes
                 | Special::TotalSharedBytes
         ),

@@ -10,8 +10,11 @@ use super::pointer::{CArgument, In, Out};
 use super::{Driver, driver, exports, thread};
 use crate::device::grid::KernelOp;
 use crate::device::limits::*;
+use crate::device::memory::AllocationKind;
 use crate::device::occupancy::{BlockNeed, blocks_per_sm};
-use crate::device::stream::Op;
+use crate::device::slab::Key;
+use crate::device::stream::{Op, Stream};
+use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
 use simt::kernel::{Dim3, Launch};
 
@@ -19,6 +22,10 @@ use simt::kernel::{Dim3, Launch};
 const ATTRIBUTES_MAX: u32 = 64;
 /// Entries of cuLaunchKernel's `extra` list: two pairs and the end.
 const EXTRA_ENTRIES_MAX: usize = 16;
+
+/// A cooperative grid's workspace: the size of the whole, then the barrier that cooperative groups
+/// count in. Cache lines of its own.
+const WORKSPACE_BYTES: u64 = 512;
 
 /// What a launch asks for beside its parameters.
 struct Request {
@@ -85,8 +92,13 @@ impl Driver {
         let need = request.check(&function, self.device.settings.sms)?;
         let params = read_parameters(&function, params, extra)?;
         let (priority, _, tenant) = self.device.stream_properties(stream)?;
+        let workspace = match request.cooperative {
+            true => self.new_workspace(&tenant)?,
+            false => 0,
+        };
         let launch = Launch {
             grid_id: self.device.next_grid_id(),
+            workspace,
             grid: request.grid,
             block: request.block,
             dynamic_shared_bytes: request.dynamic_shared,
@@ -99,7 +111,37 @@ impl Driver {
             need,
             priority: request.priority.unwrap_or(priority),
         };
-        self.device.enqueue(stream, Op::Kernel(Box::new(op))).map(|_| ())
+        let launched = self.device.enqueue(stream, Op::Kernel(Box::new(op))).map(|_| ());
+        if workspace != 0 {
+            self.free_workspace_in(stream, workspace, launched.is_ok());
+        }
+        launched
+    }
+
+    /// Memory in which the blocks of a cooperative grid meet, zeroed.
+    fn new_workspace(&self, tenant: &Arc<Tenant>) -> Result<u64> {
+        let kind = AllocationKind::Module { writable: true };
+        let address = self.device.allocate(tenant, 0, WORKSPACE_BYTES, 1, kind)?;
+        // SAFETY: just allocated, so it is mapped, writable and nobody else's.
+        unsafe { (address as *mut u8).write_bytes(0, WORKSPACE_BYTES as usize) };
+        Ok(address)
+    }
+
+    /// Frees a workspace behind the kernel that uses it, or at once if there is none.
+    fn free_workspace_in(&self, stream: Key<Stream>, workspace: u64, launched: bool) {
+        let device = self.device.clone();
+        let free = move || {
+            // It was allocated for one launch, and nobody else knows its address.
+            let _ = device.free(workspace, |_| true);
+        };
+        match launched {
+            true => {
+                // A stream that is gone was cancelled with its kernel; the memory is its tenant's
+                // to the end.
+                let _ = self.device.enqueue(stream, Op::Internal(Box::new(free)));
+            }
+            false => free(),
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 //! check that does not come back fails the tour by a watchdog.
 
 mod context;
+mod cooperative;
 mod copies;
 mod device;
 mod events;
@@ -154,6 +155,7 @@ fn main() -> ExitCode {
         pointers::CHECKS,
         modules::CHECKS,
         launches::CHECKS,
+        cooperative::CHECKS,
         streams::CHECKS,
         stream_values::CHECKS,
         order::CHECKS,

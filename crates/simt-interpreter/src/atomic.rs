@@ -119,9 +119,9 @@ impl<O: Operation, const RETURNS: bool> Body for Atom<O, RETURNS> {
             let mut pointers = [0u64; WARP_LANES];
             match locate(machine, ins, m, bytes as u64, true, &mut pointers) {
                 Ok(Located::Each) => {}
-                Ok(Located::Span(p)) => {
+                Ok(found) => {
                     for (lane, pointer) in pointers.iter_mut().enumerate() {
-                        *pointer = p.wrapping_add(lane * bytes) as u64;
+                        *pointer = found.element(lane as u32, bytes) as u64;
                     }
                 }
                 Err(step) => return step,

@@ -25,7 +25,7 @@ use std::ops::Range;
 /// Alignment of vector registers: a cache line, so that no access splits one.
 pub(super) const FILE_ALIGN: usize = 64;
 /// Bytes of a scalar's place: the widest scalar.
-const SCALAR_BYTES: u32 = 16;
+pub(super) const SCALAR_BYTES: u32 = 16;
 
 /// The block number that stands for leaving the function.
 pub(super) const RETURN: u32 = u32::MAX - 1;
@@ -71,6 +71,9 @@ pub(super) struct Place {
     pub(super) bytes: u32,
     /// What a lane's value is more than that of the lane before, where there is one value.
     pub(super) stride: i64,
+    /// There are two values, one for each half of the warp: the upper one's place is
+    /// [`SCALAR_BYTES`] behind the lower one's.
+    pub(super) halves: bool,
 }
 
 /// A block.
@@ -246,11 +249,25 @@ impl Decoder<'_> {
         self.ones = self.constant(1, Class::Pred, false);
         self.flipped = self.reserve(4, 4);
         for (index, (_, home)) in all.iter().enumerate() {
-            if let Home::Affine { stride } = home {
-                self.places[index].stride = *stride;
+            if self.places[index].scalar.is_some() {
+                // The upper half of one that came before.
+                continue;
             }
-            if matches!(home, Home::Scalar | Home::ScalarAndVector | Home::Affine { .. }) {
-                self.places[index].scalar = Some(self.reserve(SCALAR_BYTES, SCALAR_BYTES));
+            match *home {
+                Home::Scalar | Home::ScalarAndVector => {
+                    self.places[index].scalar = Some(self.reserve(SCALAR_BYTES, SCALAR_BYTES));
+                }
+                Home::Affine { stride } => {
+                    let scalar = Some(self.reserve(SCALAR_BYTES, SCALAR_BYTES));
+                    self.places[index] = Place { scalar, stride, ..self.places[index] };
+                }
+                Home::Halves { high, stride } => {
+                    let at = self.reserve(2 * SCALAR_BYTES, SCALAR_BYTES);
+                    let place = self.places[index];
+                    self.places[index] = Place { scalar: Some(at), stride, halves: true, ..place };
+                    self.places[high.index()].scalar = Some(at + SCALAR_BYTES);
+                }
+                Home::Vector | Home::Mask | Home::None => {}
             }
         }
         for (index, (_, home)) in all.iter().enumerate() {
@@ -299,7 +316,9 @@ impl Decoder<'_> {
         let place = |r: Reg| self.places[r.index()];
         match source {
             Source::Vector(r) => place(r).vector.unwrap_or(0),
-            Source::Scalar(r) | Source::Affine(r, _) => place(r).scalar.unwrap_or(0),
+            Source::Scalar(r) | Source::Affine(r, _) | Source::Halves(r, ..) => {
+                place(r).scalar.unwrap_or(0)
+            }
             Source::Mask(r) => place(r).mask.unwrap_or(0),
             Source::Imm(v) => self.constant(v, class, !scalar),
         }
@@ -308,9 +327,11 @@ impl Decoder<'_> {
     /// The class of a source, for constants.
     fn source_class(&self, source: Source, fallback: Class) -> Class {
         match source {
-            Source::Vector(r) | Source::Scalar(r) | Source::Affine(r, _) | Source::Mask(r) => {
-                self.f.classes[r.index()]
-            }
+            Source::Vector(r)
+            | Source::Scalar(r)
+            | Source::Affine(r, _)
+            | Source::Halves(r, ..)
+            | Source::Mask(r) => self.f.classes[r.index()],
             Source::Imm(_) => fallback,
         }
     }
@@ -320,7 +341,8 @@ impl Decoder<'_> {
         let start = self.ins.len();
         for check in &block.checks {
             let a = self.source(Source::Scalar(check.reg), W32, true);
-            self.push(moves::no_wrap(check.signed), &[], &[a], check.stride, self.ones, 0);
+            let run = moves::no_wrap(check.signed);
+            self.push(run, &[], &[a], check.stride, self.ones, check.last);
         }
         start..self.instructions(&block.insts, masked).end
     }
@@ -364,7 +386,8 @@ impl Decoder<'_> {
         if self.masking(inst, t, guard)? {
             return Some(());
         }
-        let formulas = inst.src.iter().any(|s| matches!(s, Source::Affine(..)));
+        let formulas =
+            inst.src.iter().any(|s| matches!(s, Source::Affine(..) | Source::Halves(..)));
         let (run, imm) = if formulas { of_formulas(inst, t)? } else { lanewise(&inst.op, t)? };
         if matches!(inst.op, Op::IsSpace(_)) && inst.uniform {
             return None;
@@ -373,6 +396,17 @@ impl Decoder<'_> {
         for (i, source) in inst.src.iter().enumerate() {
             let class = source_class(&inst.op, i);
             a.push(self.source(*source, class, inst.uniform || formulas));
+        }
+        if formulas {
+            // The upper halves' values behind the lower ones'.
+            for (i, source) in inst.src.iter().enumerate() {
+                a.push(match source {
+                    Source::Halves(_, high, _) => {
+                        self.source(Source::Scalar(*high), source_class(&inst.op, i), true)
+                    }
+                    _ => a[i],
+                });
+            }
         }
         (a.len() <= SOURCES_MAX && inst.dst.len() <= RESULTS_MAX).then_some(())?;
         let mut d = Vec::with_capacity(RESULTS_MAX);
@@ -526,7 +560,12 @@ impl Decoder<'_> {
         let wide = self.source_class(address, W64) != W32;
         let form = match address {
             Source::Affine(_, stride) => {
-                AddressForm::Formula { wide, stride: i16::try_from(stride).ok()? }
+                AddressForm::Formula { wide, stride: i16::try_from(stride).ok()?, halves: false }
+            }
+            Source::Halves(low, _, stride) => {
+                // The upper half's address is found by its place.
+                self.places[low.index()].halves.then_some(())?;
+                AddressForm::Formula { wide, stride: i16::try_from(stride).ok()?, halves: true }
             }
             _ => AddressForm::Register { wide },
         };
@@ -612,17 +651,19 @@ fn splat(bytes: u32, t: Target) -> Option<Handler> {
 /// constant.
 fn of_formulas(inst: &VectorInst, t: Target) -> Option<(Handler, i64)> {
     let stride = |i: usize| match inst.src[i] {
-        Source::Affine(_, stride) => stride,
+        Source::Affine(_, stride) | Source::Halves(_, _, stride) => stride,
         _ => 0,
     };
+    let halves = inst.src.iter().any(|s| matches!(s, Source::Halves(..)));
+    let operands = if halves { Operands::Halves } else { Operands::Formulas };
     Some(match inst.op {
-        Op::Mov(Width::W16) => (lanes::ramp::<u16>(t), stride(0)),
-        Op::Mov(Width::W32) => (lanes::ramp::<u32>(t), stride(0)),
-        Op::Mov(Width::W64) => (lanes::ramp::<u64>(t), stride(0)),
+        Op::Mov(Width::W16) => (lanes::ramp::<u16>(operands, t), stride(0)),
+        Op::Mov(Width::W32) => (lanes::ramp::<u32>(operands, t), stride(0)),
+        Op::Mov(Width::W64) => (lanes::ramp::<u64>(operands, t), stride(0)),
         Op::Setp(op, ty) => {
             let half = |i: usize| i32::try_from(stride(i)).ok();
             let strides = i64::from(half(1)?) << 32 | i64::from(half(0)? as u32);
-            (float::comparison(op, ty, Operands::Formulas, t)?, strides)
+            (float::comparison(op, ty, operands, t)?, strides)
         }
         _ => return None,
     })

@@ -1,6 +1,7 @@
 //! A register file: the registers of one function in one warp.
 
-use super::decode::{Code, FILE_ALIGN, Place};
+use super::decode::{Code, FILE_ALIGN, Place, SCALAR_BYTES};
+use simt::geometry::HALF_LANES;
 use simt::kernel::WARP_LANES;
 
 #[repr(C, align(64))]
@@ -53,7 +54,9 @@ impl RegisterFile {
         let Some(at) = to.vector else { return };
         for lane in (0..WARP_LANES).filter(|l| mask >> l & 1 != 0) {
             // The scalar is the truth where there is one; its copies may be older.
+            let upper = from.halves && lane >= HALF_LANES;
             let source = match (from.scalar, from.vector) {
+                (Some(scalar), _) if upper => (scalar + SCALAR_BYTES) as usize,
                 (Some(scalar), _) => scalar as usize,
                 (None, Some(vector)) => vector as usize + lane * size,
                 (None, None) => return,
@@ -62,7 +65,8 @@ impl RegisterFile {
             let mut value = [0; 16];
             value[..size].copy_from_slice(&old.view()[source..source + size]);
             if from.scalar.is_some() && from.stride != 0 {
-                let more = from.stride.wrapping_mul(lane as i64) as i128;
+                let steps = if upper { lane - HALF_LANES } else { lane };
+                let more = from.stride.wrapping_mul(steps as i64) as i128;
                 value = i128::from_le_bytes(value).wrapping_add(more).to_le_bytes();
             }
             self.bytes()[target..target + size].copy_from_slice(&value[..size]);

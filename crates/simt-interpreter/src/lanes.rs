@@ -9,6 +9,7 @@
 //! Handlers that write predicates look at mask and guard themselves.
 
 use super::machine::{Handler, Ins, Machine, Step};
+use simt::geometry::HALF_LANES;
 use simt::kernel::WARP_LANES;
 use std::marker::PhantomData;
 
@@ -498,19 +499,44 @@ pub(crate) fn compare<A: Lane, F: Fn(A, A) -> bool + Copy>(target: impl Versions
     versions::<Cmp2<A, F>, UniformCmp2<A, F>>(target)
 }
 
-struct CmpFormulas<A, F>(PhantomData<(A, F)>);
+/// The lanes of a formula: of two scalars, the lower half's value and the upper half's, each the
+/// first of a run of half a warp; or of one, lane 0's.
+///
+/// # Safety
+/// `low`, and `high` if `HALVES`, are scalars of this type.
+#[inline(always)]
+unsafe fn lanes_of<T: Formula, const HALVES: bool>(
+    machine: &Machine<'_>,
+    low: u32,
+    high: u32,
+    stride: i64,
+) -> [T; WARP_LANES] {
+    // SAFETY: by contract.
+    let low = unsafe { read::<T, 1>(machine, low).0[0] };
+    if HALVES {
+        // SAFETY: by contract.
+        let high = unsafe { read::<T, 1>(machine, high).0[0] };
+        let [a, b]: [[T; HALF_LANES]; 2] =
+            [each(|i| low.step(stride, i)), each(|i| high.step(stride, i))];
+        each(|i| if i < HALF_LANES { a[i] } else { b[i - HALF_LANES] })
+    } else {
+        each(|i| low.step(stride, i))
+    }
+}
 
-impl<A: Formula, F: Fn(A, A) -> bool + Copy> Body for CmpFormulas<A, F> {
+struct CmpFormulas<A, F, const HALVES: bool>(PhantomData<(A, F)>);
+
+impl<A: Formula, F: Fn(A, A) -> bool + Copy, const HALVES: bool> Body
+    for CmpFormulas<A, F, HALVES>
+{
     #[inline(always)]
     unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
-        let (low, high) = (ins.imm as i32, (ins.imm >> 32) as i32);
-        // SAFETY: the decoder gave scalars of these types.
+        let strides = (i64::from(ins.imm as i32), ins.imm >> 32);
+        // SAFETY: the decoder gave scalars of these types, upper halves behind lower ones.
         unsafe {
-            let a = read::<A, 1>(machine, ins.a[0]).0[0];
-            let b = read::<A, 1>(machine, ins.a[1]).0[0];
-            let (a, b): ([A; WARP_LANES], [A; WARP_LANES]) =
-                (each(|i| a.step(low.into(), i)), each(|i| b.step(high.into(), i)));
+            let a: [A; WARP_LANES] = lanes_of::<A, HALVES>(machine, ins.a[0], ins.a[2], strides.0);
+            let b: [A; WARP_LANES] = lanes_of::<A, HALVES>(machine, ins.a[1], ins.a[3], strides.1);
             let bytes = each(|i| if f(a[i], b[i]) { 0xff } else { 0 });
             write_pred(machine, ins, pack_mask(&bytes));
         }
@@ -518,13 +544,15 @@ impl<A: Formula, F: Fn(A, A) -> bool + Copy> Body for CmpFormulas<A, F> {
     }
 }
 
-/// What the operands of an integer comparison are.
+/// What the operands of an instruction are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operands {
     /// Registers.
     Lanes,
-    /// Scalars with a stride each, the halves of [`Ins::imm`].
+    /// Scalars with a stride each: in [`Ins::imm`], or in its halves if there are two.
     Formulas,
+    /// The same, with a scalar for each half of the warp; the upper ones are the last sources.
+    Halves,
 }
 
 /// A handler whose result is the predicate `f(a, b)` of two integers.
@@ -535,28 +563,36 @@ pub(crate) fn compare_integers<A: Formula, F: Fn(A, A) -> bool + Copy>(
 ) -> Handler {
     match operands {
         Operands::Lanes => compare(target, f),
-        Operands::Formulas => versions::<CmpFormulas<A, F>, CmpFormulas<A, F>>(target),
+        Operands::Formulas => formula::<CmpFormulas<A, F, false>>(target),
+        Operands::Halves => formula::<CmpFormulas<A, F, true>>(target),
     }
 }
 
-struct Ramp<T>(PhantomData<T>);
+/// A handler that only exists for vectors.
+fn formula<B: Body>(target: Target) -> Handler {
+    versions::<B, B>(target)
+}
 
-impl<T: Formula> Body for Ramp<T> {
+struct Ramp<T, const HALVES: bool>(PhantomData<T>);
+
+impl<T: Formula, const HALVES: bool> Body for Ramp<T, HALVES> {
     #[inline(always)]
     unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave a scalar and a register of this type.
+        // SAFETY: the decoder gave one or two scalars and a register of this type.
         unsafe {
-            let a = read::<T, 1>(machine, ins.a[0]).0[0];
-            let d = each(|i| a.step(ins.imm, i));
+            let d = lanes_of::<T, HALVES>(machine, ins.a[0], ins.a[1], ins.imm);
             write(machine, ins.d[0], Lanes::<T, WARP_LANES>(d));
         }
         Step::Next
     }
 }
 
-/// A handler that makes lanes of a scalar and the stride in [`Ins::imm`].
-pub(crate) fn ramp<T: Formula>(target: Target) -> Handler {
-    versions::<Ramp<T>, Ramp<T>>(target)
+/// A handler that makes lanes of scalars and the stride in [`Ins::imm`].
+pub(crate) fn ramp<T: Formula>(operands: Operands, target: Target) -> Handler {
+    match operands {
+        Operands::Halves => formula::<Ramp<T, true>>(target),
+        _ => formula::<Ramp<T, false>>(target),
+    }
 }
 
 struct Select<T>(PhantomData<T>);

@@ -8,8 +8,10 @@
 //! get what the processor gives. It is only ever touched through raw pointers and atomics.
 #![allow(clippy::needless_range_loop, reason = "a lane's number indexes several arrays")]
 
+use super::decode::SCALAR_BYTES;
 use super::lanes::{Body, Lane, Lanes, Target, active, each, read, versions, write};
 use super::machine::{Handler, Ins, Machine, Step};
+use simt::geometry::HALF_LANES;
 use simt::kernel::{FaultKind, WARP_LANES};
 use simt::op::{Access, Space, Width};
 use simt::vector::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
@@ -20,16 +22,20 @@ use std::marker::PhantomData;
 pub(super) enum AddressForm {
     /// A register of 32 or 64 bits.
     Register { wide: bool },
-    /// Lane 0's, and the bytes from one lane to the next.
-    Formula { wide: bool, stride: i16 },
+    /// Lane 0's, and the bytes from one lane to the next; with `halves`, also lane 16's,
+    /// [`SCALAR_BYTES`] behind lane 0's.
+    Formula { wide: bool, stride: i16, halves: bool },
 }
 
 /// The tag of an access: bit 0 says that addresses have 64 bits, bit 1 that they are a formula,
-/// the second byte is the space, the upper half the stride.
+/// bit 2 that each half of the warp has its own; the second byte is the space, the upper half the
+/// stride.
 pub(super) fn tag(space: Space, form: AddressForm) -> u32 {
     let (wide, formula, stride) = match form {
         AddressForm::Register { wide } => (wide, 0, 0),
-        AddressForm::Formula { wide, stride } => (wide, FORMULA, stride),
+        AddressForm::Formula { wide, stride, halves } => {
+            (wide, if halves { FORMULA | HALVES } else { FORMULA }, stride)
+        }
     };
     u32::from(stride as u16) << 16 | space_code(space) << 8 | formula | u32::from(wide)
 }
@@ -54,6 +60,7 @@ const GENERIC: u32 = 4;
 /// Bits of a tag.
 const WIDE: u32 = 1;
 const FORMULA: u32 = 2;
+const HALVES: u32 = 4;
 
 /// The space of a tag.
 #[inline(always)]
@@ -66,10 +73,25 @@ const FULL: u32 = !0;
 
 /// Where the lanes' elements are.
 pub(crate) enum Located {
-    /// Element of lane `i` is `i` strides behind this. Only active lanes' elements may be touched.
+    /// Element of lane `i` is `i` elements behind this. Only active lanes' elements may be touched.
     Span(*mut u8),
+    /// Element of lane `i` of a half is `i` elements behind this of the half.
+    Halves([*mut u8; 2]),
     /// In the array of pointers.
     Each,
+}
+
+impl Located {
+    /// Where a lane's element is, of elements of `bytes`; not for [`Self::Each`].
+    #[inline(always)]
+    pub(super) fn element(&self, lane: u32, bytes: usize) -> *mut u8 {
+        let lane = lane as usize;
+        match self {
+            Self::Span(p) => p.wrapping_add(lane * bytes),
+            Self::Halves(p) => p[lane / HALF_LANES].wrapping_add(lane % HALF_LANES * bytes),
+            Self::Each => std::ptr::null_mut(),
+        }
+    }
 }
 
 /// The addresses of an access, all lanes.
@@ -82,10 +104,19 @@ pub(super) unsafe fn addresses(machine: &Machine<'_>, ins: &Ins) -> [u64; WARP_L
     // SAFETY: by contract.
     unsafe {
         if ins.tag & FORMULA != 0 {
-            let first = first_address(machine, ins);
+            let first = first_address(machine, ins, 0);
             let stride = i64::from(ins.tag as i32 >> 16);
             let limit = if ins.tag & WIDE != 0 { u64::MAX } else { u32::MAX.into() };
-            each(|i| first.wrapping_add((stride * i as i64) as u64) & limit)
+            let at = |first: u64, i: usize| first.wrapping_add((stride * i as i64) as u64) & limit;
+            if ins.tag & HALVES != 0 {
+                let upper = first_address(machine, ins, SCALAR_BYTES);
+                let of = |i: usize| {
+                    if i < HALF_LANES { at(first, i) } else { at(upper, i - HALF_LANES) }
+                };
+                each(of)
+            } else {
+                each(|i| at(first, i))
+            }
         } else if ins.tag & WIDE != 0 {
             let wide = read::<u64, WARP_LANES>(machine, ins.a[0]).0;
             each(|i| wide[i].wrapping_add(offset))
@@ -97,24 +128,25 @@ pub(super) unsafe fn addresses(machine: &Machine<'_>, ins: &Ins) -> [u64; WARP_L
     }
 }
 
-/// The address that a scalar and the offset give: that of all lanes, or of lane 0.
+/// The address that a scalar and the offset give: that of all lanes, or of the first of them.
 ///
 /// # Safety
-/// The instruction's first source is a scalar address as its tag says.
+/// `behind` bytes behind the instruction's first source is a scalar address as its tag says.
 #[inline(always)]
-unsafe fn first_address(machine: &Machine<'_>, ins: &Ins) -> u64 {
+unsafe fn first_address(machine: &Machine<'_>, ins: &Ins, behind: u32) -> u64 {
+    let at = ins.a[0] + behind;
     // SAFETY: by contract.
     unsafe {
         if ins.tag & WIDE != 0 {
-            read::<u64, 1>(machine, ins.a[0]).0[0].wrapping_add(ins.imm as u64)
+            read::<u64, 1>(machine, at).0[0].wrapping_add(ins.imm as u64)
         } else {
-            u64::from(read::<u32, 1>(machine, ins.a[0]).0[0].wrapping_add(ins.imm as u32))
+            u64::from(read::<u32, 1>(machine, at).0[0].wrapping_add(ins.imm as u32))
         }
     }
 }
 
-/// Finds and checks the memory of an access whose addresses are a formula, if all of it lies in
-/// one range; `None` if somebody else must look.
+/// Finds and checks the memory of an access whose addresses are a formula, if all of a run of lanes
+/// lies in one range; `None` if somebody else must look.
 ///
 /// # Safety
 /// As [`addresses`], and the tag says that it is a formula.
@@ -127,36 +159,63 @@ unsafe fn locate_formula(
     write: bool,
     pointers: &mut Pointers,
 ) -> Option<Located> {
-    // SAFETY: by contract.
-    let base = unsafe { first_address(machine, ins) };
     let stride = i64::from(ins.tag as i32 >> 16);
-    let aligned = (base | stride as u64) & (bytes - 1) == 0;
+    let step = |start: u64, i: usize| start.wrapping_add((stride * i as i64) as u64);
+    // SAFETY: by contract.
+    let first = unsafe { first_address(machine, ins, 0) };
+    if ins.tag & HALVES == 0 {
+        let start = locate_run(machine, ins, first, stride, m, bytes, write)?;
+        machine.count_global(ins, m, bytes);
+        if stride as u64 == bytes {
+            return Some(Located::Span(start as *mut u8));
+        }
+        *pointers = each(|i| step(start, i));
+        return Some(Located::Each);
+    }
+    // SAFETY: by contract.
+    let upper = unsafe { first_address(machine, ins, SCALAR_BYTES) };
+    let (low, high) = (m & 0xffff, m >> HALF_LANES);
+    let run = |machine: &mut Machine<'_>, first, m| match m {
+        0 => Some(0),
+        _ => locate_run(machine, ins, first, stride, m, bytes, write),
+    };
+    let (low, high) = (run(machine, first, low)?, run(machine, upper, high)?);
+    machine.count_global(ins, m, bytes);
+    if stride as u64 == bytes {
+        return Some(Located::Halves([low as *mut u8, high as *mut u8]));
+    }
+    *pointers = each(|i| if i < HALF_LANES { step(low, i) } else { step(high, i - HALF_LANES) });
+    Some(Located::Each)
+}
+
+/// Checks the memory of the lanes `m`, at least one, of a run whose first lane's address is `base`;
+/// a pointer for that lane.
+#[inline(always)]
+fn locate_run(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    base: u64,
+    stride: i64,
+    m: u32,
+    bytes: u64,
+    write: bool,
+) -> Option<u64> {
     let at = |lane: u32| base.wrapping_add((stride * i64::from(lane)) as u64);
-    let (first, last) = (m.trailing_zeros(), 31 - m.leading_zeros());
-    let (a, b) = (at(first), at(last));
+    let (a, b) = (at(m.trailing_zeros()), at(31 - m.leading_zeros()));
     let (low, high) = (a.min(b), a.max(b));
-    // At most 31 strides of 15 bits: more is a wrap.
     let span = (high - low).checked_add(bytes)?;
-    if !aligned || span > 1 << 32 {
+    // At most 31 strides of 15 bits: more is a wrap.
+    if (base | stride as u64) & (bytes - 1) != 0 || span > 1 << 32 {
         return None;
     }
     let space = space_of(ins);
-    let start = if space == GLOBAL || (space == GENERIC && high < SHARED_WINDOW) {
-        if !machine.memory.allows_at(site(ins), low, span, write) {
-            return None;
-        }
-        machine.counters.global_bytes += u64::from(m.count_ones()) * bytes;
-        base
-    } else if space == SHARED && high + bytes <= machine.shared_bytes {
-        (machine.shared as u64).wrapping_add(base)
+    if space == GLOBAL || (space == GENERIC && high < SHARED_WINDOW) {
+        machine.memory.allows_at(site(ins), low, span, write).then_some(base)
+    } else if space == SHARED && high.saturating_add(bytes) <= machine.shared_bytes {
+        Some((machine.shared as u64).wrapping_add(base))
     } else {
-        return None;
-    };
-    if stride as u64 == bytes {
-        return Some(Located::Span(start as *mut u8));
+        None
     }
-    *pointers = each(|i| start.wrapping_add((stride * i as i64) as u64));
-    Some(Located::Each)
 }
 
 /// Finds and checks the memory of an access of `bytes` a lane by the lanes in `m`, at least one.
@@ -360,6 +419,14 @@ pub(super) fn lanes(mask: u32) -> impl Iterator<Item = u32> {
 }
 
 impl Machine<'_> {
+    /// Counts an access to global memory, made by the lanes in `m`.
+    #[inline(always)]
+    fn count_global(&mut self, ins: &Ins, m: u32, bytes: u64) {
+        if space_of(ins) != SHARED {
+            self.counters.global_bytes += u64::from(m.count_ones()) * bytes;
+        }
+    }
+
     /// Checks one lane's access through a generic address.
     pub(super) fn resolve_generic(
         &mut self,
@@ -472,9 +539,19 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Load<M, R, COUNT> {
                         write(machine, ins.d[k], Lanes::<R, WARP_LANES>(d));
                     }
                 }
-                Located::Span(p) => {
+                Located::Halves([low, high]) if m == FULL => {
+                    let low = low.cast::<[[M; COUNT]; HALF_LANES]>().read_unaligned();
+                    let high = high.cast::<[[M; COUNT]; HALF_LANES]>().read_unaligned();
+                    for k in 0..COUNT {
+                        let [a, b]: [[R; HALF_LANES]; 2] =
+                            [each(|i| low[i][k].widen()), each(|i| high[i][k].widen())];
+                        let d = each(|i| if i < HALF_LANES { a[i] } else { b[i - HALF_LANES] });
+                        write(machine, ins.d[k], Lanes::<R, WARP_LANES>(d));
+                    }
+                }
+                Located::Span(_) | Located::Halves(_) => {
                     for lane in lanes(m) {
-                        let from = p.wrapping_add(lane as usize * stride);
+                        let from = found.element(lane, stride);
                         load_lane::<M, R, COUNT>(machine, ins, lane, from);
                     }
                 }
@@ -581,7 +658,7 @@ unsafe fn locate_one(
     write: bool,
 ) -> Result<*mut u8, Step> {
     // SAFETY: by contract.
-    let address = unsafe { first_address(machine, ins) };
+    let address = unsafe { first_address(machine, ins, 0) };
     let space = space_of(ins);
     if space == GLOBAL {
         machine.counters.global_bytes += bytes;
@@ -621,9 +698,18 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Store<M, R, COUNT> {
                     let all: [[M; COUNT]; WARP_LANES] = each(|i| each(|k| M::narrow(values[k][i])));
                     p.cast::<[[M; COUNT]; WARP_LANES]>().write_unaligned(all);
                 }
-                Located::Span(p) => {
+                Located::Halves(halves) if m == FULL => {
+                    let values: [[R; WARP_LANES]; COUNT] =
+                        each(|k| read::<R, WARP_LANES>(machine, ins.a[1 + k]).0);
+                    for (half, to) in halves.into_iter().enumerate() {
+                        let all: [[M; COUNT]; HALF_LANES] =
+                            each(|i| each(|k| M::narrow(values[k][half * HALF_LANES + i])));
+                        to.cast::<[[M; COUNT]; HALF_LANES]>().write_unaligned(all);
+                    }
+                }
+                Located::Span(_) | Located::Halves(_) => {
                     for lane in lanes(m) {
-                        let to = p.wrapping_add(lane as usize * stride);
+                        let to = found.element(lane, stride);
                         store_lane::<M, R, COUNT>(machine, ins, lane, to);
                     }
                 }

@@ -442,7 +442,7 @@ pub(super) fn active_mask(t: Target) -> Handler {
 }
 
 /// The handler of the check that a 32-bit scalar, with the stride in [`Ins::imm`], does not wrap
-/// before the last lane that runs.
+/// before the last lane that runs, or that in [`Ins::tag`].
 pub(super) fn no_wrap(signed: bool) -> Handler {
     struct NoWrap<const SIGNED: bool>;
     impl<const SIGNED: bool> Body for NoWrap<SIGNED> {
@@ -458,8 +458,8 @@ pub(super) fn no_wrap(signed: bool) -> Handler {
                     u32::try_from(i64::from(first) + stride).is_ok()
                 }
             };
-            let last = WARP_LANES as u32 - 1;
-            if fits(last) || fits(last - machine.mask.leading_zeros()) {
+            let last = WARP_LANES as u32 - 1 - machine.mask.leading_zeros();
+            if fits(ins.tag) || fits(last.min(ins.tag)) {
                 return Step::Next;
             }
             Step::Leave

@@ -17,11 +17,18 @@ pub enum Geometry {
     /// The x extent of blocks is a multiple of 32: `%tid.x` counts up as in [`Self::Line`];
     /// `%tid.y` and `%tid.z` are the same in all lanes of a warp; every warp is full.
     Rows,
+    /// The x extent of blocks is 16, and no warp has lanes of two z: `%tid.x` counts up from 0 in
+    /// each half of a warp, the upper half's `%tid.y` is one more than the lower's, `%tid.z` is the
+    /// same in all lanes.
+    HalfRows,
 }
+
+/// Lanes of half a warp.
+pub const HALF_LANES: usize = WARP_LANES / 2;
 
 impl Geometry {
     /// All of them; [`Self::index`] is the place in it.
-    pub const ALL: [Self; 3] = [Self::Any, Self::Line, Self::Rows];
+    pub const ALL: [Self; 4] = [Self::Any, Self::Line, Self::Rows, Self::HalfRows];
 
     /// The narrowest class that a launch belongs to.
     pub fn of(grid: Dim3, block: Dim3) -> Self {
@@ -37,9 +44,16 @@ impl Geometry {
             Self::Rows
         } else if block.y == 1 && block.z == 1 {
             Self::Line
+        } else if block.x == HALF_LANES as u32 && (block.z == 1 || block.y.is_multiple_of(2)) {
+            Self::HalfRows
         } else {
             Self::Any
         }
+    }
+
+    /// How many lanes count up together.
+    pub fn run_lanes(self) -> usize {
+        if self == Self::HalfRows { HALF_LANES } else { WARP_LANES }
     }
 
     /// Place in [`Self::ALL`].
@@ -59,6 +73,10 @@ mod tests {
         assert_eq!(of(dim(64, 2, 1)), Geometry::Rows);
         assert_eq!(of(dim(33, 1, 1)), Geometry::Line);
         assert_eq!(of(dim(33, 2, 1)), Geometry::Any);
+        assert_eq!(of(dim(16, 1, 1)), Geometry::Line);
+        assert_eq!(of(dim(16, 3, 1)), Geometry::HalfRows);
+        assert_eq!(of(dim(16, 2, 3)), Geometry::HalfRows);
+        assert_eq!(of(dim(16, 3, 2)), Geometry::Any, "the second warp has lanes of two z");
         assert_eq!(Geometry::of(dim(1 << 26, 1, 1), dim(32, 1, 1)), Geometry::Any);
         assert!(Geometry::ALL.iter().enumerate().all(|(i, g)| g.index() == i));
     }

@@ -4,9 +4,10 @@
 //!
 //! - Each register has a home: a *vector* (a value a lane), a *scalar* (one value that is right
 //!   for every lane that can read it), an *affine* scalar (lane 0's value; lane `i` has that plus
-//!   `i` times a constant) or a *mask* (a predicate, one bit a lane). A scalar whose value vector
-//!   instructions need as well has a copy in all lanes ([`Dest::splat`]); where they need an
-//!   affine one, a `mov` from [`Source::Affine`] to a vector register follows its definition.
+//!   `i` times a constant), two of these for the *halves* of a warp, or a *mask* (a predicate, one
+//!   bit a lane). A scalar whose value vector instructions need as well has a copy in all lanes
+//!   ([`Dest::splat`]); where they need an affine one or halves, a `mov` from [`Source::Affine`] or
+//!   [`Source::Halves`] to a vector register follows its definition.
 //! - A result says whether lanes that do not run the instruction must keep their value
 //!   ([`Dest::keep`]); where nobody can look, a tier need not blend.
 //! - Blocks are in the order in which they run. A warp always runs its lowest pending block,
@@ -23,13 +24,15 @@
 //! - Affine arithmetic is ordinary arithmetic: an instruction with [`VectorInst::uniform`] set is
 //!   computed once, from and to scalars, and need not know whether these are affine. It is right
 //!   for lane 0 even where lane 0 does not run (it may have ended, or the warp may lack it).
-//! - [`Source::Affine`] appears in three places only: as the address of a load, store or atomic
-//!   outside of local memory, as operands of an integer `Op::Setp` that is not uniform (all of them
-//!   are affine or constant then; a stride of 0 is a plain scalar), and as the source of a `mov` to
-//!   a vector. Strides of the first two are small: [`ADDRESS_STRIDE_BITS`],
-//!   [`COMPARED_STRIDE_BITS`].
-//! - Registers beyond those of the SIMT IR (the vectors that such `mov`s fill) exist in
-//!   [`Mode::Lockstep`] only and are in no `live_in`.
+//!   Halves are two scalar registers and their arithmetic is two such instructions.
+//! - [`Source::Affine`] and [`Source::Halves`] appear in three places only: as the address of a
+//!   load, store or atomic outside of local memory, as operands of an integer `Op::Setp` that is
+//!   not uniform (all of them are such or constant then; a stride of 0 is a plain scalar, and two
+//!   equal halves are one scalar), and as the source of a `mov` to a vector. Strides of the first
+//!   two are small: [`ADDRESS_STRIDE_BITS`], [`COMPARED_STRIDE_BITS`].
+//! - Registers beyond those of the SIMT IR (upper halves, and the vectors that such `mov`s fill)
+//!   exist in [`Mode::Lockstep`] only and are in no `live_in`; they are live where the register
+//!   that they belong to is.
 //!
 //! Deliberately absent: frames of registers, machine types, everything that only one tier needs.
 
@@ -66,6 +69,14 @@ pub enum Home {
         /// Not 0.
         stride: i64,
     },
+    /// Lane 0's value; lane `i` below 16 has that plus `i` strides, lane `16 + i` has what `high`
+    /// holds plus `i` strides, modulo the register's width. Never in [`Mode::Independent`].
+    Halves {
+        /// Lane 16's value, a [`Home::Scalar`] that only this register uses.
+        high: Reg,
+        /// May be 0.
+        stride: i64,
+    },
     /// Nothing reads or writes it.
     None,
 }
@@ -79,10 +90,27 @@ pub enum Source {
     Scalar(Reg),
     /// Lane `i` has the register's one value plus `i` times this, modulo the register's width.
     Affine(Reg, i64),
+    /// Lane `i` below 16 has the first register's one value plus `i` times this, lane `16 + i`
+    /// the second's plus `i` times this, modulo the register's width.
+    Halves(Reg, Reg, i64),
     /// A predicate.
     Mask(Reg),
     /// A constant for all lanes.
     Imm(u64),
+}
+
+impl Source {
+    /// The registers it reads.
+    pub fn registers(self) -> impl Iterator<Item = Reg> {
+        let (first, second) = match self {
+            Self::Vector(r) | Self::Scalar(r) | Self::Affine(r, _) | Self::Mask(r) => {
+                (Some(r), None)
+            }
+            Self::Halves(low, high, _) => (Some(low), Some(high)),
+            Self::Imm(_) => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
 }
 
 /// A result.
@@ -168,15 +196,17 @@ pub enum VectorTerm {
     },
 }
 
-/// A 32-bit affine register that must not wrap: lane 0's value plus `i` strides, computed without
-/// limit, is a 32-bit number of that signedness for every lane `i` that runs. A tier may ask it of
-/// all 32 lanes.
+/// A 32-bit register that must not wrap: its one value plus `i` strides, computed without limit,
+/// is a 32-bit number of that signedness for every lane `i` up to `last` that runs. A tier may ask
+/// it of all lanes up to `last`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoWrap {
     /// The register.
     pub reg: Reg,
     /// Its stride.
     pub stride: i64,
+    /// 31, or 15 for one half of a warp.
+    pub last: u32,
     /// As a signed number.
     pub signed: bool,
 }
@@ -288,6 +318,9 @@ impl fmt::Display for Source {
             Self::Vector(r) => write!(f, "v{}", r.0),
             Self::Scalar(r) => write!(f, "s{}", r.0),
             Self::Affine(r, stride) => write!(f, "s{}{stride:+}*lane", r.0),
+            Self::Halves(low, high, stride) => {
+                write!(f, "s{}|s{}{stride:+}*lane", low.0, high.0)
+            }
             Self::Mask(r) => write!(f, "m{}", r.0),
             Self::Imm(v) if *v < 1 << 16 => write!(f, "{v}"),
             Self::Imm(v) => write!(f, "{v:#x}"),
@@ -299,7 +332,7 @@ impl VectorFunction {
     fn write_dest(&self, f: &mut fmt::Formatter<'_>, dest: &Dest) -> fmt::Result {
         let letter = match self.homes[dest.reg.index()] {
             Home::Mask => "m",
-            Home::Scalar | Home::ScalarAndVector | Home::Affine { .. } => "s",
+            Home::Scalar | Home::ScalarAndVector | Home::Affine { .. } | Home::Halves { .. } => "s",
             Home::Vector | Home::None => "v",
         };
         write!(f, "{letter}{}", dest.reg.0)?;
@@ -386,7 +419,7 @@ impl fmt::Display for VectorFunction {
             for check in &block.checks {
                 let signed = if check.signed { "signed" } else { "unsigned" };
                 let value = Source::Affine(check.reg, check.stride);
-                writeln!(f, "    check {value} {signed}")?;
+                writeln!(f, "    check {value} to {} {signed}", check.last)?;
             }
             for inst in &block.insts {
                 self.write_inst(f, inst)?;

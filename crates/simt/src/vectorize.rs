@@ -3,8 +3,10 @@
 //! Nothing is decided here: the shapes found before say what is scalar and which results must be
 //! kept, this writes it down. In [`Mode::Independent`] the shapes are not believed.
 
+use super::geometry::HALF_LANES;
 use super::ir::{Block, Callee, Function, Inst, Operand, Reg, Target, Term};
-use super::op::{Access, Class, CompareType, Op, Space, Width};
+use super::kernel::WARP_LANES;
+use super::op::{Access, Class, CompareType, IntOp, IntType, Op, Space, Special, Width};
 use super::passes::affine::{Rules, Shape, Widening};
 use super::passes::liveness::Liveness;
 use super::passes::shape::Shapes;
@@ -53,7 +55,7 @@ pub(super) fn vectorize(
         .enumerate()
         .map(|(index, block)| VectorBlock {
             checks: v.checks(index),
-            insts: (0..block.insts.len()).map(|at| v.inst(index, at)).collect(),
+            insts: (0..block.insts.len()).flat_map(|at| v.insts(index, at)).collect(),
             term: v.term(&block.term, index),
             line: block.line,
             convergent: mode == Mode::Lockstep && !shapes.divergent[index],
@@ -124,6 +126,10 @@ impl Vectorizer<'_> {
                 (Class::Lane(Width::W128), _) => Home::Vector,
                 (Class::Lane(_), Shape::Affine(0)) => Home::Scalar,
                 (Class::Lane(_), Shape::Affine(stride)) => Home::Affine { stride },
+                // The upper half gets its register below.
+                (Class::Lane(_), Shape::Halves(stride)) => {
+                    Home::Halves { high: Reg(index as u32), stride }
+                }
                 (Class::Lane(_), _) => Home::Vector,
             };
         }
@@ -144,14 +150,31 @@ impl Vectorizer<'_> {
                 }
             }
             if !changed {
-                return;
+                break;
+            }
+        }
+        for index in 0..self.homes.len() {
+            if let Home::Halves { stride, .. } = self.homes[index] {
+                let high = self.new_register(self.classes[index], Home::Scalar);
+                self.homes[index] = Home::Halves { high, stride };
             }
         }
     }
 
+    fn new_register(&mut self, class: Class, home: Home) -> Reg {
+        self.classes.push(class);
+        self.homes.push(home);
+        Reg(self.classes.len() as u32 - 1)
+    }
+
     /// True if the instruction can be computed once for all lanes.
     fn scalar_form(&self, inst: &Inst) -> bool {
-        let all_scalar = inst.dst.iter().all(|d| self.homes[d.index()] != Home::Vector);
+        let all_scalar = inst.dst.iter().all(|d| match self.homes[d.index()] {
+            Home::Vector => false,
+            // Done once for each half.
+            Home::Halves { .. } => Rules::is_formula(&inst.op) && inst.dst.len() == 1,
+            _ => true,
+        });
         // What is done once to lane 0's values is done to all where the results are formulas too.
         let formula = Rules::is_formula(&inst.op)
             || (matches!(inst.op, Op::Setp(..)) && !self.shapes.results(inst).varies());
@@ -159,7 +182,7 @@ impl Vectorizer<'_> {
             inst.src.iter().all(|s| match s {
                 Operand::Reg(r) => match self.homes[r.index()] {
                     Home::Vector => false,
-                    Home::Affine { .. } => formula,
+                    Home::Affine { .. } | Home::Halves { .. } => formula,
                     _ => true,
                 },
                 _ => true,
@@ -204,7 +227,10 @@ impl Vectorizer<'_> {
             _ => {
                 !inst.dst.is_empty()
                     && inst.dst.iter().all(|d| match self.homes[d.index()] {
-                        Home::Scalar | Home::ScalarAndVector | Home::Affine { .. } => true,
+                        Home::Scalar
+                        | Home::ScalarAndVector
+                        | Home::Affine { .. }
+                        | Home::Halves { .. } => true,
                         Home::Mask => !self.shapes.results(inst).varies(),
                         Home::Vector | Home::None => false,
                     })
@@ -217,14 +243,63 @@ impl Vectorizer<'_> {
         let mut checks = Vec::new();
         for inst in self.f.blocks[block].insts.iter().filter(|inst| self.uniform(inst)) {
             let Some(Widening { reg, signed }) = self.shapes.widening(inst) else { continue };
-            if let Home::Affine { stride } = self.homes[reg.index()] {
-                let check = NoWrap { reg, stride, signed };
-                if !checks.contains(&check) {
-                    checks.push(check);
+            let no_wrap = |reg, stride, last| NoWrap { reg, stride, last, signed };
+            let (low, high) = match self.homes[reg.index()] {
+                Home::Affine { stride } => (no_wrap(reg, stride, WARP_LANES as u32 - 1), None),
+                Home::Halves { high, stride } => {
+                    let last = HALF_LANES as u32 - 1;
+                    (no_wrap(reg, stride, last), Some(no_wrap(high, stride, last)))
                 }
+                _ => continue,
+            };
+            if !checks.contains(&low) {
+                checks.push(low);
+                checks.extend(high);
             }
         }
         checks
+    }
+
+    /// What an instruction becomes: two, if its result is a number for each half of a warp.
+    fn insts(&mut self, block: usize, at: usize) -> Vec<VectorInst> {
+        let low = self.inst(block, at);
+        let [dest] = low.dst[..] else { return vec![low] };
+        let Home::Halves { high, .. } = self.homes[dest.reg.index()] else { return vec![low] };
+        let mut upper = low.clone();
+        upper.dst[0].reg = high;
+        let above =
+            |n| (Op::Int(IntOp::Add, IntType::U32), vec![Source::Scalar(dest.reg), Source::Imm(n)]);
+        (upper.op, upper.src) = match low.op {
+            Op::Special(Special::Tid(0)) => (Op::Mov(Width::W32), vec![Source::Scalar(dest.reg)]),
+            Op::Special(Special::Tid(1)) => above(1),
+            Op::Special(Special::LaneId) => above(HALF_LANES as u64),
+            op => {
+                let upper_half = |source: &Source| match *source {
+                    Source::Scalar(r) => Source::Scalar(self.high(r)),
+                    same => same,
+                };
+                (op, low.src.iter().map(upper_half).collect())
+            }
+        };
+        vec![VectorInst { op: self.f.blocks[block].insts[at].op.clone(), ..low }, upper]
+    }
+
+    /// The register of lane 16's value of what lives as a scalar.
+    fn high(&self, reg: Reg) -> Reg {
+        match self.homes[reg.index()] {
+            Home::Halves { high, .. } => high,
+            _ => reg,
+        }
+    }
+
+    /// A source that is a formula of the lane's number.
+    fn formula(&self, reg: Reg, halves: bool) -> Source {
+        let stride = self.stride(reg).unwrap_or(0);
+        match self.homes[reg.index()] {
+            Home::Halves { high, .. } => Source::Halves(reg, high, stride),
+            _ if halves => Source::Halves(reg, reg, stride),
+            _ => Source::Affine(reg, stride),
+        }
     }
 
     fn inst(&mut self, block: usize, at: usize) -> VectorInst {
@@ -233,7 +308,8 @@ impl Vectorizer<'_> {
         // These read masks and whole registers even where their result is one number.
         let scalar_sources =
             uniform && !matches!(inst.op, Op::Redux(..) | Op::Match { .. } | Op::Shfl(..));
-        let affine = if uniform { 0 } else { self.affine_sources(inst) };
+        let formulas = if uniform { 0 } else { self.formula_sources(inst) };
+        let halves = inst.src[..formulas].iter().any(|s| self.is_halves(s));
         VectorInst {
             op: inst.op.clone(),
             guard: inst.guard,
@@ -243,8 +319,8 @@ impl Vectorizer<'_> {
                 .src
                 .iter()
                 .enumerate()
-                .map(|(i, s)| match (s, i < affine) {
-                    (Operand::Reg(r), true) => Source::Affine(*r, self.stride(*r).unwrap_or(0)),
+                .map(|(i, s)| match (s, i < formulas) {
+                    (Operand::Reg(r), true) => self.formula(*r, halves),
                     _ => self.source(s, scalar_sources),
                 })
                 .collect(),
@@ -256,13 +332,13 @@ impl Vectorizer<'_> {
     fn stride(&self, reg: Reg) -> Option<i64> {
         match self.homes[reg.index()] {
             Home::Scalar | Home::ScalarAndVector => Some(0),
-            Home::Affine { stride } => Some(stride),
+            Home::Affine { stride } | Home::Halves { stride, .. } => Some(stride),
             Home::Vector | Home::Mask | Home::None => None,
         }
     }
 
     /// How many of the first sources of an instruction that runs a lane are given as formulas.
-    fn affine_sources(&self, inst: &Inst) -> usize {
+    fn formula_sources(&self, inst: &Inst) -> usize {
         let formula = |operand: &Operand| match operand {
             Operand::Reg(r) => self.stride(*r),
             _ => Some(0),
@@ -270,7 +346,11 @@ impl Vectorizer<'_> {
         let any = |n: usize, bits: u32| {
             let fits = |s: &i64| s << (64 - bits) >> (64 - bits) == *s;
             let strides = inst.src[..n].iter().map(formula).collect::<Option<Vec<i64>>>();
-            let given = strides.is_some_and(|s| s.iter().any(|s| *s != 0) && s.iter().all(fits));
+            let given = strides.is_some_and(|strides| {
+                let plain = strides.iter().all(|s| *s == 0)
+                    && !inst.src[..n].iter().any(|s| self.is_halves(s));
+                !plain && strides.iter().all(fits)
+            });
             if given { n } else { 0 }
         };
         match &inst.op {
@@ -286,30 +366,41 @@ impl Vectorizer<'_> {
         }
     }
 
-    /// The vector register that holds an affine register's values.
+    fn is_formula(&self, reg: Reg) -> bool {
+        matches!(self.homes[reg.index()], Home::Affine { .. } | Home::Halves { .. })
+    }
+
+    fn is_halves(&self, operand: &Operand) -> bool {
+        matches!(operand, Operand::Reg(r) if matches!(self.homes[r.index()], Home::Halves { .. }))
+    }
+
+    /// The vector register that holds the values of one that is a formula.
     fn copy(&mut self, reg: Reg) -> Reg {
-        let (classes, homes) = (&mut self.classes, &mut self.homes);
-        *self.copies.entry(reg).or_insert_with(|| {
-            classes.push(classes[reg.index()]);
-            homes.push(Home::Vector);
-            Reg(classes.len() as u32 - 1)
-        })
+        if let Some(copy) = self.copies.get(&reg) {
+            return *copy;
+        }
+        let copy = self.new_register(self.classes[reg.index()], Home::Vector);
+        self.copies.insert(reg, copy);
+        copy
     }
 
     /// Makes the copies behind every definition of what they copy. They are right wherever the
     /// scalar is, so nothing in them is worth keeping.
     fn fill_copies(&self, blocks: &mut [VectorBlock]) {
+        // By the register whose definition completes the value.
+        let complete: HashMap<Reg, (Reg, Reg)> =
+            self.copies.iter().map(|(reg, copy)| (self.high(*reg), (*reg, *copy))).collect();
         for block in blocks {
             let mut insts = Vec::with_capacity(block.insts.len());
             for inst in block.insts.drain(..) {
                 let fill = inst.dst.iter().filter_map(|d| {
-                    let copy = *self.copies.get(&d.reg)?;
+                    let (reg, copy) = *complete.get(&d.reg)?;
                     Some(VectorInst {
                         op: Op::Mov(self.classes[copy.index()].width()?),
                         guard: None,
                         uniform: false,
                         dst: vec![Dest { reg: copy, splat: false, keep: false }],
-                        src: vec![Source::Affine(d.reg, self.stride(d.reg)?)],
+                        src: vec![self.formula(reg, false)],
                         line: inst.line,
                     })
                 });
@@ -323,9 +414,7 @@ impl Vectorizer<'_> {
 
     fn callee(&mut self, callee: Callee) -> Callee {
         match callee {
-            Callee::Indirect(r) if matches!(self.homes[r.index()], Home::Affine { .. }) => {
-                Callee::Indirect(self.copy(r))
-            }
+            Callee::Indirect(r) if self.is_formula(r) => Callee::Indirect(self.copy(r)),
             same => same,
         }
     }
@@ -342,13 +431,7 @@ impl Vectorizer<'_> {
             let before = prologue.len();
             for block in &mut *blocks {
                 let early = block.insts.extract_if(.., |inst| {
-                    let ready = inst.src.iter().all(|s| match s {
-                        Source::Vector(r)
-                        | Source::Scalar(r)
-                        | Source::Affine(r, _)
-                        | Source::Mask(r) => known[r.index()],
-                        Source::Imm(_) => true,
-                    });
+                    let ready = inst.src.iter().all(|s| s.registers().all(|r| known[r.index()]));
                     let hoisted = ready && self.is_invariant(inst);
                     if hoisted {
                         inst.dst.iter().for_each(|d| known[d.reg.index()] = true);
@@ -367,7 +450,7 @@ impl Vectorizer<'_> {
     fn is_invariant(&self, inst: &VectorInst) -> bool {
         !inst.dst.is_empty()
             && inst.uniform
-            && inst.dst.iter().all(|d| self.shapes.invariant[d.reg.index()])
+            && inst.dst.iter().all(|d| self.shapes.invariant.get(d.reg.index()) == Some(&true))
     }
 
     fn dest(&self, reg: Reg, block: usize, guarded: bool) -> Dest {
@@ -382,9 +465,7 @@ impl Vectorizer<'_> {
             Operand::Imm(v) => Source::Imm(v),
             Operand::Reg(r) if self.f.regs[r.index()] == Class::Pred => Source::Mask(r),
             Operand::Reg(r) if scalar => Source::Scalar(r),
-            Operand::Reg(r) if matches!(self.homes[r.index()], Home::Affine { .. }) => {
-                Source::Vector(self.copy(r))
-            }
+            Operand::Reg(r) if self.is_formula(r) => Source::Vector(self.copy(r)),
             Operand::Reg(r) => Source::Vector(r),
             // Slots were replaced by frame addresses before.
             Operand::Slot(_) => Source::Imm(0),
@@ -440,8 +521,8 @@ impl Vectorizer<'_> {
         for block in blocks {
             for inst in &block.insts {
                 for source in &inst.src {
-                    if let Source::Scalar(r) | Source::Affine(r, _) = source {
-                        veto(*r);
+                    if !matches!(source, Source::Vector(_)) {
+                        source.registers().for_each(&mut veto);
                     }
                 }
                 // All results of a load move together; other definitions need the scalar.

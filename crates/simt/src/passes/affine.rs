@@ -1,14 +1,17 @@
 //! How operations carry the shape of values from operands to results.
 //!
-//! The rules hold for lane 0's value even where lane 0 does not run: what is affine is a formula,
-//! and arithmetic modulo a power of two is exact on formulas. Only what looks at single bits or
-//! widens needs to know more: that the low bits of lane 0's value are zero, that no lane's value is
-//! so large that it wraps, or, failing that, a check when the warp gets there ([`Widening`]).
+//! Where blocks are 16 threads wide, the halves of a warp are two rows: a value then has a first
+//! lane in each half, lane 0 and lane 16, and grows by the same stride in both.
+//!
+//! The rules hold for a first lane's value even where that lane does not run: what is affine is a
+//! formula, and arithmetic modulo a power of two is exact on formulas. Only what looks at single
+//! bits or widens needs to know more: that low bits of the first lane's value are zero, that no
+//! lane's value is so large that it wraps, or, failing that, a check when the warp gets there
+//! ([`Widening`]).
 
 use super::facts::{Facts, shift_amount};
 use crate::geometry::Geometry;
 use crate::ir::{Inst, Operand, Reg};
-use crate::kernel::WARP_LANES;
 use crate::op::{Compare, CompareType, IntOp, IntType, Op, Special, Width};
 
 /// How a value differs between the lanes that can read it together.
@@ -18,6 +21,8 @@ pub(crate) enum Shape {
     Unknown,
     /// Lane `i` has lane 0's value plus `i` times this, modulo the width. 0 is the same for all.
     Affine(i64),
+    /// The same within each half of a warp, and nothing is known of one half from the other.
+    Halves(i64),
     /// Nothing is known.
     Varying,
 }
@@ -31,18 +36,29 @@ impl Shape {
         match (self, other) {
             (Self::Unknown, s) | (s, Self::Unknown) => s,
             (a, b) if a == b => a,
+            (Self::Affine(0), Self::Halves(0)) | (Self::Halves(0), Self::Affine(0)) => {
+                Self::Halves(0)
+            }
             _ => Self::Varying,
         }
     }
 
     /// True unless all lanes have the same.
     pub(crate) fn varies(self) -> bool {
-        matches!(self, Self::Varying | Self::Affine(1..) | Self::Affine(..=-1))
+        !matches!(self, Self::Unknown | Self::UNIFORM)
+    }
+
+    /// What a lane's value is more than that of the lane before, within a run.
+    fn stride(self) -> Option<i64> {
+        match self {
+            Self::Affine(stride) | Self::Halves(stride) => Some(stride),
+            Self::Unknown | Self::Varying => None,
+        }
     }
 }
 
 /// A conversion to 64 bits that is only affine if its source does not wrap, as a 32-bit number of
-/// that signedness, between lane 0 and the last lane that runs.
+/// that signedness, between the first lane and the last one that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Widening {
     /// The register widened.
@@ -93,15 +109,28 @@ impl Rules<'_> {
         if !all.clone().any(Shape::varies) {
             return Shape::UNIFORM;
         }
-        self.formula(inst).unwrap_or(Shape::Varying)
+        let halves = all.clone().any(|s| matches!(s, Shape::Halves(_)));
+        if matches!(inst.op, Op::Setp(..)) {
+            return if halves { Shape::Varying } else { self.comparison(inst) };
+        }
+        if !Self::is_formula(&inst.op) {
+            return Shape::Varying;
+        }
+        let same = all.clone().all(|s| s.stride() == Some(0));
+        match if same { Some(0) } else { self.formula(inst) } {
+            Some(stride) if halves => Shape::Halves(stride),
+            Some(stride) => Shape::Affine(stride),
+            None => Shape::Varying,
+        }
     }
 
     fn special(&self, special: Special) -> Shape {
-        let counts_up = self.geometry != Geometry::Any;
-        match special {
-            Special::LaneId => Shape::Affine(1),
-            Special::Tid(0) if counts_up => Shape::Affine(1),
-            Special::Tid(_) if counts_up => Shape::UNIFORM,
+        match (special, self.geometry) {
+            (Special::Tid(_), Geometry::Any) => Shape::Varying,
+            (Special::Tid(0) | Special::LaneId, Geometry::HalfRows) => Shape::Halves(1),
+            (Special::Tid(1), Geometry::HalfRows) => Shape::Halves(0),
+            (Special::Tid(0) | Special::LaneId, _) => Shape::Affine(1),
+            (Special::Tid(_), _) => Shape::UNIFORM,
             _ if Op::Special(special).varies() => Shape::Varying,
             _ => Shape::UNIFORM,
         }
@@ -109,33 +138,35 @@ impl Rules<'_> {
 
     /// The stride of a source; `None` if it has none.
     fn stride(&self, inst: &Inst, i: usize) -> Option<i64> {
-        match self.operand(inst.src.get(i)?) {
-            Shape::Affine(stride) => Some(stride),
-            _ => None,
+        self.operand(inst.src.get(i)?).stride()
+    }
+
+    /// The shape of a comparison's result.
+    fn comparison(&self, inst: &Inst) -> Shape {
+        let same = self.stride(inst, 0).is_some_and(|a| self.stride(inst, 1) == Some(a));
+        match inst.op {
+            // Whatever the value of lane 0, the difference is the same in all lanes.
+            Op::Setp(Compare::Eq | Compare::Ne, CompareType::Int(_)) if same => Shape::UNIFORM,
+            _ => Shape::Varying,
         }
     }
 
-    /// Shapes of results that are formulas of lane numbers.
-    fn formula(&self, inst: &Inst) -> Option<Shape> {
+    /// The stride of a result that is a formula of the lane's number.
+    fn formula(&self, inst: &Inst) -> Option<i64> {
         let stride = |i| self.stride(inst, i);
-        let affine = |stride: i64, width: Width| Some(Shape::Affine(wrapped(stride, width)));
         match &inst.op {
-            Op::Mov(w) if *w != Width::W128 => affine(stride(0)?, *w),
-            Op::ToGeneric(_) | Op::FromGeneric(_) => affine(stride(0)?, Width::W64),
-            Op::Select(w) if *w != Width::W128 => {
+            Op::Mov(w) => Some(wrapped(stride(0)?, *w)),
+            Op::ToGeneric(_) | Op::FromGeneric(_) => stride(0),
+            Op::Select(_) => {
                 let same = stride(0)? == stride(1)? && stride(2)? == 0;
-                if same { affine(stride(0)?, *w) } else { None }
-            }
-            // Whatever the value of lane 0, the difference is the same in all lanes.
-            Op::Setp(Compare::Eq | Compare::Ne, CompareType::Int(_)) => {
-                (stride(0)? == stride(1)?).then_some(Shape::UNIFORM)
+                if same { stride(0) } else { None }
             }
             Op::Extend { from, bits, to, .. } => {
                 let bits = u32::from(*bits);
                 if bits >= to.bits() || self.widening(inst).is_some() {
-                    affine(stride(0)?, *to)
+                    Some(wrapped(stride(0)?, *to))
                 } else if self.never_wraps(inst, bits) {
-                    affine(stride(0)?, *from)
+                    Some(wrapped(stride(0)?, *from))
                 } else {
                     None
                 }
@@ -145,10 +176,10 @@ impl Rules<'_> {
         }
     }
 
-    fn integer(&self, inst: &Inst, op: IntOp, ty: IntType) -> Option<Shape> {
+    fn integer(&self, inst: &Inst, op: IntOp, ty: IntType) -> Option<i64> {
         let width = ty.width();
         let stride = |i| self.stride(inst, i);
-        let affine = |stride: i64, width: Width| Some(Shape::Affine(wrapped(stride, width)));
+        let affine = |stride: i64, width: Width| Some(wrapped(stride, width));
         match op {
             IntOp::Add => affine(stride(0)?.wrapping_add(stride(1)?), width),
             IntOp::Sub => affine(stride(0)?.wrapping_sub(stride(1)?), width),
@@ -172,7 +203,7 @@ impl Rules<'_> {
                 let bits = self.lane_bits(inst, 0, width)?;
                 let k = shift_amount(inst, width)?;
                 if k >= bits.end {
-                    Some(Shape::UNIFORM)
+                    Some(0)
                 } else if k <= bits.start {
                     affine(stride(0)? >> k, width)
                 } else {
@@ -184,7 +215,7 @@ impl Rules<'_> {
                 let bits = self.lane_bits(inst, x, width)?;
                 let used = span(&bits);
                 match mask & used {
-                    0 => Some(Shape::UNIFORM),
+                    0 => Some(0),
                     m if m == used => affine(stride(x)?, width),
                     _ => None,
                 }
@@ -239,7 +270,7 @@ impl Rules<'_> {
         if stride <= 0 {
             return None;
         }
-        let most = stride.checked_mul(WARP_LANES as i64 - 1)?;
+        let most = stride.checked_mul(self.geometry.run_lanes() as i64 - 1)?;
         let end = 64 - most.leading_zeros();
         // Not the sign: it would be shifted in from the left.
         let fits = end < width.bits() && self.facts.operand(&inst.src[i], width).zero_bits >= end;
@@ -269,7 +300,7 @@ impl Rules<'_> {
     /// The widening that the instruction is, if it must be checked.
     pub(crate) fn unproved(&self, inst: &Inst) -> Option<Widening> {
         let widening = self.widening(inst)?;
-        let differs = matches!(self.shapes[widening.reg.index()], Shape::Affine(s) if s != 0);
+        let differs = self.shapes[widening.reg.index()].stride().is_some_and(|s| s != 0);
         (differs && !self.never_wraps(inst, 32)).then_some(widening)
     }
 
@@ -285,7 +316,7 @@ impl Rules<'_> {
         }
     }
 
-    /// True if the instruction can be computed from lane 0's values where its result is affine,
+    /// True if the operation can be computed from first lanes' values where its result is affine,
     /// and nothing goes wrong where it runs although it need not.
     pub(crate) fn is_formula(op: &Op) -> bool {
         match op {
@@ -293,23 +324,8 @@ impl Rules<'_> {
             Op::ToGeneric(_)
             | Op::FromGeneric(_)
             | Op::Extend { .. }
+            | Op::Int(..)
             | Op::Special(Special::LaneId | Special::Tid(_)) => true,
-            Op::Int(op, _) => matches!(
-                op,
-                IntOp::Add
-                    | IntOp::Sub
-                    | IntOp::Neg
-                    | IntOp::Not
-                    | IntOp::MulLo
-                    | IntOp::MadLo
-                    | IntOp::MulWide
-                    | IntOp::MadWide
-                    | IntOp::Shl
-                    | IntOp::Shr
-                    | IntOp::And
-                    | IntOp::Or
-                    | IntOp::Xor
-            ),
             _ => false,
         }
     }

@@ -5,7 +5,7 @@
 //! definition has not run is undefined in PTX; facts hold for it as for any value it could have.
 
 use crate::THREADS_PER_BLOCK_MAX;
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, HALF_LANES};
 use crate::ir::{Function, Inst, Operand, Reg};
 use crate::kernel::WARP_LANES;
 use crate::op::{IntOp, IntType, Op, Special, Width};
@@ -18,7 +18,8 @@ const GRID_MAX: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
 /// What is known of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fact {
-    /// Low bits of lane 0's value that are zero.
+    /// Low bits that are zero in the value of lane 0, and of lane 16 where halves of a warp count
+    /// on their own.
     pub(crate) zero_bits: u32,
     /// No lane's value, taken as unsigned, is above this: lanes that a warp lacks included.
     pub(crate) max: u64,
@@ -160,25 +161,38 @@ impl Finder<'_> {
 
     fn special(&self, special: Special, any: Fact) -> Fact {
         let bounded = |max: u32, origin| Fact { max: u64::from(max), origin, ..any };
-        // Lanes start at a multiple of 32 where they count up by one.
-        let counts_up = self.geometry != Geometry::Any;
-        let lane_bits = WARP_LANES.trailing_zeros();
+        let run_bits = self.geometry.run_lanes().trailing_zeros();
+        match (special, self.geometry) {
+            (Special::Tid(1 | 2), Geometry::Line) => Fact::constant(0),
+            (Special::Tid(0), Geometry::Line | Geometry::Rows) => {
+                let fact = bounded(THREADS_PER_BLOCK_MAX - 1, Origin::Tid(0));
+                Fact { zero_bits: run_bits, ..fact }
+            }
+            (Special::Tid(0), Geometry::HalfRows) => {
+                Fact { zero_bits: 64, ..bounded(HALF_LANES as u32 - 1, Origin::Tid(0)) }
+            }
+            (Special::Ntid(0), Geometry::Rows | Geometry::HalfRows) => {
+                let fact = bounded(THREADS_PER_BLOCK_MAX, Origin::Ntid(0));
+                Fact { zero_bits: run_bits, ..fact }
+            }
+            (Special::LaneId, Geometry::HalfRows) => {
+                Fact { zero_bits: run_bits, ..bounded(31, Origin::Other) }
+            }
+            (Special::LaneId, _) => Fact { zero_bits: 64, ..bounded(31, Origin::Other) },
+            _ => Self::special_bound(special, any),
+        }
+    }
+
+    /// What is known of a special register in any geometry.
+    fn special_bound(special: Special, any: Fact) -> Fact {
+        let bounded = |max: u32, origin| Fact { max: u64::from(max), origin, ..any };
         match special {
-            Special::Tid(1 | 2) if self.geometry == Geometry::Line => Fact::constant(0),
-            Special::Tid(axis) => {
-                let fact = bounded(THREADS_PER_BLOCK_MAX - 1, Origin::Tid(axis));
-                Fact { zero_bits: if counts_up && axis == 0 { lane_bits } else { 0 }, ..fact }
-            }
-            Special::Ntid(axis) => {
-                let fact = bounded(THREADS_PER_BLOCK_MAX, Origin::Ntid(axis));
-                let whole_warps = self.geometry == Geometry::Rows && axis == 0;
-                Fact { zero_bits: if whole_warps { lane_bits } else { 0 }, ..fact }
-            }
+            Special::Tid(axis) => bounded(THREADS_PER_BLOCK_MAX - 1, Origin::Tid(axis)),
+            Special::Ntid(axis) => bounded(THREADS_PER_BLOCK_MAX, Origin::Ntid(axis)),
             Special::Ctaid(axis @ 0..3) => {
                 bounded(GRID_MAX[usize::from(axis)] - 1, Origin::Ctaid(axis))
             }
             Special::Nctaid(axis @ 0..3) => bounded(GRID_MAX[usize::from(axis)], Origin::Other),
-            Special::LaneId => Fact { zero_bits: 64, ..bounded(31, Origin::Other) },
             Special::WarpId | Special::NwarpId => {
                 bounded(THREADS_PER_BLOCK_MAX.div_ceil(WARP_LANES as u32), Origin::Other)
             }

@@ -78,7 +78,10 @@ impl Shapes {
                 }
             }
             if let Some(d) = block.term.def() {
-                changed |= self.define(d, b, Shape::UNIFORM);
+                // A terminator gives one value, not one a half.
+                let one = matches!(self.of[d.index()], Shape::Unknown | Shape::Affine(_));
+                let shape = if one { Shape::UNIFORM } else { Shape::Varying };
+                changed |= self.define(d, b, shape);
             }
             if self.diverges(&block.term) {
                 changed |= self.spread(f, b, post, dead_end);

@@ -5,7 +5,7 @@ use super::atomic::{self, Operation, Visitor};
 use super::lanes::{Body, Lane, Rare, Target, active, read, versions};
 use super::machine::{Handler, Ins, Machine, Step};
 use super::mbarrier;
-use super::memory::{self, Located, addresses, lanes, locate, space_of};
+use super::memory::{self, addresses, lanes, locate, space_of};
 use simt::kernel::{FaultKind, WARP_LANES};
 use simt::mbarrier::State;
 use simt::op::{Access, BulkCopy, Width};
@@ -29,12 +29,7 @@ impl<M: Lane, const COUNT: usize> Body for LoadPrefix<M, COUNT> {
             let mut pointers = [0u64; WARP_LANES];
             if whole != 0 {
                 match locate(machine, ins, whole, full as u64, false, &mut pointers) {
-                    Ok(Located::Each) => {}
-                    Ok(Located::Span(p)) => {
-                        for (lane, pointer) in pointers.iter_mut().enumerate() {
-                            *pointer = p.wrapping_add(lane * full) as u64;
-                        }
-                    }
+                    Ok(found) => found.point(&mut pointers, full),
                     Err(step) => return step,
                 }
             }

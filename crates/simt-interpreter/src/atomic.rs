@@ -7,7 +7,7 @@
 use super::half;
 use super::lanes::{Body, Lane, Rare, Target, active, versions};
 use super::machine::{Handler, Ins, Machine, Step};
-use super::memory::{Located, lanes, locate};
+use super::memory::{lanes, locate};
 use simt::kernel::WARP_LANES;
 use simt::op::{AtomOp, AtomType};
 use std::marker::PhantomData;
@@ -118,12 +118,7 @@ impl<O: Operation, const RETURNS: bool> Body for Atom<O, RETURNS> {
             let bytes = size_of::<O::Word>();
             let mut pointers = [0u64; WARP_LANES];
             match locate(machine, ins, m, bytes as u64, true, &mut pointers) {
-                Ok(Located::Each) => {}
-                Ok(found) => {
-                    for (lane, pointer) in pointers.iter_mut().enumerate() {
-                        *pointer = found.element(lane as u32, bytes) as u64;
-                    }
-                }
+                Ok(found) => found.point(&mut pointers, bytes),
                 Err(step) => return step,
             }
             let register = |machine: &Machine<'_>, offset: u32, lane: u32| {

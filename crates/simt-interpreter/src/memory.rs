@@ -82,9 +82,19 @@ pub(crate) enum Located {
 }
 
 impl Located {
+    /// Writes a pointer a lane, to elements of `bytes`, unless they are there.
+    #[inline(always)]
+    pub(super) fn point(&self, pointers: &mut Pointers, bytes: usize) {
+        if !matches!(self, Self::Each) {
+            for (lane, pointer) in pointers.iter_mut().enumerate() {
+                *pointer = self.element(lane as u32, bytes) as u64;
+            }
+        }
+    }
+
     /// Where a lane's element is, of elements of `bytes`; not for [`Self::Each`].
     #[inline(always)]
-    pub(super) fn element(&self, lane: u32, bytes: usize) -> *mut u8 {
+    fn element(&self, lane: u32, bytes: usize) -> *mut u8 {
         let lane = lane as usize;
         match self {
             Self::Span(p) => p.wrapping_add(lane * bytes),

@@ -6,7 +6,7 @@
 use super::{W, together, write_lanes};
 use crate::lanes::{Body, Rare, Target, each, read, versions};
 use crate::machine::{Handler, Ins, Machine, Step};
-use crate::memory::{Located, locate};
+use crate::memory::locate;
 
 /// Bytes of a row.
 const ROW_BYTES: usize = 16;
@@ -25,10 +25,9 @@ unsafe fn rows(
     let lanes = u32::MAX >> (W - 8 * count);
     let mut pointers = [0; W];
     // SAFETY: by contract.
-    match unsafe { locate(machine, ins, lanes, ROW_BYTES as u64, write, &mut pointers) }? {
-        Located::Each => Ok(pointers),
-        Located::Span(start) => Ok(each(|lane| start.wrapping_add(lane * ROW_BYTES).addr() as u64)),
-    }
+    let found = unsafe { locate(machine, ins, lanes, ROW_BYTES as u64, write, &mut pointers) }?;
+    found.point(&mut pointers, ROW_BYTES);
+    Ok(pointers)
 }
 
 /// A matrix of 16-bit elements with rows and columns exchanged.

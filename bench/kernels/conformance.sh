@@ -5,9 +5,11 @@
 # Needs python3 with venv and a C++ compiler; installs a pinned CUDA compiler into the ignored folder `.third-party`, as
 # samples/kernels/build.sh does. Results go to standard output, a line a setting; the exit status is 1 if one fails.
 #
-#   bench/kernels/conformance.sh [DIST]     DIST is what `cargo xtask dist` made [default: target/debug/dist]
+#   bench/kernels/conformance.sh [DIST [PTX]]
 #
-# OPENMPS_PROVIDER=vendor runs the same on a real GPU.
+# DIST is what `cargo xtask dist` made [default: target/debug/dist]. PTX is a folder to keep the PTX in; what is there
+# already is not compiled again, so that a machine without compilers can check it. OPENMPS_PROVIDER=vendor runs the same
+# on a real GPU.
 set -euo pipefail
 
 NVRTC=13.0.88
@@ -16,19 +18,28 @@ root="$(cd "$here/../.." && pwd)"
 dist="$(cd "${1:-$root/target/debug/dist}" && pwd)"
 venv="$root/.third-party/cuda-13.0"
 
-"$root/samples/kernels/build.sh" --install
-if [ ! -e "$venv/nvrtc-$NVRTC" ]; then
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps "nvidia-cuda-nvrtc==$NVRTC"
-    touch "$venv/nvrtc-$NVRTC"
+if [ -n "${2:-}" ]; then
+    mkdir -p "$2"
+    ptx="$(cd "$2" && pwd)"
+else
+    ptx="$(mktemp -d)"
+    trap 'rm -rf "$ptx"' EXIT
 fi
-cuda="$(echo "$venv"/lib/python3*/site-packages/nvidia/cu13)"
-scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
+
+install_compilers() {
+    [ -z "${cuda:-}" ] || return 0
+    "$root/samples/kernels/build.sh" --install
+    if [ ! -e "$venv/nvrtc-$NVRTC" ]; then
+        "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps "nvidia-cuda-nvrtc==$NVRTC"
+        touch "$venv/nvrtc-$NVRTC"
+    fi
+    cuda="$(echo "$venv"/lib/python3*/site-packages/nvidia/cu13)"
+}
 
 failed=0
-# check NAME: the PTX in $scratch/NAME.
+# check NAME: the PTX in $ptx/NAME.
 check() {
-    if output="$("$dist/bin/openmps" bench kernels --check --ptx "$scratch/$1" 2>&1)"; then
+    if output="$("$dist/bin/openmps" bench kernels --check --ptx "$ptx/$1" 2>&1)"; then
         printf 'ok    %-24s %s\n' "$1" "$output"
     else
         printf 'FAIL  %-24s %s\n' "$1" "$output"
@@ -40,19 +51,25 @@ check() {
 nvcc_with() {
     local name="$1"
     shift
-    mkdir "$scratch/$name"
-    for source in "$here"/programs/*.cu; do
-        "$cuda/bin/nvcc" -ptx -std=c++17 "$@" -o "$scratch/$name/$(basename "$source" .cu).ptx" "$source"
-    done
+    if [ ! -d "$ptx/$name" ]; then
+        install_compilers
+        mkdir "$ptx/$name"
+        for source in "$here"/programs/*.cu; do
+            "$cuda/bin/nvcc" -ptx -std=c++17 "$@" -o "$ptx/$name/$(basename "$source" .cu).ptx" "$source"
+        done
+    fi
     check "$name"
 }
 
 # nvrtc_with NAME OPTION...
 nvrtc_with() {
     local name="$1"
-    mkdir "$scratch/$name"
     shift
-    "$venv/bin/python" "$here/nvrtc.py" "$cuda" "$here/programs" "$scratch/$name" "$@"
+    if [ ! -d "$ptx/$name" ]; then
+        install_compilers
+        mkdir "$ptx/$name"
+        "$venv/bin/python" "$here/nvrtc.py" "$cuda" "$here/programs" "$ptx/$name" "$@"
+    fi
     check "$name"
 }
 

@@ -157,6 +157,9 @@ impl BlockRun for InterpretedBlock {
     fn restart(&mut self, index: Dim3) -> bool {
         debug_assert!(self.ready.is_empty() && self.waiting.is_empty() && self.alive == 0);
         self.environment.index = index;
+        if let Some(warp) = &mut self.spare {
+            warp.change_block();
+        }
         self.next_warp = 0;
         self.alive = self.warps;
         // Arrivals that nobody waited for may be left.

@@ -209,6 +209,13 @@ impl Warp {
         }
     }
 
+    /// What is the same for all warps of a block is to be computed anew.
+    pub(super) fn change_block(&mut self) {
+        for activation in &mut self.stack {
+            activation.prepared = false;
+        }
+    }
+
     /// Gives the register files back to the program.
     pub(super) fn retire(self, program: &Program) {
         for activation in self.stack {

@@ -140,6 +140,7 @@ impl Device {
         let total = shape.grid.count();
         let mut next = 0;
         let mut resident: Vec<Box<dyn BlockRun>> = Vec::new();
+        let mut finished: Vec<Box<dyn BlockRun>> = Vec::new();
         let mut rounds = 0;
         loop {
             while resident.len() < 8 && next < total {
@@ -149,7 +150,11 @@ impl Device {
                     y: (next / x % y) as u32,
                     z: (next / x / y) as u32,
                 };
-                resident.push(kernel.clone().start(launch.clone(), index));
+                // As devices do: every other block in the memory of a finished one.
+                let again = finished
+                    .pop()
+                    .and_then(|mut block| (next % 2 == 1 && block.restart(index)).then_some(block));
+                resident.push(again.unwrap_or_else(|| kernel.clone().start(launch.clone(), index)));
                 next += 1;
             }
             if resident.is_empty() {
@@ -167,7 +172,7 @@ impl Device {
                     counters: &mut self.counters,
                 };
                 match block.resume(&mut worker) {
-                    Outcome::Finished => {}
+                    Outcome::Finished => finished.push(block),
                     Outcome::Yielded => left.push(block),
                     Outcome::Fault(fault) => return Err(fault),
                 }

@@ -9,6 +9,8 @@
 extern crate alloc;
 
 #[macro_use]
+mod table_graph;
+#[macro_use]
 mod table;
 
 pub mod advice;

@@ -11,13 +11,15 @@
 //! From the rows come [`DriverTable`](crate::DriverTable) (a provider's functions), the client's
 //! exports, the server's dispatch, the names in traces and `openmps coverage`. A symbol of
 //! [`symbols`](crate::symbols) without a row is exported too and answers
-//! CUDA_ERROR_NOT_SUPPORTED. Signatures are those of cuda.h, CUDA 13.0.
+//! CUDA_ERROR_NOT_SUPPORTED. The rows of graphs stand in `table_graph.rs`. Signatures are those of cuda.h, CUDA 13.0.
 
 /// Expands `$callback! { rows }` with every row of the table; see the module for a row's shape.
 #[macro_export]
 macro_rules! driver_functions {
     ($callback:ident) => {
-        $callback! {
+        $crate::graph_functions! {
+            @after $callback
+
             // Initialisation, version, errors, entry points.
             1 local cuInit(flags: c_uint);
             2 local cuDriverGetVersion(driver_version: *mut c_int);

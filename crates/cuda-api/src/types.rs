@@ -227,6 +227,38 @@ pub struct CUlaunchConfig {
     pub numAttrs: c_uint,
 }
 
+impl CUlaunchConfig {
+    /// A launch without attributes.
+    pub const fn plain(
+        grid: [c_uint; 3],
+        block: [c_uint; 3],
+        shared_bytes: c_uint,
+        stream: CUstream,
+    ) -> Self {
+        Self {
+            gridDimX: grid[0],
+            gridDimY: grid[1],
+            gridDimZ: grid[2],
+            blockDimX: block[0],
+            blockDimY: block[1],
+            blockDimZ: block[2],
+            sharedMemBytes: shared_bytes,
+            stream,
+            attrs: core::ptr::null_mut(),
+            numAttrs: 0,
+        }
+    }
+}
+
+impl CUlaunchAttribute {
+    /// An attribute whose value begins with a number.
+    pub fn number(id: c_uint, number: c_int) -> Self {
+        let mut value = [0; 64];
+        value[..4].copy_from_slice(&number.to_ne_bytes());
+        Self { id, pad: [0; 4], value }
+    }
+}
+
 /// One operation of cuStreamBatchMemOp. `operation` is one of [`mem_op`]; for a wait or a write
 /// the words are address, value, flags, alias.
 #[repr(C)]

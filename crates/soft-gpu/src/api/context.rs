@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use cuda_api::constants::{ctx_flags, limit};
 use cuda_api::*;
 
+use super::graph::key_number;
 use super::{Driver, driver, exports, thread};
 use crate::device::limits;
 use crate::error::{Error, Result};
@@ -125,6 +126,7 @@ impl Driver {
     pub(crate) fn synchronize_context(&self, context: &Context) -> Result {
         let tenant = self.tenant();
         let group = self.device.group(context.number(), &tenant)?;
+        self.graphs.synchronizing_context(key_number(group))?;
         let result = self.device.synchronize_group(group, &tenant);
         self.flush_printf(&tenant);
         result

@@ -8,10 +8,11 @@ use cuda_api::constants::memory_type;
 use cuda_api::*;
 
 use super::{Driver, driver, exports, thread};
-use crate::device::slab::Key;
-use crate::device::stream::{Op, Stream};
+use crate::device::stream::Op;
+use crate::device::tenant::Tenant;
 use crate::device::transfer::{Copy, Side, Transfer};
 use crate::error::{Error, Result};
+use graph::{CopyEnd, CopyNode, NodeKind};
 
 /// Pageable sources up to this size are copied aside so that the call need not wait.
 const STAGED_BYTES_MAX: u64 = 64 << 10;
@@ -53,7 +54,7 @@ fn extent(end: &End, width: u64, height: u64, depth: u64) -> Result<u64> {
 impl Driver {
     /// Checks one end of a copy of a box of `bytes` bytes in all; true in the second place if it
     /// is pageable memory.
-    fn side(&self, stream: Key<Stream>, end: &End, bytes: u64) -> Result<(Side, bool)> {
+    fn side(&self, tenant: &Tenant, end: &End, bytes: u64) -> Result<(Side, bool)> {
         let side =
             |device| Side { address: end.address, pitch: end.pitch, slice: end.slice, device };
         if end.address == 0 {
@@ -63,10 +64,9 @@ impl Driver {
         match (end.place, known) {
             // Memory of ours is checked wherever the program says it is.
             (_, Some(_)) => {
-                let (_, _, tenant) = self.device.stream_properties(stream)?;
                 self.device
                     .memory
-                    .usable(&tenant, end.address, bytes)
+                    .usable(tenant, end.address, bytes)
                     .ok_or(Error::INVALID_VALUE)?;
                 Ok((side(true), false))
             }
@@ -86,14 +86,20 @@ impl Driver {
     ) -> Result {
         self.working_tenant()?;
         let stream = self.stream(stream, per_thread)?;
+        if synchronous {
+            self.check_not_capturing(stream)?;
+        } else if self.captured(stream, || Ok(as_node(ends, [width, height, depth])))? {
+            return Ok(());
+        }
         if width == 0 || height == 0 || depth == 0 {
             return Ok(());
         }
         let (dst_end, src_end) = ends;
+        let (_, _, tenant) = self.device.stream_properties(stream)?;
         let (dst, dst_pageable) =
-            self.side(stream, &dst_end, extent(&dst_end, width, height, depth)?)?;
+            self.side(&tenant, &dst_end, extent(&dst_end, width, height, depth)?)?;
         let src_bytes = extent(&src_end, width, height, depth)?;
-        let (mut src, src_pageable) = self.side(stream, &src_end, src_bytes)?;
+        let (mut src, src_pageable) = self.side(&tenant, &src_end, src_bytes)?;
         let mut staged = None;
         let mut wait = synchronous || dst_pageable;
         if src_pageable && !wait {
@@ -133,6 +139,41 @@ impl Driver {
         bytes: usize,
     ) -> Result {
         self.copy(stream, per_thread, synchronous, (dst, src), [bytes as u64, 1, 1])
+    }
+}
+
+/// A copy as a graph has it.
+fn as_node((dst, src): (End, End), extent: [u64; 3]) -> NodeKind {
+    let end = |end: End| {
+        let memory_type = match end.place {
+            Place::Host => memory_type::HOST,
+            Place::Device => memory_type::DEVICE,
+            Place::Unified => memory_type::UNIFIED,
+        };
+        CopyEnd {
+            memory_type,
+            host: end.address,
+            device: CUdeviceptr(end.address),
+            pitch: end.pitch as usize,
+            height: end.slice.checked_div(end.pitch).unwrap_or(0) as usize,
+            ..CopyEnd::default()
+        }
+    };
+    let extent = extent.map(|n| n as usize);
+    NodeKind::Copy(CopyNode { destination: end(dst), source: end(src), extent })
+}
+
+impl Driver {
+    /// The copy that a graph's node stands for, checked; `None` if there is nothing to copy.
+    pub(crate) fn copy_of(&self, tenant: &Tenant, node: &CopyNode) -> Result<Option<Copy>> {
+        let (ends, [width, height, depth]) = box_of(&node.into())?;
+        if width == 0 || height == 0 || depth == 0 {
+            return Ok(None);
+        }
+        let side = |end: &End| self.side(tenant, end, extent(end, width, height, depth)?);
+        let (dst, _) = side(&ends.0)?;
+        let (src, _) = side(&ends.1)?;
+        Ok(Some(Copy { dst, src, width, height, depth, staged: None }))
     }
 }
 
@@ -309,6 +350,12 @@ fn copy_2d(c: &CUDA_MEMCPY2D, stream: CUstream, per_thread: bool, synchronous: b
 fn copy_3d(c: &CUDA_MEMCPY3D, stream: CUstream, per_thread: bool, synchronous: bool) -> Result {
     let driver = driver()?;
     thread::current()?;
+    let (ends, extent) = box_of(c)?;
+    driver.copy(stream, per_thread, synchronous, ends, extent)
+}
+
+/// Both ends of a copy in three dimensions, and the box's extent.
+fn box_of(c: &CUDA_MEMCPY3D) -> Result<((End, End), [u64; 3])> {
     let rows = |given: usize, y: usize| if given == 0 { c.Height.saturating_add(y) } else { given };
     if c.srcLOD != 0 || c.dstLOD != 0 {
         return Err(Error::INVALID_VALUE);
@@ -330,6 +377,5 @@ fn copy_3d(c: &CUDA_MEMCPY3D, stream: CUstream, per_thread: bool, synchronous: b
         rows: rows(c.dstHeight, c.dstY),
     };
     let (width, height, depth) = (c.WidthInBytes as u64, c.Height as u64, c.Depth as u64);
-    let ends = (dst.end(width)?, src.end(width)?);
-    driver.copy(stream, per_thread, synchronous, ends, [width, height, depth])
+    Ok(((dst.end(width)?, src.end(width)?), [width, height, depth]))
 }

@@ -2,11 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cuda_api::constants::event_flags;
+use cuda_api::constants::{capture, event_flags};
 use cuda_api::*;
 
 use super::{driver, exports, thread};
+use crate::device::Device;
 use crate::device::event::EventPoint;
+use crate::device::slab::Key;
+use crate::device::stream::Stream;
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
 
@@ -22,6 +25,14 @@ impl Event {
     /// What the event was last recorded as; `None` if never.
     pub(crate) fn point(&self) -> Option<Arc<EventPoint>> {
         self.point.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Records the event in a stream.
+    pub(crate) fn record(&self, device: &Device, stream: Key<Stream>) -> Result {
+        // Kept locked so that two threads that record at once leave the later point.
+        let mut point = self.point.lock().unwrap_or_else(PoisonError::into_inner);
+        *point = Some(device.record(stream)?);
+        Ok(())
     }
 }
 
@@ -47,25 +58,29 @@ exports! {
     }
 
     fn cuEventDestroy_v2(event: CUevent) {
-        driver()?.events.remove(event.0).map(|_| ())
+        let driver = driver()?;
+        driver.events.remove(event.0)?;
+        driver.graphs.forget_event(event);
+        Ok(())
     }
 
     fn cuEventRecord(event: CUevent, stream: CUstream) | cuEventRecord_ptsz per_thread {
-        record(event, stream, per_thread)
+        record(event, stream, per_thread, 0)
     }
 
     fn cuEventRecordWithFlags(
         event: CUevent, stream: CUstream, flags: c_uint,
     ) | cuEventRecordWithFlags_ptsz per_thread {
-        // CU_EVENT_RECORD_EXTERNAL is for capture only.
-        if flags > 1 {
+        if flags & !capture::EVENT_EXTERNAL != 0 {
             return Err(Error::INVALID_VALUE);
         }
-        record(event, stream, per_thread)
+        record(event, stream, per_thread, flags)
     }
 
     fn cuEventQuery(event: CUevent) {
-        let event = driver()?.events.get(event.0)?;
+        let driver = driver()?;
+        driver.graphs.check_event(event)?;
+        let event = driver.events.get(event.0)?;
         event.tenant.alive()?;
         match event.point() {
             Some(point) if point.reached_ns().is_none() => Err(Error::NOT_READY),
@@ -75,6 +90,7 @@ exports! {
 
     fn cuEventSynchronize(event: CUevent) {
         let driver = driver()?;
+        driver.graphs.check_event(event)?;
         let event = driver.events.get(event.0)?;
         if let Some(point) = event.point() {
             driver.device.synchronize_point(&point)?;
@@ -94,18 +110,20 @@ exports! {
     }
 }
 
-fn record(event: CUevent, stream: CUstream, per_thread: bool) -> Result {
+fn record(event: CUevent, stream: CUstream, per_thread: bool, flags: u32) -> Result {
     let driver = driver()?;
-    let event = driver.events.get(event.0)?;
+    let found = driver.events.get(event.0)?;
     let key = driver.stream(stream, per_thread)?;
-    // Kept locked so that two threads that record at once leave the later point.
-    let mut point = event.point.lock().unwrap_or_else(PoisonError::into_inner);
-    *point = Some(driver.device.record(key)?);
-    Ok(())
+    if driver.graphs.record_event(driver.stream_key(key)?, event, flags)? {
+        return Ok(());
+    }
+    found.record(&driver.device, key)
 }
 
 fn elapsed_ms(start: CUevent, end: CUevent) -> Result<f32> {
     let driver = driver()?;
+    driver.graphs.check_event(start)?;
+    driver.graphs.check_event(end)?;
     let (start, end) = (driver.events.get(start.0)?, driver.events.get(end.0)?);
     start.tenant.alive()?;
     if !start.timing || !end.timing {

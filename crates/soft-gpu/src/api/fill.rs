@@ -5,8 +5,10 @@ use cuda_api::*;
 use super::{Driver, driver, exports};
 use crate::device::memory::PointerKind;
 use crate::device::stream::Op;
+use crate::device::tenant::Tenant;
 use crate::device::transfer::{Fill, Transfer};
 use crate::error::{Error, Result};
+use graph::{FillNode, NodeKind};
 
 /// What to fill: `height` rows of `width` elements.
 #[derive(Clone, Copy)]
@@ -28,9 +30,32 @@ impl Driver {
     ) -> Result {
         self.working_tenant()?;
         let stream = self.stream(stream, per_thread)?;
+        if self.captured(stream, || Ok(NodeKind::Fill(as_node(area, value, element))))? {
+            return Ok(());
+        }
+        let (_, _, tenant) = self.device.stream_properties(stream)?;
+        let Some((fill, kind)) = self.checked_fill(&tenant, area, value, element)? else {
+            return Ok(());
+        };
+        let seq = self.device.enqueue(stream, Op::Transfer(Box::new(Transfer::fill(fill))))?;
+        // The program may look at host memory with its own eyes as soon as the call is back.
+        if matches!(kind, PointerKind::Host { .. }) {
+            self.device.wait_stream(stream, seq)?;
+        }
+        Ok(())
+    }
+
+    /// Checks a fill, and says what kind of memory it fills; `None` if there is nothing to fill.
+    fn checked_fill(
+        &self,
+        tenant: &Tenant,
+        area: Area,
+        value: u32,
+        element: u32,
+    ) -> Result<Option<(Fill, PointerKind)>> {
         let Area { address, pitch, width, height } = area;
         if width == 0 || height == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let row = (width as u64).checked_mul(element.into()).ok_or(Error::INVALID_VALUE)?;
         let aligned = address.is_multiple_of(element.into())
@@ -42,9 +67,8 @@ impl Driver {
             .checked_mul(pitch as u64)
             .and_then(|rows| rows.checked_add(row))
             .ok_or(Error::INVALID_VALUE)?;
-        let (_, _, tenant) = self.device.stream_properties(stream)?;
         let found =
-            self.device.memory.usable(&tenant, address, bytes).ok_or(Error::INVALID_VALUE)?;
+            self.device.memory.usable(tenant, address, bytes).ok_or(Error::INVALID_VALUE)?;
         let fill = Fill {
             address,
             pitch: pitch as u64,
@@ -54,12 +78,25 @@ impl Driver {
             height: height as u64,
             chunks: found.kind.is_device(),
         };
-        let seq = self.device.enqueue(stream, Op::Transfer(Box::new(Transfer::fill(fill))))?;
-        // The program may look at host memory with its own eyes as soon as the call is back.
-        if matches!(found.kind, PointerKind::Host { .. }) {
-            self.device.wait_stream(stream, seq)?;
-        }
-        Ok(())
+        Ok(Some((fill, found.kind)))
+    }
+
+    /// The fill that a graph's node stands for, checked; `None` if there is nothing to fill.
+    pub(crate) fn fill_of(&self, tenant: &Tenant, node: &FillNode) -> Result<Option<Fill>> {
+        let area = rows(node.dst, node.pitch, node.width, node.height);
+        Ok(self.checked_fill(tenant, area, node.value, node.elementSize)?.map(|(fill, _)| fill))
+    }
+}
+
+/// A fill as a graph has it.
+fn as_node(area: Area, value: u32, element: u32) -> FillNode {
+    FillNode {
+        dst: CUdeviceptr(area.address),
+        pitch: area.pitch,
+        value,
+        elementSize: element,
+        width: area.width,
+        height: area.height,
     }
 }
 

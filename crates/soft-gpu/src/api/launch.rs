@@ -6,6 +6,7 @@ use cuda_api::constants::{launch_attribute, launch_param};
 use cuda_api::*;
 
 use super::function::Function;
+use super::graph::SoftGraphs;
 use super::pointer::{CArgument, In, Out};
 use super::{Driver, driver, exports, thread};
 use crate::device::grid::KernelOp;
@@ -16,7 +17,7 @@ use crate::device::slab::Key;
 use crate::device::stream::{Op, Stream};
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
-use simt::kernel::{Dim3, Launch};
+use simt::kernel::{Dim3, Kernel, Launch};
 
 /// Attributes that one launch may have: more than there are.
 const ATTRIBUTES_MAX: u32 = 64;
@@ -28,6 +29,7 @@ const EXTRA_ENTRIES_MAX: usize = 16;
 const WORKSPACE_BYTES: u64 = 512;
 
 /// What a launch asks for beside its parameters.
+#[derive(Clone)]
 struct Request {
     grid: Dim3,
     block: Dim3,
@@ -76,46 +78,79 @@ impl Request {
     }
 }
 
+/// A launch that was found good, for any stream.
+#[derive(Clone)]
+pub(crate) struct Prepared {
+    kernel: Arc<dyn Kernel>,
+    request: Request,
+    need: BlockNeed,
+    params: Box<[u8]>,
+}
+
+impl Prepared {
+    /// Puts the launch into a stream.
+    pub(crate) fn submit(self, driver: &Driver, stream: Key<Stream>) -> Result {
+        let (priority, _, tenant) = driver.device.stream_properties(stream)?;
+        let workspace = match self.request.cooperative {
+            true => driver.new_workspace(&tenant)?,
+            false => 0,
+        };
+        let launch = Launch {
+            grid_id: driver.device.next_grid_id(),
+            workspace,
+            grid: self.request.grid,
+            block: self.request.block,
+            dynamic_shared_bytes: self.request.dynamic_shared,
+            params: self.params,
+            printf: tenant.printf.clone(),
+        };
+        let op = KernelOp {
+            kernel: self.kernel,
+            launch: Arc::new(launch),
+            need: self.need,
+            priority: self.request.priority.unwrap_or(priority),
+        };
+        let launched = driver.device.enqueue(stream, Op::Kernel(Box::new(op))).map(|_| ());
+        if workspace != 0 {
+            driver.free_workspace_in(stream, workspace, launched.is_ok());
+        }
+        launched
+    }
+}
+
 impl Driver {
-    fn launch(
+    /// Checks a launch; `params` has the function's parameters put together.
+    pub(crate) fn prepare(
         &self,
         function: CUfunction,
-        stream: CUstream,
+        config: &CUlaunchConfig,
+        params: impl FnOnce(&Function) -> Result<Box<[u8]>>,
+    ) -> Result<Prepared> {
+        let function = self.function(function)?;
+        let request = read_config(config)?;
+        let need = request.check(&function, self.device.settings.sms)?;
+        let params = params(&function)?;
+        Ok(Prepared { kernel: function.kernel.clone(), request, need, params })
+    }
+
+    fn launch(
+        &'static self,
+        function: CUfunction,
+        config: &CUlaunchConfig,
         per_thread: bool,
-        request: Request,
         params: Out<*mut std::ffi::c_void>,
         extra: Out<*mut std::ffi::c_void>,
     ) -> Result {
         thread::current()?;
-        let function = self.function(function)?;
-        let stream = self.stream(stream, per_thread)?;
-        let need = request.check(&function, self.device.settings.sms)?;
-        let params = read_parameters(&function, params, extra)?;
-        let (priority, _, tenant) = self.device.stream_properties(stream)?;
-        let workspace = match request.cooperative {
-            true => self.new_workspace(&tenant)?,
-            false => 0,
-        };
-        let launch = Launch {
-            grid_id: self.device.next_grid_id(),
-            workspace,
-            grid: request.grid,
-            block: request.block,
-            dynamic_shared_bytes: request.dynamic_shared,
-            params,
-            printf: tenant.printf.clone(),
-        };
-        let op = KernelOp {
-            kernel: function.kernel.clone(),
-            launch: Arc::new(launch),
-            need,
-            priority: request.priority.unwrap_or(priority),
-        };
-        let launched = self.device.enqueue(stream, Op::Kernel(Box::new(op))).map(|_| ());
-        if workspace != 0 {
-            self.free_workspace_in(stream, workspace, launched.is_ok());
+        if self.graphs.capturing() {
+            let (graphs, params, extra) = (SoftGraphs(self), params.into(), extra.into());
+            if graph::capture_launch(graphs, per_thread, function, config, params, extra)? {
+                return Ok(());
+            }
         }
-        launched
+        let stream = self.stream(config.stream, per_thread)?;
+        let read = |function: &Function| read_parameters(function, params, extra);
+        self.prepare(function, config, read)?.submit(self, stream)
     }
 
     /// Memory in which the blocks of a cooperative grid meet, zeroed.
@@ -146,7 +181,7 @@ impl Driver {
 }
 
 /// Gathers a launch's parameters into one buffer.
-fn read_parameters(
+pub(super) fn read_parameters(
     function: &Function,
     params: Out<*mut std::ffi::c_void>,
     extra: Out<*mut std::ffi::c_void>,
@@ -205,8 +240,8 @@ exports! {
         params: *mut *mut c_void, extra: *mut *mut c_void,
     ) | cuLaunchKernel_ptsz per_thread {
         let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
-        let request = Request::new(grid, block, shared_bytes);
-        driver()?.launch(function, stream, per_thread, request, params, extra)
+        let config = CUlaunchConfig::plain(grid, block, shared_bytes, stream);
+        driver()?.launch(function, &config, per_thread, params, extra)
     }
 
     fn cuLaunchCooperativeKernel(
@@ -215,21 +250,18 @@ exports! {
         params: *mut *mut c_void,
     ) | cuLaunchCooperativeKernel_ptsz per_thread {
         let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
-        let mut request = Request::new(grid, block, shared_bytes);
-        request.cooperative = true;
-        // SAFETY: NULL is a pointer that is not looked behind.
-        let extra = unsafe { std::ptr::null_mut::<*mut c_void>().accept() };
-        driver()?.launch(function, stream, per_thread, request, params, extra)
+        let mut cooperative = CUlaunchAttribute::number(launch_attribute::COOPERATIVE, 1);
+        let mut config = CUlaunchConfig::plain(grid, block, shared_bytes, stream);
+        (config.attrs, config.numAttrs) = (&mut cooperative, 1);
+        let extra = cuda_api::pointer::Out::null().into();
+        driver()?.launch(function, &config, per_thread, params, extra)
     }
 
     fn cuLaunchKernelEx(
         config: *const CUlaunchConfig, function: CUfunction, params: *mut *mut c_void,
         extra: *mut *mut c_void,
     ) | cuLaunchKernelEx_ptsz per_thread {
-        let driver = driver()?;
-        let config = config.read()?;
-        let request = read_config(&config)?;
-        driver.launch(function, config.stream, per_thread, request, params, extra)
+        driver()?.launch(function, &config.read()?, per_thread, params, extra)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 impl Driver {
     /// Frees an allocation after all that its context's streams hold, as cuMemFree does.
-    fn free_after_work(&self, pointer: CUdeviceptr) -> Result {
+    pub(crate) fn free_after_work(&self, pointer: CUdeviceptr) -> Result {
         let context = thread::current()?;
         let found = self.device.memory.pointer(pointer.0).ok_or(Error::INVALID_VALUE)?;
         let freeable = matches!(
@@ -45,6 +45,7 @@ exports! {
 
     fn cuMemAlloc_v2(pointer: *mut CUdeviceptr, bytesize: usize) {
         let driver = driver()?;
+        driver.graphs.unsafe_call()?;
         let context = thread::current()?;
         let tenant = driver.working_tenant()?;
         pointer.required()?;
@@ -59,6 +60,7 @@ exports! {
         element_size_bytes: c_uint,
     ) {
         let driver = driver()?;
+        driver.graphs.unsafe_call()?;
         let context = thread::current()?;
         let tenant = driver.working_tenant()?;
         pointer.required()?;
@@ -83,6 +85,10 @@ exports! {
         thread::current()?;
         if pointer.0 == 0 {
             return driver.working_tenant().map(|_| ());
+        }
+        driver.graphs.unsafe_call()?;
+        if driver.graphs.free(pointer) {
+            return Ok(());
         }
         driver.free_after_work(pointer)
     }

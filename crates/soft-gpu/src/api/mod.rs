@@ -12,6 +12,8 @@ mod event;
 mod extension;
 mod fill;
 mod function;
+mod graph;
+mod graph_exec;
 mod host_memory;
 mod image;
 mod init;
@@ -38,6 +40,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use ::graph::Graphs;
 use cuda_api::advice::AdviceMap;
 use cuda_api::handle::HandleKind;
 use cuda_api::stream_attributes::StreamAttributes;
@@ -45,6 +48,7 @@ use cuda_api::stream_attributes::StreamAttributes;
 use self::context::{Context, Primary};
 use self::event::Event;
 use self::function::Function;
+use self::graph_exec::GraphExec;
 use self::library::Library;
 use self::link::LinkState;
 use self::module::LoadedModule;
@@ -69,6 +73,7 @@ pub(crate) struct Driver {
     /// Functions; CUkernel handles name the same objects by another kind.
     functions: Registry<Function>,
     pools: Registry<Pool>,
+    graphs: Graphs<GraphExec>,
     links: Registry<LinkState>,
     advice: Mutex<AdviceMap>,
     stream_attributes: Mutex<HashMap<Key<Stream>, StreamAttributes>>,
@@ -116,6 +121,7 @@ fn initialize() -> Result {
             libraries: Registry::new(HandleKind::Library),
             functions: Registry::new(HandleKind::Function),
             pools: Registry::new(HandleKind::MemoryPool),
+            graphs: Graphs::new(),
             links: Registry::new(HandleKind::LinkState),
             advice: Mutex::default(),
             stream_attributes: Mutex::default(),
@@ -219,6 +225,7 @@ static EXPORTS: &[&[Export]] = &[
     event::EXPORTS,
     fill::EXPORTS,
     function::EXPORTS,
+    graph::EXPORTS,
     host_memory::EXPORTS,
     init::EXPORTS,
     launch::EXPORTS,

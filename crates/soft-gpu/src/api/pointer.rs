@@ -162,6 +162,19 @@ impl In<u8> {
     }
 }
 
+// The pointers of functions that crate graph has written; each promise was made already.
+impl<T> From<Out<T>> for cuda_api::pointer::Out<T> {
+    fn from(pointer: Out<T>) -> Self {
+        // SAFETY: good for what the manual says, as `accept` was promised.
+        unsafe { cuda_api::pointer::FromProgram::believe(pointer.0) }
+    }
+}
+impl<T> From<cuda_api::pointer::Out<T>> for Out<T> {
+    fn from(pointer: cuda_api::pointer::Out<T>) -> Self {
+        Self(pointer.pointer())
+    }
+}
+
 /// How an argument of a C function is used.
 pub(crate) trait CArgument {
     /// What it becomes.

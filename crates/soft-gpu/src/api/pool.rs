@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use cuda_api::constants::pool_attribute::*;
 use cuda_api::*;
 
+use super::graph::SoftGraphs;
 use super::{Driver, devices, driver, exports, thread};
 use crate::device::memory::{AllocationKind, PointerKind};
 use crate::device::stream::Op;
@@ -86,7 +87,7 @@ impl Driver {
     }
 
     fn allocate_in_order(
-        &self,
+        &'static self,
         pointer: super::pointer::Out<CUdeviceptr>,
         bytes: usize,
         pool: &Pool,
@@ -94,6 +95,10 @@ impl Driver {
         per_thread: bool,
     ) -> Result {
         pointer.required()?;
+        let captured = graph::capture_alloc(SoftGraphs(self), stream, per_thread, bytes as u64)?;
+        if let Some(address) = captured {
+            return pointer.set(address);
+        }
         let stream = self.stream(stream, per_thread)?;
         let context = thread::current()?;
         let (_, _, tenant) = self.device.stream_properties(stream)?;
@@ -124,6 +129,9 @@ exports! {
 
     fn cuMemFreeAsync(pointer: CUdeviceptr, stream: CUstream) | cuMemFreeAsync_ptsz per_thread {
         let driver = driver()?;
+        if graph::capture_free(SoftGraphs(driver), stream, per_thread, pointer)? {
+            return Ok(());
+        }
         let stream = driver.stream(stream, per_thread)?;
         if pointer.0 == 0 {
             return Ok(());

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{MutexGuard, PoisonError};
 
-use cuda_api::constants::stream_flags;
+use cuda_api::constants::{capture, stream_flags};
 use cuda_api::stream_attributes::StreamAttributes;
 use cuda_api::*;
 
+use super::graph::{SoftGraphs, host_op, stream_id};
 use super::{Driver, driver, exports, thread};
 use crate::device::host::HostCall;
 use crate::device::limits::{PRIORITY_GREATEST, PRIORITY_LEAST};
@@ -14,11 +15,7 @@ use crate::device::ops::StreamSpec;
 use crate::device::slab::Key;
 use crate::device::stream::{Op, Stream};
 use crate::error::{Error, Result};
-
-/// CU_STREAM_CAPTURE_STATUS_NONE: there is no capture yet.
-const CAPTURE_NONE: u32 = 0;
-/// Modes of cuThreadExchangeStreamCaptureMode.
-const CAPTURE_MODES: u32 = 3;
+use graph::{HostNode, NodeKind};
 
 /// A stream that the program made.
 pub(crate) struct StreamEntry {
@@ -42,6 +39,7 @@ exports! {
     fn cuStreamDestroy_v2(stream: CUstream) {
         let driver = driver()?;
         let entry = driver.streams.remove(stream.0)?;
+        driver.graphs.forget_stream(stream_id(entry.key));
         driver.stream_attributes().remove(&entry.key);
         driver.device.destroy_stream(entry.key)
     }
@@ -49,6 +47,7 @@ exports! {
     fn cuStreamSynchronize(stream: CUstream) | cuStreamSynchronize_ptsz per_thread {
         let driver = driver()?;
         let key = driver.stream(stream, per_thread)?;
+        driver.check_not_capturing(key)?;
         let result = driver.device.synchronize_stream(key);
         driver.flush_printf(&driver.tenant());
         result
@@ -56,7 +55,9 @@ exports! {
 
     fn cuStreamQuery(stream: CUstream) | cuStreamQuery_ptsz per_thread {
         let driver = driver()?;
-        driver.device.query_stream(driver.stream(stream, per_thread)?)
+        let key = driver.stream(stream, per_thread)?;
+        driver.check_not_capturing(key)?;
+        driver.device.query_stream(key)
     }
 
     fn cuStreamWaitEvent(
@@ -64,11 +65,15 @@ exports! {
     ) | cuStreamWaitEvent_ptsz per_thread {
         let driver = driver()?;
         let key = driver.stream(stream, per_thread)?;
-        // CU_EVENT_WAIT_EXTERNAL is for capture only.
-        if flags > 1 {
+        if flags & !capture::EVENT_EXTERNAL != 0 {
             return Err(Error::INVALID_VALUE);
         }
-        match driver.events.get(event.0)?.point() {
+        let point = driver.events.get(event.0)?.point();
+        let place = driver.stream_key(key)?;
+        if driver.graphs.wait_event(place, event, flags, point.is_some())? {
+            return Ok(());
+        }
+        match point {
             Some(point) => driver.device.wait_for_point(key, &point),
             None => Ok(()),
         }
@@ -105,7 +110,7 @@ exports! {
     fn cuStreamGetId(stream: CUstream, stream_id: *mut u64) | cuStreamGetId_ptsz per_thread {
         let driver = driver()?;
         let key = driver.stream(stream, per_thread)?;
-        stream_id.set(u64::from(key.generation()) << 32 | u64::from(key.index()))
+        stream_id.set(self::stream_id(key))
     }
 
     fn cuStreamGetDevice(
@@ -129,6 +134,8 @@ exports! {
         if flags != 0 {
             return Err(Error::INVALID_VALUE);
         }
+        // Unlike cuLaunchHostFunc's, such a function has no node.
+        driver.check_not_capturing(key)?;
         let data = user_data.user_data();
         let call = move |state: Result| {
             let data = data;
@@ -144,48 +151,44 @@ exports! {
     ) | cuLaunchHostFunc_ptsz per_thread {
         let driver = driver()?;
         let key = driver.stream(stream, per_thread)?;
-        let function = function.ok_or(Error::INVALID_VALUE)?;
-        let data = user_data.user_data();
-        let call = move |_: Result| {
-            let data = data;
-            // SAFETY: the program gave this function to be called with this pointer.
-            unsafe { function(data.0) }
-        };
-        let call = HostCall { call: Box::new(call), always: false };
-        driver.device.enqueue(key, Op::Host(call)).map(|_| ())
+        let node = HostNode { function, user_data: user_data.address() as usize };
+        let op = host_op(node)?;
+        if driver.captured(key, || Ok(NodeKind::Host(node)))? {
+            return Ok(());
+        }
+        driver.device.enqueue(key, op).map(|_| ())
     }
 
     fn cuStreamIsCapturing(
         stream: CUstream, capture_status: *mut c_uint,
     ) | cuStreamIsCapturing_ptsz per_thread {
-        driver()?.stream(stream, per_thread)?;
-        capture_status.set(CAPTURE_NONE)
+        let graphs = SoftGraphs(driver()?);
+        graph::api::cuStreamIsCapturing(graphs, per_thread, stream, capture_status.into())
     }
 
     fn cuStreamGetCaptureInfo_v2(
-        stream: CUstream, status: *mut c_uint, _id: *mut u64, _graph: *mut CUgraph,
-        _dependencies: *mut *const CUgraphNode, _num_dependencies: *mut usize,
+        stream: CUstream, status: *mut c_uint, id: *mut u64, graph: *mut CUgraph,
+        dependencies: *mut *const CUgraphNode, count: *mut usize,
     ) | cuStreamGetCaptureInfo_v2_ptsz per_thread {
-        driver()?.stream(stream, per_thread)?;
-        status.set(CAPTURE_NONE)
+        graph::api::cuStreamGetCaptureInfo_v2(
+            SoftGraphs(driver()?), per_thread, stream, status.into(), id.into(), graph.into(),
+            dependencies.into(), count.into(),
+        )
     }
 
     fn cuStreamGetCaptureInfo_v3(
-        stream: CUstream, status: *mut c_uint, _id: *mut u64, _graph: *mut CUgraph,
-        _dependencies: *mut *const CUgraphNode, _edges: *mut *const CUgraphEdgeData,
-        _num_dependencies: *mut usize,
+        stream: CUstream, status: *mut c_uint, id: *mut u64, graph: *mut CUgraph,
+        dependencies: *mut *const CUgraphNode, edges: *mut *const CUgraphEdgeData,
+        count: *mut usize,
     ) | cuStreamGetCaptureInfo_v3_ptsz per_thread {
-        driver()?.stream(stream, per_thread)?;
-        status.set(CAPTURE_NONE)
+        graph::api::cuStreamGetCaptureInfo_v3(
+            SoftGraphs(driver()?), per_thread, stream, status.into(), id.into(), graph.into(),
+            dependencies.into(), edges.into(), count.into(),
+        )
     }
 
     fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
-        driver()?;
-        let wanted = mode.read()?;
-        if wanted >= CAPTURE_MODES {
-            return Err(Error::INVALID_VALUE);
-        }
-        mode.set(thread::exchange_capture_mode(wanted)?)
+        graph::api::cuThreadExchangeStreamCaptureMode(SoftGraphs(driver()?), mode.into())
     }
 
     fn cuStreamGetAttribute(

@@ -1,7 +1,7 @@
 //! What each thread of the program has of its own: its stack of contexts, its tenant, its default
 //! streams.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use cuda_api::{CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUstream};
@@ -22,7 +22,6 @@ struct ThreadState {
     contexts: RefCell<Vec<Arc<Context>>>,
     tenant: RefCell<Option<Arc<Tenant>>>,
     defaults: RefCell<Vec<DefaultStream>>,
-    capture_mode: Cell<u32>,
 }
 
 /// A default stream that this thread has used.
@@ -86,11 +85,6 @@ pub(crate) fn set_current(context: Option<Arc<Context>>) -> Result {
         contexts.pop();
         contexts.extend(context);
     })
-}
-
-/// Exchanges the capture mode of this thread.
-pub(crate) fn exchange_capture_mode(mode: u32) -> Result<u32> {
-    with(|s| s.capture_mode.replace(mode))
 }
 
 /// Binds this thread to a tenant.

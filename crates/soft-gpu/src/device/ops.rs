@@ -292,6 +292,14 @@ impl Device {
         Ok((stream.priority, stream.blocking, stream.tenant.clone()))
     }
 
+    /// Among which streams a stream is, and whether it is their legacy default stream.
+    pub fn stream_group(&self, key: Key<Stream>) -> Result<(Key<Group>, bool)> {
+        let core = self.lock();
+        let group = core.streams.get(key).ok_or(Error::INVALID_HANDLE)?.group;
+        let legacy = core.groups.get(group).and_then(|group| group.legacy);
+        Ok((group, legacy == Some(key)))
+    }
+
     /// A number for a grid that no other launch has.
     pub fn next_grid_id(&self) -> u64 {
         self.grid_ids.fetch_add(1, Ordering::Relaxed)

@@ -39,7 +39,7 @@ impl Side {
 }
 
 /// Bytes from here to there: `depth` slices of `height` rows of `width` bytes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Copy {
     /// Where to.
     pub dst: Side,
@@ -56,7 +56,7 @@ pub struct Copy {
 }
 
 /// One value everywhere: `height` rows of `width` elements.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Fill {
     /// Address of the first byte.
     pub address: u64,

@@ -1,0 +1,200 @@
+//! Graphs and capture: the functions are crate graph's; here is what it has to be told of the
+//! software GPU.
+
+use std::ffi::{c_char, c_uint, c_void};
+
+use cuda_api::pointer::{FromProgram, Out};
+use cuda_api::*;
+use graph::{
+    Backend, CopyNode, FillNode, Graphs, HostNode, NodeKind, Parameters, Step, StreamKey,
+    StreamOrder,
+};
+
+use super::graph_exec::GraphExec;
+use super::launch::read_parameters;
+use super::pointer::UserData;
+use super::{Driver, devices, driver, thread};
+use crate::device::host::HostCall;
+use crate::device::memory::AllocationKind;
+use crate::device::slab::Key;
+use crate::device::stream::{Op, Stream};
+use crate::error::{Error, Result};
+
+/// The driver as crate graph sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct SoftGraphs(pub(crate) &'static Driver);
+
+/// A key as a number, for who only compares it.
+pub(crate) fn key_number<T>(key: Key<T>) -> u64 {
+    u64::from(key.generation()) << 32 | u64::from(key.index())
+}
+
+/// A stream's number, which is also cuStreamGetId's.
+pub(crate) fn stream_id(key: Key<Stream>) -> u64 {
+    key_number(key)
+}
+
+fn stream_of(key: StreamKey) -> Key<Stream> {
+    Key::from_parts(key.id as u32, (key.id >> 32) as u32)
+}
+
+/// The operation that calls a function of the program's; INVALID_VALUE if there is none.
+pub(crate) fn host_op(node: HostNode) -> Result<Op> {
+    let function = node.function.ok_or(Error::INVALID_VALUE)?;
+    let data = UserData(node.user_data as *mut c_void);
+    let call = move |_: Result| {
+        let data = data;
+        // SAFETY: the program gave this function to be called with this pointer.
+        unsafe { function(data.0) }
+    };
+    Ok(Op::Host(HostCall { call: Box::new(call), always: false }))
+}
+
+impl Driver {
+    /// A stream as captures see it. Streams of one context and tenant take turns with one
+    /// legacy default stream: they are what a context is there.
+    pub(crate) fn stream_key(&self, key: Key<Stream>) -> Result<StreamKey> {
+        let (group, legacy) = self.device.stream_group(key)?;
+        let order = match (legacy, self.device.stream_properties(key)?.1) {
+            (true, _) => StreamOrder::Legacy,
+            (false, true) => StreamOrder::Blocking,
+            (false, false) => StreamOrder::NonBlocking,
+        };
+        Ok(StreamKey { id: stream_id(key), context: key_number(group), order })
+    }
+
+    /// Work is about to be put into a stream: true if it was captured.
+    pub(crate) fn captured(
+        &self,
+        stream: Key<Stream>,
+        work: impl FnOnce() -> Result<NodeKind>,
+    ) -> Result<bool> {
+        match self.graphs.capturing() {
+            true => self.graphs.capture(self.stream_key(stream)?, work),
+            false => Ok(false),
+        }
+    }
+
+    /// Somebody is about to wait for a stream, which a capture forbids.
+    pub(crate) fn check_not_capturing(&self, stream: Key<Stream>) -> Result {
+        match self.graphs.capturing() {
+            true => self.graphs.synchronizing(self.stream_key(stream)?),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Backend for SoftGraphs {
+    type Exec = GraphExec;
+
+    fn graphs(self) -> &'static Graphs<GraphExec> {
+        &self.0.graphs
+    }
+
+    fn stream(self, stream: CUstream, per_thread: bool) -> Result<StreamKey> {
+        self.0.stream_key(self.0.stream(stream, per_thread)?)
+    }
+
+    fn check_context(self) -> Result {
+        thread::current().map(|_| ())
+    }
+
+    fn check_device(self, device: CUdevice) -> Result {
+        devices::check(device)
+    }
+
+    fn kernel(
+        self,
+        function: CUfunction,
+        config: &CUlaunchConfig,
+        params: Out<*mut c_void>,
+        extra: Out<*mut c_void>,
+    ) -> Result<Parameters> {
+        let (mut bytes, mut offsets) = (Box::default(), Box::default());
+        self.0.prepare(function, config, |function| {
+            bytes = read_parameters(function, params.into(), extra.into())?;
+            offsets = function.info().params.iter().map(|p| p.offset as usize).collect();
+            Ok(Box::default())
+        })?;
+        Ok(Parameters { bytes, offsets })
+    }
+
+    fn check_copy(self, copy: &CopyNode) -> Result {
+        self.0.copy_of(&*self.0.working_tenant()?, copy).map(|_| ())
+    }
+
+    fn check_fill(self, fill: &FillNode) -> Result {
+        self.0.fill_of(&*self.0.working_tenant()?, fill).map(|_| ())
+    }
+
+    fn check_event(self, event: CUevent) -> Result {
+        self.0.events.get(event.0).map(|_| ())
+    }
+
+    fn check_mem_ops(self, ops: &[CUstreamBatchMemOpParams]) -> Result {
+        let tenant = self.0.working_tenant()?;
+        ops.iter().try_for_each(|op| self.0.mem_op(&tenant, op).map(|_| ()))
+    }
+
+    fn allocate(self, bytes: u64) -> Result<u64> {
+        let context = thread::current()?;
+        let tenant = self.0.working_tenant()?;
+        self.0.device.allocate(&tenant, context.number(), bytes, 1, AllocationKind::Pool)
+    }
+
+    fn free(self, address: u64) {
+        // A context that is gone has taken its memory with it.
+        let _ = self.0.free_after_work(CUdeviceptr(address));
+    }
+
+    fn instantiate(self, steps: &[Step]) -> Result<GraphExec> {
+        GraphExec::new(self.0, steps)
+    }
+
+    fn launch(self, exec: &mut GraphExec, stream: StreamKey) -> Result {
+        exec.launch(self.0, stream_of(stream))
+    }
+
+    fn finish(self, exec: &mut GraphExec) {
+        exec.finish(self.0);
+    }
+}
+
+/// Exports each row of graphs: crate graph's function of that name.
+macro_rules! export_graphs {
+    ($($number:literal $policy:ident $name:ident $(| $twin:ident)?
+        ($($params:tt)*);)*) => {
+        /// What this file exports.
+        pub(crate) static EXPORTS: &[super::Export] = &[
+            $(
+                super::Export { name: stringify!($name), address: $name as *const c_void },
+                $(super::Export { name: stringify!($twin), address: $twin as *const c_void },)?
+            )*
+        ];
+
+        $(export_graphs!(@row $name [$($twin)?] ($($params)*));)*
+    };
+    (@row $name:ident [] $params:tt) => {
+        export_graphs!(@export $name $name [] $params);
+    };
+    (@row $name:ident [$twin:ident] $params:tt) => {
+        export_graphs!(@export $name $name [false] $params);
+        export_graphs!(@export $twin $name [true] $params);
+    };
+    (@export $export:ident $name:ident [$($per_thread:literal)?]
+        ($($param:ident: $ty:ty),* $(,)?)) => {
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "cuda.h's signature")]
+        pub(crate) unsafe extern "C" fn $export($($param: $ty),*) -> CUresult {
+            $(
+                // SAFETY: the program promises what the manual asks of this argument.
+                let $param = unsafe { FromProgram::believe($param) };
+            )*
+            super::entry(move || {
+                graph::api::$name(SoftGraphs(driver()?), $($per_thread,)? $($param),*)
+            })
+        }
+    };
+}
+
+graph_functions!(export_graphs);

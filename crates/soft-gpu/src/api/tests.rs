@@ -43,6 +43,8 @@ macro_rules! cu {
     };
 }
 
+mod graphs;
+
 /// Initialises, and makes the primary context current.
 fn start() -> Watchdog {
     cu!(cuInit(0)).unwrap();

@@ -1,0 +1,492 @@
+//! Graphs and capture on the device. Each test has a context of its own: what another one does
+//! in the primary context would spoil its captures.
+
+use super::super::graph::*;
+use super::*;
+use cuda_api::constants::{capture, graph_instantiate, graph_node, graph_update};
+
+fn scene() -> Watchdog {
+    let alive = start();
+    let mut context = CUcontext::NULL;
+    cu!(cuCtxCreate_v2(&mut context, 0, 0)).unwrap();
+    alive
+}
+
+/// A kernel that writes down that it ran: `log[log[0] += 1] = value`.
+fn note() -> CUfunction {
+    function(2, |_, launch, _| {
+        let word = |index: u64| {
+            // SAFETY: the tests' logs are long enough, and live as long as their launches.
+            unsafe { AtomicU64::from_ptr((parameter(launch, 0) + 8 * index) as *mut u64) }
+        };
+        let at = word(0).fetch_add(1, Ordering::AcqRel) + 1;
+        word(at).store(parameter(launch, 1), Ordering::Release);
+        Outcome::Finished
+    })
+}
+
+fn log() -> CUdeviceptr {
+    let log = allocate(800);
+    cu!(cuMemsetD8_v2(log, 0, 800)).unwrap();
+    cu!(cuCtxSynchronize()).unwrap();
+    log
+}
+
+/// What was written down.
+fn noted(log: CUdeviceptr) -> Vec<u64> {
+    let words = read(log, 100);
+    words[1..=words[0] as usize].to_vec()
+}
+
+fn begin(stream: CUstream) {
+    cu!(cuStreamBeginCapture_v2(stream, capture::MODE_THREAD_LOCAL)).unwrap();
+}
+
+fn end(stream: CUstream) -> CUgraph {
+    let mut graph = CUgraph::NULL;
+    cu!(cuStreamEndCapture(stream, &mut graph)).unwrap();
+    graph
+}
+
+fn instantiate(graph: CUgraph) -> CUgraphExec {
+    let mut exec = CUgraphExec::NULL;
+    cu!(cuGraphInstantiateWithFlags(&mut exec, graph, 0)).unwrap();
+    exec
+}
+
+fn run(exec: CUgraphExec, stream: CUstream) {
+    cu!(cuGraphLaunch(exec, stream)).unwrap();
+    cu!(cuStreamSynchronize(stream)).unwrap();
+}
+
+fn nodes(graph: CUgraph) -> Vec<CUgraphNode> {
+    let mut count = 0;
+    cu!(cuGraphGetNodes(graph, null_mut(), &mut count)).unwrap();
+    let mut nodes = vec![CUgraphNode::NULL; count];
+    cu!(cuGraphGetNodes(graph, nodes.as_mut_ptr(), &mut count)).unwrap();
+    nodes
+}
+
+fn status(stream: CUstream) -> u32 {
+    let mut status = 77;
+    cu!(cuStreamIsCapturing(stream, &mut status)).unwrap();
+    status
+}
+
+fn new_event() -> CUevent {
+    let mut event = CUevent::NULL;
+    cu!(cuEventCreate(&mut event, event_flags::DISABLE_TIMING)).unwrap();
+    event
+}
+
+#[test]
+fn what_is_captured_runs_at_each_launch_and_not_before() {
+    let _alive = scene();
+    let (stream, log, note) = (new_stream(1), log(), note());
+    begin(stream);
+    assert_eq!(status(stream), capture::STATUS_ACTIVE);
+    for value in [1, 2] {
+        // The values are the graph's from now on.
+        launch(note, 1, stream, &mut [log.0, value]).unwrap();
+    }
+    cu!(cuMemsetD32Async(CUdeviceptr(log.0 + 792), 9, 1, stream)).unwrap();
+    let graph = end(stream);
+    assert_eq!(status(stream), capture::STATUS_NONE);
+    assert_eq!(noted(log), []);
+    let exec = instantiate(graph);
+    cu!(cuGraphDestroy(graph)).unwrap();
+    for _ in 0..3 {
+        cu!(cuGraphLaunch(exec, stream)).unwrap();
+    }
+    cu!(cuStreamSynchronize(stream)).unwrap();
+    assert_eq!(noted(log), [1, 2, 1, 2, 1, 2]);
+    assert_eq!(read(log, 100)[99], 9);
+    cu!(cuGraphExecDestroy(exec)).unwrap();
+    assert_eq!(cu!(cuGraphLaunch(exec, stream)), Err(Error::INVALID_VALUE));
+}
+
+#[test]
+fn streams_that_are_forked_run_side_by_side() {
+    let _alive = scene();
+    let (main, side) = (new_stream(1), new_stream(0));
+    let (fork, join, log, note) = (new_event(), new_event(), log(), note());
+    let flag = Arc::new(AtomicU32::new(0));
+    let wait = spin(&flag);
+    let set = flag.clone();
+    let raise = function(0, move |_, _, _| {
+        set.store(1, Ordering::Release);
+        Outcome::Finished
+    });
+    begin(main);
+    launch(note, 1, main, &mut [log.0, 1]).unwrap();
+    cu!(cuEventRecord(fork, main)).unwrap();
+    cu!(cuStreamWaitEvent(side, fork, 0)).unwrap();
+    assert_eq!(status(side), capture::STATUS_ACTIVE);
+    // The first would wait for ever if the second came after it.
+    launch(wait, 1, main, &mut []).unwrap();
+    launch(raise, 1, side, &mut []).unwrap();
+    launch(note, 1, side, &mut [log.0, 2]).unwrap();
+    cu!(cuEventRecord(join, side)).unwrap();
+    assert_eq!(cu!(cuEventQuery(join)), Err(Error::CAPTURED_EVENT));
+    cu!(cuStreamWaitEvent(main, join, 0)).unwrap();
+    launch(note, 1, main, &mut [log.0, 3]).unwrap();
+    let graph = end(main);
+    assert_eq!(status(side), capture::STATUS_NONE);
+    let mut edges = 0;
+    cu!(cuGraphGetEdges(graph, null_mut(), null_mut(), &mut edges)).unwrap();
+    assert_eq!((nodes(graph).len(), edges), (5, 5));
+    let exec = instantiate(graph);
+    for round in 1..=20 {
+        flag.store(0, Ordering::Release);
+        run(exec, if round % 2 == 0 { main } else { side });
+        assert_eq!(noted(log).len(), 3 * round);
+        assert_eq!(noted(log)[3 * round - 3..], [1, 2, 3]);
+    }
+    cu!(cuGraphExecDestroy(exec)).unwrap();
+}
+
+extern "C" fn count(data: *mut c_void) {
+    // SAFETY: the tests pass a counter that lives as long as the graph's launches.
+    unsafe { AtomicU64::from_ptr(data.cast()) }.fetch_add(1, Ordering::AcqRel);
+}
+
+/// A graph built by hand: fill, copy, kernel, function, event, in a row; and its nodes.
+struct ByHand {
+    graph: CUgraph,
+    nodes: Vec<CUgraphNode>,
+    event: CUevent,
+    note: CUfunction,
+    log: CUdeviceptr,
+    memory: CUdeviceptr,
+    called: AtomicU64,
+    host: Box<[u64; 4]>,
+}
+
+fn kernel_params(function: CUfunction, values: &mut [*mut c_void]) -> CUDA_KERNEL_NODE_PARAMS {
+    CUDA_KERNEL_NODE_PARAMS {
+        v1: CUDA_KERNEL_NODE_PARAMS_v1 {
+            func: function,
+            gridDimX: 1,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: 32,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: 0,
+            kernelParams: values.as_mut_ptr(),
+            extra: null_mut(),
+        },
+        kern: CUkernel::NULL,
+        ctx: CUcontext::NULL,
+    }
+}
+
+fn copy_params(to: &mut [u64; 4], from: CUdeviceptr) -> CUDA_MEMCPY3D {
+    // SAFETY: plain data for which zeros are good.
+    let mut copy: CUDA_MEMCPY3D = unsafe { std::mem::zeroed() };
+    copy.srcMemoryType = memory_type::DEVICE;
+    copy.srcDevice = from;
+    copy.dstMemoryType = memory_type::HOST;
+    copy.dstHost = to.as_mut_ptr().cast();
+    (copy.WidthInBytes, copy.Height, copy.Depth) = (32, 1, 1);
+    copy
+}
+
+fn by_hand() -> Box<ByHand> {
+    let mut graph = CUgraph::NULL;
+    cu!(cuGraphCreate(&mut graph, 0)).unwrap();
+    let mut made = Box::new(ByHand {
+        graph,
+        nodes: vec![CUgraphNode::NULL; 5],
+        event: new_event(),
+        note: note(),
+        log: log(),
+        memory: allocate(32),
+        called: AtomicU64::new(0),
+        host: Box::new([0; 4]),
+    });
+    let fill = CUDA_MEMSET_NODE_PARAMS {
+        dst: made.memory,
+        pitch: 0,
+        value: 0x0101_0101,
+        elementSize: 4,
+        width: 8,
+        height: 1,
+    };
+    let mut nodes = [CUgraphNode::NULL; 5];
+    let context = CUcontext::NULL;
+    cu!(cuGraphAddMemsetNode(&mut nodes[0], graph, null(), 0, &fill, context)).unwrap();
+    let copy = copy_params(&mut made.host, made.memory);
+    let after = nodes[0];
+    cu!(cuGraphAddMemcpyNode(&mut nodes[1], graph, &after, 1, &copy, context)).unwrap();
+    let (mut log, mut value) = (made.log, 7u64);
+    let mut values = [std::ptr::from_mut(&mut log).cast(), std::ptr::from_mut(&mut value).cast()];
+    let kernel = kernel_params(made.note, &mut values);
+    let after = nodes[1];
+    cu!(cuGraphAddKernelNode_v2(&mut nodes[2], graph, &after, 1, &kernel)).unwrap();
+    let host =
+        CUDA_HOST_NODE_PARAMS { function: Some(count), userData: made.called.as_ptr().cast() };
+    let after = nodes[2];
+    cu!(cuGraphAddHostNode(&mut nodes[3], graph, &after, 1, &host)).unwrap();
+    let after = nodes[3];
+    cu!(cuGraphAddEventRecordNode(&mut nodes[4], graph, &after, 1, made.event)).unwrap();
+    made.nodes = nodes.to_vec();
+    made
+}
+
+#[test]
+fn nodes_made_by_hand_do_what_their_parameters_say() {
+    let _alive = scene();
+    let (made, stream) = (by_hand(), new_stream(1));
+    let exec = instantiate(made.graph);
+    run(exec, stream);
+    assert_eq!(*made.host, [0x0101_0101_0101_0101; 4]);
+    assert_eq!(noted(made.log), [7]);
+    assert_eq!(made.called.load(Ordering::Acquire), 1);
+    cu!(cuEventSynchronize(made.event)).unwrap();
+
+    // What is changed in the launchable graph is not changed in the other one.
+    let (mut log, mut value) = (made.log, 8u64);
+    let mut values = [std::ptr::from_mut(&mut log).cast(), std::ptr::from_mut(&mut value).cast()];
+    let params = kernel_params(made.note, &mut values);
+    cu!(cuGraphExecKernelNodeSetParams_v2(exec, made.nodes[2], &params)).unwrap();
+    cu!(cuGraphNodeSetEnabled(exec, made.nodes[0], 0)).unwrap();
+    let (mut enabled, mut words) = (1, [5u64; 4]);
+    cu!(cuGraphNodeGetEnabled(exec, made.nodes[0], &mut enabled)).unwrap();
+    assert_eq!(enabled, 0);
+    cu!(cuMemcpyHtoD_v2(made.memory, words.as_mut_ptr().cast(), 32)).unwrap();
+    run(exec, stream);
+    assert_eq!(*made.host, [5; 4]);
+    assert_eq!(noted(made.log), [7, 8]);
+    let mut shown = params;
+    cu!(cuGraphKernelNodeGetParams_v2(made.nodes[2], &mut shown)).unwrap();
+    assert_eq!((shown.v1.func, shown.v1.blockDimX), (made.note, 32));
+    // SAFETY: the node has two parameters of eight bytes.
+    assert_eq!(unsafe { (*shown.v1.kernelParams.add(1)).cast::<u64>().read() }, 7);
+    assert_eq!(
+        cu!(cuGraphExecKernelNodeSetParams_v2(exec, made.nodes[0], &params)),
+        Err(Error::INVALID_VALUE)
+    );
+    let mut kind = 77;
+    cu!(cuGraphNodeGetType(made.nodes[3], &mut kind)).unwrap();
+    assert_eq!(kind, graph_node::HOST);
+    cu!(cuGraphExecDestroy(exec)).unwrap();
+    cu!(cuGraphDestroy(made.graph)).unwrap();
+}
+
+#[test]
+fn a_clone_and_a_child_graph_are_graphs_of_their_own() {
+    let _alive = scene();
+    let (made, stream) = (by_hand(), new_stream(1));
+    let mut clone = CUgraph::NULL;
+    cu!(cuGraphClone(&mut clone, made.graph)).unwrap();
+    let mut found = CUgraphNode::NULL;
+    cu!(cuGraphNodeFindInClone(&mut found, made.nodes[2], clone)).unwrap();
+    assert_eq!(found, nodes(clone)[2]);
+    let mut parent = CUgraph::NULL;
+    cu!(cuGraphCreate(&mut parent, 0)).unwrap();
+    let (mut first, mut second) = (CUgraphNode::NULL, CUgraphNode::NULL);
+    cu!(cuGraphAddChildGraphNode(&mut first, parent, null(), 0, clone)).unwrap();
+    cu!(cuGraphAddChildGraphNode(&mut second, parent, &first, 1, clone)).unwrap();
+    cu!(cuGraphDestroy(clone)).unwrap();
+    let mut child = CUgraph::NULL;
+    cu!(cuGraphChildGraphNodeGetGraph(first, &mut child)).unwrap();
+    assert_eq!(nodes(child).len(), 5);
+    assert_eq!(cu!(cuGraphDestroy(child)), Err(Error::INVALID_VALUE));
+    let exec = instantiate(parent);
+    run(exec, stream);
+    assert_eq!(noted(made.log), [7, 7]);
+    assert_eq!(made.called.load(Ordering::Acquire), 2);
+
+    // A launch that is captured is a child graph too.
+    begin(stream);
+    cu!(cuGraphLaunch(exec, stream)).unwrap();
+    let captured = end(stream);
+    let mut kind = 77;
+    cu!(cuGraphNodeGetType(nodes(captured)[0], &mut kind)).unwrap();
+    assert_eq!(kind, graph_node::GRAPH);
+    run(instantiate(captured), stream);
+    assert_eq!(noted(made.log), [7; 4]);
+}
+
+#[test]
+fn a_launchable_graph_takes_over_from_one_of_the_same_form() {
+    let _alive = scene();
+    let (stream, log, note) = (new_stream(1), log(), note());
+    let capture = |values: &[u64]| {
+        begin(stream);
+        for value in values {
+            launch(note, 1, stream, &mut [log.0, *value]).unwrap();
+        }
+        end(stream)
+    };
+    let exec = instantiate(capture(&[1, 2]));
+    let update = |graph| {
+        let mut info = CUgraphExecUpdateResultInfo::default();
+        (cu!(cuGraphExecUpdate_v2(exec, graph, &mut info)), info)
+    };
+    assert_eq!(update(capture(&[3, 4])).0, Ok(()));
+    run(exec, stream);
+    let longer = update(capture(&[5, 6, 7]));
+    assert_eq!(longer.0, Err(Error::GRAPH_EXEC_UPDATE_FAILURE));
+    assert_eq!(longer.1.result, graph_update::TOPOLOGY_CHANGED);
+    begin(stream);
+    launch(note, 1, stream, &mut [log.0, 5]).unwrap();
+    cu!(cuMemsetD32Async(log, 9, 1, stream)).unwrap();
+    let other = end(stream);
+    let (result, info) = update(other);
+    assert_eq!(result, Err(Error::GRAPH_EXEC_UPDATE_FAILURE));
+    assert_eq!((info.result, info.errorNode), (graph_update::NODE_TYPE_CHANGED, nodes(other)[1]));
+    run(exec, stream);
+    assert_eq!(noted(log), [3, 4, 3, 4]);
+}
+
+#[test]
+fn memory_that_a_graph_allocates_is_the_programs_after_its_launch() {
+    let _alive = scene();
+    let (stream, store) = (new_stream(1), store());
+    let mut pointer = CUdeviceptr(0);
+    begin(stream);
+    cu!(cuMemAllocAsync(&mut pointer, 800, stream)).unwrap();
+    launch(store, 100, stream, &mut [pointer.0, 5]).unwrap();
+    let graph = end(stream);
+    let exec = instantiate(graph);
+    assert_eq!(cu!(cuMemFreeAsync(CUdeviceptr(0x10), stream)), Err(Error::INVALID_VALUE));
+    run(exec, stream);
+    assert_eq!(read(pointer, 100), (5..105).collect::<Vec<_>>());
+    // It must be freed before it is allocated again.
+    assert_eq!(cu!(cuGraphLaunch(exec, stream)), Err(Error::INVALID_VALUE));
+    cu!(cuMemFreeAsync(pointer, stream)).unwrap();
+    run(exec, stream);
+    cu!(cuMemFree_v2(pointer)).unwrap();
+    let mut auto = CUgraphExec::NULL;
+    let flags = graph_instantiate::AUTO_FREE_ON_LAUNCH;
+    cu!(cuGraphInstantiateWithFlags(&mut auto, graph, flags)).unwrap();
+    for _ in 0..2 {
+        run(auto, stream);
+    }
+    cu!(cuGraphExecDestroy(auto)).unwrap();
+    cu!(cuGraphExecDestroy(exec)).unwrap();
+    cu!(cuGraphDestroy(graph)).unwrap();
+    // The graphs are gone, but the memory is the program's.
+    assert_eq!(read(pointer, 1), [5]);
+    cu!(cuMemFree_v2(pointer)).unwrap();
+    assert_eq!(cu!(cuMemFree_v2(pointer)), Err(Error::INVALID_VALUE));
+}
+
+#[test]
+fn memory_freed_in_its_graph_needs_no_freeing() {
+    let _alive = scene();
+    let stream = new_stream(1);
+    let mut pointer = CUdeviceptr(0);
+    begin(stream);
+    cu!(cuMemAllocAsync(&mut pointer, 64, stream)).unwrap();
+    cu!(cuMemsetD8Async(pointer, 1, 64, stream)).unwrap();
+    cu!(cuMemFreeAsync(pointer, stream)).unwrap();
+    let graph = end(stream);
+    let kinds: Vec<u32> = nodes(graph)
+        .into_iter()
+        .map(|node| {
+            let mut kind = 77;
+            cu!(cuGraphNodeGetType(node, &mut kind)).unwrap();
+            kind
+        })
+        .collect();
+    assert_eq!(kinds, [graph_node::MEM_ALLOC, graph_node::MEMSET, graph_node::MEM_FREE]);
+    let exec = instantiate(graph);
+    for _ in 0..3 {
+        run(exec, stream);
+    }
+    cu!(cuGraphExecDestroy(exec)).unwrap();
+    cu!(cuGraphDestroy(graph)).unwrap();
+    assert_eq!(cu!(cuMemFree_v2(pointer)), Err(Error::INVALID_VALUE));
+}
+
+#[test]
+fn what_makes_no_sense_while_capturing_ends_the_capture() {
+    let _alive = scene();
+    let (stream, blocking, memory) = (new_stream(1), new_stream(0), allocate(64));
+    let mut graph = CUgraph::NULL;
+    let unsupported = Err(Error::STREAM_CAPTURE_UNSUPPORTED);
+    let invalidated = Err(Error::STREAM_CAPTURE_INVALIDATED);
+    let mut host = [0u8; 64];
+    type Attempt<'a> = (&'a str, Box<dyn FnMut() -> CUresult + 'a>);
+    let attempts: Vec<Attempt<'_>> = vec![
+        ("synchronize", Box::new(|| cu!(cuStreamSynchronize(stream)))),
+        ("query", Box::new(|| cu!(cuStreamQuery(stream)))),
+        ("context", Box::new(|| cu!(cuCtxSynchronize()))),
+        ("allocate", Box::new(|| cu!(cuMemAlloc_v2(&mut CUdeviceptr(0), 64)))),
+        ("free", Box::new(|| cu!(cuMemFree_v2(memory)))),
+    ];
+    for (name, mut attempt) in attempts {
+        begin(stream);
+        assert_eq!(attempt(), unsupported, "{name}");
+        assert_eq!(cu!(cuMemsetD8Async(memory, 0, 8, stream)), invalidated, "{name}");
+        assert_eq!(cu!(cuStreamEndCapture(stream, &mut graph)), invalidated, "{name}");
+        assert_eq!(graph, CUgraph::NULL);
+    }
+    begin(blocking);
+    let copy = cu!(cuMemcpyDtoH_v2(host.as_mut_ptr().cast(), memory, 64));
+    assert_eq!(copy, Err(Error::STREAM_CAPTURE_IMPLICIT));
+    assert_eq!(cu!(cuStreamEndCapture(blocking, &mut graph)), invalidated);
+    assert_eq!(cu!(cuStreamBeginCapture_v2(CUstream::NULL, 0)), unsupported);
+    assert_eq!(cu!(cuStreamEndCapture(stream, &mut graph)), Err(Error::ILLEGAL_STATE));
+    // In relaxed mode memory may be allocated.
+    cu!(cuStreamBeginCapture_v2(stream, capture::MODE_RELAXED)).unwrap();
+    cu!(cuMemFree_v2(allocate(64))).unwrap();
+    end(stream);
+    // So it may by a thread that takes it upon itself.
+    begin(stream);
+    let mut mode = capture::MODE_RELAXED;
+    cu!(cuThreadExchangeStreamCaptureMode(&mut mode)).unwrap();
+    cu!(cuMemFree_v2(allocate(64))).unwrap();
+    cu!(cuThreadExchangeStreamCaptureMode(&mut mode)).unwrap();
+    assert_eq!(mode, capture::MODE_RELAXED);
+    end(stream);
+}
+
+#[test]
+fn dependencies_of_a_capture_can_be_looked_at_and_changed() {
+    let _alive = scene();
+    let (stream, log, note) = (new_stream(1), log(), note());
+    begin(stream);
+    launch(note, 1, stream, &mut [log.0, 1]).unwrap();
+    let (mut status, mut id, mut graph, mut list, mut count) =
+        (0, 0, CUgraph::NULL, null::<CUgraphNode>(), 0);
+    cu!(cuStreamGetCaptureInfo_v2(stream, &mut status, &mut id, &mut graph, &mut list, &mut count))
+        .unwrap();
+    assert_eq!((status, count), (capture::STATUS_ACTIVE, 1));
+    assert!(id != 0);
+    // SAFETY: the list has `count` nodes until the stream's next call.
+    assert_eq!(unsafe { list.read() }, nodes(graph)[0]);
+    // A node of the program's own goes between.
+    let mut empty = CUgraphNode::NULL;
+    cu!(cuGraphAddEmptyNode(&mut empty, graph, list, 1)).unwrap();
+    let set = capture::SET_DEPENDENCIES;
+    cu!(cuStreamUpdateCaptureDependencies(stream, &mut empty, 1, set)).unwrap();
+    launch(note, 1, stream, &mut [log.0, 2]).unwrap();
+    assert_eq!(end(stream), graph);
+    let (mut before, mut length) = (CUgraphNode::NULL, 1);
+    cu!(cuGraphNodeGetDependencies(nodes(graph)[2], &mut before, &mut length)).unwrap();
+    assert_eq!((before, length), (empty, 1));
+    run(instantiate(graph), stream);
+    assert_eq!(noted(log), [1, 2]);
+}
+
+#[test]
+fn an_object_goes_with_the_last_graph_that_keeps_it() {
+    let _alive = scene();
+    let destroyed = AtomicU64::new(0);
+    let (mut object, mut graph) = (CUuserObject::NULL, CUgraph::NULL);
+    let pointer = destroyed.as_ptr().cast();
+    cu!(cuUserObjectCreate(&mut object, pointer, Some(count), 1, 1)).unwrap();
+    cu!(cuGraphCreate(&mut graph, 0)).unwrap();
+    cu!(cuGraphRetainUserObject(graph, object, 1, 1)).unwrap();
+    let exec = instantiate(graph);
+    run(exec, new_stream(1));
+    cu!(cuGraphDestroy(graph)).unwrap();
+    assert_eq!(destroyed.load(Ordering::Acquire), 0);
+    cu!(cuGraphExecDestroy(exec)).unwrap();
+    assert_eq!(destroyed.load(Ordering::Acquire), 1);
+    assert_eq!(cu!(cuUserObjectRelease(object, 1)), Err(Error::INVALID_VALUE));
+}

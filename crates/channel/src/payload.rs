@@ -104,6 +104,16 @@ impl<'a> Reader<'a> {
         Ok(unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), bytes) })
     }
 
+    /// The next `count` words.
+    pub fn words(&mut self, count: usize) -> Result<&'a [u64], Malformed> {
+        if count > self.rest.len() {
+            return Err(Malformed("a list ends too early"));
+        }
+        let (words, rest) = self.rest.split_at(count);
+        self.rest = rest;
+        Ok(words)
+    }
+
     /// The next word as a length that must not exceed `max`.
     pub fn length(&mut self, max: usize) -> Result<usize, Malformed> {
         match usize::try_from(self.word()?) {

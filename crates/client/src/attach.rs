@@ -1,10 +1,11 @@
 //! What an attached process has, from the handshake ([`crate::handshake`]) to its end.
 //!
-//! Locks, in the order in which a thread may take them: memory or host functions, calls, staging,
+//! Locks, in the order in which a thread may take them: graphs, memory or host functions, calls, staging,
 //! state. The contexts' lock is taken alone.
 
 use crate::calls::Calls;
 use crate::contexts::Contexts;
+use crate::graph_exec::ClientExec;
 use crate::hostfunc::HostFunctions;
 use crate::link::Link;
 use crate::memory::Memory;
@@ -19,6 +20,7 @@ use channel::wait::SpinPolicy;
 use core::ffi::c_int;
 use core::sync::atomic::AtomicBool;
 use cuda_api::CUresult;
+use graph::Graphs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +40,8 @@ pub(crate) struct Attached {
     pub(crate) host_functions: HostFunctions,
     /// Held while a function is looked up by its name; taken before all others.
     pub(crate) finding: Mutex<()>,
+    /// Graphs and captures.
+    pub(crate) graphs: Graphs<ClientExec>,
     /// True once a module was loaded whose kernels may print.
     pub(crate) prints: AtomicBool,
 }
@@ -67,6 +71,7 @@ impl Attached {
             memory: Mutex::new(Memory::new(window, host_window, welcome.devices.len())),
             host_functions: HostFunctions::new(),
             finding: Mutex::new(()),
+            graphs: Graphs::new(),
             prints: AtomicBool::new(false),
             link,
             welcome,

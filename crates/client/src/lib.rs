@@ -20,6 +20,7 @@
 //! | [`memory`] | device memory, pinned memory, copies |
 //! | [`export_host`] | what the tables behind cuGetExportTable ask |
 //! | [`hostfunc`] | functions of the program that a stream runs |
+//! | [`graphs`], [`graph_exec`], [`graph_copy`] | graphs and capture |
 
 mod api;
 mod attach;
@@ -30,6 +31,9 @@ mod current;
 mod entry;
 mod export_host;
 mod generic;
+mod graph_copy;
+mod graph_exec;
+mod graphs;
 mod handles;
 mod handshake;
 mod hostfunc;

@@ -25,6 +25,8 @@ const EVENTS_MAX: u32 = 1 << 20;
 const MODULES_MAX: u32 = 1 << 16;
 /// Functions that exist at a time: libraries have thousands of kernels.
 const FUNCTIONS_MAX: u32 = 1 << 20;
+/// Graphs that the server has at a time: programs keep one for each shape of their data.
+const GRAPHS_MAX: u32 = 1 << 16;
 
 /// An event.
 pub(crate) struct Event {
@@ -102,6 +104,8 @@ pub(crate) struct State {
     pub(crate) events: Table<Event>,
     pub(crate) modules: Table<Module>,
     pub(crate) functions: Table<Function>,
+    /// Graphs that the server has.
+    pub(crate) graphs: Table<()>,
     /// Where a launch's parameters are put together.
     pub(crate) params: Box<[u8; PARAM_BYTES_MAX]>,
     /// True if kernels ran since device printf was drained.
@@ -151,6 +155,7 @@ impl State {
             events: Table::new(HandleKind::Event, 0, EVENTS_MAX),
             modules: Table::new(HandleKind::Module, 0, MODULES_MAX),
             functions: Table::new(HandleKind::Function, 0, FUNCTIONS_MAX),
+            graphs: Table::new(HandleKind::GraphExec, 0, GRAPHS_MAX),
             params: Box::new([0; PARAM_BYTES_MAX]),
             launched: false,
         }

@@ -95,8 +95,9 @@ impl Attached {
 
     /// Destroys a stream; its work goes on.
     pub(crate) fn destroy_stream(&self, stream: CUstream) -> CUresult {
+        let handle = self.state().streams.lookup(stream)?;
+        self.graphs.forget_stream(handle.to_word());
         let mut state = self.state();
-        let handle = state.streams.lookup(stream)?;
         // One learns from it when the slot may be used again. Whoever waits for the work until then
         // cannot ask any more to be woken.
         let end = state.fence_all_of(handle)?;

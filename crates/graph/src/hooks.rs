@@ -65,6 +65,12 @@ impl<E: Send + 'static> Graphs<E> {
         self.lock().captures.unsafe_call()
     }
 
+    /// False if recording events and waiting for them needs no asking.
+    #[inline(always)]
+    pub fn watches_events(&self) -> bool {
+        self.capturing() || self.has_captured_events()
+    }
+
     /// An event is about to be recorded: true if it was recorded in a capture.
     pub fn record_event(
         &self,
@@ -72,9 +78,6 @@ impl<E: Send + 'static> Graphs<E> {
         event: CUevent,
         flags: c_uint,
     ) -> Result<bool, CudaError> {
-        if !self.capturing() && !self.has_captured_events() {
-            return Ok(false);
-        }
         let mut tables = self.lock();
         let Some(number) = tables.captures.enter(stream)? else {
             tables.captures.events.remove(&event.0);
@@ -96,9 +99,6 @@ impl<E: Send + 'static> Graphs<E> {
         flags: c_uint,
         has_work: bool,
     ) -> Result<bool, CudaError> {
-        if !self.capturing() && !self.has_captured_events() {
-            return Ok(false);
-        }
         let mut tables = self.lock();
         let own = tables.captures.enter(stream)?;
         if let Some(number) = own
@@ -145,12 +145,21 @@ impl<E: Send + 'static> Graphs<E> {
     }
 
     /// The program frees memory: true if it was a graph's, and is freed by that.
-    pub fn free(&self, pointer: CUdeviceptr) -> bool {
-        if !self.has_live_memory() {
-            return false;
+    /// CUDA_ERROR_INVALID_VALUE if it is a graph's, and not the program's.
+    pub fn free(&self, pointer: CUdeviceptr) -> Result<bool, CudaError> {
+        if !self.has_memory() {
+            return Ok(false);
         }
-        let freed = self.lock().live.remove(&pointer.0);
-        freed.is_some()
+        let mut tables = self.lock();
+        let freed = tables.live.remove(&pointer.0);
+        let owned = tables.allocations.get(&pointer.0).is_some_and(|a| a.strong_count() > 0);
+        // Not before the tables are let go: what is freed is waited for.
+        drop(tables);
+        match (freed, owned) {
+            (Some(_), _) => Ok(true),
+            (None, true) => Err(CudaError::INVALID_VALUE),
+            (None, false) => Ok(false),
+        }
     }
 }
 
@@ -258,7 +267,7 @@ pub fn capture_free<B: Backend>(
             return Ok(true);
         }
     }
-    Ok(graphs.free(pointer))
+    graphs.free(pointer)
 }
 
 /// Fails unless the address is one that a node allocates.

@@ -24,8 +24,8 @@ pub struct Graphs<E> {
     capturing: AtomicU32,
     /// How many events were last recorded in captures: looked at by functions of events.
     captured_events: AtomicU32,
-    /// How much memory belongs to the program that graphs allocated.
-    live: AtomicU32,
+    /// How much memory graphs allocate: looked at when memory is freed.
+    allocations: AtomicU32,
     pub(crate) usage: Arc<Usage>,
 }
 
@@ -85,7 +85,7 @@ impl<E> Drop for Locked<'_, E> {
         let publish = |to: &AtomicU32, count: usize| to.store(count as u32, Ordering::Release);
         publish(&self.owner.capturing, self.tables.captures.active.len());
         publish(&self.owner.captured_events, self.tables.captures.events.len());
-        publish(&self.owner.live, self.tables.live.len());
+        publish(&self.owner.allocations, self.tables.allocations.len());
     }
 }
 
@@ -112,7 +112,7 @@ impl<E> Graphs<E> {
             tables: Mutex::new(tables),
             capturing: AtomicU32::new(0),
             captured_events: AtomicU32::new(0),
-            live: AtomicU32::new(0),
+            allocations: AtomicU32::new(0),
             usage: Arc::default(),
         }
     }
@@ -132,8 +132,8 @@ impl<E> Graphs<E> {
         self.captured_events.load(Ordering::Acquire) != 0
     }
 
-    pub(crate) fn has_live_memory(&self) -> bool {
-        self.live.load(Ordering::Acquire) != 0
+    pub(crate) fn has_memory(&self) -> bool {
+        self.allocations.load(Ordering::Acquire) != 0
     }
 }
 

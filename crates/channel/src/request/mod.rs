@@ -9,6 +9,7 @@
 //! them against the client's own tables and windows.
 
 mod copy;
+mod graph;
 mod launch;
 mod memory;
 mod module;
@@ -20,6 +21,10 @@ mod tests;
 mod virtual_memory;
 
 pub use copy::{Copy2d, CopyDirection, DeviceToHost, HostReference, HostToDevice};
+pub use graph::{
+    GRAPH_EDGES_MAX, GraphBegin, GraphCopy, GraphDestroy, GraphEdges, GraphEmpty, GraphFill,
+    GraphInstantiate, GraphKernel, GraphLaunch,
+};
 pub use launch::{
     ClusterCount, CountClusters, LAUNCH_COOPERATIVE, LAUNCH_FLAGS, LAUNCH_PROGRAMMATIC,
     LaunchKernel, PARAMETER_BYTES_MAX, cluster_flags, cluster_of,

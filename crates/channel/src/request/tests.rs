@@ -1,7 +1,7 @@
 //! Requests and replies are read back as they were written, and nothing else is read as one.
 
 use super::*;
-use cuda_api::{CUdeviceptr, CUevent, CUfunction, CUmodule, CUstream};
+use cuda_api::{CUdeviceptr, CUevent, CUfunction, CUgraphExec, CUmodule, CUstream};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -50,6 +50,10 @@ round_trips! {
     chunk_release(a: any::<u64>()) ChunkRelease { address: CUdeviceptr(a) };
     host_map(address: any::<u64>(), bytes: any::<u64>(), flags: any::<u32>())
         HostMap { address, bytes, flags };
+    graph_edges(g: any::<usize>(), node: any::<u32>(), from: vec(any::<u64>(), 0..50))
+        GraphEdges { graph: CUgraphExec(g), node, from: &from };
+    graph_launch(g: any::<usize>(), s: any::<usize>())
+        GraphLaunch { graph: CUgraphExec(g), stream: CUstream(s) };
     host_unmap(address: any::<u64>()) HostUnmap { address };
     reserve(wanted: any::<u64>(), bytes: any::<u64>(), alignment: any::<u64>())
         ReserveAddresses { wanted: CUdeviceptr(wanted), bytes, alignment };

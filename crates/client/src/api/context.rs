@@ -164,7 +164,8 @@ pub(crate) fn cuCtxSetFlags(flags: c_uint) -> CUresult {
 }
 
 pub(crate) fn cuCtxSynchronize() -> CUresult {
-    let (client, _) = mode::enter()?;
+    let (client, context) = mode::enter()?;
+    client.graphs.synchronizing_context(context)?;
     client.synchronize_all()
 }
 
@@ -172,6 +173,7 @@ pub(crate) fn cuCtxSynchronize_v2(context: CUcontext) -> CUresult {
     let client = mode::attached()?;
     client.contexts().with(context, |_| ())?;
     client.health()?;
+    client.graphs.synchronizing_context(context.0 as u64)?;
     client.synchronize_all()
 }
 

@@ -8,8 +8,10 @@ use crate::mode;
 use crate::state::wire_stream;
 use crate::threads::DefaultStream;
 use core::ffi::c_void;
+use cuda_api::constants::memory_type;
 use cuda_api::handle::Handle;
 use cuda_api::{CUdeviceptr, CUresult, CUstream, CudaError, Word, number};
+use graph::{CopyEnd, CopyNode, NodeKind};
 
 /// Whether a copy is done when the call returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,11 @@ fn copy(
     ends: Ends,
 ) -> CUresult {
     let &Copy { destination, source, bytes } = copy;
+    match ends {
+        Ends::WithCall => client.check_not_capturing(stream)?,
+        Ends::InStream if client.captured(stream, || Ok(as_node(copy)))? => return Ok(()),
+        Ends::InStream => {}
+    }
     if bytes == 0 {
         return Ok(());
     }
@@ -68,6 +75,17 @@ fn copy(
             Ok(())
         }
     }
+}
+
+/// A copy as a graph has it: the addresses say what they are.
+fn as_node(copy: &Copy) -> NodeKind {
+    let end = |address| CopyEnd {
+        memory_type: memory_type::UNIFIED,
+        device: CUdeviceptr(address),
+        ..CopyEnd::default()
+    };
+    let (destination, source) = (end(copy.destination), end(copy.source));
+    NodeKind::Copy(CopyNode { destination, source, extent: [copy.bytes as usize, 1, 1] })
 }
 
 fn post_device_to_device(client: &Attached, copy: &Copy, stream: Handle) -> CUresult {

@@ -3,6 +3,7 @@
 use super::copy::Ends;
 use crate::attach::Attached;
 use crate::boundary::In;
+use crate::graph_copy::Resolved;
 use crate::memory::where_is::Side;
 use crate::mode;
 use crate::state::wire_stream;
@@ -12,6 +13,7 @@ use core::ffi::c_uint;
 use cuda_api::constants::memory_type;
 use cuda_api::handle::Handle;
 use cuda_api::{CUDA_MEMCPY2D, CUdeviceptr, CUresult, CUstream, CudaError};
+use graph::{CopyEnd, CopyNode, NodeKind};
 
 /// One side of a copy: address of the first byte, distance of rows, what is there.
 struct End {
@@ -88,6 +90,14 @@ fn copy_rows(
         x: copy.dstXInBytes,
         y: copy.dstY,
     };
+    match ends {
+        Ends::WithCall => client.check_not_capturing(stream)?,
+        Ends::InStream => {
+            if client.captured(stream, || as_node(client, &copy))? {
+                return Ok(());
+            }
+        }
+    }
     let (from, to) = (end(client, &from, width, height)?, end(client, &to, width, height)?);
     let request = Copy2d {
         stream: wire_stream(stream),
@@ -117,6 +127,29 @@ fn copy_rows(
         }
         (_, _) => copy_on_host(client, &request, stream),
     }
+}
+
+/// The copy as a graph has it, checked.
+fn as_node(client: &Attached, c: &CUDA_MEMCPY2D) -> Result<NodeKind, CudaError> {
+    let source = CopyEnd {
+        offset: [c.srcXInBytes, c.srcY, 0],
+        memory_type: c.srcMemoryType,
+        host: c.srcHost as u64,
+        device: c.srcDevice,
+        pitch: c.srcPitch,
+        ..CopyEnd::default()
+    };
+    let destination = CopyEnd {
+        offset: [c.dstXInBytes, c.dstY, 0],
+        memory_type: c.dstMemoryType,
+        host: c.dstHost as u64,
+        device: c.dstDevice,
+        pitch: c.dstPitch,
+        ..CopyEnd::default()
+    };
+    let node = CopyNode { destination, source, extent: [c.WidthInBytes, c.Height, 1] };
+    Resolved::new(client, &node)?;
+    Ok(NodeKind::Copy(node))
 }
 
 /// Copies rows within host memory, in its place in the stream.

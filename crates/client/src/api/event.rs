@@ -6,9 +6,12 @@ use crate::boundary::Out;
 use crate::mode;
 use crate::state::{Event, wire_event, wire_stream};
 use crate::threads::DefaultStream;
-use channel::request::{CreateEvent, DestroyEvent, ElapsedTime, QueryEvent, RecordEvent};
+use channel::request::{
+    CreateEvent, DestroyEvent, ElapsedTime, QueryEvent, RecordEvent, WaitEvent,
+};
 use core::ffi::c_uint;
 use core::time::Duration;
+use cuda_api::constants::capture::EVENT_EXTERNAL;
 use cuda_api::constants::event_flags;
 use cuda_api::handle::Handle;
 use cuda_api::{CUevent, CUresult, CUstream, CudaError};
@@ -24,6 +27,52 @@ impl Attached {
         state.events.remove(handle).ok_or(CudaError::INVALID_HANDLE)?;
         state.push(&DestroyEvent { event: wire_event(handle) })
     }
+
+    /// Makes an event.
+    pub(crate) fn create_event(&self, event: Event) -> Result<Handle, CudaError> {
+        let mut state = self.state();
+        // To the server they are events like any other: all clients' are in one process.
+        let flags = event.flags & !event_flags::INTERPROCESS;
+        let handle = state.events.insert(event)?;
+        if let Err(error) = state.push(&CreateEvent { event: wire_event(handle), flags }) {
+            state.events.remove(handle);
+            return Err(error);
+        }
+        Ok(handle)
+    }
+
+    /// Records an event in a stream.
+    pub(crate) fn record_event(&self, event: CUevent, stream: Handle) -> CUresult {
+        let mut state = self.state();
+        let handle = state.events.decode(event.0)?;
+        state.events.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
+        // The record is its own fence.
+        let value = state.streams.next_value(stream.index);
+        let mark = state.push_in(
+            stream,
+            &RecordEvent {
+                event: wire_event(handle),
+                stream: wire_stream(stream),
+                value: value as u32,
+            },
+        )?;
+        state.streams.fenced(mark);
+        if let Some(event) = state.events.get_mut(handle) {
+            event.recorded = Some(mark);
+        }
+        Ok(())
+    }
+
+    /// Makes a stream wait for an event. One that was never recorded is nothing to wait for.
+    pub(crate) fn wait_event(&self, event: Handle, stream: Handle) -> CUresult {
+        let mut state = self.state();
+        let found = state.events.get(event).ok_or(CudaError::INVALID_HANDLE)?;
+        if found.recorded.is_none() && !found.is_shared() {
+            return Ok(());
+        }
+        let request = WaitEvent { stream: wire_stream(stream), event: wire_event(event) };
+        state.push_in(stream, &request).map(|_| ())
+    }
 }
 
 pub(crate) fn cuEventCreate(event: Out<CUevent>, flags: c_uint) -> CUresult {
@@ -37,44 +86,19 @@ pub(crate) fn cuEventCreate(event: Out<CUevent>, flags: c_uint) -> CUresult {
     if flags & (INTERPROCESS | DISABLE_TIMING) == INTERPROCESS {
         return Err(CudaError::INVALID_VALUE);
     }
-    let mut state = client.state();
-    let handle = state.events.insert(Event { context, flags, recorded: None })?;
-    // To the server they are events like any other: all clients' are in one process.
-    let flags = flags & !INTERPROCESS;
-    if let Err(error) = state.push(&CreateEvent { event: wire_event(handle), flags }) {
-        state.events.remove(handle);
-        return Err(error);
-    }
-    event.set(wire_event(handle))
+    event.set(wire_event(client.create_event(Event { context, flags, recorded: None })?))
 }
 
 pub(crate) fn cuEventDestroy_v2(event: CUevent) -> CUresult {
     let (client, _) = mode::enter()?;
     let handle = client.state().events.decode(event.0)?;
-    client.destroy_event(handle)
+    client.destroy_event(handle)?;
+    client.graphs.forget_event(event);
+    Ok(())
 }
 
 pub(crate) fn cuEventRecord(default: DefaultStream, event: CUevent, stream: CUstream) -> CUresult {
-    let (client, _) = mode::enter()?;
-    let stream = client.stream(stream, default)?;
-    let mut state = client.state();
-    let handle = state.events.decode(event.0)?;
-    state.events.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
-    // The record is its own fence.
-    let value = state.streams.next_value(stream.index);
-    let mark = state.push_in(
-        stream,
-        &RecordEvent {
-            event: wire_event(handle),
-            stream: wire_stream(stream),
-            value: value as u32,
-        },
-    )?;
-    state.streams.fenced(mark);
-    if let Some(event) = state.events.get_mut(handle) {
-        event.recorded = Some(mark);
-    }
-    Ok(())
+    cuEventRecordWithFlags(default, event, stream, 0)
 }
 
 pub(crate) fn cuEventRecordWithFlags(
@@ -83,15 +107,23 @@ pub(crate) fn cuEventRecordWithFlags(
     stream: CUstream,
     flags: c_uint,
 ) -> CUresult {
-    const EXTERNAL: c_uint = 1;
-    match flags & !EXTERNAL {
-        0 => cuEventRecord(default, event, stream),
-        _ => Err(CudaError::INVALID_VALUE),
+    let (client, _) = mode::enter()?;
+    if flags & !EVENT_EXTERNAL != 0 {
+        return Err(CudaError::INVALID_VALUE);
     }
+    let stream = client.stream(stream, default)?;
+    client.state().events.lookup(event.0)?;
+    if client.graphs.watches_events()
+        && client.graphs.record_event(client.stream_key(stream)?, event, flags)?
+    {
+        return Ok(());
+    }
+    client.record_event(event, stream)
 }
 
 pub(crate) fn cuEventQuery(event: CUevent) -> CUresult {
     let (client, _) = mode::enter()?;
+    client.graphs.check_event(event)?;
     let mut state = client.state();
     let found = state.events.lookup(event.0)?;
     if found.is_shared() {
@@ -112,6 +144,7 @@ pub(crate) fn cuEventQuery(event: CUevent) -> CUresult {
 
 pub(crate) fn cuEventSynchronize(event: CUevent) -> CUresult {
     let (client, _) = mode::enter()?;
+    client.graphs.check_event(event)?;
     let (shared, recorded) = {
         let state = client.state();
         let found = state.events.lookup(event.0)?;
@@ -138,6 +171,8 @@ fn wait_for_shared(client: &Attached, event: CUevent) -> CUresult {
 pub(crate) fn cuEventElapsedTime(milliseconds: Out<f32>, start: CUevent, end: CUevent) -> CUresult {
     let (client, _) = mode::enter()?;
     milliseconds.required()?;
+    client.graphs.check_event(start)?;
+    client.graphs.check_event(end)?;
     {
         let mut state = client.state();
         let mut marks = [None; 2];

@@ -2,6 +2,7 @@
 
 use crate::attach::Attached;
 use crate::boundary::{In, Out};
+use crate::graphs::ClientGraphs;
 use crate::hostfunc::HostFunction;
 use crate::mode;
 use crate::state::{Function, wire_function};
@@ -16,6 +17,7 @@ use cuda_api::{
     CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUfunction, CUhostFn, CUlaunchAttribute,
     CUlaunchConfig, CUresult, CUstream, CudaError,
 };
+use graph::{HostNode, NodeKind};
 
 /// Largest number of launch attributes read: there are 17 kinds.
 const ATTRIBUTES_MAX: usize = 64;
@@ -25,6 +27,16 @@ struct Geometry {
     grid: [c_uint; 3],
     block: [c_uint; 3],
     shared_bytes: c_uint,
+}
+
+impl Geometry {
+    fn of(config: &CUlaunchConfig) -> Self {
+        Self {
+            grid: [config.gridDimX, config.gridDimY, config.gridDimZ],
+            block: [config.blockDimX, config.blockDimY, config.blockDimZ],
+            shared_bytes: config.sharedMemBytes,
+        }
+    }
 }
 
 /// Checks a launch against the device's and the function's limits, as a driver does before it
@@ -111,6 +123,13 @@ pub(crate) fn cuLaunchKernel(
     kernel_params: Out<*mut c_void>,
     extra: Out<*mut c_void>,
 ) -> CUresult {
+    if mode::attached()?.graphs.capturing() {
+        let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        let config = CUlaunchConfig::plain(grid, block, shared_bytes, stream);
+        if captured(default, function, &config, kernel_params, extra)? {
+            return Ok(());
+        }
+    }
     let geometry = Geometry {
         grid: [grid_x, grid_y, grid_z],
         block: [block_x, block_y, block_z],
@@ -133,6 +152,15 @@ pub(crate) fn cuLaunchCooperativeKernel(
     stream: CUstream,
     kernel_params: Out<*mut c_void>,
 ) -> CUresult {
+    if mode::attached()?.graphs.capturing() {
+        let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        let mut cooperative = CUlaunchAttribute::number(launch_attribute::COOPERATIVE, 1);
+        let mut config = CUlaunchConfig::plain(grid, block, shared_bytes, stream);
+        (config.attrs, config.numAttrs) = (&mut cooperative, 1);
+        if captured(default, function, &config, kernel_params, Out::null())? {
+            return Ok(());
+        }
+    }
     let geometry = Geometry {
         grid: [grid_x, grid_y, grid_z],
         block: [block_x, block_y, block_z],
@@ -140,6 +168,20 @@ pub(crate) fn cuLaunchCooperativeKernel(
     };
     check_cooperative(function, &geometry)?;
     launch(function, &geometry, stream, default, LAUNCH_COOPERATIVE, kernel_params, Out::null())
+}
+
+/// True if a launch was captured.
+#[cold]
+fn captured(
+    default: DefaultStream,
+    function: CUfunction,
+    config: &CUlaunchConfig,
+    kernel_params: Out<*mut c_void>,
+    extra: Out<*mut c_void>,
+) -> Result<bool, CudaError> {
+    let (client, _) = mode::enter()?;
+    let (graphs, per_thread) = (ClientGraphs(client), default == DefaultStream::PerThread);
+    graph::capture_launch(graphs, per_thread, function, config, kernel_params, extra)
 }
 
 /// All blocks of a cooperative launch must be resident at once. CUDA_ERROR_NOT_SUPPORTED if the
@@ -171,22 +213,38 @@ pub(crate) fn cuLaunchKernelEx(
     extra: Out<*mut c_void>,
 ) -> CUresult {
     let config = config.get()?;
-    let flags = launch_flags(&config)?;
-    let geometry = Geometry {
-        grid: [config.gridDimX, config.gridDimY, config.gridDimZ],
-        block: [config.blockDimX, config.blockDimY, config.blockDimZ],
-        shared_bytes: config.sharedMemBytes,
-    };
-    // A cluster's blocks are the device's to count.
-    if flags & LAUNCH_COOPERATIVE != 0 && cluster_of(flags).is_none() {
-        check_cooperative(function, &geometry)?;
+    if mode::attached()?.graphs.capturing()
+        && captured(default, function, &config, kernel_params, extra)?
+    {
+        return Ok(());
     }
+    let (flags, geometry) = (launch_flags(&config)?, Geometry::of(&config));
+    check_flags(function, &geometry, flags)?;
     launch(function, &geometry, config.stream, default, flags, kernel_params, extra)
+}
+
+/// Checks what a launch's flags ask for. A cluster's blocks are the device's to count.
+fn check_flags(function: CUfunction, geometry: &Geometry, flags: u32) -> CUresult {
+    match flags & LAUNCH_COOPERATIVE != 0 && cluster_of(flags).is_none() {
+        true => check_cooperative(function, geometry),
+        false => Ok(()),
+    }
+}
+
+/// Checks a launch as a driver does before it accepts one.
+pub(crate) fn check_launch(
+    client: &Attached,
+    function: CUfunction,
+    config: &CUlaunchConfig,
+) -> CUresult {
+    let (flags, geometry) = (launch_flags(config)?, Geometry::of(config));
+    check(client, client.state().function(function.0)?.1, &geometry)?;
+    check_flags(function, &geometry, flags)
 }
 
 /// What a launch's attributes ask for. Hints are ignored, as they may be; CUDA_ERROR_NOT_SUPPORTED
 /// for what would change the result.
-fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
+pub(crate) fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
     use launch_attribute::*;
     let mut flags = 0;
     let count = config.numAttrs as usize;
@@ -265,5 +323,8 @@ pub(crate) fn cuLaunchHostFunc(
     }
     let stream = client.stream(stream, default)?;
     let user_data = user_data.address() as usize;
+    if client.captured(stream, || Ok(NodeKind::Host(HostNode { function, user_data })))? {
+        return Ok(());
+    }
     client.post_host_function(stream, HostFunction::Plain { function, user_data })
 }

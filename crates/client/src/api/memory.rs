@@ -34,6 +34,7 @@ pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> CUresult {
 
 pub(crate) fn cuMemAlloc_v2(pointer: Out<CUdeviceptr>, bytes: usize) -> CUresult {
     let (client, context) = mode::enter()?;
+    client.graphs.unsafe_call()?;
     pointer.required()?;
     let address = client.allocate(current_device()?, context, bytes as u64, false)?;
     pointer.set(CUdeviceptr(address))
@@ -47,6 +48,7 @@ pub(crate) fn cuMemAllocPitch_v2(
     element: c_uint,
 ) -> CUresult {
     let (client, context) = mode::enter()?;
+    client.graphs.unsafe_call()?;
     pointer.required()?;
     pitch.required()?;
     if !matches!(element, 4 | 8 | 16) || width == 0 || height == 0 {
@@ -64,6 +66,10 @@ pub(crate) fn cuMemFree_v2(pointer: CUdeviceptr) -> CUresult {
     let (client, _) = mode::enter()?;
     // Nothing to free: libraries begin with this to have the runtime initialised.
     if pointer.0 == 0 {
+        return Ok(());
+    }
+    client.graphs.unsafe_call()?;
+    if client.graphs.free(pointer)? {
         return Ok(());
     }
     let place = client.memory().place(pointer.0)?;

@@ -1,32 +1,53 @@
 //! Memory sets in their synchronous form: the asynchronous one in the default stream. As in CUDA
 //! they do not wait, since what they write is the device's.
 
+use crate::attach::Attached;
 use crate::mode;
 use crate::state::wire_stream;
 use crate::threads::DefaultStream;
 use core::ffi::c_uint;
 use cuda_api::{CUdeviceptr, CUresult, CUstream, CudaError, Word, number};
+use graph::{FillNode, NodeKind};
 
-/// Posts the row `opcode` with `words` before the stream's word.
+/// Checks a fill: rows of elements at multiples of an element, within one allocation.
+pub(crate) fn check_fill(client: &Attached, fill: &FillNode) -> CUresult {
+    let element = u64::from(fill.elementSize);
+    let aligned = fill.dst.0.is_multiple_of(element)
+        && (fill.height <= 1 || (fill.pitch as u64).is_multiple_of(element));
+    let bytes = rows_bytes(fill.pitch, element, fill.width, fill.height);
+    match bytes.filter(|_| aligned).ok_or(CudaError::INVALID_VALUE)? {
+        0 => Ok(()),
+        bytes => client.memory().check_device_range(fill.dst.0, bytes),
+    }
+}
+
+/// Posts a fill: the row `opcode` with `words` before the stream's word.
 fn post<const N: usize>(
     default: DefaultStream,
     stream: CUstream,
     opcode: u16,
-    range: (CUdeviceptr, Option<u64>),
+    fill: FillNode,
     words: [u64; N],
 ) -> CUresult {
     const WORDS_MAX: usize = 8;
     let (client, _) = mode::enter()?;
     let stream = client.stream(stream, default)?;
-    let bytes = range.1.ok_or(CudaError::INVALID_VALUE)?;
-    if bytes == 0 {
+    check_fill(client, &fill)?;
+    if client.captured(stream, || Ok(NodeKind::Fill(fill)))? {
         return Ok(());
     }
-    client.memory().check_device_range(range.0.0, bytes)?;
+    if fill.width == 0 || fill.height == 0 {
+        return Ok(());
+    }
     let mut all = [0; WORDS_MAX];
     all[..N].copy_from_slice(&words);
     all[N] = wire_stream(stream).to_word();
     client.state().push_words_in(stream, opcode, &all[..=N]).map(|_| ())
+}
+
+/// A fill with elements of type `T`.
+fn fill<T>(dst: CUdeviceptr, pitch: usize, value: c_uint, width: usize, height: usize) -> FillNode {
+    FillNode { dst, pitch, value, elementSize: size_of::<T>() as c_uint, width, height }
 }
 
 /// Bytes of `height` rows of `width` elements.
@@ -59,13 +80,9 @@ macro_rules! linear {
             count: usize,
             stream: CUstream,
         ) -> CUresult {
-            let element = size_of::<$ty>() as u64;
-            if !pointer.0.is_multiple_of(element) {
-                return Err(CudaError::INVALID_VALUE);
-            }
-            let bytes = element.checked_mul(count as u64);
+            let fill = fill::<$ty>(pointer, 0, value.into(), count, 1);
             let words = [pointer.0, value.to_word(), count as u64];
-            post(default, stream, number::$in_stream, (pointer, bytes), words)
+            post(default, stream, number::$in_stream, fill, words)
         }
     )*};
 }
@@ -98,15 +115,9 @@ macro_rules! pitched {
             height: usize,
             stream: CUstream,
         ) -> CUresult {
-            let element = size_of::<$ty>() as u64;
-            let aligned = pointer.0.is_multiple_of(element)
-                && (height <= 1 || (pitch as u64).is_multiple_of(element));
-            if !aligned {
-                return Err(CudaError::INVALID_VALUE);
-            }
-            let bytes = rows_bytes(pitch, element, width, height);
+            let fill = fill::<$ty>(pointer, pitch, value.into(), width, height);
             let words = [pointer.0, pitch as u64, value.to_word(), width as u64, height as u64];
-            post(default, stream, number::$in_stream, (pointer, bytes), words)
+            post(default, stream, number::$in_stream, fill, words)
         }
     )*};
 }

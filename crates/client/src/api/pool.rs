@@ -1,6 +1,7 @@
 //! Stream-ordered allocation (the manual's "Stream Ordered Memory Allocator").
 
 use crate::boundary::Out;
+use crate::graphs::ClientGraphs;
 use crate::memory::pools::device_of_pool;
 use crate::mode;
 use crate::threads::DefaultStream;
@@ -16,6 +17,11 @@ fn allocate(
 ) -> CUresult {
     let (client, context) = mode::enter()?;
     pointer.required()?;
+    let per_thread = default == DefaultStream::PerThread;
+    let graphs = ClientGraphs(client);
+    if let Some(address) = graph::capture_alloc(graphs, stream, per_thread, bytes as u64)? {
+        return pointer.set(address);
+    }
     let stream = client.stream(stream, default)?;
     let address = client.allocate_in_stream(device, context, bytes as u64, stream.index)?;
     pointer.set(CUdeviceptr(address))
@@ -48,6 +54,10 @@ pub(crate) fn cuMemFreeAsync(
     stream: CUstream,
 ) -> CUresult {
     let (client, _) = mode::enter()?;
+    let per_thread = default == DefaultStream::PerThread;
+    if graph::capture_free(ClientGraphs(client), stream, per_thread, pointer)? {
+        return Ok(());
+    }
     let stream = client.stream(stream, default)?;
     let mark = client.state().end_of(stream);
     client.free_in_stream(pointer.0, mark)

@@ -3,19 +3,16 @@
 use crate::boundary::Out;
 use crate::hostfunc::HostFunction;
 use crate::mode;
-use crate::state::{wire_event, wire_stream};
+use crate::state::wire_stream;
 use crate::streams::Stream;
 use crate::threads::DefaultStream;
-use channel::request::WaitEvent;
 use core::ffi::{c_int, c_uint, c_void};
+use cuda_api::constants::capture::EVENT_EXTERNAL;
 use cuda_api::constants::stream_flags;
 use cuda_api::{
-    CUcontext, CUdevice, CUevent, CUgraph, CUgraphEdgeData, CUgraphNode, CUgreenCtx, CUresult,
-    CUstream, CUstreamCallback, CudaError,
+    CUcontext, CUdevice, CUevent, CUgreenCtx, CUresult, CUstream, CUstreamCallback, CudaError,
 };
 
-/// CUstreamCaptureStatus: no stream captures here.
-const NOT_CAPTURING: c_uint = 0;
 /// Ids of default streams; those of others are their handles.
 const LEGACY_ID: u64 = 1;
 
@@ -47,12 +44,16 @@ pub(crate) fn cuStreamDestroy_v2(stream: CUstream) -> CUresult {
 
 pub(crate) fn cuStreamSynchronize(default: DefaultStream, stream: CUstream) -> CUresult {
     let (client, _) = mode::enter()?;
-    client.synchronize(client.stream(stream, default)?)
+    let stream = client.stream(stream, default)?;
+    client.check_not_capturing(stream)?;
+    client.synchronize(stream)
 }
 
 pub(crate) fn cuStreamQuery(default: DefaultStream, stream: CUstream) -> CUresult {
     let (client, _) = mode::enter()?;
-    match client.is_idle(client.stream(stream, default)?)? {
+    let stream = client.stream(stream, default)?;
+    client.check_not_capturing(stream)?;
+    match client.is_idle(stream)? {
         true => Ok(()),
         false => Err(CudaError::NOT_READY),
     }
@@ -64,23 +65,21 @@ pub(crate) fn cuStreamWaitEvent(
     event: CUevent,
     flags: c_uint,
 ) -> CUresult {
-    const EXTERNAL: c_uint = 1;
     let (client, _) = mode::enter()?;
-    if flags & !EXTERNAL != 0 {
+    if flags & !EVENT_EXTERNAL != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
     let stream = client.stream(stream, default)?;
-    let mut state = client.state();
-    let handle = state.events.decode(event.0)?;
-    let found = state.events.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
-    // An event that was never recorded is nothing to wait for.
-    match found.recorded {
-        None if !found.is_shared() => Ok(()),
-        _ => {
-            let request = WaitEvent { stream: wire_stream(stream), event: wire_event(handle) };
-            state.push_in(stream, &request).map(|_| ())
-        }
+    let (handle, recorded) = {
+        let state = client.state();
+        (state.events.decode(event.0)?, state.events.lookup(event.0)?.recorded.is_some())
+    };
+    if client.graphs.watches_events()
+        && client.graphs.wait_event(client.stream_key(stream)?, event, flags, recorded)?
+    {
+        return Ok(());
     }
+    client.wait_event(handle, stream)
 }
 
 /// What a stream is: priority, flags and context. Default streams are blocking ones of the
@@ -146,68 +145,19 @@ pub(crate) fn cuStreamAddCallback(
         return Err(CudaError::INVALID_VALUE);
     }
     let handle = client.stream(stream, default)?;
+    // Unlike cuLaunchHostFunc's, such a function has no node.
+    client.check_not_capturing(handle)?;
     let user_data = user_data.address() as usize;
     client.post_host_function(handle, HostFunction::Callback { callback, stream, user_data })
 }
 
-/// Capture is not offered, so no stream ever captures; programs ask all the time.
 fn check_stream(default: DefaultStream, stream: CUstream) -> CUresult {
     let (client, _) = mode::enter()?;
     client.stream(stream, default).map(|_| ())
-}
-
-pub(crate) fn cuStreamIsCapturing(
-    default: DefaultStream,
-    stream: CUstream,
-    status: Out<c_uint>,
-) -> CUresult {
-    check_stream(default, stream)?;
-    status.set(NOT_CAPTURING)
-}
-
-pub(crate) fn cuStreamGetCaptureInfo_v2(
-    default: DefaultStream,
-    stream: CUstream,
-    status: Out<c_uint>,
-    _id: Out<u64>,
-    _graph: Out<CUgraph>,
-    _dependencies: Out<*const CUgraphNode>,
-    _count: Out<usize>,
-) -> CUresult {
-    cuStreamIsCapturing(default, stream, status)
-}
-
-#[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
-pub(crate) fn cuStreamGetCaptureInfo_v3(
-    default: DefaultStream,
-    stream: CUstream,
-    status: Out<c_uint>,
-    _id: Out<u64>,
-    _graph: Out<CUgraph>,
-    _dependencies: Out<*const CUgraphNode>,
-    _edges: Out<*const CUgraphEdgeData>,
-    _count: Out<usize>,
-) -> CUresult {
-    cuStreamIsCapturing(default, stream, status)
 }
 
 /// No stream belongs to a green context.
 pub(crate) fn cuStreamGetGreenCtx(stream: CUstream, context: Out<CUgreenCtx>) -> CUresult {
     check_stream(DefaultStream::Legacy, stream)?;
     context.set(CUgreenCtx::NULL)
-}
-
-/// The mode of a thread for captures, of which there are none: it is exchanged for the default.
-pub(crate) fn cuThreadExchangeStreamCaptureMode(capture_mode: Out<c_uint>) -> CUresult {
-    const GLOBAL: c_uint = 0;
-    const RELAXED: c_uint = 2;
-    thread_local! {
-        static MODE: core::cell::Cell<c_uint> = const { core::cell::Cell::new(GLOBAL) };
-    }
-    mode::attached()?;
-    let wanted = capture_mode.as_in().get()?;
-    if wanted > RELAXED {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    capture_mode.set(MODE.replace(wanted))
 }

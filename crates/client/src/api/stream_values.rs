@@ -13,17 +13,18 @@ use cuda_api::handle::Handle;
 use cuda_api::{
     CUdeviceptr, CUresult, CUstream, CUstreamBatchMemOpParams, CudaError, Word, number,
 };
+use graph::NodeKind;
 
 /// Operations of one batch: CUDA's limit.
 const BATCH_MAX: c_uint = 256;
 
 /// One checked operation: its row, address, value and flags.
-struct Operation {
+pub(crate) struct MemOperation {
     row: u16,
     words: [u64; 3],
 }
 
-impl Operation {
+impl MemOperation {
     /// Checks what CUDA says that it checks: flags that the device knows, an aligned word that it
     /// reaches.
     fn new(
@@ -65,57 +66,13 @@ impl Operation {
     }
 }
 
-/// Posts operations that were checked, one right behind the other.
-fn post(client: &Attached, stream: Handle, operations: &[Operation]) -> CUresult {
-    let mut state = client.state();
-    for Operation { row, words: [address, value, flags] } in operations {
-        let words = [wire_stream(stream).to_word(), *address, *value, *flags];
-        state.push_words_in(stream, *row, &words)?;
-    }
-    Ok(())
-}
-
-macro_rules! operations {
-    ($($name:ident($ty:ty);)*) => {$(
-        pub(crate) fn $name(
-            default: DefaultStream,
-            stream: CUstream,
-            address: CUdeviceptr,
-            value: $ty,
-            flags: c_uint,
-        ) -> CUresult {
-            let (client, _) = mode::enter()?;
-            let stream = client.stream(stream, default)?;
-            let (value, flags) = (value.into(), flags.into());
-            let operation = Operation::new(client, number::$name, address, value, flags)?;
-            post(client, stream, &[operation])
-        }
-    )*};
-}
-
-operations! {
-    cuStreamWriteValue32_v2(u32);
-    cuStreamWriteValue64_v2(u64);
-    cuStreamWaitValue32_v2(u32);
-    cuStreamWaitValue64_v2(u64);
-}
-
-/// All operations are checked before the first one is posted: all or none.
-pub(crate) fn cuStreamBatchMemOp_v2(
-    default: DefaultStream,
-    stream: CUstream,
-    count: c_uint,
-    params: Out<CUstreamBatchMemOpParams>,
-    flags: c_uint,
-) -> CUresult {
-    let (client, _) = mode::enter()?;
-    let stream = client.stream(stream, default)?;
-    if count > BATCH_MAX || flags != 0 {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    let mut operations = Vec::with_capacity(count as usize);
-    for index in 0..count as usize {
-        let p = params.as_in().at(index)?;
+/// Checks operations of a batch.
+pub(crate) fn check_mem_ops(
+    client: &Attached,
+    params: &[CUstreamBatchMemOpParams],
+) -> Result<Vec<MemOperation>, CudaError> {
+    let mut operations = Vec::with_capacity(params.len());
+    for p in params {
         let row = match p.operation as u32 {
             mem_op::WAIT_VALUE_32 => number::cuStreamWaitValue32_v2,
             mem_op::WAIT_VALUE_64 => number::cuStreamWaitValue64_v2,
@@ -126,7 +83,76 @@ pub(crate) fn cuStreamBatchMemOp_v2(
             mem_op::FLUSH_REMOTE_WRITES => return Err(CudaError::NOT_SUPPORTED),
             _ => return Err(CudaError::INVALID_VALUE),
         };
-        operations.push(Operation::new(client, row, p.address, p.value, p.flags)?);
+        operations.push(MemOperation::new(client, row, p.address, p.value, p.flags)?);
     }
-    post(client, stream, &operations)
+    Ok(operations)
+}
+
+/// Posts operations that were checked, one right behind the other.
+pub(crate) fn post_mem_ops(
+    client: &Attached,
+    stream: Handle,
+    operations: &[MemOperation],
+) -> CUresult {
+    let mut state = client.state();
+    for MemOperation { row, words: [address, value, flags] } in operations {
+        let words = [wire_stream(stream).to_word(), *address, *value, *flags];
+        state.push_words_in(stream, *row, &words)?;
+    }
+    Ok(())
+}
+
+/// All operations are checked before the first one is posted: all or none.
+fn operate(
+    default: DefaultStream,
+    stream: CUstream,
+    params: &[CUstreamBatchMemOpParams],
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    let stream = client.stream(stream, default)?;
+    let operations = check_mem_ops(client, params)?;
+    match client.captured(stream, || Ok(NodeKind::MemOps(params.to_vec())))? {
+        true => Ok(()),
+        false => post_mem_ops(client, stream, &operations),
+    }
+}
+
+macro_rules! operations {
+    ($($name:ident($ty:ty) = $operation:ident;)*) => {$(
+        pub(crate) fn $name(
+            default: DefaultStream,
+            stream: CUstream,
+            address: CUdeviceptr,
+            value: $ty,
+            flags: c_uint,
+        ) -> CUresult {
+            let (operation, flags) = (mem_op::$operation.into(), flags.into());
+            let value = value.into();
+            let single =
+                CUstreamBatchMemOpParams { operation, address, value, flags, alias: 0, pad: 0 };
+            operate(default, stream, &[single])
+        }
+    )*};
+}
+
+operations! {
+    cuStreamWriteValue32_v2(u32) = WRITE_VALUE_32;
+    cuStreamWriteValue64_v2(u64) = WRITE_VALUE_64;
+    cuStreamWaitValue32_v2(u32) = WAIT_VALUE_32;
+    cuStreamWaitValue64_v2(u64) = WAIT_VALUE_64;
+}
+
+pub(crate) fn cuStreamBatchMemOp_v2(
+    default: DefaultStream,
+    stream: CUstream,
+    count: c_uint,
+    params: Out<CUstreamBatchMemOpParams>,
+    flags: c_uint,
+) -> CUresult {
+    if count > BATCH_MAX || flags != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let read = |index| params.as_in().at(index as usize);
+    let list = (0..count).map(read).collect::<Result<Vec<_>, _>>()?;
+    operate(default, stream, &list)
 }

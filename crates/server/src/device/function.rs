@@ -84,12 +84,13 @@ impl Function {
         Ok(clusters)
     }
 
-    pub(super) fn launch(
+    /// Calls `f` with a flattened parameter buffer as cuLaunchKernel's `extra` list: null or a
+    /// list whose buffer is as long as its size says. CUDA_ERROR_INVALID_VALUE if the buffer is
+    /// too short.
+    pub(super) fn with_parameters(
         &self,
-        t: &DriverTable,
-        shape: LaunchShape,
-        stream: CUstream,
         parameters: &[u8],
+        f: impl FnOnce(*mut *mut c_void) -> CUresult,
     ) -> CUresult {
         if parameters.len() < self.parameter_bytes {
             return Err(CudaError::INVALID_VALUE);
@@ -103,11 +104,30 @@ impl Function {
             launch_param::END as *mut c_void,
         ];
         // Without parameters there is nothing to point to, and drivers want no list at all.
-        let extra = if bytes == 0 { ptr::null_mut() } else { list.as_mut_ptr() };
+        f(if bytes == 0 { ptr::null_mut() } else { list.as_mut_ptr() })
+    }
+
+    pub(super) fn launch(
+        &self,
+        t: &DriverTable,
+        shape: LaunchShape,
+        stream: CUstream,
+        parameters: &[u8],
+    ) -> CUresult {
+        self.with_parameters(parameters, |extra| self.launch_with(t, shape, stream, extra))
+    }
+
+    fn launch_with(
+        &self,
+        t: &DriverTable,
+        shape: LaunchShape,
+        stream: CUstream,
+        extra: *mut *mut c_void,
+    ) -> CUresult {
         if shape.is_plain() {
             let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
-            // SAFETY: function and stream are alive; `extra` is null or a list as cuLaunchKernel
-            // wants it, whose buffer is as long as its size says and is only read.
+            // SAFETY: function and stream are alive; `extra` is from `with_parameters`, and only
+            // read.
             return unsafe {
                 t.cuLaunchKernel(
                     self.raw,
@@ -140,7 +160,7 @@ impl LaunchShape {
     }
 
     /// Its attributes as the provider wants them, and how many there are.
-    fn attributes(&self) -> ([CUlaunchAttribute; LAUNCH_ATTRIBUTES], u32) {
+    pub(super) fn attributes(&self) -> ([CUlaunchAttribute; LAUNCH_ATTRIBUTES], u32) {
         const NONE: CUlaunchAttribute =
             CUlaunchAttribute { id: launch_attribute::IGNORE, pad: [0; 4], value: [0; 64] };
         let mut attributes = [NONE; LAUNCH_ATTRIBUTES];

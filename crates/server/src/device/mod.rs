@@ -6,6 +6,7 @@
 //! ([`Share::leftovers`]). This layer knows no client, no ring and no policy.
 
 mod function;
+mod graph;
 mod host;
 mod memory;
 mod module;
@@ -15,6 +16,7 @@ mod stream;
 mod tensor;
 
 pub use function::Function;
+pub use graph::{GraphBuilder, GraphExec, Slices};
 pub use host::HostRegistration;
 pub use memory::{DeviceMapping, Physical, Reservation, new_chunk};
 pub use module::{BuildLog, JitOption, Module};
@@ -139,6 +141,11 @@ impl Device {
     pub fn close(&self) {
         // SAFETY: releases what `open` retained. The answer changes nothing: the process ends.
         let _ = unsafe { self.driver.table.cuDevicePrimaryCtxRelease_v2(self.ordinal) };
+    }
+
+    /// The shared context.
+    pub(crate) fn context(&self) -> CUcontext {
+        self.context
     }
 
     /// What is known of the device.

@@ -42,7 +42,7 @@ macro_rules! kinds {
     };
 }
 
-kinds!(streams, events, modules, chunks, mappings, reservations, registrations);
+kinds!(streams, events, modules, chunks, mappings, reservations, registrations, graphs);
 
 impl Leftovers {
     /// True if nothing is left.

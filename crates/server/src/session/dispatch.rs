@@ -56,6 +56,14 @@ impl Session {
                 RecordEvent => record_event,
                 WaitEvent => wait_event,
                 UnloadModule => unload_module,
+                GraphBegin => begin_graph,
+                GraphEmpty => add_empty,
+                GraphKernel => add_kernel,
+                GraphCopy => add_copy,
+                GraphFill => add_fill,
+                GraphEdges => add_edges,
+                GraphLaunch => launch_graph,
+                GraphDestroy => destroy_graph,
             }
             call {
                 ChunkCreate => create_chunk,
@@ -83,6 +91,7 @@ impl Session {
                 ShareEvent => share_event,
                 OpenEvent => open_event,
                 QueryEvent => query_event,
+                GraphInstantiate => instantiate_graph,
             }
             file {
                 HostMap => map_host,

@@ -52,11 +52,11 @@ impl Gate {
         self.in_flight < KERNELS_IN_FLIGHT_MAX
     }
 
-    /// Counts a kernel that was submitted to a stream.
+    /// Counts kernels that were submitted to a stream.
     #[inline]
-    pub fn submitted(&mut self, slot: &mut Slot) -> Result<(), CudaError> {
-        self.in_flight += 1;
-        slot.load.unmarked += 1;
+    pub fn submitted(&mut self, slot: &mut Slot, kernels: u32) -> Result<(), CudaError> {
+        self.in_flight += kernels;
+        slot.load.unmarked += kernels;
         if slot.load.unmarked >= KERNELS_PER_MARK { self.mark(slot) } else { Ok(()) }
     }
 

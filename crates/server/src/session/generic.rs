@@ -13,7 +13,7 @@ use cuda_api::*;
 use std::ffi::{c_int, c_uint};
 
 /// Rows' numbers are below this.
-const NUMBERS_END: usize = 1024;
+const NUMBERS_END: usize = 2048;
 
 /// Reads a row's parameters from words, calls the provider, appends results to the vector.
 type Handler = fn(&mut Session, &[u64], &mut Vec<u64>) -> CUresult;

@@ -19,7 +19,8 @@ impl<T> Table<T> {
         Self { kind, places_max, places: Vec::new() }
     }
 
-    fn handle(&self, word: u64) -> Result<Handle, CudaError> {
+    /// The place that a word names, if it is a handle of this table's kind.
+    pub fn handle(&self, word: u64) -> Result<Handle, CudaError> {
         Handle::from_word(word).filter(|h| h.kind == self.kind).ok_or(CudaError::INVALID_HANDLE)
     }
 

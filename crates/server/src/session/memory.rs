@@ -171,6 +171,11 @@ impl Memory {
         self.ranges.remove(address, Backing::Global);
     }
 
+    /// Grows whenever memory is taken away.
+    pub fn version(&self) -> u64 {
+        self.ranges.version()
+    }
+
     /// Checks a range that the device shall read or write.
     pub fn device_range(&self, address: u64, bytes: u64) -> Result<CheckedRange, CudaError> {
         self.ranges.check(address, bytes)

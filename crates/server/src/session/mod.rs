@@ -15,6 +15,7 @@ mod end;
 mod fault;
 mod gate;
 mod generic;
+mod graphs;
 mod handles;
 mod image;
 mod link;
@@ -29,6 +30,7 @@ mod streams;
 mod virtual_memory;
 
 pub use gate::KERNELS_IN_FLIGHT_MAX;
+pub use graphs::{GRAPHS_MAX, NODES_MAX};
 pub use link::{End, Identity, Link, Stage};
 pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX};
 pub use modules::{FUNCTIONS_MAX, MODULES_MAX};
@@ -45,6 +47,7 @@ use channel::ring::{Arrival, Consumer, Record, RingBroken};
 use channel::socket::SeqPacket;
 use cuda_api::CudaError;
 use gate::Gate;
+use graphs::Graphs;
 use handles::Table;
 use memory::Memory;
 use modules::Modules;
@@ -67,6 +70,7 @@ const REQUESTS_PER_LOOK: u32 = 1024;
 /// A client's session. Fields are dropped in their order, users before what they use.
 struct Session {
     gate: Gate,
+    graphs: Graphs,
     events: Table<Event>,
     streams: Streams,
     /// The session's own stream: for clearing memory.

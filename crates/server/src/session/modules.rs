@@ -83,6 +83,11 @@ impl Modules {
         self.functions.get(word).map(|loaded| &loaded.function)
     }
 
+    /// The module that a function is of.
+    pub fn module_of(&self, function: u64) -> Result<u64, CudaError> {
+        self.functions.get(function).map(|loaded| loaded.module)
+    }
+
     /// Drops everything.
     pub fn clear(&mut self) {
         self.functions.clear();

@@ -44,7 +44,7 @@ impl Session {
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         slot.stream.launch(function, shape, request.parameters)?;
         self.link.kernels.fetch_add(1, Ordering::Relaxed);
-        self.gate.submitted(slot)
+        self.gate.submitted(slot, 1)
     }
 
     pub(super) fn copy_in(&mut self, request: HostToDevice) -> CUresult {
@@ -218,6 +218,7 @@ impl Session {
     pub(super) fn unload_module(&mut self, request: UnloadModule) -> CUresult {
         self.modules.module(request.module.0 as u64)?;
         self.wait_idle()?;
+        self.graphs.forget_module(request.module.0 as u64);
         let module = self.modules.remove(request.module.0 as u64)?;
         for address in module.globals {
             self.memory.remove_global(address);

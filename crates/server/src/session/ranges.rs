@@ -22,6 +22,7 @@ pub enum Backing {
 #[derive(Default)]
 pub struct Ranges {
     by_base: BTreeMap<u64, (u64, Backing)>,
+    version: u64,
 }
 
 impl Ranges {
@@ -40,14 +41,23 @@ impl Ranges {
     /// Takes out the range that begins at `base`, if it has that backing.
     pub fn remove(&mut self, base: u64, backing: Backing) -> bool {
         match self.by_base.get(&base) {
-            Some((_, b)) if *b == backing => self.by_base.remove(&base).is_some(),
+            Some((_, b)) if *b == backing => {
+                self.version += 1;
+                self.by_base.remove(&base).is_some()
+            }
             _ => false,
         }
     }
 
     /// Takes out everything.
     pub fn clear(&mut self) {
+        self.version += 1;
         self.by_base.clear();
+    }
+
+    /// Grows whenever a range is taken out: a check that passed still holds while it is the same.
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// Checks that one range of the session, or mappings side by side, cover all of these bytes.

@@ -2,6 +2,7 @@
 
 use super::callbacks::HostCalls;
 use super::gate::Gate;
+use super::graphs::Graphs;
 use super::handles::Table;
 use super::memory::Memory;
 use super::modules::Modules;
@@ -154,6 +155,7 @@ impl Session {
         link.set_doorbell(consumer.doorbell());
         let mut session = Self {
             gate: Gate::new(&share),
+            graphs: Graphs::new(),
             events: Table::new(HandleKind::Event, EVENTS_MAX),
             streams: Streams::new(&share, STREAM_SLOTS as usize),
             internal: Stream::new(&share, 0)?,

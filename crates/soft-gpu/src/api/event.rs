@@ -114,7 +114,9 @@ fn record(event: CUevent, stream: CUstream, per_thread: bool, flags: u32) -> Res
     let driver = driver()?;
     let found = driver.events.get(event.0)?;
     let key = driver.stream(stream, per_thread)?;
-    if driver.graphs.record_event(driver.stream_key(key)?, event, flags)? {
+    if driver.graphs.watches_events()
+        && driver.graphs.record_event(driver.stream_key(key)?, event, flags)?
+    {
         return Ok(());
     }
     found.record(&driver.device, key)

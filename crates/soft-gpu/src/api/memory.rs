@@ -87,7 +87,7 @@ exports! {
             return driver.working_tenant().map(|_| ());
         }
         driver.graphs.unsafe_call()?;
-        if driver.graphs.free(pointer) {
+        if driver.graphs.free(pointer)? {
             return Ok(());
         }
         driver.free_after_work(pointer)

@@ -69,9 +69,11 @@ exports! {
             return Err(Error::INVALID_VALUE);
         }
         let point = driver.events.get(event.0)?.point();
-        let place = driver.stream_key(key)?;
-        if driver.graphs.wait_event(place, event, flags, point.is_some())? {
-            return Ok(());
+        if driver.graphs.watches_events() {
+            let place = driver.stream_key(key)?;
+            if driver.graphs.wait_event(place, event, flags, point.is_some())? {
+                return Ok(());
+            }
         }
         match point {
             Some(point) => driver.device.wait_for_point(key, &point),

@@ -396,6 +396,7 @@ fn memory_freed_in_its_graph_needs_no_freeing() {
     let exec = instantiate(graph);
     for _ in 0..3 {
         run(exec, stream);
+        assert_eq!(cu!(cuMemFree_v2(pointer)), Err(Error::INVALID_VALUE));
     }
     cu!(cuGraphExecDestroy(exec)).unwrap();
     cu!(cuGraphDestroy(graph)).unwrap();

@@ -1,0 +1,170 @@
+//! Requests about graphs.
+//!
+//! A graph exists in the client; what the server gets is what a launch consists of, node by node
+//! ([`GraphBegin`] to [`GraphInstantiate`]), under a handle that the client chose. Nodes have the
+//! numbers in which they come, from 0. What is wrong with one of them is the answer to the
+//! instantiation. Functions of the program, events and pageable memory are no nodes: the client
+//! splits a graph where it has them.
+
+use super::{CopyDirection, LaunchKernel, Request, RequestKind, payloads, requests};
+use crate::payload::{Malformed, Payload, Reader, Sink};
+use crate::region::RECORD_BYTES_MAX;
+use cuda_api::{CUdeviceptr, CUgraphExec, CUstream, number};
+
+/// Most edges of one [`GraphEdges`]; more travel in several.
+pub const GRAPH_EDGES_MAX: usize = 4096;
+
+const _: () = assert!(8 * (4 + GRAPH_EDGES_MAX as u64) <= RECORD_BYTES_MAX);
+
+payloads! {
+    /// The first one for a graph.
+    GraphBegin {
+        /// The graph.
+        graph: CUgraphExec,
+    }
+
+    /// A node that does nothing.
+    GraphEmpty {
+        /// The graph.
+        graph: CUgraphExec,
+    }
+
+    /// A node that copies. Each side is a device address or one in memory that was mapped with
+    /// [`HostMap`](super::HostMap), as the direction says.
+    GraphCopy {
+        /// The graph.
+        graph: CUgraphExec,
+        /// What the sides are.
+        direction: CopyDirection,
+        /// Where from.
+        source: u64,
+        /// Distance of the source's rows, bytes.
+        source_pitch: u64,
+        /// Distance of the source's slices, rows.
+        source_rows: u64,
+        /// Where to.
+        destination: u64,
+        /// Distance of the destination's rows, bytes.
+        destination_pitch: u64,
+        /// Distance of the destination's slices, rows.
+        destination_rows: u64,
+        /// Length of a row, bytes.
+        width_bytes: u64,
+        /// Rows of a slice.
+        height: u64,
+        /// Slices.
+        depth: u64,
+    }
+
+    /// A node that fills device memory.
+    GraphFill {
+        /// The graph.
+        graph: CUgraphExec,
+        /// The first byte.
+        address: CUdeviceptr,
+        /// Distance of rows, bytes.
+        pitch: u64,
+        /// What is written.
+        value: u32,
+        /// Bytes of the value: 1, 2 or 4.
+        element_bytes: u32,
+        /// Elements of a row.
+        width: u64,
+        /// Rows.
+        height: u64,
+    }
+
+    /// Makes of the nodes what can be launched.
+    GraphInstantiate {
+        /// The graph.
+        graph: CUgraphExec,
+        /// A graph whose place it takes, or NULL: it is gone if this one succeeds.
+        replaces: CUgraphExec,
+    }
+
+    /// cuGraphLaunch.
+    GraphLaunch {
+        /// The graph.
+        graph: CUgraphExec,
+        /// In which stream.
+        stream: CUstream,
+    }
+
+    /// Destroys a graph; launches of it go on.
+    GraphDestroy {
+        /// The graph.
+        graph: CUgraphExec,
+    }
+}
+
+requests! {
+    GraphBegin = number::cuGraphCreate, Post;
+    GraphEmpty = number::cuGraphAddEmptyNode, Post;
+    GraphCopy = number::cuGraphAddMemcpyNode, Post;
+    GraphFill = number::cuGraphAddMemsetNode, Post;
+    GraphInstantiate = number::cuGraphInstantiateWithFlags, Call;
+    GraphLaunch = number::cuGraphLaunch, Post;
+    GraphDestroy = number::cuGraphExecDestroy, Post;
+}
+
+/// A node that launches a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GraphKernel<'a> {
+    /// The graph.
+    pub graph: CUgraphExec,
+    /// The launch; its stream means nothing.
+    pub launch: LaunchKernel<'a>,
+}
+
+impl<'a> Payload<'a> for GraphKernel<'a> {
+    fn words(&self) -> usize {
+        1 + self.launch.words()
+    }
+    fn write(&self, sink: &mut impl Sink) {
+        sink.word(self.graph.0 as u64);
+        self.launch.write(sink);
+    }
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(Self { graph: reader.value()?, launch: LaunchKernel::read(reader)? })
+    }
+}
+
+impl<'a> Request<'a> for GraphKernel<'a> {
+    const OPCODE: u16 = number::cuGraphAddKernelNode_v2;
+    const KIND: RequestKind = RequestKind::Post;
+    type Reply = ();
+}
+
+/// That a node waits for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GraphEdges<'a> {
+    /// The graph.
+    pub graph: CUgraphExec,
+    /// Number of the node that waits.
+    pub node: u32,
+    /// Numbers of those it waits for: at most [`GRAPH_EDGES_MAX`].
+    pub from: &'a [u64],
+}
+
+impl<'a> Payload<'a> for GraphEdges<'a> {
+    fn words(&self) -> usize {
+        3 + self.from.len()
+    }
+    fn write(&self, sink: &mut impl Sink) {
+        sink.word(self.graph.0 as u64);
+        sink.word(self.node.into());
+        sink.word(self.from.len() as u64);
+        self.from.iter().for_each(|word| sink.word(*word));
+    }
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let (graph, node) = (reader.value()?, reader.value()?);
+        let count = reader.length(GRAPH_EDGES_MAX)?;
+        Ok(Self { graph, node, from: reader.words(count)? })
+    }
+}
+
+impl<'a> Request<'a> for GraphEdges<'a> {
+    const OPCODE: u16 = number::cuGraphAddDependencies;
+    const KIND: RequestKind = RequestKind::Post;
+    type Reply = ();
+}

@@ -1,0 +1,152 @@
+//! Graphs and capture: what crate graph has to be told of the client.
+//!
+//! A graph lives here; the server gets what a launch consists of when the graph is instantiated
+//! ([`crate::graph_exec`]).
+
+use crate::api;
+use crate::attach::Attached;
+use crate::graph_copy::Resolved;
+use crate::graph_exec::ClientExec;
+use crate::params::PARAM_BYTES_MAX;
+use crate::streams::LEGACY;
+use crate::threads::DefaultStream;
+use core::ffi::c_void;
+use cuda_api::constants::stream_flags;
+use cuda_api::handle::Handle;
+use cuda_api::pointer::Out;
+use cuda_api::{
+    CUcontext, CUdevice, CUevent, CUfunction, CUlaunchConfig, CUresult, CUstream,
+    CUstreamBatchMemOpParams, CudaError,
+};
+use graph::{
+    Backend, CopyNode, FillNode, Graphs, NodeKind, Parameters, Step, StreamKey, StreamOrder,
+};
+
+/// The attached process as crate graph sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct ClientGraphs(pub(crate) &'static Attached);
+
+impl Attached {
+    /// A stream as captures see it.
+    pub(crate) fn stream_key(&self, handle: Handle) -> Result<StreamKey, CudaError> {
+        let id = handle.to_word();
+        if handle == LEGACY {
+            let context = self.contexts().current()?;
+            return Ok(StreamKey { id, context, order: StreamOrder::Legacy });
+        }
+        let stream = *self.state().streams.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
+        let order = match stream.flags & stream_flags::NON_BLOCKING {
+            0 => StreamOrder::Blocking,
+            _ => StreamOrder::NonBlocking,
+        };
+        Ok(StreamKey { id, context: stream.context, order })
+    }
+
+    /// Work is about to be put into a stream: true if it was captured.
+    #[inline]
+    pub(crate) fn captured(
+        &self,
+        stream: Handle,
+        work: impl FnOnce() -> Result<NodeKind, CudaError>,
+    ) -> Result<bool, CudaError> {
+        match self.graphs.capturing() {
+            true => self.graphs.capture(self.stream_key(stream)?, work),
+            false => Ok(false),
+        }
+    }
+
+    /// Somebody is about to wait for a stream, which a capture forbids.
+    #[inline]
+    pub(crate) fn check_not_capturing(&self, stream: Handle) -> CUresult {
+        match self.graphs.capturing() {
+            true => self.graphs.synchronizing(self.stream_key(stream)?),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Backend for ClientGraphs {
+    type Exec = ClientExec;
+
+    fn graphs(self) -> &'static Graphs<ClientExec> {
+        &self.0.graphs
+    }
+
+    fn stream(self, stream: CUstream, per_thread: bool) -> Result<StreamKey, CudaError> {
+        let default = match per_thread {
+            true => DefaultStream::PerThread,
+            false => DefaultStream::Legacy,
+        };
+        self.0.contexts().current()?;
+        self.0.stream_key(self.0.stream(stream, default)?)
+    }
+
+    fn check_context(self) -> CUresult {
+        self.0.contexts().current().map(|_| ())
+    }
+
+    fn check_device(self, device: CUdevice) -> CUresult {
+        let found = usize::try_from(device).ok().and_then(|d| self.0.devices().get(d));
+        found.map(|_| ()).ok_or(CudaError::INVALID_DEVICE)
+    }
+
+    fn kernel(
+        self,
+        function: CUfunction,
+        config: &CUlaunchConfig,
+        params: Out<*mut c_void>,
+        extra: Out<*mut c_void>,
+    ) -> Result<Parameters, CudaError> {
+        api::check_launch(self.0, function, config)?;
+        let mut buffer = Box::new([0; PARAM_BYTES_MAX]);
+        let state = self.0.state();
+        let layout = &state.function(function.0)?.1.layout;
+        let bytes = layout.fill(params, extra, &mut buffer)?;
+        let offsets = layout.params().iter().map(|param| param.offset as usize).collect();
+        Ok(Parameters { bytes: buffer[..bytes].into(), offsets })
+    }
+
+    fn check_copy(self, copy: &CopyNode) -> CUresult {
+        Resolved::new(self.0, copy).map(|_| ())
+    }
+
+    fn check_fill(self, fill: &FillNode) -> CUresult {
+        api::check_fill(self.0, fill)
+    }
+
+    fn check_event(self, event: CUevent) -> CUresult {
+        self.0.state().events.lookup(event.0).map(|_| ())
+    }
+
+    fn check_mem_ops(self, ops: &[CUstreamBatchMemOpParams]) -> CUresult {
+        api::check_mem_ops(self.0, ops).map(|_| ())
+    }
+
+    fn allocate(self, bytes: u64) -> Result<u64, CudaError> {
+        let context = self.0.contexts().current()?;
+        let device = self.0.contexts().with(CUcontext::NULL, |context| context.device)?;
+        self.0.allocate(device, context, bytes, false)
+    }
+
+    fn free(self, address: u64) {
+        // A context that is gone has taken its memory with it.
+        let _ = self.0.free(address);
+    }
+
+    fn instantiate(self, steps: &[Step]) -> Result<ClientExec, CudaError> {
+        ClientExec::new(self.0, steps)
+    }
+
+    fn replace(self, old: ClientExec, steps: &[Step]) -> Result<ClientExec, CudaError> {
+        old.replace(steps)
+    }
+
+    fn launch(self, exec: &mut ClientExec, stream: StreamKey) -> CUresult {
+        let stream = Handle::from_word(stream.id).ok_or(CudaError::INVALID_HANDLE)?;
+        exec.launch(stream)
+    }
+
+    fn finish(self, exec: &mut ClientExec) {
+        exec.finish();
+    }
+}

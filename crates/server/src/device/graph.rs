@@ -1,0 +1,232 @@
+//! Graphs of the provider.
+
+use super::share::{gone, made};
+use super::{CheckedRange, Function, LaunchShape, Share, Stream};
+use cuda_api::{
+    CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS,
+    CUarray, CUcontext, CUdeviceptr, CUgraph, CUgraphExec, CUgraphExecUpdateResultInfo,
+    CUgraphNode, CUkernel, CUlaunchAttributeValue, CUresult, CudaError,
+};
+use std::ptr;
+use std::rc::Rc;
+
+/// One side of a copy by a graph.
+#[derive(Clone, Copy, Debug)]
+pub struct Slices {
+    /// From the first byte to the last one.
+    pub range: CheckedRange,
+    /// Distance of two rows, bytes.
+    pub pitch: u64,
+    /// Distance of two slices, rows.
+    pub rows: u64,
+    /// CUmemorytype: host or device.
+    pub memory_type: u32,
+}
+
+/// A graph that is being put together. Nodes have the numbers in which they were added.
+pub struct GraphBuilder {
+    share: Rc<Share>,
+    raw: CUgraph,
+    nodes: Vec<CUgraphNode>,
+}
+
+impl GraphBuilder {
+    /// A graph without nodes.
+    pub fn new(share: &Rc<Share>) -> Result<Self, CudaError> {
+        let mut raw = CUgraph::NULL;
+        // SAFETY: the local is written.
+        unsafe { share.device().table().cuGraphCreate(&mut raw, 0)? };
+        made(&share.counts.graphs);
+        Ok(Self { share: share.clone(), raw, nodes: Vec::new() })
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Adds a node that does nothing.
+    pub fn add_empty(&mut self) -> CUresult {
+        let mut node = CUgraphNode::NULL;
+        let t = self.share.device().table();
+        // SAFETY: the local is written; the graph is alive, the list of dependencies is empty.
+        unsafe { t.cuGraphAddEmptyNode(&mut node, self.raw, ptr::null(), 0)? };
+        self.nodes.push(node);
+        Ok(())
+    }
+
+    /// Adds a launch. `parameters` is the flattened parameter buffer; it is copied. That a launch
+    /// may begin early is not made use of.
+    pub fn add_kernel(
+        &mut self,
+        function: &Function,
+        shape: LaunchShape,
+        parameters: &[u8],
+    ) -> CUresult {
+        let t = self.share.device().table();
+        let (raw, mut node) = (self.raw, CUgraphNode::NULL);
+        let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
+        function.with_parameters(parameters, |extra| {
+            let params = CUDA_KERNEL_NODE_PARAMS {
+                v1: CUDA_KERNEL_NODE_PARAMS_v1 {
+                    func: function.raw(),
+                    gridDimX: gx,
+                    gridDimY: gy,
+                    gridDimZ: gz,
+                    blockDimX: bx,
+                    blockDimY: by,
+                    blockDimZ: bz,
+                    sharedMemBytes: shape.shared_bytes,
+                    kernelParams: ptr::null_mut(),
+                    extra,
+                },
+                kern: CUkernel::NULL,
+                ctx: CUcontext::NULL,
+            };
+            // SAFETY: graph and function are alive; the parameters and the list that they lead to
+            // are only read, during the call; the local is written.
+            unsafe { t.cuGraphAddKernelNode_v2(&mut node, raw, ptr::null(), 0, &params) }
+        })?;
+        let whole = LaunchShape { programmatic: false, ..shape };
+        let (attributes, count) = whole.attributes();
+        for attribute in &attributes[..count as usize] {
+            let mut value = CUlaunchAttributeValue::default();
+            for (word, bytes) in value.iter_mut().zip(attribute.value.as_chunks().0) {
+                *word = u64::from_ne_bytes(*bytes);
+            }
+            // SAFETY: the node was just made; the local is read.
+            unsafe { t.cuGraphKernelNodeSetAttribute(node, attribute.id, &value)? };
+        }
+        self.nodes.push(node);
+        Ok(())
+    }
+
+    /// Adds a copy of `depth` slices of `height` rows of `width` bytes.
+    pub fn add_copy(
+        &mut self,
+        to: Slices,
+        from: Slices,
+        [width, height, depth]: [u64; 3],
+    ) -> CUresult {
+        let copy = CUDA_MEMCPY3D {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcZ: 0,
+            srcLOD: 0,
+            srcMemoryType: from.memory_type,
+            srcHost: from.range.address() as *const _,
+            srcDevice: CUdeviceptr(from.range.address()),
+            srcArray: CUarray::NULL,
+            reserved0: ptr::null_mut(),
+            srcPitch: from.pitch as usize,
+            srcHeight: from.rows as usize,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstZ: 0,
+            dstLOD: 0,
+            dstMemoryType: to.memory_type,
+            dstHost: to.range.address() as *mut _,
+            dstDevice: CUdeviceptr(to.range.address()),
+            dstArray: CUarray::NULL,
+            reserved1: ptr::null_mut(),
+            dstPitch: to.pitch as usize,
+            dstHeight: to.rows as usize,
+            WidthInBytes: width as usize,
+            Height: height as usize,
+            Depth: depth as usize,
+        };
+        let mut node = CUgraphNode::NULL;
+        let (t, context) = (self.share.device().table(), self.share.device().context());
+        // SAFETY: graph and context are alive, `copy` is read during the call, both ranges, which
+        // cover the whole box, are the session's (CheckedRange), which checks them again should
+        // it give memory back; the local is written.
+        unsafe { t.cuGraphAddMemcpyNode(&mut node, self.raw, ptr::null(), 0, &copy, context)? };
+        self.nodes.push(node);
+        Ok(())
+    }
+
+    /// Adds a fill; `range` covers all rows.
+    pub fn add_fill(
+        &mut self,
+        range: CheckedRange,
+        pitch: u64,
+        (value, element_bytes): (u32, u32),
+        [width, height]: [u64; 2],
+    ) -> CUresult {
+        let fill = CUDA_MEMSET_NODE_PARAMS {
+            dst: CUdeviceptr(range.address()),
+            pitch: pitch as usize,
+            value,
+            elementSize: element_bytes,
+            width: width as usize,
+            height: height as usize,
+        };
+        let mut node = CUgraphNode::NULL;
+        let (t, context) = (self.share.device().table(), self.share.device().context());
+        // SAFETY: as for `add_copy`.
+        unsafe { t.cuGraphAddMemsetNode(&mut node, self.raw, ptr::null(), 0, &fill, context)? };
+        self.nodes.push(node);
+        Ok(())
+    }
+
+    /// Lets a node wait for others. CUDA_ERROR_INVALID_VALUE for numbers of no nodes.
+    pub fn add_edges(&mut self, node: u32, from: &[u64]) -> CUresult {
+        let find = |number: u64| {
+            let node = usize::try_from(number).ok().and_then(|number| self.nodes.get(number));
+            node.copied().ok_or(CudaError::INVALID_VALUE)
+        };
+        let to = vec![find(node.into())?; from.len()];
+        let from = from.iter().map(|number| find(*number)).collect::<Result<Vec<_>, _>>()?;
+        let t = self.share.device().table();
+        // SAFETY: the graph is alive; both lists have as many nodes as is said.
+        unsafe { t.cuGraphAddDependencies(self.raw, from.as_ptr(), to.as_ptr(), from.len()) }
+    }
+
+    /// Makes of it what can be launched.
+    pub fn instantiate(&self) -> Result<GraphExec, CudaError> {
+        let mut raw = CUgraphExec::NULL;
+        let t = self.share.device().table();
+        // SAFETY: the local is written; the graph is alive.
+        unsafe { t.cuGraphInstantiateWithFlags(&mut raw, self.raw, 0)? };
+        made(&self.share.counts.graphs);
+        Ok(GraphExec { share: self.share.clone(), raw })
+    }
+}
+
+impl Drop for GraphBuilder {
+    fn drop(&mut self) {
+        // SAFETY: the graph is alive and this is its last use.
+        let result = unsafe { self.share.device().table().cuGraphDestroy(self.raw) };
+        gone(&self.share.counts.graphs, result);
+    }
+}
+
+/// A graph that can be launched. It owns what it needs of the graph that it was made of.
+pub struct GraphExec {
+    share: Rc<Share>,
+    raw: CUgraphExec,
+}
+
+impl GraphExec {
+    /// Lets it do what another graph of the same form does; an error if the form is another one.
+    pub fn update(&self, graph: &GraphBuilder) -> CUresult {
+        let mut info = CUgraphExecUpdateResultInfo::default();
+        let t = self.share.device().table();
+        // SAFETY: both graphs are alive; the local is written.
+        unsafe { t.cuGraphExecUpdate_v2(self.raw, graph.raw, &mut info) }
+    }
+
+    /// Launches it in a stream.
+    pub fn launch(&self, stream: &Stream) -> CUresult {
+        // SAFETY: graph and stream are alive.
+        unsafe { self.share.device().table().cuGraphLaunch(self.raw, stream.raw()) }
+    }
+}
+
+impl Drop for GraphExec {
+    fn drop(&mut self) {
+        // SAFETY: the graph is alive and this is its last use; launches of it go on.
+        let result = unsafe { self.share.device().table().cuGraphExecDestroy(self.raw) };
+        gone(&self.share.counts.graphs, result);
+    }
+}

@@ -9,11 +9,13 @@
 //! Each check prints one line, `ok NAME` or `FAIL NAME: why`; the status is 0 if none failed. A
 //! check that does not come back fails the tour by a watchdog.
 
+mod captures;
 mod context;
 mod cooperative;
 mod copies;
 mod device;
 mod events;
+mod graphs;
 mod ipc;
 mod launches;
 mod managed;
@@ -160,6 +162,8 @@ fn main() -> ExitCode {
         stream_values::CHECKS,
         order::CHECKS,
         events::CHECKS,
+        captures::CHECKS,
+        graphs::CHECKS,
         ipc::CHECKS,
     ];
     for checks in groups {

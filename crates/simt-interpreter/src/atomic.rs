@@ -226,6 +226,14 @@ operations! {
     AddB16: u16 = |old, b, c| add_b16(old, b);
     AddF16x2: u32 = |old, b, c| pairwise(old, b, add_f16);
     AddB16x2: u32 = |old, b, c| pairwise(old, b, add_b16);
+    MinF16: u16 = |old, b, c| half::least(old, b, false);
+    MaxF16: u16 = |old, b, c| half::largest(old, b, false);
+    MinB16: u16 = |old, b, c| half::least(old, b, true);
+    MaxB16: u16 = |old, b, c| half::largest(old, b, true);
+    MinF16x2: u32 = |old, b, c| pairwise(old, b, |a, b| half::least(a, b, false));
+    MaxF16x2: u32 = |old, b, c| pairwise(old, b, |a, b| half::largest(a, b, false));
+    MinB16x2: u32 = |old, b, c| pairwise(old, b, |a, b| half::least(a, b, true));
+    MaxB16x2: u32 = |old, b, c| pairwise(old, b, |a, b| half::largest(a, b, true));
 }
 
 /// Something that is done with an operation found by name.
@@ -273,6 +281,14 @@ pub(super) fn visit(op: AtomOp, ty: AtomType, visitor: impl Visitor) -> Option<H
         (A::Add, T::BF16) => of!(AddB16),
         (A::Add, T::F16x2) => of!(AddF16x2),
         (A::Add, T::BF16x2) => of!(AddB16x2),
+        (A::Min, T::F16) => of!(MinF16),
+        (A::Max, T::F16) => of!(MaxF16),
+        (A::Min, T::BF16) => of!(MinB16),
+        (A::Max, T::BF16) => of!(MaxB16),
+        (A::Min, T::F16x2) => of!(MinF16x2),
+        (A::Max, T::F16x2) => of!(MaxF16x2),
+        (A::Min, T::BF16x2) => of!(MinB16x2),
+        (A::Max, T::BF16x2) => of!(MaxB16x2),
         (A::Min, T::U32) => of!(MinU32),
         (A::Max, T::U32) => of!(MaxU32),
         (A::Min, T::S32) => of!(MinS32),

@@ -3,6 +3,7 @@
 //! Integer results saturate, as PTX asks of float sources; NaN becomes 0, or where f64 or 64-bit
 //! results are involved the one value the manual names.
 
+use super::eight;
 use super::float::{NAN32, flush};
 use super::half;
 use super::lanes::{Rare, Target, binary, unary};
@@ -47,6 +48,8 @@ pub(super) fn handler(op: Convert, t: Target) -> Option<Handler> {
     match op {
         Convert::Float { from, to, mode, relu } => float_to_float(from, to, mode, relu, t),
         Convert::Tf32(round) => tf32(round, t),
+        Convert::ToEight(format) => Some(eight::to_eight(format, t)),
+        Convert::FromEight(format) => Some(eight::from_eight(format, t)),
         Convert::Integral { ty, mode } => integral(ty, mode, t),
         Convert::ToInt { from, bits, signed, round, ftz } => {
             to_int(from, bits, signed, round, ftz, t)

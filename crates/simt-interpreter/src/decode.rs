@@ -500,6 +500,9 @@ impl Decoder<'_> {
                 (warp_ops::match_lanes(*all, *width, *predicate, t)?, 0, 0, false)
             }
             Op::Redux(op, ty) => (warp_ops::redux(*op, *ty, t), 0, 0, false),
+            Op::ReduxFloat { max, abs, nan } => {
+                (warp_ops::redux_float(*max, *abs, *nan), 0, 0, false)
+            }
             Op::Elect => (warp_ops::elect(), 0, 0, false),
             Op::WarpSync => (warp_ops::warp_sync(), 0, 0, false),
             Op::Runtime(function) => (runtime::handler(*function), 0, 0, false),
@@ -737,7 +740,8 @@ fn source_class(op: &Op, i: usize) -> Class {
         Op::Float(_, ty, _) | Op::Test(_, ty) => lane(ty.width()),
         Op::Convert(c) => match c {
             Convert::Float { from, .. } | Convert::ToInt { from, .. } => lane(from.width()),
-            Convert::Tf32(_) => W32,
+            Convert::Tf32(_) | Convert::ToEight(_) => W32,
+            Convert::FromEight(_) => lane(Width::W16),
             Convert::Integral { ty, .. } => lane(ty.width()),
             Convert::FromInt { from, .. } => lane(from.width()),
         },

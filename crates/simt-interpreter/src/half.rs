@@ -179,6 +179,16 @@ fn flushed<const Z: bool>(x: u16) -> u16 {
     if Z && x & 0x7c00 == 0 { x & 0x8000 } else { x }
 }
 
+/// The lesser f16 or bf16, as `min` has it.
+pub(super) fn least(a: u16, b: u16, bf16: bool) -> u16 {
+    if bf16 { minimum::<BF16>(a, b, false, false) } else { minimum::<F16>(a, b, false, false) }
+}
+
+/// The larger f16 or bf16, as `max` has it.
+pub(super) fn largest(a: u16, b: u16, bf16: bool) -> u16 {
+    if bf16 { minimum::<BF16>(a, b, true, false) } else { minimum::<F16>(a, b, true, false) }
+}
+
 #[inline(always)]
 fn minimum<H: Half>(a: u16, b: u16, max: bool, nan: bool) -> u16 {
     let (x, y) = (H::widen(a), H::widen(b));

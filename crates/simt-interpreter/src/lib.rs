@@ -14,6 +14,7 @@ mod atomic;
 mod block;
 mod convert;
 mod decode;
+mod eight;
 mod file;
 mod float;
 mod half;

@@ -283,6 +283,63 @@ pub(super) fn redux(op: ReduxOp, ty: IntType, t: Target) -> Handler {
     }
 }
 
+struct ReduxFloat<const MAX: bool, const ABS: bool, const NAN: bool>;
+
+impl<const MAX: bool, const ABS: bool, const NAN: bool> Body for ReduxFloat<MAX, ABS, NAN> {
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave 32-bit registers.
+        unsafe {
+            let m = active(machine, ins);
+            if m == 0 {
+                return Step::Next;
+            }
+            let members = member_mask(machine, ins.a[1], m);
+            if must_wait(machine, members, m) {
+                return Step::Park;
+            }
+            let a = read::<u32, W>(machine, ins.a[0]).0;
+            let nan = |x: u32| x & 0x7fff_ffff > 0x7f80_0000;
+            let values = lanes(m & members)
+                .map(|i| if ABS { a[i as usize] & 0x7fff_ffff } else { a[i as usize] });
+            let d = values.reduce(|x, y| match (nan(x), nan(y)) {
+                (true, _) if NAN => x,
+                (_, true) if NAN => y,
+                (true, _) => y,
+                (_, true) => x,
+                _ => {
+                    // Ordered as integers are: the bits of negative numbers run backwards.
+                    let key = |x: u32| if x >> 31 != 0 { !x } else { x | 1 << 31 };
+                    if (key(x) > key(y)) == MAX { x } else { y }
+                }
+            });
+            let d = d.unwrap_or(0);
+            write_number::<W>(machine, ins, m, if nan(d) { 0x7fff_ffff } else { d });
+        }
+        Step::Next
+    }
+}
+
+/// The handler of `redux` on f32.
+pub(super) fn redux_float(max: bool, abs: bool, nan: bool) -> Handler {
+    macro_rules! of {
+        ($max:literal, $abs:literal, $nan:literal) => {
+            versions::<ReduxFloat<$max, $abs, $nan>, ReduxFloat<$max, $abs, $nan>>(Rare(
+                Target::Baseline,
+            ))
+        };
+    }
+    match (max, abs, nan) {
+        (false, false, false) => of!(false, false, false),
+        (false, false, true) => of!(false, false, true),
+        (false, true, false) => of!(false, true, false),
+        (false, true, true) => of!(false, true, true),
+        (true, false, false) => of!(true, false, false),
+        (true, false, true) => of!(true, false, true),
+        (true, true, false) => of!(true, true, false),
+        (true, true, true) => of!(true, true, true),
+    }
+}
+
 /// The handler of `elect`: the lowest member leads.
 pub(super) fn elect() -> Handler {
     struct Elect;

@@ -315,6 +315,15 @@ pub enum PredOp {
     Xor,
 }
 
+/// Floating-point formats of 8 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Eight {
+    /// 4 bits of exponent, no infinities.
+    E4M3,
+    /// 5 bits of exponent: the upper half of an f16.
+    E5M2,
+}
+
 /// `cvt` beyond integer widening and narrowing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Convert {
@@ -331,6 +340,11 @@ pub enum Convert {
     },
     /// f32 to tf32, in a 32-bit register.
     Tf32(Round),
+    /// f32 to the low 8 bits of a 16-bit register, nearest even, too large ones to the largest
+    /// finite.
+    ToEight(Eight),
+    /// The low 8 bits of a 16-bit register to f32.
+    FromEight(Eight),
     /// To an integral value of the same format.
     Integral {
         /// Format.
@@ -710,6 +724,15 @@ pub enum Op {
     },
     /// Sources value, member mask.
     Redux(ReduxOp, IntType),
+    /// Sources value, member mask: the least or the largest f32.
+    ReduxFloat {
+        /// The largest.
+        max: bool,
+        /// Of the magnitudes.
+        abs: bool,
+        /// NaN if any is.
+        nan: bool,
+    },
     /// Results leader lane and predicate; source member mask.
     Elect,
     /// Sources the registers of A, of B and of C; results those of D. For all lanes of the warp.
@@ -769,9 +792,12 @@ impl Op {
             // A load may fault: a program that reads through a bad pointer must find out.
             Self::Load(access) => access.space != Space::Param,
             // Lanes wait for each other at these.
-            Self::Shfl(..) | Self::Vote(_) | Self::Match { .. } | Self::Redux(..) | Self::Elect => {
-                true
-            }
+            Self::Shfl(..)
+            | Self::Vote(_)
+            | Self::Match { .. }
+            | Self::Redux(..)
+            | Self::ReduxFloat { .. }
+            | Self::Elect => true,
             _ => self.is_aligned(),
         }
     }

@@ -46,6 +46,8 @@ impl fmt::Display for Convert {
                 let relu = if *relu { ".relu" } else { "" };
                 write!(f, ".{}.{}{mode}{relu}", word(to), word(from))
             }
+            Self::ToEight(format) => write!(f, ".{}.f32", word(format)),
+            Self::FromEight(format) => write!(f, ".f32.{}", word(format)),
             Self::Tf32(round) => write!(f, ".tf32.f32.{}", word(round)),
             Self::Integral { ty, mode } => {
                 write!(f, ".{0}.{0}.integral.{1}{mode}", word(ty), word(mode.round))

@@ -1,5 +1,6 @@
 //! Elements of matrices, and how two of them are multiplied into a sum.
 
+use crate::eight::{widen_e4m3, widen_e5m2};
 use crate::half::{widen_b16, widen16};
 use crate::lanes::Lane;
 
@@ -50,7 +51,7 @@ formats! {
     BF16: u32, f32, 2, |r, e| widen_b16((r >> (16 * e)) as u16);
     TF32: u32, f32, 1, |r, _e| f32::from_bits(r & TF32_BITS);
     E4M3: u32, f32, 4, |r, e| widen_e4m3((r >> (8 * e)) as u8);
-    E5M2: u32, f32, 4, |r, e| widen16(u16::from((r >> (8 * e)) as u8) << 8);
+    E5M2: u32, f32, 4, |r, e| widen_e5m2((r >> (8 * e)) as u8);
     S8: u32, i32, 4, |r, e| i32::from((r >> (8 * e)) as i8);
     U8: u32, i32, 4, |r, e| i32::from((r >> (8 * e)) as u8);
     S4: u32, i32, 8, |r, e| ((r >> (4 * e)) << 28) as i32 >> 28;
@@ -71,17 +72,6 @@ impl Format for F64 {
 
 /// What of an f32 a product of tf32 looks at.
 pub(super) const TF32_BITS: u32 = 0xffff_e000;
-
-/// e4m3: bias 7, no infinities, one NaN of each sign.
-#[inline(always)]
-fn widen_e4m3(x: u8) -> f32 {
-    let sign = u32::from(x & 0x80) << 24;
-    let magnitude = u32::from(x & 0x7f);
-    // As in `widen16`: digits in place, the bias put right by an exact multiplication.
-    let scaled = f32::from_bits(magnitude << 20) * f32::from_bits((127 + 120) << 23);
-    let bits = if magnitude == 0x7f { 0x7fff_ffff } else { scaled.to_bits() };
-    f32::from_bits(bits | sign)
-}
 
 /// Sums in f32.
 pub(super) struct F32;
@@ -169,27 +159,4 @@ macro_rules! counts {
 counts! {
     Xor, ^;
     And, &;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn e4m3_is_what_the_format_says() {
-        for x in 0..=0xffu8 {
-            let value = widen_e4m3(x);
-            let (exponent, digits) = (i32::from(x >> 3 & 15), f32::from(x & 7));
-            let magnitude = match exponent {
-                0 => digits / 8.0 * 2f32.powi(-6),
-                _ => (1.0 + digits / 8.0) * 2f32.powi(exponent - 7),
-            };
-            let expected = if x & 0x80 != 0 { -magnitude } else { magnitude };
-            if x & 0x7f == 0x7f {
-                assert!(value.is_nan());
-            } else {
-                assert_eq!(value.to_bits(), expected.to_bits(), "{x:#x}");
-            }
-        }
-    }
 }

@@ -311,3 +311,8 @@ fn conversion_forms() {
 fn comparison_forms() {
     run_file("compare.forms");
 }
+
+#[test]
+fn narrow_forms() {
+    run_file("narrow.forms");
+}

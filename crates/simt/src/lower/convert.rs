@@ -182,15 +182,6 @@ impl Lowering<'_> {
         to: T,
         from: T,
     ) -> Option<()> {
-        if to == T::Tf32 && from == T::F32 {
-            let [a] = sources else { return None };
-            let round = mode_of(inst)?.round;
-            if inst.has(M::Relu) {
-                return None;
-            }
-            let a = self.source(a, from)?;
-            return self.emit_to(Op::Convert(Convert::Tf32(round)), d, Width::W32, false, vec![a]);
-        }
         let (to_type, from_type) = (float_type(to)?, float_type(from)?);
         let src = sources.iter().map(|s| self.source(s, from)).collect::<Option<Vec<_>>>()?;
         let packed = matches!(to_type, FloatType::F16x2 | FloatType::BF16x2);

@@ -1,7 +1,8 @@
 //! Floating-point arithmetic, approximations included.
 
 use super::Lowering;
-use crate::op::{FloatMode, FloatOp, FloatType, Op, Round, TestProperty};
+use crate::ir::Operand;
+use crate::op::{Convert, FloatMode, FloatOp, FloatType, IntOp, IntType, Op, Round, TestProperty};
 use ptx::ast::{self, Modifier as M, Opcode, Rounding, ScalarType as T};
 
 /// The floating-point type, if it is one that arithmetic knows.
@@ -45,11 +46,15 @@ impl Lowering<'_> {
         if inst.opcode == Opcode::Testp {
             return self.testp(inst, float_type(ty)?);
         }
-        // `sub.rn.f32.f16` and the like mix formats: widen the narrow source first.
         let mut types = inst.types();
         let first = types.next()?;
         if first != ty && matches!(inst.opcode, Opcode::Add | Opcode::Sub | Opcode::Fma) {
-            return None;
+            return self.mixed(inst, first, ty);
+        }
+        if matches!(inst.opcode, Opcode::Min | Opcode::Max)
+            && (inst.has(M::Abs) || inst.operands.len() != 3)
+        {
+            return self.extreme(inst, ty);
         }
         let float = float_type(ty)?;
         let mode = mode_of(inst)?;
@@ -68,9 +73,6 @@ impl Lowering<'_> {
             Opcode::Sqrt => FloatOp::Sqrt,
             Opcode::Rsqrt if double && mode.ftz => FloatOp::RsqrtApproxCoarse,
             Opcode::Rsqrt => FloatOp::RsqrtApprox,
-            Opcode::Min | Opcode::Max if inst.has(M::Xorsign) || inst.operands.len() != 3 => {
-                return None;
-            }
             Opcode::Min if inst.has(M::NaN) => FloatOp::MinNan,
             Opcode::Max if inst.has(M::NaN) => FloatOp::MaxNan,
             Opcode::Min => FloatOp::Min,
@@ -86,6 +88,69 @@ impl Lowering<'_> {
             _ => return None,
         };
         self.operation(Op::Float(op, float, mode), ty, float.width(), &inst.operands)
+    }
+
+    /// `add.f32.f16` and the like: all sources but the last are narrow, and widened first.
+    fn mixed(&mut self, inst: &ast::Instruction, wide: T, narrow: T) -> Option<()> {
+        let op = match inst.opcode {
+            Opcode::Add => FloatOp::Add,
+            Opcode::Sub => FloatOp::Sub,
+            _ => FloatOp::Fma,
+        };
+        let [d, sources @ .., last] = &inst.operands[..] else { return None };
+        let (wide_type, narrow_type) = (float_type(wide)?, float_type(narrow)?);
+        let widen = Op::Convert(Convert::Float {
+            from: narrow_type,
+            to: wide_type,
+            mode: FloatMode::default(),
+            relu: false,
+        });
+        let mut src = Vec::with_capacity(3);
+        for source in sources {
+            let source = self.source(source, narrow)?;
+            src.push(self.value(widen.clone(), wide_type.width(), vec![source]));
+        }
+        src.push(self.source(last, wide)?);
+        let op = Op::Float(op, wide_type, mode_of(inst)?);
+        self.emit_to(op, d, wide_type.width(), false, src)
+    }
+
+    /// `min` and `max` of magnitudes, with the product's sign, or of three.
+    fn extreme(&mut self, inst: &ast::Instruction, ty: T) -> Option<()> {
+        let (d, sources) = inst.operands.split_first()?;
+        let float = float_type(ty)?;
+        let (width, mode) = (float.width(), mode_of(inst)?);
+        let op = match (inst.opcode, inst.has(M::NaN)) {
+            (Opcode::Min, false) => FloatOp::Min,
+            (Opcode::Min, true) => FloatOp::MinNan,
+            (_, false) => FloatOp::Max,
+            (_, true) => FloatOp::MaxNan,
+        };
+        let given = sources.iter().map(|s| self.source(s, ty)).collect::<Option<Vec<_>>>()?;
+        let mut rest = given.clone().into_iter();
+        let magnitude = |l: &mut Self, value| match inst.has(M::Abs) {
+            true => l.value(Op::Float(FloatOp::Abs, float, mode), width, vec![value]),
+            false => value,
+        };
+        let first = rest.next()?;
+        let mut most = magnitude(self, first);
+        for value in rest {
+            let value = magnitude(self, value);
+            most = self.value(Op::Float(op, float, mode), width, vec![most, value]);
+        }
+        if inst.has(M::Xorsign) {
+            let [a, b] = given[..] else { return None };
+            let signs = Operand::Imm(match float {
+                FloatType::F16 | FloatType::BF16 => 0x8000,
+                FloatType::F16x2 | FloatType::BF16x2 => 0x8000_8000,
+                _ => 0x8000_0000,
+            });
+            let bits = IntType::of(width, false);
+            let sign = self.value(Op::Int(IntOp::Xor, bits), width, vec![a, b]);
+            let sign = self.value(Op::Int(IntOp::And, bits), width, vec![sign, signs]);
+            most = self.value(Op::Int(IntOp::Or, bits), width, vec![most, sign]);
+        }
+        self.emit_to(Op::Mov(width), d, width, false, vec![most])
     }
 
     fn testp(&mut self, inst: &ast::Instruction, ty: FloatType) -> Option<()> {

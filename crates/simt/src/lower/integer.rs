@@ -2,7 +2,7 @@
 
 use super::{Lowering, int_type};
 use crate::ir::{Operand, Reg};
-use crate::op::{Class, IntOp, IntType, Op, PrmtMode, Width};
+use crate::op::{Class, Compare, CompareType, IntOp, IntType, Op, PredOp, PrmtMode, Width};
 use ptx::ast::{self, Modifier as M, Opcode, ScalarType as T};
 
 impl Lowering<'_> {
@@ -15,15 +15,18 @@ impl Lowering<'_> {
             Opcode::Div => self.plain(IntOp::Div, inst),
             Opcode::Rem => self.plain(IntOp::Rem, inst),
             Opcode::Sad => self.plain(IntOp::Sad, inst),
-            Opcode::Min | Opcode::Max if !inst.has(M::Relu) => {
+            Opcode::Min | Opcode::Max => {
                 let max = inst.opcode == Opcode::Max;
                 match inst.ty()? {
                     T::U16x2 | T::S16x2 => {
                         let op = if max { IntOp::Max16x2 } else { IntOp::Min16x2 };
                         let ty = if inst.ty()? == T::S16x2 { IntType::S32 } else { IntType::U32 };
-                        self.operation(Op::Int(op, ty), T::B32, Width::W32, operands)
+                        self.minmax(inst, op, IntOp::Max16x2, ty)
                     }
-                    _ => self.plain(if max { IntOp::Max } else { IntOp::Min }, inst),
+                    ty => {
+                        let op = if max { IntOp::Max } else { IntOp::Min };
+                        self.minmax(inst, op, IntOp::Max, int_type(ty)?)
+                    }
                 }
             }
             Opcode::Abs => self.plain(IntOp::Abs, inst),
@@ -95,6 +98,7 @@ impl Lowering<'_> {
                 .map_or(PrmtMode::Index, |(_, mode)| mode);
                 self.operation(Op::Prmt(mode), T::B32, Width::W32, operands)
             }
+            Opcode::Lop3 if inst.bool_op().is_some() => self.lop3_tested(inst),
             Opcode::Lop3 => {
                 let [d, a, b, c, ast::Operand::Immediate(table)] = operands else { return None };
                 let table = u8::try_from(table.as_i64()?).ok()?;
@@ -128,6 +132,25 @@ impl Lowering<'_> {
         self.emit_to(op, d, result, false, src)
     }
 
+    /// `min` or `max`, with `.relu` not below zero.
+    fn minmax(
+        &mut self,
+        inst: &ast::Instruction,
+        op: IntOp,
+        most: IntOp,
+        ty: IntType,
+    ) -> Option<()> {
+        let [d, a, b] = &inst.operands[..] else { return None };
+        let bits = super::moves::bits_type(ty.width());
+        let mut src = vec![self.source(a, bits)?, self.source(b, bits)?];
+        let mut op = op;
+        if inst.has(M::Relu) {
+            let value = self.value(Op::Int(op, ty), ty.width(), src);
+            (op, src) = (most, vec![value, Operand::Imm(0)]);
+        }
+        self.emit_to(Op::Int(op, ty), d, ty.width(), ty.signed(), src)
+    }
+
     /// An operation whose sources and result are of the instruction's type.
     fn plain(&mut self, op: IntOp, inst: &ast::Instruction) -> Option<()> {
         let ty = inst.ty()?;
@@ -150,6 +173,25 @@ impl Lowering<'_> {
         let src = vec![self.source(a, ty)?, self.source(amount, T::U32)?];
         let int = int_type(ty)?;
         self.emit_to(Op::Int(op, int), d, int.width(), false, src)
+    }
+
+    /// `lop3.or d|p, a, b, c, table, q`: whether the result is not zero, or `q`.
+    fn lop3_tested(&mut self, inst: &ast::Instruction) -> Option<()> {
+        let [d, a, b, c, ast::Operand::Immediate(table), q] = &inst.operands[..] else {
+            return None;
+        };
+        let ast::Operand::Pair(pair) = d else { return None };
+        let table = u8::try_from(table.as_i64()?).ok()?;
+        let src = vec![self.source(a, T::B32)?, self.source(b, T::B32)?, self.source(c, T::B32)?];
+        let q = self.predicate(q)?;
+        let value = self.value(Op::Lop3(table), Width::W32, src);
+        let some = self.temporary(Class::Pred);
+        let not_zero = Op::Setp(Compare::Ne, CompareType::Int(IntType::U32));
+        self.emit(not_zero, vec![some], vec![value, Operand::Imm(0)]);
+        let op = if inst.has(M::Or) { PredOp::Or } else { PredOp::And };
+        let p = self.predicate_dest(&pair.1)?;
+        self.emit(Op::Pred(op), vec![p], vec![some.into(), q]);
+        self.emit_to(Op::Mov(Width::W32), &pair.0, Width::W32, false, vec![value])
     }
 
     fn carry(&mut self) -> Reg {
@@ -259,7 +301,14 @@ impl Lowering<'_> {
             (Opcode::Mul24, true) => IntOp::Mul24Hi,
             (_, false) => IntOp::Mad24Lo,
             (_, true) if !inst.has(M::Sat) => IntOp::Mad24Hi,
-            _ => return None,
+            (_, true) => {
+                let [d, a, b, c] = &inst.operands[..] else { return None };
+                let int = int_type(ty)?;
+                let src = vec![self.source(a, ty)?, self.source(b, ty)?];
+                let product = self.value(Op::Int(IntOp::Mul24Hi, int), Width::W32, src);
+                let src = vec![product, self.source(c, ty)?];
+                return self.emit_to(Op::Int(IntOp::AddSat, int), d, Width::W32, false, src);
+            }
         };
         self.operation(Op::Int(op, int_type(ty)?), ty, Width::W32, &inst.operands)
     }

@@ -3,12 +3,12 @@
 use super::moves::bits_type;
 use super::{Lowering, class_of};
 use crate::ir::{Operand, Reg, SlotId};
-use crate::op::{Access, AtomOp, AtomType, Class, Op, Space, Width};
+use crate::op::{Access, AtomOp, AtomType, Class, MbarrierOp, Op, Space, Width};
 use ptx::ast::{
     self, AddressBase, AtomicOp, MemoryOrder, Modifier as M, Opcode, ScalarType as T, StateSpace,
 };
 
-/// Most registers one access moves; `.v8` is of later hardware.
+/// Most registers one access moves; `.v8` is two accesses.
 const VECTOR_MAX: usize = 4;
 
 /// Where an access goes: space, base, byte offset.
@@ -125,16 +125,29 @@ impl Lowering<'_> {
         }
         let widest = dst.iter().flatten().filter_map(|r| self.reg_class(*r).width()).max();
         let width = widest.unwrap_or(Width::for_bits(u32::from(bytes) * 8));
-        (dst.len() == inst.vector_width()
-            && dst.len() <= VECTOR_MAX
-            && u32::from(bytes) <= width.bytes())
-        .then_some(())?;
+        (dst.len() == inst.vector_width() && u32::from(bytes) <= width.bytes()).then_some(())?;
         let dst: Vec<Reg> =
             dst.into_iter().map(|r| r.unwrap_or_else(|| self.temp(width))).collect();
         dst.iter().all(|r| self.reg_class(*r) == Class::Lane(width)).then_some(())?;
         let volatile = !matches!(inst.memory_order(), None | Some(MemoryOrder::Weak));
-        let access = Access { space, bytes, signed, count: dst.len() as u8, width, volatile };
-        self.emit(Op::Load(access), dst, vec![base, offset]);
+        // The base may be among what the first half writes.
+        let later = dst.len() > VECTOR_MAX;
+        let mut halves = Vec::new();
+        for (index, part) in dst.chunks(VECTOR_MAX).enumerate() {
+            let offset = beyond(offset, index * VECTOR_MAX * usize::from(bytes))?;
+            let access = Access { space, bytes, signed, count: part.len() as u8, width, volatile };
+            let to: Vec<Reg> = match later {
+                true => part.iter().map(|_| self.temp(width)).collect(),
+                false => part.to_vec(),
+            };
+            self.emit(Op::Load(access), to.clone(), vec![base, offset]);
+            halves.extend(to);
+        }
+        if later {
+            for (d, value) in dst.into_iter().zip(halves) {
+                self.emit(Op::Mov(width), vec![d], vec![value.into()]);
+            }
+        }
         Some(())
     }
 
@@ -157,7 +170,7 @@ impl Lowering<'_> {
                 other => values.push(self.raw_source(other, ty)?),
             }
         }
-        (values.len() == inst.vector_width() && values.len() <= VECTOR_MAX).then_some(())?;
+        (values.len() == inst.vector_width()).then_some(())?;
         let widest = values
             .iter()
             .filter_map(|v| match v {
@@ -168,12 +181,18 @@ impl Lowering<'_> {
         let width = widest.unwrap_or(Width::for_bits(u32::from(bytes) * 8));
         (u32::from(bytes) <= width.bytes()).then_some(())?;
         let volatile = !matches!(inst.memory_order(), None | Some(MemoryOrder::Weak));
-        let access = Access { space, bytes, signed, count: values.len() as u8, width, volatile };
-        let mut src = vec![base, offset];
-        for value in values {
-            src.push(self.fit(value, width));
+        for (index, part) in values.chunks(VECTOR_MAX).enumerate() {
+            let offset = beyond(offset, index * VECTOR_MAX * usize::from(bytes))?;
+            let mut src = vec![base, offset];
+            for value in part {
+                src.push(self.fit(*value, width));
+            }
+            let access = Access { space, bytes, signed, count: part.len() as u8, width, volatile };
+            self.emit(Op::Store(access), vec![], src);
         }
-        self.emit(Op::Store(access), vec![], src);
+        if inst.has(M::CompleteTxBytes) {
+            self.told_of_bytes(inst, u64::from(bytes) * values.len() as u64)?;
+        }
         Some(())
     }
 
@@ -182,7 +201,7 @@ impl Lowering<'_> {
         let op = atomic_op(inst.atomic_op()?);
         let atom = atomic_type(ty)?;
         if inst.vector_width() != 1 {
-            return None;
+            return self.atomic_vector(inst, op, atom, returns);
         }
         let (d, rest) = if returns {
             let (d, rest) = inst.operands.split_first()?;
@@ -202,9 +221,56 @@ impl Lowering<'_> {
             Some(d) if used => self.emit_to(atom, d, class_of(ty).width()?, ty.is_signed(), src),
             _ => {
                 self.effect(atom, src);
+                if inst.has(M::CompleteTxBytes) {
+                    self.told_of_bytes(inst, ty.size_bytes())?;
+                }
                 Some(())
             }
         }
+    }
+
+    /// A read-modify-write of several elements: each is atomic, the whole is not.
+    fn atomic_vector(
+        &mut self,
+        inst: &ast::Instruction,
+        op: AtomOp,
+        ty: AtomType,
+        returns: bool,
+    ) -> Option<()> {
+        let (d, rest) = match returns {
+            true => (Some(inst.operands.first()?), &inst.operands[1..]),
+            false => (None, &inst.operands[..]),
+        };
+        let [address, values, ..] = rest else { return None };
+        let (space, base, offset) = self.location(inst, address)?;
+        let bits = bits_type(ty.width());
+        let values = self.elements(values, bits)?;
+        let used = matches!(d, Some(d) if !matches!(d, ast::Operand::Sink));
+        let mut old = Vec::new();
+        for (index, value) in values.into_iter().enumerate() {
+            let offset = beyond(offset, index * ty.width().bytes() as usize)?;
+            let atom = Op::Atom { space, op, ty, returns: used };
+            let src = vec![base, offset, value];
+            match used {
+                true => old.push(self.value(atom, ty.width(), src)),
+                false => self.effect(atom, src),
+            }
+        }
+        if let (Some(ast::Operand::Vector(parts)), true) = (d, used) {
+            for (part, old) in parts.iter().zip(old) {
+                self.emit_to(Op::Mov(ty.width()), part, ty.width(), false, vec![old])?;
+            }
+        }
+        Some(())
+    }
+
+    /// `st.async`, `red.async`: the mbarrier that comes last hears of the bytes.
+    fn told_of_bytes(&mut self, inst: &ast::Instruction, bytes: u64) -> Option<()> {
+        let m = inst.operands.last()?;
+        let (space, base, offset) = self.location_in(Some(StateSpace::Shared), m)?;
+        let src = vec![base, offset, Operand::Imm(bytes)];
+        self.effect(Op::Mbarrier(MbarrierOp::Complete, space), src);
+        Some(())
     }
 
     /// Hints change nothing; `createpolicy` has a result that nothing reads.
@@ -292,6 +358,14 @@ impl Lowering<'_> {
             }
             _ => None,
         }
+    }
+}
+
+/// An offset some bytes further; offsets are constants.
+fn beyond(offset: Operand, bytes: usize) -> Option<Operand> {
+    match offset {
+        Operand::Imm(offset) => Some(Operand::Imm(offset.wrapping_add(bytes as u64))),
+        _ => None,
     }
 }
 

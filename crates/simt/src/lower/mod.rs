@@ -14,6 +14,7 @@ mod integer;
 mod matrix;
 mod memory;
 mod moves;
+mod narrow;
 mod warp;
 
 use super::ir::{Block, BlockId, Function, Guard, Inst, Operand, Reg, SlotId, Target, Term};
@@ -215,6 +216,7 @@ impl Lowering<'_> {
         self.control(inst)
             .or_else(|| self.moves(inst))
             .or_else(|| self.memory(inst))
+            .or_else(|| self.narrow(inst))
             .or_else(|| self.convert(inst))
             .or_else(|| self.float(inst))
             .or_else(|| self.integer(inst))

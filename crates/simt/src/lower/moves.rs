@@ -31,7 +31,7 @@ impl Lowering<'_> {
         let [d, a] = &inst.operands[..] else { return None };
         let ty = inst.ty()?;
         if inst.vector_width() != 1 {
-            return None;
+            return self.mov_vector(d, a, ty);
         }
         if ty == T::Pred {
             let a = self.predicate(a)?;
@@ -65,6 +65,21 @@ impl Lowering<'_> {
         }
         let a = self.source(a, ty)?;
         self.emit_to(Op::Mov(whole), d, whole, ty.is_signed(), vec![a])
+    }
+
+    /// `mov.v2`: element by element, all read before any is written.
+    fn mov_vector(&mut self, d: &ast::Operand, a: &ast::Operand, ty: T) -> Option<()> {
+        let (ast::Operand::Vector(d), ast::Operand::Vector(a)) = (d, a) else { return None };
+        let width = class_of(ty).width()?;
+        let mut values = Vec::with_capacity(a.len());
+        for part in a {
+            let value = self.source(part, ty)?;
+            values.push(self.value(Op::Mov(width), width, vec![value]));
+        }
+        for (part, value) in d.iter().zip(values) {
+            self.emit_to(Op::Mov(width), part, width, ty.is_signed(), vec![value])?;
+        }
+        Some(())
     }
 
     /// The address of a symbol in its own space, or of a function.
@@ -239,7 +254,7 @@ impl Lowering<'_> {
         let mut types = inst.types();
         let (to, from) = (types.next()?, types.next()?);
         if from.is_packed() || to.is_packed() {
-            return None;
+            return self.set_packed(inst, to, from);
         }
         let (d, sources) = inst.operands.split_first()?;
         let op = self.comparison_op(inst, from)?;
@@ -265,6 +280,29 @@ impl Lowering<'_> {
             false,
             vec![Operand::Imm(yes), Operand::Imm(0), t],
         )
+    }
+
+    /// `set` of pairs: each half becomes one or zero, of a float, or all ones or none.
+    fn set_packed(&mut self, inst: &ast::Instruction, to: T, from: T) -> Option<()> {
+        let [d, a, b] = &inst.operands[..] else { return None };
+        let half = |ty| match ty {
+            T::F16x2 => Some((FloatType::F16, 0x3c00)),
+            T::Bf16x2 => Some((FloatType::BF16, 0x3f80)),
+            _ => None,
+        };
+        let (compared, _) = half(from)?;
+        let yes = half(to).map_or(0xffff, |(_, one)| one);
+        let (a, b) = (self.halves(a)?, self.halves(b)?);
+        let how = CompareType::Float(compared, inst.has(M::Ftz));
+        let compare = comparison(inst.comparison()?);
+        let mut parts = Vec::with_capacity(2);
+        for (a, b) in a.into_iter().zip(b) {
+            let t = self.temporary(Class::Pred);
+            self.emit(Op::Setp(compare, how), vec![t], vec![a, b]);
+            let src = vec![Operand::Imm(yes), Operand::Imm(0), t.into()];
+            parts.push(self.value(Op::Select(Width::W16), Width::W16, src));
+        }
+        self.emit_to(Op::Pack { part: Width::W16, whole: Width::W32 }, d, Width::W32, false, parts)
     }
 
     fn selp(&mut self, inst: &ast::Instruction) -> Option<()> {

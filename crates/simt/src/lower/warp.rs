@@ -19,6 +19,12 @@ impl Lowering<'_> {
             Opcode::Redux => {
                 let [d, a, mask] = &inst.operands[..] else { return None };
                 let ty = inst.ty()?;
+                if ty == T::F32 {
+                    let max = inst.atomic_op()? == AtomicOp::Max;
+                    let op = Op::ReduxFloat { max, abs: inst.has(M::Abs), nan: inst.has(M::NaN) };
+                    let src = vec![self.source(a, ty)?, self.source(mask, T::B32)?];
+                    return self.emit_to(op, d, Width::W32, false, src);
+                }
                 let int = int_type(ty)?;
                 (int.width() == Width::W32).then_some(())?;
                 let op = match inst.atomic_op()? {

@@ -59,6 +59,9 @@ variables! {
         "Directory of the lock files by which processes take turns at the software GPU.";
     OPENMPS_SOFT_LOG = "OPENMPS_SOFT_LOG", "software GPU",
         "off", "1 writes faults of kernels to standard error.";
+    OPENMPS_SOFT_TIER = "OPENMPS_SOFT_TIER", "software GPU",
+        "auto", "What runs kernels: 0 the interpreter, 1 native code, auto the interpreter first \
+        and native code for what runs for a while. Processors without AVX-512 interpret.";
     OPENMPS_SOFT_PROFILE = "OPENMPS_SOFT_PROFILE", "software GPU",
         "off", "File for a table of what each kernel did, written when the process that runs the \
         kernels ends (with a daemon that is the server) or calls cuProfilerStop; %p in it is the \

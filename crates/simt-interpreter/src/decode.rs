@@ -60,20 +60,20 @@ pub(super) struct Code {
 
 /// A register's places in the file, bytes from its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub struct Place {
     /// All lanes.
-    pub(super) vector: Option<u32>,
+    pub vector: Option<u32>,
     /// One value.
-    pub(super) scalar: Option<u32>,
+    pub scalar: Option<u32>,
     /// A predicate.
-    pub(super) mask: Option<u32>,
+    pub mask: Option<u32>,
     /// Bytes a lane; 0 for predicates.
-    pub(super) bytes: u32,
+    pub bytes: u32,
     /// What a lane's value is more than that of the lane before, where there is one value.
-    pub(super) stride: i64,
+    pub stride: i64,
     /// There are two values, one for each half of the warp: the upper one's place is
     /// [`SCALAR_BYTES`] behind the lower one's.
-    pub(super) halves: bool,
+    pub halves: bool,
 }
 
 /// A block.
@@ -82,6 +82,10 @@ pub(super) struct CodeBlock {
     pub(super) full: Range<usize>,
     /// Instructions when some do.
     pub(super) masked: Range<usize>,
+    /// Where each instruction of the vector IR starts among the full form's, and the end.
+    pub(super) full_starts: Vec<u32>,
+    /// The same for the masked form.
+    pub(super) masked_starts: Vec<u32>,
     /// The end.
     pub(super) term: CodeTerm,
     /// PTX instructions, for the counters.
@@ -159,18 +163,24 @@ pub(super) fn decode(f: &VectorFunction, target: Target) -> Code {
         ins: Vec::new(),
         texts: f.texts.clone(),
         line: 0,
+        site: 0,
     };
     d.place_registers();
-    let prologue = d.instructions(&f.prologue, false);
+    let prologue = d.instructions(&f.prologue, false).0;
     let blocks = f
         .blocks
         .iter()
         .map(|block| {
-            let full = d.block(block, false);
-            let masked = d.block(block, true);
+            let site = d.site;
+            let (full, full_starts) = d.block(block, false);
+            // Both forms remember the same ranges.
+            d.site = site;
+            let (masked, masked_starts) = d.block(block, true);
             CodeBlock {
                 full,
                 masked,
+                full_starts,
+                masked_starts,
                 term: d.term(&block.term),
                 size: block.insts.len() as u32 + 1,
                 spins: block.spins,
@@ -226,6 +236,8 @@ struct Decoder<'a> {
     ins: Vec<Ins>,
     texts: Vec<String>,
     line: u32,
+    /// Accesses so far.
+    site: u32,
 }
 
 impl Decoder<'_> {
@@ -336,20 +348,24 @@ impl Decoder<'_> {
         }
     }
 
-    /// A block's checks and instructions.
-    fn block(&mut self, block: &VectorBlock, masked: bool) -> Range<usize> {
+    /// A block's checks and instructions; also gives where each instruction starts.
+    fn block(&mut self, block: &VectorBlock, masked: bool) -> (Range<usize>, Vec<u32>) {
         let start = self.ins.len();
         for check in &block.checks {
             let a = self.source(Source::Scalar(check.reg), W32, true);
             let run = moves::no_wrap(check.signed);
             self.push(run, &[], &[a], check.stride, self.ones, check.last);
         }
-        start..self.instructions(&block.insts, masked).end
+        let (range, starts) = self.instructions(&block.insts, masked);
+        (start..range.end, starts)
     }
 
-    fn instructions(&mut self, insts: &[VectorInst], masked: bool) -> Range<usize> {
+    /// Decodes a list; also gives where each of its instructions starts.
+    fn instructions(&mut self, insts: &[VectorInst], masked: bool) -> (Range<usize>, Vec<u32>) {
         let start = self.ins.len();
+        let mut starts = Vec::with_capacity(insts.len() + 1);
         for inst in insts {
+            starts.push(self.ins.len() as u32);
             self.line = inst.line;
             if self.instruction(inst, masked).is_none() {
                 let text = self.texts.len() as i64;
@@ -358,7 +374,8 @@ impl Decoder<'_> {
                 self.push(unsupported(), &[], &[], text, guard, 0);
             }
         }
-        start..self.ins.len()
+        starts.push(self.ins.len() as u32);
+        (start..self.ins.len(), starts)
     }
 
     fn guard(&mut self, inst: &VectorInst) -> u32 {
@@ -559,7 +576,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn tag(&self, address: Source, space: Space) -> Option<u32> {
+    fn tag(&mut self, address: Source, space: Space) -> Option<u32> {
         let wide = self.source_class(address, W64) != W32;
         let form = match address {
             Source::Affine(_, stride) => {
@@ -572,7 +589,8 @@ impl Decoder<'_> {
             }
             _ => AddressForm::Register { wide },
         };
-        Some(memory::tag(space, form))
+        self.site += 1;
+        Some(memory::tag(space, form, self.site))
     }
 
     fn term(&mut self, term: &VectorTerm) -> CodeTerm {

@@ -24,6 +24,7 @@ mod machine;
 mod mbarrier;
 mod memory;
 mod moves;
+pub mod native;
 mod program;
 mod rounded;
 mod runtime;
@@ -33,6 +34,7 @@ mod warp;
 mod warp_ops;
 
 use lanes::Target;
+use native::Generator;
 use simt::kernel::Kernel;
 use simt::vector::{Tier, VectorKernel};
 use std::sync::Arc;
@@ -51,12 +53,13 @@ pub enum InstructionSet {
 /// The interpreter.
 pub struct Interpreter {
     target: Target,
+    generator: Option<Arc<dyn Generator>>,
 }
 
 impl Interpreter {
     /// For the widest instruction set that this processor has.
     pub fn new() -> Self {
-        Self { target: Target::detect() }
+        Self { target: Target::detect(), generator: None }
     }
 
     /// For the given instruction set, or the widest below it that this processor has.
@@ -68,7 +71,13 @@ impl Interpreter {
             }
             _ => Target::Baseline,
         };
-        Self { target }
+        Self { target, generator: None }
+    }
+
+    /// Kernels move up to the native code that `generator` makes once they have run for a while.
+    #[must_use]
+    pub fn moving_up(self, generator: Arc<dyn Generator>) -> Self {
+        Self { generator: Some(generator), ..self }
     }
 }
 
@@ -80,7 +89,7 @@ impl Default for Interpreter {
 
 impl Tier for Interpreter {
     fn compile(&self, kernel: VectorKernel) -> Arc<dyn Kernel> {
-        let program = Arc::new(program::Program::new(kernel, self.target));
-        Arc::new(program::InterpretedKernel(program))
+        let program = program::Program::new(kernel, self.target, self.generator.clone());
+        Arc::new(program::InterpretedKernel(Arc::new(program)))
     }
 }

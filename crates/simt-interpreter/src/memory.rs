@@ -12,7 +12,7 @@ use super::decode::SCALAR_BYTES;
 use super::lanes::{Body, Lane, Lanes, Target, active, each, read, versions, write};
 use super::machine::{Handler, Ins, Machine, Step};
 use simt::geometry::HALF_LANES;
-use simt::kernel::{FaultKind, WARP_LANES};
+use simt::kernel::{FaultKind, RECENT_RANGES, WARP_LANES};
 use simt::op::{Access, Space, Width};
 use simt::vector::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
 use std::marker::PhantomData;
@@ -28,16 +28,17 @@ pub(super) enum AddressForm {
 }
 
 /// The tag of an access: bit 0 says that addresses have 64 bits, bit 1 that they are a formula,
-/// bit 2 that each half of the warp has its own; the second byte is the space, the upper half the
-/// stride.
-pub(super) fn tag(space: Space, form: AddressForm) -> u32 {
+/// bit 2 that each half of the warp has its own, three bits of the access's number in its function
+/// follow; the second byte is the space, the upper half the stride.
+pub(super) fn tag(space: Space, form: AddressForm, site: u32) -> u32 {
     let (wide, formula, stride) = match form {
         AddressForm::Register { wide } => (wide, 0, 0),
         AddressForm::Formula { wide, stride, halves } => {
             (wide, if halves { FORMULA | HALVES } else { FORMULA }, stride)
         }
     };
-    u32::from(stride as u16) << 16 | space_code(space) << 8 | formula | u32::from(wide)
+    let site = site % RECENT_RANGES as u32 * SITE;
+    u32::from(stride as u16) << 16 | space_code(space) << 8 | site | formula | u32::from(wide)
 }
 
 /// How tags name a space.
@@ -61,6 +62,8 @@ const GENERIC: u32 = 4;
 const WIDE: u32 = 1;
 const FORMULA: u32 = 2;
 const HALVES: u32 = 4;
+const SITE: u32 = 8;
+const _: () = assert!(RECENT_RANGES == 8, "a tag has three bits for the site");
 
 /// The space of a tag.
 #[inline(always)]
@@ -279,8 +282,8 @@ pub(super) unsafe fn locate(
 /// A number for the instruction, so that accesses to different buffers do not push each other out
 /// of the memory of ranges.
 #[inline(always)]
-fn site(ins: &Ins) -> usize {
-    std::ptr::from_ref(ins).addr() / size_of::<Ins>()
+pub(super) fn site(ins: &Ins) -> usize {
+    (ins.tag / SITE) as usize % RECENT_RANGES
 }
 
 /// Room for a pointer a lane.

@@ -5,10 +5,12 @@ use super::decode::{self, Code};
 use super::file::RegisterFile;
 use super::lanes::Target;
 use super::memory::{Locate, locate_for};
+use super::native::{Generator, Layout, NativeCode};
 use simt::heap::DeviceHeap;
 use simt::kernel::{BlockRun, Dim3, Kernel, KernelInfo, Launch};
 use simt::vector::{Mode, VectorFunction, VectorKernel, WINDOW_BYTES};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Local memory for the frames of calls that were not inlined, bytes a thread. CUDA's default
@@ -33,6 +35,11 @@ pub(super) struct Program {
     info: KernelInfo,
     target: Target,
     entry: Code,
+    /// The kernel as it was before it was decoded, if it can move up.
+    entry_source: Option<(VectorFunction, Arc<dyn Generator>)>,
+    /// How often the kernel was started or went on.
+    heat: AtomicU32,
+    native: OnceLock<Option<NativeCode>>,
     independent_source: VectorFunction,
     independent: OnceLock<Code>,
     functions: HashMap<u32, Code>,
@@ -51,17 +58,25 @@ pub(super) struct Program {
 
 impl Program {
     /// Decodes a kernel.
-    pub(super) fn new(kernel: VectorKernel, target: Target) -> Self {
+    pub(super) fn new(
+        kernel: VectorKernel,
+        target: Target,
+        generator: Option<Arc<dyn Generator>>,
+    ) -> Self {
         let entry = decode::decode(&kernel.entry, target);
         let functions: HashMap<u32, Code> =
             kernel.functions.iter().map(|(n, f)| (*n, decode::decode(f, target))).collect();
         let stack = if functions.is_empty() { 0 } else { STACK_BYTES };
         let local_bytes = (u64::from(kernel.entry.frame_bytes) + stack).min(WINDOW_BYTES);
         debug_assert_eq!(kernel.entry_independent.mode, Mode::Independent);
-        Self {
+        let at_once = generator.as_ref().is_some_and(|g| g.threshold() == 0);
+        let program = Self {
             info: kernel.info,
             target,
             entry,
+            entry_source: generator.map(|g| (kernel.entry, g)),
+            heat: AtomicU32::new(0),
+            native: OnceLock::new(),
             independent_source: kernel.entry_independent,
             independent: OnceLock::new(),
             functions,
@@ -70,6 +85,42 @@ impl Program {
             local_bytes: local_bytes.next_multiple_of(16),
             locate: locate_for(target),
             spare: Mutex::default(),
+        };
+        if at_once {
+            program.make_native();
+        }
+        program
+    }
+
+    fn make_native(&self) {
+        if let Some((function, generator)) = &self.entry_source {
+            self.native.get_or_init(|| generator.generate(function, &Layout::new(&self.entry)));
+        }
+    }
+
+    /// The kernel's native code, if there is any by now. Code is made in the background, so that
+    /// neither this kernel nor other clients wait for it.
+    #[inline(always)]
+    pub(super) fn native(self: &Arc<Self>) -> Option<&NativeCode> {
+        match self.native.get() {
+            Some(native) => native.as_ref(),
+            None => {
+                self.warm_up();
+                None
+            }
+        }
+    }
+
+    fn warm_up(self: &Arc<Self>) {
+        let Some((_, generator)) = &self.entry_source else { return };
+        if self.heat.fetch_add(1, Ordering::Relaxed) == generator.threshold() {
+            let program = self.clone();
+            // Without a thread the kernel stays interpreted.
+            drop(
+                std::thread::Builder::new()
+                    .name("openmps-jit".to_owned())
+                    .spawn(move || program.make_native()),
+            );
         }
     }
 

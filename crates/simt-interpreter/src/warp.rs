@@ -10,11 +10,13 @@ use super::file::RegisterFile;
 use super::lanes::read_pred;
 use super::machine::{LaneFault, Machine, Step};
 use super::memory::lanes;
+use super::native;
 use super::program::{CodeId, Program};
 use simt::ir::Reg;
 use simt::kernel::{Control, FaultKind};
 use simt::op::BarrierOp;
 use simt::vector::FUNCTION_BASE;
+use std::sync::Arc;
 
 /// Back-edges a warp takes before other warps get a turn.
 pub(super) const PATIENCE: i64 = 1 << 16;
@@ -87,7 +89,7 @@ struct Activation {
 }
 
 impl Activation {
-    fn new(program: &Program, code: CodeId, lanes: u32, frame: u64) -> Self {
+    fn new(program: &Arc<Program>, code: CodeId, lanes: u32, frame: u64) -> Self {
         let file = program.file(code);
         let mut pending = vec![0; program.code(code).blocks.len()];
         pending[0] = lanes;
@@ -176,7 +178,7 @@ enum Next {
 
 impl Warp {
     /// A warp about to start.
-    pub(super) fn new(program: &Program, index: u32, lanes: u32) -> Self {
+    pub(super) fn new(program: &Arc<Program>, index: u32, lanes: u32) -> Self {
         let local_words = program.local_bytes as usize * 4;
         Self {
             index,
@@ -191,7 +193,7 @@ impl Warp {
     }
 
     /// Makes a finished warp another one of the same block.
-    pub(super) fn restart(&mut self, program: &Program, index: u32, lanes: u32) {
+    pub(super) fn restart(&mut self, program: &Arc<Program>, index: u32, lanes: u32) {
         self.index = index;
         self.patience = PATIENCE;
         self.rotate_from = None;
@@ -226,7 +228,7 @@ impl Warp {
     /// Runs until something stops it.
     pub(super) fn run(
         &mut self,
-        program: &Program,
+        program: &Arc<Program>,
         machine: &mut Machine<'_>,
         control: &Control,
     ) -> Stop {
@@ -249,7 +251,7 @@ impl Warp {
     /// Runs the function on top of the stack until it is not, or the warp stops.
     fn run_function(
         &mut self,
-        program: &Program,
+        program: &Arc<Program>,
         code: &Code,
         machine: &mut Machine<'_>,
         control: &Control,
@@ -280,6 +282,53 @@ impl Warp {
             }
             let mut lowest = top.lowest;
             let (mut block, mut mask) = (block, mask);
+            if top.code == CodeId::Entry
+                && !force
+                && top.parked.is_empty()
+                && let Some(native) = program.native()
+            {
+                // SAFETY: the code is that of the kernel's lockstep form, and so is the file.
+                let back = unsafe {
+                    let pending = &mut top.pending;
+                    let patience = self.patience;
+                    native::enter(
+                        native, code, machine, control, pending, lowest, patience, block, mask,
+                    )
+                };
+                top.live = back.live;
+                top.lowest = back.lowest;
+                machine.live = back.live;
+                self.patience = back.patience;
+                (block, mask) = (back.block, back.mask);
+                match back.why {
+                    native::NEXT => continue,
+                    native::PARK => {
+                        top.add(block, mask);
+                        top.parked.push(block);
+                        continue;
+                    }
+                    native::LEAVE => {
+                        top.add(block, mask);
+                        self.become_independent(program, machine);
+                        return None;
+                    }
+                    native::FAULT => {
+                        let ins = &code.ins[back.ins as usize];
+                        return Some(fault(code, machine, ins.imm, ins.line));
+                    }
+                    _ => {}
+                }
+                machine.mask = mask;
+                match self.terminate(program, code, machine, control, block, mask) {
+                    Next::Run(to, lanes) => self.stack[depth - 1].add(to, lanes),
+                    Next::Choose => {}
+                    Next::Stop => return self.stop.take(),
+                }
+                if self.stack.len() != depth {
+                    return None;
+                }
+                continue;
+            }
             // Blocks that follow each other without anybody else being in the way.
             'run: loop {
                 let b = &code.blocks[block as usize];
@@ -356,7 +405,11 @@ impl Warp {
     }
 
     /// The function on top has nobody to run: it is over, or its lanes wait.
-    fn nothing_pending(&mut self, program: &Program, machine: &mut Machine<'_>) -> Option<Stop> {
+    fn nothing_pending(
+        &mut self,
+        program: &Arc<Program>,
+        machine: &mut Machine<'_>,
+    ) -> Option<Stop> {
         let depth = self.stack.len();
         let top = &self.stack[depth - 1];
         if top.live != 0 {
@@ -390,7 +443,7 @@ impl Warp {
 
     fn terminate(
         &mut self,
-        program: &Program,
+        program: &Arc<Program>,
         code: &Code,
         machine: &mut Machine<'_>,
         control: &Control,
@@ -457,7 +510,7 @@ impl Warp {
     /// All lanes of the group go to one target.
     fn go(
         &mut self,
-        program: &Program,
+        program: &Arc<Program>,
         machine: &mut Machine<'_>,
         control: &Control,
         from: u32,
@@ -502,7 +555,7 @@ impl Warp {
     /// Lanes of the group go different ways.
     fn part(
         &mut self,
-        program: &Program,
+        program: &Arc<Program>,
         machine: &mut Machine<'_>,
         control: &Control,
         from: u32,
@@ -547,7 +600,7 @@ impl Warp {
     /// The group that runs has had its turn: others of the warp, and other warps, get theirs.
     fn lose_patience(
         &mut self,
-        program: &Program,
+        program: &Arc<Program>,
         machine: &mut Machine<'_>,
         at: u32,
         spins: bool,
@@ -567,7 +620,7 @@ impl Warp {
     }
 
     /// Moves the kernel to the form that allows any order of blocks.
-    fn become_independent(&mut self, program: &Program, machine: &mut Machine<'_>) {
+    fn become_independent(&mut self, program: &Arc<Program>, machine: &mut Machine<'_>) {
         let to = program.code(CodeId::Independent);
         let mut file = program.file(CodeId::Independent);
         let depth = self.stack.len() - 1;
@@ -604,7 +657,7 @@ impl Warp {
     #[allow(clippy::too_many_arguments, reason = "the parts of one terminator")]
     fn call(
         &mut self,
-        program: &Program,
+        program: &Arc<Program>,
         code: &Code,
         machine: &mut Machine<'_>,
         block: u32,
@@ -702,7 +755,7 @@ impl Warp {
     }
 
     /// The barrier is complete: its lanes go on, with the reduction's result.
-    pub(super) fn release(&mut self, program: &Program, barrier: u32, outcome: Reduction) {
+    pub(super) fn release(&mut self, program: &Arc<Program>, barrier: u32, outcome: Reduction) {
         let mut index = 0;
         while index < self.waiting.len() {
             if self.waiting[index].barrier != barrier || !self.waiting[index].announced {

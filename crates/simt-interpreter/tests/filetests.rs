@@ -1,7 +1,8 @@
 //! Tests of the engine without a device: PTX in, results out, in this process and thread.
 //!
 //! `*.forms` are tables of single instructions (see `forms`), `*.ptx` are whole programs with
-//! their runs in comments (see `programs`).
+//! their runs in comments (see `programs`). Tests of other tiers include these modules with
+//! `tiers` of their own.
 
 #[path = "filetests/forms.rs"]
 mod forms;
@@ -19,3 +20,5 @@ mod properties;
 mod random;
 #[path = "filetests/throughput.rs"]
 mod throughput;
+#[path = "filetests/tiers.rs"]
+mod tiers;

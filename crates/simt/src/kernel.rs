@@ -161,8 +161,9 @@ pub struct Worker<'a> {
     pub counters: &'a mut Counters,
 }
 
-/// One word that asks the blocks of one client on one SM to give way.
+/// One word that asks the blocks of one client on one SM to give way: not 0 if they should.
 #[derive(Default)]
+#[repr(transparent)]
 pub struct Control(AtomicU32);
 
 impl Control {
@@ -239,8 +240,8 @@ pub struct MemoryView {
     last: Box<[Range; RECENT_RANGES]>,
 }
 
-/// Ranges remembered: kernels rarely stream through more buffers at once.
-const RECENT_RANGES: usize = 8;
+/// Ranges that a view remembers: kernels rarely stream through more buffers at once.
+pub const RECENT_RANGES: usize = 8;
 
 impl MemoryView {
     /// A view of what `source` allows now.
@@ -248,6 +249,13 @@ impl MemoryView {
         let map = source.ranges();
         let none = Range { start: 0, end: 0, writable: false };
         Self { source, map, last: Box::new([none; RECENT_RANGES]) }
+    }
+
+    /// The ranges found lately, one for each site modulo [`RECENT_RANGES`]: what is inside of one
+    /// is allowed. They stay where they are for the life of the view, and change whenever it is
+    /// asked.
+    pub fn recent(&self) -> *const Range {
+        self.last.as_ptr()
     }
 
     /// True if all of `address..address + bytes` may be read (and written, if `write`).

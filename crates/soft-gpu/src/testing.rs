@@ -121,6 +121,7 @@ impl TestDevice {
             memory_bytes: 256 << 20,
             log: false,
             profile: None,
+            tiers: simt_jit::Tiers::default(),
             turn_dirs: Vec::new(),
         };
         change(&mut settings);

@@ -9,8 +9,8 @@
 //! Every case runs three ways: as one lane among others, in a warp of which only some lanes run,
 //! and as a value that all lanes share; and each with every instruction set.
 
-use super::harness::{ALL_SETS, Device, Params, Shape};
-use simt_interpreter::InstructionSet;
+use super::harness::{Device, Params, Shape};
+use super::tiers::{ALL_SETS, Set};
 use std::fmt::Write;
 
 struct Form {
@@ -193,7 +193,7 @@ fn kernel(form: &Form, literals: &[&String], way: Way) -> String {
     k
 }
 
-fn check(file: &str, form: &Form, set: InstructionSet, way: Way, failures: &mut Vec<String>) {
+fn check(file: &str, form: &Form, set: Set, way: Way, failures: &mut Vec<String>) {
     // Cases with the same literals share a kernel.
     let literal_of = |case: &(Vec<String>, Vec<Option<u64>>)| -> Vec<String> {
         form.sources
@@ -272,7 +272,7 @@ fn check(file: &str, form: &Form, set: InstructionSet, way: Way, failures: &mut 
 }
 
 fn run_file(name: &str) {
-    let path = format!("{}/tests/filetests/{name}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../simt-interpreter/tests/filetests/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).expect("the table");
     let forms = parse(&text);
     assert!(!forms.is_empty(), "{name} has no forms");

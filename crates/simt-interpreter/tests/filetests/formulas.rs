@@ -7,11 +7,11 @@
 
 use super::harness::{Device, Params, Shape};
 use super::random::rounds;
+use super::tiers::{ALL_SETS, Set};
 use ptx_reference::Random;
 use simt::geometry::Geometry;
 use simt::inspect::{Stage, dump};
 use simt::kernel::Dim3;
-use simt_interpreter::InstructionSet;
 
 /// Bytes of results of one thread.
 const RESULT_BYTES: u64 = 32;
@@ -269,7 +269,7 @@ fn random_kernel(random: &mut Random) -> String {
     w.text
 }
 
-fn results(text: &str, block: Dim3, set: InstructionSet) -> Vec<u8> {
+fn results(text: &str, block: Dim3, set: Set) -> Vec<u8> {
     let mut device = Device::new(set);
     let kernel = device.load(text).unwrap_or_else(|e| panic!("{e}\n{text}")).kernel("k");
     let grid = Dim3 { x: 2, y: 1, z: 1 };
@@ -290,7 +290,7 @@ fn results(text: &str, block: Dim3, set: InstructionSet) -> Vec<u8> {
 #[test]
 fn lanes_whose_numbers_are_known_compute_what_others_compute() {
     let dim = |x, y| Dim3 { x, y, z: 1 };
-    let sets = [InstructionSet::Avx512, InstructionSet::Avx2, InstructionSet::Baseline];
+    let sets = ALL_SETS;
     for seed in 0..rounds(400) {
         let text = random_kernel(&mut Random::new(seed));
         let set = sets[seed as usize % sets.len()];

@@ -1,11 +1,11 @@
 //! A device of one thread: memory from the heap, a grid run block by block.
 
+use super::tiers::{Set, tier};
 use simt::kernel::{
     BlockRun, Control, Counters, Dim3, Fault, Kernel, Launch, MemoryView, Module, ModuleMemory,
     OutOfMemory, Outcome, PrintfSink, Range, RangeMap, RangeSource, Worker,
 };
 use simt::{CompileError, load_module};
-use simt_interpreter::{InstructionSet, Interpreter};
 use std::sync::{Arc, Mutex};
 
 /// Yields in a row after which a test counts as stuck: no test needs nearly as many.
@@ -88,7 +88,7 @@ pub(crate) struct Device {
     pub(crate) memory: Arc<Memory>,
     pub(crate) printed: Arc<Printed>,
     pub(crate) counters: Counters,
-    set: InstructionSet,
+    set: Set,
 }
 
 /// Shape of a launch.
@@ -108,15 +108,14 @@ impl Shape {
 }
 
 impl Device {
-    /// A device whose handlers use at most this instruction set.
-    pub(crate) fn new(set: InstructionSet) -> Self {
+    /// A device whose kernels run on this.
+    pub(crate) fn new(set: Set) -> Self {
         Self { memory: Arc::default(), printed: Arc::default(), counters: Counters::default(), set }
     }
 
     /// Loads a module.
     pub(crate) fn load(&self, text: &str) -> Result<Arc<dyn Module>, CompileError> {
-        let tier = Arc::new(Interpreter::with(self.set));
-        load_module(text, &mut Placer(&self.memory), tier)
+        load_module(text, &mut Placer(&self.memory), tier(self.set))
     }
 
     /// Runs a kernel to its end, eight blocks resident at a time, in turns.
@@ -181,10 +180,6 @@ impl Device {
         }
     }
 }
-
-/// Every instruction set; those that this processor lacks fall back to what it has.
-pub(crate) const ALL_SETS: [InstructionSet; 3] =
-    [InstructionSet::Avx512, InstructionSet::Avx2, InstructionSet::Baseline];
 
 /// Lays out kernel parameters: each at the next multiple of its size.
 #[derive(Default)]

@@ -4,8 +4,8 @@
 //! Most values are small integers and their quarters, so that every sum is exact and any order of
 //! adding gives the same bits; what is not exact is compared within the error that f32 can have.
 
-use super::harness::{ALL_SETS, Device, Params, Shape};
-use simt_interpreter::InstructionSet;
+use super::harness::{Device, Params, Shape};
+use super::tiers::{ALL_SETS, Set};
 use std::fmt::Write;
 
 /// A sequence of numbers that looks like none.
@@ -181,7 +181,7 @@ fn registers(
 /// Runs `text`, whose kernel loads registers `%a0...`, and returns its results `%d0...`: memory is
 /// `[register][lane]`, 8 bytes each.
 fn run(
-    set: InstructionSet,
+    set: Set,
     instruction: &str,
     sources: &[(char, Vec<[u64; 32]>, bool)],
     results: (usize, bool),

@@ -8,9 +8,9 @@
 //!
 //! Types: u8 u16 u32 u64 f32 f64. Values: numbers, `V*N` repeats, `A..B` counts up, both ends in.
 
-use super::harness::{ALL_SETS, Device, Params, Shape};
+use super::harness::{Device, Params, Shape};
+use super::tiers::{ALL_SETS, Set};
 use simt::kernel::{Dim3, FaultKind};
-use simt_interpreter::InstructionSet;
 use std::collections::HashMap;
 
 fn size(ty: &str) -> usize {
@@ -148,7 +148,7 @@ fn kind_name(kind: &FaultKind) -> &'static str {
     }
 }
 
-fn execute(file: &str, text: &str, run: &Run, set: InstructionSet, failures: &mut Vec<String>) {
+fn execute(file: &str, text: &str, run: &Run, set: Set, failures: &mut Vec<String>) {
     let place = format!("{file}:{} ({set:?})", run.line);
     let mut device = Device::new(set);
     let module = match device.load(text) {
@@ -209,7 +209,7 @@ fn execute(file: &str, text: &str, run: &Run, set: InstructionSet, failures: &mu
 
 #[test]
 fn programs() {
-    let folder = format!("{}/tests/filetests", env!("CARGO_MANIFEST_DIR"));
+    let folder = format!("{}/../simt-interpreter/tests/filetests", env!("CARGO_MANIFEST_DIR"));
     let mut files: Vec<_> = std::fs::read_dir(&folder)
         .expect("the folder")
         .map(|entry| entry.expect("an entry").path())

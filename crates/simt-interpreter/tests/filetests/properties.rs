@@ -1,13 +1,13 @@
 //! Approximate functions: within the manual's bounds, for arguments at random. What has one right
 //! answer is held against it in `random`.
 
-use super::harness::{ALL_SETS, Device, Params, Shape};
+use super::harness::{Device, Params, Shape};
+use super::tiers::{ALL_SETS, Set};
 use ptx_reference::Random;
-use simt_interpreter::InstructionSet;
 use std::fmt::Write;
 
 /// Runs `d = form a, b, c` on 32 rows of operands of `bits` each.
-fn run(form: &str, bits: [u32; 4], rows: &[[u64; 3]; 32], set: InstructionSet) -> Vec<u64> {
+fn run(form: &str, bits: [u32; 4], rows: &[[u64; 3]; 32], set: Set) -> Vec<u64> {
     let mut text = String::from(
         ".version 7.8\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p, .param .u64 q)\n{\n\
          .reg .b64 %p, %q, %x; .reg .b32 %t;\n\

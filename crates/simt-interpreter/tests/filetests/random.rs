@@ -2,21 +2,16 @@
 //!
 //! `OPENMPS_FUZZ_ROUNDS` says how many programs, `OPENMPS_FUZZ_SEED` from which seed on.
 
-use super::harness::{ALL_SETS, Device, Params, Shape};
+use super::harness::{Device, Params, Shape};
+use super::tiers::{ALL_SETS, Set};
 use ptx_reference::{Argument, Buffer, Launch, differential};
 use simt::kernel::Dim3;
-use simt_interpreter::InstructionSet;
 
 fn dim([x, y, z]: [u32; 3]) -> Dim3 {
     Dim3 { x, y, z }
 }
 
-fn run(
-    set: InstructionSet,
-    text: &str,
-    launch: &Launch,
-    buffers: &mut [Buffer],
-) -> Result<(), String> {
+fn run(set: Set, text: &str, launch: &Launch, buffers: &mut [Buffer]) -> Result<(), String> {
     let mut device = Device::new(set);
     let module = device.load(text).map_err(|e| e.to_string())?;
     let kernel = module.kernel(&launch.kernel).ok_or("no kernel")?;

@@ -3,10 +3,10 @@
 //! The figures are printed, not asserted; run
 //! `cargo test --release -p soft-gpu --test filetests throughput -- --nocapture --ignored`.
 
-use super::harness::{ALL_SETS, Device, Params, Shape};
+use super::harness::{Device, Params, Shape};
+use super::tiers::{ALL_SETS, Set};
 use simt::geometry::Geometry;
 use simt::inspect::{Stage, dump};
-use simt_interpreter::InstructionSet;
 
 fn sample(name: &str) -> String {
     let path = format!("{}/../../samples/kernels/{name}.ptx", env!("CARGO_MANIFEST_DIR"));
@@ -53,12 +53,12 @@ struct VectorAdd {
 }
 
 impl VectorAdd {
-    fn new(set: InstructionSet, n: usize) -> Self {
+    fn new(set: Set, n: usize) -> Self {
         let device = Device::new(set);
         let a: Vec<f32> = (0..n).map(|i| i as f32 * 0.5).collect();
         let b: Vec<f32> = (0..n).map(|i| 1.0 - i as f32).collect();
         let text = std::fs::read_to_string(format!(
-            "{}/tests/filetests/vector_add.ptx",
+            "{}/../simt-interpreter/tests/filetests/vector_add.ptx",
             env!("CARGO_MANIFEST_DIR")
         ));
         let kernel = device.load(&text.expect("PTX")).expect("a module").kernel("add");
@@ -91,7 +91,7 @@ const SIDE: u32 = 192;
 const LIMIT: u32 = 300;
 
 impl Mandelbrot {
-    fn new(set: InstructionSet) -> Self {
+    fn new(set: Set) -> Self {
         let device = Device::new(set);
         let kernel = device.load(&sample("mandelbrot")).expect("a module").kernel("mandelbrot");
         let counts = device.memory.allocate(u64::from(4 * SIDE * SIDE), true);
@@ -148,7 +148,7 @@ const DT: f32 = 0.01;
 const SOFTENING2: f32 = 0.1;
 
 impl NBody {
-    fn new(set: InstructionSet) -> Self {
+    fn new(set: Set) -> Self {
         let device = Device::new(set);
         let kernel = device.load(&sample("n_body")).expect("a module").kernel("n_body_step");
         let mut state = 1u32;

@@ -17,7 +17,6 @@ use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
 use simt::CompileErrorKind;
 use simt::kernel::{Module, ModuleMemory, OutOfMemory};
-use simt_interpreter::Interpreter;
 
 /// Options that one call may give: more than there are.
 const OPTIONS_MAX: u32 = 64;
@@ -177,7 +176,7 @@ impl Driver {
     ) -> Result<Loaded> {
         let mut memory =
             VariableMemory { device: &self.device, tenant, context, allocated: Vec::new() };
-        match simt::load_module(text, &mut memory, Arc::new(Interpreter::new())) {
+        match simt::load_module(text, &mut memory, self.device.settings.tiers.tier()) {
             Ok(module) => {
                 logs.say_nothing();
                 Ok(Loaded { module, memory: memory.allocated })

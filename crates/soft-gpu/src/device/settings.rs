@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use cuda_api::environment::*;
+use simt_jit::Tiers;
 
 use super::{identity, limits, profile};
 
@@ -27,6 +28,8 @@ pub struct Settings {
     pub log: bool,
     /// Where to write what each kernel did: OPENMPS_SOFT_PROFILE, `%p` being the process's number.
     pub profile: Option<PathBuf>,
+    /// What runs kernels: OPENMPS_SOFT_TIER.
+    pub tiers: Tiers,
     /// Directories to try for the file with which processes take turns: OPENMPS_SOFT_DIR, else
     /// /dev/shm, then /tmp. Empty: no turns.
     pub turn_dirs: Vec<PathBuf>,
@@ -62,6 +65,7 @@ impl Settings {
             profile: lookup(OPENMPS_SOFT_PROFILE)
                 .filter(|path| !path.is_empty())
                 .map(|path| profile::path_of_process(&path)),
+            tiers: lookup(OPENMPS_SOFT_TIER).and_then(|v| Tiers::parse(&v)).unwrap_or_default(),
             turn_dirs,
         }
     }

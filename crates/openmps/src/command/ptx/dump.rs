@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Stage::Parse => inspect::Stage::Parse,
         Stage::Ir => inspect::Stage::Ir,
         Stage::Vector => inspect::Stage::Vector(geometry(&arguments.block)?),
-        Stage::Asm => bail!("this build has no code generator, so there is no native code to show"),
+        Stage::Asm => return assembly(arguments),
     };
     let texts = read(&arguments.file).map_err(|error| error.context(file.to_string()))?;
     let mut shown = String::new();
@@ -72,6 +72,23 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         bail!("{file} has no kernel called {name}; `openmps ptx check {file}` lists them");
     }
     crate::output::print(&shown);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows native code.
+fn assembly(arguments: &Arguments) -> Result<ExitCode> {
+    let texts = read(&arguments.file)?;
+    for text in &texts {
+        for (name, kernel) in inspect::inspect(&source(text))? {
+            if arguments.kernel.as_ref().is_some_and(|wanted| *wanted != name) {
+                continue;
+            }
+            match simt_jit::listing(&kernel?.kernel.entry) {
+                Some(listing) => crate::output::print(&listing),
+                None => bail!("{name} has no native code: it is interpreted"),
+            }
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 

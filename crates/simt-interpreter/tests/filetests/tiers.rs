@@ -1,0 +1,14 @@
+//! What these tests run on: the interpreter, with every instruction set.
+
+use simt::vector::Tier;
+pub(crate) use simt_interpreter::InstructionSet as Set;
+use simt_interpreter::Interpreter;
+use std::sync::Arc;
+
+/// Every instruction set; those that this processor lacks fall back to what it has.
+pub(crate) const ALL_SETS: [Set; 3] = [Set::Avx512, Set::Avx2, Set::Baseline];
+
+/// What runs kernels.
+pub(crate) fn tier(set: Set) -> Arc<dyn Tier> {
+    Arc::new(Interpreter::with(set))
+}

@@ -1,0 +1,851 @@
+//! Loads and stores, every one checked before it is made.
+//!
+//! A global access is inside of the range that its site found last, or its decoded form looks for
+//! another and reports what is not allowed. One comparison serves a warp whose lanes access one
+//! element behind the other; others are compared lane by lane.
+
+use crate::assembler::{Label, X, at, repeated};
+use crate::assign::{Lanes, loads_for_all, parts};
+use crate::compiler::{Cold, Compiler};
+use crate::frame::{A, C, D, Field, K1, K2, MASK, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field};
+use crate::scalar::mov;
+use crate::value::{Value, move_code, store_code, xmm, ymm};
+use iced_x86::{Code, MemoryOperand, Register};
+use simt::geometry::HALF_LANES;
+use simt::ir::Reg;
+use simt::kernel::Range;
+use simt::op::{Access, Op, Space, Width};
+use simt::vector::{Source, VectorInst};
+use std::mem::offset_of;
+
+/// An access as the code below sees it.
+#[derive(Clone, Copy)]
+struct Plan {
+    access: Access,
+    write: bool,
+    shared: bool,
+    /// Bytes a lane.
+    total: i32,
+    /// Added to the address.
+    offset: i32,
+    /// Addresses have 64 bits.
+    wide: bool,
+    /// Number of the remembered range.
+    site: usize,
+}
+
+/// The addresses of an access a lane.
+#[derive(Clone, Copy)]
+enum Address {
+    /// In a register.
+    Lanes(Value),
+    /// Lane 0's and a stride.
+    Formula(Source),
+}
+
+impl Compiler<'_> {
+    /// Makes code for a load or store; false if there is none.
+    pub(crate) fn memory(&mut self, inst: &VectorInst) -> bool {
+        let (access, write) = match inst.op {
+            Op::Load(access) => (access, false),
+            Op::Store(access) => (access, true),
+            _ => return false,
+        };
+        let (Some(address), Some(Source::Imm(offset))) = (inst.src.first(), inst.src.get(1)) else {
+            return false;
+        };
+        let Ok(offset) = i32::try_from(*offset as i64) else { return false };
+        let shared = match access.space {
+            Space::Global | Space::Generic => false,
+            Space::Shared => true,
+            Space::Local | Space::Param => return false,
+        };
+        let wide = match address {
+            Source::Vector(r)
+            | Source::Scalar(r)
+            | Source::Affine(r, _)
+            | Source::Halves(r, ..) => self.f.classes[r.index()].width() == Some(Width::W64),
+            _ => true,
+        };
+        let (first, count) = self.layout.pieces(self.block, self.index, self.masked);
+        if count == 0 || access.bytes > 8 {
+            return false;
+        }
+        let total = i32::from(access.bytes) * i32::from(access.count);
+        let site = self.layout.site(first, count) % simt::kernel::RECENT_RANGES;
+        let plan = Plan { access, write, shared, total, offset, wide, site };
+        if inst.uniform { self.uniform(inst, plan) } else { self.varying(inst, plan) }
+    }
+
+    fn varying(&mut self, inst: &VectorInst, plan: Plan) -> bool {
+        let Plan { access, offset, total, .. } = plan;
+        let whole = u32::from(access.bytes) == access.width.bytes()
+            && matches!(access.width, Width::W32 | Width::W64);
+        if let Source::Affine(_, stride) = inst.src[0]
+            && stride == i64::from(total)
+            && access.count == 1
+            && self.span(inst, plan)
+        {
+            return true;
+        }
+        if let Source::Halves(low, high, stride) = inst.src[0]
+            && (stride == i64::from(total) || stride == 0 && !plan.write)
+            && access.count == 1
+            && self.half_spans(inst, plan, [low, high], stride == 0)
+        {
+            return true;
+        }
+        let plain = whole
+            && matches!(inst.src[0], Source::Vector(_) | Source::Affine(..) | Source::Halves(..))
+            && plan.wide != plan.shared
+            && offset % total == 0
+            && !(plan.shared && offset < 0);
+        if !plain || !self.has_lane_results(inst) {
+            return false;
+        }
+        let address_width = if plan.wide { Width::W64 } else { Width::W32 };
+        let address = self.address(inst.src[0], address_width);
+        let back = self.a.label();
+        let whole_warp = !self.masked && inst.guard.is_none();
+        if whole_warp
+            && access.count == 1
+            && let Address::Lanes(address @ (Value::Parts(_) | Value::File(_))) = address
+        {
+            let apart = self.a.label();
+            self.contiguous(inst, plan, address, apart, back);
+            let (block, index) = (self.block, self.index);
+            self.cold.push(Cold::Apart { label: apart, back, block, index });
+        } else {
+            self.lane_by_lane(inst, plan, address, back);
+        }
+        self.a.bind(back);
+        true
+    }
+
+    /// The cold part of an access of a full warp that is not contiguous.
+    pub(crate) fn apart(&mut self, inst: &VectorInst, back: Label) {
+        let (access, write) = match inst.op {
+            Op::Load(access) => (access, false),
+            Op::Store(access) => (access, true),
+            _ => return,
+        };
+        let Source::Imm(offset) = inst.src[1] else { return };
+        let shared = access.space == Space::Shared;
+        let total = i32::from(access.bytes) * i32::from(access.count);
+        let (first, count) = self.layout.pieces(self.block, self.index, self.masked);
+        let site = self.layout.site(first, count) % simt::kernel::RECENT_RANGES;
+        let wide = !shared;
+        let plan = Plan { access, write, shared, total, offset: offset as i32, wide, site };
+        let address_width = if wide { Width::W64 } else { Width::W32 };
+        let address = self.address(inst.src[0], address_width);
+        self.lane_by_lane(inst, plan, address, back);
+    }
+
+    fn address(&mut self, source: Source, width: Width) -> Address {
+        match source {
+            Source::Affine(..) | Source::Halves(..) => Address::Formula(source),
+            _ => Address::Lanes(self.value(source, width)),
+        }
+    }
+
+    /// A part of the addresses in a register: `scratch`, if it is not in one.
+    fn address_part(
+        &mut self,
+        address: Address,
+        part: usize,
+        width: Width,
+        scratch: Register,
+    ) -> Register {
+        match address {
+            Address::Lanes(value) => self.part_in(value, part, width, scratch),
+            Address::Formula(source) => self.formula(source, part, width, scratch),
+        }
+    }
+
+    /// Eight 32-bit addresses in the low half of a register.
+    fn address_half(&mut self, address: Address, part: usize, scratch: Register) -> Register {
+        match address {
+            Address::Lanes(value) => {
+                let half = self.half(value, part, scratch);
+                self.in_half(half, scratch)
+            }
+            Address::Formula(source) => {
+                self.formula(source, part / 2, Width::W32, scratch);
+                if part % 2 == 1 {
+                    let code = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
+                    self.a.op(code, &[ymm(scratch).into(), scratch.into(), X::I(1)]);
+                }
+                ymm(scratch)
+            }
+        }
+    }
+
+    /// A full warp's access to consecutive elements; elsewhere, if they are not.
+    fn contiguous(
+        &mut self,
+        inst: &VectorInst,
+        plan: Plan,
+        address: Value,
+        apart: Label,
+        back: Label,
+    ) {
+        let slow = self.aside(back);
+        let width = if plan.wide { Width::W64 } else { Width::W32 };
+        let pick = |narrow: Code, wide: Code| if plan.wide { wide } else { narrow };
+        match self.part(address, 0) {
+            X::R(register) => {
+                let code = pick(Code::EVEX_Vmovd_rm32_xmm, Code::EVEX_Vmovq_rm64_xmm);
+                let to = if plan.wide { C } else { Register::ECX };
+                self.a.op(code, &[to.into(), xmm(register).into()]);
+            }
+            memory => {
+                let to = if plan.wide { C } else { Register::ECX };
+                self.a.op(mov(plan.wide), &[to.into(), memory]);
+            }
+        }
+        let spread = pick(Code::EVEX_Vpbroadcastd_zmm_k1z_r32, Code::EVEX_Vpbroadcastq_zmm_k1z_r64);
+        let base = if plan.wide { C } else { Register::ECX };
+        self.a.op(spread, &[Z1.into(), base.into()]);
+        for part in 0..parts(width) {
+            let steps =
+                self.steps(i64::from(plan.total), part * (64 / width.bytes() as usize), width);
+            let add = pick(
+                Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32,
+                Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64,
+            );
+            self.a.op(add, &[Z2.into(), Z1.into(), steps.into()]);
+            let actual = self.part(address, part);
+            if part == 0 {
+                let xor = Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64;
+                self.a.op(xor, &[Z0.into(), Z2.into(), actual]);
+            } else {
+                // a | (b ^ c)
+                let code = Code::EVEX_Vpternlogq_zmm_k1z_zmm_zmmm512b64_imm8;
+                self.a.op(code, &[Z0.into(), Z2.into(), actual, X::I(0xf6u8 as i8 as i32)]);
+            }
+        }
+        let test = Code::EVEX_Vptestmq_kr_k1_zmm_zmmm512b64;
+        self.a.op(test, &[K1.into(), Z0.into(), Z0.into()]);
+        self.a.op(Code::VEX_Kortestb_kr_kr, &[K1.into(), K1.into()]);
+        self.a.jump(Code::Jne_rel32_64, apart);
+        if plan.offset != 0 {
+            let code = pick(Code::Add_rm32_imm32, Code::Add_rm64_imm32);
+            self.a.op(code, &[base.into(), X::I(plan.offset)]);
+        }
+        let span = 32 * plan.total;
+        self.check(plan, span, slow);
+        self.count(plan, span);
+        let width = plan.access.width;
+        if plan.write {
+            let value = self.value(inst.src[2], width);
+            for part in 0..parts(width) {
+                let register = self.part_in(value, part, width, Z0);
+                let to = at(C, 64 * part as i32);
+                self.a.op(Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm, &[to.into(), register.into()]);
+            }
+        } else {
+            let place = self.dest(inst, &inst.dst[0]);
+            for part in 0..parts(width) {
+                let from = at(C, 64 * part as i32);
+                self.put(&place, part, move_code(width), &[from.into()]);
+            }
+        }
+    }
+
+    /// An access to consecutive elements, the first of which is known; false if there is no form.
+    fn span(&mut self, inst: &VectorInst, plan: Plan) -> bool {
+        let Plan { access, write, total, .. } = plan;
+        let Some(code) = span_code(access, write) else { return false };
+        let awkward = write && self.is_awkward(inst.src[2], access.width);
+        if awkward || !self.has_lane_results(inst) || !write && inst.dst.len() != 1 {
+            return false;
+        }
+        let back = self.a.label();
+        let slow = self.aside(back);
+        let wide = plan.wide;
+        let some = self.masked || inst.guard.is_some();
+        if some {
+            self.activate(inst.guard);
+        }
+        let base = self.scalar_in(inst.src[0], wide, C);
+        let to = if wide { C } else { Register::ECX };
+        if base != to {
+            self.a.op(mov(wide), &[to.into(), base.into()]);
+        }
+        if plan.offset != 0 {
+            let code = if wide { Code::Add_rm64_imm32 } else { Code::Add_rm32_imm32 };
+            self.a.op(code, &[to.into(), X::I(plan.offset)]);
+        }
+        if some {
+            self.check_some(inst, plan, slow, back);
+            self.count_some(inst, plan);
+        } else {
+            self.check(plan, 32 * total, slow);
+            self.count(plan, 32 * total);
+        }
+        let width = access.width;
+        let lanes = 64 / width.bytes() as i32;
+        if write {
+            let value = self.value(inst.src[2], width);
+            for part in 0..parts(width) {
+                let register = self.part_in(value, part, width, Z0);
+                let k = if some { Some(self.active(part, width)) } else { None };
+                let memory = at(C, lanes * total * part as i32);
+                let made = self.a.op(code, &[memory.into(), register.into()]);
+                if let Some(k) = k {
+                    made.set_op_mask(k);
+                }
+            }
+        } else {
+            let place = self.dest(inst, &inst.dst[0]);
+            for part in 0..parts(width) {
+                let memory = at(C, lanes * total * part as i32);
+                if !some {
+                    self.put(&place, part, code, &[memory.into()]);
+                    continue;
+                }
+                // What is masked off is not touched.
+                let k = self.active(part, width);
+                let made = self.a.op(code, &[Z0.into(), memory.into()]);
+                made.set_op_mask(k);
+                made.set_zeroing_masking(true);
+                self.put(&place, part, move_code(width), &[Z0.into()]);
+            }
+        }
+        self.a.bind(back);
+        true
+    }
+
+    /// An access of a full warp whose halves each access consecutive elements or, with `one`, one
+    /// element; false if there is no form.
+    fn half_spans(&mut self, inst: &VectorInst, plan: Plan, halves: [Reg; 2], one: bool) -> bool {
+        let Plan { access, write, total, wide, .. } = plan;
+        let width = access.width;
+        let whole = u32::from(access.bytes) == width.bytes();
+        if self.masked
+            || inst.guard.is_some()
+            || !whole
+            || !matches!(width, Width::W32 | Width::W64)
+            || !self.has_lane_results(inst)
+        {
+            return false;
+        }
+        let back = self.a.label();
+        let slow = self.aside(back);
+        let per_half = parts(width) / 2;
+        for (half, scalar) in halves.into_iter().enumerate() {
+            let base = self.scalar_in(Source::Scalar(scalar), wide, C);
+            let to = if wide { C } else { Register::ECX };
+            if base != to {
+                self.a.op(mov(wide), &[to.into(), base.into()]);
+            }
+            if plan.offset != 0 {
+                let code = if wide { Code::Add_rm64_imm32 } else { Code::Add_rm32_imm32 };
+                self.a.op(code, &[to.into(), X::I(plan.offset)]);
+            }
+            let span = if one { total } else { HALF_LANES as i32 * total };
+            self.check(plan, span, slow);
+            for n in 0..per_half {
+                let part = half * per_half + n;
+                if write {
+                    let value = self.value(inst.src[2], width);
+                    let register = self.part_in(value, part, width, Z0);
+                    let to = at(C, 64 * n as i32);
+                    let code = Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm;
+                    self.a.op(code, &[to.into(), register.into()]);
+                    continue;
+                }
+                let place = self.dest(inst, &inst.dst[0]);
+                let (code, offset) = match (one, width) {
+                    (false, _) => (move_code(width), 64 * n as i32),
+                    (true, Width::W64) => (Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64, 0),
+                    (true, _) => (Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32, 0),
+                };
+                self.put(&place, part, code, &[at(C, offset).into()]);
+            }
+        }
+        self.count(plan, 32 * total);
+        self.a.bind(back);
+        true
+    }
+
+    /// [`Self::check`] of the elements of the lanes that run, counted from lane 0's address.
+    fn check_some(&mut self, inst: &VectorInst, plan: Plan, slow: Label, back: Label) {
+        let (eax, edx) = (Register::EAX, Register::EDX);
+        if plan.total > 1 {
+            self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(plan.total - 1)]);
+            self.a.jump(Code::Jne_rel32_64, slow);
+        }
+        match inst.guard {
+            Some(guard) => {
+                self.active_lanes(guard);
+                self.a.op(Code::Test_rm32_r32, &[eax.into(), eax.into()]);
+                self.a.jump(Code::Je_rel32_64, back);
+            }
+            None => {
+                self.a.op(Code::Mov_r32_rm32, &[eax.into(), MASK.into()]);
+            }
+        }
+        let log = X::I(plan.total.trailing_zeros() as i32);
+        // The first byte in RDX, the end in RAX.
+        self.a.op(Code::Tzcnt_r32_rm32, &[edx.into(), eax.into()]);
+        self.a.op(Code::Shl_rm32_imm8, &[edx.into(), log]);
+        self.a.op(Code::Add_r64_rm64, &[D.into(), C.into()]);
+        self.a.op(Code::Lzcnt_r32_rm32, &[eax.into(), eax.into()]);
+        self.a.op(Code::Neg_rm32, &[eax.into()]);
+        self.a.op(Code::Add_rm32_imm8, &[eax.into(), X::I(32)]);
+        self.a.op(Code::Shl_rm32_imm8, &[eax.into(), log]);
+        self.a.op(Code::Add_r64_rm64, &[A.into(), C.into()]);
+        if plan.shared {
+            self.a.op(Code::Cmp_r64_rm64, &[A.into(), field(Field::SharedBytes).into()]);
+            self.a.jump(Code::Ja_rel32_64, slow);
+            self.a.op(Code::Add_r64_rm64, &[C.into(), field(Field::Shared).into()]);
+            return;
+        }
+        // Around the end of the address space.
+        self.a.op(Code::Cmp_r64_rm64, &[D.into(), A.into()]);
+        self.a.jump(Code::Jae_rel32_64, slow);
+        let kept = at(Register::RSP, SAVED_SCRATCH);
+        self.a.op(Code::Mov_rm64_r64, &[kept.into(), C.into()]);
+        self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Ranges).into()]);
+        let start = (plan.site * size_of::<Range>() + offset_of!(Range, start)) as i32;
+        let end = (plan.site * size_of::<Range>() + offset_of!(Range, end)) as i32;
+        let writable = (plan.site * size_of::<Range>() + offset_of!(Range, writable)) as i32;
+        self.a.op(Code::Cmp_r64_rm64, &[D.into(), at(C, start).into()]);
+        self.a.jump(Code::Jb_rel32_64, slow);
+        self.a.op(Code::Cmp_r64_rm64, &[A.into(), at(C, end).into()]);
+        self.a.jump(Code::Ja_rel32_64, slow);
+        if plan.write {
+            self.a.op(Code::Cmp_rm8_imm8, &[at(C, writable).into(), X::I(0)]);
+            self.a.jump(Code::Je_rel32_64, slow);
+        }
+        self.a.op(Code::Mov_r64_rm64, &[C.into(), kept.into()]);
+    }
+
+    /// Makes an address in RCX, in the space, a pointer in RCX to `span` bytes that may be
+    /// accessed. Needs RAX and RDX.
+    fn check(&mut self, plan: Plan, span: i32, slow: Label) {
+        if plan.total > 1 {
+            self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(plan.total - 1)]);
+            self.a.jump(Code::Jne_rel32_64, slow);
+        }
+        if plan.shared {
+            self.a.op(Code::Lea_r64_m, &[A.into(), at(C, span).into()]);
+            self.a.op(Code::Cmp_r64_rm64, &[A.into(), field(Field::SharedBytes).into()]);
+            self.a.jump(Code::Ja_rel32_64, slow);
+            self.a.op(Code::Add_r64_rm64, &[C.into(), field(Field::Shared).into()]);
+            return;
+        }
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[A.into(), range_end(plan.site).into()]);
+        self.a.op(Code::Sub_r64_rm64, &[A.into(), C.into()]);
+        self.a.jump(Code::Jb_rel32_64, slow);
+        self.a.op(Code::Cmp_rm64_imm32, &[A.into(), X::I(span)]);
+        self.a.jump(Code::Jb_rel32_64, slow);
+        self.a.op(Code::Cmp_r64_rm64, &[C.into(), range_start(plan.site).into()]);
+        self.a.jump(Code::Jb_rel32_64, slow);
+        self.check_writable(plan, slow);
+    }
+
+    /// With the ranges in RDX.
+    fn check_writable(&mut self, plan: Plan, slow: Label) {
+        if plan.write {
+            let offset = plan.site * size_of::<Range>() + offset_of!(Range, writable);
+            self.a.op(Code::Cmp_rm8_imm8, &[at(D, offset as i32).into(), X::I(0)]);
+            self.a.jump(Code::Je_rel32_64, slow);
+        }
+    }
+
+    fn count(&mut self, plan: Plan, bytes: i32) {
+        if !plan.shared {
+            self.a.op(Code::Add_rm64_imm32, &[field(Field::GlobalBytes).into(), X::I(bytes)]);
+        }
+    }
+
+    /// Counts the bytes of the lanes that run.
+    fn count_some(&mut self, inst: &VectorInst, plan: Plan) {
+        if plan.shared {
+            return;
+        }
+        let eax = Register::EAX;
+        match inst.guard {
+            Some(guard) => self.active_lanes(guard),
+            None => {
+                self.a.op(Code::Mov_r32_rm32, &[eax.into(), MASK.into()]);
+            }
+        }
+        self.a.op(Code::Popcnt_r32_rm32, &[eax.into(), eax.into()]);
+        self.a.op(Code::Imul_r32_rm32_imm32, &[eax.into(), eax.into(), X::I(plan.total)]);
+        self.a.op(Code::Add_rm64_r64, &[field(Field::GlobalBytes).into(), A.into()]);
+    }
+
+    /// An access of which every lane is checked on its own.
+    fn lane_by_lane(&mut self, inst: &VectorInst, plan: Plan, address: Address, back: Label) {
+        let slow = self.aside(back);
+        let some = self.masked || inst.guard.is_some();
+        if some {
+            self.activate(inst.guard);
+        }
+        let width = if plan.wide { Width::W64 } else { Width::W32 };
+        let pick = |narrow: Code, wide: Code| if plan.wide { wide } else { narrow };
+        // Z1: what addresses start at; Z2: the most that they may be above it.
+        if plan.shared {
+            let less = X::I(plan.total + plan.offset);
+            self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::SharedBytes).into()]);
+            self.a.op(Code::Sub_rm64_imm32, &[C.into(), less]);
+            self.a.jump(Code::Jb_rel32_64, slow);
+            self.a.op(Code::EVEX_Vpbroadcastd_zmm_k1z_r32, &[Z2.into(), Register::ECX.into()]);
+        } else {
+            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
+            self.a.op(Code::Mov_r64_rm64, &[A.into(), range_start(plan.site).into()]);
+            self.a.op(Code::Mov_r64_rm64, &[C.into(), range_end(plan.site).into()]);
+            self.a.op(Code::Sub_r64_rm64, &[C.into(), A.into()]);
+            self.a.op(Code::Sub_rm64_imm32, &[C.into(), X::I(plan.total)]);
+            self.a.jump(Code::Jb_rel32_64, slow);
+            self.check_writable(plan, slow);
+            if plan.offset != 0 {
+                self.a.op(Code::Sub_rm64_imm32, &[A.into(), X::I(plan.offset)]);
+            }
+            self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Z1.into(), A.into()]);
+            self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Z2.into(), C.into()]);
+        }
+        let low_bits = if plan.wide {
+            self.a.constant(&(plan.total as u64 - 1).to_le_bytes())
+        } else {
+            self.a.constant(&(plan.total as u32 - 1).to_le_bytes())
+        };
+        for part in 0..parts(width) {
+            let register = self.address_part(address, part, width, Z3);
+            let above = if plan.wide {
+                let sub = Code::EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64;
+                self.a.op(sub, &[Z0.into(), register.into(), Z1.into()]);
+                Z0
+            } else {
+                register
+            };
+            let mask = if some { Some(self.active(part, width)) } else { None };
+            let compare = pick(
+                Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8,
+                Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8,
+            );
+            let found = if part == 0 { K2 } else { K1 };
+            let made = self.a.op(compare, &[found.into(), above.into(), Z2.into(), X::I(6)]);
+            if let Some(k) = mask {
+                made.set_op_mask(k);
+            }
+            let or = [K2.into(), K2.into(), K1.into()];
+            if part > 0 {
+                self.a.op(Code::VEX_Korw_kr_kr_kr, &or);
+            }
+            let test = pick(
+                Code::EVEX_Vptestmd_kr_k1_zmm_zmmm512b32,
+                Code::EVEX_Vptestmq_kr_k1_zmm_zmmm512b64,
+            );
+            let made = self.a.op(test, &[K1.into(), register.into(), repeated(low_bits).into()]);
+            if let Some(k) = mask {
+                made.set_op_mask(k);
+            }
+            self.a.op(Code::VEX_Korw_kr_kr_kr, &or);
+        }
+        self.a.op(Code::VEX_Kortestw_kr_kr, &[K2.into(), K2.into()]);
+        self.a.jump(Code::Jne_rel32_64, slow);
+        if !some {
+            self.count(plan, 32 * plan.total);
+        } else {
+            self.count_some(inst, plan);
+        }
+        if plan.shared {
+            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
+        }
+        for element in 0..usize::from(plan.access.count) {
+            if plan.write {
+                self.scatter(inst, plan, address, element, some);
+            } else {
+                self.gather(inst, plan, address, element, some);
+            }
+        }
+    }
+
+    /// Sets K1 to the lanes of a part that take part.
+    fn lanes_of_part(&mut self, part: usize, width: Width, some: bool) {
+        if some {
+            let k = self.active(part, width);
+            self.a.op(Code::VEX_Kmovw_kr_km16, &[K1.into(), k.into()]);
+        } else {
+            self.a.op(Code::VEX_Kxnorw_kr_kr_kr, &[K1.into(), K1.into(), K1.into()]);
+        }
+    }
+
+    /// The memory of an element of the lanes whose addresses are in `index`.
+    fn spread(&self, plan: Plan, index: Register, element: usize) -> MemoryOperand {
+        let base = if plan.shared { D } else { Register::None };
+        let offset = plan.offset + element as i32 * i32::from(plan.access.bytes);
+        MemoryOperand::with_base_index_scale_displ_size(base, index, 1, i64::from(offset), 8)
+    }
+
+    fn gather(
+        &mut self,
+        inst: &VectorInst,
+        plan: Plan,
+        address: Address,
+        element: usize,
+        some: bool,
+    ) {
+        let place = self.dest(inst, &inst.dst[element]);
+        match (plan.wide, plan.access.width) {
+            (true, Width::W32) => {
+                for part in 0..2 {
+                    for (half, to) in [(0, Z0), (1, Z1)] {
+                        let index = self.address_part(address, 2 * part + half, Width::W64, Z3);
+                        self.lanes_of_part(2 * part + half, Width::W64, some);
+                        let from = self.spread(plan, index, element);
+                        let code = Code::EVEX_Vpgatherqd_ymm_k1_vm64z;
+                        self.a.op(code, &[ymm(to).into(), from.into()]).set_op_mask(K1);
+                    }
+                    let join = [Z0.into(), Z0.into(), ymm(Z1).into(), X::I(1)];
+                    self.a.op(Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, &join);
+                    self.put(&place, part, move_code(Width::W32), &[Z0.into()]);
+                }
+            }
+            (true, _) => {
+                for part in 0..4 {
+                    let index = self.address_part(address, part, Width::W64, Z3);
+                    self.lanes_of_part(part, Width::W64, some);
+                    let from = self.spread(plan, index, element);
+                    let code = Code::EVEX_Vpgatherqq_zmm_k1_vm64z;
+                    self.a.op(code, &[Z0.into(), from.into()]).set_op_mask(K1);
+                    self.put(&place, part, move_code(Width::W64), &[Z0.into()]);
+                }
+            }
+            (false, Width::W32) => {
+                for part in 0..2 {
+                    let index = self.address_part(address, part, Width::W32, Z3);
+                    self.lanes_of_part(part, Width::W32, some);
+                    let from = self.spread(plan, index, element);
+                    let code = Code::EVEX_Vpgatherdd_zmm_k1_vm32z;
+                    self.a.op(code, &[Z0.into(), from.into()]).set_op_mask(K1);
+                    self.put(&place, part, move_code(Width::W32), &[Z0.into()]);
+                }
+            }
+            (false, _) => {
+                for part in 0..4 {
+                    let index = self.address_half(address, part, Z3);
+                    self.lanes_of_part(part, Width::W64, some);
+                    let from = self.spread(plan, index, element);
+                    let code = Code::EVEX_Vpgatherdq_zmm_k1_vm32y;
+                    self.a.op(code, &[Z0.into(), from.into()]).set_op_mask(K1);
+                    self.put(&place, part, move_code(Width::W64), &[Z0.into()]);
+                }
+            }
+        }
+    }
+
+    /// 32 bytes in a register: the low half of `scratch`, if they are in memory.
+    fn in_half(&mut self, half: X, scratch: Register) -> Register {
+        match half {
+            X::R(register) => register,
+            memory => {
+                let code = Code::EVEX_Vmovdqu32_ymm_k1z_ymmm256;
+                self.a.op(code, &[ymm(scratch).into(), memory]);
+                ymm(scratch)
+            }
+        }
+    }
+
+    fn scatter(
+        &mut self,
+        inst: &VectorInst,
+        plan: Plan,
+        address: Address,
+        element: usize,
+        some: bool,
+    ) {
+        let width = plan.access.width;
+        let value = self.value(inst.src[2 + element], width);
+        // By parts of the addresses or of the values, whichever are more.
+        let (count, lane_width) =
+            if plan.wide || width == Width::W64 { (4, Width::W64) } else { (2, Width::W32) };
+        for part in 0..count {
+            let index = if plan.wide {
+                self.address_part(address, part, Width::W64, Z3)
+            } else if width == Width::W64 {
+                self.address_half(address, part, Z3)
+            } else {
+                self.address_part(address, part, Width::W32, Z3)
+            };
+            let from = if plan.wide && width == Width::W32 {
+                let half = self.half(value, part, Z0);
+                self.in_half(half, Z0)
+            } else {
+                self.part_in(value, part, width, Z0)
+            };
+            self.lanes_of_part(part, lane_width, some);
+            let to = self.spread(plan, index, element);
+            let code = match (plan.wide, width) {
+                (true, Width::W32) => Code::EVEX_Vpscatterqd_vm64z_k1_ymm,
+                (true, _) => Code::EVEX_Vpscatterqq_vm64z_k1_zmm,
+                (false, Width::W32) => Code::EVEX_Vpscatterdd_vm32z_k1_zmm,
+                (false, _) => Code::EVEX_Vpscatterdq_vm32y_k1_zmm,
+            };
+            self.a.op(code, &[to.into(), from.into()]).set_op_mask(K1);
+        }
+    }
+
+    /// An access of all lanes to one address.
+    fn uniform(&mut self, inst: &VectorInst, plan: Plan) -> bool {
+        let Plan { access, write, .. } = plan;
+        let for_all = !write && loads_for_all(self.f, inst);
+        let narrow = |w: Option<Width>| matches!(w, Some(Width::W32 | Width::W64));
+        let results = inst.dst.iter().all(|d| narrow(self.f.classes[d.reg.index()].width()));
+        let values = !write || access.width != Width::W16;
+        let placed =
+            for_all || inst.dst.iter().all(|d| self.layout.place(d.reg.index()).scalar.is_some());
+        if inst.guard.is_some() || access.space == Space::Generic || !results || !values || !placed
+        {
+            return false;
+        }
+        let back = self.a.label();
+        let slow = self.aside(back);
+        let wide = plan.wide;
+        match inst.src[0] {
+            Source::Imm(base) => {
+                self.a.load_constant(C, base.wrapping_add(plan.offset as i64 as u64));
+            }
+            address => {
+                let base = self.scalar_in(address, wide, C);
+                let to = if wide { C } else { Register::ECX };
+                if base != to {
+                    self.a.op(mov(wide), &[to.into(), base.into()]);
+                }
+                if plan.offset != 0 {
+                    let code = if wide { Code::Add_rm64_imm32 } else { Code::Add_rm32_imm32 };
+                    self.a.op(code, &[to.into(), X::I(plan.offset)]);
+                }
+            }
+        }
+        self.check(plan, plan.total, slow);
+        self.count(plan, plan.total);
+        for element in 0..usize::from(access.count) {
+            let memory = at(C, element as i32 * i32::from(access.bytes));
+            if write {
+                self.store_scalar(inst.src[2 + element], access, memory);
+            } else if for_all {
+                self.load_for_all(inst, element, access, memory);
+            } else {
+                let wide = access.width == Width::W64;
+                let target = self.scalar_target(inst, element, wide);
+                let full = target.full_register();
+                let low = target.full_register32();
+                let (code, to) = match (access.bytes, access.signed, wide) {
+                    (1, false, _) => (Code::Movzx_r32_rm8, low),
+                    (1, true, false) => (Code::Movsx_r32_rm8, low),
+                    (1, true, true) => (Code::Movsx_r64_rm8, full),
+                    (2, false, _) => (Code::Movzx_r32_rm16, low),
+                    (2, true, false) => (Code::Movsx_r32_rm16, low),
+                    (2, true, true) => (Code::Movsx_r64_rm16, full),
+                    (4, true, true) => (Code::Movsxd_r64_rm32, full),
+                    (4, ..) => (Code::Mov_r32_rm32, low),
+                    _ => (Code::Mov_r64_rm64, full),
+                };
+                self.a.op(code, &[to.into(), memory.into()]);
+                self.scalar_result(inst, element, target);
+            }
+        }
+        self.a.bind(back);
+        true
+    }
+
+    fn store_scalar(&mut self, source: Source, access: Access, memory: MemoryOperand) {
+        let wide = access.width == Width::W64;
+        let register = self.scalar_in(source, wide, A);
+        let (code, from) = match access.bytes {
+            1 => {
+                // Any register's low byte will not do: this one's will.
+                if register.full_register() != A {
+                    self.a.op(
+                        mov(wide),
+                        &[if wide { A } else { Register::EAX }.into(), register.into()],
+                    );
+                }
+                (Code::Mov_rm8_r8, Register::AL)
+            }
+            2 => {
+                if register.full_register() != A {
+                    self.a.op(
+                        mov(wide),
+                        &[if wide { A } else { Register::EAX }.into(), register.into()],
+                    );
+                }
+                (Code::Mov_rm16_r16, Register::AX)
+            }
+            4 => (Code::Mov_rm32_r32, register.full_register32()),
+            _ => (Code::Mov_rm64_r64, register.full_register()),
+        };
+        self.a.op(code, &[memory.into(), from.into()]);
+    }
+
+    fn load_for_all(
+        &mut self,
+        inst: &VectorInst,
+        element: usize,
+        access: Access,
+        memory: MemoryOperand,
+    ) {
+        let r = inst.dst[element].reg;
+        let width = access.width;
+        let code = match width {
+            Width::W64 => Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64,
+            _ => Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32,
+        };
+        match self.assignment.lanes[r.index()] {
+            Lanes::Same(register) => {
+                self.a.op(code, &[register.into(), memory.into()]);
+            }
+            Lanes::Parts(registers) => {
+                for register in registers.into_iter().take(parts(width)) {
+                    self.a.op(code, &[register.into(), memory.into()]);
+                }
+            }
+            Lanes::File => {
+                self.a.op(code, &[Z0.into(), memory.into()]);
+                let offset = self.layout.place(r.index()).vector.unwrap_or(0) as i32;
+                for part in 0..parts(width) {
+                    let to = at(crate::frame::FILE, offset + 64 * part as i32);
+                    self.a.op(store_code(width), &[to.into(), Z0.into()]);
+                }
+            }
+        }
+    }
+}
+
+/// The instruction that moves a part of consecutive elements.
+fn span_code(access: Access, write: bool) -> Option<Code> {
+    Some(match (write, access.bytes, access.signed, access.width) {
+        (false, 4, _, Width::W32) => Code::EVEX_Vmovdqu32_zmm_k1z_zmmm512,
+        (false, 8, _, Width::W64) => Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512,
+        (false, 2, _, Width::W16) => Code::EVEX_Vmovdqu16_zmm_k1z_zmmm512,
+        (false, 1, false, Width::W16) => Code::EVEX_Vpmovzxbw_zmm_k1z_ymmm256,
+        (false, 1, false, Width::W32) => Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128,
+        (false, 1, true, Width::W32) => Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128,
+        (false, 2, false, Width::W32) => Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256,
+        (false, 2, true, Width::W32) => Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256,
+        (false, 4, false, Width::W64) => Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256,
+        (false, 4, true, Width::W64) => Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256,
+        (true, 4, _, Width::W32) => Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm,
+        (true, 8, _, Width::W64) => Code::EVEX_Vmovdqu64_zmmm512_k1z_zmm,
+        (true, 2, _, Width::W16) => Code::EVEX_Vmovdqu16_zmmm512_k1z_zmm,
+        (true, 1, _, Width::W16) => Code::EVEX_Vpmovwb_ymmm256_k1z_zmm,
+        (true, 1, _, Width::W32) => Code::EVEX_Vpmovdb_xmmm128_k1z_zmm,
+        (true, 2, _, Width::W32) => Code::EVEX_Vpmovdw_ymmm256_k1z_zmm,
+        (true, 4, _, Width::W64) => Code::EVEX_Vpmovqd_ymmm256_k1z_zmm,
+        _ => return None,
+    })
+}
+
+fn range_start(site: usize) -> MemoryOperand {
+    at(D, (site * size_of::<Range>() + offset_of!(Range, start)) as i32)
+}
+
+fn range_end(site: usize) -> MemoryOperand {
+    at(D, (site * size_of::<Range>() + offset_of!(Range, end)) as i32)
+}

@@ -1,0 +1,215 @@
+//! Instructions, labels and constants on their way to machine code.
+//!
+//! A thin layer over `iced_x86`: instructions are named by its codes, which are the same for a
+//! register and a memory operand. Nothing here knows the vector IR.
+//!
+//! Invariant: an operand that an instruction cannot have is remembered as an error, and the
+//! function that is being made stays interpreted; nothing panics.
+
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Code, IcedError, Instruction, InstructionBlock,
+    MemoryOperand, OpKind, Register,
+};
+use std::collections::HashMap;
+
+/// A place in the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Label(u32);
+
+/// An operand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum X {
+    /// A register.
+    R(Register),
+    /// Memory.
+    M(MemoryOperand),
+    /// A constant.
+    I(i32),
+}
+
+impl From<Register> for X {
+    fn from(register: Register) -> Self {
+        Self::R(register)
+    }
+}
+
+impl From<MemoryOperand> for X {
+    fn from(memory: MemoryOperand) -> Self {
+        Self::M(memory)
+    }
+}
+
+/// Memory at a register plus an offset.
+pub(crate) fn at(base: Register, offset: i32) -> MemoryOperand {
+    MemoryOperand::with_base_displ(base, i64::from(offset))
+}
+
+/// One value in memory, repeated.
+pub(crate) fn repeated(memory: MemoryOperand) -> MemoryOperand {
+    MemoryOperand { is_broadcast: true, ..memory }
+}
+
+/// Code under construction.
+pub(crate) struct Assembler {
+    instructions: Vec<Instruction>,
+    /// The label at which the next instruction stands.
+    bound: Option<Label>,
+    /// By label: the label that stands at the same place, or itself.
+    same: Vec<u32>,
+    /// Constants by value: 4, 8 or 64 bytes.
+    constants: HashMap<Vec<u8>, Label>,
+    error: Option<IcedError>,
+}
+
+/// Finished code.
+pub(crate) struct Finished {
+    /// The bytes; they can stand anywhere.
+    pub(crate) bytes: Vec<u8>,
+    offsets: HashMap<u32, u32>,
+    same: Vec<u32>,
+}
+
+impl Finished {
+    /// Where a label is, bytes from the start.
+    pub(crate) fn offset(&self, label: Label) -> Option<u32> {
+        self.offsets.get(&self.same[label.0 as usize]).copied()
+    }
+}
+
+impl Assembler {
+    pub(crate) fn new() -> Self {
+        Self {
+            instructions: Vec::new(),
+            bound: None,
+            // No label has number 0: that is what instructions without one say.
+            same: vec![0],
+            constants: HashMap::new(),
+            error: None,
+        }
+    }
+
+    /// A label that is not bound yet.
+    pub(crate) fn label(&mut self) -> Label {
+        let label = Label(self.same.len() as u32);
+        self.same.push(label.0);
+        label
+    }
+
+    /// Puts the label here.
+    pub(crate) fn bind(&mut self, label: Label) {
+        match self.bound {
+            Some(other) => self.same[label.0 as usize] = other.0,
+            None => self.bound = Some(label),
+        }
+    }
+
+    fn push(&mut self, made: Result<Instruction, IcedError>) -> &mut Instruction {
+        let mut instruction = made.unwrap_or_else(|error| {
+            self.error.get_or_insert(error);
+            Instruction::with(Code::Nopd)
+        });
+        if let Some(label) = self.bound.take() {
+            instruction.set_ip(u64::from(label.0));
+        }
+        self.instructions.push(instruction);
+        let last = self.instructions.len() - 1;
+        &mut self.instructions[last]
+    }
+
+    /// Appends an instruction; masks and rounding can be set on what is returned.
+    pub(crate) fn op(&mut self, code: Code, operands: &[X]) -> &mut Instruction {
+        use X::{I, M, R};
+        let made = match *operands {
+            [] => Ok(Instruction::with(code)),
+            [R(a)] => Instruction::with1(code, a),
+            [M(a)] => Instruction::with1(code, a),
+            [R(a), R(b)] => Instruction::with2(code, a, b),
+            [R(a), M(b)] => Instruction::with2(code, a, b),
+            [M(a), R(b)] => Instruction::with2(code, a, b),
+            [R(a), I(b)] => Instruction::with2(code, a, b),
+            [M(a), I(b)] => Instruction::with2(code, a, b),
+            [R(a), R(b), R(c)] => Instruction::with3(code, a, b, c),
+            [R(a), R(b), M(c)] => Instruction::with3(code, a, b, c),
+            [R(a), M(b), R(c)] => Instruction::with3(code, a, b, c),
+            [R(a), R(b), I(c)] => Instruction::with3(code, a, b, c),
+            [R(a), M(b), I(c)] => Instruction::with3(code, a, b, c),
+            [M(a), R(b), I(c)] => Instruction::with3(code, a, b, c),
+            [R(a), R(b), R(c), I(d)] => Instruction::with4(code, a, b, c, d),
+            [R(a), R(b), M(c), I(d)] => Instruction::with4(code, a, b, c, d),
+            _ => Ok(Instruction::with(Code::INVALID)),
+        };
+        self.push(made)
+    }
+
+    /// Loads a 64-bit constant.
+    pub(crate) fn load_constant(&mut self, to: Register, value: u64) {
+        if let Ok(value) = u32::try_from(value) {
+            let low = to.full_register32();
+            self.op(Code::Mov_r32_imm32, &[low.into(), X::I(value as i32)]);
+        } else {
+            self.push(Instruction::with2(Code::Mov_r64_imm64, to.full_register(), value));
+        }
+    }
+
+    /// A jump.
+    pub(crate) fn jump(&mut self, code: Code, to: Label) {
+        self.push(Instruction::with_branch(code, u64::from(to.0)));
+    }
+
+    /// Where a label is in memory.
+    pub(crate) fn at_label(label: Label) -> MemoryOperand {
+        MemoryOperand::with_base_displ_size(Register::RIP, i64::from(label.0), 8)
+    }
+
+    /// Memory that holds the bytes.
+    pub(crate) fn constant(&mut self, bytes: &[u8]) -> MemoryOperand {
+        let label = match self.constants.get(bytes) {
+            Some(label) => *label,
+            None => {
+                let label = self.label();
+                self.constants.insert(bytes.to_vec(), label);
+                label
+            }
+        };
+        Self::at_label(label)
+    }
+
+    /// Appends the constants and encodes everything.
+    pub(crate) fn finish(mut self) -> Result<Finished, IcedError> {
+        let mut constants: Vec<_> = std::mem::take(&mut self.constants).into_iter().collect();
+        // In the order in which they came, so that the same function gives the same code.
+        constants.sort_by_key(|(_, label)| label.0);
+        for (bytes, label) in constants {
+            self.bind(label);
+            for chunk in bytes.chunks(16) {
+                self.push(Instruction::with_declare_byte(chunk));
+            }
+        }
+        if self.bound.is_some() {
+            self.op(Code::Nopd, &[]);
+        }
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        for i in &mut self.instructions {
+            if i.is_ip_rel_memory_operand() {
+                let label = i.memory_displacement64() as usize;
+                i.set_memory_displacement64(u64::from(self.same[label]));
+            } else if i.op_count() > 0 && i.op0_kind() == OpKind::NearBranch64 {
+                let label = i.near_branch64() as usize;
+                i.set_near_branch64(u64::from(self.same[label]));
+            }
+        }
+        let block = InstructionBlock::new(&self.instructions, 0);
+        let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
+        let encoded = BlockEncoder::encode(64, block, options)?;
+        let offsets = self
+            .instructions
+            .iter()
+            .zip(&encoded.new_instruction_offsets)
+            .filter(|(i, _)| i.ip() != 0)
+            .map(|(i, offset)| (i.ip() as u32, *offset))
+            .collect();
+        Ok(Finished { bytes: encoded.code_buffer, offsets, same: self.same })
+    }
+}

@@ -1,0 +1,165 @@
+//! Which registers of the vector IR get machine registers, and which stay in the register file.
+//!
+//! The densest first: uses, weighted by loops, over the length of the stretch. A register has its
+//! machine registers for its whole stretch, so there is nothing to move between blocks; what gets
+//! none is used from memory, where the first-level cache is nearly as good.
+
+use crate::ranges::{Hull, Ranges};
+use iced_x86::Register;
+use simt::op::{Op, Width};
+use simt::vector::{Home, VectorFunction, VectorInst};
+
+/// Vector registers that hold values; the others are scratch.
+pub(crate) const VECTORS: usize = 28;
+/// General registers that hold values.
+pub(crate) const SCALARS: [Register; 8] = [
+    Register::R12,
+    Register::R13,
+    Register::RSI,
+    Register::RDI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+];
+
+/// Most machine registers that a value of 32 lanes takes.
+pub(crate) const PARTS_MAX: usize = 4;
+
+/// Where the lanes of a register are while its stretch lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lanes {
+    /// In the register file.
+    File,
+    /// In machine registers, the first lanes in the first.
+    Parts([Register; PARTS_MAX]),
+    /// In one machine register: every lane has the same value.
+    Same(Register),
+}
+
+/// The assignment of a function.
+pub(crate) struct Assignment {
+    /// By register: its lanes.
+    pub(crate) lanes: Vec<Lanes>,
+    /// By register: its one value.
+    pub(crate) scalars: Vec<Option<Register>>,
+    /// By register: a value for all lanes that are equal, although nobody reads it as one.
+    pub(crate) same: Vec<bool>,
+}
+
+/// Machine registers that 32 lanes of a width take.
+pub(crate) fn parts(width: Width) -> usize {
+    match width {
+        Width::W16 => 1,
+        Width::W32 => 2,
+        Width::W64 => 4,
+        Width::W128 => 8,
+    }
+}
+
+/// True if the instruction writes one value, loaded once, to all lanes.
+pub(crate) fn loads_for_all(f: &VectorFunction, inst: &VectorInst) -> bool {
+    matches!(inst.op, Op::Load(_))
+        && inst.uniform
+        && inst.dst.iter().all(|d| f.homes[d.reg.index()] == Home::Vector)
+}
+
+/// Registers whose lanes are always equal.
+fn same_in_all(f: &VectorFunction) -> Vec<bool> {
+    let mut same: Vec<bool> =
+        f.homes.iter().map(|home| matches!(home, Home::Vector | Home::ScalarAndVector)).collect();
+    for inst in f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)) {
+        let for_all = loads_for_all(f, inst) && inst.guard.is_none();
+        for d in &inst.dst {
+            same[d.reg.index()] &= for_all || f.homes[d.reg.index()] == Home::ScalarAndVector;
+        }
+    }
+    let mut defined = vec![false; same.len()];
+    for inst in f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)) {
+        inst.dst.iter().for_each(|d| defined[d.reg.index()] = true);
+    }
+    same.iter().zip(defined).map(|(same, defined)| *same && defined).collect()
+}
+
+struct Machine {
+    taken: Vec<Vec<Hull>>,
+}
+
+impl Machine {
+    fn new(registers: usize) -> Self {
+        Self { taken: vec![Vec::new(); registers] }
+    }
+
+    fn is_free(&self, register: usize, hull: Hull) -> bool {
+        let list = &self.taken[register];
+        let next = list.partition_point(|h| h.end < hull.start);
+        list.get(next).is_none_or(|h| h.start > hull.end)
+    }
+
+    fn take(&mut self, register: usize, hull: Hull) {
+        let list = &mut self.taken[register];
+        let next = list.partition_point(|h| h.end < hull.start);
+        list.insert(next, hull);
+    }
+
+    /// The first so many registers that are free for all of the stretch.
+    fn find(&self, count: usize, hull: Hull) -> Option<Vec<usize>> {
+        let free = (0..self.taken.len()).filter(|r| self.is_free(*r, hull));
+        let found: Vec<usize> = free.take(count).collect();
+        (found.len() == count).then_some(found)
+    }
+}
+
+impl Assignment {
+    /// Assigns a function's registers.
+    pub(crate) fn of(f: &VectorFunction, ranges: &Ranges) -> Self {
+        let count = f.classes.len();
+        let same = same_in_all(f);
+        let mut made = Self { lanes: vec![Lanes::File; count], scalars: vec![None; count], same };
+        // Density, register, as lanes?, machine registers.
+        let mut wanted: Vec<(f32, usize, bool, usize)> = Vec::new();
+        for (r, hull) in ranges.hulls.iter().enumerate() {
+            let (Some(hull), Some(width)) = (hull, f.classes[r].width()) else { continue };
+            let length = (hull.end - hull.start + 1) as f32;
+            let density = ranges.weights[r] / length;
+            let home = f.homes[r];
+            if matches!(home, Home::Vector | Home::ScalarAndVector) && width != Width::W128 {
+                let units = if made.same[r] { 1 } else { parts(width) };
+                // 16-bit lanes that are equal have no form of their own.
+                if !(made.same[r] && width == Width::W16) {
+                    wanted.push((density / units as f32, r, true, units));
+                }
+            }
+            let scalar = !matches!(home, Home::Vector | Home::Mask | Home::None);
+            if scalar && matches!(width, Width::W32 | Width::W64) {
+                wanted.push((density, r, false, 1));
+            }
+        }
+        wanted.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut vectors = Machine::new(VECTORS);
+        let mut scalars = Machine::new(SCALARS.len());
+        for (_, r, lanes, units) in wanted {
+            let Some(hull) = ranges.hulls[r] else { continue };
+            let machine = if lanes { &mut vectors } else { &mut scalars };
+            let Some(found) = machine.find(units, hull) else { continue };
+            found.iter().for_each(|m| machine.take(*m, hull));
+            if !lanes {
+                made.scalars[r] = Some(SCALARS[found[0]]);
+            } else if made.same[r] {
+                made.lanes[r] = Lanes::Same(zmm(found[0]));
+            } else {
+                let mut registers = [Register::None; PARTS_MAX];
+                for (to, from) in registers.iter_mut().zip(found) {
+                    *to = zmm(from);
+                }
+                made.lanes[r] = Lanes::Parts(registers);
+            }
+        }
+        made
+    }
+}
+
+/// Vector register of a number.
+pub(crate) fn zmm(number: usize) -> Register {
+    Register::ZMM0 + number as u32
+}

@@ -1,0 +1,898 @@
+//! A function from start to end: both clones of every block, ways in and out, the cold rest.
+//!
+//! A block exists twice. The *full* clone runs when all 32 lanes do, so nobody waits anywhere: it
+//! needs no masks, and all its lanes going one way is a plain jump. The *masked* clone runs with
+//! any lanes; it looks whether somebody waits at a lower block before it goes on.
+//!
+//! What is rare stands behind the function: ways out (every value that a lane may still read goes
+//! back into the register file), checks that failed, instructions run by their decoded form.
+
+use crate::assembler::{Assembler, Label, X, at};
+use crate::assign::{Assignment, Lanes, SCALARS, VECTORS, parts, zmm};
+use crate::frame::{
+    A, C, COUNT, D, FILE, FRAME, Field, K1, K2, K3, MASK, PREDICATE, SAVED_MASKS, SAVED_SCALARS,
+    SAVED_STACK, SAVED_VECTORS, STACK_BYTES, Z0, field,
+};
+use crate::nan;
+use crate::ranges::{Ranges, sources};
+use crate::value::{Value, store_code};
+use iced_x86::{Code, Register};
+use simt::ir::Reg;
+use simt::op::Width;
+use simt::vector::{Home, Source, VectorFunction, VectorInst, VectorTerm};
+use simt_interpreter::native::{FAULT, LEAVE, Layout, NEXT, PARK, TERMINATE};
+
+/// Why code comes back at the end of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Way {
+    /// The terminator is for others.
+    Terminate,
+    /// All lanes are in the table, or have exited.
+    Done,
+    /// The block cannot start yet.
+    Park,
+    /// The block cannot run in this form.
+    Leave,
+}
+
+/// What stands behind the function.
+pub(crate) enum Cold {
+    /// Leaves at a block.
+    Out { label: Label, block: usize, way: Way },
+    /// Runs an instruction by its decoded form, then goes on at `back`.
+    Decoded { label: Label, back: Label, block: usize, index: usize, masked: bool },
+    /// Makes a block's checks again, by their decoded form.
+    Check { label: Label, back: Label, block: usize, masked: bool },
+    /// Gathers or scatters what is not contiguous.
+    Apart { label: Label, back: Label, block: usize, index: usize },
+    /// A back-edge's turn has ended: nothing has happened yet.
+    Turn { label: Label, block: usize },
+    /// All lanes go from a block to a block.
+    Edge { label: Label, block: usize, to: usize, masked: bool },
+    /// All lanes that run exit.
+    Exit { label: Label, block: usize },
+    /// Some lanes of a full warp go one way, the others the other; those in EAX to the first.
+    Part { label: Label, block: usize, masked: bool },
+    /// Lanes go to a block behind one at which others wait.
+    Queue { label: Label, block: usize, to: usize },
+}
+
+pub(crate) struct Compiler<'a> {
+    pub(crate) a: Assembler,
+    pub(crate) f: &'a VectorFunction,
+    pub(crate) layout: &'a Layout<'a>,
+    pub(crate) ranges: Ranges,
+    pub(crate) assignment: Assignment,
+    pub(crate) lazy: Vec<bool>,
+    /// The clone under construction.
+    pub(crate) masked: bool,
+    /// The block under construction.
+    pub(crate) block: usize,
+    /// The instruction under construction.
+    pub(crate) index: usize,
+    /// The guard for which the active masks are right.
+    pub(crate) active_for: Option<Option<(Reg, bool)>>,
+    /// The predicate that the pair of predicate masks holds.
+    pub(crate) in_pair: Option<Reg>,
+    /// The predicate that EAX holds.
+    pub(crate) in_eax: Option<Reg>,
+    pub(crate) cold: Vec<Cold>,
+    /// A clone is under construction, not cold code.
+    in_line: bool,
+    full: Vec<Label>,
+    partial: Vec<Label>,
+    entries: Vec<Label>,
+    ways: std::collections::HashMap<(usize, Way), Label>,
+    choose: Label,
+    leave: Label,
+    decoded: Label,
+}
+
+/// Code of a function, to be put behind a table of its offsets.
+pub(crate) struct Made {
+    /// The code.
+    pub(crate) code: Vec<u8>,
+    /// Where it is entered.
+    pub(crate) start: u32,
+    /// Offsets of the blocks' entries, full clones and masked clones, one list behind the other.
+    pub(crate) table: Vec<u32>,
+}
+
+impl<'a> Compiler<'a> {
+    pub(crate) fn new(f: &'a VectorFunction, layout: &'a Layout<'a>) -> Self {
+        let mut a = Assembler::new();
+        let ranges = Ranges::of(f);
+        let assignment = Assignment::of(f, &ranges);
+        let mut labels = || f.blocks.iter().map(|_| a.label()).collect::<Vec<_>>();
+        let (full, partial, entries) = (labels(), labels(), labels());
+        let (choose, leave, decoded) = (a.label(), a.label(), a.label());
+        Self {
+            a,
+            f,
+            layout,
+            ranges,
+            assignment,
+            lazy: nan::lazy(f),
+            masked: false,
+            block: 0,
+            index: 0,
+            active_for: None,
+            in_pair: None,
+            in_eax: None,
+            cold: Vec::new(),
+            in_line: true,
+            full,
+            partial,
+            entries,
+            ways: std::collections::HashMap::new(),
+            choose,
+            leave,
+            decoded,
+        }
+    }
+
+    /// Makes the code.
+    pub(crate) fn make(mut self) -> Option<Made> {
+        let start = self.a.label();
+        self.a.bind(start);
+        self.prologue();
+        for masked in [false, true] {
+            self.masked = masked;
+            for block in 0..self.f.blocks.len() {
+                self.clone_of(block);
+            }
+        }
+        self.in_line = false;
+        let mut next = 0;
+        while next < self.cold.len() {
+            // Cold code can need more of it.
+            let cold = std::mem::replace(
+                &mut self.cold[next],
+                Cold::Out { label: self.leave, block: 0, way: Way::Done },
+            );
+            self.emit_cold(cold);
+            next += 1;
+        }
+        for block in 0..self.f.blocks.len() {
+            self.entry(block);
+        }
+        self.choose();
+        self.run_decoded();
+        self.epilogue();
+        let finished = self.a.finish().ok()?;
+        let table = [&self.entries, &self.full, &self.partial]
+            .into_iter()
+            .flatten()
+            .map(|label| finished.offset(*label))
+            .collect::<Option<Vec<u32>>>()?;
+        let start = finished.offset(start)?;
+        Some(Made { code: finished.bytes, start, table })
+    }
+
+    fn forget(&mut self) {
+        self.active_for = None;
+        self.in_pair = None;
+        self.in_eax = None;
+    }
+
+    fn prologue(&mut self) {
+        let a = &mut self.a;
+        let saved = [Register::RBX, Register::RBP, Register::R12];
+        for r in saved.into_iter().chain([Register::R13, Register::R14, Register::R15]) {
+            a.op(Code::Push_r64, &[r.into()]);
+        }
+        let stack = Register::RSP;
+        a.op(Code::Mov_r64_rm64, &[A.into(), stack.into()]);
+        a.op(Code::Sub_rm64_imm32, &[stack.into(), X::I(STACK_BYTES)]);
+        a.op(Code::And_rm64_imm8, &[stack.into(), X::I(-64)]);
+        a.op(Code::Mov_rm64_r64, &[at(stack, SAVED_STACK).into(), A.into()]);
+        a.op(Code::Mov_r64_rm64, &[FRAME.into(), Register::RDI.into()]);
+        a.op(Code::Mov_r64_rm64, &[FILE.into(), field(Field::Regs).into()]);
+        a.op(Code::Mov_r32_rm32, &[MASK.into(), field(Field::Mask).into()]);
+        a.op(Code::Xor_r32_rm32, &[Register::R14D.into(), Register::R14D.into()]);
+        a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), Register::ESI.into()]);
+        self.jump_through_table(0);
+    }
+
+    /// Goes to the block in ECX by the list of the table that starts at `list`.
+    fn jump_through_table(&mut self, list: usize) {
+        let first = 4 * (list * self.f.blocks.len()) as i64;
+        let a = &mut self.a;
+        a.op(Code::Mov_r64_rm64, &[A.into(), field(Field::Own).into()]);
+        let entry = iced_x86::MemoryOperand::with_base_index_scale_displ_size(A, C, 4, first, 8);
+        a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), entry.into()]);
+        a.op(Code::Add_r64_rm64, &[A.into(), C.into()]);
+        a.op(Code::Jmp_rm64, &[A.into()]);
+    }
+
+    fn epilogue(&mut self) {
+        self.a.bind(self.leave);
+        let a = &mut self.a;
+        a.op(Code::Add_rm64_r64, &[field(Field::WarpInstructions).into(), COUNT.into()]);
+        a.op(Code::Shl_rm64_imm8, &[COUNT.into(), X::I(5)]);
+        a.op(Code::Add_rm64_r64, &[field(Field::ThreadInstructions).into(), COUNT.into()]);
+        a.op(Code::Mov_r64_rm64, &[Register::RSP.into(), at(Register::RSP, SAVED_STACK).into()]);
+        a.op(Code::VEX_Vzeroupper, &[]);
+        let saved = [Register::R15, Register::R14, Register::R13];
+        for r in saved.into_iter().chain([Register::R12, Register::RBP, Register::RBX]) {
+            a.op(Code::Pop_r64, &[r.into()]);
+        }
+        a.op(Code::Retnq, &[]);
+    }
+
+    /// Calls the interpreter for instructions whose first number is in EAX, their count in ECX.
+    /// Keeps all registers that hold values; the result is in EAX.
+    fn run_decoded(&mut self) {
+        self.a.bind(self.decoded);
+        let a = &mut self.a;
+        // Behind the return address.
+        let slot = |offset: i32| at(Register::RSP, offset + 8);
+        let vectors = (0..VECTORS).map(|n| (zmm(n), SAVED_VECTORS + 64 * n as i32));
+        let masks = [K1, K2, K3, PREDICATE[0], PREDICATE[1], Register::K6, Register::K7];
+        let masks = masks.into_iter().enumerate().map(|(n, k)| (k, SAVED_MASKS + 8 * n as i32));
+        let scalars =
+            SCALARS.into_iter().skip(2).enumerate().map(|(n, r)| (r, SAVED_SCALARS + 8 * n as i32));
+        for (register, offset) in vectors.clone() {
+            a.op(Code::EVEX_Vmovdqa32_zmmm512_k1z_zmm, &[slot(offset).into(), register.into()]);
+        }
+        for (register, offset) in masks.clone() {
+            a.op(Code::VEX_Kmovq_m64_kr, &[slot(offset).into(), register.into()]);
+        }
+        for (register, offset) in scalars.clone() {
+            a.op(Code::Mov_rm64_r64, &[slot(offset).into(), register.into()]);
+        }
+        a.op(Code::Mov_rm32_r32, &[field(Field::Mask).into(), MASK.into()]);
+        a.op(Code::Mov_r64_rm64, &[Register::RDI.into(), FRAME.into()]);
+        a.op(Code::Mov_r32_rm32, &[Register::ESI.into(), Register::EAX.into()]);
+        a.op(Code::Mov_r32_rm32, &[Register::EDX.into(), Register::ECX.into()]);
+        a.op(Code::VEX_Vzeroupper, &[]);
+        a.op(Code::Sub_rm64_imm8, &[Register::RSP.into(), X::I(8)]);
+        a.op(Code::Call_rm64, &[field(Field::Run).into()]);
+        a.op(Code::Add_rm64_imm8, &[Register::RSP.into(), X::I(8)]);
+        for (register, offset) in vectors {
+            a.op(Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512, &[register.into(), slot(offset).into()]);
+        }
+        for (register, offset) in masks {
+            a.op(Code::VEX_Kmovq_kr_km64, &[register.into(), slot(offset).into()]);
+        }
+        for (register, offset) in scalars {
+            a.op(Code::Mov_r64_rm64, &[register.into(), slot(offset).into()]);
+        }
+        let faulted = a.label();
+        a.op(Code::Cmp_rm32_imm8, &[Register::EAX.into(), X::I(FAULT as i32)]);
+        a.jump(Code::Je_rel32_64, faulted);
+        a.op(Code::Retnq, &[]);
+        a.bind(faulted);
+        // Nobody reads the values of a kernel that ends.
+        a.op(Code::Add_rm64_imm8, &[Register::RSP.into(), X::I(8)]);
+        a.jump(Code::Jmp_rel32_64, self.leave);
+    }
+
+    /// Takes the lanes of the lowest pending block and goes there; out by the way in RDX if they
+    /// are not for native code.
+    fn choose(&mut self) {
+        self.a.bind(self.choose);
+        let blocks = self.f.blocks.len() as i32;
+        let (ecx, eax) = (Register::ECX, Register::EAX);
+        let (scan, none, found, inside) =
+            (self.a.label(), self.a.label(), self.a.label(), self.a.label());
+        let a = &mut self.a;
+        a.op(Code::Mov_r32_rm32, &[ecx.into(), field(Field::Lowest).into()]);
+        a.op(Code::Cmp_r32_rm32, &[ecx.into(), field(Field::Limit).into()]);
+        a.jump(Code::Jb_rel32_64, inside);
+        a.op(Code::Jmp_rm64, &[D.into()]);
+        a.bind(inside);
+        let entry = |index| iced_x86::MemoryOperand::with_base_index_scale(D, index, 4);
+        a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Pending).into()]);
+        a.op(Code::Mov_r32_rm32, &[MASK.into(), entry(C).into()]);
+        a.op(Code::Mov_rm32_imm32, &[entry(C).into(), X::I(0)]);
+        a.op(Code::Mov_r32_rm32, &[eax.into(), ecx.into()]);
+        a.bind(scan);
+        a.op(Code::Add_rm32_imm8, &[eax.into(), X::I(1)]);
+        a.op(Code::Cmp_rm32_imm32, &[eax.into(), X::I(blocks)]);
+        a.jump(Code::Jae_rel32_64, none);
+        a.op(Code::Cmp_rm32_imm8, &[entry(A).into(), X::I(0)]);
+        a.jump(Code::Je_rel32_64, scan);
+        a.jump(Code::Jmp_rel32_64, found);
+        a.bind(none);
+        a.op(Code::Mov_r32_imm32, &[eax.into(), X::I(-1)]);
+        a.bind(found);
+        a.op(Code::Mov_rm32_r32, &[field(Field::Lowest).into(), eax.into()]);
+        let all = a.label();
+        a.op(Code::Cmp_rm32_imm8, &[MASK.into(), X::I(-1)]);
+        a.jump(Code::Je_rel32_64, all);
+        self.jump_through_table(2);
+        self.a.bind(all);
+        self.jump_through_table(1);
+    }
+
+    /// Loads what lives at the start of a block and goes there.
+    fn entry(&mut self, block: usize) {
+        self.a.bind(self.entries[block]);
+        let position = self.ranges.starts[block];
+        for r in 0..self.f.classes.len() {
+            if self.ranges.covers(r, position) {
+                self.fill(r);
+            }
+        }
+        self.a.op(Code::Cmp_rm32_imm8, &[MASK.into(), X::I(-1)]);
+        self.a.jump(Code::Je_rel32_64, self.full[block]);
+        self.a.jump(Code::Jmp_rel32_64, self.partial[block]);
+    }
+
+    /// Loads a register's machine registers from the register file.
+    fn fill(&mut self, r: usize) {
+        let place = self.layout.place(r);
+        let Some(width) = self.f.classes[r].width() else { return };
+        if let (Some(register), Some(offset)) = (self.assignment.scalars[r], place.scalar) {
+            self.load_scalar(register, offset, width);
+        }
+        match self.assignment.lanes[r] {
+            Lanes::File => {}
+            Lanes::Parts(registers) => {
+                let Some(offset) = place.vector else { return };
+                for (part, register) in registers.into_iter().take(parts(width)).enumerate() {
+                    let from = at(FILE, offset as i32 + 64 * part as i32);
+                    let code = Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512;
+                    self.a.op(code, &[register.into(), from.into()]);
+                }
+            }
+            Lanes::Same(register) => {
+                let code = match width {
+                    Width::W64 => Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64,
+                    _ => Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32,
+                };
+                let from = match (self.f.homes[r], place.scalar, place.vector) {
+                    (Home::ScalarAndVector, Some(scalar), _) => at(FILE, scalar as i32),
+                    // Lanes that are elsewhere may never have seen it.
+                    (_, _, vector) => {
+                        let offset = i64::from(vector.unwrap_or(0));
+                        let first = [Register::ECX.into(), MASK.into()];
+                        self.a.op(Code::Tzcnt_r32_rm32, &first);
+                        let scale = width.bytes();
+                        iced_x86::MemoryOperand::with_base_index_scale_displ_size(
+                            FILE, C, scale, offset, 8,
+                        )
+                    }
+                };
+                self.a.op(code, &[register.into(), from.into()]);
+            }
+        }
+    }
+
+    fn load_scalar(&mut self, to: Register, offset: u32, width: Width) {
+        let from = at(FILE, offset as i32);
+        match width {
+            Width::W64 => {
+                self.a.op(Code::Mov_r64_rm64, &[to.full_register().into(), from.into()]);
+            }
+            _ => {
+                self.a.op(Code::Mov_r32_rm32, &[to.full_register32().into(), from.into()]);
+            }
+        }
+    }
+
+    /// Stores a scalar's machine register into the register file.
+    pub(crate) fn flush_scalar(&mut self, r: usize) {
+        let place = self.layout.place(r);
+        let (Some(register), Some(offset)) = (self.assignment.scalars[r], place.scalar) else {
+            return;
+        };
+        let to = at(FILE, offset as i32);
+        match place.bytes {
+            8 => self.a.op(Code::Mov_rm64_r64, &[to.into(), register.full_register().into()]),
+            _ => self.a.op(Code::Mov_rm32_r32, &[to.into(), register.full_register32().into()]),
+        };
+    }
+
+    /// Stores a register's lanes into the register file, under the pair of masks K1, K2 if there
+    /// are lanes that did not come in.
+    fn flush_lanes(&mut self, r: usize, masked: bool) {
+        let place = self.layout.place(r);
+        let (Some(width), Some(offset)) = (self.f.classes[r].width(), place.vector) else {
+            return;
+        };
+        let to = |part: usize| at(FILE, offset as i32 + 64 * part as i32);
+        let spread = match (self.lanes_of(Reg(r as u32)), self.assignment.lanes[r]) {
+            (Value::Same(register), _) => register,
+            (value @ Value::One(_), Lanes::File) => self.part_in(value, 0, width, Z0),
+            (_, Lanes::Parts(registers)) => {
+                for (part, register) in registers.into_iter().take(parts(width)).enumerate() {
+                    let mask =
+                        if masked { Some(self.of_pair([K1, K2], part, width)) } else { None };
+                    let operands = [to(part).into(), register.into()];
+                    let made = self.a.op(store_code(width), &operands);
+                    if let Some(k) = mask {
+                        made.set_op_mask(k);
+                    }
+                }
+                return;
+            }
+            _ => return,
+        };
+        for part in 0..parts(width) {
+            self.a.op(store_code(width), &[to(part).into(), spread.into()]);
+        }
+    }
+
+    /// Puts back what a lane may read at a position, and leaves.
+    fn emit_out(&mut self, block: usize, way: Way) {
+        let position = match way {
+            Way::Park | Way::Leave => self.ranges.starts[block],
+            Way::Terminate | Way::Done => self.ranges.ends[block],
+        };
+        self.a.op(Code::VEX_Kmovd_kr_km32, &[K1.into(), field(Field::Lanes).into()]);
+        self.a.op(Code::VEX_Kshiftrd_kr_kr_imm8, &[K2.into(), K1.into(), X::I(16)]);
+        for r in 0..self.f.classes.len() {
+            if self.ranges.covers(r, position) && self.ranges.written[r] {
+                self.flush_scalar(r);
+                self.flush_lanes(r, true);
+            }
+        }
+        let why = match way {
+            Way::Park => PARK,
+            Way::Leave => LEAVE,
+            Way::Terminate => TERMINATE,
+            Way::Done => NEXT,
+        };
+        self.a.op(Code::Mov_rm32_r32, &[field(Field::Mask).into(), MASK.into()]);
+        self.a.op(Code::Mov_rm32_imm32, &[field(Field::Block).into(), X::I(block as i32)]);
+        self.a.op(Code::Mov_r32_imm32, &[Register::EAX.into(), X::I(why as i32)]);
+        self.a.jump(Code::Jmp_rel32_64, self.leave);
+    }
+
+    /// The way out at a block.
+    pub(crate) fn out(&mut self, block: usize, way: Way) -> Label {
+        if let Some(label) = self.ways.get(&(block, way)) {
+            return *label;
+        }
+        let label = self.a.label();
+        self.ways.insert((block, way), label);
+        self.cold.push(Cold::Out { label, block, way });
+        label
+    }
+
+    fn clone_of(&mut self, block: usize) {
+        let f = self.f;
+        let b = &f.blocks[block];
+        let label = if self.masked { self.partial[block] } else { self.full[block] };
+        self.a.bind(label);
+        self.forget();
+        self.block = block;
+        let size = b.insts.len() as i32 + 1;
+        if self.masked {
+            let (eax, rax) = (Register::EAX, A);
+            self.a.op(Code::Popcnt_r32_rm32, &[eax.into(), MASK.into()]);
+            self.a.op(Code::Imul_r32_rm32_imm32, &[eax.into(), eax.into(), X::I(size)]);
+            let threads = field(Field::ThreadInstructions);
+            self.a.op(Code::Add_rm64_r64, &[threads.into(), rax.into()]);
+            let warps = field(Field::WarpInstructions);
+            self.a.op(Code::Add_rm64_imm32, &[warps.into(), X::I(size)]);
+        } else {
+            self.a.op(Code::Add_rm64_imm32, &[COUNT.into(), X::I(size)]);
+        }
+        self.checks(block);
+        for (index, inst) in b.insts.iter().enumerate() {
+            self.index = index;
+            self.instruction(inst);
+        }
+        self.terminator(&b.term);
+    }
+
+    /// What the block relies on: that affine registers do not wrap before the last lane.
+    fn checks(&mut self, block: usize) {
+        let f = self.f;
+        if f.blocks[block].checks.is_empty() {
+            return;
+        }
+        let (label, back) = (self.a.label(), self.a.label());
+        self.cold.push(Cold::Check { label, back, block, masked: self.masked });
+        for check in &f.blocks[block].checks {
+            let value = self.scalar(Source::Scalar(check.reg), false, A);
+            let Ok(reach) = i32::try_from(check.stride.saturating_mul(check.last.into())) else {
+                self.a.jump(Code::Jmp_rel32_64, label);
+                break;
+            };
+            let (widen, again) = if check.signed {
+                (Code::Movsxd_r64_rm32, Code::Movsxd_r64_rm32)
+            } else {
+                (Code::Mov_r32_rm32, Code::Mov_r32_rm32)
+            };
+            let to = |r: Register| if check.signed { r } else { r.full_register32() };
+            self.a.op(widen, &[to(A).into(), value]);
+            self.a.op(Code::Add_rm64_imm32, &[A.into(), X::I(reach)]);
+            self.a.op(again, &[to(C).into(), Register::EAX.into()]);
+            self.a.op(Code::Cmp_r64_rm64, &[A.into(), C.into()]);
+            self.a.jump(Code::Jne_rel32_64, label);
+        }
+        self.a.bind(back);
+    }
+
+    fn instruction(&mut self, inst: &VectorInst) {
+        for r in nan::exposed(&self.lazy, inst).collect::<Vec<_>>() {
+            self.canonicalise(r);
+        }
+        let in_eax = self.in_eax;
+        if !self.native(inst) {
+            self.decoded_form(self.block, self.index);
+        }
+        // What an instruction leaves in EAX is good until the next one.
+        if self.in_eax == in_eax {
+            self.in_eax = None;
+        }
+        for d in &inst.dst {
+            self.forget_predicate(d.reg);
+        }
+    }
+
+    /// The predicate has changed, unless the caches were made of the new value.
+    fn forget_predicate(&mut self, r: Reg) {
+        if self.f.homes[r.index()] != Home::Mask {
+            return;
+        }
+        if self.active_for.is_some_and(|key| key.is_some_and(|(guard, _)| guard == r)) {
+            self.active_for = None;
+        }
+    }
+
+    /// Runs an instruction as the interpreter would.
+    fn decoded_form(&mut self, block: usize, index: usize) {
+        let f = self.f;
+        let inst = &f.blocks[block].insts[index];
+        let (first, count) = self.layout.pieces(block, index, self.masked);
+        let writes: Vec<Reg> = inst.dst.iter().map(|d| d.reg).collect();
+        let mut reads: Vec<Reg> = sources(inst).chain(writes.iter().copied()).collect();
+        reads.sort_unstable();
+        reads.dedup();
+        for r in reads {
+            self.flush_scalar(r.index());
+            if f.homes[r.index()] != Home::Scalar {
+                self.flush_lanes(r.index(), false);
+            }
+        }
+        if count > 0 {
+            self.a.load_constant(A, u64::from(first));
+            self.a.load_constant(C, u64::from(count));
+            self.a.jump(Code::Call_rel32_64, self.decoded);
+            if inst.op.is_sync() {
+                let park = self.out(block, Way::Park);
+                self.a.op(Code::Cmp_rm32_imm8, &[Register::EAX.into(), X::I(PARK as i32)]);
+                self.a.jump(Code::Je_rel32_64, park);
+            }
+        }
+        for r in writes {
+            self.fill_result(r);
+            if self.in_pair == Some(r) {
+                self.in_pair = None;
+            }
+        }
+        self.in_eax = None;
+    }
+
+    fn fill_result(&mut self, r: Reg) {
+        // The interpreter writes all copies, so any lane will do.
+        let place = self.layout.place(r.index());
+        if let (Lanes::Same(register), Some(offset)) =
+            (self.assignment.lanes[r.index()], place.vector)
+        {
+            let code = match place.bytes {
+                8 => Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64,
+                _ => Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32,
+            };
+            let offset = place.scalar.unwrap_or(offset);
+            self.a.op(code, &[register.into(), at(FILE, offset as i32).into()]);
+            if let (Some(scalar), Some(offset), Some(width)) = (
+                self.assignment.scalars[r.index()],
+                place.scalar,
+                self.f.classes[r.index()].width(),
+            ) {
+                self.load_scalar(scalar, offset, width);
+            }
+            return;
+        }
+        self.fill(r.index());
+    }
+
+    /// A way aside for the instruction under construction: its decoded form.
+    pub(crate) fn aside(&mut self, back: Label) -> Label {
+        let label = self.a.label();
+        let (block, index, masked) = (self.block, self.index, self.masked);
+        self.cold.push(Cold::Decoded { label, back, block, index, masked });
+        label
+    }
+
+    fn emit_cold(&mut self, cold: Cold) {
+        self.forget();
+        match cold {
+            Cold::Out { label, block, way } => {
+                if label != self.leave {
+                    self.a.bind(label);
+                    self.emit_out(block, way);
+                }
+            }
+            Cold::Decoded { label, back, block, index, masked } => {
+                self.a.bind(label);
+                (self.masked, self.block, self.index) = (masked, block, index);
+                self.decoded_form(block, index);
+                self.a.jump(Code::Jmp_rel32_64, back);
+            }
+            Cold::Check { label, back, block, masked } => {
+                self.a.bind(label);
+                let (first, count) = self.layout.checks(block, masked);
+                for check in &self.f.blocks[block].checks {
+                    self.flush_scalar(check.reg.index());
+                }
+                self.a.load_constant(A, u64::from(first));
+                self.a.load_constant(C, u64::from(count));
+                self.a.jump(Code::Call_rel32_64, self.decoded);
+                let out = self.out(block, Way::Leave);
+                self.a.op(Code::Cmp_rm32_imm8, &[Register::EAX.into(), X::I(LEAVE as i32)]);
+                self.a.jump(Code::Je_rel32_64, out);
+                self.a.jump(Code::Jmp_rel32_64, back);
+            }
+            Cold::Apart { label, back, block, index } => {
+                self.a.bind(label);
+                (self.masked, self.block, self.index) = (false, block, index);
+                let f = self.f;
+                self.apart(&f.blocks[block].insts[index], back);
+                self.a.jump(Code::Jmp_rel32_64, back);
+            }
+            Cold::Turn { label, block } => {
+                self.a.bind(label);
+                self.give_back_patience(block);
+                let out = self.out(block, Way::Terminate);
+                self.a.jump(Code::Jmp_rel32_64, out);
+            }
+            Cold::Edge { label, block, to, masked } => {
+                self.a.bind(label);
+                self.masked = masked;
+                self.go(block, to);
+            }
+            Cold::Exit { label, block } => {
+                self.a.bind(label);
+                self.exit(block);
+            }
+            Cold::Part { label, block, masked } => {
+                self.a.bind(label);
+                self.masked = masked;
+                self.part_ways(block);
+            }
+            Cold::Queue { label, block, to } => {
+                self.a.bind(label);
+                self.queue(block, to);
+            }
+        }
+    }
+
+    fn give_back_patience(&mut self, block: usize) {
+        let cost = self.layout.cost(block) as i32;
+        self.a.op(Code::Add_rm64_imm32, &[field(Field::Patience).into(), X::I(cost)]);
+    }
+
+    /// What every back-edge asks: is it somebody else's turn?
+    fn back_edge(&mut self, block: usize) {
+        let label = self.a.label();
+        self.cold.push(Cold::Turn { label, block });
+        let cost = self.layout.cost(block) as i32;
+        let a = &mut self.a;
+        a.op(Code::Sub_rm64_imm32, &[field(Field::Patience).into(), X::I(cost)]);
+        a.jump(Code::Jle_rel32_64, label);
+        a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Control).into()]);
+        a.op(Code::Cmp_rm32_imm8, &[at(C, 0).into(), X::I(0)]);
+        a.jump(Code::Jne_rel32_64, label);
+    }
+
+    /// All lanes that run go from the end of a block to a block.
+    fn go(&mut self, block: usize, to: usize) {
+        if to <= block {
+            self.back_edge(block);
+        }
+        self.arrive(block, to);
+    }
+
+    /// [`Self::go`] after the back-edge.
+    fn arrive(&mut self, block: usize, to: usize) {
+        // The next block stands right behind.
+        let next = self.in_line && to == block + 1;
+        if !self.masked {
+            if !next {
+                self.a.jump(Code::Jmp_rel32_64, self.full[to]);
+            }
+            return;
+        }
+        let queue = self.a.label();
+        self.cold.push(Cold::Queue { label: queue, block, to });
+        self.a.op(Code::Cmp_rm32_imm32, &[field(Field::Lowest).into(), X::I(to as i32)]);
+        self.a.jump(Code::Jbe_rel32_64, queue);
+        if !next {
+            self.a.jump(Code::Jmp_rel32_64, self.partial[to]);
+        }
+    }
+
+    /// Somebody waits at `to` or in front of it: so do we, and the lowest go on.
+    fn queue(&mut self, block: usize, to: usize) {
+        self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Pending).into()]);
+        self.a.op(Code::Or_rm32_r32, &[at(C, 4 * to as i32).into(), MASK.into()]);
+        self.choose_or(block);
+    }
+
+    fn choose_or(&mut self, block: usize) {
+        let out = self.out(block, Way::Done);
+        self.a.op(Code::Lea_r64_m, &[D.into(), Assembler::at_label(out).into()]);
+        self.a.jump(Code::Jmp_rel32_64, self.choose);
+    }
+
+    /// All lanes that run exit.
+    fn exit(&mut self, block: usize) {
+        self.a.op(Code::Mov_r32_rm32, &[Register::EAX.into(), MASK.into()]);
+        self.a.op(Code::Not_rm32, &[Register::EAX.into()]);
+        self.a.op(Code::And_rm32_r32, &[field(Field::Live).into(), Register::EAX.into()]);
+        self.choose_or(block);
+    }
+
+    /// Where all lanes that run go by a jump instruction.
+    fn edge(&mut self, block: usize, to: Option<usize>) -> Label {
+        match to {
+            Some(to) if !self.masked && to > block => self.full[to],
+            Some(to) => {
+                let label = self.a.label();
+                self.cold.push(Cold::Edge { label, block, to, masked: self.masked });
+                label
+            }
+            None => {
+                let label = self.a.label();
+                self.cold.push(Cold::Exit { label, block });
+                label
+            }
+        }
+    }
+
+    fn terminator(&mut self, term: &VectorTerm) {
+        let block = self.block;
+        match term {
+            VectorTerm::Jump(target) => match target.block() {
+                Some(to) => self.go(block, to.index()),
+                None => self.exit(block),
+            },
+            VectorTerm::Branch { guard, uniform, taken, other } => {
+                let (yes, no) = (taken.block(), other.block());
+                let (mut yes, mut no) = (yes.map(|b| b.index()), no.map(|b| b.index()));
+                if guard.negated {
+                    std::mem::swap(&mut yes, &mut no);
+                }
+                let eax = Register::EAX;
+                if self.in_eax != Some(guard.reg) {
+                    let memory = self.mask_of(guard.reg);
+                    self.a.op(Code::Mov_r32_rm32, &[eax.into(), memory.into()]);
+                }
+                if yes == no {
+                    match yes {
+                        Some(to) => self.go(block, to),
+                        None => self.exit(block),
+                    }
+                    return;
+                }
+                if self.masked {
+                    self.a.op(Code::And_r32_rm32, &[eax.into(), MASK.into()]);
+                } else {
+                    self.a.op(Code::Test_rm32_r32, &[eax.into(), eax.into()]);
+                }
+                self.branch(block, yes, no, *uniform);
+            }
+            VectorTerm::Table { .. }
+            | VectorTerm::Call { .. }
+            | VectorTerm::Barrier { .. }
+            | VectorTerm::Pause { .. } => {
+                let out = self.out(block, Way::Terminate);
+                self.a.jump(Code::Jmp_rel32_64, out);
+            }
+        }
+    }
+
+    /// Lanes in EAX, for which the flags are set, go to `yes`, the others that run to `no`.
+    fn branch(&mut self, block: usize, yes: Option<usize>, no: Option<usize>, uniform: bool) {
+        let eax = Register::EAX;
+        let back = |to: Option<usize>| to.is_some_and(|to| to <= block);
+        // The way back stands in line, the others behind.
+        if uniform {
+            if back(yes) {
+                let away = self.edge(block, no);
+                self.a.jump(Code::Je_rel32_64, away);
+                self.fall(block, yes);
+            } else {
+                let away = self.edge(block, yes);
+                self.a.jump(Code::Jne_rel32_64, away);
+                self.fall(block, no);
+            }
+            return;
+        }
+        let none = self.edge(block, no);
+        self.a.jump(Code::Je_rel32_64, none);
+        let part = self.a.label();
+        self.cold.push(Cold::Part { label: part, block, masked: self.masked });
+        if self.masked {
+            self.a.op(Code::Cmp_r32_rm32, &[eax.into(), MASK.into()]);
+        } else {
+            self.a.op(Code::Cmp_rm32_imm8, &[eax.into(), X::I(-1)]);
+        }
+        self.a.jump(Code::Jne_rel32_64, part);
+        self.fall(block, yes);
+    }
+
+    fn fall(&mut self, block: usize, to: Option<usize>) {
+        match to {
+            Some(to) => self.go(block, to),
+            None => self.exit(block),
+        }
+    }
+
+    /// The lanes in EAX, some of those that run, take the branch of a block, the others do not.
+    fn part_ways(&mut self, block: usize) {
+        let VectorTerm::Branch { guard, taken, other, .. } = &self.f.blocks[block].term else {
+            return;
+        };
+        let (yes, no) = if guard.negated { (other, taken) } else { (taken, other) };
+        let (yes, no) = (yes.block().map(|b| b.index()), no.block().map(|b| b.index()));
+        let (eax, ecx, edx) = (Register::EAX, Register::ECX, Register::EDX);
+        let (high, low) = match (yes, no) {
+            // Those that exit leave the others alone.
+            (None, Some(to)) | (Some(to), None) => {
+                if yes.is_some() {
+                    self.a.op(Code::Xor_r32_rm32, &[eax.into(), MASK.into()]);
+                }
+                // EAX exits.
+                if to <= block {
+                    let label = self.a.label();
+                    self.cold.push(Cold::Turn { label, block });
+                    self.check_turn(block, label);
+                }
+                self.a.op(Code::Xor_r32_rm32, &[MASK.into(), eax.into()]);
+                self.a.op(Code::Not_rm32, &[eax.into()]);
+                self.a.op(Code::And_rm32_r32, &[field(Field::Live).into(), eax.into()]);
+                self.masked = true;
+                self.arrive(block, to);
+                return;
+            }
+            (Some(yes), Some(no)) => (yes.max(no), yes.min(no)),
+            (None, None) => return,
+        };
+        if low <= block {
+            let label = self.a.label();
+            self.cold.push(Cold::Turn { label, block });
+            self.check_turn(block, label);
+        }
+        if yes == Some(low) {
+            // EAX goes to the higher block.
+            self.a.op(Code::Xor_r32_rm32, &[eax.into(), MASK.into()]);
+        }
+        self.a.op(Code::Xor_r32_rm32, &[MASK.into(), eax.into()]);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Pending).into()]);
+        self.a.op(Code::Or_rm32_r32, &[at(D, 4 * high as i32).into(), eax.into()]);
+        self.a.load_constant(C, high as u64);
+        self.a.op(Code::Mov_r32_rm32, &[edx.into(), field(Field::Lowest).into()]);
+        self.a.op(Code::Cmp_r32_rm32, &[edx.into(), ecx.into()]);
+        self.a.op(Code::Cmova_r32_rm32, &[edx.into(), ecx.into()]);
+        self.a.op(Code::Mov_rm32_r32, &[field(Field::Lowest).into(), edx.into()]);
+        self.masked = true;
+        self.arrive(block, low);
+    }
+
+    /// [`Self::back_edge`] that keeps EAX.
+    fn check_turn(&mut self, block: usize, label: Label) {
+        let cost = self.layout.cost(block) as i32;
+        let a = &mut self.a;
+        a.op(Code::Sub_rm64_imm32, &[field(Field::Patience).into(), X::I(cost)]);
+        a.jump(Code::Jle_rel32_64, label);
+        a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Control).into()]);
+        a.op(Code::Cmp_rm32_imm8, &[at(C, 0).into(), X::I(0)]);
+        a.jump(Code::Jne_rel32_64, label);
+    }
+
+    /// True if a source is one value in a place where instructions on 16-bit lanes cannot read it.
+    pub(crate) fn is_awkward(&self, source: Source, width: Width) -> bool {
+        width == Width::W128
+            || width == Width::W16
+                && matches!(source, Source::Vector(r)
+                    if !matches!(self.lanes_of(r), Value::Parts(_) | Value::File(_)))
+    }
+}

@@ -1,0 +1,104 @@
+//! Which machine registers have a fixed meaning, and where things are in the frame.
+
+use iced_x86::{MemoryOperand, Register};
+use simt_interpreter::native::Frame;
+use std::mem::offset_of;
+
+use crate::assembler::at;
+
+/// The register file.
+pub(crate) const FILE: Register = Register::RBX;
+/// The frame.
+pub(crate) const FRAME: Register = Register::RBP;
+/// Lanes that run.
+pub(crate) const MASK: Register = Register::R15D;
+/// Instructions run by full warps.
+pub(crate) const COUNT: Register = Register::R14;
+
+/// Scratch of any instruction.
+pub(crate) const A: Register = Register::RAX;
+/// Scratch of any instruction.
+pub(crate) const C: Register = Register::RCX;
+/// Scratch of any instruction.
+pub(crate) const D: Register = Register::RDX;
+
+/// Scratch of any instruction.
+pub(crate) const Z0: Register = Register::ZMM28;
+/// Scratch of any instruction.
+pub(crate) const Z1: Register = Register::ZMM29;
+/// Scratch of any instruction.
+pub(crate) const Z2: Register = Register::ZMM30;
+/// Scratch of any instruction.
+pub(crate) const Z3: Register = Register::ZMM31;
+
+/// Scratch masks of any instruction.
+pub(crate) const K1: Register = Register::K1;
+/// Scratch masks of any instruction.
+pub(crate) const K2: Register = Register::K2;
+/// Scratch masks of any instruction.
+pub(crate) const K3: Register = Register::K3;
+/// A predicate, 16 lanes each.
+pub(crate) const PREDICATE: [Register; 2] = [Register::K4, Register::K5];
+/// The lanes that run the instruction, 16 each.
+pub(crate) const ACTIVE: [Register; 2] = [Register::K6, Register::K7];
+
+/// Where the stub saves vector registers, bytes from the stack pointer of the function.
+pub(crate) const SAVED_VECTORS: i32 = 0;
+/// Where it saves masks.
+pub(crate) const SAVED_MASKS: i32 = SAVED_VECTORS + 32 * 64;
+/// Where it saves general registers.
+pub(crate) const SAVED_SCALARS: i32 = SAVED_MASKS + 64;
+/// Eight bytes for whoever has no scratch register left.
+pub(crate) const SAVED_SCRATCH: i32 = SAVED_SCALARS + 48;
+/// Where the caller's stack pointer is.
+pub(crate) const SAVED_STACK: i32 = SAVED_SCALARS + 64;
+/// Bytes of the function's stack, a multiple of 64.
+pub(crate) const STACK_BYTES: i32 = SAVED_STACK + 64;
+
+/// A field of the frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Field {
+    Regs,
+    Pending,
+    Control,
+    Ranges,
+    Shared,
+    SharedBytes,
+    Own,
+    Run,
+    Patience,
+    WarpInstructions,
+    ThreadInstructions,
+    GlobalBytes,
+    Mask,
+    Live,
+    Lowest,
+    Limit,
+    Lanes,
+    Block,
+}
+
+/// A field as an operand.
+pub(crate) fn field(field: Field) -> MemoryOperand {
+    let offset = match field {
+        Field::Regs => offset_of!(Frame, regs),
+        Field::Pending => offset_of!(Frame, pending),
+        Field::Control => offset_of!(Frame, control),
+        Field::Ranges => offset_of!(Frame, ranges),
+        Field::Shared => offset_of!(Frame, shared),
+        Field::SharedBytes => offset_of!(Frame, shared_bytes),
+        Field::Own => offset_of!(Frame, own),
+        Field::Run => offset_of!(Frame, run),
+        Field::Patience => offset_of!(Frame, patience),
+        Field::WarpInstructions => offset_of!(Frame, warp_instructions),
+        Field::ThreadInstructions => offset_of!(Frame, thread_instructions),
+        Field::GlobalBytes => offset_of!(Frame, global_bytes),
+        Field::Mask => offset_of!(Frame, mask),
+        Field::Live => offset_of!(Frame, live),
+        Field::Lowest => offset_of!(Frame, lowest),
+        Field::Limit => offset_of!(Frame, limit),
+        Field::Lanes => offset_of!(Frame, lanes),
+        Field::Block => offset_of!(Frame, block),
+    };
+    at(FRAME, offset as i32)
+}

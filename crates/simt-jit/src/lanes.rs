@@ -1,0 +1,915 @@
+//! Arithmetic, moves and conversions on 32 lanes, with AVX-512.
+
+use crate::assembler::{X, repeated};
+use crate::assign::parts;
+use crate::compiler::Compiler;
+use crate::frame::{K1, K2, Z0, Z1, Z2, Z3};
+use crate::scalar::window;
+use crate::value::{Place, Value, move_code, ymm};
+use iced_x86::{Code, Register, RoundingControl};
+use simt::op::{Convert, FloatMode, FloatOp, FloatType, IntOp, IntType, Op, Round, Width};
+use simt::vector::{Home, Source, VectorInst};
+
+/// Rounding to nearest needs no mode of its own.
+fn rounding(round: Round) -> Option<RoundingControl> {
+    Some(match round {
+        Round::Near => RoundingControl::None,
+        Round::Zero => RoundingControl::RoundTowardZero,
+        Round::Down => RoundingControl::RoundDown,
+        Round::Up => RoundingControl::RoundUp,
+        Round::NearAway => return None,
+    })
+}
+
+/// Integer operations that are one instruction of two operands.
+fn binary_int(op: IntOp, ty: IntType) -> Option<Code> {
+    use IntType::{S32, S64, U32, U64};
+    Some(match (op, ty) {
+        (IntOp::Add, U32 | S32) => Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32,
+        (IntOp::Add, U64 | S64) => Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64,
+        (IntOp::Add, _) => Code::EVEX_Vpaddw_zmm_k1z_zmm_zmmm512,
+        (IntOp::Sub, U32 | S32) => Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32,
+        (IntOp::Sub, U64 | S64) => Code::EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64,
+        (IntOp::Sub, _) => Code::EVEX_Vpsubw_zmm_k1z_zmm_zmmm512,
+        (IntOp::MulLo, U32 | S32) => Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32,
+        (IntOp::MulLo, U64 | S64) => Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64,
+        (IntOp::MulLo, _) => Code::EVEX_Vpmullw_zmm_k1z_zmm_zmmm512,
+        (IntOp::And, U64 | S64) => Code::EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64,
+        (IntOp::Or, U64 | S64) => Code::EVEX_Vporq_zmm_k1z_zmm_zmmm512b64,
+        (IntOp::Xor, U64 | S64) => Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64,
+        (IntOp::And, U32 | S32) => Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32,
+        (IntOp::Or, U32 | S32) => Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32,
+        (IntOp::Xor, U32 | S32) => Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32,
+        (IntOp::Min, S32) => Code::EVEX_Vpminsd_zmm_k1z_zmm_zmmm512b32,
+        (IntOp::Min, U32) => Code::EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32,
+        (IntOp::Min, S64) => Code::EVEX_Vpminsq_zmm_k1z_zmm_zmmm512b64,
+        (IntOp::Min, U64) => Code::EVEX_Vpminuq_zmm_k1z_zmm_zmmm512b64,
+        (IntOp::Max, S32) => Code::EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32,
+        (IntOp::Max, U32) => Code::EVEX_Vpmaxud_zmm_k1z_zmm_zmmm512b32,
+        (IntOp::Max, S64) => Code::EVEX_Vpmaxsq_zmm_k1z_zmm_zmmm512b64,
+        (IntOp::Max, U64) => Code::EVEX_Vpmaxuq_zmm_k1z_zmm_zmmm512b64,
+        // The processor gives nothing for amounts over the width, as PTX wants it.
+        (IntOp::Shl, U32 | S32) => Code::EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32,
+        (IntOp::Shr, U32) => Code::EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32,
+        (IntOp::Shr, S32) => Code::EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32,
+        _ => return None,
+    })
+}
+
+/// 64-bit shifts, whose amount has 32 bits.
+fn wide_shift(op: IntOp, ty: IntType) -> Option<Code> {
+    Some(match (op, ty) {
+        (IntOp::Shl, IntType::U64 | IntType::S64) => Code::EVEX_Vpsllvq_zmm_k1z_zmm_zmmm512b64,
+        (IntOp::Shr, IntType::U64) => Code::EVEX_Vpsrlvq_zmm_k1z_zmm_zmmm512b64,
+        (IntOp::Shr, IntType::S64) => Code::EVEX_Vpsravq_zmm_k1z_zmm_zmmm512b64,
+        _ => return None,
+    })
+}
+
+fn float_code(op: FloatOp, double: bool) -> Option<Code> {
+    Some(match (op, double) {
+        (FloatOp::Add, false) => Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er,
+        (FloatOp::Sub, false) => Code::EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er,
+        (FloatOp::Mul, false) => Code::EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er,
+        (FloatOp::Div, false) => Code::EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er,
+        (FloatOp::Add, true) => Code::EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er,
+        (FloatOp::Sub, true) => Code::EVEX_Vsubpd_zmm_k1z_zmm_zmmm512b64_er,
+        (FloatOp::Mul, true) => Code::EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er,
+        (FloatOp::Div, true) => Code::EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er,
+        _ => return None,
+    })
+}
+
+/// How one part of a float operation is made: its result in a register.
+struct FloatParts {
+    values: [Value; 3],
+    width: Width,
+    flush: bool,
+    round: RoundingControl,
+}
+
+impl Compiler<'_> {
+    /// Makes code for a lane-wise instruction; false if there is none.
+    pub(crate) fn lanes(&mut self, inst: &VectorInst) -> bool {
+        if inst.uniform || inst.dst.is_empty() || !self.has_lane_results(inst) {
+            return false;
+        }
+        let awkward = inst.src.iter().any(|s| match s {
+            Source::Vector(r) => {
+                let width = self.f.classes[r.index()].width().unwrap_or(Width::W32);
+                self.is_awkward(*s, width)
+            }
+            _ => false,
+        });
+        if awkward {
+            return false;
+        }
+        if let (Op::Mov(w), Some(source @ (Source::Affine(..) | Source::Halves(..)))) =
+            (&inst.op, inst.src.first())
+        {
+            if *w == Width::W16 && matches!(source, Source::Halves(..)) {
+                return false;
+            }
+            let place = self.dest(inst, &inst.dst[0]);
+            for part in 0..parts(*w) {
+                let register = self.formula(inst.src[0], part, *w, Z0);
+                self.put(&place, part, move_code(*w), &[register.into()]);
+            }
+            return true;
+        }
+        if inst.src.iter().any(|s| matches!(s, Source::Affine(..) | Source::Halves(..))) {
+            return false;
+        }
+        match inst.op {
+            Op::Mov(w) => {
+                let value = self.value(inst.src[0], w);
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..parts(w) {
+                    match self.target(&place, part) {
+                        Some(target) => {
+                            let register = self.part_in(value, part, w, target);
+                            if register != target {
+                                self.a.op(move_code(w), &[target.into(), register.into()]);
+                            }
+                        }
+                        None => {
+                            let register = self.part_in(value, part, w, Z0);
+                            self.put(&place, part, move_code(w), &[register.into()]);
+                        }
+                    }
+                }
+                true
+            }
+            Op::Int(op, ty) => self.lanes_int(inst, op, ty),
+            Op::Float(op, ty, mode) => self.lanes_float(inst, op, ty, mode),
+            Op::Select(w) => {
+                let (a, b) = (self.value(inst.src[0], w), self.value(inst.src[1], w));
+                let place = self.dest(inst, &inst.dst[0]);
+                let pair = self.predicate(inst.src[2]);
+                let code = match w {
+                    Width::W16 => Code::EVEX_Vpblendmw_zmm_k1z_zmm_zmmm512,
+                    Width::W32 => Code::EVEX_Vpblendmd_zmm_k1z_zmm_zmmm512b32,
+                    _ => Code::EVEX_Vpblendmq_zmm_k1z_zmm_zmmm512b64,
+                };
+                for part in 0..parts(w) {
+                    let second = self.part_in(b, part, w, Z0);
+                    let k = self.of_pair(pair, part, w);
+                    let first = self.part(a, part);
+                    let target = self.target(&place, part).unwrap_or(Z0);
+                    let operands = [target.into(), second.into(), first];
+                    self.a.op(code, &operands).set_op_mask(k);
+                    if self.target(&place, part).is_none() {
+                        self.put(&place, part, move_code(w), &[Z0.into()]);
+                    }
+                }
+                true
+            }
+            Op::Extend { from, bits, signed, to } => {
+                self.lanes_extend(inst, from, bits, signed, to)
+            }
+            Op::Pack { part: Width::W32, whole: Width::W64 } => {
+                let low = self.value(inst.src[0], Width::W32);
+                let high = self.value(inst.src[1], Width::W32);
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..parts(Width::W64) {
+                    let first = self.half(low, part, Z0);
+                    self.a.op(Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256, &[Z0.into(), first]);
+                    let second = self.half(high, part, Z1);
+                    self.a.op(Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256, &[Z1.into(), second]);
+                    let shift = [Z1.into(), Z1.into(), X::I(32)];
+                    self.a.op(Code::EVEX_Vpsllq_zmm_k1z_zmmm512b64_imm8, &shift);
+                    let or = Code::EVEX_Vporq_zmm_k1z_zmm_zmmm512b64;
+                    self.put(&place, part, or, &[Z0.into(), Z1.into()]);
+                }
+                true
+            }
+            Op::Unpack { part: Width::W32, whole: Width::W64 } => {
+                let value = self.value(inst.src[0], Width::W64);
+                for (n, dest) in inst.dst.iter().enumerate() {
+                    let place = self.dest(inst, dest);
+                    self.narrow(&place, value, if n == 0 { 0 } else { 32 });
+                }
+                true
+            }
+            Op::Lop3(table) => {
+                let w = Width::W32;
+                let values: [Value; 3] = std::array::from_fn(|n| self.value(inst.src[n], w));
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..parts(w) {
+                    let register = self.part_in(values[0], part, w, Z0);
+                    if register != Z0 {
+                        self.a.op(move_code(w), &[Z0.into(), register.into()]);
+                    }
+                    let second = self.part_in(values[1], part, w, Z1);
+                    let third = self.part(values[2], part);
+                    let operands = [Z0.into(), second.into(), third, X::I(i32::from(table as i8))];
+                    let code = Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8;
+                    self.a.op(code, &operands);
+                    self.put(&place, part, move_code(w), &[Z0.into()]);
+                }
+                true
+            }
+            Op::Convert(convert) => self.lanes_convert(inst, convert),
+            Op::ToGeneric(space) | Op::FromGeneric(space) => {
+                let Some(window) = window(space) else { return false };
+                let (w, value) = (Width::W64, self.value(inst.src[0], Width::W64));
+                let window = repeated(self.a.constant(&window.to_le_bytes()));
+                let code = match inst.op {
+                    Op::ToGeneric(_) => Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64,
+                    _ => Code::EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64,
+                };
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..parts(w) {
+                    let register = self.part_in(value, part, w, Z0);
+                    self.put(&place, part, code, &[register.into(), window.into()]);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// True if all results have a value a lane, in a form that is written here.
+    pub(crate) fn has_lane_results(&self, inst: &VectorInst) -> bool {
+        inst.dst.iter().all(|d| {
+            let r = d.reg.index();
+            self.f.homes[r] == Home::Vector
+                && !self.assignment.same[r]
+                && self.f.classes[r].width().is_some_and(|w| w != Width::W128)
+        })
+    }
+
+    /// The low half of every 64-bit lane, shifted right first.
+    fn narrow(&mut self, place: &Place, value: Value, shift: i32) {
+        for part in 0..parts(Width::W32) {
+            for (half, scratch) in [(0, Z0), (1, Z1)] {
+                let mut from = self.part_in(value, 2 * part + half, Width::W64, scratch);
+                if shift != 0 {
+                    let operands = [scratch.into(), from.into(), X::I(shift)];
+                    self.a.op(Code::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8, &operands);
+                    from = scratch;
+                }
+                let operands = [ymm(scratch).into(), from.into()];
+                self.a.op(Code::EVEX_Vpmovqd_ymmm256_k1z_zmm, &operands);
+            }
+            self.join(place, part);
+        }
+    }
+
+    /// A part from the low halves of Z0 and Z1.
+    fn join(&mut self, place: &Place, part: usize) {
+        let operands = [Z0.into(), Z0.into(), ymm(Z1).into(), X::I(1)];
+        self.a.op(Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, &operands);
+        self.put(place, part, move_code(Width::W32), &[Z0.into()]);
+    }
+
+    /// 32-bit lanes as 64-bit ones with the same low half, in a register.
+    fn widened(&mut self, source: Source, part: usize, signed: bool, to: Register) -> Register {
+        if let Source::Imm(v) = source {
+            let wide = if signed { v as i32 as i64 as u64 } else { u64::from(v as u32) };
+            let constant = self.a.constant(&wide.to_le_bytes());
+            let code = Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64;
+            self.a.op(code, &[to.into(), constant.into()]);
+            return to;
+        }
+        let value = self.value(source, Width::W32);
+        let half = self.half(value, part, to);
+        let code = if signed {
+            Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256
+        } else {
+            Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256
+        };
+        self.a.op(code, &[to.into(), half]);
+        to
+    }
+
+    fn lanes_int(&mut self, inst: &VectorInst, op: IntOp, ty: IntType) -> bool {
+        let w = ty.width();
+        if let Some(code) = binary_int(op, ty) {
+            let (mut a, mut b) = (self.value(inst.src[0], w), self.value(inst.src[1], w));
+            let swaps = !matches!(op, IntOp::Sub | IntOp::Shl | IntOp::Shr);
+            if swaps && !matches!(a, Value::Parts(_) | Value::Same(_)) {
+                std::mem::swap(&mut a, &mut b);
+            }
+            let place = self.dest(inst, &inst.dst[0]);
+            for part in 0..parts(w) {
+                let first = self.part_in(a, part, w, Z0);
+                let second = self.part(b, part);
+                self.put(&place, part, code, &[first.into(), second]);
+            }
+            return true;
+        }
+        if let Some(code) = wide_shift(op, ty) {
+            let a = self.value(inst.src[0], w);
+            let place = self.dest(inst, &inst.dst[0]);
+            for part in 0..parts(w) {
+                let amount = self.widened(inst.src[1], part, false, Z1);
+                let first = self.part_in(a, part, w, Z0);
+                self.put(&place, part, code, &[first.into(), amount.into()]);
+            }
+            return true;
+        }
+        match (op, w) {
+            (IntOp::MadLo, Width::W32 | Width::W64) => {
+                let values: [Value; 3] = std::array::from_fn(|n| self.value(inst.src[n], w));
+                let (multiply, add) = if w == Width::W32 {
+                    (
+                        Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32,
+                        Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32,
+                    )
+                } else {
+                    (
+                        Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64,
+                        Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64,
+                    )
+                };
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..parts(w) {
+                    let first = self.part_in(values[0], part, w, Z0);
+                    let second = self.part(values[1], part);
+                    self.a.op(multiply, &[Z0.into(), first.into(), second]);
+                    let third = self.part(values[2], part);
+                    self.put(&place, part, add, &[Z0.into(), third]);
+                }
+                true
+            }
+            (IntOp::MulWide | IntOp::MadWide, Width::W32) => {
+                let code = if ty.signed() {
+                    Code::EVEX_Vpmuldq_zmm_k1z_zmm_zmmm512b64
+                } else {
+                    Code::EVEX_Vpmuludq_zmm_k1z_zmm_zmmm512b64
+                };
+                let third = (op == IntOp::MadWide).then(|| self.value(inst.src[2], Width::W64));
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..parts(Width::W64) {
+                    // Only the low halves count.
+                    let first = self.widened(inst.src[0], part, false, Z0);
+                    let second = self.widened(inst.src[1], part, false, Z1);
+                    match third {
+                        None => self.put(&place, part, code, &[first.into(), second.into()]),
+                        Some(third) => {
+                            self.a.op(code, &[Z0.into(), first.into(), second.into()]);
+                            let third = self.part(third, part);
+                            let add = Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64;
+                            self.put(&place, part, add, &[Z0.into(), third]);
+                        }
+                    }
+                }
+                true
+            }
+            (IntOp::MulHi, Width::W32) => {
+                let code = if ty.signed() {
+                    Code::EVEX_Vpmuldq_zmm_k1z_zmm_zmmm512b64
+                } else {
+                    Code::EVEX_Vpmuludq_zmm_k1z_zmm_zmmm512b64
+                };
+                let (a, b) = (self.value(inst.src[0], w), self.value(inst.src[1], w));
+                let place = self.dest(inst, &inst.dst[0]);
+                self.a.op(Code::Mov_r32_imm32, &[Register::EAX.into(), X::I(0xaaaa)]);
+                self.a.op(Code::VEX_Kmovd_kr_r32, &[K1.into(), Register::EAX.into()]);
+                for part in 0..parts(w) {
+                    let first = self.part_in(a, part, w, Z2);
+                    let second = self.part_in(b, part, w, Z3);
+                    let shift = Code::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8;
+                    self.a.op(code, &[Z0.into(), first.into(), second.into()]);
+                    self.a.op(shift, &[Z1.into(), first.into(), X::I(32)]);
+                    self.a.op(shift, &[Z3.into(), second.into(), X::I(32)]);
+                    self.a.op(code, &[Z1.into(), Z1.into(), Z3.into()]);
+                    self.a.op(shift, &[Z0.into(), Z0.into(), X::I(32)]);
+                    let blend = Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512;
+                    self.a.op(blend, &[Z0.into(), Z1.into()]).set_op_mask(K1);
+                    self.put(&place, part, move_code(w), &[Z0.into()]);
+                }
+                true
+            }
+            (IntOp::And | IntOp::Or | IntOp::Xor, Width::W16) => {
+                let code = match op {
+                    IntOp::And => Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32,
+                    IntOp::Or => Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32,
+                    _ => Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32,
+                };
+                let (a, b) = (self.value(inst.src[0], w), self.value(inst.src[1], w));
+                let place = self.dest(inst, &inst.dst[0]);
+                let first = self.part_in(a, 0, w, Z0);
+                let second = self.part(b, 0);
+                // The masks of this instruction have a bit for 32 bits.
+                self.a.op(code, &[Z0.into(), first.into(), second]);
+                self.put(&place, 0, move_code(w), &[Z0.into()]);
+                true
+            }
+            (IntOp::Not, _) => {
+                let ones = u32::MAX.to_le_bytes();
+                let ones = repeated(self.a.constant(&ones));
+                let a = self.value(inst.src[0], w);
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..parts(w) {
+                    let first = self.part_in(a, part, w, Z0);
+                    let xor = Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
+                    self.a.op(xor, &[Z0.into(), first.into(), ones.into()]);
+                    self.put(&place, part, move_code(w), &[Z0.into()]);
+                }
+                true
+            }
+            (IntOp::Neg, _) => {
+                let code = match w {
+                    Width::W16 => Code::EVEX_Vpsubw_zmm_k1z_zmm_zmmm512,
+                    Width::W32 => Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32,
+                    _ => Code::EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64,
+                };
+                let a = self.value(inst.src[0], w);
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..parts(w) {
+                    self.zero(Z0);
+                    let second = self.part(a, part);
+                    self.put(&place, part, code, &[Z0.into(), second]);
+                }
+                true
+            }
+            (IntOp::Abs, Width::W32 | Width::W64) => {
+                let code = match w {
+                    Width::W32 => Code::EVEX_Vpabsd_zmm_k1z_zmmm512b32,
+                    _ => Code::EVEX_Vpabsq_zmm_k1z_zmmm512b64,
+                };
+                let a = self.value(inst.src[0], w);
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..parts(w) {
+                    let operand = self.part(a, part);
+                    self.put(&place, part, code, &[operand]);
+                }
+                true
+            }
+            (IntOp::Popc | IntOp::Clz, Width::W32) => {
+                let (code, has) = if op == IntOp::Popc {
+                    let has = is_x86_feature_detected!("avx512vpopcntdq");
+                    (Code::EVEX_Vpopcntd_zmm_k1z_zmmm512b32, has)
+                } else {
+                    let has = is_x86_feature_detected!("avx512cd");
+                    (Code::EVEX_Vplzcntd_zmm_k1z_zmmm512b32, has)
+                };
+                if !has {
+                    return false;
+                }
+                let a = self.value(inst.src[0], w);
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..parts(w) {
+                    let operand = self.part(a, part);
+                    self.put(&place, part, code, &[operand]);
+                }
+                true
+            }
+            (IntOp::Bfe, Width::W32) => self.bit_field(inst, ty.signed()),
+            _ => false,
+        }
+    }
+
+    /// `bfe` at a constant place inside of the register.
+    fn bit_field(&mut self, inst: &VectorInst, signed: bool) -> bool {
+        let (Source::Imm(position), Source::Imm(length)) = (inst.src[1], inst.src[2]) else {
+            return false;
+        };
+        let inside = length > 0 && position < 32 && length <= 32 && position + length <= 32;
+        if !inside {
+            return false;
+        }
+        let a = self.value(inst.src[0], Width::W32);
+        let place = self.dest(inst, &inst.dst[0]);
+        let up = X::I((32 - position - length) as i32);
+        let down = X::I((32 - length) as i32);
+        let shift = if signed {
+            Code::EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8
+        } else {
+            Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8
+        };
+        for part in 0..parts(Width::W32) {
+            let operand = self.part(a, part);
+            self.a.op(Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8, &[Z0.into(), operand, up]);
+            self.put(&place, part, shift, &[Z0.into(), down]);
+        }
+        true
+    }
+
+    fn zero(&mut self, register: Register) {
+        let code = Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
+        self.a.op(code, &[register.into(), register.into(), register.into()]);
+    }
+
+    fn lanes_extend(
+        &mut self,
+        inst: &VectorInst,
+        from: Width,
+        bits: u8,
+        signed: bool,
+        to: Width,
+    ) -> bool {
+        match (from, bits, to) {
+            (Width::W32, 32, Width::W64) => {
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..parts(to) {
+                    let register = self.widened(inst.src[0], part, signed, Z0);
+                    self.put(&place, part, move_code(to), &[register.into()]);
+                }
+                true
+            }
+            (Width::W64, 32, Width::W32) => {
+                let value = self.value(inst.src[0], from);
+                let place = self.dest(inst, &inst.dst[0]);
+                self.narrow(&place, value, 0);
+                true
+            }
+            (a, _, b) if a == b && matches!(a, Width::W32 | Width::W64) => {
+                let whole = a.bits();
+                let (up, down) = if a == Width::W32 {
+                    let down = if signed {
+                        Code::EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8
+                    } else {
+                        Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8
+                    };
+                    (Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8, down)
+                } else {
+                    let down = if signed {
+                        Code::EVEX_Vpsraq_zmm_k1z_zmmm512b64_imm8
+                    } else {
+                        Code::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8
+                    };
+                    (Code::EVEX_Vpsllq_zmm_k1z_zmmm512b64_imm8, down)
+                };
+                let amount = X::I(whole as i32 - i32::from(bits));
+                let value = self.value(inst.src[0], a);
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..parts(a) {
+                    let operand = self.part(value, part);
+                    self.a.op(up, &[Z0.into(), operand, amount]);
+                    self.put(&place, part, down, &[Z0.into(), amount]);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn lanes_convert(&mut self, inst: &VectorInst, convert: Convert) -> bool {
+        let w = Width::W32;
+        match convert {
+            Convert::FromInt { from, to: FloatType::F32, mode } if !mode.sat => {
+                let code = match from {
+                    IntType::S32 => Code::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er,
+                    IntType::U32 => Code::EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er,
+                    _ => return false,
+                };
+                let Some(round) = rounding(mode.round) else { return false };
+                let value = self.value(inst.src[0], w);
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..parts(w) {
+                    let register = self.part_in(value, part, w, Z0);
+                    self.put_rounded(&place, part, code, &[register.into()], round);
+                }
+                true
+            }
+            Convert::FromInt { from, to: FloatType::F64, mode } if !mode.sat => {
+                let code = match from {
+                    IntType::S32 => Code::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er,
+                    IntType::U32 => Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er,
+                    _ => return false,
+                };
+                let value = self.value(inst.src[0], w);
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..parts(Width::W64) {
+                    let half = self.half(value, part, Z0);
+                    self.put(&place, part, code, &[half]);
+                }
+                true
+            }
+            Convert::ToInt { from: FloatType::F32, bits: 32, signed, round, .. } => {
+                // Subnormals become 0, or what rounding makes of them.
+                let flush = matches!(convert, Convert::ToInt { ftz: true, .. });
+                let Some(control) = rounding(round) else { return false };
+                let control = if control == RoundingControl::None {
+                    RoundingControl::RoundToNearest
+                } else {
+                    control
+                };
+                let value = self.value(inst.src[0], w);
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..parts(w) {
+                    let mut register = self.part_in(value, part, w, Z1);
+                    if flush {
+                        register = self.flushed(register, Z1);
+                    }
+                    self.clamped_int(register, signed, control);
+                    self.put(&place, part, move_code(w), &[Z0.into()]);
+                }
+                true
+            }
+            Convert::Float { from: FloatType::F32, to: FloatType::F64, mode, relu: false }
+                if !mode.sat && !mode.ftz =>
+            {
+                let value = self.value(inst.src[0], w);
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..parts(Width::W64) {
+                    let half = self.half(value, part, Z0);
+                    let code = Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae;
+                    self.put(&place, part, code, &[half]);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// f32 lanes to clamped 32-bit integers, NaN to 0, in Z0. The register must not be Z0.
+    fn clamped_int(&mut self, register: Register, signed: bool, control: RoundingControl) {
+        if signed {
+            let code = Code::EVEX_Vcvtps2dq_zmm_k1z_zmmm512b32_er;
+            self.a.op(code, &[Z0.into(), register.into()]).set_rounding_control(control);
+            let compare = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
+            // What is too large would become the least number.
+            let limit = repeated(self.a.constant(&2_147_483_648f32.to_le_bytes()));
+            let most = self.a.constant(&i32::MAX.to_le_bytes());
+            let test = [K1.into(), register.into(), limit.into(), X::I(0x1d)];
+            self.a.op(compare, &test);
+            let put = Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32;
+            self.a.op(put, &[Z0.into(), most.into()]).set_op_mask(K1);
+            self.a.op(compare, &[K2.into(), register.into(), register.into(), X::I(3)]);
+            let clear = Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
+            self.a.op(clear, &[Z0.into(), Z0.into(), Z0.into()]).set_op_mask(K2);
+        } else {
+            // The maximum of NaN and 0 is 0, and what is too large becomes the largest number.
+            self.zero(Z2);
+            let max = Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae;
+            self.a.op(max, &[Z2.into(), register.into(), Z2.into()]);
+            let code = Code::EVEX_Vcvtps2udq_zmm_k1z_zmmm512b32_er;
+            self.a.op(code, &[Z0.into(), Z2.into()]).set_rounding_control(control);
+        }
+    }
+
+    fn lanes_float(
+        &mut self,
+        inst: &VectorInst,
+        op: FloatOp,
+        ty: FloatType,
+        mode: FloatMode,
+    ) -> bool {
+        let double = match ty {
+            FloatType::F32 => false,
+            FloatType::F64 => true,
+            _ => return false,
+        };
+        let Some(round) = rounding(mode.round) else { return false };
+        let near = round == RoundingControl::None;
+        let supported = match op {
+            FloatOp::Add | FloatOp::Sub | FloatOp::Mul | FloatOp::Fma | FloatOp::Div => true,
+            FloatOp::Rcp | FloatOp::Sqrt => true,
+            FloatOp::RcpApprox => !double && near,
+            FloatOp::RsqrtApprox | FloatOp::Min | FloatOp::Max => near,
+            FloatOp::Neg | FloatOp::Abs => !mode.ftz && !mode.sat,
+            _ => false,
+        };
+        if !supported || double && mode.ftz {
+            return false;
+        }
+        let width = ty.width();
+        let dest = inst.dst[0].reg;
+        let nothing = Value::Same(Z0);
+        let mut values = [nothing; 3];
+        for (value, source) in values.iter_mut().zip(&inst.src) {
+            *value = self.value(*source, width);
+        }
+        let sources = FloatParts { values, width, flush: mode.ftz, round };
+        let place = self.dest(inst, &inst.dst[0]);
+        let signs = matches!(op, FloatOp::Neg | FloatOp::Abs);
+        let canonical = !double && !signs && !self.lazy[dest.index()];
+        let plain = !canonical && !mode.ftz && !mode.sat;
+        for part in 0..parts(width) {
+            if plain
+                && let Some(code) = float_code(op, double)
+                && self.simple_float(&sources, &place, part, code)
+            {
+                continue;
+            }
+            if plain && op == FloatOp::Fma && self.simple_fma(&sources, &place, part, double) {
+                continue;
+            }
+            self.float_part(op, &sources, part, double);
+            if mode.ftz {
+                self.flushed(Z0, Z0);
+            }
+            if canonical {
+                self.canonical(Z0);
+            }
+            if mode.sat {
+                self.saturate(double);
+            }
+            self.put(&place, part, move_code(width), &[Z0.into()]);
+        }
+        true
+    }
+
+    /// Z0 clamped to [0, 1], NaN to 0.
+    fn saturate(&mut self, double: bool) {
+        let (max, min, one) = if double {
+            (
+                Code::EVEX_Vmaxpd_zmm_k1z_zmm_zmmm512b64_sae,
+                Code::EVEX_Vminpd_zmm_k1z_zmm_zmmm512b64_sae,
+                1f64.to_le_bytes().to_vec(),
+            )
+        } else {
+            (
+                Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae,
+                Code::EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae,
+                1f32.to_le_bytes().to_vec(),
+            )
+        };
+        // Of a NaN or two zeros these give the second.
+        self.zero(Z1);
+        self.a.op(max, &[Z0.into(), Z0.into(), Z1.into()]);
+        let one = repeated(self.a.constant(&one));
+        self.a.op(min, &[Z0.into(), Z0.into(), one.into()]);
+    }
+
+    fn simple_float(
+        &mut self,
+        sources: &FloatParts,
+        place: &Place,
+        part: usize,
+        code: Code,
+    ) -> bool {
+        let [a, b, _] = sources.values;
+        let first = self.part_in(a, part, sources.width, Z0);
+        let second = if sources.round == RoundingControl::None {
+            self.part(b, part)
+        } else {
+            self.part_in(b, part, sources.width, Z1).into()
+        };
+        self.put_rounded(place, part, code, &[first.into(), second], sources.round);
+        true
+    }
+
+    /// a * b + c where one of the three is where the result goes, or may be put there.
+    fn simple_fma(
+        &mut self,
+        sources: &FloatParts,
+        place: &Place,
+        part: usize,
+        double: bool,
+    ) -> bool {
+        let Some(target) = self.target(place, part) else { return false };
+        if sources.round != RoundingControl::None {
+            return false;
+        }
+        let [a, b, c] = sources.values;
+        let is = |x: X| matches!(x, X::R(r) if r == target);
+        let at = [self.part(a, part), self.part(b, part), self.part(c, part)];
+        let (add, times) = if double {
+            (
+                Code::EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er,
+                Code::EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er,
+            )
+        } else {
+            (
+                Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
+                Code::EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
+            )
+        };
+        if is(at[2]) {
+            let first = self.part_in(a, part, sources.width, Z0);
+            self.a.op(add, &[target.into(), first.into(), at[1]]);
+        } else if is(at[0]) {
+            let second = self.part_in(b, part, sources.width, Z0);
+            self.a.op(times, &[target.into(), second.into(), at[2]]);
+        } else if is(at[1]) {
+            let first = self.part_in(a, part, sources.width, Z0);
+            self.a.op(times, &[target.into(), first.into(), at[2]]);
+        } else {
+            let first = self.part_in(a, part, sources.width, target);
+            if first != target {
+                self.a.op(move_code(sources.width), &[target.into(), first.into()]);
+            }
+            let second = self.part_in(b, part, sources.width, Z0);
+            self.a.op(times, &[target.into(), second.into(), at[2]]);
+        }
+        true
+    }
+
+    /// A part of a float operation, in Z0.
+    fn float_part(&mut self, op: FloatOp, sources: &FloatParts, part: usize, double: bool) {
+        let [a, b, c] = sources.values;
+        let (width, round) = (sources.width, sources.round);
+        let operand = |this: &mut Self, value: Value, scratch: Register| {
+            let register = this.part_in(value, part, width, scratch);
+            if sources.flush { this.flushed(register, scratch) } else { register }
+        };
+        let pick = |narrow: Code, wide: Code| if double { wide } else { narrow };
+        let divide = pick(
+            Code::EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er,
+            Code::EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er,
+        );
+        let root = pick(
+            Code::EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er,
+            Code::EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er,
+        );
+        match op {
+            FloatOp::Fma => {
+                let first = operand(self, a, Z1);
+                let second = operand(self, b, Z2);
+                let third = operand(self, c, Z3);
+                self.a.op(move_code(width), &[Z0.into(), first.into()]);
+                let code = pick(
+                    Code::EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
+                    Code::EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er,
+                );
+                let operands = [Z0.into(), second.into(), third.into()];
+                self.a.op(code, &operands).set_rounding_control(round);
+            }
+            FloatOp::Sqrt => {
+                let first = operand(self, a, Z1);
+                self.a.op(root, &[Z0.into(), first.into()]).set_rounding_control(round);
+            }
+            FloatOp::Rcp | FloatOp::RcpApprox | FloatOp::RsqrtApprox => {
+                let mut first = operand(self, a, Z1);
+                if op == FloatOp::RsqrtApprox {
+                    self.a.op(root, &[Z1.into(), first.into()]);
+                    first = Z1;
+                }
+                let one = self.one(double);
+                self.part_in(one, 0, width, Z0);
+                let operands = [Z0.into(), Z0.into(), first.into()];
+                self.a.op(divide, &operands).set_rounding_control(round);
+            }
+            FloatOp::Min | FloatOp::Max => {
+                let first = operand(self, a, Z1);
+                let second = operand(self, b, Z2);
+                self.minimum(op == FloatOp::Max, double, first, second);
+            }
+            FloatOp::Neg | FloatOp::Abs => {
+                let first = operand(self, a, Z1);
+                let (bits, code) = match (op, double) {
+                    (FloatOp::Neg, false) => (
+                        0x8000_0000u32.to_le_bytes().to_vec(),
+                        Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32,
+                    ),
+                    (FloatOp::Neg, true) => (
+                        (1u64 << 63).to_le_bytes().to_vec(),
+                        Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64,
+                    ),
+                    (_, false) => (
+                        0x7fff_ffffu32.to_le_bytes().to_vec(),
+                        Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32,
+                    ),
+                    (_, true) => (
+                        (u64::MAX >> 1).to_le_bytes().to_vec(),
+                        Code::EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64,
+                    ),
+                };
+                let bits = repeated(self.a.constant(&bits));
+                self.a.op(code, &[Z0.into(), first.into(), bits.into()]);
+            }
+            _ => {
+                let first = operand(self, a, Z1);
+                let second = operand(self, b, Z2);
+                if let Some(code) = float_code(op, double) {
+                    let operands = [Z0.into(), first.into(), second.into()];
+                    self.a.op(code, &operands).set_rounding_control(round);
+                }
+            }
+        }
+    }
+
+    fn one(&mut self, double: bool) -> Value {
+        let one = if double { 1f64.to_le_bytes().to_vec() } else { 1f32.to_le_bytes().to_vec() };
+        Value::One(repeated(self.a.constant(&one)))
+    }
+
+    /// The smaller or larger of two, in Z0: a number rather than a NaN, -0 below 0.
+    fn minimum(&mut self, larger: bool, double: bool, a: Register, b: Register) {
+        let pick = |narrow: Code, wide: Code| if double { wide } else { narrow };
+        let code = if larger {
+            pick(
+                Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae,
+                Code::EVEX_Vmaxpd_zmm_k1z_zmm_zmmm512b64_sae,
+            )
+        } else {
+            pick(
+                Code::EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae,
+                Code::EVEX_Vminpd_zmm_k1z_zmm_zmmm512b64_sae,
+            )
+        };
+        let compare = pick(
+            Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae,
+            Code::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae,
+        );
+        let copy = move_code(if double { Width::W64 } else { Width::W32 });
+        let both = match (larger, double) {
+            (true, false) => Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32,
+            (true, true) => Code::EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64,
+            (false, false) => Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32,
+            (false, true) => Code::EVEX_Vporq_zmm_k1z_zmm_zmmm512b64,
+        };
+        // The second, if either is NaN.
+        self.a.op(code, &[Z0.into(), a.into(), b.into()]);
+        self.a.op(compare, &[K1.into(), a.into(), a.into(), X::I(7)]);
+        self.a.op(compare, &[K1.into(), b.into(), b.into(), X::I(3)]).set_op_mask(K1);
+        self.a.op(copy, &[Z0.into(), a.into()]).set_op_mask(K1);
+        self.a.op(compare, &[K2.into(), a.into(), b.into(), X::I(0)]);
+        self.a.op(both, &[Z0.into(), a.into(), b.into()]).set_op_mask(K2);
+    }
+}

@@ -1,0 +1,146 @@
+//! Tier 1 of the software GPU: native x86-64 code from the vector IR.
+//!
+//! A kernel starts in the interpreter and moves up when it has run for a while. The two tiers share
+//! the state of a warp (`simt_interpreter::native`), so a kernel moves at the start of any block,
+//! and whatever has no native form runs as its decoded form: the tier is complete from the first
+//! instruction on, and gives the interpreter's bits.
+//!
+//! `ranges` finds where values are needed, `assign` gives them machine registers, `compiler` makes
+//! the blocks and the ways in and out, `lanes`, `scalar`, `predicate`, `access` and `shuffle` the
+//! instructions. `assembler` and `memory` turn that into something that runs.
+//!
+//! Deliberately absent: optimisations that do not depend on the machine (crate `simt` has them),
+//! calls and barriers (the interpreter has them), other processors.
+
+mod access;
+mod assembler;
+mod assign;
+mod compiler;
+mod frame;
+mod lanes;
+mod listing;
+mod memory;
+mod nan;
+mod predicate;
+mod ranges;
+mod scalar;
+mod shuffle;
+mod value;
+
+pub use listing::listing;
+
+use compiler::{Compiler, Made};
+use memory::CodeMemory;
+use simt::vector::Tier;
+use simt::vector::VectorFunction;
+use simt_interpreter::Interpreter;
+use simt_interpreter::native::{Entry, Generator, Layout, NativeCode};
+use std::sync::Arc;
+
+/// Starts of a kernel, counted in warps, before it is worth native code: a few blocks of a grid
+/// are over sooner than the code is made.
+const THRESHOLD: u32 = 64;
+/// Functions with more instructions stay interpreted: they would take too long to make.
+const INSTRUCTIONS_MAX: usize = 60_000;
+/// Alignment of the code behind its table.
+const CODE_ALIGN: usize = 64;
+
+/// Which tiers run kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tiers {
+    /// The interpreter.
+    Interpreted,
+    /// Native code from the first block on.
+    Native,
+    /// The interpreter first, native code for what runs for a while.
+    #[default]
+    Both,
+}
+
+impl Tiers {
+    /// From the text of a setting: `0`, `1` or `auto`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.trim() {
+            "0" => Some(Self::Interpreted),
+            "1" => Some(Self::Native),
+            "auto" => Some(Self::Both),
+            _ => None,
+        }
+    }
+
+    /// What runs kernels so, as far as this processor can.
+    pub fn tier(self) -> Arc<dyn Tier> {
+        let interpreter = Interpreter::new();
+        Arc::new(match (self, Jit::new()) {
+            (Self::Native, Some(jit)) => interpreter.moving_up(Arc::new(jit.after(0))),
+            (Self::Both, Some(jit)) => interpreter.moving_up(Arc::new(jit)),
+            _ => interpreter,
+        })
+    }
+}
+
+/// The generator of native code.
+pub struct Jit {
+    threshold: u32,
+}
+
+impl Jit {
+    /// A generator for kernels that have run for a while; `None` if this processor lacks what its
+    /// code needs.
+    pub fn new() -> Option<Self> {
+        has_avx512().then_some(Self { threshold: THRESHOLD })
+    }
+
+    /// For kernels that have been started by so many warps; 0 for native code from the first on.
+    #[must_use]
+    pub fn after(self, starts: u32) -> Self {
+        Self { threshold: starts }
+    }
+}
+
+/// True if this processor runs the code that is made here.
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("popcnt")
+        && is_x86_feature_detected!("bmi1")
+}
+
+fn make(function: &VectorFunction, layout: &Layout<'_>) -> Option<Made> {
+    let size: usize = function.blocks.iter().map(|b| b.insts.len() + 1).sum();
+    if size > INSTRUCTIONS_MAX {
+        return None;
+    }
+    Compiler::new(function, layout).make()
+}
+
+/// The table of offsets from its own start, then the code.
+fn image(made: &Made) -> (Vec<u8>, usize) {
+    let start = (4 * made.table.len()).next_multiple_of(CODE_ALIGN);
+    let mut bytes: Vec<u8> =
+        made.table.iter().flat_map(|offset| (offset + start as u32).to_le_bytes()).collect();
+    bytes.resize(start, 0);
+    bytes.extend(&made.code);
+    (bytes, start + made.start as usize)
+}
+
+impl Generator for Jit {
+    fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    fn generate(&self, function: &VectorFunction, layout: &Layout<'_>) -> Option<NativeCode> {
+        let made = make(function, layout)?;
+        let (bytes, entry) = image(&made);
+        let memory = Arc::new(CodeMemory::new(&bytes)?);
+        let start = memory.start();
+        // SAFETY: `entry` is where the code of this image starts, and the compiler makes functions
+        // of this type.
+        let code = unsafe { std::mem::transmute::<*const u8, Entry>(start.add(entry)) };
+        // SAFETY: the code was made for this function and layout, finds its table at the start of
+        // the image, and both live as long as the memory.
+        Some(unsafe { NativeCode::new(code, start, memory) })
+    }
+}

@@ -1,0 +1,49 @@
+//! Memory for code: written once, then executable and never writable again.
+
+use std::ptr::NonNull;
+
+/// Pages that hold one function's code.
+pub(crate) struct CodeMemory {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the memory is read-only from the moment it can be shared.
+unsafe impl Send for CodeMemory {}
+// SAFETY: as above.
+unsafe impl Sync for CodeMemory {}
+
+impl CodeMemory {
+    /// Copies code into memory of its own; `None` if the system gives none or forbids execution.
+    pub(crate) fn new(code: &[u8]) -> Option<Self> {
+        let (read, write) = (libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: a new anonymous mapping, placed by the kernel, touches nothing that exists.
+        let start = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            libc::mmap(std::ptr::null_mut(), code.len(), write, flags, -1, 0)
+        };
+        if start == libc::MAP_FAILED {
+            return None;
+        }
+        let memory = Self { start: NonNull::new(start.cast())?, bytes: code.len() };
+        // SAFETY: the mapping is new, `bytes` long and writable until the protection changes.
+        let changed = unsafe {
+            memory.start.as_ptr().copy_from_nonoverlapping(code.as_ptr(), code.len());
+            libc::mprotect(start, code.len(), read | libc::PROT_EXEC)
+        };
+        (changed == 0).then_some(memory)
+    }
+
+    /// The first byte.
+    pub(crate) fn start(&self) -> *const u8 {
+        self.start.as_ptr()
+    }
+}
+
+impl Drop for CodeMemory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own, and nobody can run code in it any more: code is
+        // only reached through what keeps this value alive.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}

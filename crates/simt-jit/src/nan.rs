@@ -1,0 +1,85 @@
+//! Where f32 results that are NaN must get the one pattern that f32 instructions return.
+//!
+//! Most results are read by f32 arithmetic only, to which one NaN is as good as another. Such a
+//! register is *lazy*: its NaNs are made canonical only in front of an instruction that could tell
+//! them apart. Whoever runs the function from the register file sees the same instructions, so
+//! this holds between the tiers as well.
+
+use simt::op::{CompareType, Convert, FloatOp, FloatType, Op, Width};
+use simt::vector::{Home, Source, VectorFunction, VectorInst};
+
+/// NaN as f32 instructions return it.
+pub(crate) const NAN: u32 = 0x7fff_ffff;
+
+/// True if the operation's f32 results have no NaN but the canonical one.
+fn makes_canonical(op: &Op) -> bool {
+    matches!(op, Op::Float(op, FloatType::F32, _)
+        if !matches!(op, FloatOp::Neg | FloatOp::Abs | FloatOp::CopySign))
+}
+
+/// True if the operation does not tell NaNs among its f32 sources apart.
+fn is_indifferent(op: &Op) -> bool {
+    makes_canonical(op)
+        || matches!(
+            op,
+            Op::Setp(_, CompareType::Float(FloatType::F32, _))
+                | Op::Test(_, FloatType::F32)
+                | Op::Convert(Convert::ToInt { from: FloatType::F32, .. })
+        )
+}
+
+/// Passes its sources on as they are.
+fn is_copy(op: &Op) -> bool {
+    matches!(op, Op::Mov(Width::W32) | Op::Select(Width::W32))
+}
+
+/// By register: its NaNs may be any.
+pub(crate) fn lazy(f: &VectorFunction) -> Vec<bool> {
+    let mut lazy: Vec<bool> = f
+        .homes
+        .iter()
+        .zip(&f.classes)
+        .map(|(home, class)| *home == Home::Vector && class.width() == Some(Width::W32))
+        .collect();
+    for d in f.prologue.iter().flat_map(|i| &i.dst) {
+        lazy[d.reg.index()] = false;
+    }
+    loop {
+        let mut changed = false;
+        for inst in f.blocks.iter().flat_map(|b| &b.insts) {
+            let canonical = |s: &Source| match s {
+                Source::Imm(v) => {
+                    let bits = *v as u32;
+                    bits & 0x7fff_ffff <= 0x7f80_0000 || bits == NAN
+                }
+                Source::Vector(r) => lazy[r.index()],
+                Source::Mask(_) => true,
+                Source::Scalar(_) | Source::Affine(..) | Source::Halves(..) => false,
+            };
+            let good = !inst.uniform
+                && (makes_canonical(&inst.op)
+                    || is_copy(&inst.op) && inst.src.iter().all(canonical));
+            if !good {
+                for d in &inst.dst {
+                    changed |= std::mem::replace(&mut lazy[d.reg.index()], false);
+                }
+            }
+        }
+        if !changed {
+            return lazy;
+        }
+    }
+}
+
+/// Lazy registers that the instruction would tell apart.
+pub(crate) fn exposed<'a>(
+    lazy: &'a [bool],
+    inst: &'a VectorInst,
+) -> impl Iterator<Item = simt::ir::Reg> + 'a {
+    let passes = is_copy(&inst.op) && inst.dst.iter().all(|d| lazy[d.reg.index()]);
+    let indifferent = passes || is_indifferent(&inst.op);
+    inst.src.iter().filter_map(move |s| match s {
+        Source::Vector(r) if !indifferent && lazy[r.index()] => Some(*r),
+        _ => None,
+    })
+}

@@ -1,0 +1,279 @@
+//! Instructions that make and combine predicates: a bit a lane, in the register file.
+
+use crate::assembler::X;
+use crate::compiler::Compiler;
+use crate::frame::{A, C, D, K1, K2, K3, MASK, PREDICATE, Z0, Z1};
+use crate::value::xmm;
+use iced_x86::{Code, Register};
+use simt::op::{Compare, CompareType, FloatType, Op, PredOp, Width};
+use simt::vector::{Dest, Source, VectorInst};
+
+/// The condition of `vcmpps` and the like.
+fn float_condition(compare: Compare) -> i32 {
+    match compare {
+        Compare::Eq => 0x00,
+        Compare::Ne => 0x0c,
+        Compare::Lt => 0x11,
+        Compare::Le => 0x12,
+        Compare::Gt => 0x1e,
+        Compare::Ge => 0x1d,
+        Compare::Equ => 0x08,
+        Compare::Neu => 0x04,
+        Compare::Ltu => 0x19,
+        Compare::Leu => 0x1a,
+        Compare::Gtu => 0x16,
+        Compare::Geu => 0x15,
+        Compare::Num => 0x07,
+        Compare::Nan => 0x03,
+    }
+}
+
+/// The condition of `vpcmpd` and the like.
+fn int_condition(compare: Compare) -> Option<i32> {
+    Some(match compare {
+        Compare::Eq => 0,
+        Compare::Lt => 1,
+        Compare::Le => 2,
+        Compare::Ne => 4,
+        Compare::Ge => 5,
+        Compare::Gt => 6,
+        _ => return None,
+    })
+}
+
+/// The instruction that compares, its condition and whether subnormals are zero.
+fn comparison(compare: Compare, ty: CompareType) -> Option<(Code, i32, bool)> {
+    Some(match ty {
+        CompareType::Int(ty) => {
+            let code = match (ty.width(), ty.signed()) {
+                (Width::W16, true) => Code::EVEX_Vpcmpw_kr_k1_zmm_zmmm512_imm8,
+                (Width::W16, false) => Code::EVEX_Vpcmpuw_kr_k1_zmm_zmmm512_imm8,
+                (Width::W32, true) => Code::EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8,
+                (Width::W32, false) => Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8,
+                (Width::W64, true) => Code::EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8,
+                (Width::W64, false) => Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8,
+                (Width::W128, _) => return None,
+            };
+            (code, int_condition(compare)?, false)
+        }
+        CompareType::Float(FloatType::F32, flush) => {
+            (Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae, float_condition(compare), flush)
+        }
+        CompareType::Float(FloatType::F64, _) => {
+            (Code::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae, float_condition(compare), false)
+        }
+        CompareType::Float(..) => return None,
+    })
+}
+
+impl Compiler<'_> {
+    /// Makes code for an instruction on predicates; false if there is none.
+    pub(crate) fn predicates(&mut self, inst: &VectorInst) -> bool {
+        match inst.op {
+            Op::Setp(compare, ty) if inst.uniform => self.compare_scalars(inst, compare, ty),
+            Op::Setp(compare, ty) => self.compare_lanes(inst, compare, ty),
+            Op::PredMov | Op::PredNot => {
+                self.load_mask(A, inst.src[0]);
+                if inst.op == Op::PredNot {
+                    self.a.op(Code::Not_rm32, &[Register::EAX.into()]);
+                }
+                self.store_predicate(inst, 0);
+                true
+            }
+            Op::Pred(op) => {
+                let code = match op {
+                    PredOp::And => Code::And_r32_rm32,
+                    PredOp::Or => Code::Or_r32_rm32,
+                    PredOp::Xor => Code::Xor_r32_rm32,
+                };
+                self.load_mask(A, inst.src[0]);
+                self.load_mask(C, inst.src[1]);
+                self.a.op(code, &[Register::EAX.into(), Register::ECX.into()]);
+                self.store_predicate(inst, 0);
+                true
+            }
+            Op::PredSelect => {
+                // b ^ ((a ^ b) & p)
+                self.load_mask(A, inst.src[0]);
+                self.load_mask(C, inst.src[1]);
+                self.load_mask(D, inst.src[2]);
+                let (eax, ecx, edx) = (Register::EAX, Register::ECX, Register::EDX);
+                self.a.op(Code::Xor_r32_rm32, &[eax.into(), ecx.into()]);
+                self.a.op(Code::And_r32_rm32, &[eax.into(), edx.into()]);
+                self.a.op(Code::Xor_r32_rm32, &[eax.into(), ecx.into()]);
+                self.store_predicate(inst, 0);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Loads a predicate into the low half of a scratch register.
+    pub(crate) fn load_mask(&mut self, to: Register, source: Source) {
+        let to = to.full_register32();
+        match source {
+            Source::Mask(r) => {
+                let memory = self.mask_of(r);
+                self.a.op(Code::Mov_r32_rm32, &[to.into(), memory.into()]);
+            }
+            Source::Imm(v) => {
+                let value = if v != 0 { -1 } else { 0 };
+                self.a.op(Code::Mov_r32_imm32, &[to.into(), X::I(value)]);
+            }
+            Source::Vector(_) | Source::Scalar(_) | Source::Affine(..) | Source::Halves(..) => {}
+        }
+    }
+
+    /// Writes EAX to result `n`, a predicate, in the lanes that run the instruction.
+    pub(crate) fn store_predicate(&mut self, inst: &VectorInst, n: usize) {
+        let Dest { reg, keep, .. } = inst.dst[n];
+        let memory = self.mask_of(reg);
+        let (eax, ecx, edx) = (Register::EAX, Register::ECX, Register::EDX);
+        let merge = inst.guard.is_some() || (self.masked && keep);
+        if merge {
+            self.a.op(Code::Mov_r32_rm32, &[ecx.into(), eax.into()]);
+            match inst.guard {
+                Some(guard) => self.active_lanes(guard),
+                None => {
+                    self.a.op(Code::Mov_r32_rm32, &[eax.into(), MASK.into()]);
+                }
+            }
+            // d ^ ((value ^ d) & active)
+            self.a.op(Code::Mov_r32_rm32, &[edx.into(), memory.into()]);
+            self.a.op(Code::Xor_r32_rm32, &[ecx.into(), edx.into()]);
+            self.a.op(Code::And_r32_rm32, &[eax.into(), ecx.into()]);
+            self.a.op(Code::Xor_r32_rm32, &[eax.into(), edx.into()]);
+        }
+        self.a.op(Code::Mov_rm32_r32, &[memory.into(), eax.into()]);
+        self.in_eax = Some(reg);
+        if self.in_pair == Some(reg) {
+            self.in_pair = None;
+        }
+    }
+
+    fn compare_lanes(&mut self, inst: &VectorInst, compare: Compare, ty: CompareType) -> bool {
+        let Some((code, condition, flush)) = comparison(compare, ty) else { return false };
+        let width = match ty {
+            CompareType::Int(ty) => ty.width(),
+            CompareType::Float(ty, _) => ty.width(),
+        };
+        if inst.src.iter().any(|s| self.is_awkward(*s, width)) {
+            return false;
+        }
+        let halves = inst.src.iter().any(|s| matches!(s, Source::Halves(..)));
+        let formulas = halves || inst.src.iter().any(|s| matches!(s, Source::Affine(..)));
+        if width == Width::W16 && halves {
+            return false;
+        }
+        let (a, b) = (self.value(inst.src[0], width), self.value(inst.src[1], width));
+        self.in_pair = None;
+        let [low, high] = PREDICATE;
+        // Bits come 8, 16 or 32 at a time.
+        let targets: &[Register] = match width {
+            Width::W64 => &[low, K1, high, K2],
+            Width::W32 => &[low, high],
+            _ => &[low],
+        };
+        for (part, target) in targets.iter().enumerate() {
+            let (mut first, mut second);
+            if formulas {
+                first = self.formula(inst.src[0], part, width, Z0);
+                second = self.formula(inst.src[1], part, width, Z1).into();
+            } else {
+                first = self.part_in(a, part, width, Z0);
+                second = self.part(b, part);
+            }
+            if flush {
+                first = self.flushed(first, Z0);
+                let register = self.part_in(b, part, width, Z1);
+                second = self.flushed(register, Z1).into();
+            }
+            let operands = [(*target).into(), first.into(), second, X::I(condition)];
+            self.a.op(code, &operands);
+        }
+        let (k1, eax) = (K1, Register::EAX);
+        if width == Width::W64 {
+            self.a.op(Code::VEX_Kunpckbw_kr_kr_kr, &[low.into(), K1.into(), low.into()]);
+            self.a.op(Code::VEX_Kunpckbw_kr_kr_kr, &[high.into(), K2.into(), high.into()]);
+        }
+        if width == Width::W16 {
+            self.a.op(Code::VEX_Kmovd_r32_kr, &[eax.into(), low.into()]);
+        } else {
+            self.a.op(Code::VEX_Kunpckwd_kr_kr_kr, &[k1.into(), high.into(), low.into()]);
+            self.a.op(Code::VEX_Kmovd_r32_kr, &[eax.into(), k1.into()]);
+        }
+        let whole = inst.guard.is_none() && !(self.masked && inst.dst[0].keep);
+        self.store_predicate(inst, 0);
+        if whole && width != Width::W16 {
+            self.in_pair = Some(inst.dst[0].reg);
+        }
+        true
+    }
+
+    /// The register with f32 subnormals made zero, in `scratch`.
+    pub(crate) fn flushed(&mut self, register: Register, scratch: Register) -> Register {
+        let exponent = crate::assembler::repeated(self.a.constant(&0x7f80_0000u32.to_le_bytes()));
+        let sign = crate::assembler::repeated(self.a.constant(&0x8000_0000u32.to_le_bytes()));
+        if register != scratch {
+            let code = Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512;
+            self.a.op(code, &[scratch.into(), register.into()]);
+        }
+        let test = Code::EVEX_Vptestnmd_kr_k1_zmm_zmmm512b32;
+        self.a.op(test, &[K3.into(), scratch.into(), exponent.into()]);
+        let and = Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32;
+        self.a.op(and, &[scratch.into(), scratch.into(), sign.into()]).set_op_mask(K3);
+        scratch
+    }
+
+    fn compare_scalars(&mut self, inst: &VectorInst, compare: Compare, ty: CompareType) -> bool {
+        let (eax, al) = (Register::EAX, Register::AL);
+        match ty {
+            CompareType::Int(ty) if ty.width() != Width::W16 => {
+                let signed = ty.signed();
+                let code = match (compare, signed) {
+                    (Compare::Eq, _) => Code::Sete_rm8,
+                    (Compare::Ne, _) => Code::Setne_rm8,
+                    (Compare::Lt, true) => Code::Setl_rm8,
+                    (Compare::Le, true) => Code::Setle_rm8,
+                    (Compare::Gt, true) => Code::Setg_rm8,
+                    (Compare::Ge, true) => Code::Setge_rm8,
+                    (Compare::Lt, false) => Code::Setb_rm8,
+                    (Compare::Le, false) => Code::Setbe_rm8,
+                    (Compare::Gt, false) => Code::Seta_rm8,
+                    (Compare::Ge, false) => Code::Setae_rm8,
+                    _ => return false,
+                };
+                let wide = ty.width() == Width::W64;
+                let first = self.scalar_in(inst.src[0], wide, C);
+                let second = self.scalar(inst.src[1], wide, D);
+                let compare = match (wide, second) {
+                    (true, X::I(_)) => Code::Cmp_rm64_imm32,
+                    (false, X::I(_)) => Code::Cmp_rm32_imm32,
+                    (true, _) => Code::Cmp_r64_rm64,
+                    (false, _) => Code::Cmp_r32_rm32,
+                };
+                self.a.op(compare, &[first.into(), second]);
+                self.a.op(code, &[al.into()]);
+                self.a.op(Code::Movzx_r32_rm8, &[eax.into(), al.into()]);
+            }
+            CompareType::Float(FloatType::F32, false) | CompareType::Float(FloatType::F64, _) => {
+                let wide = ty == CompareType::Float(FloatType::F64, false)
+                    || matches!(ty, CompareType::Float(FloatType::F64, _));
+                let code = if wide {
+                    Code::EVEX_Vcmpsd_kr_k1_xmm_xmmm64_imm8_sae
+                } else {
+                    Code::EVEX_Vcmpss_kr_k1_xmm_xmmm32_imm8_sae
+                };
+                let first = self.scalar_in_vector(inst.src[0], wide, Z0);
+                let second = self.scalar_in_vector(inst.src[1], wide, Z1);
+                let condition = X::I(float_condition(compare));
+                self.a.op(code, &[K1.into(), xmm(first).into(), xmm(second).into(), condition]);
+                self.a.op(Code::VEX_Kmovw_r32_kr, &[eax.into(), K1.into()]);
+            }
+            _ => return false,
+        }
+        self.a.op(Code::Neg_rm32, &[eax.into()]);
+        self.store_predicate(inst, 0);
+        true
+    }
+}

@@ -1,0 +1,431 @@
+//! Instructions on one value for all lanes: in general registers.
+
+use crate::assembler::{X, at};
+use crate::assign::Lanes;
+use crate::compiler::Compiler;
+use crate::frame::{A, C, D, FILE, MASK, Z0, Z1, Z2};
+use crate::value::xmm;
+use iced_x86::{Code, Register};
+use simt::op::{FloatOp, FloatType, IntOp, IntType, Op, Round, Space, Width};
+use simt::vector::{Home, Source, VectorInst};
+
+/// A register's 64 or 32 bits.
+fn sized(register: Register, wide: bool) -> Register {
+    if wide { register.full_register() } else { register.full_register32() }
+}
+
+/// `mov` from a register or memory.
+pub(crate) fn mov(wide: bool) -> Code {
+    if wide { Code::Mov_r64_rm64 } else { Code::Mov_r32_rm32 }
+}
+
+impl Compiler<'_> {
+    /// A scalar source as an operand; constants that do not fit go through `scratch`.
+    pub(crate) fn scalar(&mut self, source: Source, wide: bool, scratch: Register) -> X {
+        match source {
+            Source::Imm(v) if !wide => X::I(v as u32 as i32),
+            Source::Imm(v) => match i32::try_from(v as i64) {
+                Ok(small) => X::I(small),
+                Err(_) => {
+                    self.a.load_constant(scratch, v);
+                    scratch.full_register().into()
+                }
+            },
+            Source::Scalar(r)
+            | Source::Affine(r, _)
+            | Source::Halves(r, ..)
+            | Source::Vector(r)
+            | Source::Mask(r) => match self.assignment.scalars[r.index()] {
+                Some(register) => sized(register, wide).into(),
+                None => {
+                    let offset = self.layout.place(r.index()).scalar.unwrap_or(0);
+                    at(FILE, offset as i32).into()
+                }
+            },
+        }
+    }
+
+    /// A scalar source in a register: `scratch`, if it is not in one.
+    pub(crate) fn scalar_in(&mut self, source: Source, wide: bool, scratch: Register) -> Register {
+        match self.scalar(source, wide, scratch) {
+            X::R(register) => register,
+            X::I(v) => {
+                let value = if wide { i64::from(v) as u64 } else { u64::from(v as u32) };
+                self.a.load_constant(scratch, value);
+                sized(scratch, wide)
+            }
+            memory @ X::M(_) => {
+                self.a.op(mov(wide), &[sized(scratch, wide).into(), memory]);
+                sized(scratch, wide)
+            }
+        }
+    }
+
+    /// A copy of a scalar source in `scratch`.
+    fn scalar_copy(&mut self, source: Source, wide: bool, scratch: Register) -> Register {
+        let register = self.scalar_in(source, wide, scratch);
+        let copy = sized(scratch, wide);
+        if register != copy {
+            self.a.op(mov(wide), &[copy.into(), register.into()]);
+        }
+        copy
+    }
+
+    /// A scalar source in the lowest lane of a vector register, which is given back.
+    pub(crate) fn scalar_in_vector(
+        &mut self,
+        source: Source,
+        wide: bool,
+        scratch: Register,
+    ) -> Register {
+        let register = self.scalar_in(source, wide, C);
+        let code = if wide { Code::VEX_Vmovq_xmm_rm64 } else { Code::VEX_Vmovd_xmm_rm32 };
+        let code = match code {
+            Code::VEX_Vmovq_xmm_rm64 => Code::EVEX_Vmovq_xmm_rm64,
+            _ => Code::EVEX_Vmovd_xmm_rm32,
+        };
+        self.a.op(code, &[xmm(scratch).into(), register.into()]);
+        scratch
+    }
+
+    /// Where result `n` of a scalar instruction is best made: its register, or scratch.
+    pub(crate) fn scalar_target(&self, inst: &VectorInst, n: usize, wide: bool) -> Register {
+        sized(self.assignment.scalars[inst.dst[n].reg.index()].unwrap_or(A), wide)
+    }
+
+    /// Result `n` is in `from`: puts it where it is expected, in all its forms.
+    pub(crate) fn scalar_result(&mut self, inst: &VectorInst, n: usize, from: Register) {
+        let r = inst.dst[n].reg.index();
+        let place = self.layout.place(r);
+        let wide = place.bytes == 8;
+        let from = sized(from, wide);
+        let assigned = self.assignment.scalars[r].map(|register| sized(register, wide));
+        if let Some(register) = assigned
+            && register != from
+        {
+            self.a.op(mov(wide), &[register.into(), from.into()]);
+        }
+        let both = self.f.homes[r] == Home::ScalarAndVector;
+        // Where the lanes have no register, instructions repeat the value from memory.
+        if let Some(offset) = place.scalar
+            && (assigned.is_none() || both && self.assignment.lanes[r] == Lanes::File)
+        {
+            let code = if wide { Code::Mov_rm64_r64 } else { Code::Mov_rm32_r32 };
+            self.a.op(code, &[at(FILE, offset as i32).into(), from.into()]);
+        }
+        if let Lanes::Same(register) = self.assignment.lanes[r] {
+            let code = if wide {
+                Code::EVEX_Vpbroadcastq_zmm_k1z_r64
+            } else {
+                Code::EVEX_Vpbroadcastd_zmm_k1z_r32
+            };
+            self.a.op(code, &[register.into(), from.into()]);
+        }
+    }
+
+    /// True if all results are scalars that have a form here.
+    fn has_scalar_results(&self, inst: &VectorInst) -> bool {
+        !inst.dst.is_empty()
+            && inst.dst.iter().all(|d| {
+                !matches!(self.f.homes[d.reg.index()], Home::Vector | Home::Mask | Home::None)
+                    && matches!(
+                        self.f.classes[d.reg.index()].width(),
+                        Some(Width::W32 | Width::W64)
+                    )
+            })
+    }
+
+    /// Makes code for an instruction whose result is one value; false if there is none.
+    pub(crate) fn scalars(&mut self, inst: &VectorInst) -> bool {
+        if !self.has_scalar_results(inst) || !self.has_scalar_form(inst) {
+            return false;
+        }
+        let skip = inst.guard.map(|guard| {
+            let skip = self.a.label();
+            self.active_lanes(guard);
+            self.a.op(Code::Test_rm32_r32, &[Register::EAX.into(), Register::EAX.into()]);
+            self.a.jump(Code::Je_rel32_64, skip);
+            skip
+        });
+        match inst.op {
+            Op::Mov(w) => {
+                let wide = w == Width::W64;
+                let from = self.scalar_in(inst.src[0], wide, A);
+                self.scalar_result(inst, 0, from);
+            }
+            Op::Int(op, ty) => self.scalar_int(inst, op, ty),
+            Op::Float(op, ty, _) => self.scalar_float(inst, op, ty == FloatType::F64),
+            Op::Extend { bits, signed, to, .. } => self.scalar_extend(inst, bits, signed, to),
+            Op::Select(w) => {
+                let wide = w == Width::W64;
+                let result = self.scalar_copy(inst.src[1], wide, D);
+                let first = self.scalar_in(inst.src[0], wide, C);
+                self.load_mask(A, inst.src[2]);
+                self.a.op(Code::Test_rm32_r32, &[Register::EAX.into(), MASK.into()]);
+                let code = if wide { Code::Cmovne_r64_rm64 } else { Code::Cmovne_r32_rm32 };
+                self.a.op(code, &[result.into(), first.into()]);
+                self.scalar_result(inst, 0, result);
+            }
+            Op::ToGeneric(space) => self.scalar_window(inst, space, Code::Add_r64_rm64),
+            Op::FromGeneric(space) => self.scalar_window(inst, space, Code::Sub_r64_rm64),
+            _ => {}
+        }
+        if let Some(skip) = skip {
+            self.a.bind(skip);
+            // Two ways lead here.
+            (self.active_for, self.in_pair, self.in_eax) = (None, None, None);
+        }
+        true
+    }
+
+    fn has_scalar_form(&self, inst: &VectorInst) -> bool {
+        match inst.op {
+            Op::Mov(w) | Op::Select(w) => matches!(w, Width::W32 | Width::W64),
+            Op::Int(op, ty) => {
+                ty.width() != Width::W16
+                    && match op {
+                        IntOp::Add
+                        | IntOp::Sub
+                        | IntOp::MulLo
+                        | IntOp::MadLo
+                        | IntOp::And
+                        | IntOp::Or
+                        | IntOp::Xor
+                        | IntOp::Not
+                        | IntOp::Neg
+                        | IntOp::Min
+                        | IntOp::Max => true,
+                        IntOp::Shl | IntOp::Shr => matches!(inst.src[1], Source::Imm(_)),
+                        IntOp::MulWide | IntOp::MadWide => ty.width() == Width::W32,
+                        _ => false,
+                    }
+            }
+            Op::Float(op, ty, mode) => {
+                matches!(ty, FloatType::F32 | FloatType::F64)
+                    && mode.round == Round::Near
+                    && !mode.ftz
+                    && !mode.sat
+                    && matches!(
+                        op,
+                        FloatOp::Add | FloatOp::Sub | FloatOp::Mul | FloatOp::Div | FloatOp::Fma
+                    )
+            }
+            Op::Extend { from, to, .. } => {
+                matches!(from, Width::W32 | Width::W64) && matches!(to, Width::W32 | Width::W64)
+            }
+            Op::ToGeneric(space) | Op::FromGeneric(space) => window(space).is_some(),
+            _ => false,
+        }
+    }
+
+    fn scalar_window(&mut self, inst: &VectorInst, space: Space, code: Code) {
+        let result = self.scalar_copy(inst.src[0], true, A);
+        self.a.load_constant(C, window(space).unwrap_or(0));
+        self.a.op(code, &[result.into(), C.into()]);
+        self.scalar_result(inst, 0, result);
+    }
+
+    fn scalar_extend(&mut self, inst: &VectorInst, bits: u8, signed: bool, to: Width) {
+        let wide = to == Width::W64;
+        let from = self.scalar_in(inst.src[0], bits == 64, C).full_register();
+        let target = self.scalar_target(inst, 0, wide);
+        let (code, from) = match (bits, signed, wide) {
+            // The low byte of any of these registers can be named.
+            (8, false, _) => (Code::Movzx_r32_rm8, self.byte_of(from)),
+            (8, true, false) => (Code::Movsx_r32_rm8, self.byte_of(from)),
+            (8, true, true) => (Code::Movsx_r64_rm8, self.byte_of(from)),
+            (16, false, _) => (Code::Movzx_r32_rm16, word_of(from)),
+            (16, true, false) => (Code::Movsx_r32_rm16, word_of(from)),
+            (16, true, true) => (Code::Movsx_r64_rm16, word_of(from)),
+            (64, _, true) => (Code::Mov_r64_rm64, from),
+            (32, true, true) => (Code::Movsxd_r64_rm32, from.full_register32()),
+            // Writing 32 bits clears the rest.
+            _ => (Code::Mov_r32_rm32, from.full_register32()),
+        };
+        let first = match code {
+            Code::Movsx_r64_rm8
+            | Code::Movsx_r64_rm16
+            | Code::Movsxd_r64_rm32
+            | Code::Mov_r64_rm64 => target.full_register(),
+            _ => target.full_register32(),
+        };
+        self.a.op(code, &[first.into(), from.into()]);
+        self.scalar_result(inst, 0, target);
+    }
+
+    fn byte_of(&self, register: Register) -> Register {
+        match register {
+            Register::RAX => Register::AL,
+            Register::RCX => Register::CL,
+            Register::RDX => Register::DL,
+            Register::RSI => Register::SIL,
+            Register::RDI => Register::DIL,
+            other => Register::R8L + (other as u32 - Register::R8 as u32),
+        }
+    }
+
+    fn scalar_int(&mut self, inst: &VectorInst, op: IntOp, ty: IntType) {
+        let wide = ty.width() == Width::W64;
+        let pick = |narrow: Code, full: Code| if wide { full } else { narrow };
+        let src = |n: usize| inst.src[n];
+        match op {
+            IntOp::Add | IntOp::Sub | IntOp::And | IntOp::Or | IntOp::Xor => {
+                let result = self.scalar_copy(src(0), wide, A);
+                let second = self.scalar(src(1), wide, C);
+                let code = match (op, second) {
+                    (IntOp::Add, X::I(_)) => pick(Code::Add_rm32_imm32, Code::Add_rm64_imm32),
+                    (IntOp::Add, _) => pick(Code::Add_r32_rm32, Code::Add_r64_rm64),
+                    (IntOp::Sub, X::I(_)) => pick(Code::Sub_rm32_imm32, Code::Sub_rm64_imm32),
+                    (IntOp::Sub, _) => pick(Code::Sub_r32_rm32, Code::Sub_r64_rm64),
+                    (IntOp::And, X::I(_)) => pick(Code::And_rm32_imm32, Code::And_rm64_imm32),
+                    (IntOp::And, _) => pick(Code::And_r32_rm32, Code::And_r64_rm64),
+                    (IntOp::Or, X::I(_)) => pick(Code::Or_rm32_imm32, Code::Or_rm64_imm32),
+                    (IntOp::Or, _) => pick(Code::Or_r32_rm32, Code::Or_r64_rm64),
+                    (_, X::I(_)) => pick(Code::Xor_rm32_imm32, Code::Xor_rm64_imm32),
+                    _ => pick(Code::Xor_r32_rm32, Code::Xor_r64_rm64),
+                };
+                self.a.op(code, &[result.into(), second]);
+                self.scalar_result(inst, 0, result);
+            }
+            IntOp::MulLo | IntOp::MadLo => {
+                let result = self.scalar_copy(src(0), wide, A);
+                let second = self.scalar_in(src(1), wide, C);
+                let code = pick(Code::Imul_r32_rm32, Code::Imul_r64_rm64);
+                self.a.op(code, &[result.into(), second.into()]);
+                if op == IntOp::MadLo {
+                    let third = self.scalar_in(src(2), wide, C);
+                    let add = pick(Code::Add_r32_rm32, Code::Add_r64_rm64);
+                    self.a.op(add, &[result.into(), third.into()]);
+                }
+                self.scalar_result(inst, 0, result);
+            }
+            IntOp::MulWide | IntOp::MadWide => {
+                for (n, to) in [(0, A), (1, C)] {
+                    let from = self.scalar_in(src(n), false, to);
+                    if ty.signed() {
+                        self.a.op(Code::Movsxd_r64_rm32, &[to.into(), from.into()]);
+                    } else {
+                        let low = to.full_register32();
+                        self.a.op(Code::Mov_r32_rm32, &[low.into(), from.into()]);
+                    }
+                }
+                self.a.op(Code::Imul_r64_rm64, &[A.into(), C.into()]);
+                if op == IntOp::MadWide {
+                    let third = self.scalar_in(src(2), true, C);
+                    self.a.op(Code::Add_r64_rm64, &[A.into(), third.into()]);
+                }
+                self.scalar_result(inst, 0, A);
+            }
+            IntOp::Not | IntOp::Neg => {
+                let result = self.scalar_copy(src(0), wide, A);
+                let code = match op {
+                    IntOp::Not => pick(Code::Not_rm32, Code::Not_rm64),
+                    _ => pick(Code::Neg_rm32, Code::Neg_rm64),
+                };
+                self.a.op(code, &[result.into()]);
+                self.scalar_result(inst, 0, result);
+            }
+            IntOp::Min | IntOp::Max => {
+                let result = self.scalar_copy(src(0), wide, A);
+                let second = self.scalar_in(src(1), wide, C);
+                let compare = pick(Code::Cmp_r32_rm32, Code::Cmp_r64_rm64);
+                self.a.op(compare, &[result.into(), second.into()]);
+                let code = match (op, ty.signed()) {
+                    (IntOp::Min, true) => pick(Code::Cmovg_r32_rm32, Code::Cmovg_r64_rm64),
+                    (IntOp::Min, false) => pick(Code::Cmova_r32_rm32, Code::Cmova_r64_rm64),
+                    (_, true) => pick(Code::Cmovl_r32_rm32, Code::Cmovl_r64_rm64),
+                    (_, false) => pick(Code::Cmovb_r32_rm32, Code::Cmovb_r64_rm64),
+                };
+                self.a.op(code, &[result.into(), second.into()]);
+                self.scalar_result(inst, 0, result);
+            }
+            IntOp::Shl | IntOp::Shr => {
+                let Source::Imm(amount) = src(1) else { return };
+                let bits = if wide { 64 } else { 32 };
+                let amount = u32::try_from(amount).unwrap_or(u32::MAX);
+                let signed = ty.signed() && op == IntOp::Shr;
+                let result = self.scalar_copy(src(0), wide, A);
+                if amount >= bits && !signed {
+                    self.a.op(Code::Xor_r32_rm32, &[Register::EAX.into(), Register::EAX.into()]);
+                } else {
+                    let code = match (op, signed) {
+                        (IntOp::Shl, _) => pick(Code::Shl_rm32_imm8, Code::Shl_rm64_imm8),
+                        (_, true) => pick(Code::Sar_rm32_imm8, Code::Sar_rm64_imm8),
+                        (_, false) => pick(Code::Shr_rm32_imm8, Code::Shr_rm64_imm8),
+                    };
+                    let amount = amount.min(bits - 1) as i32;
+                    self.a.op(code, &[result.into(), X::I(amount)]);
+                }
+                self.scalar_result(inst, 0, result);
+            }
+            _ => {}
+        }
+    }
+
+    fn scalar_float(&mut self, inst: &VectorInst, op: FloatOp, wide: bool) {
+        let first = self.scalar_in_vector(inst.src[0], wide, Z0);
+        let second = self.scalar_in_vector(inst.src[1], wide, Z1);
+        let pick = |narrow: Code, full: Code| if wide { full } else { narrow };
+        if op == FloatOp::Fma {
+            let third = self.scalar_in_vector(inst.src[2], wide, Z2);
+            let code = pick(
+                Code::EVEX_Vfmadd213ss_xmm_k1z_xmm_xmmm32_er,
+                Code::EVEX_Vfmadd213sd_xmm_k1z_xmm_xmmm64_er,
+            );
+            self.a.op(code, &[xmm(first).into(), xmm(second).into(), xmm(third).into()]);
+        } else {
+            let code = match op {
+                FloatOp::Add => pick(
+                    Code::EVEX_Vaddss_xmm_k1z_xmm_xmmm32_er,
+                    Code::EVEX_Vaddsd_xmm_k1z_xmm_xmmm64_er,
+                ),
+                FloatOp::Sub => pick(
+                    Code::EVEX_Vsubss_xmm_k1z_xmm_xmmm32_er,
+                    Code::EVEX_Vsubsd_xmm_k1z_xmm_xmmm64_er,
+                ),
+                FloatOp::Mul => pick(
+                    Code::EVEX_Vmulss_xmm_k1z_xmm_xmmm32_er,
+                    Code::EVEX_Vmulsd_xmm_k1z_xmm_xmmm64_er,
+                ),
+                _ => pick(
+                    Code::EVEX_Vdivss_xmm_k1z_xmm_xmmm32_er,
+                    Code::EVEX_Vdivsd_xmm_k1z_xmm_xmmm64_er,
+                ),
+            };
+            self.a.op(code, &[xmm(first).into(), xmm(first).into(), xmm(second).into()]);
+        }
+        let code = pick(Code::EVEX_Vmovd_rm32_xmm, Code::EVEX_Vmovq_rm64_xmm);
+        self.a.op(code, &[sized(A, wide).into(), xmm(first).into()]);
+        if !wide {
+            let number = self.a.label();
+            let compare = Code::EVEX_Vucomiss_xmm_xmmm32_sae;
+            self.a.op(compare, &[xmm(first).into(), xmm(first).into()]);
+            self.a.jump(Code::Jnp_rel32_64, number);
+            self.a.load_constant(A, u64::from(crate::nan::NAN));
+            self.a.bind(number);
+        }
+        self.scalar_result(inst, 0, A);
+    }
+}
+
+fn word_of(register: Register) -> Register {
+    match register {
+        Register::RAX => Register::AX,
+        Register::RCX => Register::CX,
+        Register::RDX => Register::DX,
+        Register::RSI => Register::SI,
+        Register::RDI => Register::DI,
+        other => Register::R8W + (other as u32 - Register::R8 as u32),
+    }
+}
+
+/// Where the generic addresses of a space start.
+pub(crate) fn window(space: Space) -> Option<u64> {
+    use simt::vector::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW};
+    Some(match space {
+        Space::Shared => SHARED_WINDOW,
+        Space::Local => LOCAL_WINDOW,
+        Space::Param => PARAM_WINDOW,
+        Space::Global | Space::Generic => return None,
+    })
+}

@@ -1,0 +1,20 @@
+//! The interpreter's tests once more, on native code and on kernels that move up to it.
+
+#[path = "../../simt-interpreter/tests/filetests/forms.rs"]
+mod forms;
+#[path = "../../simt-interpreter/tests/filetests/formulas.rs"]
+mod formulas;
+#[path = "../../simt-interpreter/tests/filetests/harness.rs"]
+mod harness;
+#[path = "../../simt-interpreter/tests/filetests/matrix.rs"]
+mod matrix;
+#[path = "../../simt-interpreter/tests/filetests/programs.rs"]
+mod programs;
+#[path = "../../simt-interpreter/tests/filetests/properties.rs"]
+mod properties;
+#[path = "../../simt-interpreter/tests/filetests/random.rs"]
+mod random;
+#[path = "../../simt-interpreter/tests/filetests/throughput.rs"]
+mod throughput;
+#[path = "filetests/tiers.rs"]
+mod tiers;

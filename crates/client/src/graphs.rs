@@ -15,7 +15,7 @@ use cuda_api::constants::stream_flags;
 use cuda_api::handle::Handle;
 use cuda_api::pointer::Out;
 use cuda_api::{
-    CUcontext, CUdevice, CUevent, CUfunction, CUlaunchConfig, CUresult, CUstream,
+    CUcontext, CUdevice, CUevent, CUfunction, CUlaunchConfig, CUmemoryPool, CUresult, CUstream,
     CUstreamBatchMemOpParams, CudaError,
 };
 use graph::{
@@ -125,7 +125,7 @@ impl Backend for ClientGraphs {
     fn allocate(self, bytes: u64) -> Result<u64, CudaError> {
         let context = self.0.contexts().current()?;
         let device = self.0.contexts().with(CUcontext::NULL, |context| context.device)?;
-        self.0.allocate(device, context, bytes, false)
+        self.0.allocate(device, context, bytes, CUmemoryPool::NULL)
     }
 
     fn free(self, address: u64) {

@@ -52,7 +52,7 @@ macro_rules! driver_functions {
                 major: *mut c_int, minor: *mut c_int, device: CUdevice);
             65 unsupported cuDeviceGetLuid(
                 luid: *mut c_char, device_node_mask: *mut c_uint, device: CUdevice);
-            66 unsupported cuDeviceGetP2PAttribute(
+            66 local cuDeviceGetP2PAttribute(
                 value: *mut c_int, attribute: c_uint, src_device: CUdevice, dst_device: CUdevice);
 
             // Primary contexts.
@@ -96,8 +96,8 @@ macro_rules! driver_functions {
             173 local cuCtxGetStreamPriorityRange(
                 least_priority: *mut c_int, greatest_priority: *mut c_int);
             174 local cuCtxResetPersistingL2Cache();
-            175 unsupported cuCtxEnablePeerAccess(peer_context: CUcontext, flags: c_uint);
-            176 unsupported cuCtxDisablePeerAccess(peer_context: CUcontext);
+            175 local cuCtxEnablePeerAccess(peer_context: CUcontext, flags: c_uint);
+            176 local cuCtxDisablePeerAccess(peer_context: CUcontext);
 
             // Modules.
             201 local cuModuleGetLoadingMode(mode: *mut c_uint);
@@ -172,7 +172,7 @@ macro_rules! driver_functions {
                 value: *mut c_int, attribute: c_uint, function: CUfunction);
             302 call cuFuncSetAttribute(function: CUfunction, attribute: c_uint, value: c_int);
             303 post cuFuncSetCacheConfig(function: CUfunction, config: c_uint);
-            304 unsupported cuFuncSetSharedMemConfig(function: CUfunction, config: c_uint);
+            304 local cuFuncSetSharedMemConfig(function: CUfunction, config: c_uint);
             305 local cuFuncGetModule(module: *mut CUmodule, function: CUfunction);
             306 local cuFuncGetName(name: *mut *const c_char, function: CUfunction);
             307 local cuFuncGetParamInfo(
@@ -212,9 +212,9 @@ macro_rules! driver_functions {
             409 local cuMemHostGetDevicePointer_v2(
                 pdptr: *mut CUdeviceptr, pointer: *mut c_void, flags: c_uint);
             410 local cuMemHostGetFlags(p_flags: *mut c_uint, pointer: *mut c_void);
-            411 unsupported cuMemHostRegister_v2(
+            411 special cuMemHostRegister_v2(
                 pointer: *mut c_void, bytesize: usize, flags: c_uint);
-            412 unsupported cuMemHostUnregister(pointer: *mut c_void);
+            412 special cuMemHostUnregister(pointer: *mut c_void);
             413 special cuMemAllocManaged(
                 pointer: *mut CUdeviceptr, bytesize: usize, flags: c_uint);
             414 local cuMemPrefetchAsync_v2 | cuMemPrefetchAsync_v2_ptsz(
@@ -258,15 +258,26 @@ macro_rules! driver_functions {
                 p_copy: *const CUDA_MEMCPY2D);
             461 special cuMemcpy2DAsync_v2 | cuMemcpy2DAsync_v2_ptsz(
                 p_copy: *const CUDA_MEMCPY2D, stream: CUstream);
-            462 unsupported cuMemcpy3D_v2 | cuMemcpy3D_v2_ptds(p_copy: *const CUDA_MEMCPY3D);
-            463 unsupported cuMemcpy3DAsync_v2 | cuMemcpy3DAsync_v2_ptsz(
+            462 special cuMemcpy3D_v2 | cuMemcpy3D_v2_ptds(p_copy: *const CUDA_MEMCPY3D);
+            463 special cuMemcpy3DAsync_v2 | cuMemcpy3DAsync_v2_ptsz(
                 p_copy: *const CUDA_MEMCPY3D, stream: CUstream);
-            464 unsupported cuMemcpyPeer | cuMemcpyPeer_ptds(
+            464 special cuMemcpyPeer | cuMemcpyPeer_ptds(
                 dst_device: CUdeviceptr, dst_context: CUcontext, src_device: CUdeviceptr,
                 src_context: CUcontext, byte_count: usize);
-            465 unsupported cuMemcpyPeerAsync | cuMemcpyPeerAsync_ptsz(
+            465 special cuMemcpyPeerAsync | cuMemcpyPeerAsync_ptsz(
                 dst_device: CUdeviceptr, dst_context: CUcontext, src_device: CUdeviceptr,
                 src_context: CUcontext, byte_count: usize, stream: CUstream);
+            466 special cuMemcpy3DPeer | cuMemcpy3DPeer_ptds(p_copy: *const CUDA_MEMCPY3D_PEER);
+            467 special cuMemcpy3DPeerAsync | cuMemcpy3DPeerAsync_ptsz(
+                p_copy: *const CUDA_MEMCPY3D_PEER, stream: CUstream);
+            468 special cuMemcpyBatchAsync | cuMemcpyBatchAsync_ptsz(
+                dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize, count: usize,
+                attrs: *mut CUmemcpyAttributes, attrs_idxs: *mut usize, num_attrs: usize,
+                fail_idx: *mut usize, stream: CUstream);
+            469 special cuMemcpyBatchAsync_v2 | cuMemcpyBatchAsync_v2_ptsz(
+                dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize, count: usize,
+                attrs: *mut CUmemcpyAttributes, attrs_idxs: *mut usize, num_attrs: usize,
+                stream: CUstream);
 
             // Memset.
             501 special cuMemsetD8_v2 | cuMemsetD8_v2_ptds(
@@ -305,15 +316,15 @@ macro_rules! driver_functions {
                 pointer: CUdeviceptr, stream: CUstream);
             553 special cuMemAllocFromPoolAsync | cuMemAllocFromPoolAsync_ptsz(
                 pointer: *mut CUdeviceptr, bytesize: usize, pool: CUmemoryPool, stream: CUstream);
-            554 unsupported cuMemPoolCreate(
+            554 local cuMemPoolCreate(
                 pool: *mut CUmemoryPool, pool_props: *const CUmemPoolProps);
-            555 unsupported cuMemPoolDestroy(pool: CUmemoryPool);
+            555 local cuMemPoolDestroy(pool: CUmemoryPool);
             556 local cuMemPoolTrimTo(pool: CUmemoryPool, min_bytes_to_keep: usize);
             557 local cuMemPoolGetAttribute(pool: CUmemoryPool, attr: c_uint, value: *mut c_void);
             558 local cuMemPoolSetAttribute(pool: CUmemoryPool, attr: c_uint, value: *mut c_void);
-            559 unsupported cuMemPoolSetAccess(
+            559 local cuMemPoolSetAccess(
                 pool: CUmemoryPool, map: *const CUmemAccessDesc, count: usize);
-            560 unsupported cuMemPoolGetAccess(
+            560 local cuMemPoolGetAccess(
                 flags: *mut c_uint, mem_pool: CUmemoryPool, location: *mut CUmemLocation);
 
             // Pointers.

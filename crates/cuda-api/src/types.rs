@@ -162,6 +162,79 @@ pub struct CUDA_MEMCPY3D {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUDA_MEMCPY3D_PEER {
+    pub srcXInBytes: usize,
+    pub srcY: usize,
+    pub srcZ: usize,
+    pub srcLOD: usize,
+    pub srcMemoryType: c_uint,
+    pub srcHost: *const c_void,
+    pub srcDevice: CUdeviceptr,
+    pub srcArray: CUarray,
+    pub srcContext: CUcontext,
+    pub srcPitch: usize,
+    pub srcHeight: usize,
+    pub dstXInBytes: usize,
+    pub dstY: usize,
+    pub dstZ: usize,
+    pub dstLOD: usize,
+    pub dstMemoryType: c_uint,
+    pub dstHost: *mut c_void,
+    pub dstDevice: CUdeviceptr,
+    pub dstArray: CUarray,
+    pub dstContext: CUcontext,
+    pub dstPitch: usize,
+    pub dstHeight: usize,
+    pub WidthInBytes: usize,
+    pub Height: usize,
+    pub Depth: usize,
+}
+
+impl CUDA_MEMCPY3D_PEER {
+    /// The same copy where all contexts share their addresses.
+    pub fn without_contexts(&self) -> CUDA_MEMCPY3D {
+        CUDA_MEMCPY3D {
+            srcXInBytes: self.srcXInBytes,
+            srcY: self.srcY,
+            srcZ: self.srcZ,
+            srcLOD: self.srcLOD,
+            srcMemoryType: self.srcMemoryType,
+            srcHost: self.srcHost,
+            srcDevice: self.srcDevice,
+            srcArray: self.srcArray,
+            reserved0: core::ptr::null_mut(),
+            srcPitch: self.srcPitch,
+            srcHeight: self.srcHeight,
+            dstXInBytes: self.dstXInBytes,
+            dstY: self.dstY,
+            dstZ: self.dstZ,
+            dstLOD: self.dstLOD,
+            dstMemoryType: self.dstMemoryType,
+            dstHost: self.dstHost,
+            dstDevice: self.dstDevice,
+            dstArray: self.dstArray,
+            reserved1: core::ptr::null_mut(),
+            dstPitch: self.dstPitch,
+            dstHeight: self.dstHeight,
+            WidthInBytes: self.WidthInBytes,
+            Height: self.Height,
+            Depth: self.Depth,
+        }
+    }
+}
+
+/// Hints about copies of a batch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUmemcpyAttributes {
+    pub srcAccessOrder: c_uint,
+    pub srcLocHint: CUmemLocation,
+    pub dstLocHint: CUmemLocation,
+    pub flags: c_uint,
+}
+
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CUmemLocation {
     pub kind: c_uint,

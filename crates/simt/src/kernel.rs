@@ -73,6 +73,11 @@ pub trait Module: Send + Sync {
     fn kernel_names(&self) -> Vec<String>;
     /// Address and size in bytes of a module-scope `.global` or `.const` variable.
     fn global(&self, name: &str) -> Option<(u64, u64)>;
+    /// The same of a variable that host and device share (`.attribute(.managed)`), and of no other.
+    fn managed(&self, name: &str) -> Option<(u64, u64)> {
+        let _ = name;
+        None
+    }
 }
 
 /// What compilation asks of the device: memory for module-scope variables.

@@ -158,6 +158,12 @@ impl Module for LoadedModule {
     fn global(&self, name: &str) -> Option<(u64, u64)> {
         self.layout.module_variable(self.ast.find_variable(name)?.index())
     }
+
+    fn managed(&self, name: &str) -> Option<(u64, u64)> {
+        let variable = self.ast.find_variable(name)?.index();
+        self.ast.variables.get(variable).filter(|variable| variable.managed)?;
+        self.layout.module_variable(variable)
+    }
 }
 
 /// Functions that the device runtime has, so that they need no body.

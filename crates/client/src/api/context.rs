@@ -242,6 +242,28 @@ pub(crate) fn cuCtxGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int
 }
 
 /// The persisting part of the cache is the server's: there is nothing of this client's to reset.
+/// No device reaches another one's memory here, and a context has none of its own device.
+pub(crate) fn cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint) -> CUresult {
+    let (client, context) = mode::enter()?;
+    if flags != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let own = client.contexts().with(CUcontext(context as usize), |c| c.device)?;
+    match peer.is_null() || client.contexts().with(peer, |c| c.device)? == own {
+        true => Err(CudaError::INVALID_CONTEXT),
+        false => Err(CudaError::PEER_ACCESS_UNSUPPORTED),
+    }
+}
+
+pub(crate) fn cuCtxDisablePeerAccess(peer: CUcontext) -> CUresult {
+    let (client, _) = mode::enter()?;
+    if peer.is_null() {
+        return Err(CudaError::INVALID_CONTEXT);
+    }
+    client.contexts().with(peer, |_| ())?;
+    Err(CudaError::PEER_ACCESS_NOT_ENABLED)
+}
+
 pub(crate) fn cuCtxResetPersistingL2Cache() -> CUresult {
     mode::enter().map(|_| ())
 }

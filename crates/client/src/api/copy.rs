@@ -1,5 +1,5 @@
-//! Copies of bytes (the manual's "Memory Management", cuMemcpy...). Two-dimensional ones are in
-//! [`super::copy_2d`], what moves the bytes in [`crate::memory::transfer`].
+//! Copies of bytes (the manual's "Memory Management", cuMemcpy...). Those of boxes are in
+//! [`super::copy_box`], what moves the bytes in [`crate::memory::transfer`].
 
 use crate::attach::Attached;
 use crate::boundary::{In, Out};
@@ -10,8 +10,13 @@ use crate::threads::DefaultStream;
 use core::ffi::c_void;
 use cuda_api::constants::memory_type;
 use cuda_api::handle::Handle;
-use cuda_api::{CUdeviceptr, CUresult, CUstream, CudaError, Word, number};
+use cuda_api::{
+    CUcontext, CUdeviceptr, CUmemcpyAttributes, CUresult, CUstream, CudaError, Word, number,
+};
 use graph::{CopyEnd, CopyNode, NodeKind};
+
+/// Copies of one batch: more than anybody lists, and nothing here depends on it.
+const BATCH_MAX: usize = 1 << 20;
 
 /// Whether a copy is done when the call returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,33 +27,61 @@ pub(super) enum Ends {
     WithCall,
 }
 
-/// A copy of one range.
-struct Copy {
-    destination: u64,
-    source: u64,
-    bytes: u64,
+/// One end of a copy, as the program names it.
+#[derive(Clone, Copy)]
+pub(super) enum Named {
+    /// A device pointer. Pinned memory has one too.
+    Device(u64),
+    /// Whatever the address says that it is: with unified addressing a host pointer may be
+    /// anything.
+    Any(u64),
 }
 
-/// Copies a range, whatever its sides are.
+impl Named {
+    /// What `bytes` bytes from there on are, and where for server and device.
+    /// CUDA_ERROR_INVALID_VALUE if they reach out of what they begin in, or are not the device's
+    /// where they must be.
+    pub(super) fn find(self, client: &Attached, bytes: u64) -> Result<(Side, u64), CudaError> {
+        let (Self::Device(address) | Self::Any(address)) = self;
+        if address == 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        match (self, client.memory().end(address, bytes)?) {
+            (Self::Device(_), (Side::Pageable, _)) => Err(CudaError::INVALID_VALUE),
+            (_, end) => Ok(end),
+        }
+    }
+}
+
+/// Copies a range, whatever its ends are.
 fn copy(
-    client: &Attached,
-    copy: &Copy,
-    destination_side: Side,
-    source_side: Side,
-    stream: Handle,
+    default: DefaultStream,
+    stream: CUstream,
+    to: Named,
+    from: Named,
+    bytes: usize,
     ends: Ends,
 ) -> CUresult {
-    let &Copy { destination, source, bytes } = copy;
-    match ends {
-        Ends::WithCall => client.check_not_capturing(stream)?,
-        Ends::InStream if client.captured(stream, || Ok(as_node(copy)))? => return Ok(()),
-        Ends::InStream => {}
-    }
+    let (client, _) = mode::enter()?;
+    let stream = client.stream(stream, default)?;
+    let bytes = bytes as u64;
     if bytes == 0 {
         return Ok(());
     }
-    match (destination_side, source_side) {
-        (Side::Device, Side::Device) => post_device_to_device(client, copy, stream),
+    let (to, destination) = to.find(client, bytes)?;
+    let (from, source) = from.find(client, bytes)?;
+    match ends {
+        Ends::WithCall => client.check_not_capturing(stream)?,
+        Ends::InStream => {
+            if client.captured(stream, || Ok(as_node(destination, source, bytes)))? {
+                return Ok(());
+            }
+        }
+    }
+    match (to, from) {
+        (Side::Device, Side::Device) => {
+            post_device_to_device(client, destination, source, bytes, stream)
+        }
         (Side::Device, side) => {
             client.copy_to_device(destination, source, side, bytes, stream)?;
             // Pageable memory is the program's again once it is staged; pinned memory is read by
@@ -78,191 +111,169 @@ fn copy(
 }
 
 /// A copy as a graph has it: the addresses say what they are.
-fn as_node(copy: &Copy) -> NodeKind {
+fn as_node(destination: u64, source: u64, bytes: u64) -> NodeKind {
     let end = |address| CopyEnd {
         memory_type: memory_type::UNIFIED,
         device: CUdeviceptr(address),
         ..CopyEnd::default()
     };
-    let (destination, source) = (end(copy.destination), end(copy.source));
-    NodeKind::Copy(CopyNode { destination, source, extent: [copy.bytes as usize, 1, 1] })
+    let (destination, source) = (end(destination), end(source));
+    NodeKind::Copy(CopyNode { destination, source, extent: [bytes as usize, 1, 1] })
 }
 
-fn post_device_to_device(client: &Attached, copy: &Copy, stream: Handle) -> CUresult {
-    let words = [copy.destination, copy.source, copy.bytes, wire_stream(stream).to_word()];
+fn post_device_to_device(
+    client: &Attached,
+    destination: u64,
+    source: u64,
+    bytes: u64,
+    stream: Handle,
+) -> CUresult {
+    let words = [destination, source, bytes, wire_stream(stream).to_word()];
     client.state().push_words_in(stream, number::cuMemcpyDtoDAsync_v2, &words).map(|_| ())
 }
 
-/// Copies between what the addresses say they are.
-fn unified(
+/// Functions in their synchronous and their asynchronous form: name, types of both ends, how the
+/// program names them, and when the synchronous one ends. Between device addresses nothing waits
+/// for the host.
+macro_rules! copies {
+    ($($name:ident, $in_stream:ident($to:ty => $named_to:expr, $from:ty => $named_from:expr),
+        $ends:ident;)*) => {$(
+        pub(crate) fn $name(
+            default: DefaultStream,
+            destination: $to,
+            source: $from,
+            bytes: usize,
+        ) -> CUresult {
+            let (to, from) = ($named_to(destination), $named_from(source));
+            copy(default, CUstream::NULL, to, from, bytes, Ends::$ends)
+        }
+
+        pub(crate) fn $in_stream(
+            default: DefaultStream,
+            destination: $to,
+            source: $from,
+            bytes: usize,
+            stream: CUstream,
+        ) -> CUresult {
+            let (to, from) = ($named_to(destination), $named_from(source));
+            copy(default, stream, to, from, bytes, Ends::InStream)
+        }
+    )*};
+}
+
+fn device(pointer: CUdeviceptr) -> Named {
+    Named::Device(pointer.0)
+}
+
+fn any(pointer: CUdeviceptr) -> Named {
+    Named::Any(pointer.0)
+}
+
+fn host_in(pointer: In<c_void>) -> Named {
+    Named::Any(pointer.address())
+}
+
+fn host_out(pointer: Out<c_void>) -> Named {
+    Named::Any(pointer.address())
+}
+
+copies! {
+    cuMemcpy, cuMemcpyAsync(CUdeviceptr => any, CUdeviceptr => any), WithCall;
+    cuMemcpyHtoD_v2, cuMemcpyHtoDAsync_v2(CUdeviceptr => device, In<c_void> => host_in), WithCall;
+    cuMemcpyDtoH_v2, cuMemcpyDtoHAsync_v2(Out<c_void> => host_out, CUdeviceptr => device), WithCall;
+    cuMemcpyDtoD_v2, cuMemcpyDtoDAsync_v2(CUdeviceptr => device, CUdeviceptr => device), InStream;
+}
+
+/// All contexts of a process share one set of addresses, so it does not matter which is said.
+pub(crate) fn cuMemcpyPeer(
     default: DefaultStream,
-    stream: CUstream,
-    destination: u64,
-    source: u64,
+    destination: CUdeviceptr,
+    destination_context: CUcontext,
+    source: CUdeviceptr,
+    source_context: CUcontext,
     bytes: usize,
-    ends: Ends,
 ) -> CUresult {
+    check_peers(destination_context, source_context)?;
+    cuMemcpyDtoD_v2(default, destination, source, bytes)
+}
+
+pub(crate) fn cuMemcpyPeerAsync(
+    default: DefaultStream,
+    destination: CUdeviceptr,
+    destination_context: CUcontext,
+    source: CUdeviceptr,
+    source_context: CUcontext,
+    bytes: usize,
+    stream: CUstream,
+) -> CUresult {
+    check_peers(destination_context, source_context)?;
+    cuMemcpyDtoDAsync_v2(default, destination, source, bytes, stream)
+}
+
+pub(super) fn check_peers(one: CUcontext, other: CUcontext) -> CUresult {
     let (client, _) = mode::enter()?;
-    let stream = client.stream(stream, default)?;
-    let bytes = bytes as u64;
-    let (to, from) = {
-        let memory = client.memory();
-        (memory.side(destination, bytes)?, memory.side(source, bytes)?)
-    };
-    if bytes > 0 && (destination == 0 || source == 0) {
+    [one, other].into_iter().try_for_each(|context| match context.is_null() {
+        true => Err(CudaError::INVALID_CONTEXT),
+        false => client.contexts().with(context, |_| ()),
+    })
+}
+
+/// Copies each of a batch in turn: a stream promises more order than a batch asks for. Where the
+/// first one failed goes to `failed`, or usize::MAX if it was none of them.
+#[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
+pub(crate) fn cuMemcpyBatchAsync(
+    default: DefaultStream,
+    destinations: Out<CUdeviceptr>,
+    sources: Out<CUdeviceptr>,
+    sizes: Out<usize>,
+    count: usize,
+    attributes: Out<CUmemcpyAttributes>,
+    _attribute_starts: Out<usize>,
+    attribute_count: usize,
+    failed: Out<usize>,
+    stream: CUstream,
+) -> CUresult {
+    failed.set_if_wanted(usize::MAX);
+    if count == 0 || count > BATCH_MAX || attribute_count == 0 || attribute_count > count {
         return Err(CudaError::INVALID_VALUE);
     }
-    copy(client, &Copy { destination, source, bytes }, to, from, stream, ends)
-}
-
-/// Which side a device pointer can be: pinned memory's device address is one too.
-fn device_side(client: &Attached, pointer: CUdeviceptr, bytes: u64) -> Result<Side, CudaError> {
-    match client.memory().side(pointer.0, bytes)? {
-        Side::Pageable => Err(CudaError::INVALID_VALUE),
-        side => Ok(side),
+    attributes.required()?;
+    for index in 0..count {
+        let copied = (|| {
+            let to = Named::Any(destinations.as_in().at(index)?.0);
+            let from = Named::Any(sources.as_in().at(index)?.0);
+            copy(default, stream, to, from, sizes.as_in().at(index)?, Ends::InStream)
+        })();
+        if copied.is_err() {
+            failed.set_if_wanted(index);
+            return copied;
+        }
     }
+    Ok(())
 }
 
-/// Which side a host pointer can be. A device address is one with unified addressing.
-fn host_side(client: &Attached, address: u64, bytes: u64) -> Result<Side, CudaError> {
-    if address == 0 && bytes > 0 {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    client.memory().side(address, bytes)
-}
-
-fn host_to_device(
+#[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
+pub(crate) fn cuMemcpyBatchAsync_v2(
     default: DefaultStream,
-    stream: CUstream,
-    destination: CUdeviceptr,
-    source: In<c_void>,
-    bytes: usize,
-    ends: Ends,
-) -> CUresult {
-    let (client, _) = mode::enter()?;
-    let stream = client.stream(stream, default)?;
-    let bytes = bytes as u64;
-    if bytes == 0 {
-        return Ok(());
-    }
-    let to = device_side(client, destination, bytes)?;
-    let from = host_side(client, source.address(), bytes)?;
-    let request = Copy { destination: destination.0, source: source.address(), bytes };
-    copy(client, &request, to, from, stream, ends)
-}
-
-fn device_to_host(
-    default: DefaultStream,
-    stream: CUstream,
-    destination: Out<c_void>,
-    source: CUdeviceptr,
-    bytes: usize,
-    ends: Ends,
-) -> CUresult {
-    let (client, _) = mode::enter()?;
-    let stream = client.stream(stream, default)?;
-    let bytes = bytes as u64;
-    if bytes == 0 {
-        return Ok(());
-    }
-    let from = device_side(client, source, bytes)?;
-    let to = host_side(client, destination.address(), bytes)?;
-    let request = Copy { destination: destination.address(), source: source.0, bytes };
-    copy(client, &request, to, from, stream, ends)
-}
-
-fn device_to_device(
-    default: DefaultStream,
-    stream: CUstream,
-    destination: CUdeviceptr,
-    source: CUdeviceptr,
-    bytes: usize,
-) -> CUresult {
-    let (client, _) = mode::enter()?;
-    let stream = client.stream(stream, default)?;
-    let bytes = bytes as u64;
-    if bytes == 0 {
-        return Ok(());
-    }
-    let to = device_side(client, destination, bytes)?;
-    let from = device_side(client, source, bytes)?;
-    let request = Copy { destination: destination.0, source: source.0, bytes };
-    copy(client, &request, to, from, stream, Ends::InStream)
-}
-
-pub(crate) fn cuMemcpy(
-    default: DefaultStream,
-    destination: CUdeviceptr,
-    source: CUdeviceptr,
-    bytes: usize,
-) -> CUresult {
-    unified(default, CUstream::NULL, destination.0, source.0, bytes, Ends::WithCall)
-}
-
-pub(crate) fn cuMemcpyAsync(
-    default: DefaultStream,
-    destination: CUdeviceptr,
-    source: CUdeviceptr,
-    bytes: usize,
+    destinations: Out<CUdeviceptr>,
+    sources: Out<CUdeviceptr>,
+    sizes: Out<usize>,
+    count: usize,
+    attributes: Out<CUmemcpyAttributes>,
+    attribute_starts: Out<usize>,
+    attribute_count: usize,
     stream: CUstream,
 ) -> CUresult {
-    unified(default, stream, destination.0, source.0, bytes, Ends::InStream)
-}
-
-pub(crate) fn cuMemcpyHtoD_v2(
-    default: DefaultStream,
-    destination: CUdeviceptr,
-    source: In<c_void>,
-    bytes: usize,
-) -> CUresult {
-    host_to_device(default, CUstream::NULL, destination, source, bytes, Ends::WithCall)
-}
-
-pub(crate) fn cuMemcpyHtoDAsync_v2(
-    default: DefaultStream,
-    destination: CUdeviceptr,
-    source: In<c_void>,
-    bytes: usize,
-    stream: CUstream,
-) -> CUresult {
-    host_to_device(default, stream, destination, source, bytes, Ends::InStream)
-}
-
-pub(crate) fn cuMemcpyDtoH_v2(
-    default: DefaultStream,
-    destination: Out<c_void>,
-    source: CUdeviceptr,
-    bytes: usize,
-) -> CUresult {
-    device_to_host(default, CUstream::NULL, destination, source, bytes, Ends::WithCall)
-}
-
-pub(crate) fn cuMemcpyDtoHAsync_v2(
-    default: DefaultStream,
-    destination: Out<c_void>,
-    source: CUdeviceptr,
-    bytes: usize,
-    stream: CUstream,
-) -> CUresult {
-    device_to_host(default, stream, destination, source, bytes, Ends::InStream)
-}
-
-/// Between device addresses nothing waits for the host, not even in the synchronous form.
-pub(crate) fn cuMemcpyDtoD_v2(
-    default: DefaultStream,
-    destination: CUdeviceptr,
-    source: CUdeviceptr,
-    bytes: usize,
-) -> CUresult {
-    device_to_device(default, CUstream::NULL, destination, source, bytes)
-}
-
-pub(crate) fn cuMemcpyDtoDAsync_v2(
-    default: DefaultStream,
-    destination: CUdeviceptr,
-    source: CUdeviceptr,
-    bytes: usize,
-    stream: CUstream,
-) -> CUresult {
-    device_to_device(default, stream, destination, source, bytes)
+    cuMemcpyBatchAsync(
+        default,
+        destinations,
+        sources,
+        sizes,
+        count,
+        attributes,
+        attribute_starts,
+        attribute_count,
+        Out::null(),
+        stream,
+    )
 }

@@ -5,7 +5,7 @@ use crate::boundary::{In, Out};
 use crate::mode;
 use core::ffi::{c_char, c_int, c_uint};
 use cuda_api::attributes as attribute;
-use cuda_api::{CUdevice, CUmemoryPool, CUresult, CUuuid, CudaError};
+use cuda_api::{CUdevice, CUresult, CUuuid, CudaError};
 
 /// Attributes whose answer is about what this library offers, not what the device could do:
 /// programs ask them to find out what they may call.
@@ -20,7 +20,7 @@ const ANSWERED_BY_CLIENT: &[(u32, c_int)] = &[
     (attribute::CAN_USE_STREAM_WAIT_VALUE_NOR_V1, 0),
     (attribute::CAN_FLUSH_REMOTE_WRITES, 0),
     (attribute::COOPERATIVE_MULTI_DEVICE_LAUNCH, 0),
-    (attribute::HOST_REGISTER_SUPPORTED, 0),
+    (attribute::HOST_REGISTER_SUPPORTED, 1),
     (attribute::READ_ONLY_HOST_REGISTER_SUPPORTED, 0),
     (attribute::HANDLE_TYPE_FABRIC_SUPPORTED, 0),
     (attribute::HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0),
@@ -41,7 +41,7 @@ const ANSWERED_BY_CLIENT: &[(u32, c_int)] = &[
     (attribute::MEM_DECOMPRESS_ALGORITHM_MASK, 0),
     (attribute::UNIFIED_ADDRESSING, 1),
     (attribute::CAN_MAP_HOST_MEMORY, 1),
-    (attribute::CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1),
+    (attribute::CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 0),
     (attribute::MPS_ENABLED, 1),
 ];
 
@@ -150,21 +150,23 @@ pub(crate) fn cuDeviceComputeCapability(
     minor.set(attribute_of(device, attribute::COMPUTE_CAPABILITY_MINOR))
 }
 
-pub(crate) fn cuDeviceGetDefaultMemPool(pool: Out<CUmemoryPool>, d: CUdevice) -> CUresult {
-    device(d)?;
-    pool.set(crate::memory::pools::default_pool(d))
-}
-
-/// The current pool is always the default one: no other can be made.
-pub(crate) fn cuDeviceGetMemPool(pool: Out<CUmemoryPool>, d: CUdevice) -> CUresult {
-    cuDeviceGetDefaultMemPool(pool, d)
-}
-
-pub(crate) fn cuDeviceSetMemPool(d: CUdevice, pool: CUmemoryPool) -> CUresult {
-    device(d)?;
-    match pool == crate::memory::pools::default_pool(d) {
-        true => Ok(()),
-        false => Err(CudaError::INVALID_VALUE),
+/// As [`cuDeviceCanAccessPeer`]: no access, and nothing that would need one.
+pub(crate) fn cuDeviceGetP2PAttribute(
+    value: Out<c_int>,
+    number: c_uint,
+    from: CUdevice,
+    to: CUdevice,
+) -> CUresult {
+    const PERFORMANCE_RANK: c_uint = 1;
+    const LAST: c_uint = 5;
+    device(from)?;
+    device(to)?;
+    if from == to {
+        return Err(CudaError::INVALID_DEVICE);
+    }
+    match number {
+        PERFORMANCE_RANK..=LAST => value.set(0),
+        _ => Err(CudaError::INVALID_VALUE),
     }
 }
 

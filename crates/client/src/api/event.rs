@@ -57,8 +57,12 @@ impl Attached {
             },
         )?;
         state.streams.fenced(mark);
-        if let Some(event) = state.events.get_mut(handle) {
-            event.recorded = Some(mark);
+        let Some(found) = state.events.get_mut(handle) else { return Ok(()) };
+        found.recorded = Some(mark);
+        if found.is_shared() {
+            drop(state);
+            // Another process may wait for it as soon as this returns: the server must have it.
+            self.call(&QueryEvent { event: wire_event(handle) })?;
         }
         Ok(())
     }

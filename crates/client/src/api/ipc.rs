@@ -53,7 +53,7 @@ pub(crate) fn cuIpcGetMemHandle(handle: Out<CUipcMemHandle>, pointer: CUdevicept
     let (start, bytes, chunk) = {
         let mut memory = client.memory();
         match memory.place(pointer.0)? {
-            Place::Device { start, bytes, tag, .. } if !tag.pooled => {
+            Place::Device { start, bytes, tag, .. } if tag.pool.is_null() => {
                 let chunk = memory.chunk_of(start).ok_or(CudaError::INVALID_VALUE)?;
                 (start, bytes, chunk)
             }

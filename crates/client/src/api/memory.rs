@@ -6,7 +6,7 @@ use crate::memory::{HostKind, HostTag};
 use crate::mode;
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::host_flags;
-use cuda_api::{CUcontext, CUdevice, CUdeviceptr, CUresult, CudaError};
+use cuda_api::{CUcontext, CUdevice, CUdeviceptr, CUmemoryPool, CUresult, CudaError};
 
 /// Rows of a pitched allocation start at multiples of that: what drivers give.
 const PITCH_ALIGNMENT: u64 = 512;
@@ -36,7 +36,7 @@ pub(crate) fn cuMemAlloc_v2(pointer: Out<CUdeviceptr>, bytes: usize) -> CUresult
     let (client, context) = mode::enter()?;
     client.graphs.unsafe_call()?;
     pointer.required()?;
-    let address = client.allocate(current_device()?, context, bytes as u64, false)?;
+    let address = client.allocate(current_device()?, context, bytes as u64, CUmemoryPool::NULL)?;
     pointer.set(CUdeviceptr(address))
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn cuMemAllocPitch_v2(
     let row = (width as u64).checked_next_multiple_of(PITCH_ALIGNMENT);
     let row = row.ok_or(CudaError::INVALID_VALUE)?;
     let bytes = row.checked_mul(height as u64).ok_or(CudaError::OUT_OF_MEMORY)?;
-    let address = client.allocate(current_device()?, context, bytes, false)?;
+    let address = client.allocate(current_device()?, context, bytes, CUmemoryPool::NULL)?;
     pitch.set(row as usize)?;
     pointer.set(CUdeviceptr(address))
 }
@@ -91,7 +91,7 @@ pub(crate) fn cuMemGetAddressRange_v2(
         | Place::Mapped { start, bytes, .. }
         | Place::Global { start, bytes }
         | Place::Pinned { start, bytes, .. } => (start, bytes),
-        Place::Pageable => return Err(CudaError::NOT_FOUND),
+        Place::Registered { .. } | Place::Pageable => return Err(CudaError::NOT_FOUND),
     };
     base.set_if_wanted(CUdeviceptr(start));
     size.set_if_wanted(bytes as usize);
@@ -118,7 +118,30 @@ pub(crate) fn cuMemFreeHost(pointer: Out<c_void>) -> CUresult {
     client.free_pinned(pointer.address(), HostKind::Pinned)
 }
 
-/// Pinned memory is at the same address for the device.
+/// Registers the program's own memory, see [`crate::memory`]'s `registered`. All of it is portable
+/// and mapped, where it can be mapped.
+pub(crate) fn cuMemHostRegister_v2(pointer: Out<c_void>, bytes: usize, flags: c_uint) -> CUresult {
+    use host_flags::{DEVICE_MAP, IO_MEMORY, PORTABLE, READ_ONLY};
+    let (client, context) = mode::enter()?;
+    if pointer.is_null()
+        || bytes == 0
+        || flags & !(PORTABLE | DEVICE_MAP | IO_MEMORY | READ_ONLY) != 0
+    {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    if flags & (IO_MEMORY | READ_ONLY) != 0 {
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    client.register_host(context, pointer.address(), bytes as u64, flags)
+}
+
+pub(crate) fn cuMemHostUnregister(pointer: Out<c_void>) -> CUresult {
+    let (client, _) = mode::enter()?;
+    client.unregister_host(pointer.address())
+}
+
+/// Pinned memory is at the same address for the device, registered memory at another one.
+/// CUDA_ERROR_NOT_SUPPORTED for memory that is registered but that the device cannot reach.
 pub(crate) fn cuMemHostGetDevicePointer_v2(
     device_pointer: Out<CUdeviceptr>,
     pointer: Out<c_void>,
@@ -133,6 +156,10 @@ pub(crate) fn cuMemHostGetDevicePointer_v2(
         Place::Pinned { tag: HostTag { kind: HostKind::Pinned, .. }, .. } => {
             device_pointer.set(CUdeviceptr(pointer.address()))
         }
+        Place::Registered { to_device: Some(offset), .. } => {
+            device_pointer.set(CUdeviceptr(pointer.address().wrapping_add(offset)))
+        }
+        Place::Registered { to_device: None, .. } => Err(CudaError::NOT_SUPPORTED),
         _ => Err(CudaError::INVALID_VALUE),
     }
 }

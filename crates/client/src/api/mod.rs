@@ -7,7 +7,7 @@
 
 mod context;
 mod copy;
-mod copy_2d;
+mod copy_box;
 mod device;
 mod event;
 mod function;
@@ -32,7 +32,7 @@ mod virtual_memory;
 
 pub(crate) use context::*;
 pub(crate) use copy::*;
-pub(crate) use copy_2d::*;
+pub(crate) use copy_box::*;
 pub(crate) use device::*;
 pub(crate) use event::*;
 pub(crate) use function::*;

@@ -2,7 +2,6 @@
 
 use crate::attach::Attached;
 use crate::boundary::{In, Out};
-use crate::memory::pools::default_pool;
 use crate::memory::where_is::Place;
 use crate::memory::{HostKind, HostTag};
 use crate::mode;
@@ -33,13 +32,14 @@ fn store(
             Place::Device { start, bytes, .. }
             | Place::Mapped { start, bytes, .. }
             | Place::Global { start, bytes }
+            | Place::Registered { start, bytes, .. }
             | Place::Pinned { start, bytes, .. },
         ) => (start, bytes),
         _ => (0, 0),
     };
     let (context, id) = match place {
         Some(Place::Device { tag, .. }) => (tag.context, tag.id),
-        Some(Place::Pinned { tag, .. }) => (tag.context, tag.id),
+        Some(Place::Pinned { tag, .. } | Place::Registered { tag, .. }) => (tag.context, tag.id),
         // Mappings belong to no context.
         Some(Place::Mapped { id, .. }) => (0, id),
         Some(Place::Global { .. }) => (client.contexts().primary(0).0 as u64, 0),
@@ -49,7 +49,18 @@ fn store(
         matches!(place, Some(Place::Device { .. } | Place::Mapped { .. } | Place::Global { .. }));
     let managed =
         matches!(place, Some(Place::Pinned { tag: HostTag { kind: HostKind::Managed, .. }, .. }));
-    let pinned = matches!(place, Some(Place::Pinned { .. }));
+    let pinned = matches!(place, Some(Place::Pinned { .. } | Place::Registered { .. }));
+    // What the device's address of it is, and the program's.
+    let (device_address, host_address) = match place {
+        Some(Place::Registered { to_device, .. }) => {
+            (to_device.map(|offset| pointer.0.wrapping_add(offset)), pointer.0)
+        }
+        Some(Place::Pinned { .. }) => (Some(pointer.0), client.memory().host_address(pointer.0)),
+        Some(_) => (Some(pointer.0), pointer.0),
+        None => (None, 0),
+    };
+    // Booleans are as wide as the runtime library reads them.
+    let flag = |value: bool| data.of::<c_uint>().set(value.into());
     // Whether the address has the attribute at all.
     let mut known = place.is_some();
     match number {
@@ -63,15 +74,16 @@ fn store(
             data.of::<c_uint>().set(kind)?;
         }
         attribute::DEVICE_POINTER => {
-            data.of::<u64>().set(if known { pointer.0 } else { 0 })?;
+            data.of::<u64>().set(device_address.unwrap_or(0))?;
+            known = device_address.is_some();
         }
         attribute::HOST_POINTER => {
-            data.of::<u64>().set(if pinned { pointer.0 } else { 0 })?;
+            data.of::<u64>().set(if pinned { host_address } else { 0 })?;
             known = pinned;
         }
-        attribute::IS_MANAGED => data.of::<u8>().set(managed.into())?,
+        attribute::IS_MANAGED => flag(managed)?,
         attribute::IS_GPU_DIRECT_RDMA_CAPABLE | attribute::IS_LEGACY_CUDA_IPC_CAPABLE => {
-            data.of::<u8>().set(0)?
+            flag(false)?
         }
         attribute::SYNC_MEMOPS => data.of::<c_uint>().set(0)?,
         attribute::BUFFER_ID | attribute::MEMORY_BLOCK_ID => data.of::<u64>().set(id)?,
@@ -87,7 +99,7 @@ fn store(
             data.of::<u64>().set(start)?;
         }
         attribute::RANGE_SIZE | attribute::MAPPING_SIZE => data.of::<u64>().set(bytes)?,
-        attribute::MAPPED => data.of::<u8>().set(u8::from(known))?,
+        attribute::MAPPED => flag(device_address.is_some())?,
         attribute::ALLOWED_HANDLE_TYPES => {
             let exportable = matches!(place, Some(Place::Mapped { joins: true, .. }));
             data.of::<u64>().set(exportable.into())?;
@@ -97,7 +109,7 @@ fn store(
         }
         attribute::MEMPOOL_HANDLE => {
             let pool = match place {
-                Some(Place::Device { device, tag, .. }) if tag.pooled => default_pool(device).0,
+                Some(Place::Device { tag, .. }) => tag.pool.0,
                 _ => 0,
             };
             data.of::<usize>().set(pool)?;

@@ -1,18 +1,104 @@
 //! Stream-ordered allocation (the manual's "Stream Ordered Memory Allocator").
 
-use crate::boundary::Out;
+use crate::boundary::{In, Out};
 use crate::graphs::ClientGraphs;
-use crate::memory::pools::device_of_pool;
+use crate::memory::pools::default_pool;
 use crate::mode;
 use crate::threads::DefaultStream;
 use core::ffi::{c_uint, c_void};
-use cuda_api::{CUcontext, CUdevice, CUdeviceptr, CUmemoryPool, CUresult, CUstream};
+use cuda_api::constants::vmm;
+use cuda_api::{
+    CUcontext, CUdevice, CUdeviceptr, CUmemAccessDesc, CUmemLocation, CUmemPoolProps, CUmemoryPool,
+    CUresult, CUstream, CudaError,
+};
+
+/// Descriptions of access taken from one call: more than there are devices.
+const DESCRIPTIONS_MAX: usize = 1024;
+
+/// CUDA_ERROR_INVALID_DEVICE for a device that is none.
+fn check_device(device: CUdevice) -> CUresult {
+    match usize::try_from(device) {
+        Ok(device) if device < mode::attached()?.devices().len() => Ok(()),
+        _ => Err(CudaError::INVALID_DEVICE),
+    }
+}
+
+pub(crate) fn cuDeviceGetDefaultMemPool(pool: Out<CUmemoryPool>, device: CUdevice) -> CUresult {
+    check_device(device)?;
+    pool.set(default_pool(device))
+}
+
+pub(crate) fn cuDeviceGetMemPool(pool: Out<CUmemoryPool>, device: CUdevice) -> CUresult {
+    check_device(device)?;
+    pool.set(mode::attached()?.memory().pools.current(device)?)
+}
+
+pub(crate) fn cuDeviceSetMemPool(device: CUdevice, pool: CUmemoryPool) -> CUresult {
+    check_device(device)?;
+    mode::attached()?.memory().pools.set_current(device, pool)
+}
+
+/// Pools are for their own process: CUDA_ERROR_NOT_SUPPORTED for one that is to be exported, as
+/// the device's attribute says.
+pub(crate) fn cuMemPoolCreate(pool: Out<CUmemoryPool>, properties: In<CUmemPoolProps>) -> CUresult {
+    let client = mode::attached()?;
+    pool.required()?;
+    let properties = properties.get()?;
+    if properties.allocType != vmm::ALLOCATION_PINNED {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    if properties.location.kind != vmm::LOCATION_DEVICE
+        || properties.handleTypes != vmm::HANDLE_NONE
+    {
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    check_device(properties.location.id)?;
+    let bytes_max = properties.maxSize as u64;
+    pool.set(client.memory().pools.create(properties.location.id, bytes_max)?)
+}
+
+pub(crate) fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
+    mode::attached()?.memory().pools.destroy(pool)
+}
+
+/// A pool's own device has access, which cannot be taken away; no other reaches it.
+pub(crate) fn cuMemPoolSetAccess(
+    pool: CUmemoryPool,
+    descriptions: In<CUmemAccessDesc>,
+    count: usize,
+) -> CUresult {
+    let device = mode::attached()?.memory().pools.get(pool)?.device();
+    if count > DESCRIPTIONS_MAX {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    for index in 0..count {
+        let CUmemAccessDesc { location, flags } = descriptions.at(index)?;
+        let own = location == CUmemLocation { kind: vmm::LOCATION_DEVICE, id: device };
+        match own && flags == vmm::ACCESS_READ_WRITE {
+            true => {}
+            false if own => return Err(CudaError::INVALID_VALUE),
+            false => return Err(CudaError::INVALID_DEVICE),
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn cuMemPoolGetAccess(
+    flags: Out<c_uint>,
+    pool: CUmemoryPool,
+    location: Out<CUmemLocation>,
+) -> CUresult {
+    let device = mode::attached()?.memory().pools.get(pool)?.device();
+    let location = location.as_in().get()?;
+    let own = location == CUmemLocation { kind: vmm::LOCATION_DEVICE, id: device };
+    flags.set(if own { vmm::ACCESS_READ_WRITE } else { vmm::ACCESS_NONE })
+}
 
 fn allocate(
     default: DefaultStream,
     pointer: Out<CUdeviceptr>,
     bytes: usize,
-    device: CUdevice,
+    pool: CUmemoryPool,
     stream: CUstream,
 ) -> CUresult {
     let (client, context) = mode::enter()?;
@@ -23,7 +109,7 @@ fn allocate(
         return pointer.set(address);
     }
     let stream = client.stream(stream, default)?;
-    let address = client.allocate_in_stream(device, context, bytes as u64, stream.index)?;
+    let address = client.allocate_in_stream(pool, context, bytes as u64, stream.index)?;
     pointer.set(CUdeviceptr(address))
 }
 
@@ -33,8 +119,10 @@ pub(crate) fn cuMemAllocAsync(
     bytes: usize,
     stream: CUstream,
 ) -> CUresult {
-    let device = mode::attached()?.contexts().with(CUcontext::NULL, |c| c.device)?;
-    allocate(default, pointer, bytes, device, stream)
+    let client = mode::attached()?;
+    let device = client.contexts().with(CUcontext::NULL, |c| c.device)?;
+    let pool = client.memory().pools.current(device)?;
+    allocate(default, pointer, bytes, pool, stream)
 }
 
 pub(crate) fn cuMemAllocFromPoolAsync(
@@ -44,8 +132,7 @@ pub(crate) fn cuMemAllocFromPoolAsync(
     pool: CUmemoryPool,
     stream: CUstream,
 ) -> CUresult {
-    mode::attached()?;
-    allocate(default, pointer, bytes, device_of_pool(pool)?, stream)
+    allocate(default, pointer, bytes, pool, stream)
 }
 
 pub(crate) fn cuMemFreeAsync(
@@ -65,7 +152,7 @@ pub(crate) fn cuMemFreeAsync(
 
 pub(crate) fn cuMemPoolTrimTo(pool: CUmemoryPool, min_bytes_to_keep: usize) -> CUresult {
     let client = mode::attached()?;
-    client.trim_pool(device_of_pool(pool)?, min_bytes_to_keep as u64)
+    client.trim_pool(pool, min_bytes_to_keep as u64)
 }
 
 pub(crate) fn cuMemPoolGetAttribute(
@@ -75,7 +162,8 @@ pub(crate) fn cuMemPoolGetAttribute(
 ) -> CUresult {
     let client = mode::attached()?;
     value.required()?;
-    match client.pool_attribute(device_of_pool(pool)?, attribute)? {
+    let found = client.memory().pools.get(pool)?.attribute(attribute)?;
+    match found {
         (wide, true) => value.of::<u64>().set(wide),
         (narrow, false) => value.of::<i32>().set(narrow as i32),
     }
@@ -88,7 +176,7 @@ pub(crate) fn cuMemPoolSetAttribute(
 ) -> CUresult {
     let client = mode::attached()?;
     value.required()?;
-    client.set_pool_attribute(device_of_pool(pool)?, attribute, |wide| match wide {
+    client.memory().pools.get(pool)?.set_attribute(attribute, |wide| match wide {
         true => value.of::<u64>().as_in().get(),
         false => value.of::<i32>().as_in().get().map(|n| n as u64),
     })

@@ -4,7 +4,7 @@ use super::staging::Mark;
 use super::{DeviceTag, Memory};
 use crate::attach::Attached;
 use channel::request::{ChunkCreate, ChunkRelease};
-use cuda_api::{CUdevice, CUdeviceptr, CUresult, CudaError};
+use cuda_api::{CUdevice, CUdeviceptr, CUmemoryPool, CUresult, CudaError};
 
 /// Empty chunks that a device keeps: one, so that a program that allocates and frees in turns
 /// does not ask the server each time.
@@ -17,12 +17,12 @@ impl Attached {
         device: CUdevice,
         context: u64,
         bytes: u64,
-        pooled: bool,
+        pool: CUmemoryPool,
     ) -> Result<u64, CudaError> {
         if bytes == 0 {
             return Err(CudaError::INVALID_VALUE);
         }
-        match self.allocate_in(&mut self.memory(), device, context, bytes, pooled) {
+        match self.allocate_in(&mut self.memory(), device, context, bytes, pool) {
             Err(CudaError::OUT_OF_MEMORY) => {}
             other => return other,
         }
@@ -31,7 +31,7 @@ impl Attached {
         let mut memory = self.memory();
         self.reclaim(&mut memory);
         self.release_chunks(&mut memory, 0);
-        self.allocate_in(&mut memory, device, context, bytes, pooled)
+        self.allocate_in(&mut memory, device, context, bytes, pool)
     }
 
     fn allocate_in(
@@ -40,9 +40,9 @@ impl Attached {
         device: CUdevice,
         context: u64,
         bytes: u64,
-        pooled: bool,
+        pool: CUmemoryPool,
     ) -> Result<u64, CudaError> {
-        let tag = DeviceTag { context, id: memory.new_id(), pooled, freed: false };
+        let tag = DeviceTag { context, id: memory.new_id(), pool, freed: false };
         let heap = &mut memory.device(device).ok_or(CudaError::INVALID_DEVICE)?.heap;
         if let Some(address) = heap.allocate(bytes, tag) {
             return Ok(address);
@@ -97,11 +97,9 @@ impl Attached {
     /// Makes what was freed in streams' order, and has passed, free for everybody.
     pub(crate) fn reclaim(&self, memory: &mut Memory) {
         let mut state = self.state();
-        for device in &mut memory.devices {
-            let passed = device.pool.take_passed(|mark: Mark| state.passed(mark));
-            for address in passed {
-                device.heap.free(address);
-            }
+        let passed = memory.pools.take_passed(|mark: Mark| state.passed(mark));
+        for address in passed {
+            memory.owner(address).and_then(|device| device.heap.free(address));
         }
     }
 

@@ -93,6 +93,26 @@ impl<T: Copy> Heap<T> {
         self.add_free(address, bytes);
     }
 
+    /// Takes addresses of the window without a chunk that are to be none of the heap's for a while;
+    /// `None` if there is no room.
+    pub(crate) fn take_addresses(&mut self, bytes: u64) -> Option<u64> {
+        let taken = round_up(bytes, CHUNK_ALIGNMENT)?;
+        // From the end, so that chunks stay together.
+        let (&start, &room) = self.unbacked.iter().rev().find(|(_, room)| **room >= taken)?;
+        self.unbacked.remove(&start);
+        if room > taken {
+            self.unbacked.insert(start, room - taken);
+        }
+        Some(start + room - taken)
+    }
+
+    /// Gives back what [`Self::take_addresses`] gave.
+    pub(crate) fn give_addresses(&mut self, address: u64, bytes: u64) {
+        if let Some(taken) = round_up(bytes, CHUNK_ALIGNMENT) {
+            self.return_to_window(address, taken);
+        }
+    }
+
     /// Takes a block back; `None` if no block starts there.
     pub(crate) fn free(&mut self, address: u64) -> Option<Block<T>> {
         let block = self.blocks.remove(&address)?;
@@ -234,6 +254,20 @@ mod tests {
         heap.free(large).unwrap();
         assert_eq!(heap.take_empty_chunks(1), [large]);
         assert_eq!(heap.take_empty_chunks(0), [small]);
+        assert_eq!(heap.place_for_chunk(WINDOW), Some((BASE, WINDOW)));
+    }
+
+    #[test]
+    fn addresses_can_be_taken_out_of_the_window_and_given_back() {
+        let mut heap = heap();
+        let taken = heap.take_addresses(1).unwrap();
+        assert_eq!(taken, BASE + WINDOW - CHUNK_ALIGNMENT);
+        assert_eq!(heap.place_for_chunk(WINDOW), None);
+        assert_eq!(heap.take_addresses(WINDOW), None);
+        let rest = heap.take_addresses(WINDOW - CHUNK_ALIGNMENT).unwrap();
+        assert_eq!((rest, allocate(&mut heap, 1)), (BASE, None));
+        heap.give_addresses(taken, 1);
+        heap.give_addresses(rest, WINDOW - CHUNK_ALIGNMENT);
         assert_eq!(heap.place_for_chunk(WINDOW), Some((BASE, WINDOW)));
     }
 

@@ -10,16 +10,19 @@ mod arrivals;
 pub(crate) mod heap;
 pub(crate) mod pinned;
 pub(crate) mod pools;
+mod registered;
 pub(crate) mod staging;
+mod swap;
 pub(crate) mod transfer;
 pub(crate) mod virtual_memory;
 pub(crate) mod where_is;
 
 use channel::memfd::{Mapping, Reservation};
-use cuda_api::CUdevice;
 use cuda_api::advice::AdviceMap;
+use cuda_api::{CUdevice, CUmemoryPool};
 use heap::{CHUNK_ALIGNMENT, Heap};
-use pools::Pool;
+use pools::Pools;
+use registered::Registered;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -37,8 +40,8 @@ pub(crate) struct DeviceTag {
     pub(crate) context: u64,
     /// Unique for the life of the process (CU_POINTER_ATTRIBUTE_BUFFER_ID).
     pub(crate) id: u64,
-    /// True if it came from a pool.
-    pub(crate) pooled: bool,
+    /// The pool that it came from; NULL for none.
+    pub(crate) pool: CUmemoryPool,
     /// True if it was freed in a stream's order and waits to be used again.
     pub(crate) freed: bool,
 }
@@ -50,6 +53,8 @@ pub(crate) enum HostKind {
     Pinned,
     /// Managed memory (cuMemAllocManaged): the same pages, which both sides see as they are.
     Managed,
+    /// The program's own memory (cuMemHostRegister).
+    Registered,
 }
 
 /// What is kept with an allocation of pinned or managed memory.
@@ -75,7 +80,6 @@ pub(crate) struct Global {
 /// Device memory of one device.
 pub(crate) struct DeviceMemory {
     pub(crate) heap: Heap<DeviceTag>,
-    pub(crate) pool: Pool,
 }
 
 /// All of the client's memory.
@@ -85,6 +89,7 @@ pub(crate) struct Memory {
     /// The window is divided among the devices.
     device_bytes: u64,
     devices: Vec<DeviceMemory>,
+    pub(crate) pools: Pools,
     host: Heap<HostTag>,
     /// The file of each device chunk by its address: what outlives a server.
     chunk_files: BTreeMap<u64, OwnedFd>,
@@ -95,6 +100,8 @@ pub(crate) struct Memory {
     /// What the program said about its managed memory.
     pub(crate) advice: AdviceMap,
     virtual_memory: VirtualMemory,
+    /// What the program registered, by its addresses there.
+    registered: BTreeMap<u64, Registered>,
     next_id: u64,
 }
 
@@ -112,10 +119,10 @@ impl Memory {
                 device_bytes,
                 DEVICE_CHUNK_BYTES_MIN,
             ),
-            pool: Pool::default(),
         };
         Self {
             devices: (0..devices).map(device).collect(),
+            pools: Pools::new(devices),
             host: Heap::new(host_window.address(), host_window.bytes(), HOST_CHUNK_BYTES_MIN),
             window,
             host_window,
@@ -125,6 +132,7 @@ impl Memory {
             globals: BTreeMap::new(),
             advice: AdviceMap::new(),
             virtual_memory: VirtualMemory::new(),
+            registered: BTreeMap::new(),
             next_id: 1,
         }
     }

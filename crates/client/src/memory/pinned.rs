@@ -83,6 +83,7 @@ impl Attached {
                 memory.advice.forget(address, block.bytes);
             }
         }
+        self.unregister_all_of(memory, context);
         self.release_host_chunks(memory, 0);
     }
 

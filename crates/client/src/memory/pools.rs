@@ -1,27 +1,30 @@
 //! Stream-ordered allocation: memory that is freed in a stream's order is used again by whoever
 //! is ordered after that, without waiting and without the server.
 //!
-//! Each device has one pool, its default one. Its memory comes from the device's heap: a block
-//! that was freed in a stream stays allocated there until the stream has passed the free.
+//! Each device has a default pool, and as many more as the program makes. Their memory comes from
+//! the device's heap: a block that was freed in a stream stays allocated there until the stream has
+//! passed the free.
 
+use super::DeviceTag;
 use super::staging::Mark;
 use crate::attach::Attached;
+use crate::contexts::DEVICES_MAX;
 use cuda_api::constants::pool_attribute;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdevice, CUmemoryPool, CUresult, CudaError};
+use std::collections::BTreeMap;
+
+/// Pools that exist at a time, default ones included: a program makes a few.
+const POOLS_MAX: usize = 4096;
 
 /// The handle of a device's default pool.
 pub(crate) fn default_pool(device: CUdevice) -> CUmemoryPool {
-    let handle = Handle { kind: HandleKind::MemoryPool, index: device as u32, generation: 1 };
-    CUmemoryPool(handle.to_word() as usize)
+    pool_handle(device as u32)
 }
 
-/// The device whose default pool a handle stands for.
-pub(crate) fn device_of_pool(pool: CUmemoryPool) -> Result<CUdevice, CudaError> {
-    Handle::from_word(pool.0 as u64)
-        .map(|handle| handle.index as CUdevice)
-        .filter(|device| default_pool(*device) == pool)
-        .ok_or(CudaError::INVALID_VALUE)
+fn pool_handle(index: u32) -> CUmemoryPool {
+    let handle = Handle { kind: HandleKind::MemoryPool, index, generation: 1 };
+    CUmemoryPool(handle.to_word() as usize)
 }
 
 /// A block that was freed in a stream's order.
@@ -35,6 +38,11 @@ struct Freed {
 /// A device's pool.
 #[derive(Debug)]
 pub(crate) struct Pool {
+    device: CUdevice,
+    /// Most bytes in use; 0 for no limit.
+    bytes_max: u64,
+    /// True if the program has destroyed it.
+    destroyed: bool,
     freed: Vec<Freed>,
     /// Bytes in use, and the most there ever were.
     used: u64,
@@ -45,9 +53,12 @@ pub(crate) struct Pool {
     reuse: [i32; 3],
 }
 
-impl Default for Pool {
-    fn default() -> Self {
+impl Pool {
+    fn of(device: CUdevice, bytes_max: u64) -> Self {
         Self {
+            device,
+            bytes_max,
+            destroyed: false,
             freed: Vec::new(),
             used: 0,
             used_high: 0,
@@ -56,9 +67,20 @@ impl Default for Pool {
             reuse: [1; 3],
         }
     }
-}
 
-impl Pool {
+    /// The device whose memory it is.
+    pub(crate) fn device(&self) -> CUdevice {
+        self.device
+    }
+
+    /// CUDA_ERROR_OUT_OF_MEMORY if so many bytes more are above the pool's limit.
+    fn check_room(&self, bytes: u64) -> CUresult {
+        match self.bytes_max == 0 || self.used.saturating_add(bytes) <= self.bytes_max {
+            true => Ok(()),
+            false => Err(CudaError::OUT_OF_MEMORY),
+        }
+    }
+
     /// Bytes that are freed and not yet back in the heap.
     fn cached_bytes(&self) -> u64 {
         self.freed.iter().map(|f| f.bytes).sum()
@@ -99,7 +121,7 @@ impl Pool {
     }
 
     /// Reads an attribute: the value, and whether it is 64 bits wide.
-    fn attribute(&self, attribute: u32) -> Result<(u64, bool), CudaError> {
+    pub(crate) fn attribute(&self, attribute: u32) -> Result<(u64, bool), CudaError> {
         use pool_attribute::*;
         Ok(match attribute {
             REUSE_FOLLOW_EVENT_DEPENDENCIES..=REUSE_ALLOW_INTERNAL_DEPENDENCIES => {
@@ -114,8 +136,8 @@ impl Pool {
         })
     }
 
-    /// Writes an attribute: `read` gives the value, with its width in bits.
-    fn set_attribute(
+    /// Writes an attribute: `read` gives the value, and is told whether it is 64 bits wide.
+    pub(crate) fn set_attribute(
         &mut self,
         attribute: u32,
         read: impl FnOnce(bool) -> Result<u64, CudaError>,
@@ -149,11 +171,94 @@ fn pooled_bytes(bytes: u64) -> Option<u64> {
     bytes.checked_next_multiple_of(step)
 }
 
+/// All pools by handle, and which is each device's current one.
+pub(crate) struct Pools {
+    by_handle: BTreeMap<CUmemoryPool, Pool>,
+    current: Vec<CUmemoryPool>,
+    next_index: u32,
+}
+
+impl Pools {
+    /// The default pools of that many devices.
+    pub(super) fn new(devices: usize) -> Self {
+        let devices = devices as CUdevice;
+        Self {
+            by_handle: (0..devices).map(|d| (default_pool(d), Pool::of(d, 0))).collect(),
+            current: (0..devices).map(default_pool).collect(),
+            next_index: DEVICES_MAX,
+        }
+    }
+
+    /// Makes a pool that holds at most so many bytes; 0 for no limit.
+    pub(crate) fn create(
+        &mut self,
+        device: CUdevice,
+        bytes_max: u64,
+    ) -> Result<CUmemoryPool, CudaError> {
+        if self.by_handle.len() >= POOLS_MAX || self.next_index > Handle::INDEX_MAX {
+            return Err(CudaError::OUT_OF_MEMORY);
+        }
+        let handle = pool_handle(self.next_index);
+        self.next_index += 1;
+        self.by_handle.insert(handle, Pool::of(device, bytes_max));
+        Ok(handle)
+    }
+
+    /// Destroys a pool that was made: what is allocated of it stays until it is freed. The
+    /// device's default pool is current in its place.
+    pub(crate) fn destroy(&mut self, handle: CUmemoryPool) -> CUresult {
+        if self.current.iter().enumerate().any(|(d, _)| default_pool(d as CUdevice) == handle) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let pool = self.get(handle)?;
+        pool.destroyed = true;
+        let device = pool.device;
+        if self.current.get(device as usize) == Some(&handle) {
+            self.current[device as usize] = default_pool(device);
+        }
+        self.forget_spent();
+        Ok(())
+    }
+
+    /// Drops destroyed pools of which nothing is left.
+    fn forget_spent(&mut self) {
+        self.by_handle.retain(|_, pool| !pool.destroyed || pool.used > 0 || !pool.freed.is_empty());
+    }
+
+    /// A pool that the program may use.
+    pub(crate) fn get(&mut self, handle: CUmemoryPool) -> Result<&mut Pool, CudaError> {
+        self.by_handle.get_mut(&handle).filter(|p| !p.destroyed).ok_or(CudaError::INVALID_VALUE)
+    }
+
+    /// A device's current pool.
+    pub(crate) fn current(&self, device: CUdevice) -> Result<CUmemoryPool, CudaError> {
+        self.current.get(device as usize).copied().ok_or(CudaError::INVALID_DEVICE)
+    }
+
+    /// Makes a pool a device's current one.
+    pub(crate) fn set_current(&mut self, device: CUdevice, handle: CUmemoryPool) -> CUresult {
+        if self.get(handle)?.device != device {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let current = self.current.get_mut(device as usize).ok_or(CudaError::INVALID_DEVICE)?;
+        *current = handle;
+        Ok(())
+    }
+
+    /// Takes out the blocks whose streams have passed the free, of all pools.
+    pub(super) fn take_passed(&mut self, mut passed: impl FnMut(Mark) -> bool) -> Vec<u64> {
+        let pools = self.by_handle.values_mut();
+        let taken = pools.flat_map(|pool| pool.take_passed(&mut passed)).collect();
+        self.forget_spent();
+        taken
+    }
+}
+
 impl Attached {
-    /// Allocates from a device's pool for work in a stream's slot.
+    /// Allocates from a pool for work in a stream's slot.
     pub(crate) fn allocate_in_stream(
         &self,
-        device: CUdevice,
+        pool: CUmemoryPool,
         context: u64,
         bytes: u64,
         slot: u32,
@@ -162,26 +267,29 @@ impl Attached {
             return Err(CudaError::INVALID_VALUE);
         }
         let bytes = pooled_bytes(bytes).ok_or(CudaError::OUT_OF_MEMORY)?;
-        {
+        let device = {
             let mut memory = self.memory();
             let id = memory.new_id();
             let mut state = self.state();
-            let owner = memory.device(device).ok_or(CudaError::INVALID_DEVICE)?;
-            if let Some(address) = owner.pool.reuse(bytes, slot, |mark| state.passed(mark)) {
+            let found = memory.pools.get(pool)?;
+            let (device, reused) =
+                (found.device, found.reuse(bytes, slot, |mark| state.passed(mark)));
+            if let Some(address) = reused {
+                found.count(bytes);
+                let owner = memory.device(device).ok_or(CudaError::INVALID_DEVICE)?;
                 if let Some(block) = owner.heap.block_mut(address) {
-                    block.tag.freed = false;
-                    block.tag.context = context;
-                    block.tag.id = id;
+                    block.tag = DeviceTag { context, id, pool, freed: false };
                 }
-                owner.pool.count(bytes);
                 return Ok(address);
             }
             drop(state);
             self.reclaim(&mut memory);
-        }
-        let address = self.allocate(device, context, bytes, true)?;
-        if let Some(owner) = self.memory().device(device) {
-            owner.pool.count(bytes);
+            memory.pools.get(pool)?.check_room(bytes)?;
+            device
+        };
+        let address = self.allocate(device, context, bytes, pool)?;
+        if let Ok(pool) = self.memory().pools.get(pool) {
+            pool.count(bytes);
         }
         Ok(address)
     }
@@ -190,64 +298,49 @@ impl Attached {
     /// there.
     pub(crate) fn free_in_stream(&self, address: u64, mark: Mark) -> CUresult {
         let mut memory = self.memory();
-        let owner = memory.owner(address).ok_or(CudaError::INVALID_VALUE)?;
+        let device = memory.device_of(address).ok_or(CudaError::INVALID_VALUE)?;
+        let owner = memory.device(device).ok_or(CudaError::INVALID_VALUE)?;
         let block = owner.heap.block_mut(address).ok_or(CudaError::INVALID_VALUE)?;
         if block.tag.freed {
             return Err(CudaError::INVALID_VALUE);
         }
         block.tag.freed = true;
-        let bytes = block.bytes;
-        // Memory of cuMemAlloc may be freed so too: it was never counted here.
-        if block.tag.pooled {
-            owner.pool.used = owner.pool.used.saturating_sub(bytes);
+        let (bytes, pool) = (block.bytes, block.tag.pool);
+        // Memory of cuMemAlloc may be freed so too: it was never counted, and goes to the default
+        // pool.
+        let keeper = if pool.is_null() { default_pool(device) } else { pool };
+        if let Some(keeper) = memory.pools.by_handle.get_mut(&keeper) {
+            if !pool.is_null() {
+                keeper.used = keeper.used.saturating_sub(bytes);
+            }
+            keeper.freed.push(Freed { address, bytes, mark });
         }
-        owner.pool.freed.push(Freed { address, bytes, mark });
         Ok(())
     }
 
     /// Counts a pool's allocation that was freed out of a stream's order.
     pub(crate) fn count_pool_free(&self, address: u64) {
         let mut memory = self.memory();
-        if let Some(owner) = memory.owner(address)
-            && let Some(block) = owner.heap.block_mut(address)
-            && block.tag.pooled
-            && !block.tag.freed
-        {
-            owner.pool.used = owner.pool.used.saturating_sub(block.bytes);
+        let block = memory.owner(address).and_then(|owner| owner.heap.block_mut(address));
+        let Some((bytes, pool)) = block.filter(|b| !b.tag.freed).map(|b| (b.bytes, b.tag.pool))
+        else {
+            return;
+        };
+        if let Some(pool) = memory.pools.by_handle.get_mut(&pool) {
+            pool.used = pool.used.saturating_sub(bytes);
         }
+        memory.pools.forget_spent();
     }
 
     /// Gives up cached memory of a pool down to `keep` bytes in all.
-    pub(crate) fn trim_pool(&self, device: CUdevice, keep: u64) -> CUresult {
+    pub(crate) fn trim_pool(&self, pool: CUmemoryPool, keep: u64) -> CUresult {
         let mut memory = self.memory();
-        let owner = memory.device(device).ok_or(CudaError::INVALID_VALUE)?;
-        if owner.pool.used + owner.pool.cached_bytes() > keep {
+        let pool = memory.pools.get(pool)?;
+        if pool.used + pool.cached_bytes() > keep {
             self.reclaim(&mut memory);
             self.release_chunks(&mut memory, 0);
         }
         Ok(())
-    }
-
-    /// Reads a pool's attribute, see [`Pool::attribute`].
-    pub(crate) fn pool_attribute(
-        &self,
-        device: CUdevice,
-        attribute: u32,
-    ) -> Result<(u64, bool), CudaError> {
-        let mut memory = self.memory();
-        memory.device(device).ok_or(CudaError::INVALID_VALUE)?.pool.attribute(attribute)
-    }
-
-    /// Writes a pool's attribute, see [`Pool::set_attribute`].
-    pub(crate) fn set_pool_attribute(
-        &self,
-        device: CUdevice,
-        attribute: u32,
-        read: impl FnOnce(bool) -> Result<u64, CudaError>,
-    ) -> CUresult {
-        let mut memory = self.memory();
-        let owner = memory.device(device).ok_or(CudaError::INVALID_VALUE)?;
-        owner.pool.set_attribute(attribute, read)
     }
 }
 
@@ -257,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_freed_block_goes_to_its_own_stream_at_once_and_to_others_when_passed() {
-        let mut pool = Pool::default();
+        let mut pool = Pool::of(0, 0);
         let mark = Mark { slot: 3, value: 9 };
         pool.freed.push(Freed { address: 0x1000, bytes: 512, mark });
         assert_eq!(pool.reuse(1024, 3, |_| true), None, "another size");
@@ -273,7 +366,7 @@ mod tests {
     #[test]
     fn what_is_set_is_read_back() {
         use pool_attribute::*;
-        let mut pool = Pool::default();
+        let mut pool = Pool::of(0, 0);
         pool.set_attribute(RELEASE_THRESHOLD, |wide| Ok(if wide { u64::MAX } else { 0 })).unwrap();
         assert_eq!(pool.attribute(RELEASE_THRESHOLD), Ok((u64::MAX, true)));
         pool.set_attribute(REUSE_ALLOW_OPPORTUNISTIC, |_| Ok(0)).unwrap();
@@ -289,9 +382,23 @@ mod tests {
     }
 
     #[test]
-    fn pools_of_devices_have_handles_of_their_own() {
+    fn pools_are_made_current_and_destroyed() {
+        let mut pools = Pools::new(2);
         assert_ne!(default_pool(0), default_pool(1));
-        assert_eq!(device_of_pool(default_pool(1)), Ok(1));
-        assert_eq!(device_of_pool(CUmemoryPool(5)), Err(CudaError::INVALID_VALUE));
+        let made = pools.create(0, 1 << 20).unwrap();
+        assert_eq!(pools.set_current(1, made), Err(CudaError::INVALID_VALUE));
+        pools.set_current(0, made).unwrap();
+        assert_eq!(pools.current(0), Ok(made));
+        assert_eq!(
+            pools.get(made).unwrap().check_room((1 << 20) + 1),
+            Err(CudaError::OUT_OF_MEMORY)
+        );
+        pools.get(made).unwrap().count(512);
+        pools.destroy(made).unwrap();
+        assert_eq!(pools.current(0), Ok(default_pool(0)));
+        assert!(pools.get(made).is_err() && pools.destroy(made).is_err());
+        assert!(pools.by_handle.contains_key(&made), "something of it is in use");
+        assert_eq!(pools.destroy(default_pool(1)), Err(CudaError::INVALID_VALUE));
+        assert!(pools.get(CUmemoryPool(5)).is_err());
     }
 }

@@ -1,5 +1,6 @@
 //! What an address means: unified addressing, where copies find out for themselves.
 
+use super::registered::Spot;
 use super::virtual_memory::Found;
 use super::{DeviceTag, HostTag, Memory};
 use cuda_api::{CUdevice, CudaError};
@@ -15,6 +16,9 @@ pub(crate) enum Place {
     Global { start: u64, bytes: u64 },
     /// Pinned host memory.
     Pinned { start: u64, bytes: u64, tag: HostTag },
+    /// The program's own memory that is registered. The device has it at an address of its own, if
+    /// it can reach it at all: `to_device` is what to add to the program's.
+    Registered { start: u64, bytes: u64, tag: HostTag, to_device: Option<u64> },
     /// The program's own memory, or nothing.
     Pageable,
 }
@@ -43,6 +47,11 @@ impl Memory {
         if self.window.contains(address, 1) {
             return Err(CudaError::INVALID_VALUE);
         }
+        if let Some(spot) = self.registered_for_device(address) {
+            // It is the device's address that was asked for.
+            let start = spot.start.wrapping_add(spot.to_device.unwrap_or(0));
+            return Ok(Place::Pinned { start, bytes: spot.bytes, tag: spot.tag });
+        }
         if self.host_window.contains(address, 1) {
             let block = self.host.find(address).ok_or(CudaError::INVALID_VALUE)?;
             return Ok(Place::Pinned { start: block.address, bytes: block.bytes, tag: block.tag });
@@ -51,6 +60,9 @@ impl Memory {
             let found = self.virtual_memory.find(address).ok_or(CudaError::INVALID_VALUE)?;
             let Found { start, bytes, id, joins } = found;
             return Ok(Place::Mapped { start, bytes, id, joins });
+        }
+        if let Some(Spot { start, bytes, tag, to_device }) = self.registered_at(address) {
+            return Ok(Place::Registered { start, bytes, tag, to_device });
         }
         match self.globals.range(..=address).next_back() {
             Some((&start, global)) if address - start < global.bytes => {
@@ -80,7 +92,12 @@ impl Memory {
             }
             Place::Mapped { start, bytes, .. } => (start, bytes, Side::Device),
             Place::Pinned { start, bytes, .. } => (start, bytes, Side::Pinned),
-            Place::Pageable => return Ok(Side::Pageable),
+            Place::Registered { start, bytes, to_device: Some(_), .. } => {
+                (start, bytes, Side::Pinned)
+            }
+            Place::Registered { to_device: None, .. } | Place::Pageable => {
+                return Ok(Side::Pageable);
+            }
         };
         match bytes <= length - (address - start) {
             true => Ok(side),
@@ -88,11 +105,23 @@ impl Memory {
         }
     }
 
+    /// As [`Self::side`], with the address by which server and device know the range's beginning.
+    pub(crate) fn end(&self, address: u64, bytes: u64) -> Result<(Side, u64), CudaError> {
+        let side = self.side(address, bytes)?;
+        let to_device = match side {
+            Side::Pinned => self.registered_at(address).and_then(|spot| spot.to_device),
+            Side::Device | Side::Pageable => None,
+        };
+        Ok((side, address.wrapping_add(to_device.unwrap_or(0))))
+    }
+
     /// Checks that a device can read or write a range: device memory or pinned memory.
     pub(crate) fn check_device_range(&self, address: u64, bytes: u64) -> Result<(), CudaError> {
-        match self.side(address, bytes)? {
-            Side::Device | Side::Pinned => Ok(()),
-            Side::Pageable => Err(CudaError::INVALID_VALUE),
+        match self.end(address, bytes)? {
+            (Side::Pageable, _) => Err(CudaError::INVALID_VALUE),
+            // Registered memory is at another address for the device.
+            (_, known) if known != address => Err(CudaError::INVALID_VALUE),
+            _ => Ok(()),
         }
     }
 }

@@ -38,7 +38,10 @@ fn the_reason_that_a_server_leaves_is_what_calls_answer() {
         server.region.set_server_state(ServerState::Ended);
         let terminated = Err(CudaError::MPS_CLIENT_TERMINATED);
         assert_eq!(client.synchronize(LEGACY), terminated);
-        assert_eq!(client.allocate(0, 1, 100, false).map(|_| ()), terminated);
+        assert_eq!(
+            client.allocate(0, 1, 100, cuda_api::CUmemoryPool::NULL).map(|_| ()),
+            terminated
+        );
     });
 }
 

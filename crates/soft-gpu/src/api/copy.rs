@@ -7,6 +7,7 @@
 use cuda_api::constants::memory_type;
 use cuda_api::*;
 
+use super::pointer::{CArgument, Out};
 use super::{Driver, driver, exports, thread};
 use crate::device::stream::Op;
 use crate::device::tenant::Tenant;
@@ -14,6 +15,8 @@ use crate::device::transfer::{Copy, Side, Transfer};
 use crate::error::{Error, Result};
 use graph::{CopyEnd, CopyNode, NodeKind};
 
+/// Copies of one batch: more than anybody lists, and nothing here depends on it.
+const BATCH_MAX: usize = 1 << 20;
 /// Pageable sources up to this size are copied aside so that the call need not wait.
 const STAGED_BYTES_MAX: u64 = 64 << 10;
 
@@ -259,6 +262,38 @@ exports! {
         driver()?.copy_linear(stream, per_thread, false, device(dst), device(src), byte_count)
     }
 
+    fn cuMemcpyBatchAsync(
+        dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize, count: usize,
+        attrs: *mut CUmemcpyAttributes, _attrs_idxs: *mut usize, num_attrs: usize,
+        fail_idx: *mut usize, stream: CUstream,
+    ) | cuMemcpyBatchAsync_ptsz per_thread {
+        attrs.required()?;
+        copy_batch((dsts, srcs, sizes), count, num_attrs, fail_idx, stream, per_thread)
+    }
+
+    fn cuMemcpyBatchAsync_v2(
+        dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize, count: usize,
+        attrs: *mut CUmemcpyAttributes, _attrs_idxs: *mut usize, num_attrs: usize,
+        stream: CUstream,
+    ) | cuMemcpyBatchAsync_v2_ptsz per_thread {
+        attrs.required()?;
+        let mut failed = usize::MAX;
+        // SAFETY: a local that lives as long as the call.
+        let failed = unsafe { CArgument::accept(&raw mut failed) };
+        copy_batch((dsts, srcs, sizes), count, num_attrs, failed, stream, per_thread)
+    }
+
+    fn cuMemcpy3DPeer(p_copy: *const CUDA_MEMCPY3D_PEER) | cuMemcpy3DPeer_ptds per_thread {
+        // All contexts share their addresses.
+        copy_3d(&p_copy.read()?.without_contexts(), CUstream::NULL, per_thread, true)
+    }
+
+    fn cuMemcpy3DPeerAsync(
+        p_copy: *const CUDA_MEMCPY3D_PEER, stream: CUstream,
+    ) | cuMemcpy3DPeerAsync_ptsz per_thread {
+        copy_3d(&p_copy.read()?.without_contexts(), stream, per_thread, false)
+    }
+
     fn cuMemcpy2D_v2(p_copy: *const CUDA_MEMCPY2D) | cuMemcpy2D_v2_ptds per_thread {
         copy_2d(&p_copy.read()?, CUstream::NULL, per_thread, true)
     }
@@ -284,6 +319,34 @@ exports! {
     ) | cuMemcpy3DAsync_v2_ptsz per_thread {
         copy_3d(&p_copy.read()?, stream, per_thread, false)
     }
+}
+
+/// Copies each of a batch in turn: a stream promises more order than a batch asks for. Where the
+/// first one failed goes to `failed`, or usize::MAX if it was none of them.
+fn copy_batch(
+    (dsts, srcs, sizes): (Out<CUdeviceptr>, Out<CUdeviceptr>, Out<usize>),
+    count: usize,
+    attributes: usize,
+    failed: Out<usize>,
+    stream: CUstream,
+    per_thread: bool,
+) -> Result {
+    let driver = driver()?;
+    failed.set_if_wanted(usize::MAX);
+    if count == 0 || count > BATCH_MAX || attributes == 0 || attributes > count {
+        return Err(Error::INVALID_VALUE);
+    }
+    for index in 0..count {
+        let copied = dsts.at(index).read().and_then(|dst| {
+            let (src, bytes) = (srcs.at(index).read()?, sizes.at(index).read()?);
+            driver.copy_linear(stream, per_thread, false, unified(dst), unified(src), bytes)
+        });
+        if copied.is_err() {
+            failed.set_if_wanted(index);
+            return copied;
+        }
+    }
+    Ok(())
 }
 
 /// One end of a pitched copy: base, offsets and pitches as the program gives them.

@@ -139,7 +139,13 @@ impl Backend for SoftGraphs {
     fn allocate(self, bytes: u64) -> Result<u64> {
         let context = thread::current()?;
         let tenant = self.0.working_tenant()?;
-        self.0.device.allocate(&tenant, context.number(), bytes, 1, AllocationKind::Pool)
+        self.0.device.allocate(
+            &tenant,
+            context.number(),
+            bytes,
+            1,
+            AllocationKind::Pool { pool: 0 },
+        )
     }
 
     fn free(self, address: u64) {

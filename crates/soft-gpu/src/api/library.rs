@@ -90,11 +90,15 @@ exports! {
     }
 
     fn cuLibraryGetManaged(
-        _pointer: *mut CUdeviceptr, _bytes: *mut usize, library: CUlibrary, _name: *const c_char,
+        pointer: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char,
     ) {
-        // PTX has no word for managed variables that this compiler keeps apart.
-        driver()?.libraries.get(library.0)?;
-        Err(Error::NOT_FOUND)
+        // A module's variables lie in this process' memory, where the program reaches them too.
+        let library = driver()?.libraries.get(library.0)?;
+        let name = name.text()?.to_str().map_err(|_| Error::NOT_FOUND)?;
+        let (address, size) = library.module.module.managed(name).ok_or(Error::NOT_FOUND)?;
+        pointer.set_if_wanted(CUdeviceptr(address));
+        bytes.set_if_wanted(size as usize);
+        Ok(())
     }
 
     fn cuLibraryGetKernelCount(count: *mut c_uint, library: CUlibrary) {

@@ -15,7 +15,7 @@ impl Driver {
         let freeable = matches!(
             found.kind,
             PointerKind::Allocation(
-                AllocationKind::Device | AllocationKind::Managed | AllocationKind::Pool
+                AllocationKind::Device | AllocationKind::Managed | AllocationKind::Pool { .. }
             )
         );
         let tenant = self.tenant();
@@ -27,8 +27,8 @@ impl Driver {
         let waited = self.device.synchronize_group(group, &found.tenant);
         self.device.free(pointer.0, |kind| !matches!(kind, AllocationKind::Module { .. }))?;
         self.forget_advice(found.base, found.bytes);
-        if found.kind == PointerKind::Allocation(AllocationKind::Pool) {
-            self.pool_freed(found.bytes);
+        if let PointerKind::Allocation(AllocationKind::Pool { pool }) = found.kind {
+            self.pool_freed(pool, found.bytes);
         }
         waited
     }

@@ -103,7 +103,10 @@ impl Driver {
             }
             attribute::IS_GPU_DIRECT_RDMA_CAPABLE => flag(false),
             attribute::ACCESS_FLAGS => data.cast().set(ACCESS_READ_WRITE),
-            attribute::MEMPOOL_HANDLE => data.cast().set(CUmemoryPool::NULL),
+            attribute::MEMPOOL_HANDLE => data.cast().set(match found.kind {
+                PointerKind::Allocation(AllocationKind::Pool { pool }) => CUmemoryPool(pool),
+                _ => CUmemoryPool::NULL,
+            }),
             attribute::MEMORY_BLOCK_ID => data.cast().set(found.id),
             _ => Err(Error::INVALID_VALUE),
         }

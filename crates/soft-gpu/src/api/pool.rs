@@ -22,11 +22,13 @@ const ATTRIBUTES: usize = USED_MEM_HIGH as usize + 1;
 /// A pool.
 pub(crate) struct Pool {
     handle: usize,
+    /// Most bytes in use; 0 for no limit.
+    bytes_max: u64,
     attributes: [AtomicU64; ATTRIBUTES],
 }
 
 impl Pool {
-    fn new(handle: usize) -> Self {
+    fn new(handle: usize, bytes_max: u64) -> Self {
         let attributes: [AtomicU64; ATTRIBUTES] = Default::default();
         for switch in [
             REUSE_FOLLOW_EVENT_DEPENDENCIES,
@@ -35,7 +37,7 @@ impl Pool {
         ] {
             attributes[switch as usize].store(1, Ordering::Relaxed);
         }
-        Self { handle, attributes }
+        Self { handle, bytes_max, attributes }
     }
 
     fn add(&self, bytes: u64) {
@@ -63,7 +65,7 @@ impl Driver {
         if let Some(handle) = self.default_pool.get() {
             return self.pools.get(*handle);
         }
-        let (handle, _) = self.pools.insert_with(Pool::new)?;
+        let (handle, _) = self.pools.insert_with(|handle| Pool::new(handle, 0))?;
         let first = *self.default_pool.get_or_init(|| handle);
         if first != handle {
             let _ = self.pools.remove(handle);
@@ -79,9 +81,9 @@ impl Driver {
         }
     }
 
-    /// Memory of a pool was freed by cuMemFree.
-    pub(super) fn pool_freed(&self, bytes: u64) {
-        if let Ok(pool) = self.default_pool() {
+    /// Memory of a pool, which may be gone, was freed by cuMemFree.
+    pub(super) fn pool_freed(&self, pool: usize, bytes: u64) {
+        if let Ok(pool) = self.pools.get(pool) {
             pool.subtract(bytes);
         }
     }
@@ -104,7 +106,12 @@ impl Driver {
         let (_, _, tenant) = self.device.stream_properties(stream)?;
         tenant.alive()?;
         let (number, bytes) = (context.number(), bytes as u64);
-        let address = self.device.allocate(&tenant, number, bytes, 1, AllocationKind::Pool)?;
+        let used = pool.attributes[USED_MEM_CURRENT as usize].load(Ordering::Relaxed);
+        if pool.bytes_max != 0 && used.saturating_add(bytes) > pool.bytes_max {
+            return Err(Error::OUT_OF_MEMORY);
+        }
+        let kind = AllocationKind::Pool { pool: pool.handle };
+        let address = self.device.allocate(&tenant, number, bytes, 1, kind)?;
         pool.add(bytes);
         pointer.set(CUdeviceptr(address))
     }
@@ -140,17 +147,23 @@ exports! {
         let (_, _, tenant) = driver.device.stream_properties(stream)?;
         let freeable = matches!(
             found.kind,
-            PointerKind::Allocation(AllocationKind::Pool | AllocationKind::Device)
+            PointerKind::Allocation(AllocationKind::Pool { .. } | AllocationKind::Device)
         );
         if found.base != pointer.0 || !freeable || found.tenant.id != tenant.id {
             return Err(Error::INVALID_VALUE);
         }
-        let (device, pool) = (driver.device.clone(), driver.current_pool()?);
+        // Memory of cuMemAlloc is of no pool, and a pool may be gone.
+        let pool = match found.kind {
+            PointerKind::Allocation(AllocationKind::Pool { pool }) => driver.pools.get(pool).ok(),
+            _ => None,
+        };
+        let device = driver.device.clone();
         let (id, bytes) = (found.id, found.bytes);
         let free = move || {
             // Freed already, and perhaps allocated again, if the program freed it twice.
             if device.memory.pointer(pointer.0).is_some_and(|p| p.id == id)
                 && device.free(pointer.0, |kind| !matches!(kind, AllocationKind::Module { .. })).is_ok()
+                && let Some(pool) = pool
             {
                 pool.subtract(bytes);
             }
@@ -191,7 +204,9 @@ exports! {
             return Err(Error::INVALID_VALUE);
         }
         devices::check(props.location.id)?;
-        pool.set(CUmemoryPool(driver.pools.insert_with(Pool::new)?.0))
+        let bytes_max = props.maxSize as u64;
+        let made = driver.pools.insert_with(|handle| Pool::new(handle, bytes_max))?;
+        pool.set(CUmemoryPool(made.0))
     }
 
     fn cuMemPoolDestroy(pool: CUmemoryPool) {

@@ -9,6 +9,7 @@
 //! Each check prints one line, `ok NAME` or `FAIL NAME: why`; the status is 0 if none failed. A
 //! check that does not come back fails the tour by a watchdog.
 
+mod boxes;
 mod captures;
 mod context;
 mod cooperative;
@@ -23,6 +24,8 @@ mod memory;
 mod modules;
 mod order;
 mod pointers;
+mod pools;
+mod register;
 mod stream_values;
 mod streams;
 mod support;
@@ -154,6 +157,9 @@ fn main() -> ExitCode {
         managed::CHECKS,
         virtual_memory::CHECKS,
         copies::CHECKS,
+        boxes::CHECKS,
+        pools::CHECKS,
+        register::CHECKS,
         pointers::CHECKS,
         modules::CHECKS,
         launches::CHECKS,

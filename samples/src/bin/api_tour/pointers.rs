@@ -37,8 +37,9 @@ fn device(env: &Env) -> Outcome {
     equal("device pointer", same, inside)?;
     let ordinal = get(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, inside, -1i32)?;
     equal("device", ordinal, 0)?;
-    let managed = get(Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED, inside, 7u8)?;
-    equal("managed", managed, 0)?;
+    // A boolean: drivers write one byte or a word.
+    let managed = get(Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED, inside, 7u32)?;
+    equal("managed", managed & 0xff, 0)?;
     let start = get(Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, inside, 0u64)?;
     equal("start of the range", start, words.address)?;
     let bytes = get(Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE, inside, 0usize)?;

@@ -25,8 +25,11 @@ pub enum AllocationKind {
     Device,
     /// cuMemAllocManaged: the same memory, good on both sides as it is.
     Managed,
-    /// cuMemAllocAsync.
-    Pool,
+    /// cuMemAllocAsync, of the pool with that handle.
+    Pool {
+        /// The handle.
+        pool: usize,
+    },
     /// A module's variables.
     Module {
         /// False for constant banks.

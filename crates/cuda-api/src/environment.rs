@@ -39,11 +39,10 @@ variables! {
     OPENMPS_LIB_DIR = "OPENMPS_LIB_DIR", "client, server, openmps",
         "beside the library or program that asks",
         "Directory with libcuda.so.1 (the client) and libopenmps-soft.so.";
-    OPENMPS_UNSUPPORTED = "OPENMPS_UNSUPPORTED", "client",
-        "off", "1 lists on standard error, when a program ends, the functions it called in vain.";
     OPENMPS_TRACE = "OPENMPS_TRACE", "client",
-        "off", "unsupported writes a line on standard error at a program's first call of each \
-        function that is not supported; errors also one for each call that fails.";
+        "off", "summary lists on standard error, when a program ends, the functions that it called in \
+        vain; unsupported writes a line at the first call of each of them; errors also one for each \
+        call that fails.";
     OPENMPS_SPIN_US = "OPENMPS_SPIN_US", "client, server",
         "20, or 0 where there are fewer than 4 cores",
         "How long a waiter spins before it sleeps, microseconds; 0: it sleeps at once.";

@@ -8,19 +8,31 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use cuda_api::{CUresult, CudaError, environment, error_row, result_code};
 
 const OFF: u8 = 0;
-const UNSUPPORTED: u8 = 1;
-const ERRORS: u8 = 2;
+const SUMMARY: u8 = 1;
+const UNSUPPORTED: u8 = 2;
+const ERRORS: u8 = 3;
 
 static LEVEL: AtomicU8 = AtomicU8::new(OFF);
 
 /// Reads what is to be traced.
 pub(super) fn begin() {
-    let level = match std::env::var(environment::OPENMPS_TRACE).as_deref() {
-        Ok("unsupported") => UNSUPPORTED,
-        Ok("errors") => ERRORS,
-        _ => OFF,
-    };
+    let level = level_of(std::env::var(environment::OPENMPS_TRACE).ok().as_deref());
     LEVEL.store(level, Ordering::Relaxed);
+}
+
+/// What the variable's value asks for; each level has what is below it too.
+fn level_of(value: Option<&str>) -> u8 {
+    match value {
+        Some("summary") => SUMMARY,
+        Some("unsupported") => UNSUPPORTED,
+        Some("errors") => ERRORS,
+        _ => OFF,
+    }
+}
+
+/// True if the functions called in vain are to be listed when the process ends.
+pub(super) fn wants_summary() -> bool {
+    LEVEL.load(Ordering::Relaxed) >= SUMMARY
 }
 
 /// A function that is not supported was called for the first time.
@@ -40,4 +52,18 @@ pub(super) fn failed(symbol: &str, result: CUresult) {
     let code = result_code(result);
     let name = error_row(code).and_then(|row| row.name.to_str().ok()).unwrap_or("unknown");
     mode::say(format_args!("{symbol} answers {code} ({name})"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_level_has_what_is_below_it() {
+        let levels = ["summary", "unsupported", "errors"].map(|text| level_of(Some(text)));
+        assert!(OFF < levels[0] && levels.is_sorted());
+        for off in [None, Some(""), Some("1"), Some("Errors")] {
+            assert_eq!(level_of(off), OFF, "{off:?}");
+        }
+    }
 }

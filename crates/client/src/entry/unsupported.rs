@@ -1,6 +1,6 @@
 //! The answer of functions that are not implemented: CUDA_ERROR_NOT_SUPPORTED, counted by symbol.
 //!
-//! The counts are kept so that one can learn what a program missed; `OPENMPS_UNSUPPORTED=1` lists
+//! The counts are kept so that one can learn what a program missed; `OPENMPS_TRACE=summary` lists
 //! them on standard error when the process ends.
 
 use super::{COUNT, trace};
@@ -8,8 +8,8 @@ use crate::mode;
 use core::arch::naked_asm;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
+use cuda_api::CudaError;
 use cuda_api::symbols::SYMBOLS;
-use cuda_api::{CudaError, environment};
 
 static COUNTS: [AtomicU32; COUNT] = [const { AtomicU32::new(0) }; COUNT];
 
@@ -39,7 +39,7 @@ pub(crate) fn code() -> *const c_void {
 
 /// Has the counts written to standard error when the process ends, if the environment asks.
 pub(super) fn report_at_exit() {
-    if std::env::var_os(environment::OPENMPS_UNSUPPORTED).is_some_and(|v| v == "1") {
+    if trace::wants_summary() {
         // SAFETY: `report` is a function of this library, which is never unloaded.
         unsafe { libc::atexit(report) };
     }

@@ -6,10 +6,12 @@ use channel::message::Message;
 use channel::payload::Payload;
 use channel::request::*;
 use cuda_api::extension::Extension;
+use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::number::cuMemsetD32Async;
 use cuda_api::{CUdeviceptr, CUresult, CUstream, CudaError, DriverTable};
 use openmps_soft as _;
 use server::device::Driver;
+use server::session::RESERVED_BYTES_MAX;
 use std::ffi::{CStr, c_void};
 use support::*;
 
@@ -221,4 +223,170 @@ fn there_is_an_end_to_the_devices_memory() {
     let too_much = client.call(&ChunkCreate { device: 0, address, bytes });
     assert_eq!(too_much, Err(CudaError::OUT_OF_MEMORY));
     client.chunk(0, 2 * MIB).unwrap();
+}
+
+/// The handle of physical memory at that place.
+fn memory(place: u32) -> u64 {
+    Handle { kind: HandleKind::Memory, index: place, generation: 0 }.to_word()
+}
+
+/// Reserves addresses; where.
+fn reserve(client: &mut Client, bytes: u64, alignment: u64) -> Result<CUdeviceptr, CudaError> {
+    let (result, reply) =
+        client.ask(&ReserveAddresses { wanted: CUdeviceptr(0), bytes, alignment });
+    result.map(|()| AddressesReserved::from_words(&reply).unwrap().address)
+}
+
+/// Makes physical memory.
+fn create(client: &mut Client, place: u32, bytes: u64) -> CUresult {
+    client.call(&CreateMemory { memory: memory(place), device: 0, bytes })?;
+    assert_eq!(client.socket.receive().expect("the memory's file").0, Message::ChunkFd(0));
+    Ok(())
+}
+
+#[test]
+fn virtual_memory_is_what_was_made_and_nothing_else() {
+    const BYTES: u64 = 2 * MIB;
+    let mut server = start();
+    let mut client = server.connect();
+    let invalid = CudaError::INVALID_VALUE;
+    for (bytes, alignment) in [(0, 0), (3 * MIB, 0), (BYTES, 3 * MIB), (u64::MAX, 0)] {
+        assert_eq!(reserve(&mut client, bytes, alignment), Err(invalid), "{bytes} {alignment}");
+    }
+    let too_much = RESERVED_BYTES_MAX + BYTES;
+    assert_eq!(reserve(&mut client, too_much, 0), Err(CudaError::OUT_OF_MEMORY));
+    let base = reserve(&mut client, 2 * BYTES, 0).unwrap();
+    create(&mut client, 0, BYTES).unwrap();
+    assert_eq!(create(&mut client, 0, BYTES), Err(CudaError::INVALID_HANDLE), "taken");
+    assert_eq!(create(&mut client, 1, MIB), Err(invalid));
+
+    let map = |address: u64, bytes, offset, place| MapMemory {
+        address: CUdeviceptr(address),
+        bytes,
+        offset,
+        memory: memory(place),
+    };
+    let window = client.address(0);
+    for wrong in [
+        map(window, BYTES, 0, 0),
+        map(base.0 + MIB, BYTES, 0, 0),
+        map(base.0 + BYTES, 2 * BYTES, 0, 0),
+        map(base.0, 0, 0, 0),
+        map(base.0, BYTES, BYTES, 0),
+        map(u64::MAX - BYTES + 1, BYTES, 0, 0),
+    ] {
+        assert_eq!(client.call(&wrong), Err(invalid), "{wrong:?}");
+    }
+    assert_eq!(client.call(&map(base.0, BYTES, 0, 7)), Err(CudaError::INVALID_HANDLE));
+    client.call(&map(base.0, BYTES, 0, 0)).unwrap();
+    assert_eq!(client.call(&map(base.0, BYTES, 0, 0)), Err(invalid), "mapped already");
+
+    // Without access it is nobody's to fill.
+    let fill = [base.0, 7, 16, LEGACY.0 as u64];
+    client.post_row(cuMemsetD32Async, &fill);
+    assert_eq!(client.error(), Err(invalid));
+    let access = |bytes| SetAccess { address: base, bytes, access: 3 };
+    assert_eq!(client.call(&access(2 * BYTES)), Err(invalid), "only half of it is mapped");
+    client.call(&access(BYTES)).unwrap();
+    client.post_row(cuMemsetD32Async, &fill);
+    client.post_row(cuMemsetD32Async, &[base.0 + BYTES - 4, 7, 2, LEGACY.0 as u64]);
+    assert_eq!(client.error(), Err(invalid), "one word beyond");
+
+    let free = |bytes| FreeAddresses { address: base, bytes };
+    assert_eq!(client.call(&free(2 * BYTES)), Err(invalid), "something is mapped");
+    client.call(&ReleaseMemory { memory: memory(0) }).unwrap();
+    let twice = client.call(&ReleaseMemory { memory: memory(0) });
+    assert_eq!(twice, Err(CudaError::INVALID_HANDLE));
+    let unmap = |bytes| UnmapMemory { address: base, bytes };
+    assert_eq!(client.call(&unmap(MIB)), Err(invalid));
+    client.call(&unmap(BYTES)).unwrap();
+    client.post_row(cuMemsetD32Async, &fill);
+    assert_eq!(client.error(), Err(invalid), "gone");
+    assert_eq!(client.call(&free(BYTES)), Err(invalid), "half of a reservation");
+    client.call(&free(2 * BYTES)).unwrap();
+    // What a client leaves mapped goes with it.
+    let base = reserve(&mut client, BYTES, 0).unwrap();
+    create(&mut client, 0, BYTES).unwrap();
+    client.call(&map(base.0, BYTES, 0, 0)).unwrap();
+    drop(client);
+    server.wait_for_clients(0);
+    assert!(!server.log().contains("left behind"), "{}", server.log());
+}
+
+#[test]
+fn a_client_opens_what_another_one_exports_and_nothing_else() {
+    const BYTES: u64 = 4 * MIB;
+    let mut server = start();
+    let (mut owner, mut other) = (server.connect(), server.connect());
+    owner.chunk(0, BYTES).unwrap();
+    owner.post_row(cuMemsetD32Async, &[owner.address(0), 7, 16, LEGACY.0 as u64]);
+    owner.synchronize(LEGACY);
+    let address = CUdeviceptr(owner.address(0));
+    let inside = ShareMemory { address: CUdeviceptr(address.0 + MIB) };
+    assert_eq!(owner.call(&inside), Err(CudaError::INVALID_VALUE), "no chunk begins there");
+    let shared = |client: &mut Client| {
+        let (result, reply) = client.ask(&ShareMemory { address });
+        result.unwrap();
+        SharedMemory::from_words(&reply).unwrap()
+    };
+    let token = shared(&mut owner);
+    assert_eq!(shared(&mut owner), token, "the same chunk has the same token");
+    assert_eq!(token.bytes, BYTES);
+
+    let base = reserve(&mut other, 2 * BYTES, 0).unwrap();
+    let open = |bytes, low, high| OpenMemory { address: base, bytes, low, high };
+    let stale = Err(CudaError::INVALID_HANDLE);
+    assert_eq!(other.call(&open(BYTES, token.low ^ 1, token.high)), stale);
+    assert_eq!(other.call(&open(2 * BYTES, token.low, token.high)), stale, "another length");
+    other.call(&open(BYTES, token.low, token.high)).unwrap();
+    other.chunk(0, BYTES).unwrap();
+    let copy = [other.address(0), base.0, 64, LEGACY.0 as u64];
+    other.post_row(cuda_api::number::cuMemcpyDtoDAsync_v2, &copy);
+    assert_eq!(other.read(0, 64), [7, 0, 0, 0].repeat(16));
+
+    // Its owner gives it up: who has it keeps it, nobody else gets it.
+    owner.call(&ChunkRelease { address }).unwrap();
+    let again = CUdeviceptr(base.0 + BYTES);
+    let late = OpenMemory { address: again, bytes: BYTES, low: token.low, high: token.high };
+    assert_eq!(other.call(&late), stale);
+    other.post_row(cuda_api::number::cuMemcpyDtoDAsync_v2, &copy);
+    assert_eq!(other.read(0, 4), [7, 0, 0, 0]);
+    other.call(&UnmapMemory { address: base, bytes: BYTES }).unwrap();
+}
+
+#[test]
+fn an_event_is_every_clients_that_opens_it() {
+    let mut server = start();
+    let (mut owner, mut other) = (server.connect(), server.connect());
+    owner.post(&CreateEvent { event: event(0), flags: 2 });
+    let (result, reply) = owner.ask(&ShareEvent { event: event(0) });
+    result.unwrap();
+    let token = Token::from_words(&reply).unwrap();
+    let open = |low| OpenEvent { event: event(5), low, high: token.high };
+    assert_eq!(other.call(&open(token.low ^ 1)), Err(CudaError::INVALID_HANDLE));
+    other.call(&open(token.low)).unwrap();
+    assert_eq!(other.call(&open(token.low)), Err(CudaError::INVALID_HANDLE), "taken");
+    let done = |client: &mut Client, event| {
+        let (result, reply) = client.ask(&QueryEvent { event });
+        result.unwrap();
+        EventState::from_words(&reply).unwrap().done
+    };
+    assert_eq!(done(&mut other, event(5)), 1, "never recorded");
+    // The owner records it behind a wait that only its own write ends.
+    owner.chunk(0, 2 * MIB).unwrap();
+    let wait = [LEGACY.0 as u64, owner.address(0), 1, 1];
+    owner.post_row(cuda_api::number::cuStreamWaitValue32_v2, &wait);
+    owner.post(&RecordEvent { event: event(0), stream: LEGACY, value: 1 });
+    owner.settle();
+    assert_eq!(done(&mut other, event(5)), 0);
+    owner.post(&CreateStream { stream: stream(1), flags: 1, priority: 0 });
+    let write = [stream(1).0 as u64, owner.address(0), 1, 0];
+    owner.post_row(cuda_api::number::cuStreamWriteValue32_v2, &write);
+    wait_until("the event", || done(&mut other, event(5)) == 1);
+    // It outlives its owner's handle, but is not given out any more.
+    owner.post(&DestroyEvent { event: event(0) });
+    owner.settle();
+    assert_eq!(done(&mut other, event(5)), 1);
+    let late = OpenEvent { event: event(6), low: token.low, high: token.high };
+    assert_eq!(other.call(&late), Err(CudaError::INVALID_HANDLE));
 }

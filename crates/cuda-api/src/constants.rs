@@ -146,6 +146,26 @@ pub mod host_flags {
     pub const READ_ONLY: u32 = 8;
 }
 
+/// `CUarray_format`.
+pub mod array_format {
+    pub const UNSIGNED_INT8: u32 = 0x01;
+    pub const UNSIGNED_INT16: u32 = 0x02;
+    pub const UNSIGNED_INT32: u32 = 0x03;
+    pub const SIGNED_INT8: u32 = 0x08;
+    pub const SIGNED_INT16: u32 = 0x09;
+    pub const SIGNED_INT32: u32 = 0x0a;
+    pub const HALF: u32 = 0x10;
+    pub const FLOAT: u32 = 0x20;
+}
+
+/// Flags of three-dimensional arrays.
+pub mod array_flags {
+    pub const LAYERED: u32 = 1;
+    pub const SURFACE_LDST: u32 = 2;
+    pub const CUBEMAP: u32 = 4;
+    pub const TEXTURE_GATHER: u32 = 8;
+}
+
 /// `CUmemLocationType`.
 pub mod memory_location {
     pub const INVALID: u32 = 0;

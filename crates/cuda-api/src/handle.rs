@@ -36,10 +36,12 @@ pub enum HandleKind {
     UserObject = 13,
     /// CUmemGenericAllocationHandle.
     Memory = 14,
+    /// CUarray.
+    Array = 15,
 }
 
 impl HandleKind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Context,
         Self::Module,
         Self::Function,
@@ -54,6 +56,7 @@ impl HandleKind {
         Self::GraphExec,
         Self::UserObject,
         Self::Memory,
+        Self::Array,
     ];
 }
 

@@ -464,6 +464,37 @@ macro_rules! driver_functions {
             851 local cuProfilerStart();
             852 local cuProfilerStop();
 
+            // Arrays.
+            871 unsupported cuArrayCreate_v2(
+                array: *mut CUarray, descriptor: *const CUDA_ARRAY_DESCRIPTOR);
+            872 unsupported cuArrayGetDescriptor_v2(
+                descriptor: *mut CUDA_ARRAY_DESCRIPTOR, array: CUarray);
+            873 unsupported cuArrayDestroy(array: CUarray);
+            874 unsupported cuArray3DCreate_v2(
+                array: *mut CUarray, descriptor: *const CUDA_ARRAY3D_DESCRIPTOR);
+            875 unsupported cuArray3DGetDescriptor_v2(
+                descriptor: *mut CUDA_ARRAY3D_DESCRIPTOR, array: CUarray);
+            876 unsupported cuArrayGetMemoryRequirements(
+                requirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS, array: CUarray,
+                device: CUdevice);
+            877 unsupported cuMemcpyDtoA_v2 | cuMemcpyDtoA_v2_ptds(
+                dst: CUarray, dst_offset: usize, src: CUdeviceptr, byte_count: usize);
+            878 unsupported cuMemcpyAtoD_v2 | cuMemcpyAtoD_v2_ptds(
+                dst: CUdeviceptr, src: CUarray, src_offset: usize, byte_count: usize);
+            879 unsupported cuMemcpyHtoA_v2 | cuMemcpyHtoA_v2_ptds(
+                dst: CUarray, dst_offset: usize, src: *const c_void, byte_count: usize);
+            880 unsupported cuMemcpyAtoH_v2 | cuMemcpyAtoH_v2_ptds(
+                dst: *mut c_void, src: CUarray, src_offset: usize, byte_count: usize);
+            881 unsupported cuMemcpyAtoA_v2 | cuMemcpyAtoA_v2_ptds(
+                dst: CUarray, dst_offset: usize, src: CUarray, src_offset: usize,
+                byte_count: usize);
+            882 unsupported cuMemcpyHtoAAsync_v2 | cuMemcpyHtoAAsync_v2_ptsz(
+                dst: CUarray, dst_offset: usize, src: *const c_void, byte_count: usize,
+                stream: CUstream);
+            883 unsupported cuMemcpyAtoHAsync_v2 | cuMemcpyAtoHAsync_v2_ptsz(
+                dst: *mut c_void, src: CUarray, src_offset: usize, byte_count: usize,
+                stream: CUstream);
+
             // Tensor maps.
             901 special cuTensorMapEncodeTiled(
                 tensor_map: *mut CUtensorMap, data_type: c_uint, rank: c_uint,

@@ -22,8 +22,10 @@ const STAGED_BYTES_MAX: u64 = 64 << 10;
 
 /// What kind of memory an end of a copy is said to be in.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
+    /// The program's own memory.
     Host,
+    /// Device memory.
     Device,
     /// Whatever the address belongs to.
     Unified,
@@ -31,15 +33,20 @@ enum Place {
 
 /// One end of a copy as the program describes it.
 #[derive(Clone, Copy)]
-struct End {
-    address: u64,
-    pitch: u64,
-    slice: u64,
-    place: Place,
+pub(super) struct End {
+    /// Address of the first byte.
+    pub(super) address: u64,
+    /// Bytes from one row to the next.
+    pub(super) pitch: u64,
+    /// Bytes from one slice to the next.
+    pub(super) slice: u64,
+    /// What it is said to be in.
+    pub(super) place: Place,
 }
 
 impl End {
-    fn linear(address: u64, place: Place) -> Self {
+    /// Bytes without rows.
+    pub(super) fn linear(address: u64, place: Place) -> Self {
         Self { address, pitch: 0, slice: 0, place }
     }
 }
@@ -79,7 +86,7 @@ impl Driver {
     }
 
     /// Copies a box in a stream; returns when CUDA would.
-    fn copy(
+    pub(super) fn copy(
         &self,
         stream: CUstream,
         per_thread: bool,
@@ -355,18 +362,22 @@ struct Pitched {
     kind: u32,
     host: u64,
     device: CUdeviceptr,
+    array: CUarray,
     offset: [usize; 3],
     pitch: usize,
     rows: usize,
 }
 
 impl Pitched {
-    fn end(&self, width: u64) -> Result<End> {
+    fn end(&self, extent: [u64; 3]) -> Result<End> {
+        let width = extent[0];
         let (base, place) = match self.kind {
             memory_type::HOST => (self.host, Place::Host),
             memory_type::DEVICE => (self.device.0, Place::Device),
             memory_type::UNIFIED => (self.device.0, Place::Unified),
-            memory_type::ARRAY => return Err(Error::NOT_SUPPORTED),
+            memory_type::ARRAY => {
+                return driver()?.array_end(self.array, self.offset.map(|o| o as u64), extent);
+            }
             _ => return Err(Error::INVALID_VALUE),
         };
         let [x, y, z] = self.offset.map(|o| o as u64);
@@ -393,6 +404,7 @@ fn copy_2d(c: &CUDA_MEMCPY2D, stream: CUstream, per_thread: bool, synchronous: b
         kind: c.srcMemoryType,
         host: c.srcHost as u64,
         device: c.srcDevice,
+        array: c.srcArray,
         offset: [c.srcXInBytes, c.srcY, 0],
         pitch: c.srcPitch,
         rows: 0,
@@ -401,13 +413,14 @@ fn copy_2d(c: &CUDA_MEMCPY2D, stream: CUstream, per_thread: bool, synchronous: b
         kind: c.dstMemoryType,
         host: c.dstHost as u64,
         device: c.dstDevice,
+        array: c.dstArray,
         offset: [c.dstXInBytes, c.dstY, 0],
         pitch: c.dstPitch,
         rows: 0,
     };
-    let (width, height) = (c.WidthInBytes as u64, c.Height as u64);
-    let ends = (dst.end(width)?, src.end(width)?);
-    driver.copy(stream, per_thread, synchronous, ends, [width, height, 1])
+    let extent = [c.WidthInBytes as u64, c.Height as u64, 1];
+    let ends = (dst.end(extent)?, src.end(extent)?);
+    driver.copy(stream, per_thread, synchronous, ends, extent)
 }
 
 fn copy_3d(c: &CUDA_MEMCPY3D, stream: CUstream, per_thread: bool, synchronous: bool) -> Result {
@@ -427,6 +440,7 @@ fn box_of(c: &CUDA_MEMCPY3D) -> Result<((End, End), [u64; 3])> {
         kind: c.srcMemoryType,
         host: c.srcHost as u64,
         device: c.srcDevice,
+        array: c.srcArray,
         offset: [c.srcXInBytes, c.srcY, c.srcZ],
         pitch: c.srcPitch,
         rows: rows(c.srcHeight, c.srcY),
@@ -435,10 +449,11 @@ fn box_of(c: &CUDA_MEMCPY3D) -> Result<((End, End), [u64; 3])> {
         kind: c.dstMemoryType,
         host: c.dstHost as u64,
         device: c.dstDevice,
+        array: c.dstArray,
         offset: [c.dstXInBytes, c.dstY, c.dstZ],
         pitch: c.dstPitch,
         rows: rows(c.dstHeight, c.dstY),
     };
-    let (width, height, depth) = (c.WidthInBytes as u64, c.Height as u64, c.Depth as u64);
-    Ok(((dst.end(width)?, src.end(width)?), [width, height, depth]))
+    let extent = [c.WidthInBytes as u64, c.Height as u64, c.Depth as u64];
+    Ok(((dst.end(extent)?, src.end(extent)?), extent))
 }

@@ -5,6 +5,7 @@
 //! panic does not leave it. Handles are index and generation, never pointers. Symbols of the
 //! table that are not exported here answer CUDA_ERROR_NOT_SUPPORTED wherever the table is loaded.
 
+mod array;
 mod context;
 mod copy;
 mod devices;
@@ -45,6 +46,7 @@ use cuda_api::advice::AdviceMap;
 use cuda_api::handle::HandleKind;
 use cuda_api::stream_attributes::StreamAttributes;
 
+use self::array::Array;
 use self::context::{Context, Primary};
 use self::event::Event;
 use self::function::Function;
@@ -75,6 +77,7 @@ pub(crate) struct Driver {
     pools: Registry<Pool>,
     graphs: Graphs<GraphExec>,
     links: Registry<LinkState>,
+    arrays: Registry<Array>,
     advice: Mutex<AdviceMap>,
     stream_attributes: Mutex<HashMap<Key<Stream>, StreamAttributes>>,
     default_pool: OnceLock<usize>,
@@ -123,6 +126,7 @@ fn initialize() -> Result {
             pools: Registry::new(HandleKind::MemoryPool),
             graphs: Graphs::new(),
             links: Registry::new(HandleKind::LinkState),
+            arrays: Registry::new(HandleKind::Array),
             advice: Mutex::default(),
             stream_attributes: Mutex::default(),
             default_pool: OnceLock::new(),
@@ -219,6 +223,7 @@ use exports;
 
 /// Every function that the software GPU exports.
 static EXPORTS: &[&[Export]] = &[
+    array::EXPORTS,
     context::EXPORTS,
     copy::EXPORTS,
     devices::EXPORTS,

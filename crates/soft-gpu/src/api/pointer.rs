@@ -229,6 +229,7 @@ plain!(
     CUevent,
     CUmemoryPool,
     CUdeviceptr,
+    CUarray,
     CUmemLocation,
     CUhostFn,
     CUstreamCallback,

@@ -9,6 +9,7 @@
 //! Each check prints one line, `ok NAME` or `FAIL NAME: why`; the status is 0 if none failed. A
 //! check that does not come back fails the tour by a watchdog.
 
+mod arrays;
 mod boxes;
 mod captures;
 mod context;
@@ -158,6 +159,7 @@ fn main() -> ExitCode {
         virtual_memory::CHECKS,
         copies::CHECKS,
         boxes::CHECKS,
+        arrays::CHECKS,
         pools::CHECKS,
         register::CHECKS,
         pointers::CHECKS,

@@ -30,6 +30,8 @@ pub enum AllocationKind {
         /// The handle.
         pool: usize,
     },
+    /// A CUDA array's elements.
+    Array,
     /// A module's variables.
     Module {
         /// False for constant banks.

@@ -158,8 +158,9 @@ impl Writer<'_> {
             }
             4 => {
                 let scale = 1 << self.random.below(3);
+                let (i, at) = (self.register("a"), self.register("d"));
                 self.line(&format!(
-                    "and.b32 %x, {a}, {}; mad.wide.u32 %w, %x, 4, %t; ld.global.u32 %x, [%w];",
+                    "and.b32 {i}, {a}, {}; mad.wide.u32 {at}, {i}, 4, %t; ld.global.u32 %x, [{at}];",
                     TABLE_WORDS - 1
                 ));
                 self.line(&format!("mad.lo.u32 %acc, %acc, {scale}, %x;"));
@@ -172,8 +173,9 @@ impl Writer<'_> {
                 self.labels += 1;
                 let label = self.labels;
                 self.line(&format!("@!{p} bra L{label};"));
+                let (i, at) = (self.register("d"), self.register("d"));
                 self.line(&format!(
-                    "mul.wide.u32 %w, {a}, 4; add.s64 %w, %w, %t; ld.global.u32 %x, [%w];"
+                    "mul.wide.u32 {i}, {a}, 4; add.s64 {at}, {i}, %t; ld.global.u32 %x, [{at}];"
                 ));
                 self.line(&format!("add.u32 %acc, %acc, %x;\nL{label}:"));
             }
@@ -252,12 +254,12 @@ fn random_kernel(random: &mut Random) -> String {
     w.line(
         ".version 7.8\n.target sm_80\n.address_size 64\n\
          .visible .entry k(.param .u64 out, .param .u64 table, .param .u32 u)\n{\n\
-         .reg .b32 %lane, %id, %u, %n, %x, %acc; .reg .b64 %o, %t, %w, %sum, %long;\n\
-         ld.param.u64 %o, [out]; ld.param.u64 %t, [table]; ld.param.u32 %u, [u];\n\
-         mov.u32 %x, %tid.x; mov.u32 %lane, %tid.y; mov.u32 %n, %ntid.x;\n\
-         mad.lo.u32 %lane, %lane, %n, %x;\n\
-         mov.u32 %x, %ntid.y; mul.lo.u32 %n, %n, %x; mov.u32 %x, %ctaid.x;\n\
-         mad.lo.u32 %id, %x, %n, %lane; mul.wide.u32 %w, %id, 32; add.u64 %o, %o, %w;\n\
+         .reg .b32 %lane, %id, %u, %x, %acc, %s<7>; .reg .b64 %out, %o, %t, %sum, %long, %at;\n\
+         ld.param.u64 %out, [out]; ld.param.u64 %t, [table]; ld.param.u32 %u, [u];\n\
+         mov.u32 %s0, %tid.x; mov.u32 %s1, %tid.y; mov.u32 %s2, %ntid.x;\n\
+         mad.lo.u32 %lane, %s1, %s2, %s0;\n\
+         mov.u32 %s3, %ntid.y; mul.lo.u32 %s4, %s2, %s3; mov.u32 %s5, %ctaid.x;\n\
+         mad.lo.u32 %id, %s5, %s4, %lane; mul.wide.u32 %at, %id, 32; add.u64 %o, %out, %at;\n\
          mul.wide.u32 %long, %u, 3; mov.u32 %acc, 1; mov.u64 %sum, 1;",
     );
     w.statements(0);

@@ -7,8 +7,7 @@
 //! so a hull that is stretched over every loop that it leaves or enters covers that too.
 
 use simt::ir::{Reg, Target};
-use simt::op::Op;
-use simt::vector::{Home, Source, VectorFunction, VectorInst, VectorTerm};
+use simt::vector::{VectorFunction, VectorInst, VectorTerm};
 
 /// First and last position, inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,21 +148,10 @@ impl Ranges {
         ranges
     }
 
-    /// What belongs to another register, its upper half or a copy in all lanes, is in no list of
-    /// live registers: it is live where that one is.
+    /// What belongs to another register is in no list of live registers: it is live where that
+    /// one is.
     fn follow(&mut self, f: &VectorFunction) {
-        for (low, home) in f.homes.iter().enumerate() {
-            if let Home::Halves { high, .. } = home {
-                self.include_all(*high, low);
-            }
-        }
-        for inst in f.blocks.iter().flat_map(|b| &b.insts) {
-            if let (Op::Mov(_), Some(Source::Affine(of, _) | Source::Halves(of, ..))) =
-                (&inst.op, inst.src.first())
-            {
-                inst.dst.iter().for_each(|d| self.include_all(d.reg, of.index()));
-            }
-        }
+        f.companions.iter().for_each(|(reg, of)| self.include_all(*reg, of.index()));
     }
 
     fn include_all(&mut self, reg: Reg, of: usize) {

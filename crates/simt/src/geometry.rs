@@ -51,11 +51,6 @@ impl Geometry {
         }
     }
 
-    /// How many lanes count up together.
-    pub fn run_lanes(self) -> usize {
-        if self == Self::HalfRows { HALF_LANES } else { WARP_LANES }
-    }
-
     /// Place in [`Self::ALL`].
     pub fn index(self) -> usize {
         self as usize

@@ -24,15 +24,15 @@
 //! - Affine arithmetic is ordinary arithmetic: an instruction with [`VectorInst::uniform`] set is
 //!   computed once, from and to scalars, and need not know whether these are affine. It is right
 //!   for lane 0 even where lane 0 does not run (it may have ended, or the warp may lack it).
-//!   Halves are two scalar registers and their arithmetic is two such instructions.
+//!   Halves are two scalar registers and their arithmetic is two such instructions; the upper one
+//!   follows the lower one, or an addition makes it of an affine register.
 //! - [`Source::Affine`] and [`Source::Halves`] appear in three places only: as the address of a
 //!   load, store or atomic outside of local memory, as operands of an integer `Op::Setp` that is
 //!   not uniform (all of them are such or constant then; a stride of 0 is a plain scalar, and two
 //!   equal halves are one scalar), and as the source of a `mov` to a vector. Strides of the first
 //!   two are small: [`ADDRESS_STRIDE_BITS`], [`COMPARED_STRIDE_BITS`].
 //! - Registers beyond those of the SIMT IR (upper halves, and the vectors that such `mov`s fill)
-//!   exist in [`Mode::Lockstep`] only and are in no `live_in`; they are live where the register
-//!   that they belong to is.
+//!   exist in [`Mode::Lockstep`] only and are in no `live_in`: see [`VectorFunction::companions`].
 //!
 //! Deliberately absent: frames of registers, machine types, everything that only one tier needs.
 
@@ -254,6 +254,9 @@ pub struct VectorFunction {
     pub classes: Vec<Class>,
     /// Home of each register.
     pub homes: Vec<Home>,
+    /// Registers that hold something of another one, and that one: written where it is written, in
+    /// no `live_in`, and live where it is.
+    pub companions: Vec<(Reg, Reg)>,
     /// What is the same for all threads of a block of the grid, computed from nothing but the
     /// launch and the block's index. To run before the first block; once for all warps that have
     /// these registers in common.

@@ -1,7 +1,8 @@
 //! How operations carry the shape of values from operands to results.
 //!
-//! Where blocks are 16 threads wide, the halves of a warp are two rows: a value then has a first
-//! lane in each half, lane 0 and lane 16, and grows by the same stride in both.
+//! Where blocks are 16 threads wide, or a program counts modulo 16, the halves of a warp are two
+//! rows: a value then has a first lane in each half, lane 0 and lane 16, and grows by the same
+//! stride in both.
 //!
 //! The rules hold for a first lane's value even where that lane does not run: what is affine is a
 //! formula, and arithmetic modulo a power of two is exact on formulas. Only what looks at single
@@ -10,8 +11,9 @@
 //! ([`Widening`]).
 
 use super::facts::{Facts, shift_amount};
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, HALF_LANES};
 use crate::ir::{Inst, Operand, Reg};
+use crate::kernel::WARP_LANES;
 use crate::op::{Compare, CompareType, IntOp, IntType, Op, Special, Width};
 
 /// How a value differs between the lanes that can read it together.
@@ -36,8 +38,8 @@ impl Shape {
         match (self, other) {
             (Self::Unknown, s) | (s, Self::Unknown) => s,
             (a, b) if a == b => a,
-            (Self::Affine(0), Self::Halves(0)) | (Self::Halves(0), Self::Affine(0)) => {
-                Self::Halves(0)
+            (Self::Affine(a), Self::Halves(b)) | (Self::Halves(b), Self::Affine(a)) if a == b => {
+                Self::Halves(a)
             }
             _ => Self::Varying,
         }
@@ -65,6 +67,24 @@ pub(crate) struct Widening {
     pub(crate) reg: Reg,
     /// It is sign-extended.
     pub(crate) signed: bool,
+}
+
+/// Lanes that count up together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Run {
+    /// All.
+    Warp,
+    /// Those of half a warp.
+    Half,
+}
+
+impl Run {
+    fn lanes(self) -> i64 {
+        match self {
+            Self::Warp => WARP_LANES as i64,
+            Self::Half => HALF_LANES as i64,
+        }
+    }
 }
 
 /// What the rules know of the function around an instruction.
@@ -117,11 +137,10 @@ impl Rules<'_> {
             return Shape::Varying;
         }
         let same = all.clone().all(|s| s.stride() == Some(0));
-        match if same { Some(0) } else { self.formula(inst) } {
-            Some(stride) if halves => Shape::Halves(stride),
-            Some(stride) => Shape::Affine(stride),
-            None => Shape::Varying,
-        }
+        let stride = |run| if same { Some(0) } else { self.formula(inst, run) };
+        // What breaks over the whole warp may hold within its halves: the lane's number modulo 16.
+        let whole = if halves { None } else { stride(Run::Warp).map(Shape::Affine) };
+        whole.or_else(|| stride(Run::Half).map(Shape::Halves)).unwrap_or(Shape::Varying)
     }
 
     fn special(&self, special: Special) -> Shape {
@@ -152,7 +171,7 @@ impl Rules<'_> {
     }
 
     /// The stride of a result that is a formula of the lane's number.
-    fn formula(&self, inst: &Inst) -> Option<i64> {
+    fn formula(&self, inst: &Inst, run: Run) -> Option<i64> {
         let stride = |i| self.stride(inst, i);
         match &inst.op {
             Op::Mov(w) => Some(wrapped(stride(0)?, *w)),
@@ -171,12 +190,12 @@ impl Rules<'_> {
                     None
                 }
             }
-            Op::Int(op, ty) => self.integer(inst, *op, *ty),
+            Op::Int(op, ty) => self.integer(inst, *op, *ty, run),
             _ => None,
         }
     }
 
-    fn integer(&self, inst: &Inst, op: IntOp, ty: IntType) -> Option<i64> {
+    fn integer(&self, inst: &Inst, op: IntOp, ty: IntType, run: Run) -> Option<i64> {
         let width = ty.width();
         let stride = |i| self.stride(inst, i);
         let affine = |stride: i64, width: Width| Some(wrapped(stride, width));
@@ -200,7 +219,7 @@ impl Rules<'_> {
             }
             IntOp::Shl => affine(stride(0)? << shift_amount(inst, width)?, width),
             IntOp::Shr => {
-                let bits = self.lane_bits(inst, 0, width)?;
+                let bits = self.lane_bits(inst, 0, width, run)?;
                 let k = shift_amount(inst, width)?;
                 if k >= bits.end {
                     Some(0)
@@ -212,7 +231,7 @@ impl Rules<'_> {
             }
             IntOp::And => {
                 let (x, mask) = self.with_constant(inst)?;
-                let bits = self.lane_bits(inst, x, width)?;
+                let bits = self.lane_bits(inst, x, width, run)?;
                 let used = span(&bits);
                 match mask & used {
                     0 => Some(0),
@@ -224,17 +243,16 @@ impl Rules<'_> {
                 let x = if stride(0)? != 0 { 0 } else { 1 };
                 (stride(1 - x)? == 0).then_some(())?;
                 let other = self.facts.operand(&inst.src[1 - x], width);
-                let zero_bits = self.facts.operand(&inst.src[x], width).zero_bits;
-                // Into bits below all that the lanes differ in, which are zero: an addition.
-                let below = stride(x)?.trailing_zeros().min(zero_bits);
+                // In bits below all that the lanes differ in: these are the same in all lanes.
+                let below = stride(x)?.trailing_zeros();
                 if other.max >> below.min(63) == 0 {
                     return affine(stride(x)?, width);
                 }
                 // Or around the bits that the lanes differ in.
-                let bits = self.lane_bits(inst, x, width)?;
+                let bits = self.lane_bits(inst, x, width, run)?;
                 let clear = match inst.src[1 - x] {
                     Operand::Imm(v) => v & span(&bits) == 0,
-                    _ => other.zero_bits >= bits.end,
+                    _ => other.zero_bits[run as usize] >= bits.end,
                 };
                 if clear { affine(stride(x)?, width) } else { None }
             }
@@ -264,16 +282,24 @@ impl Rules<'_> {
         }
     }
 
-    /// The bits in which lanes can differ, if they are zero in lane 0's value: nothing carries.
-    fn lane_bits(&self, inst: &Inst, i: usize, width: Width) -> Option<std::ops::Range<u32>> {
+    /// The bits in which lanes of a run can differ, if they are zero in the value of the first:
+    /// nothing carries.
+    fn lane_bits(
+        &self,
+        inst: &Inst,
+        i: usize,
+        width: Width,
+        run: Run,
+    ) -> Option<std::ops::Range<u32>> {
         let stride = self.stride(inst, i)?;
         if stride <= 0 {
             return None;
         }
-        let most = stride.checked_mul(self.geometry.run_lanes() as i64 - 1)?;
+        let most = stride.checked_mul(run.lanes() - 1)?;
         let end = 64 - most.leading_zeros();
         // Not the sign: it would be shifted in from the left.
-        let fits = end < width.bits() && self.facts.operand(&inst.src[i], width).zero_bits >= end;
+        let fits = end < width.bits()
+            && self.facts.operand(&inst.src[i], width).zero_bits[run as usize] >= end;
         fits.then_some(stride.trailing_zeros()..end)
     }
 

@@ -18,9 +18,9 @@ const GRID_MAX: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
 /// What is known of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fact {
-    /// Low bits that are zero in the value of lane 0, and of lane 16 where halves of a warp count
-    /// on their own.
-    pub(crate) zero_bits: u32,
+    /// Low bits that are zero: in the value of lane 0, and in those of lanes 0 and 16, the first
+    /// of each half of the warp.
+    pub(crate) zero_bits: [u32; 2],
     /// No lane's value, taken as unsigned, is above this: lanes that a warp lacks included.
     pub(crate) max: u64,
     /// Which number of the launch it is, if one of these.
@@ -40,11 +40,11 @@ enum Origin {
 
 impl Fact {
     fn any(width: Width) -> Self {
-        Self { zero_bits: 0, max: width_max(width), origin: Origin::Other }
+        Self { zero_bits: [0; 2], max: width_max(width), origin: Origin::Other }
     }
 
     fn constant(value: u64) -> Self {
-        Self { zero_bits: value.trailing_zeros(), max: value, origin: Origin::Other }
+        Self { zero_bits: [value.trailing_zeros(); 2], max: value, origin: Origin::Other }
     }
 }
 
@@ -120,6 +120,7 @@ impl Finder<'_> {
         self.known[reg.index()] = Some(any);
         let fact = self.instruction(inst, width, depth + 1);
         let fact = Fact { max: fact.max.min(any.max), ..fact };
+        let fact = if fact.max == 0 { Fact::constant(0) } else { fact };
         self.known[reg.index()] = Some(fact);
         fact
     }
@@ -144,12 +145,12 @@ impl Finder<'_> {
                     return source;
                 }
                 let zero_bits =
-                    if source.zero_bits >= u32::from(*bits) { 64 } else { source.zero_bits };
+                    source.zero_bits.map(|zero| if zero >= u32::from(*bits) { 64 } else { zero });
                 Fact { zero_bits, max: if *signed { any.max } else { kept }, ..any }
             }
             Op::Select(w) => {
                 let [a, b] = [0, 1].map(|i| self.operand(&inst.src[i], *w, depth));
-                Fact { zero_bits: a.zero_bits.min(b.zero_bits), max: a.max.max(b.max), ..any }
+                Fact { zero_bits: least(a, b), max: a.max.max(b.max), ..any }
             }
             Op::Load(access) if !access.signed && access.bytes < 8 => {
                 Fact { max: (1 << (8 * u32::from(access.bytes))) - 1, ..any }
@@ -161,24 +162,27 @@ impl Finder<'_> {
 
     fn special(&self, special: Special, any: Fact) -> Fact {
         let bounded = |max: u32, origin| Fact { max: u64::from(max), origin, ..any };
-        let run_bits = self.geometry.run_lanes().trailing_zeros();
+        // Where a warp begins, and where its upper half does.
+        let starts = [WARP_LANES, HALF_LANES].map(usize::trailing_zeros);
         match (special, self.geometry) {
             (Special::Tid(1 | 2), Geometry::Line) => Fact::constant(0),
             (Special::Tid(0), Geometry::Line | Geometry::Rows) => {
                 let fact = bounded(THREADS_PER_BLOCK_MAX - 1, Origin::Tid(0));
-                Fact { zero_bits: run_bits, ..fact }
+                Fact { zero_bits: starts, ..fact }
             }
             (Special::Tid(0), Geometry::HalfRows) => {
-                Fact { zero_bits: 64, ..bounded(HALF_LANES as u32 - 1, Origin::Tid(0)) }
+                Fact { zero_bits: [64; 2], ..bounded(HALF_LANES as u32 - 1, Origin::Tid(0)) }
             }
-            (Special::Ntid(0), Geometry::Rows | Geometry::HalfRows) => {
+            (Special::Ntid(0), Geometry::Rows) => {
                 let fact = bounded(THREADS_PER_BLOCK_MAX, Origin::Ntid(0));
-                Fact { zero_bits: run_bits, ..fact }
+                Fact { zero_bits: [starts[0]; 2], ..fact }
             }
-            (Special::LaneId, Geometry::HalfRows) => {
-                Fact { zero_bits: run_bits, ..bounded(31, Origin::Other) }
+            (Special::Ntid(0), Geometry::HalfRows) => {
+                Fact { zero_bits: [starts[1]; 2], ..bounded(HALF_LANES as u32, Origin::Ntid(0)) }
             }
-            (Special::LaneId, _) => Fact { zero_bits: 64, ..bounded(31, Origin::Other) },
+            (Special::LaneId, _) => {
+                Fact { zero_bits: [64, starts[1]], ..bounded(31, Origin::Other) }
+            }
             _ => Self::special_bound(special, any),
         }
     }
@@ -215,10 +219,10 @@ impl Finder<'_> {
                 Some((Origin::FirstThread(i), Origin::Tid(j))) if i == j => THREAD_INDEX_MAX,
                 _ => bounded(a.max.checked_add(b.max)),
             };
-            Fact { zero_bits: a.zero_bits.min(b.zero_bits), max, ..any }
+            Fact { zero_bits: least(a, b), max, ..any }
         };
         let product = |a: Fact, b: Fact| {
-            let zero_bits = (a.zero_bits + b.zero_bits).min(64);
+            let zero_bits = [0, 1].map(|i| (a.zero_bits[i] + b.zero_bits[i]).min(64));
             match pair(a.origin, b.origin) {
                 Some((Origin::Ntid(i), Origin::Ctaid(j))) if i == j && launched => {
                     Fact { zero_bits, max: THREAD_INDEX_MAX, origin: Origin::FirstThread(i) }
@@ -230,7 +234,7 @@ impl Finder<'_> {
         let positive = |fact: Fact| fact.max <= width_max(own) >> 1 || !ty.signed();
         match op {
             IntOp::Add => sum(a, b),
-            IntOp::Sub => Fact { zero_bits: a.zero_bits.min(b.zero_bits), ..any },
+            IntOp::Sub => Fact { zero_bits: least(a, b), ..any },
             IntOp::MulLo => product(a, b),
             IntOp::MadLo => sum(product(a, b), source(2, own)),
             IntOp::MulWide if positive(a) && positive(b) => product(a, b),
@@ -242,24 +246,24 @@ impl Finder<'_> {
             IntOp::Shl => match shift_amount(inst, own) {
                 Some(k) => {
                     let max = bounded((a.max <= any.max >> k).then(|| a.max << k));
-                    Fact { zero_bits: (a.zero_bits + k).min(64), max, ..any }
+                    Fact { zero_bits: a.zero_bits.map(|zero| (zero + k).min(64)), max, ..any }
                 }
                 None => any,
             },
             IntOp::Shr if positive(a) => match shift_amount(inst, own) {
                 Some(k) => {
-                    let zero_bits = if a.zero_bits >= 64 { 64 } else { a.zero_bits.max(k) - k };
-                    Fact { zero_bits, max: a.max >> k, ..any }
+                    let left = |zero: u32| if zero >= 64 { 64 } else { zero.max(k) - k };
+                    Fact { zero_bits: a.zero_bits.map(left), max: a.max >> k, ..any }
                 }
                 None => any,
             },
             IntOp::And => {
-                let zero_bits = a.zero_bits.max(b.zero_bits);
+                let zero_bits = [0, 1].map(|i| a.zero_bits[i].max(b.zero_bits[i]));
                 Fact { zero_bits, max: a.max.min(b.max), ..any }
             }
             IntOp::Or | IntOp::Xor => {
                 let max = u64::MAX >> (a.max | b.max).leading_zeros().min(63);
-                Fact { zero_bits: a.zero_bits.min(b.zero_bits), max, ..any }
+                Fact { zero_bits: least(a, b), max, ..any }
             }
             IntOp::Min if !ty.signed() => Fact { max: a.max.min(b.max), ..any },
             IntOp::Rem if !ty.signed() => match inst.src[1] {
@@ -285,6 +289,11 @@ pub(crate) fn shift_amount(inst: &Inst, width: Width) -> Option<u32> {
 
 /// The largest index of a thread in the grid, along an axis, in every geometry that promises it.
 const THREAD_INDEX_MAX: u64 = (1 << 31) - 1;
+
+/// Zero bits that both have.
+fn least(a: Fact, b: Fact) -> [u32; 2] {
+    [0, 1].map(|i| a.zero_bits[i].min(b.zero_bits[i]))
+}
 
 /// Both origins in the order of [`rank`], if both are known.
 fn pair(a: Origin, b: Origin) -> Option<(Origin, Origin)> {

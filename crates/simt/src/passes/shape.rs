@@ -32,7 +32,8 @@ pub(crate) struct Shapes {
     pub(crate) invariant: Vec<bool>,
     /// By block: registers that lanes which do not run it may need.
     pub(crate) needed_elsewhere: Vec<RegSet>,
-    geometry: Geometry,
+    /// Which launches the code is for.
+    pub(crate) geometry: Geometry,
     facts: Facts,
 }
 
@@ -48,21 +49,26 @@ pub(crate) fn analyse(f: &Function, liveness: &Liveness, geometry: Geometry) -> 
         geometry,
         facts: Facts::of(f, geometry),
     };
+    let mut waited_for: Option<Vec<bool>> = None;
     loop {
         while shapes.step(f, &post, &dead_end) {}
+        // What is only computed from registers that nobody writes has any shape we like.
+        if shapes.of.contains(&Shape::Unknown) {
+            shapes
+                .of
+                .iter_mut()
+                .filter(|s| **s == Shape::Unknown)
+                .for_each(|s| *s = Shape::UNIFORM);
+            continue;
+        }
         // More divergence, more waiters; more waiters, more that varies.
         let parts: Vec<bool> = f.blocks.iter().map(|b| shapes.diverges(&b.term)).collect();
-        let needed = needed_elsewhere(f, liveness, &shapes.divergent, &parts);
-        let same = needed == shapes.needed_elsewhere;
-        shapes.needed_elsewhere = needed;
-        // What is only computed from registers that nobody writes has any shape we like.
-        let unknown = shapes.of.contains(&Shape::Unknown);
-        for shape in shapes.of.iter_mut().filter(|s| **s == Shape::Unknown) {
-            *shape = Shape::UNIFORM;
-        }
-        if same && !unknown {
+        let divergence = [&shapes.divergent[..], &parts].concat();
+        if waited_for.as_ref() == Some(&divergence) {
             return shapes;
         }
+        shapes.needed_elsewhere = needed_elsewhere(f, liveness, &shapes.divergent, &parts);
+        waited_for = Some(divergence);
     }
 }
 

@@ -3,7 +3,7 @@
 //! vector instructions read.
 
 use super::Vectorizer;
-use crate::geometry::HALF_LANES;
+use crate::geometry::{Geometry, HALF_LANES};
 use crate::ir::{Inst, Operand, Reg};
 use crate::kernel::WARP_LANES;
 use crate::op::{Access, CompareType, IntOp, IntType, Op, Space, Special, Width};
@@ -43,30 +43,52 @@ impl Vectorizer<'_> {
         let Home::Halves { high, .. } = self.homes[dest.reg.index()] else { return vec![low] };
         let mut upper = low.clone();
         upper.dst[0].reg = high;
-        let above =
-            |n| (Op::Int(IntOp::Add, IntType::U32), vec![Source::Scalar(dest.reg), Source::Imm(n)]);
-        (upper.op, upper.src) = match low.op {
-            Op::Special(Special::Tid(0)) => (Op::Mov(Width::W32), vec![Source::Scalar(dest.reg)]),
-            Op::Special(Special::Tid(1)) => above(1),
-            Op::Special(Special::LaneId) => above(HALF_LANES as u64),
-            op => {
-                let upper_half = |source: &Source| match *source {
-                    Source::Scalar(r) => Source::Scalar(self.high(r)),
-                    same => same,
-                };
-                (op, low.src.iter().map(upper_half).collect())
-            }
+        let rows = self.shapes.geometry == Geometry::HalfRows;
+        let above = match low.op {
+            Op::Special(Special::Tid(0)) if rows => Some(0),
+            Op::Special(Special::Tid(1)) if rows => Some(1),
+            Op::Special(Special::Tid(0) | Special::LaneId) => Some(HALF_LANES as u64),
+            _ => None,
         };
-        vec![VectorInst { op: self.f.blocks[block].insts[at].op.clone(), ..low }, upper]
+        match above {
+            Some(n) => {
+                upper.op = Op::Int(IntOp::Add, IntType::U32);
+                upper.src = vec![Source::Scalar(dest.reg), Source::Imm(n)];
+            }
+            None => {
+                for source in &mut upper.src {
+                    if let Source::Scalar(r) = source {
+                        *r = self.high(*r);
+                    }
+                }
+            }
+        }
+        vec![low, upper]
+    }
+
+    /// The scalar that holds lane 16's value of what lives as a scalar.
+    fn high(&mut self, reg: Reg) -> Reg {
+        match self.homes[reg.index()] {
+            Home::Halves { high, .. } => high,
+            Home::Affine { .. } => {
+                if let Some(upper) = self.uppers.get(&reg) {
+                    return *upper;
+                }
+                let upper = self.new_register(self.classes[reg.index()], Home::Scalar);
+                self.uppers.insert(reg, upper);
+                upper
+            }
+            _ => reg,
+        }
     }
 
     /// A source that is a formula of the lane's number.
-    pub(super) fn formula(&self, reg: Reg, halves: bool) -> Source {
+    pub(super) fn formula(&mut self, reg: Reg, halves: bool) -> Source {
         let stride = self.stride(reg).unwrap_or(0);
-        match self.homes[reg.index()] {
-            Home::Halves { high, .. } => Source::Halves(reg, high, stride),
-            _ if halves => Source::Halves(reg, reg, stride),
-            _ => Source::Affine(reg, stride),
+        if halves {
+            Source::Halves(reg, self.high(reg), stride)
+        } else {
+            Source::Affine(reg, stride)
         }
     }
 
@@ -109,31 +131,59 @@ impl Vectorizer<'_> {
         copy
     }
 
-    /// Makes the copies behind every definition of what they copy. They are right wherever the
-    /// scalar is, so nothing in them is worth keeping.
-    pub(super) fn fill_copies(&self, blocks: &mut [VectorBlock]) {
+    /// Makes copies and upper halves behind every definition of what they are made of. They are
+    /// right wherever that is, so nothing in them is worth keeping.
+    pub(super) fn fill(&mut self, blocks: &mut [VectorBlock]) {
         // By the register whose definition completes the value.
-        let complete: HashMap<Reg, (Reg, Reg)> =
-            self.copies.iter().map(|(reg, copy)| (self.high(*reg), (*reg, *copy))).collect();
+        let mut fills: HashMap<Reg, Vec<VectorInst>> = HashMap::new();
+        let inst = |op, uniform, reg, src| VectorInst {
+            op,
+            guard: None,
+            uniform,
+            dst: vec![Dest { reg, splat: false, keep: false }],
+            src,
+            line: 0,
+        };
+        for (reg, upper) in self.uppers.clone() {
+            let (Some(stride), Some(width)) = (self.stride(reg), self.width(reg)) else { continue };
+            let above = (stride as u64).wrapping_mul(HALF_LANES as u64);
+            let add = Op::Int(IntOp::Add, IntType::of(width, false));
+            let src = vec![Source::Scalar(reg), Source::Imm(above)];
+            fills.entry(reg).or_default().push(inst(add, true, upper, src));
+        }
+        for (reg, copy) in self.copies.clone() {
+            let Some(width) = self.width(reg) else { continue };
+            let halves = self.is_halves(&Operand::Reg(reg));
+            let complete = if halves { self.high(reg) } else { reg };
+            let src = vec![self.formula(reg, halves)];
+            fills.entry(complete).or_default().push(inst(Op::Mov(width), false, copy, src));
+        }
         for block in blocks {
             let mut insts = Vec::with_capacity(block.insts.len());
             for inst in block.insts.drain(..) {
-                let fill = inst.dst.iter().filter_map(|d| {
-                    let (reg, copy) = *complete.get(&d.reg)?;
-                    Some(VectorInst {
-                        op: Op::Mov(self.classes[copy.index()].width()?),
-                        guard: None,
-                        uniform: false,
-                        dst: vec![Dest { reg: copy, splat: false, keep: false }],
-                        src: vec![self.formula(reg, false)],
-                        line: inst.line,
-                    })
-                });
-                let fill: Vec<VectorInst> = fill.collect();
+                let line = inst.line;
+                let fill = inst.dst.iter().filter_map(|d| fills.get(&d.reg)).flatten();
+                let fill: Vec<_> = fill.map(|f| VectorInst { line, ..f.clone() }).collect();
                 insts.push(inst);
                 insts.extend(fill);
             }
             block.insts = insts;
         }
+    }
+
+    /// All registers that hold something of another one.
+    pub(super) fn companions(&self) -> Vec<(Reg, Reg)> {
+        let highs = self.homes.iter().enumerate().filter_map(|(low, home)| match home {
+            Home::Halves { high, .. } => Some((*high, Reg(low as u32))),
+            _ => None,
+        });
+        let others = self.uppers.iter().chain(&self.copies).map(|(of, reg)| (*reg, *of));
+        let mut all: Vec<(Reg, Reg)> = highs.chain(others).collect();
+        all.sort_unstable();
+        all
+    }
+
+    fn width(&self, reg: Reg) -> Option<Width> {
+        self.classes[reg.index()].width()
     }
 }

@@ -140,14 +140,6 @@ impl Vectorizer<'_> {
         }
     }
 
-    /// The register of lane 16's value of what lives as a scalar.
-    pub(super) fn high(&self, reg: Reg) -> Reg {
-        match self.homes[reg.index()] {
-            Home::Halves { high, .. } => high,
-            _ => reg,
-        }
-    }
-
     pub(super) fn is_formula(&self, reg: Reg) -> bool {
         matches!(self.homes[reg.index()], Home::Affine { .. } | Home::Halves { .. })
     }

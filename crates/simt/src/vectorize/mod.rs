@@ -46,6 +46,7 @@ pub(super) fn vectorize(
         homes: vec![Home::None; f.regs.len()],
         late: f.blocks.iter().map(late).collect(),
         copies: HashMap::new(),
+        uppers: HashMap::new(),
     };
     v.assign_homes();
     let spins = spinning_latches(f);
@@ -82,12 +83,14 @@ pub(super) fn vectorize(
     let splats: Vec<bool> = v.splats(&blocks);
     if mode == Mode::Lockstep {
         prologue = v.hoist(&mut blocks);
-        v.fill_copies(&mut blocks);
+        v.fill(&mut blocks);
     }
+    let companions = v.companions();
     let mut function = VectorFunction {
         name: f.name.clone(),
         mode,
         classes: v.classes,
+        companions,
         homes: v.homes,
         prologue,
         blocks,
@@ -105,13 +108,15 @@ struct Vectorizer<'a> {
     f: &'a Function,
     shapes: &'a Shapes,
     mode: Mode,
-    /// Those of the function, and then those of `copies`.
+    /// Those of the function, and then those of registers that only code for lockstep has.
     classes: Vec<Class>,
     homes: Vec<Home>,
     /// By block and instruction: must be computed a lane, because its check comes too late.
     late: Vec<Vec<bool>>,
     /// The vector register that holds an affine register's values.
     copies: HashMap<Reg, Reg>,
+    /// The scalar that holds lane 16's value of an affine register.
+    uppers: HashMap<Reg, Reg>,
 }
 
 impl Vectorizer<'_> {

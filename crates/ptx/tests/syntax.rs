@@ -254,3 +254,31 @@ fn only_registers_in_use_are_numbered() {
     assert!(names.contains(&"%r4") && names.contains(&"lonely"));
     assert!(!names.contains(&"%r15"));
 }
+
+#[test]
+fn directives_and_spellings_that_are_seldom_are_read() {
+    let text = include_str!("data/directives.ptx");
+    ptx::oracle::text(text.as_bytes());
+    let module = ptx::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(ptx::check(&module), Ok(vec![]));
+    let function = |name| module.function(module.find_function(name).unwrap());
+    let clusters = &function("clusters").directives;
+    assert_eq!((clusters.reqnctapercluster, clusters.explicitcluster), (Some([2, 1, 1]), true));
+    assert_eq!(function("ranks").directives.maxclusterrank, Some(8));
+    assert!(function("blocks").directives.blocksareclusters);
+    assert!(function("stop").directives.noreturn);
+    assert_eq!(function("elsewhere").directives.other, [".attribute(.unified(0xAB, 0xCD))"]);
+    assert_eq!(module.find_function("g"), module.find_function("f"));
+    // An element of an array is what is there; moved, its address.
+    let kernel = function("directives");
+    let array = SymbolRef::Module(module.find_variable("array").unwrap());
+    let load = instruction(&module, kernel, "ld.global.b32");
+    let there = Address { base: AddressBase::Symbol(array), offset: 8 };
+    assert_eq!(load.operands[1], Operand::Memory(there));
+    let address = instruction(&module, kernel, "mov.u64 %d1");
+    assert_eq!(address.operands[1], Operand::Symbol(array, 12));
+    let half = instruction(&module, kernel, "mov.f64 %g, .5");
+    assert_eq!(half.operands[1], Operand::Immediate(Immediate::F64(0.5f64.to_bits())));
+    let quarter = instruction(&module, kernel, "mov.f64 %g, -.25");
+    assert_eq!(quarter.operands[1], Operand::Immediate(Immediate::F64((-0.25f64).to_bits())));
+}

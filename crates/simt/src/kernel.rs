@@ -324,6 +324,19 @@ pub enum FaultKind {
         /// True for a store or an atomic.
         write: bool,
     },
+    /// An offset outside of shared, local or parameter memory: CUDA_ERROR_ILLEGAL_ADDRESS.
+    OutsideSpace {
+        /// `shared`, `local` or `param`.
+        space: &'static str,
+        /// Where in it.
+        offset: u64,
+        /// Bytes accessed.
+        bytes: u32,
+        /// Bytes that there are.
+        size: u64,
+        /// True for a store or an atomic.
+        write: bool,
+    },
     /// An address not a multiple of the access: CUDA_ERROR_MISALIGNED_ADDRESS.
     MisalignedAddress {
         /// The address.

@@ -2,7 +2,9 @@
 
 use super::directives::{linkage_of, variable_space_of};
 use super::{Parsed, Parser, clip};
-use crate::ast::{Guard, Instruction, LabelKind, Linkage, Name, Opcode, Operand, Span, Statement};
+use crate::ast::{
+    AddressBase, Guard, Instruction, LabelKind, Linkage, Name, Opcode, Operand, Span, Statement,
+};
 use crate::lexer::TokenKind;
 use crate::limits::{MODIFIERS_MAX, OPERANDS_MAX, SCOPE_DEPTH_MAX};
 
@@ -198,11 +200,18 @@ impl Parser<'_> {
             if operands.len() >= OPERANDS_MAX {
                 return Err(self.unexpected(&format!("at most {OPERANDS_MAX} operands")));
             }
-            let operand = match opcode {
+            let bracket = self.at_punct(b'[');
+            let mut operand = match opcode {
                 Opcode::Call if self.at_punct(b'(') => self.call_list()?,
                 Opcode::Bra | Opcode::Brx => self.branch_operand()?,
                 _ => self.operand(0)?,
             };
+            // `a[1]` is what is there, but moved it is the address.
+            if let (Opcode::Mov, false, Operand::Memory(address)) = (opcode, bracket, &operand)
+                && let AddressBase::Symbol(symbol) = address.base
+            {
+                operand = Operand::Symbol(symbol, address.offset);
+            }
             operands.push(operand);
             if !self.take_punct(b',') {
                 break;

@@ -87,7 +87,7 @@ impl Parser<'_> {
     }
 
     /// `.attribute(.managed, .unified(1, 2))`, at the directive; whether `.managed` is in it.
-    fn attribute(&mut self) -> Parsed<bool> {
+    pub(super) fn attribute(&mut self) -> Parsed<bool> {
         self.advance();
         self.expect_punct(b'(', "after `.attribute`")?;
         let mut managed = false;

@@ -3,7 +3,7 @@
 
 use super::{Parsed, Parser};
 use crate::ast::{Immediate, Span};
-use crate::lexer::TokenKind;
+use crate::lexer::{TokenKind, number_value};
 use crate::limits::EXPRESSION_DEPTH_MAX;
 
 /// Binding strength of each binary operator, C's order, loosest first. `?:` is below all.
@@ -61,8 +61,14 @@ impl Parser<'_> {
             TokenKind::Number(_) => true,
             TokenKind::Punct(byte) => b"-+~!(".contains(&byte),
             TokenKind::Ident => self.peek_text() == "WARP_SZ",
+            TokenKind::Dot => self.fraction().is_some(),
             _ => false,
         }
+    }
+
+    /// The value of `.5`, which the lexer takes for a dotted word as `.1d` is one.
+    fn fraction(&self) -> Option<Immediate> {
+        number_value(self.peek_text()).filter(|value| matches!(value, Immediate::F64(_)))
     }
 
     /// A constant expression.
@@ -131,6 +137,12 @@ impl Parser<'_> {
 
     fn unary(&mut self, what: &str, start: Span, depth: u32) -> Parsed<Immediate> {
         let depth = self.deeper(start, depth)?;
+        if self.token.kind == TokenKind::Dot
+            && let Some(value) = self.fraction()
+        {
+            self.advance();
+            return Ok(value);
+        }
         match self.token.kind {
             TokenKind::Number(value) => {
                 self.advance();

@@ -240,6 +240,13 @@ impl Parser<'_> {
                 directives.pragmas.push(self.read_pragma()?);
                 continue;
             }
+            if word == ".attribute" {
+                let start = self.token.span;
+                self.attribute()?;
+                let span = Span { start: start.start, end: self.last_end };
+                directives.other.push(crate::lexer::squeeze(self.text(span)));
+                continue;
+            }
             let start = self.advance().span;
             match word {
                 ".maxntid" => directives.maxntid = Some(self.extents("an extent of a block")?),

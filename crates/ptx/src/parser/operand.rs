@@ -131,6 +131,10 @@ impl Parser<'_> {
             });
         }
         if let Some(symbol) = self.find_symbol(name) {
+            if self.at_punct(b'[') {
+                let offset = self.element(symbol)?;
+                return Ok(Operand::Memory(Address { base: AddressBase::Symbol(symbol), offset }));
+            }
             let offset = self.offset()?;
             return Ok(Operand::Symbol(symbol, offset));
         }
@@ -153,6 +157,23 @@ impl Parser<'_> {
             return Ok(Operand::Special(register, component));
         }
         Ok(Operand::Label(self.function.labels.use_of(name, span)))
+    }
+
+    /// `[2]` after the name of an array, at the bracket: the offset of that element in bytes. Of
+    /// indices, only one that is a constant is known here; compilers write addresses.
+    fn element(&mut self, symbol: SymbolRef) -> Parsed<i64> {
+        let variable = match symbol {
+            SymbolRef::Module(id) => self.module.variables.get(id.index()),
+            SymbolRef::Local(id) => self.function.locals.get(id.index()),
+            SymbolRef::Function(_) => None,
+        };
+        let Some(bytes) = variable.map(crate::ast::Variable::element_size_bytes) else {
+            return Err(self.unexpected("no index after a function's name"));
+        };
+        self.advance();
+        let index = self.integer("a constant index")?;
+        self.expect_punct(b']', "after an index")?;
+        Ok(index.wrapping_mul(bytes as i64))
     }
 
     /// The variable or function that `name` is bound to.

@@ -370,6 +370,10 @@ impl Lowering<'_> {
                 Some(Operand::Reg(d))
             }
             ast::Operand::Immediate(value) => Some(Operand::Imm(u64::from(value.as_i64()? != 0))),
+            // A block is its own cluster of one, and nobody asked for that.
+            ast::Operand::Special(ast::SpecialRegister::IsExplicitCluster, None) => {
+                Some(Operand::Imm(0))
+            }
             _ => None,
         }
     }

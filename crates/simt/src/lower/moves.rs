@@ -67,17 +67,37 @@ impl Lowering<'_> {
         self.emit_to(Op::Mov(whole), d, whole, ty.is_signed(), vec![a])
     }
 
-    /// `mov.v2`: element by element, all read before any is written.
+    /// `mov.v2`: element by element, all read before any is written. Either side is a vector
+    /// register or a list.
     fn mov_vector(&mut self, d: &ast::Operand, a: &ast::Operand, ty: T) -> Option<()> {
-        let (ast::Operand::Vector(d), ast::Operand::Vector(a)) = (d, a) else { return None };
         let width = class_of(ty).width()?;
-        let mut values = Vec::with_capacity(a.len());
-        for part in a {
-            let value = self.source(part, ty)?;
-            values.push(self.value(Op::Mov(width), width, vec![value]));
-        }
-        for (part, value) in d.iter().zip(values) {
-            self.emit_to(Op::Mov(width), part, width, ty.is_signed(), vec![value])?;
+        let whole = |l: &Self, operand: &ast::Operand| match operand {
+            ast::Operand::Register(id) => Some(l.regs[id.index()].clone()),
+            _ => None,
+        };
+        let sources: Vec<Operand> = match (whole(self, a), a) {
+            (Some(regs), _) => regs.into_iter().map(Operand::Reg).collect(),
+            (None, ast::Operand::Vector(parts)) => {
+                parts.iter().map(|part| self.source(part, ty)).collect::<Option<_>>()?
+            }
+            _ => return None,
+        };
+        let values: Vec<Operand> = sources
+            .into_iter()
+            .map(|source| self.value(Op::Mov(width), width, vec![source]))
+            .collect();
+        match (whole(self, d), d) {
+            (Some(regs), _) if regs.len() == values.len() => {
+                for (reg, value) in regs.into_iter().zip(values) {
+                    self.emit(Op::Mov(width), vec![reg], vec![value]);
+                }
+            }
+            (None, ast::Operand::Vector(parts)) if parts.len() == values.len() => {
+                for (part, value) in parts.iter().zip(values) {
+                    self.emit_to(Op::Mov(width), part, width, ty.is_signed(), vec![value])?;
+                }
+            }
+            _ => return None,
         }
         Some(())
     }

@@ -61,6 +61,10 @@ variables! {
     OPENMPS_SOFT_TIER = "OPENMPS_SOFT_TIER", "software GPU",
         "auto", "What runs kernels: 0 the interpreter, 1 native code, auto the interpreter first \
         and native code for what runs for a while. Processors without AVX-512 interpret.";
+    OPENMPS_SOFT_CHECK = "OPENMPS_SOFT_CHECK", "software GPU",
+        "off", "1 reports races on shared memory, and reads of shared and local memory that nobody \
+        wrote, on standard error (with a daemon in its server's log); kernels are then several \
+        times slower.";
     OPENMPS_SOFT_PROFILE = "OPENMPS_SOFT_PROFILE", "software GPU",
         "off", "File for a table of what each kernel did, written when the process that runs the \
         kernels ends (with a daemon that is the server) or calls cuProfilerStop; %p in it is the \

@@ -1,5 +1,6 @@
 //! One block: its warps taking turns on a worker, its shared memory, its barriers.
 
+use super::check::Shadow;
 use super::machine::Machine;
 use super::program::Program;
 use super::special::thread_of;
@@ -54,6 +55,8 @@ pub(super) struct InterpretedBlock {
     /// A finished warp whose memory the next one takes over.
     spare: Option<Box<Warp>>,
     barriers: [Barrier; BARRIERS],
+    /// The account of accesses, if it is kept.
+    shadow: Option<Box<Shadow>>,
 }
 
 impl InterpretedBlock {
@@ -62,7 +65,10 @@ impl InterpretedBlock {
         let threads = environment.launch.block.count() as u32;
         let warps = threads.div_ceil(WARP_LANES as u32);
         let shared_bytes = static_shared_bytes + u64::from(environment.launch.dynamic_shared_bytes);
+        let shadow =
+            environment.program.checker().map(|_| Box::new(Shadow::new(shared_bytes, warps)));
         Self {
+            shadow,
             environment,
             shared: vec![0; shared_bytes.div_ceil(16) as usize],
             shared_bytes,
@@ -126,6 +132,9 @@ impl InterpretedBlock {
                 continue;
             }
             self.barriers[number] = EMPTY;
+            if let Some(shadow) = &mut self.shadow {
+                shadow.barrier();
+            }
             opened = true;
             let mut index = 0;
             while index < self.waiting.len() {
@@ -164,6 +173,9 @@ impl BlockRun for InterpretedBlock {
         self.alive = self.warps;
         // Arrivals that nobody waited for may be left.
         self.barriers = [EMPTY; BARRIERS];
+        if let Some(shadow) = &mut self.shadow {
+            **shadow = Shadow::new(self.shared_bytes, self.warps);
+        }
         true
     }
 
@@ -196,6 +208,7 @@ impl BlockRun for InterpretedBlock {
                     block: &self.environment,
                     sm: (worker.sm, worker.sm_count),
                     locate: self.environment.program.locate,
+                    check: self.shadow.as_deref_mut(),
                     fault: None,
                 };
                 warp.run(&self.environment.program, &mut machine, worker.control)

@@ -11,8 +11,8 @@ use super::machine::{Handler, Ins, Machine, RESULTS_MAX, SOURCES_MAX, Step};
 use super::memory::AddressForm;
 use super::warp::{PATIENCE, SPIN_PATIENCE};
 use super::{
-    async_copy, atomic, convert, float, integer, mbarrier, memory, moves, runtime, special, tensor,
-    warp_ops,
+    async_copy, atomic, check, convert, float, integer, mbarrier, memory, moves, runtime, special,
+    tensor, warp_ops,
 };
 use simt::ir::{self, Callee, Reg};
 use simt::kernel::WARP_LANES;
@@ -148,11 +148,12 @@ pub(super) struct CodeCall {
     pub(super) results: Vec<(u32, u32)>,
 }
 
-/// Decodes a function for a target.
-pub(super) fn decode(f: &VectorFunction, target: Target) -> Code {
+/// Decodes a function for a target; `checked` adds what keeps account of accesses.
+pub(super) fn decode(f: &VectorFunction, target: Target, checked: bool) -> Code {
     let mut d = Decoder {
         f,
         target,
+        checked,
         file: 0,
         constants: Vec::new(),
         pool: HashMap::new(),
@@ -222,6 +223,8 @@ const W32: Class = Class::Lane(Width::W32);
 struct Decoder<'a> {
     f: &'a VectorFunction,
     target: Target,
+    /// Accesses are accounted for.
+    checked: bool,
     file: u32,
     constants: Vec<(u32, Vec<u8>)>,
     /// Constants by value, bytes a lane (0: predicate) and whether all lanes are needed.
@@ -548,9 +551,42 @@ impl Decoder<'_> {
             let place = self.places[dest.reg.index()];
             d.push(place.mask.or(if inst.uniform { place.scalar } else { None }).or(place.vector)?);
         }
+        if self.checked {
+            self.account_before(&inst.op, a.first().copied(), imm, guard, tag);
+        }
         self.push(run, &d, &a, imm, guard, tag);
+        if self.checked {
+            self.account_after(&inst.op);
+        }
         self.splats(inst)?;
         Some(true)
+    }
+
+    /// What keeps account of an access, in front of it.
+    fn account_before(&mut self, op: &Op, address: Option<u32>, imm: i64, guard: u32, tag: u32) {
+        let (bytes, reads, writes, atomic) = match op {
+            Op::Load(access) => (access.bytes * access.count, true, false, access.volatile),
+            Op::Store(access) => (access.bytes * access.count, false, true, access.volatile),
+            Op::Atom { ty, .. } => (ty.width().bytes() as u8, true, true, true),
+            Op::StoreMatrix { .. } | Op::BulkCopy(_) | Op::Mbarrier(..) => {
+                return self.push(check::unfollowed(), &[], &[], 0, guard, 0);
+            }
+            _ => return,
+        };
+        let kind = check::Kind { reads, writes, atomic }.code();
+        let address = address.unwrap_or(0);
+        self.push(check::accounting(), &[bytes.into(), kind], &[address], imm, guard, tag);
+    }
+
+    /// What orders accesses, behind it.
+    fn account_after(&mut self, op: &Op) {
+        let run = match op {
+            Op::Atom { .. } | Op::Fence | Op::Mbarrier(..) => check::released(),
+            op if op.is_sync() => check::met(),
+            _ => return,
+        };
+        let ones = self.ones;
+        self.push(run, &[], &[], 0, ones, 0);
     }
 
     /// Decodes a product of matrices, whose operands are a list among the constants.

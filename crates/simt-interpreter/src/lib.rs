@@ -12,6 +12,7 @@ mod approx;
 mod async_copy;
 mod atomic;
 mod block;
+mod check;
 mod convert;
 mod decode;
 mod eight;
@@ -33,6 +34,7 @@ mod tensor;
 mod warp;
 mod warp_ops;
 
+pub use check::Report;
 use lanes::Target;
 use native::Generator;
 use simt::kernel::Kernel;
@@ -54,12 +56,13 @@ pub enum InstructionSet {
 pub struct Interpreter {
     target: Target,
     generator: Option<Arc<dyn Generator>>,
+    report: Option<Report>,
 }
 
 impl Interpreter {
     /// For the widest instruction set that this processor has.
     pub fn new() -> Self {
-        Self { target: Target::detect(), generator: None }
+        Self { target: Target::detect(), generator: None, report: None }
     }
 
     /// For the given instruction set, or the widest below it that this processor has.
@@ -71,13 +74,20 @@ impl Interpreter {
             }
             _ => Target::Baseline,
         };
-        Self { target, generator: None }
+        Self { target, generator: None, report: None }
     }
 
     /// Kernels move up to the native code that `generator` makes once they have run for a while.
     #[must_use]
     pub fn moving_up(self, generator: Arc<dyn Generator>) -> Self {
         Self { generator: Some(generator), ..self }
+    }
+
+    /// Looks for races on shared memory and for reads of shared and local memory that nobody
+    /// wrote, and reports what it finds; several times slower. Kernels then stay here.
+    #[must_use]
+    pub fn checking(self, report: Report) -> Self {
+        Self { generator: None, report: Some(report), ..self }
     }
 }
 
@@ -89,7 +99,8 @@ impl Default for Interpreter {
 
 impl Tier for Interpreter {
     fn compile(&self, kernel: VectorKernel) -> Arc<dyn Kernel> {
-        let program = program::Program::new(kernel, self.target, self.generator.clone());
+        let (generator, report) = (self.generator.clone(), self.report.clone());
+        let program = program::Program::new(kernel, self.target, generator, report);
         Arc::new(program::InterpretedKernel(Arc::new(program)))
     }
 }

@@ -1,6 +1,7 @@
 //! What a handler sees: the decoded instruction and the state of the warp it works for.
 
 use super::block::BlockEnvironment;
+use super::check::Shadow;
 use super::memory::Locate;
 use simt::kernel::{Counters, FaultKind, MemoryView};
 
@@ -92,6 +93,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) sm: (u32, u32),
     /// Finds the memory of uncommon accesses.
     pub(crate) locate: Locate,
+    /// The account of accesses, if it is kept.
+    pub(crate) check: Option<&'a mut Shadow>,
     /// Set with [`Step::Fault`].
     pub(crate) fault: Option<LaneFault>,
 }

@@ -53,10 +53,10 @@ pub(super) fn space_code(space: Space) -> u32 {
 }
 
 const GLOBAL: u32 = 0;
-const SHARED: u32 = 1;
-const LOCAL: u32 = 2;
+pub(super) const SHARED: u32 = 1;
+pub(super) const LOCAL: u32 = 2;
 const PARAM: u32 = 3;
-const GENERIC: u32 = 4;
+pub(super) const GENERIC: u32 = 4;
 
 /// Bits of a tag.
 const WIDE: u32 = 1;
@@ -478,18 +478,27 @@ impl Machine<'_> {
             GENERIC => (GLOBAL, address),
             other => (other, address),
         };
+        let params = &self.block.launch.params;
+        let (name, size) = match space {
+            SHARED => ("shared", self.shared_bytes),
+            LOCAL => ("local", self.local_bytes),
+            PARAM => ("param", params.len() as u64),
+            _ => ("", 0),
+        };
+        let outside = FaultKind::OutsideSpace { space: name, offset, bytes: bytes32, size, write };
         let inside = |size: u64| offset.checked_add(bytes).is_some_and(|end| end <= size);
         match space {
             GLOBAL if self.memory.allows(address, bytes, write) => Ok(address as *mut u8),
-            SHARED if inside(self.shared_bytes) => Ok(self.shared.wrapping_add(offset as usize)),
-            LOCAL if inside(self.local_bytes) => {
+            GLOBAL => Err(illegal),
+            SHARED if inside(size) => Ok(self.shared.wrapping_add(offset as usize)),
+            LOCAL if inside(size) => {
                 let at = u64::from(lane) * self.local_bytes + offset;
                 Ok(self.local.wrapping_add(at as usize))
             }
-            PARAM if !write && inside(self.block.launch.params.len() as u64) => {
-                Ok(self.block.launch.params.as_ptr().wrapping_add(offset as usize).cast_mut())
+            PARAM if !write && inside(size) => {
+                Ok(params.as_ptr().wrapping_add(offset as usize).cast_mut())
             }
-            _ => Err(illegal),
+            _ => Err(outside),
         }
     }
 }

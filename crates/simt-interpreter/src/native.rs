@@ -151,7 +151,7 @@ impl<'a> Layout<'a> {
 
 /// Calls `f` with the layout that the interpreter gives a function.
 pub fn with_layout<R>(function: &VectorFunction, f: impl FnOnce(&Layout<'_>) -> R) -> R {
-    let code = super::decode::decode(function, super::lanes::Target::detect());
+    let code = super::decode::decode(function, super::lanes::Target::detect(), false);
     f(&Layout(&code))
 }
 

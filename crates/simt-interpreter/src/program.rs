@@ -1,6 +1,7 @@
 //! A kernel ready to run: its decoded functions, and what its blocks share.
 
 use super::block::{BlockEnvironment, InterpretedBlock};
+use super::check::{Checker, Report};
 use super::decode::{self, Code};
 use super::file::RegisterFile;
 use super::lanes::Target;
@@ -54,6 +55,8 @@ pub(super) struct Program {
     /// Register files of finished blocks, by whether they are the entry's. They hold old values
     /// of this kernel only, so nothing leaks to other modules.
     spare: Mutex<Vec<RegisterFile>>,
+    /// Where findings go, if accesses are accounted for.
+    checker: Option<Checker>,
 }
 
 impl Program {
@@ -62,10 +65,17 @@ impl Program {
         kernel: VectorKernel,
         target: Target,
         generator: Option<Arc<dyn Generator>>,
+        report: Option<Report>,
     ) -> Self {
-        let entry = decode::decode(&kernel.entry, target);
+        let checker = report.map(Checker::new);
+        let decode = |f: &VectorFunction| decode::decode(f, target, checker.is_some());
+        // Where accesses are accounted for, every address must be in a register.
+        let entry = match checker {
+            Some(_) => decode(&kernel.entry_independent),
+            None => decode(&kernel.entry),
+        };
         let functions: HashMap<u32, Code> =
-            kernel.functions.iter().map(|(n, f)| (*n, decode::decode(f, target))).collect();
+            kernel.functions.iter().map(|(n, f)| (*n, decode(f))).collect();
         let stack = if functions.is_empty() { 0 } else { STACK_BYTES };
         let local_bytes = (u64::from(kernel.entry.frame_bytes) + stack).min(WINDOW_BYTES);
         debug_assert_eq!(kernel.entry_independent.mode, Mode::Independent);
@@ -85,6 +95,7 @@ impl Program {
             local_bytes: local_bytes.next_multiple_of(16),
             locate: locate_for(target),
             spare: Mutex::default(),
+            checker,
         };
         if at_once {
             program.make_native();
@@ -124,6 +135,11 @@ impl Program {
         }
     }
 
+    /// Where findings go, if accesses are accounted for.
+    pub(super) fn checker(&self) -> Option<&Checker> {
+        self.checker.as_ref()
+    }
+
     /// The name, for faults.
     pub(super) fn name(&self) -> &str {
         &self.info.name
@@ -139,11 +155,13 @@ impl Program {
     pub(super) fn code(&self, id: CodeId) -> &Code {
         match id {
             CodeId::Entry => &self.entry,
-            CodeId::Independent => self
-                .independent
-                .get_or_init(|| decode::decode(&self.independent_source, self.target)),
+            CodeId::Independent => self.independent.get_or_init(|| self.decode_independent()),
             CodeId::Function(number) => self.functions.get(&number).unwrap_or(&self.entry),
         }
+    }
+
+    fn decode_independent(&self) -> Code {
+        decode::decode(&self.independent_source, self.target, self.checker.is_some())
     }
 
     /// A register file for a function.

@@ -800,6 +800,9 @@ fn lane_u64(machine: &Machine<'_>, offset: u32, lane: u32) -> u64 {
 
 /// Copies within each lane's local memory. Both ranges were laid out inside it.
 fn copy_local(machine: &mut Machine<'_>, mask: u32, from: u64, to: u64, bytes: u32) {
+    if let Some(shadow) = &mut machine.check {
+        shadow.copy_local((machine.warp, machine.local_bytes), mask, from, to, bytes);
+    }
     for lane in lanes(mask) {
         let base = u64::from(lane) * machine.local_bytes;
         debug_assert!(from.max(to) + u64::from(bytes) <= machine.local_bytes);

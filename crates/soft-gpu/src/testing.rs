@@ -120,6 +120,7 @@ impl TestDevice {
             threads: 2,
             memory_bytes: 256 << 20,
             log: false,
+            check: false,
             profile: None,
             tiers: simt_jit::Tiers::default(),
             turn_dirs: Vec::new(),

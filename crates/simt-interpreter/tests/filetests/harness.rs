@@ -6,6 +6,7 @@ use simt::kernel::{
     OutOfMemory, Outcome, PrintfSink, Range, RangeMap, RangeSource, Worker,
 };
 use simt::{CompileError, load_module};
+use simt_interpreter::Interpreter;
 use std::sync::{Arc, Mutex};
 
 /// Yields in a row after which a test counts as stuck: no test needs nearly as many.
@@ -88,6 +89,8 @@ pub(crate) struct Device {
     pub(crate) memory: Arc<Memory>,
     pub(crate) printed: Arc<Printed>,
     pub(crate) counters: Counters,
+    /// What was found, if accesses are accounted for.
+    pub(crate) findings: Option<Arc<Mutex<Vec<String>>>>,
     set: Set,
 }
 
@@ -110,12 +113,29 @@ impl Shape {
 impl Device {
     /// A device whose kernels run on this.
     pub(crate) fn new(set: Set) -> Self {
-        Self { memory: Arc::default(), printed: Arc::default(), counters: Counters::default(), set }
+        Self {
+            memory: Arc::default(),
+            printed: Arc::default(),
+            counters: Counters::default(),
+            findings: None,
+            set,
+        }
+    }
+
+    /// A device that accounts for accesses, which only the interpreter does.
+    pub(crate) fn checking(set: Set) -> Self {
+        Self { findings: Some(Arc::default()), ..Self::new(set) }
     }
 
     /// Loads a module.
     pub(crate) fn load(&self, text: &str) -> Result<Arc<dyn Module>, CompileError> {
-        load_module(text, &mut Placer(&self.memory), tier(self.set))
+        let tier = match self.findings.clone() {
+            None => tier(self.set),
+            Some(findings) => Arc::new(Interpreter::new().checking(Arc::new(move |text: &str| {
+                findings.lock().unwrap().push(text.to_owned());
+            }))),
+        };
+        load_module(text, &mut Placer(&self.memory), tier)
     }
 
     /// Runs a kernel to its end, eight blocks resident at a time, in turns.

@@ -4,6 +4,8 @@
 //!   to it.
 //! - `// arg: NAME TYPE[COUNT] [= VALUES]` is a pointer to a buffer; `// value: TYPE = V` a value.
 //! - `// expect: NAME[OFFSET] TYPE = VALUES` compares memory after the run, from an element on.
+//! - `// finding: TEXT` is what checking finds, in order, each line a part of a finding;
+//!   `// findings: none` that it finds nothing.
 //! - `// fault: KIND [line=N]`, `// print: TEXT` (lines in order, `\n` at each end).
 //!
 //! Types: u8 u16 u32 u64 f32 f64. Values: numbers, `V*N` repeats, `A..B` counts up, both ends in.
@@ -63,6 +65,8 @@ struct Run {
     expect: Vec<(usize, String, usize, String, Vec<u8>)>,
     fault: Option<(String, Option<u32>)>,
     print: Option<String>,
+    /// Parts of what checking finds.
+    findings: Option<Vec<String>>,
 }
 
 fn dim(text: &str) -> Dim3 {
@@ -124,6 +128,8 @@ fn parse(text: &str) -> Vec<Run> {
                     .map(|w| w.strip_prefix("line=").expect("line=").parse().expect("a line"));
                 run.fault = Some((kind, line));
             }
+            "findings" => run.findings = Some(Vec::new()),
+            "finding" => run.findings.get_or_insert_default().push(rest.to_owned()),
             "print" => {
                 let all = run.print.get_or_insert_default();
                 all.push_str(rest);
@@ -137,7 +143,7 @@ fn parse(text: &str) -> Vec<Run> {
 
 fn kind_name(kind: &FaultKind) -> &'static str {
     match kind {
-        FaultKind::IllegalAddress { .. } => "illegal_address",
+        FaultKind::IllegalAddress { .. } | FaultKind::OutsideSpace { .. } => "illegal_address",
         FaultKind::MisalignedAddress { .. } => "misaligned_address",
         FaultKind::UnsupportedInstruction { .. } => "unsupported_instruction",
         FaultKind::InvalidPc { .. } => "invalid_pc",
@@ -150,7 +156,10 @@ fn kind_name(kind: &FaultKind) -> &'static str {
 
 fn execute(file: &str, text: &str, run: &Run, set: Set, failures: &mut Vec<String>) {
     let place = format!("{file}:{} ({set:?})", run.line);
-    let mut device = Device::new(set);
+    let mut device = match run.findings {
+        Some(_) => Device::checking(set),
+        None => Device::new(set),
+    };
     let module = match device.load(text) {
         Ok(module) => module,
         Err(error) => return failures.push(format!("{place}: {error}")),
@@ -177,6 +186,14 @@ fn execute(file: &str, text: &str, run: &Run, set: Set, failures: &mut Vec<Strin
         (Err(fault), Some((kind, line)))
             if kind_name(&fault.kind) == kind && line.is_none_or(|l| l == fault.line) => {}
         _ => return failures.push(format!("{place}: {outcome:?}, expected {:?}", run.fault)),
+    }
+    if let (Some(expected), Some(found)) = (&run.findings, &device.findings) {
+        let found = found.lock().unwrap();
+        let same = expected.len() == found.len()
+            && expected.iter().zip(found.iter()).all(|(part, text)| text.contains(part));
+        if !same {
+            failures.push(format!("{place}: found {found:#?}, expected {expected:#?}"));
+        }
     }
     if let Some(print) = &run.print {
         let printed = device.printed.0.lock().unwrap();
@@ -224,7 +241,8 @@ fn programs() {
         let runs = parse(&text);
         assert!(!runs.is_empty(), "{file} runs nothing");
         for run in &runs {
-            let checks = run.expect.len() + usize::from(run.fault.is_some() || run.print.is_some());
+            let checks = run.expect.len()
+                + usize::from(run.fault.is_some() || run.print.is_some() || run.findings.is_some());
             assert!(checks > 0, "{file}:{} checks nothing", run.line);
             for set in ALL_SETS {
                 execute(&file, &text, run, set, &mut failures);

@@ -17,6 +17,8 @@ use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
 use simt::CompileErrorKind;
 use simt::kernel::{Module, ModuleMemory, OutOfMemory};
+use simt::vector::Tier;
+use simt_interpreter::Interpreter;
 
 /// Options that one call may give: more than there are.
 const OPTIONS_MAX: u32 = 64;
@@ -162,6 +164,16 @@ impl Driver {
         self.load_text(tenant, context, &text, logs)
     }
 
+    /// What runs kernels. Findings are what the user asked to see, so they go to standard error
+    /// also where nothing else does.
+    fn tier(&self) -> Arc<dyn Tier> {
+        if !self.device.settings.check {
+            return self.device.settings.tiers.tier();
+        }
+        let report = Arc::new(|finding: &str| eprintln!("openmps-soft: {finding}"));
+        Arc::new(Interpreter::new().checking(report))
+    }
+
     fn report(&self, logs: &JitLogs, refusal: &Refusal) {
         logs.error.write(&refusal.why);
         self.device.log(&refusal.why);
@@ -176,7 +188,7 @@ impl Driver {
     ) -> Result<Loaded> {
         let mut memory =
             VariableMemory { device: &self.device, tenant, context, allocated: Vec::new() };
-        match simt::load_module(text, &mut memory, self.device.settings.tiers.tier()) {
+        match simt::load_module(text, &mut memory, self.tier()) {
             Ok(module) => {
                 logs.say_nothing();
                 Ok(Loaded { module, memory: memory.allocated })

@@ -9,9 +9,16 @@ pub fn describe(fault: &Fault) -> (Error, String) {
         FaultKind::IllegalAddress { address, bytes, write } => (
             Error::ILLEGAL_ADDRESS,
             format!(
-                "illegal address: {} of {bytes} bytes at {address:#x}, which is not mapped{}",
+                "illegal address: {} of {bytes} bytes at {address:#x}",
                 if *write { "write" } else { "read" },
-                if *write { " for writing" } else { "" }
+            ),
+        ),
+        FaultKind::OutsideSpace { space, offset, bytes, size, write } => (
+            Error::ILLEGAL_ADDRESS,
+            format!(
+                "illegal address: {} of {bytes} bytes at offset {offset:#x} of {space} memory, \
+                 which has {size} bytes",
+                if *write { "write" } else { "read" },
             ),
         ),
         FaultKind::MisalignedAddress { address, bytes } => (
@@ -62,7 +69,7 @@ mod tests {
         assert_eq!(
             text,
             "kernel saxpy, block (3,0,0), thread (7,1,0), PTX line 42: illegal address: write of \
-             4 bytes at 0x10, which is not mapped for writing"
+             4 bytes at 0x10"
         );
     }
 }

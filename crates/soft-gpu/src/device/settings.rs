@@ -26,6 +26,8 @@ pub struct Settings {
     pub memory_bytes: u64,
     /// Say what happens on stderr: OPENMPS_SOFT_LOG set to anything but 0.
     pub log: bool,
+    /// Look for races and reads of unwritten memory: OPENMPS_SOFT_CHECK set to anything but 0.
+    pub check: bool,
     /// Where to write what each kernel did: OPENMPS_SOFT_PROFILE, `%p` being the process's number.
     pub profile: Option<PathBuf>,
     /// What runs kernels: OPENMPS_SOFT_TIER.
@@ -50,6 +52,7 @@ impl Settings {
                 .unwrap_or(default)
                 .min(SMS_MAX)
         };
+        let on = |name: &str| lookup(name).is_some_and(|v| !v.is_empty() && v != "0");
         let memory = lookup(OPENMPS_SOFT_MEMORY).and_then(|v| parse_bytes(&v));
         let turn_dirs = match lookup(OPENMPS_SOFT_DIR) {
             Some(dir) if !dir.is_empty() => vec![PathBuf::from(dir)],
@@ -61,7 +64,8 @@ impl Settings {
             memory_bytes: memory.unwrap_or_else(|| physical_memory_bytes() / 2)
                 / limits::CHUNK_BYTES
                 * limits::CHUNK_BYTES,
-            log: lookup(OPENMPS_SOFT_LOG).is_some_and(|v| !v.is_empty() && v != "0"),
+            log: on(OPENMPS_SOFT_LOG),
+            check: on(OPENMPS_SOFT_CHECK),
             profile: lookup(OPENMPS_SOFT_PROFILE)
                 .filter(|path| !path.is_empty())
                 .map(|path| profile::path_of_process(&path)),

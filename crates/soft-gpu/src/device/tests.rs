@@ -375,10 +375,37 @@ fn a_fault_ends_all_work_of_its_tenant_and_nobody_elses() {
     assert_eq!(device.wait_stream(theirs_too, u64::MAX), Err(Error::ILLEGAL_ADDRESS));
     assert_eq!(device.enqueue(theirs, Op::Marker), Err(Error::ILLEGAL_ADDRESS));
     let text = bad.fault_text().unwrap();
-    assert!(text.contains("kernel bad") && text.contains("0x10"), "{text}");
+    assert!(text.contains("kernel bad") && text.ends_with("at 0x10: a null pointer"), "{text}");
     flag.store(1, Ordering::Release);
     device.synchronize_stream(mine).unwrap();
     assert_eq!(good.sticky(), Ok(()));
+}
+
+#[test]
+fn an_illegal_address_is_explained() {
+    let device = TestDevice::new();
+    let (me, other) = (device.default_tenant().clone(), device.create_tenant());
+    let allocate =
+        |tenant, bytes| device.allocate(tenant, 0, bytes, 256, AllocationKind::Device).unwrap();
+    let why = |address, write| device.memory.explain(&me, address, 4, write);
+    let mine = allocate(&me, 1000);
+    let theirs = allocate(&other, 1000);
+    let gone = allocate(&me, 5000);
+    device.free(gone, |_| true).unwrap();
+    let constant =
+        device.allocate(&me, 0, 64, 256, AllocationKind::Module { writable: false }).unwrap();
+    let of_mine = format!("the allocation of 1000 bytes at {mine:#x}");
+    assert_eq!(why(mine + 1008, true), format!("8 bytes behind the end of {of_mine}"));
+    assert_eq!(why(mine + 998, true), format!("it reaches over the end of {of_mine}"));
+    assert_eq!(why(theirs, false), "memory of another client");
+    let freed = format!("16 bytes into memory of 5000 bytes at {gone:#x}, which was freed");
+    assert_eq!(why(gone + 16, true), freed);
+    let read_only = format!("the allocation of 64 bytes at {constant:#x} is for reading only");
+    assert_eq!(why(constant, true), read_only);
+    assert_eq!(why(24, false), "a null pointer");
+    assert_eq!(why(1 << 60, false), "no memory is there");
+    device.free(theirs, |_| true).unwrap();
+    assert_eq!(why(theirs, false), "memory of another client");
 }
 
 #[test]

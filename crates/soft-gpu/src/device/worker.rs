@@ -65,6 +65,8 @@ enum Work {
 pub(super) enum Settled {
     /// Of the first block that did not finish, or of the last.
     Blocks(Outcome),
+    /// A block cannot go on: the error, and what happened in words.
+    Fault(Error, String),
     Transfer(Progress),
 }
 
@@ -209,17 +211,16 @@ impl Core {
         match (work, settled) {
             (
                 Work::Blocks { grid, mut blocks, finished, view, counters, .. },
-                Settled::Blocks(outcome),
+                settled @ (Settled::Blocks(_) | Settled::Fault(..)),
             ) => {
                 self.slots[slot].view = view;
                 let now = now_ns();
                 let busy_ns = now.saturating_sub(since_ns);
                 tenant.account_blocks(busy_ns, &counters, finished as u64);
                 self.note_work(grid, busy_ns, &counters, finished as u64);
-                if let Outcome::Fault(fault) = outcome
+                if let Settled::Fault(error, text) = settled
                     && self.grids.get(grid).is_some_and(|g| !g.killed)
                 {
-                    let (error, text) = fault::describe(&fault);
                     self.poison(&tenant, error, text);
                 }
                 let left: Vec<_> = blocks.drain(finished..).collect();
@@ -271,6 +272,22 @@ impl Core {
 impl Device {
     /// Runs an assignment, without the lock.
     pub(super) fn execute(&self, assignment: &mut Assignment) -> Settled {
+        match self.execute_mapped(assignment) {
+            // Memory's tables may be asked only when no memory is held.
+            Settled::Blocks(Outcome::Fault(fault)) => {
+                let (error, mut text) = fault::describe(&fault);
+                if let FaultKind::IllegalAddress { address, bytes, write } = fault.kind {
+                    let why = self.memory.explain(&assignment.tenant, address, bytes.into(), write);
+                    text = format!("{text}: {why}");
+                }
+                Settled::Fault(error, text)
+            }
+            settled => settled,
+        }
+    }
+
+    /// Runs an assignment while its tenant's memory stays mapped.
+    fn execute_mapped(&self, assignment: &mut Assignment) -> Settled {
         let tenant = &assignment.tenant;
         let _mapped = tenant.space.access();
         match &mut assignment.work {

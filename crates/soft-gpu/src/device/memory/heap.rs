@@ -207,6 +207,7 @@ impl Device {
         let Some(allocation) = tables.allocations.remove(&address) else { return };
         let taken = allocation.bytes.next_multiple_of(ALLOCATION_ALIGN);
         let tenant = &allocation.tenant;
+        tables.note_freed(tenant.id, address, address + allocation.bytes);
         if taken > SMALL_BYTES_MAX {
             return self.unmap_chunk(tables, tenant, address);
         }

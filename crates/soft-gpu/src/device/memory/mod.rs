@@ -7,6 +7,7 @@
 //! Invariants: one lock guards all tables; a range is in its tenant's [`super::tenant::Space`]
 //! exactly while it is mapped, and leaves it before it is unmapped.
 
+mod explain;
 pub mod heap;
 pub mod host;
 pub mod pages;

@@ -1,8 +1,9 @@
 //! What memory there is: every table of it, under one lock.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use super::explain::Freed;
 use super::heap::{Allocation, Chunk, Heap, HeapKind};
 use super::host::HostRange;
 use super::vmm::{Mapping, Physical, Reservation};
@@ -26,6 +27,8 @@ pub(in crate::device) struct Tables {
     /// What each tenant's kernels may touch.
     pub(super) ranges: HashMap<TenantId, BTreeMap<u64, Range>>,
     pub(super) used_bytes: u64,
+    /// What was there lately, oldest first.
+    pub(super) freed: VecDeque<Freed>,
     ids: u64,
 }
 

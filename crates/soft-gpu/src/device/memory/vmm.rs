@@ -212,6 +212,7 @@ impl Device {
         for start in starts {
             let Some(mapping) = tables.mappings.remove(&start) else { continue };
             let bytes = mapping.end - start;
+            tables.note_freed(mapping.tenant.id, start, mapping.end);
             self.hide(&mut tables, &mapping.tenant, start, || {
                 // SAFETY: the range was a mapping of ours; it has left its tenant's space and
                 // nothing of the tenant runs.

@@ -72,3 +72,23 @@ fn device_printf_reaches_the_programs_own_output() {
     assert!(!alone.stdout.trim().is_empty());
     assert_eq!(shared.stdout, alone.stdout);
 }
+
+#[test]
+fn what_did_not_work_is_said_to_whoever_asks() {
+    let scene = Scene::with_daemon();
+    // A check that has an allocation refused, and one that asks for arrays.
+    let arguments = ["--only", "memory.alloc", "--only", "array.wrong"];
+    let traced = |level: &str| {
+        let mut command = scene.sample("api_tour", &arguments);
+        finish(command.env("OPENMPS_TRACE", level)).expect_success().stderr
+    };
+    let failed = "cuMemAlloc_v2 answers 1 (CUDA_ERROR_INVALID_VALUE)";
+    let (errors, unsupported, summary) =
+        (traced("errors"), traced("unsupported"), traced("summary"));
+    assert!(errors.contains(failed), "{errors}");
+    assert!(!unsupported.contains(failed) && !summary.contains(failed));
+    assert!(unsupported.contains("cuArrayCreate_v2 is not supported\n"), "{unsupported}");
+    assert!(summary.contains("cuArrayCreate_v2 is not supported: called 1 times"), "{summary}");
+    let off = traced("off");
+    assert!(!off.contains("not supported") && !off.contains(failed), "{off}");
+}

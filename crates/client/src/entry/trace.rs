@@ -35,10 +35,19 @@ pub(super) fn wants_summary() -> bool {
     LEVEL.load(Ordering::Relaxed) >= SUMMARY
 }
 
+/// Functions whose failure CUDA's runtime library does not look at: a program that needs them goes
+/// on with NULL. It is told why it crashes, whatever is to be traced.
+const NEEDED: &[(&str, &str)] = &[(
+    "cuLibraryGetManaged",
+    "the program has managed variables, which a client of a daemon cannot have; run it without one",
+)];
+
 /// A function that is not supported was called for the first time.
 #[cold]
 pub(super) fn first_call_in_vain(symbol: &str) {
-    if LEVEL.load(Ordering::Relaxed) >= UNSUPPORTED {
+    if let Some((_, why)) = NEEDED.iter().find(|(needed, _)| *needed == symbol) {
+        mode::say(format_args!("{symbol} is not supported: {why}"));
+    } else if LEVEL.load(Ordering::Relaxed) >= UNSUPPORTED {
         mode::say(format_args!("{symbol} is not supported"));
     }
 }
@@ -57,6 +66,14 @@ pub(super) fn failed(symbol: &str, result: CUresult) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_said_in_any_case_is_about_functions_that_exist_and_are_not_supported() {
+        for (symbol, _) in NEEDED {
+            let row = cuda_api::row_of_symbol(symbol).expect("a row");
+            assert_eq!(row.policy, cuda_api::Policy::Unsupported, "{symbol}");
+        }
+    }
 
     #[test]
     fn each_level_has_what_is_below_it() {

@@ -80,6 +80,7 @@ fn check_tells_what_each_kernel_needs() {
     assert_eq!((&kernel["unsupported"], &kernel["shared_bytes"]), (&Value::Null, &64.into()));
     assert!(kernel["registers"].as_u64().unwrap() >= 16);
     assert!(kernel["code_instructions"].as_u64().unwrap() >= 4);
+    assert!(kernel["code_bytes"].is_null() || kernel["code_bytes"].as_u64().unwrap() > 0);
     assert!(kernel["compile_ms"].as_f64().unwrap() > 0.0);
 
     let missing = "/nonexistent/kernel.ptx";
@@ -134,6 +135,8 @@ fn dump_shows_each_stage() {
     assert_eq!((ir.as_str(), status), ("function fine (frame 0 bytes)\nb0:\n    jump return\n", 0));
     let (vector, _, status) = dump("vector", &[]);
     assert!(status == 0 && vector.contains("function strange (lockstep"), "{vector}");
+    let (asm, _, status) = dump("asm", &["--kernel", "fine"]);
+    assert!(status == 0 && asm.starts_with("// fine: "), "{asm}");
     let (_, errors, status) = dump("vector", &["--kernel", "other"]);
     assert_eq!(status, 1);
     assert!(errors.contains("has no kernel called other"), "{errors}");

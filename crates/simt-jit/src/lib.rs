@@ -27,7 +27,7 @@ mod scalar;
 mod shuffle;
 mod value;
 
-pub use listing::listing;
+pub use listing::{code_bytes, listing};
 
 use compiler::{Compiler, Made};
 use memory::CodeMemory;

@@ -7,6 +7,11 @@ use simt_interpreter::native::with_layout;
 use std::collections::HashMap;
 use std::fmt::Write;
 
+/// Bytes of a function's native code; `None` if it has none.
+pub fn code_bytes(function: &VectorFunction) -> Option<usize> {
+    with_layout(function, |layout| make(function, layout)).map(|made| made.code.len())
+}
+
 /// The code of a kernel's function: an instruction a line, with the blocks' clones marked. `None`
 /// if the function has no native code.
 pub fn listing(function: &VectorFunction) -> Option<String> {

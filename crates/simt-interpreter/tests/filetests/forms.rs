@@ -316,3 +316,8 @@ fn comparison_forms() {
 fn narrow_forms() {
     run_file("narrow.forms");
 }
+
+#[test]
+fn corner_forms() {
+    run_file("corners.forms");
+}

@@ -7,6 +7,7 @@ use simt::inspect::{Inspected, inspect};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// Tell for each kernel whether the software GPU runs it, and what it needs
 ///
@@ -21,7 +22,7 @@ use std::process::ExitCode;
   openmps ptx check --json *.ptx | jq -r '.files[].kernels[] | select(.accepted | not) | .name'
 
 REGS is estimated: 32-bit registers a thread. SHARED is static, in bytes a block; LOCAL in bytes a
-thread. CODE counts instructions of the vector code, which does 32 threads at a time.")]
+thread. CODE is the size of the native code, in bytes; a kernel without it stays interpreted.")]
 pub(crate) struct Arguments {
     /// PTX text, fatbin, program or library; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
@@ -68,12 +69,18 @@ struct Needs {
     const_bytes: u32,
     param_bytes: u32,
     threads_per_block_max: u32,
+    /// Of the vector code.
     code_instructions: usize,
+    /// Of the native code; none for a kernel that stays interpreted.
+    code_bytes: Option<usize>,
     compile_ms: f64,
 }
 
 impl Needs {
     fn of(kernel: &Inspected) -> Self {
+        let native = Instant::now();
+        let code_bytes = simt_jit::code_bytes(&kernel.kernel.entry);
+        let native = native.elapsed();
         let info = kernel.info();
         Self {
             registers: info.registers,
@@ -83,7 +90,8 @@ impl Needs {
             param_bytes: info.param_bytes,
             threads_per_block_max: info.max_threads_per_block,
             code_instructions: kernel.instructions(),
-            compile_ms: kernel.elapsed.as_secs_f64() * 1e3,
+            code_bytes,
+            compile_ms: (kernel.elapsed + native).as_secs_f64() * 1e3,
         }
     }
 }
@@ -174,11 +182,14 @@ impl Kernel {
         let architecture = self.architecture.as_ref().map_or(String::new(), |a| format!(" ({a})"));
         let name = format!("{}{architecture}", self.name);
         let _ = match &self.needs {
-            Some(n) => writeln!(
-                out,
-                "  {:>5} {:>7} {:>7} {:>7} {:>7.2} ms  {name}",
-                n.registers, n.shared_bytes, n.local_bytes, n.code_instructions, n.compile_ms
-            ),
+            Some(n) => {
+                let code = n.code_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
+                writeln!(
+                    out,
+                    "  {:>5} {:>7} {:>7} {:>7} {:>7.2} ms  {name}",
+                    n.registers, n.shared_bytes, n.local_bytes, code, n.compile_ms
+                )
+            }
             None => {
                 writeln!(out, "  {:>5} {:>7} {:>7} {:>7} {:>10}  {name}", "-", "-", "-", "-", "-")
             }

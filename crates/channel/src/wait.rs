@@ -45,12 +45,16 @@ const NAP_AFTER: u32 = 4;
 /// server a call and the device an interrupt, 40 us together, so it is for longer waits.
 const DOZE: Duration = Duration::from_millis(4);
 
-/// A doze lasts this part of the wait so far: what the wait is prolonged by, at most.
-const DOZE_PART: u32 = 32;
+/// A doze lasts this part of the wait so far, which bounds what it prolongs the wait by.
+const DOZE_PART: u32 = 256;
 
 /// Shortest and longest doze: looking costs 3 us of processor time.
 const DOZE_MIN: Duration = Duration::from_micros(5);
-const DOZE_MAX: Duration = Duration::from_micros(50);
+const DOZE_MAX: Duration = Duration::from_micros(16);
+
+/// Where more threads want to run than there are cores, waiters spin this much shorter and doze this
+/// much longer.
+const CROWDED_FACTOR: u32 = 8;
 
 /// How a waiter passes the time before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +73,8 @@ pub struct SpinPolicy {
     /// How long a waiter for a device dozes (see [`wait_until_reached`]) before it asks to be
     /// woken.
     pub doze: Duration,
+    /// How long a doze is at most.
+    pub doze_max: Duration,
 }
 
 impl SpinPolicy {
@@ -80,6 +86,7 @@ impl SpinPolicy {
         naps: 0,
         nap_after: 0,
         doze: Duration::ZERO,
+        doze_max: DOZE_MAX,
     };
 
     /// The policy for a machine with that many cores and OPENMPS_SPIN_US set to that text.
@@ -93,6 +100,22 @@ impl SpinPolicy {
             naps: NAPS,
             nap_after: NAP_AFTER,
             doze: if spin_us == 0 { Duration::ZERO } else { DOZE },
+            doze_max: DOZE_MAX,
+        }
+    }
+
+    /// The policy where more threads want to run than there are cores: who spins takes a core from
+    /// somebody who would work. A consumer naps at once, so that it finds several records each time.
+    /// Where nobody spins anyway it is the same.
+    pub fn crowded(self) -> Self {
+        if self.spin.is_zero() {
+            return self;
+        }
+        Self {
+            spin: self.spin / CROWDED_FACTOR,
+            nap_after: 0,
+            doze_max: self.doze_max * CROWDED_FACTOR,
+            ..self
         }
     }
 
@@ -198,7 +221,8 @@ pub const fn reached(counter: u32, value: u32) -> bool {
     counter.wrapping_sub(value) as i32 >= 0
 }
 
-/// Waits until the counter in `word` has reached `value`. Returns how long that took.
+/// Waits until the counter in `word` has reached `value`. Returns how long that took; zero if no
+/// longer than spinning.
 ///
 /// It spins, then dozes as `policy` says, with `expected` as how long such a wait took the last
 /// time. Then it calls `ask` once: whoever writes the word (a device) wakes nobody, so somebody must
@@ -214,9 +238,13 @@ pub fn wait_until_reached<E>(
     ask: impl FnOnce() -> Result<(), E>,
     mut still_alive: impl FnMut() -> Result<(), E>,
 ) -> Result<Duration, E> {
-    let start = Instant::now();
     let is_reached = || reached(word.load(), value);
-    if policy.spin_until(is_reached) || doze(word, value, policy, Rhythm::new(expected), start) {
+    if policy.spin_until(is_reached) {
+        return Ok(Duration::ZERO);
+    }
+    let now = Instant::now();
+    let start = now.checked_sub(policy.spin).unwrap_or(now);
+    if doze(word, value, policy, Rhythm::new(expected), start) {
         return Ok(start.elapsed());
     }
     let or_reached = |result: Result<(), E>| match result {
@@ -258,17 +286,22 @@ fn doze(
         if waited >= end {
             return false;
         }
+        let long = (waited / DOZE_PART).clamp(DOZE_MIN, policy.doze_max);
         match rhythm.phase(waited) {
             Phase::Due => core::hint::spin_loop(),
-            Phase::Early(left) => doze_once(word, seen, waited, left),
-            Phase::Late => doze_once(word, seen, waited, DOZE_MAX),
+            Phase::Early(left) => drop(sleep(word, seen, Some(long.min(left)))),
+            Phase::Late => drop(sleep(word, seen, Some(long))),
         }
     }
 }
 
-fn doze_once(word: SharedU32<'_>, seen: u32, waited: Duration, most: Duration) {
-    sleep(word, seen, Some((waited / DOZE_PART).clamp(DOZE_MIN, DOZE_MAX).min(most)));
-}
+/// Shorter waits are no rhythm.
+pub(crate) const RHYTHM_MIN: Duration = Duration::from_micros(SPIN_US_DEFAULT as u64);
+
+/// So much earlier and later a wait may end than expected, beside a part of its length: what it
+/// takes to fall asleep and to be there again.
+const RHYTHM_MARGIN: Duration = Duration::from_micros(10);
+const RHYTHM_PART: u32 = 16;
 
 /// When a wait is expected to end: programs repeat themselves, so about when the last one did.
 #[derive(Clone, Copy, Debug)]
@@ -289,10 +322,13 @@ pub(crate) enum Phase {
 }
 
 impl Rhythm {
-    /// Expects a wait of that length, an eighth more or less.
+    /// Expects a wait of about that length; nothing if it is shorter than [`RHYTHM_MIN`].
     pub(crate) fn new(expected: Duration) -> Self {
-        let eighth = expected / 8;
-        Self { opens: expected - eighth, closes: expected + eighth }
+        if expected < RHYTHM_MIN {
+            return Self { opens: Duration::ZERO, closes: Duration::ZERO };
+        }
+        let margin = expected / RHYTHM_PART + RHYTHM_MARGIN;
+        Self { opens: expected.saturating_sub(margin), closes: expected + margin }
     }
 
     /// Where a wait is that has lasted so long.
@@ -386,6 +422,8 @@ mod tests {
         assert_eq!(SpinPolicy::new(8, None).expecting(us(100)).spin, us(120));
         assert_eq!(SpinPolicy::new(2, None).expecting(us(100)).spin, Duration::ZERO);
         assert_eq!(SpinPolicy::new(2, None).doze, Duration::ZERO);
+        let crowded = SpinPolicy::new(8, Some("80")).crowded();
+        assert_eq!((crowded.spin, crowded.nap_after), (us(10), 0));
     }
 
     #[test]
@@ -433,12 +471,12 @@ mod tests {
     #[test]
     fn a_wait_is_due_about_when_the_last_one_ended() {
         let us = Duration::from_micros;
-        let rhythm = Rhythm::new(us(80));
-        assert_eq!(rhythm.phase(us(0)), Phase::Early(us(70)));
-        assert_eq!(rhythm.phase(us(70)), Phase::Due);
-        assert_eq!(rhythm.phase(us(89)), Phase::Due);
-        assert_eq!(rhythm.phase(us(90)), Phase::Late);
-        assert_eq!(Rhythm::new(Duration::ZERO).phase(Duration::ZERO), Phase::Late);
+        let rhythm = Rhythm::new(us(160));
+        assert_eq!(rhythm.phase(us(0)), Phase::Early(us(140)));
+        assert_eq!(rhythm.phase(us(140)), Phase::Due);
+        assert_eq!(rhythm.phase(us(179)), Phase::Due);
+        assert_eq!(rhythm.phase(us(180)), Phase::Late);
+        assert_eq!(Rhythm::new(us(0)).phase(us(0)), Phase::Late);
     }
 
     #[test]

@@ -39,6 +39,7 @@ impl Attached {
         };
         let word = self.link.region().completion_word(mark.slot).ok_or(CudaError::UNKNOWN)?;
         let value = mark.value as u32;
+        let policy = if self.link.region().is_crowded() { policy.crowded() } else { policy };
         let waited = wait_until_reached(
             word,
             value,
@@ -55,7 +56,7 @@ impl Attached {
             },
             || self.link.health_of_wait(),
         )?;
-        if waited > policy.spin {
+        if !waited.is_zero() {
             self.state().streams.waited(mark.slot, waited);
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use crate::device::Device;
 use crate::log::Log;
+use crate::session::Crowd;
 use crate::shared::Shared;
 use crate::window::{Arena, Windows};
 use cuda_api::CudaError;
@@ -23,6 +24,8 @@ pub struct Common {
     pub shared: Shared,
     /// server.log.
     pub log: Log,
+    /// The sessions at work.
+    pub crowd: Arc<Crowd>,
     fault: AtomicU32,
     bell: UnixStream,
 }
@@ -44,6 +47,7 @@ impl Common {
             arena: Arena::default(),
             shared: Shared::default(),
             log,
+            crowd: Arc::new(Crowd::of_machine()),
             fault: AtomicU32::new(0),
             bell,
         };

@@ -66,7 +66,7 @@ impl core::error::Error for OutOfRange {}
 pub enum Caching {
     /// The copied bytes, as far as they fit: for bytes that are read next.
     Keep,
-    /// Nothing: for many bytes, or bytes that a device reads next. Half as much traffic.
+    /// Nothing: for many bytes.
     Bypass,
 }
 
@@ -166,7 +166,7 @@ impl Region {
     /// Copies bytes into staging.
     pub fn write_staging(&self, offset: u64, bytes: &[u8]) -> Result<(), OutOfRange> {
         // SAFETY: the slice is readable for its length.
-        unsafe { self.write_staging_from(offset, bytes.as_ptr(), bytes.len(), Caching::Keep) }
+        unsafe { self.write_staging_from(offset, bytes.as_ptr(), bytes.len()) }
     }
 
     /// Copies bytes out of staging.
@@ -185,11 +185,10 @@ impl Region {
         offset: u64,
         source: *const u8,
         bytes: usize,
-        caching: Caching,
     ) -> Result<(), OutOfRange> {
         let target = self.staging_address(offset, bytes as u64)?;
         // SAFETY: the source by the caller; the target was checked to lie inside staging.
-        unsafe { copy(source, target, bytes, caching) };
+        unsafe { shared::copy(source, target, bytes) };
         Ok(())
     }
 
@@ -206,22 +205,13 @@ impl Region {
     ) -> Result<(), OutOfRange> {
         let source = self.staging_address(offset, bytes as u64)?;
         // SAFETY: the destination by the caller; the source was checked to lie inside staging.
-        unsafe { copy(source, destination, bytes, caching) };
-        Ok(())
-    }
-}
-
-/// Copies as asked.
-///
-/// # Safety
-/// As for [`shared::copy`].
-unsafe fn copy(source: *const u8, destination: *mut u8, bytes: usize, caching: Caching) {
-    // SAFETY: by the caller, for either.
-    unsafe {
-        match caching {
-            Caching::Keep => shared::copy(source, destination, bytes),
-            Caching::Bypass => shared::copy_past_caches(source, destination, bytes),
+        unsafe {
+            match caching {
+                Caching::Keep => shared::copy(source, destination, bytes),
+                Caching::Bypass => shared::copy_past_caches(source, destination, bytes),
+            }
         }
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The region's few words of state: errors, the server's life, host functions.
 
-use super::{ASYNC_ERROR, HOST_CALL_SIGNAL, Region, SERVER_STATE, STICKY_ERROR, WAKEUPS};
+use super::{ASYNC_ERROR, CROWDED, HOST_CALL_SIGNAL, Region, SERVER_STATE, STICKY_ERROR, WAKEUPS};
 use crate::shared::SharedU32;
 use cuda_api::{CUresult, CudaError, result_from_code};
 
@@ -60,6 +60,16 @@ impl Region {
     /// The word of [`Region::server_state`], to sleep on.
     pub fn server_state_word(&self) -> SharedU32<'_> {
         self.u32_at(SERVER_STATE)
+    }
+
+    /// True if waiters had better leave the cores to others.
+    pub fn is_crowded(&self) -> bool {
+        self.u32_at(CROWDED).load() != 0
+    }
+
+    /// Says whether waiters had better leave the cores to others.
+    pub fn set_crowded(&self, crowded: bool) {
+        self.u32_at(CROWDED).store(crowded.into());
     }
 
     /// Bumped and woken with each host function that the client shall run.

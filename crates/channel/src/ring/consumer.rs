@@ -5,7 +5,7 @@ use super::{
     RingMemory,
 };
 use crate::region::Region;
-use crate::wait::{Phase, Rhythm, SpinPolicy};
+use crate::wait::{Phase, RHYTHM_MIN, Rhythm, SpinPolicy};
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,6 +79,11 @@ impl<M: RingMemory> Consumer<M> {
     /// Bytes popped so far.
     pub const fn tail(&self) -> u64 {
         self.tail
+    }
+
+    /// Waits as that policy says from now on.
+    pub fn set_policy(&mut self, policy: SpinPolicy) {
+        self.policy = policy;
     }
 
     /// A bell that ends a [`Consumer::wait`] from another thread.
@@ -226,7 +231,7 @@ impl<M: RingMemory> Consumer<M> {
         }
         let records = self.look().inspect_err(|broken| self.broken = Some(*broken))?;
         let waited = start.elapsed();
-        if records && waited > policy.spin {
+        if records && waited > RHYTHM_MIN {
             self.last_wait = waited;
         }
         Ok(if records {

@@ -12,6 +12,9 @@ pub(crate) const SLICE_ALIGNMENT: u32 = 64;
 /// No copy is split into smaller slices.
 const SLICE_BYTES_MIN: u32 = 128 << 10;
 
+/// So many of the largest slices fit at least: a few of a copy from the device, a few of one to it.
+const SLICES_MIN: u32 = 16;
+
 /// A place in a stream's work: the `value`-th operation of the stream in `slot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
@@ -48,7 +51,7 @@ impl Staging {
     /// saves, nor so large that few fit.
     pub(crate) fn slice_bytes_max(&self, copy_bytes: u64) -> u32 {
         let quarter = u32::try_from(copy_bytes / 4).unwrap_or(u32::MAX);
-        let largest = self.bytes / 8;
+        let largest = self.bytes / SLICES_MIN;
         quarter.clamp(SLICE_BYTES_MIN.min(largest), largest).next_multiple_of(SLICE_ALIGNMENT)
     }
 

@@ -9,7 +9,7 @@ use super::staging::Mark;
 use super::where_is::Side;
 use crate::attach::{Attached, locked};
 use crate::state::wire_stream;
-use channel::region::{Caching, Region};
+use channel::region::Region;
 use channel::request::{Copy2d, CopyDirection, DeviceToHost, HostReference, HostToDevice, Request};
 use cuda_api::handle::Handle;
 use cuda_api::{CUdeviceptr, CUresult, CudaError, Word};
@@ -17,8 +17,6 @@ use std::time::Duration;
 
 /// How long to wait for another thread that is just copying into the oldest slice.
 const OTHER_THREAD_PERIOD: Duration = Duration::from_micros(50);
-/// Fewer bytes are copied into staging through the caches: the device may well read them there.
-const BYPASS_BYTES_MIN: u64 = 64 << 10;
 /// Stands for an operation that has passed: no operation has that number.
 pub(super) const NOTHING: u64 = 0;
 
@@ -62,7 +60,7 @@ impl Attached {
             let mut state = self.state();
             staging.reclaim(|mark| state.passed(mark));
         }
-        // Slices are an eighth of staging at most, so the length fits.
+        // Slices are a small part of staging, so the length fits.
         staging.take(bytes as u32).ok_or_else(|| staging.oldest())
     }
 
@@ -254,11 +252,9 @@ fn each_row(copy: &Copy2d, mut f: impl FnMut(u64, u64, u64) -> CUresult) -> CUre
 
 /// Copies the program's memory into a slice.
 fn write_slice(region: &Region, offset: u32, source: u64, bytes: u64) {
-    // The device reads them next.
-    let caching = if bytes < BYPASS_BYTES_MIN { Caching::Keep } else { Caching::Bypass };
     let (source, length) = (source as *const u8, bytes as usize);
     // SAFETY: the program passed the address for a copy of at least these bytes; it is not the
     // region's, whose address no program knows.
-    let written = unsafe { region.write_staging_from(offset.into(), source, length, caching) };
+    let written = unsafe { region.write_staging_from(offset.into(), source, length) };
     debug_assert!(written.is_ok(), "a slice lies in staging");
 }

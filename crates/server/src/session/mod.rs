@@ -10,6 +10,7 @@
 
 mod callbacks;
 mod calls;
+mod crowd;
 mod dispatch;
 mod end;
 mod fault;
@@ -29,6 +30,7 @@ mod start;
 mod streams;
 mod virtual_memory;
 
+pub use crowd::Crowd;
 pub use gate::KERNELS_IN_FLIGHT_MAX;
 pub use graphs::{GRAPHS_MAX, NODES_MAX};
 pub use link::{End, Identity, Link, Stage};
@@ -45,6 +47,8 @@ use channel::region::Region;
 use channel::reply::ReplyWriter;
 use channel::ring::{Arrival, Consumer, Record, RingBroken};
 use channel::socket::SeqPacket;
+use channel::wait::SpinPolicy;
+use crowd::Place;
 use cuda_api::CudaError;
 use gate::Gate;
 use graphs::Graphs;
@@ -88,6 +92,7 @@ struct Session {
     common: Arc<Common>,
     /// The error after which nothing is done any more.
     sticky: Option<CudaError>,
+    place: Place,
     /// Results of a generic call: kept to use its room again.
     results: Vec<u64>,
     requests_until_look: u32,
@@ -125,6 +130,11 @@ impl Session {
     /// thread sleeps until it is rung for.
     fn rest(&mut self) -> Result<(), RingBroken> {
         let busy = self.streams.may_be_busy() && self.sticky.is_none();
+        if let Some(crowded) = self.place.update(busy) {
+            let policy = SpinPolicy::of_process();
+            self.consumer.set_policy(if crowded { policy.crowded() } else { policy });
+            self.region.set_crowded(crowded);
+        }
         let arrival = self.consumer.wait(if busy { BUSY_PERIOD } else { IDLE_PERIOD })?;
         if arrival != Arrival::Records {
             self.look();

@@ -1,6 +1,7 @@
 //! The beginning of a session: windows, objects, the welcome.
 
 use super::callbacks::HostCalls;
+use super::crowd::Place;
 use super::gate::Gate;
 use super::graphs::Graphs;
 use super::handles::Table;
@@ -171,6 +172,7 @@ impl Session {
             link: link.clone(),
             common: common.clone(),
             sticky: None,
+            place: Place::new(&common.crowd),
             results: Vec::new(),
             requests_until_look: REQUESTS_PER_LOOK,
         };

@@ -1,0 +1,88 @@
+//! How many sessions are at work, and whether that is too many for the cores.
+//!
+//! A program at work keeps two threads busy: its own and its session's. While there are cores for
+//! all of them, waiters spin; beyond that, who spins takes a core from somebody who would work. The
+//! clients are told in their regions.
+
+use channel::wait::SPIN_CORES_MIN;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Threads that a program at work keeps busy.
+const THREADS_OF_PROGRAM: usize = 2;
+
+/// The sessions at work of a server.
+#[derive(Debug)]
+pub struct Crowd {
+    at_work: AtomicUsize,
+    cores: usize,
+}
+
+impl Crowd {
+    /// Nobody works yet.
+    pub fn of_machine() -> Self {
+        let cores = std::thread::available_parallelism().map_or(SPIN_CORES_MIN, |n| n.get());
+        Self { at_work: AtomicUsize::new(0), cores }
+    }
+
+    fn is_too_large(&self) -> bool {
+        self.at_work.load(Ordering::Relaxed) * THREADS_OF_PROGRAM > self.cores
+    }
+}
+
+/// One session's place in the crowd, which it leaves when dropped.
+#[derive(Debug)]
+pub struct Place {
+    crowd: Arc<Crowd>,
+    works: bool,
+    crowded: bool,
+}
+
+impl Place {
+    /// The place of a session that does not work yet.
+    pub fn new(crowd: &Arc<Crowd>) -> Self {
+        Self { crowd: crowd.clone(), works: false, crowded: false }
+    }
+
+    /// Says whether the session works. Returns whether it is crowded if that has changed since the
+    /// last time.
+    pub fn update(&mut self, works: bool) -> Option<bool> {
+        self.count(works);
+        let crowded = self.crowd.is_too_large();
+        (std::mem::replace(&mut self.crowded, crowded) != crowded).then_some(crowded)
+    }
+
+    fn count(&mut self, works: bool) {
+        match (std::mem::replace(&mut self.works, works), works) {
+            (false, true) => drop(self.crowd.at_work.fetch_add(1, Ordering::Relaxed)),
+            (true, false) => drop(self.crowd.at_work.fetch_sub(1, Ordering::Relaxed)),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.count(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowd_is_too_large_while_more_work_than_there_are_cores_for() {
+        let crowd = Arc::new(Crowd { at_work: AtomicUsize::new(0), cores: 5 });
+        let mut places: Vec<Place> = (0..4).map(|_| Place::new(&crowd)).collect();
+        assert_eq!(places[0].update(true), None);
+        assert_eq!(places[1].update(true), None);
+        assert_eq!(places[1].update(true), None);
+        assert_eq!(places[2].update(true), Some(true));
+        assert_eq!(places[0].update(true), Some(true));
+        assert_eq!(places[3].update(false), Some(true));
+        assert_eq!(places[2].update(false), Some(false));
+        drop(places);
+        assert_eq!(crowd.at_work.load(Ordering::Relaxed), 0);
+    }
+}

@@ -43,6 +43,14 @@ enum What {
         #[arg(long, value_name = "FILE")]
         barrier: Option<PathBuf>,
     },
+    /// From the program's start to the end of its first kernel
+    First,
+    /// A context and 4 KiB of memory, held until FILE exists
+    Idle {
+        /// When ready, make FILE.ready.PID, and end once FILE exists
+        #[arg(long, value_name = "FILE")]
+        barrier: PathBuf,
+    },
     /// That many launches without a wait between them, for a system call trace
     Burst {
         /// How many
@@ -62,6 +70,8 @@ struct Row {
 const BURST: usize = 200;
 /// Rounds of each measurement; the median is reported.
 const ROUNDS: usize = 60;
+/// What an idle process holds, bytes.
+const IDLE_BYTES: usize = 4096;
 /// Copy sizes, bytes.
 const COPY_BYTES: &[usize] = &[4, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20];
 
@@ -221,8 +231,21 @@ fn percentile(durations: &mut [Duration], per_cent: usize) -> f64 {
 }
 
 fn run(arguments: &Arguments) -> Result<Vec<Row>> {
+    let begin = Instant::now();
     let mut bench = Bench::open()?;
     match &arguments.what {
+        What::First => {
+            bench.launch()?;
+            bench.wait()?;
+            bench.row("first_kernel", "ms", begin.elapsed().as_secs_f64() * 1e3);
+        }
+        What::Idle { barrier } => {
+            // SAFETY: nothing uses the memory before it is freed.
+            let memory = unsafe { result::malloc_sync(IDLE_BYTES) }.map_err(failed)?;
+            start::wait_for_file(barrier)?;
+            // SAFETY: allocated above, freed once.
+            unsafe { result::free_sync(memory) }.map_err(failed)?;
+        }
         What::Calls => {
             bench.launches()?;
             bench.allocation()?;

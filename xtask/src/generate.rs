@@ -1,5 +1,5 @@
-//! Makes the generated files of `cuda-api` from the tables in `xtask/data`. The result is
-//! committed; a test compares.
+//! Makes the generated files: those of `cuda-api` from the tables in `xtask/data`, pages from the
+//! results of benchmarks. The result is committed; a test compares.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ pub fn all(root: &Path) -> Result<Vec<Generated>> {
         let path = root.join("xtask/data").join(name);
         std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
     };
-    Ok(vec![
+    let mut files = vec![
         Generated {
             path: "crates/cuda-api/src/errors_generated.rs",
             text: errors(&read("error_table.tsv")?)?,
@@ -33,7 +33,9 @@ pub fn all(root: &Path) -> Result<Vec<Generated>> {
             path: "crates/cuda-api/src/attributes.rs",
             text: attributes(&read("device_attributes.tsv")?)?,
         },
-    ])
+    ];
+    files.extend(crate::h200::pages(root)?);
+    Ok(files)
 }
 
 fn columns<const N: usize>(line: &str) -> Result<[&str; N]> {

@@ -2,6 +2,7 @@
 
 mod dist;
 mod generate;
+mod h200;
 #[cfg(test)]
 mod tidy;
 
@@ -21,7 +22,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Write the generated source files from the tables in xtask/data
+    /// Write the generated files: sources from the tables in xtask/data, pages from results in bench/
     Generate,
     /// Build everything and lay it out as an installation is (bin/, lib/openmps/)
     Dist {
@@ -63,7 +64,9 @@ fn main() -> Result<()> {
             let root = root();
             for file in generate::all(&root)? {
                 let path = root.join(file.path);
-                std::fs::write(&path, file.text)
+                let folder = path.parent().expect("a file is in a folder");
+                std::fs::create_dir_all(folder)
+                    .and_then(|()| std::fs::write(&path, file.text))
                     .with_context(|| format!("writing {}", path.display()))?;
                 println!("wrote {}", file.path);
             }

@@ -1,0 +1,338 @@
+#!/usr/bin/env python3
+"""Measures one GPU shared by processes three ways, in one go, and writes JSON.
+
+    run.py DIST [--output FILE] [--ways native,mps,openmps] [--columns calls,launches,...]
+
+DIST is an installation, made by `cargo xtask dist --release`, perhaps on another machine: nothing
+is built here. The ways:
+
+    native   NVIDIA's driver alone: contexts take turns
+    mps      NVIDIA's MPS, its daemon in a directory of its own, if it is installed
+    openmps  daemon and server of DIST, with NVIDIA's driver as provider
+
+Every way runs the same programs: the samples of DIST and networks.py. It takes under ten minutes,
+changes no setting of the GPU and leaves no process behind. `cargo xtask h200` makes docs/h200.md of
+what it writes.
+"""
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import platform
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+LAUNCH_PROCESSES = [1, 2, 4, 8, 16]
+SPIN_PROCESSES = [1, 2, 4, 8, 12, 16]
+# Cycles of a kernel of 0.5 ms at 1.98 GHz, the H200's highest clock.
+SPIN_CYCLES = 990_000
+IDLE_PROCESSES = {"native": [1, 8, 48], "mps": [1, 8, 48, 64], "openmps": [1, 8, 48, 64, 128]}
+NETWORKS = {1: "resnet50,bert,train", 4: "resnet50,bert,train", 8: "resnet50,bert,train",
+            16: "resnet50,bert"}
+NETWORK_SECONDS = 3
+RATE_SECONDS = 1.0
+START_ROUNDS = 5
+# No process or group takes longer; what does has hung.
+GROUP_SECONDS_MAX = 90
+
+
+def log(text):
+    print(f"[{time.monotonic() - BEGIN:5.0f} s] {text}", file=sys.stderr, flush=True)
+
+
+BEGIN = time.monotonic()
+
+
+class Way:
+    """How programs reach the device: an environment, and perhaps a daemon while it is used."""
+
+    def __init__(self, name, dist):
+        self.name = name
+        self.dist = dist
+        self.samples = dist / "lib/openmps/samples"
+        self.environment = dict(os.environ)
+        self.log = ""
+        self.failures = []
+        self.deadline = 0
+
+    def begin_group(self):
+        self.failures = []
+        self.deadline = time.monotonic() + GROUP_SECONDS_MAX
+
+    @contextlib.contextmanager
+    def running(self):
+        with tempfile.TemporaryDirectory() as directory:
+            directory = Path(directory)
+            # A directory without a daemon: nobody else's daemon is used by accident.
+            self.environment["CUDA_MPS_PIPE_DIRECTORY"] = str(directory / "pipe")
+            self.environment["CUDA_MPS_LOG_DIRECTORY"] = str(directory)
+            (directory / "pipe").mkdir()
+            if self.name == "native":
+                yield
+                return
+            self.environment["OPENMPS_LIB_DIR"] = str(self.dist / "lib/openmps")
+            self.environment["OPENMPS_PROVIDER"] = "vendor"
+            program = vendor_control()
+            if self.name == "openmps":
+                program = str(self.dist / "bin/nvidia-cuda-mps-control")
+                library = self.environment["OPENMPS_LIB_DIR"]
+                path = os.environ.get("LD_LIBRARY_PATH", "")
+                self.environment["LD_LIBRARY_PATH"] = f"{library}:{path}"
+            daemon = subprocess.Popen([program, "-f"], env=self.environment,
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            control = directory / "pipe/control"
+            for _ in range(200):
+                if control.exists() or daemon.poll() is not None:
+                    break
+                time.sleep(0.05)
+            try:
+                yield
+            finally:
+                subprocess.run([program], input="quit -t 5\n", text=True, env=self.environment,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30)
+                try:
+                    daemon.wait(20)
+                except subprocess.TimeoutExpired:
+                    daemon.send_signal(signal.SIGTERM)
+                    daemon.wait(20)
+                logs = directory.glob("*.log")
+                self.log = "\n".join(path.read_text(errors="replace") for path in logs)
+
+    def start(self, command, **more):
+        return subprocess.Popen([str(part) for part in command], env=self.environment,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+    def result(self, process):
+        """The last line of a process' output, as JSON; None if it failed, with the reason logged."""
+        try:
+            left = max(self.deadline - time.monotonic(), 0.1)
+            output, errors = process.communicate(timeout=left)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, errors = process.communicate()
+            errors += f"\nkilled after {GROUP_SECONDS_MAX} s"
+        try:
+            return json.loads(output.strip().splitlines()[-1])
+        except (IndexError, ValueError):
+            reason = errors.strip().splitlines()[-1:] or [f"exit status {process.returncode}"]
+            self.failures.append(reason[0][:200])
+            return None
+
+    def group(self, count, command, ready_seconds_max=60):
+        """Starts `count` processes that wait for each other at a barrier: their results."""
+        self.begin_group()
+        with tempfile.TemporaryDirectory() as directory:
+            barrier = Path(directory) / "go"
+            processes = [self.start([*command, "--json", "--barrier", barrier])
+                         for _ in range(count)]
+            wait_until_ready(barrier, processes, ready_seconds_max)
+            barrier.touch()
+            results = [self.result(process) for process in processes]
+        return [result for result in results if result is not None]
+
+
+def vendor_control():
+    for directory in [*os.environ["PATH"].split(":"), "/usr/local/nvidia/bin"]:
+        program = Path(directory) / "nvidia-cuda-mps-control"
+        if program.exists() and "openmps" not in str(program.resolve()):
+            return str(program)
+    return None
+
+
+def wait_until_ready(barrier, processes, seconds_max):
+    end = time.monotonic() + seconds_max
+    while time.monotonic() < end:
+        ready = len(list(barrier.parent.glob(barrier.name + ".ready.*")))
+        alive = sum(process.poll() is None for process in processes)
+        if ready >= alive:
+            return ready
+        time.sleep(0.005)
+    return len(list(barrier.parent.glob(barrier.name + ".ready.*")))
+
+
+def row(result, name):
+    return next(r["value"] for r in result["rows"] if r["name"] == name)
+
+
+# One function a column: what it gives stands in the JSON under its name.
+
+
+def calls(way):
+    """Cost of single calls of one process."""
+    way.begin_group()
+    result = way.result(way.start([way.samples / "microbench", "calls", "--json"]))
+    return {r["name"]: {"value": r["value"], "unit": r["unit"]} for r in result["rows"]}
+
+
+def first_kernel(way):
+    """From a program's start to the end of its first kernel, ms: the median of some."""
+    way.begin_group()
+    command = [way.samples / "microbench", "first", "--json"]
+    times = [row(way.result(way.start(command)), "first_kernel") for _ in range(START_ROUNDS)]
+    return statistics.median(times)
+
+
+def launches(way):
+    """Null launches a second of all processes together."""
+    rates = {}
+    for count in LAUNCH_PROCESSES:
+        command = [way.samples / "microbench", "launches", "--seconds", RATE_SECONDS]
+        results = way.group(count, command)
+        rates[count] = sum(row(result, "launches_per_s") for result in results)
+        log(f"{way.name}: {count} processes, {rates[count]:.0f} launches/s {way.failures or ''}")
+    return rates
+
+
+def spin(way):
+    """Kernels of 4 blocks and 0.5 ms a second, each waited for, of all processes together."""
+    rates = {}
+    for count in SPIN_PROCESSES:
+        command = [way.samples / "spin", "--kernel", "clock", "--work", SPIN_CYCLES,
+                   "--blocks", 4, "--seconds", RATE_SECONDS]
+        results = way.group(count, command)
+        rates[count] = sum(result["kernels_per_s"] for result in results)
+        log(f"{way.name}: {count} processes, {rates[count]:.0f} kernels/s {way.failures or ''}")
+    return rates
+
+
+def used_memory_mib():
+    command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+    return int(subprocess.run(command, capture_output=True, text=True).stdout.split()[0])
+
+
+def memory(way):
+    """Device memory that idle processes take, MiB: a context, a module, a stream and 4 KiB each."""
+    taken = {}
+    for count in IDLE_PROCESSES[way.name]:
+        way.begin_group()
+        with tempfile.TemporaryDirectory() as directory:
+            before = used_memory_mib()
+            barrier = Path(directory) / "go"
+            command = [way.samples / "microbench", "idle", "--barrier", barrier]
+            processes = [way.start(command) for _ in range(count)]
+            ready = wait_until_ready(barrier, processes, 60)
+            used = used_memory_mib() - before
+            barrier.touch()
+            for process in processes:
+                way.result(process)
+        time.sleep(0.3)
+        refused = [failure for failure in way.failures if "exit status 0" not in failure]
+        taken[count] = {"mib": used, "ready": ready, "refused": refused[:1]}
+        log(f"{way.name}: {ready} of {count} idle processes take {used} MiB {refused[:1] or ''}")
+    return taken
+
+
+def networks(way):
+    """Inference and training: steps a second of all processes, and what one step takes."""
+    measured = {}
+    for count, names in NETWORKS.items():
+        with tempfile.TemporaryDirectory() as directory:
+            way.begin_group()
+            processes = [
+                way.start([sys.executable, HERE / "networks.py", names, NETWORK_SECONDS,
+                           directory, count])
+                for _ in range(count)
+            ]
+            results = [way.result(process) for process in processes]
+        results = [result for result in results if result is not None]
+        for name in names.split(","):
+            parts = [result[name] for result in results if name in result]
+            times = sorted(t for part in parts for t in part["ms"])
+            if len(parts) < count or not times:
+                log(f"{way.name}: {name} failed for {count}: {way.failures[:1]}")
+                continue
+            measured.setdefault(name, {})[count] = {
+                "per_s": sum(part["per_s"] for part in parts),
+                "p50_ms": times[len(times) // 2],
+                "p99_ms": times[len(times) * 99 // 100],
+                "digests": sorted({part["digest"] for part in parts}),
+            }
+            log(f"{way.name}: {name}, {count} processes: {measured[name][count]}")
+    return measured
+
+
+COLUMNS = [first_kernel, calls, launches, spin, memory, networks]
+
+
+def machine():
+    query = "--query-gpu=name,driver_version,compute_mode,memory.total"
+    answer = subprocess.run(["nvidia-smi", query, "--format=csv,noheader"],
+                            capture_output=True, text=True).stdout.strip().splitlines()[0]
+    device, driver, mode, bytes_total = (part.strip() for part in answer.split(","))
+    smi = subprocess.run(["nvidia-smi"], capture_output=True, text=True).stdout
+    cuda = re.search(r"CUDA Version: ([\d.]+)", smi)
+    versions = subprocess.run(
+        [sys.executable, "-c", "import torch; print(torch.__version__)"],
+        capture_output=True, text=True).stdout.strip()
+    return {"device": device, "driver": driver, "cuda": cuda.group(1) if cuda else None,
+            "compute_mode": mode, "memory": bytes_total, "cores": os.cpu_count(),
+            "kernel": platform.release(), "pytorch": versions}
+
+
+def table(results):
+    """A line a figure, a column a way."""
+    ways = list(results["ways"])
+    lines = [f"{'':38}" + "".join(f"{way:>14}" for way in ways)]
+
+    def flatten(value, path):
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                yield from flatten(inner, f"{path} {key}".strip())
+        elif isinstance(value, (int, float)):
+            yield path.removesuffix(" value"), value
+
+    figures = {way: dict(flatten(results["ways"][way], "")) for way in ways}
+    for name in dict.fromkeys(name for way in ways for name in figures[way]):
+        cells = (figures[way].get(name) for way in ways)
+        lines.append(f"{name:38}" + "".join(
+            f"{'-' if cell is None else format(cell, '.2f'):>14}" for cell in cells))
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("dist", type=Path)
+    parser.add_argument("--output", type=Path, default=Path("h200.json"))
+    parser.add_argument("--ways", default="native,mps,openmps")
+    parser.add_argument("--columns", default=",".join(c.__name__ for c in COLUMNS))
+    arguments = parser.parse_args()
+    dist = arguments.dist.resolve()
+    if not (dist / "bin/openmps").exists():
+        sys.exit(f"no installation in {dist}")
+    results = {"date": datetime.date.today().isoformat(), "machine": machine(), "ways": {}}
+    for name in arguments.ways.split(","):
+        if name == "mps" and vendor_control() is None:
+            log("NVIDIA's MPS is not installed")
+            continue
+        way = Way(name, dist)
+        figures = results["ways"].setdefault(name, {})
+        with way.running():
+            # The first program waits for the server's start: that is not its own.
+            way.begin_group()
+            way.start([way.samples / "vector_add"]).communicate()
+            for column in COLUMNS:
+                if column.__name__ not in arguments.columns.split(","):
+                    continue
+                try:
+                    figures[column.__name__] = column(way)
+                    log(f"{name}: {column.__name__} done")
+                except Exception as error:  # One figure that fails does not cost the others.
+                    log(f"{name}: {column.__name__} failed: {error!r} {way.failures[:2]}")
+        arguments.output.write_text(json.dumps(results, indent=1) + "\n")
+        if way.log:
+            arguments.output.with_suffix(f".{name}.log").write_text(way.log)
+    print(table(results))
+    log("done")
+
+
+if __name__ == "__main__":
+    main()

@@ -28,4 +28,6 @@ fn a_fault_of_one_is_the_end_of_all() {
     assert_eq!(server.wait(), Exit::Fault);
     let log = server.log();
     assert_eq!(log.matches("Server is handling a fatal GPU error.").count(), 1, "{log}");
+    assert_eq!(log.matches("under way were its kernels fault").count(), 1, "{log}");
+    assert_eq!(log.matches("none of its kernels was under way").count(), 1, "{log}");
 }

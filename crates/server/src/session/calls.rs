@@ -160,7 +160,7 @@ impl Session {
             attributes: *function.attributes(),
             parameters: function.parameters().to_vec(),
         };
-        self.modules.add_function(request.function.0 as u64, module, function)?;
+        self.modules.add_function(request.function.0 as u64, module, name, function)?;
         Ok(info)
     }
 

@@ -56,10 +56,28 @@ impl Session {
         }
         self.region.set_sticky_error(error);
         let name = self.link.name();
-        let text = self.share.tenant_fault();
+        let text = match self.share.is_tenant() {
+            true => self.share.tenant_fault(),
+            false => self.suspects(),
+        };
         let separator = if text.is_empty() { "" } else { ": " };
         self.common.log.line(format!("Client {name} has a sticky error, {error}{separator}{text}"));
         self.wake_waiters();
+    }
+
+    /// What of this client may have been the fault's cause, where the provider does not say whose
+    /// it was: the kernels launched last in its streams that were not seen idle since.
+    fn suspects(&mut self) -> String {
+        let mut kernels = Vec::new();
+        self.streams.busy_slots(|slot| kernels.extend(slot.last_kernel));
+        kernels.sort_unstable();
+        kernels.dedup();
+        let names = kernels.iter().filter_map(|kernel| self.modules.name(*kernel));
+        let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+        match names.is_empty() {
+            true => "none of its kernels was under way".to_owned(),
+            false => format!("under way were its kernels {}", names.join(", ")),
+        }
     }
 
     /// Wakes whoever waits for work that will not be done any more.

@@ -4,6 +4,7 @@ use super::handles::Table;
 use crate::device::{Function, Module};
 use cuda_api::CudaError;
 use cuda_api::handle::HandleKind;
+use std::ffi::{CStr, CString};
 
 /// Most modules of a client. Programs have up to some thousands: cuFFT makes one a kernel.
 pub const MODULES_MAX: usize = 65_536;
@@ -23,6 +24,7 @@ pub struct LoadedModule {
 pub struct LoadedFunction {
     /// The function at the provider.
     pub function: Function,
+    name: CString,
     module: u64,
 }
 
@@ -70,10 +72,11 @@ impl Modules {
         &mut self,
         word: u64,
         module: u64,
+        name: CString,
         function: Function,
     ) -> Result<(), CudaError> {
         let handle = self.functions.vacant(word)?;
-        self.functions.put(handle, LoadedFunction { function, module });
+        self.functions.put(handle, LoadedFunction { function, name, module });
         Ok(())
     }
 
@@ -86,6 +89,11 @@ impl Modules {
     /// The module that a function is of.
     pub fn module_of(&self, function: u64) -> Result<u64, CudaError> {
         self.functions.get(function).map(|loaded| loaded.module)
+    }
+
+    /// The name of a function, as its image has it.
+    pub fn name(&self, word: u64) -> Option<&CStr> {
+        self.functions.get(word).ok().map(|loaded| loaded.name.as_c_str())
     }
 
     /// Drops everything.

@@ -43,6 +43,7 @@ impl Session {
         let function = self.modules.function(request.function.0 as u64)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         slot.stream.launch(function, shape, request.parameters)?;
+        slot.last_kernel = Some(request.function.0 as u64);
         self.link.kernels.fetch_add(1, Ordering::Relaxed);
         self.gate.submitted(slot, 1)
     }

@@ -33,6 +33,8 @@ pub struct Slot {
     pub stream: Stream,
     /// What the gate keeps of it.
     pub load: Load,
+    /// The function that was launched in it last, if one was.
+    pub last_kernel: Option<u64>,
     word: u64,
     blocking: Option<Blocking>,
     join: Option<Event>,
@@ -114,6 +116,7 @@ impl Streams {
         let slot = Slot {
             stream: Stream::new(&self.share, priority)?,
             load: Load::default(),
+            last_kernel: None,
             word: handle.to_word(),
             blocking,
             join: None,

@@ -1,10 +1,14 @@
-//! Sessions on the software GPU: real kernels, real faults, real ends.
+//! Sessions on a real provider: real kernels, real faults, real ends.
+//!
+//! The provider is the software GPU, which is linked, unless OPENMPS_PROVIDER names another one, as
+//! on a machine with a GPU. What only a provider with tenants can do is left out there.
 
 mod support;
 
 use channel::message::Message;
 use channel::payload::Payload;
 use channel::request::*;
+use cuda_api::environment::OPENMPS_PROVIDER;
 use cuda_api::extension::Extension;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::number::cuMemsetD32Async;
@@ -13,6 +17,7 @@ use openmps_soft as _;
 use server::device::Driver;
 use server::session::RESERVED_BYTES_MAX;
 use std::ffi::{CStr, c_void};
+use std::sync::OnceLock;
 use support::*;
 
 const MIB: u64 = 1 << 20;
@@ -53,12 +58,37 @@ symbols! {
     openmpsTenantPrintf openmpsTenantWork openmpsTenantUsage openmpsDeviceActivity
 }
 
-fn start() -> Server {
+/// The provider that the environment names; the software GPU if it names none.
+fn driver() -> Driver {
+    static DRIVER: OnceLock<Driver> = OnceLock::new();
+    *DRIVER.get_or_init(|| match std::env::var(OPENMPS_PROVIDER).as_deref() {
+        Err(_) | Ok("soft") => software_gpu_driver(),
+        Ok(_) => {
+            let provider = Box::leak(Box::new(::provider::load().expect("the provider is there")));
+            Driver { table: provider.table(), extension: provider.extension() }
+        }
+    })
+}
+
+fn software_gpu_driver() -> Driver {
     // SAFETY: the symbols are the software GPU's, linked into this program.
     let table = Box::leak(Box::new(unsafe { DriverTable::resolve(symbol) }));
     // SAFETY: as above.
     let extension = unsafe { Extension::resolve(symbol) }.expect("the software GPU has tenants");
-    Server::start_on(Driver { table, extension: Some(Box::leak(Box::new(extension))) })
+    Driver { table, extension: Some(Box::leak(Box::new(extension))) }
+}
+
+fn start() -> Server {
+    Server::start_on(driver())
+}
+
+/// A server whose provider keeps its clients apart; `None` where the provider does not.
+fn start_with_tenants() -> Option<Server> {
+    let server = driver().extension.map(|_| start());
+    if server.is_none() {
+        eprintln!("left out: the provider has no tenants");
+    }
+    server
 }
 
 /// A client with a module of one kernel, at module and function 0, and 4 MiB of memory.
@@ -118,7 +148,7 @@ fn a_kernel_computes_in_the_clients_window() {
 
 #[test]
 fn a_kernel_that_reaches_for_a_neighbour_loses_its_client_only() {
-    let mut server = start();
+    let Some(mut server) = start_with_tenants() else { return };
     let mut neighbour = client(&mut server, VECTOR_ADD, "vector_add");
     let mut thief = client(&mut server, FAULT, "write_word");
     neighbour.post_row(cuMemsetD32Async, &[neighbour.address(0), 7, 16, LEGACY.0 as u64]);
@@ -135,7 +165,7 @@ fn a_kernel_that_reaches_for_a_neighbour_loses_its_client_only() {
 
 #[test]
 fn an_endless_kernel_ends_with_its_client() {
-    let mut server = start();
+    let Some(mut server) = start_with_tenants() else { return };
     let mut neighbour = client(&mut server, VECTOR_ADD, "vector_add");
     let mut endless = client(&mut server, SPIN, "spin_forever");
     launch(&mut endless, 4, LEGACY, &[]);
@@ -184,7 +214,7 @@ fn blocking_streams_order_real_kernels() {
 
 #[test]
 fn what_kernels_print_comes_to_their_client() {
-    let mut server = start();
+    let Some(mut server) = start_with_tenants() else { return };
     let mut client = client(&mut server, PRINTF, "print_threads");
     launch(&mut client, 1, LEGACY, &[]);
     client.synchronize(LEGACY);

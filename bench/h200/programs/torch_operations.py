@@ -11,7 +11,7 @@ torch.backends.cudnn.deterministic = True
 def show(name, *tensors):
     sha = hashlib.sha256()
     for tensor in tensors:
-        sha.update(tensor.detach().contiguous().cpu().view(torch.uint8).numpy().tobytes())
+        sha.update(tensor.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     print(f"{name:12} {sha.hexdigest()[:16]}")
 
 

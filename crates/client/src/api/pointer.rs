@@ -12,7 +12,7 @@ use cuda_api::{CUdeviceptr, CUresult, CudaError};
 /// Most attributes asked for at once: there are 20.
 const ATTRIBUTES_MAX: usize = 64;
 /// CUmemAccess_flags: read and write.
-const ACCESS_READ_WRITE: u64 = 3;
+const ACCESS_READ_WRITE: c_uint = 3;
 /// What several attributes say of memory that is not CUDA's.
 const NO_DEVICE: c_int = -2;
 
@@ -105,7 +105,7 @@ fn store(
             data.of::<u64>().set(exportable.into())?;
         }
         attribute::ACCESS_FLAGS => {
-            data.of::<u64>().set(if known { ACCESS_READ_WRITE } else { 0 })?;
+            data.of::<c_uint>().set(if known { ACCESS_READ_WRITE } else { 0 })?;
         }
         attribute::MEMPOOL_HANDLE => {
             let pool = match place {
@@ -122,12 +122,19 @@ fn store(
     }
 }
 
+/// The attached state: addresses are asked about in threads without a current context too.
+fn anywhere() -> Result<&'static Attached, CudaError> {
+    let client = mode::attached()?;
+    client.health()?;
+    Ok(client)
+}
+
 pub(crate) fn cuPointerGetAttribute(
     data: Out<c_void>,
     number: c_uint,
     pointer: CUdeviceptr,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = anywhere()?;
     let place = client.memory().place(pointer.0)?;
     store(client, Some(place), number, pointer, data)
 }
@@ -139,7 +146,7 @@ pub(crate) fn cuPointerGetAttributes(
     data: Out<*mut c_void>,
     pointer: CUdeviceptr,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = anywhere()?;
     if count as usize > ATTRIBUTES_MAX {
         return Err(CudaError::INVALID_VALUE);
     }

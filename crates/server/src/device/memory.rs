@@ -1,10 +1,10 @@
 //! Device memory: reserved addresses, physical memory, and the one mapped at the other.
 
 use super::share::{gone, made};
-use super::{CheckedRange, Share, Stream};
+use super::{Share, Stream};
 use cuda_api::constants::vmm;
 use cuda_api::{
-    CUdeviceptr, CUmemAccessDesc, CUmemAllocationProp, CUmemLocation, CUresult, CudaError,
+    CUdeviceptr, CUmemAccessDesc, CUmemAllocationProp, CUmemLocation, CUresult, CUstream, CudaError,
 };
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
@@ -87,7 +87,7 @@ impl Physical {
     pub fn zeroed(
         share: &Rc<Share>,
         bytes: u64,
-        stream: &Stream,
+        stream: Option<&Stream>,
     ) -> Result<(Self, OwnedFd), CudaError> {
         let memory = Rc::new(Self::new(share, bytes)?);
         let fd = memory.export()?;
@@ -170,11 +170,18 @@ impl DeviceMapping {
         unsafe { share.device().table().cuMemSetAccess(at, bytes, &access, 1) }
     }
 
-    /// Writes zeros over it and waits for that.
-    fn clear(&self, stream: &Stream) -> CUresult {
-        stream.fill(CheckedRange::vouched(self.address, self.bytes), 0)?;
-        // SAFETY: the stream is alive. What it waits for is a fill, which ends.
-        unsafe { self.physical.share.device().table().cuStreamSynchronize(stream.raw()) }
+    /// Writes zeros over it and waits for that. In the provider's default stream if in no other:
+    /// nothing else is in there, and no stream of a client synchronises with it.
+    fn clear(&self, stream: Option<&Stream>) -> CUresult {
+        let t = self.physical.share.device().table();
+        let stream = stream.map_or(CUstream::NULL, Stream::raw);
+        let (at, bytes) = (CUdeviceptr(self.address), self.bytes as usize);
+        // SAFETY: the range is mapped; the stream is alive. What is waited for is a fill, which
+        // ends.
+        unsafe {
+            t.cuMemsetD8Async(at, 0, bytes, stream)?;
+            t.cuStreamSynchronize(stream)
+        }
     }
 
     /// The memory behind it.
@@ -215,7 +222,7 @@ pub fn new_chunk(
     share: &Rc<Share>,
     address: u64,
     bytes: u64,
-    stream: &Stream,
+    stream: Option<&Stream>,
 ) -> Result<(DeviceMapping, OwnedFd), CudaError> {
     let physical = Rc::new(Physical::new(share, bytes)?);
     let chunk = DeviceMapping::new(&physical, address, bytes, 0)?;

@@ -47,7 +47,7 @@ impl Session {
     pub(super) fn create_chunk(&mut self, request: ChunkCreate) -> Result<(), CudaError> {
         check_device(request.device)?;
         let address = request.address.0;
-        let file = self.memory.create_chunk(address, request.bytes, &self.internal)?;
+        let file = self.memory.create_chunk(address, request.bytes, self.internal.as_ref())?;
         let message = Message::ChunkFd(self.memory.window_offset(address));
         if self.socket.send(&message, &[file.as_fd()]).is_err() {
             self.memory.release_chunk(address)?;

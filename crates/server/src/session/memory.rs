@@ -88,12 +88,13 @@ impl Memory {
         self.chunks.get(&address).ok_or(CudaError::INVALID_VALUE)
     }
 
-    /// Makes a chunk at an address of the client's choice. Returns the fd that stands for it.
+    /// Makes a chunk at an address of the client's choice, and clears it in that stream, else in the
+    /// provider's default stream. Returns the fd that stands for it.
     pub fn create_chunk(
         &mut self,
         address: u64,
         bytes: u64,
-        stream: &Stream,
+        stream: Option<&Stream>,
     ) -> Result<OwnedFd, CudaError> {
         let whole = |value: u64| value.is_multiple_of(CHUNK_GRANULARITY_BYTES);
         if !whole(address)

@@ -77,8 +77,9 @@ struct Session {
     graphs: Graphs,
     events: Table<Event>,
     streams: Streams,
-    /// The session's own stream: for clearing memory.
-    internal: Stream,
+    /// The session's own stream, for clearing memory, where the provider has tenants. Elsewhere
+    /// there are no streams but those of programs, because all share the device's queues.
+    internal: Option<Stream>,
     modules: Modules,
     host_calls: HostCalls,
     memory: Memory,

@@ -159,7 +159,7 @@ impl Session {
             graphs: Graphs::new(),
             events: Table::new(HandleKind::Event, EVENTS_MAX),
             streams: Streams::new(&share, STREAM_SLOTS as usize),
-            internal: Stream::new(&share, 0)?,
+            internal: share.is_tenant().then(|| Stream::new(&share, 0)).transpose()?,
             modules: Modules::new(),
             host_calls: HostCalls::new(&region),
             memory: Memory::new(&share, lease.device(), lease.host(), region.clone())?,

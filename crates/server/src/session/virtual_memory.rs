@@ -221,7 +221,8 @@ impl Session {
         check_device(request.device)?;
         check_whole(&[request.bytes])?;
         let handle = self.memory.virtual_memory.memories.vacant(request.memory)?;
-        let (physical, file) = Physical::zeroed(&self.share, request.bytes, &self.internal)?;
+        let (physical, file) =
+            Physical::zeroed(&self.share, request.bytes, self.internal.as_ref())?;
         self.socket
             .send(&Message::ChunkFd(0), &[file.as_fd()])
             .map_err(|_| CudaError::MPS_RPC_FAILURE)?;

@@ -43,18 +43,18 @@ const NAP_AFTER: u32 = 4;
 /// How long a waiter for a device dozes, on machines where waiters may spin: it sleeps for a small
 /// part of the time that it has waited already and looks by itself. Asking to be woken costs the
 /// server a call and the device an interrupt, 40 us together, so it is for longer waits.
-const DOZE: Duration = Duration::from_millis(4);
+const DOZE: Duration = Duration::from_millis(100);
 
 /// A doze lasts this part of the wait so far, which bounds what it prolongs the wait by.
 const DOZE_PART: u32 = 256;
 
 /// Shortest and longest doze: looking costs 3 us of processor time.
 const DOZE_MIN: Duration = Duration::from_micros(5);
-const DOZE_MAX: Duration = Duration::from_micros(16);
+const DOZE_MAX: Duration = Duration::from_micros(50);
 
 /// Where more threads want to run than there are cores, waiters spin this much shorter and doze this
 /// much longer.
-const CROWDED_FACTOR: u32 = 8;
+const CROWDED_FACTOR: u32 = 4;
 
 /// How a waiter passes the time before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +73,12 @@ pub struct SpinPolicy {
     /// How long a waiter for a device dozes (see [`wait_until_reached`]) before it asks to be
     /// woken.
     pub doze: Duration,
-    /// How long a doze is at most.
+    /// How long a doze is at least and at most.
+    pub doze_min: Duration,
+    /// See [`SpinPolicy::doze_min`].
     pub doze_max: Duration,
+    /// Whether it spins about when the last wait ended, too.
+    pub keeps_time: bool,
 }
 
 impl SpinPolicy {
@@ -86,7 +90,9 @@ impl SpinPolicy {
         naps: 0,
         nap_after: 0,
         doze: Duration::ZERO,
+        doze_min: DOZE_MIN,
         doze_max: DOZE_MAX,
+        keeps_time: false,
     };
 
     /// The policy for a machine with that many cores and OPENMPS_SPIN_US set to that text.
@@ -100,7 +106,9 @@ impl SpinPolicy {
             naps: NAPS,
             nap_after: NAP_AFTER,
             doze: if spin_us == 0 { Duration::ZERO } else { DOZE },
+            doze_min: DOZE_MIN,
             doze_max: DOZE_MAX,
+            keeps_time: spin_us > 0,
         }
     }
 
@@ -114,7 +122,9 @@ impl SpinPolicy {
         Self {
             spin: self.spin / CROWDED_FACTOR,
             nap_after: 0,
+            doze_min: self.doze_min * CROWDED_FACTOR,
             doze_max: self.doze_max * CROWDED_FACTOR,
+            keeps_time: false,
             ..self
         }
     }
@@ -244,7 +254,8 @@ pub fn wait_until_reached<E>(
     }
     let now = Instant::now();
     let start = now.checked_sub(policy.spin).unwrap_or(now);
-    if doze(word, value, policy, Rhythm::new(expected), start) {
+    let rhythm = Rhythm::new(if policy.keeps_time { expected } else { Duration::ZERO });
+    if doze(word, value, policy, rhythm, start) {
         return Ok(start.elapsed());
     }
     let or_reached = |result: Result<(), E>| match result {
@@ -286,7 +297,8 @@ fn doze(
         if waited >= end {
             return false;
         }
-        let long = (waited / DOZE_PART).clamp(DOZE_MIN, policy.doze_max);
+        let part = waited / DOZE_PART;
+        let long = part.clamp(policy.doze_min, policy.doze_max.max(policy.doze_min));
         match rhythm.phase(waited) {
             Phase::Due => core::hint::spin_loop(),
             Phase::Early(left) => drop(sleep(word, seen, Some(long.min(left)))),
@@ -423,7 +435,7 @@ mod tests {
         assert_eq!(SpinPolicy::new(2, None).expecting(us(100)).spin, Duration::ZERO);
         assert_eq!(SpinPolicy::new(2, None).doze, Duration::ZERO);
         let crowded = SpinPolicy::new(8, Some("80")).crowded();
-        assert_eq!((crowded.spin, crowded.nap_after), (us(10), 0));
+        assert_eq!((crowded.spin, crowded.nap_after, crowded.keeps_time), (us(20), 0, false));
     }
 
     #[test]

@@ -13,6 +13,8 @@ use std::time::Instant;
 
 /// A wake-up for less than this was for next to nothing: a few launches.
 const POOR_WAKE_UP_BYTES: u64 = 1024;
+/// After a longer wait a program is not taken to come back so regularly.
+const RHYTHM_MAX: Duration = Duration::from_millis(4);
 /// Wake-ups further apart than this are not frequent.
 const FREQUENT: Duration = Duration::from_millis(1);
 
@@ -213,7 +215,7 @@ impl<M: RingMemory> Consumer<M> {
         if policy != SpinPolicy::NONE {
             policy.spin_until(|| self.is_over());
         }
-        if !policy.spin.is_zero() && self.last_wait <= policy.doze {
+        if policy.keeps_time && self.last_wait <= RHYTHM_MAX {
             self.keep_time(start, timeout);
         }
         if self.poor_wake_ups >= policy.nap_after && policy.naps > 0 {

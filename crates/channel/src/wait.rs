@@ -124,7 +124,6 @@ impl SpinPolicy {
             nap_after: 0,
             doze_min: self.doze_min * CROWDED_FACTOR,
             doze_max: self.doze_max * CROWDED_FACTOR,
-            keeps_time: false,
             ..self
         }
     }
@@ -314,6 +313,7 @@ pub(crate) const RHYTHM_MIN: Duration = Duration::from_micros(SPIN_US_DEFAULT as
 /// takes to fall asleep and to be there again.
 const RHYTHM_MARGIN: Duration = Duration::from_micros(10);
 const RHYTHM_PART: u32 = 16;
+const RHYTHM_PART_MAX: Duration = Duration::from_micros(25);
 
 /// When a wait is expected to end: programs repeat themselves, so about when the last one did.
 #[derive(Clone, Copy, Debug)]
@@ -339,7 +339,7 @@ impl Rhythm {
         if expected < RHYTHM_MIN {
             return Self { opens: Duration::ZERO, closes: Duration::ZERO };
         }
-        let margin = expected / RHYTHM_PART + RHYTHM_MARGIN;
+        let margin = (expected / RHYTHM_PART).min(RHYTHM_PART_MAX) + RHYTHM_MARGIN;
         Self { opens: expected.saturating_sub(margin), closes: expected + margin }
     }
 
@@ -435,7 +435,7 @@ mod tests {
         assert_eq!(SpinPolicy::new(2, None).expecting(us(100)).spin, Duration::ZERO);
         assert_eq!(SpinPolicy::new(2, None).doze, Duration::ZERO);
         let crowded = SpinPolicy::new(8, Some("80")).crowded();
-        assert_eq!((crowded.spin, crowded.nap_after, crowded.keeps_time), (us(20), 0, false));
+        assert_eq!((crowded.spin, crowded.nap_after), (us(20), 0));
     }
 
     #[test]

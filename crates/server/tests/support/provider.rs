@@ -200,6 +200,10 @@ impl World {
     }
 
     fn enqueue(&mut self, stream: usize, op: Op) -> CUresult {
+        if stream == 0 {
+            // The default stream is there while somebody uses it.
+            self.streams.entry(0).or_insert(Queue { tenant: 0, ops: VecDeque::new() });
+        }
         self.alive(stream)?;
         if let Some(queue) = self.streams.get_mut(&stream) {
             queue.ops.push_back(op);
@@ -423,9 +427,12 @@ provide! {
         if queue.ops.is_empty() { Ok(()) } else { Err(CudaError::NOT_READY) }
     }
     cuStreamSynchronize(stream: CUstream) {
-        let world = world();
+        let mut world = world();
         world.alive(stream.0)?;
         assert!(world.streams[&stream.0].ops.is_empty(), "a server must not block a thread");
+        if stream.0 == 0 {
+            world.streams.remove(&0);
+        }
         Ok(())
     }
     cuStreamWaitEvent(stream: CUstream, event: CUevent, _f: c_uint) {

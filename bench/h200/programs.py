@@ -87,6 +87,8 @@ def main():
         if "nvcc".startswith(arguments.only) or "nvcc" in arguments.only:
             build(built)
         native, shared = Way("native", dist), Way("openmps", dist)
+        # So that what failed says why.
+        shared.environment["OPENMPS_TRACE"] = "errors"
         with native.running(), shared.running(), \
                 concurrent.futures.ThreadPoolExecutor(4) as pool:
             chosen = [program for program in programs(dist, built)

@@ -34,8 +34,9 @@ spd = a @ a.T + 1024 * torch.eye(1024).cuda()
 show("cholesky", torch.linalg.cholesky(spd))
 show("solve", torch.linalg.solve(spd, b))
 show("index", a[torch.randperm(1024).cuda()], torch.cumsum(a, 1), torch.where(a > 0, a, b))
-sparse = (a * (a > 1.5)).to_sparse_csr()
-show("sparse", sparse @ b)
+large = a * (a > 1.5)
+# Sums in an order of its own each time.
+print("sparse", torch.allclose(large.to_sparse_csr() @ b, large @ b, atol=1e-3))
 show("random", torch.randn(1000, device="cuda"), torch.rand(1000, device="cuda"))
 streams = [torch.cuda.Stream() for _ in range(4)]
 parts = []

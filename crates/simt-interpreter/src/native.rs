@@ -13,6 +13,7 @@
 //! ([`Frame::lanes`]) may have values in machine registers, and it takes lanes out of the table
 //! only below [`Frame::limit`], where no others wait.
 
+pub use super::approx::EXP2_TERMS;
 use super::decode::Code;
 pub use super::decode::Place;
 use super::machine::{Ins, Machine, Step};

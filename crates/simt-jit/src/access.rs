@@ -4,12 +4,12 @@
 //! another and reports what is not allowed. One comparison serves a warp whose lanes access one
 //! element behind the other; others are compared lane by lane.
 
-use crate::assembler::{Label, X, at, repeated};
+use crate::assembler::{Label, X, at};
 use crate::assign::{Lanes, loads_for_all, parts};
 use crate::compiler::{Cold, Compiler};
-use crate::frame::{A, C, D, Field, K1, K2, MASK, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field};
+use crate::frame::{A, C, D, Field, K1, MASK, SAVED_SCRATCH, Z0, Z1, Z2, field};
 use crate::scalar::mov;
-use crate::value::{Value, move_code, store_code, xmm, ymm};
+use crate::value::{Value, move_code, store_code, xmm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::geometry::HALF_LANES;
 use simt::ir::Reg;
@@ -20,23 +20,25 @@ use std::mem::offset_of;
 
 /// An access as the code below sees it.
 #[derive(Clone, Copy)]
-struct Plan {
-    access: Access,
-    write: bool,
-    shared: bool,
+pub(crate) struct Plan {
+    pub(crate) access: Access,
+    pub(crate) write: bool,
+    pub(crate) shared: bool,
     /// Bytes a lane.
-    total: i32,
+    pub(crate) total: i32,
     /// Added to the address.
-    offset: i32,
+    pub(crate) offset: i32,
+    /// Added to every lane's address first: a negative offset, which would wrap.
+    pub(crate) before: i32,
     /// Addresses have 64 bits.
-    wide: bool,
+    pub(crate) wide: bool,
     /// Number of the remembered range.
-    site: usize,
+    pub(crate) site: usize,
 }
 
 /// The addresses of an access a lane.
 #[derive(Clone, Copy)]
-enum Address {
+pub(crate) enum Address {
     /// In a register.
     Lanes(Value),
     /// Lane 0's and a stride.
@@ -73,7 +75,7 @@ impl Compiler<'_> {
         }
         let total = i32::from(access.bytes) * i32::from(access.count);
         let site = self.layout.site(first, count) % simt::kernel::RECENT_RANGES;
-        let plan = Plan { access, write, shared, total, offset, wide, site };
+        let plan = Plan { access, write, shared, total, offset, before: 0, wide, site };
         if inst.uniform { self.uniform(inst, plan) } else { self.varying(inst, plan) }
     }
 
@@ -99,7 +101,7 @@ impl Compiler<'_> {
             && matches!(inst.src[0], Source::Vector(_) | Source::Affine(..) | Source::Halves(..))
             && plan.wide != plan.shared
             && offset % total == 0
-            && !(plan.shared && offset < 0);
+            && !(plan.shared && offset < 0 && access.width != Width::W32);
         if !plain || !self.has_lane_results(inst) {
             return false;
         }
@@ -135,7 +137,8 @@ impl Compiler<'_> {
         let (first, count) = self.layout.pieces(self.block, self.index, self.masked);
         let site = self.layout.site(first, count) % simt::kernel::RECENT_RANGES;
         let wide = !shared;
-        let plan = Plan { access, write, shared, total, offset: offset as i32, wide, site };
+        let offset = offset as i32;
+        let plan = Plan { access, write, shared, total, offset, before: 0, wide, site };
         let address_width = if wide { Width::W64 } else { Width::W32 };
         let address = self.address(inst.src[0], address_width);
         self.lane_by_lane(inst, plan, address, back);
@@ -145,38 +148,6 @@ impl Compiler<'_> {
         match source {
             Source::Affine(..) | Source::Halves(..) => Address::Formula(source),
             _ => Address::Lanes(self.value(source, width)),
-        }
-    }
-
-    /// A part of the addresses in a register: `scratch`, if it is not in one.
-    fn address_part(
-        &mut self,
-        address: Address,
-        part: usize,
-        width: Width,
-        scratch: Register,
-    ) -> Register {
-        match address {
-            Address::Lanes(value) => self.part_in(value, part, width, scratch),
-            Address::Formula(source) => self.formula(source, part, width, scratch),
-        }
-    }
-
-    /// Eight 32-bit addresses in the low half of a register.
-    fn address_half(&mut self, address: Address, part: usize, scratch: Register) -> Register {
-        match address {
-            Address::Lanes(value) => {
-                let half = self.half(value, part, scratch);
-                self.in_half(half, scratch)
-            }
-            Address::Formula(source) => {
-                self.formula(source, part / 2, Width::W32, scratch);
-                if part % 2 == 1 {
-                    let code = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
-                    self.a.op(code, &[ymm(scratch).into(), scratch.into(), X::I(1)]);
-                }
-                ymm(scratch)
-            }
         }
     }
 
@@ -448,7 +419,7 @@ impl Compiler<'_> {
     }
 
     /// With the ranges in RDX.
-    fn check_writable(&mut self, plan: Plan, slow: Label) {
+    pub(crate) fn check_writable(&mut self, plan: Plan, slow: Label) {
         if plan.write {
             let offset = plan.site * size_of::<Range>() + offset_of!(Range, writable);
             self.a.op(Code::Cmp_rm8_imm8, &[at(D, offset as i32).into(), X::I(0)]);
@@ -456,14 +427,14 @@ impl Compiler<'_> {
         }
     }
 
-    fn count(&mut self, plan: Plan, bytes: i32) {
+    pub(crate) fn count(&mut self, plan: Plan, bytes: i32) {
         if !plan.shared {
             self.a.op(Code::Add_rm64_imm32, &[field(Field::GlobalBytes).into(), X::I(bytes)]);
         }
     }
 
     /// Counts the bytes of the lanes that run.
-    fn count_some(&mut self, inst: &VectorInst, plan: Plan) {
+    pub(crate) fn count_some(&mut self, inst: &VectorInst, plan: Plan) {
         if plan.shared {
             return;
         }
@@ -477,218 +448,6 @@ impl Compiler<'_> {
         self.a.op(Code::Popcnt_r32_rm32, &[eax.into(), eax.into()]);
         self.a.op(Code::Imul_r32_rm32_imm32, &[eax.into(), eax.into(), X::I(plan.total)]);
         self.a.op(Code::Add_rm64_r64, &[field(Field::GlobalBytes).into(), A.into()]);
-    }
-
-    /// An access of which every lane is checked on its own.
-    fn lane_by_lane(&mut self, inst: &VectorInst, plan: Plan, address: Address, back: Label) {
-        let slow = self.aside(back);
-        let some = self.masked || inst.guard.is_some();
-        if some {
-            self.activate(inst.guard);
-        }
-        let width = if plan.wide { Width::W64 } else { Width::W32 };
-        let pick = |narrow: Code, wide: Code| if plan.wide { wide } else { narrow };
-        // Z1: what addresses start at; Z2: the most that they may be above it.
-        if plan.shared {
-            let less = X::I(plan.total + plan.offset);
-            self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::SharedBytes).into()]);
-            self.a.op(Code::Sub_rm64_imm32, &[C.into(), less]);
-            self.a.jump(Code::Jb_rel32_64, slow);
-            self.a.op(Code::EVEX_Vpbroadcastd_zmm_k1z_r32, &[Z2.into(), Register::ECX.into()]);
-        } else {
-            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
-            self.a.op(Code::Mov_r64_rm64, &[A.into(), range_start(plan.site).into()]);
-            self.a.op(Code::Mov_r64_rm64, &[C.into(), range_end(plan.site).into()]);
-            self.a.op(Code::Sub_r64_rm64, &[C.into(), A.into()]);
-            self.a.op(Code::Sub_rm64_imm32, &[C.into(), X::I(plan.total)]);
-            self.a.jump(Code::Jb_rel32_64, slow);
-            self.check_writable(plan, slow);
-            if plan.offset != 0 {
-                self.a.op(Code::Sub_rm64_imm32, &[A.into(), X::I(plan.offset)]);
-            }
-            self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Z1.into(), A.into()]);
-            self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Z2.into(), C.into()]);
-        }
-        let low_bits = if plan.wide {
-            self.a.constant(&(plan.total as u64 - 1).to_le_bytes())
-        } else {
-            self.a.constant(&(plan.total as u32 - 1).to_le_bytes())
-        };
-        for part in 0..parts(width) {
-            let register = self.address_part(address, part, width, Z3);
-            let above = if plan.wide {
-                let sub = Code::EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64;
-                self.a.op(sub, &[Z0.into(), register.into(), Z1.into()]);
-                Z0
-            } else {
-                register
-            };
-            let mask = if some { Some(self.active(part, width)) } else { None };
-            let compare = pick(
-                Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8,
-                Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8,
-            );
-            let found = if part == 0 { K2 } else { K1 };
-            let made = self.a.op(compare, &[found.into(), above.into(), Z2.into(), X::I(6)]);
-            if let Some(k) = mask {
-                made.set_op_mask(k);
-            }
-            let or = [K2.into(), K2.into(), K1.into()];
-            if part > 0 {
-                self.a.op(Code::VEX_Korw_kr_kr_kr, &or);
-            }
-            let test = pick(
-                Code::EVEX_Vptestmd_kr_k1_zmm_zmmm512b32,
-                Code::EVEX_Vptestmq_kr_k1_zmm_zmmm512b64,
-            );
-            let made = self.a.op(test, &[K1.into(), register.into(), repeated(low_bits).into()]);
-            if let Some(k) = mask {
-                made.set_op_mask(k);
-            }
-            self.a.op(Code::VEX_Korw_kr_kr_kr, &or);
-        }
-        self.a.op(Code::VEX_Kortestw_kr_kr, &[K2.into(), K2.into()]);
-        self.a.jump(Code::Jne_rel32_64, slow);
-        if !some {
-            self.count(plan, 32 * plan.total);
-        } else {
-            self.count_some(inst, plan);
-        }
-        if plan.shared {
-            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
-        }
-        for element in 0..usize::from(plan.access.count) {
-            if plan.write {
-                self.scatter(inst, plan, address, element, some);
-            } else {
-                self.gather(inst, plan, address, element, some);
-            }
-        }
-    }
-
-    /// Sets K1 to the lanes of a part that take part.
-    fn lanes_of_part(&mut self, part: usize, width: Width, some: bool) {
-        if some {
-            let k = self.active(part, width);
-            self.a.op(Code::VEX_Kmovw_kr_km16, &[K1.into(), k.into()]);
-        } else {
-            self.a.op(Code::VEX_Kxnorw_kr_kr_kr, &[K1.into(), K1.into(), K1.into()]);
-        }
-    }
-
-    /// The memory of an element of the lanes whose addresses are in `index`.
-    fn spread(&self, plan: Plan, index: Register, element: usize) -> MemoryOperand {
-        let base = if plan.shared { D } else { Register::None };
-        let offset = plan.offset + element as i32 * i32::from(plan.access.bytes);
-        MemoryOperand::with_base_index_scale_displ_size(base, index, 1, i64::from(offset), 8)
-    }
-
-    fn gather(
-        &mut self,
-        inst: &VectorInst,
-        plan: Plan,
-        address: Address,
-        element: usize,
-        some: bool,
-    ) {
-        let place = self.dest(inst, &inst.dst[element]);
-        match (plan.wide, plan.access.width) {
-            (true, Width::W32) => {
-                for part in 0..2 {
-                    for (half, to) in [(0, Z0), (1, Z1)] {
-                        let index = self.address_part(address, 2 * part + half, Width::W64, Z3);
-                        self.lanes_of_part(2 * part + half, Width::W64, some);
-                        let from = self.spread(plan, index, element);
-                        let code = Code::EVEX_Vpgatherqd_ymm_k1_vm64z;
-                        self.a.op(code, &[ymm(to).into(), from.into()]).set_op_mask(K1);
-                    }
-                    let join = [Z0.into(), Z0.into(), ymm(Z1).into(), X::I(1)];
-                    self.a.op(Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, &join);
-                    self.put(&place, part, move_code(Width::W32), &[Z0.into()]);
-                }
-            }
-            (true, _) => {
-                for part in 0..4 {
-                    let index = self.address_part(address, part, Width::W64, Z3);
-                    self.lanes_of_part(part, Width::W64, some);
-                    let from = self.spread(plan, index, element);
-                    let code = Code::EVEX_Vpgatherqq_zmm_k1_vm64z;
-                    self.a.op(code, &[Z0.into(), from.into()]).set_op_mask(K1);
-                    self.put(&place, part, move_code(Width::W64), &[Z0.into()]);
-                }
-            }
-            (false, Width::W32) => {
-                for part in 0..2 {
-                    let index = self.address_part(address, part, Width::W32, Z3);
-                    self.lanes_of_part(part, Width::W32, some);
-                    let from = self.spread(plan, index, element);
-                    let code = Code::EVEX_Vpgatherdd_zmm_k1_vm32z;
-                    self.a.op(code, &[Z0.into(), from.into()]).set_op_mask(K1);
-                    self.put(&place, part, move_code(Width::W32), &[Z0.into()]);
-                }
-            }
-            (false, _) => {
-                for part in 0..4 {
-                    let index = self.address_half(address, part, Z3);
-                    self.lanes_of_part(part, Width::W64, some);
-                    let from = self.spread(plan, index, element);
-                    let code = Code::EVEX_Vpgatherdq_zmm_k1_vm32y;
-                    self.a.op(code, &[Z0.into(), from.into()]).set_op_mask(K1);
-                    self.put(&place, part, move_code(Width::W64), &[Z0.into()]);
-                }
-            }
-        }
-    }
-
-    /// 32 bytes in a register: the low half of `scratch`, if they are in memory.
-    fn in_half(&mut self, half: X, scratch: Register) -> Register {
-        match half {
-            X::R(register) => register,
-            memory => {
-                let code = Code::EVEX_Vmovdqu32_ymm_k1z_ymmm256;
-                self.a.op(code, &[ymm(scratch).into(), memory]);
-                ymm(scratch)
-            }
-        }
-    }
-
-    fn scatter(
-        &mut self,
-        inst: &VectorInst,
-        plan: Plan,
-        address: Address,
-        element: usize,
-        some: bool,
-    ) {
-        let width = plan.access.width;
-        let value = self.value(inst.src[2 + element], width);
-        // By parts of the addresses or of the values, whichever are more.
-        let (count, lane_width) =
-            if plan.wide || width == Width::W64 { (4, Width::W64) } else { (2, Width::W32) };
-        for part in 0..count {
-            let index = if plan.wide {
-                self.address_part(address, part, Width::W64, Z3)
-            } else if width == Width::W64 {
-                self.address_half(address, part, Z3)
-            } else {
-                self.address_part(address, part, Width::W32, Z3)
-            };
-            let from = if plan.wide && width == Width::W32 {
-                let half = self.half(value, part, Z0);
-                self.in_half(half, Z0)
-            } else {
-                self.part_in(value, part, width, Z0)
-            };
-            self.lanes_of_part(part, lane_width, some);
-            let to = self.spread(plan, index, element);
-            let code = match (plan.wide, width) {
-                (true, Width::W32) => Code::EVEX_Vpscatterqd_vm64z_k1_ymm,
-                (true, _) => Code::EVEX_Vpscatterqq_vm64z_k1_zmm,
-                (false, Width::W32) => Code::EVEX_Vpscatterdd_vm32z_k1_zmm,
-                (false, _) => Code::EVEX_Vpscatterdq_vm32y_k1_zmm,
-            };
-            self.a.op(code, &[to.into(), from.into()]).set_op_mask(K1);
-        }
     }
 
     /// An access of all lanes to one address.
@@ -842,10 +601,10 @@ fn span_code(access: Access, write: bool) -> Option<Code> {
     })
 }
 
-fn range_start(site: usize) -> MemoryOperand {
+pub(crate) fn range_start(site: usize) -> MemoryOperand {
     at(D, (site * size_of::<Range>() + offset_of!(Range, start)) as i32)
 }
 
-fn range_end(site: usize) -> MemoryOperand {
+pub(crate) fn range_end(site: usize) -> MemoryOperand {
     at(D, (site * size_of::<Range>() + offset_of!(Range, end)) as i32)
 }

@@ -8,9 +8,10 @@ use crate::ranges::{Hull, Ranges};
 use iced_x86::Register;
 use simt::op::{Op, Width};
 use simt::vector::{Home, VectorFunction, VectorInst};
+use std::collections::BTreeSet;
 
 /// Vector registers that hold values; the others are scratch.
-pub(crate) const VECTORS: usize = 28;
+const VECTORS: usize = 28;
 /// General registers that hold values.
 pub(crate) const SCALARS: [Register; 8] = [
     Register::R12,
@@ -159,7 +160,27 @@ impl Assignment {
     }
 }
 
+impl Assignment {
+    /// Vector registers that hold values somewhere.
+    pub(crate) fn used_vectors(&self) -> BTreeSet<Register> {
+        self.lanes
+            .iter()
+            .flat_map(|lanes| match *lanes {
+                Lanes::File => [Register::None; PARTS_MAX],
+                Lanes::Parts(registers) => registers,
+                Lanes::Same(register) => [register; PARTS_MAX],
+            })
+            .filter(|r| *r != Register::None)
+            .collect()
+    }
+
+    /// General registers that hold values somewhere.
+    pub(crate) fn used_scalars(&self) -> BTreeSet<Register> {
+        self.scalars.iter().flatten().copied().collect()
+    }
+}
+
 /// Vector register of a number.
-pub(crate) fn zmm(number: usize) -> Register {
+fn zmm(number: usize) -> Register {
     Register::ZMM0 + number as u32
 }

@@ -8,10 +8,10 @@
 //! back into the register file), checks that failed, instructions run by their decoded form.
 
 use crate::assembler::{Assembler, Label, X, at};
-use crate::assign::{Assignment, Lanes, SCALARS, VECTORS, parts, zmm};
+use crate::assign::{Assignment, Lanes, SCALARS, parts};
 use crate::frame::{
-    A, C, COUNT, D, FILE, FRAME, Field, K1, K2, K3, MASK, PREDICATE, SAVED_MASKS, SAVED_SCALARS,
-    SAVED_STACK, SAVED_VECTORS, STACK_BYTES, Z0, field,
+    A, ACTIVE, C, COUNT, D, FILE, FRAME, Field, K1, K2, MASK, PREDICATE, SAVED_MASKS,
+    SAVED_SCALARS, SAVED_STACK, SAVED_VECTORS, STACK_BYTES, Z0, field,
 };
 use crate::nan;
 use crate::ranges::{Ranges, sources};
@@ -19,7 +19,7 @@ use crate::value::{Value, store_code};
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
 use simt::op::Width;
-use simt::vector::{Home, Source, VectorFunction, VectorInst, VectorTerm};
+use simt::vector::{Home, Source, VectorFunction, VectorInst};
 use simt_interpreter::native::{FAULT, LEAVE, Layout, NEXT, PARK, TERMINATE};
 
 /// Why code comes back at the end of a block.
@@ -78,12 +78,15 @@ pub(crate) struct Compiler<'a> {
     pub(crate) in_eax: Option<Reg>,
     pub(crate) cold: Vec<Cold>,
     /// A clone is under construction, not cold code.
-    in_line: bool,
-    full: Vec<Label>,
-    partial: Vec<Label>,
+    pub(crate) in_line: bool,
+    /// The full clones.
+    pub(crate) full: Vec<Label>,
+    /// The masked clones.
+    pub(crate) partial: Vec<Label>,
     entries: Vec<Label>,
     ways: std::collections::HashMap<(usize, Way), Label>,
-    choose: Label,
+    /// Where the lowest pending lanes are taken.
+    pub(crate) choose: Label,
     leave: Label,
     decoded: Label,
 }
@@ -227,11 +230,22 @@ impl<'a> Compiler<'a> {
         let a = &mut self.a;
         // Behind the return address.
         let slot = |offset: i32| at(Register::RSP, offset + 8);
-        let vectors = (0..VECTORS).map(|n| (zmm(n), SAVED_VECTORS + 64 * n as i32));
-        let masks = [K1, K2, K3, PREDICATE[0], PREDICATE[1], Register::K6, Register::K7];
+        // Only what holds values somewhere in the function.
+        let used = self.assignment.used_vectors();
+        let vectors: Vec<(Register, i32)> =
+            used.into_iter().zip((SAVED_VECTORS..).step_by(64)).collect();
+        let vectors = vectors.into_iter();
+        let masks = [PREDICATE[0], PREDICATE[1], ACTIVE[0], ACTIVE[1]];
         let masks = masks.into_iter().enumerate().map(|(n, k)| (k, SAVED_MASKS + 8 * n as i32));
-        let scalars =
-            SCALARS.into_iter().skip(2).enumerate().map(|(n, r)| (r, SAVED_SCALARS + 8 * n as i32));
+        // The first two are kept by whoever is called.
+        let used = self.assignment.used_scalars();
+        let scalars: Vec<(Register, i32)> = SCALARS
+            .into_iter()
+            .skip(2)
+            .filter(|r| used.contains(r))
+            .zip((SAVED_SCALARS..).step_by(8))
+            .collect();
+        let scalars = scalars.into_iter();
         for (register, offset) in vectors.clone() {
             a.op(Code::EVEX_Vmovdqa32_zmmm512_k1z_zmm, &[slot(offset).into(), register.into()]);
         }
@@ -662,230 +676,6 @@ impl<'a> Compiler<'a> {
                 self.queue(block, to);
             }
         }
-    }
-
-    fn give_back_patience(&mut self, block: usize) {
-        let cost = self.layout.cost(block) as i32;
-        self.a.op(Code::Add_rm64_imm32, &[field(Field::Patience).into(), X::I(cost)]);
-    }
-
-    /// What every back-edge asks: is it somebody else's turn?
-    fn back_edge(&mut self, block: usize) {
-        let label = self.a.label();
-        self.cold.push(Cold::Turn { label, block });
-        let cost = self.layout.cost(block) as i32;
-        let a = &mut self.a;
-        a.op(Code::Sub_rm64_imm32, &[field(Field::Patience).into(), X::I(cost)]);
-        a.jump(Code::Jle_rel32_64, label);
-        a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Control).into()]);
-        a.op(Code::Cmp_rm32_imm8, &[at(C, 0).into(), X::I(0)]);
-        a.jump(Code::Jne_rel32_64, label);
-    }
-
-    /// All lanes that run go from the end of a block to a block.
-    fn go(&mut self, block: usize, to: usize) {
-        if to <= block {
-            self.back_edge(block);
-        }
-        self.arrive(block, to);
-    }
-
-    /// [`Self::go`] after the back-edge.
-    fn arrive(&mut self, block: usize, to: usize) {
-        // The next block stands right behind.
-        let next = self.in_line && to == block + 1;
-        if !self.masked {
-            if !next {
-                self.a.jump(Code::Jmp_rel32_64, self.full[to]);
-            }
-            return;
-        }
-        let queue = self.a.label();
-        self.cold.push(Cold::Queue { label: queue, block, to });
-        self.a.op(Code::Cmp_rm32_imm32, &[field(Field::Lowest).into(), X::I(to as i32)]);
-        self.a.jump(Code::Jbe_rel32_64, queue);
-        if !next {
-            self.a.jump(Code::Jmp_rel32_64, self.partial[to]);
-        }
-    }
-
-    /// Somebody waits at `to` or in front of it: so do we, and the lowest go on.
-    fn queue(&mut self, block: usize, to: usize) {
-        self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Pending).into()]);
-        self.a.op(Code::Or_rm32_r32, &[at(C, 4 * to as i32).into(), MASK.into()]);
-        self.choose_or(block);
-    }
-
-    fn choose_or(&mut self, block: usize) {
-        let out = self.out(block, Way::Done);
-        self.a.op(Code::Lea_r64_m, &[D.into(), Assembler::at_label(out).into()]);
-        self.a.jump(Code::Jmp_rel32_64, self.choose);
-    }
-
-    /// All lanes that run exit.
-    fn exit(&mut self, block: usize) {
-        self.a.op(Code::Mov_r32_rm32, &[Register::EAX.into(), MASK.into()]);
-        self.a.op(Code::Not_rm32, &[Register::EAX.into()]);
-        self.a.op(Code::And_rm32_r32, &[field(Field::Live).into(), Register::EAX.into()]);
-        self.choose_or(block);
-    }
-
-    /// Where all lanes that run go by a jump instruction.
-    fn edge(&mut self, block: usize, to: Option<usize>) -> Label {
-        match to {
-            Some(to) if !self.masked && to > block => self.full[to],
-            Some(to) => {
-                let label = self.a.label();
-                self.cold.push(Cold::Edge { label, block, to, masked: self.masked });
-                label
-            }
-            None => {
-                let label = self.a.label();
-                self.cold.push(Cold::Exit { label, block });
-                label
-            }
-        }
-    }
-
-    fn terminator(&mut self, term: &VectorTerm) {
-        let block = self.block;
-        match term {
-            VectorTerm::Jump(target) => match target.block() {
-                Some(to) => self.go(block, to.index()),
-                None => self.exit(block),
-            },
-            VectorTerm::Branch { guard, uniform, taken, other } => {
-                let (yes, no) = (taken.block(), other.block());
-                let (mut yes, mut no) = (yes.map(|b| b.index()), no.map(|b| b.index()));
-                if guard.negated {
-                    std::mem::swap(&mut yes, &mut no);
-                }
-                let eax = Register::EAX;
-                if self.in_eax != Some(guard.reg) {
-                    let memory = self.mask_of(guard.reg);
-                    self.a.op(Code::Mov_r32_rm32, &[eax.into(), memory.into()]);
-                }
-                if yes == no {
-                    match yes {
-                        Some(to) => self.go(block, to),
-                        None => self.exit(block),
-                    }
-                    return;
-                }
-                if self.masked {
-                    self.a.op(Code::And_r32_rm32, &[eax.into(), MASK.into()]);
-                } else {
-                    self.a.op(Code::Test_rm32_r32, &[eax.into(), eax.into()]);
-                }
-                self.branch(block, yes, no, *uniform);
-            }
-            VectorTerm::Table { .. }
-            | VectorTerm::Call { .. }
-            | VectorTerm::Barrier { .. }
-            | VectorTerm::Pause { .. } => {
-                let out = self.out(block, Way::Terminate);
-                self.a.jump(Code::Jmp_rel32_64, out);
-            }
-        }
-    }
-
-    /// Lanes in EAX, for which the flags are set, go to `yes`, the others that run to `no`.
-    fn branch(&mut self, block: usize, yes: Option<usize>, no: Option<usize>, uniform: bool) {
-        let eax = Register::EAX;
-        let back = |to: Option<usize>| to.is_some_and(|to| to <= block);
-        // The way back stands in line, the others behind.
-        if uniform {
-            if back(yes) {
-                let away = self.edge(block, no);
-                self.a.jump(Code::Je_rel32_64, away);
-                self.fall(block, yes);
-            } else {
-                let away = self.edge(block, yes);
-                self.a.jump(Code::Jne_rel32_64, away);
-                self.fall(block, no);
-            }
-            return;
-        }
-        let none = self.edge(block, no);
-        self.a.jump(Code::Je_rel32_64, none);
-        let part = self.a.label();
-        self.cold.push(Cold::Part { label: part, block, masked: self.masked });
-        if self.masked {
-            self.a.op(Code::Cmp_r32_rm32, &[eax.into(), MASK.into()]);
-        } else {
-            self.a.op(Code::Cmp_rm32_imm8, &[eax.into(), X::I(-1)]);
-        }
-        self.a.jump(Code::Jne_rel32_64, part);
-        self.fall(block, yes);
-    }
-
-    fn fall(&mut self, block: usize, to: Option<usize>) {
-        match to {
-            Some(to) => self.go(block, to),
-            None => self.exit(block),
-        }
-    }
-
-    /// The lanes in EAX, some of those that run, take the branch of a block, the others do not.
-    fn part_ways(&mut self, block: usize) {
-        let VectorTerm::Branch { guard, taken, other, .. } = &self.f.blocks[block].term else {
-            return;
-        };
-        let (yes, no) = if guard.negated { (other, taken) } else { (taken, other) };
-        let (yes, no) = (yes.block().map(|b| b.index()), no.block().map(|b| b.index()));
-        let (eax, ecx, edx) = (Register::EAX, Register::ECX, Register::EDX);
-        let (high, low) = match (yes, no) {
-            // Those that exit leave the others alone.
-            (None, Some(to)) | (Some(to), None) => {
-                if yes.is_some() {
-                    self.a.op(Code::Xor_r32_rm32, &[eax.into(), MASK.into()]);
-                }
-                // EAX exits.
-                if to <= block {
-                    let label = self.a.label();
-                    self.cold.push(Cold::Turn { label, block });
-                    self.check_turn(block, label);
-                }
-                self.a.op(Code::Xor_r32_rm32, &[MASK.into(), eax.into()]);
-                self.a.op(Code::Not_rm32, &[eax.into()]);
-                self.a.op(Code::And_rm32_r32, &[field(Field::Live).into(), eax.into()]);
-                self.masked = true;
-                self.arrive(block, to);
-                return;
-            }
-            (Some(yes), Some(no)) => (yes.max(no), yes.min(no)),
-            (None, None) => return,
-        };
-        if low <= block {
-            let label = self.a.label();
-            self.cold.push(Cold::Turn { label, block });
-            self.check_turn(block, label);
-        }
-        if yes == Some(low) {
-            // EAX goes to the higher block.
-            self.a.op(Code::Xor_r32_rm32, &[eax.into(), MASK.into()]);
-        }
-        self.a.op(Code::Xor_r32_rm32, &[MASK.into(), eax.into()]);
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Pending).into()]);
-        self.a.op(Code::Or_rm32_r32, &[at(D, 4 * high as i32).into(), eax.into()]);
-        self.a.load_constant(C, high as u64);
-        self.a.op(Code::Mov_r32_rm32, &[edx.into(), field(Field::Lowest).into()]);
-        self.a.op(Code::Cmp_r32_rm32, &[edx.into(), ecx.into()]);
-        self.a.op(Code::Cmova_r32_rm32, &[edx.into(), ecx.into()]);
-        self.a.op(Code::Mov_rm32_r32, &[field(Field::Lowest).into(), edx.into()]);
-        self.masked = true;
-        self.arrive(block, low);
-    }
-
-    /// [`Self::back_edge`] that keeps EAX.
-    fn check_turn(&mut self, block: usize, label: Label) {
-        let cost = self.layout.cost(block) as i32;
-        let a = &mut self.a;
-        a.op(Code::Sub_rm64_imm32, &[field(Field::Patience).into(), X::I(cost)]);
-        a.jump(Code::Jle_rel32_64, label);
-        a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Control).into()]);
-        a.op(Code::Cmp_rm32_imm8, &[at(C, 0).into(), X::I(0)]);
-        a.jump(Code::Jne_rel32_64, label);
     }
 
     /// True if a source is one value in a place where instructions on 16-bit lanes cannot read it.

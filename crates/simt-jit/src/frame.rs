@@ -52,8 +52,10 @@ pub(crate) const SAVED_SCALARS: i32 = SAVED_MASKS + 64;
 pub(crate) const SAVED_SCRATCH: i32 = SAVED_SCALARS + 48;
 /// Where the caller's stack pointer is.
 pub(crate) const SAVED_STACK: i32 = SAVED_SCALARS + 64;
+/// Room for a vector register.
+pub(crate) const SAVED_VECTOR: i32 = SAVED_STACK + 64;
 /// Bytes of the function's stack, a multiple of 64.
-pub(crate) const STACK_BYTES: i32 = SAVED_STACK + 64;
+pub(crate) const STACK_BYTES: i32 = SAVED_VECTOR + 64;
 
 /// A field of the frame.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +78,8 @@ pub(crate) enum Field {
     Limit,
     Lanes,
     Block,
+    Warp,
+    Threads(u8),
 }
 
 /// A field as an operand.
@@ -99,6 +103,8 @@ pub(crate) fn field(field: Field) -> MemoryOperand {
         Field::Limit => offset_of!(Frame, limit),
         Field::Lanes => offset_of!(Frame, lanes),
         Field::Block => offset_of!(Frame, block),
+        Field::Warp => offset_of!(Frame, warp),
+        Field::Threads(axis) => offset_of!(Frame, threads) + 4 * usize::from(axis),
     };
     at(FRAME, offset as i32)
 }

@@ -5,17 +5,21 @@
 //! and whatever has no native form runs as its decoded form: the tier is complete from the first
 //! instruction on, and gives the interpreter's bits.
 //!
-//! `ranges` finds where values are needed, `assign` gives them machine registers, `compiler` makes
-//! the blocks and the ways in and out, `lanes`, `scalar`, `predicate`, `access` and `shuffle` the
-//! instructions. `assembler` and `memory` turn that into something that runs.
+//! `ranges` finds where values are needed, `assign` gives them machine registers, `compiler`
+//! makes the blocks and the ways in and out, `control` what stands between blocks, `lanes`, `float`, `approx`, `scalar`, `predicate`, `access` and
+//! `shuffle` the instructions. `assembler` and `memory` turn that into something that runs.
 //!
 //! Deliberately absent: optimisations that do not depend on the machine (crate `simt` has them),
 //! calls and barriers (the interpreter has them), other processors.
 
 mod access;
+mod apart;
+mod approx;
 mod assembler;
 mod assign;
 mod compiler;
+mod control;
+mod float;
 mod frame;
 mod lanes;
 mod listing;
@@ -41,7 +45,9 @@ use std::sync::Arc;
 /// are over sooner than the code is made.
 const THRESHOLD: u32 = 64;
 /// Functions with more instructions stay interpreted: they would take too long to make.
-const INSTRUCTIONS_MAX: usize = 60_000;
+const INSTRUCTIONS_MAX: usize = 40_000;
+/// So do functions with more blocks: each has ways in and out for all that lives there.
+const BLOCKS_MAX: usize = 4_000;
 /// Alignment of the code behind its table.
 const CODE_ALIGN: usize = 64;
 
@@ -110,7 +116,7 @@ fn has_avx512() -> bool {
 
 fn make(function: &VectorFunction, layout: &Layout<'_>) -> Option<Made> {
     let size: usize = function.blocks.iter().map(|b| b.insts.len() + 1).sum();
-    if size > INSTRUCTIONS_MAX {
+    if size > INSTRUCTIONS_MAX || function.blocks.len() > BLOCKS_MAX {
         return None;
     }
     Compiler::new(function, layout).make()

@@ -3,10 +3,10 @@
 use crate::assembler::{X, at};
 use crate::assign::Lanes;
 use crate::compiler::Compiler;
-use crate::frame::{A, C, D, FILE, MASK, Z0, Z1, Z2};
+use crate::frame::{A, C, D, FILE, Field, MASK, Z0, Z1, Z2, field};
 use crate::value::xmm;
 use iced_x86::{Code, Register};
-use simt::op::{FloatOp, FloatType, IntOp, IntType, Op, Round, Space, Width};
+use simt::op::{FloatOp, FloatType, IntOp, IntType, Op, Round, Space, Special, Width};
 use simt::vector::{Home, Source, VectorInst};
 
 /// A register's 64 or 32 bits.
@@ -166,6 +166,7 @@ impl Compiler<'_> {
                 self.a.op(code, &[result.into(), first.into()]);
                 self.scalar_result(inst, 0, result);
             }
+            Op::Special(special) => self.scalar_special(inst, special),
             Op::ToGeneric(space) => self.scalar_window(inst, space, Code::Add_r64_rm64),
             Op::FromGeneric(space) => self.scalar_window(inst, space, Code::Sub_r64_rm64),
             _ => {}
@@ -214,8 +215,39 @@ impl Compiler<'_> {
                 matches!(from, Width::W32 | Width::W64) && matches!(to, Width::W32 | Width::W64)
             }
             Op::ToGeneric(space) | Op::FromGeneric(space) => window(space).is_some(),
+            Op::Special(special) => {
+                matches!(special, Special::Tid(0..=2) | Special::LaneId | Special::WarpId)
+            }
             _ => false,
         }
+    }
+
+    /// A special register's value in lane 0.
+    fn scalar_special(&mut self, inst: &VectorInst, special: Special) {
+        let (eax, ecx, edx) = (Register::EAX, Register::ECX, Register::EDX);
+        let axis = match special {
+            Special::Tid(axis) => axis,
+            Special::WarpId => {
+                self.a.op(Code::Mov_r32_rm32, &[eax.into(), field(Field::Warp).into()]);
+                return self.scalar_result(inst, 0, A);
+            }
+            _ => {
+                self.a.op(Code::Xor_r32_rm32, &[eax.into(), eax.into()]);
+                return self.scalar_result(inst, 0, A);
+            }
+        };
+        self.a.op(Code::Mov_r32_rm32, &[eax.into(), field(Field::Warp).into()]);
+        self.a.op(Code::Shl_rm32_imm8, &[eax.into(), X::I(5)]);
+        for step in 0..=axis.min(1) {
+            let extent = field(Field::Threads(step));
+            self.a.op(Code::Mov_r32_rm32, &[ecx.into(), extent.into()]);
+            // No extent is 0, but a division must not depend on it.
+            self.a.op(Code::Cmp_rm32_imm8, &[ecx.into(), X::I(1)]);
+            self.a.op(Code::Adc_rm32_imm8, &[ecx.into(), X::I(0)]);
+            self.a.op(Code::Xor_r32_rm32, &[edx.into(), edx.into()]);
+            self.a.op(Code::Div_rm32, &[ecx.into()]);
+        }
+        self.scalar_result(inst, 0, if axis == 2 { A } else { D });
     }
 
     fn scalar_window(&mut self, inst: &VectorInst, space: Space, code: Code) {

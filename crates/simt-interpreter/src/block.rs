@@ -83,13 +83,18 @@ impl InterpretedBlock {
         }
     }
 
+    /// Lanes of a warp.
+    fn lanes(&self, index: u32) -> u32 {
+        let left = self.threads - index * WARP_LANES as u32;
+        if left >= WARP_LANES as u32 { u32::MAX } else { (1 << left) - 1 }
+    }
+
     /// A warp that can run: a new one first, so that all get their turn.
     fn next(&mut self) -> Option<Box<Warp>> {
         if self.next_warp < self.warps {
             let index = self.next_warp;
             self.next_warp += 1;
-            let left = self.threads - index * WARP_LANES as u32;
-            let lanes = if left >= WARP_LANES as u32 { u32::MAX } else { (1 << left) - 1 };
+            let lanes = self.lanes(index);
             return Some(match self.spare.take() {
                 Some(mut warp) => {
                     warp.restart(&self.environment.program, index, lanes);
@@ -191,7 +196,11 @@ impl BlockRun for InterpretedBlock {
                 // Every warp that is left waits, and only they could come.
                 return self.fault(FaultKind::BarrierDeadlock, warp.index, 0, 0);
             };
-            let stop = {
+            // Nobody waits for these to end, so they may run one after the other.
+            let undisturbed = self.ready.is_empty() && self.waiting.is_empty();
+            let following = if undisturbed { self.warps - self.next_warp } else { 0 };
+            let last_lanes = self.lanes(self.warps - 1);
+            let (stop, left) = {
                 let mut machine = Machine {
                     regs: std::ptr::null_mut(),
                     mask: 0,
@@ -203,6 +212,8 @@ impl BlockRun for InterpretedBlock {
                     local_bytes: 0,
                     frame: 0,
                     warp: warp.index,
+                    following,
+                    last_lanes,
                     memory: worker.memory,
                     counters: worker.counters,
                     block: &self.environment,
@@ -211,8 +222,12 @@ impl BlockRun for InterpretedBlock {
                     check: self.shadow.as_deref_mut(),
                     fault: None,
                 };
-                warp.run(&self.environment.program, &mut machine, worker.control)
+                let stop = warp.run(&self.environment.program, &mut machine, worker.control);
+                (stop, machine.following)
             };
+            // As many as have started meanwhile have ended, one after the other.
+            self.next_warp += following - left;
+            self.alive -= following - left;
             match stop {
                 Stop::Finished => {
                     self.alive -= 1;

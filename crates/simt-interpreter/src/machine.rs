@@ -83,6 +83,10 @@ pub(crate) struct Machine<'a> {
     pub(crate) frame: u64,
     /// Number of the warp in the block.
     pub(crate) warp: u32,
+    /// Warps behind this one that nobody has started, and may be run when it has ended.
+    pub(crate) following: u32,
+    /// Lanes of the last of them.
+    pub(crate) last_lanes: u32,
     /// The way to device memory.
     pub(crate) memory: &'a mut MemoryView,
     /// Work done.

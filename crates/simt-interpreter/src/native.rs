@@ -64,6 +64,11 @@ pub struct Frame {
     pub block: u32,
     /// Number of the warp in the block of the grid.
     pub warp: u32,
+    /// Warps behind it that native code may start when it has ended: with nobody pending, and the
+    /// same register file.
+    pub following: u32,
+    /// Lanes of the last of them; the others have all.
+    pub last_lanes: u32,
     /// Extents of the block of the grid.
     pub threads: [u32; 3],
     /// With [`FAULT`]: the instruction.
@@ -172,6 +177,7 @@ unsafe extern "sysv64" fn run(frame: *mut Frame, first: u32, count: u32) -> u32 
         let machine = &mut *f.machine.cast::<Machine<'static>>();
         machine.mask = f.mask;
         machine.live = f.live;
+        machine.warp = f.warp;
         for number in first..first + count {
             let ins = &*f.code.add(number as usize);
             match (ins.run)(machine, ins) {
@@ -197,6 +203,8 @@ pub(super) struct Return {
     pub(super) live: u32,
     pub(super) lowest: u32,
     pub(super) patience: i64,
+    pub(super) warp: u32,
+    pub(super) following: u32,
     /// Number of the instruction that faulted.
     pub(super) ins: u32,
 }
@@ -239,6 +247,8 @@ pub(super) unsafe fn enter(
         lanes: mask,
         block,
         warp: machine.warp,
+        following: if lowest == u32::MAX { machine.following } else { 0 },
+        last_lanes: machine.last_lanes,
         threads: [threads.x, threads.y, threads.z],
         ins: 0,
         machine: std::ptr::from_mut(machine).cast(),
@@ -257,6 +267,8 @@ pub(super) unsafe fn enter(
         live: frame.live,
         lowest: frame.lowest,
         patience: frame.patience,
+        warp: frame.warp,
+        following: frame.following,
         ins: frame.ins,
     }
 }

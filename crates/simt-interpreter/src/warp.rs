@@ -295,6 +295,13 @@ impl Warp {
                         native, code, machine, control, pending, lowest, patience, block, mask,
                     )
                 };
+                if back.warp != self.index {
+                    // Others have been run to their ends in this one's place, and it is theirs now.
+                    self.index = back.warp;
+                    machine.warp = back.warp;
+                    machine.following = back.following;
+                    top.entered = u32::MAX;
+                }
                 top.live = back.live;
                 top.lowest = back.lowest;
                 machine.live = back.live;

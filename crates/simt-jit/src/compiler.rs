@@ -87,6 +87,8 @@ pub(crate) struct Compiler<'a> {
     ways: std::collections::HashMap<(usize, Way), Label>,
     /// Where the lowest pending lanes are taken.
     pub(crate) choose: Label,
+    /// Where the next warp starts, if there is one.
+    pub(crate) next_warp: Label,
     leave: Label,
     decoded: Label,
 }
@@ -108,7 +110,8 @@ impl<'a> Compiler<'a> {
         let assignment = Assignment::of(f, &ranges);
         let mut labels = || f.blocks.iter().map(|_| a.label()).collect::<Vec<_>>();
         let (full, partial, entries) = (labels(), labels(), labels());
-        let (choose, leave, decoded) = (a.label(), a.label(), a.label());
+        let (choose, next_warp) = (a.label(), a.label());
+        let (leave, decoded) = (a.label(), a.label());
         Self {
             a,
             f,
@@ -129,6 +132,7 @@ impl<'a> Compiler<'a> {
             entries,
             ways: std::collections::HashMap::new(),
             choose,
+            next_warp,
             leave,
             decoded,
         }
@@ -160,6 +164,7 @@ impl<'a> Compiler<'a> {
             self.entry(block);
         }
         self.choose();
+        self.next_warp();
         self.run_decoded();
         self.epilogue();
         let finished = self.a.finish().ok()?;
@@ -318,6 +323,32 @@ impl<'a> Compiler<'a> {
         self.jump_through_table(2);
         self.a.bind(all);
         self.jump_through_table(1);
+    }
+
+    /// All lanes of the warp have exited: starts the next one of the block of the grid, if it is
+    /// ours to start; out by the way in RDX if not. Nothing of the old one need be kept.
+    fn next_warp(&mut self) {
+        self.a.bind(self.next_warp);
+        let eax = Register::EAX;
+        let start = self.entries[0];
+        let (mine, out) = (self.a.label(), self.a.label());
+        let a = &mut self.a;
+        a.op(Code::Cmp_rm32_imm8, &[field(Field::Following).into(), X::I(0)]);
+        a.jump(Code::Je_rel32_64, out);
+        a.op(Code::Mov_r64_rm64, &[A.into(), field(Field::Control).into()]);
+        a.op(Code::Cmp_rm32_imm8, &[at(A, 0).into(), X::I(0)]);
+        a.jump(Code::Je_rel32_64, mine);
+        a.bind(out);
+        a.op(Code::Jmp_rm64, &[D.into()]);
+        a.bind(mine);
+        a.op(Code::Add_rm32_imm8, &[field(Field::Warp).into(), X::I(1)]);
+        a.op(Code::Mov_r32_imm32, &[eax.into(), X::I(-1)]);
+        a.op(Code::Sub_rm32_imm8, &[field(Field::Following).into(), X::I(1)]);
+        a.op(Code::Cmove_r32_rm32, &[eax.into(), field(Field::LastLanes).into()]);
+        a.op(Code::Mov_r32_rm32, &[MASK.into(), eax.into()]);
+        a.op(Code::Mov_rm32_r32, &[field(Field::Live).into(), eax.into()]);
+        a.op(Code::Mov_rm32_r32, &[field(Field::Lanes).into(), eax.into()]);
+        a.jump(Code::Jmp_rel32_64, start);
     }
 
     /// Loads what lives at the start of a block and goes there.

@@ -70,10 +70,14 @@ impl Compiler<'_> {
 
     /// All lanes that run exit.
     pub(crate) fn exit(&mut self, block: usize) {
-        self.a.op(Code::Mov_r32_rm32, &[Register::EAX.into(), MASK.into()]);
-        self.a.op(Code::Not_rm32, &[Register::EAX.into()]);
-        self.a.op(Code::And_rm32_r32, &[field(Field::Live).into(), Register::EAX.into()]);
-        self.choose_or(block);
+        let eax = Register::EAX;
+        let out = self.out(block, Way::Done);
+        self.a.op(Code::Mov_r32_rm32, &[eax.into(), MASK.into()]);
+        self.a.op(Code::Not_rm32, &[eax.into()]);
+        self.a.op(Code::Lea_r64_m, &[D.into(), Assembler::at_label(out).into()]);
+        self.a.op(Code::And_rm32_r32, &[field(Field::Live).into(), eax.into()]);
+        self.a.jump(Code::Je_rel32_64, self.next_warp);
+        self.a.jump(Code::Jmp_rel32_64, self.choose);
     }
 
     /// Where all lanes that run go by a jump instruction.

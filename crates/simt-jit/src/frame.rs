@@ -79,6 +79,8 @@ pub(crate) enum Field {
     Lanes,
     Block,
     Warp,
+    Following,
+    LastLanes,
     Threads(u8),
 }
 
@@ -104,6 +106,8 @@ pub(crate) fn field(field: Field) -> MemoryOperand {
         Field::Lanes => offset_of!(Frame, lanes),
         Field::Block => offset_of!(Frame, block),
         Field::Warp => offset_of!(Frame, warp),
+        Field::Following => offset_of!(Frame, following),
+        Field::LastLanes => offset_of!(Frame, last_lanes),
         Field::Threads(axis) => offset_of!(Frame, threads) + 4 * usize::from(axis),
     };
     at(FRAME, offset as i32)

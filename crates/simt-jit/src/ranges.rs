@@ -143,15 +143,11 @@ impl Ranges {
                 ranges.include(d.reg, 0);
             }
         }
-        ranges.follow(f);
+        for (companion, of) in &f.companions {
+            ranges.include_all(*companion, of.index());
+        }
         ranges.stretch(&loops);
         ranges
-    }
-
-    /// What belongs to another register is in no list of live registers: it is live where that
-    /// one is.
-    fn follow(&mut self, f: &VectorFunction) {
-        f.companions.iter().for_each(|(reg, of)| self.include_all(*reg, of.index()));
     }
 
     fn include_all(&mut self, reg: Reg, of: usize) {

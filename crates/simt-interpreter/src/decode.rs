@@ -12,7 +12,7 @@ use super::memory::AddressForm;
 use super::warp::{PATIENCE, SPIN_PATIENCE};
 use super::{
     async_copy, atomic, check, convert, float, integer, mbarrier, memory, moves, runtime, special,
-    tensor, warp_ops,
+    tensor, texture, warp_ops,
 };
 use simt::ir::{self, Callee, Reg};
 use simt::kernel::WARP_LANES;
@@ -499,6 +499,16 @@ impl Decoder<'_> {
             Op::Mbarrier(op, space) => {
                 (mbarrier::handler(*op), self.offset(inst)?, self.tag(first?, *space)?, true)
             }
+            Op::Texture(op) => {
+                let (run, imm) = texture::sample(*op);
+                (run, imm, 0, false)
+            }
+            Op::TextureQuery(what) => (texture::query(*what), 0, 0, false),
+            Op::SurfaceLoad(op) | Op::SurfaceStore(op) => {
+                let store = matches!(inst.op, Op::SurfaceStore(_));
+                let (run, imm) = texture::surface(*op, store);
+                (run, imm, 0, false)
+            }
             Op::BulkCopy(copy) => (async_copy::bulk(*copy)?, 0, async_copy::bulk_tag(*copy), false),
             Op::Atom { space, op, ty, returns } => {
                 let run = atomic::handler(*op, *ty, *returns)?;
@@ -820,6 +830,11 @@ fn source_class(op: &Op, i: usize) -> Class {
             } else {
                 W32
             }
+        }
+        Op::Texture(_) | Op::TextureQuery(_) | Op::SurfaceLoad(_) if i == 0 => W64,
+        Op::SurfaceStore(_) if i == 0 => W64,
+        Op::SurfaceStore(op) if i == 1 + usize::from(op.dims) + usize::from(op.layered) => {
+            lane(op.width)
         }
         Op::BulkCopy(_) => {
             if i == 2 {

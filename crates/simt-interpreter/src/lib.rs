@@ -31,6 +31,7 @@ mod rounded;
 mod runtime;
 mod special;
 mod tensor;
+mod texture;
 mod warp;
 mod warp_ops;
 

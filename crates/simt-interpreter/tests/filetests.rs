@@ -18,6 +18,10 @@ mod programs;
 mod properties;
 #[path = "filetests/random.rs"]
 mod random;
+#[path = "filetests/record.rs"]
+mod record;
+#[path = "filetests/texture.rs"]
+mod texture;
 #[path = "filetests/throughput.rs"]
 mod throughput;
 #[path = "filetests/tiers.rs"]

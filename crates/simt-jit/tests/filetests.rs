@@ -14,6 +14,10 @@ mod programs;
 mod properties;
 #[path = "../../simt-interpreter/tests/filetests/random.rs"]
 mod random;
+#[path = "../../simt-interpreter/tests/filetests/record.rs"]
+mod record;
+#[path = "../../simt-interpreter/tests/filetests/texture.rs"]
+mod texture;
 #[path = "../../simt-interpreter/tests/filetests/throughput.rs"]
 mod throughput;
 #[path = "filetests/tiers.rs"]

@@ -20,6 +20,7 @@ pub mod mbarrier;
 pub mod op;
 mod op_text;
 mod passes;
+pub mod texture;
 pub mod vector;
 mod vectorize;
 

@@ -499,6 +499,62 @@ pub struct BulkCopy {
     pub reduction: Option<Reduction>,
 }
 
+/// A read of a texture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TextureOp {
+    /// Coordinates: 1 to 3.
+    pub dims: u8,
+    /// A layer stands before them.
+    pub layered: bool,
+    /// Coordinates are integers, of texels.
+    pub integer: bool,
+    /// Results are f32, else integers.
+    pub floats: bool,
+    /// `tld4`: this channel of the four texels around.
+    pub gather: Option<u8>,
+}
+
+/// What happens to accesses outside of a surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outside {
+    /// A fault.
+    Trap,
+    /// The nearest texel.
+    Clamp,
+    /// Loads give zero, stores do nothing.
+    Zero,
+}
+
+/// An unformatted access to a surface; the first coordinate counts bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SurfaceOp {
+    /// Coordinates: 1 to 3.
+    pub dims: u8,
+    /// A layer stands before them.
+    pub layered: bool,
+    /// Bytes of an element.
+    pub bytes: u8,
+    /// Elements.
+    pub count: u8,
+    /// Width of their registers.
+    pub width: Width,
+    /// What if it is not all inside.
+    pub outside: Outside,
+}
+
+/// What can be asked of a texture or surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TextureQuery {
+    /// Texels along x.
+    Width,
+    /// Rows.
+    Height,
+    /// Slices or layers.
+    Depth,
+    /// 1 if coordinates are normalized.
+    Normalized,
+}
+
 /// `shfl` modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are PTX's")]
@@ -698,6 +754,14 @@ pub enum Op {
         /// False for `red`.
         returns: bool,
     },
+    /// Sources a handle, the layer if there is one, and coordinates; four results of 32 bits.
+    Texture(TextureOp),
+    /// Sources a handle; result of 32 bits.
+    TextureQuery(TextureQuery),
+    /// Sources a handle, the layer if there is one, and coordinates; `count` results.
+    SurfaceLoad(SurfaceOp),
+    /// The same sources, and one value.
+    SurfaceStore(SurfaceOp),
     /// Address in the local space of a byte of the function's frame: `.0` bytes from its start.
     FrameAddress(u32),
     /// Generic address from one of the space.
@@ -782,6 +846,10 @@ impl Op {
             | Self::LoadPrefix(_)
             | Self::Mbarrier(..)
             | Self::BulkCopy(_)
+            | Self::Texture(_)
+            | Self::TextureQuery(_)
+            | Self::SurfaceLoad(_)
+            | Self::SurfaceStore(_)
             | Self::Atom { .. }
             | Self::WarpSync
             | Self::Fence

@@ -1,5 +1,6 @@
 //! A device of one thread: memory from the heap, a grid run block by block.
 
+use super::record;
 use super::tiers::{Set, tier};
 use simt::kernel::{
     BlockRun, Control, Counters, Dim3, Fault, Kernel, Launch, MemoryView, Module, ModuleMemory,
@@ -7,6 +8,7 @@ use simt::kernel::{
 };
 use simt::{CompileError, load_module};
 use simt_interpreter::Interpreter;
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
 /// Yields in a row after which a test counts as stuck: no test needs nearly as many.
@@ -43,6 +45,21 @@ impl Memory {
         assert!(self.ranges().find(address).is_some_and(|r| address + bytes as u64 <= r.end));
         // SAFETY: the range was handed out by `allocate` and nothing else runs.
         unsafe { std::slice::from_raw_parts(address as *const u8, bytes).to_vec() }
+    }
+}
+
+impl Memory {
+    /// Address and contents of every buffer.
+    fn contents(&self) -> Vec<(u64, Vec<u8>)> {
+        let ranges = self.ranges();
+        let buffers = self.buffers.lock().unwrap();
+        let starts: Vec<(u64, u64)> = buffers
+            .iter()
+            .map(|(words, bytes, _)| ((words.as_ptr() as u64).next_multiple_of(256), *bytes))
+            .collect();
+        drop(buffers);
+        assert!(starts.iter().all(|(start, bytes)| *bytes == 0 || ranges.find(*start).is_some()));
+        starts.into_iter().map(|(start, bytes)| (start, self.read(start, bytes as usize))).collect()
     }
 }
 
@@ -92,6 +109,8 @@ pub(crate) struct Device {
     /// What was found, if accesses are accounted for.
     pub(crate) findings: Option<Arc<Mutex<Vec<String>>>>,
     set: Set,
+    /// What was loaded last.
+    text: RefCell<String>,
 }
 
 /// Shape of a launch.
@@ -119,6 +138,7 @@ impl Device {
             counters: Counters::default(),
             findings: None,
             set,
+            text: RefCell::default(),
         }
     }
 
@@ -129,6 +149,7 @@ impl Device {
 
     /// Loads a module.
     pub(crate) fn load(&self, text: &str) -> Result<Arc<dyn Module>, CompileError> {
+        *self.text.borrow_mut() = text.to_owned();
         let tier = match self.findings.clone() {
             None => tier(self.set),
             Some(findings) => Arc::new(Interpreter::new().checking(Arc::new(move |text: &str| {
@@ -138,8 +159,25 @@ impl Device {
         load_module(text, &mut Placer(&self.memory), tier)
     }
 
-    /// Runs a kernel to its end, eight blocks resident at a time, in turns.
+    /// Runs a kernel to its end.
     pub(crate) fn run(
+        &mut self,
+        kernel: &Arc<dyn Kernel>,
+        shape: Shape,
+        params: &[u8],
+    ) -> Result<(), Box<Fault>> {
+        let before = record::wanted(self.set).then(|| self.memory.contents());
+        self.run_blocks(kernel, shape, params)?;
+        if let Some(before) = before {
+            let after = self.memory.contents();
+            let kernel = &kernel.info().name;
+            record::write(&self.text.borrow(), kernel, shape, params, &before, &after);
+        }
+        Ok(())
+    }
+
+    /// Runs it eight blocks resident at a time, in turns.
+    fn run_blocks(
         &mut self,
         kernel: &Arc<dyn Kernel>,
         shape: Shape,

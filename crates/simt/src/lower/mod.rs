@@ -15,6 +15,7 @@ mod matrix;
 mod memory;
 mod moves;
 mod narrow;
+mod texture;
 mod warp;
 
 use super::ir::{Block, BlockId, Function, Guard, Inst, Operand, Reg, SlotId, Target, Term};
@@ -223,6 +224,7 @@ impl Lowering<'_> {
             .or_else(|| self.warp(inst))
             .or_else(|| self.matrix(inst))
             .or_else(|| self.async_copy(inst))
+            .or_else(|| self.texture(inst))
     }
 
     // Blocks.

@@ -1,0 +1,222 @@
+//! Textures and surfaces: objects made here, read by kernels, against the guide's formulas.
+
+use super::harness::{Device, Params, Shape};
+use super::tiers::{ALL_SETS, Set};
+use simt::texture::{AddressMode, Descriptor, Texel};
+
+/// 4 by 3 by 2 texels of one f32: 100 z + 10 y + x.
+fn numbers() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (z, y, x) in (0..2).flat_map(|z| (0..3).flat_map(move |y| (0..4).map(move |x| (z, y, x)))) {
+        bytes.extend(((100 * z + 10 * y + x) as f32).to_le_bytes());
+    }
+    bytes
+}
+
+fn object() -> Descriptor {
+    Descriptor {
+        base: 0,
+        width: 4,
+        height: 3,
+        depth: 2,
+        row_bytes: 16,
+        slice_bytes: 48,
+        texel: Texel::F32,
+        channels: 1,
+        address: [AddressMode::Clamp; 3],
+        linear: false,
+        normalized: false,
+        scaled: false,
+        border: [-1.0, -2.0, -3.0, -4.0],
+    }
+}
+
+struct Rig {
+    device: Device,
+    handle: u64,
+    texels: u64,
+}
+
+impl Rig {
+    fn new(set: Set, mut object: Descriptor, texels: &[u8]) -> Self {
+        let device = Device::new(set);
+        let at = device.memory.allocate(texels.len() as u64, true);
+        device.memory.write(at, texels);
+        object.base = at;
+        let handle = device.memory.allocate(Descriptor::BYTES as u64, false);
+        device.memory.write(handle, &object.to_bytes());
+        Self { device, handle, texels: at }
+    }
+
+    /// Runs the instruction in one lane of four, with four operands; its results.
+    fn run(&mut self, instruction: &str, operands: [u32; 4]) -> Result<[u32; 4], String> {
+        let text = format!(
+            ".version 8.0\n.target sm_80\n.address_size 64\n\
+             .visible .entry k(.param .u64 t, .param .u64 out, .param .u32 a, .param .u32 b, .param .u32 c, .param .u32 d)\n{{\n\
+             .reg .b64 %t, %out;\n.reg .b32 %a, %b, %c, %d, %x, %y, %z, %w, %i;\n.reg .pred %p;\n\
+             mov.u32 %i, %tid.x;\nsetp.ne.u32 %p, %i, 2;\n@%p ret;\n\
+             ld.param.u64 %t, [t];\nld.param.u64 %out, [out];\nld.param.u32 %a, [a];\n\
+             ld.param.u32 %b, [b];\nld.param.u32 %c, [c];\nld.param.u32 %d, [d];\n\
+             mov.b32 %x, 0;\nmov.b32 %y, 0;\nmov.b32 %z, 0;\nmov.b32 %w, 0;\n\
+             {instruction};\nst.global.v4.b32 [%out], {{%x, %y, %z, %w}};\nret;\n}}\n"
+        );
+        let module = self.device.load(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let out = self.device.memory.allocate(16, true);
+        let mut params = Params::default();
+        params.push(&self.handle.to_le_bytes());
+        params.push(&out.to_le_bytes());
+        operands.iter().for_each(|o| params.push(&o.to_le_bytes()));
+        let kernel = module.kernel("k").expect("the kernel");
+        let ran = self.device.run(&kernel, Shape::linear(1, 4), &params.0);
+        ran.map_err(|fault| format!("{:?}", fault.kind))?;
+        let bytes = self.device.memory.read(out, 16);
+        Ok([0, 4, 8, 12].map(|i| u32::from_le_bytes(bytes[i..i + 4].try_into().unwrap())))
+    }
+
+    fn floats(&mut self, instruction: &str, operands: [f32; 4]) -> [f32; 4] {
+        self.run(instruction, operands.map(f32::to_bits)).expect("no fault").map(f32::from_bits)
+    }
+}
+
+const TEX1: &str = "tex.1d.v4.f32.f32 {%x, %y, %z, %w}, [%t, {%a}]";
+const TEX2: &str = "tex.2d.v4.f32.f32 {%x, %y, %z, %w}, [%t, {%a, %b}]";
+const TEX3: &str = "tex.3d.v4.f32.f32 {%x, %y, %z, %w}, [%t, {%a, %b, %c, %d}]";
+
+#[test]
+fn texels_are_picked() {
+    for set in ALL_SETS {
+        let mut rig = Rig::new(set, object(), &numbers());
+        assert_eq!(rig.floats(TEX2, [2.0, 1.0, 0.0, 0.0]), [12.0, 0.0, 0.0, 1.0]);
+        assert_eq!(rig.floats(TEX2, [2.99, 1.99, 0.0, 0.0])[0], 12.0);
+        assert_eq!(rig.floats(TEX1, [3.0, 9.0, 9.0, 9.0])[0], 3.0);
+        assert_eq!(rig.floats(TEX3, [1.5, 2.5, 1.5, 0.0])[0], 121.0);
+        // Beyond the edges.
+        assert_eq!(rig.floats(TEX2, [-5.0, 7.0, 0.0, 0.0])[0], 20.0);
+        let fetch = "tex.1d.v4.f32.s32 {%x, %y, %z, %w}, [%t, {%a}]";
+        assert_eq!(f32::from_bits(rig.run(fetch, [2, 0, 0, 0]).unwrap()[0]), 2.0);
+        let layer = "tex.a2d.v4.f32.f32 {%x, %y, %z, %w}, [%t, {%a, %b, %c, %d}]";
+        let at = [1, 3f32.to_bits(), 2f32.to_bits(), 0];
+        assert_eq!(f32::from_bits(rig.run(layer, at).unwrap()[0]), 123.0);
+        // There is no layer 9: the last.
+        let at = [9, 3f32.to_bits(), 2f32.to_bits(), 0];
+        assert_eq!(f32::from_bits(rig.run(layer, at).unwrap()[0]), 123.0);
+    }
+}
+
+#[test]
+fn neighbours_are_blended() {
+    for set in ALL_SETS {
+        let mut rig = Rig::new(set, Descriptor { linear: true, ..object() }, &numbers());
+        // At a centre, between two, between four, between eight.
+        assert_eq!(rig.floats(TEX2, [2.5, 1.5, 0.0, 0.0])[0], 12.0);
+        assert_eq!(rig.floats(TEX2, [2.75, 1.5, 0.0, 0.0])[0], 12.25);
+        assert_eq!(rig.floats(TEX2, [2.0, 1.0, 0.0, 0.0])[0], 6.5);
+        assert_eq!(rig.floats(TEX3, [2.0, 1.0, 1.0, 0.0])[0], 56.5);
+        // Weights have 8 bits.
+        assert_eq!(rig.floats(TEX2, [2.5 + 0.3, 1.5, 0.0, 0.0])[0], 12.0 + 77.0 / 256.0);
+        // At the edge there is only the edge.
+        assert_eq!(rig.floats(TEX2, [0.0, 0.0, 0.0, 0.0])[0], 0.0);
+        let gather = "tld4.r.2d.v4.f32.f32 {%x, %y, %z, %w}, [%t, {%a, %b}]";
+        assert_eq!(rig.floats(gather, [2.0, 1.0, 0.0, 0.0]), [11.0, 12.0, 2.0, 1.0]);
+    }
+}
+
+#[test]
+fn coordinates_are_wrapped() {
+    let set = ALL_SETS[0];
+    let with = |mode, normalized| Descriptor { address: [mode; 3], normalized, ..object() };
+    let at = |object: Descriptor, x: f32| {
+        Rig::new(set, object, &numbers()).floats(TEX2, [x, 0.0, 0.0, 0.0])[0]
+    };
+    assert_eq!(at(with(AddressMode::Wrap, true), 1.25), 1.0);
+    assert_eq!(at(with(AddressMode::Wrap, true), -0.25), 3.0);
+    assert_eq!(at(with(AddressMode::Mirror, true), 1.25), 2.0);
+    assert_eq!(at(with(AddressMode::Mirror, true), -0.25 + 0.125), 0.0);
+    assert_eq!(at(with(AddressMode::Border, false), -1.0), -1.0);
+    assert_eq!(at(with(AddressMode::Border, false), 4.0), -1.0);
+    assert_eq!(at(with(AddressMode::Border, false), 3.5), 3.0);
+    assert_eq!(at(with(AddressMode::Clamp, true), 5.0), 3.0);
+    // Without normalized coordinates nothing repeats.
+    assert_eq!(at(with(AddressMode::Wrap, false), 5.0), 3.0);
+}
+
+#[test]
+fn integers_are_read_as_they_are_or_scaled() {
+    let set = ALL_SETS[0];
+    let texels = [0u8, 128, 255, 51];
+    let bytes = Descriptor {
+        width: 1,
+        height: 1,
+        depth: 1,
+        texel: Texel::U8,
+        channels: 4,
+        row_bytes: 4,
+        slice_bytes: 4,
+        ..object()
+    };
+    let whole = "tex.2d.v4.u32.f32 {%x, %y, %z, %w}, [%t, {%a, %b}]";
+    assert_eq!(Rig::new(set, bytes, &texels).run(whole, [0; 4]).unwrap(), [0, 128, 255, 51]);
+    let scaled = Descriptor { scaled: true, ..bytes };
+    let got = Rig::new(set, scaled, &texels).floats(TEX2, [0.0; 4]);
+    assert_eq!(got, [0.0, 128.0 / 255.0, 1.0, 0.2]);
+    let signed = Descriptor { texel: Texel::S8, ..bytes };
+    let negative = "tex.2d.v4.s32.f32 {%x, %y, %z, %w}, [%t, {%a, %b}]";
+    let got = Rig::new(set, signed, &texels).run(negative, [0; 4]).unwrap();
+    assert_eq!(got.map(|x| x as i32), [0, -128, -1, 51]);
+    let got = Rig::new(set, Descriptor { scaled: true, ..signed }, &texels).floats(TEX2, [0.0; 4]);
+    assert_eq!(got[..3], [0.0, -1.0, -1.0 / 127.0]);
+    let half = Descriptor { texel: Texel::F16, channels: 2, ..bytes };
+    let texels = [0x00, 0x3c, 0x00, 0xc0];
+    let got = Rig::new(set, half, &texels).floats(TEX2, [0.0; 4]);
+    assert_eq!(got, [1.0, -2.0, 0.0, 1.0]);
+}
+
+#[test]
+fn objects_are_asked() {
+    let mut rig = Rig::new(ALL_SETS[0], object(), &numbers());
+    for (what, answer) in [("width", 4), ("height", 3), ("depth", 2), ("normalized_coords", 0)] {
+        let ask = format!("txq.{what}.b32 %x, [%t]");
+        assert_eq!(rig.run(&ask, [0; 4]).unwrap()[0], answer, "{what}");
+    }
+    assert_eq!(rig.run("suq.height.b32 %x, [%t]", [0; 4]).unwrap()[0], 3);
+}
+
+#[test]
+fn surfaces_are_read_and_written() {
+    for set in ALL_SETS {
+        let mut rig = Rig::new(set, object(), &numbers());
+        let load = "suld.b.2d.v2.b32.trap {%x, %y}, [%t, {%a, %b}]";
+        let got = rig.run(load, [8, 1, 0, 0]).unwrap();
+        assert_eq!([f32::from_bits(got[0]), f32::from_bits(got[1])], [12.0, 13.0]);
+        let store = "sust.b.3d.b32.trap [%t, {%a, %b, %c, %c}], %d";
+        rig.run(store, [4, 2, 1, 77f32.to_bits()]).unwrap();
+        let at = rig.texels + 48 + 2 * 16 + 4;
+        assert_eq!(rig.device.memory.read(at, 4), 77f32.to_le_bytes());
+        // Outside: a fault, the edge, or nothing.
+        let fault = rig.run(load, [16, 1, 0, 0]).unwrap_err();
+        assert!(fault.starts_with("IllegalAddress"), "{fault}");
+        let clamp = "suld.b.2d.b32.clamp %x, [%t, {%a, %b}]";
+        assert_eq!(f32::from_bits(rig.run(clamp, [400, 9, 0, 0]).unwrap()[0]), 23.0);
+        let zero = "suld.b.2d.b32.zero %x, [%t, {%a, %b}]";
+        assert_eq!(rig.run(zero, [400, 0, 0, 0]).unwrap()[0], 0);
+        let before = rig.device.memory.read(rig.texels, 96);
+        rig.run("sust.b.2d.b32.zero [%t, {%a, %b}], %c", [-4i32 as u32, 0, 5, 0]).unwrap();
+        assert_eq!(rig.device.memory.read(rig.texels, 96), before);
+        let layer = "suld.b.a2d.b32.trap %x, [%t, {%a, %b, %c, %c}]";
+        assert_eq!(f32::from_bits(rig.run(layer, [1, 12, 0, 0]).unwrap()[0]), 103.0);
+    }
+}
+
+/// A handle that is none, and an object that lies about its memory, reach nothing.
+#[test]
+fn forged_objects_fault() {
+    let mut rig = Rig::new(ALL_SETS[0], object(), &numbers());
+    rig.handle = rig.texels;
+    assert!(rig.run(TEX2, [0; 4]).unwrap_err().starts_with("IllegalAddress"));
+    rig.handle = 0;
+    assert!(rig.run(TEX2, [0; 4]).unwrap_err().starts_with("IllegalAddress"));
+    let far = Descriptor { width: 1 << 20, ..object() };
+    let mut rig = Rig::new(ALL_SETS[0], far, &numbers());
+    let fault = rig.run(TEX2, [1e6f32.to_bits(), 0, 0, 0]).unwrap_err();
+    assert!(fault.starts_with("IllegalAddress"), "{fault}");
+}

@@ -165,10 +165,18 @@ fn join_latches(f: &mut Function) {
     let mut headers: Vec<usize> = graph.back.iter().map(|(_, h)| *h).collect();
     headers.sort_unstable();
     headers.dedup();
+    let predecessors = graph.predecessors();
+    let bodies: Vec<(usize, Vec<bool>)> =
+        headers.iter().map(|h| (*h, graph.body(*h, &predecessors))).collect();
     for header in headers {
         let latches: Vec<usize> =
             graph.back.iter().filter(|(_, h)| *h == header).map(|(t, _)| *t).collect();
-        if latches.len() < 2 {
+        // One that leaves an inner loop on its way back needs a latch as well: lanes that leave
+        // early would start the next round while others are still in that loop.
+        let leaves_inner_loop = |latch: usize| {
+            bodies.iter().any(|(inner, body)| *inner != header && body[latch] && !body[header])
+        };
+        if latches.len() < 2 && !latches.iter().any(|t| leaves_inner_loop(*t)) {
             continue;
         }
         let line = f.blocks[header].line;
@@ -215,6 +223,17 @@ mod tests {
         let successors: Vec<Vec<u32>> =
             f.blocks.iter().map(|b| b.term.successors().map(|s| s.0).collect()).collect();
         assert_eq!(successors, [vec![1], vec![3, 2], vec![1], vec![]]);
+    }
+
+    #[test]
+    fn a_loop_whose_end_is_an_inner_loops_exit_gets_a_latch() {
+        // 1 is the outer header, 2 the inner: it repeats itself or goes back to 1, which may end.
+        let mut f = function(&[&[1], &[2, 3], &[2, 1], &[]]);
+        run(&mut f);
+        assert_eq!(f.blocks.len(), 5);
+        let to_outer: Vec<usize> =
+            (2..5).filter(|b| f.blocks[*b].term.successors().any(|s| s.0 == 1)).collect();
+        assert_eq!(to_outer, [3], "behind the inner loop: {:?}", f.blocks);
     }
 
     #[test]

@@ -179,7 +179,7 @@ impl ClientExec {
         {
             client.record_event(wire_event(event), stream)?;
         }
-        self.end = Some(client.state().end_of(stream));
+        self.end = Some(client.state().streams.last(stream.index));
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use crate::api;
 use crate::attach::Attached;
 use crate::graph_copy::Resolved;
 use crate::graph_exec::ClientExec;
+use crate::memory::where_is::Place;
 use crate::params::PARAM_BYTES_MAX;
 use crate::streams::LEGACY;
 use crate::threads::DefaultStream;
@@ -122,15 +123,22 @@ impl Backend for ClientGraphs {
         api::check_mem_ops(self.0, ops).map(|_| ())
     }
 
-    fn allocate(self, bytes: u64) -> Result<u64, CudaError> {
+    fn allocate(self, bytes: u64) -> Result<(u64, u64), CudaError> {
         let context = self.0.contexts().current()?;
         let device = self.0.contexts().with(CUcontext::NULL, |context| context.device)?;
-        self.0.allocate(device, context, bytes, CUmemoryPool::NULL)
+        let address = self.0.allocate(device, context, bytes, CUmemoryPool::NULL)?;
+        match self.0.memory().place(address)? {
+            Place::Device { tag, .. } => Ok((address, tag.id)),
+            _ => Err(CudaError::UNKNOWN),
+        }
     }
 
-    fn free(self, address: u64) {
-        // A context that is gone has taken its memory with it.
-        let _ = self.0.free(address);
+    fn free(self, address: u64, number: u64) {
+        let place = self.0.memory().place(address);
+        if matches!(place, Ok(Place::Device { tag, .. }) if tag.id == number) {
+            // Nobody can be told of an error of the work that was waited for.
+            let _ = self.0.free(address);
+        }
     }
 
     fn instantiate(self, steps: &[Step]) -> Result<ClientExec, CudaError> {

@@ -71,11 +71,13 @@ pub trait Backend: Copy + Send + Sync + 'static {
     /// Checks operations as cuStreamBatchMemOp would.
     fn check_mem_ops(self, ops: &[CUstreamBatchMemOpParams]) -> CUresult;
 
-    /// Device memory for a graph, of the calling thread's context: its address.
-    fn allocate(self, bytes: u64) -> Result<u64, CudaError>;
+    /// Device memory for a graph, of the calling thread's context: its address, and a number by
+    /// which it is known from what may be there later.
+    fn allocate(self, bytes: u64) -> Result<(u64, u64), CudaError>;
 
-    /// Frees what [`Backend::allocate`] gave, when no work uses it any more.
-    fn free(self, address: u64);
+    /// Frees what [`Backend::allocate`] gave, when no work uses it any more. Nothing if it is gone
+    /// already, with its context.
+    fn free(self, address: u64, number: u64);
 
     /// Makes ready to launch what the steps say.
     fn instantiate(self, steps: &[Step]) -> Result<Self::Exec, CudaError>;

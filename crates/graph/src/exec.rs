@@ -18,6 +18,8 @@ pub(crate) struct Exec<E> {
     built: Option<E>,
     /// The plan has changed since.
     stale: bool,
+    /// It allocates or frees memory.
+    has_memory: bool,
     /// References to objects of the program's.
     pub(crate) user_objects: BTreeMap<u64, u64>,
 }
@@ -31,7 +33,8 @@ impl<E: Send + 'static> Exec<E> {
         user_objects: BTreeMap<u64, u64>,
     ) -> Result<Self, CudaError> {
         let built = Some(backend.instantiate(&plan.steps)?);
-        Ok(Self { plan, flags, built, stale: false, user_objects })
+        let has_memory = plan.steps.iter().any(|step| step.kind.is_memory());
+        Ok(Self { plan, flags, built, stale: false, has_memory, user_objects })
     }
 
     /// The step that a node became.
@@ -75,6 +78,9 @@ impl<E: Send + 'static> Exec<E> {
         backend: B,
         stream: StreamKey,
     ) -> CUresult {
+        if !self.has_memory {
+            return backend.launch(self.ready(backend)?, stream);
+        }
         let memory = Memory::of(&self.plan);
         memory.check(backend, self.flags & AUTO_FREE_ON_LAUNCH != 0)?;
         backend.launch(self.ready(backend)?, stream)?;
@@ -85,7 +91,7 @@ impl<E: Send + 'static> Exec<E> {
     /// Waits for launches if something depends on that they have ended.
     pub(crate) fn finish<B: Backend<Exec = E>>(&mut self, backend: B) {
         if let Some(built) = &mut self.built
-            && (!self.user_objects.is_empty() || self.plan.steps.iter().any(|s| s.kind.is_memory()))
+            && (self.has_memory || !self.user_objects.is_empty())
         {
             backend.finish(built);
         }
@@ -122,9 +128,6 @@ impl Memory {
     /// CUDA_ERROR_INVALID_VALUE if the program has not freed what an earlier launch gave it and
     /// this one would give again, or has no longer what this one frees.
     fn check<B: Backend>(&self, backend: B, auto_free: bool) -> CUresult {
-        if self.given.is_empty() && self.taken.is_empty() {
-            return Ok(());
-        }
         let tables = backend.graphs().lock();
         let given_before = |a: &Arc<Allocation>| tables.live.contains_key(&a.address);
         if !auto_free && self.given.iter().any(given_before) {
@@ -137,9 +140,6 @@ impl Memory {
     }
 
     fn launched<B: Backend>(self, backend: B) {
-        if self.given.is_empty() && self.taken.is_empty() {
-            return;
-        }
         let mut gone = Vec::new();
         let mut tables = backend.graphs().lock();
         for address in self.taken {

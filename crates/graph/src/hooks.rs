@@ -217,8 +217,8 @@ pub(crate) fn allocate<B: Backend>(backend: B, bytes: u64) -> Result<Arc<Allocat
         return Err(CudaError::INVALID_VALUE);
     }
     let graphs = backend.graphs();
-    let address = backend.allocate(bytes)?;
-    let free = move |address| backend.free(address);
+    let (address, number) = backend.allocate(bytes)?;
+    let free = move |address| backend.free(address, number);
     let allocation = Allocation::new(address, bytes, &graphs.usage, free);
     let mut tables = graphs.lock();
     tables.allocations.retain(|_, known| known.strong_count() > 0);

@@ -4,9 +4,10 @@ use crate::memory::Allocation;
 use crate::model::GraphId;
 use core::ffi::c_uint;
 use cuda_api::constants::graph_node as kind;
+use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{
     CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUarray, CUdeviceptr, CUevent, CUfunction, CUhostFn,
-    CUlaunchAttribute, CUlaunchConfig, CUmemLocation, CUstream, CUstreamBatchMemOpParams,
+    CUkernel, CUlaunchAttribute, CUlaunchConfig, CUmemLocation, CUstream, CUstreamBatchMemOpParams,
 };
 use std::sync::Arc;
 
@@ -78,8 +79,10 @@ pub struct Parameters {
 /// A kernel to launch.
 #[derive(Clone, Debug)]
 pub struct KernelNode {
-    /// The function, or the kernel (CUkernel) in its place.
+    /// The function, or the kernel in its place.
     pub function: CUfunction,
+    /// The kernel, if the program has named one: runtime libraries know their code by it.
+    pub kernel: CUkernel,
     /// Blocks in x, y, z.
     pub grid: [c_uint; 3],
     /// Threads of a block in x, y, z.
@@ -102,8 +105,14 @@ impl KernelNode {
         attributes: Vec<CUlaunchAttribute>,
         parameters: Parameters,
     ) -> Self {
+        let kind = Handle::from_word(function.0 as u64).map(|handle| handle.kind);
+        let kernel = match kind {
+            Some(HandleKind::Kernel) => CUkernel(function.0),
+            _ => CUkernel::NULL,
+        };
         Self {
             function,
+            kernel,
             grid: [config.gridDimX, config.gridDimY, config.gridDimZ],
             block: [config.blockDimX, config.blockDimY, config.blockDimZ],
             shared_bytes: config.sharedMemBytes,

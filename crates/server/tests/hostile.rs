@@ -29,7 +29,7 @@ fn word() -> impl Strategy<Value = Word> {
         (0u64..4 * MIB).prop_map(Word::Own),
         (0u64..2 * MIB).prop_map(Word::Theirs),
         (0u64..3).prop_map(|page| Word::Host(page * 4096)),
-        (0u8..9, 0u32..5, 0u32..2).prop_map(|(k, i, g)| Word::Handle(k, i, g)),
+        (0u8..14, 0u32..5, 0u32..2).prop_map(|(k, i, g)| Word::Handle(k, i, g)),
         (0u32..5).prop_map(|i| Word::Handle(HandleKind::Stream as u8, i, 0)),
         (0u32..4).prop_map(|i| Word::Handle(HandleKind::Function as u8, i, 0)),
     ]
@@ -40,7 +40,8 @@ fn opcode() -> impl Strategy<Value = u16> {
         .iter()
         .filter(|row| matches!(row.policy, Policy::Post | Policy::Call | Policy::Special))
         .map(|row| row.number);
-    let known: Vec<u16> = rows.chain(0x8000..0x800c).collect();
+    // Those of graphs are local but for a few, and still stand for what graphs consist of.
+    let known: Vec<u16> = rows.chain(1051..1200).chain(0x8000..0x800c).collect();
     prop_oneof![9 => prop::sample::select(known), 1 => 1u16..]
 }
 

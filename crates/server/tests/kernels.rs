@@ -12,7 +12,7 @@ use cuda_api::environment::OPENMPS_PROVIDER;
 use cuda_api::extension::Extension;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::number::cuMemsetD32Async;
-use cuda_api::{CUdeviceptr, CUresult, CUstream, CudaError, DriverTable};
+use cuda_api::{CUdeviceptr, CUgraphExec, CUresult, CUstream, CudaError, DriverTable};
 use openmps_soft as _;
 use server::device::Driver;
 use server::session::RESERVED_BYTES_MAX;
@@ -46,7 +46,10 @@ symbols! {
     cuDeviceGetPCIBusId cuDeviceGetUuid cuDeviceGetUuid_v2 cuDevicePrimaryCtxRelease_v2
     cuDevicePrimaryCtxRetain cuDeviceTotalMem_v2 cuDriverGetVersion cuEventCreate
     cuEventDestroy_v2 cuEventElapsedTime cuEventQuery cuEventRecord cuFuncGetAttribute
-    cuFuncGetParamInfo cuFuncSetAttribute cuInit cuLaunchCooperativeKernel cuLaunchHostFunc
+    cuFuncGetParamInfo cuFuncSetAttribute cuGraphAddDependencies cuGraphAddEmptyNode
+    cuGraphAddKernelNode_v2 cuGraphAddMemcpyNode cuGraphAddMemsetNode cuGraphCreate cuGraphDestroy
+    cuGraphExecDestroy cuGraphExecUpdate_v2 cuGraphInstantiateWithFlags
+    cuGraphKernelNodeSetAttribute cuGraphLaunch cuInit cuLaunchCooperativeKernel cuLaunchHostFunc
     cuLaunchKernel cuMemAddressFree cuMemAddressReserve cuMemCreate cuMemExportToShareableHandle
     cuMemImportFromShareableHandle cuMemGetInfo_v2 cuMemHostGetDevicePointer_v2 cuMemHostRegister_v2 cuMemHostUnregister cuMemMap
     cuMemRelease cuMemSetAccess cuMemUnmap cuMemcpy2DAsync_v2 cuMemcpyDtoDAsync_v2
@@ -419,4 +422,189 @@ fn an_event_is_every_clients_that_opens_it() {
     assert_eq!(done(&mut other, event(5)), 1);
     let late = OpenEvent { event: event(6), low: token.low, high: token.high };
     assert_eq!(other.call(&late), Err(CudaError::INVALID_HANDLE));
+}
+
+/// A graph's first request, and nodes that fill 16 words of memory with a value and copy them to
+/// 1 MiB; not instantiated.
+fn fill_and_copy(client: &mut Client, place: u32, value: u32) {
+    let graph = graph(place);
+    client.post(&GraphBegin { graph });
+    let (address, to) = (client.address(0), client.address(MIB));
+    client.post(&GraphFill {
+        graph,
+        address: CUdeviceptr(address),
+        pitch: 0,
+        value,
+        element_bytes: 4,
+        width: 16,
+        height: 1,
+    });
+    client.post(&copy_node(place, address, to, 64));
+    client.post(&GraphEdges { graph, node: 1, from: &[0] });
+}
+
+fn copy_node(place: u32, source: u64, destination: u64, bytes: u64) -> GraphCopy {
+    GraphCopy {
+        graph: graph(place),
+        direction: CopyDirection::DeviceToDevice,
+        source,
+        source_pitch: bytes,
+        source_rows: 1,
+        destination,
+        destination_pitch: bytes,
+        destination_rows: 1,
+        width_bytes: bytes,
+        height: 1,
+        depth: 1,
+    }
+}
+
+fn instantiate(client: &mut Client, place: u32, replaces: CUgraphExec) -> CUresult {
+    client.call(&GraphInstantiate { graph: graph(place), replaces })
+}
+
+fn run_graph(client: &mut Client, place: u32) -> CUresult {
+    client.post(&GraphLaunch { graph: graph(place), stream: LEGACY });
+    client.synchronize(LEGACY);
+    client.error()
+}
+
+#[test]
+fn a_graph_runs_at_each_launch_and_can_be_replaced() {
+    let mut server = start();
+    let mut client = client(&mut server, VECTOR_ADD, "vector_add");
+    fill_and_copy(&mut client, 0, 3);
+    let at = |offset| client.address(offset);
+    let parameters = words(&[at(0), at(MIB), at(2 * MIB), 16]);
+    let launch = LaunchKernel {
+        function: function(0),
+        stream: LEGACY,
+        grid: [1; 3],
+        block: [64, 1, 1],
+        shared_bytes: 0,
+        flags: 0,
+        parameters: &parameters,
+    };
+    client.post(&GraphKernel { graph: graph(0), launch });
+    client.post(&GraphEdges { graph: graph(0), node: 2, from: &[0, 1] });
+    assert_eq!(instantiate(&mut client, 0, CUgraphExec::NULL), Ok(()));
+    assert_eq!(client.read(0, 4), [0; 4]);
+    for _ in 0..2 {
+        assert_eq!(run_graph(&mut client, 0), Ok(()));
+    }
+    assert_eq!(client.read(MIB, 64), [3, 0, 0, 0].repeat(16));
+    // As floats three units of the smallest are doubled.
+    assert_eq!(client.read(2 * MIB, 64), [6, 0, 0, 0].repeat(16));
+    assert_eq!(server.status().clients[0].kernels, 2);
+    // Of the same form and of another one; the one that was replaced is gone.
+    fill_and_copy(&mut client, 1, 4);
+    assert_eq!(instantiate(&mut client, 1, graph(0)), Ok(()));
+    fill_and_copy(&mut client, 2, 5);
+    assert_eq!(instantiate(&mut client, 2, graph(1)), Ok(()));
+    assert_eq!(run_graph(&mut client, 2), Ok(()));
+    assert_eq!(client.read(MIB, 4), [5, 0, 0, 0]);
+    assert_eq!(run_graph(&mut client, 1), Err(CudaError::INVALID_HANDLE));
+    client.post(&GraphDestroy { graph: graph(2) });
+    assert_eq!(client.error(), Ok(()));
+}
+
+#[test]
+fn a_graph_touches_nothing_but_its_clients_own() {
+    let mut server = start();
+    let neighbour = client(&mut server, VECTOR_ADD, "vector_add");
+    let mut client = client(&mut server, VECTOR_ADD, "vector_add");
+    let (own, theirs) = (client.address(0), neighbour.address(0));
+    let fill = |address, bytes: u64| GraphFill {
+        graph: graph(0),
+        address: CUdeviceptr(address),
+        pitch: 0,
+        value: 1,
+        element_bytes: 1,
+        width: bytes,
+        height: 1,
+    };
+    let mut refused = |what: &str, add: &dyn Fn(&mut Client)| {
+        client.post(&GraphBegin { graph: graph(0) });
+        add(&mut client);
+        // More is no way out.
+        client.post(&GraphEmpty { graph: graph(0) });
+        let answer = instantiate(&mut client, 0, CUgraphExec::NULL);
+        assert!(answer.is_err(), "{what}");
+        assert_eq!(client.error(), Ok(()), "{what}");
+    };
+    refused("a neighbour's memory filled", &|c| c.post(&fill(theirs, 16)));
+    refused("beyond one's own", &|c| c.post(&fill(own, 1 << 40)));
+    refused("a length without end", &|c| c.post(&fill(own, u64::MAX)));
+    refused("a copy from a neighbour", &|c| c.post(&copy_node(0, theirs, own, 16)));
+    refused("a copy to a neighbour", &|c| c.post(&copy_node(0, own, theirs, 16)));
+    refused("staging, which is gone before the graph is", &|c| {
+        let direction = CopyDirection::HostToDevice;
+        c.post(&GraphCopy { direction, ..copy_node(0, 64, own, 16) });
+    });
+    refused("slices without end", &|c| {
+        let copy = copy_node(0, own, own + 4096, 16);
+        c.post(&GraphCopy { depth: u64::MAX, source_rows: u64::MAX, ..copy });
+    });
+    refused("edges of no nodes", &|c| {
+        c.post(&GraphEdges { graph: graph(0), node: 0, from: &[7] });
+    });
+    refused("a function that is none", &|c| {
+        let launch = LaunchKernel {
+            function: function(9),
+            stream: LEGACY,
+            grid: [1; 3],
+            block: [1; 3],
+            shared_bytes: 0,
+            flags: 0,
+            parameters: &[],
+        };
+        c.post(&GraphKernel { graph: graph(0), launch });
+    });
+    refused("parameters that are too short", &|c| {
+        let launch = LaunchKernel {
+            function: function(0),
+            stream: LEGACY,
+            grid: [1; 3],
+            block: [1; 3],
+            shared_bytes: 0,
+            flags: 0,
+            parameters: &[0; 8],
+        };
+        c.post(&GraphKernel { graph: graph(0), launch });
+    });
+    assert_eq!(run_graph(&mut client, 0), Err(CudaError::INVALID_HANDLE));
+    assert_eq!(instantiate(&mut client, 5, CUgraphExec::NULL), Err(CudaError::INVALID_HANDLE));
+}
+
+#[test]
+fn a_graph_does_not_outlive_what_it_uses() {
+    let mut server = start();
+    let mut client = client(&mut server, VECTOR_ADD, "vector_add");
+    fill_and_copy(&mut client, 0, 3);
+    assert_eq!(instantiate(&mut client, 0, CUgraphExec::NULL), Ok(()));
+    assert_eq!(run_graph(&mut client, 0), Ok(()));
+    let memory = CUdeviceptr(client.address(0));
+    assert_eq!(client.call(&ChunkRelease { address: memory }), Ok(()));
+    assert_eq!(run_graph(&mut client, 0), Err(CudaError::INVALID_VALUE));
+    client.chunk(0, 4 * MIB).unwrap();
+    assert_eq!(run_graph(&mut client, 0), Ok(()));
+    assert_eq!(client.read(MIB, 4), [3, 0, 0, 0]);
+    let at = |offset| client.address(offset);
+    let parameters = words(&[at(0), at(MIB), at(2 * MIB), 16]);
+    client.post(&GraphBegin { graph: graph(1) });
+    let launch = LaunchKernel {
+        function: function(0),
+        stream: LEGACY,
+        grid: [1; 3],
+        block: [64, 1, 1],
+        shared_bytes: 0,
+        flags: 0,
+        parameters: &parameters,
+    };
+    client.post(&GraphKernel { graph: graph(1), launch });
+    assert_eq!(instantiate(&mut client, 1, CUgraphExec::NULL), Ok(()));
+    assert_eq!(run_graph(&mut client, 1), Ok(()));
+    client.post(&UnloadModule { module: module(0) });
+    assert_eq!(run_graph(&mut client, 1), Err(CudaError::INVALID_HANDLE));
+    assert_eq!(run_graph(&mut client, 0), Ok(()));
 }

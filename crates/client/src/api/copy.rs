@@ -68,16 +68,16 @@ fn copy(
     if bytes == 0 {
         return Ok(());
     }
-    let (to, destination) = to.find(client, bytes)?;
-    let (from, source) = from.find(client, bytes)?;
     match ends {
         Ends::WithCall => client.check_not_capturing(stream)?,
         Ends::InStream => {
-            if client.captured(stream, || Ok(as_node(destination, source, bytes)))? {
+            if client.captured(stream, || as_node(client, to, from, bytes))? {
                 return Ok(());
             }
         }
     }
+    let (to, destination) = to.find(client, bytes)?;
+    let (from, source) = from.find(client, bytes)?;
     match (to, from) {
         (Side::Device, Side::Device) => {
             post_device_to_device(client, destination, source, bytes, stream)
@@ -110,15 +110,22 @@ fn copy(
     }
 }
 
-/// A copy as a graph has it: the addresses say what they are.
-fn as_node(destination: u64, source: u64, bytes: u64) -> NodeKind {
-    let end = |address| CopyEnd {
-        memory_type: memory_type::UNIFIED,
-        device: CUdeviceptr(address),
-        ..CopyEnd::default()
+/// A copy as a graph has it, checked: the program's addresses say what they are.
+fn as_node(
+    client: &Attached,
+    to: Named,
+    from: Named,
+    bytes: u64,
+) -> Result<NodeKind, CudaError> {
+    let end = |named: Named| {
+        named.find(client, bytes)?;
+        let (Named::Device(address) | Named::Any(address)) = named;
+        let (memory_type, device) = (memory_type::UNIFIED, CUdeviceptr(address));
+        Ok(CopyEnd { memory_type, device, ..CopyEnd::default() })
     };
-    let (destination, source) = (end(destination), end(source));
-    NodeKind::Copy(CopyNode { destination, source, extent: [bytes as usize, 1, 1] })
+    let (destination, source) = (end(to)?, end(from)?);
+    let extent = [bytes as usize, 1, 1];
+    Ok(NodeKind::Copy(CopyNode { destination, source, extent }))
 }
 
 fn post_device_to_device(

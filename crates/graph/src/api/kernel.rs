@@ -5,7 +5,6 @@ use crate::backend::Backend;
 use crate::hooks::kernel_node;
 use crate::node::{KernelNode, NodeKind};
 use core::ffi::c_uint;
-use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::pointer::{FromProgram, In, Out};
 use cuda_api::{
     CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUcontext, CUfunction, CUgraph,
@@ -37,7 +36,11 @@ pub(super) fn describe<B: Backend>(
     };
     // SAFETY: the program gives a launch's parameters here, as to cuLaunchKernel.
     let (values, extra) = unsafe { (v1.kernelParams.believe(), v1.extra.believe()) };
-    kernel_node(b, function, &config, values, extra).map(NodeKind::Kernel)
+    let mut node = kernel_node(b, function, &config, values, extra)?;
+    if !kern.is_null() {
+        node.kernel = *kern;
+    }
+    Ok(NodeKind::Kernel(node))
 }
 
 fn with_kernel(v1: CUDA_KERNEL_NODE_PARAMS_v1) -> CUDA_KERNEL_NODE_PARAMS {
@@ -48,14 +51,8 @@ fn with_kernel(v1: CUDA_KERNEL_NODE_PARAMS_v1) -> CUDA_KERNEL_NODE_PARAMS {
 pub(super) fn show(node: &mut KernelNode) -> CUDA_KERNEL_NODE_PARAMS {
     let first = node.parameters.bytes.as_ptr() as usize;
     node.shown = node.parameters.offsets.iter().map(|offset| first + offset).collect();
-    let is_kernel = Handle::from_word(node.function.0 as u64)
-        .is_some_and(|handle| handle.kind == HandleKind::Kernel);
-    let (func, kern) = match is_kernel {
-        true => (CUfunction::NULL, CUkernel(node.function.0)),
-        false => (node.function, CUkernel::NULL),
-    };
     let v1 = CUDA_KERNEL_NODE_PARAMS_v1 {
-        func,
+        func: node.function,
         gridDimX: node.grid[0],
         gridDimY: node.grid[1],
         gridDimZ: node.grid[2],
@@ -66,7 +63,7 @@ pub(super) fn show(node: &mut KernelNode) -> CUDA_KERNEL_NODE_PARAMS {
         kernelParams: node.shown.as_ptr().cast_mut().cast(),
         extra: core::ptr::null_mut(),
     };
-    CUDA_KERNEL_NODE_PARAMS { v1, kern, ctx: CUcontext::NULL }
+    CUDA_KERNEL_NODE_PARAMS { v1, kern: node.kernel, ctx: CUcontext::NULL }
 }
 
 fn kernel(kind: &mut NodeKind) -> Option<&mut KernelNode> {
@@ -104,12 +101,7 @@ pub fn cuGraphKernelNodeGetParams<B: Backend>(
     node: CUgraphNode,
     params: Out<CUDA_KERNEL_NODE_PARAMS_v1>,
 ) -> CUresult {
-    let CUDA_KERNEL_NODE_PARAMS { mut v1, kern, .. } = get(b, node, |k| kernel(k).map(show))?;
-    // There is no other place for it; a kernel may come where a function is expected.
-    if v1.func.is_null() {
-        v1.func = CUfunction(kern.0);
-    }
-    params.set(v1)
+    params.set(get(b, node, |k| kernel(k).map(show))?.v1)
 }
 
 pub fn cuGraphKernelNodeGetParams_v2<B: Backend>(

@@ -11,7 +11,9 @@ use channel::ring::Producer;
 use channel::socket::SeqPacket;
 use channel::wait::SpinPolicy;
 use cuda_api::handle::{Handle, HandleKind};
-use cuda_api::{CUdeviceptr, CUevent, CUfunction, CUmodule, CUresult, CUstream, CudaError};
+use cuda_api::{
+    CUdeviceptr, CUevent, CUfunction, CUgraphExec, CUmodule, CUresult, CUstream, CudaError,
+};
 use std::os::fd::{AsFd, OwnedFd};
 
 const fn handle(kind: HandleKind, index: u32) -> usize {
@@ -39,6 +41,11 @@ pub fn module(place: u32) -> CUmodule {
 /// The function at that place.
 pub fn function(place: u32) -> CUfunction {
     CUfunction(handle(HandleKind::Function, place))
+}
+
+/// The graph at that place.
+pub fn graph(place: u32) -> CUgraphExec {
+    CUgraphExec(handle(HandleKind::GraphExec, place))
 }
 
 /// Names of the test provider's kernels; [`Client::load`] makes the function of each one's

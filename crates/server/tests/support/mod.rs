@@ -7,7 +7,7 @@
 pub mod client;
 pub mod provider;
 
-pub use client::{Client, LEGACY, event, function, module, stream};
+pub use client::{Client, LEGACY, event, function, graph, module, stream};
 
 use channel::message::{Message, ServerStatus};
 use channel::region::Region;

@@ -136,21 +136,20 @@ impl Backend for SoftGraphs {
         ops.iter().try_for_each(|op| self.0.mem_op(&tenant, op).map(|_| ()))
     }
 
-    fn allocate(self, bytes: u64) -> Result<u64> {
+    fn allocate(self, bytes: u64) -> Result<(u64, u64)> {
         let context = thread::current()?;
         let tenant = self.0.working_tenant()?;
-        self.0.device.allocate(
-            &tenant,
-            context.number(),
-            bytes,
-            1,
-            AllocationKind::Pool { pool: 0 },
-        )
+        let (device, number) = (&self.0.device, context.number());
+        let address = device.allocate(&tenant, number, bytes, 1, AllocationKind::Device)?;
+        let made = device.memory.pointer(address).ok_or(Error::OUT_OF_MEMORY)?;
+        Ok((address, made.id))
     }
 
-    fn free(self, address: u64) {
-        // A context that is gone has taken its memory with it.
-        let _ = self.0.free_after_work(CUdeviceptr(address));
+    fn free(self, address: u64, number: u64) {
+        if self.0.device.memory.pointer(address).is_some_and(|found| found.id == number) {
+            // Nobody can be told of an error of the work that was waited for.
+            let _ = self.0.free_after_work(CUdeviceptr(address));
+        }
     }
 
     fn instantiate(self, steps: &[Step]) -> Result<GraphExec> {

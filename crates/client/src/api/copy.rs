@@ -111,12 +111,7 @@ fn copy(
 }
 
 /// A copy as a graph has it, checked: the program's addresses say what they are.
-fn as_node(
-    client: &Attached,
-    to: Named,
-    from: Named,
-    bytes: u64,
-) -> Result<NodeKind, CudaError> {
+fn as_node(client: &Attached, to: Named, from: Named, bytes: u64) -> Result<NodeKind, CudaError> {
     let end = |named: Named| {
         named.find(client, bytes)?;
         let (Named::Device(address) | Named::Any(address)) = named;

@@ -13,13 +13,19 @@ pub(crate) const IMAGE_BYTES_MAX: u64 = 1 << 30;
 const WRAPPER_MAGIC: u32 = 0x4662_43b1;
 const FATBIN_MAGIC: u32 = 0xba55_ed50;
 const FATBIN_MAGIC_OLD: u32 = 0x1ee5_5a01;
+const FATBIN_HEADER_BYTES: u64 = 16;
 const ELF_MAGIC: u32 = u32::from_le_bytes(*b"\x7fELF");
 
-/// Where an image is in the program's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Image {
-    address: *const u8,
-    bytes: usize,
+/// Most fatbins of a program that is linked when it is loaded: as many as can be linked.
+const FATBINS_MAX: usize = cuda_api::link::LINK_INPUTS_MAX;
+
+/// An image that a program passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Image {
+    /// In the program's memory, so many bytes.
+    InPlace { address: *const u8, bytes: usize },
+    /// Several fatbins, packed to be linked by the device.
+    Packed(Vec<u8>),
 }
 
 /// Reads a `T` at an offset from the start of an image.
@@ -59,7 +65,17 @@ impl Image {
                     return Err(CudaError::INVALID_IMAGE);
                 }
                 // SAFETY: a fatbin starts there.
-                return Self::checked(data, unsafe { fatbin_bytes(data) });
+                let bytes = unsafe { fatbin_bytes(data) };
+                // SAFETY: the version is at 4 of the wrapper's 24 bytes, another address at 16.
+                let (version, parts) =
+                    unsafe { (read::<u32>(address, 4), read::<*const *const u8>(address, 16)) };
+                // Of version 2 it leads to the fatbins that were linked to make this one.
+                let parts = if version == 2 { parts } else { core::ptr::null() };
+                if bytes == Some(FATBIN_HEADER_BYTES) && !parts.is_null() {
+                    // SAFETY: the program vouches for the array.
+                    return unsafe { Self::pack(parts) };
+                }
+                return Self::checked(data, bytes);
             }
             // SAFETY: a fatbin starts there.
             FATBIN_MAGIC | FATBIN_MAGIC_OLD => unsafe { fatbin_bytes(address) },
@@ -71,10 +87,39 @@ impl Image {
         Self::checked(address, bytes)
     }
 
+    /// The fatbins of an array of addresses that NULL ends. Only their PTX can be linked, so this
+    /// is for programs whose compiler left no machine code.
+    ///
+    /// # Safety
+    /// The array ends with NULL, and before that leads to fatbins.
+    unsafe fn pack(parts: *const *const u8) -> Result<Self, CudaError> {
+        let mut fatbins = Vec::new();
+        loop {
+            // SAFETY: within the array, whose end was not met yet.
+            let part = unsafe { parts.add(fatbins.len()).read_unaligned() };
+            if part.is_null() {
+                break;
+            }
+            // SAFETY: a fatbin starts there.
+            let (magic, bytes) = unsafe { (leading_word(part), fatbin_bytes(part)) };
+            if magic != FATBIN_MAGIC || fatbins.len() >= FATBINS_MAX {
+                return Err(CudaError::INVALID_IMAGE);
+            }
+            fatbins.push(Self::checked(part, bytes)?);
+        }
+        // SAFETY: the fatbins are where they were a moment ago.
+        let parts = fatbins.iter().map(|fatbin| unsafe { fatbin.bytes() });
+        let packed = cuda_api::link::pack(parts);
+        match packed.len() as u64 <= IMAGE_BYTES_MAX {
+            true => Ok(Self::Packed(packed)),
+            false => Err(CudaError::INVALID_IMAGE),
+        }
+    }
+
     fn checked(address: *const u8, bytes: Option<u64>) -> Result<Self, CudaError> {
         match bytes {
             Some(bytes) if bytes > 0 && bytes <= IMAGE_BYTES_MAX => {
-                Ok(Self { address, bytes: bytes as usize })
+                Ok(Self::InPlace { address, bytes: bytes as usize })
             }
             _ => Err(CudaError::INVALID_IMAGE),
         }
@@ -85,9 +130,14 @@ impl Image {
     /// # Safety
     /// The image is still where it was when this value was made, and unchanged.
     pub(crate) unsafe fn bytes(&self) -> &[u8] {
-        // SAFETY: address and length come from the headers of an image that the program vouches
-        // for, or from a slice.
-        unsafe { core::slice::from_raw_parts(self.address, self.bytes) }
+        match self {
+            // SAFETY: address and length come from the headers of an image that the program
+            // vouches for.
+            Self::InPlace { address, bytes } => unsafe {
+                core::slice::from_raw_parts(*address, *bytes)
+            },
+            Self::Packed(bytes) => bytes,
+        }
     }
 }
 
@@ -176,7 +226,7 @@ mod tests {
 
     fn length(bytes: &[u8]) -> Result<usize, CudaError> {
         // SAFETY: each test image is as long as its headers say.
-        unsafe { Image::at(bytes.as_ptr()) }.map(|image| image.bytes)
+        unsafe { Image::at(bytes.as_ptr()).map(|image| image.bytes().len()) }
     }
 
     fn fatbin(payload: usize) -> Vec<u8> {
@@ -206,13 +256,30 @@ mod tests {
         wrapper.extend(0u64.to_le_bytes());
         // SAFETY: the wrapper leads to `bytes`, which is alive.
         let image = unsafe { Image::at(wrapper.as_ptr()) }.unwrap();
-        assert_eq!((image.address, image.bytes), (bytes.as_ptr(), 116));
+        assert_eq!(image, Image::InPlace { address: bytes.as_ptr(), bytes: 116 });
         // A wrapper that leads to a wrapper is nonsense.
         let outer = [&wrapper[..8], &(wrapper.as_ptr() as u64).to_le_bytes(), &[0; 8]].concat();
         assert_eq!(length(&outer), Err(CudaError::INVALID_IMAGE));
         let mut huge = fatbin(0);
         huge[8..16].copy_from_slice(&u64::MAX.to_le_bytes());
         assert_eq!(length(&huge), Err(CudaError::INVALID_IMAGE));
+    }
+
+    #[test]
+    fn what_was_linked_of_several_fatbins_and_is_empty_stands_for_them() {
+        let (empty, one, two) = (fatbin(0), fatbin(24), fatbin(8));
+        let parts = [one.as_ptr(), two.as_ptr(), core::ptr::null()];
+        let mut wrapper = WRAPPER_MAGIC.to_le_bytes().to_vec();
+        wrapper.extend(2u32.to_le_bytes());
+        wrapper.extend((empty.as_ptr() as u64).to_le_bytes());
+        wrapper.extend((parts.as_ptr() as u64).to_le_bytes());
+        let packed = cuda_api::link::pack([one.as_slice(), &two].into_iter());
+        // SAFETY: the wrapper leads to fatbins that are alive.
+        assert_eq!(unsafe { Image::at(wrapper.as_ptr()) }, Ok(Image::Packed(packed)));
+        // One that has code of its own is taken as it is.
+        let full = fatbin(100);
+        wrapper[8..16].copy_from_slice(&(full.as_ptr() as u64).to_le_bytes());
+        assert_eq!(length(&wrapper), Ok(116));
     }
 
     #[test]

@@ -1,16 +1,25 @@
-//! What a program's cuLink* calls put together: one image that is PTX, a fat binary or a cubin.
+//! What a program's cuLink* calls put together.
 //!
-//! Not a linker: one input is handed back as it came, and the device that loads it compiles it.
-//! Programs that compile at run time (Numba, cuda.core) link a single PTX text, which needs no
-//! more. Several inputs, object files and libraries are CUDA_ERROR_NOT_SUPPORTED.
+//! Not a linker: one input is handed back as it came, several are packed into a fat binary of a
+//! kind of entry of our own, and the device that loads the image links and compiles it. That needs
+//! PTX: text, or what has some in it (fat binaries, object files, libraries). A cubin among several
+//! inputs is CUDA_ERROR_NOT_SUPPORTED. The software GPU links; NVIDIA's driver does not know the
+//! kind of entry and answers CUDA_ERROR_NO_BINARY_FOR_GPU.
 //!
-//! Invariant: a finished image ends with a NUL, so that text in it can be loaded by its address.
+//! Invariant: a finished image ends with a NUL or says its length, so that it can be loaded by its
+//! address.
 
 use crate::CudaError;
 use alloc::vec::Vec;
 
 /// Largest input, bytes: as for images that are loaded.
 pub const LINK_INPUT_BYTES_MAX: usize = 1 << 30;
+/// Most inputs of one image: programs have one a source file.
+pub const LINK_INPUTS_MAX: usize = 4096;
+
+/// Kind of a fat binary's entry that is an input for linking. NVIDIA's kinds are small numbers and
+/// powers of two.
+pub const LINK_INPUT_ENTRY: u16 = 0x6d6c;
 
 /// CUjitInputType: a cubin.
 const CUBIN: u32 = 0;
@@ -18,43 +27,89 @@ const CUBIN: u32 = 0;
 const PTX: u32 = 1;
 /// CUjitInputType: a fat binary.
 const FATBINARY: u32 = 2;
+/// CUjitInputType: an object file.
+const OBJECT: u32 = 3;
+/// CUjitInputType: an archive of object files.
+const LIBRARY: u32 = 4;
 /// CUjitInputType: the largest that cuda.h knows (NVVM IR).
 const LAST: u32 = 5;
 
 /// One CUlinkState.
 #[derive(Debug, Default)]
 pub struct Link {
+    inputs: Vec<(u32, Vec<u8>)>,
     image: Option<Vec<u8>>,
-    complete: bool,
 }
 
 impl Link {
     /// Adds an input of that CUjitInputType. CUDA_ERROR_INVALID_VALUE for an empty or too long
-    /// input, an unknown type, or after [`Link::complete`]; CUDA_ERROR_NOT_SUPPORTED for a second
-    /// input and for types that would have to be linked.
+    /// input, one too many, an unknown type, or after [`Link::complete`];
+    /// CUDA_ERROR_NOT_SUPPORTED for types that cannot be linked.
     pub fn add(&mut self, kind: u32, bytes: &[u8]) -> Result<(), CudaError> {
-        if self.complete || kind > LAST || bytes.is_empty() || bytes.len() > LINK_INPUT_BYTES_MAX {
+        let full = self.image.is_some() || self.inputs.len() >= LINK_INPUTS_MAX;
+        if full || kind > LAST || bytes.is_empty() || bytes.len() > LINK_INPUT_BYTES_MAX {
             return Err(CudaError::INVALID_VALUE);
         }
-        if !matches!(kind, CUBIN | PTX | FATBINARY) || self.image.is_some() {
+        let alone = self.inputs.is_empty();
+        let all_may_have_ptx =
+            may_have_ptx(kind) && self.inputs.iter().all(|(kind, _)| may_have_ptx(*kind));
+        if !(all_may_have_ptx || alone && kind == CUBIN) {
             return Err(CudaError::NOT_SUPPORTED);
         }
-        let mut image = Vec::with_capacity(bytes.len() + 1);
-        image.extend_from_slice(bytes);
-        if image.last() != Some(&0) {
-            image.push(0);
-        }
-        self.image = Some(image);
+        self.inputs.push((kind, bytes.to_vec()));
         Ok(())
     }
 
     /// The image: at the same address until the state is dropped. CUDA_ERROR_INVALID_VALUE if
     /// nothing was added.
     pub fn complete(&mut self) -> Result<&[u8], CudaError> {
-        let image = self.image.as_deref().ok_or(CudaError::INVALID_VALUE)?;
-        self.complete = true;
-        Ok(image)
+        if self.image.is_none() {
+            self.image = Some(match self.inputs.as_mut_slice() {
+                [] => return Err(CudaError::INVALID_VALUE),
+                [(CUBIN | PTX | FATBINARY, only)] => {
+                    let mut image = core::mem::take(only);
+                    if image.last() != Some(&0) {
+                        image.push(0);
+                    }
+                    image
+                }
+                several => pack(several.iter().map(|(_, bytes)| bytes.as_slice())),
+            });
+            self.inputs.clear();
+        }
+        self.image.as_deref().ok_or(CudaError::INVALID_VALUE)
     }
+}
+
+fn may_have_ptx(kind: u32) -> bool {
+    matches!(kind, PTX | FATBINARY | OBJECT | LIBRARY)
+}
+
+/// A fat binary of inputs for linking, each an entry of the kind [`LINK_INPUT_ENTRY`].
+pub fn pack<'a>(inputs: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    const MAGIC: u32 = 0xba55_ed50;
+    const HEADER_BYTES: usize = 16;
+    const ENTRY_HEADER_BYTES: u32 = 64;
+    let mut image = Vec::from(MAGIC.to_le_bytes());
+    image.extend_from_slice(&1u16.to_le_bytes());
+    image.extend_from_slice(&(HEADER_BYTES as u16).to_le_bytes());
+    image.extend_from_slice(&[0; 8]);
+    for input in inputs {
+        let padded = input.len().next_multiple_of(8);
+        let mut header = [0u8; ENTRY_HEADER_BYTES as usize];
+        header[..2].copy_from_slice(&LINK_INPUT_ENTRY.to_le_bytes());
+        header[2..4].copy_from_slice(&0x0101u16.to_le_bytes());
+        header[4..8].copy_from_slice(&ENTRY_HEADER_BYTES.to_le_bytes());
+        header[8..16].copy_from_slice(&(padded as u64).to_le_bytes());
+        // What follows is padding. Inputs are below 4 GiB.
+        header[16..20].copy_from_slice(&(input.len() as u32).to_le_bytes());
+        image.extend_from_slice(&header);
+        image.extend_from_slice(input);
+        image.resize(image.len() + padded - input.len(), 0);
+    }
+    let content = (image.len() - HEADER_BYTES) as u64;
+    image[8..HEADER_BYTES].copy_from_slice(&content.to_le_bytes());
+    image
 }
 
 #[cfg(test)]
@@ -75,13 +130,31 @@ mod tests {
     }
 
     #[test]
-    fn what_would_have_to_be_linked_is_refused() {
+    fn several_inputs_are_packed_one_behind_the_other() {
+        let mut link = Link::default();
+        link.add(PTX, b"first").unwrap();
+        link.add(FATBINARY, b"second one").unwrap();
+        let image = link.complete().unwrap().to_vec();
+        assert_eq!(image.len(), 16 + 64 + 8 + 64 + 16);
+        assert_eq!(image[8..16], (image.len() as u64 - 16).to_le_bytes());
+        assert_eq!(image[16..18], LINK_INPUT_ENTRY.to_le_bytes());
+        assert_eq!(&image[80..88], b"first\0\0\0");
+        assert_eq!(&image[152..162], b"second one");
+        assert_eq!(link.complete().unwrap(), image);
+    }
+
+    #[test]
+    fn what_is_no_ptx_is_not_linked() {
         let mut link = Link::default();
         assert_eq!(link.add(PTX, b""), Err(CudaError::INVALID_VALUE));
         assert_eq!(link.add(LAST + 1, b"x"), Err(CudaError::INVALID_VALUE));
-        assert_eq!(link.add(3, b"object"), Err(CudaError::NOT_SUPPORTED));
-        link.add(FATBINARY, b"first").unwrap();
+        assert_eq!(link.add(LAST, b"NVVM"), Err(CudaError::NOT_SUPPORTED));
+        link.add(CUBIN, b"first").unwrap();
         assert_eq!(link.add(PTX, b"second"), Err(CudaError::NOT_SUPPORTED));
         assert_eq!(link.complete().unwrap(), b"first\0");
+        // An object file is no image by itself.
+        let mut object = Link::default();
+        object.add(OBJECT, b"object").unwrap();
+        assert_eq!(object.complete().unwrap()[16..18], LINK_INPUT_ENTRY.to_le_bytes());
     }
 }

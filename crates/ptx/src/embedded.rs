@@ -79,6 +79,33 @@ pub fn texts(bytes: &[u8]) -> Result<Vec<Text>, EmbeddedError> {
     Ok(found.texts)
 }
 
+/// First bytes of an archive of object files (`libcudadevrt.a`).
+pub const ARCHIVE_MAGIC: &[u8; 8] = b"!<arch>\n";
+
+/// The contents of an archive's members that are ELF files, in order. What is damaged ends it.
+pub fn archive_members(bytes: &[u8]) -> Vec<&[u8]> {
+    const HEADER_BYTES: usize = 60;
+    /// Where a header has its member's size, in decimal digits and blanks.
+    const SIZE: std::ops::Range<usize> = 48..58;
+    let mut members = Vec::new();
+    let mut at = ARCHIVE_MAGIC.len();
+    while let Some(header) = bytes.get(at..at.saturating_add(HEADER_BYTES))
+        && members.len() < ENTRIES_MAX
+    {
+        let size = std::str::from_utf8(&header[SIZE]).ok().and_then(|s| s.trim().parse().ok());
+        let start = at + HEADER_BYTES;
+        let Some(content) = size.and_then(|size: usize| bytes.get(start..start.checked_add(size)?))
+        else {
+            break;
+        };
+        if kind_of(content) == Some(ImageKind::Elf) {
+            members.push(content);
+        }
+        at = (start + content.len()).next_multiple_of(2);
+    }
+    members
+}
+
 #[derive(Default)]
 struct Found {
     texts: Vec<Text>,
@@ -119,5 +146,30 @@ impl Found {
             at = (at + length).next_multiple_of(FATBIN_ALIGN);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(content: &[u8]) -> Vec<u8> {
+        let mut bytes = format!("{:<48}{:<10}`\n", "name.o/", content.len()).into_bytes();
+        bytes.extend_from_slice(content);
+        if content.len() % 2 == 1 {
+            bytes.push(b'\n');
+        }
+        bytes
+    }
+
+    #[test]
+    fn an_archives_object_files_are_found_and_damage_ends_it() {
+        let (first, second) = (b"\x7fELFodd.".as_slice(), b"\x7fELFsecond".as_slice());
+        let archive =
+            [ARCHIVE_MAGIC, &member(b"symbols")[..], &member(first), &member(second)].concat();
+        assert_eq!(archive_members(&archive), [first, second]);
+        assert_eq!(archive_members(&archive[..archive.len() - 1]), [first]);
+        assert!(archive_members(ARCHIVE_MAGIC).is_empty());
+        assert!(archive_members(b"").is_empty());
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! [`parse`] reads text into the tree of [`ast`], with every name resolved; [`check()`] holds the
 //! tree against the instruction table and PTX's rules of types. [`fatbin`] and [`cubin`] read what
-//! else a program may hand to a driver, [`image`] tells which of them it is, and [`embedded`] finds
-//! the PTX in a file. What comes out is
+//! else a program may hand to a driver, [`image`] tells which of them it is, [`embedded`] finds
+//! the PTX in a file, and [`link`] joins several texts. What comes out is
 //! data: this crate compiles nothing and runs nothing.
 //!
 //! Input may come from anybody: no input panics, every count has a named maximum (see [`limits`]),
@@ -21,6 +21,7 @@ pub mod image;
 mod instructions;
 mod lexer;
 pub mod limits;
+pub mod link;
 pub mod oracle;
 mod parser;
 mod print;

@@ -22,6 +22,26 @@ impl Display for Module {
             .collect();
         writeln!(f, ".target {}", words.join(", "))?;
         writeln!(f, ".address_size {}", self.address_size_bits)?;
+        write!(f, "{}", self.content())
+    }
+}
+
+/// A module without its header.
+pub(crate) struct Content<'a>(&'a Module);
+
+impl Display for Content<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.print_content(f)
+    }
+}
+
+impl Module {
+    /// All but `.version`, `.target` and `.address_size`.
+    pub(crate) fn content(&self) -> Content<'_> {
+        Content(self)
+    }
+
+    fn print_content(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for file in &self.files {
             writeln!(f, ".file {} \"{}\"", file.index, file.path)?;
         }
@@ -64,6 +84,14 @@ impl Display for FunctionText<'_> {
     }
 }
 
+struct VariableText<'a>(&'a Module, VariableId);
+
+impl Display for VariableText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.print_module_variable(f, self.1, true)
+    }
+}
+
 /// Something of a module, or of a function of it, that `Display` needs both for.
 struct In<'a, T>(&'a Module, &'a Function, T);
 
@@ -73,6 +101,11 @@ impl Module {
         self.functions
             .get(id.index())
             .map_or_else(String::new, |function| FunctionText(self, function).to_string())
+    }
+
+    /// One module variable as PTX text, with its initial value.
+    pub(crate) fn variable_text(&self, id: VariableId) -> String {
+        VariableText(self, id).to_string()
     }
 
     /// A variable that is declared several times: all but the last time as `.extern`.

@@ -1,5 +1,5 @@
-//! Linking (cuLink*, of the manual's "Module Management"): done in the process, by handing one
-//! input back; see [`cuda_api::link`] for what that covers.
+//! Linking (cuLink*, of the manual's "Module Management"): inputs are collected in the process; the
+//! device that loads the image links them, see [`cuda_api::link`].
 
 use crate::attach::locked;
 use crate::boundary::{In, Out};

@@ -4,9 +4,11 @@ use std::ffi::{c_uint, c_void};
 use std::sync::Arc;
 
 use cuda_api::constants::jit_option;
+use cuda_api::link::{LINK_INPUT_ENTRY, LINK_INPUTS_MAX};
 
 use super::Driver;
-use ptx::fatbin::{Fatbin, PtxChoice};
+use ptx::embedded::{self, ARCHIVE_MAGIC, EmbeddedError};
+use ptx::fatbin::{EntryKind, Fatbin, PtxChoice, Wrapper};
 use ptx::image::{self, Image, ImageKind};
 
 use super::pointer::{In, Out};
@@ -214,9 +216,6 @@ struct Refusal {
     why: String,
 }
 
-/// Wrappers that one image may lead through: a wrapper leads to a fat binary.
-const WRAPPERS_MAX: usize = 2;
-
 /// Memory of the program's from an image's start on.
 struct ProgramMemory(In<u8>);
 
@@ -239,23 +238,48 @@ impl image::Memory for ProgramMemory {
 
 /// PTX text from a pointer to an image.
 fn read_image(image: In<c_void>) -> std::result::Result<String, Refusal> {
-    let mut at: In<u8> = image.cast();
+    let at: In<u8> = image.cast();
     if at.address() == 0 {
         return Err(Refusal { error: Error::INVALID_VALUE, why: "the image is NULL".into() });
     }
-    for _ in 0..WRAPPERS_MAX {
-        match image::measure(&mut ProgramMemory(at)) {
-            Ok(Image::Whole { bytes, .. }) => {
-                let bytes = at
-                    .bytes(bytes)
-                    .map_err(|error| Refusal { error, why: "the image is NULL".into() })?;
-                return choose_ptx(bytes);
-            }
-            Ok(Image::Indirect(wrapper)) => at = In::from_address(wrapper.data),
-            Err(error) => return Err(invalid(&error)),
+    match image::measure(&mut ProgramMemory(at)) {
+        Ok(Image::Whole { bytes, .. }) => choose_ptx(in_place(at, bytes)?),
+        Ok(Image::Indirect(wrapper)) => read_wrapped(&wrapper),
+        Err(error) => Err(invalid(&error)),
+    }
+}
+
+/// PTX text from what a wrapper leads to: a fat binary, or those that were linked to make it.
+fn read_wrapped(wrapper: &Wrapper) -> std::result::Result<String, Refusal> {
+    const LINKED: u32 = 2;
+    let whole = fatbin_at(In::from_address(wrapper.data))?;
+    let has_ptx =
+        Fatbin::read(whole).is_ok_and(|f| f.entries.iter().any(|e| e.kind == EntryKind::Ptx));
+    if wrapper.version != LINKED || wrapper.second == 0 || has_ptx {
+        return choose_ptx(whole);
+    }
+    let mut parts = Vec::new();
+    let addresses: In<u64> = In::from_address(wrapper.second).cast();
+    loop {
+        match addresses.at(parts.len()).read().map_err(|_| invalid(&"the fat binaries end"))? {
+            0 => return link(&parts),
+            _ if parts.len() >= LINK_INPUTS_MAX => return Err(invalid(&"too many fat binaries")),
+            address => parts.push(fatbin_at(In::from_address(address))?),
         }
     }
-    Err(Refusal { error: Error::INVALID_IMAGE, why: "a wrapper leads to a wrapper".into() })
+}
+
+/// The bytes of a fat binary.
+fn fatbin_at<'a>(at: In<u8>) -> std::result::Result<&'a [u8], Refusal> {
+    match image::measure(&mut ProgramMemory(at)) {
+        Ok(Image::Whole { kind: ImageKind::Fatbin, bytes }) => in_place(at, bytes),
+        Ok(_) => Err(invalid(&"a wrapper leads to what is no fat binary")),
+        Err(error) => Err(invalid(&error)),
+    }
+}
+
+fn in_place<'a>(at: In<u8>, bytes: usize) -> std::result::Result<&'a [u8], Refusal> {
+    at.bytes(bytes).map_err(|error| Refusal { error, why: "the image is NULL".into() })
 }
 
 /// PTX text from the bytes of an image.
@@ -264,18 +288,71 @@ fn choose_ptx(bytes: &[u8]) -> std::result::Result<String, Refusal> {
         Some(ImageKind::Ptx) => text_of(bytes),
         Some(ImageKind::Fatbin) => {
             let fatbin = Fatbin::read(bytes).map_err(|error| invalid(&error))?;
-            let sm = (COMPUTE_MAJOR * 10 + COMPUTE_MINOR) as u32;
-            // PTX for later devices is taken too: what is in it that we lack traps when reached.
-            match fatbin.ptx_for(sm, PtxChoice::Any) {
-                Some(entry) => text_of(&entry.payload().map_err(|error| invalid(&error))?),
-                None => Err(no_binary(&fatbin.architectures())),
-            }
+            let to_link: Vec<&[u8]> = fatbin
+                .entries
+                .iter()
+                .filter(|entry| entry.kind == EntryKind::Other(LINK_INPUT_ENTRY))
+                .map(|entry| entry.stored)
+                .collect();
+            if to_link.is_empty() { choose_of(&fatbin) } else { link(&to_link) }
         }
         Some(ImageKind::Elf) => Err(no_binary("machine code only")),
         Some(ImageKind::Wrapper) | None => Err(Refusal {
             error: Error::INVALID_IMAGE,
             why: "the image is neither PTX text nor a fat binary".into(),
         }),
+    }
+}
+
+/// The PTX text of a fat binary that suits the device best.
+fn choose_of(fatbin: &Fatbin<'_>) -> std::result::Result<String, Refusal> {
+    let sm = (COMPUTE_MAJOR * 10 + COMPUTE_MINOR) as u32;
+    // PTX for later devices is taken too: what is in it that we lack traps when reached.
+    match fatbin.ptx_for(sm, PtxChoice::Any) {
+        Some(entry) => text_of(&entry.payload().map_err(|error| invalid(&error))?),
+        None => Err(no_binary(&fatbin.architectures())),
+    }
+}
+
+/// One PTX text of several images: PTX, or what has some in it.
+fn link(images: &[&[u8]]) -> std::result::Result<String, Refusal> {
+    let mut texts = Vec::new();
+    for image in images {
+        match image::kind_of(image) {
+            Some(ImageKind::Ptx) => texts.push(text_of(image)?),
+            Some(ImageKind::Fatbin) => {
+                texts.push(choose_of(&Fatbin::read(image).map_err(|error| invalid(&error))?)?);
+            }
+            Some(ImageKind::Elf) => texts.push(choose_in_object(image)?),
+            _ if image.starts_with(ARCHIVE_MAGIC) => {
+                for member in embedded::archive_members(image) {
+                    texts.push(choose_in_object(member)?);
+                }
+            }
+            _ => return Err(invalid(&"what is to be linked is of no known kind")),
+        }
+    }
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    ptx::link::link(&texts)
+        .map_err(|error| Refusal { error: Error::INVALID_PTX, why: error.to_string() })
+}
+
+/// The PTX text of an object file, which is of one source, that suits the device best: the latest
+/// that is not later, else the earliest.
+fn choose_in_object(object: &[u8]) -> std::result::Result<String, Refusal> {
+    let texts = embedded::texts(object).map_err(|error| match error {
+        EmbeddedError::NoPtx(_) => no_binary("machine code only among what is to be linked"),
+        error => invalid(&error),
+    })?;
+    let sm = |text: &embedded::Text| -> u32 {
+        let name = text.architecture.as_deref().unwrap_or_default();
+        name.trim_start_matches("compute_").parse().unwrap_or(u32::MAX)
+    };
+    let own = (COMPUTE_MAJOR * 10 + COMPUTE_MINOR) as u32;
+    let best = texts.iter().filter(|text| sm(text) <= own).max_by_key(|text| sm(text));
+    match best.or_else(|| texts.iter().min_by_key(|text| sm(text))) {
+        Some(text) => text_of(&text.bytes),
+        None => Err(no_binary("nothing")),
     }
 }
 
@@ -299,5 +376,36 @@ fn no_binary(what: &str) -> Refusal {
             "the image has no PTX (it has {what}), and the software GPU runs no machine code; \
              compile with -gencode arch=compute_80,code=compute_80"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = ".version 7.0\n.target sm_70\n.address_size 64\n";
+
+    #[test]
+    fn several_inputs_become_one_text() {
+        let caller = format!("{HEADER}.extern .func f();\n.visible .entry k() {{ call f; ret; }}");
+        let callee = format!("{HEADER}.visible .func f() {{ ret; }}");
+        let inputs = [caller.as_bytes(), callee.as_bytes()];
+        let packed = cuda_api::link::pack(inputs.into_iter());
+        let Ok(text) = choose_ptx(&packed) else { panic!("not linked") };
+        let module = ptx::parse(&text).unwrap();
+        let callee = module.find_function("f").unwrap();
+        assert!(module.function(callee).body.is_some());
+        assert_eq!(module.kernels().count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_linked_is_said() {
+        let twice = format!("{HEADER}.visible .func f() {{ ret; }}");
+        let inputs = [twice.as_bytes(), twice.as_bytes()];
+        let refusal = choose_ptx(&cuda_api::link::pack(inputs.into_iter())).err().unwrap();
+        assert_eq!(refusal.error, Error::INVALID_PTX);
+        assert!(refusal.why.contains("defines f again"), "{}", refusal.why);
+        let code = choose_ptx(&cuda_api::link::pack([&b"\x7fELF...."[..]].into_iter()));
+        assert_eq!(code.err().unwrap().error, Error::NO_BINARY_FOR_GPU);
     }
 }

@@ -1,4 +1,5 @@
-//! Linking: one input is handed back; see [`cuda_api::link`] for what that covers.
+//! Linking: inputs are collected here, and linked when the image is loaded; see
+//! [`cuda_api::link`].
 
 use std::sync::Mutex;
 

@@ -63,7 +63,12 @@ fn check(client: &Attached, function: &Function, geometry: &Geometry) -> CUresul
         return Err(CudaError::INVALID_VALUE);
     }
     if threads > own(function_attribute::MAX_THREADS_PER_BLOCK).max(0) as u64 {
-        return Err(CudaError::LAUNCH_OUT_OF_RESOURCES);
+        // Either registers are short or the program itself said that fewer are the most.
+        let registers = threads * own(function_attribute::NUM_REGS).max(0) as u64;
+        return Err(match registers > u64::from(limit(attribute::MAX_REGISTERS_PER_BLOCK)) {
+            true => CudaError::LAUNCH_OUT_OF_RESOURCES,
+            false => CudaError::INVALID_VALUE,
+        });
     }
     let shared_max = own(function_attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES).max(0) as c_uint;
     match geometry.shared_bytes <= shared_max {

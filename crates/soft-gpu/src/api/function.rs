@@ -13,6 +13,7 @@ use super::{Driver, driver, exports};
 use crate::device::limits::{
     COMPUTE_MAJOR, COMPUTE_MINOR, SHARED_PER_BLOCK, SHARED_PER_BLOCK_OPTIN,
 };
+use crate::device::occupancy::threads_by_registers;
 use crate::error::{Error, Result};
 use simt::kernel::{Kernel, KernelInfo};
 
@@ -60,7 +61,9 @@ impl Function {
     pub(crate) fn attribute(&self, number: u32) -> Result<i32> {
         let info = self.info();
         Ok(match number {
-            attribute::MAX_THREADS_PER_BLOCK => info.max_threads_per_block as i32,
+            attribute::MAX_THREADS_PER_BLOCK => {
+                info.max_threads_per_block.min(threads_by_registers(info.registers)) as i32
+            }
             attribute::SHARED_SIZE_BYTES => info.shared_bytes as i32,
             attribute::CONST_SIZE_BYTES => info.const_bytes as i32,
             attribute::LOCAL_SIZE_BYTES => info.local_bytes as i32,

@@ -63,8 +63,9 @@ impl Request {
         if info.required_block.is_some_and(|required| required != self.block) {
             return Err(Error::INVALID_VALUE);
         }
+        // What the program itself said is the most; what registers allow is looked at below.
         if threads > info.max_threads_per_block {
-            return Err(Error::LAUNCH_OUT_OF_RESOURCES);
+            return Err(Error::INVALID_VALUE);
         }
         let shared = info.shared_bytes.saturating_add(self.dynamic_shared);
         let (fitting, _) = blocks_per_sm(threads, info.registers, shared);

@@ -99,7 +99,7 @@ exports! {
         let driver = driver()?;
         thread::current()?;
         let found = driver.device.memory.pointer(pointer.0).ok_or(Error::NOT_FOUND)?;
-        if !found.kind.is_device() || found.tenant.id != driver.tenant().id {
+        if found.tenant.id != driver.tenant().id {
             return Err(Error::NOT_FOUND);
         }
         pbase.set_if_wanted(CUdeviceptr(found.base));

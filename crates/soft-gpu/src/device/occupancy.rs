@@ -45,16 +45,26 @@ pub enum Limiter {
     Shared,
 }
 
+/// Largest block of a kernel with `registers` a thread that fits on an SM.
+pub fn threads_by_registers(registers: u32) -> u32 {
+    warps_by_registers(registers).saturating_mul(WARP_THREADS).min(THREADS_PER_BLOCK_MAX)
+}
+
+/// Warps with `registers` a thread for which an SM has registers.
+fn warps_by_registers(registers: u32) -> u32 {
+    let warp_registers = (registers * WARP_THREADS).next_multiple_of(REGISTER_UNIT);
+    match warp_registers {
+        0 => u32::MAX,
+        _ => REGISTERS_PER_SM / PARTITIONS_PER_SM / warp_registers * PARTITIONS_PER_SM,
+    }
+}
+
 /// Blocks of `threads` threads that fit on an empty SM, and what limits them; 0 blocks if not
 /// even one fits.
 pub fn blocks_per_sm(threads: u32, registers: u32, shared_bytes: u32) -> (u32, Limiter) {
     let warps = threads.div_ceil(WARP_THREADS).max(1);
     let by_warps = WARPS_PER_SM_MAX / warps;
-    let warp_registers = (registers * WARP_THREADS).next_multiple_of(REGISTER_UNIT);
-    let by_registers = match warp_registers {
-        0 => u32::MAX,
-        _ => REGISTERS_PER_SM / PARTITIONS_PER_SM / warp_registers * PARTITIONS_PER_SM / warps,
-    };
+    let by_registers = warps_by_registers(registers) / warps;
     let shared =
         shared_bytes.saturating_add(SHARED_RESERVED_PER_BLOCK).next_multiple_of(SHARED_UNIT);
     let by_shared = SHARED_PER_SM / shared;
@@ -110,6 +120,7 @@ mod tests {
         assert_eq!(blocks_per_sm(256, 32, 0), (8, Limiter::Warps));
         assert_eq!(blocks_per_sm(256, 64, 16 << 10), (4, Limiter::Registers));
         assert_eq!(blocks_per_sm(32, 16, 0), (32, Limiter::Blocks));
+        assert_eq!([0, 64, 78, 255].map(threads_by_registers), [1024, 1024, 768, 256]);
         assert_eq!(blocks_per_sm(128, 32, 48 << 10), (3, Limiter::Shared));
         assert_eq!(blocks_per_sm(1024, 64, 0), (1, Limiter::Registers));
         assert_eq!(blocks_per_sm(1024, 255, 0).0, 0);

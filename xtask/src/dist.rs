@@ -47,6 +47,7 @@ pub(crate) fn dist(profile: Profile, prefix: Option<&Path>) -> Result<PathBuf> {
     }
     place(&built.join("libcuda.so"), &lib.join("libcuda.so.1"))?;
     link(Path::new("libcuda.so.1"), &lib.join("libcuda.so"))?;
+    place(&built.join("libnvidia_ml.so"), &lib.join("libnvidia-ml.so.1"))?;
     place(&built.join("libopenmps_soft.so"), &lib.join("libopenmps-soft.so"))?;
     let samples = to.join("lib/openmps/samples");
     std::fs::create_dir_all(&samples)?;

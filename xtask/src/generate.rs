@@ -33,6 +33,10 @@ pub fn all(root: &Path) -> Result<Vec<Generated>> {
             path: "crates/cuda-api/src/attributes.rs",
             text: attributes(&read("device_attributes.tsv")?)?,
         },
+        Generated {
+            path: "crates/nvml/src/names_generated.rs",
+            text: nvml(&read("nvml_functions.txt")?)?,
+        },
     ];
     files.extend(crate::h200::pages(root)?);
     Ok(files)
@@ -64,6 +68,23 @@ fn errors(table: &str) -> Result<String> {
          use crate::{{CudaError, ErrorRow}};\n\n\
          impl CudaError {{\n{consts}}}\n\n\
          pub(crate) const ERROR_ROWS: &[ErrorRow] = &[\n{rows}];\n"
+    ))
+}
+
+fn nvml(names: &str) -> Result<String> {
+    let (mut list, mut each) = (String::new(), String::new());
+    for (index, name) in names.lines().enumerate() {
+        writeln!(list, "    \"{name}\",")?;
+        writeln!(each, "            {index} {name};")?;
+    }
+    Ok(format!(
+        "//! NVML's functions. Made by `cargo xtask generate`; do not edit.\n\
+         #![cfg_attr(rustfmt, rustfmt_skip)]\n\n\
+         /// Every exported function that has an entry, sorted.\n\
+         pub(crate) const NAMES: &[&str] = &[\n{list}];\n\n\
+         /// Hands a macro the index and name of each.\n\
+         macro_rules! exported_functions {{\n    ($then:ident) => {{\n        $then! {{\n{each}        }}\n    }};\n}}\n\
+         pub(crate) use exported_functions;\n"
     ))
 }
 

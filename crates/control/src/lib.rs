@@ -8,6 +8,7 @@
 //! | [`daemon`] | the daemon |
 //! | [`shell`] | what sends commands to it |
 //! | [`directory`] | the pipe directory and who owns it |
+//! | [`locate`] | which of the directories is this user's |
 //! | [`log`] | control.log and server.log |
 //! | [`report`], [`format`](mod@format) | what servers say, and how it is printed |
 //! | [`users`] | names of users |
@@ -22,6 +23,7 @@ pub mod daemon;
 pub mod directory;
 pub mod error;
 pub mod format;
+pub mod locate;
 pub mod log;
 pub mod options;
 pub mod program;

@@ -75,6 +75,76 @@ impl DeviceActivity {
     }
 }
 
+/// Where the rows of processes begin in the activity file, bytes.
+pub const PROCESS_ROWS_AT: u64 = 64;
+/// Rows of processes in the activity file: more than contexts fit on one machine's memory.
+pub const PROCESS_ROWS_MAX: u64 = 1024;
+
+/// A process with memory on the software GPU, as it says itself in the activity file. A row counts
+/// while somebody holds a lock on its first byte, which a process takes for life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessRow {
+    /// Its process id, in its own namespace.
+    pub pid: u32,
+    /// Device memory that it has, bytes.
+    pub memory_bytes: u64,
+}
+
+impl ProcessRow {
+    /// Bytes of a row.
+    pub const BYTES: usize = 16;
+
+    /// Where a row is in the file.
+    pub const fn position(row: u64) -> u64 {
+        PROCESS_ROWS_AT + row * Self::BYTES as u64
+    }
+
+    /// Reads a row.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
+        let [pid, _, low, high] =
+            [0, 4, 8, 12].map(|at| u32::from_ne_bytes([0, 1, 2, 3].map(|i| bytes[at + i])));
+        Self { pid, memory_bytes: u64::from(low) | u64::from(high) << 32 }
+    }
+
+    /// The row in the file.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.pid.to_ne_bytes());
+        bytes[8..].copy_from_slice(&self.memory_bytes.to_le_bytes());
+        bytes
+    }
+}
+
+const _: () = assert!(size_of::<DeviceActivity>() as u64 <= PROCESS_ROWS_AT);
+
+/// What a device is, as far as it is known without initialising anything.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceDescription {
+    /// Name, NUL-terminated.
+    pub name: [u8; 64],
+    /// PCI bus id, NUL-terminated.
+    pub pci_bus_id: [u8; 32],
+    /// Directory of the activity file, NUL-terminated; empty if there is none.
+    pub shared_directory: [u8; 256],
+    /// UUID.
+    pub uuid: [u8; 16],
+    /// Device memory, bytes.
+    pub memory_bytes: u64,
+    /// Compute capability, major.
+    pub compute_major: i32,
+    /// Compute capability, minor.
+    pub compute_minor: i32,
+    /// SMs.
+    pub sms: u32,
+    /// Clock of the SMs, kHz.
+    pub clock_khz: u32,
+    /// Clock of the memory, kHz.
+    pub memory_clock_khz: u32,
+    /// Width of the memory's bus, bits.
+    pub memory_bus_bits: u32,
+}
+
 macro_rules! extension {
     ($($(#[$doc:meta])* $field:ident = $name:ident($($param:ident: $ty:ty),* $(,)?);)*) => {
         /// Exported symbols of the extension.
@@ -142,4 +212,7 @@ extension! {
     tenant_usage = openmpsTenantUsage(tenant: u64, usage: *mut TenantUsage);
     /// Reads a device's counters.
     device_activity = openmpsDeviceActivity(device: c_int, activity: *mut DeviceActivity);
+    /// Describes a device. May be called before cuInit, and initialises nothing.
+    device_describe = openmpsDeviceDescribe(
+        device: c_int, description: *mut DeviceDescription);
 }

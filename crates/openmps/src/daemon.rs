@@ -1,23 +1,22 @@
 //! Which daemon is this user's: finding it, starting it.
 //!
-//! The default directory of NVIDIA's MPS is used only if a daemon of ours is there already:
-//! programs with NVIDIA's own library look there too. What `openmps` starts lives in a directory
-//! of the user's own.
+//! Where to look says [`control::locate`]; what `openmps` starts lives in a directory of the user's
+//! own.
 
 use crate::libraries::Libraries;
 use crate::personality;
 use anyhow::{Context, Result, bail};
-use control::directory::{DEFAULT_PIPE_DIRECTORY, PipeDirectory};
+use control::directory::PipeDirectory;
+pub(crate) use control::locate::pipe_directory;
+use control::locate::{ANSWER, is_trustworthy, own_directory};
 use control::shell::{Shell, ShellError};
 use cuda_api::environment::{CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_LIB_DIR};
 use serde::Deserialize;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// How long a daemon may take to say who it is.
-const ANSWER: Duration = Duration::from_secs(5);
 /// How long another process's daemon may take from its lock to its sockets.
 const OTHERS_START: Duration = Duration::from_secs(10);
 
@@ -99,43 +98,6 @@ pub(crate) fn ask_for_text(directory: &Path) -> Result<Option<(String, Report)>>
     let report = serde_json::from_str(&text)
         .with_context(|| format!("reading the report of the daemon in {}", directory.display()))?;
     Ok(Some((text, report)))
-}
-
-/// The pipe directory of this user: the environment's, else the default one if a daemon there
-/// serves this user, else one of the user's own.
-pub(crate) fn pipe_directory() -> PathBuf {
-    if let Some(directory) = PipeDirectory::from_environment() {
-        let path = directory.path();
-        return std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    }
-    let default = Path::new(DEFAULT_PIPE_DIRECTORY);
-    if is_trustworthy(default)
-        && let Ok(Some(report)) = ask(default)
-        && (report.uid == 0 || report.uid == rustix::process::geteuid().as_raw())
-    {
-        return default.to_path_buf();
-    }
-    own_directory()
-}
-
-/// The directory for a daemon of this user's own.
-fn own_directory() -> PathBuf {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    match runtime.filter(|directory| directory.is_absolute() && directory.is_dir()) {
-        Some(directory) => directory.join("openmps"),
-        None => PathBuf::from(format!("/tmp/openmps-{}", rustix::process::geteuid().as_raw())),
-    }
-}
-
-/// Only root or this user could have put a daemon into the directory.
-fn is_trustworthy(directory: &Path) -> bool {
-    std::fs::symlink_metadata(directory).is_ok_and(|metadata| {
-        let owner = metadata.uid();
-        let others_write = metadata.mode() & 0o022 != 0;
-        metadata.is_dir()
-            && !others_write
-            && (owner == 0 || owner == rustix::process::geteuid().as_raw())
-    })
 }
 
 /// This user's daemon, and whether it was started for this.

@@ -1,5 +1,5 @@
-//! Where the project's shared libraries are: the client's libcuda.so.1, which goes in front of
-//! NVIDIA's, and the software GPU.
+//! Where the project's shared libraries are: the client's libcuda.so.1 and libnvidia-ml.so.1, which
+//! go in front of NVIDIA's, and the software GPU.
 //!
 //! An installation has them in `lib/openmps` beside `bin`. A cargo target directory has them under
 //! cargo's names, so a directory of links is made there.
@@ -17,6 +17,7 @@ const CLIENT: &str = "libcuda.so.1";
 const LINKS: &[(&str, &str)] = &[
     (CLIENT, "libcuda.so"),
     ("libcuda.so", "libcuda.so"),
+    ("libnvidia-ml.so.1", "libnvidia_ml.so"),
     (provider::SOFT_FILE_NAME, "libopenmps_soft.so"),
 ];
 /// Directory of links in a cargo target directory.

@@ -28,6 +28,30 @@ pub(crate) enum Kind {
     Other,
 }
 
+/// A provider's library that was found and not loaded.
+#[derive(Clone, Debug)]
+pub struct Found {
+    kind: Kind,
+    path: PathBuf,
+}
+
+impl Found {
+    /// True if it is NVIDIA's driver where it is installed.
+    pub fn is_vendor(&self) -> bool {
+        self.kind == Kind::Vendor
+    }
+
+    /// True if it is the software GPU that belongs to the project.
+    pub fn is_software(&self) -> bool {
+        self.kind == Kind::Soft
+    }
+
+    /// Loads it.
+    pub fn load(&self) -> Result<Provider, ProviderError> {
+        Provider::open(self.kind, &self.path)
+    }
+}
+
 impl Choice {
     /// What the environment asks for.
     pub fn from_environment() -> Result<Self, ProviderError> {
@@ -49,21 +73,21 @@ impl Choice {
 
     /// Finds and loads it.
     pub fn load(self) -> Result<Provider, ProviderError> {
-        let (kind, path) = self.resolve()?;
-        Provider::open(kind, &path)
+        self.resolve()?.load()
     }
 
-    /// The kind and the absolute path of the library to load.
-    pub(crate) fn resolve(self) -> Result<(Kind, PathBuf), ProviderError> {
-        match self {
+    /// Finds the library and loads nothing.
+    pub fn resolve(self) -> Result<Found, ProviderError> {
+        let (kind, path) = match self {
             Self::Automatic => match find_vendor() {
-                Ok(path) if vendor_device_present() => Ok((Kind::Vendor, path)),
-                _ => Ok((Kind::Soft, find_software()?)),
+                Ok(path) if vendor_device_present() => (Kind::Vendor, path),
+                _ => (Kind::Soft, find_software()?),
             },
-            Self::Vendor => Ok((Kind::Vendor, find_vendor()?)),
-            Self::Soft => Ok((Kind::Soft, find_software()?)),
-            Self::Path(path) => Ok((Kind::Other, path)),
-        }
+            Self::Vendor => (Kind::Vendor, find_vendor()?),
+            Self::Soft => (Kind::Soft, find_software()?),
+            Self::Path(path) => (Kind::Other, path),
+        };
+        Ok(Found { kind, path })
     }
 }
 

@@ -12,8 +12,10 @@ pub enum ProviderError {
         /// What it names.
         value: PathBuf,
     },
-    /// No driver library of NVIDIA's in the places where it is installed.
+    /// No such library of NVIDIA's driver in the places where it is installed.
     NoVendorLibrary {
+        /// Its name.
+        name: &'static str,
         /// Directories looked into.
         searched: Vec<PathBuf>,
     },
@@ -48,8 +50,8 @@ impl fmt::Display for ProviderError {
                  libcuda.so.1",
                 value.display()
             ),
-            Self::NoVendorLibrary { searched } => {
-                f.write_str("no libcuda.so.1 of NVIDIA's driver; looked in")?;
+            Self::NoVendorLibrary { name, searched } => {
+                write!(f, "no {name} of NVIDIA's driver; looked in")?;
                 list(f, searched)?;
                 write!(f, "; set {OPENMPS_PROVIDER} to its absolute path, or to 'soft'")
             }

@@ -23,13 +23,22 @@ const CONFIGURATION_BYTES_MAX: u64 = 64 << 10;
 
 /// The absolute path of NVIDIA's driver library.
 pub fn find_vendor() -> Result<PathBuf, ProviderError> {
+    find_vendor_library("libcuda.so.1")
+}
+
+/// The absolute path of NVIDIA's management library.
+pub fn find_vendor_nvml() -> Result<PathBuf, ProviderError> {
+    find_vendor_library("libnvidia-ml.so.1")
+}
+
+fn find_vendor_library(name: &'static str) -> Result<PathBuf, ProviderError> {
     let mut searched: Vec<PathBuf> = VENDOR_DIRECTORIES.iter().map(PathBuf::from).collect();
     searched.extend(loader_directories());
-    let found = searched.iter().map(|d| d.join("libcuda.so.1")).find(|path| {
+    let found = searched.iter().map(|d| d.join(name)).find(|path| {
         // Our own library may have been installed under the driver's name.
         path.is_file() && !crate::library::is_own_client(path)
     });
-    found.ok_or(ProviderError::NoVendorLibrary { searched })
+    found.ok_or(ProviderError::NoVendorLibrary { name, searched })
 }
 
 /// The absolute path of the software GPU's library.

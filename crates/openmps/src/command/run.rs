@@ -9,6 +9,10 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
+/// What makes frameworks hand over PTX, which is all that the software GPU runs, where they would
+/// make machine code for the device's compute capability.
+const PTX_WANTED: &[(&str, &str)] = &[("CUPY_COMPILE_WITH_PTX", "1")];
+
 /// A directory that does not exist and that nobody can make: no daemon is found there.
 const NOWHERE: &str = "/proc/self/no-daemon";
 
@@ -17,6 +21,8 @@ const NOWHERE: &str = "/proc/self/no-daemon";
 /// The program gets openmps' libcuda.so.1 in front of NVIDIA's, and the daemon of this user: the
 /// one of CUDA_MPS_PIPE_DIRECTORY, else the system's, else one of your own, which is started if it
 /// does not run and goes on running until `openmps down`. The exit status is the program's.
+///
+/// On the software GPU CuPy is asked to compile to PTX (CUPY_COMPILE_WITH_PTX=1).
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps run -- ./simulation --steps 1000
@@ -43,6 +49,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut command = Command::new(program);
     command.args(rest);
     libraries.put_in_front(&mut command);
+    if provider::Choice::from_environment()?.resolve().is_ok_and(|found| found.is_software()) {
+        for (name, value) in PTX_WANTED.iter().filter(|(name, _)| std::env::var_os(name).is_none())
+        {
+            command.env(name, value);
+        }
+    }
     if arguments.no_daemon {
         command.env(CUDA_MPS_PIPE_DIRECTORY, NOWHERE);
     } else {

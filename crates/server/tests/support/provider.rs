@@ -677,6 +677,12 @@ pub fn extension() -> &'static Extension {
     ) -> CUresult {
         Err(CudaError::NOT_SUPPORTED)
     }
+    unsafe extern "C" fn describe(
+        _: c_int,
+        _: *mut cuda_api::extension::DeviceDescription,
+    ) -> CUresult {
+        Err(CudaError::NOT_SUPPORTED)
+    }
     static EXTENSION: Extension = Extension {
         tenant_create: create,
         tenant_bind: bind,
@@ -687,6 +693,7 @@ pub fn extension() -> &'static Extension {
         tenant_work: work,
         tenant_usage: usage,
         device_activity: activity,
+        device_describe: describe,
     };
     &EXTENSION
 }

@@ -7,7 +7,7 @@ use crate::device::{attributes, identity, limits};
 use crate::error::{Error, Result};
 
 /// Where the device says it is on the PCI bus, which it is not.
-const PCI_BUS_ID: &str = "0000:00:00.0";
+pub(super) const PCI_BUS_ID: &str = "0000:00:00.0";
 
 exports! {
     fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) {

@@ -1,15 +1,19 @@
 //! What this provider offers beyond the driver API: tenants, and counters of the device.
 
 use std::ffi::{c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use cuda_api::CUresult;
-use cuda_api::extension::{DeviceActivity, TenantUsage};
+use cuda_api::attributes::{CLOCK_RATE, GLOBAL_MEMORY_BUS_WIDTH, MEMORY_CLOCK_RATE};
+use cuda_api::extension::{DeviceActivity, DeviceDescription, TenantUsage};
 
 use super::pointer::{CArgument, Out};
 use super::{Driver, devices, driver, entry, thread};
-use crate::device::limits;
+use crate::device::settings::Settings;
 use crate::device::tenant::{Tenant, TenantId};
+use crate::device::turn::TurnFile;
+use crate::device::{attributes, identity, limits};
 use crate::error::{Error, Result};
 
 impl Driver {
@@ -44,6 +48,7 @@ macro_rules! extension {
             tenant_work: openmpsTenantWork,
             tenant_usage: openmpsTenantUsage,
             device_activity: openmpsDeviceActivity,
+            device_describe: openmpsDeviceDescribe,
         };
     };};
 }
@@ -130,4 +135,34 @@ extension! {
             warps_per_sm: limits::WARPS_PER_SM_MAX,
         })
     }
+
+    fn openmpsDeviceDescribe(device: c_int, description: *mut DeviceDescription) {
+        devices::check(device)?;
+        let settings = Settings::from_environment();
+        let number = |which| attributes::attribute(&settings, which).map(|value| value as u32);
+        let meeting_place = TurnFile::open(&settings.turn_dirs).ok();
+        let directory = meeting_place.as_ref().map(|file| file.dir().as_os_str().as_bytes());
+        description.set(DeviceDescription {
+            name: text(identity::NAME.as_bytes()),
+            pci_bus_id: text(devices::PCI_BUS_ID.as_bytes()),
+            shared_directory: text(directory.unwrap_or_default()),
+            uuid: identity::uuid(),
+            memory_bytes: settings.memory_bytes,
+            compute_major: limits::COMPUTE_MAJOR,
+            compute_minor: limits::COMPUTE_MINOR,
+            sms: settings.sms,
+            clock_khz: number(CLOCK_RATE)?,
+            memory_clock_khz: number(MEMORY_CLOCK_RATE)?,
+            memory_bus_bits: number(GLOBAL_MEMORY_BUS_WIDTH)?,
+        })
+    }
+}
+
+/// A NUL-terminated text; empty if it is too long.
+fn text<const BYTES: usize>(text: &[u8]) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    if text.len() < BYTES {
+        bytes[..text.len()].copy_from_slice(text);
+    }
+    bytes
 }

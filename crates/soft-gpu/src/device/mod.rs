@@ -27,7 +27,7 @@ pub mod stream;
 pub mod tenant;
 mod ticker;
 pub mod transfer;
-mod turn;
+pub mod turn;
 pub mod values;
 mod worker;
 
@@ -79,6 +79,7 @@ impl Device {
                 }
             }
         };
+        let shared_dir = file.as_ref().map(|file| file.dir().to_path_buf());
         let turn_fd = file.as_ref().map_or(-1, TurnFile::fd);
         let turn_fds = [AtomicI32::new(turn_fd), AtomicI32::new(-1)];
         let now = clock::now_ns();
@@ -114,7 +115,7 @@ impl Device {
             shutdown: false,
         };
         Arc::new_cyclic(|myself| Self {
-            memory: Memory::new(settings.memory_bytes),
+            memory: Memory::new(settings.memory_bytes, shared_dir),
             settings,
             core: Mutex::new(core),
             turn_fds,

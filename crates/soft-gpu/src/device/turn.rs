@@ -171,7 +171,7 @@ impl Core {
 }
 
 /// The file of the two locks.
-pub(super) struct TurnFile {
+pub struct TurnFile {
     file: File,
     /// The directory it is in.
     dir: PathBuf,
@@ -179,7 +179,7 @@ pub(super) struct TurnFile {
 
 impl TurnFile {
     /// Opens it in the first directory where that is possible.
-    pub(super) fn open(dirs: &[std::path::PathBuf]) -> io::Result<Self> {
+    pub fn open(dirs: &[PathBuf]) -> io::Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for dir in dirs {
             match open_shared(&dir.join(FILE_NAME)) {
@@ -193,6 +193,11 @@ impl TurnFile {
     /// A second handle on the same open file, whose locks are the same locks.
     pub(super) fn share(&self) -> io::Result<Self> {
         Ok(Self { file: self.file.try_clone()?, dir: self.dir.clone() })
+    }
+
+    /// The directory in which processes meet.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// The descriptor.
@@ -229,16 +234,27 @@ impl TurnFile {
     }
 
     fn lock(&self, command: i32, kind: i32, start: i64, bytes: i64) -> io::Result<()> {
-        let lock = flock(kind, start, bytes);
-        loop {
-            // SAFETY: `lock` is a valid flock that lives across the call.
-            if unsafe { libc::fcntl(self.file.as_raw_fd(), command, &lock) } == 0 {
-                return Ok(());
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
+        lock_range(&self.file, command, kind, start, bytes)
+    }
+}
+
+/// Locks or unlocks bytes of a file. The lock belongs to the open file, and goes with it.
+pub(super) fn lock_range(
+    file: &File,
+    command: i32,
+    kind: i32,
+    start: i64,
+    bytes: i64,
+) -> io::Result<()> {
+    let lock = flock(kind, start, bytes);
+    loop {
+        // SAFETY: `lock` is a valid flock that lives across the call.
+        if unsafe { libc::fcntl(file.as_raw_fd(), command, &lock) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
         }
     }
 }

@@ -12,13 +12,16 @@ pub mod heap;
 pub mod host;
 pub mod pages;
 mod tables;
+mod used;
 pub mod vmm;
 
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::heap::AllocationKind;
 pub(in crate::device) use self::tables::Tables;
+use self::used::UsedBytes;
 pub use self::vmm::{Access, Physical};
 use super::Device;
 use super::tenant::Tenant;
@@ -72,8 +75,11 @@ impl PointerKind {
 }
 
 impl Memory {
-    pub(super) fn new(total_bytes: u64) -> Self {
-        Self { tables: Mutex::default(), total_bytes }
+    /// `shared_dir`: where processes meet, so that others learn how much memory this one has.
+    pub(super) fn new(total_bytes: u64, shared_dir: Option<PathBuf>) -> Self {
+        let mut tables = Tables::default();
+        tables.used_bytes = UsedBytes::new(shared_dir);
+        Self { tables: Mutex::new(tables), total_bytes }
     }
 
     pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -82,7 +88,7 @@ impl Memory {
 
     /// Free and total device memory, bytes.
     pub fn info(&self) -> (u64, u64) {
-        (self.total_bytes - self.tables().used_bytes.min(self.total_bytes), self.total_bytes)
+        (self.total_bytes - self.tables().used_bytes.get().min(self.total_bytes), self.total_bytes)
     }
 
     /// What `address` belongs to.
@@ -112,11 +118,11 @@ impl Memory {
 
     /// Takes `bytes` of the device's memory into account.
     fn charge(&self, tables: &mut Tables, bytes: u64) -> Result {
-        let used = tables.used_bytes.checked_add(bytes).ok_or(Error::OUT_OF_MEMORY)?;
+        let used = tables.used_bytes.get().checked_add(bytes).ok_or(Error::OUT_OF_MEMORY)?;
         if used > self.total_bytes {
             return Err(Error::OUT_OF_MEMORY);
         }
-        tables.used_bytes = used;
+        tables.used_bytes += bytes;
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::explain::Freed;
 use super::heap::{Allocation, Chunk, Heap, HeapKind};
 use super::host::HostRange;
+use super::used::UsedBytes;
 use super::vmm::{Mapping, Physical, Reservation};
 use super::{Pointer, PointerKind};
 use crate::device::slab::Slab;
@@ -26,7 +27,7 @@ pub(in crate::device) struct Tables {
     pub(super) host: BTreeMap<u64, HostRange>,
     /// What each tenant's kernels may touch.
     pub(super) ranges: HashMap<TenantId, BTreeMap<u64, Range>>,
-    pub(super) used_bytes: u64,
+    pub(super) used_bytes: UsedBytes,
     /// What was there lately, oldest first.
     pub(super) freed: VecDeque<Freed>,
     ids: u64,

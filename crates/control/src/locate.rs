@@ -1,0 +1,58 @@
+//! Which pipe directory is this user's.
+//!
+//! The default directory of NVIDIA's MPS is used only if a daemon of ours is there already:
+//! programs with NVIDIA's own library look there too.
+
+use crate::directory::{DEFAULT_PIPE_DIRECTORY, PipeDirectory};
+use crate::shell::Shell;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a daemon may take to say who it is.
+pub const ANSWER: Duration = Duration::from_secs(5);
+
+/// The pipe directory of this user: the environment's, else the default one if a daemon there
+/// serves this user, else one of the user's own.
+pub fn pipe_directory() -> PathBuf {
+    if let Some(directory) = PipeDirectory::from_environment() {
+        let path = directory.path();
+        return std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    }
+    let default = Path::new(DEFAULT_PIPE_DIRECTORY);
+    if is_trustworthy(default)
+        && let Some(owner) = daemon_owner(default)
+        && (owner == 0 || owner == rustix::process::geteuid().as_raw())
+    {
+        return default.to_path_buf();
+    }
+    own_directory()
+}
+
+/// The directory for a daemon of this user's own.
+pub fn own_directory() -> PathBuf {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    match runtime.filter(|directory| directory.is_absolute() && directory.is_dir()) {
+        Some(directory) => directory.join("openmps"),
+        None => PathBuf::from(format!("/tmp/openmps-{}", rustix::process::geteuid().as_raw())),
+    }
+}
+
+/// Only root or this user could have put a daemon into the directory.
+pub fn is_trustworthy(directory: &Path) -> bool {
+    std::fs::symlink_metadata(directory).is_ok_and(|metadata| {
+        let owner = metadata.uid();
+        let others_write = metadata.mode() & 0o022 != 0;
+        metadata.is_dir()
+            && !others_write
+            && (owner == 0 || owner == rustix::process::geteuid().as_raw())
+    })
+}
+
+/// Who the daemon in a directory belongs to, by its own word; `None` if there is none of ours.
+fn daemon_owner(directory: &Path) -> Option<u32> {
+    let shell = Shell::new(PipeDirectory::new(directory)).with_patience(ANSWER);
+    let (report, status) = shell.ask("report").ok()?;
+    let report: serde_json::Value = serde_json::from_str(&report).ok().filter(|_| status == 0)?;
+    u32::try_from(report.get("uid")?.as_u64()?).ok()
+}

@@ -1,0 +1,85 @@
+//! NVML's functions on the software GPU: those that have a true answer.
+//!
+//! A function that is not here is NVML_ERROR_NOT_SUPPORTED, as on a device that lacks the part in
+//! question: sensors, power, fans, ECC, MIG, links, video engines, virtual GPUs, and all that would
+//! change something.
+
+mod identity;
+pub(crate) mod init;
+mod processes;
+mod state;
+mod system;
+#[cfg(test)]
+mod tests;
+
+use crate::device::Device;
+use crate::mode;
+use crate::out::Argument;
+use crate::status::{Answer, Failure};
+use std::ffi::c_void;
+
+/// A function that the software GPU answers.
+#[derive(Clone, Copy)]
+pub(crate) struct Function {
+    pub(crate) name: &'static str,
+    pub(crate) code: *const c_void,
+}
+
+// SAFETY: the addresses are of functions, which any thread may call.
+unsafe impl Sync for Function {}
+
+/// All of them.
+pub(crate) static FUNCTIONS: [&[Function]; 4] =
+    [identity::FUNCTIONS, processes::FUNCTIONS, state::FUNCTIONS, system::FUNCTIONS];
+
+/// An `nvmlDevice_t`. There is one, and it is this number.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Handle(usize);
+
+impl Handle {
+    /// The one device's. Not 0, which programs take for none.
+    const DEVICE: Self = Self(0x6f6d_7073);
+
+    /// The device; INVALID_ARGUMENT if this is no handle.
+    fn device(self) -> Answer<&'static Device> {
+        match self {
+            Self::DEVICE => mode::device(),
+            _ => Err(Failure::INVALID_ARGUMENT),
+        }
+    }
+}
+
+impl Argument for Handle {
+    type Inside = Self;
+    unsafe fn accept(self) -> Self {
+        self
+    }
+}
+
+/// Defines functions of the API: C outside, checked arguments inside, and the list of them.
+macro_rules! functions {
+    ($(fn $name:ident($($param:ident: $ty:ty),* $(,)?) $body:block)*) => {
+        $(
+            #[allow(non_snake_case, reason = "nvml.h's name")]
+            unsafe extern "C" fn $name($($param: $ty),*) -> u32 {
+                $(
+                    // SAFETY: the argument is the program's, passed by nvml.h's signature.
+                    let $param = unsafe { $crate::out::Argument::accept($param) };
+                )*
+                // A panic must not cross the boundary.
+                let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(
+                    || -> $crate::status::Answer { $body },
+                ));
+                $crate::status::code(answer.unwrap_or(Err($crate::status::Failure::UNKNOWN)))
+            }
+        )*
+
+        /// The functions of this module.
+        pub(super) static FUNCTIONS: &[super::Function] = &[$(super::Function {
+            name: stringify!($name),
+            code: $name as *const std::ffi::c_void,
+        }),*];
+    };
+}
+use functions;

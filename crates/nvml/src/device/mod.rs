@@ -1,0 +1,141 @@
+//! What is known of the software GPU without using it: its description, who uses it, how busy it is.
+
+mod activity;
+mod users;
+
+pub(crate) use users::{User, Users};
+
+use activity::Activity;
+use cuda_api::extension::DeviceDescription;
+use provider::Provider;
+use std::mem::MaybeUninit;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use crate::status::{Answer, Failure};
+
+/// The device.
+pub(crate) struct Device {
+    pub(crate) name: String,
+    uuid: [u8; 16],
+    /// `0000:00:00.0`
+    pci_bus_id: String,
+    pub(crate) memory_bytes: u64,
+    pub(crate) compute_capability: (i32, i32),
+    pub(crate) clock_khz: u32,
+    pub(crate) memory_clock_khz: u32,
+    pub(crate) memory_bus_bits: u32,
+    /// What cuDriverGetVersion answers.
+    pub(crate) driver_version: i32,
+    /// The file in which processes on the device count.
+    shared_file: Option<PathBuf>,
+    activity: Mutex<Activity>,
+}
+
+impl Device {
+    /// The device of a provider that describes itself; `None` if it does not.
+    pub(crate) fn of(provider: &Provider) -> Option<Answer<Self>> {
+        let describe = provider.extension()?.device_describe;
+        let mut description = MaybeUninit::<DeviceDescription>::zeroed();
+        let mut driver_version = 0;
+        // SAFETY: both places are writable and of the types that the functions write; the
+        // functions may be called before cuInit.
+        let answers = unsafe {
+            describe(0, description.as_mut_ptr())
+                .and_then(|()| (provider.table().cuDriverGetVersion)(&mut driver_version))
+        };
+        // SAFETY: zeroed above, and all bytes are a description.
+        let description = unsafe { description.assume_init() };
+        Some(match answers {
+            Ok(()) => Ok(Self::new(&description, driver_version)),
+            Err(_) => Err(Failure::UNKNOWN),
+        })
+    }
+
+    pub(crate) fn new(description: &DeviceDescription, driver_version: i32) -> Self {
+        let directory = text(&description.shared_directory);
+        let shared_file = (!directory.is_empty())
+            .then(|| PathBuf::from(directory).join(cuda_api::extension::ACTIVITY_FILE_NAME));
+        Self {
+            name: text(&description.name),
+            uuid: description.uuid,
+            pci_bus_id: text(&description.pci_bus_id),
+            memory_bytes: description.memory_bytes,
+            compute_capability: (description.compute_major, description.compute_minor),
+            clock_khz: description.clock_khz,
+            memory_clock_khz: description.memory_clock_khz,
+            memory_bus_bits: description.memory_bus_bits,
+            driver_version,
+            activity: Mutex::new(Activity::new(shared_file.as_deref())),
+            shared_file,
+        }
+    }
+
+    /// `GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`
+    pub(crate) fn uuid_text(&self) -> String {
+        let hex: String = self.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+        let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+        format!("GPU-{}", parts.join("-"))
+    }
+
+    /// Domain, bus and device of its PCI address; zeros for what it does not say.
+    pub(crate) fn pci_numbers(&self) -> [u32; 3] {
+        numbers(&self.pci_bus_id).unwrap_or_default()
+    }
+
+    /// Its PCI address with that many digits for the domain.
+    pub(crate) fn pci_bus_id(&self, domain_digits: usize) -> String {
+        let [domain, bus, device] = self.pci_numbers();
+        format!("{domain:0domain_digits$X}:{bus:02X}:{device:02X}.0")
+    }
+
+    /// Whether a PCI address is its own.
+    pub(crate) fn is_at(&self, address: &str) -> bool {
+        numbers(address) == Some(self.pci_numbers())
+    }
+
+    /// Who uses it.
+    pub(crate) fn users(&self) -> Users {
+        Users::find(self.shared_file.as_deref())
+    }
+
+    /// Memory that is in use, bytes; at most all of it.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        users::used_bytes(self.shared_file.as_deref()).min(self.memory_bytes)
+    }
+
+    /// In how much of the last moments a kernel ran, percent.
+    pub(crate) fn busy_percent(&self) -> u32 {
+        let mut activity = self.activity.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        activity.busy_percent(self.shared_file.as_deref())
+    }
+}
+
+/// Domain, bus and device of an address such as 0000:3b:00.0; the domain may be left out.
+fn numbers(address: &str) -> Option<[u32; 3]> {
+    let address = address.split('.').next()?;
+    let mut parts = address.rsplit(':').map(|digits| u32::from_str_radix(digits, 16).ok());
+    let (device, bus) = (parts.next()??, parts.next()??);
+    let domain = parts.next().unwrap_or(Some(0))?;
+    parts.next().is_none().then_some([domain, bus, device])
+}
+
+/// A NUL-terminated text.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_in_every_spelling() {
+        assert_eq!(numbers("00000000:3B:00.0"), Some([0, 0x3b, 0]));
+        assert_eq!(numbers("0001:3b:01"), Some([1, 0x3b, 1]));
+        assert_eq!(numbers("3b:00.0"), Some([0, 0x3b, 0]));
+        assert_eq!(numbers("1:2:3:4"), None);
+        assert_eq!(numbers(""), None);
+    }
+}

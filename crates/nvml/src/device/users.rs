@@ -1,0 +1,138 @@
+//! Who uses the device: clients of this user's daemon, by its word, and processes without one, by
+//! the rows that they keep (see [`ProcessRow`]).
+
+use control::directory::PipeDirectory;
+use control::locate;
+use control::shell::Shell;
+use cuda_api::extension::{PROCESS_ROWS_MAX, ProcessRow};
+use serde_json::Value;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// A process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct User {
+    pub(crate) pid: u32,
+    pub(crate) memory_bytes: u64,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Users {
+    /// Those that share the device through a daemon.
+    pub(crate) clients: Vec<User>,
+    /// Those that use it by themselves.
+    pub(crate) alone: Vec<User>,
+}
+
+impl Users {
+    /// As they are now. The daemon's servers have their clients' memory and are not listed.
+    pub(super) fn find(file: Option<&Path>) -> Self {
+        let report = report().unwrap_or_default();
+        let servers: Vec<&Value> = list(&report["servers"]).collect();
+        let alone = rows(file)
+            .into_iter()
+            .filter(|user| servers.iter().all(|server| server["pid"] != user.pid))
+            .collect();
+        let clients = servers.iter().flat_map(|server| list(&server["clients"])).filter_map(user);
+        Self { clients: clients.collect(), alone }
+    }
+}
+
+/// Memory of all processes that keep a row, bytes: servers among them, for their clients.
+pub(super) fn used_bytes(file: Option<&Path>) -> u64 {
+    rows(file).iter().fold(0, |sum, user| sum.saturating_add(user.memory_bytes))
+}
+
+/// What the daemon says about itself, if there is one.
+fn report() -> Option<Value> {
+    let directory = PipeDirectory::new(locate::pipe_directory());
+    let (text, status) = Shell::new(directory).with_patience(locate::ANSWER).ask("report").ok()?;
+    (status == 0).then(|| serde_json::from_str(&text).ok())?
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn user(client: &Value) -> Option<User> {
+    // A process that has no id here is in another namespace, and nobody one can point at.
+    let pid = u32::try_from(client["pid"].as_u64()?).ok().filter(|pid| *pid != 0)?;
+    Some(User { pid, memory_bytes: client["memory_bytes"].as_u64()? })
+}
+
+/// The rows of processes that live.
+fn rows(file: Option<&Path>) -> Vec<User> {
+    let Some(file) = file.and_then(|file| File::open(file).ok()) else { return Vec::new() };
+    let mut users = Vec::new();
+    for number in 0..PROCESS_ROWS_MAX {
+        let mut bytes = [0; ProcessRow::BYTES];
+        let position = ProcessRow::position(number);
+        // Rows are taken from the first on: where the file ends, there are no more.
+        if file.read_exact_at(&mut bytes, position).is_err() {
+            break;
+        }
+        let row = ProcessRow::from_bytes(&bytes);
+        // A lock may outlive its process in a child that it forked.
+        let lives = Path::new("/proc").join(row.pid.to_string()).exists();
+        if lives && row.memory_bytes > 0 && is_locked(&file, position) {
+            users.push(User { pid: row.pid, memory_bytes: row.memory_bytes });
+        }
+    }
+    users
+}
+
+/// Whether somebody holds a lock on a byte.
+fn is_locked(file: &File, position: u64) -> bool {
+    let mut lock = libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: position as i64,
+        l_len: 1,
+        l_pid: 0,
+    };
+    // SAFETY: `lock` is a valid flock that lives across the call.
+    let status = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
+    status == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_rows_that_somebody_holds_count() {
+        let path = std::env::temp_dir().join(format!("nvml-rows-{}", std::process::id()));
+        let mut options = File::options();
+        let file = options.create(true).truncate(true).read(true).write(true).open(&path).unwrap();
+        let pid = std::process::id();
+        for (number, memory_bytes) in [(0, 5), (1, 7), (2, 11)] {
+            let row = ProcessRow { pid, memory_bytes };
+            file.write_all_at(&row.to_bytes(), ProcessRow::position(number)).unwrap();
+        }
+        assert_eq!(rows(Some(&path)), []);
+        let lock = libc::flock {
+            l_type: libc::F_WRLCK as libc::c_short,
+            l_whence: libc::SEEK_SET as libc::c_short,
+            l_start: ProcessRow::position(1) as i64,
+            l_len: 1,
+            l_pid: 0,
+        };
+        // SAFETY: `lock` is a valid flock that lives across the call.
+        assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) }, 0);
+        assert_eq!(rows(Some(&path)), [User { pid, memory_bytes: 7 }]);
+        assert_eq!(used_bytes(Some(&path)), 7);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(used_bytes(Some(&path)), 0);
+    }
+
+    #[test]
+    fn a_client_of_another_namespace_is_not_listed() {
+        let client = |pid: u32| serde_json::json!({ "pid": pid, "memory_bytes": 4 });
+        assert_eq!(user(&client(9)), Some(User { pid: 9, memory_bytes: 4 }));
+        assert_eq!(user(&client(0)), None);
+        assert_eq!(user(&Value::Null), None);
+    }
+}

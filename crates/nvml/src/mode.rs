@@ -1,0 +1,79 @@
+//! Whose answers a program gets: NVIDIA's library's, or ours about the software GPU. Decided once.
+
+use crate::device::Device;
+use crate::status::{Answer, Failure};
+use std::ffi::{CString, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// Stands in the file, so that a search for NVIDIA's libraries does not find this one.
+#[used]
+static MARKER: [u8; provider::MARKER.len()] = *provider::MARKER.first_chunk().unwrap();
+
+/// Whose answers.
+pub(crate) enum Mode {
+    /// NVIDIA's.
+    Vendor(Vendor),
+    /// Ours, about this device.
+    Own(Device),
+}
+
+static MODE: OnceLock<Answer<Mode>> = OnceLock::new();
+
+/// The decision, made by the first that asks.
+pub(crate) fn decide() -> Answer<&'static Mode> {
+    MODE.get_or_init(find).as_ref().map_err(|failure| *failure)
+}
+
+/// The software GPU, for functions that are reached only when it is what is asked about.
+pub(crate) fn device() -> Answer<&'static Device> {
+    match decide()? {
+        Mode::Own(device) => Ok(device),
+        Mode::Vendor(_) => Err(Failure::UNKNOWN),
+    }
+}
+
+/// Has all tests of this process ask about `device`.
+#[cfg(test)]
+pub(crate) fn decide_for_test(device: impl FnOnce() -> Device) {
+    MODE.get_or_init(|| Ok(Mode::Own(device())));
+}
+
+fn find() -> Answer<Mode> {
+    let choice = provider::Choice::from_environment().and_then(provider::Choice::resolve);
+    let found = choice.map_err(|_| Failure::LIBRARY_NOT_FOUND)?;
+    if !found.is_vendor() {
+        let provider = found.load().map_err(|_| Failure::LIBRARY_NOT_FOUND)?;
+        if let Some(device) = Device::of(&provider) {
+            return Ok(Mode::Own(device?));
+        }
+    }
+    let path = provider::find_vendor_nvml().map_err(|_| Failure::LIBRARY_NOT_FOUND)?;
+    Vendor::load(&path).map(Mode::Vendor).ok_or(Failure::LIBRARY_NOT_FOUND)
+}
+
+/// NVIDIA's library, never unloaded.
+pub(crate) struct Vendor(*mut c_void);
+
+// SAFETY: the handle is only passed to dlsym, which may be called from any thread.
+unsafe impl Send for Vendor {}
+// SAFETY: as above.
+unsafe impl Sync for Vendor {}
+
+impl Vendor {
+    fn load(path: &Path) -> Option<Self> {
+        let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+        // SAFETY: a C string; the library is the installed driver's own.
+        let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        (!library.is_null()).then_some(Self(library))
+    }
+
+    /// The address of one of its functions.
+    pub(crate) fn function(&self, name: &str) -> Option<*const c_void> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
+        let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
+        (!address.is_null()).then_some(address.cast_const())
+    }
+}

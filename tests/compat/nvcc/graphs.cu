@@ -15,7 +15,7 @@ int main() {
     cudaGraph_t graph;
     CHECK(cudaStreamEndCapture(stream, &graph));
     cudaGraphExec_t exec;
-    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    CHECK(cudaGraphInstantiateWithFlags(&exec, graph, 0));
     for (int i = 0; i < 3; i++) CHECK(cudaGraphLaunch(exec, stream));
     CHECK(cudaStreamSynchronize(stream));
     CHECK(cudaMemcpy(host, x, sizeof host, cudaMemcpyDeviceToHost));

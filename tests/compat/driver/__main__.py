@@ -1,0 +1,108 @@
+"""Programs that bring their own CUDA runtime, run through openmps on the software GPU.
+
+  run.sh                                  every program, in every way
+  run.sh nvcc cupy --only graphs          some of them
+  run.sh suite numba --only cudadrv       another project's tests
+  run.sh startup                          what openmps adds to the start of a program
+  run.sh docs                             write docs/compat.md from tests/compat/results
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import re
+import sys
+import time
+
+import installation
+import programs
+import report
+import startup
+import suites
+
+RESULTS = pathlib.Path(__file__).resolve().parent.parent / "results"
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="tests/compat/run.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "what", nargs="*", metavar="WHAT",
+        help="families of programs (" + ", ".join(programs.FAMILIES) + "; default: all); "
+        "or suite " + "|".join(suites.SUITES) + "; or startup; or docs",
+    )  # fmt: skip
+    parser.add_argument(
+        "--only", metavar="REGEX", type=re.compile, default=re.compile(""),
+        help="only programs (files of a suite) in whose name this is found",
+    )  # fmt: skip
+    parser.add_argument("--mode", action="append", choices=programs.MODES, help="only this way of running (repeatable)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="so many at a time [cores]")
+    parser.add_argument("--list", action="store_true", help="list the programs and run nothing")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON; progress goes to standard error")
+    parser.add_argument("--record", action="store_true", help="keep the results in tests/compat/results")
+    arguments = parser.parse_args()
+    what = arguments.what or list(programs.FAMILIES)
+    if what == ["docs"]:
+        return report.write(RESULTS)
+    if what == ["startup"]:
+        with installation.Installation(with_daemon=True) as openmps:
+            print(json.dumps(startup.measure(openmps), indent=1))
+        return 0
+    if what[0] == "suite":
+        if len(what) != 2 or what[1] not in suites.SUITES:
+            parser.error("suite " + "|".join(suites.SUITES))
+        return run_suite(what[1], arguments)
+    for family in what:
+        if family not in programs.FAMILIES:
+            parser.error(f"no family of programs is called {family}")
+    return run_programs(what, arguments)
+
+
+def run_programs(families, arguments):
+    modes = arguments.mode or programs.MODES
+    if arguments.list:
+        for program in programs.find(families, arguments.only):
+            print(program.name)
+        return 0
+    with installation.Installation(with_daemon=True) as openmps:
+        results = programs.run(programs.find(families, arguments.only), modes, openmps, arguments.jobs)
+    known = report.known_failures(RESULTS)
+    surprises = [name for name, row in results.items() if row["outcome"] == "failed" and name not in known]
+    counts = collections.Counter(row["outcome"] for row in results.values())
+    finish("programs", results, counts, arguments)
+    for name in surprises:
+        print(f"not known to fail: {name}: {results[name]['why']}", file=sys.stderr)
+    return 1 if surprises else 0
+
+
+def run_suite(name, arguments):
+    suite = suites.SUITES[name]()
+    with installation.Installation(with_daemon=False) as openmps:
+        results = suites.run(suite, openmps, arguments.only, arguments.jobs)
+    counts = collections.Counter(row["outcome"] for row in results.values())
+    finish(suite.name, results, counts, arguments)
+    return 0
+
+
+def finish(name, results, counts, arguments):
+    """Prints what came out; keeps it if that is wanted."""
+    summary = {"counts": dict(sorted(counts.items())), "date": time.strftime("%Y-%m-%d"), "results": results}
+    if arguments.record:
+        RESULTS.mkdir(exist_ok=True)
+        path = RESULTS / f"{name}.json"
+        # What was not run this time is as it was.
+        if path.exists():
+            summary["results"] = dict(sorted({**json.loads(path.read_text())["results"], **results}.items()))
+            outcomes = (row["outcome"] for row in summary["results"].values())
+            summary["counts"] = dict(sorted(collections.Counter(outcomes).items()))
+        path.write_text(report.compact(summary))
+    if arguments.json:
+        print(json.dumps(summary, indent=1))
+    print(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "nothing to run", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

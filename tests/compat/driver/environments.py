@@ -1,0 +1,163 @@
+"""Compilers and packages with exact versions, fetched from PyPI into the ignored folder `.third-party/`."""
+
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+THIRD_PARTY = ROOT / ".third-party"
+
+PYTEST = ["pytest==9.2.0", "pluggy==1.7.0", "iniconfig==2.3.1", "packaging==26.3", "pygments==2.21.0"]
+NUMPY = ["numpy==2.4.6"]
+CUDA_13 = ["nvidia-cuda-nvrtc==13.0.88", "nvidia-cuda-runtime==13.0.96", "nvidia-cuda-cccl==13.0.85"]
+# Has CuPy ask NVRTC for PTX in the place of machine code.
+CUPY_SETTINGS = {"CUPY_COMPILE_WITH_PTX": "1"}
+
+
+class Environment:
+    """A virtual environment with exactly these packages, made when it is first asked for."""
+
+    def __init__(self, name, packages):
+        self.name, self.packages = name, packages
+        self.place = THIRD_PARTY / name
+
+    @property
+    def python(self):
+        return self.place / "bin/python"
+
+    @property
+    def site_packages(self):
+        return next(self.place.glob("lib/python3*/site-packages"))
+
+    def make(self):
+        digest = hashlib.sha256("\n".join(self.packages).encode()).hexdigest()[:16]
+        stamp = self.place / f"installed-{digest}"
+        if not stamp.exists():
+            print(f"fetching {self.name}: {len(self.packages)} packages", file=sys.stderr, flush=True)
+            subprocess.run([sys.executable, "-m", "venv", "--clear", self.place], check=True)
+            pip = [self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+            subprocess.run(pip + self.packages, check=True)
+            stamp.touch()
+        return self
+
+
+
+class Toolkit(Environment):
+    """Compiler, runtime library and headers of one CUDA version."""
+
+    def __init__(self, name, packages, folder):
+        super().__init__(name, packages)
+        self.folder = folder
+
+    @property
+    def cuda(self):
+        return self.site_packages / "nvidia" / self.folder
+
+    @property
+    def libraries(self):
+        return self.cuda / "lib"
+
+    @property
+    def nvcc_flags(self):
+        return [f"-L{self.libraries}"]
+
+    def make(self):
+        super().make()
+        # The wheels have the library without the name that linkers look for.
+        plain = self.libraries / "libcudart.so"
+        if not plain.exists():
+            plain.symlink_to(next(self.libraries.glob("libcudart.so.*")).name)
+        return self
+
+
+class OldToolkit(Toolkit):
+    """A version whose wheels have no compiler: its headers, changed so that the compiler of CUDA 13 takes them."""
+
+    @property
+    def headers(self):
+        return self.place / "headers"
+
+    @property
+    def nvcc_flags(self):
+        flags = [*super().nvcc_flags, f"-I{self.headers}", "-allow-unsupported-compiler"]
+        flags.append("-DCCCL_DISABLE_CTK_COMPATIBILITY_CHECK")
+        device_runtime = self.libraries / "libcudadevrt.a"
+        return flags if device_runtime.exists() else [*flags, "-cudadevrt", "none"]
+
+    def make(self):
+        super().make()
+        if not self.headers.exists():
+            new = self.place / "headers-new"
+            shutil.rmtree(new, ignore_errors=True)
+            shutil.copytree(self.cuda / "include", new)
+            shutil.copytree(self.cuda.parent / "cuda_nvcc/include/crt", new / "crt", dirs_exist_ok=True)
+            # The compiler's output names a second argument, and a way of launching that these runtimes do not have.
+            launch = new / "crt/host_runtime.h"
+            text = launch.read_text().replace("__cudaLaunch(fun)", "__cudaLaunch(fun, isTileKernel)")
+            launch.write_text("#define __NV_LEGACY_LAUNCH\n" + text)
+            new.rename(self.headers)
+        return self
+
+
+NVCC = Toolkit(
+    "nvcc",
+    ["nvidia-cuda-nvcc==13.0.88", "nvidia-cuda-crt==13.0.88", "nvidia-nvvm==13.0.88"]
+    + ["nvidia-cuda-runtime==13.0.96", "nvidia-cuda-cccl==13.0.85"],
+    "cu13",
+)
+RUNTIME_12 = OldToolkit(
+    "runtime-12", ["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-nvcc-cu12==12.9.86"], "cuda_runtime"
+)
+RUNTIME_11 = OldToolkit(
+    "runtime-11", ["nvidia-cuda-runtime-cu11==11.8.89", "nvidia-cuda-nvcc-cu11==11.8.89"], "cuda_runtime"
+)
+
+# Without nvidia-nvjitlink: Numba then links through the driver (cuLink*) and hands over PTX, which the software GPU
+# runs; nvJitLink makes machine code, which it does not.
+NUMBA = Environment(
+    "numba",
+    ["numba-cuda==0.30.4", "numba==0.68.1", "llvmlite==0.50.0", "packaging==26.3", "nvidia-nvvm==13.0.88"]
+    + ["cuda-bindings==13.5.0", "cuda-core==1.2.2", "cuda-pathfinder==1.9.0"]
+    + NUMPY
+    + CUDA_13,
+)
+NUMBA_SUITE = Environment(
+    "numba-suite",
+    NUMBA.packages
+    + PYTEST
+    + ["psutil==7.2.2", "cffi==2.1.1", "pycparser==3.12", "ml_dtypes==0.6.0", "filecheck==1.0.6"],
+)
+CUDA_PYTHON = Environment("numba", NUMBA.packages)
+NVML = Environment(
+    "nvml",
+    ["nvidia-ml-py==13.615.71", "gpustat==1.1.1", "nvitop==1.7.2", "psutil==7.2.2", "blessed==1.52.0"]
+    + ["wcwidth==0.9.4", "jinxed==2.1.0"],
+)
+CUPY = Environment("cupy", ["cupy-cuda13x==14.2.0", "cuda-pathfinder==1.9.0"] + NUMPY + CUDA_13)
+CUPY_SUITE = Environment("cupy-suite", CUPY.packages + PYTEST + ["scipy==1.17.1"])
+# What docs/compat.md lists.
+ALL = [NVCC, RUNTIME_12, RUNTIME_11, NUMBA, CUPY, NVML]
+
+
+def cupy_tests():
+    """The folder with CuPy's `tests`, which only its source distribution has. pip fetches it and, since it cannot be
+    built without all of CUDA, fails; the unpacked source is what is wanted."""
+    place = THIRD_PARTY / "cupy-source"
+    if not (place / "tests").exists():
+        unpack = THIRD_PARTY / "cupy-unpack"
+        unpack.mkdir(parents=True, exist_ok=True)
+        version = next(package for package in CUPY.packages if package.startswith("cupy-cuda")).split("==")[1]
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-clean", "--no-deps", "--no-binary", "cupy"]
+        environment = {**os.environ, "TMPDIR": str(unpack)}
+        subprocess.run(
+            [*pip, f"cupy=={version}"], cwd=unpack, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        source = next(unpack.glob("pip-download-*/cupy_*/tests")).parent
+        place.mkdir(exist_ok=True)
+        (source / "pyproject.toml").rename(place / "pyproject.toml")
+        (source / "tests").rename(place / "tests")
+        shutil.rmtree(unpack)
+    return place

@@ -1,0 +1,62 @@
+"""An installation of openmps to test, with a daemon of its own, in a scratch directory."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+from environments import ROOT
+
+
+class Installation:
+    """A context manager: the daemon runs inside of it, if one was asked for."""
+
+    def __init__(self, with_daemon):
+        named = os.environ.get("OPENMPS_DIST")
+        self.dist = pathlib.Path(named) if named else build()
+        self.with_daemon = with_daemon
+        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="openmps-compat-"))
+        for directory in ("alone", "daemon", "log"):
+            (self.scratch / directory).mkdir()
+
+    @property
+    def libraries(self):
+        return self.dist / "lib/openmps"
+
+    def environment(self, mode, settings=None, library_path=()):
+        """The environment of a program that runs `alone` or through the `daemon`."""
+        return {
+            **os.environ,
+            "LD_LIBRARY_PATH": ":".join(map(str, [self.libraries, *library_path])),
+            "OPENMPS_PROVIDER": "soft",
+            "CUDA_MPS_PIPE_DIRECTORY": str(self.scratch / mode),
+            "CUDA_MPS_LOG_DIRECTORY": str(self.scratch / "log"),
+            "CUPY_CACHE_DIR": str(self.scratch / "cupy-cache"),
+            **(settings or {}),
+        }
+
+    def control(self, *arguments, text=None):
+        program = self.dist / "bin/nvidia-cuda-mps-control"
+        subprocess.run(
+            [program, *arguments], env=self.environment("daemon"), input=text, text=True, stdout=subprocess.DEVNULL,
+            check=True, timeout=60,
+        )  # fmt: skip
+
+    def __enter__(self):
+        if self.with_daemon:
+            self.control("-d")
+        return self
+
+    def __exit__(self, *_):
+        try:
+            if self.with_daemon:
+                self.control(text="quit\n")
+        finally:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def build():
+    """The installation that `cargo xtask dist` makes."""
+    output = subprocess.run(["cargo", "xtask", "dist"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return pathlib.Path(output.splitlines()[-1])

@@ -1,0 +1,106 @@
+"""The programs of this folder, by family: how each is built and run."""
+
+import collections
+import concurrent.futures
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+import environments
+import nvcc
+
+HERE = pathlib.Path(__file__).resolve().parent.parent
+SECONDS_MAX = 180
+# In a process of its own without a daemon; as a client; as two clients at the same time.
+MODES = ("alone", "daemon", "two")
+
+# `command` is a function: what it answers may have to be compiled or fetched first.
+Program = collections.namedtuple("Program", "name command settings library_path")
+
+
+def python(folder, environment, settings=None):
+    def find(only):
+        paths = {f"{folder}/{path.stem}": path for path in sorted((HERE / folder).glob("*.py"))}
+        return [
+            Program(name, lambda path=path: [environment.make().python, path], settings or {}, lambda: [])
+            for name, path in paths.items()
+            if only.search(name)
+        ]
+
+    return find
+
+
+def compiled(only):
+    builds = [build for build in nvcc.builds() if only.search(build.name)]
+    return [
+        Program(build.name, lambda build=build: [build.make()], {}, lambda build=build: build.library_path)
+        for build in builds
+    ]
+
+
+# Compilers and pip use all cores by themselves.
+MAKING = threading.Lock()
+
+FAMILIES = {
+    "nvcc": compiled,
+    "numba": python("numba", environments.NUMBA),
+    "cupy": python("cupy", environments.CUPY, environments.CUPY_SETTINGS),
+    "cuda_python": python("cuda_python", environments.CUDA_PYTHON),
+    "nvml": python("nvml", environments.NVML),
+}
+
+
+def find(families, only):
+    return [program for family in families for program in FAMILIES[family](only)]
+
+
+def run(found, modes, openmps, jobs):
+    """Results by "name (mode)": {"outcome", "why", "seconds"}."""
+    todo = [(program, mode) for program in found for mode in modes]
+    results = {}
+    lock = threading.Lock()
+
+    def one(program, mode):
+        row = run_one(program, mode, openmps)
+        with lock:
+            results[f"{program.name} ({mode})"] = row
+            text = "ok" if row["outcome"] == "passed" else "FAIL " + row["why"]
+            print(f"[{len(results)}/{len(todo)}] {program.name} ({mode}) {text}", file=sys.stderr, flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for future in [pool.submit(one, *each) for each in todo]:
+            future.result()
+    return dict(sorted(results.items()))
+
+
+def run_one(program, mode, openmps):
+    with MAKING:
+        try:
+            command, library_path = program.command(), program.library_path()
+        except (subprocess.CalledProcessError, OSError) as error:
+            return {"outcome": "failed", "seconds": 0, "why": f"cannot be made: {error}"[:200]}
+    environment = openmps.environment("alone" if mode == "alone" else "daemon", program.settings, library_path)
+    since = time.monotonic()
+    processes = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for _ in range(2 if mode == "two" else 1)
+    ]
+    whys = [why for why in map(outcome, processes) if why]
+    row = {"outcome": "failed" if whys else "passed", "seconds": round(time.monotonic() - since, 1)}
+    return {**row, "why": whys[0]} if whys else row
+
+
+def outcome(process):
+    """Why a program failed; empty if it did not."""
+    try:
+        output, _ = process.communicate(timeout=SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return f"no end in {SECONDS_MAX} s"
+    if process.returncode == 0:
+        return ""
+    lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
+    return f"status {process.returncode}: {lines[-1][:200] if lines else ''}"

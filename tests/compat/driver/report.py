@@ -1,0 +1,145 @@
+"""docs/compat.md, from what is in tests/compat/results and what `openmps coverage` says."""
+
+import collections
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tomllib
+
+import environments
+import installation
+import programs
+
+PAGE = environments.ROOT / "docs/compat.md"
+REMARKS = pathlib.Path(__file__).resolve().parent.parent / "remarks.toml"
+# Pages of functions that are not supported would hide the others.
+POLICIES = ("local", "post", "call", "special", "unsupported")
+MEANINGS = {
+    "local": "answered in the client library",
+    "post": "sent through the ring, no reply waited for",
+    "call": "sent through the ring, the reply waited for",
+    "special": "by code of its own",
+    "unsupported": "CUDA_ERROR_NOT_SUPPORTED",
+}
+
+HEAD = """# Programs that bring their own CUDA runtime
+
+Made by `tests/compat/run.sh docs` from `tests/compat/results`; do not edit. `tests/compat/run.sh` fetches pinned
+compilers and packages from PyPI into the ignored folder `.third-party/` and runs what is listed here through openmps on
+the software GPU, without a GPU: *alone* (no daemon: in the program's own process), through a *daemon*, and *two* at the
+same time through one daemon. Results are compared with ones computed on the CPU. `--record` keeps them;
+`tests/compat/run.sh --help` says more.
+
+What programs need:
+
+* PTX: the software GPU runs no machine code. nvcc: `-gencode arch=compute_80,code=compute_80`; an image without PTX is
+  CUDA_ERROR_NO_BINARY_FOR_GPU, with a line that says so.
+* CuPy: `CUPY_COMPILE_WITH_PTX=1`, or it has NVRTC make machine code. `openmps run` sets it on the software GPU.
+* Numba: no `nvidia-nvjitlink` installed. Numba then links through the driver, and hands over PTX.
+"""
+
+
+def known_failures(results):
+    """Programs of which the committed results say that they fail."""
+    path = results / "programs.json"
+    rows = json.loads(path.read_text())["results"] if path.exists() else {}
+    return {name for name, row in rows.items() if row["outcome"] == "failed"}
+
+
+def compact(summary):
+    """JSON with a line a result, so that changes are easy to read."""
+    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in summary["results"].items())
+    head = json.dumps({key: value for key, value in summary.items() if key != "results"})
+    return f'{head[:-1]},\n "results": {{\n{rows}\n }}\n}}\n'
+
+
+def write(results):
+    """Writes the page."""
+    remarks = tomllib.loads(REMARKS.read_text())["remark"]
+    parts = [HEAD, versions()]
+    if (results / "programs.json").exists():
+        parts.append(program_table(json.loads((results / "programs.json").read_text()), remarks))
+    for name in ("numba-cuda", "cupy"):
+        if (results / f"{name}.json").exists():
+            parts.append(suite_section(name, json.loads((results / f"{name}.json").read_text()), remarks))
+    parts.append(functions())
+    PAGE.write_text("\n".join(parts))
+    return 0
+
+
+def versions():
+    rows = ["| environment | packages |", "| --- | --- |"]
+    for environment in environments.ALL:
+        rows.append(f"| {environment.name} | {', '.join(environment.packages)} |")
+    return "## Versions\n\n" + "\n".join(rows) + "\n"
+
+
+def program_table(summary, remarks):
+    by_program = collections.defaultdict(dict)
+    for name, row in summary["results"].items():
+        program, mode = re.fullmatch(r"(.*) \((\w+)\)", name).groups()
+        by_program[program][mode] = row
+    lines = ["| program | " + " | ".join(programs.MODES) + " |", "| --- |" + " --- |" * len(programs.MODES)]
+    failures = []
+    for program, rows in sorted(by_program.items()):
+        cells = [rows[mode]["outcome"] if mode in rows else "" for mode in programs.MODES]
+        lines.append(f"| {program} | {' | '.join(cells)} |")
+        for mode, row in rows.items():
+            if row["outcome"] == "failed":
+                remark = explain("programs", program, row["why"], remarks)
+                failures.append(f"* {program} ({mode}): {remark or '`' + row['why'].replace('`', '') + '`'}")
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in summary["counts"].items())
+    text = f"## Programs\n\n{counts} ({summary['date']}).\n\n" + "\n".join(lines) + "\n"
+    return text + ("\nWhat fails:\n\n" + "\n".join(failures) + "\n" if failures else "")
+
+
+def suite_section(name, summary, remarks):
+    counts = summary["counts"]
+    run = sum(count for outcome, count in counts.items() if outcome != "skipped")
+    share = 100 * counts.get("passed", 0) / max(run, 1)
+    groups = collections.defaultdict(list)
+    for test, row in summary["results"].items():
+        if row["outcome"] in ("failed", "crashed"):
+            why = explain(name, test, row["why"], remarks) or "not looked into: `" + general(row["why"]) + "`"
+            groups[why].append(test)
+    skipped = collections.Counter(
+        general(row.get("why", "")) for row in summary["results"].values() if row["outcome"] == "skipped"
+    )
+    lines = [f"## The test-suite of {name}", ""]
+    text = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    lines += [f"Without a daemon: {text} ({summary['date']}): {share:.1f} % of what was run passes.", ""]
+    lines += ["| tests | fail because | for example |", "| --- | --- | --- |"]
+    for why, tests in sorted(groups.items(), key=lambda item: -len(item[1])):
+        lines.append(f"| {len(tests)} | {why} | {tests[0]} |")
+    lines += ["", "| tests | are skipped because |", "| --- | --- |"]
+    lines += [f"| {count} | {why or 'no reason given'} |" for why, count in skipped.most_common(20)]
+    return "\n".join(lines) + "\n"
+
+
+def explain(where, name, why, remarks):
+    """The first remark that suits a failure."""
+    for remark in remarks:
+        if remark["where"] == where and re.search(remark["match"], f"{name}: {why}"):
+            return remark["text"]
+    return None
+
+
+def general(why):
+    """A reason without what differs from test to test."""
+    why = re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?", "N", why).replace("|", "/").replace("`", "'")
+    return re.sub(r"^Skipped: ", "", why)[:140]
+
+
+def functions():
+    dist = pathlib.Path(os.environ["OPENMPS_DIST"]) if "OPENMPS_DIST" in os.environ else installation.build()
+    output = subprocess.run([dist / "bin/openmps", "coverage", "--json"], stdout=subprocess.PIPE, check=True).stdout
+    by_policy = collections.defaultdict(list)
+    for row in json.loads(output)["functions"]:
+        by_policy[row["policy"]].append(row["name"])
+    lines = ["## Driver functions", "", "For clients of a daemon; without one, calls go straight to the provider.", ""]
+    for policy in POLICIES:
+        names = by_policy[policy]
+        lines += [f"### {policy}: {MEANINGS[policy]} ({len(names)})", "", ", ".join(names), ""]
+    return "\n".join(lines).rstrip() + "\n"

@@ -406,6 +406,7 @@ mod tests {
         assert_eq!(refusal.error, Error::INVALID_PTX);
         assert!(refusal.why.contains("defines f again"), "{}", refusal.why);
         let code = choose_ptx(&cuda_api::link::pack([&b"\x7fELF...."[..]].into_iter()));
-        assert_eq!(code.err().unwrap().error, Error::NO_BINARY_FOR_GPU);
+        let error = code.err().unwrap().error;
+        assert!(matches!(error, Error::INVALID_IMAGE | Error::NO_BINARY_FOR_GPU), "{error:?}");
     }
 }

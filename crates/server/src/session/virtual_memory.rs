@@ -103,6 +103,10 @@ impl VirtualMemory {
     }
 }
 
+/// What the provider is asked to reserve is a multiple of this: of smaller ranges NVIDIA's driver
+/// chooses the place itself (2 MiB on an H200; 64 MiB are where they are wanted).
+const RESERVATION_BYTES_MIN: u64 = 64 << 20;
+
 /// CUDA_ERROR_INVALID_VALUE unless all are multiples of what devices map memory in.
 fn check_whole(values: &[u64]) -> CUresult {
     match values.iter().all(|value| value.is_multiple_of(CHUNK_GRANULARITY_BYTES)) {
@@ -129,9 +133,12 @@ impl Memory {
         if reservations.len() >= RESERVATIONS_MAX || total.is_none_or(|n| n > RESERVED_BYTES_MAX) {
             return Err(CudaError::OUT_OF_MEMORY);
         }
-        let lease = arena.take(wanted, bytes, alignment).ok_or(CudaError::OUT_OF_MEMORY)?;
+        let held = bytes
+            .checked_next_multiple_of(RESERVATION_BYTES_MIN)
+            .ok_or(CudaError::OUT_OF_MEMORY)?;
+        let lease = arena.take(wanted, held, alignment).ok_or(CudaError::OUT_OF_MEMORY)?;
         let address = lease.address();
-        let reservation = Reservation::at(&self.share, address, bytes)?;
+        let reservation = Reservation::at(&self.share, address, held)?;
         let reserved = Reserved { _reservation: reservation, _lease: lease, bytes };
         reservations.insert(address, reserved);
         Ok(address)

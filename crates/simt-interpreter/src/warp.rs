@@ -5,8 +5,11 @@
 //! something that waiting lanes of the same warp must do, the warp moves to the independent form
 //! of the function, where a group runs until its patience ends and then the next one does.
 
+mod activation;
+
+use activation::Activation;
+
 use super::decode::{BarrierTerm, Code, CodeTerm, EXIT, RETURN};
-use super::file::RegisterFile;
 use super::lanes::read_pred;
 use super::machine::{LaneFault, Machine, Step};
 use super::memory::lanes;
@@ -62,90 +65,6 @@ pub(super) struct Waiting {
     next: u32,
     /// The block has been told.
     pub(super) announced: bool,
-}
-
-/// A function that a warp is in.
-struct Activation {
-    code: CodeId,
-    file: RegisterFile,
-    /// Lanes at the start of each block.
-    pending: Vec<u32>,
-    /// The lowest block with pending lanes, or more than any.
-    lowest: u32,
-    /// Blocks whose lanes wait for others to come.
-    parked: Vec<u32>,
-    /// Lanes that have neither returned nor exited.
-    live: u32,
-    /// Lanes that entered.
-    entered: u32,
-    /// Where its frame starts in local memory.
-    frame: u64,
-    /// Index of the call that is running, in the caller's call sites.
-    site: u32,
-    /// Block of the caller to go on at.
-    next: u32,
-    /// The prologue has run for this block of the grid.
-    prepared: bool,
-}
-
-impl Activation {
-    fn new(program: &Arc<Program>, code: CodeId, lanes: u32, frame: u64) -> Self {
-        let file = program.file(code);
-        let mut pending = vec![0; program.code(code).blocks.len()];
-        pending[0] = lanes;
-        Self {
-            code,
-            file,
-            pending,
-            lowest: 0,
-            parked: Vec::new(),
-            live: lanes,
-            entered: lanes,
-            frame,
-            site: 0,
-            next: 0,
-            prepared: false,
-        }
-    }
-
-    fn add(&mut self, block: u32, mask: u32) {
-        self.pending[block as usize] |= mask;
-        self.lowest = self.lowest.min(block);
-        // Whoever came may be the one that was waited for.
-        self.parked.retain(|b| *b != block);
-    }
-
-    fn find_lowest(&mut self, from: u32) {
-        let found = self.pending[from as usize..].iter().position(|m| *m != 0);
-        self.lowest = found.map_or(u32::MAX, |offset| from + offset as u32);
-    }
-
-    fn take(&mut self, block: u32) -> u32 {
-        let mask = std::mem::take(&mut self.pending[block as usize]);
-        if block == self.lowest {
-            self.find_lowest(block);
-        }
-        mask
-    }
-
-    /// The next block to run and whether it must run with the lanes it has.
-    fn choose(&self, after: Option<u32>) -> Option<(u32, bool)> {
-        if self.lowest as usize >= self.pending.len() {
-            return None;
-        }
-        if self.parked.is_empty() && after.is_none() {
-            return Some((self.lowest, false));
-        }
-        let waiting = |b: &usize| self.pending[*b] != 0 && !self.parked.contains(&(*b as u32));
-        let n = self.pending.len();
-        let first = after.map_or(0, |b| b as usize + 1);
-        let next = (first..n).find(&waiting).or_else(|| (0..first.min(n)).find(&waiting));
-        match next {
-            Some(b) => Some((b as u32, false)),
-            // Everybody waits for somebody: let the first go.
-            None => Some((self.lowest, true)),
-        }
-    }
 }
 
 /// A warp.

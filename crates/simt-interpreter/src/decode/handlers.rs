@@ -1,0 +1,228 @@
+//! Which handler runs an operation, for those whose lanes know nothing of each other.
+
+use super::super::lanes::{self, Operands, Rare, Target};
+use super::super::machine::{Handler, Ins, Machine, Step};
+use super::super::{convert, float, integer, moves, special};
+use super::*;
+
+/// The float type whose results the instruction saturates.
+pub(super) fn saturated(op: &Op) -> Option<FloatType> {
+    match op {
+        Op::Float(_, ty, mode) if mode.sat => Some(*ty),
+        Op::Convert(Convert::Float { to, mode, .. } | Convert::FromInt { to, mode, .. })
+            if mode.sat =>
+        {
+            Some(*to)
+        }
+        Op::Convert(Convert::Integral { ty, mode }) if mode.sat => Some(*ty),
+        _ => None,
+    }
+}
+
+pub(super) fn blend(bytes: u32, t: Target) -> Option<Handler> {
+    Some(match bytes {
+        2 => lanes::blend::<u16>(t),
+        4 => lanes::blend::<u32>(t),
+        8 => lanes::blend::<u64>(t),
+        16 => lanes::blend::<u128>(t),
+        _ => return None,
+    })
+}
+
+pub(super) fn splat(bytes: u32, t: Target) -> Option<Handler> {
+    Some(match bytes {
+        2 => lanes::splat::<u16>(t),
+        4 => lanes::splat::<u32>(t),
+        8 => lanes::splat::<u64>(t),
+        16 => lanes::splat::<u128>(t),
+        _ => return None,
+    })
+}
+
+/// The handler of an instruction whose operands are formulas of the lane's number, and its
+/// constant.
+pub(super) fn of_formulas(inst: &VectorInst, t: Target) -> Option<(Handler, i64)> {
+    let stride = |i: usize| match inst.src[i] {
+        Source::Affine(_, stride) | Source::Halves(_, _, stride) => stride,
+        _ => 0,
+    };
+    let halves = inst.src.iter().any(|s| matches!(s, Source::Halves(..)));
+    let operands = if halves { Operands::Halves } else { Operands::Formulas };
+    Some(match inst.op {
+        Op::Mov(Width::W16) => (lanes::ramp::<u16>(operands, t), stride(0)),
+        Op::Mov(Width::W32) => (lanes::ramp::<u32>(operands, t), stride(0)),
+        Op::Mov(Width::W64) => (lanes::ramp::<u64>(operands, t), stride(0)),
+        Op::Setp(op, ty) => {
+            let half = |i: usize| i32::try_from(stride(i)).ok();
+            let strides = i64::from(half(1)?) << 32 | i64::from(half(0)? as u32);
+            (float::comparison(op, ty, operands, t)?, strides)
+        }
+        _ => return None,
+    })
+}
+
+/// The handler of a lane-wise instruction, and its constant.
+pub(super) fn lanewise(op: &Op, t: Target) -> Option<(Handler, i64)> {
+    let run = match *op {
+        Op::Mov(w) => moves::copy(w, t),
+        Op::PredMov => moves::pred_copy(),
+        Op::Pack { part, whole } => moves::pack(part, whole, t)?,
+        Op::Unpack { part, whole } => moves::unpack(part, whole, t)?,
+        Op::Int(IntOp::Bfi, ty) => moves::insert(ty.width(), t)?,
+        Op::Int(op, ty) => integer::handler(op, ty, t)?,
+        Op::Carry { subtract, width, carry_in, carry_out } => {
+            moves::carry(subtract, width, carry_in, carry_out, t)?
+        }
+        Op::Prmt(mode) => integer::permute(mode, t),
+        Op::Lop3(table) => return Some((moves::lop3(t), i64::from(table))),
+        Op::Dp4a(a, b) => integer::dot4(a, b, t),
+        Op::Dp2a(a, b, high) => integer::dot2(a, b, high, t),
+        Op::Extend { from, bits, signed, to } => convert::extend(from, bits, signed, to, t)?,
+        Op::Float(op, ty, mode) => float::handler(op, ty, mode, t)?,
+        Op::Convert(op) => convert::handler(op, t)?,
+        Op::Test(property, ty) => float::test_property(property, ty, t)?,
+        Op::Setp(op, ty) => float::comparison(op, ty, Operands::Lanes, t)?,
+        Op::Pred(op) => moves::pred_logic(op),
+        Op::PredNot => moves::pred_not(),
+        Op::PredSelect => moves::pred_select(),
+        Op::Select(w) => match w {
+            Width::W16 => lanes::select::<u16>(t),
+            Width::W32 => lanes::select::<u32>(t),
+            Width::W64 => lanes::select::<u64>(t),
+            Width::W128 => lanes::select::<u128>(t),
+        },
+        Op::FrameAddress(offset) => return Some((moves::frame_address(t), i64::from(offset))),
+        Op::ToGeneric(space) => moves::to_generic(space, t)?,
+        Op::FromGeneric(space) => moves::from_generic(space, t)?,
+        Op::IsSpace(space) => moves::in_space(space),
+        Op::ActiveMask => moves::active_mask(t),
+        Op::Special(s) => return Some((moves::special(s, t), special::code(s))),
+        _ => return None,
+    };
+    Some((run, 0))
+}
+
+/// The class of the `i`-th source of an operation.
+pub(super) fn source_class(op: &Op, i: usize) -> Class {
+    let lane = Class::Lane;
+    match op {
+        Op::Mov(w) => lane(*w),
+        Op::PredMov | Op::Pred(_) | Op::PredNot | Op::PredSelect => Class::Pred,
+        Op::Pack { part, .. } => lane(*part),
+        Op::Unpack { whole, .. } => lane(*whole),
+        Op::Int(op, ty) => {
+            let own = ty.width();
+            match (op, i) {
+                (IntOp::MadWide, 2) => lane(Width::for_bits(own.bits() * 2)),
+                (IntOp::Shl | IntOp::Shr, 1) | (IntOp::Bfe, 1 | 2) | (IntOp::Bfi, 2 | 3) => W32,
+                _ => lane(own),
+            }
+        }
+        Op::Carry { width, .. } => {
+            if i == 2 {
+                Class::Pred
+            } else {
+                lane(*width)
+            }
+        }
+        Op::Extend { from, .. } => lane(*from),
+        Op::Float(_, ty, _) | Op::Test(_, ty) => lane(ty.width()),
+        Op::Convert(c) => match c {
+            Convert::Float { from, .. } | Convert::ToInt { from, .. } => lane(from.width()),
+            Convert::Tf32(_) | Convert::ToEight(_) => W32,
+            Convert::FromEight(_) => lane(Width::W16),
+            Convert::Integral { ty, .. } => lane(ty.width()),
+            Convert::FromInt { from, .. } => lane(from.width()),
+        },
+        Op::Setp(_, ty) => match ty {
+            simt::op::CompareType::Int(ty) => lane(ty.width()),
+            simt::op::CompareType::Float(ty, _) => lane(ty.width()),
+        },
+        Op::Select(w) => {
+            if i == 2 {
+                Class::Pred
+            } else {
+                lane(*w)
+            }
+        }
+        Op::Load(_) => W64,
+        Op::Store(access) if i >= 2 => lane(access.width),
+        Op::Atom { ty, .. } if i >= 2 => lane(ty.width()),
+        Op::Mbarrier(MbarrierOp::Test { parity: false }, _) => W64,
+        Op::Mbarrier(..) | Op::LoadPrefix(_) => {
+            if i == 0 {
+                W64
+            } else {
+                W32
+            }
+        }
+        Op::Texture(_) | Op::TextureQuery(_) | Op::SurfaceLoad(_) if i == 0 => W64,
+        Op::SurfaceStore(_) if i == 0 => W64,
+        Op::SurfaceStore(op) if i == 1 + usize::from(op.dims) + usize::from(op.layered) => {
+            lane(op.width)
+        }
+        Op::BulkCopy(_) => {
+            if i == 2 {
+                W32
+            } else {
+                W64
+            }
+        }
+        Op::StoreMatrix { .. } if i >= 2 => W32,
+        Op::LoadMatrix { .. } | Op::StoreMatrix { .. } => W64,
+        Op::Store(_) | Op::Atom { .. } | Op::ToGeneric(_) | Op::FromGeneric(_) | Op::IsSpace(_) => {
+            W64
+        }
+        Op::Vote(_) if i == 0 => Class::Pred,
+        Op::Match { width, .. } if i == 0 => lane(*width),
+        Op::Runtime(_) => W64,
+        _ => W32,
+    }
+}
+
+struct Unsupported;
+struct Trap;
+struct Fence;
+
+impl lanes::Body for Unsupported {
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: every instruction has a guard.
+        let m = unsafe { lanes::active(machine, ins) };
+        if m == 0 {
+            return Step::Next;
+        }
+        // The text is put in by whoever knows the function.
+        let kind = simt::kernel::FaultKind::UnsupportedInstruction { text: String::new() };
+        machine.fail(m.trailing_zeros(), kind)
+    }
+}
+
+impl lanes::Body for Trap {
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: every instruction has a guard.
+        let m = unsafe { lanes::active(machine, ins) };
+        if m == 0 {
+            return Step::Next;
+        }
+        machine.fail(m.trailing_zeros(), simt::kernel::FaultKind::Trap)
+    }
+}
+
+impl lanes::Body for Fence {
+    unsafe fn run(_: &mut Machine<'_>, _: &Ins) -> Step {
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        Step::Next
+    }
+}
+
+pub(super) fn unsupported() -> Handler {
+    lanes::versions::<Unsupported, Unsupported>(Rare(Target::Baseline))
+}
+
+pub(super) fn trap() -> Handler {
+    lanes::versions::<Trap, Trap>(Rare(Target::Baseline))
+}
+
+pub(super) fn fence() -> Handler {
+    lanes::versions::<Fence, Fence>(Rare(Target::Baseline))
+}

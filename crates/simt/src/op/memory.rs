@@ -1,0 +1,182 @@
+//! What operations on memory, textures and surfaces say beside their operands.
+
+use super::*;
+
+/// State spaces as far as they differ for an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Space {
+    /// Device memory, constant banks included.
+    Global,
+    /// The block's shared memory.
+    Shared,
+    /// The thread's local memory.
+    Local,
+    /// The launch's parameter buffer.
+    Param,
+    /// Any of them, told apart by the address.
+    Generic,
+}
+
+/// A load or a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Access {
+    /// Where.
+    pub space: Space,
+    /// Bytes of one element: 1, 2, 4, 8 or 16.
+    pub bytes: u8,
+    /// Loads of narrow elements sign-extend.
+    pub signed: bool,
+    /// Registers moved: 1, 2, 4 or 8.
+    pub count: u8,
+    /// Width of these registers.
+    pub width: Width,
+    /// Other threads may change the memory meanwhile: `.volatile`, `.relaxed`, `.acquire`.
+    pub volatile: bool,
+}
+
+/// Read-modify-write operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are PTX's")]
+pub enum AtomOp {
+    Add,
+    Min,
+    Max,
+    Inc,
+    Dec,
+    And,
+    Or,
+    Xor,
+    Exch,
+    Cas,
+}
+
+/// What a read-modify-write operates on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are PTX's")]
+pub enum AtomType {
+    B16,
+    U32,
+    S32,
+    U64,
+    S64,
+    B128,
+    F16,
+    BF16,
+    F16x2,
+    BF16x2,
+    F32,
+    F64,
+}
+
+impl AtomType {
+    /// Bytes accessed, and the width of the registers.
+    pub fn width(self) -> Width {
+        match self {
+            Self::B16 | Self::F16 | Self::BF16 => Width::W16,
+            Self::U32 | Self::S32 | Self::F16x2 | Self::BF16x2 | Self::F32 => Width::W32,
+            Self::U64 | Self::S64 | Self::F64 => Width::W64,
+            Self::B128 => Width::W128,
+        }
+    }
+}
+
+/// Operations on the object that `mbarrier` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MbarrierOp {
+    /// Source: arrivals that each phase waits for.
+    Init,
+    /// Ends its life.
+    Invalidate,
+    /// Source: bytes that the phase waits for besides.
+    Expect,
+    /// Source: bytes that have been written.
+    Complete,
+    /// Source: number of arrivals. Result: the state before, 64 bits.
+    Arrive {
+        /// They are not expected in later phases.
+        drop: bool,
+    },
+    /// Source: a state, or a parity of 32 bits. Result: a predicate, true if that phase is over.
+    Test {
+        /// By parity.
+        parity: bool,
+    },
+}
+
+/// An operation and what it operates on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reduction {
+    /// The operation.
+    pub op: AtomOp,
+    /// The type.
+    pub ty: AtomType,
+}
+
+/// A copy of any number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BulkCopy {
+    /// Where to.
+    pub to: Space,
+    /// Where from.
+    pub from: Space,
+    /// An mbarrier is told of the bytes.
+    pub barrier: bool,
+    /// Elements are not replaced but combined, each atomically.
+    pub reduction: Option<Reduction>,
+}
+
+/// A read of a texture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TextureOp {
+    /// Coordinates: 1 to 3.
+    pub dims: u8,
+    /// A layer stands before them.
+    pub layered: bool,
+    /// Coordinates are integers, of texels.
+    pub integer: bool,
+    /// Results are f32, else integers.
+    pub floats: bool,
+    /// `tld4`: this channel of the four texels around.
+    pub gather: Option<u8>,
+}
+
+/// What happens to accesses outside of a surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outside {
+    /// A fault.
+    Trap,
+    /// The nearest texel.
+    Clamp,
+    /// Loads give zero, stores do nothing.
+    Zero,
+}
+
+/// An unformatted access to a surface; the first coordinate counts bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SurfaceOp {
+    /// Coordinates: 1 to 3.
+    pub dims: u8,
+    /// A layer stands before them.
+    pub layered: bool,
+    /// Bytes of an element.
+    pub bytes: u8,
+    /// Elements.
+    pub count: u8,
+    /// Width of their registers.
+    pub width: Width,
+    /// What if it is not all inside.
+    pub outside: Outside,
+}
+
+/// What can be asked of a texture or surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TextureQuery {
+    /// Texels along x.
+    Width,
+    /// Rows.
+    Height,
+    /// Slices or layers.
+    Depth,
+    /// 1 if coordinates are normalized.
+    Normalized,
+}

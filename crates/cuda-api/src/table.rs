@@ -508,6 +508,15 @@ macro_rules! driver_functions {
                 channels_per_pixel: c_uint, pixels_per_column: c_uint,
                 element_strides: *const c_uint, interleave: c_uint, swizzle: c_uint,
                 l2_promotion: c_uint, oob_fill: c_uint);
+
+            // Textures and surfaces.
+            951 unsupported cuTexObjectCreate(
+                tex_object: *mut CUtexObject, resource: *const CUDA_RESOURCE_DESC,
+                texture: *const CUDA_TEXTURE_DESC, view: *const c_void);
+            952 unsupported cuTexObjectDestroy(tex_object: CUtexObject);
+            953 unsupported cuSurfObjectCreate(
+                surf_object: *mut CUsurfObject, resource: *const CUDA_RESOURCE_DESC);
+            954 unsupported cuSurfObjectDestroy(surf_object: CUsurfObject);
         }
     };
 }

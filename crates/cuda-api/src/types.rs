@@ -103,6 +103,38 @@ pub struct CUipcEventHandle {
     pub reserved: [u8; 64],
 }
 
+/// A texture object: opaque to programs.
+pub type CUtexObject = u64;
+/// A surface object: opaque to programs.
+pub type CUsurfObject = u64;
+
+/// What a texture reads.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CUDA_RESOURCE_DESC {
+    pub resType: c_uint,
+    /// The union of cuda.h, whose members begin with a pointer or handle. Of linear memory and of
+    /// rows: the address, format (low half) and channels, then bytes, or width, height and pitch.
+    pub resource: [u64; 16],
+    pub flags: c_uint,
+}
+
+/// How a texture is read.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CUDA_TEXTURE_DESC {
+    pub addressMode: [c_uint; 3],
+    pub filterMode: c_uint,
+    pub flags: c_uint,
+    pub maxAnisotropy: c_uint,
+    pub mipmapFilterMode: c_uint,
+    pub mipmapLevelBias: f32,
+    pub minMipmapLevelClamp: f32,
+    pub maxMipmapLevelClamp: f32,
+    pub borderColor: [f32; 4],
+    pub reserved: [c_int; 12],
+}
+
 /// How a tensor lies in device memory, as the device's copy engine of a kernel reads it.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -77,7 +77,7 @@ impl Array {
 
 impl Driver {
     /// An array of this thread's tenant.
-    fn array(&self, array: CUarray) -> Result<std::sync::Arc<Array>> {
+    pub(super) fn array(&self, array: CUarray) -> Result<std::sync::Arc<Array>> {
         self.arrays
             .get(array.0)
             .ok()

@@ -32,6 +32,7 @@ mod registry;
 mod stream;
 mod stream_values;
 mod tables;
+mod texture;
 mod thread;
 mod virtual_memory;
 
@@ -244,6 +245,7 @@ static EXPORTS: &[&[Export]] = &[
     pool::EXPORTS,
     stream::EXPORTS,
     stream_values::EXPORTS,
+    texture::EXPORTS,
     virtual_memory::EXPORTS,
 ];
 

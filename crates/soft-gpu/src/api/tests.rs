@@ -44,6 +44,7 @@ macro_rules! cu {
 }
 
 mod graphs;
+mod textures;
 
 /// Initialises, and makes the primary context current.
 fn start() -> Watchdog {

@@ -3,5 +3,6 @@
 mod coverage;
 mod ends;
 mod faults;
+mod kernels;
 mod results;
 mod scale;

@@ -59,6 +59,7 @@ symbols! {
     cuStreamWriteValue32_v2
     openmpsTenantCreate openmpsTenantBind openmpsTenantError openmpsTenantFault openmpsTenantEnd
     openmpsTenantPrintf openmpsTenantWork openmpsTenantUsage openmpsDeviceActivity
+    openmpsDeviceDescribe
 }
 
 /// The provider that the environment names; the software GPU if it names none.

@@ -1,8 +1,10 @@
 //! The shape of every lane-wise handler: closures over one lane become loops over a warp.
 //!
-//! A table row gives a closure; [`Target`] gives one of four machine codes of the loop around it:
-//! one lane (a uniform value), or 32 lanes compiled for AVX-512, for AVX2 or for plain x86-64.
-//! LLVM vectorises the loops; nothing here names an instruction set except the attribute.
+//! A table row gives a closure; [`Target`] gives one of three machine codes of the loop around it:
+//! one lane (a uniform value), or 32 lanes compiled for AVX2 or for plain x86-64. LLVM vectorises
+//! the loops; nothing here names an instruction set except the attribute. With AVX-512 only what
+//! is written for it by hand differs: there tier 1 runs what is hot, and a third machine code of
+//! every handler would cost more compile time than it saves.
 //!
 //! Invariant: handlers write all 32 lanes of their result, active or not. Where an inactive lane
 //! must keep its value, the decoder points the result at a scratch register and adds [`blend`].
@@ -22,7 +24,7 @@ pub(crate) enum Target {
     Baseline,
     /// 32 lanes, AVX2 and FMA.
     Avx2,
-    /// 32 lanes, AVX-512 F, BW, DQ, VL.
+    /// 32 lanes as for AVX2, and AVX-512 F, BW, DQ, VL where it is used by hand.
     Avx512,
 }
 
@@ -64,12 +66,6 @@ unsafe fn avx2<B: Body>(machine: &mut Machine<'_>, ins: &Ins) -> Step {
     unsafe { B::run(machine, ins) }
 }
 
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,popcnt,lzcnt")]
-unsafe fn avx512<B: Body>(machine: &mut Machine<'_>, ins: &Ins) -> Step {
-    // SAFETY: the caller keeps the contract of `Handler`.
-    unsafe { B::run(machine, ins) }
-}
-
 /// Which machine codes of a handler exist.
 pub(crate) trait Versions: Copy {
     /// The handler of body `B` for a vector target, or of `S` for one lane.
@@ -81,8 +77,7 @@ impl Versions for Target {
         match self {
             Self::Scalar => baseline::<S>,
             Self::Baseline => baseline::<B>,
-            Self::Avx2 => avx2::<B>,
-            Self::Avx512 => avx512::<B>,
+            Self::Avx2 | Self::Avx512 => avx2::<B>,
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! It starts in microseconds, runs where code must not be generated, and is what other tiers are
 //! tested against. One instruction is one indirect call that works on 32 lanes; the handlers are
-//! plain Rust that LLVM turns into AVX-512, AVX2 or SSE2 (`lanes`). `decode` makes code of vector
+//! plain Rust that LLVM turns into AVX2 or SSE2 (`lanes`). `decode` makes code of vector
 //! IR, `warp` runs it, `block` lets the warps of a block take turns.
 //!
 //! Deliberately absent: fibers (a warp always stops at the start of a block of code, so its state

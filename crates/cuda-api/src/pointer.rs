@@ -7,7 +7,7 @@
 
 use crate::CudaError;
 use crate::types::*;
-use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::ffi::{CStr, c_char, c_int, c_uint};
 
 /// A pointer that the program passed to be read, of one or more `T`.
 pub struct In<T>(*const T);
@@ -48,6 +48,16 @@ impl<T> In<T> {
     pub fn address(self) -> u64 {
         self.0 as u64
     }
+
+    /// From element `index` on; callers stay within the count that the program gave.
+    pub fn offset(self, index: usize) -> Self {
+        Self(self.0.wrapping_add(index))
+    }
+
+    /// The same address with a type that another parameter gave.
+    pub fn cast<U>(self) -> In<U> {
+        In(self.0.cast())
+    }
 }
 
 impl<T: Copy> In<T> {
@@ -68,8 +78,12 @@ impl<T: Copy> In<T> {
 }
 
 impl In<u8> {
-    /// The `bytes` bytes there; CUDA_ERROR_INVALID_VALUE for NULL or more than `limit`.
-    pub fn slice(&self, bytes: usize, limit: usize) -> Result<&[u8], CudaError> {
+    /// The `bytes` bytes there, for the time of the call; CUDA_ERROR_INVALID_VALUE for NULL unless
+    /// there are none, or for more than `limit`.
+    pub fn slice<'call>(self, bytes: usize, limit: usize) -> Result<&'call [u8], CudaError> {
+        if bytes == 0 {
+            return Ok(&[]);
+        }
         if self.0.is_null() || bytes > limit {
             return Err(CudaError::INVALID_VALUE);
         }
@@ -84,8 +98,9 @@ impl In<u8> {
 pub const TEXT_BYTES_MAX: usize = 32 << 10;
 
 impl In<c_char> {
-    /// The C string there; CUDA_ERROR_INVALID_VALUE for NULL or an endless one.
-    pub fn text(&self) -> Result<&CStr, CudaError> {
+    /// The C string there, for the time of the call; CUDA_ERROR_INVALID_VALUE for NULL or an
+    /// endless one.
+    pub fn text<'call>(self) -> Result<&'call CStr, CudaError> {
         if self.0.is_null() {
             return Err(CudaError::INVALID_VALUE);
         }
@@ -124,6 +139,16 @@ impl<T> Out<T> {
         In(self.0)
     }
 
+    /// From element `index` on; callers stay within the count that the program gave.
+    pub fn offset(self, index: usize) -> Self {
+        Self(self.0.wrapping_add(index))
+    }
+
+    /// The same address with a type that another parameter gave.
+    pub fn cast<U>(self) -> Out<U> {
+        Out(self.0.cast())
+    }
+
     /// CUDA_ERROR_INVALID_VALUE for NULL: for functions that must not do anything then.
     pub fn required(self) -> CUresult {
         if self.0.is_null() { Err(CudaError::INVALID_VALUE) } else { Ok(()) }
@@ -152,17 +177,15 @@ impl<T> Out<T> {
     }
 }
 
-impl<T> Out<T> {
-    /// The same address without a type.
-    pub fn of_void(self) -> Out<c_void> {
-        Out(self.0.cast())
+impl<T: Copy> Out<T> {
+    /// What is there now; CUDA_ERROR_INVALID_VALUE for NULL.
+    pub fn get(self) -> Result<T, CudaError> {
+        self.as_in().get()
     }
-}
 
-impl Out<c_void> {
-    /// The same address with a type that another parameter gave (attributes of several types).
-    pub fn of<T>(self) -> Out<T> {
-        Out(self.0.cast())
+    /// What is there now, element `index`; CUDA_ERROR_INVALID_VALUE for NULL.
+    pub fn at(self, index: usize) -> Result<T, CudaError> {
+        self.as_in().at(index)
     }
 }
 
@@ -244,6 +267,7 @@ plain!(
     CUgraphExec,
     CUuserObject,
     CUdeviceptr,
+    CUarray,
     CUmemLocation,
     CUipcMemHandle,
     CUipcEventHandle,

@@ -50,7 +50,7 @@ pub(crate) fn cuLinkAddData_v2(
 ) -> CUresult {
     let mut links = locked(&LINKS);
     let link = links.lookup_mut(state.0)?;
-    link.add(kind, data.of::<u8>().as_in().slice(bytes, LINK_INPUT_BYTES_MAX)?)
+    link.add(kind, data.cast::<u8>().as_in().slice(bytes, LINK_INPUT_BYTES_MAX)?)
 }
 
 pub(crate) fn cuLinkAddFile_v2(

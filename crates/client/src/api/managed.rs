@@ -102,7 +102,7 @@ pub(crate) fn cuMemRangeGetAttribute(
     let (client, _) = mode::enter()?;
     data.required()?;
     let range = managed(client, pointer, bytes)?;
-    let words = data.of::<c_int>();
+    let words = data.cast::<c_int>();
     let answer = |index, value| words.set_at(index, value);
     client.memory().advice.attribute(range, attribute, data_bytes, answer)
 }

@@ -60,59 +60,59 @@ fn store(
         None => (None, 0),
     };
     // Booleans are as wide as the runtime library reads them.
-    let flag = |value: bool| data.of::<c_uint>().set(value.into());
+    let flag = |value: bool| data.cast::<c_uint>().set(value.into());
     // Whether the address has the attribute at all.
     let mut known = place.is_some();
     match number {
-        attribute::CONTEXT => data.of::<u64>().set(context)?,
+        attribute::CONTEXT => data.cast::<u64>().set(context)?,
         attribute::MEMORY_TYPE => {
             let kind = match (on_device || managed, pinned) {
                 (true, _) => memory_type::DEVICE,
                 (_, true) => memory_type::HOST,
                 _ => 0,
             };
-            data.of::<c_uint>().set(kind)?;
+            data.cast::<c_uint>().set(kind)?;
         }
         attribute::DEVICE_POINTER => {
-            data.of::<u64>().set(device_address.unwrap_or(0))?;
+            data.cast::<u64>().set(device_address.unwrap_or(0))?;
             known = device_address.is_some();
         }
         attribute::HOST_POINTER => {
-            data.of::<u64>().set(if pinned { host_address } else { 0 })?;
+            data.cast::<u64>().set(if pinned { host_address } else { 0 })?;
             known = pinned;
         }
         attribute::IS_MANAGED => flag(managed)?,
         attribute::IS_GPU_DIRECT_RDMA_CAPABLE | attribute::IS_LEGACY_CUDA_IPC_CAPABLE => {
             flag(false)?
         }
-        attribute::SYNC_MEMOPS => data.of::<c_uint>().set(0)?,
-        attribute::BUFFER_ID | attribute::MEMORY_BLOCK_ID => data.of::<u64>().set(id)?,
+        attribute::SYNC_MEMOPS => data.cast::<c_uint>().set(0)?,
+        attribute::BUFFER_ID | attribute::MEMORY_BLOCK_ID => data.cast::<u64>().set(id)?,
         attribute::DEVICE_ORDINAL => {
             let ordinal = match place {
                 Some(Place::Device { device, .. }) => device,
                 Some(_) => 0,
                 None => NO_DEVICE,
             };
-            data.of::<c_int>().set(ordinal)?;
+            data.cast::<c_int>().set(ordinal)?;
         }
         attribute::RANGE_START_ADDR | attribute::MAPPING_BASE_ADDR => {
-            data.of::<u64>().set(start)?;
+            data.cast::<u64>().set(start)?;
         }
-        attribute::RANGE_SIZE | attribute::MAPPING_SIZE => data.of::<u64>().set(bytes)?,
+        attribute::RANGE_SIZE | attribute::MAPPING_SIZE => data.cast::<u64>().set(bytes)?,
         attribute::MAPPED => flag(device_address.is_some())?,
         attribute::ALLOWED_HANDLE_TYPES => {
             let exportable = matches!(place, Some(Place::Mapped { joins: true, .. }));
-            data.of::<u64>().set(exportable.into())?;
+            data.cast::<u64>().set(exportable.into())?;
         }
         attribute::ACCESS_FLAGS => {
-            data.of::<c_uint>().set(if known { ACCESS_READ_WRITE } else { 0 })?;
+            data.cast::<c_uint>().set(if known { ACCESS_READ_WRITE } else { 0 })?;
         }
         attribute::MEMPOOL_HANDLE => {
             let pool = match place {
                 Some(Place::Device { tag, .. }) => tag.pool.0,
                 _ => 0,
             };
-            data.of::<usize>().set(pool)?;
+            data.cast::<usize>().set(pool)?;
         }
         _ => return Err(CudaError::INVALID_VALUE),
     }

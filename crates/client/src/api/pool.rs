@@ -164,8 +164,8 @@ pub(crate) fn cuMemPoolGetAttribute(
     value.required()?;
     let found = client.memory().pools.get(pool)?.attribute(attribute)?;
     match found {
-        (wide, true) => value.of::<u64>().set(wide),
-        (narrow, false) => value.of::<i32>().set(narrow as i32),
+        (wide, true) => value.cast::<u64>().set(wide),
+        (narrow, false) => value.cast::<i32>().set(narrow as i32),
     }
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn cuMemPoolSetAttribute(
     let client = mode::attached()?;
     value.required()?;
     client.memory().pools.get(pool)?.set_attribute(attribute, |wide| match wide {
-        true => value.of::<u64>().as_in().get(),
-        false => value.of::<i32>().as_in().get().map(|n| n as u64),
+        true => value.cast::<u64>().as_in().get(),
+        false => value.cast::<i32>().as_in().get().map(|n| n as u64),
     })
 }

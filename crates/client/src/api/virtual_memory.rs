@@ -165,7 +165,7 @@ pub(crate) fn cuMemExportToShareableHandle(
     match (kind, flags) {
         (vmm::HANDLE_POSIX_FD, 0) => {
             let file = client.memory().export_physical(handle)?;
-            shareable.of::<c_int>().set(file.into_raw_fd())
+            shareable.cast::<c_int>().set(file.into_raw_fd())
         }
         (vmm::HANDLE_POSIX_FD, _) => Err(CudaError::INVALID_VALUE),
         _ => Err(CudaError::NOT_SUPPORTED),

@@ -111,7 +111,7 @@ pub fn cuDeviceGetGraphMemAttribute<B: Backend>(
         graph_memory::RESERVED_HIGH => &usage.high[1],
         _ => return Err(CudaError::INVALID_VALUE),
     };
-    value.of::<u64>().set(from.load(Ordering::Relaxed))
+    value.cast::<u64>().set(from.load(Ordering::Relaxed))
 }
 
 /// The high-water marks can only be set back.
@@ -128,7 +128,7 @@ pub fn cuDeviceSetGraphMemAttribute<B: Backend>(
         graph_memory::RESERVED_HIGH => &usage.high[1],
         _ => return Err(CudaError::INVALID_VALUE),
     };
-    if value.of::<u64>().as_in().get()? != 0 {
+    if value.cast::<u64>().as_in().get()? != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
     mark.store(usage.current.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -159,7 +159,7 @@ exports! {
     fn cuArrayCreate_v2(array: *mut CUarray, descriptor: *const CUDA_ARRAY_DESCRIPTOR) {
         let driver = driver()?;
         array.required()?;
-        let d = descriptor.read()?;
+        let d = descriptor.get()?;
         let descriptor = CUDA_ARRAY3D_DESCRIPTOR {
             Width: d.Width,
             Height: d.Height,
@@ -174,7 +174,7 @@ exports! {
     fn cuArray3DCreate_v2(array: *mut CUarray, descriptor: *const CUDA_ARRAY3D_DESCRIPTOR) {
         let driver = driver()?;
         array.required()?;
-        array.set(driver.create_array(descriptor.read()?)?)
+        array.set(driver.create_array(descriptor.get()?)?)
     }
 
     fn cuArrayGetDescriptor_v2(descriptor: *mut CUDA_ARRAY_DESCRIPTOR, array: CUarray) {

@@ -207,7 +207,7 @@ exports! {
         context: *mut CUcontext, params: *mut CUctxCreateParams, flags: c_uint, device: CUdevice,
     ) {
         context.required()?;
-        if !params.is_null() && params.read()?.numExecAffinityParams != 0 {
+        if !params.is_null() && params.get()?.numExecAffinityParams != 0 {
             return Err(Error::UNSUPPORTED_EXEC_AFFINITY);
         }
         context.set(create(flags, device)?)

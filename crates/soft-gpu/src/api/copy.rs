@@ -5,9 +5,9 @@
 //! been read when the call returns, a target has been written.
 
 use cuda_api::constants::memory_type;
+use cuda_api::pointer::{FromProgram, Out};
 use cuda_api::*;
 
-use super::pointer::{CArgument, Out};
 use super::{Driver, driver, exports, thread};
 use crate::device::stream::Op;
 use crate::device::tenant::Tenant;
@@ -286,45 +286,45 @@ exports! {
         attrs.required()?;
         let mut failed = usize::MAX;
         // SAFETY: a local that lives as long as the call.
-        let failed = unsafe { CArgument::accept(&raw mut failed) };
+        let failed = unsafe { FromProgram::believe(&raw mut failed) };
         copy_batch((dsts, srcs, sizes), count, num_attrs, failed, stream, per_thread)
     }
 
     fn cuMemcpy3DPeer(p_copy: *const CUDA_MEMCPY3D_PEER) | cuMemcpy3DPeer_ptds per_thread {
         // All contexts share their addresses.
-        copy_3d(&p_copy.read()?.without_contexts(), CUstream::NULL, per_thread, true)
+        copy_3d(&p_copy.get()?.without_contexts(), CUstream::NULL, per_thread, true)
     }
 
     fn cuMemcpy3DPeerAsync(
         p_copy: *const CUDA_MEMCPY3D_PEER, stream: CUstream,
     ) | cuMemcpy3DPeerAsync_ptsz per_thread {
-        copy_3d(&p_copy.read()?.without_contexts(), stream, per_thread, false)
+        copy_3d(&p_copy.get()?.without_contexts(), stream, per_thread, false)
     }
 
     fn cuMemcpy2D_v2(p_copy: *const CUDA_MEMCPY2D) | cuMemcpy2D_v2_ptds per_thread {
-        copy_2d(&p_copy.read()?, CUstream::NULL, per_thread, true)
+        copy_2d(&p_copy.get()?, CUstream::NULL, per_thread, true)
     }
 
     fn cuMemcpy2DUnaligned_v2(
         p_copy: *const CUDA_MEMCPY2D,
     ) | cuMemcpy2DUnaligned_v2_ptds per_thread {
-        copy_2d(&p_copy.read()?, CUstream::NULL, per_thread, true)
+        copy_2d(&p_copy.get()?, CUstream::NULL, per_thread, true)
     }
 
     fn cuMemcpy2DAsync_v2(
         p_copy: *const CUDA_MEMCPY2D, stream: CUstream,
     ) | cuMemcpy2DAsync_v2_ptsz per_thread {
-        copy_2d(&p_copy.read()?, stream, per_thread, false)
+        copy_2d(&p_copy.get()?, stream, per_thread, false)
     }
 
     fn cuMemcpy3D_v2(p_copy: *const CUDA_MEMCPY3D) | cuMemcpy3D_v2_ptds per_thread {
-        copy_3d(&p_copy.read()?, CUstream::NULL, per_thread, true)
+        copy_3d(&p_copy.get()?, CUstream::NULL, per_thread, true)
     }
 
     fn cuMemcpy3DAsync_v2(
         p_copy: *const CUDA_MEMCPY3D, stream: CUstream,
     ) | cuMemcpy3DAsync_v2_ptsz per_thread {
-        copy_3d(&p_copy.read()?, stream, per_thread, false)
+        copy_3d(&p_copy.get()?, stream, per_thread, false)
     }
 }
 
@@ -344,8 +344,8 @@ fn copy_batch(
         return Err(Error::INVALID_VALUE);
     }
     for index in 0..count {
-        let copied = dsts.at(index).read().and_then(|dst| {
-            let (src, bytes) = (srcs.at(index).read()?, sizes.at(index).read()?);
+        let copied = dsts.at(index).and_then(|dst| {
+            let (src, bytes) = (srcs.at(index)?, sizes.at(index)?);
             driver.copy_linear(stream, per_thread, false, unified(dst), unified(src), bytes)
         });
         if copied.is_err() {

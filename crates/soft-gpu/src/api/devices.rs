@@ -25,7 +25,7 @@ exports! {
         driver()?;
         check(device)?;
         let bytes = usize::try_from(len).map_err(|_| Error::INVALID_VALUE)?;
-        name.cast::<u8>().set_text(identity::NAME.as_bytes(), bytes)
+        name.set_text(bytes, identity::NAME.as_bytes())
     }
 
     fn cuDeviceGetUuid(uuid: *mut CUuuid, device: CUdevice) {
@@ -56,7 +56,7 @@ exports! {
         driver()?;
         check(device)?;
         let bytes = usize::try_from(len).map_err(|_| Error::INVALID_VALUE)?;
-        pci_bus_id.cast::<u8>().set_text(PCI_BUS_ID.as_bytes(), bytes)
+        pci_bus_id.set_text(bytes, PCI_BUS_ID.as_bytes())
     }
 
     fn cuDeviceGetByPCIBusId(device: *mut CUdevice, pci_bus_id: *const c_char) {

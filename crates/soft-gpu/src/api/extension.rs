@@ -7,8 +7,8 @@ use std::sync::Arc;
 use cuda_api::CUresult;
 use cuda_api::attributes::{CLOCK_RATE, GLOBAL_MEMORY_BUS_WIDTH, MEMORY_CLOCK_RATE};
 use cuda_api::extension::{DeviceActivity, DeviceDescription, TenantUsage};
+use cuda_api::pointer::{FromProgram, Out};
 
-use super::pointer::{CArgument, Out};
 use super::{Driver, devices, driver, entry, thread};
 use crate::device::settings::Settings;
 use crate::device::tenant::{Tenant, TenantId};
@@ -30,7 +30,7 @@ macro_rules! extension {
         pub(crate) unsafe extern "C" fn $name($($param: $ty),*) -> CUresult {
             $(
                 // SAFETY: the caller promises what the extension's documentation asks.
-                let $param = unsafe { CArgument::accept($param) };
+                let $param = unsafe { FromProgram::believe($param) };
             )*
             entry(move || $body)
         }
@@ -56,7 +56,8 @@ macro_rules! extension {
 extension! {
     fn openmpsTenantCreate(tenant: *mut u64) {
         let driver = driver()?;
-        tenant.required()?.set(driver.device.create_tenant().id.0)
+        tenant.required()?;
+        tenant.set(driver.device.create_tenant().id.0)
     }
 
     fn openmpsTenantBind(tenant: u64) {
@@ -74,7 +75,7 @@ extension! {
     fn openmpsTenantFault(tenant: u64, text: *mut c_char, bytes: usize) {
         let tenant = driver()?.tenant_of(tenant)?;
         let fault = tenant.fault_text().unwrap_or_default();
-        text.cast::<u8>().set_text(fault.as_bytes(), bytes)
+        text.set_text(bytes, fault.as_bytes())
     }
 
     fn openmpsTenantEnd(tenant: u64) {
@@ -96,7 +97,7 @@ extension! {
         }
         let taken = tenant.printf.take_up_to(bytes);
         for (index, byte) in taken.iter().enumerate() {
-            text.at(index).set(*byte)?;
+            text.set_at(index, *byte)?;
         }
         written.set(taken.len())
     }

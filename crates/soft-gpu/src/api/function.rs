@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use cuda_api::constants::function_attribute as attribute;
 use cuda_api::handle::HandleKind;
+use cuda_api::pointer::Out;
 use cuda_api::*;
 
-use super::pointer::Out;
 use super::{Driver, driver, exports};
 use crate::device::limits::{
     COMPUTE_MAJOR, COMPUTE_MINOR, SHARED_PER_BLOCK, SHARED_PER_BLOCK_OPTIN,
@@ -108,7 +108,8 @@ impl Function {
     /// Offset and size of a parameter; INVALID_VALUE past the last.
     pub(crate) fn parameter(&self, index: usize, offset: Out<usize>, size: Out<usize>) -> Result {
         let param = self.info().params.get(index).ok_or(Error::INVALID_VALUE)?;
-        offset.required()?.set(param.offset as usize)?;
+        offset.required()?;
+        offset.set(param.offset as usize)?;
         size.set_if_wanted(param.size as usize);
         Ok(())
     }

@@ -12,7 +12,7 @@ use graph::{
 
 use super::graph_exec::GraphExec;
 use super::launch::read_parameters;
-use super::pointer::UserData;
+use super::stream::UserData;
 use super::{Driver, devices, driver, thread};
 use crate::device::host::HostCall;
 use crate::device::memory::AllocationKind;
@@ -112,7 +112,7 @@ impl Backend for SoftGraphs {
     ) -> Result<Parameters> {
         let (mut bytes, mut offsets) = (Box::default(), Box::default());
         self.0.prepare(function, config, |function| {
-            bytes = read_parameters(function, params.into(), extra.into())?;
+            bytes = read_parameters(function, params, extra)?;
             offsets = function.info().params.iter().map(|p| p.offset as usize).collect();
             Ok(Box::default())
         })?;

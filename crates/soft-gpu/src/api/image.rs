@@ -1,17 +1,17 @@
 //! Images that programs load: PTX text, fat binaries, cubins; and what is said about them.
 
-use std::ffi::{c_uint, c_void};
+use std::ffi::{c_char, c_uint, c_void};
 use std::sync::Arc;
 
 use cuda_api::constants::jit_option;
 use cuda_api::link::{LINK_INPUT_ENTRY, LINK_INPUTS_MAX};
+use cuda_api::pointer::{FromProgram, In, Out};
 
 use super::Driver;
 use ptx::embedded::{self, ARCHIVE_MAGIC, EmbeddedError};
 use ptx::fatbin::{EntryKind, Fatbin, PtxChoice, Wrapper};
 use ptx::image::{self, Image, ImageKind};
 
-use super::pointer::{In, Out};
 use crate::device::Device;
 use crate::device::limits::{COMPUTE_MAJOR, COMPUTE_MINOR};
 use crate::device::memory::AllocationKind;
@@ -40,7 +40,7 @@ pub(crate) struct JitLogs {
 
 #[derive(Default)]
 struct LogBuffer {
-    place: Option<Out<u8>>,
+    place: Option<Out<c_char>>,
     bytes: usize,
     /// Where the number of bytes written goes: the option's own value.
     written: Option<Out<*mut c_void>>,
@@ -50,7 +50,7 @@ impl LogBuffer {
     fn write(&self, text: &str) {
         let Some(place) = self.place else { return };
         // A buffer without room gets nothing; that is no error of the load.
-        if place.set_text(text.as_bytes(), self.bytes).is_ok()
+        if place.set_text(self.bytes, text.as_bytes()).is_ok()
             && let Some(written) = self.written
         {
             written.set_if_wanted((text.len() + 1).min(self.bytes) as *mut c_void);
@@ -71,21 +71,21 @@ impl JitLogs {
         }
         let mut logs = Self::default();
         for index in 0..count as usize {
-            let option = options.at(index).read()?;
-            let value = values.at(index).read()?;
+            let option = options.at(index)?;
+            let value = values.at(index)?;
             // SAFETY: for the options that are buffers the program gives one, or NULL; for others
             // the place is not used.
-            let place = unsafe { super::pointer::CArgument::accept(value.cast::<u8>()) };
+            let place = unsafe { value.cast::<c_char>().believe() };
             match option {
                 jit_option::INFO_LOG_BUFFER => logs.info.place = Some(place),
                 jit_option::ERROR_LOG_BUFFER => logs.error.place = Some(place),
                 jit_option::INFO_LOG_BUFFER_SIZE_BYTES => {
                     logs.info.bytes = value as usize & u32::MAX as usize;
-                    logs.info.written = Some(values.at(index));
+                    logs.info.written = Some(values.offset(index));
                 }
                 jit_option::ERROR_LOG_BUFFER_SIZE_BYTES => {
                     logs.error.bytes = value as usize & u32::MAX as usize;
-                    logs.error.written = Some(values.at(index));
+                    logs.error.written = Some(values.offset(index));
                 }
                 _ => {}
             }
@@ -222,7 +222,7 @@ struct ProgramMemory(In<u8>);
 impl image::Memory for ProgramMemory {
     fn read(&mut self, offset: u64, out: &mut [u8]) -> bool {
         // The image says how long it is, and the program that it is there.
-        match self.0.at(offset as usize).bytes(out.len()) {
+        match self.0.offset(offset as usize).slice(out.len(), out.len()) {
             Ok(bytes) => out.copy_from_slice(bytes),
             Err(_) => return false,
         }
@@ -252,21 +252,27 @@ fn read_image(image: In<c_void>) -> std::result::Result<String, Refusal> {
 /// PTX text from what a wrapper leads to: a fat binary, or those that were linked to make it.
 fn read_wrapped(wrapper: &Wrapper) -> std::result::Result<String, Refusal> {
     const LINKED: u32 = 2;
-    let whole = fatbin_at(In::from_address(wrapper.data))?;
+    let whole = fatbin_at(in_program(wrapper.data))?;
     let has_ptx =
         Fatbin::read(whole).is_ok_and(|f| f.entries.iter().any(|e| e.kind == EntryKind::Ptx));
     if wrapper.version != LINKED || wrapper.second == 0 || has_ptx {
         return choose_ptx(whole);
     }
     let mut parts = Vec::new();
-    let addresses: In<u64> = In::from_address(wrapper.second).cast();
+    let addresses: In<u64> = in_program(wrapper.second).cast();
     loop {
-        match addresses.at(parts.len()).read().map_err(|_| invalid(&"the fat binaries end"))? {
+        match addresses.at(parts.len()).map_err(|_| invalid(&"the fat binaries end"))? {
             0 => return link(&parts),
             _ if parts.len() >= LINK_INPUTS_MAX => return Err(invalid(&"too many fat binaries")),
-            address => parts.push(fatbin_at(In::from_address(address))?),
+            address => parts.push(fatbin_at(in_program(address))?),
         }
     }
+}
+
+/// The place in the program's memory that an address in an image leads to.
+fn in_program(address: u64) -> In<u8> {
+    // SAFETY: an image holds the addresses of its parts (fatbinary wrappers), or NULL.
+    unsafe { (address as *const u8).believe() }
 }
 
 /// The bytes of a fat binary.
@@ -279,7 +285,7 @@ fn fatbin_at<'a>(at: In<u8>) -> std::result::Result<&'a [u8], Refusal> {
 }
 
 fn in_place<'a>(at: In<u8>, bytes: usize) -> std::result::Result<&'a [u8], Refusal> {
-    at.bytes(bytes).map_err(|error| Refusal { error, why: "the image is NULL".into() })
+    at.slice(bytes, bytes).map_err(|error| Refusal { error, why: "the image is NULL".into() })
 }
 
 /// PTX text from the bytes of an image.

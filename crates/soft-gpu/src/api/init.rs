@@ -52,7 +52,7 @@ exports! {
 
     fn cuGetExportTable(table: *mut *const c_void, id: *const CUuuid) {
         table.set(std::ptr::null())?;
-        let id = id.read()?;
+        let id = id.get()?;
         export_tables::install(&super::tables::Tables);
         table.set(export_tables::find(id.bytes).ok_or(Error::INVALID_VALUE)?)
     }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use cuda_api::constants::{launch_attribute, launch_param};
+use cuda_api::pointer::{FromProgram, In, Out};
 use cuda_api::*;
 
 use super::function::Function;
 use super::graph::SoftGraphs;
-use super::pointer::{CArgument, In, Out};
 use super::{Driver, driver, exports, thread};
 use crate::device::grid::KernelOp;
 use crate::device::limits::*;
@@ -144,7 +144,7 @@ impl Driver {
     ) -> Result {
         thread::current()?;
         if self.graphs.capturing() {
-            let (graphs, params, extra) = (SoftGraphs(self), params.into(), extra.into());
+            let (graphs, params, extra) = (SoftGraphs(self), params, extra);
             if graph::capture_launch(graphs, per_thread, function, config, params, extra)? {
                 return Ok(());
             }
@@ -198,12 +198,12 @@ pub(super) fn read_parameters(
     for (index, param) in info.params.iter().enumerate() {
         // SAFETY: `params` has a pointer for each parameter of the function; each points to a
         // value of the parameter's size.
-        let from: In<u8> = unsafe { params.at(index).read()?.cast_const().cast::<u8>().accept() };
+        let from: In<u8> = unsafe { params.at(index)?.cast_const().cast::<u8>().believe() };
         let (start, bytes) = (param.offset as usize, param.size as usize);
         buffer
             .get_mut(start..start + bytes)
             .ok_or(Error::INVALID_VALUE)?
-            .copy_from_slice(from.bytes(bytes)?);
+            .copy_from_slice(from.slice(bytes, bytes)?);
     }
     Ok(buffer)
 }
@@ -212,21 +212,21 @@ pub(super) fn read_parameters(
 fn read_buffer(bytes: usize, extra: Out<*mut std::ffi::c_void>) -> Result<Box<[u8]>> {
     let (mut buffer, mut size) = (std::ptr::null::<u8>(), 0usize);
     for pair in 0..EXTRA_ENTRIES_MAX / 2 {
-        let value = || extra.at(2 * pair + 1).read();
-        match extra.at(2 * pair).read()? as usize {
+        let value = || extra.at(2 * pair + 1);
+        match extra.at(2 * pair)? as usize {
             launch_param::END => {
                 if size < bytes {
                     return Err(Error::INVALID_VALUE);
                 }
                 // SAFETY: the program says that the buffer has `size` bytes, which are enough.
-                let from: In<u8> = unsafe { buffer.accept() };
-                return Ok(from.bytes(bytes)?.into());
+                let from: In<u8> = unsafe { buffer.believe() };
+                return Ok(from.slice(bytes, bytes)?.into());
             }
             launch_param::BUFFER_POINTER => buffer = value()?.cast(),
             launch_param::BUFFER_SIZE => {
                 // SAFETY: this entry's value points to a size.
-                let place: In<usize> = unsafe { value()?.cast_const().cast::<usize>().accept() };
-                size = place.read()?;
+                let place: In<usize> = unsafe { value()?.cast_const().cast::<usize>().believe() };
+                size = place.get()?;
             }
             _ => return Err(Error::INVALID_VALUE),
         }
@@ -254,7 +254,7 @@ exports! {
         let mut cooperative = CUlaunchAttribute::number(launch_attribute::COOPERATIVE, 1);
         let mut config = CUlaunchConfig::plain(grid, block, shared_bytes, stream);
         (config.attrs, config.numAttrs) = (&mut cooperative, 1);
-        let extra = cuda_api::pointer::Out::null().into();
+        let extra = Out::null();
         driver()?.launch(function, &config, per_thread, params, extra)
     }
 
@@ -262,7 +262,7 @@ exports! {
         config: *const CUlaunchConfig, function: CUfunction, params: *mut *mut c_void,
         extra: *mut *mut c_void,
     ) | cuLaunchKernelEx_ptsz per_thread {
-        driver()?.launch(function, &config.read()?, per_thread, params, extra)
+        driver()?.launch(function, &config.get()?, per_thread, params, extra)
     }
 }
 
@@ -274,9 +274,9 @@ fn read_config(config: &CUlaunchConfig) -> Result<Request> {
         return Err(Error::INVALID_VALUE);
     }
     // SAFETY: the program says that there are `numAttrs` attributes.
-    let attributes: Out<CUlaunchAttribute> = unsafe { config.attrs.accept() };
+    let attributes: Out<CUlaunchAttribute> = unsafe { config.attrs.believe() };
     for index in 0..config.numAttrs as usize {
-        let attribute = attributes.at(index).read()?;
+        let attribute = attributes.at(index)?;
         let word = |n: usize| {
             let bytes = &attribute.value[4 * n..4 * n + 4];
             i32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])

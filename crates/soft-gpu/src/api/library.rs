@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use cuda_api::handle::HandleKind;
+use cuda_api::pointer::Out;
 use cuda_api::*;
 
 use super::image::{JitLogs, Loaded};
 use super::module::{LoadedModule, read_file};
-use super::pointer::Out;
 use super::registry::with_kind;
 use super::{Driver, devices, driver, exports};
 use crate::error::{Error, Result};
@@ -114,7 +114,7 @@ exports! {
         let names = library.module.module.kernel_names();
         for (index, name) in names.into_iter().take(num_kernels as usize).enumerate() {
             let name = CString::new(name).map_err(|_| Error::NOT_FOUND)?;
-            kernels.at(index).set(driver.kernel_of(&library, &name)?)?;
+            kernels.set_at(index, driver.kernel_of(&library, &name)?)?;
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ exports! {
         _num_options: c_uint, _options: *mut c_uint, _option_values: *mut *mut c_void,
     ) {
         let link = driver()?.links.get(state.0)?;
-        let bytes = data.cast::<u8>().as_in().bytes(size)?;
+        let bytes = data.cast::<u8>().as_in().slice(size, size)?;
         link.with(|link| link.add(kind, bytes))
     }
 

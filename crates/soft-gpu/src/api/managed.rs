@@ -5,9 +5,9 @@ use std::sync::PoisonError;
 
 use cuda_api::advice::location_of;
 use cuda_api::constants::attach_flags;
+use cuda_api::pointer::FromProgram;
 use cuda_api::*;
 
-use super::pointer::CArgument;
 use super::{Driver, driver, exports, thread};
 use crate::device::memory::{AllocationKind, PointerKind};
 use crate::error::{Error, Result};
@@ -57,16 +57,17 @@ impl Driver {
 
     fn range_attribute(
         &self,
-        data: super::pointer::Out<std::ffi::c_void>,
+        data: cuda_api::pointer::Out<std::ffi::c_void>,
         data_bytes: usize,
         attribute: u32,
         pointer: CUdeviceptr,
         bytes: usize,
     ) -> Result {
-        let words = data.cast::<i32>().required()?;
+        let words = data.cast::<i32>();
+        words.required()?;
         let range = self.managed(pointer, bytes)?;
         let map = self.advice.lock().unwrap_or_else(PoisonError::into_inner);
-        map.attribute(range, attribute, data_bytes, |index, value| words.at(index).set(value))
+        map.attribute(range, attribute, data_bytes, |index, value| words.set_at(index, value))
     }
 }
 
@@ -134,9 +135,9 @@ exports! {
             return Err(Error::INVALID_VALUE);
         }
         for index in 0..num_attributes {
-            let (bytes, number) = (data_sizes.at(index).read()?, attributes.at(index).read()?);
+            let (bytes, number) = (data_sizes.at(index)?, attributes.at(index)?);
             // SAFETY: the program gives a place for each attribute, or NULL.
-            let place = unsafe { data.at(index).read()?.accept() };
+            let place = unsafe { data.at(index)?.believe() };
             driver.range_attribute(place, bytes, number, dev_ptr, count)?;
         }
         Ok(())

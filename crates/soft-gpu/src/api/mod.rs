@@ -25,7 +25,6 @@ mod managed;
 mod memory;
 mod module;
 mod occupancy;
-mod pointer;
 mod pointer_attributes;
 mod pool;
 mod registry;
@@ -213,7 +212,7 @@ macro_rules! exports {
         pub(crate) unsafe extern "C" fn $name($($param: $ty),*) -> cuda_api::CUresult {
             $(
                 // SAFETY: the program promises what the manual asks of this argument.
-                let $param = unsafe { crate::api::pointer::CArgument::accept($param) };
+                let $param = unsafe { cuda_api::pointer::FromProgram::believe($param) };
             )*
             $(let $flag = $value;)?
             crate::api::entry(move || $body)

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_api::constants::loading_mode;
+use cuda_api::pointer::{In, Out};
 use cuda_api::*;
 
 use super::function::Function;
 use super::image::{JitLogs, Loaded};
-use super::pointer::{In, Out};
 use super::{Driver, driver, exports, thread};
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
@@ -183,7 +183,7 @@ exports! {
         let names = module.module.kernel_names();
         for (index, name) in names.into_iter().take(num_functions as usize).enumerate() {
             let name = CString::new(name).map_err(|_| Error::NOT_FOUND)?;
-            functions.at(index).set(CUfunction(driver.function_of(&module, 0, &name)?))?;
+            functions.set_at(index, CUfunction(driver.function_of(&module, 0, &name)?))?;
         }
         Ok(())
     }

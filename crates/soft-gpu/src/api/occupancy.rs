@@ -1,8 +1,8 @@
 //! Occupancy: how much of an SM a launch would fill.
 
+use cuda_api::pointer::Out;
 use cuda_api::*;
 
-use super::pointer::Out;
 use super::{driver, exports};
 use crate::device::occupancy::{best_block_size, blocks_per_sm, dynamic_shared_available};
 use crate::error::{Error, Result};
@@ -66,7 +66,7 @@ exports! {
     ) {
         // Compute capability 8.0 has no clusters.
         driver()?.function(function)?;
-        config.read()?;
+        config.get()?;
         num_clusters.set(0)?;
         Err(Error::NOT_SUPPORTED)
     }

@@ -1,9 +1,9 @@
 //! What pointers point to.
 
 use cuda_api::constants::{memory_type, pointer_attribute as attribute};
+use cuda_api::pointer::{FromProgram, Out};
 use cuda_api::*;
 
-use super::pointer::Out;
 use super::{Driver, driver, exports, thread};
 use crate::device::memory::{AllocationKind, Pointer, PointerKind};
 use crate::error::{Error, Result};
@@ -32,9 +32,9 @@ exports! {
         }
         let found = driver.own_pointer(ptr);
         for index in 0..num_attributes as usize {
-            let number = attributes.at(index).read()?;
+            let number = attributes.at(index)?;
             // SAFETY: the program gives a place for each attribute, or NULL.
-            let place = unsafe { super::pointer::CArgument::accept(data.at(index).read()?) };
+            let place = unsafe { data.at(index)?.believe() };
             match &found {
                 // One that a pointer does not have is 0, and no error.
                 Some(found) => match driver.get_attribute(place, number, ptr, found) {
@@ -50,7 +50,7 @@ exports! {
     fn cuPointerSetAttribute(value: *const c_void, attribute: c_uint, ptr: CUdeviceptr) {
         let driver = driver()?;
         thread::current()?;
-        value.cast::<c_uint>().read()?;
+        value.cast::<c_uint>().get()?;
         let known = driver.own_pointer(ptr).is_some_and(|p| p.kind.is_device());
         // Memory operations on it are synchronous with the host as far as CUDA asks already.
         if attribute == cuda_api::constants::pointer_attribute::SYNC_MEMOPS && known {

@@ -90,7 +90,7 @@ impl Driver {
 
     fn allocate_in_order(
         &'static self,
-        pointer: super::pointer::Out<CUdeviceptr>,
+        pointer: cuda_api::pointer::Out<CUdeviceptr>,
         bytes: usize,
         pool: &Pool,
         stream: CUstream,
@@ -194,7 +194,7 @@ exports! {
     fn cuMemPoolCreate(pool: *mut CUmemoryPool, pool_props: *const CUmemPoolProps) {
         let driver = driver()?;
         pool.required()?;
-        let props = pool_props.read()?;
+        let props = pool_props.get()?;
         if props.handleTypes != constants::vmm::HANDLE_NONE {
             return Err(Error::NOT_SUPPORTED);
         }
@@ -229,7 +229,7 @@ exports! {
         driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
         // The pool's own device has access, and that cannot be taken away.
         for index in 0..count.min(2) {
-            let desc = map.at(index).read()?;
+            let desc = map.at(index)?;
             if desc.location.kind != constants::vmm::LOCATION_DEVICE {
                 return Err(Error::INVALID_VALUE);
             }
@@ -246,7 +246,7 @@ exports! {
     ) {
         let driver = driver()?;
         driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
-        let location = location.read()?;
+        let location = location.get()?;
         if location.kind != constants::vmm::LOCATION_DEVICE {
             return Err(Error::INVALID_VALUE);
         }
@@ -276,16 +276,16 @@ exports! {
             REUSE_FOLLOW_EVENT_DEPENDENCIES
             | REUSE_ALLOW_OPPORTUNISTIC
             | REUSE_ALLOW_INTERNAL_DEPENDENCIES => {
-                let switch = value.cast::<c_int>().read()? != 0;
+                let switch = value.cast::<c_int>().get()? != 0;
                 pool.attributes[attr as usize].store(switch.into(), Ordering::Relaxed);
             }
             RELEASE_THRESHOLD => {
-                let bytes = value.cast::<u64>().read()?;
+                let bytes = value.cast::<u64>().get()?;
                 pool.attributes[attr as usize].store(bytes, Ordering::Relaxed);
             }
             // The high-water marks can only be set back.
             RESERVED_MEM_HIGH | USED_MEM_HIGH => {
-                if value.cast::<u64>().read()? != 0 {
+                if value.cast::<u64>().get()? != 0 {
                     return Err(Error::INVALID_VALUE);
                 }
                 let now = pool.attributes[attr as usize - 1].load(Ordering::Relaxed);

@@ -17,6 +17,13 @@ use crate::device::stream::{Op, Stream};
 use crate::error::{Error, Result};
 use graph::{HostNode, NodeKind};
 
+/// A pointer of the program's that is only handed back to it.
+#[derive(Clone, Copy)]
+pub(crate) struct UserData(pub(crate) *mut c_void);
+
+// SAFETY: the pointer is never dereferenced here; it goes back to the program's own function.
+unsafe impl Send for UserData {}
+
 /// A stream that the program made.
 pub(crate) struct StreamEntry {
     pub(crate) key: Key<Stream>,
@@ -138,7 +145,7 @@ exports! {
         }
         // Unlike cuLaunchHostFunc's, such a function has no node.
         driver.check_not_capturing(key)?;
-        let data = user_data.user_data();
+        let data = UserData(user_data.pointer());
         let call = move |state: Result| {
             let data = data;
             // SAFETY: the program gave this function to be called with this pointer.
@@ -165,7 +172,7 @@ exports! {
         stream: CUstream, capture_status: *mut c_uint,
     ) | cuStreamIsCapturing_ptsz per_thread {
         let graphs = SoftGraphs(driver()?);
-        graph::api::cuStreamIsCapturing(graphs, per_thread, stream, capture_status.into())
+        graph::api::cuStreamIsCapturing(graphs, per_thread, stream, capture_status)
     }
 
     fn cuStreamGetCaptureInfo_v2(
@@ -173,8 +180,8 @@ exports! {
         dependencies: *mut *const CUgraphNode, count: *mut usize,
     ) | cuStreamGetCaptureInfo_v2_ptsz per_thread {
         graph::api::cuStreamGetCaptureInfo_v2(
-            SoftGraphs(driver()?), per_thread, stream, status.into(), id.into(), graph.into(),
-            dependencies.into(), count.into(),
+            SoftGraphs(driver()?), per_thread, stream, status, id, graph,
+            dependencies, count,
         )
     }
 
@@ -184,13 +191,13 @@ exports! {
         count: *mut usize,
     ) | cuStreamGetCaptureInfo_v3_ptsz per_thread {
         graph::api::cuStreamGetCaptureInfo_v3(
-            SoftGraphs(driver()?), per_thread, stream, status.into(), id.into(), graph.into(),
-            dependencies.into(), edges.into(), count.into(),
+            SoftGraphs(driver()?), per_thread, stream, status, id, graph,
+            dependencies, edges, count,
         )
     }
 
     fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
-        graph::api::cuThreadExchangeStreamCaptureMode(SoftGraphs(driver()?), mode.into())
+        graph::api::cuThreadExchangeStreamCaptureMode(SoftGraphs(driver()?), mode)
     }
 
     fn cuStreamGetAttribute(
@@ -210,7 +217,7 @@ exports! {
         let driver = driver()?;
         let key = driver.stream(stream, per_thread)?;
         let priority = driver.device.stream_properties(key)?.0;
-        let value = value.read()?;
+        let value = value.get()?;
         driver.stream_attributes().entry(key).or_default().set(attribute, &value, priority)
     }
 

@@ -3,10 +3,10 @@
 //!
 //! Deliberately absent: mipmaps, cubes and views.
 
+use cuda_api::pointer::In;
 use cuda_api::*;
 use simt::texture::{AddressMode, Descriptor, Texel};
 
-use super::pointer::In;
 use super::{Driver, driver, exports, thread};
 use crate::device::memory::AllocationKind;
 use crate::error::{Error, Result};
@@ -185,7 +185,7 @@ exports! {
             // Views are of arrays.
             return Err(Error::INVALID_VALUE);
         }
-        let object = driver.texture(&resource.read()?, &texture.read()?)?;
+        let object = driver.texture(&resource.get()?, &texture.get()?)?;
         tex_object.set(driver.place_object(&object)?)
     }
 
@@ -196,7 +196,7 @@ exports! {
     fn cuSurfObjectCreate(surf_object: *mut CUsurfObject, resource: *const CUDA_RESOURCE_DESC) {
         let driver = driver()?;
         surf_object.required()?;
-        let resource = resource.read()?;
+        let resource = resource.get()?;
         if resource.resType != ARRAY {
             return Err(Error::INVALID_VALUE);
         }

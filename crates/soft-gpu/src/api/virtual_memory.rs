@@ -49,7 +49,7 @@ exports! {
         let driver = driver()?;
         handle.required()?;
         driver.working_tenant()?;
-        let exportable = check_properties(&prop.read()?)?;
+        let exportable = check_properties(&prop.get()?)?;
         if flags != 0 {
             return Err(Error::INVALID_VALUE);
         }
@@ -85,7 +85,7 @@ exports! {
         if count != 1 {
             return Err(Error::INVALID_VALUE);
         }
-        let desc = desc.read()?;
+        let desc = desc.get()?;
         if desc.location.kind != vmm::LOCATION_DEVICE {
             return Err(Error::INVALID_VALUE);
         }
@@ -102,7 +102,7 @@ exports! {
     fn cuMemGetAccess(flags: *mut u64, location: *const CUmemLocation, ptr: CUdeviceptr) {
         let driver = driver()?;
         flags.required()?;
-        let location = location.read()?;
+        let location = location.get()?;
         if location.kind != vmm::LOCATION_DEVICE {
             return Err(Error::INVALID_VALUE);
         }
@@ -118,7 +118,7 @@ exports! {
         granularity: *mut usize, prop: *const CUmemAllocationProp, option: c_uint,
     ) {
         driver()?;
-        check_properties(&prop.read()?)?;
+        check_properties(&prop.get()?)?;
         if option > vmm::GRANULARITY_RECOMMENDED {
             return Err(Error::INVALID_VALUE);
         }

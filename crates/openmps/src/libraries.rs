@@ -28,7 +28,6 @@ const LINK_DIRECTORY: &str = "openmps-lib";
 pub(crate) struct Libraries {
     directory: PathBuf,
     /// Where the running program lies.
-    #[allow(dead_code, reason = "for the commands demo and bench")]
     program_directory: PathBuf,
 }
 
@@ -64,7 +63,6 @@ impl Libraries {
     }
 
     /// Path of a sample program of the project.
-    #[allow(dead_code, reason = "for the commands demo and bench")]
     pub(crate) fn sample(&self, name: &str) -> PathBuf {
         let installed = self.directory.join("samples").join(name);
         if installed.is_file() { installed } else { self.program_directory.join(name) }

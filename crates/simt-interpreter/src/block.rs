@@ -1,4 +1,9 @@
 //! One block: its warps taking turns on a worker, its shared memory, its barriers.
+//!
+//! A block that has ended is the next one of the grid where that is wanted: same launch, same
+//! memory. What native code does with a whole block at a time is in `together`.
+
+mod together;
 
 use super::check::Shadow;
 use super::machine::Machine;
@@ -16,7 +21,6 @@ pub(super) const BARRIERS: usize = CLUSTER_BARRIER as usize + 1;
 /// What all warps of a block share and nobody changes.
 pub(super) struct BlockEnvironment {
     pub(super) launch: Arc<Launch>,
-    pub(super) index: Dim3,
     pub(super) program: Arc<Program>,
 }
 
@@ -41,6 +45,7 @@ const EMPTY: Barrier = Barrier {
 /// A block under way.
 pub(super) struct InterpretedBlock {
     environment: BlockEnvironment,
+    index: Dim3,
     shared: Vec<u128>,
     shared_bytes: u64,
     threads: u32,
@@ -52,16 +57,23 @@ pub(super) struct InterpretedBlock {
     ready: VecDeque<Box<Warp>>,
     #[allow(clippy::vec_box, reason = "warps are large and move between the queues")]
     waiting: Vec<Box<Warp>>,
-    /// A finished warp whose memory the next one takes over.
-    spare: Option<Box<Warp>>,
+    /// Finished warps whose memory the next ones take over.
+    #[allow(clippy::vec_box, reason = "warps are large and move between the queues")]
+    spare: Vec<Box<Warp>>,
     barriers: [Barrier; BARRIERS],
+    /// The warps take turns until the next barrier.
+    apart: bool,
     /// The account of accesses, if it is kept.
     shadow: Option<Box<Shadow>>,
 }
 
 impl InterpretedBlock {
     /// A block about to start.
-    pub(super) fn new(environment: BlockEnvironment, static_shared_bytes: u64) -> Self {
+    pub(super) fn new(
+        environment: BlockEnvironment,
+        index: Dim3,
+        static_shared_bytes: u64,
+    ) -> Self {
         let threads = environment.launch.block.count() as u32;
         let warps = threads.div_ceil(WARP_LANES as u32);
         let shared_bytes = static_shared_bytes + u64::from(environment.launch.dynamic_shared_bytes);
@@ -70,6 +82,7 @@ impl InterpretedBlock {
         Self {
             shadow,
             environment,
+            index,
             shared: vec![0; shared_bytes.div_ceil(16) as usize],
             shared_bytes,
             threads,
@@ -78,8 +91,9 @@ impl InterpretedBlock {
             alive: warps,
             ready: VecDeque::new(),
             waiting: Vec::new(),
-            spare: None,
+            spare: Vec::new(),
             barriers: [EMPTY; BARRIERS],
+            apart: false,
         }
     }
 
@@ -92,18 +106,52 @@ impl InterpretedBlock {
     /// A warp that can run: a new one first, so that all get their turn.
     fn next(&mut self) -> Option<Box<Warp>> {
         if self.next_warp < self.warps {
-            let index = self.next_warp;
-            self.next_warp += 1;
-            let lanes = self.lanes(index);
-            return Some(match self.spare.take() {
-                Some(mut warp) => {
-                    warp.restart(&self.environment.program, index, lanes);
-                    warp
-                }
-                None => Box::new(Warp::new(&self.environment.program, index, lanes)),
-            });
+            return Some(self.start_warp());
         }
         self.ready.pop_front()
+    }
+
+    fn start_warp(&mut self) -> Box<Warp> {
+        let index = self.next_warp;
+        self.next_warp += 1;
+        let lanes = self.lanes(index);
+        match self.spare.pop() {
+            Some(mut warp) => {
+                warp.restart(&self.environment.program, index, lanes);
+                warp
+            }
+            None => Box::new(Warp::new(&self.environment.program, index, lanes)),
+        }
+    }
+
+    /// What handlers see of a block; the rest is the warp's.
+    fn machine<'a>(&'a mut self, worker: &'a mut Worker<'_>, more: u64) -> Machine<'a> {
+        let params = self.environment.launch.params.len();
+        let native = self.environment.program.native();
+        Machine {
+            regs: std::ptr::null_mut(),
+            mask: 0,
+            live: 0,
+            force: false,
+            shared: self.shared.as_mut_ptr().cast(),
+            shared_bytes: self.shared_bytes,
+            local: std::ptr::null_mut(),
+            local_bytes: 0,
+            frame: 0,
+            warp: 0,
+            following: 0,
+            last_lanes: self.lanes(self.warps - 1),
+            warps: self.warps,
+            index: self.index,
+            more: native.map_or(0, |native| native.following_blocks(more, params)),
+            memory: worker.memory,
+            counters: worker.counters,
+            block: &self.environment,
+            sm: (worker.sm, worker.sm_count),
+            locate: self.environment.program.locate,
+            check: self.shadow.as_deref_mut(),
+            fault: None,
+        }
     }
 
     /// All lanes of the warp wait: they arrive where they wait.
@@ -141,6 +189,7 @@ impl InterpretedBlock {
                 shadow.barrier();
             }
             opened = true;
+            self.apart = false;
             let mut index = 0;
             while index < self.waiting.len() {
                 let waits = self.waiting[index].waiting.iter().any(|w| w.barrier == number as u32);
@@ -160,7 +209,7 @@ impl InterpretedBlock {
         Outcome::Fault(Box::new(Fault {
             kind,
             kernel: self.environment.program.name().to_owned(),
-            block: self.environment.index,
+            block: self.index,
             thread: thread_of(self.environment.launch.block, warp * WARP_LANES as u32 + lane),
             line,
         }))
@@ -170,14 +219,13 @@ impl InterpretedBlock {
 impl BlockRun for InterpretedBlock {
     fn restart(&mut self, index: Dim3) -> bool {
         debug_assert!(self.ready.is_empty() && self.waiting.is_empty() && self.alive == 0);
-        self.environment.index = index;
-        if let Some(warp) = &mut self.spare {
-            warp.change_block();
-        }
+        self.index = index;
+        self.spare.iter_mut().for_each(|warp| warp.change_block());
         self.next_warp = 0;
         self.alive = self.warps;
         // Arrivals that nobody waited for may be left.
         self.barriers = [EMPTY; BARRIERS];
+        self.apart = false;
         if let Some(shadow) = &mut self.shadow {
             **shadow = Shadow::new(self.shared_bytes, self.warps);
         }
@@ -185,11 +233,27 @@ impl BlockRun for InterpretedBlock {
     }
 
     fn resume(&mut self, worker: &mut Worker<'_>) -> Outcome {
+        self.resume_row(worker, 0).1
+    }
+
+    fn resume_row(&mut self, worker: &mut Worker<'_>, more: u64) -> (u64, Outcome) {
+        let mut left = more;
+        let outcome = self.run(worker, &mut left);
+        (more - left, outcome)
+    }
+}
+
+impl InterpretedBlock {
+    /// Runs until the block or one of the `more` that may follow has an outcome.
+    fn run(&mut self, worker: &mut Worker<'_>, more: &mut u64) -> Outcome {
         // Turns that ended without anything having happened.
         let mut idle_turns = 0;
         loop {
             if worker.control.yield_requested() {
                 return Outcome::Yielded;
+            }
+            if let Some(outcome) = self.run_together(worker, more) {
+                return outcome;
             }
             let Some(mut warp) = self.next() else {
                 let Some(warp) = self.waiting.first() else { return Outcome::Finished };
@@ -198,86 +262,77 @@ impl BlockRun for InterpretedBlock {
             };
             // Nobody waits for these to end, so they may run one after the other.
             let undisturbed = self.ready.is_empty() && self.waiting.is_empty();
+            let program = self.environment.program.clone();
             let following = if undisturbed { self.warps - self.next_warp } else { 0 };
-            let last_lanes = self.lanes(self.warps - 1);
-            let (stop, left) = {
-                let mut machine = Machine {
-                    regs: std::ptr::null_mut(),
-                    mask: 0,
-                    live: 0,
-                    force: false,
-                    shared: self.shared.as_mut_ptr().cast(),
-                    shared_bytes: self.shared_bytes,
-                    local: std::ptr::null_mut(),
-                    local_bytes: 0,
-                    frame: 0,
-                    warp: warp.index,
-                    following,
-                    last_lanes,
-                    memory: worker.memory,
-                    counters: worker.counters,
-                    block: &self.environment,
-                    sm: (worker.sm, worker.sm_count),
-                    locate: self.environment.program.locate,
-                    check: self.shadow.as_deref_mut(),
-                    fault: None,
-                };
-                let stop = warp.run(&self.environment.program, &mut machine, worker.control);
-                (stop, machine.following)
-            };
-            // As many as have started meanwhile have ended, one after the other.
-            self.next_warp += following - left;
-            self.alive -= following - left;
-            match stop {
-                Stop::Finished => {
-                    self.alive -= 1;
-                    idle_turns = 0;
-                    let waited_for = !self.waiting.is_empty();
-                    if let Some(old) = self.spare.replace(warp) {
-                        old.retire(&self.environment.program);
-                    }
-                    if waited_for {
-                        self.open_barriers();
-                    }
-                }
-                Stop::Asked => {
-                    self.ready.push_front(warp);
-                    return Outcome::Yielded;
-                }
-                Stop::Turn => {
-                    idle_turns += 1;
-                    self.ready.push_back(warp);
-                    if self.next_warp == self.warps && idle_turns >= self.ready.len() {
-                        return Outcome::Yielded;
-                    }
-                }
-                Stop::Barrier => {
-                    self.announce(&mut warp);
-                    self.waiting.push(warp);
-                    if self.open_barriers() {
-                        idle_turns = 0;
-                    }
-                }
-                Stop::Arrived => {
-                    if let Some((number, count)) = warp.arrival.take() {
-                        let b = &mut self.barriers[number as usize];
-                        b.arrived += WARP_LANES as u32;
-                        b.count = count;
-                    }
-                    self.ready.push_front(warp);
-                    self.open_barriers();
-                }
-                Stop::Fault(fault, line) => {
-                    return self.fault(fault.kind, warp.index, fault.lane, line);
-                }
+            let control = worker.control;
+            let mut machine = self.machine(worker, if undisturbed { *more } else { 0 });
+            machine.following = following;
+            let before = machine.more;
+            let stop = warp.run(&program, &mut machine, control);
+            *more -= u64::from(before - machine.more);
+            let (left, index) = (machine.following, machine.index);
+            self.index = index;
+            if undisturbed {
+                // As many as have started meanwhile have ended, one after the other.
+                self.next_warp = self.warps - left;
+                self.alive = left + 1;
+            }
+            if let Some(outcome) = self.stopped(warp, stop, &mut idle_turns) {
+                return outcome;
             }
         }
+    }
+
+    /// Puts a warp that has come back where it belongs; the outcome if the block comes back too.
+    fn stopped(&mut self, mut warp: Box<Warp>, stop: Stop, idle_turns: &mut usize) -> Option<Outcome> {
+        match stop {
+            Stop::Finished => {
+                self.alive -= 1;
+                *idle_turns = 0;
+                let waited_for = !self.waiting.is_empty();
+                self.spare.push(warp);
+                if waited_for {
+                    self.open_barriers();
+                }
+            }
+            Stop::Asked => {
+                self.ready.push_front(warp);
+                return Some(Outcome::Yielded);
+            }
+            Stop::Turn => {
+                *idle_turns += 1;
+                self.ready.push_back(warp);
+                if self.next_warp == self.warps && *idle_turns >= self.ready.len() {
+                    return Some(Outcome::Yielded);
+                }
+            }
+            Stop::Barrier => {
+                self.announce(&mut warp);
+                self.waiting.push(warp);
+                if self.open_barriers() {
+                    *idle_turns = 0;
+                }
+            }
+            Stop::Arrived => {
+                if let Some((number, count)) = warp.arrival.take() {
+                    let b = &mut self.barriers[number as usize];
+                    b.arrived += WARP_LANES as u32;
+                    b.count = count;
+                }
+                self.ready.push_front(warp);
+                self.open_barriers();
+            }
+            Stop::Fault(fault, line) => {
+                return Some(self.fault(fault.kind, warp.index, fault.lane, line));
+            }
+        }
+        None
     }
 }
 
 impl Drop for InterpretedBlock {
     fn drop(&mut self) {
-        let left = self.ready.drain(..).chain(self.waiting.drain(..)).chain(self.spare.take());
+        let left = self.ready.drain(..).chain(self.waiting.drain(..)).chain(self.spare.drain(..));
         for warp in left {
             warp.retire(&self.environment.program);
         }

@@ -279,7 +279,7 @@ fn tell(
         let Dim3 { x, y, z } = thread_of(machine.block.launch.block, number);
         format!("({x},{y},{z})")
     };
-    let Dim3 { x, y, z } = machine.block.index;
+    let Dim3 { x, y, z } = machine.index;
     let me = thread(machine.warp * WARP_LANES as u32 + lane);
     let verb = if kind.writes { "writes" } else { "reads" };
     let place = format!(

@@ -41,6 +41,8 @@ pub(super) struct Code {
     pub(super) ins: Vec<Ins>,
     /// What to run first, once for each block of the grid and register file.
     pub(super) prologue: Range<usize>,
+    /// Where each of its instructions of the vector IR starts, and the end.
+    pub(super) prologue_starts: Vec<u32>,
     /// The blocks.
     pub(super) blocks: Vec<CodeBlock>,
     /// Bytes of the register file.
@@ -170,7 +172,7 @@ pub(super) fn decode(f: &VectorFunction, target: Target, checked: bool) -> Code 
         site: 0,
     };
     d.place_registers();
-    let prologue = d.instructions(&f.prologue, false).0;
+    let (prologue, prologue_starts) = d.instructions(&f.prologue, false);
     let blocks = f
         .blocks
         .iter()
@@ -208,6 +210,7 @@ pub(super) fn decode(f: &VectorFunction, target: Target, checked: bool) -> Code 
     Code {
         ins: d.ins,
         prologue,
+        prologue_starts,
         blocks,
         file_bytes: (d.file as usize).next_multiple_of(FILE_ALIGN),
         constants: d.constants,

@@ -3,7 +3,7 @@
 use super::block::BlockEnvironment;
 use super::check::Shadow;
 use super::memory::Locate;
-use simt::kernel::{Counters, FaultKind, MemoryView};
+use simt::kernel::{Counters, Dim3, FaultKind, MemoryView};
 
 /// Results one decoded instruction can have: a vector of four.
 pub(crate) const RESULTS_MAX: usize = 4;
@@ -87,6 +87,12 @@ pub(crate) struct Machine<'a> {
     pub(crate) following: u32,
     /// Lanes of the last of them.
     pub(crate) last_lanes: u32,
+    /// Warps of the block.
+    pub(crate) warps: u32,
+    /// Which block of the grid it is.
+    pub(crate) index: Dim3,
+    /// Blocks of the grid behind it that nobody has started, and may be run when it has ended.
+    pub(crate) more: u32,
     /// The way to device memory.
     pub(crate) memory: &'a mut MemoryView,
     /// Work done.

@@ -6,6 +6,12 @@
 //! that a lane may still read back into the file. So a kernel moves up between two blocks, and
 //! whatever native code does not do itself (barriers, calls, pauses, giving way) is done here.
 //!
+//! There are two ways in. A warp enters alone at the start of a block of code; when it has ended,
+//! native code may start the warps behind it in its place, and then the blocks of the grid that
+//! follow. Where warps wait for each other, all warps of a block of the grid enter together, each
+//! with its register file ([`Slot`]): native code runs one to its barrier, then the next, and when
+//! all have come they go on; others wait for a warp only until it is its turn.
+//!
 //! An instruction for which the generator has no machine code runs as its decoded form:
 //! [`Frame::run`] takes the numbers that [`Layout::pieces`] gives.
 //!
@@ -17,7 +23,8 @@ pub use super::approx::EXP2_TERMS;
 use super::decode::Code;
 pub use super::decode::Place;
 use super::machine::{Ins, Machine, Step};
-use simt::kernel::{Control, Range};
+use super::warp::PATIENCE;
+use simt::kernel::{Control, Dim3, Range};
 use simt::vector::VectorFunction;
 use std::any::Any;
 use std::sync::Arc;
@@ -71,11 +78,63 @@ pub struct Frame {
     pub last_lanes: u32,
     /// Extents of the block of the grid.
     pub threads: [u32; 3],
+    /// Extents of the grid.
+    pub grid: [u32; 3],
+    /// Which block of the grid it is.
+    pub index: [u32; 3],
+    /// Blocks of the grid behind it that native code may start when it has ended.
+    pub more: u32,
+    /// Warps of a block of the grid.
+    pub warps: u32,
+    /// Not 0 if what the prologue computes is still to be computed for the block of the grid.
+    pub fresh: u32,
+    /// Warps that have come to the barrier in this round.
+    pub arrived: u32,
+    /// The launch's parameters, at least [`NativeCode`]'s bytes of them.
+    pub params: *const u8,
+    /// A slot for each warp if all have entered together; null if one has entered alone.
+    pub slots: *mut Slot,
     /// With [`FAULT`]: the instruction.
     ins: u32,
     machine: *mut (),
     code: *const Ins,
 }
+
+/// Where a warp stands while all warps of a block of the grid are in native code together: at the
+/// start of one block of code, with all its lanes that have not exited.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+pub struct Slot {
+    /// Its register file.
+    pub regs: *mut u8,
+    /// Its table of pending lanes: empty.
+    pub pending: *mut u32,
+    /// Its local memory.
+    pub(super) local: *mut u8,
+    /// Lanes that have not exited.
+    pub live: u32,
+    /// Where they stand, or [`START`].
+    pub block: u32,
+    /// Lanes that it starts with.
+    pub lanes: u32,
+}
+
+impl Slot {
+    /// Of a warp that has ended.
+    pub(super) const ENDED: Self = Self {
+        regs: std::ptr::null_mut(),
+        pending: std::ptr::null_mut(),
+        local: std::ptr::null_mut(),
+        live: 0,
+        block: START,
+        lanes: 0,
+    };
+}
+
+/// In place of a block: the warp starts with the prologue.
+pub const START: u32 = u32::MAX;
+/// Patience of a warp that comes to its turn.
+pub const TURN_PATIENCE: i64 = PATIENCE;
 
 /// All lanes that came in are in the table, or have exited.
 pub const NEXT: u32 = 0;
@@ -88,12 +147,30 @@ pub const LEAVE: u32 = 4;
 /// The instructions of the block have been run by the lanes in the mask: its end is not native.
 pub const TERMINATE: u32 = 3;
 
+/// All warps entered together, and the one at [`Frame::warp`] and those behind it have not had
+/// their turn yet; those in front of it have come to the barrier or ended.
+pub const ASKED: u32 = 5;
+/// All warps entered together and have ended.
+pub const FINISHED: u32 = 6;
+
 /// Enters native code at the start of a block, with [`Frame::mask`]'s lanes.
 pub type Entry = unsafe extern "sysv64" fn(*mut Frame, u32) -> u32;
+
+/// What a kernel's native code can do besides.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Abilities {
+    /// It can take all warps of a block of the grid: see [`Slot`].
+    pub together: bool,
+    /// It can go on with the blocks of the grid that follow.
+    pub blocks: bool,
+    /// Bytes of parameters that it reads; with less its prologue must not run.
+    pub param_bytes: u64,
+}
 
 /// A kernel's native code.
 pub struct NativeCode {
     entry: Entry,
+    abilities: Abilities,
     own: *const u8,
     _memory: Arc<dyn Any + Send + Sync>,
 }
@@ -109,8 +186,28 @@ impl NativeCode {
     /// # Safety
     /// The code keeps the contract of this module for the function and layout it was made for, and
     /// it and what `own` points to live as long as `memory`.
-    pub unsafe fn new(entry: Entry, own: *const u8, memory: Arc<dyn Any + Send + Sync>) -> Self {
-        Self { entry, own, _memory: memory }
+    pub unsafe fn new(
+        entry: Entry,
+        abilities: Abilities,
+        own: *const u8,
+        memory: Arc<dyn Any + Send + Sync>,
+    ) -> Self {
+        Self { entry, abilities, own, _memory: memory }
+    }
+
+    /// True if all warps of a block of the grid may enter together.
+    pub(super) fn takes_all(&self, param_bytes: usize) -> bool {
+        self.abilities.together && self.has_params(param_bytes)
+    }
+
+    /// True if there are the parameters that its prologue reads.
+    pub(super) fn has_params(&self, param_bytes: usize) -> bool {
+        self.abilities.param_bytes <= param_bytes as u64
+    }
+
+    /// Blocks of the grid that may follow, of `more` that there are.
+    pub(super) fn following_blocks(&self, more: u64, param_bytes: usize) -> u32 {
+        if self.abilities.blocks && self.has_params(param_bytes) { u32::try_from(more).unwrap_or(u32::MAX) } else { 0 }
     }
 }
 
@@ -132,6 +229,12 @@ impl<'a> Layout<'a> {
     pub fn pieces(&self, block: usize, index: usize, masked: bool) -> (u32, u32) {
         let b = &self.0.blocks[block];
         let starts = if masked { &b.masked_starts } else { &b.full_starts };
+        (starts[index], starts[index + 1] - starts[index])
+    }
+
+    /// The decoded form of the prologue's instruction: as [`Self::pieces`].
+    pub fn prologue_pieces(&self, index: usize) -> (u32, u32) {
+        let starts = &self.0.prologue_starts;
         (starts[index], starts[index + 1] - starts[index])
     }
 
@@ -178,6 +281,11 @@ unsafe extern "sysv64" fn run(frame: *mut Frame, first: u32, count: u32) -> u32 
         machine.mask = f.mask;
         machine.live = f.live;
         machine.warp = f.warp;
+        machine.regs = f.regs;
+        machine.index = dim3(f.index);
+        if !f.slots.is_null() {
+            machine.local = (*f.slots.add(f.warp as usize)).local;
+        }
         for number in first..first + count {
             let ins = &*f.code.add(number as usize);
             match (ins.run)(machine, ins) {
@@ -194,9 +302,17 @@ unsafe extern "sysv64" fn run(frame: *mut Frame, first: u32, count: u32) -> u32 
     NEXT
 }
 
+fn dim3([x, y, z]: [u32; 3]) -> Dim3 {
+    Dim3 { x, y, z }
+}
+
+fn axes(d: Dim3) -> [u32; 3] {
+    [d.x, d.y, d.z]
+}
+
 /// What a call of native code led to.
 pub(super) struct Return {
-    /// One of [`NEXT`], [`FAULT`], [`PARK`], [`LEAVE`] and [`TERMINATE`].
+    /// One of the constants above.
     pub(super) why: u32,
     pub(super) block: u32,
     pub(super) mask: u32,
@@ -209,66 +325,142 @@ pub(super) struct Return {
     pub(super) ins: u32,
 }
 
-/// Runs native code from the start of `block` with the lanes in `mask`.
+/// One warp at the start of a block.
+pub(super) struct Alone<'a> {
+    pub(super) pending: &'a mut [u32],
+    pub(super) lowest: u32,
+    pub(super) patience: i64,
+    pub(super) block: u32,
+    pub(super) mask: u32,
+    /// The prologue has run for the block of the grid; native code sees to it otherwise, and
+    /// leaves this true.
+    pub(super) prepared: &'a mut bool,
+}
+
+/// Runs native code from the start of a block with the lanes of one warp.
 ///
 /// # Safety
-/// `native` was made for `code`; the machine is set up for it; `pending` has an entry a block.
-#[allow(clippy::too_many_arguments, reason = "the state of a warp")]
+/// `native` was made for `code`; the machine is set up for it; `pending` has an entry a block; the
+/// prologue has run unless the warp starts and `native` may run it.
 pub(super) unsafe fn enter(
     native: &NativeCode,
     code: &Code,
     machine: &mut Machine<'_>,
     control: &Control,
-    pending: &mut [u32],
-    lowest: u32,
-    patience: i64,
-    block: u32,
-    mask: u32,
+    warp: Alone<'_>,
 ) -> Return {
-    debug_assert_eq!(pending.len(), code.blocks.len());
-    let threads = machine.block.launch.block;
+    debug_assert_eq!(warp.pending.len(), code.blocks.len());
+    let alone = warp.lowest == u32::MAX;
     let mut frame = Frame {
-        regs: machine.regs,
-        pending: pending.as_mut_ptr(),
-        control,
-        ranges: machine.memory.recent(),
-        shared: machine.shared,
-        shared_bytes: machine.shared_bytes,
-        own: native.own,
-        run,
-        patience,
-        warp_instructions: 0,
-        thread_instructions: 0,
-        global_bytes: 0,
-        mask,
-        live: machine.live,
-        lowest,
-        limit: lowest,
-        lanes: mask,
-        block,
+        pending: warp.pending.as_mut_ptr(),
+        patience: warp.patience,
+        mask: warp.mask,
+        lowest: warp.lowest,
+        limit: warp.lowest,
+        lanes: warp.mask,
+        block: warp.block,
         warp: machine.warp,
-        following: if lowest == u32::MAX { machine.following } else { 0 },
-        last_lanes: machine.last_lanes,
-        threads: [threads.x, threads.y, threads.z],
-        ins: 0,
-        machine: std::ptr::from_mut(machine).cast(),
-        code: code.ins.as_ptr(),
+        following: if alone { machine.following } else { 0 },
+        more: if alone { machine.more } else { 0 },
+        fresh: u32::from(!*warp.prepared),
+        ..Frame::new(native, code, machine, control)
     };
-    // SAFETY: the frame is complete and everything it points to outlives the call; the generator
-    // vouched for the code.
-    let why = unsafe { (native.entry)(&mut frame, block) };
-    machine.counters.warp_instructions += frame.warp_instructions;
-    machine.counters.thread_instructions += frame.thread_instructions;
-    machine.counters.global_bytes += frame.global_bytes;
-    Return {
-        why,
-        block: frame.block,
-        mask: frame.mask,
-        live: frame.live,
-        lowest: frame.lowest,
-        patience: frame.patience,
-        warp: frame.warp,
-        following: frame.following,
-        ins: frame.ins,
+    *warp.prepared = true;
+    // SAFETY: by contract.
+    unsafe { frame.enter(native, machine) }
+}
+
+/// Runs native code with all warps of the block of the grid, in the order of the slots, each of
+/// which stands at the start of a block or has ended.
+///
+/// # Safety
+/// `native` was made for `code` and takes all warps; the slots' files are of that function and
+/// their tables of pending lanes have an entry a block.
+pub(super) unsafe fn enter_together(
+    native: &NativeCode,
+    code: &Code,
+    machine: &mut Machine<'_>,
+    control: &Control,
+    slots: &mut [Slot],
+) -> Return {
+    let mut frame = Frame {
+        warp: u32::MAX,
+        more: machine.more,
+        slots: slots.as_mut_ptr(),
+        warps: slots.len() as u32,
+        ..Frame::new(native, code, machine, control)
+    };
+    // SAFETY: by contract.
+    unsafe { frame.enter(native, machine) }
+}
+
+impl Frame {
+    fn new(
+        native: &NativeCode,
+        code: &Code,
+        machine: &mut Machine<'_>,
+        control: &Control,
+    ) -> Self {
+        let launch = &machine.block.launch;
+        Self {
+            regs: machine.regs,
+            pending: std::ptr::null_mut(),
+            control,
+            ranges: machine.memory.recent(),
+            shared: machine.shared,
+            shared_bytes: machine.shared_bytes,
+            own: native.own,
+            run,
+            patience: 0,
+            warp_instructions: 0,
+            thread_instructions: 0,
+            global_bytes: 0,
+            mask: 0,
+            live: machine.live,
+            lowest: u32::MAX,
+            limit: u32::MAX,
+            lanes: 0,
+            block: 0,
+            warp: 0,
+            following: 0,
+            last_lanes: machine.last_lanes,
+            threads: axes(launch.block),
+            grid: axes(launch.grid),
+            index: axes(machine.index),
+            more: 0,
+            warps: machine.warps,
+            fresh: 0,
+            arrived: 0,
+            params: launch.params.as_ptr(),
+            slots: std::ptr::null_mut(),
+            ins: 0,
+            machine: std::ptr::from_mut(machine).cast(),
+            code: code.ins.as_ptr(),
+        }
+    }
+
+    /// # Safety
+    /// The frame is complete but for the machine, and everything it points to outlives the call.
+    unsafe fn enter(&mut self, native: &NativeCode, machine: &mut Machine<'_>) -> Return {
+        self.machine = std::ptr::from_mut(machine).cast();
+        // SAFETY: by contract; the generator vouched for the code.
+        let why = unsafe { (native.entry)(self, self.block) };
+        machine.counters.warp_instructions += self.warp_instructions;
+        machine.counters.thread_instructions += self.thread_instructions;
+        machine.counters.global_bytes += self.global_bytes;
+        machine.index = dim3(self.index);
+        machine.more = self.more;
+        machine.warp = self.warp;
+        Return {
+            why,
+            block: self.block,
+            mask: self.mask,
+            live: self.live,
+            lowest: self.lowest,
+            patience: self.patience,
+            warp: self.warp,
+            following: self.following,
+            ins: self.ins,
+        }
     }
 }

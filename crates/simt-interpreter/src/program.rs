@@ -197,7 +197,7 @@ impl Kernel for InterpretedKernel {
     fn start(self: Arc<Self>, launch: Arc<Launch>, index: Dim3) -> Box<dyn BlockRun> {
         let program = self.0.clone();
         let static_shared = u64::from(program.info.shared_bytes);
-        let environment = BlockEnvironment { launch, index, program };
-        Box::new(InterpretedBlock::new(environment, static_shared))
+        let environment = BlockEnvironment { launch, program };
+        Box::new(InterpretedBlock::new(environment, index, static_shared))
     }
 }

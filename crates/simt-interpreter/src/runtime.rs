@@ -336,7 +336,7 @@ impl Body for AssertFail {
             String::from_utf8_lossy(&bytes).into_owned()
         };
         let (message, file, function) = (text(message), text(file), text(function));
-        let block = machine.block.index;
+        let block = machine.index;
         let thread = machine.thread(lane);
         // The wording of CUDA's own runtime, which programs and people search for.
         let message = format!(

@@ -84,7 +84,7 @@ impl Machine<'_> {
         let bit = 1u64 << lane;
         match code {
             NTID..CTAID => component(launch.block, code - NTID),
-            CTAID..NCTAID => component(self.block.index, code - CTAID),
+            CTAID..NCTAID => component(self.index, code - CTAID),
             NCTAID..LANE => component(launch.grid, code - NCTAID),
             LANE => u64::from(lane),
             WARP => u64::from(self.warp),

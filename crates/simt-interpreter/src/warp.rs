@@ -6,6 +6,7 @@
 //! of the function, where a group runs until its patience ends and then the next one does.
 
 mod activation;
+mod together;
 
 use activation::Activation;
 
@@ -95,6 +96,16 @@ enum Next {
     Stop,
 }
 
+/// What came of a return from native code.
+pub(super) enum Settled {
+    /// The warp goes on in the function it is in.
+    Here,
+    /// Another function, or another form, is on top now.
+    Elsewhere,
+    /// The warp comes back.
+    Stopped(Stop),
+}
+
 impl Warp {
     /// A warp about to start.
     pub(super) fn new(program: &Arc<Program>, index: u32, lanes: u32) -> Self {
@@ -176,7 +187,10 @@ impl Warp {
         control: &Control,
     ) -> Option<Stop> {
         let depth = self.stack.len();
-        if !self.stack[depth - 1].prepared {
+        let entry = self.stack[depth - 1].code == CodeId::Entry;
+        let params = machine.block.launch.params.len();
+        let mut native = if entry { program.native() } else { None };
+        if !self.stack[depth - 1].prepared && !native.is_some_and(|n| n.has_params(params)) {
             self.stack[depth - 1].prepared = true;
             machine.mask = u32::MAX;
             for ins in &code.ins[code.prologue.clone()] {
@@ -201,59 +215,26 @@ impl Warp {
             }
             let mut lowest = top.lowest;
             let (mut block, mut mask) = (block, mask);
-            if top.code == CodeId::Entry
-                && !force
-                && top.parked.is_empty()
-                && let Some(native) = program.native()
-            {
-                // SAFETY: the code is that of the kernel's lockstep form, and so is the file.
-                let back = unsafe {
-                    let pending = &mut top.pending;
-                    let patience = self.patience;
-                    native::enter(
-                        native, code, machine, control, pending, lowest, patience, block, mask,
-                    )
+            if entry && !force && top.parked.is_empty() {
+                native = native.or_else(|| program.native());
+            }
+            if let (Some(native), false, true) = (native, force, top.parked.is_empty()) {
+                let alone = native::Alone {
+                    pending: &mut top.pending,
+                    lowest,
+                    patience: self.patience,
+                    block,
+                    mask,
+                    prepared: &mut top.prepared,
                 };
-                if back.warp != self.index {
-                    // Others have been run to their ends in this one's place, and it is theirs now.
-                    self.index = back.warp;
-                    machine.warp = back.warp;
-                    machine.following = back.following;
-                    top.entered = u32::MAX;
+                // SAFETY: the code is that of the kernel's lockstep form, and so is the file; the
+                // prologue has run, or the warp starts and native code has what that needs.
+                let back = unsafe { native::enter(native, code, machine, control, alone) };
+                match self.settle(program, code, machine, control, &back) {
+                    Settled::Here => continue,
+                    Settled::Elsewhere => return None,
+                    Settled::Stopped(stop) => return Some(stop),
                 }
-                top.live = back.live;
-                top.lowest = back.lowest;
-                machine.live = back.live;
-                self.patience = back.patience;
-                (block, mask) = (back.block, back.mask);
-                match back.why {
-                    native::NEXT => continue,
-                    native::PARK => {
-                        top.add(block, mask);
-                        top.parked.push(block);
-                        continue;
-                    }
-                    native::LEAVE => {
-                        top.add(block, mask);
-                        self.become_independent(program, machine);
-                        return None;
-                    }
-                    native::FAULT => {
-                        let ins = &code.ins[back.ins as usize];
-                        return Some(fault(code, machine, ins.imm, ins.line));
-                    }
-                    _ => {}
-                }
-                machine.mask = mask;
-                match self.terminate(program, code, machine, control, block, mask) {
-                    Next::Run(to, lanes) => self.stack[depth - 1].add(to, lanes),
-                    Next::Choose => {}
-                    Next::Stop => return self.stop.take(),
-                }
-                if self.stack.len() != depth {
-                    return None;
-                }
-                continue;
             }
             // Blocks that follow each other without anybody else being in the way.
             'run: loop {
@@ -328,6 +309,56 @@ impl Warp {
                 return None;
             }
         }
+    }
+
+    /// Does what native code has left to do where it came back, with the warp that it came back
+    /// with.
+    pub(super) fn settle(
+        &mut self,
+        program: &Arc<Program>,
+        code: &Code,
+        machine: &mut Machine<'_>,
+        control: &Control,
+        back: &native::Return,
+    ) -> Settled {
+        let depth = self.stack.len();
+        // Others may have been run to their ends in this one's place, and it is theirs now.
+        self.index = back.warp;
+        machine.following = back.following;
+        let top = self.top();
+        top.live = back.live;
+        top.lowest = back.lowest;
+        machine.live = back.live;
+        machine.regs = top.file.base();
+        machine.mask = back.mask;
+        self.patience = back.patience;
+        let (block, mask) = (back.block, back.mask);
+        match back.why {
+            native::NEXT => return Settled::Here,
+            native::PARK => {
+                self.top().add(block, mask);
+                self.top().parked.push(block);
+                return Settled::Here;
+            }
+            native::LEAVE => {
+                self.top().add(block, mask);
+                self.become_independent(program, machine);
+                return Settled::Elsewhere;
+            }
+            native::FAULT => {
+                let ins = &code.ins[back.ins as usize];
+                return Settled::Stopped(fault(code, machine, ins.imm, ins.line));
+            }
+            _ => {}
+        }
+        match self.terminate(program, code, machine, control, block, mask) {
+            Next::Run(to, lanes) => self.stack[depth - 1].add(to, lanes),
+            Next::Choose => {}
+            Next::Stop => {
+                return self.stop.take().map_or(Settled::Here, Settled::Stopped);
+            }
+        }
+        if self.stack.len() == depth { Settled::Here } else { Settled::Elsewhere }
     }
 
     /// The function on top has nobody to run: it is over, or its lanes wait.

@@ -69,7 +69,7 @@ impl Compiler<'_> {
             | Source::Halves(r, ..) => self.f.classes[r.index()].width() == Some(Width::W64),
             _ => true,
         };
-        let (first, count) = self.layout.pieces(self.block, self.index, self.masked);
+        let (first, count) = self.pieces(self.block, self.index);
         if count == 0 || access.bytes > 8 {
             return false;
         }
@@ -134,7 +134,7 @@ impl Compiler<'_> {
         let Source::Imm(offset) = inst.src[1] else { return };
         let shared = access.space == Space::Shared;
         let total = i32::from(access.bytes) * i32::from(access.count);
-        let (first, count) = self.layout.pieces(self.block, self.index, self.masked);
+        let (first, count) = self.pieces(self.block, self.index);
         let site = self.layout.site(first, count) % simt::kernel::RECENT_RANGES;
         let wide = !shared;
         let offset = offset as i32;

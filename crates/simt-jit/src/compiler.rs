@@ -15,12 +15,13 @@ use crate::frame::{
 };
 use crate::nan;
 use crate::ranges::{Ranges, sources};
+use crate::start::{self, PROLOGUE};
 use crate::value::{Value, store_code};
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
 use simt::op::Width;
 use simt::vector::{Home, Source, VectorFunction, VectorInst};
-use simt_interpreter::native::{FAULT, LEAVE, Layout, NEXT, PARK, TERMINATE};
+use simt_interpreter::native::{Abilities, FAULT, LEAVE, Layout, NEXT, PARK, TERMINATE};
 
 /// Why code comes back at the end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,6 +75,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) active_for: Option<Option<(Reg, bool)>>,
     /// The predicate that the pair of predicate masks holds.
     pub(crate) in_pair: Option<Reg>,
+    /// All warps of a block of the grid can enter together: they wait for each other somewhere.
+    pub(crate) together: bool,
     /// The predicate that EAX holds.
     pub(crate) in_eax: Option<Reg>,
     pub(crate) cold: Vec<Cold>,
@@ -83,13 +86,17 @@ pub(crate) struct Compiler<'a> {
     pub(crate) full: Vec<Label>,
     /// The masked clones.
     pub(crate) partial: Vec<Label>,
-    entries: Vec<Label>,
+    pub(crate) entries: Vec<Label>,
     ways: std::collections::HashMap<(usize, Way), Label>,
     /// Where the lowest pending lanes are taken.
     pub(crate) choose: Label,
     /// Where the next warp starts, if there is one.
     pub(crate) next_warp: Label,
-    leave: Label,
+    /// Where a warp starts with the prologue.
+    pub(crate) start: Label,
+    /// Where the next warp of those that entered together has its turn.
+    pub(crate) next_turn: Label,
+    pub(crate) leave: Label,
     decoded: Label,
 }
 
@@ -101,6 +108,8 @@ pub(crate) struct Made {
     pub(crate) start: u32,
     /// Offsets of the blocks' entries, full clones and masked clones, one list behind the other.
     pub(crate) table: Vec<u32>,
+    /// What it can do.
+    pub(crate) abilities: Abilities,
 }
 
 impl<'a> Compiler<'a> {
@@ -112,6 +121,7 @@ impl<'a> Compiler<'a> {
         let (full, partial, entries) = (labels(), labels(), labels());
         let (choose, next_warp) = (a.label(), a.label());
         let (leave, decoded) = (a.label(), a.label());
+        let (start, next_turn) = (a.label(), a.label());
         Self {
             a,
             f,
@@ -124,6 +134,7 @@ impl<'a> Compiler<'a> {
             index: 0,
             active_for: None,
             in_pair: None,
+            together: start::waits(f),
             in_eax: None,
             cold: Vec::new(),
             in_line: true,
@@ -133,6 +144,8 @@ impl<'a> Compiler<'a> {
             ways: std::collections::HashMap::new(),
             choose,
             next_warp,
+            start,
+            next_turn,
             leave,
             decoded,
         }
@@ -142,7 +155,8 @@ impl<'a> Compiler<'a> {
     pub(crate) fn make(mut self) -> Option<Made> {
         let start = self.a.label();
         self.a.bind(start);
-        self.prologue();
+        self.way_in();
+        self.start();
         for masked in [false, true] {
             self.masked = masked;
             for block in 0..self.f.blocks.len() {
@@ -165,6 +179,9 @@ impl<'a> Compiler<'a> {
         }
         self.choose();
         self.next_warp();
+        if self.together {
+            self.next_turn();
+        }
         self.run_decoded();
         self.epilogue();
         let finished = self.a.finish().ok()?;
@@ -174,16 +191,17 @@ impl<'a> Compiler<'a> {
             .map(|label| finished.offset(*label))
             .collect::<Option<Vec<u32>>>()?;
         let start = finished.offset(start)?;
-        Some(Made { code: finished.bytes, start, table })
+        let abilities = start::abilities(self.f);
+        Some(Made { code: finished.bytes, start, table, abilities })
     }
 
-    fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.active_for = None;
         self.in_pair = None;
         self.in_eax = None;
     }
 
-    fn prologue(&mut self) {
+    fn way_in(&mut self) {
         let a = &mut self.a;
         let saved = [Register::RBX, Register::RBP, Register::R12];
         for r in saved.into_iter().chain([Register::R13, Register::R14, Register::R15]) {
@@ -198,12 +216,18 @@ impl<'a> Compiler<'a> {
         a.op(Code::Mov_r64_rm64, &[FILE.into(), field(Field::Regs).into()]);
         a.op(Code::Mov_r32_rm32, &[MASK.into(), field(Field::Mask).into()]);
         a.op(Code::Xor_r32_rm32, &[Register::R14D.into(), Register::R14D.into()]);
+        if self.together {
+            a.op(Code::Cmp_rm64_imm8, &[field(Field::Slots).into(), X::I(0)]);
+            a.jump(Code::Jne_rel32_64, self.next_turn);
+        }
+        a.op(Code::Cmp_rm32_imm8, &[field(Field::Fresh).into(), X::I(0)]);
+        a.jump(Code::Jne_rel32_64, self.start);
         a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), Register::ESI.into()]);
         self.jump_through_table(0);
     }
 
     /// Goes to the block in ECX by the list of the table that starts at `list`.
-    fn jump_through_table(&mut self, list: usize) {
+    pub(crate) fn jump_through_table(&mut self, list: usize) {
         let first = 4 * (list * self.f.blocks.len()) as i64;
         let a = &mut self.a;
         a.op(Code::Mov_r64_rm64, &[A.into(), field(Field::Own).into()]);
@@ -325,32 +349,6 @@ impl<'a> Compiler<'a> {
         self.jump_through_table(1);
     }
 
-    /// All lanes of the warp have exited: starts the next one of the block of the grid, if it is
-    /// ours to start; out by the way in RDX if not. Nothing of the old one need be kept.
-    fn next_warp(&mut self) {
-        self.a.bind(self.next_warp);
-        let eax = Register::EAX;
-        let start = self.entries[0];
-        let (mine, out) = (self.a.label(), self.a.label());
-        let a = &mut self.a;
-        a.op(Code::Cmp_rm32_imm8, &[field(Field::Following).into(), X::I(0)]);
-        a.jump(Code::Je_rel32_64, out);
-        a.op(Code::Mov_r64_rm64, &[A.into(), field(Field::Control).into()]);
-        a.op(Code::Cmp_rm32_imm8, &[at(A, 0).into(), X::I(0)]);
-        a.jump(Code::Je_rel32_64, mine);
-        a.bind(out);
-        a.op(Code::Jmp_rm64, &[D.into()]);
-        a.bind(mine);
-        a.op(Code::Add_rm32_imm8, &[field(Field::Warp).into(), X::I(1)]);
-        a.op(Code::Mov_r32_imm32, &[eax.into(), X::I(-1)]);
-        a.op(Code::Sub_rm32_imm8, &[field(Field::Following).into(), X::I(1)]);
-        a.op(Code::Cmove_r32_rm32, &[eax.into(), field(Field::LastLanes).into()]);
-        a.op(Code::Mov_r32_rm32, &[MASK.into(), eax.into()]);
-        a.op(Code::Mov_rm32_r32, &[field(Field::Live).into(), eax.into()]);
-        a.op(Code::Mov_rm32_r32, &[field(Field::Lanes).into(), eax.into()]);
-        a.jump(Code::Jmp_rel32_64, start);
-    }
-
     /// Loads what lives at the start of a block and goes there.
     fn entry(&mut self, block: usize) {
         self.a.bind(self.entries[block]);
@@ -366,7 +364,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Loads a register's machine registers from the register file.
-    fn fill(&mut self, r: usize) {
+    pub(crate) fn fill(&mut self, r: usize) {
         let place = self.layout.place(r);
         let Some(width) = self.f.classes[r].width() else { return };
         if let (Some(register), Some(offset)) = (self.assignment.scalars[r], place.scalar) {
@@ -432,7 +430,7 @@ impl<'a> Compiler<'a> {
 
     /// Stores a register's lanes into the register file, under the pair of masks K1, K2 if there
     /// are lanes that did not come in.
-    fn flush_lanes(&mut self, r: usize, masked: bool) {
+    pub(crate) fn flush_lanes(&mut self, r: usize, masked: bool) {
         let place = self.layout.place(r);
         let (Some(width), Some(offset)) = (self.f.classes[r].width(), place.vector) else {
             return;
@@ -553,7 +551,7 @@ impl<'a> Compiler<'a> {
         self.a.bind(back);
     }
 
-    fn instruction(&mut self, inst: &VectorInst) {
+    pub(crate) fn instruction(&mut self, inst: &VectorInst) {
         for r in nan::exposed(&self.lazy, inst).collect::<Vec<_>>() {
             self.canonicalise(r);
         }
@@ -580,12 +578,28 @@ impl<'a> Compiler<'a> {
         }
     }
 
+    /// An instruction of a block, or of the prologue.
+    fn inst_at(&self, block: usize, index: usize) -> &'a VectorInst {
+        match block {
+            PROLOGUE => &self.f.prologue[index],
+            _ => &self.f.blocks[block].insts[index],
+        }
+    }
+
+    /// Its decoded form: the first piece's number, and how many.
+    pub(crate) fn pieces(&self, block: usize, index: usize) -> (u32, u32) {
+        match block {
+            PROLOGUE => self.layout.prologue_pieces(index),
+            _ => self.layout.pieces(block, index, self.masked),
+        }
+    }
+
     /// Runs an instruction as the interpreter would.
     fn decoded_form(&mut self, block: usize, index: usize) {
-        let f = self.f;
-        let inst = &f.blocks[block].insts[index];
-        let (first, count) = self.layout.pieces(block, index, self.masked);
+        let inst = self.inst_at(block, index);
+        let (first, count) = self.pieces(block, index);
         let writes: Vec<Reg> = inst.dst.iter().map(|d| d.reg).collect();
+        let f = self.f;
         let mut reads: Vec<Reg> = sources(inst).chain(writes.iter().copied()).collect();
         reads.sort_unstable();
         reads.dedup();

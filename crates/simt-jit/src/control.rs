@@ -5,6 +5,7 @@
 
 use crate::assembler::{Assembler, Label, X, at};
 use crate::compiler::{Cold, Compiler, Way};
+use crate::start;
 use crate::frame::{C, D, Field, MASK, field};
 use iced_x86::{Code, Register};
 use simt::vector::VectorTerm;
@@ -133,6 +134,9 @@ impl Compiler<'_> {
             | VectorTerm::Call { .. }
             | VectorTerm::Barrier { .. }
             | VectorTerm::Pause { .. } => {
+                if let Some(next) = start::waits_until(term) {
+                    self.barrier(block, next);
+                }
                 let out = self.out(block, Way::Terminate);
                 self.a.jump(Code::Jmp_rel32_64, out);
             }

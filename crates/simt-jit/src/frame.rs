@@ -82,6 +82,14 @@ pub(crate) enum Field {
     Following,
     LastLanes,
     Threads(u8),
+    Grid(u8),
+    Index(u8),
+    More,
+    Warps,
+    Fresh,
+    Arrived,
+    Params,
+    Slots,
 }
 
 /// A field as an operand.
@@ -109,6 +117,14 @@ pub(crate) fn field(field: Field) -> MemoryOperand {
         Field::Following => offset_of!(Frame, following),
         Field::LastLanes => offset_of!(Frame, last_lanes),
         Field::Threads(axis) => offset_of!(Frame, threads) + 4 * usize::from(axis),
+        Field::Grid(axis) => offset_of!(Frame, grid) + 4 * usize::from(axis),
+        Field::Index(axis) => offset_of!(Frame, index) + 4 * usize::from(axis),
+        Field::More => offset_of!(Frame, more),
+        Field::Warps => offset_of!(Frame, warps),
+        Field::Fresh => offset_of!(Frame, fresh),
+        Field::Arrived => offset_of!(Frame, arrived),
+        Field::Params => offset_of!(Frame, params),
+        Field::Slots => offset_of!(Frame, slots),
     };
     at(FRAME, offset as i32)
 }

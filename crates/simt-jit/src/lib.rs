@@ -6,7 +6,8 @@
 //! instruction on, and gives the interpreter's bits.
 //!
 //! `ranges` finds where values are needed, `assign` gives them machine registers, `compiler`
-//! makes the blocks and the ways in and out, `control` what stands between blocks, `lanes`, `float`, `approx`, `scalar`, `predicate`, `access` and
+//! makes the blocks and the ways in and out, `start` what stands between warps and blocks of the grid,
+//! `control` what stands between blocks, `lanes`, `float`, `approx`, `scalar`, `predicate`, `access` and
 //! `shuffle` the instructions. `assembler` and `memory` turn that into something that runs.
 //!
 //! Deliberately absent: optimisations that do not depend on the machine (crate `simt` has them),
@@ -29,6 +30,7 @@ mod predicate;
 mod ranges;
 mod scalar;
 mod shuffle;
+mod start;
 mod value;
 
 pub use listing::{code_bytes, listing};
@@ -147,6 +149,6 @@ impl Generator for Jit {
         let code = unsafe { std::mem::transmute::<*const u8, Entry>(start.add(entry)) };
         // SAFETY: the code was made for this function and layout, finds its table at the start of
         // the image, and both live as long as the memory.
-        Some(unsafe { NativeCode::new(code, start, memory) })
+        Some(unsafe { NativeCode::new(code, made.abilities, start, memory) })
     }
 }

@@ -124,7 +124,7 @@ impl Compiler<'_> {
     }
 
     /// True if all results are scalars that have a form here.
-    fn has_scalar_results(&self, inst: &VectorInst) -> bool {
+    pub(crate) fn has_scalar_results(&self, inst: &VectorInst) -> bool {
         !inst.dst.is_empty()
             && inst.dst.iter().all(|d| {
                 !matches!(self.f.homes[d.reg.index()], Home::Vector | Home::Mask | Home::None)
@@ -216,7 +216,8 @@ impl Compiler<'_> {
             }
             Op::ToGeneric(space) | Op::FromGeneric(space) => window(space).is_some(),
             Op::Special(special) => {
-                matches!(special, Special::Tid(0..=2) | Special::LaneId | Special::WarpId)
+                matches!(special, Special::LaneId | Special::WarpId) || in_frame(special).is_some()
+                    || matches!(special, Special::Tid(0..=2))
             }
             _ => false,
         }
@@ -225,27 +226,34 @@ impl Compiler<'_> {
     /// A special register's value in lane 0.
     fn scalar_special(&mut self, inst: &VectorInst, special: Special) {
         let (eax, ecx, edx) = (Register::EAX, Register::ECX, Register::EDX);
-        let axis = match special {
-            Special::Tid(axis) => axis,
-            Special::WarpId => {
-                self.a.op(Code::Mov_r32_rm32, &[eax.into(), field(Field::Warp).into()]);
-                return self.scalar_result(inst, 0, A);
-            }
-            _ => {
-                self.a.op(Code::Xor_r32_rm32, &[eax.into(), eax.into()]);
-                return self.scalar_result(inst, 0, A);
-            }
+        if let Some(from) = in_frame(special) {
+            let target = self.scalar_target(inst, 0, false);
+            self.a.op(Code::Mov_r32_rm32, &[target.into(), field(from).into()]);
+            return self.scalar_result(inst, 0, target);
+        }
+        let Special::Tid(axis) = special else {
+            self.a.op(Code::Xor_r32_rm32, &[eax.into(), eax.into()]);
+            return self.scalar_result(inst, 0, A);
         };
         self.a.op(Code::Mov_r32_rm32, &[eax.into(), field(Field::Warp).into()]);
         self.a.op(Code::Shl_rm32_imm8, &[eax.into(), X::I(5)]);
         for step in 0..=axis.min(1) {
             let extent = field(Field::Threads(step));
+            let (small, divided) = (self.a.label(), self.a.label());
             self.a.op(Code::Mov_r32_rm32, &[ecx.into(), extent.into()]);
+            // Nearly always in blocks of one dimension.
+            self.a.op(Code::Cmp_r32_rm32, &[eax.into(), ecx.into()]);
+            self.a.jump(Code::Jb_rel32_64, small);
             // No extent is 0, but a division must not depend on it.
             self.a.op(Code::Cmp_rm32_imm8, &[ecx.into(), X::I(1)]);
             self.a.op(Code::Adc_rm32_imm8, &[ecx.into(), X::I(0)]);
             self.a.op(Code::Xor_r32_rm32, &[edx.into(), edx.into()]);
             self.a.op(Code::Div_rm32, &[ecx.into()]);
+            self.a.jump(Code::Jmp_rel32_64, divided);
+            self.a.bind(small);
+            self.a.op(Code::Mov_r32_rm32, &[edx.into(), eax.into()]);
+            self.a.op(Code::Xor_r32_rm32, &[eax.into(), eax.into()]);
+            self.a.bind(divided);
         }
         self.scalar_result(inst, 0, if axis == 2 { A } else { D });
     }
@@ -437,6 +445,18 @@ impl Compiler<'_> {
             self.a.bind(number);
         }
         self.scalar_result(inst, 0, A);
+    }
+}
+
+/// The field that holds a special register.
+fn in_frame(special: Special) -> Option<Field> {
+    match special {
+        Special::WarpId => Some(Field::Warp),
+        Special::NwarpId => Some(Field::Warps),
+        Special::Ntid(axis @ 0..=2) => Some(Field::Threads(axis)),
+        Special::Ctaid(axis @ 0..=2) => Some(Field::Index(axis)),
+        Special::Nctaid(axis @ 0..=2) => Some(Field::Grid(axis)),
+        _ => None,
     }
 }
 

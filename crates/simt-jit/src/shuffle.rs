@@ -79,7 +79,8 @@ impl Compiler<'_> {
     /// Makes code for an instruction; false if it has to run in its decoded form.
     pub(crate) fn native(&mut self, inst: &VectorInst) -> bool {
         match inst.op {
-            Op::Load(_) | Op::Store(_) => self.memory(inst),
+            Op::Load(_) => self.load_parameter(inst) || self.memory(inst),
+            Op::Store(_) => self.memory(inst),
             Op::Setp(..) | Op::PredMov | Op::PredNot | Op::Pred(_) | Op::PredSelect => {
                 self.predicates(inst)
             }

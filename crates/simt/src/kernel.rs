@@ -133,6 +133,14 @@ pub trait BlockRun: Send {
     /// the time before, never from two at once.
     fn resume(&mut self, worker: &mut Worker<'_>) -> Outcome;
 
+    /// As [`Self::resume`]; if the block ends, may go on with blocks that follow it in the grid, x
+    /// fastest, of which nobody has started the next `more`. Gives how many of them it went on to:
+    /// all before the last of these have ended, and it is now that one, whose outcome this is.
+    fn resume_row(&mut self, worker: &mut Worker<'_>, more: u64) -> (u64, Outcome) {
+        let _ = more;
+        (0, self.resume(worker))
+    }
+
     /// Becomes block `index` of the same launch, ready to run: cheaper than a new one. Called only
     /// after [`Outcome::Finished`]; false if this kind of block cannot.
     fn restart(&mut self, index: Dim3) -> bool {

@@ -1,4 +1,4 @@
-//! A device of one thread: memory from the heap, a grid run block by block.
+//! A device of one thread: memory from the heap, a grid run block by block, some blocks in a row.
 
 use super::record;
 use super::tiers::{Set, tier};
@@ -195,32 +195,36 @@ impl Device {
         let control = Control::default();
         let mut view = MemoryView::new(self.memory.clone());
         let total = shape.grid.count();
+        let index = |number: u64| {
+            let (x, y) = (u64::from(shape.grid.x), u64::from(shape.grid.y));
+            Dim3 { x: (number % x) as u32, y: (number / x % y) as u32, z: (number / x / y) as u32 }
+        };
         let mut next = 0;
+        // Numbers of blocks that have come to their end, out of all that were started.
+        let (mut started, mut ended) = (0, 0);
         let mut resident: Vec<Box<dyn BlockRun>> = Vec::new();
         let mut finished: Vec<Box<dyn BlockRun>> = Vec::new();
         let mut rounds = 0;
         loop {
             while resident.len() < 8 && next < total {
-                let (x, y) = (u64::from(shape.grid.x), u64::from(shape.grid.y));
-                let index = Dim3 {
-                    x: (next % x) as u32,
-                    y: (next / x % y) as u32,
-                    z: (next / x / y) as u32,
-                };
+                let index = index(next);
                 // As devices do: every other block in the memory of a finished one.
                 let again = finished
                     .pop()
                     .and_then(|mut block| (next % 2 == 1 && block.restart(index)).then_some(block));
                 resident.push(again.unwrap_or_else(|| kernel.clone().start(launch.clone(), index)));
                 next += 1;
+                started += 1;
             }
             if resident.is_empty() {
+                assert_eq!((started, ended), (total, total), "each block once");
                 return Ok(());
             }
             rounds += 1;
             assert!(rounds < ROUNDS_MAX, "the grid makes no progress");
             let mut left = Vec::new();
-            for mut block in resident.drain(..) {
+            let newest = resident.len() - 1;
+            for (at, mut block) in resident.drain(..).enumerate() {
                 let mut worker = Worker {
                     control: &control,
                     memory: &mut view,
@@ -228,8 +232,18 @@ impl Device {
                     sm_count: 8,
                     counters: &mut self.counters,
                 };
-                match block.resume(&mut worker) {
-                    Outcome::Finished => finished.push(block),
+                // The newest has nobody in front of what follows it: now and then it may go on.
+                let more = if at == newest { (total - next).min(next % 4) } else { 0 };
+                let (moved, outcome) = block.resume_row(&mut worker, more);
+                assert!(moved <= more, "{moved} blocks of {more}");
+                next += moved;
+                started += moved;
+                ended += moved;
+                match outcome {
+                    Outcome::Finished => {
+                        ended += 1;
+                        finished.push(block);
+                    }
                     Outcome::Yielded => left.push(block),
                     Outcome::Fault(fault) => return Err(fault),
                 }

@@ -284,7 +284,12 @@ impl InterpretedBlock {
     }
 
     /// Puts a warp that has come back where it belongs; the outcome if the block comes back too.
-    fn stopped(&mut self, mut warp: Box<Warp>, stop: Stop, idle_turns: &mut usize) -> Option<Outcome> {
+    fn stopped(
+        &mut self,
+        mut warp: Box<Warp>,
+        stop: Stop,
+        idle_turns: &mut usize,
+    ) -> Option<Outcome> {
         match stop {
             Stop::Finished => {
                 self.alive -= 1;

@@ -207,7 +207,11 @@ impl NativeCode {
 
     /// Blocks of the grid that may follow, of `more` that there are.
     pub(super) fn following_blocks(&self, more: u64, param_bytes: usize) -> u32 {
-        if self.abilities.blocks && self.has_params(param_bytes) { u32::try_from(more).unwrap_or(u32::MAX) } else { 0 }
+        if self.abilities.blocks && self.has_params(param_bytes) {
+            u32::try_from(more).unwrap_or(u32::MAX)
+        } else {
+            0
+        }
     }
 }
 
@@ -395,12 +399,7 @@ pub(super) unsafe fn enter_together(
 }
 
 impl Frame {
-    fn new(
-        native: &NativeCode,
-        code: &Code,
-        machine: &mut Machine<'_>,
-        control: &Control,
-    ) -> Self {
+    fn new(native: &NativeCode, code: &Code, machine: &mut Machine<'_>, control: &Control) -> Self {
         let launch = &machine.block.launch;
         Self {
             regs: machine.regs,

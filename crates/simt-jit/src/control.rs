@@ -5,8 +5,8 @@
 
 use crate::assembler::{Assembler, Label, X, at};
 use crate::compiler::{Cold, Compiler, Way};
-use crate::start;
 use crate::frame::{C, D, Field, MASK, field};
+use crate::start;
 use iced_x86::{Code, Register};
 use simt::vector::VectorTerm;
 

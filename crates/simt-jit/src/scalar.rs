@@ -216,7 +216,8 @@ impl Compiler<'_> {
             }
             Op::ToGeneric(space) | Op::FromGeneric(space) => window(space).is_some(),
             Op::Special(special) => {
-                matches!(special, Special::LaneId | Special::WarpId) || in_frame(special).is_some()
+                matches!(special, Special::LaneId | Special::WarpId)
+                    || in_frame(special).is_some()
                     || matches!(special, Special::Tid(0..=2))
             }
             _ => false,

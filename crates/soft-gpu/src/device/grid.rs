@@ -17,7 +17,7 @@ use simt::kernel::{BlockRun, Counters, Kernel, Launch};
 /// time that other work should have to wait.
 const BATCH_NS: u64 = 50_000;
 /// Blocks in a batch.
-const BATCH_BLOCKS_MAX: u64 = 32;
+const BATCH_BLOCKS_MAX: u64 = 256;
 
 /// SMs on which a stream's blocks may be placed, by number; `None` for all.
 pub type SmMask = Option<Arc<[u32]>>;
@@ -323,11 +323,24 @@ impl Core {
 
     /// Frees the blocks' places; the grid ends with its last block.
     fn blocks_left(&mut self, key: Key<Grid>, blocks: &mut VecDeque<Block>, now: u64) {
+        // With nobody in front, the grid's next blocks get the places of these: what is in use
+        // stays what it is.
+        let heirs = self.pending.first() == Some(&key);
         let Some(grid) = self.grids.get_mut(key) else { return };
         let need = grid.op.need;
         grid.left += blocks.len() as u64;
         let ended = grid.left == grid.total;
         for block in blocks.drain(..) {
+            if heirs && grid.next < grid.total {
+                grid.waiting.push_back(Block { sm: block.sm, index: grid.next, run: None });
+                grid.next += 1;
+                if !grid.listed {
+                    grid.listed = true;
+                    self.runnable.push_back(key);
+                }
+                self.after.drop_block(block);
+                continue;
+            }
             let on_sm = &mut self.sms[block.sm as usize];
             on_sm.give(&need);
             self.activity.block_left(need.warps, on_sm.blocks == 0, now);

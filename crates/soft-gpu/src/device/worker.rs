@@ -305,10 +305,12 @@ impl Device {
                 let _floats = DefaultFloats::new();
                 let mut outcome = Outcome::Finished;
                 let mut spare = None;
-                for block in blocks {
+                while *finished < blocks.len() {
                     if *finished > 0 && assignment.control.yield_requested() {
                         break;
                     }
+                    let more = following(blocks, *finished);
+                    let block = &mut blocks[*finished];
                     let mut worker = Worker {
                         control: &assignment.control,
                         memory: &mut cached.view,
@@ -316,11 +318,17 @@ impl Device {
                         sm_count: self.settings.sms,
                         counters: &mut *counters,
                     };
-                    outcome = resume(block, &mut spare, kernel, launch, &mut worker);
+                    let moved;
+                    (moved, outcome) = resume(block, more, &mut spare, kernel, launch, &mut worker);
+                    if moved > 0 {
+                        let run = block.run.take();
+                        *finished += moved as usize;
+                        blocks[*finished].run = run;
+                    }
                     if !matches!(outcome, Outcome::Finished) {
                         break;
                     }
-                    spare = block.run.take();
+                    spare = blocks[*finished].run.take();
                     *finished += 1;
                 }
                 Settled::Blocks(outcome)
@@ -358,31 +366,43 @@ impl Device {
     }
 }
 
-/// Runs a block until it comes back, in the memory of a finished one if there is a `spare`; a panic in it is a fault, since a defect of ours must end one
-/// launch and not the program it runs in.
+/// How many of the blocks behind the one at `at` are those that follow it in the grid and have not
+/// been started.
+fn following(blocks: &VecDeque<Block>, at: usize) -> u64 {
+    let first = blocks[at].index;
+    let behind = blocks.range(at + 1..).zip(first + 1..);
+    behind.take_while(|(block, index)| block.index == *index && block.run.is_none()).count() as u64
+}
+
+/// Runs a block until it comes back, in the memory of a finished one if there is a `spare`, and
+/// then up to `more` that follow it: as [`BlockRun::resume_row`]. A panic in it is a fault, since
+/// a defect of ours must end one launch and not the program it runs in.
 fn resume(
     block: &mut Block,
+    more: u64,
     spare: &mut Option<Box<dyn BlockRun>>,
     kernel: &Arc<dyn Kernel>,
     launch: &Arc<Launch>,
     worker: &mut Worker<'_>,
-) -> Outcome {
+) -> (u64, Outcome) {
     let index = block_index(launch, block.index);
     let run = AssertUnwindSafe(|| {
         let run = block.run.get_or_insert_with(|| {
             let restarted = spare.take().and_then(|mut run| run.restart(index).then_some(run));
             restarted.unwrap_or_else(|| kernel.clone().start(launch.clone(), index))
         });
-        run.resume(worker)
+        let (moved, outcome) = run.resume_row(worker, more);
+        (moved.min(more), outcome)
     });
     std::panic::catch_unwind(run).unwrap_or_else(|_| {
-        Outcome::Fault(Box::new(Fault {
+        let fault = Fault {
             kind: FaultKind::Trap,
             kernel: kernel.info().name.clone(),
             block: index,
             thread: Default::default(),
             line: 0,
-        }))
+        };
+        (0, Outcome::Fault(Box::new(fault)))
     })
 }
 

@@ -8,6 +8,7 @@ use crate::assembler::{Label, X, at};
 use crate::assign::{Lanes, loads_for_all, parts};
 use crate::compiler::{Cold, Compiler};
 use crate::frame::{A, C, D, Field, K1, MASK, SAVED_SCRATCH, Z0, Z1, Z2, field};
+use crate::narrow::is_narrow;
 use crate::scalar::mov;
 use crate::value::{Value, move_code, store_code, xmm};
 use iced_x86::{Code, MemoryOperand, Register};
@@ -81,6 +82,7 @@ impl Compiler<'_> {
 
     fn varying(&mut self, inst: &VectorInst, plan: Plan) -> bool {
         let Plan { access, offset, total, .. } = plan;
+        let narrow = is_narrow(access);
         let whole = u32::from(access.bytes) == access.width.bytes()
             && matches!(access.width, Width::W32 | Width::W64);
         if let Source::Affine(_, stride) = inst.src[0]
@@ -97,11 +99,11 @@ impl Compiler<'_> {
         {
             return true;
         }
-        let plain = whole
+        let plain = (whole || narrow)
             && matches!(inst.src[0], Source::Vector(_) | Source::Affine(..) | Source::Halves(..))
             && plan.wide != plan.shared
             && offset % total == 0
-            && !(plan.shared && offset < 0 && access.width != Width::W32);
+            && !(plan.shared && offset < 0 && access.width != Width::W32 && !narrow);
         if !plain || !self.has_lane_results(inst) {
             return false;
         }
@@ -111,6 +113,7 @@ impl Compiler<'_> {
         let whole_warp = !self.masked && inst.guard.is_none();
         if whole_warp
             && access.count == 1
+            && span_code(access, plan.write).is_some()
             && let Address::Lanes(address @ (Value::Parts(_) | Value::File(_))) = address
         {
             let apart = self.a.label();
@@ -207,18 +210,20 @@ impl Compiler<'_> {
         self.check(plan, span, slow);
         self.count(plan, span);
         let width = plan.access.width;
+        let Some(code) = span_code(plan.access, plan.write) else { return };
+        let step = 64 / width.bytes() as i32 * plan.total;
         if plan.write {
             let value = self.value(inst.src[2], width);
             for part in 0..parts(width) {
                 let register = self.part_in(value, part, width, Z0);
-                let to = at(C, 64 * part as i32);
-                self.a.op(Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm, &[to.into(), register.into()]);
+                let to = at(C, step * part as i32);
+                self.a.op(code, &[to.into(), register.into()]);
             }
         } else {
             let place = self.dest(inst, &inst.dst[0]);
             for part in 0..parts(width) {
-                let from = at(C, 64 * part as i32);
-                self.put(&place, part, move_code(width), &[from.into()]);
+                let from = at(C, step * part as i32);
+                self.put(&place, part, code, &[from.into()]);
             }
         }
     }

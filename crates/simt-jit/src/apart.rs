@@ -5,6 +5,7 @@ use crate::assembler::{Label, X, repeated};
 use crate::assign::parts;
 use crate::compiler::Compiler;
 use crate::frame::{A, C, D, Field, K1, K2, Z0, Z1, Z2, Z3, field};
+use crate::narrow::is_narrow;
 use crate::value::{move_code, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::op::Width;
@@ -19,7 +20,30 @@ impl Compiler<'_> {
         address: Address,
         back: Label,
     ) {
+        if is_narrow(plan.access) {
+            return self.narrow_lanes(inst, plan, address, back);
+        }
         let slow = self.aside(back);
+        let (plan, some) = self.check_lanes(inst, plan, address, slow);
+        for element in 0..usize::from(plan.access.count) {
+            if plan.write {
+                self.scatter(inst, plan, address, element, some);
+            } else {
+                self.gather(inst, plan, address, element, some);
+            }
+        }
+    }
+
+    /// Checks the access of every lane that runs, and counts their bytes. Gives back the plan by
+    /// which their addresses are good, and whether only some lanes run; the base of shared memory
+    /// is in RDX then.
+    pub(crate) fn check_lanes(
+        &mut self,
+        inst: &VectorInst,
+        plan: Plan,
+        address: Address,
+        slow: Label,
+    ) -> (Plan, bool) {
         let plan = if plan.shared && plan.offset < 0 {
             Plan { offset: 0, before: plan.offset, ..plan }
         } else {
@@ -100,13 +124,7 @@ impl Compiler<'_> {
         if plan.shared {
             self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
         }
-        for element in 0..usize::from(plan.access.count) {
-            if plan.write {
-                self.scatter(inst, plan, address, element, some);
-            } else {
-                self.gather(inst, plan, address, element, some);
-            }
-        }
+        (plan, some)
     }
 
     /// Sets K1 to the lanes of a part that take part.
@@ -241,7 +259,7 @@ impl Compiler<'_> {
     }
 
     /// A part of the addresses in a register: `scratch`, if it is not in one.
-    fn address_part(
+    pub(crate) fn address_part(
         &mut self,
         before: i32,
         address: Address,

@@ -54,8 +54,16 @@ pub(crate) const SAVED_SCRATCH: i32 = SAVED_SCALARS + 48;
 pub(crate) const SAVED_STACK: i32 = SAVED_SCALARS + 64;
 /// Room for a vector register.
 pub(crate) const SAVED_VECTOR: i32 = SAVED_STACK + 64;
+/// Where instructions that go lane by lane keep the lanes' addresses, values, other values and
+/// results: 32 of 8 bytes each.
+pub(crate) const LANE_ADDRESSES: i32 = SAVED_VECTOR + 64;
+pub(crate) const LANE_VALUES: i32 = LANE_ADDRESSES + 256;
+pub(crate) const LANE_SECONDS: i32 = LANE_VALUES + 256;
+pub(crate) const LANE_RESULTS: i32 = LANE_SECONDS + 256;
+/// Where they keep two general registers that they use.
+pub(crate) const SAVED_PAIR: i32 = LANE_RESULTS + 256;
 /// Bytes of the function's stack, a multiple of 64.
-pub(crate) const STACK_BYTES: i32 = SAVED_VECTOR + 64;
+pub(crate) const STACK_BYTES: i32 = SAVED_PAIR + 64;
 
 /// A field of the frame.
 #[derive(Clone, Copy, Debug)]

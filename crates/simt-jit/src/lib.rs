@@ -7,8 +7,9 @@
 //!
 //! `ranges` finds where values are needed, `assign` gives them machine registers, `compiler`
 //! makes the blocks and the ways in and out, `start` what stands between warps and blocks of the grid,
-//! `control` what stands between blocks, `lanes`, `float`, `approx`, `scalar`, `predicate`, `access` and
-//! `shuffle` the instructions. `assembler` and `memory` turn that into something that runs.
+//! `control` what stands between blocks, `lanes`, `float`, `approx`, `scalar`, `predicate`,
+//! `access`, `apart`, `narrow`, `atomics` and `shuffle` the instructions (`turnwise` is for those
+//! that go lane by lane). `assembler` and `memory` turn that into something that runs.
 //!
 //! Deliberately absent: optimisations that do not depend on the machine (crate `simt` has them),
 //! calls and barriers (the interpreter has them), other processors.
@@ -18,6 +19,7 @@ mod apart;
 mod approx;
 mod assembler;
 mod assign;
+mod atomics;
 mod compiler;
 mod control;
 mod float;
@@ -26,11 +28,13 @@ mod lanes;
 mod listing;
 mod memory;
 mod nan;
+mod narrow;
 mod predicate;
 mod ranges;
 mod scalar;
 mod shuffle;
 mod start;
+mod turnwise;
 mod value;
 
 pub use listing::{code_bytes, listing};

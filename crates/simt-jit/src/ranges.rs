@@ -26,6 +26,8 @@ pub(crate) struct Ranges {
     pub(crate) hulls: Vec<Option<Hull>>,
     /// By register: uses and definitions, weighted by the loops they are in.
     pub(crate) weights: Vec<f32>,
+    /// By register: something reads it.
+    pub(crate) read: Vec<bool>,
     /// By register: some instruction of a block, not only of the prologue, writes it.
     pub(crate) written: Vec<bool>,
 }
@@ -96,6 +98,7 @@ impl Ranges {
             ends,
             hulls: vec![None; registers],
             weights: vec![0.0; registers],
+            read: vec![false; registers],
             written: vec![false; registers],
         };
         for (b, block) in f.blocks.iter().enumerate() {
@@ -120,6 +123,7 @@ impl Ranges {
             for (i, inst) in block.insts.iter().enumerate() {
                 let position = ranges.starts[b] + 1 + i as u32;
                 for r in sources(inst) {
+                    ranges.read[r.index()] = true;
                     ranges.include(r, position);
                     ranges.weights[r.index()] += weight;
                 }
@@ -130,6 +134,7 @@ impl Ranges {
                 }
             }
             for r in mentioned(f, &block.term) {
+                ranges.read[r.index()] = true;
                 ranges.include(r, ranges.ends[b]);
                 ranges.weights[r.index()] += weight;
             }

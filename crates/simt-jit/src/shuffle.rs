@@ -84,6 +84,7 @@ impl Compiler<'_> {
             Op::Setp(..) | Op::PredMov | Op::PredNot | Op::Pred(_) | Op::PredSelect => {
                 self.predicates(inst)
             }
+            Op::Atom { .. } => self.atomic(inst),
             Op::Shfl(..) => self.together(inst),
             Op::Breakpoint => true,
             _ if inst.uniform => self.scalars(inst),

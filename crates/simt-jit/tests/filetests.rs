@@ -16,6 +16,8 @@ mod properties;
 mod random;
 #[path = "../../simt-interpreter/tests/filetests/record.rs"]
 mod record;
+#[path = "filetests/scattered.rs"]
+mod scattered;
 #[path = "../../simt-interpreter/tests/filetests/texture.rs"]
 mod texture;
 #[path = "../../simt-interpreter/tests/filetests/throughput.rs"]

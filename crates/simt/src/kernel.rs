@@ -253,8 +253,8 @@ pub struct MemoryView {
     last: Box<[Range; RECENT_RANGES]>,
 }
 
-/// Ranges that a view remembers: kernels rarely stream through more buffers at once.
-pub const RECENT_RANGES: usize = 8;
+/// Ranges that a view remembers: few kernels have more accesses in their loops.
+pub const RECENT_RANGES: usize = 32;
 
 impl MemoryView {
     /// A view of what `source` allows now.

@@ -20,7 +20,7 @@ pub(crate) enum AddressForm {
 }
 
 /// The tag of an access: bit 0 says that addresses have 64 bits, bit 1 that they are a formula,
-/// bit 2 that each half of the warp has its own, three bits of the access's number in its function
+/// bit 2 that each half of the warp has its own, five bits of the access's number in its function
 /// follow; the second byte is the space, the upper half the stride.
 pub(crate) fn tag(space: Space, form: AddressForm, site: u32) -> u32 {
     let (wide, formula, stride) = match form {
@@ -55,7 +55,7 @@ const WIDE: u32 = 1;
 const FORMULA: u32 = 2;
 const HALVES: u32 = 4;
 const SITE: u32 = 8;
-const _: () = assert!(RECENT_RANGES == 8, "a tag has three bits for the site");
+const _: () = assert!(RECENT_RANGES == 32, "a tag has five bits for the site");
 
 /// The space of a tag.
 #[inline(always)]

@@ -108,6 +108,8 @@ pub(crate) struct Device {
     pub(crate) counters: Counters,
     /// What was found, if accesses are accounted for.
     pub(crate) findings: Option<Arc<Mutex<Vec<String>>>>,
+    /// Blocks are asked to give way nearly all of the time.
+    pub(crate) interrupted: bool,
     set: Set,
     /// What was loaded last.
     text: RefCell<String>,
@@ -137,6 +139,7 @@ impl Device {
             printed: Arc::default(),
             counters: Counters::default(),
             findings: None,
+            interrupted: false,
             set,
             text: RefCell::default(),
         }
@@ -222,6 +225,10 @@ impl Device {
             }
             rounds += 1;
             assert!(rounds < ROUNDS_MAX, "the grid makes no progress");
+            match self.interrupted && rounds % 7 != 0 {
+                true => control.request_yield(),
+                false => control.clear(),
+            }
             let mut left = Vec::new();
             let newest = resident.len() - 1;
             for (at, mut block) in resident.drain(..).enumerate() {

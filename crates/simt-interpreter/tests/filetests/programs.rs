@@ -154,12 +154,21 @@ fn kind_name(kind: &FaultKind) -> &'static str {
     }
 }
 
-fn execute(file: &str, text: &str, run: &Run, set: Set, failures: &mut Vec<String>) {
-    let place = format!("{file}:{} ({set:?})", run.line);
+fn execute(
+    file: &str,
+    text: &str,
+    run: &Run,
+    set: Set,
+    interrupted: bool,
+    failures: &mut Vec<String>,
+) {
+    let how = if interrupted { ", interrupted" } else { "" };
+    let place = format!("{file}:{} ({set:?}{how})", run.line);
     let mut device = match run.findings {
         Some(_) => Device::checking(set),
         None => Device::new(set),
     };
+    device.interrupted = interrupted;
     let module = match device.load(text) {
         Ok(module) => module,
         Err(error) => return failures.push(format!("{place}: {error}")),
@@ -245,8 +254,9 @@ fn programs() {
                 + usize::from(run.fault.is_some() || run.print.is_some() || run.findings.is_some());
             assert!(checks > 0, "{file}:{} checks nothing", run.line);
             for set in ALL_SETS {
-                execute(&file, &text, run, set, &mut failures);
+                execute(&file, &text, run, set, false, &mut failures);
             }
+            execute(&file, &text, run, ALL_SETS[0], true, &mut failures);
         }
     }
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));

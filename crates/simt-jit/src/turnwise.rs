@@ -1,0 +1,140 @@
+//! What is done one lane after the other, in general registers: operands that lie in vector
+//! registers are put on the stack first, and results are taken from there.
+
+use crate::access::{Address, Plan};
+use crate::assembler::at;
+use crate::assign::parts;
+use crate::compiler::Compiler;
+use crate::frame::{FILE, LANE_ADDRESSES, LANE_RESULTS, MASK, SAVED_PAIR, Z0};
+use crate::value::{Value, move_code, single};
+use iced_x86::{Code, MemoryOperand, Register};
+use simt::op::Width;
+use simt::vector::{Source, VectorInst};
+
+/// Lanes that still have to go, in the loop over some lanes.
+const LEFT: Register = Register::ESI;
+/// The lane whose turn it is.
+const LANE: Register = Register::RDI;
+
+/// Where a lane's operand is in memory.
+#[derive(Clone, Copy)]
+pub(crate) enum Slot {
+    /// The same for all lanes.
+    One(MemoryOperand),
+    /// Lane after lane behind an offset from a register.
+    Lanes(Register, i32),
+}
+
+/// Which lane.
+#[derive(Clone, Copy)]
+pub(crate) enum Turn {
+    /// This one.
+    Number(usize),
+    /// The one that the loop has come to.
+    Loop,
+}
+
+impl Slot {
+    /// The operand of a lane, of so many bytes.
+    pub(crate) fn of(self, turn: Turn, bytes: u32) -> MemoryOperand {
+        match (self, turn) {
+            (Self::One(memory), _) => memory,
+            (Self::Lanes(base, offset), Turn::Number(lane)) => {
+                at(base, offset + lane as i32 * bytes as i32)
+            }
+            (Self::Lanes(base, offset), Turn::Loop) => {
+                let offset = i64::from(offset);
+                MemoryOperand::with_base_index_scale_displ_size(base, LANE, bytes, offset, 8)
+            }
+        }
+    }
+}
+
+/// Where results are made.
+pub(crate) const RESULTS: Slot = Slot::Lanes(Register::RSP, LANE_RESULTS);
+
+impl Compiler<'_> {
+    /// The addresses of an access a lane, 4 or 8 bytes each, in memory; uses Z0.
+    pub(crate) fn address_slots(&mut self, plan: Plan, address: Address) -> Slot {
+        let width = if plan.wide { Width::W64 } else { Width::W32 };
+        if let (Address::Lanes(Value::File(offset)), 0) = (address, plan.before) {
+            return Slot::Lanes(FILE, offset);
+        }
+        for part in 0..parts(width) {
+            let register = self.address_part(plan.before, address, part, width, Z0);
+            let to = at(Register::RSP, LANE_ADDRESSES + 64 * part as i32);
+            self.a.op(Code::EVEX_Vmovdqu64_zmmm512_k1z_zmm, &[to.into(), register.into()]);
+        }
+        Slot::Lanes(Register::RSP, LANE_ADDRESSES)
+    }
+
+    /// A source a lane in memory: on the stack at `offset`, if it is in registers. Uses Z0.
+    pub(crate) fn value_slots(&mut self, source: Source, width: Width, offset: i32) -> Slot {
+        match self.value(source, width) {
+            Value::One(memory) | Value::Whole(memory) => Slot::One(single(memory)),
+            Value::File(offset) => Slot::Lanes(FILE, offset),
+            value @ (Value::Parts(_) | Value::Same(_)) => {
+                for part in 0..parts(width) {
+                    let register = self.part_in(value, part, width, Z0);
+                    let to = at(Register::RSP, offset + 64 * part as i32);
+                    self.a.op(Code::EVEX_Vmovdqu64_zmmm512_k1z_zmm, &[to.into(), register.into()]);
+                }
+                Slot::Lanes(Register::RSP, offset)
+            }
+        }
+    }
+
+    /// Gives result `n` what [`RESULTS`] hold.
+    pub(crate) fn take_results(&mut self, inst: &VectorInst, n: usize, width: Width) {
+        let place = self.dest(inst, &inst.dst[n]);
+        for part in 0..parts(width) {
+            let from = at(Register::RSP, LANE_RESULTS + 64 * part as i32);
+            self.put(&place, part, move_code(width), &[from.into()]);
+        }
+    }
+
+    /// The lanes that run the instruction, in EAX.
+    pub(crate) fn lanes_in_eax(&mut self, inst: &VectorInst) {
+        match inst.guard {
+            Some(guard) => self.active_lanes(guard),
+            None => {
+                self.a.op(Code::Mov_r32_rm32, &[Register::EAX.into(), MASK.into()]);
+            }
+        }
+    }
+
+    /// Makes code for each lane, or in a loop over `some`: those that run the instruction. It may
+    /// use RAX, RCX and what was scratch before, and must keep RDX between lanes if it needs it.
+    pub(crate) fn in_turn(
+        &mut self,
+        inst: &VectorInst,
+        some: bool,
+        mut one: impl FnMut(&mut Self, Turn),
+    ) {
+        if !some {
+            for lane in 0..32 {
+                one(self, Turn::Number(lane));
+            }
+            return;
+        }
+        let (next, none) = (self.a.label(), self.a.label());
+        let pair = [(Register::RSI, SAVED_PAIR), (LANE, SAVED_PAIR + 8)];
+        for (register, slot) in pair {
+            self.a.op(Code::Mov_rm64_r64, &[at(Register::RSP, slot).into(), register.into()]);
+        }
+        self.lanes_in_eax(inst);
+        self.a.op(Code::Mov_r32_rm32, &[LEFT.into(), Register::EAX.into()]);
+        self.a.op(Code::Test_rm32_r32, &[LEFT.into(), LEFT.into()]);
+        self.a.jump(Code::Je_rel32_64, none);
+        self.a.bind(next);
+        self.a.op(Code::Tzcnt_r32_rm32, &[Register::EDI.into(), LEFT.into()]);
+        one(self, Turn::Loop);
+        self.a.op(Code::VEX_Blsr_r32_rm32, &[LEFT.into(), LEFT.into()]);
+        self.a.jump(Code::Jne_rel32_64, next);
+        self.a.bind(none);
+        for (register, slot) in pair {
+            self.a.op(Code::Mov_r64_rm64, &[register.into(), at(Register::RSP, slot).into()]);
+        }
+        self.in_eax = None;
+    }
+}

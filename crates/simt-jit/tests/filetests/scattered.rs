@@ -1,0 +1,274 @@
+//! Read-modify-writes and narrow accesses of lanes that go where they like: native code against
+//! the interpreter, for every form, with all lanes, some by a guard and some by a branch.
+
+use super::harness::{Device, Memory, Params, Shape};
+use super::tiers::Set;
+use simt::kernel::FaultKind;
+use std::sync::Arc;
+
+/// Threads: two warps and a half.
+const THREADS: usize = 80;
+/// Bytes that each of the three forms in a kernel works on.
+const AREA: usize = 1024;
+
+/// Numbers without a pattern.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 ^ self.0 >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 16
+    }
+}
+
+/// A kernel that does `access` three times, on an area each: with all lanes, under a guard and
+/// behind a branch. In it, `ADDRESS` stands for the operand; `%v` and `%w` hold values, `%r` gets
+/// the result.
+fn kernel(access: &str, register: &str, shared: bool) -> String {
+    let mut body = String::new();
+    for (form, (before, after)) in
+        [("", ""), ("@%odd ", ""), ("@!%odd bra SKIP;\n", "\nSKIP:")].into_iter().enumerate()
+    {
+        let (address, base) = if shared { ("%sa", "tile") } else { ("%ga", "") };
+        let at = form * AREA;
+        let compute = if shared {
+            format!("mov.u32 %sa, {base}; add.u32 %sa, %sa, %off;")
+        } else {
+            "cvt.u64.u32 %ga, %off; add.u64 %ga, %ga, %m;".to_owned()
+        };
+        // Before and behind what the register holds.
+        let offset = [at as i64 + 16, at as i64 + 8, at as i64 - 8][form];
+        let more = [0, 0, 16][form];
+        let access = access.replace("ADDRESS", &format!("[{address}+{offset}]"));
+        body += &format!(
+            "{compute} add.u{width} {address}, {address}, {more};
+             mov.b{bits} %r, 77;
+             {before}{access}{after}
+             st.global.b{bits} [%out+{result}], %r;\n",
+            width = if shared { 32 } else { 64 },
+            bits = register.trim_start_matches(".b"),
+            result = form * THREADS * 8,
+        );
+    }
+    let (fetch, leave) = if shared {
+        let copy = |from: &str, to: &str| {
+            format!(
+                "mov.u32 %i, %t;\nL{from}: mul.wide.u32 %x, %i, 8; add.u64 %x, %x, %m;
+                 mov.u32 %j, tile; mad.lo.u32 %j, %i, 8, %j;
+                 ld.{from}.b64 %y, [{}]; st.{to}.b64 [{}], %y;
+                 add.u32 %i, %i, {THREADS}; setp.lt.u32 %q, %i, {}; @%q bra L{from};\n",
+                if from == "global" { "%x" } else { "%j" },
+                if from == "global" { "%j" } else { "%x" },
+                3 * AREA / 8,
+            )
+        };
+        (
+            copy("global", "shared") + "bar.sync 0;\n",
+            "bar.sync 0;\n".to_owned() + &copy("shared", "global"),
+        )
+    } else {
+        (String::new(), String::new())
+    };
+    format!(
+        ".version 7.8\n.target sm_80\n.address_size 64
+         .visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, .param .u64 e)
+         {{
+             .shared .align 16 .b8 tile[{size}];
+             .reg .b64 %m, %offsets, %values, %others, %out, %x, %y, %ga;
+             .reg .b32 %t, %off, %sa, %i, %j; .reg .pred %odd, %q; .reg {register} %v, %w, %r;
+             ld.param.u64 %m, [a]; ld.param.u64 %offsets, [b]; ld.param.u64 %values, [c];
+             ld.param.u64 %others, [d]; ld.param.u64 %out, [e];
+             mov.u32 %t, %tid.x;
+             mul.wide.u32 %x, %t, 4; add.u64 %offsets, %offsets, %x; ld.global.u32 %off, [%offsets];
+             mul.wide.u32 %x, %t, 8; add.u64 %values, %values, %x; add.u64 %others, %others, %x;
+             add.u64 %out, %out, %x;
+             ld.global{register} %v, [%values]; ld.global{register} %w, [%others];
+             and.b32 %i, %off, 1024; setp.ne.u32 %odd, %i, 0; and.b32 %off, %off, 1023;
+             {fetch}{body}{leave}
+             ret;
+         }}",
+        size = 3 * AREA,
+    )
+}
+
+type Outcome = Result<[Vec<u8>; 2], FaultKind>;
+
+fn run(set: Set, text: &str, inputs: &[Vec<u8>; 4]) -> Outcome {
+    let mut device = Device::new(set);
+    let module = device.load(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let kernel = module.kernel("k").expect("a kernel");
+    let mut params = Params::default();
+    let addresses: Vec<u64> = inputs
+        .iter()
+        .map(|bytes| {
+            let address = device.memory.allocate(bytes.len() as u64, true);
+            device.memory.write(address, bytes);
+            address
+        })
+        .collect();
+    let out = device.memory.allocate(3 * THREADS as u64 * 8, true);
+    addresses.iter().chain([&out]).for_each(|a| params.push(&a.to_le_bytes()));
+    device.run(&kernel, Shape::linear(1, THREADS as u32), &params.0).map_err(
+        |fault| match fault.kind {
+            // Buffers are elsewhere each time.
+            FaultKind::IllegalAddress { bytes, write, .. } => {
+                FaultKind::IllegalAddress { address: 0, bytes, write }
+            }
+            FaultKind::MisalignedAddress { bytes, .. } => {
+                FaultKind::MisalignedAddress { address: 0, bytes }
+            }
+            other => other,
+        },
+    )?;
+    Ok([device.memory.read(addresses[0], 3 * AREA), device.memory.read(out, 3 * THREADS * 8)])
+}
+
+/// Offsets a thread, bit 10 for those that the guard lets through.
+fn offsets(pattern: usize, bytes: usize, random: &mut Random) -> Vec<u32> {
+    let words = 512 / bytes;
+    let mut all: Vec<u32> = (0..THREADS)
+        .map(|t| {
+            let word = match pattern {
+                0 => 5,
+                1 => t % words,
+                2 => random.next() as usize % words,
+                // Few words, so that many lanes meet.
+                _ => random.next() as usize % 3,
+            };
+            (word * bytes) as u32 | (random.next() as u32 & 1) << 10
+        })
+        .collect();
+    let odd = random.next() as usize % THREADS;
+    match pattern {
+        4 => all[odd] += 1,
+        // Behind all of the areas, by itself.
+        5 => all[odd] = 1 << 20,
+        _ => {}
+    }
+    all
+}
+
+fn compare(access: &str, register: &str, bytes: usize) {
+    for shared in [false, true] {
+        let text = kernel(
+            &access.replace("SPACE", if shared { "shared" } else { "global" }),
+            register,
+            shared,
+        );
+        for pattern in 0..5 {
+            let mut random = Random(pattern as u64 * 77 + bytes as u64);
+            let values = |random: &mut Random| -> Vec<u8> {
+                let special = [0, 1, u64::MAX, 0x7fc0_0001_7f80_0000, 1 << 63, 0x8000_0000];
+                (0..THREADS)
+                    .flat_map(|t| {
+                        let any = random.next() << 16 ^ random.next();
+                        let value = if t % 4 == 0 { special[any as usize % 6] } else { any };
+                        value.to_le_bytes()
+                    })
+                    .collect()
+            };
+            let memory: Vec<u8> = (0..3 * AREA).map(|_| random.next() as u8 & 0xf3).collect();
+            let offsets = offsets(pattern, bytes, &mut random);
+            let offsets = offsets.into_iter().flat_map(u32::to_le_bytes).collect();
+            let (v, w) = (values(&mut random), values(&mut random));
+            let inputs = [memory, offsets, v, w];
+            let native = run(Set::Native, &text, &inputs);
+            let interpreted = run(Set::Interpreted, &text, &inputs);
+            assert!(native == interpreted, "{access}, pattern {pattern}:\n{text}");
+            let fails = pattern == 4 && bytes > 1;
+            assert_eq!(native.is_err(), fails, "{access}, pattern {pattern}: {native:?}");
+        }
+    }
+}
+
+#[test]
+fn read_modify_writes() {
+    for (op, types) in [
+        ("add", &["u32", "s32", "u64", "f32", "f64"][..]),
+        ("min", &["u32", "s32", "u64", "s64"]),
+        ("max", &["u32", "s32", "u64", "s64"]),
+        ("inc", &["u32"]),
+        ("dec", &["u32"]),
+        ("and", &["b32", "b64"]),
+        ("or", &["b32", "b64"]),
+        ("xor", &["b32", "b64"]),
+        ("exch", &["b32", "b64"]),
+        ("cas", &["b32", "b64"]),
+    ] {
+        for ty in types {
+            let bits = &ty[1..];
+            let register = format!(".b{bits}");
+            let more = if op == "cas" { ", %w" } else { "" };
+            let bytes = bits.parse::<usize>().unwrap() / 8;
+            compare(&format!("atom.SPACE.{op}.{ty} %r, ADDRESS, %v{more};"), &register, bytes);
+            if !matches!(op, "exch" | "cas") {
+                compare(&format!("red.SPACE.{op}.{ty} ADDRESS, %v;"), &register, bytes);
+            }
+        }
+    }
+}
+
+#[test]
+fn narrow_accesses() {
+    for (ty, registers) in [
+        ("u8", &[".b16", ".b32", ".b64"][..]),
+        ("s8", &[".b16", ".b32", ".b64"]),
+        ("u16", &[".b16", ".b32", ".b64"]),
+        ("s16", &[".b16", ".b32", ".b64"]),
+        ("u32", &[".b32", ".b64"]),
+        ("s32", &[".b64"]),
+    ] {
+        for register in registers {
+            let bytes = ty[1..].parse::<usize>().unwrap() / 8;
+            compare(&format!("ld.SPACE.{ty} %r, ADDRESS;"), register, bytes);
+            compare(&format!("st.SPACE.{ty} ADDRESS, %v;"), register, bytes);
+        }
+    }
+}
+
+/// Workers that update the same words at the same time lose nothing.
+#[test]
+fn updates_by_several_workers() {
+    const ROUNDS: u32 = 200;
+    let text = ".version 7.8\n.target sm_80\n.address_size 64
+        .visible .entry k(.param .u64 a)
+        {
+            .reg .b64 %m, %x; .reg .b32 %t, %r; .reg .pred %p;
+            ld.param.u64 %m, [a]; mov.u32 %t, %tid.x;
+            red.global.add.u32 [%m], 1;
+            and.b32 %r, %t, 7; mul.wide.u32 %x, %r, 4; add.u64 %x, %x, %m;
+            red.global.add.u32 [%x+64], 3;
+            atom.global.add.u32 %r, [%m+128], 1;
+            mul.wide.u32 %x, %r, 4; add.u64 %x, %x, %m;
+            red.global.add.u32 [%x+256], 1;
+            and.b32 %r, %t, 1; setp.eq.u32 %p, %r, 0;
+            @%p red.global.max.u32 [%m+132], %t;
+            @%p red.global.add.f32 [%m+136], 0f3F800000;
+            ret;
+        }";
+    let memory = Arc::new(Memory::default());
+    let total = 2 * ROUNDS * THREADS as u32;
+    let address = memory.allocate(256 + 4 * u64::from(total), true);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut device = Device::new(Set::Native);
+                device.memory = memory.clone();
+                let module = device.load(text).unwrap();
+                let kernel = module.kernel("k").unwrap();
+                let shape = Shape::linear(ROUNDS, THREADS as u32);
+                device.run(&kernel, shape, &address.to_le_bytes()).unwrap();
+            });
+        }
+    });
+    let words: Vec<u32> = memory
+        .read(address, 256 + 4 * total as usize)
+        .chunks(4)
+        .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        .collect();
+    assert_eq!(words[0], total);
+    assert!(words[16..24].iter().all(|n| *n == 3 * total / 8), "{:?}", &words[16..24]);
+    assert_eq!((words[32], words[33]), (total, 78));
+    assert_eq!(f32::from_bits(words[34]), (total / 2) as f32);
+    assert!(words[64..].iter().all(|n| *n == 1), "a number was given twice");
+}

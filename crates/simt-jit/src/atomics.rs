@@ -67,6 +67,23 @@ fn has_form(op: AtomOp, ty: AtomType) -> bool {
     }
 }
 
+/// What does not change the others, where the order of values does not matter.
+fn identity(op: AtomOp, ty: AtomType) -> Option<u64> {
+    use AtomType::{S32, S64, U32, U64};
+    Some(match (op, ty) {
+        (AtomOp::Add, U32 | S32 | U64 | S64) => 0,
+        (AtomOp::Or | AtomOp::Xor, _) => 0,
+        (AtomOp::And, _) => u64::MAX,
+        (AtomOp::Min, U32 | U64) => u64::MAX,
+        (AtomOp::Max, U32 | U64) => 0,
+        (AtomOp::Min, S32) => i32::MAX as u64,
+        (AtomOp::Max, S32) => u64::from(i32::MIN as u32),
+        (AtomOp::Min, S64) => i64::MAX as u64,
+        (AtomOp::Max, S64) => i64::MIN as u64,
+        _ => return None,
+    })
+}
+
 impl Compiler<'_> {
     /// Makes code for a read-modify-write; false if there is none.
     pub(crate) fn atomic(&mut self, inst: &VectorInst) -> bool {
@@ -132,7 +149,7 @@ impl Compiler<'_> {
         let locked = !plan.shared;
         let update = Update { op, ty, returns, locked, offset: plan.offset, addresses, b, c };
         let done = self.a.label();
-        if locked && !returns && self.identity(update).is_some() {
+        if locked && !returns && identity(op, ty).is_some() {
             self.combined(inst, update, some, done);
         }
         self.in_turn(inst, some, |this, turn| this.update(update, turn));
@@ -316,23 +333,6 @@ impl Compiler<'_> {
         }
     }
 
-    /// What does not change the others, where the order of values does not matter.
-    fn identity(&self, update: Update) -> Option<u64> {
-        use AtomType::{S32, S64, U32, U64};
-        Some(match (update.op, update.ty) {
-            (AtomOp::Add, U32 | S32 | U64 | S64) => 0,
-            (AtomOp::Or | AtomOp::Xor, _) => 0,
-            (AtomOp::And, _) => u64::MAX,
-            (AtomOp::Min, U32 | U64) => u64::MAX,
-            (AtomOp::Max, U32 | U64) => 0,
-            (AtomOp::Min, S32) => i32::MAX as u64,
-            (AtomOp::Max, S32) => i32::MIN as u32 as u64,
-            (AtomOp::Min, S64) => i64::MAX as u64,
-            (AtomOp::Max, S64) => i64::MIN as u64,
-            _ => return None,
-        })
-    }
-
     /// If all lanes that run update one word, and there are some, does it at once, and goes to
     /// `done`; also if there are none.
     fn combined(&mut self, inst: &VectorInst, update: Update, some: bool, done: Label) {
@@ -367,7 +367,7 @@ impl Compiler<'_> {
         }
         self.a.op(Code::VEX_Kortestw_kr_kr, &[K2.into(), K2.into()]);
         self.a.jump(Code::Jne_rel32_64, apart);
-        self.reduce(inst.src[2], update, some);
+        self.reduce(inst.src[2], update.op, update.ty, some);
         let word = at(D, update.offset);
         let result = at(Register::RSP, LANE_RESULTS);
         let store =
@@ -380,12 +380,12 @@ impl Compiler<'_> {
     }
 
     /// The values of the lanes that run, combined, in the lowest lane of Z0.
-    fn reduce(&mut self, source: Source, update: Update, some: bool) {
-        let width = update.ty.width();
-        let wide = update.wide();
+    pub(crate) fn reduce(&mut self, source: Source, op: AtomOp, ty: AtomType, some: bool) {
+        let width = ty.width();
+        let wide = width == Width::W64;
         let pick = |narrow: Code, full: Code| if wide { full } else { narrow };
-        let signed = matches!(update.ty, AtomType::S32 | AtomType::S64);
-        let code = match (update.op, signed) {
+        let signed = matches!(ty, AtomType::S32 | AtomType::S64);
+        let code = match (op, signed) {
             (AtomOp::Add, _) => pick(
                 Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32,
                 Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64,
@@ -419,7 +419,7 @@ impl Compiler<'_> {
                 Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64,
             ),
         };
-        let identity = self.identity(update).unwrap_or(0);
+        let identity = identity(op, ty).unwrap_or(0);
         let neutral = if wide {
             self.a.constant(&identity.to_le_bytes())
         } else {

@@ -176,6 +176,7 @@ impl Compiler<'_> {
                 }
                 true
             }
+            Op::Prmt(mode) => self.permute_bytes(inst, mode),
             Op::Convert(convert) => self.lanes_convert(inst, convert),
             Op::ToGeneric(space) | Op::FromGeneric(space) => {
                 let Some(window) = window(space) else { return false };
@@ -427,6 +428,8 @@ impl Compiler<'_> {
             (IntOp::ShfLeftWrap | IntOp::ShfRightWrap, Width::W32) => {
                 self.funnel(inst, op == IntOp::ShfLeftWrap)
             }
+            (IntOp::Brev, Width::W32) => self.reverse_bits(inst),
+            (IntOp::Bfi, Width::W32) => self.insert_bits(inst),
             (IntOp::Bfe, Width::W32) => self.bit_field(inst, ty.signed()),
             (IntOp::Div | IntOp::Rem, Width::W32) => {
                 self.divide(inst, op == IntOp::Rem, ty.signed());

@@ -8,7 +8,7 @@
 //! `ranges` finds where values are needed, `assign` gives them machine registers, `compiler`
 //! makes the blocks and the ways in and out, `start` what stands between warps and blocks of the grid,
 //! `control` what stands between blocks, `lanes`, `float`, `approx`, `scalar`, `predicate`,
-//! `access`, `apart`, `narrow`, `atomics` and `shuffle` the instructions (`turnwise` is for those
+//! `bits`, `access`, `apart`, `narrow`, `atomics`, `shuffle` and `votes` the instructions (`turnwise` is for those
 //! that go lane by lane). `assembler` and `memory` turn that into something that runs.
 //!
 //! Deliberately absent: optimisations that do not depend on the machine (crate `simt` has them),
@@ -20,6 +20,7 @@ mod approx;
 mod assembler;
 mod assign;
 mod atomics;
+mod bits;
 mod compiler;
 mod control;
 mod float;
@@ -36,6 +37,7 @@ mod shuffle;
 mod start;
 mod turnwise;
 mod value;
+mod votes;
 
 pub use listing::{code_bytes, listing};
 

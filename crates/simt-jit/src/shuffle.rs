@@ -1,10 +1,10 @@
 //! What lanes do together, where all of them are here.
 
-use crate::assembler::X;
+use crate::assembler::{X, repeated};
 use crate::assign::parts;
 use crate::compiler::Compiler;
-use crate::frame::{Z0, Z1};
-use crate::value::move_code;
+use crate::frame::{K1, K2, K3, Z0, Z1, Z2, Z3};
+use crate::value::{Value, move_code};
 use iced_x86::{Code, Register};
 use simt::op::{Op, ShflMode, Width};
 use simt::vector::{Source, VectorInst};
@@ -30,35 +30,58 @@ fn lanes_read(mode: ShflMode, b: u32, c: u32) -> ([u32; 32], u32) {
     (from, inside)
 }
 
+/// Sixteen numbers as bytes.
+fn numbers(of: impl Iterator<Item = u32>) -> Vec<u8> {
+    of.flat_map(u32::to_le_bytes).collect()
+}
+
 impl Compiler<'_> {
-    /// Makes code for an instruction of the whole warp; false if there is none.
+    /// Makes code for a shuffle; false if there is none.
     pub(crate) fn together(&mut self, inst: &VectorInst) -> bool {
         let Op::Shfl(mode, predicate) = inst.op else { return false };
-        // With lanes elsewhere it may have to wait for them.
-        if self.masked || inst.guard.is_some() || inst.uniform {
-            return false;
-        }
-        let (Source::Imm(b), Source::Imm(c)) = (inst.src[1], inst.src[2]) else { return false };
+        let Source::Imm(c) = inst.src[2] else { return false };
+        let all = !self.masked && inst.guard.is_none();
+        let members = match inst.src[3] {
+            Source::Imm(members) => members as u32,
+            _ if all => u32::MAX,
+            _ => return false,
+        };
         let place_is_lanes = inst.dst.first().is_some_and(|d| {
             self.f.homes[d.reg.index()] == simt::vector::Home::Vector
                 && !self.assignment.same[d.reg.index()]
         });
-        if !place_is_lanes {
+        if inst.uniform || !place_is_lanes {
             return false;
         }
-        let (from, inside) = lanes_read(mode, b as u32, c as u32);
+        let back = self.a.label();
+        if !all {
+            self.all_here(inst, members, back);
+        }
         let w = Width::W32;
         let value = self.value(inst.src[0], w);
+        let inside = match inst.src[1] {
+            Source::Imm(b) => {
+                let (from, inside) = lanes_read(mode, b as u32, c as u32);
+                for (part, to) in [(0, Z0), (1, Z1)] {
+                    let from = numbers(from[16 * part..16 * part + 16].iter().copied());
+                    let from = self.a.constant(&from);
+                    self.a.op(move_code(w), &[to.into(), from.into()]);
+                }
+                Some(inside)
+            }
+            b => {
+                let b = self.value(b, w);
+                for (part, to, k) in [(0, Z0, K1), (1, Z1, K2)] {
+                    self.lanes_to_read(mode, b, part, c as u32, (to, k));
+                }
+                None
+            }
+        };
         let place = self.dest(inst, &inst.dst[0]);
         // Both parts are made before either is put: the result may be where the source is.
-        for (part, to) in [(0, Z0), (1, Z1)] {
-            let numbers = &from[16 * part..16 * part + 16];
-            let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
-            let numbers = self.a.constant(&bytes);
-            self.a.op(move_code(w), &[to.into(), numbers.into()]);
-            let low = self.part_in(value, 0, w, crate::frame::Z2);
-            let high = self.part(value, 1);
-            let high = match high {
+        for to in [Z0, Z1] {
+            let low = self.part_in(value, 0, w, Z2);
+            let high = match self.part(value, 1) {
                 X::M(memory) if memory.is_broadcast => low.into(),
                 other => other,
             };
@@ -70,10 +93,75 @@ impl Compiler<'_> {
             self.put(&place, part, move_code(w), &[from.into()]);
         }
         if predicate {
-            self.a.op(Code::Mov_r32_imm32, &[Register::EAX.into(), X::I(inside as i32)]);
+            match inside {
+                Some(inside) => {
+                    self.a.op(Code::Mov_r32_imm32, &[Register::EAX.into(), X::I(inside as i32)]);
+                }
+                None => {
+                    self.a.op(Code::VEX_Kunpckwd_kr_kr_kr, &[K1.into(), K2.into(), K1.into()]);
+                    self.a.op(Code::VEX_Kmovd_r32_kr, &[Register::EAX.into(), K1.into()]);
+                }
+            }
             self.store_predicate(inst, 1);
         }
+        self.join_ways(inst, back);
         true
+    }
+
+    /// The numbers of the lanes that those of a part read, by lane arguments `b`, in a register;
+    /// which of them are inside of their segments, in a mask. Uses Z3.
+    fn lanes_to_read(
+        &mut self,
+        mode: ShflMode,
+        b: Value,
+        part: usize,
+        c: u32,
+        (to, inside): (Register, Register),
+    ) {
+        let (clamp, segment) = (c & 31, c >> 8 & 31);
+        let lanes = 16 * part as u32..16 * part as u32 + 16;
+        let own = self.a.constant(&numbers(lanes.clone()));
+        let most = numbers(lanes.clone().map(|lane| (lane & segment) | (clamp & !segment)));
+        let most = self.a.constant(&most);
+        let free = if mode == ShflMode::Idx { 31 & !segment } else { 31 };
+        let free = repeated(self.a.constant(&free.to_le_bytes()));
+        let given = self.part_in(b, part, Width::W32, to);
+        self.a
+            .op(Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, &[to.into(), given.into(), free.into()]);
+        let condition = match mode {
+            ShflMode::Up => {
+                self.a.op(move_code(Width::W32), &[Z3.into(), own.into()]);
+                let subtract = Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32;
+                self.a.op(subtract, &[to.into(), Z3.into(), to.into()]);
+                5
+            }
+            ShflMode::Down => {
+                self.a.op(
+                    Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32,
+                    &[to.into(), to.into(), own.into()],
+                );
+                2
+            }
+            ShflMode::Bfly => {
+                self.a.op(
+                    Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32,
+                    &[to.into(), to.into(), own.into()],
+                );
+                2
+            }
+            ShflMode::Idx => {
+                let fixed = self.a.constant(&numbers(lanes.map(|lane| lane & segment)));
+                self.a.op(
+                    Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32,
+                    &[to.into(), to.into(), fixed.into()],
+                );
+                2
+            }
+        };
+        let compare = Code::EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8;
+        self.a.op(compare, &[inside.into(), to.into(), most.into(), X::I(condition)]);
+        self.a.op(Code::VEX_Knotw_kr_kr, &[K3.into(), inside.into()]);
+        self.a.op(move_code(Width::W32), &[to.into(), own.into()]).set_op_mask(K3);
     }
 
     /// Makes code for an instruction; false if it has to run in its decoded form.
@@ -86,6 +174,7 @@ impl Compiler<'_> {
             }
             Op::Atom { .. } => self.atomic(inst),
             Op::Shfl(..) => self.together(inst),
+            Op::Vote(_) | Op::ActiveMask | Op::Redux(..) => self.votes(inst),
             Op::Breakpoint => true,
             _ if inst.uniform => self.scalars(inst),
             _ => self.lanes(inst),

@@ -24,3 +24,5 @@ mod texture;
 mod throughput;
 #[path = "filetests/tiers.rs"]
 mod tiers;
+#[path = "filetests/together.rs"]
+mod together;

@@ -1,0 +1,103 @@
+//! Bits and bytes of 32-bit lanes moved to places that are known when the code is made.
+
+use crate::assembler::{X, repeated};
+use crate::assign::parts;
+use crate::compiler::Compiler;
+use crate::frame::{Z0, Z1};
+use crate::value::move_code;
+use iced_x86::Code;
+use simt::op::{PrmtMode, Width};
+use simt::vector::{Source, VectorInst};
+
+/// Bits of every byte in reverse order, as an affine map.
+const REVERSED: u64 = 0x8040_2010_0804_0201;
+
+impl Compiler<'_> {
+    /// `brev`; false if the processor lacks what it takes.
+    pub(crate) fn reverse_bits(&mut self, inst: &VectorInst) -> bool {
+        if !is_x86_feature_detected!("gfni") {
+            return false;
+        }
+        let w = Width::W32;
+        let a = self.value(inst.src[0], w);
+        let place = self.dest(inst, &inst.dst[0]);
+        let map = repeated(self.a.constant(&REVERSED.to_le_bytes()));
+        let swap = self.byte_order(|lane, byte| Some(4 * lane + 3 - byte));
+        for part in 0..parts(w) {
+            let register = self.part_in(a, part, w, Z0);
+            let affine = Code::EVEX_Vgf2p8affineqb_zmm_k1z_zmm_zmmm512b64_imm8;
+            self.a.op(affine, &[Z0.into(), register.into(), map.into(), X::I(0)]);
+            // Its masks have a bit a byte.
+            let shuffle = Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512;
+            self.a.op(shuffle, &[Z0.into(), Z0.into(), swap.into()]);
+            self.put(&place, part, move_code(w), &[Z0.into()]);
+        }
+        true
+    }
+
+    /// 64 numbers for `vpshufb`: where each byte of a dword comes from inside of 16 bytes, or
+    /// nowhere, which gives 0.
+    fn byte_order(&mut self, from: impl Fn(u8, u8) -> Option<u8>) -> iced_x86::MemoryOperand {
+        let bytes: Vec<u8> = (0..64u8).map(|at| from(at / 4 % 4, at % 4).unwrap_or(0x80)).collect();
+        self.a.constant(&bytes)
+    }
+
+    /// `bfi` at a constant place.
+    pub(crate) fn insert_bits(&mut self, inst: &VectorInst) -> bool {
+        let (Source::Imm(position), Source::Imm(length)) = (inst.src[2], inst.src[3]) else {
+            return false;
+        };
+        let (position, length) = (position & 0xff, length & 0xff);
+        if position >= 32 {
+            return false;
+        }
+        let field = if length >= 32 { u32::MAX } else { (1 << length) - 1 };
+        let w = Width::W32;
+        let (a, b) = (self.value(inst.src[0], w), self.value(inst.src[1], w));
+        let place = self.dest(inst, &inst.dst[0]);
+        let mask = repeated(self.a.constant(&(field << position).to_le_bytes()));
+        for part in 0..parts(w) {
+            let inserted = self.part(a, part);
+            let up = Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8;
+            self.a.op(up, &[Z0.into(), inserted, X::I(position as i32)]);
+            let base = self.part_in(b, part, w, Z1);
+            // The third's bit chooses: the first's or the second's.
+            let choose = Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8;
+            let operands = [Z0.into(), base.into(), mask.into(), X::I(0xe4u8 as i8 as i32)];
+            self.a.op(choose, &operands);
+            self.put(&place, part, move_code(w), &[Z0.into()]);
+        }
+        true
+    }
+
+    /// `prmt` by a constant that takes bytes as they are.
+    pub(crate) fn permute_bytes(&mut self, inst: &VectorInst, mode: PrmtMode) -> bool {
+        let Source::Imm(selector) = inst.src[2] else { return false };
+        let selector = selector as u32;
+        if mode != PrmtMode::Index || selector & 0x8888 != 0 {
+            return false;
+        }
+        let w = Width::W32;
+        let (a, b) = (self.value(inst.src[0], w), self.value(inst.src[1], w));
+        let place = self.dest(inst, &inst.dst[0]);
+        let number = |byte: u8| (selector >> (4 * byte) & 7) as u8;
+        let first = self.byte_order(|lane, byte| {
+            let n = number(byte);
+            (n < 4).then_some(4 * lane + n)
+        });
+        let second = self.byte_order(|lane, byte| {
+            let n = number(byte);
+            (n >= 4).then(|| 4 * lane + n - 4)
+        });
+        let shuffle = Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512;
+        for part in 0..parts(w) {
+            let low = self.part_in(a, part, w, Z0);
+            self.a.op(shuffle, &[Z0.into(), low.into(), first.into()]);
+            let high = self.part_in(b, part, w, Z1);
+            self.a.op(shuffle, &[Z1.into(), high.into(), second.into()]);
+            let or = Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32;
+            self.put(&place, part, or, &[Z0.into(), Z1.into()]);
+        }
+        true
+    }
+}

@@ -69,6 +69,8 @@ impl Scene {
             .env("OPENMPS_LIB_DIR", dist().join("lib/openmps"))
             .env("OPENMPS_PROVIDER", "soft")
             .env("OPENMPS_SOFT_DIR", self.directory.join("soft"))
+            .env("CUDA_CACHE_DISABLE", "0")
+            .env("CUDA_CACHE_PATH", self.directory.join("cache"))
             .env("CUDA_MPS_PIPE_DIRECTORY", self.pipe())
             .env("CUDA_MPS_LOG_DIRECTORY", self.directory.join("log"));
         command

@@ -1,6 +1,9 @@
 //! Whole kernels on the software GPU give what the same algorithms give in C.
 
-use tests::Scene;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::SystemTime;
+use tests::{Scene, dist, finish};
 
 #[test]
 fn kernels_give_what_c_gives() {
@@ -9,4 +12,49 @@ fn kernels_give_what_c_gives() {
     let report = scene.openmps(&["bench", "kernels", "--check"]).expect_success();
     let expected = format!("{} kernels gave", names.stdout.lines().count());
     assert!(report.stdout.starts_with(&expected), "{}", report.stdout);
+}
+
+/// Files of native code, and when each was used last.
+fn kept(scene: &Scene) -> BTreeMap<PathBuf, SystemTime> {
+    let Ok(entries) = std::fs::read_dir(scene.file("cache/openmps/code")) else {
+        return BTreeMap::new();
+    };
+    let used = |path: &PathBuf| path.metadata().and_then(|m| m.modified()).expect("a file");
+    entries.map(|e| e.expect("an entry").path()).map(|path| (path.clone(), used(&path))).collect()
+}
+
+#[test]
+fn native_code_is_kept_for_the_next_process_and_checked_before_it_runs() {
+    if !is_x86_feature_detected!("avx512bw") {
+        return;
+    }
+    let scene = Scene::new();
+    let run = |cache: &str| {
+        let mut command = scene.command(&dist().join("bin/openmps"));
+        command.env("OPENMPS_SOFT_TIER", "1").env("CUDA_CACHE_DISABLE", cache);
+        command.args(["bench", "kernels", "--check", "--only", "saxpy"]);
+        finish(&mut command).expect_success().stdout
+    };
+    let without = run("1");
+    assert!(kept(&scene).is_empty());
+
+    assert_eq!(run("0"), without);
+    let first = kept(&scene);
+    assert!(!first.is_empty());
+
+    assert_eq!(run("0"), without);
+    let second = kept(&scene);
+    assert!(first.keys().eq(second.keys()), "{first:?} {second:?}");
+    assert!(first.iter().all(|(path, used)| second[path] > *used), "{first:?} {second:?}");
+
+    // A damaged file is made anew.
+    for path in first.keys() {
+        let mut content = std::fs::read(path).expect("a file");
+        content.iter_mut().skip(64).for_each(|byte| *byte = 0xcc);
+        std::fs::write(path, content).expect("ours");
+    }
+    let damaged: Vec<_> = first.keys().map(|p| std::fs::read(p).expect("a file")).collect();
+    assert_eq!(run("0"), without);
+    let mended: Vec<_> = first.keys().map(|p| std::fs::read(p).expect("a file")).collect();
+    assert!(damaged.iter().zip(&mended).all(|(a, b)| a != b));
 }

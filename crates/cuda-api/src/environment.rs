@@ -33,6 +33,13 @@ variables! {
         "all devices", "Devices that the provider shows, and in which order.";
     CUDA_MODULE_LOADING = "CUDA_MODULE_LOADING", "client",
         "LAZY", "EAGER loads a program's kernels at start.";
+    CUDA_CACHE_DISABLE = "CUDA_CACHE_DISABLE", "software GPU",
+        "0", "1 keeps no native code on disk for later processes.";
+    CUDA_CACHE_PATH = "CUDA_CACHE_PATH", "software GPU",
+        "XDG_CACHE_HOME, then ~/.cache",
+        "Directory below which native code of kernels is kept, in openmps/code.";
+    CUDA_CACHE_MAXSIZE = "CUDA_CACHE_MAXSIZE", "software GPU",
+        "268435456", "Most native code that is kept there, bytes.";
     OPENMPS_PROVIDER = "OPENMPS_PROVIDER", "client, server, openmps",
         "vendor if there is one, else soft",
         "What drives the device: vendor, soft, or the absolute path of a libcuda.so.1.";

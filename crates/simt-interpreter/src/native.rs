@@ -157,7 +157,7 @@ pub const FINISHED: u32 = 6;
 pub type Entry = unsafe extern "sysv64" fn(*mut Frame, u32) -> u32;
 
 /// What a kernel's native code can do besides.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
     /// It can take all warps of a block of the grid: see [`Slot`].
     pub together: bool,

@@ -9,7 +9,8 @@
 //! makes the blocks and the ways in and out, `start` what stands between warps and blocks of the grid,
 //! `control` what stands between blocks, `lanes`, `float`, `approx`, `scalar`, `predicate`,
 //! `bits`, `access`, `apart`, `narrow`, `atomics`, `shuffle` and `votes` the instructions (`turnwise` is for those
-//! that go lane by lane). `assembler` and `memory` turn that into something that runs.
+//! that go lane by lane). `assembler` and `memory` turn that into something that runs, and `cache` finds what was made
+//! before.
 //!
 //! Deliberately absent: optimisations that do not depend on the machine (crate `simt` has them),
 //! calls and barriers (the interpreter has them), other processors.
@@ -21,6 +22,7 @@ mod assembler;
 mod assign;
 mod atomics;
 mod bits;
+mod cache;
 mod compiler;
 mod control;
 mod float;
@@ -39,14 +41,16 @@ mod turnwise;
 mod value;
 mod votes;
 
+pub use cache::{Cache, Store};
 pub use listing::{code_bytes, listing};
 
+use cache::{Image, Key};
 use compiler::{Compiler, Made};
-use memory::CodeMemory;
 use simt::vector::Tier;
 use simt::vector::VectorFunction;
 use simt_interpreter::Interpreter;
 use simt_interpreter::native::{Entry, Generator, Layout, NativeCode};
+use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::sync::Arc;
 
 /// Starts of a kernel, counted in warps, before it is worth native code: a few blocks of a grid
@@ -82,10 +86,12 @@ impl Tiers {
         }
     }
 
-    /// What runs kernels so, as far as this processor can.
-    pub fn tier(self) -> Arc<dyn Tier> {
+    /// What runs kernels so, as far as this processor can; native code that `cache` has is not
+    /// made again.
+    pub fn tier(self, cache: &Arc<Cache>) -> Arc<dyn Tier> {
         let interpreter = Interpreter::new();
-        Arc::new(match (self, Jit::new()) {
+        let jit = Jit::new().map(|jit| jit.sharing(cache.clone()));
+        Arc::new(match (self, jit) {
             (Self::Native, Some(jit)) => interpreter.moving_up(Arc::new(jit.after(0))),
             (Self::Both, Some(jit)) => interpreter.moving_up(Arc::new(jit)),
             _ => interpreter,
@@ -96,19 +102,26 @@ impl Tiers {
 /// The generator of native code.
 pub struct Jit {
     threshold: u32,
+    cache: Arc<Cache>,
 }
 
 impl Jit {
     /// A generator for kernels that have run for a while; `None` if this processor lacks what its
     /// code needs.
     pub fn new() -> Option<Self> {
-        has_avx512().then_some(Self { threshold: THRESHOLD })
+        has_avx512().then(|| Self { threshold: THRESHOLD, cache: Arc::default() })
     }
 
     /// For kernels that have been started by so many warps; 0 for native code from the first on.
     #[must_use]
     pub fn after(self, starts: u32) -> Self {
-        Self { threshold: starts }
+        Self { threshold: starts, ..self }
+    }
+
+    /// For code that others may have made before.
+    #[must_use]
+    pub fn sharing(self, cache: Arc<Cache>) -> Self {
+        Self { cache, ..self }
     }
 }
 
@@ -131,13 +144,19 @@ fn make(function: &VectorFunction, layout: &Layout<'_>) -> Option<Made> {
 }
 
 /// The table of offsets from its own start, then the code.
-fn image(made: &Made) -> (Vec<u8>, usize) {
+fn image(made: &Made) -> Image {
     let start = (4 * made.table.len()).next_multiple_of(CODE_ALIGN);
     let mut bytes: Vec<u8> =
         made.table.iter().flat_map(|offset| (offset + start as u32).to_le_bytes()).collect();
     bytes.resize(start, 0);
     bytes.extend(&made.code);
-    (bytes, start + made.start as usize)
+    Image { bytes, entry: start as u32 + made.start, abilities: made.abilities }
+}
+
+/// What generators look at beside the function: all that this processor says it can do.
+fn flavour() -> String {
+    let (basic, extended) = (__cpuid(1), __cpuid_count(7, 0));
+    format!("avx512 {:x} {:x} {:x} {:x}", basic.ecx, extended.ebx, extended.ecx, extended.edx)
 }
 
 impl Generator for Jit {
@@ -146,15 +165,15 @@ impl Generator for Jit {
     }
 
     fn generate(&self, function: &VectorFunction, layout: &Layout<'_>) -> Option<NativeCode> {
-        let made = make(function, layout)?;
-        let (bytes, entry) = image(&made);
-        let memory = Arc::new(CodeMemory::new(&bytes)?);
-        let start = memory.start();
+        let key = Key::of(function, &flavour());
+        let code = self.cache.code(key, || Some(image(&make(function, layout)?)))?;
+        let own = code.memory.start();
         // SAFETY: `entry` is where the code of this image starts, and the compiler makes functions
         // of this type.
-        let code = unsafe { std::mem::transmute::<*const u8, Entry>(start.add(entry)) };
-        // SAFETY: the code was made for this function and layout, finds its table at the start of
-        // the image, and both live as long as the memory.
-        Some(unsafe { NativeCode::new(code, made.abilities, start, memory) })
+        let entry =
+            unsafe { std::mem::transmute::<*const u8, Entry>(own.add(code.entry as usize)) };
+        // SAFETY: the code was made for this function, whose content decides its layout; it finds
+        // its table at the start of the image, and both live as long as `code`.
+        Some(unsafe { NativeCode::new(entry, code.abilities, own, code) })
     }
 }

@@ -16,7 +16,7 @@ pub fn code_bytes(function: &VectorFunction) -> Option<usize> {
 /// if the function has no native code.
 pub fn listing(function: &VectorFunction) -> Option<String> {
     let made = with_layout(function, |layout| make(function, layout))?;
-    let (bytes, _) = image(&made);
+    let bytes = image(&made).bytes;
     let code_start = bytes.len() - made.code.len();
     let blocks = function.blocks.len();
     let mut names: HashMap<u64, String> = HashMap::new();

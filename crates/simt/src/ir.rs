@@ -252,7 +252,7 @@ pub struct Slot {
 }
 
 /// What a call calls.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Callee {
     /// A function by its number in the module.
     Direct(u32),

@@ -44,7 +44,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Which rule a function's code relies on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// The lowest pending block runs first, always.
     Lockstep,
@@ -53,7 +53,7 @@ pub enum Mode {
 }
 
 /// Where a register lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Home {
     /// One bit a lane.
     Mask,
@@ -82,7 +82,7 @@ pub enum Home {
 }
 
 /// A source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The register's value a lane (or its copies).
     Vector(Reg),
@@ -114,7 +114,7 @@ impl Source {
 }
 
 /// A result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dest {
     /// The register.
     pub reg: Reg,
@@ -125,7 +125,7 @@ pub struct Dest {
 }
 
 /// One instruction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct VectorInst {
     /// What it does.
     pub op: Op,
@@ -143,7 +143,7 @@ pub struct VectorInst {
 }
 
 /// How a block ends; blocks are numbered in the order of [`VectorFunction::blocks`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub enum VectorTerm {
     /// Goes to the target.
     Jump(Target),
@@ -199,7 +199,7 @@ pub enum VectorTerm {
 /// A 32-bit register that must not wrap: its one value plus `i` strides, computed without limit,
 /// is a 32-bit number of that signedness for every lane `i` up to `last` that runs. A tier may ask
 /// it of all lanes up to `last`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NoWrap {
     /// The register.
     pub reg: Reg,
@@ -212,7 +212,7 @@ pub struct NoWrap {
 }
 
 /// Instructions that run one after the other under one mask.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct VectorBlock {
     /// To be made before anything else, each time: if one fails, the warp goes on from the start
     /// of this block in the form for [`Mode::Independent`]. Always empty there.
@@ -233,7 +233,7 @@ pub struct VectorBlock {
 }
 
 /// A call that was not inlined. Offsets are bytes in the frames of caller and callee.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct VectorCall {
     /// Whom: the number of a function of the module, or its address.
     pub callee: Callee,
@@ -244,7 +244,7 @@ pub struct VectorCall {
 }
 
 /// A kernel or device function.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct VectorFunction {
     /// Its name.
     pub name: String,

@@ -123,6 +123,7 @@ impl TestDevice {
             check: false,
             profile: None,
             tiers: simt_jit::Tiers::default(),
+            code_store: None,
             turn_dirs: Vec::new(),
         };
         change(&mut settings);

@@ -170,7 +170,7 @@ impl Driver {
     /// also where nothing else does.
     fn tier(&self) -> Arc<dyn Tier> {
         if !self.device.settings.check {
-            return self.device.settings.tiers.tier();
+            return self.device.settings.tiers.tier(&self.code);
         }
         let report = Arc::new(|finding: &str| eprintln!("openmps-soft: {finding}"));
         Arc::new(Interpreter::new().checking(report))

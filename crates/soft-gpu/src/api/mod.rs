@@ -58,7 +58,7 @@ use self::pool::Pool;
 use self::registry::Registry;
 use self::stream::StreamEntry;
 use crate::device::Device;
-use crate::device::settings::Settings;
+use crate::device::settings::{CodeStore, Settings};
 use crate::device::slab::Key;
 use crate::device::stream::Stream;
 use crate::device::tenant::Tenant;
@@ -84,6 +84,8 @@ pub(crate) struct Driver {
     current_pool: Mutex<Option<usize>>,
     primary: Mutex<Primary>,
     numbers: AtomicU64,
+    /// Native code of kernels.
+    code: Arc<simt_jit::Cache>,
 }
 
 static DRIVER: OnceLock<Driver> = OnceLock::new();
@@ -115,8 +117,11 @@ fn initialize() -> Result {
         unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
         // SAFETY: the library is never unloaded, so the function is there when it is called.
         unsafe { libc::atexit(at_exit) };
+        let settings = Settings::from_environment();
+        let store = settings.code_store.as_ref().map(CodeStore::open);
         Driver {
-            device: Device::new(Settings::from_environment()),
+            code: Arc::new(simt_jit::Cache::new(store)),
+            device: Device::new(settings),
             contexts: Registry::new(HandleKind::Context),
             streams: Registry::new(HandleKind::Stream),
             events: Registry::new(HandleKind::Event),

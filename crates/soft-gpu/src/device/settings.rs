@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use cuda_api::environment::*;
-use simt_jit::Tiers;
+use simt_jit::{Store, Tiers};
 
 use super::{identity, limits, profile};
 
@@ -14,6 +14,11 @@ use super::{identity, limits, profile};
 const SMS_DEFAULT_MIN: u32 = 8;
 /// Most virtual SMs or worker threads: more than any machine has cores.
 const SMS_MAX: u32 = 1024;
+
+/// Most native code that is kept for later processes, bytes, by default: a kernel's is a few KiB.
+const STORE_BYTES_MAX: u64 = 256 << 20;
+/// Where it is below the directory for caches.
+const STORE_DIRECTORY: &str = "openmps/code";
 
 /// How the device is made.
 #[derive(Clone, Debug)]
@@ -32,6 +37,8 @@ pub struct Settings {
     pub profile: Option<PathBuf>,
     /// What runs kernels: OPENMPS_SOFT_TIER.
     pub tiers: Tiers,
+    /// Where native code is kept for later processes.
+    pub code_store: Option<CodeStore>,
     /// Directories to try for the file with which processes take turns: OPENMPS_SOFT_DIR, else
     /// /dev/shm, then /tmp. Empty: no turns.
     pub turn_dirs: Vec<PathBuf>,
@@ -70,8 +77,42 @@ impl Settings {
                 .filter(|path| !path.is_empty())
                 .map(|path| profile::path_of_process(&path)),
             tiers: lookup(OPENMPS_SOFT_TIER).and_then(|v| Tiers::parse(&v)).unwrap_or_default(),
+            code_store: CodeStore::from_lookup(&lookup),
             turn_dirs,
         }
+    }
+}
+
+/// Where native code is kept, and how much of it. NVIDIA's driver reads the same variables for the
+/// code that it makes of PTX.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeStore {
+    /// CUDA_CACHE_PATH, else the user's cache directory.
+    pub directory: PathBuf,
+    /// CUDA_CACHE_MAXSIZE.
+    pub bytes_max: u64,
+}
+
+impl CodeStore {
+    /// The store itself.
+    pub fn open(&self) -> Store {
+        Store::new(self.directory.clone(), self.bytes_max)
+    }
+
+    fn from_lookup(lookup: &impl Fn(&str) -> Option<String>) -> Option<Self> {
+        if lookup(CUDA_CACHE_DISABLE).is_some_and(|v| v.trim() == "1") {
+            return None;
+        }
+        // Directories that are not absolute are not meant (XDG base directory specification).
+        let absolute = |name| lookup(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = || absolute("HOME").map(|home| home.join(".cache"));
+        let directory =
+            absolute(CUDA_CACHE_PATH).or_else(|| absolute("XDG_CACHE_HOME")).or_else(home)?;
+        let bytes_max = lookup(CUDA_CACHE_MAXSIZE).and_then(|v| v.trim().parse().ok());
+        Some(Self {
+            directory: directory.join(STORE_DIRECTORY),
+            bytes_max: bytes_max.unwrap_or(STORE_BYTES_MAX),
+        })
     }
 }
 
@@ -124,6 +165,25 @@ mod tests {
         assert_eq!(parse_bytes("1"), None);
         assert_eq!(parse_bytes("x"), None);
         assert_eq!(parse_bytes("99999999999G"), None);
+    }
+
+    #[test]
+    fn native_code_is_kept_where_cuda_keeps_it_or_in_the_users_cache() {
+        let store = |given: &[(&str, &str)]| {
+            CodeStore::from_lookup(&|name: &str| {
+                given.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string())
+            })
+        };
+        let place = |given: &[(&str, &str)]| store(given).map(|s| s.directory);
+        let (home, xdg) = (("HOME", "/home/u"), ("XDG_CACHE_HOME", "/var/u"));
+        assert_eq!(place(&[home]), Some("/home/u/.cache/openmps/code".into()));
+        assert_eq!(place(&[home, xdg]), Some("/var/u/openmps/code".into()));
+        assert_eq!(place(&[home, ("XDG_CACHE_HOME", "u")]), place(&[home]));
+        assert_eq!(place(&[xdg, ("CUDA_CACHE_PATH", "/c")]), Some("/c/openmps/code".into()));
+        assert_eq!(place(&[home, ("CUDA_CACHE_DISABLE", "1")]), None);
+        assert_eq!(place(&[]), None);
+        let bounded = store(&[home, ("CUDA_CACHE_MAXSIZE", "1048576")]);
+        assert_eq!(bounded.map(|s| s.bytes_max), Some(1 << 20));
     }
 
     #[test]

@@ -400,7 +400,7 @@ impl Compiler<'_> {
 
     /// Makes an address in RCX, in the space, a pointer in RCX to `span` bytes that may be
     /// accessed. Needs RAX and RDX.
-    fn check(&mut self, plan: Plan, span: i32, slow: Label) {
+    pub(crate) fn check(&mut self, plan: Plan, span: i32, slow: Label) {
         if plan.total > 1 {
             self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(plan.total - 1)]);
             self.a.jump(Code::Jne_rel32_64, slow);

@@ -6,7 +6,7 @@ use crate::assign::parts;
 use crate::compiler::Compiler;
 use crate::frame::{A, C, D, Field, K1, K2, Z0, Z1, Z2, Z3, field};
 use crate::narrow::is_narrow;
-use crate::value::{move_code, ymm};
+use crate::value::{Value, move_code, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::op::Width;
 use simt::vector::VectorInst;
@@ -22,6 +22,13 @@ impl Compiler<'_> {
     ) {
         if is_narrow(plan.access) {
             return self.narrow_lanes(inst, plan, address, back);
+        }
+        match address {
+            _ if self.masked || inst.guard.is_some() => self.one_lane(inst, plan, address, back),
+            Address::Lanes(lanes @ (Value::Parts(_) | Value::File(_))) if !plan.write => {
+                self.same_for_all(inst, plan, lanes, back);
+            }
+            _ => {}
         }
         let slow = self.aside(back);
         let (plan, some) = self.check_lanes(inst, plan, address, slow);
@@ -127,11 +134,18 @@ impl Compiler<'_> {
         (plan, some)
     }
 
-    /// Sets K1 to the lanes of a part that take part.
-    fn lanes_of_part(&mut self, part: usize, width: Width, some: bool) {
+    /// Sets K1 to the lanes of a part that take part; goes to `none` if none does.
+    fn lanes_of_part(&mut self, part: usize, width: Width, some: bool, none: Label) {
         if some {
             let k = self.active(part, width);
             self.a.op(Code::VEX_Kmovw_kr_km16, &[K1.into(), k.into()]);
+            // Of 64-bit lanes eight count.
+            let test = match width {
+                Width::W64 => Code::VEX_Kortestb_kr_kr,
+                _ => Code::VEX_Kortestw_kr_kr,
+            };
+            self.a.op(test, &[K1.into(), K1.into()]);
+            self.a.jump(Code::Je_rel32_64, none);
         } else {
             self.a.op(Code::VEX_Kxnorw_kr_kr_kr, &[K1.into(), K1.into(), K1.into()]);
         }
@@ -164,10 +178,12 @@ impl Compiler<'_> {
                             Width::W64,
                             Z3,
                         );
-                        self.lanes_of_part(2 * part + half, Width::W64, some);
+                        let none = self.a.label();
+                        self.lanes_of_part(2 * part + half, Width::W64, some, none);
                         let from = self.spread(plan, index, element);
                         let code = Code::EVEX_Vpgatherqd_ymm_k1_vm64z;
                         self.a.op(code, &[ymm(to).into(), from.into()]).set_op_mask(K1);
+                        self.a.bind(none);
                     }
                     let join = [Z0.into(), Z0.into(), ymm(Z1).into(), X::I(1)];
                     self.a.op(Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, &join);
@@ -177,31 +193,37 @@ impl Compiler<'_> {
             (true, _) => {
                 for part in 0..4 {
                     let index = self.address_part(plan.before, address, part, Width::W64, Z3);
-                    self.lanes_of_part(part, Width::W64, some);
+                    let none = self.a.label();
+                    self.lanes_of_part(part, Width::W64, some, none);
                     let from = self.spread(plan, index, element);
                     let code = Code::EVEX_Vpgatherqq_zmm_k1_vm64z;
                     self.a.op(code, &[Z0.into(), from.into()]).set_op_mask(K1);
                     self.put(&place, part, move_code(Width::W64), &[Z0.into()]);
+                    self.a.bind(none);
                 }
             }
             (false, Width::W32) => {
                 for part in 0..2 {
                     let index = self.address_part(plan.before, address, part, Width::W32, Z3);
-                    self.lanes_of_part(part, Width::W32, some);
+                    let none = self.a.label();
+                    self.lanes_of_part(part, Width::W32, some, none);
                     let from = self.spread(plan, index, element);
                     let code = Code::EVEX_Vpgatherdd_zmm_k1_vm32z;
                     self.a.op(code, &[Z0.into(), from.into()]).set_op_mask(K1);
                     self.put(&place, part, move_code(Width::W32), &[Z0.into()]);
+                    self.a.bind(none);
                 }
             }
             (false, _) => {
                 for part in 0..4 {
                     let index = self.address_half(address, part, Z3);
-                    self.lanes_of_part(part, Width::W64, some);
+                    let none = self.a.label();
+                    self.lanes_of_part(part, Width::W64, some, none);
                     let from = self.spread(plan, index, element);
                     let code = Code::EVEX_Vpgatherdq_zmm_k1_vm32y;
                     self.a.op(code, &[Z0.into(), from.into()]).set_op_mask(K1);
                     self.put(&place, part, move_code(Width::W64), &[Z0.into()]);
+                    self.a.bind(none);
                 }
             }
         }
@@ -246,7 +268,8 @@ impl Compiler<'_> {
             } else {
                 self.part_in(value, part, width, Z0)
             };
-            self.lanes_of_part(part, lane_width, some);
+            let none = self.a.label();
+            self.lanes_of_part(part, lane_width, some, none);
             let to = self.spread(plan, index, element);
             let code = match (plan.wide, width) {
                 (true, Width::W32) => Code::EVEX_Vpscatterqd_vm64z_k1_ymm,
@@ -255,6 +278,7 @@ impl Compiler<'_> {
                 (false, _) => Code::EVEX_Vpscatterdq_vm32y_k1_zmm,
             };
             self.a.op(code, &[to.into(), from.into()]).set_op_mask(K1);
+            self.a.bind(none);
         }
     }
 

@@ -8,9 +8,9 @@
 //! `ranges` finds where values are needed, `assign` gives them machine registers, `compiler`
 //! makes the blocks and the ways in and out, `start` what stands between warps and blocks of the grid,
 //! `control` what stands between blocks, `lanes`, `float`, `approx`, `scalar`, `predicate`,
-//! `bits`, `access`, `apart`, `narrow`, `atomics`, `shuffle` and `votes` the instructions (`turnwise` is for those
-//! that go lane by lane). `assembler` and `memory` turn that into something that runs, and `cache` finds what was made
-//! before.
+//! `bits`, `access`, `apart`, `few`, `narrow`, `atomics`, `shuffle` and `votes` the instructions
+//! (`turnwise` is for those that go lane by lane). `assembler` and `memory` turn that into
+//! something that runs, and `cache` finds what was made before.
 //!
 //! Deliberately absent: optimisations that do not depend on the machine (crate `simt` has them),
 //! calls and barriers (the interpreter has them), other processors.
@@ -25,6 +25,7 @@ mod bits;
 mod cache;
 mod compiler;
 mod control;
+mod few;
 mod float;
 mod frame;
 mod lanes;

@@ -1,4 +1,4 @@
-//! Read-modify-writes and narrow accesses of lanes that go where they like: native code against
+//! Read-modify-writes, loads and stores of lanes that go where they like: native code against
 //! the interpreter, for every form, with all lanes, some by a guard and some by a branch.
 
 use super::harness::{Device, Memory, Params, Shape};
@@ -37,8 +37,8 @@ fn kernel(access: &str, register: &str, shared: bool) -> String {
             "cvt.u64.u32 %ga, %off; add.u64 %ga, %ga, %m;".to_owned()
         };
         // Before and behind what the register holds.
-        let offset = [at as i64 + 16, at as i64 + 8, at as i64 - 8][form];
-        let more = [0, 0, 16][form];
+        let offset = [at as i64 + 16, at as i64 + 32, at as i64 - 16][form];
+        let more = [0, 0, 32][form];
         let access = access.replace("ADDRESS", &format!("[{address}+{offset}]"));
         body += &format!(
             "{compute} add.u{width} {address}, {address}, {more};
@@ -83,7 +83,9 @@ fn kernel(access: &str, register: &str, shared: bool) -> String {
              mul.wide.u32 %x, %t, 8; add.u64 %values, %values, %x; add.u64 %others, %others, %x;
              add.u64 %out, %out, %x;
              ld.global{register} %v, [%values]; ld.global{register} %w, [%others];
-             and.b32 %i, %off, 1024; setp.ne.u32 %odd, %i, 0; and.b32 %off, %off, 1023;
+             and.b32 %i, %off, 1024; setp.ne.u32 %odd, %i, 0;
+             and.b32 %j, %off, 2048; shl.b32 %j, %j, 10;
+             and.b32 %off, %off, 1023; add.u32 %off, %off, %j;
              {fetch}{body}{leave}
              ret;
          }}",
@@ -123,7 +125,7 @@ fn run(set: Set, text: &str, inputs: &[Vec<u8>; 4]) -> Outcome {
     Ok([device.memory.read(addresses[0], 3 * AREA), device.memory.read(out, 3 * THREADS * 8)])
 }
 
-/// Offsets a thread, bit 10 for those that the guard lets through.
+/// Offsets a thread, bit 10 for those that the guard lets through, bit 11 for what is not there.
 fn offsets(pattern: usize, bytes: usize, random: &mut Random) -> Vec<u32> {
     let words = 512 / bytes;
     let mut all: Vec<u32> = (0..THREADS)
@@ -141,8 +143,12 @@ fn offsets(pattern: usize, bytes: usize, random: &mut Random) -> Vec<u32> {
     let odd = random.next() as usize % THREADS;
     match pattern {
         4 => all[odd] += 1,
-        // Behind all of the areas, by itself.
-        5 => all[odd] = 1 << 20,
+        // Behind all memory.
+        5 => all[odd] |= 1 << 11,
+        // All by itself in its warp, where the guard lets it through.
+        6 => {
+            all.iter_mut().enumerate().for_each(|(t, o)| *o = *o & 1023 | u32::from(t == 37) << 10)
+        }
         _ => {}
     }
     all
@@ -155,7 +161,7 @@ fn compare(access: &str, register: &str, bytes: usize) {
             register,
             shared,
         );
-        for pattern in 0..5 {
+        for pattern in 0..7 {
             let mut random = Random(pattern as u64 * 77 + bytes as u64);
             let values = |random: &mut Random| -> Vec<u8> {
                 let special = [0, 1, u64::MAX, 0x7fc0_0001_7f80_0000, 1 << 63, 0x8000_0000];
@@ -175,7 +181,7 @@ fn compare(access: &str, register: &str, bytes: usize) {
             let native = run(Set::Native, &text, &inputs);
             let interpreted = run(Set::Interpreted, &text, &inputs);
             assert!(native == interpreted, "{access}, pattern {pattern}:\n{text}");
-            let fails = pattern == 4 && bytes > 1;
+            let fails = pattern == 4 && bytes > 1 || pattern == 5;
             assert_eq!(native.is_err(), fails, "{access}, pattern {pattern}: {native:?}");
         }
     }
@@ -205,6 +211,18 @@ fn read_modify_writes() {
                 compare(&format!("red.SPACE.{op}.{ty} ADDRESS, %v;"), &register, bytes);
             }
         }
+    }
+}
+
+#[test]
+fn whole_accesses() {
+    for (ty, bytes) in [("b32", 4), ("b64", 8)] {
+        let register = format!(".{ty}");
+        compare(&format!("ld.SPACE.{ty} %r, ADDRESS;"), &register, bytes);
+        compare(&format!("st.SPACE.{ty} ADDRESS, %v;"), &register, bytes);
+        // Another register than the result's is not looked at.
+        compare(&format!("ld.SPACE.v2.{ty} {{%r, %w}}, ADDRESS;"), &register, 2 * bytes);
+        compare(&format!("st.SPACE.v2.{ty} ADDRESS, {{%v, %w}};"), &register, 2 * bytes);
     }
 }
 

@@ -1,7 +1,10 @@
-//! Memory sets in their synchronous form: the asynchronous one in the default stream. As in CUDA
-//! they do not wait, since what they write is the device's.
+//! Memory sets. Their synchronous form is the asynchronous one in the default stream; as in CUDA
+//! it does not wait where it writes what is the device's, and does where the host looks with its
+//! own eyes (pinned and managed memory).
 
+use super::copy::Ends;
 use crate::attach::Attached;
+use crate::memory::where_is::Side;
 use crate::mode;
 use crate::state::wire_stream;
 use crate::threads::DefaultStream;
@@ -28,6 +31,7 @@ fn post<const N: usize>(
     opcode: u16,
     fill: FillNode,
     words: [u64; N],
+    ends: Ends,
 ) -> CUresult {
     const WORDS_MAX: usize = 8;
     let (client, _) = mode::enter()?;
@@ -42,7 +46,10 @@ fn post<const N: usize>(
     let mut all = [0; WORDS_MAX];
     all[..N].copy_from_slice(&words);
     all[N] = wire_stream(stream).to_word();
-    client.state().push_words_in(stream, opcode, &all[..=N]).map(|_| ())
+    client.state().push_words_in(stream, opcode, &all[..=N])?;
+    let seen_by_host =
+        ends == Ends::WithCall && client.memory().side(fill.dst.0, 1)? == Side::Pinned;
+    if seen_by_host { client.synchronize(stream) } else { Ok(()) }
 }
 
 /// A fill with elements of type `T`.
@@ -70,7 +77,9 @@ macro_rules! linear {
             value: $ty,
             count: usize,
         ) -> CUresult {
-            $in_stream(default, pointer, value, count, CUstream::NULL)
+            let fill = fill::<$ty>(pointer, 0, value.into(), count, 1);
+            let words = [pointer.0, value.to_word(), count as u64];
+            post(default, CUstream::NULL, number::$in_stream, fill, words, Ends::WithCall)
         }
 
         pub(crate) fn $in_stream(
@@ -82,7 +91,7 @@ macro_rules! linear {
         ) -> CUresult {
             let fill = fill::<$ty>(pointer, 0, value.into(), count, 1);
             let words = [pointer.0, value.to_word(), count as u64];
-            post(default, stream, number::$in_stream, fill, words)
+            post(default, stream, number::$in_stream, fill, words, Ends::InStream)
         }
     )*};
 }
@@ -103,7 +112,9 @@ macro_rules! pitched {
             width: usize,
             height: usize,
         ) -> CUresult {
-            $in_stream(default, pointer, pitch, value, width, height, CUstream::NULL)
+            let fill = fill::<$ty>(pointer, pitch, value.into(), width, height);
+            let words = [pointer.0, pitch as u64, value.to_word(), width as u64, height as u64];
+            post(default, CUstream::NULL, number::$in_stream, fill, words, Ends::WithCall)
         }
 
         pub(crate) fn $in_stream(
@@ -117,7 +128,7 @@ macro_rules! pitched {
         ) -> CUresult {
             let fill = fill::<$ty>(pointer, pitch, value.into(), width, height);
             let words = [pointer.0, pitch as u64, value.to_word(), width as u64, height as u64];
-            post(default, stream, number::$in_stream, fill, words)
+            post(default, stream, number::$in_stream, fill, words, Ends::InStream)
         }
     )*};
 }

@@ -3,7 +3,7 @@
 use cuda_api::*;
 
 use super::{Driver, driver, exports};
-use crate::device::memory::PointerKind;
+use crate::device::memory::{AllocationKind, PointerKind};
 use crate::device::stream::Op;
 use crate::device::tenant::Tenant;
 use crate::device::transfer::{Fill, Transfer};
@@ -20,16 +20,18 @@ struct Area {
 }
 
 impl Driver {
+    /// Puts a fill into a stream: the synchronous form's is `None`, the default stream.
     fn fill(
         &self,
-        stream: CUstream,
+        stream: Option<CUstream>,
         per_thread: bool,
         area: Area,
         value: u32,
         element: u32,
     ) -> Result {
         self.working_tenant()?;
-        let stream = self.stream(stream, per_thread)?;
+        let synchronous = stream.is_none();
+        let stream = self.stream(stream.unwrap_or(CUstream::NULL), per_thread)?;
         if self.captured(stream, || Ok(NodeKind::Fill(as_node(area, value, element))))? {
             return Ok(());
         }
@@ -38,8 +40,12 @@ impl Driver {
             return Ok(());
         };
         let seq = self.device.enqueue(stream, Op::Transfer(Box::new(Transfer::fill(fill))))?;
-        // The program may look at host memory with its own eyes as soon as the call is back.
-        if matches!(kind, PointerKind::Host { .. }) {
+        // The program may look at it with its own eyes as soon as the call is back.
+        let seen_by_host = matches!(
+            kind,
+            PointerKind::Host { .. } | PointerKind::Allocation(AllocationKind::Managed)
+        );
+        if synchronous && seen_by_host {
             self.device.wait_stream(stream, seq)?;
         }
         Ok(())
@@ -112,77 +118,77 @@ exports! {
     fn cuMemsetD8_v2(
         dst: CUdeviceptr, value: u8, count: usize,
     ) | cuMemsetD8_v2_ptds per_thread {
-        driver()?.fill(CUstream::NULL, per_thread, row(dst, count), value.into(), 1)
+        driver()?.fill(None, per_thread, row(dst, count), value.into(), 1)
     }
 
     fn cuMemsetD16_v2(
         dst: CUdeviceptr, value: c_ushort, count: usize,
     ) | cuMemsetD16_v2_ptds per_thread {
-        driver()?.fill(CUstream::NULL, per_thread, row(dst, count), value.into(), 2)
+        driver()?.fill(None, per_thread, row(dst, count), value.into(), 2)
     }
 
     fn cuMemsetD32_v2(
         dst: CUdeviceptr, value: c_uint, count: usize,
     ) | cuMemsetD32_v2_ptds per_thread {
-        driver()?.fill(CUstream::NULL, per_thread, row(dst, count), value, 4)
+        driver()?.fill(None, per_thread, row(dst, count), value, 4)
     }
 
     fn cuMemsetD2D8_v2(
         dst: CUdeviceptr, pitch: usize, value: u8, width: usize, height: usize,
     ) | cuMemsetD2D8_v2_ptds per_thread {
         let area = rows(dst, pitch, width, height);
-        driver()?.fill(CUstream::NULL, per_thread, area, value.into(), 1)
+        driver()?.fill(None, per_thread, area, value.into(), 1)
     }
 
     fn cuMemsetD2D16_v2(
         dst: CUdeviceptr, pitch: usize, value: c_ushort, width: usize, height: usize,
     ) | cuMemsetD2D16_v2_ptds per_thread {
         let area = rows(dst, pitch, width, height);
-        driver()?.fill(CUstream::NULL, per_thread, area, value.into(), 2)
+        driver()?.fill(None, per_thread, area, value.into(), 2)
     }
 
     fn cuMemsetD2D32_v2(
         dst: CUdeviceptr, pitch: usize, value: c_uint, width: usize, height: usize,
     ) | cuMemsetD2D32_v2_ptds per_thread {
         let area = rows(dst, pitch, width, height);
-        driver()?.fill(CUstream::NULL, per_thread, area, value, 4)
+        driver()?.fill(None, per_thread, area, value, 4)
     }
 
     fn cuMemsetD8Async(
         dst: CUdeviceptr, value: u8, count: usize, stream: CUstream,
     ) | cuMemsetD8Async_ptsz per_thread {
-        driver()?.fill(stream, per_thread, row(dst, count), value.into(), 1)
+        driver()?.fill(Some(stream), per_thread, row(dst, count), value.into(), 1)
     }
 
     fn cuMemsetD16Async(
         dst: CUdeviceptr, value: c_ushort, count: usize, stream: CUstream,
     ) | cuMemsetD16Async_ptsz per_thread {
-        driver()?.fill(stream, per_thread, row(dst, count), value.into(), 2)
+        driver()?.fill(Some(stream), per_thread, row(dst, count), value.into(), 2)
     }
 
     fn cuMemsetD32Async(
         dst: CUdeviceptr, value: c_uint, count: usize, stream: CUstream,
     ) | cuMemsetD32Async_ptsz per_thread {
-        driver()?.fill(stream, per_thread, row(dst, count), value, 4)
+        driver()?.fill(Some(stream), per_thread, row(dst, count), value, 4)
     }
 
     fn cuMemsetD2D8Async(
         dst: CUdeviceptr, pitch: usize, value: u8, width: usize, height: usize, stream: CUstream,
     ) | cuMemsetD2D8Async_ptsz per_thread {
-        driver()?.fill(stream, per_thread, rows(dst, pitch, width, height), value.into(), 1)
+        driver()?.fill(Some(stream), per_thread, rows(dst, pitch, width, height), value.into(), 1)
     }
 
     fn cuMemsetD2D16Async(
         dst: CUdeviceptr, pitch: usize, value: c_ushort, width: usize, height: usize,
         stream: CUstream,
     ) | cuMemsetD2D16Async_ptsz per_thread {
-        driver()?.fill(stream, per_thread, rows(dst, pitch, width, height), value.into(), 2)
+        driver()?.fill(Some(stream), per_thread, rows(dst, pitch, width, height), value.into(), 2)
     }
 
     fn cuMemsetD2D32Async(
         dst: CUdeviceptr, pitch: usize, value: c_uint, width: usize, height: usize,
         stream: CUstream,
     ) | cuMemsetD2D32Async_ptsz per_thread {
-        driver()?.fill(stream, per_thread, rows(dst, pitch, width, height), value, 4)
+        driver()?.fill(Some(stream), per_thread, rows(dst, pitch, width, height), value, 4)
     }
 }

@@ -1,6 +1,6 @@
 //! Branches, calls, returns, barriers and traps.
 
-use super::{Lowering, Place};
+use super::{Lowering, Place, class_of};
 use crate::ir::{CallSite, Callee, Operand, SlotId, Target, Term};
 use crate::op::{BarrierOp, CLUSTER_BARRIER, Class, Op, Runtime, Width};
 use ptx::ast::{
@@ -94,14 +94,39 @@ impl Lowering<'_> {
         Some(())
     }
 
-    fn argument(&mut self, operand: &AstOperand) -> Option<SlotId> {
+    /// Types of a callee's parameters, as far as the text says them.
+    fn formal_types(&self, call: &ast::Call<'_>) -> Vec<T> {
+        let prototype = call.prototype.map(|label| &self.ast.label(label).kind);
+        match (call.callee, prototype) {
+            (ast::Callee::Direct(id), _) => {
+                let function = self.env.module.function(self.env.module.resolve_alias(id));
+                let ty = |parameter: &ast::Parameter| match *parameter {
+                    ast::Parameter::Register(register) => function.register(register).ty,
+                    ast::Parameter::Memory(local) => function.local(local).ty,
+                };
+                function.params.iter().map(ty).collect()
+            }
+            (_, Some(LabelKind::Prototype(prototype))) => {
+                prototype.params.iter().map(|parameter| parameter.ty).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Where an argument is passed. An immediate has no type but the parameter's.
+    fn argument(&mut self, operand: &AstOperand, formal: Option<T>) -> Option<SlotId> {
         if let AstOperand::Symbol(SymbolRef::Local(id), 0) = operand {
             return match self.places[id.index()] {
                 Place::Slot(slot) => Some(slot),
                 _ => None,
             };
         }
-        let (value, width) = self.passed(operand)?;
+        let (value, width) = match (operand, formal) {
+            (AstOperand::Immediate(value), Some(ty)) => {
+                (Operand::Imm(value.bits_as(ty)?), class_of(ty).width()?)
+            }
+            _ => self.passed(operand)?,
+        };
         let slot = self.f.new_slot(width.bytes(), width.bytes());
         self.store_slot(slot, value, width);
         Some(slot)
@@ -109,7 +134,10 @@ impl Lowering<'_> {
 
     fn call(&mut self, inst: &ast::Instruction) -> Option<()> {
         let call = inst.call()?;
-        let args = call.arguments.iter().map(|a| self.argument(a)).collect::<Option<Vec<_>>>()?;
+        let formals = self.formal_types(&call);
+        let types = formals.into_iter().map(Some).chain(std::iter::repeat(None));
+        let args = call.arguments.iter().zip(types);
+        let args = args.map(|(a, ty)| self.argument(a, ty)).collect::<Option<Vec<_>>>()?;
         let mut results = Vec::new();
         let mut loads = Vec::new();
         for result in call.results {

@@ -22,6 +22,9 @@ use simt::kernel::{Module, ModuleMemory, OutOfMemory};
 use simt::vector::Tier;
 use simt_interpreter::Interpreter;
 
+/// What NVIDIA's driver has for the device runtime library of programs that are linked.
+const DEVICE_RUNTIME: &str = include_str!("device_runtime.ptx");
+
 /// Options that one call may give: more than there are.
 const OPTIONS_MAX: u32 = 64;
 
@@ -320,7 +323,8 @@ fn choose_of(fatbin: &Fatbin<'_>) -> std::result::Result<String, Refusal> {
     }
 }
 
-/// One PTX text of several images: PTX, or what has some in it.
+/// One PTX text of several images: PTX, or what has some in it; and of our part of the device
+/// runtime, of which nothing stays that is not called.
 fn link(images: &[&[u8]]) -> std::result::Result<String, Refusal> {
     let mut texts = Vec::new();
     for image in images {
@@ -338,7 +342,7 @@ fn link(images: &[&[u8]]) -> std::result::Result<String, Refusal> {
             _ => return Err(invalid(&"what is to be linked is of no known kind")),
         }
     }
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).chain([DEVICE_RUNTIME]).collect();
     ptx::link::link(&texts)
         .map_err(|error| Refusal { error: Error::INVALID_PTX, why: error.to_string() })
 }

@@ -89,6 +89,10 @@ fn what_did_not_work_is_said_to_whoever_asks() {
     assert!(!unsupported.contains(failed) && !summary.contains(failed));
     assert!(unsupported.contains("cuArrayCreate_v2 is not supported\n"), "{unsupported}");
     assert!(summary.contains("cuArrayCreate_v2 is not supported: called 1 times"), "{summary}");
+    let calls = traced("calls");
+    assert!(calls.contains(failed) && calls.contains("openmps: called cuMemAlloc_v2\n"), "{calls}");
+    assert!(!calls.contains("called cuGraphLaunch"), "only what is called: {calls}");
     let off = traced("off");
     assert!(!off.contains("not supported") && !off.contains(failed), "{off}");
+    assert!(!off.contains("called cu"), "{off}");
 }

@@ -49,7 +49,7 @@ variables! {
     OPENMPS_TRACE = "OPENMPS_TRACE", "client",
         "off", "summary lists on standard error, when a program ends, the functions that it called in \
         vain; unsupported writes a line at the first call of each of them; errors also one for each \
-        call that fails.";
+        call that fails; calls lists at the end also all functions that the program called.";
     OPENMPS_SPIN_US = "OPENMPS_SPIN_US", "client, server",
         "20, or 0 where there are fewer than 4 cores",
         "How long a waiter spins before it sleeps, microseconds; 0: it sleeps at once.";

@@ -5,7 +5,7 @@
 //! memory to its parent. A child of a process that had not called cuInit yet starts afresh.
 //! (In pass-through the provider looks after its own fork.)
 
-use super::{COUNT, dispatch, resolver, set_entry};
+use super::{COUNT, dispatch, resolver, set_entry, trace};
 use crate::mode;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -36,6 +36,7 @@ pub(super) fn watch() {
 /// held one is not there any more.
 extern "C" fn in_child() {
     if mode::abandon_in_child() {
+        trace::stop();
         for (index, symbol) in SYMBOLS.iter().enumerate().take(COUNT) {
             let code = match STATELESS.contains(symbol) {
                 true => dispatch::code(symbol),

@@ -1,4 +1,6 @@
-//! The first call of anything: decides how this process runs, fills the table, and goes on.
+//! The first call of anything: decides how this process runs, fills the table, and goes on. If it
+//! is to be traced which functions a program calls, the table stays as it is and each symbol's
+//! entry is filled at its own first call.
 //!
 //! A decision is made once, by whichever thread comes first; others wait for it. A call that the
 //! deciding thread itself makes meanwhile (a provider's initialiser that calls its own exports
@@ -117,13 +119,49 @@ extern "C" fn resolve(index: u32) -> *const c_void {
         }
     }
     match STATE.load(Ordering::Acquire) {
-        DECIDED => entry(index as usize),
+        DECIDED => match entry(index as usize) {
+            code if code == UNFILLED => first_call(index as usize),
+            code => code,
+        },
         _ => not_initialized as *const c_void,
+    }
+}
+
+/// What an entry holds that is not filled.
+const UNFILLED: *const c_void = resolver as *const c_void;
+
+/// Leads a symbol to our own answer, at its first call.
+fn first_call(index: usize) -> *const c_void {
+    let code = dispatch::code(SYMBOLS[index]).unwrap_or_else(unsupported::code);
+    // SAFETY: dispatch gives a function of the symbol's own signature; the answer `unsupported`
+    // suits every one.
+    unsafe { set_entry(index, code) };
+    code
+}
+
+/// Says which functions were called: those whose entries are filled.
+extern "C" fn report_calls() {
+    if trace::wants_calls() {
+        for (index, symbol) in SYMBOLS.iter().enumerate() {
+            if entry(index) != UNFILLED {
+                mode::say(format_args!("called {symbol}"));
+            }
+        }
     }
 }
 
 /// Leads every symbol to where that mode answers it.
 fn fill(mode: &Mode) {
+    if !matches!(mode, Mode::PassThrough(_)) {
+        fork::watch();
+        trace::begin();
+        unsupported::report_at_exit();
+    }
+    if trace::wants_calls() {
+        // SAFETY: `report_calls` is a function of this library, which is never unloaded.
+        unsafe { libc::atexit(report_calls) };
+        return;
+    }
     for (index, symbol) in SYMBOLS.iter().enumerate() {
         let code = match mode {
             Mode::PassThrough(provider) => with_c_name(symbol, |name| provider.symbol(name)),
@@ -132,11 +170,6 @@ fn fill(mode: &Mode) {
         // SAFETY: the provider exports the driver API and is never unloaded; dispatch gives
         // functions of the symbol's own signature; the answer `unsupported` suits every one.
         unsafe { set_entry(index, code.unwrap_or_else(unsupported::code)) };
-    }
-    if !matches!(mode, Mode::PassThrough(_)) {
-        fork::watch();
-        trace::begin();
-        unsupported::report_at_exit();
     }
 }
 

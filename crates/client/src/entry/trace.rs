@@ -1,5 +1,6 @@
 //! What `OPENMPS_TRACE` asks for: lines on standard error about calls that did not do what the
-//! program wanted. For finding out why a program does not run; not a log of all calls.
+//! program wanted, and which functions it called at all. For finding out why a program does not
+//! run; not a log of all calls.
 //!
 //! Off, it costs a call that succeeds nothing and one that fails the look at one byte.
 
@@ -11,6 +12,7 @@ const OFF: u8 = 0;
 const SUMMARY: u8 = 1;
 const UNSUPPORTED: u8 = 2;
 const ERRORS: u8 = 3;
+const CALLS: u8 = 4;
 
 static LEVEL: AtomicU8 = AtomicU8::new(OFF);
 
@@ -26,6 +28,7 @@ fn level_of(value: Option<&str>) -> u8 {
         Some("summary") => SUMMARY,
         Some("unsupported") => UNSUPPORTED,
         Some("errors") => ERRORS,
+        Some("calls") => CALLS,
         _ => OFF,
     }
 }
@@ -41,6 +44,16 @@ const NEEDED: &[(&str, &str)] = &[(
     "cuLibraryGetManaged",
     "the program has managed variables, which a client of a daemon cannot have; run it without one",
 )];
+
+/// True if the functions called are to be listed when the process ends.
+pub(super) fn wants_calls() -> bool {
+    LEVEL.load(Ordering::Relaxed) >= CALLS
+}
+
+/// Says nothing more. For a forked child, which cannot use CUDA.
+pub(super) fn stop() {
+    LEVEL.store(OFF, Ordering::Relaxed);
+}
 
 /// A function that is not supported was called for the first time.
 #[cold]
@@ -77,7 +90,7 @@ mod tests {
 
     #[test]
     fn each_level_has_what_is_below_it() {
-        let levels = ["summary", "unsupported", "errors"].map(|text| level_of(Some(text)));
+        let levels = ["summary", "unsupported", "errors", "calls"].map(|text| level_of(Some(text)));
         assert!(OFF < levels[0] && levels.is_sorted());
         for off in [None, Some(""), Some("1"), Some("Errors")] {
             assert_eq!(level_of(off), OFF, "{off:?}");

@@ -16,6 +16,7 @@ import re
 import sys
 import time
 
+import functions
 import installation
 import programs
 import report
@@ -69,10 +70,13 @@ def run_programs(families, arguments):
         return 0
     with installation.Installation(with_daemon=True) as openmps:
         results = programs.run(programs.find(families, arguments.only), modes, openmps, arguments.jobs)
+    calls = {name.removesuffix(" (daemon)"): row.pop("calls") for name, row in results.items() if "calls" in row}
     known = report.known_failures(RESULTS)
     surprises = [name for name, row in results.items() if row["outcome"] == "failed" and name not in known]
     counts = collections.Counter(row["outcome"] for row in results.values())
     finish("programs", results, counts, arguments)
+    if arguments.record:
+        functions.keep_calls(RESULTS, calls)
     for name in surprises:
         print(f"not known to fail: {name}: {results[name]['why']}", file=sys.stderr)
     return 1 if surprises else 0

@@ -98,6 +98,9 @@ class OldToolkit(Toolkit):
             launch = new / "crt/host_runtime.h"
             text = launch.read_text().replace("__cudaLaunch(fun)", "__cudaLaunch(fun, isTileKernel)")
             launch.write_text("#define __NV_LEGACY_LAUNCH\n" + text)
+            # Cooperative groups with traits of their own: the compiler's library wants headers of the same version.
+            groups = new / "cooperative_groups/details/info.h"
+            groups.write_text(groups.read_text().replace("define _CG_USE_CUDA_STL", "define _CG_USE_OWN_TRAITS"))
             new.rename(self.headers)
         return self
 

@@ -3,6 +3,7 @@
 import collections
 import concurrent.futures
 import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -12,9 +13,13 @@ import environments
 import nvcc
 
 HERE = pathlib.Path(__file__).resolve().parent.parent
-SECONDS_MAX = 180
+# Starting Numba or CuPy takes minutes where many programs share the cores.
+SECONDS_MAX = 600
 # In a process of its own without a daemon; as a client; as two clients at the same time.
 MODES = ("alone", "daemon", "two")
+
+# What the client library says, when it is asked to, of each function that a program called.
+CALLED = re.compile(r"^openmps: called (\w+)$", re.MULTILINE)
 
 # `command` is a function: what it answers may have to be compiled or fetched first.
 Program = collections.namedtuple("Program", "name command settings library_path")
@@ -57,7 +62,7 @@ def find(families, only):
 
 
 def run(found, modes, openmps, jobs):
-    """Results by "name (mode)": {"outcome", "why", "seconds"}."""
+    """Results by "name (mode)": {"outcome", "why", "seconds", "calls"}."""
     todo = [(program, mode) for program in found for mode in modes]
     results = {}
     lock = threading.Lock()
@@ -82,25 +87,30 @@ def run_one(program, mode, openmps):
         except (subprocess.CalledProcessError, OSError) as error:
             return {"outcome": "failed", "seconds": 0, "why": f"cannot be made: {error}"[:200]}
     environment = openmps.environment("alone" if mode == "alone" else "daemon", program.settings, library_path)
+    if mode == "daemon":
+        environment["OPENMPS_TRACE"] = "calls"
     since = time.monotonic()
     processes = [
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         for _ in range(2 if mode == "two" else 1)
     ]
-    whys = [why for why in map(outcome, processes) if why]
+    ends = [finish(process) for process in processes]
+    whys = [why for why, _ in ends if why]
     row = {"outcome": "failed" if whys else "passed", "seconds": round(time.monotonic() - since, 1)}
-    return {**row, "why": whys[0]} if whys else row
+    if whys:
+        row["why"] = whys[0]
+    calls = {name for _, output in ends for name in CALLED.findall(output)}
+    return {**row, "calls": sorted(calls)} if calls else row
 
 
-def outcome(process):
-    """Why a program failed; empty if it did not."""
+def finish(process):
+    """Why a program failed (empty if it did not), and what it wrote."""
     try:
         output, _ = process.communicate(timeout=SECONDS_MAX)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate()
-        return f"no end in {SECONDS_MAX} s"
+        return f"no end in {SECONDS_MAX} s", process.communicate()[0]
     if process.returncode == 0:
-        return ""
-    lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
-    return f"status {process.returncode}: {lines[-1][:200] if lines else ''}"
+        return "", output
+    lines = [line.strip() for line in CALLED.sub("", output).splitlines() if line.strip()]
+    return f"status {process.returncode}: {lines[-1][:200] if lines else ''}", output

@@ -2,27 +2,16 @@
 
 import collections
 import json
-import os
 import pathlib
 import re
-import subprocess
 import tomllib
 
 import environments
-import installation
+import functions
 import programs
 
 PAGE = environments.ROOT / "docs/compat.md"
 REMARKS = pathlib.Path(__file__).resolve().parent.parent / "remarks.toml"
-# Pages of functions that are not supported would hide the others.
-POLICIES = ("local", "post", "call", "special", "unsupported")
-MEANINGS = {
-    "local": "answered in the client library",
-    "post": "sent through the ring, no reply waited for",
-    "call": "sent through the ring, the reply waited for",
-    "special": "by code of its own",
-    "unsupported": "CUDA_ERROR_NOT_SUPPORTED",
-}
 
 HEAD = """# Programs that bring their own CUDA runtime
 
@@ -64,7 +53,7 @@ def write(results):
     for name in ("numba-cuda", "cupy"):
         if (results / f"{name}.json").exists():
             parts.append(suite_section(name, json.loads((results / f"{name}.json").read_text()), remarks))
-    parts.append(functions())
+    parts.append(functions.section(results))
     PAGE.write_text("\n".join(parts))
     return 0
 
@@ -130,16 +119,3 @@ def general(why):
     """A reason without what differs from test to test."""
     why = re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?", "N", why).replace("|", "/").replace("`", "'")
     return re.sub(r"^Skipped: ", "", why)[:140]
-
-
-def functions():
-    dist = pathlib.Path(os.environ["OPENMPS_DIST"]) if "OPENMPS_DIST" in os.environ else installation.build()
-    output = subprocess.run([dist / "bin/openmps", "coverage", "--json"], stdout=subprocess.PIPE, check=True).stdout
-    by_policy = collections.defaultdict(list)
-    for row in json.loads(output)["functions"]:
-        by_policy[row["policy"]].append(row["name"])
-    lines = ["## Driver functions", "", "For clients of a daemon; without one, calls go straight to the provider.", ""]
-    for policy in POLICIES:
-        names = by_policy[policy]
-        lines += [f"### {policy}: {MEANINGS[policy]} ({len(names)})", "", ", ".join(names), ""]
-    return "\n".join(lines).rstrip() + "\n"

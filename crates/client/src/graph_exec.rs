@@ -13,13 +13,14 @@ use crate::memory::staging::Mark;
 use crate::memory::where_is::Side;
 use crate::state::{Event, wire_event, wire_function, wire_stream};
 use channel::request::{
-    CopyDirection, GRAPH_EDGES_MAX, GraphBegin, GraphCopy, GraphDestroy, GraphEdges, GraphEmpty,
-    GraphFill, GraphInstantiate, GraphKernel, GraphLaunch, LaunchKernel, Request,
+    CopyDirection, GRAPH_EDGES_MAX, GraphBegin, GraphConditional, GraphCopy, GraphDestroy,
+    GraphEdges, GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, GraphLaunch, LaunchKernel,
+    Request,
 };
 use cuda_api::constants::event_flags;
 use cuda_api::handle::Handle;
 use cuda_api::{CUevent, CUgraphExec, CUresult, CUstream, CudaError};
-use graph::{FillNode, HostNode, KernelNode, NodeKind, Step};
+use graph::{ConditionalNode, FillNode, HostNode, KernelNode, NodeKind, Step};
 use std::sync::Arc;
 
 /// A graph made ready.
@@ -69,6 +70,7 @@ enum Work<'a> {
     Kernel(&'a KernelNode),
     Copy(CopyDirection, Resolved),
     Fill(&'a FillNode),
+    Conditional(&'a ConditionalNode, Vec<Vec<Item<'a>>>),
 }
 
 enum Doing<'a> {
@@ -230,6 +232,11 @@ fn items<'a>(client: &'static Attached, steps: &'a [Step]) -> Result<Vec<Item<'a
             NodeKind::RecordEvent(event) => vec![here(Part::Record(*event))],
             NodeKind::WaitEvent(event) => vec![here(Part::Wait(*event))],
             NodeKind::MemOps(ops) => vec![here(Part::MemOps(api::check_mem_ops(client, ops)?))],
+            NodeKind::Conditional(node) => {
+                let body = |steps| items_of_body(client, steps);
+                let bodies = step.bodies().map(body).collect::<Result<_, _>>()?;
+                vec![Doing::Device(Work::Conditional(node, bodies))]
+            }
             // Memory is there as long as the graph; child graphs are dissolved in a plan.
             NodeKind::Alloc(_) | NodeKind::Free(_) | NodeKind::Empty | NodeKind::Child(_) => {
                 vec![Doing::Device(Work::Nothing)]
@@ -242,6 +249,19 @@ fn items<'a>(client: &'static Attached, steps: &'a [Step]) -> Result<Vec<Item<'a
         last.push(items.len() - 1);
     }
     Ok(items)
+}
+
+/// The items of a body. CUDA_ERROR_NOT_SUPPORTED if this process has to do something in it: it
+/// cannot know whether and how often.
+fn items_of_body<'a>(
+    client: &'static Attached,
+    steps: &'a [Step],
+) -> Result<Vec<Item<'a>>, CudaError> {
+    let items = items(client, steps)?;
+    match items.iter().all(|item| matches!(item.doing, Doing::Device(_))) {
+        true => Ok(items),
+        false => Err(CudaError::NOT_SUPPORTED),
+    }
 }
 
 /// A copy as one piece, or as two with a shadow between.
@@ -304,9 +324,34 @@ fn build(
     let made = ServerGraph { client, handle };
     let graph = wire_graph(handle);
     post(client, &GraphBegin { graph })?;
+    let mut bodies = Vec::new();
+    post_graph(client, graph, items, here, &mut bodies)?;
+    let replaces = old.as_ref().map_or(CUgraphExec::NULL, |old| wire_graph(old.handle));
+    client.call(&GraphInstantiate { graph, replaces })?;
+    // The server has let go of what was replaced, and of bodies as graphs of their own.
+    let mut state = client.state();
+    for gone in old.iter().chain(&bodies) {
+        state.graphs.remove(gone.handle);
+    }
+    drop(state);
+    Ok(made)
+}
+
+/// Posts the items `here` as a graph's nodes, with their edges and bodies.
+fn post_graph(
+    client: &'static Attached,
+    graph: CUgraphExec,
+    items: &[Item<'_>],
+    here: &[usize],
+    bodies: &mut Vec<ServerGraph>,
+) -> CUresult {
     for index in here {
-        if let Doing::Device(work) = &items[*index].doing {
-            post_node(client, graph, work)?;
+        match &items[*index].doing {
+            Doing::Device(Work::Conditional(node, inside)) => {
+                post_conditional(client, graph, node, inside, bodies)?;
+            }
+            Doing::Device(work) => post_node(client, graph, work)?,
+            Doing::Here(_) => {}
         }
     }
     for (node, index) in here.iter().enumerate() {
@@ -319,13 +364,30 @@ fn build(
             post(client, &GraphEdges { graph, node: node as u32, from })?;
         }
     }
-    let replaces = old.as_ref().map_or(CUgraphExec::NULL, |old| wire_graph(old.handle));
-    client.call(&GraphInstantiate { graph, replaces })?;
-    if let Some(old) = old {
-        // The server has let it go.
-        client.state().graphs.remove(old.handle);
+    Ok(())
+}
+
+/// Posts a conditional node and the graphs that it chooses from.
+fn post_conditional(
+    client: &'static Attached,
+    graph: CUgraphExec,
+    node: &ConditionalNode,
+    inside: &[Vec<Item<'_>>],
+    bodies: &mut Vec<ServerGraph>,
+) -> CUresult {
+    let first = bodies.len();
+    for _ in inside {
+        let handle = client.state().graphs.insert(())?;
+        bodies.push(ServerGraph { client, handle });
     }
-    Ok(made)
+    let handles: Vec<u64> = bodies[first..].iter().map(|body| body.handle.to_word()).collect();
+    let (rule, word) = (node.rule.number(), node.word);
+    post(client, &GraphConditional { graph, rule, word, bodies: &handles })?;
+    for (items, handle) in inside.iter().zip(handles) {
+        let all: Vec<usize> = (0..items.len()).collect();
+        post_graph(client, CUgraphExec(handle as usize), items, &all, bodies)?;
+    }
+    Ok(())
 }
 
 fn post<'a>(client: &Attached, request: &impl Request<'a>) -> CUresult {
@@ -334,6 +396,8 @@ fn post<'a>(client: &Attached, request: &impl Request<'a>) -> CUresult {
 
 fn post_node(client: &Attached, graph: CUgraphExec, work: &Work<'_>) -> CUresult {
     match work {
+        // Posted with its bodies.
+        Work::Conditional(..) => Ok(()),
         Work::Nothing => post(client, &GraphEmpty { graph }),
         Work::Kernel(node) => {
             let flags = api::launch_flags(&node.config())?;

@@ -11,13 +11,14 @@ use crate::memory::where_is::Place;
 use crate::params::PARAM_BYTES_MAX;
 use crate::streams::LEGACY;
 use crate::threads::DefaultStream;
+use channel::request::GraphCanChoose;
 use core::ffi::c_void;
 use cuda_api::constants::stream_flags;
 use cuda_api::handle::Handle;
 use cuda_api::pointer::Out;
 use cuda_api::{
-    CUcontext, CUdevice, CUevent, CUfunction, CUlaunchConfig, CUmemoryPool, CUresult, CUstream,
-    CUstreamBatchMemOpParams, CudaError,
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUlaunchConfig, CUmemoryPool, CUresult,
+    CUstream, CUstreamBatchMemOpParams, CudaError,
 };
 use graph::{
     Backend, CopyNode, FillNode, Graphs, NodeKind, Parameters, Step, StreamKey, StreamOrder,
@@ -121,6 +122,15 @@ impl Backend for ClientGraphs {
 
     fn check_mem_ops(self, ops: &[CUstreamBatchMemOpParams]) -> CUresult {
         api::check_mem_ops(self.0, ops).map(|_| ())
+    }
+
+    fn check_conditional(self) -> CUresult {
+        self.0.call(&GraphCanChoose {})
+    }
+
+    /// All conditions of this process are of its own graphs.
+    fn check_foreign_condition(self, _: CUdeviceptr) -> CUresult {
+        Err(CudaError::INVALID_VALUE)
     }
 
     fn allocate(self, bytes: u64) -> Result<(u64, u64), CudaError> {

@@ -126,6 +126,7 @@ pub mod launch_attribute {
     pub const MEM_SYNC_DOMAIN_MAP: u32 = 9;
     pub const MEM_SYNC_DOMAIN: u32 = 10;
     pub const PREFERRED_CLUSTER_DIMENSION: u32 = 11;
+    pub const LAUNCH_COMPLETION_EVENT: u32 = 12;
     pub const PREFERRED_SHARED_MEMORY_CARVEOUT: u32 = 14;
     pub const NVLINK_UTIL_CENTRIC_SCHEDULING: u32 = 16;
 }
@@ -226,6 +227,22 @@ pub mod pool_attribute {
     pub const RESERVED_MEM_HIGH: u32 = 6;
     pub const USED_MEM_CURRENT: u32 = 7;
     pub const USED_MEM_HIGH: u32 = 8;
+    pub const ALLOCATION_TYPE: u32 = 9;
+    pub const EXPORT_HANDLE_TYPES: u32 = 10;
+    pub const LOCATION_ID: u32 = 11;
+    pub const LOCATION_TYPE: u32 = 12;
+    pub const MAX_POOL_SIZE: u32 = 13;
+    pub const HW_DECOMPRESS_ENABLED: u32 = 14;
+}
+
+/// `CUdevResourceType`.
+pub mod device_resource {
+    pub const SM: u32 = 1;
+}
+
+/// `CUmemRangeHandleType`.
+pub mod range_handle {
+    pub const DMA_BUF_FD: u32 = 1;
 }
 
 /// `CUmoduleLoadingMode`.
@@ -270,6 +287,15 @@ pub mod graph_node {
     pub const MEM_ALLOC: u32 = 10;
     pub const MEM_FREE: u32 = 11;
     pub const BATCH_MEM_OP: u32 = 12;
+    pub const CONDITIONAL: u32 = 13;
+}
+
+/// `CUgraphConditionalNodeType`, and the flag of cuGraphConditionalHandleCreate.
+pub mod graph_conditional {
+    pub const IF: u32 = 0;
+    pub const WHILE: u32 = 1;
+    pub const SWITCH: u32 = 2;
+    pub const ASSIGN_DEFAULT: u32 = 1;
 }
 
 /// `CUgraphInstantiate_flags` and `CUgraphInstantiateResult`.

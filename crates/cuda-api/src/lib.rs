@@ -23,6 +23,8 @@ pub mod extension;
 pub mod handle;
 pub mod link;
 pub mod pointer;
+pub mod pool;
+pub mod resource;
 pub mod stream_attributes;
 pub mod symbols;
 mod symbols_generated;

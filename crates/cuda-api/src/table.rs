@@ -54,6 +54,10 @@ macro_rules! driver_functions {
                 luid: *mut c_char, device_node_mask: *mut c_uint, device: CUdevice);
             66 local cuDeviceGetP2PAttribute(
                 value: *mut c_int, attribute: c_uint, src_device: CUdevice, dst_device: CUdevice);
+            67 local cuDeviceGetDevResource(
+                device: CUdevice, resource: *mut CUdevResource, kind: c_uint);
+            68 local cuDeviceGetExecAffinitySupport(
+                supported: *mut c_int, kind: c_uint, device: CUdevice);
 
             // Primary contexts.
             101 local cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
@@ -98,6 +102,8 @@ macro_rules! driver_functions {
             174 local cuCtxResetPersistingL2Cache();
             175 local cuCtxEnablePeerAccess(peer_context: CUcontext, flags: c_uint);
             176 local cuCtxDisablePeerAccess(peer_context: CUcontext);
+            177 local cuCtxGetDevResource(
+                context: CUcontext, resource: *mut CUdevResource, kind: c_uint);
 
             // Modules.
             201 local cuModuleGetLoadingMode(mode: *mut c_uint);
@@ -166,6 +172,7 @@ macro_rules! driver_functions {
                 kernel: CUkernel, param_index: usize, param_offset: *mut usize,
                 param_size: *mut usize);
             266 local cuKernelGetLibrary(p_lib: *mut CUlibrary, kernel: CUkernel);
+            267 local cuKernelGetParamCount(kernel: CUkernel, count: *mut usize);
 
             // Functions.
             301 local cuFuncGetAttribute(
@@ -180,6 +187,7 @@ macro_rules! driver_functions {
                 param_size: *mut usize);
             308 local cuFuncIsLoaded(state: *mut c_uint, function: CUfunction);
             309 local cuFuncLoad(function: CUfunction);
+            310 local cuFuncGetParamCount(function: CUfunction, count: *mut usize);
 
             // Execution.
             351 special cuLaunchKernel | cuLaunchKernel_ptsz(
@@ -232,6 +240,9 @@ macro_rules! driver_functions {
             419 local cuMemRangeGetAttributes(
                 data: *mut *mut c_void, data_sizes: *mut usize, attributes: *mut c_uint,
                 num_attributes: usize, dev_ptr: CUdeviceptr, count: usize);
+            420 local cuMemGetHandleForAddressRange(
+                handle: *mut c_void, dev_ptr: CUdeviceptr, size: usize, handle_type: c_uint,
+                flags: u64);
 
             // Copies.
             451 special cuMemcpy | cuMemcpy_ptds(
@@ -326,6 +337,21 @@ macro_rules! driver_functions {
                 pool: CUmemoryPool, map: *const CUmemAccessDesc, count: usize);
             560 local cuMemPoolGetAccess(
                 flags: *mut c_uint, mem_pool: CUmemoryPool, location: *mut CUmemLocation);
+            561 unsupported cuMemPoolExportToShareableHandle(
+                handle_out: *mut c_void, pool: CUmemoryPool, handle_type: c_uint, flags: u64);
+            562 unsupported cuMemPoolImportFromShareableHandle(
+                pool_out: *mut CUmemoryPool, handle: *mut c_void, handle_type: c_uint, flags: u64);
+            563 unsupported cuMemPoolExportPointer(
+                share_data: *mut CUmemPoolPtrExportData, pointer: CUdeviceptr);
+            564 unsupported cuMemPoolImportPointer(
+                pointer: *mut CUdeviceptr, pool: CUmemoryPool,
+                share_data: *mut CUmemPoolPtrExportData);
+            565 local cuMemGetDefaultMemPool(
+                pool: *mut CUmemoryPool, location: *mut CUmemLocation, kind: c_uint);
+            566 local cuMemGetMemPool(
+                pool: *mut CUmemoryPool, location: *mut CUmemLocation, kind: c_uint);
+            567 local cuMemSetMemPool(
+                location: *mut CUmemLocation, kind: c_uint, pool: CUmemoryPool);
 
             // Pointers.
             601 local cuPointerGetAttribute(data: *mut c_void, attribute: c_uint, ptr: CUdeviceptr);
@@ -387,6 +413,8 @@ macro_rules! driver_functions {
                 stream: CUstream, attribute: c_uint, value: *const CUlaunchAttributeValue);
             676 local cuStreamCopyAttributes | cuStreamCopyAttributes_ptsz(
                 dst: CUstream, src: CUstream);
+            677 local cuStreamGetDevResource | cuStreamGetDevResource_ptsz(
+                stream: CUstream, resource: *mut CUdevResource, kind: c_uint);
 
             // Events.
             701 special cuEventCreate(event: *mut CUevent, flags: c_uint);
@@ -421,6 +449,8 @@ macro_rules! driver_functions {
                 block_size: c_int);
             756 special cuOccupancyMaxActiveClusters(
                 num_clusters: *mut c_int, function: CUfunction, config: *const CUlaunchConfig);
+            757 special cuOccupancyMaxPotentialClusterSize(
+                cluster_size: *mut c_int, function: CUfunction, config: *const CUlaunchConfig);
 
             // Virtual memory.
             801 special cuMemAddressReserve(

@@ -57,6 +57,9 @@ macro_rules! graph_functions {
                 edge_data: *const CUgraphEdgeData, num_dependencies: usize);
             1062 local cuGraphDebugDotPrint(graph: CUgraph, path: *const c_char, flags: c_uint);
             1063 local cuGraphGetId(graph: CUgraph, graph_id: *mut c_uint);
+            1064 special cuGraphConditionalHandleCreate(
+                handle: *mut u64, graph: CUgraph, context: CUcontext, default_value: c_uint,
+                flags: c_uint);
 
             // Nodes.
             1101 local cuGraphNodeGetType(node: CUgraphNode, kind: *mut c_uint);
@@ -163,6 +166,8 @@ macro_rules! graph_functions {
                 device: CUdevice, attribute: c_uint, value: *mut c_void);
             1150 local cuDeviceSetGraphMemAttribute(
                 device: CUdevice, attribute: c_uint, value: *mut c_void);
+
+            1174 local cuGraphNodeGetParams(node: CUgraphNode, params: *mut CUgraphNodeParams);
 
             // Graphs that can be launched.
             1151 special cuGraphInstantiate(

@@ -335,6 +335,36 @@ pub struct CUmemPoolProps {
     pub reserved: [u8; 54],
 }
 
+/// What a process needs to know to import a pool's pointer: opaque to programs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CUmemPoolPtrExportData {
+    pub reserved: [u8; 64],
+}
+
+/// A part of a device: at present always a number of SMs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUdevResource {
+    pub kind: c_uint,
+    pub padding: [u8; 92],
+    pub sm: CUdevSmResource,
+    pub reserved: [u8; 20],
+    pub nextResource: *mut CUdevResource,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CUdevSmResource {
+    pub smCount: c_uint,
+    pub minSmPartitionSize: c_uint,
+    pub smCoscheduledAlignment: c_uint,
+    pub flags: c_uint,
+    pub localityDomainId: c_uint,
+}
+
+const _: () = assert!(size_of::<CUdevResource>() == 144);
+
 /// One launch attribute: a number and 64 bytes whose meaning it gives.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug)]
@@ -423,6 +453,9 @@ pub struct CUctxCreateParams {
     pub cigParams: *mut c_void,
 }
 
+/// A word of a graph that decides what runs: the device sets it (`cudaGraphSetConditional`).
+pub type CUgraphConditionalHandle = u64;
+
 /// What an edge of a graph means. All zeros: the whole node waits for the whole other one.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -494,6 +527,19 @@ pub struct CUDA_CHILD_GRAPH_NODE_PARAMS {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
+pub struct CUDA_CONDITIONAL_NODE_PARAMS {
+    pub handle: CUgraphConditionalHandle,
+    /// CUgraphConditionalNodeType.
+    pub kind: c_uint,
+    /// Number of bodies.
+    pub size: c_uint,
+    /// Where the bodies' handles are: an array that is the node's.
+    pub phGraph_out: *mut CUgraph,
+    pub ctx: CUcontext,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
 pub struct CUDA_MEM_ALLOC_NODE_PARAMS {
     pub poolProps: CUmemPoolProps,
     pub accessDescs: *const CUmemAccessDesc,
@@ -551,6 +597,7 @@ pub union CUgraphNodeBody {
     pub alloc: CUDA_MEM_ALLOC_NODE_PARAMS,
     pub free: CUdeviceptr,
     pub memOp: CUDA_BATCH_MEM_OP_NODE_PARAMS,
+    pub conditional: CUDA_CONDITIONAL_NODE_PARAMS,
 }
 
 const _: () = assert!(size_of::<CUgraphNodeParams>() == 256);

@@ -6,8 +6,8 @@ use crate::store::Graphs;
 use core::ffi::c_void;
 use cuda_api::pointer::Out;
 use cuda_api::{
-    CUDA_MEMSET_NODE_PARAMS, CUdevice, CUevent, CUfunction, CUlaunchConfig, CUresult, CUstream,
-    CUstreamBatchMemOpParams, CudaError,
+    CUDA_MEMSET_NODE_PARAMS, CUdevice, CUdeviceptr, CUevent, CUfunction, CUlaunchConfig, CUresult,
+    CUstream, CUstreamBatchMemOpParams, CudaError,
 };
 
 /// How a stream takes turns with its context's legacy default stream.
@@ -70,6 +70,13 @@ pub trait Backend: Copy + Send + Sync + 'static {
 
     /// Checks operations as cuStreamBatchMemOp would.
     fn check_mem_ops(self, ops: &[CUstreamBatchMemOpParams]) -> CUresult;
+
+    /// Fails unless the device can choose what runs by a word of its memory:
+    /// CUDA_ERROR_NOT_SUPPORTED.
+    fn check_conditional(self) -> CUresult;
+
+    /// Fails unless a condition that this process did not make may be there.
+    fn check_foreign_condition(self, word: CUdeviceptr) -> CUresult;
 
     /// Device memory for a graph, of the calling thread's context: its address, and a number by
     /// which it is known from what may be there later.

@@ -21,9 +21,9 @@ fn body(text: &mut String, graphs: &BTreeMap<GraphId, Graph>, id: GraphId, verbo
     for (node, content) in &graph.nodes {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{} [label=\"{}\"];", name(*node), label(&content.kind, verbose));
-        if let NodeKind::Child(child) = content.kind {
-            let _ = writeln!(text, "subgraph cluster_{} {{", child.0);
-            body(text, graphs, child, verbose);
+        for embedded in content.kind.embedded() {
+            let _ = writeln!(text, "subgraph cluster_{} {{", embedded.0);
+            body(text, graphs, *embedded, verbose);
             text.push_str("}\n");
         }
     }
@@ -49,6 +49,7 @@ fn label(kind: &NodeKind, verbose: bool) -> String {
         NodeKind::Alloc(_) => "mem alloc",
         NodeKind::Free(_) => "mem free",
         NodeKind::MemOps(_) => "batch mem op",
+        NodeKind::Conditional(_) => "conditional",
     };
     let detail = match kind {
         _ if !verbose => return word.to_owned(),
@@ -65,6 +66,9 @@ fn label(kind: &NodeKind, verbose: bool) -> String {
         NodeKind::WaitEvent(event) | NodeKind::RecordEvent(event) => format!("{:#x}", event.0),
         NodeKind::Alloc(node) => format!("{:?}", node.allocation),
         NodeKind::Free(pointer) => format!("{:#x}", pointer.0),
+        NodeKind::Conditional(node) => {
+            format!("{:?} {:#x} bodies {}", node.rule, node.word.0, node.bodies.len())
+        }
         _ => return word.to_owned(),
     };
     format!("{word}\\n{detail}")

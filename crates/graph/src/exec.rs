@@ -39,14 +39,14 @@ impl<E: Send + 'static> Exec<E> {
 
     /// The step that a node became.
     pub(crate) fn step(&self, node: CUgraphNode) -> Result<&Step, CudaError> {
-        let found = self.plan.steps.iter().find(|step| node_word(step.node) == node);
+        let found = self.plan.find(|id| node_word(id) == node);
         found.ok_or(CudaError::INVALID_VALUE)
     }
 
     /// As [`Exec::step`], to change it.
     pub(crate) fn change(&mut self, node: CUgraphNode) -> Result<&mut Step, CudaError> {
         self.stale = true;
-        let found = self.plan.steps.iter_mut().find(|step| node_word(step.node) == node);
+        let found = self.plan.find_mut(|id| node_word(id) == node);
         found.ok_or(CudaError::INVALID_VALUE)
     }
 
@@ -55,7 +55,7 @@ impl<E: Send + 'static> Exec<E> {
     pub(crate) fn take_over(&mut self, first: usize, steps: Vec<Step>) {
         self.stale = true;
         for (old, new) in self.plan.steps[first..].iter_mut().zip(steps) {
-            old.kind = new.kind;
+            (old.kind, old.bodies) = (new.kind, new.bodies);
         }
     }
 

@@ -12,6 +12,7 @@
 //! | [`model`] | a graph: nodes and edges |
 //! | [`node`] | what nodes do, as data |
 //! | [`plan`] | a graph laid out flat, in an order in which it can run |
+//! | [`conditional`] | nodes that choose what runs |
 //! | [`capture`] | which streams capture, and what each operation means then |
 //! | [`hooks`] | what operations of streams, events and memory ask first |
 //! | [`exec`] | a graph that can be launched |
@@ -26,6 +27,7 @@
 pub mod api;
 mod backend;
 mod capture;
+mod conditional;
 mod dot;
 mod exec;
 mod hooks;
@@ -37,6 +39,7 @@ mod plan;
 mod store;
 
 pub use backend::{Backend, StreamKey, StreamOrder};
+pub use conditional::{ConditionalNode, Rule};
 pub use hooks::{capture_alloc, capture_free, capture_launch, kernel_node};
 pub use lanes::Lanes;
 pub use memory::Allocation;

@@ -3,6 +3,7 @@
 //! An edge is kept with the node that waits. Numbers of nodes ascend as they are made, so the
 //! order of the numbers is the order in which the program made them.
 
+use crate::conditional::Condition;
 use crate::node::NodeKind;
 use cuda_api::{CUgraphEdgeData, CudaError};
 use std::cmp::Reverse;
@@ -46,6 +47,8 @@ pub(crate) struct Graph {
     pub(crate) embedded: bool,
     /// References to objects of the program's, by their numbers.
     pub(crate) user_objects: BTreeMap<u64, u64>,
+    /// Words that nodes of it or of its bodies look at.
+    pub(crate) conditions: Vec<Condition>,
 }
 
 impl Graph {

@@ -1,5 +1,6 @@
 //! What nodes do, as data. Nothing here is looked at through a pointer: addresses are numbers.
 
+use crate::conditional::ConditionalNode;
 use crate::memory::Allocation;
 use crate::model::GraphId;
 use core::ffi::c_uint;
@@ -36,6 +37,8 @@ pub enum NodeKind {
     Free(CUdeviceptr),
     /// Writes words and waits for words.
     MemOps(Vec<CUstreamBatchMemOpParams>),
+    /// Runs a graph of its own or not.
+    Conditional(ConditionalNode),
 }
 
 impl NodeKind {
@@ -53,6 +56,7 @@ impl NodeKind {
             Self::Alloc(_) => kind::MEM_ALLOC,
             Self::Free(_) => kind::MEM_FREE,
             Self::MemOps(_) => kind::BATCH_MEM_OP,
+            Self::Conditional(_) => kind::CONDITIONAL,
         }
     }
 
@@ -61,9 +65,36 @@ impl NodeKind {
         matches!(self, Self::Kernel(_) | Self::Copy(_) | Self::Fill(_))
     }
 
-    /// True for what ties a graph to memory, so that it cannot be copied.
+    /// True for what ties a graph to memory.
     pub fn is_memory(&self) -> bool {
         matches!(self, Self::Alloc(_) | Self::Free(_))
+    }
+
+    /// True for what there cannot be twice, so that its graph cannot be copied.
+    pub(crate) fn is_unique(&self) -> bool {
+        self.is_memory() || matches!(self, Self::Conditional(_))
+    }
+
+    /// True for what the body of a conditional node may have.
+    pub(crate) fn may_be_conditional(&self) -> bool {
+        matches!(
+            self,
+            Self::Kernel(_)
+                | Self::Copy(_)
+                | Self::Fill(_)
+                | Self::Child(_)
+                | Self::Empty
+                | Self::Conditional(_)
+        )
+    }
+
+    /// Graphs that are the node's own.
+    pub(crate) fn embedded(&self) -> &[GraphId] {
+        match self {
+            Self::Child(child) => std::slice::from_ref(child),
+            Self::Conditional(node) => &node.bodies,
+            _ => &[],
+        }
     }
 }
 

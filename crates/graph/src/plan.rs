@@ -1,5 +1,6 @@
 //! A graph laid out flat: child graphs dissolved, in an order in which it can run.
 
+use crate::conditional::Condition;
 use crate::model::{Edge, Graph, GraphId, NodeId};
 use crate::node::NodeKind;
 use cuda_api::CudaError;
@@ -9,14 +10,20 @@ use std::ops::Range;
 /// Child graphs within child graphs: deeper is a program's mistake, and recursion has an end.
 const DEPTH_MAX: usize = 64;
 
+/// What steps say that no node of the program's became: no node has that number.
+const NODE_OF_NONE: NodeId = NodeId(0);
+
 /// One node of a laid-out graph.
 #[derive(Clone, Debug)]
 pub struct Step {
+    /// [`NODE_OF_NONE`] for a word that is set before the graph begins.
     pub(crate) node: NodeId,
     pub(crate) kind: NodeKind,
     pub(crate) enabled: bool,
     /// Steps that must be complete before this one starts; all are earlier ones.
     pub dependencies: Vec<usize>,
+    /// What a conditional node chooses from.
+    pub(crate) bodies: Vec<Plan>,
 }
 
 impl Step {
@@ -25,10 +32,18 @@ impl Step {
         if self.enabled { &self.kind } else { &NodeKind::Empty }
     }
 
+    /// The steps of each body of a conditional node.
+    pub fn bodies(&self) -> impl Iterator<Item = &[Step]> {
+        self.bodies.iter().map(|body| &body.steps[..])
+    }
+
+    fn new(node: NodeId, kind: NodeKind, dependencies: Vec<usize>) -> Self {
+        Self { node, kind, enabled: true, dependencies, bodies: Vec::new() }
+    }
+
     #[cfg(test)]
     pub(crate) fn empty(dependencies: &[usize]) -> Self {
-        let dependencies = dependencies.to_vec();
-        Self { node: NodeId(0), kind: NodeKind::Empty, enabled: true, dependencies }
+        Self::new(NodeId(0), NodeKind::Empty, dependencies.to_vec())
     }
 }
 
@@ -52,11 +67,37 @@ pub(crate) enum Difference {
 }
 
 impl Plan {
-    /// Lays a graph out. CUDA_ERROR_INVALID_VALUE if nodes wait for each other in a circle.
+    /// Lays a graph out. CUDA_ERROR_INVALID_VALUE if nodes wait for each other in a circle,
+    /// CUDA_ERROR_NOT_SUPPORTED if a body has a node that cannot be there.
     pub(crate) fn of(graphs: &BTreeMap<GraphId, Graph>, id: GraphId) -> Result<Self, CudaError> {
+        Self::at_depth(graphs, id, 0)
+    }
+
+    fn at_depth(
+        graphs: &BTreeMap<GraphId, Graph>,
+        id: GraphId,
+        depth: usize,
+    ) -> Result<Self, CudaError> {
         let mut plan = Self::default();
-        plan.flatten(graphs, id, &[], 0)?;
+        let conditions = graphs.get(&id).map(|graph| &graph.conditions);
+        let resets = conditions.into_iter().flatten().filter_map(Condition::reset);
+        plan.steps.extend(resets.map(|fill| Step::new(NODE_OF_NONE, NodeKind::Fill(fill), vec![])));
+        let entry: Vec<usize> = (0..plan.steps.len()).collect();
+        plan.flatten(graphs, id, &entry, depth)?;
         Ok(plan)
+    }
+
+    /// The plan of a conditional node's body.
+    fn of_body(
+        graphs: &BTreeMap<GraphId, Graph>,
+        id: GraphId,
+        depth: usize,
+    ) -> Result<Self, CudaError> {
+        let plan = Self::at_depth(graphs, id, depth)?;
+        match plan.steps.iter().all(|step| step.kind.may_be_conditional()) {
+            true => Ok(plan),
+            false => Err(CudaError::NOT_SUPPORTED),
+        }
     }
 
     /// Adds a graph's steps, which come after the steps `entry`; returns those that whatever
@@ -97,8 +138,12 @@ impl Plan {
                     exits
                 }
                 _ => {
-                    let kind = node.kind.clone();
-                    self.steps.push(Step { node: id, kind, enabled: true, dependencies });
+                    let mut step = Step::new(id, node.kind.clone(), dependencies);
+                    if let NodeKind::Conditional(node) = &node.kind {
+                        let body = |id: &GraphId| Self::of_body(graphs, *id, depth + 1);
+                        step.bodies = node.bodies.iter().map(body).collect::<Result<_, _>>()?;
+                    }
+                    self.steps.push(step);
                     vec![self.steps.len() - 1]
                 }
             };
@@ -128,8 +173,30 @@ impl Plan {
             if !inside.map(|d| d - within.start).eq(new.dependencies.iter().copied()) {
                 return Err(Difference::Edges(index));
             }
+            let same =
+                |(new, old): (&Plan, &Plan)| old.compare(&new.steps, 0..old.steps.len()).is_ok();
+            let count = new.bodies.len() == old.bodies.len();
+            if !count || !new.bodies.iter().zip(&old.bodies).all(same) {
+                return Err(Difference::Edges(index));
+            }
         }
         Ok(())
+    }
+
+    /// The step that a node became, in whatever body.
+    pub(crate) fn find(&self, wanted: impl Fn(NodeId) -> bool + Copy) -> Option<&Step> {
+        self.steps.iter().find_map(|step| match wanted(step.node) {
+            true => Some(step),
+            false => step.bodies.iter().find_map(|body| body.find(wanted)),
+        })
+    }
+
+    /// As [`Plan::find`], to change it.
+    pub(crate) fn find_mut(&mut self, wanted: impl Fn(NodeId) -> bool + Copy) -> Option<&mut Step> {
+        self.steps.iter_mut().find_map(|step| match wanted(step.node) {
+            true => Some(step),
+            false => step.bodies.iter_mut().find_map(|body| body.find_mut(wanted)),
+        })
     }
 }
 
@@ -180,6 +247,31 @@ mod tests {
         assert!(Plan::of(&BTreeMap::from([(GraphId(1), inside)]), GraphId(1)).is_err());
         let circle = graph(1, &[NodeKind::Empty, NodeKind::Empty], &[(0, 1), (1, 0)]);
         assert!(Plan::of(&BTreeMap::from([(GraphId(1), circle)]), GraphId(1)).is_err());
+    }
+
+    #[test]
+    fn bodies_are_plans_of_their_own_and_words_are_set_first() {
+        use crate::conditional::{ConditionalNode, Rule};
+        use crate::memory::Allocation;
+        let word = Allocation::new(0x40, 4, &Default::default(), |_| {});
+        let node = ConditionalNode::new(Rule::While, CUdeviceptr(0x40), vec![GraphId(2)], None);
+        let mut whole = graph(1, &[NodeKind::Empty, NodeKind::Conditional(node)], &[(0, 1)]);
+        whole.conditions.push(Condition { word, default: Some(7) });
+        let body = graph(100, &[NodeKind::Empty], &[]);
+        let mut graphs = BTreeMap::from([(GraphId(1), whole), (GraphId(2), body)]);
+        let plan = Plan::of(&graphs, GraphId(1)).unwrap();
+        assert_eq!(dependencies(&plan), [vec![], vec![0], vec![1]]);
+        let NodeKind::Fill(fill) = &plan.steps[0].kind else { panic!("the word is set") };
+        assert_eq!((fill.dst.0, fill.value, fill.elementSize), (0x40, 7, 4));
+        assert_eq!(plan.steps[2].bodies().map(<[Step]>::len).collect::<Vec<_>>(), [1]);
+        assert!(plan.find(|id| id == NodeId(100)).is_some());
+        assert_eq!(plan.compare(&plan.steps, 0..3), Ok(()));
+        graphs.insert(GraphId(2), graph(100, &[NodeKind::Empty, NodeKind::Empty], &[]));
+        let other = Plan::of(&graphs, GraphId(1)).unwrap();
+        assert_eq!(plan.compare(&other.steps, 0..3), Err(Difference::Edges(2)));
+        // What has to be done by the program cannot depend on a word.
+        graphs.insert(GraphId(2), graph(100, &[NodeKind::MemOps(Vec::new())], &[]));
+        assert_eq!(Plan::of(&graphs, GraphId(1)).err(), Some(CudaError::NOT_SUPPORTED));
     }
 
     #[test]

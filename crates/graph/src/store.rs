@@ -4,6 +4,7 @@
 //! never used again, so a stale handle finds nothing.
 
 use crate::capture::Captures;
+use crate::conditional::Condition;
 use crate::exec::Exec;
 use crate::memory::{Allocation, Usage};
 use crate::model::{Edge, Graph, GraphId, Node, NodeId};
@@ -231,15 +232,21 @@ impl<E> Tables<E> {
         Ok(id)
     }
 
+    /// The condition of a handle, if this process made it.
+    pub(crate) fn condition(&self, word: u64) -> Option<&Condition> {
+        let mut all = self.graphs.values().flat_map(|graph| &graph.conditions);
+        all.find(|condition| condition.word.address == word)
+    }
+
     /// Copies a graph with its child graphs. CUDA_ERROR_NOT_SUPPORTED if it allocates or frees
-    /// memory: two graphs cannot both give the same memory out.
+    /// memory, or decides by a word: two graphs cannot both give the same memory out.
     pub(crate) fn clone_graph(
         &mut self,
         id: GraphId,
         embedded: bool,
     ) -> Result<GraphId, CudaError> {
         let original = self.graph(id)?;
-        if original.nodes.values().any(|node| node.kind.is_memory()) {
+        if original.nodes.values().any(|node| node.kind.is_unique()) {
             return Err(CudaError::NOT_SUPPORTED);
         }
         let nodes = original.nodes.clone();
@@ -279,8 +286,8 @@ impl<E> Tables<E> {
         let Some(graph) = self.graphs.remove(&id) else { return };
         for (id, node) in &graph.nodes {
             self.graph_of.remove(id);
-            if let NodeKind::Child(child) = node.kind {
-                self.remove_into(child, removed);
+            for embedded in node.kind.embedded() {
+                self.remove_into(*embedded, removed);
             }
         }
         removed.objects.extend(self.release_all(&graph.user_objects));
@@ -292,8 +299,8 @@ impl<E> Tables<E> {
         let node = self.graph_mut(graph)?.remove(id)?;
         self.graph_of.remove(&id);
         let mut removed = Removed::default();
-        if let NodeKind::Child(child) = node.kind {
-            self.remove_into(child, &mut removed);
+        for embedded in node.kind.embedded() {
+            self.remove_into(*embedded, &mut removed);
         }
         removed.nodes.push(node);
         Ok(removed)

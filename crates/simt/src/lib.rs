@@ -168,7 +168,8 @@ impl Module for LoadedModule {
 }
 
 /// Functions that the device runtime has, so that they need no body.
-const RUNTIME_FUNCTIONS: [&str; 4] = ["vprintf", "__assertfail", "malloc", "free"];
+const RUNTIME_FUNCTIONS: [&str; 5] =
+    ["vprintf", "__assertfail", "malloc", "free", "cudaGraphSetConditional"];
 
 /// Calls of functions that nobody defines cannot be linked.
 fn check_externs(ast: &ast::Module) -> Result<(), CompileError> {

@@ -97,7 +97,13 @@ payloads! {
     }
 }
 
+payloads! {
+    /// Asks whether the device can choose what runs by a word of its memory: an error if not.
+    GraphCanChoose {}
+}
+
 requests! {
+    GraphCanChoose = number::cuGraphConditionalHandleCreate, Call;
     GraphBegin = number::cuGraphCreate, Post;
     GraphEmpty = number::cuGraphAddEmptyNode, Post;
     GraphCopy = number::cuGraphAddMemcpyNode, Post;
@@ -105,6 +111,49 @@ requests! {
     GraphInstantiate = number::cuGraphInstantiateWithFlags, Call;
     GraphLaunch = number::cuGraphLaunch, Post;
     GraphDestroy = number::cuGraphExecDestroy, Post;
+}
+
+/// Most bodies of one [`GraphConditional`]: as many as programs are offered.
+pub const GRAPH_BODIES_MAX: usize = 4096;
+
+const _: () = assert!(8 * (4 + GRAPH_BODIES_MAX as u64) <= RECORD_BYTES_MAX);
+
+/// A node that chooses between graphs. These begin with it, and are put together as others are;
+/// they are instantiated with the graph of the node, and gone after that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GraphConditional<'a> {
+    /// The graph.
+    pub graph: CUgraphExec,
+    /// CUgraphConditionalNodeType.
+    pub rule: u32,
+    /// Where the word is.
+    pub word: CUdeviceptr,
+    /// The graphs, by new handles of the client's: at most [`GRAPH_BODIES_MAX`].
+    pub bodies: &'a [u64],
+}
+
+impl<'a> Payload<'a> for GraphConditional<'a> {
+    fn words(&self) -> usize {
+        4 + self.bodies.len()
+    }
+    fn write(&self, sink: &mut impl Sink) {
+        sink.word(self.graph.0 as u64);
+        sink.word(self.rule.into());
+        sink.word(self.word.0);
+        sink.word(self.bodies.len() as u64);
+        self.bodies.iter().for_each(|word| sink.word(*word));
+    }
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let (graph, rule, word) = (reader.value()?, reader.value()?, reader.value()?);
+        let count = reader.length(GRAPH_BODIES_MAX)?;
+        Ok(Self { graph, rule, word, bodies: reader.words(count)? })
+    }
+}
+
+impl<'a> Request<'a> for GraphConditional<'a> {
+    const OPCODE: u16 = number::cuGraphAddNode_v2;
+    const KIND: RequestKind = RequestKind::Post;
+    type Reply = ();
 }
 
 /// A node that launches a kernel.

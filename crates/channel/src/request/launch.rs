@@ -144,6 +144,28 @@ requests! {
     CountClusters = number::cuOccupancyMaxActiveClusters, Call -> ClusterCount;
 }
 
+/// How large the clusters of a launch could be; it is described as in [`CountClusters`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LargestCluster(pub CountClusters);
+
+impl Payload<'_> for LargestCluster {
+    fn words(&self) -> usize {
+        self.0.words()
+    }
+    fn write(&self, sink: &mut impl Sink) {
+        self.0.write(sink);
+    }
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        CountClusters::read(reader).map(Self)
+    }
+}
+
+impl Request<'_> for LargestCluster {
+    const OPCODE: u16 = number::cuOccupancyMaxPotentialClusterSize;
+    const KIND: RequestKind = RequestKind::Call;
+    type Reply = ClusterCount;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,12 +22,12 @@ mod virtual_memory;
 
 pub use copy::{Copy2d, CopyDirection, DeviceToHost, HostReference, HostToDevice};
 pub use graph::{
-    GRAPH_EDGES_MAX, GraphBegin, GraphCopy, GraphDestroy, GraphEdges, GraphEmpty, GraphFill,
-    GraphInstantiate, GraphKernel, GraphLaunch,
+    GRAPH_BODIES_MAX, GRAPH_EDGES_MAX, GraphBegin, GraphCanChoose, GraphConditional, GraphCopy,
+    GraphDestroy, GraphEdges, GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, GraphLaunch,
 };
 pub use launch::{
     ClusterCount, CountClusters, LAUNCH_COOPERATIVE, LAUNCH_FLAGS, LAUNCH_PROGRAMMATIC,
-    LaunchKernel, PARAMETER_BYTES_MAX, cluster_flags, cluster_of,
+    LargestCluster, LaunchKernel, PARAMETER_BYTES_MAX, cluster_flags, cluster_of,
 };
 pub use memory::{
     ChunkCreate, ChunkRelease, HostMap, HostUnmap, MemoryInfo, MemoryInfoReply, PrintfDrain,

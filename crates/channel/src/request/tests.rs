@@ -52,6 +52,9 @@ round_trips! {
         HostMap { address, bytes, flags };
     graph_edges(g: any::<usize>(), node: any::<u32>(), from: vec(any::<u64>(), 0..50))
         GraphEdges { graph: CUgraphExec(g), node, from: &from };
+    graph_conditional(
+        g: any::<usize>(), rule: any::<u32>(), word: any::<u64>(), bodies: vec(any::<u64>(), 0..9))
+        GraphConditional { graph: CUgraphExec(g), rule, word: CUdeviceptr(word), bodies: &bodies };
     graph_launch(g: any::<usize>(), s: any::<usize>())
         GraphLaunch { graph: CUgraphExec(g), stream: CUstream(s) };
     host_unmap(address: any::<u64>()) HostUnmap { address };
@@ -231,6 +234,9 @@ fn opcodes_are_told_apart() {
         Copy2d::OPCODE,
         LaunchKernel::OPCODE,
         CountClusters::OPCODE,
+        LargestCluster::OPCODE,
+        GraphCanChoose::OPCODE,
+        GraphConditional::OPCODE,
         ListFunctions::OPCODE,
         EncodeTiled::OPCODE,
         EncodeIm2col::OPCODE,

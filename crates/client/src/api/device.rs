@@ -45,7 +45,7 @@ const ANSWERED_BY_CLIENT: &[(u32, c_int)] = &[
     (attribute::MPS_ENABLED, 1),
 ];
 
-fn device(device: CUdevice) -> Result<&'static Device, CudaError> {
+pub(super) fn device(device: CUdevice) -> Result<&'static Device, CudaError> {
     let index = usize::try_from(device).map_err(|_| CudaError::INVALID_DEVICE)?;
     mode::attached()?.devices().get(index).ok_or(CudaError::INVALID_DEVICE)
 }

@@ -92,6 +92,10 @@ pub(crate) fn cuFuncGetParamInfo(
     Ok(())
 }
 
+pub(crate) fn cuFuncGetParamCount(function: CUfunction, count: Out<usize>) -> CUresult {
+    count.set(with(function, |f| f.layout.params().len())?)
+}
+
 /// A function is loaded when it was looked up.
 pub(crate) fn cuFuncIsLoaded(state: Out<c_uint>, function: CUfunction) -> CUresult {
     const LOADED: c_uint = 1;

@@ -8,7 +8,8 @@ use crate::mode;
 use crate::state::{Function, wire_function};
 use crate::threads::DefaultStream;
 use channel::request::{
-    CountClusters, LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LaunchKernel, cluster_flags, cluster_of,
+    CountClusters, LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LargestCluster, LaunchKernel,
+    cluster_flags, cluster_of,
 };
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::attributes as attribute;
@@ -290,19 +291,17 @@ pub(crate) fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
     Ok(flags)
 }
 
-/// A question about a launch, answered by the server. The configuration's grid may be anything
+/// A question about a launch, which the server answers. The configuration's grid may be anything
 /// that has a whole number of clusters.
-pub(crate) fn cuOccupancyMaxActiveClusters(
-    clusters: Out<c_int>,
+fn about_clusters(
+    client: &Attached,
     function: CUfunction,
     config: In<CUlaunchConfig>,
-) -> CUresult {
-    let (client, _) = mode::enter()?;
-    clusters.required()?;
+) -> Result<CountClusters, CudaError> {
     let config = config.get()?;
     let flags = launch_flags(&config)?;
     let handle = client.state().function(function.0)?.0;
-    let answer = client.call(&CountClusters {
+    Ok(CountClusters {
         function: wire_function(handle),
         grid_x: config.gridDimX,
         grid_y: config.gridDimY,
@@ -312,8 +311,29 @@ pub(crate) fn cuOccupancyMaxActiveClusters(
         block_z: config.blockDimZ,
         shared_bytes: config.sharedMemBytes,
         flags,
-    })?;
+    })
+}
+
+pub(crate) fn cuOccupancyMaxActiveClusters(
+    clusters: Out<c_int>,
+    function: CUfunction,
+    config: In<CUlaunchConfig>,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    clusters.required()?;
+    let answer = client.call(&about_clusters(client, function, config)?)?;
     clusters.set(answer.clusters)
+}
+
+pub(crate) fn cuOccupancyMaxPotentialClusterSize(
+    blocks: Out<c_int>,
+    function: CUfunction,
+    config: In<CUlaunchConfig>,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    blocks.required()?;
+    let answer = client.call(&LargestCluster(about_clusters(client, function, config)?))?;
+    blocks.set(answer.clusters)
 }
 
 pub(crate) fn cuLaunchHostFunc(

@@ -168,6 +168,10 @@ pub(crate) fn cuKernelGetParamInfo(
     super::function::cuFuncGetParamInfo(CUfunction(kernel.0), index, offset, size)
 }
 
+pub(crate) fn cuKernelGetParamCount(kernel: CUkernel, count: Out<usize>) -> CUresult {
+    super::function::cuFuncGetParamCount(CUfunction(kernel.0), count)
+}
+
 pub(crate) fn cuKernelGetAttribute(
     value: Out<c_int>,
     attribute: c_uint,

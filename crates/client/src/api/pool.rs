@@ -7,6 +7,7 @@ use crate::mode;
 use crate::threads::DefaultStream;
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::vmm;
+use cuda_api::pool::check_pool_location;
 use cuda_api::{
     CUcontext, CUdevice, CUdeviceptr, CUmemAccessDesc, CUmemLocation, CUmemPoolProps, CUmemoryPool,
     CUresult, CUstream, CudaError,
@@ -36,6 +37,38 @@ pub(crate) fn cuDeviceGetMemPool(pool: Out<CUmemoryPool>, device: CUdevice) -> C
 pub(crate) fn cuDeviceSetMemPool(device: CUdevice, pool: CUmemoryPool) -> CUresult {
     check_device(device)?;
     mode::attached()?.memory().pools.set_current(device, pool)
+}
+
+/// The device of a location. CUDA_ERROR_NOT_SUPPORTED for memory that pools are not made of:
+/// the host's, and managed one.
+fn device_of(location: Out<CUmemLocation>, kind: c_uint) -> Result<CUdevice, CudaError> {
+    let location = location.as_in().get()?;
+    check_pool_location(location, kind)?;
+    Ok(location.id)
+}
+
+pub(crate) fn cuMemGetDefaultMemPool(
+    pool: Out<CUmemoryPool>,
+    location: Out<CUmemLocation>,
+    kind: c_uint,
+) -> CUresult {
+    cuDeviceGetDefaultMemPool(pool, device_of(location, kind)?)
+}
+
+pub(crate) fn cuMemGetMemPool(
+    pool: Out<CUmemoryPool>,
+    location: Out<CUmemLocation>,
+    kind: c_uint,
+) -> CUresult {
+    cuDeviceGetMemPool(pool, device_of(location, kind)?)
+}
+
+pub(crate) fn cuMemSetMemPool(
+    location: Out<CUmemLocation>,
+    kind: c_uint,
+    pool: CUmemoryPool,
+) -> CUresult {
+    cuDeviceSetMemPool(device_of(location, kind)?, pool)
 }
 
 /// Pools are for their own process: CUDA_ERROR_NOT_SUPPORTED for one that is to be exported, as

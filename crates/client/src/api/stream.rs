@@ -151,7 +151,7 @@ pub(crate) fn cuStreamAddCallback(
     client.post_host_function(handle, HostFunction::Callback { callback, stream, user_data })
 }
 
-fn check_stream(default: DefaultStream, stream: CUstream) -> CUresult {
+pub(super) fn check_stream(default: DefaultStream, stream: CUstream) -> CUresult {
     let (client, _) = mode::enter()?;
     client.stream(stream, default).map(|_| ())
 }

@@ -156,7 +156,7 @@ pub fn cuGraphLaunch<B: Backend>(
 
 /// Makes a graph of a plan again.
 fn rebuild<E>(tables: &mut Tables<E>, plan: &Plan) -> Result<GraphId, CudaError> {
-    if plan.steps.iter().any(|step| step.kind.is_memory()) {
+    if plan.steps.iter().any(|step| step.kind.is_unique()) {
         return Err(CudaError::NOT_SUPPORTED);
     }
     let graph = tables.create_graph();

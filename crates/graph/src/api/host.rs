@@ -26,16 +26,17 @@ pub fn cuGraphAddHostNode<B: Backend>(
     Place::new(graph, dependencies, count).add(b, node, || describe_host(&params.get()?))
 }
 
+pub(super) fn show_host(node: &HostNode) -> CUDA_HOST_NODE_PARAMS {
+    CUDA_HOST_NODE_PARAMS { function: node.function, userData: node.user_data as *mut c_void }
+}
+
 pub fn cuGraphHostNodeGetParams<B: Backend>(
     b: B,
     node: CUgraphNode,
     params: Out<CUDA_HOST_NODE_PARAMS>,
 ) -> CUresult {
     params.set(get(b, node, |kind| match kind {
-        NodeKind::Host(host) => Some(CUDA_HOST_NODE_PARAMS {
-            function: host.function,
-            userData: host.user_data as *mut c_void,
-        }),
+        NodeKind::Host(host) => Some(show_host(host)),
         _ => None,
     })?)
 }

@@ -44,27 +44,31 @@ pub fn cuGraphAddMemAllocNode<B: Backend>(
     params.set(given)
 }
 
+pub(super) fn show_alloc(node: &AllocNode) -> CUDA_MEM_ALLOC_NODE_PARAMS {
+    CUDA_MEM_ALLOC_NODE_PARAMS {
+        poolProps: CUmemPoolProps {
+            allocType: vmm::ALLOCATION_PINNED,
+            handleTypes: vmm::HANDLE_NONE,
+            location: node.location,
+            win32SecurityAttributes: core::ptr::null_mut(),
+            maxSize: 0,
+            usage: 0,
+            reserved: [0; 54],
+        },
+        accessDescs: core::ptr::null(),
+        accessDescCount: 0,
+        bytesize: node.allocation.bytes as usize,
+        dptr: CUdeviceptr(node.allocation.address),
+    }
+}
+
 pub fn cuGraphMemAllocNodeGetParams<B: Backend>(
     b: B,
     node: CUgraphNode,
     params: Out<CUDA_MEM_ALLOC_NODE_PARAMS>,
 ) -> CUresult {
     params.set(get(b, node, |kind| match kind {
-        NodeKind::Alloc(node) => Some(CUDA_MEM_ALLOC_NODE_PARAMS {
-            poolProps: CUmemPoolProps {
-                allocType: vmm::ALLOCATION_PINNED,
-                handleTypes: vmm::HANDLE_NONE,
-                location: node.location,
-                win32SecurityAttributes: core::ptr::null_mut(),
-                maxSize: 0,
-                usage: 0,
-                reserved: [0; 54],
-            },
-            accessDescs: core::ptr::null(),
-            accessDescCount: 0,
-            bytesize: node.allocation.bytes as usize,
-            dptr: CUdeviceptr(node.allocation.address),
-        }),
+        NodeKind::Alloc(node) => Some(show_alloc(node)),
         _ => None,
     })?)
 }

@@ -7,6 +7,7 @@
 #![allow(missing_docs, reason = "the functions are cuda.h's, and documented in CUDA's manual")]
 
 mod capture;
+mod conditional;
 mod exec;
 mod graph;
 mod host;
@@ -19,6 +20,7 @@ mod transfer;
 mod update;
 
 pub use capture::*;
+pub use conditional::*;
 pub use exec::*;
 pub use graph::*;
 pub use host::*;
@@ -33,7 +35,7 @@ pub use update::*;
 use crate::backend::Backend;
 use crate::model::{Edge, NodeId};
 use crate::node::NodeKind;
-use crate::store::{Tables, node_word};
+use crate::store::{Removed, Tables, node_word};
 use cuda_api::pointer::{In, Out};
 use cuda_api::{CUgraph, CUgraphEdgeData, CUgraphNode, CUresult, CudaError};
 
@@ -109,16 +111,13 @@ impl Place {
         backend.check_context()?;
         backend.graphs().lock().graph_id(self.graph)?;
         let kind = make()?;
-        let child = match kind {
-            NodeKind::Child(child) => Some(child),
-            _ => None,
-        };
+        let embedded = kind.embedded().to_vec();
         let mut tables = backend.graphs().lock();
         let added = self.add_to(&mut tables, kind);
-        if let (Err(_), Some(child)) = (&added, child) {
-            let removed = tables.remove_graph(child);
+        if added.is_err() {
+            let removed: Vec<_> = embedded.into_iter().map(|id| tables.remove_graph(id)).collect();
             drop(tables);
-            removed.finish();
+            removed.into_iter().for_each(Removed::finish);
         }
         node.set(node_word(added?))
     }

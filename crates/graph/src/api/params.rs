@@ -1,17 +1,20 @@
 //! Nodes of any type from one structure of parameters.
 
-use super::host::{describe_child, describe_host};
-use super::memory::describe_alloc;
-use super::transfer::{describe_copy, describe_fill, describe_mem_ops};
-use super::{Place, kernel, set, set_in_exec};
+use super::conditional::{describe_conditional, show_conditional};
+use super::host::{describe_child, describe_host, show_host};
+use super::memory::{describe_alloc, show_alloc};
+use super::transfer::{describe_copy, describe_fill, describe_mem_ops, show_mem_ops};
+use super::{Place, get, kernel, set, set_in_exec};
 use crate::backend::Backend;
 use crate::hooks::check_allocation;
 use crate::node::NodeKind;
+use crate::store::graph_word;
 use cuda_api::constants::graph_node::*;
 use cuda_api::pointer::{In, Out};
 use cuda_api::{
-    CUDA_CHILD_GRAPH_NODE_PARAMS, CUdeviceptr, CUevent, CUgraph, CUgraphEdgeData, CUgraphExec,
-    CUgraphNode, CUgraphNodeParams, CUresult, CudaError,
+    CUDA_CHILD_GRAPH_NODE_PARAMS, CUDA_MEMCPY_NODE_PARAMS, CUDA_MEMCPY3D, CUcontext, CUdeviceptr,
+    CUevent, CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphNode, CUgraphNodeBody,
+    CUgraphNodeParams, CUresult, CudaError,
 };
 
 /// CUgraphChildGraphNodeOwnership.
@@ -50,6 +53,12 @@ fn describe<B: Backend>(b: B, params: &mut CUgraphNodeParams) -> Result<NodeKind
             Ok(NodeKind::Free(pointer))
         }
         BATCH_MEM_OP => describe_mem_ops(b, &member!(params, memOp)),
+        CONDITIONAL => {
+            let mut conditional = member!(params, conditional);
+            let kind = describe_conditional(b, &mut conditional)?;
+            params.body.conditional = conditional;
+            Ok(kind)
+        }
         _ => Err(CudaError::NOT_SUPPORTED),
     }
 }
@@ -65,6 +74,10 @@ fn child<B: Backend>(b: B, params: CUDA_CHILD_GRAPH_NODE_PARAMS) -> Result<NodeK
             let mut tables = b.graphs().lock();
             let id = tables.graph_id(params.graph)?;
             let graph = tables.graph_mut(id)?;
+            // What a word decides cannot be in a child graph.
+            if graph.nodes.values().any(|node| matches!(node.kind, NodeKind::Conditional(_))) {
+                return Err(CudaError::NOT_SUPPORTED);
+            }
             match std::mem::replace(&mut graph.embedded, true) {
                 false => Ok(NodeKind::Child(id)),
                 true => Err(CudaError::INVALID_VALUE),
@@ -106,9 +119,44 @@ fn describe_change<B: Backend>(
 ) -> Result<NodeKind, CudaError> {
     let mut given = params.as_in().get()?;
     match given.kind {
-        GRAPH | MEM_ALLOC | MEM_FREE => Err(CudaError::NOT_SUPPORTED),
+        GRAPH | MEM_ALLOC | MEM_FREE | CONDITIONAL => Err(CudaError::NOT_SUPPORTED),
         _ => describe(b, &mut given),
     }
+}
+
+/// The parameters of a node. What is given by pointers lies in the node.
+fn show(kind: &mut NodeKind) -> CUgraphNodeParams {
+    let mut body = CUgraphNodeBody { reserved1: [0; 29] };
+    match kind {
+        NodeKind::Kernel(node) => body.kernel = kernel::show(node),
+        NodeKind::Copy(copy) => {
+            let copyParams = CUDA_MEMCPY3D::from(&*copy);
+            let copyCtx = CUcontext::NULL;
+            body.memcpy = CUDA_MEMCPY_NODE_PARAMS { flags: 0, reserved: 0, copyCtx, copyParams };
+        }
+        NodeKind::Fill(fill) => body.memset = *fill,
+        NodeKind::Host(host) => body.host = show_host(host),
+        NodeKind::Child(child) => {
+            let graph = graph_word(*child);
+            body.graph = CUDA_CHILD_GRAPH_NODE_PARAMS { graph, ownership: OWNERSHIP_CLONE };
+        }
+        NodeKind::Empty => {}
+        NodeKind::WaitEvent(event) | NodeKind::RecordEvent(event) => body.event = *event,
+        NodeKind::Alloc(alloc) => body.alloc = show_alloc(alloc),
+        NodeKind::Free(pointer) => body.free = *pointer,
+        NodeKind::MemOps(ops) => body.memOp = show_mem_ops(ops),
+        NodeKind::Conditional(node) => body.conditional = show_conditional(node),
+    }
+    CUgraphNodeParams { kind: kind.number(), reserved0: [0; 3], body, reserved2: 0 }
+}
+
+pub fn cuGraphNodeGetParams<B: Backend>(
+    b: B,
+    node: CUgraphNode,
+    params: Out<CUgraphNodeParams>,
+) -> CUresult {
+    params.required()?;
+    params.set(get(b, node, |kind| Some(show(kind)))?)
 }
 
 pub fn cuGraphNodeSetParams<B: Backend>(

@@ -142,18 +142,22 @@ pub fn cuGraphAddBatchMemOpNode<B: Backend>(
 }
 
 /// The operations lie in the node, as CUDA's do.
+pub(super) fn show_mem_ops(ops: &mut [CUstreamBatchMemOpParams]) -> CUDA_BATCH_MEM_OP_NODE_PARAMS {
+    CUDA_BATCH_MEM_OP_NODE_PARAMS {
+        ctx: CUcontext::NULL,
+        count: ops.len() as c_uint,
+        paramArray: ops.as_mut_ptr(),
+        flags: 0,
+    }
+}
+
 pub fn cuGraphBatchMemOpNodeGetParams<B: Backend>(
     b: B,
     node: CUgraphNode,
     params: Out<CUDA_BATCH_MEM_OP_NODE_PARAMS>,
 ) -> CUresult {
     params.set(get(b, node, |kind| match kind {
-        NodeKind::MemOps(ops) => Some(CUDA_BATCH_MEM_OP_NODE_PARAMS {
-            ctx: CUcontext::NULL,
-            count: ops.len() as c_uint,
-            paramArray: ops.as_mut_ptr(),
-            flags: 0,
-        }),
+        NodeKind::MemOps(ops) => Some(show_mem_ops(ops)),
         _ => None,
     })?)
 }

@@ -31,6 +31,9 @@ fn same_memory(old: &NodeKind, new: &NodeKind) -> bool {
             old.allocation.address == new.allocation.address
         }
         (NodeKind::Free(old), NodeKind::Free(new)) => old == new,
+        (NodeKind::Conditional(old), NodeKind::Conditional(new)) => {
+            (old.word, old.rule) == (new.word, new.rule)
+        }
         _ => true,
     }
 }

@@ -84,6 +84,20 @@ impl Function {
         Ok(clusters)
     }
 
+    /// How large the clusters of such a launch could be.
+    pub(crate) fn largest_cluster(
+        &self,
+        t: &DriverTable,
+        shape: LaunchShape,
+    ) -> Result<i32, CudaError> {
+        let mut attributes = shape.attributes();
+        let config = shape.config(CUstream::NULL, &mut attributes);
+        let mut blocks = 0;
+        // SAFETY: as in `clusters`.
+        unsafe { t.cuOccupancyMaxPotentialClusterSize(&mut blocks, self.raw, &config)? };
+        Ok(blocks)
+    }
+
     /// Calls `f` with a flattened parameter buffer as cuLaunchKernel's `extra` list: null or a
     /// list whose buffer is as long as its size says. CUDA_ERROR_INVALID_VALUE if the buffer is
     /// too short.

@@ -2,10 +2,12 @@
 
 use super::share::{gone, made};
 use super::{CheckedRange, Function, LaunchShape, Share, Stream};
+use cuda_api::constants::graph_node;
 use cuda_api::{
-    CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS,
-    CUarray, CUcontext, CUdeviceptr, CUgraph, CUgraphExec, CUgraphExecUpdateResultInfo,
-    CUgraphNode, CUkernel, CUlaunchAttributeValue, CUresult, CudaError,
+    CUDA_CONDITIONAL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1,
+    CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUarray, CUcontext, CUdeviceptr, CUgraph, CUgraphExec,
+    CUgraphExecUpdateResultInfo, CUgraphNode, CUgraphNodeBody, CUgraphNodeParams, CUkernel,
+    CUlaunchAttributeValue, CUresult, CudaError,
 };
 use std::ptr;
 use std::rc::Rc;
@@ -23,10 +25,33 @@ pub struct Slices {
     pub memory_type: u32,
 }
 
+/// Conditional nodes within conditional nodes: deeper is a program's mistake, and whoever walks
+/// through a graph calls itself that often.
+const DEPTH_MAX: u32 = 64;
+
+/// A graph of the provider's.
+struct RawGraph {
+    share: Rc<Share>,
+    raw: CUgraph,
+    /// The graph that it is a body in, and goes with.
+    whole: Option<Rc<RawGraph>>,
+}
+
+impl Drop for RawGraph {
+    fn drop(&mut self) {
+        if self.whole.is_none() {
+            // SAFETY: the graph is alive and this is its last use; bodies keep the whole.
+            let result = unsafe { self.share.device().table().cuGraphDestroy(self.raw) };
+            gone(&self.share.counts.graphs, result);
+        }
+    }
+}
+
 /// A graph that is being put together. Nodes have the numbers in which they were added.
 pub struct GraphBuilder {
     share: Rc<Share>,
-    raw: CUgraph,
+    graph: Rc<RawGraph>,
+    depth: u32,
     nodes: Vec<CUgraphNode>,
 }
 
@@ -37,7 +62,8 @@ impl GraphBuilder {
         // SAFETY: the local is written.
         unsafe { share.device().table().cuGraphCreate(&mut raw, 0)? };
         made(&share.counts.graphs);
-        Ok(Self { share: share.clone(), raw, nodes: Vec::new() })
+        let graph = Rc::new(RawGraph { share: share.clone(), raw, whole: None });
+        Ok(Self { share: share.clone(), graph, depth: 0, nodes: Vec::new() })
     }
 
     /// Number of nodes.
@@ -50,7 +76,7 @@ impl GraphBuilder {
         let mut node = CUgraphNode::NULL;
         let t = self.share.device().table();
         // SAFETY: the local is written; the graph is alive, the list of dependencies is empty.
-        unsafe { t.cuGraphAddEmptyNode(&mut node, self.raw, ptr::null(), 0)? };
+        unsafe { t.cuGraphAddEmptyNode(&mut node, self.graph.raw, ptr::null(), 0)? };
         self.nodes.push(node);
         Ok(())
     }
@@ -64,7 +90,7 @@ impl GraphBuilder {
         parameters: &[u8],
     ) -> CUresult {
         let t = self.share.device().table();
-        let (raw, mut node) = (self.raw, CUgraphNode::NULL);
+        let (raw, mut node) = (self.graph.raw, CUgraphNode::NULL);
         let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
         function.with_parameters(parameters, |extra| {
             let params = CUDA_KERNEL_NODE_PARAMS {
@@ -140,7 +166,9 @@ impl GraphBuilder {
         // SAFETY: graph and context are alive, `copy` is read during the call, both ranges, which
         // cover the whole box, are the session's (CheckedRange), which checks them again should
         // it give memory back; the local is written.
-        unsafe { t.cuGraphAddMemcpyNode(&mut node, self.raw, ptr::null(), 0, &copy, context)? };
+        unsafe {
+            t.cuGraphAddMemcpyNode(&mut node, self.graph.raw, ptr::null(), 0, &copy, context)?
+        };
         self.nodes.push(node);
         Ok(())
     }
@@ -164,9 +192,51 @@ impl GraphBuilder {
         let mut node = CUgraphNode::NULL;
         let (t, context) = (self.share.device().table(), self.share.device().context());
         // SAFETY: as for `add_copy`.
-        unsafe { t.cuGraphAddMemsetNode(&mut node, self.raw, ptr::null(), 0, &fill, context)? };
+        unsafe {
+            t.cuGraphAddMemsetNode(&mut node, self.graph.raw, ptr::null(), 0, &fill, context)?
+        };
         self.nodes.push(node);
         Ok(())
+    }
+
+    /// Adds a node that chooses between `count` graphs, which are returned to be put together.
+    /// `rule` is a CUgraphConditionalNodeType, `word` the condition's four bytes.
+    pub fn add_conditional(
+        &mut self,
+        rule: u32,
+        word: CheckedRange,
+        count: u32,
+    ) -> Result<Vec<Self>, CudaError> {
+        if self.depth >= DEPTH_MAX {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let conditional = CUDA_CONDITIONAL_NODE_PARAMS {
+            handle: word.address(),
+            kind: rule,
+            size: count,
+            phGraph_out: ptr::null_mut(),
+            ctx: self.share.device().context(),
+        };
+        let mut body = CUgraphNodeBody { reserved1: [0; 29] };
+        body.conditional = conditional;
+        let kind = graph_node::CONDITIONAL;
+        let mut params = CUgraphNodeParams { kind, reserved0: [0; 3], body, reserved2: 0 };
+        let (mut node, t) = (CUgraphNode::NULL, self.share.device().table());
+        let (raw, nodes, edges) = (self.graph.raw, ptr::null(), ptr::null());
+        // SAFETY: the graph is alive, the lists are empty; the locals are read and written.
+        unsafe { t.cuGraphAddNode_v2(&mut node, raw, nodes, edges, 0, &mut params)? };
+        self.nodes.push(node);
+        // SAFETY: this member was written above, and its list by the provider: as many handles as
+        // were asked for, there as long as the node.
+        let bodies = unsafe {
+            std::slice::from_raw_parts(params.body.conditional.phGraph_out, count as usize)
+        };
+        let body = |raw: &CUgraph| {
+            let whole = Some(self.graph.clone());
+            let graph = Rc::new(RawGraph { share: self.share.clone(), raw: *raw, whole });
+            Self { share: self.share.clone(), graph, depth: self.depth + 1, nodes: Vec::new() }
+        };
+        Ok(bodies.iter().map(body).collect())
     }
 
     /// Lets a node wait for others. CUDA_ERROR_INVALID_VALUE for numbers of no nodes.
@@ -179,7 +249,7 @@ impl GraphBuilder {
         let from = from.iter().map(|number| find(*number)).collect::<Result<Vec<_>, _>>()?;
         let t = self.share.device().table();
         // SAFETY: the graph is alive; both lists have as many nodes as is said.
-        unsafe { t.cuGraphAddDependencies(self.raw, from.as_ptr(), to.as_ptr(), from.len()) }
+        unsafe { t.cuGraphAddDependencies(self.graph.raw, from.as_ptr(), to.as_ptr(), from.len()) }
     }
 
     /// Makes of it what can be launched.
@@ -187,17 +257,9 @@ impl GraphBuilder {
         let mut raw = CUgraphExec::NULL;
         let t = self.share.device().table();
         // SAFETY: the local is written; the graph is alive.
-        unsafe { t.cuGraphInstantiateWithFlags(&mut raw, self.raw, 0)? };
+        unsafe { t.cuGraphInstantiateWithFlags(&mut raw, self.graph.raw, 0)? };
         made(&self.share.counts.graphs);
         Ok(GraphExec { share: self.share.clone(), raw })
-    }
-}
-
-impl Drop for GraphBuilder {
-    fn drop(&mut self) {
-        // SAFETY: the graph is alive and this is its last use.
-        let result = unsafe { self.share.device().table().cuGraphDestroy(self.raw) };
-        gone(&self.share.counts.graphs, result);
     }
 }
 
@@ -213,7 +275,7 @@ impl GraphExec {
         let mut info = CUgraphExecUpdateResultInfo::default();
         let t = self.share.device().table();
         // SAFETY: both graphs are alive; the local is written.
-        unsafe { t.cuGraphExecUpdate_v2(self.raw, graph.raw, &mut info) }
+        unsafe { t.cuGraphExecUpdate_v2(self.raw, graph.graph.raw, &mut info) }
     }
 
     /// Launches it in a stream.

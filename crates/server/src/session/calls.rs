@@ -3,15 +3,15 @@
 use super::Session;
 use super::image::Image;
 use super::posts::launch_shape;
-use crate::device::{BuildLog, JitOption, Module, TensorMapKind};
+use crate::device::{BuildLog, JitOption, LaunchShape, Module, TensorMapKind};
 use channel::memfd::{IMAGE_BYTES_MAX, SealedBytes};
 use channel::message::Message;
 use channel::request::{
     ChunkCreate, ChunkRelease, ClusterCount, CountClusters, ElapsedTime, ElapsedTimeReply,
     EncodeIm2col, EncodeTiled, FunctionInfo, FunctionNames, GetFunction, GetGlobal, GlobalInfo,
-    HostMap, HostUnmap, ImportMemory, LOG_BYTES_MAX, ListFunctions, LoadModule, MODULE_PRINTS,
-    MemoryInfo, MemoryInfoReply, ModuleLoaded, NAMES_BYTES_MAX, PrintfDrain, PrintfText, Request,
-    Reset,
+    HostMap, HostUnmap, ImportMemory, LOG_BYTES_MAX, LargestCluster, ListFunctions, LoadModule,
+    MODULE_PRINTS, MemoryInfo, MemoryInfoReply, ModuleLoaded, NAMES_BYTES_MAX, PrintfDrain,
+    PrintfText, Request, Reset,
 };
 use channel::ring::Record;
 use cuda_api::{CUdevice, CUdeviceptr, CudaError};
@@ -165,11 +165,15 @@ impl Session {
     }
 
     pub(super) fn count_clusters(&mut self, r: CountClusters) -> Result<ClusterCount, CudaError> {
-        let grid = [r.grid_x, r.grid_y, r.grid_z];
-        let block = [r.block_x, r.block_y, r.block_z];
-        let shape = launch_shape(grid, block, r.shared_bytes, r.flags)?;
         let function = self.modules.function(r.function.0 as u64)?;
-        Ok(ClusterCount { clusters: function.clusters(self.share.device().table(), shape)? })
+        let table = self.share.device().table();
+        Ok(ClusterCount { clusters: function.clusters(table, cluster_shape(&r)?)? })
+    }
+
+    pub(super) fn largest_cluster(&mut self, r: LargestCluster) -> Result<ClusterCount, CudaError> {
+        let function = self.modules.function(r.0.function.0 as u64)?;
+        let table = self.share.device().table();
+        Ok(ClusterCount { clusters: function.largest_cluster(table, cluster_shape(&r.0)?)? })
     }
 
     pub(super) fn encode_tiled(&mut self, r: EncodeTiled) -> Result<[u64; 16], CudaError> {
@@ -203,6 +207,12 @@ impl Session {
         }
         Ok(GlobalInfo { address: CUdeviceptr(address), bytes })
     }
+}
+
+fn cluster_shape(r: &CountClusters) -> Result<LaunchShape, CudaError> {
+    let grid = [r.grid_x, r.grid_y, r.grid_z];
+    let block = [r.block_x, r.block_y, r.block_z];
+    launch_shape(grid, block, r.shared_bytes, r.flags)
 }
 
 /// A name as a C string; there is no symbol with a NUL in its name.

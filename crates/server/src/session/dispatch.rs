@@ -62,6 +62,7 @@ impl Session {
                 GraphCopy => add_copy,
                 GraphFill => add_fill,
                 GraphEdges => add_edges,
+                GraphConditional => add_conditional,
                 GraphLaunch => launch_graph,
                 GraphDestroy => destroy_graph,
             }
@@ -76,6 +77,7 @@ impl Session {
                 GetFunction => get_function,
                 GetGlobal => get_global,
                 CountClusters => count_clusters,
+                LargestCluster => largest_cluster,
                 ListFunctions => list_functions,
                 EncodeTiled => encode_tiled,
                 EncodeIm2col => encode_im2col,
@@ -92,6 +94,7 @@ impl Session {
                 OpenEvent => open_event,
                 QueryEvent => query_event,
                 GraphInstantiate => instantiate_graph,
+                GraphCanChoose => can_choose,
             }
             file {
                 HostMap => map_host,

@@ -34,15 +34,36 @@ struct Touched {
 
 /// What a graph's nodes use.
 #[derive(Default)]
-struct Uses {
+pub(super) struct Uses {
     kernels: u32,
     modules: Vec<u64>,
     touched: Vec<Touched>,
     /// The state of the client's memory in which all of `touched` was found to be there.
     memory_version: u64,
+    /// Handles of its bodies, until it is made ready.
+    pub(super) bodies: Vec<u64>,
 }
 
 impl Uses {
+    /// Nothing yet.
+    pub(super) fn of(memory: &Memory) -> Self {
+        Self { memory_version: memory.version(), ..Self::default() }
+    }
+
+    /// Also what a body uses.
+    pub(super) fn join(&mut self, body: Self) {
+        self.kernels += body.kernels;
+        self.modules.extend(body.modules);
+        self.touched.extend(body.touched);
+        self.memory_version = self.memory_version.min(body.memory_version);
+        self.bodies.extend(body.bodies);
+    }
+
+    /// Addresses of device memory that it touches from now on.
+    pub(super) fn touch_device(&mut self, address: u64, bytes: u64) {
+        self.touched.push(Touched { address, bytes, host: false });
+    }
+
     fn check(&mut self, memory: &Memory) -> CUresult {
         if self.memory_version == memory.version() {
             return Ok(());
@@ -55,7 +76,7 @@ impl Uses {
     }
 }
 
-enum Graph {
+pub(super) enum Graph {
     Building {
         builder: GraphBuilder,
         uses: Uses,
@@ -70,7 +91,7 @@ enum Graph {
 
 /// The client's graphs.
 pub struct Graphs {
-    table: Table<Graph>,
+    pub(super) table: Table<Graph>,
 }
 
 impl Graphs {
@@ -130,14 +151,14 @@ impl Session {
     pub(super) fn begin_graph(&mut self, request: GraphBegin) -> CUresult {
         let handle = self.graphs.table.vacant(request.graph.0 as u64)?;
         let builder = GraphBuilder::new(&self.share)?;
-        let uses = Uses { memory_version: self.memory.version(), ..Uses::default() };
+        let uses = Uses::of(&self.memory);
         self.graphs.table.put(handle, Graph::Building { builder, uses, failed: Ok(()) });
         Ok(())
     }
 
     /// Does something with a graph that is being put together. What is wrong is the answer when
     /// it is instantiated, and nothing more is added to it.
-    fn build(
+    pub(super) fn build(
         &mut self,
         graph: CUgraphExec,
         add: impl FnOnce(&mut Self, &mut GraphBuilder, &mut Uses) -> CUresult,
@@ -214,7 +235,7 @@ impl Session {
             let width = width.ok_or(CudaError::INVALID_VALUE)?;
             let (address, bytes) = (r.address.0, extent_of_rows(r.pitch, width, r.height)?);
             let range = side(&session.memory, address, bytes, false)?;
-            uses.touched.push(Touched { address, bytes, host: false });
+            uses.touch_device(address, bytes);
             if bytes == 0 {
                 return builder.add_empty();
             }
@@ -231,10 +252,11 @@ impl Session {
     pub(super) fn instantiate_graph(&mut self, request: GraphInstantiate) -> Result<(), CudaError> {
         let word = request.graph.0 as u64;
         let handle = self.graphs.table.handle(word)?;
-        let Graph::Building { builder, uses, failed } = self.graphs.table.take(word)? else {
+        let Graph::Building { builder, mut uses, failed } = self.graphs.table.take(word)? else {
             return Err(CudaError::INVALID_HANDLE);
         };
         failed?;
+        self.gather_bodies(&mut uses)?;
         let exec = match request.replaces {
             CUgraphExec::NULL => builder.instantiate()?,
             old => self.replace(old, &builder)?,

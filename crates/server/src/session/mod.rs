@@ -10,6 +10,7 @@
 
 mod callbacks;
 mod calls;
+mod conditional;
 mod crowd;
 mod dispatch;
 mod end;

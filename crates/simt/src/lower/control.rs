@@ -2,7 +2,7 @@
 
 use super::{Lowering, Place, class_of};
 use crate::ir::{CallSite, Callee, Operand, SlotId, Target, Term};
-use crate::op::{BarrierOp, CLUSTER_BARRIER, Class, Op, Runtime, Width};
+use crate::op::{Access, BarrierOp, CLUSTER_BARRIER, Class, Op, Runtime, Space, Width};
 use ptx::ast::{
     self, BoolOp, LabelKind, Modifier as M, Opcode, Operand as AstOperand, ScalarType as T,
     SymbolRef,
@@ -184,6 +184,9 @@ impl Lowering<'_> {
 
     /// A function that the device runtime provides.
     fn runtime(&mut self, name: &str, args: &[SlotId], results: &[SlotId]) -> Option<()> {
+        if name == "cudaGraphSetConditional" {
+            return self.set_conditional(args);
+        }
         let (runtime, widths, result): (_, &[Width], Option<Width>) = match name {
             "vprintf" => (Runtime::Vprintf, &[Width::W64, Width::W64], Some(Width::W32)),
             "__assertfail" => {
@@ -210,6 +213,25 @@ impl Lowering<'_> {
             }
             (None, _) => self.effect(Op::Runtime(runtime), src),
         }
+        Some(())
+    }
+
+    /// `void cudaGraphSetConditional(cudaGraphConditionalHandle, unsigned)`: a handle is the
+    /// address of the word that the graph looks at.
+    fn set_conditional(&mut self, args: &[SlotId]) -> Option<()> {
+        let [handle, value] = args else { return None };
+        let (address, word) = (self.temp(Width::W64), self.temp(Width::W32));
+        self.load_slot(address, *handle);
+        self.load_slot(word, *value);
+        let access = Access {
+            space: Space::Global,
+            bytes: Width::W32.bytes() as u8,
+            signed: false,
+            count: 1,
+            width: Width::W32,
+            volatile: true,
+        };
+        self.emit(Op::Store(access), vec![], vec![address.into(), Operand::Imm(0), word.into()]);
         Some(())
     }
 

@@ -163,6 +163,10 @@ exports! {
         driver()?.function(function)?.parameter(param_index, param_offset, param_size)
     }
 
+    fn cuFuncGetParamCount(function: CUfunction, count: *mut usize) {
+        count.set(driver()?.function(function)?.info().params.len())
+    }
+
     fn cuFuncIsLoaded(state: *mut c_uint, function: CUfunction) {
         driver()?.function(function)?;
         // CU_FUNCTION_LOADING_STATE_LOADED

@@ -136,6 +136,15 @@ impl Backend for SoftGraphs {
         ops.iter().try_for_each(|op| self.0.mem_op(&tenant, op).map(|_| ()))
     }
 
+    fn check_conditional(self) -> Result {
+        Ok(())
+    }
+
+    /// A server's clients bring words of their own memory.
+    fn check_foreign_condition(self, word: CUdeviceptr) -> Result {
+        self.0.check_word(&*self.0.working_tenant()?, word.0, false)
+    }
+
     fn allocate(self, bytes: u64) -> Result<(u64, u64)> {
         let context = thread::current()?;
         let tenant = self.0.working_tenant()?;
@@ -157,11 +166,11 @@ impl Backend for SoftGraphs {
     }
 
     fn launch(self, exec: &mut GraphExec, stream: StreamKey) -> Result {
-        exec.launch(self.0, stream_of(stream))
+        exec.launch(stream_of(stream))
     }
 
     fn finish(self, exec: &mut GraphExec) {
-        exec.finish(self.0);
+        exec.finish();
     }
 }
 

@@ -10,6 +10,7 @@ use cuda_api::CUstreamBatchMemOpParams;
 use graph::{HostNode, KernelNode, Lanes, NodeKind, Step};
 
 use super::Driver;
+use super::conditional::Conditional;
 use super::event::Event;
 use super::graph::host_op;
 use super::launch::Prepared;
@@ -31,6 +32,7 @@ enum Work {
     Record(Arc<Event>),
     Wait(Arc<Event>),
     MemOps(Vec<CUstreamBatchMemOpParams>),
+    Conditional(Arc<Conditional>),
 }
 
 struct Node {
@@ -63,7 +65,7 @@ impl GraphExec {
         for (step, lane) in steps.iter().zip(&lanes.of_step) {
             let elsewhere = |d: &&usize| lanes.of_step[**d] != *lane;
             let waits: Vec<usize> = step.dependencies.iter().filter(elsewhere).copied().collect();
-            let work = work_of(driver, &tenant, step.work())?;
+            let work = work_of(driver, &tenant, step)?;
             nodes.push(Node { work, lane: *lane, waits, awaited: false });
         }
         for index in 0..nodes.len() {
@@ -77,8 +79,8 @@ impl GraphExec {
 
     /// Puts all steps into streams, behind what is in `stream`; what comes after in it comes
     /// after all of them.
-    pub(crate) fn launch(&mut self, driver: &Driver, stream: Key<Stream>) -> Result {
-        let device = &driver.device;
+    pub(crate) fn launch(&mut self, stream: Key<Stream>) -> Result {
+        let device = &self.driver.device;
         self.make_lanes(stream)?;
         if let Some(end) = &self.end {
             device.wait_for_point(stream, end)?;
@@ -99,7 +101,7 @@ impl GraphExec {
             for point in node.waits.iter().filter_map(|step| points[*step].as_ref()) {
                 device.wait_for_point(stream, point)?;
             }
-            submit(driver, stream, &node.work)?;
+            submit(self.driver, stream, &node.work)?;
             if node.awaited {
                 points[index] = Some(device.record(stream)?);
             }
@@ -137,9 +139,9 @@ impl GraphExec {
     }
 
     /// Waits for the last launch, however it ends.
-    pub(crate) fn finish(&mut self, driver: &Driver) {
+    pub(crate) fn finish(&mut self) {
         if let Some(end) = self.end.take() {
-            let _ = driver.device.synchronize_point(&end);
+            let _ = self.driver.device.synchronize_point(&end);
         }
     }
 }
@@ -150,8 +152,8 @@ impl Drop for GraphExec {
     }
 }
 
-fn work_of(driver: &Driver, tenant: &Tenant, kind: &NodeKind) -> Result<Work> {
-    Ok(match kind {
+fn work_of(driver: &Driver, tenant: &Tenant, step: &Step) -> Result<Work> {
+    Ok(match step.work() {
         NodeKind::Kernel(node) => Work::Kernel(prepared(driver, node)?),
         NodeKind::Copy(node) => driver.copy_of(tenant, node)?.map_or(Work::Nothing, Work::Copy),
         NodeKind::Fill(node) => driver.fill_of(tenant, node)?.map_or(Work::Nothing, Work::Fill),
@@ -159,6 +161,9 @@ fn work_of(driver: &Driver, tenant: &Tenant, kind: &NodeKind) -> Result<Work> {
         NodeKind::RecordEvent(event) => Work::Record(driver.events.get(event.0)?),
         NodeKind::WaitEvent(event) => Work::Wait(driver.events.get(event.0)?),
         NodeKind::MemOps(ops) => Work::MemOps(ops.clone()),
+        NodeKind::Conditional(node) => {
+            Work::Conditional(Arc::new(Conditional::new(driver, tenant, node, step)?))
+        }
         // Memory is there as long as the graph; child graphs are dissolved in a plan.
         NodeKind::Alloc(_) | NodeKind::Free(_) | NodeKind::Empty | NodeKind::Child(_) => {
             Work::Nothing
@@ -166,11 +171,11 @@ fn work_of(driver: &Driver, tenant: &Tenant, kind: &NodeKind) -> Result<Work> {
     })
 }
 
-fn prepared(driver: &Driver, node: &KernelNode) -> Result<Prepared> {
+pub(super) fn prepared(driver: &Driver, node: &KernelNode) -> Result<Prepared> {
     driver.prepare(node.function, &node.config(), |_| Ok(node.parameters.bytes.clone()))
 }
 
-fn submit(driver: &Driver, stream: Key<Stream>, work: &Work) -> Result {
+fn submit(driver: &'static Driver, stream: Key<Stream>, work: &Work) -> Result {
     let device = &driver.device;
     let op = match work {
         Work::Nothing => return Ok(()),
@@ -184,6 +189,10 @@ fn submit(driver: &Driver, stream: Key<Stream>, work: &Work) -> Result {
                 Some(point) => device.wait_for_point(stream, &point),
                 None => Ok(()),
             };
+        }
+        Work::Conditional(node) => {
+            let (priority, _, tenant) = device.stream_properties(stream)?;
+            node.clone().into_op(driver, tenant, priority)
         }
         Work::MemOps(ops) => {
             let (_, _, tenant) = device.stream_properties(stream)?;

@@ -9,6 +9,7 @@ use cuda_api::*;
 use super::function::Function;
 use super::graph::SoftGraphs;
 use super::{Driver, driver, exports, thread};
+use crate::device::Device;
 use crate::device::grid::KernelOp;
 use crate::device::limits::*;
 use crate::device::memory::AllocationKind;
@@ -96,8 +97,29 @@ impl Prepared {
             true => driver.new_workspace(&tenant)?,
             false => 0,
         };
+        let op = self.into_op(&driver.device, &tenant, priority, workspace);
+        let launched = driver.device.enqueue(stream, op).map(|_| ());
+        if workspace != 0 {
+            driver.free_workspace_in(stream, workspace, launched.is_ok());
+        }
+        launched
+    }
+
+    /// True if its blocks meet in memory that each launch needs anew.
+    pub(super) fn is_cooperative(&self) -> bool {
+        self.request.cooperative
+    }
+
+    /// The launch as an operation of a stream of that tenant and priority.
+    pub(super) fn into_op(
+        self,
+        device: &Device,
+        tenant: &Tenant,
+        priority: i32,
+        workspace: u64,
+    ) -> Op {
         let launch = Launch {
-            grid_id: driver.device.next_grid_id(),
+            grid_id: device.next_grid_id(),
             workspace,
             grid: self.request.grid,
             block: self.request.block,
@@ -105,17 +127,12 @@ impl Prepared {
             params: self.params,
             printf: tenant.printf.clone(),
         };
-        let op = KernelOp {
+        Op::Kernel(Box::new(KernelOp {
             kernel: self.kernel,
             launch: Arc::new(launch),
             need: self.need,
             priority: self.request.priority.unwrap_or(priority),
-        };
-        let launched = driver.device.enqueue(stream, Op::Kernel(Box::new(op))).map(|_| ());
-        if workspace != 0 {
-            driver.free_workspace_in(stream, workspace, launched.is_ok());
-        }
-        launched
+        }))
     }
 }
 

@@ -157,6 +157,10 @@ exports! {
         driver()?.kernel(kernel)?.parameter(param_index, param_offset, param_size)
     }
 
+    fn cuKernelGetParamCount(kernel: CUkernel, count: *mut usize) {
+        count.set(driver()?.kernel(kernel)?.info().params.len())
+    }
+
     fn cuKernelGetLibrary(p_lib: *mut CUlibrary, kernel: CUkernel) {
         match driver()?.kernel(kernel)?.library {
             0 => Err(Error::INVALID_HANDLE),

@@ -1,5 +1,6 @@
 //! Device memory: allocation and information.
 
+use cuda_api::resource::check_range_handle;
 use cuda_api::*;
 
 use super::{Driver, driver, exports, thread};
@@ -91,6 +92,18 @@ exports! {
             return Ok(());
         }
         driver.free_after_work(pointer)
+    }
+
+    fn cuMemGetHandleForAddressRange(
+        handle: *mut c_void, dev_ptr: CUdeviceptr, size: usize, handle_type: c_uint, flags: u64,
+    ) {
+        let driver = driver()?;
+        handle.required()?;
+        check_range_handle(dev_ptr, size, handle_type, flags)?;
+        let found = driver.device.memory.usable(&*driver.working_tenant()?, dev_ptr.0, size as u64);
+        found.ok_or(Error::INVALID_VALUE)?;
+        // A dma-buf is for other devices' drivers, and nothing here has one.
+        Err(Error::NOT_SUPPORTED)
     }
 
     fn cuMemGetAddressRange_v2(

@@ -6,6 +6,7 @@
 //! table that are not exported here answer CUDA_ERROR_NOT_SUPPORTED wherever the table is loaded.
 
 mod array;
+mod conditional;
 mod context;
 mod copy;
 mod devices;
@@ -28,6 +29,7 @@ mod occupancy;
 mod pointer_attributes;
 mod pool;
 mod registry;
+mod resource;
 mod stream;
 mod stream_values;
 mod tables;
@@ -247,6 +249,7 @@ static EXPORTS: &[&[Export]] = &[
     occupancy::EXPORTS,
     pointer_attributes::EXPORTS,
     pool::EXPORTS,
+    resource::EXPORTS,
     stream::EXPORTS,
     stream_values::EXPORTS,
     texture::EXPORTS,

@@ -1,6 +1,6 @@
 //! Occupancy: how much of an SM a launch would fill.
 
-use cuda_api::pointer::Out;
+use cuda_api::pointer::{In, Out};
 use cuda_api::*;
 
 use super::{driver, exports};
@@ -64,12 +64,24 @@ exports! {
     fn cuOccupancyMaxActiveClusters(
         num_clusters: *mut c_int, function: CUfunction, config: *const CUlaunchConfig,
     ) {
-        // Compute capability 8.0 has no clusters.
-        driver()?.function(function)?;
-        config.get()?;
+        no_clusters(function, config)?;
         num_clusters.set(0)?;
         Err(Error::NOT_SUPPORTED)
     }
+
+    fn cuOccupancyMaxPotentialClusterSize(
+        cluster_size: *mut c_int, function: CUfunction, config: *const CUlaunchConfig,
+    ) {
+        no_clusters(function, config)?;
+        cluster_size.set(0)?;
+        Err(Error::NOT_SUPPORTED)
+    }
+}
+
+/// Checks a question about clusters, which compute capability 8.0 has none of.
+fn no_clusters(function: CUfunction, config: In<CUlaunchConfig>) -> Result {
+    driver()?.function(function)?;
+    config.get().map(|_| ())
 }
 
 fn positive(value: i32) -> Result<u32> {

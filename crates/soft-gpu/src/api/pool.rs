@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use cuda_api::constants::pool_attribute::*;
+use cuda_api::pointer::Out;
+use cuda_api::pool::check_pool_location;
 use cuda_api::*;
 
 use super::graph::SoftGraphs;
@@ -81,6 +83,12 @@ impl Driver {
         }
     }
 
+    fn set_current_pool(&self, pool: CUmemoryPool) -> Result {
+        let pool = self.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
+        *self.current_pool.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool.handle);
+        Ok(())
+    }
+
     /// Memory of a pool, which may be gone, was freed by cuMemFree.
     pub(super) fn pool_freed(&self, pool: usize, bytes: u64) {
         if let Ok(pool) = self.pools.get(pool) {
@@ -115,6 +123,13 @@ impl Driver {
         pool.add(bytes);
         pointer.set(CUdeviceptr(address))
     }
+}
+
+/// Fails unless the device's memory is meant.
+fn check_location(location: Out<CUmemLocation>, kind: u32) -> Result {
+    let location = location.as_in().get()?;
+    check_pool_location(location, kind)?;
+    devices::check(location.id)
 }
 
 exports! {
@@ -186,9 +201,26 @@ exports! {
     fn cuDeviceSetMemPool(device: CUdevice, pool: CUmemoryPool) {
         let driver = driver()?;
         devices::check(device)?;
-        let pool = driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
-        *driver.current_pool.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool.handle);
-        Ok(())
+        driver.set_current_pool(pool)
+    }
+
+    fn cuMemGetDefaultMemPool(
+        pool: *mut CUmemoryPool, location: *mut CUmemLocation, kind: c_uint,
+    ) {
+        let driver = driver()?;
+        check_location(location, kind)?;
+        pool.set(CUmemoryPool(driver.default_pool()?.handle))
+    }
+
+    fn cuMemGetMemPool(pool: *mut CUmemoryPool, location: *mut CUmemLocation, kind: c_uint) {
+        let driver = driver()?;
+        check_location(location, kind)?;
+        pool.set(CUmemoryPool(driver.current_pool()?.handle))
+    }
+
+    fn cuMemSetMemPool(location: *mut CUmemLocation, kind: c_uint, pool: CUmemoryPool) {
+        check_location(location, kind)?;
+        driver()?.set_current_pool(pool)
     }
 
     fn cuMemPoolCreate(pool: *mut CUmemoryPool, pool_props: *const CUmemPoolProps) {
@@ -198,11 +230,7 @@ exports! {
         if props.handleTypes != constants::vmm::HANDLE_NONE {
             return Err(Error::NOT_SUPPORTED);
         }
-        if props.allocType != constants::vmm::ALLOCATION_PINNED
-            || props.location.kind != constants::vmm::LOCATION_DEVICE
-        {
-            return Err(Error::INVALID_VALUE);
-        }
+        check_pool_location(props.location, props.allocType)?;
         devices::check(props.location.id)?;
         let bytes_max = props.maxSize as u64;
         let made = driver.pools.insert_with(|handle| Pool::new(handle, bytes_max))?;

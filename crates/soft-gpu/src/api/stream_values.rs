@@ -52,7 +52,7 @@ impl Driver {
         Ok(Op::WaitValue(ValueWait { address, value, wide, condition }))
     }
 
-    fn check_word(&self, tenant: &Tenant, address: u64, wide: bool) -> Result {
+    pub(super) fn check_word(&self, tenant: &Tenant, address: u64, wide: bool) -> Result {
         let bytes = if wide { 8 } else { 4 };
         let usable = address.is_multiple_of(bytes)
             && self.device.memory.usable(tenant, address, bytes).is_some();

@@ -43,6 +43,7 @@ macro_rules! cu {
     };
 }
 
+mod conditional;
 mod device_runtime;
 mod graphs;
 mod textures;

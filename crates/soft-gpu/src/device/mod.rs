@@ -6,6 +6,7 @@
 pub mod activity;
 mod activity_file;
 pub mod attributes;
+pub mod branch;
 mod clock;
 mod core;
 pub mod event;

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::branch::Branch;
 use super::clock::now_ns;
 use super::core::{Core, Parker};
 use super::event::EventPoint;
@@ -38,6 +39,8 @@ pub enum Op {
     WriteValue(ValueWrite),
     /// Wait for a word.
     WaitValue(ValueWait),
+    /// Do what a word chooses.
+    Branch(Branch),
     /// Call a function of the program.
     Host(HostCall),
     /// Do something of the driver's own, such as freeing memory; must not wait for a stream.
@@ -62,6 +65,8 @@ pub(super) enum Head {
     WriteValue(ValueWrite),
     /// The ticker looks at the word.
     WaitValue(ValueWait),
+    /// The ticker looks at the word again.
+    Branch(Branch),
     /// The host thread has it.
     Host,
     /// Whoever started it runs it once the lock is let go.
@@ -78,6 +83,10 @@ pub struct Stream {
     pub(super) sms: SmMask,
     pub(super) head: Head,
     queue: VecDeque<Op>,
+    /// What the branch at the head has chosen and is not started: the branch is complete after it.
+    pub(super) chosen: VecDeque<Op>,
+    /// Kernels and transfers ever started.
+    pub(super) works: u64,
     /// Operations ever enqueued.
     pub(super) submitted: u64,
     /// Operations complete; the head operation is number `completed + 1`.
@@ -112,6 +121,8 @@ impl Stream {
             sms: None,
             head: Head::Idle,
             queue: VecDeque::new(),
+            chosen: VecDeque::new(),
+            works: 0,
             submitted: 0,
             completed: 0,
             waiters: Vec::new(),
@@ -225,7 +236,7 @@ impl Core {
             }
             _ => return false,
         }
-        let Some(op) = stream.queue.pop_front() else {
+        let Some(op) = stream.chosen.pop_front().or_else(|| stream.queue.pop_front()) else {
             if stream.destroyed {
                 self.remove_stream(key);
             }
@@ -233,6 +244,7 @@ impl Core {
         };
         match op {
             Op::Kernel(op) => {
+                stream.works += 1;
                 let (tenant, sms) = (stream.tenant.clone(), stream.sms.clone());
                 let grid = self.start_grid(key, tenant, sms, op);
                 if let Some(stream) = self.streams.get_mut(key) {
@@ -244,6 +256,7 @@ impl Core {
                 return false;
             }
             Op::Transfer(transfer) => {
+                stream.works += 1;
                 stream.head = Head::TransferQueued(transfer);
                 self.transfers.push_back(key);
                 return false;
@@ -270,6 +283,7 @@ impl Core {
                     return false;
                 }
             }
+            Op::Branch(branch) => return self.start_branch(key, branch),
             Op::Host(call) => {
                 stream.head = Head::Host;
                 let tenant = stream.tenant.clone();
@@ -294,9 +308,12 @@ impl Core {
         self.start_ready();
     }
 
-    fn complete_one(&mut self, key: Key<Stream>) {
+    pub(super) fn complete_one(&mut self, key: Key<Stream>) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         stream.head = Head::Idle;
+        if !stream.chosen.is_empty() {
+            return;
+        }
         // What was dropped from the queue counts as complete once nothing is in progress.
         stream.completed =
             if stream.queue.is_empty() { stream.submitted } else { stream.completed + 1 };
@@ -324,7 +341,8 @@ impl Core {
     /// Drops what is queued and ends what is in progress as soon as that can be.
     pub(super) fn cancel_stream(&mut self, key: Key<Stream>) {
         let Some(stream) = self.streams.get_mut(key) else { return };
-        for op in std::mem::take(&mut stream.queue) {
+        let chosen = std::mem::take(&mut stream.chosen);
+        for op in chosen.into_iter().chain(std::mem::take(&mut stream.queue)) {
             match op {
                 // Whoever waits for the event shall not wait for ever.
                 Op::Record(point) => point.reach(now_ns()),
@@ -347,6 +365,7 @@ impl Core {
             Head::TransferQueued(_)
             | Head::WaitStream(..)
             | Head::WaitValue(_)
+            | Head::Branch(_)
             | Head::WriteValue(_) => {
                 self.complete_one(key);
                 self.ready.push(key);

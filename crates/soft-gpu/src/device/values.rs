@@ -151,14 +151,14 @@ impl Core {
         }
     }
 
-    fn wait_for_tick(&mut self, key: Key<Stream>) {
+    pub(super) fn wait_for_tick(&mut self, key: Key<Stream>) {
         if !self.value_waits.contains(&key) {
             self.value_waits.push(key);
         }
         self.wake_ticker();
     }
 
-    fn fault_at_value(&mut self, key: Key<Stream>, address: u64, bytes: u64) {
+    pub(super) fn fault_at_value(&mut self, key: Key<Stream>, address: u64, bytes: u64) {
         let Some(stream) = self.streams.get(key) else { return };
         let tenant = stream.tenant.clone();
         let text = format!("stream memory operation: {bytes} bytes at {address:#x} are not mapped");
@@ -168,6 +168,7 @@ impl Core {
     /// Looks again at all words that streams wait for.
     pub(super) fn poll_values(&mut self) {
         self.values_changed = false;
+        let mut branches = false;
         for key in std::mem::take(&mut self.value_waits) {
             let Some(stream) = self.streams.get(key) else { continue };
             let over = match &stream.head {
@@ -179,11 +180,19 @@ impl Core {
                     let write = *write;
                     self.try_write_value(key, &write)
                 }
+                Head::Branch(_) => {
+                    self.retry_branch(key);
+                    branches = true;
+                    false
+                }
                 _ => false,
             };
             if over {
                 self.complete_head(key);
             }
+        }
+        if branches {
+            self.start_ready();
         }
     }
 }

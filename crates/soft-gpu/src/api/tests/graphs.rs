@@ -5,7 +5,7 @@ use super::super::graph::*;
 use super::*;
 use cuda_api::constants::{capture, graph_instantiate, graph_node, graph_update};
 
-fn scene() -> Watchdog {
+pub(super) fn scene() -> Watchdog {
     let alive = start();
     let mut context = CUcontext::NULL;
     cu!(cuCtxCreate_v2(&mut context, 0, 0)).unwrap();
@@ -13,7 +13,7 @@ fn scene() -> Watchdog {
 }
 
 /// A kernel that writes down that it ran: `log[log[0] += 1] = value`.
-fn note() -> CUfunction {
+pub(super) fn note() -> CUfunction {
     function(2, |_, launch, _| {
         let word = |index: u64| {
             // SAFETY: the tests' logs are long enough, and live as long as their launches.
@@ -25,7 +25,7 @@ fn note() -> CUfunction {
     })
 }
 
-fn log() -> CUdeviceptr {
+pub(super) fn log() -> CUdeviceptr {
     let log = allocate(800);
     cu!(cuMemsetD8_v2(log, 0, 800)).unwrap();
     cu!(cuCtxSynchronize()).unwrap();
@@ -33,7 +33,7 @@ fn log() -> CUdeviceptr {
 }
 
 /// What was written down.
-fn noted(log: CUdeviceptr) -> Vec<u64> {
+pub(super) fn noted(log: CUdeviceptr) -> Vec<u64> {
     let words = read(log, 100);
     words[1..=words[0] as usize].to_vec()
 }
@@ -48,13 +48,13 @@ fn end(stream: CUstream) -> CUgraph {
     graph
 }
 
-fn instantiate(graph: CUgraph) -> CUgraphExec {
+pub(super) fn instantiate(graph: CUgraph) -> CUgraphExec {
     let mut exec = CUgraphExec::NULL;
     cu!(cuGraphInstantiateWithFlags(&mut exec, graph, 0)).unwrap();
     exec
 }
 
-fn run(exec: CUgraphExec, stream: CUstream) {
+pub(super) fn run(exec: CUgraphExec, stream: CUstream) {
     cu!(cuGraphLaunch(exec, stream)).unwrap();
     cu!(cuStreamSynchronize(stream)).unwrap();
 }

@@ -167,8 +167,6 @@ macro_rules! graph_functions {
             1150 local cuDeviceSetGraphMemAttribute(
                 device: CUdevice, attribute: c_uint, value: *mut c_void);
 
-            1174 local cuGraphNodeGetParams(node: CUgraphNode, params: *mut CUgraphNodeParams);
-
             // Graphs that can be launched.
             1151 special cuGraphInstantiate(
                 exec: *mut CUgraphExec, graph: CUgraph, error_node: *mut CUgraphNode,
@@ -216,6 +214,9 @@ macro_rules! graph_functions {
                 exec: CUgraphExec, node: CUgraphNode, event: CUevent);
             1173 local cuGraphExecBatchMemOpNodeSetParams(
                 exec: CUgraphExec, node: CUgraphNode, params: *const CUDA_BATCH_MEM_OP_NODE_PARAMS);
+
+            // Nodes again.
+            1174 local cuGraphNodeGetParams(node: CUgraphNode, params: *mut CUgraphNodeParams);
 
             // The program's objects that a graph keeps.
             1201 local cuUserObjectCreate(

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cuda_api::constants::{capture, event_flags};
 use cuda_api::*;
 
+use super::shared_words::SharedWords;
 use super::{driver, exports, thread};
 use crate::device::Device;
 use crate::device::event::EventPoint;
@@ -19,9 +20,42 @@ pub(crate) struct Event {
     timing: bool,
     tenant: Arc<Tenant>,
     point: Mutex<Option<Arc<EventPoint>>>,
+    /// What other processes see of it.
+    shared: Option<SharedWords>,
 }
 
 impl Event {
+    pub(super) fn new(
+        context: u64,
+        flags: u32,
+        tenant: Arc<Tenant>,
+        shared: Option<SharedWords>,
+    ) -> Self {
+        let timing = flags & event_flags::DISABLE_TIMING == 0;
+        Self { context, timing, tenant, point: Mutex::default(), shared }
+    }
+
+    /// What other processes see of it, if it was made for that.
+    pub(super) fn shared_words(&self) -> Option<SharedWords> {
+        self.shared
+    }
+
+    /// True if it was ever recorded, as far as this process can know.
+    pub(super) fn has_work(&self) -> bool {
+        self.shared.is_some_and(|words| !words.is_over()) || self.point().is_some()
+    }
+
+    /// Makes what is submitted to `stream` from now on wait for it.
+    pub(super) fn wait_in(&self, device: &Device, stream: Key<Stream>) -> Result {
+        if let Some(words) = self.shared {
+            return words.wait_in(device, stream);
+        }
+        match self.point() {
+            Some(point) => device.wait_for_point(stream, &point),
+            None => Ok(()),
+        }
+    }
+
     /// What the event was last recorded as; `None` if never.
     pub(crate) fn point(&self) -> Option<Arc<EventPoint>> {
         self.point.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -31,6 +65,9 @@ impl Event {
     pub(crate) fn record(&self, device: &Device, stream: Key<Stream>) -> Result {
         // Kept locked so that two threads that record at once leave the later point.
         let mut point = self.point.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(words) = self.shared {
+            words.record(device, stream)?;
+        }
         *point = Some(device.record(stream)?);
         Ok(())
     }
@@ -50,10 +87,11 @@ exports! {
         if flags & !known != 0 || (interprocess && timing) {
             return Err(Error::INVALID_VALUE);
         }
-        if interprocess {
-            return Err(Error::NOT_SUPPORTED);
-        }
-        let made = Event { context: context.number(), timing, tenant, point: Mutex::default() };
+        let shared = match interprocess {
+            true => Some(driver.new_shared_words()?),
+            false => None,
+        };
+        let made = Event::new(context.number(), flags, tenant, shared);
         event.set(CUevent(driver.events.insert(made)?))
     }
 
@@ -82,6 +120,11 @@ exports! {
         driver.graphs.check_event(event)?;
         let event = driver.events.get(event.0)?;
         event.tenant.alive()?;
+        if let Some(words) = event.shared {
+            // Who asks does not wait, so nobody does the work by waiting.
+            driver.device.announce();
+            return if words.is_over() { Ok(()) } else { Err(Error::NOT_READY) };
+        }
         match event.point() {
             Some(point) if point.reached_ns().is_none() => Err(Error::NOT_READY),
             _ => Ok(()),
@@ -92,8 +135,12 @@ exports! {
         let driver = driver()?;
         driver.graphs.check_event(event)?;
         let event = driver.events.get(event.0)?;
+        // The last record may be another process', but what is to be done here is done first.
         if let Some(point) = event.point() {
             driver.device.synchronize_point(&point)?;
+        }
+        if let Some(words) = event.shared {
+            words.synchronize(|| event.tenant.alive())?;
         }
         driver.flush_printf(&event.tenant);
         event.tenant.alive()

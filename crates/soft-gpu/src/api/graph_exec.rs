@@ -185,10 +185,7 @@ fn submit(driver: &'static Driver, stream: Key<Stream>, work: &Work) -> Result {
         Work::Host(node) => host_op(*node)?,
         Work::Record(event) => return event.record(device, stream),
         Work::Wait(event) => {
-            return match event.point() {
-                Some(point) => device.wait_for_point(stream, &point),
-                None => Ok(()),
-            };
+            return event.wait_in(device, stream);
         }
         Work::Conditional(node) => {
             let (priority, _, tenant) = device.stream_properties(stream)?;

@@ -115,8 +115,10 @@ exports! {
         if found.tenant.id != driver.tenant().id {
             return Err(Error::NOT_FOUND);
         }
-        pbase.set_if_wanted(CUdeviceptr(found.base));
-        psize.set_if_wanted(found.bytes as usize);
+        let own = (found.base, found.bytes);
+        let (base, bytes) = driver.opened_range(pointer.0).unwrap_or(own);
+        pbase.set_if_wanted(CUdeviceptr(base));
+        psize.set_if_wanted(bytes as usize);
         Ok(())
     }
 }

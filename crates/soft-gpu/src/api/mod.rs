@@ -19,6 +19,7 @@ mod graph_exec;
 mod host_memory;
 mod image;
 mod init;
+mod ipc;
 mod launch;
 mod library;
 mod link;
@@ -30,6 +31,7 @@ mod pointer_attributes;
 mod pool;
 mod registry;
 mod resource;
+mod shared_words;
 mod stream;
 mod stream_values;
 mod tables;
@@ -53,11 +55,13 @@ use self::context::{Context, Primary};
 use self::event::Event;
 use self::function::Function;
 use self::graph_exec::GraphExec;
+use self::ipc::OpenedTables;
 use self::library::Library;
 use self::link::LinkState;
 use self::module::LoadedModule;
 use self::pool::Pool;
 use self::registry::Registry;
+use self::shared_words::WordSource;
 use self::stream::StreamEntry;
 use crate::device::Device;
 use crate::device::settings::{CodeStore, Settings};
@@ -82,6 +86,9 @@ pub(crate) struct Driver {
     arrays: Registry<Array>,
     advice: Mutex<AdviceMap>,
     stream_attributes: Mutex<HashMap<Key<Stream>, StreamAttributes>>,
+    /// Memory and events of other processes.
+    opened: Mutex<OpenedTables>,
+    event_words: WordSource,
     default_pool: OnceLock<usize>,
     current_pool: Mutex<Option<usize>>,
     primary: Mutex<Primary>,
@@ -136,6 +143,8 @@ fn initialize() -> Result {
             arrays: Registry::new(HandleKind::Array),
             advice: Mutex::default(),
             stream_attributes: Mutex::default(),
+            opened: Mutex::default(),
+            event_words: WordSource::default(),
             default_pool: OnceLock::new(),
             current_pool: Mutex::default(),
             primary: Mutex::default(),
@@ -240,6 +249,7 @@ static EXPORTS: &[&[Export]] = &[
     graph::EXPORTS,
     host_memory::EXPORTS,
     init::EXPORTS,
+    ipc::EXPORTS,
     launch::EXPORTS,
     library::EXPORTS,
     link::EXPORTS,

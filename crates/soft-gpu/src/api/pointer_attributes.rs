@@ -62,7 +62,10 @@ exports! {
 
 impl Driver {
     fn own_pointer(&self, pointer: CUdeviceptr) -> Option<Pointer> {
-        let found = self.device.memory.pointer(pointer.0)?;
+        let mut found = self.device.memory.pointer(pointer.0)?;
+        if let Some((base, bytes)) = self.opened_range(pointer.0) {
+            (found.base, found.bytes) = (base, bytes);
+        }
         (found.tenant.id == self.tenant().id).then_some(found)
     }
 
@@ -91,7 +94,9 @@ impl Driver {
             attribute::BUFFER_ID => data.cast().set(found.id),
             attribute::IS_MANAGED => flag(managed),
             attribute::DEVICE_ORDINAL => data.cast().set(0i32),
-            attribute::IS_LEGACY_CUDA_IPC_CAPABLE => flag(false),
+            attribute::IS_LEGACY_CUDA_IPC_CAPABLE => {
+                flag(found.kind == PointerKind::Allocation(AllocationKind::Device))
+            }
             attribute::RANGE_START_ADDR | attribute::MAPPING_BASE_ADDR => {
                 data.cast().set(found.base)
             }

@@ -75,17 +75,14 @@ exports! {
         if flags & !capture::EVENT_EXTERNAL != 0 {
             return Err(Error::INVALID_VALUE);
         }
-        let point = driver.events.get(event.0)?.point();
+        let found = driver.events.get(event.0)?;
         if driver.graphs.watches_events() {
             let place = driver.stream_key(key)?;
-            if driver.graphs.wait_event(place, event, flags, point.is_some())? {
+            if driver.graphs.wait_event(place, event, flags, found.has_work())? {
                 return Ok(());
             }
         }
-        match point {
-            Some(point) => driver.device.wait_for_point(key, &point),
-            None => Ok(()),
-        }
+        found.wait_in(&driver.device, key)
     }
 
     fn cuStreamGetPriority(

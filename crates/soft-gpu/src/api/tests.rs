@@ -22,6 +22,7 @@ use super::fill::*;
 use super::function::*;
 use super::host_memory::*;
 use super::init::*;
+use super::ipc::*;
 use super::launch::*;
 use super::memory::*;
 use super::module::*;
@@ -46,6 +47,7 @@ macro_rules! cu {
 mod conditional;
 mod device_runtime;
 mod graphs;
+mod ipc;
 mod textures;
 
 /// Initialises, and makes the primary context current.

@@ -82,6 +82,7 @@ pub fn attribute(settings: &Settings, number: u32) -> Result<i32> {
         | COOPERATIVE_LAUNCH
         | HOST_REGISTER_SUPPORTED
         | READ_ONLY_HOST_REGISTER_SUPPORTED
+        | IPC_EVENT_SUPPORTED
         | MEMORY_POOLS_SUPPORTED => 1,
         _ => 0,
     })

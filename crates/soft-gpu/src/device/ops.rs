@@ -227,6 +227,11 @@ impl Device {
         self.wait_stream(key, seq)
     }
 
+    /// Wakes a worker for work that nobody was woken for, as nobody will wait for it.
+    pub fn announce(&self) {
+        self.lock().announce();
+    }
+
     /// NOT_READY if something submitted to a stream is not complete.
     pub fn query_stream(&self, key: Key<Stream>) -> Result {
         let mut core = self.lock();

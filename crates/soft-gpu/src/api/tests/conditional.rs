@@ -28,8 +28,8 @@ fn try_conditional(
     (handle, kind, size): (u64, u32, u32),
 ) -> Result<(CUgraphNode, Vec<CUgraph>), Error> {
     let mut body = CUgraphNodeBody { reserved1: [0; 29] };
-    let (phGraph_out, ctx) = (null_mut(), CUcontext::NULL);
-    body.conditional = CUDA_CONDITIONAL_NODE_PARAMS { handle, kind, size, phGraph_out, ctx };
+    let (none, ctx) = (null_mut(), CUcontext::NULL);
+    body.conditional = CUDA_CONDITIONAL_NODE_PARAMS { handle, kind, size, phGraph_out: none, ctx };
     let kind = graph_node::CONDITIONAL;
     let mut params = CUgraphNodeParams { kind, reserved0: [0; 3], body, reserved2: 0 };
     let mut node = CUgraphNode::NULL;

@@ -4,6 +4,7 @@
 //! back to the operating system, which zeroes it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -70,6 +71,8 @@ pub(super) struct Allocation {
 /// Private memory mapped for a heap.
 pub(super) struct Chunk {
     pub(super) end: u64,
+    /// What other processes can open, once it is shared.
+    pub(super) file: Option<OwnedFd>,
 }
 
 /// Free room in the chunks of one kind and tenant.
@@ -144,7 +147,7 @@ impl Memory {
             tables.used_bytes -= bytes;
             return Err(Error::OUT_OF_MEMORY);
         };
-        tables.chunks.insert(start, Chunk { end: start + bytes });
+        tables.chunks.insert(start, Chunk { end: start + bytes, file: None });
         tenant.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
         let range = Range { start, end: start + bytes, writable: kind != HeapKind::Constant };
         Device::show(tables, tenant, range);

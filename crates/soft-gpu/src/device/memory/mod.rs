@@ -11,6 +11,7 @@ mod explain;
 pub mod heap;
 pub mod host;
 pub mod pages;
+pub mod share;
 mod tables;
 mod used;
 pub mod vmm;
@@ -20,6 +21,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::heap::AllocationKind;
+pub use self::share::{ChunkFile, OpenedChunk};
 pub(in crate::device) use self::tables::Tables;
 use self::used::UsedBytes;
 pub use self::vmm::{Access, Physical};

@@ -58,11 +58,17 @@ pub fn map_private(bytes: u64, inherit: bool) -> io::Result<u64> {
         // Advice only: huge pages make kernels' accesses cheaper, and a child of fork must not
         // pay for device memory that it cannot use.
         libc::madvise(at, size, libc::MADV_HUGEPAGE);
-        if !inherit {
-            libc::madvise(at, size, libc::MADV_DONTFORK);
-        }
+    }
+    if !inherit {
+        keep_from_children(address, bytes);
     }
     Ok(address)
+}
+
+/// Lets children of fork have nothing there.
+pub fn keep_from_children(address: u64, bytes: u64) {
+    // SAFETY: advice about what children inherit; this process' memory stays as it is.
+    unsafe { libc::madvise(address as *mut _, bytes as usize, libc::MADV_DONTFORK) };
 }
 
 /// Maps zeroed host memory that children of fork share.

@@ -6,7 +6,7 @@
 
 use std::collections::btree_map::Entry;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -101,7 +101,7 @@ impl Device {
         self.memory.charge(&mut tables, bytes)?;
         match new_file(bytes) {
             Ok(file) => {
-                let identity = identity(&file).unwrap_or_default();
+                let identity = identity(file.as_fd()).unwrap_or_default();
                 tables.files.insert(identity, 1);
                 let physical =
                     Physical { file, bytes, exportable, identity, handles: 1, mappings: 0 };
@@ -139,7 +139,7 @@ impl Device {
     pub fn import_physical(&self, file: BorrowedFd<'_>) -> Result<Key<Physical>> {
         let bytes = sealed_size(file).filter(|b| whole_chunks(*b)).ok_or(Error::INVALID_VALUE)?;
         let file = file.try_clone_to_owned().map_err(|_| Error::OPERATING_SYSTEM)?;
-        let identity = identity(&file).ok_or(Error::INVALID_VALUE)?;
+        let identity = identity(file.as_fd()).ok_or(Error::INVALID_VALUE)?;
         let mut tables = self.memory.tables();
         if !tables.files.contains_key(&identity) {
             self.memory.charge(&mut tables, bytes)?;
@@ -287,7 +287,7 @@ fn drop_unused(tables: &mut Tables, key: Key<Physical>) {
     }
 }
 
-fn new_file(bytes: u64) -> io::Result<OwnedFd> {
+pub(super) fn new_file(bytes: u64) -> io::Result<OwnedFd> {
     let name = c"openmps-device-memory";
     // SAFETY: `name` is a C string; the descriptor returned is new and nobody else's.
     let file = unsafe {
@@ -316,7 +316,8 @@ fn sealed_size(file: BorrowedFd<'_>) -> Option<u64> {
     stat(file.as_raw_fd()).and_then(|s| u64::try_from(s.st_size).ok())
 }
 
-fn identity(file: &OwnedFd) -> Option<(u64, u64)> {
+/// Device and inode.
+pub(super) fn identity(file: BorrowedFd<'_>) -> Option<(u64, u64)> {
     stat(file.as_raw_fd()).map(|s| (s.st_dev, s.st_ino))
 }
 

@@ -48,16 +48,16 @@ pub fn cuStreamBeginCaptureToGraph<B: Backend>(
     tables.captures.begin(number, stream, graph, Some(edges), mode)
 }
 
+/// Who captured into a graph that was there already may ask for none.
 pub fn cuStreamEndCapture<B: Backend>(
     b: B,
     per_thread: bool,
     stream: CUstream,
     graph: Out<CUgraph>,
 ) -> CUresult {
-    graph.required()?;
     let stream = b.stream(stream, per_thread)?;
     let mut tables = b.graphs().lock();
-    graph.set(CUgraph::NULL)?;
+    graph.set_if_wanted(CUgraph::NULL);
     let tables_ref = &mut *tables;
     let ended = tables_ref.captures.end(stream, &tables_ref.graphs)?;
     if ended.discard {
@@ -66,7 +66,8 @@ pub fn cuStreamEndCapture<B: Backend>(
         removed.finish();
     }
     ended.result?;
-    graph.set(graph_word(ended.graph))
+    graph.set_if_wanted(graph_word(ended.graph));
+    Ok(())
 }
 
 pub fn cuStreamIsCapturing<B: Backend>(

@@ -5,22 +5,20 @@
 //! element behind the other; others are compared lane by lane.
 
 use crate::assembler::{Label, X, at};
-use crate::assign::{Lanes, loads_for_all, parts};
+use crate::assign::{Lanes, parts};
 use crate::compiler::{Cold, Compiler};
 use crate::frame::{A, C, D, Field, K1, MASK, SAVED_SCRATCH, Z0, Z1, Z2, field};
 use crate::narrow::is_narrow;
 use crate::scalar::mov;
 use crate::value::{Value, move_code, store_code, xmm};
 use iced_x86::{Code, MemoryOperand, Register};
-use simt::geometry::HALF_LANES;
-use simt::ir::Reg;
 use simt::kernel::Range;
 use simt::op::{Access, Op, Space, Width};
 use simt::vector::{Source, VectorInst};
 use std::mem::offset_of;
 
 /// An access as the code below sees it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) access: Access,
     pub(crate) write: bool,
@@ -49,19 +47,31 @@ pub(crate) enum Address {
 impl Compiler<'_> {
     /// Makes code for a load or store; false if there is none.
     pub(crate) fn memory(&mut self, inst: &VectorInst) -> bool {
+        let Some(plan) = self.plan(inst) else { return false };
+        if (inst.uniform || !self.masked)
+            && let Some(form) = self.form(inst, plan)
+        {
+            self.known(inst, plan, form);
+            return true;
+        }
+        !inst.uniform && self.varying(inst, plan)
+    }
+
+    /// An access as code sees it; `None` if there is no code for it.
+    pub(crate) fn plan(&self, inst: &VectorInst) -> Option<Plan> {
         let (access, write) = match inst.op {
             Op::Load(access) => (access, false),
             Op::Store(access) => (access, true),
-            _ => return false,
+            _ => return None,
         };
-        let (Some(address), Some(Source::Imm(offset))) = (inst.src.first(), inst.src.get(1)) else {
-            return false;
+        let (address, Source::Imm(offset)) = (inst.src.first()?, inst.src.get(1)?) else {
+            return None;
         };
-        let Ok(offset) = i32::try_from(*offset as i64) else { return false };
+        let offset = i32::try_from(*offset as i64).ok()?;
         let shared = match access.space {
             Space::Global | Space::Generic => false,
             Space::Shared => true,
-            Space::Local | Space::Param => return false,
+            Space::Local | Space::Param => return None,
         };
         let wide = match address {
             Source::Vector(r)
@@ -72,12 +82,11 @@ impl Compiler<'_> {
         };
         let (first, count) = self.pieces(self.block, self.index);
         if count == 0 || access.bytes > 8 {
-            return false;
+            return None;
         }
         let total = i32::from(access.bytes) * i32::from(access.count);
         let site = self.layout.site(first, count) % simt::kernel::RECENT_RANGES;
-        let plan = Plan { access, write, shared, total, offset, before: 0, wide, site };
-        if inst.uniform { self.uniform(inst, plan) } else { self.varying(inst, plan) }
+        Some(Plan { access, write, shared, total, offset, before: 0, wide, site })
     }
 
     fn varying(&mut self, inst: &VectorInst, plan: Plan) -> bool {
@@ -88,14 +97,7 @@ impl Compiler<'_> {
         if let Source::Affine(_, stride) = inst.src[0]
             && stride == i64::from(total)
             && access.count == 1
-            && self.span(inst, plan)
-        {
-            return true;
-        }
-        if let Source::Halves(low, high, stride) = inst.src[0]
-            && (stride == i64::from(total) || stride == 0 && !plan.write)
-            && access.count == 1
-            && self.half_spans(inst, plan, [low, high], stride == 0)
+            && self.span_of_some(inst, plan)
         {
             return true;
         }
@@ -228,8 +230,9 @@ impl Compiler<'_> {
         }
     }
 
-    /// An access to consecutive elements, the first of which is known; false if there is no form.
-    fn span(&mut self, inst: &VectorInst, plan: Plan) -> bool {
+    /// An access of some lanes to consecutive elements, the first of which is known; false if
+    /// there is no form.
+    fn span_of_some(&mut self, inst: &VectorInst, plan: Plan) -> bool {
         let Plan { access, write, total, .. } = plan;
         let Some(code) = span_code(access, write) else { return false };
         let awkward = write && self.is_awkward(inst.src[2], access.width);
@@ -238,48 +241,25 @@ impl Compiler<'_> {
         }
         let back = self.a.label();
         let slow = self.aside(back);
-        let wide = plan.wide;
-        let some = self.masked || inst.guard.is_some();
-        if some {
-            self.activate(inst.guard);
-        }
-        let base = self.scalar_in(inst.src[0], wide, C);
-        let to = if wide { C } else { Register::ECX };
-        if base != to {
-            self.a.op(mov(wide), &[to.into(), base.into()]);
-        }
-        if plan.offset != 0 {
-            let code = if wide { Code::Add_rm64_imm32 } else { Code::Add_rm32_imm32 };
-            self.a.op(code, &[to.into(), X::I(plan.offset)]);
-        }
-        if some {
-            self.check_some(inst, plan, slow, back);
-            self.count_some(inst, plan);
-        } else {
-            self.check(plan, 32 * total, slow);
-            self.count(plan, 32 * total);
-        }
+        self.activate(inst.guard);
+        self.number_in(inst.src[0], plan, C);
+        self.add_to_address(plan, i64::from(plan.offset));
+        self.check_some(inst, plan, slow, back);
+        self.count_some(inst, plan);
         let width = access.width;
         let lanes = 64 / width.bytes() as i32;
         if write {
             let value = self.value(inst.src[2], width);
             for part in 0..parts(width) {
                 let register = self.part_in(value, part, width, Z0);
-                let k = if some { Some(self.active(part, width)) } else { None };
+                let k = self.active(part, width);
                 let memory = at(C, lanes * total * part as i32);
-                let made = self.a.op(code, &[memory.into(), register.into()]);
-                if let Some(k) = k {
-                    made.set_op_mask(k);
-                }
+                self.a.op(code, &[memory.into(), register.into()]).set_op_mask(k);
             }
         } else {
             let place = self.dest(inst, &inst.dst[0]);
             for part in 0..parts(width) {
                 let memory = at(C, lanes * total * part as i32);
-                if !some {
-                    self.put(&place, part, code, &[memory.into()]);
-                    continue;
-                }
                 // What is masked off is not touched.
                 let k = self.active(part, width);
                 let made = self.a.op(code, &[Z0.into(), memory.into()]);
@@ -288,59 +268,6 @@ impl Compiler<'_> {
                 self.put(&place, part, move_code(width), &[Z0.into()]);
             }
         }
-        self.a.bind(back);
-        true
-    }
-
-    /// An access of a full warp whose halves each access consecutive elements or, with `one`, one
-    /// element; false if there is no form.
-    fn half_spans(&mut self, inst: &VectorInst, plan: Plan, halves: [Reg; 2], one: bool) -> bool {
-        let Plan { access, write, total, wide, .. } = plan;
-        let width = access.width;
-        let whole = u32::from(access.bytes) == width.bytes();
-        if self.masked
-            || inst.guard.is_some()
-            || !whole
-            || !matches!(width, Width::W32 | Width::W64)
-            || !self.has_lane_results(inst)
-        {
-            return false;
-        }
-        let back = self.a.label();
-        let slow = self.aside(back);
-        let per_half = parts(width) / 2;
-        for (half, scalar) in halves.into_iter().enumerate() {
-            let base = self.scalar_in(Source::Scalar(scalar), wide, C);
-            let to = if wide { C } else { Register::ECX };
-            if base != to {
-                self.a.op(mov(wide), &[to.into(), base.into()]);
-            }
-            if plan.offset != 0 {
-                let code = if wide { Code::Add_rm64_imm32 } else { Code::Add_rm32_imm32 };
-                self.a.op(code, &[to.into(), X::I(plan.offset)]);
-            }
-            let span = if one { total } else { HALF_LANES as i32 * total };
-            self.check(plan, span, slow);
-            for n in 0..per_half {
-                let part = half * per_half + n;
-                if write {
-                    let value = self.value(inst.src[2], width);
-                    let register = self.part_in(value, part, width, Z0);
-                    let to = at(C, 64 * n as i32);
-                    let code = Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm;
-                    self.a.op(code, &[to.into(), register.into()]);
-                    continue;
-                }
-                let place = self.dest(inst, &inst.dst[0]);
-                let (code, offset) = match (one, width) {
-                    (false, _) => (move_code(width), 64 * n as i32),
-                    (true, Width::W64) => (Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64, 0),
-                    (true, _) => (Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32, 0),
-                };
-                self.put(&place, part, code, &[at(C, offset).into()]);
-            }
-        }
-        self.count(plan, 32 * total);
         self.a.bind(back);
         true
     }
@@ -455,71 +382,34 @@ impl Compiler<'_> {
         self.a.op(Code::Add_rm64_r64, &[field(Field::GlobalBytes).into(), A.into()]);
     }
 
-    /// An access of all lanes to one address.
-    fn uniform(&mut self, inst: &VectorInst, plan: Plan) -> bool {
-        let Plan { access, write, .. } = plan;
-        let for_all = !write && loads_for_all(self.f, inst);
-        let narrow = |w: Option<Width>| matches!(w, Some(Width::W32 | Width::W64));
-        let results = inst.dst.iter().all(|d| narrow(self.f.classes[d.reg.index()].width()));
-        let values = !write || access.width != Width::W16;
-        let placed =
-            for_all || inst.dst.iter().all(|d| self.layout.place(d.reg.index()).scalar.is_some());
-        if inst.guard.is_some() || access.space == Space::Generic || !results || !values || !placed
-        {
-            return false;
-        }
-        let back = self.a.label();
-        let slow = self.aside(back);
-        let wide = plan.wide;
-        match inst.src[0] {
-            Source::Imm(base) => {
-                self.a.load_constant(C, base.wrapping_add(plan.offset as i64 as u64));
-            }
-            address => {
-                let base = self.scalar_in(address, wide, C);
-                let to = if wide { C } else { Register::ECX };
-                if base != to {
-                    self.a.op(mov(wide), &[to.into(), base.into()]);
-                }
-                if plan.offset != 0 {
-                    let code = if wide { Code::Add_rm64_imm32 } else { Code::Add_rm32_imm32 };
-                    self.a.op(code, &[to.into(), X::I(plan.offset)]);
-                }
-            }
-        }
-        self.check(plan, plan.total, slow);
-        self.count(plan, plan.total);
-        for element in 0..usize::from(access.count) {
-            let memory = at(C, element as i32 * i32::from(access.bytes));
-            if write {
-                self.store_scalar(inst.src[2 + element], access, memory);
-            } else if for_all {
-                self.load_for_all(inst, element, access, memory);
-            } else {
-                let wide = access.width == Width::W64;
-                let target = self.scalar_target(inst, element, wide);
-                let full = target.full_register();
-                let low = target.full_register32();
-                let (code, to) = match (access.bytes, access.signed, wide) {
-                    (1, false, _) => (Code::Movzx_r32_rm8, low),
-                    (1, true, false) => (Code::Movsx_r32_rm8, low),
-                    (1, true, true) => (Code::Movsx_r64_rm8, full),
-                    (2, false, _) => (Code::Movzx_r32_rm16, low),
-                    (2, true, false) => (Code::Movsx_r32_rm16, low),
-                    (2, true, true) => (Code::Movsx_r64_rm16, full),
-                    (4, true, true) => (Code::Movsxd_r64_rm32, full),
-                    (4, ..) => (Code::Mov_r32_rm32, low),
-                    _ => (Code::Mov_r64_rm64, full),
-                };
-                self.a.op(code, &[to.into(), memory.into()]);
-                self.scalar_result(inst, element, target);
-            }
-        }
-        self.a.bind(back);
-        true
+    /// One element of a load that all lanes make at one address, as one value.
+    pub(crate) fn load_one(
+        &mut self,
+        inst: &VectorInst,
+        element: usize,
+        access: Access,
+        memory: MemoryOperand,
+    ) {
+        let wide = access.width == Width::W64;
+        let target = self.scalar_target(inst, element, wide);
+        let full = target.full_register();
+        let low = target.full_register32();
+        let (code, to) = match (access.bytes, access.signed, wide) {
+            (1, false, _) => (Code::Movzx_r32_rm8, low),
+            (1, true, false) => (Code::Movsx_r32_rm8, low),
+            (1, true, true) => (Code::Movsx_r64_rm8, full),
+            (2, false, _) => (Code::Movzx_r32_rm16, low),
+            (2, true, false) => (Code::Movsx_r32_rm16, low),
+            (2, true, true) => (Code::Movsx_r64_rm16, full),
+            (4, true, true) => (Code::Movsxd_r64_rm32, full),
+            (4, ..) => (Code::Mov_r32_rm32, low),
+            _ => (Code::Mov_r64_rm64, full),
+        };
+        self.a.op(code, &[to.into(), memory.into()]);
+        self.scalar_result(inst, element, target);
     }
 
-    fn store_scalar(&mut self, source: Source, access: Access, memory: MemoryOperand) {
+    pub(crate) fn store_scalar(&mut self, source: Source, access: Access, memory: MemoryOperand) {
         let wide = access.width == Width::W64;
         let register = self.scalar_in(source, wide, A);
         let (code, from) = match access.bytes {
@@ -548,7 +438,7 @@ impl Compiler<'_> {
         self.a.op(code, &[memory.into(), from.into()]);
     }
 
-    fn load_for_all(
+    pub(crate) fn load_for_all(
         &mut self,
         inst: &VectorInst,
         element: usize,
@@ -583,7 +473,7 @@ impl Compiler<'_> {
 }
 
 /// The instruction that moves a part of consecutive elements.
-fn span_code(access: Access, write: bool) -> Option<Code> {
+pub(crate) fn span_code(access: Access, write: bool) -> Option<Code> {
     Some(match (write, access.bytes, access.signed, access.width) {
         (false, 4, _, Width::W32) => Code::EVEX_Vmovdqu32_zmm_k1z_zmmm512,
         (false, 8, _, Width::W64) => Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512,

@@ -13,6 +13,7 @@ use crate::frame::{
     A, ACTIVE, C, COUNT, D, FILE, FRAME, Field, K1, K2, MASK, PREDICATE, SAVED_MASKS,
     SAVED_SCALARS, SAVED_STACK, SAVED_VECTORS, STACK_BYTES, Z0, field,
 };
+use crate::group::Groups;
 use crate::nan;
 use crate::ranges::{Ranges, sources};
 use crate::start::{self, PROLOGUE};
@@ -22,6 +23,7 @@ use simt::ir::Reg;
 use simt::op::Width;
 use simt::vector::{Home, Source, VectorFunction, VectorInst};
 use simt_interpreter::native::{Abilities, FAULT, LEAVE, Layout, NEXT, PARK, TERMINATE};
+use std::collections::BTreeSet;
 
 /// Why code comes back at the end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,6 +48,8 @@ pub(crate) enum Cold {
     Check { label: Label, back: Label, block: usize, masked: bool },
     /// Gathers or scatters what is not contiguous.
     Apart { label: Label, back: Label, block: usize, index: usize },
+    /// What is left of a block from an instruction on, where its accesses are checked one by one.
+    Rest { label: Label, block: usize, index: usize },
     /// A back-edge's turn has ended: nothing has happened yet.
     Turn { label: Label, block: usize },
     /// All lanes go from a block to a block.
@@ -79,6 +83,10 @@ pub(crate) struct Compiler<'a> {
     pub(crate) together: bool,
     /// The predicate that EAX holds.
     pub(crate) in_eax: Option<Reg>,
+    /// Accesses that are checked together.
+    pub(crate) groups: Groups,
+    /// General registers that hold values within blocks.
+    pub(crate) temporaries: BTreeSet<Register>,
     pub(crate) cold: Vec<Cold>,
     /// A clone is under construction, not cold code.
     pub(crate) in_line: bool,
@@ -136,6 +144,8 @@ impl<'a> Compiler<'a> {
             in_pair: None,
             together: start::waits(f),
             in_eax: None,
+            groups: Groups::default(),
+            temporaries: BTreeSet::new(),
             cold: Vec::new(),
             in_line: true,
             full,
@@ -164,6 +174,7 @@ impl<'a> Compiler<'a> {
             }
         }
         self.in_line = false;
+        self.groups = Groups::default();
         let mut next = 0;
         while next < self.cold.len() {
             // Cold code can need more of it.
@@ -267,7 +278,8 @@ impl<'a> Compiler<'a> {
         let masks = [PREDICATE[0], PREDICATE[1], ACTIVE[0], ACTIVE[1]];
         let masks = masks.into_iter().enumerate().map(|(n, k)| (k, SAVED_MASKS + 8 * n as i32));
         // The first two are kept by whoever is called.
-        let used = self.assignment.used_scalars();
+        let mut used = self.assignment.used_scalars();
+        used.extend(&self.temporaries);
         let scalars: Vec<(Register, i32)> = SCALARS
             .into_iter()
             .skip(2)
@@ -515,6 +527,10 @@ impl<'a> Compiler<'a> {
             self.a.op(Code::Add_rm64_imm32, &[COUNT.into(), X::I(size)]);
         }
         self.checks(block);
+        self.groups = Groups::default();
+        if !self.masked {
+            self.find_groups(block);
+        }
         for (index, inst) in b.insts.iter().enumerate() {
             self.index = index;
             self.instruction(inst);
@@ -695,6 +711,17 @@ impl<'a> Compiler<'a> {
                 let f = self.f;
                 self.apart(&f.blocks[block].insts[index], back);
                 self.a.jump(Code::Jmp_rel32_64, back);
+            }
+            Cold::Rest { label, block, index } => {
+                self.a.bind(label);
+                (self.masked, self.block) = (false, block);
+                self.groups = Groups::default();
+                let b = &self.f.blocks[block];
+                for (index, inst) in b.insts.iter().enumerate().skip(index) {
+                    self.index = index;
+                    self.instruction(inst);
+                }
+                self.terminator(&b.term);
             }
             Cold::Turn { label, block } => {
                 self.a.bind(label);

@@ -7,10 +7,10 @@
 //!
 //! `ranges` finds where values are needed, `assign` gives them machine registers, `compiler`
 //! makes the blocks and the ways in and out, `start` what stands between warps and blocks of the grid,
-//! `control` what stands between blocks, `lanes`, `float`, `approx`, `scalar`, `predicate`,
-//! `bits`, `access`, `apart`, `few`, `narrow`, `atomics`, `shuffle` and `votes` the instructions
-//! (`turnwise` is for those that go lane by lane). `assembler` and `memory` turn that into
-//! something that runs, and `cache` finds what was made before.
+//! `control` what stands between blocks, `lanes`, `float`, `approx`, `scalar`, `predicate`, `bits`,
+//! `access` (with `known`, `group`, `apart`, `few` and `narrow`), `atomics`, `shuffle` and `votes`
+//! the instructions (`turnwise` is for those that go lane by lane). `assembler` and `memory` turn
+//! that into something that runs, and `cache` finds what was made before.
 //!
 //! Deliberately absent: optimisations that do not depend on the machine (crate `simt` has them),
 //! calls and barriers (the interpreter has them), other processors.
@@ -28,6 +28,8 @@ mod control;
 mod few;
 mod float;
 mod frame;
+mod group;
+mod known;
 mod lanes;
 mod listing;
 mod memory;

@@ -1,0 +1,238 @@
+//! Accesses of a block of code that differ by constants: checked together, in front of the first.
+//!
+//! If one comparison cannot allow them all, the rest of the block runs in a copy behind the
+//! function in which every access is checked where it is made: what is not allowed faults there,
+//! in its order.
+//!
+//! Invariants: groups are of full clones only, and of instructions that all lanes run; between the
+//! first and the last of a group nobody writes the register that its addresses start at.
+
+use crate::access::Plan;
+use crate::assembler::X;
+use crate::assign::SCALARS;
+use crate::compiler::{Cold, Compiler};
+use crate::frame::{C, Field, field};
+use crate::scalar::mov;
+use iced_x86::{Code, Register};
+use simt::ir::Reg;
+use simt::op::Op;
+use simt::vector::Source;
+use std::collections::HashMap;
+
+/// Bytes that the accesses of one group may lie apart: displacements must fit instructions.
+const REACH_MAX: i64 = 1 << 24;
+
+/// Accesses that are checked together.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// Instructions, in order.
+    members: Vec<usize>,
+    plan: Plan,
+    /// Where addresses start: one number, or one for each half.
+    bases: Vec<Source>,
+    /// What is accessed, bytes from there.
+    low: i64,
+    high: i64,
+    /// Bytes for the counters.
+    bytes: i32,
+    /// Pointers to where addresses start, if there are registers for them.
+    pointers: Vec<Register>,
+    /// Those of them that hold nothing else.
+    lent: Vec<Register>,
+}
+
+/// The groups of the block under construction.
+#[derive(Default)]
+pub(crate) struct Groups {
+    list: Vec<Group>,
+    /// By instruction.
+    of: HashMap<usize, usize>,
+    /// General registers that hold nothing in this block.
+    free: Vec<Register>,
+}
+
+/// The space, where addresses start, and how often the registers in that have changed.
+type Key = (bool, Vec<Source>, Vec<u32>);
+
+impl Group {
+    fn new(plan: Plan, bases: Vec<Source>, low: i64, high: i64) -> Self {
+        let (members, pointers, lent) = (Vec::new(), Vec::new(), Vec::new());
+        Self { members, plan, bases, low, high, bytes: 0, pointers, lent }
+    }
+
+    /// Takes an access in, if it is near enough and aligned where the others are.
+    fn add(&mut self, index: usize, plan: Plan, bytes: i32, low: i64, high: i64) {
+        let (from, to) = (self.low.min(low), self.high.max(high));
+        let near = to - from < REACH_MAX && from.abs() < REACH_MAX;
+        if !near || plan.offset % plan.total != 0 {
+            return;
+        }
+        self.members.push(index);
+        (self.low, self.high) = (from, to);
+        self.bytes += bytes;
+        self.plan.total = self.plan.total.max(plan.total);
+        self.plan.write |= plan.write;
+    }
+}
+
+impl Compiler<'_> {
+    /// Finds the groups of a block's full clone.
+    pub(crate) fn find_groups(&mut self, block: usize) {
+        self.groups = Groups::default();
+        let f = self.f;
+        let mut changes: HashMap<Reg, u32> = HashMap::new();
+        let mut found: Vec<(Key, Group)> = Vec::new();
+        for (index, inst) in f.blocks[block].insts.iter().enumerate() {
+            self.index = index;
+            if matches!(inst.op, Op::Load(_) | Op::Store(_))
+                && inst.guard.is_none()
+                && let Some(plan) = self.plan(inst)
+                && let Some(form) = self.form(inst, plan)
+            {
+                let bases = bases(inst.src[0]);
+                let count =
+                    |s: &Source| s.registers().map(|r| *changes.get(&r).unwrap_or(&0)).sum();
+                let versions = bases.iter().map(count).collect();
+                let key = (plan.shared, bases.clone(), versions);
+                let (low, high) = form.reach(plan);
+                let (low, high) = (low + i64::from(plan.offset), high + i64::from(plan.offset));
+                let at = found.iter().position(|(k, _)| *k == key).unwrap_or_else(|| {
+                    found.push((key, Group::new(plan, bases, low, high)));
+                    found.len() - 1
+                });
+                found[at].1.add(index, plan, form.bytes(plan), low, high);
+            }
+            for d in &inst.dst {
+                *changes.entry(d.reg).or_default() += 1;
+            }
+        }
+        self.groups.free = self.idle_scalars(block);
+        for (_, group) in found.into_iter().filter(|(_, g)| g.members.len() > 1) {
+            for member in &group.members {
+                self.groups.of.insert(*member, self.groups.list.len());
+            }
+            self.groups.list.push(group);
+        }
+    }
+
+    /// General registers that hold no value in a block.
+    fn idle_scalars(&self, block: usize) -> Vec<Register> {
+        let (start, end) = (self.ranges.starts[block], self.ranges.ends[block]);
+        let busy = |m: &Register| {
+            self.assignment.scalars.iter().zip(&self.ranges.hulls).any(|(scalar, hull)| {
+                *scalar == Some(*m) && hull.is_some_and(|h| h.start <= end && start <= h.end)
+            })
+        };
+        SCALARS.into_iter().filter(|m| !busy(m)).collect()
+    }
+
+    /// Pointers to where the addresses of the instruction under construction start, if it is one
+    /// of a group, with all of the group checked: one, or one for each half.
+    pub(crate) fn grouped(&mut self) -> Option<usize> {
+        let number = *self.groups.of.get(&self.index)?;
+        if self.groups.list[number].members[0] == self.index {
+            self.check_group(number);
+        }
+        Some(number)
+    }
+
+    /// The pointer of a half of a group: RCX, if it has no register of its own.
+    pub(crate) fn group_pointer(&mut self, number: usize, half: usize) -> Register {
+        let group = &self.groups.list[number];
+        if let Some(pointer) = group.pointers.get(half) {
+            return *pointer;
+        }
+        let (base, plan) = (group.bases[half], group.plan);
+        self.base_in(base, plan, C);
+        C
+    }
+
+    /// Gives the group's registers back behind its last access.
+    pub(crate) fn leave_group(&mut self, number: usize) {
+        let group = &mut self.groups.list[number];
+        if group.members.last() == Some(&self.index) {
+            self.groups.free.append(&mut group.lent);
+        }
+    }
+
+    /// Where addresses start, as a pointer in a register.
+    fn base_in(&mut self, base: Source, plan: Plan, to: Register) {
+        self.number_in(base, plan, to);
+        if plan.shared {
+            self.a.op(Code::Add_r64_rm64, &[to.into(), field(Field::Shared).into()]);
+        }
+    }
+
+    /// Where addresses start, as a number in the space.
+    pub(crate) fn number_in(&mut self, base: Source, plan: Plan, to: Register) {
+        let low = if plan.wide { to } else { to.full_register32() };
+        match base {
+            Source::Imm(v) => self.a.load_constant(to, v),
+            base => {
+                let from = self.scalar_in(base, plan.wide, to);
+                if from != low {
+                    self.a.op(mov(plan.wide), &[low.into(), from.into()]);
+                }
+            }
+        }
+    }
+
+    /// Adds a constant to the address in RCX.
+    pub(crate) fn add_to_address(&mut self, plan: Plan, more: i64) {
+        if more != 0 {
+            let code = if plan.wide { Code::Add_rm64_imm32 } else { Code::Add_rm32_imm32 };
+            let to = if plan.wide { C } else { Register::ECX };
+            self.a.op(code, &[to.into(), X::I(more as i32)]);
+        }
+    }
+
+    /// Checks all of a group and makes its pointers.
+    fn check_group(&mut self, number: usize) {
+        let (block, index) = (self.block, self.index);
+        let group = &self.groups.list[number];
+        let (plan, bases, low, high) = (group.plan, group.bases.clone(), group.low, group.high);
+        let bytes = group.bytes;
+        let alone = self.a.label();
+        self.cold.push(Cold::Rest { label: alone, block, index });
+        for base in &bases {
+            self.number_in(*base, plan, C);
+            if plan.total > 1 {
+                self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(plan.total - 1)]);
+                self.a.jump(Code::Jne_rel32_64, alone);
+            }
+            self.add_to_address(plan, low);
+            self.check(Plan { total: 1, ..plan }, (high - low) as i32, alone);
+        }
+        self.count(plan, bytes);
+        for base in bases {
+            let own = match base {
+                Source::Imm(_) => None,
+                _ if plan.shared || !plan.wide => None,
+                base => match self.scalar(base, true, C) {
+                    X::R(register) => Some(register),
+                    _ => None,
+                },
+            };
+            let pointer = match own {
+                Some(register) => register,
+                None => {
+                    let Some(free) = self.groups.free.pop() else { break };
+                    self.temporaries.insert(free);
+                    self.groups.list[number].lent.push(free);
+                    self.base_in(base, plan, free);
+                    free
+                }
+            };
+            self.groups.list[number].pointers.push(pointer);
+        }
+    }
+}
+
+/// Where the addresses of a source start.
+pub(crate) fn bases(source: Source) -> Vec<Source> {
+    match source {
+        Source::Halves(low, high, _) => vec![Source::Scalar(low), Source::Scalar(high)],
+        Source::Affine(r, _) => vec![Source::Scalar(r)],
+        other => vec![other],
+    }
+}

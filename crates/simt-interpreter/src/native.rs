@@ -354,7 +354,9 @@ pub(super) unsafe fn enter(
     warp: Alone<'_>,
 ) -> Return {
     debug_assert_eq!(warp.pending.len(), code.blocks.len());
+    // Where lanes wait that do not come in, the warp does not end here.
     let alone = warp.lowest == u32::MAX;
+    let behind = (machine.following, machine.more);
     let mut frame = Frame {
         pending: warp.pending.as_mut_ptr(),
         patience: warp.patience,
@@ -371,7 +373,12 @@ pub(super) unsafe fn enter(
     };
     *warp.prepared = true;
     // SAFETY: by contract.
-    unsafe { frame.enter(native, machine) }
+    let back = unsafe { frame.enter(native, machine) };
+    if alone {
+        return back;
+    }
+    machine.more = behind.1;
+    Return { following: behind.0, ..back }
 }
 
 /// Runs native code with all warps of the block of the grid, in the order of the slots, each of

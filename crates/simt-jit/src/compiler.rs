@@ -50,11 +50,13 @@ pub(crate) enum Cold {
     Apart { label: Label, back: Label, block: usize, index: usize },
     /// What is left of a block from an instruction on, where its accesses are checked one by one.
     Rest { label: Label, block: usize, index: usize },
+    /// Compares lanes one by one: their outcomes go to EAX.
+    Compare { label: Label, back: Label, block: usize, index: usize, masked: bool },
     /// A back-edge's turn has ended: nothing has happened yet.
     Turn { label: Label, block: usize },
     /// All lanes go from a block to a block.
     Edge { label: Label, block: usize, to: usize, masked: bool },
-    /// All lanes that run exit.
+    /// All lanes that run, of a warp of which others wait elsewhere or have exited, exit.
     Exit { label: Label, block: usize },
     /// Some lanes of a full warp go one way, the others the other; those in EAX to the first.
     Part { label: Label, block: usize, masked: bool },
@@ -185,11 +187,12 @@ impl<'a> Compiler<'a> {
             self.emit_cold(cold);
             next += 1;
         }
+        let left = self.untouched();
         for block in 0..self.f.blocks.len() {
-            self.entry(block);
+            self.entry(block, &left);
         }
         self.choose();
-        self.next_warp();
+        self.next_warp(&left);
         if self.together {
             self.next_turn();
         }
@@ -361,12 +364,13 @@ impl<'a> Compiler<'a> {
         self.jump_through_table(1);
     }
 
-    /// Loads what lives at the start of a block and goes there.
-    fn entry(&mut self, block: usize) {
+    /// Loads what lives at the start of a block, and what the next warp expects to find, and goes
+    /// there.
+    fn entry(&mut self, block: usize, left: &[bool]) {
         self.a.bind(self.entries[block]);
         let position = self.ranges.starts[block];
         for r in 0..self.f.classes.len() {
-            if self.ranges.covers(r, position) {
+            if self.ranges.covers(r, position) || left[r] {
                 self.fill(r);
             }
         }
@@ -723,6 +727,13 @@ impl<'a> Compiler<'a> {
                 }
                 self.terminator(&b.term);
             }
+            Cold::Compare { label, back, block, index, masked } => {
+                self.a.bind(label);
+                (self.masked, self.block, self.index) = (masked, block, index);
+                let inst = self.inst_at(block, index);
+                self.compare_each(inst);
+                self.a.jump(Code::Jmp_rel32_64, back);
+            }
             Cold::Turn { label, block } => {
                 self.a.bind(label);
                 self.give_back_patience(block);
@@ -736,6 +747,7 @@ impl<'a> Compiler<'a> {
             }
             Cold::Exit { label, block } => {
                 self.a.bind(label);
+                self.masked = true;
                 self.exit(block);
             }
             Cold::Part { label, block, masked } => {

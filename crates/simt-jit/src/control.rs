@@ -71,13 +71,17 @@ impl Compiler<'_> {
 
     /// All lanes that run exit.
     pub(crate) fn exit(&mut self, block: usize) {
+        if !self.masked {
+            self.a.jump(Code::Jmp_rel32_64, self.next_warp);
+            return;
+        }
         let eax = Register::EAX;
         let out = self.out(block, Way::Done);
         self.a.op(Code::Mov_r32_rm32, &[eax.into(), MASK.into()]);
         self.a.op(Code::Not_rm32, &[eax.into()]);
-        self.a.op(Code::Lea_r64_m, &[D.into(), Assembler::at_label(out).into()]);
         self.a.op(Code::And_rm32_r32, &[field(Field::Live).into(), eax.into()]);
         self.a.jump(Code::Je_rel32_64, self.next_warp);
+        self.a.op(Code::Lea_r64_m, &[D.into(), Assembler::at_label(out).into()]);
         self.a.jump(Code::Jmp_rel32_64, self.choose);
     }
 
@@ -90,6 +94,7 @@ impl Compiler<'_> {
                 self.cold.push(Cold::Edge { label, block, to, masked: self.masked });
                 label
             }
+            None if !self.masked => self.next_warp,
             None => {
                 let label = self.a.label();
                 self.cold.push(Cold::Exit { label, block });

@@ -1,10 +1,11 @@
 //! Instructions that make and combine predicates: a bit a lane, in the register file.
 
 use crate::assembler::X;
-use crate::compiler::Compiler;
+use crate::compiler::{Cold, Compiler};
 use crate::frame::{A, C, D, K1, K2, K3, MASK, PREDICATE, Z0, Z1};
 use crate::value::xmm;
 use iced_x86::{Code, Register};
+use simt::kernel::WARP_LANES;
 use simt::op::{Compare, CompareType, FloatType, Op, PredOp, Width};
 use simt::vector::{Dest, Source, VectorInst};
 
@@ -64,6 +65,13 @@ fn comparison(compare: Compare, ty: CompareType) -> Option<(Code, i32, bool)> {
         }
         CompareType::Float(..) => return None,
     })
+}
+
+fn width_of(ty: CompareType) -> Width {
+    match ty {
+        CompareType::Int(ty) => ty.width(),
+        CompareType::Float(ty, _) => ty.width(),
+    }
 }
 
 impl Compiler<'_> {
@@ -152,19 +160,86 @@ impl Compiler<'_> {
     }
 
     fn compare_lanes(&mut self, inst: &VectorInst, compare: Compare, ty: CompareType) -> bool {
-        let Some((code, condition, flush)) = comparison(compare, ty) else { return false };
-        let width = match ty {
-            CompareType::Int(ty) => ty.width(),
-            CompareType::Float(ty, _) => ty.width(),
-        };
+        let Some((_, _, _)) = comparison(compare, ty) else { return false };
+        let width = width_of(ty);
         if inst.src.iter().any(|s| self.is_awkward(*s, width)) {
             return false;
         }
         let halves = inst.src.iter().any(|s| matches!(s, Source::Halves(..)));
-        let formulas = halves || inst.src.iter().any(|s| matches!(s, Source::Affine(..)));
         if width == Width::W16 && halves {
             return false;
         }
+        if self.compare_ends(inst, compare, ty) {
+            return true;
+        }
+        self.compare_each(inst);
+        let whole = inst.guard.is_none() && !(self.masked && inst.dst[0].keep);
+        self.store_predicate(inst, 0);
+        if whole && width != Width::W16 {
+            self.in_pair = Some(inst.dst[0].reg);
+        }
+        true
+    }
+
+    /// Compares numbers that grow from lane to lane with one number: if the last lane's is below
+    /// it, all are. False if there is no such form. Others are compared one by one, elsewhere.
+    fn compare_ends(&mut self, inst: &VectorInst, compare: Compare, ty: CompareType) -> bool {
+        let CompareType::Int(int) = ty else { return false };
+        if int.width() != Width::W32 {
+            return false;
+        }
+        let is_one =
+            |s: Source| matches!(s, Source::Affine(_, 0) | Source::Scalar(_) | Source::Imm(_));
+        let (growing, one, compare) = match (inst.src[0], inst.src[1]) {
+            (Source::Affine(r, stride), one) if stride > 0 && is_one(one) => {
+                ((r, stride), one, compare)
+            }
+            (one, Source::Affine(r, stride)) if stride > 0 && is_one(one) => {
+                let turned = match compare {
+                    Compare::Lt => Compare::Gt,
+                    Compare::Le => Compare::Ge,
+                    Compare::Gt => Compare::Lt,
+                    Compare::Ge => Compare::Le,
+                    other => other,
+                };
+                ((r, stride), one, turned)
+            }
+            _ => return false,
+        };
+        // Numbers below a number of 32 bits have not wrapped.
+        let (outcome, otherwise) = match compare {
+            Compare::Lt => (-1, Code::Jge_rel32_64),
+            Compare::Ge => (0, Code::Jge_rel32_64),
+            Compare::Le => (-1, Code::Jg_rel32_64),
+            Compare::Gt => (0, Code::Jg_rel32_64),
+            _ => return false,
+        };
+        let Ok(reach) = i32::try_from(growing.1.saturating_mul(WARP_LANES as i64 - 1)) else {
+            return false;
+        };
+        let (label, back) = (self.a.label(), self.a.label());
+        let (block, index, masked) = (self.block, self.index, self.masked);
+        self.cold.push(Cold::Compare { label, back, block, index, masked });
+        self.widen(Source::Scalar(growing.0), int.signed(), A);
+        self.a.op(Code::Add_rm64_imm32, &[A.into(), X::I(reach)]);
+        self.widen(one, int.signed(), C);
+        self.a.op(Code::Cmp_r64_rm64, &[A.into(), C.into()]);
+        self.a.jump(otherwise, label);
+        self.a.op(Code::Mov_r32_imm32, &[Register::EAX.into(), X::I(outcome)]);
+        self.a.bind(back);
+        // The other way uses these.
+        self.in_pair = None;
+        self.store_predicate(inst, 0);
+        true
+    }
+
+    /// The outcomes of a comparison of lanes, in EAX.
+    pub(crate) fn compare_each(&mut self, inst: &VectorInst) {
+        let Op::Setp(compare, ty) = inst.op else { return };
+        let Some((code, condition, flush)) = comparison(compare, ty) else { return };
+        let width = width_of(ty);
+        let formulas =
+            inst.src.iter().any(|s| matches!(s, Source::Affine(..) | Source::Halves(..)));
         let (a, b) = (self.value(inst.src[0], width), self.value(inst.src[1], width));
         self.in_pair = None;
         let [low, high] = PREDICATE;
@@ -202,12 +277,6 @@ impl Compiler<'_> {
             self.a.op(Code::VEX_Kunpckwd_kr_kr_kr, &[k1.into(), high.into(), low.into()]);
             self.a.op(Code::VEX_Kmovd_r32_kr, &[eax.into(), k1.into()]);
         }
-        let whole = inst.guard.is_none() && !(self.masked && inst.dst[0].keep);
-        self.store_predicate(inst, 0);
-        if whole && width != Width::W16 {
-            self.in_pair = Some(inst.dst[0].reg);
-        }
-        true
     }
 
     /// The register with f32 subnormals made zero, in `scratch`.

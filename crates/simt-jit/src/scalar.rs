@@ -5,7 +5,8 @@ use crate::assign::Lanes;
 use crate::compiler::Compiler;
 use crate::frame::{A, C, D, FILE, Field, MASK, Z0, Z1, Z2, field};
 use crate::value::xmm;
-use iced_x86::{Code, Register};
+use iced_x86::{Code, MemoryOperand, Register};
+use simt::ir::Reg;
 use simt::op::{FloatOp, FloatType, IntOp, IntType, Op, Round, Space, Special, Width};
 use simt::vector::{Home, Source, VectorInst};
 
@@ -305,13 +306,63 @@ impl Compiler<'_> {
         }
     }
 
+    /// Where a result can be made step by step: in its own register, if none of the sources that
+    /// are read after the first step is there.
+    fn made_in(&self, inst: &VectorInst, wide: bool, later: &[Source]) -> Register {
+        let target = self.scalar_target(inst, 0, wide).full_register();
+        let there = |r: Reg| {
+            self.assignment.scalars[r.index()].is_some_and(|s| s.full_register() == target)
+        };
+        if later.iter().any(|s| s.registers().any(there)) { A } else { target }
+    }
+
+    /// A sum in one instruction; false if there is none for it.
+    fn scalar_sum(&mut self, inst: &VectorInst, wide: bool) -> bool {
+        let own = |c: &Self, source: Source| match source {
+            Source::Scalar(r) => c.assignment.scalars[r.index()].map(Register::full_register),
+            _ => None,
+        };
+        let Some(first) = own(self, inst.src[0]) else { return false };
+        let memory = match (own(self, inst.src[1]), inst.src[1]) {
+            (Some(second), _) => MemoryOperand::with_base_index(first, second),
+            (None, Source::Imm(v)) => {
+                // Of 32 bits only the low ones count.
+                let small = if wide { i32::try_from(v as i64).ok() } else { Some(v as u32 as i32) };
+                let Some(small) = small else { return false };
+                at(first, small)
+            }
+            _ => return false,
+        };
+        let target = sized(self.scalar_target(inst, 0, wide), wide);
+        let code = if wide { Code::Lea_r64_m } else { Code::Lea_r32_m };
+        self.a.op(code, &[target.into(), memory.into()]);
+        self.scalar_result(inst, 0, target);
+        true
+    }
+
+    /// A 32-bit source as a 64-bit number in a register.
+    pub(crate) fn widen(&mut self, source: Source, signed: bool, to: Register) {
+        if let Source::Imm(v) = source {
+            let number = if signed { v as u32 as i32 as i64 as u64 } else { u64::from(v as u32) };
+            return self.a.load_constant(to, number);
+        }
+        let from = self.scalar_in(source, false, to);
+        if signed {
+            self.a.op(Code::Movsxd_r64_rm32, &[to.into(), from.into()]);
+        } else {
+            self.a.op(Code::Mov_r32_rm32, &[to.full_register32().into(), from.into()]);
+        }
+    }
+
     fn scalar_int(&mut self, inst: &VectorInst, op: IntOp, ty: IntType) {
         let wide = ty.width() == Width::W64;
         let pick = |narrow: Code, full: Code| if wide { full } else { narrow };
         let src = |n: usize| inst.src[n];
         match op {
+            IntOp::Add if self.scalar_sum(inst, wide) => {}
             IntOp::Add | IntOp::Sub | IntOp::And | IntOp::Or | IntOp::Xor => {
-                let result = self.scalar_copy(src(0), wide, A);
+                let at = self.made_in(inst, wide, &inst.src[1..]);
+                let result = self.scalar_copy(src(0), wide, at);
                 let second = self.scalar(src(1), wide, C);
                 let code = match (op, second) {
                     (IntOp::Add, X::I(_)) => pick(Code::Add_rm32_imm32, Code::Add_rm64_imm32),
@@ -329,7 +380,8 @@ impl Compiler<'_> {
                 self.scalar_result(inst, 0, result);
             }
             IntOp::MulLo | IntOp::MadLo => {
-                let result = self.scalar_copy(src(0), wide, A);
+                let at = self.made_in(inst, wide, &inst.src[1..]);
+                let result = self.scalar_copy(src(0), wide, at);
                 let second = self.scalar_in(src(1), wide, C);
                 let code = pick(Code::Imul_r32_rm32, Code::Imul_r64_rm64);
                 self.a.op(code, &[result.into(), second.into()]);
@@ -341,21 +393,23 @@ impl Compiler<'_> {
                 self.scalar_result(inst, 0, result);
             }
             IntOp::MulWide | IntOp::MadWide => {
-                for (n, to) in [(0, A), (1, C)] {
-                    let from = self.scalar_in(src(n), false, to);
-                    if ty.signed() {
-                        self.a.op(Code::Movsxd_r64_rm32, &[to.into(), from.into()]);
-                    } else {
-                        let low = to.full_register32();
-                        self.a.op(Code::Mov_r32_rm32, &[low.into(), from.into()]);
+                let at = self.made_in(inst, true, &inst.src[1..]);
+                self.widen(src(0), ty.signed(), at);
+                match src(1) {
+                    Source::Imm(v) if (v as u32).is_power_of_two() && v as u32 as i32 > 0 => {
+                        let by = X::I((v as u32).trailing_zeros() as i32);
+                        self.a.op(Code::Shl_rm64_imm8, &[at.into(), by]);
+                    }
+                    factor => {
+                        self.widen(factor, ty.signed(), C);
+                        self.a.op(Code::Imul_r64_rm64, &[at.into(), C.into()]);
                     }
                 }
-                self.a.op(Code::Imul_r64_rm64, &[A.into(), C.into()]);
                 if op == IntOp::MadWide {
                     let third = self.scalar_in(src(2), true, C);
-                    self.a.op(Code::Add_r64_rm64, &[A.into(), third.into()]);
+                    self.a.op(Code::Add_r64_rm64, &[at.into(), third.into()]);
                 }
-                self.scalar_result(inst, 0, A);
+                self.scalar_result(inst, 0, at);
             }
             IntOp::Not | IntOp::Neg => {
                 let result = self.scalar_copy(src(0), wide, A);
@@ -385,9 +439,11 @@ impl Compiler<'_> {
                 let bits = if wide { 64 } else { 32 };
                 let amount = u32::try_from(amount).unwrap_or(u32::MAX);
                 let signed = ty.signed() && op == IntOp::Shr;
-                let result = self.scalar_copy(src(0), wide, A);
+                let at = self.made_in(inst, wide, &[]);
+                let result = self.scalar_copy(src(0), wide, at);
                 if amount >= bits && !signed {
-                    self.a.op(Code::Xor_r32_rm32, &[Register::EAX.into(), Register::EAX.into()]);
+                    let low = result.full_register32();
+                    self.a.op(Code::Xor_r32_rm32, &[low.into(), low.into()]);
                 } else {
                     let code = match (op, signed) {
                         (IntOp::Shl, _) => pick(Code::Shl_rm32_imm8, Code::Shl_rm64_imm8),

@@ -6,12 +6,14 @@
 //! prologue's values are there for all of them.
 
 use crate::assembler::{X, at};
+use crate::assign::{Lanes, PARTS_MAX};
 use crate::compiler::Compiler;
 use crate::frame::{A, C, D, FILE, Field, MASK, field};
 use iced_x86::{Code, Register};
 use simt::op::{BarrierOp, Op, Space, Special};
 use simt::vector::{Source, VectorFunction, VectorInst, VectorTerm};
-use simt_interpreter::native::{ASKED, Abilities, FINISHED, START, Slot, TURN_PATIENCE};
+use simt_interpreter::native::{ASKED, Abilities, FINISHED, NEXT, START, Slot, TURN_PATIENCE};
+use std::collections::HashMap;
 use std::mem::offset_of;
 
 /// In place of a block's number: the prologue.
@@ -120,9 +122,9 @@ impl Compiler<'_> {
     }
 
     /// All lanes of the warp have exited. Alone: starts the next one of the block of the grid, or
-    /// of the next block of the grid, if that is ours to start; out by the way in RDX if not.
-    /// Nothing of the old one need be kept.
-    pub(crate) fn next_warp(&mut self) {
+    /// of the next block of the grid, if that is ours to start; out if not. Nothing of the old one
+    /// need be kept.
+    pub(crate) fn next_warp(&mut self, left: &[bool]) {
         self.a.bind(self.next_warp);
         let eax = Register::EAX;
         if self.together {
@@ -133,12 +135,9 @@ impl Compiler<'_> {
             self.a.op(Code::Mov_rm32_imm32, &[at(A, slot_live()).into(), X::I(0)]);
             self.a.jump(Code::Jmp_rel32_64, self.next_turn);
             self.a.bind(alone);
-            self.a.op(Code::Jmp_rm64, &[D.into()]);
-            return;
+            return self.all_gone();
         }
-        let again = self.a.label();
         let (block, out) = (self.a.label(), self.a.label());
-        let first = self.entries[0];
         self.asked(out);
         let a = &mut self.a;
         a.op(Code::Cmp_rm32_imm8, &[field(Field::Following).into(), X::I(0)]);
@@ -149,9 +148,17 @@ impl Compiler<'_> {
         a.op(Code::Cmove_r32_rm32, &[MASK.into(), field(Field::LastLanes).into()]);
         a.op(Code::Mov_rm32_r32, &[field(Field::Live).into(), MASK.into()]);
         a.op(Code::Mov_rm32_r32, &[field(Field::Lanes).into(), MASK.into()]);
-        a.jump(Code::Jmp_rel32_64, first);
-        a.bind(out);
-        a.op(Code::Jmp_rm64, &[D.into()]);
+        // What the prologue made is still where it was, or in the file.
+        let position = self.ranges.starts[0];
+        for r in 0..self.f.classes.len() {
+            if self.ranges.covers(r, position) && !left[r] {
+                self.fill(r);
+            }
+        }
+        self.begin();
+        self.a.bind(out);
+        self.all_gone();
+        let a = &mut self.a;
         a.bind(block);
         a.op(Code::Cmp_rm32_imm8, &[field(Field::More).into(), X::I(0)]);
         a.jump(Code::Je_rel32_64, out);
@@ -163,10 +170,47 @@ impl Compiler<'_> {
         a.op(Code::Sub_rm32_imm8, &[eax.into(), X::I(1)]);
         a.op(Code::Cmove_r32_rm32, &[MASK.into(), field(Field::LastLanes).into()]);
         a.op(Code::Mov_rm32_r32, &[field(Field::Following).into(), eax.into()]);
-        a.bind(again);
         a.op(Code::Mov_rm32_r32, &[field(Field::Live).into(), MASK.into()]);
         a.op(Code::Mov_rm32_r32, &[field(Field::Lanes).into(), MASK.into()]);
         a.jump(Code::Jmp_rel32_64, self.start);
+    }
+
+    /// Comes back with a warp that has no lanes any more.
+    fn all_gone(&mut self) {
+        let a = &mut self.a;
+        a.op(Code::Mov_rm32_imm32, &[field(Field::Live).into(), X::I(0)]);
+        a.op(Code::Mov_r32_imm32, &[Register::EAX.into(), X::I(NEXT as i32)]);
+        a.jump(Code::Jmp_rel32_64, self.leave);
+    }
+
+    /// By register: the prologue made it, and nothing else is ever put where it is, so the next
+    /// warp finds it there.
+    pub(crate) fn untouched(&self) -> Vec<bool> {
+        let nothing = vec![false; self.f.classes.len()];
+        if self.together {
+            return nothing;
+        }
+        let mut left = nothing;
+        let mut holders: HashMap<Register, u32> = HashMap::new();
+        let places = |r: usize| {
+            let lanes = match self.assignment.lanes[r] {
+                Lanes::File => [Register::None; PARTS_MAX],
+                Lanes::Parts(registers) => registers,
+                Lanes::Same(register) => [register, Register::None, Register::None, Register::None],
+            };
+            let scalar = self.assignment.scalars[r];
+            lanes.into_iter().chain(scalar).filter(|m| *m != Register::None)
+        };
+        for r in 0..self.f.classes.len() {
+            places(r).for_each(|m| *holders.entry(m).or_default() += 1);
+        }
+        for m in &self.temporaries {
+            *holders.entry(*m).or_default() += 1;
+        }
+        for r in self.f.prologue.iter().flat_map(|i| &i.dst).map(|d| d.reg.index()) {
+            left[r] = !self.ranges.written[r] && places(r).all(|m| holders[&m] == 1);
+        }
+        left
     }
 
     /// Moves on to the block of the grid that follows.

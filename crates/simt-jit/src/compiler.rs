@@ -42,14 +42,15 @@ pub(crate) enum Way {
 pub(crate) enum Cold {
     /// Leaves at a block.
     Out { label: Label, block: usize, way: Way },
-    /// Runs an instruction by its decoded form, then goes on at `back`.
-    Decoded { label: Label, back: Label, block: usize, index: usize, masked: bool },
+    /// Runs an instruction by its decoded form, then goes on at `back`; so many bytes that it
+    /// accesses have been counted already.
+    Decoded { label: Label, back: Label, block: usize, index: usize, masked: bool, counted: i32 },
     /// Makes a block's checks again, by their decoded form.
     Check { label: Label, back: Label, block: usize, masked: bool },
     /// Gathers or scatters what is not contiguous.
     Apart { label: Label, back: Label, block: usize, index: usize },
     /// What is left of a block from an instruction on, where its accesses are checked one by one.
-    Rest { label: Label, block: usize, index: usize },
+    Rest { label: Label, block: usize, index: usize, counted: i32 },
     /// Compares lanes one by one: their outcomes go to EAX.
     Compare { label: Label, back: Label, block: usize, index: usize, masked: bool },
     /// A back-edge's turn has ended: nothing has happened yet.
@@ -672,11 +673,19 @@ impl<'a> Compiler<'a> {
         self.fill(r.index());
     }
 
+    fn uncount(&mut self, bytes: i32) {
+        if bytes != 0 {
+            let counter = field(Field::GlobalBytes).into();
+            self.a.op(Code::Sub_rm64_imm32, &[counter, X::I(bytes)]);
+        }
+    }
+
     /// A way aside for the instruction under construction: its decoded form.
     pub(crate) fn aside(&mut self, back: Label) -> Label {
         let label = self.a.label();
         let (block, index, masked) = (self.block, self.index, self.masked);
-        self.cold.push(Cold::Decoded { label, back, block, index, masked });
+        let counted = self.counted_ahead(index, index.saturating_add(1));
+        self.cold.push(Cold::Decoded { label, back, block, index, masked, counted });
         label
     }
 
@@ -689,8 +698,9 @@ impl<'a> Compiler<'a> {
                     self.emit_out(block, way);
                 }
             }
-            Cold::Decoded { label, back, block, index, masked } => {
+            Cold::Decoded { label, back, block, index, masked, counted } => {
                 self.a.bind(label);
+                self.uncount(counted);
                 (self.masked, self.block, self.index) = (masked, block, index);
                 self.decoded_form(block, index);
                 self.a.jump(Code::Jmp_rel32_64, back);
@@ -716,8 +726,9 @@ impl<'a> Compiler<'a> {
                 self.apart(&f.blocks[block].insts[index], back);
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
-            Cold::Rest { label, block, index } => {
+            Cold::Rest { label, block, index, counted } => {
                 self.a.bind(label);
+                self.uncount(counted);
                 (self.masked, self.block) = (false, block);
                 self.groups = Groups::default();
                 let b = &self.f.blocks[block];

@@ -17,7 +17,7 @@ use iced_x86::{Code, Register};
 use simt::ir::Reg;
 use simt::op::Op;
 use simt::vector::Source;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Bytes that the accesses of one group may lie apart: displacements must fit instructions.
 const REACH_MAX: i64 = 1 << 24;
@@ -33,8 +33,6 @@ pub(crate) struct Group {
     /// What is accessed, bytes from there.
     low: i64,
     high: i64,
-    /// Bytes for the counters.
-    bytes: i32,
     /// Pointers to where addresses start, if there are registers for them.
     pointers: Vec<Register>,
     /// Those of them that hold nothing else.
@@ -49,6 +47,8 @@ pub(crate) struct Groups {
     of: HashMap<usize, usize>,
     /// General registers that hold nothing in this block.
     free: Vec<Register>,
+    /// By instruction: bytes that are counted with those of the first one, for all.
+    counted: BTreeMap<usize, i32>,
 }
 
 /// The space, where addresses start, and how often the registers in that have changed.
@@ -57,11 +57,11 @@ type Key = (bool, Vec<Source>, Vec<u32>);
 impl Group {
     fn new(plan: Plan, bases: Vec<Source>, low: i64, high: i64) -> Self {
         let (members, pointers, lent) = (Vec::new(), Vec::new(), Vec::new());
-        Self { members, plan, bases, low, high, bytes: 0, pointers, lent }
+        Self { members, plan, bases, low, high, pointers, lent }
     }
 
     /// Takes an access in, if it is near enough and aligned where the others are.
-    fn add(&mut self, index: usize, plan: Plan, bytes: i32, low: i64, high: i64) {
+    fn add(&mut self, index: usize, plan: Plan, low: i64, high: i64) {
         let (from, to) = (self.low.min(low), self.high.max(high));
         let near = to - from < REACH_MAX && from.abs() < REACH_MAX;
         if !near || plan.offset % plan.total != 0 {
@@ -69,7 +69,6 @@ impl Group {
         }
         self.members.push(index);
         (self.low, self.high) = (from, to);
-        self.bytes += bytes;
         self.plan.total = self.plan.total.max(plan.total);
         self.plan.write |= plan.write;
     }
@@ -100,7 +99,10 @@ impl Compiler<'_> {
                     found.push((key, Group::new(plan, bases, low, high)));
                     found.len() - 1
                 });
-                found[at].1.add(index, plan, form.bytes(plan), low, high);
+                found[at].1.add(index, plan, low, high);
+                if !plan.shared {
+                    self.groups.counted.insert(index, form.bytes(plan));
+                }
             }
             for d in &inst.dst {
                 *changes.entry(d.reg).or_default() += 1;
@@ -155,6 +157,23 @@ impl Compiler<'_> {
         }
     }
 
+    /// Counts the bytes of an access of all lanes; those of a full clone's block at once.
+    pub(crate) fn count_known(&mut self, plan: Plan, bytes: i32) {
+        match self.groups.counted.first_key_value() {
+            None => self.count(plan, bytes),
+            Some((first, _)) if *first == self.index => {
+                let all = self.groups.counted.values().sum();
+                self.count(plan, all);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Bytes that have been counted for instructions from `index` on, up to `end`.
+    pub(crate) fn counted_ahead(&self, index: usize, end: usize) -> i32 {
+        self.groups.counted.range(index..end).map(|(_, bytes)| *bytes).sum()
+    }
+
     /// Where addresses start, as a pointer in a register.
     fn base_in(&mut self, base: Source, plan: Plan, to: Register) {
         self.number_in(base, plan, to);
@@ -191,9 +210,9 @@ impl Compiler<'_> {
         let (block, index) = (self.block, self.index);
         let group = &self.groups.list[number];
         let (plan, bases, low, high) = (group.plan, group.bases.clone(), group.low, group.high);
-        let bytes = group.bytes;
         let alone = self.a.label();
-        self.cold.push(Cold::Rest { label: alone, block, index });
+        let counted = self.counted_ahead(index, usize::MAX);
+        self.cold.push(Cold::Rest { label: alone, block, index, counted });
         for base in &bases {
             self.number_in(*base, plan, C);
             if plan.total > 1 {
@@ -203,7 +222,6 @@ impl Compiler<'_> {
             self.add_to_address(plan, low);
             self.check(Plan { total: 1, ..plan }, (high - low) as i32, alone);
         }
-        self.count(plan, bytes);
         for base in bases {
             let own = match base {
                 Source::Imm(_) => None,

@@ -108,6 +108,7 @@ impl Compiler<'_> {
 
     /// Makes an access of a form.
     pub(crate) fn known(&mut self, inst: &VectorInst, plan: Plan, form: Form) {
+        self.count_known(plan, form.bytes(plan));
         if let Some(group) = self.grouped() {
             for half in 0..bases(inst.src[0]).len() {
                 let mut pointer = self.group_pointer(group, half);
@@ -129,7 +130,6 @@ impl Compiler<'_> {
             let pointer = self.checked(base, plan, low, high, slow);
             self.transfer(inst, plan, form, half, (pointer, -low as i32));
         }
-        self.count(plan, form.bytes(plan));
         self.a.bind(back);
     }
 

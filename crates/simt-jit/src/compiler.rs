@@ -370,8 +370,8 @@ impl<'a> Compiler<'a> {
     fn entry(&mut self, block: usize, left: &[bool]) {
         self.a.bind(self.entries[block]);
         let position = self.ranges.starts[block];
-        for r in 0..self.f.classes.len() {
-            if self.ranges.covers(r, position) || left[r] {
+        for (r, left) in left.iter().enumerate() {
+            if self.ranges.covers(r, position) || *left {
                 self.fill(r);
             }
         }

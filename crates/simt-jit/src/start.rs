@@ -150,8 +150,8 @@ impl Compiler<'_> {
         a.op(Code::Mov_rm32_r32, &[field(Field::Lanes).into(), MASK.into()]);
         // What the prologue made is still where it was, or in the file.
         let position = self.ranges.starts[0];
-        for r in 0..self.f.classes.len() {
-            if self.ranges.covers(r, position) && !left[r] {
+        for (r, left) in left.iter().enumerate() {
+            if self.ranges.covers(r, position) && !left {
                 self.fill(r);
             }
         }

@@ -94,6 +94,10 @@ pub struct Frame {
     pub params: *const u8,
     /// A slot for each warp if all have entered together; null if one has entered alone.
     pub slots: *mut Slot,
+    /// The warp's local memory, lane after lane.
+    pub local: *mut u8,
+    /// Bytes of it that each lane has.
+    pub local_bytes: u64,
     /// With [`FAULT`]: the instruction.
     ins: u32,
     machine: *mut (),
@@ -110,7 +114,7 @@ pub struct Slot {
     /// Its table of pending lanes: empty.
     pub pending: *mut u32,
     /// Its local memory.
-    pub(super) local: *mut u8,
+    pub local: *mut u8,
     /// Lanes that have not exited.
     pub live: u32,
     /// Where they stand, or [`START`].
@@ -439,6 +443,8 @@ impl Frame {
             arrived: 0,
             params: launch.params.as_ptr(),
             slots: std::ptr::null_mut(),
+            local: machine.local,
+            local_bytes: machine.local_bytes,
             ins: 0,
             machine: std::ptr::from_mut(machine).cast(),
             code: code.ins.as_ptr(),

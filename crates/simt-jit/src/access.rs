@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) access: Access,
     pub(crate) write: bool,
     pub(crate) shared: bool,
+    /// In each lane's own memory.
+    pub(crate) local: bool,
     /// Bytes a lane.
     pub(crate) total: i32,
     /// Added to the address.
@@ -42,12 +44,17 @@ pub(crate) enum Address {
     Lanes(Value),
     /// Lane 0's and a stride.
     Formula(Source),
+    /// In a register, each in its lane's own memory.
+    Local(Value),
 }
 
 impl Compiler<'_> {
     /// Makes code for a load or store; false if there is none.
     pub(crate) fn memory(&mut self, inst: &VectorInst) -> bool {
-        let Some(plan) = self.plan(inst) else { return false };
+        let Some(plan) = self.any_plan(inst) else { return false };
+        if plan.local {
+            return self.own_memory(inst, plan);
+        }
         if (inst.uniform || !self.masked)
             && let Some(form) = self.form(inst, plan)
         {
@@ -57,8 +64,13 @@ impl Compiler<'_> {
         !inst.uniform && self.varying(inst, plan)
     }
 
-    /// An access as code sees it; `None` if there is no code for it.
+    /// An access as code sees it, if lanes that name one place mean one place; `None` if there is
+    /// no code for it.
     pub(crate) fn plan(&self, inst: &VectorInst) -> Option<Plan> {
+        self.any_plan(inst).filter(|plan| !plan.local)
+    }
+
+    fn any_plan(&self, inst: &VectorInst) -> Option<Plan> {
         let (access, write) = match inst.op {
             Op::Load(access) => (access, false),
             Op::Store(access) => (access, true),
@@ -69,10 +81,11 @@ impl Compiler<'_> {
         };
         let offset = i32::try_from(*offset as i64).ok()?;
         let shared = match access.space {
-            Space::Global | Space::Generic => false,
+            Space::Global | Space::Generic | Space::Local => false,
             Space::Shared => true,
-            Space::Local | Space::Param => return None,
+            Space::Param => return None,
         };
+        let local = access.space == Space::Local;
         let wide = match address {
             Source::Vector(r)
             | Source::Scalar(r)
@@ -86,7 +99,7 @@ impl Compiler<'_> {
         }
         let total = i32::from(access.bytes) * i32::from(access.count);
         let site = self.layout.site(first, count) % simt::kernel::RECENT_RANGES;
-        Some(Plan { access, write, shared, total, offset, before: 0, wide, site })
+        Some(Plan { access, write, shared, local, total, offset, before: 0, wide, site })
     }
 
     fn varying(&mut self, inst: &VectorInst, plan: Plan) -> bool {
@@ -143,7 +156,8 @@ impl Compiler<'_> {
         let site = self.layout.site(first, count) % simt::kernel::RECENT_RANGES;
         let wide = !shared;
         let offset = offset as i32;
-        let plan = Plan { access, write, shared, total, offset, before: 0, wide, site };
+        let local = false;
+        let plan = Plan { access, write, shared, local, total, offset, before: 0, wide, site };
         let address_width = if wide { Width::W64 } else { Width::W32 };
         let address = self.address(inst.src[0], address_width);
         self.lane_by_lane(inst, plan, address, back);
@@ -360,14 +374,14 @@ impl Compiler<'_> {
     }
 
     pub(crate) fn count(&mut self, plan: Plan, bytes: i32) {
-        if !plan.shared {
+        if !plan.shared && !plan.local {
             self.a.op(Code::Add_rm64_imm32, &[field(Field::GlobalBytes).into(), X::I(bytes)]);
         }
     }
 
     /// Counts the bytes of the lanes that run.
     pub(crate) fn count_some(&mut self, inst: &VectorInst, plan: Plan) {
-        if plan.shared {
+        if plan.shared || plan.local {
             return;
         }
         let eax = Register::EAX;

@@ -24,6 +24,7 @@ impl Compiler<'_> {
             return self.narrow_lanes(inst, plan, address, back);
         }
         match address {
+            Address::Local(_) => {}
             _ if self.masked || inst.guard.is_some() => self.one_lane(inst, plan, address, back),
             Address::Lanes(lanes @ (Value::Parts(_) | Value::File(_))) if !plan.write => {
                 self.same_for_all(inst, plan, lanes, back);
@@ -63,7 +64,14 @@ impl Compiler<'_> {
         let width = if plan.wide { Width::W64 } else { Width::W32 };
         let pick = |narrow: Code, wide: Code| if plan.wide { wide } else { narrow };
         // Z1: what addresses start at; Z2: the most that they may be above it.
-        if plan.shared {
+        if plan.local {
+            let less = X::I(plan.total + plan.offset);
+            self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::LocalBytes).into()]);
+            self.a.op(Code::Sub_rm64_imm32, &[C.into(), less]);
+            self.a.jump(Code::Jb_rel32_64, slow);
+            self.zero(Z1);
+            self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Z2.into(), C.into()]);
+        } else if plan.shared {
             let less = X::I(plan.total + plan.offset);
             self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::SharedBytes).into()]);
             self.a.op(Code::Sub_rm64_imm32, &[C.into(), less]);
@@ -88,8 +96,12 @@ impl Compiler<'_> {
         } else {
             self.a.constant(&(plan.total as u32 - 1).to_le_bytes())
         };
+        let offsets = match address {
+            Address::Local(value) => Address::Lanes(value),
+            other => other,
+        };
         for part in 0..parts(width) {
-            let register = self.address_part(plan.before, address, part, width, Z3);
+            let register = self.address_part(plan.before, offsets, part, width, Z3);
             let above = if plan.wide {
                 let sub = Code::EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64;
                 self.a.op(sub, &[Z0.into(), register.into(), Z1.into()]);
@@ -294,6 +306,7 @@ impl Compiler<'_> {
         let register = match address {
             Address::Lanes(value) => self.part_in(value, part, width, scratch),
             Address::Formula(source) => self.formula(source, part, width, scratch),
+            Address::Local(value) => self.own_address(value, part, scratch),
         };
         if before == 0 {
             return register;
@@ -307,7 +320,7 @@ impl Compiler<'_> {
     /// Eight 32-bit addresses in the low half of a register.
     fn address_half(&mut self, address: Address, part: usize, scratch: Register) -> Register {
         match address {
-            Address::Lanes(value) => {
+            Address::Lanes(value) | Address::Local(value) => {
                 let half = self.half(value, part, scratch);
                 self.in_half(half, scratch)
             }

@@ -116,7 +116,9 @@ impl Compiler<'_> {
         let site = self.layout.site(first, count) % simt::kernel::RECENT_RANGES;
         let access =
             Access { space, bytes: total as u8, signed: false, count: 1, width, volatile: false };
-        let plan = Plan { access, write: true, shared, total, offset, before: 0, wide, site };
+        let local = false;
+        let plan =
+            Plan { access, write: true, shared, local, total, offset, before: 0, wide, site };
         let address_width = if wide { Width::W64 } else { Width::W32 };
         let address = if formula {
             Address::Formula(inst.src[0])

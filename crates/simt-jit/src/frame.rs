@@ -98,6 +98,8 @@ pub(crate) enum Field {
     Arrived,
     Params,
     Slots,
+    Local,
+    LocalBytes,
 }
 
 /// A field as an operand.
@@ -133,6 +135,8 @@ pub(crate) fn field(field: Field) -> MemoryOperand {
         Field::Arrived => offset_of!(Frame, arrived),
         Field::Params => offset_of!(Frame, params),
         Field::Slots => offset_of!(Frame, slots),
+        Field::Local => offset_of!(Frame, local),
+        Field::LocalBytes => offset_of!(Frame, local_bytes),
     };
     at(FRAME, offset as i32)
 }

@@ -8,7 +8,7 @@
 //! `ranges` finds where values are needed, `assign` gives them machine registers, `compiler`
 //! makes the blocks and the ways in and out, `start` what stands between warps and blocks of the grid,
 //! `control` what stands between blocks, `lanes`, `float`, `approx`, `scalar`, `predicate`, `bits`,
-//! `access` (with `known`, `group`, `apart`, `few` and `narrow`), `atomics`, `shuffle` and `votes`
+//! `access` (with `known`, `group`, `apart`, `few`, `local` and `narrow`), `atomics`, `shuffle` and `votes`
 //! the instructions (`turnwise` is for those that go lane by lane). `assembler` and `memory` turn
 //! that into something that runs, and `cache` finds what was made before.
 //!
@@ -32,6 +32,7 @@ mod group;
 mod known;
 mod lanes;
 mod listing;
+mod local;
 mod memory;
 mod nan;
 mod narrow;

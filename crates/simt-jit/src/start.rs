@@ -311,6 +311,8 @@ impl Compiler<'_> {
         a.op(Code::Mov_rm64_r64, &[field(Field::Regs).into(), FILE.into()]);
         a.op(Code::Mov_r64_rm64, &[C.into(), at(A, offset_of!(Slot, pending) as i32).into()]);
         a.op(Code::Mov_rm64_r64, &[field(Field::Pending).into(), C.into()]);
+        a.op(Code::Mov_r64_rm64, &[C.into(), at(A, offset_of!(Slot, local) as i32).into()]);
+        a.op(Code::Mov_rm64_r64, &[field(Field::Local).into(), C.into()]);
         a.op(Code::Mov_rm32_r32, &[field(Field::Live).into(), MASK.into()]);
         a.op(Code::Mov_rm32_r32, &[field(Field::Lanes).into(), MASK.into()]);
         let patience = X::I(TURN_PATIENCE as i32);

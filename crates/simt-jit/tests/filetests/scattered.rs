@@ -11,6 +11,9 @@ const THREADS: usize = 80;
 /// Bytes that each of the three forms in a kernel works on.
 const AREA: usize = 1024;
 
+/// Bytes of results: one a form and thread, and another one.
+const OUT: usize = 4 * THREADS * 8;
+
 /// Numbers without a pattern.
 struct Random(u64);
 
@@ -24,7 +27,8 @@ impl Random {
 /// A kernel that does `access` three times, on an area each: with all lanes, under a guard and
 /// behind a branch. In it, `ADDRESS` stands for the operand; `%v` and `%w` hold values, `%r` gets
 /// the result.
-fn kernel(access: &str, register: &str, shared: bool) -> String {
+fn kernel(access: &str, register: &str, space: &str) -> String {
+    let shared = space == "shared";
     let mut body = String::new();
     for (form, (before, after)) in
         [("", ""), ("@%odd ", ""), ("@!%odd bra SKIP;\n", "\nSKIP:")].into_iter().enumerate()
@@ -33,6 +37,8 @@ fn kernel(access: &str, register: &str, shared: bool) -> String {
         let at = form * AREA;
         let compute = if shared {
             format!("mov.u32 %sa, {base}; add.u32 %sa, %sa, %off;")
+        } else if space == "local" {
+            "mov.u64 %ga, mine; cvt.u64.u32 %x, %off; add.u64 %ga, %ga, %x;".to_owned()
         } else {
             "cvt.u64.u32 %ga, %off; add.u64 %ga, %ga, %m;".to_owned()
         };
@@ -66,6 +72,23 @@ fn kernel(access: &str, register: &str, shared: bool) -> String {
             copy("global", "shared") + "bar.sync 0;\n",
             "bar.sync 0;\n".to_owned() + &copy("shared", "global"),
         )
+    } else if space == "local" {
+        // All of it for each thread, and a sum of all of it.
+        let each = |what: &str| {
+            format!(
+                "mov.u32 %i, 0;\n{}: mul.wide.u32 %x, %i, 8; mov.u64 %ga, mine; add.u64 %ga, %ga, %x;
+                 {what}; add.u32 %i, %i, 1; setp.lt.u32 %q, %i, {}; @%q bra {};\n",
+                &what[..2].to_uppercase(),
+                3 * AREA / 8,
+                &what[..2].to_uppercase(),
+            )
+        };
+        (
+            each("add.u64 %x, %x, %m; ld.global.b64 %y, [%x]; st.local.b64 [%ga], %y"),
+            "mov.b64 %y, 0;\n".to_owned()
+                + &each("ld.local.b64 %x, [%ga]; mad.lo.u64 %y, %y, 31, %x")
+                + &format!("st.global.b64 [%out+{}], %y;\n", 3 * THREADS * 8),
+        )
     } else {
         (String::new(), String::new())
     };
@@ -73,7 +96,7 @@ fn kernel(access: &str, register: &str, shared: bool) -> String {
         ".version 7.8\n.target sm_80\n.address_size 64
          .visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, .param .u64 e)
          {{
-             .shared .align 16 .b8 tile[{size}];
+             .shared .align 16 .b8 tile[{size}]; .local .align 16 .b8 mine[{size}];
              .reg .b64 %m, %offsets, %values, %others, %out, %x, %y, %ga;
              .reg .b32 %t, %off, %sa, %i, %j; .reg .pred %odd, %q; .reg {register} %v, %w, %r;
              ld.param.u64 %m, [a]; ld.param.u64 %offsets, [b]; ld.param.u64 %values, [c];
@@ -108,7 +131,7 @@ fn run(set: Set, text: &str, inputs: &[Vec<u8>; 4]) -> Outcome {
             address
         })
         .collect();
-    let out = device.memory.allocate(3 * THREADS as u64 * 8, true);
+    let out = device.memory.allocate(OUT as u64, true);
     addresses.iter().chain([&out]).for_each(|a| params.push(&a.to_le_bytes()));
     device.run(&kernel, Shape::linear(1, THREADS as u32), &params.0).map_err(
         |fault| match fault.kind {
@@ -122,7 +145,7 @@ fn run(set: Set, text: &str, inputs: &[Vec<u8>; 4]) -> Outcome {
             other => other,
         },
     )?;
-    Ok([device.memory.read(addresses[0], 3 * AREA), device.memory.read(out, 3 * THREADS * 8)])
+    Ok([device.memory.read(addresses[0], 3 * AREA), device.memory.read(out, OUT)])
 }
 
 /// Offsets a thread, bit 10 for those that the guard lets through, bit 11 for what is not there.
@@ -155,12 +178,14 @@ fn offsets(pattern: usize, bytes: usize, random: &mut Random) -> Vec<u32> {
 }
 
 fn compare(access: &str, register: &str, bytes: usize) {
-    for shared in [false, true] {
-        let text = kernel(
-            &access.replace("SPACE", if shared { "shared" } else { "global" }),
-            register,
-            shared,
-        );
+    // Nobody else sees a thread's own memory.
+    let spaces = if access.starts_with("ld") || access.starts_with("st") {
+        &["global", "shared", "local"][..]
+    } else {
+        &["global", "shared"]
+    };
+    for space in spaces {
+        let text = kernel(&access.replace("SPACE", space), register, space);
         for pattern in 0..7 {
             let mut random = Random(pattern as u64 * 77 + bytes as u64);
             let values = |random: &mut Random| -> Vec<u8> {

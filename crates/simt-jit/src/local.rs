@@ -1,0 +1,50 @@
+//! Loads and stores in each lane's own memory: the lanes' parts lie one behind the other, and an
+//! address counts from the start of the lane's part.
+
+use crate::access::{Address, Plan};
+use crate::assembler::repeated;
+use crate::compiler::Compiler;
+use crate::frame::{Field, field};
+use crate::narrow::is_narrow;
+use crate::value::{Value, single};
+use iced_x86::{Code, Register};
+use simt::op::Width;
+use simt::vector::{Source, VectorInst};
+
+impl Compiler<'_> {
+    /// Makes code for an access to the lanes' own memory; false if there is none.
+    pub(crate) fn own_memory(&mut self, inst: &VectorInst, plan: Plan) -> bool {
+        let access = plan.access;
+        let whole = u32::from(access.bytes) == access.width.bytes()
+            && matches!(access.width, Width::W32 | Width::W64);
+        let plain = (whole || is_narrow(access))
+            && !inst.uniform
+            && plan.wide
+            && matches!(inst.src[0], Source::Vector(_))
+            && plan.offset >= 0
+            && plan.offset % plan.total == 0;
+        if !plain || !self.has_lane_results(inst) {
+            return false;
+        }
+        let back = self.a.label();
+        let address = Address::Local(self.value(inst.src[0], Width::W64));
+        self.lane_by_lane(inst, plan, address, back);
+        self.a.bind(back);
+        true
+    }
+
+    /// A part of the pointers that addresses in the lanes' own memory mean, in a register.
+    pub(crate) fn own_address(&mut self, value: Value, part: usize, to: Register) -> Register {
+        let bytes = single(field(Field::LocalBytes));
+        self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64, &[to.into(), bytes.into()]);
+        let lanes = self.steps(1, 8 * part, Width::W64);
+        let multiply = Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64;
+        self.a.op(multiply, &[to.into(), to.into(), lanes.into()]);
+        let add = Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64;
+        let offsets = self.part(value, part);
+        self.a.op(add, &[to.into(), to.into(), offsets]);
+        let start = repeated(field(Field::Local));
+        self.a.op(add, &[to.into(), to.into(), start.into()]);
+        to
+    }
+}

@@ -200,6 +200,11 @@ unsafe fn locate_one(
     let space = space_of(ins);
     if space == GLOBAL {
         machine.counters.global_bytes += bytes;
+        let aligned = address & (bytes - 1) == 0;
+        // The site's own range, so that native code finds it there next time.
+        if aligned && machine.memory.allows_at(site(ins), address, bytes, write) {
+            return Ok(address as *mut u8);
+        }
     } else if space == SHARED
         && address & (bytes - 1) == 0
         && address.saturating_add(bytes) <= machine.shared_bytes

@@ -112,13 +112,13 @@ impl<T: Word> Travels for Out<T> {
 /// The body of a generic row: `generic!(post name, default, arguments...)`.
 macro_rules! generic {
     (post $name:ident, $default:expr $(, $param:expr)*) => {{
-        let (client, _) = $crate::mode::enter()?;
+        let client = $crate::mode::client()?;
         let mut words = $crate::generic::Words::new();
         $($crate::generic::Travels::encode($param, client, $default, &mut words)?;)*
         words.post(&mut client.state(), cuda_api::number::$name)
     }};
     (call $name:ident, $default:expr $(, $param:expr)*) => {{
-        let (client, _) = $crate::mode::enter()?;
+        let client = $crate::mode::client()?;
         let mut words = $crate::generic::Words::new();
         $($crate::generic::Travels::encode($param, client, $default, &mut words)?;)*
         client.call_row(

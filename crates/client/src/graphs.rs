@@ -79,7 +79,6 @@ impl Backend for ClientGraphs {
             true => DefaultStream::PerThread,
             false => DefaultStream::Legacy,
         };
-        self.0.contexts().current()?;
         self.0.stream_key(self.0.stream(stream, default)?)
     }
 

@@ -90,6 +90,15 @@ pub(crate) fn enter() -> Result<(&'static Attached, u64), CudaError> {
     Ok((client, context))
 }
 
+/// What calls begin with whose handles say whose they are, so that no context need be current: the
+/// attached state. A default stream has no such handle: [`Attached::stream`] asks for a context.
+#[inline(always)]
+pub(crate) fn client() -> Result<&'static Attached, CudaError> {
+    let client = attached()?;
+    client.health()?;
+    Ok(client)
+}
+
 /// What cuInit(0) does.
 pub(crate) fn initialize() -> CUresult {
     result_from_code(REFUSAL.load(Ordering::Acquire))?;

@@ -42,7 +42,8 @@ thread_local! {
 }
 
 impl Attached {
-    /// The stream that a program's word stands for, the literals 0, 1 and 2 included.
+    /// The stream that a program's word stands for, the literals 0, 1 and 2 included, which are
+    /// streams of the current context: an error if there is none.
     #[inline(always)]
     pub(crate) fn stream(
         &self,
@@ -50,8 +51,10 @@ impl Attached {
         default: DefaultStream,
     ) -> Result<Handle, CudaError> {
         match stream {
-            CU_STREAM_LEGACY => Ok(LEGACY),
-            CUstream::NULL if default == DefaultStream::Legacy => Ok(LEGACY),
+            CU_STREAM_LEGACY => self.contexts().current().map(|_| LEGACY),
+            CUstream::NULL if default == DefaultStream::Legacy => {
+                self.contexts().current().map(|_| LEGACY)
+            }
             CUstream::NULL | CU_STREAM_PER_THREAD => self.thread_stream(),
             other => self.state().streams.lookup(other),
         }
@@ -59,6 +62,7 @@ impl Attached {
 
     /// The calling thread's own stream.
     fn thread_stream(&self) -> Result<Handle, CudaError> {
+        let context = self.contexts().current()?;
         let word =
             HIDDEN.try_with(|hidden| hidden.0.get()).map_err(|_| CudaError::DEINITIALIZED)?;
         if word != 0 {
@@ -67,7 +71,6 @@ impl Attached {
                 return Ok(handle);
             }
         }
-        let context = self.contexts().current()?;
         let handle = self.create_stream(Stream {
             context,
             flags: stream_flags::DEFAULT,
@@ -75,6 +78,12 @@ impl Attached {
         })?;
         let _ = HIDDEN.try_with(|hidden| hidden.0.set(handle.to_word()));
         Ok(handle)
+    }
+
+    /// The context of a stream: its own, or the current one if it is the legacy default stream.
+    pub(crate) fn context_of(&self, stream: Handle) -> Result<u64, CudaError> {
+        let own = self.state().streams.get(stream).map(|stream| stream.context);
+        own.map_or_else(|| self.contexts().current(), Ok)
     }
 
     /// Makes a stream.

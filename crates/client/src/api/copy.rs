@@ -62,7 +62,7 @@ fn copy(
     bytes: usize,
     ends: Ends,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     let stream = client.stream(stream, default)?;
     let bytes = bytes as u64;
     if bytes == 0 {

@@ -16,7 +16,7 @@ use graph::{CopyEnd, CopyNode, NodeKind};
 
 /// Copies a box, slice by slice.
 fn copy(default: DefaultStream, stream: CUstream, node: &CopyNode, ends: Ends) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     let stream = client.stream(stream, default)?;
     let resolved = Resolved::new(client, node)?;
     match ends {

@@ -94,7 +94,7 @@ pub(crate) fn cuEventCreate(event: Out<CUevent>, flags: c_uint) -> CUresult {
 }
 
 pub(crate) fn cuEventDestroy_v2(event: CUevent) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     let handle = client.state().events.decode(event.0)?;
     client.destroy_event(handle)?;
     client.graphs.forget_event(event);
@@ -111,7 +111,7 @@ pub(crate) fn cuEventRecordWithFlags(
     stream: CUstream,
     flags: c_uint,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     if flags & !EVENT_EXTERNAL != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
@@ -126,7 +126,7 @@ pub(crate) fn cuEventRecordWithFlags(
 }
 
 pub(crate) fn cuEventQuery(event: CUevent) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     client.graphs.check_event(event)?;
     let mut state = client.state();
     let found = state.events.lookup(event.0)?;
@@ -147,7 +147,7 @@ pub(crate) fn cuEventQuery(event: CUevent) -> CUresult {
 }
 
 pub(crate) fn cuEventSynchronize(event: CUevent) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     client.graphs.check_event(event)?;
     let (shared, recorded) = {
         let state = client.state();
@@ -173,7 +173,7 @@ fn wait_for_shared(client: &Attached, event: CUevent) -> CUresult {
 }
 
 pub(crate) fn cuEventElapsedTime(milliseconds: Out<f32>, start: CUevent, end: CUevent) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     milliseconds.required()?;
     client.graphs.check_event(start)?;
     client.graphs.check_event(end)?;

@@ -10,9 +10,7 @@ use cuda_api::{CUfunction, CUmodule, CUresult, CudaError};
 
 /// Calls `f` with a function or kernel.
 fn with<R>(function: CUfunction, f: impl FnOnce(&Function) -> R) -> Result<R, CudaError> {
-    let client = mode::attached()?;
-    client.health()?;
-    Ok(f(client.state().function(function.0)?.1))
+    Ok(f(mode::client()?.state().function(function.0)?.1))
 }
 
 pub(crate) fn cuFuncGetAttribute(

@@ -9,9 +9,7 @@ use cuda_api::*;
 
 /// The graphs of an attached process.
 fn graphs() -> Result<ClientGraphs, CudaError> {
-    let client = mode::attached()?;
-    client.health()?;
-    Ok(ClientGraphs(client))
+    mode::client().map(ClientGraphs)
 }
 
 macro_rules! forward {

@@ -88,7 +88,7 @@ fn launch(
     kernel_params: Out<*mut c_void>,
     extra: Out<*mut c_void>,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     // A thread's own stream is made here if need be, which must not happen under the lock; a
     // stream of the program's is looked up under the lock that the launch takes anyway.
     let literal = match stream {
@@ -185,7 +185,7 @@ fn captured(
     kernel_params: Out<*mut c_void>,
     extra: Out<*mut c_void>,
 ) -> Result<bool, CudaError> {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     let (graphs, per_thread) = (ClientGraphs(client), default == DefaultStream::PerThread);
     graph::capture_launch(graphs, per_thread, function, config, kernel_params, extra)
 }
@@ -193,7 +193,7 @@ fn captured(
 /// All blocks of a cooperative launch must be resident at once. CUDA_ERROR_NOT_SUPPORTED if the
 /// device has no such launches, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE if there is no room.
 fn check_cooperative(function: CUfunction, geometry: &Geometry) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     let device = client.devices().first().ok_or(CudaError::NO_DEVICE)?;
     if device.attributes[attribute::COOPERATIVE_LAUNCH as usize] == 0 {
         return Err(CudaError::NOT_SUPPORTED);
@@ -342,7 +342,7 @@ pub(crate) fn cuLaunchHostFunc(
     function: CUhostFn,
     user_data: Out<c_void>,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     if function.is_none() {
         return Err(CudaError::INVALID_VALUE);
     }

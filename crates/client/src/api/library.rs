@@ -2,7 +2,6 @@
 //! to no context. They share their numbers with modules and functions, so that the one can stand
 //! for the other.
 
-use crate::attach::Attached;
 use crate::boundary::{In, Out};
 use crate::jit::JitOptions;
 use crate::mode;
@@ -22,13 +21,6 @@ fn give(library: Out<CUlibrary>, handle: Handle) -> CUresult {
     library.set(CUlibrary(word as usize))
 }
 
-/// A process without a context can load a library, but not while the server is gone.
-fn ready() -> Result<&'static Attached, CudaError> {
-    let client = mode::attached()?;
-    client.health()?;
-    Ok(client)
-}
-
 /// Library options say how the image is kept, which is the server's business.
 #[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
 pub(crate) fn cuLibraryLoadData(
@@ -41,7 +33,7 @@ pub(crate) fn cuLibraryLoadData(
     _values: Out<*mut c_void>,
     _count: c_uint,
 ) -> CUresult {
-    let client = ready()?;
+    let client = mode::client()?;
     library.required()?;
     let options = JitOptions::read(jit_count, jit_options, jit_values)?;
     give(library, client.load_image_at(code.pointer().cast(), NO_CONTEXT, &options)?)
@@ -58,14 +50,14 @@ pub(crate) fn cuLibraryLoadFromFile(
     _values: Out<*mut c_void>,
     _count: c_uint,
 ) -> CUresult {
-    let client = ready()?;
+    let client = mode::client()?;
     library.required()?;
     let options = JitOptions::read(jit_count, jit_options, jit_values)?;
     give(library, client.load_image_from(path, NO_CONTEXT, &options)?)
 }
 
 pub(crate) fn cuLibraryUnload(library: CUlibrary) -> CUresult {
-    let client = ready()?;
+    let client = mode::client()?;
     let handle = module_handle(client, library.0, HandleKind::Library)?;
     client.unload(handle)
 }
@@ -75,7 +67,7 @@ pub(crate) fn cuLibraryGetKernel(
     library: CUlibrary,
     name: In<c_char>,
 ) -> CUresult {
-    let client = ready()?;
+    let client = mode::client()?;
     kernel.required()?;
     let module = module_handle(client, library.0, HandleKind::Library)?;
     let handle = client.find_function(module, name.text()?)?;
@@ -83,7 +75,7 @@ pub(crate) fn cuLibraryGetKernel(
 }
 
 pub(crate) fn cuLibraryGetKernelCount(count: Out<c_uint>, library: CUlibrary) -> CUresult {
-    let client = ready()?;
+    let client = mode::client()?;
     count.required()?;
     let module = module_handle(client, library.0, HandleKind::Library)?;
     count.set(client.all_functions(module)?.len() as c_uint)
@@ -94,7 +86,7 @@ pub(crate) fn cuLibraryEnumerateKernels(
     places: c_uint,
     library: CUlibrary,
 ) -> CUresult {
-    let client = ready()?;
+    let client = mode::client()?;
     kernels.required()?;
     let module = module_handle(client, library.0, HandleKind::Library)?;
     let found = client.all_functions(module)?;

@@ -73,7 +73,7 @@ pub(crate) fn cuMemPrefetchAsync_v2(
     flags: c_uint,
     stream: CUstream,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     client.stream(stream, default)?;
     if flags != 0 {
         return Err(CudaError::INVALID_VALUE);
@@ -139,7 +139,7 @@ pub(crate) fn cuStreamAttachMemAsync(
     bytes: usize,
     flags: c_uint,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     client.stream(stream, default)?;
     let known = attach_flags::GLOBAL | attach_flags::HOST | attach_flags::SINGLE;
     if !flags.is_power_of_two() || flags & !known != 0 {

@@ -63,7 +63,7 @@ pub(crate) fn cuMemAllocPitch_v2(
 }
 
 pub(crate) fn cuMemFree_v2(pointer: CUdeviceptr) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     // Nothing to free: libraries begin with this to have the runtime initialised.
     if pointer.0 == 0 {
         return Ok(());
@@ -114,7 +114,7 @@ pub(crate) fn cuMemHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: c_u
 }
 
 pub(crate) fn cuMemFreeHost(pointer: Out<c_void>) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     client.free_pinned(pointer.address(), HostKind::Pinned)
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn cuMemHostRegister_v2(pointer: Out<c_void>, bytes: usize, flags: c_
 }
 
 pub(crate) fn cuMemHostUnregister(pointer: Out<c_void>) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     client.unregister_host(pointer.address())
 }
 

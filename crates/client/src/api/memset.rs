@@ -34,7 +34,7 @@ fn post<const N: usize>(
     ends: Ends,
 ) -> CUresult {
     const WORDS_MAX: usize = 8;
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     let stream = client.stream(stream, default)?;
     check_fill(client, &fill)?;
     if client.captured(stream, || Ok(NodeKind::Fill(fill)))? {

@@ -42,7 +42,7 @@ pub(crate) fn cuModuleLoadFatBinary(module: Out<CUmodule>, image: In<c_void>) ->
 }
 
 pub(crate) fn cuModuleUnload(module: CUmodule) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     let handle = {
         let state = client.state();
         let (handle, found) = state.module(module.0, HandleKind::Module)?;
@@ -60,7 +60,7 @@ pub(crate) fn cuModuleGetFunction(
     module: CUmodule,
     name: In<c_char>,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     function.required()?;
     let module = module_handle(client, module.0, HandleKind::Module)?;
     let handle = client.find_function(module, name.text()?)?;
@@ -68,7 +68,7 @@ pub(crate) fn cuModuleGetFunction(
 }
 
 pub(crate) fn cuModuleGetFunctionCount(count: Out<c_uint>, module: CUmodule) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     count.required()?;
     let module = module_handle(client, module.0, HandleKind::Module)?;
     count.set(client.all_functions(module)?.len() as c_uint)
@@ -79,7 +79,7 @@ pub(crate) fn cuModuleEnumerateFunctions(
     places: c_uint,
     module: CUmodule,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     functions.required()?;
     let module = module_handle(client, module.0, HandleKind::Module)?;
     let found = client.all_functions(module)?;
@@ -95,7 +95,7 @@ pub(crate) fn cuModuleGetGlobal_v2(
     module: CUmodule,
     name: In<c_char>,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     let module = module_handle(client, module.0, HandleKind::Module)?;
     client.find_global(module, name.text()?, pointer, bytes)
 }

@@ -127,14 +127,16 @@ pub(crate) fn cuMemPoolGetAccess(
     flags.set(if own { vmm::ACCESS_READ_WRITE } else { vmm::ACCESS_NONE })
 }
 
+/// Allocates from a pool, or from the current one of the stream's device. No bytes at all are NULL,
+/// as with NVIDIA's driver.
 fn allocate(
     default: DefaultStream,
     pointer: Out<CUdeviceptr>,
     bytes: usize,
-    pool: CUmemoryPool,
+    pool: Option<CUmemoryPool>,
     stream: CUstream,
 ) -> CUresult {
-    let (client, context) = mode::enter()?;
+    let client = mode::client()?;
     pointer.required()?;
     let per_thread = default == DefaultStream::PerThread;
     let graphs = ClientGraphs(client);
@@ -142,6 +144,18 @@ fn allocate(
         return pointer.set(address);
     }
     let stream = client.stream(stream, default)?;
+    let context = client.context_of(stream)?;
+    let pool = match pool {
+        Some(pool) => pool,
+        None => {
+            let device = client.contexts().with(CUcontext(context as usize), |c| c.device)?;
+            client.memory().pools.current(device)?
+        }
+    };
+    if bytes == 0 {
+        client.memory().pools.get(pool)?;
+        return pointer.set(CUdeviceptr(0));
+    }
     let address = client.allocate_in_stream(pool, context, bytes as u64, stream.index)?;
     pointer.set(CUdeviceptr(address))
 }
@@ -152,10 +166,7 @@ pub(crate) fn cuMemAllocAsync(
     bytes: usize,
     stream: CUstream,
 ) -> CUresult {
-    let client = mode::attached()?;
-    let device = client.contexts().with(CUcontext::NULL, |c| c.device)?;
-    let pool = client.memory().pools.current(device)?;
-    allocate(default, pointer, bytes, pool, stream)
+    allocate(default, pointer, bytes, None, stream)
 }
 
 pub(crate) fn cuMemAllocFromPoolAsync(
@@ -165,7 +176,7 @@ pub(crate) fn cuMemAllocFromPoolAsync(
     pool: CUmemoryPool,
     stream: CUstream,
 ) -> CUresult {
-    allocate(default, pointer, bytes, pool, stream)
+    allocate(default, pointer, bytes, Some(pool), stream)
 }
 
 pub(crate) fn cuMemFreeAsync(
@@ -173,7 +184,7 @@ pub(crate) fn cuMemFreeAsync(
     pointer: CUdeviceptr,
     stream: CUstream,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     let per_thread = default == DefaultStream::PerThread;
     if graph::capture_free(ClientGraphs(client), stream, per_thread, pointer)? {
         return Ok(());

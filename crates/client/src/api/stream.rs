@@ -38,19 +38,19 @@ pub(crate) fn cuStreamCreateWithPriority(
 }
 
 pub(crate) fn cuStreamDestroy_v2(stream: CUstream) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     client.destroy_stream(stream)
 }
 
 pub(crate) fn cuStreamSynchronize(default: DefaultStream, stream: CUstream) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     let stream = client.stream(stream, default)?;
     client.check_not_capturing(stream)?;
     client.synchronize(stream)
 }
 
 pub(crate) fn cuStreamQuery(default: DefaultStream, stream: CUstream) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     let stream = client.stream(stream, default)?;
     client.check_not_capturing(stream)?;
     match client.is_idle(stream)? {
@@ -65,7 +65,7 @@ pub(crate) fn cuStreamWaitEvent(
     event: CUevent,
     flags: c_uint,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     if flags & !EVENT_EXTERNAL != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
@@ -85,10 +85,16 @@ pub(crate) fn cuStreamWaitEvent(
 /// What a stream is: priority, flags and context. Default streams are blocking ones of the
 /// current context.
 fn description(default: DefaultStream, stream: CUstream) -> Result<Stream, CudaError> {
-    let (client, context) = mode::enter()?;
+    let client = mode::client()?;
     let handle = client.stream(stream, default)?;
     let found = client.state().streams.get(handle).copied();
-    Ok(found.unwrap_or(Stream { context, flags: stream_flags::DEFAULT, priority: 0 }))
+    found.map_or_else(
+        || {
+            let context = client.context_of(handle)?;
+            Ok(Stream { context, flags: stream_flags::DEFAULT, priority: 0 })
+        },
+        Ok,
+    )
 }
 
 pub(crate) fn cuStreamGetPriority(
@@ -116,7 +122,7 @@ pub(crate) fn cuStreamGetCtx(
 }
 
 pub(crate) fn cuStreamGetId(default: DefaultStream, stream: CUstream, id: Out<u64>) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     let handle = client.stream(stream, default)?;
     id.set(match handle == crate::streams::LEGACY {
         true => LEGACY_ID,
@@ -140,7 +146,7 @@ pub(crate) fn cuStreamAddCallback(
     user_data: Out<c_void>,
     flags: c_uint,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     if flags != 0 || callback.is_none() {
         return Err(CudaError::INVALID_VALUE);
     }
@@ -152,7 +158,7 @@ pub(crate) fn cuStreamAddCallback(
 }
 
 pub(super) fn check_stream(default: DefaultStream, stream: CUstream) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     client.stream(stream, default).map(|_| ())
 }
 

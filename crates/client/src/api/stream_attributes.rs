@@ -20,7 +20,7 @@ pub(crate) fn cuStreamGetAttribute(
     attribute: c_uint,
     value: Out<CUlaunchAttributeValue>,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     let stream = client.stream(stream, default)?;
     let priority = priority(client, stream);
     let attributes = client.state().streams.attributes(stream);
@@ -33,7 +33,7 @@ pub(crate) fn cuStreamSetAttribute(
     attribute: c_uint,
     value: In<CUlaunchAttributeValue>,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     let stream = client.stream(stream, default)?;
     let (value, priority) = (value.get()?, priority(client, stream));
     let mut state = client.state();
@@ -48,7 +48,7 @@ pub(crate) fn cuStreamCopyAttributes(
     to: CUstream,
     from: CUstream,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     let (to, from) = (client.stream(to, default)?, client.stream(from, default)?);
     let mut state = client.state();
     let attributes = state.streams.attributes(from);

@@ -108,7 +108,7 @@ fn operate(
     stream: CUstream,
     params: &[CUstreamBatchMemOpParams],
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    let client = mode::client()?;
     let stream = client.stream(stream, default)?;
     let operations = check_mem_ops(client, params)?;
     match client.captured(stream, || Ok(NodeKind::MemOps(params.to_vec())))? {

@@ -55,7 +55,6 @@ exports! {
 
     fn cuMemHostUnregister(pointer: *mut c_void) {
         let driver = driver()?;
-        thread::current()?;
         driver.device.unregister_host(pointer.address())
     }
 

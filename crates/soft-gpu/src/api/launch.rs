@@ -8,7 +8,7 @@ use cuda_api::*;
 
 use super::function::Function;
 use super::graph::SoftGraphs;
-use super::{Driver, driver, exports, thread};
+use super::{Driver, driver, exports};
 use crate::device::Device;
 use crate::device::grid::KernelOp;
 use crate::device::limits::*;
@@ -159,7 +159,6 @@ impl Driver {
         params: Out<*mut std::ffi::c_void>,
         extra: Out<*mut std::ffi::c_void>,
     ) -> Result {
-        thread::current()?;
         if self.graphs.capturing() {
             let (graphs, params, extra) = (SoftGraphs(self), params, extra);
             if graph::capture_launch(graphs, per_thread, function, config, params, extra)? {

@@ -109,11 +109,18 @@ impl Driver {
         if let Some(address) = captured {
             return pointer.set(address);
         }
-        let stream = self.stream(stream, per_thread)?;
-        let context = thread::current()?;
-        let (_, _, tenant) = self.device.stream_properties(stream)?;
+        let key = self.stream(stream, per_thread)?;
+        let (_, _, tenant) = self.device.stream_properties(key)?;
         tenant.alive()?;
-        let (number, bytes) = (context.number(), bytes as u64);
+        // No bytes at all are NULL, as with NVIDIA's driver.
+        if bytes == 0 {
+            return pointer.set(CUdeviceptr(0));
+        }
+        let number = match self.streams.get(stream.0) {
+            Ok(entry) => entry.context,
+            Err(_) => thread::current()?.number(),
+        };
+        let bytes = bytes as u64;
         let used = pool.attributes[USED_MEM_CURRENT as usize].load(Ordering::Relaxed);
         if pool.bytes_max != 0 && used.saturating_add(bytes) > pool.bytes_max {
             return Err(Error::OUT_OF_MEMORY);

@@ -114,10 +114,8 @@ impl Driver {
             CUstream::NULL => self.default_stream(per_thread),
             CU_STREAM_LEGACY => self.default_stream(false),
             CU_STREAM_PER_THREAD => self.default_stream(true),
-            _ => {
-                current()?;
-                Ok(self.streams.get(handle.0)?.key)
-            }
+            // Its handle says which context's it is: none need be current.
+            _ => Ok(self.streams.get(handle.0)?.key),
         }
     }
 

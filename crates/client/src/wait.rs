@@ -66,6 +66,12 @@ impl Attached {
     /// goes to standard output, then an error that was not reported yet.
     pub(crate) fn report(&self) -> CUresult {
         self.drain_printf();
+        self.report_error()
+    }
+
+    /// What a question about work reports when the answer is that it is done. What was printed
+    /// waits for a call that waits for work, as with a driver.
+    pub(crate) fn report_error(&self) -> CUresult {
         self.health()?;
         self.link.region().take_async_error()
     }
@@ -121,7 +127,7 @@ impl Attached {
         let idle = state.passed(last);
         drop(state);
         match idle {
-            true => self.report().map(|()| true),
+            true => self.report_error().map(|()| true),
             false => self.health().map(|()| false),
         }
     }

@@ -1,7 +1,9 @@
 //! What all sessions of a server share, and how they call its main thread.
 
 use crate::device::Device;
+use crate::kernel_log::{FaultReport, KernelLog};
 use crate::log::Log;
+use crate::printed::Printed;
 use crate::session::Crowd;
 use crate::shared::Shared;
 use crate::window::{Arena, Windows};
@@ -9,8 +11,8 @@ use cuda_api::CudaError;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Shared by the main thread and all sessions.
 pub struct Common {
@@ -26,7 +28,11 @@ pub struct Common {
     pub log: Log,
     /// The sessions at work.
     pub crowd: Arc<Crowd>,
+    /// What their kernels print, where the provider does not keep it apart.
+    pub printed: Printed,
+    kernel_log: KernelLog,
     fault: AtomicU32,
+    fault_report: OnceLock<FaultReport>,
     bell: UnixStream,
 }
 
@@ -37,10 +43,16 @@ pub struct Wakeups {
 
 impl Common {
     /// The shared part of a new server, and where its main thread is woken.
-    pub fn new(device: Arc<Device>, log: Log) -> std::io::Result<(Arc<Self>, Wakeups)> {
+    pub fn new(
+        device: Arc<Device>,
+        printed: Printed,
+        log: Log,
+    ) -> std::io::Result<(Arc<Self>, Wakeups)> {
         let (bell, stream) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         stream.set_nonblocking(true)?;
+        // A provider with tenants says of each fault what it was.
+        let kernel_log = if device.has_tenants() { KernelLog::none() } else { KernelLog::open() };
         let common = Self {
             device,
             windows: Windows::default(),
@@ -48,7 +60,10 @@ impl Common {
             shared: Shared::default(),
             log,
             crowd: Arc::new(Crowd::of_machine()),
+            printed,
+            kernel_log,
             fault: AtomicU32::new(0),
+            fault_report: OnceLock::new(),
             bell,
         };
         Ok((Arc::new(common), Wakeups { stream }))
@@ -65,16 +80,23 @@ impl Common {
         CudaError::from_code(self.fault.load(Ordering::Acquire))
     }
 
-    /// Notes that the shared context is spoiled. True for the first to say so.
-    pub fn set_fault(&self, error: CudaError) -> bool {
+    /// What is known of that error. Whoever comes first finds it out, the others wait for that.
+    pub fn fault_report(&self) -> &FaultReport {
+        let bus_id = &self.device.info().pci_bus_id;
+        self.fault_report.get_or_init(|| self.kernel_log.report(bus_id))
+    }
+
+    /// Notes that the shared context is spoiled, and writes what is known of it to the log.
+    pub fn set_fault(&self, error: CudaError) {
         let first = self
             .fault
             .compare_exchange(0, error.code(), Ordering::AcqRel, Ordering::Acquire)
             .is_ok();
         if first {
+            self.log.line("Server is handling a fatal GPU error.");
+            self.log.line(format!("The device's fault, {error}: {}", self.fault_report().text));
             self.wake_main();
         }
-        first
     }
 }
 

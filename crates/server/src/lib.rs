@@ -14,7 +14,9 @@
 
 mod common;
 pub mod device;
+pub mod kernel_log;
 pub mod log;
+pub mod printed;
 pub mod run;
 pub mod session;
 pub mod shared;

@@ -134,14 +134,14 @@ pub(crate) fn cuEventQuery(event: CUevent) -> CUresult {
         drop(state);
         return match client.call(&QueryEvent { event })?.done {
             0 => Err(CudaError::NOT_READY),
-            _ => client.report(),
+            _ => client.report_error(),
         };
     }
     let recorded = found.recorded;
     let passed = recorded.is_none_or(|mark| state.passed(mark));
     drop(state);
     match passed {
-        true => client.report(),
+        true => client.report_error(),
         false => Err(CudaError::NOT_READY),
     }
 }

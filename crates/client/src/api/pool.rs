@@ -190,6 +190,9 @@ pub(crate) fn cuMemFreeAsync(
         return Ok(());
     }
     let stream = client.stream(stream, default)?;
+    if pointer.0 == 0 {
+        return Ok(());
+    }
     let mark = client.state().end_of(stream);
     client.free_in_stream(pointer.0, mark)
 }

@@ -337,6 +337,49 @@ fn events_happen_where_they_were_recorded() {
     assert_eq!(cuEventDestroy_v2(start), invalid);
 }
 
+/// As with NVIDIA's driver: a program's own streams, events and functions say whose they are.
+#[test]
+fn a_thread_without_a_context_can_use_what_has_a_handle() {
+    let _session = session();
+    let (stream, function, memory) = (stream(), fill_kernel(), allocate(64));
+    let mut event = CUevent::NULL;
+    cuEventCreate(out(&mut event), event_flags::DISABLE_TIMING).unwrap();
+    let there = std::thread::spawn(move || {
+        let none = Err(CudaError::INVALID_CONTEXT);
+        launch_fill(function, memory, 16, 7, [1, 16, 0], stream).unwrap();
+        cuEventRecord(Legacy, event, stream).unwrap();
+        cuStreamWaitEvent(Legacy, stream, event, 0).unwrap();
+        watched(|| cuEventSynchronize(event)).unwrap();
+        watched(|| cuStreamSynchronize(Legacy, stream)).unwrap();
+        assert_eq!((cuEventQuery(event), cuStreamQuery(Legacy, stream)), (Ok(()), Ok(())));
+        let mut pooled = CUdeviceptr(0);
+        cuMemAllocAsync(Legacy, out(&mut pooled), 64, stream).unwrap();
+        cuMemFreeAsync(Legacy, pooled, stream).unwrap();
+        // Default streams and what is to be made are the current context's.
+        for default in [CUstream::NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD] {
+            assert_eq!(cuStreamQuery(Legacy, default), none);
+            assert_eq!(cuEventRecord(Legacy, event, default), none);
+            assert_eq!(launch_fill(function, memory, 16, 7, [1, 16, 0], default), none);
+        }
+        assert_eq!(cuStreamCreate(Out::null(), 0), none);
+        assert_eq!(cuEventCreate(Out::null(), 0), none);
+        cuMemFree_v2(memory).unwrap();
+        cuEventDestroy_v2(event).unwrap();
+        cuStreamDestroy_v2(stream).unwrap();
+    });
+    there.join().unwrap();
+}
+
+#[test]
+fn no_bytes_of_a_pool_are_at_no_address() {
+    let _session = session();
+    let stream = stream();
+    let mut pointer = CUdeviceptr(1);
+    cuMemAllocAsync(Legacy, out(&mut pointer), 0, stream).unwrap();
+    assert_eq!(pointer, CUdeviceptr(0));
+    cuMemFreeAsync(Legacy, pointer, stream).unwrap();
+}
+
 #[test]
 fn host_functions_run_in_their_streams_order() {
     static RUNS: AtomicU32 = AtomicU32::new(0);

@@ -2,10 +2,8 @@
 
 use crate::backend::Backend;
 use crate::exec::Exec;
-use crate::model::{Edge, GraphId, NodeId};
-use crate::node::NodeKind;
 use crate::plan::Plan;
-use crate::store::{Tables, UserObject, exec_number, exec_word};
+use crate::store::{UserObject, exec_number, exec_word};
 use core::ffi::{c_char, c_uint};
 use cuda_api::constants::graph_instantiate::*;
 use cuda_api::pointer::Out;
@@ -143,30 +141,10 @@ pub fn cuGraphLaunch<B: Backend>(
 ) -> CUresult {
     let exec = find(b, exec)?;
     let stream = b.stream(stream, per_thread)?;
-    // In a capture the graph becomes a child graph.
-    let captured = b.graphs().capture(stream, || {
-        let exec = locked(&exec);
-        rebuild(&mut b.graphs().lock(), &exec.plan).map(NodeKind::Child)
-    })?;
-    match captured {
-        true => Ok(()),
-        false => locked(&exec).launch(b, stream),
-    }
-}
-
-/// Makes a graph of a plan again.
-fn rebuild<E>(tables: &mut Tables<E>, plan: &Plan) -> Result<GraphId, CudaError> {
-    if plan.steps.iter().any(|step| step.kind.is_unique()) {
-        return Err(CudaError::NOT_SUPPORTED);
-    }
-    let graph = tables.create_graph();
-    tables.graph_mut(graph)?.embedded = true;
-    let mut nodes: Vec<NodeId> = Vec::with_capacity(plan.steps.len());
-    for step in &plan.steps {
-        let edges = step.dependencies.iter().map(|d| Edge::plain(nodes[*d])).collect();
-        nodes.push(tables.add_node(graph, step.work().clone(), edges)?);
-    }
-    Ok(graph)
+    // A graph that is ready is no node of another one, so a capture that it is launched in is over,
+    // as with NVIDIA's driver.
+    b.graphs().synchronizing(stream)?;
+    locked(&exec).launch(b, stream)
 }
 
 pub fn cuGraphExecDestroy<B: Backend>(b: B, exec: CUgraphExec) -> CUresult {

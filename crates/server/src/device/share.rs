@@ -1,7 +1,7 @@
 //! One session's share of the device: its tenant, and the count of what it has made.
 
 use super::Device;
-use cuda_api::{CUresult, CudaError};
+use cuda_api::{CUresult, CUstream, CudaError};
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
@@ -110,9 +110,15 @@ impl Share {
         if answer.is_ok() { super::text(&text) } else { String::new() }
     }
 
+    /// Has a provider without tenants write what kernels have printed so far to its standard output,
+    /// as drivers do when a stream is waited for: the default stream, in which nothing is ever left.
+    pub fn flush_printf(&self) -> CUresult {
+        // SAFETY: waits for a stream that exists always.
+        unsafe { self.device.table().cuStreamSynchronize(CUstream::NULL) }
+    }
+
     /// Takes what the share's kernels have printed, up to the buffer's length; the rest stays for
-    /// the next call. Nothing where there are no tenants: then it goes to the provider's own
-    /// standard output.
+    /// the next call. Nothing where there are no tenants ([`Share::flush_printf`]).
     pub fn take_printf(&self, buffer: &mut [u8]) -> Result<usize, CudaError> {
         let (Some(extension), Some(tenant)) = (self.device.extension(), self.tenant) else {
             return Ok(0);

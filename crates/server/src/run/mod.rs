@@ -10,6 +10,7 @@ mod start;
 use crate::common::{Common, Wakeups};
 use crate::device::Driver;
 use crate::log::{Log, Role};
+use crate::printed::Printed;
 use channel::message::Message;
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
 use clients::Clients;
@@ -68,14 +69,22 @@ pub fn run(control: SeqPacket, options: Options) -> Exit {
     log.line_as(Role::Other, "Initializing server process");
     start::prepare_environment(&log);
     match start::load_provider(&log) {
-        Ok(driver) => run_on(driver, control, options),
+        Ok(driver) => {
+            let printed = start::take_over_output(&driver, &log);
+            serve(driver, printed, control, options)
+        }
         Err(reason) => fail(&control, &log, &reason),
     }
 }
 
-/// Runs a server on a provider that is loaded already.
+/// Runs a server on a provider that is loaded already, in a process that does something else too:
+/// its standard output stays as it is.
 pub fn run_on(driver: Driver, control: SeqPacket, options: Options) -> Exit {
-    match start::open(driver, options.log.clone()) {
+    serve(driver, Printed::none(), control, options)
+}
+
+fn serve(driver: Driver, printed: Printed, control: SeqPacket, options: Options) -> Exit {
+    match start::open(driver, printed, options.log.clone()) {
         Ok((common, wakeups)) => Server::new(common, wakeups, control, options).run(),
         Err(reason) => fail(&control, &options.log, &reason),
     }

@@ -3,6 +3,7 @@
 use crate::common::{Common, Wakeups};
 use crate::device::{Device, Driver};
 use crate::log::Log;
+use crate::printed::Printed;
 use std::sync::Arc;
 
 /// What NVIDIA's driver reads from the environment when a context is made.
@@ -33,8 +34,23 @@ pub(super) fn load_provider(log: &Log) -> Result<Driver, String> {
     Ok(Driver { table: provider.table(), extension: provider.extension() })
 }
 
+/// Takes the standard output over if the provider would write there what clients' kernels print.
+pub(super) fn take_over_output(driver: &Driver, log: &Log) -> Printed {
+    if driver.extension.is_some() {
+        return Printed::none();
+    }
+    Printed::of_standard_output().unwrap_or_else(|error| {
+        log.line(format!("What kernels print goes to the server's output: {error}"));
+        Printed::none()
+    })
+}
+
 /// Makes the shared context.
-pub(super) fn open(driver: Driver, log: Log) -> Result<(Arc<Common>, Wakeups), String> {
+pub(super) fn open(
+    driver: Driver,
+    printed: Printed,
+    log: Log,
+) -> Result<(Arc<Common>, Wakeups), String> {
     let device = Device::open(driver).map_err(|error| error.to_string())?;
     let info = device.info();
     log.line(format!("Creating server context on device 0 ({})", info.name));
@@ -43,5 +59,5 @@ pub(super) fn open(driver: Driver, log: Log) -> Result<(Arc<Common>, Wakeups), S
     log.line(format!("CUDA version of the provider: {}", device.driver_version()));
     log.line("Active Threads Percentage set to 100.0");
     log.line("Server Priority set to 0");
-    Common::new(Arc::new(device), log).map_err(|error| error.to_string())
+    Common::new(Arc::new(device), printed, log).map_err(|error| error.to_string())
 }

@@ -10,8 +10,7 @@ use channel::request::{
     ChunkCreate, ChunkRelease, ClusterCount, CountClusters, ElapsedTime, ElapsedTimeReply,
     EncodeIm2col, EncodeTiled, FunctionInfo, FunctionNames, GetFunction, GetGlobal, GlobalInfo,
     HostMap, HostUnmap, ImportMemory, LOG_BYTES_MAX, LargestCluster, ListFunctions, LoadModule,
-    MODULE_PRINTS, MemoryInfo, MemoryInfoReply, ModuleLoaded, NAMES_BYTES_MAX, PrintfDrain,
-    PrintfText, Request, Reset,
+    MODULE_PRINTS, MemoryInfo, MemoryInfoReply, ModuleLoaded, NAMES_BYTES_MAX, Request, Reset,
 };
 use channel::ring::Record;
 use cuda_api::{CUdevice, CUdeviceptr, CudaError};
@@ -84,13 +83,6 @@ impl Session {
         Ok(MemoryInfoReply { free_bytes, total_bytes })
     }
 
-    pub(super) fn drain_printf(&mut self, _: PrintfDrain) -> Result<PrintfText, CudaError> {
-        let mut bytes = vec![0; PrintfText::BYTES_MAX];
-        let length = self.share.take_printf(&mut bytes)?;
-        bytes.truncate(length);
-        Ok(PrintfText { bytes })
-    }
-
     pub(super) fn reset(&mut self, _: Reset) -> Result<(), CudaError> {
         self.wait_idle()?;
         self.clear();
@@ -133,8 +125,8 @@ impl Session {
             Ok(checked) => checked,
             Err(error) => return (Err(error), loaded),
         };
-        // Elsewhere what is printed does not come by the session, and asking would be in vain.
-        if self.share.is_tenant() && image.may_print(&bytes) {
+        let may_print = self.can_fetch_printed() && image.may_print(&bytes);
+        if may_print {
             loaded.flags |= MODULE_PRINTS;
         }
         let log_bytes = |wanted: u32| (wanted as usize).min(LOG_BYTES_MAX);
@@ -146,7 +138,7 @@ impl Session {
             log_bytes(request.error_log_bytes),
         );
         (loaded.info_log, loaded.error_log) = (info, error);
-        (module.and_then(|module| self.modules.add(word, module)), loaded)
+        (module.and_then(|module| self.modules.add(word, module, may_print)), loaded)
     }
 
     pub(super) fn get_function(

@@ -40,8 +40,8 @@ impl Session {
         match fault {
             None => error,
             Some(fault) => {
-                if !self.share.is_tenant() && self.common.set_fault(fault) {
-                    self.common.log.line("Server is handling a fatal GPU error.");
+                if !self.share.is_tenant() {
+                    self.common.set_fault(fault);
                 }
                 self.fault(fault);
                 fault
@@ -74,10 +74,16 @@ impl Session {
         kernels.dedup();
         let names = kernels.iter().filter_map(|kernel| self.modules.name(*kernel));
         let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
-        match names.is_empty() {
+        let mut text = match names.is_empty() {
             true => "none of its kernels was under way".to_owned(),
             false => format!("under way were its kernels {}", names.join(", ")),
+        };
+        if let Some(address) = self.common.fault_report().address {
+            let is_its_own = self.lease.as_ref().is_some_and(|l| l.device().contains(address, 1));
+            let whose = if is_its_own { "in its own window" } else { "none of its addresses" };
+            text += &format!("; the fault's address is {address:#x}, {whose}");
         }
+        text
     }
 
     /// Wakes whoever waits for work that will not be done any more.

@@ -37,6 +37,8 @@ struct Touched {
 pub(super) struct Uses {
     kernels: u32,
     modules: Vec<u64>,
+    /// True if some kernel may print.
+    may_print: bool,
     touched: Vec<Touched>,
     /// The state of the client's memory in which all of `touched` was found to be there.
     memory_version: u64,
@@ -192,8 +194,10 @@ impl Session {
             let shape = launch_shape(launch.grid, launch.block, launch.shared_bytes, launch.flags)?;
             let word = launch.function.0 as u64;
             let module = session.modules.module_of(word)?;
-            builder.add_kernel(session.modules.function(word)?, shape, launch.parameters)?;
+            let loaded = session.modules.loaded(word)?;
+            builder.add_kernel(&loaded.function, shape, launch.parameters)?;
             uses.kernels += 1;
+            uses.may_print |= loaded.may_print;
             if !uses.modules.contains(&module) {
                 uses.modules.push(module);
             }
@@ -291,6 +295,9 @@ impl Session {
             return Err(CudaError::INVALID_HANDLE);
         };
         uses.check(&self.memory)?;
+        if uses.may_print && !self.printing {
+            self.printing = self.common.printed.begin(&self.link);
+        }
         exec.launch(&slot.stream)?;
         self.link.kernels.fetch_add(uses.kernels.into(), Ordering::Relaxed);
         self.gate.submitted(slot, uses.kernels)

@@ -25,6 +25,7 @@ mod memory;
 mod modules;
 mod order;
 mod posts;
+mod printing;
 mod ranges;
 mod sharing;
 mod start;
@@ -94,6 +95,8 @@ struct Session {
     common: Arc<Common>,
     /// The error after which nothing is done any more.
     sticky: Option<CudaError>,
+    /// True if kernels were launched that may have printed what nobody has taken in yet.
+    printing: bool,
     place: Place,
     /// Results of a generic call: kept to use its room again.
     results: Vec<u64>,

@@ -16,6 +16,8 @@ pub const FUNCTIONS_MAX: usize = 262_144;
 pub struct LoadedModule {
     /// The module at the provider.
     pub module: Module,
+    /// True if its kernels may print.
+    pub may_print: bool,
     /// First addresses of the globals that were asked for.
     pub globals: Vec<u64>,
 }
@@ -24,6 +26,8 @@ pub struct LoadedModule {
 pub struct LoadedFunction {
     /// The function at the provider.
     pub function: Function,
+    /// True if it may print.
+    pub may_print: bool,
     name: CString,
     module: u64,
 }
@@ -49,9 +53,9 @@ impl Modules {
     }
 
     /// Keeps a module under a handle.
-    pub fn add(&mut self, word: u64, module: Module) -> Result<(), CudaError> {
+    pub fn add(&mut self, word: u64, module: Module, may_print: bool) -> Result<(), CudaError> {
         let handle = self.modules.vacant(word)?;
-        self.modules.put(handle, LoadedModule { module, globals: Vec::new() });
+        self.modules.put(handle, LoadedModule { module, may_print, globals: Vec::new() });
         Ok(())
     }
 
@@ -75,15 +79,22 @@ impl Modules {
         name: CString,
         function: Function,
     ) -> Result<(), CudaError> {
+        let may_print = self.modules.get(module)?.may_print;
         let handle = self.functions.vacant(word)?;
-        self.functions.put(handle, LoadedFunction { function, name, module });
+        self.functions.put(handle, LoadedFunction { function, may_print, name, module });
         Ok(())
     }
 
     /// The function of a handle.
     #[inline]
     pub fn function(&self, word: u64) -> Result<&Function, CudaError> {
-        self.functions.get(word).map(|loaded| &loaded.function)
+        self.loaded(word).map(|loaded| &loaded.function)
+    }
+
+    /// The function of a handle, with what is known of it.
+    #[inline]
+    pub fn loaded(&self, word: u64) -> Result<&LoadedFunction, CudaError> {
+        self.functions.get(word)
     }
 
     /// The module that a function is of.

@@ -2,6 +2,7 @@
 
 use super::Session;
 use super::callbacks::{self, Bell};
+use super::modules::LoadedFunction;
 use super::ranges::extent_of_rows;
 use super::streams::{Presence, Streams, Work};
 use crate::device::{CheckedRange, Event, LaunchShape, Rows};
@@ -40,7 +41,11 @@ impl Session {
         if !self.gate.has_room() {
             self.wait_until(|session| session.gate.make_room(&mut session.streams))?;
         }
-        let function = self.modules.function(request.function.0 as u64)?;
+        let LoadedFunction { function, may_print, .. } =
+            self.modules.loaded(request.function.0 as u64)?;
+        if *may_print && !self.printing {
+            self.printing = self.common.printed.begin(&self.link);
+        }
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         slot.stream.launch(function, shape, request.parameters)?;
         slot.last_kernel = Some(request.function.0 as u64);

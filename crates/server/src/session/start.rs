@@ -172,6 +172,7 @@ impl Session {
             link: link.clone(),
             common: common.clone(),
             sticky: None,
+            printing: false,
             place: Place::new(&common.crowd),
             results: Vec::new(),
             requests_until_look: REQUESTS_PER_LOOK,

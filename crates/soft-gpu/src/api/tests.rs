@@ -626,7 +626,7 @@ fn contexts_take_what_was_made_in_them_along() {
         let mut current = CUcontext(1);
         cu!(cuCtxGetCurrent(&mut current)).unwrap();
         assert!(current.is_null());
-        assert_eq!(cu!(cuStreamSynchronize(stream)), Err(Error::INVALID_CONTEXT));
+        assert_eq!(cu!(cuStreamSynchronize(stream)), Err(Error::INVALID_HANDLE));
         assert_eq!(cu!(cuCtxSetCurrent(context)), Err(Error::INVALID_CONTEXT));
         assert!(driver().unwrap().device.memory.pointer(memory.0).is_none());
     })

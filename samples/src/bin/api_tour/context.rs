@@ -9,7 +9,7 @@ use cudarc::driver::sys::{self, CUlimit};
 
 use crate::{
     Check, device,
-    support::{Env, Outcome, Words, call, equal, holds, refused},
+    support::{Env, Event, Outcome, Stream, Words, call, equal, holds, refused},
 };
 
 /// To be run while the process has no context.
@@ -21,6 +21,7 @@ pub(crate) const CHECKS: &[Check<Env>] = &[
     ("context.retain_counts", retain_counts),
     ("context.stack", stack),
     ("context.threads", threads),
+    ("context.none_needed", none_needed),
     ("context.queries", queries),
     ("context.synchronize_v2", synchronize_v2),
     ("context.limits", limits),
@@ -100,6 +101,33 @@ fn threads(env: &Env) -> Outcome {
         Err(_) => holds("the thread did not panic", false)?,
     }
     equal("this thread's context", current()?, env.context)
+}
+
+/// A context must be current only where no handle says which one is meant.
+fn none_needed(env: &Env) -> Outcome {
+    let (stream, event) = (Stream::non_blocking()?, Event::untimed()?);
+    let function = env.function(c"nothing")? as usize;
+    let handles = (stream.0 as usize, event.0 as usize);
+    let other = thread::spawn(move || -> Outcome {
+        let (stream, event) = (handles.0 as sys::CUstream, handles.1 as sys::CUevent);
+        let (function, none) = (function as sys::CUfunction, ptr::null_mut());
+        holds("the thread has no context", current()?.is_null())?;
+        call!(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, none, none))?;
+        call!(cuEventRecord(event, stream))?;
+        call!(cuStreamWaitEvent(stream, event, 0))?;
+        call!(cuEventSynchronize(event))?;
+        call!(cuEventQuery(event))?;
+        call!(cuStreamSynchronize(stream))?;
+        call!(cuStreamQuery(stream))?;
+        refused!(cuEventRecord(event, ptr::null_mut()), CUDA_ERROR_INVALID_CONTEXT)?;
+        refused!(cuStreamQuery(ptr::null_mut()), CUDA_ERROR_INVALID_CONTEXT)?;
+        let mut made = ptr::null_mut();
+        refused!(cuEventCreate(&mut made, 0), CUDA_ERROR_INVALID_CONTEXT)
+    });
+    match other.join() {
+        Ok(outcome) => outcome,
+        Err(_) => holds("the thread did not panic", false),
+    }
 }
 
 fn queries(env: &Env) -> Outcome {

@@ -132,18 +132,22 @@ fn grows(env: &Env) -> Outcome {
     call!(cuMemUnmap(addresses.base + 2 * bytes as u64, bytes))
 }
 
+/// All of one memory at two addresses of a reservation and one of another.
 fn two_addresses(env: &Env) -> Outcome {
     let properties = properties(env, HandleType::CU_MEM_HANDLE_TYPE_NONE);
-    let bytes = granularity(env, &properties)?;
-    let memory = create(&properties, 2 * bytes)?;
+    let bytes = 2 * granularity(env, &properties)?;
+    let memory = create(&properties, bytes)?;
     let (first, second) = (Addresses::reserve(2 * bytes)?, Addresses::reserve(bytes)?);
-    call!(cuMemMap(first.base, 2 * bytes, 0, memory, 0))?;
+    call!(cuMemMap(first.base, bytes, 0, memory, 0))?;
+    call!(cuMemMap(first.base + bytes as u64, bytes, 0, memory, 0))?;
     first.open(env, 0, 2 * bytes)?;
     call!(cuMemMap(second.base, bytes, 0, memory, 0))?;
     second.open(env, 0, bytes)?;
     call!(cuMemsetD32_v2(first.base, 11, 4))?;
     synchronize()?;
-    equal("what the other one shows", words(second.base, 2)?, vec![11, 11])?;
+    for other in [first.base + bytes as u64, second.base] {
+        equal("what another one shows", words(other, 2)?, vec![11, 11])?;
+    }
     call!(cuMemUnmap(first.base, 2 * bytes))?;
     equal("what the other one still shows", words(second.base, 2)?, vec![11, 11])?;
     call!(cuMemUnmap(second.base, bytes))?;
@@ -210,9 +214,8 @@ fn wrong(env: &Env) -> Outcome {
     let mut handle = 0;
     refused!(cuMemCreate(&mut handle, bytes / 2, &properties, 0), CUDA_ERROR_INVALID_VALUE)?;
     let (memory, addresses) = (create(&properties, bytes)?, Addresses::reserve(2 * bytes)?);
-    let beyond = addresses.base + bytes as u64;
-    refused!(cuMemMap(beyond, 2 * bytes, 0, memory, 0), CUDA_ERROR_INVALID_VALUE)?;
-    refused!(cuMemUnmap(addresses.base, bytes), CUDA_ERROR_INVALID_VALUE)?;
+    // Memory is mapped whole.
+    refused!(cuMemMap(addresses.base, 2 * bytes, 0, memory, 0), CUDA_ERROR_NOT_SUPPORTED)?;
     call!(cuMemMap(addresses.base, bytes, 0, memory, 0))?;
     refused!(cuMemMap(addresses.base, bytes, 0, memory, 0), CUDA_ERROR_INVALID_VALUE)?;
     // Nobody was given access.

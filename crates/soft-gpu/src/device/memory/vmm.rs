@@ -190,8 +190,9 @@ impl Device {
             return Err(Error::INVALID_VALUE);
         }
         let physical = tables.physical.get_mut(key).ok_or(Error::INVALID_VALUE)?;
-        if offset.checked_add(bytes).is_none_or(|last| last > physical.bytes) {
-            return Err(Error::INVALID_VALUE);
+        // All of it or nothing, as with NVIDIA's driver.
+        if offset != 0 || bytes != physical.bytes {
+            return Err(Error::NOT_SUPPORTED);
         }
         // SAFETY: the range lies in a reservation of ours and holds no mapping.
         unsafe { pages::map_file(address, bytes, physical.file.as_raw_fd(), offset) }

@@ -15,6 +15,8 @@ pub struct Figures {
     pub programs: Vec<Program>,
     /// The server's tests on the vendor's driver, a line each; empty if they were not run.
     pub tests: String,
+    /// What `ends.py` wrote; null if it was not run.
+    pub ends: Value,
 }
 
 /// A row of `programs.json`.
@@ -46,6 +48,7 @@ impl Figures {
             run: json("run.json")?,
             programs: programs.collect(),
             tests: std::fs::read_to_string(folder.join("tests.txt")).unwrap_or_default(),
+            ends: json("ends.json").unwrap_or_default(),
         })
     }
 

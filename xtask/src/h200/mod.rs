@@ -3,6 +3,7 @@
 //! The words stand in `bench/h200/report.md`; a line `<!-- NAME -->` there is replaced by the table
 //! of that name ([`tables`]). Nothing here measures, and no figure stands in the words.
 
+mod ends;
 mod figures;
 mod plot;
 mod tables;

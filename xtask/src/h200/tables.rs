@@ -17,6 +17,7 @@ pub fn table(name: &str, figures: &Figures) -> Option<String> {
         "copies" => Some(copies(figures)),
         "programs" => Some(programs(figures)),
         "tests" => Some(tests(figures)),
+        "ends" => Some(super::ends::text(&figures.ends)),
         _ => None,
     }
 }

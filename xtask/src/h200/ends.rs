@@ -41,8 +41,8 @@ fn killed(killed: &Value) -> String {
 /// A row a kind of fault.
 fn faults(faults: &Value) -> String {
     let mut table = String::from(
-        "| fault | the program is told | server.log says | the next program is right |\n\
-         | --- | --- | --- | --- |\n",
+        "| fault | the program is told | server.log says | the next program is right | after, s |\n\
+         | --- | --- | --- | --- | ---: |\n",
     );
     for row in faults.as_array().into_iter().flatten() {
         let lines = [&row["log"], &row["device"]].map(|lines| {
@@ -51,11 +51,12 @@ fn faults(faults: &Value) -> String {
         });
         let _ = writeln!(
             table,
-            "| {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {:.1} |",
             row["kind"].as_str().unwrap_or_default(),
             row["error"].as_str().unwrap_or_default(),
             lines.concat().join("<br>"),
             yes(&row["next_right"]),
+            row["next_after_s"].as_f64().unwrap_or_default(),
         );
     }
     table.trim_end().to_owned()
@@ -82,12 +83,12 @@ mod tests {
                 "memory_before_mib": 540, "memory_after_mib": 540, "left_behind": []},
             "faults": [{"kind": "trap", "error": "CUDA_ERROR_LAUNCH_FAILED",
                 "log": ["under way were its kernels trap_now"], "device": ["a | b"],
-                "next_right": true}],
+                "next_right": true, "next_after_s": 0.84}],
             "printed": {"alone_same_as_native": true, "of_two_same_as_native": 1},
         });
         let text = text(&ends);
         assert!(text.contains("The server went on: **no**"), "{text}");
-        assert!(text.contains("kernels trap_now`<br>`a / b` | yes |"), "{text}");
+        assert!(text.contains("kernels trap_now`<br>`a / b` | yes | 0.8 |"), "{text}");
         assert!(super::text(&Value::Null).contains("not looked at"));
     }
 }

@@ -1,6 +1,7 @@
 //! One session's share of the device: its tenant, and the count of what it has made.
 
 use super::Device;
+use super::queues::{Lent, Queue};
 use cuda_api::{CUresult, CUstream, CudaError};
 use std::cell::Cell;
 use std::fmt;
@@ -57,6 +58,7 @@ pub struct Share {
     device: Arc<Device>,
     tenant: Option<u64>,
     pub(super) counts: Counts,
+    lent: Cell<Lent>,
 }
 
 impl Share {
@@ -76,12 +78,30 @@ impl Share {
                 Some(tenant)
             }
         };
-        Ok(Self { device, tenant, counts: Counts::default() })
+        let (counts, lent) = (Counts::default(), Cell::default());
+        Ok(Self { device, tenant, counts, lent })
     }
 
     /// The device.
     pub fn device(&self) -> &Arc<Device> {
         &self.device
+    }
+
+    /// A stream that was made beforehand, if there is one left.
+    pub(super) fn take_queue(&self) -> Option<Queue> {
+        let mut lent = self.lent.get();
+        let queue = self.device.queues()?.take(&mut lent);
+        self.lent.set(lent);
+        queue
+    }
+
+    /// Gives it back.
+    pub(super) fn give_queue(&self, queue: Queue) {
+        let mut lent = self.lent.get();
+        if let Some(queues) = self.device.queues() {
+            queues.give(queue, &mut lent);
+        }
+        self.lent.set(lent);
     }
 
     /// True if a fault of this share is nobody else's.
@@ -167,6 +187,9 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
+        if let Some(queues) = self.device.queues() {
+            queues.leave(self.lent.get());
+        }
         if let (Some(extension), Some(_)) = (self.device.extension(), self.tenant) {
             // SAFETY: takes a value; 0 is the tenant of everybody else. The thread ends, so the
             // answer changes nothing.

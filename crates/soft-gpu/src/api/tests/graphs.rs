@@ -298,14 +298,14 @@ fn a_clone_and_a_child_graph_are_graphs_of_their_own() {
     assert_eq!(noted(made.log), [7, 7]);
     assert_eq!(made.called.load(Ordering::Acquire), 2);
 
-    // A launch that is captured is a child graph too.
+    // What is ready is no node any more: a capture in which it is launched is over.
     begin(stream);
-    cu!(cuGraphLaunch(exec, stream)).unwrap();
-    let captured = end(stream);
-    let mut kind = 77;
-    cu!(cuGraphNodeGetType(nodes(captured)[0], &mut kind)).unwrap();
-    assert_eq!(kind, graph_node::GRAPH);
-    run(instantiate(captured), stream);
+    let captured = cu!(cuGraphLaunch(exec, stream));
+    assert_eq!(captured, Err(Error::STREAM_CAPTURE_UNSUPPORTED));
+    let mut graph = CUgraph::NULL;
+    let ended = cu!(cuStreamEndCapture(stream, &mut graph));
+    assert_eq!((ended, graph), (Err(Error::STREAM_CAPTURE_INVALIDATED), CUgraph::NULL));
+    run(exec, stream);
     assert_eq!(noted(made.log), [7; 4]);
 }
 

@@ -142,15 +142,14 @@ impl Queues {
     }
 
     /// Lends a stream to a session: the first one from the group in which fewer sessions have
-    /// theirs, the others from that of which the session has fewer, else of which fewer are lent.
-    /// `None` if all are lent.
+    /// theirs, the others from both groups in turns. So whichever of its streams programs work
+    /// with, half of them do so in each group, if they are alike. `None` if all are lent.
     pub(super) fn take(&self, own: &mut Lent) -> Option<Queue> {
         let mut inner = self.lock();
         let wanted = match own.first {
-            None => inner.sessions.fewer(),
-            Some(_) => own.in_use.fewer(),
+            None => inner.sessions.fewer().or(inner.in_use.fewer()).unwrap_or(Group::A),
+            Some(first) => own.in_use.fewer().unwrap_or(first),
         };
-        let wanted = wanted.or(inner.in_use.fewer()).unwrap_or(Group::A);
         let find = |group| inner.free.iter().rposition(|queue| queue.group == group);
         let place =
             find(Some(wanted)).or_else(|| find(Some(wanted.other()))).or_else(|| find(None))?;
@@ -352,20 +351,19 @@ mod tests {
     #[test]
     fn sessions_are_spread_over_the_groups() {
         let queue = |index: usize, group| Queue { raw: CUstream(index), group };
-        let free = (0..8).map(|i| queue(i + 1, Some(if i < 4 { Group::A } else { Group::B })));
-        let free = free.chain([queue(9, None)]).collect();
+        let free = (0..12).map(|i| queue(i + 1, Some(if i < 6 { Group::A } else { Group::B })));
+        let free = free.chain([queue(13, None)]).collect();
         let queues = Queues::of(free);
         let mut sessions = [Lent::default(); 4];
-        // Each has two streams, of which the first may be the one that it works with.
-        let mut firsts = [0; 2];
+        // Each has three streams, any of which may be the one that it works with.
         let mut lent = Vec::new();
         for own in &mut sessions {
-            let (first, second) = (queues.take(own).unwrap(), queues.take(own).unwrap());
-            firsts[first.group.unwrap() as usize] += 1;
-            lent.extend([first, second]);
+            lent.extend([(); 3].map(|()| queues.take(own).unwrap()));
         }
-        assert_eq!(lent.iter().filter(|queue| queue.group == Some(Group::A)).count(), 4);
-        assert_eq!(firsts, [2, 2]);
+        for place in 0..3 {
+            let of_a = lent.iter().skip(place).step_by(3).filter(|q| q.group == Some(Group::A));
+            assert_eq!(of_a.count(), 2, "streams number {place}");
+        }
         queues.leave(sessions[0]);
         assert_eq!(queues.lock().sessions.0.iter().sum::<u32>(), 3);
         assert!(queues.take(&mut sessions[0]).is_some_and(|queue| queue.group.is_none()));

@@ -20,16 +20,21 @@ impl Compiler<'_> {
         address: Address,
         back: Label,
     ) {
-        if is_narrow(plan.access) {
-            return self.narrow_lanes(inst, plan, address, back);
-        }
+        let some = self.masked || inst.guard.is_some();
+        let narrow = is_narrow(plan.access);
         match address {
             Address::Local(_) => {}
-            _ if self.masked || inst.guard.is_some() => self.one_lane(inst, plan, address, back),
-            Address::Lanes(lanes @ (Value::Parts(_) | Value::File(_))) if !plan.write => {
+            // Gathers take as long for a few lanes as for all, and are worth less of a look.
+            Address::Lanes(lanes @ (Value::Parts(_) | Value::File(_)))
+                if !plan.write && (!some || narrow) =>
+            {
                 self.same_for_all(inst, plan, lanes, back);
             }
+            _ if some && !narrow => self.one_lane(inst, plan, address, back),
             _ => {}
+        }
+        if narrow {
+            return self.narrow_lanes(inst, plan, address, back);
         }
         let slow = self.aside(back);
         let (plan, some) = self.check_lanes(inst, plan, address, slow);

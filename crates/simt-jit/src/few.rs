@@ -1,10 +1,11 @@
-//! Accesses apart that turn out to be one: a full warp that loads one element, and one lane alone.
+//! Accesses apart that turn out to be one: all lanes that run load one element, and one lane alone.
 
 use crate::access::{Address, Plan};
 use crate::assembler::{Label, X, at};
 use crate::assign::parts;
 use crate::compiler::Compiler;
-use crate::frame::{A, C, D, K1, LANE_VALUES, SAVED_PAIR, Z0, Z1};
+use crate::frame::{A, C, D, K1, K2, LANE_VALUES, SAVED_PAIR, Z1};
+use crate::narrow::{is_narrow, load_code};
 use crate::scalar::mov;
 use crate::turnwise::Slot;
 use crate::value::{Value, xmm};
@@ -16,7 +17,8 @@ use simt::vector::VectorInst;
 const KEPT: i32 = SAVED_PAIR;
 
 impl Compiler<'_> {
-    /// If all lanes of a full warp load from one address, does it at once and goes to `back`.
+    /// If all lanes that run load from one address, does it at once and goes to `back`; also if
+    /// there are none.
     pub(crate) fn same_for_all(
         &mut self,
         inst: &VectorInst,
@@ -26,52 +28,100 @@ impl Compiler<'_> {
     ) {
         let slow = self.aside(back);
         let apart = self.a.label();
-        let wide = plan.wide;
-        let pick = |narrow: Code, full: Code| if wide { full } else { narrow };
-        let base = if wide { C } else { Register::ECX };
-        match self.part(address, 0) {
-            X::R(register) => {
-                let code = pick(Code::EVEX_Vmovd_rm32_xmm, Code::EVEX_Vmovq_rm64_xmm);
-                self.a.op(code, &[base.into(), xmm(register).into()]);
-            }
-            memory => {
-                self.a.op(mov(wide), &[base.into(), memory]);
-            }
+        let some = self.masked || inst.guard.is_some();
+        if some {
+            self.first_of_some(inst, plan, address, back);
+        } else {
+            self.first_of_all(plan, address);
         }
-        let spread = pick(Code::EVEX_Vpbroadcastd_zmm_k1z_r32, Code::EVEX_Vpbroadcastq_zmm_k1z_r64);
-        self.a.op(spread, &[Z1.into(), base.into()]);
-        for part in 0..parts(if wide { Width::W64 } else { Width::W32 }) {
-            let theirs = self.part(address, part);
-            if part == 0 {
-                let xor = Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64;
-                self.a.op(xor, &[Z0.into(), Z1.into(), theirs]);
-            } else {
-                // a | (b ^ c)
-                let code = Code::EVEX_Vpternlogq_zmm_k1z_zmm_zmmm512b64_imm8;
-                self.a.op(code, &[Z0.into(), Z1.into(), theirs, X::I(0xf6u8 as i8 as i32)]);
-            }
-        }
-        let test = Code::EVEX_Vptestmq_kr_k1_zmm_zmmm512b64;
-        self.a.op(test, &[K1.into(), Z0.into(), Z0.into()]);
-        self.a.op(Code::VEX_Kortestb_kr_kr, &[K1.into(), K1.into()]);
+        self.differ_from_first(plan, address, some);
         self.a.jump(Code::Jne_rel32_64, apart);
         self.step_to_element(plan);
         self.check(plan, plan.total, slow);
-        self.count(plan, 32 * plan.total);
-        let width = plan.access.width;
-        for element in 0..usize::from(plan.access.count) {
-            let from = at(C, element as i32 * i32::from(plan.access.bytes));
+        if some {
+            self.count_some(inst, plan);
+        } else {
+            self.count(plan, 32 * plan.total);
+        }
+        let access = plan.access;
+        let width = access.width;
+        for element in 0..usize::from(access.count) {
+            let memory = at(C, element as i32 * i32::from(access.bytes));
             let place = self.dest(inst, &inst.dst[element]);
+            let (code, from) = if is_narrow(access) {
+                let (load, to) = load_code(access, D);
+                self.a.op(load, &[to.into(), memory.into()]);
+                match width {
+                    Width::W16 => (Code::EVEX_Vpbroadcastw_zmm_k1z_r32, Register::EDX.into()),
+                    Width::W64 => (Code::EVEX_Vpbroadcastq_zmm_k1z_r64, D.into()),
+                    _ => (Code::EVEX_Vpbroadcastd_zmm_k1z_r32, Register::EDX.into()),
+                }
+            } else {
+                (broadcast(width), memory.into())
+            };
             for part in 0..parts(width) {
-                let code = match width {
-                    Width::W64 => Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64,
-                    _ => Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32,
-                };
-                self.put(&place, part, code, &[from.into()]);
+                self.put(&place, part, code, &[from]);
             }
         }
         self.a.jump(Code::Jmp_rel32_64, back);
         self.a.bind(apart);
+        self.in_eax = None;
+    }
+
+    /// Lane 0's address in RCX.
+    fn first_of_all(&mut self, plan: Plan, address: Value) {
+        let base = if plan.wide { C } else { Register::ECX };
+        match self.part(address, 0) {
+            X::R(register) => {
+                let code = match plan.wide {
+                    true => Code::EVEX_Vmovq_rm64_xmm,
+                    false => Code::EVEX_Vmovd_rm32_xmm,
+                };
+                self.a.op(code, &[base.into(), xmm(register).into()]);
+            }
+            memory => {
+                self.a.op(mov(plan.wide), &[base.into(), memory]);
+            }
+        }
+    }
+
+    /// The address of the first lane that runs in RCX; goes to `back` if none does.
+    fn first_of_some(&mut self, inst: &VectorInst, plan: Plan, address: Value, back: Label) {
+        let eax = Register::EAX;
+        // Here, so that it is done wherever `back` is come from.
+        self.activate(inst.guard);
+        self.lanes_in_eax(inst);
+        self.a.op(Code::Test_rm32_r32, &[eax.into(), eax.into()]);
+        self.a.jump(Code::Je_rel32_64, back);
+        self.a.op(Code::Tzcnt_r32_rm32, &[eax.into(), eax.into()]);
+        let addresses = self.address_slots(plan, Address::Lanes(address));
+        let (base, bytes) = if plan.wide { (C, 8) } else { (Register::ECX, 4) };
+        self.a.op(mov(plan.wide), &[base.into(), of_lane(addresses, bytes).into()]);
+    }
+
+    /// Sets the zero flag if the addresses of the lanes that run are what is in RCX.
+    fn differ_from_first(&mut self, plan: Plan, address: Value, some: bool) {
+        let (width, spread, base, compare) = if plan.wide {
+            let compare = Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8;
+            (Width::W64, Code::EVEX_Vpbroadcastq_zmm_k1z_r64, C, compare)
+        } else {
+            let compare = Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8;
+            (Width::W32, Code::EVEX_Vpbroadcastd_zmm_k1z_r32, Register::ECX, compare)
+        };
+        self.a.op(spread, &[Z1.into(), base.into()]);
+        for part in 0..parts(width) {
+            let k = if some { Some(self.active(part, width)) } else { None };
+            let found = if part == 0 { K2 } else { K1 };
+            let theirs = self.part(address, part);
+            let made = self.a.op(compare, &[found.into(), Z1.into(), theirs, X::I(4)]);
+            if let Some(k) = k {
+                made.set_op_mask(k);
+            }
+            if part > 0 {
+                self.a.op(Code::VEX_Korw_kr_kr_kr, &[K2.into(), K2.into(), K1.into()]);
+            }
+        }
+        self.a.op(Code::VEX_Kortestw_kr_kr, &[K2.into(), K2.into()]);
     }
 
     /// Adds the access's offset to the address in RCX.
@@ -133,16 +183,20 @@ impl Compiler<'_> {
             }
             let place = self.dest(inst, &inst.dst[element]);
             for part in 0..parts(width) {
-                let code = match width {
-                    Width::W64 => Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64,
-                    _ => Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32,
-                };
-                self.put(&place, part, code, &[memory.into()]);
+                self.put(&place, part, broadcast(width), &[memory.into()]);
             }
         }
         self.a.jump(Code::Jmp_rel32_64, back);
         self.a.bind(many);
         self.in_eax = None;
+    }
+}
+
+/// The instruction that repeats a value from memory.
+fn broadcast(width: Width) -> Code {
+    match width {
+        Width::W64 => Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64,
+        _ => Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32,
     }
 }
 

@@ -15,18 +15,19 @@ pub(crate) fn is_narrow(access: Access) -> bool {
     access.bytes <= 2 || access.bytes == 4 && access.width == Width::W64
 }
 
-/// The instruction that loads an element into the whole of ECX or RCX.
-fn load_code(access: Access) -> (Code, Register) {
+/// The instruction that loads an element into all of a register, and the register as it names it.
+pub(crate) fn load_code(access: Access, to: Register) -> (Code, Register) {
+    let low = to.full_register32();
     let wide = access.width == Width::W64;
     match (access.bytes, access.signed, wide) {
-        (1, false, _) => (Code::Movzx_r32_rm8, Register::ECX),
-        (1, true, false) => (Code::Movsx_r32_rm8, Register::ECX),
-        (1, true, true) => (Code::Movsx_r64_rm8, C),
-        (2, true, true) => (Code::Movsx_r64_rm16, C),
-        (2, true, false) => (Code::Movsx_r32_rm16, Register::ECX),
-        (2, false, _) => (Code::Movzx_r32_rm16, Register::ECX),
-        (_, true, true) => (Code::Movsxd_r64_rm32, C),
-        _ => (Code::Mov_r32_rm32, Register::ECX),
+        (1, false, _) => (Code::Movzx_r32_rm8, low),
+        (1, true, false) => (Code::Movsx_r32_rm8, low),
+        (1, true, true) => (Code::Movsx_r64_rm8, to),
+        (2, true, true) => (Code::Movsx_r64_rm16, to),
+        (2, true, false) => (Code::Movsx_r32_rm16, low),
+        (2, false, _) => (Code::Movzx_r32_rm16, low),
+        (_, true, true) => (Code::Movsxd_r64_rm32, to),
+        _ => (Code::Mov_r32_rm32, low),
     }
 }
 
@@ -97,7 +98,7 @@ impl Compiler<'_> {
                 self.a.op(code, &[memory.into(), from.into()]);
             }
             None => {
-                let (code, to) = load_code(plan.access);
+                let (code, to) = load_code(plan.access, C);
                 self.a.op(code, &[to.into(), memory.into()]);
                 let (code, from) = store_code(bytes);
                 self.a.op(code, &[RESULTS.of(turn, bytes).into(), from.into()]);

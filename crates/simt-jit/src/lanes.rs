@@ -108,7 +108,9 @@ impl Compiler<'_> {
                 true
             }
             Op::Int(op, ty) => self.lanes_int(inst, op, ty),
-            Op::Float(op, ty, mode) => self.lanes_float(inst, op, ty, mode),
+            Op::Float(op, ty, mode) => {
+                self.lanes_float(inst, op, ty, mode) || self.half_arithmetic(inst, op, ty, mode)
+            }
             Op::Select(w) => {
                 let (a, b) = (self.value(inst.src[0], w), self.value(inst.src[1], w));
                 let place = self.dest(inst, &inst.dst[0]);
@@ -133,6 +135,7 @@ impl Compiler<'_> {
             }
             Op::Extend { from, bits, signed, to } => {
                 self.lanes_extend(inst, from, bits, signed, to)
+                    || self.half_extend(inst, (from, to), bits, signed)
             }
             Op::Pack { part: Width::W32, whole: Width::W64 } => {
                 let low = self.value(inst.src[0], Width::W32);
@@ -177,7 +180,9 @@ impl Compiler<'_> {
                 true
             }
             Op::Prmt(mode) => self.permute_bytes(inst, mode),
-            Op::Convert(convert) => self.lanes_convert(inst, convert),
+            Op::Convert(convert) => {
+                self.lanes_convert(inst, convert) || self.half_convert(inst, convert)
+            }
             Op::ToGeneric(space) | Op::FromGeneric(space) => {
                 let Some(window) = window(space) else { return false };
                 let (w, value) = (Width::W64, self.value(inst.src[0], Width::W64));

@@ -8,7 +8,7 @@ use super::tiers::Set;
 /// and behind a branch. `%a` is the datum, `%r` the result, `%p` a second one.
 fn kernel(body: &str, members: &str) -> String {
     let mut text = String::from(
-        ".version 8.0\n.target sm_80\n.address_size 64
+        ".version 8.0\n.target sm_90\n.address_size 64
          .visible .entry k(.param .u64 in, .param .u64 out)
          {
              .reg .b64 %in, %out, %x; .reg .b32 %t, %a, %b, %r, %m, %lane; .reg .pred %p, %q, %even;
@@ -29,7 +29,8 @@ fn kernel(body: &str, members: &str) -> String {
     let named = |members: &str| body.replace("MEMBERS", members);
     text += &format!("{fresh}{}{}", named("0xffffffff"), store(0));
     // The lanes that take part are known to the program.
-    text += &format!("{fresh}@%even {}{}", named(members), store(8));
+    let guard = if body.starts_with('{') { "" } else { "@%even " };
+    text += &format!("{fresh}{guard}{}{}", named(members), store(8));
     text += &format!("{fresh}@!%even bra SKIP;\n{}SKIP:\n{}ret;\n}}\n", named(members), store(16));
     text
 }
@@ -123,5 +124,53 @@ fn bits() {
         "prmt.b32 %r, %a, %a, 0x2222;",
     ] {
         compare(&format!("{body}\n"), &[64, 50]);
+    }
+}
+
+/// Halves, alone and in pairs, some of which are infinite, NaN or subnormal.
+#[test]
+fn halves() {
+    const INPUTS: &str = "{ .reg .b32 %c, %d, %n; .reg .b16 %h, %g, %k, %o; .reg .pred %s;
+        and.b32 %n, %lane, 7; setp.eq.u32 %s, %n, 1; mov.b32 %c, %a; mul.lo.u32 %d, %a, 40503;
+        xor.b32 %d, %d, %b;
+        @%s or.b32 %c, %c, 0x7c007f80; setp.eq.u32 %s, %n, 3; @%s or.b32 %d, %d, 0x7f807c00;
+        setp.eq.u32 %s, %n, 4; @%s and.b32 %c, %c, 0x83ff807f; setp.eq.u32 %s, %n, 5;
+        @%s mov.b32 %d, %c; setp.eq.u32 %s, %n, 6; @%s xor.b32 %d, %c, 0x80008000;
+        cvt.u16.u32 %h, %c; shr.u32 %n, %d, 16; cvt.u16.u32 %g, %n; cvt.u16.u32 %k, %d;\n";
+    for body in [
+        "add.f16 %o, %h, %g;",
+        "sub.f16 %o, %h, %k;",
+        "mul.f16 %o, %h, %g;",
+        "fma.rn.f16 %o, %h, %g, %k;",
+        "add.bf16 %o, %h, %g;",
+        "mul.bf16 %o, %h, %k;",
+        "fma.rn.bf16 %o, %h, %g, %k;",
+        "cvt.s16.s8 %o, %h;",
+        "cvt.u16.u8 %o, %h;",
+        "cvt.u16.u32 %o, %d;",
+        "cvt.s8.s32 %o, %d;",
+        "cvt.rn.f16.f32 %o, %c;",
+        "cvt.rn.bf16.f32 %o, %c;",
+    ] {
+        compare(&format!("{INPUTS}{body} cvt.u32.u16 %r, %o; }}\n"), &[64, 50]);
+    }
+    for body in [
+        "add.f16x2 %r, %c, %d;",
+        "sub.f16x2 %r, %c, %d;",
+        "mul.f16x2 %r, %c, %d;",
+        "fma.rn.f16x2 %r, %c, %d, %a;",
+        "fma.rn.f16x2 %r, %c, %d, %d;",
+        "add.bf16x2 %r, %c, %d;",
+        "fma.rn.bf16x2 %r, %c, %d, %a;",
+        "cvt.f32.f16 %r, %h;",
+        "cvt.f32.bf16 %r, %h;",
+        "cvt.rn.f16x2.f32 %r, %c, %d;",
+        "cvt.rn.bf16x2.f32 %r, %d, %c;",
+        "cvt.s32.s8 %r, %c;",
+        "cvt.s32.s16 %r, %h;",
+        "cvt.u32.u8 %r, %h;",
+        "cvt.s32.s8 %r, %h;",
+    ] {
+        compare(&format!("{INPUTS}{body} }}\n"), &[64, 50]);
     }
 }

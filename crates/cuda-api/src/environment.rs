@@ -67,7 +67,10 @@ variables! {
         "off", "1 writes faults of kernels to standard error.";
     OPENMPS_SOFT_TIER = "OPENMPS_SOFT_TIER", "software GPU",
         "auto", "What runs kernels: 0 the interpreter, 1 native code, auto the interpreter first \
-        and native code for what runs for a while. Processors without AVX-512 interpret.";
+        and native code for what runs for a while. Processors without AVX2 interpret.";
+    OPENMPS_SOFT_SIMD = "OPENMPS_SOFT_SIMD", "software GPU, openmps",
+        "avx512 if the processor has it, else avx2",
+        "Instructions that native code is made of: avx512 or avx2. Processors without them interpret.";
     OPENMPS_SOFT_CHECK = "OPENMPS_SOFT_CHECK", "software GPU",
         "off", "1 reports races on shared memory, and reads of shared and local memory that nobody \
         wrote, on standard error (with a daemon in its server's log); kernels are then several \

@@ -287,7 +287,7 @@ impl Compiler<'_> {
     }
 
     /// [`Self::check`] of the elements of the lanes that run, counted from lane 0's address.
-    fn check_some(&mut self, inst: &VectorInst, plan: Plan, slow: Label, back: Label) {
+    pub(crate) fn check_some(&mut self, inst: &VectorInst, plan: Plan, slow: Label, back: Label) {
         let (eax, edx) = (Register::EAX, Register::EDX);
         if plan.total > 1 {
             self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(plan.total - 1)]);

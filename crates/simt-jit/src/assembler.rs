@@ -56,7 +56,7 @@ pub(crate) struct Assembler {
     bound: Option<Label>,
     /// By label: the label that stands at the same place, or itself.
     same: Vec<u32>,
-    /// Constants by value: 4, 8 or 64 bytes.
+    /// Constants by value: 4 to 64 bytes.
     constants: HashMap<Vec<u8>, Label>,
     error: Option<IcedError>,
 }
@@ -136,6 +136,9 @@ impl Assembler {
             [M(a), R(b), I(c)] => Instruction::with3(code, a, b, c),
             [R(a), R(b), R(c), I(d)] => Instruction::with4(code, a, b, c, d),
             [R(a), R(b), M(c), I(d)] => Instruction::with4(code, a, b, c, d),
+            [R(a), R(b), R(c), R(d)] => Instruction::with4(code, a, b, c, d),
+            [R(a), R(b), M(c), R(d)] => Instruction::with4(code, a, b, c, d),
+            [M(a), R(b), R(c)] => Instruction::with3(code, a, b, c),
             _ => Ok(Instruction::with(Code::INVALID)),
         };
         self.push(made)
@@ -172,6 +175,13 @@ impl Assembler {
             }
         };
         Self::at_label(label)
+    }
+
+    /// True if some instruction is there with AVX-512 only.
+    pub(crate) fn needs_avx512(&self) -> bool {
+        use iced_x86::CpuidFeature::{AVX512BW, AVX512DQ, AVX512F, AVX512VL};
+        let features = self.instructions.iter().flat_map(|i| i.cpuid_features());
+        features.into_iter().any(|f| matches!(f, &(AVX512F | AVX512BW | AVX512DQ | AVX512VL)))
     }
 
     /// Appends the constants and encodes everything.

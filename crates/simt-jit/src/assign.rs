@@ -4,6 +4,7 @@
 //! machine registers for its whole stretch, so there is nothing to move between blocks; what gets
 //! none is used from memory, where the first-level cache is nearly as good.
 
+use crate::Flavour;
 use crate::ranges::{Hull, Ranges};
 use iced_x86::Register;
 use simt::op::{Op, Width};
@@ -39,6 +40,7 @@ pub(crate) enum Lanes {
 }
 
 /// The assignment of a function.
+#[derive(Default)]
 pub(crate) struct Assignment {
     /// By register: its lanes.
     pub(crate) lanes: Vec<Lanes>,
@@ -113,9 +115,14 @@ impl Machine {
 
 impl Assignment {
     /// Assigns a function's registers.
-    pub(crate) fn of(f: &VectorFunction, ranges: &Ranges) -> Self {
+    pub(crate) fn of(f: &VectorFunction, ranges: &Ranges, flavour: Flavour) -> Self {
         let count = f.classes.len();
-        let same = same_in_all(f);
+        // With AVX2 lanes are in machine registers within segments only, which assign their own.
+        let (whole_lanes, room) = match flavour {
+            Flavour::Avx512 => (true, SCALARS.len()),
+            Flavour::Avx2 => (false, crate::avx2::SCALARS),
+        };
+        let same = if whole_lanes { same_in_all(f) } else { vec![false; count] };
         let mut made = Self { lanes: vec![Lanes::File; count], scalars: vec![None; count], same };
         // Density, register, as lanes?, machine registers.
         let mut wanted: Vec<(f32, usize, bool, usize)> = Vec::new();
@@ -124,7 +131,8 @@ impl Assignment {
             let length = (hull.end - hull.start + 1) as f32;
             let density = ranges.weights[r] / length;
             let home = f.homes[r];
-            if matches!(home, Home::Vector | Home::ScalarAndVector) && width != Width::W128 {
+            let lanes = matches!(home, Home::Vector | Home::ScalarAndVector);
+            if whole_lanes && lanes && width != Width::W128 {
                 let units = if made.same[r] { 1 } else { parts(width) };
                 // 16-bit lanes that are equal have no form of their own.
                 if !(made.same[r] && width == Width::W16) {
@@ -138,7 +146,7 @@ impl Assignment {
         }
         wanted.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut vectors = Machine::new(VECTORS);
-        let mut scalars = Machine::new(SCALARS.len());
+        let mut scalars = Machine::new(room);
         for (_, r, lanes, units) in wanted {
             let Some(hull) = ranges.hulls[r] else { continue };
             let machine = if lanes { &mut vectors } else { &mut scalars };

@@ -7,8 +7,10 @@
 //! What is rare stands behind the function: ways out (every value that a lane may still read goes
 //! back into the register file), checks that failed, instructions run by their decoded form.
 
+use crate::Flavour;
 use crate::assembler::{Assembler, Label, X, at};
 use crate::assign::{Assignment, Lanes, SCALARS, parts};
+use crate::avx2::Step;
 use crate::frame::{
     A, ACTIVE, C, COUNT, D, FILE, FRAME, Field, K1, K2, MASK, PREDICATE, SAVED_MASKS,
     SAVED_SCALARS, SAVED_STACK, SAVED_VECTORS, STACK_BYTES, Z0, field,
@@ -45,6 +47,15 @@ pub(crate) enum Cold {
     /// Runs an instruction by its decoded form, then goes on at `back`; so many bytes that it
     /// accesses have been counted already.
     Decoded { label: Label, back: Label, block: usize, index: usize, masked: bool, counted: i32 },
+    /// Runs a segment's members by their decoded forms; what `in_eax` names is expected there.
+    Segment {
+        label: Label,
+        back: Label,
+        block: usize,
+        masked: bool,
+        members: Vec<usize>,
+        in_eax: Option<Reg>,
+    },
     /// Makes a block's checks again, by their decoded form.
     Check { label: Label, back: Label, block: usize, masked: bool },
     /// Gathers or scatters what is not contiguous.
@@ -72,6 +83,9 @@ pub(crate) struct Compiler<'a> {
     pub(crate) ranges: Ranges,
     pub(crate) assignment: Assignment,
     pub(crate) lazy: Vec<bool>,
+    pub(crate) flavour: Flavour,
+    /// With AVX2, by block, the full and the masked clone: what they are made of.
+    pub(crate) steps: Vec<[Vec<Step>; 2]>,
     /// The clone under construction.
     pub(crate) masked: bool,
     /// The block under construction.
@@ -124,10 +138,9 @@ pub(crate) struct Made {
 }
 
 impl<'a> Compiler<'a> {
-    pub(crate) fn new(f: &'a VectorFunction, layout: &'a Layout<'a>) -> Self {
+    pub(crate) fn new(f: &'a VectorFunction, layout: &'a Layout<'a>, flavour: Flavour) -> Self {
         let mut a = Assembler::new();
         let ranges = Ranges::of(f);
-        let assignment = Assignment::of(f, &ranges);
         let mut labels = || f.blocks.iter().map(|_| a.label()).collect::<Vec<_>>();
         let (full, partial, entries) = (labels(), labels(), labels());
         let (choose, next_warp) = (a.label(), a.label());
@@ -138,8 +151,10 @@ impl<'a> Compiler<'a> {
             f,
             layout,
             ranges,
-            assignment,
+            assignment: Assignment::default(),
             lazy: nan::lazy(f),
+            flavour,
+            steps: Vec::new(),
             masked: false,
             block: 0,
             index: 0,
@@ -166,6 +181,10 @@ impl<'a> Compiler<'a> {
 
     /// Makes the code.
     pub(crate) fn make(mut self) -> Option<Made> {
+        if self.flavour == Flavour::Avx2 {
+            self.cut_all();
+        }
+        self.assignment = Assignment::of(self.f, &self.ranges, self.flavour);
         let start = self.a.label();
         self.a.bind(start);
         self.way_in();
@@ -199,6 +218,10 @@ impl<'a> Compiler<'a> {
         }
         self.run_decoded();
         self.epilogue();
+        if self.flavour == Flavour::Avx2 && self.a.needs_avx512() {
+            // A mistake, which the tests find; the processor would.
+            return None;
+        }
         let finished = self.a.finish().ok()?;
         let table = [&self.entries, &self.full, &self.partial]
             .into_iter()
@@ -280,7 +303,9 @@ impl<'a> Compiler<'a> {
             used.into_iter().zip((SAVED_VECTORS..).step_by(64)).collect();
         let vectors = vectors.into_iter();
         let masks = [PREDICATE[0], PREDICATE[1], ACTIVE[0], ACTIVE[1]];
-        let masks = masks.into_iter().enumerate().map(|(n, k)| (k, SAVED_MASKS + 8 * n as i32));
+        let held = if self.flavour == Flavour::Avx512 { masks.len() } else { 0 };
+        let masks =
+            masks.into_iter().take(held).enumerate().map(|(n, k)| (k, SAVED_MASKS + 8 * n as i32));
         // The first two are kept by whoever is called.
         let mut used = self.assignment.used_scalars();
         used.extend(&self.temporaries);
@@ -448,6 +473,13 @@ impl<'a> Compiler<'a> {
     /// Stores a register's lanes into the register file, under the pair of masks K1, K2 if there
     /// are lanes that did not come in.
     pub(crate) fn flush_lanes(&mut self, r: usize, masked: bool) {
+        if self.flavour == Flavour::Avx2 {
+            // The register file has all lanes but the copies of scalars.
+            if self.f.homes[r] == Home::ScalarAndVector {
+                self.flush_copies(r);
+            }
+            return;
+        }
         let place = self.layout.place(r);
         let (Some(width), Some(offset)) = (self.f.classes[r].width(), place.vector) else {
             return;
@@ -481,8 +513,10 @@ impl<'a> Compiler<'a> {
             Way::Park | Way::Leave => self.ranges.starts[block],
             Way::Terminate | Way::Done => self.ranges.ends[block],
         };
-        self.a.op(Code::VEX_Kmovd_kr_km32, &[K1.into(), field(Field::Lanes).into()]);
-        self.a.op(Code::VEX_Kshiftrd_kr_kr_imm8, &[K2.into(), K1.into(), X::I(16)]);
+        if self.flavour == Flavour::Avx512 {
+            self.a.op(Code::VEX_Kmovd_kr_km32, &[K1.into(), field(Field::Lanes).into()]);
+            self.a.op(Code::VEX_Kshiftrd_kr_kr_imm8, &[K2.into(), K1.into(), X::I(16)]);
+        }
         for r in 0..self.f.classes.len() {
             if self.ranges.covers(r, position) && self.ranges.written[r] {
                 self.flush_scalar(r);
@@ -533,12 +567,17 @@ impl<'a> Compiler<'a> {
         }
         self.checks(block);
         self.groups = Groups::default();
-        if !self.masked {
-            self.find_groups(block);
-        }
-        for (index, inst) in b.insts.iter().enumerate() {
-            self.index = index;
-            self.instruction(inst);
+        match self.flavour {
+            Flavour::Avx512 => {
+                if !self.masked {
+                    self.find_groups(block);
+                }
+                for (index, inst) in b.insts.iter().enumerate() {
+                    self.index = index;
+                    self.instruction(inst);
+                }
+            }
+            Flavour::Avx2 => self.quarters(),
         }
         self.terminator(&b.term);
     }
@@ -616,7 +655,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Runs an instruction as the interpreter would.
-    fn decoded_form(&mut self, block: usize, index: usize) {
+    pub(crate) fn decoded_form(&mut self, block: usize, index: usize) {
         let inst = self.inst_at(block, index);
         let (first, count) = self.pieces(block, index);
         let writes: Vec<Reg> = inst.dst.iter().map(|d| d.reg).collect();
@@ -703,6 +742,12 @@ impl<'a> Compiler<'a> {
                 self.uncount(counted);
                 (self.masked, self.block, self.index) = (masked, block, index);
                 self.decoded_form(block, index);
+                self.a.jump(Code::Jmp_rel32_64, back);
+            }
+            Cold::Segment { label, back, block, masked, members, in_eax } => {
+                self.a.bind(label);
+                (self.masked, self.block) = (masked, block);
+                self.segment_decoded(&members, in_eax);
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
             Cold::Check { label, back, block, masked } => {

@@ -5,6 +5,10 @@
 //! and whatever has no native form runs as its decoded form: the tier is complete from the first
 //! instruction on, and gives the interpreter's bits.
 //!
+//! There are two flavours ([`Flavour`]): with AVX-512 all 32 lanes of a value are in machine
+//! registers through a whole function, with AVX2 (`avx2`) eight lanes through a piece of a block.
+//! Blocks, what joins them, and instructions on one value are made by the same code.
+//!
 //! `ranges` finds where values are needed, `assign` gives them machine registers, `compiler`
 //! makes the blocks and the ways in and out, `start` what stands between warps and blocks of the grid,
 //! `control` what stands between blocks, `lanes`, `float`, `approx`, `scalar`, `predicate`, `bits`, `halves`,
@@ -21,6 +25,7 @@ mod approx;
 mod assembler;
 mod assign;
 mod atomics;
+mod avx2;
 mod bits;
 mod cache;
 mod compiler;
@@ -91,11 +96,11 @@ impl Tiers {
         }
     }
 
-    /// What runs kernels so, as far as this processor can; native code that `cache` has is not
-    /// made again.
-    pub fn tier(self, cache: &Arc<Cache>) -> Arc<dyn Tier> {
+    /// What runs kernels so, with native code of a flavour, as far as this processor can; code that
+    /// `cache` has is not made again.
+    pub fn tier(self, flavour: Option<Flavour>, cache: &Arc<Cache>) -> Arc<dyn Tier> {
         let interpreter = Interpreter::new();
-        let jit = Jit::new().map(|jit| jit.sharing(cache.clone()));
+        let jit = flavour.and_then(Jit::new).map(|jit| jit.sharing(cache.clone()));
         Arc::new(match (self, jit) {
             (Self::Native, Some(jit)) => interpreter.moving_up(Arc::new(jit.after(0))),
             (Self::Both, Some(jit)) => interpreter.moving_up(Arc::new(jit)),
@@ -104,17 +109,69 @@ impl Tiers {
     }
 }
 
+/// Which of a processor's instructions native code is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// AVX-512 F, BW, DQ and VL: 32 lanes at a time.
+    Avx512,
+    /// AVX2, FMA, BMI1 and BMI2: eight lanes at a time.
+    Avx2,
+}
+
+impl Flavour {
+    /// All of them, the best first.
+    pub const ALL: [Self; 2] = [Self::Avx512, Self::Avx2];
+
+    /// From the text of a setting: `avx512` or `avx2`.
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim() {
+            "avx512" => Some(Self::Avx512),
+            "avx2" => Some(Self::Avx2),
+            _ => None,
+        }
+    }
+
+    /// What a setting names, else the best that this processor runs; `None` if it runs neither.
+    pub fn choose(setting: Option<&str>) -> Option<Self> {
+        let best = || Self::ALL.into_iter().find(|flavour| flavour.is_here());
+        setting.and_then(Self::parse).or_else(best)
+    }
+
+    /// True if this processor runs such code.
+    pub fn is_here(self) -> bool {
+        let common = is_x86_feature_detected!("popcnt")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("bmi1");
+        common
+            && match self {
+                Self::Avx512 => {
+                    is_x86_feature_detected!("avx512f")
+                        && is_x86_feature_detected!("avx512bw")
+                        && is_x86_feature_detected!("avx512dq")
+                        && is_x86_feature_detected!("avx512vl")
+                }
+                Self::Avx2 => {
+                    is_x86_feature_detected!("avx2")
+                        && is_x86_feature_detected!("fma")
+                        && is_x86_feature_detected!("bmi2")
+                }
+            }
+    }
+}
+
 /// The generator of native code.
 pub struct Jit {
     threshold: u32,
+    flavour: Flavour,
     cache: Arc<Cache>,
 }
 
 impl Jit {
     /// A generator for kernels that have run for a while; `None` if this processor lacks what its
     /// code needs.
-    pub fn new() -> Option<Self> {
-        has_avx512().then(|| Self { threshold: THRESHOLD, cache: Arc::default() })
+    pub fn new(flavour: Flavour) -> Option<Self> {
+        let here = flavour.is_here();
+        here.then(|| Self { threshold: THRESHOLD, flavour, cache: Arc::default() })
     }
 
     /// For kernels that have been started by so many warps; 0 for native code from the first on.
@@ -130,22 +187,12 @@ impl Jit {
     }
 }
 
-/// True if this processor runs the code that is made here.
-fn has_avx512() -> bool {
-    is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("popcnt")
-        && is_x86_feature_detected!("bmi1")
-}
-
-fn make(function: &VectorFunction, layout: &Layout<'_>) -> Option<Made> {
+fn make(function: &VectorFunction, layout: &Layout<'_>, flavour: Flavour) -> Option<Made> {
     let size: usize = function.blocks.iter().map(|b| b.insts.len() + 1).sum();
     if size > INSTRUCTIONS_MAX || function.blocks.len() > BLOCKS_MAX {
         return None;
     }
-    Compiler::new(function, layout).make()
+    Compiler::new(function, layout, flavour).make()
 }
 
 /// The table of offsets from its own start, then the code.
@@ -159,9 +206,10 @@ fn image(made: &Made) -> Image {
 }
 
 /// What generators look at beside the function: all that this processor says it can do.
-fn flavour() -> String {
+fn processor(flavour: Flavour) -> String {
     let (basic, extended) = (__cpuid(1), __cpuid_count(7, 0));
-    format!("avx512 {:x} {:x} {:x} {:x}", basic.ecx, extended.ebx, extended.ecx, extended.edx)
+    let (ebx, ecx, edx) = (extended.ebx, extended.ecx, extended.edx);
+    format!("{flavour:?} {:x} {ebx:x} {ecx:x} {edx:x}", basic.ecx)
 }
 
 impl Generator for Jit {
@@ -170,8 +218,8 @@ impl Generator for Jit {
     }
 
     fn generate(&self, function: &VectorFunction, layout: &Layout<'_>) -> Option<NativeCode> {
-        let key = Key::of(function, &flavour());
-        let code = self.cache.code(key, || Some(image(&make(function, layout)?)))?;
+        let key = Key::of(function, &processor(self.flavour));
+        let code = self.cache.code(key, || Some(image(&make(function, layout, self.flavour)?)))?;
         let own = code.memory.start();
         // SAFETY: `entry` is where the code of this image starts, and the compiler makes functions
         // of this type.

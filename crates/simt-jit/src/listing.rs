@@ -1,6 +1,6 @@
 //! Native code as text, for people.
 
-use crate::{image, make};
+use crate::{Flavour, image, make};
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 use simt::vector::VectorFunction;
 use simt_interpreter::native::with_layout;
@@ -8,14 +8,14 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 /// Bytes of a function's native code; `None` if it has none.
-pub fn code_bytes(function: &VectorFunction) -> Option<usize> {
-    with_layout(function, |layout| make(function, layout)).map(|made| made.code.len())
+pub fn code_bytes(function: &VectorFunction, flavour: Flavour) -> Option<usize> {
+    with_layout(function, |layout| make(function, layout, flavour)).map(|made| made.code.len())
 }
 
 /// The code of a kernel's function: an instruction a line, with the blocks' clones marked. `None`
 /// if the function has no native code.
-pub fn listing(function: &VectorFunction) -> Option<String> {
-    let made = with_layout(function, |layout| make(function, layout))?;
+pub fn listing(function: &VectorFunction, flavour: Flavour) -> Option<String> {
+    let made = with_layout(function, |layout| make(function, layout, flavour))?;
     let bytes = image(&made).bytes;
     let code_start = bytes.len() - made.code.len();
     let blocks = function.blocks.len();

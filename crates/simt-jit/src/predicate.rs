@@ -1,5 +1,6 @@
 //! Instructions that make and combine predicates: a bit a lane, in the register file.
 
+use crate::Flavour;
 use crate::assembler::X;
 use crate::compiler::{Cold, Compiler};
 use crate::frame::{A, C, D, K1, K2, K3, MASK, PREDICATE, Z0, Z1};
@@ -10,7 +11,7 @@ use simt::op::{Compare, CompareType, FloatType, Op, PredOp, Width};
 use simt::vector::{Dest, Source, VectorInst};
 
 /// The condition of `vcmpps` and the like.
-fn float_condition(compare: Compare) -> i32 {
+pub(crate) fn float_condition(compare: Compare) -> i32 {
     match compare {
         Compare::Eq => 0x00,
         Compare::Ne => 0x0c,
@@ -326,8 +327,12 @@ impl Compiler<'_> {
                 self.a.op(Code::Movzx_r32_rm8, &[eax.into(), al.into()]);
             }
             CompareType::Float(FloatType::F32, false) | CompareType::Float(FloatType::F64, _) => {
-                let wide = ty == CompareType::Float(FloatType::F64, false)
-                    || matches!(ty, CompareType::Float(FloatType::F64, _));
+                let wide = matches!(ty, CompareType::Float(FloatType::F64, _));
+                if self.flavour == Flavour::Avx2 {
+                    self.single_compare(inst, compare, wide);
+                    self.store_predicate(inst, 0);
+                    return true;
+                }
                 let code = if wide {
                     Code::EVEX_Vcmpsd_kr_k1_xmm_xmmm64_imm8_sae
                 } else {

@@ -30,6 +30,8 @@ pub(crate) struct Ranges {
     pub(crate) read: Vec<bool>,
     /// By register: some instruction of a block, not only of the prologue, writes it.
     pub(crate) written: Vec<bool>,
+    /// Header and latch of each loop.
+    loops: Vec<(usize, usize)>,
 }
 
 /// What a loop weighs more than what is around it.
@@ -58,7 +60,7 @@ pub(crate) fn sources(inst: &VectorInst) -> impl Iterator<Item = Reg> + '_ {
 }
 
 /// Registers that a terminator reads or writes.
-fn mentioned(f: &VectorFunction, term: &VectorTerm) -> Vec<Reg> {
+pub(crate) fn mentioned(f: &VectorFunction, term: &VectorTerm) -> Vec<Reg> {
     match term {
         VectorTerm::Branch { guard, .. } => vec![guard.reg],
         VectorTerm::Table { index, .. } => index.registers().collect(),
@@ -100,11 +102,12 @@ impl Ranges {
             weights: vec![0.0; registers],
             read: vec![false; registers],
             written: vec![false; registers],
+            loops,
         };
         for (b, block) in f.blocks.iter().enumerate() {
             // Several back-edges to one header are one loop.
             let mut headers: Vec<usize> =
-                loops.iter().filter(|(h, l)| *h <= b && b <= *l).map(|(h, _)| *h).collect();
+                ranges.loops.iter().filter(|(h, l)| *h <= b && b <= *l).map(|(h, _)| *h).collect();
             headers.sort_unstable();
             headers.dedup();
             let weight = LOOP_WEIGHT.powi((headers.len() as u32).min(DEPTH_MAX) as i32);
@@ -151,7 +154,7 @@ impl Ranges {
         for (companion, of) in &f.companions {
             ranges.include_all(*companion, of.index());
         }
-        ranges.stretch(&loops);
+        ranges.stretch();
         ranges
     }
 
@@ -162,7 +165,8 @@ impl Ranges {
         }
     }
 
-    fn include(&mut self, reg: Reg, position: u32) {
+    /// A register's value must be kept at a position; [`Self::stretch`] is to follow.
+    pub(crate) fn include(&mut self, reg: Reg, position: u32) {
         let hull = &mut self.hulls[reg.index()];
         *hull = Some(match *hull {
             Some(h) => Hull { start: h.start.min(position), end: h.end.max(position) },
@@ -171,11 +175,11 @@ impl Ranges {
     }
 
     /// Values that leave or enter a loop are kept through all of it.
-    fn stretch(&mut self, loops: &[(usize, usize)]) {
+    pub(crate) fn stretch(&mut self) {
         for hull in self.hulls.iter_mut().flatten() {
             loop {
                 let before = *hull;
-                for (header, latch) in loops {
+                for (header, latch) in &self.loops {
                     let (start, end) = (self.starts[*header], self.ends[*latch]);
                     let meets = hull.start <= end && hull.end >= start;
                     let inside = hull.start >= start && hull.end <= end;

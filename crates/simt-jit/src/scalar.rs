@@ -1,5 +1,6 @@
 //! Instructions on one value for all lanes: in general registers.
 
+use crate::Flavour;
 use crate::assembler::{X, at};
 use crate::assign::Lanes;
 use crate::compiler::Compiler;
@@ -460,6 +461,9 @@ impl Compiler<'_> {
     }
 
     fn scalar_float(&mut self, inst: &VectorInst, op: FloatOp, wide: bool) {
+        if self.flavour == Flavour::Avx2 {
+            return self.single_float(inst, op, wide);
+        }
         let first = self.scalar_in_vector(inst.src[0], wide, Z0);
         let second = self.scalar_in_vector(inst.src[1], wide, Z1);
         let pick = |narrow: Code, full: Code| if wide { full } else { narrow };

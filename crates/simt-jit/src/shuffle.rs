@@ -166,6 +166,9 @@ impl Compiler<'_> {
 
     /// Makes code for an instruction; false if it has to run in its decoded form.
     pub(crate) fn native(&mut self, inst: &VectorInst) -> bool {
+        if self.flavour == crate::Flavour::Avx2 {
+            return self.native_single(inst);
+        }
         match inst.op {
             Op::Load(_) => self.load_parameter(inst) || self.memory(inst),
             Op::Store(_) => self.memory(inst),

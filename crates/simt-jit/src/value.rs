@@ -2,6 +2,7 @@
 //!
 //! A register of 32-bit lanes is two *parts* of 64 bytes, one of 64-bit lanes four.
 
+use crate::Flavour;
 use crate::assembler::{X, at, repeated};
 use crate::assign::{Lanes, PARTS_MAX, parts};
 use crate::compiler::Compiler;
@@ -342,6 +343,9 @@ impl Compiler<'_> {
 
     /// Writes a lazy register's NaNs as others must see them.
     pub(crate) fn canonicalise(&mut self, r: Reg) {
+        if self.flavour == Flavour::Avx2 {
+            return self.canonicalise_file(r);
+        }
         let value = self.lanes_of(r);
         for part in 0..parts(Width::W32) {
             let register = self.part_in(value, part, Width::W32, Z0);

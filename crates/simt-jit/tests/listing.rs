@@ -1,12 +1,10 @@
 //! Every kernel of the samples has native code, and it can be shown.
 
 use simt::inspect::inspect;
+use simt_jit::Flavour;
 
 #[test]
 fn native_code_of_the_samples_can_be_shown() {
-    if simt_jit::Jit::new().is_none() {
-        return;
-    }
     let folder = format!("{}/../../samples/kernels", env!("CARGO_MANIFEST_DIR"));
     let mut kernels = 0;
     for entry in std::fs::read_dir(folder).expect("the folder") {
@@ -16,13 +14,16 @@ fn native_code_of_the_samples_can_be_shown() {
         }
         let text = std::fs::read_to_string(&path).expect("PTX");
         for (name, kernel) in inspect(&text).expect("PTX") {
-            let listing = simt_jit::listing(&kernel.expect("a kernel").kernel.entry);
-            let listing = listing.unwrap_or_else(|| panic!("{name} has no native code"));
-            for mark in ["entry b0:", "full b0:", "masked b0:", "vzeroupper", "ret"] {
-                assert!(listing.contains(mark), "{name} has no {mark}");
+            let kernel = kernel.expect("a kernel").kernel.entry;
+            for flavour in Flavour::ALL {
+                let listing = simt_jit::listing(&kernel, flavour)
+                    .unwrap_or_else(|| panic!("{name} has no {flavour:?} code"));
+                for mark in ["entry b0:", "full b0:", "masked b0:", "vzeroupper", "ret"] {
+                    assert!(listing.contains(mark), "{name} has no {mark} ({flavour:?})");
+                }
+                // For whoever looks: `cargo test -p simt-jit --test listing -- --nocapture`.
+                println!("{listing}");
             }
-            // For whoever looks: `cargo test -p simt-jit --test listing -- --nocapture`.
-            println!("{listing}");
             kernels += 1;
         }
     }

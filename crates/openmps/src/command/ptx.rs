@@ -35,6 +35,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
 }
 
+/// Which native code the software GPU would run here, if any.
+fn native_flavour() -> Option<simt_jit::Flavour> {
+    let setting = std::env::var(cuda_api::environment::OPENMPS_SOFT_SIMD).ok();
+    simt_jit::Flavour::choose(setting.as_deref())
+}
+
 /// The PTX texts of a file, or of standard input for `-`.
 fn read(file: &Path) -> Result<Vec<Text>> {
     let mut bytes = Vec::new();

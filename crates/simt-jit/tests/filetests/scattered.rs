@@ -4,6 +4,7 @@
 use super::harness::{Device, Memory, Params, Shape};
 use super::tiers::Set;
 use simt::kernel::FaultKind;
+use simt_jit::Flavour;
 use std::sync::Arc;
 
 /// Threads: two warps and a half.
@@ -203,11 +204,14 @@ fn compare(access: &str, register: &str, bytes: usize) {
             let offsets = offsets.into_iter().flat_map(u32::to_le_bytes).collect();
             let (v, w) = (values(&mut random), values(&mut random));
             let inputs = [memory, offsets, v, w];
-            let native = run(Set::Native, &text, &inputs);
             let interpreted = run(Set::Interpreted, &text, &inputs);
-            assert!(native == interpreted, "{access}, pattern {pattern}:\n{text}");
             let fails = pattern == 4 && bytes > 1 || pattern == 5;
-            assert_eq!(native.is_err(), fails, "{access}, pattern {pattern}: {native:?}");
+            for flavour in Flavour::ALL {
+                let native = run(Set::Native(flavour), &text, &inputs);
+                let what = format!("{flavour:?}, {access}, pattern {pattern}");
+                assert!(native == interpreted, "{what}:\n{text}");
+                assert_eq!(native.is_err(), fails, "{what}: {native:?}");
+            }
         }
     }
 }
@@ -269,10 +273,12 @@ fn narrow_accesses() {
     }
 }
 
+/// Blocks that each worker runs.
+const ROUNDS: u32 = 200;
+
 /// Workers that update the same words at the same time lose nothing.
 #[test]
 fn updates_by_several_workers() {
-    const ROUNDS: u32 = 200;
     let text = ".version 7.8\n.target sm_80\n.address_size 64
         .visible .entry k(.param .u64 a)
         {
@@ -289,13 +295,19 @@ fn updates_by_several_workers() {
             @%p red.global.add.f32 [%m+136], 0f3F800000;
             ret;
         }";
+    for flavour in Flavour::ALL {
+        update_by_several(text, Set::Native(flavour));
+    }
+}
+
+fn update_by_several(text: &str, set: Set) {
     let memory = Arc::new(Memory::default());
     let total = 2 * ROUNDS * THREADS as u32;
     let address = memory.allocate(256 + 4 * u64::from(total), true);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let mut device = Device::new(Set::Native);
+                let mut device = Device::new(set);
                 device.memory = memory.clone();
                 let module = device.load(text).unwrap();
                 let kernel = module.kernel("k").unwrap();

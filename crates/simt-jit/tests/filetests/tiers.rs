@@ -1,30 +1,41 @@
-//! What these tests run on: native code, kernels that move up to it, and the interpreter.
+//! What these tests run on: native code of every flavour, kernels that move up to it, and the
+//! interpreter.
 
 use simt::vector::Tier;
 use simt_interpreter::Interpreter;
-use simt_jit::Jit;
+use simt_jit::{Flavour, Jit};
 use std::sync::Arc;
 
 /// A way to run kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Set {
     /// Native from the first block on.
-    Native,
+    Native(Flavour),
     /// Native as soon as it is ready, while the kernel runs.
-    MovingUp,
+    MovingUp(Flavour),
     /// The interpreter alone.
     Interpreted,
 }
 
 /// All of them, the interpreter last: it is what the others are compared with.
-pub(crate) const ALL_SETS: [Set; 3] = [Set::Native, Set::MovingUp, Set::Interpreted];
+pub(crate) const ALL_SETS: [Set; 5] = [
+    Set::Native(Flavour::Avx512),
+    Set::Native(Flavour::Avx2),
+    Set::MovingUp(Flavour::Avx512),
+    Set::MovingUp(Flavour::Avx2),
+    Set::Interpreted,
+];
 
-/// What runs kernels. A processor that has no native code interprets.
+/// What runs kernels. A processor that has no such native code interprets.
 pub(crate) fn tier(set: Set) -> Arc<dyn Tier> {
     let interpreter = Interpreter::new();
-    Arc::new(match (set, Jit::new()) {
-        (Set::Native, Some(jit)) => interpreter.moving_up(Arc::new(jit.after(0))),
-        (Set::MovingUp, Some(jit)) => interpreter.moving_up(Arc::new(jit.after(1))),
-        _ => interpreter,
+    let (flavour, starts) = match set {
+        Set::Native(flavour) => (flavour, 0),
+        Set::MovingUp(flavour) => (flavour, 1),
+        Set::Interpreted => return Arc::new(interpreter),
+    };
+    Arc::new(match Jit::new(flavour) {
+        Some(jit) => interpreter.moving_up(Arc::new(jit.after(starts))),
+        None => interpreter,
     })
 }

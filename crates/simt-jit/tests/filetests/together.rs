@@ -3,6 +3,7 @@
 
 use super::harness::{Device, Params, Shape};
 use super::tiers::Set;
+use simt_jit::Flavour;
 
 /// A kernel that runs `body` with all lanes, then without those whose datum is odd, under a guard
 /// and behind a branch. `%a` is the datum, `%r` the result, `%p` a second one.
@@ -62,11 +63,13 @@ fn compare(body: &str, sizes: &[usize]) {
             })
             .collect();
         let text = kernel(body, &format!("{EVEN:#x}"));
-        let native = run(Set::Native, &text, threads, &data);
         let interpreted = run(Set::Interpreted, &text, threads, &data);
-        if native != interpreted {
-            let at = native.iter().zip(&interpreted).position(|(a, b)| a != b).unwrap();
-            panic!("thread {} byte {}: {text}", at / 24, at % 24);
+        for flavour in Flavour::ALL {
+            let native = run(Set::Native(flavour), &text, threads, &data);
+            if native != interpreted {
+                let at = native.iter().zip(&interpreted).position(|(a, b)| a != b).unwrap();
+                panic!("{flavour:?}: thread {} byte {}: {text}", at / 24, at % 24);
+            }
         }
     }
 }

@@ -173,7 +173,8 @@ impl Driver {
     /// also where nothing else does.
     fn tier(&self) -> Arc<dyn Tier> {
         if !self.device.settings.check {
-            return self.device.settings.tiers.tier(&self.code);
+            let settings = &self.device.settings;
+            return settings.tiers.tier(settings.flavour, &self.code);
         }
         let report = Arc::new(|finding: &str| eprintln!("openmps-soft: {finding}"));
         Arc::new(Interpreter::new().checking(report))

@@ -1,6 +1,6 @@
 //! `openmps ptx check`: which kernels the software GPU accepts, and what they need.
 
-use super::{read, source};
+use super::{native_flavour, read, source};
 use anyhow::Result;
 use serde::Serialize;
 use simt::inspect::{Inspected, inspect};
@@ -79,7 +79,8 @@ struct Needs {
 impl Needs {
     fn of(kernel: &Inspected) -> Self {
         let native = Instant::now();
-        let code_bytes = simt_jit::code_bytes(&kernel.kernel.entry);
+        let code_bytes = native_flavour()
+            .and_then(|flavour| simt_jit::code_bytes(&kernel.kernel.entry, flavour));
         let native = native.elapsed();
         let info = kernel.info();
         Self {

@@ -1,7 +1,7 @@
 //! `openmps ptx dump`: the stages on PTX's way to what runs.
 
-use super::{read, source};
-use anyhow::{Result, bail};
+use super::{native_flavour, read, source};
+use anyhow::{Context, Result, bail};
 use simt::geometry::Geometry;
 use simt::inspect::{self, dump};
 use simt::kernel::Dim3;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 ///
 /// parse: the PTX as it was understood, names resolved. ir: what one thread does, after all
 /// passes. vector: what a warp does, 32 threads at a time; the interpreter runs this. asm: native
-/// code.
+/// code, for AVX-512 or AVX2 as OPENMPS_SOFT_SIMD or the processor says.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps ptx dump kernel.ptx
@@ -77,13 +77,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Shows native code.
 fn assembly(arguments: &Arguments) -> Result<ExitCode> {
+    let flavour = native_flavour().context("this processor has no native code")?;
     let texts = read(&arguments.file)?;
     for text in &texts {
         for (name, kernel) in inspect::inspect(&source(text))? {
             if arguments.kernel.as_ref().is_some_and(|wanted| *wanted != name) {
                 continue;
             }
-            match simt_jit::listing(&kernel?.kernel.entry) {
+            match simt_jit::listing(&kernel?.kernel.entry, flavour) {
                 Some(listing) => crate::output::print(&listing),
                 None => bail!("{name} has no native code: it is interpreted"),
             }

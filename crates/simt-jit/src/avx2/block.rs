@@ -1,0 +1,153 @@
+//! A block's instructions: its segments, and what stands between them.
+
+use super::predicate_slot;
+use super::quarter::Quarter;
+use super::segment::{Segment, Step};
+use crate::assembler::{Label, X, at};
+use crate::compiler::{Cold, Compiler};
+use iced_x86::{Code, Register};
+use simt::ir::Reg;
+use simt::op::Op;
+use simt::vector::{Home, VectorInst};
+
+impl Compiler<'_> {
+    /// Makes the instructions of the block under construction.
+    pub(crate) fn quarters(&mut self) {
+        let steps = &mut self.steps[self.block][usize::from(self.masked)];
+        for step in std::mem::take(steps) {
+            match step {
+                Step::Whole(index) => {
+                    self.members_decoded(&[index]);
+                    self.in_eax = None;
+                }
+                Step::Segment(segment) => self.segment(segment),
+            }
+        }
+    }
+
+    fn by_itself(&mut self, index: usize) {
+        let f = self.f;
+        self.index = index;
+        self.instruction(&f.blocks[self.block].insts[index]);
+    }
+
+    /// Makes code for an instruction on one value or on predicates; false if there is none.
+    pub(crate) fn native_single(&mut self, inst: &VectorInst) -> bool {
+        match inst.op {
+            _ if inst.dst.iter().any(|d| self.f.homes[d.reg.index()] == Home::Vector) => false,
+            Op::PredMov | Op::PredNot | Op::Pred(_) | Op::PredSelect => self.predicates(inst),
+            _ if !inst.uniform => false,
+            Op::Load(_) => self.load_parameter(inst) || self.memory(inst),
+            Op::Store(_) => self.memory(inst),
+            Op::Setp(..) => self.predicates(inst),
+            _ => self.scalars(inst),
+        }
+    }
+
+    fn segment(&mut self, segment: Segment) {
+        for index in &segment.before {
+            self.by_itself(*index);
+        }
+        if !segment.members.is_empty() {
+            self.in_eax = None;
+            let back = self.a.label();
+            let slow = self.a.label();
+            let checked = self.check_segment(&segment, slow);
+            Quarter::new(self, &segment).make_all();
+            for (number, r) in segment.predicates.iter().enumerate() {
+                if segment.live.contains(r) {
+                    self.gather_predicate(number, *r);
+                }
+            }
+            self.a.bind(back);
+            if checked {
+                let members = segment.members.iter().map(|m| m.index).collect();
+                let (block, masked, in_eax) = (self.block, self.masked, self.in_eax);
+                self.cold.push(Cold::Segment { label: slow, back, block, masked, members, in_eax });
+            }
+        }
+        for index in &segment.after {
+            self.by_itself(*index);
+        }
+    }
+
+    /// Makes the checks of a segment's accesses; true if there are any.
+    fn check_segment(&mut self, segment: &Segment, slow: Label) -> bool {
+        let f = self.f;
+        let insts = &f.blocks[self.block].insts;
+        let accesses: Vec<_> =
+            segment.members.iter().filter_map(|m| Some((m.index, m.access?))).collect();
+        for (index, (plan, reach)) in &accesses {
+            self.check_reach(&insts[*index], *plan, *reach, slow);
+        }
+        for (n, (_, store)) in accesses.iter().enumerate().filter(|(_, (_, a))| a.0.write) {
+            for (_, load) in &accesses[..n] {
+                self.check_apart(*load, *store, slow);
+            }
+        }
+        for (index, (plan, _)) in &accesses {
+            self.count_reach(&insts[*index], *plan);
+        }
+        !accesses.is_empty()
+    }
+
+    /// Runs instructions of the block under construction by their decoded forms.
+    fn members_decoded(&mut self, members: &[usize]) {
+        let f = self.f;
+        for index in members {
+            self.index = *index;
+            let inst = &f.blocks[self.block].insts[*index];
+            for r in crate::nan::exposed(&self.lazy, inst).collect::<Vec<_>>() {
+                self.canonicalise(r);
+            }
+            self.decoded_form(self.block, *index);
+        }
+    }
+
+    /// Runs a segment's members by their decoded forms.
+    pub(crate) fn segment_decoded(&mut self, members: &[usize], in_eax: Option<Reg>) {
+        self.members_decoded(members);
+        if let Some(r) = in_eax {
+            let memory = self.mask_of(r);
+            self.a.op(Code::Mov_r32_rm32, &[Register::EAX.into(), memory.into()]);
+        }
+    }
+
+    /// Makes a bit a lane of the masks that the quarters have left on the stack.
+    fn gather_predicate(&mut self, number: usize, r: Reg) {
+        let slot = |quarter: i32| at(Register::RSP, predicate_slot(number) + 32 * quarter);
+        let [low, high]: [X; 2] = [Register::YMM0.into(), Register::YMM1.into()];
+        let (load, words) = (Code::VEX_Vmovdqu_ymm_ymmm256, Code::VEX_Vpackssdw_ymm_ymm_ymmm256);
+        self.a.op(load, &[low, slot(0).into()]);
+        self.a.op(words, &[low, low, slot(1).into()]);
+        self.a.op(load, &[high, slot(2).into()]);
+        self.a.op(words, &[high, high, slot(3).into()]);
+        self.a.op(Code::VEX_Vpacksswb_ymm_ymm_ymmm256, &[low, low, high]);
+        // Packing keeps to halves of registers: each has four lanes of every quarter.
+        let order: Vec<u8> =
+            [0u32, 4, 1, 5, 2, 6, 3, 7].iter().flat_map(|n| n.to_le_bytes()).collect();
+        let order = self.a.constant(&order);
+        self.a.op(load, &[high, order.into()]);
+        self.a.op(Code::VEX_Vpermd_ymm_ymm_ymmm256, &[low, high, low]);
+        self.a.op(Code::VEX_Vpmovmskb_r32_ymm, &[Register::EAX.into(), low]);
+        let memory = self.mask_of(r);
+        self.a.op(Code::Mov_rm32_r32, &[memory.into(), Register::EAX.into()]);
+        self.in_eax = Some(r);
+    }
+
+    /// [`Compiler::canonicalise`] of the register file's lanes.
+    pub(crate) fn canonicalise_file(&mut self, r: Reg) {
+        let start = self.layout.place(r.index()).vector.unwrap_or(0) as i32;
+        let nan = self.a.constant(&crate::nan::NAN.to_le_bytes().repeat(8));
+        let [value, mask]: [X; 2] = [Register::YMM0.into(), Register::YMM1.into()];
+        for quarter in 0..4 {
+            let memory: X = at(crate::frame::FILE, start + 32 * quarter).into();
+            self.a.op(Code::VEX_Vmovdqu_ymm_ymmm256, &[value, memory]);
+            let compare = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
+            self.a.op(compare, &[mask, value, value, X::I(3)]);
+            let blend = Code::VEX_Vblendvps_ymm_ymm_ymmm256_ymm;
+            self.a.op(blend, &[value, value, nan.into(), mask]);
+            self.a.op(Code::VEX_Vmovdqu_ymmm256_ymm, &[memory, value]);
+        }
+    }
+}

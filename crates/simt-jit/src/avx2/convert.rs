@@ -1,0 +1,167 @@
+//! Conversions between floats and integers on a quarter's lanes.
+
+use super::quarter::{Quarter, xmm};
+use crate::assembler::X;
+use iced_x86::{Code, Register};
+use simt::op::{Convert, FloatType, IntType, Round, Width};
+use simt::vector::VectorInst;
+
+/// The immediate of `vroundps` that rounds so.
+fn rounding(round: Round) -> Option<i32> {
+    // Bit 3: no exception for what is not exact.
+    Some(match round {
+        Round::Near => 8,
+        Round::Down => 9,
+        Round::Up => 10,
+        Round::Zero => 11,
+        Round::NearAway => return None,
+    })
+}
+
+/// True if there is a form for the conversion.
+pub(crate) fn has_form(convert: Convert) -> bool {
+    match convert {
+        Convert::FromInt { from: IntType::S32 | IntType::U32, to, mode } => {
+            !mode.sat && (to == FloatType::F64 || to == FloatType::F32 && mode.round == Round::Near)
+        }
+        Convert::ToInt { from: FloatType::F32, bits: 32, round, .. } => rounding(round).is_some(),
+        Convert::Float { from: FloatType::F32, to, mode, relu: false } => match to {
+            FloatType::F32 => mode.sat,
+            FloatType::F64 => !mode.sat && !mode.ftz,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+impl Quarter<'_, '_> {
+    pub(crate) fn convert(&mut self, inst: &VectorInst, convert: Convert) {
+        match convert {
+            Convert::FromInt { from: IntType::S32, to: FloatType::F32, .. } => {
+                let a = self.piece(inst.src[0], Width::W32, 0);
+                let to = self.temp();
+                self.op(Code::VEX_Vcvtdq2ps_ymm_ymmm256, &[to.into(), a]);
+                self.put(inst, 0, 0, to);
+            }
+            // By way of doubles, which hold every such number, so that it is rounded once.
+            Convert::FromInt { to: FloatType::F32, .. } => {
+                let to = self.temp();
+                for half in 0..2 {
+                    let number = self.half(inst.src[0], half);
+                    let a = self.temp();
+                    self.double_of(a, number, false);
+                    self.op(Code::VEX_Vcvtpd2ps_xmm_ymmm256, &[xmm(a).into(), a.into()]);
+                    self.join(to, a, half);
+                    self.free(a);
+                }
+                self.put(inst, 0, 0, to);
+            }
+            Convert::FromInt { from, .. } => {
+                for piece in 0..2 {
+                    let number = self.half(inst.src[0], piece);
+                    let to = self.temp();
+                    self.double_of(to, number, from.signed());
+                    self.put(inst, 0, piece, to);
+                }
+            }
+            Convert::ToInt { signed, round, ftz, .. } => {
+                let Some(round) = rounding(round) else { return self.unsupported() };
+                let mut a = self.piece_in(inst.src[0], Width::W32, 0);
+                if ftz {
+                    a = self.flushed(a);
+                }
+                let to = self.temp();
+                self.op(Code::VEX_Vroundps_ymm_ymmm256_imm8, &[to.into(), a.into(), X::I(round)]);
+                let made = if signed { self.signed_int(to) } else { self.unsigned_int(to) };
+                self.put(inst, 0, 0, made);
+            }
+            Convert::Float { to: FloatType::F32, mode, .. } => {
+                let mut a = self.piece_in(inst.src[0], Width::W32, 0);
+                if mode.ftz {
+                    a = self.flushed(a);
+                }
+                let made = self.saturated(a, false);
+                self.put(inst, 0, 0, made);
+            }
+            Convert::Float { .. } => {
+                for piece in 0..2 {
+                    let half = self.half(inst.src[0], piece);
+                    let to = self.temp();
+                    self.op(Code::VEX_Vcvtps2pd_ymm_xmmm128, &[to.into(), half]);
+                    self.put(inst, 0, piece, to);
+                }
+            }
+            _ => self.unsupported(),
+        }
+    }
+
+    /// Four 32-bit numbers as doubles.
+    pub(crate) fn double_of(&mut self, to: Register, number: X, signed: bool) {
+        if signed {
+            self.op(Code::VEX_Vcvtdq2pd_ymm_xmmm128, &[to.into(), number]);
+            return;
+        }
+        // As the lowest bits of 2^52, which is then taken away.
+        let bits = self.constant(((1u64 << 52) as f64).to_bits(), Width::W64);
+        self.op(Code::VEX_Vpmovzxdq_ymm_xmmm128, &[to.into(), number]);
+        self.op(Code::VEX_Vpor_ymm_ymm_ymmm256, &[to.into(), to.into(), bits.into()]);
+        self.op(Code::VEX_Vsubpd_ymm_ymm_ymmm256, &[to.into(), to.into(), bits.into()]);
+    }
+
+    /// Doubles cut to 32-bit integers, in the low half of the register; `scratch` is overwritten.
+    pub(crate) fn cut(&mut self, a: Register, scratch: Register, signed: bool) {
+        let cut = Code::VEX_Vcvttpd2dq_xmm_ymmm256;
+        if signed {
+            self.op(cut, &[xmm(a).into(), a.into()]);
+            return;
+        }
+        // Half of the range lower, as signed ones.
+        let offset = self.constant(((1u64 << 31) as f64).to_bits(), Width::W64);
+        let sign = self.constant(1 << 31, Width::W32);
+        self.op(Code::VEX_Vroundpd_ymm_ymmm256_imm8, &[scratch.into(), a.into(), X::I(11)]);
+        let subtract = Code::VEX_Vsubpd_ymm_ymm_ymmm256;
+        self.op(subtract, &[scratch.into(), scratch.into(), offset.into()]);
+        self.op(cut, &[xmm(a).into(), scratch.into()]);
+        self.op(Code::VEX_Vpxor_ymm_ymm_ymmm256, &[a.into(), a.into(), sign.into()]);
+    }
+
+    /// Integral f32 lanes as signed integers: NaN is 0, what is too large is the largest.
+    fn signed_int(&mut self, a: Register) -> Register {
+        let to = self.temp();
+        self.op(Code::VEX_Vcvttps2dq_ymm_ymmm256, &[to.into(), a.into()]);
+        let limit = self.constant(u64::from(2_147_483_648f32.to_bits()), Width::W32);
+        let mask = self.temp();
+        let compare = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
+        // What is out of range has become the least number, one below the largest.
+        self.op(compare, &[mask.into(), a.into(), limit.into(), X::I(0x1d)]);
+        self.op(Code::VEX_Vpxor_ymm_ymm_ymmm256, &[to.into(), to.into(), mask.into()]);
+        self.op(compare, &[mask.into(), a.into(), a.into(), X::I(3)]);
+        self.op(Code::VEX_Vpandn_ymm_ymm_ymmm256, &[to.into(), mask.into(), to.into()]);
+        self.free(mask);
+        to
+    }
+
+    /// Integral f32 lanes as unsigned integers: NaN and what is negative are 0.
+    fn unsigned_int(&mut self, a: Register) -> Register {
+        let limit = |power: u64| u64::from(((1u64 << power) as f32).to_bits());
+        let (half, whole) =
+            (self.constant(limit(31), Width::W32), self.constant(limit(32), Width::W32));
+        let cut = Code::VEX_Vcvttps2dq_ymm_ymmm256;
+        let (x, low, high) = (self.zero(), self.temp(), self.temp());
+        // The maximum of NaN and 0 is 0.
+        self.op(Code::VEX_Vmaxps_ymm_ymm_ymmm256, &[x.into(), a.into(), x.into()]);
+        // From 2^31 on `low` is its bit alone, and `high` has the others.
+        self.op(cut, &[low.into(), x.into()]);
+        self.op(Code::VEX_Vsubps_ymm_ymm_ymmm256, &[high.into(), x.into(), half.into()]);
+        self.op(cut, &[high.into(), high.into()]);
+        let compare = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
+        let large = self.temp();
+        self.op(Code::VEX_Vpsrad_ymm_ymm_imm8, &[large.into(), low.into(), X::I(31)]);
+        self.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[high.into(), high.into(), large.into()]);
+        self.op(Code::VEX_Vpor_ymm_ymm_ymmm256, &[low.into(), low.into(), high.into()]);
+        self.op(compare, &[large.into(), x.into(), whole.into(), X::I(0x1d)]);
+        self.op(Code::VEX_Vpor_ymm_ymm_ymmm256, &[low.into(), low.into(), large.into()]);
+        self.free(large);
+        low
+    }
+}

@@ -1,0 +1,68 @@
+//! The flavour for processors with AVX2: a quarter of a warp, eight lanes, at a time.
+//!
+//! Sixteen registers of 32 bytes are too few for values of 32 lanes. So a block is cut into
+//! *segments* (`segment`), stretches of instructions in which no lane needs another, and a segment
+//! is made four times, once for each quarter (`quarter`). Within a quarter values are in machine
+//! registers; between segments they are in the register file, and predicates are bits there.
+//! Scalars are in general registers as with AVX-512, and blocks are joined by the same code.
+//!
+//! All that a segment can fail at (checks of addresses) is looked at before its first instruction.
+//! If something is not as it should be, all of it runs by its decoded forms.
+//!
+//! `block` joins segments, `form` says which instructions have a form here.
+//! `integer`, `wide`, `float`, `convert`, `compare` and `bits` have the instructions on lanes,
+//! `reach` and `transfer` loads and stores, `single` what differs from AVX-512 in instructions on
+//! one value.
+
+mod bits;
+mod block;
+mod compare;
+mod convert;
+mod float;
+mod form;
+mod integer;
+mod quarter;
+mod reach;
+mod segment;
+mod single;
+mod transfer;
+mod wide;
+
+pub(crate) use segment::Step;
+
+use iced_x86::Register;
+
+/// Lanes that are worked on together.
+pub(crate) const QUARTER_LANES: usize = 8;
+/// Quarters of a warp.
+pub(crate) const QUARTERS: usize = 4;
+/// General registers that hold values of the vector IR.
+pub(crate) const SCALARS: usize = 4;
+/// General registers that hold where a segment's accesses start; those behind the scalars.
+pub(crate) const POINTERS: [Register; 4] =
+    [Register::R8, Register::R9, Register::R10, Register::R11];
+
+/// Predicates that a segment can make.
+pub(crate) const PREDICATES_MAX: usize = 8;
+/// Bytes of a predicate on the stack, as a mask of 32 bits a lane.
+const PREDICATE_BYTES: i32 = 128;
+/// Lists of addresses that a segment can have.
+pub(crate) const TABLES_MAX: usize = 4;
+/// Bytes of a list of 32 addresses.
+const TABLE_BYTES: i32 = 256;
+
+/// Where a segment's predicate of a number is, bytes from the stack pointer. No vector register
+/// lives across a call, so the room for them is free.
+pub(crate) fn predicate_slot(number: usize) -> i32 {
+    crate::frame::SAVED_VECTORS + number as i32 * PREDICATE_BYTES
+}
+
+/// Where a segment's list of addresses of a number is.
+pub(crate) fn table_slot(number: usize) -> i32 {
+    predicate_slot(PREDICATES_MAX) + number as i32 * TABLE_BYTES
+}
+
+const _: () = assert!(
+    PREDICATES_MAX as i32 * PREDICATE_BYTES + TABLES_MAX as i32 * TABLE_BYTES
+        <= crate::frame::SAVED_MASKS - crate::frame::SAVED_VECTORS
+);

@@ -16,6 +16,43 @@ pub const EXP2_TERMS: [f64; 8] = [
     0.000_015_252_733_804_059_84,
 ];
 
+/// What is taken from a double's bits to make its exponent field that of a mantissa in
+/// [sqrt(1/2), sqrt(2)).
+pub const LOG2_FIRST: u64 = 0x3fe6_a09e_667f_3bcd;
+
+/// Terms of log2((1 + s) / (1 - s)) / s in s^2, lowest first. |s| < 0.1716, so the first omitted
+/// one is under 2^-33.
+pub const LOG2_TERMS: [f64; 6] = [
+    2.885_390_081_777_926_8,
+    0.961_796_693_925_975_6,
+    0.577_078_016_355_585_3,
+    0.412_198_583_111_132_4,
+    0.320_598_897_975_325_2,
+    0.262_308_189_252_538_8,
+];
+
+/// pi/2 in two parts: the first has trailing zeros, so that k times it is exact for k < 2^20.
+pub const HALF_PI_PARTS: [f64; 2] = [1.570_796_326_734_125_6, 6.077_100_506_506_192e-11];
+
+/// Terms of (sin(r) - r) / r^3 in r^2, lowest first.
+pub const SINE_TERMS: [f64; 5] = [
+    -0.166_666_666_666_666_66,
+    0.008_333_333_333_333_333,
+    -0.000_198_412_698_412_698_4,
+    2.755_731_922_398_589e-6,
+    -2.505_210_838_544_172e-8,
+];
+
+/// Terms of cos(r) in r^2, lowest first.
+pub const COSINE_TERMS: [f64; 6] = [
+    1.0,
+    -0.5,
+    0.041_666_666_666_666_664,
+    -0.001_388_888_888_888_889,
+    2.480_158_730_158_73e-5,
+    -2.755_731_922_398_589e-7,
+];
+
 /// 2^x; at most 1 ulp off in f32.
 #[inline(always)]
 pub(super) fn exp2(x: f32) -> f32 {
@@ -38,18 +75,13 @@ pub(super) fn log2(x: f32) -> f32 {
     let wide = f64::from(x);
     let bits = wide.to_bits();
     // Mantissa in [sqrt(1/2), sqrt(2)), so that the series is centred.
-    let offset = bits.wrapping_sub(0x3fe6_a09e_667f_3bcd);
+    let offset = bits.wrapping_sub(LOG2_FIRST);
     let exponent = (offset as i64) >> 52;
     let m = f64::from_bits(bits.wrapping_sub((exponent << 52) as u64));
     let s = (m - 1.0) / (m + 1.0);
     let z = s * s;
-    // 2/ln 2 * atanh(s); |s| < 0.1716, so the last omitted term is under 2^-33.
-    let series = s
-        * (2.885_390_081_777_926_8
-            + z * (0.961_796_693_925_975_6
-                + z * (0.577_078_016_355_585_3
-                    + z * (0.412_198_583_111_132_4
-                        + z * (0.320_598_897_975_325_2 + z * 0.262_308_189_252_538_8)))));
+    let [a, b, c, d, e, g] = LOG2_TERMS;
+    let series = s * (a + z * (b + z * (c + z * (d + z * (e + z * g)))));
     let r = (exponent as i32) as f64 + series;
     let r = if x == f32::INFINITY { f64::INFINITY } else { r };
     let r = if x == 0.0 { f64::NEG_INFINITY } else { r };
@@ -62,9 +94,9 @@ pub(super) fn log2(x: f32) -> f32 {
 fn reduce(x: f32) -> (f64, i32) {
     let wide = f64::from(x);
     let k = (wide * std::f64::consts::FRAC_2_PI).round_ties_even();
-    // Two parts of pi/2: the first has trailing zeros, so that k times it is exact for k < 2^20.
-    let r = k.mul_add(-1.570_796_326_734_125_6, wide);
-    let r = k.mul_add(-6.077_100_506_506_192e-11, r);
+    let [first, second] = HALF_PI_PARTS;
+    let r = k.mul_add(-first, wide);
+    let r = k.mul_add(-second, r);
     // Only the low bits matter; larger arguments have no accuracy left to lose.
     let quadrant = (k - (k * 0.25).floor() * 4.0) as i32;
     (r, quadrant)
@@ -73,18 +105,11 @@ fn reduce(x: f32) -> (f64, i32) {
 #[inline(always)]
 fn sine_or_cosine(r: f64, quadrant: i32) -> f32 {
     let z = r * r;
-    let s = r + r
-        * z
-        * (-0.166_666_666_666_666_66
-            + z * (0.008_333_333_333_333_333
-                + z * (-0.000_198_412_698_412_698_4
-                    + z * (2.755_731_922_398_589e-6 + z * -2.505_210_838_544_172e-8))));
-    let c = 1.0
-        + z * (-0.5
-            + z * (0.041_666_666_666_666_664
-                + z * (-0.001_388_888_888_888_889
-                    + z * (2.480_158_730_158_73e-5 + z * -2.755_731_922_398_589e-7))));
-    let v = if quadrant & 1 == 0 { s } else { c };
+    let [a, b, c, d, e] = SINE_TERMS;
+    let sine = r + r * z * (a + z * (b + z * (c + z * (d + z * e))));
+    let [a, b, c, d, e, g] = COSINE_TERMS;
+    let cosine = a + z * (b + z * (c + z * (d + z * (e + z * g))));
+    let v = if quadrant & 1 == 0 { sine } else { cosine };
     (if quadrant & 2 == 0 { v } else { -v }) as f32
 }
 

@@ -19,7 +19,9 @@
 //! ([`Frame::lanes`]) may have values in machine registers, and it takes lanes out of the table
 //! only below [`Frame::limit`], where no others wait.
 
-pub use super::approx::EXP2_TERMS;
+pub use super::approx::{
+    COSINE_TERMS, EXP2_TERMS, HALF_PI_PARTS, LOG2_FIRST, LOG2_TERMS, SINE_TERMS,
+};
 use super::decode::Code;
 pub use super::decode::Place;
 use super::machine::{Ins, Machine, Step};

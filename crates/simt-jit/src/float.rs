@@ -177,6 +177,9 @@ impl Compiler<'_> {
             self.exp2(inst, mode.ftz);
             return true;
         }
+        if !double && near && !mode.sat && self.series(inst, op, mode.ftz) {
+            return true;
+        }
         let supported = match op {
             FloatOp::Add | FloatOp::Sub | FloatOp::Mul | FloatOp::Fma | FloatOp::Div => true,
             FloatOp::Rcp | FloatOp::Sqrt => true,

@@ -177,3 +177,25 @@ fn halves() {
         compare(&format!("{INPUTS}{body} }}\n"), &[64, 50]);
     }
 }
+
+/// Approximate functions of all kinds of numbers.
+#[test]
+fn series() {
+    for op in ["lg2", "sin", "cos", "ex2"] {
+        for ftz in ["", ".ftz"] {
+            // Exponents near 0, any bits, and what is not a number of the usual kind.
+            for argument in [
+                "and.b32 %c, %a, 0x83ffffff; add.u32 %c, %c, 0x3e000000;",
+                "mul.lo.u32 %c, %a, 0x9e3779b1;",
+                "shl.b32 %c, %a, 23;",
+                "and.b32 %c, %a, 0x807fffff;",
+                "or.b32 %c, %a, 0x7f800000;",
+                "and.b32 %c, %a, 0x80000000; and.b32 %n, %lane, 1; mul.lo.u32 %n, %n, 0x7f800000; or.b32 %c, %c, %n;",
+            ] {
+                let body =
+                    format!("{{ .reg .b32 %c, %n; {argument} {op}.approx{ftz}.f32 %r, %c; }}\n");
+                compare(&body, &[64, 50]);
+            }
+        }
+    }
+}

@@ -11,7 +11,7 @@
 //!
 //! `ranges` finds where values are needed, `assign` gives them machine registers, `compiler`
 //! makes the blocks and the ways in and out, `start` what stands between warps and blocks of the grid,
-//! `control` what stands between blocks, `lanes`, `float`, `approx`, `series`, `scalar`, `predicate`, `bits`, `halves`,
+//! `control` what stands between blocks, `lanes`, `float`, `approx`, `series`, `scalar`, `divide`, `predicate`, `bits`, `halves`,
 //! `access` (with `known`, `group`, `apart`, `few`, `local` and `narrow`), `atomics`, `shuffle` and `votes`
 //! the instructions (`turnwise` is for those that go lane by lane). `assembler` and `memory` turn
 //! that into something that runs, and `cache` finds what was made before.
@@ -30,6 +30,7 @@ mod bits;
 mod cache;
 mod compiler;
 mod control;
+mod divide;
 mod few;
 mod float;
 mod frame;

@@ -64,7 +64,12 @@ impl Compiler<'_> {
     }
 
     /// A copy of a scalar source in `scratch`.
-    fn scalar_copy(&mut self, source: Source, wide: bool, scratch: Register) -> Register {
+    pub(crate) fn scalar_copy(
+        &mut self,
+        source: Source,
+        wide: bool,
+        scratch: Register,
+    ) -> Register {
         let register = self.scalar_in(source, wide, scratch);
         let copy = sized(scratch, wide);
         if register != copy {
@@ -198,7 +203,7 @@ impl Compiler<'_> {
                         | IntOp::Neg
                         | IntOp::Min
                         | IntOp::Max => true,
-                        IntOp::Shl | IntOp::Shr => matches!(inst.src[1], Source::Imm(_)),
+                        IntOp::Shl | IntOp::Shr | IntOp::Div | IntOp::Rem => true,
                         IntOp::MulWide | IntOp::MadWide => ty.width() == Width::W32,
                         _ => false,
                     }
@@ -435,8 +440,11 @@ impl Compiler<'_> {
                 self.a.op(code, &[result.into(), second.into()]);
                 self.scalar_result(inst, 0, result);
             }
+            IntOp::Div | IntOp::Rem => self.scalar_divide(inst, op == IntOp::Rem, ty),
             IntOp::Shl | IntOp::Shr => {
-                let Source::Imm(amount) = src(1) else { return };
+                let Source::Imm(amount) = src(1) else {
+                    return self.scalar_shift(inst, op, ty);
+                };
                 let bits = if wide { 64 } else { 32 };
                 let amount = u32::try_from(amount).unwrap_or(u32::MAX);
                 let signed = ty.signed() && op == IntOp::Shr;

@@ -199,3 +199,34 @@ fn series() {
         }
     }
 }
+
+/// Arithmetic on one value for all lanes: divisions by 0 and of the least number, shifts too far.
+#[test]
+fn one_value() {
+    let numbers = ["0", "1", "7", "-1", "-7", "31", "32", "64", "100", "0x80000000", "0x7fffffff"];
+    for a in numbers {
+        for b in numbers {
+            let mut body = format!(
+                "{{ .reg .b32 %c, %d; .reg .b64 %e, %f, %s; mov.u32 %d, %ctaid.x; mov.u32 %r, 0;
+                 mov.u64 %s, 0; add.u32 %c, %d, {a}; add.u32 %d, %d, {b};
+                 cvt.s64.s32 %e, %c; cvt.s64.s32 %f, %d; shl.b64 %e, %e, %d;\n"
+            );
+            for op in ["div.s32", "div.u32", "rem.s32", "rem.u32", "shl.b32", "shr.s32", "shr.u32"]
+            {
+                body +=
+                    &format!("{{ .reg .b32 %o; {op} %o, %c, %d; mad.lo.u32 %r, %r, 31, %o; }}\n");
+            }
+            for op in ["div.s64", "div.u64", "rem.s64", "rem.u64"] {
+                body +=
+                    &format!("{{ .reg .b64 %o; {op} %o, %e, %f; mad.lo.u64 %s, %s, 31, %o; }}\n");
+            }
+            for op in ["shl.b64", "shr.s64", "shr.u64"] {
+                body +=
+                    &format!("{{ .reg .b64 %o; {op} %o, %e, %d; mad.lo.u64 %s, %s, 31, %o; }}\n");
+            }
+            body += "{ .reg .b32 %x; cvt.u32.u64 %x, %s; xor.b32 %r, %r, %x;
+                shr.u64 %s, %s, 32; cvt.u32.u64 %x, %s; xor.b32 %r, %r, %x; } }\n";
+            compare(&body, &[64]);
+        }
+    }
+}

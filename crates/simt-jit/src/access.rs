@@ -119,7 +119,10 @@ impl Compiler<'_> {
             && plan.wide != plan.shared
             && offset % total == 0
             && !(plan.shared && offset < 0 && access.width != Width::W32 && !narrow);
-        if !plain || !self.has_lane_results(inst) {
+        // Addresses must stay until the last element is there.
+        let kept = access.count == 1
+            || inst.src[0].registers().all(|r| inst.dst.iter().all(|d| d.reg != r));
+        if !plain || !kept || !self.has_lane_results(inst) {
             return false;
         }
         let address_width = if plan.wide { Width::W64 } else { Width::W32 };

@@ -6,6 +6,7 @@ use crate::assign::parts;
 use crate::compiler::Compiler;
 use crate::frame::{A, C, D, Field, K1, K2, Z0, Z1, Z2, Z3, field};
 use crate::narrow::is_narrow;
+use crate::pairs::come_in_pairs;
 use crate::value::{Value, move_code, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::op::Width;
@@ -38,11 +39,13 @@ impl Compiler<'_> {
         }
         let slow = self.aside(back);
         let (plan, some) = self.check_lanes(inst, plan, address, slow);
-        for element in 0..usize::from(plan.access.count) {
-            if plan.write {
-                self.scatter(inst, plan, address, element, some);
-            } else {
-                self.gather(inst, plan, address, element, some);
+        let pairs = come_in_pairs(plan);
+        for element in (0..usize::from(plan.access.count)).step_by(if pairs { 2 } else { 1 }) {
+            match (plan.write, pairs) {
+                (false, false) => self.gather(inst, plan, address, element, some),
+                (false, true) => self.gather_pair(inst, plan, address, element, some),
+                (true, false) => self.scatter(inst, plan, address, element, some),
+                (true, true) => self.scatter_pair(inst, plan, address, element, some),
             }
         }
     }
@@ -152,7 +155,7 @@ impl Compiler<'_> {
     }
 
     /// Sets K1 to the lanes of a part that take part; goes to `none` if none does.
-    fn lanes_of_part(&mut self, part: usize, width: Width, some: bool, none: Label) {
+    pub(crate) fn lanes_of_part(&mut self, part: usize, width: Width, some: bool, none: Label) {
         if some {
             let k = self.active(part, width);
             self.a.op(Code::VEX_Kmovw_kr_km16, &[K1.into(), k.into()]);
@@ -169,7 +172,7 @@ impl Compiler<'_> {
     }
 
     /// The memory of an element of the lanes whose addresses are in `index`.
-    fn spread(&self, plan: Plan, index: Register, element: usize) -> MemoryOperand {
+    pub(crate) fn spread(&self, plan: Plan, index: Register, element: usize) -> MemoryOperand {
         let base = if plan.shared { D } else { Register::None };
         let offset = plan.offset + element as i32 * i32::from(plan.access.bytes);
         MemoryOperand::with_base_index_scale_displ_size(base, index, 1, i64::from(offset), 8)
@@ -323,7 +326,12 @@ impl Compiler<'_> {
     }
 
     /// Eight 32-bit addresses in the low half of a register.
-    fn address_half(&mut self, address: Address, part: usize, scratch: Register) -> Register {
+    pub(crate) fn address_half(
+        &mut self,
+        address: Address,
+        part: usize,
+        scratch: Register,
+    ) -> Register {
         match address {
             Address::Lanes(value) | Address::Local(value) => {
                 let half = self.half(value, part, scratch);

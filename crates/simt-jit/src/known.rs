@@ -266,7 +266,13 @@ impl Compiler<'_> {
         self.a.op(code, &[to.into(), first.into(), second.into()]);
     }
 
-    fn load_picks(&mut self, width: Width, to: Register, picks: impl Iterator<Item = usize>) {
+    /// Numbers of elements, for an instruction that picks by them.
+    pub(crate) fn load_picks(
+        &mut self,
+        width: Width,
+        to: Register,
+        picks: impl Iterator<Item = usize>,
+    ) {
         let bytes = width.bytes() as usize;
         let picks: Vec<u8> =
             picks.flat_map(|n| (n as u64).to_le_bytes().into_iter().take(bytes)).collect();

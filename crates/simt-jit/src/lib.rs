@@ -11,8 +11,9 @@
 //!
 //! `ranges` finds where values are needed, `assign` gives them machine registers, `compiler`
 //! makes the blocks and the ways in and out, `start` what stands between warps and blocks of the grid,
-//! `control` what stands between blocks, `lanes`, `float`, `approx`, `series`, `scalar`, `divide`, `predicate`, `bits`, `halves`,
-//! `access` (with `known`, `group`, `apart`, `few`, `local` and `narrow`), `atomics`, `shuffle` and `votes`
+//! `control` what stands between blocks, `lanes`, `float`, `approx`, `series`, `scalar`, `divide`,
+//! `predicate`, `bits`, `halves`, `access` (with `known`, `group`, `apart`, `pairs`, `few`, `local`
+//! and `narrow`), `atomics`, `shuffle` and `votes`
 //! the instructions (`turnwise` is for those that go lane by lane). `assembler` and `memory` turn
 //! that into something that runs, and `cache` finds what was made before.
 //!
@@ -43,6 +44,7 @@ mod local;
 mod memory;
 mod nan;
 mod narrow;
+mod pairs;
 mod predicate;
 mod ranges;
 mod scalar;

@@ -17,6 +17,7 @@ use crate::frame::{
 };
 use crate::group::Groups;
 use crate::nan;
+use crate::predicate::Steps;
 use crate::ranges::{Ranges, sources};
 use crate::start::{self, PROLOGUE};
 use crate::value::{Value, store_code};
@@ -63,7 +64,14 @@ pub(crate) enum Cold {
     /// What is left of a block from an instruction on, where its accesses are checked one by one.
     Rest { label: Label, block: usize, index: usize, counted: i32 },
     /// Compares lanes one by one: their outcomes go to EAX.
-    Compare { label: Label, back: Label, block: usize, index: usize, masked: bool },
+    Compare {
+        label: Label,
+        back: Label,
+        block: usize,
+        index: usize,
+        masked: bool,
+        steps: Option<Steps>,
+    },
     /// A back-edge's turn has ended: nothing has happened yet.
     Turn { label: Label, block: usize },
     /// All lanes go from a block to a block.
@@ -783,8 +791,11 @@ impl<'a> Compiler<'a> {
                 }
                 self.terminator(&b.term);
             }
-            Cold::Compare { label, back, block, index, masked } => {
+            Cold::Compare { label, back, block, index, masked, steps } => {
                 self.a.bind(label);
+                if let Some(steps) = steps {
+                    self.compare_steps(steps, back);
+                }
                 (self.masked, self.block, self.index) = (masked, block, index);
                 let inst = self.inst_at(block, index);
                 self.compare_each(inst);

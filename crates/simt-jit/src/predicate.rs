@@ -1,7 +1,7 @@
 //! Instructions that make and combine predicates: a bit a lane, in the register file.
 
 use crate::Flavour;
-use crate::assembler::X;
+use crate::assembler::{Label, X};
 use crate::compiler::{Cold, Compiler};
 use crate::frame::{A, C, D, K1, K2, K3, MASK, PREDICATE, Z0, Z1};
 use crate::value::xmm;
@@ -66,6 +66,17 @@ fn comparison(compare: Compare, ty: CompareType) -> Option<(Code, i32, bool)> {
         }
         CompareType::Float(..) => return None,
     })
+}
+
+/// A comparison of numbers that grow by one from lane to lane with one number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Steps {
+    /// What it is for lanes whose numbers are below the other one, 0 or -1.
+    outcome: i32,
+    /// 1 if it is that for the lane whose number is equal as well.
+    plus: i32,
+    /// The numbers are signed.
+    signed: bool,
 }
 
 fn width_of(ty: CompareType) -> Width {
@@ -220,7 +231,9 @@ impl Compiler<'_> {
         };
         let (label, back) = (self.a.label(), self.a.label());
         let (block, index, masked) = (self.block, self.index, self.masked);
-        self.cold.push(Cold::Compare { label, back, block, index, masked });
+        let plus = i32::from(matches!(compare, Compare::Le | Compare::Gt));
+        let steps = (growing.1 == 1).then_some(Steps { outcome, plus, signed: int.signed() });
+        self.cold.push(Cold::Compare { label, back, block, index, masked, steps });
         self.widen(Source::Scalar(growing.0), int.signed(), A);
         self.a.op(Code::Add_rm64_imm32, &[A.into(), X::I(reach)]);
         self.widen(one, int.signed(), C);
@@ -232,6 +245,34 @@ impl Compiler<'_> {
         self.in_pair = None;
         self.store_predicate(inst, 0);
         true
+    }
+
+    /// The outcomes in EAX where numbers that grow by one from lane to lane reach the other number
+    /// within the warp: the last lane's number is in RAX, the other one in RCX. Falls through if
+    /// they wrap.
+    pub(crate) fn compare_steps(&mut self, steps: Steps, back: Label) {
+        let (eax, ecx, edx) = (Register::EAX, Register::ECX, Register::EDX);
+        let wraps = self.a.label();
+        let last = WARP_LANES as i32 - 1;
+        if steps.signed {
+            self.a.op(Code::Movsxd_r64_rm32, &[D.into(), eax.into()]);
+        } else {
+            self.a.op(Code::Mov_r32_rm32, &[edx.into(), eax.into()]);
+        }
+        self.a.op(Code::Cmp_r64_rm64, &[D.into(), A.into()]);
+        self.a.jump(Code::Jne_rel32_64, wraps);
+        // Lanes in front of the other number: at most 32, or the last one would be.
+        self.a.op(Code::Sub_r64_rm64, &[C.into(), A.into()]);
+        self.a.op(Code::Xor_r32_rm32, &[eax.into(), eax.into()]);
+        self.a.op(Code::Add_rm64_imm8, &[C.into(), X::I(last + steps.plus)]);
+        self.a.op(Code::Cmovs_r32_rm32, &[ecx.into(), eax.into()]);
+        self.a.op(Code::Or_rm64_imm8, &[A.into(), X::I(-1)]);
+        self.a.op(Code::Shl_rm64_CL, &[A.into(), Register::CL.into()]);
+        if steps.outcome != 0 {
+            self.a.op(Code::Not_rm32, &[eax.into()]);
+        }
+        self.a.jump(Code::Jmp_rel32_64, back);
+        self.a.bind(wraps);
     }
 
     /// The outcomes of a comparison of lanes, in EAX.

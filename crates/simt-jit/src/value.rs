@@ -318,8 +318,13 @@ impl Compiler<'_> {
         match source {
             Source::Mask(r) if self.in_pair == Some(r) => {}
             Source::Mask(r) => {
-                let memory = self.mask_of(r);
-                self.a.op(Code::VEX_Kmovd_kr_km32, &[PREDICATE[0].into(), memory.into()]);
+                if self.in_eax == Some(r) {
+                    let eax = Register::EAX.into();
+                    self.a.op(Code::VEX_Kmovd_kr_r32, &[PREDICATE[0].into(), eax]);
+                } else {
+                    let memory = self.mask_of(r);
+                    self.a.op(Code::VEX_Kmovd_kr_km32, &[PREDICATE[0].into(), memory.into()]);
+                }
                 let high = [PREDICATE[1].into(), PREDICATE[0].into(), X::I(16)];
                 self.a.op(Code::VEX_Kshiftrd_kr_kr_imm8, &high);
                 self.in_pair = Some(r);

@@ -19,7 +19,7 @@ use super::stream::{Group, Op, Stream};
 use super::tenant::{Tenant, TenantId};
 use super::turn::TurnState;
 use crate::error::Error;
-use simt::kernel::{Control, MemoryView};
+use simt::kernel::{BlockRun, Control, MemoryView};
 
 /// Everything that scheduling looks at.
 pub(super) struct Core {
@@ -72,6 +72,8 @@ pub(super) struct Slot {
     pub(super) view: Option<CachedView>,
     /// Empty; kept for its room.
     pub(super) batch: VecDeque<Block>,
+    /// A finished block of a grid that has not ended, for its next one.
+    pub(super) spare: Option<(Key<Grid>, Box<dyn BlockRun>)>,
 }
 
 /// What a slot runs now.
@@ -142,6 +144,9 @@ impl After {
         if block.run.is_some() {
             self.blocks.push(block);
         }
+    }
+    pub(super) fn drop_run(&mut self, run: Box<dyn BlockRun>) {
+        self.blocks.push(Block { sm: 0, index: 0, run: Some(run) });
     }
     pub(super) fn drop_op(&mut self, op: Op) {
         self.ops.push(op);

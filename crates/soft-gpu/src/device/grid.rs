@@ -63,7 +63,8 @@ pub(super) struct Grid {
     /// In [`Core::runnable`].
     listed: bool,
     pub(super) killed: bool,
-    /// Time that a block took lately, ns; 0 while none has finished.
+    /// Time that a block took lately, ns; 0 if none has finished, now or when the stream ran the
+    /// kernel the time before.
     pace_ns: u64,
     started_ns: u64,
     totals: KernelTotals,
@@ -113,6 +114,11 @@ impl SmUse {
     }
 }
 
+/// What tells kernels apart while they exist; another one may come to have it later.
+fn identity(op: &KernelOp) -> usize {
+    Arc::as_ptr(&op.kernel).addr()
+}
+
 impl Core {
     /// Starts the launch at the head of `stream`.
     pub(super) fn start_grid(
@@ -124,6 +130,8 @@ impl Core {
     ) -> Key<Grid> {
         self.arrivals += 1;
         let now = now_ns();
+        let known = self.streams.get(stream).and_then(|s| s.pace);
+        let pace_ns = known.filter(|(of, _)| *of == identity(&op)).map_or(0, |(_, pace)| pace);
         tenant.kernel_started(now);
         let total = op.launch.grid.count();
         let grid = Grid {
@@ -139,7 +147,7 @@ impl Core {
             running: 0,
             listed: false,
             killed: false,
-            pace_ns: 0,
+            pace_ns,
             started_ns: now,
             totals: KernelTotals::default(),
         };
@@ -361,6 +369,13 @@ impl Core {
         let totals = KernelTotals { launches: 1, span_ns, ..grid.totals };
         self.profile.add(&grid.op.kernel.info().name, &totals);
         let stream = grid.stream;
+        for slot in &mut self.slots {
+            let spare = slot.spare.take_if(|(of, _)| *of == key);
+            spare.into_iter().for_each(|(_, run)| self.after.drop_run(run));
+        }
+        if let Some(stream) = self.streams.get_mut(stream) {
+            stream.pace = Some((identity(&grid.op), grid.pace_ns));
+        }
         self.after.drop_grid(grid);
         if self.grids.is_empty() {
             self.turn_idle();

@@ -101,6 +101,9 @@ pub struct Stream {
     seen_by_legacy: u64,
     /// How often lately the submitter waited for its work at once and did it itself.
     pub(super) helped: u32,
+    /// Which kernel it ran last, and the time of a block of it, ns: the next launch is likely the
+    /// same.
+    pub(super) pace: Option<(usize, u64)>,
     pub(super) destroyed: bool,
 }
 
@@ -130,6 +133,7 @@ impl Stream {
             legacy_seen: 0,
             seen_by_legacy: 0,
             helped: 0,
+            pace: None,
             destroyed: false,
         }
     }

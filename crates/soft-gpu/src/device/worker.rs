@@ -53,6 +53,8 @@ enum Work {
         kernel: Arc<dyn Kernel>,
         launch: Arc<Launch>,
         view: Option<CachedView>,
+        /// A finished block of the grid, for the next one.
+        spare: Option<Box<dyn BlockRun>>,
         counters: Counters,
     },
     Transfer {
@@ -177,9 +179,17 @@ impl Core {
             slot.control.request_yield();
         }
         let view = slot.view.take();
+        let spare = match slot.spare.take() {
+            Some((of, run)) if of == key => Some(run),
+            other => {
+                other.into_iter().for_each(|(_, run)| self.after.drop_run(run));
+                None
+            }
+        };
         let control = slot.control.clone();
         let counters = Counters::default();
-        let work = Work::Blocks { grid: key, blocks, finished: 0, kernel, launch, view, counters };
+        let work =
+            Work::Blocks { grid: key, blocks, finished: 0, kernel, launch, view, spare, counters };
         Some(Assignment { slot: index, control, tenant, work, since_ns })
     }
 
@@ -210,10 +220,12 @@ impl Core {
         self.slots_free.push(slot);
         match (work, settled) {
             (
-                Work::Blocks { grid, mut blocks, finished, view, counters, .. },
+                Work::Blocks { grid, mut blocks, finished, view, spare, counters, .. },
                 settled @ (Settled::Blocks(_) | Settled::Fault(..)),
             ) => {
                 self.slots[slot].view = view;
+                // Before the grid may end.
+                self.slots[slot].spare = spare.map(|run| (grid, run));
                 let now = now_ns();
                 let busy_ns = now.saturating_sub(since_ns);
                 tenant.account_blocks(busy_ns, &counters, finished as u64);
@@ -292,7 +304,7 @@ impl Device {
         let _mapped = tenant.space.access();
         match &mut assignment.work {
             Work::Transfer { transfer, .. } => Settled::Transfer(transfer.step(&tenant.space)),
-            Work::Blocks { blocks, finished, kernel, launch, view, counters, .. } => {
+            Work::Blocks { blocks, finished, kernel, launch, view, spare, counters, .. } => {
                 let version = tenant.space.version();
                 let cached = match view.take() {
                     Some(c) if c.tenant == tenant.id && c.version == version => view.insert(c),
@@ -304,7 +316,6 @@ impl Device {
                 };
                 let _floats = DefaultFloats::new();
                 let mut outcome = Outcome::Finished;
-                let mut spare = None;
                 while *finished < blocks.len() {
                     if *finished > 0 && assignment.control.yield_requested() {
                         break;
@@ -319,7 +330,7 @@ impl Device {
                         counters: &mut *counters,
                     };
                     let moved;
-                    (moved, outcome) = resume(block, more, &mut spare, kernel, launch, &mut worker);
+                    (moved, outcome) = resume(block, more, spare, kernel, launch, &mut worker);
                     if moved > 0 {
                         let run = block.run.take();
                         *finished += moved as usize;
@@ -328,7 +339,7 @@ impl Device {
                     if !matches!(outcome, Outcome::Finished) {
                         break;
                     }
-                    spare = blocks[*finished].run.take();
+                    *spare = blocks[*finished].run.take();
                     *finished += 1;
                 }
                 Settled::Blocks(outcome)

@@ -19,6 +19,21 @@ use simt::kernel::Range;
 /// Allocations above this get chunks of their own, so that freeing them gives memory back.
 const SMALL_BYTES_MAX: u64 = CHUNK_BYTES / 2;
 
+/// Allocations of whole pages up to this size stand apart by more than their size: buffers that
+/// all start at the same place of a page are in each other's way in a processor's first-level
+/// cache, where kernels walk through several of them at once.
+const APART_BYTES_MAX: u64 = CHUNK_BYTES / 8;
+const APART_BYTES: u64 = 3 * ALLOCATION_ALIGN;
+const PAGE_BYTES: u64 = 4096;
+
+/// What an allocation takes of a heap.
+fn taken(bytes: u64) -> Option<u64> {
+    let apart = bytes.is_multiple_of(PAGE_BYTES) && bytes <= APART_BYTES_MAX;
+    bytes
+        .checked_add(if apart { APART_BYTES } else { 0 })?
+        .checked_next_multiple_of(ALLOCATION_ALIGN)
+}
+
 /// What an allocation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AllocationKind {
@@ -60,7 +75,7 @@ impl AllocationKind {
 
 /// Memory handed out.
 pub(super) struct Allocation {
-    /// As asked for; what is taken is rounded up to [`ALLOCATION_ALIGN`].
+    /// As asked for; more is taken: see [`taken`].
     pub(super) bytes: u64,
     pub(super) tenant: Arc<Tenant>,
     pub(super) context: u64,
@@ -170,7 +185,7 @@ impl Device {
             return Err(Error::INVALID_VALUE);
         }
         let align = align.max(ALLOCATION_ALIGN);
-        let taken = bytes.checked_next_multiple_of(ALLOCATION_ALIGN).ok_or(Error::OUT_OF_MEMORY)?;
+        let taken = taken(bytes).ok_or(Error::OUT_OF_MEMORY)?;
         let mut tables = self.memory.tables();
         let start = if taken > SMALL_BYTES_MAX {
             let chunk = taken.checked_next_multiple_of(CHUNK_BYTES).ok_or(Error::OUT_OF_MEMORY)?;
@@ -208,7 +223,7 @@ impl Device {
 
     fn free_allocation(&self, tables: &mut Tables, address: u64) {
         let Some(allocation) = tables.allocations.remove(&address) else { return };
-        let taken = allocation.bytes.next_multiple_of(ALLOCATION_ALIGN);
+        let Some(taken) = taken(allocation.bytes) else { return };
         let tenant = &allocation.tenant;
         tables.note_freed(tenant.id, address, address + allocation.bytes);
         if taken > SMALL_BYTES_MAX {
@@ -278,6 +293,23 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buffers_of_whole_pages_start_at_different_places_of_a_page() {
+        let mut heap = Heap::default();
+        heap.insert(CHUNK_BYTES, 2 * CHUNK_BYTES);
+        let bytes = APART_BYTES_MAX;
+        let mut places: Vec<u64> = (0..7)
+            .map(|_| heap.take(taken(bytes).unwrap(), ALLOCATION_ALIGN).unwrap() % PAGE_BYTES)
+            .collect();
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(places.len(), 7);
+        // What is not of whole pages is not, and large ones do not take a chunk more.
+        assert_eq!(taken(100), Some(ALLOCATION_ALIGN));
+        assert_eq!(taken(SMALL_BYTES_MAX), Some(SMALL_BYTES_MAX));
+        assert_eq!(taken(u64::MAX), None);
+    }
 
     #[test]
     fn pieces_join_within_a_chunk_and_only_there() {

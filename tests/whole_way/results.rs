@@ -76,8 +76,8 @@ fn device_printf_reaches_the_programs_own_output() {
 #[test]
 fn what_did_not_work_is_said_to_whoever_asks() {
     let scene = Scene::with_daemon();
-    // A check that has an allocation refused, and one that asks for arrays.
-    let arguments = ["--only", "memory.alloc", "--only", "array.wrong"];
+    // A check that has an allocation refused, and one that asks for memory of another API.
+    let arguments = ["--only", "memory.alloc", "--only", "memory.external"];
     let traced = |level: &str| {
         let mut command = scene.sample("api_tour", &arguments);
         finish(command.env("OPENMPS_TRACE", level)).expect_success().stderr
@@ -87,8 +87,11 @@ fn what_did_not_work_is_said_to_whoever_asks() {
         (traced("errors"), traced("unsupported"), traced("summary"));
     assert!(errors.contains(failed), "{errors}");
     assert!(!unsupported.contains(failed) && !summary.contains(failed));
-    assert!(unsupported.contains("cuArrayCreate_v2 is not supported\n"), "{unsupported}");
-    assert!(summary.contains("cuArrayCreate_v2 is not supported: called 1 times"), "{summary}");
+    assert!(unsupported.contains("cuImportExternalMemory is not supported\n"), "{unsupported}");
+    assert!(
+        summary.contains("cuImportExternalMemory is not supported: called 1 times"),
+        "{summary}"
+    );
     let calls = traced("calls");
     assert!(calls.contains(failed) && calls.contains("openmps: called cuMemAlloc_v2\n"), "{calls}");
     assert!(!calls.contains("called cuGraphLaunch"), "only what is called: {calls}");

@@ -205,6 +205,7 @@ fn a_client_is_served() {
                 GetFunction::OPCODE => {
                     assert_eq!(record.decode::<GetFunction<'_>>().unwrap().name, b"kernel");
                     let reply = ModuleLoaded {
+                        managed: (0, 0),
                         error_log: b"no such kernel".to_vec(),
                         ..ModuleLoaded::default()
                     };

@@ -1,8 +1,9 @@
 //! What an attached process has, from the handshake ([`crate::handshake`]) to its end.
 //!
-//! Locks, in the order in which a thread may take them: graphs, memory or host functions, calls, staging,
-//! state. The contexts' lock is taken alone.
+//! Locks, in the order in which a thread may take them: graphs; memory, arrays or host functions;
+//! calls, staging, state. The contexts' lock is taken alone.
 
+use crate::arrays::Arrays;
 use crate::calls::Calls;
 use crate::contexts::Contexts;
 use crate::graph_exec::ClientExec;
@@ -37,6 +38,7 @@ pub(crate) struct Attached {
     pub(crate) calls: Mutex<Calls>,
     pub(crate) staging: Mutex<Staging>,
     memory: Mutex<Memory>,
+    pub(crate) arrays: Mutex<Arrays>,
     pub(crate) host_functions: HostFunctions,
     /// Held while a function is looked up by its name; taken before all others.
     pub(crate) finding: Mutex<()>,
@@ -69,6 +71,7 @@ impl Attached {
             calls: Mutex::new(Calls::new(region.clone(), policy)),
             staging: Mutex::new(Staging::new(STAGING_BYTES as u32)),
             memory: Mutex::new(Memory::new(window, host_window, welcome.devices.len())),
+            arrays: Mutex::new(Arrays::new()),
             host_functions: HostFunctions::new(),
             finding: Mutex::new(()),
             graphs: Graphs::new(),

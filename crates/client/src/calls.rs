@@ -11,7 +11,7 @@ use channel::message::Message;
 use channel::payload::Payload;
 use channel::region::Region;
 use channel::reply::{Reply, ReplyReader};
-use channel::request::Request;
+use channel::request::{LoadModule, ModuleLoaded, Request};
 use channel::wait::SpinPolicy;
 use core::time::Duration;
 use cuda_api::{CUresult, CudaError};
@@ -70,11 +70,15 @@ impl Attached {
         self.health().err().unwrap_or(SERVER_GONE)
     }
 
-    fn receive_descriptor(&self) -> Result<OwnedFd, CudaError> {
+    fn receive_message(&self) -> Result<(Message, Vec<OwnedFd>), CudaError> {
         let socket = self.link.socket();
         socket.set_receive_timeout(Some(DESCRIPTOR_TIMEOUT)).map_err(|_| self.gone())?;
-        match socket.receive() {
-            Ok((Message::ChunkFd(_), mut fds)) => fds.pop().ok_or_else(|| self.gone()),
+        socket.receive().map_err(|_| self.gone())
+    }
+
+    fn receive_descriptor(&self) -> Result<OwnedFd, CudaError> {
+        match self.receive_message()? {
+            (Message::ChunkFd(_), mut fds) => fds.pop().ok_or_else(|| self.gone()),
             _ => Err(self.gone()),
         }
     }
@@ -117,23 +121,36 @@ impl Attached {
         .map(|(reply, _)| reply)
     }
 
-    /// As [`Self::call_with`] for a request whose reply says something with an error too: gives
-    /// both. A reply without a payload is `None`.
-    pub(crate) fn call_for_both<'a, Q: Request<'a>>(
+    /// Loads a module, whose reply says something with an error too: gives both, and the descriptor
+    /// of its managed variables' memory if it has any. A reply without a payload is `None`.
+    pub(crate) fn call_load(
         &self,
-        message: Message,
-        fd: BorrowedFd<'_>,
-        request: &Q,
-    ) -> Result<(CUresult, Option<Q::Reply>), CudaError> {
+        image: BorrowedFd<'_>,
+        request: &LoadModule,
+    ) -> Result<(CUresult, Option<ModuleLoaded>, Option<OwnedFd>), CudaError> {
         let receive = |reply: Reply<'_>| {
-            let payload = match reply.result.is_err() && reply.words().is_empty() {
-                true => None,
-                false => Some(self.decode(&reply)?),
+            let payload: Option<ModuleLoaded> =
+                match reply.result.is_err() && reply.words().is_empty() {
+                    true => None,
+                    false => Some(self.decode(&reply)?),
+                };
+            let has_managed = payload.as_ref().is_some_and(|loaded| loaded.managed.1 > 0);
+            let managed = match has_managed {
+                true => Some(self.receive_managed()?),
+                false => None,
             };
-            Ok((reply.result, payload))
+            Ok((reply.result, payload, managed))
         };
-        self.exchange(Some((message, fd)), |state| state.push(request), receive, false)
-            .map(|(both, _)| both)
+        let image = Some((Message::ImageFd(()), image));
+        self.exchange(image, |state| state.push(request), receive, false).map(|(all, _)| all)
+    }
+
+    /// The descriptor of a loaded module's managed variables, which came before the reply.
+    fn receive_managed(&self) -> Result<OwnedFd, CudaError> {
+        match self.receive_message()? {
+            (Message::ManagedFd(()), mut fds) => fds.pop().ok_or_else(|| self.gone()),
+            _ => Err(self.gone()),
+        }
     }
 
     /// As [`Self::call`] for a request that is answered with a descriptor.

@@ -7,15 +7,14 @@
 
 use crate::api::{self, MemOperation};
 use crate::attach::Attached;
-use crate::graph_copy::{self, HostCopy, Resolved, Shadow};
+use crate::boxes::{End, Reached, Resolved};
+use crate::graph_copy::{self, HostCopy, Shadow};
 use crate::hostfunc::HostFunction;
 use crate::memory::staging::Mark;
-use crate::memory::where_is::Side;
 use crate::state::{Event, wire_event, wire_function, wire_stream};
 use channel::request::{
-    CopyDirection, GRAPH_EDGES_MAX, GraphBegin, GraphConditional, GraphCopy, GraphDestroy,
-    GraphEdges, GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, GraphLaunch, LaunchKernel,
-    Request,
+    BoxCopy, GRAPH_EDGES_MAX, GraphBegin, GraphConditional, GraphCopy, GraphDestroy, GraphEdges,
+    GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, GraphLaunch, LaunchKernel, Request,
 };
 use cuda_api::constants::event_flags;
 use cuda_api::handle::Handle;
@@ -68,7 +67,7 @@ fn wire_graph(handle: Handle) -> CUgraphExec {
 enum Work<'a> {
     Nothing,
     Kernel(&'a KernelNode),
-    Copy(CopyDirection, Resolved),
+    Copy(BoxCopy),
     Fill(&'a FillNode),
     Conditional(&'a ConditionalNode, Vec<Vec<Item<'a>>>),
 }
@@ -266,31 +265,31 @@ fn items_of_body<'a>(
 
 /// A copy as one piece, or as two with a shadow between.
 fn pieces_of<'a>(client: &'static Attached, copy: Resolved) -> Result<Vec<Doing<'a>>, CudaError> {
-    use CopyDirection::{DeviceToDevice, DeviceToHost, HostToDevice};
     let Resolved { destination, source, extent } = copy;
     let shadow = || Shadow::new(client, copy.bytes()).map(Arc::new);
-    let here =
-        |copy, shadow| Doing::Here(Some(Part::Copy(Arc::new(HostCopy { copy, _shadow: shadow }))));
-    let device = |direction, copy| Doing::Device(Work::Copy(direction, copy));
-    Ok(match (destination.side, source.side) {
-        (Side::Device, Side::Device) => vec![device(DeviceToDevice, copy)],
-        (Side::Device, Side::Pinned) => vec![device(HostToDevice, copy)],
-        (Side::Pinned, Side::Device) => vec![device(DeviceToHost, copy)],
-        (Side::Device, Side::Pageable) => {
+    let here = |destination, source, shadow| {
+        let copy = HostCopy { destination, source, extent, _shadow: shadow };
+        Doing::Here(Some(Part::Copy(Arc::new(copy))))
+    };
+    let device = |destination: End, source: End| {
+        let (destination, source) = (destination.wire([0; 3]), source.wire([0; 3]));
+        Doing::Device(Work::Copy(BoxCopy { destination, source, extent }))
+    };
+    Ok(match (destination.reached(), source.reached()) {
+        (Reached::ByDevice, Reached::Here(from)) => {
             let shadow = shadow()?;
-            let between = shadow.end(extent);
-            let first = Resolved { destination: between, ..copy };
-            let second = Resolved { source: between, ..copy };
-            vec![here(first, Some(shadow)), device(HostToDevice, second)]
+            let between = shadow.rows(extent);
+            vec![here(between, from, Some(shadow)), device(destination, End::Memory(between))]
         }
-        (Side::Pageable, Side::Device) => {
+        (Reached::Here(to), Reached::ByDevice) => {
             let shadow = shadow()?;
-            let between = shadow.end(extent);
-            let first = Resolved { destination: between, ..copy };
-            let second = Resolved { source: between, ..copy };
-            vec![device(DeviceToHost, first), here(second, Some(shadow))]
+            let between = shadow.rows(extent);
+            vec![device(End::Memory(between), source), here(to, between, Some(shadow))]
         }
-        (_, _) => vec![here(copy, None)],
+        (Reached::ByDevice, _) | (_, Reached::ByDevice) => vec![device(destination, source)],
+        (Reached::ByBoth(to) | Reached::Here(to), Reached::ByBoth(from) | Reached::Here(from)) => {
+            vec![here(to, from, None)]
+        }
     })
 }
 
@@ -413,23 +412,7 @@ fn post_node(client: &Attached, graph: CUgraphExec, work: &Work<'_>) -> CUresult
             };
             post(client, &GraphKernel { graph, launch })
         }
-        Work::Copy(direction, copy) => {
-            let Resolved { destination, source, extent: [width_bytes, height, depth] } = *copy;
-            let request = GraphCopy {
-                graph,
-                direction: *direction,
-                source: source.address,
-                source_pitch: source.pitch,
-                source_rows: source.rows,
-                destination: destination.address,
-                destination_pitch: destination.pitch,
-                destination_rows: destination.rows,
-                width_bytes,
-                height,
-                depth,
-            };
-            post(client, &request)
-        }
+        Work::Copy(copy) => post(client, &GraphCopy { graph, copy: *copy }),
         Work::Fill(node) => {
             let request = GraphFill {
                 graph,

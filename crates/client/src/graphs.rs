@@ -5,7 +5,7 @@
 
 use crate::api;
 use crate::attach::Attached;
-use crate::graph_copy::Resolved;
+use crate::boxes::Resolved;
 use crate::graph_exec::ClientExec;
 use crate::memory::where_is::Place;
 use crate::params::PARAM_BYTES_MAX;

@@ -151,6 +151,7 @@ mod tests {
         assert_eq!(read.scalars, [JitOption { option: jit_option::MAX_REGISTERS, value: 32 }]);
         assert_eq!(read.log_bytes(), (8, 64));
         let loaded = ModuleLoaded {
+            managed: (0, 0),
             flags: 0,
             info_log: b"a long message".to_vec(),
             error_log: b"line 3: no".to_vec(),

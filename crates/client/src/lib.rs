@@ -17,14 +17,17 @@
 //! | [`calls`], [`link`] | requests that are answered; whether the server is there |
 //! | [`contexts`], [`current`], [`threads`] | contexts, which is current, per-thread streams |
 //! | [`modules`], [`image`], [`jit`], [`params`] | images, their functions, a launch's parameters |
-//! | [`memory`] | device memory, pinned memory, copies |
+//! | [`memory`], [`boxes`] | device memory, pinned memory, copies |
+//! | [`arrays`] | arrays, texture and surface objects |
 //! | [`export_host`] | what the tables behind cuGetExportTable ask |
 //! | [`hostfunc`] | functions of the program that a stream runs |
 //! | [`graphs`], [`graph_exec`], [`graph_copy`] | graphs and capture |
 
 mod api;
+mod arrays;
 mod attach;
 mod boundary;
+mod boxes;
 mod calls;
 mod contexts;
 mod current;

@@ -8,7 +8,6 @@ use crate::memory::Global;
 use crate::params::Layout;
 use crate::state::{Function, Module, wire_function, wire_module};
 use channel::memfd::sealed_image;
-use channel::message::Message;
 use channel::request::{
     GetFunction, GetGlobal, ListFunctions, LoadModule, MODULE_PRINTS, SYMBOL_BYTES_MAX,
     UnloadModule,
@@ -44,19 +43,27 @@ impl Attached {
             error_log_bytes,
             options: options.scalars.clone(),
         };
-        let answer = self.call_for_both(Message::ImageFd(()), file.as_fd(), &request);
-        let loaded = answer.as_ref().ok().and_then(|(_, loaded)| loaded.as_ref());
+        let answer = self.call_load(file.as_fd(), &request);
+        let loaded = answer.as_ref().ok().and_then(|(_, loaded, _)| loaded.as_ref());
         options.answer(loaded, start.elapsed());
         if loaded.is_some_and(|loaded| loaded.flags & MODULE_PRINTS != 0) {
             self.prints.store(true, Ordering::Release);
         }
-        match answer.and_then(|(result, _)| result) {
-            Ok(()) => Ok(handle),
-            Err(error) => {
-                self.state().modules.remove(handle);
-                Err(error)
+        let loaded =
+            answer.and_then(|(result, loaded, managed)| result.map(|()| (loaded, managed)));
+        let Ok((loaded, managed)) = loaded else {
+            self.state().modules.remove(handle);
+            return loaded.map(|_| handle);
+        };
+        if let (Some(loaded), Some(file)) = (loaded, managed) {
+            let module = wire_module(handle).0 as u64;
+            let mapped = self.memory().add_managed(loaded.managed, file, module, context);
+            if let Err(error) = mapped {
+                let _ = self.unload(handle);
+                return Err(error);
             }
         }
+        Ok(handle)
     }
 
     /// Loads the image at an address that the program passed.
@@ -91,15 +98,16 @@ impl Attached {
 
     /// Unloads a module with its functions and variables.
     pub(crate) fn unload(&self, handle: Handle) -> CUresult {
+        let mut memory = self.memory();
         let mut state = self.state();
         let module = state.modules.remove(handle).ok_or(CudaError::INVALID_HANDLE)?;
         for function in module.functions.into_values() {
             state.functions.remove(function);
         }
-        state.push(&UnloadModule { module: wire_module(handle) })?;
-        drop(state);
-        self.memory().remove_globals_of(wire_module(handle).0 as u64);
-        Ok(())
+        let module = wire_module(handle);
+        // Before the server can give the addresses to another module.
+        memory.remove_globals_of(module.0 as u64);
+        state.push(&UnloadModule { module })
     }
 
     /// The function of that name, given a handle at the first time.
@@ -167,10 +175,12 @@ impl Attached {
         }
     }
 
-    /// Finds a variable of a module and gives the program address and size, as it wants them.
+    /// Finds a variable of a module, or one of those that host and device share, and gives the
+    /// program address and size, as it wants them.
     pub(crate) fn find_global(
         &self,
         module: Handle,
+        managed: bool,
         name: &CStr,
         pointer: Out<CUdeviceptr>,
         bytes: Out<usize>,
@@ -178,8 +188,9 @@ impl Attached {
         if name.count_bytes() > SYMBOL_BYTES_MAX {
             return Err(CudaError::NOT_FOUND);
         }
-        let info = self.call(&GetGlobal { module: wire_module(module), name: name.to_bytes() })?;
-        let global = Global { bytes: info.bytes, module: wire_module(module).0 as u64 };
+        let (module, name) = (wire_module(module), name.to_bytes());
+        let info = self.call(&GetGlobal { module, managed, name })?;
+        let global = Global { bytes: info.bytes, module: module.0 as u64 };
         self.memory().add_global(info.address.0, global);
         pointer.set_if_wanted(info.address);
         bytes.set_if_wanted(info.bytes as usize);
@@ -220,6 +231,7 @@ impl Attached {
         for handle in streams {
             let _ = self.destroy_stream(crate::state::wire_stream(handle));
         }
+        self.end_arrays_of(context);
         self.free_memory_of(context);
         export_tables::forget_context(cuda_api::CUcontext(context as usize));
     }

@@ -165,6 +165,16 @@ pub mod array_flags {
     pub const SURFACE_LDST: u32 = 2;
     pub const CUBEMAP: u32 = 4;
     pub const TEXTURE_GATHER: u32 = 8;
+    /// All flags that cuda.h has.
+    pub const ALL: u32 = 0x1ff;
+}
+
+/// `CUresourcetype`.
+pub mod resource_type {
+    pub const ARRAY: u32 = 0;
+    pub const MIPMAPPED_ARRAY: u32 = 1;
+    pub const LINEAR: u32 = 2;
+    pub const PITCH2D: u32 = 3;
 }
 
 /// `CUmemLocationType`.

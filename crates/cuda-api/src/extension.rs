@@ -145,6 +145,10 @@ pub struct DeviceDescription {
     pub memory_bus_bits: u32,
 }
 
+/// Says where a module's managed variables shall lie: the address of `bytes` bytes of zeros that the
+/// calling tenant has registered (cuMemHostRegister), aligned to a page; 0 if there are none.
+pub type PlaceManaged = unsafe extern "C" fn(data: *mut c_void, bytes: u64) -> u64;
+
 macro_rules! extension {
     ($($(#[$doc:meta])* $field:ident = $name:ident($($param:ident: $ty:ty),* $(,)?);)*) => {
         /// Exported symbols of the extension.
@@ -208,6 +212,11 @@ extension! {
     /// some. A thread that has called this once is taken to call it again before it sleeps: what
     /// it submits from then on wakes no other thread at once.
     tenant_work = openmpsTenantWork(tenant: u64, worked: *mut c_int);
+    /// From now on a module that this tenant loads has its managed variables where `place` says,
+    /// which is called during the load, on the thread that loads, at most once a module. Without
+    /// (NULL) they are the provider's own memory.
+    tenant_place_managed = openmpsTenantPlaceManaged(
+        tenant: u64, place: Option<PlaceManaged>, data: *mut c_void);
     /// Reads the tenant's counters.
     tenant_usage = openmpsTenantUsage(tenant: u64, usage: *mut TenantUsage);
     /// Reads a device's counters.

@@ -38,10 +38,12 @@ pub enum HandleKind {
     Memory = 14,
     /// CUarray.
     Array = 15,
+    /// CUmipmappedArray.
+    MipmappedArray = 16,
 }
 
 impl HandleKind {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::Context,
         Self::Module,
         Self::Function,
@@ -57,6 +59,7 @@ impl HandleKind {
         Self::UserObject,
         Self::Memory,
         Self::Array,
+        Self::MipmappedArray,
     ];
 }
 

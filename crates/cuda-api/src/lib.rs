@@ -14,6 +14,7 @@ mod table_graph;
 mod table;
 
 pub mod advice;
+pub mod array;
 pub mod constants;
 mod driver;
 pub mod environment;

@@ -266,14 +266,16 @@ plain!(
     CUgraphNode,
     CUgraphExec,
     CUuserObject,
-    CUdeviceptr,
     CUarray,
+    CUmipmappedArray,
+    CUdeviceptr,
     CUmemLocation,
     CUipcMemHandle,
     CUipcEventHandle,
     CUhostFn,
     CUstreamCallback,
     CUoccupancyB2DSize,
+    Option<crate::extension::PlaceManaged>,
 );
 
 #[cfg(test)]

@@ -154,7 +154,7 @@ macro_rules! driver_functions {
             256 special cuLibraryGetGlobal(
                 pointer: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary,
                 name: *const c_char);
-            257 unsupported cuLibraryGetManaged(
+            257 special cuLibraryGetManaged(
                 pointer: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary,
                 name: *const c_char);
             258 special cuLibraryGetKernelCount(count: *mut c_uint, lib: CUlibrary);
@@ -495,35 +495,44 @@ macro_rules! driver_functions {
             852 local cuProfilerStop();
 
             // Arrays.
-            871 unsupported cuArrayCreate_v2(
+            871 special cuArrayCreate_v2(
                 array: *mut CUarray, descriptor: *const CUDA_ARRAY_DESCRIPTOR);
-            872 unsupported cuArrayGetDescriptor_v2(
+            872 local cuArrayGetDescriptor_v2(
                 descriptor: *mut CUDA_ARRAY_DESCRIPTOR, array: CUarray);
-            873 unsupported cuArrayDestroy(array: CUarray);
-            874 unsupported cuArray3DCreate_v2(
+            873 special cuArrayDestroy(array: CUarray);
+            874 special cuArray3DCreate_v2(
                 array: *mut CUarray, descriptor: *const CUDA_ARRAY3D_DESCRIPTOR);
-            875 unsupported cuArray3DGetDescriptor_v2(
+            875 local cuArray3DGetDescriptor_v2(
                 descriptor: *mut CUDA_ARRAY3D_DESCRIPTOR, array: CUarray);
-            876 unsupported cuArrayGetMemoryRequirements(
+            876 special cuArrayGetMemoryRequirements(
                 requirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS, array: CUarray,
                 device: CUdevice);
-            877 unsupported cuMemcpyDtoA_v2 | cuMemcpyDtoA_v2_ptds(
+            877 special cuMemcpyDtoA_v2 | cuMemcpyDtoA_v2_ptds(
                 dst: CUarray, dst_offset: usize, src: CUdeviceptr, byte_count: usize);
-            878 unsupported cuMemcpyAtoD_v2 | cuMemcpyAtoD_v2_ptds(
+            878 special cuMemcpyAtoD_v2 | cuMemcpyAtoD_v2_ptds(
                 dst: CUdeviceptr, src: CUarray, src_offset: usize, byte_count: usize);
-            879 unsupported cuMemcpyHtoA_v2 | cuMemcpyHtoA_v2_ptds(
+            879 special cuMemcpyHtoA_v2 | cuMemcpyHtoA_v2_ptds(
                 dst: CUarray, dst_offset: usize, src: *const c_void, byte_count: usize);
-            880 unsupported cuMemcpyAtoH_v2 | cuMemcpyAtoH_v2_ptds(
+            880 special cuMemcpyAtoH_v2 | cuMemcpyAtoH_v2_ptds(
                 dst: *mut c_void, src: CUarray, src_offset: usize, byte_count: usize);
-            881 unsupported cuMemcpyAtoA_v2 | cuMemcpyAtoA_v2_ptds(
+            881 special cuMemcpyAtoA_v2 | cuMemcpyAtoA_v2_ptds(
                 dst: CUarray, dst_offset: usize, src: CUarray, src_offset: usize,
                 byte_count: usize);
-            882 unsupported cuMemcpyHtoAAsync_v2 | cuMemcpyHtoAAsync_v2_ptsz(
+            882 special cuMemcpyHtoAAsync_v2 | cuMemcpyHtoAAsync_v2_ptsz(
                 dst: CUarray, dst_offset: usize, src: *const c_void, byte_count: usize,
                 stream: CUstream);
-            883 unsupported cuMemcpyAtoHAsync_v2 | cuMemcpyAtoHAsync_v2_ptsz(
+            883 special cuMemcpyAtoHAsync_v2 | cuMemcpyAtoHAsync_v2_ptsz(
                 dst: *mut c_void, src: CUarray, src_offset: usize, byte_count: usize,
                 stream: CUstream);
+            884 special cuMipmappedArrayCreate(
+                mipmapped: *mut CUmipmappedArray, descriptor: *const CUDA_ARRAY3D_DESCRIPTOR,
+                levels: c_uint);
+            885 special cuMipmappedArrayGetLevel(
+                array: *mut CUarray, mipmapped: CUmipmappedArray, level: c_uint);
+            886 special cuMipmappedArrayDestroy(mipmapped: CUmipmappedArray);
+            887 special cuMipmappedArrayGetMemoryRequirements(
+                requirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS, mipmapped: CUmipmappedArray,
+                device: CUdevice);
 
             // Tensor maps.
             901 special cuTensorMapEncodeTiled(
@@ -540,13 +549,21 @@ macro_rules! driver_functions {
                 l2_promotion: c_uint, oob_fill: c_uint);
 
             // Textures and surfaces.
-            951 unsupported cuTexObjectCreate(
+            951 special cuTexObjectCreate(
                 tex_object: *mut CUtexObject, resource: *const CUDA_RESOURCE_DESC,
-                texture: *const CUDA_TEXTURE_DESC, view: *const c_void);
-            952 unsupported cuTexObjectDestroy(tex_object: CUtexObject);
-            953 unsupported cuSurfObjectCreate(
+                texture: *const CUDA_TEXTURE_DESC, view: *const CUDA_RESOURCE_VIEW_DESC);
+            952 special cuTexObjectDestroy(tex_object: CUtexObject);
+            953 special cuSurfObjectCreate(
                 surf_object: *mut CUsurfObject, resource: *const CUDA_RESOURCE_DESC);
-            954 unsupported cuSurfObjectDestroy(surf_object: CUsurfObject);
+            954 special cuSurfObjectDestroy(surf_object: CUsurfObject);
+            955 local cuTexObjectGetResourceDesc(
+                resource: *mut CUDA_RESOURCE_DESC, tex_object: CUtexObject);
+            956 local cuTexObjectGetTextureDesc(
+                texture: *mut CUDA_TEXTURE_DESC, tex_object: CUtexObject);
+            957 local cuTexObjectGetResourceViewDesc(
+                view: *mut CUDA_RESOURCE_VIEW_DESC, tex_object: CUtexObject);
+            958 local cuSurfObjectGetResourceDesc(
+                resource: *mut CUDA_RESOURCE_DESC, surf_object: CUsurfObject);
         }
     };
 }

@@ -47,6 +47,8 @@ handles! {
     CUmemoryPool;
     /// An array.
     CUarray;
+    /// Arrays of which each is half as large as the one before.
+    CUmipmappedArray;
     /// A graph.
     CUgraph;
     /// A node of a graph.
@@ -133,6 +135,21 @@ pub struct CUDA_TEXTURE_DESC {
     pub maxMipmapLevelClamp: f32,
     pub borderColor: [f32; 4],
     pub reserved: [c_int; 12],
+}
+
+/// Which part of an array a texture reads, and as what.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CUDA_RESOURCE_VIEW_DESC {
+    pub format: c_uint,
+    pub width: usize,
+    pub height: usize,
+    pub depth: usize,
+    pub firstMipmapLevel: c_uint,
+    pub lastMipmapLevel: c_uint,
+    pub firstLayer: c_uint,
+    pub lastLayer: c_uint,
+    pub reserved: [c_uint; 16],
 }
 
 /// How a tensor lies in device memory, as the device's copy engine of a kernel reads it.

@@ -54,6 +54,8 @@ handles!(
     CUevent,
     CUmemoryPool,
     CUgraphExec,
+    CUarray,
+    CUmipmappedArray,
     CUdeviceptr
 );
 

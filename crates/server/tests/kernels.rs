@@ -1,23 +1,19 @@
 //! Sessions on a real provider: real kernels, real faults, real ends.
 //!
-//! The provider is the software GPU, which is linked, unless OPENMPS_PROVIDER names another one, as
-//! on a machine with a GPU. What only a provider with tenants can do is left out there.
+//! The provider is that of [`device`]. What only a provider with tenants can do is left out where
+//! there are none.
 
+mod device;
 mod support;
 
 use channel::message::Message;
 use channel::payload::Payload;
 use channel::request::*;
-use cuda_api::environment::OPENMPS_PROVIDER;
-use cuda_api::extension::Extension;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::number::cuMemsetD32Async;
-use cuda_api::{CUdeviceptr, CUgraphExec, CUresult, CUstream, CudaError, DriverTable};
-use openmps_soft as _;
-use server::device::Driver;
+use cuda_api::{CUdeviceptr, CUgraphExec, CUresult, CUstream, CudaError};
+use device::{start, start_with_tenants};
 use server::session::RESERVED_BYTES_MAX;
-use std::ffi::{CStr, c_void};
-use std::sync::OnceLock;
 use support::*;
 
 const MIB: u64 = 1 << 20;
@@ -25,75 +21,6 @@ const SPIN: &str = include_str!("../../../samples/kernels/spin.ptx");
 const FAULT: &str = include_str!("../../../samples/kernels/fault.ptx");
 const PRINTF: &str = include_str!("../../../samples/kernels/printf.ptx");
 const VECTOR_ADD: &str = include_str!("../../../samples/kernels/vector_add.ptx");
-
-macro_rules! symbols {
-    ($($name:ident)*) => {
-        mod software_gpu {
-            // Only their addresses are used; DriverTable and Extension know their types.
-            unsafe extern "C" { $(pub fn $name();)* }
-        }
-        fn symbol(name: &CStr) -> Option<*const c_void> {
-            match name.to_str().ok()? {
-                $(stringify!($name) => Some(software_gpu::$name as *const c_void),)*
-                _ => None,
-            }
-        }
-    };
-}
-
-symbols! {
-    cuCtxGetStreamPriorityRange cuCtxSetCurrent cuDeviceGetAttribute cuDeviceGetName
-    cuDeviceGetPCIBusId cuDeviceGetUuid cuDeviceGetUuid_v2 cuDevicePrimaryCtxRelease_v2
-    cuDevicePrimaryCtxRetain cuDeviceTotalMem_v2 cuDriverGetVersion cuEventCreate
-    cuEventDestroy_v2 cuEventElapsedTime cuEventQuery cuEventRecord cuFuncGetAttribute
-    cuFuncGetParamInfo cuFuncSetAttribute cuGraphAddDependencies cuGraphAddEmptyNode
-    cuGraphAddKernelNode_v2 cuGraphAddMemcpyNode cuGraphAddMemsetNode cuGraphCreate cuGraphDestroy
-    cuGraphExecDestroy cuGraphExecUpdate_v2 cuGraphInstantiateWithFlags
-    cuGraphKernelNodeSetAttribute cuGraphLaunch cuInit cuLaunchCooperativeKernel cuLaunchHostFunc
-    cuLaunchKernel cuMemAddressFree cuMemAddressReserve cuMemCreate cuMemExportToShareableHandle
-    cuMemImportFromShareableHandle cuMemGetInfo_v2 cuMemHostGetDevicePointer_v2 cuMemHostRegister_v2 cuMemHostUnregister cuMemMap
-    cuMemRelease cuMemSetAccess cuMemUnmap cuMemcpy2DAsync_v2 cuMemcpyDtoDAsync_v2
-    cuMemcpyDtoHAsync_v2 cuMemcpyHtoDAsync_v2 cuMemsetD8Async cuMemsetD32Async cuModuleGetFunction
-    cuModuleGetGlobal_v2 cuModuleLoadDataEx cuModuleUnload cuStreamCreateWithPriority
-    cuStreamDestroy_v2 cuStreamQuery cuStreamSynchronize cuStreamWaitEvent cuStreamWaitValue32_v2
-    cuStreamWriteValue32_v2
-    openmpsTenantCreate openmpsTenantBind openmpsTenantError openmpsTenantFault openmpsTenantEnd
-    openmpsTenantPrintf openmpsTenantWork openmpsTenantUsage openmpsDeviceActivity
-    openmpsDeviceDescribe
-}
-
-/// The provider that the environment names; the software GPU if it names none.
-fn driver() -> Driver {
-    static DRIVER: OnceLock<Driver> = OnceLock::new();
-    *DRIVER.get_or_init(|| match std::env::var(OPENMPS_PROVIDER).as_deref() {
-        Err(_) | Ok("soft") => software_gpu_driver(),
-        Ok(_) => {
-            let provider = Box::leak(Box::new(::provider::load().expect("the provider is there")));
-            Driver { table: provider.table(), extension: provider.extension() }
-        }
-    })
-}
-
-fn software_gpu_driver() -> Driver {
-    // SAFETY: the symbols are the software GPU's, linked into this program.
-    let table = Box::leak(Box::new(unsafe { DriverTable::resolve(symbol) }));
-    // SAFETY: as above.
-    let extension = unsafe { Extension::resolve(symbol) }.expect("the software GPU has tenants");
-    Driver { table, extension: Some(Box::leak(Box::new(extension))) }
-}
-
-fn start() -> Server {
-    Server::start_on(driver())
-}
-
-/// A server whose provider keeps its clients apart; `None` where the provider does not.
-fn start_with_tenants() -> Option<Server> {
-    let server = driver().extension.map(|_| start());
-    if server.is_none() {
-        eprintln!("left out: the provider has no tenants");
-    }
-    server
-}
 
 /// A client with a module of one kernel, at module and function 0, and 4 MiB of memory.
 fn client(server: &mut Server, image: &str, kernel: &str) -> Client {
@@ -447,19 +374,9 @@ fn fill_and_copy(client: &mut Client, place: u32, value: u32) {
 }
 
 fn copy_node(place: u32, source: u64, destination: u64, bytes: u64) -> GraphCopy {
-    GraphCopy {
-        graph: graph(place),
-        direction: CopyDirection::DeviceToDevice,
-        source,
-        source_pitch: bytes,
-        source_rows: 1,
-        destination,
-        destination_pitch: bytes,
-        destination_rows: 1,
-        width_bytes: bytes,
-        height: 1,
-        depth: 1,
-    }
+    let end = |address| BoxEnd::Device { address: CUdeviceptr(address), pitch: bytes, rows: 1 };
+    let (source, destination) = (end(source), end(destination));
+    GraphCopy { graph: graph(place), copy: BoxCopy { destination, source, extent: [bytes, 1, 1] } }
 }
 
 fn instantiate(client: &mut Client, place: u32, replaces: CUgraphExec) -> CUresult {
@@ -541,12 +458,16 @@ fn a_graph_touches_nothing_but_its_clients_own() {
     refused("a copy from a neighbour", &|c| c.post(&copy_node(0, theirs, own, 16)));
     refused("a copy to a neighbour", &|c| c.post(&copy_node(0, own, theirs, 16)));
     refused("staging, which is gone before the graph is", &|c| {
-        let direction = CopyDirection::HostToDevice;
-        c.post(&GraphCopy { direction, ..copy_node(0, 64, own, 16) });
+        let mut node = copy_node(0, own, own, 16);
+        node.copy.source =
+            BoxEnd::Host { reference: HostReference::Staging(64), pitch: 16, rows: 1 };
+        c.post(&node);
     });
     refused("slices without end", &|c| {
-        let copy = copy_node(0, own, own + 4096, 16);
-        c.post(&GraphCopy { depth: u64::MAX, source_rows: u64::MAX, ..copy });
+        let mut node = copy_node(0, own, own + 4096, 16);
+        node.copy.extent[2] = u64::MAX;
+        node.copy.source = BoxEnd::Device { address: CUdeviceptr(own), pitch: 16, rows: u64::MAX };
+        c.post(&node);
     });
     refused("edges of no nodes", &|c| {
         c.post(&GraphEdges { graph: graph(0), node: 0, from: &[7] });

@@ -22,7 +22,7 @@ fn busy(server: &mut Server, gate: u32) -> Client {
     client.load();
     client.chunk(0, 2 * MIB).unwrap();
     client.pin(0, 4096).unwrap();
-    client.ask(&GetGlobal { module: module(0), name: b"table" }).0.unwrap();
+    client.ask(&GetGlobal { module: module(0), managed: false, name: b"table" }).0.unwrap();
     client.post(&CreateStream { stream: stream(1), flags: 0, priority: 0 });
     client.post(&CreateStream { stream: stream(2), flags: 1, priority: 0 });
     client.post(&CreateEvent { event: event(1), flags: 0 });

@@ -5,7 +5,7 @@ mod support;
 use channel::region::HOST_CALL_DONE;
 use channel::request::*;
 use cuda_api::number::*;
-use cuda_api::{CUdeviceptr, CUstream, CudaError};
+use cuda_api::{CUarray, CUdeviceptr, CUstream, CudaError};
 use std::os::fd::AsRawFd;
 use support::*;
 
@@ -155,7 +155,8 @@ fn globals_become_the_clients_while_their_module_lives() {
     let (mut client, mut other) = (server.connect(), server.connect());
     client.load();
     client.chunk(0, 2 * MIB).unwrap();
-    let (result, words) = client.ask(&GetGlobal { module: module(0), name: b"table" });
+    let (result, words) =
+        client.ask(&GetGlobal { module: module(0), managed: false, name: b"table" });
     assert_eq!((result, words[1]), (Ok(()), 64));
     let copy = [client.address(0), words[0], 64, LEGACY.0 as u64];
     client.post_row(cuMemcpyDtoDAsync_v2, &copy);
@@ -201,29 +202,26 @@ fn rows_are_copied_in_two_dimensions() {
     client.chunk(0, 2 * MIB).unwrap();
     client.region.write_staging(0, b"ab..cd..ef..").unwrap();
     let base = client.address(0);
-    let mut copy = Copy2d {
+    let device =
+        |offset, pitch| BoxEnd::Device { address: CUdeviceptr(base + offset), pitch, rows: 0 };
+    let staged = BoxEnd::Host { reference: HostReference::Staging(0), pitch: 4, rows: 0 };
+    let copy = |source, destination, extent| CopyBox {
         stream: LEGACY,
-        direction: CopyDirection::HostToDevice,
-        source: 0,
-        source_pitch: 4,
-        destination: base,
-        destination_pitch: 2,
-        width_bytes: 2,
-        height: 3,
+        copy: BoxCopy { source, destination, extent },
     };
-    client.post(&copy);
+    client.post(&copy(staged, device(0, 2), [2, 3, 1]));
     assert_eq!(client.read(0, 7), b"abcdef\0");
-    copy.direction = CopyDirection::DeviceToDevice;
-    (copy.source, copy.source_pitch) = (base, 2);
-    (copy.destination, copy.destination_pitch) = (base + 64, 3);
-    client.post(&copy);
+    client.post(&copy(device(0, 2), device(64, 3), [2, 3, 1]));
     assert_eq!(client.read(64, 8), b"ab\0cd\0ef");
-    copy.width_bytes = 3;
-    client.post(&copy);
+    client.post(&copy(device(0, 2), device(64, 3), [3, 3, 1]));
     assert_eq!(client.error(), Err(CudaError::INVALID_VALUE), "rows that overlap");
-    (copy.height, copy.width_bytes) = (u64::MAX / 2, 2);
-    client.post(&copy);
+    client.post(&copy(device(0, 2), device(64, 3), [2, u64::MAX / 2, 1]));
     assert_eq!(client.error(), Err(CudaError::INVALID_VALUE));
+    client.post(&copy(device(0, 2), device(64, 3), [2, 1, u64::MAX]));
+    assert_eq!(client.error(), Err(CudaError::INVALID_VALUE), "slices without rows");
+    let no_array = BoxEnd::Array { array: CUarray(base as usize), offset: [0; 3] };
+    client.post(&copy(device(0, 2), no_array, [2, 1, 1]));
+    assert_eq!(client.error(), Err(CudaError::INVALID_HANDLE));
 }
 
 #[test]

@@ -80,11 +80,19 @@ pub trait Module: Send + Sync {
     }
 }
 
+/// Alignment of managed variables' memory, bytes: more than any variable asks for.
+pub const MANAGED_ALIGN: u64 = 256;
+
 /// What compilation asks of the device: memory for module-scope variables.
 pub trait ModuleMemory {
     /// Allocates zeroed device memory that lives as long as the module; returns its address.
     /// `writable` is false for `.const`, which kernels may read only.
     fn allocate(&mut self, bytes: u64, align: u64, writable: bool) -> Result<u64, OutOfMemory>;
+    /// Allocates the memory of all variables that host and device share (`.attribute(.managed)`),
+    /// at a multiple of [`MANAGED_ALIGN`]; asked for at most once a module.
+    fn allocate_managed(&mut self, bytes: u64) -> Result<u64, OutOfMemory> {
+        self.allocate(bytes, MANAGED_ALIGN, true)
+    }
     /// Writes initial values; `address..address + bytes.len()` lies in one allocation.
     fn write(&mut self, address: u64, bytes: &[u8]);
 }

@@ -8,7 +8,7 @@
 use super::CompileError;
 use super::heap::{DeviceHeap, HEAP_BYTES};
 use super::vector::FUNCTION_BASE;
-use crate::kernel::ModuleMemory;
+use crate::kernel::{MANAGED_ALIGN, ModuleMemory};
 use ptx::ast::{
     self, AddressBase, FunctionId, Initializer, Linkage, Operand, StateSpace, Statement, SymbolRef,
     Variable,
@@ -38,6 +38,37 @@ pub(super) struct ModuleLayout {
     pub(super) heap: Option<Arc<DeviceHeap>>,
 }
 
+/// Where the variables that host and device share lie, one behind the other.
+struct ManagedArea {
+    next: u64,
+}
+
+impl ManagedArea {
+    /// An area in which all of a module's have room.
+    fn new(module: &ast::Module, memory: &mut dyn ModuleMemory) -> Result<Self, CompileError> {
+        let mut measure = Self { next: 0 };
+        // Sizes that overflow are refused where each variable is looked at.
+        for variable in module.variables.iter().filter(|variable| variable.managed) {
+            measure.next(variable);
+        }
+        match measure.next {
+            0 => Ok(measure),
+            bytes => match memory.allocate_managed(bytes) {
+                Ok(next) => Ok(Self { next }),
+                Err(_) => Err(CompileError::out_of_memory(bytes)),
+            },
+        }
+    }
+
+    /// Takes the place of the next variable; its address.
+    fn next(&mut self, variable: &Variable) -> u64 {
+        let align = variable.align_bytes().clamp(1, MANAGED_ALIGN);
+        let address = self.next.checked_next_multiple_of(align).unwrap_or(u64::MAX);
+        self.next = address.saturating_add(variable.size_bytes().unwrap_or(u64::MAX).max(1));
+        address
+    }
+}
+
 impl ModuleLayout {
     /// Places and initialises everything of the module that lives in device memory.
     pub(super) fn place(
@@ -54,6 +85,7 @@ impl ModuleLayout {
                 .map(move |(l, variable)| (Key::Local(f, l), variable))
         });
         let globals = module.variables.iter().enumerate().map(|(v, var)| (Key::Module(v), var));
+        let mut managed = ManagedArea::new(module, memory)?;
         for (key, variable) in globals.chain(locals) {
             let constant = match variable.space {
                 StateSpace::Global => false,
@@ -67,9 +99,12 @@ impl ModuleLayout {
             }
             let bytes =
                 variable.size_bytes().ok_or_else(|| at(format!("size of '{name}' overflows")))?;
-            let address = memory
-                .allocate(bytes.max(1), variable.align_bytes(), !constant)
-                .map_err(|_| CompileError::out_of_memory(bytes))?;
+            let address = match variable.managed {
+                true => managed.next(variable),
+                false => memory
+                    .allocate(bytes.max(1), variable.align_bytes(), !constant)
+                    .map_err(|_| CompileError::out_of_memory(bytes))?,
+            };
             layout.addresses.insert(key, (address, bytes));
             if constant {
                 layout.const_ranges.push((address, address + bytes));

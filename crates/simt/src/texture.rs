@@ -2,7 +2,18 @@
 //!
 //! The device's API writes it when an object is made; instructions read it through the checks of
 //! any other load, and check every texel's address as well. So a forged handle reaches nothing
-//! that its maker could not reach anyway. One level, no mipmaps, no cubes.
+//! that its maker could not reach anyway.
+//!
+//! The levels of a mipmapped texture lie one behind the other, each laid out by itself as
+//! [`row_bytes`] says, so that the first one and their number say where all are.
+
+/// What rows of arrays start at multiples of, bytes: what devices report for textures.
+const ROW_ALIGN: u64 = 32;
+
+/// Bytes from one row of an array to the next.
+pub fn row_bytes(width: u64, texel_bytes: u64) -> u64 {
+    (width * texel_bytes).next_multiple_of(ROW_ALIGN)
+}
 
 /// How an element in memory is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +89,16 @@ pub struct Descriptor {
     pub scaled: bool,
     /// What lies outside, where the mode says border.
     pub border: [f32; 4],
+    /// Slices are layers, or faces of cubes, of which every level has all.
+    pub layered: bool,
+    /// Levels, the first one among them.
+    pub levels: u8,
+    /// Neighbouring levels are blended.
+    pub blends_levels: bool,
+    /// Added to the level that is asked for.
+    pub level_bias: f32,
+    /// Least and greatest level that is read.
+    pub level_range: [f32; 2],
 }
 
 impl Descriptor {
@@ -85,6 +106,8 @@ impl Descriptor {
     pub const BYTES: usize = 96;
     /// Alignment in memory, and so of handles.
     pub const ALIGN: u64 = 64;
+    /// Most levels: of more, the last ones would be smaller than one texel.
+    pub const LEVELS_MAX: u8 = 32;
     /// First bytes of every object.
     const MAGIC: u64 = 0x7465_786f_626a_0001;
 
@@ -104,8 +127,13 @@ impl Descriptor {
         put(48, &[self.texel as u8, self.channels]);
         put(50, &address);
         put(53, &flags);
+        put(56, &[u8::from(self.layered), self.levels, u8::from(self.blends_levels)]);
         for (i, channel) in self.border.iter().enumerate() {
             put(64 + 4 * i, &channel.to_le_bytes());
+        }
+        let [least, greatest] = self.level_range;
+        for (i, number) in [self.level_bias, least, greatest].iter().enumerate() {
+            put(80 + 4 * i, &number.to_le_bytes());
         }
         bytes
     }
@@ -136,6 +164,34 @@ impl Descriptor {
             normalized: bytes[54] != 0,
             scaled: bytes[55] != 0,
             border,
+            layered: bytes[56] != 0,
+            levels: bytes[57].clamp(1, Self::LEVELS_MAX),
+            blends_levels: bytes[58] != 0,
+            level_bias: f32::from_bits(u32_at(80)?),
+            level_range: [f32::from_bits(u32_at(84)?), f32::from_bits(u32_at(88)?)],
+        })
+    }
+
+    /// A level as a texture by itself. A forged object has levels anywhere, whose texels are
+    /// checked as any other's.
+    #[must_use]
+    pub fn level(&self, level: u8) -> Self {
+        let texel_bytes = u64::from(self.texel_bytes());
+        (0..level.min(self.levels - 1)).fold(Self { levels: 1, ..*self }, |above, _| {
+            let halved = |extent: u32| (extent / 2).max(1);
+            let (width, height) = (halved(above.width), halved(above.height));
+            let row_bytes = row_bytes(width.into(), texel_bytes);
+            Self {
+                base: above
+                    .base
+                    .wrapping_add(above.slice_bytes.wrapping_mul(u64::from(above.depth))),
+                width,
+                height,
+                depth: if self.layered { self.depth } else { halved(above.depth) },
+                row_bytes,
+                slice_bytes: row_bytes * u64::from(height),
+                ..above
+            }
         })
     }
 
@@ -165,11 +221,50 @@ mod tests {
             normalized: false,
             scaled: true,
             border: [0.25, -1.0, 3.0, 1e9],
+            layered: false,
+            levels: 3,
+            blends_levels: true,
+            level_bias: -0.5,
+            level_range: [0.25, 7.0],
         };
         assert_eq!(Descriptor::from_bytes(&object.to_bytes()), Some(object));
         let mut other = object.to_bytes();
         other[49] = 3;
         assert_eq!(Descriptor::from_bytes(&other), None);
         assert_eq!(Descriptor::from_bytes(&[0; Descriptor::BYTES]), None);
+    }
+
+    #[test]
+    fn levels_lie_one_behind_the_other() {
+        let bytes = row_bytes(40, 4);
+        let first = Descriptor {
+            base: 4096,
+            width: 40,
+            height: 6,
+            depth: 5,
+            row_bytes: bytes,
+            slice_bytes: 6 * bytes,
+            texel: Texel::F32,
+            channels: 1,
+            address: [AddressMode::Clamp; 3],
+            linear: false,
+            normalized: true,
+            scaled: false,
+            border: [0.0; 4],
+            layered: false,
+            levels: 4,
+            blends_levels: false,
+            level_bias: 0.0,
+            level_range: [0.0, 3.0],
+        };
+        let shape = |d: Descriptor| (d.base, [d.width, d.height, d.depth], d.row_bytes);
+        assert_eq!(shape(first.level(0)), (4096, [40, 6, 5], 160));
+        let second = 4096 + 160 * 6 * 5;
+        assert_eq!(shape(first.level(1)), (second, [20, 3, 2], 96));
+        let third = second + 96 * 3 * 2;
+        assert_eq!(shape(first.level(2)), (third, [10, 1, 1], 64));
+        assert_eq!(first.level(9), first.level(3), "there are no more");
+        let layers = Descriptor { layered: true, ..first };
+        assert_eq!(shape(layers.level(1)), (second, [20, 3, 5], 96));
     }
 }

@@ -48,6 +48,22 @@ pub struct Window {
     pub bytes: u64,
 }
 
+impl Window {
+    /// Of a host window: where the server places the managed variables of modules, in both
+    /// processes. What is before it is the client's, for pinned memory.
+    pub const fn managed(self) -> Self {
+        let bytes = self.bytes / 16;
+        Self { address: self.address + self.bytes - bytes, bytes }
+    }
+
+    /// True if a range lies in the window.
+    pub const fn contains(self, address: u64, bytes: u64) -> bool {
+        address >= self.address
+            && bytes <= self.bytes
+            && address - self.address <= self.bytes - bytes
+    }
+}
+
 impl Body for Window {
     fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
         to.u64(self.address);

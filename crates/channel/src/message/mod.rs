@@ -6,7 +6,7 @@
 //! | from | to | messages |
 //! | --- | --- | --- |
 //! | client | daemon | [`Hello`] |
-//! | server or daemon | client | [`Welcome`], [`Refused`], [`ChunkFd`](Message::ChunkFd) |
+//! | server or daemon | client | [`Welcome`], [`Refused`], [`ChunkFd`](Message::ChunkFd), [`ManagedFd`](Message::ManagedFd) |
 //! | client | server | [`HostFd`](Message::HostFd), [`ImageFd`](Message::ImageFd) |
 //! | shell | daemon | [`Command`] |
 //! | daemon | shell | [`Reply`] |
@@ -204,6 +204,8 @@ messages! {
     /// A chunk of device memory that was made for the client; the number is its offset in the
     /// window. With it: the provider's file of the chunk.
     6 ChunkFd(u64), fds 1;
+    /// The memory of a loaded module's managed variables. With it: the memory's file.
+    7 ManagedFd(()), fds 1;
 
     /// A command of the shell.
     16 Command(Command), fds 0;

@@ -72,6 +72,7 @@ fn message() -> impl Strategy<Value = Message> {
         (any::<u32>(), ".{0,80}")
             .prop_map(|(result, reason)| Message::Refused(Refused { result, reason })),
         Just(Message::HostFd(())),
+        Just(Message::ManagedFd(())),
         Just(Message::ImageFd(())),
         any::<u64>().prop_map(Message::ChunkFd),
         ".{0,80}".prop_map(|text| Message::Command(Command { text })),

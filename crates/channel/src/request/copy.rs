@@ -1,4 +1,4 @@
-//! Requests that copy between host and device, or in two dimensions.
+//! Requests that copy bytes between host and device.
 
 use super::{payloads, requests};
 use cuda_api::{CUdeviceptr, CUstream, Word, number};
@@ -29,31 +29,6 @@ impl Word for HostReference {
     }
 }
 
-/// Which sides of a copy are host references.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyDirection {
-    /// The source is a host reference, the destination a device address.
-    HostToDevice = 0,
-    /// The source is a device address, the destination a host reference.
-    DeviceToHost = 1,
-    /// Both are device addresses.
-    DeviceToDevice = 2,
-}
-
-impl Word for CopyDirection {
-    fn to_word(self) -> u64 {
-        self as u64
-    }
-    fn from_word(word: u64) -> Option<Self> {
-        match word {
-            0 => Some(Self::HostToDevice),
-            1 => Some(Self::DeviceToHost),
-            2 => Some(Self::DeviceToDevice),
-            _ => None,
-        }
-    }
-}
-
 payloads! {
     /// cuMemcpyHtoDAsync.
     HostToDevice {
@@ -78,31 +53,9 @@ payloads! {
         /// In which stream.
         stream: CUstream,
     }
-
-    /// cuMemcpy2DAsync. Offsets in x and y are folded into the addresses. Each side is a device
-    /// address or the word of a [`HostReference`], as the direction says.
-    Copy2d {
-        /// In which stream.
-        stream: CUstream,
-        /// What the sides are.
-        direction: CopyDirection,
-        /// Where from.
-        source: u64,
-        /// Distance of the source's rows, bytes.
-        source_pitch: u64,
-        /// Where to.
-        destination: u64,
-        /// Distance of the destination's rows, bytes.
-        destination_pitch: u64,
-        /// Length of a row, bytes.
-        width_bytes: u64,
-        /// Number of rows.
-        height: u64,
-    }
 }
 
 requests! {
     HostToDevice = number::cuMemcpyHtoDAsync_v2, Post;
     DeviceToHost = number::cuMemcpyDtoHAsync_v2, Post;
-    Copy2d = number::cuMemcpy2DAsync_v2, Post;
 }

@@ -6,7 +6,7 @@
 //! instantiation. Functions of the program, events and pageable memory are no nodes: the client
 //! splits a graph where it has them.
 
-use super::{CopyDirection, LaunchKernel, Request, RequestKind, payloads, requests};
+use super::{LaunchKernel, Request, RequestKind, payloads, requests};
 use crate::payload::{Malformed, Payload, Reader, Sink};
 use crate::region::RECORD_BYTES_MAX;
 use cuda_api::{CUdeviceptr, CUgraphExec, CUstream, number};
@@ -27,33 +27,6 @@ payloads! {
     GraphEmpty {
         /// The graph.
         graph: CUgraphExec,
-    }
-
-    /// A node that copies. Each side is a device address or one in memory that was mapped with
-    /// [`HostMap`](super::HostMap), as the direction says.
-    GraphCopy {
-        /// The graph.
-        graph: CUgraphExec,
-        /// What the sides are.
-        direction: CopyDirection,
-        /// Where from.
-        source: u64,
-        /// Distance of the source's rows, bytes.
-        source_pitch: u64,
-        /// Distance of the source's slices, rows.
-        source_rows: u64,
-        /// Where to.
-        destination: u64,
-        /// Distance of the destination's rows, bytes.
-        destination_pitch: u64,
-        /// Distance of the destination's slices, rows.
-        destination_rows: u64,
-        /// Length of a row, bytes.
-        width_bytes: u64,
-        /// Rows of a slice.
-        height: u64,
-        /// Slices.
-        depth: u64,
     }
 
     /// A node that fills device memory.
@@ -106,7 +79,6 @@ requests! {
     GraphCanChoose = number::cuGraphConditionalHandleCreate, Call;
     GraphBegin = number::cuGraphCreate, Post;
     GraphEmpty = number::cuGraphAddEmptyNode, Post;
-    GraphCopy = number::cuGraphAddMemcpyNode, Post;
     GraphFill = number::cuGraphAddMemsetNode, Post;
     GraphInstantiate = number::cuGraphInstantiateWithFlags, Call;
     GraphLaunch = number::cuGraphLaunch, Post;

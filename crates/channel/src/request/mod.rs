@@ -8,7 +8,9 @@
 //! the client resolves them. Numbers in a request are allegations until the server has checked
 //! them against the client's own tables and windows.
 
+mod array;
 mod copy;
+mod copy_box;
 mod graph;
 mod launch;
 mod memory;
@@ -20,10 +22,16 @@ mod tensor;
 mod tests;
 mod virtual_memory;
 
-pub use copy::{Copy2d, CopyDirection, DeviceToHost, HostReference, HostToDevice};
+pub use array::{
+    ArrayRequirements, CreateArray, CreateMipmappedArray, CreateSurface, CreateTexture,
+    DestroyArray, DestroyMipmappedArray, DestroySurface, DestroyTexture, MemoryRequirements,
+    MipmappedRequirements, NameLevel, RESOURCE_WORDS, Resource,
+};
+pub use copy::{DeviceToHost, HostReference, HostToDevice};
+pub use copy_box::{BoxCopy, BoxEnd, CopyBox, GraphCopy};
 pub use graph::{
-    GRAPH_BODIES_MAX, GRAPH_EDGES_MAX, GraphBegin, GraphCanChoose, GraphConditional, GraphCopy,
-    GraphDestroy, GraphEdges, GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, GraphLaunch,
+    GRAPH_BODIES_MAX, GRAPH_EDGES_MAX, GraphBegin, GraphCanChoose, GraphConditional, GraphDestroy,
+    GraphEdges, GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, GraphLaunch,
 };
 pub use launch::{
     ClusterCount, CountClusters, LAUNCH_COOPERATIVE, LAUNCH_FLAGS, LAUNCH_PROGRAMMATIC,

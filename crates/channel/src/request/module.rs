@@ -20,9 +20,9 @@ pub const PARAMETERS_MAX: usize = 4096;
 pub const MODULE_PRINTS: u32 = 1;
 
 const _: () = {
-    assert!(8 * (4 + words_of(SYMBOL_BYTES_MAX)) as u64 <= RECORD_BYTES_MAX);
+    assert!(8 * (5 + words_of(SYMBOL_BYTES_MAX)) as u64 <= RECORD_BYTES_MAX);
     assert!(8 * (8 + 2 * JIT_OPTIONS_MAX) as u64 <= RECORD_BYTES_MAX);
-    assert!(8 * (4 + 2 * words_of(LOG_BYTES_MAX)) as u64 <= REPLY_BYTES_MAX);
+    assert!(8 * (6 + 2 * words_of(LOG_BYTES_MAX)) as u64 <= REPLY_BYTES_MAX);
     assert!(8 * (4 + FUNCTION_ATTRIBUTES + PARAMETERS_MAX) as u64 <= REPLY_BYTES_MAX);
 };
 
@@ -86,6 +86,10 @@ impl Payload<'_> for LoadModule {
 pub struct ModuleLoaded {
     /// [`MODULE_PRINTS`].
     pub flags: u32,
+    /// Where the module's managed variables lie in the host window: first address and bytes, a
+    /// whole number of pages; no bytes if it has none. If it has, their file comes before the reply
+    /// ([`Message::ManagedFd`](crate::message::Message::ManagedFd)).
+    pub managed: (u64, u64),
     /// The JIT's info log, cut to [`LOG_BYTES_MAX`].
     pub info_log: Vec<u8>,
     /// The JIT's error log, cut to [`LOG_BYTES_MAX`].
@@ -102,10 +106,12 @@ impl ModuleLoaded {
 impl Payload<'_> for ModuleLoaded {
     fn words(&self) -> usize {
         let logs = [&self.info_log, &self.error_log];
-        3 + logs.into_iter().map(|log| words_of(Self::cut(log).len())).sum::<usize>()
+        5 + logs.into_iter().map(|log| words_of(Self::cut(log).len())).sum::<usize>()
     }
     fn write(&self, sink: &mut impl Sink) {
         sink.word(self.flags.into());
+        sink.word(self.managed.0);
+        sink.word(self.managed.1);
         for log in [&self.info_log, &self.error_log] {
             let log = Self::cut(log);
             sink.word(log.len() as u64);
@@ -114,11 +120,12 @@ impl Payload<'_> for ModuleLoaded {
     }
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let flags = reader.value()?;
+        let managed = (reader.word()?, reader.word()?);
         let mut log = || {
             let length = reader.length(LOG_BYTES_MAX)?;
             reader.bytes(length).map(<[u8]>::to_vec)
         };
-        Ok(Self { flags, info_log: log()?, error_log: log()? })
+        Ok(Self { flags, managed, info_log: log()?, error_log: log()? })
     }
 }
 
@@ -231,23 +238,27 @@ impl Payload<'_> for FunctionInfo {
 pub struct GetGlobal<'a> {
     /// The module.
     pub module: CUmodule,
+    /// True for one that host and device share, false for any.
+    pub managed: bool,
     /// The variable's name without NUL, at most [`SYMBOL_BYTES_MAX`].
     pub name: &'a [u8],
 }
 
 impl<'a> Payload<'a> for GetGlobal<'a> {
     fn words(&self) -> usize {
-        2 + words_of(self.name.len())
+        3 + words_of(self.name.len())
     }
     fn write(&self, sink: &mut impl Sink) {
         sink.word(self.module.0 as u64);
+        sink.word(self.managed.into());
         sink.word(self.name.len() as u64);
         sink.bytes(self.name);
     }
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         let module = reader.value()?;
+        let managed = reader.length(1)? == 1;
         let length = reader.length(SYMBOL_BYTES_MAX)?;
-        Ok(Self { module, name: reader.bytes(length)? })
+        Ok(Self { module, managed, name: reader.bytes(length)? })
     }
 }
 

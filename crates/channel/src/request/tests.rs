@@ -1,7 +1,11 @@
 //! Requests and replies are read back as they were written, and nothing else is read as one.
 
 use super::*;
-use cuda_api::{CUdeviceptr, CUevent, CUfunction, CUgraphExec, CUmodule, CUstream};
+use cuda_api::{
+    CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUarray, CUdeviceptr, CUevent, CUfunction,
+    CUgraphExec, CUmipmappedArray, CUmodule, CUstream,
+};
+use proptest::array::{uniform3, uniform4};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -36,12 +40,67 @@ fn host_reference() -> impl Strategy<Value = HostReference> {
     ]
 }
 
-fn direction() -> impl Strategy<Value = CopyDirection> {
+fn box_end() -> impl Strategy<Value = BoxEnd> {
     prop_oneof![
-        Just(CopyDirection::HostToDevice),
-        Just(CopyDirection::DeviceToHost),
-        Just(CopyDirection::DeviceToDevice)
+        any::<[u64; 3]>().prop_map(|[address, pitch, rows]| BoxEnd::Device {
+            address: CUdeviceptr(address),
+            pitch,
+            rows,
+        }),
+        (host_reference(), any::<[u64; 2]>()).prop_map(|(reference, [pitch, rows])| BoxEnd::Host {
+            reference,
+            pitch,
+            rows
+        }),
+        (any::<usize>(), any::<[u64; 3]>())
+            .prop_map(|(array, offset)| BoxEnd::Array { array: CUarray(array), offset }),
     ]
+}
+
+fn box_copy() -> impl Strategy<Value = BoxCopy> {
+    (box_end(), box_end(), any::<[u64; 3]>()).prop_map(|(destination, source, extent)| BoxCopy {
+        destination,
+        source,
+        extent,
+    })
+}
+
+fn resource() -> impl Strategy<Value = Resource> {
+    (any::<[u32; 2]>(), any::<[u64; RESOURCE_WORDS]>())
+        .prop_map(|([kind, flags], words)| Resource { kind, flags, words })
+}
+
+fn texture() -> impl Strategy<Value = CUDA_TEXTURE_DESC> {
+    (any::<[u32; 7]>(), uniform3(-1e9f32..1e9), uniform4(0f32..1.0)).prop_map(
+        |(n, levels, border)| CUDA_TEXTURE_DESC {
+            addressMode: [n[0], n[1], n[2]],
+            filterMode: n[3],
+            flags: n[4],
+            maxAnisotropy: n[5],
+            mipmapFilterMode: n[6],
+            mipmapLevelBias: levels[0],
+            minMipmapLevelClamp: levels[1],
+            maxMipmapLevelClamp: levels[2],
+            borderColor: border,
+            reserved: [0; 12],
+        },
+    )
+}
+
+fn view() -> impl Strategy<Value = CUDA_RESOURCE_VIEW_DESC> {
+    (any::<[usize; 3]>(), any::<[u32; 5]>()).prop_map(|([width, height, depth], n)| {
+        CUDA_RESOURCE_VIEW_DESC {
+            format: n[0],
+            width,
+            height,
+            depth,
+            firstMipmapLevel: n[1],
+            lastMipmapLevel: n[2],
+            firstLayer: n[3],
+            lastLayer: n[4],
+            reserved: [0; 16],
+        }
+    })
 }
 
 round_trips! {
@@ -112,15 +171,27 @@ round_trips! {
         HostToDevice { destination: CUdeviceptr(d), source, bytes, stream: CUstream(7) };
     device_to_host(s: any::<u64>(), destination: host_reference(), bytes: any::<u64>())
         DeviceToHost { destination, source: CUdeviceptr(s), bytes, stream: CUstream(7) };
-    copy_2d(direction: direction(), n: any::<[u64; 6]>())
-        Copy2d {
-            stream: CUstream(3), direction, source: n[0], source_pitch: n[1], destination: n[2],
-            destination_pitch: n[3], width_bytes: n[4], height: n[5],
+    copy_of_a_box(s: any::<usize>(), copy: box_copy()) CopyBox { stream: CUstream(s), copy };
+    graph_copy(g: any::<usize>(), copy: box_copy()) GraphCopy { graph: CUgraphExec(g), copy };
+    create_array(array: any::<usize>(), extent: any::<[u64; 3]>(), n: any::<[u32; 3]>())
+        CreateArray {
+            array: CUarray(array), width: extent[0], height: extent[1], depth: extent[2],
+            format: n[0], channels: n[1], flags: n[2],
         };
-    module_loaded(
-        flags: any::<u32>(), info: vec(any::<u8>(), 0..200), error: vec(any::<u8>(), 1..200)
+    name_level(m: any::<usize>(), level: any::<u32>(), array: any::<usize>())
+        NameLevel { mipmapped: CUmipmappedArray(m), level, array: CUarray(array) };
+    memory_requirements(bytes: any::<u64>(), alignment_bytes: any::<u64>())
+        MemoryRequirements { bytes, alignment_bytes };
+    create_texture(
+        resource: resource(), texture: texture(), view: proptest::option::of(view())
     )
-        ModuleLoaded { flags, info_log: info.clone(), error_log: error.clone() };
+        CreateTexture { resource, texture, view };
+    create_surface(resource: resource()) CreateSurface { resource };
+    module_loaded(
+        flags: any::<u32>(), managed: any::<(u64, u64)>(), info: vec(any::<u8>(), 0..200),
+        error: vec(any::<u8>(), 1..200)
+    )
+        ModuleLoaded { flags, managed, info_log: info.clone(), error_log: error.clone() };
     load_module(
         module: any::<usize>(), image_bytes: any::<u64>(), n: any::<[u32; 3]>(),
         options: vec((any::<u32>(), any::<u64>()), 0..=JIT_OPTIONS_MAX)
@@ -163,12 +234,15 @@ proptest! {
     }
 
     #[test]
-    fn names(m in any::<usize>(), f in any::<usize>(), name in vec(any::<u8>(), 1..200)) {
+    fn names(
+        m in any::<usize>(), f in any::<usize>(), managed in any::<bool>(),
+        name in vec(any::<u8>(), 1..200)
+    ) {
         let function =
             GetFunction { function: CUfunction(f), module: CUmodule(m), name: &name };
         let words = function.to_words();
         prop_assert_eq!(GetFunction::from_words(&words), Ok(function));
-        let global = GetGlobal { module: CUmodule(m), name: &name };
+        let global = GetGlobal { module: CUmodule(m), managed, name: &name };
         let words = global.to_words();
         prop_assert_eq!(GetGlobal::from_words(&words), Ok(global));
     }
@@ -194,9 +268,9 @@ fn lengths_above_their_maximum_are_refused_whatever_follows() {
     };
     assert!(LaunchKernel::from_words(&with_length(6, PARAMETER_BYTES_MAX + 1)).is_err());
     assert!(GetFunction::from_words(&with_length(2, SYMBOL_BYTES_MAX + 1)).is_err());
-    assert!(GetGlobal::from_words(&with_length(1, SYMBOL_BYTES_MAX + 1)).is_err());
+    assert!(GetGlobal::from_words(&with_length(2, SYMBOL_BYTES_MAX + 1)).is_err());
     assert!(LoadModule::from_words(&with_length(4, JIT_OPTIONS_MAX + 1)).is_err());
-    assert!(ModuleLoaded::from_words(&with_length(1, LOG_BYTES_MAX + 1)).is_err());
+    assert!(ModuleLoaded::from_words(&with_length(3, LOG_BYTES_MAX + 1)).is_err());
     let info = with_length(FUNCTION_ATTRIBUTES, PARAMETERS_MAX + 1);
     assert!(FunctionInfo::from_words(&info).is_err());
 }
@@ -204,7 +278,7 @@ fn lengths_above_their_maximum_are_refused_whatever_follows() {
 #[test]
 fn a_log_is_cut_to_what_fits_into_a_reply() {
     let log = vec![b'x'; LOG_BYTES_MAX + 5];
-    let loaded = ModuleLoaded { flags: 0, info_log: log.clone(), error_log: log };
+    let loaded = ModuleLoaded { info_log: log.clone(), error_log: log, ..ModuleLoaded::default() };
     let read = ModuleLoaded::from_words(&loaded.to_words()).unwrap();
     assert_eq!((read.info_log.len(), read.error_log.len()), (LOG_BYTES_MAX, LOG_BYTES_MAX));
 }
@@ -231,7 +305,18 @@ fn opcodes_are_told_apart() {
         ElapsedTime::OPCODE,
         HostToDevice::OPCODE,
         DeviceToHost::OPCODE,
-        Copy2d::OPCODE,
+        CopyBox::OPCODE,
+        CreateArray::OPCODE,
+        DestroyArray::OPCODE,
+        CreateMipmappedArray::OPCODE,
+        NameLevel::OPCODE,
+        DestroyMipmappedArray::OPCODE,
+        ArrayRequirements::OPCODE,
+        MipmappedRequirements::OPCODE,
+        CreateTexture::OPCODE,
+        DestroyTexture::OPCODE,
+        CreateSurface::OPCODE,
+        DestroySurface::OPCODE,
         LaunchKernel::OPCODE,
         CountClusters::OPCODE,
         LargestCluster::OPCODE,

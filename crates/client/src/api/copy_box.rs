@@ -1,21 +1,24 @@
 //! Copies of boxes (the manual's cuMemcpy2D... and cuMemcpy3D...): slices of rows of bytes, each
-//! side with distances of its own between rows and between slices.
+//! end with distances of its own between rows and between slices, or in an array.
 
 use super::copy::{Ends, check_peers};
-use crate::attach::Attached;
 use crate::boundary::In;
-use crate::graph_copy::Resolved;
-use crate::memory::where_is::Side;
+use crate::boxes::{Reached, Resolved};
+use crate::graph_copy::HostCopy;
 use crate::mode;
 use crate::state::wire_stream;
 use crate::threads::DefaultStream;
-use channel::request::{Copy2d, CopyDirection};
-use cuda_api::handle::Handle;
+use channel::request::{BoxCopy, CopyBox};
 use cuda_api::{CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUresult, CUstream};
 use graph::{CopyEnd, CopyNode, NodeKind};
 
-/// Copies a box, slice by slice.
-fn copy(default: DefaultStream, stream: CUstream, node: &CopyNode, ends: Ends) -> CUresult {
+/// Copies a box.
+pub(super) fn copy(
+    default: DefaultStream,
+    stream: CUstream,
+    node: &CopyNode,
+    ends: Ends,
+) -> CUresult {
     let client = mode::client()?;
     let stream = client.stream(stream, default)?;
     let resolved = Resolved::new(client, node)?;
@@ -24,59 +27,38 @@ fn copy(default: DefaultStream, stream: CUstream, node: &CopyNode, ends: Ends) -
         Ends::InStream if client.captured(stream, || Ok(NodeKind::Copy(*node)))? => return Ok(()),
         Ends::InStream => {}
     }
-    let Some(Resolved { destination, source, extent: [width, height, depth] }) = resolved else {
+    let Some(Resolved { destination, source, extent }) = resolved else {
         return Ok(());
     };
-    let sides = (destination.side, source.side);
-    if sides.0 != Side::Device && sides.1 != Side::Device {
-        // Nobody but this thread copies: in its place in the stream.
-        client.synchronize(stream)?;
-    }
-    for z in 0..depth {
-        let slice = Copy2d {
-            stream: wire_stream(stream),
-            direction: CopyDirection::DeviceToDevice,
-            source: source.address + z * source.rows * source.pitch,
-            source_pitch: source.pitch,
-            destination: destination.address + z * destination.rows * destination.pitch,
-            destination_pitch: destination.pitch,
-            width_bytes: width,
-            height,
-        };
-        copy_slice(client, slice, sides, stream)?;
-    }
     // Pageable memory is the program's again once it is staged; what the device itself reads or
     // writes must be waited for.
-    let waits = matches!(
-        sides,
-        (Side::Device, Side::Pinned) | (Side::Pinned | Side::Pageable, Side::Device)
-    );
+    let mut waits = false;
+    match (destination.reached(), source.reached()) {
+        (Reached::ByDevice, Reached::Here(from)) => {
+            client.copy_box_to_device(&destination, &from, extent, stream)?;
+        }
+        (Reached::Here(to), Reached::ByDevice) => {
+            client.copy_box_from_device(&to, &source, extent, stream)?;
+            waits = true;
+        }
+        (to @ Reached::ByDevice, from) | (to, from @ Reached::ByDevice) => {
+            let (destination, source) = (destination.wire([0; 3]), source.wire([0; 3]));
+            let copy = BoxCopy { destination, source, extent };
+            client.state().push_in(stream, &CopyBox { stream: wire_stream(stream), copy })?;
+            waits = to != from;
+        }
+        (
+            Reached::ByBoth(destination) | Reached::Here(destination),
+            Reached::ByBoth(source) | Reached::Here(source),
+        ) => {
+            // Nobody but this thread copies: in its place in the stream.
+            client.synchronize(stream)?;
+            HostCopy { destination, source, extent, _shadow: None }.run();
+        }
+    }
     match ends == Ends::WithCall && waits {
         true => client.synchronize(stream),
         false => Ok(()),
-    }
-}
-
-fn copy_slice(
-    client: &Attached,
-    slice: Copy2d,
-    (to, from): (Side, Side),
-    stream: Handle,
-) -> CUresult {
-    match (to, from) {
-        (Side::Device, Side::Device) => client.state().push_in(stream, &slice).map(|_| ()),
-        (Side::Device, side) => client.copy_rows_to_device(slice, side, stream),
-        (side, Side::Device) => client.copy_rows_from_device(slice, side, stream),
-        (_, _) => {
-            for row in 0..slice.height {
-                let source = (slice.source + row * slice.source_pitch) as *const u8;
-                let destination = (slice.destination + row * slice.destination_pitch) as *mut u8;
-                // SAFETY: the program passed both sides for a copy of these rows, in host memory
-                // that this process can reach.
-                unsafe { core::ptr::copy(source, destination, slice.width_bytes as usize) };
-            }
-            Ok(())
-        }
     }
 }
 
@@ -92,6 +74,7 @@ fn copy_2d(
         memory_type: c.srcMemoryType,
         host: c.srcHost as u64,
         device: c.srcDevice,
+        array: c.srcArray,
         pitch: c.srcPitch,
         ..CopyEnd::default()
     };
@@ -100,6 +83,7 @@ fn copy_2d(
         memory_type: c.dstMemoryType,
         host: c.dstHost as u64,
         device: c.dstDevice,
+        array: c.dstArray,
         pitch: c.dstPitch,
         ..CopyEnd::default()
     };

@@ -111,7 +111,18 @@ pub(crate) fn cuLibraryGetGlobal(
 ) -> CUresult {
     let (client, _) = mode::enter()?;
     let handle = module_handle(client, library.0, HandleKind::Library)?;
-    client.find_global(handle, name.text()?, pointer, bytes)
+    client.find_global(handle, false, name.text()?, pointer, bytes)
+}
+
+pub(crate) fn cuLibraryGetManaged(
+    pointer: Out<CUdeviceptr>,
+    bytes: Out<usize>,
+    library: CUlibrary,
+    name: In<c_char>,
+) -> CUresult {
+    let client = mode::client()?;
+    let handle = module_handle(client, library.0, HandleKind::Library)?;
+    client.find_global(handle, true, name.text()?, pointer, bytes)
 }
 
 /// The handle of a kernel, checked to be alive.

@@ -5,6 +5,7 @@
 //! first which default stream NULL stands for.
 #![allow(non_snake_case, reason = "functions keep cuda.h's names")]
 
+mod array;
 mod context;
 mod copy;
 mod copy_box;
@@ -28,9 +29,11 @@ mod stream;
 mod stream_attributes;
 mod stream_values;
 mod tensor;
+mod texture;
 mod version;
 mod virtual_memory;
 
+pub(crate) use array::*;
 pub(crate) use context::*;
 pub(crate) use copy::*;
 pub(crate) use copy_box::*;
@@ -54,5 +57,6 @@ pub(crate) use stream::*;
 pub(crate) use stream_attributes::*;
 pub(crate) use stream_values::*;
 pub(crate) use tensor::*;
+pub(crate) use texture::*;
 pub(crate) use version::*;
 pub(crate) use virtual_memory::*;

@@ -97,5 +97,5 @@ pub(crate) fn cuModuleGetGlobal_v2(
 ) -> CUresult {
     let client = mode::client()?;
     let module = module_handle(client, module.0, HandleKind::Module)?;
-    client.find_global(module, name.text()?, pointer, bytes)
+    client.find_global(module, false, name.text()?, pointer, bytes)
 }

@@ -18,8 +18,10 @@ pub(crate) mod virtual_memory;
 pub(crate) mod where_is;
 
 use channel::memfd::{Mapping, Reservation};
+use channel::message::Window;
 use cuda_api::advice::AdviceMap;
-use cuda_api::{CUdevice, CUmemoryPool};
+use cuda_api::constants::attach_flags;
+use cuda_api::{CUdevice, CUmemoryPool, CudaError};
 use heap::{CHUNK_ALIGNMENT, Heap};
 use pools::Pools;
 use registered::Registered;
@@ -77,6 +79,16 @@ pub(crate) struct Global {
     pub(crate) module: u64,
 }
 
+/// The memory of a module's managed variables.
+struct ManagedVariables {
+    bytes: u64,
+    /// The module's handle word.
+    module: u64,
+    tag: HostTag,
+    _mapping: Mapping,
+    file: OwnedFd,
+}
+
 /// Device memory of one device.
 pub(crate) struct DeviceMemory {
     pub(crate) heap: Heap<DeviceTag>,
@@ -97,6 +109,8 @@ pub(crate) struct Memory {
     host_chunks: BTreeMap<u64, (Mapping, OwnedFd)>,
     /// Variables of modules by address: they may lie outside the window.
     globals: BTreeMap<u64, Global>,
+    /// Memory of modules' managed variables by address.
+    managed: BTreeMap<u64, ManagedVariables>,
     /// What the program said about its managed memory.
     pub(crate) advice: AdviceMap,
     virtual_memory: VirtualMemory,
@@ -120,16 +134,22 @@ impl Memory {
                 DEVICE_CHUNK_BYTES_MIN,
             ),
         };
+        let whole = Window { address: host_window.address(), bytes: host_window.bytes() };
         Self {
             devices: (0..devices).map(device).collect(),
             pools: Pools::new(devices),
-            host: Heap::new(host_window.address(), host_window.bytes(), HOST_CHUNK_BYTES_MIN),
+            host: Heap::new(
+                whole.address,
+                whole.managed().address - whole.address,
+                HOST_CHUNK_BYTES_MIN,
+            ),
             window,
             host_window,
             device_bytes,
             chunk_files: BTreeMap::new(),
             host_chunks: BTreeMap::new(),
             globals: BTreeMap::new(),
+            managed: BTreeMap::new(),
             advice: AdviceMap::new(),
             virtual_memory: VirtualMemory::new(),
             registered: BTreeMap::new(),
@@ -170,14 +190,49 @@ impl Memory {
         self.globals.insert(address, global);
     }
 
+    /// Maps a module's managed variables where the server has them.
+    pub(crate) fn add_managed(
+        &mut self,
+        (address, bytes): (u64, u64),
+        file: OwnedFd,
+        module: u64,
+        context: u64,
+    ) -> Result<(), CudaError> {
+        let mapping =
+            self.host_window.map(&file, address, bytes).map_err(|_| CudaError::OUT_OF_MEMORY)?;
+        let (id, flags, kind) = (self.new_id(), attach_flags::GLOBAL, HostKind::Managed);
+        let tag = HostTag { context, id, flags, kind };
+        let variables = ManagedVariables { bytes, module, tag, _mapping: mapping, file };
+        self.managed.insert(address, variables);
+        Ok(())
+    }
+
+    /// The managed variable at an address: where it begins, its length and what it is. All of its
+    /// module's if the program has not asked for it.
+    fn managed_variable(&self, address: u64) -> Option<(u64, u64, HostTag)> {
+        let holds = |start: u64, bytes: u64| Window { address: start, bytes }.contains(address, 1);
+        let (start, all) = self.managed.range(..=address).next_back()?;
+        if !holds(*start, all.bytes) {
+            return None;
+        }
+        match self.globals.range(..=address).next_back() {
+            Some((start, global)) if holds(*start, global.bytes) => {
+                Some((*start, global.bytes, all.tag))
+            }
+            _ => Some((*start, all.bytes, all.tag)),
+        }
+    }
+
     /// Forgets the variables of a module that is unloaded.
     pub(crate) fn remove_globals_of(&mut self, module: u64) {
         self.globals.retain(|_, global| global.module != module);
+        self.managed.retain(|_, variables| variables.module != module);
     }
 
     /// Descriptors of all chunks.
     pub(crate) fn files(&self) -> impl Iterator<Item = i32> {
-        let host = self.host_chunks.values().map(|(_, file)| file);
+        let managed = self.managed.values().map(|variables| &variables.file);
+        let host = self.host_chunks.values().map(|(_, file)| file).chain(managed);
         let mapped = self.virtual_memory.files().map(|file| file.as_raw_fd());
         self.chunk_files.values().chain(host).map(|file| file.as_raw_fd()).chain(mapped)
     }

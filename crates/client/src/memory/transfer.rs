@@ -8,11 +8,14 @@ use super::arrivals::Arrivals;
 use super::staging::Mark;
 use super::where_is::Side;
 use crate::attach::{Attached, locked};
+use crate::boxes::{End, Rows};
 use crate::state::wire_stream;
 use channel::region::Region;
-use channel::request::{Copy2d, CopyDirection, DeviceToHost, HostReference, HostToDevice, Request};
+use channel::request::{
+    BoxCopy, BoxEnd, CopyBox, DeviceToHost, HostReference, HostToDevice, Request,
+};
 use cuda_api::handle::Handle;
-use cuda_api::{CUdeviceptr, CUresult, CudaError, Word};
+use cuda_api::{CUdeviceptr, CUresult, CudaError};
 use std::time::Duration;
 
 /// How long to wait for another thread that is just copying into the oldest slice.
@@ -28,7 +31,7 @@ pub(crate) struct HostRows {
 }
 
 /// What is copied: `height` rows of `width` bytes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) width: u64,
     pub(crate) height: u64,
@@ -156,98 +159,82 @@ impl Attached {
         arrivals.finish()
     }
 
-    /// Copies rows to the device, as [`Self::copy_to_device`].
-    pub(crate) fn copy_rows_to_device(
+    /// Copies a box of pageable memory to the device, as [`Self::copy_to_device`].
+    pub(crate) fn copy_box_to_device(
         &self,
-        mut copy: Copy2d,
-        side: Side,
+        to: &End,
+        from: &Rows,
+        extent: [u64; 3],
         stream: Handle,
     ) -> CUresult {
-        copy.direction = CopyDirection::HostToDevice;
-        if side == Side::Pinned {
-            return self.state().push_in(stream, &copy).map(|_| ());
-        }
-        let bytes = copy.width_bytes.saturating_mul(copy.height);
-        let Some(rows_max) = rows_of_slice(self.slice_bytes_max(bytes), copy.width_bytes) else {
-            return each_row(&copy, |source, destination, bytes| {
-                self.copy_to_device(destination, source, side, bytes, stream)
-            });
-        };
-        let mut row = 0;
-        while row < copy.height {
-            let rows = rows_max.min(copy.height - row);
-            let slice = self.take_slice(rows * copy.width_bytes)?;
-            for i in 0..rows {
-                let from = copy.source + (row + i) * copy.source_pitch;
-                let to = u64::from(slice) + i * copy.width_bytes;
-                write_slice(self.link.region(), to as u32, from, copy.width_bytes);
+        for Piece { offset, extent: Extent { width, height } } in self.pieces(extent) {
+            let slice = self.take_slice(width * height)?;
+            let [x, y, z] = offset;
+            for row in 0..height {
+                let in_slice = slice + (row * width) as u32;
+                write_slice(self.link.region(), in_slice, from.at([x, y + row, z]), width);
             }
-            let piece = Copy2d {
-                source: HostReference::Staging(slice).to_word(),
-                source_pitch: copy.width_bytes,
-                destination: copy.destination + row * copy.destination_pitch,
-                height: rows,
-                ..copy
-            };
-            self.post_with_slice(slice, stream, &piece)?;
-            row += rows;
+            let source = staged(slice, width, height);
+            let copy = BoxCopy { destination: to.wire(offset), source, extent: [width, height, 1] };
+            let request = CopyBox { stream: wire_stream(stream), copy };
+            self.post_with_slice(slice, stream, &request)?;
         }
         Ok(())
     }
 
-    /// Copies rows from the device, as [`Self::copy_from_device`].
-    pub(crate) fn copy_rows_from_device(
+    /// Copies a box from the device to pageable memory, as [`Self::copy_from_device`].
+    pub(crate) fn copy_box_from_device(
         &self,
-        mut copy: Copy2d,
-        side: Side,
+        to: &Rows,
+        from: &End,
+        extent: [u64; 3],
         stream: Handle,
     ) -> CUresult {
-        copy.direction = CopyDirection::DeviceToHost;
-        if side == Side::Pinned {
-            return self.state().push_in(stream, &copy).map(|_| ());
-        }
-        let bytes = copy.width_bytes.saturating_mul(copy.height);
-        let Some(rows_max) = rows_of_slice(self.slice_bytes_max(bytes), copy.width_bytes) else {
-            return each_row(&copy, |source, destination, bytes| {
-                self.copy_from_device(destination, side, source, bytes, stream)
-            });
-        };
-        let mut arrivals = Arrivals::new(self, stream, bytes);
-        let mut row = 0;
-        while row < copy.height {
-            let rows = rows_max.min(copy.height - row);
-            let to = HostRows {
-                address: copy.destination + row * copy.destination_pitch,
-                pitch: copy.destination_pitch,
-            };
-            let extent = Extent { width: copy.width_bytes, height: rows };
-            arrivals.fetch(to, extent, |slice| Copy2d {
-                source: copy.source + row * copy.source_pitch,
-                destination: HostReference::Staging(slice).to_word(),
-                destination_pitch: copy.width_bytes,
-                height: rows,
-                ..copy
+        let mut arrivals = Arrivals::new(self, stream, extent.iter().product());
+        for Piece { offset, extent } in self.pieces(extent) {
+            let Extent { width, height } = extent;
+            let rows = HostRows { address: to.at(offset), pitch: to.pitch };
+            arrivals.fetch(rows, extent, |slice| {
+                let destination = staged(slice, width, height);
+                let copy =
+                    BoxCopy { destination, source: from.wire(offset), extent: [width, height, 1] };
+                CopyBox { stream: wire_stream(stream), copy }
             })?;
-            row += rows;
         }
         arrivals.finish()
     }
+
+    /// Pieces of a box that fit into slices of staging.
+    fn pieces(&self, extent: [u64; 3]) -> impl Iterator<Item = Piece> + use<> {
+        pieces(extent, self.slice_bytes_max(extent[0].saturating_mul(extent[1])))
+    }
 }
 
-/// How many rows fit into a slice; `None` if not even one does.
-fn rows_of_slice(slice_bytes: u64, width: u64) -> Option<u64> {
-    slice_bytes.checked_div(width).filter(|rows| *rows > 0)
+/// A slice of staging as one end of a copy.
+fn staged(slice: u32, width: u64, height: u64) -> BoxEnd {
+    BoxEnd::Host { reference: HostReference::Staging(slice), pitch: width, rows: height }
 }
 
-/// Calls `f` with source, destination and length of each row.
-fn each_row(copy: &Copy2d, mut f: impl FnMut(u64, u64, u64) -> CUresult) -> CUresult {
-    (0..copy.height).try_for_each(|row| {
-        f(
-            copy.source + row * copy.source_pitch,
-            copy.destination + row * copy.destination_pitch,
-            copy.width_bytes,
-        )
-    })
+/// A part of a box: rows of one of its slices, or a part of one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    /// Where it begins in the box: bytes of a row, rows, slices.
+    offset: [u64; 3],
+    extent: Extent,
+}
+
+/// Parts of a box, each of at most `bytes_max` bytes.
+fn pieces([width, height, depth]: [u64; 3], bytes_max: u64) -> impl Iterator<Item = Piece> {
+    let width_max = width.min(bytes_max);
+    let rows_max = (bytes_max / width).max(1);
+    let starts = |length: u64, step: u64| (0..length).step_by(step as usize);
+    (0..depth)
+        .flat_map(move |z| starts(height, rows_max).map(move |y| (y, z)))
+        .flat_map(move |(y, z)| starts(width, width_max).map(move |x| [x, y, z]))
+        .map(move |offset @ [x, y, _]| Piece {
+            offset,
+            extent: Extent { width: width_max.min(width - x), height: rows_max.min(height - y) },
+        })
 }
 
 /// Copies the program's memory into a slice.
@@ -257,4 +244,25 @@ fn write_slice(region: &Region, offset: u32, source: u64, bytes: u64) {
     // region's, whose address no program knows.
     let written = unsafe { region.write_staging_from(offset.into(), source, length) };
     debug_assert!(written.is_ok(), "a slice lies in staging");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_fit_and_are_all_of_the_box() {
+        let all = |extent, bytes_max| -> Vec<([u64; 3], u64, u64)> {
+            pieces(extent, bytes_max)
+                .map(|piece| (piece.offset, piece.extent.width, piece.extent.height))
+                .collect()
+        };
+        assert_eq!(all([10, 3, 1], 100), [([0, 0, 0], 10, 3)]);
+        assert_eq!(all([10, 3, 1], 25), [([0, 0, 0], 10, 2), ([0, 2, 0], 10, 1)]);
+        assert_eq!(all([4, 1, 2], 100), [([0, 0, 0], 4, 1), ([0, 0, 1], 4, 1)]);
+        // Rows that are longer than a slice are cut.
+        let cut = all([10, 2, 1], 6);
+        assert_eq!(cut[..2], [([0, 0, 0], 6, 1), ([6, 0, 0], 4, 1)]);
+        assert_eq!(cut[2..], [([0, 1, 0], 6, 1), ([6, 1, 0], 4, 1)]);
+    }
 }

@@ -52,6 +52,9 @@ impl Memory {
             let start = spot.start.wrapping_add(spot.to_device.unwrap_or(0));
             return Ok(Place::Pinned { start, bytes: spot.bytes, tag: spot.tag });
         }
+        if let Some((start, bytes, tag)) = self.managed_variable(address) {
+            return Ok(Place::Pinned { start, bytes, tag });
+        }
         if self.host_window.contains(address, 1) {
             let block = self.host.find(address).ok_or(CudaError::INVALID_VALUE)?;
             return Ok(Place::Pinned { start: block.address, bytes: block.bytes, tag: block.tag });

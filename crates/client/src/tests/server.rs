@@ -95,6 +95,28 @@ pub(super) fn start(region: Region, socket: SeqPacket) -> Handle {
     handle
 }
 
+/// The handle of every texture and surface object.
+pub(super) const OBJECT: u64 = 0x7e00;
+
+/// An end of a copy from a row of a slice on.
+fn row(end: BoxEnd, y: u64, z: u64) -> BoxEnd {
+    let on = |pitch: u64, rows: u64| (z * rows + y) * pitch;
+    match end {
+        BoxEnd::Device { address, pitch, rows } => {
+            let address = cuda_api::CUdeviceptr(address.0 + on(pitch, rows));
+            BoxEnd::Device { address, pitch, rows }
+        }
+        BoxEnd::Host { reference, pitch, rows } => {
+            let reference = match reference {
+                HostReference::Staging(at) => HostReference::Staging(at + on(pitch, rows) as u32),
+                HostReference::Mapped(at) => HostReference::Mapped(at + on(pitch, rows)),
+            };
+            BoxEnd::Host { reference, pitch, rows }
+        }
+        BoxEnd::Array { .. } => panic!("this server has no arrays"),
+    }
+}
+
 struct Server {
     region: Region,
     replies: ReplyWriter,
@@ -137,22 +159,21 @@ impl Server {
         Ok(())
     }
 
-    fn copy_2d(&mut self, copy: &Copy2d) -> CUresult {
-        for row in 0..copy.height {
-            let from = copy.source + row * copy.source_pitch;
-            let to = copy.destination + row * copy.destination_pitch;
-            let reference = |word| HostReference::from_word(word).unwrap();
-            match copy.direction {
-                CopyDirection::HostToDevice => {
-                    self.write_device(to, reference(from), copy.width_bytes)?;
+    fn copy_box(&mut self, request: &CopyBox) -> CUresult {
+        let BoxCopy { destination, source, extent: [width, height, depth] } = request.copy;
+        for (z, y) in (0..depth).flat_map(|z| (0..height).map(move |y| (z, y))) {
+            match (row(destination, y, z), row(source, y, z)) {
+                (BoxEnd::Device { address, .. }, BoxEnd::Host { reference, .. }) => {
+                    self.write_device(address.0, reference, width)?;
                 }
-                CopyDirection::DeviceToHost => {
-                    self.read_device(reference(to), from, copy.width_bytes)?;
+                (BoxEnd::Host { reference, .. }, BoxEnd::Device { address, .. }) => {
+                    self.read_device(reference, address.0, width)?;
                 }
-                CopyDirection::DeviceToDevice => {
-                    let bytes = self.chunk(from, copy.width_bytes)?.to_vec();
-                    self.chunk(to, copy.width_bytes)?.copy_from_slice(&bytes);
+                (BoxEnd::Device { address: to, .. }, BoxEnd::Device { address: from, .. }) => {
+                    let bytes = self.chunk(from.0, width)?.to_vec();
+                    self.chunk(to.0, width)?.copy_from_slice(&bytes);
                 }
+                other => panic!("{other:?}"),
             }
         }
         Ok(())
@@ -197,6 +218,10 @@ impl Server {
             | number::cuEventCreate
             | number::cuEventDestroy_v2
             | number::cuStreamWaitEvent
+            | number::cuArrayDestroy
+            | number::cuMipmappedArrayDestroy
+            | number::cuTexObjectDestroy
+            | number::cuSurfObjectDestroy
             | number::cuModuleUnload => Ok(()),
             number::cuEventRecord => {
                 let event: RecordEvent = record.decode().unwrap();
@@ -215,7 +240,7 @@ impl Server {
                 let copy: DeviceToHost = record.decode().unwrap();
                 self.read_device(copy.destination, copy.source.0, copy.bytes)
             }
-            number::cuMemcpy2DAsync_v2 => self.copy_2d(&record.decode().unwrap()),
+            number::cuMemcpy3DAsync_v2 => self.copy_box(&record.decode().unwrap()),
             number::cuLaunchKernel => self.launch(&record.decode().unwrap()),
             number::cuMemcpyDtoDAsync_v2 => {
                 let [to, from, bytes, _] = *record.words() else { panic!("four words") };
@@ -309,6 +334,10 @@ impl Server {
                 let reply =
                     MemoryInfoReply { free_bytes: MEMORY_BYTES - used, total_bytes: MEMORY_BYTES };
                 self.replies.send(Ok(()), &reply).unwrap();
+            }
+            // The same handle for both kinds of object, as a provider may give them.
+            number::cuTexObjectCreate | number::cuSurfObjectCreate => {
+                self.replies.send(Ok(()), &[OBJECT]).unwrap();
             }
             number::cuEventElapsedTime => {
                 let reply = ElapsedTimeReply { milliseconds: 1.5 };

@@ -5,25 +5,12 @@ use super::{CheckedRange, Function, LaunchShape, Share, Stream};
 use cuda_api::constants::graph_node;
 use cuda_api::{
     CUDA_CONDITIONAL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1,
-    CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUarray, CUcontext, CUdeviceptr, CUgraph, CUgraphExec,
+    CUDA_MEMSET_NODE_PARAMS, CUcontext, CUdeviceptr, CUgraph, CUgraphExec,
     CUgraphExecUpdateResultInfo, CUgraphNode, CUgraphNodeBody, CUgraphNodeParams, CUkernel,
-    CUlaunchAttributeValue, CUresult, CudaError,
+    CUlaunchAttributeValue, CUresult, CudaError, DriverTable,
 };
 use std::ptr;
 use std::rc::Rc;
-
-/// One side of a copy by a graph.
-#[derive(Clone, Copy, Debug)]
-pub struct Slices {
-    /// From the first byte to the last one.
-    pub range: CheckedRange,
-    /// Distance of two rows, bytes.
-    pub pitch: u64,
-    /// Distance of two slices, rows.
-    pub rows: u64,
-    /// CUmemorytype: host or device.
-    pub memory_type: u32,
-}
 
 /// Conditional nodes within conditional nodes: deeper is a program's mistake, and whoever walks
 /// through a graph calls itself that often.
@@ -71,14 +58,26 @@ impl GraphBuilder {
         self.nodes.len()
     }
 
-    /// Adds a node that does nothing.
-    pub fn add_empty(&mut self) -> CUresult {
+    /// Whose it is.
+    pub(super) fn share(&self) -> &Share {
+        &self.share
+    }
+
+    /// Adds the node that `add` makes in the graph, which is alive.
+    pub(super) fn add(
+        &mut self,
+        add: impl FnOnce(&DriverTable, CUgraph, &mut CUgraphNode) -> CUresult,
+    ) -> CUresult {
         let mut node = CUgraphNode::NULL;
-        let t = self.share.device().table();
-        // SAFETY: the local is written; the graph is alive, the list of dependencies is empty.
-        unsafe { t.cuGraphAddEmptyNode(&mut node, self.graph.raw, ptr::null(), 0)? };
+        add(self.share.device().table(), self.graph.raw, &mut node)?;
         self.nodes.push(node);
         Ok(())
+    }
+
+    /// Adds a node that does nothing.
+    pub fn add_empty(&mut self) -> CUresult {
+        // SAFETY: the local is written; the graph is alive, the list of dependencies is empty.
+        self.add(|t, graph, node| unsafe { t.cuGraphAddEmptyNode(node, graph, ptr::null(), 0) })
     }
 
     /// Adds a launch. `parameters` is the flattened parameter buffer; it is copied. That a launch
@@ -127,52 +126,6 @@ impl GraphBuilder {
         Ok(())
     }
 
-    /// Adds a copy of `depth` slices of `height` rows of `width` bytes.
-    pub fn add_copy(
-        &mut self,
-        to: Slices,
-        from: Slices,
-        [width, height, depth]: [u64; 3],
-    ) -> CUresult {
-        let copy = CUDA_MEMCPY3D {
-            srcXInBytes: 0,
-            srcY: 0,
-            srcZ: 0,
-            srcLOD: 0,
-            srcMemoryType: from.memory_type,
-            srcHost: from.range.address() as *const _,
-            srcDevice: CUdeviceptr(from.range.address()),
-            srcArray: CUarray::NULL,
-            reserved0: ptr::null_mut(),
-            srcPitch: from.pitch as usize,
-            srcHeight: from.rows as usize,
-            dstXInBytes: 0,
-            dstY: 0,
-            dstZ: 0,
-            dstLOD: 0,
-            dstMemoryType: to.memory_type,
-            dstHost: to.range.address() as *mut _,
-            dstDevice: CUdeviceptr(to.range.address()),
-            dstArray: CUarray::NULL,
-            reserved1: ptr::null_mut(),
-            dstPitch: to.pitch as usize,
-            dstHeight: to.rows as usize,
-            WidthInBytes: width as usize,
-            Height: height as usize,
-            Depth: depth as usize,
-        };
-        let mut node = CUgraphNode::NULL;
-        let (t, context) = (self.share.device().table(), self.share.device().context());
-        // SAFETY: graph and context are alive, `copy` is read during the call, both ranges, which
-        // cover the whole box, are the session's (CheckedRange), which checks them again should
-        // it give memory back; the local is written.
-        unsafe {
-            t.cuGraphAddMemcpyNode(&mut node, self.graph.raw, ptr::null(), 0, &copy, context)?
-        };
-        self.nodes.push(node);
-        Ok(())
-    }
-
     /// Adds a fill; `range` covers all rows.
     pub fn add_fill(
         &mut self,
@@ -189,14 +142,13 @@ impl GraphBuilder {
             width: width as usize,
             height: height as usize,
         };
-        let mut node = CUgraphNode::NULL;
-        let (t, context) = (self.share.device().table(), self.share.device().context());
-        // SAFETY: as for `add_copy`.
-        unsafe {
-            t.cuGraphAddMemsetNode(&mut node, self.graph.raw, ptr::null(), 0, &fill, context)?
-        };
-        self.nodes.push(node);
-        Ok(())
+        let context = self.share.device().context();
+        // SAFETY: graph and context are alive, `fill` is read during the call; the range, which
+        // covers all rows, is the session's (CheckedRange), which checks it again should it give
+        // memory back. The local is written.
+        self.add(|t, graph, node| unsafe {
+            t.cuGraphAddMemsetNode(node, graph, ptr::null(), 0, &fill, context)
+        })
     }
 
     /// Adds a node that chooses between `count` graphs, which are returned to be put together.

@@ -5,9 +5,12 @@
 //! ([`CheckedRange`]). Objects destroy themselves when dropped and are counted while they live
 //! ([`Share::leftovers`]). This layer knows no client, no ring and no policy.
 
+mod array;
+mod copy_box;
 mod function;
 mod graph;
 mod host;
+mod managed;
 mod memory;
 mod module;
 mod queues;
@@ -16,15 +19,18 @@ mod share;
 mod stream;
 mod tensor;
 
+pub use array::{Array, ImageObject, MipmappedArray, Shown};
+pub use copy_box::BoxSide;
 pub use function::Function;
-pub use graph::{GraphBuilder, GraphExec, Slices};
+pub use graph::{GraphBuilder, GraphExec};
 pub use host::HostRegistration;
+pub use managed::{ManagedRoom, ManagedVariables};
 pub use memory::{DeviceMapping, Physical, Reservation, new_chunk};
 pub use module::{BuildLog, JitOption, Module};
 pub use queues::Queues;
 pub use range::CheckedRange;
 pub use share::{Leftovers, Share};
-pub use stream::{Event, HostFunction, LaunchShape, RawEvent, Rows, Stream};
+pub use stream::{Event, HostFunction, LaunchShape, RawEvent, Stream};
 pub use tensor::TensorMapKind;
 
 use channel::message::DEVICE_ATTRIBUTES;

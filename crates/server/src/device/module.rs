@@ -2,7 +2,7 @@
 
 use super::share::{gone, made};
 use super::{Function, Share};
-use cuda_api::constants::jit_option;
+use cuda_api::constants::{jit_option, pointer_attribute};
 use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CudaError};
 use std::ffi::{CStr, CString, c_void};
 use std::ptr;
@@ -137,6 +137,17 @@ impl Module {
             Ok(unsafe { CStr::from_ptr(name) }.to_owned())
         };
         functions.into_iter().map(name).collect()
+    }
+
+    /// True if a variable is managed by the provider itself, which no other process reaches.
+    pub fn is_managed(&self, address: u64) -> bool {
+        let mut managed = 0u32;
+        let (t, place) = (self.share.device().table(), ptr::from_mut(&mut managed).cast());
+        // SAFETY: the attribute is 4 bytes long, as the local that it is written to.
+        let answer = unsafe {
+            t.cuPointerGetAttribute(place, pointer_attribute::IS_MANAGED, CUdeviceptr(address))
+        };
+        answer.is_ok() && managed != 0
     }
 
     /// Address and length, bytes, of a global variable.

@@ -2,8 +2,10 @@
 
 use super::Device;
 use super::queues::{Lent, Queue};
+use cuda_api::extension::PlaceManaged;
 use cuda_api::{CUresult, CUstream, CudaError};
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 
@@ -43,7 +45,18 @@ macro_rules! kinds {
     };
 }
 
-kinds!(streams, events, modules, chunks, mappings, reservations, registrations, graphs);
+kinds!(
+    streams,
+    events,
+    modules,
+    chunks,
+    mappings,
+    reservations,
+    registrations,
+    graphs,
+    arrays,
+    objects
+);
 
 impl Leftovers {
     /// True if nothing is left.
@@ -154,6 +167,24 @@ impl Share {
             )?;
         }
         Ok(written.min(buffer.len()))
+    }
+
+    /// Lets `place` say where managed variables of this share's modules lie, if the provider can.
+    ///
+    /// # Safety
+    /// `data` is good for `place` until another function is given, or none.
+    pub(super) unsafe fn place_managed(
+        &self,
+        place: Option<PlaceManaged>,
+        data: *mut c_void,
+    ) -> CUresult {
+        match (self.device.extension(), self.tenant) {
+            // SAFETY: the caller vouches for the function and its data.
+            (Some(extension), Some(tenant)) => unsafe {
+                (extension.tenant_place_managed)(tenant, place, data)
+            },
+            _ => Ok(()),
+        }
     }
 
     /// Ends everything of the share that runs or waits, if the provider can. Returns whether it

@@ -4,7 +4,7 @@ use super::queues::Queue;
 use super::share::{gone, made};
 use super::{CheckedRange, Device, Function, Share};
 use cuda_api::constants::{event_flags, stream_flags, stream_value};
-use cuda_api::{CUDA_MEMCPY2D, CUarray, CUdeviceptr, CUevent, CUresult, CUstream, CudaError};
+use cuda_api::{CUdeviceptr, CUevent, CUresult, CUstream, CudaError};
 use std::ffi::c_void;
 use std::ptr;
 use std::rc::Rc;
@@ -45,6 +45,11 @@ impl Stream {
         let this = std::mem::ManuallyDrop::new(self);
         gone(&this.share.counts.streams, Ok(()));
         this.raw
+    }
+
+    /// Whose it is.
+    pub(super) fn share(&self) -> &Share {
+        &self.share
     }
 
     /// The provider's handle.
@@ -142,32 +147,6 @@ impl Stream {
         }
     }
 
-    /// Copies `height` rows of `width` bytes. The ranges reach from the first byte of the first
-    /// row to the last byte of the last one.
-    pub fn copy_rows(&self, to: Rows, from: Rows, width: u64, height: u64) -> CUresult {
-        let copy = CUDA_MEMCPY2D {
-            srcXInBytes: 0,
-            srcY: 0,
-            srcMemoryType: from.memory_type,
-            srcHost: from.range.address() as *const c_void,
-            srcDevice: CUdeviceptr(from.range.address()),
-            srcArray: CUarray::NULL,
-            srcPitch: from.pitch as usize,
-            dstXInBytes: 0,
-            dstY: 0,
-            dstMemoryType: to.memory_type,
-            dstHost: to.range.address() as *mut c_void,
-            dstDevice: CUdeviceptr(to.range.address()),
-            dstArray: CUarray::NULL,
-            dstPitch: to.pitch as usize,
-            WidthInBytes: width as usize,
-            Height: height as usize,
-        };
-        // SAFETY: the stream is alive, `copy` is read during the call, and both ranges, which
-        // cover all rows, are the session's (CheckedRange).
-        unsafe { self.share.device().table().cuMemcpy2DAsync_v2(&copy, self.raw) }
-    }
-
     /// Fills a range of device memory with a byte.
     pub fn fill(&self, range: CheckedRange, value: u8) -> CUresult {
         // SAFETY: the stream is alive, the range is the session's (CheckedRange).
@@ -199,17 +178,6 @@ impl Drop for Stream {
         };
         gone(&self.share.counts.streams, result);
     }
-}
-
-/// One side of a copy of rows.
-#[derive(Clone, Copy, Debug)]
-pub struct Rows {
-    /// From the first byte of the first row to the last byte of the last one.
-    pub range: CheckedRange,
-    /// Distance of two rows, bytes.
-    pub pitch: u64,
-    /// CUmemorytype: host or device.
-    pub memory_type: u32,
 }
 
 /// How a kernel is launched.

@@ -2,6 +2,7 @@
 
 use super::Session;
 use super::image::Image;
+use super::modules::LoadedModule;
 use super::posts::launch_shape;
 use crate::device::{BuildLog, JitOption, LaunchShape, Module, TensorMapKind};
 use channel::memfd::{IMAGE_BYTES_MAX, SealedBytes};
@@ -65,7 +66,8 @@ impl Session {
     }
 
     pub(super) fn publish_memory(&self) {
-        self.link.memory_bytes.store(self.memory.device_bytes(), Ordering::Relaxed);
+        let bytes = self.memory.device_bytes() + self.arrays.bytes();
+        self.link.memory_bytes.store(bytes, Ordering::Relaxed);
     }
 
     pub(super) fn map_host(&mut self, request: HostMap, file: &OwnedFd) -> Result<(), CudaError> {
@@ -138,7 +140,28 @@ impl Session {
             log_bytes(request.error_log_bytes),
         );
         (loaded.info_log, loaded.error_log) = (info, error);
-        (module.and_then(|module| self.modules.add(word, module, may_print)), loaded)
+        // What was placed goes again if the module does not come.
+        let managed = self.memory.take_managed();
+        let kept = module.and_then(|module| {
+            let module = LoadedModule { module, may_print, globals: Vec::new(), managed };
+            self.keep_module(word, module, &mut loaded)
+        });
+        (kept, loaded)
+    }
+
+    fn keep_module(
+        &mut self,
+        word: u64,
+        module: LoadedModule,
+        loaded: &mut ModuleLoaded,
+    ) -> Result<(), CudaError> {
+        if let Some(variables) = &module.managed {
+            let sent = self.socket.send(&Message::ManagedFd(()), &[variables.file().as_fd()]);
+            sent.map_err(|_| CudaError::MPS_RPC_FAILURE)?;
+            self.memory.add_managed(variables)?;
+            loaded.managed = (variables.address(), variables.bytes());
+        }
+        self.modules.add(word, module)
     }
 
     pub(super) fn get_function(
@@ -194,6 +217,17 @@ impl Session {
         let name = symbol(request.name)?;
         let loaded = self.modules.module(request.module.0 as u64)?;
         let (address, bytes) = loaded.module.global(&name)?;
+        let shared = loaded.managed.as_ref().is_some_and(|m| m.contains(address, bytes));
+        if !shared && loaded.module.is_managed(address) {
+            let (name, client) = (name.to_string_lossy(), self.link.name());
+            let why = "the device's driver keeps it where only this process reaches it";
+            let log = &self.common.log;
+            log.line(format!("Client {client} has no managed variable {name}: {why}"));
+            return Err(CudaError::NOT_SUPPORTED);
+        }
+        if request.managed && !shared {
+            return Err(CudaError::NOT_FOUND);
+        }
         if self.memory.add_global(address, bytes)? {
             loaded.globals.push(address);
         }

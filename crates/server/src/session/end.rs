@@ -72,6 +72,7 @@ impl Session {
     /// Destroys all objects of the client. Its work must have ended.
     pub(super) fn clear(&mut self) {
         self.graphs.clear();
+        self.arrays.clear();
         self.common.shared.forget_client(self.link.identity.id);
         self.events.clear();
         self.streams.clear();

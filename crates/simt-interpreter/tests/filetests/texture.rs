@@ -28,7 +28,90 @@ fn object() -> Descriptor {
         normalized: false,
         scaled: false,
         border: [-1.0, -2.0, -3.0, -4.0],
+        layered: false,
+        levels: 1,
+        blends_levels: false,
+        level_bias: 0.0,
+        level_range: [0.0, 0.0],
     }
+}
+
+/// 8 by 4 texels of one f32 in four levels: 100 a level, 10 y + x in it.
+fn levels() -> (Descriptor, Vec<u8>) {
+    let first = Descriptor {
+        width: 8,
+        height: 4,
+        depth: 1,
+        row_bytes: 32,
+        slice_bytes: 128,
+        normalized: true,
+        levels: 4,
+        level_range: [0.0, 9.0],
+        ..object()
+    };
+    let mut bytes = vec![0; 128 + 64 + 32 + 32];
+    for level in 0..4 {
+        let d = first.level(level);
+        for (y, x) in (0..d.height).flat_map(|y| (0..d.width).map(move |x| (y, x))) {
+            let at = (d.base + u64::from(y) * d.row_bytes) as usize + 4 * x as usize;
+            let value = (100 * u32::from(level) + 10 * y + x) as f32;
+            bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        }
+    }
+    (first, bytes)
+}
+
+const LEVEL: &str = "tex.level.2d.v4.f32.f32 {%x, %y, %z, %w}, [%t, {%a, %b}], %c";
+
+#[test]
+fn levels_are_read_by_number() {
+    for set in ALL_SETS {
+        let (object, texels) = levels();
+        let mut rig = Rig::new(set, object, &texels);
+        let mut at = |level: f32| rig.floats(LEVEL, [0.999, 0.999, level, 0.0])[0];
+        // The last texel of each level, the nearest level, none beyond the last.
+        let read = [0.0, 0.49, 1.0, 1.6, 3.0, 99.0, -5.0, f32::NAN].map(&mut at);
+        assert_eq!(read, [37.0, 37.0, 113.0, 201.0, 300.0, 300.0, 37.0, 37.0]);
+        let mut blending = Rig::new(set, Descriptor { blends_levels: true, ..object }, &texels);
+        let between = blending.floats(LEVEL, [0.0, 0.0, 1.25, 0.0])[0];
+        assert_eq!(between, 125.0);
+        let biased = Descriptor { level_bias: 1.0, level_range: [0.0, 2.0], ..object };
+        let mut rig = Rig::new(set, biased, &texels);
+        let mut at = |level: f32| rig.floats(LEVEL, [0.0, 0.0, level, 0.0])[0];
+        assert_eq!([0.0, 1.0, 7.0].map(&mut at), [100.0, 200.0, 200.0]);
+        // Who names no level reads the first one that is allowed.
+        assert_eq!(rig.floats(TEX2, [0.0, 0.0, 0.0, 0.0])[0], 100.0);
+        let query = "txq.num_mipmap_levels.b32 %x, [%t]";
+        assert_eq!(rig.run(query, [0; 4]).unwrap()[0], 4);
+    }
+}
+
+#[test]
+fn a_direction_meets_a_face_of_a_cube() {
+    // Six faces of 2 by 2 texels: 10 a face, 2 t + s in it.
+    let face = |n: u8| (0..4u8).flat_map(move |i| f32::from(10 * n + i).to_le_bytes());
+    let texels: Vec<u8> = (0..6).flat_map(face).collect();
+    let cube = Descriptor {
+        width: 2,
+        height: 2,
+        depth: 6,
+        row_bytes: 8,
+        slice_bytes: 16,
+        normalized: true,
+        layered: true,
+        ..object()
+    };
+    let mut rig = Rig::new(ALL_SETS[0], cube, &texels);
+    let tex = "tex.cube.v4.f32.f32 {%x, %y, %z, %w}, [%t, {%a, %b, %c, %d}]";
+    let mut at = |x: f32, y: f32, z: f32| rig.floats(tex, [x, y, z, 0.0])[0];
+    // By the guide's table: face 0 has s = -z, t = -y, and so on.
+    assert_eq!(at(2.0, -1.0, -1.0), 3.0);
+    assert_eq!(at(2.0, 1.0, 1.0), 0.0);
+    assert_eq!(at(-2.0, -1.0, 1.0), 13.0);
+    assert_eq!(at(1.0, 2.0, 1.0), 23.0);
+    assert_eq!(at(1.0, -2.0, -1.0), 33.0);
+    assert_eq!(at(1.0, -1.0, 2.0), 43.0);
+    assert_eq!(at(-1.0, -1.0, -2.0), 53.0);
 }
 
 struct Rig {

@@ -1,13 +1,13 @@
 //! Textures and surfaces, through the handles of objects. References by name (`.texref`) belong to
-//! an older interface and are not supported; neither are cubes, several samples and mipmaps beyond
-//! the first level.
+//! an older interface and are not supported; neither are several samples,
+//! nor levels that follow from gradients.
 
 use super::{Lowering, class_of};
 use crate::ir::Operand;
-use crate::op::{Op, Outside, SurfaceOp, TextureOp, TextureQuery, Width};
+use crate::op::{Op, Outside, SurfaceOp, TextureLevel, TextureOp, TextureQuery, Width};
 use ptx::ast::{self, AddressBase, Modifier as M, Opcode, ScalarType as T};
 
-/// Dimensions, and whether the first coordinate is a layer.
+/// Coordinates, and whether a layer stands before them.
 fn geometry(inst: &ast::Instruction) -> Option<(u8, bool)> {
     inst.modifiers.iter().find_map(|m| {
         Some(match m {
@@ -16,6 +16,8 @@ fn geometry(inst: &ast::Instruction) -> Option<(u8, bool)> {
             M::Geom3d => (3, false),
             M::GeomA1d => (1, true),
             M::GeomA2d => (2, true),
+            M::GeomCube => (3, false),
+            M::GeomAcube => (3, true),
             _ => return None,
         })
     })
@@ -86,11 +88,22 @@ impl Lowering<'_> {
         if !matches!(result, T::F32 | T::U32 | T::S32) {
             return None;
         }
+        if inst.has(M::Grad) {
+            return None;
+        }
         let integer = coordinate == T::S32;
-        let src = self.place(place, dims, layered, coordinate)?;
+        let mut src = self.place(place, dims, layered, coordinate)?;
+        let level = if inst.has(M::Level) {
+            src.push(self.source(inst.operands.get(2)?, coordinate)?);
+            TextureLevel::Given
+        } else {
+            TextureLevel::First
+        };
+        let cube = inst.has(M::GeomCube) || inst.has(M::GeomAcube);
         let dst = self.results(d, Width::W32)?;
         (dst.len() == 4).then_some(())?;
-        let op = TextureOp { dims, layered, integer, floats: result == T::F32, gather };
+        let floats = result == T::F32;
+        let op = TextureOp { dims, layered, integer, floats, gather, level, cube };
         self.emit(Op::Texture(op), dst, src);
         Some(())
     }
@@ -98,6 +111,9 @@ impl Lowering<'_> {
     /// Shape of an unformatted access.
     fn surface(&self, inst: &ast::Instruction) -> Option<SurfaceOp> {
         let (dims, layered) = geometry(inst)?;
+        if inst.has(M::GeomCube) || inst.has(M::GeomAcube) {
+            return None;
+        }
         let ty = inst.ty()?;
         let outside = match () {
             () if inst.has(M::Clamp) => Outside::Clamp,
@@ -142,13 +158,15 @@ impl Lowering<'_> {
     }
 
     fn query(&mut self, inst: &ast::Instruction) -> Option<()> {
-        let [d, ast::Operand::Memory(address), ..] = &inst.operands[..] else { return None };
+        // Sizes of other levels than the first one are asked for with an operand more.
+        let [d, ast::Operand::Memory(address)] = &inst.operands[..] else { return None };
         let what = inst.modifiers.iter().find_map(|m| {
             Some(match m {
                 M::Width => TextureQuery::Width,
                 M::Height => TextureQuery::Height,
                 M::Depth | M::ArraySize => TextureQuery::Depth,
                 M::NormalizedCoords => TextureQuery::Normalized,
+                M::NumMipmapLevels => TextureQuery::Levels,
                 _ => return None,
             })
         })?;

@@ -125,6 +125,15 @@ pub struct BulkCopy {
     pub reduction: Option<Reduction>,
 }
 
+/// Which level of a texture is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TextureLevel {
+    /// The first one.
+    First,
+    /// An operand behind the coordinates says which, also between two.
+    Given,
+}
+
 /// A read of a texture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TextureOp {
@@ -138,6 +147,10 @@ pub struct TextureOp {
     pub floats: bool,
     /// `tld4`: this channel of the four texels around.
     pub gather: Option<u8>,
+    /// Which level.
+    pub level: TextureLevel,
+    /// Coordinates are a direction, which meets a face of a cube; layers are faces.
+    pub cube: bool,
 }
 
 /// What happens to accesses outside of a surface.
@@ -179,4 +192,6 @@ pub enum TextureQuery {
     Depth,
     /// 1 if coordinates are normalized.
     Normalized,
+    /// Levels.
+    Levels,
 }

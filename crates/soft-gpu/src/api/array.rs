@@ -3,29 +3,24 @@
 //! What a GPU lays out as it likes is here rows and slices of plain memory, which a texture unit
 //! can read by the descriptor. An array's address is nobody's to know but ours.
 
-use cuda_api::constants::{array_flags, array_format};
+use std::sync::Arc;
+
+use cuda_api::array::{ArrayShape, level_of, levels_max};
 use cuda_api::*;
+use simt::texture::row_bytes;
 
 use super::copy::{End, Place};
 use super::{Driver, devices, driver, exports, thread};
+use crate::device::limits::CHUNK_BYTES;
 use crate::device::memory::AllocationKind;
 use crate::device::tenant::TenantId;
 use crate::error::{Error, Result};
 
-/// What rows start at multiples of, bytes: what devices report for textures.
-const ROW_ALIGN: u64 = 32;
-/// Largest extent of an array along an axis, elements: beyond what any device's attributes allow.
-const EXTENT_MAX: usize = 1 << 17;
-/// Flags that an array may have.
-const FLAGS: u32 = array_flags::LAYERED
-    | array_flags::SURFACE_LDST
-    | array_flags::CUBEMAP
-    | array_flags::TEXTURE_GATHER;
-
-/// An array.
+/// An array, or a level of a mipmapped one.
 pub(crate) struct Array {
     /// What the program asked for.
     pub(crate) descriptor: CUDA_ARRAY3D_DESCRIPTOR,
+    shape: ArrayShape,
     /// Address of the first element.
     pub(crate) address: u64,
     /// Bytes from one row to the next.
@@ -34,54 +29,76 @@ pub(crate) struct Array {
     pub(crate) slice: u64,
     pub(super) context: u64,
     tenant: TenantId,
+    /// It is a level of a mipmapped array, which has the memory.
+    is_level: bool,
 }
 
-/// Bytes of an element; INVALID_VALUE for what is no format.
-fn element_bytes(format: u32, channels: u32) -> Result<u64> {
-    use array_format::*;
-    let channel = match format {
-        UNSIGNED_INT8 | SIGNED_INT8 => 1,
-        UNSIGNED_INT16 | SIGNED_INT16 | HALF => 2,
-        UNSIGNED_INT32 | SIGNED_INT32 | FLOAT => 4,
-        _ => return Err(Error::INVALID_VALUE),
-    };
-    match channels {
-        1 | 2 | 4 => Ok(channel * u64::from(channels)),
-        _ => Err(Error::INVALID_VALUE),
+/// A mipmapped array: its levels lie one behind the other.
+pub(crate) struct MipmappedArray {
+    /// The handle of each level.
+    levels: Vec<CUarray>,
+    /// The first level.
+    pub(crate) first: Arc<Array>,
+    /// Bytes of all levels.
+    bytes: u64,
+    pub(super) context: u64,
+}
+
+impl MipmappedArray {
+    /// How many levels there are.
+    pub(crate) fn levels(&self) -> u32 {
+        self.levels.len() as u32
     }
+}
+
+/// Bytes of an array's memory, from row to row, and from slice to slice.
+fn layout(shape: &ArrayShape) -> Result<[u64; 3]> {
+    let pitch = row_bytes(shape.width_bytes / shape.element_bytes, shape.element_bytes);
+    // Extents are bounded, so a slice fits; all of them may not.
+    let slice = pitch * shape.rows;
+    Ok([slice.checked_mul(shape.slices).ok_or(Error::OUT_OF_MEMORY)?, pitch, slice])
 }
 
 impl Array {
-    /// Bytes of a row's elements, rows of a slice, slices.
-    fn extent(&self) -> [u64; 3] {
-        let d = &self.descriptor;
-        // Checked when the array was made.
-        let element = element_bytes(d.Format, d.NumChannels).unwrap_or(0);
-        [d.Width as u64 * element, d.Height.max(1) as u64, d.Depth.max(1) as u64]
-    }
-
     /// The box at an offset, in bytes along rows, as one end of a copy. INVALID_VALUE if it
     /// reaches out of the array.
     fn end(&self, offset: [u64; 3], extent: [u64; 3]) -> Result<End> {
-        let inside = |axis: usize| {
-            offset[axis].checked_add(extent[axis]).is_some_and(|end| end <= self.extent()[axis])
-        };
-        if !(0..3).all(inside) {
+        if !self.shape.holds(offset, extent) {
             return Err(Error::INVALID_VALUE);
         }
         let [x, y, z] = offset;
         let address = self.address + z * self.slice + y * self.pitch + x;
         Ok(End { address, pitch: self.pitch, slice: self.slice, place: Place::Device })
     }
+
+    fn bytes(&self) -> u64 {
+        self.slice * self.shape.slices
+    }
+}
+
+/// What memory of that length is said to take.
+fn requirements(bytes: u64) -> CUDA_ARRAY_MEMORY_REQUIREMENTS {
+    let alignment = CHUNK_BYTES as usize;
+    let size = (bytes as usize).next_multiple_of(alignment);
+    CUDA_ARRAY_MEMORY_REQUIREMENTS { size, alignment, reserved: [0; 4] }
 }
 
 impl Driver {
     /// An array of this thread's tenant.
-    pub(super) fn array(&self, array: CUarray) -> Result<std::sync::Arc<Array>> {
+    pub(super) fn array(&self, array: CUarray) -> Result<Arc<Array>> {
         self.arrays
             .get(array.0)
             .ok()
             .filter(|a| a.tenant == self.tenant().id)
+            .ok_or(Error::INVALID_HANDLE)
+    }
+
+    /// A mipmapped array of this thread's tenant.
+    pub(super) fn mipmapped(&self, mipmapped: CUmipmappedArray) -> Result<Arc<MipmappedArray>> {
+        self.mipmapped
+            .get(mipmapped.0)
+            .ok()
+            .filter(|m| m.first.tenant == self.tenant().id)
             .ok_or(Error::INVALID_HANDLE)
     }
 
@@ -98,31 +115,52 @@ impl Driver {
     fn create_array(&self, descriptor: CUDA_ARRAY3D_DESCRIPTOR) -> Result<CUarray> {
         let context = thread::current()?.number();
         let tenant = self.working_tenant()?;
-        let d = &descriptor;
-        let element = element_bytes(d.Format, d.NumChannels)?;
-        let layered = d.Flags & array_flags::LAYERED != 0;
-        let cube = d.Flags & array_flags::CUBEMAP != 0;
-        let extents = [d.Width, d.Height, d.Depth];
-        let flat = d.Height == 0 && d.Depth != 0 && !layered;
-        let cube_is_wrong = cube
-            && (d.Width != d.Height
-                || if layered { !d.Depth.is_multiple_of(6) } else { d.Depth != 6 });
-        if d.Width == 0
-            || extents.iter().any(|n| *n > EXTENT_MAX)
-            || d.Flags & !FLAGS != 0
-            || layered && d.Depth == 0
-            || flat
-            || cube_is_wrong
-        {
-            return Err(Error::INVALID_VALUE);
-        }
-        let pitch = (d.Width as u64 * element).next_multiple_of(ROW_ALIGN);
-        // Extents are bounded, so a slice fits; all of them may not.
-        let slice = pitch * d.Height.max(1) as u64;
-        let bytes = slice.checked_mul(d.Depth.max(1) as u64).ok_or(Error::OUT_OF_MEMORY)?;
+        let shape = ArrayShape::of(&descriptor)?;
+        let [bytes, pitch, slice] = layout(&shape)?;
         let address = self.device.allocate(&tenant, context, bytes, 1, AllocationKind::Array)?;
-        let array = Array { descriptor, address, pitch, slice, context, tenant: tenant.id };
+        let (tenant, is_level) = (tenant.id, false);
+        let array = Array { descriptor, shape, address, pitch, slice, context, tenant, is_level };
         self.arrays.insert(array).map(CUarray)
+    }
+
+    fn create_mipmapped(
+        &self,
+        descriptor: CUDA_ARRAY3D_DESCRIPTOR,
+        levels: u32,
+    ) -> Result<CUmipmappedArray> {
+        let context = thread::current()?.number();
+        let tenant = self.working_tenant()?;
+        ArrayShape::of(&descriptor)?;
+        let mut planned = Vec::new();
+        let mut bytes = 0u64;
+        for level in 0..levels.clamp(1, levels_max(&descriptor)) {
+            let descriptor = level_of(&descriptor, level);
+            let shape = ArrayShape::of(&descriptor)?;
+            let [own, pitch, slice] = layout(&shape)?;
+            planned.push((descriptor, shape, bytes, pitch, slice));
+            bytes = bytes.checked_add(own).ok_or(Error::OUT_OF_MEMORY)?;
+        }
+        let base = self.device.allocate(&tenant, context, bytes, 1, AllocationKind::Array)?;
+        let (tenant, is_level) = (tenant.id, true);
+        let mut levels = Vec::new();
+        for (descriptor, shape, offset, pitch, slice) in planned {
+            let address = base + offset;
+            let array =
+                Array { descriptor, shape, address, pitch, slice, context, tenant, is_level };
+            levels.push(CUarray(self.arrays.insert(array)?));
+        }
+        let first = self.arrays.get(levels[0].0)?;
+        let whole = MipmappedArray { levels, first, bytes, context };
+        self.mipmapped.insert(whole).map(CUmipmappedArray)
+    }
+
+    /// Waits for what may still use an array or an object of this thread's context, then frees its
+    /// memory, as cuMemFree does. An error of that work is no error of this.
+    pub(super) fn free_image(&self, address: u64, kind: AllocationKind) -> Result {
+        let tenant = self.tenant();
+        let group = self.device.group(thread::current()?.number(), &tenant)?;
+        let _ = self.device.synchronize_group(group, &tenant);
+        self.device.free(address, |found| found == kind)
     }
 
     /// Copies bytes of one row between an array and something else.
@@ -196,31 +234,59 @@ exports! {
     }
 
     fn cuArrayGetMemoryRequirements(
-        requirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS, array: CUarray, device: CUdevice,
+        place: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS, array: CUarray, device: CUdevice,
     ) {
         let driver = driver()?;
         devices::check(device)?;
-        let array = driver.array(array)?;
-        let size = (array.slice * array.extent()[2]) as usize;
-        let alignment = crate::device::limits::CHUNK_BYTES as usize;
-        requirements.set(CUDA_ARRAY_MEMORY_REQUIREMENTS {
-            size: size.next_multiple_of(alignment),
-            alignment,
-            reserved: [0; 4],
-        })
+        place.set(requirements(driver.array(array)?.bytes()))
     }
 
     fn cuArrayDestroy(array: CUarray) {
         let driver = driver()?;
-        let context = thread::current()?;
-        driver.array(array)?;
+        thread::current()?;
+        if driver.array(array)?.is_level {
+            return Err(Error::INVALID_HANDLE);
+        }
         let removed = driver.arrays.remove(array.0)?;
-        // As cuMemFree, it waits for what may still use the memory.
-        let tenant = driver.tenant();
-        let group = driver.device.group(context.number(), &tenant)?;
-        let waited = driver.device.synchronize_group(group, &tenant);
-        driver.device.free(removed.address, |kind| kind == AllocationKind::Array)?;
-        waited
+        driver.free_image(removed.address, AllocationKind::Array)
+    }
+
+    fn cuMipmappedArrayCreate(
+        mipmapped: *mut CUmipmappedArray, descriptor: *const CUDA_ARRAY3D_DESCRIPTOR,
+        levels: c_uint,
+    ) {
+        let driver = driver()?;
+        mipmapped.required()?;
+        mipmapped.set(driver.create_mipmapped(descriptor.get()?, levels)?)
+    }
+
+    fn cuMipmappedArrayGetLevel(
+        array: *mut CUarray, mipmapped: CUmipmappedArray, level: c_uint,
+    ) {
+        let driver = driver()?;
+        thread::current()?;
+        let mipmapped = driver.mipmapped(mipmapped)?;
+        array.set(*mipmapped.levels.get(level as usize).ok_or(Error::INVALID_VALUE)?)
+    }
+
+    fn cuMipmappedArrayDestroy(mipmapped: CUmipmappedArray) {
+        let driver = driver()?;
+        thread::current()?;
+        driver.mipmapped(mipmapped)?;
+        let removed = driver.mipmapped.remove(mipmapped.0)?;
+        for level in &removed.levels {
+            driver.arrays.remove(level.0)?;
+        }
+        driver.free_image(removed.first.address, AllocationKind::Array)
+    }
+
+    fn cuMipmappedArrayGetMemoryRequirements(
+        place: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS, mipmapped: CUmipmappedArray,
+        device: CUdevice,
+    ) {
+        let driver = driver()?;
+        devices::check(device)?;
+        place.set(requirements(driver.mipmapped(mipmapped)?.bytes))
     }
 
     fn cuMemcpyDtoA_v2(

@@ -112,6 +112,8 @@ impl Driver {
         self.streams.remove_all(|s| s.context == context.number());
         self.events.remove_all(|e| e.context == context.number());
         self.arrays.remove_all(|a| a.context == context.number());
+        self.mipmapped.remove_all(|m| m.context == context.number());
+        self.forget_images(context.number());
         for module in self.modules.remove_all(|m| m.context == context.number()) {
             self.forget_functions(&module);
         }

@@ -1,12 +1,12 @@
 //! What this provider offers beyond the driver API: tenants, and counters of the device.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use cuda_api::CUresult;
 use cuda_api::attributes::{CLOCK_RATE, GLOBAL_MEMORY_BUS_WIDTH, MEMORY_CLOCK_RATE};
-use cuda_api::extension::{DeviceActivity, DeviceDescription, TenantUsage};
+use cuda_api::extension::{DeviceActivity, DeviceDescription, PlaceManaged, TenantUsage};
 use cuda_api::pointer::{FromProgram, Out};
 
 use super::{Driver, devices, driver, entry, thread};
@@ -46,6 +46,7 @@ macro_rules! extension {
             tenant_end: openmpsTenantEnd,
             tenant_printf: openmpsTenantPrintf,
             tenant_work: openmpsTenantWork,
+            tenant_place_managed: openmpsTenantPlaceManaged,
             tenant_usage: openmpsTenantUsage,
             device_activity: openmpsDeviceActivity,
             device_describe: openmpsDeviceDescribe,
@@ -111,6 +112,13 @@ extension! {
             _ => driver.tenant_of(tenant)?.id,
         };
         worked.set(driver.device.work_for(id).into())
+    }
+
+    fn openmpsTenantPlaceManaged(
+        tenant: u64, place: Option<PlaceManaged>, data: *mut c_void,
+    ) {
+        driver()?.tenant_of(tenant)?.place_managed(place.map(|place| (place, data.address())));
+        Ok(())
     }
 
     fn openmpsTenantUsage(tenant: u64, usage: *mut TenantUsage) {

@@ -132,6 +132,23 @@ impl ModuleMemory for VariableMemory<'_> {
         Ok(address)
     }
 
+    fn allocate_managed(&mut self, bytes: u64) -> std::result::Result<u64, OutOfMemory> {
+        match self.tenant.managed_place(bytes) {
+            Some(0) => Err(OutOfMemory),
+            // It is of whoever said it.
+            Some(address) => Ok(address),
+            None => {
+                let kind = AllocationKind::Managed;
+                let address = self.device.allocate(self.tenant, self.context, bytes, 1, kind);
+                let address = address.map_err(|_| OutOfMemory)?;
+                self.allocated.push(address);
+                // SAFETY: just allocated, `bytes` long, and known to nobody else.
+                unsafe { (address as *mut u8).write_bytes(0, bytes as usize) };
+                Ok(address)
+            }
+        }
+    }
+
     fn write(&mut self, address: u64, bytes: &[u8]) {
         let mapped = self.tenant.space.access();
         if self.tenant.space.contains(address, bytes.len() as u64) {

@@ -50,7 +50,7 @@ use cuda_api::advice::AdviceMap;
 use cuda_api::handle::HandleKind;
 use cuda_api::stream_attributes::StreamAttributes;
 
-use self::array::Array;
+use self::array::{Array, MipmappedArray};
 use self::context::{Context, Primary};
 use self::event::Event;
 use self::function::Function;
@@ -63,6 +63,7 @@ use self::pool::Pool;
 use self::registry::Registry;
 use self::shared_words::WordSource;
 use self::stream::StreamEntry;
+use self::texture::ImageObject;
 use crate::device::Device;
 use crate::device::settings::{CodeStore, Settings};
 use crate::device::slab::Key;
@@ -84,6 +85,9 @@ pub(crate) struct Driver {
     graphs: Graphs<GraphExec>,
     links: Registry<LinkState>,
     arrays: Registry<Array>,
+    mipmapped: Registry<MipmappedArray>,
+    /// Texture and surface objects by their handles, which are addresses.
+    images: Mutex<HashMap<u64, ImageObject>>,
     advice: Mutex<AdviceMap>,
     stream_attributes: Mutex<HashMap<Key<Stream>, StreamAttributes>>,
     /// Memory and events of other processes.
@@ -141,6 +145,8 @@ fn initialize() -> Result {
             graphs: Graphs::new(),
             links: Registry::new(HandleKind::LinkState),
             arrays: Registry::new(HandleKind::Array),
+            mipmapped: Registry::new(HandleKind::MipmappedArray),
+            images: Mutex::default(),
             advice: Mutex::default(),
             stream_attributes: Mutex::default(),
             opened: Mutex::default(),

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 use super::printf::PrintfFifo;
 use crate::error::{Error, Result};
+use cuda_api::extension::PlaceManaged;
 use simt::kernel::{Counters, Range, RangeMap, RangeSource};
 
 /// Identity of a tenant: 0 is the one that always exists; others are never used again.
@@ -48,6 +49,8 @@ pub struct Tenant {
     pub space: Arc<Space>,
     /// What its kernels printed.
     pub printf: Arc<PrintfFifo>,
+    /// Who says where managed variables lie, and with which data.
+    managed: Mutex<Option<(PlaceManaged, u64)>>,
     error: AtomicU32,
     fault: Mutex<Option<String>>,
     ended: AtomicBool,
@@ -69,6 +72,7 @@ impl Tenant {
             id,
             space: Arc::default(),
             printf: Arc::default(),
+            managed: Mutex::new(None),
             error: AtomicU32::new(0),
             fault: Mutex::new(None),
             ended: AtomicBool::new(false),
@@ -82,6 +86,20 @@ impl Tenant {
             thread_instructions: AtomicU64::new(0),
             global_bytes: AtomicU64::new(0),
         })
+    }
+
+    /// Says who places this tenant's managed variables: a function, and the data it wants.
+    pub fn place_managed(&self, place: Option<(PlaceManaged, u64)>) {
+        *self.managed.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    }
+
+    /// Asks for a place for managed variables; `None` if nobody is there to say one. Its address is
+    /// 0 if there is no room.
+    pub fn managed_place(&self, bytes: u64) -> Option<u64> {
+        let (place, data) = (*self.managed.lock().unwrap_or_else(PoisonError::into_inner))?;
+        // SAFETY: whoever gave the function and its data promises that they are good while the
+        // tenant loads modules.
+        Some(unsafe { place(data as *mut _, bytes) })
     }
 
     /// The error that every call of this tenant returns from now on, if there is one.

@@ -17,7 +17,7 @@ pub(crate) const CHECKS: &[Check<Env>] = &[
 ];
 
 /// A copy of nothing from nowhere, to be filled in.
-fn nothing() -> Copy3D {
+pub(crate) fn nothing() -> Copy3D {
     let device = MemoryType::CU_MEMORYTYPE_DEVICE;
     Copy3D {
         srcXInBytes: 0,

@@ -30,6 +30,7 @@ mod register;
 mod stream_values;
 mod streams;
 mod support;
+mod textures;
 mod virtual_memory;
 
 use std::{
@@ -160,6 +161,7 @@ fn main() -> ExitCode {
         copies::CHECKS,
         boxes::CHECKS,
         arrays::CHECKS,
+        textures::CHECKS,
         pools::CHECKS,
         register::CHECKS,
         pointers::CHECKS,

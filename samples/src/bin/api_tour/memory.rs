@@ -2,12 +2,13 @@
 
 use std::ptr;
 
-use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
 
 use crate::{
     Check,
     support::{
-        Env, HostWords, Outcome, Stop, Stream, Words, call, equal, holds, refused, synchronize,
+        Env, HostWords, Outcome, Stop, Stream, Words, call, equal, holds, one_of, refused, status,
+        synchronize,
     },
 };
 
@@ -24,6 +25,7 @@ pub(crate) const CHECKS: &[Check<Env>] = &[
     ("memory.fill_async", fill_async),
     ("memory.wrong_fill", wrong_fill),
     ("memory.host", host),
+    ("memory.external", external),
 ];
 
 /// So large that it shares its pages with nothing.
@@ -204,4 +206,14 @@ fn host(env: &Env) -> Outcome {
     refused!(cuMemHostAlloc(&mut memory, 4096, 0x8000_0000), CUDA_ERROR_INVALID_VALUE)?;
     let mut local = 0u64;
     refused!(cuMemFreeHost((&raw mut local).cast()), CUDA_ERROR_INVALID_VALUE)
+}
+
+fn external(_: &Env) -> Outcome {
+    let mut memory = ptr::null_mut();
+    match status!(cuImportExternalMemory(&mut memory, ptr::null())) {
+        CUresult::CUDA_ERROR_NOT_SUPPORTED => {
+            Err(Stop::Absent("memory of other APIs cannot be imported".to_owned()))
+        }
+        status => one_of("cuImportExternalMemory", status, &[CUresult::CUDA_ERROR_INVALID_VALUE]),
+    }
 }

@@ -1,0 +1,156 @@
+//! Requests that copy boxes: slices of rows of bytes, of memory or of an array.
+
+use super::{HostReference, Request, RequestKind};
+use crate::payload::{Malformed, Payload, Reader, Sink};
+use cuda_api::{CUarray, CUdeviceptr, CUgraphExec, CUstream, Word, number};
+
+/// One end of a copy of a box. In memory offsets are folded into the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BoxEnd {
+    /// Device memory.
+    Device {
+        /// The first byte.
+        address: CUdeviceptr,
+        /// Distance of rows, bytes.
+        pitch: u64,
+        /// Distance of slices, rows.
+        rows: u64,
+    },
+    /// Host memory.
+    Host {
+        /// The first byte.
+        reference: HostReference,
+        /// Distance of rows, bytes.
+        pitch: u64,
+        /// Distance of slices, rows.
+        rows: u64,
+    },
+    /// An array, or a level of one.
+    Array {
+        /// The array.
+        array: CUarray,
+        /// Where the box begins: bytes in a row, rows, slices or layers.
+        offset: [u64; 3],
+    },
+}
+
+impl BoxEnd {
+    const DEVICE: u64 = 0;
+    const HOST: u64 = 1;
+    const ARRAY: u64 = 2;
+}
+
+impl Payload<'_> for BoxEnd {
+    fn words(&self) -> usize {
+        match self {
+            Self::Device { .. } | Self::Host { .. } => 4,
+            Self::Array { .. } => 5,
+        }
+    }
+    fn write(&self, sink: &mut impl Sink) {
+        let mut words = |words: &[u64]| words.iter().for_each(|word| sink.word(*word));
+        match *self {
+            Self::Device { address, pitch, rows } => {
+                words(&[Self::DEVICE, address.0, pitch, rows]);
+            }
+            Self::Host { reference, pitch, rows } => {
+                words(&[Self::HOST, reference.to_word(), pitch, rows]);
+            }
+            Self::Array { array, offset: [x, y, z] } => {
+                words(&[Self::ARRAY, array.to_word(), x, y, z]);
+            }
+        }
+    }
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(match reader.word()? {
+            Self::DEVICE => {
+                let (address, pitch) = (reader.value()?, reader.word()?);
+                Self::Device { address, pitch, rows: reader.word()? }
+            }
+            Self::HOST => {
+                let (reference, pitch) = (reader.value()?, reader.word()?);
+                Self::Host { reference, pitch, rows: reader.word()? }
+            }
+            Self::ARRAY => {
+                let array = reader.value()?;
+                let offset = [reader.word()?, reader.word()?, reader.word()?];
+                Self::Array { array, offset }
+            }
+            _ => return Err(Malformed("no end of a copy is of that kind")),
+        })
+    }
+}
+
+/// A copy of a box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoxCopy {
+    /// Where to.
+    pub destination: BoxEnd,
+    /// Where from.
+    pub source: BoxEnd,
+    /// Bytes of a row, rows of a slice, slices.
+    pub extent: [u64; 3],
+}
+
+impl Payload<'_> for BoxCopy {
+    fn words(&self) -> usize {
+        self.destination.words() + self.source.words() + self.extent.len()
+    }
+    fn write(&self, sink: &mut impl Sink) {
+        self.destination.write(sink);
+        self.source.write(sink);
+        self.extent.into_iter().for_each(|word| sink.word(word));
+    }
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (destination, source) = (BoxEnd::read(reader)?, BoxEnd::read(reader)?);
+        Ok(Self { destination, source, extent: <[u64; 3]>::read(reader)? })
+    }
+}
+
+/// Defines requests to copy a box, each with a place for it.
+macro_rules! box_copies {
+    ($($(#[$doc:meta])* $name:ident { $(#[$place_doc:meta])* $place:ident: $ty:ty } = $opcode:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name {
+            $(#[$place_doc])*
+            pub $place: $ty,
+            /// The copy.
+            pub copy: BoxCopy,
+        }
+
+        impl Payload<'_> for $name {
+            fn words(&self) -> usize {
+                1 + self.copy.words()
+            }
+            fn write(&self, sink: &mut impl Sink) {
+                sink.word(self.$place.to_word());
+                self.copy.write(sink);
+            }
+            fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+                Ok(Self { $place: reader.value()?, copy: BoxCopy::read(reader)? })
+            }
+        }
+
+        impl Request<'_> for $name {
+            const OPCODE: u16 = $opcode;
+            const KIND: RequestKind = RequestKind::Post;
+            type Reply = ();
+        }
+    )*};
+}
+
+box_copies! {
+    /// cuMemcpy3DAsync, and all other copies that are not one run of bytes.
+    CopyBox {
+        /// In which stream.
+        stream: CUstream
+    } = number::cuMemcpy3DAsync_v2;
+
+    /// A graph's node that copies. What is staged is gone before a graph is, so a host end must
+    /// be in memory that was mapped with [`HostMap`](super::HostMap).
+    GraphCopy {
+        /// The graph.
+        graph: CUgraphExec
+    } = number::cuGraphAddMemcpyNode;
+}

@@ -1,0 +1,137 @@
+//! Copies of boxes, of memory and of arrays.
+
+use super::{Array, CheckedRange, GraphBuilder, Stream};
+use cuda_api::constants::memory_type;
+use cuda_api::{CUDA_MEMCPY3D, CUarray, CUdeviceptr, CUresult};
+use std::ptr;
+
+/// One side of a copy of a box.
+#[derive(Clone, Copy)]
+pub enum BoxSide<'a> {
+    /// Device memory, or host memory that the provider knows (registered).
+    Memory {
+        /// From the first byte to the last one.
+        range: CheckedRange,
+        /// Distance of rows, bytes: at least the box's width.
+        pitch: u64,
+        /// Distance of slices, rows: at least the box's height.
+        rows: u64,
+        /// True for host memory.
+        host: bool,
+    },
+    /// An array. That the box lies in it was checked.
+    Array {
+        /// The array.
+        array: &'a Array,
+        /// Where the box begins: bytes in a row, rows, slices.
+        offset: [u64; 3],
+    },
+}
+
+/// A side as cuda.h's structure has it.
+struct Described {
+    memory_type: u32,
+    address: u64,
+    array: CUarray,
+    offset: [usize; 3],
+    pitch: usize,
+    rows: usize,
+}
+
+impl BoxSide<'_> {
+    fn describe(&self) -> Described {
+        match *self {
+            Self::Memory { range, pitch, rows, host } => Described {
+                memory_type: if host { memory_type::HOST } else { memory_type::DEVICE },
+                address: range.address(),
+                array: CUarray::NULL,
+                offset: [0; 3],
+                pitch: pitch as usize,
+                rows: rows as usize,
+            },
+            Self::Array { array, offset } => Described {
+                memory_type: memory_type::ARRAY,
+                address: 0,
+                array: array.raw(),
+                offset: offset.map(|n| n as usize),
+                pitch: 0,
+                rows: 0,
+            },
+        }
+    }
+}
+
+/// A copy as the provider is told of it.
+fn describe(to: BoxSide<'_>, from: BoxSide<'_>, [width, height, depth]: [u64; 3]) -> CUDA_MEMCPY3D {
+    let (to, from) = (to.describe(), from.describe());
+    CUDA_MEMCPY3D {
+        srcXInBytes: from.offset[0],
+        srcY: from.offset[1],
+        srcZ: from.offset[2],
+        srcLOD: 0,
+        srcMemoryType: from.memory_type,
+        srcHost: from.address as *const _,
+        srcDevice: CUdeviceptr(from.address),
+        srcArray: from.array,
+        reserved0: ptr::null_mut(),
+        srcPitch: from.pitch,
+        srcHeight: from.rows,
+        dstXInBytes: to.offset[0],
+        dstY: to.offset[1],
+        dstZ: to.offset[2],
+        dstLOD: 0,
+        dstMemoryType: to.memory_type,
+        dstHost: to.address as *mut _,
+        dstDevice: CUdeviceptr(to.address),
+        dstArray: to.array,
+        reserved1: ptr::null_mut(),
+        dstPitch: to.pitch,
+        dstHeight: to.rows,
+        WidthInBytes: width as usize,
+        Height: height as usize,
+        Depth: depth as usize,
+    }
+}
+
+/// A copy into an array from memory that the provider does not know, row after row.
+pub(super) fn from_program(
+    array: &Array,
+    offset: [u64; 3],
+    bytes: &[u8],
+    extent: [u64; 3],
+) -> CUDA_MEMCPY3D {
+    let [width, height, _] = extent;
+    debug_assert!(bytes.len() as u64 >= extent.iter().product());
+    let from = BoxSide::Memory {
+        range: CheckedRange::vouched(bytes.as_ptr().addr() as u64, bytes.len() as u64),
+        pitch: width,
+        rows: height,
+        host: true,
+    };
+    describe(BoxSide::Array { array, offset }, from, extent)
+}
+
+impl Stream {
+    /// Copies a box: bytes of a row, rows of a slice, slices.
+    pub fn copy_box(&self, to: BoxSide<'_>, from: BoxSide<'_>, extent: [u64; 3]) -> CUresult {
+        let copy = describe(to, from, extent);
+        // SAFETY: the stream is alive, `copy` is read during the call; ranges, which cover the
+        // whole box, are the session's (CheckedRange), and arrays are alive and hold the box.
+        unsafe { self.share().device().table().cuMemcpy3DAsync_v2(&copy, self.raw()) }
+    }
+}
+
+impl GraphBuilder {
+    /// Adds a copy of a box, as [`Stream::copy_box`].
+    pub fn add_copy(&mut self, to: BoxSide<'_>, from: BoxSide<'_>, extent: [u64; 3]) -> CUresult {
+        let copy = describe(to, from, extent);
+        let context = self.share().device().context();
+        // SAFETY: graph and context are alive, `copy` is read during the call; ranges, which cover
+        // the whole box, are the session's (CheckedRange), which checks them again should it give
+        // memory back; arrays hold the box, and the session drops the graph before they go. The
+        // local is written.
+        self.add(|t, graph, node| unsafe {
+            t.cuGraphAddMemcpyNode(node, graph, ptr::null(), 0, &copy, context)
+        })
+    }
+}

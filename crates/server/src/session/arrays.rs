@@ -1,0 +1,215 @@
+//! A client's arrays, and its texture and surface objects.
+//!
+//! The client numbers its arrays; objects have the provider's handles, because kernels take them as
+//! parameters. A session only finds what its client has made. An array takes the graphs with it
+//! that copy from or to it, since the provider would follow its own handle in them.
+
+use super::Session;
+use super::handles::Table;
+use super::memory::Memory;
+use crate::device::{Array, ImageObject, MipmappedArray, Shown};
+use channel::request::{
+    ArrayRequirements, CreateArray, CreateMipmappedArray, CreateSurface, CreateTexture,
+    DestroyArray, DestroyMipmappedArray, DestroySurface, DestroyTexture, MemoryRequirements,
+    MipmappedRequirements, NameLevel, Resource,
+};
+use cuda_api::array::element_bytes;
+use cuda_api::constants::resource_type;
+use cuda_api::handle::HandleKind;
+use cuda_api::{CUDA_RESOURCE_DESC, CUarray, CUmipmappedArray, CUresult, CudaError, Word};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Most arrays of a client, levels that it has asked for among them: programs have one for each
+/// image that they work on.
+pub const ARRAYS_MAX: usize = 65_536;
+/// Most texture and surface objects of a client: devices have room for about a million textures,
+/// which all clients share.
+pub const OBJECTS_MAX: usize = 65_536;
+
+/// What a client has. Fields are dropped in their order: objects before what they show, levels
+/// before what they are of.
+pub struct Arrays {
+    /// By the provider's handle, and whether it is a surface.
+    objects: HashMap<(u64, bool), ImageObject>,
+    arrays: Table<Array>,
+    mipmapped: Table<Rc<MipmappedArray>>,
+    bytes: u64,
+}
+
+impl Arrays {
+    /// None.
+    pub fn new() -> Self {
+        Self {
+            objects: HashMap::new(),
+            arrays: Table::new(HandleKind::Array, ARRAYS_MAX),
+            mipmapped: Table::new(HandleKind::MipmappedArray, ARRAYS_MAX),
+            bytes: 0,
+        }
+    }
+
+    /// Device memory of all of them, bytes of their elements.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The array of a handle.
+    pub fn array(&self, array: CUarray) -> Result<&Array, CudaError> {
+        self.arrays.get(array.to_word())
+    }
+
+    fn mipmapped(&self, mipmapped: CUmipmappedArray) -> Result<&Rc<MipmappedArray>, CudaError> {
+        self.mipmapped.get(mipmapped.to_word())
+    }
+
+    /// What a resource stands for, checked.
+    fn shown(&self, memory: &Memory, resource: &Resource) -> Result<Shown<'_>, CudaError> {
+        if resource.flags != 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let [handle, format, third, height, pitch] = resource.words;
+        let element = || element_bytes(format as u32, (format >> 32) as u32);
+        let bytes = match resource.kind {
+            resource_type::ARRAY => return self.arrays.get(handle).map(Shown::Array),
+            resource_type::MIPMAPPED_ARRAY => {
+                return self.mipmapped.get(handle).map(|mipmapped| Shown::Mipmapped(mipmapped));
+            }
+            resource_type::LINEAR => Some(third),
+            resource_type::PITCH2D => {
+                let row = third.checked_mul(element()?);
+                let last = height.checked_sub(1).and_then(|rows| rows.checked_mul(pitch));
+                row.zip(last).and_then(|(row, last)| last.checked_add(row))
+            }
+            _ => None,
+        };
+        memory.device_range(handle, bytes.ok_or(CudaError::INVALID_VALUE)?)?;
+        Ok(Shown::Memory(CUDA_RESOURCE_DESC::from(resource)))
+    }
+
+    fn keep(&mut self, object: ImageObject) -> Result<[u64; 1], CudaError> {
+        if self.objects.len() >= OBJECTS_MAX {
+            return Err(CudaError::OUT_OF_MEMORY);
+        }
+        let handle = object.handle();
+        self.objects.insert((handle, object.is_surface()), object);
+        Ok([handle])
+    }
+
+    /// Drops everything.
+    pub fn clear(&mut self) {
+        self.objects.clear();
+        self.arrays.clear();
+        self.mipmapped.clear();
+        self.bytes = 0;
+    }
+}
+
+impl Session {
+    pub(super) fn create_array(&mut self, request: CreateArray) -> Result<(), CudaError> {
+        let handle = self.arrays.arrays.vacant(request.array.to_word())?;
+        let array = Array::new(&self.share, &request.descriptor())?;
+        self.arrays.bytes += array.shape().bytes();
+        self.arrays.arrays.put(handle, array);
+        self.publish_memory();
+        Ok(())
+    }
+
+    pub(super) fn destroy_array(&mut self, request: DestroyArray) -> CUresult {
+        let word = request.array.to_word();
+        if self.arrays.arrays.get(word)?.is_level() {
+            return Err(CudaError::INVALID_HANDLE);
+        }
+        self.wait_idle()?;
+        self.graphs.forget_array(word);
+        let array = self.arrays.arrays.take(word)?;
+        self.arrays.bytes -= array.shape().bytes();
+        drop(array);
+        self.publish_memory();
+        Ok(())
+    }
+
+    pub(super) fn create_mipmapped_array(
+        &mut self,
+        request: CreateMipmappedArray,
+    ) -> Result<(), CudaError> {
+        let handle = self.arrays.mipmapped.vacant(request.mipmapped.to_word())?;
+        let array = MipmappedArray::new(&self.share, &request.descriptor(), request.levels)?;
+        self.arrays.bytes += array.bytes();
+        self.arrays.mipmapped.put(handle, array);
+        self.publish_memory();
+        Ok(())
+    }
+
+    pub(super) fn name_level(&mut self, request: NameLevel) -> Result<(), CudaError> {
+        let level = self.arrays.mipmapped(request.mipmapped)?.level(request.level)?;
+        let handle = self.arrays.arrays.vacant(request.array.to_word())?;
+        self.arrays.arrays.put(handle, level);
+        Ok(())
+    }
+
+    pub(super) fn destroy_mipmapped_array(&mut self, request: DestroyMipmappedArray) -> CUresult {
+        let word = request.mipmapped.to_word();
+        self.arrays.mipmapped.get(word)?;
+        self.wait_idle()?;
+        let mipmapped = self.arrays.mipmapped.take(word)?;
+        let graphs = &mut self.graphs;
+        self.arrays.arrays.retain_named(|name, array| {
+            let goes = array.is_level_of(&mipmapped);
+            if goes {
+                graphs.forget_array(name);
+            }
+            !goes
+        });
+        self.arrays.bytes -= mipmapped.bytes();
+        drop(mipmapped);
+        self.publish_memory();
+        Ok(())
+    }
+
+    pub(super) fn array_requirements(
+        &mut self,
+        request: ArrayRequirements,
+    ) -> Result<MemoryRequirements, CudaError> {
+        let (bytes, alignment_bytes) = self.arrays.array(request.array)?.requirements()?;
+        Ok(MemoryRequirements { bytes, alignment_bytes })
+    }
+
+    pub(super) fn mipmapped_requirements(
+        &mut self,
+        request: MipmappedRequirements,
+    ) -> Result<MemoryRequirements, CudaError> {
+        let (bytes, alignment_bytes) = self.arrays.mipmapped(request.mipmapped)?.requirements()?;
+        Ok(MemoryRequirements { bytes, alignment_bytes })
+    }
+
+    pub(super) fn create_texture(&mut self, request: CreateTexture) -> Result<[u64; 1], CudaError> {
+        let shown = self.arrays.shown(&self.memory, &request.resource)?;
+        let (texture, view) = (&request.texture, request.view.as_ref());
+        let object = ImageObject::texture(&self.share, shown, texture, view)?;
+        self.arrays.keep(object)
+    }
+
+    pub(super) fn create_surface(&mut self, request: CreateSurface) -> Result<[u64; 1], CudaError> {
+        let shown = self.arrays.shown(&self.memory, &request.resource)?;
+        let object = ImageObject::surface(&self.share, shown)?;
+        self.arrays.keep(object)
+    }
+
+    pub(super) fn destroy_texture(&mut self, request: DestroyTexture) -> CUresult {
+        self.destroy_object((request.texture, false))
+    }
+
+    pub(super) fn destroy_surface(&mut self, request: DestroySurface) -> CUresult {
+        self.destroy_object((request.surface, true))
+    }
+
+    /// Kernels that were launched before may still read by the object.
+    fn destroy_object(&mut self, name: (u64, bool)) -> CUresult {
+        if !self.arrays.objects.contains_key(&name) {
+            return Err(CudaError::INVALID_HANDLE);
+        }
+        self.wait_idle()?;
+        self.arrays.objects.remove(&name);
+        Ok(())
+    }
+}

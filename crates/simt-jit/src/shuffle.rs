@@ -10,7 +10,7 @@ use simt::op::{Op, ShflMode, Width};
 use simt::vector::{Source, VectorInst};
 
 /// For each lane: the lane it reads, and whether that one is inside of its segment.
-fn lanes_read(mode: ShflMode, b: u32, c: u32) -> ([u32; 32], u32) {
+pub(crate) fn lanes_read(mode: ShflMode, b: u32, c: u32) -> ([u32; 32], u32) {
     let (b, clamp, segment) = (b as i32 & 31, c as i32 & 31, (c >> 8) as i32 & 31);
     let (mut from, mut inside) = ([0; 32], 0);
     for lane in 0..32 {

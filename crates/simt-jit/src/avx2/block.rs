@@ -3,6 +3,7 @@
 use super::predicate_slot;
 use super::quarter::Quarter;
 use super::segment::{Segment, Step};
+use super::shuffle::exchanged;
 use crate::assembler::{Label, X, at};
 use crate::compiler::{Cold, Compiler};
 use iced_x86::{Code, Register};
@@ -52,6 +53,12 @@ impl Compiler<'_> {
             self.in_eax = None;
             let back = self.a.label();
             let slow = self.a.label();
+            let f = self.f;
+            for member in &segment.members {
+                let inst = &f.blocks[self.block].insts[member.index];
+                let exposed = exchanged(inst).filter(|r| self.lazy[r.index()]);
+                exposed.into_iter().for_each(|r| self.canonicalise_file(r));
+            }
             let checked = self.check_segment(&segment, slow);
             Quarter::new(self, &segment).make_all();
             for (number, r) in segment.predicates.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Floating-point arithmetic on a quarter's lanes, rounded to nearest.
+//! Floating-point arithmetic on a quarter's lanes.
 //!
-//! Other rounding modes run by their decoded forms: AVX2 would have to change the mode of the
-//! thread for them.
+//! Numbers are rounded as the thread says, which is to nearest. For an instruction that rounds
+//! otherwise the thread's mode is changed, and changed back behind it.
 
 use super::quarter::{Quarter, pieces, xmm};
 use crate::assembler::X;
@@ -9,6 +9,18 @@ use iced_x86::{Code, Register};
 use simt::op::{FloatMode, FloatOp, FloatType, Round, Width};
 use simt::vector::VectorInst;
 use simt_interpreter::native::EXP2_TERMS;
+
+/// The control word of a thread that rounds so, keeps subnormals and takes no exceptions.
+fn control_word(round: Round) -> Option<u32> {
+    let mode = match round {
+        Round::Near => 0,
+        Round::Down => 1,
+        Round::Up => 2,
+        Round::Zero => 3,
+        Round::NearAway => return None,
+    };
+    Some(0x1f80 | mode << 13)
+}
 
 /// True if there is a form for the operation.
 pub(crate) fn has_form(op: FloatOp, ty: FloatType, mode: FloatMode) -> bool {
@@ -24,16 +36,15 @@ pub(crate) fn has_form(op: FloatOp, ty: FloatType, mode: FloatMode) -> bool {
         | FloatOp::Fma
         | FloatOp::Div
         | FloatOp::Rcp
-        | FloatOp::Sqrt
-        | FloatOp::RsqrtApprox
-        | FloatOp::Min
-        | FloatOp::Max => true,
+        | FloatOp::Sqrt => control_word(mode.round).is_some(),
+        _ if mode.round != Round::Near => false,
+        FloatOp::RsqrtApprox | FloatOp::Min | FloatOp::Max => true,
         FloatOp::RcpApprox => !double,
         FloatOp::Ex2 => !double && !mode.sat,
         FloatOp::Neg | FloatOp::Abs => !mode.ftz && !mode.sat,
         _ => false,
     };
-    supported && mode.round == Round::Near && !(double && mode.ftz)
+    supported && !(double && mode.ftz)
 }
 
 impl Quarter<'_, '_> {
@@ -41,6 +52,9 @@ impl Quarter<'_, '_> {
         let (double, width) = (ty == FloatType::F64, ty.width());
         let signs = matches!(op, FloatOp::Neg | FloatOp::Abs);
         let canonical = !double && !signs && !self.c.lazy[inst.dst[0].reg.index()];
+        if mode.round != Round::Near {
+            self.round(mode.round);
+        }
         for piece in 0..pieces(width) {
             let mut made = self.float_piece(inst, op, width, mode.ftz, piece);
             if mode.ftz {
@@ -54,6 +68,16 @@ impl Quarter<'_, '_> {
             }
             self.put(inst, 0, piece, made);
         }
+        if mode.round != Round::Near {
+            self.round(Round::Near);
+        }
+    }
+
+    /// Changes how the thread rounds.
+    fn round(&mut self, round: Round) {
+        let Some(word) = control_word(round) else { return self.unsupported() };
+        let word = self.c.a.constant(&word.to_le_bytes());
+        self.op(Code::VEX_Vldmxcsr_m32, &[word.into()]);
     }
 
     fn float_piece(

@@ -76,6 +76,7 @@ impl Compiler<'_> {
                     _ => Kind::Whole,
                 }
             }
+            Op::Shfl(..) if self.exchanges(inst) => Kind::Lanes(None),
             _ if inst.uniform => {
                 let single =
                     |d: &Dest| !matches!(self.f.homes[d.reg.index()], Home::Vector | Home::None);

@@ -105,6 +105,7 @@ impl Quarter<'_, '_> {
                 }
             }
             Op::Setp(compare, ty) => self.compare(inst, compare, ty),
+            Op::Shfl(..) => self.exchange(inst),
             _ => self.unsupported(),
         }
     }

@@ -10,7 +10,8 @@
 //! If something is not as it should be, all of it runs by its decoded forms.
 //!
 //! `block` joins segments, `form` says which instructions have a form here.
-//! `integer`, `wide`, `float`, `convert`, `compare` and `bits` have the instructions on lanes,
+//! `integer`, `wide`, `float`, `convert`, `compare` and `bits` have the instructions on lanes, `shuffle`
+//! those that read other lanes,
 //! `reach` and `transfer` loads and stores, `single` what differs from AVX-512 in instructions on
 //! one value.
 
@@ -24,6 +25,7 @@ mod integer;
 mod quarter;
 mod reach;
 mod segment;
+mod shuffle;
 mod single;
 mod transfer;
 mod wide;

@@ -5,6 +5,7 @@
 //! nobody reads any more is not stored. Values that all quarters share stay where they are.
 
 use super::segment::Segment;
+use super::shuffle::exchanged;
 use super::{QUARTER_LANES, QUARTERS, form, predicate_slot};
 use crate::assembler::{X, at};
 use crate::compiler::Compiler;
@@ -84,9 +85,10 @@ impl<'c, 'a> Quarter<'c, 'a> {
             for (position, member) in self.segment.members.iter().enumerate() {
                 self.position = position;
                 let inst = &f.blocks[block].insts[member.index];
-                let exposed: Vec<Reg> = crate::nan::exposed(&self.c.lazy, inst).collect();
-                for r in exposed {
-                    self.canonicalise(r);
+                // What a shuffle reads of other quarters has been seen to before.
+                if exchanged(inst).is_none() {
+                    let exposed: Vec<Reg> = crate::nan::exposed(&self.c.lazy, inst).collect();
+                    exposed.into_iter().for_each(|r| self.canonicalise(r));
                 }
                 match member.access {
                     Some((plan, reach)) => self.transfer(inst, plan, reach),

@@ -9,6 +9,7 @@
 
 use super::form::{self, Kind};
 use super::reach::Reach;
+use super::shuffle::exchanged;
 use super::{POINTERS, PREDICATES_MAX, TABLES_MAX};
 use crate::access::Plan;
 use crate::compiler::Compiler;
@@ -114,6 +115,8 @@ struct Builder {
     member_writes: HashSet<Reg>,
     after_reads: HashSet<Reg>,
     after_writes: HashSet<Reg>,
+    /// What shuffles read of other quarters.
+    exchanged: HashSet<Reg>,
     loads: bool,
     /// Some load's addresses are known only lane by lane.
     scattered_loads: bool,
@@ -171,6 +174,11 @@ impl Builder {
         {
             return false;
         }
+        if inst.dst.iter().any(|d| self.exchanged.contains(&d.reg))
+            || exchanged(inst).is_some_and(|r| self.member_writes.contains(&r))
+        {
+            return false;
+        }
         let Some((plan, reach)) = access else { return true };
         // Checks come before all members, so what they look at must be there.
         let address = inst.src[0].registers();
@@ -203,6 +211,7 @@ impl Builder {
             self.loads |= !plan.write;
             self.scattered_loads |= !plan.write && !reach.is_formula();
         }
+        self.exchanged.extend(exchanged(inst));
         for r in sources(inst) {
             self.segment.mention(r).reads = true;
             self.member_reads.insert(r);

@@ -79,8 +79,11 @@ impl Compiler<'_> {
             }
             let place = self.dest(inst, &inst.dst[0]);
             for part in 0..parts(*w) {
-                let register = self.formula(inst.src[0], part, *w, Z0);
-                self.put(&place, part, move_code(*w), &[register.into()]);
+                let target = self.target(&place, part);
+                let register = self.formula(inst.src[0], part, *w, target.unwrap_or(Z0));
+                if target != Some(register) {
+                    self.put(&place, part, move_code(*w), &[register.into()]);
+                }
             }
             return true;
         }

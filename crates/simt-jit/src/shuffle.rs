@@ -1,7 +1,6 @@
 //! What lanes do together, where all of them are here.
 
 use crate::assembler::{X, repeated};
-use crate::assign::parts;
 use crate::compiler::Compiler;
 use crate::frame::{K1, K2, K3, Z0, Z1, Z2, Z3};
 use crate::value::{Value, move_code};
@@ -59,10 +58,17 @@ impl Compiler<'_> {
         }
         let w = Width::W32;
         let value = self.value(inst.src[0], w);
+        let place = self.dest(inst, &inst.dst[0]);
+        // Both parts are made before either is put, unless the result is elsewhere than all that
+        // is read.
+        let elsewhere = inst.src[..2].iter().all(|s| s.registers().all(|r| r != inst.dst[0].reg));
+        let made_in = [(0, Z0), (1, Z1)].map(|(part, scratch)| {
+            self.target(&place, part).filter(|_| elsewhere).unwrap_or(scratch)
+        });
         let inside = match inst.src[1] {
             Source::Imm(b) => {
                 let (from, inside) = lanes_read(mode, b as u32, c as u32);
-                for (part, to) in [(0, Z0), (1, Z1)] {
+                for (part, to) in made_in.into_iter().enumerate() {
                     let from = numbers(from[16 * part..16 * part + 16].iter().copied());
                     let from = self.a.constant(&from);
                     self.a.op(move_code(w), &[to.into(), from.into()]);
@@ -71,15 +77,13 @@ impl Compiler<'_> {
             }
             b => {
                 let b = self.value(b, w);
-                for (part, to, k) in [(0, Z0, K1), (1, Z1, K2)] {
+                for (part, (to, k)) in made_in.into_iter().zip([K1, K2]).enumerate() {
                     self.lanes_to_read(mode, b, part, c as u32, (to, k));
                 }
                 None
             }
         };
-        let place = self.dest(inst, &inst.dst[0]);
-        // Both parts are made before either is put: the result may be where the source is.
-        for to in [Z0, Z1] {
+        for to in made_in {
             let low = self.part_in(value, 0, w, Z2);
             let high = match self.part(value, 1) {
                 X::M(memory) if memory.is_broadcast => low.into(),
@@ -88,9 +92,10 @@ impl Compiler<'_> {
             let code = Code::EVEX_Vpermi2d_zmm_k1z_zmm_zmmm512b32;
             self.a.op(code, &[to.into(), low.into(), high]);
         }
-        for part in 0..parts(w) {
-            let from = if part == 0 { Z0 } else { Z1 };
-            self.put(&place, part, move_code(w), &[from.into()]);
+        for (part, from) in made_in.into_iter().enumerate() {
+            if self.target(&place, part) != Some(from) {
+                self.put(&place, part, move_code(w), &[from.into()]);
+            }
         }
         if predicate {
             match inside {

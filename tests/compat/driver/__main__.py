@@ -8,22 +8,17 @@
 """
 
 import argparse
-import collections
 import json
 import os
-import pathlib
 import re
 import sys
-import time
 
-import functions
 import installation
 import programs
 import report
+import results
 import startup
 import suites
-
-RESULTS = pathlib.Path(__file__).resolve().parent.parent / "results"
 
 
 def main():
@@ -47,7 +42,7 @@ def main():
     arguments = parser.parse_args()
     what = arguments.what or list(programs.FAMILIES)
     if what == ["docs"]:
-        return report.write(RESULTS)
+        return report.write()
     if what == ["startup"]:
         with installation.Installation(with_daemon=True) as openmps:
             print(json.dumps(startup.measure(openmps), indent=1))
@@ -68,44 +63,44 @@ def run_programs(families, arguments):
         for program in programs.find(families, arguments.only):
             print(program.name)
         return 0
+    known = report.known_failures()
+
+    def keep(program, mode, row):
+        if "calls" in row:
+            calls = row.pop("calls")
+            if arguments.record:
+                results.keep_calls(program, calls)
+        if arguments.record:
+            results.keep("programs", {f"{program} ({mode})": row})
+
     with installation.Installation(with_daemon=True) as openmps:
-        results = programs.run(programs.find(families, arguments.only), modes, openmps, arguments.jobs)
-    calls = {name.removesuffix(" (daemon)"): row.pop("calls") for name, row in results.items() if "calls" in row}
-    known = report.known_failures(RESULTS)
-    surprises = [name for name, row in results.items() if row["outcome"] == "failed" and name not in known]
-    counts = collections.Counter(row["outcome"] for row in results.values())
-    finish("programs", results, counts, arguments)
-    if arguments.record:
-        functions.keep_calls(RESULTS, calls)
+        rows = programs.run(programs.find(families, arguments.only), modes, openmps, arguments.jobs, keep)
+    finish(rows, arguments)
+    surprises = [name for name, row in rows.items() if row["outcome"] == "failed" and name not in known]
     for name in surprises:
-        print(f"not known to fail: {name}: {results[name]['why']}", file=sys.stderr)
+        print(f"not known to fail: {name}: {rows[name]['why']}", file=sys.stderr)
     return 1 if surprises else 0
 
 
 def run_suite(name, arguments):
     suite = suites.SUITES[name]()
+
+    def keep(rows):
+        if arguments.record:
+            results.keep(suite.name, rows)
+
     with installation.Installation(with_daemon=False) as openmps:
-        results = suites.run(suite, openmps, arguments.only, arguments.jobs)
-    counts = collections.Counter(row["outcome"] for row in results.values())
-    finish(suite.name, results, counts, arguments)
+        finish(suites.run(suite, openmps, arguments.only, arguments.jobs, keep), arguments)
     return 0
 
 
-def finish(name, results, counts, arguments):
-    """Prints what came out; keeps it if that is wanted."""
-    summary = {"counts": dict(sorted(counts.items())), "date": time.strftime("%Y-%m-%d"), "results": results}
-    if arguments.record:
-        RESULTS.mkdir(exist_ok=True)
-        path = RESULTS / f"{name}.json"
-        # What was not run this time is as it was.
-        if path.exists():
-            summary["results"] = dict(sorted({**json.loads(path.read_text())["results"], **results}.items()))
-            outcomes = (row["outcome"] for row in summary["results"].values())
-            summary["counts"] = dict(sorted(collections.Counter(outcomes).items()))
-        path.write_text(report.compact(summary))
+def finish(rows, arguments):
+    """Prints what came out."""
+    summary = results.summary(rows)
     if arguments.json:
         print(json.dumps(summary, indent=1))
-    print(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "nothing to run", file=sys.stderr)
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in summary["counts"].items())
+    print(counts or "nothing to run", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import subprocess
 
 import environments
 import installation
+import results
 
 HEAD = """## Driver functions
 
@@ -27,22 +28,12 @@ UNSUPPORTED = """
 CUDA_ERROR_NOT_SUPPORTED for clients of a daemon. Where a program called one and went on, a star stands behind it.
 
 """
-# What separates a program's name from the runtime library it was built with.
-BUILD = re.compile(r"-\w+-\w+$")
 TESTS = ("crates/*/src/**/tests.rs", "crates/*/src/**/tests/*.rs", "tests/whole_way/*.rs", "samples/**/*.rs")
 
 
-def keep_calls(results, calls):
-    """Adds to what is known of which program calls which functions."""
-    path = results / "calls.json"
-    known = json.loads(path.read_text()) if path.exists() else {}
-    rows = dict(sorted({**known, **calls}.items()))
-    path.write_text("{\n" + ",\n".join(f" {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()) + "\n}\n")
-
-
-def section(results):
+def section():
     """The part of the page."""
-    callers = callers_of(results)
+    callers = callers_of()
     lines, unsupported = [], []
     for row in coverage():
         name = row["name"]
@@ -50,7 +41,7 @@ def section(results):
         if row["policy"] == "unsupported":
             unsupported.append(name + (" \\*" if passed else ""))
             continue
-        examples = sorted({BUILD.sub("", program) for program in passed or failed})
+        examples = sorted({program.partition("-")[0] for program in passed or failed})
         shown = ", ".join(examples[:2]) + (", ..." if len(examples) > 2 else "")
         cells = [name, row["policy"], shown, len(passed) or "", len(failed) or "", ", ".join(named_in_tests(name))]
         lines.append("| " + " | ".join(map(str, cells)) + " |\n")
@@ -64,11 +55,11 @@ def coverage():
     return json.loads(output)["functions"]
 
 
-def callers_of(results):
+def callers_of():
     """The programs that call a function through a daemon, by function: those that passed, those that failed."""
     callers = collections.defaultdict(lambda: ([], []))
-    outcomes = json.loads((results / "programs.json").read_text())["results"]
-    for program, names in json.loads((results / "calls.json").read_text()).items():
+    outcomes = results.read("programs")["results"]
+    for program, names in results.read("calls")["results"].items():
         row = outcomes.get(f"{program} (daemon)")
         if row:
             for name in names:

@@ -61,8 +61,8 @@ def find(families, only):
     return [program for family in families for program in FAMILIES[family](only)]
 
 
-def run(found, modes, openmps, jobs):
-    """Results by "name (mode)": {"outcome", "why", "seconds", "calls"}."""
+def run(found, modes, openmps, jobs, keep):
+    """Results by "name (mode)": {"outcome", "why", "seconds", "calls"}; each is also given to `keep` when it is there."""
     todo = [(program, mode) for program in found for mode in modes]
     results = {}
     lock = threading.Lock()
@@ -71,13 +71,14 @@ def run(found, modes, openmps, jobs):
         row = run_one(program, mode, openmps)
         with lock:
             results[f"{program.name} ({mode})"] = row
+            keep(program.name, mode, row)
             text = "ok" if row["outcome"] == "passed" else "FAIL " + row["why"]
             print(f"[{len(results)}/{len(todo)}] {program.name} ({mode}) {text}", file=sys.stderr, flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         for future in [pool.submit(one, *each) for each in todo]:
             future.result()
-    return dict(sorted(results.items()))
+    return results
 
 
 def run_one(program, mode, openmps):

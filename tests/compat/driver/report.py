@@ -1,7 +1,6 @@
 """docs/compat.md, from what is in tests/compat/results and what `openmps coverage` says."""
 
 import collections
-import json
 import pathlib
 import re
 import tomllib
@@ -9,6 +8,7 @@ import tomllib
 import environments
 import functions
 import programs
+import results
 
 PAGE = environments.ROOT / "docs/compat.md"
 REMARKS = pathlib.Path(__file__).resolve().parent.parent / "remarks.toml"
@@ -30,30 +30,18 @@ What programs need:
 """
 
 
-def known_failures(results):
+def known_failures():
     """Programs of which the committed results say that they fail."""
-    path = results / "programs.json"
-    rows = json.loads(path.read_text())["results"] if path.exists() else {}
-    return {name for name, row in rows.items() if row["outcome"] == "failed"}
+    kept = results.read("programs")
+    return {name for name, row in kept["results"].items() if row["outcome"] == "failed"} if kept else set()
 
 
-def compact(summary):
-    """JSON with a line a result, so that changes are easy to read."""
-    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in summary["results"].items())
-    head = json.dumps({key: value for key, value in summary.items() if key != "results"})
-    return f'{head[:-1]},\n "results": {{\n{rows}\n }}\n}}\n'
-
-
-def write(results):
+def write():
     """Writes the page."""
     remarks = tomllib.loads(REMARKS.read_text())["remark"]
-    parts = [HEAD, versions()]
-    if (results / "programs.json").exists():
-        parts.append(program_table(json.loads((results / "programs.json").read_text()), remarks))
-    for name in ("numba-cuda", "cupy"):
-        if (results / f"{name}.json").exists():
-            parts.append(suite_section(name, json.loads((results / f"{name}.json").read_text()), remarks))
-    parts.append(functions.section(results))
+    parts = [HEAD, versions(), program_table(results.read("programs"), remarks)]
+    parts += [suite_section(name, kept, remarks) for name in ("numba-cuda", "cupy") if (kept := results.read(name))]
+    parts.append(functions.section())
     PAGE.write_text("\n".join(parts))
     return 0
 
@@ -66,22 +54,39 @@ def versions():
 
 
 def program_table(summary, remarks):
-    by_program = collections.defaultdict(dict)
+    by_source = collections.defaultdict(lambda: collections.defaultdict(list))
+    builds = collections.defaultdict(set)
+    failures = []
     for name, row in summary["results"].items():
         program, mode = re.fullmatch(r"(.*) \((\w+)\)", name).groups()
-        by_program[program][mode] = row
-    lines = ["| program | " + " | ".join(programs.MODES) + " |", "| --- |" + " --- |" * len(programs.MODES)]
-    failures = []
-    for program, rows in sorted(by_program.items()):
-        cells = [rows[mode]["outcome"] if mode in rows else "" for mode in programs.MODES]
-        lines.append(f"| {program} | {' | '.join(cells)} |")
-        for mode, row in rows.items():
-            if row["outcome"] == "failed":
-                remark = explain("programs", program, row["why"], remarks)
-                failures.append(f"* {program} ({mode}): {remark or '`' + row['why'].replace('`', '') + '`'}")
+        source, _, build = program.partition("-")
+        by_source[source][mode].append(row["outcome"])
+        builds[source].add(build)
+        if row["outcome"] == "failed":
+            remark = explain("programs", program, row["why"], remarks)
+            failures.append(f"* {program} ({mode}): {remark or '`' + row['why'].replace('`', '') + '`'}")
+    lines = [f"| program | what it tries | built for | {' | '.join(programs.MODES)} |", "| --- |" + " --- |" * (2 + len(programs.MODES))]
+    for source, outcomes in sorted(by_source.items()):
+        cells = [share(outcomes[mode]) for mode in programs.MODES]
+        lines.append(f"| {source} | {purpose(source)} | {', '.join(sorted(builds[source]))} | {' | '.join(cells)} |")
     counts = ", ".join(f"{count} {outcome}" for outcome, count in summary["counts"].items())
     text = f"## Programs\n\n{counts} ({summary['date']}).\n\n" + "\n".join(lines) + "\n"
     return text + ("\nWhat fails:\n\n" + "\n".join(failures) + "\n" if failures else "")
+
+
+def share(outcomes):
+    """How many of a program's builds passed."""
+    passed = outcomes.count("passed")
+    if not outcomes or passed == len(outcomes):
+        return "passed" if outcomes else ""
+    return f"{passed} of {len(outcomes)} passed" if passed else "failed"
+
+
+def purpose(source):
+    """What the first line of a program's source says."""
+    path = next(path for suffix in (".cu", ".py") if (path := programs.HERE / (source + suffix)).exists())
+    first = path.read_text().partition("\n")[0]
+    return first.strip('/" ').removesuffix(".")
 
 
 def suite_section(name, summary, remarks):

@@ -42,14 +42,15 @@ def cupy():
     environment = environments.CUPY_SUITE.make()
     root = environments.cupy_tests()
     files = sorted((root / "tests/cupy_tests/core_tests").rglob("test_*.py"))
-    return Suite("cupy", environment, root, files, None, ["-m", "not slow"], environments.CUPY_SETTINGS)
+    settings = {**environments.CUPY_SETTINGS, "NVCC": str(environments.NVCC.make().cuda / "bin/nvcc")}
+    return Suite("cupy", environment, root, files, None, ["-m", "not slow"], settings)
 
 
 SUITES = {"numba": numba, "cupy": cupy}
 
 
-def run(suite, installation, only, jobs):
-    """All results, by test: {"outcome", "why", "seconds"}."""
+def run(suite, installation, only, jobs, keep):
+    """All results, by test: {"outcome", "why", "seconds"}; each file's are also given to `keep` when they are there."""
     files = [path for path in suite.files if only.search(str(path.relative_to(suite.root)))]
     done = 0
     results = {}
@@ -61,6 +62,7 @@ def run(suite, installation, only, jobs):
         with lock:
             done += 1
             results.update(rows)
+            keep(rows)
             counts = collections.Counter(row["outcome"] for row in rows.values())
             text = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
             print(f"[{done}/{len(files)}] {path.relative_to(suite.root)}: {text}", file=sys.stderr, flush=True)
@@ -68,7 +70,7 @@ def run(suite, installation, only, jobs):
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         for future in [pool.submit(one, path) for path in files]:
             future.result()
-    return dict(sorted(results.items()))
+    return results
 
 
 def run_file(suite, installation, path):

@@ -21,6 +21,8 @@ type Body = dyn Fn(&mut Worker<'_>, &Launch, Dim3, u64) -> Outcome + Send + Sync
 pub(crate) struct FnKernel {
     info: KernelInfo,
     body: Arc<Body>,
+    /// Its blocks go on with those that follow them, and become others.
+    in_rows: bool,
 }
 
 impl FnKernel {
@@ -37,7 +39,7 @@ impl FnKernel {
             max_threads_per_block: 1024,
             ..Default::default()
         };
-        Self { info, body: Arc::new(body) }
+        Self { info, body: Arc::new(body), in_rows: false }
     }
 }
 
@@ -46,6 +48,7 @@ struct FnBlock {
     launch: Arc<Launch>,
     index: Dim3,
     resumed: u64,
+    in_rows: bool,
 }
 
 impl Kernel for FnKernel {
@@ -54,7 +57,8 @@ impl Kernel for FnKernel {
     }
 
     fn start(self: Arc<Self>, launch: Arc<Launch>, index: Dim3) -> Box<dyn BlockRun> {
-        Box::new(FnBlock { body: self.body.clone(), launch, index, resumed: 0 })
+        let (body, in_rows) = (self.body.clone(), self.in_rows);
+        Box::new(FnBlock { body, launch, index, resumed: 0, in_rows })
     }
 }
 
@@ -62,6 +66,25 @@ impl BlockRun for FnBlock {
     fn resume(&mut self, worker: &mut Worker<'_>) -> Outcome {
         self.resumed += 1;
         (self.body)(worker, &self.launch, self.index, self.resumed - 1)
+    }
+
+    fn resume_row(&mut self, worker: &mut Worker<'_>, more: u64) -> (u64, Outcome) {
+        let mut moved = 0;
+        loop {
+            let outcome = self.resume(worker);
+            if !self.in_rows || moved == more || !matches!(outcome, Outcome::Finished) {
+                return (moved, outcome);
+            }
+            moved += 1;
+            // Grids of such kernels have one dimension.
+            self.index.x += 1;
+            self.resumed = 0;
+        }
+    }
+
+    fn restart(&mut self, index: Dim3) -> bool {
+        (self.index, self.resumed) = (index, 0);
+        self.in_rows
     }
 }
 
@@ -71,7 +94,26 @@ pub(crate) fn launch(
     threads: u32,
     body: impl Fn(&mut Worker<'_>, Dim3, u64) -> Outcome + Send + Sync + 'static,
 ) -> Op {
+    launched(blocks, threads, false, body)
+}
+
+/// The same, of a kernel whose blocks go on with those that follow them where they may.
+pub(crate) fn launch_in_rows(
+    blocks: u32,
+    threads: u32,
+    body: impl Fn(&mut Worker<'_>, Dim3, u64) -> Outcome + Send + Sync + 'static,
+) -> Op {
+    launched(blocks, threads, true, body)
+}
+
+fn launched(
+    blocks: u32,
+    threads: u32,
+    in_rows: bool,
+    body: impl Fn(&mut Worker<'_>, Dim3, u64) -> Outcome + Send + Sync + 'static,
+) -> Op {
     let kernel = FnKernel::new(0, move |worker, _, index, resumed| body(worker, index, resumed));
+    let kernel = FnKernel { in_rows, ..kernel };
     let launch = Launch {
         grid_id: 0,
         workspace: 0,

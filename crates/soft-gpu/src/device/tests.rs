@@ -10,7 +10,7 @@ use super::values::{Condition, ValueWait, ValueWrite};
 use super::{host::HostCall, limits};
 use crate::device::memory::{Access, AllocationKind};
 use crate::error::Error;
-use crate::testing::{TestDevice, launch};
+use crate::testing::{TestDevice, launch, launch_in_rows};
 use simt::kernel::{Fault, FaultKind, Outcome, Worker};
 
 /// A closure body that counts its blocks.
@@ -236,6 +236,27 @@ fn a_long_block_gives_way_to_higher_priority() {
     }
     assert_eq!(counter.load(Ordering::Relaxed), 2);
     device.wait_stream(first, seq).unwrap();
+}
+
+#[test]
+fn blocks_in_rows_are_run_once_each() {
+    const BLOCKS: u32 = 1000;
+    let device = TestDevice::new();
+    let stream = device.stream();
+    let runs: Arc<Vec<AtomicU32>> = Arc::new((0..BLOCKS).map(|_| AtomicU32::new(0)).collect());
+    let counted = runs.clone();
+    let op = launch_in_rows(BLOCKS, 64, move |_, index, resumed| {
+        if index.x % 7 == 3 && resumed == 0 {
+            return Outcome::Yielded;
+        }
+        counted[index.x as usize].fetch_add(1, Ordering::Relaxed);
+        Outcome::Finished
+    });
+    let seq = device.enqueue(stream, op).unwrap();
+    device.wait_stream(stream, seq).unwrap();
+    let wrong = runs.iter().position(|n| n.load(Ordering::Relaxed) != 1);
+    assert_eq!(wrong, None);
+    assert_eq!(device.kernel_totals()[0].1.blocks, u64::from(BLOCKS));
 }
 
 #[test]

@@ -110,7 +110,7 @@ def judge(program, results):
     family, name, _, compare = program
     (native_status, native_output, native_errors), (status, output, errors) = results
     if native_status != 0:
-        verdict, reason = "native fails", native_errors
+        verdict, reason = "native fails", native_errors or native_output[-300:]
     elif status != 0:
         verdict, reason = "FAILS", f"exit {status}: {errors or output[-300:]}"
     else:

@@ -13,7 +13,6 @@ mod host;
 mod managed;
 mod memory;
 mod module;
-mod queues;
 mod range;
 mod share;
 mod stream;
@@ -27,7 +26,6 @@ pub use host::HostRegistration;
 pub use managed::{ManagedRoom, ManagedVariables};
 pub use memory::{DeviceMapping, Physical, Reservation, new_chunk};
 pub use module::{BuildLog, JitOption, Module};
-pub use queues::Queues;
 pub use range::CheckedRange;
 pub use share::{Leftovers, Share};
 pub use stream::{Event, HostFunction, LaunchShape, RawEvent, Stream};
@@ -37,8 +35,6 @@ use channel::message::DEVICE_ATTRIBUTES;
 use cuda_api::extension::Extension;
 use cuda_api::{CUcontext, CUdevice, CUresult, CUuuid, CudaError, DriverTable};
 use std::ffi::c_int;
-use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
 
 /// Longest name of a device asked for, bytes.
 const NAME_BYTES_MAX: usize = 256;
@@ -93,7 +89,6 @@ pub struct Device {
     info: DeviceInfo,
     driver_version: i32,
     stream_priorities: (i32, i32),
-    queues: OnceLock<Queues>,
 }
 
 /// A step of the start that failed.
@@ -138,23 +133,7 @@ impl Device {
             info: read_info(t, ordinal)?,
             driver_version: version,
             stream_priorities: (least, greatest),
-            queues: OnceLock::new(),
         })
-    }
-
-    /// Makes streams beforehand, in groups that clients are spread over ([`Queues`]). To be called
-    /// before there are clients.
-    ///
-    /// # Errors
-    /// The provider's. Streams are made when they are asked for then, as they are without this.
-    pub fn make_queues(self: &Arc<Self>) -> Result<&Queues, CudaError> {
-        let queues = Queues::new(&Rc::new(Share::new(self.clone())?))?;
-        Ok(self.queues.get_or_init(|| queues))
-    }
-
-    /// The streams that were made beforehand.
-    pub(crate) fn queues(&self) -> Option<&Queues> {
-        self.queues.get()
     }
 
     /// Makes the shared context current on this thread: needed once a thread, before anything
@@ -166,10 +145,6 @@ impl Device {
 
     /// Gives the context back. Nothing of the device may be in use any more.
     pub fn close(&self) {
-        for stream in self.queues.get().map(Queues::take_all).unwrap_or_default() {
-            // SAFETY: the stream is alive and nobody has it. The answer changes nothing.
-            let _ = unsafe { self.driver.table.cuStreamDestroy_v2(stream) };
-        }
         // SAFETY: releases what `open` retained. The answer changes nothing: the process ends.
         let _ = unsafe { self.driver.table.cuDevicePrimaryCtxRelease_v2(self.ordinal) };
     }

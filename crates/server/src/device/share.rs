@@ -1,7 +1,6 @@
 //! One session's share of the device: its tenant, and the count of what it has made.
 
 use super::Device;
-use super::queues::{Lent, Queue};
 use cuda_api::extension::PlaceManaged;
 use cuda_api::{CUresult, CUstream, CudaError};
 use std::cell::Cell;
@@ -71,7 +70,6 @@ pub struct Share {
     device: Arc<Device>,
     tenant: Option<u64>,
     pub(super) counts: Counts,
-    lent: Cell<Lent>,
 }
 
 impl Share {
@@ -91,30 +89,12 @@ impl Share {
                 Some(tenant)
             }
         };
-        let (counts, lent) = (Counts::default(), Cell::default());
-        Ok(Self { device, tenant, counts, lent })
+        Ok(Self { device, tenant, counts: Counts::default() })
     }
 
     /// The device.
     pub fn device(&self) -> &Arc<Device> {
         &self.device
-    }
-
-    /// A stream that was made beforehand, if there is one left.
-    pub(super) fn take_queue(&self) -> Option<Queue> {
-        let mut lent = self.lent.get();
-        let queue = self.device.queues()?.take(&mut lent);
-        self.lent.set(lent);
-        queue
-    }
-
-    /// Gives it back.
-    pub(super) fn give_queue(&self, queue: Queue) {
-        let mut lent = self.lent.get();
-        if let Some(queues) = self.device.queues() {
-            queues.give(queue, &mut lent);
-        }
-        self.lent.set(lent);
     }
 
     /// True if a fault of this share is nobody else's.
@@ -218,9 +198,6 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        if let Some(queues) = self.device.queues() {
-            queues.leave(self.lent.get());
-        }
         if let (Some(extension), Some(_)) = (self.device.extension(), self.tenant) {
             // SAFETY: takes a value; 0 is the tenant of everybody else. The thread ends, so the
             // answer changes nothing.

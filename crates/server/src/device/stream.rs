@@ -1,6 +1,5 @@
 //! Streams and events of the provider.
 
-use super::queues::Queue;
 use super::share::{gone, made};
 use super::{CheckedRange, Device, Function, Share};
 use cuda_api::constants::{event_flags, stream_flags, stream_value};
@@ -18,33 +17,17 @@ pub type HostFunction = unsafe extern "C" fn(data: *mut c_void);
 pub struct Stream {
     share: Rc<Share>,
     raw: CUstream,
-    /// Where it goes when it is not needed any more; `None` if it is destroyed then.
-    queue: Option<Queue>,
 }
 
 impl Stream {
-    /// Takes one that was made beforehand, or makes one with a priority, which the provider clamps to
-    /// its range.
+    /// Makes one with a priority, which the provider clamps to its range.
     pub fn new(share: &Rc<Share>, priority: i32) -> Result<Self, CudaError> {
-        if priority == 0
-            && let Some(queue) = share.take_queue()
-        {
-            made(&share.counts.streams);
-            return Ok(Self { share: share.clone(), raw: queue.raw(), queue: Some(queue) });
-        }
         let mut raw = CUstream::NULL;
         let t = share.device().table();
         // SAFETY: the local is written.
         unsafe { t.cuStreamCreateWithPriority(&mut raw, stream_flags::NON_BLOCKING, priority)? };
         made(&share.counts.streams);
-        Ok(Self { share: share.clone(), raw, queue: None })
-    }
-
-    /// The provider's handle, which nobody destroys any more.
-    pub(super) fn into_raw(self) -> CUstream {
-        let this = std::mem::ManuallyDrop::new(self);
-        gone(&this.share.counts.streams, Ok(()));
-        this.raw
+        Ok(Self { share: share.clone(), raw })
     }
 
     /// Whose it is.
@@ -168,14 +151,8 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let result = match self.queue.take() {
-            Some(queue) => {
-                self.share.give_queue(queue);
-                Ok(())
-            }
-            // SAFETY: the stream is alive and this is its last use.
-            None => unsafe { self.share.device().table().cuStreamDestroy_v2(self.raw) },
-        };
+        // SAFETY: the stream is alive and this is its last use.
+        let result = unsafe { self.share.device().table().cuStreamDestroy_v2(self.raw) };
         gone(&self.share.counts.streams, result);
     }
 }

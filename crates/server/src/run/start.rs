@@ -45,17 +45,6 @@ pub(super) fn take_over_output(driver: &Driver, log: &Log) -> Printed {
     })
 }
 
-/// Makes streams beforehand, and writes to the log what is known of them.
-fn sort_streams(device: &Arc<Device>, log: &Log) {
-    match device.make_queues().map(|queues| queues.census()) {
-        Ok([a, b, unknown]) => log.line(format!(
-            "Streams made beforehand: {a} in one group of hardware queues, {b} in the other, \
-             {unknown} of which it is not known"
-        )),
-        Err(error) => log.line(format!("No streams are made beforehand: {error}")),
-    }
-}
-
 /// Makes the shared context.
 pub(super) fn open(
     driver: Driver,
@@ -63,10 +52,6 @@ pub(super) fn open(
     log: Log,
 ) -> Result<(Arc<Common>, Wakeups), String> {
     let device = Device::open(driver).map_err(|error| error.to_string())?;
-    let device = Arc::new(device);
-    if printed.is_taken_over() {
-        sort_streams(&device, &log);
-    }
     let info = device.info();
     log.line(format!("Creating server context on device 0 ({})", info.name));
     let version = env!("CARGO_PKG_VERSION");
@@ -74,5 +59,5 @@ pub(super) fn open(
     log.line(format!("CUDA version of the provider: {}", device.driver_version()));
     log.line("Active Threads Percentage set to 100.0");
     log.line("Server Priority set to 0");
-    Common::new(device, printed, log).map_err(|error| error.to_string())
+    Common::new(Arc::new(device), printed, log).map_err(|error| error.to_string())
 }

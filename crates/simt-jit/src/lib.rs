@@ -234,3 +234,17 @@ impl Generator for Jit {
         Some(unsafe { NativeCode::new(entry, code.abilities, own, code) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_chooses_the_flavour() {
+        assert_eq!(Flavour::choose(Some("avx2")), Some(Flavour::Avx2));
+        assert_eq!(Flavour::choose(Some(" avx512 ")), Some(Flavour::Avx512));
+        // What names none is as if it were not there.
+        assert_eq!(Flavour::choose(Some("sse2")), Flavour::choose(None));
+        assert!(Flavour::choose(None).is_none_or(Flavour::is_here));
+    }
+}

@@ -11,6 +11,7 @@
 //! | [`reply`] | the way back of a call |
 //! | [`wait`] | adaptive waiting: spin, then sleep on a futex |
 //! | [`memfd`] | sealed memory files, mappings at fixed addresses, reserved windows |
+//! | [`pool_file`] | what stands for a pool of memory in another process |
 //! | [`socket`] | SOCK_SEQPACKET sockets with file descriptors and credentials |
 //! | [`message`] | what is said on the sockets |
 //! | [`request`] | what is said on the ring |
@@ -29,6 +30,7 @@ pub mod memfd;
 pub mod message;
 pub mod oracle;
 pub mod payload;
+pub mod pool_file;
 pub mod region;
 pub mod reply;
 pub mod request;

@@ -337,13 +337,13 @@ macro_rules! driver_functions {
                 pool: CUmemoryPool, map: *const CUmemAccessDesc, count: usize);
             560 local cuMemPoolGetAccess(
                 flags: *mut c_uint, mem_pool: CUmemoryPool, location: *mut CUmemLocation);
-            561 unsupported cuMemPoolExportToShareableHandle(
+            561 special cuMemPoolExportToShareableHandle(
                 handle_out: *mut c_void, pool: CUmemoryPool, handle_type: c_uint, flags: u64);
-            562 unsupported cuMemPoolImportFromShareableHandle(
+            562 special cuMemPoolImportFromShareableHandle(
                 pool_out: *mut CUmemoryPool, handle: *mut c_void, handle_type: c_uint, flags: u64);
-            563 unsupported cuMemPoolExportPointer(
+            563 special cuMemPoolExportPointer(
                 share_data: *mut CUmemPoolPtrExportData, pointer: CUdeviceptr);
-            564 unsupported cuMemPoolImportPointer(
+            564 special cuMemPoolImportPointer(
                 pointer: *mut CUdeviceptr, pool: CUmemoryPool,
                 share_data: *mut CUmemPoolPtrExportData);
             565 local cuMemGetDefaultMemPool(

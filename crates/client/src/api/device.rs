@@ -32,7 +32,8 @@ const ANSWERED_BY_CLIENT: &[(u32, c_int)] = &[
     (attribute::GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 0),
     (attribute::DMA_BUF_SUPPORTED, 0),
     (attribute::HOST_ALLOC_DMA_BUF_SUPPORTED, 0),
-    (attribute::MEMPOOL_SUPPORTED_HANDLE_TYPES, 0),
+    // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+    (attribute::MEMPOOL_SUPPORTED_HANDLE_TYPES, 1),
     (attribute::IPC_EVENT_SUPPORTED, 1),
     (attribute::MULTICAST_SUPPORTED, 0),
     (attribute::SPARSE_CUDA_ARRAY_SUPPORTED, 0),

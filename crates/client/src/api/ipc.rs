@@ -4,6 +4,7 @@
 //! A handle is 64 bytes that a program carries to another process as it likes. Ours say which
 //! object is meant by a token that the server gave out, which nobody can guess.
 
+use crate::attach::Attached;
 use crate::boundary::Out;
 use crate::memory::where_is::Place;
 use crate::mode;
@@ -15,16 +16,19 @@ use cuda_api::{CUdeviceptr, CUevent, CUipcEventHandle, CUipcMemHandle, CUresult,
 
 /// First word of a handle of memory: "OMPSIPCM".
 const MEMORY_MAGIC: u64 = u64::from_le_bytes(*b"OMPSIPCM");
+/// First word of what stands for a pool's block: "OMPSIPCP".
+pub(super) const POINTER_MAGIC: u64 = u64::from_le_bytes(*b"OMPSIPCP");
 /// First word of a handle of an event: "OMPSIPCE".
 const EVENT_MAGIC: u64 = u64::from_le_bytes(*b"OMPSIPCE");
 /// The one flag of cuIpcOpenMemHandle: peer access is enabled when it is needed.
 const LAZY_ENABLE_PEER_ACCESS: c_uint = 1;
 
 /// The words of a handle: magic, the exporting client, the token's halves, and for memory the
-/// chunk's length, the allocation's offset in it and its length.
-type Words = [u64; 8];
+/// chunk's length, the allocation's offset in it and its length; for a pool's block then the pool's
+/// number.
+pub(super) type Words = [u64; 8];
 
-fn to_bytes(words: Words) -> [u8; 64] {
+pub(super) fn to_bytes(words: Words) -> [u8; 64] {
     let mut bytes = [0; 64];
     for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
         place.copy_from_slice(&word.to_le_bytes());
@@ -34,7 +38,7 @@ fn to_bytes(words: Words) -> [u8; 64] {
 
 /// The words of a handle that another process of this server made. CUDA_ERROR_INVALID_CONTEXT if
 /// this process made it, which has the object already; CUDA_ERROR_INVALID_VALUE for anything else.
-fn to_words(bytes: &[u8; 64], magic: u64, own: u64) -> Result<Words, CudaError> {
+pub(super) fn to_words(bytes: &[u8; 64], magic: u64, own: u64) -> Result<Words, CudaError> {
     let mut words = [0; 8];
     for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
         *word = u64::from_le_bytes(*bytes);
@@ -50,21 +54,25 @@ fn to_words(bytes: &[u8; 64], magic: u64, own: u64) -> Result<Words, CudaError> 
 pub(crate) fn cuIpcGetMemHandle(handle: Out<CUipcMemHandle>, pointer: CUdeviceptr) -> CUresult {
     let (client, _) = mode::enter()?;
     handle.required()?;
-    let (start, bytes, chunk) = {
-        let mut memory = client.memory();
-        match memory.place(pointer.0)? {
-            Place::Device { start, bytes, tag, .. } if tag.pool.is_null() => {
-                let chunk = memory.chunk_of(start).ok_or(CudaError::INVALID_VALUE)?;
-                (start, bytes, chunk)
-            }
-            _ => return Err(CudaError::INVALID_VALUE),
-        }
+    let (start, bytes) = match client.memory().place(pointer.0)? {
+        Place::Device { start, bytes, tag, .. } if tag.pool.is_null() => (start, bytes),
+        _ => return Err(CudaError::INVALID_VALUE),
     };
+    let words = share(client, MEMORY_MAGIC, (start, bytes), 0)?;
+    handle.set(CUipcMemHandle { reserved: to_bytes(words) })
+}
+
+/// Exports the chunk that an allocation lies in, and says where it is.
+pub(super) fn share(
+    client: &Attached,
+    magic: u64,
+    (start, bytes): (u64, u64),
+    tag: u64,
+) -> Result<Words, CudaError> {
+    let chunk = client.memory().chunk_of(start).ok_or(CudaError::INVALID_VALUE)?;
     let shared = client.call(&ShareMemory { address: CUdeviceptr(chunk) })?;
     let own = client.client_id().into();
-    let offset = start - chunk;
-    let words = [MEMORY_MAGIC, own, shared.low, shared.high, shared.bytes, offset, bytes, 0];
-    handle.set(CUipcMemHandle { reserved: to_bytes(words) })
+    Ok([magic, own, shared.low, shared.high, shared.bytes, start - chunk, bytes, tag])
 }
 
 pub(crate) fn cuIpcOpenMemHandle_v2(
@@ -78,12 +86,16 @@ pub(crate) fn cuIpcOpenMemHandle_v2(
         return Err(CudaError::INVALID_VALUE);
     }
     let words = to_words(&handle.reserved, MEMORY_MAGIC, client.client_id().into())?;
+    pointer.set(open(client, words)?)
+}
+
+/// Opens what [`share`] of another process described.
+pub(super) fn open(client: &Attached, words: Words) -> Result<CUdeviceptr, CudaError> {
     let [_, _, low, high, chunk_bytes, offset, bytes, _] = words;
     if offset.checked_add(bytes).is_none_or(|end| end > chunk_bytes) {
         return Err(CudaError::INVALID_VALUE);
     }
-    let address = client.open_shared(Token { low, high }, chunk_bytes, (offset, bytes))?;
-    pointer.set(CUdeviceptr(address))
+    client.open_shared(Token { low, high }, chunk_bytes, (offset, bytes)).map(CUdeviceptr)
 }
 
 pub(crate) fn cuIpcCloseMemHandle(pointer: CUdeviceptr) -> CUresult {

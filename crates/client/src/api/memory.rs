@@ -72,6 +72,9 @@ pub(crate) fn cuMemFree_v2(pointer: CUdeviceptr) -> CUresult {
     if client.graphs.free(pointer)? {
         return Ok(());
     }
+    if client.close_imported(pointer)? {
+        return Ok(());
+    }
     let place = client.memory().place(pointer.0)?;
     if let Place::Pinned { tag: HostTag { kind: HostKind::Managed, .. }, .. } = place {
         return client.free_pinned(pointer.0, HostKind::Managed);

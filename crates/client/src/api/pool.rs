@@ -2,9 +2,10 @@
 
 use crate::boundary::{In, Out};
 use crate::graphs::ClientGraphs;
-use crate::memory::pools::default_pool;
+use crate::memory::pools::{Sharing, default_pool};
 use crate::mode;
 use crate::threads::DefaultStream;
+use channel::pool_file;
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::vmm;
 use cuda_api::pool::check_pool_location;
@@ -71,23 +72,22 @@ pub(crate) fn cuMemSetMemPool(
     cuDeviceSetMemPool(device_of(location, kind)?, pool)
 }
 
-/// Pools are for their own process: CUDA_ERROR_NOT_SUPPORTED for one that is to be exported, as
-/// the device's attribute says.
 pub(crate) fn cuMemPoolCreate(pool: Out<CUmemoryPool>, properties: In<CUmemPoolProps>) -> CUresult {
     let client = mode::attached()?;
     pool.required()?;
     let properties = properties.get()?;
-    if properties.allocType != vmm::ALLOCATION_PINNED {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    if properties.location.kind != vmm::LOCATION_DEVICE
-        || properties.handleTypes != vmm::HANDLE_NONE
-    {
-        return Err(CudaError::NOT_SUPPORTED);
-    }
+    check_pool_location(properties.location, properties.allocType)?;
+    let sharing = match properties.handleTypes {
+        vmm::HANDLE_NONE => Sharing::Own,
+        vmm::HANDLE_POSIX_FD => {
+            let number = pool_file::new_number().map_err(|_| CudaError::OPERATING_SYSTEM)?;
+            Sharing::Exportable(number)
+        }
+        _ => return Err(CudaError::NOT_SUPPORTED),
+    };
     check_device(properties.location.id)?;
     let bytes_max = properties.maxSize as u64;
-    pool.set(client.memory().pools.create(properties.location.id, bytes_max)?)
+    pool.set(client.memory().pools.create(properties.location.id, bytes_max, sharing)?)
 }
 
 pub(crate) fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
@@ -190,7 +190,7 @@ pub(crate) fn cuMemFreeAsync(
         return Ok(());
     }
     let stream = client.stream(stream, default)?;
-    if pointer.0 == 0 {
+    if pointer.0 == 0 || client.close_imported(pointer)? {
         return Ok(());
     }
     let mark = client.state().end_of(stream);

@@ -29,7 +29,7 @@ impl Attached {
         // What was freed in streams' order, and chunks that are kept, may make room.
         self.wait_for_everything()?;
         let mut memory = self.memory();
-        self.reclaim(&mut memory);
+        self.reclaim(&mut memory, true);
         self.release_chunks(&mut memory, 0);
         self.allocate_in(&mut memory, device, context, bytes, pool)
     }
@@ -94,10 +94,11 @@ impl Attached {
         }
     }
 
-    /// Makes what was freed in streams' order, and has passed, free for everybody.
-    pub(crate) fn reclaim(&self, memory: &mut Memory) {
+    /// Makes what was freed in streams' order, and has passed, free for everybody; but for what
+    /// pools may keep, unless `all` is wanted.
+    pub(crate) fn reclaim(&self, memory: &mut Memory, all: bool) {
         let mut state = self.state();
-        let passed = memory.pools.take_passed(|mark: Mark| state.passed(mark));
+        let passed = memory.pools.take_passed(all, |mark: Mark| state.passed(mark));
         for address in passed {
             memory.owner(address).and_then(|device| device.heap.free(address));
         }
@@ -106,7 +107,7 @@ impl Attached {
     /// Frees what a context allocated, when its work is done.
     pub(crate) fn free_memory_of(&self, context: u64) {
         let mut memory = self.memory();
-        self.reclaim(&mut memory);
+        self.reclaim(&mut memory, true);
         for device in &mut memory.devices {
             let addresses: Vec<u64> = device
                 .heap

@@ -9,10 +9,10 @@ use super::DeviceTag;
 use super::staging::Mark;
 use crate::attach::Attached;
 use crate::contexts::DEVICES_MAX;
-use cuda_api::constants::pool_attribute;
+use cuda_api::constants::{pool_attribute, vmm};
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdevice, CUmemoryPool, CUresult, CudaError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Pools that exist at a time, default ones included: a program makes a few.
 const POOLS_MAX: usize = 4096;
@@ -35,10 +35,22 @@ struct Freed {
     mark: Mark,
 }
 
+/// How a pool is shared with other processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// It is not.
+    Own,
+    /// Others may import it, and know it by this number.
+    Exportable(u64),
+    /// It is another process' of that number.
+    Imported(u64),
+}
+
 /// A device's pool.
 #[derive(Debug)]
 pub(crate) struct Pool {
     device: CUdevice,
+    sharing: Sharing,
     /// Most bytes in use; 0 for no limit.
     bytes_max: u64,
     /// True if the program has destroyed it.
@@ -54,9 +66,10 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    fn of(device: CUdevice, bytes_max: u64) -> Self {
+    fn of(device: CUdevice, bytes_max: u64, sharing: Sharing) -> Self {
         Self {
             device,
+            sharing,
             bytes_max,
             destroyed: false,
             freed: Vec::new(),
@@ -71,6 +84,11 @@ impl Pool {
     /// The device whose memory it is.
     pub(crate) fn device(&self) -> CUdevice {
         self.device
+    }
+
+    /// How it is shared.
+    pub(crate) fn sharing(&self) -> Sharing {
+        self.sharing
     }
 
     /// CUDA_ERROR_OUT_OF_MEMORY if so many bytes more are above the pool's limit.
@@ -107,15 +125,18 @@ impl Pool {
         Some(self.freed.swap_remove(found).address)
     }
 
-    /// Takes out the blocks whose streams have passed the free.
-    pub(super) fn take_passed(&mut self, mut passed: impl FnMut(Mark) -> bool) -> Vec<u64> {
+    /// Takes out blocks whose streams have passed the free, until no more than `bytes_max` are
+    /// reserved.
+    fn take_above(&mut self, bytes_max: u64, mut passed: impl FnMut(Mark) -> bool) -> Vec<u64> {
+        let mut reserved = self.used + self.cached_bytes();
         let mut taken = Vec::new();
         self.freed.retain(|f| {
-            let done = passed(f.mark);
-            if done {
+            let goes = reserved > bytes_max && passed(f.mark);
+            if goes {
                 taken.push(f.address);
+                reserved -= f.bytes;
             }
-            !done
+            !goes
         });
         taken
     }
@@ -132,6 +153,15 @@ impl Pool {
             RESERVED_MEM_HIGH => (self.reserved_high, true),
             USED_MEM_CURRENT => (self.used, true),
             USED_MEM_HIGH => (self.used_high, true),
+            ALLOCATION_TYPE => (vmm::ALLOCATION_PINNED.into(), false),
+            EXPORT_HANDLE_TYPES => match self.sharing {
+                Sharing::Exportable(_) => (vmm::HANDLE_POSIX_FD.into(), false),
+                Sharing::Own | Sharing::Imported(_) => (vmm::HANDLE_NONE.into(), false),
+            },
+            LOCATION_ID => (self.device as u64, false),
+            LOCATION_TYPE => (vmm::LOCATION_DEVICE.into(), false),
+            MAX_POOL_SIZE => (self.bytes_max, true),
+            HW_DECOMPRESS_ENABLED => (0, false),
             _ => return Err(CudaError::INVALID_VALUE),
         })
     }
@@ -174,6 +204,8 @@ fn pooled_bytes(bytes: u64) -> Option<u64> {
 /// All pools by handle, and which is each device's current one.
 pub(crate) struct Pools {
     by_handle: BTreeMap<CUmemoryPool, Pool>,
+    /// Blocks of other processes' pools, by address: freeing them closes them.
+    pub(crate) imported: BTreeSet<u64>,
     current: Vec<CUmemoryPool>,
     next_index: u32,
 }
@@ -183,7 +215,10 @@ impl Pools {
     pub(super) fn new(devices: usize) -> Self {
         let devices = devices as CUdevice;
         Self {
-            by_handle: (0..devices).map(|d| (default_pool(d), Pool::of(d, 0))).collect(),
+            by_handle: (0..devices)
+                .map(|d| (default_pool(d), Pool::of(d, 0, Sharing::Own)))
+                .collect(),
+            imported: BTreeSet::new(),
             current: (0..devices).map(default_pool).collect(),
             next_index: DEVICES_MAX,
         }
@@ -194,13 +229,14 @@ impl Pools {
         &mut self,
         device: CUdevice,
         bytes_max: u64,
+        sharing: Sharing,
     ) -> Result<CUmemoryPool, CudaError> {
         if self.by_handle.len() >= POOLS_MAX || self.next_index > Handle::INDEX_MAX {
             return Err(CudaError::OUT_OF_MEMORY);
         }
         let handle = pool_handle(self.next_index);
         self.next_index += 1;
-        self.by_handle.insert(handle, Pool::of(device, bytes_max));
+        self.by_handle.insert(handle, Pool::of(device, bytes_max, sharing));
         Ok(handle)
     }
 
@@ -237,7 +273,8 @@ impl Pools {
 
     /// Makes a pool a device's current one.
     pub(crate) fn set_current(&mut self, device: CUdevice, handle: CUmemoryPool) -> CUresult {
-        if self.get(handle)?.device != device {
+        let pool = self.get(handle)?;
+        if pool.device != device || matches!(pool.sharing, Sharing::Imported(_)) {
             return Err(CudaError::INVALID_VALUE);
         }
         let current = self.current.get_mut(device as usize).ok_or(CudaError::INVALID_DEVICE)?;
@@ -245,10 +282,20 @@ impl Pools {
         Ok(())
     }
 
-    /// Takes out the blocks whose streams have passed the free, of all pools.
-    pub(super) fn take_passed(&mut self, mut passed: impl FnMut(Mark) -> bool) -> Vec<u64> {
+    /// Takes out the blocks whose streams have passed the free, of all pools: those above the
+    /// pools' release thresholds, or all of them.
+    pub(super) fn take_passed(
+        &mut self,
+        all: bool,
+        mut passed: impl FnMut(Mark) -> bool,
+    ) -> Vec<u64> {
         let pools = self.by_handle.values_mut();
-        let taken = pools.flat_map(|pool| pool.take_passed(&mut passed)).collect();
+        let taken = pools
+            .flat_map(|pool| {
+                let keeps = if all || pool.destroyed { 0 } else { pool.release_threshold };
+                pool.take_above(keeps, &mut passed)
+            })
+            .collect();
         self.forget_spent();
         taken
     }
@@ -272,6 +319,9 @@ impl Attached {
             let id = memory.new_id();
             let mut state = self.state();
             let found = memory.pools.get(pool)?;
+            if matches!(found.sharing, Sharing::Imported(_)) {
+                return Err(CudaError::INVALID_VALUE);
+            }
             let (device, reused) =
                 (found.device, found.reuse(bytes, slot, |mark| state.passed(mark)));
             if let Some(address) = reused {
@@ -283,7 +333,7 @@ impl Attached {
                 return Ok(address);
             }
             drop(state);
-            self.reclaim(&mut memory);
+            self.reclaim(&mut memory, false);
             memory.pools.get(pool)?.check_room(bytes)?;
             device
         };
@@ -335,11 +385,13 @@ impl Attached {
     /// Gives up cached memory of a pool down to `keep` bytes in all.
     pub(crate) fn trim_pool(&self, pool: CUmemoryPool, keep: u64) -> CUresult {
         let mut memory = self.memory();
-        let pool = memory.pools.get(pool)?;
-        if pool.used + pool.cached_bytes() > keep {
-            self.reclaim(&mut memory);
-            self.release_chunks(&mut memory, 0);
+        let mut state = self.state();
+        let taken = memory.pools.get(pool)?.take_above(keep, |mark| state.passed(mark));
+        drop(state);
+        for address in taken {
+            memory.owner(address).and_then(|owner| owner.heap.free(address));
         }
+        self.release_chunks(&mut memory, 0);
         Ok(())
     }
 }
@@ -350,7 +402,7 @@ mod tests {
 
     #[test]
     fn a_freed_block_goes_to_its_own_stream_at_once_and_to_others_when_passed() {
-        let mut pool = Pool::of(0, 0);
+        let mut pool = Pool::of(0, 0, Sharing::Own);
         let mark = Mark { slot: 3, value: 9 };
         pool.freed.push(Freed { address: 0x1000, bytes: 512, mark });
         assert_eq!(pool.reuse(1024, 3, |_| true), None, "another size");
@@ -359,14 +411,14 @@ mod tests {
         pool.freed.push(Freed { address: 0x2000, bytes: 512, mark });
         assert_eq!(pool.reuse(512, 4, |m| m == mark), Some(0x2000));
         pool.freed.push(Freed { address: 0x3000, bytes: 512, mark });
-        assert_eq!(pool.take_passed(|_| false), []);
-        assert_eq!(pool.take_passed(|_| true), [0x3000]);
+        assert_eq!(pool.take_above(0, |_| false), []);
+        assert_eq!(pool.take_above(0, |_| true), [0x3000]);
     }
 
     #[test]
     fn what_is_set_is_read_back() {
         use pool_attribute::*;
-        let mut pool = Pool::of(0, 0);
+        let mut pool = Pool::of(0, 0, Sharing::Own);
         pool.set_attribute(RELEASE_THRESHOLD, |wide| Ok(if wide { u64::MAX } else { 0 })).unwrap();
         assert_eq!(pool.attribute(RELEASE_THRESHOLD), Ok((u64::MAX, true)));
         pool.set_attribute(REUSE_ALLOW_OPPORTUNISTIC, |_| Ok(0)).unwrap();
@@ -385,7 +437,7 @@ mod tests {
     fn pools_are_made_current_and_destroyed() {
         let mut pools = Pools::new(2);
         assert_ne!(default_pool(0), default_pool(1));
-        let made = pools.create(0, 1 << 20).unwrap();
+        let made = pools.create(0, 1 << 20, Sharing::Own).unwrap();
         assert_eq!(pools.set_current(1, made), Err(CudaError::INVALID_VALUE));
         pools.set_current(0, made).unwrap();
         assert_eq!(pools.current(0), Ok(made));

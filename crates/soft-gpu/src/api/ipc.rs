@@ -16,9 +16,10 @@ use super::{Driver, driver, exports, thread};
 use crate::device::memory::{AllocationKind, ChunkFile, OpenedChunk, PointerKind};
 use crate::error::{Error, Result};
 
-/// First words of handles: of memory, of an event.
+/// First words of handles: of memory, of an event, of a pool's block.
 const MEMORY: u64 = u64::from_le_bytes(*b"OMPSSOFM");
 const EVENT: u64 = u64::from_le_bytes(*b"OMPSSOFE");
+pub(super) const POINTER: u64 = u64::from_le_bytes(*b"OMPSSOFP");
 /// The one flag of cuIpcOpenMemHandle: peer access is enabled when it is needed.
 const LAZY_ENABLE_PEER_ACCESS: u32 = 1;
 /// Allocations of other processes that are open at a time: each may need a mapping.
@@ -70,6 +71,8 @@ impl Shared {
 struct Opened {
     _chunk: Arc<OpenedChunk>,
     bytes: u64,
+    /// It is a pool's block: freeing it closes it.
+    pooled: bool,
     /// How often it was opened and not closed.
     times: u32,
 }
@@ -119,15 +122,20 @@ impl Driver {
     }
 
     /// Opens an allocation of another process.
-    pub(super) fn open(&self, shared: &Shared) -> Result<CUdeviceptr> {
+    pub(super) fn open(&self, shared: &Shared, pooled: bool) -> Result<CUdeviceptr> {
         let mut tables = self.opened();
         let (chunk, address) = self.open_chunk(&mut tables, shared)?;
         if tables.allocations.len() >= OPENED_MAX {
             return Err(Error::OUT_OF_MEMORY);
         }
-        let opened = Opened { _chunk: chunk, bytes: shared.bytes, times: 0 };
+        let opened = Opened { _chunk: chunk, bytes: shared.bytes, pooled, times: 0 };
         tables.allocations.entry(address).or_insert(opened).times += 1;
         Ok(CUdeviceptr(address))
+    }
+
+    /// True for a block of another process' pool.
+    pub(super) fn is_imported(&self, address: u64) -> bool {
+        self.opened().allocations.get(&address).is_some_and(|opened| opened.pooled)
     }
 
     /// Closes what was opened; false if nothing was opened there. No work uses it any more.
@@ -189,7 +197,7 @@ exports! {
         if flags & !LAZY_ENABLE_PEER_ACCESS != 0 {
             return Err(Error::INVALID_VALUE);
         }
-        pointer.set(driver.open(&Shared::from_bytes(&handle.reserved, MEMORY)?)?)
+        pointer.set(driver.open(&Shared::from_bytes(&handle.reserved, MEMORY)?, false)?)
     }
 
     fn cuIpcCloseMemHandle(pointer: CUdeviceptr) {

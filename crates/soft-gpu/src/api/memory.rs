@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 impl Driver {
     /// Frees an allocation after all that its context's streams hold, as cuMemFree does.
     pub(crate) fn free_after_work(&self, pointer: CUdeviceptr) -> Result {
+        if self.is_imported(pointer.0) {
+            return self.close_after_work(pointer);
+        }
         let context = thread::current()?;
         let found = self.device.memory.pointer(pointer.0).ok_or(Error::INVALID_VALUE)?;
         let freeable = matches!(
@@ -26,11 +29,13 @@ impl Driver {
         let group = self.device.group(context.number(), &tenant)?;
         // An error of earlier work does not keep the memory.
         let waited = self.device.synchronize_group(group, &found.tenant);
-        self.device.free(pointer.0, |kind| !matches!(kind, AllocationKind::Module { .. }))?;
+        // A pool may be gone.
+        let pool = match found.kind {
+            PointerKind::Allocation(AllocationKind::Pool { pool }) => self.pools.get(pool).ok(),
+            _ => None,
+        };
+        self.free_block(pointer.0, found.id, found.bytes, pool.as_deref());
         self.forget_advice(found.base, found.bytes);
-        if let PointerKind::Allocation(AllocationKind::Pool { pool }) = found.kind {
-            self.pool_freed(pool, found.bytes);
-        }
         waited
     }
 }
@@ -52,7 +57,7 @@ exports! {
         pointer.required()?;
         let (number, bytes) = (context.number(), bytesize as u64);
         let address =
-            driver.device.allocate(&tenant, number, bytes, 1, AllocationKind::Device)?;
+            driver.allocate(&tenant, number, bytes, AllocationKind::Device)?;
         pointer.set(CUdeviceptr(address))
     }
 
@@ -76,7 +81,7 @@ exports! {
         let bytes = pitch.checked_mul(height as u64).ok_or(Error::OUT_OF_MEMORY)?;
         let number = context.number();
         let address =
-            driver.device.allocate(&tenant, number, bytes, 1, AllocationKind::Device)?;
+            driver.allocate(&tenant, number, bytes, AllocationKind::Device)?;
         p_pitch.set(pitch as usize)?;
         pointer.set(CUdeviceptr(address))
     }

@@ -29,6 +29,8 @@ mod module;
 mod occupancy;
 mod pointer_attributes;
 mod pool;
+mod pool_memory;
+mod pool_share;
 mod registry;
 mod resource;
 mod shared_words;
@@ -59,7 +61,7 @@ use self::ipc::OpenedTables;
 use self::library::Library;
 use self::link::LinkState;
 use self::module::LoadedModule;
-use self::pool::Pool;
+use self::pool_memory::Pool;
 use self::registry::Registry;
 use self::shared_words::WordSource;
 use self::stream::StreamEntry;
@@ -265,6 +267,7 @@ static EXPORTS: &[&[Export]] = &[
     occupancy::EXPORTS,
     pointer_attributes::EXPORTS,
     pool::EXPORTS,
+    pool_share::EXPORTS,
     resource::EXPORTS,
     stream::EXPORTS,
     stream_values::EXPORTS,

@@ -1,73 +1,28 @@
 //! Stream-ordered allocation: cuMemAllocAsync and its pools.
 //!
 //! Memory is handed out when it is asked for and given back when the stream comes to the free; in
-//! between it is nobody else's, which is all that the order promises. Attributes are kept and read
-//! back; a pool keeps no memory beyond what the heap keeps.
+//! between it is nobody else's, which is all that the order promises.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use cuda_api::constants::pool_attribute::*;
+use channel::pool_file;
 use cuda_api::pointer::Out;
 use cuda_api::pool::check_pool_location;
 use cuda_api::*;
 
 use super::graph::SoftGraphs;
+use super::pool_memory::{Pool, Sharing, Value};
 use super::{Driver, devices, driver, exports, thread};
 use crate::device::memory::{AllocationKind, PointerKind};
 use crate::device::stream::Op;
 use crate::error::{Error, Result};
-
-/// Attributes are numbered from 1.
-const ATTRIBUTES: usize = USED_MEM_HIGH as usize + 1;
-
-/// A pool.
-pub(crate) struct Pool {
-    handle: usize,
-    /// Most bytes in use; 0 for no limit.
-    bytes_max: u64,
-    attributes: [AtomicU64; ATTRIBUTES],
-}
-
-impl Pool {
-    fn new(handle: usize, bytes_max: u64) -> Self {
-        let attributes: [AtomicU64; ATTRIBUTES] = Default::default();
-        for switch in [
-            REUSE_FOLLOW_EVENT_DEPENDENCIES,
-            REUSE_ALLOW_OPPORTUNISTIC,
-            REUSE_ALLOW_INTERNAL_DEPENDENCIES,
-        ] {
-            attributes[switch as usize].store(1, Ordering::Relaxed);
-        }
-        Self { handle, bytes_max, attributes }
-    }
-
-    fn add(&self, bytes: u64) {
-        for (current, high) in
-            [(USED_MEM_CURRENT, USED_MEM_HIGH), (RESERVED_MEM_CURRENT, RESERVED_MEM_HIGH)]
-        {
-            let now = self.attributes[current as usize].fetch_add(bytes, Ordering::Relaxed) + bytes;
-            self.attributes[high as usize].fetch_max(now, Ordering::Relaxed);
-        }
-    }
-
-    fn subtract(&self, bytes: u64) {
-        for current in [USED_MEM_CURRENT, RESERVED_MEM_CURRENT] {
-            let _ = self.attributes[current as usize].fetch_update(
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-                |now| Some(now.saturating_sub(bytes)),
-            );
-        }
-    }
-}
 
 impl Driver {
     fn default_pool(&self) -> Result<Arc<Pool>> {
         if let Some(handle) = self.default_pool.get() {
             return self.pools.get(*handle);
         }
-        let (handle, _) = self.pools.insert_with(|handle| Pool::new(handle, 0))?;
+        let (handle, _) = self.pools.insert_with(|handle| Pool::new(handle, 0, Sharing::Own))?;
         let first = *self.default_pool.get_or_init(|| handle);
         if first != handle {
             let _ = self.pools.remove(handle);
@@ -83,17 +38,18 @@ impl Driver {
         }
     }
 
-    fn set_current_pool(&self, pool: CUmemoryPool) -> Result {
-        let pool = self.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
-        *self.current_pool.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool.handle);
-        Ok(())
+    /// A pool of the program's; INVALID_VALUE if there is none of that handle.
+    pub(super) fn pool(&self, pool: CUmemoryPool) -> Result<Arc<Pool>> {
+        self.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)
     }
 
-    /// Memory of a pool, which may be gone, was freed by cuMemFree.
-    pub(super) fn pool_freed(&self, pool: usize, bytes: u64) {
-        if let Ok(pool) = self.pools.get(pool) {
-            pool.subtract(bytes);
+    fn set_current_pool(&self, pool: CUmemoryPool) -> Result {
+        let pool = self.pool(pool)?;
+        if matches!(pool.sharing, Sharing::Imported(_)) {
+            return Err(Error::INVALID_VALUE);
         }
+        *self.current_pool.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool.handle);
+        Ok(())
     }
 
     fn allocate_in_order(
@@ -120,14 +76,7 @@ impl Driver {
             Ok(entry) => entry.context,
             Err(_) => thread::current()?.number(),
         };
-        let bytes = bytes as u64;
-        let used = pool.attributes[USED_MEM_CURRENT as usize].load(Ordering::Relaxed);
-        if pool.bytes_max != 0 && used.saturating_add(bytes) > pool.bytes_max {
-            return Err(Error::OUT_OF_MEMORY);
-        }
-        let kind = AllocationKind::Pool { pool: pool.handle };
-        let address = self.device.allocate(&tenant, number, bytes, 1, kind)?;
-        pool.add(bytes);
+        let address = self.allocate_of(pool, &tenant, number, bytes as u64)?;
         pointer.set(CUdeviceptr(address))
     }
 }
@@ -152,7 +101,7 @@ exports! {
         pointer: *mut CUdeviceptr, bytesize: usize, pool: CUmemoryPool, stream: CUstream,
     ) | cuMemAllocFromPoolAsync_ptsz per_thread {
         let driver = driver()?;
-        let pool = driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
+        let pool = driver.pool(pool)?;
         driver.allocate_in_order(pointer, bytesize, &pool, stream, per_thread)
     }
 
@@ -164,6 +113,12 @@ exports! {
         let stream = driver.stream(stream, per_thread)?;
         if pointer.0 == 0 {
             return Ok(());
+        }
+        if driver.is_imported(pointer.0) {
+            let close = move || {
+                driver.close_opened(pointer.0);
+            };
+            return driver.device.enqueue(stream, Op::Internal(Box::new(close))).map(|_| ());
         }
         let found = driver.device.memory.pointer(pointer.0).ok_or(Error::INVALID_VALUE)?;
         let (_, _, tenant) = driver.device.stream_properties(stream)?;
@@ -179,17 +134,9 @@ exports! {
             PointerKind::Allocation(AllocationKind::Pool { pool }) => driver.pools.get(pool).ok(),
             _ => None,
         };
-        let device = driver.device.clone();
         let (id, bytes) = (found.id, found.bytes);
-        let free = move || {
-            // Freed already, and perhaps allocated again, if the program freed it twice.
-            if device.memory.pointer(pointer.0).is_some_and(|p| p.id == id)
-                && device.free(pointer.0, |kind| !matches!(kind, AllocationKind::Module { .. })).is_ok()
-                && let Some(pool) = pool
-            {
-                pool.subtract(bytes);
-            }
-        };
+        // Freed already, and perhaps allocated again, if the program freed it twice.
+        let free = move || driver.free_block(pointer.0, id, bytes, pool.as_deref());
         driver.device.enqueue(stream, Op::Internal(Box::new(free))).map(|_| ())
     }
 
@@ -234,13 +181,18 @@ exports! {
         let driver = driver()?;
         pool.required()?;
         let props = pool_props.get()?;
-        if props.handleTypes != constants::vmm::HANDLE_NONE {
-            return Err(Error::NOT_SUPPORTED);
-        }
+        let sharing = match props.handleTypes {
+            constants::vmm::HANDLE_NONE => Sharing::Own,
+            constants::vmm::HANDLE_POSIX_FD => {
+                let number = pool_file::new_number().map_err(|_| Error::OPERATING_SYSTEM)?;
+                Sharing::Exportable(number)
+            },
+            _ => return Err(Error::NOT_SUPPORTED),
+        };
         check_pool_location(props.location, props.allocType)?;
         devices::check(props.location.id)?;
         let bytes_max = props.maxSize as u64;
-        let made = driver.pools.insert_with(|handle| Pool::new(handle, bytes_max))?;
+        let made = driver.pools.insert_with(|handle| Pool::new(handle, bytes_max, sharing))?;
         pool.set(CUmemoryPool(made.0))
     }
 
@@ -249,19 +201,22 @@ exports! {
         if driver.default_pool()?.handle == pool.0 {
             return Err(Error::INVALID_VALUE);
         }
-        driver.pools.remove(pool.0).map(|_| ()).map_err(|_| Error::INVALID_VALUE)
+        let pool = driver.pools.remove(pool.0).map_err(|_| Error::INVALID_VALUE)?;
+        driver.destroy_pool(&pool);
+        Ok(())
     }
 
-    fn cuMemPoolTrimTo(pool: CUmemoryPool, _min_bytes_to_keep: usize) {
+    fn cuMemPoolTrimTo(pool: CUmemoryPool, min_bytes_to_keep: usize) {
         let driver = driver()?;
-        driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
+        let pool = driver.pool(pool)?;
+        driver.trim_pool(&pool, min_bytes_to_keep as u64);
         driver.device.trim(&driver.tenant());
         Ok(())
     }
 
     fn cuMemPoolSetAccess(pool: CUmemoryPool, map: *const CUmemAccessDesc, count: usize) {
         let driver = driver()?;
-        driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
+        driver.pool(pool)?;
         // The pool's own device has access, and that cannot be taken away.
         for index in 0..count.min(2) {
             let desc = map.at(index)?;
@@ -280,7 +235,7 @@ exports! {
         flags: *mut c_uint, pool: CUmemoryPool, location: *mut CUmemLocation,
     ) {
         let driver = driver()?;
-        driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
+        driver.pool(pool)?;
         let location = location.get()?;
         if location.kind != constants::vmm::LOCATION_DEVICE {
             return Err(Error::INVALID_VALUE);
@@ -290,44 +245,18 @@ exports! {
     }
 
     fn cuMemPoolGetAttribute(pool: CUmemoryPool, attr: c_uint, value: *mut c_void) {
-        let driver = driver()?;
-        let pool = driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
-        let kept = match attr {
-            1..=USED_MEM_HIGH => pool.attributes[attr as usize].load(Ordering::Relaxed),
-            _ => return Err(Error::INVALID_VALUE),
-        };
-        // The first three are int, the others cuuint64_t.
-        if attr <= REUSE_ALLOW_INTERNAL_DEPENDENCIES {
-            value.cast::<c_int>().set(kept as c_int)
-        } else {
-            value.cast::<u64>().set(kept)
+        let pool = driver()?.pool(pool)?;
+        match pool.attribute(attr)? {
+            Value::Narrow(number) => value.cast::<c_int>().set(number),
+            Value::Wide(number) => value.cast::<u64>().set(number),
         }
     }
 
     fn cuMemPoolSetAttribute(pool: CUmemoryPool, attr: c_uint, value: *mut c_void) {
-        let driver = driver()?;
-        let pool = driver.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)?;
-        match attr {
-            REUSE_FOLLOW_EVENT_DEPENDENCIES
-            | REUSE_ALLOW_OPPORTUNISTIC
-            | REUSE_ALLOW_INTERNAL_DEPENDENCIES => {
-                let switch = value.cast::<c_int>().get()? != 0;
-                pool.attributes[attr as usize].store(switch.into(), Ordering::Relaxed);
-            }
-            RELEASE_THRESHOLD => {
-                let bytes = value.cast::<u64>().get()?;
-                pool.attributes[attr as usize].store(bytes, Ordering::Relaxed);
-            }
-            // The high-water marks can only be set back.
-            RESERVED_MEM_HIGH | USED_MEM_HIGH => {
-                if value.cast::<u64>().get()? != 0 {
-                    return Err(Error::INVALID_VALUE);
-                }
-                let now = pool.attributes[attr as usize - 1].load(Ordering::Relaxed);
-                pool.attributes[attr as usize].store(now, Ordering::Relaxed);
-            }
-            _ => return Err(Error::INVALID_VALUE),
-        }
-        Ok(())
+        let pool = driver()?.pool(pool)?;
+        pool.set_attribute(attr, |wide| match wide {
+            true => value.cast::<u64>().as_in().get(),
+            false => value.cast::<c_int>().as_in().get().map(|number| number as u64),
+        })
     }
 }

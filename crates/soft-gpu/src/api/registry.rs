@@ -57,6 +57,12 @@ impl<T> Registry<T> {
         slab.remove(key).ok_or(Error::INVALID_HANDLE)
     }
 
+    /// All objects.
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        let slab = self.slab.read().unwrap_or_else(PoisonError::into_inner);
+        slab.iter().map(|(_, object)| object.clone()).collect()
+    }
+
     /// Takes away all objects that `doomed` picks.
     pub(crate) fn remove_all(&self, doomed: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
         let mut slab = self.slab.write().unwrap_or_else(PoisonError::into_inner);

@@ -59,6 +59,8 @@ pub fn attribute(settings: &Settings, number: u32) -> Result<i32> {
         TEXTURE_PITCH_ALIGNMENT => 32,
         ASYNC_ENGINE_COUNT => 2,
         MEM_SYNC_DOMAIN_COUNT => 1,
+        // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+        MEMPOOL_SUPPORTED_HANDLE_TYPES => 1,
         // Where threads of any process may be: this host.
         HOST_NUMA_ID | NUMA_ID => -1,
         // A POSIX file descriptor is the one kind of handle that memory is shared by.

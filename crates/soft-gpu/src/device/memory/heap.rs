@@ -46,6 +46,8 @@ pub enum AllocationKind {
         /// The handle.
         pool: usize,
     },
+    /// Kept by a pool: nobody's.
+    Kept,
     /// A CUDA array's elements.
     Array,
     /// A module's variables.
@@ -219,6 +221,43 @@ impl Device {
         }
         self.free_allocation(&mut tables, address);
         Ok(())
+    }
+
+    /// Makes an allocation nobody's for the time being; false if there is none.
+    pub fn retire(&self, address: u64) -> bool {
+        // Of no context, so that it does not end with one.
+        self.change(address, |allocation| {
+            (allocation.kind, allocation.context) = (AllocationKind::Kept, 0);
+            true
+        })
+    }
+
+    /// Makes an allocation that was retired somebody's again, for as many bytes as take the same
+    /// room; false if there is none.
+    pub fn revive(&self, address: u64, context: u64, bytes: u64, kind: AllocationKind) -> bool {
+        self.change(address, |allocation| {
+            let room = |bytes: u64| bytes.checked_next_multiple_of(ALLOCATION_ALIGN);
+            let fits = allocation.kind == AllocationKind::Kept
+                && room(allocation.bytes) == room(bytes)
+                && kind.heap() == HeapKind::Data;
+            if fits {
+                (allocation.kind, allocation.context) = (kind, context);
+                allocation.bytes = bytes;
+            }
+            fits
+        })
+    }
+
+    fn change(&self, address: u64, change: impl FnOnce(&mut Allocation) -> bool) -> bool {
+        let mut tables = self.memory.tables();
+        // Whoever knew it by its number knows it no longer.
+        let id = tables.next_id();
+        let Some(allocation) = tables.allocations.get_mut(&address) else { return false };
+        let changed = change(allocation);
+        if changed {
+            allocation.id = id;
+        }
+        changed
     }
 
     fn free_allocation(&self, tables: &mut Tables, address: u64) {

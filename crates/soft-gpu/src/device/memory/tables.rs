@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::explain::Freed;
-use super::heap::{Allocation, Chunk, Heap, HeapKind};
+use super::heap::{Allocation, AllocationKind, Chunk, Heap, HeapKind};
 use super::host::HostRange;
 use super::used::UsedBytes;
 use super::vmm::{Mapping, Physical, Reservation};
@@ -69,7 +69,9 @@ impl Tables {
             kind,
             id,
         };
-        if let Some((base, a)) = holding(&self.allocations, address, |s, a| s + a.bytes) {
+        if let Some((base, a)) = holding(&self.allocations, address, |s, a| s + a.bytes)
+            && a.kind != AllocationKind::Kept
+        {
             let kind = PointerKind::Allocation(a.kind);
             return Some(pointer(base, a.bytes, &a.tenant, a.context, kind, a.id));
         }

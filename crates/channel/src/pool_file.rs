@@ -1,0 +1,71 @@
+//! The file that a program hands to another process for a pool of memory.
+//!
+//! It holds nothing but the pool's number, which nobody can guess: who has the file was given the
+//! pool, and its blocks, which are handed over one by one, say the same number.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
+
+/// The beginning of a pool's file.
+const MAGIC: [u8; 8] = *b"OMPSPOOL";
+
+/// A number that nobody can guess.
+pub fn new_number() -> io::Result<u64> {
+    let mut bytes = [0u8; 8];
+    // SAFETY: the buffer is writable for its length.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if got == bytes.len() as isize {
+        Ok(u64::from_ne_bytes(bytes))
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// A new file for the pool of that number.
+pub fn create(number: u64) -> io::Result<OwnedFd> {
+    // SAFETY: the name is a C string; the descriptor returned is new and nobody else's.
+    let mut file = unsafe {
+        let fd = libc::memfd_create(c"openmps-pool".as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        File::from_raw_fd(fd)
+    };
+    file.write_all(&MAGIC)?;
+    file.write_all(&number.to_le_bytes())?;
+    Ok(file.into())
+}
+
+/// The number in a pool's file; `None` for any other file, or a descriptor that is not open.
+pub fn number_in(fd: RawFd) -> Option<u64> {
+    // SAFETY: a plain system call; descriptors that are not open answer an error.
+    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) };
+    if copy < 0 {
+        return None;
+    }
+    // SAFETY: just made, and nobody else's.
+    let file = File::from(unsafe { OwnedFd::from_raw_fd(copy) });
+    let mut bytes = [0u8; 16];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    let (magic, number) = bytes.split_at(8);
+    (magic == MAGIC).then(|| u64::from_le_bytes(number.try_into().unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_pools_file_says_which_one_it_is_and_no_other_file_does() {
+        let number = new_number().unwrap();
+        assert_ne!(number, new_number().unwrap());
+        let file = create(number).unwrap();
+        assert_eq!(number_in(file.as_raw_fd()), Some(number));
+        let other = File::open("/proc/self/exe").unwrap();
+        assert_eq!(number_in(other.as_raw_fd()), None);
+        assert_eq!(number_in(-1), None);
+    }
+}

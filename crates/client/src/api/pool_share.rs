@@ -1,0 +1,109 @@
+//! Pools and their blocks in other processes of the server.
+//!
+//! What a program hands over for a pool is a file with the pool's number; what it hands over for a
+//! block says where the block's memory is, as cuIpcGetMemHandle does, and that number.
+
+use super::ipc::{POINTER_MAGIC, open, share, to_bytes, to_words};
+use crate::attach::Attached;
+use crate::boundary::{In, Out};
+use crate::memory::pools::Sharing;
+use crate::memory::where_is::Place;
+use crate::mode;
+use channel::pool_file;
+use core::ffi::{c_int, c_uint, c_void};
+use cuda_api::constants::vmm;
+use cuda_api::{CUcontext, CUdeviceptr, CUmemPoolPtrExportData, CUmemoryPool, CUresult, CudaError};
+use std::os::fd::IntoRawFd;
+
+pub(crate) fn cuMemPoolExportToShareableHandle(
+    handle: Out<c_void>,
+    pool: CUmemoryPool,
+    handle_type: c_uint,
+    flags: u64,
+) -> CUresult {
+    let client = mode::attached()?;
+    handle.required()?;
+    if flags != 0 || handle_type != vmm::HANDLE_POSIX_FD {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    match client.memory().pools.get(pool)?.sharing() {
+        Sharing::Exportable(number) => {
+            let file = pool_file::create(number).map_err(|_| CudaError::OPERATING_SYSTEM)?;
+            handle.cast::<c_int>().set(file.into_raw_fd())
+        }
+        Sharing::Own | Sharing::Imported(_) => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+pub(crate) fn cuMemPoolImportFromShareableHandle(
+    pool: Out<CUmemoryPool>,
+    handle: Out<c_void>,
+    handle_type: c_uint,
+    flags: u64,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    pool.required()?;
+    if flags != 0 || handle_type != vmm::HANDLE_POSIX_FD {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // The descriptor comes as a pointer.
+    let fd = c_int::try_from(handle.address()).map_err(|_| CudaError::INVALID_VALUE)?;
+    let number = pool_file::number_in(fd).ok_or(CudaError::INVALID_VALUE)?;
+    let device = client.contexts().with(CUcontext::NULL, |context| context.device)?;
+    pool.set(client.memory().pools.create(device, 0, Sharing::Imported(number))?)
+}
+
+pub(crate) fn cuMemPoolExportPointer(
+    data: Out<CUmemPoolPtrExportData>,
+    pointer: CUdeviceptr,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    data.required()?;
+    let (block, number) = {
+        let mut memory = client.memory();
+        let Place::Device { start, bytes, tag, .. } = memory.place(pointer.0)? else {
+            return Err(CudaError::INVALID_VALUE);
+        };
+        match memory.pools.get(tag.pool)?.sharing() {
+            Sharing::Exportable(number) if start == pointer.0 => ((start, bytes), number),
+            _ => return Err(CudaError::INVALID_VALUE),
+        }
+    };
+    let words = share(client, POINTER_MAGIC, block, number)?;
+    data.set(CUmemPoolPtrExportData { reserved: to_bytes(words) })
+}
+
+pub(crate) fn cuMemPoolImportPointer(
+    pointer: Out<CUdeviceptr>,
+    pool: CUmemoryPool,
+    data: Out<CUmemPoolPtrExportData>,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    pointer.required()?;
+    let data: In<CUmemPoolPtrExportData> = data.as_in();
+    let words = to_words(&data.get()?.reserved, POINTER_MAGIC, client.client_id().into())?;
+    match client.memory().pools.get(pool)?.sharing() {
+        Sharing::Imported(number) if number == words[7] => {}
+        _ => return Err(CudaError::INVALID_VALUE),
+    }
+    let opened = open(client, words)?;
+    client.memory().pools.imported.insert(opened.0);
+    pointer.set(opened)
+}
+
+impl Attached {
+    /// Closes a block of another process' pool, behind all work: false if it is none.
+    pub(crate) fn close_imported(&self, pointer: CUdeviceptr) -> Result<bool, CudaError> {
+        if !self.memory().pools.imported.contains(&pointer.0) {
+            return Ok(false);
+        }
+        self.wait_for_everything()?;
+        self.close_shared(pointer.0)?;
+        let mut memory = self.memory();
+        // It may have been opened more than once.
+        if memory.place(pointer.0).is_err() {
+            memory.pools.imported.remove(&pointer.0);
+        }
+        Ok(true)
+    }
+}

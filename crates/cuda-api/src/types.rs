@@ -439,6 +439,17 @@ impl CUlaunchAttribute {
         value[..4].copy_from_slice(&number.to_ne_bytes());
         Self { id, pad: [0; 4], value }
     }
+
+    /// The event of an attribute that asks for one to be recorded: once the blocks of the launch
+    /// allow it, or have begun. To record it when they have ended is late, and right.
+    pub fn event(&self) -> Option<CUevent> {
+        use crate::constants::launch_attribute::{LAUNCH_COMPLETION_EVENT, PROGRAMMATIC_EVENT};
+        let word = self.value.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes) as usize);
+        match self.id {
+            LAUNCH_COMPLETION_EVENT | PROGRAMMATIC_EVENT => word.map(CUevent),
+            _ => None,
+        }
+    }
 }
 
 /// One operation of cuStreamBatchMemOp. `operation` is one of [`mem_op`]; for a wait or a write

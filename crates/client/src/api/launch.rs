@@ -15,7 +15,7 @@ use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::attributes as attribute;
 use cuda_api::constants::{function_attribute, launch_attribute};
 use cuda_api::{
-    CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUfunction, CUhostFn, CUlaunchAttribute,
+    CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUevent, CUfunction, CUhostFn, CUlaunchAttribute,
     CUlaunchConfig, CUresult, CUstream, CudaError,
 };
 use graph::{HostNode, NodeKind};
@@ -219,14 +219,35 @@ pub(crate) fn cuLaunchKernelEx(
     extra: Out<*mut c_void>,
 ) -> CUresult {
     let config = config.get()?;
-    if mode::attached()?.graphs.capturing()
-        && captured(default, function, &config, kernel_params, extra)?
-    {
-        return Ok(());
+    let events = events_of(&config)?;
+    let client = mode::attached()?;
+    events.iter().try_for_each(|event| client.state().events.lookup(event.0).map(|_| ()))?;
+    if !client.graphs.capturing() || !captured(default, function, &config, kernel_params, extra)? {
+        let (flags, geometry) = (launch_flags(&config)?, Geometry::of(&config));
+        check_flags(function, &geometry, flags)?;
+        launch(function, &geometry, config.stream, default, flags, kernel_params, extra)?;
     }
-    let (flags, geometry) = (launch_flags(&config)?, Geometry::of(&config));
-    check_flags(function, &geometry, flags)?;
-    launch(function, &geometry, config.stream, default, flags, kernel_params, extra)
+    let mut events = events.into_iter();
+    events.try_for_each(|event| super::event::cuEventRecord(default, event, config.stream))
+}
+
+/// Attributes of a launch.
+fn attributes_of(
+    config: &CUlaunchConfig,
+) -> Result<impl Iterator<Item = Result<CUlaunchAttribute, CudaError>>, CudaError> {
+    let count = config.numAttrs as usize;
+    if count > ATTRIBUTES_MAX {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: the program's configuration says that there are that many attributes.
+    let attributes: Out<CUlaunchAttribute> =
+        unsafe { crate::boundary::FromProgram::believe(config.attrs) };
+    Ok((0..count).map(move |index| attributes.as_in().at(index)))
+}
+
+/// Events that a launch's attributes want recorded.
+fn events_of(config: &CUlaunchConfig) -> Result<Vec<CUevent>, CudaError> {
+    attributes_of(config)?.filter_map(|a| a.map(|a| a.event()).transpose()).collect()
 }
 
 /// Checks what a launch's flags ask for. A cluster's blocks are the device's to count.
@@ -253,15 +274,8 @@ pub(crate) fn check_launch(
 pub(crate) fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
     use launch_attribute::*;
     let mut flags = 0;
-    let count = config.numAttrs as usize;
-    if count > ATTRIBUTES_MAX {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // SAFETY: the program's configuration says that there are that many attributes.
-    let attributes: Out<CUlaunchAttribute> =
-        unsafe { crate::boundary::FromProgram::believe(config.attrs) };
-    for index in 0..count {
-        let attribute = attributes.as_in().at(index)?;
+    for attribute in attributes_of(config)? {
+        let attribute = attribute?;
         let word = |i: usize| {
             let bytes = &attribute.value[4 * i..4 * i + 4];
             u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
@@ -276,6 +290,9 @@ pub(crate) fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
             | MEM_SYNC_DOMAIN
             | PREFERRED_CLUSTER_DIMENSION
             | PREFERRED_SHARED_MEMORY_CARVEOUT
+            // Recorded by the call itself.
+            | PROGRAMMATIC_EVENT
+            | LAUNCH_COMPLETION_EVENT
             | NVLINK_UTIL_CENTRIC_SCHEDULING => {}
             COOPERATIVE if word(0) == 0 => {}
             COOPERATIVE => flags |= LAUNCH_COOPERATIVE,

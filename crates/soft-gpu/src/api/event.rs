@@ -157,7 +157,8 @@ exports! {
     }
 }
 
-fn record(event: CUevent, stream: CUstream, per_thread: bool, flags: u32) -> Result {
+/// Records an event in a stream, or in the capture that the stream takes part in.
+pub(super) fn record(event: CUevent, stream: CUstream, per_thread: bool, flags: u32) -> Result {
     let driver = driver()?;
     let found = driver.events.get(event.0)?;
     let key = driver.stream(stream, per_thread)?;

@@ -25,6 +25,8 @@ pub(crate) struct Function {
     pub(crate) module: usize,
     /// Its library; 0 for a module's function.
     pub(crate) library: usize,
+    /// What the kernel needs, as the program had it compiled.
+    info: KernelInfo,
     dynamic_shared_max: AtomicU32,
     carveout: AtomicI32,
 }
@@ -37,8 +39,10 @@ impl Function {
         module: usize,
         library: usize,
     ) -> Self {
-        let fixed = kernel.info().shared_bytes;
+        let info = kernel.info().clone();
+        let fixed = info.shared_bytes;
         Self {
+            info,
             handle,
             name,
             kernel,
@@ -49,8 +53,14 @@ impl Function {
         }
     }
 
+    /// The same with no more registers than that.
+    pub(super) fn with_registers(mut self, registers_max: u32) -> Self {
+        self.info.registers = self.info.registers.min(registers_max);
+        self
+    }
+
     pub(crate) fn info(&self) -> &KernelInfo {
-        self.kernel.info()
+        &self.info
     }
 
     /// Most dynamic shared memory a launch may ask for, bytes.

@@ -1,7 +1,9 @@
 //! Images that programs load: PTX text, fat binaries, cubins; and what is said about them.
 
 use std::ffi::{c_char, c_uint, c_void};
+use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cuda_api::constants::jit_option;
 use cuda_api::link::{LINK_INPUT_ENTRY, LINK_INPUTS_MAX};
@@ -13,10 +15,12 @@ use ptx::fatbin::{EntryKind, Fatbin, PtxChoice, Wrapper};
 use ptx::image::{self, Image, ImageKind};
 
 use crate::device::Device;
-use crate::device::limits::{COMPUTE_MAJOR, COMPUTE_MINOR};
+use crate::device::limits::{COMPUTE_MAJOR, COMPUTE_MINOR, THREADS_PER_BLOCK_MAX};
 use crate::device::memory::AllocationKind;
+use crate::device::occupancy::threads_by_registers;
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
+
 use simt::CompileErrorKind;
 use simt::kernel::{Module, ModuleMemory, OutOfMemory};
 use simt::vector::Tier;
@@ -32,13 +36,23 @@ const OPTIONS_MAX: u32 = 64;
 pub(crate) struct Loaded {
     pub(crate) module: Arc<dyn Module>,
     pub(crate) memory: Vec<u64>,
+    /// Most registers a thread of its kernels may have.
+    pub(crate) registers_max: u32,
 }
 
-/// Buffers in which the program wants to read what the compiler says.
+/// What the program wants of a load, and the buffers in which it wants to read about it.
 #[derive(Default)]
-pub(crate) struct JitLogs {
+pub(crate) struct JitOptions {
     info: LogBuffer,
     error: LogBuffer,
+    /// It wants to read more than what went wrong.
+    verbose: bool,
+    /// Where the milliseconds that the load took go: the option's own value.
+    wall_time: Option<Out<*mut c_void>>,
+    /// CU_JIT_MAX_REGISTERS.
+    registers_max: Option<u32>,
+    /// CU_JIT_THREADS_PER_BLOCK: blocks of so many threads must fit on an SM.
+    threads_per_block: Option<u32>,
 }
 
 #[derive(Default)]
@@ -61,9 +75,17 @@ impl LogBuffer {
     }
 }
 
-impl JitLogs {
-    /// Reads the options of a load; those that steer the code made are accepted and change
-    /// nothing.
+/// Kernels have no fewer registers than this, whatever is asked for.
+const REGISTERS_MIN: u32 = 16;
+/// Nor more than this.
+const REGISTERS_MAX: u32 = 255;
+/// Largest CU_JIT_OPTIMIZATION_LEVEL, and the number after the last option.
+const OPTIMIZATION_LEVEL_MAX: u32 = 4;
+const OPTION_END: u32 = 36;
+
+impl JitOptions {
+    /// Reads the options of a load. Those about how code is made that have no meaning for this
+    /// device, such as caching or line numbers, are checked and change nothing.
     pub(crate) fn read(
         count: c_uint,
         options: Out<c_uint>,
@@ -79,7 +101,17 @@ impl JitLogs {
             // SAFETY: for the options that are buffers the program gives one, or NULL; for others
             // the place is not used.
             let place = unsafe { value.cast::<c_char>().believe() };
+            let number = value as usize as u32;
             match option {
+                jit_option::MAX_REGISTERS => logs.registers_max = Some(number).filter(|n| *n > 0),
+                jit_option::THREADS_PER_BLOCK => {
+                    logs.threads_per_block = Some(number).filter(|n| *n > 0);
+                }
+                jit_option::WALL_TIME => logs.wall_time = Some(values.offset(index)),
+                jit_option::LOG_VERBOSE => logs.verbose = number != 0,
+                jit_option::OPTIMIZATION_LEVEL if number > OPTIMIZATION_LEVEL_MAX => {
+                    return Err(Error::INVALID_VALUE);
+                }
                 jit_option::INFO_LOG_BUFFER => logs.info.place = Some(place),
                 jit_option::ERROR_LOG_BUFFER => logs.error.place = Some(place),
                 jit_option::INFO_LOG_BUFFER_SIZE_BYTES => {
@@ -90,18 +122,54 @@ impl JitLogs {
                     logs.error.bytes = value as usize & u32::MAX as usize;
                     logs.error.written = Some(values.offset(index));
                 }
+                OPTION_END.. => return Err(Error::INVALID_VALUE),
                 _ => {}
             }
         }
         Ok(logs)
     }
-}
 
-impl JitLogs {
     /// Leaves both logs empty.
     pub(crate) fn say_nothing(&self) {
         self.info.write("");
         self.error.write("");
+    }
+
+    /// Most registers a thread may have.
+    fn registers(&self) -> u32 {
+        let threads = self.threads_per_block.unwrap_or(1).min(THREADS_PER_BLOCK_MAX);
+        let fitting = (REGISTERS_MIN..=REGISTERS_MAX)
+            .rev()
+            .find(|registers| threads_by_registers(*registers) >= threads)
+            .unwrap_or(REGISTERS_MIN);
+        self.registers_max.unwrap_or(REGISTERS_MAX).clamp(REGISTERS_MIN, fitting)
+    }
+
+    /// Says what came of a load: for each kernel what it needs, if that is wanted.
+    fn tell(&self, loaded: &Loaded, took: Duration) {
+        let mut text = String::new();
+        if self.verbose {
+            for name in loaded.module.kernel_names() {
+                let Some(kernel) = loaded.module.kernel(&name) else { continue };
+                let info = kernel.info();
+                // Writing to a String cannot fail.
+                let _ = writeln!(
+                    text,
+                    "{name}: {} registers, {} bytes shared, {} bytes local, {} bytes constant",
+                    info.registers.min(loaded.registers_max),
+                    info.shared_bytes,
+                    info.local_bytes,
+                    info.const_bytes
+                );
+            }
+        }
+        self.info.write(&text);
+        self.error.write("");
+        if let Some(place) = self.wall_time {
+            // A float, in the place of a pointer.
+            let ms = took.as_secs_f32() * 1e3;
+            place.set_if_wanted(ms.to_bits() as usize as *mut c_void);
+        }
     }
 }
 
@@ -166,7 +234,7 @@ impl Driver {
         tenant: &Arc<Tenant>,
         context: u64,
         image: In<c_void>,
-        logs: &JitLogs,
+        logs: &JitOptions,
     ) -> Result<Loaded> {
         let text = read_image(image).inspect_err(|refusal| self.report(logs, refusal));
         let text = text.map_err(|refusal| refusal.error)?;
@@ -179,7 +247,7 @@ impl Driver {
         tenant: &Arc<Tenant>,
         context: u64,
         bytes: &[u8],
-        logs: &JitLogs,
+        logs: &JitOptions,
     ) -> Result<Loaded> {
         let text = choose_ptx(bytes).inspect_err(|refusal| self.report(logs, refusal));
         let text = text.map_err(|refusal| refusal.error)?;
@@ -197,7 +265,7 @@ impl Driver {
         Arc::new(Interpreter::new().checking(report))
     }
 
-    fn report(&self, logs: &JitLogs, refusal: &Refusal) {
+    fn report(&self, logs: &JitOptions, refusal: &Refusal) {
         logs.error.write(&refusal.why);
         self.device.log(&refusal.why);
     }
@@ -207,14 +275,17 @@ impl Driver {
         tenant: &Arc<Tenant>,
         context: u64,
         text: &str,
-        logs: &JitLogs,
+        logs: &JitOptions,
     ) -> Result<Loaded> {
+        let start = Instant::now();
         let mut memory =
             VariableMemory { device: &self.device, tenant, context, allocated: Vec::new() };
         match simt::load_module(text, &mut memory, self.tier()) {
             Ok(module) => {
-                logs.say_nothing();
-                Ok(Loaded { module, memory: memory.allocated })
+                let (memory, registers_max) = (memory.allocated, logs.registers());
+                let loaded = Loaded { module, memory, registers_max };
+                logs.tell(&loaded, start.elapsed());
+                Ok(loaded)
             }
             Err(error) => {
                 for address in memory.allocated {

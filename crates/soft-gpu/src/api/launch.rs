@@ -6,6 +6,7 @@ use cuda_api::constants::{launch_attribute, launch_param};
 use cuda_api::pointer::{FromProgram, In, Out};
 use cuda_api::*;
 
+use super::event::record;
 use super::function::Function;
 use super::graph::SoftGraphs;
 use super::{Driver, driver, exports};
@@ -278,21 +279,37 @@ exports! {
         config: *const CUlaunchConfig, function: CUfunction, params: *mut *mut c_void,
         extra: *mut *mut c_void,
     ) | cuLaunchKernelEx_ptsz per_thread {
-        driver()?.launch(function, &config.get()?, per_thread, params, extra)
+        let (driver, config) = (driver()?, config.get()?);
+        let events = events_of(&config)?;
+        events.iter().try_for_each(|event| driver.events.get(event.0).map(|_| ()))?;
+        driver.launch(function, &config, per_thread, params, extra)?;
+        events.into_iter().try_for_each(|event| record(event, config.stream, per_thread, 0))
     }
+}
+
+/// Attributes of a launch.
+fn attributes_of(
+    config: &CUlaunchConfig,
+) -> Result<impl Iterator<Item = Result<CUlaunchAttribute>>> {
+    if config.numAttrs > ATTRIBUTES_MAX {
+        return Err(Error::INVALID_VALUE);
+    }
+    // SAFETY: the program says that there are `numAttrs` attributes.
+    let attributes: Out<CUlaunchAttribute> = unsafe { config.attrs.believe() };
+    Ok((0..config.numAttrs as usize).map(move |index| attributes.at(index)))
+}
+
+/// Events that a launch's attributes want recorded.
+fn events_of(config: &CUlaunchConfig) -> Result<Vec<CUevent>> {
+    attributes_of(config)?.filter_map(|a| a.map(|a| a.event()).transpose()).collect()
 }
 
 fn read_config(config: &CUlaunchConfig) -> Result<Request> {
     let grid = [config.gridDimX, config.gridDimY, config.gridDimZ];
     let block = [config.blockDimX, config.blockDimY, config.blockDimZ];
     let mut request = Request::new(grid, block, config.sharedMemBytes);
-    if config.numAttrs > ATTRIBUTES_MAX {
-        return Err(Error::INVALID_VALUE);
-    }
-    // SAFETY: the program says that there are `numAttrs` attributes.
-    let attributes: Out<CUlaunchAttribute> = unsafe { config.attrs.believe() };
-    for index in 0..config.numAttrs as usize {
-        let attribute = attributes.at(index)?;
+    for attribute in attributes_of(config)? {
+        let attribute = attribute?;
         let word = |n: usize| {
             let bytes = &attribute.value[4 * n..4 * n + 4];
             i32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
@@ -308,8 +325,11 @@ fn read_config(config: &CUlaunchConfig) -> Result<Request> {
             launch_attribute::PRIORITY => {
                 request.priority = Some(word(0).clamp(PRIORITY_GREATEST, PRIORITY_LEAST));
             }
-            // Hints, and permission to start early, which is never made use of.
+            // Hints, permission to start early, which is never made use of, and events, which the
+            // call itself records.
             launch_attribute::IGNORE
+            | launch_attribute::PROGRAMMATIC_EVENT
+            | launch_attribute::LAUNCH_COMPLETION_EVENT
             | launch_attribute::ACCESS_POLICY_WINDOW
             | launch_attribute::SYNCHRONIZATION_POLICY
             | launch_attribute::CLUSTER_SCHEDULING_POLICY_PREFERENCE

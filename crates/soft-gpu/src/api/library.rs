@@ -6,7 +6,7 @@ use cuda_api::handle::HandleKind;
 use cuda_api::pointer::Out;
 use cuda_api::*;
 
-use super::image::{JitLogs, Loaded};
+use super::image::{JitOptions, Loaded};
 use super::module::{LoadedModule, read_file};
 use super::registry::with_kind;
 use super::{Driver, devices, driver, exports};
@@ -42,7 +42,7 @@ exports! {
         let driver = driver()?;
         let tenant = driver.working_tenant()?;
         library.required()?;
-        let logs = JitLogs::read(num_jit_options, jit_options, jit_options_values)?;
+        let logs = JitOptions::read(num_jit_options, jit_options, jit_options_values)?;
         driver.add_library(library, driver.load_image(&tenant, 0, code, &logs)?)
     }
 
@@ -55,7 +55,7 @@ exports! {
         let driver = driver()?;
         let tenant = driver.working_tenant()?;
         library.required()?;
-        let logs = JitLogs::read(num_jit_options, jit_options, jit_options_values)?;
+        let logs = JitOptions::read(num_jit_options, jit_options, jit_options_values)?;
         let bytes = read_file(file_name)?;
         driver.add_library(library, driver.load_file(&tenant, 0, &bytes, &logs)?)
     }

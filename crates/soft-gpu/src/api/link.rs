@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use cuda_api::link::Link;
 use cuda_api::*;
 
-use super::image::JitLogs;
+use super::image::JitOptions;
 use super::{driver, exports, thread};
 use crate::error::Result;
 
@@ -28,7 +28,7 @@ exports! {
         thread::current()?;
         state_out.required()?;
         // Nothing is compiled before the image is loaded, so nothing is said.
-        JitLogs::read(num_options, options, option_values)?.say_nothing();
+        JitOptions::read(num_options, options, option_values)?.say_nothing();
         state_out.set(CUlinkState(driver.links.insert(LinkState(Mutex::default()))?))
     }
 

@@ -8,7 +8,7 @@ use cuda_api::pointer::{In, Out};
 use cuda_api::*;
 
 use super::function::Function;
-use super::image::{JitLogs, Loaded};
+use super::image::{JitOptions, Loaded};
 use super::{Driver, driver, exports, thread};
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
@@ -23,6 +23,8 @@ pub(crate) struct LoadedModule {
     pub(crate) module: Arc<dyn Module>,
     /// Memory of its variables.
     memory: Vec<u64>,
+    /// Most registers a thread of its kernels may have.
+    registers_max: u32,
     /// Handles given out for its kernels.
     functions: Mutex<HashMap<String, usize>>,
 }
@@ -34,7 +36,7 @@ impl Driver {
         context: u64,
         loaded: Loaded,
     ) -> Result<Arc<LoadedModule>> {
-        let Loaded { module, memory } = loaded;
+        let Loaded { module, memory, registers_max } = loaded;
         let tenant = tenant.clone();
         let make = |handle| LoadedModule {
             handle,
@@ -42,6 +44,7 @@ impl Driver {
             tenant,
             module,
             memory,
+            registers_max,
             functions: Mutex::default(),
         };
         self.modules.insert_with(make).map(|(_, module)| module)
@@ -62,6 +65,7 @@ impl Driver {
         let kernel = module.module.kernel(text).ok_or(Error::NOT_FOUND)?;
         let (handle, _) = self.functions.insert_with(|handle| {
             Function::new(handle, name.to_owned(), kernel, module.handle, library)
+                .with_registers(module.registers_max)
         })?;
         functions.insert(text.to_owned(), handle);
         Ok(handle)
@@ -121,24 +125,24 @@ exports! {
         let tenant = driver.working_tenant()?;
         module.required()?;
         let bytes = read_file(fname)?;
-        let logs = JitLogs::default();
+        let logs = JitOptions::default();
         let loaded = driver.load_file(&tenant, context.number(), &bytes, &logs)?;
         module.set(CUmodule(driver.add_module(&tenant, context.number(), loaded)?.handle))
     }
 
     fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) {
-        load(module, image, &JitLogs::default())
+        load(module, image, &JitOptions::default())
     }
 
     fn cuModuleLoadDataEx(
         module: *mut CUmodule, image: *const c_void, num_options: c_uint,
         options: *mut c_uint, option_values: *mut *mut c_void,
     ) {
-        load(module, image, &JitLogs::read(num_options, options, option_values)?)
+        load(module, image, &JitOptions::read(num_options, options, option_values)?)
     }
 
     fn cuModuleLoadFatBinary(module: *mut CUmodule, fat_cubin: *const c_void) {
-        load(module, fat_cubin, &JitLogs::default())
+        load(module, fat_cubin, &JitOptions::default())
     }
 
     fn cuModuleUnload(module: CUmodule) {
@@ -186,7 +190,7 @@ exports! {
     }
 }
 
-fn load(module: Out<CUmodule>, image: In<std::ffi::c_void>, logs: &JitLogs) -> Result {
+fn load(module: Out<CUmodule>, image: In<std::ffi::c_void>, logs: &JitOptions) -> Result {
     let driver = driver()?;
     let context = thread::current()?;
     let tenant = driver.working_tenant()?;

@@ -48,6 +48,8 @@ mod conditional;
 mod device_runtime;
 mod graphs;
 mod ipc;
+mod jit;
+mod launch_events;
 mod textures;
 
 /// Initialises, and makes the primary context current.

@@ -532,3 +532,80 @@ fn a_graph_does_not_outlive_what_it_uses() {
     assert_eq!(run_graph(&mut client, 1), Err(CudaError::INVALID_HANDLE));
     assert_eq!(run_graph(&mut client, 0), Ok(()));
 }
+
+/// Adds a conditional node with one body, the graph `body`.
+fn choose(client: &mut Client, place: u32, rule: u32, word: u64, body: u32) {
+    let (bodies, word) = ([graph(body).0 as u64], CUdeviceptr(word));
+    client.post(&GraphConditional { graph: graph(place), rule, word, bodies: &bodies });
+}
+
+#[test]
+fn a_word_of_the_clients_chooses_what_runs() {
+    use cuda_api::constants::graph_conditional::{IF, WHILE};
+    let mut server = start();
+    let mut client = client(&mut server, VECTOR_ADD, "vector_add");
+    assert_eq!(client.call(&GraphCanChoose {}), Ok(()));
+    let (word, zeroes) = (client.address(3 * MIB), client.address(2 * MIB));
+    let fill = |place, address, value, width| GraphFill {
+        graph: graph(place),
+        address: CUdeviceptr(address),
+        pitch: 0,
+        value,
+        element_bytes: 4,
+        width,
+        height: 1,
+    };
+    client.post(&GraphBegin { graph: graph(0) });
+    client.post(&fill(0, word, 1, 1));
+    choose(&mut client, 0, WHILE, word, 1);
+    client.post(&GraphEdges { graph: graph(0), node: 1, from: &[0] });
+    // Once round: the body itself clears the word. What is in it is not done in the end.
+    client.post(&fill(1, client.address(0), 7, 16));
+    choose(&mut client, 1, IF, zeroes, 2);
+    client.post(&fill(2, client.address(MIB), 9, 16));
+    client.post(&copy_node(1, zeroes, word, 4));
+    client.post(&GraphEdges { graph: graph(1), node: 1, from: &[0] });
+    client.post(&GraphEdges { graph: graph(1), node: 2, from: &[1] });
+    assert_eq!(instantiate(&mut client, 0, CUgraphExec::NULL), Ok(()));
+    // The bodies are a part of the graph now.
+    let gone = instantiate(&mut client, 1, CUgraphExec::NULL);
+    assert_eq!(gone, Err(CudaError::INVALID_HANDLE));
+    for _ in 0..2 {
+        client.write(0, &[0; 64]);
+        assert_eq!(run_graph(&mut client, 0), Ok(()));
+        assert_eq!(client.read(0, 64), [7, 0, 0, 0].repeat(16));
+        assert_eq!(client.read(MIB, 64), [0; 64]);
+    }
+}
+
+#[test]
+fn a_word_is_the_clients_own_and_bodies_touch_nothing_else() {
+    use cuda_api::constants::graph_conditional::IF;
+    let mut server = start();
+    let neighbour = client(&mut server, VECTOR_ADD, "vector_add");
+    let mut client = client(&mut server, VECTOR_ADD, "vector_add");
+    let (own, foreign) = (client.address(0), neighbour.address(0));
+    let refused = |client: &mut Client, rule, word, touched| {
+        client.post(&GraphBegin { graph: graph(0) });
+        choose(client, 0, rule, word, 1);
+        client.post(&copy_node(1, touched, own, 16));
+        let result = instantiate(client, 0, CUgraphExec::NULL);
+        client.post(&GraphDestroy { graph: graph(1) });
+        client.post(&GraphDestroy { graph: graph(0) });
+        let _ = client.error();
+        result
+    };
+    assert_eq!(refused(&mut client, IF, own, own + 64), Ok(()));
+    for (rule, word, touched) in
+        [(IF, foreign, own), (IF, own + 2, own), (9, own, own), (IF, own, foreign), (IF, 16, own)]
+    {
+        let result = refused(&mut client, rule, word, touched);
+        assert!(result.is_err(), "{rule} {word:#x} {touched:#x}");
+    }
+    // Whoever walks through a graph goes only so deep.
+    client.post(&GraphBegin { graph: graph(0) });
+    for depth in 0..200 {
+        choose(&mut client, depth, IF, own, depth + 1);
+    }
+    assert!(instantiate(&mut client, 0, CUgraphExec::NULL).is_err());
+}

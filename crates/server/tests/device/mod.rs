@@ -32,7 +32,7 @@ symbols! {
     cuDevicePrimaryCtxRetain cuDeviceTotalMem_v2 cuDriverGetVersion cuEventCreate
     cuEventDestroy_v2 cuEventElapsedTime cuEventQuery cuEventRecord cuFuncGetAttribute
     cuFuncGetParamInfo cuFuncSetAttribute cuGraphAddDependencies cuGraphAddEmptyNode
-    cuGraphAddKernelNode_v2 cuGraphAddMemcpyNode cuGraphAddMemsetNode cuGraphCreate cuGraphDestroy
+    cuGraphAddKernelNode_v2 cuGraphAddMemcpyNode cuGraphAddMemsetNode cuGraphAddNode_v2 cuGraphCreate cuGraphDestroy
     cuGraphExecDestroy cuGraphExecUpdate_v2 cuGraphInstantiateWithFlags
     cuGraphKernelNodeSetAttribute cuGraphLaunch cuInit cuLaunchCooperativeKernel cuLaunchHostFunc
     cuLaunchKernel cuMemAddressFree cuMemAddressReserve cuMemCreate cuMemExportToShareableHandle

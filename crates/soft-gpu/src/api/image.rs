@@ -79,9 +79,9 @@ impl LogBuffer {
 const REGISTERS_MIN: u32 = 16;
 /// Nor more than this.
 const REGISTERS_MAX: u32 = 255;
-/// Largest CU_JIT_OPTIMIZATION_LEVEL, and the number after the last option.
+/// Largest CU_JIT_OPTIMIZATION_LEVEL, and a number that no option of any version has reached.
 const OPTIMIZATION_LEVEL_MAX: u32 = 4;
-const OPTION_END: u32 = 36;
+const OPTION_END: u32 = 64;
 
 impl JitOptions {
     /// Reads the options of a load. Those about how code is made that have no meaning for this

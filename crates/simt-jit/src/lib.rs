@@ -13,8 +13,8 @@
 //! makes the blocks and the ways in and out, `start` what stands between warps and blocks of the grid,
 //! `control` what stands between blocks, `lanes`, `float`, `approx`, `series`, `scalar`, `divide`,
 //! `predicate`, `bits`, `halves`, `access` (with `known`, `group`, `apart`, `pairs`, `few`, `local`
-//! and `narrow`), `atomics`, `shuffle` and `votes`
-//! the instructions (`turnwise` is for those that go lane by lane). `assembler` and `memory` turn
+//! and `narrow`), `atomics`, `shuffle` and `votes` the instructions (`turnwise` is for those that
+//! go lane by lane, `decoded` for those without a native form). `assembler` and `memory` turn
 //! that into something that runs, and `cache` finds what was made before.
 //!
 //! Deliberately absent: optimisations that do not depend on the machine (crate `simt` has them),
@@ -31,6 +31,7 @@ mod bits;
 mod cache;
 mod compiler;
 mod control;
+mod decoded;
 mod divide;
 mod few;
 mod float;

@@ -65,21 +65,26 @@ def program_table(summary, remarks):
         if row["outcome"] == "failed":
             remark = explain("programs", program, row["why"], remarks)
             failures.append(f"* {program} ({mode}): {remark or '`' + row['why'].replace('`', '') + '`'}")
+    for program in programs.find(programs.FAMILIES, re.compile("")):
+        source, _, build = program.name.partition("-")
+        builds[source].add(build)
     lines = [f"| program | what it tries | built for | {' | '.join(programs.MODES)} |", "| --- |" + " --- |" * (2 + len(programs.MODES))]
-    for source, outcomes in sorted(by_source.items()):
-        cells = [share(outcomes[mode]) for mode in programs.MODES]
+    for source in sorted(builds):
+        cells = [share(by_source[source][mode]) for mode in programs.MODES]
         lines.append(f"| {source} | {purpose(source)} | {', '.join(sorted(builds[source]))} | {' | '.join(cells)} |")
     counts = ", ".join(f"{count} {outcome}" for outcome, count in summary["counts"].items())
-    text = f"## Programs\n\n{counts} ({summary['date']}).\n\n" + "\n".join(lines) + "\n"
+    text = f"## Programs\n\n{counts} ({summary['date']}). An empty cell: no result is kept.\n\n" + "\n".join(lines) + "\n"
     return text + ("\nWhat fails:\n\n" + "\n".join(failures) + "\n" if failures else "")
 
 
 def share(outcomes):
     """How many of a program's builds passed."""
     passed = outcomes.count("passed")
-    if not outcomes or passed == len(outcomes):
-        return "passed" if outcomes else ""
-    return f"{passed} of {len(outcomes)} passed" if passed else "failed"
+    if not outcomes:
+        return ""
+    if passed == len(outcomes):
+        return f"{passed} passed"
+    return f"{passed} of {len(outcomes)} passed"
 
 
 def purpose(source):

@@ -170,7 +170,8 @@ pub(crate) fn convert(inst: &Instruction, to: T, from: T, value: u64) -> Option<
     };
     match (format_of(to), format_of(from)) {
         (Some(to), Some(from)) => {
-            let bits = flushed(from, value);
+            // Sources of halves are not flushed.
+            let bits = if to == F16 { value } else { flushed(from, value) };
             let mut x = Number::decode(bits, from);
             let integral = matches!(
                 inst.rounding(),

@@ -9,6 +9,7 @@ use super::memory::{self, addresses, lanes, locate, space_of};
 use simt::kernel::{FaultKind, WARP_LANES};
 use simt::mbarrier::State;
 use simt::op::{Access, BulkCopy, Width};
+use simt::vector::WINDOW_BYTES;
 use std::marker::PhantomData;
 
 /// A load of `COUNT` elements of which only the first bytes are read.
@@ -116,18 +117,20 @@ struct Bulk<T>(PhantomData<T>);
 const FROM_SHIFT: u32 = 8;
 const TO_SHIFT: u32 = 16;
 const BARRIER: u32 = 1;
+const MULTICAST: u32 = 2;
 
 /// The tag of a bulk copy.
 pub(super) fn bulk_tag(copy: BulkCopy) -> u32 {
     memory::space_code(copy.from) << FROM_SHIFT
         | memory::space_code(copy.to) << TO_SHIFT
         | if copy.barrier { BARRIER } else { 0 }
+        | if copy.multicast { MULTICAST } else { 0 }
 }
 
 impl<T: Transfer> Body for Bulk<T> {
     unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave two 64-bit registers, one of 32 bits and, if the tag says so,
-        // another of 64. All memory touched was checked by `resolve`.
+        // another of 64 and one of 32. All memory touched was checked by `resolve`.
         unsafe {
             for lane in lanes(active(machine, ins)) {
                 let i = lane as usize;
@@ -144,21 +147,38 @@ impl<T: Transfer> Body for Bulk<T> {
                     }
                     machine.resolve(ins.tag >> shift & 0xff, lane, address, bytes, write)
                 };
-                let found = place(machine, FROM_SHIFT, from, false)
-                    .and_then(|from| Ok((from, place(machine, TO_SHIFT, to, true)?)));
-                let (from, to) = match found {
-                    Ok(both) => both,
+                let from = match place(machine, FROM_SHIFT, from, false) {
+                    Ok(from) => from,
                     Err(kind) => return machine.fail(lane, kind),
                 };
-                T::run(to, from, bytes as usize);
-                machine.counters.global_bytes += bytes;
-                if ins.tag & BARRIER != 0 {
-                    let address = read::<u64, WARP_LANES>(machine, ins.a[3]).0[i];
-                    let written = |state: State| state.complete(bytes as u32);
-                    if let Err(kind) = mbarrier::change(machine, lane, address, written) {
-                        return machine.fail(lane, kind);
+                // Where to and with which mbarrier: once, or for each block in a mask of ranks.
+                let ranks = match ins.tag & MULTICAST {
+                    0 => 1,
+                    _ => read::<u32, WARP_LANES>(machine, ins.a[4]).0[i],
+                };
+                for rank in lanes(ranks) {
+                    let of_block = |address: u64| match ins.tag & MULTICAST {
+                        0 => address,
+                        _ => address % WINDOW_BYTES + (u64::from(rank) + 1) * WINDOW_BYTES,
+                    };
+                    let to = match place(machine, TO_SHIFT, of_block(to), true) {
+                        Ok(to) => to,
+                        Err(kind) => return machine.fail(lane, kind),
+                    };
+                    T::run(to, from, bytes as usize);
+                    if let Some(checker) = machine.block.program.checker() {
+                        checker.written(to as u64, bytes);
+                    }
+                    if ins.tag & BARRIER != 0 {
+                        let address = read::<u64, WARP_LANES>(machine, ins.a[3]).0[i];
+                        let written = |state: State| state.complete(bytes as u32);
+                        let address = of_block(address);
+                        if let Err(kind) = mbarrier::change(machine, lane, address, written) {
+                            return machine.fail(lane, kind);
+                        }
                     }
                 }
+                machine.counters.global_bytes += bytes;
             }
         }
         Step::Next

@@ -6,22 +6,32 @@
 mod together;
 
 use super::check::Shadow;
+use super::cluster::Peer;
 use super::machine::Machine;
 use super::program::Program;
 use super::special::thread_of;
-use super::warp::{Reduction, Stop, Warp};
+use super::warp::{CLUSTER_BARRIER, Reduction, Stop, Waiting, Warp};
 use simt::kernel::{BlockRun, Dim3, Fault, FaultKind, Launch, Outcome, WARP_LANES, Worker};
-use simt::op::CLUSTER_BARRIER;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Barriers of a block: those that programs name, and the cluster's.
-pub(super) const BARRIERS: usize = CLUSTER_BARRIER as usize + 1;
+/// Barriers of a block, by their numbers.
+pub(super) const BARRIERS: usize = 16;
 
 /// What all warps of a block share and nobody changes.
 pub(super) struct BlockEnvironment {
     pub(super) launch: Arc<Launch>,
     pub(super) program: Arc<Program>,
+    /// Shared memory of the cluster's blocks by rank, this one's included; empty without a cluster.
+    pub(super) peers: Arc<[Peer]>,
+}
+
+impl BlockEnvironment {
+    /// The number of a block in its cluster, x fastest.
+    pub(super) fn rank(&self, block: Dim3) -> u32 {
+        let of = self.launch.cluster_extents();
+        block.x % of.x + of.x * (block.y % of.y + of.y * (block.z % of.z))
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -61,6 +71,8 @@ pub(super) struct InterpretedBlock {
     #[allow(clippy::vec_box, reason = "warps are large and move between the queues")]
     spare: Vec<Box<Warp>>,
     barriers: [Barrier; BARRIERS],
+    /// Warps all of whose lanes have arrived at the cluster's barrier.
+    at_cluster: u32,
     /// The warps take turns until the next barrier.
     apart: bool,
     /// The account of accesses, if it is kept.
@@ -93,7 +105,64 @@ impl InterpretedBlock {
             waiting: Vec::new(),
             spare: Vec::new(),
             barriers: [EMPTY; BARRIERS],
+            at_cluster: 0,
             apart: false,
+        }
+    }
+
+    /// Its shared memory, for the others of its cluster.
+    pub(super) fn peer(&mut self) -> Peer {
+        Peer { shared: self.shared.as_mut_ptr().cast(), shared_bytes: self.shared_bytes }
+    }
+
+    /// Becomes one of these, which then say when the cluster's barrier is complete.
+    pub(super) fn join(&mut self, peers: Arc<[Peer]>) {
+        self.environment.peers = peers;
+        if let Some(shadow) = &mut self.shadow {
+            shadow.share();
+        }
+    }
+
+    /// Warps that have not finished.
+    pub(super) fn warps_alive(&self) -> u32 {
+        self.alive
+    }
+
+    /// Warps that have arrived at the cluster's barrier and not finished.
+    pub(super) fn arrived_at_cluster(&self) -> u32 {
+        self.at_cluster
+    }
+
+    /// Nothing can happen here before the cluster's barrier opens.
+    pub(super) fn waits_for_cluster(&self) -> bool {
+        let started = self.next_warp == self.warps && self.ready.is_empty();
+        started && self.waiting.iter().any(|warp| warp.waits_for_cluster())
+    }
+
+    /// The fault of a block whose warps all wait.
+    pub(super) fn deadlock(&self) -> Outcome {
+        let warp = self.waiting.first().map_or(0, |warp| warp.index);
+        self.fault(FaultKind::BarrierDeadlock, warp, 0, 0)
+    }
+
+    /// Lets everybody on who waits for the cluster, and takes back all arrivals.
+    pub(super) fn open_cluster_barrier(&mut self) {
+        self.at_cluster = 0;
+        self.apart = false;
+        if let Some(shadow) = &mut self.shadow {
+            shadow.barrier();
+        }
+        for warp in &mut self.ready {
+            warp.leave_cluster_barrier();
+        }
+        let mut index = 0;
+        while index < self.waiting.len() {
+            if self.waiting[index].leave_cluster_barrier() {
+                let warp = self.waiting.remove(index);
+                self.ready.push_back(warp);
+            } else {
+                index += 1;
+            }
         }
     }
 
@@ -157,7 +226,8 @@ impl InterpretedBlock {
     /// All lanes of the warp wait: they arrive where they wait.
     fn announce(&mut self, warp: &mut Warp) {
         let mut told = [false; BARRIERS];
-        for w in warp.waiting.iter_mut().filter(|w| !w.announced) {
+        let named = |w: &&mut Waiting| !w.announced && w.barrier != CLUSTER_BARRIER;
+        for w in warp.waiting.iter_mut().filter(named) {
             w.announced = true;
             let b = &mut self.barriers[w.barrier as usize];
             if !std::mem::replace(&mut told[w.barrier as usize], true) {
@@ -225,9 +295,13 @@ impl BlockRun for InterpretedBlock {
         self.alive = self.warps;
         // Arrivals that nobody waited for may be left.
         self.barriers = [EMPTY; BARRIERS];
+        self.at_cluster = 0;
         self.apart = false;
         if let Some(shadow) = &mut self.shadow {
             **shadow = Shadow::new(self.shared_bytes, self.warps);
+            if !self.environment.peers.is_empty() {
+                shadow.share();
+            }
         }
         true
     }
@@ -256,9 +330,12 @@ impl InterpretedBlock {
                 return outcome;
             }
             let Some(mut warp) = self.next() else {
-                let Some(warp) = self.waiting.first() else { return Outcome::Finished };
-                // Every warp that is left waits, and only they could come.
-                return self.fault(FaultKind::BarrierDeadlock, warp.index, 0, 0);
+                if self.waiting.is_empty() {
+                    return Outcome::Finished;
+                }
+                // Every warp that is left waits, and only they could come, or the cluster.
+                let others = !self.environment.peers.is_empty() && self.waits_for_cluster();
+                return if others { Outcome::Yielded } else { self.deadlock() };
             };
             // Nobody waits for these to end, so they may run one after the other.
             let undisturbed = self.ready.is_empty() && self.waiting.is_empty();
@@ -290,9 +367,11 @@ impl InterpretedBlock {
         stop: Stop,
         idle_turns: &mut usize,
     ) -> Option<Outcome> {
+        self.at_cluster += u32::from(warp.arrives_at_cluster());
         match stop {
             Stop::Finished => {
                 self.alive -= 1;
+                self.at_cluster -= u32::from(warp.has_arrived_at_cluster());
                 *idle_turns = 0;
                 let waited_for = !self.waiting.is_empty();
                 self.spare.push(warp);
@@ -330,6 +409,12 @@ impl InterpretedBlock {
             Stop::Fault(fault, line) => {
                 return Some(self.fault(fault.kind, warp.index, fault.lane, line));
             }
+        }
+        // Without a cluster, the block is all there is of one.
+        let complete = self.at_cluster > 0 && self.at_cluster == self.alive;
+        if complete && self.environment.peers.is_empty() {
+            self.open_cluster_barrier();
+            *idle_turns = 0;
         }
         None
     }

@@ -1,5 +1,5 @@
 //! What a program may not rely on, found while it runs: races on shared memory, and reads of
-//! shared and local memory that nobody wrote.
+//! shared, local and global memory that nobody wrote.
 //!
 //! On request only: every access is then preceded by an instruction that keeps account of it in a
 //! shadow of the block's memory, and kernels run in their form for any order of lanes, in which
@@ -12,7 +12,8 @@
 //! that is wrong is reported: only the last reader of a byte is known, any barrier counts for all,
 //! and lanes that write a byte with the same instruction are not looked at. Copies that are not
 //! made of loads and stores (`cp.async.bulk`, `stmatrix`) are not followed, and end the search for
-//! unwritten shared memory in their block.
+//! unwritten shared memory in their block. What was written of global memory is the device's
+//! account, since copies and fills write as well.
 
 use super::lanes::active;
 use super::machine::{Handler, Ins, Machine, Step};
@@ -20,6 +21,7 @@ use super::memory::{self, addresses, lanes, space_of};
 use super::special::thread_of;
 use simt::kernel::{Dim3, WARP_LANES};
 use simt::vector::{LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
+use simt::written::{Unwritten, WrittenBytes};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,21 +31,37 @@ const FINDINGS_MAX: usize = 100;
 /// Takes a finding, one line of text.
 pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
+/// What looking for mistakes needs.
+#[derive(Clone)]
+pub struct Checks {
+    /// Where findings go.
+    pub report: Report,
+    /// What has been written of global memory, if somebody keeps account of it.
+    pub written: Option<Arc<WrittenBytes>>,
+}
+
 /// Where a kernel's findings go, each kind once for each pair of lines.
 pub(super) struct Checker {
-    report: Report,
+    checks: Checks,
     told: Mutex<HashSet<(&'static str, u32, u32)>>,
 }
 
 impl Checker {
-    pub(super) fn new(report: Report) -> Self {
-        Self { report, told: Mutex::default() }
+    pub(super) fn new(checks: Checks) -> Self {
+        Self { checks, told: Mutex::default() }
+    }
+
+    /// A copy has written global memory.
+    pub(super) fn written(&self, address: u64, bytes: u64) {
+        if let Some(written) = &self.checks.written {
+            written.write(address, bytes);
+        }
     }
 
     fn tell(&self, kind: &'static str, lines: (u32, u32), text: impl FnOnce() -> String) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() < FINDINGS_MAX && told.insert((kind, lines.0, lines.1)) {
-            (self.report)(&text());
+            (self.checks.report)(&text());
         }
     }
 }
@@ -119,6 +137,11 @@ impl Shadow {
         }
     }
 
+    /// Blocks of the cluster may write here too, which is not followed.
+    pub(super) fn share(&mut self) {
+        self.blind = true;
+    }
+
     /// A barrier of the block has opened.
     pub(super) fn barrier(&mut self) {
         self.barriers += 1;
@@ -167,8 +190,13 @@ impl Shadow {
 
 /// A finding about one lane's access, without its place.
 enum Finding {
-    Race { with: Access, wrote: bool },
+    Race {
+        with: Access,
+        wrote: bool,
+    },
     Unwritten,
+    /// In global memory, where areas are known.
+    UnwrittenOf(Unwritten),
 }
 
 /// Keeps account of the access that comes next: `d` holds its bytes and its kind.
@@ -187,6 +215,7 @@ unsafe fn account(machine: &mut Machine<'_>, ins: &Ins) -> Step {
             memory::GENERIC if address.wrapping_sub(LOCAL_WINDOW) < WINDOW_BYTES => {
                 (memory::LOCAL, address - LOCAL_WINDOW)
             }
+            memory::GENERIC if address < SHARED_WINDOW => (memory::GLOBAL, address),
             space => (space, address),
         };
         let end = offset.saturating_add(bytes);
@@ -198,6 +227,7 @@ unsafe fn account(machine: &mut Machine<'_>, ins: &Ins) -> Step {
             memory::LOCAL if end <= machine.local_bytes => {
                 ("local", of_local(shadow, machine, lane, offset..end, kind))
             }
+            memory::GLOBAL => ("global", of_global(machine, offset..end, kind)),
             _ => continue,
         };
         if let Some(finding) = finding {
@@ -247,6 +277,19 @@ fn of_shared(
     finding
 }
 
+fn of_global(machine: &Machine<'_>, range: std::ops::Range<u64>, kind: Kind) -> Option<Finding> {
+    let written = machine.block.program.checker()?.checks.written.as_ref()?;
+    let bytes = range.end - range.start;
+    let finding = match kind.reads {
+        true => written.unwritten(range.start, bytes).map(Finding::UnwrittenOf),
+        false => None,
+    };
+    if kind.writes {
+        written.write(range.start, bytes);
+    }
+    finding
+}
+
 fn of_local(
     shadow: &mut Shadow,
     machine: &Machine<'_>,
@@ -282,8 +325,9 @@ fn tell(
     let Dim3 { x, y, z } = machine.index;
     let me = thread(machine.warp * WARP_LANES as u32 + lane);
     let verb = if kind.writes { "writes" } else { "reads" };
+    let unit = if space == "global" { "address" } else { "offset" };
     let place = format!(
-        "kernel {}, block ({x},{y},{z}), thread {me}, PTX line {line}: {verb} {} bytes at offset \
+        "kernel {}, block ({x},{y},{z}), thread {me}, PTX line {line}: {verb} {} bytes at {unit} \
          {:#x} of {space} memory",
         program.name(),
         range.end - range.start,
@@ -302,6 +346,14 @@ fn tell(
         }
         Finding::Unwritten => {
             checker.tell("unwritten", (line, 0), || format!("{place} that nobody wrote"))
+        }
+        Finding::UnwrittenOf(Unwritten { address, area, area_bytes }) => {
+            checker.tell("unwritten", (line, 0), || {
+                let at = address - area;
+                format!(
+                    "{place}; byte {at} of the {area_bytes} allocated there, which nobody wrote"
+                )
+            })
         }
     }
 }

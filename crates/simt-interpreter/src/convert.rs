@@ -86,6 +86,15 @@ macro_rules! by_round {
     };
 }
 
+/// A result, or where the source is NaN that one's sign and upper digits: unlike arithmetic, the
+/// conversion keeps them.
+#[inline(always)]
+fn with_nan_of(source: f64, result: f32) -> f32 {
+    let bits = source.to_bits();
+    let nan = (bits >> 32) as u32 & 1 << 31 | 0x7fc0_0000 | (bits >> 29) as u32 & 0x003f_ffff;
+    f32::from_bits(if source.is_nan() { nan } else { result.to_bits() })
+}
+
 #[inline(always)]
 fn canonical(x: f32) -> f32 {
     super::float::output::<false>(x)
@@ -104,13 +113,15 @@ fn float_to_float(
         (F::F32, F::F64) if mode.ftz => unary(t, |a: f32| f64::from(flush(a))),
         (F::F32, F::F64) => unary(t, |a: f32| f64::from(a)),
         (F::F64, F::F32) => match (round, mode.ftz) {
-            (Round::Near, false) => unary(t, |a: f64| canonical(a as f32)),
-            (Round::Near, true) => unary(t, |a: f64| flush(canonical(a as f32))),
-            (_, false) => {
-                by_round!(round, R => unary(Rare(t), |a: f64| f32::from_bits(half::narrow(a, 8, 23, R))))
-            }
+            (Round::Near, false) => unary(t, |a: f64| with_nan_of(a, a as f32)),
+            (Round::Near, true) => unary(t, |a: f64| with_nan_of(a, flush(a as f32))),
+            (_, false) => by_round!(round, R => {
+                unary(Rare(t), |a: f64| with_nan_of(a, f32::from_bits(half::narrow(a, 8, 23, R))))
+            }),
             (_, true) => by_round!(round, R => {
-                unary(Rare(t), |a: f64| flush(f32::from_bits(half::narrow(a, 8, 23, R))))
+                unary(Rare(t), |a: f64| {
+                    with_nan_of(a, flush(f32::from_bits(half::narrow(a, 8, 23, R))))
+                })
             }),
         },
         // Same format: a copy that may flush (saturation is added by the decoder).
@@ -122,10 +133,7 @@ fn float_to_float(
         (F::BF16, F::F32) => unary(t, |a: u16| canonical(half::widen_b16(a))),
         (F::F16, F::F64) => unary(t, |a: u16| f64::from(half::widen16(a))),
         (F::BF16, F::F64) => unary(t, |a: u16| f64::from(half::widen_b16(a))),
-        // Rounded to nearest, subnormals of f32 are zero in any case.
-        (F::F32, F::F16) if mode.ftz && !relu => by_round!(round, R => {
-            unary(Rare(t), |a: f32| half::narrow(f64::from(flush(a)), 5, 10, R) as u16)
-        }),
+        // Hardware does not flush what it makes halves of.
         (F::F32, F::F16 | F::BF16) => return narrow_one(to, round, relu, t),
         (F::F64, F::F16) if !relu => {
             by_round!(round, R => unary(Rare(t), |a: f64| half::narrow(a, 5, 10, R) as u16))
@@ -211,11 +219,15 @@ fn narrow_two(to: FloatType, round: Round, relu: bool, t: Target) -> Option<Hand
     })
 }
 
-/// tf32: f32 with 10 digits of fraction, the rest zero.
+/// tf32: f32 with 10 digits of fraction, the rest zero. NaN is f32's cut to that; rounded away from
+/// zero it keeps its own digits.
 fn tf32(round: Round, t: Target) -> Option<Handler> {
+    const DIGITS: u32 = !0x1fff;
     let t = Rare(t);
-    Some(by_round!(round, R => unary(t, |a: f32| {
-        if a.is_nan() { NAN32.to_bits() } else { half::narrow(f64::from(a), 8, 10, R) << 13 }
+    Some(by_round!(round, R => unary(t, |a: f32| match a.is_nan() {
+        true if R == Round::NearAway => a.to_bits() & DIGITS,
+        true => NAN32.to_bits() & DIGITS,
+        false => half::narrow(f64::from(a), 8, 10, R) << 13,
     })))
 }
 

@@ -20,7 +20,7 @@ use super::{
 use simt::ir::{self, Callee, Reg};
 use simt::kernel::WARP_LANES;
 use simt::matrix::Multiply;
-use simt::op::{Class, Convert, FloatType, IntOp, MbarrierOp, Op, Space, Width};
+use simt::op::{Class, Convert, FloatType, IntOp, MbarrierOp, Op, Runtime, Space, Width};
 use simt::vector::{Dest, Home, Source, VectorBlock, VectorFunction, VectorInst, VectorTerm};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -510,9 +510,16 @@ impl Decoder<'_> {
                 (run, imm, 0, false)
             }
             Op::TextureQuery(what) => (texture::query(*what), 0, 0, false),
-            Op::SurfaceLoad(op) | Op::SurfaceStore(op) => {
-                let store = matches!(inst.op, Op::SurfaceStore(_));
-                let (run, imm) = texture::surface(*op, store);
+            Op::SurfaceLoad(op) => {
+                let (run, imm) = texture::surface_load(*op);
+                (run, imm, 0, false)
+            }
+            Op::SurfaceStore(op) => {
+                let (run, imm) = texture::surface_store(*op);
+                (run, imm, 0, false)
+            }
+            Op::SurfaceAddress(op) => {
+                let (run, imm) = texture::surface_address(*op);
                 (run, imm, 0, false)
             }
             Op::BulkCopy(copy) => (async_copy::bulk(*copy)?, 0, async_copy::bulk_tag(*copy), false),

@@ -13,6 +13,7 @@ mod async_copy;
 mod atomic;
 mod block;
 mod check;
+mod cluster;
 mod convert;
 mod decode;
 mod eight;
@@ -35,7 +36,7 @@ mod texture;
 mod warp;
 mod warp_ops;
 
-pub use check::Report;
+pub use check::{Checks, Report};
 use lanes::Target;
 use native::Generator;
 use simt::kernel::Kernel;
@@ -57,13 +58,13 @@ pub enum InstructionSet {
 pub struct Interpreter {
     target: Target,
     generator: Option<Arc<dyn Generator>>,
-    report: Option<Report>,
+    checks: Option<Checks>,
 }
 
 impl Interpreter {
     /// For the widest instruction set that this processor has.
     pub fn new() -> Self {
-        Self { target: Target::detect(), generator: None, report: None }
+        Self { target: Target::detect(), generator: None, checks: None }
     }
 
     /// For the given instruction set, or the widest below it that this processor has.
@@ -75,7 +76,7 @@ impl Interpreter {
             }
             _ => Target::Baseline,
         };
-        Self { target, generator: None, report: None }
+        Self { target, generator: None, checks: None }
     }
 
     /// Kernels move up to the native code that `generator` makes once they have run for a while.
@@ -84,11 +85,11 @@ impl Interpreter {
         Self { generator: Some(generator), ..self }
     }
 
-    /// Looks for races on shared memory and for reads of shared and local memory that nobody
-    /// wrote, and reports what it finds; several times slower. Kernels then stay here.
+    /// Looks for races on shared memory and for reads of memory that nobody wrote, and reports what
+    /// it finds; several times slower. Kernels then stay here.
     #[must_use]
-    pub fn checking(self, report: Report) -> Self {
-        Self { generator: None, report: Some(report), ..self }
+    pub fn checking(self, checks: Checks) -> Self {
+        Self { generator: None, checks: Some(checks), ..self }
     }
 }
 
@@ -100,8 +101,8 @@ impl Default for Interpreter {
 
 impl Tier for Interpreter {
     fn compile(&self, kernel: VectorKernel) -> Arc<dyn Kernel> {
-        let (generator, report) = (self.generator.clone(), self.report.clone());
-        let program = program::Program::new(kernel, self.target, generator, report);
+        let (generator, checks) = (self.generator.clone(), self.checks.clone());
+        let program = program::Program::new(kernel, self.target, generator, checks);
         Arc::new(program::InterpretedKernel(Arc::new(program)))
     }
 }

@@ -8,7 +8,7 @@ use super::lanes::{
 use super::machine::{Handler, Ins, Machine, Step};
 use simt::kernel::WARP_LANES;
 use simt::op::{PredOp, Space, Special, Width};
-use simt::vector::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
+use simt::vector::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES, WINDOWS_END};
 use std::marker::PhantomData;
 
 /// The handler of a copy.
@@ -328,7 +328,7 @@ impl<const SPACE: u8> Body for InSpace<SPACE> {
             0 => a.wrapping_sub(SHARED_WINDOW) < WINDOW_BYTES,
             1 => a.wrapping_sub(LOCAL_WINDOW) < WINDOW_BYTES,
             2 => a.wrapping_sub(PARAM_WINDOW) < WINDOW_BYTES,
-            3 => a.wrapping_sub(SHARED_WINDOW) >= 3 * WINDOW_BYTES,
+            3 => a.wrapping_sub(SHARED_WINDOW) >= WINDOWS_END - SHARED_WINDOW,
             _ => machine
                 .block
                 .program

@@ -345,6 +345,8 @@ pub(super) struct Alone<'a> {
     /// The prologue has run for the block of the grid; native code sees to it otherwise, and
     /// leaves this true.
     pub(super) prepared: &'a mut bool,
+    /// Its end must be seen, so that nothing follows in its place.
+    pub(super) watched: bool,
 }
 
 /// Runs native code from the start of a block with the lanes of one warp.
@@ -360,9 +362,10 @@ pub(super) unsafe fn enter(
     warp: Alone<'_>,
 ) -> Return {
     debug_assert_eq!(warp.pending.len(), code.blocks.len());
-    // Where lanes wait that do not come in, the warp does not end here.
-    let alone = warp.lowest == u32::MAX;
-    let behind = (machine.following, machine.more);
+    // With lanes elsewhere its end is not here.
+    let followed = warp.lowest == u32::MAX && !warp.watched;
+    let (following, more) = if followed { (machine.following, machine.more) } else { (0, 0) };
+    let kept = (machine.following - following, machine.more - more);
     let mut frame = Frame {
         pending: warp.pending.as_mut_ptr(),
         patience: warp.patience,
@@ -372,19 +375,16 @@ pub(super) unsafe fn enter(
         lanes: warp.mask,
         block: warp.block,
         warp: machine.warp,
-        following: if alone { machine.following } else { 0 },
-        more: if alone { machine.more } else { 0 },
+        following,
+        more,
         fresh: u32::from(!*warp.prepared),
         ..Frame::new(native, code, machine, control)
     };
     *warp.prepared = true;
     // SAFETY: by contract.
     let back = unsafe { frame.enter(native, machine) };
-    if alone {
-        return back;
-    }
-    machine.more = behind.1;
-    Return { following: behind.0, ..back }
+    machine.more += kept.1;
+    Return { following: back.following + kept.0, ..back }
 }
 
 /// Runs native code with all warps of the block of the grid, in the order of the slots, each of

@@ -1,7 +1,8 @@
 //! A kernel ready to run: its decoded functions, and what its blocks share.
 
 use super::block::{BlockEnvironment, InterpretedBlock};
-use super::check::{Checker, Report};
+use super::check::{Checker, Checks};
+use super::cluster::InterpretedCluster;
 use super::decode::{self, Code};
 use super::file::RegisterFile;
 use super::lanes::Target;
@@ -65,9 +66,9 @@ impl Program {
         kernel: VectorKernel,
         target: Target,
         generator: Option<Arc<dyn Generator>>,
-        report: Option<Report>,
+        checks: Option<Checks>,
     ) -> Self {
-        let checker = report.map(Checker::new);
+        let checker = checks.map(Checker::new);
         let decode = |f: &VectorFunction| decode::decode(f, target, checker.is_some());
         // Where accesses are accounted for, every address must be in a register.
         let entry = match checker {
@@ -195,9 +196,19 @@ impl Kernel for InterpretedKernel {
     }
 
     fn start(self: Arc<Self>, launch: Arc<Launch>, index: Dim3) -> Box<dyn BlockRun> {
+        match launch.cluster_extents().count() {
+            1 => Box::new(self.block(launch, index)),
+            _ => Box::new(InterpretedCluster::new(&self, launch, index)),
+        }
+    }
+}
+
+impl InterpretedKernel {
+    /// A block by itself.
+    pub(super) fn block(&self, launch: Arc<Launch>, index: Dim3) -> InterpretedBlock {
         let program = self.0.clone();
         let static_shared = u64::from(program.info.shared_bytes);
-        let environment = BlockEnvironment { launch, program };
-        Box::new(InterpretedBlock::new(environment, index, static_shared))
+        let environment = BlockEnvironment { launch, program, peers: Arc::default() };
+        InterpretedBlock::new(environment, index, static_shared)
     }
 }

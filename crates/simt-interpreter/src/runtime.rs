@@ -44,8 +44,14 @@ impl Machine<'_> {
         unsafe { self.regs.add(offset as usize).cast::<T>().add(lane as usize).read() }
     }
 
-    /// Formats as C does. Every argument is at the next multiple of its size.
-    fn format(&mut self, lane: u32, format: &[u8], arguments: u64) -> Result<Vec<u8>, FaultKind> {
+    /// Formats as C does, and tells how many arguments that took. Every argument is at the next
+    /// multiple of its size.
+    fn format(
+        &mut self,
+        lane: u32,
+        format: &[u8],
+        arguments: u64,
+    ) -> Result<(Vec<u8>, usize), FaultKind> {
         let mut out = Vec::with_capacity(format.len() + 16);
         let mut at = arguments;
         let mut taken = 0;
@@ -138,7 +144,7 @@ impl Machine<'_> {
                 other => out.extend([b'%', other]),
             }
         }
-        Ok(out)
+        Ok((out, taken.min(ARGUMENTS_MAX)))
     }
 }
 
@@ -298,17 +304,26 @@ impl Body for Vprintf {
             // SAFETY: as above.
             let (format, arguments) =
                 unsafe { (machine.lane(ins.a[0], lane), machine.lane(ins.a[1], lane)) };
-            let text = machine
-                .string(lane, format)
-                .and_then(|format| machine.format(lane, &format, arguments));
-            match text {
-                Ok(text) => machine.block.launch.printf.print(&text),
+            let text = match format {
+                0 => Ok(None),
+                _ => machine
+                    .string(lane, format)
+                    .and_then(|format| machine.format(lane, &format, arguments))
+                    .map(Some),
+            };
+            // Other than C's, CUDA's printf tells the number of arguments, and -1 without a format.
+            let result = match text {
+                Ok(Some((text, taken))) => {
+                    machine.block.launch.printf.print(&text);
+                    taken as i32
+                }
+                Ok(None) => -1,
                 Err(kind) => return machine.fail(lane, kind),
-            }
-            // CUDA's vprintf returns the number of arguments or nothing meaningful: 0.
+            };
             // SAFETY: as above.
             unsafe {
-                machine.regs.add(ins.d[0] as usize).cast::<u32>().add(lane as usize).write(0);
+                let d = machine.regs.add(ins.d[0] as usize).cast::<i32>();
+                d.add(lane as usize).write(result);
             }
         }
         Step::Next
@@ -321,29 +336,32 @@ impl Body for AssertFail {
     unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave 64-bit registers, the third of 32 bits.
         let m = unsafe { active(machine, ins) };
-        let Some(lane) = lanes(m).next() else { return Step::Next };
-        // SAFETY: as above.
-        let (message, file, line, function): (u64, u64, u32, u64) = unsafe {
-            (
-                machine.lane(ins.a[0], lane),
-                machine.lane(ins.a[1], lane),
-                machine.lane(ins.a[2], lane),
-                machine.lane(ins.a[3], lane),
-            )
-        };
-        let mut text = |address| {
-            let bytes = machine.string(lane, address).unwrap_or_default();
-            String::from_utf8_lossy(&bytes).into_owned()
-        };
-        let (message, file, function) = (text(message), text(file), text(function));
-        let block = machine.index;
-        let thread = machine.thread(lane);
-        // The wording of CUDA's own runtime, which programs and people search for.
-        let message = format!(
-            "{file}:{line}: {function}: block: [{},{},{}], thread: [{},{},{}] Assertion `{message}` failed.",
-            block.x, block.y, block.z, thread.x, thread.y, thread.z
-        );
-        machine.fail(lane, FaultKind::Assert { message })
+        let Some(first) = lanes(m).next() else { return Step::Next };
+        let mut lines = Vec::new();
+        for lane in lanes(m) {
+            // SAFETY: as above.
+            let (message, file, line, function): (u64, u64, u32, u64) = unsafe {
+                (
+                    machine.lane(ins.a[0], lane),
+                    machine.lane(ins.a[1], lane),
+                    machine.lane(ins.a[2], lane),
+                    machine.lane(ins.a[3], lane),
+                )
+            };
+            let mut text = |address| {
+                let bytes = machine.string(lane, address).unwrap_or_default();
+                String::from_utf8_lossy(&bytes).into_owned()
+            };
+            let (message, file, function) = (text(message), text(file), text(function));
+            let block = machine.index;
+            let thread = machine.thread(lane);
+            // The wording of CUDA's own runtime, which programs and people search for.
+            lines.push(format!(
+                "{file}:{line}: {function}: block: [{},{},{}], thread: [{},{},{}] Assertion `{message}` failed.",
+                block.x, block.y, block.z, thread.x, thread.y, thread.z
+            ));
+        }
+        machine.fail(first, FaultKind::Assert { message: lines.join("\n") })
     }
 }
 
@@ -384,6 +402,18 @@ impl Body for Free {
     }
 }
 
+struct NoLaunch;
+
+impl Body for NoLaunch {
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: every instruction has a guard.
+        match unsafe { active(machine, ins) } {
+            0 => Step::Next,
+            m => machine.fail(m.trailing_zeros(), FaultKind::DynamicParallelism),
+        }
+    }
+}
+
 /// The handler of a runtime function.
 pub(super) fn handler(function: Runtime) -> Handler {
     let t = Rare(Target::Baseline);
@@ -392,6 +422,7 @@ pub(super) fn handler(function: Runtime) -> Handler {
         Runtime::AssertFail => versions::<AssertFail, AssertFail>(t),
         Runtime::Malloc => versions::<Malloc, Malloc>(t),
         Runtime::Free => versions::<Free, Free>(t),
+        Runtime::DynamicParallelism => versions::<NoLaunch, NoLaunch>(t),
     }
 }
 

@@ -30,6 +30,13 @@ pub(super) fn code(special: Special) -> i64 {
         Special::GlobalTimerHi => TIMER_HI,
         Special::DynamicSharedBytes => DYNAMIC_SHARED,
         Special::TotalSharedBytes => TOTAL_SHARED,
+        Special::Clusterid(axis) => CLUSTERID + axis,
+        Special::Nclusterid(axis) => NCLUSTERID + axis,
+        Special::ClusterCtaid(axis) => CLUSTER_CTAID + axis,
+        Special::ClusterNctaid(axis) => CLUSTER_NCTAID + axis,
+        Special::ClusterCtarank => CLUSTER_RANK,
+        Special::ClusterNctarank => CLUSTER_RANKS,
+        Special::ExplicitCluster => CLUSTERS,
         Special::WorkspaceLow => WORKSPACE,
         Special::WorkspaceHigh => WORKSPACE_HIGH,
         Special::Constant(_) => ZERO,
@@ -59,10 +66,27 @@ const TOTAL_SHARED: u8 = 32;
 const WORKSPACE: u8 = 33;
 const WORKSPACE_HIGH: u8 = 34;
 const ZERO: u8 = 35;
+const CLUSTERID: u8 = 36;
+const NCLUSTERID: u8 = 40;
+const CLUSTER_CTAID: u8 = 44;
+const CLUSTER_NCTAID: u8 = 48;
+const CLUSTER_RANK: u8 = 52;
+const CLUSTER_RANKS: u8 = 53;
+const CLUSTERS: u8 = 54;
 
 /// Component 0, 1 or 2.
 fn component(d: Dim3, axis: u8) -> u64 {
     u64::from([d.x, d.y, d.z][usize::from(axis.min(2))])
+}
+
+/// Each extent of one in terms of the other's.
+fn quotient(a: Dim3, by: Dim3) -> Dim3 {
+    Dim3 { x: a.x / by.x, y: a.y / by.y, z: a.z / by.z }
+}
+
+/// What is left of each extent.
+fn remainder(a: Dim3, by: Dim3) -> Dim3 {
+    Dim3 { x: a.x % by.x, y: a.y % by.y, z: a.z % by.z }
 }
 
 /// Cycles: the processor's own counter.
@@ -103,9 +127,26 @@ impl Machine<'_> {
             TIMER_HI => timer() >> 32,
             DYNAMIC_SHARED => u64::from(launch.dynamic_shared_bytes),
             TOTAL_SHARED => self.shared_bytes,
+            CLUSTERID.. => self.special_of_cluster(code),
             WORKSPACE => launch.workspace,
             WORKSPACE_HIGH => launch.workspace >> 32,
             _ => 0,
+        }
+    }
+
+    /// The same of the registers that tell of clusters.
+    #[cold]
+    fn special_of_cluster(&self, code: u8) -> u64 {
+        let (launch, index) = (&self.block.launch, self.index);
+        let of = launch.cluster_extents();
+        match code {
+            CLUSTERID..NCLUSTERID => component(quotient(index, of), code - CLUSTERID),
+            NCLUSTERID..CLUSTER_CTAID => component(quotient(launch.grid, of), code - NCLUSTERID),
+            CLUSTER_CTAID..CLUSTER_NCTAID => component(remainder(index, of), code - CLUSTER_CTAID),
+            CLUSTER_NCTAID..CLUSTER_RANK => component(of, code - CLUSTER_NCTAID),
+            CLUSTER_RANK => self.block.rank(index).into(),
+            CLUSTER_RANKS => of.count(),
+            _ => u64::from(launch.cluster.is_some()),
         }
     }
 

@@ -6,20 +6,21 @@
 //! of the function, where a group runs until its patience ends and then the next one does.
 
 mod activation;
+mod barriers;
+mod calls;
 mod together;
 
 use activation::Activation;
+pub(super) use barriers::{CLUSTER_BARRIER, Reduction, Waiting};
 
-use super::decode::{BarrierTerm, Code, CodeTerm, EXIT, RETURN};
+use super::decode::{Code, CodeTerm, RETURN};
 use super::lanes::read_pred;
 use super::machine::{LaneFault, Machine, Step};
 use super::memory::lanes;
 use super::native;
 use super::program::{CodeId, Program};
-use simt::ir::Reg;
 use simt::kernel::{Control, FaultKind};
 use simt::op::BarrierOp;
-use simt::vector::FUNCTION_BASE;
 use std::sync::Arc;
 
 /// Back-edges a warp takes before other warps get a turn.
@@ -29,8 +30,6 @@ pub(super) const PATIENCE: i64 = 1 << 16;
 pub(super) const SPIN_PATIENCE: i64 = 1 << 10;
 /// The same once lanes have been seen to wait for each other.
 const INDEPENDENT_PATIENCE: i64 = 1 << 6;
-/// Nested calls of a thread.
-const CALL_DEPTH_MAX: usize = 512;
 
 /// Why a warp came back.
 #[derive(Debug)]
@@ -49,38 +48,24 @@ pub(super) enum Stop {
     Fault(Box<LaneFault>, u32),
 }
 
-/// Lanes that wait at a barrier.
-pub(super) struct Waiting {
-    /// Depth of the function they are in.
-    frame: usize,
-    /// The lanes.
-    pub(super) mask: u32,
-    /// Which barrier.
-    pub(super) barrier: u32,
-    /// Threads it expects; 0 is the whole block.
-    pub(super) count: u32,
-    /// Values of the predicate.
-    pub(super) votes: u32,
-    op: BarrierOp,
-    dst: Option<Reg>,
-    next: u32,
-    /// The block has been told.
-    pub(super) announced: bool,
-}
-
 /// A warp.
 pub(super) struct Warp {
     /// Its number in the block.
     pub(super) index: u32,
-    stack: Vec<Activation>,
+    /// The functions that its lanes are in; the kernel is the first.
+    activations: Vec<Activation>,
+    /// The one whose lanes run.
+    current: usize,
     /// Lanes that wait at barriers.
     pub(super) waiting: Vec<Waiting>,
     /// A barrier it has just arrived at without waiting.
     pub(super) arrival: Option<(u32, u32)>,
+    /// Lanes that have arrived at the cluster's barrier.
+    at_cluster: u32,
+    /// They are all there are, and the block knows.
+    counted_at_cluster: bool,
     local: Vec<u64>,
     patience: i64,
-    /// The block of a group that has had its turn: the next one is for others.
-    rotate_from: Option<u32>,
     /// Why the warp stops, set with [`Next::Stop`].
     stop: Option<Stop>,
 }
@@ -100,7 +85,7 @@ enum Next {
 pub(super) enum Settled {
     /// The warp goes on in the function it is in.
     Here,
-    /// Another function, or another form, is on top now.
+    /// Another function, or another form, is next.
     Elsewhere,
     /// The warp comes back.
     Stopped(Stop),
@@ -112,12 +97,14 @@ impl Warp {
         let local_words = program.local_bytes as usize * 4;
         Self {
             index,
-            stack: vec![Activation::new(program, CodeId::Entry, lanes, 0)],
+            activations: vec![Activation::new(program, CodeId::Entry, lanes, 0)],
+            current: 0,
             waiting: Vec::new(),
             arrival: None,
+            at_cluster: 0,
+            counted_at_cluster: false,
             local: vec![0; local_words],
             patience: PATIENCE,
-            rotate_from: None,
             stop: None,
         }
     }
@@ -126,31 +113,34 @@ impl Warp {
     pub(super) fn restart(&mut self, program: &Arc<Program>, index: u32, lanes: u32) {
         self.index = index;
         self.patience = PATIENCE;
-        self.rotate_from = None;
-        self.stack.truncate(1);
-        match self.stack.first_mut() {
+        self.current = 0;
+        self.at_cluster = 0;
+        self.counted_at_cluster = false;
+        self.activations.truncate(1);
+        match self.activations.first_mut() {
             // Finished, so nobody is pending anywhere.
             Some(activation) if activation.code == CodeId::Entry => {
                 activation.pending[0] = lanes;
                 activation.lowest = 0;
                 activation.parked.clear();
+                activation.rotate_from = None;
                 activation.live = lanes;
                 activation.entered = lanes;
             }
-            _ => self.stack = vec![Activation::new(program, CodeId::Entry, lanes, 0)],
+            _ => self.activations = vec![Activation::new(program, CodeId::Entry, lanes, 0)],
         }
     }
 
     /// What is the same for all warps of a block is to be computed anew.
     pub(super) fn change_block(&mut self) {
-        for activation in &mut self.stack {
+        for activation in &mut self.activations {
             activation.prepared = false;
         }
     }
 
     /// Gives the register files back to the program.
     pub(super) fn retire(self, program: &Program) {
-        for activation in self.stack {
+        for activation in self.activations {
             program.recycle(activation.file, activation.code);
         }
     }
@@ -166,19 +156,19 @@ impl Warp {
         machine.local = self.local.as_mut_ptr().cast();
         machine.local_bytes = program.local_bytes;
         loop {
-            let Some(top) = self.stack.last_mut() else { return Stop::Finished };
+            let top = self.top();
             machine.regs = top.file.base();
             machine.frame = top.frame;
             let code = program.code(top.code);
             match self.run_function(program, code, machine, control) {
-                // Another function is on top now.
+                // Lanes of another function run now.
                 None => {}
                 Some(stop) => return stop,
             }
         }
     }
 
-    /// Runs the function on top of the stack until it is not, or the warp stops.
+    /// Runs the current function until another one is, or the warp stops.
     fn run_function(
         &mut self,
         program: &Arc<Program>,
@@ -186,12 +176,12 @@ impl Warp {
         machine: &mut Machine<'_>,
         control: &Control,
     ) -> Option<Stop> {
-        let depth = self.stack.len();
-        let entry = self.stack[depth - 1].code == CodeId::Entry;
+        let me = self.current;
+        let entry = self.activations[me].code == CodeId::Entry;
         let params = machine.block.launch.params.len();
         let mut native = if entry { program.native() } else { None };
-        if !self.stack[depth - 1].prepared && !native.is_some_and(|n| n.has_params(params)) {
-            self.stack[depth - 1].prepared = true;
+        if !self.activations[me].prepared && !native.is_some_and(|n| n.has_params(params)) {
+            self.activations[me].prepared = true;
             machine.mask = u32::MAX;
             for ins in &code.ins[code.prologue.clone()] {
                 // SAFETY: as for the blocks below.
@@ -202,9 +192,8 @@ impl Warp {
             }
         }
         loop {
-            let after = self.rotate_from.take();
-            let top = &mut self.stack[depth - 1];
-            let Some((block, force)) = top.choose(after) else {
+            let top = &mut self.activations[me];
+            let Some((block, force)) = top.choose() else {
                 return self.nothing_pending(program, machine);
             };
             let mask = top.take(block);
@@ -226,6 +215,7 @@ impl Warp {
                     block,
                     mask,
                     prepared: &mut top.prepared,
+                    watched: self.at_cluster != 0,
                 };
                 // SAFETY: the code is that of the kernel's lockstep form, and so is the file; the
                 // prologue has run, or the warp starts and native code has what that needs.
@@ -251,14 +241,14 @@ impl Warp {
                         Step::Next => {}
                         Step::Park => {
                             // First in its block, so nothing has happened yet.
-                            let top = &mut self.stack[depth - 1];
+                            let top = &mut self.activations[me];
                             top.add(block, mask);
                             top.parked.push(block);
                             break 'run;
                         }
                         Step::Leave => {
                             // Nothing has happened here either.
-                            self.stack[depth - 1].add(block, mask);
+                            self.activations[me].add(block, mask);
                             self.become_independent(program, machine);
                             return None;
                         }
@@ -300,12 +290,12 @@ impl Warp {
                     Next::Choose => break,
                     Next::Stop => return self.stop.take(),
                 }
-                if self.stack.len() != depth {
+                if self.current != me {
                     return None;
                 }
-                lowest = self.stack[depth - 1].lowest;
+                lowest = self.activations[me].lowest;
             }
-            if self.stack.len() != depth {
+            if self.current != me {
                 return None;
             }
         }
@@ -321,7 +311,7 @@ impl Warp {
         control: &Control,
         back: &native::Return,
     ) -> Settled {
-        let depth = self.stack.len();
+        let me = self.current;
         // Others may have been run to their ends in this one's place, and it is theirs now.
         self.index = back.warp;
         machine.following = back.following;
@@ -352,50 +342,13 @@ impl Warp {
             _ => {}
         }
         match self.terminate(program, code, machine, control, block, mask) {
-            Next::Run(to, lanes) => self.stack[depth - 1].add(to, lanes),
+            Next::Run(to, lanes) => self.activations[me].add(to, lanes),
             Next::Choose => {}
             Next::Stop => {
                 return self.stop.take().map_or(Settled::Here, Settled::Stopped);
             }
         }
-        if self.stack.len() == depth { Settled::Here } else { Settled::Elsewhere }
-    }
-
-    /// The function on top has nobody to run: it is over, or its lanes wait.
-    fn nothing_pending(
-        &mut self,
-        program: &Arc<Program>,
-        machine: &mut Machine<'_>,
-    ) -> Option<Stop> {
-        let depth = self.stack.len();
-        let top = &self.stack[depth - 1];
-        if top.live != 0 {
-            return Some(Stop::Barrier);
-        }
-        if depth == 1 {
-            return Some(Stop::Finished);
-        }
-        let Some(callee) = self.stack.pop() else { return Some(Stop::Finished) };
-        let caller = &mut self.stack[depth - 2];
-        let back = callee.entered & caller.live;
-        let call = &program.code(caller.code).calls[callee.site as usize];
-        let (from, to) = (callee.frame, caller.frame);
-        for ((at, bytes), (result, room)) in
-            program.code(callee.code).results.iter().zip(&call.results)
-        {
-            copy_local(
-                machine,
-                back,
-                from + u64::from(*at),
-                to + u64::from(*result),
-                *bytes.min(room),
-            );
-        }
-        if back != 0 {
-            caller.add(callee.next, back);
-        }
-        program.recycle(callee.file, callee.code);
-        None
+        if self.current == me { Settled::Here } else { Settled::Elsewhere }
     }
 
     fn terminate(
@@ -444,7 +397,12 @@ impl Warp {
                 }
                 self.call(program, code, machine, block, *site, *next, mask)
             }
-            CodeTerm::Barrier(barrier) => self.barrier(code, machine, barrier, mask, b.line),
+            CodeTerm::Barrier(barrier) => match barrier.op {
+                BarrierOp::ClusterArrive | BarrierOp::ClusterWait => {
+                    self.cluster_barrier(barrier, mask)
+                }
+                _ => self.barrier(code, machine, barrier, mask, b.line),
+            },
             CodeTerm::Pause { next } => {
                 self.top().add(*next, mask);
                 self.patience = 0;
@@ -460,8 +418,7 @@ impl Warp {
     }
 
     fn top(&mut self) -> &mut Activation {
-        let depth = self.stack.len() - 1;
-        &mut self.stack[depth]
+        &mut self.activations[self.current]
     }
 
     /// All lanes of the group go to one target.
@@ -553,196 +510,6 @@ impl Warp {
         }
         Next::Choose
     }
-
-    /// The group that runs has had its turn: others of the warp, and other warps, get theirs.
-    fn lose_patience(
-        &mut self,
-        program: &Arc<Program>,
-        machine: &mut Machine<'_>,
-        at: u32,
-        spins: bool,
-    ) -> Next {
-        let top = self.top();
-        let others = top.pending.iter().enumerate().any(|(b, m)| b as u32 != at && *m != 0);
-        if !(spins && others) {
-            self.patience = PATIENCE;
-            return self.halt(Stop::Turn);
-        }
-        if top.code == CodeId::Entry {
-            self.become_independent(program, machine);
-        }
-        self.patience = INDEPENDENT_PATIENCE * (PATIENCE / SPIN_PATIENCE);
-        self.rotate_from = Some(at);
-        self.halt(Stop::Turn)
-    }
-
-    /// Moves the kernel to the form that allows any order of blocks.
-    fn become_independent(&mut self, program: &Arc<Program>, machine: &mut Machine<'_>) {
-        let to = program.code(CodeId::Independent);
-        let mut file = program.file(CodeId::Independent);
-        let depth = self.stack.len() - 1;
-        let top = &mut self.stack[depth];
-        let pending = top.pending.iter().enumerate().map(|(b, m)| (b, *m)).filter(|(_, m)| *m != 0);
-        let waiting =
-            self.waiting.iter().filter(|w| w.frame == depth).map(|w| (w.next as usize, w.mask));
-        for (block, mask) in pending.chain(waiting) {
-            let from = program.code(top.code);
-            for reg in &from.blocks[block].live_in {
-                let (from, to) = (from.places[reg.index()], to.places[reg.index()]);
-                file.adopt(&top.file, from, to, mask);
-            }
-        }
-        let old = std::mem::replace(&mut top.file, file);
-        let code = std::mem::replace(&mut top.code, CodeId::Independent);
-        machine.regs = top.file.base();
-        program.recycle(old, code);
-    }
-
-    /// Lanes leave the function, or end.
-    fn leave(&mut self, machine: &mut Machine<'_>, how: u32, mask: u32) {
-        let depth = self.stack.len();
-        if how == EXIT {
-            self.stack.iter_mut().for_each(|a| a.live &= !mask);
-        } else {
-            self.stack[depth - 1].live &= !mask;
-        }
-        machine.live = self.stack[depth - 1].live;
-        // Lanes that waited for these wait no longer.
-        self.stack[depth - 1].parked.clear();
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "the parts of one terminator")]
-    fn call(
-        &mut self,
-        program: &Arc<Program>,
-        code: &Code,
-        machine: &mut Machine<'_>,
-        block: u32,
-        site: u32,
-        next: u32,
-        mask: u32,
-    ) -> Next {
-        let line = code.blocks[block as usize].line;
-        let call = &code.calls[site as usize];
-        // One callee at a time: the others' lanes come back here.
-        let (callee, lanes_here) = match call.direct {
-            Some(number) => (number, mask),
-            None => {
-                let lane = mask.trailing_zeros();
-                let target = lane_u64(machine, call.indirect, lane);
-                let same = lanes(mask)
-                    .filter(|l| lane_u64(machine, call.indirect, *l) == target)
-                    .fold(0, |m, l| m | 1u32 << l);
-                let number = target.wrapping_sub(FUNCTION_BASE) / 16;
-                let known = target >= FUNCTION_BASE && target.is_multiple_of(16);
-                match u32::try_from(number) {
-                    Ok(number) if known => (number, same),
-                    _ => {
-                        machine.fail(lane, FaultKind::InvalidPc { target });
-                        return self.halt(fault(code, machine, 0, line));
-                    }
-                }
-            }
-        };
-        if !program.has_function(callee) {
-            let target = FUNCTION_BASE + 16 * u64::from(callee);
-            machine.fail(mask.trailing_zeros(), FaultKind::InvalidPc { target });
-            return self.halt(fault(code, machine, 0, line));
-        }
-        let function = program.code(CodeId::Function(callee));
-        let depth = self.stack.len();
-        let frame = self.stack[depth - 1].frame;
-        let at = frame + u64::from(code.frame_bytes);
-        let end = at + u64::from(function.frame_bytes);
-        if depth >= CALL_DEPTH_MAX || end > program.local_bytes {
-            machine.fail(mask.trailing_zeros(), FaultKind::StackOverflow);
-            return self.halt(fault(code, machine, 0, line));
-        }
-        for ((from, bytes), (to, room)) in call.args.iter().zip(&function.params) {
-            let (from, to) = (frame + u64::from(*from), at + u64::from(*to));
-            copy_local(machine, lanes_here, from, to, *bytes.min(room));
-        }
-        let rest = mask & !lanes_here;
-        if rest != 0 {
-            // An indirect call stands alone in its block: they make it again.
-            self.top().add(block, rest);
-        }
-        let mut activation = Activation::new(program, CodeId::Function(callee), lanes_here, at);
-        activation.site = site;
-        activation.next = next;
-        self.stack.push(activation);
-        Next::Choose
-    }
-
-    fn barrier(
-        &mut self,
-        code: &Code,
-        machine: &mut Machine<'_>,
-        barrier: &BarrierTerm,
-        mask: u32,
-        line: u32,
-    ) -> Next {
-        let lane = mask.trailing_zeros();
-        let number = lane_u32(machine, barrier.barrier, lane);
-        let count = lane_u32(machine, barrier.count, lane);
-        if number >= super::block::BARRIERS as u32 {
-            machine.fail(lane, FaultKind::Trap);
-            return self.halt(fault(code, machine, 0, line));
-        }
-        if barrier.op == BarrierOp::Arrive {
-            self.arrival = Some((number, count));
-            self.top().add(barrier.next, mask);
-            return self.halt(Stop::Arrived);
-        }
-        // SAFETY: the decoder gave a predicate of this file.
-        let votes = barrier.predicate.map_or(0, |p| unsafe { read_pred(machine, p) });
-        let votes = if barrier.negated { !votes } else { votes } & mask;
-        self.waiting.push(Waiting {
-            frame: self.stack.len() - 1,
-            mask,
-            barrier: number,
-            count,
-            votes,
-            op: barrier.op,
-            dst: barrier.dst,
-            next: barrier.next,
-            announced: false,
-        });
-        Next::Choose
-    }
-
-    /// The barrier is complete: its lanes go on, with the reduction's result.
-    pub(super) fn release(&mut self, program: &Arc<Program>, barrier: u32, outcome: Reduction) {
-        let mut index = 0;
-        while index < self.waiting.len() {
-            if self.waiting[index].barrier != barrier || !self.waiting[index].announced {
-                index += 1;
-                continue;
-            }
-            let w = self.waiting.swap_remove(index);
-            let activation = &mut self.stack[w.frame];
-            if let Some(place) = w.dst.map(|r| program.code(activation.code).places[r.index()]) {
-                let value = match w.op {
-                    BarrierOp::RedAnd => u32::from(outcome.all),
-                    BarrierOp::RedOr => u32::from(outcome.any),
-                    _ => outcome.count,
-                };
-                activation.file.put(place, w.mask, value);
-            }
-            activation.add(w.next, w.mask & activation.live);
-        }
-    }
-}
-
-/// What a barrier's predicates amounted to.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reduction {
-    /// True in all threads.
-    pub(super) all: bool,
-    /// True in any.
-    pub(super) any: bool,
-    /// True in this many.
-    pub(super) count: u32,
 }
 
 fn lane_u32(machine: &Machine<'_>, offset: u32, lane: u32) -> u32 {
@@ -753,22 +520,6 @@ fn lane_u32(machine: &Machine<'_>, offset: u32, lane: u32) -> u32 {
 fn lane_u64(machine: &Machine<'_>, offset: u32, lane: u32) -> u64 {
     // SAFETY: an indirect callee is a 64-bit register of 32 lanes in the running file.
     unsafe { machine.regs.add(offset as usize).cast::<u64>().add(lane as usize).read() }
-}
-
-/// Copies within each lane's local memory. Both ranges were laid out inside it.
-fn copy_local(machine: &mut Machine<'_>, mask: u32, from: u64, to: u64, bytes: u32) {
-    if let Some(shadow) = &mut machine.check {
-        shadow.copy_local((machine.warp, machine.local_bytes), mask, from, to, bytes);
-    }
-    for lane in lanes(mask) {
-        let base = u64::from(lane) * machine.local_bytes;
-        debug_assert!(from.max(to) + u64::from(bytes) <= machine.local_bytes);
-        // SAFETY: frames lie in the lane's part of local memory, checked at the call.
-        unsafe {
-            let local = machine.local.add(base as usize);
-            std::ptr::copy(local.add(from as usize), local.add(to as usize), bytes as usize);
-        }
-    }
 }
 
 /// The stop for the fault that the machine holds.

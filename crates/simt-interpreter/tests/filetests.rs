@@ -26,3 +26,5 @@ mod texture;
 mod throughput;
 #[path = "filetests/tiers.rs"]
 mod tiers;
+#[path = "filetests/wgmma.rs"]
+mod wgmma;

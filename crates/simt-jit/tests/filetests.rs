@@ -26,3 +26,5 @@ mod throughput;
 mod tiers;
 #[path = "filetests/together.rs"]
 mod together;
+#[path = "../../simt-interpreter/tests/filetests/wgmma.rs"]
+mod wgmma;

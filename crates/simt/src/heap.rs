@@ -1,6 +1,6 @@
 //! The device heap: what `malloc` and `free` in kernels work on.
 //!
-//! A first-fit free list over one allocation of the module, kept on the host side where kernels
+//! A first-fit free list over one allocation, kept on the host side where kernels
 //! cannot break it. It is deliberately simple: device-side allocation is rare and slow on
 //! hardware too.
 //!
@@ -9,12 +9,12 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// Bytes of heap a module that calls `malloc` gets: CUDA's default (CU_LIMIT_MALLOC_HEAP_SIZE).
+/// Bytes of a heap, unless a program asks for others: CUDA's default (CU_LIMIT_MALLOC_HEAP_SIZE).
 pub const HEAP_BYTES: u64 = 8 << 20;
-/// Alignment of every block, as CUDA promises for device malloc.
-const HEAP_ALIGN: u64 = 16;
+/// Alignment of the heap and of every block, as CUDA promises for device malloc.
+pub const HEAP_ALIGN: u64 = 16;
 
-/// The heap of one module.
+/// A heap.
 #[derive(Debug)]
 pub struct DeviceHeap {
     lists: Mutex<Lists>,

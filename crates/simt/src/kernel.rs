@@ -7,6 +7,7 @@
 //! Invariant: a block gives way within a bounded number of instructions after [`Control`] asks
 //! for it: every tier looks at it at loop back-edges, calls and block starts.
 
+use crate::heap::{DeviceHeap, HEAP_ALIGN, HEAP_BYTES};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -61,6 +62,12 @@ pub struct KernelInfo {
     pub max_threads_per_block: u32,
     /// `.reqntid`, if given: a launch with another block shape is refused.
     pub required_block: Option<Dim3>,
+    /// `.reqnctapercluster`, if given: blocks of a cluster; a launch with others is refused.
+    pub required_cluster: Option<Dim3>,
+    /// `.explicitcluster` without extents: every launch must say how large its clusters are.
+    pub cluster_must_be_set: bool,
+    /// `.maxclusterrank`, if given: most blocks of a cluster.
+    pub cluster_blocks_max: Option<u32>,
     /// `.target` as major * 10 + minor.
     pub target: u32,
 }
@@ -95,6 +102,11 @@ pub trait ModuleMemory {
     }
     /// Writes initial values; `address..address + bytes.len()` lies in one allocation.
     fn write(&mut self, address: u64, bytes: &[u8]);
+    /// What `malloc` and `free` of the module's kernels work on: all modules of a context have one.
+    fn heap(&mut self) -> Result<Arc<DeviceHeap>, OutOfMemory> {
+        let address = self.allocate(HEAP_BYTES, HEAP_ALIGN, true)?;
+        Ok(Arc::new(DeviceHeap::new(address, HEAP_BYTES)))
+    }
 }
 
 /// No memory for a module's variables.
@@ -105,7 +117,9 @@ pub struct OutOfMemory;
 pub trait Kernel: Send + Sync {
     /// What it needs and is.
     fn info(&self) -> &KernelInfo;
-    /// Makes block `index` of `launch` ready to run; runs nothing yet.
+    /// Makes block `index` of `launch` ready to run; runs nothing yet. If the launch has clusters,
+    /// the index is that of a cluster's first block, and all blocks of the cluster are started as
+    /// one: what runs them sees no difference.
     fn start(self: Arc<Self>, launch: Arc<Launch>, index: Dim3) -> Box<dyn BlockRun>;
 }
 
@@ -117,6 +131,8 @@ pub struct Launch {
     pub grid: Dim3,
     /// Threads in a block.
     pub block: Dim3,
+    /// Blocks in a cluster, if the launch has clusters; each extent divides the grid's.
+    pub cluster: Option<Dim3>,
     /// Dynamic shared memory, bytes a block.
     pub dynamic_shared_bytes: u32,
     /// Address of the memory in which a cooperative grid's blocks meet, zeroed; 0 if the launch is
@@ -126,6 +142,39 @@ pub struct Launch {
     pub params: Box<[u8]>,
     /// Where the device side's `vprintf` goes.
     pub printf: Arc<dyn PrintfSink>,
+}
+
+impl Launch {
+    /// Blocks that are started as one: a cluster's, or one block.
+    pub fn cluster_extents(&self) -> Dim3 {
+        self.cluster.unwrap_or(Dim3 { x: 1, y: 1, z: 1 })
+    }
+
+    /// How often something is to be started: once a cluster, or once a block.
+    pub fn starts(&self) -> u64 {
+        self.grid.count() / self.cluster_extents().count()
+    }
+
+    /// Index to start the `number`-th time with, x fastest.
+    pub fn start_index(&self, number: u64) -> Dim3 {
+        let of = self.cluster_extents();
+        let (x, y) = (u64::from(self.grid.x / of.x), u64::from(self.grid.y / of.y));
+        Dim3 {
+            x: (number % x) as u32 * of.x,
+            y: (number / x % y) as u32 * of.y,
+            z: (number / x / y) as u32 * of.z,
+        }
+    }
+
+    /// Index of the block of that rank in the cluster whose first block is `first`, x fastest.
+    pub fn block_of_cluster(&self, first: Dim3, rank: u32) -> Dim3 {
+        let of = self.cluster_extents();
+        Dim3 {
+            x: first.x + rank % of.x,
+            y: first.y + rank / of.x % of.y,
+            z: first.z + rank / of.x / of.y,
+        }
+    }
 }
 
 /// Receives formatted output of kernels.
@@ -370,11 +419,13 @@ pub enum FaultKind {
         /// The target.
         target: u64,
     },
+    /// A kernel tries to launch a kernel: CUDA_ERROR_NOT_SUPPORTED.
+    DynamicParallelism,
     /// `trap`: CUDA_ERROR_LAUNCH_FAILED... as hardware reports it.
     Trap,
     /// `__assertfail`: CUDA_ERROR_ASSERT.
     Assert {
-        /// CUDA's message.
+        /// CUDA's message, a line for each thread of the warp that came there together.
         message: String,
     },
     /// Call depth over the stack's limit: CUDA_ERROR_LAUNCH_FAILED.

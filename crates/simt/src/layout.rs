@@ -6,7 +6,7 @@
 //! against another's occupancy.
 
 use super::CompileError;
-use super::heap::{DeviceHeap, HEAP_BYTES};
+use super::heap::DeviceHeap;
 use super::vector::FUNCTION_BASE;
 use crate::kernel::{MANAGED_ALIGN, ModuleMemory};
 use ptx::ast::{
@@ -119,13 +119,13 @@ impl ModuleLayout {
                 }
             }
         }
-        let calls_malloc =
-            module.functions.iter().any(|f| f.body.is_none() && module.name(f.name) == "malloc");
+        let calls_malloc = module
+            .functions
+            .iter()
+            .any(|f| f.body.is_none() && matches!(module.name(f.name), "malloc" | "free"));
         if calls_malloc {
-            let address = memory
-                .allocate(HEAP_BYTES, 256, true)
-                .map_err(|_| CompileError::out_of_memory(HEAP_BYTES))?;
-            layout.heap = Some(Arc::new(DeviceHeap::new(address, HEAP_BYTES)));
+            let heap = memory.heap().map_err(|_| CompileError::no_heap())?;
+            layout.heap = Some(heap);
         }
         Ok(layout)
     }

@@ -23,6 +23,7 @@ mod passes;
 pub mod texture;
 pub mod vector;
 mod vectorize;
+pub mod written;
 
 use crate::kernel::{
     BlockRun, Dim3, Kernel, KernelInfo, Launch, Module, ModuleMemory, ParamLayout,
@@ -87,6 +88,11 @@ impl CompileError {
 
     fn out_of_memory(bytes: u64) -> Self {
         let log = format!("no device memory for {bytes} bytes of module variables");
+        Self { kind: CompileErrorKind::OutOfMemory, log }
+    }
+
+    fn no_heap() -> Self {
+        let log = "no device memory for the heap of malloc and free".to_owned();
         Self { kind: CompileErrorKind::OutOfMemory, log }
     }
 }
@@ -171,6 +177,13 @@ impl Module for LoadedModule {
 const RUNTIME_FUNCTIONS: [&str; 5] =
     ["vprintf", "__assertfail", "malloc", "free", "cudaGraphSetConditional"];
 
+/// True for what CUDA's device runtime has beside those, for kernels that launch kernels: the module
+/// loads, and a call of one is an instruction that is not supported.
+fn launches_kernels(name: &str) -> bool {
+    let of_runtime = name.starts_with("cuda") || name.starts_with("__cuda");
+    of_runtime && !RUNTIME_FUNCTIONS.contains(&name)
+}
+
 /// Calls of functions that nobody defines cannot be linked.
 fn check_externs(ast: &ast::Module) -> Result<(), CompileError> {
     for function in &ast.functions {
@@ -179,7 +192,8 @@ fn check_externs(ast: &ast::Module) -> Result<(), CompileError> {
             if let SymbolRef::Function(id) = symbol {
                 let callee = ast.function(ast.resolve_alias(id));
                 let name = ast.name(callee.name);
-                if callee.body.is_none() && !RUNTIME_FUNCTIONS.contains(&name) {
+                let known = RUNTIME_FUNCTIONS.contains(&name) || launches_kernels(name);
+                if callee.body.is_none() && !known {
                     missing.get_or_insert(callee);
                 }
             }
@@ -266,6 +280,9 @@ fn info(ast: &ast::Module, id: FunctionId) -> Option<KernelInfo> {
             .and_then(|m| u32::try_from(m).ok())
             .map_or(THREADS_PER_BLOCK_MAX, |m| m.clamp(1, THREADS_PER_BLOCK_MAX)),
         required_block,
+        required_cluster: directives.reqnctapercluster.map(dim),
+        cluster_must_be_set: directives.explicitcluster && directives.reqnctapercluster.is_none(),
+        cluster_blocks_max: directives.maxclusterrank,
         target: ast.target.sm,
         ..KernelInfo::default()
     })
@@ -306,7 +323,8 @@ impl Lowered {
     fn new(ast: &ast::Module, module: &ModuleLayout, id: FunctionId) -> Result<Self, CompileError> {
         let functions = reachable(ast, id);
         let layout = KernelLayout::place(ast, module, &functions)?;
-        let env = lower::Environment { module: ast, layout: &layout };
+        let stack = functions.iter().any(|id| lower::uses_stack(ast.function(*id)));
+        let env = lower::Environment { module: ast, layout: &layout, stack };
         let mut callees: HashMap<u32, Function> = HashMap::new();
         for &callee in &functions[1..] {
             callees.insert(callee.index() as u32, lower::lower(&env, callee));

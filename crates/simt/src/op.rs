@@ -419,6 +419,10 @@ pub enum BarrierOp {
     Sync,
     /// Arrive only.
     Arrive,
+    /// Arrive only, at the cluster's barrier, which has no number.
+    ClusterArrive,
+    /// Wait there, having arrived.
+    ClusterWait,
     /// Wait; true if the predicate was true in all threads.
     RedAnd,
     /// Wait; true if it was true in any.
@@ -426,10 +430,6 @@ pub enum BarrierOp {
     /// Wait; the number of threads in which it was true.
     RedPopc,
 }
-
-/// The number of the barrier that all threads of a cluster share; those that programs name are
-/// below.
-pub const CLUSTER_BARRIER: u32 = 16;
 
 /// Special registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -458,11 +458,19 @@ pub enum Special {
     GlobalTimerHi,
     DynamicSharedBytes,
     TotalSharedBytes,
+    Clusterid(u8),
+    Nclusterid(u8),
+    ClusterCtaid(u8),
+    ClusterNctaid(u8),
+    ClusterCtarank,
+    ClusterNctarank,
+    /// 1 if the launch has clusters: `%is_explicit_cluster`.
+    ExplicitCluster,
     /// `%envreg2`: the lower half of the address of the grid's workspace.
     WorkspaceLow,
     /// `%envreg1`: the upper half.
     WorkspaceHigh,
-    /// Other `%envreg*`, `%pm*` and cluster registers with a fixed value.
+    /// Other `%envreg*` and `%pm*`, with a fixed value.
     Constant(u32),
 }
 
@@ -487,6 +495,8 @@ pub enum Runtime {
     Malloc,
     /// `void free(void *)`.
     Free,
+    /// Any function by which kernels launch kernels: a fault.
+    DynamicParallelism,
 }
 
 /// What an instruction does. Sources and destinations are listed where it is not obvious.
@@ -566,7 +576,8 @@ pub enum Op {
     Store(Access),
     /// Sources address, byte offset (immediate) and what the operation says.
     Mbarrier(MbarrierOp, Space),
-    /// Sources destination, source, bytes and, if `barrier`, an mbarrier in shared memory.
+    /// Sources destination, source, bytes, if `barrier` an mbarrier in shared memory, and if
+    /// `multicast` a mask of ranks.
     BulkCopy(BulkCopy),
     /// Sources address, byte offset, b and for `Cas` c; result (if `returns`): the old value.
     Atom {
@@ -587,6 +598,9 @@ pub enum Op {
     SurfaceLoad(SurfaceOp),
     /// The same sources, and one value.
     SurfaceStore(SurfaceOp),
+    /// The same sources; results the address, whether there is anything to access, and whether the
+    /// surface has signed integers.
+    SurfaceAddress(SurfaceOp),
     /// Address in the local space of a byte of the function's frame: `.0` bytes from its start.
     FrameAddress(u32),
     /// Generic address from one of the space.
@@ -675,6 +689,7 @@ impl Op {
             | Self::TextureQuery(_)
             | Self::SurfaceLoad(_)
             | Self::SurfaceStore(_)
+            | Self::SurfaceAddress(_)
             | Self::Atom { .. }
             | Self::WarpSync
             | Self::Fence
@@ -715,6 +730,7 @@ impl Op {
                     | Self::Vote(_)
                     | Self::Match { .. }
                     | Self::Redux(..)
+                    | Self::ReduxFloat { .. }
                     | Self::Elect
                     | Self::WarpSync
             )

@@ -300,14 +300,22 @@ pub const COMPARED_STRIDE_BITS: u32 = 32;
 /// Base of the addresses that stand for functions: function `n` of a module is at
 /// `FUNCTION_BASE + 16 n`. Not canonical, so never an address of memory.
 pub const FUNCTION_BASE: u64 = 0x0200_0000_0000_0000;
-/// Generic addresses of the block's shared memory start here; not canonical.
+/// Generic addresses of shared memory start here, [`CLUSTER_WINDOW_BYTES`] of them; not canonical.
+/// The first [`WINDOW_BYTES`] are the block's own; those of the block with rank `r` of the cluster
+/// are `r + 1` times as many further.
 pub const SHARED_WINDOW: u64 = 0x0100_0000_0000_0000;
 /// Generic addresses of the thread's local memory start here; not canonical.
-pub const LOCAL_WINDOW: u64 = 0x0100_0000_0100_0000;
+pub const LOCAL_WINDOW: u64 = SHARED_WINDOW + CLUSTER_WINDOW_BYTES;
 /// Generic addresses of the parameter buffer start here; not canonical.
-pub const PARAM_WINDOW: u64 = 0x0100_0000_0200_0000;
+pub const PARAM_WINDOW: u64 = LOCAL_WINDOW + WINDOW_BYTES;
+/// Behind the last window.
+pub const WINDOWS_END: u64 = PARAM_WINDOW + WINDOW_BYTES;
+/// Bits of an address in a window.
+pub const WINDOW_BITS: u32 = 24;
 /// Bytes a window spans: more than any SM has shared, any thread local memory.
-pub const WINDOW_BYTES: u64 = 1 << 24;
+pub const WINDOW_BYTES: u64 = 1 << WINDOW_BITS;
+/// Bytes of the windows of all blocks of a cluster: all that 32 bits can tell apart.
+pub const CLUSTER_WINDOW_BYTES: u64 = 1 << 32;
 
 /// A way of running vector IR.
 pub trait Tier: Send + Sync {

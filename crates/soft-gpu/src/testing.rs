@@ -119,6 +119,7 @@ fn launched(
         workspace: 0,
         grid: Dim3 { x: blocks, y: 1, z: 1 },
         block: Dim3 { x: threads, y: 1, z: 1 },
+        cluster: None,
         dynamic_shared_bytes: 0,
         params: Box::default(),
         printf: Arc::<crate::device::printf::PrintfFifo>::default(),

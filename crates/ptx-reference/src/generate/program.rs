@@ -347,6 +347,12 @@ fn initial_values(from: &str) -> String {
     text
 }
 
+/// Makes a NaN in an f32 or f64 register one that everybody gives.
+pub(super) fn one_nan(ty: &str, register: &str) -> String {
+    let nan = if ty == "f64" { "0d7FF8000000000000" } else { "0f7FC00000" };
+    format!("testp.notanumber.{ty} %q, {register};\n@%q mov.{ty} {register}, {nan};")
+}
+
 /// Stores every register, NaN as one NaN.
 fn results() -> String {
     let mut text = String::new();
@@ -357,10 +363,7 @@ fn results() -> String {
     };
     for i in 0..REGISTERS {
         put(&mut text, "b64", &format!("%d{i}"), 8);
-        let _ = writeln!(
-            text,
-            "testp.notanumber.f64 %q, %g{i};\n@%q mov.f64 %g{i}, 0d7FF8000000000000;"
-        );
+        let _ = writeln!(text, "{}", one_nan("f64", &format!("%g{i}")));
         put(&mut text, "f64", &format!("%g{i}"), 8);
     }
     for i in 0..REGISTERS {
@@ -368,7 +371,7 @@ fn results() -> String {
         put(&mut text, "b32", &format!("%u{i}"), 4);
         let _ = writeln!(text, "selp.b32 %t0, 1, 0, %p{i};");
         put(&mut text, "b32", "%t0", 4);
-        let _ = writeln!(text, "testp.notanumber.f32 %q, %f{i};\n@%q mov.f32 %f{i}, 0f7FC00000;");
+        let _ = writeln!(text, "{}", one_nan("f32", &format!("%f{i}")));
         put(&mut text, "f32", &format!("%f{i}"), 4);
     }
     for i in 0..REGISTERS {

@@ -291,7 +291,9 @@ impl<'a> Writer<'a> {
                 let value = self.register(letter);
                 let at = at + 8 * self.random.below(4);
                 if store {
-                    format!("{guard}st.global.{ty} [%own+{at}], {value};")
+                    // Which NaN it is is nobody's promise.
+                    let one_nan = super::program::one_nan(ty, &value);
+                    format!("{one_nan}\n{guard}st.global.{ty} [%own+{at}], {value};")
                 } else {
                     format!("{guard}ld.global.{ty} {value}, [%own+{at}];")
                 }

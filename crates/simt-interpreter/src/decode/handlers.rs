@@ -157,12 +157,12 @@ pub(super) fn source_class(op: &Op, i: usize) -> Class {
             }
         }
         Op::Texture(_) | Op::TextureQuery(_) | Op::SurfaceLoad(_) if i == 0 => W64,
-        Op::SurfaceStore(_) if i == 0 => W64,
+        Op::SurfaceStore(_) | Op::SurfaceAddress(_) if i == 0 => W64,
         Op::SurfaceStore(op) if i == 1 + usize::from(op.dims) + usize::from(op.layered) => {
             lane(op.width)
         }
         Op::BulkCopy(_) => {
-            if i == 2 {
+            if i == 2 || i == 4 {
                 W32
             } else {
                 W64
@@ -175,6 +175,7 @@ pub(super) fn source_class(op: &Op, i: usize) -> Class {
         }
         Op::Vote(_) if i == 0 => Class::Pred,
         Op::Match { width, .. } if i == 0 => lane(*width),
+        Op::Runtime(Runtime::AssertFail) if i == 2 => W32,
         Op::Runtime(_) => W64,
         _ => W32,
     }

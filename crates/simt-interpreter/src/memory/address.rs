@@ -1,13 +1,14 @@
 //! Where addresses become pointers: how an access gives its addresses, what they are checked
 //! against, and the runs of lanes that one check serves.
 
+use super::super::cluster::Peer;
 use super::super::decode::SCALAR_BYTES;
 use super::super::lanes::{Target, each, read};
 use super::super::machine::{Ins, Machine, Step};
 use simt::geometry::HALF_LANES;
 use simt::kernel::{FaultKind, RECENT_RANGES, WARP_LANES};
 use simt::op::Space;
-use simt::vector::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
+use simt::vector::{CLUSTER_WINDOW_BYTES, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
 
 /// How the addresses of an access are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub(crate) fn space_code(space: Space) -> u32 {
     }
 }
 
-pub(super) const GLOBAL: u32 = 0;
+pub(crate) const GLOBAL: u32 = 0;
 pub(crate) const SHARED: u32 = 1;
 pub(crate) const LOCAL: u32 = 2;
 const PARAM: u32 = 3;
@@ -443,6 +444,17 @@ impl Machine<'_> {
         self.resolve(GENERIC, lane, address, bytes, write)
     }
 
+    /// Shared memory of the block of that rank in the cluster, if there is one.
+    fn peer(&self, rank: u64) -> Option<Peer> {
+        match self.block.peers.get(rank as usize) {
+            // A block without a cluster is its own.
+            None if self.block.peers.is_empty() && rank == 0 => {
+                Some(Peer { shared: self.shared, shared_bytes: self.shared_bytes })
+            }
+            peer => peer.copied(),
+        }
+    }
+
     /// Checks one lane's access; the pointer is good for `bytes`.
     pub(crate) fn resolve(
         &mut self,
@@ -458,7 +470,7 @@ impl Machine<'_> {
         }
         let illegal = FaultKind::IllegalAddress { address, bytes: bytes32, write };
         let (space, offset) = match space {
-            GENERIC if address.wrapping_sub(SHARED_WINDOW) < WINDOW_BYTES => {
+            GENERIC if address.wrapping_sub(SHARED_WINDOW) < CLUSTER_WINDOW_BYTES => {
                 (SHARED, address - SHARED_WINDOW)
             }
             GENERIC if address.wrapping_sub(LOCAL_WINDOW) < WINDOW_BYTES => {
@@ -471,8 +483,17 @@ impl Machine<'_> {
             other => (other, address),
         };
         let params = &self.block.launch.params;
+        let mut offset = offset;
+        let mut shared = Peer { shared: self.shared, shared_bytes: self.shared_bytes };
+        if space == SHARED
+            && offset >= WINDOW_BYTES
+            && let Some(peer) = self.peer(offset / WINDOW_BYTES - 1)
+        {
+            shared = peer;
+            offset %= WINDOW_BYTES;
+        }
         let (name, size) = match space {
-            SHARED => ("shared", self.shared_bytes),
+            SHARED => ("shared", shared.shared_bytes),
             LOCAL => ("local", self.local_bytes),
             PARAM => ("param", params.len() as u64),
             _ => ("", 0),
@@ -482,7 +503,7 @@ impl Machine<'_> {
         match space {
             GLOBAL if self.memory.allows(address, bytes, write) => Ok(address as *mut u8),
             GLOBAL => Err(illegal),
-            SHARED if inside(size) => Ok(self.shared.wrapping_add(offset as usize)),
+            SHARED if inside(size) => Ok(shared.shared.wrapping_add(offset as usize)),
             LOCAL if inside(size) => {
                 let at = u64::from(lane) * self.local_bytes + offset;
                 Ok(self.local.wrapping_add(at as usize))

@@ -26,6 +26,14 @@ pub(super) struct Activation {
     pub(super) next: u32,
     /// The prologue has run for this block of the grid.
     pub(super) prepared: bool,
+    /// The caller's number.
+    pub(super) parent: usize,
+    /// Calls that led here.
+    pub(super) depth: usize,
+    /// All lanes have left it.
+    pub(super) over: bool,
+    /// The block of a group that has had its turn: the next one is for others.
+    pub(super) rotate_from: Option<u32>,
 }
 
 impl Activation {
@@ -45,6 +53,10 @@ impl Activation {
             site: 0,
             next: 0,
             prepared: false,
+            parent: 0,
+            depth: 0,
+            over: false,
+            rotate_from: None,
         }
     }
 
@@ -68,8 +80,14 @@ impl Activation {
         mask
     }
 
+    /// Lanes are at the start of some block.
+    pub(super) fn has_pending(&self) -> bool {
+        (self.lowest as usize) < self.pending.len()
+    }
+
     /// The next block to run and whether it must run with the lanes it has.
-    pub(super) fn choose(&self, after: Option<u32>) -> Option<(u32, bool)> {
+    pub(super) fn choose(&mut self) -> Option<(u32, bool)> {
+        let after = self.rotate_from.take();
         if self.lowest as usize >= self.pending.len() {
             return None;
         }

@@ -8,11 +8,12 @@ use simt::op::BarrierOp;
 impl Warp {
     /// Where it stands, if that can be said with one block: it is taken out of there.
     pub(in super::super) fn take_slot(&mut self, lanes: u32) -> Option<Slot> {
-        let [top] = &mut self.stack[..] else { return None };
+        let [top] = &mut self.activations[..] else { return None };
         let block = top.lowest;
         let simple = top.code == CodeId::Entry
             && self.waiting.is_empty()
-            && self.rotate_from.is_none()
+            && self.at_cluster == 0
+            && top.rotate_from.is_none()
             && top.parked.is_empty()
             && top.pending.get(block as usize) == Some(&top.live);
         if !simple {
@@ -47,7 +48,7 @@ impl Warp {
         self.patience = PATIENCE;
         self.top().live = slot.live;
         self.waiting.push(Waiting {
-            frame: 0,
+            activation: 0,
             mask: slot.live,
             barrier: 0,
             count: 0,

@@ -321,3 +321,8 @@ fn narrow_forms() {
 fn corner_forms() {
     run_file("corners.forms");
 }
+
+#[test]
+fn video_forms() {
+    run_file("video.forms");
+}

@@ -284,7 +284,7 @@ fn results(text: &str, block: Dim3, set: Set) -> Vec<u8> {
     params.push(&out.to_le_bytes());
     params.push(&table.to_le_bytes());
     params.push(&96u32.to_le_bytes());
-    let shape = Shape { grid, block, shared: 0 };
+    let shape = Shape { grid, block, cluster: None, shared: 0 };
     device.run(&kernel.expect("k"), shape, &params.0).unwrap_or_else(|f| panic!("{f:?}\n{text}"));
     device.memory.read(out, bytes as usize)
 }

@@ -6,8 +6,9 @@ use simt::kernel::{
     BlockRun, Control, Counters, Dim3, Fault, Kernel, Launch, MemoryView, Module, ModuleMemory,
     OutOfMemory, Outcome, PrintfSink, Range, RangeMap, RangeSource, Worker,
 };
+use simt::written::WrittenBytes;
 use simt::{CompileError, load_module};
-use simt_interpreter::Interpreter;
+use simt_interpreter::{Checks, Interpreter};
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
@@ -21,6 +22,7 @@ type Buffer = (Box<[u128]>, u64, bool);
 #[derive(Default)]
 pub(crate) struct Memory {
     buffers: Mutex<Vec<Buffer>>,
+    written: Arc<WrittenBytes>,
 }
 
 impl Memory {
@@ -30,12 +32,16 @@ impl Memory {
         let words = vec![0u128; bytes.div_ceil(16) as usize + 16].into_boxed_slice();
         let address = (words.as_ptr() as u64).next_multiple_of(256);
         self.buffers.lock().unwrap().push((words, bytes, writable));
+        if writable {
+            self.written.track(address, bytes);
+        }
         address
     }
 
     /// Copies into memory.
     pub(crate) fn write(&self, address: u64, bytes: &[u8]) {
         assert!(self.ranges().find(address).is_some_and(|r| address + bytes.len() as u64 <= r.end));
+        self.written.write(address, bytes.len() as u64);
         // SAFETY: the range was handed out by `allocate` and nothing else runs.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) }
     }
@@ -83,7 +89,10 @@ struct Placer<'a>(&'a Memory);
 impl ModuleMemory for Placer<'_> {
     fn allocate(&mut self, bytes: u64, align: u64, writable: bool) -> Result<u64, OutOfMemory> {
         assert!(align <= 256);
-        Ok(self.0.allocate(bytes, writable))
+        let address = self.0.allocate(bytes, writable);
+        // Variables without initial values are zero.
+        self.0.written.write(address, bytes);
+        Ok(address)
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) {
@@ -120,6 +129,7 @@ pub(crate) struct Device {
 pub(crate) struct Shape {
     pub(crate) grid: Dim3,
     pub(crate) block: Dim3,
+    pub(crate) cluster: Option<Dim3>,
     pub(crate) shared: u32,
 }
 
@@ -127,7 +137,7 @@ impl Shape {
     /// One-dimensional, without dynamic shared memory.
     pub(crate) fn linear(blocks: u32, threads: u32) -> Self {
         let one = |x| Dim3 { x, y: 1, z: 1 };
-        Self { grid: one(blocks), block: one(threads), shared: 0 }
+        Self { grid: one(blocks), block: one(threads), cluster: None, shared: 0 }
     }
 }
 
@@ -155,9 +165,13 @@ impl Device {
         *self.text.borrow_mut() = text.to_owned();
         let tier = match self.findings.clone() {
             None => tier(self.set),
-            Some(findings) => Arc::new(Interpreter::new().checking(Arc::new(move |text: &str| {
-                findings.lock().unwrap().push(text.to_owned());
-            }))),
+            Some(findings) => {
+                let report = Arc::new(move |text: &str| {
+                    findings.lock().unwrap().push(text.to_owned());
+                });
+                let written = Some(self.memory.written.clone());
+                Arc::new(Interpreter::new().checking(Checks { report, written }))
+            }
         };
         load_module(text, &mut Placer(&self.memory), tier)
     }
@@ -169,7 +183,9 @@ impl Device {
         shape: Shape,
         params: &[u8],
     ) -> Result<(), Box<Fault>> {
-        let before = record::wanted(self.set).then(|| self.memory.contents());
+        // Who runs the records launches without attributes.
+        let wanted = record::wanted(self.set) && shape.cluster.is_none();
+        let before = wanted.then(|| self.memory.contents());
         self.run_blocks(kernel, shape, params)?;
         if let Some(before) = before {
             let after = self.memory.contents();
@@ -179,7 +195,7 @@ impl Device {
         Ok(())
     }
 
-    /// Runs it eight blocks resident at a time, in turns.
+    /// Runs it eight blocks (or clusters) resident at a time, in turns.
     fn run_blocks(
         &mut self,
         kernel: &Arc<dyn Kernel>,
@@ -191,17 +207,14 @@ impl Device {
             workspace: 0,
             grid: shape.grid,
             block: shape.block,
+            cluster: shape.cluster.or(kernel.info().required_cluster),
             dynamic_shared_bytes: shape.shared,
             params: params.into(),
             printf: self.printed.clone(),
         });
         let control = Control::default();
         let mut view = MemoryView::new(self.memory.clone());
-        let total = shape.grid.count();
-        let index = |number: u64| {
-            let (x, y) = (u64::from(shape.grid.x), u64::from(shape.grid.y));
-            Dim3 { x: (number % x) as u32, y: (number / x % y) as u32, z: (number / x / y) as u32 }
-        };
+        let total = launch.starts();
         let mut next = 0;
         // Numbers of blocks that have come to their end, out of all that were started.
         let (mut started, mut ended) = (0, 0);
@@ -210,7 +223,7 @@ impl Device {
         let mut rounds = 0;
         loop {
             while resident.len() < 8 && next < total {
-                let index = index(next);
+                let index = launch.start_index(next);
                 // As devices do: every other block in the memory of a finished one.
                 let again = finished
                     .pop()

@@ -9,7 +9,7 @@ use super::tiers::{ALL_SETS, Set};
 use std::fmt::Write;
 
 /// A sequence of numbers that looks like none.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -19,7 +19,7 @@ impl Random {
         self.0
     }
 
-    fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         (self.next() >> 20) % n
     }
 }
@@ -54,7 +54,7 @@ fn f16_bits(x: f32) -> u16 {
     ((bits >> 31) << 15 | (exponent as u32) << 10 | (bits >> 13 & 0x3ff)) as u16
 }
 
-fn f16_value(bits: u64) -> f64 {
+pub(crate) fn f16_value(bits: u64) -> f64 {
     let (sign, exponent, digits) =
         (bits >> 15 & 1, (bits >> 10 & 31) as i32, (bits & 0x3ff) as f64);
     let magnitude = match exponent {
@@ -66,7 +66,7 @@ fn f16_value(bits: u64) -> f64 {
     if sign == 1 { -magnitude } else { magnitude }
 }
 
-fn value(ty: &str, bits: u64) -> f64 {
+pub(crate) fn value(ty: &str, bits: u64) -> f64 {
     match ty {
         "f16" => f16_value(bits),
         "bf16" => f64::from(f32::from_bits((bits as u32) << 16)),
@@ -90,7 +90,7 @@ fn value(ty: &str, bits: u64) -> f64 {
     }
 }
 
-fn bits_of(ty: &str) -> usize {
+pub(crate) fn bits_of(ty: &str) -> usize {
     match ty {
         "f64" => 64,
         "tf32" | "f32" | "s32" => 32,
@@ -103,19 +103,28 @@ fn bits_of(ty: &str) -> usize {
 
 /// A matrix of bits.
 #[derive(Clone)]
-struct Matrix {
-    ty: &'static str,
+pub(crate) struct Matrix {
+    pub(crate) ty: &'static str,
     columns: usize,
     bits: Vec<u64>,
 }
 
 impl Matrix {
-    fn random(ty: &'static str, rows: usize, columns: usize, random: &mut Random) -> Self {
+    pub(crate) fn random(
+        ty: &'static str,
+        rows: usize,
+        columns: usize,
+        random: &mut Random,
+    ) -> Self {
         let bits = (0..rows * columns).map(|_| element(ty, random)).collect();
         Self { ty, columns, bits }
     }
 
-    fn at(&self, row: usize, column: usize) -> u64 {
+    pub(crate) fn zero(ty: &'static str, rows: usize, columns: usize) -> Self {
+        Self { ty, columns, bits: vec![0; rows * columns] }
+    }
+
+    pub(crate) fn at(&self, row: usize, column: usize) -> u64 {
         self.bits[row * self.columns + column]
     }
 
@@ -125,7 +134,12 @@ impl Matrix {
 }
 
 /// `A B + C` for numbers, with `combine` in the place of multiplication.
-fn product(a: &Matrix, b: &Matrix, c: &Matrix, combine: fn(f64, f64) -> f64) -> Vec<f64> {
+pub(crate) fn product(
+    a: &Matrix,
+    b: &Matrix,
+    c: &Matrix,
+    combine: fn(f64, f64) -> f64,
+) -> Vec<f64> {
     let (n, k) = (b.columns, a.columns);
     let rows = a.bits.len() / k;
     let mut d = Vec::with_capacity(rows * n);
@@ -230,7 +244,7 @@ fn run(
     words.chunks(32).map(|c| c.try_into().unwrap()).collect()
 }
 
-fn list(name: char, count: usize) -> String {
+pub(crate) fn list(name: char, count: usize) -> String {
     let names: Vec<String> = (0..count).map(|i| format!("%{name}{i}")).collect();
     format!("{{{}}}", names.join(", "))
 }
@@ -304,7 +318,7 @@ fn check_mma(form: &str, combine: fn(f64, f64) -> f64) {
     }
 }
 
-fn times(a: f64, b: f64) -> f64 {
+pub(crate) fn times(a: f64, b: f64) -> f64 {
     a * b
 }
 
@@ -592,4 +606,83 @@ fn wmma_tiles() {
     check_wmma("m8n8k32", "u4", "s32", "s32", "");
     check_wmma("m8n8k128", "b1", "s32", "s32", ".xor.popc");
     check_wmma("m8n8k128", "b1", "s32", "s32", ".and.popc");
+}
+
+/// `mma.m8n8k4` of f16: the matrices of each quarter of the warp lie in lanes of its own, and A and
+/// B may be given either way.
+fn check_quarters(d_type: &'static str, a_layout: &str, b_layout: &str) {
+    let mut random = Random(0xfedc_ba98_7654_3211);
+    let quarters: Vec<[Matrix; 3]> = (0..4)
+        .map(|_| {
+            let f16 = |rows, columns, random: &mut _| Matrix::random("f16", rows, columns, random);
+            let (a, b) = (f16(8, 4, &mut random), f16(4, 8, &mut random));
+            [a, b, Matrix::random(d_type, 8, 8, &mut random)]
+        })
+        .collect();
+    let of = |lane: usize| &quarters[lane % 16 / 4];
+    let upper = |lane: usize| 4 * (lane / 16);
+    let a_place = |lane: usize, i: usize| match a_layout {
+        "row" => (lane % 4 + upper(lane), i),
+        _ => (i % 4 + upper(lane), lane % 4),
+    };
+    let b_place = |lane: usize, i: usize| match b_layout {
+        "row" => (lane % 4, i + upper(lane)),
+        _ => (i, lane % 4 + upper(lane)),
+    };
+    let c_place = |lane: usize, i: usize| match d_type {
+        "f16" => (lane % 4 + upper(lane), i),
+        _ => ((lane & 1) + (i & 2) + upper(lane), (i & 4) + (lane & 2) + (i & 1)),
+    };
+    let pack = |which: usize, count: usize, place: &dyn Fn(usize, usize) -> (usize, usize)| {
+        let per = 32 / bits_of(of(0)[which].ty);
+        let mut registers = vec![[0u64; 32]; count];
+        for (lane, i) in (0..32).flat_map(|lane| (0..count * per).map(move |i| (lane, i))) {
+            let (row, column) = place(lane, i);
+            let bits = of(lane)[which].at(row, column);
+            registers[i / per][lane] |= bits << (i % per * 32 / per);
+        }
+        registers
+    };
+    let sums = if d_type == "f16" { 4 } else { 8 };
+    let sources = [
+        ('a', pack(0, 2, &a_place), false),
+        ('b', pack(1, 2, &b_place), false),
+        ('c', pack(2, sums, &c_place), false),
+    ];
+    let form = format!("mma.sync.aligned.m8n8k4.{a_layout}.{b_layout}.{d_type}.f16.f16.{d_type}");
+    let instruction = format!(
+        "{form} {}, {}, {}, {}",
+        list('d', sums),
+        list('a', 2),
+        list('b', 2),
+        list('c', sums)
+    );
+    let expected: Vec<Vec<f64>> =
+        quarters.iter().map(|[a, b, c]| product(a, b, c, times)).collect();
+    for set in ALL_SETS {
+        let d = run(set, &instruction, &sources, (sums, false));
+        for (lane, i) in (0..32).flat_map(|lane| (0..8).map(move |i| (lane, i))) {
+            let (row, column) = c_place(lane, i);
+            let expected = expected[lane % 16 / 4][8 * row + column];
+            let got = match d_type {
+                "f16" => f16_value(d[i / 2][lane] >> (16 * (i % 2)) & 0xffff),
+                _ => value("f32", d[i][lane] & 0xffff_ffff),
+            };
+            assert!(
+                got == expected,
+                "{form} ({set:?}): lane {lane}: d[{row}][{column}] is {got}, not {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn quarters_of_a_warp_multiply() {
+    for d_type in ["f16", "f32"] {
+        for a_layout in ["row", "col"] {
+            for b_layout in ["row", "col"] {
+                check_quarters(d_type, a_layout, b_layout);
+            }
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! Whole programs: `.ptx` files whose comments say how to run them and what must come out.
 //!
-//! - `// run: KERNEL grid=X[,Y,Z] block=X[,Y,Z] [shared=BYTES]` starts a run; what follows belongs
+//! - `// run: KERNEL grid=X[,Y,Z] block=X[,Y,Z] [cluster=X[,Y,Z]] [shared=BYTES]` starts a run; what follows belongs
 //!   to it.
 //! - `// arg: NAME TYPE[COUNT] [= VALUES]` is a pointer to a buffer; `// value: TYPE = V` a value.
+//! - `// room: NAME TYPE[COUNT]` is a pointer to a buffer that nobody has written.
 //! - `// expect: NAME[OFFSET] TYPE = VALUES` compares memory after the run, from an element on.
 //! - `// finding: TEXT` is what checking finds, in order, each line a part of a finding;
 //!   `// findings: none` that it finds nothing.
@@ -55,13 +56,22 @@ fn values(ty: &str, text: &str) -> Vec<u8> {
     bytes
 }
 
+/// An argument of a kernel.
+enum Argument {
+    /// A pointer to a buffer of that name with these contents.
+    Buffer(String, Vec<u8>),
+    /// A pointer to so many bytes that nobody has written.
+    Room(String, u64),
+    /// These bytes.
+    Value(Vec<u8>),
+}
+
 #[derive(Default)]
 struct Run {
     line: usize,
     kernel: String,
     shape: Option<Shape>,
-    /// Name and contents; `None` for a value passed as it is.
-    args: Vec<(Option<String>, Vec<u8>)>,
+    args: Vec<Argument>,
     expect: Vec<(usize, String, usize, String, Vec<u8>)>,
     fault: Option<(String, Option<u32>)>,
     print: Option<String>,
@@ -96,6 +106,7 @@ fn parse(text: &str) -> Vec<Run> {
                 match word.split_once('=').expect("key=value") {
                     ("grid", v) => shape.grid = dim(v),
                     ("block", v) => shape.block = dim(v),
+                    ("cluster", v) => shape.cluster = Some(dim(v)),
                     ("shared", v) => shape.shared = v.parse().expect("bytes"),
                     other => panic!("{other:?}"),
                 }
@@ -111,9 +122,14 @@ fn parse(text: &str) -> Vec<Run> {
                 let (ty, count) = bracketed(ty);
                 let mut bytes = values(ty, right);
                 bytes.resize(bytes.len().max(count * size(ty)), 0);
-                run.args.push((Some(name.to_owned()), bytes));
+                run.args.push(Argument::Buffer(name.to_owned(), bytes));
             }
-            "value" => run.args.push((None, values(left, right))),
+            "room" => {
+                let (name, ty) = rest.split_once(' ').expect("a name and a type");
+                let (ty, count) = bracketed(ty);
+                run.args.push(Argument::Room(name.to_owned(), (count * size(ty)) as u64));
+            }
+            "value" => run.args.push(Argument::Value(values(left, right))),
             "expect" => {
                 let (name, ty) = left.split_once(' ').expect("a name and a type");
                 let (name, offset) = bracketed(name);
@@ -147,6 +163,7 @@ fn kind_name(kind: &FaultKind) -> &'static str {
         FaultKind::MisalignedAddress { .. } => "misaligned_address",
         FaultKind::UnsupportedInstruction { .. } => "unsupported_instruction",
         FaultKind::InvalidPc { .. } => "invalid_pc",
+        FaultKind::DynamicParallelism => "dynamic_parallelism",
         FaultKind::Trap => "trap",
         FaultKind::Assert { .. } => "assert",
         FaultKind::StackOverflow => "stack_overflow",
@@ -175,16 +192,21 @@ fn execute(
     };
     let mut params = Params::default();
     let mut addresses = HashMap::new();
-    for (name, bytes) in &run.args {
-        match name {
-            Some(name) => {
+    for argument in &run.args {
+        let (name, address) = match argument {
+            Argument::Value(bytes) => {
+                params.push(bytes);
+                continue;
+            }
+            Argument::Room(name, bytes) => (name, device.memory.allocate(*bytes, true)),
+            Argument::Buffer(name, bytes) => {
                 let address = device.memory.allocate(bytes.len() as u64, true);
                 device.memory.write(address, bytes);
-                addresses.insert(name.clone(), address);
-                params.push(&address.to_le_bytes());
+                (name, address)
             }
-            None => params.push(bytes),
-        }
+        };
+        addresses.insert(name.clone(), address);
+        params.push(&address.to_le_bytes());
     }
     let Some(kernel) = module.kernel(&run.kernel) else {
         return failures.push(format!("{place}: no kernel {}", run.kernel));

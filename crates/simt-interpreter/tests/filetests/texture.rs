@@ -303,3 +303,85 @@ fn forged_objects_fault() {
     let fault = rig.run(TEX2, [1e6f32.to_bits(), 0, 0, 0]).unwrap_err();
     assert!(fault.starts_with("IllegalAddress"), "{fault}");
 }
+
+#[test]
+fn surfaces_are_stored_in_their_format() {
+    for set in ALL_SETS {
+        let bytes = Descriptor {
+            width: 2,
+            height: 2,
+            depth: 1,
+            texel: Texel::U8,
+            channels: 4,
+            row_bytes: 8,
+            slice_bytes: 16,
+            ..object()
+        };
+        let store = "sust.p.2d.v4.b32.trap [%t, {%a, %b}], {%c, %d, %d, %c}";
+        let mut rig = Rig::new(set, bytes, &[9; 16]);
+        rig.run(store, [1, 1, 300, 7]).unwrap();
+        assert_eq!(rig.device.memory.read(rig.texels + 8, 8), [9, 9, 9, 9, 255, 7, 7, 255]);
+        assert!(rig.run(store, [2, 1, 0, 0]).unwrap_err().starts_with("IllegalAddress"));
+        let mut rig = Rig::new(set, Descriptor { texel: Texel::S8, ..bytes }, &[9; 16]);
+        rig.run(store, [0, 0, -300i32 as u32, 200]).unwrap();
+        assert_eq!(rig.device.memory.read(rig.texels, 4), [0x80, 127, 127, 0x80]);
+        let halves = Descriptor { texel: Texel::F16, channels: 2, ..bytes };
+        let mut rig = Rig::new(set, halves, &[9; 16]);
+        rig.run(store, [1, 0, 1f32.to_bits(), (-2f32).to_bits()]).unwrap();
+        assert_eq!(rig.device.memory.read(rig.texels + 4, 8), [0, 0x3c, 0, 0xc0, 9, 9, 9, 9]);
+        let zero = "sust.p.2d.b32.zero [%t, {%a, %b}], {%c}";
+        rig.run(zero, [-1i32 as u32, 0, 0, 0]).unwrap();
+        rig.run("sust.p.2d.b32.clamp [%t, {%a, %b}], {%c}", [5, 5, 1f32.to_bits(), 0]).unwrap();
+        let got = rig.device.memory.read(rig.texels, 16);
+        assert_eq!(got, [9, 9, 9, 9, 0, 0x3c, 0, 0xc0, 9, 9, 9, 9, 0, 0x3c, 9, 9]);
+    }
+}
+
+#[test]
+fn surfaces_are_reduced() {
+    for set in ALL_SETS {
+        let words = Descriptor { texel: Texel::S32, ..object() };
+        let numbers: Vec<u8> = (0..24i32).flat_map(|i| (i - 12).to_le_bytes()).collect();
+        let mut rig = Rig::new(set, words, &numbers);
+        let mut check = |form: &str, [a, b, c, d]: [i32; 4], at: u64, expected: i64| {
+            let bytes = if form.contains("64") { 8 } else { 4 };
+            let value = match bytes {
+                8 => "%l",
+                _ => "%c",
+            };
+            let text = format!(
+                "{{ .reg .b64 %l; mov.b64 %l, {{%c, %d}}; {form} [%t, {{%a, %b}}], {value}; }}"
+            );
+            rig.run(&text, [a, b, c, d].map(|x| x as u32))
+                .unwrap_or_else(|e| panic!("{form}: {e}"));
+            let got = rig.device.memory.read(rig.texels + at, bytes);
+            assert_eq!(got, expected.to_le_bytes()[..bytes], "{form} ({set:?})");
+        };
+        // By bytes: rows of 16.
+        check("sured.b.add.2d.u32.trap", [4, 0, 5, 0], 4, -6);
+        check("sured.b.min.2d.s32.trap", [4, 0, -7, 0], 4, -7);
+        check("sured.b.max.2d.u32.trap", [4, 0, 3, 0], 4, -7);
+        check("sured.b.max.2d.s32.trap", [4, 0, 3, 0], 4, 3);
+        check("sured.b.and.2d.b32.trap", [4, 0, 2, 0], 4, 2);
+        check("sured.b.or.2d.b32.trap", [4, 0, 5, 0], 4, 7);
+        check("sured.b.add.2d.u64.trap", [8, 1, 6, 0], 24, -4 << 32);
+        // By texels; the format says how they compare.
+        check("sured.p.min.2d.b32.trap", [3, 1, 4, 0], 28, -5);
+        check("sured.p.max.2d.b32.trap", [3, 1, 4, 0], 28, 4);
+        check("sured.p.add.2d.b32.trap", [3, 1, 4, 0], 28, 8);
+        // Outside: nothing, or the edge.
+        check("sured.p.add.2d.b32.zero", [4, 1, 4, 0], 28, 8);
+        check("sured.b.add.2d.u32.clamp", [400, 1, 1, 0], 28, 9);
+        let unsigned = Descriptor { texel: Texel::U32, ..object() };
+        let mut rig = Rig::new(set, unsigned, &numbers);
+        rig.run("sured.p.min.2d.b32.trap [%t, {%a, %b}], %c", [0, 0, 4, 0]).unwrap();
+        assert_eq!(rig.device.memory.read(rig.texels, 4), 4i32.to_le_bytes());
+        let outside = rig.run("sured.b.add.2d.u32.trap [%t, {%a, %b}], %c", [16, 0, 4, 0]);
+        assert!(outside.unwrap_err().starts_with("IllegalAddress"));
+        // Where the guard does not hold, nothing happens.
+        let guarded = "{ .reg .pred %no; setp.ne.u32 %no, %a, %a; \
+                       @%no sured.p.add.2d.b32.trap [%t, {%a, %b}], %c; }";
+        rig.run(guarded, [0, 0, 4, 0]).unwrap();
+        assert_eq!(rig.device.memory.read(rig.texels, 4), 4i32.to_le_bytes());
+    }
+}

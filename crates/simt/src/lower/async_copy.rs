@@ -134,6 +134,11 @@ impl Lowering<'_> {
             let (_, m) = self.address(Some(StateSpace::Shared), rest.first()?)?;
             src.push(m);
         }
+        let multicast = inst.has(M::MulticastCluster);
+        if multicast {
+            let mask = self.source(rest.get(1)?, T::U16)?;
+            src.push(self.fit(mask, Width::W32));
+        }
         let reduction = match inst.has(M::Reduce) {
             true => Some(Reduction {
                 op: super::memory::atomic_op(inst.atomic_op()?),
@@ -141,7 +146,7 @@ impl Lowering<'_> {
             }),
             false => None,
         };
-        let copy = BulkCopy { to: to_space, from: from_space, barrier, reduction };
+        let copy = BulkCopy { to: to_space, from: from_space, barrier, multicast, reduction };
         self.effect(Op::BulkCopy(copy), src);
         Some(())
     }

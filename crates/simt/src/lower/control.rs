@@ -2,7 +2,7 @@
 
 use super::{Lowering, Place, class_of};
 use crate::ir::{CallSite, Callee, Operand, SlotId, Target, Term};
-use crate::op::{Access, BarrierOp, CLUSTER_BARRIER, Class, Op, Runtime, Space, Width};
+use crate::op::{Access, BarrierOp, Class, Op, Runtime, Space, Width};
 use ptx::ast::{
     self, BoolOp, LabelKind, Modifier as M, Opcode, Operand as AstOperand, ScalarType as T,
     SymbolRef,
@@ -162,6 +162,12 @@ impl Lowering<'_> {
                 let function = self.env.module.function(id);
                 if function.body.is_none() {
                     let name = self.env.module.name(function.name);
+                    if crate::launches_kernels(name) {
+                        // Named where people ask what is not supported.
+                        self.f.texts.push(self.env.module.text_line(inst.span));
+                        self.effect(Op::Runtime(Runtime::DynamicParallelism), vec![]);
+                        return Some(());
+                    }
                     return self.runtime(name, &args, &results);
                 }
                 Callee::Direct(id.index() as u32)
@@ -272,24 +278,21 @@ impl Lowering<'_> {
         Some(())
     }
 
-    /// A cluster is one block here. Arriving at its barrier is left to those who wait there: all
-    /// its threads do, or are gone.
     fn cluster_barrier(&mut self, inst: &ast::Instruction) -> Option<()> {
-        if inst.has(M::Wait) {
-            self.guarded_term(|next| Term::Barrier {
-                op: BarrierOp::Sync,
-                barrier: Operand::Imm(u64::from(CLUSTER_BARRIER)),
-                count: Operand::Imm(0),
-                predicate: None,
-                negated: false,
-                dst: None,
-                next,
-            });
-        } else if inst.has(M::Arrive) {
-            self.effect(Op::Fence, vec![]);
-        } else {
-            return None;
-        }
+        let op = match () {
+            () if inst.has(M::Wait) => BarrierOp::ClusterWait,
+            () if inst.has(M::Arrive) => BarrierOp::ClusterArrive,
+            () => return None,
+        };
+        self.guarded_term(|next| Term::Barrier {
+            op,
+            barrier: Operand::Imm(0),
+            count: Operand::Imm(0),
+            predicate: None,
+            negated: false,
+            dst: None,
+            next,
+        });
         Some(())
     }
 

@@ -147,7 +147,8 @@ impl Lowering<'_> {
         Some(())
     }
 
-    fn clamp(
+    /// A number of type `work` and `from_signed`, moved into the range of another integer type.
+    pub(super) fn clamp(
         &mut self,
         a: Operand,
         work: Width,

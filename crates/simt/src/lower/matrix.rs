@@ -12,7 +12,7 @@ use crate::op::{Class, Convert, FloatMode, FloatType, Op, Round, Width};
 use ptx::ast::{self, Modifier as M, Opcode, Rounding, ScalarType as T, Shape};
 
 /// The format of A or B; `xor` says which way bits multiply.
-fn matrix_type(ty: T, xor: bool) -> Option<MatrixType> {
+pub(super) fn matrix_type(ty: T, xor: bool) -> Option<MatrixType> {
     Some(match ty {
         T::F16 => MatrixType::F16,
         T::Bf16 => MatrixType::BF16,
@@ -41,6 +41,7 @@ impl Lowering<'_> {
             Opcode::Wmma if inst.has(M::Mma) => self.wmma(inst),
             Opcode::Wmma if inst.has(M::Load) => self.fragment_load(inst),
             Opcode::Wmma if inst.has(M::Store) => self.fragment_store(inst),
+            Opcode::Wgmma => self.warpgroup(inst),
             Opcode::Ldmatrix => self.ldmatrix(inst),
             Opcode::Stmatrix => self.stmatrix(inst),
             Opcode::Movmatrix => {
@@ -92,8 +93,10 @@ impl Lowering<'_> {
             b: matrix_type(b_type, xor)?,
             saturate: inst.has(M::Satfinite),
         };
+        if (m, n, k) == (8, 8, 4) && product.a == MatrixType::F16 {
+            return self.quarter_products(inst);
+        }
         if n != 8 || !matches!(m, 8 | 16) || k < 4 * product.a.packed() as u16 {
-            // `.m8n8k4` of f16 is four products of a quarter of the warp each.
             return None;
         }
         if !matches!(inst.rounding(), None | Some(Rounding::Rn)) {
@@ -149,27 +152,24 @@ impl Lowering<'_> {
     }
 
     /// C with one element a register: f16 pairs are widened.
-    fn accumulators(&mut self, c: &ast::Operand, ty: T) -> Option<Vec<Operand>> {
+    pub(super) fn accumulators(&mut self, c: &ast::Operand, ty: T) -> Option<Vec<Operand>> {
         if ty != T::F16 {
             return self.elements(c, if ty == T::F64 { T::F64 } else { T::B32 });
         }
         let pairs = self.elements(c, T::B32)?;
         let mut wide = Vec::with_capacity(2 * pairs.len());
         for pair in pairs {
-            let (low, high) = (self.temp(Width::W16), self.temp(Width::W16));
-            let op = Op::Unpack { part: Width::W16, whole: Width::W32 };
-            self.emit(op, vec![low, high], vec![pair]);
-            let widen = Op::Convert(Convert::Float {
-                from: FloatType::F16,
-                to: FloatType::F32,
-                mode: FloatMode::default(),
-                relu: false,
-            });
-            for half in [low, high] {
-                wide.push(self.value(widen.clone(), Width::W32, vec![half.into()]));
-            }
+            wide.extend(self.wide_halves(pair));
         }
         Some(wide)
+    }
+
+    /// The two f16 of a register, the lower one first, as f32.
+    pub(super) fn wide_halves(&mut self, pair: Operand) -> [Operand; 2] {
+        let halves = [self.temp(Width::W16), self.temp(Width::W16)];
+        let op = Op::Unpack { part: Width::W16, whole: Width::W32 };
+        self.emit(op, halves.to_vec(), vec![pair]);
+        halves.map(|half| self.value(widen(), Width::W32, vec![half.into()]))
     }
 
     /// Emits a product for each part and, for f16 results, rounds them to pairs.
@@ -186,7 +186,7 @@ impl Lowering<'_> {
     ) -> Option<()> {
         let narrow = d_type == T::F16;
         let width = product.a.width();
-        let mut sums = Vec::new();
+        let mut sums: Vec<Operand> = Vec::new();
         for (index, (in_a, in_b, in_c)) in parts.iter().enumerate() {
             let counts = (in_a.len(), in_b.len(), in_c.len());
             let expected = (product.a_registers(), product.b_registers(), product.c_registers());
@@ -201,9 +201,20 @@ impl Lowering<'_> {
                 d.get(in_c.clone())?.to_vec()
             };
             self.emit(Op::Multiply(product), dst.clone(), src);
-            sums.extend(dst);
+            sums.extend(dst.into_iter().map(Operand::Reg));
         }
-        if narrow {
+        self.finish_sums(d, d_type, width, &sums)
+    }
+
+    /// Moves sums to where they belong: f16 ones are rounded and packed.
+    pub(super) fn finish_sums(
+        &mut self,
+        d: &[Reg],
+        d_type: T,
+        width: Width,
+        sums: &[Operand],
+    ) -> Option<()> {
+        if d_type == T::F16 {
             (2 * d.len() == sums.len()).then_some(())?;
             for (d, pair) in d.iter().zip(sums.chunks(2)) {
                 let mode = FloatMode { round: Round::Near, ..FloatMode::default() };
@@ -213,14 +224,14 @@ impl Lowering<'_> {
                     mode,
                     relu: false,
                 };
-                self.emit(Op::Convert(round), vec![*d], vec![pair[1].into(), pair[0].into()]);
+                self.emit(Op::Convert(round), vec![*d], vec![pair[1], pair[0]]);
             }
             return Some(());
         }
         (d.len() == sums.len()).then_some(())?;
         for (d, sum) in d.iter().zip(sums) {
-            if *d != sum {
-                self.emit(Op::Mov(width), vec![*d], vec![sum.into()]);
+            if Operand::Reg(*d) != *sum {
+                self.emit(Op::Mov(width), vec![*d], vec![*sum]);
             }
         }
         Some(())
@@ -268,11 +279,21 @@ fn matrices(inst: &ast::Instruction) -> Option<u8> {
     })
 }
 
+/// From f16 to f32.
+pub(super) fn widen() -> Op {
+    Op::Convert(Convert::Float {
+        from: FloatType::F16,
+        to: FloatType::F32,
+        mode: FloatMode::default(),
+        relu: false,
+    })
+}
+
 /// The untyped register that holds elements.
 fn register_type(ty: MatrixType) -> T {
     if ty == MatrixType::F64 { T::B64 } else { T::B32 }
 }
 
-fn accumulator_width(ty: T) -> Width {
+pub(super) fn accumulator_width(ty: T) -> Width {
     if ty == T::F64 { Width::W64 } else { Width::W32 }
 }

@@ -32,18 +32,6 @@ impl Lowering<'_> {
             }
             Opcode::Cvta => self.cvta(inst),
             Opcode::Isspacep => self.isspacep(inst),
-            Opcode::Mapa => {
-                // The one block of the cluster is this one.
-                let [d, a, _rank] = &inst.operands[..] else { return None };
-                let ty = inst.ty()?;
-                let a = self.source(a, ty)?;
-                let width = class_of(ty).width()?;
-                self.emit_to(Op::Mov(width), d, width, false, vec![a])
-            }
-            Opcode::Getctarank => {
-                let [d, _] = &inst.operands[..] else { return None };
-                self.emit_to(Op::Mov(Width::W32), d, Width::W32, false, vec![Operand::Imm(0)])
-            }
             _ => None,
         }
     }
@@ -305,6 +293,9 @@ impl Lowering<'_> {
 
     fn isspacep(&mut self, inst: &ast::Instruction) -> Option<()> {
         let [p, a] = &inst.operands[..] else { return None };
+        if inst.space()? == StateSpace::SharedCluster {
+            return self.is_of_cluster(p, a);
+        }
         let space = match inst.space()?.root() {
             StateSpace::Global => Some(Space::Global),
             StateSpace::Shared => Some(Space::Shared),

@@ -6,6 +6,7 @@
 //! syntax errors.
 
 mod async_copy;
+mod cluster;
 mod control;
 mod convert;
 mod float;
@@ -15,12 +16,18 @@ mod matrix;
 mod memory;
 mod moves;
 mod narrow;
+mod quarter;
+mod stack;
 mod texture;
+mod video;
 mod warp;
+mod warpgroup;
+
+pub(super) use stack::uses_stack;
 
 use super::ir::{Block, BlockId, Function, Guard, Inst, Operand, Reg, SlotId, Target, Term};
 use super::layout::KernelLayout;
-use super::op::{Class, IntType, Op, Width};
+use super::op::{Class, Compare, CompareType, IntType, Op, Special, Width};
 use ptx::ast::{self, ScalarType, StateSpace, Statement, TypeKind};
 use std::collections::HashMap;
 
@@ -30,6 +37,8 @@ pub(super) struct Environment<'a> {
     pub(super) module: &'a ast::Module,
     /// Where the module's and the kernel's variables are.
     pub(super) layout: &'a KernelLayout<'a>,
+    /// The kernel takes memory from a stack.
+    pub(super) stack: bool,
 }
 
 /// Where a name declared in the function lives.
@@ -118,6 +127,9 @@ impl Lowering<'_> {
         self.first_temporary = self.f.regs.len() as u32;
         self.new_block();
         let entry = self.ast.kind == ast::FunctionKind::Entry;
+        if entry && self.env.stack {
+            self.make_stack();
+        }
         let mut params = HashMap::new();
         if entry && let Some(layout) = self.ast.parameter_layout() {
             params.extend(layout.params.iter().map(|slot| (slot.local, slot.offset_bytes)));
@@ -217,6 +229,8 @@ impl Lowering<'_> {
         self.control(inst)
             .or_else(|| self.moves(inst))
             .or_else(|| self.memory(inst))
+            .or_else(|| self.stack(inst))
+            .or_else(|| self.cluster(inst))
             .or_else(|| self.narrow(inst))
             .or_else(|| self.convert(inst))
             .or_else(|| self.float(inst))
@@ -225,6 +239,7 @@ impl Lowering<'_> {
             .or_else(|| self.matrix(inst))
             .or_else(|| self.async_copy(inst))
             .or_else(|| self.texture(inst))
+            .or_else(|| self.video(inst))
     }
 
     // Blocks.
@@ -372,9 +387,13 @@ impl Lowering<'_> {
                 Some(Operand::Reg(d))
             }
             ast::Operand::Immediate(value) => Some(Operand::Imm(u64::from(value.as_i64()? != 0))),
-            // A block is its own cluster of one, and nobody asked for that.
             ast::Operand::Special(ast::SpecialRegister::IsExplicitCluster, None) => {
-                Some(Operand::Imm(0))
+                let read = Op::Special(Special::ExplicitCluster);
+                let value = self.value(read, Width::W32, vec![]);
+                let d = self.temporary(Class::Pred);
+                let some = Op::Setp(Compare::Ne, CompareType::Int(IntType::U32));
+                self.emit(some, vec![d], vec![value, Operand::Imm(0)]);
+                Some(Operand::Reg(d))
             }
             _ => None,
         }

@@ -143,7 +143,14 @@ impl Lowering<'_> {
         use SpecialRegister as S;
         let axis = part.and_then(Component::index);
         let special = match register {
-            S::Tid | S::Ntid | S::Ctaid | S::Nctaid => {
+            S::Tid
+            | S::Ntid
+            | S::Ctaid
+            | S::Nctaid
+            | S::Clusterid
+            | S::Nclusterid
+            | S::ClusterCtaid
+            | S::ClusterNctaid => {
                 let axis = axis? as u8;
                 match register {
                     // The fourth component exists and is 0 (1 for extents: the manual says 0).
@@ -151,21 +158,21 @@ impl Lowering<'_> {
                     S::Tid => Special::Tid(axis),
                     S::Ntid => Special::Ntid(axis),
                     S::Ctaid => Special::Ctaid(axis),
+                    S::Clusterid => Special::Clusterid(axis),
+                    S::Nclusterid => Special::Nclusterid(axis),
+                    S::ClusterCtaid => Special::ClusterCtaid(axis),
+                    S::ClusterNctaid => Special::ClusterNctaid(axis),
                     _ => Special::Nctaid(axis),
                 }
             }
+            S::ClusterCtarank => Special::ClusterCtarank,
+            S::ClusterNctarank => Special::ClusterNctarank,
             S::Laneid => Special::LaneId,
             S::Warpid => Special::WarpId,
             S::Nwarpid => Special::NwarpId,
             S::Smid => Special::SmId,
             S::Nsmid => Special::NsmId,
             S::Gridid => Special::GridId,
-            // A block is its own cluster of one.
-            S::Clusterid if axis? < 3 => Special::Ctaid(axis? as u8),
-            S::Nclusterid if axis? < 3 => Special::Nctaid(axis? as u8),
-            S::ClusterCtaid | S::ClusterCtarank => Special::Constant(0),
-            S::ClusterNctaid if axis? < 3 => Special::Constant(1),
-            S::ClusterNctarank => Special::Constant(1),
             S::LanemaskEq => Special::LanemaskEq,
             S::LanemaskLe => Special::LanemaskLe,
             S::LanemaskLt => Special::LanemaskLt,
@@ -382,7 +389,7 @@ pub(super) fn bits_type(width: Width) -> T {
     }
 }
 
-fn comparison(c: Comparison) -> Compare {
+pub(super) fn comparison(c: Comparison) -> Compare {
     match c {
         Comparison::Eq => Compare::Eq,
         Comparison::Ne => Compare::Ne,

@@ -101,10 +101,26 @@ impl Lowering<'_> {
             a = self.not_negative(a, FloatType::F32);
         }
         let mut value = self.converted(Convert::Tf32(round), Width::W32, a);
-        if inst.has(M::Satfinite) {
+        if inst.has(M::Satfinite) && round == Round::NearAway {
+            value = self.step_down(value);
+        } else if inst.has(M::Satfinite) {
             value = self.finite(value, Width::W32, TF32_EXTREMES);
         }
         self.emit_to(Op::Mov(Width::W32), d, Width::W32, false, vec![value])
+    }
+
+    /// One less in the last place of tf32 where the exponent has no more room: the largest number
+    /// for infinity. A NaN becomes another one, as on an H200.
+    fn step_down(&mut self, value: Operand) -> Operand {
+        let exponent = Operand::Imm(TF32_EXTREMES.0);
+        let int = |op| Op::Int(op, IntType::U32);
+        let field = self.value(int(IntOp::And), Width::W32, vec![value, exponent]);
+        let less = vec![value, Operand::Imm(TF32_EXTREMES.0 - TF32_EXTREMES.1)];
+        let less = self.value(int(IntOp::Sub), Width::W32, less);
+        let over = self.temporary(Class::Pred);
+        let equal = Op::Setp(Compare::Eq, CompareType::Int(IntType::U32));
+        self.emit(equal, vec![over], vec![field, exponent]);
+        self.value(Op::Select(Width::W32), Width::W32, vec![less, value, over.into()])
     }
 
     /// `cvt.*.satfinite` from f32 to a half or two.

@@ -2,9 +2,13 @@
 //! an older interface and are not supported; neither are several samples,
 //! nor levels that follow from gradients.
 
+use super::memory::{atomic_op, atomic_type};
 use super::{Lowering, class_of};
-use crate::ir::Operand;
-use crate::op::{Op, Outside, SurfaceOp, TextureLevel, TextureOp, TextureQuery, Width};
+use crate::ir::{Guard, Operand};
+use crate::op::{
+    AtomType, Class, Op, Outside, PredOp, Space, SurfaceOp, TextureLevel, TextureOp, TextureQuery,
+    Width,
+};
 use ptx::ast::{self, AddressBase, Modifier as M, Opcode, ScalarType as T};
 
 /// Coordinates, and whether a layer stands before them.
@@ -39,6 +43,8 @@ impl Lowering<'_> {
             }
             Opcode::Suld => self.surface_load(inst),
             Opcode::Sust if inst.has(M::MatB) => self.surface_store(inst),
+            Opcode::Sust => self.formatted_store(inst),
+            Opcode::Sured => self.surface_reduction(inst),
             Opcode::Txq | Opcode::Suq => self.query(inst),
             _ => None,
         }
@@ -123,7 +129,7 @@ impl Lowering<'_> {
         let count = u8::try_from(inst.vector_width()).ok()?;
         let (bytes, width) = (ty.size_bytes() as u8, class_of(ty).width()?);
         (count <= 4 && bytes <= 8).then_some(())?;
-        Some(SurfaceOp { dims, layered, bytes, count, width, outside })
+        Some(SurfaceOp { dims, layered, bytes, count, width, outside, channel: None })
     }
 
     fn surface_load(&mut self, inst: &ast::Instruction) -> Option<()> {
@@ -155,6 +161,84 @@ impl Lowering<'_> {
             self.effect(Op::SurfaceStore(SurfaceOp { count: 1, ..op }), src);
         }
         Some(())
+    }
+
+    /// `sust.p`: channel by channel.
+    fn formatted_store(&mut self, inst: &ast::Instruction) -> Option<()> {
+        let [place, values] = &inst.operands[..] else { return None };
+        let op = self.surface(inst)?;
+        (inst.has(M::MatP) && inst.ty()? == T::B32 && !op.layered).then_some(())?;
+        let values = self.elements(values, T::B32)?;
+        let place = self.place(place, op.dims, op.layered, T::S32)?;
+        (values.len() == usize::from(op.count)).then_some(())?;
+        for (channel, value) in (0..).zip(values) {
+            let mut src = place.clone();
+            src.push(value);
+            let op = SurfaceOp { count: 1, channel: Some(channel), ..op };
+            self.effect(Op::SurfaceStore(op), src);
+        }
+        Some(())
+    }
+
+    /// `sured`: a read-modify-write where the coordinates say.
+    fn surface_reduction(&mut self, inst: &ast::Instruction) -> Option<()> {
+        let [place, value] = &inst.operands[..] else { return None };
+        let formatted = inst.has(M::MatP);
+        let op = self.surface(inst)?;
+        let op = SurfaceOp { channel: formatted.then_some(0), ..op };
+        (op.count == 1 && !op.layered).then_some(())?;
+        let (ty, how) = (inst.ty()?, inst.atomic_op()?);
+        let value = match value {
+            ast::Operand::Vector(parts) => parts.first()?,
+            value => value,
+        };
+        let value = self.source(value, ty)?;
+        let src = self.place(place, op.dims, op.layered, T::S32)?;
+        let address = self.temp(Width::W64);
+        let (touched, signed) = (self.temporary(Class::Pred), self.temporary(Class::Pred));
+        self.emit(Op::SurfaceAddress(op), vec![address, touched, signed], src);
+        let unsigned = match ty {
+            T::B64 => AtomType::U64,
+            ty => atomic_type(ty)?,
+        };
+        let ordered = matches!(how, ast::AtomicOp::Min | ast::AtomicOp::Max);
+        let types = match (formatted && ordered, unsigned) {
+            (true, AtomType::U32) => vec![(AtomType::U32, true), (AtomType::S32, false)],
+            (true, AtomType::U64) => vec![(AtomType::U64, true), (AtomType::S64, false)],
+            (true, _) => return None,
+            (false, ty) => vec![(ty, false)],
+        };
+        // Nothing happens outside; and where the format says how numbers compare, one of two.
+        let guard = self.guard;
+        let inside = self.both(guard, Guard { reg: touched, negated: false });
+        let choose = types.len() > 1;
+        for (ty, negated) in types {
+            let of_type = Guard { reg: signed, negated };
+            self.guard = Some(match choose {
+                true => self.both(Some(inside), of_type),
+                false => inside,
+            });
+            let atom = Op::Atom { space: Space::Global, op: atomic_op(how), ty, returns: false };
+            self.effect(atom, vec![address.into(), Operand::Imm(0), value]);
+        }
+        self.guard = guard;
+        Some(())
+    }
+
+    /// What holds where both do.
+    fn both(&mut self, a: Option<Guard>, b: Guard) -> Guard {
+        let Some(a) = a else { return b };
+        let [a, b] = [a, b].map(|guard| match guard.negated {
+            false => guard.reg,
+            true => {
+                let d = self.temporary(Class::Pred);
+                self.emit(Op::PredNot, vec![d], vec![guard.reg.into()]);
+                d
+            }
+        });
+        let reg = self.temporary(Class::Pred);
+        self.emit(Op::Pred(PredOp::And), vec![reg], vec![a.into(), b.into()]);
+        Guard { reg, negated: false }
     }
 
     fn query(&mut self, inst: &ast::Instruction) -> Option<()> {

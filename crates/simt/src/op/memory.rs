@@ -121,6 +121,8 @@ pub struct BulkCopy {
     pub from: Space,
     /// An mbarrier is told of the bytes.
     pub barrier: bool,
+    /// To the same place in each of several blocks of the cluster, and so with their mbarriers.
+    pub multicast: bool,
     /// Elements are not replaced but combined, each atomically.
     pub reduction: Option<Reduction>,
 }
@@ -164,7 +166,7 @@ pub enum Outside {
     Zero,
 }
 
-/// An unformatted access to a surface; the first coordinate counts bytes.
+/// An access to a surface. Unformatted, the first coordinate counts bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SurfaceOp {
     /// Coordinates: 1 to 3.
@@ -179,6 +181,9 @@ pub struct SurfaceOp {
     pub width: Width,
     /// What if it is not all inside.
     pub outside: Outside,
+    /// Formatted: the first coordinate counts texels, of which this channel is meant, and what is
+    /// stored is converted to the surface's format.
+    pub channel: Option<u8>,
 }
 
 /// What can be asked of a texture or surface.

@@ -226,6 +226,13 @@ fn is_invariant(op: &Op) -> bool {
                 | Special::WorkspaceHigh
                 | Special::DynamicSharedBytes
                 | Special::TotalSharedBytes
+                | Special::Clusterid(_)
+                | Special::Nclusterid(_)
+                | Special::ClusterCtaid(_)
+                | Special::ClusterNctaid(_)
+                | Special::ClusterCtarank
+                | Special::ClusterNctarank
+                | Special::ExplicitCluster
         ),
         Op::Load(access) => access.space == Space::Param,
         // What every tier has: an unsupported instruction must not be met early.

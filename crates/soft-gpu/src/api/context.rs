@@ -3,8 +3,8 @@
 //! A context here is a name for what was made in it: streams, allocations and modules carry its
 //! number and go with it. All contexts of a process share the device and its errors.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use cuda_api::constants::{ctx_flags, limit};
 use cuda_api::*;
@@ -13,6 +13,7 @@ use super::graph::key_number;
 use super::{Driver, driver, exports, thread};
 use crate::device::limits;
 use crate::error::{Error, Result};
+use simt::heap::HEAP_BYTES;
 
 /// What cuCtxGetApiVersion says: the API has been stable since.
 const API_VERSION: u32 = 3020;
@@ -33,7 +34,7 @@ pub(crate) struct Context {
 const LIMITS: [(u32, u64); 7] = [
     (limit::STACK_SIZE, 1024),
     (limit::PRINTF_FIFO_SIZE, 1 << 20),
-    (limit::MALLOC_HEAP_SIZE, 8 << 20),
+    (limit::MALLOC_HEAP_SIZE, HEAP_BYTES),
     (limit::DEV_RUNTIME_SYNC_DEPTH, 2),
     (limit::DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048),
     (limit::MAX_L2_FETCH_GRANULARITY, 64),
@@ -59,6 +60,12 @@ impl Context {
     /// is never mistaken for new.
     pub(crate) fn number(&self) -> u64 {
         self.number.load(Ordering::Acquire)
+    }
+
+    /// Bytes of the heap that kernels' `malloc` takes from, once there is one.
+    pub(crate) fn heap_bytes(&self) -> u64 {
+        limit_index(limit::MALLOC_HEAP_SIZE)
+            .map_or(HEAP_BYTES, |index| self.limits[index].load(Ordering::Relaxed))
     }
 
     /// Fails unless the context is alive.
@@ -118,6 +125,10 @@ impl Driver {
             self.forget_functions(&module);
         }
         self.device.free_context(context.number());
+        self.heaps
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|(number, _), _| *number != context.number());
         self.flush_printf(self.device.default_tenant());
     }
 
@@ -321,6 +332,14 @@ exports! {
         let driver = driver()?;
         let context = thread::current()?;
         let index = limit_index(limit)?;
+        if limit == limit::MALLOC_HEAP_SIZE {
+            let key = (context.number(), driver.tenant().id);
+            let heaps = driver.heaps.lock().unwrap_or_else(PoisonError::into_inner);
+            // As the manual has it: only before a kernel that allocates.
+            if heaps.contains_key(&key) {
+                return Err(Error::INVALID_VALUE);
+            }
+        }
         context.limits[index].store(value as u64, Ordering::Relaxed);
         if limit == cuda_api::constants::limit::PRINTF_FIFO_SIZE {
             driver.tenant().printf.set_limit_bytes(value);

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use cuda_api::constants::function_attribute as attribute;
 use cuda_api::handle::HandleKind;
@@ -11,7 +11,8 @@ use cuda_api::*;
 
 use super::{Driver, driver, exports};
 use crate::device::limits::{
-    COMPUTE_MAJOR, COMPUTE_MINOR, SHARED_PER_BLOCK, SHARED_PER_BLOCK_OPTIN,
+    CLUSTER_BLOCKS_MAX, CLUSTER_BLOCKS_PORTABLE, COMPUTE_MAJOR, COMPUTE_MINOR, SHARED_PER_BLOCK,
+    SHARED_PER_BLOCK_OPTIN,
 };
 use crate::device::occupancy::threads_by_registers;
 use crate::error::{Error, Result};
@@ -29,6 +30,8 @@ pub(crate) struct Function {
     info: KernelInfo,
     dynamic_shared_max: AtomicU32,
     carveout: AtomicI32,
+    /// Clusters may be larger than every device allows.
+    any_cluster_size: AtomicBool,
 }
 
 impl Function {
@@ -50,6 +53,7 @@ impl Function {
             library,
             dynamic_shared_max: AtomicU32::new(SHARED_PER_BLOCK.saturating_sub(fixed)),
             carveout: AtomicI32::new(-1),
+            any_cluster_size: AtomicBool::new(false),
         }
     }
 
@@ -68,8 +72,16 @@ impl Function {
         self.dynamic_shared_max.load(Ordering::Relaxed)
     }
 
+    /// Most blocks of a cluster that a launch may ask for now.
+    pub(crate) fn cluster_blocks_max(&self) -> u32 {
+        let any = self.any_cluster_size.load(Ordering::Relaxed);
+        let most = if any { CLUSTER_BLOCKS_MAX } else { CLUSTER_BLOCKS_PORTABLE };
+        self.info().cluster_blocks_max.map_or(most, |max| max.min(CLUSTER_BLOCKS_MAX))
+    }
+
     pub(crate) fn attribute(&self, number: u32) -> Result<i32> {
         let info = self.info();
+        let cluster = info.required_cluster.unwrap_or_default();
         Ok(match number {
             attribute::MAX_THREADS_PER_BLOCK => {
                 info.max_threads_per_block.min(threads_by_registers(info.registers)) as i32
@@ -82,13 +94,14 @@ impl Function {
             attribute::BINARY_VERSION => COMPUTE_MAJOR * 10 + COMPUTE_MINOR,
             attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => self.dynamic_shared_max() as i32,
             attribute::PREFERRED_SHARED_MEMORY_CARVEOUT => self.carveout.load(Ordering::Relaxed),
-            attribute::CACHE_MODE_CA
-            | attribute::CLUSTER_SIZE_MUST_BE_SET
-            | attribute::REQUIRED_CLUSTER_WIDTH
-            | attribute::REQUIRED_CLUSTER_HEIGHT
-            | attribute::REQUIRED_CLUSTER_DEPTH
-            | attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED
-            | attribute::CLUSTER_SCHEDULING_POLICY_PREFERENCE => 0,
+            attribute::REQUIRED_CLUSTER_WIDTH => cluster.x as i32,
+            attribute::REQUIRED_CLUSTER_HEIGHT => cluster.y as i32,
+            attribute::REQUIRED_CLUSTER_DEPTH => cluster.z as i32,
+            attribute::CLUSTER_SIZE_MUST_BE_SET => info.cluster_must_be_set.into(),
+            attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED => {
+                self.any_cluster_size.load(Ordering::Relaxed).into()
+            }
+            attribute::CACHE_MODE_CA | attribute::CLUSTER_SCHEDULING_POLICY_PREFERENCE => 0,
             _ => return Err(Error::INVALID_VALUE),
         })
     }
@@ -108,8 +121,10 @@ impl Function {
                 }
                 self.carveout.store(value, Ordering::Relaxed);
             }
-            attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED
-            | attribute::CLUSTER_SCHEDULING_POLICY_PREFERENCE => {}
+            attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED => {
+                self.any_cluster_size.store(value != 0, Ordering::Relaxed);
+            }
+            attribute::CLUSTER_SCHEDULING_POLICY_PREFERENCE => {}
             _ => return Err(Error::INVALID_VALUE),
         }
         Ok(())

@@ -2,14 +2,14 @@
 
 use std::ffi::{c_char, c_uint, c_void};
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use cuda_api::constants::jit_option;
 use cuda_api::link::{LINK_INPUT_ENTRY, LINK_INPUTS_MAX};
 use cuda_api::pointer::{FromProgram, In, Out};
 
-use super::Driver;
+use super::{Driver, thread};
 use ptx::embedded::{self, ARCHIVE_MAGIC, EmbeddedError};
 use ptx::fatbin::{EntryKind, Fatbin, PtxChoice, Wrapper};
 use ptx::image::{self, Image, ImageKind};
@@ -22,9 +22,10 @@ use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
 
 use simt::CompileErrorKind;
+use simt::heap::{DeviceHeap, HEAP_ALIGN, HEAP_BYTES};
 use simt::kernel::{Module, ModuleMemory, OutOfMemory};
 use simt::vector::Tier;
-use simt_interpreter::Interpreter;
+use simt_interpreter::{Checks, Interpreter};
 
 /// What NVIDIA's driver has for the device runtime library of programs that are linked.
 const DEVICE_RUNTIME: &str = include_str!("device_runtime.ptx");
@@ -175,6 +176,7 @@ impl JitOptions {
 
 /// Memory for a module's variables while it is being compiled.
 struct VariableMemory<'a> {
+    driver: &'a Driver,
     device: &'a Device,
     tenant: &'a Arc<Tenant>,
     context: u64,
@@ -215,6 +217,23 @@ impl ModuleMemory for VariableMemory<'_> {
                 Ok(address)
             }
         }
+    }
+
+    fn heap(&mut self) -> std::result::Result<Arc<DeviceHeap>, OutOfMemory> {
+        let key = (self.context, self.tenant.id);
+        let mut heaps = self.driver.heaps.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(heap) = heaps.get(&key) {
+            return Ok(heap.clone());
+        }
+        let bytes = thread::current().map_or(HEAP_BYTES, |context| context.heap_bytes());
+        let kind = AllocationKind::Module { writable: true };
+        let address = self
+            .device
+            .allocate(self.tenant, self.context, bytes.max(1), HEAP_ALIGN, kind)
+            .map_err(|_| OutOfMemory)?;
+        let heap = Arc::new(DeviceHeap::new(address, bytes));
+        heaps.insert(key, heap.clone());
+        Ok(heap)
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) {
@@ -262,7 +281,8 @@ impl Driver {
             return settings.tiers.tier(settings.flavour, &self.code);
         }
         let report = Arc::new(|finding: &str| eprintln!("openmps-soft: {finding}"));
-        Arc::new(Interpreter::new().checking(report))
+        let written = self.device.written.clone();
+        Arc::new(Interpreter::new().checking(Checks { report, written }))
     }
 
     fn report(&self, logs: &JitOptions, refusal: &Refusal) {
@@ -278,8 +298,13 @@ impl Driver {
         logs: &JitOptions,
     ) -> Result<Loaded> {
         let start = Instant::now();
-        let mut memory =
-            VariableMemory { device: &self.device, tenant, context, allocated: Vec::new() };
+        let mut memory = VariableMemory {
+            driver: self,
+            device: &self.device,
+            tenant,
+            context,
+            allocated: Vec::new(),
+        };
         match simt::load_module(text, &mut memory, self.tier()) {
             Ok(module) => {
                 let (memory, registers_max) = (memory.allocated, logs.registers());

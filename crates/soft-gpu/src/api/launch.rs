@@ -37,14 +37,15 @@ struct Request {
     block: Dim3,
     dynamic_shared: u32,
     cooperative: bool,
+    /// Blocks of a cluster, if the launch itself says.
+    cluster: Option<Dim3>,
     priority: Option<i32>,
 }
 
 impl Request {
     fn new(grid: [u32; 3], block: [u32; 3], dynamic_shared: u32) -> Self {
-        let dim = |d: [u32; 3]| Dim3 { x: d[0], y: d[1], z: d[2] };
         let (grid, block) = (dim(grid), dim(block));
-        Self { grid, block, dynamic_shared, cooperative: false, priority: None }
+        Self { grid, block, dynamic_shared, cooperative: false, cluster: None, priority: None }
     }
 
     /// Checks the request against the limits of the device and of the function.
@@ -74,10 +75,37 @@ impl Request {
         if fitting == 0 {
             return Err(Error::LAUNCH_OUT_OF_RESOURCES);
         }
-        if self.cooperative && self.grid.count() > u64::from(fitting) * u64::from(sms) {
+        let block = BlockNeed::new(threads, info.registers, shared);
+        let Some(cluster) = self.cluster(function)? else {
+            if self.cooperative && self.grid.count() > u64::from(fitting) * u64::from(sms) {
+                return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
+            }
+            return Ok(block);
+        };
+        let of_cluster = block.of_cluster(cluster.count() as u32);
+        let clusters = self.grid.count() / cluster.count();
+        if self.cooperative && clusters > u64::from(of_cluster.fitting()) * u64::from(sms) {
             return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
         }
-        Ok(BlockNeed::new(threads, info.registers, shared))
+        Ok(of_cluster)
+    }
+
+    /// Blocks of a cluster, as the launch or the function says; checked.
+    fn cluster(&self, function: &Function) -> Result<Option<Dim3>> {
+        let info = function.info();
+        let Some(cluster) = self.cluster.or(info.required_cluster) else {
+            return match info.cluster_must_be_set {
+                true => Err(Error::INVALID_CLUSTER_SIZE),
+                false => Ok(None),
+            };
+        };
+        let divides = |grid: u32, of: u32| of > 0 && grid.is_multiple_of(of);
+        let good = divides(self.grid.x, cluster.x)
+            && divides(self.grid.y, cluster.y)
+            && divides(self.grid.z, cluster.z)
+            && cluster.count() <= function.cluster_blocks_max().into()
+            && info.required_cluster.is_none_or(|required| required == cluster);
+        if good { Ok(Some(cluster)) } else { Err(Error::INVALID_CLUSTER_SIZE) }
     }
 }
 
@@ -124,6 +152,7 @@ impl Prepared {
             workspace,
             grid: self.request.grid,
             block: self.request.block,
+            cluster: self.request.cluster.or(self.kernel.info().required_cluster),
             dynamic_shared_bytes: self.request.dynamic_shared,
             params: self.params,
             printf: tenant.printf.clone(),
@@ -304,6 +333,25 @@ fn events_of(config: &CUlaunchConfig) -> Result<Vec<CUevent>> {
     attributes_of(config)?.filter_map(|a| a.map(|a| a.event()).transpose()).collect()
 }
 
+fn dim([x, y, z]: [u32; 3]) -> Dim3 {
+    Dim3 { x, y, z }
+}
+
+/// How many clusters of a launch may be resident at once on a device of `sms` SMs; 0 if the launch
+/// has none, or none fits.
+pub(super) fn clusters_resident(
+    function: &Function,
+    config: &CUlaunchConfig,
+    sms: u32,
+) -> Result<u32> {
+    let request = read_config(config)?;
+    match request.check(function, sms) {
+        Ok(need) if request.cluster(function)?.is_some() => Ok(need.fitting() * sms),
+        Ok(_) | Err(Error::LAUNCH_OUT_OF_RESOURCES) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
 fn read_config(config: &CUlaunchConfig) -> Result<Request> {
     let grid = [config.gridDimX, config.gridDimY, config.gridDimZ];
     let block = [config.blockDimX, config.blockDimY, config.blockDimZ];
@@ -317,10 +365,8 @@ fn read_config(config: &CUlaunchConfig) -> Result<Request> {
         match attribute.id {
             launch_attribute::COOPERATIVE => request.cooperative = word(0) != 0,
             launch_attribute::CLUSTER_DIMENSION => {
-                // Compute capability 8.0 has no clusters; one block is none.
-                if [word(0), word(1), word(2)] != [1, 1, 1] {
-                    return Err(Error::INVALID_CLUSTER_SIZE);
-                }
+                let extents = [0, 1, 2].map(|n| u32::try_from(word(n)).unwrap_or(0));
+                request.cluster = Some(dim(extents));
             }
             launch_attribute::PRIORITY => {
                 request.priority = Some(word(0).clamp(PRIORITY_GREATEST, PRIORITY_LEAST));
@@ -331,6 +377,7 @@ fn read_config(config: &CUlaunchConfig) -> Result<Request> {
             | launch_attribute::PROGRAMMATIC_EVENT
             | launch_attribute::LAUNCH_COMPLETION_EVENT
             | launch_attribute::ACCESS_POLICY_WINDOW
+            | launch_attribute::PREFERRED_CLUSTER_DIMENSION
             | launch_attribute::SYNCHRONIZATION_POLICY
             | launch_attribute::CLUSTER_SCHEDULING_POLICY_PREFERENCE
             | launch_attribute::PROGRAMMATIC_STREAM_SERIALIZATION

@@ -70,8 +70,9 @@ use crate::device::Device;
 use crate::device::settings::{CodeStore, Settings};
 use crate::device::slab::Key;
 use crate::device::stream::Stream;
-use crate::device::tenant::Tenant;
+use crate::device::tenant::{Tenant, TenantId};
 use crate::error::{Error, Result};
+use simt::heap::DeviceHeap;
 
 /// The one driver of the process.
 pub(crate) struct Driver {
@@ -90,6 +91,8 @@ pub(crate) struct Driver {
     mipmapped: Registry<MipmappedArray>,
     /// Texture and surface objects by their handles, which are addresses.
     images: Mutex<HashMap<u64, ImageObject>>,
+    /// What kernels' `malloc` takes from, by the number of the context and the tenant.
+    heaps: Mutex<HashMap<(u64, TenantId), Arc<DeviceHeap>>>,
     advice: Mutex<AdviceMap>,
     stream_attributes: Mutex<HashMap<Key<Stream>, StreamAttributes>>,
     /// Memory and events of other processes.
@@ -149,6 +152,7 @@ fn initialize() -> Result {
             arrays: Registry::new(HandleKind::Array),
             mipmapped: Registry::new(HandleKind::MipmappedArray),
             images: Mutex::default(),
+            heaps: Mutex::default(),
             advice: Mutex::default(),
             stream_attributes: Mutex::default(),
             opened: Mutex::default(),

@@ -3,6 +3,7 @@
 use cuda_api::pointer::{In, Out};
 use cuda_api::*;
 
+use super::launch::clusters_resident;
 use super::{driver, exports};
 use crate::device::occupancy::{best_block_size, blocks_per_sm, dynamic_shared_available};
 use crate::error::{Error, Result};
@@ -64,24 +65,20 @@ exports! {
     fn cuOccupancyMaxActiveClusters(
         num_clusters: *mut c_int, function: CUfunction, config: *const CUlaunchConfig,
     ) {
-        no_clusters(function, config)?;
-        num_clusters.set(0)?;
-        Err(Error::NOT_SUPPORTED)
+        let driver = driver()?;
+        let function = driver.function(function)?;
+        let sms = driver.device.settings.sms;
+        num_clusters.set(clusters_resident(&function, &config.get()?, sms)? as i32)
     }
 
     fn cuOccupancyMaxPotentialClusterSize(
         cluster_size: *mut c_int, function: CUfunction, config: *const CUlaunchConfig,
     ) {
-        no_clusters(function, config)?;
-        cluster_size.set(0)?;
-        Err(Error::NOT_SUPPORTED)
+        let function = driver()?.function(function)?;
+        config.get()?;
+        // A cluster of any size that may be asked for runs, one at a time at least.
+        cluster_size.set(function.cluster_blocks_max() as i32)
     }
-}
-
-/// Checks a question about clusters, which compute capability 8.0 has none of.
-fn no_clusters(function: CUfunction, config: In<CUlaunchConfig>) -> Result {
-    driver()?.function(function)?;
-    config.get().map(|_| ())
 }
 
 fn positive(value: i32) -> Result<u32> {

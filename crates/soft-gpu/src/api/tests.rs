@@ -44,8 +44,10 @@ macro_rules! cu {
     };
 }
 
+mod clusters;
 mod conditional;
 mod device_runtime;
+mod device_side;
 mod graphs;
 mod ipc;
 mod jit;

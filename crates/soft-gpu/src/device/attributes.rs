@@ -82,6 +82,7 @@ pub fn attribute(settings: &Settings, number: u32) -> Result<i32> {
         | CAN_USE_64_BIT_STREAM_MEM_OPS
         | CAN_USE_STREAM_WAIT_VALUE_NOR
         | COOPERATIVE_LAUNCH
+        | CLUSTER_LAUNCH
         | HOST_REGISTER_SUPPORTED
         | READ_ONLY_HOST_REGISTER_SUPPORTED
         | IPC_EVENT_SUPPORTED

@@ -32,6 +32,10 @@ pub fn describe(fault: &Fault) -> (Error, String) {
         FaultKind::InvalidPc { target } => {
             (Error::INVALID_PC, format!("call or branch to {target:#x}, where no code is"))
         }
+        FaultKind::DynamicParallelism => (
+            Error::NOT_SUPPORTED,
+            "kernels cannot launch kernels on the software GPU (dynamic parallelism)".to_owned(),
+        ),
         FaultKind::Trap => (Error::LAUNCH_FAILED, "trap".to_owned()),
         FaultKind::Assert { message } => (Error::ASSERT, message.clone()),
         FaultKind::StackOverflow => {

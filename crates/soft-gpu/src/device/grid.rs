@@ -28,7 +28,7 @@ pub struct KernelOp {
     pub kernel: Arc<dyn Kernel>,
     /// Its extents and parameters.
     pub launch: Arc<Launch>,
-    /// What a block takes from its SM; at least one block fits on an empty SM.
+    /// What a block, or a cluster of them, takes from its SM; at least one fits on an empty SM.
     pub need: BlockNeed,
     /// Numerically lowest first; blocks of an earlier launch first among equals.
     pub priority: i32,
@@ -37,7 +37,7 @@ pub struct KernelOp {
 /// A block that has its place on an SM.
 pub(super) struct Block {
     pub(super) sm: u32,
-    /// Number in the grid, x fastest.
+    /// Number in the grid, x fastest; of a cluster, if the launch has clusters.
     pub(super) index: u64,
     /// Made when a worker takes the block for the first time.
     pub(super) run: Option<Box<dyn BlockRun>>,
@@ -50,7 +50,7 @@ pub(super) struct Grid {
     pub(super) tenant: Arc<Tenant>,
     pub(super) sms: SmMask,
     arrival: u64,
-    /// Blocks in the grid; once killed, those that were ever placed.
+    /// Blocks in the grid, or clusters, each of which is one block here; once killed, those that were ever placed.
     total: u64,
     /// Number of the next block to place.
     next: u64,
@@ -133,7 +133,7 @@ impl Core {
         let known = self.streams.get(stream).and_then(|s| s.pace);
         let pace_ns = known.filter(|(of, _)| *of == identity(&op)).map_or(0, |(_, pace)| pace);
         tenant.kernel_started(now);
-        let total = op.launch.grid.count();
+        let total = op.launch.starts();
         let grid = Grid {
             op,
             stream,

@@ -31,6 +31,11 @@ pub const SHARED_PER_BLOCK: u32 = 48 * 1024;
 /// Shared memory a block may have after cuFuncSetAttribute, bytes.
 pub const SHARED_PER_BLOCK_OPTIN: u32 = 163 * 1024;
 
+/// Blocks of a cluster that every device with clusters allows.
+pub const CLUSTER_BLOCKS_PORTABLE: u32 = 8;
+/// Blocks of a cluster of a function that asked for more: as on compute capability 9.0.
+pub const CLUSTER_BLOCKS_MAX: u32 = 16;
+
 /// Threads in a warp.
 pub const WARP_THREADS: u32 = 32;
 /// Threads in a block.

@@ -43,6 +43,7 @@ use self::settings::Settings;
 use self::slab::Slab;
 use self::tenant::{Tenant, TenantId};
 use self::turn::{TurnFile, TurnState};
+use simt::written::WrittenBytes;
 
 /// A software GPU. There is one in a process that uses the driver API; tests make their own.
 pub struct Device {
@@ -59,6 +60,8 @@ pub struct Device {
     tenant_ids: AtomicU64,
     grid_ids: AtomicU64,
     myself: Weak<Device>,
+    /// What has been written of allocated memory, if somebody looks for reads of the rest.
+    pub(crate) written: Option<Arc<WrittenBytes>>,
 }
 
 impl Device {
@@ -117,6 +120,7 @@ impl Device {
         };
         Arc::new_cyclic(|myself| Self {
             memory: Memory::new(settings.memory_bytes, shared_dir),
+            written: settings.check.then(Arc::default),
             settings,
             core: Mutex::new(core),
             turn_fds,

@@ -32,6 +32,32 @@ impl BlockNeed {
     }
 }
 
+impl BlockNeed {
+    /// Of a cluster of so many such blocks, all on one SM: what does not fit there takes all that
+    /// the SM has.
+    pub fn of_cluster(self, blocks: u32) -> Self {
+        let all = |each: u32, most: u32| each.saturating_mul(blocks).min(most);
+        Self {
+            warps: all(self.warps, WARPS_PER_SM_MAX),
+            registers: all(self.registers, REGISTERS_PER_SM),
+            shared_bytes: all(self.shared_bytes, SHARED_PER_SM),
+        }
+    }
+
+    /// How many of them an empty SM has room for.
+    pub fn fitting(self) -> u32 {
+        [
+            BLOCKS_PER_SM_MAX,
+            WARPS_PER_SM_MAX / self.warps.max(1),
+            REGISTERS_PER_SM / self.registers.max(1),
+            SHARED_PER_SM / self.shared_bytes.max(1),
+        ]
+        .into_iter()
+        .min()
+        .unwrap_or(0)
+    }
+}
+
 /// What limits the number of resident blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limiter {

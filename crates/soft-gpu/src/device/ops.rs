@@ -135,6 +135,16 @@ impl Device {
 
     /// Adds an operation to a stream; waits while the stream is full. Returns its number.
     pub fn enqueue(&self, key: Key<Stream>, op: Op) -> Result<u64> {
+        // Early, if kernels that are to run before read the same: then less is found.
+        if let Some(written) = &self.written {
+            match &op {
+                Op::Transfer(transfer) => transfer.note_written(written),
+                Op::WriteValue(write) => {
+                    written.write(write.address, if write.wide { 8 } else { 4 })
+                }
+                _ => {}
+            }
+        }
         let mut core = self.lock();
         loop {
             let stream =

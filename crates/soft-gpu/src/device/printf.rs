@@ -1,8 +1,9 @@
 //! The FIFO that device-side printf writes to, emptied to stdout when the program synchronises.
 
+use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use simt::kernel::PrintfSink;
 
@@ -16,27 +17,53 @@ unsafe extern "C" {
 
 /// Text of kernels that has not been written yet.
 pub struct PrintfFifo {
-    text: Mutex<Vec<u8>>,
+    kept: Mutex<Kept>,
     limit_bytes: AtomicUsize,
+}
+
+/// The calls whose text is kept, the oldest first.
+#[derive(Default)]
+struct Kept {
+    text: VecDeque<u8>,
+    /// Bytes of each call.
+    calls: VecDeque<usize>,
+}
+
+impl Kept {
+    /// Removes the oldest call.
+    fn forget_oldest(&mut self) {
+        let bytes = self.calls.pop_front().unwrap_or(0);
+        self.text.drain(..bytes.min(self.text.len()));
+    }
 }
 
 impl Default for PrintfFifo {
     fn default() -> Self {
-        Self { text: Mutex::default(), limit_bytes: AtomicUsize::new(FIFO_BYTES_DEFAULT) }
+        Self { kept: Mutex::default(), limit_bytes: AtomicUsize::new(FIFO_BYTES_DEFAULT) }
     }
 }
 
 impl PrintfSink for PrintfFifo {
     fn print(&self, text: &[u8]) {
-        let mut fifo = self.text.lock().unwrap_or_else(PoisonError::into_inner);
-        if fifo.len() + text.len() <= self.limit_bytes.load(Ordering::Relaxed) {
-            fifo.extend_from_slice(text);
+        let limit = self.limit_bytes.load(Ordering::Relaxed);
+        let mut kept = self.lock();
+        // As CUDA's, it is a ring: what is new replaces what is oldest.
+        while !kept.calls.is_empty() && kept.text.len() + text.len() > limit {
+            kept.forget_oldest();
+        }
+        if text.len() <= limit {
+            kept.text.extend(text);
+            kept.calls.push_back(text.len());
         }
     }
 }
 
 impl PrintfFifo {
-    /// Bytes it holds before further output is dropped.
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes it holds before the oldest output is dropped.
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes.load(Ordering::Relaxed)
     }
@@ -48,15 +75,25 @@ impl PrintfFifo {
 
     /// Takes all text out.
     pub fn take(&self) -> Vec<u8> {
-        std::mem::take(&mut *self.text.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.lock()).text.into()
     }
 
     /// Takes at most `bytes` of the text out; the rest stays.
     pub fn take_up_to(&self, bytes: usize) -> Vec<u8> {
-        let mut fifo = self.text.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = bytes.min(fifo.len());
-        let rest = fifo.split_off(taken);
-        std::mem::replace(&mut *fifo, rest)
+        let mut kept = self.lock();
+        let mut left = bytes.min(kept.text.len());
+        let taken = kept.text.drain(..left).collect();
+        // Of the last one a part may stay.
+        while let Some(first) = kept.calls.front_mut() {
+            let part = left.min(*first);
+            left -= part;
+            *first -= part;
+            if *first > 0 {
+                break;
+            }
+            kept.calls.pop_front();
+        }
+        taken
     }
 
     /// Writes all text to C's stdout.
@@ -78,13 +115,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_fifo_drops_whole_calls() {
+    fn a_full_fifo_drops_the_oldest_calls() {
         let fifo = PrintfFifo::default();
         fifo.set_limit_bytes(10);
-        fifo.print(b"12345678");
+        fifo.print(b"1234");
+        fifo.print(b"5678");
         fifo.print(b"abc");
-        fifo.print(b"9");
-        assert_eq!(fifo.take(), b"123456789");
+        assert_eq!(fifo.take(), b"5678abc");
         assert_eq!(fifo.take(), b"");
+        fifo.print(b"longer than that");
+        assert_eq!(fifo.take(), b"");
+    }
+
+    #[test]
+    fn what_is_taken_in_parts_is_whole() {
+        let fifo = PrintfFifo::default();
+        fifo.set_limit_bytes(10);
+        fifo.print(b"12345");
+        fifo.print(b"67");
+        assert_eq!(fifo.take_up_to(3), b"123");
+        // The rest of the first call gives way to this.
+        fifo.print(b"abcdefg");
+        assert_eq!(fifo.take_up_to(4), b"67ab");
+        assert_eq!(fifo.take_up_to(100), b"cdefg");
+        assert_eq!(fifo.take_up_to(1), b"");
     }
 }

@@ -6,6 +6,7 @@
 
 use super::limits;
 use super::tenant::Space;
+use simt::written::WrittenBytes;
 
 /// Bytes moved in one step, so that an unmapping or another stream waits a millisecond at most.
 pub const STEP_BYTES: u64 = 4 << 20;
@@ -127,6 +128,22 @@ impl Transfer {
         match &self.work {
             Work::Copy(c) => c.width.saturating_mul(c.height).saturating_mul(c.depth),
             Work::Fill(f) => f.width.saturating_mul(f.height).saturating_mul(u64::from(f.element)),
+        }
+    }
+
+    /// Notes that all of these bytes are written.
+    pub fn note_written(&self, account: &WrittenBytes) {
+        match &self.work {
+            Work::Copy(c) => {
+                for z in 0..c.depth {
+                    (0..c.height).for_each(|y| account.write(c.dst.row(y, z), c.width));
+                }
+            }
+            Work::Fill(f) => {
+                let bytes = f.width * u64::from(f.element);
+                let row = |y: u64| f.address.wrapping_add(y.wrapping_mul(f.pitch));
+                (0..f.height).for_each(|y| account.write(row(y), bytes));
+            }
         }
     }
 

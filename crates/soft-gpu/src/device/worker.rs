@@ -20,7 +20,7 @@ use super::transfer::{Progress, Transfer};
 use super::{Device, fault};
 use crate::error::Error;
 use simt::kernel::{
-    BlockRun, Control, Counters, Dim3, Fault, FaultKind, Kernel, Launch, MemoryView, Outcome,
+    BlockRun, Control, Counters, Fault, FaultKind, Kernel, Launch, MemoryView, Outcome, PrintfSink,
     Worker,
 };
 
@@ -288,6 +288,9 @@ impl Device {
             // Memory's tables may be asked only when no memory is held.
             Settled::Blocks(Outcome::Fault(fault)) => {
                 let (error, mut text) = fault::describe(&fault);
+                if let FaultKind::Assert { message } = &fault.kind {
+                    self.show_assertion(&assignment.tenant, message);
+                }
                 if let FaultKind::IllegalAddress { address, bytes, write } = fault.kind {
                     let why = self.memory.explain(&assignment.tenant, address, bytes.into(), write);
                     text = format!("{text}: {why}");
@@ -295,6 +298,16 @@ impl Device {
                 Settled::Fault(error, text)
             }
             settled => settled,
+        }
+    }
+
+    /// Shows a failed assertion where CUDA does, on standard error; another tenant's program finds it
+    /// in what its kernels printed.
+    fn show_assertion(&self, tenant: &Tenant, message: &str) {
+        if tenant.id == self.default_tenant().id {
+            eprintln!("{message}");
+        } else {
+            tenant.printf.print(format!("{message}\n").as_bytes());
         }
     }
 
@@ -396,7 +409,7 @@ fn resume(
     launch: &Arc<Launch>,
     worker: &mut Worker<'_>,
 ) -> (u64, Outcome) {
-    let index = block_index(launch, block.index);
+    let index = launch.start_index(block.index);
     let run = AssertUnwindSafe(|| {
         let run = block.run.get_or_insert_with(|| {
             let restarted = spare.take().and_then(|mut run| run.restart(index).then_some(run));
@@ -415,10 +428,4 @@ fn resume(
         };
         (0, Outcome::Fault(Box::new(fault)))
     })
-}
-
-/// Place in the grid of its `index`-th block, x fastest.
-fn block_index(launch: &Launch, index: u64) -> Dim3 {
-    let (x, y) = (u64::from(launch.grid.x), u64::from(launch.grid.y));
-    Dim3 { x: (index % x) as u32, y: (index / x % y) as u32, z: (index / x / y) as u32 }
 }

@@ -205,6 +205,11 @@ impl Device {
                 }
             }
         };
+        if let (Some(written), AllocationKind::Device | AllocationKind::Pool { .. }) =
+            (&self.written, kind)
+        {
+            written.track(start, bytes);
+        }
         let id = tables.next_id();
         let allocation = Allocation { bytes, tenant: tenant.clone(), context, kind, id };
         tables.allocations.insert(start, allocation);
@@ -262,6 +267,9 @@ impl Device {
 
     fn free_allocation(&self, tables: &mut Tables, address: u64) {
         let Some(allocation) = tables.allocations.remove(&address) else { return };
+        if let Some(written) = &self.written {
+            written.forget(address);
+        }
         let Some(taken) = taken(allocation.bytes) else { return };
         let tenant = &allocation.tenant;
         tables.note_freed(tenant.id, address, address + allocation.bytes);

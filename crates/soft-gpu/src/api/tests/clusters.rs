@@ -1,0 +1,132 @@
+//! Clusters through the driver API: asked for by a launch or by the kernel itself.
+
+use cuda_api::constants::{function_attribute as attribute, launch_attribute};
+
+use super::*;
+
+/// Every block reads the number of the next one of its cluster.
+const PTX: &str = "
+.version 8.0
+.target sm_90
+.address_size 64
+.shared .align 4 .b32 word;
+.visible .entry next(.param .u64 out)
+{
+    .reg .b64 %out;
+    .reg .b32 %b, %r, %n, %s, %v;
+    mov.u32 %b, %ctaid.x;
+    st.shared.u32 [word], %b;
+    barrier.cluster.arrive;
+    barrier.cluster.wait;
+    mov.u32 %r, %cluster_ctarank;
+    mov.u32 %n, %cluster_nctarank;
+    add.u32 %r, %r, 1;
+    rem.u32 %r, %r, %n;
+    mapa.shared::cluster.u32 %s, word, %r;
+    ld.shared::cluster.u32 %v, [%s];
+    barrier.cluster.arrive;
+    barrier.cluster.wait;
+    ld.param.u64 %out, [out];
+    mad.wide.u32 %out, %b, 4, %out;
+    st.global.u32 [%out], %v;
+    ret;
+}
+.visible .entry pairs(.param .u64 out) .explicitcluster .reqnctapercluster 2
+{
+    ret;
+}
+.visible .entry any(.param .u64 out) .explicitcluster .maxclusterrank 4
+{
+    ret;
+}
+";
+
+fn cluster_of(extents: [u32; 3]) -> CUlaunchAttribute {
+    let mut attribute = CUlaunchAttribute::number(launch_attribute::CLUSTER_DIMENSION, 0);
+    for (bytes, extent) in attribute.value.chunks_mut(4).zip(extents) {
+        bytes.copy_from_slice(&extent.to_ne_bytes());
+    }
+    attribute
+}
+
+fn launch_clusters(
+    function: CUfunction,
+    grid: u32,
+    cluster: Option<[u32; 3]>,
+    out: CUdeviceptr,
+) -> CUresult {
+    let mut attribute = cluster.map(cluster_of);
+    let mut config = CUlaunchConfig::plain([grid, 1, 1], [32, 1, 1], 0, CUstream::NULL);
+    if let Some(attribute) = &mut attribute {
+        (config.attrs, config.numAttrs) = (attribute, 1);
+    }
+    let mut address = out.0;
+    let mut params = [std::ptr::from_mut(&mut address).cast::<c_void>()];
+    cu!(cuLaunchKernelEx(&config, function, params.as_mut_ptr(), null_mut()))
+}
+
+#[test]
+fn blocks_of_a_cluster_reach_each_other() {
+    let _watchdog = start();
+    let text = std::ffi::CString::new(PTX).unwrap();
+    let mut module = CUmodule::NULL;
+    cu!(cuModuleLoadData(&mut module, text.as_ptr().cast())).unwrap();
+    let get = |name: &CStr| {
+        let mut function = CUfunction::NULL;
+        cu!(cuModuleGetFunction(&mut function, module, name.as_ptr())).unwrap();
+        function
+    };
+    let of = |function, number| {
+        let mut value = -1;
+        cu!(cuFuncGetAttribute(&mut value, number, function)).unwrap();
+        value
+    };
+    let (next, pairs, any) = (get(c"next"), get(c"pairs"), get(c"any"));
+    let out = allocate(4 * 4096);
+    let run = |cluster: Option<[u32; 3]>, expected: &dyn Fn(u32) -> u32| {
+        launch_clusters(next, 4096, cluster, out).unwrap();
+        let mut numbers = vec![0u32; 4096];
+        cu!(cuMemcpyDtoH_v2(numbers.as_mut_ptr().cast(), out, 4 * 4096)).unwrap();
+        assert!((0..4096).all(|block| numbers[block as usize] == expected(block)), "{cluster:?}");
+    };
+    run(None, &|block| block);
+    run(Some([1, 1, 1]), &|block| block);
+    run(Some([4, 1, 1]), &|block| block / 4 * 4 + (block + 1) % 4);
+    run(Some([8, 1, 1]), &|block| block / 8 * 8 + (block + 1) % 8);
+    // More than every device allows, and what does not divide the grid.
+    let refused = Err(Error::INVALID_CLUSTER_SIZE);
+    assert_eq!(launch_clusters(next, 4096, Some([16, 1, 1]), out), refused);
+    assert_eq!(launch_clusters(next, 10, Some([4, 1, 1]), out), refused);
+    assert_eq!(launch_clusters(next, 8, Some([0, 1, 1]), out), refused);
+    cu!(cuFuncSetAttribute(next, attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)).unwrap();
+    run(Some([16, 1, 1]), &|block| block / 16 * 16 + (block + 1) % 16);
+    assert_eq!(launch_clusters(next, 64, Some([32, 1, 1]), out), refused);
+    // What kernels say of themselves.
+    assert_eq!(of(pairs, attribute::REQUIRED_CLUSTER_WIDTH), 2);
+    assert_eq!(of(pairs, attribute::REQUIRED_CLUSTER_HEIGHT), 1);
+    assert_eq!(of(next, attribute::REQUIRED_CLUSTER_WIDTH), 0);
+    assert_eq!(of(pairs, attribute::CLUSTER_SIZE_MUST_BE_SET), 0);
+    assert_eq!(of(any, attribute::CLUSTER_SIZE_MUST_BE_SET), 1);
+    launch_clusters(pairs, 4, None, out).unwrap();
+    launch_clusters(pairs, 4, Some([2, 1, 1]), out).unwrap();
+    assert_eq!(launch_clusters(pairs, 3, None, out), refused);
+    assert_eq!(launch_clusters(pairs, 4, Some([4, 1, 1]), out), refused);
+    assert_eq!(launch_clusters(any, 8, None, out), refused);
+    launch_clusters(any, 8, Some([4, 1, 1]), out).unwrap();
+    assert_eq!(launch_clusters(any, 8, Some([8, 1, 1]), out), refused);
+    cu!(cuCtxSynchronize()).unwrap();
+    // How many fit at once.
+    let resident = |cluster: [u32; 3]| {
+        let mut attribute = cluster_of(cluster);
+        let mut config = CUlaunchConfig::plain([64, 1, 1], [1024, 1, 1], 0, CUstream::NULL);
+        (config.attrs, config.numAttrs) = (&mut attribute, 1);
+        let mut clusters = -1;
+        cu!(cuOccupancyMaxActiveClusters(&mut clusters, next, &config)).unwrap();
+        clusters as u32
+    };
+    let sms = driver().unwrap().device.settings.sms;
+    assert_eq!(resident([1, 1, 1]), 2 * sms);
+    assert_eq!(resident([2, 1, 1]), sms);
+    assert_eq!(resident([4, 1, 1]), sms, "what is larger than an SM takes all of one");
+    cu!(cuModuleUnload(module)).unwrap();
+}

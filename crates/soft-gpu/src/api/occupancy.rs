@@ -1,6 +1,6 @@
 //! Occupancy: how much of an SM a launch would fill.
 
-use cuda_api::pointer::{In, Out};
+use cuda_api::pointer::Out;
 use cuda_api::*;
 
 use super::launch::clusters_resident;

@@ -67,6 +67,10 @@ impl Device {
                 Error::OUT_OF_MEMORY
             })?;
             chunk.file = Some(file);
+            if let Some(written) = &self.written {
+                // From now on others may write it.
+                written.write(start, end - start);
+            }
         }
         let file = chunk.file.as_ref().ok_or(Error::INVALID_VALUE)?;
         let identity = identity(file.as_fd()).ok_or(Error::OPERATING_SYSTEM)?;

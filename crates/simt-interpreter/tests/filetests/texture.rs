@@ -366,7 +366,7 @@ fn surfaces_are_reduced() {
         check("sured.b.or.2d.b32.trap", [4, 0, 5, 0], 4, 7);
         check("sured.b.add.2d.u64.trap", [8, 1, 6, 0], 24, -4 << 32);
         // By texels; the format says how they compare.
-        check("sured.p.min.2d.b32.trap", [3, 1, 4, 0], 28, -5);
+        check("sured.p.min.2d.b32.trap", [3, 1, 4, 0], 28, -4);
         check("sured.p.max.2d.b32.trap", [3, 1, 4, 0], 28, 4);
         check("sured.p.add.2d.b32.trap", [3, 1, 4, 0], 28, 8);
         // Outside: nothing, or the edge.

@@ -71,7 +71,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn from_lane(&mut self, value: Operand, lane: Operand) -> Operand {
+    fn of_lane(&mut self, value: Operand, lane: Operand) -> Operand {
         let all = Operand::Imm(u64::from(u32::MAX));
         let src = vec![value, lane, Operand::Imm(31), all];
         self.value(Op::Shfl(ShflMode::Idx, false), Width::W32, src)
@@ -93,7 +93,7 @@ impl Lowering<'_> {
         if along {
             let from = self.word(IntOp::Or, first, low);
             let pairs = [0, 1].map(|i| {
-                let register = self.from_lane(registers[i], from);
+                let register = self.of_lane(registers[i], from);
                 self.wide_halves(register)
             });
             return [pairs[0][0], pairs[0][1], pairs[1][0], pairs[1][1]];
@@ -101,7 +101,7 @@ impl Lowering<'_> {
         let shift = self.word(IntOp::Shl, low, Operand::Imm(4));
         [0, 1, 2, 3].map(|k| {
             let from = self.word(IntOp::Or, first, Operand::Imm(k));
-            let both = [0, 1].map(|i| self.from_lane(registers[i], from));
+            let both = [0, 1].map(|i| self.of_lane(registers[i], from));
             let op = Op::Pack { part: Width::W32, whole: Width::W64 };
             let both = self.value(op, Width::W64, both.to_vec());
             let shr = Op::Int(IntOp::Shr, IntType::U64);

@@ -54,7 +54,7 @@ impl Layout {
         };
         // The number of the 16 bytes in a row of the pattern, flipped by that of the 128 bytes.
         let flip = (at / 128) % (self.row() / 16);
-        at ^ flip * 16
+        at ^ (flip * 16)
     }
 
     fn descriptor(self, start: usize) -> u64 {

@@ -44,7 +44,10 @@ fn a_killed_daemon_is_taken_over() {
     signal(first.pid, Signal::KILL);
     wait_until("the daemon is gone", || !is_daemon(first.pid));
     assert_eq!(names(&setting.pipe).len(), 5, "its files are left");
-    assert_eq!(setting.control(&["ps"]).errors, "Cannot find MPS control daemon process\n");
+    // A process that ends may be seen as ended before its sockets are closed.
+    wait_until("its socket is closed", || {
+        setting.control(&["ps"]).errors == "Cannot find MPS control daemon process\n"
+    });
     let second = setting.start();
     assert_ne!(first.pid, second.pid);
     let other = setting.client(None).unwrap();

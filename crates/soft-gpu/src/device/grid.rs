@@ -43,6 +43,13 @@ pub(super) struct Block {
     pub(super) run: Option<Box<dyn BlockRun>>,
 }
 
+/// Where a block that comes back waits among those of its grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Front,
+    Back,
+}
+
 /// A launch in execution.
 pub(super) struct Grid {
     pub(super) op: Box<KernelOp>,
@@ -306,13 +313,16 @@ impl Core {
     }
 
     /// A block came back and wants to go on.
-    pub(super) fn return_block(&mut self, key: Key<Grid>, block: Block, now: u64) {
+    pub(super) fn return_block(&mut self, key: Key<Grid>, block: Block, place: Place, now: u64) {
         let Some(grid) = self.grids.get_mut(key) else { return };
         grid.running -= 1;
         if grid.killed {
             return self.blocks_left(key, &mut VecDeque::from([block]), now);
         }
-        grid.waiting.push_back(block);
+        match place {
+            Place::Front => grid.waiting.push_front(block),
+            Place::Back => grid.waiting.push_back(block),
+        }
         if !grid.listed {
             grid.listed = true;
             self.runnable.push_back(key);

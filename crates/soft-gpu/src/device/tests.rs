@@ -260,6 +260,30 @@ fn blocks_in_rows_are_run_once_each() {
 }
 
 #[test]
+fn blocks_that_wait_for_each_other_all_start() {
+    const SHORT: u32 = 64;
+    const MEET: u32 = 40;
+    let device = TestDevice::new();
+    let stream = device.stream();
+    let arrived = AtomicU32::new(0);
+    // The short ones make it take the others several at a time.
+    let op = launch(SHORT + MEET, 64, move |_, index, resumed| {
+        if index.x < SHORT {
+            return Outcome::Finished;
+        }
+        if resumed == 0 {
+            arrived.fetch_add(1, Ordering::Relaxed);
+        }
+        match arrived.load(Ordering::Relaxed) {
+            MEET => Outcome::Finished,
+            _ => Outcome::Yielded,
+        }
+    });
+    let seq = device.enqueue(stream, op).unwrap();
+    device.wait_stream(stream, seq).unwrap();
+}
+
+#[test]
 fn launches_are_counted_by_kernel() {
     let device = TestDevice::new();
     let stream = device.stream();

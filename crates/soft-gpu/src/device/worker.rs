@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use super::clock::now_ns;
 use super::core::{CachedView, Core, Running};
 use super::floats::DefaultFloats;
-use super::grid::{Block, Grid};
+use super::grid::{Block, Grid, Place};
 use super::slab::Key;
 use super::stream::{Head, Op, Stream};
 use super::tenant::{Tenant, TenantId};
@@ -237,8 +237,15 @@ impl Core {
                 }
                 let left: Vec<_> = blocks.drain(finished..).collect();
                 self.finish_blocks(grid, &mut blocks, now);
-                for block in left {
-                    self.return_block(grid, block, now);
+                // The one that gave way goes behind all others. Those that did not get their turn
+                // stay in front: it may be waiting for them.
+                let mut left = left.into_iter();
+                let gave_way = left.next();
+                for block in left.rev() {
+                    self.return_block(grid, block, Place::Front, now);
+                }
+                if let Some(block) = gave_way {
+                    self.return_block(grid, block, Place::Back, now);
                 }
                 self.slots[slot].batch = blocks;
                 if self.turn.giving_up {

@@ -8,6 +8,10 @@ use std::time::Instant;
 const SAMPLE_S: f64 = 0.02;
 /// Samples; the best counts.
 const SAMPLES: usize = 7;
+/// Seconds of one sample where several ways are measured in turn.
+const TURN_S: f64 = 0.004;
+/// Samples of each of them.
+const TURNS: usize = 101;
 /// Seconds of runs before the first sample: code that is compiled when hot shall be so.
 const WARM_UP_S: f64 = 0.3;
 /// Most runs of one sample.
@@ -56,6 +60,43 @@ impl Clock {
         Ok((result, self.time.now_s() - start))
     }
 
+    /// Seconds that one run takes of each of several ways to do the same, in samples that are
+    /// short and taken in turn: what disturbs one disturbs the next one as well.
+    pub(crate) fn in_turn<S>(
+        self,
+        ways: &mut [S],
+        mut runs: impl FnMut(&mut S, u32) -> Result<()>,
+    ) -> Result<Vec<Vec<f64>>> {
+        let each = self.timed(|| runs(&mut ways[0], 1))?.1;
+        let count = ((TURN_S / each).ceil() as u32).clamp(1, RUNS_MAX);
+        (0..TURNS)
+            .map(|_| {
+                ways.iter_mut()
+                    .map(|way| Ok(self.timed(|| runs(way, count))?.1 / f64::from(count)))
+                    .collect()
+            })
+            .collect()
+    }
+
+    /// Seconds of one run after so many that code that is compiled when hot is so.
+    pub(crate) fn warm_up<S>(
+        self,
+        state: &mut S,
+        runs: &mut impl FnMut(&mut S, u32) -> Result<()>,
+    ) -> Result<f64> {
+        let (mut count, mut spent) = (1u32, 0.0);
+        loop {
+            let ((), seconds) = self.timed(|| runs(state, count))?;
+            spent += seconds;
+            if spent >= WARM_UP_S {
+                return Ok(seconds / f64::from(count));
+            }
+            if seconds < SAMPLE_S {
+                count = (count * 2).min(RUNS_MAX);
+            }
+        }
+    }
+
     /// Measures: `first` brings the case to the end of its first run, `runs` does so many more and
     /// waits for them, `outputs` reads the results.
     pub(crate) fn measure<S>(
@@ -72,17 +113,7 @@ impl Clock {
                 first_seconds,
             });
         }
-        let (mut count, mut spent) = (1u32, 0.0);
-        let each = loop {
-            let ((), seconds) = self.timed(|| runs(&mut state, count))?;
-            spent += seconds;
-            if spent >= WARM_UP_S {
-                break seconds / f64::from(count);
-            }
-            if seconds < SAMPLE_S {
-                count = (count * 2).min(RUNS_MAX);
-            }
-        };
+        let each = self.warm_up(&mut state, &mut runs)?;
         let count = ((SAMPLE_S / each).ceil() as u32).clamp(1, RUNS_MAX);
         let mut best = f64::INFINITY;
         for _ in 0..SAMPLES {

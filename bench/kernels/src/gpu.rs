@@ -1,24 +1,23 @@
-//! Runs a case through the driver API, in a provider of this process.
+//! Runs a case through the driver API, by a provider's functions.
 
 use crate::case::{Argument, Case, Run, Tolerance};
 use crate::clock::Clock;
 use anyhow::{Context, Result};
 use cuda_api::DriverTable;
 use cuda_api::{CUcontext, CUdeviceptr, CUfunction, CUmodule, CUstream};
-use provider::Provider;
 use serde::Serialize;
 use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
+use std::rc::Rc;
 
 /// A device with a current context.
-pub(crate) struct Gpu {
-    provider: Provider,
+pub(crate) struct Gpu<'a> {
+    table: &'a DriverTable,
 }
 
-impl Gpu {
-    /// The first device of `provider`; its primary context becomes current on this thread.
-    pub(crate) fn open(provider: Provider) -> Result<Self> {
-        let table = provider.table();
+impl<'a> Gpu<'a> {
+    /// The first device of a provider; its primary context becomes current on this thread.
+    pub(crate) fn open(table: &'a DriverTable) -> Result<Self> {
         let mut context = CUcontext::default();
         // SAFETY: a provider's functions have cuda.h's signatures; pointers are to live values.
         unsafe {
@@ -26,7 +25,7 @@ impl Gpu {
             (table.cuDevicePrimaryCtxRetain)(&mut context, 0).context("a context")?;
             (table.cuCtxSetCurrent)(context).context("cuCtxSetCurrent")?;
         }
-        Ok(Self { provider })
+        Ok(Self { table })
     }
 
     /// Measures an empty kernel.
@@ -55,13 +54,23 @@ impl Gpu {
     pub(crate) fn run(&self, case: &Case, clock: Clock) -> Result<Run> {
         clock.measure(
             || {
-                let loaded = Loaded::new(self.provider.table(), case)?;
+                let loaded = self.load(case)?;
                 loaded.runs(1)?;
                 Ok(loaded)
             },
             |loaded, count| loaded.runs(count),
             |loaded| loaded.outputs(),
         )
+    }
+
+    /// Loads a case and places its arguments.
+    pub(crate) fn load<'c>(&self, case: &'c Case) -> Result<Loaded<'c>>
+    where
+        'a: 'c,
+    {
+        let arguments = case.arguments.iter().map(|a| Placed::new(self.table, a));
+        let arguments = arguments.collect::<Result<Vec<_>>>()?;
+        Loaded::new(self.table, case, arguments.into())
     }
 }
 
@@ -74,23 +83,65 @@ pub struct Overhead {
     pub block_ns: f64,
 }
 
+/// Memory on the device, given back when dropped.
+struct Memory<'a> {
+    table: &'a DriverTable,
+    address: CUdeviceptr,
+    bytes: usize,
+}
+
+impl<'a> Memory<'a> {
+    fn new(table: &'a DriverTable, contents: &[u8]) -> Result<Self> {
+        let mut memory = Self { table, address: CUdeviceptr(0), bytes: contents.len() };
+        // SAFETY: as in `Gpu::open`; the memory is as large as `contents`.
+        unsafe {
+            (table.cuMemAlloc_v2)(&mut memory.address, memory.bytes).context("device memory")?;
+            (table.cuMemcpyHtoD_v2)(memory.address, contents.as_ptr().cast(), memory.bytes)
+                .context("a copy to the device")?;
+        }
+        Ok(memory)
+    }
+}
+
+impl Drop for Memory<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the memory is this value's own; all work on it was waited for. None is refused.
+        let _ = unsafe { (self.table.cuMemFree_v2)(self.address) };
+    }
+}
+
 /// One argument on the device.
-enum Placed {
-    Memory { address: CUdeviceptr, bytes: usize, output: bool },
+enum Placed<'a> {
+    Memory { memory: Memory<'a>, output: bool },
     Value([u8; 4]),
 }
 
-/// A case's module and memory, given back when dropped.
-struct Loaded<'a> {
+impl<'a> Placed<'a> {
+    fn new(table: &'a DriverTable, argument: &Argument) -> Result<Self> {
+        Ok(match argument {
+            Argument::Input(bytes) => {
+                Self::Memory { memory: Memory::new(table, bytes)?, output: false }
+            }
+            Argument::Output(element, count) => {
+                let memory = Memory::new(table, &vec![0; count * element.bytes()])?;
+                Self::Memory { memory, output: true }
+            }
+            Argument::Value(bytes) => Self::Value(*bytes),
+        })
+    }
+}
+
+/// A case's module, unloaded when dropped, and its arguments.
+pub(crate) struct Loaded<'a> {
     table: &'a DriverTable,
     case: &'a Case,
     module: CUmodule,
     function: CUfunction,
-    arguments: Vec<Placed>,
+    arguments: Rc<[Placed<'a>]>,
 }
 
 impl<'a> Loaded<'a> {
-    fn new(table: &'a DriverTable, case: &'a Case) -> Result<Self> {
+    fn new(table: &'a DriverTable, case: &'a Case, arguments: Rc<[Placed<'a>]>) -> Result<Self> {
         let ptx = CString::new(&*case.ptx)?;
         let name = CString::new(case.name)?;
         let mut loaded = Self {
@@ -98,7 +149,7 @@ impl<'a> Loaded<'a> {
             case,
             module: CUmodule::default(),
             function: CUfunction::default(),
-            arguments: Vec::new(),
+            arguments,
         };
         // SAFETY: as in `Gpu::open`; `ptx` and `name` are C strings.
         unsafe {
@@ -106,38 +157,24 @@ impl<'a> Loaded<'a> {
             (table.cuModuleGetFunction)(&mut loaded.function, loaded.module, name.as_ptr())
                 .context("its kernel")?;
         }
-        for argument in &case.arguments {
-            let placed = match argument {
-                Argument::Input(bytes) => loaded.place(bytes, false)?,
-                Argument::Output(element, count) => {
-                    loaded.place(&vec![0; count * element.bytes()], true)?
-                }
-                Argument::Value(bytes) => Placed::Value(*bytes),
-            };
-            loaded.arguments.push(placed);
-        }
         Ok(loaded)
     }
 
-    fn place(&self, contents: &[u8], output: bool) -> Result<Placed> {
-        let (mut address, bytes) = (CUdeviceptr(0), contents.len());
-        // SAFETY: as in `Gpu::open`; the memory is as large as `contents`.
-        unsafe {
-            (self.table.cuMemAlloc_v2)(&mut address, bytes).context("device memory")?;
-            (self.table.cuMemcpyHtoD_v2)(address, contents.as_ptr().cast(), bytes)
-                .context("a copy to the device")?;
-        }
-        Ok(Placed::Memory { address, bytes, output })
+    /// The same module once more, on the same memory.
+    pub(crate) fn again(&self) -> Result<Self> {
+        Self::new(self.table, self.case, self.arguments.clone())
     }
 
     /// Launches `count` times, then waits.
-    fn runs(&self, count: u32) -> Result<()> {
+    pub(crate) fn runs(&self, count: u32) -> Result<()> {
         let ([gx, gy, gz], [bx, by, bz]) = (self.case.grid, self.case.block);
         let mut parameters: Vec<*mut c_void> = self
             .arguments
             .iter()
             .map(|argument| match argument {
-                Placed::Memory { address, .. } => std::ptr::from_ref(address).cast_mut().cast(),
+                Placed::Memory { memory, .. } => {
+                    std::ptr::from_ref(&memory.address).cast_mut().cast()
+                }
                 Placed::Value(bytes) => bytes.as_ptr().cast_mut().cast(),
             })
             .collect();
@@ -164,10 +201,13 @@ impl<'a> Loaded<'a> {
         unsafe { (self.table.cuCtxSynchronize)() }.context("running the kernel")
     }
 
-    fn outputs(&self) -> Result<Vec<Vec<u8>>> {
+    pub(crate) fn outputs(&self) -> Result<Vec<Vec<u8>>> {
         let mut outputs = Vec::new();
-        for argument in &self.arguments {
-            let Placed::Memory { address, bytes, output: true } = *argument else { continue };
+        for argument in self.arguments.iter() {
+            let Placed::Memory { memory: Memory { address, bytes, .. }, output: true } = *argument
+            else {
+                continue;
+            };
             let mut contents = vec![0u8; bytes];
             // SAFETY: as in `Gpu::open`; both sides have `bytes` bytes.
             unsafe { (self.table.cuMemcpyDtoH_v2)(contents.as_mut_ptr().cast(), address, bytes) }
@@ -180,12 +220,6 @@ impl<'a> Loaded<'a> {
 
 impl Drop for Loaded<'_> {
     fn drop(&mut self) {
-        for argument in &self.arguments {
-            if let Placed::Memory { address, .. } = argument {
-                // SAFETY: the memory is this value's own; all work on it was waited for.
-                let _ = unsafe { (self.table.cuMemFree_v2)(*address) };
-            }
-        }
         // SAFETY: nothing of the module runs; a module that was not loaded is refused.
         let _ = unsafe { (self.table.cuModuleUnload)(self.module) };
     }

@@ -16,6 +16,7 @@ mod compare;
 mod gpu;
 mod native;
 mod opencl;
+mod settings;
 
 use anyhow::{Context, Result, bail};
 use case::Case;
@@ -23,6 +24,7 @@ use gpu::Gpu;
 pub use gpu::Overhead;
 use provider::Choice;
 use serde::Serialize;
+pub use settings::{Compared, side_by_side};
 use std::path::PathBuf;
 
 /// What to measure.
@@ -94,17 +96,7 @@ pub fn names() -> Vec<&'static str> {
 /// The whole process is restricted to these processors from then on: threads that a device makes
 /// inherit the restriction, so call this before any driver or OpenCL library is loaded.
 pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Figures> {
-    let mut chosen: Vec<Case> = cases::all()
-        .iter()
-        .map(|make| make())
-        .filter(|case| options.once || !case.unit.is_empty())
-        .filter(|case| {
-            options.only.is_empty() || options.only.iter().any(|part| case.name.contains(part))
-        })
-        .collect();
-    if chosen.is_empty() {
-        bail!("no kernel is named so; there are: {}", names().join(", "));
-    }
+    let mut chosen = choose(&options.only, options.once)?;
     if let Some(folder) = &options.ptx {
         for case in &mut chosen {
             let path = folder.join(case.name).with_extension("ptx");
@@ -116,7 +108,8 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Figures>
     clock::restrict_to(options.cores)?;
     let time = clock::Time::for_cores(options.cores);
     let clock = clock::Clock { time, once: options.once };
-    let gpu = Gpu::open(options.provider.clone().load()?)?;
+    let provider = options.provider.clone().load()?;
+    let gpu = Gpu::open(provider.table())?;
     let opencl = opencl::Platform::open();
     let mut figures = Figures::default();
     if !options.once {
@@ -134,10 +127,25 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Figures>
     Ok(figures)
 }
 
+/// The cases whose names contain one of `only`, or all if that is empty; those that are not
+/// measured as well if `all`.
+fn choose(only: &[String], all: bool) -> Result<Vec<Case>> {
+    let chosen: Vec<Case> = cases::all()
+        .iter()
+        .map(|make| make())
+        .filter(|case| all || !case.unit.is_empty())
+        .filter(|case| only.is_empty() || only.iter().any(|part| case.name.contains(part)))
+        .collect();
+    if chosen.is_empty() {
+        bail!("no kernel is named so; there are: {}", names().join(", "));
+    }
+    Ok(chosen)
+}
+
 fn row(
     case: &Case,
     clock: clock::Clock,
-    gpu: &Gpu,
+    gpu: &Gpu<'_>,
     opencl: Option<&opencl::Platform>,
 ) -> Result<Row> {
     let ours = gpu.run(case, clock)?;

@@ -291,6 +291,9 @@ impl Compiler<'_> {
 
     /// [`Self::check`] of the elements of the lanes that run, counted from lane 0's address.
     pub(crate) fn check_some(&mut self, inst: &VectorInst, plan: Plan, slow: Label, back: Label) {
+        if self.without.bounds {
+            return self.point(plan);
+        }
         let (eax, edx) = (Register::EAX, Register::EDX);
         if plan.total > 1 {
             self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(plan.total - 1)]);
@@ -319,8 +322,7 @@ impl Compiler<'_> {
         if plan.shared {
             self.a.op(Code::Cmp_r64_rm64, &[A.into(), field(Field::SharedBytes).into()]);
             self.a.jump(Code::Ja_rel32_64, slow);
-            self.a.op(Code::Add_r64_rm64, &[C.into(), field(Field::Shared).into()]);
-            return;
+            return self.point(plan);
         }
         // Around the end of the address space.
         self.a.op(Code::Cmp_r64_rm64, &[D.into(), A.into()]);
@@ -345,6 +347,9 @@ impl Compiler<'_> {
     /// Makes an address in RCX, in the space, a pointer in RCX to `span` bytes that may be
     /// accessed. Needs RAX and RDX.
     pub(crate) fn check(&mut self, plan: Plan, span: i32, slow: Label) {
+        if self.without.bounds {
+            return self.point(plan);
+        }
         if plan.total > 1 {
             self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(plan.total - 1)]);
             self.a.jump(Code::Jne_rel32_64, slow);
@@ -353,8 +358,7 @@ impl Compiler<'_> {
             self.a.op(Code::Lea_r64_m, &[A.into(), at(C, span).into()]);
             self.a.op(Code::Cmp_r64_rm64, &[A.into(), field(Field::SharedBytes).into()]);
             self.a.jump(Code::Ja_rel32_64, slow);
-            self.a.op(Code::Add_r64_rm64, &[C.into(), field(Field::Shared).into()]);
-            return;
+            return self.point(plan);
         }
         self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
         self.a.op(Code::Mov_r64_rm64, &[A.into(), range_end(plan.site).into()]);
@@ -365,6 +369,13 @@ impl Compiler<'_> {
         self.a.op(Code::Cmp_r64_rm64, &[C.into(), range_start(plan.site).into()]);
         self.a.jump(Code::Jb_rel32_64, slow);
         self.check_writable(plan, slow);
+    }
+
+    /// Makes an address in RCX, in the space, a pointer.
+    fn point(&mut self, plan: Plan) {
+        if plan.shared {
+            self.a.op(Code::Add_r64_rm64, &[C.into(), field(Field::Shared).into()]);
+        }
     }
 
     /// With the ranges in RDX.

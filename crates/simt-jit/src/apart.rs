@@ -69,6 +69,22 @@ impl Compiler<'_> {
         if some {
             self.activate(inst.guard);
         }
+        if !self.without.bounds {
+            self.check_each(plan, address, some, slow);
+        }
+        if !some {
+            self.count(plan, 32 * plan.total);
+        } else {
+            self.count_some(inst, plan);
+        }
+        if plan.shared {
+            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
+        }
+        (plan, some)
+    }
+
+    /// Goes to `slow` if a lane's access may not be made: of all lanes, or of the active ones.
+    fn check_each(&mut self, plan: Plan, address: Address, some: bool, slow: Label) {
         let width = if plan.wide { Width::W64 } else { Width::W32 };
         let pick = |narrow: Code, wide: Code| if plan.wide { wide } else { narrow };
         // Z1: what addresses start at; Z2: the most that they may be above it.
@@ -143,15 +159,6 @@ impl Compiler<'_> {
         }
         self.a.op(Code::VEX_Kortestw_kr_kr, &[K2.into(), K2.into()]);
         self.a.jump(Code::Jne_rel32_64, slow);
-        if !some {
-            self.count(plan, 32 * plan.total);
-        } else {
-            self.count_some(inst, plan);
-        }
-        if plan.shared {
-            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
-        }
-        (plan, some)
     }
 
     /// Sets K1 to the lanes of a part that take part; goes to `none` if none does.

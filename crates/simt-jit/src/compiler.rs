@@ -8,6 +8,7 @@
 //! back into the register file), checks that failed, instructions run by their decoded form.
 
 use crate::Flavour;
+use crate::ablation::Ablation;
 use crate::assembler::{Assembler, Label, X, at};
 use crate::assign::{Assignment, Lanes, parts};
 use crate::avx2::Step;
@@ -91,6 +92,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) assignment: Assignment,
     pub(crate) lazy: Vec<bool>,
     pub(crate) flavour: Flavour,
+    /// What is left out.
+    pub(crate) without: Ablation,
     /// With AVX2, by block, the full and the masked clone: what they are made of.
     pub(crate) steps: Vec<[Vec<Step>; 2]>,
     /// The clone under construction.
@@ -162,6 +165,7 @@ impl<'a> Compiler<'a> {
             assignment: Assignment::default(),
             lazy: nan::lazy(f),
             flavour,
+            without: Ablation::current(),
             steps: Vec::new(),
             masked: false,
             block: 0,

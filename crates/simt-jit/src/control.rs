@@ -18,6 +18,9 @@ impl Compiler<'_> {
 
     /// What every back-edge asks: is it somebody else's turn? Keeps EAX.
     fn back_edge(&mut self, block: usize) {
+        if self.without.back_edges {
+            return;
+        }
         let label = self.a.label();
         self.cold.push(Cold::Turn { label, block });
         let cost = self.layout.cost(block) as i32;

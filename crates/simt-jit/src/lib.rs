@@ -15,11 +15,13 @@
 //! `predicate`, `bits`, `halves`, `access` (with `known`, `group`, `apart`, `pairs`, `few`, `local`
 //! and `narrow`), `atomics`, `shuffle` and `votes` the instructions (`turnwise` is for those that
 //! go lane by lane, `decoded` for those without a native form). `assembler` and `memory` turn
-//! that into something that runs, and `cache` finds what was made before.
+//! that into something that runs, and `cache` finds what was made before. `ablation` measures what
+//! checks cost.
 //!
 //! Deliberately absent: optimisations that do not depend on the machine (crate `simt` has them),
 //! calls and barriers (the interpreter has them), other processors.
 
+mod ablation;
 mod access;
 mod apart;
 mod approx;
@@ -59,6 +61,11 @@ mod votes;
 pub use cache::{Cache, Store};
 pub use listing::{code_bytes, listing};
 
+#[cfg(feature = "ablation")]
+pub use ablation::Ablation;
+
+#[cfg(not(feature = "ablation"))]
+use ablation::Ablation;
 use cache::{Image, Key};
 use compiler::{Compiler, Made};
 use simt::vector::Tier;
@@ -210,11 +217,13 @@ fn image(made: &Made) -> Image {
     Image { bytes, entry: start as u32 + made.start, abilities: made.abilities }
 }
 
-/// What generators look at beside the function: all that this processor says it can do.
+/// What generators look at beside the function: all that this processor says it can do, and what
+/// code shall be made without.
 fn processor(flavour: Flavour) -> String {
     let (basic, extended) = (__cpuid(1), __cpuid_count(7, 0));
     let (ebx, ecx, edx) = (extended.ebx, extended.ecx, extended.edx);
-    format!("{flavour:?} {:x} {ebx:x} {ecx:x} {edx:x}", basic.ecx)
+    let without = Ablation::current();
+    format!("{flavour:?} {without:?} {:x} {ebx:x} {ecx:x} {edx:x}", basic.ecx)
 }
 
 impl Generator for Jit {

@@ -249,6 +249,9 @@ impl Compiler<'_> {
         if self.f.homes[r.index()] == Home::ScalarAndVector {
             self.flush_copies(r.index());
         }
+        if table.is_none() && self.without.bounds {
+            return;
+        }
         if table.is_some() {
             match inst.guard {
                 Some(guard) => self.active_lanes(guard),

@@ -1,0 +1,44 @@
+//! Native code without some of its checks, to measure what they cost.
+//!
+//! Only a bench may have it: without the feature `ablation`, which nothing that is installed turns
+//! on, there is nothing to choose, and all code has all checks.
+
+/// What code is made without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ablation {
+    /// Whether an access is aligned and inside of what the kernel may access.
+    pub bounds: bool,
+    /// Whether it is somebody else's turn, at every way back.
+    pub back_edges: bool,
+}
+
+impl Ablation {
+    /// Nothing is missing.
+    #[cfg(not(feature = "ablation"))]
+    pub(crate) const fn current() -> Self {
+        Self { bounds: false, back_edges: false }
+    }
+}
+
+#[cfg(feature = "ablation")]
+mod chosen {
+    use super::Ablation;
+    use std::sync::{Mutex, PoisonError};
+
+    static CHOSEN: Mutex<Ablation> = Mutex::new(Ablation { bounds: false, back_edges: false });
+
+    impl Ablation {
+        /// What code that is made now is made without.
+        pub(crate) fn current() -> Self {
+            *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// Makes code without these checks from now on, in all of the process.
+        ///
+        /// # Safety
+        /// All kernels that get native code from now on access only what they may, and end.
+        pub unsafe fn choose(self) {
+            *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = self;
+        }
+    }
+}

@@ -80,7 +80,7 @@ impl Libraries {
 }
 
 fn find_beside(program_directory: &Path) -> Result<PathBuf> {
-    let installed = program_directory.join("../lib/openmps");
+    let installed = program_directory.join(provider::INSTALLED_LIBRARIES);
     if installed.join(CLIENT).is_file() {
         return installed.canonicalize().context("following links to the libraries");
     }

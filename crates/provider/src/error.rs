@@ -66,7 +66,12 @@ impl fmt::Display for ProviderError {
                  to the driver's own library",
                 path.display()
             ),
-            Self::Open { path, reason } => write!(f, "{}: {reason}", path.display()),
+            Self::Open { path, reason } => {
+                // The loader's words often begin with the path.
+                let path = path.display().to_string();
+                let reason = reason.strip_prefix(&format!("{path}: ")).unwrap_or(reason);
+                write!(f, "{path}: {reason}")
+            }
         }
     }
 }

@@ -15,7 +15,9 @@ mod search;
 pub use choice::{Choice, Found, SOFT_FILE_NAME};
 pub use error::ProviderError;
 pub use library::Provider;
-pub use search::{find_software, find_vendor, find_vendor_nvml, library_directory};
+pub use search::{
+    INSTALLED_LIBRARIES, find_software, find_vendor, find_vendor_nvml, library_directory,
+};
 
 /// Bytes that stand in our own client library, and by which it is recognised.
 pub const MARKER: &[u8] = b"openmps client library, not a provider";

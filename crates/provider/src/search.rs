@@ -18,6 +18,9 @@ const VENDOR_DIRECTORIES: &[&str] = &[
     "/usr/local/cuda/compat",
 ];
 
+/// Where an installation has the project's libraries, from the directory of its programs.
+pub const INSTALLED_LIBRARIES: &str = "../lib/openmps";
+
 /// Largest number of bytes read of one loader configuration file: they are short lists.
 const CONFIGURATION_BYTES_MAX: u64 = 64 << 10;
 
@@ -33,7 +36,11 @@ pub fn find_vendor_nvml() -> Result<PathBuf, ProviderError> {
 
 fn find_vendor_library(name: &'static str) -> Result<PathBuf, ProviderError> {
     let mut searched: Vec<PathBuf> = VENDOR_DIRECTORIES.iter().map(PathBuf::from).collect();
-    searched.extend(loader_directories());
+    for directory in loader_directories() {
+        if !searched.contains(&directory) {
+            searched.push(directory);
+        }
+    }
     let found = searched.iter().map(|d| d.join(name)).find(|path| {
         // Our own library may have been installed under the driver's name.
         path.is_file() && !crate::library::is_own_client(path)
@@ -44,7 +51,10 @@ fn find_vendor_library(name: &'static str) -> Result<PathBuf, ProviderError> {
 /// The absolute path of the software GPU's library.
 pub fn find_software() -> Result<PathBuf, ProviderError> {
     let mut searched = Vec::new();
-    for directory in [library_directory(), own_directory()].into_iter().flatten() {
+    let own = own_directory();
+    // A library of the project lies beside the others; a program may be an installation's.
+    let installed = own.as_ref().map(|own| own.join(INSTALLED_LIBRARIES));
+    for directory in [library_directory(), own, installed].into_iter().flatten() {
         // The second name is what a build tree has.
         for name in [SOFT_FILE_NAME, "libopenmps_soft.so"] {
             searched.push(directory.join(name));

@@ -4,6 +4,7 @@ use crate::daemon::{self, Programs, StartError};
 use crate::directory::PipeDirectory;
 use crate::options::{self, Action};
 use crate::shell::{self, Shell};
+use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 /// Runs the program. `arguments` are those after its name. Returns the exit status.
@@ -11,7 +12,7 @@ pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Progra
     let action = match options::parse(arguments) {
         Ok(action) => action,
         Err(error) => {
-            eprintln!("nvidia-cuda-mps-control: {error}");
+            complain(format_args!("nvidia-cuda-mps-control: {error}"));
             return 1;
         }
     };
@@ -24,7 +25,7 @@ pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Progra
             match Shell::new(PipeDirectory::found()).command(&line, &mut io::stdout()) {
                 Ok(status) => exit_status(status),
                 Err(error) => {
-                    eprintln!("{error}");
+                    complain(error);
                     1
                 }
             }
@@ -43,7 +44,7 @@ fn started(result: Result<(), StartError>) -> u8 {
         // That process has said why.
         Err(StartError::Background { status }) => exit_status(status),
         Err(error) => {
-            eprintln!("{error}");
+            complain(error);
             1
         }
     }
@@ -53,6 +54,11 @@ fn print(text: &str) -> u8 {
     // Whoever reads may have enough before the end.
     let _ = io::stdout().write_all(text.as_bytes());
     0
+}
+
+/// Says what is wrong on standard error, which may be closed or full.
+pub(crate) fn complain(what: impl Display) {
+    let _ = writeln!(io::stderr(), "{what}");
 }
 
 /// A status that is not 0 must not become 0 in the eight bits that the system keeps.

@@ -5,6 +5,7 @@
 
 use crate::command::COMMAND_BYTES_MAX;
 use crate::directory::PipeDirectory;
+use crate::program::complain;
 use channel::message::{Command, Message};
 use channel::socket::{ReceiveError, SeqPacket};
 use std::io::{self, BufRead, Write};
@@ -148,7 +149,7 @@ pub fn converse(shell: &Shell, input: &mut dyn BufRead, terminal: bool) -> i32 {
     let mut output = io::stdout();
     let mut result = 0;
     if let Err(error) = shell.check() {
-        eprintln!("{error}");
+        complain(error);
         return 1;
     }
     loop {
@@ -164,7 +165,7 @@ pub fn converse(shell: &Shell, input: &mut dyn BufRead, terminal: bool) -> i32 {
                 return result;
             }
             Err(error) => {
-                eprintln!("standard input: {error}");
+                complain(format_args!("standard input: {error}"));
                 return 1;
             }
         };
@@ -176,7 +177,7 @@ pub fn converse(shell: &Shell, input: &mut dyn BufRead, terminal: bool) -> i32 {
             // The reader of the output has enough.
             Err(ShellError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => return 1,
             Err(error) => {
-                eprintln!("{error}");
+                complain(error);
                 1
             }
         };

@@ -178,10 +178,13 @@ pub(crate) fn run(daemon: &Daemon, line: &str, uid: u32, gid: u32, owner: bool) 
     let request = Request { daemon, arguments: words.collect(), uid, gid, owner };
     let result = match COMMANDS.iter().find(|row| row.name == name) {
         None => Err(Failure(format!("Unknown command \"{}\"", line.trim()))),
-        Some(row) if row.privileged && !owner => Err(Failure(format!(
-            "{name} is only for root and for {}, whose daemon this is",
-            crate::users::name(daemon.owner())
-        ))),
+        Some(row) if row.privileged && !owner => Err(Failure(match daemon.owner() {
+            0 => format!("{name} is only for root, whose daemon this is"),
+            user => format!(
+                "{name} is only for root and for {}, whose daemon this is",
+                crate::users::name(user)
+            ),
+        })),
         Some(row) => match row.handler {
             Run(handler) => handler(&request),
             NotSupported => Err(Failure(format!("{name} is not supported yet"))),

@@ -58,7 +58,7 @@ fn users_have_servers_of_their_own() {
     assert_eq!(setting.command(&format!("get_client_list {}", roots.server)), foreign);
     for line in ["quit", "start_server -uid 0", "terminate_client 1 1", "shutdown_server 1"] {
         let name = line.split(' ').next().unwrap();
-        let text = format!("{name} is only for root and for root, whose daemon this is\n");
+        let text = format!("{name} is only for root, whose daemon this is\n");
         assert_eq!(setting.command(line), (text, 1));
     }
     setting.uid = None;

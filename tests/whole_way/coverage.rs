@@ -1,7 +1,8 @@
 //! What the installation says of itself is true of its files.
 
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::process::Command;
-use tests::{Scene, dist};
+use tests::{Scene, dist, finish};
 
 #[test]
 fn coverage_counts_what_the_library_exports() {
@@ -29,8 +30,41 @@ fn coverage_counts_what_the_library_exports() {
     assert_eq!(exported, listed, "cu* and nothing else");
 }
 
+/// `openmps` where nothing in the environment says where the libraries are: beside it.
+fn installed(scene: &Scene, arguments: &[&str]) -> String {
+    let mut command = scene.command(&dist().join("bin/openmps"));
+    command.env_remove("OPENMPS_LIB_DIR").env_remove("LD_LIBRARY_PATH").args(arguments);
+    finish(&mut command).expect_success().stdout
+}
+
 #[test]
-fn doctor_finds_the_software_gpu() {
-    let report = Scene::new().openmps(&["doctor", "--json"]).expect_success();
-    assert!(report.stdout.contains("software GPU"), "{}", report.stdout);
+fn doctor_finds_the_software_gpu_and_its_code_cache() {
+    let scene = Scene::new();
+    let findings = |topic: &str| -> Vec<String> {
+        let report = installed(&scene, &["doctor", "--json"]);
+        let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+        let findings = report["findings"].as_array().expect("a list");
+        let of_topic = findings.iter().filter(|finding| finding["topic"] == topic);
+        of_topic.map(|finding| finding["text"].as_str().expect("a text").to_owned()).collect()
+    };
+    assert!(findings("provider")[0].starts_with("the software GPU, "));
+    let cache = scene.file("cache/openmps/code");
+    let holds = |functions| {
+        let beginning = format!("{}: {functions} functions, ", cache.display());
+        let found = findings("code cache");
+        assert!(found[0].starts_with(&beginning), "{found:?}");
+    };
+    holds(0);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&cache).expect("ours");
+    std::fs::write(cache.join("0123"), "code").expect("ours");
+    std::fs::write(cache.join("unfinished-1-0"), "co").expect("ours");
+    holds(1);
+    std::fs::set_permissions(&cache, PermissionsExt::from_mode(0o777)).expect("ours");
+    assert!(findings("code cache")[0].ends_with("is not used: others can write to it"));
+}
+
+#[test]
+fn frameworks_are_asked_for_ptx_on_the_software_gpu() {
+    let environment = installed(&Scene::new(), &["run", "--no-daemon", "--", "env"]);
+    assert!(environment.lines().any(|line| line == "CUPY_COMPILE_WITH_PTX=1"), "{environment}");
 }

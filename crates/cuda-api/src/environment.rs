@@ -1,4 +1,7 @@
 //! Environment variables that any part of the project reads: one row each.
+//!
+//! Reading them is their readers' own; a value that a reader cannot use counts as not given, and
+//! `openmps doctor` finds it by what its row says.
 
 /// One environment variable.
 #[derive(Clone, Copy, Debug)]
@@ -7,76 +10,152 @@ pub struct Variable {
     pub name: &'static str,
     /// Who reads it: client, daemon, server, provider, openmps.
     pub readers: &'static str,
+    /// What it may hold.
+    pub values: Values,
     /// What holds when it is not set.
     pub default: &'static str,
     /// What it does.
     pub meaning: &'static str,
 }
 
+/// What a variable may hold. An empty value is as good as none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Anything, or what its reader has words of its own for.
+    Any,
+    /// A path from the root.
+    AbsolutePath,
+    /// A whole number of at least so much.
+    Number(u64),
+    /// A size in bytes, with K, M or G behind it or nothing.
+    Bytes,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+}
+
+impl Values {
+    /// True if a reader can use the value.
+    pub fn accept(self, value: &str) -> bool {
+        let text = value.trim();
+        let number = |text: &str| text.parse::<u64>().ok();
+        text.is_empty()
+            || match self {
+                Self::Any => true,
+                Self::AbsolutePath => value.starts_with('/'),
+                Self::Number(least) => number(text).is_some_and(|number| number >= least),
+                Self::Bytes => number(text.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G']))
+                    .is_some_and(|number| number > 0),
+                Self::OneOf(words) => words.contains(&text),
+            }
+    }
+}
+
+impl core::fmt::Display for Values {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Any => f.write_str("anything"),
+            Self::AbsolutePath => f.write_str("an absolute path"),
+            Self::Number(least) => write!(f, "a whole number of at least {least}"),
+            Self::Bytes => f.write_str("a number of bytes, or one with K, M or G"),
+            Self::OneOf(words) => words.iter().enumerate().try_for_each(|(index, word)| {
+                let before = match index {
+                    0 => "",
+                    _ if index + 1 == words.len() => " or ",
+                    _ => ", ",
+                };
+                write!(f, "{before}{word}")
+            }),
+        }
+    }
+}
+
 macro_rules! variables {
-    ($($id:ident = $name:literal, $readers:literal, $default:literal, $meaning:literal;)*) => {
+    ($($id:ident = $name:literal, $readers:literal, $values:expr, $default:literal,
+        $meaning:literal;)*) => {
         $(#[doc = $meaning] pub const $id: &str = $name;)*
 
         /// All of them.
         pub const VARIABLES: &[Variable] = &[$(Variable {
-            name: $name, readers: $readers, default: $default, meaning: $meaning,
+            name: $name, readers: $readers, values: $values, default: $default, meaning: $meaning,
         }),*];
     };
 }
 
+use Values::{AbsolutePath, Any, Bytes, Number, OneOf};
+
 variables! {
-    CUDA_MPS_PIPE_DIRECTORY = "CUDA_MPS_PIPE_DIRECTORY", "client, daemon, openmps",
+    CUDA_MPS_PIPE_DIRECTORY = "CUDA_MPS_PIPE_DIRECTORY", "client, daemon, openmps", Any,
         "/tmp/nvidia-mps", "Directory of the daemon's sockets; client and daemon must agree.";
-    CUDA_MPS_LOG_DIRECTORY = "CUDA_MPS_LOG_DIRECTORY", "daemon, openmps",
+    CUDA_MPS_LOG_DIRECTORY = "CUDA_MPS_LOG_DIRECTORY", "daemon, openmps", Any,
         "/var/log/nvidia-mps", "Directory of control.log and server.log.";
-    CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES", "provider",
+    CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES", "provider", Any,
         "all devices", "Devices that the provider shows, and in which order.";
-    CUDA_MODULE_LOADING = "CUDA_MODULE_LOADING", "client",
+    CUDA_MODULE_LOADING = "CUDA_MODULE_LOADING", "client", OneOf(&["LAZY", "EAGER", "DEFAULT"]),
         "LAZY", "EAGER loads a program's kernels at start.";
-    CUDA_CACHE_DISABLE = "CUDA_CACHE_DISABLE", "software GPU",
+    CUDA_CACHE_DISABLE = "CUDA_CACHE_DISABLE", "software GPU", OneOf(&["0", "1"]),
         "0", "1 keeps no native code on disk for later processes.";
-    CUDA_CACHE_PATH = "CUDA_CACHE_PATH", "software GPU",
+    CUDA_CACHE_PATH = "CUDA_CACHE_PATH", "software GPU", AbsolutePath,
         "XDG_CACHE_HOME, then ~/.cache",
         "Directory below which native code of kernels is kept, in openmps/code.";
-    CUDA_CACHE_MAXSIZE = "CUDA_CACHE_MAXSIZE", "software GPU",
+    CUDA_CACHE_MAXSIZE = "CUDA_CACHE_MAXSIZE", "software GPU", Number(0),
         "268435456", "Most native code that is kept there, bytes.";
-    OPENMPS_PROVIDER = "OPENMPS_PROVIDER", "client, server, openmps",
+    OPENMPS_PROVIDER = "OPENMPS_PROVIDER", "client, server, openmps", Any,
         "vendor if there is one, else soft",
         "What drives the device: vendor, soft, or the absolute path of a libcuda.so.1.";
-    OPENMPS_LIB_DIR = "OPENMPS_LIB_DIR", "client, server, openmps",
+    OPENMPS_LIB_DIR = "OPENMPS_LIB_DIR", "client, server, openmps", Any,
         "beside the library or program that asks",
         "Directory with libcuda.so.1 (the client) and libopenmps-soft.so.";
-    OPENMPS_TRACE = "OPENMPS_TRACE", "client",
+    OPENMPS_TRACE = "OPENMPS_TRACE", "client", OneOf(&["summary", "unsupported", "errors", "calls"]),
         "off", "summary lists on standard error, when a program ends, the functions that it called in \
         vain; unsupported writes a line at the first call of each of them; errors also one for each \
         call that fails; calls lists at the end also all functions that the program called.";
-    OPENMPS_SPIN_US = "OPENMPS_SPIN_US", "client, server",
+    OPENMPS_SPIN_US = "OPENMPS_SPIN_US", "client, server", Number(0),
         "20, or 0 where there are fewer than 4 cores",
         "How long a waiter spins before it sleeps, microseconds; 0: it sleeps at once.";
-    OPENMPS_SOFT_SMS = "OPENMPS_SOFT_SMS", "software GPU",
+    OPENMPS_SOFT_SMS = "OPENMPS_SOFT_SMS", "software GPU", Number(1),
         "8, or the number of cores if more", "Virtual SMs of the software GPU.";
-    OPENMPS_SOFT_THREADS = "OPENMPS_SOFT_THREADS", "software GPU",
+    OPENMPS_SOFT_THREADS = "OPENMPS_SOFT_THREADS", "software GPU", Number(1),
         "the number of cores", "Threads that work the virtual SMs.";
-    OPENMPS_SOFT_MEMORY = "OPENMPS_SOFT_MEMORY", "software GPU",
+    OPENMPS_SOFT_MEMORY = "OPENMPS_SOFT_MEMORY", "software GPU", Bytes,
         "half of the machine's memory",
         "Memory of the software GPU: bytes, or a number with K, M or G.";
-    OPENMPS_SOFT_DIR = "OPENMPS_SOFT_DIR", "software GPU",
+    OPENMPS_SOFT_DIR = "OPENMPS_SOFT_DIR", "software GPU", Any,
         "/dev/shm, then /tmp",
         "Directory of the lock files by which processes take turns at the software GPU.";
-    OPENMPS_SOFT_LOG = "OPENMPS_SOFT_LOG", "software GPU",
+    OPENMPS_SOFT_LOG = "OPENMPS_SOFT_LOG", "software GPU", Any,
         "off", "1 writes faults of kernels to standard error.";
-    OPENMPS_SOFT_TIER = "OPENMPS_SOFT_TIER", "software GPU",
+    OPENMPS_SOFT_TIER = "OPENMPS_SOFT_TIER", "software GPU", OneOf(&["0", "1", "auto"]),
         "auto", "What runs kernels: 0 the interpreter, 1 native code, auto the interpreter first \
         and native code for what runs for a while. Processors without AVX2 interpret.";
-    OPENMPS_SOFT_SIMD = "OPENMPS_SOFT_SIMD", "software GPU, openmps",
+    OPENMPS_SOFT_SIMD = "OPENMPS_SOFT_SIMD", "software GPU, openmps", OneOf(&["avx512", "avx2"]),
         "avx512 if the processor has it, else avx2",
         "Instructions that native code is made of: avx512 or avx2. Processors without them interpret.";
-    OPENMPS_SOFT_CHECK = "OPENMPS_SOFT_CHECK", "software GPU",
+    OPENMPS_SOFT_CHECK = "OPENMPS_SOFT_CHECK", "software GPU", Any,
         "off", "1 reports races on shared memory, and reads of shared and local memory that nobody \
         wrote, on standard error (with a daemon in its server's log); kernels are then several \
         times slower.";
-    OPENMPS_SOFT_PROFILE = "OPENMPS_SOFT_PROFILE", "software GPU",
+    OPENMPS_SOFT_PROFILE = "OPENMPS_SOFT_PROFILE", "software GPU", Any,
         "off", "File for a table of what each kernel did, written when the process that runs the \
         kernels ends (with a daemon that is the server) or calls cuProfilerStop; %p in it is the \
         process's number.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_told_from_mistakes() {
+        for (values, good, bad) in [
+            (AbsolutePath, "/var/cache", "cache"),
+            (Number(1), " 8 ", "0"),
+            (Number(0), "0", "-1"),
+            (Bytes, "512M", "512MB"),
+            (OneOf(&["0", "1", "auto"]), "auto", "2"),
+        ] {
+            assert!(values.accept(good) && values.accept(""), "{values}: {good}");
+            assert!(!values.accept(bad), "{values}: {bad}");
+        }
+        assert!(Any.accept("x"));
+    }
 }

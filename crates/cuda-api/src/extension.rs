@@ -145,6 +145,24 @@ pub struct DeviceDescription {
     pub memory_bus_bits: u32,
 }
 
+/// Native code that a device keeps on disk for later processes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CodeStore {
+    /// Its directory, NUL-terminated; empty if none is kept.
+    pub directory: [u8; 1024],
+    /// Not 0 if the directory is there and not used, because others may write to it.
+    pub refused: u32,
+    /// Functions whose code is kept.
+    pub functions: u64,
+    /// Those of them that were found again after they were made.
+    pub found_again: u64,
+    /// Their size, bytes.
+    pub bytes: u64,
+    /// Most that is kept, bytes.
+    pub bytes_max: u64,
+}
+
 /// Says where a module's managed variables shall lie: the address of `bytes` bytes of zeros that the
 /// calling tenant has registered (cuMemHostRegister), aligned to a page; 0 if there are none.
 pub type PlaceManaged = unsafe extern "C" fn(data: *mut c_void, bytes: u64) -> u64;
@@ -224,4 +242,7 @@ extension! {
     /// Describes a device. May be called before cuInit, and initialises nothing.
     device_describe = openmpsDeviceDescribe(
         device: c_int, description: *mut DeviceDescription);
+    /// Says what native code a process with this environment would find on disk. May be called
+    /// before cuInit, and initialises nothing.
+    device_code_store = openmpsDeviceCodeStore(device: c_int, store: *mut CodeStore);
 }

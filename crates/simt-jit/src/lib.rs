@@ -58,7 +58,7 @@ mod turnwise;
 mod value;
 mod votes;
 
-pub use cache::{Cache, Store};
+pub use cache::{Cache, Store, Usage};
 pub use listing::{code_bytes, listing};
 
 #[cfg(feature = "ablation")]

@@ -47,7 +47,7 @@ symbols! {
     cuStreamWriteValue32_v2
     openmpsTenantCreate openmpsTenantBind openmpsTenantError openmpsTenantFault openmpsTenantEnd
     openmpsTenantPrintf openmpsTenantPlaceManaged openmpsTenantWork openmpsTenantUsage openmpsDeviceActivity
-    openmpsDeviceDescribe
+    openmpsDeviceDescribe openmpsDeviceCodeStore
 }
 
 /// The provider that the environment names; the software GPU if it names none.

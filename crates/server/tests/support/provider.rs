@@ -692,6 +692,9 @@ pub fn extension() -> &'static Extension {
     ) -> CUresult {
         Err(CudaError::NOT_SUPPORTED)
     }
+    unsafe extern "C" fn code_store(_: c_int, _: *mut cuda_api::extension::CodeStore) -> CUresult {
+        Err(CudaError::NOT_SUPPORTED)
+    }
     static EXTENSION: Extension = Extension {
         tenant_create: create,
         tenant_bind: bind,
@@ -704,6 +707,7 @@ pub fn extension() -> &'static Extension {
         tenant_usage: usage,
         device_activity: activity,
         device_describe: describe,
+        device_code_store: code_store,
     };
     &EXTENSION
 }

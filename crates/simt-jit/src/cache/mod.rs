@@ -12,7 +12,7 @@ mod key;
 mod store;
 
 pub(crate) use key::Key;
-pub use store::Store;
+pub use store::{Store, Usage};
 
 use crate::memory::CodeMemory;
 use simt_interpreter::native::Abilities;

@@ -37,6 +37,21 @@ const SWEEP_BYTES: u64 = 4 << 20;
 const UNFINISHED_AGE_MAX: Duration = Duration::from_secs(3600);
 const UNFINISHED: &str = "unfinished-";
 
+/// A file whose time changed so long after it was made was found by a later load.
+const FOUND_AFTER: Duration = Duration::from_millis(100);
+
+/// What a store holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Functions whose code is kept.
+    pub functions: u64,
+    /// Those of them that were found again after they were made, as far as the file system says
+    /// when a file was made.
+    pub found_again: u64,
+    /// Size of all, bytes.
+    pub bytes: u64,
+}
+
 /// A directory of code.
 #[derive(Debug)]
 pub struct Store {
@@ -63,6 +78,33 @@ impl Store {
     /// The most it holds, bytes.
     pub fn bytes_max(&self) -> u64 {
         self.bytes_max
+    }
+
+    /// What it holds now. `None` if its directory is not used, because others may write to it.
+    pub fn usage(&self) -> Option<Usage> {
+        let Ok(directory) = fs::symlink_metadata(&self.directory) else {
+            return Some(Usage::default());
+        };
+        if !is_ours_alone(&directory) {
+            return None;
+        }
+        let mut usage = Usage::default();
+        for (_, metadata) in self.files().ok()?.filter(|(path, _)| !is_unfinished(path)) {
+            usage.functions += 1;
+            usage.bytes += metadata.len();
+            if let (Ok(made), Ok(used)) = (metadata.created(), metadata.modified())
+                && used.duration_since(made).is_ok_and(|age| age > FOUND_AFTER)
+            {
+                usage.found_again += 1;
+            }
+        }
+        Some(usage)
+    }
+
+    /// All files, finished or not. Others may be taking them away.
+    fn files(&self) -> io::Result<impl Iterator<Item = (PathBuf, Metadata)>> {
+        let entries = fs::read_dir(&self.directory)?.flatten();
+        Ok(entries.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?))))
     }
 
     fn path(&self, key: &Key) -> PathBuf {
@@ -126,17 +168,14 @@ impl Store {
     fn sweep(&self) -> io::Result<()> {
         let now = SystemTime::now();
         let mut files = Vec::new();
-        for entry in fs::read_dir(&self.directory)?.flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
+        for (path, metadata) in self.files()? {
             let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             let age = now.duration_since(used).unwrap_or_default();
-            if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
-                if age > UNFINISHED_AGE_MAX {
-                    let _ = fs::remove_file(entry.path());
-                }
-                continue;
+            if !is_unfinished(&path) {
+                files.push((used, metadata.len(), path));
+            } else if age > UNFINISHED_AGE_MAX {
+                let _ = fs::remove_file(path);
             }
-            files.push((used, metadata.len(), entry.path()));
         }
         let mut bytes: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
         if bytes <= self.bytes_max {
@@ -153,6 +192,11 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// True for a file that is still being written, or never will be.
+fn is_unfinished(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(UNFINISHED))
 }
 
 /// True for a directory of this user's that nobody else can write to.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use cuda_api::CUresult;
 use cuda_api::attributes::{CLOCK_RATE, GLOBAL_MEMORY_BUS_WIDTH, MEMORY_CLOCK_RATE};
-use cuda_api::extension::{DeviceActivity, DeviceDescription, PlaceManaged, TenantUsage};
+use cuda_api::extension::{
+    CodeStore, DeviceActivity, DeviceDescription, PlaceManaged, TenantUsage,
+};
 use cuda_api::pointer::{FromProgram, Out};
 
 use super::{Driver, devices, driver, entry, thread};
@@ -50,6 +52,7 @@ macro_rules! extension {
             tenant_usage: openmpsTenantUsage,
             device_activity: openmpsDeviceActivity,
             device_describe: openmpsDeviceDescribe,
+            device_code_store: openmpsDeviceCodeStore,
         };
     };};
 }
@@ -163,6 +166,22 @@ extension! {
             clock_khz: number(CLOCK_RATE)?,
             memory_clock_khz: number(MEMORY_CLOCK_RATE)?,
             memory_bus_bits: number(GLOBAL_MEMORY_BUS_WIDTH)?,
+        })
+    }
+
+    fn openmpsDeviceCodeStore(device: c_int, store: *mut CodeStore) {
+        devices::check(device)?;
+        let found = Settings::from_environment().code_store.map(|place| place.open());
+        let directory = found.as_ref().map(|found| found.directory().as_os_str().as_bytes());
+        let usage = found.as_ref().map(|found| found.usage());
+        let kept = usage.flatten().unwrap_or_default();
+        store.set(CodeStore {
+            directory: text(directory.unwrap_or_default()),
+            refused: u32::from(usage == Some(None)),
+            functions: kept.functions,
+            found_again: kept.found_again,
+            bytes: kept.bytes,
+            bytes_max: found.as_ref().map_or(0, |found| found.bytes_max()),
         })
     }
 }

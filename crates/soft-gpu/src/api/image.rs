@@ -14,11 +14,11 @@ use ptx::embedded::{self, ARCHIVE_MAGIC, EmbeddedError};
 use ptx::fatbin::{EntryKind, Fatbin, PtxChoice, Wrapper};
 use ptx::image::{self, Image, ImageKind};
 
-use crate::device::Device;
 use crate::device::limits::{COMPUTE_MAJOR, COMPUTE_MINOR, THREADS_PER_BLOCK_MAX};
 use crate::device::memory::AllocationKind;
 use crate::device::occupancy::threads_by_registers;
 use crate::device::tenant::Tenant;
+use crate::device::{Device, say};
 use crate::error::{Error, Result};
 
 use simt::CompileErrorKind;
@@ -280,7 +280,7 @@ impl Driver {
             let settings = &self.device.settings;
             return settings.tiers.tier(settings.flavour, &self.code);
         }
-        let report = Arc::new(|finding: &str| eprintln!("openmps-soft: {finding}"));
+        let report = Arc::new(|finding: &str| say(finding));
         let written = self.device.written.clone();
         Arc::new(Interpreter::new().checking(Checks { report, written }))
     }

@@ -33,6 +33,8 @@ pub mod values;
 mod worker;
 
 use std::collections::HashMap;
+use std::fmt::Display;
+use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
@@ -64,6 +66,12 @@ pub struct Device {
     pub(crate) written: Option<Arc<WrittenBytes>>,
 }
 
+/// Writes a line to standard error. That belongs to the program: where it is closed or full the
+/// line is lost, and nothing else.
+pub(crate) fn say(line: impl Display) {
+    let _ = writeln!(io::stderr(), "openmps-soft: {line}");
+}
+
 impl Device {
     /// Makes a device; its threads start with the first work.
     pub fn new(settings: Settings) -> Arc<Self> {
@@ -75,9 +83,7 @@ impl Device {
                 Err(error) => {
                     if settings.log {
                         let dirs = &settings.turn_dirs;
-                        eprintln!(
-                            "openmps-soft: no turns with other processes: {error} in {dirs:?}"
-                        );
+                        say(format_args!("no turns with other processes: {error} in {dirs:?}"));
                     }
                     None
                 }
@@ -150,7 +156,7 @@ impl Device {
     /// Writes a line to stderr if OPENMPS_SOFT_LOG asks for it.
     pub fn log(&self, line: &str) {
         if self.settings.log {
-            eprintln!("openmps-soft: {line}");
+            say(line);
         }
     }
 

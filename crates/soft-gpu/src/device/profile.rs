@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use simt::kernel::{Counters, WARP_LANES};
 
-use super::Device;
+use super::{Device, say};
 
 /// Names that are kept apart: a program that makes kernels for ever shall not eat memory for ever.
 /// What comes later counts under [`OTHERS`].
@@ -86,11 +86,11 @@ impl Device {
         all
     }
 
-    /// Writes the table that OPENMPS_SOFT_PROFILE asks for; what goes wrong goes to the log.
+    /// Writes the table that OPENMPS_SOFT_PROFILE asks for, or says why it cannot.
     pub fn write_profile(&self) {
         let Some(path) = &self.settings.profile else { return };
         if let Err(error) = std::fs::write(path, table(&self.kernel_totals())) {
-            self.log(&format!("profile {}: {error}", path.display()));
+            say(format_args!("OPENMPS_SOFT_PROFILE={}: {error}", path.display()));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the environment says about the software GPU.
 //!
-//! Read once, when the device is made; a value that cannot be read counts as not given, and the
-//! log says so.
+//! Read once, when the device is made; a value that cannot be read counts as not given
+//! (`openmps doctor` finds such).
 
 use std::path::PathBuf;
 

@@ -5,6 +5,7 @@
 //! thread switch. Blocks run in as many threads at once as there are slots, whoever runs them.
 
 use std::collections::VecDeque;
+use std::io::{self, Write as _};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -312,7 +313,8 @@ impl Device {
     /// in what its kernels printed.
     fn show_assertion(&self, tenant: &Tenant, message: &str) {
         if tenant.id == self.default_tenant().id {
-            eprintln!("{message}");
+            // The program may have closed it.
+            let _ = writeln!(io::stderr(), "{message}");
         } else {
             tenant.printf.print(format!("{message}\n").as_bytes());
         }

@@ -4,6 +4,7 @@
 //! own.
 
 use crate::libraries::Libraries;
+use crate::output;
 use crate::personality;
 use anyhow::{Context, Result, bail};
 use control::directory::PipeDirectory;
@@ -72,6 +73,12 @@ pub(crate) enum State {
 
 /// What is in `directory`.
 pub(crate) fn state(directory: &Path) -> State {
+    if directory == own_directory()
+        && directory.exists()
+        && let Err(error) = check_own(directory)
+    {
+        return State::Foreign { reason: format!("{error:#}") };
+    }
     match ask(directory) {
         Ok(Some(report)) => State::Running { version: format!("openmps {}", report.version) },
         Ok(None) => State::None,
@@ -104,7 +111,8 @@ pub(crate) fn ask_for_text(directory: &Path) -> Result<Option<(String, Report)>>
 pub(crate) fn find_or_start(libraries: &Libraries) -> Result<(Report, bool)> {
     let directory = pipe_directory();
     if directory == own_directory() {
-        make_own(&directory)?;
+        make(&directory)?;
+        check_own(&directory)?;
     }
     let found = ask(&directory).with_context(|| {
         format!(
@@ -129,22 +137,26 @@ pub(crate) fn find_or_start(libraries: &Libraries) -> Result<(Report, bool)> {
     }
 }
 
-/// Makes the user's own directory, for this user alone. One that somebody else made is refused.
-fn make_own(directory: &Path) -> Result<()> {
+/// Makes the user's own directory, for this user alone.
+fn make(directory: &Path) -> Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(error).with_context(|| {
+            Err(error).with_context(|| {
                 format!(
                     "making {} for the daemon ({CUDA_MPS_PIPE_DIRECTORY} names another directory)",
                     directory.display()
                 )
-            });
+            })
         }
-        _ => {}
+        _ => Ok(()),
     }
+}
+
+/// Refuses the user's own directory if somebody else may have made it.
+fn check_own(directory: &Path) -> Result<()> {
     if !is_trustworthy(directory) {
         bail!(
-            "{} can be written by others: remove it, or set {CUDA_MPS_PIPE_DIRECTORY} to another \
+            "{} is not this user's alone: remove it, or set {CUDA_MPS_PIPE_DIRECTORY} to another \
              directory",
             directory.display()
         );
@@ -164,15 +176,15 @@ fn start(directory: &Path, libraries: &Libraries) -> Result<(Report, bool)> {
     if std::env::var_os(CUDA_MPS_LOG_DIRECTORY).is_none() {
         command.env(CUDA_MPS_LOG_DIRECTORY, directory);
     }
-    let output = command.output().context("starting a daemon")?;
-    if output.status.success() {
-        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    let ended = command.output().context("starting a daemon")?;
+    let said = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
+    if ended.status.success() {
+        said.lines().for_each(output::say);
         let report = ask(directory)?.context("the daemon that was started has ended at once")?;
         return Ok((report, true));
     }
     // Somebody else was faster: theirs is as good.
     let deadline = Instant::now() + OTHERS_START;
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     let taken = control::error::DirectoryError::AlreadyRunning.to_string();
     while said == taken && Instant::now() < deadline {
         if let Some(report) = ask(directory)? {

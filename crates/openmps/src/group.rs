@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use cuda_api::environment::{
     CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_LIB_DIR, OPENMPS_SOFT_DIR,
 };
-use std::io::Read;
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,8 +77,9 @@ impl Stage {
     /// Starts a daemon and waits until it accepts connections.
     pub(crate) fn daemon(&self) -> Result<PrivateDaemon> {
         let directory = Scratch::new("daemon")?;
-        let log_path = directory.path().join("daemon.log");
-        let log = std::fs::File::create(&log_path).context("making the daemon's log")?;
+        // In memory: what it says of a full disk has to have room.
+        let log = memfd_create("openmps-daemon", MemfdFlags::CLOEXEC).context("making a log")?;
+        let mut log = std::fs::File::from(log);
         let child = personality::own(personality::CONTROL)
             .arg("-f")
             .env(CUDA_MPS_PIPE_DIRECTORY, directory.path())
@@ -86,15 +88,16 @@ impl Stage {
             .env(OPENMPS_SOFT_DIR, self.meeting.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log)
+            .stderr(log.try_clone()?)
             .spawn()
             .context("starting a daemon")?;
         let mut daemon = PrivateDaemon { child, directory };
         let socket = daemon.pipe_directory().join("control");
         wait_until(DAEMON_S_MAX, "the daemon accepts connections", || {
             if let Some(status) = daemon.child.try_wait()? {
-                let log = std::fs::read_to_string(&log_path).unwrap_or_default();
-                bail!("the daemon ended at once, {status}: {}", log.trim());
+                let mut said = String::new();
+                log.seek(SeekFrom::Start(0)).and_then(|_| log.read_to_string(&mut said))?;
+                bail!("the daemon ended at once, {status}: {}", said.trim());
             }
             Ok(socket.exists())
         })?;

@@ -71,8 +71,9 @@ fn main() -> ExitCode {
     }
     match CommandLine::parse().command.run() {
         Ok(status) => status,
+        Err(error) if error.is::<output::Closed>() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("openmps: {error:#}");
+            output::say(format_args!("{error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -1,9 +1,37 @@
-//! Standard output of commands that print much.
+//! Standard output and standard error of a command.
+//!
+//! What a command prints is its result: if it cannot be printed, the command has failed. A reader
+//! that has enough (`head`) ends it too, but quietly. Nothing here panics, as `println!` would.
 
-use std::io::Write;
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
 
-/// Prints text. A reader that has enough (`head`) is no error.
-pub(crate) fn print(text: &str) {
-    let mut output = std::io::stdout().lock();
-    let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+/// Standard output's reader has enough: a command ends, and has not failed.
+#[derive(Debug, thiserror::Error)]
+#[error("standard output is closed")]
+pub(crate) struct Closed;
+
+/// Prints text on standard output.
+pub(crate) fn print(text: &str) -> Result<()> {
+    print_to(&mut io::stdout().lock(), text)
+}
+
+/// Prints a value as JSON over several lines.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
+    print(&(serde_json::to_string_pretty(value)? + "\n"))
+}
+
+/// Prints text on a terminal or file that stands for standard output.
+pub(crate) fn print_to(output: &mut dyn Write, text: &str) -> Result<()> {
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Closed.into()),
+        written => written.context("writing to standard output"),
+    }
+}
+
+/// Says something on standard error, for a person. Nobody may be there to hear it.
+pub(crate) fn say(message: impl Display) {
+    let _ = writeln!(io::stderr(), "openmps: {message}");
 }

@@ -1,5 +1,6 @@
 //! Progress on long work: a bar on a terminal's standard error, nothing elsewhere.
 
+use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 
@@ -28,8 +29,8 @@ impl Progress {
     }
 
     /// Prints a line of the result on standard output without tearing the bar.
-    pub(crate) fn print(&self, line: &str) {
-        self.0.suspend(|| println!("{line}"));
+    pub(crate) fn print(&self, line: &str) -> Result<()> {
+        self.0.suspend(|| crate::output::print(&format!("{line}\n")))
     }
 
     /// Takes the bar away.

@@ -155,6 +155,60 @@ fn programs_that_cannot_run_answer_as_in_a_shell() {
 }
 
 #[test]
+fn options_of_run_come_before_the_program() {
+    let home = Home::new();
+    let Said(_, errors, status) = home.openmps(&["run", "--no-daemons", "true"]);
+    assert_eq!(status, 2);
+    assert!(errors.contains("--no-daemon"), "{errors}");
+    let said = home.openmps(&["run", "--no-daemon", "echo", "--quiet", "-n", "--", "x"]);
+    assert_eq!(said, Said("--quiet -n -- x\n".into(), String::new(), 0));
+}
+
+/// Every command that prints without a device.
+const PRINTERS: &[&[&str]] = &[
+    &["coverage"],
+    &["coverage", "--json"],
+    &["bench", "kernels", "--list"],
+    &["doctor", "--json"],
+    &["doctor"],
+    &["up"],
+    &["ps"],
+    &["down"],
+];
+
+#[test]
+fn a_reader_that_has_enough_ends_a_command_quietly() {
+    if machine_has_a_daemon() {
+        return;
+    }
+    let home = Home::new();
+    for arguments in PRINTERS {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = home.command(arguments).stdout(writer).output().unwrap();
+        let said = Said::from(output);
+        assert_eq!(said, Said(String::new(), String::new(), 0), "{arguments:?}");
+    }
+}
+
+#[test]
+fn output_that_finds_no_room_is_an_error() {
+    if machine_has_a_daemon() {
+        return;
+    }
+    let home = Home::new();
+    for arguments in PRINTERS {
+        let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let Said(_, errors, status) =
+            home.command(arguments).stdout(full()).output().unwrap().into();
+        assert_eq!(status, 1, "{arguments:?}");
+        assert!(errors.contains("writing to standard output: No space"), "{arguments:?}: {errors}");
+        let deaf = home.command(arguments).stdout(full()).stderr(full()).output().unwrap();
+        assert_eq!(deaf.status.code(), Some(1), "{arguments:?}");
+    }
+}
+
+#[test]
 fn many_starts_share_one_daemon() {
     if machine_has_a_daemon() {
         return;
@@ -186,7 +240,10 @@ fn a_directory_that_others_can_write_is_refused() {
     std::fs::set_permissions(home.pipe(), PermissionsExt::from_mode(0o777)).unwrap();
     let Said(_, errors, status) = home.openmps(&["up"]);
     assert_eq!(status, 1);
-    assert!(errors.contains("can be written by others"), "{errors}");
+    assert!(errors.contains("is not this user's alone"), "{errors}");
+    let Said(output, _, status) = home.openmps(&["doctor"]);
+    assert_eq!(status, 1);
+    assert!(output.contains("is not this user's alone"), "{output}");
 }
 
 #[test]

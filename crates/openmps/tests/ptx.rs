@@ -141,3 +141,22 @@ fn dump_shows_each_stage() {
     assert_eq!(status, 1);
     assert!(errors.contains("has no kernel called other"), "{errors}");
 }
+
+#[test]
+fn what_cannot_be_shown_is_said() {
+    let missing = File::new("missing.ptx", GOOD);
+    for stage in ["parse", "ir", "vector", "asm"] {
+        let (output, errors, status) =
+            openmps(&["ptx", "dump", "--stage", stage, "--kernel", "thrice", missing.name()], "");
+        if stage == "asm" && errors.contains("this processor has no native code") {
+            continue;
+        }
+        assert_eq!((output.as_str(), status), ("", 1), "{stage}");
+        assert!(errors.contains("has no kernel called thrice"), "{stage}: {errors}");
+    }
+    for block in ["0", "32,32,2", "4294967295,4294967295,4294967295"] {
+        let (_, errors, status) = openmps(&["ptx", "dump", "--block", block, missing.name()], "");
+        assert_eq!(status, 1, "{block}");
+        assert!(errors.contains("a block has 1 to 1024 threads"), "{block}: {errors}");
+    }
+}

@@ -4,9 +4,11 @@
 mod kernels;
 
 use crate::group::{Program, Report, Setting, Stage};
+use crate::output;
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
+use std::fmt::Write;
 use std::process::ExitCode;
 
 /// Measure what driver calls cost through openmps, beside the provider in the program's process
@@ -110,20 +112,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     progress.finish();
 
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&Output { rows })?);
+        output::print_json(&Output { rows })?;
     } else {
-        println!(
-            "{:<24} {:>6} {:>16} {:>16} {:>8}",
-            "", "unit", "through openmps", "in-process", "ratio"
-        );
-        for row in rows {
-            println!(
-                "{:<24} {:>6} {:>16.2} {:>16.2} {:>8.2}",
-                row.name, row.unit, row.through_openmps, row.in_process, row.ratio
-            );
-        }
+        output::print(&table(&rows))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = format!(
+        "{:<24} {:>6} {:>16} {:>16} {:>8}\n",
+        "", "unit", "through openmps", "in-process", "ratio"
+    );
+    for row in rows {
+        let _ = writeln!(
+            text,
+            "{:<24} {:>6} {:>16.2} {:>16.2} {:>8.2}",
+            row.name, row.unit, row.through_openmps, row.in_process, row.ratio
+        );
+    }
+    text
 }
 
 fn microbench(stage: &Stage, arguments: &[&str], takes_barrier: bool) -> Program {

@@ -1,8 +1,10 @@
 //! `openmps coverage`: which driver functions programs get, and how each is answered.
 
+use crate::output;
 use anyhow::Result;
 use cuda_api::{Policy, row_of_symbol, symbols::SYMBOLS};
 use serde::Serialize;
+use std::fmt::Write;
 use std::process::ExitCode;
 
 /// List every driver function and where a program's call of it is answered
@@ -66,16 +68,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         report.functions.retain(|f| f.policy == only);
     }
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        output::print_json(&report)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let mut text = String::new();
     for function in &report.functions {
-        println!("{:<12} {}", function.policy, function.name);
+        let _ = writeln!(text, "{:<12} {}", function.policy, function.name);
     }
-    println!(
-        "{} functions: {} local, {} post, {} call, {} special, {} unsupported",
-        report.total, report.local, report.post, report.call, report.special, report.unsupported
+    let Report { total, local, post, call, special, unsupported, .. } = report;
+    let _ = writeln!(
+        text,
+        "{total} functions: {local} local, {post} post, {call} call, {special} special, \
+         {unsupported} unsupported"
     );
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

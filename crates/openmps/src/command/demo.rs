@@ -2,6 +2,7 @@
 
 use crate::activity::Utilisation;
 use crate::group::{Program, Setting, Stage};
+use crate::output;
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -121,9 +122,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         };
         if !arguments.json {
             if rows.is_empty() {
-                progress.print(HEADER);
+                progress.print(HEADER)?;
             }
-            progress.print(&row.line());
+            progress.print(&row.line())?;
         }
         rows.push(row);
     }
@@ -132,11 +133,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let verified = rows.iter().all(|row| row.verified);
     if arguments.json {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
-        println!("{}", serde_json::to_string_pretty(&Report { cores, rows })?);
+        output::print_json(&Report { cores, rows })?;
     } else if verified {
-        println!("\nEvery process checked its results: all right.");
+        output::print("\nEvery process checked its results: all right.\n")?;
     } else {
-        println!("\nSome results were WRONG: see the column 'results'.");
+        output::print("\nSome results were WRONG: see the column 'results'.\n")?;
     }
     Ok(if verified { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

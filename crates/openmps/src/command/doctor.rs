@@ -1,13 +1,14 @@
 //! `openmps doctor`: what provider, what device, which daemon, and what would go wrong.
 
 use crate::libraries::Libraries;
+use crate::output;
 use anyhow::Result;
-use cuda_api::environment::{OPENMPS_PROVIDER, VARIABLES};
 use serde::Serialize;
 use std::process::ExitCode;
 
 mod device;
 mod system;
+mod variables;
 
 /// Say which provider, device and daemon programs would get here, and what would go wrong
 ///
@@ -73,28 +74,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         ),
     });
     findings.extend(system::findings());
-    for variable in VARIABLES {
-        if let Some(value) = std::env::var_os(variable.name) {
-            let text = format!("{}={}", variable.name, value.display());
-            findings.push(Finding::ok("environment", text));
-        }
-    }
+    findings.extend(variables::findings());
     // Last, because the provider is not to see the environment as it is.
     findings.extend(device::findings());
 
     let worst = findings.iter().any(|f| f.severity == Severity::Problem);
     if arguments.json {
-        let report = Report { version: env!("CARGO_PKG_VERSION"), findings };
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        output::print_json(&Report { version: env!("CARGO_PKG_VERSION"), findings })?;
     } else {
-        for finding in &findings {
-            print(finding);
-        }
+        let text: String = findings.iter().map(lines).collect();
+        // Drops the colours where standard output is no terminal.
+        output::print_to(&mut anstream::stdout(), &text)?;
     }
     Ok(if worst { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn print(finding: &Finding) {
+/// A finding as lines, in colours.
+fn lines(finding: &Finding) -> String {
     use anstyle::{AnsiColor, Style};
     let (mark, colour) = match finding.severity {
         Severity::Ok => ("ok     ", AnsiColor::Green),
@@ -102,14 +98,9 @@ fn print(finding: &Finding) {
         Severity::Problem => ("PROBLEM", AnsiColor::Red),
     };
     let style = Style::new().fg_color(Some(colour.into()));
-    // anstream drops the colours where standard output is no terminal.
-    anstream::println!("{style}{mark}{style:#} {:<12} {}", finding.topic, finding.text);
+    let mut text = format!("{style}{mark}{style:#} {:<12} {}\n", finding.topic, finding.text);
     if !finding.advice.is_empty() {
-        anstream::println!("        {:<12} -> {}", "", finding.advice);
+        text += &format!("        {:<12} -> {}\n", "", finding.advice);
     }
-}
-
-/// The words for a choice of provider that cannot be met.
-fn provider_advice() -> String {
-    format!("set {OPENMPS_PROVIDER} to vendor, soft, or the absolute path of a libcuda.so.1")
+    text
 }

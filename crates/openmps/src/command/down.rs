@@ -1,6 +1,7 @@
 //! `openmps down`: the end of this user's daemon.
 
 use crate::daemon;
+use crate::output;
 use anyhow::{Result, bail};
 use control::directory::PipeDirectory;
 use control::shell::Shell;
@@ -27,11 +28,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let directory = daemon::pipe_directory();
     let Some(report) = daemon::ask(&directory)? else {
-        if arguments.json {
-            println!("{}", json!({ "stopped": false, "pipe_directory": directory }));
-        } else {
-            println!("no daemon runs in {}", directory.display());
-        }
+        output::print(&match arguments.json {
+            true => format!("{}\n", json!({ "stopped": false, "pipe_directory": directory })),
+            false => format!("no daemon runs in {}\n", directory.display()),
+        })?;
         return Ok(ExitCode::SUCCESS);
     };
     let clients: usize = report.servers.iter().map(|server| server.clients.len()).sum();
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             Some(seconds) => format!("for at most {seconds} s"),
             None => "(--timeout limits that)".to_owned(),
         };
-        eprintln!("openmps: waiting for {clients} program(s) {advice}");
+        output::say(format_args!("waiting for {clients} program(s) {advice}"));
     }
     let command = match arguments.timeout {
         Some(seconds) => format!("quit -t {seconds}"),
@@ -50,11 +50,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if status != 0 {
         bail!("{}", text.trim());
     }
-    if arguments.json {
-        let pid = report.pid;
-        println!("{}", json!({ "stopped": true, "pid": pid, "pipe_directory": directory }));
-    } else {
-        println!("stopped the daemon (PID {}) in {}", report.pid, directory.display());
-    }
+    let pid = report.pid;
+    output::print(&match arguments.json {
+        true => {
+            format!("{}\n", json!({ "stopped": true, "pid": pid, "pipe_directory": directory }))
+        }
+        false => format!("stopped the daemon (PID {pid}) in {}\n", directory.display()),
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,9 +1,10 @@
 //! `openmps ps`: who uses the device through this user's daemon, and how much.
 
 use crate::daemon::{self, Report};
+use crate::output;
 use anyhow::Result;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -32,8 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let Some((json, report)) = daemon::ask_for_text(&directory)? else {
             return Err(daemon::none_in(&directory));
         };
-        let mut output = io::stdout();
-        let terminal = output.is_terminal();
+        let terminal = io::stdout().is_terminal();
         let text = match arguments.json {
             true => json,
             false => table(&report, terminal && std::env::var_os("NO_COLOR").is_none()),
@@ -42,10 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             true => "\x1b[H\x1b[2J",
             false => "",
         };
-        // A reader that has enough (`head`) is no error.
-        if write!(output, "{clear}{text}").and_then(|()| output.flush()).is_err() {
-            return Ok(ExitCode::SUCCESS);
-        }
+        output::print(&format!("{clear}{text}"))?;
         match arguments.watch {
             Some(seconds) => std::thread::sleep(Duration::from_secs(seconds.into())),
             None => return Ok(ExitCode::SUCCESS),

@@ -2,6 +2,7 @@
 
 use crate::daemon;
 use crate::libraries::Libraries;
+use crate::output;
 use anyhow::Result;
 use cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY;
 use std::ffi::OsString;
@@ -36,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(long, short)]
     quiet: bool,
     /// The program and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    #[arg(trailing_var_arg = true, required = true)]
     command: Vec<OsString>,
 }
 
@@ -60,16 +61,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         let (report, started) = daemon::find_or_start(&libraries)?;
         if started && !arguments.quiet {
-            eprintln!(
-                "openmps: started a daemon (PID {}) in {}; `openmps down` stops it",
+            output::say(format_args!(
+                "started a daemon (PID {}) in {}; `openmps down` stops it",
                 report.pid,
                 report.pipe_directory.display()
-            );
+            ));
         }
         command.env(CUDA_MPS_PIPE_DIRECTORY, &report.pipe_directory);
     }
     let error = command.exec();
-    eprintln!("openmps: {}: {error}", program.display());
+    output::say(format_args!("{}: {error}", program.display()));
     // As shells answer.
     Ok(ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }))
 }

@@ -2,6 +2,7 @@
 
 use crate::daemon;
 use crate::libraries::Libraries;
+use crate::output;
 use anyhow::Result;
 use serde_json::json;
 use std::process::ExitCode;
@@ -30,12 +31,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             "log_directory": report.log_directory,
             "version": report.version,
         });
-        println!("{report}");
+        output::print(&format!("{report}\n"))?;
     } else if started {
-        println!("started a daemon (PID {}) in {directory}", report.pid);
-        println!("run programs with `openmps run -- PROGRAM`, stop it with `openmps down`");
+        output::print(&format!(
+            "started a daemon (PID {}) in {directory}\n\
+             run programs with `openmps run -- PROGRAM`, stop it with `openmps down`\n",
+            report.pid
+        ))?;
     } else {
-        println!("a daemon runs already (PID {}) in {directory}", report.pid);
+        output::print(&format!("a daemon runs already (PID {}) in {directory}\n", report.pid))?;
     }
     Ok(ExitCode::SUCCESS)
 }

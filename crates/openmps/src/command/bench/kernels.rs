@@ -1,12 +1,13 @@
 //! `openmps bench kernels`: how fast the software GPU's code is.
 
-use crate::libraries::Libraries;
+use crate::output;
 use crate::progress::Progress;
 use anyhow::{Result, ensure};
 use cuda_api::environment::OPENMPS_PROVIDER;
 use kernel_bench::{Figures, Options, Row, geometric_mean};
-use provider::{Choice, SOFT_FILE_NAME};
+use provider::Choice;
 use serde::Serialize;
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -26,7 +27,7 @@ pub(crate) struct Arguments {
     /// Processors to use, for all but C, which uses one
     #[arg(long, value_name = "N", default_value_t = 1)]
     cores: usize,
-    /// Run each kernel once and only compare the results
+    /// Run each kernel once and only compare the results (figures are then those of a first run)
     #[arg(long)]
     check: bool,
     /// Take NAME.ptx from this folder in place of the built-in PTX
@@ -51,12 +52,12 @@ struct Output {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let names = kernel_bench::names();
     if arguments.list {
-        names.iter().for_each(|name| println!("{name}"));
+        output::print(&(names.join("\n") + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let provider = match std::env::var_os(OPENMPS_PROVIDER) {
         Some(_) => Choice::from_environment()?,
-        None => Choice::Path(Libraries::find()?.directory().join(SOFT_FILE_NAME)),
+        None => Choice::Soft,
     };
     let options = Options {
         provider,
@@ -73,26 +74,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     progress.finish();
     let figures = figures?;
     for failure in &figures.failed {
-        eprintln!("openmps: {}: {}", failure.kernel, failure.error);
+        output::say(format_args!("{}: {}", failure.kernel, failure.error));
     }
     let status = match figures.failed.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     };
-    if arguments.check {
-        println!("{} kernels gave the results that C gives", compared(&figures.rows)?);
-        return Ok(status);
-    }
-    let output = Output {
+    let compared = if arguments.check { Some(compared(&figures.rows)?) } else { None };
+    let report = Output {
         cores: arguments.cores,
         ratio_c: geometric_mean(figures.rows.iter().filter_map(|row| row.ratio_c)),
         ratio_pocl: geometric_mean(figures.rows.iter().filter_map(|row| row.ratio_pocl)),
         figures,
     };
-    if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&output)?);
-    } else {
-        print(&output);
+    match compared {
+        _ if arguments.json => output::print_json(&report)?,
+        Some(kernels) => {
+            output::print(&format!("{kernels} kernels gave the results that C gives\n"))?;
+        }
+        None => output::print(&table(&report))?,
     }
     Ok(status)
 }
@@ -106,14 +106,15 @@ fn compared(rows: &[Row]) -> Result<usize> {
     Ok(rows.len())
 }
 
-fn print(output: &Output) {
+fn table(output: &Output) -> String {
     let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"));
-    println!(
-        "{:<24} {:>9} {:>10} {:>10} {:>10} {:>8} {:>8} {:>10}",
+    let mut text = format!(
+        "{:<24} {:>9} {:>10} {:>10} {:>10} {:>8} {:>8} {:>10}\n",
         "kernel", "", "ours", "C", "PoCL", "/ C", "/ PoCL", "first, ms"
     );
     for row in &output.figures.rows {
-        println!(
+        let _ = writeln!(
+            text,
             "{:<24} {:>9} {:>10.3} {:>10} {:>10} {:>8} {:>8} {:>10.2}",
             row.kernel,
             row.unit,
@@ -125,7 +126,8 @@ fn print(output: &Output) {
             row.first_run_ms
         );
     }
-    println!(
+    let _ = writeln!(
+        text,
         "{:<24} {:>9} {:>10} {:>10} {:>10} {:>8} {:>8}",
         "geometric mean",
         "",
@@ -136,9 +138,11 @@ fn print(output: &Output) {
         figure(output.ratio_pocl)
     );
     if let Some(overhead) = output.figures.overhead {
-        println!(
+        let _ = writeln!(
+            text,
             "a launch {:.0} ns, each further block {:.0} ns",
             overhead.launch_ns, overhead.block_ns
         );
     }
+    text
 }

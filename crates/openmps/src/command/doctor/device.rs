@@ -1,11 +1,14 @@
 //! What drives a device here: the provider is loaded and asked.
 
-use super::{Finding, provider_advice};
+use super::Finding;
 use cuda_api::attributes::{
     COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR, COMPUTE_MODE, MULTIPROCESSOR_COUNT,
 };
+use cuda_api::environment::CUDA_CACHE_PATH;
+use cuda_api::extension::{CodeStore, Extension};
 use cuda_api::{CUresult, DriverTable};
 use std::ffi::CStr;
+use std::mem::MaybeUninit;
 
 /// `CU_COMPUTEMODE_PROHIBITED`.
 const PROHIBITED: i32 = 2;
@@ -17,12 +20,17 @@ pub(super) fn findings() -> Vec<Finding> {
     let provider = match provider::load() {
         Ok(provider) => provider,
         Err(error) => {
-            return vec![Finding::problem("provider", error.to_string(), provider_advice())];
+            return vec![Finding::problem(
+                "provider",
+                error.to_string(),
+                "programs find no device without one",
+            )];
         }
     };
     let kind = if provider.is_software() { "the software GPU" } else { "a CUDA driver" };
     let mut findings =
         vec![Finding::ok("provider", format!("{kind}, {}", provider.path().display()))];
+    findings.extend(provider.extension().and_then(code_store));
     if let Err(error) = devices(provider.table(), &mut findings) {
         findings.push(Finding::problem(
             "device",
@@ -31,6 +39,38 @@ pub(super) fn findings() -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// Native code that is kept for later processes.
+fn code_store(extension: &Extension) -> Option<Finding> {
+    let mut store = MaybeUninit::<CodeStore>::zeroed();
+    // SAFETY: the place is writable and of the type that the function writes.
+    unsafe { (extension.device_code_store)(0, store.as_mut_ptr()) }.ok()?;
+    // SAFETY: zeroed above; any bytes are such a value.
+    let store = unsafe { store.assume_init() };
+    let topic = "code cache";
+    let directory = CStr::from_bytes_until_nul(&store.directory).ok()?.to_string_lossy();
+    let size = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
+    Some(if directory.is_empty() {
+        Finding::ok(topic, "off: each process makes its native code itself")
+    } else if store.refused != 0 {
+        Finding::warning(
+            topic,
+            format!("{directory} is not used: others can write to it"),
+            format!("remove it, or name another in {CUDA_CACHE_PATH}"),
+        )
+    } else {
+        Finding::ok(
+            topic,
+            format!(
+                "{directory}: {} functions, {} of them found again since; {} of at most {}",
+                store.functions,
+                store.found_again,
+                size(store.bytes),
+                size(store.bytes_max)
+            ),
+        )
+    })
 }
 
 fn devices(driver: &DriverTable, findings: &mut Vec<Finding>) -> CUresult {

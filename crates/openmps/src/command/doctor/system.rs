@@ -42,8 +42,8 @@ fn daemon() -> Finding {
         ),
         crate::daemon::State::Foreign { reason } => Finding::problem(
             topic,
-            format!("{} is in use by something else: {reason}", directory.display()),
-            "stop it, or set CUDA_MPS_PIPE_DIRECTORY to another directory",
+            format!("no daemon can be had in {}: {reason}", directory.display()),
+            "set CUDA_MPS_PIPE_DIRECTORY to another directory",
         ),
     }
 }

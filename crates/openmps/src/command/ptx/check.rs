@@ -220,6 +220,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let _ = writeln!(text, "{accepted} of {all} kernels accepted");
         text
     };
-    crate::output::print(&text);
+    crate::output::print(&text)?;
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// Only this kernel, by its name in the PTX (C++ names are mangled)
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// Extents of the blocks for which the vector code is made
+    /// Extents of the blocks for which vector code is made; native code shown is for all
     #[arg(
         long,
         value_name = "X[,Y[,Z]]",
@@ -38,6 +38,9 @@ pub(crate) struct Arguments {
     file: PathBuf,
 }
 
+/// Most threads of a block, on every device.
+const BLOCK_THREADS_MAX: u64 = 1024;
+
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Stage {
     Parse,
@@ -49,48 +52,48 @@ enum Stage {
 /// Runs the command.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let file = arguments.file.display();
+    let wanted = arguments.kernel.as_deref();
     let stage = match arguments.stage {
-        Stage::Parse => inspect::Stage::Parse,
-        Stage::Ir => inspect::Stage::Ir,
-        Stage::Vector => inspect::Stage::Vector(geometry(&arguments.block)?),
-        Stage::Asm => return assembly(arguments),
+        Stage::Parse => Some(inspect::Stage::Parse),
+        Stage::Ir => Some(inspect::Stage::Ir),
+        Stage::Vector => Some(inspect::Stage::Vector(geometry(&arguments.block)?)),
+        Stage::Asm => None,
     };
     let texts = read(&arguments.file).map_err(|error| error.context(file.to_string()))?;
     let mut shown = String::new();
     for text in &texts {
-        let Some(dumped) = dump(&source(text), arguments.kernel.as_deref(), stage)? else {
-            continue;
+        let dumped = match stage {
+            Some(stage) => dump(&source(text), wanted, stage)?,
+            None => assembly(&source(text), wanted)?,
         };
+        let Some(dumped) = dumped else { continue };
         if let Some(architecture) = &text.architecture {
             shown += &format!("// {architecture}\n");
         }
         shown += &dumped;
     }
-    if let Some(name) = &arguments.kernel
+    if let Some(name) = wanted
         && shown.is_empty()
     {
         bail!("{file} has no kernel called {name}; `openmps ptx check {file}` lists them");
     }
-    crate::output::print(&shown);
+    crate::output::print(&shown)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows native code.
-fn assembly(arguments: &Arguments) -> Result<ExitCode> {
+/// Native code of the kernels, or of the one that is wanted; `None` if that is not in the text.
+fn assembly(text: &str, wanted: Option<&str>) -> Result<Option<String>> {
     let flavour = native_flavour().context("this processor has no native code")?;
-    let texts = read(&arguments.file)?;
-    for text in &texts {
-        for (name, kernel) in inspect::inspect(&source(text))? {
-            if arguments.kernel.as_ref().is_some_and(|wanted| *wanted != name) {
-                continue;
-            }
-            match simt_jit::listing(&kernel?.kernel.entry, flavour) {
-                Some(listing) => crate::output::print(&listing),
-                None => bail!("{name} has no native code: it is interpreted"),
-            }
+    let mut shown = None;
+    for (name, kernel) in inspect::inspect(text)? {
+        if wanted.is_some_and(|wanted| wanted != name) {
+            continue;
         }
+        let listing = simt_jit::listing(&kernel?.kernel.entry, flavour);
+        let listing = listing.with_context(|| format!("{name} is interpreted: no native code"))?;
+        shown.get_or_insert_with(String::new).push_str(&listing);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(shown)
 }
 
 /// The geometry of launches of one block with these extents.
@@ -101,6 +104,10 @@ fn geometry(block: &[u32]) -> Result<Geometry> {
         [x, y, z] => (x, y, z),
         _ => bail!("--block has one, two or three extents, not {}", block.len()),
     };
+    let threads = [x, y, z].map(u64::from).iter().try_fold(1, |all, n| n.checked_mul(all));
+    if !threads.is_some_and(|threads| (1..=BLOCK_THREADS_MAX).contains(&threads)) {
+        bail!("--block {x},{y},{z}: a block has 1 to {BLOCK_THREADS_MAX} threads");
+    }
     let one = Dim3 { x: 1, y: 1, z: 1 };
     Ok(Geometry::of(one, Dim3 { x, y, z }))
 }

@@ -2,7 +2,7 @@
 //! has. How it lies in memory is the device's own.
 
 use crate::constants::{array_flags, array_format};
-use crate::{CUDA_ARRAY3D_DESCRIPTOR, CudaError};
+use crate::{CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY3D_DESCRIPTOR, CudaError};
 
 /// Largest extent of an array along an axis, elements: beyond what any device's attributes allow.
 pub const ARRAY_EXTENT_MAX: usize = 1 << 17;
@@ -16,6 +16,25 @@ const FLAGS: u32 = array_flags::LAYERED
 const OTHER_FORMATS: core::ops::RangeInclusive<u32> = 0x50..=0xcb;
 /// Faces of a cube.
 const FACES: usize = 6;
+
+impl From<CUDA_ARRAY_DESCRIPTOR> for CUDA_ARRAY3D_DESCRIPTOR {
+    fn from(d: CUDA_ARRAY_DESCRIPTOR) -> Self {
+        Self {
+            Width: d.Width,
+            Height: d.Height,
+            Depth: 0,
+            Format: d.Format,
+            NumChannels: d.NumChannels,
+            Flags: 0,
+        }
+    }
+}
+
+impl From<CUDA_ARRAY3D_DESCRIPTOR> for CUDA_ARRAY_DESCRIPTOR {
+    fn from(d: CUDA_ARRAY3D_DESCRIPTOR) -> Self {
+        Self { Width: d.Width, Height: d.Height, Format: d.Format, NumChannels: d.NumChannels }
+    }
+}
 
 /// Bytes of an element.
 ///

@@ -7,8 +7,9 @@ use core::ffi::c_uint;
 use cuda_api::constants::graph_node as kind;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{
-    CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUarray, CUdeviceptr, CUevent, CUfunction, CUhostFn,
-    CUkernel, CUlaunchAttribute, CUlaunchConfig, CUmemLocation, CUstream, CUstreamBatchMemOpParams,
+    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUarray, CUdeviceptr, CUevent,
+    CUfunction, CUhostFn, CUkernel, CUlaunchAttribute, CUlaunchConfig, CUmemLocation, CUstream,
+    CUstreamBatchMemOpParams,
 };
 use std::sync::Arc;
 
@@ -200,6 +201,32 @@ pub struct CopyNode {
     pub source: CopyEnd,
     /// Bytes in a row, rows in a slice, slices.
     pub extent: [usize; 3],
+}
+
+impl From<&CUDA_MEMCPY2D> for CopyNode {
+    fn from(c: &CUDA_MEMCPY2D) -> Self {
+        Self {
+            destination: CopyEnd {
+                offset: [c.dstXInBytes, c.dstY, 0],
+                memory_type: c.dstMemoryType,
+                host: c.dstHost as u64,
+                device: c.dstDevice,
+                array: c.dstArray,
+                pitch: c.dstPitch,
+                ..CopyEnd::default()
+            },
+            source: CopyEnd {
+                offset: [c.srcXInBytes, c.srcY, 0],
+                memory_type: c.srcMemoryType,
+                host: c.srcHost as u64,
+                device: c.srcDevice,
+                array: c.srcArray,
+                pitch: c.srcPitch,
+                ..CopyEnd::default()
+            },
+            extent: [c.WidthInBytes, c.Height, 1],
+        }
+    }
 }
 
 impl From<&CUDA_MEMCPY3D> for CopyNode {

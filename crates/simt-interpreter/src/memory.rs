@@ -131,13 +131,19 @@ unsafe fn load_lane<M: Element<R>, R: Lane, const COUNT: usize>(
     }
 }
 
-struct UniformLoad<M, R, const COUNT: usize>(PhantomData<(M, R)>);
+/// A load from one address into registers of so many lanes.
+struct LoadOfOne<M, R, const COUNT: usize, const LANES: usize>(PhantomData<(M, R)>);
 
-impl<M: Element<R>, R: Lane, const COUNT: usize> Body for UniformLoad<M, R, COUNT> {
+type UniformLoad<M, R, const COUNT: usize> = LoadOfOne<M, R, COUNT, 1>;
+type BroadcastLoad<M, const COUNT: usize> = LoadOfOne<M, M, COUNT, WARP_LANES>;
+
+impl<M: Element<R>, R: Lane, const COUNT: usize, const LANES: usize> Body
+    for LoadOfOne<M, R, COUNT, LANES>
+{
     #[inline(always)]
     unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave a scalar address and `COUNT` scalars of `R`; the memory read
-        // is what was checked.
+        // SAFETY: the decoder gave a scalar address and `COUNT` registers of `LANES` lanes of `R`;
+        // the memory read is what was checked.
         unsafe {
             let m = active(machine, ins);
             if m == 0 {
@@ -150,33 +156,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for UniformLoad<M, R, COUN
             };
             for k in 0..COUNT {
                 let value = from.cast::<M>().add(k).read_unaligned().widen();
-                write(machine, ins.d[k], Lanes::<R, 1>([value]));
-            }
-        }
-        Step::Next
-    }
-}
-
-struct BroadcastLoad<M, const COUNT: usize>(PhantomData<M>);
-
-impl<M: Lane, const COUNT: usize> Body for BroadcastLoad<M, COUNT> {
-    #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave a scalar address and `COUNT` registers of `M`; the memory read
-        // is what was checked.
-        unsafe {
-            let m = active(machine, ins);
-            if m == 0 {
-                return Step::Next;
-            }
-            let bytes = (size_of::<M>() * COUNT) as u64;
-            let from = match locate_one(machine, ins, m, bytes, false) {
-                Ok(from) => from,
-                Err(step) => return step,
-            };
-            for k in 0..COUNT {
-                let value = from.cast::<M>().add(k).read_unaligned();
-                write(machine, ins.d[k], Lanes::<M, WARP_LANES>([value; WARP_LANES]));
+                write(machine, ins.d[k], Lanes::<R, LANES>([value; LANES]));
             }
         }
         Step::Next

@@ -19,18 +19,7 @@ pub(crate) fn cuArrayCreate_v2(
     array: Out<CUarray>,
     descriptor: In<CUDA_ARRAY_DESCRIPTOR>,
 ) -> CUresult {
-    let d = descriptor.get()?;
-    create(
-        array,
-        CUDA_ARRAY3D_DESCRIPTOR {
-            Width: d.Width,
-            Height: d.Height,
-            Depth: 0,
-            Format: d.Format,
-            NumChannels: d.NumChannels,
-            Flags: 0,
-        },
-    )
+    create(array, descriptor.get()?.into())
 }
 
 pub(crate) fn cuArray3DCreate_v2(
@@ -58,13 +47,7 @@ pub(crate) fn cuArrayGetDescriptor_v2(
     array: CUarray,
 ) -> CUresult {
     let client = mode::client()?;
-    let d = client.arrays().descriptor(array)?;
-    descriptor.set(CUDA_ARRAY_DESCRIPTOR {
-        Width: d.Width,
-        Height: d.Height,
-        Format: d.Format,
-        NumChannels: d.NumChannels,
-    })
+    descriptor.set(client.arrays().descriptor(array)?.into())
 }
 
 pub(crate) fn cuArray3DGetDescriptor_v2(

@@ -10,7 +10,7 @@ use crate::state::wire_stream;
 use crate::threads::DefaultStream;
 use channel::request::{BoxCopy, CopyBox};
 use cuda_api::{CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUresult, CUstream};
-use graph::{CopyEnd, CopyNode, NodeKind};
+use graph::{CopyNode, NodeKind};
 
 /// Copies a box.
 pub(super) fn copy(
@@ -68,27 +68,7 @@ fn copy_2d(
     copied: In<CUDA_MEMCPY2D>,
     ends: Ends,
 ) -> CUresult {
-    let c = copied.get()?;
-    let source = CopyEnd {
-        offset: [c.srcXInBytes, c.srcY, 0],
-        memory_type: c.srcMemoryType,
-        host: c.srcHost as u64,
-        device: c.srcDevice,
-        array: c.srcArray,
-        pitch: c.srcPitch,
-        ..CopyEnd::default()
-    };
-    let destination = CopyEnd {
-        offset: [c.dstXInBytes, c.dstY, 0],
-        memory_type: c.dstMemoryType,
-        host: c.dstHost as u64,
-        device: c.dstDevice,
-        array: c.dstArray,
-        pitch: c.dstPitch,
-        ..CopyEnd::default()
-    };
-    let node = CopyNode { destination, source, extent: [c.WidthInBytes, c.Height, 1] };
-    copy(default, stream, &node, ends)
+    copy(default, stream, &CopyNode::from(&copied.get()?), ends)
 }
 
 fn copy_3d(

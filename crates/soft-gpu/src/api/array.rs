@@ -197,16 +197,7 @@ exports! {
     fn cuArrayCreate_v2(array: *mut CUarray, descriptor: *const CUDA_ARRAY_DESCRIPTOR) {
         let driver = driver()?;
         array.required()?;
-        let d = descriptor.get()?;
-        let descriptor = CUDA_ARRAY3D_DESCRIPTOR {
-            Width: d.Width,
-            Height: d.Height,
-            Depth: 0,
-            Format: d.Format,
-            NumChannels: d.NumChannels,
-            Flags: 0,
-        };
-        array.set(driver.create_array(descriptor)?)
+        array.set(driver.create_array(descriptor.get()?.into())?)
     }
 
     fn cuArray3DCreate_v2(array: *mut CUarray, descriptor: *const CUDA_ARRAY3D_DESCRIPTOR) {
@@ -218,13 +209,7 @@ exports! {
     fn cuArrayGetDescriptor_v2(descriptor: *mut CUDA_ARRAY_DESCRIPTOR, array: CUarray) {
         let driver = driver()?;
         thread::current()?;
-        let d = driver.array(array)?.descriptor;
-        descriptor.set(CUDA_ARRAY_DESCRIPTOR {
-            Width: d.Width,
-            Height: d.Height,
-            Format: d.Format,
-            NumChannels: d.NumChannels,
-        })
+        descriptor.set(driver.array(array)?.descriptor.into())
     }
 
     fn cuArray3DGetDescriptor_v2(descriptor: *mut CUDA_ARRAY3D_DESCRIPTOR, array: CUarray) {

@@ -176,7 +176,7 @@ fn as_node((dst, src): (End, End), extent: [u64; 3]) -> NodeKind {
 impl Driver {
     /// The copy that a graph's node stands for, checked; `None` if there is nothing to copy.
     pub(crate) fn copy_of(&self, tenant: &Tenant, node: &CopyNode) -> Result<Option<Copy>> {
-        let (ends, [width, height, depth]) = box_of(&node.into())?;
+        let (ends, [width, height, depth]) = box_of(node)?;
         if width == 0 || height == 0 || depth == 0 {
             return Ok(None);
         }
@@ -292,39 +292,39 @@ exports! {
 
     fn cuMemcpy3DPeer(p_copy: *const CUDA_MEMCPY3D_PEER) | cuMemcpy3DPeer_ptds per_thread {
         // All contexts share their addresses.
-        copy_3d(&p_copy.get()?.without_contexts(), CUstream::NULL, per_thread, true)
+        copy_box((&p_copy.get()?.without_contexts()).into(), CUstream::NULL, per_thread, true)
     }
 
     fn cuMemcpy3DPeerAsync(
         p_copy: *const CUDA_MEMCPY3D_PEER, stream: CUstream,
     ) | cuMemcpy3DPeerAsync_ptsz per_thread {
-        copy_3d(&p_copy.get()?.without_contexts(), stream, per_thread, false)
+        copy_box((&p_copy.get()?.without_contexts()).into(), stream, per_thread, false)
     }
 
     fn cuMemcpy2D_v2(p_copy: *const CUDA_MEMCPY2D) | cuMemcpy2D_v2_ptds per_thread {
-        copy_2d(&p_copy.get()?, CUstream::NULL, per_thread, true)
+        copy_box((&p_copy.get()?).into(), CUstream::NULL, per_thread, true)
     }
 
     fn cuMemcpy2DUnaligned_v2(
         p_copy: *const CUDA_MEMCPY2D,
     ) | cuMemcpy2DUnaligned_v2_ptds per_thread {
-        copy_2d(&p_copy.get()?, CUstream::NULL, per_thread, true)
+        copy_box((&p_copy.get()?).into(), CUstream::NULL, per_thread, true)
     }
 
     fn cuMemcpy2DAsync_v2(
         p_copy: *const CUDA_MEMCPY2D, stream: CUstream,
     ) | cuMemcpy2DAsync_v2_ptsz per_thread {
-        copy_2d(&p_copy.get()?, stream, per_thread, false)
+        copy_box((&p_copy.get()?).into(), stream, per_thread, false)
     }
 
     fn cuMemcpy3D_v2(p_copy: *const CUDA_MEMCPY3D) | cuMemcpy3D_v2_ptds per_thread {
-        copy_3d(&p_copy.get()?, CUstream::NULL, per_thread, true)
+        copy_box((&p_copy.get()?).into(), CUstream::NULL, per_thread, true)
     }
 
     fn cuMemcpy3DAsync_v2(
         p_copy: *const CUDA_MEMCPY3D, stream: CUstream,
     ) | cuMemcpy3DAsync_v2_ptsz per_thread {
-        copy_3d(&p_copy.get()?, stream, per_thread, false)
+        copy_box((&p_copy.get()?).into(), stream, per_thread, false)
     }
 }
 
@@ -356,104 +356,56 @@ fn copy_batch(
     Ok(())
 }
 
-/// One end of a pitched copy: base, offsets and pitches as the program gives them.
-#[derive(Clone, Copy)]
-struct Pitched {
-    kind: u32,
-    host: u64,
-    device: CUdeviceptr,
-    array: CUarray,
-    offset: [usize; 3],
-    pitch: usize,
-    rows: usize,
-}
-
-impl Pitched {
-    fn end(&self, extent: [u64; 3]) -> Result<End> {
-        let width = extent[0];
-        let (base, place) = match self.kind {
-            memory_type::HOST => (self.host, Place::Host),
-            memory_type::DEVICE => (self.device.0, Place::Device),
-            memory_type::UNIFIED => (self.device.0, Place::Unified),
-            memory_type::ARRAY => {
-                return driver()?.array_end(self.array, self.offset.map(|o| o as u64), extent);
-            }
-            _ => return Err(Error::INVALID_VALUE),
-        };
-        let [x, y, z] = self.offset.map(|o| o as u64);
-        // A pitch of 0 means rows without gaps, a height of 0 slices without.
-        let pitch = if self.pitch == 0 { width.saturating_add(x) } else { self.pitch as u64 };
-        if width.checked_add(x).is_none_or(|row| row > pitch) {
-            return Err(Error::INVALID_VALUE);
+/// One end of a copy of a box, `rows` from one slice to the next.
+fn end_of(end: &CopyEnd, extent: [u64; 3], rows: usize) -> Result<End> {
+    let (base, place) = match end.memory_type {
+        memory_type::HOST => (end.host, Place::Host),
+        memory_type::DEVICE => (end.device.0, Place::Device),
+        memory_type::UNIFIED => (end.device.0, Place::Unified),
+        memory_type::ARRAY => {
+            return driver()?.array_end(end.array, end.offset.map(|o| o as u64), extent);
         }
-        let slice = pitch.checked_mul(self.rows as u64).ok_or(Error::INVALID_VALUE)?;
-        let offset = z
-            .checked_mul(slice)
-            .and_then(|o| o.checked_add(y.checked_mul(pitch)?))
-            .and_then(|o| o.checked_add(x))
-            .ok_or(Error::INVALID_VALUE)?;
-        let address = base.checked_add(offset).ok_or(Error::INVALID_VALUE)?;
-        Ok(End { address, pitch, slice, place })
-    }
-}
-
-fn copy_2d(c: &CUDA_MEMCPY2D, stream: CUstream, per_thread: bool, synchronous: bool) -> Result {
-    let driver = driver()?;
-    thread::current()?;
-    let src = Pitched {
-        kind: c.srcMemoryType,
-        host: c.srcHost as u64,
-        device: c.srcDevice,
-        array: c.srcArray,
-        offset: [c.srcXInBytes, c.srcY, 0],
-        pitch: c.srcPitch,
-        rows: 0,
+        _ => return Err(Error::INVALID_VALUE),
     };
-    let dst = Pitched {
-        kind: c.dstMemoryType,
-        host: c.dstHost as u64,
-        device: c.dstDevice,
-        array: c.dstArray,
-        offset: [c.dstXInBytes, c.dstY, 0],
-        pitch: c.dstPitch,
-        rows: 0,
-    };
-    let extent = [c.WidthInBytes as u64, c.Height as u64, 1];
-    let ends = (dst.end(extent)?, src.end(extent)?);
-    driver.copy(stream, per_thread, synchronous, ends, extent)
-}
-
-fn copy_3d(c: &CUDA_MEMCPY3D, stream: CUstream, per_thread: bool, synchronous: bool) -> Result {
-    let driver = driver()?;
-    thread::current()?;
-    let (ends, extent) = box_of(c)?;
-    driver.copy(stream, per_thread, synchronous, ends, extent)
-}
-
-/// Both ends of a copy in three dimensions, and the box's extent.
-fn box_of(c: &CUDA_MEMCPY3D) -> Result<((End, End), [u64; 3])> {
-    let rows = |given: usize, y: usize| if given == 0 { c.Height.saturating_add(y) } else { given };
-    if c.srcLOD != 0 || c.dstLOD != 0 {
+    let width = extent[0];
+    let [x, y, z] = end.offset.map(|o| o as u64);
+    // A pitch of 0 means rows without gaps.
+    let pitch = if end.pitch == 0 { width.saturating_add(x) } else { end.pitch as u64 };
+    if width.checked_add(x).is_none_or(|row| row > pitch) {
         return Err(Error::INVALID_VALUE);
     }
-    let src = Pitched {
-        kind: c.srcMemoryType,
-        host: c.srcHost as u64,
-        device: c.srcDevice,
-        array: c.srcArray,
-        offset: [c.srcXInBytes, c.srcY, c.srcZ],
-        pitch: c.srcPitch,
-        rows: rows(c.srcHeight, c.srcY),
+    let slice = pitch.checked_mul(rows as u64).ok_or(Error::INVALID_VALUE)?;
+    let offset = z
+        .checked_mul(slice)
+        .and_then(|o| o.checked_add(y.checked_mul(pitch)?))
+        .and_then(|o| o.checked_add(x))
+        .ok_or(Error::INVALID_VALUE)?;
+    let address = base.checked_add(offset).ok_or(Error::INVALID_VALUE)?;
+    Ok(End { address, pitch, slice, place })
+}
+
+/// Both ends of a copy, and the box's extent.
+fn box_of(node: &CopyNode) -> Result<((End, End), [u64; 3])> {
+    let extent = node.extent.map(|n| n as u64);
+    let end = |end: &CopyEnd| {
+        if end.level != 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        // A height of 0 means slices without gaps.
+        let rows = match end.height {
+            0 => node.extent[1].saturating_add(end.offset[1]),
+            given => given,
+        };
+        end_of(end, extent, rows)
     };
-    let dst = Pitched {
-        kind: c.dstMemoryType,
-        host: c.dstHost as u64,
-        device: c.dstDevice,
-        array: c.dstArray,
-        offset: [c.dstXInBytes, c.dstY, c.dstZ],
-        pitch: c.dstPitch,
-        rows: rows(c.dstHeight, c.dstY),
-    };
-    let extent = [c.WidthInBytes as u64, c.Height as u64, c.Depth as u64];
-    Ok(((dst.end(extent)?, src.end(extent)?), extent))
+    let source = end(&node.source)?;
+    Ok(((end(&node.destination)?, source), extent))
+}
+
+/// Copies a box that the program describes.
+fn copy_box(node: CopyNode, stream: CUstream, per_thread: bool, synchronous: bool) -> Result {
+    let driver = driver()?;
+    thread::current()?;
+    let (ends, extent) = box_of(&node)?;
+    driver.copy(stream, per_thread, synchronous, ends, extent)
 }

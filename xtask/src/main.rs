@@ -1,6 +1,8 @@
 //! Development tasks: `cargo xtask --help`.
 
 mod dist;
+#[cfg(test)]
+mod documents;
 mod generate;
 mod h200;
 #[cfg(test)]

@@ -9,7 +9,7 @@ const LINES_MAX: usize = 800;
 /// Crates in which `unsafe` does not occur at all.
 const SAFE_CRATES: &[&str] = &["ptx", "control", "observe"];
 
-fn tracked(pattern: &str) -> Vec<PathBuf> {
+pub(crate) fn tracked(pattern: &str) -> Vec<PathBuf> {
     let root = crate::root();
     let output = Command::new("git")
         .current_dir(&root)
@@ -25,7 +25,7 @@ fn tracked(pattern: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-fn read(path: &Path) -> String {
+pub(crate) fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 

@@ -1,0 +1,123 @@
+//! What the documents name is there: files, crates, and the tests behind promises. As ordinary tests.
+//!
+//! Not here: whether what they say is true.
+
+use crate::tidy::{read, tracked};
+use std::path::{Path, PathBuf};
+
+/// Endings by which a word in backquotes is taken for a file of the repository.
+const FILE_ENDINGS: &[&str] = &[".rs", ".py", ".sh", ".md", ".toml", ".tsv"];
+
+/// Documents that are copied elsewhere before their links are followed.
+const TEMPLATES: &[&str] = &["bench/h200/report.md"];
+
+fn documents() -> Vec<(PathBuf, String)> {
+    let root = crate::root();
+    let templates: Vec<PathBuf> = TEMPLATES.iter().map(|name| root.join(name)).collect();
+    tracked("*.md")
+        .into_iter()
+        .filter(|path| !templates.contains(path))
+        .map(|path| (path.clone(), read(&path)))
+        .collect()
+}
+
+/// What stands between `begin` and `end`, on one line each.
+fn between<'a>(text: &'a str, begin: &'a str, end: char) -> impl Iterator<Item = &'a str> {
+    text.split(begin).skip(1).filter_map(move |rest| {
+        let (word, _) = rest.split_once(end)?;
+        (!word.contains('\n')).then_some(word)
+    })
+}
+
+/// The words in backquotes.
+fn code_words(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut complaints = Vec::new();
+    for (path, text) in documents() {
+        let folder = path.parent().expect("a file is in a folder");
+        for link in between(&text, "](", ')') {
+            let target = link.split('#').next().unwrap_or_default();
+            let outside = link.contains("://") || target.is_empty();
+            if !outside && !folder.join(target).exists() {
+                complaints.push(format!("{}: {link}", path.display()));
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn files_in_backquotes_exist() {
+    let root = crate::root();
+    let mut complaints = Vec::new();
+    for (path, text) in documents() {
+        let mut places = vec![root.clone(), root.join("crates")];
+        places.extend(path.parent().map(Path::to_path_buf));
+        // In the code map a row's files are below what the row is about.
+        let of_row = |word: &str| {
+            let row = text.lines().find(|line| line.starts_with('|') && line.contains(word))?;
+            let folder = root.join(code_words(row).next()?);
+            Some([folder.join(word), folder.join("src").join(word)].iter().any(|p| p.exists()))
+        };
+        for word in code_words(&text) {
+            let named = word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+            let file = word.contains('/') && FILE_ENDINGS.iter().any(|end| word.ends_with(end));
+            let there = || places.iter().any(|place| place.join(word).exists());
+            if named && file && !there() && of_row(word) != Some(true) {
+                complaints.push(format!("{}: {word}", path.display()));
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn the_code_map_has_every_crate() {
+    let map = read(&crate::root().join("ARCHITECTURE.md"));
+    for entry in std::fs::read_dir(crate::root().join("crates")).expect("there are crates") {
+        let name = entry.expect("an entry").file_name().into_string().expect("ASCII");
+        assert!(map.contains(&format!("| `crates/{name}` |")), "{name}");
+    }
+}
+
+/// The folder of a package of the workspace.
+fn package(name: &str) -> Option<PathBuf> {
+    let manifest = |path: &PathBuf| read(path).contains(&format!("\nname = \"{name}\"\n"));
+    tracked("*Cargo.toml").into_iter().find(manifest)?.parent().map(Path::to_path_buf)
+}
+
+#[test]
+fn tests_behind_promises_exist() {
+    let mut seen = 0;
+    for (path, text) in documents() {
+        for command in code_words(&text).filter_map(|word| word.strip_prefix("cargo test -p ")) {
+            let mut words = command.split(' ');
+            let name = words.next().expect("a package is named");
+            let folder = package(name).unwrap_or_else(|| panic!("{}: {command}", path.display()));
+            if let Some(filter) = words.next().filter(|word| !word.starts_with('-')) {
+                let sources = tracked(&format!("{}/*.rs", folder.display()));
+                // A function, or a module of the file or in it, as the test runner names it.
+                let named = |path: &&PathBuf| {
+                    let text = read(path);
+                    let file = path.with_extension("");
+                    let has = |begin, end| between(&text, begin, end).any(|n| n.contains(filter));
+                    file.ends_with(filter)
+                        || has("fn ", '(')
+                        || has("mod ", ';')
+                        || has("mod ", ' ')
+                };
+                assert!(
+                    sources.iter().any(|path| named(&path)),
+                    "{}: nothing is called {filter} in {name}",
+                    path.display()
+                );
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 5, "the documents name the tests behind promises");
+}

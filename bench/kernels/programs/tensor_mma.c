@@ -1,5 +1,9 @@
+/* Tiles of b are widened and turned once, so that a row of a is multiplied with many columns at a time. */
+
+enum { STEP = 64, COLUMNS = 32, ROWS = 8 };
+
 /* bf16 is the upper half of a float. */
-static float widen(unsigned short value)
+static inline float widen(unsigned short value)
 {
     union {
         unsigned bits;
@@ -13,12 +17,27 @@ void run(void **args)
     const unsigned short *restrict a = args[0], *restrict b = args[1];
     float *restrict product = args[2];
     int size = *(int *)args[3];
+    static float turned[STEP][COLUMNS];
 
-    for (int i = 0; i < size; ++i)
-        for (int j = 0; j < size; ++j) {
-            float sum = 0.0f;
-            for (int k = 0; k < size; ++k)
-                sum += widen(a[i * size + k]) * widen(b[j * size + k]);
-            product[i * size + j] = sum;
+    for (int column = 0; column < size; column += COLUMNS)
+        for (int start = 0; start < size; start += STEP) {
+            for (int j = 0; j < COLUMNS; ++j)
+                for (int k = 0; k < STEP; ++k)
+                    turned[k][j] = widen(b[(column + j) * size + start + k]);
+            for (int row = 0; row < size; row += ROWS) {
+                float sum[ROWS][COLUMNS];
+                for (int i = 0; i < ROWS; ++i)
+                    for (int j = 0; j < COLUMNS; ++j)
+                        sum[i][j] = start ? product[(row + i) * size + column + j] : 0.0f;
+                for (int k = 0; k < STEP; ++k)
+                    for (int i = 0; i < ROWS; ++i) {
+                        float factor = widen(a[(row + i) * size + start + k]);
+                        for (int j = 0; j < COLUMNS; ++j)
+                            sum[i][j] += factor * turned[k][j];
+                    }
+                for (int i = 0; i < ROWS; ++i)
+                    for (int j = 0; j < COLUMNS; ++j)
+                        product[(row + i) * size + column + j] = sum[i][j];
+            }
         }
 }

@@ -395,8 +395,8 @@ fn f16(value: f32) -> u16 {
 }
 
 fn tensor_mma() -> Case {
-    const SIDE: usize = 256;
-    let (work, tiles) = ((2 * SIDE * SIDE * SIDE) as f64, (SIDE / 32) as u32);
+    const SIDE: usize = 512;
+    let (work, tiles) = ((2 * SIDE * SIDE * SIDE) as f64, (SIDE / 128) as u32);
     case!(no OpenCL tensor_mma: "GFLOP/s", work, [tiles, tiles, 1], [128, 1, 1],
         Tolerance::Relative(1e-5), narrow_matrices(SIDE, bf16))
 }

@@ -1,6 +1,7 @@
 //! One thread: its registers, its calls, and what each instruction does to them.
 
 use crate::integer;
+use crate::matrix;
 use crate::memory::{self, Key};
 use crate::run::{Grid, Memory};
 use crate::warp::{self, Collective};
@@ -144,6 +145,9 @@ impl Thread {
         memory: &mut Memory<'_>,
         inst: &Instruction,
     ) -> Option<Flow> {
+        if matrix::is_product(inst) {
+            return Some(Flow::Wait(Collective::Warp { mask: u32::MAX }));
+        }
         if let Some(mask) = warp::mask_operand(inst) {
             let mask = self.source(grid, mask, T::U32)? as u32;
             return Some(Flow::Wait(Collective::Warp { mask }));
@@ -478,7 +482,13 @@ impl Thread {
                 single => self.write(grid, single, value, T::U32)?,
             }
         }
-        self.top().at += 1;
+        self.step_over();
         Some(())
+    }
+
+    /// Goes on behind an instruction of the warp.
+    pub(crate) fn step_over(&mut self) {
+        self.waiting = None;
+        self.top().at += 1;
     }
 }

@@ -6,8 +6,8 @@
 //! not depend on the order in which threads run, and [`differential`] holds whatever runs PTX
 //! against the interpreter and shrinks what differs.
 //!
-//! Deliberately absent: approximate functions (they have no one right answer), textures, matrices,
-//! and programs that race.
+//! Deliberately absent: approximate functions (they have no one right answer), textures, matrix
+//! products but `mma` of f16, bf16 and tf32, and programs that race.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -18,6 +18,7 @@ mod float;
 
 pub mod generate;
 mod integer;
+mod matrix;
 mod memory;
 mod number;
 mod random;

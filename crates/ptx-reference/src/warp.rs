@@ -4,6 +4,7 @@
 //! not ended, wait at the same one. Then all get their results at once.
 
 use crate::execute::Thread;
+use crate::matrix;
 use crate::run::Grid;
 use ptx::ast::{AtomicOp, Instruction, Modifier as M, Opcode, Operand, ScalarType as T};
 
@@ -45,6 +46,11 @@ pub(crate) fn together(grid: &Grid<'_>, threads: &mut [Thread]) -> Result<bool, 
 fn perform(grid: &Grid<'_>, warp: &mut [Thread], lanes: &[usize], mask: u32) -> Result<(), String> {
     let inst = warp[lanes[0]].instruction(grid).expect("a thread waits at an instruction").clone();
     let unknown = || format!("no meaning: {}", grid.module.text_line(inst.span));
+    if matrix::is_product(&inst) {
+        matrix::multiply(grid, warp, &inst).ok_or_else(unknown)?;
+        warp.iter_mut().for_each(Thread::step_over);
+        return Ok(());
+    }
     let ty = inst.ty().unwrap_or(T::B32);
     // What each lane brings: all of its sources.
     let mut sources = vec![Vec::new(); LANES];
@@ -58,7 +64,6 @@ fn perform(grid: &Grid<'_>, warp: &mut [Thread], lanes: &[usize], mask: u32) -> 
         .ok_or_else(unknown)?;
     for (&lane, (value, predicate)) in lanes.iter().zip(results) {
         let thread = &mut warp[lane];
-        thread.waiting = None;
         thread.finish_collective(grid, &inst, value, predicate).ok_or_else(unknown)?;
     }
     Ok(())

@@ -61,7 +61,7 @@ impl Compiler<'_> {
             self.known(inst, plan, form);
             return true;
         }
-        !inst.uniform && self.varying(inst, plan)
+        !inst.uniform && (self.copy(inst, plan) || self.varying(inst, plan))
     }
 
     /// An access as code sees it, if lanes that name one place mean one place; `None` if there is
@@ -166,7 +166,7 @@ impl Compiler<'_> {
         self.lane_by_lane(inst, plan, address, back);
     }
 
-    fn address(&mut self, source: Source, width: Width) -> Address {
+    pub(crate) fn address(&mut self, source: Source, width: Width) -> Address {
         match source {
             Source::Affine(..) | Source::Halves(..) => Address::Formula(source),
             _ => Address::Lanes(self.value(source, width)),

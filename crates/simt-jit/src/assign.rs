@@ -145,7 +145,7 @@ impl Assignment {
             }
         }
         wanted.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let mut vectors = Machine::new(VECTORS);
+        let mut vectors = Machine::new(crate::tensor::vectors(f, VECTORS));
         let mut scalars = Machine::new(room);
         for (_, r, lanes, units) in wanted {
             let Some(hull) = ranges.hulls[r] else { continue };

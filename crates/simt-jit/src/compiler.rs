@@ -20,6 +20,7 @@ use crate::nan;
 use crate::predicate::Steps;
 use crate::ranges::Ranges;
 use crate::start::{self, PROLOGUE};
+use crate::tensor::Fragments;
 use crate::value::{Value, store_code};
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
@@ -112,6 +113,10 @@ pub(crate) struct Compiler<'a> {
     pub(crate) in_eax: Option<Reg>,
     /// Accesses that are checked together.
     pub(crate) groups: Groups,
+    /// The instruction of the block that an earlier one has done already.
+    pub(crate) merged: Option<usize>,
+    /// Fragments of matrices that are ready for products.
+    pub(crate) fragments: Fragments,
     /// General registers that hold values within blocks.
     pub(crate) temporaries: BTreeSet<Register>,
     pub(crate) cold: Vec<Cold>,
@@ -175,6 +180,8 @@ impl<'a> Compiler<'a> {
             together: start::waits(f),
             in_eax: None,
             groups: Groups::default(),
+            fragments: Fragments::default(),
+            merged: None,
             temporaries: BTreeSet::new(),
             cold: Vec::new(),
             in_line: true,
@@ -249,6 +256,7 @@ impl<'a> Compiler<'a> {
         self.active_for = None;
         self.in_pair = None;
         self.in_eax = None;
+        self.fragments = Fragments::default();
     }
 
     fn way_in(&mut self) {
@@ -566,7 +574,8 @@ impl<'a> Compiler<'a> {
             self.canonicalise(r);
         }
         let in_eax = self.in_eax;
-        if !self.native(inst) {
+        let merged = self.merged.take() == Some(self.index);
+        if !merged && !self.native(inst) {
             self.decoded_form(self.block, self.index);
         }
         // What an instruction leaves in EAX is good until the next one.
@@ -575,6 +584,7 @@ impl<'a> Compiler<'a> {
         }
         for d in &inst.dst {
             self.forget_predicate(d.reg);
+            self.fragments.forget(d.reg);
         }
     }
 

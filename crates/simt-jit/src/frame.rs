@@ -5,6 +5,7 @@ use simt_interpreter::native::Frame;
 use std::mem::offset_of;
 
 use crate::assembler::at;
+use crate::tensor::FRAGMENTS_MAX;
 
 /// The register file.
 pub(crate) const FILE: Register = Register::RBX;
@@ -62,8 +63,14 @@ pub(crate) const LANE_SECONDS: i32 = LANE_VALUES + 256;
 pub(crate) const LANE_RESULTS: i32 = LANE_SECONDS + 256;
 /// Where they keep two general registers that they use.
 pub(crate) const SAVED_PAIR: i32 = LANE_RESULTS + 256;
+/// Where products of matrices keep fragments, and what each takes at most.
+pub(crate) const FRAGMENTS: i32 = SAVED_PAIR + 64;
+pub(crate) const FRAGMENT_BYTES: i32 = 512;
+/// Where they say of each fragment of A, then of B, whether it is refused: 4 bytes each.
+pub(crate) const REFUSED: i32 = FRAGMENTS + FRAGMENTS_MAX as i32 * FRAGMENT_BYTES;
 /// Bytes of the function's stack, a multiple of 64.
-pub(crate) const STACK_BYTES: i32 = SAVED_PAIR + 64;
+pub(crate) const STACK_BYTES: i32 = REFUSED + 2 * 4 * FRAGMENTS_MAX as i32;
+const _: () = assert!(STACK_BYTES % 64 == 0 && FRAGMENTS % 64 == 0);
 
 /// A field of the frame.
 #[derive(Clone, Copy, Debug)]

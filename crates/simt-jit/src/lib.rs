@@ -13,10 +13,10 @@
 //! makes the blocks and the ways in and out, `start` what stands between warps and blocks of the grid,
 //! `control` what stands between blocks, `lanes`, `float`, `approx`, `series`, `scalar`, `divide`,
 //! `predicate`, `bits`, `halves`, `access` (with `known`, `group`, `apart`, `pairs`, `few`, `local`
-//! and `narrow`), `atomics`, `shuffle` and `votes` the instructions (`turnwise` is for those that
-//! go lane by lane, `decoded` for those without a native form). `assembler` and `memory` turn
-//! that into something that runs, and `cache` finds what was made before. `ablation` measures what
-//! checks cost.
+//! and `narrow`), `atomics`, `shuffle`, `votes`, `tensor` and `tiles` the instructions (`turnwise`
+//! is for those that go lane by lane, `decoded` for those without a native form). `assembler` and
+//! `memory` turn that into something that runs, and `cache` finds what was made before. `ablation`
+//! measures what checks cost.
 //!
 //! Deliberately absent: optimisations that do not depend on the machine (crate `simt` has them),
 //! calls and barriers (the interpreter has them), other processors.
@@ -54,6 +54,8 @@ mod scalar;
 mod series;
 mod shuffle;
 mod start;
+mod tensor;
+mod tiles;
 mod turnwise;
 mod value;
 mod votes;
@@ -220,10 +222,10 @@ fn image(made: &Made) -> Image {
 /// What generators look at beside the function: all that this processor says it can do, and what
 /// code shall be made without.
 fn processor(flavour: Flavour) -> String {
-    let (basic, extended) = (__cpuid(1), __cpuid_count(7, 0));
+    let (basic, extended, more) = (__cpuid(1), __cpuid_count(7, 0), __cpuid_count(7, 1));
     let (ebx, ecx, edx) = (extended.ebx, extended.ecx, extended.edx);
     let without = Ablation::current();
-    format!("{flavour:?} {without:?} {:x} {ebx:x} {ecx:x} {edx:x}", basic.ecx)
+    format!("{flavour:?} {without:?} {:x} {ebx:x} {ecx:x} {edx:x} {:x}", basic.ecx, more.eax)
 }
 
 impl Generator for Jit {

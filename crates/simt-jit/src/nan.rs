@@ -5,6 +5,7 @@
 //! them apart. Whoever runs the function from the register file sees the same instructions, so
 //! this holds between the tiers as well.
 
+use simt::matrix::MatrixType as Matrix;
 use simt::op::{CompareType, Convert, FloatOp, FloatType, Op, Width};
 use simt::vector::{Home, Source, VectorFunction, VectorInst};
 
@@ -13,12 +14,21 @@ pub(crate) const NAN: u32 = 0x7fff_ffff;
 
 /// True if the operation's f32 results have no NaN but the canonical one.
 fn makes_canonical(op: &Op) -> bool {
-    matches!(op, Op::Float(op, FloatType::F32, _)
-        if !matches!(op, FloatOp::Neg | FloatOp::Abs | FloatOp::CopySign))
+    match op {
+        Op::Float(op, FloatType::F32, _) => {
+            !matches!(op, FloatOp::Neg | FloatOp::Abs | FloatOp::CopySign)
+        }
+        Op::Multiply(product) => matches!(product.a, Matrix::F16 | Matrix::BF16 | Matrix::TF32),
+        _ => false,
+    }
 }
 
-/// True if the operation does not tell NaNs among its f32 sources apart.
-fn is_indifferent(op: &Op) -> bool {
+/// True if the operation does not tell NaNs in its f32 source of a number apart.
+fn is_indifferent(op: &Op, source: usize) -> bool {
+    if let Op::Multiply(product) = op {
+        // Factors have formats of their own.
+        return makes_canonical(op) && source >= product.a_registers() + product.b_registers();
+    }
     makes_canonical(op)
         || matches!(
             op,
@@ -77,9 +87,8 @@ pub(crate) fn exposed<'a>(
     inst: &'a VectorInst,
 ) -> impl Iterator<Item = simt::ir::Reg> + 'a {
     let passes = is_copy(&inst.op) && inst.dst.iter().all(|d| lazy[d.reg.index()]);
-    let indifferent = passes || is_indifferent(&inst.op);
-    inst.src.iter().filter_map(move |s| match s {
-        Source::Vector(r) if !indifferent && lazy[r.index()] => Some(*r),
+    inst.src.iter().enumerate().filter_map(move |(i, s)| match s {
+        Source::Vector(r) if lazy[r.index()] && !passes && !is_indifferent(&inst.op, i) => Some(*r),
         _ => None,
     })
 }

@@ -240,6 +240,16 @@ impl Compiler<'_> {
         }
     }
 
+    /// A part of a result is what a register holds.
+    pub(crate) fn put_register(&mut self, place: &Place, part: usize, from: Register) {
+        match place.to {
+            Value::File(offset) if !place.keep => {
+                self.store_part(offset + 64 * part as i32, from, place.width, None);
+            }
+            _ => self.put(place, part, move_code(place.width), &[from.into()]),
+        }
+    }
+
     /// The register in which a part of a result can be made in several steps, if the old value
     /// and all sources may be overwritten by the first.
     pub(crate) fn target(&self, place: &Place, part: usize) -> Option<Register> {

@@ -61,12 +61,19 @@ impl MatrixType {
     }
 }
 
+/// Which of a register's `packed` elements is the `i`-th whose product is added. Of two the second
+/// comes first: so do processors' products of pairs (`vdpbf16ps`), and every tier must give the
+/// same bits.
+pub const fn added(packed: usize, i: usize) -> usize {
+    if packed == 2 { 1 - i } else { i }
+}
+
 /// `D = A B + C` with 8 columns.
 ///
 /// Floats: the products of a row and a column are added to C's element in ascending order of `k`,
-/// each exactly, and the sum rounded to nearest even (a chain of fused multiply-adds). Hardware
-/// adds several products at once and cuts where this rounds; PTX leaves both open. Integers: the
-/// exact sum, cut to 32 bits or clamped.
+/// but those of a register in the order of [`added`], each exactly, and the sum rounded to nearest
+/// even (a chain of fused multiply-adds). Hardware adds several products at once and cuts where
+/// this rounds; PTX leaves both open. Integers: the exact sum, cut to 32 bits or clamped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Multiply {
     /// 16 rows, not 8.

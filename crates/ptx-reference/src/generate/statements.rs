@@ -464,7 +464,8 @@ impl<'a> Writer<'a> {
         let (r, s, p) = (self.register('r'), self.register('r'), self.predicate());
         let (u, v, w) = (self.register('u'), self.register('u'), self.register('u'));
         let threads = self.threads;
-        match self.random.below(7) {
+        match self.random.below(8) {
+            7 if self.full_warps => self.products(),
             0 => format!("add.u32 {u}, {v}, {w};"),
             1 => format!("and.b32 {u}, {v}, 7; xor.b32 {u}, {u}, {w};"),
             2 => format!("bar.red.popc.u32 {u}, 0, {p};"),
@@ -479,5 +480,49 @@ impl<'a> Writer<'a> {
                  ld.shared.b32 {r}, [%t0];\nbar.sync 0;"
             ),
         }
+    }
+
+    /// Products of matrices, some with a fragment in common.
+    fn products(&mut self) -> String {
+        let (ty, bits) =
+            *self.random.pick(&[("bf16", 16), ("bf16", 16), ("f16", 16), ("tf32", 32)]);
+        let k = if self.random.one_in(3) { 128 / bits } else { 256 / bits };
+        // Of the lanes' numbers: signs and low digits, with exponents of these.
+        let exponents = *self.random.pick(&match bits {
+            16 => [0x3f00_3f00_u32, 0x2680_2680, 0x2600_2600, 0x3f00_0000],
+            _ => [0x3f80_0000, 0x2000_0000, 0x1f00_0000, 0x7f00_0000],
+        });
+        let mut lines = String::new();
+        for i in (0..REGISTERS).filter(|_| !self.random.one_in(8)) {
+            let kept = if bits == 16 { 0x80ff_80ff_u32 } else { 0x80ff_ffff };
+            lines += &format!("and.b32 %r{i}, %r{i}, {kept}; or.b32 %r{i}, %r{i}, {exponents};\n");
+        }
+        let list = |letter: char, first: u64, count: u64| {
+            let names: Vec<String> =
+                (0..count).map(|i| format!("%{letter}{}", (first + i) % REGISTERS)).collect();
+            format!("{{{}}}", names.join(", "))
+        };
+        let registers = k * bits / 128;
+        let (mut a, mut b) = (0, 0);
+        for _ in 0..1 + self.random.below(3) {
+            match self.random.below(3) {
+                0 => a = self.random.below(REGISTERS),
+                1 => b = self.random.below(REGISTERS),
+                _ => {
+                    let r = self.register('r');
+                    lines += &format!("xor.b32 {r}, {r}, {};\n", self.random.below(64));
+                }
+            }
+            let d = self.random.below(REGISTERS);
+            let c = if self.random.one_in(3) { self.random.below(REGISTERS) } else { d };
+            lines += &format!(
+                "mma.sync.aligned.m16n8k{k}.row.col.f32.{ty}.{ty}.f32 {}, {}, {}, {};\n",
+                list('f', d, 4),
+                list('r', a, 2 * registers),
+                list('r', b, registers),
+                list('f', c, 4)
+            );
+        }
+        lines
     }
 }

@@ -9,7 +9,7 @@ use super::format::TF32_BITS;
 use super::{Operands, W, together, write_some};
 use crate::lanes::{self, Body, Target};
 use crate::machine::{Handler, Ins, Machine, Step};
-use simt::matrix::MatrixType;
+use simt::matrix::{MatrixType, added};
 use std::arch::x86_64::*;
 
 const F16: u8 = 0;
@@ -124,19 +124,11 @@ unsafe fn product<const FORMAT: u8>(machine: &mut Machine<'_>, o: Operands, m: u
                 }
             }
             let b = &b[group * packed..][..packed];
-            // Ascending order of k: value after value, and of each its elements.
-            for (a, b) in a.iter().zip(b) {
-                add::<0x00>(a, b[0], &mut sums);
-            }
-            for (a, b) in a.iter().zip(b) {
-                add::<0x55>(a, b[1], &mut sums);
-            }
-            for (a, b) in a.iter().zip(b) {
-                add::<0xaa>(a, b[2], &mut sums);
-            }
-            for (a, b) in a.iter().zip(b) {
-                add::<0xff>(a, b[3], &mut sums);
-            }
+            let slices = (0..packed).map(|i| added(packed, i));
+            slices.clone().for_each(|e| add::<0x00>(&a[e], b[e][0], &mut sums));
+            slices.clone().for_each(|e| add::<0x55>(&a[e], b[e][1], &mut sums));
+            slices.clone().for_each(|e| add::<0xaa>(&a[e], b[e][2], &mut sums));
+            slices.for_each(|e| add::<0xff>(&a[e], b[e][3], &mut sums));
         }
         *d = sums;
     }

@@ -9,7 +9,7 @@ use super::format::TF32_BITS;
 use super::{Operands, W, together, write_some};
 use crate::lanes::{self, Body, Target};
 use crate::machine::{Handler, Ins, Machine, Step};
-use simt::matrix::MatrixType;
+use simt::matrix::{MatrixType, added};
 use std::arch::x86_64::*;
 
 const F16: u8 = 0;
@@ -103,19 +103,11 @@ unsafe fn product<const FORMAT: u8>(machine: &mut Machine<'_>, o: Operands, m: u
                 b[e][part] = element::<FORMAT>(columns[part], e);
             }
         }
-        // Ascending order of k: value after value, and of each its elements.
-        for e in 0..packed {
-            add::<0, 0x00>(a[e], b[e], &mut sums);
-        }
-        for e in 0..packed {
-            add::<1, 0x55>(a[e], b[e], &mut sums);
-        }
-        for e in 0..packed {
-            add::<2, 0xaa>(a[e], b[e], &mut sums);
-        }
-        for e in 0..packed {
-            add::<3, 0xff>(a[e], b[e], &mut sums);
-        }
+        let slices = (0..packed).map(|i| added(packed, i));
+        slices.clone().for_each(|e| add::<0, 0x00>(a[e], b[e], &mut sums));
+        slices.clone().for_each(|e| add::<1, 0x55>(a[e], b[e], &mut sums));
+        slices.clone().for_each(|e| add::<2, 0xaa>(a[e], b[e], &mut sums));
+        slices.for_each(|e| add::<3, 0xff>(a[e], b[e], &mut sums));
     }
     let mut nan = 0;
     for sum in sums.iter().flatten() {

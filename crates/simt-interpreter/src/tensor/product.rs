@@ -9,6 +9,7 @@ use super::format::{Format, Sum};
 use super::{Operands, W, together, write_lanes};
 use crate::lanes::{Body, Versions, each};
 use crate::machine::{Handler, Ins, Machine, Step};
+use simt::matrix::added;
 use std::marker::PhantomData;
 
 /// Most slices: two groups of eight elements, or four of one.
@@ -83,8 +84,9 @@ fn accumulate<A: Format, S: Sum>(
             let mut sum: [S::Accumulator; W] = each(|lane| S::start(c[lane]));
             for group in 0..o.groups {
                 for quarter in 0..4 {
-                    for e in 0..A::PACKED {
-                        let (a, b) = (&a[group * A::PACKED + e][half], &b[group * A::PACKED + e]);
+                    for i in 0..A::PACKED {
+                        let slice = group * A::PACKED + added(A::PACKED, i);
+                        let (a, b) = (&a[slice][half], &b[slice]);
                         let row: [S::Number; W] = each(|lane| a[(lane & !3) + quarter]);
                         let column: [S::Number; W] =
                             each(|lane| b[8 * (lane & 3) + 4 * odd + quarter]);

@@ -378,53 +378,80 @@ fn bits_are_counted() {
     }
 }
 
-/// Sums that are not exact: each product is added exactly and rounded, in ascending order.
+/// Magnitudes of elements and of C, exponents as in f32: from the smallest subnormals to infinity
+/// and NaN.
+const MAGNITUDES: [[std::ops::Range<u64>; 2]; 8] = [
+    [100..150, 120..135],
+    // Products near the smallest normal number, and C far from it and beside it.
+    [60..70, 100..130],
+    [60..70, 0..3],
+    // Just what products of pairs of bf16 may have, and what they may not.
+    [77..80, 0..30],
+    [76..79, 1..30],
+    [0..3, 0..30],
+    [180..200, 230..255],
+    [250..256, 250..256],
+];
+
+/// An element with a sign, an exponent of a range and any digits; now and then zero.
+fn inexact(ty: &str, exponents: &std::ops::Range<u64>, random: &mut Random) -> u64 {
+    let exponent = exponents.start + random.below(exponents.end - exponents.start);
+    let sign = random.below(2);
+    let exponent = if random.below(6) == 0 { 0 } else { exponent };
+    let digits = if exponent == 0 && random.below(4) != 0 { 0 } else { random.below(1 << 23) };
+    match ty {
+        "bf16" => sign << 15 | exponent << 7 | digits >> 16,
+        // What f32 does not have there is taken from the middle or the ends.
+        "f16" => sign << 15 | exponent.saturating_sub(112).min(31) << 10 | digits >> 13,
+        _ => sign << 31 | exponent << 23 | digits,
+    }
+}
+
+/// Sums that are not exact: each product is added exactly and rounded, in ascending order but that
+/// the second of two elements of a register comes first. Whatever the values are.
 #[test]
 fn products_are_fused_onto_the_sum_in_order() {
-    for (ty, per, k) in [("bf16", 2, 16), ("f16", 2, 16), ("tf32", 1, 8)] {
-        let mut random = Random(77);
-        let any = |rows: usize, columns: usize, random: &mut Random| {
-            let bits = (0..rows * columns)
-                .map(|_| match ty {
-                    "bf16" => {
-                        random.below(2) << 15 | (100 + random.below(50)) << 7 | random.below(128)
-                    }
-                    "f16" => random.below(2) << 15 | random.below(0x7c00),
-                    _ => {
-                        random.below(2) << 31
-                            | (100 + random.below(50)) << 23
-                            | random.below(1 << 23)
-                    }
-                })
-                .collect();
-            Matrix { ty, columns, bits }
-        };
-        let (a, b) = (any(16, k, &mut random), any(k, 8, &mut random));
-        let c = Matrix::random("f32", 16, 8, &mut random);
-        let (ra, rb) = (16 * k / 32 / per, 8 * k / 32 / per);
-        let sources = [
-            ('a', registers(&a, ra, |lane, i| a_place(16, per, lane, i)), false),
-            ('b', registers(&b, rb, |lane, i| b_place(per, lane, i)), false),
-            ('c', registers(&c, 4, c_place), false),
-        ];
-        let instruction = format!(
-            "mma.sync.aligned.m16n8k{k}.row.col.f32.{ty}.{ty}.f32 {}, {}, {}, {}",
-            list('d', 4),
-            list('a', ra),
-            list('b', rb),
-            list('c', 4)
-        );
-        for set in ALL_SETS {
-            let d = run(set, &instruction, &sources, (4, false));
-            for lane in 0..32 {
-                for (i, register) in d.iter().enumerate() {
+    let shapes = [("bf16", 2, 16), ("bf16", 2, 8), ("f16", 2, 16), ("f16", 2, 8), ("tf32", 1, 8)];
+    for (ty, per, k) in shapes {
+        for (mode, [factors, sums]) in MAGNITUDES.iter().enumerate() {
+            let mut random = Random(77);
+            let mut any = |ty: &'static str, rows: usize, columns: usize, exponents| {
+                let bits = (0..rows * columns).map(|_| inexact(ty, exponents, &mut random));
+                Matrix { ty, columns, bits: bits.collect() }
+            };
+            let (mut a, b) = (any(ty, 16, k, factors), any(ty, k, 8, factors));
+            let mut c = any("f32", 16, 8, sums);
+            // A row without products: C's element comes through as it is.
+            a.bits[..k].fill(0);
+            c.bits[3] = 1;
+            let (ra, rb) = (16 * k / 32 / per, 8 * k / 32 / per);
+            let sources = [
+                ('a', registers(&a, ra, |lane, i| a_place(16, per, lane, i)), false),
+                ('b', registers(&b, rb, |lane, i| b_place(per, lane, i)), false),
+                ('c', registers(&c, 4, c_place), false),
+            ];
+            let instruction = format!(
+                "mma.sync.aligned.m16n8k{k}.row.col.f32.{ty}.{ty}.f32 {}, {}, {}, {}",
+                list('d', 4),
+                list('a', ra),
+                list('b', rb),
+                list('c', 4)
+            );
+            for set in ALL_SETS {
+                let d = run(set, &instruction, &sources, (4, false));
+                for (lane, i) in (0..32).flat_map(|lane| (0..4).map(move |i| (lane, i))) {
                     let (row, column) = c_place(lane, i);
                     let mut sum = c.value(row, column) as f32;
-                    for k in 0..k {
+                    for k in (0..k).map(|k| if per == 2 { k ^ 1 } else { k }) {
                         let (a, b) = (a.value(row, k) as f32, b.value(k, column) as f32);
                         sum = a.mul_add(b, sum);
                     }
-                    assert_eq!(register[lane] as u32, sum.to_bits(), "{ty} {set:?} {row} {column}");
+                    let bits = if sum.is_nan() { 0x7fff_ffff } else { sum.to_bits() };
+                    let got = d[i][lane] as u32;
+                    assert_eq!(
+                        got, bits,
+                        "{ty} {k} {mode} {set:?} {row} {column}: {got:x} {bits:x}"
+                    );
                 }
             }
         }

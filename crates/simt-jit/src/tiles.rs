@@ -1,0 +1,191 @@
+//! Matrices of 8 rows of 16 bytes between memory and registers, with AVX-512: `ldmatrix`,
+//! `stmatrix`, and copies of 16 bytes a lane, which `cp.async` becomes.
+//!
+//! Rows lie where their lanes' addresses say: all are checked at once, then each is moved by an
+//! instruction of its own. Part `p` of the register that matrix `m` is in has its rows `4 p` to
+//! `4 p + 3`.
+//!
+//! Deliberately absent: warps that are not whole, and generic addresses. Their decoded form runs.
+
+use crate::Flavour;
+use crate::access::{Address, Plan};
+use crate::assembler::{Label, X};
+use crate::compiler::{Cold, Compiler};
+use crate::frame::{C, D, Field, LANE_VALUES, Z0, Z1, Z2, Z3, field};
+use crate::ranges::sources;
+use crate::turnwise::{Slot, Turn};
+use crate::value::xmm;
+use iced_x86::{Code, MemoryOperand, Register};
+use simt::op::{Access, Op, Space, Width};
+use simt::vector::{Source, VectorInst};
+
+/// Bytes of a row.
+const ROW_BYTES: i32 = 16;
+/// Rows of a matrix.
+const ROWS: usize = 8;
+
+/// Moves a row between memory and the low bytes of a vector register.
+const LOAD: Code = Code::EVEX_Vmovdqu32_xmm_k1z_xmmm128;
+const STORE: Code = Code::EVEX_Vmovdqu32_xmmm128_k1z_xmm;
+
+impl Compiler<'_> {
+    /// Rows in shared memory as an access of 16 bytes a lane; `None` if there is no code for it.
+    fn rows(&self, inst: &VectorInst, space: Space, write: bool) -> Option<Plan> {
+        let (Source::Vector(address), Source::Imm(offset)) = (inst.src[0], inst.src[1]) else {
+            return None;
+        };
+        let offset = i32::try_from(offset as i64).ok()?;
+        let whole = self.flavour == Flavour::Avx512 && !self.masked && inst.guard.is_none();
+        let kept = inst.dst.iter().all(|d| d.reg != address);
+        let known = space == Space::Shared && offset >= 0 && offset % ROW_BYTES == 0;
+        if !(whole && kept && known && self.has_lane_results(inst)) {
+            return None;
+        }
+        let (bytes, count, width) = (4, 4, Width::W32);
+        let access = Access { space, bytes, signed: false, count, width, volatile: false };
+        let (shared, local, wide) = (true, false, false);
+        let (total, before, site) = (ROW_BYTES, 0, 0);
+        Some(Plan { access, write, shared, local, total, offset, before, wide, site })
+    }
+
+    /// Where the checked rows' numbers within shared memory are, whose start is in RDX.
+    fn checked_rows(&mut self, inst: &VectorInst, plan: Plan, slow: Label) -> Slot {
+        let address = Address::Lanes(self.value(inst.src[0], Width::W32));
+        self.check_lanes(inst, plan, address, slow);
+        self.value_slots(inst.src[0], Width::W32, LANE_VALUES)
+    }
+
+    /// A lane's row, by its number in RCX.
+    fn row(&mut self, plan: Plan, rows: Slot, lane: usize) -> MemoryOperand {
+        let from = rows.of(Turn::Number(lane), 4);
+        self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), from.into()]);
+        MemoryOperand::with_base_index_scale_displ_size(D, C, 1, i64::from(plan.offset), 8)
+    }
+
+    /// Makes code for a load of matrices; false if there is none.
+    pub(crate) fn load_matrix(&mut self, inst: &VectorInst, space: Space, transpose: bool) -> bool {
+        let Some(plan) = self.rows(inst, space, false) else { return false };
+        let back = self.a.label();
+        let slow = self.aside(back);
+        let rows = self.checked_rows(inst, plan, slow);
+        for (matrix, d) in inst.dst.iter().enumerate() {
+            let place = self.dest(inst, d);
+            let mut parts = [(0, Z0), (1, Z1)].map(|(part, scratch)| {
+                self.target(&place, part).filter(|_| !transpose).unwrap_or(scratch)
+            });
+            for row in 0..ROWS {
+                let (to, quarter) = (parts[row / 4], row as i32 % 4);
+                let from = self.row(plan, rows, ROWS * matrix + row);
+                if quarter == 0 {
+                    self.a.op(LOAD, &[xmm(to).into(), from.into()]);
+                } else {
+                    let insert = Code::EVEX_Vinserti32x4_zmm_k1z_zmm_xmmm128_imm8;
+                    self.a.op(insert, &[to.into(), to.into(), from.into(), X::I(quarter)]);
+                }
+            }
+            if transpose {
+                parts = self.transposed(parts);
+            }
+            for (part, from) in parts.into_iter().enumerate() {
+                if self.target(&place, part) != Some(from) {
+                    self.put_register(&place, part, from);
+                }
+            }
+        }
+        self.a.bind(back);
+        true
+    }
+
+    /// Makes code for a store of matrices; false if there is none.
+    pub(crate) fn store_matrix(
+        &mut self,
+        inst: &VectorInst,
+        space: Space,
+        transpose: bool,
+    ) -> bool {
+        let Some(plan) = self.rows(inst, space, true) else { return false };
+        if !inst.src[2..].iter().all(|s| matches!(s, Source::Vector(_) | Source::Imm(_))) {
+            return false;
+        }
+        let back = self.a.label();
+        let slow = self.aside(back);
+        let rows = self.checked_rows(inst, plan, slow);
+        for (matrix, source) in inst.src[2..].iter().enumerate() {
+            let value = self.value(*source, Width::W32);
+            let mut parts =
+                [(0, Z0), (1, Z1)].map(|(part, z)| self.part_in(value, part, Width::W32, z));
+            if transpose {
+                parts = self.transposed(parts);
+            }
+            for row in 0..ROWS {
+                let (from, quarter) = (parts[row / 4], row as i32 % 4);
+                let to = self.row(plan, rows, ROWS * matrix + row);
+                if quarter == 0 {
+                    self.a.op(STORE, &[to.into(), xmm(from).into()]);
+                } else {
+                    let extract = Code::EVEX_Vextracti32x4_xmmm128_k1z_zmm_imm8;
+                    self.a.op(extract, &[to.into(), from.into(), X::I(quarter)]);
+                }
+            }
+        }
+        self.a.bind(back);
+        true
+    }
+
+    /// A matrix of 16-bit elements with rows and columns exchanged.
+    fn transposed(&mut self, parts: [Register; 2]) -> [Register; 2] {
+        let made = [Z2, Z3];
+        for (part, to) in made.into_iter().enumerate() {
+            // Element `n` of the result is in row `n / 8`.
+            let picks = (32 * part..32 * part + 32).map(|n| ROWS * (n % ROWS) + n / ROWS);
+            self.load_picks(Width::W16, to, picks);
+            let pick = Code::EVEX_Vpermi2w_zmm_k1z_zmm_zmmm512;
+            self.a.op(pick, &[to.into(), parts[0].into(), parts[1].into()]);
+        }
+        made
+    }
+
+    /// If a load of 16 bytes a lane is there for the store behind it only, makes code for both;
+    /// false if that is not so, or if there is none.
+    pub(crate) fn copy(&mut self, inst: &VectorInst, load: Plan) -> bool {
+        let f = self.f;
+        let next = f.blocks.get(self.block).and_then(|b| b.insts.get(self.index + 1));
+        let Some(store) = next else { return false };
+        let Op::Store(access) = store.op else { return false };
+        let sixteen =
+            |a: Access| (a.bytes, a.count, a.width, a.volatile) == (4, 4, Width::W32, false);
+        let same = || {
+            let results = inst.dst.iter().map(|d| Source::Vector(d.reg));
+            store.src.len() == 6 && results.eq(store.src[2..].iter().copied())
+        };
+        // Shared memory is apart from what is loaded, so lanes may take turns.
+        let apart = load.access.space == Space::Global && load.wide && inst.guard.is_none();
+        let aligned = load.offset % ROW_BYTES == 0;
+        if !(apart && aligned && sixteen(load.access) && sixteen(access) && same()) {
+            return false;
+        }
+        let reads = f.blocks.iter().flat_map(|b| &b.insts).flat_map(sources);
+        if reads.filter(|r| inst.dst.iter().any(|d| d.reg == *r)).count() != 4 {
+            return false;
+        }
+        let Some(plan) = self.rows(store, access.space, true) else { return false };
+        let address = self.address(inst.src[0], Width::W64);
+        let (slow, back) = (self.a.label(), self.a.label());
+        let members = vec![self.index, self.index + 1];
+        let (block, masked) = (self.block, self.masked);
+        self.cold.push(Cold::Segment { label: slow, back, block, masked, members, in_eax: None });
+        let rows = self.checked_rows(store, plan, slow);
+        self.check_lanes(inst, load, address, slow);
+        let from = self.address_slots(load, address);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
+        for (lane, z) in (0..32).zip([Z0, Z1, Z2, Z3].into_iter().cycle()) {
+            self.a.op(Code::Mov_r64_rm64, &[C.into(), from.of(Turn::Number(lane), 8).into()]);
+            self.a.op(LOAD, &[xmm(z).into(), crate::assembler::at(C, load.offset).into()]);
+            let to = self.row(plan, rows, lane);
+            self.a.op(STORE, &[to.into(), xmm(z).into()]);
+        }
+        self.a.bind(back);
+        self.merged = Some(self.index + 1);
+        true
+    }
+}

@@ -1,7 +1,8 @@
 //! control.log and server.log: where they go and what a line looks like.
 //!
 //! A log is a service to people; it is never a reason for the daemon to stop. A line that cannot
-//! be written (a full disk) is counted, and the count is written when there is room again.
+//! be written (a full disk) is counted, and the count is written when there is room again. Whoever
+//! may connect can make lines, so a log has a bound.
 
 use cuda_api::environment::CUDA_MPS_LOG_DIRECTORY;
 use std::fmt::Display;
@@ -16,6 +17,10 @@ pub const DEFAULT_LOG_DIRECTORY: &str = "/var/log/nvidia-mps";
 /// Bytes of the longest line, its stamp included. Lines of servers come through a FIFO, where only
 /// a write of up to PIPE_BUF (4096) bytes is never torn apart by another's.
 pub const LINE_BYTES_MAX: usize = 4096;
+
+/// Bytes of a log after which a new one is begun; the full one stays as `control.log.old`, in place
+/// of what was so called before. Half a million lines.
+pub const LOG_BYTES_MAX: u64 = 64 << 20;
 
 /// Who speaks in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,14 +66,48 @@ pub struct LogFile {
 
 #[derive(Debug)]
 struct Inner {
-    file: Option<File>,
+    file: Option<Bounded>,
     lines_lost: u64,
     /// The last write stopped in mid-line.
     torn: bool,
 }
 
+/// A file that is begun anew when it is full.
+#[derive(Debug)]
+struct Bounded {
+    file: File,
+    path: PathBuf,
+    bytes_max: u64,
+}
+
+impl Bounded {
+    fn open(path: PathBuf, bytes_max: u64) -> io::Result<Bounded> {
+        let file = OpenOptions::new().append(true).create(true).open(&path)?;
+        Ok(Bounded { file, path, bytes_max })
+    }
+
+    /// Writes what there is room for, and says how much that was.
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        if self.file.metadata().is_ok_and(|metadata| metadata.len() >= self.bytes_max) {
+            self.begin_anew();
+        }
+        self.file.write(text)
+    }
+
+    /// Sets the full file aside. Where that cannot be done it grows on.
+    fn begin_anew(&mut self) {
+        let mut old = self.path.clone().into_os_string();
+        old.push(".old");
+        if std::fs::rename(&self.path, old).is_ok()
+            && let Ok(new) = Bounded::open(self.path.clone(), self.bytes_max)
+        {
+            *self = new;
+        }
+    }
+}
+
 impl LogFile {
-    fn new(file: Option<File>, echo: bool) -> LogFile {
+    fn new(file: Option<Bounded>, echo: bool) -> LogFile {
         LogFile { inner: Mutex::new(Inner { file, lines_lost: 0, torn: false }), echo }
     }
 
@@ -145,7 +184,12 @@ impl Logs {
         }
     }
 
-    fn with(files: [File; 2], directory: PathBuf, complaint: Option<String>, echo: bool) -> Logs {
+    fn with(
+        files: [Bounded; 2],
+        directory: PathBuf,
+        complaint: Option<String>,
+        echo: bool,
+    ) -> Logs {
         let [control, server] = files;
         Logs {
             control: LogFile::new(Some(control), echo),
@@ -156,9 +200,9 @@ impl Logs {
     }
 }
 
-fn open_both(directory: &Path) -> io::Result<[File; 2]> {
+fn open_both(directory: &Path) -> io::Result<[Bounded; 2]> {
     std::fs::create_dir_all(directory)?;
-    let open = |name| OpenOptions::new().append(true).create(true).open(directory.join(name));
+    let open = |name| Bounded::open(directory.join(name), LOG_BYTES_MAX);
     Ok([open("control.log")?, open("server.log")?])
 }
 
@@ -216,19 +260,36 @@ mod tests {
     #[test]
     fn a_full_disk_costs_lines_and_nothing_else() {
         // /dev/full answers every write with ENOSPC.
-        let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
+        let full = Bounded::open("/dev/full".into(), LOG_BYTES_MAX).unwrap();
         let log = LogFile::new(Some(full), false);
         log.control("one");
         log.control("two");
         assert_eq!(log.inner.lock().unwrap().lines_lost, 2);
 
         let path = std::env::temp_dir().join(format!("openmps-log-{}", std::process::id()));
-        log.inner.lock().unwrap().file = Some(File::create(&path).unwrap());
+        log.inner.lock().unwrap().file = Some(Bounded::open(path.clone(), LOG_BYTES_MAX).unwrap());
         log.control("three");
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
         assert!(lines[0].contains("2 lines were lost") && lines[1].ends_with("three"), "{text}");
+    }
+
+    #[test]
+    fn a_full_log_is_set_aside_once() {
+        let name = format!("openmps-bounded-log-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir(&directory).unwrap();
+        let path = directory.join("control.log");
+        let log = LogFile::new(Some(Bounded::open(path.clone(), 100).unwrap()), false);
+        let lines: Vec<String> = (0..50).map(|number| format!("this is line {number:2}")).collect();
+        lines.iter().for_each(|line| log.append(line));
+        let read = |name| std::fs::read_to_string(directory.join(name)).unwrap();
+        let kept = read("control.log.old") + &read("control.log");
+        assert!((100..=240).contains(&kept.len()), "{} bytes", kept.len());
+        assert!(lines.join("\n").ends_with(kept.trim_end()), "the newest, in order: {kept}");
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 2);
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -123,8 +123,12 @@ pub(super) fn shut_down(fd: &OwnedFd) {
     unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_RDWR) };
 }
 
-fn option<T>(fd: &OwnedFd, name: i32) -> io::Result<T> {
-    // SAFETY: used for i32 and ucred only, for which zeros are a value.
+/// An option of the socket.
+///
+/// # Safety
+/// Any bytes are a value of `T`.
+unsafe fn option<T>(fd: &OwnedFd, name: i32) -> io::Result<T> {
+    // SAFETY: by the caller, zeros are a value.
     let mut value: T = unsafe { zeroed() };
     let mut length = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is writable for `length` bytes, which the kernel does not exceed.
@@ -141,11 +145,13 @@ fn option<T>(fd: &OwnedFd, name: i32) -> io::Result<T> {
 }
 
 pub(super) fn option_i32(fd: &OwnedFd, name: i32) -> io::Result<i32> {
-    option(fd, name)
+    // SAFETY: any bytes are a number.
+    unsafe { option(fd, name) }
 }
 
 pub(super) fn peer_credentials(fd: &OwnedFd) -> io::Result<PeerCredentials> {
-    let ucred: libc::ucred = option(fd, libc::SO_PEERCRED)?;
+    // SAFETY: ucred is three numbers.
+    let ucred: libc::ucred = unsafe { option(fd, libc::SO_PEERCRED) }?;
     Ok(PeerCredentials {
         pid: u32::try_from(ucred.pid).unwrap_or(0),
         uid: ucred.uid,

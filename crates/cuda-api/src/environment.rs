@@ -112,6 +112,13 @@ variables! {
     OPENMPS_SPIN_US = "OPENMPS_SPIN_US", "client, server", Number(0),
         "20, or 0 where there are fewer than 4 cores",
         "How long a waiter spins before it sleeps, microseconds; 0: it sleeps at once.";
+    OPENMPS_SOFT_CC = "OPENMPS_SOFT_CC", "software GPU", OneOf(&[
+        "5.0", "5.2", "5.3", "6.0", "6.1", "6.2", "7.0", "7.2", "7.5", "8.0", "8.6", "8.7", "8.9",
+        "9.0", "10.0", "10.3", "11.0", "12.0", "12.1",
+    ]),
+        "8.0, and what later devices take is taken too",
+        "Compute capability of the software GPU: its SMs are then as on such a device, and images \
+        for later ones are refused as there.";
     OPENMPS_SOFT_SMS = "OPENMPS_SOFT_SMS", "software GPU", Number(1),
         "8, or the number of cores if more", "Virtual SMs of the software GPU.";
     OPENMPS_SOFT_THREADS = "OPENMPS_SOFT_THREADS", "software GPU", Number(1),

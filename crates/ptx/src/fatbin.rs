@@ -5,6 +5,7 @@
 //! its memory with a pointer to the header; following pointers is the caller's business, this
 //! reads byte slices. Which entry suits a device is answered here; running it is not.
 
+use crate::ast::runs_on;
 use crate::bytes::{bytes_at, u16_at, u32_at, u64_at};
 use crate::limits::{ENTRIES_MAX, SOURCE_BYTES_MAX};
 use std::borrow::Cow;
@@ -171,14 +172,19 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// As in [`crate::ast::Target`].
+    pub fn suffix(&self) -> Option<char> {
+        match (self.arch_specific, self.family) {
+            (true, _) => Some('a'),
+            (false, true) => Some('f'),
+            _ => None,
+        }
+    }
+
     /// `sm_90a` for a cubin, `compute_90a` for PTX.
     pub fn architecture(&self) -> String {
         let prefix = if self.kind == EntryKind::Elf { "sm" } else { "compute" };
-        let suffix = match (self.arch_specific, self.family) {
-            (true, _) => "a",
-            (false, true) => "f",
-            _ => "",
-        };
+        let suffix = self.suffix().map(String::from).unwrap_or_default();
         format!("{prefix}_{}{suffix}", self.sm)
     }
 }
@@ -260,13 +266,12 @@ impl<'a> Fatbin<'a> {
     }
 
     /// The PTX entry that suits a device of compute capability `sm` (times ten) best: the latest
-    /// that is not later. PTX for one architecture only suits that architecture.
+    /// that runs there.
     pub fn ptx_for(&self, sm: u32, choice: PtxChoice) -> Option<&Entry<'a>> {
         let ptx = || self.entries.iter().filter(|entry| entry.kind == EntryKind::Ptx);
-        let suits = |entry: &&Entry<'_>| {
-            if entry.arch_specific || entry.family { entry.sm == sm } else { entry.sm <= sm }
-        };
-        let best = ptx().filter(suits).max_by_key(|entry| (entry.sm, entry.arch_specific));
+        let best = ptx()
+            .filter(|entry| runs_on(entry.sm, entry.suffix(), sm))
+            .max_by_key(|entry| (entry.sm, entry.arch_specific));
         match choice {
             PtxChoice::UpToDevice => best,
             PtxChoice::Any => best.or_else(|| {

@@ -28,4 +28,4 @@ mod print;
 
 pub use check::check;
 pub use diagnostic::{Diagnostic, Errors, Position, Severity};
-pub use parser::{parse, parse_bytes};
+pub use parser::{header, parse, parse_bytes};

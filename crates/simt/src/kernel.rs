@@ -56,8 +56,10 @@ pub struct KernelInfo {
     pub local_bytes: u32,
     /// `.const` reachable from the kernel, bytes.
     pub const_bytes: u32,
-    /// 32-bit registers a thread, estimated from liveness, 16..=255.
+    /// 32-bit registers a thread, estimated, within what the kernel's directives allow.
     pub registers: u32,
+    /// Barriers a block: one more than the number of the highest.
+    pub barriers: u32,
     /// Largest number of threads a block may have (`.maxntid` or the device's limit).
     pub max_threads_per_block: u32,
     /// `.reqntid`, if given: a launch with another block shape is refused.

@@ -31,7 +31,7 @@ use crate::kernel::{
 use geometry::Geometry;
 use ir::Function;
 use layout::{KernelLayout, ModuleLayout};
-use passes::{cleanup, dce, inline, liveness::Liveness, order, promote, shape, split};
+use passes::{cleanup, dce, inline, liveness::Liveness, order, promote, registers, shape, split};
 use ptx::ast::{self, FunctionId, SymbolRef};
 use std::collections::HashMap;
 use std::fmt;
@@ -40,10 +40,6 @@ use vector::{Mode, Tier, VectorFunction, VectorKernel};
 
 /// Most threads of a block: compute capability 8.0.
 pub const THREADS_PER_BLOCK_MAX: u32 = 1024;
-/// Fewest registers a kernel is said to need: hardware allocates at least this many.
-const REGISTERS_MIN: u32 = 16;
-/// Most registers a thread can have.
-const REGISTERS_MAX: u32 = 255;
 
 /// Why a module cannot be loaded; its text is the JIT error log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -349,11 +345,10 @@ impl Lowered {
         info.shared_bytes = layout.shared_bytes as u32;
         info.const_bytes = u32::try_from(layout.const_bytes).unwrap_or(u32::MAX);
         info.local_bytes = entry.frame_bytes;
-        // A tenth more than the pressure: no allocator reaches the minimum.
-        let pressure = Liveness::of(&entry.function).pressure(&entry.function);
+        let callees = || called.values().map(|prepared: &Prepared| &prepared.function);
         let directives = &ast.function(id).directives;
-        let most = directives.maxnreg.unwrap_or(REGISTERS_MAX).clamp(REGISTERS_MIN, REGISTERS_MAX);
-        info.registers = (pressure + pressure / 10 + 8).clamp(REGISTERS_MIN, most);
+        info.registers = registers::estimate(&entry.function, callees(), directives);
+        info.barriers = registers::barriers(callees().chain([&entry.function]));
         let (const_ranges, heap) = (module.const_ranges.clone(), module.heap.clone());
         Ok(Self { info, entry, called, const_ranges, heap })
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::device::Device;
+use crate::device::capability::Capability;
 use crate::device::grid::KernelOp;
 use crate::device::occupancy::BlockNeed;
 use crate::device::ops::StreamSpec;
@@ -124,10 +125,11 @@ fn launched(
         params: Box::default(),
         printf: Arc::<crate::device::printf::PrintfFifo>::default(),
     };
+    let warps = threads.div_ceil(32);
     Op::Kernel(Box::new(KernelOp {
         kernel: Arc::new(kernel),
         launch: Arc::new(launch),
-        need: BlockNeed::new(threads, 16, 0),
+        need: BlockNeed { warps, registers: 512 * warps, ..BlockNeed::default() },
         priority: 0,
     }))
 }
@@ -159,6 +161,8 @@ impl TestDevice {
 
     pub(crate) fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings {
+            capability: Capability::parse("8.0").unwrap(),
+            strict: false,
             sms: 8,
             threads: 2,
             memory_bytes: 256 << 20,

@@ -73,6 +73,24 @@ pub struct Target {
     pub options: Vec<String>,
 }
 
+impl Target {
+    /// True if code for it runs on devices of compute capability `sm` (times ten).
+    pub fn runs_on(&self, sm: u32) -> bool {
+        runs_on(self.sm, self.suffix, sm)
+    }
+}
+
+/// True if code for the architecture `target` (compute capability times ten) and suffix runs on
+/// devices of compute capability `sm`. Plain code runs on what comes later; that of a family (`f`)
+/// on what comes later in it; that of an architecture (`a`) nowhere else.
+pub fn runs_on(target: u32, suffix: Option<char>, sm: u32) -> bool {
+    match suffix {
+        Some('a') => target == sm,
+        Some('f') => target / 10 == sm / 10 && target <= sm,
+        _ => target <= sm,
+    }
+}
+
 /// Top-level items in the order written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
@@ -207,4 +225,18 @@ pub(crate) fn position_in(lines: &[u32], offset: u32) -> Position {
     let line = lines.partition_point(|&start| start <= offset).max(1);
     let start = lines.get(line - 1).copied().unwrap_or(0);
     Position { line: line as u32, column: offset.saturating_sub(start) + 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_runs_where_the_manual_says() {
+        let plain = |target, sm| runs_on(target, None, sm);
+        assert!(plain(50, 80) && plain(80, 80) && !plain(86, 80));
+        assert!(runs_on(90, Some('a'), 90) && !runs_on(90, Some('a'), 100));
+        assert!(!runs_on(100, Some('f'), 90) && runs_on(100, Some('f'), 103));
+        assert!(!runs_on(100, Some('f'), 120) && !runs_on(103, Some('f'), 100));
+    }
 }

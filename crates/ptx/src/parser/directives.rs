@@ -41,7 +41,7 @@ impl Parser<'_> {
         }
     }
 
-    fn read_header(&mut self) -> Parsed<()> {
+    pub(super) fn read_header(&mut self) -> Parsed<()> {
         if !self.take_dot(".version") {
             return Err(self.unexpected("`.version` at the start of the file"));
         }

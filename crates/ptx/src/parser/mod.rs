@@ -15,7 +15,7 @@ mod labels;
 mod names;
 mod operand;
 
-use crate::ast::{Module, Name, Span, position_in};
+use crate::ast::{Module, Name, Span, Target, Version, position_in};
 use crate::diagnostic::{Diagnostic, ERRORS_MAX, Errors, Position, Severity};
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::limits::SOURCE_BYTES_MAX;
@@ -62,6 +62,18 @@ pub fn parse(source: &str) -> Result<Module, Errors> {
     let mut parser = Parser::new(source);
     parser.read_module();
     parser.finish()
+}
+
+/// Reads the version and the target at the start of PTX text, and nothing else of it.
+///
+/// # Errors
+/// One finding: what stands there instead.
+pub fn header(source: &str) -> Result<(Version, Target), Errors> {
+    let mut parser = Parser::new(source);
+    match parser.read_header() {
+        Ok(()) => Ok((parser.module.version, parser.module.target)),
+        Err(Stop) => Err(Errors { diagnostics: parser.diagnostics, truncated: false }),
+    }
 }
 
 /// Reads PTX from bytes, as found in an image.

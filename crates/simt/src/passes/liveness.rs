@@ -3,7 +3,6 @@
 //! A guarded definition does not end a live range: lanes without the guard keep the old value.
 
 use crate::ir::{BlockId, Callee, Function, Reg, Term};
-use crate::op::Class;
 
 /// A set of registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,16 +128,12 @@ impl Liveness {
         self.around_loops.contains(reg)
     }
 
-    /// The most 32-bit registers live at once: what a register allocator could not do without.
-    pub(crate) fn pressure(&self, f: &Function) -> u32 {
-        let weight = |r: Reg| match f.regs[r.index()] {
-            Class::Pred => 0,
-            Class::Lane(w) => w.bytes().div_ceil(4),
-        };
+    /// The largest sum of weights of registers that are live at once.
+    pub(crate) fn most(&self, f: &Function, weight: impl Fn(Reg) -> u32) -> u32 {
         let mut most = 0;
         for (b, block) in f.blocks.iter().enumerate() {
             let mut live = self.live_out[b].clone();
-            let mut now: u32 = live.iter().map(weight).sum();
+            let mut now: u32 = live.iter().map(&weight).sum();
             most = most.max(now);
             for inst in block.insts.iter().rev() {
                 if inst.guard.is_none() {

@@ -9,6 +9,7 @@ pub(super) mod inline;
 pub(super) mod liveness;
 pub(super) mod order;
 pub(super) mod promote;
+pub(super) mod registers;
 pub(super) mod shape;
 pub(super) mod split;
 pub(super) mod waiters;

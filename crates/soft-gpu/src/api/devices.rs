@@ -3,7 +3,7 @@
 use cuda_api::*;
 
 use super::{driver, exports};
-use crate::device::{attributes, identity, limits};
+use crate::device::{attributes, identity};
 use crate::error::{Error, Result};
 
 /// Where the device says it is on the PCI bus, which it is not.
@@ -87,10 +87,10 @@ exports! {
     }
 
     fn cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, device: CUdevice) {
-        driver()?;
+        let capability = driver()?.device.settings.capability;
         check(device)?;
-        major.set(limits::COMPUTE_MAJOR)?;
-        minor.set(limits::COMPUTE_MINOR)
+        major.set(capability.major as c_int)?;
+        minor.set(capability.minor as c_int)
     }
 }
 

@@ -15,7 +15,7 @@ use super::{Driver, devices, driver, entry, thread};
 use crate::device::settings::Settings;
 use crate::device::tenant::{Tenant, TenantId};
 use crate::device::turn::TurnFile;
-use crate::device::{attributes, identity, limits};
+use crate::device::{attributes, identity};
 use crate::error::{Error, Result};
 
 impl Driver {
@@ -144,7 +144,7 @@ extension! {
             sm_active_ns: totals.sm_ns,
             warp_ns: totals.warp_ns,
             sms: totals.sms,
-            warps_per_sm: limits::WARPS_PER_SM_MAX,
+            warps_per_sm: driver.device.settings.capability.warps,
         })
     }
 
@@ -160,8 +160,8 @@ extension! {
             shared_directory: text(directory.unwrap_or_default()),
             uuid: identity::uuid(),
             memory_bytes: settings.memory_bytes,
-            compute_major: limits::COMPUTE_MAJOR,
-            compute_minor: limits::COMPUTE_MINOR,
+            compute_major: settings.capability.major as i32,
+            compute_minor: settings.capability.minor as i32,
             sms: settings.sms,
             clock_khz: number(CLOCK_RATE)?,
             memory_clock_khz: number(MEMORY_CLOCK_RATE)?,

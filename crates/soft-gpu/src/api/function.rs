@@ -10,11 +10,10 @@ use cuda_api::pointer::Out;
 use cuda_api::*;
 
 use super::{Driver, driver, exports};
-use crate::device::limits::{
-    CLUSTER_BLOCKS_MAX, CLUSTER_BLOCKS_PORTABLE, COMPUTE_MAJOR, COMPUTE_MINOR, SHARED_PER_BLOCK,
-    SHARED_PER_BLOCK_OPTIN,
-};
-use crate::device::occupancy::threads_by_registers;
+use crate::device::capability::{CLUSTER_BLOCKS_PORTABLE, Capability};
+use crate::device::limits::SHARED_PER_BLOCK;
+use crate::device::occupancy::KernelNeed;
+use crate::device::settings::Settings;
 use crate::error::{Error, Result};
 use simt::kernel::{Kernel, KernelInfo};
 
@@ -28,6 +27,10 @@ pub(crate) struct Function {
     pub(crate) library: usize,
     /// What the kernel needs, as the program had it compiled.
     info: KernelInfo,
+    /// Of the device.
+    capability: &'static Capability,
+    /// Blocks of a cluster that the device allows.
+    cluster_blocks_limit: u32,
     dynamic_shared_max: AtomicU32,
     carveout: AtomicI32,
     /// Clusters may be larger than every device allows.
@@ -41,11 +44,14 @@ impl Function {
         kernel: Arc<dyn Kernel>,
         module: usize,
         library: usize,
+        settings: &Settings,
     ) -> Self {
         let info = kernel.info().clone();
         let fixed = info.shared_bytes;
         Self {
             info,
+            capability: settings.capability,
+            cluster_blocks_limit: settings.cluster_blocks_max(),
             handle,
             name,
             kernel,
@@ -74,24 +80,40 @@ impl Function {
 
     /// Most blocks of a cluster that a launch may ask for now.
     pub(crate) fn cluster_blocks_max(&self) -> u32 {
+        let limit = self.cluster_blocks_limit;
         let any = self.any_cluster_size.load(Ordering::Relaxed);
-        let most = if any { CLUSTER_BLOCKS_MAX } else { CLUSTER_BLOCKS_PORTABLE };
-        self.info().cluster_blocks_max.map_or(most, |max| max.min(CLUSTER_BLOCKS_MAX))
+        let most = if any { limit } else { limit.min(CLUSTER_BLOCKS_PORTABLE) };
+        self.info().cluster_blocks_max.map_or(most, |max| max.min(limit))
+    }
+
+    /// What occupancy depends on.
+    pub(crate) fn need(&self) -> KernelNeed {
+        KernelNeed {
+            registers: self.info.registers,
+            static_bytes: self.info.shared_bytes,
+            dynamic_bytes_max: self.dynamic_shared_max(),
+            barriers: self.info.barriers,
+            carveout_percent: u32::try_from(self.carveout.load(Ordering::Relaxed)).ok(),
+        }
+    }
+
+    /// Threads of the largest block: what the kernel says, and its registers allow.
+    pub(crate) fn threads_max(&self) -> u32 {
+        let fitting = self.capability.threads_by_registers(self.info.registers);
+        self.info.max_threads_per_block.min(fitting)
     }
 
     pub(crate) fn attribute(&self, number: u32) -> Result<i32> {
         let info = self.info();
         let cluster = info.required_cluster.unwrap_or_default();
         Ok(match number {
-            attribute::MAX_THREADS_PER_BLOCK => {
-                info.max_threads_per_block.min(threads_by_registers(info.registers)) as i32
-            }
+            attribute::MAX_THREADS_PER_BLOCK => self.threads_max() as i32,
             attribute::SHARED_SIZE_BYTES => info.shared_bytes as i32,
             attribute::CONST_SIZE_BYTES => info.const_bytes as i32,
             attribute::LOCAL_SIZE_BYTES => info.local_bytes as i32,
             attribute::NUM_REGS => info.registers as i32,
             attribute::PTX_VERSION => info.target as i32,
-            attribute::BINARY_VERSION => COMPUTE_MAJOR * 10 + COMPUTE_MINOR,
+            attribute::BINARY_VERSION => self.capability.number() as i32,
             attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => self.dynamic_shared_max() as i32,
             attribute::PREFERRED_SHARED_MEMORY_CARVEOUT => self.carveout.load(Ordering::Relaxed),
             attribute::REQUIRED_CLUSTER_WIDTH => cluster.x as i32,
@@ -110,7 +132,8 @@ impl Function {
         match number {
             attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => {
                 let bytes = u32::try_from(value).map_err(|_| Error::INVALID_VALUE)?;
-                if bytes.saturating_add(self.info().shared_bytes) > SHARED_PER_BLOCK_OPTIN {
+                let most = self.capability.shared_per_block_optin;
+                if bytes.saturating_add(self.info().shared_bytes) > most {
                     return Err(Error::INVALID_VALUE);
                 }
                 self.dynamic_shared_max.store(bytes, Ordering::Relaxed);

@@ -14,7 +14,8 @@ use crate::device::Device;
 use crate::device::grid::KernelOp;
 use crate::device::limits::*;
 use crate::device::memory::AllocationKind;
-use crate::device::occupancy::{BlockNeed, blocks_per_sm};
+use crate::device::occupancy::BlockNeed;
+use crate::device::settings::Settings;
 use crate::device::slab::Key;
 use crate::device::stream::{Op, Stream};
 use crate::device::tenant::Tenant;
@@ -49,7 +50,7 @@ impl Request {
     }
 
     /// Checks the request against the limits of the device and of the function.
-    fn check(&self, function: &Function, sms: u32) -> Result<BlockNeed> {
+    fn check(&self, function: &Function, settings: &Settings) -> Result<BlockNeed> {
         let within = |dim: Dim3, max: [u32; 3]| {
             [dim.x, dim.y, dim.z].iter().zip(max).all(|(n, max)| (1..=max).contains(n))
         };
@@ -70,24 +71,23 @@ impl Request {
         if threads > info.max_threads_per_block {
             return Err(Error::INVALID_VALUE);
         }
-        let shared = info.shared_bytes.saturating_add(self.dynamic_shared);
-        let (fitting, _) = blocks_per_sm(threads, info.registers, shared);
-        if fitting == 0 {
+        let cluster = self.cluster(function)?.map_or(1, Dim3::count) as u32;
+        let at_once = self.resident(function, settings, cluster);
+        if at_once == 0 {
             return Err(Error::LAUNCH_OUT_OF_RESOURCES);
         }
-        let block = BlockNeed::new(threads, info.registers, shared);
-        let Some(cluster) = self.cluster(function)? else {
-            if self.cooperative && self.grid.count() > u64::from(fitting) * u64::from(sms) {
-                return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
-            }
-            return Ok(block);
-        };
-        let of_cluster = block.of_cluster(cluster.count() as u32);
-        let clusters = self.grid.count() / cluster.count();
-        if self.cooperative && clusters > u64::from(of_cluster.fitting()) * u64::from(sms) {
+        if self.cooperative && self.grid.count() / u64::from(cluster) > u64::from(at_once) {
             return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
         }
-        Ok(of_cluster)
+        Ok(settings.capability.block(&function.need(), threads, self.dynamic_shared))
+    }
+
+    /// How many clusters of so many blocks are resident at once; of blocks, if it is one.
+    fn resident(&self, function: &Function, settings: &Settings, cluster: u32) -> u32 {
+        let threads = self.block.count() as u32;
+        let (capability, need) = (settings.capability, function.need());
+        let (blocks, _) = capability.resident(&need, threads, self.dynamic_shared);
+        capability.clusters(blocks, settings.sms, cluster)
     }
 
     /// Blocks of a cluster, as the launch or the function says; checked.
@@ -176,7 +176,7 @@ impl Driver {
     ) -> Result<Prepared> {
         let function = self.function(function)?;
         let request = read_config(config)?;
-        let need = request.check(&function, self.device.settings.sms)?;
+        let need = request.check(&function, &self.device.settings)?;
         let params = params(&function)?;
         Ok(Prepared { kernel: function.kernel.clone(), request, need, params })
     }
@@ -337,18 +337,17 @@ fn dim([x, y, z]: [u32; 3]) -> Dim3 {
     Dim3 { x, y, z }
 }
 
-/// How many clusters of a launch may be resident at once on a device of `sms` SMs; 0 if the launch
-/// has none, or none fits.
+/// How many clusters of a launch may be resident at once; 0 if the launch has none, or none fits.
 pub(super) fn clusters_resident(
     function: &Function,
     config: &CUlaunchConfig,
-    sms: u32,
+    settings: &Settings,
 ) -> Result<u32> {
     let request = read_config(config)?;
-    match request.check(function, sms) {
-        Ok(need) if request.cluster(function)?.is_some() => Ok(need.fitting() * sms),
-        Ok(_) | Err(Error::LAUNCH_OUT_OF_RESOURCES) => Ok(0),
-        Err(error) => Err(error),
+    match (request.check(function, settings), request.cluster(function)?) {
+        (Ok(_), Some(of)) => Ok(request.resident(function, settings, of.count() as u32)),
+        (Ok(_) | Err(Error::LAUNCH_OUT_OF_RESOURCES), _) => Ok(0),
+        (Err(error), _) => Err(error),
     }
 }
 

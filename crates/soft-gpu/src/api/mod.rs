@@ -18,6 +18,7 @@ mod graph;
 mod graph_exec;
 mod host_memory;
 mod image;
+mod image_choice;
 mod init;
 mod ipc;
 mod launch;

@@ -64,7 +64,8 @@ impl Driver {
         }
         let kernel = module.module.kernel(text).ok_or(Error::NOT_FOUND)?;
         let (handle, _) = self.functions.insert_with(|handle| {
-            Function::new(handle, name.to_owned(), kernel, module.handle, library)
+            let settings = &self.device.settings;
+            Function::new(handle, name.to_owned(), kernel, module.handle, library, settings)
                 .with_registers(module.registers_max)
         })?;
         functions.insert(text.to_owned(), handle);

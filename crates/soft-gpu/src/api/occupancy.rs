@@ -5,7 +5,6 @@ use cuda_api::*;
 
 use super::launch::clusters_resident;
 use super::{driver, exports};
-use crate::device::occupancy::{best_block_size, blocks_per_sm, dynamic_shared_available};
 use crate::error::{Error, Result};
 
 exports! {
@@ -51,15 +50,12 @@ exports! {
     fn cuOccupancyAvailableDynamicSMemPerBlock(
         dynamic_smem_size: *mut usize, function: CUfunction, num_blocks: c_int, block_size: c_int,
     ) {
-        let function = driver()?.function(function)?;
-        let blocks = u32::try_from(num_blocks).map_err(|_| Error::INVALID_VALUE)?;
-        let threads = positive(block_size)?;
-        let info = function.info();
-        let (fitting, _) = blocks_per_sm(threads, info.registers, info.shared_bytes);
-        if blocks == 0 || blocks > fitting {
-            return Err(Error::INVALID_VALUE);
-        }
-        dynamic_smem_size.set(dynamic_shared_available(blocks, info.shared_bytes) as usize)
+        let driver = driver()?;
+        let function = driver.function(function)?;
+        let (blocks, threads) = (positive(num_blocks)?, positive(block_size)?);
+        let capability = driver.device.settings.capability;
+        let bytes = capability.dynamic_available(&function.need(), threads, blocks);
+        dynamic_smem_size.set(bytes.ok_or(Error::INVALID_VALUE)? as usize)
     }
 
     fn cuOccupancyMaxActiveClusters(
@@ -67,8 +63,8 @@ exports! {
     ) {
         let driver = driver()?;
         let function = driver.function(function)?;
-        let sms = driver.device.settings.sms;
-        num_clusters.set(clusters_resident(&function, &config.get()?, sms)? as i32)
+        let settings = &driver.device.settings;
+        num_clusters.set(clusters_resident(&function, &config.get()?, settings)? as i32)
     }
 
     fn cuOccupancyMaxPotentialClusterSize(
@@ -91,13 +87,14 @@ fn active_blocks(
     block_size: i32,
     dynamic_bytes: usize,
 ) -> Result {
-    let function = driver()?.function(function)?;
+    let driver = driver()?;
+    let function = driver.function(function)?;
     let threads = positive(block_size)?;
-    let info = function.info();
     let dynamic = u32::try_from(dynamic_bytes).unwrap_or(u32::MAX);
-    let shared = info.shared_bytes.saturating_add(dynamic);
-    let fits = threads <= info.max_threads_per_block && dynamic <= function.dynamic_shared_max();
-    let blocks = if fits { blocks_per_sm(threads, info.registers, shared).0 } else { 0 };
+    let blocks = match threads <= function.info().max_threads_per_block {
+        true => driver.device.settings.capability.resident(&function.need(), threads, dynamic).0,
+        false => 0,
+    };
     num_blocks.set(blocks as i32)
 }
 
@@ -110,24 +107,19 @@ fn potential(
 ) -> Result<(i32, i32)> {
     let driver = driver()?;
     let function = driver.function(function)?;
-    let info = function.info();
+    let all = function.info().max_threads_per_block;
     let most = match u32::try_from(limit).map_err(|_| Error::INVALID_VALUE)? {
-        0 => info.max_threads_per_block,
-        limit => limit.min(info.max_threads_per_block),
+        0 => all,
+        limit => limit.min(all),
     };
-    let (threads, blocks) = best_block_size(
-        info.registers,
-        info.shared_bytes,
-        most,
-        driver.device.settings.sms,
-        |threads| {
-            let bytes = match dynamic_shared {
-                // SAFETY: the program gave this function to be called with a block size.
-                Some(of) => unsafe { of(threads as i32) },
-                None => dynamic_bytes,
-            };
-            u32::try_from(bytes).unwrap_or(u32::MAX)
-        },
-    );
-    Ok((threads as i32, blocks as i32))
+    let settings = &driver.device.settings;
+    let (threads, blocks) = settings.capability.best_block(&function.need(), most, |threads| {
+        let bytes = match dynamic_shared {
+            // SAFETY: the program gave this function to be called with a block size.
+            Some(of) => unsafe { of(threads as i32) },
+            None => dynamic_bytes,
+        };
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    });
+    Ok((threads as i32, (blocks * settings.sms) as i32))
 }

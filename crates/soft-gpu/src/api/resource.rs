@@ -5,12 +5,12 @@ use cuda_api::resource::sm_resource;
 use cuda_api::*;
 
 use super::{Driver, devices, driver, exports};
-use crate::device::limits::COMPUTE_MAJOR;
 use crate::error::Result;
 
 impl Driver {
     fn sm_resource(&self, kind: u32) -> Result<CUdevResource> {
-        sm_resource(kind, self.device.settings.sms, COMPUTE_MAJOR)
+        let settings = &self.device.settings;
+        sm_resource(kind, settings.sms, settings.capability.major as c_int)
     }
 }
 

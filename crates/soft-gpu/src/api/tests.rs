@@ -70,8 +70,10 @@ fn function(
     let kernel = FnKernel::new(params, move |worker, launch, index, _| {
         body(worker, launch, u64::from(index.x))
     });
-    let make = |handle| Function::new(handle, c"closure".to_owned(), Arc::new(kernel), 0, 0);
-    CUfunction(driver().unwrap().functions.insert_with(make).unwrap().0)
+    let (driver, name) = (driver().unwrap(), c"closure".to_owned());
+    let settings = &driver.device.settings;
+    let make = |handle| Function::new(handle, name, Arc::new(kernel), 0, 0, settings);
+    CUfunction(driver.functions.insert_with(make).unwrap().0)
 }
 
 fn allocate(bytes: usize) -> CUdeviceptr {

@@ -3,7 +3,7 @@
 //! Three measures and never one: any kernel running (what people call GPU utilisation), SMs with
 //! work, slots in use. A process that waits for its turn has nothing running.
 
-use super::limits;
+use super::capability::Capability;
 
 /// Integrals since the device was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,12 +39,12 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    pub(super) fn new(sms: u32, now_ns: u64) -> Self {
+    pub(super) fn new(sms: u32, capability: &Capability, now_ns: u64) -> Self {
         Self {
             totals: ActivityTotals {
                 sms,
-                block_slots: sms * limits::BLOCKS_PER_SM_MAX,
-                warp_slots: sms * limits::WARPS_PER_SM_MAX,
+                block_slots: sms * capability.blocks,
+                warp_slots: sms * capability.warps,
                 ..Default::default()
             },
             last_ns: now_ns,
@@ -97,10 +97,11 @@ impl Activity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::capability::CAPABILITIES;
 
     #[test]
     fn an_endless_block_on_one_of_eight_sms() {
-        let mut activity = Activity::new(8, 1000);
+        let mut activity = Activity::new(8, &CAPABILITIES[0], 1000);
         activity.set_held(true, 1000);
         activity.block_placed(1, true, 1000);
         let t = activity.totals(2000);

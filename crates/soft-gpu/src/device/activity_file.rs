@@ -12,7 +12,6 @@ use std::path::Path;
 use cuda_api::extension::{ACTIVITY_FILE_NAME, DeviceActivity};
 
 use super::activity::ActivityTotals;
-use super::limits;
 use super::turn::open_shared;
 
 /// Longest time for which a busy process keeps its counts to itself.
@@ -54,7 +53,7 @@ impl ActivityFile {
             sm_active_ns: sum(before.sm_active_ns, totals.sm_ns, self.counted.sm_ns),
             warp_ns: sum(before.warp_ns, totals.warp_ns, self.counted.warp_ns),
             sms: totals.sms,
-            warps_per_sm: limits::WARPS_PER_SM_MAX,
+            warps_per_sm: totals.warp_slots / totals.sms.max(1),
         };
         // A full file system loses counts and nothing else.
         if self.file.write_all_at(&after.to_bytes(), 0).is_ok() {
@@ -78,6 +77,7 @@ mod tests {
             sm_ns: any_kernel_ns,
             warp_ns,
             sms: 8,
+            warp_slots: 8 * 48,
             ..Default::default()
         };
         one.add(&totals(100, 400), 1);
@@ -86,7 +86,7 @@ mod tests {
         let bytes = std::fs::read(dir.join(ACTIVITY_FILE_NAME)).unwrap();
         let read = DeviceActivity::from_bytes(&bytes).unwrap();
         assert_eq!((read.kernel_ns, read.sm_active_ns, read.warp_ns), (160, 160, 520));
-        assert_eq!((read.sms, read.warps_per_sm), (8, limits::WARPS_PER_SM_MAX));
+        assert_eq!((read.sms, read.warps_per_sm), (8, 48));
         // Spoiled by somebody: counting goes on.
         std::fs::write(dir.join(ACTIVITY_FILE_NAME), "x").unwrap();
         one.add(&totals(151, 501), 4);

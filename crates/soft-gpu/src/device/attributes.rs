@@ -4,15 +4,13 @@
 
 use cuda_api::attributes::*;
 
+use super::capability::REGISTERS_PER_SM;
 use super::limits::*;
 use super::settings::Settings;
 use crate::error::{Error, Result};
 
 /// Largest attribute number that is answered; newer runtimes ask for more than cuda.h 13.0 names.
 pub const ATTRIBUTE_MAX: u32 = 150;
-
-/// CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK.
-const RESERVED_SHARED_MEMORY_PER_BLOCK: u32 = 111;
 
 /// Size of the constant banks of a module, bytes.
 const CONSTANT_BYTES: i32 = 64 << 10;
@@ -23,11 +21,44 @@ const CLOCK_KHZ: i32 = 1_000_000;
 const MEMORY_CLOCK_KHZ: i32 = 1_000_000;
 const MEMORY_BUS_BITS: i32 = 128;
 
+/// Largest extents of textures and surfaces, before compute capability 6.0 and since. There are no
+/// surfaces of cubes here.
+const TEXTURE_LIMITS: &[(&[u32], i32, i32)] = &[
+    (&[MAXIMUM_TEXTURE1D_WIDTH, MAXIMUM_TEXTURE2D_WIDTH], 65_536, 131_072),
+    (&[MAXIMUM_TEXTURE2D_HEIGHT, MAXIMUM_SURFACE2D_HEIGHT], 65_536, 65_536),
+    (&[MAXIMUM_SURFACE2D_WIDTH], 65_536, 131_072),
+    (&[MAXIMUM_TEXTURE1D_LINEAR_WIDTH], 1 << 27, 1 << 28),
+    (&[MAXIMUM_TEXTURE2D_LINEAR_WIDTH], 65_000, 131_072),
+    (&[MAXIMUM_TEXTURE2D_LINEAR_HEIGHT], 65_000, 65_000),
+    (&[MAXIMUM_TEXTURE2D_LINEAR_PITCH], 2_097_120, 2_097_120),
+    (&[MAXIMUM_TEXTURE1D_MIPMAPPED_WIDTH], 16_384, 32_768),
+    (&[MAXIMUM_TEXTURE2D_MIPMAPPED_WIDTH, MAXIMUM_TEXTURE2D_MIPMAPPED_HEIGHT], 16_384, 32_768),
+    (&[MAXIMUM_TEXTURE2D_GATHER_WIDTH, MAXIMUM_TEXTURE2D_GATHER_HEIGHT], 16_384, 32_768),
+    (&[MAXIMUM_TEXTURE1D_LAYERED_WIDTH, MAXIMUM_SURFACE1D_LAYERED_WIDTH], 16_384, 32_768),
+    (&[MAXIMUM_TEXTURE2D_LAYERED_WIDTH, MAXIMUM_TEXTURE2D_LAYERED_HEIGHT], 16_384, 32_768),
+    (&[MAXIMUM_SURFACE2D_LAYERED_WIDTH, MAXIMUM_SURFACE2D_LAYERED_HEIGHT], 16_384, 32_768),
+    (&[MAXIMUM_SURFACE1D_WIDTH], 16_384, 32_768),
+    (&[MAXIMUM_TEXTURE1D_LAYERED_LAYERS, MAXIMUM_TEXTURE2D_LAYERED_LAYERS], 2048, 2048),
+    (&[MAXIMUM_SURFACE1D_LAYERED_LAYERS, MAXIMUM_SURFACE2D_LAYERED_LAYERS], 2048, 2048),
+    (&[MAXIMUM_TEXTURE3D_WIDTH, MAXIMUM_TEXTURE3D_HEIGHT], 4096, 16_384),
+    (&[MAXIMUM_TEXTURE3D_DEPTH, MAXIMUM_SURFACE3D_DEPTH], 4096, 16_384),
+    (&[MAXIMUM_SURFACE3D_WIDTH, MAXIMUM_SURFACE3D_HEIGHT], 4096, 16_384),
+    (&[MAXIMUM_TEXTURE3D_WIDTH_ALTERNATE, MAXIMUM_TEXTURE3D_HEIGHT_ALTERNATE], 2048, 8192),
+    (&[MAXIMUM_TEXTURE3D_DEPTH_ALTERNATE], 16_384, 32_768),
+    (&[MAXIMUM_TEXTURECUBEMAP_WIDTH, MAXIMUM_TEXTURECUBEMAP_LAYERED_WIDTH], 16_384, 32_768),
+    (&[MAXIMUM_TEXTURECUBEMAP_LAYERED_LAYERS], 2046, 2046),
+];
+
 /// The value of an attribute; INVALID_VALUE for a number that is none.
 pub fn attribute(settings: &Settings, number: u32) -> Result<i32> {
     if number == 0 || number > ATTRIBUTE_MAX {
         return Err(Error::INVALID_VALUE);
     }
+    let capability = settings.capability;
+    let texels = |number| {
+        let row = TEXTURE_LIMITS.iter().find(|row| row.0.contains(&number));
+        row.map(|(_, before, since)| if capability.major < 6 { *before } else { *since })
+    };
     Ok(match number {
         MAX_THREADS_PER_BLOCK => THREADS_PER_BLOCK_MAX as i32,
         MAX_BLOCK_DIM_X => BLOCK_DIM_MAX[0] as i32,
@@ -37,19 +68,19 @@ pub fn attribute(settings: &Settings, number: u32) -> Result<i32> {
         MAX_GRID_DIM_Y => GRID_DIM_MAX[1] as i32,
         MAX_GRID_DIM_Z => GRID_DIM_MAX[2] as i32,
         MAX_SHARED_MEMORY_PER_BLOCK => SHARED_PER_BLOCK as i32,
-        MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => SHARED_PER_BLOCK_OPTIN as i32,
-        MAX_SHARED_MEMORY_PER_MULTIPROCESSOR => SHARED_PER_SM as i32,
-        RESERVED_SHARED_MEMORY_PER_BLOCK => SHARED_RESERVED_PER_BLOCK as i32,
+        MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => capability.shared_per_block_optin as i32,
+        MAX_SHARED_MEMORY_PER_MULTIPROCESSOR => capability.shared_bytes as i32,
+        RESERVED_SHARED_MEMORY_PER_BLOCK => capability.shared_reserved_per_block as i32,
         TOTAL_CONSTANT_MEMORY => CONSTANT_BYTES,
         WARP_SIZE => WARP_THREADS as i32,
         MAX_PITCH => PITCH_MAX as i32,
-        MAX_REGISTERS_PER_BLOCK => REGISTERS_PER_BLOCK_MAX as i32,
+        MAX_REGISTERS_PER_BLOCK => capability.registers_per_block as i32,
         MAX_REGISTERS_PER_MULTIPROCESSOR => REGISTERS_PER_SM as i32,
-        MAX_THREADS_PER_MULTIPROCESSOR => (WARPS_PER_SM_MAX * WARP_THREADS) as i32,
-        MAX_BLOCKS_PER_MULTIPROCESSOR => BLOCKS_PER_SM_MAX as i32,
+        MAX_THREADS_PER_MULTIPROCESSOR => capability.threads() as i32,
+        MAX_BLOCKS_PER_MULTIPROCESSOR => capability.blocks as i32,
         MULTIPROCESSOR_COUNT => settings.sms as i32,
-        COMPUTE_CAPABILITY_MAJOR => COMPUTE_MAJOR,
-        COMPUTE_CAPABILITY_MINOR => COMPUTE_MINOR,
+        COMPUTE_CAPABILITY_MAJOR => capability.major as i32,
+        COMPUTE_CAPABILITY_MINOR => capability.minor as i32,
         CLOCK_RATE => CLOCK_KHZ,
         MEMORY_CLOCK_RATE => MEMORY_CLOCK_KHZ,
         GLOBAL_MEMORY_BUS_WIDTH => MEMORY_BUS_BITS,
@@ -63,6 +94,7 @@ pub fn attribute(settings: &Settings, number: u32) -> Result<i32> {
         MEMPOOL_SUPPORTED_HANDLE_TYPES => 1,
         // Where threads of any process may be: this host.
         HOST_NUMA_ID | NUMA_ID => -1,
+        CLUSTER_LAUNCH => (settings.cluster_blocks_max() > 0).into(),
         // A POSIX file descriptor is the one kind of handle that memory is shared by.
         HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
         | VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED
@@ -82,12 +114,12 @@ pub fn attribute(settings: &Settings, number: u32) -> Result<i32> {
         | CAN_USE_64_BIT_STREAM_MEM_OPS
         | CAN_USE_STREAM_WAIT_VALUE_NOR
         | COOPERATIVE_LAUNCH
-        | CLUSTER_LAUNCH
         | HOST_REGISTER_SUPPORTED
         | READ_ONLY_HOST_REGISTER_SUPPORTED
         | IPC_EVENT_SUPPORTED
+        | CAN_TEX2D_GATHER
         | MEMORY_POOLS_SUPPORTED => 1,
-        _ => 0,
+        _ => texels(number).unwrap_or(0),
     })
 }
 

@@ -11,8 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 
 use super::activity::Activity;
-use super::grid::{Block, Grid, SmUse};
+use super::capability::Capability;
+use super::grid::{Block, Grid};
 use super::host::HostCall;
+use super::places::SmUse;
 use super::profile::Profile;
 use super::slab::{Key, Slab};
 use super::stream::{Group, Op, Stream};
@@ -43,6 +45,7 @@ pub(super) struct Core {
     pub(super) values_changed: bool,
     /// Streams whose head may be able to start.
     pub(super) ready: Vec<Key<Stream>>,
+    pub(super) capability: &'static Capability,
     pub(super) sms: Vec<SmUse>,
     pub(super) slots: Vec<Slot>,
     pub(super) slots_free: Vec<usize>,
@@ -119,7 +122,7 @@ pub(super) struct After {
     threads: Vec<Thread>,
     words: Vec<u64>,
     grids: Vec<Grid>,
-    blocks: Vec<Block>,
+    runs: Vec<Box<dyn BlockRun>>,
     ops: Vec<Op>,
     actions: Vec<(Option<Key<Stream>>, Action)>,
     calls: Vec<(Arc<Tenant>, Option<Key<Stream>>, HostCall)>,
@@ -140,13 +143,8 @@ impl After {
     pub(super) fn drop_grid(&mut self, grid: Grid) {
         self.grids.push(grid);
     }
-    pub(super) fn drop_block(&mut self, block: Block) {
-        if block.run.is_some() {
-            self.blocks.push(block);
-        }
-    }
     pub(super) fn drop_run(&mut self, run: Box<dyn BlockRun>) {
-        self.blocks.push(Block { sm: 0, index: 0, run: Some(run) });
+        self.runs.push(run);
     }
     pub(super) fn drop_op(&mut self, op: Op) {
         self.ops.push(op);
@@ -172,7 +170,7 @@ impl After {
         self.threads.is_empty()
             && self.words.is_empty()
             && self.grids.is_empty()
-            && self.blocks.is_empty()
+            && self.runs.is_empty()
             && self.ops.is_empty()
             && self.actions.is_empty()
             && self.calls.is_empty()
@@ -211,7 +209,7 @@ impl After {
             completed.extend(stream);
         }
         // What is dropped may free memory and take other locks.
-        drop((self.blocks, self.grids, self.ops));
+        drop((self.runs, self.grids, self.ops));
         if completed.is_empty() {
             return None;
         }

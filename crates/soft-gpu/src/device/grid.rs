@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::clock::now_ns;
 use super::core::{Core, Slot};
-use super::limits;
 use super::occupancy::BlockNeed;
+use super::places::{Places, SmUse, find_places};
 use super::profile::KernelTotals;
 use super::slab::Key;
 use super::stream::Stream;
@@ -28,19 +28,27 @@ pub struct KernelOp {
     pub kernel: Arc<dyn Kernel>,
     /// Its extents and parameters.
     pub launch: Arc<Launch>,
-    /// What a block, or a cluster of them, takes from its SM; at least one fits on an empty SM.
+    /// What a block takes from its SM. The blocks of a cluster, or one block, find room on the
+    /// empty SMs of any stream that the launch may be put in.
     pub need: BlockNeed,
     /// Numerically lowest first; blocks of an earlier launch first among equals.
     pub priority: i32,
 }
 
-/// A block that has its place on an SM.
+/// A block that has its place on an SM, or a cluster of blocks that all have theirs.
 pub(super) struct Block {
-    pub(super) sm: u32,
+    pub(super) places: Places,
     /// Number in the grid, x fastest; of a cluster, if the launch has clusters.
     pub(super) index: u64,
     /// Made when a worker takes the block for the first time.
     pub(super) run: Option<Box<dyn BlockRun>>,
+}
+
+impl KernelOp {
+    /// Blocks that are placed and run together: a cluster's, or one.
+    pub(super) fn blocks_together(&self) -> u32 {
+        self.launch.cluster_extents().count() as u32
+    }
 }
 
 /// Where a block that comes back waits among those of its grid.
@@ -86,38 +94,6 @@ impl Grid {
     /// True if no block has come back yet and only one worker has any.
     pub(super) fn just_begun(&self) -> bool {
         self.left == 0 && u64::from(self.running) + self.waiting.len() as u64 == self.next
-    }
-}
-
-/// What is in use on one SM.
-#[derive(Clone, Copy, Default)]
-pub(super) struct SmUse {
-    blocks: u32,
-    warps: u32,
-    registers: u32,
-    shared_bytes: u32,
-}
-
-impl SmUse {
-    fn fits(&self, need: &BlockNeed) -> bool {
-        self.blocks < limits::BLOCKS_PER_SM_MAX
-            && self.warps + need.warps <= limits::WARPS_PER_SM_MAX
-            && self.registers + need.registers <= limits::REGISTERS_PER_SM
-            && self.shared_bytes + need.shared_bytes <= limits::SHARED_PER_SM
-    }
-
-    fn take(&mut self, need: &BlockNeed) {
-        self.blocks += 1;
-        self.warps += need.warps;
-        self.registers += need.registers;
-        self.shared_bytes += need.shared_bytes;
-    }
-
-    fn give(&mut self, need: &BlockNeed) {
-        self.blocks -= 1;
-        self.warps -= need.warps;
-        self.registers -= need.registers;
-        self.shared_bytes -= need.shared_bytes;
     }
 }
 
@@ -182,21 +158,31 @@ impl Core {
             };
             while grid.next < grid.total {
                 let need = grid.op.need;
-                let free = |sm: &u32| {
-                    let claimed = claimed.as_ref().is_some_and(|c| c[*sm as usize]);
-                    !claimed && self.sms[*sm as usize].fits(&need)
+                let open =
+                    |sm: &u32| !claimed.as_ref().is_some_and(|c: &Vec<bool>| c[*sm as usize]);
+                let blocks = grid.op.blocks_together();
+                let fits = |on_sm: &SmUse| on_sm.fits(&need, self.capability);
+                let places = match &grid.sms {
+                    Some(mask) => find_places(
+                        &self.sms,
+                        mask.iter().copied().filter(open),
+                        &need,
+                        blocks,
+                        fits,
+                    ),
+                    None => {
+                        let all = (0..self.sms.len() as u32).filter(open);
+                        find_places(&self.sms, all, &need, blocks, fits)
+                    }
                 };
-                let load = |sm: &u32| self.sms[*sm as usize].warps;
-                let sm = match &grid.sms {
-                    Some(mask) => mask.iter().copied().filter(free).min_by_key(load),
-                    None => (0..self.sms.len() as u32).filter(free).min_by_key(load),
-                };
-                let Some(sm) = sm else { break };
-                let on_sm = &mut self.sms[sm as usize];
-                let first = on_sm.blocks == 0;
-                on_sm.take(&need);
-                self.activity.block_placed(need.warps, first, now);
-                grid.waiting.push_back(Block { sm, index: grid.next, run: None });
+                let Some(places) = places else { break };
+                for sm in places.iter() {
+                    let on_sm = &mut self.sms[sm as usize];
+                    let first = on_sm.is_empty();
+                    on_sm.take(&need);
+                    self.activity.block_placed(need.warps, first, now);
+                }
+                grid.waiting.push_back(Block { places, index: grid.next, run: None });
                 grid.next += 1;
                 if !grid.listed {
                     grid.listed = true;
@@ -297,19 +283,22 @@ impl Core {
         !batch.is_empty()
     }
 
-    /// Notes what a worker did in `worker_ns`, in which `finished` blocks came to their end.
+    /// Notes what a worker did in `worker_ns`, in which `finished` blocks, or clusters, came to
+    /// their end. Gives how many blocks that were.
     pub(super) fn note_work(
         &mut self,
         key: Key<Grid>,
         worker_ns: u64,
         counters: &Counters,
         finished: u64,
-    ) {
-        let Some(grid) = self.grids.get_mut(key) else { return };
-        grid.totals.add_work(worker_ns, counters, finished);
+    ) -> u64 {
+        let Some(grid) = self.grids.get_mut(key) else { return finished };
+        let blocks = finished * u64::from(grid.op.blocks_together());
+        grid.totals.add_work(worker_ns, counters, blocks);
         if let Some(block_ns) = worker_ns.checked_div(finished) {
             grid.pace_ns = (grid.pace_ns * 3 + block_ns).div_ceil(4).max(1);
         }
+        blocks
     }
 
     /// A block came back and wants to go on.
@@ -349,20 +338,22 @@ impl Core {
         grid.left += blocks.len() as u64;
         let ended = grid.left == grid.total;
         for block in blocks.drain(..) {
+            let Block { places, run, .. } = block;
+            run.into_iter().for_each(|run| self.after.drop_run(run));
             if heirs && grid.next < grid.total {
-                grid.waiting.push_back(Block { sm: block.sm, index: grid.next, run: None });
+                grid.waiting.push_back(Block { places, index: grid.next, run: None });
                 grid.next += 1;
                 if !grid.listed {
                     grid.listed = true;
                     self.runnable.push_back(key);
                 }
-                self.after.drop_block(block);
                 continue;
             }
-            let on_sm = &mut self.sms[block.sm as usize];
-            on_sm.give(&need);
-            self.activity.block_left(need.warps, on_sm.blocks == 0, now);
-            self.after.drop_block(block);
+            for sm in places.iter() {
+                let on_sm = &mut self.sms[sm as usize];
+                on_sm.give(&need);
+                self.activity.block_left(need.warps, on_sm.is_empty(), now);
+            }
         }
         if !self.pending.is_empty() {
             self.place_blocks(now);

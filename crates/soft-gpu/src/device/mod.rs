@@ -7,6 +7,7 @@ pub mod activity;
 mod activity_file;
 pub mod attributes;
 pub mod branch;
+pub mod capability;
 mod clock;
 mod core;
 pub mod event;
@@ -20,6 +21,7 @@ pub mod limits;
 pub mod memory;
 pub mod occupancy;
 pub mod ops;
+mod places;
 pub mod printf;
 pub mod profile;
 pub mod settings;
@@ -93,7 +95,7 @@ impl Device {
         let turn_fd = file.as_ref().map_or(-1, TurnFile::fd);
         let turn_fds = [AtomicI32::new(turn_fd), AtomicI32::new(-1)];
         let now = clock::now_ns();
-        let mut activity = Activity::new(settings.sms, now);
+        let mut activity = Activity::new(settings.sms, settings.capability, now);
         activity.set_held(file.is_none(), now);
         let default_tenant = Tenant::new(TenantId(0));
         let threads = settings.threads as usize;
@@ -110,6 +112,7 @@ impl Device {
             value_waits: Vec::new(),
             values_changed: false,
             ready: Vec::new(),
+            capability: settings.capability,
             sms: vec![Default::default(); settings.sms as usize],
             slots: (0..threads).map(|_| Slot::default()).collect(),
             slots_free: (0..threads).rev().collect(),

@@ -1,14 +1,32 @@
 //! How many blocks of a kernel fit on one SM.
 //!
-//! The arithmetic of the CUDA toolkit's occupancy calculator for compute capability 8.0.
+//! The arithmetic of the CUDA toolkit's occupancy calculator, for any compute capability.
 //!
 //! Invariant: block placement ([`BlockNeed`]) never fits fewer blocks of one kernel on an SM than
-//! [`blocks_per_sm`] promises, or a cooperative grid would wait for a place for ever.
+//! [`Capability::resident`] promises, or a cooperative grid would wait for a place for ever.
 
-use super::limits::*;
+use super::capability::{Capability, REGISTER_UNIT, REGISTERS_PER_SM};
+use super::limits::{
+    REGISTERS_PER_THREAD_MAX, SHARED_PER_BLOCK, SMS_PER_GPC, THREADS_PER_BLOCK_MAX, WARP_THREADS,
+};
+
+/// What a kernel takes, and what was set for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelNeed {
+    /// 32-bit registers a thread.
+    pub registers: u32,
+    /// Static shared memory, bytes a block.
+    pub static_bytes: u32,
+    /// Most dynamic shared memory that a launch may ask for, bytes a block.
+    pub dynamic_bytes_max: u32,
+    /// Barriers a block.
+    pub barriers: u32,
+    /// Share of an SM's memory that is wanted as shared memory, percent; `None` if no share is.
+    pub carveout_percent: Option<u32>,
+}
 
 /// What one resident block takes from its SM.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockNeed {
     /// Warps.
     pub warps: u32,
@@ -16,46 +34,8 @@ pub struct BlockNeed {
     pub registers: u32,
     /// Bytes of shared memory, in allocation units, the system's part included.
     pub shared_bytes: u32,
-}
-
-impl BlockNeed {
-    /// Of a block of `threads` threads of a kernel with `registers` a thread and `shared_bytes`
-    /// of static and dynamic shared memory.
-    pub fn new(threads: u32, registers: u32, shared_bytes: u32) -> Self {
-        let warps = threads.div_ceil(WARP_THREADS).max(1);
-        let warp_registers = (registers * WARP_THREADS).next_multiple_of(REGISTER_UNIT);
-        Self {
-            warps,
-            registers: warps * warp_registers,
-            shared_bytes: (shared_bytes + SHARED_RESERVED_PER_BLOCK).next_multiple_of(SHARED_UNIT),
-        }
-    }
-}
-
-impl BlockNeed {
-    /// Of a cluster of so many such blocks, all on one SM: what does not fit there takes all that
-    /// the SM has.
-    pub fn of_cluster(self, blocks: u32) -> Self {
-        let all = |each: u32, most: u32| each.saturating_mul(blocks).min(most);
-        Self {
-            warps: all(self.warps, WARPS_PER_SM_MAX),
-            registers: all(self.registers, REGISTERS_PER_SM),
-            shared_bytes: all(self.shared_bytes, SHARED_PER_SM),
-        }
-    }
-
-    /// How many of them an empty SM has room for.
-    pub fn fitting(self) -> u32 {
-        [
-            BLOCKS_PER_SM_MAX,
-            WARPS_PER_SM_MAX / self.warps.max(1),
-            REGISTERS_PER_SM / self.registers.max(1),
-            SHARED_PER_SM / self.shared_bytes.max(1),
-        ]
-        .into_iter()
-        .min()
-        .unwrap_or(0)
-    }
+    /// Barriers.
+    pub barriers: u32,
 }
 
 /// What limits the number of resident blocks.
@@ -69,127 +49,179 @@ pub enum Limiter {
     Registers,
     /// Shared memory.
     Shared,
+    /// Barriers.
+    Barriers,
 }
 
-/// Largest block of a kernel with `registers` a thread that fits on an SM.
-pub fn threads_by_registers(registers: u32) -> u32 {
-    warps_by_registers(registers).saturating_mul(WARP_THREADS).min(THREADS_PER_BLOCK_MAX)
+/// 32-bit registers that a warp gets.
+fn registers_of_warp(registers: u32) -> u32 {
+    (registers * WARP_THREADS).next_multiple_of(REGISTER_UNIT)
 }
 
-/// Warps with `registers` a thread for which an SM has registers.
-fn warps_by_registers(registers: u32) -> u32 {
-    let warp_registers = (registers * WARP_THREADS).next_multiple_of(REGISTER_UNIT);
-    match warp_registers {
-        0 => u32::MAX,
-        _ => REGISTERS_PER_SM / PARTITIONS_PER_SM / warp_registers * PARTITIONS_PER_SM,
-    }
+fn warps_of(threads: u32) -> u32 {
+    threads.div_ceil(WARP_THREADS).max(1)
 }
 
-/// Blocks of `threads` threads that fit on an empty SM, and what limits them; 0 blocks if not
-/// even one fits.
-pub fn blocks_per_sm(threads: u32, registers: u32, shared_bytes: u32) -> (u32, Limiter) {
-    let warps = threads.div_ceil(WARP_THREADS).max(1);
-    let by_warps = WARPS_PER_SM_MAX / warps;
-    let by_registers = warps_by_registers(registers) / warps;
-    let shared =
-        shared_bytes.saturating_add(SHARED_RESERVED_PER_BLOCK).next_multiple_of(SHARED_UNIT);
-    let by_shared = SHARED_PER_SM / shared;
-    [
-        (BLOCKS_PER_SM_MAX, Limiter::Blocks),
-        (by_warps, Limiter::Warps),
-        (by_registers, Limiter::Registers),
-        (by_shared, Limiter::Shared),
-    ]
-    .into_iter()
-    .min_by_key(|(blocks, _)| *blocks)
-    .unwrap_or((0, Limiter::Blocks))
-}
-
-/// Most dynamic shared memory a block may use so that `blocks` blocks stay resident, bytes.
-pub fn dynamic_shared_available(blocks: u32, static_bytes: u32) -> u32 {
-    let share = SHARED_PER_SM / blocks.max(1) / SHARED_UNIT * SHARED_UNIT;
-    share
-        .saturating_sub(SHARED_RESERVED_PER_BLOCK)
-        .min(SHARED_PER_BLOCK_OPTIN)
-        .saturating_sub(static_bytes)
-}
-
-/// The block size with the most resident threads, largest first among equals, and the grid that
-/// fills a device of `sms` SMs with it. `dynamic_shared` says what a block of a size needs.
-pub fn best_block_size(
-    registers: u32,
-    static_shared: u32,
-    threads_max: u32,
-    sms: u32,
-    mut dynamic_shared: impl FnMut(u32) -> u32,
-) -> (u32, u32) {
-    let mut best = (0, 0, 0); // resident threads, block size, blocks an SM
-    let mut threads = threads_max.min(THREADS_PER_BLOCK_MAX);
-    while threads > 0 {
-        let shared = static_shared.saturating_add(dynamic_shared(threads));
-        let (blocks, _) = blocks_per_sm(threads, registers, shared);
-        if blocks * threads > best.0 {
-            best = (blocks * threads, threads, blocks);
+impl Capability {
+    /// What a block of `threads` threads with so much dynamic shared memory takes.
+    pub fn block(&self, kernel: &KernelNeed, threads: u32, dynamic_bytes: u32) -> BlockNeed {
+        let warps = warps_of(threads);
+        BlockNeed {
+            warps,
+            registers: warps * registers_of_warp(kernel.registers),
+            shared_bytes: self.shared_of_block(kernel, dynamic_bytes),
+            barriers: if self.barriers.is_some() { kernel.barriers } else { 0 },
         }
-        // Whole warps only; a limit that is none is tried first as it stands.
-        threads = (threads - 1) / WARP_THREADS * WARP_THREADS;
     }
-    (best.1, best.2 * sms)
+
+    /// Blocks of `threads` threads that fit on an empty SM, and what limits them; 0 blocks if not
+    /// even one fits.
+    pub fn resident(
+        &self,
+        kernel: &KernelNeed,
+        threads: u32,
+        dynamic_bytes: u32,
+    ) -> (u32, Limiter) {
+        let by_warps = match threads <= THREADS_PER_BLOCK_MAX {
+            true => self.warps / warps_of(threads),
+            false => 0,
+        };
+        let by_barriers = self.barriers.and_then(|all| all.checked_div(kernel.barriers));
+        [
+            (by_warps, Limiter::Warps),
+            (self.resident_by_registers(kernel.registers, threads), Limiter::Registers),
+            (self.resident_by_shared(kernel, dynamic_bytes), Limiter::Shared),
+            (by_barriers.unwrap_or(u32::MAX), Limiter::Barriers),
+            (self.blocks, Limiter::Blocks),
+        ]
+        .into_iter()
+        .min_by_key(|(blocks, _)| *blocks)
+        .unwrap_or((0, Limiter::Blocks))
+    }
+
+    /// Threads of the largest block with `registers` a thread.
+    pub fn threads_by_registers(&self, registers: u32) -> u32 {
+        let most = THREADS_PER_BLOCK_MAX / WARP_THREADS;
+        let fits = |warps: &u32| self.resident_by_registers(registers, warps * WARP_THREADS) > 0;
+        (1..=most).rev().find(fits).unwrap_or(0) * WARP_THREADS
+    }
+
+    /// Most dynamic shared memory a block of `threads` threads may use so that `blocks` of them are
+    /// resident, bytes; `None` if that many never are.
+    pub fn dynamic_available(&self, kernel: &KernelNeed, threads: u32, blocks: u32) -> Option<u32> {
+        if blocks == 0 || self.resident(kernel, threads, 0).0 < blocks {
+            return None;
+        }
+        let most = self.shared_per_block_optin + self.shared_reserved_per_block;
+        let shared = match (blocks, self.shared_preferred(kernel)) {
+            // One block may have what it wants, whatever is preferred.
+            (1, _) => most,
+            (_, 0) => self.shared_configuration(1).unwrap_or(0),
+            (_, preferred) => preferred,
+        };
+        let share = (shared / blocks / self.shared_unit * self.shared_unit).min(most);
+        let taken = kernel.static_bytes + self.shared_reserved_per_block;
+        // What the kernel itself has may be more than a share of little: then nothing is said
+        // against as much as it may ask for.
+        Some(share.checked_sub(taken).unwrap_or(u32::MAX).min(kernel.dynamic_bytes_max))
+    }
+
+    /// The block size of at most `threads_max` with the most resident threads, the largest of
+    /// several, and how many of its blocks are resident. `dynamic_bytes` says what a block of a
+    /// size needs.
+    pub fn best_block(
+        &self,
+        kernel: &KernelNeed,
+        threads_max: u32,
+        mut dynamic_bytes: impl FnMut(u32) -> u32,
+    ) -> (u32, u32) {
+        let (mut best_threads, mut best_blocks) = (0, 0);
+        let mut threads = threads_max.min(THREADS_PER_BLOCK_MAX);
+        while threads > 0 && best_blocks * best_threads < self.threads() {
+            let (blocks, _) = self.resident(kernel, threads, dynamic_bytes(threads));
+            if blocks * threads > best_blocks * best_threads {
+                (best_threads, best_blocks) = (threads, blocks);
+            }
+            // Whole warps only; a limit that is none is tried first as it stands.
+            threads = (threads - 1) / WARP_THREADS * WARP_THREADS;
+        }
+        (best_threads, best_blocks)
+    }
+
+    /// Clusters of so many blocks that are resident on a device of `sms` SMs, on each of which
+    /// `resident` of the blocks are: each cluster on one GPC.
+    pub fn clusters(&self, resident: u32, sms: u32, blocks: u32) -> u32 {
+        let of_gpc = |sms: u32| (resident * sms).checked_div(blocks).unwrap_or(0);
+        sms / SMS_PER_GPC * of_gpc(SMS_PER_GPC) + of_gpc(sms % SMS_PER_GPC)
+    }
+
+    fn resident_by_registers(&self, registers: u32, threads: u32) -> u32 {
+        let by_parts = |parts: u32| {
+            let (warps, of_warp) = (warps_of(threads), registers_of_warp(registers));
+            // A block is admitted as if each part had as many of its warps as any.
+            if registers > REGISTERS_PER_THREAD_MAX
+                || of_warp * warps.next_multiple_of(parts) > self.registers_per_block
+            {
+                return 0;
+            }
+            match of_warp {
+                0 => u32::MAX,
+                _ => REGISTERS_PER_SM / parts / of_warp * parts / warps,
+            }
+        };
+        // What would not run on its successors does not run on 6.0, which has fewer parts.
+        match (self.major, by_parts(self.partitions)) {
+            (6, _) if by_parts(4) == 0 => 0,
+            (_, blocks) => blocks,
+        }
+    }
+
+    fn resident_by_shared(&self, kernel: &KernelNeed, dynamic_bytes: u32) -> u32 {
+        let of_block = self.shared_of_block(kernel, dynamic_bytes);
+        // More than what every block may have is for kernels of which more was asked for.
+        let asked = kernel.static_bytes.saturating_add(kernel.dynamic_bytes_max);
+        let opted_in = asked.saturating_add(self.shared_reserved_per_block) > SHARED_PER_BLOCK;
+        let most = if opted_in { self.shared_per_block_optin } else { SHARED_PER_BLOCK };
+        if dynamic_bytes > kernel.dynamic_bytes_max
+            || of_block > most + self.shared_reserved_per_block
+        {
+            return 0;
+        }
+        // A preference holds as long as a block fits.
+        let shared = match self.shared_preferred(kernel) {
+            preferred if preferred >= of_block => preferred,
+            _ => self.shared_configuration(of_block).unwrap_or(0),
+        };
+        shared.checked_div(of_block).unwrap_or(u32::MAX)
+    }
+
+    fn shared_of_block(&self, kernel: &KernelNeed, dynamic_bytes: u32) -> u32 {
+        let bytes = kernel.static_bytes.saturating_add(dynamic_bytes);
+        bytes
+            .saturating_add(self.shared_reserved_per_block)
+            .checked_next_multiple_of(self.shared_unit)
+            .unwrap_or(u32::MAX)
+    }
+
+    /// Shared memory of an SM as a kernel prefers it, bytes.
+    fn shared_preferred(&self, kernel: &KernelNeed) -> u32 {
+        match kernel.carveout_percent {
+            None => self.shared_bytes,
+            Some(percent) => {
+                let bytes = u64::from(self.shared_bytes) * u64::from(percent.min(100)) / 100;
+                self.shared_configuration(bytes as u32).unwrap_or(self.shared_bytes)
+            }
+        }
+    }
+
+    /// The smallest division of an SM's memory with that much shared memory, bytes.
+    fn shared_configuration(&self, bytes: u32) -> Option<u32> {
+        match self.shared_configurations_kib {
+            [] => (bytes <= self.shared_bytes).then_some(self.shared_bytes),
+            kib => kib.iter().map(|kib| kib << 10).find(|size| *size >= bytes),
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn known_cases_of_compute_capability_8_0() {
-        assert_eq!(blocks_per_sm(256, 32, 0), (8, Limiter::Warps));
-        assert_eq!(blocks_per_sm(256, 64, 16 << 10), (4, Limiter::Registers));
-        assert_eq!(blocks_per_sm(32, 16, 0), (32, Limiter::Blocks));
-        assert_eq!([0, 64, 78, 255].map(threads_by_registers), [1024, 1024, 768, 256]);
-        assert_eq!(blocks_per_sm(128, 32, 48 << 10), (3, Limiter::Shared));
-        assert_eq!(blocks_per_sm(1024, 64, 0), (1, Limiter::Registers));
-        assert_eq!(blocks_per_sm(1024, 255, 0).0, 0);
-        assert_eq!(blocks_per_sm(64, 32, SHARED_PER_BLOCK_OPTIN).0, 1);
-        assert_eq!(blocks_per_sm(64, 32, SHARED_PER_BLOCK_OPTIN + 1).0, 0);
-    }
-
-    #[test]
-    fn placement_fits_what_the_calculator_promises() {
-        for threads in (1..=1024).step_by(31) {
-            for registers in [16, 32, 40, 64, 128, 168, 255] {
-                for shared in [0, 100, 4096, 30_000] {
-                    let need = BlockNeed::new(threads, registers, shared);
-                    let fits = (BLOCKS_PER_SM_MAX)
-                        .min(WARPS_PER_SM_MAX / need.warps)
-                        .min(REGISTERS_PER_SM / need.registers)
-                        .min(SHARED_PER_SM / need.shared_bytes);
-                    let (blocks, _) = blocks_per_sm(threads, registers, shared);
-                    assert!(
-                        fits >= blocks,
-                        "{threads} threads, {registers} registers, {shared} B: {fits} {blocks}"
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn available_dynamic_shared_memory_keeps_the_blocks_resident() {
-        for blocks in 1..=32 {
-            for fixed in [0, 1000, 4096] {
-                let bytes = dynamic_shared_available(blocks, fixed);
-                if bytes > 0 {
-                    assert!(blocks_per_sm(32, 16, fixed + bytes).0 >= blocks);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_best_block_size_fills_the_sm() {
-        assert_eq!(best_block_size(32, 0, 1024, 8, |_| 0), (1024, 16));
-        let (threads, blocks) = best_block_size(255, 0, 1024, 8, |_| 0);
-        assert!(threads > 0 && blocks >= 8);
-    }
-}
+mod tests;

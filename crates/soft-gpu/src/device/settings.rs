@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use cuda_api::environment::*;
 use simt_jit::{Flavour, Store, Tiers};
 
+use super::capability::{CLUSTER_BLOCKS_MAX, Capability};
 use super::{identity, limits, profile};
 
 /// Fewest virtual SMs by default, so that a share of 10 % means something on a small machine.
@@ -20,9 +21,19 @@ const STORE_BYTES_MAX: u64 = 256 << 20;
 /// Where it is below the directory for caches.
 const STORE_DIRECTORY: &str = "openmps/code";
 
+/// Compute capability by default. Compilers then choose what every device of the last years has
+/// and what this one runs fastest (`mma.sync`, `ldmatrix`, `cp.async`), not what only one
+/// generation has (`wgmma`, tensor maps).
+const CAPABILITY_DEFAULT: &str = "8.0";
+
 /// How the device is made.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// What an SM is: OPENMPS_SOFT_CC, else [`CAPABILITY_DEFAULT`].
+    pub capability: &'static Capability,
+    /// It was asked for: then the device is nothing more. Else it also takes what devices of later
+    /// compute capabilities take, images and clusters: programs lose nothing by it.
+    pub strict: bool,
     /// Virtual SMs: OPENMPS_SOFT_SMS, else 8 or the cores if more.
     pub sms: u32,
     /// Threads that run blocks: OPENMPS_SOFT_THREADS, else one a core.
@@ -61,6 +72,8 @@ impl Settings {
                 .unwrap_or(default)
                 .min(SMS_MAX)
         };
+        let asked = lookup(OPENMPS_SOFT_CC).and_then(|v| Capability::parse(&v));
+        let default = || Capability::parse(CAPABILITY_DEFAULT).expect("a row of the table");
         let on = |name: &str| lookup(name).is_some_and(|v| !v.is_empty() && v != "0");
         let memory = lookup(OPENMPS_SOFT_MEMORY).and_then(|v| parse_bytes(&v));
         let turn_dirs = match lookup(OPENMPS_SOFT_DIR) {
@@ -68,6 +81,8 @@ impl Settings {
             _ => vec![PathBuf::from("/dev/shm"), PathBuf::from("/tmp")],
         };
         Self {
+            capability: asked.unwrap_or_else(default),
+            strict: asked.is_some(),
             sms: number(OPENMPS_SOFT_SMS, cores.max(SMS_DEFAULT_MIN)),
             threads: number(OPENMPS_SOFT_THREADS, cores),
             memory_bytes: memory.unwrap_or_else(|| physical_memory_bytes() / 2)
@@ -82,6 +97,16 @@ impl Settings {
             code_store: CodeStore::from_lookup(&lookup),
             flavour: Flavour::choose(lookup(OPENMPS_SOFT_SIMD).as_deref()),
             turn_dirs,
+        }
+    }
+}
+
+impl Settings {
+    /// Most blocks of a cluster of a function that allows any size; 0 if there are no clusters.
+    pub fn cluster_blocks_max(&self) -> u32 {
+        match self.strict {
+            true => self.capability.cluster_blocks_max,
+            false => CLUSTER_BLOCKS_MAX,
         }
     }
 }
@@ -192,6 +217,7 @@ mod tests {
     #[test]
     fn what_is_given_wins_over_the_default() {
         let given = Settings::from_lookup(|name| match name {
+            "OPENMPS_SOFT_CC" => Some("9.0".into()),
             "OPENMPS_SOFT_SMS" => Some("20".into()),
             "OPENMPS_SOFT_THREADS" => Some("zero".into()),
             "OPENMPS_SOFT_MEMORY" => Some("64M".into()),
@@ -199,11 +225,26 @@ mod tests {
             "OPENMPS_SOFT_DIR" => Some("/run/x".into()),
             _ => None,
         });
+        assert_eq!((given.capability.number(), given.strict), (90, true));
         assert_eq!(given.sms, 20);
         assert!(given.threads >= 1);
         assert_eq!(given.memory_bytes, 64 << 20);
         let profile = PathBuf::from(format!("/run/{}.tsv", std::process::id()));
         assert_eq!(given.profile, Some(profile));
         assert_eq!(given.turn_dirs, [PathBuf::from("/run/x")]);
+    }
+
+    #[test]
+    fn a_capability_that_was_not_asked_for_shuts_nothing_out() {
+        let with = |cc: Option<&str>| {
+            let cc = cc.map(str::to_owned);
+            Settings::from_lookup(|name| cc.clone().filter(|_| name == "OPENMPS_SOFT_CC"))
+        };
+        let default = with(None);
+        assert_eq!((default.capability.number(), default.strict), (80, false));
+        assert_eq!(default.cluster_blocks_max(), 16);
+        assert_eq!(with(Some("8.0")).cluster_blocks_max(), 0);
+        assert_eq!(with(Some("12.0")).cluster_blocks_max(), 8);
+        assert!(!with(Some("4.2")).strict);
     }
 }

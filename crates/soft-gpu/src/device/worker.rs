@@ -229,8 +229,8 @@ impl Core {
                 self.slots[slot].spare = spare.map(|run| (grid, run));
                 let now = now_ns();
                 let busy_ns = now.saturating_sub(since_ns);
-                tenant.account_blocks(busy_ns, &counters, finished as u64);
-                self.note_work(grid, busy_ns, &counters, finished as u64);
+                let ended = self.note_work(grid, busy_ns, &counters, finished as u64);
+                tenant.account_blocks(busy_ns, &counters, ended);
                 if let Settled::Fault(error, text) = settled
                     && self.grids.get(grid).is_some_and(|g| !g.killed)
                 {
@@ -347,7 +347,7 @@ impl Device {
                     let mut worker = Worker {
                         control: &assignment.control,
                         memory: &mut cached.view,
-                        sm: block.sm,
+                        sm: block.places.first(),
                         sm_count: self.settings.sms,
                         counters: &mut *counters,
                     };

@@ -1,0 +1,155 @@
+//! Where on the SMs blocks are: what is in use of each SM, and which SMs have room.
+//!
+//! A block goes to the SM that has the fewest warps. The blocks of a cluster are placed all
+//! together or not at all, each as if it were alone, on SMs of one GPC: groups of neighbours.
+
+use super::capability::{Capability, REGISTERS_PER_SM};
+use super::limits::SMS_PER_GPC;
+use super::occupancy::BlockNeed;
+
+/// SMs of a block, or of the blocks of a cluster.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Places {
+    first: u32,
+    /// Of the cluster's other blocks.
+    others: Box<[u32]>,
+}
+
+impl Places {
+    /// The SM of the first block.
+    pub(super) fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// An SM for each block, in the order of their ranks.
+    pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
+        std::iter::once(self.first).chain(self.others.iter().copied())
+    }
+}
+
+/// What is in use on one SM.
+#[derive(Clone, Copy, Default)]
+pub(super) struct SmUse {
+    blocks: u32,
+    used: BlockNeed,
+}
+
+impl SmUse {
+    /// True if no block is there.
+    pub(super) fn is_empty(&self) -> bool {
+        self.blocks == 0
+    }
+
+    /// True if there is room for one more such block.
+    pub(super) fn fits(&self, need: &BlockNeed, capability: &Capability) -> bool {
+        self.blocks < capability.blocks
+            && self.used.warps + need.warps <= capability.warps
+            && self.used.registers + need.registers <= REGISTERS_PER_SM
+            && self.used.shared_bytes + need.shared_bytes <= capability.shared_bytes
+            && capability.barriers.is_none_or(|all| self.used.barriers + need.barriers <= all)
+    }
+
+    pub(super) fn take(&mut self, need: &BlockNeed) {
+        self.blocks += 1;
+        self.used.warps += need.warps;
+        self.used.registers += need.registers;
+        self.used.shared_bytes += need.shared_bytes;
+        self.used.barriers += need.barriers;
+    }
+
+    pub(super) fn give(&mut self, need: &BlockNeed) {
+        self.blocks -= 1;
+        self.used.warps -= need.warps;
+        self.used.registers -= need.registers;
+        self.used.shared_bytes -= need.shared_bytes;
+        self.used.barriers -= need.barriers;
+    }
+}
+
+/// Room for so many blocks together on SMs of `open`, which ascend; `None` if there is none now.
+pub(super) fn find_places(
+    sms: &[SmUse],
+    open: impl Iterator<Item = u32>,
+    need: &BlockNeed,
+    blocks: u32,
+    fits: impl Fn(&SmUse) -> bool,
+) -> Option<Places> {
+    if blocks == 1 {
+        let free = open.filter(|sm| fits(&sms[*sm as usize]));
+        let first = free.min_by_key(|sm| sms[*sm as usize].used.warps)?;
+        return Some(Places { first, others: Box::default() });
+    }
+    let open: Vec<(u32, SmUse)> = open.map(|sm| (sm, sms[sm as usize])).collect();
+    let mut gpcs = open.chunk_by(|(a, _), (b, _)| a / SMS_PER_GPC == b / SMS_PER_GPC);
+    gpcs.find_map(|gpc| {
+        let mut gpc = gpc.to_vec();
+        let mut place = |_| {
+            let free = gpc.iter_mut().filter(|(_, on_sm)| fits(on_sm));
+            let (sm, on_sm) = free.min_by_key(|(_, on_sm)| on_sm.used.warps)?;
+            on_sm.take(need);
+            Some(*sm)
+        };
+        let places = (0..blocks).map(&mut place).collect::<Option<Vec<u32>>>()?;
+        let (first, others) = places.split_first()?;
+        Some(Places { first: *first, others: others.into() })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEED: BlockNeed =
+        BlockNeed { warps: 32, registers: 32_768, shared_bytes: 1024, barriers: 1 };
+
+    fn device(sms: usize) -> (Vec<SmUse>, &'static Capability) {
+        (vec![SmUse::default(); sms], Capability::parse("9.0").unwrap())
+    }
+
+    /// Places as many as there is room for.
+    fn fill(sms: &mut [SmUse], capability: &Capability, blocks: u32) -> Vec<Places> {
+        let mut all = Vec::new();
+        loop {
+            let fits = |on_sm: &SmUse| on_sm.fits(&NEED, capability);
+            let Some(places) = find_places(sms, 0..sms.len() as u32, &NEED, blocks, fits) else {
+                return all;
+            };
+            places.iter().for_each(|sm| sms[sm as usize].take(&NEED));
+            all.push(places);
+        }
+    }
+
+    #[test]
+    fn blocks_spread_over_the_sms() {
+        let (mut sms, capability) = device(3);
+        let placed = fill(&mut sms, capability, 1);
+        assert_eq!(placed.iter().map(Places::first).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn clusters_fill_a_gpc_as_far_as_its_blocks_go() {
+        for (count, blocks) in [(8, 2), (8, 3), (8, 16), (16, 5), (40, 7), (5, 4)] {
+            let (mut sms, capability) = device(count);
+            let placed = fill(&mut sms, capability, blocks);
+            let resident = capability.clusters(2, count as u32, blocks);
+            assert_eq!(placed.len() as u32, resident, "{count} SMs, clusters of {blocks}");
+            for cluster in placed {
+                let gpc = cluster.first() / SMS_PER_GPC;
+                assert!(cluster.iter().all(|sm| sm / SMS_PER_GPC == gpc));
+                assert_eq!(cluster.iter().count() as u32, blocks);
+            }
+        }
+        // More than a device of one SM has room for.
+        assert!(fill(&mut device(1).0, device(1).1, 3).is_empty());
+    }
+
+    #[test]
+    fn what_is_given_back_has_room_again() {
+        let (mut sms, capability) = device(1);
+        let placed = fill(&mut sms, capability, 2);
+        assert_eq!(placed.len(), 1);
+        placed[0].iter().for_each(|sm| sms[sm as usize].give(&NEED));
+        assert!(sms[0].is_empty());
+        assert_eq!(fill(&mut sms, capability, 1).len(), 2);
+    }
+}

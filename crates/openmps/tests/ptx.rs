@@ -80,7 +80,11 @@ fn check_tells_what_each_kernel_needs() {
     assert_eq!((&kernel["unsupported"], &kernel["shared_bytes"]), (&Value::Null, &64.into()));
     assert!(kernel["registers"].as_u64().unwrap() >= 16);
     assert!(kernel["code_instructions"].as_u64().unwrap() >= 4);
-    assert!(kernel["code_bytes"].is_null() || kernel["code_bytes"].as_u64().unwrap() > 0);
+    if let Some(bytes) = kernel.get("code_bytes") {
+        assert!(bytes.as_u64().unwrap() > 0);
+        assert_eq!(kernel["native_instructions"], kernel["code_instructions"]);
+        assert_eq!(kernel["interpreted"], serde_json::json!({}));
+    }
     assert!(kernel["compile_ms"].as_f64().unwrap() > 0.0);
 
     let missing = "/nonexistent/kernel.ptx";

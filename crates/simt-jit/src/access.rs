@@ -70,7 +70,7 @@ impl Compiler<'_> {
         self.any_plan(inst).filter(|plan| !plan.local)
     }
 
-    fn any_plan(&self, inst: &VectorInst) -> Option<Plan> {
+    pub(crate) fn any_plan(&self, inst: &VectorInst) -> Option<Plan> {
         let (access, write) = match inst.op {
             Op::Load(access) => (access, false),
             Op::Store(access) => (access, true),

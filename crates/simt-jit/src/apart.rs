@@ -1,5 +1,6 @@
 //! Loads and stores whose lanes go where they like: gathers and scatters, checked lane by lane.
 
+use crate::Flavour;
 use crate::access::{Address, Plan, range_end, range_start};
 use crate::assembler::{Label, X, repeated};
 use crate::assign::parts;
@@ -60,6 +61,9 @@ impl Compiler<'_> {
         address: Address,
         slow: Label,
     ) -> (Plan, bool) {
+        if self.flavour == Flavour::Avx2 {
+            return self.check_lanes_in_memory(inst, plan, address, slow);
+        }
         let plan = if plan.shared && plan.offset < 0 {
             Plan { offset: 0, before: plan.offset, ..plan }
         } else {

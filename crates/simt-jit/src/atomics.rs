@@ -5,6 +5,7 @@
 //! touched by one worker at a time, so there they are plain ones. Where all lanes update one word
 //! of device memory and nobody looks at the old values, the lanes' values are combined first.
 
+use crate::Flavour;
 use crate::access::{Address, Plan};
 use crate::assembler::{Label, X, at, repeated};
 use crate::assign::parts;
@@ -14,7 +15,7 @@ use crate::turnwise::{RESULTS, Slot, Turn};
 use crate::value::{Value, xmm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::op::{Access, AtomOp, AtomType, Op, Space, Width};
-use simt::vector::{Source, VectorInst};
+use simt::vector::{Home, Source, VectorInst};
 
 /// A read-modify-write under construction.
 #[derive(Clone, Copy)]
@@ -68,7 +69,7 @@ fn has_form(op: AtomOp, ty: AtomType) -> bool {
 }
 
 /// What does not change the others, where the order of values does not matter.
-fn identity(op: AtomOp, ty: AtomType) -> Option<u64> {
+pub(crate) fn identity(op: AtomOp, ty: AtomType) -> Option<u64> {
     use AtomType::{S32, S64, U32, U64};
     Some(match (op, ty) {
         (AtomOp::Add, U32 | S32 | U64 | S64) => 0,
@@ -108,6 +109,7 @@ impl Compiler<'_> {
             || inst.uniform
             || wide == shared
             || !(formula || matches!(inst.src[0], Source::Vector(_)))
+            || !self.has_own_lanes(inst.src[0])
             || offset % total != 0
             || !self.has_lane_results(inst)
         {
@@ -151,8 +153,11 @@ impl Compiler<'_> {
         let locked = !plan.shared;
         let update = Update { op, ty, returns, locked, offset: plan.offset, addresses, b, c };
         let done = self.a.label();
-        if locked && !returns && identity(op, ty).is_some() {
-            self.combined(inst, update, some, done);
+        if locked
+            && !returns
+            && let Some(neutral) = identity(op, ty)
+        {
+            self.combined(inst, update, neutral, some, done);
         }
         self.in_turn(inst, some, |this, turn| this.update(update, turn));
         self.a.bind(done);
@@ -273,6 +278,9 @@ impl Compiler<'_> {
         let compare = pick(Code::Cmp_r32_rm32, Code::Cmp_r64_rm64);
         let signed = matches!(update.ty, AtomType::S32 | AtomType::S64);
         match (update.op, update.ty) {
+            (AtomOp::Add, AtomType::F32 | AtomType::F64) if self.flavour == Flavour::Avx2 => {
+                self.add_float(value, b, wide);
+            }
             (AtomOp::Add, AtomType::F32) => {
                 let sum = xmm(Z0);
                 self.a.op(Code::EVEX_Vmovd_xmm_rm32, &[sum.into(), value.into()]);
@@ -337,11 +345,23 @@ impl Compiler<'_> {
 
     /// If all lanes that run update one word, and there are some, does it at once, and goes to
     /// `done`; also if there are none.
-    fn combined(&mut self, inst: &VectorInst, update: Update, some: bool, done: Label) {
+    fn combined(
+        &mut self,
+        inst: &VectorInst,
+        update: Update,
+        neutral: u64,
+        some: bool,
+        done: Label,
+    ) {
+        let signed = matches!(update.ty, AtomType::S32 | AtomType::S64);
+        let combining = Self::combining(update.op, signed, update.wide());
+        let small = self.flavour == Flavour::Avx2;
+        if small && combining.is_none() {
+            return;
+        }
         let apart = self.a.label();
         let eax = Register::EAX;
         let Slot::Lanes(base, offset) = update.addresses else { return };
-        let theirs = |lane: i32| at(base, offset + 8 * lane);
         if some {
             self.lanes_in_eax(inst);
             self.a.op(Code::Test_rm32_r32, &[eax.into(), eax.into()]);
@@ -351,14 +371,42 @@ impl Compiler<'_> {
             let first = MemoryOperand::with_base_index_scale_displ_size(base, A, 8, offset, 8);
             self.a.op(Code::Mov_r64_rm64, &[D.into(), first.into()]);
         } else {
-            self.a.op(Code::Mov_r64_rm64, &[D.into(), theirs(0).into()]);
+            self.a.op(Code::Mov_r64_rm64, &[D.into(), at(base, offset).into()]);
         }
+        if small {
+            self.differ_from(inst, (base, offset), some);
+        } else {
+            self.differ_from_rdx((base, offset), some);
+        }
+        self.a.jump(Code::Jne_rel32_64, apart);
+        let word = at(D, update.offset);
+        let result = at(Register::RSP, LANE_RESULTS);
+        if let (true, Some(codes)) = (small, combining) {
+            let neutral = (neutral, update.wide());
+            self.combine_in_rax(inst, inst.src[2], codes, neutral, some);
+            self.a.op(Code::Mov_rm64_r64, &[result.into(), A.into()]);
+        } else {
+            self.reduce(inst.src[2], update.op, update.ty, some);
+            let store =
+                if update.wide() { Code::EVEX_Vmovq_rm64_xmm } else { Code::EVEX_Vmovd_rm32_xmm };
+            self.a.op(store, &[result.into(), xmm(Z0).into()]);
+        }
+        let all = Update { b: Slot::One(result), ..update };
+        self.update_word(all, Turn::Number(0), word, at(Register::RSP, LANE_RESULTS + 8));
+        self.a.jump(Code::Jmp_rel32_64, done);
+        self.a.bind(apart);
+    }
+
+    /// Clears the zero flag if some lane that runs has another address than what is in RDX, in
+    /// memory at `theirs` and behind.
+    fn differ_from_rdx(&mut self, (base, offset): (Register, i32), some: bool) {
         self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Z0.into(), D.into()]);
         for part in 0..parts(Width::W64) {
             let mask = if some { Some(self.active(part, Width::W64)) } else { None };
             let found = if part == 0 { K2 } else { K1 };
             let differs = Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8;
-            let operands = [found.into(), Z0.into(), theirs(8 * part as i32).into(), X::I(4)];
+            let theirs = at(base, offset + 64 * part as i32);
+            let operands = [found.into(), Z0.into(), theirs.into(), X::I(4)];
             let made = self.a.op(differs, &operands);
             if let Some(k) = mask {
                 made.set_op_mask(k);
@@ -368,17 +416,16 @@ impl Compiler<'_> {
             }
         }
         self.a.op(Code::VEX_Kortestw_kr_kr, &[K2.into(), K2.into()]);
-        self.a.jump(Code::Jne_rel32_64, apart);
-        self.reduce(inst.src[2], update.op, update.ty, some);
-        let word = at(D, update.offset);
-        let result = at(Register::RSP, LANE_RESULTS);
-        let store =
-            if update.wide() { Code::EVEX_Vmovq_rm64_xmm } else { Code::EVEX_Vmovd_rm32_xmm };
-        self.a.op(store, &[result.into(), xmm(Z0).into()]);
-        let all = Update { b: Slot::One(result), ..update };
-        self.update_word(all, Turn::Number(0), word, at(Register::RSP, LANE_RESULTS + 8));
-        self.a.jump(Code::Jmp_rel32_64, done);
-        self.a.bind(apart);
+    }
+
+    /// True if a source's lanes are its own: in the register file, without AVX-512.
+    fn has_own_lanes(&self, source: Source) -> bool {
+        match source {
+            Source::Vector(r) if self.flavour == Flavour::Avx2 => {
+                self.f.homes[r.index()] == Home::Vector
+            }
+            _ => true,
+        }
     }
 
     /// The values of the lanes that run, combined, in the lowest lane of Z0.

@@ -12,6 +12,36 @@ use simt::vector::{Source, VectorInst};
 /// Bits of every byte in reverse order, as an affine map.
 const REVERSED: u64 = 0x8040_2010_0804_0201;
 
+/// Where `bfi` puts bits.
+pub(crate) struct Moved {
+    /// The lowest one's place.
+    pub(crate) position: u32,
+    /// All their places.
+    pub(crate) mask: u32,
+}
+
+impl Moved {
+    /// Of an instruction with a constant place; `None` if it is another, or changes nothing.
+    pub(crate) fn of(inst: &VectorInst) -> Option<Self> {
+        let (Source::Imm(position), Source::Imm(length)) = (inst.src[2], inst.src[3]) else {
+            return None;
+        };
+        let (position, length) = (position as u32 & 0xff, length as u32 & 0xff);
+        let field = 1u32.checked_shl(length).map_or(u32::MAX, |above| above - 1);
+        (position < 32).then(|| Self { position, mask: field << position })
+    }
+}
+
+/// What a `prmt` by a constant takes, if that is bytes as they are.
+pub(crate) fn plain_selector(inst: &VectorInst, mode: PrmtMode) -> Option<u32> {
+    match inst.src[2] {
+        Source::Imm(selector) if mode == PrmtMode::Index && selector & 0x8888 == 0 => {
+            Some(selector as u32)
+        }
+        _ => None,
+    }
+}
+
 impl Compiler<'_> {
     /// `brev`; false if the processor lacks what it takes.
     pub(crate) fn reverse_bits(&mut self, inst: &VectorInst) -> bool {
@@ -44,18 +74,11 @@ impl Compiler<'_> {
 
     /// `bfi` at a constant place.
     pub(crate) fn insert_bits(&mut self, inst: &VectorInst) -> bool {
-        let (Source::Imm(position), Source::Imm(length)) = (inst.src[2], inst.src[3]) else {
-            return false;
-        };
-        let (position, length) = (position & 0xff, length & 0xff);
-        if position >= 32 {
-            return false;
-        }
-        let field = if length >= 32 { u32::MAX } else { (1 << length) - 1 };
+        let Some(Moved { position, mask }) = Moved::of(inst) else { return false };
         let w = Width::W32;
         let (a, b) = (self.value(inst.src[0], w), self.value(inst.src[1], w));
         let place = self.dest(inst, &inst.dst[0]);
-        let mask = repeated(self.a.constant(&(field << position).to_le_bytes()));
+        let mask = repeated(self.a.constant(&mask.to_le_bytes()));
         for part in 0..parts(w) {
             let inserted = self.part(a, part);
             let up = Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8;
@@ -72,11 +95,7 @@ impl Compiler<'_> {
 
     /// `prmt` by a constant that takes bytes as they are.
     pub(crate) fn permute_bytes(&mut self, inst: &VectorInst, mode: PrmtMode) -> bool {
-        let Source::Imm(selector) = inst.src[2] else { return false };
-        let selector = selector as u32;
-        if mode != PrmtMode::Index || selector & 0x8888 != 0 {
-            return false;
-        }
+        let Some(selector) = plain_selector(inst, mode) else { return false };
         let w = Width::W32;
         let (a, b) = (self.value(inst.src[0], w), self.value(inst.src[1], w));
         let place = self.dest(inst, &inst.dst[0]);

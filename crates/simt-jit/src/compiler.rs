@@ -119,6 +119,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) fragments: Fragments,
     /// General registers that hold values within blocks.
     pub(crate) temporaries: BTreeSet<Register>,
+    /// Instructions without a native form: block, number, in the masked clone.
+    pub(crate) decoded_at: BTreeSet<(usize, usize, bool)>,
     pub(crate) cold: Vec<Cold>,
     /// A clone is under construction, not cold code.
     pub(crate) in_line: bool,
@@ -151,6 +153,8 @@ pub(crate) struct Made {
     pub(crate) table: Vec<u32>,
     /// What it can do.
     pub(crate) abilities: Abilities,
+    /// Instructions that run by their decoded forms: block, number, in the masked clone.
+    pub(crate) decoded_at: BTreeSet<(usize, usize, bool)>,
 }
 
 impl<'a> Compiler<'a> {
@@ -183,6 +187,7 @@ impl<'a> Compiler<'a> {
             fragments: Fragments::default(),
             merged: None,
             temporaries: BTreeSet::new(),
+            decoded_at: BTreeSet::new(),
             cold: Vec::new(),
             in_line: true,
             full,
@@ -249,7 +254,8 @@ impl<'a> Compiler<'a> {
             .collect::<Option<Vec<u32>>>()?;
         let start = finished.offset(start)?;
         let abilities = start::abilities(self.f);
-        Some(Made { code: finished.bytes, start, table, abilities })
+        let decoded_at = self.decoded_at;
+        Some(Made { code: finished.bytes, start, table, abilities, decoded_at })
     }
 
     pub(crate) fn forget(&mut self) {
@@ -576,6 +582,7 @@ impl<'a> Compiler<'a> {
         let in_eax = self.in_eax;
         let merged = self.merged.take() == Some(self.index);
         if !merged && !self.native(inst) {
+            self.decoded_at.insert((self.block, self.index, self.masked));
             self.decoded_form(self.block, self.index);
         }
         // What an instruction leaves in EAX is good until the next one.

@@ -61,7 +61,7 @@ mod value;
 mod votes;
 
 pub use cache::{Cache, Store, Usage};
-pub use listing::{code_bytes, listing};
+pub use listing::{Summary, listing, summary};
 
 #[cfg(feature = "ablation")]
 pub use ablation::Ablation;

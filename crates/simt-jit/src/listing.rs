@@ -1,15 +1,42 @@
-//! Native code as text, for people.
+//! Native code for people: what there is of it, and all of it as text.
 
+use crate::start::PROLOGUE;
 use crate::{Flavour, image, make};
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 use simt::vector::VectorFunction;
 use simt_interpreter::native::with_layout;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
-/// Bytes of a function's native code; `None` if it has none.
-pub fn code_bytes(function: &VectorFunction, flavour: Flavour) -> Option<usize> {
-    with_layout(function, |layout| make(function, layout, flavour)).map(|made| made.code.len())
+/// What there is of a function's native code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Its size.
+    pub code_bytes: usize,
+    /// Instructions without machine code of their own: the interpreter runs them. By their text, how
+    /// many there are.
+    pub interpreted: BTreeMap<String, usize>,
+    /// Those of which this is so only where some lanes of a warp run without the others.
+    pub interpreted_apart: BTreeMap<String, usize>,
+}
+
+/// What there is of a function's native code; `None` if it has none.
+pub fn summary(function: &VectorFunction, flavour: Flavour) -> Option<Summary> {
+    let made = with_layout(function, |layout| make(function, layout, flavour))?;
+    let mut found = Summary { code_bytes: made.code.len(), ..Summary::default() };
+    for &(block, index, masked) in &made.decoded_at {
+        let inst = match block {
+            PROLOGUE => &function.prologue[index],
+            _ => &function.blocks[block].insts[index],
+        };
+        let list = match masked {
+            false => &mut found.interpreted,
+            true if made.decoded_at.contains(&(block, index, false)) => continue,
+            true => &mut found.interpreted_apart,
+        };
+        *list.entry(inst.op.to_string()).or_default() += 1;
+    }
+    Some(found)
 }
 
 /// The code of a kernel's function: an instruction a line, with the blocks' clones marked. `None`

@@ -1,5 +1,5 @@
-//! Loads and stores of elements that are narrower than their registers, where lanes go where they
-//! like: checked together, made one after the other.
+//! Loads and stores whose lanes go where they like: checked together, made one after the other. That is
+//! for elements that are narrower than their registers, and for processors without scatters.
 
 use crate::access::{Address, Plan};
 use crate::assembler::Label;
@@ -26,6 +26,7 @@ pub(crate) fn load_code(access: Access, to: Register) -> (Code, Register) {
         (2, true, true) => (Code::Movsx_r64_rm16, to),
         (2, true, false) => (Code::Movsx_r32_rm16, low),
         (2, false, _) => (Code::Movzx_r32_rm16, low),
+        (8, ..) => (Code::Mov_r64_rm64, to),
         (_, true, true) => (Code::Movsxd_r64_rm32, to),
         _ => (Code::Mov_r32_rm32, low),
     }
@@ -42,7 +43,7 @@ fn store_code(bytes: u32) -> (Code, Register) {
 }
 
 impl Compiler<'_> {
-    /// An access of narrow elements of which every lane is checked on its own.
+    /// An access of which every lane is checked and made on its own.
     pub(crate) fn narrow_lanes(
         &mut self,
         inst: &VectorInst,

@@ -8,7 +8,7 @@ use crate::frame::{A, C, D, FILE, Field, MASK, Z0, Z1, Z2, field};
 use crate::value::xmm;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;
-use simt::op::{FloatOp, FloatType, IntOp, IntType, Op, Round, Space, Special, Width};
+use simt::op::{Convert, FloatOp, FloatType, IntOp, IntType, Op, Round, Space, Special, Width};
 use simt::vector::{Home, Source, VectorInst};
 
 /// A register's 64 or 32 bits.
@@ -163,6 +163,9 @@ impl Compiler<'_> {
             Op::Int(op, ty) => self.scalar_int(inst, op, ty),
             Op::Float(op, ty, _) => self.scalar_float(inst, op, ty == FloatType::F64),
             Op::Extend { bits, signed, to, .. } => self.scalar_extend(inst, bits, signed, to),
+            Op::Convert(Convert::FromInt { from, to, .. }) => {
+                self.scalar_from_int(inst, from, to == FloatType::F64);
+            }
             Op::Select(w) => {
                 let wide = w == Width::W64;
                 let result = self.scalar_copy(inst.src[1], wide, D);
@@ -204,9 +207,18 @@ impl Compiler<'_> {
                         | IntOp::Min
                         | IntOp::Max => true,
                         IntOp::Shl | IntOp::Shr | IntOp::Div | IntOp::Rem => true,
-                        IntOp::MulWide | IntOp::MadWide => ty.width() == Width::W32,
+                        IntOp::MulWide | IntOp::MadWide | IntOp::MulHi => ty.width() == Width::W32,
+                        IntOp::Popc | IntOp::Clz => true,
                         _ => false,
                     }
+            }
+            Op::Convert(Convert::FromInt { from, to, mode }) => {
+                let signed = from.signed() || from.width() == Width::W32;
+                matches!(to, FloatType::F32 | FloatType::F64)
+                    && matches!(from.width(), Width::W32 | Width::W64)
+                    && signed
+                    && mode.round == Round::Near
+                    && !mode.sat
             }
             Op::Float(op, ty, mode) => {
                 matches!(ty, FloatType::F32 | FloatType::F64)
@@ -417,6 +429,22 @@ impl Compiler<'_> {
                 }
                 self.scalar_result(inst, 0, at);
             }
+            IntOp::MulHi => {
+                self.widen(src(0), ty.signed(), A);
+                self.widen(src(1), ty.signed(), C);
+                self.a.op(Code::Imul_r64_rm64, &[A.into(), C.into()]);
+                self.a.op(Code::Shr_rm64_imm8, &[A.into(), X::I(32)]);
+                self.scalar_result(inst, 0, A);
+            }
+            IntOp::Popc | IntOp::Clz => {
+                let from = self.scalar_in(src(0), wide, C);
+                let code = match op {
+                    IntOp::Popc => pick(Code::Popcnt_r32_rm32, Code::Popcnt_r64_rm64),
+                    _ => pick(Code::Lzcnt_r32_rm32, Code::Lzcnt_r64_rm64),
+                };
+                self.a.op(code, &[sized(A, wide).into(), from.into()]);
+                self.scalar_result(inst, 0, A);
+            }
             IntOp::Not | IntOp::Neg => {
                 let result = self.scalar_copy(src(0), wide, A);
                 let code = match op {
@@ -466,6 +494,41 @@ impl Compiler<'_> {
             }
             _ => {}
         }
+    }
+
+    /// An integer as a float, rounded to nearest; those of 32 bits without a sign are converted as
+    /// numbers of 64 bits with one.
+    fn scalar_from_int(&mut self, inst: &VectorInst, from: IntType, double: bool) {
+        let wide = from.width() == Width::W64;
+        let register = if wide || from.signed() {
+            self.scalar_in(inst.src[0], wide, C)
+        } else {
+            self.widen(inst.src[0], false, C);
+            C
+        };
+        // In a register that both encodings can name, and that no lanes are in.
+        let small = self.flavour == Flavour::Avx2;
+        let made = xmm(if small { Register::ZMM0 } else { Z0 });
+        let code = match (small, double, register.size() == 8) {
+            (true, false, false) => Code::VEX_Vcvtsi2ss_xmm_xmm_rm32,
+            (true, false, true) => Code::VEX_Vcvtsi2ss_xmm_xmm_rm64,
+            (true, true, false) => Code::VEX_Vcvtsi2sd_xmm_xmm_rm32,
+            (true, true, true) => Code::VEX_Vcvtsi2sd_xmm_xmm_rm64,
+            (false, false, false) => Code::EVEX_Vcvtsi2ss_xmm_xmm_rm32_er,
+            (false, false, true) => Code::EVEX_Vcvtsi2ss_xmm_xmm_rm64_er,
+            (false, true, false) => Code::EVEX_Vcvtsi2sd_xmm_xmm_rm32_er,
+            (false, true, true) => Code::EVEX_Vcvtsi2sd_xmm_xmm_rm64_er,
+        };
+        // The upper lanes of the second operand are kept: whose they were does not matter.
+        self.a.op(code, &[made.into(), made.into(), register.into()]);
+        let store = match (small, double) {
+            (true, false) => Code::VEX_Vmovd_rm32_xmm,
+            (true, true) => Code::VEX_Vmovq_rm64_xmm,
+            (false, false) => Code::EVEX_Vmovd_rm32_xmm,
+            (false, true) => Code::EVEX_Vmovq_rm64_xmm,
+        };
+        self.a.op(store, &[sized(A, double).into(), made.into()]);
+        self.scalar_result(inst, 0, A);
     }
 
     fn scalar_float(&mut self, inst: &VectorInst, op: FloatOp, wide: bool) {

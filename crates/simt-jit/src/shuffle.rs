@@ -30,7 +30,7 @@ pub(crate) fn lanes_read(mode: ShflMode, b: u32, c: u32) -> ([u32; 32], u32) {
 }
 
 /// Sixteen numbers as bytes.
-fn numbers(of: impl Iterator<Item = u32>) -> Vec<u8> {
+pub(crate) fn numbers(of: impl Iterator<Item = u32>) -> Vec<u8> {
     of.flat_map(u32::to_le_bytes).collect()
 }
 
@@ -172,7 +172,7 @@ impl Compiler<'_> {
     /// Makes code for an instruction; false if it has to run in its decoded form.
     pub(crate) fn native(&mut self, inst: &VectorInst) -> bool {
         if self.flavour == crate::Flavour::Avx2 {
-            return self.native_single(inst);
+            return self.native_single(inst) || self.between(inst);
         }
         match inst.op {
             Op::Load(_) => self.load_parameter(inst) || self.memory(inst),

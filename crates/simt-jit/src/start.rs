@@ -5,8 +5,9 @@
 //! with its own register file. Others run one warp behind the other in the same file: the
 //! prologue's values are there for all of them.
 
+use crate::Flavour;
 use crate::assembler::{X, at};
-use crate::assign::{Lanes, PARTS_MAX};
+use crate::assign::{Lanes, PARTS_MAX, loads_for_all};
 use crate::compiler::Compiler;
 use crate::frame::{A, C, D, FILE, Field, MASK, field};
 use iced_x86::{Code, Register};
@@ -104,19 +105,22 @@ impl Compiler<'_> {
     pub(crate) fn load_parameter(&mut self, inst: &VectorInst) -> bool {
         let Op::Load(access) = inst.op else { return false };
         let Some((start, _)) = parameter(inst) else { return false };
-        let plain = self.block == PROLOGUE
-            && u32::from(access.bytes) == access.width.bytes()
-            && matches!(access.bytes, 4 | 8);
-        if !plain || !self.has_scalar_results(inst) {
+        if self.block != PROLOGUE || access.bytes > 8 {
+            return false;
+        }
+        let whole = u32::from(access.bytes) == access.width.bytes() && access.bytes >= 4;
+        let for_all = whole && loads_for_all(self.f, inst);
+        if !for_all && !self.has_scalar_results(inst) {
             return false;
         }
         self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Params).into()]);
         for n in 0..usize::from(access.count) {
-            let wide = access.bytes == 8;
-            let target = self.scalar_target(inst, n, wide);
             let from = at(D, (start + n * usize::from(access.bytes)) as i32);
-            self.a.op(crate::scalar::mov(wide), &[target.into(), from.into()]);
-            self.scalar_result(inst, n, target);
+            match (for_all, self.flavour) {
+                (false, _) => self.load_one(inst, n, access, from),
+                (true, Flavour::Avx512) => self.load_for_all(inst, n, access, from),
+                (true, Flavour::Avx2) => self.load_into_file(inst, n, access.width, from),
+            }
         }
         true
     }

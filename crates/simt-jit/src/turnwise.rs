@@ -1,6 +1,7 @@
 //! What is done one lane after the other, in general registers: operands that lie in vector
 //! registers are put on the stack first, and results are taken from there.
 
+use crate::Flavour;
 use crate::access::{Address, Plan};
 use crate::assembler::at;
 use crate::assign::parts;
@@ -56,6 +57,9 @@ pub(crate) const RESULTS: Slot = Slot::Lanes(Register::RSP, LANE_RESULTS);
 impl Compiler<'_> {
     /// The addresses of an access a lane, 4 or 8 bytes each, in memory; uses Z0.
     pub(crate) fn address_slots(&mut self, plan: Plan, address: Address) -> Slot {
+        if self.flavour == Flavour::Avx2 {
+            return self.file_address_slots(plan, address);
+        }
         let width = if plan.wide { Width::W64 } else { Width::W32 };
         if let (Address::Lanes(Value::File(offset)), 0) = (address, plan.before) {
             return Slot::Lanes(FILE, offset);
@@ -68,8 +72,12 @@ impl Compiler<'_> {
         Slot::Lanes(Register::RSP, LANE_ADDRESSES)
     }
 
-    /// A source a lane in memory: on the stack at `offset`, if it is in registers. Uses Z0.
+    /// A source a lane in memory: on the stack at `offset`, if it is in registers. Uses Z0, or RCX
+    /// without AVX-512.
     pub(crate) fn value_slots(&mut self, source: Source, width: Width, offset: i32) -> Slot {
+        if self.flavour == Flavour::Avx2 {
+            return self.source_slots(source, width, offset);
+        }
         match self.value(source, width) {
             Value::One(memory) | Value::Whole(memory) => Slot::One(single(memory)),
             Value::File(offset) => Slot::Lanes(FILE, offset),
@@ -86,6 +94,9 @@ impl Compiler<'_> {
 
     /// Gives result `n` what [`RESULTS`] hold.
     pub(crate) fn take_results(&mut self, inst: &VectorInst, n: usize, width: Width) {
+        if self.flavour == Flavour::Avx2 {
+            return self.put_lanes(inst, n, width, Some(LANE_RESULTS));
+        }
         let place = self.dest(inst, &inst.dst[n]);
         for part in 0..parts(width) {
             let from = at(Register::RSP, LANE_RESULTS + 64 * part as i32);

@@ -3,8 +3,10 @@
 //! Lanes that the member mask names and that are elsewhere must be waited for: then the decoded
 //! form runs, and parks the warp.
 
+use crate::Flavour;
 use crate::assembler::{Label, X};
 use crate::assign::parts;
+use crate::atomics::identity;
 use crate::compiler::Compiler;
 use crate::frame::{A, Field, MASK, Z0, field};
 use crate::value::{move_code, xmm};
@@ -36,6 +38,9 @@ impl Compiler<'_> {
     fn put_number(&mut self, inst: &VectorInst) {
         if inst.uniform {
             return self.scalar_result(inst, 0, A);
+        }
+        if self.flavour == Flavour::Avx2 {
+            return self.put_eax(inst);
         }
         self.a.op(Code::EVEX_Vpbroadcastd_zmm_k1z_r32, &[Z0.into(), EAX.into()]);
         // Making masks needs EAX, but not what is in it.
@@ -135,9 +140,11 @@ impl Compiler<'_> {
     }
 
     fn reduction(&mut self, inst: &VectorInst, op: ReduxOp, ty: IntType) -> bool {
-        // All lanes are here, and take part.
-        let whole = !self.masked && inst.guard.is_none() && inst.src[1] == Source::Imm(0xffff_ffff);
-        if !whole || !matches!(inst.src[0], Source::Vector(_)) || !self.has_number(inst) {
+        // All that run are members.
+        if inst.src[1] != Source::Imm(0xffff_ffff)
+            || !matches!(inst.src[0], Source::Vector(_))
+            || !self.has_number(inst)
+        {
             return false;
         }
         let op = match op {
@@ -148,11 +155,28 @@ impl Compiler<'_> {
             ReduxOp::Or => AtomOp::Or,
             ReduxOp::Xor => AtomOp::Xor,
         };
-        let ty = if ty.signed() { AtomType::S32 } else { AtomType::U32 };
-        self.reduce(inst.src[0], op, ty, false);
-        self.a.op(Code::EVEX_Vmovd_rm32_xmm, &[EAX.into(), xmm(Z0).into()]);
+        let signed = ty.signed();
+        let ty = if signed { AtomType::S32 } else { AtomType::U32 };
+        let some = self.masked || inst.guard.is_some();
+        let back = self.a.label();
+        if some {
+            self.all_here(inst, u32::MAX, back);
+        }
+        match (self.flavour, identity(op, ty), Self::combining(op, signed, false)) {
+            (Flavour::Avx2, Some(neutral), Some(codes)) => {
+                self.combine_in_rax(inst, inst.src[0], codes, (neutral, false), some);
+            }
+            _ => {
+                if some {
+                    self.activate(inst.guard);
+                }
+                self.reduce(inst.src[0], op, ty, some);
+                self.a.op(Code::EVEX_Vmovd_rm32_xmm, &[EAX.into(), xmm(Z0).into()]);
+            }
+        }
         self.put_number(inst);
         self.in_eax = None;
+        self.join_ways(inst, back);
         true
     }
 }

@@ -42,10 +42,7 @@ impl Inspected {
 
     /// Instructions of the vector IR, of the kernel and all that it calls.
     pub fn instructions(&self) -> usize {
-        let size = |f: &VectorFunction| {
-            f.prologue.len() + f.blocks.iter().map(|b| b.insts.len() + 1).sum::<usize>()
-        };
-        self.functions().map(size).sum()
+        self.functions().map(instructions).sum()
     }
 
     /// The instruction that is not supported and stands first in the file.
@@ -63,6 +60,11 @@ impl Inspected {
         let (line, text) = self.functions().filter_map(in_function).min()?;
         Some(Unsupported { text, line })
     }
+}
+
+/// Instructions of one function of the vector IR, with the ends of its blocks.
+pub fn instructions(f: &VectorFunction) -> usize {
+    f.prologue.len() + f.blocks.iter().map(|b| b.insts.len() + 1).sum::<usize>()
 }
 
 /// A kernel's name, and the kernel or why it cannot be compiled.

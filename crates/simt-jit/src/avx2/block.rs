@@ -17,10 +17,7 @@ impl Compiler<'_> {
         let steps = &mut self.steps[self.block][usize::from(self.masked)];
         for step in std::mem::take(steps) {
             match step {
-                Step::Whole(index) => {
-                    self.members_decoded(&[index]);
-                    self.in_eax = None;
-                }
+                Step::Whole(index) => self.by_itself(index),
                 Step::Segment(segment) => self.segment(segment),
             }
         }
@@ -35,11 +32,11 @@ impl Compiler<'_> {
     /// Makes code for an instruction on one value or on predicates; false if there is none.
     pub(crate) fn native_single(&mut self, inst: &VectorInst) -> bool {
         match inst.op {
+            Op::Load(_) if self.load_parameter(inst) => true,
             _ if inst.dst.iter().any(|d| self.f.homes[d.reg.index()] == Home::Vector) => false,
             Op::PredMov | Op::PredNot | Op::Pred(_) | Op::PredSelect => self.predicates(inst),
             _ if !inst.uniform => false,
-            Op::Load(_) => self.load_parameter(inst) || self.memory(inst),
-            Op::Store(_) => self.memory(inst),
+            Op::Load(_) | Op::Store(_) => self.memory(inst),
             Op::Setp(..) => self.predicates(inst),
             _ => self.scalars(inst),
         }

@@ -106,6 +106,7 @@ impl Compiler<'_> {
                 part == Width::W32 && whole == Width::W64
             }
             Op::Lop3(_) => true,
+            Op::Prmt(mode) => crate::bits::plain_selector(inst, mode).is_some(),
             Op::Convert(convert) => convert::has_form(convert),
             Op::ToGeneric(space) | Op::FromGeneric(space) => window(space).is_some(),
             _ => false,

@@ -3,6 +3,7 @@
 use super::quarter::{Quarter, pieces, xmm};
 use super::wide;
 use crate::assembler::X;
+use crate::bits::{Moved, plain_selector};
 use iced_x86::{Code, Register};
 use simt::op::{IntOp, IntType, Op, Width};
 use simt::vector::{Source, VectorInst};
@@ -68,6 +69,8 @@ pub(crate) fn has_form(op: IntOp, ty: IntType, inst: &VectorInst) -> bool {
                 matches!(inst.src[2], Source::Imm(_))
             }
             (IntOp::Bfe, Width::W32) => field(inst).is_some(),
+            (IntOp::Bfi, Width::W32) => Moved::of(inst).is_some(),
+            (IntOp::Brev, Width::W32) => true,
             _ => false,
         }
 }
@@ -89,6 +92,10 @@ impl Quarter<'_, '_> {
             Op::Pack { .. } => self.pack(inst),
             Op::Unpack { .. } => self.unpack(inst),
             Op::Lop3(table) => self.lop3(inst, table),
+            Op::Prmt(mode) => match plain_selector(inst, mode) {
+                Some(selector) => self.permute_bytes(inst, selector),
+                None => self.unsupported(),
+            },
             Op::Convert(convert) => self.convert(inst, convert),
             Op::ToGeneric(space) | Op::FromGeneric(space) => {
                 let window = crate::scalar::window(space).unwrap_or(0);
@@ -196,6 +203,8 @@ impl Quarter<'_, '_> {
                     self.put(inst, 0, 0, to);
                 }
                 IntOp::Popc => self.count_ones(inst),
+                IntOp::Brev => self.reverse_bits(inst),
+                IntOp::Bfi => self.insert_bits(inst),
                 IntOp::Div | IntOp::Rem => self.divide(inst, op == IntOp::Rem, ty.signed()),
                 IntOp::ShfLeftWrap | IntOp::ShfRightWrap => {
                     self.funnel(inst, op == IntOp::ShfLeftWrap);

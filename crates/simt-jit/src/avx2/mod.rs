@@ -10,18 +10,22 @@
 //! If something is not as it should be, all of it runs by its decoded forms.
 //!
 //! `block` joins segments, `form` says which instructions have a form here.
-//! `integer`, `wide`, `float`, `convert`, `compare` and `bits` have the instructions on lanes, `shuffle`
+//! `integer`, `wide`, `float`, `convert`, `compare`, `bits` and `bytes` have the instructions on lanes, `shuffle`
 //! those that read other lanes,
-//! `reach` and `transfer` loads and stores, `single` what differs from AVX-512 in instructions on
-//! one value.
+//! `reach`, `listed` and `transfer` loads and stores, `single` what differs from AVX-512 in
+//! instructions on one value, `file` what lanes do one after the other or together: that is made from
+//! the register file, outside of segments, mostly by the code that AVX-512 has for it.
 
 mod bits;
 mod block;
+mod bytes;
 mod compare;
 mod convert;
+mod file;
 mod float;
 mod form;
 mod integer;
+mod listed;
 mod quarter;
 mod reach;
 mod segment;

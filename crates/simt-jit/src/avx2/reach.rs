@@ -1,16 +1,17 @@
-//! How a segment's loads and stores find their memory, and the checks in front of the segment.
+//! How a segment's loads and stores find their memory, and the checks of formulas in front of the
+//! segment; `listed` has those of addresses that are no formula.
 
-use super::{POINTERS, QUARTER_LANES, QUARTERS, table_slot};
-use crate::access::{Plan, range_end, range_start};
+use super::{POINTERS, QUARTER_LANES, QUARTERS};
+use crate::access::Plan;
 use crate::assembler::{Label, X, at};
 use crate::compiler::Compiler;
-use crate::frame::{A, C, D, FILE, Field, MASK, SAVED_VECTOR, field};
+use crate::frame::{A, C, FILE};
 use crate::scalar::mov;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::geometry::HALF_LANES;
 use simt::ir::Reg;
 use simt::op::Width;
-use simt::vector::{Home, Source, VectorInst};
+use simt::vector::{Source, VectorInst};
 
 /// How an access finds its memory.
 #[derive(Clone, Copy, Debug)]
@@ -236,200 +237,6 @@ impl Compiler<'_> {
         }
     }
 
-    /// Checks addresses that are in the register file, and lists those of the lanes that take
-    /// part if not all do.
-    fn check_addresses(
-        &mut self,
-        inst: &VectorInst,
-        plan: Plan,
-        r: Reg,
-        table: Option<usize>,
-        slow: Label,
-    ) {
-        if self.f.homes[r.index()] == Home::ScalarAndVector {
-            self.flush_copies(r.index());
-        }
-        if table.is_none() && self.without.bounds {
-            return;
-        }
-        if table.is_some() {
-            match inst.guard {
-                Some(guard) => self.active_lanes(guard),
-                None => {
-                    self.a.op(Code::Mov_r32_rm32, &[Register::EAX.into(), MASK.into()]);
-                }
-            }
-            // The lanes that take part, in all lanes of a register.
-            let active = ACTIVE.into();
-            self.a.op(Code::VEX_Vmovd_xmm_rm32, &[low(ACTIVE).into(), Register::EAX.into()]);
-            self.a.op(Code::VEX_Vpbroadcastq_ymm_xmmm64, &[active, low(ACTIVE).into()]);
-            let later = if plan.shared { 0 } else { plan.offset };
-            let nowhere = at(Register::RSP, SAVED_VECTOR - later);
-            self.a.op(Code::Lea_r64_m, &[A.into(), nowhere.into()]);
-            self.broadcast(NOWHERE, A);
-        }
-        if plan.shared {
-            self.check_shared(plan, r, table, slow);
-        } else {
-            self.check_global(plan, r, table, slow);
-        }
-    }
-
-    fn broadcast(&mut self, to: Register, from: Register) {
-        self.a.op(Code::VEX_Vmovq_xmm_rm64, &[low(to).into(), from.into()]);
-        self.a.op(Code::VEX_Vpbroadcastq_ymm_xmmm64, &[to.into(), low(to).into()]);
-    }
-
-    /// The lanes of four that take part, as a mask in T1.
-    fn active_four(&mut self, four: usize) {
-        let bits: Vec<u8> =
-            (4 * four..4 * four + 4).flat_map(|lane| (1u64 << lane).to_le_bytes()).collect();
-        let bits = self.a.constant(&bits);
-        let t1: X = T1.into();
-        self.a.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[t1, ACTIVE.into(), bits.into()]);
-        self.a.op(Code::VEX_Vpcmpeqq_ymm_ymm_ymmm256, &[t1, t1, bits.into()]);
-    }
-
-    /// Goes to `slow` if an address in `LOW_BITS` is not aligned.
-    fn check_alignment(&mut self, plan: Plan, slow: Label) {
-        if plan.total > 1 {
-            let low_bits = (plan.total as u32 - 1).to_le_bytes();
-            let unused = if plan.wide { [0; 4] } else { low_bits };
-            let low_bits = self.a.constant(&[low_bits, unused].concat().repeat(4));
-            self.a.op(Code::VEX_Vptest_ymm_ymmm256, &[LOW_BITS.into(), low_bits.into()]);
-            self.a.jump(Code::Jne_rel32_64, slow);
-        }
-    }
-
-    /// 64-bit addresses, four at a time.
-    fn check_global(&mut self, plan: Plan, r: Reg, table: Option<usize>, slow: Label) {
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
-        self.a.op(Code::Mov_r64_rm64, &[A.into(), range_start(plan.site).into()]);
-        self.a.op(Code::Mov_r64_rm64, &[C.into(), range_end(plan.site).into()]);
-        self.a.op(Code::Sub_r64_rm64, &[C.into(), A.into()]);
-        self.a.op(Code::Sub_rm64_imm32, &[C.into(), X::I(plan.total)]);
-        self.a.jump(Code::Jb_rel32_64, slow);
-        self.check_writable(plan, slow);
-        if plan.offset != 0 {
-            self.a.op(Code::Sub_rm64_imm32, &[A.into(), X::I(plan.offset)]);
-        }
-        // An address less the start is at most what is in RCX. The processor compares signed
-        // numbers, so both are moved by half of the range.
-        self.a.load_constant(D, 1 << 63);
-        self.a.op(Code::Xor_r64_rm64, &[C.into(), D.into()]);
-        self.broadcast(MOST, C);
-        self.a.op(Code::Sub_r64_rm64, &[D.into(), A.into()]);
-        self.broadcast(LESS, D);
-        let offset = self.layout.place(r.index()).vector.unwrap_or(0) as i32;
-        let or = Code::VEX_Vpor_ymm_ymm_ymmm256;
-        for four in 0..8 {
-            let memory = at(FILE, offset + 32 * four as i32);
-            let bad = if four == 0 { BAD } else { T0 };
-            let add = Code::VEX_Vpaddq_ymm_ymm_ymmm256;
-            self.a.op(add, &[bad.into(), LESS.into(), memory.into()]);
-            let greater = Code::VEX_Vpcmpgtq_ymm_ymm_ymmm256;
-            self.a.op(greater, &[bad.into(), bad.into(), MOST.into()]);
-            let mut address: X = memory.into();
-            if let Some(table) = table {
-                self.active_four(four);
-                let and = Code::VEX_Vpand_ymm_ymm_ymmm256;
-                self.a.op(and, &[bad.into(), bad.into(), T1.into()]);
-                self.a.op(Code::VEX_Vmovdqu_ymm_ymmm256, &[T2.into(), memory.into()]);
-                let blend = Code::VEX_Vblendvpd_ymm_ymm_ymmm256_ymm;
-                let listed = [T0B.into(), NOWHERE.into(), T2.into(), T1.into()];
-                self.a.op(blend, &listed);
-                self.list(table, four, T0B);
-                self.a.op(and, &[T2.into(), T2.into(), T1.into()]);
-                address = T2.into();
-            }
-            if four == 0 {
-                self.a.op(Code::VEX_Vmovdqu_ymm_ymmm256, &[LOW_BITS.into(), address]);
-            } else {
-                self.a.op(or, &[BAD.into(), BAD.into(), T0.into()]);
-                self.a.op(or, &[LOW_BITS.into(), LOW_BITS.into(), address]);
-            }
-        }
-        self.a.op(Code::VEX_Vptest_ymm_ymmm256, &[BAD.into(), BAD.into()]);
-        self.a.jump(Code::Jne_rel32_64, slow);
-        self.check_alignment(plan, slow);
-    }
-
-    /// 32-bit addresses in shared memory, eight at a time: the largest decides.
-    fn check_shared(&mut self, plan: Plan, r: Reg, table: Option<usize>, slow: Label) {
-        // What wraps below 0 is too large.
-        self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::SharedBytes).into()]);
-        self.a.op(Code::Sub_rm64_imm32, &[C.into(), X::I(plan.total)]);
-        self.a.jump(Code::Jb_rel32_64, slow);
-        let offset = self.a.constant(&plan.offset.to_le_bytes().repeat(8));
-        let start = self.layout.place(r.index()).vector.unwrap_or(0) as i32;
-        let (add, or) = (Code::VEX_Vpaddd_ymm_ymm_ymmm256, Code::VEX_Vpor_ymm_ymm_ymmm256);
-        let (max, and) = (Code::VEX_Vpmaxud_ymm_ymm_ymmm256, Code::VEX_Vpand_ymm_ymm_ymmm256);
-        if table.is_some() {
-            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
-            self.broadcast(LESS, D);
-        }
-        for quarter in 0..QUARTERS {
-            let memory = at(FILE, start + 32 * quarter as i32);
-            let address = if quarter == 0 { LOW_BITS } else { T0 };
-            self.a.op(Code::VEX_Vmovdqu_ymm_ymmm256, &[address.into(), memory.into()]);
-            if let Some(table) = table {
-                for half in 0..2 {
-                    let four = 2 * quarter + half;
-                    let memory = at(FILE, start + 16 * four as i32);
-                    self.active_four(four);
-                    // Offsets of shared memory wrap around at 32 bits.
-                    let four_lanes: X = low(T2).into();
-                    self.a.op(Code::VEX_Vmovdqu_xmm_xmmm128, &[four_lanes, memory.into()]);
-                    let add = Code::VEX_Vpaddd_xmm_xmm_xmmm128;
-                    self.a.op(add, &[four_lanes, four_lanes, offset.into()]);
-                    self.a.op(Code::VEX_Vpmovzxdq_ymm_xmmm128, &[T2.into(), four_lanes]);
-                    let base = Code::VEX_Vpaddq_ymm_ymm_ymmm256;
-                    self.a.op(base, &[T2.into(), T2.into(), LESS.into()]);
-                    let blend = Code::VEX_Vblendvpd_ymm_ymm_ymmm256_ymm;
-                    let listed = [T0B.into(), NOWHERE.into(), T2.into(), T1.into()];
-                    self.a.op(blend, &listed);
-                    self.list(table, four, T0B);
-                }
-                // Eight lanes' bits: of no lane, an address that is good if the offset is.
-                let first = QUARTER_LANES * quarter;
-                let bits: Vec<u8> = (first..first + QUARTER_LANES)
-                    .flat_map(|lane| (1u32 << lane).to_le_bytes())
-                    .collect();
-                let bits = self.a.constant(&bits);
-                let spread = Code::VEX_Vpbroadcastd_ymm_xmmm32;
-                self.a.op(spread, &[T1.into(), low(ACTIVE).into()]);
-                self.a.op(and, &[T1.into(), T1.into(), bits.into()]);
-                let same = Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256;
-                self.a.op(same, &[T1.into(), T1.into(), bits.into()]);
-            }
-            // With the offset, which wraps where the address is not one; lanes that take no part
-            // are at 0.
-            self.a.op(add, &[T2.into(), address.into(), offset.into()]);
-            if table.is_some() {
-                self.a.op(and, &[T2.into(), T2.into(), T1.into()]);
-                self.a.op(and, &[address.into(), address.into(), T1.into()]);
-            }
-            if quarter == 0 {
-                self.a.op(Code::VEX_Vmovdqa_ymm_ymmm256, &[BAD.into(), T2.into()]);
-            } else {
-                self.a.op(max, &[BAD.into(), BAD.into(), T2.into()]);
-                self.a.op(or, &[LOW_BITS.into(), LOW_BITS.into(), T0.into()]);
-            }
-        }
-        self.a.op(Code::VEX_Vmovd_xmm_rm32, &[low(MOST).into(), Register::ECX.into()]);
-        self.a.op(Code::VEX_Vpbroadcastd_ymm_xmmm32, &[MOST.into(), low(MOST).into()]);
-        self.a.op(max, &[BAD.into(), BAD.into(), MOST.into()]);
-        self.a.op(Code::VEX_Vpxor_ymm_ymm_ymmm256, &[BAD.into(), BAD.into(), MOST.into()]);
-        self.a.op(Code::VEX_Vptest_ymm_ymmm256, &[BAD.into(), BAD.into()]);
-        self.a.jump(Code::Jne_rel32_64, slow);
-        self.check_alignment(plan, slow);
-    }
-
-    fn list(&mut self, table: usize, four: usize, from: Register) {
-        let to = at(Register::RSP, table_slot(table) + 32 * four as i32);
-        self.a.op(Code::VEX_Vmovdqu_ymmm256_ymm, &[to.into(), from.into()]);
-    }
-
     /// Makes the copies of a scalar that all lanes need.
     pub(crate) fn flush_copies(&mut self, r: usize) {
         let place = self.layout.place(r);
@@ -444,28 +251,13 @@ impl Compiler<'_> {
             Width::W64 => Code::VEX_Vpbroadcastq_ymm_xmmm64,
             Width::W128 => Code::VEX_Vbroadcasti128_ymm_m128,
         };
-        self.a.op(code, &[T0.into(), at(FILE, scalar as i32).into()]);
+        let copies = Register::YMM0.into();
+        self.a.op(code, &[copies, at(FILE, scalar as i32).into()]);
         for n in 0..width.bytes() as i32 {
             let to = at(FILE, vector as i32 + 32 * n);
-            self.a.op(Code::VEX_Vmovdqu_ymmm256_ymm, &[to.into(), T0.into()]);
+            self.a.op(Code::VEX_Vmovdqu_ymmm256_ymm, &[to.into(), copies]);
         }
     }
-}
-
-/// Registers of the checks, which come before the segment uses any.
-const T0: Register = Register::YMM0;
-const T0B: Register = Register::YMM1;
-const T1: Register = Register::YMM2;
-const T2: Register = Register::YMM3;
-const BAD: Register = Register::YMM4;
-const LOW_BITS: Register = Register::YMM5;
-const MOST: Register = Register::YMM6;
-const LESS: Register = Register::YMM7;
-const ACTIVE: Register = Register::YMM8;
-const NOWHERE: Register = Register::YMM9;
-
-fn low(register: Register) -> Register {
-    super::quarter::xmm(register)
 }
 
 /// The memory of an element of a lane of a quarter; its address is in RAX if it is not a formula.

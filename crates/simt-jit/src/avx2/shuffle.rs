@@ -1,16 +1,16 @@
-//! Shuffles of a full warp by constants: lanes of other quarters are read from the register file.
-//!
-//! So nothing in the segment may write the source.
+//! Shuffles. Those of a full warp by constants are members of segments: lanes of other quarters are
+//! read from the register file, so nothing in the segment may write the source. Others stand alone.
 
-use super::QUARTER_LANES;
 use super::quarter::Quarter;
+use super::{QUARTER_LANES, QUARTERS};
 use crate::assembler::{X, at};
 use crate::compiler::Compiler;
-use crate::frame::FILE;
-use crate::shuffle::lanes_read;
-use iced_x86::Code;
+use crate::frame::{FILE, LANE_RESULTS, LANE_SECONDS, LANE_VALUES};
+use crate::shuffle::{lanes_read, numbers};
+use crate::turnwise::Slot;
+use iced_x86::{Code, Register};
 use simt::ir::Reg;
-use simt::op::Op;
+use simt::op::{Op, ShflMode, Width};
 use simt::vector::{Home, Source, VectorInst};
 
 /// The register whose lanes a shuffle exchanges.
@@ -40,6 +40,147 @@ impl Compiler<'_> {
         source && results && !inst.dst.is_empty() && constant(1) && constant(2)
     }
 }
+
+impl Compiler<'_> {
+    /// Makes a shuffle between segments; false if there is no form.
+    pub(crate) fn exchange_all(&mut self, inst: &VectorInst) -> bool {
+        let Op::Shfl(mode, predicate) = inst.op else { return false };
+        let (Some(r), Source::Imm(c)) = (exchanged(inst), inst.src[2]) else { return false };
+        let all = !self.masked && inst.guard.is_none();
+        let members = match inst.src[3] {
+            Source::Imm(members) => members as u32,
+            _ if all => u32::MAX,
+            _ => return false,
+        };
+        let lanes = self.f.homes[r.index()] == Home::Vector && self.has_lane_results_of(inst);
+        if inst.uniform || !lanes {
+            return false;
+        }
+        let back = self.a.label();
+        if !all {
+            self.all_here(inst, members, back);
+        }
+        let start = self.layout.place(r.index()).vector.unwrap_or(0) as i32;
+        let constant = match inst.src[1] {
+            Source::Imm(b) => Some(lanes_read(mode, b as u32, c as u32)),
+            _ => None,
+        };
+        let given = match constant {
+            Some(_) => Slot::Lanes(FILE, 0),
+            None => self.source_slots(inst.src[1], Width::W32, LANE_VALUES),
+        };
+        for quarter in 0..QUARTERS {
+            let first = quarter * QUARTER_LANES;
+            match &constant {
+                Some((from, _)) => {
+                    let from = numbers(from[first..first + QUARTER_LANES].iter().copied());
+                    let from = self.a.constant(&from);
+                    self.a.op(LOAD, &[FROM.into(), from.into()]);
+                }
+                None => self.lanes_to_read_of(mode, given, quarter, c as u32),
+            }
+            self.pick_lanes(start);
+            let to = at(Register::RSP, LANE_RESULTS + 32 * quarter as i32);
+            self.a.op(Code::VEX_Vmovdqu_ymmm256_ymm, &[to.into(), PICKED.into()]);
+        }
+        self.put_lanes(inst, 0, Width::W32, Some(LANE_RESULTS));
+        if predicate {
+            let eax = Register::EAX.into();
+            match constant {
+                Some((_, inside)) => {
+                    self.a.op(Code::Mov_r32_imm32, &[eax, X::I(inside as i32)]);
+                }
+                None => {
+                    let outside = at(Register::RSP, LANE_SECONDS);
+                    self.a.op(Code::Mov_r32_rm32, &[eax, outside.into()]);
+                    self.a.op(Code::Not_rm32, &[eax]);
+                }
+            }
+            self.store_predicate(inst, 1);
+        }
+        self.join_ways(inst, back);
+        true
+    }
+
+    /// The first result is lanes, the second a predicate.
+    fn has_lane_results_of(&self, inst: &VectorInst) -> bool {
+        let home = |n: usize| inst.dst.get(n).map(|d| self.f.homes[d.reg.index()]);
+        home(0) == Some(Home::Vector) && matches!(home(1), None | Some(Home::Mask))
+    }
+
+    /// The numbers of the lanes that a quarter's lanes read, by lane arguments; a bit for each that
+    /// is outside of its segment goes to the stack.
+    fn lanes_to_read_of(&mut self, mode: ShflMode, given: Slot, quarter: usize, c: u32) {
+        let (clamp, segment) = (c & 31, c >> 8 & 31);
+        let lanes = || (0..QUARTER_LANES as u32).map(|n| n + (QUARTER_LANES * quarter) as u32);
+        let mut list = |of: &dyn Fn(u32) -> u32| self.a.constant(&numbers(lanes().map(of)));
+        let own = list(&|lane| lane);
+        let most = list(&|lane| (lane & segment) | (clamp & !segment));
+        let free = list(&|_| if mode == ShflMode::Idx { 31 & !segment } else { 31 });
+        let fixed = list(&|lane| lane & segment);
+        let [from, other]: [X; 2] = [FROM.into(), OTHER.into()];
+        match given {
+            Slot::One(memory) => {
+                self.a.op(Code::VEX_Vpbroadcastd_ymm_xmmm32, &[from, memory.into()])
+            }
+            Slot::Lanes(base, offset) => {
+                self.a.op(LOAD, &[from, at(base, offset + 32 * quarter as i32).into()])
+            }
+        };
+        self.a.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[from, from, free.into()]);
+        let greater = Code::VEX_Vpcmpgtd_ymm_ymm_ymmm256;
+        match mode {
+            ShflMode::Up => {
+                self.a.op(LOAD, &[other, own.into()]);
+                self.a.op(Code::VEX_Vpsubd_ymm_ymm_ymmm256, &[from, other, from]);
+                self.a.op(LOAD, &[other, most.into()]);
+                self.a.op(greater, &[other, other, from]);
+            }
+            _ => {
+                let (code, with) = match mode {
+                    ShflMode::Down => (Code::VEX_Vpaddd_ymm_ymm_ymmm256, own),
+                    ShflMode::Bfly => (Code::VEX_Vpxor_ymm_ymm_ymmm256, own),
+                    _ => (Code::VEX_Vpor_ymm_ymm_ymmm256, fixed),
+                };
+                self.a.op(code, &[from, from, with.into()]);
+                self.a.op(greater, &[other, from, most.into()]);
+            }
+        }
+        let blend = Code::VEX_Vblendvps_ymm_ymm_ymmm256_ymm;
+        self.a.op(blend, &[from, from, own.into(), other]);
+        self.a.op(Code::VEX_Vmovmskps_r32_ymm, &[Register::EAX.into(), other]);
+        self.in_eax = None;
+        let outside = at(Register::RSP, LANE_SECONDS + quarter as i32);
+        self.a.op(Code::Mov_rm8_r8, &[outside.into(), Register::AL.into()]);
+    }
+
+    /// The lanes of a register that lies at an offset in the register file, by the numbers in
+    /// `FROM`.
+    fn pick_lanes(&mut self, start: i32) {
+        let permute = Code::VEX_Vpermd_ymm_ymm_ymmm256;
+        let blend = Code::VEX_Vblendvps_ymm_ymm_ymmm256_ymm;
+        // The bits of a lane's number that say which quarter it is in, as signs.
+        let (shift, [odd, upper]) = (Code::VEX_Vpslld_ymm_ymm_imm8, [OTHER, Register::YMM4]);
+        self.a.op(shift, &[odd.into(), FROM.into(), X::I(28)]);
+        self.a.op(shift, &[upper.into(), FROM.into(), X::I(27)]);
+        for (half, to) in [(0, PICKED), (1, Register::YMM5)] {
+            let quarter = |n: i32| at(FILE, start + 64 * half + 32 * n);
+            let second = Register::YMM3;
+            self.a.op(permute, &[to.into(), FROM.into(), quarter(0).into()]);
+            self.a.op(permute, &[second.into(), FROM.into(), quarter(1).into()]);
+            self.a.op(blend, &[to.into(), to.into(), second.into(), odd.into()]);
+        }
+        let halves = [PICKED.into(), PICKED.into(), Register::YMM5.into(), upper.into()];
+        self.a.op(blend, &halves);
+    }
+}
+
+/// Registers of shuffles between segments.
+const FROM: Register = Register::YMM0;
+const OTHER: Register = Register::YMM1;
+const PICKED: Register = Register::YMM2;
+
+const LOAD: Code = Code::VEX_Vmovdqu_ymm_ymmm256;
 
 impl Quarter<'_, '_> {
     /// Makes a shuffle.

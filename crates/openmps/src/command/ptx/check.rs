@@ -4,6 +4,8 @@ use super::{native_flavour, read, source};
 use anyhow::Result;
 use serde::Serialize;
 use simt::inspect::{Inspected, inspect};
+use simt::vector::VectorFunction;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,7 +24,9 @@ use std::time::Instant;
   openmps ptx check --json *.ptx | jq -r '.files[].kernels[] | select(.accepted | not) | .name'
 
 REGS is estimated: 32-bit registers a thread. SHARED is static, in bytes a block; LOCAL in bytes a
-thread. CODE is the size of the native code, in bytes; a kernel without it stays interpreted.")]
+thread. CODE is the size of the native code, in bytes; a kernel without it stays interpreted. NATIVE is
+the share of its instructions that have such code; the interpreter runs the others for it, which takes
+longer: --json names them.")]
 pub(crate) struct Arguments {
     /// PTX text, fatbin, program or library; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
@@ -71,16 +75,45 @@ struct Needs {
     threads_per_block_max: u32,
     /// Of the vector code.
     code_instructions: usize,
-    /// Of the native code; none for a kernel that stays interpreted.
-    code_bytes: Option<usize>,
+    #[serde(flatten)]
+    native: Option<Native>,
     compile_ms: f64,
+}
+
+/// What there is of a kernel's native code.
+#[derive(Serialize)]
+struct Native {
+    code_bytes: usize,
+    /// Instructions of the vector code that have native code.
+    native_instructions: usize,
+    /// The others, with how many there are of each.
+    interpreted: BTreeMap<String, usize>,
+    /// Those that are interpreted only where some lanes of a warp run without the others.
+    interpreted_apart: BTreeMap<String, usize>,
+}
+
+impl Native {
+    /// All of the function's.
+    fn instructions(&self) -> usize {
+        self.native_instructions + self.interpreted.values().sum::<usize>()
+    }
+
+    fn of(function: &VectorFunction) -> Option<Self> {
+        let found = simt_jit::summary(function, native_flavour()?)?;
+        let interpreted: usize = found.interpreted.values().sum();
+        Some(Self {
+            code_bytes: found.code_bytes,
+            native_instructions: simt::inspect::instructions(function) - interpreted,
+            interpreted: found.interpreted,
+            interpreted_apart: found.interpreted_apart,
+        })
+    }
 }
 
 impl Needs {
     fn of(kernel: &Inspected) -> Self {
         let native = Instant::now();
-        let code_bytes = native_flavour()
-            .and_then(|flavour| simt_jit::code_bytes(&kernel.kernel.entry, flavour));
+        let code = Native::of(&kernel.kernel.entry);
         let native = native.elapsed();
         let info = kernel.info();
         Self {
@@ -91,7 +124,7 @@ impl Needs {
             param_bytes: info.param_bytes,
             threads_per_block_max: info.max_threads_per_block,
             code_instructions: kernel.instructions(),
-            code_bytes,
+            native: code,
             compile_ms: (kernel.elapsed + native).as_secs_f64() * 1e3,
         }
     }
@@ -144,8 +177,8 @@ impl File {
         }
         let _ = writeln!(
             out,
-            "  {:>5} {:>7} {:>7} {:>7} {:>10}  KERNEL",
-            "REGS", "SHARED", "LOCAL", "CODE", "COMPILE"
+            "  {:>5} {:>7} {:>7} {:>7} {:>6} {:>10}  KERNEL",
+            "REGS", "SHARED", "LOCAL", "CODE", "NATIVE", "COMPILE"
         );
         for kernel in &self.kernels {
             kernel.row(out);
@@ -184,15 +217,23 @@ impl Kernel {
         let name = format!("{}{architecture}", self.name);
         let _ = match &self.needs {
             Some(n) => {
-                let code = n.code_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
+                let (code, share) = n.native.as_ref().map_or(("-".into(), "-".into()), |native| {
+                    let share =
+                        100.0 * native.native_instructions as f64 / native.instructions() as f64;
+                    (native.code_bytes.to_string(), format!("{share:.0}%"))
+                });
                 writeln!(
                     out,
-                    "  {:>5} {:>7} {:>7} {:>7} {:>7.2} ms  {name}",
-                    n.registers, n.shared_bytes, n.local_bytes, code, n.compile_ms
+                    "  {:>5} {:>7} {:>7} {code:>7} {share:>6} {:>7.2} ms  {name}",
+                    n.registers, n.shared_bytes, n.local_bytes, n.compile_ms
                 )
             }
             None => {
-                writeln!(out, "  {:>5} {:>7} {:>7} {:>7} {:>10}  {name}", "-", "-", "-", "-", "-")
+                writeln!(
+                    out,
+                    "  {:>5} {:>7} {:>7} {:>7} {:>6} {:>10}  {name}",
+                    "-", "-", "-", "-", "-", "-"
+                )
             }
         };
         let _ = match (&self.unsupported, &self.error) {

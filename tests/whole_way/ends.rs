@@ -1,7 +1,8 @@
 //! Programs end in every way, and leave nothing behind.
 
+use std::path::Path;
 use std::time::Duration;
-use tests::{Running, Scene, finish, start, wait_until};
+use tests::{Running, Scene, dist, finish, start, wait_until};
 
 /// Kills of one test: the promise is a hundred.
 const KILLS: usize = 100;
@@ -52,6 +53,30 @@ fn kill_9_in_mid_kernel_hurts_nobody() {
     wait_until("all memory came back", || memory_in_use(&scene) == 0);
     assert!(!scene.log("server.log").contains("left behind"), "{}", scene.log("server.log"));
     finish(&mut scene.sample("vector_add", &["--iterations", "2"])).expect_success();
+}
+
+/// True if a process is there and is no zombie, which is its new parent's business.
+fn is_alive(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
+    stat.is_ok_and(|stat| !stat.rsplit(") ").next().unwrap_or_default().starts_with('Z'))
+}
+
+#[test]
+fn kill_9_of_a_demonstration_ends_its_programs() {
+    let scene = Scene::new();
+    let mut demo = scene.command(&dist().join("bin/openmps"));
+    demo.args(["demo", "--samples", "spin", "--processes", "2", "--seconds", "60"]);
+    let mut demo = start(demo.env("TMPDIR", scene.pipe()));
+    // Its programs first take turns: those are what it has started by then.
+    let children = format!("/proc/{0}/task/{0}/children", demo.pid());
+    let started = || std::fs::read_to_string(&children).unwrap_or_default();
+    wait_until("both programs run", || started().split_whitespace().count() == 2);
+    let programs = started();
+    demo.kill();
+    demo.wait();
+    for pid in programs.split_whitespace() {
+        wait_until("its programs end", || !is_alive(pid));
+    }
 }
 
 #[test]

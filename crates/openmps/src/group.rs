@@ -13,6 +13,7 @@ use cuda_api::environment::{
 };
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +31,11 @@ fn interrupted() -> Arc<AtomicBool> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     FLAG.get_or_init(Arc::default).clone()
 }
+
+/// Ctrl-C, or SIGTERM: no failure of the command.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub(crate) struct Interrupted;
 
 /// Where groups run: the libraries, and a directory of this command's own in which the processes
 /// of the software GPU meet, so that nobody else's work is counted or waited for.
@@ -80,7 +86,9 @@ impl Stage {
         // In memory: what it says of a full disk has to have room.
         let log = memfd_create("openmps-daemon", MemfdFlags::CLOEXEC).context("making a log")?;
         let mut log = std::fs::File::from(log);
-        let child = personality::own(personality::CONTROL)
+        let mut command = personality::own(personality::CONTROL);
+        ends_with_us(&mut command);
+        let child = command
             .arg("-f")
             .env(CUDA_MPS_PIPE_DIRECTORY, directory.path())
             .env(CUDA_MPS_LOG_DIRECTORY, directory.path())
@@ -159,6 +167,7 @@ impl Stage {
                 command.env(CUDA_MPS_PIPE_DIRECTORY, daemon.pipe_directory())
             }
         };
+        ends_with_us(&mut command);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -173,7 +182,7 @@ fn report(child: &mut Child, program: &Program) -> Result<Report> {
     child.stdout.as_mut().context("a program has an output")?.read_to_string(&mut text)?;
     let status = child.wait()?;
     if interrupted().load(Ordering::Relaxed) {
-        bail!("interrupted");
+        bail!(Interrupted);
     }
     let line = text.lines().last().unwrap_or_default();
     serde_json::from_str(line).with_context(|| {
@@ -191,6 +200,17 @@ impl PrivateDaemon {
 impl Drop for PrivateDaemon {
     fn drop(&mut self) {
         end(&mut self.child, Duration::from_secs(DAEMON_S_MAX));
+    }
+}
+
+/// Has a child asked to end when this program ends, however that comes about.
+fn ends_with_us(command: &mut Command) {
+    // SAFETY: the closure runs between fork and exec, makes one system call and touches no memory.
+    unsafe {
+        command.pre_exec(|| {
+            let ask = Some(rustix::process::Signal::TERM);
+            Ok(rustix::process::set_parent_process_death_signal(ask)?)
+        });
     }
 }
 
@@ -245,7 +265,7 @@ fn wait_until(
     let deadline = Instant::now() + Duration::from_secs(seconds_max);
     while !condition()? {
         if interrupted().load(Ordering::Relaxed) {
-            bail!("interrupted");
+            bail!(Interrupted);
         }
         if Instant::now() > deadline {
             bail!("waited {seconds_max} s, but not yet: {what}");

@@ -72,6 +72,8 @@ fn main() -> ExitCode {
     match CommandLine::parse().command.run() {
         Ok(status) => status,
         Err(error) if error.is::<output::Closed>() => ExitCode::SUCCESS,
+        // As shells answer for what Ctrl-C ended.
+        Err(error) if error.is::<group::Interrupted>() => ExitCode::from(130),
         Err(error) => {
             output::say(format_args!("{error:#}"));
             ExitCode::FAILURE

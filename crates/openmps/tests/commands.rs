@@ -152,6 +152,8 @@ fn programs_that_cannot_run_answer_as_in_a_shell() {
     assert!(errors.starts_with("openmps: no-such-program: No such file"), "{errors}");
     assert_eq!(home.openmps(&["run", "--no-daemon", "/tmp"]).2, 126);
     assert_eq!(home.openmps(&["run"]).2, 2);
+    assert_eq!(home.openmps(&["run", "no-such-program"]).2, 127);
+    assert!(!home.pipe().exists(), "no daemon for a program that is not there");
 }
 
 #[test]

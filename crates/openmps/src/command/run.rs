@@ -5,9 +5,10 @@ use crate::libraries::Libraries;
 use crate::output;
 use anyhow::Result;
 use cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// What makes frameworks hand over PTX, which is all that the software GPU runs, where they would
@@ -56,6 +57,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             command.env(name, value);
         }
     }
+    if !is_there(Path::new(program)) {
+        // No daemon is started for a slip of the pen.
+        return Ok(failed(program, &io::Error::from_raw_os_error(libc::ENOENT)));
+    }
     if arguments.no_daemon {
         command.env(CUDA_MPS_PIPE_DIRECTORY, NOWHERE);
     } else {
@@ -69,8 +74,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         command.env(CUDA_MPS_PIPE_DIRECTORY, &report.pipe_directory);
     }
-    let error = command.exec();
+    Ok(failed(program, &command.exec()))
+}
+
+/// Whether there is such a file, or one of that name on the search path. Whether it can be run is
+/// seen when it is.
+fn is_there(program: &Path) -> bool {
+    match std::env::var_os("PATH") {
+        Some(path) if program.components().count() == 1 && program.is_relative() => {
+            std::env::split_paths(&path).any(|directory| directory.join(program).exists())
+        }
+        _ => program.exists(),
+    }
+}
+
+/// Says why the program could not be run, and answers as shells do.
+fn failed(program: &OsStr, error: &io::Error) -> ExitCode {
     output::say(format_args!("{}: {error}", program.display()));
-    // As shells answer.
-    Ok(ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }))
+    ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }

@@ -48,6 +48,8 @@ fn doctor_finds_the_software_gpu_and_its_code_cache() {
         of_topic.map(|finding| finding["text"].as_str().expect("a text").to_owned()).collect()
     };
     assert!(findings("provider")[0].starts_with("the software GPU, "));
+    let meeting = format!("processes without a daemon meet in {}", scene.file("soft").display());
+    assert_eq!(findings("turns"), [meeting]);
     let cache = scene.file("cache/openmps/code");
     let holds = |functions| {
         let beginning = format!("{}: {functions} functions, ", cache.display());

@@ -58,9 +58,9 @@ pub(crate) fn say(text: fmt::Arguments<'_>) {
 }
 
 /// Records a refusal for cuInit.
-pub(crate) fn set(mode: Mode) {
+pub(crate) fn set(mode: &Mode) {
     if let Mode::Refused(code) = mode {
-        REFUSAL.store(result_code(Err(code)), Ordering::Release);
+        REFUSAL.store(result_code(Err(*code)), Ordering::Release);
     }
 }
 

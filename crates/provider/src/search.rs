@@ -53,7 +53,7 @@ pub fn find_software() -> Result<PathBuf, ProviderError> {
     let mut searched = Vec::new();
     let own = own_directory();
     // A library of the project lies beside the others; a program may be an installation's.
-    let installed = own.as_ref().map(|own| own.join(INSTALLED_LIBRARIES));
+    let installed = own.as_ref().and_then(|own| own.join(INSTALLED_LIBRARIES).canonicalize().ok());
     for directory in [library_directory(), own, installed].into_iter().flatten() {
         // The second name is what a build tree has.
         for name in [SOFT_FILE_NAME, "libopenmps_soft.so"] {

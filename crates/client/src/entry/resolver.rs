@@ -106,8 +106,9 @@ extern "C" fn resolve(index: u32) -> *const c_void {
             // A decision that fails in an unforeseen way leaves a library that answers errors.
             let mode =
                 std::panic::catch_unwind(mode::decide).unwrap_or(Mode::Refused(CudaError::UNKNOWN));
+            // First of all: other threads come in by an entry as soon as it is filled.
+            mode::set(&mode);
             fill(&mode);
-            mode::set(mode);
             THIS_THREAD_DECIDES.set(false);
             STATE.store(DECIDED, Ordering::Release);
         }

@@ -6,16 +6,16 @@ use channel::socket::{Interest, Listener, ReceiveError, SeqPacket, poll};
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
-pub const TESTS: &[(&str, fn())] = &[
-    ("nonsense_is_refused", nonsense_is_refused),
-    ("another_version_is_named", another_version_is_named),
-    ("the_shell_names_what_is_no_daemon", the_shell_names_what_is_no_daemon),
-    ("silent_connections_shut_nobody_out", silent_connections_shut_nobody_out),
-    ("the_log_fifo_takes_anything", the_log_fifo_takes_anything),
-    ("a_full_disk_stops_nothing", a_full_disk_stops_nothing),
-    ("a_limit_of_file_size_stops_nothing", a_limit_of_file_size_stops_nothing),
-    ("clients_that_leave_early_are_forgotten", clients_that_leave_early_are_forgotten),
-];
+crate::tests! {
+    nonsense_is_refused,
+    another_version_is_named,
+    the_shell_names_what_is_no_daemon,
+    silent_connections_shut_nobody_out,
+    the_log_fifo_takes_anything,
+    a_full_disk_stops_nothing,
+    a_limit_of_file_size_stops_nothing,
+    clients_that_leave_early_are_forgotten,
+}
 
 fn connect(setting: &Setting) -> SeqPacket {
     let socket =

@@ -4,6 +4,15 @@
 //! a client. So it has no test harness of the library's; it takes a part of a test's name as that
 //! does.
 
+/// A module's tests, by the names that the library's harness would give them.
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => {
+        pub const TESTS: &[(&str, fn())] =
+            &[$((concat!(module_path!(), "::", stringify!($name)), $name)),*];
+    };
+}
+pub(crate) use tests;
+
 mod harness;
 mod hostile;
 mod sessions;
@@ -23,11 +32,11 @@ fn main() -> ExitCode {
     }
     let filters: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let tests = [sessions::TESTS, supervision::TESTS, hostile::TESTS, users::TESTS].concat();
-    let mut failed = Vec::new();
-    for (name, test) in tests {
-        if !filters.is_empty() && !filters.iter().any(|filter| name.contains(filter.as_str())) {
-            continue;
-        }
+    let wanted = |name: &str| {
+        filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
+    };
+    let (mut passed, mut failed) = (0, Vec::new());
+    for (name, test) in tests.iter().copied().filter(|(name, _)| wanted(name)) {
         let (done, watched) = std::sync::mpsc::channel::<()>();
         let watchdog = std::thread::spawn(move || {
             let late = std::sync::mpsc::RecvTimeoutError::Timeout;
@@ -40,14 +49,21 @@ fn main() -> ExitCode {
         drop(done);
         watchdog.join().expect("the watchdog only waits");
         println!("test {name} ... {}", if result.is_ok() { "ok" } else { "FAILED" });
-        if result.is_err() {
-            failed.push(name);
+        match result {
+            Ok(()) => passed += 1,
+            Err(_) => failed.push(name),
         }
     }
-    if failed.is_empty() {
-        println!("\ntest result: ok");
-        return ExitCode::SUCCESS;
-    }
-    println!("\ntest result: FAILED: {failed:?}");
-    ExitCode::FAILURE
+    let left_out = tests.len() - passed - failed.len();
+    let (word, status) = match failed.is_empty() {
+        true => ("ok", ExitCode::SUCCESS),
+        false => ("FAILED", ExitCode::FAILURE),
+    };
+    failed.iter().for_each(|name| println!("    {name}"));
+    println!(
+        "\ntest result: {word}. {passed} passed; {} failed; 0 ignored; 0 measured; \
+         {left_out} filtered out",
+        failed.len()
+    );
+    status
 }

@@ -3,18 +3,18 @@
 use crate::harness::{Setting, names, wait_until};
 use std::os::unix::fs::PermissionsExt;
 
-pub const TESTS: &[(&str, fn())] = &[
-    ("commands_print_what_nvidias_do", commands_print_what_nvidias_do),
-    ("wrong_commands_say_why", wrong_commands_say_why),
-    ("without_a_daemon", without_a_daemon),
-    ("scripts_may_lack_the_last_newline", scripts_may_lack_the_last_newline),
-    ("help_and_version_need_no_daemon", help_and_version_need_no_daemon),
-    ("files_and_logs", files_and_logs),
-    ("a_second_instance_is_refused", a_second_instance_is_refused),
-    ("start_errors_are_printed_by_the_starter", start_errors_are_printed_by_the_starter),
-    ("commands_of_later_say_so", commands_of_later_say_so),
-    ("report_is_json", report_is_json),
-];
+crate::tests! {
+    commands_print_what_nvidias_do,
+    wrong_commands_say_why,
+    without_a_daemon,
+    scripts_may_lack_the_last_newline,
+    help_and_version_need_no_daemon,
+    files_and_logs,
+    a_second_instance_is_refused,
+    start_errors_are_printed_by_the_starter,
+    commands_of_later_say_so,
+    report_is_json,
+}
 
 fn ok(text: impl Into<String>) -> (String, i32) {
     (text.into(), 0)

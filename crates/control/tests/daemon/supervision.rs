@@ -5,21 +5,21 @@ use crate::stand_in::CONTROL;
 use rustix::process::Signal;
 use std::process::Stdio;
 
-pub const TESTS: &[(&str, fn())] = &[
-    ("one_of_many_starts_wins", one_of_many_starts_wins),
-    ("a_killed_daemon_is_taken_over", a_killed_daemon_is_taken_over),
-    ("signals_end_daemon_and_servers", signals_end_daemon_and_servers),
-    ("clients_wait_for_a_slow_server", clients_wait_for_a_slow_server),
-    ("a_killed_server_is_replaced", a_killed_server_is_replaced),
-    ("a_server_that_crashes_is_not_started_over_and_over", no_crash_loop),
-    ("a_server_that_cannot_start_says_why", a_server_that_cannot_start_says_why),
-    ("a_server_that_talks_nonsense_is_ended", a_server_that_talks_nonsense_is_ended),
-    ("a_hung_server_is_named", a_hung_server_is_named),
-    ("a_server_that_will_not_end_is_killed", a_server_that_will_not_end_is_killed),
-    ("quit_waits_for_clients", quit_waits_for_clients),
-    ("a_draining_server_takes_no_new_clients", a_draining_server_takes_no_new_clients),
-    ("a_refused_termination_is_a_failure", a_refused_termination_is_a_failure),
-];
+crate::tests! {
+    one_of_many_starts_wins,
+    a_killed_daemon_is_taken_over,
+    signals_end_daemon_and_servers,
+    clients_wait_for_a_slow_server,
+    a_killed_server_is_replaced,
+    a_server_that_crashes_is_not_started_over_and_over,
+    a_server_that_cannot_start_says_why,
+    a_server_that_talks_nonsense_is_ended,
+    a_hung_server_is_named,
+    a_server_that_will_not_end_is_killed,
+    quit_waits_for_clients,
+    a_draining_server_takes_no_new_clients,
+    a_refused_termination_is_a_failure,
+}
 
 fn one_of_many_starts_wins() {
     let setting = Setting::new();
@@ -96,7 +96,7 @@ fn a_killed_server_is_replaced() {
     assert_ne!(next.server, client.server);
 }
 
-fn no_crash_loop() {
+fn a_server_that_crashes_is_not_started_over_and_over() {
     let setting = Setting::with_behaviour("crash");
     let _daemon = setting.start();
     for _ in 0..3 {

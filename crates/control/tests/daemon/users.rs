@@ -4,12 +4,12 @@ use crate::harness::{NOBODY, Setting, is_daemon, is_root};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-pub const TESTS: &[(&str, fn())] = &[
-    ("users_have_servers_of_their_own", users_have_servers_of_their_own),
-    ("a_users_daemon_serves_that_user", a_users_daemon_serves_that_user),
-    ("no_permission_is_said", no_permission_is_said),
-    ("a_full_file_system_is_said", a_full_file_system_is_said),
-];
+crate::tests! {
+    users_have_servers_of_their_own,
+    a_users_daemon_serves_that_user,
+    no_permission_is_said,
+    a_full_file_system_is_said,
+}
 
 fn user_of(pid: u32) -> String {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();

@@ -4,8 +4,8 @@ use super::Finding;
 use cuda_api::attributes::{
     COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR, COMPUTE_MODE, MULTIPROCESSOR_COUNT,
 };
-use cuda_api::environment::CUDA_CACHE_PATH;
-use cuda_api::extension::{CodeStore, Extension};
+use cuda_api::environment::{CUDA_CACHE_PATH, OPENMPS_SOFT_DIR};
+use cuda_api::extension::{CodeStore, DeviceDescription, Extension};
 use cuda_api::{CUresult, DriverTable};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -30,6 +30,7 @@ pub(super) fn findings() -> Vec<Finding> {
     let kind = if provider.is_software() { "the software GPU" } else { "a CUDA driver" };
     let mut findings =
         vec![Finding::ok("provider", format!("{kind}, {}", provider.path().display()))];
+    findings.extend(provider.extension().and_then(turns));
     findings.extend(provider.extension().and_then(code_store));
     if let Err(error) = devices(provider.table(), &mut findings) {
         findings.push(Finding::problem(
@@ -39,6 +40,27 @@ pub(super) fn findings() -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// The directory in which processes meet that share the device without a daemon.
+fn turns(extension: &Extension) -> Option<Finding> {
+    let mut device = MaybeUninit::<DeviceDescription>::zeroed();
+    // SAFETY: the place is writable and of the type that the function writes.
+    unsafe { (extension.device_describe)(0, device.as_mut_ptr()) }.ok()?;
+    // SAFETY: zeroed above; any bytes are such a value.
+    let device = unsafe { device.assume_init() };
+    let directory = CStr::from_bytes_until_nul(&device.shared_directory).ok()?.to_string_lossy();
+    Some(if directory.is_empty() {
+        Finding::warning(
+            "turns",
+            "there is no directory in which processes without a daemon can meet",
+            format!(
+                "they run all at once, and monitors see none; {OPENMPS_SOFT_DIR} names a directory"
+            ),
+        )
+    } else {
+        Finding::ok("turns", format!("processes without a daemon meet in {directory}"))
+    })
 }
 
 /// Native code that is kept for later processes.

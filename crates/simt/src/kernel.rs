@@ -60,7 +60,8 @@ pub struct KernelInfo {
     pub registers: u32,
     /// Barriers a block: one more than the number of the highest.
     pub barriers: u32,
-    /// Largest number of threads a block may have (`.maxntid` or the device's limit).
+    /// Largest number of threads a block may have (`.maxntid` or the device's limit); one that is
+    /// required does not count, as on hardware.
     pub max_threads_per_block: u32,
     /// `.reqntid`, if given: a launch with another block shape is refused.
     pub required_block: Option<Dim3>,

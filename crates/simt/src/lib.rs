@@ -267,7 +267,7 @@ fn info(ast: &ast::Module, id: FunctionId) -> Option<KernelInfo> {
     let dim = |d: [u32; 3]| Dim3 { x: d[0], y: d[1], z: d[2] };
     let directives = &function.directives;
     let required_block = directives.reqntid.map(dim);
-    let most = directives.maxntid.map(dim).or(required_block).map(Dim3::count);
+    let most = directives.maxntid.map(dim).map(Dim3::count);
     Some(KernelInfo {
         name: ast.name(function.name).to_owned(),
         params,

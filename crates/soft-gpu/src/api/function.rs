@@ -1,8 +1,7 @@
 //! Functions: kernels of modules and libraries, their attributes and parameters.
 
 use std::ffi::CString;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cuda_api::constants::function_attribute as attribute;
 use cuda_api::handle::HandleKind;
@@ -15,7 +14,17 @@ use crate::device::limits::SHARED_PER_BLOCK;
 use crate::device::occupancy::KernelNeed;
 use crate::device::settings::Settings;
 use crate::error::{Error, Result};
-use simt::kernel::{Kernel, KernelInfo};
+use simt::kernel::{Dim3, Kernel, KernelInfo};
+
+/// CU_FUNC_CACHE_PREFER_*.
+mod cache {
+    pub(super) const PREFER_SHARED: u32 = 1;
+    pub(super) const PREFER_L1: u32 = 2;
+    pub(super) const PREFER_EQUAL: u32 = 3;
+}
+
+/// CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING: a hint that changes nothing here.
+const CLUSTER_POLICY_LAST: i32 = 2;
 
 /// A kernel that the program has a handle of.
 pub(crate) struct Function {
@@ -31,10 +40,23 @@ pub(crate) struct Function {
     capability: &'static Capability,
     /// Blocks of a cluster that the device allows.
     cluster_blocks_limit: u32,
-    dynamic_shared_max: AtomicU32,
-    carveout: AtomicI32,
+    chosen: Mutex<Chosen>,
+}
+
+/// What the program set for a function.
+#[derive(Clone, Copy)]
+pub(crate) struct Chosen {
+    /// Most dynamic shared memory a launch may ask for, bytes.
+    pub(crate) dynamic_shared_max: u32,
+    /// Share of shared memory in an SM's, percent; -1 if none was set.
+    carveout: i32,
+    /// CU_FUNC_CACHE_PREFER_*: what holds where no share was set.
+    cache: u32,
     /// Clusters may be larger than every device allows.
-    any_cluster_size: AtomicBool,
+    any_cluster_size: bool,
+    /// Blocks of a cluster that every launch must have, all 0 if that was not set.
+    cluster: [u32; 3],
+    cluster_policy: i32,
 }
 
 impl Function {
@@ -57,9 +79,14 @@ impl Function {
             kernel,
             module,
             library,
-            dynamic_shared_max: AtomicU32::new(SHARED_PER_BLOCK.saturating_sub(fixed)),
-            carveout: AtomicI32::new(-1),
-            any_cluster_size: AtomicBool::new(false),
+            chosen: Mutex::new(Chosen {
+                dynamic_shared_max: SHARED_PER_BLOCK.saturating_sub(fixed),
+                carveout: -1,
+                cache: 0,
+                any_cluster_size: false,
+                cluster: [0; 3],
+                cluster_policy: 0,
+            }),
         }
     }
 
@@ -73,27 +100,46 @@ impl Function {
         &self.info
     }
 
-    /// Most dynamic shared memory a launch may ask for, bytes.
-    pub(crate) fn dynamic_shared_max(&self) -> u32 {
-        self.dynamic_shared_max.load(Ordering::Relaxed)
+    fn lock(&self) -> MutexGuard<'_, Chosen> {
+        self.chosen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is set for it now.
+    pub(crate) fn chosen(&self) -> Chosen {
+        *self.lock()
     }
 
     /// Most blocks of a cluster that a launch may ask for now.
     pub(crate) fn cluster_blocks_max(&self) -> u32 {
         let limit = self.cluster_blocks_limit;
-        let any = self.any_cluster_size.load(Ordering::Relaxed);
+        let any = self.chosen().any_cluster_size;
         let most = if any { limit } else { limit.min(CLUSTER_BLOCKS_PORTABLE) };
         self.info().cluster_blocks_max.map_or(most, |max| max.min(limit))
     }
 
+    /// Blocks of a cluster that every launch must have: the kernel's own, or what was set.
+    pub(crate) fn required_cluster(&self) -> Option<Dim3> {
+        self.info.required_cluster.or_else(|| match self.chosen().cluster {
+            [0, 0, 0] => None,
+            [x, y, z] => Some(Dim3 { x: x.max(1), y: y.max(1), z: z.max(1) }),
+        })
+    }
+
     /// What occupancy depends on.
     pub(crate) fn need(&self) -> KernelNeed {
+        let chosen = self.chosen();
+        let by_cache = match chosen.cache {
+            cache::PREFER_SHARED => Some(100),
+            cache::PREFER_L1 => Some(0),
+            cache::PREFER_EQUAL => Some(50),
+            _ => None,
+        };
         KernelNeed {
             registers: self.info.registers,
             static_bytes: self.info.shared_bytes,
-            dynamic_bytes_max: self.dynamic_shared_max(),
+            dynamic_bytes_max: chosen.dynamic_shared_max,
             barriers: self.info.barriers,
-            carveout_percent: u32::try_from(self.carveout.load(Ordering::Relaxed)).ok(),
+            carveout_percent: u32::try_from(chosen.carveout).ok().or(by_cache),
         }
     }
 
@@ -105,7 +151,8 @@ impl Function {
 
     pub(crate) fn attribute(&self, number: u32) -> Result<i32> {
         let info = self.info();
-        let cluster = info.required_cluster.unwrap_or_default();
+        let chosen = self.chosen();
+        let cluster = info.required_cluster.map_or(chosen.cluster, |of| [of.x, of.y, of.z]);
         Ok(match number {
             attribute::MAX_THREADS_PER_BLOCK => self.threads_max() as i32,
             attribute::SHARED_SIZE_BYTES => info.shared_bytes as i32,
@@ -114,42 +161,61 @@ impl Function {
             attribute::NUM_REGS => info.registers as i32,
             attribute::PTX_VERSION => info.target as i32,
             attribute::BINARY_VERSION => self.capability.number() as i32,
-            attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => self.dynamic_shared_max() as i32,
-            attribute::PREFERRED_SHARED_MEMORY_CARVEOUT => self.carveout.load(Ordering::Relaxed),
-            attribute::REQUIRED_CLUSTER_WIDTH => cluster.x as i32,
-            attribute::REQUIRED_CLUSTER_HEIGHT => cluster.y as i32,
-            attribute::REQUIRED_CLUSTER_DEPTH => cluster.z as i32,
+            attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => chosen.dynamic_shared_max as i32,
+            attribute::PREFERRED_SHARED_MEMORY_CARVEOUT => chosen.carveout,
+            attribute::REQUIRED_CLUSTER_WIDTH => cluster[0] as i32,
+            attribute::REQUIRED_CLUSTER_HEIGHT => cluster[1] as i32,
+            attribute::REQUIRED_CLUSTER_DEPTH => cluster[2] as i32,
             attribute::CLUSTER_SIZE_MUST_BE_SET => info.cluster_must_be_set.into(),
-            attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED => {
-                self.any_cluster_size.load(Ordering::Relaxed).into()
-            }
-            attribute::CACHE_MODE_CA | attribute::CLUSTER_SCHEDULING_POLICY_PREFERENCE => 0,
+            attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED => chosen.any_cluster_size.into(),
+            attribute::CLUSTER_SCHEDULING_POLICY_PREFERENCE => chosen.cluster_policy,
+            attribute::CACHE_MODE_CA => 0,
             _ => return Err(Error::INVALID_VALUE),
         })
     }
 
     pub(crate) fn set_attribute(&self, number: u32, value: i32) -> Result {
+        let mut chosen = self.lock();
+        let positive = || u32::try_from(value).map_err(|_| Error::INVALID_VALUE);
         match number {
             attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => {
-                let bytes = u32::try_from(value).map_err(|_| Error::INVALID_VALUE)?;
+                let bytes = positive()?;
                 let most = self.capability.shared_per_block_optin;
                 if bytes.saturating_add(self.info().shared_bytes) > most {
                     return Err(Error::INVALID_VALUE);
                 }
-                self.dynamic_shared_max.store(bytes, Ordering::Relaxed);
+                chosen.dynamic_shared_max = bytes;
             }
-            attribute::PREFERRED_SHARED_MEMORY_CARVEOUT => {
-                if !(-1..=100).contains(&value) {
-                    return Err(Error::INVALID_VALUE);
+            attribute::PREFERRED_SHARED_MEMORY_CARVEOUT if (-1..=100).contains(&value) => {
+                chosen.carveout = value;
+            }
+            attribute::REQUIRED_CLUSTER_WIDTH
+            | attribute::REQUIRED_CLUSTER_HEIGHT
+            | attribute::REQUIRED_CLUSTER_DEPTH => {
+                let (axis, extent) = (number - attribute::REQUIRED_CLUSTER_WIDTH, positive()?);
+                // What the kernel says itself may be said again, and nothing else.
+                match self.info.required_cluster.map(|of| [of.x, of.y, of.z][axis as usize]) {
+                    Some(own) if own != extent => return Err(Error::INVALID_VALUE),
+                    Some(_) => {}
+                    None => chosen.cluster[axis as usize] = extent,
                 }
-                self.carveout.store(value, Ordering::Relaxed);
             }
-            attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED => {
-                self.any_cluster_size.store(value != 0, Ordering::Relaxed);
+            attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED => chosen.any_cluster_size = value != 0,
+            attribute::CLUSTER_SCHEDULING_POLICY_PREFERENCE
+                if (0..=CLUSTER_POLICY_LAST).contains(&value) =>
+            {
+                chosen.cluster_policy = value;
             }
-            attribute::CLUSTER_SCHEDULING_POLICY_PREFERENCE => {}
             _ => return Err(Error::INVALID_VALUE),
         }
+        Ok(())
+    }
+
+    fn set_cache(&self, preference: u32) -> Result {
+        if preference > cache::PREFER_EQUAL {
+            return Err(Error::INVALID_VALUE);
+        }
+        self.lock().cache = preference;
         Ok(())
     }
 
@@ -186,8 +252,7 @@ exports! {
     }
 
     fn cuFuncSetCacheConfig(function: CUfunction, config: c_uint) {
-        driver()?.function(function)?;
-        if config > 3 { Err(Error::INVALID_VALUE) } else { Ok(()) }
+        driver()?.function(function)?.set_cache(config)
     }
 
     fn cuFuncSetSharedMemConfig(function: CUfunction, config: c_uint) {

@@ -59,7 +59,7 @@ impl Request {
         if !within(self.grid, GRID_DIM_MAX)
             || !within(self.block, BLOCK_DIM_MAX)
             || threads > THREADS_PER_BLOCK_MAX.into()
-            || self.dynamic_shared > function.dynamic_shared_max()
+            || self.dynamic_shared > function.chosen().dynamic_shared_max
         {
             return Err(Error::INVALID_VALUE);
         }
@@ -87,13 +87,17 @@ impl Request {
         let threads = self.block.count() as u32;
         let (capability, need) = (settings.capability, function.need());
         let (blocks, _) = capability.resident(&need, threads, self.dynamic_shared);
-        capability.clusters(blocks, settings.sms, cluster)
+        match cluster {
+            1 if self.cluster.is_none() => blocks * settings.sms,
+            _ => settings.clusters(blocks, cluster),
+        }
     }
 
     /// Blocks of a cluster, as the launch or the function says; checked.
     fn cluster(&self, function: &Function) -> Result<Option<Dim3>> {
         let info = function.info();
-        let Some(cluster) = self.cluster.or(info.required_cluster) else {
+        let required = function.required_cluster();
+        let Some(cluster) = self.cluster.or(required) else {
             return match info.cluster_must_be_set {
                 true => Err(Error::INVALID_CLUSTER_SIZE),
                 false => Ok(None),
@@ -104,7 +108,7 @@ impl Request {
             && divides(self.grid.y, cluster.y)
             && divides(self.grid.z, cluster.z)
             && cluster.count() <= function.cluster_blocks_max().into()
-            && info.required_cluster.is_none_or(|required| required == cluster);
+            && required.is_none_or(|required| required == cluster);
         if good { Ok(Some(cluster)) } else { Err(Error::INVALID_CLUSTER_SIZE) }
     }
 }
@@ -152,7 +156,7 @@ impl Prepared {
             workspace,
             grid: self.request.grid,
             block: self.request.block,
-            cluster: self.request.cluster.or(self.kernel.info().required_cluster),
+            cluster: self.request.cluster,
             dynamic_shared_bytes: self.request.dynamic_shared,
             params: self.params,
             printf: tenant.printf.clone(),
@@ -175,8 +179,9 @@ impl Driver {
         params: impl FnOnce(&Function) -> Result<Box<[u8]>>,
     ) -> Result<Prepared> {
         let function = self.function(function)?;
-        let request = read_config(config)?;
+        let mut request = read_config(config)?;
         let need = request.check(&function, &self.device.settings)?;
+        request.cluster = request.cluster(&function)?;
         let params = params(&function)?;
         Ok(Prepared { kernel: function.kernel.clone(), request, need, params })
     }
@@ -335,6 +340,17 @@ fn events_of(config: &CUlaunchConfig) -> Result<Vec<CUevent>> {
 
 fn dim([x, y, z]: [u32; 3]) -> Dim3 {
     Dim3 { x, y, z }
+}
+
+/// The largest cluster of a launch that there is room for; 0 if there is none for a block.
+pub(super) fn largest_cluster(
+    function: &Function,
+    config: &CUlaunchConfig,
+    settings: &Settings,
+) -> Result<u32> {
+    let request = Request { cluster: None, ..read_config(config)? };
+    let fits = |blocks: &u32| request.resident(function, settings, *blocks) > 0;
+    Ok((1..=function.cluster_blocks_max()).rev().find(fits).unwrap_or(0))
 }
 
 /// How many clusters of a launch may be resident at once; 0 if the launch has none, or none fits.

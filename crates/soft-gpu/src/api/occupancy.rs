@@ -3,7 +3,7 @@
 use cuda_api::pointer::Out;
 use cuda_api::*;
 
-use super::launch::clusters_resident;
+use super::launch::{clusters_resident, largest_cluster};
 use super::{driver, exports};
 use crate::error::{Error, Result};
 
@@ -70,10 +70,10 @@ exports! {
     fn cuOccupancyMaxPotentialClusterSize(
         cluster_size: *mut c_int, function: CUfunction, config: *const CUlaunchConfig,
     ) {
-        let function = driver()?.function(function)?;
-        config.get()?;
-        // A cluster of any size that may be asked for runs, one at a time at least.
-        cluster_size.set(function.cluster_blocks_max() as i32)
+        let driver = driver()?;
+        let function = driver.function(function)?;
+        let settings = &driver.device.settings;
+        cluster_size.set(largest_cluster(&function, &config.get()?, settings)? as i32)
     }
 }
 
@@ -91,11 +91,9 @@ fn active_blocks(
     let function = driver.function(function)?;
     let threads = positive(block_size)?;
     let dynamic = u32::try_from(dynamic_bytes).unwrap_or(u32::MAX);
-    let blocks = match threads <= function.info().max_threads_per_block {
-        true => driver.device.settings.capability.resident(&function.need(), threads, dynamic).0,
-        false => 0,
-    };
-    num_blocks.set(blocks as i32)
+    let capability = driver.device.settings.capability;
+    // What the kernel itself says of its blocks' size is not asked here.
+    num_blocks.set(capability.resident(&function.need(), threads, dynamic).0 as i32)
 }
 
 /// The best block size and the smallest grid that fills the device with it.

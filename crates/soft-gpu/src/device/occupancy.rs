@@ -7,8 +7,11 @@
 
 use super::capability::{Capability, REGISTER_UNIT, REGISTERS_PER_SM};
 use super::limits::{
-    REGISTERS_PER_THREAD_MAX, SHARED_PER_BLOCK, SMS_PER_GPC, THREADS_PER_BLOCK_MAX, WARP_THREADS,
+    REGISTERS_PER_THREAD_MAX, SHARED_PER_BLOCK, THREADS_PER_BLOCK_MAX, WARP_THREADS,
 };
+
+/// Blocks of clusters that an SM holds.
+const CLUSTER_BLOCKS_PER_SM: u32 = 8;
 
 /// What a kernel takes, and what was set for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,6 +63,15 @@ fn registers_of_warp(registers: u32) -> u32 {
 
 fn warps_of(threads: u32) -> u32 {
     threads.div_ceil(WARP_THREADS).max(1)
+}
+
+/// Clusters of so many blocks that are resident on a GPC of `sms` SMs, on each of which `resident`
+/// of the blocks are: as hardware of compute capability 9.0 has it.
+pub fn clusters_of_gpc(sms: u32, resident: u32, blocks: u32) -> u32 {
+    match sms < blocks {
+        true => 0,
+        false => (sms * resident.min(CLUSTER_BLOCKS_PER_SM)).checked_div(blocks).unwrap_or(0),
+    }
 }
 
 impl Capability {
@@ -148,13 +160,6 @@ impl Capability {
         (best_threads, best_blocks)
     }
 
-    /// Clusters of so many blocks that are resident on a device of `sms` SMs, on each of which
-    /// `resident` of the blocks are: each cluster on one GPC.
-    pub fn clusters(&self, resident: u32, sms: u32, blocks: u32) -> u32 {
-        let of_gpc = |sms: u32| (resident * sms).checked_div(blocks).unwrap_or(0);
-        sms / SMS_PER_GPC * of_gpc(SMS_PER_GPC) + of_gpc(sms % SMS_PER_GPC)
-    }
-
     fn resident_by_registers(&self, registers: u32, threads: u32) -> u32 {
         let by_parts = |parts: u32| {
             let (warps, of_warp) = (warps_of(threads), registers_of_warp(registers));
@@ -222,6 +227,9 @@ impl Capability {
         }
     }
 }
+
+#[cfg(test)]
+mod recorded;
 
 #[cfg(test)]
 mod tests;

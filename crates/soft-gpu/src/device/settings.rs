@@ -9,6 +9,8 @@ use cuda_api::environment::*;
 use simt_jit::{Flavour, Store, Tiers};
 
 use super::capability::{CLUSTER_BLOCKS_MAX, Capability};
+use super::limits::SMS_PER_GPC;
+use super::occupancy::clusters_of_gpc;
 use super::{identity, limits, profile};
 
 /// Fewest virtual SMs by default, so that a share of 10 % means something on a small machine.
@@ -108,6 +110,18 @@ impl Settings {
             true => self.capability.cluster_blocks_max,
             false => CLUSTER_BLOCKS_MAX,
         }
+    }
+
+    /// Clusters of so many blocks that are resident at once where `resident` of their blocks are
+    /// on each SM.
+    pub fn clusters(&self, resident: u32, blocks: u32) -> u32 {
+        let (whole, rest) = (self.sms / SMS_PER_GPC, self.sms % SMS_PER_GPC);
+        let of_gpc = |sms: u32| match self.strict {
+            true => clusters_of_gpc(sms, resident, blocks),
+            // Few SMs are no reason to refuse clusters.
+            false => sms * resident / blocks,
+        };
+        whole * of_gpc(SMS_PER_GPC) + of_gpc(rest)
     }
 }
 

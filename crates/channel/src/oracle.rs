@@ -73,6 +73,7 @@ pub fn payload(words: &[u64]) {
         ModuleLoaded,
         PrintfText,
         RecordEvent,
+        ReplaceMapAddress,
         UnloadModule,
         WaitEvent,
         (),

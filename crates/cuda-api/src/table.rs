@@ -547,6 +547,8 @@ macro_rules! driver_functions {
                 channels_per_pixel: c_uint, pixels_per_column: c_uint,
                 element_strides: *const c_uint, interleave: c_uint, swizzle: c_uint,
                 l2_promotion: c_uint, oob_fill: c_uint);
+            903 special cuTensorMapReplaceAddress(
+                tensor_map: *mut CUtensorMap, global_address: *mut c_void);
 
             // Textures and surfaces.
             951 special cuTexObjectCreate(

@@ -80,10 +80,9 @@ pub(super) fn load_prefix(access: Access) -> Option<Handler> {
 const BULK_BYTES: u64 = 16;
 
 /// What a bulk copy does with the bytes.
-trait Transfer: 'static {
+pub(super) trait Transfer: 'static {
     /// # Safety
-    /// Both pointers are good for `bytes` and aligned to [`BULK_BYTES`], of which `bytes` is a
-    /// multiple.
+    /// Both pointers are good for `bytes`, whole elements, and the first is aligned to these.
     unsafe fn run(to: *mut u8, from: *const u8, bytes: usize);
 }
 
@@ -96,13 +95,14 @@ impl Transfer for Replace {
     }
 }
 
-struct Combine<O>(PhantomData<O>);
+/// Combines elements.
+pub(super) struct Combine<O>(PhantomData<O>);
 
 impl<O: Operation> Transfer for Combine<O> {
     unsafe fn run(to: *mut u8, from: *const u8, bytes: usize) {
         let size = size_of::<O::Word>();
         for at in (0..bytes).step_by(size) {
-            // SAFETY: by contract; elements are a power of two of bytes, 8 at most.
+            // SAFETY: by contract.
             unsafe {
                 let value = from.add(at).cast::<O::Word>().read_unaligned();
                 O::run(to.add(at), value, value);
@@ -189,6 +189,7 @@ impl<T: Transfer> Body for Bulk<T> {
 pub(super) fn bulk(copy: BulkCopy) -> Option<Handler> {
     struct Reductions;
     impl Visitor for Reductions {
+        type Made = Handler;
         fn visit<O: Operation>(self) -> Handler {
             versions::<Bulk<Combine<O>>, Bulk<Combine<O>>>(Rare(Target::Baseline))
         }

@@ -238,8 +238,10 @@ operations! {
 
 /// Something that is done with an operation found by name.
 pub(super) trait Visitor {
+    /// What comes of it.
+    type Made;
     /// Does it.
-    fn visit<O: Operation>(self) -> Handler;
+    fn visit<O: Operation>(self) -> Self::Made;
 }
 
 /// The handler of a read-modify-write; `None` if there is no such form.
@@ -248,6 +250,7 @@ pub(super) fn handler(op: AtomOp, ty: AtomType, returns: bool) -> Option<Handler
         returns: bool,
     }
     impl Visitor for Atoms {
+        type Made = Handler;
         fn visit<O: Operation>(self) -> Handler {
             let t = Rare(Target::Baseline);
             if self.returns {
@@ -261,7 +264,7 @@ pub(super) fn handler(op: AtomOp, ty: AtomType, returns: bool) -> Option<Handler
 }
 
 /// What the visitor makes of an operation on a type; `None` if there is no such form.
-pub(super) fn visit(op: AtomOp, ty: AtomType, visitor: impl Visitor) -> Option<Handler> {
+pub(super) fn visit<V: Visitor>(op: AtomOp, ty: AtomType, visitor: V) -> Option<V::Made> {
     use AtomOp as A;
     use AtomType as T;
     macro_rules! of {

@@ -15,7 +15,8 @@ use super::machine::{Handler, Ins, RESULTS_MAX, SOURCES_MAX};
 use super::memory::AddressForm;
 use super::warp::{PATIENCE, SPIN_PATIENCE};
 use super::{
-    async_copy, atomic, check, float, mbarrier, memory, moves, runtime, tensor, texture, warp_ops,
+    async_copy, atomic, check, float, mbarrier, memory, moves, runtime, tensor, tensor_copy,
+    texture, warp_ops,
 };
 use simt::ir::{self, Callee, Reg};
 use simt::kernel::WARP_LANES;
@@ -527,6 +528,17 @@ impl Decoder<'_> {
                 let run = atomic::handler(*op, *ty, *returns)?;
                 (run, self.offset(inst)?, self.tag(first?, *space)?, true)
             }
+            Op::TensorCopy(copy) => {
+                let (run, imm) = tensor_copy::handler(*copy);
+                let list = inst.src.iter().enumerate();
+                let list = list.map(|(i, source)| (*source, source_class(&inst.op, i))).collect();
+                let list = self.list(list);
+                if self.checked {
+                    self.account_before(&inst.op, None, imm, guard, 0);
+                }
+                self.push(run, &[], &[list], imm, guard, 0);
+                return Some(true);
+            }
             Op::Multiply(product) => return self.product(inst, *product, guard).map(|()| true),
             Op::LoadMatrix { space, count, transpose } => {
                 let run = tensor::load(*count, *transpose, t)?;
@@ -535,6 +547,10 @@ impl Decoder<'_> {
             Op::StoreMatrix { space, count, transpose } => {
                 let run = tensor::store(*count, *transpose, t)?;
                 (run, self.offset(inst)?, self.tag(first?, *space)?, true)
+            }
+            Op::Expand(sparse) => {
+                let (run, imm) = tensor::expand(*sparse);
+                (run, imm, 0, false)
             }
             Op::TransposeMatrix => (tensor::transpose(), 0, 0, false),
             Op::Shfl(mode, predicate) => (warp_ops::shuffle(*mode, *predicate, t), 0, 0, false),
@@ -591,7 +607,7 @@ impl Decoder<'_> {
             Op::Load(access) => (access.bytes * access.count, true, false, access.volatile),
             Op::Store(access) => (access.bytes * access.count, false, true, access.volatile),
             Op::Atom { ty, .. } => (ty.width().bytes() as u8, true, true, true),
-            Op::StoreMatrix { .. } | Op::BulkCopy(_) | Op::Mbarrier(..) => {
+            Op::StoreMatrix { .. } | Op::BulkCopy(_) | Op::TensorCopy(_) | Op::Mbarrier(..) => {
                 return self.push(check::unfollowed(), &[], &[], 0, guard, 0);
             }
             _ => return,
@@ -626,6 +642,15 @@ impl Decoder<'_> {
         self.constants.push((at, list.iter().flat_map(|offset| offset.to_le_bytes()).collect()));
         self.push(run, &[], &[at], 0, guard, tensor::tag(product));
         Some(())
+    }
+
+    /// Puts operands' places among the constants, for an instruction with many; where the list is.
+    fn list(&mut self, sources: Vec<(Source, Class)>) -> u32 {
+        let places = sources.into_iter().map(|(source, class)| self.source(source, class, false));
+        let bytes: Vec<u8> = places.flat_map(u32::to_le_bytes).collect();
+        let at = self.reserve(bytes.len() as u32, SCALAR_BYTES);
+        self.constants.push((at, bytes));
+        at
     }
 
     fn offset(&self, inst: &VectorInst) -> Option<i64> {

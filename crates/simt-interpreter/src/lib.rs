@@ -32,6 +32,7 @@ mod rounded;
 mod runtime;
 mod special;
 mod tensor;
+mod tensor_copy;
 mod texture;
 mod warp;
 mod warp_ops;

@@ -20,6 +20,10 @@ mod properties;
 mod random;
 #[path = "filetests/record.rs"]
 mod record;
+#[path = "filetests/sparse.rs"]
+mod sparse;
+#[path = "filetests/tensor_copy.rs"]
+mod tensor_copy;
 #[path = "filetests/texture.rs"]
 mod texture;
 #[path = "filetests/throughput.rs"]

@@ -18,6 +18,10 @@ mod random;
 mod record;
 #[path = "filetests/scattered.rs"]
 mod scattered;
+#[path = "../../simt-interpreter/tests/filetests/sparse.rs"]
+mod sparse;
+#[path = "../../simt-interpreter/tests/filetests/tensor_copy.rs"]
+mod tensor_copy;
 #[path = "../../simt-interpreter/tests/filetests/texture.rs"]
 mod texture;
 #[path = "../../simt-interpreter/tests/filetests/throughput.rs"]

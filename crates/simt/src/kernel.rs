@@ -417,6 +417,12 @@ pub enum FaultKind {
         /// As written in the PTX.
         text: String,
     },
+    /// A copy with something that is no tensor map, or not one for that copy:
+    /// CUDA_ERROR_ILLEGAL_INSTRUCTION.
+    TensorMap {
+        /// Where it is, or should be.
+        address: u64,
+    },
     /// An indirect call or branch to nowhere: CUDA_ERROR_INVALID_PC.
     InvalidPc {
         /// The target.

@@ -25,7 +25,8 @@ enum Key {
 
 /// Most static shared memory of one kernel, bytes: the block limit of compute capability 8.0.
 pub const STATIC_SHARED_BYTES_MAX: u64 = 163 << 10;
-/// Dynamic shared memory starts at a multiple of this: the strictest alignment of a PTX type.
+/// Dynamic shared memory starts at a multiple of this, the strictest alignment of a PTX type, or of
+/// more where a variable asks for it.
 const DYNAMIC_SHARED_ALIGN: u64 = 16;
 
 /// Where module-scope variables are.
@@ -214,6 +215,7 @@ impl<'a> KernelLayout<'a> {
     ) -> Result<Self, CompileError> {
         let mut layout = Self { module, shared: HashMap::new(), shared_bytes: 0, const_bytes: 0 };
         let mut dynamic = Vec::new();
+        let mut dynamic_align = DYNAMIC_SHARED_ALIGN;
         let mut banks = std::collections::HashSet::new();
         for &id in functions {
             let function = ast.function(id);
@@ -228,7 +230,10 @@ impl<'a> KernelLayout<'a> {
                     StateSpace::Const if banks.insert(key) => {
                         layout.const_bytes += variable.size_bytes().unwrap_or(0);
                     }
-                    StateSpace::Shared if variable.is_unsized() => dynamic.push(key),
+                    StateSpace::Shared if variable.is_unsized() => {
+                        dynamic.push(key);
+                        dynamic_align = dynamic_align.max(variable.align_bytes());
+                    }
                     StateSpace::Shared if !layout.shared.contains_key(&key) => {
                         let align = variable.align_bytes();
                         let at = layout.shared_bytes.next_multiple_of(align);
@@ -247,7 +252,7 @@ impl<'a> KernelLayout<'a> {
             )));
         }
         if !dynamic.is_empty() {
-            layout.shared_bytes = layout.shared_bytes.next_multiple_of(DYNAMIC_SHARED_ALIGN);
+            layout.shared_bytes = layout.shared_bytes.next_multiple_of(dynamic_align);
         }
         for key in dynamic {
             layout.shared.insert(key, layout.shared_bytes);

@@ -20,6 +20,8 @@ pub mod mbarrier;
 pub mod op;
 mod op_text;
 mod passes;
+pub mod sparse;
+pub mod tensor_map;
 pub mod texture;
 pub mod vector;
 mod vectorize;

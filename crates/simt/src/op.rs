@@ -10,6 +10,7 @@ mod memory;
 pub use memory::*;
 
 use super::matrix::Multiply;
+use super::sparse::Sparse;
 
 /// Bytes a lane of a register has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -579,6 +580,10 @@ pub enum Op {
     /// Sources destination, source, bytes, if `barrier` an mbarrier in shared memory, and if
     /// `multicast` a mask of ranks.
     BulkCopy(BulkCopy),
+    /// Sources the generic address of a tensor map, an address in shared memory, coordinates; for
+    /// loads offsets if there are any, an mbarrier in shared memory, and if `multicast` a mask of
+    /// ranks.
+    TensorCopy(TensorCopy),
     /// Sources address, byte offset, b and for `Cas` c; result (if `returns`): the old value.
     Atom {
         /// Where.
@@ -640,6 +645,9 @@ pub enum Op {
     Elect,
     /// Sources the registers of A, of B and of C; results those of D. For all lanes of the warp.
     Multiply(Multiply),
+    /// Sources two registers of what is kept of A, and metadata; results four registers of A. For all
+    /// lanes of the warp.
+    Expand(Sparse),
     /// Sources address, byte offset (immediate); results `count` registers. Loads as many matrices
     /// of 8 rows of 16 bytes; lane `8 i + r` has the address of row `r` of the `i`-th.
     LoadMatrix {
@@ -685,6 +693,7 @@ impl Op {
             | Self::LoadPrefix(_)
             | Self::Mbarrier(..)
             | Self::BulkCopy(_)
+            | Self::TensorCopy(_)
             | Self::Texture(_)
             | Self::TextureQuery(_)
             | Self::SurfaceLoad(_)
@@ -715,6 +724,7 @@ impl Op {
         matches!(
             self,
             Self::Multiply(_)
+                | Self::Expand(_)
                 | Self::LoadMatrix { .. }
                 | Self::StoreMatrix { .. }
                 | Self::TransposeMatrix

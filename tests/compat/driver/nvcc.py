@@ -43,8 +43,10 @@ class Build(collections.namedtuple("Build", "name source flags toolkit kind")):
             BUILDS.mkdir(parents=True, exist_ok=True)
             compiler = environments.NVCC.make()
             self.toolkit.environment.make()
+            # A source that names architectures is for no others.
+            architecture = [] if "-gencode" in self.flags else ARCHITECTURE
             command = [
-                compiler.cuda / "bin/nvcc", "-O1", "-std=c++17", *ARCHITECTURE, *self.toolkit.environment.nvcc_flags,
+                compiler.cuda / "bin/nvcc", "-O1", "-std=c++17", *architecture, *self.toolkit.environment.nvcc_flags,
                 "-cudart", self.kind, *self.flags, "-o", program, self.source,
             ]  # fmt: skip
             path = f"{compiler.cuda / 'bin'}:{os.environ['PATH']}"

@@ -54,7 +54,10 @@ pub use stream::{
 pub use sharing::{
     EventState, OpenEvent, OpenMemory, QueryEvent, ShareEvent, ShareMemory, SharedMemory, Token,
 };
-pub use tensor::{EncodeIm2col, EncodeTiled, TENSOR_BOX_WORDS, TENSOR_RANK_MAX, TensorDescription};
+pub use tensor::{
+    EncodeIm2col, EncodeTiled, ReplaceMapAddress, TENSOR_BOX_WORDS, TENSOR_RANK_MAX,
+    TensorDescription,
+};
 pub use virtual_memory::{
     AddressesReserved, CreateMemory, FreeAddresses, ImportMemory, MapMemory, ReleaseMemory,
     ReserveAddresses, SetAccess, UnmapMemory,

@@ -90,6 +90,39 @@ macro_rules! encodings {
     )*};
 }
 
+/// A map with another address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplaceMapAddress {
+    /// The encoded map.
+    pub map: [u64; 16],
+    /// Where the tensor begins.
+    pub address: u64,
+}
+
+impl Payload<'_> for ReplaceMapAddress {
+    fn words(&self) -> usize {
+        self.map.len() + 1
+    }
+
+    fn write(&self, sink: &mut impl Sink) {
+        for word in self.map {
+            sink.word(word);
+        }
+        sink.word(self.address);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { map: <[u64; 16]>::read(reader)?, address: reader.word()? })
+    }
+}
+
+impl Request<'_> for ReplaceMapAddress {
+    const OPCODE: u16 = number::cuTensorMapReplaceAddress;
+    const KIND: RequestKind = RequestKind::Call;
+    /// The encoded map.
+    type Reply = [u64; 16];
+}
+
 encodings! {
     /// Encodes a map for tiles.
     EncodeTiled = number::cuTensorMapEncodeTiled;

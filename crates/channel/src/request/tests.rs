@@ -325,6 +325,7 @@ fn opcodes_are_told_apart() {
         ListFunctions::OPCODE,
         EncodeTiled::OPCODE,
         EncodeIm2col::OPCODE,
+        ReplaceMapAddress::OPCODE,
         LoadModule::OPCODE,
         UnloadModule::OPCODE,
         GetFunction::OPCODE,

@@ -3,7 +3,9 @@
 
 use crate::boundary::{In, Out};
 use crate::mode;
-use channel::request::{EncodeIm2col, EncodeTiled, TENSOR_RANK_MAX, TensorDescription};
+use channel::request::{
+    EncodeIm2col, EncodeTiled, ReplaceMapAddress, TENSOR_RANK_MAX, TensorDescription,
+};
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::{CUresult, CUtensorMap, CudaError};
 
@@ -92,4 +94,10 @@ pub(crate) fn cuTensorMapEncodeIm2col(
     fill(&mut tensor.shape[3..6], upper_corner, coordinates, |n| n as u32)?;
     (tensor.shape[6], tensor.shape[7]) = (channels, pixels);
     map.set(CUtensorMap { opaque: client.call(&EncodeIm2col(tensor))? })
+}
+
+pub(crate) fn cuTensorMapReplaceAddress(map: Out<CUtensorMap>, address: Out<c_void>) -> CUresult {
+    let client = mode::attached()?;
+    let request = ReplaceMapAddress { map: map.get()?.opaque, address: address.address() };
+    map.set(CUtensorMap { opaque: client.call(&request)? })
 }

@@ -1,7 +1,7 @@
 //! Tensor maps: descriptions that the provider encodes, without touching the device.
 
 use super::Device;
-use channel::request::TensorDescription;
+use channel::request::{ReplaceMapAddress, TensorDescription};
 use cuda_api::{CUtensorMap, CudaError};
 use std::ffi::{c_int, c_void};
 
@@ -76,6 +76,14 @@ impl Device {
                 }
             }
         }
+        Ok(map.opaque)
+    }
+
+    /// A map with another address, which is not checked either.
+    pub fn replace_map_address(&self, r: &ReplaceMapAddress) -> Result<[u64; 16], CudaError> {
+        let mut map = CUtensorMap { opaque: r.map };
+        // SAFETY: the map is a local that is written; the address is not followed.
+        unsafe { self.table().cuTensorMapReplaceAddress(&mut map, r.address as *mut c_void)? };
         Ok(map.opaque)
     }
 }

@@ -11,7 +11,8 @@ use channel::request::{
     ChunkCreate, ChunkRelease, ClusterCount, CountClusters, ElapsedTime, ElapsedTimeReply,
     EncodeIm2col, EncodeTiled, FunctionInfo, FunctionNames, GetFunction, GetGlobal, GlobalInfo,
     HostMap, HostUnmap, ImportMemory, LOG_BYTES_MAX, LargestCluster, ListFunctions, LoadModule,
-    MODULE_PRINTS, MemoryInfo, MemoryInfoReply, ModuleLoaded, NAMES_BYTES_MAX, Request, Reset,
+    MODULE_PRINTS, MemoryInfo, MemoryInfoReply, ModuleLoaded, NAMES_BYTES_MAX, ReplaceMapAddress,
+    Request, Reset,
 };
 use channel::ring::Record;
 use cuda_api::{CUdevice, CUdeviceptr, CudaError};
@@ -197,6 +198,13 @@ impl Session {
 
     pub(super) fn encode_im2col(&mut self, r: EncodeIm2col) -> Result<[u64; 16], CudaError> {
         self.share.device().encode_tensor_map(TensorMapKind::Im2col, &r.0)
+    }
+
+    pub(super) fn replace_map_address(
+        &mut self,
+        r: ReplaceMapAddress,
+    ) -> Result<[u64; 16], CudaError> {
+        self.share.device().replace_map_address(&r)
     }
 
     pub(super) fn list_functions(&mut self, r: ListFunctions) -> Result<FunctionNames, CudaError> {

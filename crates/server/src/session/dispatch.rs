@@ -92,6 +92,7 @@ impl Session {
                 CreateSurface => create_surface,
                 EncodeTiled => encode_tiled,
                 EncodeIm2col => encode_im2col,
+                ReplaceMapAddress => replace_map_address,
                 ReserveAddresses => reserve_addresses,
                 FreeAddresses => free_addresses,
                 CreateMemory => create_memory,

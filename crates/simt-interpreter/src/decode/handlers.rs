@@ -168,6 +168,8 @@ pub(super) fn source_class(op: &Op, i: usize) -> Class {
                 W64
             }
         }
+        // Two addresses, and behind coordinates and offsets an mbarrier.
+        Op::TensorCopy(copy) if i < 2 || i == 2 + copy.coordinates() + copy.offsets() => W64,
         Op::StoreMatrix { .. } if i >= 2 => W32,
         Op::LoadMatrix { .. } | Op::StoreMatrix { .. } => W64,
         Op::Store(_) | Op::Atom { .. } | Op::ToGeneric(_) | Op::FromGeneric(_) | Op::IsSpace(_) => {

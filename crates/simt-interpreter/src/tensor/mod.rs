@@ -13,8 +13,10 @@ mod avx2;
 mod avx512;
 mod format;
 mod product;
+mod sparse;
 mod tile;
 
+pub(super) use sparse::expand;
 pub(super) use tile::{load, store, transpose};
 
 use super::lanes::{Lane, Lanes, Rare, Target, active, read, write};

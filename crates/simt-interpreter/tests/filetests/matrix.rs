@@ -128,6 +128,10 @@ impl Matrix {
         self.bits[row * self.columns + column]
     }
 
+    pub(crate) fn set(&mut self, row: usize, column: usize, bits: u64) {
+        self.bits[row * self.columns + column] = bits;
+    }
+
     fn value(&self, row: usize, column: usize) -> f64 {
         value(self.ty, self.at(row, column))
     }
@@ -153,7 +157,7 @@ pub(crate) fn product(
 }
 
 /// The manual's formulas: row and column of element `i` of A, with `per` elements a register.
-fn a_place(m: usize, per: usize, lane: usize, i: usize) -> (usize, usize) {
+pub(crate) fn a_place(m: usize, per: usize, lane: usize, i: usize) -> (usize, usize) {
     let (group, thread) = (lane >> 2, lane % 4);
     let register = i / per;
     // Registers 0 and 2 of four (0 of one or two, and so on) are the upper rows.
@@ -162,18 +166,18 @@ fn a_place(m: usize, per: usize, lane: usize, i: usize) -> (usize, usize) {
     (row, thread * per + i % per + 4 * per * block)
 }
 
-fn b_place(per: usize, lane: usize, i: usize) -> (usize, usize) {
+pub(crate) fn b_place(per: usize, lane: usize, i: usize) -> (usize, usize) {
     let (group, thread) = (lane >> 2, lane % 4);
     (thread * per + i % per + 4 * per * (i / per), group)
 }
 
-fn c_place(lane: usize, i: usize) -> (usize, usize) {
+pub(crate) fn c_place(lane: usize, i: usize) -> (usize, usize) {
     let (group, thread) = (lane >> 2, lane % 4);
     (if i < 2 { group } else { group + 8 }, thread * 2 + (i & 1))
 }
 
 /// Packs a lane's elements into registers of 32 (f64: 64) bits.
-fn registers(
+pub(crate) fn registers(
     matrix: &Matrix,
     count: usize,
     place: impl Fn(usize, usize) -> (usize, usize),
@@ -194,7 +198,7 @@ fn registers(
 
 /// Runs `text`, whose kernel loads registers `%a0...`, and returns its results `%d0...`: memory is
 /// `[register][lane]`, 8 bytes each.
-fn run(
+pub(crate) fn run(
     set: Set,
     instruction: &str,
     sources: &[(char, Vec<[u64; 32]>, bool)],

@@ -87,6 +87,33 @@ fn levels_are_read_by_number() {
 }
 
 #[test]
+fn levels_follow_from_gradients() {
+    for set in ALL_SETS {
+        let (object, texels) = levels();
+        let mut rig = Rig::new(set, object, &texels);
+        let tex = "tex.grad.2d.v4.f32.f32 {%x, %y, %z, %w}, [%t, {%a, %a}], {%b, %c}, {%c, %d}";
+        let mut at = |x: f32, both: f32, y: f32| rig.floats(tex, [0.0, x, both, y])[0];
+        // A texel a step, in one direction or the other: the first level.
+        assert_eq!(at(0.125, 0.0, 0.25), 0.0);
+        assert_eq!(at(0.125, 0.0, 0.0), 0.0);
+        assert_eq!(at(0.0, 0.0, 0.0), 0.0);
+        // Two, four and many of them, the longer gradient first or second.
+        assert_eq!(at(0.25, 0.0, 0.25), 100.0);
+        assert_eq!(at(0.125, 0.0, -0.5), 100.0);
+        assert_eq!(at(-0.5, 0.0, 0.0), 200.0);
+        assert_eq!(at(0.0, 0.0, 9.0), 300.0);
+        // 2.4 texels in both directions are more than 3 together, and nearer to 4 than to 2.
+        assert_eq!(at(0.0, 0.3, 0.6), 200.0);
+        for (level, size) in [(0, [8, 4]), (1, [4, 2]), (3, [1, 1]), (9, [1, 1])] {
+            for (what, size) in ["width", "height"].iter().zip(size) {
+                let query = format!("txq.level.{what}.b32 %x, [%t], {level}");
+                assert_eq!(rig.run(&query, [0; 4]).unwrap()[0], size);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_direction_meets_a_face_of_a_cube() {
     // Six faces of 2 by 2 texels: 10 a face, 2 t + s in it.
     let face = |n: u8| (0..4u8).flat_map(move |i| f32::from(10 * n + i).to_le_bytes());

@@ -3,6 +3,7 @@
 
 use super::harness::{Device, Params, Shape};
 use super::matrix::{Matrix, Random, bits_of, f16_value, list, product, times, value};
+use super::sparse::Sparse;
 use super::tiers::{ALL_SETS, Set};
 use std::fmt::Write;
 
@@ -31,9 +32,9 @@ impl Layout {
     fn distances(self) -> (usize, usize) {
         let atom = 8 * self.row();
         match (self.swizzle, self.across) {
-            (0, _) => (128, 256),
+            (0, _) => (128, 512),
             (_, false) => (16, atom),
-            (_, true) => (2 * atom, atom),
+            (_, true) => (4 * atom, atom),
         }
     }
 
@@ -74,10 +75,17 @@ struct Form {
     /// Signs of A and B, if there are any.
     signs: Option<(i32, i32)>,
     transposable: bool,
+    /// A has half its elements, and which of four lanes have the metadata.
+    sparse: Option<usize>,
 }
 
 impl Form {
     fn k(&self) -> usize {
+        self.a_columns() * if self.sparse.is_some() { 2 } else { 1 }
+    }
+
+    /// Columns of A in memory.
+    fn a_columns(&self) -> usize {
         256 / bits_of(self.types[1])
     }
 }
@@ -130,9 +138,12 @@ fn kernel(form: &Form, a_in_registers: bool, a: Layout, b: Layout) -> String {
     };
     load('d', sums, 0);
     load('f', 4, sums);
+    load('e', 1, sums + 4);
     let [d_type, a_type, b_type] = form.types;
     let (n, k) = (form.n, form.k());
     let from_a = if a_in_registers { list('f', 4) } else { "%a".to_owned() };
+    let sparse = form.sparse.map(|selector| format!(", %e0, {selector}")).unwrap_or_default();
+    let name = if form.sparse.is_some() { "mma_async.sp" } else { "mma_async" };
     let mut numbers = String::new();
     if let Some((a_sign, b_sign)) = form.signs {
         write!(numbers, ", {a_sign}, {b_sign}").unwrap();
@@ -146,7 +157,7 @@ fn kernel(form: &Form, a_in_registers: bool, a: Layout, b: Layout) -> String {
     writeln!(
         text,
         "wgmma.fence.sync.aligned;\n\
-         wgmma.mma_async.sync.aligned.m64n{n}k{k}.{d_type}.{a_type}.{b_type}{} {}, {from_a}, %b, %k{numbers};\n\
+         wgmma.{name}.sync.aligned.m64n{n}k{k}.{d_type}.{a_type}.{b_type}{} {}, {from_a}, %b{sparse}, %k{numbers};\n\
          wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;",
         form.suffix,
         list('d', sums)
@@ -163,20 +174,21 @@ fn check(set: Set, form: &Form, a_in_registers: bool, a_layout: Layout, b_layout
     let mut random = Random(0x0bad_5eed_1234_5678);
     let [d_type, a_type, b_type] = form.types;
     let (n, k) = (form.n, form.k());
-    let a = Matrix::random(a_type, 64, k, &mut random);
+    let sparse = Sparse::random(a_type, 64, 2 * form.a_columns(), &mut random);
+    let a = sparse.kept.clone();
     let b = Matrix::random(b_type, k, n, &mut random);
     let c = Matrix::random(d_type, 64, n, &mut random);
     let keep = random.below(2) == 1;
     let mut image = vec![0u8; IMAGE_BYTES];
     let (a_bits, b_bits) = (bits_of(a_type), bits_of(b_type));
-    put(&mut image, a_layout, 64, k, a_bits, |line, k| a.at(line, k));
+    put(&mut image, a_layout, 64, form.a_columns(), a_bits, |line, k| a.at(line, k));
     put(&mut image[B_START..], b_layout, n, k, b_bits, |line, k| b.at(k, line));
     // Registers of threads: sums of rows of four warps, and A as `mma` has it.
     let row = |t: usize, high: bool| t / 32 * 16 + t % 32 / 4 + if high { 8 } else { 0 };
     let per = if d_type == "f16" { 2 } else { 1 };
     let sums = n / (2 * per);
     let c_place = |t: usize, i: usize| (row(t, i & 2 != 0), i / 4 * 8 + t % 4 * 2 + i % 2);
-    let mut regs = vec![0u32; (sums + 4) * THREADS];
+    let mut regs = vec![0u32; (sums + 5) * THREADS];
     for (t, i) in (0..THREADS).flat_map(|t| (0..n / 2).map(move |i| (t, i))) {
         let (row, column) = c_place(t, i);
         regs[i / per * THREADS + t] |= (c.at(row, column) as u32) << (i % per * 16);
@@ -187,6 +199,12 @@ fn check(set: Set, form: &Form, a_in_registers: bool, a_layout: Layout, b_layout
             let column = i / 2 * 4 * packed + t % 4 * packed + e;
             let bits = a.at(row(t, i % 2 == 1), column) as u32;
             regs[(sums + i) * THREADS + t] |= bits << (e * a_bits);
+        }
+    }
+    for warp in 0..4 {
+        let metadata = sparse.metadata(16 * warp, form.sparse.unwrap_or(0));
+        for (lane, word) in metadata.into_iter().enumerate() {
+            regs[(sums + 4) * THREADS + 32 * warp + lane] = word as u32;
         }
     }
     let text = kernel(form, a_in_registers, a_layout, b_layout);
@@ -216,6 +234,7 @@ fn check(set: Set, form: &Form, a_in_registers: bool, a_layout: Layout, b_layout
     let (sign_a, sign_b) = form.signs.unwrap_or((1, 1));
     let combine: fn(f64, f64) -> f64 =
         if sign_a * sign_b < 0 { |a, b| -times(a, b) } else { times };
+    let a = if form.sparse.is_some() { sparse.whole } else { a };
     let expected = product(&a, &b, if keep { &c } else { &zero }, combine);
     for (t, i) in (0..THREADS).flat_map(|t| (0..n / 2).map(move |i| (t, i))) {
         let (row, column) = c_place(t, i);
@@ -235,7 +254,15 @@ fn check(set: Set, form: &Form, a_in_registers: bool, a_layout: Layout, b_layout
 }
 
 const fn float(types: [&'static str; 3], n: usize, signs: (i32, i32), transposable: bool) -> Form {
-    Form { types, n, suffix: "", signs: Some(signs), transposable }
+    Form { types, n, suffix: "", signs: Some(signs), transposable, sparse: None }
+}
+
+const fn sparse(form: Form, selector: usize) -> Form {
+    Form { sparse: Some(selector), ..form }
+}
+
+const fn integer(types: [&'static str; 3], n: usize, suffix: &'static str) -> Form {
+    Form { types, n, suffix, signs: None, transposable: false, sparse: None }
 }
 
 #[test]
@@ -247,14 +274,15 @@ fn warpgroups_multiply() {
         float(["f32", "bf16", "bf16"], 64, (-1, 1), true),
         float(["f32", "tf32", "tf32"], 24, (1, -1), false),
         float(["f32", "e4m3", "e5m2"], 16, (-1, 1), false),
-        Form { types: ["s32", "s8", "u8"], n: 32, suffix: "", signs: None, transposable: false },
-        Form {
-            types: ["s32", "u8", "s8"],
-            n: 8,
-            suffix: ".satfinite",
-            signs: None,
-            transposable: false,
-        },
+        integer(["s32", "s8", "u8"], 32, ""),
+        integer(["s32", "u8", "s8"], 8, ".satfinite"),
+        sparse(float(["f32", "f16", "f16"], 16, (1, -1), true), 1),
+        sparse(float(["f16", "f16", "f16"], 8, (1, 1), true), 0),
+        sparse(float(["f32", "bf16", "bf16"], 40, (-1, 1), true), 0),
+        sparse(float(["f32", "tf32", "tf32"], 24, (1, 1), false), 1),
+        sparse(float(["f32", "e4m3", "e5m2"], 16, (-1, -1), false), 0),
+        sparse(integer(["s32", "s8", "u8"], 32, ""), 0),
+        sparse(integer(["s32", "u8", "s8"], 8, ".satfinite"), 0),
     ];
     let mut turn = 0;
     for form in &forms {
@@ -262,6 +290,10 @@ fn warpgroups_multiply() {
             for (a_across, b_across) in [(false, false), (true, false), (false, true), (true, true)]
             {
                 if (a_across || b_across) && !form.transposable {
+                    continue;
+                }
+                // A sparse product's B has more than a row of the narrowest pattern along k.
+                if form.sparse.is_some() && b_swizzle == 3 && !b_across {
                     continue;
                 }
                 let a = Layout { swizzle: a_swizzle, across: a_across };

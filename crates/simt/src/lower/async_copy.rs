@@ -14,7 +14,8 @@ impl Lowering<'_> {
     pub(super) fn async_copy(&mut self, inst: &ast::Instruction) -> Option<()> {
         match inst.opcode {
             Opcode::Mbarrier => self.mbarrier(inst),
-            Opcode::Cp if inst.has(M::Tensor) => None,
+            Opcode::Cp if inst.has(M::Tensor) => self.tensor_map(inst),
+            Opcode::Tensormap => self.tensor_map(inst),
             Opcode::Cp
                 if inst.has(M::CommitGroup) || inst.has(M::WaitGroup) || inst.has(M::WaitAll) =>
             {
@@ -94,7 +95,7 @@ impl Lowering<'_> {
     }
 
     /// The address of `[a]`, its offset added, in a register of 64 bits.
-    fn address(
+    pub(super) fn address(
         &mut self,
         space: Option<StateSpace>,
         operand: &ast::Operand,

@@ -37,7 +37,8 @@ type Part = (std::ops::Range<usize>, std::ops::Range<usize>, std::ops::Range<usi
 impl Lowering<'_> {
     pub(super) fn matrix(&mut self, inst: &ast::Instruction) -> Option<()> {
         match inst.opcode {
-            Opcode::Mma if !inst.has(M::Sp) && !inst.has(M::SpMetadata) => self.mma(inst),
+            Opcode::Mma if inst.has(M::Sp) || inst.has(M::SpMetadata) => self.sparse_product(inst),
+            Opcode::Mma => self.mma(inst),
             Opcode::Wmma if inst.has(M::Mma) => self.wmma(inst),
             Opcode::Wmma if inst.has(M::Load) => self.fragment_load(inst),
             Opcode::Wmma if inst.has(M::Store) => self.fragment_store(inst),

@@ -32,6 +32,12 @@ impl Lowering<'_> {
             }
             Opcode::Cvta => self.cvta(inst),
             Opcode::Isspacep => self.isspacep(inst),
+            // No address is that of a texture, sampler or surface by name: there are none.
+            Opcode::Istypep => {
+                let d = self.predicate_dest(inst.operands.first()?)?;
+                self.emit(Op::PredMov, vec![d], vec![Operand::Imm(0)]);
+                Some(())
+            }
             _ => None,
         }
     }

@@ -1,13 +1,13 @@
 //! Textures and surfaces, through the handles of objects. References by name (`.texref`) belong to
-//! an older interface and are not supported; neither are several samples,
-//! nor levels that follow from gradients.
+//! an older interface and are not supported; neither are several samples, nor gradients of
+//! directions in cubes.
 
 use super::memory::{atomic_op, atomic_type};
 use super::{Lowering, class_of};
 use crate::ir::{Guard, Operand};
 use crate::op::{
-    AtomType, Class, Op, Outside, PredOp, Space, SurfaceOp, TextureLevel, TextureOp, TextureQuery,
-    Width,
+    AtomType, Class, Convert, FloatMode, FloatOp, FloatType, IntOp, IntType, Op, Outside, PredOp,
+    Space, SurfaceOp, TextureLevel, TextureOp, TextureQuery, Width,
 };
 use ptx::ast::{self, AddressBase, Modifier as M, Opcode, ScalarType as T};
 
@@ -94,24 +94,59 @@ impl Lowering<'_> {
         if !matches!(result, T::F32 | T::U32 | T::S32) {
             return None;
         }
-        if inst.has(M::Grad) {
-            return None;
-        }
         let integer = coordinate == T::S32;
+        let cube = inst.has(M::GeomCube) || inst.has(M::GeomAcube);
         let mut src = self.place(place, dims, layered, coordinate)?;
         let level = if inst.has(M::Level) {
             src.push(self.source(inst.operands.get(2)?, coordinate)?);
             TextureLevel::Given
+        } else if inst.has(M::Grad) {
+            let [dx, dy] = inst.operands.get(2..)? else { return None };
+            (!cube).then_some(())?;
+            let level = self.gradient_level(src[0], dims, dx, dy)?;
+            src.push(level);
+            TextureLevel::Given
         } else {
             TextureLevel::First
         };
-        let cube = inst.has(M::GeomCube) || inst.has(M::GeomAcube);
         let dst = self.results(d, Width::W32)?;
         (dst.len() == 4).then_some(())?;
         let floats = result == T::F32;
         let op = TextureOp { dims, layered, integer, floats, gather, level, cube };
         self.emit(Op::Texture(op), dst, src);
         Some(())
+    }
+
+    /// The level whose texels are as far apart as the longer of two gradients of the coordinates.
+    fn gradient_level(
+        &mut self,
+        handle: Operand,
+        dims: u8,
+        dx: &ast::Operand,
+        dy: &ast::Operand,
+    ) -> Option<Operand> {
+        let (dx, dy) = (self.elements(dx, T::F32)?, self.elements(dy, T::F32)?);
+        let axes = usize::from(dims);
+        (dx.len() >= axes && dy.len() >= axes).then_some(())?;
+        let float = |op| Op::Float(op, FloatType::F32, FloatMode::default());
+        let mut squares = [Operand::Imm(0); 2];
+        let sizes = [TextureQuery::Width, TextureQuery::Height, TextureQuery::Depth];
+        for (axis, size) in sizes.into_iter().enumerate().take(axes) {
+            let size = self.value(Op::TextureQuery(size), Width::W32, vec![handle]);
+            let (from, to) = (IntType::U32, FloatType::F32);
+            let widen = Convert::FromInt { from, to, mode: FloatMode::default() };
+            let size = self.value(Op::Convert(widen), Width::W32, vec![size]);
+            for (square, gradient) in squares.iter_mut().zip([dx[axis], dy[axis]]) {
+                let src = vec![gradient, size];
+                let texels = self.value(float(FloatOp::Mul), Width::W32, src);
+                let src = vec![texels, texels, *square];
+                *square = self.value(float(FloatOp::Fma), Width::W32, src);
+            }
+        }
+        let longer = self.value(float(FloatOp::Max), Width::W32, squares.to_vec());
+        let twice = self.value(float(FloatOp::Lg2), Width::W32, vec![longer]);
+        let half = Operand::Imm(u64::from(0.5f32.to_bits()));
+        Some(self.value(float(FloatOp::Mul), Width::W32, vec![twice, half]))
     }
 
     /// Shape of an unformatted access.
@@ -242,8 +277,9 @@ impl Lowering<'_> {
     }
 
     fn query(&mut self, inst: &ast::Instruction) -> Option<()> {
-        // Sizes of other levels than the first one are asked for with an operand more.
-        let [d, ast::Operand::Memory(address)] = &inst.operands[..] else { return None };
+        let [d, ast::Operand::Memory(address), level @ ..] = &inst.operands[..] else {
+            return None;
+        };
         let what = inst.modifiers.iter().find_map(|m| {
             Some(match m {
                 M::Width => TextureQuery::Width,
@@ -255,6 +291,17 @@ impl Lowering<'_> {
             })
         })?;
         let handle = self.handle(address)?;
-        self.emit_to(Op::TextureQuery(what), d, Width::W32, false, vec![handle])
+        let Some(level) = level.first() else {
+            return self.emit_to(Op::TextureQuery(what), d, Width::W32, false, vec![handle]);
+        };
+        // Each level has half the size of the one before it, and at least one texel.
+        let first = self.value(Op::TextureQuery(what), Width::W32, vec![handle]);
+        let level = self.source(level, T::U32)?;
+        let halved = match inst.has(M::Width) || inst.has(M::Height) || inst.has(M::Depth) {
+            true => self.value(Op::Int(IntOp::Shr, IntType::U32), Width::W32, vec![first, level]),
+            false => first,
+        };
+        let src = vec![halved, Operand::Imm(1)];
+        self.emit_to(Op::Int(IntOp::Max, IntType::U32), d, Width::W32, false, src)
     }
 }

@@ -3,7 +3,8 @@
 //! Each warp multiplies its own 16 rows, and the parts of a fragment that it needs of a factor are
 //! what `mma` would have in registers: so a product becomes loads of these from where the factor's
 //! descriptor says, and ordinary products of 8 columns. It is done where it is issued; fences and
-//! waits have nothing left to do. Sparse products are not supported.
+//! waits have nothing left to do. Of sparse products what is kept of A lies like a whole A of half
+//! the columns.
 //!
 //! A descriptor says where the matrix starts, two distances, and how rows are swizzled. In units of
 //! 16 bytes, with `S` = 1, 2, 4 or 8 of them in a row of the swizzle's pattern, element `(line, k)`
@@ -24,7 +25,7 @@ use crate::matrix::{MatrixType, Multiply};
 use crate::op::{Access, Class, Compare, CompareType, IntOp, IntType, Op, Space, Special, Width};
 use ptx::ast::{self, Modifier as M, ScalarType as T};
 
-/// Bytes of `k` that one product covers: two units.
+/// Bytes of `k` that one product covers, and that of A are in shared memory: two units.
 const K_BYTES: u32 = 32;
 /// Bytes of a unit.
 const UNIT_BYTES: u64 = 16;
@@ -54,17 +55,25 @@ impl Lowering<'_> {
         if inst.has(M::Fence) || inst.has(M::CommitGroup) || inst.has(M::WaitGroup) {
             return Some(());
         }
-        if inst.has(M::Sp) || !inst.has(M::MmaAsync) {
+        if !inst.has(M::MmaAsync) {
             return None;
         }
+        let halves = if inst.has(M::Sp) { 2 } else { 1 };
         let shape = inst.shape()?;
         let types: Vec<T> = inst.types().collect();
         let [d_type, a_type, b_type] = types[..] else { return None };
         let (a_type, b_type) = (matrix_type(a_type, false)?, matrix_type(b_type, false)?);
         let saturate = inst.has(M::Satfinite);
-        let product = Multiply { tall: true, k: shape.k, a: a_type, b: b_type, saturate };
-        (u32::from(shape.k) * a_type.bits() == 8 * K_BYTES).then_some(())?;
-        let [d, a, b, scale_d, rest @ ..] = &inst.operands[..] else { return None };
+        let k = shape.k / halves as u16;
+        let product = Multiply { tall: true, k, a: a_type, b: b_type, saturate };
+        (u32::from(k) * a_type.bits() == 8 * K_BYTES).then_some(())?;
+        let (d, a, b, sparse, scale_d, rest) = match &inst.operands[..] {
+            [d, a, b, scale_d, rest @ ..] if halves == 1 => (d, a, b, None, scale_d, rest),
+            [d, a, b, metadata, selector, scale_d, rest @ ..] => {
+                (d, a, b, Some((metadata, selector)), scale_d, rest)
+            }
+            _ => return None,
+        };
         let numbers = rest
             .iter()
             .map(|operand| match operand {
@@ -103,6 +112,10 @@ impl Lowering<'_> {
             let signs = Operand::Imm(sign_bits(a_type)?);
             a = a.into_iter().map(|a| self.word(IntOp::Xor, a, signs)).collect();
         }
+        let parts = match sparse {
+            None => vec![[a[0], a[1], a[2], a[3]]],
+            Some((metadata, selector)) => self.wholes(a_type, &a, metadata, selector)?,
+        };
         let factor = self.factor(b, b_across)?;
         let sums = self.accumulators(d, d_type)?;
         let keep = self.predicate(scale_d)?;
@@ -118,14 +131,10 @@ impl Lowering<'_> {
         let mut results = Vec::with_capacity(sums.len());
         for (column, sums) in (0..).zip(sums.chunks(4)) {
             let line = self.word(IntOp::Add, group, Operand::Imm(8 * column));
-            let mut src = a.clone();
-            for i in 0..2 {
-                src.push(self.fragment_word(&factor, line, lane, i, b_type));
-            }
-            src.extend(sums);
-            let dst: Vec<Reg> = sums.iter().map(|_| self.temp(Width::W32)).collect();
-            self.emit(Op::Multiply(product), dst.clone(), src);
-            results.extend(dst.into_iter().map(Operand::Reg));
+            let b: Vec<Operand> = (0..2 * halves as u64)
+                .map(|unit| self.fragment_word(&factor, line, lane, unit, b_type))
+                .collect();
+            results.extend(self.half_products(product, &parts, &b, sums.to_vec()));
         }
         self.finish_sums(&d, d_type, Width::W32, &results)
     }

@@ -127,6 +127,60 @@ pub struct BulkCopy {
     pub reduction: Option<Reduction>,
 }
 
+/// How a tensor map is made use of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TensorMode {
+    /// A box.
+    Tile,
+    /// Pixels one after the other, moved by offsets.
+    Columns,
+    /// Four rows of a matrix, each by its number.
+    Rows,
+}
+
+/// Which way a tensor is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TensorDirection {
+    /// From device memory to shared memory; an mbarrier is told of the bytes.
+    Load {
+        /// To the same place in each of several blocks of the cluster, and so with their mbarriers.
+        multicast: bool,
+    },
+    /// Back.
+    Store,
+    /// Back, elements combined, each atomically.
+    Reduce(AtomOp),
+}
+
+/// A copy of a part of a tensor, which a tensor map describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TensorCopy {
+    /// Dimensions: 1 to 5.
+    pub dims: u8,
+    /// What is copied.
+    pub mode: TensorMode,
+    /// Which way.
+    pub direction: TensorDirection,
+}
+
+impl TensorCopy {
+    /// Coordinates.
+    pub fn coordinates(self) -> usize {
+        match self.mode {
+            TensorMode::Rows => 5,
+            _ => usize::from(self.dims),
+        }
+    }
+
+    /// Offsets.
+    pub fn offsets(self) -> usize {
+        match (self.mode, self.direction) {
+            (TensorMode::Columns, TensorDirection::Load { .. }) => usize::from(self.dims) - 2,
+            _ => 0,
+        }
+    }
+}
+
 /// Which level of a texture is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TextureLevel {

@@ -38,6 +38,7 @@ mod shared_words;
 mod stream;
 mod stream_values;
 mod tables;
+mod tensor_map;
 mod texture;
 mod thread;
 mod virtual_memory;
@@ -276,6 +277,7 @@ static EXPORTS: &[&[Export]] = &[
     resource::EXPORTS,
     stream::EXPORTS,
     stream_values::EXPORTS,
+    tensor_map::EXPORTS,
     texture::EXPORTS,
     virtual_memory::EXPORTS,
 ];

@@ -29,6 +29,10 @@ pub fn describe(fault: &Fault) -> (Error, String) {
             Error::ILLEGAL_INSTRUCTION,
             format!("the software GPU does not have this instruction: {text}"),
         ),
+        FaultKind::TensorMap { address } => (
+            Error::ILLEGAL_INSTRUCTION,
+            format!("no tensor map at {address:#x}, or not one for such a copy"),
+        ),
         FaultKind::InvalidPc { target } => {
             (Error::INVALID_PC, format!("call or branch to {target:#x}, where no code is"))
         }

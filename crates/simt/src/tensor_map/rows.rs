@@ -1,0 +1,142 @@
+//! Which rows of a tensor a copy touches. A row is what lies one behind the other in both memories:
+//! elements of the first dimension.
+//!
+//! Coordinates are a program's, and so are maps: positions are counted in 64 bits, of which they
+//! need 36, and addresses wrap.
+
+use super::{Extent, RANK_MAX, TensorMap};
+use crate::op::TensorMode;
+
+/// What a copy takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Rows.
+    pub rows: u32,
+    /// Elements of a row.
+    pub elements: u32,
+    /// Bytes from one row to the next in shared memory.
+    pub pitch: u64,
+}
+
+/// A row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Elements before the tensor's first one.
+    pub outside: u32,
+    /// Elements of the tensor behind these; others follow if there are fewer than in the plan.
+    pub inside: u32,
+    /// Where the first of them is; means nothing if there are none.
+    pub address: u64,
+}
+
+/// Where a copy starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    /// Coordinates; for [`TensorMode::Rows`] the first and the numbers of four rows.
+    pub at: [i32; RANK_MAX],
+    /// Offsets of pixels in a picture.
+    pub offsets: [i32; 3],
+}
+
+impl TensorMap {
+    /// What a copy of `dims` dimensions takes; `None` if the map is not for such copies.
+    pub fn plan(&self, mode: TensorMode, dims: u8) -> Option<Plan> {
+        (self.rank == u32::from(dims)).then_some(())?;
+        let (rows, elements) = match (mode, self.extent) {
+            (TensorMode::Tile, Extent::Box(extent)) => {
+                let taken = (1..self.rank as usize).map(|i| extent[i].div_ceil(self.steps[i]));
+                (taken.fold(1u64, |rows, n| rows * u64::from(n)), extent[0])
+            }
+            (TensorMode::Rows, Extent::Box(extent)) if dims == 2 => (4, extent[0]),
+            (TensorMode::Columns, Extent::Columns { channels, pixels, .. }) => {
+                (pixels.into(), channels)
+            }
+            _ => return None,
+        };
+        let bytes = u64::from(elements * self.element.bytes());
+        let pitch = if self.swizzle == 0 { bytes } else { 16 << self.swizzle };
+        // More rows than fit into any memory need not be told apart.
+        let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+        (bytes <= pitch).then_some(Plan { rows, elements, pitch })
+    }
+
+    /// Calls `f` with each row, in their order in shared memory, until it fails.
+    pub fn rows<E>(
+        &self,
+        mode: TensorMode,
+        start: &Start,
+        plan: &Plan,
+        mut f: impl FnMut(Row) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let at = start.at.map(i64::from);
+        match self.extent {
+            Extent::Columns { lower, upper, .. } => {
+                let pictures = self.rank as usize - 1;
+                let mut pixel = at;
+                for _ in 0..plan.rows {
+                    let mut position = pixel;
+                    for (axis, offset) in (1..pictures).zip(start.offsets) {
+                        position[axis] += i64::from(offset);
+                    }
+                    f(self.row(plan, &position))?;
+                    // On to the next place in the box; behind the last one, the next picture.
+                    for axis in 1..=pictures {
+                        pixel[axis] += i64::from(self.steps[axis]);
+                        if axis == pictures {
+                            break;
+                        }
+                        let last = self.dimensions[axis] as i64 - 1 + i64::from(upper[axis - 1]);
+                        if pixel[axis] <= last {
+                            break;
+                        }
+                        pixel[axis] = i64::from(lower[axis - 1]);
+                    }
+                }
+                Ok(())
+            }
+            Extent::Box(_) if mode == TensorMode::Rows => {
+                at[1..].iter().try_for_each(|row| f(self.row(plan, &[at[0], *row, 0, 0, 0])))
+            }
+            Extent::Box(extent) => {
+                let mut taken = [0; RANK_MAX];
+                for _ in 0..plan.rows {
+                    let mut position = at;
+                    for axis in 1..self.rank as usize {
+                        position[axis] += i64::from(taken[axis]);
+                    }
+                    f(self.row(plan, &position))?;
+                    for axis in 1..self.rank as usize {
+                        taken[axis] += self.steps[axis];
+                        if taken[axis] < extent[axis] {
+                            break;
+                        }
+                        taken[axis] = 0;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The row whose first element is at a position.
+    fn row(&self, plan: &Plan, position: &[i64; RANK_MAX]) -> Row {
+        let inside = |axis: usize| (0..self.dimensions[axis] as i64).contains(&position[axis]);
+        let elements = i64::from(plan.elements);
+        let outside = (-position[0]).clamp(0, elements);
+        let end = (self.dimensions[0] as i64 - position[0]).clamp(outside, elements);
+        if outside == end || !(1..self.rank as usize).all(inside) {
+            return Row { outside: plan.elements, inside: 0, address: 0 };
+        }
+        let first = (position[0] + outside) as u64;
+        let mut address = self.address.wrapping_add(first * u64::from(self.element.bytes()));
+        for (at, stride) in position[1..self.rank as usize].iter().zip(self.strides) {
+            address = address.wrapping_add((*at as u64).wrapping_mul(stride));
+        }
+        Row { outside: outside as u32, inside: (end - outside) as u32, address }
+    }
+
+    /// Where the 16 bytes at an address in shared memory lie when they are swizzled.
+    pub fn swizzled(&self, at: u64) -> u64 {
+        at ^ (at >> 7 & ((1 << self.swizzle) - 1)) << 4
+    }
+}

@@ -1,5 +1,6 @@
 //! Programs give the same results whichever way they get at the device.
 
+use std::path::Path;
 use tests::{Scene, finish, start};
 
 /// Samples that run to an end, with arguments that keep them short.
@@ -49,6 +50,17 @@ fn programs_that_share_do_not_mix_up_their_data() {
         let report = program.wait().expect_success().json();
         assert_eq!(report["checksum"], expected["checksum"], "{name}");
     }
+}
+
+#[test]
+fn memory_does_not_use_up_a_programs_descriptors() {
+    let scene = Scene::with_daemon();
+    let tour = scene.sample("api_tour", &[]);
+    let mut limited = scene.command(Path::new("/bin/sh"));
+    limited.args(["-c", "ulimit -S -n 256 && exec \"$0\" --only memory."]);
+    limited.arg(tour.get_program());
+    let said = finish(&mut limited).expect_success().stdout;
+    assert!(said.contains("ok memory.alloc\n"), "{said}");
 }
 
 #[test]

@@ -6,12 +6,14 @@
 
 use crate::attach::{Attached, locked};
 use crate::link::SERVER_GONE;
+use crate::memory::descriptors::out_of_the_way;
 use crate::state::State;
 use channel::message::Message;
 use channel::payload::Payload;
 use channel::region::Region;
 use channel::reply::{Reply, ReplyReader};
 use channel::request::{LoadModule, ModuleLoaded, Request};
+use channel::socket::ReceiveError;
 use channel::wait::SpinPolicy;
 use core::time::Duration;
 use cuda_api::{CUresult, CudaError};
@@ -57,7 +59,7 @@ impl Attached {
         let result = receive(reply);
         // A call that failed made nothing that a descriptor could be of.
         let descriptor = match takes_descriptor && succeeded {
-            true => Some(self.receive_descriptor()?),
+            true => self.receive_descriptor()?,
             false => None,
         };
         Ok((result?, descriptor))
@@ -70,16 +72,25 @@ impl Attached {
         self.health().err().unwrap_or(SERVER_GONE)
     }
 
-    fn receive_message(&self) -> Result<(Message, Vec<OwnedFd>), CudaError> {
+    /// What the server sent beside the ring; `None` if it was lost, because this process can have
+    /// no more descriptors.
+    fn receive_message(&self) -> Result<Option<(Message, Vec<OwnedFd>)>, CudaError> {
         let socket = self.link.socket();
         socket.set_receive_timeout(Some(DESCRIPTOR_TIMEOUT)).map_err(|_| self.gone())?;
-        socket.receive().map_err(|_| self.gone())
+        match socket.receive() {
+            Ok(received) => Ok(Some(received)),
+            Err(ReceiveError::Fds) => Ok(None),
+            Err(_) => Err(self.gone()),
+        }
     }
 
-    fn receive_descriptor(&self) -> Result<OwnedFd, CudaError> {
+    fn receive_descriptor(&self) -> Result<Option<OwnedFd>, CudaError> {
         match self.receive_message()? {
-            (Message::ChunkFd(_), mut fds) => fds.pop().ok_or_else(|| self.gone()),
-            _ => Err(self.gone()),
+            None => Ok(None),
+            Some((Message::ChunkFd(_), mut fds)) => {
+                fds.pop().map(|fd| Some(out_of_the_way(fd))).ok_or_else(|| self.gone())
+            }
+            Some(_) => Err(self.gone()),
         }
     }
 
@@ -148,19 +159,24 @@ impl Attached {
     /// The descriptor of a loaded module's managed variables, which came before the reply.
     fn receive_managed(&self) -> Result<OwnedFd, CudaError> {
         match self.receive_message()? {
-            (Message::ManagedFd(()), mut fds) => fds.pop().ok_or_else(|| self.gone()),
+            Some((Message::ManagedFd(()), mut fds)) => fds.pop().ok_or_else(|| self.gone()),
             _ => Err(self.gone()),
         }
     }
 
-    /// As [`Self::call`] for a request that is answered with a descriptor.
+    /// As [`Self::call`] for a request that is answered with a descriptor. If this process can have
+    /// no more of them, `undo` gives back what was made: CUDA_ERROR_OUT_OF_MEMORY.
     pub(crate) fn call_for_descriptor<'a>(
         &self,
         request: &impl Request<'a>,
+        undo: &impl Request<'a>,
     ) -> Result<OwnedFd, CudaError> {
         let (_, fd) =
             self.exchange(None, |state| state.push(request), |reply| reply.result, true)?;
-        fd.ok_or_else(|| self.gone())
+        fd.ok_or_else(|| {
+            let _ = self.call(undo);
+            CudaError::OUT_OF_MEMORY
+        })
     }
 
     /// Calls a generic row; the reply has a word for each result.

@@ -48,11 +48,11 @@ impl Attached {
             return Ok(address);
         }
         let (address, chunk_bytes) = heap.place_for_chunk(bytes).ok_or(CudaError::OUT_OF_MEMORY)?;
-        let file = self.call_for_descriptor(&ChunkCreate {
-            device,
-            address: CUdeviceptr(address),
-            bytes: chunk_bytes,
-        })?;
+        let chunk = CUdeviceptr(address);
+        let file = self.call_for_descriptor(
+            &ChunkCreate { device, address: chunk, bytes: chunk_bytes },
+            &ChunkRelease { address: chunk },
+        )?;
         memory.chunk_files.insert(address, file);
         let heap = &mut memory.device(device).ok_or(CudaError::INVALID_DEVICE)?.heap;
         heap.add_chunk(address, chunk_bytes);

@@ -7,6 +7,7 @@
 
 pub(crate) mod allocate;
 mod arrivals;
+pub(crate) mod descriptors;
 pub(crate) mod heap;
 pub(crate) mod pinned;
 pub(crate) mod pools;

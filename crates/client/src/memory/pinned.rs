@@ -6,6 +6,7 @@
 
 use super::{HostKind, HostTag, Memory};
 use crate::attach::Attached;
+use crate::memory::descriptors::out_of_the_way;
 use crate::memory::heap::CHUNK_ALIGNMENT;
 use channel::memfd::{Seals, create_sealed};
 use channel::message::Message;
@@ -40,6 +41,7 @@ impl Attached {
             memory.host.place_for_chunk(bytes).ok_or(CudaError::OUT_OF_MEMORY)?;
         let file = create_sealed(c"openmps-pinned", chunk_bytes, Seals::SIZE)
             .map_err(|_| CudaError::OUT_OF_MEMORY)?;
+        let file = out_of_the_way(file);
         let mapping = memory
             .host_window
             .map(&file, address, chunk_bytes)

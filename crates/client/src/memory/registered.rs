@@ -11,6 +11,7 @@
 //!
 //! While memory is registered, a child of fork shares its pages with the parent.
 
+use super::descriptors::out_of_the_way;
 use super::swap::{self, Nature, Pages};
 use super::{HostTag, Memory};
 use crate::attach::Attached;
@@ -147,6 +148,7 @@ impl Attached {
         let out_of_memory = |_| CudaError::OUT_OF_MEMORY;
         let file =
             create_sealed(swap::FILE_NAME, pages.bytes, Seals::SIZE).map_err(out_of_memory)?;
+        let file = out_of_the_way(file);
         let mapping = memory
             .host_window
             .map(&file, window, pages.bytes)

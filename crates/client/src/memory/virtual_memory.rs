@@ -214,8 +214,10 @@ impl Attached {
         let physical = PhysicalMemory { device, handle_types, file, references: 1, mappings: 0 };
         let memories = &mut memory.virtual_memory.memories;
         let handle = memories.insert(physical)?;
-        let made =
-            self.call_for_descriptor(&CreateMemory { memory: handle.to_word(), device, bytes });
+        let made = self.call_for_descriptor(
+            &CreateMemory { memory: handle.to_word(), device, bytes },
+            &ReleaseMemory { memory: handle.to_word() },
+        );
         match (made, memories.get_mut(handle)) {
             (Ok(file), Some(physical)) => {
                 physical.file = file;

@@ -46,9 +46,25 @@ fn alloc(_: &Env) -> Outcome {
     for (address, _) in addresses {
         call!(cuMemFree_v2(address))?;
     }
+    many_at_once()?;
     let mut address = 0;
     refused!(cuMemAlloc_v2(&mut address, 0), CUDA_ERROR_INVALID_VALUE)?;
     refused!(cuMemAlloc_v2(ptr::null_mut(), 256), CUDA_ERROR_INVALID_VALUE)
+}
+
+/// Hundreds of allocations that share nothing, as far as half of what is free allows.
+fn many_at_once() -> Outcome {
+    const BYTES: usize = 9 << 20;
+    let (mut free, mut total) = (0, 0);
+    call!(cuMemGetInfo_v2(&mut free, &mut total))?;
+    let mut addresses = vec![0; (free / 2 / BYTES).min(300)];
+    for address in &mut addresses {
+        call!(cuMemAlloc_v2(address, BYTES))?;
+    }
+    for address in addresses {
+        call!(cuMemFree_v2(address))?;
+    }
+    Ok(())
 }
 
 fn wrong_free(_: &Env) -> Outcome {

@@ -1,4 +1,7 @@
-// The inclusive prefix sum of each part of 1024 values, one block a part, by shuffles within a warp.
+// The inclusive prefix sum of each part of 1024 values, one block a part: four values a thread, shuffles within a warp,
+// and one barrier, behind which every warp adds what the warps in front of it came to.
+
+static constexpr unsigned WARPS = 8;
 
 __device__ __forceinline__ unsigned warp_scan(unsigned value, unsigned lane)
 {
@@ -10,17 +13,21 @@ __device__ __forceinline__ unsigned warp_scan(unsigned value, unsigned lane)
     return value;
 }
 
-extern "C" __global__ void scan(const unsigned *values, unsigned *sums)
+extern "C" __global__ void scan(const uint4 *values, uint4 *sums)
 {
-    __shared__ unsigned totals[32];
+    __shared__ unsigned totals[WARPS];
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    unsigned i = blockIdx.x * 1024 + threadIdx.x;
-    unsigned sum = warp_scan(values[i], lane);
+    unsigned i = blockIdx.x * 32 * WARPS + threadIdx.x;
+    uint4 sum = values[i];
+    sum.y += sum.x;
+    sum.z += sum.y;
+    sum.w += sum.z;
+    unsigned total = warp_scan(sum.w, lane);
     if (lane == 31)
-        totals[warp] = sum;
+        totals[warp] = total;
     __syncthreads();
-    if (warp == 0)
-        totals[lane] = warp_scan(totals[lane], lane);
-    __syncthreads();
-    sums[i] = sum + (warp > 0 ? totals[warp - 1] : 0);
+    unsigned before = total - sum.w;
+    for (unsigned other = 0; other < WARPS; ++other)
+        before += other < warp ? totals[other] : 0;
+    sums[i] = make_uint4(before + sum.x, before + sum.y, before + sum.z, before + sum.w);
 }

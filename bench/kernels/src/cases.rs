@@ -268,7 +268,7 @@ fn reduction() -> Case {
 
 fn scan() -> Case {
     const N: usize = 64 << 10;
-    case!(scan: "Gelem/s", N as f64, line(N, 1024), [1024, 1, 1], Tolerance::Exact, vec![
+    case!(scan: "Gelem/s", N as f64, line(N, 1024), [256, 1, 1], Tolerance::Exact, vec![
         random_words(N), Argument::Output(U32, N),
     ])
 }

@@ -8,6 +8,7 @@ use crate::assembler::{Label, X, at};
 use crate::assign::{Lanes, parts};
 use crate::compiler::{Cold, Compiler};
 use crate::frame::{A, C, D, Field, K1, MASK, SAVED_SCRATCH, Z0, Z1, Z2, field};
+use crate::known::Form;
 use crate::narrow::is_narrow;
 use crate::scalar::mov;
 use crate::value::{Value, move_code, store_code, xmm};
@@ -129,9 +130,12 @@ impl Compiler<'_> {
         let address = self.address(inst.src[0], address_width);
         let back = self.a.label();
         let whole_warp = !self.masked && inst.guard.is_none();
+        let neighbours = match access.count {
+            1 => span_code(access, plan.write).is_some(),
+            count => whole && matches!(count, 2 | 4),
+        };
         if whole_warp
-            && access.count == 1
-            && span_code(access, plan.write).is_some()
+            && neighbours
             && let Address::Lanes(address @ (Value::Parts(_) | Value::File(_))) = address
         {
             let apart = self.a.label();
@@ -228,6 +232,9 @@ impl Compiler<'_> {
         let span = 32 * plan.total;
         self.check(plan, span, slow);
         self.count(plan, span);
+        if plan.access.count > 1 {
+            return self.transfer(inst, plan, Form::Interleaved, 0, (C, 0));
+        }
         let width = plan.access.width;
         let Some(code) = span_code(plan.access, plan.write) else { return };
         let step = 64 / width.bytes() as i32 * plan.total;
@@ -250,7 +257,7 @@ impl Compiler<'_> {
     /// An access of some lanes to consecutive elements, the first of which is known; false if
     /// there is no form.
     fn span_of_some(&mut self, inst: &VectorInst, plan: Plan) -> bool {
-        let Plan { access, write, total, .. } = plan;
+        let Plan { access, write, .. } = plan;
         let Some(code) = span_code(access, write) else { return false };
         let awkward = write && self.is_awkward(inst.src[2], access.width);
         if awkward || !self.has_lane_results(inst) || !write && inst.dst.len() != 1 {
@@ -263,6 +270,14 @@ impl Compiler<'_> {
         self.add_to_address(plan, i64::from(plan.offset));
         self.check_some(inst, plan, slow, back);
         self.count_some(inst, plan);
+        self.transfer_some(inst, plan, code);
+        self.a.bind(back);
+        true
+    }
+
+    /// Moves consecutive elements of the lanes that run; lane 0's is at RCX.
+    pub(crate) fn transfer_some(&mut self, inst: &VectorInst, plan: Plan, code: Code) {
+        let Plan { access, write, total, .. } = plan;
         let width = access.width;
         let lanes = 64 / width.bytes() as i32;
         if write {
@@ -273,20 +288,18 @@ impl Compiler<'_> {
                 let memory = at(C, lanes * total * part as i32);
                 self.a.op(code, &[memory.into(), register.into()]).set_op_mask(k);
             }
-        } else {
-            let place = self.dest(inst, &inst.dst[0]);
-            for part in 0..parts(width) {
-                let memory = at(C, lanes * total * part as i32);
-                // What is masked off is not touched.
-                let k = self.active(part, width);
-                let made = self.a.op(code, &[Z0.into(), memory.into()]);
-                made.set_op_mask(k);
-                made.set_zeroing_masking(true);
-                self.put(&place, part, move_code(width), &[Z0.into()]);
-            }
+            return;
         }
-        self.a.bind(back);
-        true
+        let place = self.dest(inst, &inst.dst[0]);
+        for part in 0..parts(width) {
+            let memory = at(C, lanes * total * part as i32);
+            // What is masked off is not touched.
+            let k = self.active(part, width);
+            let made = self.a.op(code, &[Z0.into(), memory.into()]);
+            made.set_op_mask(k);
+            made.set_zeroing_masking(true);
+            self.put(&place, part, move_code(width), &[Z0.into()]);
+        }
     }
 
     /// [`Self::check`] of the elements of the lanes that run, counted from lane 0's address.

@@ -35,6 +35,10 @@ impl Compiler<'_> {
             _ if some && !narrow => self.one_lane(inst, plan, address, back),
             _ => {}
         }
+        if let (Address::Lanes(lanes @ (Value::Parts(_) | Value::File(_))), true) = (address, some)
+        {
+            self.neighbours(inst, plan, lanes, back);
+        }
         if narrow {
             return self.narrow_lanes(inst, plan, address, back);
         }

@@ -30,6 +30,8 @@ struct Update {
     offset: i32,
     addresses: Slot,
     b: Slot,
+    /// What `b` is, if it is the same for all lanes and small.
+    constant: Option<i32>,
     c: Slot,
 }
 
@@ -40,6 +42,19 @@ impl Update {
 
     /// The processor has it as one instruction on memory, if nobody reads the old value.
     fn plain(self) -> Option<Code> {
+        if self.constant.is_some() && !matches!(self.ty, AtomType::F32 | AtomType::F64) {
+            return Some(match (self.op, self.wide()) {
+                (AtomOp::Add, false) => Code::Add_rm32_imm32,
+                (AtomOp::Add, true) => Code::Add_rm64_imm32,
+                (AtomOp::And, false) => Code::And_rm32_imm32,
+                (AtomOp::And, true) => Code::And_rm64_imm32,
+                (AtomOp::Or, false) => Code::Or_rm32_imm32,
+                (AtomOp::Or, true) => Code::Or_rm64_imm32,
+                (AtomOp::Xor, false) => Code::Xor_rm32_imm32,
+                (AtomOp::Xor, true) => Code::Xor_rm64_imm32,
+                _ => return None,
+            });
+        }
         Some(match (self.op, self.ty, self.wide()) {
             (_, AtomType::F32 | AtomType::F64, _) => return None,
             (AtomOp::Add, _, false) => Code::Add_rm32_r32,
@@ -151,7 +166,13 @@ impl Compiler<'_> {
             _ => b,
         };
         let locked = !plan.shared;
-        let update = Update { op, ty, returns, locked, offset: plan.offset, addresses, b, c };
+        let constant = match inst.src[2] {
+            Source::Imm(v) if width == Width::W32 => Some(v as u32 as i32),
+            Source::Imm(v) => i32::try_from(v as i64).ok(),
+            _ => None,
+        };
+        let offset = plan.offset;
+        let update = Update { op, ty, returns, locked, offset, addresses, b, constant, c };
         let done = self.a.label();
         if locked
             && !returns
@@ -205,8 +226,14 @@ impl Compiler<'_> {
         if !update.returns
             && let Some(code) = update.plain()
         {
-            self.a.op(load, &[rcx.into(), b.into()]);
-            self.a.op(code, &[word.into(), rcx.into()]).set_has_lock_prefix(update.locked);
+            let value = match update.constant {
+                Some(constant) => X::I(constant),
+                None => {
+                    self.a.op(load, &[rcx.into(), b.into()]);
+                    rcx.into()
+                }
+            };
+            self.a.op(code, &[word.into(), value]).set_has_lock_prefix(update.locked);
             return;
         }
         match update.op {
@@ -391,7 +418,7 @@ impl Compiler<'_> {
                 if update.wide() { Code::EVEX_Vmovq_rm64_xmm } else { Code::EVEX_Vmovd_rm32_xmm };
             self.a.op(store, &[result.into(), xmm(Z0).into()]);
         }
-        let all = Update { b: Slot::One(result), ..update };
+        let all = Update { b: Slot::One(result), constant: None, ..update };
         self.update_word(all, Turn::Number(0), word, at(Register::RSP, LANE_RESULTS + 8));
         self.a.jump(Code::Jmp_rel32_64, done);
         self.a.bind(apart);

@@ -19,15 +19,17 @@ use crate::group::Groups;
 use crate::nan;
 use crate::predicate::Steps;
 use crate::ranges::Ranges;
+use crate::serial::{self, SerialLoop};
 use crate::start::{self, PROLOGUE};
 use crate::tensor::Fragments;
 use crate::value::{Value, store_code};
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
-use simt::op::Width;
-use simt::vector::{Home, Source, VectorFunction, VectorInst};
+use simt::op::{Op, Width};
+use simt::vector::{Home, Source, VectorFunction, VectorInst, VectorTerm};
 use simt_interpreter::native::{Abilities, LEAVE, Layout, NEXT, PARK, TERMINATE};
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// Why code comes back at the end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,6 +99,10 @@ pub(crate) struct Compiler<'a> {
     pub(crate) without: Ablation,
     /// With AVX2, by block, the full and the masked clone: what they are made of.
     pub(crate) steps: Vec<[Vec<Step>; 2]>,
+    /// By register: the one value that it ever has.
+    constants: Vec<Option<u64>>,
+    /// By block: the loop that is made lane by lane.
+    serial_loops: Vec<Option<Rc<SerialLoop>>>,
     /// The clone under construction.
     pub(crate) masked: bool,
     /// The block under construction.
@@ -157,6 +163,28 @@ pub(crate) struct Made {
     pub(crate) decoded_at: BTreeSet<(usize, usize, bool)>,
 }
 
+/// By register: the constant that the only instruction that writes it gives it.
+fn constants(f: &VectorFunction) -> Vec<Option<u64>> {
+    let mut found = vec![None; f.classes.len()];
+    let mut written = vec![false; f.classes.len()];
+    for inst in f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)) {
+        let value = match (&inst.op, inst.src.first()) {
+            (Op::Mov(_), Some(Source::Imm(v))) if inst.guard.is_none() => Some(*v),
+            _ => None,
+        };
+        for d in &inst.dst {
+            let again = std::mem::replace(&mut written[d.reg.index()], true);
+            found[d.reg.index()] = value.filter(|_| !again);
+        }
+    }
+    for block in &f.blocks {
+        if let VectorTerm::Barrier { dst: Some(d), .. } = &block.term {
+            found[d.reg.index()] = None;
+        }
+    }
+    found
+}
+
 impl<'a> Compiler<'a> {
     pub(crate) fn new(f: &'a VectorFunction, layout: &'a Layout<'a>, flavour: Flavour) -> Self {
         let mut a = Assembler::new();
@@ -176,6 +204,8 @@ impl<'a> Compiler<'a> {
             flavour,
             without: Ablation::current(),
             steps: Vec::new(),
+            constants: constants(f),
+            serial_loops: Vec::new(),
             masked: false,
             block: 0,
             index: 0,
@@ -209,6 +239,7 @@ impl<'a> Compiler<'a> {
             self.cut_all();
         }
         self.assignment = Assignment::of(self.f, &self.ranges, self.flavour);
+        self.serial_loops = serial::find(self.f, &self.ranges);
         let start = self.a.label();
         self.a.bind(start);
         self.way_in();
@@ -517,6 +548,17 @@ impl<'a> Compiler<'a> {
         self.a.bind(label);
         self.forget();
         self.block = block;
+        if let Some(serial) = self.serial_loops[block].clone() {
+            return self.serial(&serial);
+        }
+        self.contents(block);
+        self.terminator(&b.term);
+    }
+
+    /// A block but for its end.
+    pub(crate) fn contents(&mut self, block: usize) {
+        let f = self.f;
+        let b = &f.blocks[block];
         let size = b.insts.len() as i32 + 1;
         if self.masked {
             let (eax, rax) = (Register::EAX, A);
@@ -543,7 +585,6 @@ impl<'a> Compiler<'a> {
             }
             Flavour::Avx2 => self.quarters(),
         }
-        self.terminator(&b.term);
     }
 
     /// What the block relies on: that affine registers do not wrap before the last lane.
@@ -719,6 +760,17 @@ impl<'a> Compiler<'a> {
                 self.queue(block, to);
             }
         }
+    }
+
+    /// The numbers of the lanes, if a source is a constant, or counts up from one.
+    pub(crate) fn known_lanes(&self, source: Source) -> Option<[u64; 32]> {
+        let (first, stride) = match source {
+            Source::Imm(v) => (v, 0),
+            Source::Scalar(r) => (self.constants[r.index()]?, 0),
+            Source::Affine(r, stride) => (self.constants[r.index()]?, stride),
+            _ => return None,
+        };
+        Some(std::array::from_fn(|n| first.wrapping_add(stride.wrapping_mul(n as i64) as u64)))
     }
 
     /// True if a source is one value in a place where instructions on 16-bit lanes cannot read it.

@@ -10,6 +10,17 @@ use crate::start;
 use iced_x86::{Code, Register};
 use simt::vector::VectorTerm;
 
+/// Instructions of a block that is worth being made again for a branch.
+const SIDE_INSTRUCTIONS_MAX: usize = 16;
+
+/// Blocks between a branch and where its lanes meet.
+#[derive(Clone, Copy)]
+struct Sides {
+    yes: Option<usize>,
+    no: Option<usize>,
+    meet: usize,
+}
+
 impl Compiler<'_> {
     pub(crate) fn give_back_patience(&mut self, block: usize) {
         let cost = self.layout.cost(block) as i32;
@@ -188,6 +199,58 @@ impl Compiler<'_> {
         }
     }
 
+    /// The ways of a branch at the end of a block, if lanes that part there meet again behind one
+    /// short block each, or none.
+    fn sides(&self, block: usize, yes: Option<usize>, no: Option<usize>) -> Option<Sides> {
+        let (yes, no) = (yes?, no?);
+        let behind = |side: usize| {
+            let b = &self.f.blocks[side];
+            let plain = b.checks.is_empty()
+                && b.insts.len() <= SIDE_INSTRUCTIONS_MAX
+                && b.insts.iter().all(|i| !i.op.is_sync());
+            match &b.term {
+                VectorTerm::Jump(to) if plain && side > block => {
+                    to.block().map(|to| to.index()).filter(|to| *to > side)
+                }
+                _ => None,
+            }
+        };
+        let (after_yes, after_no) = (behind(yes), behind(no));
+        if no > block && after_yes == Some(no) {
+            Some(Sides { yes: Some(yes), no: None, meet: no })
+        } else if yes > block && after_no == Some(yes) {
+            Some(Sides { yes: None, no: Some(no), meet: yes })
+        } else {
+            let meet = after_yes.filter(|to| after_no == Some(*to))?;
+            Some(Sides { yes: Some(yes), no: Some(no), meet })
+        }
+    }
+
+    /// Lanes of a full warp, those in EAX and the others, go their ways one after the other, the
+    /// lower block first, and on together.
+    fn aside_and_back(&mut self, sides: Sides) {
+        let Sides { yes, no, meet } = sides;
+        self.a.op(Code::Mov_r32_rm32, &[MASK.into(), Register::EAX.into()]);
+        let mut ways = [(yes, false), (no, true)];
+        if no < yes {
+            ways.reverse();
+        }
+        let mut turned = false;
+        for (way, others) in ways {
+            let Some(way) = way else { continue };
+            if turned != others {
+                self.a.op(Code::Not_rm32, &[MASK.into()]);
+                turned = others;
+            }
+            (self.masked, self.block) = (true, way);
+            self.forget();
+            self.contents(way);
+        }
+        self.masked = false;
+        self.a.op(Code::Mov_r32_imm32, &[MASK.into(), X::I(-1)]);
+        self.a.jump(Code::Jmp_rel32_64, self.full[meet]);
+    }
+
     /// The lanes in EAX, some of those that run, take the branch of a block, the others do not.
     pub(crate) fn part_ways(&mut self, block: usize) {
         let VectorTerm::Branch { guard, taken, other, .. } = &self.f.blocks[block].term else {
@@ -195,6 +258,11 @@ impl Compiler<'_> {
         };
         let (yes, no) = if guard.negated { (other, taken) } else { (taken, other) };
         let (yes, no) = (yes.block().map(|b| b.index()), no.block().map(|b| b.index()));
+        if !self.masked
+            && let Some(sides) = self.sides(block, yes, no)
+        {
+            return self.aside_and_back(sides);
+        }
         let (eax, ecx, edx) = (Register::EAX, Register::ECX, Register::EDX);
         let (high, low) = match (yes, no) {
             // Those that exit leave the others alone.

@@ -1,10 +1,11 @@
-//! Accesses apart that turn out to be one: all lanes that run load one element, and one lane alone.
+//! Accesses apart that turn out to be one: all lanes that run load one element, one lane alone, and
+//! lanes that access neighbours although nothing said so before.
 
-use crate::access::{Address, Plan};
+use crate::access::{Address, Plan, span_code};
 use crate::assembler::{Label, X, at};
 use crate::assign::parts;
 use crate::compiler::Compiler;
-use crate::frame::{A, C, D, K1, K2, LANE_VALUES, SAVED_PAIR, Z1};
+use crate::frame::{A, C, D, K1, K2, LANE_VALUES, SAVED_PAIR, Z1, Z2};
 use crate::narrow::{is_narrow, load_code};
 use crate::scalar::mov;
 use crate::turnwise::Slot;
@@ -188,6 +189,65 @@ impl Compiler<'_> {
         }
         self.a.jump(Code::Jmp_rel32_64, back);
         self.a.bind(many);
+        self.in_eax = None;
+    }
+
+    /// If the lanes that run access elements as far apart as they are themselves, makes the access
+    /// at once and goes to `back`; also if none runs.
+    pub(crate) fn neighbours(
+        &mut self,
+        inst: &VectorInst,
+        plan: Plan,
+        address: Value,
+        back: Label,
+    ) {
+        let Plan { access, write, total, wide, .. } = plan;
+        let Some(code) = span_code(access, write) else { return };
+        if access.count != 1 || write && self.is_awkward(inst.src[2], access.width) {
+            return;
+        }
+        let slow = self.aside(back);
+        let apart = self.a.label();
+        self.first_of_some(inst, plan, address, back);
+        // Where lane 0's would be.
+        let log = X::I(total.trailing_zeros() as i32);
+        self.a.op(Code::Shl_rm32_imm8, &[Register::EAX.into(), log]);
+        if wide {
+            self.a.op(Code::Sub_r64_rm64, &[C.into(), A.into()]);
+        } else {
+            self.a.op(Code::Sub_r32_rm32, &[Register::ECX.into(), Register::EAX.into()]);
+            self.a.jump(Code::Jb_rel32_64, apart);
+        }
+        let (width, spread, base, add, compare) = if wide {
+            let compare = Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8;
+            let add = Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64;
+            (Width::W64, Code::EVEX_Vpbroadcastq_zmm_k1z_r64, C, add, compare)
+        } else {
+            let compare = Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8;
+            let add = Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32;
+            (Width::W32, Code::EVEX_Vpbroadcastd_zmm_k1z_r32, Register::ECX, add, compare)
+        };
+        self.a.op(spread, &[Z1.into(), base.into()]);
+        for part in 0..parts(width) {
+            let first = part * (64 / width.bytes() as usize);
+            let steps = self.steps(i64::from(total), first, width);
+            self.a.op(add, &[Z2.into(), Z1.into(), steps.into()]);
+            let k = self.active(part, width);
+            let theirs = self.part(address, part);
+            let found = if part == 0 { K2 } else { K1 };
+            self.a.op(compare, &[found.into(), Z2.into(), theirs, X::I(4)]).set_op_mask(k);
+            if part > 0 {
+                self.a.op(Code::VEX_Korw_kr_kr_kr, &[K2.into(), K2.into(), K1.into()]);
+            }
+        }
+        self.a.op(Code::VEX_Kortestw_kr_kr, &[K2.into(), K2.into()]);
+        self.a.jump(Code::Jne_rel32_64, apart);
+        self.step_to_element(plan);
+        self.check_some(inst, plan, slow, back);
+        self.count_some(inst, plan);
+        self.transfer_some(inst, plan, code);
+        self.a.jump(Code::Jmp_rel32_64, back);
+        self.a.bind(apart);
         self.in_eax = None;
     }
 }

@@ -144,7 +144,7 @@ impl Compiler<'_> {
 
     /// Moves what is accessed; lane 0's is at a register and a constant. For one half, if the
     /// form has two. Leaves RCX alone, and RDX.
-    fn transfer(
+    pub(crate) fn transfer(
         &mut self,
         inst: &VectorInst,
         plan: Plan,

@@ -14,9 +14,9 @@
 //! `control` what stands between blocks, `lanes`, `float`, `approx`, `series`, `scalar`, `divide`,
 //! `predicate`, `bits`, `halves`, `access` (with `known`, `group`, `apart`, `pairs`, `few`, `local`
 //! and `narrow`), `atomics`, `shuffle`, `votes`, `tensor` and `tiles` the instructions (`turnwise`
-//! is for those that go lane by lane, `decoded` for those without a native form). `assembler` and
-//! `memory` turn that into something that runs, and `cache` finds what was made before. `ablation`
-//! measures what checks cost.
+//! is for those that go lane by lane, `decoded` for those without a native form), and `serial` whole
+//! loops that go lane by lane. `assembler` and `memory` turn that into something that runs, and
+//! `cache` finds what was made before. `ablation` measures what checks cost.
 //!
 //! Deliberately absent: optimisations that do not depend on the machine (crate `simt` has them),
 //! calls and barriers (the interpreter has them), other processors.
@@ -51,6 +51,7 @@ mod pairs;
 mod predicate;
 mod ranges;
 mod scalar;
+mod serial;
 mod series;
 mod shuffle;
 mod start;

@@ -181,6 +181,11 @@ impl Compiler<'_> {
         if width == Width::W16 && halves {
             return false;
         }
+        if let Some(outcomes) = self.known_outcomes(inst, compare, ty) {
+            self.a.op(Code::Mov_r32_imm32, &[Register::EAX.into(), X::I(outcomes as i32)]);
+            self.store_predicate(inst, 0);
+            return true;
+        }
         if self.compare_ends(inst, compare, ty) {
             return true;
         }
@@ -191,6 +196,32 @@ impl Compiler<'_> {
             self.in_pair = Some(inst.dst[0].reg);
         }
         true
+    }
+
+    /// The outcomes of a comparison of numbers that are known: the lane's with a constant.
+    fn known_outcomes(&self, inst: &VectorInst, compare: Compare, ty: CompareType) -> Option<u32> {
+        let CompareType::Int(ty) = ty else { return None };
+        let (a, b) = (self.known_lanes(inst.src[0])?, self.known_lanes(inst.src[1])?);
+        let unused = 64 - ty.width().bits().min(64);
+        let number = |v: u64| match ty.signed() {
+            true => i128::from((v << unused) as i64 >> unused),
+            false => i128::from(v << unused >> unused),
+        };
+        let mut outcomes = 0;
+        for (lane, (a, b)) in a.into_iter().zip(b).enumerate() {
+            let order = number(a).cmp(&number(b));
+            let holds = match compare {
+                Compare::Eq => order.is_eq(),
+                Compare::Ne => order.is_ne(),
+                Compare::Lt => order.is_lt(),
+                Compare::Le => order.is_le(),
+                Compare::Gt => order.is_gt(),
+                Compare::Ge => order.is_ge(),
+                _ => return None,
+            };
+            outcomes |= u32::from(holds) << lane;
+        }
+        Some(outcomes)
     }
 
     /// Compares numbers that grow from lane to lane with one number: if the last lane's is below

@@ -285,7 +285,7 @@ impl Compiler<'_> {
         self.scalar_result(inst, 0, result);
     }
 
-    fn scalar_extend(&mut self, inst: &VectorInst, bits: u8, signed: bool, to: Width) {
+    pub(crate) fn scalar_extend(&mut self, inst: &VectorInst, bits: u8, signed: bool, to: Width) {
         let wide = to == Width::W64;
         let from = self.scalar_in(inst.src[0], bits == 64, C).full_register();
         let target = self.scalar_target(inst, 0, wide);
@@ -372,7 +372,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn scalar_int(&mut self, inst: &VectorInst, op: IntOp, ty: IntType) {
+    pub(crate) fn scalar_int(&mut self, inst: &VectorInst, op: IntOp, ty: IntType) {
         let wide = ty.width() == Width::W64;
         let pick = |narrow: Code, full: Code| if wide { full } else { narrow };
         let src = |n: usize| inst.src[n];

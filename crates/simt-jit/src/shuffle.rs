@@ -97,7 +97,7 @@ impl Compiler<'_> {
                 self.put(&place, part, move_code(w), &[from.into()]);
             }
         }
-        if predicate {
+        if predicate && self.ranges.read[inst.dst[1].reg.index()] {
             match inside {
                 Some(inside) => {
                     self.a.op(Code::Mov_r32_imm32, &[Register::EAX.into(), X::I(inside as i32)]);

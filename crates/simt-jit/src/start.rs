@@ -10,8 +10,9 @@ use crate::assembler::{X, at};
 use crate::assign::{Lanes, PARTS_MAX, loads_for_all};
 use crate::compiler::Compiler;
 use crate::frame::{A, C, D, FILE, Field, MASK, field};
+use crate::ranges::sources;
 use iced_x86::{Code, Register};
-use simt::op::{BarrierOp, Op, Space, Special};
+use simt::op::{BarrierOp, IntOp, Op, Space, Special};
 use simt::vector::{Source, VectorFunction, VectorInst, VectorTerm};
 use simt_interpreter::native::{ASKED, Abilities, FINISHED, NEXT, START, Slot, TURN_PATIENCE};
 use std::collections::HashMap;
@@ -75,22 +76,10 @@ impl Compiler<'_> {
         (self.masked, self.block, self.in_line) = (false, PROLOGUE, false);
         for (index, inst) in f.prologue.iter().enumerate() {
             self.index = index;
-            self.instruction(inst);
-            // Whoever enters at a block finds it there.
-            for d in &inst.dst {
-                self.flush_scalar(d.reg.index());
-                self.flush_lanes(d.reg.index(), false);
-            }
+            self.prologue_instruction(inst);
         }
         self.in_line = true;
-        let made: Vec<usize> =
-            f.prologue.iter().flat_map(|i| &i.dst).map(|d| d.reg.index()).collect();
-        let first = self.ranges.starts[0];
-        for r in 0..f.classes.len() {
-            if self.ranges.covers(r, first) && !made.contains(&r) {
-                self.fill(r);
-            }
-        }
+        self.fill_others();
         self.begin();
     }
 
@@ -176,7 +165,75 @@ impl Compiler<'_> {
         a.op(Code::Mov_rm32_r32, &[field(Field::Following).into(), eax.into()]);
         a.op(Code::Mov_rm32_r32, &[field(Field::Live).into(), MASK.into()]);
         a.op(Code::Mov_rm32_r32, &[field(Field::Lanes).into(), MASK.into()]);
-        a.jump(Code::Jmp_rel32_64, self.start);
+        self.start_again(left);
+    }
+
+    /// The prologue for a further block of the grid: what does not depend on the block is in the
+    /// register file, if it is not where it was.
+    fn start_again(&mut self, left: &[bool]) {
+        let f = self.f;
+        let again = self.made_again();
+        if again.iter().zip(&f.prologue).any(|(again, inst)| *again && !is_simple(inst)) {
+            return self.a.jump(Code::Jmp_rel32_64, self.start);
+        }
+        self.forget();
+        (self.masked, self.block, self.in_line) = (false, PROLOGUE, false);
+        let kept = f.prologue.iter().zip(&again).filter(|(_, again)| !**again);
+        for d in kept.flat_map(|(inst, _)| &inst.dst).filter(|d| !left[d.reg.index()]) {
+            self.fill(d.reg.index());
+        }
+        for (index, inst) in f.prologue.iter().enumerate().filter(|(index, _)| again[*index]) {
+            self.index = index;
+            self.prologue_instruction(inst);
+        }
+        self.fill_others();
+        self.begin();
+    }
+
+    /// By instruction of the prologue: its results depend on the block of the grid, or the code of
+    /// warps has changed them.
+    fn made_again(&self) -> Vec<bool> {
+        let mut depends = vec![false; self.f.classes.len()];
+        let mut again = Vec::new();
+        for inst in &self.f.prologue {
+            let asks = match &inst.op {
+                Op::Special(special) => !matches!(
+                    special,
+                    Special::Ntid(_) | Special::Nctaid(_) | Special::NwarpId | Special::GridId
+                ),
+                Op::Load(access) => access.space != Space::Param,
+                _ => false,
+            };
+            let asks = asks || sources(inst).any(|r| depends[r.index()]);
+            let changed = inst.dst.iter().any(|d| self.ranges.written[d.reg.index()]);
+            for d in &inst.dst {
+                depends[d.reg.index()] = asks;
+            }
+            again.push(asks || changed);
+        }
+        again
+    }
+
+    /// An instruction of the prologue; whoever enters at a block finds its results in the file.
+    fn prologue_instruction(&mut self, inst: &VectorInst) {
+        self.instruction(inst);
+        for d in &inst.dst {
+            self.flush_scalar(d.reg.index());
+            self.flush_lanes(d.reg.index(), false);
+        }
+    }
+
+    /// Loads what lives at the start of the first block and is not of the prologue.
+    fn fill_others(&mut self) {
+        let f = self.f;
+        let made: Vec<usize> =
+            f.prologue.iter().flat_map(|i| &i.dst).map(|d| d.reg.index()).collect();
+        let first = self.ranges.starts[0];
+        for r in 0..f.classes.len() {
+            if self.ranges.covers(r, first) && !made.contains(&r) {
+                self.fill(r);
+            }
+        }
     }
 
     /// Comes back with a warp that has no lanes any more.
@@ -355,6 +412,17 @@ impl Compiler<'_> {
             a.jump(Code::Jmp_rel32_64, leave);
         }
     }
+}
+
+/// True if the instruction's code stands where it is made, all of it.
+fn is_simple(inst: &VectorInst) -> bool {
+    inst.uniform
+        && inst.guard.is_none()
+        && match inst.op {
+            Op::Special(_) | Op::Mov(_) | Op::Extend { .. } | Op::Setp(..) | Op::Select(_) => true,
+            Op::Int(op, _) => !matches!(op, IntOp::Div | IntOp::Rem),
+            _ => false,
+        }
 }
 
 fn slot_live() -> i32 {

@@ -18,6 +18,8 @@ mod random;
 mod record;
 #[path = "filetests/scattered.rs"]
 mod scattered;
+#[path = "filetests/serial.rs"]
+mod serial;
 #[path = "../../simt-interpreter/tests/filetests/sparse.rs"]
 mod sparse;
 #[path = "../../simt-interpreter/tests/filetests/tensor_copy.rs"]

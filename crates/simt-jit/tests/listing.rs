@@ -29,3 +29,16 @@ fn native_code_of_the_samples_can_be_shown() {
     }
     assert!(kernels > 10, "{kernels} kernels");
 }
+
+/// A loop over places that came from memory has scalar code.
+#[test]
+fn rows_of_a_sparse_matrix_are_made_lane_by_lane() {
+    let text = include_str!("../../../bench/kernels/programs/spmv.ptx");
+    for (name, kernel) in inspect(text).expect("PTX") {
+        let kernel = kernel.expect("a kernel").kernel.entry;
+        for flavour in Flavour::ALL {
+            let listing = simt_jit::listing(&kernel, flavour).expect("native code");
+            assert!(listing.contains("vfmadd231sd"), "{name}, {flavour:?}:\n{listing}");
+        }
+    }
+}

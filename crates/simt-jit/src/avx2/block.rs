@@ -14,8 +14,9 @@ use simt::vector::{Home, VectorInst};
 impl Compiler<'_> {
     /// Makes the instructions of the block under construction.
     pub(crate) fn quarters(&mut self) {
-        let steps = &mut self.steps[self.block][usize::from(self.masked)];
-        for step in std::mem::take(steps) {
+        // Blocks can be made again for a branch in front of them.
+        let steps = self.steps[self.block][usize::from(self.masked)].clone();
+        for step in steps {
             match step {
                 Step::Whole(index) => self.by_itself(index),
                 Step::Segment(segment) => self.segment(segment),

@@ -23,6 +23,7 @@ use std::collections::{HashMap, HashSet};
 const MEMBERS_MAX: usize = 160;
 
 /// What a block is made of.
+#[derive(Clone)]
 pub(crate) enum Step {
     /// An instruction that runs by its decoded form.
     Whole(usize),
@@ -31,6 +32,7 @@ pub(crate) enum Step {
 }
 
 /// An instruction on lanes.
+#[derive(Clone)]
 pub(crate) struct Member {
     /// Its number in the block.
     pub(crate) index: usize,
@@ -49,7 +51,7 @@ struct Mention {
 }
 
 /// Instructions between two places where lanes meet.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Segment {
     /// Instructions on one value that run first.
     pub(crate) before: Vec<usize>,

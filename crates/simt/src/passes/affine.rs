@@ -166,7 +166,41 @@ impl Rules<'_> {
         match inst.op {
             // Whatever the value of lane 0, the difference is the same in all lanes.
             Op::Setp(Compare::Eq | Compare::Ne, CompareType::Int(_)) if same => Shape::UNIFORM,
+            Op::Setp(compare, CompareType::Int(ty)) if self.parts_no_warp(inst, compare, ty) => {
+                Shape::UNIFORM
+            }
             _ => Shape::Varying,
+        }
+    }
+
+    /// True if the comparison is one of a number that counts up from a multiple of a power of two
+    /// with a constant that has all lanes' numbers on one side: `%tid.x < 64`.
+    fn parts_no_warp(&self, inst: &Inst, compare: Compare, ty: IntType) -> bool {
+        let width = ty.width();
+        let (x, constant, turned) = match inst.src[..] {
+            [Operand::Reg(_), Operand::Imm(v)] => (0, v, false),
+            [Operand::Imm(v), Operand::Reg(_)] => (1, v, true),
+            _ => return false,
+        };
+        let (Some(bits), Some(stride)) =
+            (self.lane_bits(inst, x, width, Run::Warp), self.stride(inst, x))
+        else {
+            return false;
+        };
+        // How far the constant is from a number of the first lane, which has these bits clear.
+        let from_first = |v: u64| (v & ((1 << bits.end) - 1)) as i64;
+        let most = stride * (Run::Warp.lanes() - 1);
+        let above = |v: u64| from_first(v) >= most;
+        let distance = from_first(constant);
+        match (compare, turned) {
+            (Compare::Gt | Compare::Le, false) | (Compare::Lt | Compare::Ge, true) => {
+                above(constant)
+            }
+            (Compare::Lt | Compare::Ge, false) | (Compare::Gt | Compare::Le, true) => {
+                above(constant.wrapping_sub(1))
+            }
+            (Compare::Eq | Compare::Ne, _) => distance > most || distance % stride != 0,
+            _ => false,
         }
     }
 

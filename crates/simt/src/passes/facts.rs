@@ -46,6 +46,11 @@ impl Fact {
     fn constant(value: u64) -> Self {
         Self { zero_bits: [value.trailing_zeros(); 2], max: value, origin: Origin::Other }
     }
+
+    /// True if lane 0's value can only be 0.
+    pub(crate) fn starts_at_zero(self) -> bool {
+        self.zero_bits[0] >= 64 || self.max >> self.zero_bits[0] == 0
+    }
 }
 
 /// The largest number of a width.
@@ -79,6 +84,11 @@ impl Facts {
         let mut finder = Finder { f, geometry, definitions, known: vec![None; f.regs.len()] };
         let facts = (0..f.regs.len()).map(|r| finder.register(Reg(r as u32), 0)).collect();
         Self { facts }
+    }
+
+    /// What is known of a register.
+    pub(crate) fn register(&self, reg: Reg) -> Fact {
+        self.facts[reg.index()]
     }
 
     /// What is known of an operand of that width.

@@ -15,7 +15,7 @@
 
 use super::affine::{Rules, Shape, Widening};
 use super::dominators::{is_dead_end, lasting_successors, post_dominators};
-use super::facts::Facts;
+use super::facts::{Fact, Facts};
 use super::liveness::{Liveness, RegSet};
 use super::waiters::needed_elsewhere;
 use crate::geometry::Geometry;
@@ -108,6 +108,11 @@ impl Shapes {
     /// The widening that the instruction is, if its result is affine only after a check.
     pub(crate) fn widening(&self, inst: &Inst) -> Option<Widening> {
         self.rules().unproved(inst)
+    }
+
+    /// What is known of a register's values.
+    pub(crate) fn fact(&self, reg: Reg) -> Fact {
+        self.facts.register(reg)
     }
 
     /// True if the register's values differ between lanes that can read it together.

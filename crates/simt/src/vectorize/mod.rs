@@ -7,8 +7,8 @@ mod formulas;
 mod homes;
 mod once;
 
-use super::ir::{Block, Callee, Function, Operand, Reg, Target, Term};
-use super::op::{Class, Op};
+use super::ir::{Block, Callee, Function, Inst, Operand, Reg, Target, Term};
+use super::op::{Class, Op, Width};
 use super::passes::liveness::Liveness;
 use super::passes::shape::Shapes;
 use super::passes::split::late_checks;
@@ -124,6 +124,16 @@ impl Vectorizer<'_> {
         let inst = &self.f.blocks[block].insts[at];
         let uniform = !self.late[block][at] && self.uniform(inst);
         // These read masks and whole registers even where their result is one number.
+        if uniform && let Some(zero) = self.starts_at_zero(inst) {
+            return VectorInst {
+                op: Op::Mov(zero),
+                guard: None,
+                uniform,
+                dst: vec![self.dest(inst.dst[0], block, false)],
+                src: vec![Source::Imm(0)],
+                line: inst.line,
+            };
+        }
         let scalar_sources =
             uniform && !matches!(inst.op, Op::Redux(..) | Op::Match { .. } | Op::Shfl(..));
         let formulas = if uniform { 0 } else { self.formula_sources(inst) };
@@ -144,6 +154,16 @@ impl Vectorizer<'_> {
                 .collect(),
             line: inst.line,
         }
+    }
+
+    /// The width of a result that counts up from 0, by what is known of it: the lane's number.
+    fn starts_at_zero(&self, inst: &Inst) -> Option<Width> {
+        let [reg] = inst.dst[..] else { return None };
+        let known = inst.guard.is_none()
+            && matches!(inst.op, Op::Int(..) | Op::Extend { .. })
+            && matches!(self.homes[reg.index()], Home::Affine { .. })
+            && self.shapes.fact(reg).starts_at_zero();
+        if known { self.f.regs[reg.index()].width() } else { None }
     }
 
     fn callee(&mut self, callee: Callee) -> Callee {

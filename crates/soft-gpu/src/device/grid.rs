@@ -271,9 +271,11 @@ impl Core {
             0 => 1,
             pace => (BATCH_NS / pace).clamp(1, BATCH_BLOCKS_MAX) as usize,
         };
-        let share = grid.waiting.len().div_ceil(threads);
-        for _ in 0..most.min(share) {
-            batch.extend(grid.waiting.pop_front());
+        let share = grid.waiting.len().div_ceil(threads).min(most);
+        if batch.is_empty() && share == grid.waiting.len() {
+            std::mem::swap(batch, &mut grid.waiting);
+        } else {
+            batch.extend(grid.waiting.drain(..share));
         }
         grid.running += batch.len() as u32;
         if !self.unannounced.is_empty() {

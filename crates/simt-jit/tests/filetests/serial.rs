@@ -1,0 +1,285 @@
+//! Loops that run lane by lane in native code, against the interpreter, which runs them lane for
+//! lane: with all lanes and some, interrupted, in several allocations, and with a lane that faults.
+
+use super::harness::{Device, Params, Shape};
+use super::tiers::Set;
+use simt::kernel::FaultKind;
+use simt_jit::Flavour;
+
+/// Rows: two warps and a half.
+const ROWS: usize = 80;
+/// Elements that rows pick from.
+const PICKED: usize = 512;
+
+/// A product of a sparse matrix and a vector, each thread a row of `starts`. `SUM` is the type of
+/// the values, of `BYTES` bytes; `LOOP` the loop's body, up to the branch back to `L`.
+const ROW_KERNEL: &str = "
+.version 7.8
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, .param .u64 e)
+{
+    .reg .b64 %starts, %columns, %values, %x, %out, %w, %v, %product; .reg .pred %p;
+    .reg .b32 %t, %i, %end, %column; .reg .bBITS %sum, %one, %other;
+    ld.param.u64 %starts, [a]; ld.param.u64 %columns, [b]; ld.param.u64 %values, [c];
+    ld.param.u64 %x, [d]; ld.param.u64 %out, [e];
+    mov.u32 %t, %tid.x;
+    mul.wide.u32 %w, %t, 4; add.u64 %starts, %starts, %w;
+    ld.global.u32 %i, [%starts]; ld.global.u32 %end, [%starts+4];
+    mov.bBITS %sum, 0;
+    setp.ge.s32 %p, %i, %end; @%p bra DONE;
+    mul.wide.s32 %w, %i, 4; add.u64 %columns, %columns, %w;
+    mul.wide.s32 %w, %i, BYTES; add.u64 %values, %values, %w;
+L:
+    LOOP
+DONE:
+    mul.wide.u32 %w, %t, 8; add.u64 %out, %out, %w;
+    st.global.bBITS [%out], %sum;
+    ret;
+}";
+
+/// Ways to write the loop: what follows an address from iteration to iteration, how places are
+/// computed, and how it ends.
+const LOOPS: [&str; 5] = [
+    "ld.global.u32 %column, [%columns]; mul.wide.s32 %product, %column, BYTES;
+     add.s64 %v, %x, %product; ld.global.bBITS %one, [%v]; ld.global.bBITS %other, [%values];
+     MULTIPLY
+     add.s64 %columns, %columns, 4; add.s64 %values, %values, BYTES; add.s32 %i, %i, 1;
+     setp.lt.s32 %p, %i, %end; @%p bra L;",
+    // Places of the lane's own numbers, and an end that is not where a number comes to.
+    "ld.global.u32 %column, [%columns+0];
+     mul.wide.u32 %product, %column, BYTES; add.s64 %v, %product, %x;
+     ld.global.bBITS %one, [%v]; ld.global.bBITS %other, [%values];
+     MULTIPLY
+     add.s64 %columns, 4, %columns; add.s64 %values, %values, BYTES; add.s32 %i, 1, %i;
+     setp.eq.s32 %p, %i, %end; @%p bra DONE; bra L;",
+    // The product is read elsewhere as well.
+    "ld.global.s32 %column, [%columns]; shl.b32 %column, %column, 1; shr.u32 %column, %column, 1;
+     mul.wide.s32 %product, %column, BYTES; add.s64 %v, %x, %product;
+     ld.global.bBITS %one, [%v]; ld.global.bBITS %other, [%values];
+     and.b64 %w, %product, 4095; MULTIPLY
+     add.s64 %columns, %columns, 4; add.s64 %values, %values, BYTES; add.s32 %i, %i, 1;
+     setp.ge.s32 %p, %i, %end; @!%p bra L;",
+    // Two elements a turn, each loaded behind what moves the address.
+    "add.s64 %columns, %columns, 8; add.s64 %values, %values, TWICE; add.s32 %i, %i, 2;
+     ld.global.u32 %column, [%columns+-8]; mul.wide.s32 %product, %column, BYTES;
+     add.s64 %v, %x, %product; ld.global.bBITS %one, [%v]; ld.global.bBITS %other, [%values+-TWICE];
+     MULTIPLY
+     ld.global.u32 %column, [%columns+-4]; mul.wide.s32 %product, %column, BYTES;
+     add.s64 %v, %x, %product; ld.global.bBITS %one, [%v]; ld.global.bBITS %other, [%values+-BYTES];
+     MULTIPLY
+     setp.lt.s32 %p, %i, %end; @%p bra L;",
+    // Addresses by the rules of no check, and one that does not grow by a power of two.
+    "ld.global.u32 %column, [%columns]; mul.wide.s32 %product, %column, BYTES;
+     sub.s64 %v, %x, %product; add.s64 %v, %v, %product; add.s64 %v, %v, %product;
+     ld.global.bBITS %one, [%v]; ld.global.bBITS %other, [%values];
+     MULTIPLY
+     add.s64 %columns, %columns, 4; add.s64 %w, %values, BYTES; mov.b64 %values, %w;
+     add.s32 %i, %i, 1; setp.lt.s32 %p, %i, %end; @%p bra L;",
+];
+
+/// What `MULTIPLY` stands for.
+const TYPES: [(&str, usize, &str); 4] = [
+    ("f64", 8, "fma.rn.f64 %sum, %other, %one, %sum;"),
+    ("f32", 4, "mul.rn.f32 %other, %other, %one; sub.rn.f32 %sum, %sum, %other;"),
+    ("u32", 4, "mad.lo.u32 %sum, %other, %one, %sum;"),
+    ("u64", 8, "mul.lo.u64 %other, %other, %one; xor.b64 %sum, %other, %sum;"),
+];
+
+fn text(form: usize, (_, bytes, multiply): (&str, usize, &str)) -> String {
+    ROW_KERNEL
+        .replace("LOOP", LOOPS[form])
+        .replace("MULTIPLY", multiply)
+        .replace("TWICE", &(2 * bytes).to_string())
+        .replace("BYTES", &bytes.to_string())
+        .replace("BITS", &(8 * bytes).to_string())
+}
+
+/// Numbers without a pattern.
+fn random(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *seed >> 33
+}
+
+/// What a run is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Case {
+    Plain,
+    Interrupted,
+    /// One row is so long that others get their turn meanwhile.
+    Long,
+    /// A column that is not there.
+    Outside,
+    /// A column in front of all.
+    Before,
+    /// Values at an odd address.
+    Misaligned,
+}
+
+struct Inputs {
+    starts: Vec<u32>,
+    columns: Vec<u32>,
+    values: Vec<u8>,
+    picked: Vec<u8>,
+}
+
+fn inputs(case: Case, (ty, bytes, _): (&str, usize, &str)) -> Inputs {
+    let mut seed = 7;
+    let mut starts = vec![0u32];
+    for row in 0..ROWS {
+        // An even number, for loops that take two at a time.
+        let length = if case == Case::Long && row == 37 {
+            70_000
+        } else {
+            2 * (random(&mut seed) % 20) as u32 * u32::from(row % 5 != 0)
+        };
+        starts.push(starts[row] + length);
+    }
+    let count = starts[ROWS] as usize;
+    let mut columns: Vec<u32> =
+        (0..count).map(|_| random(&mut seed) as u32 % PICKED as u32).collect();
+    match case {
+        Case::Outside => columns[count / 2] = 1 << 22,
+        Case::Before => columns[count / 2] = (-1i32 << 22) as u32,
+        _ => {}
+    }
+    let mut number = || {
+        let any = random(&mut seed);
+        match ty {
+            "f64" => (any as f64 / 1e9 - 1.0).to_le_bytes().to_vec(),
+            // Some infinite, so that there are NaNs.
+            "f32" if any.is_multiple_of(997) => f32::INFINITY.to_le_bytes().to_vec(),
+            "f32" => (any as f32 / 1e9 - 1.0).to_le_bytes().to_vec(),
+            _ => any.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()[..bytes].to_vec(),
+        }
+    };
+    let values = (0..count).flat_map(|_| number()).collect();
+    let picked = (0..PICKED).flat_map(|_| number()).collect();
+    Inputs { starts, columns, values, picked }
+}
+
+fn run(set: Set, case: Case, text: &str, inputs: &Inputs) -> Result<Vec<u8>, FaultKind> {
+    let mut device = Device::new(set);
+    device.interrupted = case == Case::Interrupted;
+    let module = device.load(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let kernel = module.kernel("k").expect("a kernel");
+    let words = |w: &[u32]| w.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+    let mut params = Params::default();
+    for (n, bytes) in [
+        words(&inputs.starts),
+        words(&inputs.columns),
+        inputs.values.clone(),
+        inputs.picked.clone(),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let odd = u64::from(n == 2 && case == Case::Misaligned);
+        let address = device.memory.allocate(bytes.len() as u64 + odd, true) + odd;
+        device.memory.write(address, &bytes);
+        params.push(&address.to_le_bytes());
+    }
+    let out = device.memory.allocate(8 * ROWS as u64, true);
+    params.push(&out.to_le_bytes());
+    device.run(&kernel, Shape::linear(1, ROWS as u32), &params.0).map_err(|f| match f.kind {
+        // Buffers are elsewhere each time.
+        FaultKind::IllegalAddress { bytes, write, .. } => {
+            FaultKind::IllegalAddress { address: 0, bytes, write }
+        }
+        FaultKind::MisalignedAddress { bytes, .. } => {
+            FaultKind::MisalignedAddress { address: 0, bytes }
+        }
+        other => other,
+    })?;
+    Ok(device.memory.read(out, 8 * ROWS))
+}
+
+fn compare(case: Case) {
+    for form in 0..LOOPS.len() {
+        for ty in TYPES {
+            let text = text(form, ty);
+            let inputs = inputs(case, ty);
+            let interpreted = run(Set::Interpreted, case, &text, &inputs);
+            let fails = matches!(case, Case::Outside | Case::Before | Case::Misaligned);
+            assert_eq!(interpreted.is_err(), fails, "{case:?}: {interpreted:?}");
+            for flavour in Flavour::ALL {
+                let native = run(Set::Native(flavour), case, &text, &inputs);
+                assert!(
+                    native == interpreted,
+                    "{flavour:?}, {case:?}, {}, loop {form}: {:?}\n{text}",
+                    ty.0,
+                    native.err()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_of_sparse_matrices() {
+    compare(Case::Plain);
+}
+
+#[test]
+fn rows_are_interrupted() {
+    compare(Case::Interrupted);
+}
+
+#[test]
+fn a_long_row_gives_way() {
+    compare(Case::Long);
+}
+
+#[test]
+fn places_that_are_not_there() {
+    compare(Case::Outside);
+    compare(Case::Before);
+    compare(Case::Misaligned);
+}
+
+/// A list for each thread, in one allocation a link: what is remembered of the last is of no use.
+#[test]
+fn lists_through_many_allocations() {
+    const LINKS: usize = 40;
+    let text = ".version 7.8\n.target sm_80\n.address_size 64
+        .visible .entry k(.param .u64 a, .param .u64 b)
+        {
+            .reg .b64 %first, %out, %w, %link, %sum, %value; .reg .b32 %t; .reg .pred %p;
+            ld.param.u64 %first, [a]; ld.param.u64 %out, [b];
+            mov.u32 %t, %tid.x; mul.wide.u32 %w, %t, 8;
+            add.u64 %first, %first, %w; add.u64 %out, %out, %w;
+            ld.global.u64 %link, [%first];
+            mov.b64 %sum, 0;
+        L:
+            ld.u64 %value, [%link+8]; ld.u64 %link, [%link];
+            mad.lo.u64 %sum, %sum, 31, %value;
+            setp.ne.u64 %p, %link, 0; @%p bra L;
+            st.global.u64 [%out], %sum;
+            ret;
+        }";
+    let run = |set: Set| {
+        let mut device = Device::new(set);
+        let kernel = device.load(text).unwrap().kernel("k").unwrap();
+        let mut seed = 3;
+        let links: Vec<u64> = (0..LINKS).map(|_| device.memory.allocate(16, true)).collect();
+        for (n, link) in links.iter().enumerate() {
+            let next = links.get(n + 1 + n % 3).copied().unwrap_or(0);
+            let bytes = [next.to_le_bytes(), random(&mut seed).to_le_bytes()].concat();
+            device.memory.write(*link, &bytes);
+        }
+        let first = device.memory.allocate(8 * ROWS as u64, true);
+        let firsts = (0..ROWS).flat_map(|t| links[t % 7].to_le_bytes()).collect::<Vec<u8>>();
+        device.memory.write(first, &firsts);
+        let out = device.memory.allocate(8 * ROWS as u64, true);
+        let params = [first.to_le_bytes(), out.to_le_bytes()].concat();
+        device.run(&kernel, Shape::linear(1, ROWS as u32), &params).unwrap();
+        let counters = device.counters;
+        (device.memory.read(out, 8 * ROWS), counters.thread_instructions, counters.global_bytes)
+    };
+    let interpreted = run(Set::Interpreted);
+    for flavour in Flavour::ALL {
+        let native = run(Set::Native(flavour));
+        assert!(native.0 == interpreted.0, "{flavour:?}: other sums");
+        assert_eq!((native.1, native.2), (interpreted.1, interpreted.2), "{flavour:?}");
+    }
+}

@@ -127,6 +127,7 @@ mod tests {
             device_uuid: device().uuid,
             memory_bytes: 0,
             kernels: 0,
+            work: None,
             command: "/tmp/hold".into(),
         }
     }

@@ -1,5 +1,7 @@
 //! What a server says about itself, as the daemon keeps it and the commands print it.
 
+use channel::message::ClientWork;
+
 /// State of a server, by NVIDIA's words where it has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerState {
@@ -53,6 +55,8 @@ pub struct Client {
     pub memory_bytes: u64,
     /// Kernels that it has launched.
     pub kernels: u64,
+    /// What the device did for it, if the server's provider counts that.
+    pub work: Option<ClientWork>,
     /// Its command line.
     pub command: String,
 }

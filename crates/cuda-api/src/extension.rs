@@ -20,6 +20,14 @@ pub struct TenantUsage {
     pub busy_ns: u64,
     /// Device memory mapped at present, bytes.
     pub memory_bytes: u64,
+    /// Time that threads spent in its blocks, ns, summed over threads.
+    pub worker_ns: u64,
+    /// Instructions, once a warp.
+    pub warp_instructions: u64,
+    /// Instructions, once a thread that took part.
+    pub thread_instructions: u64,
+    /// Bytes read from and written to global memory.
+    pub global_bytes: u64,
 }
 
 /// What a device did since it was made. Differences of two readings give ratios.

@@ -51,7 +51,18 @@ pub(crate) struct Client {
     pub(crate) user: String,
     pub(crate) memory_bytes: u64,
     pub(crate) kernels: u64,
+    /// Of a device that counts; a daemon of an earlier version says nothing.
+    #[serde(default)]
+    pub(crate) work: Option<Work>,
     pub(crate) command: String,
+}
+
+/// What the device did for a client.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Work {
+    pub(crate) busy_ns: u64,
+    /// 0 to 1; none if no instruction was run.
+    pub(crate) lanes_active: Option<f64>,
 }
 
 /// What is in a pipe directory.

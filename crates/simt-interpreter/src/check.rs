@@ -58,6 +58,20 @@ impl Checker {
         }
     }
 
+    /// A kernel allocated memory.
+    pub(super) fn allocated(&self, address: u64, bytes: u64) {
+        if let Some(written) = &self.checks.written {
+            written.track(address, bytes);
+        }
+    }
+
+    /// It is about to free it.
+    pub(super) fn freed(&self, address: u64) {
+        if let Some(written) = &self.checks.written {
+            written.forget(address);
+        }
+    }
+
     fn tell(&self, kind: &'static str, lines: (u32, u32), text: impl FnOnce() -> String) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() < FINDINGS_MAX && told.insert((kind, lines.0, lines.1)) {

@@ -373,8 +373,11 @@ impl Body for Malloc {
         unsafe {
             for lane in lanes(active(machine, ins)) {
                 let bytes: u64 = machine.lane(ins.a[0], lane);
-                let address =
-                    machine.block.program.heap.as_ref().map_or(0, |heap| heap.allocate(bytes));
+                let program = &machine.block.program;
+                let address = program.heap.as_ref().map_or(0, |heap| heap.allocate(bytes));
+                if let Some(checker) = program.checker().filter(|_| address != 0) {
+                    checker.allocated(address, bytes);
+                }
                 machine.regs.add(ins.d[0] as usize).cast::<u64>().add(lane as usize).write(address);
             }
         }
@@ -390,8 +393,12 @@ impl Body for Free {
         unsafe {
             for lane in lanes(active(machine, ins)) {
                 let address: u64 = machine.lane(ins.a[0], lane);
-                let known =
-                    machine.block.program.heap.as_ref().is_some_and(|heap| heap.release(address));
+                let program = &machine.block.program;
+                // Afterwards it may be another thread's already.
+                if let Some(checker) = program.checker() {
+                    checker.freed(address);
+                }
+                let known = program.heap.as_ref().is_some_and(|heap| heap.release(address));
                 if !known {
                     let kind = FaultKind::IllegalAddress { address, bytes: 0, write: true };
                     return machine.fail(lane, kind);

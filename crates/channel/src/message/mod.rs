@@ -24,7 +24,7 @@ pub use handshake::{
     Window,
 };
 pub use shell::{Command, Reply};
-pub use status::{ClientStatus, DeviceStatus, STATUS_CLIENTS_MAX, ServerStatus};
+pub use status::{ClientStatus, ClientWork, DeviceStatus, STATUS_CLIENTS_MAX, ServerStatus};
 
 use crate::PROTOCOL_VERSION;
 use crate::codec::{CodecError, Decoder, Encoder};

@@ -37,8 +37,27 @@ pub struct ClientStatus {
     pub memory_bytes: u64,
     /// Kernels it launched.
     pub kernels: u64,
+    /// What the device did for it, if the provider counts that.
+    pub work: Option<ClientWork>,
     /// Its command line.
     pub command_line: String,
+}
+
+/// What a device did for a client so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientWork {
+    /// Time during which at least one of its kernels ran, ns.
+    pub busy_ns: u64,
+    /// Time that the provider's threads spent in its blocks, ns, summed over threads.
+    pub worker_ns: u64,
+    /// Blocks that ended.
+    pub blocks: u64,
+    /// Instructions, once a warp.
+    pub warp_instructions: u64,
+    /// Instructions, once a thread that took part.
+    pub thread_instructions: u64,
+    /// Bytes read from and written to global memory.
+    pub global_bytes: u64,
 }
 
 /// How a server is.
@@ -127,6 +146,10 @@ impl Body for ClientStatus {
         to.raw(&self.device.bytes);
         to.u64(self.memory_bytes);
         to.u64(self.kernels);
+        to.bool(self.work.is_some());
+        if let Some(work) = &self.work {
+            work.write(to)?;
+        }
         to.text(&self.command_line, COMMAND_LINE_BYTES_MAX);
         Ok(())
     }
@@ -138,7 +161,30 @@ impl Body for ClientStatus {
             device: CUuuid { bytes: from.array()? },
             memory_bytes: from.u64()?,
             kernels: from.u64()?,
+            work: if from.bool()? { Some(ClientWork::read(from)?) } else { None },
             command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
+        })
+    }
+}
+
+impl Body for ClientWork {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.u64(self.busy_ns);
+        to.u64(self.worker_ns);
+        to.u64(self.blocks);
+        to.u64(self.warp_instructions);
+        to.u64(self.thread_instructions);
+        to.u64(self.global_bytes);
+        Ok(())
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(Self {
+            busy_ns: from.u64()?,
+            worker_ns: from.u64()?,
+            blocks: from.u64()?,
+            warp_instructions: from.u64()?,
+            thread_instructions: from.u64()?,
+            global_bytes: from.u64()?,
         })
     }
 }

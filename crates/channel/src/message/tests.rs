@@ -43,14 +43,25 @@ fn status() -> impl Strategy<Value = ServerStatus> {
     let device = (any::<u32>(), ".{0,20}", uuid(), ".{0,20}").prop_map(
         |(ordinal, pci_bus_id, uuid, name)| DeviceStatus { ordinal, pci_bus_id, uuid, name },
     );
-    let client = (any::<(u32, u32, u32, u64, u64)>(), uuid(), ".{0,60}").prop_map(
-        |(n, device, command_line)| ClientStatus {
+    let work = any::<Option<(u64, u64, u64, u64, u64, u64)>>().prop_map(|work| {
+        work.map(|n| ClientWork {
+            busy_ns: n.0,
+            worker_ns: n.1,
+            blocks: n.2,
+            warp_instructions: n.3,
+            thread_instructions: n.4,
+            global_bytes: n.5,
+        })
+    });
+    let client = (any::<(u32, u32, u32, u64, u64)>(), uuid(), work, ".{0,60}").prop_map(
+        |(n, device, work, command_line)| ClientStatus {
             pid: n.0,
             id: n.1,
             uid: n.2,
             device,
             memory_bytes: n.3,
             kernels: n.4,
+            work,
             command_line,
         },
     );
@@ -171,7 +182,8 @@ fn the_largest_messages_fit() {
     let welcome = Welcome { devices, ..Welcome::default() };
     assert!(Message::Welcome(welcome.clone()).encode().is_ok());
 
-    let client = ClientStatus { command_line: text.clone(), ..ClientStatus::default() };
+    let work = Some(ClientWork::default());
+    let client = ClientStatus { command_line: text.clone(), work, ..ClientStatus::default() };
     let device =
         DeviceStatus { name: text.clone(), pci_bus_id: text.clone(), ..DeviceStatus::default() };
     let all =

@@ -4,7 +4,11 @@
 use super::query::{pid_namespace, visible};
 use super::{Failure, Request};
 use crate::users;
+use channel::message::ClientWork;
 use serde_json::json;
+
+/// Lanes of a warp, of every device.
+const WARP_LANES: u64 = 32;
 
 pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
     request.no_arguments("report")?;
@@ -50,6 +54,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
                                 "device_uuid": client.device_uuid,
                                 "memory_bytes": client.memory_bytes,
                                 "kernels": client.kernels,
+                                "work": client.work.as_ref().map(work),
                                 "pid_namespace": pid_namespace(client.pid),
                                 "command": client.command,
                             })
@@ -71,4 +76,18 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
         "servers": servers,
     });
     Ok(format!("{report}\n"))
+}
+
+/// Times in ns; `lanes_active` is the share of warps' lanes that took part in their instructions.
+fn work(work: &ClientWork) -> serde_json::Value {
+    let lanes = work.warp_instructions.saturating_mul(WARP_LANES);
+    json!({
+        "busy_ns": work.busy_ns,
+        "worker_ns": work.worker_ns,
+        "blocks": work.blocks,
+        "warp_instructions": work.warp_instructions,
+        "thread_instructions": work.thread_instructions,
+        "lanes_active": (lanes > 0).then(|| work.thread_instructions as f64 / lanes as f64),
+        "global_bytes": work.global_bytes,
+    })
 }

@@ -74,6 +74,7 @@ pub(super) fn take_status(queries: &mut Queries, part: ServerStatus) -> bool {
         device_uuid: uuid_text(&client.device),
         memory_bytes: client.memory_bytes,
         kernels: client.kernels,
+        work: client.work,
         command: client.command_line,
     }));
     if !part.more {

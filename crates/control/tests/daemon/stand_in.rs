@@ -157,6 +157,7 @@ fn status(clients: &[Held]) -> Vec<ServerStatus> {
         device: uuid,
         memory_bytes: 1 << 20,
         kernels: 7,
+        work: None,
         command_line: held.who.command_line.clone(),
     });
     ServerStatus::split(ServerState::Running, vec![device], rows.collect())

@@ -9,8 +9,23 @@ use std::ffi::{c_char, c_int, c_uint};
 
 /// NVML_BRAND_UNKNOWN.
 const BRAND_UNKNOWN: c_uint = 0;
-/// NVML_DEVICE_ARCH_AMPERE and its successors, by compute capability.
-const ARCHITECTURES: &[((i32, i32), c_uint)] = &[((9, 0), 9), ((8, 9), 8), ((8, 0), 7)];
+/// NVML_DEVICE_ARCH_MAXWELL and its successors: the first compute capability of each, latest first.
+const ARCHITECTURES: &[((i32, i32), c_uint)] = &[
+    ((10, 0), 10),
+    ((9, 0), 9),
+    ((8, 9), 8),
+    ((8, 0), 7),
+    ((7, 5), 6),
+    ((7, 0), 5),
+    ((6, 0), 4),
+    ((5, 0), 3),
+];
+/// Cores of an SM: what does an f32 operation in a cycle. Of compute capabilities that are not
+/// listed, it has as many as Maxwell had.
+const CORES: &[((i32, i32), u32)] =
+    &[((6, 0), 64), ((7, 0), 64), ((7, 2), 64), ((7, 5), 64), ((8, 0), 64)];
+/// See [`CORES`].
+const CORES_ELSEWHERE: u32 = 128;
 /// NVML_BUS_TYPE_UNKNOWN.
 const BUS_UNKNOWN: c_uint = 0;
 
@@ -113,6 +128,12 @@ functions! {
         let capability = handle.device()?.compute_capability;
         let row = ARCHITECTURES.iter().find(|(least, _)| capability >= *least);
         architecture.set(row.ok_or(Failure::NOT_SUPPORTED)?.1)
+    }
+
+    fn nvmlDeviceGetNumGpuCores(handle: Handle, cores: *mut c_uint) {
+        let device = handle.device()?;
+        let row = CORES.iter().find(|(of, _)| *of == device.compute_capability);
+        cores.set(device.sms * row.map_or(CORES_ELSEWHERE, |(_, cores)| *cores))
     }
 
     fn nvmlDeviceGetCudaComputeCapability(

@@ -1,6 +1,6 @@
 //! `openmps ps`: who uses the device through this user's daemon, and how much.
 
-use crate::daemon::{self, Report};
+use crate::daemon::{self, Client, Report};
 use crate::output;
 use anyhow::Result;
 use std::fmt::Write as _;
@@ -59,19 +59,21 @@ fn table(report: &Report, colours: bool) -> String {
                 let (bold, plain) = if colours { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
                 let _ = writeln!(
                     text,
-                    "{bold}{:>8}  {:10} {:>8} {:>10} {:>12}  COMMAND{plain}",
-                    "PID", "USER", "SERVER", "MEMORY", "KERNELS"
+                    "{bold}{:>8}  {:10} {:>8} {:>10} {:>12} {:>9} {:>5}  COMMAND{plain}",
+                    "PID", "USER", "SERVER", "MEMORY", "KERNELS", "BUSY", "LANES"
                 );
                 any = true;
             }
             let _ = writeln!(
                 text,
-                "{:>8}  {:10} {:>8} {:>10} {:>12}  {}",
+                "{:>8}  {:10} {:>8} {:>10} {:>12} {:>9} {:>5}  {}",
                 client.pid,
                 client.user,
                 server.pid,
                 memory(client.memory_bytes),
                 client.kernels,
+                busy(client),
+                lanes(client),
                 control::log::printable(&client.command)
             );
         }
@@ -88,6 +90,18 @@ fn table(report: &Report, colours: bool) -> String {
     text
 }
 
+/// For how long its kernels ran; a dash where the device does not count.
+fn busy(client: &Client) -> String {
+    let seconds = client.work.as_ref().map(|work| work.busy_ns as f64 / 1e9);
+    seconds.map_or_else(|| "-".into(), |seconds| format!("{seconds:.1} s"))
+}
+
+/// The share of lanes that took part in its warps' instructions.
+fn lanes(client: &Client) -> String {
+    let share = client.work.as_ref().and_then(|work| work.lanes_active);
+    share.map_or_else(|| "-".into(), |share| format!("{:.0} %", 100.0 * share))
+}
+
 /// Bytes in the largest unit that leaves at least 1.
 fn memory(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
@@ -100,7 +114,7 @@ fn memory(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::{Client, Server};
+    use crate::daemon::{Server, Work};
 
     fn report(servers: Vec<Server>) -> Report {
         Report {
@@ -121,14 +135,15 @@ mod tests {
             user: "ann".into(),
             memory_bytes: 3 << 29,
             kernels: 12,
+            work: Some(Work { busy_ns: 1_260_000_000, lanes_active: Some(0.856) }),
             command: "./nbody\x1b[2J".into(),
         };
         let state = "ACTIVE".to_owned();
         let server = Server { pid: 529, state, clients: vec![client], error: None };
         assert_eq!(
             table(&report(vec![server]), false),
-            "     PID  USER         SERVER     MEMORY      KERNELS  COMMAND\n     \
-             524  ann             529    1.5 GiB           12  ./nbody?[2J\n"
+            "     PID  USER         SERVER     MEMORY      KERNELS      BUSY LANES  COMMAND\n     \
+             524  ann             529    1.5 GiB           12     1.3 s  86 %  ./nbody?[2J\n"
         );
         assert_eq!(table(&report(vec![]), false), "nobody uses the daemon in /tmp/x\n");
     }

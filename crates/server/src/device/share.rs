@@ -1,7 +1,7 @@
 //! One session's share of the device: its tenant, and the count of what it has made.
 
 use super::Device;
-use cuda_api::extension::PlaceManaged;
+use cuda_api::extension::{PlaceManaged, TenantUsage};
 use cuda_api::{CUresult, CUstream, CudaError};
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -95,6 +95,11 @@ impl Share {
     /// The device.
     pub fn device(&self) -> &Arc<Device> {
         &self.device
+    }
+
+    /// Its number at a provider that has tenants.
+    pub fn tenant(&self) -> Option<u64> {
+        self.tenant
     }
 
     /// True if a fault of this share is nobody else's.
@@ -193,6 +198,17 @@ impl Share {
     /// What the share has at the provider at present.
     pub fn leftovers(&self) -> Leftovers {
         self.counts.read()
+    }
+}
+
+impl Device {
+    /// What the provider did for a tenant so far; `None` if it does not count, or the tenant has
+    /// ended. May be asked from any thread.
+    pub fn usage_of(&self, tenant: u64) -> Option<TenantUsage> {
+        let mut usage = TenantUsage::default();
+        // SAFETY: the local is written.
+        unsafe { (self.extension()?.tenant_usage)(tenant, &mut usage) }.ok()?;
+        Some(usage)
     }
 }
 

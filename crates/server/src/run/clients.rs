@@ -4,8 +4,9 @@
 //! session still lives or not.
 
 use crate::common::Common;
+use crate::device::Device;
 use crate::session::{self, End, Identity, Link, Stage};
-use channel::message::{Client, ClientStatus, Message, Refused};
+use channel::message::{Client, ClientStatus, ClientWork, Message, Refused};
 use channel::socket::{Interest, SeqPacket};
 use cuda_api::{CUuuid, CudaError, result_code};
 use std::collections::VecDeque;
@@ -188,14 +189,27 @@ impl Clients {
     }
 
     /// How the clients are.
-    pub(super) fn status(&self, device: CUuuid) -> Vec<ClientStatus> {
+    pub(super) fn status(&self, device: &Device) -> Vec<ClientStatus> {
+        let uuid = CUuuid { bytes: device.info().uuid };
+        let work = |entry: &Entry| {
+            let usage = device.usage_of(*entry.link.tenant.get()?)?;
+            Some(ClientWork {
+                busy_ns: usage.busy_ns,
+                worker_ns: usage.worker_ns,
+                blocks: usage.blocks,
+                warp_instructions: usage.warp_instructions,
+                thread_instructions: usage.thread_instructions,
+                global_bytes: usage.global_bytes,
+            })
+        };
         let status = |entry: &Entry| ClientStatus {
             pid: entry.link.identity.pid,
             id: entry.link.identity.id,
             uid: entry.link.identity.uid,
-            device,
+            device: uuid,
             memory_bytes: entry.link.memory_bytes.load(Ordering::Relaxed),
             kernels: entry.link.kernels.load(Ordering::Relaxed),
+            work: work(entry),
             command_line: entry.link.identity.command.clone(),
         };
         self.entries.iter().map(status).collect()

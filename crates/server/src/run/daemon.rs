@@ -53,7 +53,7 @@ impl Server {
             uuid,
             name: info.name.clone(),
         };
-        let clients: Vec<ClientStatus> = self.clients.status(uuid);
+        let clients: Vec<ClientStatus> = self.clients.status(&self.common.device);
         let state = match self.common.fault() {
             None => ServerState::Running,
             Some(_) => ServerState::Ended,

@@ -66,6 +66,8 @@ pub struct Link {
     pub memory_bytes: AtomicU64,
     /// Kernels that it launched.
     pub kernels: AtomicU64,
+    /// Its tenant, if the provider has tenants, once the session has one.
+    pub tenant: OnceLock<u64>,
     /// Requests that this server does not know.
     pub unknown_requests: AtomicU32,
     doorbell: OnceLock<Doorbell>,
@@ -80,6 +82,7 @@ impl Link {
             stage: AtomicU8::new(Stage::Starting as u8),
             memory_bytes: AtomicU64::new(0),
             kernels: AtomicU64::new(0),
+            tenant: OnceLock::new(),
             unknown_requests: AtomicU32::new(0),
             doorbell: OnceLock::new(),
         }

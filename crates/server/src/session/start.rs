@@ -153,6 +153,10 @@ impl Session {
         }
         let lease = common.windows.take().ok_or(StartError::Full)?;
         let share = Rc::new(Share::new(common.device.clone())?);
+        if let Some(tenant) = share.tenant() {
+            // A session is opened once.
+            let _ = link.tenant.set(tenant);
+        }
         let consumer = Consumer::new(region.clone(), SpinPolicy::of_process())?;
         link.set_doorbell(consumer.doorbell());
         let mut session = Self {

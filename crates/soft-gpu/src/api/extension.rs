@@ -131,6 +131,10 @@ extension! {
             blocks: used.blocks,
             busy_ns: used.busy_ns,
             memory_bytes: used.memory_bytes,
+            worker_ns: used.worker_ns,
+            warp_instructions: used.counters.warp_instructions,
+            thread_instructions: used.counters.thread_instructions,
+            global_bytes: used.counters.global_bytes,
         })
     }
 

@@ -46,6 +46,7 @@ macro_rules! cu {
 
 mod clusters;
 mod conditional;
+mod counters;
 mod device_runtime;
 mod device_side;
 mod graphs;

@@ -57,6 +57,8 @@ pub struct Physical {
     handles: u32,
     /// References by mappings.
     mappings: u32,
+    /// Nobody has had a way to write to it yet: never mapped, exported or imported.
+    fresh: bool,
 }
 
 fn whole_chunks(bytes: u64) -> bool {
@@ -103,8 +105,15 @@ impl Device {
             Ok(file) => {
                 let identity = identity(file.as_fd()).unwrap_or_default();
                 tables.files.insert(identity, 1);
-                let physical =
-                    Physical { file, bytes, exportable, identity, handles: 1, mappings: 0 };
+                let physical = Physical {
+                    file,
+                    bytes,
+                    exportable,
+                    identity,
+                    handles: 1,
+                    mappings: 0,
+                    fresh: true,
+                };
                 tables.physical.insert(physical).ok_or(Error::OUT_OF_MEMORY)
             }
             Err(error) => {
@@ -127,11 +136,13 @@ impl Device {
 
     /// A new descriptor of the file that physical memory is.
     pub fn export_physical(&self, key: Key<Physical>) -> Result<OwnedFd> {
-        let tables = self.memory.tables();
+        let mut tables = self.memory.tables();
         let physical = tables.physical.get(key).ok_or(Error::INVALID_VALUE)?;
         if !physical.exportable {
             return Err(Error::INVALID_VALUE);
         }
+        self.lose_sight(&mut tables, key);
+        let physical = tables.physical.get(key).ok_or(Error::INVALID_VALUE)?;
         physical.file.try_clone().map_err(|_| Error::OPERATING_SYSTEM)
     }
 
@@ -145,8 +156,15 @@ impl Device {
             self.memory.charge(&mut tables, bytes)?;
         }
         *tables.files.entry(identity).or_insert(0) += 1;
-        let physical =
-            Physical { file, bytes, exportable: true, identity, handles: 1, mappings: 0 };
+        let physical = Physical {
+            file,
+            bytes,
+            exportable: true,
+            identity,
+            handles: 1,
+            mappings: 0,
+            fresh: false,
+        };
         tables.physical.insert(physical).ok_or(Error::OUT_OF_MEMORY)
     }
 
@@ -198,6 +216,14 @@ impl Device {
         unsafe { pages::map_file(address, bytes, physical.file.as_raw_fd(), offset) }
             .map_err(|_| Error::MAP_FAILED)?;
         physical.mappings += 1;
+        match (&self.written, physical.fresh) {
+            (Some(written), true) => {
+                physical.fresh = false;
+                written.track(address, bytes);
+            }
+            // What is mapped twice may be written at either place.
+            _ => self.lose_sight(&mut tables, key),
+        }
         let id = tables.next_id();
         let mapping =
             Mapping { end, tenant: tenant.clone(), id, physical: key, access: Access::None };
@@ -213,6 +239,9 @@ impl Device {
         for start in starts {
             let Some(mapping) = tables.mappings.remove(&start) else { continue };
             let bytes = mapping.end - start;
+            if let Some(written) = &self.written {
+                written.forget(start);
+            }
             tables.note_freed(mapping.tenant.id, start, mapping.end);
             self.hide(&mut tables, &mapping.tenant, start, || {
                 // SAFETY: the range was a mapping of ours; it has left its tenant's space and
@@ -227,6 +256,17 @@ impl Device {
             drop_unused(&mut tables, mapping.physical);
         }
         Ok(())
+    }
+
+    /// From now on physical memory may be written where nobody sees it: all of it counts as written.
+    fn lose_sight(&self, tables: &mut Tables, key: Key<Physical>) {
+        let Some(written) = &self.written else { return };
+        if let Some(physical) = tables.physical.get_mut(key) {
+            physical.fresh = false;
+        }
+        for (start, mapping) in tables.mappings.iter().filter(|(_, m)| m.physical == key) {
+            written.write(*start, mapping.end - start);
+        }
     }
 
     /// Sets what kernels and copies may do with all mappings in a range.

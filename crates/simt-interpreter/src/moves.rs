@@ -111,6 +111,8 @@ macro_rules! carry_body {
                     let a = read::<$t, N>(machine, ins.a[0]).0;
                     let b = read::<$t, N>(machine, ins.a[1]).0;
                     let carry = if IN { read_pred(machine, ins.a[2]) } else { 0 };
+                    // One value for the lanes that run: what others have says nothing.
+                    let carry = if N == 1 { carry & active(machine, ins) } else { carry };
                     let mut out = 0;
                     let mut d = [0; N];
                     for i in 0..N {

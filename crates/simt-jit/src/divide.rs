@@ -1,9 +1,11 @@
 //! Division of one value for all lanes, and shifts of one by an amount that is not known when the
-//! code is made: in general registers.
+//! code is made: in general registers. Division of 64-bit lanes: as doubles, where these are exact.
 
-use crate::assembler::X;
+use crate::assembler::{X, repeated};
+use crate::assign::parts;
 use crate::compiler::Compiler;
-use crate::frame::{A, C, D};
+use crate::frame::{A, C, D, K1, K2, Z0, Z1, Z2, Z3};
+use crate::value::move_code;
 use iced_x86::{Code, Register};
 use simt::op::{IntOp, IntType, Width};
 use simt::vector::VectorInst;
@@ -45,6 +47,76 @@ impl Compiler<'_> {
         a.op(pick(Code::Or_rm32_imm8, Code::Or_rm64_imm8), &[rax.into(), X::I(-1)]);
         a.bind(done);
         self.scalar_result(inst, 0, if remainder { D } else { A });
+    }
+
+    /// Quotients or remainders of 64-bit lanes. Numbers of up to 53 bits are doubles, and so is what
+    /// a quotient of two of them is rounded to: never up to a whole number that it does not reach.
+    /// Larger ones, and division by 0, are for the decoded form.
+    pub(crate) fn divide_wide(&mut self, inst: &VectorInst, remainder: bool, signed: bool) {
+        const BITS: u32 = 53;
+        let w = Width::W64;
+        let back = self.a.label();
+        let slow = self.aside(back);
+        let some = self.masked || inst.guard.is_some();
+        if some {
+            self.activate(inst.guard);
+        }
+        let (a, b) = (self.value(inst.src[0], w), self.value(inst.src[1], w));
+        let too_large = repeated(self.a.constant(&(u64::MAX << BITS).to_le_bytes()));
+        let half = repeated(self.a.constant(&(1u64 << (BITS - 1)).to_le_bytes()));
+        let add = Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64;
+        for part in 0..parts(w) {
+            let mut first = self.part_in(a, part, w, Z0);
+            let second = self.part_in(b, part, w, Z1);
+            let mut divisor = second;
+            if signed {
+                self.a.op(add, &[Z2.into(), first.into(), half.into()]);
+                self.a.op(add, &[Z3.into(), second.into(), half.into()]);
+                (first, divisor) = (Z2, Z3);
+            }
+            let or = Code::EVEX_Vporq_zmm_k1z_zmm_zmmm512b64;
+            self.a.op(or, &[Z2.into(), first.into(), divisor.into()]);
+            let mask = if some { Some(self.active(part, w)) } else { None };
+            let above = [K1.into(), Z2.into(), too_large.into()];
+            let zero = [K2.into(), second.into(), second.into()];
+            for (code, operands) in [
+                (Code::EVEX_Vptestmq_kr_k1_zmm_zmmm512b64, above),
+                (Code::EVEX_Vptestnmq_kr_k1_zmm_zmmm512b64, zero),
+            ] {
+                let made = self.a.op(code, &operands);
+                if let Some(k) = mask {
+                    made.set_op_mask(k);
+                }
+            }
+            self.a.op(Code::VEX_Kortestb_kr_kr, &[K1.into(), K2.into()]);
+            self.a.jump(Code::Jne_rel32_64, slow);
+        }
+        let (to_double, to_integer) = if signed {
+            let to_integer = Code::EVEX_Vcvttpd2qq_zmm_k1z_zmmm512b64_sae;
+            (Code::EVEX_Vcvtqq2pd_zmm_k1z_zmmm512b64_er, to_integer)
+        } else {
+            let to_integer = Code::EVEX_Vcvttpd2uqq_zmm_k1z_zmmm512b64_sae;
+            (Code::EVEX_Vcvtuqq2pd_zmm_k1z_zmmm512b64_er, to_integer)
+        };
+        let place = self.dest(inst, &inst.dst[0]);
+        for part in 0..parts(w) {
+            let first = self.part_in(a, part, w, Z2);
+            let second = self.part_in(b, part, w, Z3);
+            self.a.op(to_double, &[Z0.into(), first.into()]);
+            self.a.op(to_double, &[Z1.into(), second.into()]);
+            let divide = Code::EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er;
+            self.a.op(divide, &[Z0.into(), Z0.into(), Z1.into()]);
+            self.a.op(to_integer, &[Z0.into(), Z0.into()]);
+            if remainder {
+                let multiply = Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64;
+                self.a.op(multiply, &[Z0.into(), Z0.into(), second.into()]);
+                let subtract = Code::EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64;
+                self.put(&place, part, subtract, &[first.into(), Z0.into()]);
+            } else {
+                self.put(&place, part, move_code(w), &[Z0.into()]);
+            }
+        }
+        self.a.bind(back);
     }
 
     /// A shift by any amount: over the width nothing is left but, of negative numbers, the sign.

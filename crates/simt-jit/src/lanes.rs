@@ -439,6 +439,10 @@ impl Compiler<'_> {
             (IntOp::Brev, Width::W32) => self.reverse_bits(inst),
             (IntOp::Bfi, Width::W32) => self.insert_bits(inst),
             (IntOp::Bfe, Width::W32) => self.bit_field(inst, ty.signed()),
+            (IntOp::Div | IntOp::Rem, Width::W64) => {
+                self.divide_wide(inst, op == IntOp::Rem, ty.signed());
+                true
+            }
             (IntOp::Div | IntOp::Rem, Width::W32) => {
                 self.divide(inst, op == IntOp::Rem, ty.signed());
                 true

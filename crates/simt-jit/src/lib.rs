@@ -12,7 +12,7 @@
 //! `ranges` finds where values are needed, `assign` gives them machine registers, `compiler`
 //! makes the blocks and the ways in and out, `start` what stands between warps and blocks of the grid,
 //! `control` what stands between blocks, `lanes`, `float`, `approx`, `series`, `scalar`, `divide`,
-//! `predicate`, `bits`, `halves`, `access` (with `known`, `group`, `apart`, `pairs`, `few`, `local`
+//! `carry`, `predicate`, `bits`, `halves`, `access` (with `known`, `group`, `apart`, `pairs`, `few`, `local`
 //! and `narrow`), `atomics`, `shuffle`, `votes`, `tensor` and `tiles` the instructions (`turnwise`
 //! is for those that go lane by lane, `decoded` for those without a native form), and `serial` whole
 //! loops that go lane by lane. `assembler` and `memory` turn that into something that runs, and
@@ -31,6 +31,7 @@ mod atomics;
 mod avx2;
 mod bits;
 mod cache;
+mod carry;
 mod compiler;
 mod control;
 mod decoded;

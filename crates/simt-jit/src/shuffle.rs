@@ -182,7 +182,10 @@ impl Compiler<'_> {
             }
             Op::Atom { .. } => self.atomic(inst),
             Op::Shfl(..) => self.together(inst),
-            Op::Vote(_) | Op::ActiveMask | Op::Redux(..) => self.votes(inst),
+            Op::Vote(_) | Op::ActiveMask | Op::Redux(..) | Op::Match { .. } | Op::Elect => {
+                self.votes(inst)
+            }
+            Op::Carry { .. } => self.carry(inst),
             Op::Multiply(product) => self.multiply(inst, product),
             Op::LoadMatrix { space, transpose, .. } => self.load_matrix(inst, space, transpose),
             Op::StoreMatrix { space, transpose, .. } => self.store_matrix(inst, space, transpose),

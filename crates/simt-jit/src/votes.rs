@@ -1,22 +1,29 @@
-//! What lanes find out about each other: votes, the mask of those that run, reductions.
+//! What lanes find out about each other: votes, the mask of those that run, reductions, a leader,
+//! equal values.
 //!
 //! Lanes that the member mask names and that are elsewhere must be waited for: then the decoded
 //! form runs, and parks the warp.
 
 use crate::Flavour;
-use crate::assembler::{Label, X};
+use crate::assembler::{Label, X, at};
 use crate::assign::parts;
 use crate::atomics::identity;
 use crate::compiler::Compiler;
-use crate::frame::{A, Field, MASK, Z0, field};
-use crate::value::{move_code, xmm};
-use iced_x86::{Code, Register};
+use crate::frame::{A, Field, K1, K2, K3, LANE_VALUES, MASK, SAVED_SCRATCH, Z0, Z2, Z3, field};
+use crate::turnwise::Slot;
+use crate::value::{Value, move_code, xmm};
+use iced_x86::{Code, MemoryOperand, Register};
 use simt::op::{AtomOp, AtomType, IntType, Op, ReduxOp, VoteMode, Width};
-use simt::vector::{Source, VectorInst};
+use simt::vector::{Home, Source, VectorInst};
 
 const EAX: Register = Register::EAX;
 const ECX: Register = Register::ECX;
 const EDX: Register = Register::EDX;
+
+/// Eight bytes that results can be kept in while masks are made.
+fn kept() -> MemoryOperand {
+    at(Register::RSP, SAVED_SCRATCH)
+}
 
 impl Compiler<'_> {
     /// Makes code for a vote, `activemask` or a reduction; false if there is none.
@@ -25,6 +32,8 @@ impl Compiler<'_> {
             Op::Vote(mode) => self.vote(inst, mode),
             Op::ActiveMask => self.active_mask(inst),
             Op::Redux(op, ty) => self.reduction(inst, op, ty),
+            Op::Elect => self.election(inst),
+            Op::Match { all, width, predicate } => self.matching(inst, all, width, predicate),
             _ => false,
         }
     }
@@ -119,6 +128,128 @@ impl Compiler<'_> {
         if self.masked || inst.guard.is_some() {
             // Two ways lead here: nothing is known of what masks and EAX hold.
             self.forget();
+        }
+    }
+
+    /// The lowest member leads.
+    fn election(&mut self, inst: &VectorInst) -> bool {
+        let Source::Imm(members) = inst.src[0] else { return false };
+        let members = members as u32;
+        if !self.has_lane_results_or_one(inst) {
+            return false;
+        }
+        let back = self.a.label();
+        self.all_here(inst, members, back);
+        if members != 0 {
+            self.a.op(Code::And_rm32_imm32, &[ECX.into(), X::I(members as i32)]);
+        }
+        self.a.op(Code::VEX_Blsi_r32_rm32, &[EDX.into(), ECX.into()]);
+        self.a.op(Code::Mov_rm32_r32, &[kept().into(), EDX.into()]);
+        self.a.op(Code::Tzcnt_r32_rm32, &[EAX.into(), ECX.into()]);
+        self.put_number(inst);
+        self.a.op(Code::Mov_r32_rm32, &[EAX.into(), kept().into()]);
+        self.store_predicate(inst, 1);
+        self.join_ways(inst, back);
+        true
+    }
+
+    /// Which lanes have the same value: as each lane, or whether all have one.
+    fn matching(&mut self, inst: &VectorInst, all: bool, width: Width, predicate: bool) -> bool {
+        let lanes = matches!(inst.src[0], Source::Vector(_)) && self.has_lane_results_or_one(inst);
+        // All that run are members.
+        if self.flavour == Flavour::Avx2 || !lanes || inst.src[1] != Source::Imm(0xffff_ffff) {
+            return false;
+        }
+        let value = self.value(inst.src[0], width);
+        if !matches!(value, Value::Parts(_) | Value::File(_)) {
+            return false;
+        }
+        let back = self.a.label();
+        self.all_here(inst, u32::MAX, back);
+        let Slot::Lanes(base, offset) = self.value_slots(inst.src[0], width, LANE_VALUES) else {
+            return false;
+        };
+        let bytes = width.bytes();
+        let first =
+            MemoryOperand::with_base_index_scale_displ_size(base, A, bytes, i64::from(offset), 8);
+        if all {
+            self.a.op(Code::Tzcnt_r32_rm32, &[EAX.into(), ECX.into()]);
+            self.equal_to(value, first, width);
+            self.a.op(Code::Xor_r32_rm32, &[EDX.into(), EDX.into()]);
+            self.a.op(Code::Cmp_r32_rm32, &[EAX.into(), ECX.into()]);
+            self.a.op(Code::Cmove_r32_rm32, &[EDX.into(), ECX.into()]);
+            self.a.op(Code::Mov_rm32_r32, &[kept().into(), EDX.into()]);
+            self.a.op(Code::Mov_r32_rm32, &[EAX.into(), EDX.into()]);
+            self.put_number(inst);
+            if predicate {
+                self.a.op(Code::Mov_r32_rm32, &[EAX.into(), kept().into()]);
+                // All ones unless it is zero.
+                self.a.op(Code::Neg_rm32, &[EAX.into()]);
+                self.a.op(Code::Sbb_r32_rm32, &[EAX.into(), EAX.into()]);
+                self.store_predicate(inst, 1);
+            }
+        } else {
+            // Those in EDX have no answer yet: one value after the other.
+            let next = self.a.label();
+            self.a.op(Code::Mov_r32_rm32, &[EDX.into(), ECX.into()]);
+            self.a.bind(next);
+            self.a.op(Code::Tzcnt_r32_rm32, &[EAX.into(), EDX.into()]);
+            self.equal_to(value, first, width);
+            self.a.op(Code::VEX_Kmovd_kr_r32, &[K1.into(), EAX.into()]);
+            self.a.op(Code::VEX_Kshiftrd_kr_kr_imm8, &[K2.into(), K1.into(), X::I(16)]);
+            for (to, k) in [(Z2, K1), (Z3, K2)] {
+                let spread = Code::EVEX_Vpbroadcastd_zmm_k1z_r32;
+                self.a.op(spread, &[to.into(), EAX.into()]).set_op_mask(k);
+            }
+            let rest = [EDX.into(), EAX.into(), EDX.into()];
+            self.a.op(Code::VEX_Andn_r32_r32_rm32, &rest);
+            self.a.jump(Code::Jne_rel32_64, next);
+            let place = self.dest(inst, &inst.dst[0]);
+            for (part, from) in [Z2, Z3].into_iter().enumerate() {
+                self.put(&place, part, move_code(Width::W32), &[from.into()]);
+            }
+        }
+        self.join_ways(inst, back);
+        true
+    }
+
+    /// The lanes of those in ECX that have the value in memory, in EAX. Uses Z0, Z1.
+    fn equal_to(&mut self, value: Value, other: MemoryOperand, width: Width) {
+        let (spread, compare) = match width {
+            Width::W64 => {
+                (Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64, Code::EVEX_Vpcmpeqq_kr_k1_zmm_zmmm512b64)
+            }
+            _ => (Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32, Code::EVEX_Vpcmpeqd_kr_k1_zmm_zmmm512b32),
+        };
+        self.a.op(spread, &[Z0.into(), other.into()]);
+        let found = |c: &mut Self, part: usize, k: Register| {
+            let theirs = c.part(value, part);
+            c.a.op(compare, &[k.into(), Z0.into(), theirs]);
+        };
+        if width == Width::W64 {
+            let join = Code::VEX_Kunpckbw_kr_kr_kr;
+            for (pair, k) in [(0, K1), (2, K2)] {
+                found(self, pair, k);
+                found(self, pair + 1, K3);
+                self.a.op(join, &[k.into(), K3.into(), k.into()]);
+            }
+        } else {
+            found(self, 0, K1);
+            found(self, 1, K2);
+        }
+        self.a.op(Code::VEX_Kunpckwd_kr_kr_kr, &[K1.into(), K2.into(), K1.into()]);
+        self.a.op(Code::VEX_Kmovd_r32_kr, &[EAX.into(), K1.into()]);
+        self.a.op(Code::And_r32_rm32, &[EAX.into(), ECX.into()]);
+    }
+
+    /// The first result is lanes or one number.
+    fn has_lane_results_or_one(&self, inst: &VectorInst) -> bool {
+        let first = &inst.dst[0];
+        let home = self.f.homes[first.reg.index()];
+        if inst.uniform {
+            !matches!(home, Home::Vector | Home::Mask | Home::None)
+        } else {
+            home == Home::Vector && !self.assignment.same[first.reg.index()]
         }
     }
 

@@ -41,7 +41,8 @@ impl Compiler<'_> {
         match inst.op {
             Op::Load(_) | Op::Store(_) => self.each_lane(inst),
             Op::Atom { .. } => self.atomic(inst),
-            Op::Vote(_) | Op::ActiveMask | Op::Redux(..) => self.votes(inst),
+            Op::Vote(_) | Op::ActiveMask | Op::Redux(..) | Op::Elect => self.votes(inst),
+            Op::Carry { .. } => self.carry(inst),
             Op::Shfl(..) => self.exchange_all(inst),
             _ => false,
         }

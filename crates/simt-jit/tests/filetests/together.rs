@@ -18,7 +18,7 @@ fn kernel(body: &str, members: &str) -> String {
              add.u64 %in, %in, %x; mul.wide.u32 %x, %t, 24; add.u64 %out, %out, %x;
              ld.global.u32 %a, [%in]; mov.u32 %lane, %laneid;
              and.b32 %b, %a, 1; setp.eq.u32 %even, %b, 0; setp.gt.s32 %q, %a, 1000;
-             shr.u32 %b, %a, 3;\n",
+             shr.u32 %b, %a, 3; and.b32 %m, %a, 0;\n",
     );
     let store = |at: usize| {
         format!(
@@ -227,6 +227,66 @@ fn one_value() {
             body += "{ .reg .b32 %x; cvt.u32.u64 %x, %s; xor.b32 %r, %r, %x;
                 shr.u64 %s, %s, 32; cvt.u32.u64 %x, %s; xor.b32 %r, %r, %x; } }\n";
             compare(&body, &[64]);
+        }
+    }
+}
+
+#[test]
+fn leaders() {
+    compare("elect.sync %r|%p, MEMBERS;\n", &[32, 64, 40]);
+}
+
+#[test]
+fn equal_values() {
+    for body in
+        ["match.any.sync.b32 %r, %a, MEMBERS;\n", "match.all.sync.b32 %r|%p, %a, MEMBERS;\n"]
+    {
+        compare(body, &[32, 64, 40]);
+    }
+    // With fewer different values, and one.
+    for body in
+        ["match.any.sync.b32 %r, %b, MEMBERS;\n", "match.all.sync.b32 %r|%p, %m, MEMBERS;\n"]
+    {
+        compare(body, &[32, 64, 40]);
+    }
+}
+
+#[test]
+fn carries() {
+    for op in ["add", "sub"] {
+        for body in [
+            format!("{{ .reg .b32 %c; {op}.cc.u32 %c, %a, %a; {op}c.u32 %r, %b, %c; }}\n"),
+            format!(
+                "{{ .reg .b32 %c; {op}.cc.u32 %c, %b, %a; {op}c.cc.u32 %c, %a, %a; {op}c.u32 %r, %c, 0; }}\n"
+            ),
+            format!(
+                "{{ .reg .b64 %c, %d; mov.b64 %c, {{%b, %a}}; mov.b64 %d, {{%a, %a}};
+                    {op}.cc.u64 %c, %c, %d; {op}c.cc.u64 %d, %d, %d; {op}c.u64 %c, %c, %d;
+                    cvt.u32.u64 %r, %c; }}\n"
+            ),
+            format!(
+                "{{ .reg .b32 %c; mov.u32 %c, %ctaid.x; {op}.cc.u32 %c, %c, 0xffffffff;
+                    {op}c.cc.u32 %c, %c, 0xffffffff; {op}c.u32 %r, %c, 5; }}\n"
+            ),
+        ] {
+            compare(&body, &[32, 64, 40]);
+        }
+    }
+}
+
+#[test]
+fn long_divisions() {
+    for (op, sign) in [("div", "u"), ("rem", "u"), ("div", "s"), ("rem", "s")] {
+        // Zeros and numbers that are no doubles are among them.
+        for more in ["0", "1", "-77", "12345", "0x0010000000000000", "0x7ff0000000000000"] {
+            compare(
+                &format!(
+                    "{{ .reg .b64 %c, %d; cvt.{sign}64.{sign}32 %c, %a; mul.lo.{sign}64 %c, %c, 2039;
+                        cvt.u64.u32 %d, %b; add.{sign}64 %d, %d, {more};
+                        {op}.{sign}64 %c, %c, %d; cvt.u32.u64 %r, %c; }}\n"
+                ),
+                &[32, 40],
+            );
         }
     }
 }

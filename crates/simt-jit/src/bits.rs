@@ -42,6 +42,15 @@ pub(crate) fn plain_selector(inst: &VectorInst, mode: PrmtMode) -> Option<u32> {
     }
 }
 
+/// For each byte of a `prmt`'s result, by its lane and its number there: which byte of the first
+/// source it is, or of the second, counted in 16 bytes; `None` if it is of the other.
+pub(crate) fn bytes_taken(selector: u32, second: bool) -> impl Fn(u8, u8) -> Option<u8> {
+    move |lane, byte| {
+        let n = (selector >> (4 * byte) & 7) as u8;
+        (second == (n >= 4)).then_some(4 * lane + n % 4)
+    }
+}
+
 impl Compiler<'_> {
     /// `brev`; false if the processor lacks what it takes.
     pub(crate) fn reverse_bits(&mut self, inst: &VectorInst) -> bool {
@@ -99,15 +108,8 @@ impl Compiler<'_> {
         let w = Width::W32;
         let (a, b) = (self.value(inst.src[0], w), self.value(inst.src[1], w));
         let place = self.dest(inst, &inst.dst[0]);
-        let number = |byte: u8| (selector >> (4 * byte) & 7) as u8;
-        let first = self.byte_order(|lane, byte| {
-            let n = number(byte);
-            (n < 4).then_some(4 * lane + n)
-        });
-        let second = self.byte_order(|lane, byte| {
-            let n = number(byte);
-            (n >= 4).then(|| 4 * lane + n - 4)
-        });
+        let [first, second] =
+            [false, true].map(|second| self.byte_order(bytes_taken(selector, second)));
         let shuffle = Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512;
         for part in 0..parts(w) {
             let low = self.part_in(a, part, w, Z0);

@@ -3,7 +3,7 @@
 
 use super::quarter::Quarter;
 use crate::assembler::X;
-use crate::bits::Moved;
+use crate::bits::{Moved, bytes_taken};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::op::Width;
 use simt::vector::VectorInst;
@@ -63,15 +63,8 @@ impl Quarter<'_, '_> {
 
     /// `prmt` by a constant that takes bytes as they are.
     pub(crate) fn permute_bytes(&mut self, inst: &VectorInst, selector: u32) {
-        let number = |byte: u8| (selector >> (4 * byte) & 7) as u8;
-        let first = self.byte_order(|lane, byte| {
-            let n = number(byte);
-            (n < 4).then_some(4 * lane + n)
-        });
-        let second = self.byte_order(|lane, byte| {
-            let n = number(byte);
-            (n >= 4).then(|| 4 * lane + n - 4)
-        });
+        let [first, second] =
+            [false, true].map(|second| self.byte_order(bytes_taken(selector, second)));
         let a = self.piece_in(inst.src[0], Width::W32, 0);
         let to = self.temp();
         self.op(SHUFFLE, &[to.into(), a.into(), first.into()]);

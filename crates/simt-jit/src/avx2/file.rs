@@ -17,11 +17,12 @@ use simt::vector::{Home, Source, VectorInst};
 
 const T0: Register = Register::YMM0;
 const T1: Register = Register::YMM1;
-const T2: Register = Register::YMM2;
-/// The lanes that run the instruction, as bits, in every lane.
-const BITS: Register = Register::YMM3;
 /// What does not change a reduction.
 const NEUTRAL: Register = Register::YMM4;
+/// Lanes of a piece that run the instruction, as a mask.
+pub(super) const RUNNING: Register = Register::YMM2;
+/// The lanes that run the instruction, as bits, in every lane.
+const BITS: Register = Register::YMM8;
 
 const LOAD: Code = Code::VEX_Vmovdqu_ymm_ymmm256;
 const STORE: Code = Code::VEX_Vmovdqu_ymmm256_ymm;
@@ -170,7 +171,7 @@ impl Compiler<'_> {
         }
         if local {
             self.a.op(broadcast(Width::W64), &[T0.into(), field(Field::LocalBytes).into()]);
-            self.a.op(broadcast(Width::W64), &[T2.into(), field(Field::Local).into()]);
+            self.a.op(broadcast(Width::W64), &[RUNNING.into(), field(Field::Local).into()]);
         }
         for piece in 0..width.bytes() as i32 {
             let (from, to) = (at(base, offset + 32 * piece), LANE_ADDRESSES + 32 * piece);
@@ -181,10 +182,10 @@ impl Compiler<'_> {
                     (4 * piece..4 * piece + 4).flat_map(|n| i64::from(n).to_le_bytes()).collect();
                 let lanes = self.a.constant(&lanes);
                 let (add, t1) = (Code::VEX_Vpaddq_ymm_ymm_ymmm256, T1.into());
-                self.a.op(add, &[t1, t1, T2.into()]);
+                self.a.op(add, &[t1, t1, RUNNING.into()]);
                 let multiply = Code::VEX_Vpmuludq_ymm_ymm_ymmm256;
-                self.a.op(multiply, &[BITS.into(), T0.into(), lanes.into()]);
-                self.a.op(add, &[t1, t1, BITS.into()]);
+                self.a.op(multiply, &[NEUTRAL.into(), T0.into(), lanes.into()]);
+                self.a.op(add, &[t1, t1, NEUTRAL.into()]);
             } else {
                 let before = self.a.constant(&plan.before.to_le_bytes().repeat(8));
                 let add = Code::VEX_Vpaddd_ymm_ymm_ymmm256;
@@ -196,17 +197,17 @@ impl Compiler<'_> {
     }
 
     /// The lanes that run the instruction, as bits in all lanes of a register. Uses RAX.
-    fn spread_bits(&mut self, inst: &VectorInst) {
+    pub(super) fn spread_bits(&mut self, inst: &VectorInst) {
         self.lanes_in_eax(inst);
         self.a.op(Code::VEX_Vmovd_xmm_rm32, &[xmm(BITS).into(), Register::EAX.into()]);
         self.a.op(broadcast(Width::W32), &[BITS.into(), xmm(BITS).into()]);
         self.in_eax = None;
     }
 
-    /// Those of a piece's lanes that are among the bits, as a mask in T2.
-    fn mask_of_piece(&mut self, width: Width, piece: usize) {
+    /// Those of a piece's lanes that are among the bits, as a mask in `RUNNING`.
+    pub(super) fn mask_of_piece(&mut self, width: Width, piece: usize) {
         let lanes = 32 / width.bytes() as usize;
-        let t2: X = T2.into();
+        let mask: X = RUNNING.into();
         let bits: Vec<u8> = (piece * lanes..(piece + 1) * lanes)
             .flat_map(|lane| match width {
                 Width::W16 => (1u16 << (lane % 16)).to_le_bytes().to_vec(),
@@ -220,19 +221,19 @@ impl Compiler<'_> {
                 let word = 2 * piece as u8;
                 let order = self.a.constant(&[word, word + 1].repeat(16));
                 let shuffle = Code::VEX_Vpshufb_ymm_ymm_ymmm256;
-                self.a.op(shuffle, &[t2, BITS.into(), order.into()]);
-                self.a.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[t2, t2, bits.into()]);
+                self.a.op(shuffle, &[mask, BITS.into(), order.into()]);
+                self.a.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[mask, mask, bits.into()]);
                 Code::VEX_Vpcmpeqw_ymm_ymm_ymmm256
             }
             _ => {
-                self.a.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[t2, BITS.into(), bits.into()]);
+                self.a.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[mask, BITS.into(), bits.into()]);
                 match width {
                     Width::W32 => Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256,
                     _ => Code::VEX_Vpcmpeqq_ymm_ymm_ymmm256,
                 }
             }
         };
-        self.a.op(compare, &[t2, t2, bits.into()]);
+        self.a.op(compare, &[mask, mask, bits.into()]);
     }
 
     /// Gives result `n` lanes of a width: those on the stack from `offset` on, or T0's in every
@@ -261,7 +262,7 @@ impl Compiler<'_> {
                 self.mask_of_piece(width, piece as usize);
                 self.a.op(LOAD, &[T1.into(), to.into()]);
                 let blend = Code::VEX_Vpblendvb_ymm_ymm_ymmm256_ymm;
-                self.a.op(blend, &[T1.into(), T1.into(), T0.into(), T2.into()]);
+                self.a.op(blend, &[T1.into(), T1.into(), T0.into(), RUNNING.into()]);
                 made = T1;
             }
             self.a.op(STORE, &[to.into(), made.into()]);
@@ -302,14 +303,14 @@ impl Compiler<'_> {
                 self.mask_of_piece(Width::W64, piece);
             } else {
                 let all = Code::VEX_Vpcmpeqq_ymm_ymm_ymmm256;
-                self.a.op(all, &[T2.into(), T2.into(), T2.into()]);
+                self.a.op(all, &[RUNNING.into(), RUNNING.into(), RUNNING.into()]);
             }
             let memory = at(theirs.0, theirs.1 + 32 * piece as i32);
             let same = Code::VEX_Vpcmpeqq_ymm_ymm_ymmm256;
             self.a.op(same, &[NEUTRAL.into(), T0.into(), memory.into()]);
             let other = Code::VEX_Vpandn_ymm_ymm_ymmm256;
-            self.a.op(other, &[T2.into(), NEUTRAL.into(), T2.into()]);
-            self.a.op(Code::VEX_Vpor_ymm_ymm_ymmm256, &[T1.into(), T1.into(), T2.into()]);
+            self.a.op(other, &[RUNNING.into(), NEUTRAL.into(), RUNNING.into()]);
+            self.a.op(Code::VEX_Vpor_ymm_ymm_ymmm256, &[T1.into(), T1.into(), RUNNING.into()]);
         }
         self.a.op(Code::VEX_Vptest_ymm_ymmm256, &[T1.into(), T1.into()]);
     }
@@ -370,7 +371,7 @@ impl Compiler<'_> {
             if some {
                 self.mask_of_piece(width, piece as usize);
                 let blend = Code::VEX_Vpblendvb_ymm_ymm_ymmm256_ymm;
-                self.a.op(blend, &[T1.into(), NEUTRAL.into(), T1.into(), T2.into()]);
+                self.a.op(blend, &[T1.into(), NEUTRAL.into(), T1.into(), RUNNING.into()]);
             }
             self.a.op(combine, &[T0.into(), T0.into(), T1.into()]);
         }

@@ -1,7 +1,8 @@
 //! Addresses that are known only lane by lane, in memory: checks of all of them, and lists of those
 //! of the lanes that take part.
 
-use super::{QUARTER_LANES, QUARTERS, table_slot};
+use super::file::RUNNING;
+use super::{QUARTERS, table_slot};
 use crate::access::{Address, Plan, range_end, range_start};
 use crate::assembler::{Label, X, at};
 use crate::compiler::Compiler;
@@ -9,6 +10,7 @@ use crate::frame::{A, C, D, FILE, Field, SAVED_VECTOR, field};
 use crate::turnwise::Slot;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
+use simt::op::Width;
 use simt::vector::{Home, VectorInst};
 
 /// Where lanes' addresses are.
@@ -42,7 +44,7 @@ impl Compiler<'_> {
         }
         let some = table.is_some();
         if some {
-            self.activate_bits(inst);
+            self.spread_bits(inst);
             let later = if plan.shared { 0 } else { plan.offset };
             let nowhere = at(Register::RSP, SAVED_VECTOR - later);
             self.a.op(Code::Lea_r64_m, &[A.into(), nowhere.into()]);
@@ -76,7 +78,7 @@ impl Compiler<'_> {
                 return (plan, some);
             };
             if some {
-                self.activate_bits(inst);
+                self.spread_bits(inst);
             }
             self.check_listed(plan, Listed { base, offset, some, table: None }, slow);
         }
@@ -91,14 +93,6 @@ impl Compiler<'_> {
         (plan, some)
     }
 
-    /// The lanes that run an instruction, as bits, in all lanes of a register.
-    fn activate_bits(&mut self, inst: &VectorInst) {
-        self.lanes_in_eax(inst);
-        let active = ACTIVE.into();
-        self.a.op(Code::VEX_Vmovd_xmm_rm32, &[low(ACTIVE).into(), Register::EAX.into()]);
-        self.a.op(Code::VEX_Vpbroadcastq_ymm_xmmm64, &[active, low(ACTIVE).into()]);
-    }
-
     fn check_listed(&mut self, plan: Plan, lanes: Listed, slow: Label) {
         if plan.shared {
             self.check_shared(plan, lanes, slow);
@@ -110,16 +104,6 @@ impl Compiler<'_> {
     fn broadcast(&mut self, to: Register, from: Register) {
         self.a.op(Code::VEX_Vmovq_xmm_rm64, &[low(to).into(), from.into()]);
         self.a.op(Code::VEX_Vpbroadcastq_ymm_xmmm64, &[to.into(), low(to).into()]);
-    }
-
-    /// The lanes of four that take part, as a mask in T1.
-    fn active_four(&mut self, four: usize) {
-        let bits: Vec<u8> =
-            (4 * four..4 * four + 4).flat_map(|lane| (1u64 << lane).to_le_bytes()).collect();
-        let bits = self.a.constant(&bits);
-        let t1: X = T1.into();
-        self.a.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[t1, ACTIVE.into(), bits.into()]);
-        self.a.op(Code::VEX_Vpcmpeqq_ymm_ymm_ymmm256, &[t1, t1, bits.into()]);
     }
 
     /// Goes to `slow` if an address in `LOW_BITS` is not aligned.
@@ -171,14 +155,14 @@ impl Compiler<'_> {
             self.a.op(greater, &[bad.into(), bad.into(), MOST.into()]);
             let mut address: X = memory.into();
             if some {
-                self.active_four(four);
+                self.mask_of_piece(Width::W64, four);
                 let and = Code::VEX_Vpand_ymm_ymm_ymmm256;
-                self.a.op(and, &[bad.into(), bad.into(), T1.into()]);
+                self.a.op(and, &[bad.into(), bad.into(), RUNNING.into()]);
                 self.a.op(Code::VEX_Vmovdqu_ymm_ymmm256, &[T2.into(), memory.into()]);
                 if let Some(table) = table {
                     self.list(table, four);
                 }
-                self.a.op(and, &[T2.into(), T2.into(), T1.into()]);
+                self.a.op(and, &[T2.into(), T2.into(), RUNNING.into()]);
                 address = T2.into();
             }
             if four == 0 {
@@ -215,7 +199,7 @@ impl Compiler<'_> {
                 for half in 0..2 {
                     let four = 2 * quarter + half;
                     let memory = at(base, start + 16 * four as i32);
-                    self.active_four(four);
+                    self.mask_of_piece(Width::W64, four);
                     // Offsets of shared memory wrap around at 32 bits.
                     let four_lanes: X = low(T2).into();
                     self.a.op(Code::VEX_Vmovdqu_xmm_xmmm128, &[four_lanes, memory.into()]);
@@ -228,24 +212,14 @@ impl Compiler<'_> {
                 }
             }
             if some {
-                // Eight lanes' bits: of no lane, an address that is good if the offset is.
-                let first = QUARTER_LANES * quarter;
-                let bits: Vec<u8> = (first..first + QUARTER_LANES)
-                    .flat_map(|lane| (1u32 << lane).to_le_bytes())
-                    .collect();
-                let bits = self.a.constant(&bits);
-                let spread = Code::VEX_Vpbroadcastd_ymm_xmmm32;
-                self.a.op(spread, &[T1.into(), low(ACTIVE).into()]);
-                self.a.op(and, &[T1.into(), T1.into(), bits.into()]);
-                let same = Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256;
-                self.a.op(same, &[T1.into(), T1.into(), bits.into()]);
+                self.mask_of_piece(Width::W32, quarter);
             }
             // With the offset, which wraps where the address is not one; lanes that take no part
             // are at 0.
             self.a.op(add, &[T2.into(), address.into(), offset.into()]);
             if some {
-                self.a.op(and, &[T2.into(), T2.into(), T1.into()]);
-                self.a.op(and, &[address.into(), address.into(), T1.into()]);
+                self.a.op(and, &[T2.into(), T2.into(), RUNNING.into()]);
+                self.a.op(and, &[address.into(), address.into(), RUNNING.into()]);
             }
             if quarter == 0 {
                 self.a.op(Code::VEX_Vmovdqa_ymm_ymmm256, &[BAD.into(), T2.into()]);
@@ -263,25 +237,23 @@ impl Compiler<'_> {
         self.check_alignment(plan, slow);
     }
 
-    /// Lists the pointers in T2 of the lanes of four that take part, which are in T1.
+    /// Lists the pointers in T2 of the lanes of four that take part, which are in `RUNNING`.
     fn list(&mut self, table: usize, four: usize) {
         let blend = Code::VEX_Vblendvpd_ymm_ymm_ymmm256_ymm;
-        self.a.op(blend, &[T0B.into(), NOWHERE.into(), T2.into(), T1.into()]);
+        self.a.op(blend, &[T0B.into(), NOWHERE.into(), T2.into(), RUNNING.into()]);
         let to = at(Register::RSP, table_slot(table) + 32 * four as i32);
         self.a.op(Code::VEX_Vmovdqu_ymmm256_ymm, &[to.into(), T0B.into()]);
     }
 }
 
-/// Registers of the checks, which come before the segment uses any.
+/// Registers of the checks, which come before the segment uses any; beside those of `file`.
 const T0: Register = Register::YMM0;
 const T0B: Register = Register::YMM1;
-const T1: Register = Register::YMM2;
 const T2: Register = Register::YMM3;
 const BAD: Register = Register::YMM4;
 const LOW_BITS: Register = Register::YMM5;
 const MOST: Register = Register::YMM6;
 const LESS: Register = Register::YMM7;
-const ACTIVE: Register = Register::YMM8;
 const NOWHERE: Register = Register::YMM9;
 
 fn low(register: Register) -> Register {

@@ -3,7 +3,9 @@
   run.sh                                  every program, in every way
   run.sh nvcc cupy --only graphs          some of them
   run.sh suite numba --only cudadrv       another project's tests
+  run.sh suite cupy --mode native         the same on a GPU with its own driver: what a GPU passes
   run.sh startup                          what openmps adds to the start of a program
+  run.sh take FOLDER                      keep the results that another machine's run has kept
   run.sh docs                             write docs/compat.md from tests/compat/results
 """
 
@@ -28,13 +30,22 @@ def main():
     parser.add_argument(
         "what", nargs="*", metavar="WHAT",
         help="families of programs (" + ", ".join(programs.FAMILIES) + "; default: all); "
-        "or suite " + "|".join(suites.SUITES) + "; or startup; or docs",
+        "or suite " + "|".join(suites.SUITES) + "; or startup; or take FOLDER; or docs",
     )  # fmt: skip
     parser.add_argument(
         "--only", metavar="REGEX", type=re.compile, default=re.compile(""),
         help="only programs (files of a suite) in whose name this is found",
     )  # fmt: skip
-    parser.add_argument("--mode", action="append", choices=programs.MODES, help="only this way of running (repeatable)")
+    parser.add_argument(
+        "--mode", action="append", choices=dict.fromkeys(programs.MODES + suites.MODES),
+        help="only this way of running (repeatable); of a suite one: " + ", ".join(suites.MODES) + " [alone]",
+    )  # fmt: skip
+    parser.add_argument("--missing", action="store_true", help="only what has no result yet")
+    parser.add_argument("--logs", metavar="FOLDER", help="keep a suite's logs there, and the server's")
+    parser.add_argument("--seconds", type=int, metavar="S", help="end a suite then: what is not done has no result")
+    parser.add_argument(
+        "--python", metavar="PROGRAM", help="for a suite: this interpreter with what is installed, in place of fetched packages"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="so many at a time [cores]")
     parser.add_argument("--list", action="store_true", help="list the programs and run nothing")
     parser.add_argument("--json", action="store_true", help="print the results as JSON; progress goes to standard error")
@@ -43,6 +54,8 @@ def main():
     what = arguments.what or list(programs.FAMILIES)
     if what == ["docs"]:
         return report.write()
+    if what[0] == "take" and len(what) == 2:
+        return results.take(what[1])
     if what == ["startup"]:
         with installation.Installation(with_daemon=True) as openmps:
             print(json.dumps(startup.measure(openmps), indent=1))
@@ -74,7 +87,10 @@ def run_programs(families, arguments):
             results.keep("programs", {f"{program} ({mode})": row})
 
     with installation.Installation(with_daemon=True) as openmps:
-        rows = programs.run(programs.find(families, arguments.only), modes, openmps, arguments.jobs, keep)
+        kept = results.read("programs") if arguments.missing else None
+        done = kept["results"] if kept else {}
+        found = programs.find(families, arguments.only)
+        rows = programs.run(found, modes, openmps, arguments.jobs, done, keep)
     finish(rows, arguments)
     surprises = [name for name, row in rows.items() if row["outcome"] == "failed" and name not in known]
     for name in surprises:
@@ -83,14 +99,15 @@ def run_programs(families, arguments):
 
 
 def run_suite(name, arguments):
-    suite = suites.SUITES[name]()
+    mode = arguments.mode[0] if arguments.mode else "alone"
 
-    def keep(rows):
+    def keep(*rows):
         if arguments.record:
-            results.keep(suite.name, rows)
+            results.keep(*rows)
 
-    with installation.Installation(with_daemon=False) as openmps:
-        finish(suites.run(suite, openmps, arguments.only, arguments.jobs, keep), arguments)
+    provider = "soft" if mode in ("alone", "daemon") else "vendor"
+    with installation.Installation(mode in ("daemon", "vendor"), provider, arguments.logs) as openmps:
+        finish(suites.run(name, mode, openmps, arguments, keep), arguments)
     return 0
 
 

@@ -32,6 +32,14 @@ class Environment:
     def site_packages(self):
         return next(self.place.glob("lib/python3*/site-packages"))
 
+    def package(self, name):
+        """The folder of a package."""
+        return self.site_packages / name
+
+    def versions(self):
+        """Its packages, as pip takes them."""
+        return self.packages
+
     def make(self):
         digest = hashlib.sha256("\n".join(self.packages).encode()).hexdigest()[:16]
         stamp = self.place / f"installed-{digest}"
@@ -43,6 +51,37 @@ class Environment:
             stamp.touch()
         return self
 
+
+class Installed:
+    """The packages of an interpreter of the machine, for one from which nothing can be fetched."""
+
+    # What results depend on.
+    PACKAGES = ("numba-cuda", "numba", "llvmlite", "numpy", "cuda-bindings", "cuda-core", "cupy-cuda13x", "scipy", "pytest")
+
+    def __init__(self, python):
+        self.python = python
+
+    def ask(self, expression):
+        program = f"import importlib.util, importlib.metadata; print({expression})"
+        return subprocess.run([self.python, "-c", program], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+    def package(self, name):
+        return pathlib.Path(self.ask(f"importlib.util.find_spec({name!r}).origin")).parent
+
+    def versions(self):
+        pairs = "(d.name, d.version) for d in importlib.metadata.distributions()"
+        found = dict(line.split("==") for line in self.ask(f"*(f'{{n}}=={{v}}' for n, v in ({pairs})), sep='\\n'").splitlines())
+        return [f"{name}=={found[name]}" for name in self.PACKAGES if name in found]
+
+
+def installed(python):
+    return Installed(python) if python else None
+
+
+def gpu_name():
+    """What the driver calls the machine's first GPU."""
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0]
 
 
 class Toolkit(Environment):

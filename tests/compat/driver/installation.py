@@ -1,4 +1,7 @@
-"""An installation of openmps to test, with a daemon of its own, in a scratch directory."""
+"""An installation of openmps to test, with a daemon of its own, in a scratch directory.
+
+`native` programs run on the machine's own driver, without any of it.
+"""
 
 import os
 import pathlib
@@ -10,9 +13,10 @@ from environments import ROOT
 
 
 class Installation:
-    """A context manager: the daemon runs inside of it, if one was asked for."""
+    """A context manager: the daemon runs inside of it, if one was asked for. `provider`: soft, or vendor for a GPU."""
 
-    def __init__(self, with_daemon):
+    def __init__(self, with_daemon, provider="soft", logs=None):
+        self.provider, self.logs = provider, logs
         named = os.environ.get("OPENMPS_DIST")
         self.dist = pathlib.Path(named) if named else build()
         self.with_daemon = with_daemon
@@ -25,12 +29,15 @@ class Installation:
         return self.dist / "lib/openmps"
 
     def environment(self, mode, settings=None, library_path=()):
-        """The environment of a program that runs `alone` or through the `daemon`."""
+        """The environment of a program: in modes `alone` and `native` without the daemon."""
+        path = [*library_path] if mode == "native" else [self.libraries, *library_path]
+        path += filter(None, [os.environ.get("LD_LIBRARY_PATH")])
+        pipes = "alone" if mode in ("alone", "native") else "daemon"
         return {
             **os.environ,
-            "LD_LIBRARY_PATH": ":".join(map(str, [self.libraries, *library_path])),
-            "OPENMPS_PROVIDER": "soft",
-            "CUDA_MPS_PIPE_DIRECTORY": str(self.scratch / mode),
+            "LD_LIBRARY_PATH": ":".join(map(str, path)),
+            "OPENMPS_PROVIDER": self.provider,
+            "CUDA_MPS_PIPE_DIRECTORY": str(self.scratch / pipes),
             "CUDA_MPS_LOG_DIRECTORY": str(self.scratch / "log"),
             "CUPY_CACHE_DIR": str(self.scratch / "cupy-cache"),
             **(settings or {}),
@@ -53,6 +60,8 @@ class Installation:
             if self.with_daemon:
                 self.control(text="quit\n")
         finally:
+            if self.logs:
+                shutil.copytree(self.scratch, self.logs, ignore=lambda *_: ["cupy-cache"], dirs_exist_ok=True)
             shutil.rmtree(self.scratch, ignore_errors=True)
 
 

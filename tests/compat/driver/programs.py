@@ -61,9 +61,10 @@ def find(families, only):
     return [program for family in families for program in FAMILIES[family](only)]
 
 
-def run(found, modes, openmps, jobs, keep):
-    """Results by "name (mode)": {"outcome", "why", "seconds", "calls"}; each is also given to `keep` when it is there."""
-    todo = [(program, mode) for program in found for mode in modes]
+def run(found, modes, openmps, jobs, done, keep):
+    """Results by "name (mode)": {"outcome", "why", "seconds", "calls"}; each is also given to `keep` when it is there.
+    Those in `done` are not run."""
+    todo = [(program, mode) for program in found for mode in modes if f"{program.name} ({mode})" not in done]
     results = {}
     lock = threading.Lock()
 

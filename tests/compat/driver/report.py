@@ -40,7 +40,7 @@ def write():
     """Writes the page."""
     remarks = tomllib.loads(REMARKS.read_text())["remark"]
     parts = [HEAD, versions(), program_table(results.read("programs"), remarks)]
-    parts += [suite_section(name, kept, remarks) for name in ("numba-cuda", "cupy") if (kept := results.read(name))]
+    parts += [suite_section(name, remarks) for name in ("numba-cuda", "cupy")]
     parts.append(functions.section())
     PAGE.write_text("\n".join(parts))
     return 0
@@ -94,27 +94,81 @@ def purpose(source):
     return first.strip('/" ').removesuffix(".")
 
 
-def suite_section(name, summary, remarks):
-    counts = summary["counts"]
-    run = sum(count for outcome, count in counts.items() if outcome != "skipped")
-    share = 100 * counts.get("passed", 0) / max(run, 1)
+# How a suite was run, in the order of the table.
+WAYS = {
+    "daemon": "the software GPU, through a daemon",
+    "alone": "the software GPU, in each process",
+    "native": "a GPU with its own driver",
+    "vendor": "that GPU, through openmps",
+}
+
+
+def suite_section(name, remarks):
+    """What became of a suite's tests, and why those fail that do."""
+    kept = {mode: summary for mode in WAYS if (summary := results.read(f"{name}.{mode}"))}
+    if not kept:
+        return ""
+    lines = [f"## The test-suite of {name}", "", HIDDEN[name], ""]
+    gpu = passed(kept["native"]) if "native" in kept else set()
+    lines += ["| on | machine | date | passed | failed | skipped | of what a GPU passes |"]
+    lines += ["| --- | --- | --- | ---: | ---: | ---: | ---: |"]
+    lines += [way(mode, summary, gpu) for mode, summary in kept.items()]
+    packages = {package for summary in kept.values() for package in summary["packages"]}
+    lines += ["", f"Packages: {', '.join(sorted(packages))}.", ""]
+    soft = kept.get("daemon") or kept.get("alone")
+    if soft:
+        lines += failures(name, soft, gpu, remarks) + skips(soft, gpu)
+    return "\n".join(lines) + "\n"
+
+
+HIDDEN = {
+    "numba-cuda": "Everywhere without nvJitLink: with it Numba makes machine code.",
+    "cupy": "Its core tests (`tests/cupy_tests/core_tests`), without those marked as slow.",
+}
+
+
+def passed(summary):
+    return {name for name, row in summary["results"].items() if row["outcome"] == "passed"}
+
+
+def way(mode, summary, gpu):
+    """A row of the table. What was not run is in no column but the last."""
+    counts = collections.Counter(summary["counts"])
+    both = len(passed(summary) & gpu)
+    share = f"{both} of {len(gpu)}: {100 * both / len(gpu):.1f} %" if gpu and mode != "native" else ""
+    failed = counts["failed"] + counts["crashed"]
+    cells = [WAYS[mode], summary["machine"], summary["date"], counts["passed"], failed, counts["skipped"], share]
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def failures(name, soft, gpu, remarks):
+    """Why tests fail on the software GPU; first what a GPU passes."""
     groups = collections.defaultdict(list)
-    for test, row in summary["results"].items():
+    for test, row in soft["results"].items():
         if row["outcome"] in ("failed", "crashed"):
             why = explain(name, test, row["why"], remarks) or "not looked into: `" + general(row["why"]) + "`"
             groups[why].append(test)
-    skipped = collections.Counter(
-        general(row.get("why", "")) for row in summary["results"].values() if row["outcome"] == "skipped"
-    )
-    lines = [f"## The test-suite of {name}", ""]
-    text = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    lines += [f"Without a daemon: {text} ({summary['date']}): {share:.1f} % of what was run passes.", ""]
-    lines += ["| tests | fail because | for example |", "| --- | --- | --- |"]
-    for why, tests in sorted(groups.items(), key=lambda item: -len(item[1])):
-        lines.append(f"| {len(tests)} | {why} | {tests[0]} |")
-    lines += ["", "| tests | are skipped because |", "| --- | --- |"]
-    lines += [f"| {count} | {why or 'no reason given'} |" for why, count in skipped.most_common(20)]
-    return "\n".join(lines) + "\n"
+    missing = sorted(gpu - set(soft["results"]))
+    if missing:
+        groups["No result: the time was up"] = missing
+    lines = ["| tests | of these a GPU passes | fail on the software GPU because | for example |"]
+    lines += ["| ---: | ---: | --- | --- |"]
+    for why, tests in sorted(groups.items(), key=lambda item: (-len(gpu.intersection(item[1])), -len(item[1]))):
+        example = next((test for test in tests if test in gpu), tests[0])
+        lines.append(f"| {len(tests)} | {len(gpu.intersection(tests))} | {why} | {example} |")
+    return lines
+
+
+def skips(soft, gpu):
+    """Why tests are skipped."""
+    reasons = collections.defaultdict(list)
+    for test, row in soft["results"].items():
+        if row["outcome"] == "skipped":
+            reasons[general(row.get("why", ""))].append(test)
+    lines = ["", "| tests | of these a GPU passes | are skipped because |", "| ---: | ---: | --- |"]
+    for why, tests in sorted(reasons.items(), key=lambda item: -len(item[1]))[:20]:
+        lines.append(f"| {len(tests)} | {len(gpu.intersection(tests))} | {why or 'no reason given'} |")
+    return lines
 
 
 def explain(where, name, why, remarks):

@@ -8,10 +8,11 @@ import time
 DIRECTORY = pathlib.Path(__file__).resolve().parent.parent / "results"
 
 
-def summary(rows):
-    """Results by name, how many there are of each outcome, and today's date."""
+def summary(rows, about=None):
+    """Results by name, how many there are of each outcome, today's date, and what else is said about them."""
     counts = collections.Counter(row["outcome"] for row in rows.values())
-    return {"counts": dict(sorted(counts.items())), "date": time.strftime("%Y-%m-%d"), "results": dict(sorted(rows.items()))}
+    head = {"counts": dict(sorted(counts.items())), "date": time.strftime("%Y-%m-%d"), **(about or {})}
+    return {**head, "results": dict(sorted(rows.items()))}
 
 
 def read(name):
@@ -20,10 +21,18 @@ def read(name):
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def keep(name, rows):
-    """Adds results to what is kept: what was not run this time is as it was."""
+def keep(name, rows, about=None):
+    """Adds results to what is kept: what was not run this time is as it was, if it holds for the same."""
     kept = read(name)
-    write(name, summary({**(kept["results"] if kept else {}), **rows}))
+    if kept and any(kept.get(key) != value for key, value in (about or {}).items()):
+        kept = None
+    write(name, summary({**(kept["results"] if kept else {}), **rows}, about))
+
+
+def take(folder):
+    """Takes results that another machine kept, in the place of what is kept under the same names."""
+    for path in sorted(pathlib.Path(folder).glob("*.json")):
+        write(path.stem, json.loads(path.read_text()))
 
 
 def keep_calls(program, functions):

@@ -77,6 +77,12 @@ impl JitOptions {
         }
     }
 
+    /// Most registers a thread may have, if the program says so.
+    pub(crate) fn registers_max(&self) -> Option<u32> {
+        let mut options = self.scalars.iter().filter(|o| o.option == jit_option::MAX_REGISTERS);
+        options.next_back().map(|option| option.value as u32).filter(|registers| *registers > 0)
+    }
+
     /// How much of the info log and of the error log the program has room for, bytes.
     pub(crate) fn log_bytes(&self) -> (u32, u32) {
         let wanted = |log: &Log| match log.buffer {

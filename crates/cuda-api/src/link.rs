@@ -4,7 +4,8 @@
 //! kind of entry of our own, and the device that loads the image links and compiles it. That needs
 //! PTX: text, or what has some in it (fat binaries, object files, libraries). A cubin among several
 //! inputs is CUDA_ERROR_NOT_SUPPORTED. The software GPU links; NVIDIA's driver does not know the
-//! kind of entry and answers CUDA_ERROR_NO_BINARY_FOR_GPU.
+//! kind of entry and answers CUDA_ERROR_NO_BINARY_FOR_GPU. The most registers that a program allows
+//! (CU_JIT_MAX_REGISTERS) are written into PTX text as `.maxnreg`, which any device heeds.
 //!
 //! Invariant: a finished image ends with a NUL or says its length, so that it can be loaded by its
 //! address.
@@ -38,10 +39,16 @@ const LAST: u32 = 5;
 #[derive(Debug, Default)]
 pub struct Link {
     inputs: Vec<(u32, Vec<u8>)>,
+    registers_max: Option<u32>,
     image: Option<Vec<u8>>,
 }
 
 impl Link {
+    /// A link whose kernels may have so many registers a thread.
+    pub fn new(registers_max: Option<u32>) -> Self {
+        Self { registers_max, ..Self::default() }
+    }
+
     /// Adds an input of that CUjitInputType. CUDA_ERROR_INVALID_VALUE for an empty or too long
     /// input, one too many, an unknown type, or after [`Link::complete`];
     /// CUDA_ERROR_NOT_SUPPORTED for types that cannot be linked.
@@ -56,7 +63,11 @@ impl Link {
         if !(all_may_have_ptx || alone && kind == CUBIN) {
             return Err(CudaError::NOT_SUPPORTED);
         }
-        self.inputs.push((kind, bytes.to_vec()));
+        let bytes = match self.registers_max {
+            Some(registers) if kind == PTX => with_registers_max(bytes, registers),
+            _ => bytes.to_vec(),
+        };
+        self.inputs.push((kind, bytes));
         Ok(())
     }
 
@@ -83,6 +94,48 @@ impl Link {
 
 fn may_have_ptx(kind: u32) -> bool {
     matches!(kind, PTX | FATBINARY | OBJECT | LIBRARY)
+}
+
+/// PTX text with `.maxnreg` before each kernel's body that does not say anything about registers.
+fn with_registers_max(text: &[u8], registers: u32) -> Vec<u8> {
+    const ENTRY: &[u8] = b".entry";
+    const SAYS: [&[u8]; 2] = [b".maxnreg", b".minnctapersm"];
+    let mut new = Vec::with_capacity(text.len());
+    // Where a kernel's head begins whose end was not reached.
+    let mut head = None;
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text[at..];
+        let skipped = match rest {
+            [b'/', b'/', ..] => length_until(rest, 2, b"\n"),
+            [b'/', b'*', ..] => length_until(rest, 2, b"*/"),
+            [b'"', ..] => length_until(rest, 1, b"\""),
+            _ => 1,
+        };
+        if rest.starts_with(ENTRY) && rest.get(ENTRY.len()).is_some_and(u8::is_ascii_whitespace) {
+            head = Some(at);
+        }
+        if let Some(start) = head
+            && matches!(rest[0], b'{' | b';')
+        {
+            let directives = &text[start..at];
+            let says = |word: &[u8]| directives.windows(word.len()).any(|part| part == word);
+            if rest[0] == b'{' && !SAYS.into_iter().any(says) {
+                new.extend_from_slice(alloc::format!(".maxnreg {registers}\n").as_bytes());
+            }
+            head = None;
+        }
+        new.extend_from_slice(&rest[..skipped]);
+        at += skipped;
+    }
+    new
+}
+
+/// Length of a text up to and with an end that is looked for from an offset on; all of it if there
+/// is none.
+fn length_until(text: &[u8], offset: usize, end: &[u8]) -> usize {
+    let found = text[offset..].windows(end.len()).position(|part| part == end);
+    found.map_or(text.len(), |position| offset + position + end.len())
 }
 
 /// A fat binary of inputs for linking, each an entry of the kind [`LINK_INPUT_ENTRY`].
@@ -127,6 +180,22 @@ mod tests {
         let mut ended = Link::default();
         ended.add(PTX, b"text\0").unwrap();
         assert_eq!(ended.complete().unwrap(), b"text\0");
+    }
+
+    #[test]
+    fn registers_are_limited_in_each_kernel_that_does_not_say_more() {
+        let text = ".version 7.0\n// .entry no {\n.visible .entry a(.param .u64 x)\n.maxntid 64\n{ ret; }\n\
+                    .entry b() .maxnreg 20 { ret; }\n/* .entry { */ .extern .entry c();\n\
+                    .func f() { ret; } .entry d { ret; }\0";
+        let mut link = Link::new(Some(38));
+        link.add(PTX, text.as_bytes()).unwrap();
+        let expected = text
+            .replace(".maxntid 64\n{", ".maxntid 64\n.maxnreg 38\n{")
+            .replace(".entry d {", ".entry d .maxnreg 38\n{");
+        assert_eq!(link.complete().unwrap(), expected.as_bytes());
+        for broken in [".entry", "/* .entry x", "\"", "//", ".entry x("] {
+            assert_eq!(with_registers_max(broken.as_bytes(), 1), broken.as_bytes());
+        }
     }
 
     #[test]

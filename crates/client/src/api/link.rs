@@ -30,7 +30,7 @@ pub(crate) fn cuLinkCreate_v2(
     mode::enter()?;
     state.required()?;
     let options = JitOptions::read(count, options, values)?;
-    let handle = locked(&LINKS).insert(Link::default())?;
+    let handle = locked(&LINKS).insert(Link::new(options.registers_max()))?;
     // Nothing is compiled before the image is loaded, so nothing is said.
     options.answer(None, Duration::ZERO);
     state.set(CUlinkState(handle.to_word() as usize))

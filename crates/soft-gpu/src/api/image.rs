@@ -45,7 +45,9 @@ pub(crate) struct JitOptions {
     /// Where the milliseconds that the load took go: the option's own value.
     wall_time: Option<Out<*mut c_void>>,
     /// CU_JIT_MAX_REGISTERS.
-    registers_max: Option<u32>,
+    pub(super) registers_max: Option<u32>,
+    /// CU_JIT_TARGET: a compute capability, 80 for 8.0.
+    target: Option<u32>,
     /// CU_JIT_THREADS_PER_BLOCK: blocks of so many threads must fit on an SM.
     threads_per_block: Option<u32>,
 }
@@ -72,8 +74,7 @@ impl LogBuffer {
 
 /// Kernels have no fewer registers than this, whatever is asked for.
 const REGISTERS_MIN: u32 = 16;
-/// Largest CU_JIT_OPTIMIZATION_LEVEL, and a number that no option of any version has reached.
-const OPTIMIZATION_LEVEL_MAX: u32 = 4;
+/// A number that no option of any version has reached.
 const OPTION_END: u32 = 64;
 
 impl JitOptions {
@@ -102,9 +103,7 @@ impl JitOptions {
                 }
                 jit_option::WALL_TIME => logs.wall_time = Some(values.offset(index)),
                 jit_option::LOG_VERBOSE => logs.verbose = number != 0,
-                jit_option::OPTIMIZATION_LEVEL if number > OPTIMIZATION_LEVEL_MAX => {
-                    return Err(Error::INVALID_VALUE);
-                }
+                jit_option::TARGET => logs.target = Some(number),
                 jit_option::INFO_LOG_BUFFER => logs.info.place = Some(place),
                 jit_option::ERROR_LOG_BUFFER => logs.error.place = Some(place),
                 jit_option::INFO_LOG_BUFFER_SIZE_BYTES => {
@@ -292,6 +291,13 @@ impl Driver {
         logs: &JitOptions,
     ) -> Result<Loaded> {
         let start = Instant::now();
+        let capability = self.device.settings.capability;
+        let own = capability.major * 10 + capability.minor;
+        if let Some(target) = logs.target.filter(|target| *target != own) {
+            let why = format!("code for compute capability {target} is asked for, this is {own}");
+            self.report(logs, &Refusal { error: Error::INVALID_SOURCE, why });
+            return Err(Error::INVALID_SOURCE);
+        }
         let mut memory = VariableMemory {
             driver: self,
             device: &self.device,

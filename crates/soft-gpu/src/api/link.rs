@@ -28,8 +28,10 @@ exports! {
         thread::current()?;
         state_out.required()?;
         // Nothing is compiled before the image is loaded, so nothing is said.
-        JitOptions::read(num_options, options, option_values)?.say_nothing();
-        state_out.set(CUlinkState(driver.links.insert(LinkState(Mutex::default()))?))
+        let options = JitOptions::read(num_options, options, option_values)?;
+        options.say_nothing();
+        let link = Mutex::new(Link::new(options.registers_max));
+        state_out.set(CUlinkState(driver.links.insert(LinkState(link))?))
     }
 
     fn cuLinkAddData_v2(

@@ -48,8 +48,9 @@ fn registers_are_no_more_than_was_asked_for() {
     assert_eq!(load(&mut [(jit_option::MAX_REGISTERS, 250)]), Ok((natural, threads)));
     // A block of that size has to fit.
     assert_eq!(load(&mut [(jit_option::THREADS_PER_BLOCK, 1024)]), Ok((64, 1024)));
-    let wrong = load(&mut [(jit_option::OPTIMIZATION_LEVEL, 9)]);
-    assert_eq!(wrong, Err(Error::INVALID_VALUE));
+    assert_eq!(load(&mut [(jit_option::OPTIMIZATION_LEVEL, 9)]), Ok((natural, threads)));
+    assert_eq!(load(&mut [(jit_option::TARGET, 80)]), Ok((natural, threads)));
+    assert_eq!(load(&mut [(jit_option::TARGET, 90)]), Err(Error::INVALID_SOURCE));
     assert_eq!(load(&mut [(1000, 0)]), Err(Error::INVALID_VALUE));
 }
 

@@ -130,6 +130,11 @@ pub struct KernelNode {
 }
 
 impl KernelNode {
+    /// What an attribute was set to; `None` if never.
+    pub fn attribute(&self, id: c_uint) -> Option<[u8; 64]> {
+        self.attributes.iter().rfind(|a| a.id == id).map(|a| a.value)
+    }
+
     /// A launch with a configuration's geometry, and the attributes that were read from it.
     pub fn new(
         function: CUfunction,

@@ -5,6 +5,7 @@ use crate::backend::Backend;
 use crate::hooks::kernel_node;
 use crate::node::{KernelNode, NodeKind};
 use core::ffi::c_uint;
+use cuda_api::constants::launch_attribute::*;
 use cuda_api::pointer::{FromProgram, In, Out};
 use cuda_api::{
     CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUcontext, CUfunction, CUgraph,
@@ -12,8 +13,45 @@ use cuda_api::{
     CUresult, CUstream, CudaError,
 };
 
-/// Largest CUlaunchAttributeID: attributes above are unknown.
-const ATTRIBUTE_MAX: c_uint = 17;
+/// The attributes that a node has; others are for streams, or for a launch by itself.
+const ATTRIBUTES: [c_uint; 9] = [
+    ACCESS_POLICY_WINDOW,
+    COOPERATIVE,
+    CLUSTER_DIMENSION,
+    CLUSTER_SCHEDULING_POLICY_PREFERENCE,
+    PRIORITY,
+    MEM_SYNC_DOMAIN_MAP,
+    MEM_SYNC_DOMAIN,
+    DEVICE_UPDATABLE_KERNEL_NODE,
+    PREFERRED_SHARED_MEMORY_CARVEOUT,
+];
+
+/// What an attribute is that was never set: mostly zeros. Memory domains map to themselves, of
+/// which there are two.
+fn unset(attribute: c_uint) -> [u8; 64] {
+    let mut value = [0; 64];
+    if attribute == MEM_SYNC_DOMAIN_MAP {
+        value[1] = 1;
+    }
+    value
+}
+
+/// Checks what a node is given. CUDA_ERROR_INVALID_VALUE for an attribute that a node does not
+/// have, CUDA_ERROR_INVALID_CLUSTER_SIZE for clusters that the grid is not a multiple of.
+fn check_attribute(node: &KernelNode, new: &CUlaunchAttribute) -> CUresult {
+    if !ATTRIBUTES.contains(&new.id) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let mut words = new.value.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word));
+    let mut whole = node.grid.iter().map(|blocks| match words.next() {
+        None | Some(0) => true,
+        Some(of_cluster) => blocks.is_multiple_of(of_cluster),
+    });
+    match new.id != CLUSTER_DIMENSION || whole.all(|whole| whole) {
+        true => Ok(()),
+        false => Err(CudaError::INVALID_CLUSTER_SIZE),
+    }
+}
 
 /// The node that the program's parameters describe.
 pub(super) fn describe<B: Backend>(
@@ -146,20 +184,17 @@ pub fn cuGraphExecKernelNodeSetParams_v2<B: Backend>(
     set_in_exec(b, exec, node, describe(b, &params.get()?)?)
 }
 
-/// An attribute that was never set is all zeros.
 pub fn cuGraphKernelNodeGetAttribute<B: Backend>(
     b: B,
     node: CUgraphNode,
     attribute: c_uint,
     value: Out<CUlaunchAttributeValue>,
 ) -> CUresult {
-    if attribute > ATTRIBUTE_MAX {
+    if !ATTRIBUTES.contains(&attribute) {
         return Err(CudaError::INVALID_VALUE);
     }
-    let bytes = get(b, node, |kind| {
-        let all = &kernel(kind)?.attributes;
-        Some(all.iter().rfind(|a| a.id == attribute).map_or([0; 64], |a| a.value))
-    })?;
+    let set = get(b, node, |kind| kernel(kind).map(|node| node.attribute(attribute)))?;
+    let bytes = set.unwrap_or_else(|| unset(attribute));
     let mut words = CUlaunchAttributeValue::default();
     for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
         *word = u64::from_ne_bytes(*bytes);
@@ -173,19 +208,19 @@ pub fn cuGraphKernelNodeSetAttribute<B: Backend>(
     attribute: c_uint,
     value: In<CUlaunchAttributeValue>,
 ) -> CUresult {
-    if attribute > ATTRIBUTE_MAX {
-        return Err(CudaError::INVALID_VALUE);
-    }
     let mut new = CUlaunchAttribute { id: attribute, pad: [0; 4], value: [0; 64] };
     for (bytes, word) in new.value.as_chunks_mut().0.iter_mut().zip(value.get()?) {
         *bytes = word.to_ne_bytes();
     }
     get(b, node, |kind| {
-        let attributes = &mut kernel(kind)?.attributes;
-        attributes.retain(|a| a.id != attribute);
-        attributes.push(new);
-        Some(())
-    })
+        let node = kernel(kind)?;
+        let checked = check_attribute(node, &new);
+        if checked.is_ok() {
+            node.attributes.retain(|a| a.id != attribute);
+            node.attributes.push(new);
+        }
+        Some(checked)
+    })?
 }
 
 pub fn cuGraphKernelNodeCopyAttributes<B: Backend>(

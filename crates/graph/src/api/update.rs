@@ -2,11 +2,12 @@
 
 use super::exec::{find, locked};
 use crate::backend::Backend;
-use crate::node::NodeKind;
+use crate::node::{KernelNode, NodeKind};
 use crate::plan::{Difference, Plan, Step};
 use crate::store::node_word;
 use core::ffi::c_uint;
 use cuda_api::constants::graph_update::*;
+use cuda_api::constants::launch_attribute::{CLUSTER_DIMENSION, COOPERATIVE};
 use cuda_api::pointer::Out;
 use cuda_api::{
     CUgraph, CUgraphExec, CUgraphExecUpdateResultInfo, CUgraphNode, CUresult, CudaError,
@@ -38,6 +39,13 @@ fn same_memory(old: &NodeKind, new: &NodeKind) -> bool {
     }
 }
 
+/// True if a kernel is launched in another way: together as a whole, or in other clusters.
+fn other_way(old: &NodeKind, new: &NodeKind) -> bool {
+    let (NodeKind::Kernel(old), NodeKind::Kernel(new)) = (old, new) else { return false };
+    let of = |node: &KernelNode, id| node.attribute(id).unwrap_or([0; 64]);
+    [COOPERATIVE, CLUSTER_DIMENSION].into_iter().any(|id| of(old, id) != of(new, id))
+}
+
 fn update<B: Backend>(b: B, exec: CUgraphExec, graph: CUgraph) -> Result<Outcome, CudaError> {
     let exec = find(b, exec)?;
     let plan = {
@@ -53,6 +61,9 @@ fn update<B: Backend>(b: B, exec: CUgraphExec, graph: CUgraph) -> Result<Outcome
     for (old, new) in pairs {
         if !same_memory(&old.kind, &new.kind) {
             return Ok((PARAMETERS_CHANGED, node_word(new.node)));
+        }
+        if other_way(&old.kind, &new.kind) {
+            return Ok((ATTRIBUTES_CHANGED, node_word(new.node)));
         }
     }
     exec.take_over(0, plan.steps);

@@ -1,5 +1,7 @@
 // Graphs by the driver API: every kind of node, made, asked, changed and run; structure, clones, updates.
 #include "driver.h"
+#include <atomic>
+#include <unistd.h>
 #include <algorithm>
 
 static CUcontext context;
@@ -232,7 +234,7 @@ static void events_and_memory() {
     CU(cuGraphDestroy, graph);
 }
 
-static int destroyed;
+static std::atomic<int> destroyed;
 static void CUDA_CB destroy(void *) { destroyed++; }
 
 static void objects_and_updates() {
@@ -276,6 +278,8 @@ static void objects_and_updates() {
     CU(cuGraphDestroy, graph);
     CU(cuGraphDestroy, other);
     CU(cuGraphExecDestroy, exec);
+    // The driver calls it when it comes to it, on a thread of its own.
+    for (int ms = 0; ms < 10000 && destroyed == 0; ms++) usleep(1000);
     EXPECT(destroyed == 1);
 }
 

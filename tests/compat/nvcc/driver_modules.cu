@@ -72,7 +72,9 @@ static void modules() {
     int value = 0;
     CU(cuModuleLoadData, &module, ADD);
     CU(cuModuleGetFunction, &function, module, "add");
-    ANSWERS(CUDA_ERROR_NOT_FOUND, cuModuleGetFunction, &function, module, "subtract");
+    CUfunction none = function;
+    ANSWERS(CUDA_ERROR_NOT_FOUND, cuModuleGetFunction, &none, module, "subtract");
+    EXPECT(none == nullptr);
     CU(cuModuleGetGlobal, &counter, &bytes, module, "counter");
     CU(cuMemcpyDtoH, &value, counter, sizeof value);
     EXPECT(bytes == 4 && value == 7);

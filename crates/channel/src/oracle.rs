@@ -45,6 +45,7 @@ pub fn payload(words: &[u64]) {
         CountClusters,
         CreateArray,
         CreateEvent,
+        CreateGreenStream,
         CreateStream,
         CreateSurface,
         CreateTexture,

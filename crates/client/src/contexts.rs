@@ -9,9 +9,11 @@ use crate::current;
 use crate::handles::Table;
 use core::ffi::c_uint;
 use core::sync::atomic::{AtomicU64, Ordering};
-use cuda_api::constants::{ctx_flags, limit};
+use cuda_api::constants::ctx_flags;
 use cuda_api::handle::{Handle, HandleKind};
-use cuda_api::{CUcontext, CUdevice, CUresult, CudaError};
+use cuda_api::limits::Limits;
+use cuda_api::{CUcontext, CUdevice, CUgreenCtx, CUresult, CudaError};
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Devices that a server may offer: more than any machine has. Their primary contexts take the
@@ -22,12 +24,6 @@ pub(crate) const DEVICES_MAX: u32 = 64;
 const CONTEXTS_MAX: u32 = 4096;
 /// The API version that a driver's contexts report.
 const API_VERSION: c_uint = 3020;
-/// How many limits there are.
-const LIMITS: usize = 7;
-/// What a driver's limits are at first: stack 1 KiB, printf 1 MiB, heap 8 MiB, depth 2, pending
-/// launches 2048, L2 granularity 64 bytes, no persisting L2.
-const LIMITS_DEFAULT: [usize; LIMITS] = [1024, 1 << 20, 8 << 20, 2, 2048, 64, 0];
-
 /// One context.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
@@ -35,7 +31,7 @@ pub(crate) struct Context {
     pub(crate) flags: c_uint,
     pub(crate) cache_config: c_uint,
     pub(crate) shared_mem_config: c_uint,
-    limits: [usize; LIMITS],
+    pub(crate) limits: Limits,
     id: u64,
 }
 
@@ -45,9 +41,21 @@ struct Primary {
     retains: u32,
 }
 
+/// A green context: a context of its own in what is asked and set, while what is made in it is
+/// the primary context's.
+#[derive(Clone, Debug)]
+pub(crate) struct Green {
+    context: Context,
+    /// Numbers of its SMs.
+    pub(crate) sms: Range<u32>,
+    /// What stream 0 stands for in it, once it was asked for.
+    pub(crate) default_stream: Option<Handle>,
+}
+
 struct Inner {
     primaries: Vec<Primary>,
     created: Table<Context>,
+    greens: Table<Green>,
     next_id: u64,
 }
 
@@ -60,13 +68,17 @@ pub(crate) struct Contexts {
 
 impl Context {
     fn new(device: CUdevice, flags: c_uint, id: u64) -> Self {
-        Self { device, flags, cache_config: 0, shared_mem_config: 0, limits: LIMITS_DEFAULT, id }
+        Self { device, flags, cache_config: 0, shared_mem_config: 0, limits: Limits::default(), id }
     }
+}
 
-    /// A limit's value; CUDA_ERROR_UNSUPPORTED_LIMIT if there is none of that number.
-    pub(crate) fn limit(&mut self, number: c_uint) -> Result<&mut usize, CudaError> {
-        const { assert!(limit::PERSISTING_L2_CACHE_SIZE as usize == LIMITS - 1) };
-        self.limits.get_mut(number as usize).ok_or(CudaError::UNSUPPORTED_LIMIT)
+/// The word of the current context if it is a green one, else 0.
+#[inline(always)]
+pub(crate) fn current_green() -> u64 {
+    let word = current::word();
+    match Handle::from_word(word) {
+        Some(Handle { kind: HandleKind::GreenContext, .. }) => word,
+        _ => 0,
     }
 }
 
@@ -85,6 +97,7 @@ impl Contexts {
             inner: Mutex::new(Inner {
                 primaries: primaries.collect(),
                 created: Table::new(HandleKind::Context, DEVICES_MAX, CONTEXTS_MAX - DEVICES_MAX),
+                greens: Table::new(HandleKind::GreenContext, 0, CONTEXTS_MAX),
                 next_id: u64::from(DEVICES_MAX) + 1,
             }),
             live: (0..CONTEXTS_MAX).map(|_| AtomicU64::new(0)).collect(),
@@ -95,8 +108,9 @@ impl Contexts {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The current context's word, checked to be usable. CUDA_ERROR_INVALID_CONTEXT if there is
-    /// none, CUDA_ERROR_CONTEXT_IS_DESTROYED if it is gone or nobody retains it.
+    /// The current context's word, checked to be usable; the primary one's if it is a green one.
+    /// CUDA_ERROR_INVALID_CONTEXT if there is none, CUDA_ERROR_CONTEXT_IS_DESTROYED if it is gone
+    /// or nobody retains it.
     #[inline(always)]
     pub(crate) fn current(&self) -> Result<u64, CudaError> {
         let word = current::word();
@@ -106,8 +120,49 @@ impl Contexts {
         let index = word as u32 & Handle::INDEX_MAX;
         match self.live.get(index as usize) {
             Some(live) if live.load(Ordering::Acquire) == word => Ok(word),
-            _ => Err(CudaError::CONTEXT_IS_DESTROYED),
+            _ => self.primary_of_green(word),
         }
+    }
+
+    #[cold]
+    fn primary_of_green(&self, word: u64) -> Result<u64, CudaError> {
+        let inner = self.lock();
+        let green = inner.greens.lookup(word as usize);
+        let device = green.map_err(|_| CudaError::CONTEXT_IS_DESTROYED)?.context.device;
+        Ok(primary_handle(device))
+    }
+
+    /// Makes a green context of some SMs, with the primary context's flags.
+    pub(crate) fn create_green(
+        &self,
+        device: CUdevice,
+        sms: Range<u32>,
+    ) -> Result<CUgreenCtx, CudaError> {
+        let mut inner = self.lock();
+        let id = inner.next_id;
+        inner.next_id += 1;
+        let flags = inner.primaries.get(device as usize).map_or(0, |p| p.context.flags);
+        let context = Context::new(device, flags, id);
+        let handle = inner.greens.insert(Green { context, sms, default_stream: None })?;
+        Ok(CUgreenCtx(handle.to_word() as usize))
+    }
+
+    /// Ends a green context; what is left of it is the caller's to end.
+    pub(crate) fn destroy_green(&self, green: CUgreenCtx) -> Result<Green, CudaError> {
+        let mut inner = self.lock();
+        let handle = inner.greens.decode(green.0).map_err(|_| CudaError::INVALID_CONTEXT)?;
+        inner.greens.remove(handle).ok_or(CudaError::INVALID_CONTEXT)
+    }
+
+    /// Calls `f` with a green context. CUDA_ERROR_INVALID_CONTEXT if the word is none's.
+    pub(crate) fn with_green<R>(
+        &self,
+        word: u64,
+        f: impl FnOnce(&mut Green) -> R,
+    ) -> Result<R, CudaError> {
+        let mut inner = self.lock();
+        let green = inner.greens.lookup_mut(word as usize);
+        green.map(f).map_err(|_| CudaError::INVALID_CONTEXT)
     }
 
     /// Calls `f` with the context of a word, usable or not; NULL is the current one.
@@ -123,6 +178,9 @@ impl Contexts {
         let context = match inner.primaries.get_mut(handle.index as usize) {
             Some(primary) if word == primary_handle(primary.context.device) => {
                 Some(&mut primary.context)
+            }
+            _ if handle.kind == HandleKind::GreenContext => {
+                inner.greens.lookup_mut(word as usize).map(|green| &mut green.context).ok()
             }
             _ => inner.created.lookup_mut(word as usize).ok(),
         };
@@ -200,7 +258,7 @@ impl Contexts {
     pub(crate) fn reset(&self, device: CUdevice) -> Result<bool, CudaError> {
         self.with_primary(device, |primary| {
             // A reset puts the flags back too: the next retain makes a new context.
-            primary.context.limits = LIMITS_DEFAULT;
+            primary.context.limits = Limits::default();
             Ok(core::mem::take(&mut primary.retains) > 0)
         })
     }
@@ -296,15 +354,5 @@ mod tests {
         assert_eq!((current::pop(), current::pop()), (b.0 as u64, 0));
         assert_eq!(contexts.set_current(a), Err(CudaError::INVALID_CONTEXT));
         assert_eq!(contexts.push_current(CUcontext(0x1234)), Err(CudaError::INVALID_CONTEXT));
-    }
-
-    #[test]
-    fn limits_are_kept() {
-        let contexts = Contexts::new(1);
-        let context = contexts.primary(0);
-        contexts.with(context, |c| *c.limit(limit::STACK_SIZE).unwrap() = 4096).unwrap();
-        assert_eq!(contexts.with(context, |c| *c.limit(limit::STACK_SIZE).unwrap()), Ok(4096));
-        let unknown = contexts.with(context, |c| c.limit(99).copied()).unwrap();
-        assert_eq!(unknown, Err(CudaError::UNSUPPORTED_LIMIT));
     }
 }

@@ -25,6 +25,8 @@ pub(crate) const LEGACY: Handle = Handle { kind: HandleKind::Stream, index: 0, g
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stream {
     pub(crate) context: u64,
+    /// The green context whose SMs it has, else 0.
+    pub(crate) green: u64,
     pub(crate) flags: c_uint,
     pub(crate) priority: c_int,
 }
@@ -276,7 +278,7 @@ mod tests {
     }
 
     fn stream(flags: c_uint) -> Stream {
-        Stream { context: 1, flags, priority: 0 }
+        Stream { context: 1, green: 0, flags, priority: 0 }
     }
 
     #[test]

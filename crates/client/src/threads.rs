@@ -4,10 +4,11 @@
 //! first uses it and destroyed when the thread ends.
 
 use crate::attach::Attached;
+use crate::contexts::current_green;
 use crate::mode;
 use crate::state::wire_stream;
 use crate::streams::{LEGACY, Stream};
-use channel::request::{CreateStream, DestroyStream, Notify};
+use channel::request::{CreateGreenStream, CreateStream, DestroyStream, Notify};
 use core::cell::Cell;
 use cuda_api::constants::stream_flags;
 use cuda_api::handle::Handle;
@@ -51,18 +52,47 @@ impl Attached {
         default: DefaultStream,
     ) -> Result<Handle, CudaError> {
         match stream {
-            CU_STREAM_LEGACY => self.contexts().current().map(|_| LEGACY),
-            CUstream::NULL if default == DefaultStream::Legacy => {
-                self.contexts().current().map(|_| LEGACY)
-            }
+            CU_STREAM_LEGACY => self.legacy_stream(),
+            CUstream::NULL if default == DefaultStream::Legacy => self.legacy_stream(),
             CUstream::NULL | CU_STREAM_PER_THREAD => self.thread_stream(),
             other => self.state().streams.lookup(other),
         }
     }
 
-    /// The calling thread's own stream.
+    /// The legacy default stream; in a green context its own default stream.
+    #[inline(always)]
+    fn legacy_stream(&self) -> Result<Handle, CudaError> {
+        let context = self.contexts().current()?;
+        match current_green() {
+            0 => Ok(LEGACY),
+            green => self.green_stream(context, green),
+        }
+    }
+
+    #[cold]
+    fn green_stream(&self, context: u64, green: u64) -> Result<Handle, CudaError> {
+        if let Some(stream) = self.contexts().with_green(green, |green| green.default_stream)? {
+            return Ok(stream);
+        }
+        let priority = self.priority_range().0.min(0);
+        let flags = stream_flags::DEFAULT;
+        let made = self.create_stream(Stream { context, green, flags, priority })?;
+        let kept = self.contexts().with_green(green, |green| {
+            // Another thread may have been faster.
+            *green.default_stream.get_or_insert(made)
+        })?;
+        if kept != made {
+            self.destroy_stream(wire_stream(made))?;
+        }
+        Ok(kept)
+    }
+
+    /// The calling thread's own stream. CUDA_ERROR_INVALID_HANDLE in a green context.
     fn thread_stream(&self) -> Result<Handle, CudaError> {
         let context = self.contexts().current()?;
+        if current_green() != 0 {
+            return Err(CudaError::INVALID_HANDLE);
+        }
         let word =
             HIDDEN.try_with(|hidden| hidden.0.get()).map_err(|_| CudaError::DEINITIALIZED)?;
         if word != 0 {
@@ -73,6 +103,7 @@ impl Attached {
         }
         let handle = self.create_stream(Stream {
             context,
+            green: 0,
             flags: stream_flags::DEFAULT,
             priority: self.priority_range().0.min(0),
         })?;
@@ -88,14 +119,22 @@ impl Attached {
 
     /// Makes a stream.
     pub(crate) fn create_stream(&self, stream: Stream) -> Result<Handle, CudaError> {
+        let sms = match stream.green {
+            0 => None,
+            green => Some(self.contexts().with_green(green, |green| green.sms.clone())?),
+        };
         let mut state = self.state();
         let handle = state.streams.create(stream, self.link.region())?;
-        let request = CreateStream {
-            stream: wire_stream(handle),
-            flags: stream.flags,
-            priority: stream.priority,
+        let Stream { flags, priority, .. } = stream;
+        let wire = wire_stream(handle);
+        let posted = match sms {
+            None => state.push(&CreateStream { stream: wire, flags, priority }),
+            Some(sms) => {
+                let (sm_first, sms) = (sms.start, sms.end - sms.start);
+                state.push(&CreateGreenStream { stream: wire, flags, priority, sm_first, sms })
+            }
         };
-        if let Err(error) = state.push(&request) {
+        if let Err(error) = posted {
             state.streams.destroy(handle, self.link.region());
             return Err(error);
         }

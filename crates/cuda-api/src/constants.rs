@@ -127,6 +127,7 @@ pub mod launch_attribute {
     pub const MEM_SYNC_DOMAIN: u32 = 10;
     pub const PREFERRED_CLUSTER_DIMENSION: u32 = 11;
     pub const LAUNCH_COMPLETION_EVENT: u32 = 12;
+    pub const DEVICE_UPDATABLE_KERNEL_NODE: u32 = 13;
     pub const PREFERRED_SHARED_MEMORY_CARVEOUT: u32 = 14;
     pub const NVLINK_UTIL_CENTRIC_SCHEDULING: u32 = 16;
 }
@@ -247,7 +248,14 @@ pub mod pool_attribute {
 
 /// `CUdevResourceType`.
 pub mod device_resource {
+    pub const INVALID: u32 = 0;
     pub const SM: u32 = 1;
+    /// CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING: each SM by itself.
+    pub const SPLIT_IGNORE_COSCHEDULING: u32 = 1;
+    /// CU_DEV_SM_RESOURCE_GROUP_BACKFILL: a group may have SMs that are not scheduled together.
+    pub const GROUP_BACKFILL: u32 = 1;
+    /// CU_GREEN_CTX_DEFAULT_STREAM: without it no green context is made.
+    pub const GREEN_DEFAULT_STREAM: u32 = 1;
 }
 
 /// `CUmemRangeHandleType`.
@@ -328,6 +336,7 @@ pub mod graph_update {
     pub const NODE_TYPE_CHANGED: u32 = 3;
     pub const PARAMETERS_CHANGED: u32 = 5;
     pub const NOT_SUPPORTED: u32 = 6;
+    pub const ATTRIBUTES_CHANGED: u32 = 8;
 }
 
 /// `CUgraphMem_attribute`.

@@ -186,6 +186,14 @@ impl CudaError {
     pub const EXTERNAL_DEVICE: Self = Self::known(911);
     /// CUDA_ERROR_INVALID_CLUSTER_SIZE: a kernel launch error has occurred due to cluster misconfiguration
     pub const INVALID_CLUSTER_SIZE: Self = Self::known(912);
+    /// CUDA_ERROR_FUNCTION_NOT_LOADED: function not loaded
+    pub const FUNCTION_NOT_LOADED: Self = Self::known(913);
+    /// CUDA_ERROR_INVALID_RESOURCE_TYPE: invalid resource type
+    pub const INVALID_RESOURCE_TYPE: Self = Self::known(914);
+    /// CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION: invalid resource configuration
+    pub const INVALID_RESOURCE_CONFIGURATION: Self = Self::known(915);
+    /// CUDA_ERROR_STREAM_DETACHED: stream is detached
+    pub const STREAM_DETACHED: Self = Self::known(917);
     /// CUDA_ERROR_UNKNOWN: unknown error
     pub const UNKNOWN: Self = Self::known(999);
 }
@@ -283,5 +291,9 @@ pub(crate) const ERROR_ROWS: &[ErrorRow] = &[
     ErrorRow { code: 910, name: c"CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE", text: c"the graph update was not performed because it included changes which violated constraints specific to instantiated graph update" },
     ErrorRow { code: 911, name: c"CUDA_ERROR_EXTERNAL_DEVICE", text: c"an async error has occured in external entity outside of CUDA" },
     ErrorRow { code: 912, name: c"CUDA_ERROR_INVALID_CLUSTER_SIZE", text: c"a kernel launch error has occurred due to cluster misconfiguration" },
+    ErrorRow { code: 913, name: c"CUDA_ERROR_FUNCTION_NOT_LOADED", text: c"function not loaded" },
+    ErrorRow { code: 914, name: c"CUDA_ERROR_INVALID_RESOURCE_TYPE", text: c"invalid resource type" },
+    ErrorRow { code: 915, name: c"CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION", text: c"invalid resource configuration" },
+    ErrorRow { code: 917, name: c"CUDA_ERROR_STREAM_DETACHED", text: c"stream is detached" },
     ErrorRow { code: 999, name: c"CUDA_ERROR_UNKNOWN", text: c"unknown error" },
 ];

@@ -40,10 +40,14 @@ pub enum HandleKind {
     Array = 15,
     /// CUmipmappedArray.
     MipmappedArray = 16,
+    /// CUdevResourceDesc.
+    ResourceDescription = 17,
+    /// CUgreenCtx, and the context of one.
+    GreenContext = 18,
 }
 
 impl HandleKind {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 18] = [
         Self::Context,
         Self::Module,
         Self::Function,
@@ -60,6 +64,8 @@ impl HandleKind {
         Self::Memory,
         Self::Array,
         Self::MipmappedArray,
+        Self::ResourceDescription,
+        Self::GreenContext,
     ];
 }
 

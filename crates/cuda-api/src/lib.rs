@@ -22,6 +22,7 @@ mod error;
 mod errors_generated;
 pub mod extension;
 pub mod handle;
+pub mod limits;
 pub mod link;
 pub mod pointer;
 pub mod pool;

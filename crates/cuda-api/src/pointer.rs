@@ -259,6 +259,8 @@ plain!(
     CUlibrary,
     CUkernel,
     CUlinkState,
+    CUgreenCtx,
+    CUdevResourceDesc,
     CUstream,
     CUevent,
     CUmemoryPool,

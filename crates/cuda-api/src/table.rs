@@ -58,6 +58,15 @@ macro_rules! driver_functions {
                 device: CUdevice, resource: *mut CUdevResource, kind: c_uint);
             68 local cuDeviceGetExecAffinitySupport(
                 supported: *mut c_int, kind: c_uint, device: CUdevice);
+            69 local cuDevSmResourceSplitByCount(
+                result: *mut CUdevResource, groups: *mut c_uint, input: *const CUdevResource,
+                remainder: *mut CUdevResource, flags: c_uint, sms_min: c_uint);
+            70 local cuDevSmResourceSplit(
+                result: *mut CUdevResource, groups: c_uint, input: *const CUdevResource,
+                remainder: *mut CUdevResource, flags: c_uint, params: *mut CUdevSmGroupParams);
+            71 local cuDevResourceGenerateDesc(
+                description: *mut CUdevResourceDesc, resources: *mut CUdevResource,
+                count: c_uint);
 
             // Primary contexts.
             101 local cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
@@ -104,6 +113,18 @@ macro_rules! driver_functions {
             176 local cuCtxDisablePeerAccess(peer_context: CUcontext);
             177 local cuCtxGetDevResource(
                 context: CUcontext, resource: *mut CUdevResource, kind: c_uint);
+
+            // Green contexts.
+            181 local cuGreenCtxCreate(
+                green: *mut CUgreenCtx, description: CUdevResourceDesc, device: CUdevice,
+                flags: c_uint);
+            182 special cuGreenCtxDestroy(green: CUgreenCtx);
+            183 local cuCtxFromGreenCtx(context: *mut CUcontext, green: CUgreenCtx);
+            184 local cuGreenCtxGetDevResource(
+                green: CUgreenCtx, resource: *mut CUdevResource, kind: c_uint);
+            185 special cuGreenCtxStreamCreate(
+                stream: *mut CUstream, green: CUgreenCtx, flags: c_uint, priority: c_int);
+            186 local cuGreenCtxGetId(green: CUgreenCtx, id: *mut u64);
 
             // Modules.
             201 local cuModuleGetLoadingMode(mode: *mut c_uint);
@@ -415,6 +436,8 @@ macro_rules! driver_functions {
                 dst: CUstream, src: CUstream);
             677 local cuStreamGetDevResource | cuStreamGetDevResource_ptsz(
                 stream: CUstream, resource: *mut CUdevResource, kind: c_uint);
+            678 local cuStreamGetCtx_v2 | cuStreamGetCtx_v2_ptsz(
+                stream: CUstream, context: *mut CUcontext, green: *mut CUgreenCtx);
 
             // Events.
             701 special cuEventCreate(event: *mut CUevent, flags: c_uint);

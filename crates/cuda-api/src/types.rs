@@ -61,6 +61,8 @@ handles! {
     CUlinkState;
     /// A green context.
     CUgreenCtx;
+    /// What a green context is to be made of.
+    CUdevResourceDesc;
 }
 
 /// An address in device memory.
@@ -381,6 +383,20 @@ pub struct CUdevSmResource {
 }
 
 const _: () = assert!(size_of::<CUdevResource>() == 144);
+
+/// `CU_DEV_SM_RESOURCE_GROUP_PARAMS`: a wanted group of SMs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CUdevSmGroupParams {
+    pub smCount: c_uint,
+    pub coscheduledSmCount: c_uint,
+    pub preferredCoscheduledSmCount: c_uint,
+    pub flags: c_uint,
+    pub localityDomainId: c_uint,
+    pub reserved: [c_uint; 11],
+}
+
+const _: () = assert!(size_of::<CUdevSmGroupParams>() == 64);
 
 /// One launch attribute: a number and 64 bytes whose meaning it gives.
 #[repr(C, align(8))]

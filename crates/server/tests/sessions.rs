@@ -284,6 +284,24 @@ fn blocking_streams_take_turns_with_the_legacy_stream() {
 }
 
 #[test]
+fn a_stream_on_some_sms_is_refused_where_the_provider_has_no_parts() {
+    let mut server = Server::start(true);
+    let mut client = server.connect();
+    client.load();
+    for (sm_first, sms, error) in
+        [(4, 4, CudaError::NOT_SUPPORTED), (u32::MAX, 2, CudaError::INVALID_VALUE)]
+    {
+        let stream = stream(1);
+        client.post(&CreateGreenStream { stream, flags: 1, priority: 0, sm_first, sms });
+        assert_eq!(client.error(), Err(error), "{sm_first} {sms}");
+    }
+    // The handle is still free.
+    client.post(&CreateStream { stream: stream(1), flags: 1, priority: 0 });
+    let fence = client.fence(stream(1));
+    wait_until("the stream", || client.word(stream(1)) == fence);
+}
+
+#[test]
 fn a_stream_that_is_destroyed_finishes_and_the_legacy_stream_waits_for_it() {
     let mut server = Server::start(true);
     let mut client = server.connect();

@@ -47,8 +47,8 @@ pub use module::{
     ModuleLoaded, NAMES_BYTES_MAX, PARAMETERS_MAX, ParameterLayout, SYMBOL_BYTES_MAX, UnloadModule,
 };
 pub use stream::{
-    CreateEvent, CreateStream, DestroyEvent, DestroyStream, ElapsedTime, ElapsedTimeReply, Fence,
-    HostFunc, Notify, RecordEvent, WaitEvent,
+    CreateEvent, CreateGreenStream, CreateStream, DestroyEvent, DestroyStream, ElapsedTime,
+    ElapsedTimeReply, Fence, HostFunc, Notify, RecordEvent, WaitEvent,
 };
 
 pub use sharing::{

@@ -44,6 +44,20 @@ payloads! {
         priority: i32,
     }
 
+    /// As [`CreateStream`], whose blocks stay on some neighbouring SMs.
+    CreateGreenStream {
+        /// The handle.
+        stream: CUstream,
+        /// CUstream_flags.
+        flags: u32,
+        /// Its priority.
+        priority: i32,
+        /// Number of the first SM.
+        sm_first: u32,
+        /// How many.
+        sms: u32,
+    }
+
     /// Destroys a stream when its work is done.
     DestroyStream {
         /// The stream.
@@ -102,6 +116,7 @@ requests! {
     Notify = opcode::NOTIFY, Post;
     HostFunc = opcode::HOST_FUNC, Post;
     CreateStream = number::cuStreamCreateWithPriority, Post;
+    CreateGreenStream = number::cuGreenCtxStreamCreate, Post;
     DestroyStream = number::cuStreamDestroy_v2, Post;
     CreateEvent = number::cuEventCreate, Post;
     DestroyEvent = number::cuEventDestroy_v2, Post;

@@ -139,6 +139,10 @@ round_trips! {
         HostFunc { stream: CUstream(s), slot, ticket };
     create_stream(s: any::<usize>(), flags: any::<u32>(), priority: any::<i32>())
         CreateStream { stream: CUstream(s), flags, priority };
+    create_green_stream(
+        s: any::<usize>(), flags: any::<u32>(), priority: any::<i32>(), sm_first: any::<u32>(),
+        sms: any::<u32>())
+        CreateGreenStream { stream: CUstream(s), flags, priority, sm_first, sms };
     create_event(e: any::<usize>(), flags: any::<u32>())
         CreateEvent { event: CUevent(e), flags };
     record_event(e: any::<usize>(), s: any::<usize>(), value: any::<u32>())
@@ -297,6 +301,7 @@ fn opcodes_are_told_apart() {
         Notify::OPCODE,
         HostFunc::OPCODE,
         CreateStream::OPCODE,
+        CreateGreenStream::OPCODE,
         DestroyStream::OPCODE,
         CreateEvent::OPCODE,
         DestroyEvent::OPCODE,

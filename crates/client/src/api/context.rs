@@ -195,16 +195,13 @@ pub(crate) fn cuCtxGetLimit(value: Out<usize>, limit: c_uint) -> CUresult {
         }
         _ => {}
     }
-    value.set(with_current(|context| context.limit(limit).copied())??)
+    value.set(with_current(|context| context.limits.get(limit))??)
 }
 
 /// Limits are kept and answered, but the context that they would act on is everybody's: what a
 /// kernel needs beyond the server's own limits fails there.
 pub(crate) fn cuCtxSetLimit(limit: c_uint, value: usize) -> CUresult {
-    if matches!(limit, limit::SHMEM_SIZE | limit::CIG_ENABLED) {
-        return with_current(|_| ()).and(Err(CudaError::NOT_PERMITTED));
-    }
-    with_current(|context| context.limit(limit).map(|place| *place = value))?
+    with_current(|context| context.limits.set(limit, value))?
 }
 
 pub(crate) fn cuCtxGetCacheConfig(config: Out<c_uint>) -> CUresult {

@@ -63,6 +63,8 @@ pub(crate) fn cuModuleGetFunction(
     let client = mode::client()?;
     function.required()?;
     let module = module_handle(client, module.0, HandleKind::Module)?;
+    // As drivers do: what is not found leaves no handle behind.
+    function.set(CUfunction::NULL)?;
     let handle = client.find_function(module, name.text()?)?;
     function.set(CUfunction(handle.to_word() as usize))
 }

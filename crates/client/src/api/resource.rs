@@ -1,25 +1,66 @@
-//! What programs ask of a device to hand it on: a context or stream has all SMs of its device, and
-//! no range of memory has a handle of its own.
+//! What programs ask of a device to hand it on: the SMs of a device, a context, a stream, and parts
+//! of them. No range of memory has a handle of its own.
 
 use super::device::{attribute_of, device};
-use super::stream::check_stream;
-use crate::boundary::Out;
+use super::stream::description;
+use crate::boundary::{In, Out};
+use crate::current;
 use crate::mode;
 use crate::threads::DefaultStream;
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::attributes as attribute;
-use cuda_api::resource::{check_range_handle, sm_resource};
-use cuda_api::{CUcontext, CUdevResource, CUdevice, CUdeviceptr, CUresult, CUstream, CudaError};
+use cuda_api::resource::{Partition, check_range_handle};
+use cuda_api::{
+    CUcontext, CUdevResource, CUdevSmGroupParams, CUdevice, CUdeviceptr, CUresult, CUstream,
+    CudaError,
+};
 
 pub(crate) fn cuDeviceGetDevResource(
     d: CUdevice,
     resource: Out<CUdevResource>,
     kind: c_uint,
 ) -> CUresult {
+    resource.set(partition(d)?.whole(kind, &[])?)
+}
+
+/// How the SMs of a device can be parted.
+pub(super) fn partition(d: CUdevice) -> Result<Partition, CudaError> {
     let device = device(d)?;
     let sms = attribute_of(device, attribute::MULTIPROCESSOR_COUNT).max(0) as c_uint;
-    let major = attribute_of(device, attribute::COMPUTE_CAPABILITY_MAJOR);
-    resource.set(sm_resource(kind, sms, major)?)
+    Ok(Partition::of(sms, attribute_of(device, attribute::COMPUTE_CAPABILITY_MAJOR)))
+}
+
+/// What there is of a resource in a context; 0 is the current one.
+fn resource_of(word: u64, kind: c_uint) -> Result<CUdevResource, CudaError> {
+    let contexts = mode::attached()?.contexts();
+    let word = if word == 0 { current::word() } else { word };
+    let device = contexts.with(CUcontext(word as usize), |context| context.device)?;
+    let sms = contexts.with_green(word, |green| green.sms.clone()).ok();
+    partition(device)?.whole(kind, sms.as_slice())
+}
+
+pub(crate) fn cuDevSmResourceSplitByCount(
+    result: Out<CUdevResource>,
+    groups: Out<c_uint>,
+    input: In<CUdevResource>,
+    remainder: Out<CUdevResource>,
+    flags: c_uint,
+    sms_min: c_uint,
+) -> CUresult {
+    mode::attached()?;
+    partition(0)?.answer_split_by_count(result, groups, input, remainder, flags, sms_min)
+}
+
+pub(crate) fn cuDevSmResourceSplit(
+    result: Out<CUdevResource>,
+    groups: c_uint,
+    input: In<CUdevResource>,
+    remainder: Out<CUdevResource>,
+    flags: c_uint,
+    params: Out<CUdevSmGroupParams>,
+) -> CUresult {
+    mode::attached()?;
+    partition(0)?.answer_split(result, groups, input, remainder, flags, params)
 }
 
 pub(crate) fn cuCtxGetDevResource(
@@ -27,8 +68,7 @@ pub(crate) fn cuCtxGetDevResource(
     resource: Out<CUdevResource>,
     kind: c_uint,
 ) -> CUresult {
-    let device = mode::attached()?.contexts().with(context, |context| context.device)?;
-    cuDeviceGetDevResource(device, resource, kind)
+    resource.set(resource_of(context.0 as u64, kind)?)
 }
 
 pub(crate) fn cuStreamGetDevResource(
@@ -37,8 +77,9 @@ pub(crate) fn cuStreamGetDevResource(
     resource: Out<CUdevResource>,
     kind: c_uint,
 ) -> CUresult {
-    check_stream(default, stream)?;
-    cuCtxGetDevResource(CUcontext::NULL, resource, kind)
+    let found = description(default, stream)?;
+    let word = if found.green != 0 { found.green } else { found.context };
+    resource.set(resource_of(word, kind)?)
 }
 
 /// A dma-buf is for other devices' drivers; the memory is the server's to export.

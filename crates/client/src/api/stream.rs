@@ -1,6 +1,7 @@
 //! Streams (the manual's "Stream Management").
 
 use crate::boundary::Out;
+use crate::contexts::current_green;
 use crate::hostfunc::HostFunction;
 use crate::mode;
 use crate::state::wire_stream;
@@ -9,9 +10,7 @@ use crate::threads::DefaultStream;
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::capture::EVENT_EXTERNAL;
 use cuda_api::constants::stream_flags;
-use cuda_api::{
-    CUcontext, CUdevice, CUevent, CUgreenCtx, CUresult, CUstream, CUstreamCallback, CudaError,
-};
+use cuda_api::{CUcontext, CUdevice, CUevent, CUresult, CUstream, CUstreamCallback, CudaError};
 
 /// Ids of default streams; those of others are their handles.
 const LEGACY_ID: u64 = 1;
@@ -25,7 +24,19 @@ pub(crate) fn cuStreamCreateWithPriority(
     flags: c_uint,
     priority: c_int,
 ) -> CUresult {
-    let (client, context) = mode::enter()?;
+    let (_, context) = mode::enter()?;
+    create(stream, context, current_green(), flags, priority)
+}
+
+/// Makes a stream in a context, of a green context unless that is 0.
+pub(super) fn create(
+    stream: Out<CUstream>,
+    context: u64,
+    green: u64,
+    flags: c_uint,
+    priority: c_int,
+) -> CUresult {
+    let client = mode::client()?;
     stream.required()?;
     if flags & !stream_flags::NON_BLOCKING != 0 {
         return Err(CudaError::INVALID_VALUE);
@@ -33,7 +44,7 @@ pub(crate) fn cuStreamCreateWithPriority(
     // Beyond the range, the nearest priority is meant. The least is the largest number.
     let (least, greatest) = client.priority_range();
     let priority = priority.min(least).max(greatest);
-    let handle = client.create_stream(Stream { context, flags, priority })?;
+    let handle = client.create_stream(Stream { context, green, flags, priority })?;
     stream.set(wire_stream(handle))
 }
 
@@ -84,14 +95,14 @@ pub(crate) fn cuStreamWaitEvent(
 
 /// What a stream is: priority, flags and context. Default streams are blocking ones of the
 /// current context.
-fn description(default: DefaultStream, stream: CUstream) -> Result<Stream, CudaError> {
+pub(super) fn description(default: DefaultStream, stream: CUstream) -> Result<Stream, CudaError> {
     let client = mode::client()?;
     let handle = client.stream(stream, default)?;
     let found = client.state().streams.get(handle).copied();
     found.map_or_else(
         || {
             let context = client.context_of(handle)?;
-            Ok(Stream { context, flags: stream_flags::DEFAULT, priority: 0 })
+            Ok(Stream { context, green: 0, flags: stream_flags::DEFAULT, priority: 0 })
         },
         Ok,
     )
@@ -118,7 +129,9 @@ pub(crate) fn cuStreamGetCtx(
     stream: CUstream,
     context: Out<CUcontext>,
 ) -> CUresult {
-    context.set(CUcontext(description(default, stream)?.context as usize))
+    let found = description(default, stream)?;
+    let word = if found.green != 0 { found.green } else { found.context };
+    context.set(CUcontext(word as usize))
 }
 
 pub(crate) fn cuStreamGetId(default: DefaultStream, stream: CUstream, id: Out<u64>) -> CUresult {
@@ -155,15 +168,4 @@ pub(crate) fn cuStreamAddCallback(
     client.check_not_capturing(handle)?;
     let user_data = user_data.address() as usize;
     client.post_host_function(handle, HostFunction::Callback { callback, stream, user_data })
-}
-
-pub(super) fn check_stream(default: DefaultStream, stream: CUstream) -> CUresult {
-    let client = mode::client()?;
-    client.stream(stream, default).map(|_| ())
-}
-
-/// No stream belongs to a green context.
-pub(crate) fn cuStreamGetGreenCtx(stream: CUstream, context: Out<CUgreenCtx>) -> CUresult {
-    check_stream(DefaultStream::Legacy, stream)?;
-    context.set(CUgreenCtx::NULL)
 }

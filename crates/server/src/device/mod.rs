@@ -9,6 +9,7 @@ mod array;
 mod copy_box;
 mod function;
 mod graph;
+mod green;
 mod host;
 mod managed;
 mod memory;

@@ -1,11 +1,13 @@
 //! One session's share of the device: its tenant, and the count of what it has made.
 
 use super::Device;
+use super::green::GreenContexts;
 use cuda_api::extension::{PlaceManaged, TenantUsage};
-use cuda_api::{CUresult, CUstream, CudaError};
+use cuda_api::{CUgreenCtx, CUresult, CUstream, CudaError};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Longest text of a fault that is kept, bytes: a line of the log.
@@ -70,6 +72,7 @@ pub struct Share {
     device: Arc<Device>,
     tenant: Option<u64>,
     pub(super) counts: Counts,
+    greens: GreenContexts,
 }
 
 impl Share {
@@ -89,7 +92,13 @@ impl Share {
                 Some(tenant)
             }
         };
-        Ok(Self { device, tenant, counts: Counts::default() })
+        let greens = GreenContexts::default();
+        Ok(Self { device, tenant, counts: Counts::default(), greens })
+    }
+
+    /// A green context of the provider's for streams on those SMs, for this share's life.
+    pub(super) fn green_context(&self, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
+        self.greens.get(&self.device, sms)
     }
 
     /// The device.
@@ -214,6 +223,8 @@ impl Device {
 
 impl Drop for Share {
     fn drop(&mut self) {
+        // All streams are gone: each of them keeps the share.
+        self.greens.clear(&self.device);
         if let (Some(extension), Some(_)) = (self.device.extension(), self.tenant) {
             // SAFETY: takes a value; 0 is the tenant of everybody else. The thread ends, so the
             // answer changes nothing.

@@ -5,6 +5,7 @@ use super::{CheckedRange, Device, Function, Share};
 use cuda_api::constants::{event_flags, stream_flags, stream_value};
 use cuda_api::{CUdeviceptr, CUevent, CUresult, CUstream, CudaError};
 use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,6 +27,19 @@ impl Stream {
         let t = share.device().table();
         // SAFETY: the local is written.
         unsafe { t.cuStreamCreateWithPriority(&mut raw, stream_flags::NON_BLOCKING, priority)? };
+        made(&share.counts.streams);
+        Ok(Self { share: share.clone(), raw })
+    }
+
+    /// Makes one whose blocks stay on some of the device's SMs.
+    pub fn on_sms(share: &Rc<Share>, priority: i32, sms: Range<u32>) -> Result<Self, CudaError> {
+        let green = share.green_context(sms)?;
+        let mut raw = CUstream::NULL;
+        let t = share.device().table();
+        // SAFETY: the local is written; the share keeps the green context for its life.
+        unsafe {
+            t.cuGreenCtxStreamCreate(&mut raw, green, stream_flags::NON_BLOCKING, priority)?;
+        }
         made(&share.counts.streams);
         Ok(Self { share: share.clone(), raw })
     }

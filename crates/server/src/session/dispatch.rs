@@ -50,6 +50,7 @@ impl Session {
                 Notify => notify,
                 HostFunc => host_function,
                 CreateStream => create_stream,
+                CreateGreenStream => create_green_stream,
                 DestroyStream => destroy_stream,
                 CreateEvent => create_event,
                 DestroyEvent => destroy_event,

@@ -130,11 +130,23 @@ impl Session {
     }
 
     pub(super) fn create_stream(&mut self, request: CreateStream) -> CUresult {
-        // Room comes back from streams that were destroyed only when somebody looks.
+        self.make_room_for_stream();
+        let CreateStream { stream, flags, priority } = request;
+        self.streams.create(stream.0 as u64, flags, priority, None)
+    }
+
+    pub(super) fn create_green_stream(&mut self, request: CreateGreenStream) -> CUresult {
+        self.make_room_for_stream();
+        let CreateGreenStream { stream, flags, priority, sm_first, sms } = request;
+        let end = sm_first.checked_add(sms).ok_or(CudaError::INVALID_VALUE)?;
+        self.streams.create(stream.0 as u64, flags, priority, Some(sm_first..end))
+    }
+
+    /// Room comes back from streams that were destroyed only when somebody looks.
+    fn make_room_for_stream(&mut self) {
         if !self.streams.has_room() {
             self.look();
         }
-        self.streams.create(request.stream.0 as u64, request.flags, request.priority)
     }
 
     pub(super) fn destroy_stream(&mut self, request: DestroyStream) -> CUresult {

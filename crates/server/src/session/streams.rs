@@ -13,6 +13,7 @@ use crate::device::{Event, Share, Stream};
 use cuda_api::constants::stream_flags;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CU_STREAM_LEGACY, CudaError};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// The legacy default stream's handle.
@@ -85,8 +86,14 @@ impl Streams {
         handle.map(|h| h.index).ok_or(CudaError::INVALID_HANDLE)
     }
 
-    /// Makes a stream.
-    pub fn create(&mut self, word: u64, flags: u32, priority: i32) -> Result<(), CudaError> {
+    /// Makes a stream, on some of the device's SMs if they are said.
+    pub fn create(
+        &mut self,
+        word: u64,
+        flags: u32,
+        priority: i32,
+        sms: Option<Range<u32>>,
+    ) -> Result<(), CudaError> {
         if flags & !stream_flags::NON_BLOCKING != 0 {
             return Err(CudaError::INVALID_VALUE);
         }
@@ -98,7 +105,12 @@ impl Streams {
             return Err(CudaError::OUT_OF_MEMORY);
         }
         let blocking = flags & stream_flags::NON_BLOCKING == 0;
-        self.add(handle, priority, blocking.then(Blocking::default))
+        let stream = match sms {
+            None => Stream::new(&self.share, priority)?,
+            Some(sms) => Stream::on_sms(&self.share, priority, sms)?,
+        };
+        self.add(handle, stream, blocking.then(Blocking::default));
+        Ok(())
     }
 
     /// True if a stream can be made. Streams that are leaving count as long as they have work,
@@ -107,14 +119,9 @@ impl Streams {
         self.leaving.len() < self.slots
     }
 
-    fn add(
-        &mut self,
-        handle: Handle,
-        priority: i32,
-        blocking: Option<Blocking>,
-    ) -> Result<(), CudaError> {
+    fn add(&mut self, handle: Handle, stream: Stream, blocking: Option<Blocking>) {
         let slot = Slot {
-            stream: Stream::new(&self.share, priority)?,
+            stream,
             load: Load::default(),
             last_kernel: None,
             word: handle.to_word(),
@@ -124,7 +131,6 @@ impl Streams {
             bell: None,
         };
         self.table.put(handle, slot);
-        Ok(())
     }
 
     /// Destroys a stream for the client. Its work goes on, and the legacy stream still waits
@@ -204,9 +210,10 @@ impl Streams {
 
     fn legacy(&mut self) -> Result<(), CudaError> {
         match self.table.get(LEGACY.to_word()) {
-            Ok(_) => Ok(()),
-            Err(_) => self.add(LEGACY, 0, None),
+            Ok(_) => {}
+            Err(_) => self.add(LEGACY, Stream::new(&self.share, 0)?, None),
         }
+        Ok(())
     }
 
     /// Records a stream's own event behind all of its work. The event leaves its slot, so that

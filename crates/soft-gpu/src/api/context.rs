@@ -4,13 +4,16 @@
 //! number and go with it. All contexts of a process share the device and its errors.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cuda_api::constants::{ctx_flags, limit};
+use cuda_api::limits::Limits;
 use cuda_api::*;
 
 use super::graph::key_number;
+use super::green::Green;
 use super::{Driver, driver, exports, thread};
+use crate::device::grid::SmMask;
 use crate::device::limits;
 use crate::error::{Error, Result};
 use simt::heap::HEAP_BYTES;
@@ -25,21 +28,12 @@ pub(crate) struct Context {
     pub(crate) primary: bool,
     flags: AtomicU32,
     active: AtomicBool,
-    limits: [AtomicU64; LIMITS.len()],
+    limits: Mutex<Limits>,
     cache_config: AtomicU32,
     shared_config: AtomicU32,
+    /// Set for the context of a green one.
+    pub(super) green: Option<Green>,
 }
-
-/// Limits with what they start at.
-const LIMITS: [(u32, u64); 7] = [
-    (limit::STACK_SIZE, 1024),
-    (limit::PRINTF_FIFO_SIZE, 1 << 20),
-    (limit::MALLOC_HEAP_SIZE, HEAP_BYTES),
-    (limit::DEV_RUNTIME_SYNC_DEPTH, 2),
-    (limit::DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048),
-    (limit::MAX_L2_FETCH_GRANULARITY, 64),
-    (limit::PERSISTING_L2_CACHE_SIZE, 0),
-];
 
 impl Context {
     fn new(handle: usize, number: u64, primary: bool, flags: u32, active: bool) -> Self {
@@ -49,10 +43,33 @@ impl Context {
             primary,
             flags: AtomicU32::new(flags),
             active: AtomicBool::new(active),
-            limits: LIMITS.map(|(_, start)| AtomicU64::new(start)),
+            limits: Mutex::default(),
             cache_config: AtomicU32::new(0),
             shared_config: AtomicU32::new(0),
+            green: None,
         }
+    }
+
+    /// The context of a green one, which has the primary context's objects.
+    pub(super) fn of_green(handle: usize, primary: &Self, green: Green) -> Self {
+        let flags = primary.flags.load(Ordering::Relaxed);
+        let green = Some(green);
+        Self { green, ..Self::new(handle, primary.number(), false, flags, true) }
+    }
+
+    /// What programs know it by: a green context's number is the primary one's.
+    pub(super) fn id(&self) -> u64 {
+        if self.green.is_some() { self.handle as u64 } else { self.number() }
+    }
+
+    /// SMs that its streams may use.
+    pub(super) fn sms(&self) -> SmMask {
+        self.green.as_ref().map(Green::mask)
+    }
+
+    /// Has it answer CUDA_ERROR_CONTEXT_IS_DESTROYED from now on.
+    pub(super) fn deactivate(&self) {
+        self.active.store(false, Ordering::Release);
     }
 
     /// Unique in the process; streams, allocations and modules made in the context carry it. The
@@ -64,8 +81,11 @@ impl Context {
 
     /// Bytes of the heap that kernels' `malloc` takes from, once there is one.
     pub(crate) fn heap_bytes(&self) -> u64 {
-        limit_index(limit::MALLOC_HEAP_SIZE)
-            .map_or(HEAP_BYTES, |index| self.limits[index].load(Ordering::Relaxed))
+        self.limits().get(limit::MALLOC_HEAP_SIZE).map_or(HEAP_BYTES, |bytes| bytes as u64)
+    }
+
+    fn limits(&self) -> MutexGuard<'_, Limits> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fails unless the context is alive.
@@ -99,6 +119,19 @@ impl Driver {
             .insert_with(|handle| Context::new(handle, number, true, primary.flags, false))?;
         primary.context = Some(context.clone());
         Ok(context)
+    }
+
+    /// The primary context, retained once more.
+    pub(super) fn retain_primary(&self) -> Result<Arc<Context>> {
+        self.working_tenant()?;
+        let mut primary = self.lock_primary();
+        let made = self.primary_of(&mut primary)?;
+        primary.retained = primary.retained.saturating_add(1);
+        if !made.active.load(Ordering::Acquire) {
+            made.number.store(self.next_number(), Ordering::Release);
+            made.active.store(true, Ordering::Release);
+        }
+        Ok(made)
     }
 
     /// The context of a handle, or the current one for NULL.
@@ -151,16 +184,8 @@ exports! {
     fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) {
         let driver = driver()?;
         driver.check_device(device)?;
-        driver.working_tenant()?;
         context.required()?;
-        let mut primary = driver.lock_primary();
-        let made = driver.primary_of(&mut primary)?;
-        primary.retained = primary.retained.saturating_add(1);
-        if !made.active.load(Ordering::Acquire) {
-            made.number.store(driver.next_number(), Ordering::Release);
-            made.active.store(true, Ordering::Release);
-        }
-        context.set(CUcontext(made.handle))
+        context.set(CUcontext(driver.retain_primary()?.handle))
     }
 
     fn cuDevicePrimaryCtxRelease(device: CUdevice) {
@@ -229,7 +254,7 @@ exports! {
     fn cuCtxDestroy_v2(context: CUcontext) {
         let driver = driver()?;
         let found = driver.contexts.get(context.0).map_err(|_| Error::INVALID_CONTEXT)?;
-        if found.primary {
+        if found.primary || found.green.is_some() {
             return Err(Error::INVALID_CONTEXT);
         }
         driver.contexts.remove(context.0).map_err(|_| Error::INVALID_CONTEXT)?;
@@ -294,7 +319,7 @@ exports! {
 
     fn cuCtxGetId(context: CUcontext, ctx_id: *mut u64) {
         let driver = driver()?;
-        ctx_id.set(driver.context_or_current(context)?.number())
+        ctx_id.set(driver.context_or_current(context)?.id())
     }
 
     fn cuCtxGetFlags(flags: *mut c_uint) {
@@ -322,16 +347,19 @@ exports! {
     }
 
     fn cuCtxGetLimit(pvalue: *mut usize, limit: c_uint) {
-        driver()?;
+        let driver = driver()?;
         let context = thread::current()?;
-        let index = limit_index(limit)?;
-        pvalue.set(context.limits[index].load(Ordering::Relaxed) as usize)
+        pvalue.set(match limit {
+            limit::SHMEM_SIZE => driver.device.settings.capability.shared_per_block_optin as usize,
+            // No context here shares its device with graphics.
+            limit::CIG_ENABLED => 0,
+            limit => context.limits().get(limit)?,
+        })
     }
 
     fn cuCtxSetLimit(limit: c_uint, value: usize) {
         let driver = driver()?;
         let context = thread::current()?;
-        let index = limit_index(limit)?;
         if limit == limit::MALLOC_HEAP_SIZE {
             let key = (context.number(), driver.tenant().id);
             let heaps = driver.heaps.lock().unwrap_or_else(PoisonError::into_inner);
@@ -340,9 +368,9 @@ exports! {
                 return Err(Error::INVALID_VALUE);
             }
         }
-        context.limits[index].store(value as u64, Ordering::Relaxed);
-        if limit == cuda_api::constants::limit::PRINTF_FIFO_SIZE {
-            driver.tenant().printf.set_limit_bytes(value);
+        context.limits().set(limit, value)?;
+        if limit == limit::PRINTF_FIFO_SIZE {
+            driver.tenant().printf.set_limit_bytes(context.limits().get(limit)?);
         }
         Ok(())
     }
@@ -403,10 +431,6 @@ exports! {
     }
 }
 
-fn limit_index(limit: u32) -> Result<usize> {
-    LIMITS.iter().position(|(number, _)| *number == limit).ok_or(Error::UNSUPPORTED_LIMIT)
-}
-
 fn checked_flags(flags: u32) -> Result<u32> {
     let schedule = flags & ctx_flags::SCHED_MASK;
     let one_schedule = matches!(schedule, 0 | 1 | 2 | 4);
@@ -428,7 +452,7 @@ fn create(flags: u32, device: CUdevice) -> Result<CUcontext> {
     Ok(CUcontext(handle))
 }
 
-fn release_primary(device: CUdevice) -> Result {
+pub(super) fn release_primary(device: CUdevice) -> Result {
     let driver = driver()?;
     driver.check_device(device)?;
     let mut primary = driver.lock_primary();

@@ -16,6 +16,7 @@ mod fill;
 mod function;
 mod graph;
 mod graph_exec;
+mod green;
 mod host_memory;
 mod image;
 mod image_choice;
@@ -45,6 +46,7 @@ mod virtual_memory;
 
 use std::collections::HashMap;
 use std::ffi::c_void;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -89,6 +91,8 @@ pub(crate) struct Driver {
     pools: Registry<Pool>,
     graphs: Graphs<GraphExec>,
     links: Registry<LinkState>,
+    /// The SMs of what green contexts are to be made of.
+    descriptions: Registry<Vec<Range<u32>>>,
     arrays: Registry<Array>,
     mipmapped: Registry<MipmappedArray>,
     /// Texture and surface objects by their handles, which are addresses.
@@ -151,6 +155,7 @@ fn initialize() -> Result {
             pools: Registry::new(HandleKind::MemoryPool),
             graphs: Graphs::new(),
             links: Registry::new(HandleKind::LinkState),
+            descriptions: Registry::new(HandleKind::ResourceDescription),
             arrays: Registry::new(HandleKind::Array),
             mipmapped: Registry::new(HandleKind::MipmappedArray),
             images: Mutex::default(),
@@ -261,6 +266,7 @@ static EXPORTS: &[&[Export]] = &[
     fill::EXPORTS,
     function::EXPORTS,
     graph::EXPORTS,
+    green::EXPORTS,
     host_memory::EXPORTS,
     init::EXPORTS,
     ipc::EXPORTS,

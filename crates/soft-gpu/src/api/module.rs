@@ -161,6 +161,8 @@ exports! {
         let driver = driver()?;
         function.required()?;
         let module = driver.modules.get(module.0)?;
+        // As drivers do: what is not found leaves no handle behind.
+        function.set(CUfunction::NULL)?;
         function.set(CUfunction(driver.function_of(&module, 0, name.text()?)?))
     }
 

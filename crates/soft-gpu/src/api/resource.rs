@@ -1,16 +1,15 @@
-//! Resources of the device as programs partition them. There is one device, and no green context:
-//! every context and stream has all of its SMs.
+//! Resources of the device as programs partition them: its SMs, and what is made of some of them.
 
-use cuda_api::resource::sm_resource;
+use cuda_api::resource::Partition;
 use cuda_api::*;
 
 use super::{Driver, devices, driver, exports};
-use crate::error::Result;
 
 impl Driver {
-    fn sm_resource(&self, kind: u32) -> Result<CUdevResource> {
+    /// How SMs can be parted.
+    pub(super) fn partition(&self) -> Partition {
         let settings = &self.device.settings;
-        sm_resource(kind, settings.sms, settings.capability.major as c_int)
+        Partition::of(settings.sms, settings.capability.major as c_int)
     }
 }
 
@@ -18,21 +17,36 @@ exports! {
     fn cuDeviceGetDevResource(device: CUdevice, resource: *mut CUdevResource, kind: c_uint) {
         let driver = driver()?;
         devices::check(device)?;
-        resource.set(driver.sm_resource(kind)?)
+        resource.set(driver.partition().whole(kind, &[])?)
     }
 
     fn cuCtxGetDevResource(context: CUcontext, resource: *mut CUdevResource, kind: c_uint) {
         let driver = driver()?;
-        driver.context_or_current(context)?;
-        resource.set(driver.sm_resource(kind)?)
+        let context = driver.context_or_current(context)?;
+        resource.set(driver.partition().whole(kind, context.sm_ranges())?)
     }
 
     fn cuStreamGetDevResource(
         stream: CUstream, resource: *mut CUdevResource, kind: c_uint,
     ) | cuStreamGetDevResource_ptsz per_thread {
         let driver = driver()?;
-        driver.stream(stream, per_thread)?;
-        resource.set(driver.sm_resource(kind)?)
+        let context = driver.context_of_stream(stream, per_thread)?;
+        resource.set(driver.partition().whole(kind, context.sm_ranges())?)
+    }
+
+    fn cuDevSmResourceSplitByCount(
+        result: *mut CUdevResource, groups: *mut c_uint, input: *const CUdevResource,
+        remainder: *mut CUdevResource, flags: c_uint, sms_min: c_uint,
+    ) {
+        let partition = driver()?.partition();
+        partition.answer_split_by_count(result, groups, input, remainder, flags, sms_min)
+    }
+
+    fn cuDevSmResourceSplit(
+        result: *mut CUdevResource, groups: c_uint, input: *const CUdevResource,
+        remainder: *mut CUdevResource, flags: c_uint, params: *mut CUdevSmGroupParams,
+    ) {
+        driver()?.partition().answer_split(result, groups, input, remainder, flags, params)
     }
 
     fn cuDeviceGetExecAffinitySupport(supported: *mut c_int, kind: c_uint, device: CUdevice) {

@@ -1,12 +1,13 @@
 //! Streams, and functions of the program in them.
 
 use std::collections::HashMap;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use cuda_api::constants::{capture, stream_flags};
 use cuda_api::stream_attributes::StreamAttributes;
 use cuda_api::*;
 
+use super::context::Context;
 use super::graph::{SoftGraphs, host_op, stream_id};
 use super::{Driver, driver, exports, thread};
 use crate::device::host::HostCall;
@@ -40,7 +41,7 @@ exports! {
 
     fn cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int) {
         stream.required()?;
-        stream.set(create(flags, priority.clamp(PRIORITY_GREATEST, PRIORITY_LEAST))?)
+        stream.set(create(flags, priority)?)
     }
 
     fn cuStreamDestroy_v2(stream: CUstream) {
@@ -104,13 +105,7 @@ exports! {
     fn cuStreamGetCtx(
         stream: CUstream, context: *mut CUcontext,
     ) | cuStreamGetCtx_ptsz per_thread {
-        let driver = driver()?;
-        driver.stream(stream, per_thread)?;
-        let handle = match driver.streams.get(stream.0) {
-            Ok(entry) => entry.context_handle,
-            Err(_) => thread::current()?.handle,
-        };
-        context.set(CUcontext(handle))
+        context.set(CUcontext(driver()?.context_of_stream(stream, per_thread)?.handle))
     }
 
     fn cuStreamGetId(stream: CUstream, stream_id: *mut u64) | cuStreamGetId_ptsz per_thread {
@@ -124,11 +119,6 @@ exports! {
     ) | cuStreamGetDevice_ptsz per_thread {
         driver()?.stream(stream, per_thread)?;
         device.set(0)
-    }
-
-    fn cuStreamGetGreenCtx(stream: CUstream, ph_ctx: *mut CUgreenCtx) {
-        driver()?.stream(stream, false)?;
-        ph_ctx.set(CUgreenCtx::NULL)
     }
 
     fn cuStreamAddCallback(
@@ -231,6 +221,21 @@ exports! {
 }
 
 impl Driver {
+    /// The context that a stream was made in; the current one for default streams.
+    pub(super) fn context_of_stream(
+        &self,
+        stream: CUstream,
+        per_thread: bool,
+    ) -> Result<Arc<Context>> {
+        self.stream(stream, per_thread)?;
+        match self.streams.get(stream.0) {
+            Ok(entry) => {
+                self.contexts.get(entry.context_handle).map_err(|_| Error::STREAM_DETACHED)
+            }
+            Err(_) => thread::current(),
+        }
+    }
+
     /// What programs set of their streams.
     fn stream_attributes(&self) -> MutexGuard<'_, HashMap<Key<Stream>, StreamAttributes>> {
         self.stream_attributes.lock().unwrap_or_else(PoisonError::into_inner)
@@ -238,8 +243,12 @@ impl Driver {
 }
 
 fn create(flags: u32, priority: i32) -> Result<CUstream> {
+    create_in(&*thread::current()?, flags, priority)
+}
+
+/// Makes a stream of a context's.
+pub(super) fn create_in(context: &Context, flags: u32, priority: i32) -> Result<CUstream> {
     let driver = driver()?;
-    let context = thread::current()?;
     let tenant = driver.working_tenant()?;
     if flags & !stream_flags::NON_BLOCKING != 0 {
         return Err(Error::INVALID_VALUE);
@@ -247,8 +256,8 @@ fn create(flags: u32, priority: i32) -> Result<CUstream> {
     let group = driver.device.group(context.number(), &tenant)?;
     let spec = StreamSpec {
         non_blocking: flags & stream_flags::NON_BLOCKING != 0,
-        priority,
-        ..Default::default()
+        priority: priority.clamp(PRIORITY_GREATEST, PRIORITY_LEAST),
+        sms: context.sms(),
     };
     let key = driver.device.create_stream(group, &tenant, spec)?;
     let entry =

@@ -50,6 +50,7 @@ mod counters;
 mod device_runtime;
 mod device_side;
 mod graphs;
+mod green;
 mod ipc;
 mod jit;
 mod launch_events;

@@ -121,6 +121,10 @@ impl Driver {
 
     fn default_stream(&self, per_thread: bool) -> Result<Key<Stream>> {
         let context = current()?;
+        if let Some(green) = &context.green {
+            // A green context has no default stream a thread.
+            return if per_thread { Err(Error::INVALID_HANDLE) } else { Ok(green.default_stream) };
+        }
         let tenant = self.tenant();
         let known = with(|s| {
             let defaults = s.defaults.borrow();

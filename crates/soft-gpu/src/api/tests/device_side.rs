@@ -166,14 +166,14 @@ fn kernels_allocate_from_a_heap_of_the_size_that_was_asked_for() {
         bytes
     };
     assert_eq!(size(), 8 << 20);
-    cu!(cuCtxSetLimit(limit::MALLOC_HEAP_SIZE, 1 << 20)).unwrap();
-    assert_eq!(size(), 1 << 20);
+    cu!(cuCtxSetLimit(limit::MALLOC_HEAP_SIZE, 5 << 20)).unwrap();
+    assert_eq!(size(), 5 << 20);
     let out = allocate(16);
     let (first, second) = (Loaded::new(), Loaded::new());
     // NULL when nothing is left.
     first.run(c"exhaust", 1, &[100_000, out.0]).unwrap();
     let [count, last] = words(out);
-    assert_eq!(count, (1 << 20) / 100_000);
+    assert_eq!(count, (5 << 20) / 100_000);
     second.run(c"exhaust", 1, &[100_000, out.0]).unwrap();
     assert_eq!(words(out), [0, 0], "all modules have one heap");
     // What one module took another one may give back.
@@ -221,7 +221,12 @@ fn printf_keeps_order_and_its_limit() {
         assert_eq!(printed(tenant), expected, "a warp's lanes in order");
         assert_eq!(words::<1>(out)[0] as u32, 2, "two arguments");
         // The newest output stays.
+        let mut bytes = 0;
         cu!(cuCtxSetLimit(limit::PRINTF_FIFO_SIZE, 100)).unwrap();
+        cu!(cuCtxGetLimit(&mut bytes, limit::PRINTF_FIFO_SIZE)).unwrap();
+        assert_eq!(bytes, 512 << 10, "the least that can be had");
+        let fifo = driver().unwrap().tenant();
+        fifo.printf.set_limit_bytes(100);
         module.run(c"tell", 32, &[out.0]).unwrap();
         let text = printed(tenant);
         assert!(text.len() <= 100 && expected.ends_with(&text) && text.len() > 80, "{text}");

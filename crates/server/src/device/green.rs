@@ -1,0 +1,113 @@
+//! Green contexts of the provider's: for streams whose blocks stay on some SMs.
+//!
+//! A client names SMs by number. Which SMs those are at the device is the provider's to say: it
+//! parts all of them in equal groups, always in the same way, and the numbers count along these.
+
+use super::Device;
+use cuda_api::constants::device_resource::{GREEN_DEFAULT_STREAM, SM, SPLIT_IGNORE_COSCHEDULING};
+use cuda_api::resource::SM_GROUPS_MAX;
+use cuda_api::{CUdevResource, CUdevResourceDesc, CUdevSmResource, CUgreenCtx, CudaError};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Most green contexts of one client: a device has no more than this many ranges that make sense,
+/// and each takes memory of the provider's.
+const GREEN_CONTEXTS_MAX: usize = 64;
+
+const NO_RESOURCE: CUdevResource = CUdevResource {
+    kind: 0,
+    padding: [0; 92],
+    sm: CUdevSmResource {
+        smCount: 0,
+        minSmPartitionSize: 0,
+        smCoscheduledAlignment: 0,
+        flags: 0,
+        localityDomainId: 0,
+    },
+    reserved: [0; 20],
+    nextResource: std::ptr::null_mut(),
+};
+
+/// Those of one client, by their SMs.
+#[derive(Default)]
+pub(super) struct GreenContexts(RefCell<BTreeMap<(u32, u32), CUgreenCtx>>);
+
+impl GreenContexts {
+    /// The one of some SMs, made when first asked for. CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION
+    /// for SMs that the provider does not part so; CUDA_ERROR_NOT_SUPPORTED if it has no green
+    /// contexts.
+    pub(super) fn get(&self, device: &Device, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
+        let mut made = self.0.borrow_mut();
+        let key = (sms.start, sms.end);
+        if let Some(green) = made.get(&key) {
+            return Ok(*green);
+        }
+        if made.len() >= GREEN_CONTEXTS_MAX {
+            return Err(CudaError::OUT_OF_MEMORY);
+        }
+        let green = create(device, sms)?;
+        made.insert(key, green);
+        Ok(green)
+    }
+
+    /// Destroys all; no stream is left in any.
+    pub(super) fn clear(&self, device: &Device) {
+        for green in std::mem::take(&mut *self.0.borrow_mut()).into_values() {
+            // SAFETY: this was its only place. There is nobody to tell of a failure.
+            let _ = unsafe { device.table().cuGreenCtxDestroy(green) };
+        }
+    }
+}
+
+fn create(device: &Device, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
+    let mut parts = match parts_of(device, &sms, 0) {
+        Err(CudaError::INVALID_RESOURCE_CONFIGURATION) => {
+            parts_of(device, &sms, SPLIT_IGNORE_COSCHEDULING)?
+        }
+        parts => parts?,
+    };
+    let (mut description, mut green) = (CUdevResourceDesc::NULL, CUgreenCtx::NULL);
+    let (t, count) = (device.table(), parts.len() as u32);
+    // SAFETY: the list is as long as said, the locals are written; the description is one of the
+    // provider's.
+    unsafe {
+        t.cuDevResourceGenerateDesc(&mut description, parts.as_mut_ptr(), count)?;
+        t.cuGreenCtxCreate(&mut green, description, device.ordinal(), GREEN_DEFAULT_STREAM)?;
+    }
+    Ok(green)
+}
+
+/// The provider's resources that make up some SMs.
+fn parts_of(
+    device: &Device,
+    sms: &Range<u32>,
+    flags: u32,
+) -> Result<Vec<CUdevResource>, CudaError> {
+    let t = device.table();
+    let (mut all, mut rest) = (NO_RESOURCE, NO_RESOURCE);
+    let mut parts = vec![NO_RESOURCE; SM_GROUPS_MAX];
+    let mut count = parts.len() as u32;
+    // SAFETY: the locals are written, the list has as many places as said.
+    unsafe {
+        t.cuDeviceGetDevResource(device.ordinal(), &mut all, SM)?;
+        count = count.min(all.sm.smCount);
+        let (result, count) = (parts.as_mut_ptr(), &mut count);
+        t.cuDevSmResourceSplitByCount(result, count, &all, &mut rest, flags, 0)?;
+    }
+    parts.truncate(count as usize);
+    if rest.kind == SM && rest.sm.smCount > 0 {
+        parts.push(rest);
+    }
+    let mut first = 0;
+    parts.retain(|part| {
+        let own = first..first + part.sm.smCount;
+        first = own.end;
+        sms.start <= own.start && own.end <= sms.end
+    });
+    let found: u32 = parts.iter().map(|part| part.sm.smCount).sum();
+    match found == sms.end.saturating_sub(sms.start) && found > 0 {
+        true => Ok(parts),
+        false => Err(CudaError::INVALID_RESOURCE_CONFIGURATION),
+    }
+}

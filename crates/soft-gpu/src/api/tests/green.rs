@@ -1,0 +1,102 @@
+//! Green contexts: blocks stay on the SMs that a context was made of.
+
+use super::super::green::*;
+use super::super::resource::*;
+use super::*;
+use cuda_api::constants::device_resource::{GREEN_DEFAULT_STREAM, SM};
+
+const NO_RESOURCE: CUdevResource = CUdevResource {
+    kind: 0,
+    padding: [0; 92],
+    sm: CUdevSmResource {
+        smCount: 0,
+        minSmPartitionSize: 0,
+        smCoscheduledAlignment: 0,
+        flags: 0,
+        localityDomainId: 0,
+    },
+    reserved: [0; 20],
+    nextResource: std::ptr::null_mut(),
+};
+
+/// Each thread adds 1 to the word of its SM, after some time.
+const PTX: &str = ".version 7.0\n.target sm_80\n.address_size 64\n
+    .visible .entry where(.param .u64 p)\n{
+    .reg .b64 %p; .reg .b64 %o; .reg .b32 %s; .reg .b32 %i; .reg .pred %q;
+    ld.param.u64 %p, [p]; mov.u32 %s, %smid; mul.wide.u32 %o, %s, 4; add.u64 %p, %p, %o;
+    mov.u32 %i, 0;
+again: add.u32 %i, %i, 1; setp.lt.u32 %q, %i, 2000; @%q bra again;
+    red.global.add.u32 [%p], 1; ret;\n}\n\0";
+
+/// Threads of 64 blocks of 32 that ran on each SM when they were launched in that stream.
+fn threads_by_sm(stream: CUstream) -> Vec<u32> {
+    let (mut module, mut function) = (CUmodule::NULL, CUfunction::NULL);
+    cu!(cuModuleLoadData(&mut module, PTX.as_ptr().cast())).unwrap();
+    cu!(cuModuleGetFunction(&mut function, module, c"where".as_ptr())).unwrap();
+    let mut counts = allocate(4096);
+    cu!(cuMemsetD8_v2(counts, 0, 4096)).unwrap();
+    let mut params = [std::ptr::from_mut(&mut counts).cast::<c_void>()];
+    let none = std::ptr::null_mut();
+    cu!(cuLaunchKernel(function, 64, 1, 1, 32, 1, 1, 0, stream, params.as_mut_ptr(), none))
+        .unwrap();
+    cu!(cuStreamSynchronize(stream)).unwrap();
+    let mut words = vec![0u32; 1024];
+    cu!(cuMemcpyDtoH_v2(words.as_mut_ptr().cast(), counts, 4096)).unwrap();
+    cu!(cuModuleUnload(module)).unwrap();
+    words
+}
+
+#[test]
+fn blocks_stay_on_the_sms_of_their_green_context() {
+    let _alive = start();
+    let (mut all, mut rest) = (NO_RESOURCE, NO_RESOURCE);
+    cu!(cuDeviceGetDevResource(0, &mut all, SM)).unwrap();
+    let (mut parts, mut groups) = ([NO_RESOURCE; 2], 2);
+    let none = std::ptr::null_mut();
+    cu!(cuDevSmResourceSplitByCount(none, &mut groups, &all, none, 0, 4)).unwrap();
+    assert_eq!(groups, all.sm.smCount / 4);
+    groups = 2;
+    let split =
+        cu!(cuDevSmResourceSplitByCount(parts.as_mut_ptr(), &mut groups, &all, &mut rest, 0, 4));
+    split.unwrap();
+    assert_eq!((groups, parts[1].sm.smCount), (2, 4));
+    assert_eq!(rest.sm.smCount, all.sm.smCount - 8);
+    assert_eq!(rest.kind, if rest.sm.smCount == 0 { 0 } else { SM });
+
+    let (mut description, mut green) = (CUdevResourceDesc::NULL, CUgreenCtx::NULL);
+    cu!(cuDevResourceGenerateDesc(&mut description, &mut parts[1], 1)).unwrap();
+    assert_eq!(cu!(cuGreenCtxCreate(&mut green, description, 0, 0)), Err(Error::INVALID_VALUE));
+    cu!(cuGreenCtxCreate(&mut green, description, 0, GREEN_DEFAULT_STREAM)).unwrap();
+    let mut stream = CUstream::NULL;
+    assert_eq!(cu!(cuGreenCtxStreamCreate(&mut stream, green, 0, 0)), Err(Error::INVALID_VALUE));
+    cu!(cuGreenCtxStreamCreate(&mut stream, green, 1, 0)).unwrap();
+    let ran = threads_by_sm(stream);
+    assert_eq!(ran[4..8].iter().sum::<u32>(), 64 * 32, "{:?}", &ran[..16]);
+
+    // What is asked of the stream, and of the green context as a context.
+    let (mut context, mut current, mut of) = (CUcontext::NULL, CUcontext::NULL, CUgreenCtx::NULL);
+    cu!(cuCtxGetCurrent(&mut current)).unwrap();
+    cu!(cuStreamGetCtx_v2(stream, &mut context, &mut of)).unwrap();
+    assert_eq!((context, of), (current, green));
+    cu!(cuStreamGetDevResource(stream, &mut rest, SM)).unwrap();
+    assert_eq!(rest.sm.smCount, 4);
+    cu!(cuCtxFromGreenCtx(&mut context, green)).unwrap();
+    assert_ne!(context, current);
+    cu!(cuCtxSetCurrent(context)).unwrap();
+    assert_eq!(threads_by_sm(CUstream::NULL)[4..8].iter().sum::<u32>(), 64 * 32);
+    let mut own = CUstream::NULL;
+    cu!(cuStreamCreate(&mut own, 0)).unwrap();
+    assert_eq!(threads_by_sm(own)[4..8].iter().sum::<u32>(), 64 * 32);
+    cu!(cuStreamGetGreenCtx(own, &mut of)).unwrap();
+    assert_eq!(of, green);
+    assert_eq!(cu!(cuCtxDestroy_v2(context)), Err(Error::INVALID_CONTEXT));
+
+    cu!(cuCtxSetCurrent(current)).unwrap();
+    for stream in [own, stream] {
+        cu!(cuStreamDestroy_v2(stream)).unwrap();
+    }
+    cu!(cuGreenCtxDestroy(green)).unwrap();
+    assert_eq!(cu!(cuGreenCtxDestroy(green)), Err(Error::INVALID_CONTEXT));
+    cu!(cuStreamGetGreenCtx(CUstream::NULL, &mut of)).unwrap();
+    assert_eq!(of, CUgreenCtx::NULL);
+}

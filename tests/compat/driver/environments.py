@@ -69,8 +69,11 @@ class Installed:
         return pathlib.Path(self.ask(f"importlib.util.find_spec({name!r}).origin")).parent
 
     def versions(self):
-        pairs = "(d.name, d.version) for d in importlib.metadata.distributions()"
-        found = dict(line.split("==") for line in self.ask(f"*(f'{{n}}=={{v}}' for n, v in ({pairs})), sep='\\n'").splitlines())
+        lines = self.ask("*(f'{d.name}=={d.version}' for d in importlib.metadata.distributions()), sep='\\n'").splitlines()
+        found = {}
+        for name, _, version in (line.partition("==") for line in lines):
+            # What is found first is what is imported.
+            found.setdefault(name, version)
         return [f"{name}=={found[name]}" for name in self.PACKAGES if name in found]
 
 

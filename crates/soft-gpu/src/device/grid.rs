@@ -339,19 +339,28 @@ impl Core {
         let need = grid.op.need;
         grid.left += blocks.len() as u64;
         let ended = grid.left == grid.total;
-        for block in blocks.drain(..) {
-            let Block { places, run, .. } = block;
-            run.into_iter().for_each(|run| self.after.drop_run(run));
-            if heirs && grid.next < grid.total {
-                grid.waiting.push_back(Block { places, index: grid.next, run: None });
+        let left = if heirs { grid.total - grid.next } else { 0 };
+        let heirs = blocks.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        for block in blocks.iter_mut() {
+            block.run.take().into_iter().for_each(|run| self.after.drop_run(run));
+        }
+        if heirs > 0 {
+            for block in blocks.iter_mut().take(heirs) {
+                block.index = grid.next;
                 grid.next += 1;
-                if !grid.listed {
-                    grid.listed = true;
-                    self.runnable.push_back(key);
-                }
-                continue;
             }
-            for sm in places.iter() {
+            if heirs == blocks.len() && grid.waiting.is_empty() {
+                std::mem::swap(&mut grid.waiting, blocks);
+            } else {
+                grid.waiting.extend(blocks.drain(..heirs));
+            }
+            if !grid.listed {
+                grid.listed = true;
+                self.runnable.push_back(key);
+            }
+        }
+        for block in blocks.drain(..) {
+            for sm in block.places.iter() {
                 let on_sm = &mut self.sms[sm as usize];
                 on_sm.give(&need);
                 self.activity.block_left(need.warps, on_sm.is_empty(), now);

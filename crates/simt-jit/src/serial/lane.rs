@@ -38,14 +38,16 @@ const OLD_MASK: usize = 5;
 const OLD_BUDGET: usize = 6;
 /// Bytes of loads that ran so, which have been counted.
 const APART: usize = 8;
+/// Not 0 if no lane need look whether its iterations stay in their ranges.
+pub(super) const FIT: usize = 9;
 /// General registers as they were.
-const SAVED: usize = 9;
+const SAVED: usize = 10;
 /// The words of [`Check`].
-const WORDS: usize = SAVED + SCALARS.len();
+pub(super) const WORDS: usize = SAVED + SCALARS.len();
 
 const _: () = assert!(8 * (WORDS + reach::WORDS_MAX) as i32 <= LANE_VALUES - LANE_ADDRESSES);
 
-fn word(number: usize) -> MemoryOperand {
+pub(super) fn word(number: usize) -> MemoryOperand {
     at(Register::RSP, LANE_ADDRESSES + 8 * number as i32)
 }
 
@@ -138,6 +140,9 @@ impl Compiler<'_> {
         self.a.op(Code::Mov_rm32_r32, &[word(LEFT).into(), MASK.into()]);
         for count in [TURNS, EARLIER, MOST, APART] {
             self.a.op(Code::Mov_rm64_imm32, &[word(count).into(), X::I(0)]);
+        }
+        if self.can_fit(this) {
+            self.look_at_all(this, BUDGET_MAX);
         }
     }
 
@@ -246,6 +251,12 @@ impl Compiler<'_> {
             self.a.op(Code::Cmp_r64_rm64, &[C.into(), field(Field::Patience).into()]);
             self.a.jump(Code::Jge_rel32_64, asked);
         }
+        let (alone, given) = (self.a.label(), self.a.label());
+        if self.can_fit(this) {
+            self.budget_that_fits(this, BUDGET, alone);
+            self.a.jump(Code::Jmp_rel32_64, given);
+        }
+        self.a.bind(alone);
         self.a.op(Code::Mov_r32_imm32, &[BUDGET.full_register32().into(), X::I(BUDGET_MAX)]);
         for linear in &this.linear {
             self.limit_budget(this, linear, careful);
@@ -253,6 +264,7 @@ impl Compiler<'_> {
         if let Some(trips) = this.trips {
             self.limit_trips(this, trips);
         }
+        self.a.bind(given);
         self.a.op(Code::Mov_rm64_r64, &[word(GIVEN).into(), BUDGET.into()]);
     }
 

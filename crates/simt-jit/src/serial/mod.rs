@@ -8,12 +8,13 @@
 //!
 //! Such a loop is one block that goes back to itself, of loads, arithmetic and the comparison that
 //! it ends with. `places` gives its values registers, `reach` says how its accesses are checked,
-//! `lane` makes the code.
+//! `fit` looks at all lanes before the first of them starts, `lane` makes the code.
 //!
 //! Invariants: lanes cannot tell in which order they run: nothing is stored, and nobody is waited
 //! for. Between two iterations of one lane the warp can be interrupted: lanes that are through then
 //! stand behind the loop, the others in front of it.
 
+mod fit;
 mod lane;
 mod places;
 mod reach;

@@ -15,7 +15,7 @@ use simt::vector::{Source, VectorFunction, VectorInst};
 use std::collections::BTreeMap;
 
 /// Words of the stack that checks can have.
-pub(super) const WORDS_MAX: usize = 15;
+pub(super) const WORDS_MAX: usize = 14;
 /// Longest constant by which an address grows, bytes.
 const STEP_MAX: i64 = 1 << 20;
 /// Bytes that accesses of one growing address may lie apart.

@@ -99,7 +99,9 @@ fn attach_to(path: &Path, timeout: Duration) -> Result<Box<Attached>, AttachErro
         Err(error) => return Err(failed(error)),
     };
     let attached = Attached::new(region, socket, welcome).map_err(|error| {
-        failed(format_args!("the server's addresses cannot be had here: {error}"))
+        failed(format_args!(
+            "the server's addresses cannot be had here: {error}; `openmps doctor` names limits"
+        ))
     })?;
     Ok(Box::new(attached))
 }

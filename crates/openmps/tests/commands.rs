@@ -262,6 +262,18 @@ fn missing_libraries_are_named_with_what_to_do() {
 }
 
 #[test]
+fn doctor_names_a_limited_address_space() {
+    let home = Home::new();
+    let doctor = format!("ulimit -v 20000000; exec {} doctor", env!("CARGO_BIN_EXE_openmps"));
+    let command = home.command(&[]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", &doctor]).envs(command.get_envs().filter_map(|(n, v)| Some((n, v?))));
+    let Said(output, _, status) = limited.output().unwrap().into();
+    assert_eq!(status, 1);
+    assert!(output.contains("19531 MiB of addresses a process"), "{output}");
+}
+
+#[test]
 fn other_names_are_other_programs() {
     let home = Home::new();
     for (name, word) in [

@@ -13,6 +13,7 @@ pub(super) fn findings() -> Vec<Finding> {
     let mut findings = vec![daemon()];
     findings.extend(shared_memory());
     findings.extend(descriptors());
+    findings.extend(addresses());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if cores < 4 {
         findings.push(Finding::warning(
@@ -61,6 +62,17 @@ fn shared_memory() -> Option<Finding> {
     } else {
         Finding::ok("memory", format!("{} MiB left in {}", free >> 20, path.display()))
     })
+}
+
+/// Says that the address space is limited, if it is: clients and servers reserve windows in it of
+/// hundreds of GiB each, of which only what is used takes memory.
+fn addresses() -> Option<Finding> {
+    let limit = getrlimit(Resource::As).current?;
+    Some(Finding::problem(
+        "limits",
+        format!("{} MiB of addresses a process", limit >> 20),
+        "programs cannot be clients of a daemon: ulimit -v unlimited",
+    ))
 }
 
 fn descriptors() -> Option<Finding> {

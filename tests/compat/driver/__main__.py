@@ -41,6 +41,7 @@ def main():
         help="only this way of running (repeatable); of a suite one: " + ", ".join(suites.MODES) + " [alone]",
     )  # fmt: skip
     parser.add_argument("--missing", action="store_true", help="only what has no result yet")
+    parser.add_argument("--failed", action="store_true", help="of a suite only what failed, or has no result yet")
     parser.add_argument("--logs", metavar="FOLDER", help="keep a suite's logs there, and the server's")
     parser.add_argument("--seconds", type=int, metavar="S", help="end a suite then: what is not done has no result")
     parser.add_argument(

@@ -137,7 +137,8 @@ def way(mode, summary, gpu):
     both = len(passed(summary) & gpu)
     share = f"{both} of {len(gpu)}: {100 * both / len(gpu):.1f} %" if gpu and mode != "native" else ""
     failed = counts["failed"] + counts["crashed"]
-    cells = [WAYS[mode], summary["machine"], summary["date"], counts["passed"], failed, counts["skipped"], share]
+    place = "; ".join(summary[key] for key in ("machine", "again") if key in summary)
+    cells = [WAYS[mode], place, summary["date"], counts["passed"], failed, counts["skipped"], share]
     return f"| {' | '.join(map(str, cells))} |"
 
 

@@ -24,7 +24,9 @@ def read(name):
 def keep(name, rows, about=None):
     """Adds results to what is kept: what was not run this time is as it was, if it holds for the same."""
     kept = read(name)
-    if kept and any(kept.get(key) != value for key, value in (about or {}).items()):
+    # Who runs again what failed says so, and changes nothing else.
+    same = {key: value for key, value in (about or {}).items() if key != "again"}
+    if kept and any(kept.get(key) != value for key, value in same.items()):
         kept = None
     write(name, summary({**(kept["results"] if kept else {}), **rows}, about))
 

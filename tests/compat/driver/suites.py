@@ -60,10 +60,23 @@ def run(name, mode, openmps, arguments, keep):
     about = {"mode": mode, "machine": machine(mode), "packages": suite.environment.versions()}
     files = [path for path in suite.files if arguments.only.search(str(path.relative_to(suite.root)))]
     name = f"{suite.name}.{mode}"
-    kept = (results.read(name) if arguments.missing else None) or {}
+    kept = (results.read(name) if arguments.missing or arguments.failed else None) or {}
     done = kept.get("results", {})
+    if arguments.failed and kept:
+        done = [test for test, row in done.items() if row["outcome"] in ("passed", "skipped")]
+        about = {**kept_about(kept), "again": f"what failed once more on {machine(mode)}"}
+        # Of a file with results all tests are known.
+        whole = {test.partition("::")[0] for test in kept["results"]} - {
+            test.partition("::")[0] for test in kept["results"].keys() - set(done)
+        }
+        files = [path for path in files if str(path.relative_to(suite.root)) not in whole]
     shared = sharing.Sharing(suite, mode, openmps, files, arguments.jobs, arguments.seconds, done)
     return shared.run(lambda rows: keep(name, rows, about))
+
+
+def kept_about(kept):
+    """What kept results hold for."""
+    return {key: kept[key] for key in ("mode", "machine", "packages")}
 
 
 def machine(mode):

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Runs unmodified CUDA programs on NVIDIA's driver and through openmps, and compares what they say.
 
-    programs.py DIST [--output FILE] [--only WORD]
+    programs.py DIST [--output FILE] [--only PATTERN]
 
 DIST is an installation, as for run.py. The programs: the samples of DIST (their checksums), those of
 tests/compat (nvcc with static and shared runtime, CuPy, Numba) and of programs/ (PyTorch, Triton,
 JAX). A program's line says ok if it ends well both ways and says the same; `native fails` if it
-does not run on the driver alone either. nvcc's are built first, if there is an nvcc.
+does not run on the driver alone either. nvcc's are built first. PATTERN is a regular
+expression for family and name, as in `nvcc (arrays|textures)`.
 """
 
 import argparse
 import concurrent.futures
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -47,19 +49,23 @@ def programs(dist, built):
         yield source.stem.split("_")[0], source.stem, [sys.executable, source], str.strip
 
 
-def build(directory):
+def build(directory, only):
     """Compiles the programs of tests/compat/nvcc with both runtimes, side by side."""
     def compile_one(job):
         source, runtime = job
         output = directory / f"{source.stem}-{runtime}"
-        command = ["nvcc", "-std=c++17", "-arch=sm_90", f"-cudart={runtime}", "-rdc=false",
-                   source, "-o", output]
+        own = re.search("^// nvcc: (.*)", source.read_text(), re.M)
+        options = own.group(1).split() if own else []
+        target = [] if "-gencode" in options else ["-arch=sm_90"]
+        command = ["nvcc", "-std=c++17", f"-cudart={runtime}", *target, *options, source,
+                   "-o", output]
         done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
         if done.returncode:
             log(f"{source.name}: {done.stderr.strip().splitlines()[-1:]}")
 
     jobs = [(source, runtime) for source in sorted((COMPAT / "nvcc").glob("*.cu"))
-            for runtime in ("static", "shared")]
+            for runtime in ("static", "shared")
+            if re.search(only, f"nvcc {source.stem}-{runtime}")]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(compile_one, jobs))
 
@@ -84,15 +90,14 @@ def main():
     rows = []
     with tempfile.TemporaryDirectory() as built:
         built = Path(built)
-        if "nvcc".startswith(arguments.only) or "nvcc" in arguments.only:
-            build(built)
+        build(built, arguments.only)
         native, shared = Way("native", dist), Way("openmps", dist)
         # So that what failed says why.
         shared.environment["OPENMPS_TRACE"] = "errors"
         with native.running(), shared.running(), \
                 concurrent.futures.ThreadPoolExecutor(4) as pool:
             chosen = [program for program in programs(dist, built)
-                      if arguments.only in f"{program[0]} {program[1]}"]
+                      if re.search(arguments.only, f"{program[0]} {program[1]}")]
             alone = [program for program in chosen if program[1].startswith(FAULTY)]
             jobs = [(program, [pool.submit(run_one, way, program[2]) for way in (native, shared)])
                     for program in chosen if program not in alone]

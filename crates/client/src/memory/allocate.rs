@@ -42,7 +42,7 @@ impl Attached {
         bytes: u64,
         pool: CUmemoryPool,
     ) -> Result<u64, CudaError> {
-        let tag = DeviceTag { context, id: memory.new_id(), pool, freed: false };
+        let tag = DeviceTag { context, id: memory.new_id(), pool, asked: bytes, freed: false };
         let heap = &mut memory.device(device).ok_or(CudaError::INVALID_DEVICE)?.heap;
         if let Some(address) = heap.allocate(bytes, tag) {
             return Ok(address);

@@ -45,6 +45,8 @@ pub(crate) struct DeviceTag {
     pub(crate) id: u64,
     /// The pool that it came from; NULL for none.
     pub(crate) pool: CUmemoryPool,
+    /// Bytes that a program asked the pool for: a block may have more.
+    pub(crate) asked: u64,
     /// True if it was freed in a stream's order and waits to be used again.
     pub(crate) freed: bool,
 }

@@ -56,9 +56,11 @@ pub(crate) struct Pool {
     /// True if the program has destroyed it.
     destroyed: bool,
     freed: Vec<Freed>,
-    /// Bytes in use, and the most there ever were.
+    /// Bytes that are in use as the program asked for them, and the most there ever were.
     used: u64,
     used_high: u64,
+    /// Bytes of the blocks in use, and the most there ever were with those that are freed.
+    taken: u64,
     reserved_high: u64,
     release_threshold: u64,
     /// Attributes 1 to 3, which say what reuse is allowed.
@@ -75,6 +77,7 @@ impl Pool {
             freed: Vec::new(),
             used: 0,
             used_high: 0,
+            taken: 0,
             reserved_high: 0,
             release_threshold: 0,
             reuse: [1; 3],
@@ -93,7 +96,7 @@ impl Pool {
 
     /// CUDA_ERROR_OUT_OF_MEMORY if so many bytes more are above the pool's limit.
     fn check_room(&self, bytes: u64) -> CUresult {
-        match self.bytes_max == 0 || self.used.saturating_add(bytes) <= self.bytes_max {
+        match self.bytes_max == 0 || self.taken.saturating_add(bytes) <= self.bytes_max {
             true => Ok(()),
             false => Err(CudaError::OUT_OF_MEMORY),
         }
@@ -104,10 +107,23 @@ impl Pool {
         self.freed.iter().map(|f| f.bytes).sum()
     }
 
-    fn count(&mut self, bytes: u64) {
-        self.used += bytes;
+    /// Bytes of all its blocks.
+    fn reserved(&self) -> u64 {
+        self.taken + self.cached_bytes()
+    }
+
+    /// Counts a block that was taken for `asked` bytes.
+    fn count(&mut self, asked: u64, bytes: u64) {
+        self.used += asked;
         self.used_high = self.used_high.max(self.used);
-        self.reserved_high = self.reserved_high.max(self.used + self.cached_bytes());
+        self.taken += bytes;
+        self.reserved_high = self.reserved_high.max(self.reserved());
+    }
+
+    /// Counts a block that was given back.
+    fn count_back(&mut self, asked: u64, bytes: u64) {
+        self.used = self.used.saturating_sub(asked);
+        self.taken = self.taken.saturating_sub(bytes);
     }
 
     /// Takes a freed block of that size that work in `slot` may use: one freed in the same stream,
@@ -128,7 +144,7 @@ impl Pool {
     /// Takes out blocks whose streams have passed the free, until no more than `bytes_max` are
     /// reserved.
     fn take_above(&mut self, bytes_max: u64, mut passed: impl FnMut(Mark) -> bool) -> Vec<u64> {
-        let mut reserved = self.used + self.cached_bytes();
+        let mut reserved = self.reserved();
         let mut taken = Vec::new();
         self.freed.retain(|f| {
             let goes = reserved > bytes_max && passed(f.mark);
@@ -149,7 +165,7 @@ impl Pool {
                 (self.reuse[attribute as usize - 1] as u64, false)
             }
             RELEASE_THRESHOLD => (self.release_threshold, true),
-            RESERVED_MEM_CURRENT => (self.used + self.cached_bytes(), true),
+            RESERVED_MEM_CURRENT => (self.reserved(), true),
             RESERVED_MEM_HIGH => (self.reserved_high, true),
             USED_MEM_CURRENT => (self.used, true),
             USED_MEM_HIGH => (self.used_high, true),
@@ -181,7 +197,7 @@ impl Pool {
             // High marks can only be put back.
             RESERVED_MEM_HIGH | USED_MEM_HIGH => match (read(true)?, attribute) {
                 (0, USED_MEM_HIGH) => self.used_high = self.used,
-                (0, _) => self.reserved_high = self.used + self.cached_bytes(),
+                (0, _) => self.reserved_high = self.reserved(),
                 _ => return Err(CudaError::INVALID_VALUE),
             },
             _ => return Err(CudaError::INVALID_VALUE),
@@ -258,7 +274,7 @@ impl Pools {
 
     /// Drops destroyed pools of which nothing is left.
     fn forget_spent(&mut self) {
-        self.by_handle.retain(|_, pool| !pool.destroyed || pool.used > 0 || !pool.freed.is_empty());
+        self.by_handle.retain(|_, pool| !pool.destroyed || pool.reserved() > 0);
     }
 
     /// A pool that the program may use.
@@ -313,7 +329,8 @@ impl Attached {
         if bytes == 0 {
             return Err(CudaError::INVALID_VALUE);
         }
-        let bytes = pooled_bytes(bytes).ok_or(CudaError::OUT_OF_MEMORY)?;
+        let asked = bytes;
+        let bytes = pooled_bytes(asked).ok_or(CudaError::OUT_OF_MEMORY)?;
         let device = {
             let mut memory = self.memory();
             let id = memory.new_id();
@@ -325,10 +342,10 @@ impl Attached {
             let (device, reused) =
                 (found.device, found.reuse(bytes, slot, |mark| state.passed(mark)));
             if let Some(address) = reused {
-                found.count(bytes);
+                found.count(asked, bytes);
                 let owner = memory.device(device).ok_or(CudaError::INVALID_DEVICE)?;
                 if let Some(block) = owner.heap.block_mut(address) {
-                    block.tag = DeviceTag { context, id, pool, freed: false };
+                    block.tag = DeviceTag { context, id, pool, asked, freed: false };
                 }
                 return Ok(address);
             }
@@ -338,8 +355,12 @@ impl Attached {
             device
         };
         let address = self.allocate(device, context, bytes, pool)?;
-        if let Ok(pool) = self.memory().pools.get(pool) {
-            pool.count(bytes);
+        let mut memory = self.memory();
+        if let Some(block) = memory.owner(address).and_then(|owner| owner.heap.block_mut(address)) {
+            block.tag.asked = asked;
+        }
+        if let Ok(pool) = memory.pools.get(pool) {
+            pool.count(asked, bytes);
         }
         Ok(address)
     }
@@ -355,13 +376,13 @@ impl Attached {
             return Err(CudaError::INVALID_VALUE);
         }
         block.tag.freed = true;
-        let (bytes, pool) = (block.bytes, block.tag.pool);
+        let (bytes, asked, pool) = (block.bytes, block.tag.asked, block.tag.pool);
         // Memory of cuMemAlloc may be freed so too: it was never counted, and goes to the default
         // pool.
         let keeper = if pool.is_null() { default_pool(device) } else { pool };
         if let Some(keeper) = memory.pools.by_handle.get_mut(&keeper) {
             if !pool.is_null() {
-                keeper.used = keeper.used.saturating_sub(bytes);
+                keeper.count_back(asked, bytes);
             }
             keeper.freed.push(Freed { address, bytes, mark });
         }
@@ -372,12 +393,10 @@ impl Attached {
     pub(crate) fn count_pool_free(&self, address: u64) {
         let mut memory = self.memory();
         let block = memory.owner(address).and_then(|owner| owner.heap.block_mut(address));
-        let Some((bytes, pool)) = block.filter(|b| !b.tag.freed).map(|b| (b.bytes, b.tag.pool))
-        else {
-            return;
-        };
+        let Some(block) = block.filter(|block| !block.tag.freed) else { return };
+        let (bytes, asked, pool) = (block.bytes, block.tag.asked, block.tag.pool);
         if let Some(pool) = memory.pools.by_handle.get_mut(&pool) {
-            pool.used = pool.used.saturating_sub(bytes);
+            pool.count_back(asked, bytes);
         }
         memory.pools.forget_spent();
     }
@@ -423,9 +442,12 @@ mod tests {
         assert_eq!(pool.attribute(RELEASE_THRESHOLD), Ok((u64::MAX, true)));
         pool.set_attribute(REUSE_ALLOW_OPPORTUNISTIC, |_| Ok(0)).unwrap();
         assert_eq!(pool.attribute(REUSE_ALLOW_OPPORTUNISTIC), Ok((0, false)));
-        pool.count(4096);
-        pool.used = 0;
-        assert_eq!(pool.attribute(USED_MEM_HIGH), Ok((4096, true)));
+        pool.count(4000, 4096);
+        assert_eq!(pool.attribute(USED_MEM_CURRENT), Ok((4000, true)), "to the byte");
+        assert_eq!(pool.attribute(RESERVED_MEM_CURRENT), Ok((4096, true)));
+        pool.count_back(4000, 4096);
+        assert_eq!(pool.attribute(USED_MEM_CURRENT), Ok((0, true)));
+        assert_eq!(pool.attribute(USED_MEM_HIGH), Ok((4000, true)));
         let wrong = pool.set_attribute(USED_MEM_HIGH, |_| Ok(5));
         assert_eq!(wrong, Err(CudaError::INVALID_VALUE));
         pool.set_attribute(USED_MEM_HIGH, |_| Ok(0)).unwrap();
@@ -445,7 +467,7 @@ mod tests {
             pools.get(made).unwrap().check_room((1 << 20) + 1),
             Err(CudaError::OUT_OF_MEMORY)
         );
-        pools.get(made).unwrap().count(512);
+        pools.get(made).unwrap().count(500, 512);
         pools.destroy(made).unwrap();
         assert_eq!(pools.current(0), Ok(default_pool(0)));
         assert!(pools.get(made).is_err() && pools.destroy(made).is_err());

@@ -14,6 +14,8 @@ use device::start;
 use support::*;
 
 const MIB: u64 = 1 << 20;
+/// CU_RES_VIEW_FORMAT_FLOAT_1X32.
+const VIEW_FLOAT_1X32: u32 = 0x16;
 
 /// Reads a 4 by 3 texture of f32, texel by texel.
 const READ: &str = "
@@ -250,6 +252,7 @@ fn levels_are_arrays_and_go_with_the_whole() {
     assert_eq!(read_back(&mut client, array(2)), numbers(1));
     // A view of the second level reads it as if it were the first one.
     let view = CUDA_RESOURCE_VIEW_DESC {
+        format: VIEW_FLOAT_1X32,
         width: 8,
         height: 6,
         firstMipmapLevel: 1,

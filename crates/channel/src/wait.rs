@@ -138,6 +138,21 @@ impl SpinPolicy {
         Self { spin: (self.spin + duration).min(most), ..self }
     }
 
+    /// How long somebody who has waited so long for a device sleeps before it looks again; zero if
+    /// it should not sleep. `expected` is how long such a wait took the last time.
+    pub fn doze_after(&self, waited: Duration, expected: Duration) -> Duration {
+        if waited < self.spin {
+            return Duration::ZERO;
+        }
+        let long = (waited / DOZE_PART).clamp(self.doze_min, self.doze_max.max(self.doze_min));
+        let rhythm = Rhythm::new(if self.keeps_time { expected } else { Duration::ZERO });
+        match rhythm.phase(waited) {
+            Phase::Due => Duration::ZERO,
+            Phase::Early(left) => long.min(left),
+            Phase::Late => long,
+        }
+    }
+
     /// The policy of this process: by its environment and the cores it may use. The environment
     /// is read once.
     pub fn of_process() -> Self {
@@ -253,8 +268,7 @@ pub fn wait_until_reached<E>(
     }
     let now = Instant::now();
     let start = now.checked_sub(policy.spin).unwrap_or(now);
-    let rhythm = Rhythm::new(if policy.keeps_time { expected } else { Duration::ZERO });
-    if doze(word, value, policy, rhythm, start) {
+    if doze(word, value, policy, expected, start) {
         return Ok(start.elapsed());
     }
     let or_reached = |result: Result<(), E>| match result {
@@ -279,7 +293,7 @@ fn doze(
     word: SharedU32<'_>,
     value: u32,
     policy: SpinPolicy,
-    rhythm: Rhythm,
+    expected: Duration,
     start: Instant,
 ) -> bool {
     if policy.doze.is_zero() {
@@ -296,12 +310,9 @@ fn doze(
         if waited >= end {
             return false;
         }
-        let part = waited / DOZE_PART;
-        let long = part.clamp(policy.doze_min, policy.doze_max.max(policy.doze_min));
-        match rhythm.phase(waited) {
-            Phase::Due => core::hint::spin_loop(),
-            Phase::Early(left) => drop(sleep(word, seen, Some(long.min(left)))),
-            Phase::Late => drop(sleep(word, seen, Some(long))),
+        match policy.doze_after(waited, expected) {
+            Duration::ZERO => core::hint::spin_loop(),
+            pause => drop(sleep(word, seen, Some(pause))),
         }
     }
 }
@@ -464,18 +475,19 @@ mod tests {
         let place = AtomicU32::new(0);
         let word = SharedU32::of(&place);
         let policy = SpinPolicy { doze: Duration::from_millis(1), ..SpinPolicy::NONE };
-        let rhythms = [0, 2, 1000].map(|ms| Rhythm::new(Duration::from_millis(ms)));
-        for rhythm in rhythms {
-            assert!(!doze(word, 1, policy, rhythm, Instant::now()));
+        let policy = SpinPolicy { keeps_time: true, ..policy };
+        let expectations = [0, 2, 1000].map(Duration::from_millis);
+        for expected in expectations {
+            assert!(!doze(word, 1, policy, expected, Instant::now()));
         }
         let policy = SpinPolicy { doze: Duration::from_secs(600), ..policy };
-        for (value, rhythm) in (1..).zip(rhythms) {
+        for (value, expected) in (1..).zip(expectations) {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     std::thread::sleep(Duration::from_millis(3));
                     word.store(value);
                 });
-                assert!(doze(word, value, policy, rhythm, Instant::now()));
+                assert!(doze(word, value, policy, expected, Instant::now()));
             });
         }
     }
@@ -489,6 +501,11 @@ mod tests {
         assert_eq!(rhythm.phase(us(179)), Phase::Due);
         assert_eq!(rhythm.phase(us(180)), Phase::Late);
         assert_eq!(Rhythm::new(us(0)).phase(us(0)), Phase::Late);
+        let policy = SpinPolicy::new(8, None);
+        let pause = |waited, expected| policy.doze_after(us(waited), us(expected));
+        assert_eq!([pause(10, 160), pause(150, 160)], [us(0); 2], "it spins");
+        assert_eq!([pause(30, 160), pause(137, 160)], [us(5), us(3)]);
+        assert_eq!([pause(200, 160), pause(9000, 160)], [us(5), us(9000) / DOZE_PART]);
     }
 
     #[test]

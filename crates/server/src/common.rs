@@ -53,13 +53,14 @@ impl Common {
         stream.set_nonblocking(true)?;
         // A provider with tenants says of each fault what it was.
         let kernel_log = if device.has_tenants() { KernelLog::none() } else { KernelLog::open() };
+        let crowd = Arc::new(Crowd::of_machine(device.queues()));
         let common = Self {
             device,
             windows: Windows::default(),
             arena: Arena::default(),
             shared: Shared::default(),
             log,
-            crowd: Arc::new(Crowd::of_machine()),
+            crowd,
             printed,
             kernel_log,
             fault: AtomicU32::new(0),

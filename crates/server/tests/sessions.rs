@@ -134,6 +134,40 @@ fn kernels_are_found_described_and_launched() {
 }
 
 #[test]
+fn fences_are_kept_back_while_sessions_share_queues() {
+    let mut server = Server::start(false);
+    let at_work = server::device::HARDWARE_QUEUES + 2;
+    let mut clients: Vec<Client> = (0..at_work).map(|_| server.connect()).collect();
+    let gates = 7000..;
+    for (client, gate) in clients.iter_mut().zip(gates.clone()) {
+        client.load();
+        client.launch("hold", LEGACY, &u32_bytes(gate));
+        client.settle();
+    }
+    let mut last = Vec::new();
+    for client in &mut clients {
+        wait_until("a fence that is kept back", || {
+            let before = provider::words_to_write();
+            client.fence(LEGACY);
+            client.settle();
+            provider::words_to_write() == before
+        });
+        last.push(client.fence(LEGACY));
+        client.settle();
+    }
+    // Work behind a fence gives it to the device.
+    let before = provider::words_to_write();
+    clients[0].launch("note", LEGACY, &u32_bytes(7000));
+    clients[0].settle();
+    assert_eq!(provider::words_to_write(), before + 1);
+    for ((client, value), gate) in clients.iter().zip(&last).zip(gates) {
+        assert!(client.word(LEGACY) < *value);
+        provider::open_gate(gate);
+        wait_until("the fence", || client.word(LEGACY) == *value);
+    }
+}
+
+#[test]
 fn images_that_do_not_load_say_why() {
     let mut server = Server::start(true);
     let mut client = server.connect();

@@ -6,11 +6,14 @@ use super::{
 };
 use crate::region::Region;
 use crate::wait::{Phase, RHYTHM_MIN, Rhythm, SpinPolicy};
+use core::hint::black_box;
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+/// Words of a cache line.
+const LINE_WORDS: u64 = 8;
 /// A wake-up for less than this was for next to nothing: a few launches.
 const POOR_WAKE_UP_BYTES: u64 = 1024;
 /// After a longer wait a program is not taken to come back so regularly.
@@ -86,6 +89,11 @@ impl<M: RingMemory> Consumer<M> {
     /// Waits as that policy says from now on.
     pub fn set_policy(&mut self, policy: SpinPolicy) {
         self.policy = policy;
+    }
+
+    /// How it waits.
+    pub const fn policy(&self) -> SpinPolicy {
+        self.policy
     }
 
     /// A bell that ends a [`Consumer::wait`] from another thread.
@@ -212,8 +220,13 @@ impl<M: RingMemory> Consumer<M> {
         }
         let policy = self.policy;
         let start = Instant::now();
-        if policy != SpinPolicy::NONE {
-            policy.spin_until(|| self.is_over());
+        let over = policy != SpinPolicy::NONE
+            && policy.spin_until(|| {
+                self.expect_record();
+                self.is_over()
+            });
+        if over {
+            return self.arrival();
         }
         if policy.keeps_time && self.last_wait <= RHYTHM_MAX {
             self.keep_time(start, timeout);
@@ -231,11 +244,32 @@ impl<M: RingMemory> Consumer<M> {
         if !self.is_over() && self.sleep(ASLEEP, timeout) {
             self.count_wake_up();
         }
-        let records = self.look().inspect_err(|broken| self.broken = Some(*broken))?;
+        let arrival = self.arrival()?;
         let waited = start.elapsed();
-        if records && waited > RHYTHM_MIN {
+        if arrival == Arrival::Records && waited > RHYTHM_MIN {
             self.last_wait = waited;
         }
+        Ok(arrival)
+    }
+
+    /// As [`Consumer::wait`] for somebody who looks at something else too: sleeps for `duration` at
+    /// most, or not at all, and is woken only for what is urgent.
+    ///
+    /// # Errors
+    /// As [`Consumer::pop`].
+    pub fn nap(&mut self, duration: Duration) -> Result<Arrival, RingBroken> {
+        if let Some(broken) = self.broken {
+            return Err(broken);
+        }
+        if !duration.is_zero() && !self.is_over() {
+            self.sleep(NAPPING, duration);
+        }
+        self.arrival()
+    }
+
+    /// What has come.
+    fn arrival(&mut self) -> Result<Arrival, RingBroken> {
+        let records = self.look().inspect_err(|broken| self.broken = Some(*broken))?;
         Ok(if records {
             Arrival::Records
         } else if self.rung.swap(false, Ordering::AcqRel) {
@@ -243,6 +277,14 @@ impl<M: RingMemory> Consumer<M> {
         } else {
             Arrival::TimedOut
         })
+    }
+
+    /// Looks at the place of the next record, two cache lines of it: they come at the same time as
+    /// the head then, and not only when somebody has seen that.
+    #[inline]
+    fn expect_record(&self) {
+        let first = self.tail / 8;
+        black_box((self.memory.word(first), self.memory.word(first + LINE_WORDS)));
     }
 
     /// Sleeps until the wait is expected to end, and spins while it is.

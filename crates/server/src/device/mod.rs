@@ -37,6 +37,11 @@ use cuda_api::extension::Extension;
 use cuda_api::{CUcontext, CUdevice, CUresult, CUuuid, CudaError, DriverTable};
 use std::ffi::c_int;
 
+/// Hardware queues that a server asks NVIDIA's driver for. With more of them the queues fall into
+/// two groups, each of which begins half of the kernels that the device can begin, however few of
+/// its streams have some: clients in the larger group get less.
+pub const HARDWARE_QUEUES: usize = 8;
+
 /// Longest name of a device asked for, bytes.
 const NAME_BYTES_MAX: usize = 256;
 /// Longest PCI bus id, bytes: `00000000:00:00.0` and room to spare.
@@ -178,6 +183,11 @@ impl Device {
     /// True if the provider isolates clients from each other's faults.
     pub fn has_tenants(&self) -> bool {
         self.driver.extension.is_some()
+    }
+
+    /// How many streams can have work that waits without one holding up another one.
+    pub fn queues(&self) -> usize {
+        if self.has_tenants() { usize::MAX } else { HARDWARE_QUEUES }
     }
 
     /// The driver API, for this folder and for the rows that are forwarded as they are.

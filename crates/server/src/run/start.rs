@@ -1,17 +1,10 @@
 //! The start of a server: environment, provider, context.
 
 use crate::common::{Common, Wakeups};
-use crate::device::{Device, Driver};
+use crate::device::{Device, Driver, HARDWARE_QUEUES};
 use crate::log::Log;
 use crate::printed::Printed;
 use std::sync::Arc;
-
-/// What NVIDIA's driver reads from the environment when a context is made.
-const DRIVER_ENVIRONMENT: &[(&str, &str)] = &[
-    // Hardware queues of the shared context: the most there are, because all clients share them.
-    ("CUDA_DEVICE_MAX_CONNECTIONS", "32"),
-    provider::WITHOUT_DAEMON,
-];
 
 /// Sets what NVIDIA's driver reads from the environment.
 pub(super) fn prepare_environment(log: &Log) {
@@ -20,7 +13,9 @@ pub(super) fn prepare_environment(log: &Log) {
         let text = "The driver's environment is left as it is: the process has";
         return log.line(format!("{text} {threads} threads"));
     }
-    for (name, value) in DRIVER_ENVIRONMENT {
+    let (without_daemon, yes) = provider::WITHOUT_DAEMON;
+    let queues = HARDWARE_QUEUES.to_string();
+    for (name, value) in [("CUDA_DEVICE_MAX_CONNECTIONS", queues.as_str()), (without_daemon, yes)] {
         // SAFETY: as just counted, no other thread runs that could read the environment.
         unsafe { std::env::set_var(name, value) };
     }

@@ -1,8 +1,9 @@
-//! How many sessions are at work, and whether that is too many for the cores.
+//! How many sessions are at work, and whether that is too many for the cores or the device's queues.
 //!
 //! A program at work keeps two threads busy: its own and its session's. While there are cores for
 //! all of them, waiters spin; beyond that, who spins takes a core from somebody who would work. The
-//! clients are told in their regions.
+//! clients are told in their regions. What many sessions mean for the device's queues is said in
+//! [`fences`](super::fences).
 
 use channel::wait::SPIN_CORES_MIN;
 use std::sync::Arc;
@@ -16,13 +17,14 @@ const THREADS_OF_PROGRAM: usize = 2;
 pub struct Crowd {
     at_work: AtomicUsize,
     cores: usize,
+    queues: usize,
 }
 
 impl Crowd {
-    /// Nobody works yet.
-    pub fn of_machine() -> Self {
+    /// Nobody works yet, on this machine and a device with that many queues.
+    pub fn of_machine(queues: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(SPIN_CORES_MIN, |n| n.get());
-        Self { at_work: AtomicUsize::new(0), cores }
+        Self { at_work: AtomicUsize::new(0), cores, queues }
     }
 
     fn is_too_large(&self) -> bool {
@@ -52,6 +54,11 @@ impl Place {
         (std::mem::replace(&mut self.crowded, crowded) != crowded).then_some(crowded)
     }
 
+    /// True if sessions have to share the device's queues.
+    pub fn shares_queues(&self) -> bool {
+        self.crowd.at_work.load(Ordering::Relaxed) > self.crowd.queues
+    }
+
     fn count(&mut self, works: bool) {
         match (std::mem::replace(&mut self.works, works), works) {
             (false, true) => drop(self.crowd.at_work.fetch_add(1, Ordering::Relaxed)),
@@ -73,14 +80,17 @@ mod tests {
 
     #[test]
     fn a_crowd_is_too_large_while_more_work_than_there_are_cores_for() {
-        let crowd = Arc::new(Crowd { at_work: AtomicUsize::new(0), cores: 5 });
+        let crowd = Arc::new(Crowd { at_work: AtomicUsize::new(0), cores: 5, queues: 3 });
         let mut places: Vec<Place> = (0..4).map(|_| Place::new(&crowd)).collect();
         assert_eq!(places[0].update(true), None);
         assert_eq!(places[1].update(true), None);
         assert_eq!(places[1].update(true), None);
         assert_eq!(places[2].update(true), Some(true));
+        assert!(!places[0].shares_queues());
         assert_eq!(places[0].update(true), Some(true));
-        assert_eq!(places[3].update(false), Some(true));
+        assert_eq!(places[3].update(true), Some(true));
+        assert!(places[0].shares_queues());
+        assert_eq!(places[3].update(false), None);
         assert_eq!(places[2].update(false), Some(false));
         drop(places);
         assert_eq!(crowd.at_work.load(Ordering::Relaxed), 0);

@@ -111,6 +111,8 @@ impl Session {
                 self.region.set_sticky_error(end.error());
                 return Err(end.error());
             }
+            // Somebody may wait for a fence that is kept back, and this for what they do then.
+            self.look();
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE_MAX);
         }

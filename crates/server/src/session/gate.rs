@@ -57,6 +57,7 @@ impl Gate {
     pub fn submitted(&mut self, slot: &mut Slot, kernels: u32) -> Result<(), CudaError> {
         self.in_flight += kernels;
         slot.load.unmarked += kernels;
+        slot.kernels_since_fence = slot.kernels_since_fence.saturating_add(kernels);
         if slot.load.unmarked >= KERNELS_PER_MARK { self.mark(slot) } else { Ok(()) }
     }
 

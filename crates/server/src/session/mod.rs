@@ -17,6 +17,7 @@ mod crowd;
 mod dispatch;
 mod end;
 mod fault;
+mod fences;
 mod gate;
 mod generic;
 mod graphs;
@@ -116,9 +117,9 @@ impl Session {
             let done = match self.consumer.pop(&mut record) {
                 Ok(true) => {
                     self.dispatch(&record);
-                    self.requests_until_look -= 1;
+                    self.requests_until_look = self.requests_until_look.saturating_sub(1);
                     if self.requests_until_look == 0 {
-                        self.requests_until_look = REQUESTS_PER_LOOK;
+                        self.requests_until_look = self.requests_per_look();
                         self.look();
                     }
                     Ok(())
@@ -145,7 +146,10 @@ impl Session {
             self.consumer.set_policy(if crowded { policy.crowded() } else { policy });
             self.region.set_crowded(crowded);
         }
-        let arrival = self.consumer.wait(if busy { BUSY_PERIOD } else { IDLE_PERIOD })?;
+        let arrival = match self.next_look_at_fences() {
+            Some(pause) => self.consumer.nap(pause)?,
+            None => self.consumer.wait(if busy { BUSY_PERIOD } else { IDLE_PERIOD })?,
+        };
         if arrival != Arrival::Records {
             self.look();
         }

@@ -4,10 +4,10 @@ use super::Session;
 use super::callbacks::{self, Bell};
 use super::modules::{LoadedFunction, LoadedModule};
 use super::streams::{Presence, Streams, Work};
-use crate::device::{CheckedRange, Event, LaunchShape};
+use crate::device::{Event, LaunchShape};
 use channel::request::*;
 use cuda_api::constants::event_flags;
-use cuda_api::{CUresult, CUstream, CudaError};
+use cuda_api::{CUresult, CudaError};
 use std::sync::atomic::Ordering;
 
 /// Flags of an event that a client may ask for. One that other clients open too is nothing special
@@ -64,41 +64,6 @@ impl Session {
         let from = self.memory.device_range(request.source.0, request.bytes)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         if request.bytes == 0 { Ok(()) } else { slot.stream.copy_out(to, from) }
-    }
-
-    /// The completion word of a stream's slot, as the device sees it.
-    fn completion_word(&self, stream: CUstream) -> Result<CheckedRange, CudaError> {
-        let slot = Streams::slot_of(stream.0 as u64)?;
-        let word = self.region.completion_word(slot).ok_or(CudaError::INVALID_HANDLE)?;
-        Ok(self.memory.region_word(word.address()))
-    }
-
-    pub(super) fn fence(&mut self, request: Fence) -> CUresult {
-        let fenced = self.write_behind(request.stream, request.value, Work::Mark);
-        if fenced.is_err() {
-            self.pass_without_stream(request.stream, request.value);
-        }
-        fenced
-    }
-
-    /// Has the device write into a stream's completion word when it gets there.
-    fn write_behind(&mut self, stream: CUstream, value: u32, work: Work) -> CUresult {
-        let word = self.completion_word(stream)?;
-        let slot = self.streams.enter(stream.0 as u64, work)?;
-        slot.stream.write_word(word, value)
-    }
-
-    /// Ends a client's wait for a fence of a stream that could not be made or is gone: nothing of
-    /// it is outstanding, and nobody else would ever write the word.
-    fn pass_without_stream(&self, stream: CUstream, value: u32) {
-        if !matches!(self.streams.presence(stream.0 as u64), Presence::Gone) {
-            return;
-        }
-        let slot = Streams::slot_of(stream.0 as u64).ok();
-        if let Some(word) = slot.and_then(|slot| self.region.completion_word(slot)) {
-            word.store(value);
-            channel::wait::wake(word);
-        }
     }
 
     pub(super) fn notify(&mut self, request: Notify) -> CUresult {
@@ -187,7 +152,7 @@ impl Session {
         let word = self.completion_word(request.stream)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         slot.stream.record(event)?;
-        slot.stream.write_word(word, request.value)
+        slot.fence(word, request.value, self.place.shares_queues())
     }
 
     pub(super) fn wait_event(&mut self, request: WaitEvent) -> CUresult {

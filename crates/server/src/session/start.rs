@@ -14,7 +14,7 @@ use crate::common::Common;
 use crate::device::{Share, Stream};
 use crate::window::{CLIENTS_MAX, Lease, Window};
 use channel::message::{self, Message, Refused, WELCOME_HAS_TENANTS, Welcome};
-use channel::region::{Region, STREAM_SLOTS, ServerState};
+use channel::region::{Region, ServerState};
 use channel::reply::ReplyWriter;
 use channel::ring::Consumer;
 use channel::socket::SeqPacket;
@@ -164,7 +164,7 @@ impl Session {
             graphs: Graphs::new(),
             arrays: Arrays::new(),
             events: Table::new(HandleKind::Event, EVENTS_MAX),
-            streams: Streams::new(&share, STREAM_SLOTS as usize),
+            streams: Streams::new(&share, &region),
             internal: share.is_tenant().then(|| Stream::new(&share, 0)).transpose()?,
             modules: Modules::new(),
             host_calls: HostCalls::new(&region),

@@ -6,15 +6,18 @@
 //! the legacy stream and remembers that the stream is busy.
 
 use super::callbacks::Bell;
+use super::fences::Kept;
 use super::gate::Load;
 use super::handles::Table;
 use super::order::{Blocking, Join, Order};
 use crate::device::{Event, Share, Stream};
+use channel::region::{Region, STREAM_SLOTS};
 use cuda_api::constants::stream_flags;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CU_STREAM_LEGACY, CudaError};
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The legacy default stream's handle.
 const LEGACY: Handle = Handle { kind: HandleKind::Stream, index: 0, generation: 0 };
@@ -40,6 +43,12 @@ pub struct Slot {
     blocking: Option<Blocking>,
     join: Option<Event>,
     busy: bool,
+    /// Kernels that were launched in it since its last fence.
+    pub(super) kernels_since_fence: u32,
+    /// A fence that the device has not got yet.
+    pub(super) kept: Option<Kept>,
+    /// How long the last fence was kept back until the stream's work was done.
+    pub(super) last_wait: Duration,
     /// Given to the provider by a request to notify: dropped after the stream.
     pub bell: Option<Box<Bell>>,
 }
@@ -64,11 +73,13 @@ pub struct Streams {
     /// Streams that the client has destroyed and whose work goes on.
     leaving: Vec<Slot>,
     slots: usize,
+    region: Region,
 }
 
 impl Streams {
-    /// The legacy stream is made at its first use. `slots` is the number of completion words.
-    pub fn new(share: &Rc<Share>, slots: usize) -> Self {
+    /// The legacy stream is made at its first use. `region` has the completion words.
+    pub fn new(share: &Rc<Share>, region: &Region) -> Self {
+        let slots = STREAM_SLOTS as usize;
         Self {
             share: share.clone(),
             table: Table::new(HandleKind::Stream, slots),
@@ -76,6 +87,7 @@ impl Streams {
             busy: Vec::new(),
             leaving: Vec::new(),
             slots,
+            region: region.clone(),
         }
     }
 
@@ -128,6 +140,9 @@ impl Streams {
             blocking,
             join: None,
             busy: false,
+            kernels_since_fence: 0,
+            kept: None,
+            last_wait: Duration::ZERO,
             bell: None,
         };
         self.table.put(handle, slot);
@@ -146,10 +161,13 @@ impl Streams {
             self.table.get(LEGACY.to_word())?.stream.wait(&event)?;
             self.set_busy(LEGACY.to_word())?;
         }
-        let slot = self.table.take(word)?;
+        let mut slot = self.table.take(word)?;
         if slot.busy {
+            // Nobody looks at a fence of a stream that no client has.
+            let given = slot.give_fence();
             self.busy.retain(|w| *w != word);
             self.leaving.push(slot);
+            given?;
         }
         Ok(())
     }
@@ -178,7 +196,9 @@ impl Streams {
             self.table.get_mut(word)?.blocking = Some(blocking);
         }
         self.set_busy(word)?;
-        self.table.get_mut(word)
+        let slot = self.table.get_mut(word)?;
+        slot.give_fence()?;
+        Ok(slot)
     }
 
     /// Where a stream is in its life. The legacy stream is always there.
@@ -246,9 +266,16 @@ impl Streams {
     /// busy and is not any more. An error is that of a stream's work.
     pub fn poll(&mut self, mut idle: impl FnMut(&mut Slot)) -> Result<bool, CudaError> {
         let mut failure = None;
+        let region = &self.region;
         let mut is_busy = |slot: &mut Slot| match slot.stream.is_idle() {
             Ok(true) => {
                 slot.busy = false;
+                if let Some(kept) = slot.take_fence() {
+                    let index = Handle::from_word(slot.word).map(|handle| handle.index);
+                    if let Some(word) = index.and_then(|index| region.completion_word(index)) {
+                        word.store(kept.value);
+                    }
+                }
                 idle(slot);
                 false
             }

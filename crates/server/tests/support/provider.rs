@@ -91,6 +91,12 @@ pub fn open_gate(gate: u32) {
     world.run();
 }
 
+/// Words that streams have yet to write.
+pub fn words_to_write() -> usize {
+    let is_write = |op: &&Op| matches!(op, Op::WriteValue { .. });
+    world().streams.values().map(|queue| queue.ops.iter().filter(is_write).count()).sum()
+}
+
 /// What exists: streams, events, modules, physical memory, mappings, reservations,
 /// registrations.
 pub fn census() -> [usize; 7] {

@@ -41,7 +41,9 @@ NETWORKS = {1: "resnet50,bert,train", 4: "resnet50,bert,train", 8: "resnet50,ber
 NETWORK_SECONDS = 3
 RATE_SECONDS = 1.0
 START_ROUNDS = 5
-CALL_STARTS = 5
+CALL_STARTS = 9
+# Servers of which each way that has servers starts so many, one after the other.
+RESTARTS = 5
 # No process or group takes longer; what does has hung.
 GROUP_SECONDS_MAX = 90
 
@@ -239,19 +241,24 @@ def memory(way):
     return taken
 
 
+def run_networks(way, names, count):
+    """What each of the processes that did not fail says of the networks of those names."""
+    with tempfile.TemporaryDirectory() as directory:
+        way.begin_group()
+        processes = [
+            way.start([sys.executable, HERE / "networks.py", names, NETWORK_SECONDS,
+                       directory, count])
+            for _ in range(count)
+        ]
+        results = [way.result(process) for process in processes]
+    return [result for result in results if result is not None]
+
+
 def networks(way):
     """Inference and training: steps a second of all processes, and what one step takes."""
     measured = {}
     for count, names in NETWORKS.items():
-        with tempfile.TemporaryDirectory() as directory:
-            way.begin_group()
-            processes = [
-                way.start([sys.executable, HERE / "networks.py", names, NETWORK_SECONDS,
-                           directory, count])
-                for _ in range(count)
-            ]
-            results = [way.result(process) for process in processes]
-        results = [result for result in results if result is not None]
+        results = run_networks(way, names, count)
         for name in names.split(","):
             parts = [result[name] for result in results if name in result]
             times = sorted(t for part in parts for t in part["ms"])
@@ -266,6 +273,25 @@ def networks(way):
             }
             log(f"{way.name}: {name}, {count} processes: {measured[name][count]}")
     return measured
+
+
+def restarts(ways, dist):
+    """Steps a second of 8 processes of ResNet-50 with one server after the other, in turns: of each
+    way the median and all, the least and the most of a process. Servers may differ."""
+    measured = {way: [] for way in ways}
+    for _ in range(RESTARTS):
+        for name, servers in measured.items():
+            way = Way(name, dist)
+            with way.running():
+                way.start([way.samples / "vector_add"]).communicate()
+                rates = [result["resnet50"]["per_s"] for result in run_networks(way, "resnet50", 8)]
+            log(f"{name}: a server of its own, ResNet-50 of 8 processes: {sum(rates):.0f} "
+                f"{sorted(map(round, rates))} {way.failures[:1] or ''}")
+            if len(rates) == 8:
+                servers.append({"per_s": sum(rates), "least": min(rates), "most": max(rates)})
+    return {name: {"resnet50_8": {
+        "value": statistics.median(server["per_s"] for server in servers), "servers": servers}}
+        for name, servers in measured.items() if servers}
 
 
 COLUMNS = [first_kernel, calls, launches, spin, memory, networks]
@@ -311,7 +337,7 @@ def main():
     parser.add_argument("dist", type=Path)
     parser.add_argument("--output", type=Path, default=Path("h200.json"))
     parser.add_argument("--ways", default="native,mps,openmps")
-    parser.add_argument("--columns", default=",".join(c.__name__ for c in COLUMNS))
+    parser.add_argument("--columns", default=",".join(c.__name__ for c in [*COLUMNS, restarts]))
     arguments = parser.parse_args()
     dist = arguments.dist.resolve()
     if not (dist / "bin/openmps").exists():
@@ -338,6 +364,11 @@ def main():
         arguments.output.write_text(json.dumps(results, indent=1) + "\n")
         if way.log:
             arguments.output.with_suffix(f".{name}.log").write_text(way.log)
+    if "restarts" in arguments.columns.split(","):
+        with_servers = [name for name in results["ways"] if name != "native"]
+        for name, figures in restarts(with_servers, dist).items():
+            results["ways"][name]["restarts"] = figures
+        arguments.output.write_text(json.dumps(results, indent=1) + "\n")
     print(table(results))
     log("done")
 

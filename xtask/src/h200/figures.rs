@@ -59,6 +59,13 @@ impl Figures {
         value.as_f64().or_else(|| value["value"].as_f64())
     }
 
+    /// What is listed below a path; nothing if there is no list.
+    pub fn list(&self, way: &str, path: &[&str]) -> &[Value] {
+        let start = &self.run["ways"][way];
+        let value = path.iter().fold(start, |value, key| &value[*key]);
+        value.as_array().map_or(&[], Vec::as_slice)
+    }
+
     /// The keys below a path, over all ways, numbers in their order.
     pub fn keys(&self, path: &[&str]) -> Vec<String> {
         let mut keys: Vec<String> = Vec::new();

@@ -14,6 +14,7 @@ pub fn table(name: &str, figures: &Figures) -> Option<String> {
         "spin" => Some(by_processes(figures, &["spin"], None, 0)),
         "memory" => Some(memory(figures)),
         "networks" => Some(networks(figures)),
+        "restarts" => Some(restarts(figures)),
         "copies" => Some(copies(figures)),
         "programs" => Some(programs(figures)),
         "tests" => Some(tests(figures)),
@@ -113,9 +114,12 @@ fn promises(figures: &Figures) -> String {
             ("8", "mps", "8 processes, against NVIDIA's MPS"),
             ("1", "native", "alone, against native"),
         ] {
+            let servers = against(way, &["restarts", &format!("{network}_{count}")]);
+            let run = || against(way, &["networks", network, count, "per_s"]);
+            let median = if servers.is_some() { ", median of several servers" } else { "" };
             rows.push(promise(
-                &format!("{name}, {whose}"),
-                against(way, &["networks", network, count, "per_s"]),
+                &format!("{name}, {whose}{median}"),
+                servers.or_else(run),
                 "",
                 Bound::AtLeast(1.0),
             ));
@@ -250,6 +254,28 @@ fn networks(figures: &Figures) -> String {
             }
         }
         table.push_str("\n\n");
+    }
+    table
+}
+
+/// Servers one after the other, a line a way.
+fn restarts(figures: &Figures) -> String {
+    let path = ["restarts", "resnet50_8"];
+    let mut table = String::from("| | steps a second | a process, least to most |\n");
+    table.push_str("| --- | --- | --- |\n");
+    for (way, whose) in WAYS {
+        let servers = figures.list(way, &[path[0], path[1], "servers"]);
+        if servers.is_empty() {
+            continue;
+        }
+        let cell = |of: &dyn Fn(&serde_json::Value) -> String| {
+            servers.iter().map(of).collect::<Vec<_>>().join(", ")
+        };
+        let rate = |server: &serde_json::Value, key: &str| server[key].as_f64().unwrap_or(f64::NAN);
+        let all = cell(&|server| format!("{:.0}", rate(server, "per_s")));
+        let each =
+            cell(&|server| format!("{:.0} to {:.0}", rate(server, "least"), rate(server, "most")));
+        let _ = writeln!(table, "| {whose} | {all} | {each} |");
     }
     table
 }

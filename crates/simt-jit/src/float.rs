@@ -404,7 +404,7 @@ impl Compiler<'_> {
     }
 
     /// The smaller or larger of two, in Z0: a number rather than a NaN, -0 below 0.
-    fn minimum(&mut self, larger: bool, double: bool, a: Register, b: Register) {
+    pub(crate) fn minimum(&mut self, larger: bool, double: bool, a: Register, b: Register) {
         let pick = |narrow: Code, wide: Code| if double { wide } else { narrow };
         let code = if larger {
             pick(

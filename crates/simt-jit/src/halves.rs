@@ -162,9 +162,17 @@ impl Compiler<'_> {
         mode: FloatMode,
     ) -> bool {
         let Some(format) = Format::of(ty) else { return false };
-        let supported = matches!(op, FloatOp::Add | FloatOp::Sub | FloatOp::Mul | FloatOp::Fma);
-        if !supported || !is_plain(mode) {
+        use FloatOp::{Abs, Add, Fma, Max, MaxNan, Min, MinNan, Mul, Neg, Sub};
+        if !is_plain(mode) {
             return false;
+        }
+        match op {
+            Neg | Abs => {
+                self.half_sign(inst, op == Neg, ty.width());
+                return true;
+            }
+            Add | Sub | Mul | Fma | Min | Max | MinNan | MaxNan => {}
+            _ => return false,
         }
         let nothing = Value::Same(Z0);
         let mut values = [nothing; 3];
@@ -183,8 +191,39 @@ impl Compiler<'_> {
         true
     }
 
+    /// Halves with the other sign, or without one.
+    fn half_sign(&mut self, inst: &VectorInst, other: bool, width: Width) {
+        let value = self.value(inst.src[0], width);
+        let place = self.dest(inst, &inst.dst[0]);
+        let (bits, code) = if other {
+            (0x8000_8000u32, Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32)
+        } else {
+            (0x7fff_7fff, Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32)
+        };
+        let bits = repeated(self.a.constant(&bits.to_le_bytes()));
+        for part in 0..parts(width) {
+            let register = self.part_in(value, part, width, Z1);
+            // Its masks have a bit for 32 bits, those of the result maybe for 16.
+            self.a.op(code, &[Z0.into(), register.into(), bits.into()]);
+            self.put(&place, part, move_code(width), &[Z0.into()]);
+        }
+    }
+
     /// Sixteen results, in the lower 16 bits of Z0's lanes.
     fn half_part(&mut self, op: FloatOp, values: [Value; 3], part: usize, what: (bool, Bits)) {
+        if let FloatOp::Min | FloatOp::Max | FloatOp::MinNan | FloatOp::MaxNan = op {
+            self.half_as_single(values[0], part, what, Z1);
+            self.half_as_single(values[1], part, what, Z2);
+            self.minimum(matches!(op, FloatOp::Max | FloatOp::MaxNan), false, Z1, Z2);
+            if let FloatOp::MinNan | FloatOp::MaxNan = op {
+                let compare = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
+                self.a.op(compare, &[K1.into(), Z1.into(), Z2.into(), X::I(3)]);
+                // A sum with a NaN is one.
+                let add = Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er;
+                self.a.op(add, &[Z0.into(), Z1.into(), Z2.into()]).set_op_mask(K1);
+            }
+            return self.single_as_half(what.0);
+        }
         self.half_as_single(values[0], part, what, Z0);
         self.half_as_single(values[1], part, what, Z1);
         match op {

@@ -16,14 +16,14 @@ void run(void **args)
 {
     const unsigned short *restrict a = args[0], *restrict b = args[1];
     float *restrict product = args[2];
-    int size = *(int *)args[3];
+    int size = *(int *)args[3], depth = *(int *)args[4];
     static float turned[STEP][COLUMNS];
 
     for (int column = 0; column < size; column += COLUMNS)
-        for (int start = 0; start < size; start += STEP) {
+        for (int start = 0; start < depth; start += STEP) {
             for (int j = 0; j < COLUMNS; ++j)
                 for (int k = 0; k < STEP; ++k)
-                    turned[k][j] = widen(b[(column + j) * size + start + k]);
+                    turned[k][j] = widen(b[(column + j) * depth + start + k]);
             for (int row = 0; row < size; row += ROWS) {
                 float sum[ROWS][COLUMNS];
                 for (int i = 0; i < ROWS; ++i)
@@ -31,7 +31,7 @@ void run(void **args)
                         sum[i][j] = start ? product[(row + i) * size + column + j] : 0.0f;
                 for (int k = 0; k < STEP; ++k)
                     for (int i = 0; i < ROWS; ++i) {
-                        float factor = widen(a[(row + i) * size + start + k]);
+                        float factor = widen(a[(row + i) * depth + start + k]);
                         for (int j = 0; j < COLUMNS; ++j)
                             sum[i][j] += factor * turned[k][j];
                     }

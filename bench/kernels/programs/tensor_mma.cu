@@ -1,4 +1,4 @@
-// product = a * b^T for row-major bf16 matrices with float results, on tensor cores as libraries drive them: tiles come to
+// product = a * b^T for row-major bf16 matrices of `size` rows and `depth` columns with float results, on tensor cores as libraries drive them: tiles come to
 // shared memory by asynchronous copies while those before them are multiplied, to registers by ldmatrix, where each
 // fragment serves several products. A block of four warps makes 128 x 128 values, a warp 64 x 64.
 
@@ -15,13 +15,13 @@ __device__ unsigned shared_address(const void *p)
     return (unsigned)__cvta_generic_to_shared(p);
 }
 
-__device__ void copy_tile(Tile &to, const __nv_bfloat16 *from, int size)
+__device__ void copy_tile(Tile &to, const __nv_bfloat16 *from, int depth)
 {
 #pragma unroll
     for (int i = 0; i < BLOCK * STEP / 8 / THREADS; ++i) {
         int row = i * (THREADS * 8 / STEP) + threadIdx.x / (STEP / 8), column = threadIdx.x % (STEP / 8) * 8;
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(&to[row][column])),
-                     "l"(&from[row * size + column]));
+                     "l"(&from[row * depth + column]));
     }
 }
 
@@ -42,23 +42,23 @@ __device__ void multiply(float (&sum)[4], const unsigned (&a)[4], unsigned b0, u
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    tensor_mma(const __nv_bfloat16 *a, const __nv_bfloat16 *b, float *product, int size)
+    tensor_mma(const __nv_bfloat16 *a, const __nv_bfloat16 *b, float *product, int size, int depth)
 {
     __shared__ alignas(16) Tile tile_a[2], tile_b[2];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int row = blockIdx.y * BLOCK, column = blockIdx.x * BLOCK;
     int warp_row = warp / 2 * WARP, warp_column = warp % 2 * WARP;
-    a += row * size;
-    b += column * size;
+    a += row * depth;
+    b += column * depth;
     float sum[WARP / 16][WARP / 8][4] = {};
-    copy_tile(tile_a[0], a, size);
-    copy_tile(tile_b[0], b, size);
+    copy_tile(tile_a[0], a, depth);
+    copy_tile(tile_b[0], b, depth);
     asm volatile("cp.async.commit_group;");
 #pragma unroll 1
-    for (int start = 0, stage = 0; start < size; start += STEP, stage ^= 1) {
-        if (start + STEP < size) {
-            copy_tile(tile_a[stage ^ 1], a + start + STEP, size);
-            copy_tile(tile_b[stage ^ 1], b + start + STEP, size);
+    for (int start = 0, stage = 0; start < depth; start += STEP, stage ^= 1) {
+        if (start + STEP < depth) {
+            copy_tile(tile_a[stage ^ 1], a + start + STEP, depth);
+            copy_tile(tile_b[stage ^ 1], b + start + STEP, depth);
         }
         asm volatile("cp.async.commit_group;\n\tcp.async.wait_group 1;" ::: "memory");
         __syncthreads();

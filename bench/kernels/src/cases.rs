@@ -370,11 +370,11 @@ fn graph_search() -> Case {
 }
 
 /// Square matrices of 16-bit floats; `narrow` makes one of a small multiple of 1/8, exactly.
-fn narrow_matrices(side: usize, narrow: fn(f32) -> u16) -> Vec<Argument> {
+fn narrow_matrices(side: usize, depth: usize, narrow: fn(f32) -> u16) -> Vec<Argument> {
     let mut random = Random::new();
     let mut matrix = || {
         let mut value = || narrow((random.bits() % 33) as f32 / 8.0 - 2.0);
-        Argument::Input((0..side * side).flat_map(|_| value().to_le_bytes()).collect())
+        Argument::Input((0..side * depth).flat_map(|_| value().to_le_bytes()).collect())
     };
     vec![matrix(), matrix(), Argument::Output(F32, side * side), int(side)]
 }
@@ -395,17 +395,20 @@ fn f16(value: f32) -> u16 {
 }
 
 fn tensor_mma() -> Case {
-    const SIDE: usize = 512;
-    let (work, tiles) = ((2 * SIDE * SIDE * SIDE) as f64, (SIDE / 128) as u32);
+    const SIDE: usize = 256;
+    const DEPTH: usize = 512;
+    let (work, tiles) = ((2 * SIDE * SIDE * DEPTH) as f64, (SIDE / 128) as u32);
+    let mut arguments = narrow_matrices(SIDE, DEPTH, bf16);
+    arguments.push(int(DEPTH));
     case!(no OpenCL tensor_mma: "GFLOP/s", work, [tiles, tiles, 1], [128, 1, 1],
-        Tolerance::Relative(1e-5), narrow_matrices(SIDE, bf16))
+        Tolerance::Relative(1e-5), arguments)
 }
 
 fn tensor_wmma() -> Case {
     const SIDE: usize = 256;
     let (work, tiles) = ((2 * SIDE * SIDE * SIDE) as f64, (SIDE / 16) as u32);
     case!(no OpenCL tensor_wmma: "GFLOP/s", work, [tiles * tiles / 4, 1, 1], [128, 1, 1],
-        Tolerance::Relative(1e-5), narrow_matrices(SIDE, f16))
+        Tolerance::Relative(1e-5), narrow_matrices(SIDE, SIDE, f16))
 }
 
 #[cfg(test)]

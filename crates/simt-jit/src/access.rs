@@ -62,7 +62,8 @@ impl Compiler<'_> {
             self.known(inst, plan, form);
             return true;
         }
-        !inst.uniform && (self.copy(inst, plan) || self.varying(inst, plan))
+        !inst.uniform
+            && (self.copy(inst, plan) || self.store_product(inst, plan) || self.varying(inst, plan))
     }
 
     /// An access as code sees it, if lanes that name one place mean one place; `None` if there is
@@ -136,7 +137,7 @@ impl Compiler<'_> {
         };
         if whole_warp
             && neighbours
-            && let Address::Lanes(address @ (Value::Parts(_) | Value::File(_))) = address
+            && let Address::Lanes(address @ (Value::Parts(_) | Value::Memory(..))) = address
         {
             let apart = self.a.label();
             self.contiguous(inst, plan, address, apart, back);
@@ -501,7 +502,7 @@ impl Compiler<'_> {
                     self.a.op(code, &[register.into(), memory.into()]);
                 }
             }
-            Lanes::File => {
+            Lanes::File | Lanes::Stack(_) => {
                 self.a.op(code, &[Z0.into(), memory.into()]);
                 let offset = self.layout.place(r.index()).vector.unwrap_or(0) as i32;
                 for part in 0..parts(width) {

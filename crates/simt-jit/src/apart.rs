@@ -27,7 +27,7 @@ impl Compiler<'_> {
         match address {
             Address::Local(_) => {}
             // Gathers take as long for a few lanes as for all, and are worth less of a look.
-            Address::Lanes(lanes @ (Value::Parts(_) | Value::File(_)))
+            Address::Lanes(lanes @ (Value::Parts(_) | Value::Memory(..)))
                 if !plan.write && (!some || narrow) =>
             {
                 self.same_for_all(inst, plan, lanes, back);
@@ -35,7 +35,8 @@ impl Compiler<'_> {
             _ if some && !narrow => self.one_lane(inst, plan, address, back),
             _ => {}
         }
-        if let (Address::Lanes(lanes @ (Value::Parts(_) | Value::File(_))), true) = (address, some)
+        if let (Address::Lanes(lanes @ (Value::Parts(_) | Value::Memory(..))), true) =
+            (address, some)
         {
             self.neighbours(inst, plan, lanes, back);
         }

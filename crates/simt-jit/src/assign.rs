@@ -5,6 +5,7 @@
 //! none is used from memory, where the first-level cache is nearly as good.
 
 use crate::Flavour;
+use crate::frame::{FRAGMENT_LANES, FRAGMENT_SLOTS};
 use crate::ranges::{Hull, Ranges};
 use iced_x86::Register;
 use simt::op::{Op, Width};
@@ -37,6 +38,9 @@ pub(crate) enum Lanes {
     Parts([Register; PARTS_MAX]),
     /// In one machine register: every lane has the same value.
     Same(Register),
+    /// On the stack, which all warps have in common, at this offset: the register file does not
+    /// have it, and nobody wants it between blocks.
+    Stack(i32),
 }
 
 /// The assignment of a function.
@@ -164,17 +168,37 @@ impl Assignment {
                 made.lanes[r] = Lanes::Parts(registers);
             }
         }
+        if whole_lanes {
+            made.put_fragments(f, ranges);
+        }
         made
     }
 }
 
 impl Assignment {
+    /// Puts fragments of matrices that have no machine registers onto the stack: there are many,
+    /// for a short while, and the next warp's fit where this one's were.
+    fn put_fragments(&mut self, f: &VectorFunction, ranges: &Ranges) {
+        let mut slots = Machine::new(FRAGMENT_SLOTS);
+        for r in crate::tensor::fragments(f) {
+            let Some(hull) = ranges.hulls[r].filter(|_| self.lanes[r] == Lanes::File) else {
+                continue;
+            };
+            let block = ranges.ends.partition_point(|end| *end < hull.start);
+            let local = ranges.starts[block] < hull.start && hull.end < ranges.ends[block];
+            if let Some(found) = slots.find(1, hull).filter(|_| local) {
+                slots.take(found[0], hull);
+                self.lanes[r] = Lanes::Stack(FRAGMENT_LANES + 128 * found[0] as i32);
+            }
+        }
+    }
+
     /// Vector registers that hold values somewhere.
     pub(crate) fn used_vectors(&self) -> BTreeSet<Register> {
         self.lanes
             .iter()
             .flat_map(|lanes| match *lanes {
-                Lanes::File => [Register::None; PARTS_MAX],
+                Lanes::File | Lanes::Stack(_) => [Register::None; PARTS_MAX],
                 Lanes::Parts(registers) => registers,
                 Lanes::Same(register) => [register; PARTS_MAX],
             })

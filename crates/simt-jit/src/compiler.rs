@@ -119,8 +119,10 @@ pub(crate) struct Compiler<'a> {
     pub(crate) in_eax: Option<Reg>,
     /// Accesses that are checked together.
     pub(crate) groups: Groups,
-    /// The instruction of the block that an earlier one has done already.
-    pub(crate) merged: Option<usize>,
+    /// Where products of pairs are added, by groups of `k`, once something calls it.
+    pub(crate) pairs: [Option<Label>; 2],
+    /// Instructions of the block that an earlier one has done already.
+    pub(crate) merged: std::ops::Range<usize>,
     /// Fragments of matrices that are ready for products.
     pub(crate) fragments: Fragments,
     /// General registers that hold values within blocks.
@@ -214,8 +216,9 @@ impl<'a> Compiler<'a> {
             together: start::waits(f),
             in_eax: None,
             groups: Groups::default(),
-            fragments: Fragments::default(),
-            merged: None,
+            fragments: Fragments::of(f),
+            merged: 0..0,
+            pairs: [None; 2],
             temporaries: BTreeSet::new(),
             decoded_at: BTreeSet::new(),
             cold: Vec::new(),
@@ -271,6 +274,7 @@ impl<'a> Compiler<'a> {
         if self.together {
             self.next_turn();
         }
+        self.add_pairs();
         self.run_decoded();
         self.epilogue();
         if self.flavour == Flavour::Avx2 && self.a.needs_avx512() {
@@ -293,7 +297,7 @@ impl<'a> Compiler<'a> {
         self.active_for = None;
         self.in_pair = None;
         self.in_eax = None;
-        self.fragments = Fragments::default();
+        self.fragments.clear();
     }
 
     fn way_in(&mut self) {
@@ -409,6 +413,10 @@ impl<'a> Compiler<'a> {
         }
         match self.assignment.lanes[r] {
             Lanes::File => {}
+            Lanes::Stack(to) => {
+                let Some(offset) = place.vector else { return };
+                self.copy_lanes((FILE, offset as i32), (Register::RSP, to), width);
+            }
             Lanes::Parts(registers) => {
                 let Some(offset) = place.vector else { return };
                 for (part, register) in registers.into_iter().take(parts(width)).enumerate() {
@@ -482,6 +490,9 @@ impl<'a> Compiler<'a> {
         let to = |part: usize| at(FILE, offset as i32 + 64 * part as i32);
         let spread = match (self.lanes_of(Reg(r as u32)), self.assignment.lanes[r]) {
             (Value::Same(register), _) => register,
+            (_, Lanes::Stack(from)) => {
+                return self.copy_lanes((Register::RSP, from), (FILE, offset as i32), width);
+            }
             (value @ Value::One(_), Lanes::File) => self.part_in(value, 0, width, Z0),
             (_, Lanes::Parts(registers)) => {
                 for (part, register) in registers.into_iter().take(parts(width)).enumerate() {
@@ -559,6 +570,7 @@ impl<'a> Compiler<'a> {
     pub(crate) fn contents(&mut self, block: usize) {
         let f = self.f;
         let b = &f.blocks[block];
+        self.merged = 0..0;
         let size = b.insts.len() as i32 + 1;
         if self.masked {
             let (eax, rax) = (Register::EAX, A);
@@ -621,8 +633,7 @@ impl<'a> Compiler<'a> {
             self.canonicalise(r);
         }
         let in_eax = self.in_eax;
-        let merged = self.merged.take() == Some(self.index);
-        if !merged && !self.native(inst) {
+        if !self.merged.contains(&self.index) && !self.native(inst) {
             self.decoded_at.insert((self.block, self.index, self.masked));
             self.decoded_form(self.block, self.index);
         }
@@ -717,6 +728,7 @@ impl<'a> Compiler<'a> {
                 self.uncount(counted);
                 (self.masked, self.block) = (false, block);
                 self.groups = Groups::default();
+                self.merged = 0..0;
                 let b = &self.f.blocks[block];
                 for (index, inst) in b.insts.iter().enumerate().skip(index) {
                     self.index = index;
@@ -778,6 +790,6 @@ impl<'a> Compiler<'a> {
         width == Width::W128
             || width == Width::W16
                 && matches!(source, Source::Vector(r)
-                    if !matches!(self.lanes_of(r), Value::Parts(_) | Value::File(_)))
+                    if !matches!(self.lanes_of(r), Value::Parts(_) | Value::Memory(..)))
     }
 }

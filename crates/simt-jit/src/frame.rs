@@ -5,7 +5,7 @@ use simt_interpreter::native::Frame;
 use std::mem::offset_of;
 
 use crate::assembler::at;
-use crate::tensor::FRAGMENTS_MAX;
+use crate::tensor::{FRAGMENTS_MAX, ROWS_BYTES, ROWS_MAX};
 
 /// The register file.
 pub(crate) const FILE: Register = Register::RBX;
@@ -63,13 +63,18 @@ pub(crate) const LANE_SECONDS: i32 = LANE_VALUES + 256;
 pub(crate) const LANE_RESULTS: i32 = LANE_SECONDS + 256;
 /// Where they keep two general registers that they use.
 pub(crate) const SAVED_PAIR: i32 = LANE_RESULTS + 256;
-/// Where products of matrices keep fragments, and what each takes at most.
+/// Where products of matrices keep fragments, and how much they may keep.
 pub(crate) const FRAGMENTS: i32 = SAVED_PAIR + 64;
-pub(crate) const FRAGMENT_BYTES: i32 = 512;
+pub(crate) const FRAGMENTS_BYTES: i32 = 8192;
 /// Where they say of each fragment of A, then of B, whether it is refused: 4 bytes each.
-pub(crate) const REFUSED: i32 = FRAGMENTS + FRAGMENTS_MAX as i32 * FRAGMENT_BYTES;
+pub(crate) const REFUSED: i32 = FRAGMENTS + FRAGMENTS_BYTES;
+/// Where fragments are as programs have them, 128 bytes a register, and how many fit.
+pub(crate) const FRAGMENT_LANES: i32 = REFUSED + 2 * 4 * FRAGMENTS_MAX as i32;
+pub(crate) const FRAGMENT_SLOTS: usize = 64;
+/// Where products of pairs keep fragments of A.
+pub(crate) const ROWS: i32 = FRAGMENT_LANES + 128 * FRAGMENT_SLOTS as i32;
 /// Bytes of the function's stack, a multiple of 64.
-pub(crate) const STACK_BYTES: i32 = REFUSED + 2 * 4 * FRAGMENTS_MAX as i32;
+pub(crate) const STACK_BYTES: i32 = ROWS + ROWS_MAX as i32 * ROWS_BYTES;
 const _: () = assert!(STACK_BYTES % 64 == 0 && FRAGMENTS % 64 == 0);
 
 /// A field of the frame.

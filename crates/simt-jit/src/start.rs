@@ -255,7 +255,7 @@ impl Compiler<'_> {
         let mut holders: HashMap<Register, u32> = HashMap::new();
         let places = |r: usize| {
             let lanes = match self.assignment.lanes[r] {
-                Lanes::File => [Register::None; PARTS_MAX],
+                Lanes::File | Lanes::Stack(_) => [Register::None; PARTS_MAX],
                 Lanes::Parts(registers) => registers,
                 Lanes::Same(register) => [register, Register::None, Register::None, Register::None],
             };

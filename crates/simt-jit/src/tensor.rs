@@ -18,8 +18,9 @@
 
 use crate::Flavour;
 use crate::assembler::{Label, X, at, repeated};
-use crate::compiler::Compiler;
-use crate::frame::{FRAGMENT_BYTES, FRAGMENTS, K1, K2, REFUSED, Z0, Z1, Z2, Z3};
+use crate::compiler::{Cold, Compiler};
+use crate::frame::{A, C, FRAGMENTS, FRAGMENTS_BYTES, K1, K2, REFUSED, ROWS, Z0, Z1, Z2, Z3};
+use crate::nan;
 use crate::value::{Value, move_code, ymm};
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
@@ -27,8 +28,14 @@ use simt::matrix::{MatrixType, Multiply, added};
 use simt::op::{Op, Width};
 use simt::vector::{Source, VectorFunction, VectorInst};
 
-/// Fragments that are remembered of each kind.
-pub(crate) const FRAGMENTS_MAX: usize = 8;
+/// Fragments that are remembered of each kind, at most.
+pub(crate) const FRAGMENTS_MAX: usize = 32;
+/// Fragments of A that are kept: there is room for more of B, of which each is used less often.
+pub(crate) const ROWS_MAX: usize = 16;
+/// What one takes: four registers.
+pub(crate) const ROWS_BYTES: i32 = 512;
+/// Products that are made as one, at most: all of their fragments are remembered.
+const CHAIN_MAX: usize = 8;
 
 /// The sums of a product: of register `r`'s part `p` in `SUMS[2 * r + p]`.
 const SUMS: [Register; 8] = [
@@ -71,6 +78,17 @@ enum Engine {
     Single,
 }
 
+impl Engine {
+    /// Bytes of a fragment of B that is ready: two vectors for each of two registers, or of four
+    /// elements.
+    fn fragment_bytes(self) -> i32 {
+        match self {
+            Self::Pairs => 256,
+            Self::Single => 512,
+        }
+    }
+}
+
 /// How a product is made; `None` if it runs in its decoded form.
 fn engine(product: Multiply) -> Option<Engine> {
     let known = matches!(product.a, MatrixType::BF16 | MatrixType::F16 | MatrixType::TF32);
@@ -79,13 +97,37 @@ fn engine(product: Multiply) -> Option<Engine> {
     (known && product.tall && product.a == product.b).then_some(engine)
 }
 
-/// Vector registers that hold values in a function; its products use the others.
-pub(crate) fn vectors(f: &VectorFunction, most: usize) -> usize {
-    let engines = f.blocks.iter().flat_map(|b| &b.insts).filter_map(|inst| match inst.op {
+/// The engines of a function's products.
+fn engines(f: &VectorFunction) -> impl Iterator<Item = Engine> {
+    f.blocks.iter().flat_map(|b| &b.insts).filter_map(|inst| match inst.op {
         Op::Multiply(product) => engine(product),
         _ => None,
-    });
-    let room = engines.map(|engine| match engine {
+    })
+}
+
+/// Registers that nothing but loads of matrices writes, and nothing but products reads, as factors.
+pub(crate) fn fragments(f: &VectorFunction) -> impl Iterator<Item = usize> {
+    let mut loaded = vec![false; f.classes.len()];
+    let mut other = vec![false; f.classes.len()];
+    for inst in f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)) {
+        let factors = match inst.op {
+            Op::Multiply(product) if engine(product).is_some() => {
+                product.a_registers() + product.b_registers()
+            }
+            _ => 0,
+        };
+        let rest = inst.src.iter().skip(factors).flat_map(|s| s.registers());
+        rest.for_each(|r| other[r.index()] = true);
+        let is_load = matches!(inst.op, Op::LoadMatrix { .. }) && inst.guard.is_none();
+        let written = if is_load { &mut loaded } else { &mut other };
+        inst.dst.iter().for_each(|d| written[d.reg.index()] = true);
+    }
+    (0..loaded.len()).filter(move |r| loaded[*r] && !other[*r])
+}
+
+/// Vector registers that hold values in a function; its products use the others.
+pub(crate) fn vectors(f: &VectorFunction, most: usize) -> usize {
+    let room = engines(f).map(|engine| match engine {
         Engine::Pairs => most - SUMS.len(),
         Engine::Single => most - SUMS.len() - ELEMENTS.len(),
     });
@@ -93,21 +135,37 @@ pub(crate) fn vectors(f: &VectorFunction, most: usize) -> usize {
 }
 
 /// Fragments that were looked at since the start of the block, by slot.
-#[derive(Default)]
 pub(crate) struct Fragments {
     /// Of A.
     rows: Held,
     /// Of B.
     columns: Held,
+    /// Of one of B, in all of the function.
+    bytes: i32,
 }
+
+type Fragment<'a> = (MatrixType, &'a [Source]);
 
 #[derive(Default)]
 struct Held {
-    slots: [Option<(MatrixType, Vec<Source>)>; FRAGMENTS_MAX],
+    slots: Vec<Option<(MatrixType, Vec<Source>)>>,
     next: usize,
 }
 
 impl Fragments {
+    /// None, in a function.
+    pub(crate) fn of(f: &VectorFunction) -> Self {
+        let bytes = engines(f).map(Engine::fragment_bytes).max().unwrap_or(FRAGMENTS_BYTES);
+        let of = |count: i32| Held { slots: vec![None; count as usize], next: 0 };
+        Self { rows: of(ROWS_MAX as i32), columns: of(FRAGMENTS_BYTES / bytes), bytes }
+    }
+
+    /// Nothing is known any more.
+    pub(crate) fn clear(&mut self) {
+        self.rows.slots.fill(None);
+        self.columns.slots.fill(None);
+    }
+
     /// The register has another value from here on.
     pub(crate) fn forget(&mut self, r: Reg) {
         for slot in self.rows.slots.iter_mut().chain(&mut self.columns.slots) {
@@ -119,28 +177,36 @@ impl Fragments {
             }
         }
     }
+
+    /// Where a fragment of A in a slot is.
+    fn rows_at(&self, slot: usize) -> X {
+        at(Register::RSP, ROWS + ROWS_BYTES * slot as i32).into()
+    }
+
+    /// Where a fragment of B in a slot is, as 128 bits for each value of `k` of a quad.
+    fn columns_at(&self, slot: usize, vector: usize, quarter: usize) -> X {
+        let offset = slot as i32 * self.bytes + 64 * vector as i32 + 16 * quarter as i32;
+        at(Register::RSP, FRAGMENTS + offset).into()
+    }
 }
 
 impl Held {
-    /// The slot of a fragment, and whether it has it already.
-    fn slot(&mut self, ty: MatrixType, sources: &[Source]) -> (usize, bool) {
+    /// The slot of a fragment, and whether it has it already; none of those in use is taken.
+    fn slot(&mut self, (ty, sources): Fragment<'_>, in_use: &[usize]) -> (usize, bool) {
         let is_it = |slot: &Option<(MatrixType, Vec<Source>)>| {
             slot.as_ref().is_some_and(|(t, s)| *t == ty && s == sources)
         };
         if let Some(slot) = self.slots.iter().position(is_it) {
             return (slot, true);
         }
+        while in_use.contains(&self.next) {
+            self.next = (self.next + 1) % self.slots.len();
+        }
         let slot = self.next;
-        self.next = (slot + 1) % FRAGMENTS_MAX;
+        self.next = (slot + 1) % self.slots.len();
         self.slots[slot] = Some((ty, sources.to_vec()));
         (slot, false)
     }
-}
-
-/// Where a fragment of B is, as 128 bits for each value of `k` of a quad.
-fn columns_at(slot: usize, vector: usize, quarter: usize) -> X {
-    let offset = slot as i32 * FRAGMENT_BYTES + 64 * vector as i32 + 16 * quarter as i32;
-    at(Register::RSP, FRAGMENTS + offset).into()
 }
 
 /// Where it says that a fragment has elements that products in pairs cannot have: of A, then of B.
@@ -153,21 +219,56 @@ fn of_four(quarter: usize) -> X {
     X::I((quarter as u8 * 0x55) as i8 as i32)
 }
 
+/// True if a product always runs, and its sources are vectors or constants.
+fn is_plain(inst: &VectorInst) -> bool {
+    let plain = |s: &Source| matches!(s, Source::Vector(_) | Source::Imm(_));
+    inst.guard.is_none() && inst.src.iter().all(plain)
+}
+
 impl Compiler<'_> {
-    /// Makes code for a product; false if there is none.
+    /// Makes code for a product and those behind it that add to its sums; false if there is none.
     pub(crate) fn multiply(&mut self, inst: &VectorInst, product: Multiply) -> bool {
         let Some(engine) = engine(product) else { return false };
-        let whole = self.flavour == Flavour::Avx512 && !self.masked && inst.guard.is_none();
-        let plain = |s: &Source| matches!(s, Source::Vector(_) | Source::Imm(_));
-        if !whole || !inst.src.iter().all(plain) || !self.has_lane_results(inst) {
+        let whole = self.flavour == Flavour::Avx512 && !self.masked;
+        if !whole || !self.has_lane_results(inst) || !is_plain(inst) {
             return false;
         }
-        let (a, rest) = inst.src.split_at(product.a_registers());
-        let (b, c) = rest.split_at(product.b_registers());
+        let f = self.f;
+        let more = f.blocks.get(self.block).map_or(&[][..], |b| &b.insts[self.index + 1..]);
+        let c = product.a_registers() + product.b_registers();
+        let is_sum = |s: &Source| s.registers().any(|r| inst.dst.iter().any(|d| d.reg == r));
+        let adds = |next: &&VectorInst| {
+            let (factors, sums) = next.src.split_at(c.min(next.src.len()));
+            next.op == inst.op
+                && is_plain(next)
+                && next.dst == inst.dst
+                && sums.iter().copied().eq(inst.dst.iter().map(|d| Source::Vector(d.reg)))
+                && !factors.iter().any(is_sum)
+                && nan::exposed(&self.lazy, next).next().is_none()
+        };
+        let more = more.iter().take(CHAIN_MAX - 1).take_while(adds);
+        let chain: Vec<&VectorInst> = std::iter::once(inst).chain(more).collect();
+        let end = self.index + chain.len();
+        let factors: Vec<[&[Source]; 2]> = chain
+            .iter()
+            .map(|inst| {
+                let (a, b) = inst.src[..c].split_at(product.a_registers());
+                [a, b]
+            })
+            .collect();
         let back = self.a.label();
         match engine {
-            Engine::Pairs => self.in_pairs([a, b, c], back),
-            Engine::Single => self.one_by_one(product, [a, b, c]),
+            Engine::Pairs => {
+                let label = self.a.label();
+                let members = (self.index..end).collect();
+                let (block, masked, in_eax) = (self.block, self.masked, None);
+                self.cold.push(Cold::Segment { label, back, block, masked, members, in_eax });
+                self.in_pairs(&factors, &inst.src[c..], label);
+            }
+            Engine::Single => {
+                self.start_sums(&inst.src[c..]);
+                factors.iter().for_each(|factors| self.one_by_one(product, *factors));
+            }
         }
         for (r, d) in inst.dst.iter().enumerate() {
             let place = self.dest(inst, d);
@@ -179,9 +280,8 @@ impl Compiler<'_> {
                 self.put_register(&place, part, sum);
             }
         }
-        if engine == Engine::Pairs {
-            self.a.bind(back);
-        }
+        self.a.bind(back);
+        self.merged = self.index + 1..end;
         true
     }
 
@@ -199,24 +299,30 @@ impl Compiler<'_> {
         }
     }
 
-    /// Adds the products of bf16, two at a time; if it cannot, leaves the instruction to its decoded
-    /// form, which goes on at `back`.
-    fn in_pairs(&mut self, [a, b, c]: [&[Source]; 3], back: Label) {
-        let (row, known) = self.fragments.rows.slot(MatrixType::BF16, a);
-        if !known {
-            self.refuse(a, 0, row);
-        }
-        let (column, known) = self.fragments.columns.slot(MatrixType::BF16, b);
-        if !known {
-            self.refuse(b, 1, column);
-            for (group, source) in b.iter().enumerate() {
-                self.pick_columns(*source, None, column, 2 * group);
+    /// Adds the products of bf16, two at a time; goes elsewhere if it cannot.
+    fn in_pairs(&mut self, factors: &[[&[Source]; 2]], c: &[Source], slow: Label) {
+        let (mut rows, mut columns) = (Vec::new(), Vec::new());
+        for [a, b] in factors {
+            let (row, known) = self.fragments.rows.slot((MatrixType::BF16, a), &rows);
+            if !known {
+                self.refuse(a, 0, row);
+                self.keep_rows(a, row);
             }
+            rows.push(row);
+            let (column, known) = self.fragments.columns.slot((MatrixType::BF16, b), &columns);
+            if !known {
+                self.refuse(b, 1, column);
+                for (group, source) in b.iter().enumerate() {
+                    self.pick_columns(*source, None, column, 2 * group);
+                }
+            }
+            columns.push(column);
         }
-        let slow = self.aside(back);
-        for place in [refused_at(0, row), refused_at(1, column)] {
-            self.a.op(Code::Cmp_rm32_imm8, &[place, X::I(0)]);
-            self.a.jump(Code::Jne_rel32_64, slow);
+        for (operand, slots) in [&rows, &columns].into_iter().enumerate() {
+            for slot in slots {
+                self.a.op(Code::Cmp_rm32_imm8, &[refused_at(operand, *slot), X::I(0)]);
+                self.a.jump(Code::Jne_rel32_64, slow);
+            }
         }
         self.start_sums(c);
         for pair in SUMS.chunks_exact(2) {
@@ -228,28 +334,49 @@ impl Compiler<'_> {
             self.a.op(Code::VEX_Kortestw_kr_kr, &[K1.into(), K2.into()]);
             self.a.jump(Code::Jne_rel32_64, slow);
         }
+        let groups = factors[0][1].len();
+        let routine = *self.pairs[groups - 1].get_or_insert_with(|| self.a.label());
+        for (row, column) in rows.into_iter().zip(columns) {
+            let lea = Code::Lea_r64_m;
+            self.a.op(lea, &[A.into(), self.fragments.rows_at(row)]);
+            self.a.op(lea, &[C.into(), self.fragments.columns_at(column, 0, 0)]);
+            self.a.jump(Code::Call_rel32_64, routine);
+        }
+    }
+
+    /// Makes the code that adds the products of two fragments to the sums, if something calls it:
+    /// of A at RAX, of B at RCX. Once for all products, so that it stays where the processor need
+    /// not fetch it again.
+    pub(crate) fn add_pairs(&mut self) {
         let spread = Code::EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8;
         let add = Code::EVEX_Vdpbf16ps_zmm_k1z_zmm_zmmm512b32;
-        for (group, quarter) in (0..b.len()).flat_map(|g| (0..4).map(move |q| (g, q))) {
-            self.repeat_columns(column, 2 * group, quarter);
-            for (half, part) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-                let value = self.value(a[2 * group + half], Width::W32);
-                let to = if part == 0 { Z2 } else { Z3 };
-                let from = self.part(value, part);
-                self.a.op(spread, &[to.into(), from, of_four(quarter)]);
-                for (odd, columns) in [Z0, Z1].into_iter().enumerate() {
-                    let sum = SUMS[2 * (2 * half + odd) + part];
-                    self.a.op(add, &[sum.into(), to.into(), columns.into()]);
+        for (groups, label) in (1..).zip(self.pairs) {
+            let Some(label) = label else { continue };
+            self.a.bind(label);
+            for (group, quarter) in (0..groups).flat_map(|g| (0..4).map(move |q| (g, q))) {
+                for (odd, to) in [Z0, Z1].into_iter().enumerate() {
+                    let from = at(C, 64 * (2 * group + odd as i32) + 16 * quarter as i32);
+                    self.a.op(Code::EVEX_Vbroadcasti32x4_zmm_k1z_m128, &[to.into(), from.into()]);
+                }
+                for (half, part) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                    let to = if part == 0 { Z2 } else { Z3 };
+                    let from = at(A, 128 * (2 * group + half) + 64 * part);
+                    self.a.op(spread, &[to.into(), from.into(), of_four(quarter)]);
+                    for (odd, columns) in [Z0, Z1].into_iter().enumerate() {
+                        let sum = SUMS[(2 * (2 * half + odd as i32) + part) as usize];
+                        self.a.op(add, &[sum.into(), to.into(), columns.into()]);
+                    }
                 }
             }
+            self.a.op(Code::Retnq, &[]);
         }
     }
 
     /// Adds products one by one.
-    fn one_by_one(&mut self, product: Multiply, [a, b, c]: [&[Source]; 3]) {
+    fn one_by_one(&mut self, product: Multiply, [a, b]: [&[Source]; 2]) {
         let ty = product.a;
         let packed = ty.packed() as usize;
-        let (column, known) = self.fragments.columns.slot(ty, b);
+        let (column, known) = self.fragments.columns.slot((ty, b), &[]);
         if !known {
             for (group, source) in b.iter().enumerate() {
                 for e in 0..packed {
@@ -258,7 +385,6 @@ impl Compiler<'_> {
                 }
             }
         }
-        self.start_sums(c);
         let spread = Code::EVEX_Vpermilps_zmm_k1z_zmmm512b32_imm8;
         let add = Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er;
         for group in 0..b.len() {
@@ -290,7 +416,7 @@ impl Compiler<'_> {
     /// What even columns multiply with in Z0, odd ones in Z1.
     fn repeat_columns(&mut self, slot: usize, vector: usize, quarter: usize) {
         for (odd, to) in [Z0, Z1].into_iter().enumerate() {
-            let from = columns_at(slot, vector + odd, quarter);
+            let from = self.fragments.columns_at(slot, vector + odd, quarter);
             self.a.op(Code::EVEX_Vbroadcasti32x4_zmm_k1z_m128, &[to.into(), from]);
         }
     }
@@ -310,19 +436,23 @@ impl Compiler<'_> {
             Value::One(_) => low,
             _ => self.part_in(value, 1, Width::W32, Z1),
         };
+        let mut made = [SUMS[0], SUMS[1]];
         if let Some(element) = element {
             self.widen_element(element, low, Z2);
             self.widen_element(element, high, Z3);
             (low, high) = (Z2, Z3);
+            // Sums may have been started.
+            made = [ELEMENTS[0], ELEMENTS[1]];
         }
-        for (odd, to) in SUMS.into_iter().enumerate().take(2) {
+        for (odd, to) in made.into_iter().enumerate() {
             // Lane `l` of a quad has the columns `2 l` and `2 l + 1`; a column is four lanes of B.
             let lanes = (0..4).flat_map(|k| (0..4).map(move |l| 8 * l + 4 * odd + k));
             self.load_picks(Width::W32, to, lanes);
             let pick = Code::EVEX_Vpermi2d_zmm_k1z_zmm_zmmm512b32;
             self.a.op(pick, &[to.into(), low.into(), high.into()]);
             let store = Code::EVEX_Vmovdqa32_zmmm512_k1z_zmm;
-            self.a.op(store, &[columns_at(slot, vector + odd, 0), to.into()]);
+            let at = self.fragments.columns_at(slot, vector + odd, 0);
+            self.a.op(store, &[at, to.into()]);
         }
     }
 
@@ -354,6 +484,20 @@ impl Compiler<'_> {
             _ => {
                 let kept = word(self, 0xffff_e000);
                 self.a.op(and, &[to.into(), from.into(), kept.into()]);
+            }
+        }
+    }
+
+    /// Keeps a fragment of A as it is.
+    fn keep_rows(&mut self, sources: &[Source], slot: usize) {
+        for (r, source) in sources.iter().enumerate() {
+            let value = self.value(*source, Width::W32);
+            for part in 0..2 {
+                let from = self.part_in(value, part, Width::W32, Z0);
+                let offset = ROWS_BYTES * slot as i32 + 128 * r as i32 + 64 * part as i32;
+                let to = at(Register::RSP, ROWS + offset);
+                let store = Code::EVEX_Vmovdqa32_zmmm512_k1z_zmm;
+                self.a.op(store, &[to.into(), from.into()]);
             }
         }
     }

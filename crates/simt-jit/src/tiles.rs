@@ -9,12 +9,13 @@
 
 use crate::Flavour;
 use crate::access::{Address, Plan};
-use crate::assembler::{Label, X};
+use crate::assembler::{Label, X, at};
+use crate::assign::parts;
 use crate::compiler::{Cold, Compiler};
-use crate::frame::{C, D, Field, LANE_VALUES, Z0, Z1, Z2, Z3, field};
+use crate::frame::{C, D, Field, K1, LANE_VALUES, Z0, Z1, Z2, Z3, field};
 use crate::ranges::sources;
 use crate::turnwise::{Slot, Turn};
-use crate::value::xmm;
+use crate::value::{Value, xmm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::op::{Access, Op, Space, Width};
 use simt::vector::{Source, VectorInst};
@@ -178,14 +179,118 @@ impl Compiler<'_> {
         self.check_lanes(inst, load, address, slow);
         let from = self.address_slots(load, address);
         self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
-        for (lane, z) in (0..32).zip([Z0, Z1, Z2, Z3].into_iter().cycle()) {
-            self.a.op(Code::Mov_r64_rm64, &[C.into(), from.of(Turn::Number(lane), 8).into()]);
-            self.a.op(LOAD, &[xmm(z).into(), crate::assembler::at(C, load.offset).into()]);
-            let to = self.row(plan, rows, lane);
-            self.a.op(STORE, &[to.into(), xmm(z).into()]);
+        let apart = self.a.label();
+        let to = Address::Lanes(self.value(store.src[0], Width::W32));
+        self.differ_in_quads(to, Width::W32, ROW_BYTES);
+        self.a.jump(Code::Jne_rel32_64, apart);
+        self.differ_in_quads(address, Width::W64, ROW_BYTES);
+        self.a.jump(Code::Jne_rel32_64, apart);
+        self.copy_rows((load, from), (plan, rows), 4);
+        self.a.jump(Code::Jmp_rel32_64, back);
+        self.a.bind(apart);
+        self.copy_rows((load, from), (plan, rows), 1);
+        self.a.bind(back);
+        self.merged = self.index + 1..self.index + 2;
+        true
+    }
+
+    /// Copies all lanes' rows, so many at a time.
+    fn copy_rows(&mut self, from: (Plan, Slot), to: (Plan, Slot), together: usize) {
+        let (load, store, name): (_, _, fn(Register) -> Register) = match together {
+            1 => (LOAD, STORE, xmm),
+            _ => {
+                (Code::EVEX_Vmovdqu32_zmm_k1z_zmmm512, Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm, |z| z)
+            }
+        };
+        for (lane, z) in (0..32).step_by(together).zip([Z0, Z1, Z2, Z3].into_iter().cycle()) {
+            let number = from.1.of(Turn::Number(lane), 8);
+            self.a.op(Code::Mov_r64_rm64, &[C.into(), number.into()]);
+            self.a.op(load, &[name(z).into(), at(C, from.0.offset).into()]);
+            let to = self.row(to.0, to.1, lane);
+            self.a.op(store, &[to.into(), name(z).into()]);
+        }
+    }
+
+    /// Clears the zero flag if in some quad the four lanes' bytes, so many each, do not follow each
+    /// other.
+    fn differ_in_quads(&mut self, address: Address, width: Width, bytes: i32) {
+        let wide = width == Width::W64;
+        let pick = |narrow: Code, wide_one: Code| if wide { wide_one } else { narrow };
+        let first = pick(
+            Code::EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8,
+            Code::EVEX_Vpermq_zmm_k1z_zmmm512b64_imm8,
+        );
+        let add = pick(
+            Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32,
+            Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64,
+        );
+        let lanes = 64 / width.bytes() as u64;
+        let steps = (0..lanes).map(|lane| bytes as u64 * (lane % 4));
+        let size = width.bytes() as usize;
+        let steps: Vec<u8> = steps.flat_map(|n| n.to_le_bytes().into_iter().take(size)).collect();
+        let steps = self.a.constant(&steps);
+        for part in 0..parts(width) {
+            let register = self.address_part(0, address, part, width, Z0);
+            self.a.op(first, &[Z1.into(), register.into(), X::I(0)]);
+            self.a.op(add, &[Z1.into(), Z1.into(), steps.into()]);
+            if part == 0 {
+                let xor = Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64;
+                self.a.op(xor, &[Z2.into(), Z1.into(), register.into()]);
+            } else {
+                // a | (b ^ c)
+                let code = Code::EVEX_Vpternlogq_zmm_k1z_zmm_zmmm512b64_imm8;
+                let how = X::I(0xf6u8 as i8 as i32);
+                self.a.op(code, &[Z2.into(), Z1.into(), register.into(), how]);
+            }
+        }
+        let test = Code::EVEX_Vptestmq_kr_k1_zmm_zmmm512b64;
+        self.a.op(test, &[K1.into(), Z2.into(), Z2.into()]);
+        self.a.op(Code::VEX_Kortestb_kr_kr, &[K1.into(), K1.into()]);
+    }
+
+    /// Makes code for a store of two elements of 32 bits a lane by which each quad writes a row of
+    /// a product; false if it is no such store. Lanes that turn out to be apart are elsewhere.
+    pub(crate) fn store_product(&mut self, inst: &VectorInst, plan: Plan) -> bool {
+        let Access { bytes: 4, count: 2, width: Width::W32, .. } = plan.access else {
+            return false;
+        };
+        let whole = self.flavour == Flavour::Avx512 && !self.masked && inst.guard.is_none();
+        let plain = |s: &Source| matches!(s, Source::Vector(_));
+        let global = plan.wide && !plan.shared && plan.write && plan.offset % plan.total == 0;
+        if !(whole && global && plain(&inst.src[0]) && inst.src[2..].iter().all(plain)) {
+            return false;
+        }
+        let address = self.value(inst.src[0], Width::W64);
+        if !matches!(address, Value::Parts(_) | Value::Memory(..)) {
+            return false;
+        }
+        let address = Address::Lanes(address);
+        let (back, apart) = (self.a.label(), self.a.label());
+        let slow = self.aside(back);
+        self.differ_in_quads(address, Width::W64, plan.total);
+        self.a.jump(Code::Jne_rel32_64, apart);
+        let (block, index) = (self.block, self.index);
+        self.cold.push(Cold::Apart { label: apart, back, block, index });
+        self.check_lanes(inst, plan, address, slow);
+        let to = self.address_slots(plan, address);
+        let values = [2, 3].map(|n| self.value(inst.src[n], Width::W32));
+        for eight in 0..4 {
+            let part = eight / 2;
+            let first = self.part_in(values[0], part, Width::W32, Z0);
+            let second = self.part_in(values[1], part, Width::W32, Z1);
+            let picks = (0..16).map(|n| 8 * (eight % 2) + n / 2 + 16 * (n % 2));
+            self.load_picks(Width::W32, Z2, picks);
+            let pick = Code::EVEX_Vpermi2d_zmm_k1z_zmm_zmmm512b32;
+            self.a.op(pick, &[Z2.into(), first.into(), second.into()]);
+            for quad in 0..2 {
+                let number = to.of(Turn::Number(8 * eight + 4 * quad), 8);
+                self.a.op(Code::Mov_r64_rm64, &[C.into(), number.into()]);
+                let store = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
+                let row = at(C, plan.offset);
+                self.a.op(store, &[row.into(), Z2.into(), X::I(quad as i32)]);
+            }
         }
         self.a.bind(back);
-        self.merged = Some(self.index + 1);
         true
     }
 }

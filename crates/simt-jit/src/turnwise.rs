@@ -6,7 +6,7 @@ use crate::access::{Address, Plan};
 use crate::assembler::at;
 use crate::assign::parts;
 use crate::compiler::Compiler;
-use crate::frame::{FILE, LANE_ADDRESSES, LANE_RESULTS, MASK, SAVED_PAIR, Z0};
+use crate::frame::{LANE_ADDRESSES, LANE_RESULTS, MASK, SAVED_PAIR, Z0};
 use crate::value::{Value, move_code, single};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::op::Width;
@@ -61,8 +61,8 @@ impl Compiler<'_> {
             return self.file_address_slots(plan, address);
         }
         let width = if plan.wide { Width::W64 } else { Width::W32 };
-        if let (Address::Lanes(Value::File(offset)), 0) = (address, plan.before) {
-            return Slot::Lanes(FILE, offset);
+        if let (Address::Lanes(Value::Memory(base, offset)), 0) = (address, plan.before) {
+            return Slot::Lanes(base, offset);
         }
         for part in 0..parts(width) {
             let register = self.address_part(plan.before, address, part, width, Z0);
@@ -80,7 +80,7 @@ impl Compiler<'_> {
         }
         match self.value(source, width) {
             Value::One(memory) | Value::Whole(memory) => Slot::One(single(memory)),
-            Value::File(offset) => Slot::Lanes(FILE, offset),
+            Value::Memory(base, offset) => Slot::Lanes(base, offset),
             value @ (Value::Parts(_) | Value::Same(_)) => {
                 for part in 0..parts(width) {
                     let register = self.part_in(value, part, width, Z0);

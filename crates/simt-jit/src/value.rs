@@ -20,8 +20,8 @@ pub(crate) enum Value {
     Parts([Register; PARTS_MAX]),
     /// In one, the same in all lanes.
     Same(Register),
-    /// In the register file, at this offset.
-    File(i32),
+    /// In memory at an offset from a register: in the register file, or on the stack.
+    Memory(Register, i32),
     /// One value in memory that all lanes have.
     One(MemoryOperand),
     /// 64 bytes in memory that all parts have.
@@ -78,8 +78,9 @@ impl Compiler<'_> {
                 (Home::ScalarAndVector, Some(at_scalar), _) => {
                     Value::One(repeated(at(FILE, at_scalar as i32)))
                 }
-                (_, _, vector) => Value::File(vector.unwrap_or(0) as i32),
+                (_, _, vector) => Value::Memory(FILE, vector.unwrap_or(0) as i32),
             },
+            Lanes::Stack(offset) => Value::Memory(Register::RSP, offset),
         }
     }
 
@@ -88,7 +89,7 @@ impl Compiler<'_> {
         match value {
             Value::Parts(registers) => registers[part].into(),
             Value::Same(register) => register.into(),
-            Value::File(offset) => at(FILE, offset + 64 * part as i32).into(),
+            Value::Memory(base, offset) => at(base, offset + 64 * part as i32).into(),
             Value::One(memory) | Value::Whole(memory) => memory.into(),
         }
     }
@@ -179,7 +180,7 @@ impl Compiler<'_> {
     /// operand.
     pub(crate) fn half(&mut self, value: Value, part: usize, scratch: Register) -> X {
         match value {
-            Value::File(offset) => at(FILE, offset + 32 * part as i32).into(),
+            Value::Memory(base, offset) => at(base, offset + 32 * part as i32).into(),
             Value::Same(register) => ymm(register).into(),
             Value::Whole(memory) => memory.into(),
             Value::One(memory) => {
@@ -235,18 +236,28 @@ impl Compiler<'_> {
         if let (Some(k), true) = (mask, in_register) {
             made.set_op_mask(k);
         }
-        if let Value::File(offset) = place.to {
-            self.store_part(offset + 64 * part as i32, target, place.width, mask);
+        if let Value::Memory(base, offset) = place.to {
+            let to = at(base, offset + 64 * part as i32);
+            self.store_part(to, target, place.width, mask);
         }
     }
 
     /// A part of a result is what a register holds.
     pub(crate) fn put_register(&mut self, place: &Place, part: usize, from: Register) {
         match place.to {
-            Value::File(offset) if !place.keep => {
-                self.store_part(offset + 64 * part as i32, from, place.width, None);
+            Value::Memory(base, offset) if !place.keep => {
+                self.store_part(at(base, offset + 64 * part as i32), from, place.width, None);
             }
             _ => self.put(place, part, move_code(place.width), &[from.into()]),
+        }
+    }
+
+    /// Copies all lanes of a register in memory; uses Z0.
+    pub(crate) fn copy_lanes(&mut self, from: (Register, i32), to: (Register, i32), width: Width) {
+        for part in 0..parts(width) as i32 {
+            let load = Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512;
+            self.a.op(load, &[Z0.into(), at(from.0, from.1 + 64 * part).into()]);
+            self.a.op(store_code(width), &[at(to.0, to.1 + 64 * part).into(), Z0.into()]);
         }
     }
 
@@ -259,9 +270,15 @@ impl Compiler<'_> {
         }
     }
 
-    fn store_part(&mut self, offset: i32, from: Register, width: Width, mask: Option<Register>) {
+    fn store_part(
+        &mut self,
+        to: MemoryOperand,
+        from: Register,
+        width: Width,
+        mask: Option<Register>,
+    ) {
         let code = store_code(width);
-        let made = self.a.op(code, &[at(FILE, offset).into(), from.into()]);
+        let made = self.a.op(code, &[to.into(), from.into()]);
         if let Some(k) = mask {
             made.set_op_mask(k);
         }
@@ -365,8 +382,9 @@ impl Compiler<'_> {
         for part in 0..parts(Width::W32) {
             let register = self.part_in(value, part, Width::W32, Z0);
             self.canonical(register);
-            if let Value::File(offset) = value {
-                self.store_part(offset + 64 * part as i32, register, Width::W32, None);
+            if let Value::Memory(base, offset) = value {
+                let to = at(base, offset + 64 * part as i32);
+                self.store_part(to, register, Width::W32, None);
             }
         }
     }

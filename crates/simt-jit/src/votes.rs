@@ -161,7 +161,7 @@ impl Compiler<'_> {
             return false;
         }
         let value = self.value(inst.src[0], width);
-        if !matches!(value, Value::Parts(_) | Value::File(_)) {
+        if !matches!(value, Value::Parts(_) | Value::Memory(..)) {
             return false;
         }
         let back = self.a.label();

@@ -33,7 +33,9 @@ use crate::kernel::{
 use geometry::Geometry;
 use ir::Function;
 use layout::{KernelLayout, ModuleLayout};
-use passes::{cleanup, dce, inline, liveness::Liveness, order, promote, registers, shape, split};
+use passes::{
+    chains, cleanup, dce, inline, liveness::Liveness, order, promote, registers, shape, split,
+};
 use ptx::ast::{self, FunctionId, SymbolRef};
 use std::collections::HashMap;
 use std::fmt;
@@ -394,6 +396,7 @@ impl Prepared {
     /// The shapes of its values where launches have this geometry.
     fn shaped(&self, geometry: Geometry) -> Shaped<'_> {
         let mut function = self.function.clone();
+        chains::run(&mut function);
         let mut liveness = Liveness::of(&function);
         let mut shapes = shape::analyse(&function, &liveness, geometry);
         if split::run(&mut function, &shapes) {

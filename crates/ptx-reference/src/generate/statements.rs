@@ -503,8 +503,8 @@ impl<'a> Writer<'a> {
             format!("{{{}}}", names.join(", "))
         };
         let registers = k * bits / 128;
-        let (mut a, mut b) = (0, 0);
-        for _ in 0..1 + self.random.below(3) {
+        let (mut a, mut b, mut d) = (0, 0, 0);
+        for _ in 0..1 + self.random.below(4) {
             match self.random.below(3) {
                 0 => a = self.random.below(REGISTERS),
                 1 => b = self.random.below(REGISTERS),
@@ -513,8 +513,11 @@ impl<'a> Writer<'a> {
                     lines += &format!("xor.b32 {r}, {r}, {};\n", self.random.below(64));
                 }
             }
-            let d = self.random.below(REGISTERS);
-            let c = if self.random.one_in(3) { self.random.below(REGISTERS) } else { d };
+            // Often the sums of the product before.
+            if self.random.one_in(3) {
+                d = self.random.below(REGISTERS);
+            }
+            let c = if self.random.one_in(4) { self.random.below(REGISTERS) } else { d };
             lines += &format!(
                 "mma.sync.aligned.m16n8k{k}.row.col.f32.{ty}.{ty}.f32 {}, {}, {}, {};\n",
                 list('f', d, 4),

@@ -158,9 +158,8 @@ impl Compiler<'_> {
         let width = if plan.wide { Width::W64 } else { Width::W32 };
         let numbers = match address {
             Address::Formula(source) => self.source_slots(source, width, LANE_ADDRESSES),
-            Address::Lanes(Value::File(offset)) | Address::Local(Value::File(offset)) => {
-                Slot::Lanes(FILE, offset)
-            }
+            Address::Lanes(Value::Memory(base, offset))
+            | Address::Local(Value::Memory(base, offset)) => Slot::Lanes(base, offset),
             // The other places are those of values in vector registers.
             Address::Lanes(_) | Address::Local(_) => return Slot::Lanes(FILE, 0),
         };

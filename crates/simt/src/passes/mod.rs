@@ -1,6 +1,7 @@
 //! Passes over the SIMT IR, one a file, in the order in which they run.
 
 pub(super) mod affine;
+pub(super) mod chains;
 pub(super) mod cleanup;
 pub(super) mod dce;
 pub(super) mod dominators;

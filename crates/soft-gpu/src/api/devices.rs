@@ -22,10 +22,10 @@ exports! {
     }
 
     fn cuDeviceGetName(name: *mut c_char, len: c_int, device: CUdevice) {
-        driver()?;
+        let driver = driver()?;
         check(device)?;
         let bytes = usize::try_from(len).map_err(|_| Error::INVALID_VALUE)?;
-        name.set_text(bytes, identity::NAME.as_bytes())
+        name.set_text(bytes, identity::name(&driver.device.settings).as_bytes())
     }
 
     fn cuDeviceGetUuid(uuid: *mut CUuuid, device: CUdevice) {

@@ -159,7 +159,7 @@ extension! {
         let meeting_place = TurnFile::open(&settings.turn_dirs).ok();
         let directory = meeting_place.as_ref().map(|file| file.dir().as_os_str().as_bytes());
         description.set(DeviceDescription {
-            name: text(identity::NAME.as_bytes()),
+            name: text(identity::name(&settings).as_bytes()),
             pci_bus_id: text(devices::PCI_BUS_ID.as_bytes()),
             shared_directory: text(directory.unwrap_or_default()),
             uuid: identity::uuid(),

@@ -28,8 +28,7 @@ pub struct KernelOp {
     pub kernel: Arc<dyn Kernel>,
     /// Its extents and parameters.
     pub launch: Arc<Launch>,
-    /// What a block takes from its SM. The blocks of a cluster, or one block, find room on the
-    /// empty SMs of any stream that the launch may be put in.
+    /// What a block takes from its SM; one fits on an empty SM.
     pub need: BlockNeed,
     /// Numerically lowest first; blocks of an earlier launch first among equals.
     pub priority: i32,

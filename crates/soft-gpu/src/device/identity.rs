@@ -2,8 +2,17 @@
 
 use std::sync::OnceLock;
 
-/// What cuDeviceGetName answers.
-pub const NAME: &str = "openmps software GPU";
+use super::capability::Capability;
+use super::settings::Settings;
+
+/// What cuDeviceGetName answers: the compute capability is named if it was asked for.
+pub fn name(settings: &Settings) -> String {
+    let Capability { major, minor, .. } = settings.capability;
+    match settings.strict {
+        true => format!("openmps software GPU, sm_{major}{minor}"),
+        false => "openmps software GPU".to_owned(),
+    }
+}
 
 /// UUID of the machine's software GPU, made from the machine's id.
 pub fn uuid() -> [u8; 16] {

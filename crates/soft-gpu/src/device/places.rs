@@ -16,6 +16,11 @@ pub(super) struct Places {
 }
 
 impl Places {
+    fn of(sms: &[u32]) -> Option<Self> {
+        let (first, others) = sms.split_first()?;
+        Some(Self { first: *first, others: others.into() })
+    }
+
     /// The SM of the first block.
     pub(super) fn first(&self) -> u32 {
         self.first
@@ -80,8 +85,8 @@ pub(super) fn find_places(
         return Some(Places { first, others: Box::default() });
     }
     let open: Vec<(u32, SmUse)> = open.map(|sm| (sm, sms[sm as usize])).collect();
-    let mut gpcs = open.chunk_by(|(a, _), (b, _)| a / SMS_PER_GPC == b / SMS_PER_GPC);
-    gpcs.find_map(|gpc| {
+    let gpcs = open.chunk_by(|(a, _), (b, _)| a / SMS_PER_GPC == b / SMS_PER_GPC);
+    let on_gpc = |gpc: &[(u32, SmUse)]| {
         let mut gpc = gpc.to_vec();
         let mut place = |_| {
             let free = gpc.iter_mut().filter(|(_, on_sm)| fits(on_sm));
@@ -90,8 +95,14 @@ pub(super) fn find_places(
             Some(*sm)
         };
         let places = (0..blocks).map(&mut place).collect::<Option<Vec<u32>>>()?;
-        let (first, others) = places.split_first()?;
-        Some(Places { first: *first, others: others.into() })
+        Places::of(&places)
+    };
+    // A cluster that is too large for the SMs of its stream gets all of them, once they are empty:
+    // it would wait for ever.
+    let in_vain = || open.iter().all(|(_, on_sm)| on_sm.is_empty());
+    gpcs.map(on_gpc).find(Option::is_some).flatten().or_else(|| {
+        let all = open.iter().map(|(sm, _)| *sm).cycle().take(blocks as usize);
+        in_vain().then(|| Places::of(&all.collect::<Vec<_>>())).flatten()
     })
 }
 
@@ -145,8 +156,13 @@ mod tests {
                 assert_eq!(cluster.iter().count() as u32, blocks);
             }
         }
-        // More than a device of one SM has room for.
-        assert!(fill(&mut device(1).0, device(1).1, 3).is_empty());
+        // More than a device of one SM has room for: it takes it alone.
+        let (mut sms, capability) = device(1);
+        let placed = fill(&mut sms, capability, 3);
+        assert_eq!(placed.len(), 1);
+        assert!(!sms[0].fits(&NEED, capability));
+        placed[0].iter().for_each(|sm| sms[sm as usize].give(&NEED));
+        assert!(sms[0].is_empty());
     }
 
     #[test]

@@ -369,3 +369,42 @@ fn stat(fd: i32) -> Option<libc::stat> {
         (libc::fstat(fd, &mut stat) == 0).then_some(stat)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestDevice;
+
+    /// What nobody wrote is known of memory that is mapped once and that nobody else has.
+    #[test]
+    fn mapped_memory_is_fresh_until_somebody_else_can_write_it() {
+        let device = TestDevice::with(|settings| settings.check = true);
+        let written = device.written.clone().unwrap();
+        let unwritten = |address| written.unwritten(address, 4).is_some();
+        let bytes = CHUNK_BYTES;
+        let [first, second] = [0, 0].map(|at| device.reserve_addresses(bytes, 0, at).unwrap());
+        let map = |address, key| device.map(device.default_tenant(), address, bytes, 0, key);
+        let physical = device.create_physical(bytes, true).unwrap();
+        map(first, physical).unwrap();
+        assert!(unwritten(first));
+        written.write(first, 4);
+        assert!(!unwritten(first) && unwritten(first + 4));
+        // At two places: what is written at one is there at the other.
+        map(second, physical).unwrap();
+        assert!(!unwritten(first + 4) && !unwritten(second));
+        device.unmap(second, bytes).unwrap();
+        device.unmap(first, bytes).unwrap();
+        map(first, physical).unwrap();
+        assert!(!unwritten(first), "it may have been written before");
+        device.unmap(first, bytes).unwrap();
+        // In another's hands.
+        let given = device.create_physical(bytes, true).unwrap();
+        map(first, given).unwrap();
+        assert!(unwritten(first));
+        drop(device.export_physical(given).unwrap());
+        assert!(!unwritten(first));
+        device.unmap(first, bytes).unwrap();
+        device.free_addresses(first, bytes).unwrap();
+        device.free_addresses(second, bytes).unwrap();
+    }
+}

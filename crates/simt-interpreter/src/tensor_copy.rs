@@ -12,11 +12,17 @@ use super::memory::{SHARED, lanes};
 use simt::kernel::{FaultKind, WARP_LANES};
 use simt::mbarrier::State;
 use simt::op::{AtomOp, AtomType, TensorCopy, TensorDirection, TensorMode};
-use simt::tensor_map::{BOX_MAX, Element, MAP_ALIGN, MAP_BYTES, Plan, Row, Start, TensorMap};
+use simt::tensor_map::{
+    BOX_MAX, Element, Extent, MAP_ALIGN, MAP_BYTES, Plan, Row, Start, TensorMap,
+};
 use simt::vector::WINDOW_BYTES;
 
 /// What an address in shared memory is a multiple of, bytes.
 const SHARED_ALIGN: u64 = 128;
+/// What the first coordinate is a multiple of, bytes.
+const ROW_ALIGN: i64 = 16;
+/// What is outside of a tensor of floats if it is not zero: a NaN of 16 bits, whatever the type.
+const NAN: [u8; 2] = 0x7ff7u16.to_le_bytes();
 /// Bytes that stay together however rows are swizzled.
 const UNIT_BYTES: usize = 16;
 /// Bytes of the longest row.
@@ -150,9 +156,43 @@ impl Request {
         let from = machine.resolve_generic(lane, address, MAP_BYTES as u64, false)?;
         // SAFETY: `resolve_generic` checked that so many bytes may be read.
         let bytes = unsafe { from.cast::<[u8; MAP_BYTES]>().read_unaligned() };
-        let map = TensorMap::decode(&bytes);
-        map.and_then(|map| Some((map, map.plan(self.copy.mode, self.copy.dims)?)))
-            .ok_or(FaultKind::TensorMap { address })
+        let map = TensorMap::decode(&bytes).ok_or_else(|| self.refuse("it is none"))?;
+        if map.interleave != 0 {
+            return Err(self.refuse("the software GPU does not copy interleaved channels"));
+        }
+        let plan = map.plan(self.copy.mode, self.copy.dims);
+        let plan = plan.ok_or_else(|| self.refuse("it is for other modes or dimensions"))?;
+        let first = i64::from(self.start.at[0]) * i64::from(map.element.bytes());
+        if first % ROW_ALIGN != 0 {
+            return Err(self.refuse("rows start at multiples of 16 bytes"));
+        }
+        self.check_start(&map)?;
+        Ok((map, plan))
+    }
+
+    /// Refuses places to start at that a GPU does not take.
+    fn check_start(&self, map: &TensorMap) -> Result<(), FaultKind> {
+        let load = matches!(self.copy.direction, TensorDirection::Load { .. });
+        let at = &self.start.at[..self.copy.coordinates()];
+        if !load && at.iter().any(|at| *at < 0) {
+            return Err(self.refuse("what is stored does not start before the tensor"));
+        }
+        let Extent::Columns { lower, upper, .. } = map.extent else { return Ok(()) };
+        for axis in 1..map.rank as usize - 1 {
+            let (low, high) = (i64::from(lower[axis - 1]), i64::from(upper[axis - 1]));
+            let last = map.dimensions[axis] as i64 - 1 + high;
+            if !(low..=last).contains(&i64::from(at[axis])) {
+                return Err(self.refuse("pixels start in the bounding box"));
+            }
+            if !load && low < 0 {
+                return Err(self.refuse("what is stored does not start before the tensor"));
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, why: &'static str) -> FaultKind {
+        FaultKind::TensorMap { address: self.map, why }
     }
 
     fn run(&self, machine: &mut Machine<'_>, lane: u32) -> Result<(), FaultKind> {
@@ -162,10 +202,12 @@ impl Request {
             return Err(FaultKind::MisalignedAddress { address: self.shared, bytes });
         }
         let bytes = u64::from(plan.rows) * plan.pitch;
+        // What rows lack to their pitch is not counted.
+        let told = plan.rows.wrapping_mul(plan.elements * map.element.bytes());
         let reduction = match self.copy.direction {
             TensorDirection::Reduce(op) => {
-                let address = self.map;
-                Some(reduction(op, map.element).ok_or(FaultKind::TensorMap { address })?)
+                let combination = reduction(op, map.element);
+                Some(combination.ok_or_else(|| self.refuse("its elements are not combined so"))?)
             }
             _ => None,
         };
@@ -181,7 +223,7 @@ impl Request {
             };
             let to = machine.resolve(SHARED, lane, of_block(self.shared), bytes, true)?;
             self.load(machine, &map, &plan, to)?;
-            let written = |state: State| state.complete(bytes as u32);
+            let written = |state: State| state.complete(told);
             mbarrier::change(machine, lane, of_block(self.barrier), written)?;
         }
         Ok(())
@@ -201,7 +243,9 @@ impl Request {
         map.rows(self.copy.mode, &self.start, plan, |row| {
             let mut bytes = [0; ROW_BYTES_MAX];
             if map.fill_nan && row.inside < plan.elements {
-                fill_nan(map.element, &mut bytes[..row_bytes]);
+                bytes[..row_bytes].chunks_mut(NAN.len()).for_each(|pair| {
+                    pair.copy_from_slice(&NAN[..pair.len()]);
+                });
             }
             let (first, count) = (row.outside as usize * size, row.inside as usize * size);
             let from = device_memory(machine, &row, map.element, false)?;
@@ -317,22 +361,20 @@ fn device_memory(
     Ok(address as *mut u8)
 }
 
-/// Writes a NaN into every element; the types that are no floats have none.
-fn fill_nan(element: Element, bytes: &mut [u8]) {
-    let nan: &[u8] = match element {
-        Element::F16 | Element::BF16 => &0x7fffu16.to_le_bytes(),
-        Element::F32 | Element::F32Ftz | Element::TF32 | Element::TF32Ftz => {
-            &0x7fff_ffffu32.to_le_bytes()
-        }
-        Element::F64 => &0x7fff_ffff_ffff_ffffu64.to_le_bytes(),
-        _ => return,
-    };
-    bytes.chunks_exact_mut(nan.len()).for_each(|element| element.copy_from_slice(nan));
-}
-
-/// What types do to numbers on their way to shared memory.
+/// What types do to numbers on their way to shared memory: those of tf32 are rounded to nearest
+/// even, and there is one NaN. (`.ftz` is for sums.)
 fn convert(element: Element, bytes: &mut [u8]) {
-    let _ = (element, bytes);
+    if !matches!(element, Element::TF32 | Element::TF32Ftz) {
+        return;
+    }
+    for number in bytes.chunks_exact_mut(4) {
+        let bits = u32::from_le_bytes([number[0], number[1], number[2], number[3]]);
+        let rounded = match f32::from_bits(bits).is_nan() {
+            true => 0x7fff_e000,
+            false => (bits + 0xfff + (bits >> 13 & 1)) & 0xffff_e000,
+        };
+        number.copy_from_slice(&rounded.to_le_bytes());
+    }
 }
 
 /// Combines elements in device memory with others; as [`Transfer::run`].

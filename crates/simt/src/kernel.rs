@@ -417,11 +417,12 @@ pub enum FaultKind {
         /// As written in the PTX.
         text: String,
     },
-    /// A copy with something that is no tensor map, or not one for that copy:
-    /// CUDA_ERROR_ILLEGAL_INSTRUCTION.
+    /// A copy that a tensor map does not allow: CUDA_ERROR_ILLEGAL_INSTRUCTION.
     TensorMap {
         /// Where it is, or should be.
         address: u64,
+        /// What is wrong with it or with the copy.
+        why: &'static str,
     },
     /// An indirect call or branch to nowhere: CUDA_ERROR_INVALID_PC.
     InvalidPc {

@@ -142,8 +142,8 @@ int main() {
     CUtensorMap swizzled = matrix_map(matrix, WIDTH, HEIGHT, COLUMNS, ROWS, CU_TENSOR_MAP_SWIZZLE_128B);
     CHECK(cudaMemcpy(maps, &plain, sizeof plain, cudaMemcpyHostToDevice));
     CHECK(cudaMemcpyToSymbol(constant_map, &plain, sizeof plain));
-    // Inside, and over each edge.
-    int places[][2] = {{8, 5}, {-5, -3}, {170, 90}, {-70, 0}, {0, 200}};
+    // Inside, and over each edge; rows of a tile begin at multiples of 16 bytes.
+    int places[][2] = {{8, 5}, {-8, -3}, {168, 90}, {-72, 0}, {0, 200}};
     for (auto [x, y] : places) {
         by_parameter<<<1, 128>>>(plain, x, y, out, false);
         expect_tiles(out, 1, x, y);
@@ -158,13 +158,13 @@ int main() {
         by_own<<<1, 128>>>(plain, maps + 1, matrix, 50, x, y, out);
         expect_tiles(out, 1, x, y, 50);
     }
-    back<<<1, 128>>>(plain, -4, 90, false);
-    back<<<1, 128>>>(plain, -4, 90, true);
+    back<<<1, 128>>>(plain, 168, 90, false);
+    back<<<1, 128>>>(plain, 168, 90, true);
     back<<<1, 128>>>(plain, 8, 5, true);
     CHECK(cudaMemcpy(host, matrix, sizeof host, cudaMemcpyDeviceToHost));
     for (int i = 0; i < WIDTH * HEIGHT; i++) {
         int x = i % WIDTH, y = i / WIDTH;
-        bool written = x < 60 && y >= 90, added = x >= 8 && x < 72 && y >= 5 && y < 21;
+        bool written = x >= 168 && y >= 90, added = x >= 8 && x < 72 && y >= 5 && y < 21;
         EXPECT(__half2float(host[i]) == (written ? 2 : element(x, y) + (added ? 1 : 0)));
     }
 }

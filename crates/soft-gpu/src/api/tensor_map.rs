@@ -16,9 +16,11 @@ const STRIDE_LIMIT: u64 = 1 << 40;
 /// Largest CUtensorMapInterleave, CUtensorMapSwizzle that compute capability 9.0 has,
 /// CUtensorMapL2promotion and CUtensorMapFloatOOBfill.
 const MODES_MAX: [u32; 4] = [2, 3, 3, 1];
-/// CU_TENSOR_MAP_INTERLEAVE_32B, CU_TENSOR_MAP_SWIZZLE_32B.
+/// CU_TENSOR_MAP_INTERLEAVE_32B.
 const INTERLEAVE_32B: u32 = 2;
-const SWIZZLE_32B: u32 = 1;
+
+/// Most bytes of a column: the shared memory of a block of compute capability 9.0.
+const COLUMN_BYTES_MAX: u32 = 227 << 10;
 
 /// CUDA_ERROR_INVALID_VALUE unless the condition holds.
 fn demand(condition: bool) -> Result {
@@ -45,7 +47,6 @@ fn describe(
     let [interleave, swizzle, _, fill] = modes;
     demand(fill == 0 || element.is_float())?;
     demand(interleave == 0 || rank >= 3)?;
-    demand(interleave != INTERLEAVE_32B || swizzle == SWIZZLE_32B)?;
     let align = if interleave == INTERLEAVE_32B { 32 } else { 16 };
     demand(address.is_multiple_of(align))?;
     let mut map = TensorMap {
@@ -78,11 +79,8 @@ fn describe(
 /// Checks the length of a row against how it is swizzled.
 fn check_row(map: &TensorMap, elements: u32) -> Result {
     let bytes = elements * map.element.bytes();
-    if map.interleave != 0 {
-        return Ok(());
-    }
     demand(bytes.is_multiple_of(16))?;
-    demand(map.swizzle == 0 || bytes <= 16 << map.swizzle)
+    demand(map.interleave != 0 || map.swizzle == 0 || bytes <= 16 << map.swizzle)
 }
 
 /// Hands a map to the program.
@@ -149,6 +147,7 @@ exports! {
         let (channels, pixels) = (channels_per_pixel, pixels_per_column);
         demand((1..=BOX_MAX).contains(&channels) && (1..=PIXELS_MAX).contains(&pixels))?;
         check_row(&map, channels)?;
+        demand(channels * pixels * map.element.bytes() <= COLUMN_BYTES_MAX)?;
         map.extent = Extent::Columns { channels, pixels, lower, upper };
         give(tensor_map, &map)
     }

@@ -29,10 +29,9 @@ pub fn describe(fault: &Fault) -> (Error, String) {
             Error::ILLEGAL_INSTRUCTION,
             format!("the software GPU does not have this instruction: {text}"),
         ),
-        FaultKind::TensorMap { address } => (
-            Error::ILLEGAL_INSTRUCTION,
-            format!("no tensor map at {address:#x}, or not one for such a copy"),
-        ),
+        FaultKind::TensorMap { address, why } => {
+            (Error::ILLEGAL_INSTRUCTION, format!("copy with the tensor map at {address:#x}: {why}"))
+        }
         FaultKind::InvalidPc { target } => {
             (Error::INVALID_PC, format!("call or branch to {target:#x}, where no code is"))
         }

@@ -88,9 +88,9 @@ def share(outcomes):
 
 
 def purpose(source):
-    """What the first line of a program's source says."""
+    """What the first line of a program's source says, but for those that are the compiler's."""
     path = next(path for suffix in (".cu", ".py") if (path := programs.HERE / (source + suffix)).exists())
-    first = path.read_text().partition("\n")[0]
+    first = next(line for line in path.read_text().splitlines() if not line.startswith("// nvcc"))
     return first.strip('/" ').removesuffix(".")
 
 

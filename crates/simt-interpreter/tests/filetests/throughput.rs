@@ -277,11 +277,12 @@ fn matrix_products() {
              .reg .b32 %a<4>, %b<2>, %i;\n.reg .f32 %c<16>;\n.reg .pred %p;\n.reg .b64 %out;\n\
              mov.u32 %i, %laneid;\n",
         );
-        for i in 0..4 {
-            text.push_str(&format!("mul.lo.u32 %a{i}, %i, {};\n", 0x10001 * (i + 1)));
-        }
-        for i in 0..2 {
-            text.push_str(&format!("mul.lo.u32 %b{i}, %i, {};\n", 0x10003 * (i + 1)));
+        // Numbers near 1 in any format.
+        for (register, step) in [("a0", 1), ("a1", 2), ("a2", 3), ("a3", 1), ("b0", 2), ("b1", 1)] {
+            text.push_str(&format!(
+                "mul.lo.u32 %{register}, %i, {}; or.b32 %{register}, %{register}, 0x3c003c00;\n",
+                0x10001 * step
+            ));
         }
         for i in 0..16 {
             text.push_str(&format!("mov.f32 %c{i}, 0f00000000;\n"));

@@ -84,13 +84,17 @@ impl Request {
 
     /// How many clusters of so many blocks are resident at once; of blocks, if it is one.
     fn resident(&self, function: &Function, settings: &Settings, cluster: u32) -> u32 {
-        let threads = self.block.count() as u32;
-        let (capability, need) = (settings.capability, function.need());
-        let (blocks, _) = capability.resident(&need, threads, self.dynamic_shared);
+        let blocks = self.blocks_per_sm(function, settings);
         match cluster {
             1 if self.cluster.is_none() => blocks * settings.sms,
             _ => settings.clusters(blocks, cluster),
         }
+    }
+
+    /// How many blocks are resident at once on each SM.
+    fn blocks_per_sm(&self, function: &Function, settings: &Settings) -> u32 {
+        let threads = self.block.count() as u32;
+        settings.capability.resident(&function.need(), threads, self.dynamic_shared).0
     }
 
     /// Blocks of a cluster, as the launch or the function says; checked.
@@ -119,13 +123,22 @@ pub(crate) struct Prepared {
     kernel: Arc<dyn Kernel>,
     request: Request,
     need: BlockNeed,
+    blocks_per_sm: u32,
     params: Box<[u8]>,
 }
 
 impl Prepared {
     /// Puts the launch into a stream.
+    ///
+    /// # Errors
+    /// CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE if its blocks wait for each other and the stream's SMs,
+    /// a green context's few perhaps, have no room for all.
     pub(crate) fn submit(self, driver: &Driver, stream: Key<Stream>) -> Result {
         let (priority, _, tenant) = driver.device.stream_properties(stream)?;
+        let room = u64::from(self.blocks_per_sm) * u64::from(driver.device.stream_sms(stream)?);
+        if self.request.cooperative && self.request.grid.count() > room {
+            return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
+        }
         let workspace = match self.request.cooperative {
             true => driver.new_workspace(&tenant)?,
             false => 0,
@@ -181,9 +194,10 @@ impl Driver {
         let function = self.function(function)?;
         let mut request = read_config(config)?;
         let need = request.check(&function, &self.device.settings)?;
+        let blocks_per_sm = request.blocks_per_sm(&function, &self.device.settings);
         request.cluster = request.cluster(&function)?;
         let params = params(&function)?;
-        Ok(Prepared { kernel: function.kernel.clone(), request, need, params })
+        Ok(Prepared { kernel: function.kernel.clone(), request, need, blocks_per_sm, params })
     }
 
     fn launch(

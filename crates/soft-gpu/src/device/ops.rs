@@ -307,6 +307,13 @@ impl Device {
         Ok((stream.priority, stream.blocking, stream.tenant.clone()))
     }
 
+    /// On how many SMs a stream's blocks may be placed.
+    pub fn stream_sms(&self, key: Key<Stream>) -> Result<u32> {
+        let core = self.lock();
+        let stream = core.streams.get(key).ok_or(Error::INVALID_HANDLE)?;
+        Ok(stream.sms.as_ref().map_or(self.settings.sms, |sms| sms.len() as u32))
+    }
+
     /// Among which streams a stream is, and whether it is their legacy default stream.
     pub fn stream_group(&self, key: Key<Stream>) -> Result<(Key<Group>, bool)> {
         let core = self.lock();

@@ -46,6 +46,24 @@ fn threads_by_sm(stream: CUstream) -> Vec<u32> {
     words
 }
 
+/// The most blocks of 1024 threads that a cooperative launch in that stream may have.
+fn cooperative_blocks_max(stream: CUstream) -> u32 {
+    let (mut module, mut function) = (CUmodule::NULL, CUfunction::NULL);
+    let ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry none() { ret; }\n\0";
+    cu!(cuModuleLoadData(&mut module, ptx.as_ptr().cast())).unwrap();
+    cu!(cuModuleGetFunction(&mut function, module, c"none".as_ptr())).unwrap();
+    let launch = |blocks| {
+        let none = std::ptr::null_mut();
+        cu!(cuLaunchCooperativeKernel(function, blocks, 1, 1, 1024, 1, 1, 0, stream, none))
+    };
+    let refused = (1..).find_map(|blocks| launch(blocks).err().map(|error| (blocks, error)));
+    cu!(cuStreamSynchronize(stream)).unwrap();
+    cu!(cuModuleUnload(module)).unwrap();
+    let (blocks, error) = refused.unwrap();
+    assert_eq!(error, Error::COOPERATIVE_LAUNCH_TOO_LARGE);
+    blocks - 1
+}
+
 #[test]
 fn blocks_stay_on_the_sms_of_their_green_context() {
     let _alive = start();
@@ -72,6 +90,11 @@ fn blocks_stay_on_the_sms_of_their_green_context() {
     cu!(cuGreenCtxStreamCreate(&mut stream, green, 1, 0)).unwrap();
     let ran = threads_by_sm(stream);
     assert_eq!(ran[4..8].iter().sum::<u32>(), 64 * 32, "{:?}", &ran[..16]);
+
+    // A grid that waits for itself must find room on these SMs alone.
+    let most = cooperative_blocks_max(stream);
+    assert_eq!(most % 4, 0);
+    assert_eq!(cooperative_blocks_max(CUstream::NULL), most / 4 * all.sm.smCount);
 
     // What is asked of the stream, and of the green context as a context.
     let (mut context, mut current, mut of) = (CUcontext::NULL, CUcontext::NULL, CUgreenCtx::NULL);

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <cuda_fp16.h>
 
+// CUDA 11 knows none.
+#if CUDART_VERSION >= 12000
+
 // A map of a matrix of f16 in rows, copied in tiles of `columns` by `rows` elements.
 static inline CUtensorMap matrix_map(void *address, uint64_t width, uint64_t height, uint32_t columns, uint32_t rows,
                                      CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE) {
@@ -42,3 +45,5 @@ __device__ static inline void load_tile(void *to, const CUtensorMap *map, int x,
                  "l"(map), "r"(x), "r"(y), "r"(shared_address(barrier))
                  : "memory");
 }
+
+#endif

@@ -115,4 +115,6 @@ def finish(process):
     if process.returncode == 0:
         return "", output
     lines = [line.strip() for line in CALLED.sub("", output).splitlines() if line.strip()]
-    return f"status {process.returncode}: {lines[-1][:200] if lines else ''}", output
+    # What openmps says of it explains more than the program's error code.
+    told = [line for line in lines if line.startswith("openmps: ")][-1:] + lines[-1:]
+    return f"status {process.returncode}: {'; '.join(dict.fromkeys(told))[:300]}", output

@@ -32,6 +32,23 @@ pub struct Partition {
     pub unit: c_uint,
 }
 
+impl CUdevResource {
+    /// No resource at all, to be written over: its kind is CU_DEV_RESOURCE_TYPE_INVALID.
+    pub const NONE: Self = Self {
+        kind: INVALID,
+        padding: [0; 92],
+        sm: CUdevSmResource {
+            smCount: 0,
+            minSmPartitionSize: 0,
+            smCoscheduledAlignment: 0,
+            flags: 0,
+            localityDomainId: 0,
+        },
+        reserved: [0; 20],
+        nextResource: core::ptr::null_mut(),
+    };
+}
+
 impl Partition {
     /// That of a device.
     pub fn of(sms: c_uint, compute_major: c_int) -> Self {

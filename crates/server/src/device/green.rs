@@ -6,7 +6,7 @@
 use super::Device;
 use cuda_api::constants::device_resource::{GREEN_DEFAULT_STREAM, SM, SPLIT_IGNORE_COSCHEDULING};
 use cuda_api::resource::SM_GROUPS_MAX;
-use cuda_api::{CUdevResource, CUdevResourceDesc, CUdevSmResource, CUgreenCtx, CudaError};
+use cuda_api::{CUdevResource, CUdevResourceDesc, CUgreenCtx, CudaError};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,20 +14,6 @@ use std::ops::Range;
 /// Most green contexts of one client: a device has no more than this many ranges that make sense,
 /// and each takes memory of the provider's.
 const GREEN_CONTEXTS_MAX: usize = 64;
-
-const NO_RESOURCE: CUdevResource = CUdevResource {
-    kind: 0,
-    padding: [0; 92],
-    sm: CUdevSmResource {
-        smCount: 0,
-        minSmPartitionSize: 0,
-        smCoscheduledAlignment: 0,
-        flags: 0,
-        localityDomainId: 0,
-    },
-    reserved: [0; 20],
-    nextResource: std::ptr::null_mut(),
-};
 
 /// Those of one client, by their SMs.
 #[derive(Default)]
@@ -85,8 +71,8 @@ fn parts_of(
     flags: u32,
 ) -> Result<Vec<CUdevResource>, CudaError> {
     let t = device.table();
-    let (mut all, mut rest) = (NO_RESOURCE, NO_RESOURCE);
-    let mut parts = vec![NO_RESOURCE; SM_GROUPS_MAX];
+    let (mut all, mut rest) = (CUdevResource::NONE, CUdevResource::NONE);
+    let mut parts = vec![CUdevResource::NONE; SM_GROUPS_MAX];
     let mut count = parts.len() as u32;
     // SAFETY: the locals are written, the list has as many places as said.
     unsafe {

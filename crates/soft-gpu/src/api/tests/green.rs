@@ -5,20 +5,6 @@ use super::super::resource::*;
 use super::*;
 use cuda_api::constants::device_resource::{GREEN_DEFAULT_STREAM, SM};
 
-const NO_RESOURCE: CUdevResource = CUdevResource {
-    kind: 0,
-    padding: [0; 92],
-    sm: CUdevSmResource {
-        smCount: 0,
-        minSmPartitionSize: 0,
-        smCoscheduledAlignment: 0,
-        flags: 0,
-        localityDomainId: 0,
-    },
-    reserved: [0; 20],
-    nextResource: std::ptr::null_mut(),
-};
-
 /// Each thread adds 1 to the word of its SM, after some time.
 const PTX: &str = ".version 7.0\n.target sm_80\n.address_size 64\n
     .visible .entry where(.param .u64 p)\n{
@@ -67,9 +53,9 @@ fn cooperative_blocks_max(stream: CUstream) -> u32 {
 #[test]
 fn blocks_stay_on_the_sms_of_their_green_context() {
     let _alive = start();
-    let (mut all, mut rest) = (NO_RESOURCE, NO_RESOURCE);
+    let (mut all, mut rest) = (CUdevResource::NONE, CUdevResource::NONE);
     cu!(cuDeviceGetDevResource(0, &mut all, SM)).unwrap();
-    let (mut parts, mut groups) = ([NO_RESOURCE; 2], 2);
+    let (mut parts, mut groups) = ([CUdevResource::NONE; 2], 2);
     let none = std::ptr::null_mut();
     cu!(cuDevSmResourceSplitByCount(none, &mut groups, &all, none, 0, 4)).unwrap();
     assert_eq!(groups, all.sm.smCount / 4);

@@ -6,7 +6,8 @@
 
 use crate::assembler::{Label, X, at};
 use crate::assign::{Lanes, parts};
-use crate::compiler::{Cold, Compiler};
+use crate::cold::Cold;
+use crate::compiler::Compiler;
 use crate::frame::{A, C, D, Field, K1, MASK, SAVED_SCRATCH, Z0, Z1, Z2, field};
 use crate::known::Form;
 use crate::narrow::is_narrow;

@@ -4,9 +4,11 @@
 //! whether lanes wait in front of there: then all wait, and the lowest block's go on.
 
 use crate::assembler::{Assembler, Label, X, at};
-use crate::compiler::{Cold, Compiler, Way};
+use crate::cold::Cold;
+use crate::compiler::Compiler;
 use crate::frame::{C, D, Field, MASK, field};
 use crate::start;
+use crate::ways::Way;
 use iced_x86::{Code, Register};
 use simt::vector::VectorTerm;
 

@@ -4,12 +4,14 @@
 use crate::Flavour;
 use crate::assembler::{Label, X, at};
 use crate::assign::{Lanes, SCALARS};
-use crate::compiler::{Cold, Compiler, Way};
+use crate::cold::Cold;
+use crate::compiler::Compiler;
 use crate::frame::{
     A, ACTIVE, C, FILE, FRAME, Field, MASK, PREDICATE, SAVED_MASKS, SAVED_SCALARS, SAVED_VECTORS,
     field,
 };
 use crate::ranges::sources;
+use crate::ways::Way;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
 use simt::vector::Home;

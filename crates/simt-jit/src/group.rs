@@ -10,7 +10,8 @@
 use crate::access::Plan;
 use crate::assembler::X;
 use crate::assign::SCALARS;
-use crate::compiler::{Cold, Compiler};
+use crate::cold::Cold;
+use crate::compiler::Compiler;
 use crate::frame::{C, Field, field};
 use crate::scalar::mov;
 use iced_x86::{Code, Register};

@@ -10,7 +10,8 @@
 //! Blocks, what joins them, and instructions on one value are made by the same code.
 //!
 //! `ranges` finds where values are needed, `assign` gives them machine registers, `compiler`
-//! makes the blocks and the ways in and out, `start` what stands between warps and blocks of the grid,
+//! puts a function together from the insides of blocks (`block`), the ways in and out (`ways`, with
+//! `homes`) and what is rare (`cold`); `start` makes what stands between warps and blocks of the grid,
 //! `control` what stands between blocks, `lanes`, `float`, `approx`, `series`, `scalar`, `divide`,
 //! `carry`, `predicate`, `bits`, `halves`, `access` (with `known`, `group`, `apart`, `pairs`, `few`, `local`
 //! and `narrow`), `atomics`, `shuffle`, `votes`, `tensor` and `tiles` the instructions (`turnwise`
@@ -30,8 +31,10 @@ mod assign;
 mod atomics;
 mod avx2;
 mod bits;
+mod block;
 mod cache;
 mod carry;
+mod cold;
 mod compiler;
 mod control;
 mod decoded;
@@ -41,6 +44,7 @@ mod float;
 mod frame;
 mod group;
 mod halves;
+mod homes;
 mod known;
 mod lanes;
 mod listing;
@@ -61,6 +65,7 @@ mod tiles;
 mod turnwise;
 mod value;
 mod votes;
+mod ways;
 
 pub use cache::{Cache, Store, Usage};
 pub use listing::{Summary, listing, summary};

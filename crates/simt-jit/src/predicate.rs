@@ -2,7 +2,8 @@
 
 use crate::Flavour;
 use crate::assembler::{Label, X};
-use crate::compiler::{Cold, Compiler};
+use crate::cold::Cold;
+use crate::compiler::Compiler;
 use crate::frame::{A, C, D, K1, K2, K3, MASK, PREDICATE, Z0, Z1};
 use crate::value::xmm;
 use iced_x86::{Code, Register};

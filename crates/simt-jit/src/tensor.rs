@@ -18,7 +18,8 @@
 
 use crate::Flavour;
 use crate::assembler::{Label, X, at, repeated};
-use crate::compiler::{Cold, Compiler};
+use crate::cold::Cold;
+use crate::compiler::Compiler;
 use crate::frame::{A, C, FRAGMENTS, FRAGMENTS_BYTES, K1, K2, REFUSED, ROWS, Z0, Z1, Z2, Z3};
 use crate::nan;
 use crate::value::{Value, move_code, ymm};

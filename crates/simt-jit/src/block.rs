@@ -1,0 +1,119 @@
+//! What is inside of a block, in either clone: what it counts, what it relies on, its instructions.
+
+use crate::Flavour;
+use crate::assembler::X;
+use crate::cold::Cold;
+use crate::compiler::Compiler;
+use crate::frame::{A, C, COUNT, Field, MASK, field};
+use crate::group::Groups;
+use crate::nan;
+use iced_x86::{Code, Register};
+use simt::ir::Reg;
+use simt::vector::{Home, Source, VectorInst};
+
+impl Compiler<'_> {
+    pub(crate) fn clone_of(&mut self, block: usize) {
+        let f = self.f;
+        let b = &f.blocks[block];
+        let label = if self.masked { self.partial[block] } else { self.full[block] };
+        self.a.bind(label);
+        self.forget();
+        self.block = block;
+        if let Some(serial) = self.serial_loops[block].clone() {
+            return self.serial(&serial);
+        }
+        self.contents(block);
+        self.terminator(&b.term);
+    }
+
+    /// A block but for its end.
+    pub(crate) fn contents(&mut self, block: usize) {
+        let f = self.f;
+        let b = &f.blocks[block];
+        self.merged = 0..0;
+        let size = b.insts.len() as i32 + 1;
+        if self.masked {
+            let (eax, rax) = (Register::EAX, A);
+            self.a.op(Code::Popcnt_r32_rm32, &[eax.into(), MASK.into()]);
+            self.a.op(Code::Imul_r32_rm32_imm32, &[eax.into(), eax.into(), X::I(size)]);
+            let threads = field(Field::ThreadInstructions);
+            self.a.op(Code::Add_rm64_r64, &[threads.into(), rax.into()]);
+            let warps = field(Field::WarpInstructions);
+            self.a.op(Code::Add_rm64_imm32, &[warps.into(), X::I(size)]);
+        } else {
+            self.a.op(Code::Add_rm64_imm32, &[COUNT.into(), X::I(size)]);
+        }
+        self.checks(block);
+        self.groups = Groups::default();
+        match self.flavour {
+            Flavour::Avx512 => {
+                if !self.masked {
+                    self.find_groups(block);
+                }
+                for (index, inst) in b.insts.iter().enumerate() {
+                    self.index = index;
+                    self.instruction(inst);
+                }
+            }
+            Flavour::Avx2 => self.quarters(),
+        }
+    }
+
+    /// What the block relies on: that affine registers do not wrap before the last lane.
+    fn checks(&mut self, block: usize) {
+        let f = self.f;
+        if f.blocks[block].checks.is_empty() {
+            return;
+        }
+        let (label, back) = (self.a.label(), self.a.label());
+        self.cold.push(Cold::Check { label, back, block, masked: self.masked });
+        for check in &f.blocks[block].checks {
+            let value = self.scalar(Source::Scalar(check.reg), false, A);
+            let Ok(reach) = i32::try_from(check.stride.saturating_mul(check.last.into())) else {
+                self.a.jump(Code::Jmp_rel32_64, label);
+                break;
+            };
+            let (widen, again) = if check.signed {
+                (Code::Movsxd_r64_rm32, Code::Movsxd_r64_rm32)
+            } else {
+                (Code::Mov_r32_rm32, Code::Mov_r32_rm32)
+            };
+            let to = |r: Register| if check.signed { r } else { r.full_register32() };
+            self.a.op(widen, &[to(A).into(), value]);
+            self.a.op(Code::Add_rm64_imm32, &[A.into(), X::I(reach)]);
+            self.a.op(again, &[to(C).into(), Register::EAX.into()]);
+            self.a.op(Code::Cmp_r64_rm64, &[A.into(), C.into()]);
+            self.a.jump(Code::Jne_rel32_64, label);
+        }
+        self.a.bind(back);
+    }
+
+    pub(crate) fn instruction(&mut self, inst: &VectorInst) {
+        for r in nan::exposed(&self.lazy, inst).collect::<Vec<_>>() {
+            self.canonicalise(r);
+        }
+        let in_eax = self.in_eax;
+        if !self.merged.contains(&self.index) && !self.native(inst) {
+            self.decoded_at.insert((self.block, self.index, self.masked));
+            self.decoded_form(self.block, self.index);
+        }
+        // What an instruction leaves in EAX is good until the next one.
+        if self.in_eax == in_eax {
+            self.in_eax = None;
+        }
+        for d in &inst.dst {
+            self.forget_predicate(d.reg);
+            self.fragments.forget(d.reg);
+        }
+    }
+
+    /// The predicate has changed, unless the caches were made of the new value.
+    fn forget_predicate(&mut self, r: Reg) {
+        if self.f.homes[r.index()] != Home::Mask {
+            return;
+        }
+        if self.active_for.is_some_and(|key| key.is_some_and(|(guard, _)| guard == r)) {
+            self.active_for = None;
+        }
+    }
+}

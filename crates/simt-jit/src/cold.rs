@@ -1,0 +1,161 @@
+//! What is rare, and stands behind the function: ways out, checks that failed, instructions run by
+//! their decoded form, branches whose lanes part.
+//!
+//! A piece of cold code is asked for where it may be needed and made when all clones of blocks
+//! are; it can ask for more.
+
+use crate::assembler::{Label, X};
+use crate::compiler::Compiler;
+use crate::frame::{A, C, Field, field};
+use crate::group::Groups;
+use crate::predicate::Steps;
+use crate::ways::Way;
+use iced_x86::{Code, Register};
+use simt::ir::Reg;
+use simt_interpreter::native::LEAVE;
+
+/// What stands behind the function.
+pub(crate) enum Cold {
+    /// Leaves at a block.
+    Out { label: Label, block: usize, way: Way },
+    /// Runs an instruction by its decoded form, then goes on at `back`; so many bytes that it
+    /// accesses have been counted already.
+    Decoded { label: Label, back: Label, block: usize, index: usize, masked: bool, counted: i32 },
+    /// Runs a segment's members by their decoded forms; what `in_eax` names is expected there.
+    Segment {
+        label: Label,
+        back: Label,
+        block: usize,
+        masked: bool,
+        members: Vec<usize>,
+        in_eax: Option<Reg>,
+    },
+    /// Makes a block's checks again, by their decoded form.
+    Check { label: Label, back: Label, block: usize, masked: bool },
+    /// Gathers or scatters what is not contiguous.
+    Apart { label: Label, back: Label, block: usize, index: usize },
+    /// What is left of a block from an instruction on, where its accesses are checked one by one.
+    Rest { label: Label, block: usize, index: usize, counted: i32 },
+    /// Compares lanes one by one: their outcomes go to EAX.
+    Compare {
+        label: Label,
+        back: Label,
+        block: usize,
+        index: usize,
+        masked: bool,
+        steps: Option<Steps>,
+    },
+    /// A back-edge's turn has ended: nothing has happened yet.
+    Turn { label: Label, block: usize },
+    /// All lanes go from a block to a block.
+    Edge { label: Label, block: usize, to: usize, masked: bool },
+    /// All lanes that run, of a warp of which others wait elsewhere or have exited, exit.
+    Exit { label: Label, block: usize },
+    /// Some lanes of a full warp go one way, the others the other; those in EAX to the first.
+    Part { label: Label, block: usize, masked: bool },
+    /// Lanes go to a block behind one at which others wait.
+    Queue { label: Label, block: usize, to: usize },
+}
+
+impl Compiler<'_> {
+    fn uncount(&mut self, bytes: i32) {
+        if bytes != 0 {
+            let counter = field(Field::GlobalBytes).into();
+            self.a.op(Code::Sub_rm64_imm32, &[counter, X::I(bytes)]);
+        }
+    }
+
+    pub(crate) fn emit_cold(&mut self, cold: Cold) {
+        self.forget();
+        match cold {
+            Cold::Out { label, block, way } => {
+                if label != self.leave {
+                    self.a.bind(label);
+                    self.emit_out(block, way);
+                }
+            }
+            Cold::Decoded { label, back, block, index, masked, counted } => {
+                self.a.bind(label);
+                self.uncount(counted);
+                (self.masked, self.block, self.index) = (masked, block, index);
+                self.decoded_form(block, index);
+                self.a.jump(Code::Jmp_rel32_64, back);
+            }
+            Cold::Segment { label, back, block, masked, members, in_eax } => {
+                self.a.bind(label);
+                (self.masked, self.block) = (masked, block);
+                self.segment_decoded(&members, in_eax);
+                self.a.jump(Code::Jmp_rel32_64, back);
+            }
+            Cold::Check { label, back, block, masked } => {
+                self.a.bind(label);
+                let (first, count) = self.layout.checks(block, masked);
+                for check in &self.f.blocks[block].checks {
+                    self.flush_scalar(check.reg.index());
+                }
+                self.a.load_constant(A, u64::from(first));
+                self.a.load_constant(C, u64::from(count));
+                self.a.jump(Code::Call_rel32_64, self.decoded);
+                let out = self.out(block, Way::Leave);
+                self.a.op(Code::Cmp_rm32_imm8, &[Register::EAX.into(), X::I(LEAVE as i32)]);
+                self.a.jump(Code::Je_rel32_64, out);
+                self.a.jump(Code::Jmp_rel32_64, back);
+            }
+            Cold::Apart { label, back, block, index } => {
+                self.a.bind(label);
+                (self.masked, self.block, self.index) = (false, block, index);
+                let f = self.f;
+                self.apart(&f.blocks[block].insts[index], back);
+                self.a.jump(Code::Jmp_rel32_64, back);
+            }
+            Cold::Rest { label, block, index, counted } => {
+                self.a.bind(label);
+                self.uncount(counted);
+                (self.masked, self.block) = (false, block);
+                self.groups = Groups::default();
+                self.merged = 0..0;
+                let b = &self.f.blocks[block];
+                for (index, inst) in b.insts.iter().enumerate().skip(index) {
+                    self.index = index;
+                    self.instruction(inst);
+                }
+                self.terminator(&b.term);
+            }
+            Cold::Compare { label, back, block, index, masked, steps } => {
+                self.a.bind(label);
+                if let Some(steps) = steps {
+                    self.compare_steps(steps, back);
+                }
+                (self.masked, self.block, self.index) = (masked, block, index);
+                let inst = self.inst_at(block, index);
+                self.compare_each(inst);
+                self.a.jump(Code::Jmp_rel32_64, back);
+            }
+            Cold::Turn { label, block } => {
+                self.a.bind(label);
+                self.give_back_patience(block);
+                let out = self.out(block, Way::Terminate);
+                self.a.jump(Code::Jmp_rel32_64, out);
+            }
+            Cold::Edge { label, block, to, masked } => {
+                self.a.bind(label);
+                self.masked = masked;
+                self.go(block, to);
+            }
+            Cold::Exit { label, block } => {
+                self.a.bind(label);
+                self.masked = true;
+                self.exit(block);
+            }
+            Cold::Part { label, block, masked } => {
+                self.a.bind(label);
+                self.masked = masked;
+                self.part_ways(block);
+            }
+            Cold::Queue { label, block, to } => {
+                self.a.bind(label);
+                self.queue(block, to);
+            }
+        }
+    }
+}

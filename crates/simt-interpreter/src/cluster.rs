@@ -56,8 +56,12 @@ impl BlockRun for InterpretedCluster {
     fn resume(&mut self, worker: &mut Worker<'_>) -> Outcome {
         loop {
             let mut progress = false;
-            for block in self.blocks.iter_mut().filter(|block| block.warps_alive() > 0) {
-                match block.resume(worker) {
+            let sms = std::iter::once(worker.sm).chain(worker.other_sms.iter().copied());
+            // A block whose place nobody said is with the first.
+            let sms = sms.chain(std::iter::repeat(worker.sm));
+            let alive = |(block, _): &(&mut InterpretedBlock, u32)| block.warps_alive() > 0;
+            for (block, sm) in self.blocks.iter_mut().zip(sms).filter(alive) {
+                match block.resume(&mut worker.on_sm(sm)) {
                     Outcome::Finished => progress = true,
                     Outcome::Yielded => {}
                     fault @ Outcome::Fault(_) => return fault,

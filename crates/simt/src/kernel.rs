@@ -226,12 +226,28 @@ pub struct Worker<'a> {
     pub control: &'a Control,
     /// What the block's threads may touch.
     pub memory: &'a mut MemoryView,
-    /// `%smid`.
+    /// `%smid`; of a cluster, its first block's.
     pub sm: u32,
+    /// The same of the cluster's other blocks, in the order of their ranks.
+    pub other_sms: &'a [u32],
     /// `%nsmid`.
     pub sm_count: u32,
     /// Added to while the block runs.
     pub counters: &'a mut Counters,
+}
+
+impl Worker<'_> {
+    /// The same for a block on another SM.
+    pub fn on_sm(&mut self, sm: u32) -> Worker<'_> {
+        Worker {
+            control: self.control,
+            memory: self.memory,
+            sm,
+            other_sms: &[],
+            sm_count: self.sm_count,
+            counters: self.counters,
+        }
+    }
 }
 
 /// One word that asks the blocks of one client on one SM to give way: not 0 if they should.

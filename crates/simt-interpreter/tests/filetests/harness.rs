@@ -249,6 +249,7 @@ impl Device {
                     control: &control,
                     memory: &mut view,
                     sm: 0,
+                    other_sms: &[],
                     sm_count: 8,
                     counters: &mut self.counters,
                 };

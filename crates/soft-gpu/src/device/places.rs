@@ -26,6 +26,11 @@ impl Places {
         self.first
     }
 
+    /// The SMs of the cluster's other blocks, in the order of their ranks.
+    pub(super) fn others(&self) -> &[u32] {
+        &self.others
+    }
+
     /// An SM for each block, in the order of their ranks.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
         std::iter::once(self.first).chain(self.others.iter().copied())

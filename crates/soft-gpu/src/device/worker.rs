@@ -348,11 +348,13 @@ impl Device {
                         control: &assignment.control,
                         memory: &mut cached.view,
                         sm: block.places.first(),
+                        other_sms: block.places.others(),
                         sm_count: self.settings.sms,
                         counters: &mut *counters,
                     };
                     let moved;
-                    (moved, outcome) = resume(block, more, spare, kernel, launch, &mut worker);
+                    let begun = (&mut block.run, block.index);
+                    (moved, outcome) = resume(begun, more, spare, kernel, launch, &mut worker);
                     if moved > 0 {
                         let run = block.run.take();
                         *finished += moved as usize;
@@ -407,20 +409,21 @@ fn following(blocks: &VecDeque<Block>, at: usize) -> u64 {
     behind.take_while(|(block, index)| block.index == *index && block.run.is_none()).count() as u64
 }
 
-/// Runs a block until it comes back, in the memory of a finished one if there is a `spare`, and
-/// then up to `more` that follow it: as [`BlockRun::resume_row`]. A panic in it is a fault, since
-/// a defect of ours must end one launch and not the program it runs in.
+/// Runs a block, of which this is the state and the number, until it comes back, in the memory of
+/// a finished one if there is a `spare`, and then up to `more` that follow it: as
+/// [`BlockRun::resume_row`]. A panic in it is a fault, since a defect of ours must end one launch
+/// and not the program it runs in.
 fn resume(
-    block: &mut Block,
+    (state, number): (&mut Option<Box<dyn BlockRun>>, u64),
     more: u64,
     spare: &mut Option<Box<dyn BlockRun>>,
     kernel: &Arc<dyn Kernel>,
     launch: &Arc<Launch>,
     worker: &mut Worker<'_>,
 ) -> (u64, Outcome) {
-    let index = launch.start_index(block.index);
+    let index = launch.start_index(number);
     let run = AssertUnwindSafe(|| {
-        let run = block.run.get_or_insert_with(|| {
+        let run = state.get_or_insert_with(|| {
             let restarted = spare.take().and_then(|mut run| run.restart(index).then_some(run));
             restarted.unwrap_or_else(|| kernel.clone().start(launch.clone(), index))
         });

@@ -31,6 +31,17 @@ const PTX: &str = "
     st.global.u32 [%out], %v;
     ret;
 }
+.visible .entry where(.param .u64 out)
+{
+    .reg .b64 %out;
+    .reg .b32 %b, %sm;
+    mov.u32 %b, %ctaid.x;
+    mov.u32 %sm, %smid;
+    ld.param.u64 %out, [out];
+    mad.wide.u32 %out, %b, 4, %out;
+    st.global.u32 [%out], %sm;
+    ret;
+}
 .visible .entry pairs(.param .u64 out) .explicitcluster .reqnctapercluster 2
 {
     ret;
@@ -101,6 +112,12 @@ fn blocks_of_a_cluster_reach_each_other() {
     cu!(cuFuncSetAttribute(next, attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)).unwrap();
     run(Some([16, 1, 1]), &|block| block / 16 * 16 + (block + 1) % 16);
     assert_eq!(launch_clusters(next, 64, Some([32, 1, 1]), out), refused);
+    // Each block stands on an SM of its own while there are enough.
+    launch_clusters(get(c"where"), 4, Some([4, 1, 1]), out).unwrap();
+    let mut sms = [u32::MAX; 4];
+    cu!(cuMemcpyDtoH_v2(sms.as_mut_ptr().cast(), out, 16)).unwrap();
+    let distinct: std::collections::BTreeSet<u32> = sms.into_iter().collect();
+    assert_eq!(distinct.len(), 4, "{sms:?}");
     // What kernels say of themselves.
     assert_eq!(of(pairs, attribute::REQUIRED_CLUSTER_WIDTH), 2);
     assert_eq!(of(pairs, attribute::REQUIRED_CLUSTER_HEIGHT), 1);

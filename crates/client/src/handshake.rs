@@ -7,6 +7,7 @@ use crate::attach::Attached;
 use channel::message::{Hello, Message, MessageError};
 use channel::region::Region;
 use channel::socket::{ReceiveError, SeqPacket};
+use channel::system;
 use core::fmt;
 use core::time::Duration;
 use cuda_api::{CudaError, environment};
@@ -18,10 +19,17 @@ use std::path::{Path, PathBuf};
 const PIPE_DIRECTORY_DEFAULT: &str = "/tmp/nvidia-mps";
 /// The daemon's socket in its directory.
 const CONTROL_SOCKET: &str = "control";
-/// How long a daemon whose queue is full is waited for.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the answer may take: a server may have to start, and a GPU's context to be made.
-const WELCOME_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a daemon whose queue is full is waited for. As below: for one that is stuck.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the answer may take. A daemon or server that has ended closes the connection, so this
+/// is for one that is stuck: more than a daemon lets a server take to start (120 s) and a busy
+/// machine takes for the rest.
+const WELCOME_TIMEOUT: Duration = Duration::from_secs(300);
+/// Attempts at a daemon that is there: a server that ends while this process is being handed to it
+/// takes the connection with it, and the daemon has another one.
+const ATTEMPTS_MAX: u32 = 6;
+/// Pause before the second attempt, doubled before each further one.
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Why this process is not attached.
 #[derive(Debug)]
@@ -34,11 +42,19 @@ pub(crate) enum AttachError {
         code: CudaError,
         /// Why, for a person.
         text: String,
+        /// Whoever had the connection has ended: there may be another one.
+        passing: bool,
     },
 }
 
 fn refused(code: CudaError, text: impl fmt::Display) -> AttachError {
-    AttachError::Refused { code, text: text.to_string() }
+    AttachError::Refused { code, text: text.to_string(), passing: false }
+}
+
+/// The connection was closed without an answer.
+fn closed() -> AttachError {
+    let (code, text) = (CudaError::MPS_CONNECTION_FAILED, ReceiveError::Closed.to_string());
+    AttachError::Refused { code, text, passing: true }
 }
 
 /// The handshake failed before anybody gave a reason.
@@ -52,16 +68,33 @@ pub(crate) fn attach() -> Result<Box<Attached>, AttachError> {
         .filter(|directory| !directory.is_empty())
         .map_or_else(|| PathBuf::from(PIPE_DIRECTORY_DEFAULT), PathBuf::from);
     let path = directory.join(CONTROL_SOCKET);
-    attach_to(&path, WELCOME_TIMEOUT).map_err(|error| match error {
-        AttachError::Refused { code, text } => {
+    attach_patiently(&path, WELCOME_TIMEOUT).map_err(|error| match error {
+        AttachError::Refused { code, text, .. } => {
             refused(code, format_args!("{}: {text}", path.display()))
         }
         AttachError::NoDaemon => error,
     })
 }
 
+/// Attaches, by another attempt where the other side ended in the middle of one.
+fn attach_patiently(path: &Path, timeout: Duration) -> Result<Box<Attached>, AttachError> {
+    let mut pause = ATTEMPT_PAUSE;
+    for _ in 1..ATTEMPTS_MAX {
+        match attach_to(path, timeout) {
+            Err(AttachError::Refused { passing: true, .. }) => std::thread::sleep(pause),
+            outcome => return outcome,
+        }
+        pause *= 2;
+    }
+    attach_to(path, timeout)
+}
+
 /// Connects to a daemon's socket and waits to be handed to a server.
 fn attach_to(path: &Path, timeout: Duration) -> Result<Box<Attached>, AttachError> {
+    // First of all, so that nothing that takes time comes between connecting and the first word.
+    let (region, region_file) = Region::create().map_err(|error| {
+        refused(system::result_of(&error), format_args!("no shared memory: {error}"))
+    })?;
     let socket = SeqPacket::connect(path, CONNECT_TIMEOUT).map_err(|error| {
         use io::ErrorKind::{ConnectionRefused, InvalidInput, NotADirectory, NotFound};
         // Something listens there whose messages are no datagrams.
@@ -73,8 +106,6 @@ fn attach_to(path: &Path, timeout: Duration) -> Result<Box<Attached>, AttachErro
             _ => failed(format_args!("cannot connect: {error}")),
         }
     })?;
-    let (region, region_file) =
-        Region::create().map_err(|error| failed(format_args!("no shared memory: {error}")))?;
     let hello = Message::Hello(Hello {
         pid: std::process::id(),
         command_line: command_line(),
@@ -84,9 +115,10 @@ fn attach_to(path: &Path, timeout: Duration) -> Result<Box<Attached>, AttachErro
         .set_receive_timeout(Some(timeout))
         .and_then(|()| socket.set_send_timeout(Some(CONNECT_TIMEOUT)))
         .map_err(failed)?;
-    socket
-        .send(&hello, &[region_file.as_fd()])
-        .map_err(|error| failed(format_args!("the daemon does not listen: {error}")))?;
+    socket.send(&hello, &[region_file.as_fd()]).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => closed(),
+        _ => failed(format_args!("the daemon does not listen: {error}")),
+    })?;
     let welcome = match socket.receive() {
         Ok((Message::Welcome(welcome), _)) => welcome,
         Ok((Message::Refused(refusal), _)) => {
@@ -96,6 +128,7 @@ fn attach_to(path: &Path, timeout: Duration) -> Result<Box<Attached>, AttachErro
         Ok((other, _)) => return Err(failed(format_args!("unexpected answer {}", other.name()))),
         // Another project's daemon.
         Err(ReceiveError::Message(MessageError::Magic)) => return Err(AttachError::NoDaemon),
+        Err(ReceiveError::Closed) => return Err(closed()),
         Err(error) => return Err(failed(error)),
     };
     let attached = Attached::new(region, socket, welcome).map_err(|error| {
@@ -140,7 +173,7 @@ mod tests {
 
     fn code(error: AttachError) -> (u32, String) {
         match error {
-            AttachError::Refused { code, text } => (code.code(), text),
+            AttachError::Refused { code, text, .. } => (code.code(), text),
             AttachError::NoDaemon => panic!("there is a daemon"),
         }
     }
@@ -191,8 +224,42 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_ends_meanwhile_is_not_the_last_one() {
+        let path = std::env::temp_dir().join(format!("attach-{}-again", std::process::id()));
+        let listener = Listener::bind(&path, 0o600).unwrap();
+        std::thread::scope(|scope| {
+            let client =
+                scope.spawn(|| attach_patiently(&path, Duration::from_secs(60)).err().unwrap());
+            // Closed before the first word, after it, and then there is an answer.
+            let mut connections = 0;
+            while !client.is_finished() {
+                let Some(socket) = listener.accept().unwrap() else {
+                    std::thread::sleep(Duration::from_millis(1));
+                    continue;
+                };
+                connections += 1;
+                if connections > 1 {
+                    socket.receive().unwrap();
+                }
+                if connections > 2 {
+                    let reason = "found".to_owned();
+                    socket.send(&Message::Refused(Refused { result: 807, reason }), &[]).unwrap();
+                }
+            }
+            assert_eq!(code(client.join().unwrap()), (807, "found".to_owned()));
+            assert_eq!(connections, 3);
+        });
+        // If nobody ever answers, that is said.
+        drop(listener);
+        let error = attach_patiently(&path, Duration::from_secs(60)).err().unwrap();
+        assert!(matches!(error, AttachError::NoDaemon));
+    }
+
+    #[test]
     fn silence_nonsense_and_hanging_up_end_the_handshake() {
-        assert_eq!(code(with_daemon("closed", drop)).0, 805);
+        let hung_up = with_daemon("closed", drop);
+        assert!(matches!(hung_up, AttachError::Refused { passing: true, .. }));
+        assert_eq!(code(hung_up).0, 805);
         let (number, text) = code(with_daemon("silent", |socket| {
             std::thread::sleep(Duration::from_millis(2500));
             drop(socket);

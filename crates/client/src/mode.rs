@@ -44,7 +44,7 @@ pub(crate) fn decide() -> Mode {
                 Mode::Refused(CudaError::NO_DEVICE)
             }
         },
-        Err(AttachError::Refused { code, text }) => {
+        Err(AttachError::Refused { code, text, .. }) => {
             say(format_args!("refused: {text}"));
             Mode::Refused(code)
         }

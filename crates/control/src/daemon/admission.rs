@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 /// Connections that have not said a word yet. The oldest makes room for a new one, so nobody can
 /// shut others out by being silent.
 pub(super) const SILENT_MAX: usize = 256;
-/// How long a connection may be silent. Both client and shell speak at once.
-pub(super) const SILENT_S_MAX: u64 = 10;
+/// How long a connection may be silent. Both client and shell speak at once, but on a busy machine a
+/// process may not run for long; who is silent costs nothing but its place.
+pub(super) const SILENT_S_MAX: u64 = 60;
 
 /// A connection that has not said a word yet.
 pub(super) struct Silent {

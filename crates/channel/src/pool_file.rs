@@ -3,6 +3,7 @@
 //! It holds nothing but the pool's number, which nobody can guess: who has the file was given the
 //! pool, and its blocks, which are handed over one by one, say the same number.
 
+use crate::system;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -25,6 +26,7 @@ pub fn new_number() -> io::Result<u64> {
 
 /// A new file for the pool of that number.
 pub fn create(number: u64) -> io::Result<OwnedFd> {
+    system::may_reach((MAGIC.len() + size_of_val(&number)) as u64)?;
     // SAFETY: the name is a C string; the descriptor returned is new and nobody else's.
     let mut file = unsafe {
         let fd = libc::memfd_create(c"openmps-pool".as_ptr(), libc::MFD_CLOEXEC);

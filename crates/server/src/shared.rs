@@ -5,6 +5,7 @@
 //! owner frees it or ends; who has opened it before keeps it.
 
 use crate::device::RawEvent;
+use channel::system;
 use cuda_api::CudaError;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -81,7 +82,7 @@ impl Shared {
         let tables = self.tables();
         let chunk = tables.chunks.get(&token).filter(|chunk| chunk.bytes == bytes);
         let chunk = chunk.ok_or(CudaError::INVALID_HANDLE)?;
-        chunk.file.try_clone().map_err(|_| CudaError::OPERATING_SYSTEM)
+        chunk.file.try_clone().map_err(|error| system::result_of(&error))
     }
 
     /// Forgets a chunk that its owner gives up.

@@ -12,6 +12,7 @@ pub use mapping::Mapping;
 pub use reservation::Reservation;
 pub use sealed::{IMAGE_BYTES_MAX, SealedBytes, sealed_image};
 
+use crate::system;
 use core::fmt;
 use std::ffi::CStr;
 use std::io;
@@ -94,6 +95,7 @@ impl From<io::Error> for FileError {
 /// Makes a memory file of `bytes` zero bytes without seals. Memory is taken when it is touched.
 pub fn create(name: &CStr, bytes: u64) -> io::Result<OwnedFd> {
     let size = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+    system::may_reach(bytes)?;
     // SAFETY: the name is a C string; the call takes nothing else.
     let fd =
         unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };

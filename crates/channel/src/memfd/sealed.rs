@@ -1,6 +1,7 @@
 //! Files whose content cannot change any more: the one kind of shared memory that is plain bytes.
 
 use super::{FileError, Mapping, Seals, check, create, seal};
+use crate::system;
 use core::ops::Deref;
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,6 +22,7 @@ pub fn sealed_image(bytes: &[u8]) -> io::Result<OwnedFd> {
         ));
     }
     let mut file = File::from(create(c"openmps-image", 0)?);
+    system::may_reach(bytes.len() as u64)?;
     file.write_all(bytes)?;
     seal(&file, Seals::ALL)?;
     Ok(file.into())

@@ -9,7 +9,7 @@ use crate::boundary::{In, Out};
 use crate::memory::pools::Sharing;
 use crate::memory::where_is::Place;
 use crate::mode;
-use channel::pool_file;
+use channel::{pool_file, system};
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::vmm;
 use cuda_api::{CUcontext, CUdeviceptr, CUmemPoolPtrExportData, CUmemoryPool, CUresult, CudaError};
@@ -28,7 +28,7 @@ pub(crate) fn cuMemPoolExportToShareableHandle(
     }
     match client.memory().pools.get(pool)?.sharing() {
         Sharing::Exportable(number) => {
-            let file = pool_file::create(number).map_err(|_| CudaError::OPERATING_SYSTEM)?;
+            let file = pool_file::create(number).map_err(|error| system::result_of(&error))?;
             handle.cast::<c_int>().set(file.into_raw_fd())
         }
         Sharing::Own | Sharing::Imported(_) => Err(CudaError::INVALID_VALUE),

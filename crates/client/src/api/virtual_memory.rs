@@ -191,7 +191,8 @@ pub(crate) fn cuMemImportFromShareableHandle(
     }
     // SAFETY: open, as just seen, and the program keeps it open during the call.
     let file = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
-    handle.set(client.import_physical(file.map_err(|_| CudaError::OPERATING_SYSTEM)?)?)
+    let file = file.map_err(|error| channel::system::result_of(&error))?;
+    handle.set(client.import_physical(file)?)
 }
 
 pub(crate) fn cuMemGetAllocationPropertiesFromHandle(

@@ -13,6 +13,7 @@ use channel::request::{
     CreateMemory, FreeAddresses, ImportMemory, MapMemory, OpenMemory, ReleaseMemory,
     ReserveAddresses, SetAccess, Token, UnmapMemory,
 };
+use channel::system;
 use cuda_api::constants::vmm;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdevice, CUdeviceptr, CUresult, CudaError};
@@ -140,7 +141,7 @@ impl Memory {
         if memory.handle_types & vmm::HANDLE_POSIX_FD == 0 {
             return Err(CudaError::INVALID_VALUE);
         }
-        memory.file.try_clone().map_err(|_| CudaError::OPERATING_SYSTEM)
+        memory.file.try_clone().map_err(|error| system::result_of(&error))
     }
 
     /// The physical memory mapped at an address, with one more reference.

@@ -8,8 +8,10 @@ use crate::device::Device;
 use crate::session::{self, End, Identity, Link, Stage};
 use channel::message::{Client, ClientStatus, ClientWork, Message, Refused};
 use channel::socket::{Interest, SeqPacket};
+use channel::system;
 use cuda_api::{CUuuid, CudaError, result_code};
 use std::collections::VecDeque;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -48,7 +50,13 @@ impl Clients {
     }
 
     /// Takes a client with its socket and its region, or refuses it.
-    pub(super) fn take(&mut self, client: Client, files: Vec<OwnedFd>, ready: bool) {
+    pub(super) fn take(
+        &mut self,
+        client: Client,
+        files: Vec<OwnedFd>,
+        ready: bool,
+        room: io::Result<()>,
+    ) {
         let log = self.common.log.clone();
         let Ok([socket, region]) = <[OwnedFd; 2]>::try_from(files) else {
             return log.line("A client came without its files");
@@ -64,6 +72,10 @@ impl Clients {
                 CudaError::MPS_SERVER_NOT_READY,
                 "the server is ending and takes no more clients",
             );
+        }
+        if let Err(error) = room {
+            log.line(format!("Client {} is refused: {error}", client.pid));
+            return refuse(&socket, system::result_of(&error), &format!("the server: {error}"));
         }
         self.last_id += 1;
         let link = Arc::new(Link::new(Identity {
@@ -85,7 +97,7 @@ impl Clients {
             }
             Err(error) => {
                 log.line(format!("Client {name} is refused: {error}"));
-                refuse(&socket, CudaError::OPERATING_SYSTEM, &format!("no thread: {error}"));
+                refuse(&socket, system::result_of(&error), &error.to_string());
             }
         }
     }

@@ -4,15 +4,16 @@ use super::{Ending, Server};
 use channel::message::{ClientStatus, DeviceStatus, Message, ServerStatus};
 use channel::region::ServerState;
 use cuda_api::CUuuid;
+use std::io;
 use std::os::fd::OwnedFd;
 
 impl Server {
-    /// Does what the daemon says.
-    pub(super) fn obey(&mut self, message: Message, files: Vec<OwnedFd>) {
+    /// Does what the daemon says; `room` tells whether there are descriptors for a client more.
+    pub(super) fn obey(&mut self, message: Message, files: Vec<OwnedFd>, room: io::Result<()>) {
         match message {
             Message::Client(client) => {
                 let ready = self.ending == Ending::No;
-                self.clients.take(client, files, ready);
+                self.clients.take(client, files, ready, room);
             }
             Message::Query(()) => self.report(),
             Message::Terminate(pid) => {

@@ -11,9 +11,10 @@ use crate::common::{Common, Wakeups};
 use crate::device::Driver;
 use crate::log::{Log, Role};
 use crate::printed::Printed;
-use channel::message::Message;
+use channel::message::{FDS_MAX, Message};
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
 use clients::Clients;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -118,6 +119,8 @@ struct Server {
     clients: Clients,
     ending: Ending,
     daemon_gone: bool,
+    /// Descriptors that are given up for those of the daemon's next message.
+    spare: Vec<SeqPacket>,
 }
 
 impl Server {
@@ -131,6 +134,7 @@ impl Server {
             clients,
             ending: Ending::No,
             daemon_gone: false,
+            spare: Vec::new(),
         }
     }
 
@@ -232,9 +236,17 @@ impl Server {
 
     /// Takes one message from the daemon.
     fn listen(&mut self) {
-        match self.control.receive() {
-            Ok((message, files)) => self.obey(message, files),
+        // What sessions have left is not enough to do without: a message whose descriptors find no
+        // room is lost, and its client with it.
+        self.spare.clear();
+        let received = self.control.receive();
+        let room = self.keep_spare();
+        match received {
+            Ok((message, files)) => self.obey(message, files, room),
             Err(ReceiveError::TimedOut) => {}
+            Err(ReceiveError::Fds) => {
+                self.common.log.line("A client is lost: no file descriptors are left");
+            }
             Err(ReceiveError::Message(error)) => {
                 self.common.log.line(format!("A message of the daemon is not understood: {error}"));
             }
@@ -244,6 +256,14 @@ impl Server {
                 self.end_now();
             }
         }
+    }
+
+    /// Sees that there are as many spare descriptors as a message may have.
+    fn keep_spare(&mut self) -> io::Result<()> {
+        while self.spare.len() < FDS_MAX {
+            self.spare.push(self.control.try_clone()?);
+        }
+        Ok(())
     }
 
     /// Ends all sessions and then the server.

@@ -15,6 +15,7 @@ use channel::request::{
     Request, Reset,
 };
 use channel::ring::Record;
+use channel::socket::ReceiveError;
 use cuda_api::{CUdevice, CUdeviceptr, CudaError};
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,8 +33,11 @@ impl Session {
     /// never came is dropped.
     pub(super) fn receive_file(&self, opcode: u16) -> Result<OwnedFd, CudaError> {
         loop {
-            let (message, mut files) =
-                self.socket.receive().map_err(|_| CudaError::INVALID_VALUE)?;
+            let (message, mut files) = self.socket.receive().map_err(|error| match error {
+                // It came, and this process had no descriptor left for it.
+                ReceiveError::Fds => CudaError::OUT_OF_MEMORY,
+                _ => CudaError::INVALID_VALUE,
+            })?;
             let wanted = match message {
                 Message::HostFd(()) => [HostMap::OPCODE, ImportMemory::OPCODE].contains(&opcode),
                 Message::ImageFd(()) => opcode == LoadModule::OPCODE,

@@ -13,11 +13,13 @@ use super::{EVENTS_MAX, End, Link, REQUESTS_PER_LOOK, Session, Stage};
 use crate::common::Common;
 use crate::device::{Share, Stream};
 use crate::window::{CLIENTS_MAX, Lease, Window};
+use channel::memfd::FileError;
 use channel::message::{self, Message, Refused, WELCOME_HAS_TENANTS, Welcome};
-use channel::region::{Region, ServerState};
+use channel::region::{Region, RegionError, ServerState};
 use channel::reply::ReplyWriter;
 use channel::ring::Consumer;
 use channel::socket::SeqPacket;
+use channel::system;
 use channel::wait::SpinPolicy;
 use cuda_api::handle::HandleKind;
 use cuda_api::{CUuuid, CudaError};
@@ -39,7 +41,7 @@ enum StartError {
     Full,
     /// The region is not acceptable.
     #[error("{0}")]
-    Region(#[from] channel::region::RegionError),
+    Region(#[from] RegionError),
     /// The ring begins where none can.
     #[error("{0}")]
     Ring(#[from] channel::ring::RingBroken),
@@ -56,7 +58,10 @@ impl StartError {
         match self {
             Self::Spoiled(_) => CudaError::MPS_SERVER_NOT_READY,
             Self::Full => CudaError::MPS_MAX_CLIENTS_REACHED,
-            Self::Region(_) | Self::Ring(_) | Self::Socket(_) => CudaError::MPS_CONNECTION_FAILED,
+            Self::Region(RegionError::File(FileError::Io(error))) | Self::Socket(error) => {
+                system::result_of(error)
+            }
+            Self::Region(_) | Self::Ring(_) => CudaError::MPS_CONNECTION_FAILED,
             Self::Provider(error) => *error,
         }
     }

@@ -207,7 +207,6 @@ fn is_ours_alone(directory: &Metadata) -> bool {
 }
 
 fn write(path: &Path, image: &Image) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let Abilities { together, blocks, param_bytes } = image.abilities;
     let flags = if together { TOGETHER } else { 0 } | if blocks { BLOCKS } else { 0 };
     let mut content = vec![0; HEADER_BYTES];
@@ -218,7 +217,19 @@ fn write(path: &Path, image: &Image) -> io::Result<()> {
     let digest = Sha256::digest(&content[DIGEST.end..]);
     content[..MAGIC.len()].copy_from_slice(&MAGIC);
     content[DIGEST].copy_from_slice(&digest);
+    if content.len() as u64 > file_bytes_max() {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(&content)
+}
+
+/// The longest file that the process may write: whoever tries more is ended by SIGXFSZ.
+fn file_bytes_max() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the local is written. If the call fails, there is no limit to heed.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    limit.rlim_cur
 }
 
 fn read(mut file: &File) -> io::Result<Image> {

@@ -6,7 +6,7 @@
 
 use std::os::fd::IntoRawFd;
 
-use channel::pool_file;
+use channel::{pool_file, system};
 use cuda_api::constants::vmm;
 use cuda_api::*;
 
@@ -27,7 +27,7 @@ exports! {
             return Err(Error::INVALID_VALUE);
         }
         let Sharing::Exportable(number) = pool.sharing else { return Err(Error::INVALID_VALUE) };
-        let file = pool_file::create(number).map_err(|_| Error::OPERATING_SYSTEM)?;
+        let file = pool_file::create(number).map_err(|error| system::result_of(&error))?;
         handle_out.cast::<c_int>().set(file.into_raw_fd())
     }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use cuda_api::extension::{ACTIVITY_FILE_NAME, DeviceActivity};
 
 use super::activity::ActivityTotals;
-use super::turn::open_shared;
+use super::turn::{open_shared, write_within_limits};
 
 /// Longest time for which a busy process keeps its counts to itself.
 const FLUSH_NS: u64 = 50_000_000;
@@ -56,7 +56,7 @@ impl ActivityFile {
             warps_per_sm: totals.warp_slots / totals.sms.max(1),
         };
         // A full file system loses counts and nothing else.
-        if self.file.write_all_at(&after.to_bytes(), 0).is_ok() {
+        if write_within_limits(&self.file, &after.to_bytes(), 0).is_ok() {
             self.counted = *totals;
         }
     }

@@ -89,7 +89,9 @@ impl Device {
     /// Writes the table that OPENMPS_SOFT_PROFILE asks for, or says why it cannot.
     pub fn write_profile(&self) {
         let Some(path) = &self.settings.profile else { return };
-        if let Err(error) = std::fs::write(path, table(&self.kernel_totals())) {
+        let table = table(&self.kernel_totals());
+        let fits = channel::system::may_reach(table.len() as u64);
+        if let Err(error) = fits.and_then(|()| std::fs::write(path, table)) {
             say(format_args!("OPENMPS_SOFT_PROFILE={}: {error}", path.display()));
         }
     }

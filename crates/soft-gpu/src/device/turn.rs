@@ -13,7 +13,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::Thread;
 
@@ -302,6 +302,12 @@ pub(super) fn open_shared(path: &Path) -> io::Result<File> {
         }
         std::thread::sleep(std::time::Duration::from_micros(500));
     }
+}
+
+/// Writes to a file at a place, if this process may make files that long.
+pub(super) fn write_within_limits(file: &File, bytes: &[u8], position: u64) -> io::Result<()> {
+    channel::system::may_reach(position + bytes.len() as u64)?;
+    file.write_all_at(bytes, position)
 }
 
 #[cfg(test)]

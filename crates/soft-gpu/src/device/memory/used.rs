@@ -6,12 +6,11 @@
 
 use std::fs::File;
 use std::ops::{AddAssign, SubAssign};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use cuda_api::extension::{ACTIVITY_FILE_NAME, PROCESS_ROWS_MAX, ProcessRow};
 
-use crate::device::turn::{lock_range, open_shared};
+use crate::device::turn::{lock_range, open_shared, write_within_limits};
 
 /// A number of bytes that is written down for others whenever it changes.
 #[derive(Default)]
@@ -48,7 +47,7 @@ impl UsedBytes {
         if let Place::Row(file, row) = &self.place {
             let row_bytes = ProcessRow { pid: std::process::id(), memory_bytes: self.bytes };
             // A full file system loses the number and nothing else.
-            let _ = file.write_all_at(&row_bytes.to_bytes(), ProcessRow::position(*row));
+            let _ = write_within_limits(file, &row_bytes.to_bytes(), ProcessRow::position(*row));
         }
     }
 }
@@ -80,6 +79,8 @@ fn take_row(dir: &Path) -> Option<Place> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use super::*;
 
     #[test]

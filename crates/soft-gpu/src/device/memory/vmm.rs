@@ -10,6 +10,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use channel::system;
+
 use super::pages;
 use super::tables::{Tables, holding, overlaps};
 use crate::device::Device;
@@ -143,13 +145,13 @@ impl Device {
         }
         self.lose_sight(&mut tables, key);
         let physical = tables.physical.get(key).ok_or(Error::INVALID_VALUE)?;
-        physical.file.try_clone().map_err(|_| Error::OPERATING_SYSTEM)
+        physical.file.try_clone().map_err(|error| system::result_of(&error))
     }
 
     /// Physical memory that another process, or this one, exported. The caller keeps `file`.
     pub fn import_physical(&self, file: BorrowedFd<'_>) -> Result<Key<Physical>> {
         let bytes = sealed_size(file).filter(|b| whole_chunks(*b)).ok_or(Error::INVALID_VALUE)?;
-        let file = file.try_clone_to_owned().map_err(|_| Error::OPERATING_SYSTEM)?;
+        let file = file.try_clone_to_owned().map_err(|error| system::result_of(&error))?;
         let identity = identity(file.as_fd()).ok_or(Error::INVALID_VALUE)?;
         let mut tables = self.memory.tables();
         if !tables.files.contains_key(&identity) {
@@ -330,6 +332,7 @@ fn drop_unused(tables: &mut Tables, key: Key<Physical>) {
 
 pub(super) fn new_file(bytes: u64) -> io::Result<OwnedFd> {
     let name = c"openmps-device-memory";
+    system::may_reach(bytes)?;
     // SAFETY: `name` is a C string; the descriptor returned is new and nobody else's.
     let file = unsafe {
         let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);

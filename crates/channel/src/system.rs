@@ -1,0 +1,73 @@
+//! What the operating system refuses a process: the error that a call answers then, and the limit
+//! on the length of files, which the system enforces with a signal that ends most programs.
+
+use cuda_api::CudaError;
+use std::io;
+
+/// What a call answers that failed for this error of the system's:
+/// CUDA_ERROR_OUT_OF_MEMORY without memory or descriptors, else CUDA_ERROR_OPERATING_SYSTEM.
+pub fn result_of(error: &io::Error) -> CudaError {
+    const NO_MORE: [i32; 5] = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOSPC, libc::EFBIG];
+    match error.raw_os_error() {
+        Some(code) if NO_MORE.contains(&code) => CudaError::OUT_OF_MEMORY,
+        _ => CudaError::OPERATING_SYSTEM,
+    }
+}
+
+/// Asks whether a file may become `bytes` long. To be called before any file is made longer in
+/// somebody else's program: RLIMIT_FSIZE holds for files in memory too, and whoever exceeds it gets
+/// SIGXFSZ.
+///
+/// # Errors
+/// EFBIG above the limit.
+pub fn may_reach(bytes: u64) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the local is written. If the call fails, there is no limit to heed.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    match bytes <= limit.rlim_cur {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(libc::EFBIG)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memfd::create;
+    use crate::pool_file;
+
+    #[test]
+    fn a_process_that_may_write_no_files_is_not_ended() {
+        // The limit is the whole process's, so a process of its own has it.
+        // SAFETY: the child makes system calls and takes memory, of which the parent's other
+        // threads hold no lock that is taken here for long: the allocator's own handlers see to it.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: the limit is readable; the child ends without anything of the parent's.
+            unsafe {
+                libc::setrlimit(libc::RLIMIT_FSIZE, &none);
+                let refused = create(c"test", 4096).is_err_and(|e| e.kind() == too_large())
+                    && pool_file::create(1).is_err_and(|e| e.kind() == too_large())
+                    && create(c"test", 0).is_ok();
+                libc::_exit(i32::from(!refused));
+            }
+        }
+        let mut status = -1;
+        // SAFETY: the local is written.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0, "ended by a signal, or files were made");
+    }
+
+    fn too_large() -> io::ErrorKind {
+        io::Error::from_raw_os_error(libc::EFBIG).kind()
+    }
+
+    #[test]
+    fn want_of_descriptors_is_want_of_memory() {
+        let of = |code| result_of(&io::Error::from_raw_os_error(code));
+        assert_eq!(of(libc::EMFILE), CudaError::OUT_OF_MEMORY);
+        assert_eq!(of(libc::EACCES), CudaError::OPERATING_SYSTEM);
+        assert_eq!(result_of(&io::Error::other("x")), CudaError::OPERATING_SYSTEM);
+    }
+}

@@ -151,7 +151,7 @@ impl Thread {
                 _ => (values[0], values[1]),
             };
             let subtract = matches!(inst.opcode, Opcode::Sub | Opcode::Subc);
-            let flag = carry_in && self.top().carry;
+            let flag = carry_in.then(|| self.top().carry);
             let (value, carry) = integer::carry(subtract, ty.bits(), a, b, flag);
             if inst.has(M::Cc) {
                 self.top().carry = carry;

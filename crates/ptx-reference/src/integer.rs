@@ -236,11 +236,13 @@ pub(crate) fn dot(inst: &Instruction, sources: &[u64]) -> Option<u64> {
     Some((sum as u64).wrapping_add(sources[2]))
 }
 
-/// Addition or subtraction with the carry flag: the result and the new flag.
-pub(crate) fn carry(subtract: bool, bits: u32, a: u64, b: u64, flag: bool) -> (u64, bool) {
+/// Addition or subtraction with the carry flag: the result and the new flag. A difference is the
+/// sum with the complement, so that its flag says that nothing was borrowed. Without a flag that
+/// goes in, a difference borrows nothing.
+pub(crate) fn carry(subtract: bool, bits: u32, a: u64, b: u64, flag: Option<bool>) -> (u64, bool) {
+    let b = if subtract { !b } else { b };
     let (a, b) = (u128::from(unsigned(a, bits)), u128::from(unsigned(b, bits)));
-    let flag = u128::from(flag);
-    let whole = if subtract { a.wrapping_sub(b).wrapping_sub(flag) } else { a + b + flag };
+    let whole = a + b + u128::from(flag.unwrap_or(subtract));
     (whole as u64, whole >> bits & 1 == 1)
 }
 

@@ -4,8 +4,7 @@
 //! instruction asks to be parked until they come, or until nobody else can run.
 
 use super::lanes::{
-    Body, Lane, Lanes, Rare, Target, active, read, read_pred, versions, write, write_pred,
-    write_pred_at,
+    Body, Lane, Lanes, Rare, Target, active, read, read_pred, versions, write, write_pred_at,
 };
 use super::machine::{Handler, Ins, Machine, Step};
 use super::memory::lanes;
@@ -21,17 +20,38 @@ fn must_wait(machine: &Machine<'_>, members: u32, m: u32) -> bool {
     members & machine.live & !m != 0 && !machine.force
 }
 
-/// The member mask that the first of the lanes names. All name the same, or themselves.
+/// All members that lanes of `m` name.
 ///
 /// # Safety
 /// `offset` is that of a 32-bit register of 32 lanes.
 #[inline(always)]
-unsafe fn member_mask(machine: &Machine<'_>, offset: u32, m: u32) -> u32 {
+unsafe fn all_members(machine: &Machine<'_>, offset: u32, m: u32) -> u32 {
     // SAFETY: by contract.
-    unsafe {
-        let lane = m.trailing_zeros() as usize;
-        machine.regs.add(offset as usize).cast::<u32>().add(lane).read()
-    }
+    let masks = unsafe { read::<u32, W>(machine, offset) }.0;
+    lanes(m).fold(0, |all, lane| all | masks[lane as usize])
+}
+
+/// The lanes of `m` by the members that they name: those lanes, and those of the members that are
+/// in `m`. Tiles of a warp come to an instruction at the same time, each with a mask of its own.
+///
+/// # Safety
+/// As [`all_members`].
+#[inline(always)]
+unsafe fn groups(
+    machine: &Machine<'_>,
+    offset: u32,
+    m: u32,
+) -> impl Iterator<Item = (u32, u32)> + use<> {
+    // SAFETY: by contract.
+    let masks = unsafe { read::<u32, W>(machine, offset) }.0;
+    let mut left = m;
+    std::iter::from_fn(move || {
+        let members = masks[lanes(left).next()? as usize];
+        let group = lanes(left).filter(|lane| masks[*lane as usize] == members);
+        let group = group.fold(0, |group, lane| group | 1 << lane);
+        left &= !group;
+        Some((group, m & members))
+    })
 }
 
 struct Shfl<const MODE: u8, const PRED: bool>;
@@ -45,7 +65,7 @@ impl<const MODE: u8, const PRED: bool> Body for Shfl<MODE, PRED> {
             if m == 0 {
                 return Step::Next;
             }
-            if must_wait(machine, member_mask(machine, ins.a[3], m), m) {
+            if must_wait(machine, all_members(machine, ins.a[3], m), m) {
                 return Step::Park;
             }
             let a = read::<u32, W>(machine, ins.a[0]).0;
@@ -126,6 +146,19 @@ unsafe fn write_number<const N: usize>(machine: &mut Machine<'_>, ins: &Ins, m: 
     }
 }
 
+/// Writes the same answer to the predicate at `offset` in the lanes of `group`.
+///
+/// # Safety
+/// It is a predicate.
+#[inline(always)]
+unsafe fn write_answer(machine: &mut Machine<'_>, offset: u32, group: u32, answer: bool) {
+    // SAFETY: by contract.
+    unsafe {
+        let d = machine.regs.add(offset as usize).cast::<u32>();
+        *d = (*d & !group) | if answer { group } else { 0 };
+    }
+}
+
 struct Vote<const N: usize, const MODE: u8>;
 
 impl<const N: usize, const MODE: u8> Body for Vote<N, MODE> {
@@ -138,24 +171,45 @@ impl<const N: usize, const MODE: u8> Body for Vote<N, MODE> {
             if m == 0 {
                 return Step::Next;
             }
-            let members = if N == 1 {
-                read::<u32, 1>(machine, ins.a[1]).0[0]
+            let yes = read_pred(machine, ins.a[0]);
+            if N == 1 {
+                let members = read::<u32, 1>(machine, ins.a[1]).0[0];
+                if must_wait(machine, members, m) {
+                    return Step::Park;
+                }
+                Self::poll(machine, ins, yes, m, m & members);
             } else {
-                member_mask(machine, ins.a[1], m)
-            };
-            if must_wait(machine, members, m) {
-                return Step::Park;
-            }
-            let voters = if members == 0 { m } else { m & members };
-            let yes = read_pred(machine, ins.a[0]) & voters;
-            match MODE {
-                ALL => write_pred(machine, ins, if yes == voters { !0 } else { 0 }),
-                ANY => write_pred(machine, ins, if yes != 0 { !0 } else { 0 }),
-                UNI => write_pred(machine, ins, if yes == voters || yes == 0 { !0 } else { 0 }),
-                _ => write_number::<N>(machine, ins, m, yes),
+                if must_wait(machine, all_members(machine, ins.a[1], m), m) {
+                    return Step::Park;
+                }
+                for (group, here) in groups(machine, ins.a[1], m) {
+                    Self::poll(machine, ins, yes, group, here);
+                }
             }
         }
         Step::Next
+    }
+}
+
+impl<const N: usize, const MODE: u8> Vote<N, MODE> {
+    /// Tells the lanes of a group what those of its members that are here say.
+    ///
+    /// # Safety
+    /// As [`Self::run`].
+    #[inline(always)]
+    unsafe fn poll(machine: &mut Machine<'_>, ins: &Ins, yes: u32, group: u32, here: u32) {
+        // Votes that name nobody are of those that are here.
+        let voters = if here == 0 { group } else { here };
+        let yes = yes & voters;
+        // SAFETY: by contract.
+        unsafe {
+            match MODE {
+                ALL => write_answer(machine, ins.d[0], group, yes == voters),
+                ANY => write_answer(machine, ins.d[0], group, yes != 0),
+                UNI => write_answer(machine, ins.d[0], group, yes == voters || yes == 0),
+                _ => write_number::<N>(machine, ins, group, yes),
+            }
+        }
     }
 }
 
@@ -188,25 +242,28 @@ impl<T: Lane + PartialEq, const N: usize, const EVERY: bool, const PRED: bool> B
             if m == 0 {
                 return Step::Next;
             }
-            let members = member_mask(machine, ins.a[1], m);
-            if must_wait(machine, members, m) {
+            if must_wait(machine, all_members(machine, ins.a[1], m), m) {
                 return Step::Park;
             }
             let a = read::<T, W>(machine, ins.a[0]).0;
-            let group = m & members;
-            let equal =
-                |to: T| lanes(group).filter(|i| a[*i as usize] == to).fold(0, |g, i| g | 1u32 << i);
-            if EVERY {
-                let all = equal(a[m.trailing_zeros() as usize]) == group;
-                write_number::<N>(machine, ins, m, if all { group } else { 0 });
-                if PRED {
-                    write_pred_at(machine, ins, ins.d[1], if all { !0 } else { 0 });
+            let mut d = if EVERY { Lanes([0; W]) } else { read::<u32, W>(machine, ins.d[0]) };
+            for (group, here) in groups(machine, ins.a[1], m) {
+                let equal = |to: T| {
+                    lanes(here).filter(|i| a[*i as usize] == to).fold(0, |g, i| g | 1u32 << i)
+                };
+                if EVERY {
+                    let all = equal(a[group.trailing_zeros() as usize]) == here;
+                    write_number::<N>(machine, ins, group, if all { here } else { 0 });
+                    if PRED {
+                        write_answer(machine, ins.d[1], group, all);
+                    }
+                } else {
+                    for lane in lanes(group) {
+                        d.0[lane as usize] = equal(a[lane as usize]);
+                    }
                 }
-            } else {
-                let mut d = read::<u32, W>(machine, ins.d[0]);
-                for lane in lanes(m) {
-                    d.0[lane as usize] = equal(a[lane as usize]);
-                }
+            }
+            if !EVERY {
                 write(machine, ins.d[0], d);
             }
         }
@@ -246,23 +303,23 @@ impl<const N: usize, const OP: u8> Body for Redux<N, OP> {
             if m == 0 {
                 return Step::Next;
             }
-            let members = member_mask(machine, ins.a[1], m);
-            if must_wait(machine, members, m) {
+            if must_wait(machine, all_members(machine, ins.a[1], m), m) {
                 return Step::Park;
             }
             let a = read::<u32, W>(machine, ins.a[0]).0;
-            let values = lanes(m & members).map(|i| a[i as usize]);
-            let d = values.reduce(|x, y| match OP {
-                0 => x.wrapping_add(y),
-                1 => x.min(y),
-                2 => x.max(y),
-                3 => (x as i32).min(y as i32) as u32,
-                4 => (x as i32).max(y as i32) as u32,
-                5 => x & y,
-                6 => x | y,
-                _ => x ^ y,
-            });
-            write_number::<N>(machine, ins, m, d.unwrap_or(0));
+            for (group, here) in groups(machine, ins.a[1], m) {
+                let d = lanes(here).map(|i| a[i as usize]).reduce(|x, y| match OP {
+                    0 => x.wrapping_add(y),
+                    1 => x.min(y),
+                    2 => x.max(y),
+                    3 => (x as i32).min(y as i32) as u32,
+                    4 => (x as i32).max(y as i32) as u32,
+                    5 => x & y,
+                    6 => x | y,
+                    _ => x ^ y,
+                });
+                write_number::<N>(machine, ins, group, d.unwrap_or(0));
+            }
         }
         Step::Next
     }
@@ -293,27 +350,28 @@ impl<const MAX: bool, const ABS: bool, const NAN: bool> Body for ReduxFloat<MAX,
             if m == 0 {
                 return Step::Next;
             }
-            let members = member_mask(machine, ins.a[1], m);
-            if must_wait(machine, members, m) {
+            if must_wait(machine, all_members(machine, ins.a[1], m), m) {
                 return Step::Park;
             }
             let a = read::<u32, W>(machine, ins.a[0]).0;
             let nan = |x: u32| x & 0x7fff_ffff > 0x7f80_0000;
-            let values = lanes(m & members)
-                .map(|i| if ABS { a[i as usize] & 0x7fff_ffff } else { a[i as usize] });
-            let d = values.reduce(|x, y| match (nan(x), nan(y)) {
-                (true, _) if NAN => x,
-                (_, true) if NAN => y,
-                (true, _) => y,
-                (_, true) => x,
-                _ => {
-                    // Ordered as integers are: the bits of negative numbers run backwards.
-                    let key = |x: u32| if x >> 31 != 0 { !x } else { x | 1 << 31 };
-                    if (key(x) > key(y)) == MAX { x } else { y }
-                }
-            });
-            let d = d.unwrap_or(0);
-            write_number::<W>(machine, ins, m, if nan(d) { 0x7fff_ffff } else { d });
+            for (group, here) in groups(machine, ins.a[1], m) {
+                let values = lanes(here)
+                    .map(|i| if ABS { a[i as usize] & 0x7fff_ffff } else { a[i as usize] });
+                let d = values.reduce(|x, y| match (nan(x), nan(y)) {
+                    (true, _) if NAN => x,
+                    (_, true) if NAN => y,
+                    (true, _) => y,
+                    (_, true) => x,
+                    _ => {
+                        // Ordered as integers are: the bits of negative numbers run backwards.
+                        let key = |x: u32| if x >> 31 != 0 { !x } else { x | 1 << 31 };
+                        if (key(x) > key(y)) == MAX { x } else { y }
+                    }
+                });
+                let d = d.unwrap_or(0);
+                write_number::<W>(machine, ins, group, if nan(d) { 0x7fff_ffff } else { d });
+            }
         }
         Step::Next
     }
@@ -351,13 +409,16 @@ pub(super) fn elect() -> Handler {
                 if m == 0 {
                     return Step::Next;
                 }
-                let members = member_mask(machine, ins.a[0], m);
-                if must_wait(machine, members, m) {
+                if must_wait(machine, all_members(machine, ins.a[0], m), m) {
                     return Step::Park;
                 }
-                let leader = (m & members).trailing_zeros();
-                write_number::<W>(machine, ins, m, leader);
-                write_pred_at(machine, ins, ins.d[1], 1u32.checked_shl(leader).unwrap_or(0));
+                let mut leaders = 0;
+                for (group, here) in groups(machine, ins.a[0], m) {
+                    let leader = here.trailing_zeros();
+                    write_number::<W>(machine, ins, group, leader);
+                    leaders |= 1u32.checked_shl(leader).unwrap_or(0);
+                }
+                write_pred_at(machine, ins, ins.d[1], leaders);
             }
             Step::Next
         }
@@ -373,7 +434,7 @@ pub(super) fn warp_sync() -> Handler {
             // SAFETY: the decoder gave a mask register.
             unsafe {
                 let m = active(machine, ins);
-                if m != 0 && must_wait(machine, member_mask(machine, ins.a[0], m), m) {
+                if m != 0 && must_wait(machine, all_members(machine, ins.a[0], m), m) {
                     return Step::Park;
                 }
             }

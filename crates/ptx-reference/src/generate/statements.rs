@@ -184,7 +184,10 @@ impl<'a> Writer<'a> {
         let (a, b, c, d) = (r('r'), r('r'), r('r'), r('r'));
         let (x, y) = (r('d'), r('d'));
         let (h, i) = (r('h'), r('h'));
-        match self.random.below(9) {
+        match self.random.below(10) {
+            9 => format!(
+                "sub.cc.u32 {a}, {b}, {c}; addc.cc.u32 {d}, {a}, {b}; subc.cc.u32 {b}, {c}, {d}; addc.u32 {c}, {a}, 0;"
+            ),
             0 => format!(
                 "add.cc.u32 {a}, {b}, {c}; addc.cc.u32 {d}, {a}, {b}; addc.u32 {b}, {c}, 0;"
             ),
@@ -404,8 +407,7 @@ impl<'a> Writer<'a> {
     }
 
     fn collective(&mut self, place: Place) -> String {
-        let (r, s, p) = (self.register('r'), self.register('r'), self.predicate());
-        let (q, x) = (self.register('p'), self.register('d'));
+        let (r, s, q) = (self.register('r'), self.register('r'), self.register('p'));
         match self.random.below(8) {
             0 | 1 if self.full_warps && place == Place::Uniform => {
                 let mode = self.random.pick(&["up", "down", "bfly", "idx"]);
@@ -431,21 +433,19 @@ impl<'a> Writer<'a> {
                      shfl.sync.idx.b32 {r}, {s}, %t2, 31, $M;"
                 )
             }
-            3 => {
-                let mode = self.random.pick(&["all", "any", "uni"]);
-                format!("vote.sync.{mode}.pred {q}, {p}, $M;\nvote.sync.ballot.b32 {r}, {p}, $M;")
-            }
-            4 => {
-                let t = self.random.below(8);
-                format!("and.b32 %t0, {s}, {t}; match.any.sync.b32 {r}, %t0, $M;")
-            }
-            5 => format!("match.all.sync.b64 {r}|{q}, {x}, $M;"),
-            6 => {
-                let op = self.random.pick(&[
-                    "add.u32", "add.s32", "min.u32", "min.s32", "max.u32", "max.s32", "and.b32",
-                    "or.b32", "xor.b32",
-                ]);
-                format!("redux.sync.{op} {r}, {s}, $M;")
+            3..=6 => {
+                let lines = self.answers();
+                if self.random.one_in(2) {
+                    return lines;
+                }
+                // Tiles of the warp, each by itself: all come at the same time.
+                let lanes = 1 << self.random.below(5);
+                let (tile, first) = ((1u64 << lanes) - 1, 32 - lanes);
+                format!(
+                    "mov.u32 %t2, %laneid; and.b32 %t2, %t2, {first}; shl.b32 %t2, {tile}, %t2; \
+                     and.b32 %t2, %t2, $M;\n{}",
+                    lines.replace("$M", "%t2")
+                )
             }
             _ if self.threads > 0 => {
                 let t = self.register('r');
@@ -457,6 +457,30 @@ impl<'a> Writer<'a> {
                 )
             }
             _ => format!("redux.sync.add.u32 {r}, {s}, $M;"),
+        }
+    }
+
+    /// What all lanes of `$M` learn.
+    fn answers(&mut self) -> String {
+        let (r, s, p) = (self.register('r'), self.register('r'), self.predicate());
+        let (q, x) = (self.register('p'), self.register('d'));
+        match self.random.below(4) {
+            0 => {
+                let mode = self.random.pick(&["all", "any", "uni"]);
+                format!("vote.sync.{mode}.pred {q}, {p}, $M;\nvote.sync.ballot.b32 {r}, {p}, $M;")
+            }
+            1 => {
+                let t = self.random.below(8);
+                format!("and.b32 %t0, {s}, {t}; match.any.sync.b32 {r}, %t0, $M;")
+            }
+            2 => format!("match.all.sync.b64 {r}|{q}, {x}, $M;"),
+            _ => {
+                let op = self.random.pick(&[
+                    "add.u32", "add.s32", "min.u32", "min.s32", "max.u32", "max.s32", "and.b32",
+                    "or.b32", "xor.b32",
+                ]);
+                format!("redux.sync.{op} {r}, {s}, $M;")
+            }
         }
     }
 

@@ -194,8 +194,10 @@ impl Lowering<'_> {
         self.emit_to(Op::Mov(Width::W32), &pair.0, Width::W32, false, vec![value])
     }
 
-    fn carry(&mut self) -> Reg {
-        *self.carry.get_or_insert_with(|| self.f.new_reg(Class::Pred))
+    /// The carry flag as sums have it and as differences do, which is the opposite: hardware
+    /// subtracts by adding a complement, and compilers add up what a difference left.
+    fn carry_and_borrow(&mut self) -> [Reg; 2] {
+        *self.carry.get_or_insert_with(|| [(); 2].map(|()| self.f.new_reg(Class::Pred)))
     }
 
     /// `a ± b (± carry)`, with the carry flag as the instruction says.
@@ -210,9 +212,11 @@ impl Lowering<'_> {
         let subtract = matches!(inst.opcode, Opcode::Sub | Opcode::Subc);
         let carry_in = matches!(inst.opcode, Opcode::Addc | Opcode::Subc | Opcode::Madc);
         let carry_out = inst.has(M::Cc);
+        let [carry, borrow] = self.carry_and_borrow();
+        let (flag, opposite) = if subtract { (borrow, carry) } else { (carry, borrow) };
         let mut src = vec![a, b];
         if carry_in {
-            src.push(Operand::Reg(self.carry()));
+            src.push(Operand::Reg(flag));
         }
         let reg = match self.dest_reg(d)? {
             Some(reg) => reg,
@@ -221,9 +225,12 @@ impl Lowering<'_> {
         (self.reg_class(reg) == Class::Lane(width)).then_some(())?;
         let mut dst = vec![reg];
         if carry_out {
-            dst.push(self.carry());
+            dst.push(flag);
         }
         self.emit(Op::Carry { subtract, width, carry_in, carry_out }, dst, src);
+        if carry_out {
+            self.emit(Op::PredNot, vec![opposite], vec![Operand::Reg(flag)]);
+        }
         Some(())
     }
 

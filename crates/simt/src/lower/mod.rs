@@ -72,7 +72,8 @@ struct Lowering<'a> {
     /// The block being built.
     current: BlockId,
     guard: Option<Guard>,
-    carry: Option<Reg>,
+    /// The carry flag and its opposite.
+    carry: Option<[Reg; 2]>,
 }
 
 /// Lowers a function that has a body.

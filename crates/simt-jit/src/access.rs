@@ -270,7 +270,7 @@ impl Compiler<'_> {
         self.activate(inst.guard);
         self.number_in(inst.src[0], plan, C);
         self.add_to_address(plan, i64::from(plan.offset));
-        self.check_some(inst, plan, slow, back);
+        self.check_some(inst, plan, 0, slow, back);
         self.count_some(inst, plan);
         self.transfer_some(inst, plan, code);
         self.a.bind(back);
@@ -304,8 +304,16 @@ impl Compiler<'_> {
         }
     }
 
-    /// [`Self::check`] of the elements of the lanes that run, counted from lane 0's address.
-    pub(crate) fn check_some(&mut self, inst: &VectorInst, plan: Plan, slow: Label, back: Label) {
+    /// [`Self::check`] of the elements of the lanes that run, counted from lane 0's address, and of
+    /// so many bytes behind each of them.
+    pub(crate) fn check_some(
+        &mut self,
+        inst: &VectorInst,
+        plan: Plan,
+        more: i32,
+        slow: Label,
+        back: Label,
+    ) {
         if self.without.bounds {
             return self.point(plan);
         }
@@ -334,6 +342,9 @@ impl Compiler<'_> {
         self.a.op(Code::Add_rm32_imm8, &[eax.into(), X::I(32)]);
         self.a.op(Code::Shl_rm32_imm8, &[eax.into(), log]);
         self.a.op(Code::Add_r64_rm64, &[A.into(), C.into()]);
+        if more != 0 {
+            self.a.op(Code::Add_rm64_imm32, &[A.into(), X::I(more)]);
+        }
         if plan.shared {
             self.a.op(Code::Cmp_r64_rm64, &[A.into(), field(Field::SharedBytes).into()]);
             self.a.jump(Code::Ja_rel32_64, slow);
@@ -387,7 +398,7 @@ impl Compiler<'_> {
     }
 
     /// Makes an address in RCX, in the space, a pointer.
-    fn point(&mut self, plan: Plan) {
+    pub(crate) fn point(&mut self, plan: Plan) {
         if plan.shared {
             self.a.op(Code::Add_r64_rm64, &[C.into(), field(Field::Shared).into()]);
         }

@@ -61,10 +61,15 @@ pub(crate) struct Assembler {
     error: Option<IcedError>,
 }
 
+/// Alignment that constants rely on: none lies in two lines of a cache.
+pub(crate) const CONSTANTS_ALIGN: usize = 64;
+
 /// Finished code.
 pub(crate) struct Finished {
-    /// The bytes; they can stand anywhere.
+    /// The bytes, constants first; they can stand anywhere that is aligned to [`CONSTANTS_ALIGN`].
     pub(crate) bytes: Vec<u8>,
+    /// How many of them are constants.
+    pub(crate) constants: usize,
     offsets: HashMap<u32, u32>,
     same: Vec<u32>,
 }
@@ -184,20 +189,35 @@ impl Assembler {
         features.into_iter().any(|f| matches!(f, &(AVX512F | AVX512BW | AVX512DQ | AVX512VL)))
     }
 
-    /// Appends the constants and encodes everything.
-    pub(crate) fn finish(mut self) -> Result<Finished, IcedError> {
+    /// Puts the constants in front, each aligned to its size; gives back how many bytes they take.
+    fn place_constants(&mut self) -> usize {
         let mut constants: Vec<_> = std::mem::take(&mut self.constants).into_iter().collect();
-        // In the order in which they came, so that the same function gives the same code.
-        constants.sort_by_key(|(_, label)| label.0);
+        // Those of a size in the order in which they came, so that the same function gives the same
+        // code.
+        constants.sort_by_key(|(bytes, label)| (std::cmp::Reverse(bytes.len()), label.0));
+        let code = std::mem::take(&mut self.instructions);
+        let mut size = 0;
         for (bytes, label) in constants {
             self.bind(label);
+            size += bytes.len();
             for chunk in bytes.chunks(16) {
                 self.push(Instruction::with_declare_byte(chunk));
             }
         }
+        let end = size.next_multiple_of(CONSTANTS_ALIGN);
+        for chunk in vec![0; end - size].chunks(16) {
+            self.push(Instruction::with_declare_byte(chunk));
+        }
+        self.instructions.extend(code);
+        end
+    }
+
+    /// Adds the constants and encodes everything.
+    pub(crate) fn finish(mut self) -> Result<Finished, IcedError> {
         if self.bound.is_some() {
             self.op(Code::Nopd, &[]);
         }
+        let constants = self.place_constants();
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -220,6 +240,6 @@ impl Assembler {
             .filter(|(i, _)| i.ip() != 0)
             .map(|(i, offset)| (i.ip() as u32, *offset))
             .collect();
-        Ok(Finished { bytes: encoded.code_buffer, offsets, same: self.same })
+        Ok(Finished { bytes: encoded.code_buffer, constants, offsets, same: self.same })
     }
 }

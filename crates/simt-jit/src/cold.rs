@@ -5,6 +5,7 @@
 //! are; it can ask for more.
 
 use crate::assembler::{Label, X};
+use crate::avx2::Segment;
 use crate::compiler::Compiler;
 use crate::frame::{A, C, Field, field};
 use crate::group::Groups;
@@ -13,6 +14,7 @@ use crate::ways::Way;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
 use simt_interpreter::native::LEAVE;
+use std::rc::Rc;
 
 /// What stands behind the function.
 pub(crate) enum Cold {
@@ -29,6 +31,15 @@ pub(crate) enum Cold {
         masked: bool,
         members: Vec<usize>,
         in_eax: Option<Reg>,
+    },
+    /// Checks the accesses of a segment one by one, then goes on at `ready`.
+    Alone {
+        label: Label,
+        ready: Label,
+        slow: Label,
+        block: usize,
+        masked: bool,
+        segment: Rc<Segment>,
     },
     /// Makes a block's checks again, by their decoded form.
     Check { label: Label, back: Label, block: usize, masked: bool },
@@ -86,6 +97,12 @@ impl Compiler<'_> {
                 (self.masked, self.block) = (masked, block);
                 self.segment_decoded(&members, in_eax);
                 self.a.jump(Code::Jmp_rel32_64, back);
+            }
+            Cold::Alone { label, ready, slow, block, masked, segment } => {
+                self.a.bind(label);
+                (self.masked, self.block) = (masked, block);
+                self.check_alone(&segment, slow);
+                self.a.jump(Code::Jmp_rel32_64, ready);
             }
             Cold::Check { label, back, block, masked } => {
                 self.a.bind(label);

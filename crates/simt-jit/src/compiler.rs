@@ -95,8 +95,10 @@ pub(crate) struct Compiler<'a> {
 
 /// Code of a function, to be put behind a table of its offsets.
 pub(crate) struct Made {
-    /// The code.
+    /// The code, behind its constants.
     pub(crate) code: Vec<u8>,
+    /// Bytes of these.
+    pub(crate) constants: usize,
     /// Where it is entered.
     pub(crate) start: u32,
     /// Offsets of the blocks' entries, full clones and masked clones, one list behind the other.
@@ -232,7 +234,8 @@ impl<'a> Compiler<'a> {
         let start = finished.offset(start)?;
         let abilities = start::abilities(self.f);
         let decoded_at = self.decoded_at;
-        Some(Made { code: finished.bytes, start, table, abilities, decoded_at })
+        let (code, constants) = (finished.bytes, finished.constants);
+        Some(Made { code, constants, start, table, abilities, decoded_at })
     }
 
     pub(crate) fn forget(&mut self) {

@@ -243,7 +243,7 @@ impl Compiler<'_> {
         self.a.op(Code::VEX_Kortestw_kr_kr, &[K2.into(), K2.into()]);
         self.a.jump(Code::Jne_rel32_64, apart);
         self.step_to_element(plan);
-        self.check_some(inst, plan, slow, back);
+        self.check_some(inst, plan, 0, slow, back);
         self.count_some(inst, plan);
         self.transfer_some(inst, plan, code);
         self.a.jump(Code::Jmp_rel32_64, back);

@@ -21,7 +21,7 @@ use simt::vector::Source;
 use std::collections::{BTreeMap, HashMap};
 
 /// Bytes that the accesses of one group may lie apart: displacements must fit instructions.
-const REACH_MAX: i64 = 1 << 24;
+pub(crate) const REACH_MAX: i64 = 1 << 24;
 
 /// Accesses that are checked together.
 #[derive(Debug)]

@@ -75,6 +75,7 @@ pub use ablation::Ablation;
 
 #[cfg(not(feature = "ablation"))]
 use ablation::Ablation;
+use assembler::CONSTANTS_ALIGN;
 use cache::{Image, Key};
 use compiler::{Compiler, Made};
 use simt::vector::Tier;
@@ -91,8 +92,6 @@ const THRESHOLD: u32 = 64;
 const INSTRUCTIONS_MAX: usize = 40_000;
 /// So do functions with more blocks: each has ways in and out for all that lives there.
 const BLOCKS_MAX: usize = 4_000;
-/// Alignment of the code behind its table.
-const CODE_ALIGN: usize = 64;
 
 /// Which tiers run kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -218,7 +217,7 @@ fn make(function: &VectorFunction, layout: &Layout<'_>, flavour: Flavour) -> Opt
 
 /// The table of offsets from its own start, then the code.
 fn image(made: &Made) -> Image {
-    let start = (4 * made.table.len()).next_multiple_of(CODE_ALIGN);
+    let start = (4 * made.table.len()).next_multiple_of(CONSTANTS_ALIGN);
     let mut bytes: Vec<u8> =
         made.table.iter().flat_map(|offset| (offset + start as u32).to_le_bytes()).collect();
     bytes.resize(start, 0);

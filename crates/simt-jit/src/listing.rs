@@ -44,7 +44,7 @@ pub fn summary(function: &VectorFunction, flavour: Flavour) -> Option<Summary> {
 pub fn listing(function: &VectorFunction, flavour: Flavour) -> Option<String> {
     let made = with_layout(function, |layout| make(function, layout, flavour))?;
     let bytes = image(&made).bytes;
-    let code_start = bytes.len() - made.code.len();
+    let first = bytes.len() - made.code.len() + made.constants;
     let blocks = function.blocks.len();
     let mut names: HashMap<u64, String> = HashMap::new();
     for (kind, offsets) in ["entry", "full", "masked"].iter().zip(made.table.chunks(blocks)) {
@@ -54,7 +54,8 @@ pub fn listing(function: &VectorFunction, flavour: Flavour) -> Option<String> {
             let _ = writeln!(name, "{kind} b{block}:");
         }
     }
-    let mut decoder = Decoder::new(64, &bytes[code_start..], DecoderOptions::NONE);
+    let start = made.constants as u64;
+    let mut decoder = Decoder::with_ip(64, &bytes[first..], start, DecoderOptions::NONE);
     let mut formatter = IntelFormatter::new();
     let mut out = format!("// {}: {} bytes\n", function.name, made.code.len());
     let mut line = String::new();

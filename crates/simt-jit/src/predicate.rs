@@ -87,6 +87,10 @@ fn width_of(ty: CompareType) -> Width {
     }
 }
 
+fn is_signed(ty: CompareType) -> bool {
+    matches!(ty, CompareType::Int(ty) if ty.signed())
+}
+
 impl Compiler<'_> {
     /// Makes code for an instruction on predicates; false if there is none.
     pub(crate) fn predicates(&mut self, inst: &VectorInst) -> bool {
@@ -310,6 +314,10 @@ impl Compiler<'_> {
     /// The outcomes of a comparison of lanes, in EAX.
     pub(crate) fn compare_each(&mut self, inst: &VectorInst) {
         let Op::Setp(compare, ty) = inst.op else { return };
+        if self.flavour == Flavour::Avx2 {
+            // Others are members of segments.
+            return self.compare_formulas(inst, compare, is_signed(ty));
+        }
         let Some((code, condition, flush)) = comparison(compare, ty) else { return };
         let width = width_of(ty);
         let formulas =

@@ -1,5 +1,6 @@
 //! A block's instructions: its segments, and what stands between them.
 
+use super::compare::is_of_formulas;
 use super::predicate_slot;
 use super::quarter::Quarter;
 use super::segment::{Segment, Step};
@@ -7,10 +8,12 @@ use super::shuffle::exchanged;
 use crate::assembler::{Label, X, at};
 use crate::cold::Cold;
 use crate::compiler::Compiler;
+use crate::frame::MASK;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
 use simt::op::Op;
 use simt::vector::{Home, VectorInst};
+use std::rc::Rc;
 
 impl Compiler<'_> {
     /// Makes the instructions of the block under construction.
@@ -20,7 +23,7 @@ impl Compiler<'_> {
         for step in steps {
             match step {
                 Step::Whole(index) => self.by_itself(index),
-                Step::Segment(segment) => self.segment(segment),
+                Step::Segment(segment) => self.segment(&segment),
             }
         }
     }
@@ -37,6 +40,7 @@ impl Compiler<'_> {
             Op::Load(_) if self.load_parameter(inst) => true,
             _ if inst.dst.iter().any(|d| self.f.homes[d.reg.index()] == Home::Vector) => false,
             Op::PredMov | Op::PredNot | Op::Pred(_) | Op::PredSelect => self.predicates(inst),
+            Op::Setp(compare, ty) if is_of_formulas(inst, compare, ty) => self.predicates(inst),
             _ if !inst.uniform => false,
             Op::Load(_) | Op::Store(_) => self.memory(inst),
             Op::Setp(..) => self.predicates(inst),
@@ -44,7 +48,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn segment(&mut self, segment: Segment) {
+    fn segment(&mut self, segment: &Rc<Segment>) {
         for index in &segment.before {
             self.by_itself(*index);
         }
@@ -58,8 +62,8 @@ impl Compiler<'_> {
                 let exposed = exchanged(inst).filter(|r| self.lazy[r.index()]);
                 exposed.into_iter().for_each(|r| self.canonicalise_file(r));
             }
-            let checked = self.check_segment(&segment, slow);
-            Quarter::new(self, &segment).make_all();
+            let checked = self.check_segment(segment, slow);
+            Quarter::new(self, segment).make_all();
             for (number, r) in segment.predicates.iter().enumerate() {
                 if segment.live.contains(r) {
                     self.gather_predicate(number, *r);
@@ -78,22 +82,20 @@ impl Compiler<'_> {
     }
 
     /// Makes the checks of a segment's accesses; true if there are any.
-    fn check_segment(&mut self, segment: &Segment, slow: Label) -> bool {
+    fn check_segment(&mut self, segment: &Rc<Segment>, slow: Label) -> bool {
         let f = self.f;
         let insts = &f.blocks[self.block].insts;
-        let accesses: Vec<_> =
-            segment.members.iter().filter_map(|m| Some((m.index, m.access?))).collect();
-        for (index, (plan, reach)) in &accesses {
-            self.check_reach(&insts[*index], *plan, *reach, slow);
+        let accesses: Vec<_> = segment
+            .members
+            .iter()
+            .filter_map(|m| m.access.map(|(plan, reach)| (&insts[m.index], plan, reach)))
+            .collect();
+        for (inst, plan, reach) in &accesses {
+            self.check_reach(inst, *plan, *reach, slow);
         }
-        for (n, (_, store)) in accesses.iter().enumerate().filter(|(_, (_, a))| a.0.write) {
-            for (_, load) in &accesses[..n] {
-                self.check_apart(*load, *store, slow);
-            }
-        }
-        for (index, (plan, _)) in &accesses {
-            self.count_reach(&insts[*index], *plan);
-        }
+        self.check_groups(segment, slow);
+        let counted: Vec<_> = accesses.iter().map(|(inst, plan, _)| (*inst, *plan)).collect();
+        self.count_accesses(&counted);
         !accesses.is_empty()
     }
 
@@ -136,8 +138,16 @@ impl Compiler<'_> {
         self.a.op(load, &[high, order.into()]);
         self.a.op(Code::VEX_Vpermd_ymm_ymm_ymmm256, &[low, high, low]);
         self.a.op(Code::VEX_Vpmovmskb_r32_ymm, &[Register::EAX.into(), low]);
-        let memory = self.mask_of(r);
-        self.a.op(Code::Mov_rm32_r32, &[memory.into(), Register::EAX.into()]);
+        let memory: X = self.mask_of(r).into();
+        let (eax, ecx) = (Register::EAX.into(), Register::ECX.into());
+        if self.masked {
+            // Quarters without lanes have left nothing.
+            self.a.op(Code::Mov_r32_rm32, &[ecx, memory]);
+            self.a.op(Code::Xor_r32_rm32, &[eax, ecx]);
+            self.a.op(Code::And_r32_rm32, &[eax, MASK.into()]);
+            self.a.op(Code::Xor_r32_rm32, &[eax, ecx]);
+        }
+        self.a.op(Code::Mov_rm32_r32, &[memory, eax]);
         self.in_eax = Some(r);
     }
 

@@ -1,11 +1,15 @@
-//! Comparisons of a quarter's lanes: predicates as masks of 32 bits a lane.
+//! Comparisons of a quarter's lanes: predicates as masks of 32 bits a lane. Those of formulas stand
+//! outside of segments: their predicates are bits.
 
 use super::quarter::{Quarter, pieces, xmm};
+use super::{QUARTER_LANES, QUARTERS};
 use crate::assembler::X;
+use crate::compiler::Compiler;
 use crate::predicate::float_condition;
 use iced_x86::{Code, Register};
+use simt::geometry::HALF_LANES;
 use simt::op::{Compare, CompareType, FloatType, Width};
-use simt::vector::VectorInst;
+use simt::vector::{Source, VectorInst};
 
 /// True if there is a form for the comparison.
 pub(crate) fn has_form(compare: Compare, ty: CompareType) -> bool {
@@ -29,6 +33,78 @@ fn int_way(compare: Compare) -> Option<(bool, bool, bool)> {
     })
 }
 
+/// True for a comparison of formulas of the lane's number and numbers: it needs no lanes, but where
+/// the outcome changes within the warp.
+pub(crate) fn is_of_formulas(inst: &VectorInst, compare: Compare, ty: CompareType) -> bool {
+    let CompareType::Int(ty) = ty else { return false };
+    let formula = |s: &Source| {
+        matches!(s, Source::Affine(..) | Source::Halves(..) | Source::Scalar(_) | Source::Imm(_))
+    };
+    !inst.uniform
+        && ty.width() == Width::W32
+        && int_way(compare).is_some()
+        && inst.src.iter().all(formula)
+}
+
+impl Compiler<'_> {
+    /// The outcomes of a comparison of formulas in EAX, outside of segments.
+    pub(crate) fn compare_formulas(&mut self, inst: &VectorInst, compare: Compare, signed: bool) {
+        let Some((equal, swapped, inverted)) = int_way(compare) else { return };
+        let (eax, edx): (X, X) = (Register::EAX.into(), Register::EDX.into());
+        let [a, b, sign] = [Register::YMM0, Register::YMM1, Register::YMM2];
+        let xor = Code::VEX_Vpxor_ymm_ymm_ymmm256;
+        for quarter in (0..QUARTERS).rev() {
+            for (source, to) in inst.src.iter().zip(if swapped { [b, a] } else { [a, b] }) {
+                self.formula_of_quarter(*source, quarter, to);
+                if !equal && !signed {
+                    // As signed numbers they are in the same order with the highest bits turned.
+                    let bits = self.a.constant(&(1u32 << 31).to_le_bytes().repeat(8));
+                    self.a.op(Code::VEX_Vmovdqu_ymm_ymmm256, &[sign.into(), bits.into()]);
+                    self.a.op(xor, &[to.into(), to.into(), sign.into()]);
+                }
+            }
+            let code = match equal {
+                true => Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256,
+                false => Code::VEX_Vpcmpgtd_ymm_ymm_ymmm256,
+            };
+            self.a.op(code, &[a.into(), a.into(), b.into()]);
+            let last = quarter + 1 == QUARTERS;
+            let to = if last { eax } else { edx };
+            self.a.op(Code::VEX_Vmovmskps_r32_ymm, &[to, a.into()]);
+            if !last {
+                self.a.op(Code::Shl_rm32_imm8, &[eax, X::I(QUARTER_LANES as i32)]);
+                self.a.op(Code::Or_r32_rm32, &[eax, edx]);
+            }
+        }
+        if inverted {
+            self.a.op(Code::Not_rm32, &[eax]);
+        }
+    }
+
+    /// A quarter of a formula of the lane's number, of 32 bits. Uses RCX.
+    fn formula_of_quarter(&mut self, source: Source, quarter: usize, to: Register) {
+        let first = (quarter * QUARTER_LANES) as i64;
+        let (start, stride, first) = match source {
+            Source::Affine(r, stride) => (Source::Scalar(r), stride, first),
+            Source::Halves(low, high, stride) => {
+                let half = HALF_LANES as i64;
+                let start = if first < half { low } else { high };
+                (Source::Scalar(start), stride, first % half)
+            }
+            other => (other, 0, 0),
+        };
+        let number = self.scalar_in(start, false, Register::RCX);
+        self.a.op(Code::VEX_Vmovd_xmm_rm32, &[xmm(to).into(), number.into()]);
+        self.a.op(Code::VEX_Vpbroadcastd_ymm_xmmm32, &[to.into(), xmm(to).into()]);
+        if stride != 0 {
+            let lanes = first..first + QUARTER_LANES as i64;
+            let steps = lanes.flat_map(|n| (stride.wrapping_mul(n) as u32).to_le_bytes());
+            let steps = self.a.constant(&steps.collect::<Vec<_>>());
+            self.a.op(Code::VEX_Vpaddd_ymm_ymm_ymmm256, &[to.into(), to.into(), steps.into()]);
+        }
+    }
+}
+
 impl Quarter<'_, '_> {
     pub(crate) fn compare(&mut self, inst: &VectorInst, compare: Compare, ty: CompareType) {
         let width = match ty {
@@ -38,9 +114,7 @@ impl Quarter<'_, '_> {
         let mut made = [Register::None; 2];
         for (piece, made) in made.iter_mut().enumerate().take(pieces(width)) {
             let [a, b] = [0, 1].map(|n| match inst.src[n] {
-                simt::vector::Source::Affine(..) | simt::vector::Source::Halves(..) => {
-                    self.formula(inst.src[n], width, piece)
-                }
+                Source::Affine(..) | Source::Halves(..) => self.formula(inst.src[n], width, piece),
                 source => self.piece_in(source, width, piece),
             });
             *made = match ty {

@@ -278,41 +278,51 @@ impl Quarter<'_, '_> {
         self.op(Code::VEX_Vminps_ymm_ymm_ymmm256, &[x.into(), x.into(), a.into()]);
         let clamped = self.copied(least.into());
         self.op(Code::VEX_Vmaxps_ymm_ymm_ymmm256, &[clamped.into(), clamped.into(), x.into()]);
-        let to = x;
-        for half in 0..2 {
+        let mut halves = [x; 2];
+        for (half, f) in halves.iter_mut().enumerate() {
             let from = self.half_of(clamped, half);
-            let f = self.temp();
-            self.op(Code::VEX_Vcvtps2pd_ymm_xmmm128, &[f.into(), from.into()]);
-            let p = self.exp2_of_doubles(f);
+            *f = self.temp();
+            self.op(Code::VEX_Vcvtps2pd_ymm_xmmm128, &[(*f).into(), from.into()]);
+        }
+        let made = self.exp2_of_doubles(halves);
+        for (half, p) in made.into_iter().enumerate() {
             self.op(Code::VEX_Vcvtpd2ps_xmm_ymmm256, &[xmm(p).into(), p.into()]);
-            self.join(to, p, half);
-            self.free(f);
+            self.join(x, p, half);
             self.free(p);
         }
-        to
+        halves.into_iter().for_each(|f| self.free(f));
+        x
     }
 
-    /// 2 to the power of doubles, which are overwritten.
-    fn exp2_of_doubles(&mut self, f: Register) -> Register {
-        let whole = self.temp();
-        self.op(Code::VEX_Vroundpd_ymm_ymmm256_imm8, &[whole.into(), f.into(), X::I(8)]);
-        self.op(Code::VEX_Vsubpd_ymm_ymm_ymmm256, &[f.into(), f.into(), whole.into()]);
+    /// 2 to the power of doubles, which are overwritten: of both halves at once, since each waits for
+    /// its last result most of the time.
+    fn exp2_of_doubles(&mut self, fs: [Register; 2]) -> [Register; 2] {
+        let wholes = fs.map(|_| self.temp());
+        let lists = fs.into_iter().zip(wholes);
+        for (f, whole) in lists.clone() {
+            self.op(Code::VEX_Vroundpd_ymm_ymmm256_imm8, &[whole.into(), f.into(), X::I(8)]);
+            self.op(Code::VEX_Vsubpd_ymm_ymm_ymmm256, &[f.into(), f.into(), whole.into()]);
+        }
         let (last, others) = EXP2_TERMS.split_last().unwrap_or((&1.0, &[]));
         let last = self.constant(last.to_bits(), Width::W64);
-        let p = self.copied(last.into());
+        let made = fs.map(|_| self.copied(last.into()));
         for term in others.iter().rev() {
             let term = self.constant(term.to_bits(), Width::W64);
-            self.op(Code::VEX_Vmulpd_ymm_ymm_ymmm256, &[p.into(), p.into(), f.into()]);
-            self.op(Code::VEX_Vaddpd_ymm_ymm_ymmm256, &[p.into(), p.into(), term.into()]);
+            for (f, p) in fs.into_iter().zip(made) {
+                self.op(Code::VEX_Vmulpd_ymm_ymm_ymmm256, &[p.into(), p.into(), f.into()]);
+                self.op(Code::VEX_Vaddpd_ymm_ymm_ymmm256, &[p.into(), p.into(), term.into()]);
+            }
         }
         // The exponent's bits; what they are of a NaN does not matter, for the polynomial is one.
-        self.op(Code::VEX_Vcvttpd2dq_xmm_ymmm256, &[xmm(whole).into(), whole.into()]);
-        self.op(Code::VEX_Vpmovsxdq_ymm_xmmm128, &[whole.into(), xmm(whole).into()]);
         let bias = self.constant(1023, Width::W64);
-        self.op(Code::VEX_Vpaddq_ymm_ymm_ymmm256, &[whole.into(), whole.into(), bias.into()]);
-        self.op(Code::VEX_Vpsllq_ymm_ymm_imm8, &[whole.into(), whole.into(), X::I(52)]);
-        self.op(Code::VEX_Vmulpd_ymm_ymm_ymmm256, &[p.into(), p.into(), whole.into()]);
-        self.free(whole);
-        p
+        for (p, whole) in made.into_iter().zip(wholes) {
+            self.op(Code::VEX_Vcvttpd2dq_xmm_ymmm256, &[xmm(whole).into(), whole.into()]);
+            self.op(Code::VEX_Vpmovsxdq_ymm_xmmm128, &[whole.into(), xmm(whole).into()]);
+            self.op(Code::VEX_Vpaddq_ymm_ymm_ymmm256, &[whole.into(), whole.into(), bias.into()]);
+            self.op(Code::VEX_Vpsllq_ymm_ymm_imm8, &[whole.into(), whole.into(), X::I(52)]);
+            self.op(Code::VEX_Vmulpd_ymm_ymm_ymmm256, &[p.into(), p.into(), whole.into()]);
+            self.free(whole);
+        }
+        made
     }
 }

@@ -83,6 +83,11 @@ impl Compiler<'_> {
                 let apart = is_pure(&inst.op) && !inst.dst.is_empty();
                 if apart && inst.dst.iter().all(single) { Kind::Single } else { Kind::Whole }
             }
+            Op::Setp(compare, ty)
+                if homes(Home::Mask) && compare::is_of_formulas(inst, compare, ty) =>
+            {
+                Kind::Single
+            }
             Op::Setp(compare, ty) if homes(Home::Mask) && compare::has_form(compare, ty) => {
                 Kind::Lanes(None)
             }

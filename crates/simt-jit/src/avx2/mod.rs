@@ -12,7 +12,7 @@
 //! `block` joins segments, `form` says which instructions have a form here.
 //! `integer`, `wide`, `float`, `convert`, `compare`, `bits` and `bytes` have the instructions on lanes, `shuffle`
 //! those that read other lanes,
-//! `reach`, `listed` and `transfer` loads and stores, `single` what differs from AVX-512 in
+//! `reach`, `group`, `listed`, `transfer` and `rows` loads and stores, `single` what differs from AVX-512 in
 //! instructions on one value, `file` what lanes do one after the other or together: that is made from
 //! the register file, outside of segments, mostly by the code that AVX-512 has for it.
 
@@ -24,17 +24,19 @@ mod convert;
 mod file;
 mod float;
 mod form;
+mod group;
 mod integer;
 mod listed;
 mod quarter;
 mod reach;
+mod rows;
 mod segment;
 mod shuffle;
 mod single;
 mod transfer;
 mod wide;
 
-pub(crate) use segment::Step;
+pub(crate) use segment::{Segment, Step};
 
 use iced_x86::Register;
 

@@ -82,6 +82,12 @@ impl<'c, 'a> Quarter<'c, 'a> {
         let (f, block) = (self.c.f, self.c.block);
         for number in 0..QUARTERS {
             self.number = number;
+            let none = self.c.a.label();
+            if self.c.masked {
+                let lanes = (0xff << (QUARTER_LANES * number)) as u32 as i32;
+                self.op(Code::Test_rm32_imm32, &[MASK.into(), X::I(lanes)]);
+                self.c.a.jump(Code::Je_rel32_64, none);
+            }
             for (position, member) in self.segment.members.iter().enumerate() {
                 self.position = position;
                 let inst = &f.blocks[block].insts[member.index];
@@ -97,14 +103,16 @@ impl<'c, 'a> Quarter<'c, 'a> {
                 self.slots.iter_mut().for_each(|s| s.pinned = false);
             }
             self.end();
+            self.c.a.bind(none);
         }
     }
 
-    /// Stores what somebody behind the segment reads, and keeps only what all quarters share.
+    /// Stores what somebody behind the segment reads, and keeps only what all quarters share: where
+    /// none can be left out.
     fn end(&mut self) {
         self.position = self.segment.members.len();
         for n in 0..REGISTERS {
-            if !matches!(self.slots[n].key, Some(Key::Splat(_))) {
+            if self.c.masked || !matches!(self.slots[n].key, Some(Key::Splat(_))) {
                 self.release(n);
             }
         }
@@ -150,7 +158,7 @@ impl<'c, 'a> Quarter<'c, 'a> {
             Key::Active(_) => Some(count),
             Key::Splat(r) => match self.segment.next_read(r, from) {
                 Some(next) if next < count => Some(next),
-                _ if self.number + 1 == QUARTERS => None,
+                _ if self.number + 1 == QUARTERS || self.c.masked => None,
                 _ => self.segment.first_mention(r).map(|first| count + first),
             },
         }

@@ -1,15 +1,16 @@
-//! How a segment's loads and stores find their memory, and the checks of formulas in front of the
-//! segment; `listed` has those of addresses that are no formula.
+//! How a segment's loads and stores find their memory. What is looked at in front of the segment is in
+//! `group` for addresses that are formulas, and in `listed` for others.
 
-use super::{POINTERS, QUARTER_LANES, QUARTERS};
+use super::group::is_exact;
+use super::{POINTERS, QUARTER_LANES};
 use crate::access::Plan;
-use crate::assembler::{Label, X, at};
+use crate::assembler::{Label, at};
 use crate::compiler::Compiler;
-use crate::frame::{A, C, FILE};
-use crate::scalar::mov;
+use crate::frame::{A, FILE};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::geometry::HALF_LANES;
 use simt::ir::Reg;
+use simt::kernel::WARP_LANES;
 use simt::op::Width;
 use simt::vector::{Source, VectorInst};
 
@@ -25,6 +26,8 @@ pub(crate) enum Reach {
         stride: i32,
         /// There are two pointers.
         halves: bool,
+        /// Bytes from the pointer to lane 0's first element.
+        offset: i32,
     },
     /// Every lane has its address in the register file.
     File(Reg),
@@ -57,15 +60,18 @@ impl Reach {
         usize::from(matches!(self, Self::Table { .. }))
     }
 
-    /// Gives it the next pointers and lists.
-    pub(crate) fn place(&mut self, pointers: &mut usize, tables: &mut usize) {
-        let (first, list) = (*pointers, *tables);
-        *pointers += self.pointers();
-        *tables += self.tables();
-        match self {
-            Self::Formula { pointer, .. } => *pointer = first,
-            Self::Table { table, .. } => *table = list,
-            Self::File(_) => {}
+    /// Gives a formula its pointer, and how far behind that lane 0's first element is.
+    pub(crate) fn set_pointer(&mut self, number: usize, from_there: i32) {
+        if let Self::Formula { pointer, offset, .. } = self {
+            (*pointer, *offset) = (number, from_there);
+        }
+    }
+
+    /// Gives it the next list, if it needs one.
+    pub(crate) fn set_table(&mut self, tables: &mut usize) {
+        if let Self::Table { table, .. } = self {
+            *table = *tables;
+            *tables += 1;
         }
     }
 }
@@ -82,15 +88,11 @@ impl Compiler<'_> {
         let some = self.masked || inst.guard.is_some();
         let formula = |stride: i64, halves: bool| {
             let stride = i32::try_from(stride).ok()?;
-            Some(Reach::Formula { pointer: 0, stride, halves })
+            Some(Reach::Formula { pointer: 0, stride, halves, offset: 0 })
         };
         // Lanes that do not take part are left out by a mask.
-        let contiguous = |stride: i64| {
-            stride == i64::from(total)
-                && count == 1
-                && u32::from(access.bytes) == access.width.bytes()
-                && access.width != Width::W16
-        };
+        let contiguous =
+            |stride: i64| i32::try_from(stride).is_ok_and(|stride| is_exact(plan, stride, false));
         match inst.src[0] {
             _ if inst.uniform => {
                 // One value for all lanes.
@@ -118,33 +120,11 @@ impl Compiler<'_> {
         }
     }
 
-    /// Checks an access of a segment and finds its pointers; goes to `slow` if it may not be made.
+    /// Checks addresses of an access of a segment that are no formula; goes to `slow` if it may not
+    /// be made.
     pub(crate) fn check_reach(&mut self, inst: &VectorInst, plan: Plan, reach: Reach, slow: Label) {
         match reach {
-            Reach::Formula { pointer, stride, halves: false } => {
-                let exact = stride == plan.total
-                    && plan.access.count == 1
-                    && u32::from(plan.access.bytes) == plan.access.width.bytes()
-                    && plan.access.width != Width::W16
-                    && (self.masked || inst.guard.is_some());
-                self.base(inst.src[0], plan);
-                if exact && !inst.uniform {
-                    let checked = self.a.label();
-                    self.check_some(inst, plan, slow, checked);
-                    self.a.bind(checked);
-                } else {
-                    self.check_formula(plan, stride, QUARTERS * QUARTER_LANES, slow);
-                }
-                self.a.op(Code::Mov_r64_rm64, &[POINTERS[pointer].into(), C.into()]);
-            }
-            Reach::Formula { pointer, stride, halves: true } => {
-                let Source::Halves(low, high, _) = inst.src[0] else { return };
-                for (n, r) in [low, high].into_iter().enumerate() {
-                    self.base(Source::Scalar(r), plan);
-                    self.check_formula(plan, stride, HALF_LANES, slow);
-                    self.a.op(Code::Mov_r64_rm64, &[POINTERS[pointer + n].into(), C.into()]);
-                }
-            }
+            Reach::Formula { .. } => {}
             Reach::File(r) => self.check_addresses(inst, plan, r, None, slow),
             Reach::Table { from, table } => {
                 self.check_addresses(inst, plan, from, Some(table), slow);
@@ -152,88 +132,28 @@ impl Compiler<'_> {
         }
     }
 
-    /// Counts the bytes of an access that will be made.
-    pub(crate) fn count_reach(&mut self, inst: &VectorInst, plan: Plan) {
-        if inst.uniform {
-            self.count(plan, plan.total);
-        } else if self.masked || inst.guard.is_some() {
-            self.count_some(inst, plan);
-        } else {
-            self.count(plan, 32 * plan.total);
-        }
-    }
-
-    /// The address of a scalar source in RCX, offset included.
-    fn base(&mut self, source: Source, plan: Plan) {
-        let wide = plan.wide;
-        if let Source::Imm(base) = source {
-            let address = base.wrapping_add(plan.offset as i64 as u64);
-            self.a.load_constant(C, if wide { address } else { u64::from(address as u32) });
-            return;
-        }
-        let base = self.scalar_in(source, wide, C);
-        let to = if wide { C } else { Register::ECX };
-        if base != to {
-            self.a.op(mov(wide), &[to.into(), base.into()]);
-        }
-        if plan.offset != 0 {
-            let code = if wide { Code::Add_rm64_imm32 } else { Code::Add_rm32_imm32 };
-            self.a.op(code, &[to.into(), X::I(plan.offset)]);
-        }
-    }
-
-    /// Makes lane 0's address in RCX its pointer, if so many lanes may be accessed.
-    fn check_formula(&mut self, plan: Plan, stride: i32, lanes: usize, slow: Label) {
-        let reach = stride * (lanes as i32 - 1);
-        if reach < 0 {
-            let (code, to) = if plan.wide {
-                (Code::Add_rm64_imm32, C)
+    /// Counts the bytes of accesses that will be made.
+    pub(crate) fn count_accesses(&mut self, accesses: &[(&VectorInst, Plan)]) {
+        let (mut all, mut each) = (None, None);
+        for (inst, plan) in accesses.iter().filter(|(_, plan)| !plan.shared) {
+            if inst.guard.is_some() {
+                self.count_some(inst, *plan);
+            } else if inst.uniform {
+                let (_, bytes) = all.unwrap_or((*plan, 0));
+                all = Some((*plan, bytes + plan.total));
+            } else if self.masked {
+                let (_, _, bytes) = each.unwrap_or((*inst, *plan, 0));
+                each = Some((*inst, *plan, bytes + plan.total));
             } else {
-                (Code::Add_rm32_imm32, Register::ECX)
-            };
-            self.a.op(code, &[to.into(), X::I(reach)]);
-        }
-        self.check(plan, reach.abs() + plan.total, slow);
-        if reach < 0 {
-            self.a.op(Code::Sub_rm64_imm32, &[C.into(), X::I(reach)]);
-        }
-    }
-
-    /// Two accesses of a segment, a load and a store, must be to the same lanes' memory or apart.
-    pub(crate) fn check_apart(&mut self, load: (Plan, Reach), store: (Plan, Reach), slow: Label) {
-        let ((load, from), (store, to)) = (load, store);
-        if load.shared != store.shared {
-            return;
-        }
-        let (
-            Reach::Formula { pointer: p, stride: s, halves: h },
-            Reach::Formula { pointer: q, stride: t, halves: i },
-        ) = (from, to)
-        else {
-            return;
-        };
-        // The first byte and the number of bytes that each pointer leads to.
-        let spans = |pointer: usize, stride: i32, halves: bool, total: i32| {
-            let lanes = if halves { HALF_LANES } else { QUARTERS * QUARTER_LANES } as i32;
-            let reach = stride * (lanes - 1);
-            (0..=usize::from(halves))
-                .map(move |n| (POINTERS[pointer + n], reach.min(0), reach.abs() + total))
-        };
-        for (a, a_first, a_bytes) in spans(p, s, h, load.total) {
-            for (b, b_first, b_bytes) in spans(q, t, i, store.total) {
-                let fine = self.a.label();
-                self.a.op(Code::Mov_r64_rm64, &[A.into(), b.into()]);
-                self.a.op(Code::Sub_r64_rm64, &[A.into(), a.into()]);
-                if s == t && h == i && load.total == store.total && !h {
-                    self.a.jump(Code::Je_rel32_64, fine);
-                }
-                // b + b_bytes - 1 - a in [0, a_bytes + b_bytes - 1): they meet.
-                let shift = b_first - a_first + b_bytes - 1;
-                self.a.op(Code::Add_rm64_imm32, &[A.into(), X::I(shift)]);
-                self.a.op(Code::Cmp_rm64_imm32, &[A.into(), X::I(a_bytes + b_bytes - 1)]);
-                self.a.jump(Code::Jb_rel32_64, slow);
-                self.a.bind(fine);
+                let (_, bytes) = all.unwrap_or((*plan, 0));
+                all = Some((*plan, bytes + WARP_LANES as i32 * plan.total));
             }
+        }
+        if let Some((plan, bytes)) = all {
+            self.count(plan, bytes);
+        }
+        if let Some((inst, plan, total)) = each {
+            self.count_some(inst, Plan { total, ..plan });
         }
     }
 
@@ -263,14 +183,14 @@ impl Compiler<'_> {
 /// The memory of an element of a lane of a quarter; its address is in RAX if it is not a formula.
 pub(crate) fn memory_of(reach: Reach, quarter: usize, lane: usize, offset: i32) -> MemoryOperand {
     match reach {
-        Reach::Formula { pointer, stride, halves } => {
+        Reach::Formula { pointer, stride, halves, offset: first } => {
             let lane = quarter * QUARTER_LANES + lane;
             let (pointer, lane) = if halves && lane >= HALF_LANES {
                 (pointer + 1, lane - HALF_LANES)
             } else {
                 (pointer, lane)
             };
-            at(POINTERS[pointer], stride * lane as i32 + offset)
+            at(POINTERS[pointer], first + stride * lane as i32 + offset)
         }
         Reach::File(_) | Reach::Table { .. } => at(A, offset),
     }

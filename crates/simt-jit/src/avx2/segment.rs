@@ -8,6 +8,7 @@
 //! Nothing here makes code.
 
 use super::form::{self, Kind};
+use super::group::{Group, Key, Span};
 use super::reach::Reach;
 use super::shuffle::exchanged;
 use super::{POINTERS, PREDICATES_MAX, TABLES_MAX};
@@ -18,6 +19,7 @@ use simt::ir::Reg;
 use simt::op::Op;
 use simt::vector::{Home, VectorFunction, VectorInst};
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// Members of a segment: a longer one gains nothing, and its code is made four times.
 const MEMBERS_MAX: usize = 160;
@@ -28,7 +30,7 @@ pub(crate) enum Step {
     /// An instruction that runs by its decoded form.
     Whole(usize),
     /// Instructions of which no lane needs another.
-    Segment(Segment),
+    Segment(Rc<Segment>),
 }
 
 /// An instruction on lanes.
@@ -63,6 +65,8 @@ pub(crate) struct Segment {
     pub(crate) predicates: Vec<Reg>,
     /// Registers that members write and somebody behind them reads.
     pub(crate) live: HashSet<Reg>,
+    /// Accesses whose addresses are formulas.
+    pub(crate) groups: Vec<Group>,
     mentions: HashMap<Reg, Vec<Mention>>,
     /// The first instruction, and the one behind the last.
     range: (usize, usize),
@@ -120,9 +124,11 @@ struct Builder {
     /// What shuffles read of other quarters.
     exchanged: HashSet<Reg>,
     loads: bool,
+    stores: bool,
     /// Some load's addresses are known only lane by lane.
     scattered_loads: bool,
-    stores: bool,
+    /// So are some store's.
+    scattered_stores: bool,
     pointers: usize,
     tables: usize,
 }
@@ -159,6 +165,7 @@ impl Builder {
     fn admits(
         &self,
         f: &VectorFunction,
+        masked: bool,
         inst: &VectorInst,
         access: Option<&(Plan, Reach)>,
     ) -> bool {
@@ -189,14 +196,38 @@ impl Builder {
             return false;
         }
         // Quarters run one behind the other: what one stores no other may load or store.
-        let order = if plan.write {
-            !self.stores && (!self.loads || reach.is_formula() && !self.scattered_loads)
-        } else {
-            !self.stores
+        match Span::of((0, inst), *plan, *reach, masked) {
+            Some((key, span)) => {
+                let scattered = self.scattered_stores || plan.write && self.scattered_loads;
+                let own = s.groups.iter().position(|g| g.is_for(&key, &span));
+                let pointers = if own.is_none() { reach.pointers() } else { 0 };
+                !scattered
+                    && self.pointers + pointers <= POINTERS.len()
+                    && s.groups.iter().enumerate().all(|(n, g)| g.bears(&span, own == Some(n)))
+            }
+            None => {
+                let ordered = if plan.write { self.loads || self.stores } else { self.stores };
+                !ordered && self.tables + reach.tables() <= TABLES_MAX
+            }
+        }
+    }
+
+    /// Puts an access into its group; gives back the number of the group's pointer and how far that
+    /// is from where addresses start.
+    fn place(&mut self, key: Key, span: Span, pointers: usize) -> (usize, i32) {
+        let groups = &mut self.segment.groups;
+        let group = match groups.iter().position(|g| g.is_for(&key, &span)) {
+            Some(own) => {
+                groups[own].add(span);
+                &groups[own]
+            }
+            None => {
+                groups.push(Group::new(key, self.pointers, span));
+                self.pointers += pointers;
+                &groups[groups.len() - 1]
+            }
         };
-        order
-            && self.pointers + reach.pointers() <= POINTERS.len()
-            && self.tables + reach.tables() <= TABLES_MAX
+        (group.pointer, group.shift())
     }
 
     fn add(
@@ -208,10 +239,17 @@ impl Builder {
         mut access: Option<(Plan, Reach)>,
     ) {
         if let Some((plan, reach)) = &mut access {
-            reach.place(&mut self.pointers, &mut self.tables);
+            reach.set_table(&mut self.tables);
             self.stores |= plan.write;
             self.loads |= !plan.write;
-            self.scattered_loads |= !plan.write && !reach.is_formula();
+            match Span::of((index, inst), *plan, *reach, masked) {
+                Some((key, span)) => {
+                    let (pointer, shift) = self.place(key, span, reach.pointers());
+                    reach.set_pointer(pointer, plan.offset - shift);
+                }
+                None if plan.write => self.scattered_stores = true,
+                None => self.scattered_loads = true,
+            }
         }
         self.exchanged.extend(exchanged(inst));
         for r in sources(inst) {
@@ -279,7 +317,7 @@ impl Compiler<'_> {
             let mut done = std::mem::take(open).segment;
             if !done.is_empty() {
                 done.range.1 = next;
-                steps.push(Step::Segment(done));
+                steps.push(Step::Segment(Rc::new(done)));
             }
             open.segment.range.0 = next;
         };
@@ -302,7 +340,7 @@ impl Compiler<'_> {
                     }
                 }
                 Kind::Lanes(access) => {
-                    if !open.admits(self.f, inst, access.as_ref()) {
+                    if !open.admits(self.f, self.masked, inst, access.as_ref()) {
                         close(&mut open, &mut steps, index);
                     }
                     open.add(self.f, self.masked, index, inst, access);
@@ -331,6 +369,7 @@ impl Compiler<'_> {
         let mut at = b.insts.len();
         for step in steps.iter_mut().rev() {
             let Step::Segment(segment) = step else { continue };
+            let segment = Rc::make_mut(segment);
             while at > segment.range.1 {
                 at -= 1;
                 self.step_back(&b.insts[at], &mut live);

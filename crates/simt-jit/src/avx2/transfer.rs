@@ -1,5 +1,6 @@
 //! Loads and stores of a quarter's lanes, after all that they need has been checked.
 
+use super::group::is_exact;
 use super::quarter::{Quarter, pieces, xmm};
 use super::reach::{Reach, memory_of};
 use super::{QUARTER_LANES, table_slot};
@@ -29,6 +30,9 @@ fn load_code(access: Access) -> Option<Code> {
 impl Quarter<'_, '_> {
     /// Makes a load or store.
     pub(crate) fn transfer(&mut self, inst: &VectorInst, plan: Plan, reach: Reach) {
+        if self.move_rows(inst, plan, reach) {
+            return;
+        }
         for element in 0..usize::from(plan.access.count) {
             if plan.write {
                 self.store(inst, plan, reach, element);
@@ -58,11 +62,8 @@ impl Quarter<'_, '_> {
             match (stride, load_code(access)) {
                 (Some(0), _) => self.load_for_all_lanes(to, access, from),
                 (Some(s), Some(code)) if s == plan.total && access.count == 1 => {
-                    let whole = u32::from(access.bytes) == access.width.bytes();
-                    let masked = self.is_masked(inst)
-                        && access.width != Width::W16
-                        && matches!(reach, Reach::Formula { halves: false, .. });
-                    if whole && masked {
+                    let halves = matches!(reach, Reach::Formula { halves: true, .. });
+                    if self.is_masked(inst) && is_exact(plan, s, halves) {
                         let active = self.active(inst.guard);
                         let mask = self.mask_of_width(active, access.width, piece);
                         let code = match access.width {
@@ -113,7 +114,7 @@ impl Quarter<'_, '_> {
     }
 
     /// Loads a lane's address into RAX, unless a formula has it.
-    fn find_lane(&mut self, plan: Plan, reach: Reach, lane: usize) {
+    pub(super) fn find_lane(&mut self, plan: Plan, reach: Reach, lane: usize) {
         let number = (self.number * QUARTER_LANES + lane) as i32;
         match reach {
             Reach::Formula { .. } => {}
@@ -142,7 +143,7 @@ impl Quarter<'_, '_> {
     }
 
     /// The offset that is not part of a lane's address yet.
-    fn rest(plan: Plan, reach: Reach, offset: i32) -> i32 {
+    pub(super) fn rest(plan: Plan, reach: Reach, offset: i32) -> i32 {
         if reach.is_formula() || plan.shared { offset } else { plan.offset + offset }
     }
 

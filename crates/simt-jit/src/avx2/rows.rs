@@ -1,0 +1,222 @@
+//! Loads and stores of two or four elements a lane: a lane's elements at once, turned so that every
+//! register has one element of all lanes.
+
+use super::QUARTER_LANES;
+use super::quarter::{Quarter, pieces, xmm};
+use super::reach::{Reach, memory_of};
+use crate::access::Plan;
+use crate::assembler::X;
+use iced_x86::{Code, MemoryOperand, Register};
+use simt::op::Width;
+use simt::vector::VectorInst;
+
+const LOW_SINGLES: Code = Code::VEX_Vunpcklps_ymm_ymm_ymmm256;
+const HIGH_SINGLES: Code = Code::VEX_Vunpckhps_ymm_ymm_ymmm256;
+const LOW_DOUBLES: Code = Code::VEX_Vunpcklpd_ymm_ymm_ymmm256;
+const HIGH_DOUBLES: Code = Code::VEX_Vunpckhpd_ymm_ymm_ymmm256;
+
+/// Elements of a lane that are moved together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Row {
+    /// Two of 32 bits.
+    Pair,
+    /// Four of 32 bits.
+    Four,
+    /// Two of 64 bits.
+    WidePair,
+}
+
+fn row(plan: Plan, reach: Reach) -> Option<Row> {
+    let access = plan.access;
+    if matches!(reach, Reach::Formula { stride: 0, .. }) {
+        return None;
+    }
+    match (access.count, access.bytes, access.width) {
+        (2, 4, Width::W32) => Some(Row::Pair),
+        (4, 4, Width::W32) => Some(Row::Four),
+        (2, 8, Width::W64) => Some(Row::WidePair),
+        _ => None,
+    }
+}
+
+impl Quarter<'_, '_> {
+    /// Makes a load or store of rows; false if it is none.
+    pub(crate) fn move_rows(&mut self, inst: &VectorInst, plan: Plan, reach: Reach) -> bool {
+        let Some(row) = row(plan, reach) else { return false };
+        for piece in 0..pieces(plan.access.width) {
+            let first = piece * QUARTER_LANES / pieces(plan.access.width);
+            match (plan.write, row) {
+                (false, Row::Pair) => self.load_pairs(inst, plan, reach),
+                (true, Row::Pair) => self.store_pairs(inst, plan, reach),
+                (false, _) => self.load_whole_rows(inst, plan, reach, first, row),
+                (true, _) => self.store_whole_rows(inst, plan, reach, first, row),
+            }
+        }
+        true
+    }
+
+    /// A lane's elements in memory.
+    fn row_of(&mut self, plan: Plan, reach: Reach, lane: usize) -> MemoryOperand {
+        self.find_lane(plan, reach, lane);
+        memory_of(reach, self.number, lane, Self::rest(plan, reach, 0))
+    }
+
+    fn binary_of(&mut self, code: Code, a: Register, b: Register) -> Register {
+        let to = self.temp();
+        self.op(code, &[to.into(), a.into(), b.into()]);
+        to
+    }
+
+    /// Rows of 16 bytes, of lanes in the lower half and of the others in the upper one.
+    fn load_whole_rows(
+        &mut self,
+        inst: &VectorInst,
+        plan: Plan,
+        reach: Reach,
+        first: usize,
+        row: Row,
+    ) {
+        let count = if row == Row::Four { 4 } else { 2 };
+        let rows: Vec<Register> = (0..count).map(|_| self.temp()).collect();
+        for (n, to) in rows.iter().enumerate() {
+            let low = self.row_of(plan, reach, first + n);
+            self.op(Code::VEX_Vmovdqu_xmm_xmmm128, &[xmm(*to).into(), low.into()]);
+            let high = self.row_of(plan, reach, first + count + n);
+            let insert = Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8;
+            self.op(insert, &[(*to).into(), (*to).into(), high.into(), X::I(1)]);
+        }
+        let made = match rows[..] {
+            [a, b, c, d] => {
+                let [ab, cd] = [(a, b), (c, d)].map(|(a, b)| {
+                    [LOW_SINGLES, HIGH_SINGLES].map(|code| self.binary_of(code, a, b))
+                });
+                for (to, (code, n)) in rows.iter().zip([
+                    (LOW_DOUBLES, 0),
+                    (HIGH_DOUBLES, 0),
+                    (LOW_DOUBLES, 1),
+                    (HIGH_DOUBLES, 1),
+                ]) {
+                    self.op(code, &[(*to).into(), ab[n].into(), cd[n].into()]);
+                }
+                ab.into_iter().chain(cd).for_each(|r| self.free(r));
+                rows
+            }
+            [a, b] => {
+                let made =
+                    [LOW_DOUBLES, HIGH_DOUBLES].map(|code| self.binary_of(code, a, b)).to_vec();
+                rows.iter().for_each(|r| self.free(*r));
+                made
+            }
+            _ => return self.unsupported(),
+        };
+        let piece = first * pieces(plan.access.width) / QUARTER_LANES;
+        for (element, made) in made.into_iter().enumerate() {
+            self.put(inst, element, piece, made);
+        }
+    }
+
+    fn store_whole_rows(
+        &mut self,
+        inst: &VectorInst,
+        plan: Plan,
+        reach: Reach,
+        first: usize,
+        row: Row,
+    ) {
+        let width = plan.access.width;
+        let piece = first * pieces(width) / QUARTER_LANES;
+        let count = usize::from(plan.access.count);
+        let elements: Vec<Register> =
+            (0..count).map(|n| self.piece_in(inst.src[2 + n], width, piece)).collect();
+        let rows = match (row, &elements[..]) {
+            (Row::Four, &[x, y, z, w]) => {
+                let [xy, zw] = [(x, y), (z, w)].map(|(a, b)| {
+                    [LOW_SINGLES, HIGH_SINGLES].map(|code| self.binary_of(code, a, b))
+                });
+                let rows: Vec<Register> = [0, 1]
+                    .into_iter()
+                    .flat_map(|n| [(LOW_DOUBLES, n), (HIGH_DOUBLES, n)])
+                    .map(|(code, n)| self.binary_of(code, xy[n], zw[n]))
+                    .collect();
+                xy.into_iter().chain(zw).for_each(|r| self.free(r));
+                rows
+            }
+            (_, &[x, y]) => {
+                [LOW_DOUBLES, HIGH_DOUBLES].map(|code| self.binary_of(code, x, y)).to_vec()
+            }
+            _ => return self.unsupported(),
+        };
+        // In the order of the lanes: of two at one address the last one's stays.
+        for (n, row) in rows.iter().enumerate() {
+            let to = self.row_of(plan, reach, first + n);
+            self.op(Code::VEX_Vmovdqu_xmmm128_xmm, &[to.into(), xmm(*row).into()]);
+        }
+        for (n, row) in rows.iter().enumerate() {
+            let to = self.row_of(plan, reach, first + count + n);
+            let extract = Code::VEX_Vextracti128_xmmm128_ymm_imm8;
+            self.op(extract, &[to.into(), (*row).into(), X::I(1)]);
+        }
+    }
+
+    /// Pairs of neighbouring lanes are 16 bytes.
+    fn are_neighbours(plan: Plan, reach: Reach) -> bool {
+        matches!(reach, Reach::Formula { stride, .. } if stride == plan.total)
+    }
+
+    /// Two lanes' pairs, from `lane` on, in 16 bytes.
+    fn load_two(&mut self, plan: Plan, reach: Reach, lane: usize, to: Register) {
+        let to: X = xmm(to).into();
+        let first = self.row_of(plan, reach, lane);
+        if Self::are_neighbours(plan, reach) {
+            self.op(Code::VEX_Vmovdqu_xmm_xmmm128, &[to, first.into()]);
+            return;
+        }
+        self.op(Code::VEX_Vmovq_xmm_xmmm64, &[to, first.into()]);
+        let second = self.row_of(plan, reach, lane + 1);
+        self.op(Code::VEX_Vmovhps_xmm_xmm_m64, &[to, to, second.into()]);
+    }
+
+    fn load_pairs(&mut self, inst: &VectorInst, plan: Plan, reach: Reach) {
+        let rows = [0, 2].map(|lane| {
+            let to = self.temp();
+            self.load_two(plan, reach, lane, to);
+            let insert = Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8;
+            if Self::are_neighbours(plan, reach) {
+                let upper = self.row_of(plan, reach, lane + 4);
+                self.op(insert, &[to.into(), to.into(), upper.into(), X::I(1)]);
+            } else {
+                let upper = self.temp();
+                self.load_two(plan, reach, lane + 4, upper);
+                self.op(insert, &[to.into(), to.into(), xmm(upper).into(), X::I(1)]);
+                self.free(upper);
+            }
+            to
+        });
+        for (element, which) in [0x88, 0xdd].into_iter().enumerate() {
+            let to = self.temp();
+            let which = X::I(i32::from(which as u8 as i8));
+            let shuffle = Code::VEX_Vshufps_ymm_ymm_ymmm256_imm8;
+            self.op(shuffle, &[to.into(), rows[0].into(), rows[1].into(), which]);
+            self.put(inst, element, 0, to);
+        }
+    }
+
+    fn store_pairs(&mut self, inst: &VectorInst, plan: Plan, reach: Reach) {
+        let [x, y] = [2, 3].map(|n| self.piece_in(inst.src[n], Width::W32, 0));
+        let rows = [LOW_SINGLES, HIGH_SINGLES].map(|code| self.binary_of(code, x, y));
+        for half in 0..2 {
+            for (n, row) in rows.into_iter().enumerate() {
+                let lane = 4 * half + 2 * n;
+                let two = self.half_of(row, half);
+                let first = self.row_of(plan, reach, lane);
+                if Self::are_neighbours(plan, reach) {
+                    self.op(Code::VEX_Vmovdqu_xmmm128_xmm, &[first.into(), two.into()]);
+                    continue;
+                }
+                self.op(Code::VEX_Vmovlps_m64_xmm, &[first.into(), two.into()]);
+                let second = self.row_of(plan, reach, lane + 1);
+                self.op(Code::VEX_Vmovhps_m64_xmm, &[second.into(), two.into()]);
+            }
+        }
+    }
+}

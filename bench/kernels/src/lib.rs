@@ -41,6 +41,8 @@ pub struct Options {
     /// A folder whose `NAME.ptx` are used in place of the built-in ones: what another compiler,
     /// or another setting of it, makes of the same source.
     pub ptx: Option<PathBuf>,
+    /// The processor for which C is compiled, as compilers' `-march=` names it.
+    pub march: &'static str,
 }
 
 /// One case's figures. Speeds are in `unit`; a higher one is better.
@@ -117,7 +119,7 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Figures>
     }
     for case in &chosen {
         progress(case.name);
-        match row(case, clock, &gpu, opencl.as_ref()) {
+        match row(case, clock, &gpu, opencl.as_ref(), options.march) {
             Ok(row) => figures.rows.push(row),
             Err(error) => {
                 figures.failed.push(Failure { kernel: case.name, error: format!("{error:#}") });
@@ -147,9 +149,10 @@ fn row(
     clock: clock::Clock,
     gpu: &Gpu<'_>,
     opencl: Option<&opencl::Platform>,
+    march: &str,
 ) -> Result<Row> {
     let ours = gpu.run(case, clock)?;
-    let native = native::run(case, clock)?;
+    let native = native::run(case, clock, march)?;
     let pocl = match opencl {
         Some(platform) => platform.run(case, clock).context("OpenCL")?,
         None => None,

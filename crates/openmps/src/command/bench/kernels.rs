@@ -3,19 +3,22 @@
 use crate::output;
 use crate::progress::Progress;
 use anyhow::{Result, ensure};
-use cuda_api::environment::OPENMPS_PROVIDER;
+use cuda_api::environment::{OPENMPS_PROVIDER, OPENMPS_SOFT_SIMD};
 use kernel_bench::{Figures, Options, Row, geometric_mean};
 use provider::Choice;
 use serde::Serialize;
+use simt_jit::Flavour;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Measure kernels on the software GPU, beside the same algorithms in C and in OpenCL
 ///
-/// C is compiled by this machine's compiler ($CC, else cc) with -O3 -march=native; OpenCL runs on a
-/// platform for the CPU, such as PoCL (Debian: pocl-opencl-icd). Either is left out where it is not
-/// installed. Results are compared before a figure is printed. Bounds are checked, as always.
+/// C is compiled by this machine's compiler ($CC, else cc) with -O3 -march=native, or with
+/// -march=x86-64-v3 where OPENMPS_SOFT_SIMD=avx2 tells the software GPU to do without AVX-512 as
+/// well; OpenCL runs on a platform for the CPU, such as PoCL (Debian: pocl-opencl-icd), for this
+/// processor. Either is left out where it is not installed. Results are compared before a figure is
+/// printed. Bounds are checked, as always.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Print JSON instead of a table
@@ -41,6 +44,8 @@ pub(crate) struct Arguments {
 #[derive(Serialize)]
 struct Output {
     cores: usize,
+    /// The processor for which C was compiled, as `-march=` names it.
+    march: &'static str,
     #[serde(flatten)]
     figures: Figures,
     /// Geometric means of the ratios.
@@ -65,6 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         cores: arguments.cores,
         once: arguments.check,
         ptx: arguments.ptx.clone(),
+        march: march(),
     };
     let progress = Progress::new(names.len() as u64);
     let figures = kernel_bench::run(&options, |kernel| {
@@ -83,6 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let compared = if arguments.check { Some(compared(&figures.rows)?) } else { None };
     let report = Output {
         cores: arguments.cores,
+        march: options.march,
         ratio_c: geometric_mean(figures.rows.iter().filter_map(|row| row.ratio_c)),
         ratio_pocl: geometric_mean(figures.rows.iter().filter_map(|row| row.ratio_pocl)),
         figures,
@@ -95,6 +102,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         None => output::print(&table(&report))?,
     }
     Ok(status)
+}
+
+/// The processor for which C is compiled: one that has what native code of the software GPU is told
+/// to use.
+fn march() -> &'static str {
+    let setting = std::env::var(OPENMPS_SOFT_SIMD).ok();
+    match setting.map(|text| Flavour::choose(Some(&text))) {
+        Some(Some(Flavour::Avx2)) => "x86-64-v3",
+        _ => "native",
+    }
 }
 
 /// How many kernels were compared; an error if there was nothing to compare them with.
@@ -137,6 +154,7 @@ fn table(output: &Output) -> String {
         figure(output.ratio_c),
         figure(output.ratio_pocl)
     );
+    let _ = writeln!(text, "C is compiled with -O3 -march={}", output.march);
     if let Some(overhead) = output.figures.overhead {
         let _ = writeln!(
             text,

@@ -1,12 +1,16 @@
 //! Which registers of the vector IR get machine registers, and which stay in the register file.
 //!
-//! The densest first: uses, weighted by loops, over the length of the stretch. A register has its
-//! machine registers for its whole stretch, so there is nothing to move between blocks; what gets
-//! none is used from memory, where the first-level cache is nearly as good.
+//! The densest first: uses, weighted by loops, over the length of the stretches. A register has the
+//! same machine registers in all of its stretches, so there is nothing to move between blocks; what
+//! gets none is used from memory, where the first-level cache is nearly as good. In the holes
+//! between its stretches others have them, and where the last instruction that reads a register
+//! makes another one, that gets its machine registers (`passing`).
 
 use crate::Flavour;
 use crate::frame::{FRAGMENT_LANES, FRAGMENT_SLOTS};
-use crate::ranges::{Hull, Ranges};
+use crate::passing::Passing;
+use crate::ranges::Ranges;
+use crate::room::Room;
 use iced_x86::Register;
 use simt::op::{Op, Width};
 use simt::vector::{Home, VectorFunction, VectorInst};
@@ -88,35 +92,6 @@ fn same_in_all(f: &VectorFunction) -> Vec<bool> {
     same.iter().zip(defined).map(|(same, defined)| *same && defined).collect()
 }
 
-struct Machine {
-    taken: Vec<Vec<Hull>>,
-}
-
-impl Machine {
-    fn new(registers: usize) -> Self {
-        Self { taken: vec![Vec::new(); registers] }
-    }
-
-    fn is_free(&self, register: usize, hull: Hull) -> bool {
-        let list = &self.taken[register];
-        let next = list.partition_point(|h| h.end < hull.start);
-        list.get(next).is_none_or(|h| h.start > hull.end)
-    }
-
-    fn take(&mut self, register: usize, hull: Hull) {
-        let list = &mut self.taken[register];
-        let next = list.partition_point(|h| h.end < hull.start);
-        list.insert(next, hull);
-    }
-
-    /// The first so many registers that are free for all of the stretch.
-    fn find(&self, count: usize, hull: Hull) -> Option<Vec<usize>> {
-        let free = (0..self.taken.len()).filter(|r| self.is_free(*r, hull));
-        let found: Vec<usize> = free.take(count).collect();
-        (found.len() == count).then_some(found)
-    }
-}
-
 impl Assignment {
     /// Assigns a function's registers.
     pub(crate) fn of(f: &VectorFunction, ranges: &Ranges, flavour: Flavour) -> Self {
@@ -130,10 +105,13 @@ impl Assignment {
         let mut made = Self { lanes: vec![Lanes::File; count], scalars: vec![None; count], same };
         // Density, register, as lanes?, machine registers.
         let mut wanted: Vec<(f32, usize, bool, usize)> = Vec::new();
-        for (r, hull) in ranges.hulls.iter().enumerate() {
-            let (Some(hull), Some(width)) = (hull, f.classes[r].width()) else { continue };
-            let length = (hull.end - hull.start + 1) as f32;
-            let density = ranges.weights[r] / length;
+        for (r, stretches) in ranges.stretches.iter().enumerate() {
+            let Some(width) = f.classes[r].width() else { continue };
+            if stretches.is_empty() {
+                continue;
+            }
+            let length: u32 = stretches.iter().map(|s| s.end - s.start + 1).sum();
+            let density = ranges.weights[r] / length as f32;
             let home = f.homes[r];
             let lanes = matches!(home, Home::Vector | Home::ScalarAndVector);
             if whole_lanes && lanes && width != Width::W128 {
@@ -149,13 +127,16 @@ impl Assignment {
             }
         }
         wanted.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let mut vectors = Machine::new(crate::tensor::vectors(f, VECTORS));
-        let mut scalars = Machine::new(room);
+        let passing =
+            if whole_lanes { Passing::of(f, ranges, &made.same) } else { Passing::none() };
+        let mut vectors = Room::new(crate::tensor::vectors(f, VECTORS));
+        let mut scalars = Room::new(room);
         for (_, r, lanes, units) in wanted {
-            let Some(hull) = ranges.hulls[r] else { continue };
-            let machine = if lanes { &mut vectors } else { &mut scalars };
-            let Some(found) = machine.find(units, hull) else { continue };
-            found.iter().for_each(|m| machine.take(*m, hull));
+            let stretches = &ranges.stretches[r];
+            let room = if lanes { &mut vectors } else { &mut scalars };
+            let passed = if lanes { made.passed(&passing, room, ranges, r) } else { None };
+            let Some(found) = passed.or_else(|| room.find(units, stretches)) else { continue };
+            found.iter().for_each(|m| room.take(*m, r, stretches));
             if !lanes {
                 made.scalars[r] = Some(SCALARS[found[0]]);
             } else if made.same[r] {
@@ -173,21 +154,49 @@ impl Assignment {
         }
         made
     }
+
+    /// Machine registers that one of those has that pass theirs on to a register, or get them from
+    /// it, if the rest of its stretches are free in them.
+    fn passed(
+        &self,
+        passing: &Passing,
+        room: &Room,
+        ranges: &Ranges,
+        r: usize,
+    ) -> Option<Vec<usize>> {
+        let partners = passing.partners(r);
+        partners.iter().find_map(|(partner, _)| {
+            let Lanes::Parts(registers) = self.lanes[*partner] else { return None };
+            let numbers = registers.into_iter().take_while(|m| *m != Register::None);
+            let numbers: Vec<usize> = numbers.map(|m| m as usize - ZMM0).collect();
+            let free = |(part, number): (usize, &usize)| {
+                room.is_free(*number, &ranges.stretches[r], |owner, position| {
+                    let same_part = matches!(self.lanes[owner],
+                        Lanes::Parts(theirs) if theirs[part] == registers[part]);
+                    same_part && partners.contains(&(owner, position))
+                })
+            };
+            numbers.iter().enumerate().all(free).then_some(numbers)
+        })
+    }
 }
 
 impl Assignment {
     /// Puts fragments of matrices that have no machine registers onto the stack: there are many,
     /// for a short while, and the next warp's fit where this one's were.
     fn put_fragments(&mut self, f: &VectorFunction, ranges: &Ranges) {
-        let mut slots = Machine::new(FRAGMENT_SLOTS);
+        let mut slots = Room::new(FRAGMENT_SLOTS);
         for r in crate::tensor::fragments(f) {
-            let Some(hull) = ranges.hulls[r].filter(|_| self.lanes[r] == Lanes::File) else {
+            let stretches = &ranges.stretches[r];
+            let (Some(first), Some(last), Lanes::File) =
+                (stretches.first(), stretches.last(), self.lanes[r])
+            else {
                 continue;
             };
-            let block = ranges.ends.partition_point(|end| *end < hull.start);
-            let local = ranges.starts[block] < hull.start && hull.end < ranges.ends[block];
-            if let Some(found) = slots.find(1, hull).filter(|_| local) {
-                slots.take(found[0], hull);
+            let block = ranges.ends.partition_point(|end| *end < first.start);
+            let local = ranges.starts[block] < first.start && last.end < ranges.ends[block];
+            if let Some(found) = slots.find(1, stretches).filter(|_| local) {
+                slots.take(found[0], r, stretches);
                 self.lanes[r] = Lanes::Stack(FRAGMENT_LANES + 128 * found[0] as i32);
             }
         }
@@ -211,6 +220,9 @@ impl Assignment {
         self.scalars.iter().flatten().copied().collect()
     }
 }
+
+/// The number of the first vector register among all.
+const ZMM0: usize = Register::ZMM0 as usize;
 
 /// Vector register of a number.
 fn zmm(number: usize) -> Register {

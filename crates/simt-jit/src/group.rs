@@ -120,11 +120,9 @@ impl Compiler<'_> {
 
     /// General registers that hold no value in a block.
     fn idle_scalars(&self, block: usize) -> Vec<Register> {
-        let (start, end) = (self.ranges.starts[block], self.ranges.ends[block]);
         let busy = |m: &Register| {
-            self.assignment.scalars.iter().zip(&self.ranges.hulls).any(|(scalar, hull)| {
-                *scalar == Some(*m) && hull.is_some_and(|h| h.start <= end && start <= h.end)
-            })
+            let mut scalars = self.assignment.scalars.iter().enumerate();
+            scalars.any(|(r, scalar)| *scalar == Some(*m) && self.ranges.covers_some(r, block))
         };
         SCALARS.into_iter().filter(|m| !busy(m)).collect()
     }

@@ -1,17 +1,18 @@
-//! For each register, the stretch of code through which its value must be kept.
+//! For each register, the stretches of code through which its value must be kept.
 //!
-//! Positions count instructions in the order of the blocks. A stretch is a hull without holes:
-//! from the first to the last position at which the register is live. Lanes of a warp stand at
-//! different places, and a lane that waits at a later block needs its values while others run
-//! earlier ones; because the lowest block runs first, all that waits stands behind all that runs,
-//! so a hull that is stretched over every loop that it leaves or enters covers that too.
+//! Positions count instructions in the order of the blocks. Where all lanes run a block together a
+//! register's stretches are those in which it is live, to the instruction, with the holes between
+//! them. Elsewhere lanes of a warp stand at different places, and a lane that waits at a later block
+//! needs its values while others run earlier ones (`parted`): there a stretch has no holes.
 
+use crate::liveness::{Liveness, overwrites};
+use crate::parted;
 use simt::ir::{Reg, Target};
 use simt::vector::{VectorFunction, VectorInst, VectorTerm};
 
 /// First and last position, inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hull {
+pub(crate) struct Stretch {
     pub(crate) start: u32,
     pub(crate) end: u32,
 }
@@ -22,16 +23,14 @@ pub(crate) struct Ranges {
     pub(crate) starts: Vec<u32>,
     /// By block: the position of its end.
     pub(crate) ends: Vec<u32>,
-    /// By register; `None` if it is never mentioned.
-    pub(crate) hulls: Vec<Option<Hull>>,
+    /// By register: in order, none touching the next; none if it is never mentioned.
+    pub(crate) stretches: Vec<Vec<Stretch>>,
     /// By register: uses and definitions, weighted by the loops they are in.
     pub(crate) weights: Vec<f32>,
     /// By register: something reads it.
     pub(crate) read: Vec<bool>,
     /// By register: some instruction of a block, not only of the prologue, writes it.
     pub(crate) written: Vec<bool>,
-    /// Header and latch of each loop.
-    loops: Vec<(usize, usize)>,
 }
 
 /// What a loop weighs more than what is around it.
@@ -59,15 +58,14 @@ pub(crate) fn sources(inst: &VectorInst) -> impl Iterator<Item = Reg> + '_ {
     inst.src.iter().flat_map(|s| s.registers()).chain(inst.guard.map(|g| g.reg))
 }
 
-/// Registers that a terminator reads or writes.
-pub(crate) fn mentioned(f: &VectorFunction, term: &VectorTerm) -> Vec<Reg> {
+/// Registers that a terminator reads.
+pub(crate) fn terminator_sources(f: &VectorFunction, term: &VectorTerm) -> Vec<Reg> {
     match term {
         VectorTerm::Branch { guard, .. } => vec![guard.reg],
         VectorTerm::Table { index, .. } => index.registers().collect(),
-        VectorTerm::Barrier { barrier, count, predicate, dst, .. } => {
+        VectorTerm::Barrier { barrier, count, predicate, .. } => {
             let read = [Some(barrier), Some(count), predicate.as_ref()];
-            let read = read.into_iter().flatten().flat_map(|s| s.registers());
-            read.chain(dst.map(|d| d.reg)).collect()
+            read.into_iter().flatten().flat_map(|s| s.registers()).collect()
         }
         VectorTerm::Call { site, .. } => match f.calls[*site as usize].callee {
             simt::ir::Callee::Indirect(r) => vec![r],
@@ -75,6 +73,31 @@ pub(crate) fn mentioned(f: &VectorFunction, term: &VectorTerm) -> Vec<Reg> {
         },
         VectorTerm::Jump(_) | VectorTerm::Pause { .. } => Vec::new(),
     }
+}
+
+/// The register that a terminator writes.
+pub(crate) fn result(term: &VectorTerm) -> Option<Reg> {
+    match term {
+        VectorTerm::Barrier { dst, .. } => dst.map(|d| d.reg),
+        _ => None,
+    }
+}
+
+/// Registers that a terminator reads or writes.
+pub(crate) fn mentioned(f: &VectorFunction, term: &VectorTerm) -> Vec<Reg> {
+    let mut all = terminator_sources(f, term);
+    all.extend(result(term));
+    all
+}
+
+/// Back-edges: header and latch of each loop.
+pub(crate) fn back_edges(f: &VectorFunction) -> Vec<(usize, usize)> {
+    f.blocks
+        .iter()
+        .enumerate()
+        .flat_map(|(b, block)| successors(&block.term).into_iter().map(move |s| (s, b)))
+        .filter(|(s, b)| s <= b)
+        .collect()
 }
 
 impl Ranges {
@@ -87,116 +110,138 @@ impl Ranges {
             ends.push(position + block.insts.len() as u32 + 1);
             position += block.insts.len() as u32 + 2;
         }
-        let loops: Vec<(usize, usize)> = f
-            .blocks
-            .iter()
-            .enumerate()
-            .flat_map(|(b, block)| successors(&block.term).into_iter().map(move |s| (s, b)))
-            .filter(|(s, b)| s <= b)
-            .collect();
         let registers = f.classes.len();
         let mut ranges = Self {
             starts,
             ends,
-            hulls: vec![None; registers],
+            stretches: vec![Vec::new(); registers],
             weights: vec![0.0; registers],
             read: vec![false; registers],
             written: vec![false; registers],
-            loops,
         };
-        for (b, block) in f.blocks.iter().enumerate() {
-            // Several back-edges to one header are one loop.
-            let mut headers: Vec<usize> =
-                ranges.loops.iter().filter(|(h, l)| *h <= b && b <= *l).map(|(h, _)| *h).collect();
-            headers.sort_unstable();
-            headers.dedup();
-            let weight = LOOP_WEIGHT.powi((headers.len() as u32).min(DEPTH_MAX) as i32);
-            for r in &block.live_in {
-                ranges.include(*r, ranges.starts[b]);
-            }
-            for s in successors(&block.term) {
-                for r in &f.blocks[s].live_in {
-                    ranges.include(*r, ranges.ends[b]);
-                }
-            }
-            for check in &block.checks {
-                ranges.include(check.reg, ranges.starts[b]);
-                ranges.weights[check.reg.index()] += weight;
-            }
-            for (i, inst) in block.insts.iter().enumerate() {
-                let position = ranges.starts[b] + 1 + i as u32;
-                for r in sources(inst) {
-                    ranges.read[r.index()] = true;
-                    ranges.include(r, position);
-                    ranges.weights[r.index()] += weight;
-                }
-                for d in &inst.dst {
-                    ranges.include(d.reg, position);
-                    ranges.weights[d.reg.index()] += weight;
-                    ranges.written[d.reg.index()] = true;
-                }
-            }
-            for r in mentioned(f, &block.term) {
-                ranges.read[r.index()] = true;
-                ranges.include(r, ranges.ends[b]);
-                ranges.weights[r.index()] += weight;
-            }
-            if let VectorTerm::Barrier { dst: Some(d), .. } = &block.term {
-                ranges.written[d.reg.index()] = true;
-            }
+        let loops = back_edges(f);
+        ranges.weigh(f, &loops);
+        let liveness = Liveness::of(f);
+        let mut open = vec![None; registers];
+        for b in (0..f.blocks.len()).filter(|b| f.blocks[*b].convergent) {
+            ranges.add_live(f, b, &liveness, &mut open);
         }
+        parted::add(f, &liveness, &loops, &mut ranges);
         // What the prologue made is there from the start.
         for d in f.prologue.iter().flat_map(|i| &i.dst) {
-            if ranges.hulls[d.reg.index()].is_some() {
-                ranges.include(d.reg, 0);
+            if !ranges.stretches[d.reg.index()].is_empty() {
+                ranges.include(d.reg, 0, 0);
             }
         }
-        for (companion, of) in &f.companions {
-            ranges.include_all(*companion, of.index());
-        }
-        ranges.stretch();
+        ranges.merge();
         ranges
     }
 
-    fn include_all(&mut self, reg: Reg, of: usize) {
-        if let Some(Hull { start, end }) = self.hulls[of] {
-            self.include(reg, start);
-            self.include(reg, end);
-        }
-    }
-
-    /// A register's value must be kept at a position; [`Self::stretch`] is to follow.
-    pub(crate) fn include(&mut self, reg: Reg, position: u32) {
-        let hull = &mut self.hulls[reg.index()];
-        *hull = Some(match *hull {
-            Some(h) => Hull { start: h.start.min(position), end: h.end.max(position) },
-            None => Hull { start: position, end: position },
-        });
-    }
-
-    /// Values that leave or enter a loop are kept through all of it.
-    pub(crate) fn stretch(&mut self) {
-        for hull in self.hulls.iter_mut().flatten() {
-            loop {
-                let before = *hull;
-                for (header, latch) in &self.loops {
-                    let (start, end) = (self.starts[*header], self.ends[*latch]);
-                    let meets = hull.start <= end && hull.end >= start;
-                    let inside = hull.start >= start && hull.end <= end;
-                    if meets && !inside {
-                        hull.start = hull.start.min(start);
-                        hull.end = hull.end.max(end);
-                    }
+    fn weigh(&mut self, f: &VectorFunction, loops: &[(usize, usize)]) {
+        for (b, block) in f.blocks.iter().enumerate() {
+            // Several back-edges to one header are one loop.
+            let mut headers: Vec<usize> =
+                loops.iter().filter(|(h, l)| *h <= b && b <= *l).map(|(h, _)| *h).collect();
+            headers.sort_unstable();
+            headers.dedup();
+            let weight = LOOP_WEIGHT.powi((headers.len() as u32).min(DEPTH_MAX) as i32);
+            for check in &block.checks {
+                self.weights[check.reg.index()] += weight;
+            }
+            for inst in &block.insts {
+                for r in sources(inst) {
+                    self.read[r.index()] = true;
+                    self.weights[r.index()] += weight;
                 }
-                if *hull == before {
-                    break;
+                for d in &inst.dst {
+                    self.weights[d.reg.index()] += weight;
+                    self.written[d.reg.index()] = true;
                 }
             }
+            for r in terminator_sources(f, &block.term) {
+                self.read[r.index()] = true;
+                self.weights[r.index()] += weight;
+            }
+            if let Some(r) = result(&block.term) {
+                self.written[r.index()] = true;
+                self.weights[r.index()] += weight;
+            }
         }
+    }
+
+    /// Adds the stretches of a block that all lanes run together. `open` has for each register the
+    /// end of the stretch that is being followed back; none before and after.
+    fn add_live(
+        &mut self,
+        f: &VectorFunction,
+        b: usize,
+        liveness: &Liveness,
+        open: &mut [Option<u32>],
+    ) {
+        let block = &f.blocks[b];
+        let (start, end) = (self.starts[b], self.ends[b]);
+        let mut known: Vec<Reg> = liveness.at_end(b).collect();
+        known.iter().for_each(|r| open[r.index()] = Some(end));
+        let mut read = |open: &mut [Option<u32>], r: Reg, position: u32| {
+            if open[r.index()].is_none() {
+                open[r.index()] = Some(position);
+                known.push(r);
+            }
+        };
+        mentioned(f, &block.term).into_iter().for_each(|r| read(open, r, end));
+        for (position, inst) in (start + 1..end).zip(&block.insts).rev() {
+            for d in &inst.dst {
+                let r = d.reg.index();
+                let until = open[r].unwrap_or(position);
+                if overwrites(inst) || open[r].is_none() {
+                    self.stretches[r].push(Stretch { start: position, end: until });
+                    open[r] = None;
+                }
+            }
+            sources(inst).for_each(|r| read(open, r, position));
+        }
+        for r in known {
+            if let Some(end) = open[r.index()].take() {
+                self.stretches[r.index()].push(Stretch { start, end });
+            }
+        }
+    }
+
+    /// A register's value must be kept from a position to another; [`Self::merge`] is to follow.
+    pub(crate) fn include(&mut self, reg: Reg, start: u32, end: u32) {
+        self.stretches[reg.index()].push(Stretch { start, end });
+    }
+
+    /// Puts stretches in order, and those that touch together.
+    pub(crate) fn merge(&mut self) {
+        for list in &mut self.stretches {
+            list.sort_unstable_by_key(|s| s.start);
+            list.dedup_by(|next, before| {
+                let touches = next.start <= before.end + 1;
+                if touches {
+                    before.end = before.end.max(next.end);
+                }
+                touches
+            });
+        }
+    }
+
+    /// The stretch of a register that a position is in.
+    pub(crate) fn stretch_at(&self, register: usize, position: u32) -> Option<Stretch> {
+        let list = &self.stretches[register];
+        let next = list.partition_point(|s| s.end < position);
+        list.get(next).copied().filter(|s| s.start <= position)
     }
 
     /// True if the register's value must be kept at a position.
     pub(crate) fn covers(&self, register: usize, position: u32) -> bool {
-        self.hulls[register].is_some_and(|h| h.start <= position && position <= h.end)
+        self.stretch_at(register, position).is_some()
+    }
+
+    /// True if the register's value must be kept somewhere in a block.
+    pub(crate) fn covers_some(&self, register: usize, block: usize) -> bool {
+        let list = &self.stretches[register];
+        let next = list.partition_point(|s| s.end < self.starts[block]);
+        list.get(next).is_some_and(|s| s.start <= self.ends[block])
     }
 }

@@ -284,7 +284,7 @@ impl Compiler<'_> {
             });
             self.steps.push([full, masked]);
         }
-        self.ranges.stretch();
+        self.ranges.merge();
     }
 
     /// Instructions of a segment do not run in their order, so what is one value is kept through
@@ -298,8 +298,8 @@ impl Compiler<'_> {
                 for r in sources(inst).chain(inst.dst.iter().map(|d| d.reg)) {
                     if !matches!(f.homes[r.index()], Home::Vector | Home::Mask | Home::None) {
                         let start = self.ranges.starts[block] + 1;
-                        self.ranges.include(r, start + first as u32);
-                        self.ranges.include(r, start + end as u32 - 1);
+                        let (first, last) = (start + first as u32, start + end as u32 - 1);
+                        self.ranges.include(r, first, last);
                     }
                 }
             }

@@ -7,6 +7,7 @@
 //! instruction of its own: compute into a scratch register, blend into place.
 
 mod handlers;
+mod slots;
 
 use handlers::*;
 
@@ -292,10 +293,15 @@ impl Decoder<'_> {
                 Home::Vector | Home::Mask | Home::None => {}
             }
         }
+        let shared = slots::shared(self.f);
+        let mut starts: HashMap<usize, u32> = HashMap::new();
         for (index, (_, home)) in all.iter().enumerate() {
             if matches!(home, Home::Vector | Home::ScalarAndVector) {
                 let bytes = self.places[index].bytes * WARP_LANES as u32;
-                self.places[index].vector = Some(self.reserve(bytes, FILE_ALIGN as u32));
+                let known = shared[index].and_then(|slot| starts.get(&slot).copied());
+                let start = known.unwrap_or_else(|| self.reserve(bytes, FILE_ALIGN as u32));
+                self.places[index].vector = Some(start);
+                shared[index].map(|slot| starts.insert(slot, start));
             }
         }
     }

@@ -105,7 +105,8 @@ impl Assignment {
         let mut made = Self { lanes: vec![Lanes::File; count], scalars: vec![None; count], same };
         // Density, register, as lanes?, machine registers.
         let mut wanted: Vec<(f32, usize, bool, usize)> = Vec::new();
-        for (r, stretches) in ranges.stretches.iter().enumerate() {
+        for r in 0..count {
+            let stretches = ranges.kept.of_register(r);
             let Some(width) = f.classes[r].width() else { continue };
             if stretches.is_empty() {
                 continue;
@@ -132,7 +133,7 @@ impl Assignment {
         let mut vectors = Room::new(crate::tensor::vectors(f, VECTORS));
         let mut scalars = Room::new(room);
         for (_, r, lanes, units) in wanted {
-            let stretches = &ranges.stretches[r];
+            let stretches = ranges.kept.of_register(r);
             let room = if lanes { &mut vectors } else { &mut scalars };
             let passed = if lanes { made.passed(&passing, room, ranges, r) } else { None };
             let Some(found) = passed.or_else(|| room.find(units, stretches)) else { continue };
@@ -170,7 +171,7 @@ impl Assignment {
             let numbers = registers.into_iter().take_while(|m| *m != Register::None);
             let numbers: Vec<usize> = numbers.map(|m| m as usize - ZMM0).collect();
             let free = |(part, number): (usize, &usize)| {
-                room.is_free(*number, &ranges.stretches[r], |owner, position| {
+                room.is_free(*number, ranges.kept.of_register(r), |owner, position| {
                     let same_part = matches!(self.lanes[owner],
                         Lanes::Parts(theirs) if theirs[part] == registers[part]);
                     same_part && partners.contains(&(owner, position))
@@ -187,14 +188,15 @@ impl Assignment {
     fn put_fragments(&mut self, f: &VectorFunction, ranges: &Ranges) {
         let mut slots = Room::new(FRAGMENT_SLOTS);
         for r in crate::tensor::fragments(f) {
-            let stretches = &ranges.stretches[r];
+            let stretches = ranges.kept.of_register(r);
             let (Some(first), Some(last), Lanes::File) =
                 (stretches.first(), stretches.last(), self.lanes[r])
             else {
                 continue;
             };
-            let block = ranges.ends.partition_point(|end| *end < first.start);
-            let local = ranges.starts[block] < first.start && last.end < ranges.ends[block];
+            let block = ranges.kept.ends.partition_point(|end| *end < first.start);
+            let local =
+                ranges.kept.starts[block] < first.start && last.end < ranges.kept.ends[block];
             if let Some(found) = slots.find(1, stretches).filter(|_| local) {
                 slots.take(found[0], r, stretches);
                 self.lanes[r] = Lanes::Stack(FRAGMENT_LANES + 128 * found[0] as i32);

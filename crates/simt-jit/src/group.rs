@@ -122,7 +122,7 @@ impl Compiler<'_> {
     fn idle_scalars(&self, block: usize) -> Vec<Register> {
         let busy = |m: &Register| {
             let mut scalars = self.assignment.scalars.iter().enumerate();
-            scalars.any(|(r, scalar)| *scalar == Some(*m) && self.ranges.covers_some(r, block))
+            scalars.any(|(r, scalar)| *scalar == Some(*m) && self.ranges.kept.covers_some(r, block))
         };
         SCALARS.into_iter().filter(|m| !busy(m)).collect()
     }

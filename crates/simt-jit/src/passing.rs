@@ -69,12 +69,12 @@ impl Passing {
         let is_lanes = |r: usize| f.homes[r] == Home::Vector && !same[r];
         let ends = |inst: &VectorInst, position: u32, r: usize| {
             inst.guard.is_none()
-                && ranges.stretch_at(r, position).is_some_and(|s| s.end == position)
+                && ranges.kept.stretch_at(r, position).is_some_and(|s| s.end == position)
         };
         let begins = |position: u32, r: usize| {
-            ranges.stretch_at(r, position).is_some_and(|s| s.start == position)
+            ranges.kept.stretch_at(r, position).is_some_and(|s| s.start == position)
         };
-        for (block, start) in f.blocks.iter().zip(&ranges.starts) {
+        for (block, start) in f.blocks.iter().zip(&ranges.kept.starts) {
             for (position, inst) in (start + 1..).zip(&block.insts) {
                 let [dest] = &inst.dst[..] else { continue };
                 let to = dest.reg.index();

@@ -1,6 +1,6 @@
 //! Machine registers over the length of a function: who has which of them where.
 
-use crate::ranges::Stretch;
+use simt::stretches::Stretch;
 
 /// What a machine register holds through a stretch.
 #[derive(Clone, Copy)]

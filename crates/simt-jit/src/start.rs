@@ -142,9 +142,9 @@ impl Compiler<'_> {
         a.op(Code::Mov_rm32_r32, &[field(Field::Live).into(), MASK.into()]);
         a.op(Code::Mov_rm32_r32, &[field(Field::Lanes).into(), MASK.into()]);
         // What the prologue made is still where it was, or in the file.
-        let position = self.ranges.starts[0];
+        let position = self.ranges.kept.starts[0];
         for (r, left) in left.iter().enumerate() {
-            if self.ranges.covers(r, position) && !left {
+            if self.ranges.kept.covers(r, position) && !left {
                 self.fill(r);
             }
         }
@@ -228,9 +228,9 @@ impl Compiler<'_> {
         let f = self.f;
         let made: Vec<usize> =
             f.prologue.iter().flat_map(|i| &i.dst).map(|d| d.reg.index()).collect();
-        let first = self.ranges.starts[0];
+        let first = self.ranges.kept.starts[0];
         for r in 0..f.classes.len() {
-            if self.ranges.covers(r, first) && !made.contains(&r) {
+            if self.ranges.kept.covers(r, first) && !made.contains(&r) {
                 self.fill(r);
             }
         }
@@ -319,9 +319,9 @@ impl Compiler<'_> {
             self.a.op(Code::Cmp_rm32_imm8, &[field(Field::Warps).into(), X::I(1)]);
             self.a.jump(Code::Je_rel32_64, go_on);
         }
-        let position = self.ranges.starts[next];
+        let position = self.ranges.kept.starts[next];
         for r in 0..self.f.classes.len() {
-            if self.ranges.covers(r, position) && self.ranges.written[r] {
+            if self.ranges.kept.covers(r, position) && self.ranges.written[r] {
                 self.flush_scalar(r);
                 self.flush_lanes(r, false);
             }

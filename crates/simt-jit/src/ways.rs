@@ -120,9 +120,9 @@ impl Compiler<'_> {
     /// there.
     pub(crate) fn entry(&mut self, block: usize, left: &[bool]) {
         self.a.bind(self.entries[block]);
-        let position = self.ranges.starts[block];
+        let position = self.ranges.kept.starts[block];
         for (r, left) in left.iter().enumerate() {
-            if self.ranges.covers(r, position) || *left {
+            if self.ranges.kept.covers(r, position) || *left {
                 self.fill(r);
             }
         }
@@ -134,15 +134,15 @@ impl Compiler<'_> {
     /// Puts back what a lane may read at a position, and leaves.
     pub(crate) fn emit_out(&mut self, block: usize, way: Way) {
         let position = match way {
-            Way::Park | Way::Leave => self.ranges.starts[block],
-            Way::Terminate | Way::Done => self.ranges.ends[block],
+            Way::Park | Way::Leave => self.ranges.kept.starts[block],
+            Way::Terminate | Way::Done => self.ranges.kept.ends[block],
         };
         if self.flavour == Flavour::Avx512 {
             self.a.op(Code::VEX_Kmovd_kr_km32, &[K1.into(), field(Field::Lanes).into()]);
             self.a.op(Code::VEX_Kshiftrd_kr_kr_imm8, &[K2.into(), K1.into(), X::I(16)]);
         }
         for r in 0..self.f.classes.len() {
-            if self.ranges.covers(r, position) && self.ranges.written[r] {
+            if self.ranges.kept.covers(r, position) && self.ranges.written[r] {
                 self.flush_scalar(r);
                 self.flush_lanes(r, true);
             }

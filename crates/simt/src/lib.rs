@@ -21,6 +21,7 @@ pub mod op;
 mod op_text;
 mod passes;
 pub mod sparse;
+pub mod stretches;
 pub mod tensor_map;
 pub mod texture;
 pub mod vector;

@@ -18,6 +18,7 @@ use crate::ranges::{mentioned, sources, successors};
 use simt::ir::Reg;
 use simt::op::Op;
 use simt::vector::{Home, VectorFunction, VectorInst};
+use simt_interpreter::native::Layout;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -121,8 +122,8 @@ struct Builder {
     member_writes: HashSet<Reg>,
     after_reads: HashSet<Reg>,
     after_writes: HashSet<Reg>,
-    /// What shuffles read of other quarters.
-    exchanged: HashSet<Reg>,
+    /// Places in the register file that shuffles read of other quarters.
+    exchanged: HashSet<Option<u32>>,
     loads: bool,
     stores: bool,
     /// Some load's addresses are known only lane by lane.
@@ -165,6 +166,7 @@ impl Builder {
     fn admits(
         &self,
         f: &VectorFunction,
+        layout: &Layout<'_>,
         masked: bool,
         inst: &VectorInst,
         access: Option<&(Plan, Reach)>,
@@ -183,7 +185,7 @@ impl Builder {
         {
             return false;
         }
-        if inst.dst.iter().any(|d| self.exchanged.contains(&d.reg))
+        if inst.dst.iter().any(|d| self.exchanged.contains(&layout.place(d.reg.index()).vector))
             || exchanged(inst).is_some_and(|r| self.member_writes.contains(&r))
         {
             return false;
@@ -233,6 +235,7 @@ impl Builder {
     fn add(
         &mut self,
         f: &VectorFunction,
+        layout: &Layout<'_>,
         masked: bool,
         index: usize,
         inst: &VectorInst,
@@ -251,7 +254,7 @@ impl Builder {
                 None => self.scattered_loads = true,
             }
         }
-        self.exchanged.extend(exchanged(inst));
+        self.exchanged.extend(exchanged(inst).map(|r| layout.place(r.index()).vector));
         for r in sources(inst) {
             self.segment.mention(r).reads = true;
             self.member_reads.insert(r);
@@ -284,7 +287,7 @@ impl Compiler<'_> {
             });
             self.steps.push([full, masked]);
         }
-        self.ranges.merge();
+        self.ranges.kept.merge();
     }
 
     /// Instructions of a segment do not run in their order, so what is one value is kept through
@@ -297,9 +300,9 @@ impl Compiler<'_> {
             for inst in &f.blocks[block].insts[first..end] {
                 for r in sources(inst).chain(inst.dst.iter().map(|d| d.reg)) {
                     if !matches!(f.homes[r.index()], Home::Vector | Home::Mask | Home::None) {
-                        let start = self.ranges.starts[block] + 1;
+                        let start = self.ranges.kept.starts[block] + 1;
                         let (first, last) = (start + first as u32, start + end as u32 - 1);
-                        self.ranges.include(r, first, last);
+                        self.ranges.kept.include(r, first, last);
                     }
                 }
             }
@@ -340,10 +343,10 @@ impl Compiler<'_> {
                     }
                 }
                 Kind::Lanes(access) => {
-                    if !open.admits(self.f, self.masked, inst, access.as_ref()) {
+                    if !open.admits(self.f, self.layout, self.masked, inst, access.as_ref()) {
                         close(&mut open, &mut steps, index);
                     }
-                    open.add(self.f, self.masked, index, inst, access);
+                    open.add(self.f, self.layout, self.masked, index, inst, access);
                 }
             }
         }

@@ -156,8 +156,12 @@ impl Compiler<'_> {
         this.uniforms.iter().for_each(|r| self.flush_scalar(r.index()));
         let lanes: std::collections::BTreeSet<Reg> =
             this.inputs.iter().chain(&this.kept).copied().collect();
+        let start = self.ranges.kept.starts[self.block];
         for r in lanes {
-            self.flush_lanes(r.index(), false);
+            // Elsewhere its place is another's.
+            if self.ranges.kept.covers(r.index(), start) {
+                self.flush_lanes(r.index(), false);
+            }
         }
         let used = self.assignment.used_vectors();
         let low = (0..FLOATS + SCRATCH.len()).map(|n| Register::ZMM0 + n as u32);

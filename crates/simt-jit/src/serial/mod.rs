@@ -223,7 +223,9 @@ impl SerialLoop {
                 Places::find(f, block, &inputs, &outputs, &checks)?
             }
         };
-        debug_assert!(inputs.iter().all(|r| ranges.covers(r.index(), ranges.starts[block])));
+        debug_assert!(
+            inputs.iter().all(|r| ranges.kept.covers(r.index(), ranges.kept.starts[block]))
+        );
         let bytes = b.insts.iter().map(|i| match i.op {
             Op::Load(a) => i32::from(a.bytes),
             _ => 0,

@@ -7,10 +7,11 @@
 //! leaves or enters, from the region's first block if lanes come in with it, and to its last block if
 //! they go out with it.
 
-use crate::liveness::Liveness;
-use crate::ranges::{Ranges, Stretch, mentioned, sources, successors};
-use simt::ir::Reg;
-use simt::vector::{VectorFunction, VectorTerm};
+use super::flow::{back_edges, mentioned, sources, successors};
+use super::liveness::Liveness;
+use super::{Stretch, Stretches};
+use crate::ir::Reg;
+use crate::vector::{VectorFunction, VectorTerm};
 use std::collections::BTreeMap;
 
 /// Blocks of one region, in order.
@@ -88,17 +89,13 @@ impl Hulls {
 }
 
 /// Adds the stretches of all regions; those of other blocks are not looked at.
-pub(crate) fn add(
-    f: &VectorFunction,
-    liveness: &Liveness,
-    loops: &[(usize, usize)],
-    ranges: &mut Ranges,
-) {
+pub(super) fn add(f: &VectorFunction, liveness: &Liveness, ranges: &mut Stretches) {
     let mut hulls = Hulls { of: vec![None; f.classes.len()], known: Vec::new() };
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); f.blocks.len()];
     for (b, block) in f.blocks.iter().enumerate() {
         successors(&block.term).into_iter().for_each(|s| before[s].push(b));
     }
+    let edges = back_edges(f);
     for region in regions(f) {
         let (Some(first), Some(last)) = (region.blocks.first(), region.blocks.last()) else {
             continue;
@@ -132,7 +129,7 @@ pub(crate) fn add(
                 }
             }
         }
-        let loops: Vec<Stretch> = loops
+        let loops: Vec<Stretch> = edges
             .iter()
             .map(|(header, latch)| Stretch {
                 start: ranges.starts[*header],

@@ -4,12 +4,12 @@
 //! companions are live where they are read. A guarded definition does not end a live range: lanes
 //! without the guard keep the old value. What other lanes wait for is not looked at here.
 
-use crate::ranges::{result, sources, successors, terminator_sources};
-use simt::ir::Reg;
-use simt::vector::{Home, VectorFunction, VectorInst};
+use super::flow::{result, sources, successors, terminator_sources};
+use crate::ir::Reg;
+use crate::vector::{Home, VectorFunction, VectorInst};
 
 /// Live registers of a function.
-pub(crate) struct Liveness {
+pub(super) struct Liveness {
     /// Registers that are live where some block starts; the sets below are of their numbers here.
     names: Vec<Reg>,
     at_start: Vec<Set>,
@@ -31,7 +31,7 @@ impl Set {
 }
 
 /// True if the instruction writes its results in all lanes that run it, whatever they hold.
-pub(crate) fn overwrites(inst: &VectorInst) -> bool {
+pub(super) fn overwrites(inst: &VectorInst) -> bool {
     inst.guard.is_none()
 }
 
@@ -85,7 +85,7 @@ fn effects(f: &VectorFunction) -> Vec<Effect> {
 
 impl Liveness {
     /// Finds them.
-    pub(crate) fn of(f: &VectorFunction) -> Self {
+    pub(super) fn of(f: &VectorFunction) -> Self {
         const NONE: u32 = u32::MAX;
         let effects = effects(f);
         let mut numbers = vec![NONE; f.classes.len()];
@@ -127,12 +127,12 @@ impl Liveness {
     }
 
     /// Registers that are live at the start of a block.
-    pub(crate) fn at_start(&self, block: usize) -> impl Iterator<Item = Reg> + '_ {
+    pub(super) fn at_start(&self, block: usize) -> impl Iterator<Item = Reg> + '_ {
         self.at_start[block].iter().map(|n| self.names[n])
     }
 
     /// Registers that are live at the end of a block, behind its terminator.
-    pub(crate) fn at_end(&self, block: usize) -> impl Iterator<Item = Reg> + '_ {
+    pub(super) fn at_end(&self, block: usize) -> impl Iterator<Item = Reg> + '_ {
         self.at_end[block].iter().map(|n| self.names[n])
     }
 }

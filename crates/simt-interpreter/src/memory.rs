@@ -17,12 +17,75 @@ use super::machine::{Handler, Ins, Machine, Step};
 use simt::geometry::HALF_LANES;
 use simt::kernel::WARP_LANES;
 use simt::op::{Access, Width};
+use std::arch::asm;
+use std::arch::x86_64::__m128i;
 use std::marker::PhantomData;
+use std::mem::transmute;
 
 /// How an element in memory becomes a register and back.
 pub(super) trait Element<R>: Lane {
+    /// True if only [`Self::fetch`] and [`Self::put`] move an element in one piece, as threads that
+    /// look at the memory meanwhile may rely on.
+    const BY_ITSELF: bool = false;
+
     fn widen(self) -> R;
     fn narrow(register: R) -> Self;
+
+    /// Reads an element, whole if it is aligned.
+    ///
+    /// # Safety
+    /// The element can be read.
+    #[inline(always)]
+    unsafe fn fetch(from: *const Self) -> Self {
+        // SAFETY: by contract.
+        unsafe { from.read_unaligned() }
+    }
+
+    /// Writes an element, whole if it is aligned.
+    ///
+    /// # Safety
+    /// The element can be written.
+    #[inline(always)]
+    unsafe fn put(self, to: *mut Self) {
+        // SAFETY: by contract.
+        unsafe { to.write_unaligned(self) }
+    }
+}
+
+/// By an instruction for 16 bytes, which every processor with AVX makes whole; the compiler might
+/// move two halves.
+impl Element<u128> for u128 {
+    const BY_ITSELF: bool = true;
+
+    #[inline(always)]
+    fn widen(self) -> u128 {
+        self
+    }
+
+    #[inline(always)]
+    fn narrow(register: u128) -> Self {
+        register
+    }
+
+    #[inline(always)]
+    unsafe fn fetch(from: *const Self) -> Self {
+        let value: __m128i;
+        // SAFETY: by contract; any bits are a value of both types.
+        unsafe {
+            asm!("movdqu {}, [{}]", out(xmm_reg) value, in(reg) from,
+                options(nostack, preserves_flags, readonly));
+            transmute::<__m128i, u128>(value)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, to: *mut Self) {
+        // SAFETY: as in `fetch`.
+        unsafe {
+            asm!("movdqu [{}], {}", in(reg) to, in(xmm_reg) transmute::<u128, __m128i>(self),
+                options(nostack, preserves_flags));
+        }
+    }
 }
 
 macro_rules! elements {
@@ -47,7 +110,6 @@ elements! {
     u32 => u32 u64;
     i32 => u64;
     u64 => u64;
-    u128 => u128;
 }
 
 struct Load<M, R, const COUNT: usize>(PhantomData<(M, R)>);
@@ -70,14 +132,14 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Load<M, R, COUNT> {
                 Err(step) => return step,
             };
             match found {
-                Located::Span(p) if m == FULL => {
+                Located::Span(p) if m == FULL && !M::BY_ITSELF => {
                     let all = p.cast::<[[M; COUNT]; WARP_LANES]>().read_unaligned();
                     for k in 0..COUNT {
                         let d = each(|i| all[i][k].widen());
                         write(machine, ins.d[k], Lanes::<R, WARP_LANES>(d));
                     }
                 }
-                Located::Halves([low, high]) if m == FULL => {
+                Located::Halves([low, high]) if m == FULL && !M::BY_ITSELF => {
                     let low = low.cast::<[[M; COUNT]; HALF_LANES]>().read_unaligned();
                     let high = high.cast::<[[M; COUNT]; HALF_LANES]>().read_unaligned();
                     for k in 0..COUNT {
@@ -125,7 +187,7 @@ unsafe fn load_lane<M: Element<R>, R: Lane, const COUNT: usize>(
     for k in 0..COUNT {
         // SAFETY: by contract.
         unsafe {
-            let value = from.cast::<M>().add(k).read_unaligned().widen();
+            let value = M::fetch(from.cast::<M>().add(k)).widen();
             machine.regs.add(ins.d[k] as usize).cast::<R>().add(lane as usize).write(value);
         }
     }
@@ -155,7 +217,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize, const LANES: usize> Body
                 Err(step) => return step,
             };
             for k in 0..COUNT {
-                let value = from.cast::<M>().add(k).read_unaligned().widen();
+                let value = M::fetch(from.cast::<M>().add(k)).widen();
                 write(machine, ins.d[k], Lanes::<R, LANES>([value; LANES]));
             }
         }
@@ -215,13 +277,13 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Store<M, R, COUNT> {
                 Err(step) => return step,
             };
             match found {
-                Located::Span(p) if m == FULL => {
+                Located::Span(p) if m == FULL && !M::BY_ITSELF => {
                     let values: [[R; WARP_LANES]; COUNT] =
                         each(|k| read::<R, WARP_LANES>(machine, ins.a[1 + k]).0);
                     let all: [[M; COUNT]; WARP_LANES] = each(|i| each(|k| M::narrow(values[k][i])));
                     p.cast::<[[M; COUNT]; WARP_LANES]>().write_unaligned(all);
                 }
-                Located::Halves(halves) if m == FULL => {
+                Located::Halves(halves) if m == FULL && !M::BY_ITSELF => {
                     let values: [[R; WARP_LANES]; COUNT] =
                         each(|k| read::<R, WARP_LANES>(machine, ins.a[1 + k]).0);
                     for (half, to) in halves.into_iter().enumerate() {
@@ -264,7 +326,7 @@ unsafe fn store_lane<M: Element<R>, R: Lane, const COUNT: usize>(
         unsafe {
             let register = machine.regs.add(ins.a[1 + k] as usize).cast::<R>();
             let value = M::narrow(register.add(lane as usize).read());
-            to.cast::<M>().add(k).write_unaligned(value);
+            value.put(to.cast::<M>().add(k));
         }
     }
 }
@@ -288,7 +350,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for UniformStore<M, R, COU
             };
             for k in 0..COUNT {
                 let value = M::narrow(read::<R, 1>(machine, ins.a[1 + k]).0[0]);
-                to.cast::<M>().add(k).write_unaligned(value);
+                value.put(to.cast::<M>().add(k));
             }
         }
         Step::Next

@@ -207,7 +207,8 @@ impl InterpretedKernel {
     /// A block by itself.
     pub(super) fn block(&self, launch: Arc<Launch>, index: Dim3) -> InterpretedBlock {
         let program = self.0.clone();
-        let static_shared = u64::from(program.info.shared_bytes);
+        let info = &program.info;
+        let static_shared = u64::from(info.shared_bytes) + u64::from(info.kept_shared_bytes);
         let environment = BlockEnvironment { launch, program, peers: Arc::default() };
         InterpretedBlock::new(environment, index, static_shared)
     }

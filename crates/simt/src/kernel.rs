@@ -52,6 +52,9 @@ pub struct KernelInfo {
     pub param_bytes: u32,
     /// Statically declared `.shared`, bytes a block.
     pub shared_bytes: u32,
+    /// What blocks have of the shared memory that every device keeps for the system's libraries,
+    /// bytes: 0 unless the kernel asks for it.
+    pub kept_shared_bytes: u32,
     /// `.local` plus call frames, bytes a thread.
     pub local_bytes: u32,
     /// `.const` reachable from the kernel, bytes.

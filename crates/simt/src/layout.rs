@@ -10,8 +10,8 @@ use super::heap::DeviceHeap;
 use super::vector::FUNCTION_BASE;
 use crate::kernel::{MANAGED_ALIGN, ModuleMemory};
 use ptx::ast::{
-    self, AddressBase, FunctionId, Initializer, Linkage, Operand, StateSpace, Statement, SymbolRef,
-    Variable,
+    self, AddressBase, FunctionId, Initializer, Linkage, Operand, SpecialRegister, StateSpace,
+    Statement, SymbolRef, Variable,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,6 +28,10 @@ pub const STATIC_SHARED_BYTES_MAX: u64 = 163 << 10;
 /// Dynamic shared memory starts at a multiple of this, the strictest alignment of a PTX type, or of
 /// more where a variable asks for it.
 const DYNAMIC_SHARED_ALIGN: u64 = 16;
+
+/// Shared memory that is kept for the system's libraries, bytes a block: in a kernel that asks where it
+/// is it lies in front of the kernel's own. Cooperative groups of several warps meet there.
+pub(super) const KEPT_SHARED_BYTES: u64 = 1 << 10;
 
 /// Where module-scope variables are.
 #[derive(Debug, Default)]
@@ -200,8 +204,10 @@ impl ModuleLayout {
 pub(super) struct KernelLayout<'a> {
     module: &'a ModuleLayout,
     shared: HashMap<Key, u64>,
-    /// Static shared memory, bytes.
+    /// Static shared memory and what is kept in front of it, bytes.
     pub(super) shared_bytes: u64,
+    /// Of these what is kept for the system's libraries.
+    pub(super) kept_shared_bytes: u64,
     /// Constant banks that the kernel names, bytes.
     pub(super) const_bytes: u64,
 }
@@ -213,7 +219,15 @@ impl<'a> KernelLayout<'a> {
         module: &'a ModuleLayout,
         functions: &[FunctionId],
     ) -> Result<Self, CompileError> {
-        let mut layout = Self { module, shared: HashMap::new(), shared_bytes: 0, const_bytes: 0 };
+        let kept = functions.iter().any(|id| asks_for_kept_shared(ast.function(*id)));
+        let kept_shared_bytes = if kept { KEPT_SHARED_BYTES } else { 0 };
+        let mut layout = Self {
+            module,
+            shared: HashMap::new(),
+            shared_bytes: kept_shared_bytes,
+            kept_shared_bytes,
+            const_bytes: 0,
+        };
         let mut dynamic = Vec::new();
         let mut dynamic_align = DYNAMIC_SHARED_ALIGN;
         let mut banks = std::collections::HashSet::new();
@@ -245,10 +259,11 @@ impl<'a> KernelLayout<'a> {
                 }
             });
         }
-        if layout.shared_bytes > STATIC_SHARED_BYTES_MAX {
+        let own_bytes = layout.shared_bytes - kept_shared_bytes;
+        if own_bytes > STATIC_SHARED_BYTES_MAX {
             return Err(CompileError::plain(format!(
-                "ptxas error   : uses too much shared data ({:#x} bytes, {:#x} max)",
-                layout.shared_bytes, STATIC_SHARED_BYTES_MAX
+                "ptxas error   : uses too much shared data ({own_bytes:#x} bytes, \
+                 {STATIC_SHARED_BYTES_MAX:#x} max)"
             )));
         }
         if !dynamic.is_empty() {
@@ -274,6 +289,27 @@ impl<'a> KernelLayout<'a> {
         let global = self.module.addresses.get(&key).map(|(address, _)| *address);
         global.or_else(|| self.shared.get(&key).copied())
     }
+}
+
+/// True if the function asks where the shared memory is that is kept for the system's libraries.
+fn asks_for_kept_shared(function: &ast::Function) -> bool {
+    function.body.iter().flatten().any(|statement| {
+        matches!(statement, Statement::Instruction(inst) if inst.operands.iter().any(
+            |operand| matches!(operand, Operand::Special(register, _) if kept_shared(*register).is_some())
+        ))
+    })
+}
+
+/// What a special register says of the shared memory that is kept for the system's libraries: bytes
+/// from the start of the block's shared memory. The second of its two parts is cooperative groups'.
+pub(super) fn kept_shared(register: SpecialRegister) -> Option<u64> {
+    use SpecialRegister as S;
+    Some(match register {
+        S::ReservedSmemOffsetBegin | S::ReservedSmemOffset0 => 0,
+        S::ReservedSmemOffset1 => KEPT_SHARED_BYTES / 2,
+        S::ReservedSmemOffsetEnd | S::ReservedSmemOffsetCap => KEPT_SHARED_BYTES,
+        _ => return None,
+    })
 }
 
 /// Calls `f` with every symbol that the function's instructions name.

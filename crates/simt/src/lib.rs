@@ -347,7 +347,8 @@ impl Lowered {
         }
         let mut info = info(ast, id)
             .ok_or_else(|| CompileError::plain("parameters are too large".to_owned()))?;
-        info.shared_bytes = layout.shared_bytes as u32;
+        info.shared_bytes = (layout.shared_bytes - layout.kept_shared_bytes) as u32;
+        info.kept_shared_bytes = layout.kept_shared_bytes as u32;
         info.const_bytes = u32::try_from(layout.const_bytes).unwrap_or(u32::MAX);
         info.local_bytes = entry.frame_bytes;
         let callees = || called.values().map(|prepared: &Prepared| &prepared.function);

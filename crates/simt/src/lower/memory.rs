@@ -124,6 +124,19 @@ impl Lowering<'_> {
             dst.into_iter().map(|r| r.unwrap_or_else(|| self.temp(width))).collect();
         dst.iter().all(|r| self.reg_class(*r) == Class::Lane(width)).then_some(())?;
         let volatile = !matches!(inst.memory_order(), None | Some(MemoryOrder::Weak));
+        if volatile && let Some(whole) = whole_width(space, bytes, width, dst.len()) {
+            let access = Access {
+                bytes: whole.bytes() as u8,
+                signed: false,
+                count: 1,
+                width: whole,
+                space,
+                volatile,
+            };
+            let value = self.value(Op::Load(access), whole, vec![base, offset]);
+            self.take_apart(value, whole, &dst, width);
+            return Some(());
+        }
         // The base may be among what the first half writes.
         let later = dst.len() > VECTOR_MAX;
         let mut halves = Vec::new();
@@ -143,6 +156,32 @@ impl Lowering<'_> {
             }
         }
         Some(())
+    }
+
+    /// Writes the parts of a value to registers, the lowest bits first.
+    fn take_apart(&mut self, value: Operand, whole: Width, dst: &[Reg], part: Width) {
+        if let [low, high] = *dst {
+            return self.emit(Op::Unpack { part, whole }, vec![low, high], vec![value]);
+        }
+        let half = Width::for_bits(whole.bits() / 2);
+        let halves = [self.temp(half), self.temp(half)];
+        self.emit(Op::Unpack { part: half, whole }, halves.to_vec(), vec![value]);
+        for (half_value, dst) in halves.into_iter().zip(dst.chunks(dst.len() / 2)) {
+            self.take_apart(half_value.into(), half, dst, part);
+        }
+    }
+
+    /// One value of registers, the lowest bits first.
+    fn put_together(&mut self, mut values: Vec<Operand>, part: Width, whole: Width) -> Operand {
+        let mut part = part;
+        while part != whole {
+            let twice = Width::for_bits(part.bits() * 2);
+            let op = Op::Pack { part, whole: twice };
+            values =
+                values.chunks(2).map(|two| self.value(op.clone(), twice, two.to_vec())).collect();
+            part = twice;
+        }
+        values[0]
     }
 
     fn store(&mut self, inst: &ast::Instruction) -> Option<()> {
@@ -175,6 +214,20 @@ impl Lowering<'_> {
         let width = widest.unwrap_or(Width::for_bits(u32::from(bytes) * 8));
         (u32::from(bytes) <= width.bytes()).then_some(())?;
         let volatile = !matches!(inst.memory_order(), None | Some(MemoryOrder::Weak));
+        if volatile && let Some(whole) = whole_width(space, bytes, width, values.len()) {
+            let access = Access {
+                bytes: whole.bytes() as u8,
+                signed: false,
+                count: 1,
+                width: whole,
+                space,
+                volatile,
+            };
+            let values = values.iter().map(|v| self.fit(*v, width)).collect();
+            let value = self.put_together(values, width, whole);
+            self.emit(Op::Store(access), vec![], vec![base, offset, value]);
+            return Some(());
+        }
         for (index, part) in values.chunks(VECTOR_MAX).enumerate() {
             let offset = beyond(offset, index * VECTOR_MAX * usize::from(bytes))?;
             let mut src = vec![base, offset];
@@ -399,4 +452,13 @@ pub(super) fn atomic_type(ty: T) -> Option<AtomType> {
         T::F64 => AtomType::F64,
         _ => return None,
     })
+}
+
+/// The width of the one element that a vector of such elements is moved as, if it is short enough:
+/// where other threads look, hardware moves it whole. CUB's scans rely on that.
+fn whole_width(space: Space, bytes: u8, register: Width, count: usize) -> Option<Width> {
+    let shared = matches!(space, Space::Global | Space::Shared | Space::Generic);
+    let total = usize::from(bytes) * count;
+    let whole = u32::from(bytes) == register.bytes() && matches!(bytes, 2 | 4 | 8);
+    (shared && whole && count > 1 && total <= 16).then(|| Width::for_bits(total as u32 * 8))
 }

@@ -3,6 +3,7 @@
 use super::float::float_type;
 use super::{Lowering, Place, class_of, int_type};
 use crate::ir::{Operand, Reg};
+use crate::layout::kept_shared;
 use crate::op::{
     Class, Compare, CompareType, FloatType, IntOp, IntType, Op, PredOp, Special, Width,
 };
@@ -141,6 +142,9 @@ impl Lowering<'_> {
         want: Width,
     ) -> Option<Operand> {
         use SpecialRegister as S;
+        if let Some(offset) = kept_shared(register) {
+            return Some(Operand::Imm(offset));
+        }
         let axis = part.and_then(Component::index);
         let special = match register {
             S::Tid

@@ -126,6 +126,13 @@ fn check_reads_standard_input_and_refuses_what_is_no_ptx() {
 }
 
 #[test]
+fn what_never_ends_is_refused() {
+    let (output, _, status) = openmps(&["ptx", "check", "/dev/zero"], "");
+    assert_eq!(status, 1);
+    assert!(output.contains("cannot be read: it has more than 256 MiB"), "{output}");
+}
+
+#[test]
 fn dump_shows_each_stage() {
     let dump = |stage: &str, more: &[&str]| {
         let arguments = [&["ptx", "dump", "--stage", stage], more, &["-"]].concat();

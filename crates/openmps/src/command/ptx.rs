@@ -8,6 +8,7 @@ mod dump;
 
 use anyhow::{Context, Result};
 use ptx::embedded::{self, Text};
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
@@ -41,15 +42,35 @@ fn native_flavour() -> Option<simt_jit::Flavour> {
     simt_jit::Flavour::choose(setting.as_deref())
 }
 
+/// Most bytes of a file: libraries with kernels for many devices have up to two gigabytes.
+const FILE_BYTES_MAX: u64 = 4 << 30;
+/// Most bytes of what does not say how long it is, as standard input and devices.
+const STREAM_BYTES_MAX: u64 = 256 << 20;
+
 /// The PTX texts of a file, or of standard input for `-`.
 fn read(file: &Path) -> Result<Vec<Text>> {
-    let mut bytes = Vec::new();
     if file.as_os_str() == "-" {
-        std::io::stdin().lock().read_to_end(&mut bytes).context("cannot read standard input")?;
-    } else {
-        bytes = std::fs::read(file).context("cannot be read")?;
+        let bytes = read_at_most(std::io::stdin().lock(), 0, STREAM_BYTES_MAX);
+        return Ok(embedded::texts(&bytes.context("cannot read standard input")?)?);
     }
-    Ok(embedded::texts(&bytes)?)
+    let opened = File::open(file).and_then(|file| Ok((file.metadata()?, file)));
+    let (metadata, file) = opened.context("cannot be read")?;
+    let most = if metadata.is_file() { FILE_BYTES_MAX } else { STREAM_BYTES_MAX };
+    Ok(embedded::texts(&read_at_most(file, metadata.len(), most).context("cannot be read")?)?)
+}
+
+/// All that there is to read, of which so much is expected.
+fn read_at_most(source: impl Read, expected: u64, most: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if expected <= most {
+        bytes.try_reserve_exact(expected as usize)?;
+        source.take(most + 1).read_to_end(&mut bytes)?;
+    }
+    if expected.max(bytes.len() as u64) > most {
+        let message = format!("it has more than {} MiB", most >> 20);
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(bytes)
 }
 
 /// The text as the compiler takes it. Bytes that are no UTF-8 can stand in comments only, where

@@ -46,8 +46,10 @@ pub(crate) enum Tolerance {
 /// One kernel in three languages, with its inputs and its launch.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
-    /// Name of the kernel and of its files.
+    /// What it is called.
     pub(crate) name: &'static str,
+    /// Name of the kernel and of its files.
+    pub(crate) kernel: &'static str,
     /// PTX, made of `NAME.cu`.
     pub(crate) ptx: std::borrow::Cow<'static, str>,
     /// C source: a function `void run(void **args)` that takes pointers as cuLaunchKernel does.

@@ -1,7 +1,7 @@
 //! The list of cases: inputs, sizes and launches.
 //!
 //! Sizes are such that the data fits the second-level cache of today's processors: what is compared
-//! is code, not memory. Sizes that a C source has as a constant are named after it here.
+//! is code, not memory, but for one case. Sizes that a C source has as a constant are named after it here.
 
 use crate::case::{Argument, Case, Element, Tolerance};
 use Element::{F32, F64, U32};
@@ -10,6 +10,7 @@ use Element::{F32, F64, U32};
 pub(crate) fn all() -> &'static [fn() -> Case] {
     &[
         vector_add,
+        vector_add_memory,
         saxpy,
         transpose,
         stencil,
@@ -49,6 +50,7 @@ macro_rules! case {
     (@ $opencl:expr, $name:ident: $unit:literal, $work:expr, $grid:expr, $block:expr, $tolerance:expr, $arguments:expr) => {
         Case {
             name: stringify!($name),
+            kernel: stringify!($name),
             ptx: include_str!(concat!("../programs/", stringify!($name), ".ptx")).into(),
             c: include_str!(concat!("../programs/", stringify!($name), ".c")),
             opencl: $opencl,
@@ -121,6 +123,15 @@ fn vector_add() -> Case {
     case!(vector_add: "Gelem/s", N as f64, line(N, 256), [256, 1, 1], Tolerance::Exact, vec![
         floats(N, -1.0, 1.0), floats(N, 0.0, 9.0), Argument::Output(F32, N), int(N),
     ])
+}
+
+/// The same, of more than the caches hold.
+fn vector_add_memory() -> Case {
+    const N: usize = 8 << 20;
+    let case = case!(vector_add: "Gelem/s", N as f64, line(N, 256), [256, 1, 1], Tolerance::Exact, vec![
+        floats(N, -1.0, 1.0), floats(N, 0.0, 9.0), Argument::Output(F32, N), int(N),
+    ]);
+    Case { name: "vector_add_memory", ..case }
 }
 
 fn saxpy() -> Case {
@@ -425,12 +436,12 @@ mod tests {
     fn every_kernel_takes_its_cases_arguments() {
         for make in all() {
             let case = make();
-            let has = |n: usize| case.ptx.contains(&format!("{}_param_{n}]", case.name));
-            assert!(case.ptx.contains(&format!(".entry {}(", case.name)), "{}", case.name);
+            let has = |n: usize| case.ptx.contains(&format!("{}_param_{n}]", case.kernel));
+            assert!(case.ptx.contains(&format!(".entry {}(", case.kernel)), "{}", case.kernel);
             let count = case.arguments.len();
-            assert!(has(count - 1) && !has(count), "{}", case.name);
+            assert!(has(count - 1) && !has(count), "{}", case.kernel);
             let threads = case.block.iter().product::<u32>();
-            assert!((32..=1024).contains(&threads) && threads % 32 == 0, "{}", case.name);
+            assert!((32..=1024).contains(&threads) && threads % 32 == 0, "{}", case.kernel);
         }
     }
 }

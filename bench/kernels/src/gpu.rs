@@ -34,6 +34,7 @@ impl<'a> Gpu<'a> {
         let ns = |blocks: u32| -> Result<f64> {
             let case = Case {
                 name: "empty",
+                kernel: "empty",
                 ptx: ".version 7.0\n.target sm_50\n.address_size 64\n.entry empty() { ret; }"
                     .into(),
                 c: "",
@@ -143,7 +144,7 @@ pub(crate) struct Loaded<'a> {
 impl<'a> Loaded<'a> {
     fn new(table: &'a DriverTable, case: &'a Case, arguments: Rc<[Placed<'a>]>) -> Result<Self> {
         let ptx = CString::new(&*case.ptx)?;
-        let name = CString::new(case.name)?;
+        let name = CString::new(case.kernel)?;
         let mut loaded = Self {
             table,
             case,

@@ -13,6 +13,7 @@ mod case;
 mod cases;
 mod clock;
 mod compare;
+mod floor;
 mod gpu;
 mod native;
 mod opencl;
@@ -34,6 +35,8 @@ pub struct Options {
     pub provider: Choice,
     /// Only cases whose names contain one of these; all if empty.
     pub only: Vec<String>,
+    /// Only cases that have a [`Row::floor`].
+    pub floor: bool,
     /// Processors to use; 1 compares the quality of code, more shows how it scales.
     pub cores: usize,
     /// Run once and compare results; the figures are then those of a first run.
@@ -62,6 +65,9 @@ pub struct Row {
     pub ratio_c: Option<f64>,
     /// `ours / pocl`.
     pub ratio_pocl: Option<f64>,
+    /// What `ratio_c` was with the prototypes of this design, on another machine: it shall be no
+    /// less. `None` for kernels that they were not tried with.
+    pub floor: Option<f64>,
     /// From the PTX to the end of the first run, less one run, milliseconds: loading, compiling
     /// and what a first run costs beside.
     pub first_run_ms: f64,
@@ -99,9 +105,13 @@ pub fn names() -> Vec<&'static str> {
 /// inherit the restriction, so call this before any driver or OpenCL library is loaded.
 pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Figures> {
     let mut chosen = choose(&options.only, options.once)?;
+    chosen.retain(|case| !options.floor || floor::of(case.name).is_some());
+    if chosen.is_empty() {
+        bail!("none of these kernels has a floor");
+    }
     if let Some(folder) = &options.ptx {
         for case in &mut chosen {
-            let path = folder.join(case.name).with_extension("ptx");
+            let path = folder.join(case.kernel).with_extension("ptx");
             case.ptx = std::fs::read_to_string(&path)
                 .with_context(|| format!("reading {}", path.display()))?
                 .into();
@@ -175,6 +185,7 @@ fn row(
         pocl,
         ratio_c: c.map(|c| speed_ours / c),
         ratio_pocl: pocl.map(|pocl| speed_ours / pocl),
+        floor: floor::of(case.name),
         first_run_ms: (ours.first_seconds - ours.seconds).max(0.0) * 1e3,
     })
 }

@@ -161,7 +161,7 @@ struct Built<'a> {
 impl<'a> Built<'a> {
     fn new(platform: &'a Platform, case: &'a Case) -> Result<Self> {
         let cl = &platform.functions;
-        let name = CString::new(case.name)?;
+        let name = CString::new(case.kernel)?;
         let (source, length, mut error) = (case.opencl.as_ptr(), case.opencl.len(), 0);
         let mut built =
             Self { platform, case, program: null_mut(), kernel: null_mut(), buffers: Vec::new() };

@@ -27,6 +27,9 @@ pub(crate) struct Arguments {
     /// Only kernels whose names contain this; may be given more than once
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// Only the kernels for which there is a floor: the least ratio to C
+    #[arg(long)]
+    floor: bool,
     /// Processors to use, for all but C, which uses one
     #[arg(long, value_name = "N", default_value_t = 1)]
     cores: usize,
@@ -67,6 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let options = Options {
         provider,
         only: arguments.only.clone(),
+        floor: arguments.floor,
         cores: arguments.cores,
         once: arguments.check,
         ptx: arguments.ptx.clone(),
@@ -126,32 +130,34 @@ fn compared(rows: &[Row]) -> Result<usize> {
 fn table(output: &Output) -> String {
     let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"));
     let mut text = format!(
-        "{:<24} {:>9} {:>10} {:>10} {:>10} {:>8} {:>8} {:>10}\n",
-        "kernel", "", "ours", "C", "PoCL", "/ C", "/ PoCL", "first, ms"
+        "{:<24} {:>9} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8} {:>10}\n",
+        "kernel", "", "ours", "C", "PoCL", "/ C", "floor", "/ PoCL", "first, ms"
     );
     for row in &output.figures.rows {
         let _ = writeln!(
             text,
-            "{:<24} {:>9} {:>10.3} {:>10} {:>10} {:>8} {:>8} {:>10.2}",
+            "{:<24} {:>9} {:>10.3} {:>10} {:>10} {:>8} {:>8} {:>8} {:>10.2}",
             row.kernel,
             row.unit,
             row.ours,
             figure(row.c),
             figure(row.pocl),
             figure(row.ratio_c),
+            row.floor.map_or_else(String::new, |floor| format!("{floor:.3}")),
             figure(row.ratio_pocl),
             row.first_run_ms
         );
     }
     let _ = writeln!(
         text,
-        "{:<24} {:>9} {:>10} {:>10} {:>10} {:>8} {:>8}",
+        "{:<24} {:>9} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8}",
         "geometric mean",
         "",
         "",
         "",
         "",
         figure(output.ratio_c),
+        "",
         figure(output.ratio_pocl)
     );
     let _ = writeln!(text, "C is compiled with -O3 -march={}", output.march);

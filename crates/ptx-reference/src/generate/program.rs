@@ -141,6 +141,12 @@ impl Program {
         self.block.iter().product()
     }
 
+    /// All threads of a block begin with the same values in nearly all registers: what is done to
+    /// one value for all of them is tried as well.
+    fn is_alike(&self) -> bool {
+        self.seed % 3 == 1
+    }
+
     /// The buffers before the launch: results, input, threads' own memory, cells.
     pub fn buffers(&self) -> Vec<Buffer> {
         let mut random = Random::new(self.seed ^ 0xb0f);
@@ -252,9 +258,11 @@ impl Program {
             "setp.eq.u32 %q, %me, 0;\n@%q st.shared.v4.u32 [counters], {0, 0, 0, 0};\n\
              @%q st.shared.v4.u32 [counters+16], {0, 0, 0, 0};\n\
              ld.param.u32 %u0, [v32]; mov.u32 %u1, %ctaid.x; ld.param.u8 %u2, [v8]; mov.u32 %u3, 3; mov.u32 %u4, 0;\n\
-             ld.param.u16 %h0, [v16]; ld.param.u64 %d0, [v64]; ld.param.f64 %g0, [vf]; mov.u32 %r0, %id; mov.u32 %r1, %laneid;\n",
+             ld.param.u16 %h0, [v16]; ld.param.u64 %d0, [v64]; ld.param.f64 %g0, [vf]; mov.u32 %r1, %laneid;\n",
         );
-        text.push_str(&initial_values("%me"));
+        let first = if self.is_alike() { "%u1" } else { "%id" };
+        let _ = writeln!(text, "mov.u32 %r0, {first};");
+        text.push_str(&initial_values(if self.is_alike() { "%u1" } else { "%me" }));
         text.push_str("bar.sync 0;\n");
         // The lanes that there are, and that stay.
         let _ = write!(
@@ -310,7 +318,7 @@ fn declarations(emit: &Emit) -> String {
     text
 }
 
-/// Something in every register, different from thread to thread, from a 32-bit source.
+/// Something in every register, as different from thread to thread as a 32-bit source is.
 fn initial_values(from: &str) -> String {
     let mut text = String::new();
     for i in 0..REGISTERS {

@@ -53,6 +53,15 @@ pub const COSINE_TERMS: [f64; 6] = [
     -2.755_731_922_398_589e-7,
 ];
 
+/// 2 log2(e).
+pub const TANH_SCALE: f32 = 2.885_39;
+/// Above this the result rounds to 1.
+pub const TANH_CAP: f32 = 10.0;
+/// Below this two terms of the series do.
+pub const TANH_NEAR: f32 = 0.04;
+/// The second term's factor.
+pub const TANH_THIRD: f32 = 0.333_333_34;
+
 /// 2^x; at most 1 ulp off in f32.
 #[inline(always)]
 pub(super) fn exp2(x: f32) -> f32 {
@@ -132,13 +141,12 @@ pub(super) fn cos(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn tanh(x: f32) -> f32 {
     let a = x.abs();
-    // 2 log2(e); above 10 the result rounds to 1.
-    let capped = if a > 10.0 { 10.0 } else { a };
-    let e = exp2(capped * 2.885_39);
+    let capped = if a > TANH_CAP { TANH_CAP } else { a };
+    let e = exp2(capped * TANH_SCALE);
     let large = 1.0 - 2.0 / (e + 1.0);
-    // Near zero the difference cancels: two terms of the series do.
-    let small = a - a * a * a * 0.333_333_34;
-    let r = if a < 0.04 { small } else { large };
+    // Near zero the difference cancels.
+    let small = a - a * a * a * TANH_THIRD;
+    let r = if a < TANH_NEAR { small } else { large };
     let r = if x.is_nan() { x } else { r };
     r.copysign(x)
 }

@@ -118,7 +118,7 @@ impl Compiler<'_> {
             return true;
         }
         let plain = (whole || narrow)
-            && matches!(inst.src[0], Source::Vector(_) | Source::Affine(..) | Source::Halves(..))
+            && !matches!(inst.src[0], Source::Imm(_) | Source::Mask(_))
             && plan.wide != plan.shared
             && offset % total == 0
             && !(plan.shared && offset < 0 && access.width != Width::W32 && !narrow);
@@ -154,7 +154,7 @@ impl Compiler<'_> {
     /// The cold part of an access of a full warp that is not contiguous.
     pub(crate) fn apart(&mut self, inst: &VectorInst, back: Label) {
         let (access, write) = match inst.op {
-            Op::Load(access) => (access, false),
+            Op::Load(access) | Op::LoadPrefix(access) => (access, false),
             Op::Store(access) => (access, true),
             _ => return,
         };
@@ -174,7 +174,7 @@ impl Compiler<'_> {
 
     pub(crate) fn address(&mut self, source: Source, width: Width) -> Address {
         match source {
-            Source::Affine(..) | Source::Halves(..) => Address::Formula(source),
+            Source::Scalar(_) | Source::Affine(..) | Source::Halves(..) => Address::Formula(source),
             _ => Address::Lanes(self.value(source, width)),
         }
     }
@@ -261,8 +261,7 @@ impl Compiler<'_> {
     fn span_of_some(&mut self, inst: &VectorInst, plan: Plan) -> bool {
         let Plan { access, write, .. } = plan;
         let Some(code) = span_code(access, write) else { return false };
-        let awkward = write && self.is_awkward(inst.src[2], access.width);
-        if awkward || !self.has_lane_results(inst) || !write && inst.dst.len() != 1 {
+        if !self.has_lane_results(inst) || !write && inst.dst.len() != 1 {
             return false;
         }
         let back = self.a.label();
@@ -387,13 +386,14 @@ impl Compiler<'_> {
             return self.point(plan);
         }
         self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
+        // Ranges are of addresses of a process, which have no sign: neither has what is behind
+        // their start, so that the distance to their end does not wrap.
+        self.a.op(Code::Cmp_r64_rm64, &[C.into(), range_start(plan.site).into()]);
+        self.a.jump(Code::Jl_rel32_64, slow);
         self.a.op(Code::Mov_r64_rm64, &[A.into(), range_end(plan.site).into()]);
         self.a.op(Code::Sub_r64_rm64, &[A.into(), C.into()]);
-        self.a.jump(Code::Jb_rel32_64, slow);
         self.a.op(Code::Cmp_rm64_imm32, &[A.into(), X::I(span)]);
-        self.a.jump(Code::Jb_rel32_64, slow);
-        self.a.op(Code::Cmp_r64_rm64, &[C.into(), range_start(plan.site).into()]);
-        self.a.jump(Code::Jb_rel32_64, slow);
+        self.a.jump(Code::Jl_rel32_64, slow);
         self.check_writable(plan, slow);
     }
 

@@ -1,56 +1,36 @@
 //! Approximate functions on 32 lanes: the interpreter's formulas, operation by operation, so that
 //! both give the same bits.
 
-use crate::assembler::{X, repeated};
-use crate::assign::parts;
+use crate::assembler::{X, at, repeated};
 use crate::compiler::Compiler;
-use crate::frame::{Z0, Z1, Z2, Z3};
+use crate::frame::{K1, LANE_VALUES, Z0, Z1, Z2, Z3};
 use crate::value::{move_code, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
-use simt::op::Width;
+use simt::op::{FloatOp, Width};
 use simt::vector::VectorInst;
-use simt_interpreter::native::EXP2_TERMS;
+use simt_interpreter::native::{EXP2_TERMS, TANH_CAP, TANH_NEAR, TANH_SCALE, TANH_THIRD};
 
 impl Compiler<'_> {
     fn every(&mut self, value: f32) -> MemoryOperand {
         repeated(self.a.constant(&value.to_le_bytes()))
     }
 
-    /// 2 to the power of f32 lanes; subnormals are zero with `flush`.
-    pub(crate) fn exp2(&mut self, inst: &VectorInst, flush: bool) {
+    /// 2 to the power of 16 f32 lanes, or their hyperbolic tangents; subnormals are zero with `flush`.
+    /// False if it is neither.
+    pub(crate) fn powers(&mut self, inst: &VectorInst, op: FloatOp, flush: bool) -> bool {
+        if !matches!(op, FloatOp::Ex2 | FloatOp::Tanh) {
+            return false;
+        }
         let w = Width::W32;
         let value = self.value(inst.src[0], w);
         let place = self.dest(inst, &inst.dst[0]);
         let canonical = !self.lazy[inst.dst[0].reg.index()];
-        for part in 0..parts(w) {
+        for part in 0..self.parts(w) {
             let mut x = self.part_in(value, part, w, Z3);
             if flush {
                 x = self.flushed(x, Z3);
             }
-            // Of a NaN these give the second operand.
-            let (most, least) = (self.every(200.0), self.every(-200.0));
-            let spread = Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32;
-            self.a.op(spread, &[Z0.into(), crate::value::single(most).into()]);
-            let min = Code::EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae;
-            self.a.op(min, &[Z0.into(), Z0.into(), x.into()]);
-            self.a.op(spread, &[Z3.into(), crate::value::single(least).into()]);
-            let max = Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae;
-            self.a.op(max, &[Z3.into(), Z3.into(), Z0.into()]);
-            // Eight lanes at a time in doubles: the lower ones' results wait in Z2.
-            for half in 0..2 {
-                let mut from = ymm(Z3);
-                if half == 1 {
-                    let upper = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
-                    self.a.op(upper, &[ymm(Z3).into(), Z3.into(), X::I(1)]);
-                    from = ymm(Z3);
-                }
-                // The upper half still needs Z3 while the lower one is made in Z0 and Z1.
-                let widen = Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae;
-                self.a.op(widen, &[Z0.into(), from.into()]);
-                self.exp2_of_doubles(half == 0);
-            }
-            let join = [Z0.into(), Z2.into(), ymm(Z1).into(), X::I(1)];
-            self.a.op(Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, &join);
+            self.power(op, x);
             if flush {
                 self.flushed(Z0, Z0);
             }
@@ -59,6 +39,84 @@ impl Compiler<'_> {
             }
             self.put(&place, part, move_code(w), &[Z0.into()]);
         }
+        true
+    }
+
+    /// 2 to the power of a register's lanes, or their hyperbolic tangents, in Z0. Uses all scratch.
+    pub(crate) fn power(&mut self, op: FloatOp, x: Register) {
+        match op {
+            FloatOp::Tanh => self.tanh(x),
+            _ => self.exp2(x),
+        }
+    }
+
+    fn exp2(&mut self, x: Register) {
+        // Of a NaN these give the second operand.
+        let (most, least) = (self.every(200.0), self.every(-200.0));
+        let spread = Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32;
+        self.a.op(spread, &[Z0.into(), crate::value::single(most).into()]);
+        let min = Code::EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae;
+        self.a.op(min, &[Z0.into(), Z0.into(), x.into()]);
+        self.a.op(spread, &[Z3.into(), crate::value::single(least).into()]);
+        let max = Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae;
+        self.a.op(max, &[Z3.into(), Z3.into(), Z0.into()]);
+        // Eight lanes at a time in doubles: the lower ones' results wait in Z2.
+        for half in 0..2 {
+            let from = ymm(Z3);
+            if half == 1 {
+                let upper = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
+                self.a.op(upper, &[from.into(), Z3.into(), X::I(1)]);
+            }
+            // The upper half still needs Z3 while the lower one is made in Z0 and Z1.
+            let widen = Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae;
+            self.a.op(widen, &[Z0.into(), from.into()]);
+            self.exp2_of_doubles(half == 0);
+        }
+        let join = [Z0.into(), Z2.into(), ymm(Z1).into(), X::I(1)];
+        self.a.op(Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, &join);
+    }
+
+    fn tanh(&mut self, x: Register) {
+        let argument = || at(Register::RSP, LANE_VALUES);
+        self.a.op(Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm, &[argument().into(), x.into()]);
+        let magnitude = |this: &mut Self, to: Register| {
+            let bits = repeated(this.a.constant(&0x7fff_ffffu32.to_le_bytes()));
+            this.a.op(move_code(Width::W32), &[to.into(), argument().into()]);
+            this.a
+                .op(Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, &[to.into(), to.into(), bits.into()]);
+        };
+        let multiply = Code::EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er;
+        let subtract = Code::EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er;
+        let spread = Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32;
+        // 1 - 2 / (e^(2 a) + 1), where the lesser of a NaN and a number is the NaN.
+        let [cap, scale, one, two] =
+            [TANH_CAP, TANH_SCALE, 1.0, 2.0].map(|value| self.every(value));
+        magnitude(self, Z3);
+        self.a.op(spread, &[Z0.into(), crate::value::single(cap).into()]);
+        let min = Code::EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae;
+        self.a.op(min, &[Z3.into(), Z0.into(), Z3.into()]);
+        self.a.op(multiply, &[Z3.into(), Z3.into(), scale.into()]);
+        self.exp2(Z3);
+        let add = Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er;
+        self.a.op(add, &[Z0.into(), Z0.into(), one.into()]);
+        self.a.op(spread, &[Z1.into(), crate::value::single(two).into()]);
+        let divide = Code::EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er;
+        self.a.op(divide, &[Z1.into(), Z1.into(), Z0.into()]);
+        self.a.op(spread, &[Z0.into(), crate::value::single(one).into()]);
+        self.a.op(subtract, &[Z0.into(), Z0.into(), Z1.into()]);
+        // a - a^3 / 3 near zero, where that cancels.
+        let [third, near] = [TANH_THIRD, TANH_NEAR].map(|value| self.every(value));
+        magnitude(self, Z1);
+        self.a.op(multiply, &[Z2.into(), Z1.into(), Z1.into()]);
+        self.a.op(multiply, &[Z2.into(), Z2.into(), Z1.into()]);
+        self.a.op(multiply, &[Z2.into(), Z2.into(), third.into()]);
+        let compare = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
+        self.a.op(compare, &[K1.into(), Z1.into(), near.into(), X::I(0x11)]);
+        self.a.op(subtract, &[Z0.into(), Z1.into(), Z2.into()]).set_op_mask(K1);
+        // With the argument's sign.
+        self.a.op(move_code(Width::W32), &[Z1.into(), Z0.into()]);
+        self.a.op(move_code(Width::W32), &[Z0.into(), argument().into()]);
+        self.sign_of(false, Z1);
     }
 
     /// 2 to the power of the doubles in Z0 as floats in the low half of Z2 (`lower`) or Z1.

@@ -10,7 +10,10 @@ use crate::access::{Address, Plan};
 use crate::assembler::{Label, X, at, repeated};
 use crate::assign::parts;
 use crate::compiler::Compiler;
-use crate::frame::{A, C, D, K1, K2, LANE_RESULTS, LANE_SECONDS, LANE_VALUES, Z0, Z1};
+use crate::frame::{
+    A, C, D, K1, K2, LANE_RESULTS, LANE_SECONDS, LANE_VALUES, SAVED_VECTOR, Z0, Z1, Z2,
+};
+use crate::halves::Bits;
 use crate::turnwise::{RESULTS, Slot, Turn};
 use crate::value::{Value, xmm};
 use iced_x86::{Code, MemoryOperand, Register};
@@ -83,6 +86,16 @@ fn has_form(op: AtomOp, ty: AtomType) -> bool {
     }
 }
 
+/// Operations on pairs of halves; true for brain floats.
+fn of_halves(op: AtomOp, ty: AtomType) -> Option<bool> {
+    let known = matches!(op, AtomOp::Add | AtomOp::Min | AtomOp::Max);
+    match ty {
+        AtomType::F16x2 if known => Some(false),
+        AtomType::BF16x2 if known => Some(true),
+        _ => None,
+    }
+}
+
 /// What does not change the others, where the order of values does not matter.
 pub(crate) fn identity(op: AtomOp, ty: AtomType) -> Option<u64> {
     use AtomType::{S32, S64, U32, U64};
@@ -119,7 +132,8 @@ impl Compiler<'_> {
         let (first, count) = self.pieces(self.block, self.index);
         let formula = matches!(inst.src[0], Source::Affine(..) | Source::Halves(..));
         let total = width.bytes() as i32;
-        if !has_form(op, ty)
+        let halves = self.flavour == Flavour::Avx512 && of_halves(op, ty).is_some();
+        if !has_form(op, ty) && !halves
             || count == 0
             || inst.uniform
             || wide == shared
@@ -297,6 +311,31 @@ impl Compiler<'_> {
         self.a.op(code, &[word.into(), from.into()]).set_has_lock_prefix(true);
     }
 
+    /// Makes a pair of halves in a general register the new one, as all lanes of scratch registers.
+    fn combine_halves(&mut self, op: AtomOp, brain: bool, b: MemoryOperand, value: Register) {
+        let kept = at(Register::RSP, SAVED_VECTOR);
+        let old = Value::One(repeated(at(Register::RSP, SAVED_VECTOR + 4)));
+        self.a.op(Code::Mov_rm32_r32, &[at(Register::RSP, SAVED_VECTOR + 4).into(), value.into()]);
+        for bits in [Bits::Low, Bits::High] {
+            self.half_as_single(old, 0, (brain, bits), Z1);
+            self.half_as_single(Value::One(repeated(b)), 0, (brain, bits), Z2);
+            match op {
+                AtomOp::Add => {
+                    let add = Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er;
+                    self.a.op(add, &[Z0.into(), Z1.into(), Z2.into()]);
+                }
+                _ => self.minimum(op == AtomOp::Max, false, Z1, Z2),
+            }
+            self.single_as_half(brain);
+            if bits == Bits::Low {
+                self.a.op(Code::EVEX_Vmovd_rm32_xmm, &[kept.into(), xmm(Z0).into()]);
+            }
+        }
+        self.a.op(Code::EVEX_Vmovd_rm32_xmm, &[value.into(), xmm(Z0).into()]);
+        self.a.op(Code::Shl_rm32_imm8, &[value.into(), X::I(16)]);
+        self.a.op(Code::Or_r32_rm32, &[value.into(), kept.into()]);
+    }
+
     /// Makes the old value in a register the new one.
     fn new_value(&mut self, update: Update, b: MemoryOperand, value: Register) {
         let wide = update.wide();
@@ -304,6 +343,9 @@ impl Compiler<'_> {
         let load = pick(Code::Mov_r32_rm32, Code::Mov_r64_rm64);
         let compare = pick(Code::Cmp_r32_rm32, Code::Cmp_r64_rm64);
         let signed = matches!(update.ty, AtomType::S32 | AtomType::S64);
+        if let Some(brain) = of_halves(update.op, update.ty) {
+            return self.combine_halves(update.op, brain, b, value);
+        }
         match (update.op, update.ty) {
             (AtomOp::Add, AtomType::F32 | AtomType::F64) if self.flavour == Flavour::Avx2 => {
                 self.add_float(value, b, wide);

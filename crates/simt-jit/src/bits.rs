@@ -1,11 +1,10 @@
-//! Bits and bytes of 32-bit lanes moved to places that are known when the code is made.
+//! Bits and bytes of lanes moved to other places.
 
 use crate::assembler::{X, repeated};
-use crate::assign::parts;
 use crate::compiler::Compiler;
-use crate::frame::{Z0, Z1};
-use crate::value::move_code;
-use iced_x86::Code;
+use crate::frame::{K1, K2, Z0, Z1, Z2};
+use crate::value::{Value, move_code};
+use iced_x86::{Code, Register};
 use simt::op::{PrmtMode, Width};
 use simt::vector::{Source, VectorInst};
 
@@ -53,16 +52,18 @@ pub(crate) fn bytes_taken(selector: u32, second: bool) -> impl Fn(u8, u8) -> Opt
 
 impl Compiler<'_> {
     /// `brev`; false if the processor lacks what it takes.
-    pub(crate) fn reverse_bits(&mut self, inst: &VectorInst) -> bool {
+    pub(crate) fn reverse_bits(&mut self, inst: &VectorInst, w: Width) -> bool {
         if !is_x86_feature_detected!("gfni") {
             return false;
         }
-        let w = Width::W32;
         let a = self.value(inst.src[0], w);
         let place = self.dest(inst, &inst.dst[0]);
         let map = repeated(self.a.constant(&REVERSED.to_le_bytes()));
-        let swap = self.byte_order(|lane, byte| Some(4 * lane + 3 - byte));
-        for part in 0..parts(w) {
+        let last = w.bytes() as u8 - 1;
+        let swapped: Vec<u8> =
+            (0..64u8).map(|at| (at & 15 & !last) + (last - (at & last))).collect();
+        let swap = self.a.constant(&swapped);
+        for part in 0..self.parts(w) {
             let register = self.part_in(a, part, w, Z0);
             let affine = Code::EVEX_Vgf2p8affineqb_zmm_k1z_zmm_zmmm512b64_imm8;
             self.a.op(affine, &[Z0.into(), register.into(), map.into(), X::I(0)]);
@@ -88,7 +89,7 @@ impl Compiler<'_> {
         let (a, b) = (self.value(inst.src[0], w), self.value(inst.src[1], w));
         let place = self.dest(inst, &inst.dst[0]);
         let mask = repeated(self.a.constant(&mask.to_le_bytes()));
-        for part in 0..parts(w) {
+        for part in 0..self.parts(w) {
             let inserted = self.part(a, part);
             let up = Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8;
             self.a.op(up, &[Z0.into(), inserted, X::I(position as i32)]);
@@ -102,16 +103,102 @@ impl Compiler<'_> {
         true
     }
 
-    /// `prmt` by a constant that takes bytes as they are.
+    /// `prmt` of whatever a selector says.
+    fn permute_bytes_by(&mut self, inst: &VectorInst, mode: PrmtMode) {
+        let w = Width::W32;
+        let values: [Value; 3] = std::array::from_fn(|n| self.value(inst.src[n], w));
+        let place = self.dest(inst, &inst.dst[0]);
+        let each = |this: &mut Self, byte: u8| repeated(this.a.constant(&[byte; 4]));
+        let and = Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32;
+        let or = Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32;
+        let xor = Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
+        let up = Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8;
+        let shuffle = Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512;
+        for part in 0..self.parts(w) {
+            let selector = self.part_in(values[2], part, w, Z0);
+            // In Z0, by byte of the result, which byte of eight it is, and 8 for its sign.
+            self.selected_bytes(mode, selector);
+            let sign = self.a.constant(&[8; 64]);
+            self.a.op(Code::EVEX_Vptestmb_kr_k1_zmm_zmmm512, &[K1.into(), Z0.into(), sign.into()]);
+            // Of bytes of the other source the top bit is set, which gives zero.
+            let four = each(self, 4);
+            self.a.op(and, &[Z1.into(), Z0.into(), four.into()]);
+            self.a.op(up, &[Z1.into(), Z1.into(), X::I(5)]);
+            let three = each(self, 3);
+            self.a.op(and, &[Z0.into(), Z0.into(), three.into()]);
+            self.a.op(or, &[Z0.into(), Z0.into(), Z1.into()]);
+            let lanes: Vec<u8> = (0..64u8).map(|at| at & 12).collect();
+            let lanes = self.a.constant(&lanes);
+            self.a.op(or, &[Z0.into(), Z0.into(), lanes.into()]);
+            let low = self.part_in(values[0], part, w, Z1);
+            self.a.op(shuffle, &[Z1.into(), low.into(), Z0.into()]);
+            let top = each(self, 0x80);
+            self.a.op(xor, &[Z0.into(), Z0.into(), top.into()]);
+            let high = self.part_in(values[1], part, w, Z2);
+            self.a.op(shuffle, &[Z2.into(), high.into(), Z0.into()]);
+            self.a.op(or, &[Z0.into(), Z1.into(), Z2.into()]);
+            self.a.op(Code::EVEX_Vpmovb2m_kr_zmm, &[K2.into(), Z0.into()]);
+            self.a.op(Code::EVEX_Vpmovm2b_zmm_kr, &[Z1.into(), K2.into()]);
+            let copy = Code::EVEX_Vmovdqu8_zmm_k1z_zmmm512;
+            self.a.op(copy, &[Z0.into(), Z1.into()]).set_op_mask(K1);
+            self.put(&place, part, move_code(w), &[Z0.into()]);
+        }
+    }
+
+    /// What a selector means, a byte for each of the result's, in Z0. Uses Z1.
+    fn selected_bytes(&mut self, mode: PrmtMode, selector: Register) {
+        let and = Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32;
+        let or = Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32;
+        let up = Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8;
+        let word = |this: &mut Self, bits: u32| repeated(this.a.constant(&bits.to_le_bytes()));
+        if mode == PrmtMode::Index {
+            // Nibbles to bytes.
+            let four = word(self, 0xffff);
+            self.a.op(and, &[Z0.into(), selector.into(), four.into()]);
+            for (by, kept) in [(8, 0x00ff_00ff), (4, 0x0f0f_0f0f)] {
+                self.a.op(up, &[Z1.into(), Z0.into(), X::I(by)]);
+                self.a.op(or, &[Z0.into(), Z0.into(), Z1.into()]);
+                let kept = word(self, kept);
+                self.a.op(and, &[Z0.into(), Z0.into(), kept.into()]);
+            }
+            return;
+        }
+        let (most, first) = match mode {
+            PrmtMode::Rc16 => (1, 0x0100_0100),
+            PrmtMode::F4e | PrmtMode::Ecl | PrmtMode::Ecr => (3, 0x0302_0100),
+            PrmtMode::B4e => (3, 0x0506_0700),
+            PrmtMode::Rc8 | PrmtMode::Index => (3, 0),
+        };
+        let (most, first) = (word(self, most), word(self, first));
+        self.a.op(and, &[Z0.into(), selector.into(), most.into()]);
+        let every = word(self, if mode == PrmtMode::Rc16 { 0x0202_0202 } else { 0x0101_0101 });
+        let multiply = Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32;
+        self.a.op(multiply, &[Z0.into(), Z0.into(), every.into()]);
+        let spread = Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32;
+        self.a.op(spread, &[Z1.into(), crate::value::single(first).into()]);
+        let combine = match mode {
+            PrmtMode::Ecl => Code::EVEX_Vpmaxub_zmm_k1z_zmm_zmmm512,
+            PrmtMode::Ecr => Code::EVEX_Vpminub_zmm_k1z_zmm_zmmm512,
+            _ => Code::EVEX_Vpaddb_zmm_k1z_zmm_zmmm512,
+        };
+        self.a.op(combine, &[Z0.into(), Z0.into(), Z1.into()]);
+        let seven = word(self, 0x0707_0707);
+        self.a.op(and, &[Z0.into(), Z0.into(), seven.into()]);
+    }
+
+    /// `prmt` by a constant that takes bytes as they are, or by any selector.
     pub(crate) fn permute_bytes(&mut self, inst: &VectorInst, mode: PrmtMode) -> bool {
-        let Some(selector) = plain_selector(inst, mode) else { return false };
+        let Some(selector) = plain_selector(inst, mode) else {
+            self.permute_bytes_by(inst, mode);
+            return true;
+        };
         let w = Width::W32;
         let (a, b) = (self.value(inst.src[0], w), self.value(inst.src[1], w));
         let place = self.dest(inst, &inst.dst[0]);
         let [first, second] =
             [false, true].map(|second| self.byte_order(bytes_taken(selector, second)));
         let shuffle = Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512;
-        for part in 0..parts(w) {
+        for part in 0..self.parts(w) {
             let low = self.part_in(a, part, w, Z0);
             self.a.op(shuffle, &[Z0.into(), low.into(), first.into()]);
             let high = self.part_in(b, part, w, Z1);

@@ -23,7 +23,9 @@ impl Compiler<'_> {
             return self.serial(&serial);
         }
         self.contents(block);
-        self.terminator(&b.term);
+        if !std::mem::take(&mut self.ended) {
+            self.terminator(&b.term);
+        }
     }
 
     /// A block but for its end.

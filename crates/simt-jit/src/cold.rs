@@ -47,6 +47,8 @@ pub(crate) enum Cold {
     Apart { label: Label, back: Label, block: usize, index: usize },
     /// What is left of a block from an instruction on, where its accesses are checked one by one.
     Rest { label: Label, block: usize, index: usize, counted: i32 },
+    /// Makes the NaNs of f32 lanes in machine registers canonical.
+    Canonical { label: Label, back: Label, parts: [Register; 2] },
     /// Compares lanes one by one: their outcomes go to EAX.
     Compare {
         label: Label,
@@ -56,6 +58,8 @@ pub(crate) enum Cold {
         masked: bool,
         steps: Option<Steps>,
     },
+    /// The end of a full clone whose last instruction's outcomes are in EAX.
+    Ending { label: Label, block: usize, index: usize },
     /// A back-edge's turn has ended: nothing has happened yet.
     Turn { label: Label, block: usize },
     /// All lanes go from a block to a block.
@@ -125,6 +129,11 @@ impl Compiler<'_> {
                 self.apart(&f.blocks[block].insts[index], back);
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
+            Cold::Canonical { label, back, parts } => {
+                self.a.bind(label);
+                parts.into_iter().for_each(|part| self.canonical(part));
+                self.a.jump(Code::Jmp_rel32_64, back);
+            }
             Cold::Rest { label, block, index, counted } => {
                 self.a.bind(label);
                 self.uncount(counted);
@@ -147,6 +156,14 @@ impl Compiler<'_> {
                 let inst = self.inst_at(block, index);
                 self.compare_each(inst);
                 self.a.jump(Code::Jmp_rel32_64, back);
+            }
+            Cold::Ending { label, block, index } => {
+                self.a.bind(label);
+                (self.masked, self.block, self.index) = (false, block, index);
+                let f = self.f;
+                let b = &f.blocks[block];
+                self.store_predicate(&b.insts[index], 0);
+                self.terminator(&b.term);
             }
             Cold::Turn { label, block } => {
                 self.a.bind(label);

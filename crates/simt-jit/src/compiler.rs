@@ -15,15 +15,15 @@ use crate::avx2::Step;
 use crate::cold::Cold;
 use crate::group::Groups;
 use crate::nan;
+use crate::one::One;
 use crate::ranges::Ranges;
 use crate::serial::{self, SerialLoop};
 use crate::start::{self, PROLOGUE};
 use crate::tensor::Fragments;
-use crate::value::Value;
 use crate::ways::Way;
 use iced_x86::Register;
 use simt::ir::Reg;
-use simt::op::{Op, Width};
+use simt::op::Op;
 use simt::vector::{Source, VectorFunction, VectorInst, VectorTerm};
 use simt_interpreter::native::{Abilities, Layout};
 use std::collections::BTreeSet;
@@ -65,6 +65,13 @@ pub(crate) struct Compiler<'a> {
     pub(crate) pairs: [Option<Label>; 2],
     /// Instructions of the block that an earlier one has done already.
     pub(crate) merged: std::ops::Range<usize>,
+    /// The last instruction of the block has made its end as well.
+    pub(crate) ended: bool,
+    /// The instruction under construction is on one value and is made as on lanes: where its
+    /// sources' values are.
+    pub(crate) one: Option<One>,
+    /// Single values of 16 bits that have been repeated for lanes.
+    pub(crate) spread: i32,
     /// Fragments of matrices that are ready for products.
     pub(crate) fragments: Fragments,
     /// General registers that hold values within blocks.
@@ -162,6 +169,9 @@ impl<'a> Compiler<'a> {
             groups: Groups::default(),
             fragments: Fragments::of(f),
             merged: 0..0,
+            ended: false,
+            one: None,
+            spread: 0,
             pairs: [None; 2],
             temporaries: BTreeSet::new(),
             decoded_at: BTreeSet::new(),
@@ -270,13 +280,5 @@ impl<'a> Compiler<'a> {
             _ => return None,
         };
         Some(std::array::from_fn(|n| first.wrapping_add(stride.wrapping_mul(n as i64) as u64)))
-    }
-
-    /// True if a source is one value in a place where instructions on 16-bit lanes cannot read it.
-    pub(crate) fn is_awkward(&self, source: Source, width: Width) -> bool {
-        width == Width::W128
-            || width == Width::W16
-                && matches!(source, Source::Vector(r)
-                    if !matches!(self.lanes_of(r), Value::Parts(_) | Value::Memory(..)))
     }
 }

@@ -194,7 +194,7 @@ impl Compiler<'_> {
         self.fall(block, yes);
     }
 
-    fn fall(&mut self, block: usize, to: Option<usize>) {
+    pub(crate) fn fall(&mut self, block: usize, to: Option<usize>) {
         match to {
             Some(to) => self.go(block, to),
             None => self.exit(block),

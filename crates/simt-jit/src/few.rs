@@ -203,7 +203,7 @@ impl Compiler<'_> {
     ) {
         let Plan { access, write, total, wide, .. } = plan;
         let Some(code) = span_code(access, write) else { return };
-        if access.count != 1 || write && self.is_awkward(inst.src[2], access.width) {
+        if access.count != 1 {
             return;
         }
         let slow = self.aside(back);

@@ -1,16 +1,15 @@
-//! Floating-point arithmetic and conversions on 32 lanes, with AVX-512.
+//! Floating-point arithmetic on 32 lanes, with AVX-512.
 
 use crate::assembler::{X, repeated};
-use crate::assign::parts;
 use crate::compiler::Compiler;
 use crate::frame::{K1, K2, Z0, Z1, Z2, Z3};
 use crate::value::{Place, Value, move_code};
 use iced_x86::{Code, Register, RoundingControl};
-use simt::op::{Convert, FloatMode, FloatOp, FloatType, IntType, Round, Width};
+use simt::op::{FloatMode, FloatOp, FloatType, Round, Width};
 use simt::vector::VectorInst;
 
 /// Rounding to nearest needs no mode of its own.
-fn rounding(round: Round) -> Option<RoundingControl> {
+pub(crate) fn rounding(round: Round) -> Option<RoundingControl> {
     Some(match round {
         Round::Near => RoundingControl::None,
         Round::Zero => RoundingControl::RoundTowardZero,
@@ -43,121 +42,6 @@ struct FloatParts {
 }
 
 impl Compiler<'_> {
-    /// `cvt` between floats and other numbers; false if there is no form.
-    pub(crate) fn lanes_convert(&mut self, inst: &VectorInst, convert: Convert) -> bool {
-        let w = Width::W32;
-        match convert {
-            Convert::FromInt { from, to: FloatType::F32, mode } if !mode.sat => {
-                let code = match from {
-                    IntType::S32 => Code::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er,
-                    IntType::U32 => Code::EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er,
-                    _ => return false,
-                };
-                let Some(round) = rounding(mode.round) else { return false };
-                let value = self.value(inst.src[0], w);
-                let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(w) {
-                    let register = self.part_in(value, part, w, Z0);
-                    self.put_rounded(&place, part, code, &[register.into()], round);
-                }
-                true
-            }
-            Convert::FromInt { from, to: FloatType::F64, mode } if !mode.sat => {
-                let code = match from {
-                    IntType::S32 => Code::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er,
-                    IntType::U32 => Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er,
-                    _ => return false,
-                };
-                let value = self.value(inst.src[0], w);
-                let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(Width::W64) {
-                    let half = self.half(value, part, Z0);
-                    self.put(&place, part, code, &[half]);
-                }
-                true
-            }
-            Convert::ToInt { from: FloatType::F32, bits: 32, signed, round, .. } => {
-                // Subnormals become 0, or what rounding makes of them.
-                let flush = matches!(convert, Convert::ToInt { ftz: true, .. });
-                let Some(control) = rounding(round) else { return false };
-                let control = if control == RoundingControl::None {
-                    RoundingControl::RoundToNearest
-                } else {
-                    control
-                };
-                let value = self.value(inst.src[0], w);
-                let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(w) {
-                    let mut register = self.part_in(value, part, w, Z1);
-                    if flush {
-                        register = self.flushed(register, Z1);
-                    }
-                    self.clamped_int(register, signed, control);
-                    self.put(&place, part, move_code(w), &[Z0.into()]);
-                }
-                true
-            }
-            Convert::Float { from: FloatType::F32, to: FloatType::F32, mode, relu: false }
-                if mode.sat =>
-            {
-                // Subnormals flush or stay; neither they nor numbers are rounded.
-                let value = self.value(inst.src[0], w);
-                let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(w) {
-                    let mut register = self.part_in(value, part, w, Z0);
-                    if mode.ftz {
-                        register = self.flushed(register, Z0);
-                    }
-                    if register != Z0 {
-                        self.a.op(move_code(w), &[Z0.into(), register.into()]);
-                    }
-                    self.saturate(false);
-                    self.put(&place, part, move_code(w), &[Z0.into()]);
-                }
-                true
-            }
-            Convert::Float { from: FloatType::F32, to: FloatType::F64, mode, relu: false }
-                if !mode.sat && !mode.ftz =>
-            {
-                let value = self.value(inst.src[0], w);
-                let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(Width::W64) {
-                    let half = self.half(value, part, Z0);
-                    let code = Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae;
-                    self.put(&place, part, code, &[half]);
-                }
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// f32 lanes to clamped 32-bit integers, NaN to 0, in Z0. The register must not be Z0.
-    fn clamped_int(&mut self, register: Register, signed: bool, control: RoundingControl) {
-        if signed {
-            let code = Code::EVEX_Vcvtps2dq_zmm_k1z_zmmm512b32_er;
-            self.a.op(code, &[Z0.into(), register.into()]).set_rounding_control(control);
-            let compare = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
-            // What is too large would become the least number.
-            let limit = repeated(self.a.constant(&2_147_483_648f32.to_le_bytes()));
-            let most = self.a.constant(&i32::MAX.to_le_bytes());
-            let test = [K1.into(), register.into(), limit.into(), X::I(0x1d)];
-            self.a.op(compare, &test);
-            let put = Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32;
-            self.a.op(put, &[Z0.into(), most.into()]).set_op_mask(K1);
-            self.a.op(compare, &[K2.into(), register.into(), register.into(), X::I(3)]);
-            let clear = Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
-            self.a.op(clear, &[Z0.into(), Z0.into(), Z0.into()]).set_op_mask(K2);
-        } else {
-            // The maximum of NaN and 0 is 0, and what is too large becomes the largest number.
-            self.zero(Z2);
-            let max = Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae;
-            self.a.op(max, &[Z2.into(), register.into(), Z2.into()]);
-            let code = Code::EVEX_Vcvtps2udq_zmm_k1z_zmmm512b32_er;
-            self.a.op(code, &[Z0.into(), Z2.into()]).set_rounding_control(control);
-        }
-    }
-
     /// Arithmetic; false if there is no form.
     pub(crate) fn lanes_float(
         &mut self,
@@ -167,28 +51,33 @@ impl Compiler<'_> {
         mode: FloatMode,
     ) -> bool {
         let double = match ty {
-            FloatType::F32 => false,
+            // Of two numbers in a lane each is one of its own.
+            FloatType::F32 | FloatType::F32x2 => false,
             FloatType::F64 => true,
             _ => return false,
         };
+        let pair = ty == FloatType::F32x2;
         let Some(round) = rounding(mode.round) else { return false };
         let near = round == RoundingControl::None;
-        if op == FloatOp::Ex2 && !double && near && !mode.sat {
-            self.exp2(inst, mode.ftz);
+        let single = !double && !pair && near && !mode.sat;
+        if single && (self.powers(inst, op, mode.ftz) || self.series(inst, op, mode.ftz)) {
             return true;
         }
-        if !double && near && !mode.sat && self.series(inst, op, mode.ftz) {
+        if double && near && self.coarse(inst, op) {
             return true;
         }
         let supported = match op {
-            FloatOp::Add | FloatOp::Sub | FloatOp::Mul | FloatOp::Fma | FloatOp::Div => true,
-            FloatOp::Rcp | FloatOp::Sqrt => true,
+            FloatOp::Add | FloatOp::Sub | FloatOp::Mul | FloatOp::Fma => true,
+            _ if pair => false,
+            FloatOp::Div | FloatOp::Rcp | FloatOp::Sqrt => true,
             FloatOp::RcpApprox => !double && near,
             FloatOp::RsqrtApprox | FloatOp::Min | FloatOp::Max => near,
-            FloatOp::Neg | FloatOp::Abs => !mode.ftz && !mode.sat,
+            FloatOp::MinNan | FloatOp::MaxNan => near && !double,
+            FloatOp::Neg | FloatOp::Abs => !mode.sat,
+            FloatOp::CopySign => !mode.ftz && !mode.sat,
             _ => false,
         };
-        if !supported || double && mode.ftz {
+        if !supported || double && mode.ftz || pair && mode.sat {
             return false;
         }
         let width = ty.width();
@@ -200,10 +89,10 @@ impl Compiler<'_> {
         }
         let sources = FloatParts { values, width, flush: mode.ftz, round };
         let place = self.dest(inst, &inst.dst[0]);
-        let signs = matches!(op, FloatOp::Neg | FloatOp::Abs);
+        let signs = matches!(op, FloatOp::Neg | FloatOp::Abs | FloatOp::CopySign);
         let canonical = !double && !signs && !self.lazy[dest.index()];
-        let plain = !canonical && !mode.ftz && !mode.sat;
-        for part in 0..parts(width) {
+        let plain = !canonical && !pair && !mode.ftz && !mode.sat;
+        for part in 0..self.parts(width) {
             if plain
                 && let Some(code) = float_code(op, double)
                 && self.simple_float(&sources, &place, part, code)
@@ -229,7 +118,7 @@ impl Compiler<'_> {
     }
 
     /// Z0 clamped to [0, 1], NaN to 0.
-    fn saturate(&mut self, double: bool) {
+    pub(crate) fn saturate(&mut self, double: bool) {
         let (max, min, one) = if double {
             (
                 Code::EVEX_Vmaxpd_zmm_k1z_zmm_zmmm512b64_sae,
@@ -364,6 +253,18 @@ impl Compiler<'_> {
                 let second = operand(self, b, Z2);
                 self.minimum(op == FloatOp::Max, double, first, second);
             }
+            FloatOp::MinNan | FloatOp::MaxNan => {
+                let first = operand(self, a, Z1);
+                let second = operand(self, b, Z2);
+                self.minimum(op == FloatOp::MaxNan, double, first, second);
+                self.sum_where_unordered(first, second);
+            }
+            FloatOp::CopySign => {
+                let first = operand(self, a, Z1);
+                let second = operand(self, b, Z2);
+                self.a.op(move_code(width), &[Z0.into(), first.into()]);
+                self.sign_of(double, second);
+            }
             FloatOp::Neg | FloatOp::Abs => {
                 let first = operand(self, a, Z1);
                 let (bits, code) = match (op, double) {
@@ -401,6 +302,79 @@ impl Compiler<'_> {
     fn one(&mut self, double: bool) -> Value {
         let one = if double { 1f64.to_le_bytes().to_vec() } else { 1f32.to_le_bytes().to_vec() };
         Value::One(repeated(self.a.constant(&one)))
+    }
+
+    /// Z0 with the magnitudes of another register and its own signs.
+    pub(crate) fn sign_of(&mut self, double: bool, magnitudes: Register) {
+        let sign = if double { 1u64 << 63 } else { 1 << 31 };
+        let bytes = if double { 8 } else { 4 };
+        let sign = repeated(self.a.constant(&sign.to_le_bytes()[..bytes]));
+        let choose = match double {
+            true => Code::EVEX_Vpternlogq_zmm_k1z_zmm_zmmm512b64_imm8,
+            false => Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8,
+        };
+        // The third's bit chooses: the first's or the second's.
+        let how = X::I(0xe4u8 as i8 as i32);
+        self.a.op(choose, &[Z0.into(), magnitudes.into(), sign.into(), how]);
+    }
+
+    /// Z0's f32 lanes become a NaN where one of two others is.
+    pub(crate) fn sum_where_unordered(&mut self, a: Register, b: Register) {
+        let compare = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
+        self.a.op(compare, &[K1.into(), a.into(), b.into(), X::I(3)]);
+        // A sum with a NaN is one.
+        let add = Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er;
+        self.a.op(add, &[Z0.into(), a.into(), b.into()]).set_op_mask(K1);
+    }
+
+    /// Reciprocals and those of roots whose lower halves are zero; subnormals are zero. False if it
+    /// is none of these.
+    fn coarse(&mut self, inst: &VectorInst, op: FloatOp) -> bool {
+        let root = match op {
+            FloatOp::RcpApproxCoarse => false,
+            FloatOp::RsqrtApproxCoarse => true,
+            _ => return false,
+        };
+        const NAN: u64 = 0x7fff_ffff_0000_0000;
+        let w = Width::W64;
+        let value = self.value(inst.src[0], w);
+        let place = self.dest(inst, &inst.dst[0]);
+        for part in 0..self.parts(w) {
+            let mut first = self.part_in(value, part, w, Z1);
+            first = self.flushed_doubles(first, Z1);
+            if root {
+                let code = Code::EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er;
+                self.a.op(code, &[Z1.into(), first.into()]);
+            }
+            let one = self.one(true);
+            self.part_in(one, 0, w, Z0);
+            let divide = Code::EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er;
+            self.a.op(divide, &[Z0.into(), Z0.into(), Z1.into()]);
+            self.flushed_doubles(Z0, Z0);
+            let unordered = Code::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae;
+            self.a.op(unordered, &[K1.into(), Z0.into(), Z0.into(), X::I(3)]);
+            let nan = self.a.constant(&NAN.to_le_bytes());
+            let put = Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64;
+            self.a.op(put, &[Z0.into(), nan.into()]).set_op_mask(K1);
+            let upper = repeated(self.a.constant(&(u64::MAX << 32).to_le_bytes()));
+            let and = Code::EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64;
+            self.put(&place, part, and, &[Z0.into(), upper.into()]);
+        }
+        true
+    }
+
+    /// The register with f64 subnormals made zero, in `scratch`.
+    fn flushed_doubles(&mut self, register: Register, scratch: Register) -> Register {
+        let exponent = repeated(self.a.constant(&0x7ff0_0000_0000_0000u64.to_le_bytes()));
+        let sign = repeated(self.a.constant(&(1u64 << 63).to_le_bytes()));
+        if register != scratch {
+            self.a.op(move_code(Width::W64), &[scratch.into(), register.into()]);
+        }
+        let test = Code::EVEX_Vptestnmq_kr_k1_zmm_zmmm512b64;
+        self.a.op(test, &[K1.into(), scratch.into(), exponent.into()]);
+        let and = Code::EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64;
+        self.a.op(and, &[scratch.into(), scratch.into(), sign.into()]).set_op_mask(K1);
+        scratch
     }
 
     /// The smaller or larger of two, in Z0: a number rather than a NaN, -0 below 0.

@@ -63,8 +63,11 @@ pub(crate) const LANE_SECONDS: i32 = LANE_VALUES + 256;
 pub(crate) const LANE_RESULTS: i32 = LANE_SECONDS + 256;
 /// Where they keep two general registers that they use.
 pub(crate) const SAVED_PAIR: i32 = LANE_RESULTS + 256;
+/// Where single values of 16 bits are repeated for lanes, 64 bytes each, and how many fit.
+pub(crate) const SPREAD: i32 = SAVED_PAIR + 64;
+pub(crate) const SPREAD_SLOTS: i32 = 4;
 /// Where products of matrices keep fragments, and how much they may keep.
-pub(crate) const FRAGMENTS: i32 = SAVED_PAIR + 64;
+pub(crate) const FRAGMENTS: i32 = SPREAD + 64 * SPREAD_SLOTS;
 pub(crate) const FRAGMENTS_BYTES: i32 = 8192;
 /// Where they say of each fragment of A, then of B, whether it is refused: 4 bytes each.
 pub(crate) const REFUSED: i32 = FRAGMENTS + FRAGMENTS_BYTES;

@@ -6,9 +6,8 @@
 //! that the second rounding is right.
 
 use crate::assembler::{X, at, repeated};
-use crate::assign::parts;
 use crate::compiler::Compiler;
-use crate::frame::{K1, K2, LANE_RESULTS, SAVED_VECTOR, Z0, Z1, Z2, Z3};
+use crate::frame::{K1, K2, LANE_SECONDS, SAVED_VECTOR, Z0, Z1, Z2, Z3};
 use crate::value::{Value, move_code, ymm};
 use iced_x86::{Code, Register, RoundingControl};
 use simt::op::{Convert, FloatMode, FloatOp, FloatType, Round, Width};
@@ -19,7 +18,7 @@ const NAN: u32 = 0x7fff;
 
 /// Which 16 bits of a lane.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Bits {
+pub(crate) enum Bits {
     /// All that there are.
     All,
     /// The lower ones of 32.
@@ -47,14 +46,18 @@ impl Format {
     }
 }
 
-/// Rounding to nearest, nothing else.
-fn is_plain(mode: FloatMode) -> bool {
-    mode.round == Round::Near && !mode.ftz && !mode.sat
+/// What is done to operands and results besides.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct How {
+    /// Subnormal f16 numbers become zero.
+    flush: bool,
+    /// Results are clamped to [0, 1].
+    sat: bool,
 }
 
 impl Compiler<'_> {
     /// Sixteen halves as f32 numbers in a register.
-    fn half_as_single(
+    pub(crate) fn half_as_single(
         &mut self,
         value: Value,
         part: usize,
@@ -96,7 +99,7 @@ impl Compiler<'_> {
     }
 
     /// The f32 numbers in Z0 as halves, in the lower 16 bits of its lanes. Uses Z3.
-    fn single_as_half(&mut self, brain: bool) {
+    pub(crate) fn single_as_half(&mut self, brain: bool) {
         let unordered = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
         self.a.op(unordered, &[K1.into(), Z0.into(), Z0.into(), X::I(3)]);
         if brain {
@@ -123,9 +126,19 @@ impl Compiler<'_> {
 
     /// Makes the first result of 16-bit lanes: `make` leaves those of a half of the warp in the
     /// lower 16 bits of Z0's lanes.
-    fn by_halves(&mut self, inst: &VectorInst, mut make: impl FnMut(&mut Self, usize)) {
-        let kept = at(Register::RSP, LANE_RESULTS);
-        let place = self.dest(inst, &inst.dst[0]);
+    pub(crate) fn by_halves(&mut self, inst: &VectorInst, make: impl FnMut(&mut Self, usize)) {
+        self.result_by_halves(inst, 0, make);
+    }
+
+    /// The same of another result.
+    pub(crate) fn result_by_halves(
+        &mut self,
+        inst: &VectorInst,
+        n: usize,
+        mut make: impl FnMut(&mut Self, usize),
+    ) {
+        let kept = at(Register::RSP, LANE_SECONDS);
+        let place = self.dest(inst, &inst.dst[n]);
         let narrow = Code::EVEX_Vpmovdw_ymmm256_k1z_zmm;
         make(self, 0);
         self.a.op(narrow, &[kept.into(), Z0.into()]);
@@ -140,9 +153,9 @@ impl Compiler<'_> {
     /// Makes the first result of pairs in 32-bit lanes: `make` leaves the asked for ones in the
     /// lower 16 bits of Z0's lanes.
     fn by_pairs(&mut self, inst: &VectorInst, mut make: impl FnMut(&mut Self, usize, Bits)) {
-        let kept = at(Register::RSP, LANE_RESULTS);
+        let kept = at(Register::RSP, LANE_SECONDS);
         let place = self.dest(inst, &inst.dst[0]);
-        for part in 0..parts(Width::W32) {
+        for part in 0..self.parts(Width::W32) {
             make(self, part, Bits::Low);
             self.a.op(Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm, &[kept.into(), Z0.into()]);
             make(self, part, Bits::High);
@@ -162,16 +175,19 @@ impl Compiler<'_> {
         mode: FloatMode,
     ) -> bool {
         let Some(format) = Format::of(ty) else { return false };
-        use FloatOp::{Abs, Add, Fma, Max, MaxNan, Min, MinNan, Mul, Neg, Sub};
-        if !is_plain(mode) {
+        use FloatOp::{Abs, Add, Ex2, Fma, FmaRelu, Max, MaxNan, Min, MinNan, Mul, Neg, Sub, Tanh};
+        if mode.round != Round::Near || mode.sat && format.brain {
             return false;
         }
+        let extreme = matches!(op, Min | Max | MinNan | MaxNan);
+        // bf16 has f32's exponents, and the extremes are taken as they are.
+        let how = How { flush: mode.ftz && !format.brain && !extreme, sat: mode.sat };
         match op {
-            Neg | Abs => {
+            Neg | Abs if how == How::default() => {
                 self.half_sign(inst, op == Neg, ty.width());
                 return true;
             }
-            Add | Sub | Mul | Fma | Min | Max | MinNan | MaxNan => {}
+            Add | Sub | Mul | Fma | FmaRelu | Min | Max | MinNan | MaxNan | Ex2 | Tanh => {}
             _ => return false,
         }
         let nothing = Value::Same(Z0);
@@ -181,11 +197,11 @@ impl Compiler<'_> {
         }
         if format.pair {
             self.by_pairs(inst, |this, part, bits| {
-                this.half_part(op, values, part, (format.brain, bits));
+                this.half_part(op, how, values, part, (format.brain, bits));
             });
         } else {
             self.by_halves(inst, |this, part| {
-                this.half_part(op, values, part, (format.brain, Bits::All));
+                this.half_part(op, how, values, part, (format.brain, Bits::All));
             });
         }
         true
@@ -201,7 +217,7 @@ impl Compiler<'_> {
             (0x7fff_7fff, Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32)
         };
         let bits = repeated(self.a.constant(&bits.to_le_bytes()));
-        for part in 0..parts(width) {
+        for part in 0..self.parts(width) {
             let register = self.part_in(value, part, width, Z1);
             // Its masks have a bit for 32 bits, those of the result maybe for 16.
             self.a.op(code, &[Z0.into(), register.into(), bits.into()]);
@@ -210,28 +226,42 @@ impl Compiler<'_> {
     }
 
     /// Sixteen results, in the lower 16 bits of Z0's lanes.
-    fn half_part(&mut self, op: FloatOp, values: [Value; 3], part: usize, what: (bool, Bits)) {
-        if let FloatOp::Min | FloatOp::Max | FloatOp::MinNan | FloatOp::MaxNan = op {
-            self.half_as_single(values[0], part, what, Z1);
-            self.half_as_single(values[1], part, what, Z2);
-            self.minimum(matches!(op, FloatOp::Max | FloatOp::MaxNan), false, Z1, Z2);
-            if let FloatOp::MinNan | FloatOp::MaxNan = op {
-                let compare = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
-                self.a.op(compare, &[K1.into(), Z1.into(), Z2.into(), X::I(3)]);
-                // A sum with a NaN is one.
-                let add = Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er;
-                self.a.op(add, &[Z0.into(), Z1.into(), Z2.into()]).set_op_mask(K1);
+    fn half_part(
+        &mut self,
+        op: FloatOp,
+        how: How,
+        values: [Value; 3],
+        part: usize,
+        what: (bool, Bits),
+    ) {
+        let operand = |this: &mut Self, n: usize, to: Register| {
+            this.half_as_single(values[n], part, what, to);
+            if how.flush {
+                this.flush_half_range(to);
             }
-            return self.single_as_half(what.0);
-        }
-        self.half_as_single(values[0], part, what, Z0);
-        self.half_as_single(values[1], part, what, Z1);
+        };
         match op {
-            FloatOp::Fma => {
-                self.half_as_single(values[2], part, what, Z2);
+            FloatOp::Min | FloatOp::Max | FloatOp::MinNan | FloatOp::MaxNan => {
+                operand(self, 0, Z1);
+                operand(self, 1, Z2);
+                self.minimum(matches!(op, FloatOp::Max | FloatOp::MaxNan), false, Z1, Z2);
+                if let FloatOp::MinNan | FloatOp::MaxNan = op {
+                    self.sum_where_unordered(Z1, Z2);
+                }
+            }
+            FloatOp::Ex2 | FloatOp::Tanh => {
+                operand(self, 0, Z3);
+                self.power(op, Z3);
+            }
+            FloatOp::Fma | FloatOp::FmaRelu => {
+                operand(self, 0, Z0);
+                operand(self, 1, Z1);
+                operand(self, 2, Z2);
                 self.fma_to_odd();
             }
             _ => {
+                operand(self, 0, Z0);
+                operand(self, 1, Z1);
                 let code = match op {
                     FloatOp::Add => Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er,
                     FloatOp::Sub => Code::EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er,
@@ -240,7 +270,43 @@ impl Compiler<'_> {
                 self.a.op(code, &[Z0.into(), Z0.into(), Z1.into()]);
             }
         }
+        if how.sat {
+            self.saturate(false);
+        }
         self.single_as_half(what.0);
+        let test = |this: &mut Self, code: Code, bits: u32| {
+            let bits = repeated(this.a.constant(&bits.to_le_bytes()));
+            this.a.op(code, &[K1.into(), Z0.into(), bits.into()]);
+        };
+        if how.flush {
+            test(self, Code::EVEX_Vptestnmd_kr_k1_zmm_zmmm512b32, 0x7c00);
+            let sign = repeated(self.a.constant(&0x8000u32.to_le_bytes()));
+            let and = Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32;
+            self.a.op(and, &[Z0.into(), Z0.into(), sign.into()]).set_op_mask(K1);
+        }
+        if op == FloatOp::FmaRelu {
+            // NaN has no sign, and stays.
+            test(self, Code::EVEX_Vptestmd_kr_k1_zmm_zmmm512b32, 0x8000);
+            let clear = Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
+            self.a.op(clear, &[Z0.into(), Z0.into(), Z0.into()]).set_op_mask(K1);
+        }
+    }
+
+    /// f32 numbers that are subnormal as f16 become zero of the same sign.
+    fn flush_half_range(&mut self, register: Register) {
+        let compare = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
+        let least = f32::from_bits(0x3880_0000);
+        for (limit, condition) in [(least, 0x11), (-least, 0x1e)] {
+            let limit = repeated(self.a.constant(&limit.to_le_bytes()));
+            let test = [K1.into(), register.into(), limit.into(), X::I(condition)];
+            let made = self.a.op(compare, &test);
+            if condition == 0x1e {
+                made.set_op_mask(K1);
+            }
+        }
+        let sign = repeated(self.a.constant(&0x8000_0000u32.to_le_bytes()));
+        let and = Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32;
+        self.a.op(and, &[register.into(), register.into(), sign.into()]).set_op_mask(K1);
     }
 
     /// Z0 times Z1 plus Z2 in Z0; inexact results have an odd last digit. Uses Z3.
@@ -265,15 +331,16 @@ impl Compiler<'_> {
 
     /// `cvt` between halves and f32; false if there is no form.
     pub(crate) fn half_convert(&mut self, inst: &VectorInst, convert: Convert) -> bool {
-        let Convert::Float { from, to, mode, relu: false } = convert else { return false };
-        if !is_plain(mode) {
+        let Convert::Float { from, to, mode, relu } = convert else { return false };
+        // Subnormals are not flushed where halves are made, or made of halves.
+        if mode.round != Round::Near || mode.sat || relu && from != FloatType::F32 {
             return false;
         }
         match (from, Format::of(from), to, Format::of(to)) {
             (_, Some(Format { brain, pair: false }), FloatType::F32, _) => {
                 let value = self.value(inst.src[0], Width::W16);
                 let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(Width::W32) {
+                for part in 0..self.parts(Width::W32) {
                     self.half_as_single(value, part, (brain, Bits::All), Z0);
                     self.canonical(Z0);
                     self.put(&place, part, move_code(Width::W32), &[Z0.into()]);
@@ -281,13 +348,14 @@ impl Compiler<'_> {
             }
             (FloatType::F32, _, _, Some(Format { brain, pair: false })) => {
                 let value = self.value(inst.src[0], Width::W32);
-                self.by_halves(inst, |this, part| this.rounded_half(value, part, brain));
+                self.by_halves(inst, |this, part| this.rounded_half(value, part, (brain, relu)));
             }
             (FloatType::F32, _, _, Some(Format { brain, pair: true })) => {
                 let high = self.value(inst.src[0], Width::W32);
                 let low = self.value(inst.src[1], Width::W32);
                 self.by_pairs(inst, |this, part, bits| {
-                    this.rounded_half(if bits == Bits::Low { low } else { high }, part, brain);
+                    let value = if bits == Bits::Low { low } else { high };
+                    this.rounded_half(value, part, (brain, relu));
                 });
             }
             _ => return false,
@@ -295,15 +363,22 @@ impl Compiler<'_> {
         true
     }
 
-    fn rounded_half(&mut self, value: Value, part: usize, brain: bool) {
+    fn rounded_half(&mut self, value: Value, part: usize, (brain, relu): (bool, bool)) {
         let register = self.part_in(value, part, Width::W32, Z0);
         if register != Z0 {
             self.a.op(move_code(Width::W32), &[Z0.into(), register.into()]);
         }
+        if relu {
+            // Numbers that are not above zero become it; NaN stays.
+            self.zero(Z3);
+            let compare = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
+            self.a.op(compare, &[K1.into(), Z0.into(), Z3.into(), X::I(0x12)]);
+            self.a.op(move_code(Width::W32), &[Z0.into(), Z3.into()]).set_op_mask(K1);
+        }
         self.single_as_half(brain);
     }
 
-    /// Integers of 16 bits from and to others; false if there is no form.
+    /// Integers of 16 bits from and to others, and of fewer bits to 64; false if there is no form.
     pub(crate) fn half_extend(
         &mut self,
         inst: &VectorInst,
@@ -322,7 +397,7 @@ impl Compiler<'_> {
                     return true;
                 }
                 let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(Width::W32) {
+                for part in 0..self.parts(Width::W32) {
                     self.extended(value, part, bits, signed);
                     self.put(&place, part, move_code(Width::W32), &[Z0.into()]);
                 }
@@ -333,6 +408,49 @@ impl Compiler<'_> {
                     let register = this.part_in(value, part, Width::W32, Z0);
                     this.cut(register, bits, signed);
                 });
+            }
+            (Width::W64, Width::W16 | Width::W32) => {
+                let value = self.value(inst.src[0], Width::W64);
+                let cut = |this: &mut Self, part: usize| {
+                    for (half, scratch) in [(0, Z0), (1, Z1)] {
+                        let from = this.part_in(value, 2 * part + half, Width::W64, scratch);
+                        let narrow = Code::EVEX_Vpmovqd_ymmm256_k1z_zmm;
+                        this.a.op(narrow, &[ymm(scratch).into(), from.into()]);
+                    }
+                    let join = [Z0.into(), Z0.into(), ymm(Z1).into(), X::I(1)];
+                    this.a.op(Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, &join);
+                    this.cut(Z0, bits, signed);
+                };
+                if to == Width::W16 {
+                    self.by_halves(inst, cut);
+                    return true;
+                }
+                let place = self.dest(inst, &inst.dst[0]);
+                for part in 0..self.parts(to) {
+                    cut(self, part);
+                    self.put(&place, part, move_code(to), &[Z0.into()]);
+                }
+            }
+            (Width::W16 | Width::W32, Width::W64) => {
+                let value = self.value(inst.src[0], from);
+                let place = self.dest(inst, &inst.dst[0]);
+                let widen = match signed {
+                    true => Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256,
+                    false => Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256,
+                };
+                for part in 0..self.parts(to) {
+                    if from == Width::W16 {
+                        self.extended(value, part / 2, bits, signed);
+                    } else {
+                        let register = self.part_in(value, part / 2, from, Z0);
+                        self.cut(register, bits, signed);
+                    }
+                    if !part.is_multiple_of(2) {
+                        let upper = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
+                        self.a.op(upper, &[ymm(Z0).into(), Z0.into(), X::I(1)]);
+                    }
+                    self.put(&place, part, widen, &[ymm(Z0).into()]);
+                }
             }
             _ => return false,
         }

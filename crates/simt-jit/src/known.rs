@@ -73,9 +73,8 @@ impl Compiler<'_> {
             u32::from(access.bytes) == width.bytes() && matches!(width, Width::W32 | Width::W64);
         match inst.src[0] {
             Source::Affine(_, stride) if access.count == 1 && stride == i64::from(total) => {
-                let awkward = write && self.is_awkward(inst.src[2], width);
                 let has = span_code(access, write).is_some() && (write || inst.dst.len() == 1);
-                (has && !awkward).then_some(Form::Span)
+                has.then_some(Form::Span)
             }
             // Where the space's addresses are as wide as they are elsewhere.
             _ if !whole || wide == shared => None,
@@ -98,12 +97,15 @@ impl Compiler<'_> {
     fn has_uniform_form(&self, inst: &VectorInst, plan: Plan) -> bool {
         let Plan { access, write, .. } = plan;
         let for_all = !write && loads_for_all(self.f, inst);
-        let narrow = |w: Option<Width>| matches!(w, Some(Width::W32 | Width::W64));
+        let narrow = |w: Option<Width>| match w {
+            Some(Width::W32 | Width::W64) => true,
+            Some(Width::W16) => !for_all,
+            _ => false,
+        };
         let results = inst.dst.iter().all(|d| narrow(self.f.classes[d.reg.index()].width()));
-        let values = !write || access.width != Width::W16;
         let placed =
             for_all || inst.dst.iter().all(|d| self.layout.place(d.reg.index()).scalar.is_some());
-        inst.guard.is_none() && access.space != Space::Generic && results && values && placed
+        inst.guard.is_none() && access.space != Space::Generic && results && placed
     }
 
     /// Makes an access of a form.

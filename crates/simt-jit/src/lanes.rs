@@ -1,7 +1,6 @@
 //! Integer arithmetic and moves on 32 lanes, with AVX-512.
 
 use crate::assembler::{X, repeated};
-use crate::assign::parts;
 use crate::compiler::Compiler;
 use crate::frame::{K1, Z0, Z1, Z2, Z3};
 use crate::scalar::window;
@@ -41,6 +40,12 @@ fn binary_int(op: IntOp, ty: IntType) -> Option<Code> {
         (IntOp::Shl, U32 | S32) => Code::EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32,
         (IntOp::Shr, U32) => Code::EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32,
         (IntOp::Shr, S32) => Code::EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32,
+        (IntOp::Min, IntType::S16) => Code::EVEX_Vpminsw_zmm_k1z_zmm_zmmm512,
+        (IntOp::Min, IntType::U16) => Code::EVEX_Vpminuw_zmm_k1z_zmm_zmmm512,
+        (IntOp::Max, IntType::S16) => Code::EVEX_Vpmaxsw_zmm_k1z_zmm_zmmm512,
+        (IntOp::Max, IntType::U16) => Code::EVEX_Vpmaxuw_zmm_k1z_zmm_zmmm512,
+        (IntOp::MulHi, IntType::S16) => Code::EVEX_Vpmulhw_zmm_k1z_zmm_zmmm512,
+        (IntOp::MulHi, IntType::U16) => Code::EVEX_Vpmulhuw_zmm_k1z_zmm_zmmm512,
         _ => return None,
     })
 }
@@ -58,17 +63,10 @@ fn wide_shift(op: IntOp, ty: IntType) -> Option<Code> {
 impl Compiler<'_> {
     /// Makes code for a lane-wise instruction; false if there is none.
     pub(crate) fn lanes(&mut self, inst: &VectorInst) -> bool {
-        if inst.uniform || inst.dst.is_empty() || !self.has_lane_results(inst) {
-            return false;
+        if self.one.is_some() {
+            return self.lane_wise(inst);
         }
-        let awkward = inst.src.iter().any(|s| match s {
-            Source::Vector(r) => {
-                let width = self.f.classes[r.index()].width().unwrap_or(Width::W32);
-                self.is_awkward(*s, width)
-            }
-            _ => false,
-        });
-        if awkward {
+        if inst.uniform || inst.dst.is_empty() || !self.has_lane_results(inst) {
             return false;
         }
         if let (Op::Mov(w), Some(source @ (Source::Affine(..) | Source::Halves(..)))) =
@@ -78,7 +76,7 @@ impl Compiler<'_> {
                 return false;
             }
             let place = self.dest(inst, &inst.dst[0]);
-            for part in 0..parts(*w) {
+            for part in 0..self.parts(*w) {
                 let target = self.target(&place, part);
                 let register = self.formula(inst.src[0], part, *w, target.unwrap_or(Z0));
                 if target != Some(register) {
@@ -90,11 +88,15 @@ impl Compiler<'_> {
         if inst.src.iter().any(|s| matches!(s, Source::Affine(..) | Source::Halves(..))) {
             return false;
         }
+        self.lane_wise(inst)
+    }
+
+    fn lane_wise(&mut self, inst: &VectorInst) -> bool {
         match inst.op {
             Op::Mov(w) => {
                 let value = self.value(inst.src[0], w);
                 let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(w) {
+                for part in 0..self.parts(w) {
                     match self.target(&place, part) {
                         Some(target) => {
                             let register = self.part_in(value, part, w, target);
@@ -123,7 +125,7 @@ impl Compiler<'_> {
                     Width::W32 => Code::EVEX_Vpblendmd_zmm_k1z_zmm_zmmm512b32,
                     _ => Code::EVEX_Vpblendmq_zmm_k1z_zmm_zmmm512b64,
                 };
-                for part in 0..parts(w) {
+                for part in 0..self.parts(w) {
                     let second = self.part_in(b, part, w, Z0);
                     let k = self.of_pair(pair, part, w);
                     let first = self.part(a, part);
@@ -144,7 +146,7 @@ impl Compiler<'_> {
                 let low = self.value(inst.src[0], Width::W32);
                 let high = self.value(inst.src[1], Width::W32);
                 let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(Width::W64) {
+                for part in 0..self.parts(Width::W64) {
                     let first = self.half(low, part, Z0);
                     self.a.op(Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256, &[Z0.into(), first]);
                     let second = self.half(high, part, Z1);
@@ -164,11 +166,22 @@ impl Compiler<'_> {
                 }
                 true
             }
+            Op::Pack { part: Width::W16, whole } => self.pack_halves(inst, whole),
+            Op::Unpack { part: Width::W16, whole } => self.unpack_halves(inst, whole),
+            Op::Dp4a(a, b) => {
+                self.dot_of_bytes(inst, a, b);
+                true
+            }
+            Op::Dp2a(a, b, high) => {
+                self.dot_of_halves(inst, a, b, high);
+                true
+            }
+            Op::Special(special) => self.lane_masks(inst, special),
             Op::Lop3(table) => {
                 let w = Width::W32;
                 let values: [Value; 3] = std::array::from_fn(|n| self.value(inst.src[n], w));
                 let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(w) {
+                for part in 0..self.parts(w) {
                     let register = self.part_in(values[0], part, w, Z0);
                     if register != Z0 {
                         self.a.op(move_code(w), &[Z0.into(), register.into()]);
@@ -195,7 +208,7 @@ impl Compiler<'_> {
                     _ => Code::EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64,
                 };
                 let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(w) {
+                for part in 0..self.parts(w) {
                     let register = self.part_in(value, part, w, Z0);
                     self.put(&place, part, code, &[register.into(), window.into()]);
                 }
@@ -216,8 +229,8 @@ impl Compiler<'_> {
     }
 
     /// The low half of every 64-bit lane, shifted right first.
-    fn narrow(&mut self, place: &Place, value: Value, shift: i32) {
-        for part in 0..parts(Width::W32) {
+    pub(crate) fn narrow(&mut self, place: &Place, value: Value, shift: i32) {
+        for part in 0..self.parts(Width::W32) {
             for (half, scratch) in [(0, Z0), (1, Z1)] {
                 let mut from = self.part_in(value, 2 * part + half, Width::W64, scratch);
                 if shift != 0 {
@@ -240,7 +253,13 @@ impl Compiler<'_> {
     }
 
     /// 32-bit lanes as 64-bit ones with the same low half, in a register.
-    fn widened(&mut self, source: Source, part: usize, signed: bool, to: Register) -> Register {
+    pub(crate) fn widened(
+        &mut self,
+        source: Source,
+        part: usize,
+        signed: bool,
+        to: Register,
+    ) -> Register {
         if let Source::Imm(v) = source {
             let wide = if signed { v as i32 as i64 as u64 } else { u64::from(v as u32) };
             let constant = self.a.constant(&wide.to_le_bytes());
@@ -268,7 +287,7 @@ impl Compiler<'_> {
                 std::mem::swap(&mut a, &mut b);
             }
             let place = self.dest(inst, &inst.dst[0]);
-            for part in 0..parts(w) {
+            for part in 0..self.parts(w) {
                 let first = self.part_in(a, part, w, Z0);
                 let second = self.part(b, part);
                 self.put(&place, part, code, &[first.into(), second]);
@@ -278,7 +297,7 @@ impl Compiler<'_> {
         if let Some(code) = wide_shift(op, ty) {
             let a = self.value(inst.src[0], w);
             let place = self.dest(inst, &inst.dst[0]);
-            for part in 0..parts(w) {
+            for part in 0..self.parts(w) {
                 let amount = self.widened(inst.src[1], part, false, Z1);
                 let first = self.part_in(a, part, w, Z0);
                 self.put(&place, part, code, &[first.into(), amount.into()]);
@@ -300,7 +319,7 @@ impl Compiler<'_> {
                     )
                 };
                 let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(w) {
+                for part in 0..self.parts(w) {
                     let first = self.part_in(values[0], part, w, Z0);
                     let second = self.part(values[1], part);
                     self.a.op(multiply, &[Z0.into(), first.into(), second]);
@@ -317,7 +336,7 @@ impl Compiler<'_> {
                 };
                 let third = (op == IntOp::MadWide).then(|| self.value(inst.src[2], Width::W64));
                 let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(Width::W64) {
+                for part in 0..self.parts(Width::W64) {
                     // Only the low halves count.
                     let first = self.widened(inst.src[0], part, false, Z0);
                     let second = self.widened(inst.src[1], part, false, Z1);
@@ -343,7 +362,7 @@ impl Compiler<'_> {
                 let place = self.dest(inst, &inst.dst[0]);
                 self.a.op(Code::Mov_r32_imm32, &[Register::EAX.into(), X::I(0xaaaa)]);
                 self.a.op(Code::VEX_Kmovd_kr_r32, &[K1.into(), Register::EAX.into()]);
-                for part in 0..parts(w) {
+                for part in 0..self.parts(w) {
                     let first = self.part_in(a, part, w, Z2);
                     let second = self.part_in(b, part, w, Z3);
                     let shift = Code::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8;
@@ -378,7 +397,7 @@ impl Compiler<'_> {
                 let ones = repeated(self.a.constant(&ones));
                 let a = self.value(inst.src[0], w);
                 let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(w) {
+                for part in 0..self.parts(w) {
                     let first = self.part_in(a, part, w, Z0);
                     let xor = Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
                     self.a.op(xor, &[Z0.into(), first.into(), ones.into()]);
@@ -394,7 +413,7 @@ impl Compiler<'_> {
                 };
                 let a = self.value(inst.src[0], w);
                 let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(w) {
+                for part in 0..self.parts(w) {
                     self.zero(Z0);
                     let second = self.part(a, part);
                     self.put(&place, part, code, &[Z0.into(), second]);
@@ -408,7 +427,7 @@ impl Compiler<'_> {
                 };
                 let a = self.value(inst.src[0], w);
                 let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(w) {
+                for part in 0..self.parts(w) {
                     let operand = self.part(a, part);
                     self.put(&place, part, code, &[operand]);
                 }
@@ -427,18 +446,18 @@ impl Compiler<'_> {
                 }
                 let a = self.value(inst.src[0], w);
                 let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(w) {
+                for part in 0..self.parts(w) {
                     let operand = self.part(a, part);
                     self.put(&place, part, code, &[operand]);
                 }
                 true
             }
             (IntOp::ShfLeftWrap | IntOp::ShfRightWrap, Width::W32) => {
-                self.funnel(inst, op == IntOp::ShfLeftWrap)
+                self.funnel(inst, op == IntOp::ShfLeftWrap) || self.rare_integer(inst, op, ty)
             }
-            (IntOp::Brev, Width::W32) => self.reverse_bits(inst),
-            (IntOp::Bfi, Width::W32) => self.insert_bits(inst),
-            (IntOp::Bfe, Width::W32) => self.bit_field(inst, ty.signed()),
+            (IntOp::Brev, Width::W32 | Width::W64) => self.reverse_bits(inst, w),
+            (IntOp::Bfi, Width::W32) if self.insert_bits(inst) => true,
+            (IntOp::Bfe, Width::W32) if self.bit_field(inst, ty.signed()) => true,
             (IntOp::Div | IntOp::Rem, Width::W64) => {
                 self.divide_wide(inst, op == IntOp::Rem, ty.signed());
                 true
@@ -447,7 +466,7 @@ impl Compiler<'_> {
                 self.divide(inst, op == IntOp::Rem, ty.signed());
                 true
             }
-            _ => false,
+            _ => self.rare_integer(inst, op, ty),
         }
     }
 
@@ -460,7 +479,7 @@ impl Compiler<'_> {
         let w = Width::W32;
         let (low, high) = (self.value(inst.src[0], w), self.value(inst.src[1], w));
         let place = self.dest(inst, &inst.dst[0]);
-        for part in 0..parts(w) {
+        for part in 0..self.parts(w) {
             let (lower, upper) = (self.part(low, part), self.part(high, part));
             if inst.src[0] == inst.src[1] {
                 let rotate = Code::EVEX_Vprold_zmm_k1z_zmmm512b32_imm8;
@@ -498,7 +517,7 @@ impl Compiler<'_> {
                 Code::EVEX_Vcvttpd2udq_ymm_k1z_zmmm512b64_sae,
             )
         };
-        for part in 0..parts(w) {
+        for part in 0..self.parts(w) {
             for (half, to) in [(0, Z2), (1, Z1)] {
                 let number = self.half(a, 2 * part + half, Z0);
                 self.a.op(widen, &[Z0.into(), number]);
@@ -549,7 +568,7 @@ impl Compiler<'_> {
         } else {
             Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8
         };
-        for part in 0..parts(Width::W32) {
+        for part in 0..self.parts(Width::W32) {
             let operand = self.part(a, part);
             self.a.op(Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8, &[Z0.into(), operand, up]);
             self.put(&place, part, shift, &[Z0.into(), down]);
@@ -573,7 +592,7 @@ impl Compiler<'_> {
         match (from, bits, to) {
             (Width::W32, 32, Width::W64) => {
                 let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(to) {
+                for part in 0..self.parts(to) {
                     let register = self.widened(inst.src[0], part, signed, Z0);
                     self.put(&place, part, move_code(to), &[register.into()]);
                 }
@@ -605,7 +624,7 @@ impl Compiler<'_> {
                 let amount = X::I(whole as i32 - i32::from(bits));
                 let value = self.value(inst.src[0], a);
                 let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..parts(a) {
+                for part in 0..self.parts(a) {
                     let operand = self.part(value, part);
                     self.a.op(up, &[Z0.into(), operand, amount]);
                     self.put(&place, part, down, &[Z0.into(), amount]);

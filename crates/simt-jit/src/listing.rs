@@ -34,7 +34,8 @@ pub fn summary(function: &VectorFunction, flavour: Flavour) -> Option<Summary> {
             true if made.decoded_at.contains(&(block, index, false)) => continue,
             true => &mut found.interpreted_apart,
         };
-        *list.entry(inst.op.to_string()).or_default() += 1;
+        let of_one = if inst.uniform { " of one value" } else { "" };
+        *list.entry(format!("{}{of_one}", inst.op)).or_default() += 1;
     }
     Some(found)
 }

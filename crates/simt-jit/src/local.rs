@@ -2,9 +2,9 @@
 //! address counts from the start of the lane's part.
 
 use crate::access::{Address, Plan};
-use crate::assembler::repeated;
+use crate::assembler::{at, repeated};
 use crate::compiler::Compiler;
-use crate::frame::{Field, field};
+use crate::frame::{FILE, Field, field};
 use crate::narrow::is_narrow;
 use crate::value::{Value, single};
 use iced_x86::{Code, Register};
@@ -20,14 +20,21 @@ impl Compiler<'_> {
         let plain = (whole || is_narrow(access))
             && !inst.uniform
             && plan.wide
-            && matches!(inst.src[0], Source::Vector(_))
+            && matches!(inst.src[0], Source::Vector(_) | Source::Scalar(_))
             && plan.offset >= 0
             && plan.offset % plan.total == 0;
         if !plain || !self.has_lane_results(inst) {
             return false;
         }
         let back = self.a.label();
-        let address = Address::Local(self.value(inst.src[0], Width::W64));
+        let address = Address::Local(match inst.src[0] {
+            Source::Scalar(r) => {
+                self.flush_scalar(r.index());
+                let offset = self.layout.place(r.index()).scalar.unwrap_or(0);
+                Value::One(repeated(at(FILE, offset as i32)))
+            }
+            lanes => self.value(lanes, Width::W64),
+        });
         self.lane_by_lane(inst, plan, address, back);
         self.a.bind(back);
         true

@@ -5,11 +5,13 @@ use crate::assembler::{Label, X};
 use crate::cold::Cold;
 use crate::compiler::Compiler;
 use crate::frame::{A, C, D, K1, K2, K3, MASK, PREDICATE, Z0, Z1};
+use crate::halves::Bits;
+use crate::start::PROLOGUE;
 use crate::value::xmm;
 use iced_x86::{Code, Register};
 use simt::kernel::WARP_LANES;
 use simt::op::{Compare, CompareType, FloatType, Op, PredOp, Width};
-use simt::vector::{Dest, Source, VectorInst};
+use simt::vector::{Dest, Source, VectorInst, VectorTerm};
 
 /// The condition of `vcmpps` and the like.
 pub(crate) fn float_condition(compare: Compare) -> i32 {
@@ -78,6 +80,20 @@ pub(crate) struct Steps {
     plus: i32,
     /// The numbers are signed.
     signed: bool,
+}
+
+/// True if lanes can be compared so.
+fn has_lanes_form(compare: Compare, ty: CompareType) -> bool {
+    half_of(ty).is_some() || comparison(compare, ty).is_some()
+}
+
+/// True for brain floats, false for other halves; `None` for other types.
+fn half_of(ty: CompareType) -> Option<bool> {
+    match ty {
+        CompareType::Float(FloatType::F16, _) => Some(false),
+        CompareType::Float(FloatType::BF16, _) => Some(true),
+        _ => None,
+    }
 }
 
 fn width_of(ty: CompareType) -> Width {
@@ -177,11 +193,10 @@ impl Compiler<'_> {
     }
 
     fn compare_lanes(&mut self, inst: &VectorInst, compare: Compare, ty: CompareType) -> bool {
-        let Some((_, _, _)) = comparison(compare, ty) else { return false };
-        let width = width_of(ty);
-        if inst.src.iter().any(|s| self.is_awkward(*s, width)) {
+        if !has_lanes_form(compare, ty) {
             return false;
         }
+        let width = width_of(ty);
         let halves = inst.src.iter().any(|s| matches!(s, Source::Halves(..)));
         if width == Width::W16 && halves {
             return false;
@@ -275,12 +290,42 @@ impl Compiler<'_> {
         self.widen(one, int.signed(), C);
         self.a.op(Code::Cmp_r64_rm64, &[A.into(), C.into()]);
         self.a.jump(otherwise, label);
+        if let Some([yes, no]) = self.decided_here(inst) {
+            // Nearly always all lanes go one way.
+            self.cold.push(Cold::Ending { label: back, block, index });
+            self.in_pair = None;
+            self.fall(block, if outcome != 0 { yes } else { no });
+            self.ended = true;
+            return true;
+        }
         self.a.op(Code::Mov_r32_imm32, &[Register::EAX.into(), X::I(outcome)]);
         self.a.bind(back);
         // The other way uses these.
         self.in_pair = None;
         self.store_predicate(inst, 0);
         true
+    }
+
+    /// Where lanes go for which a comparison holds, and where others, if it is the last thing in the
+    /// full clone of a block and serves nothing else.
+    fn decided_here(&self, inst: &VectorInst) -> Option<[Option<usize>; 2]> {
+        // With AVX2 what stands in front of it may be made behind it.
+        let in_order = self.flavour == Flavour::Avx512 && self.in_line && self.block != PROLOGUE;
+        if !in_order || self.masked || inst.guard.is_some() {
+            return None;
+        }
+        let b = &self.f.blocks[self.block];
+        let VectorTerm::Branch { guard, uniform: false, taken, other } = &b.term else {
+            return None;
+        };
+        let last = self.index + 1 == b.insts.len() && guard.reg == inst.dst[0].reg;
+        let [mut yes, mut no] = [taken, other].map(|to| to.block().map(|b| b.index()));
+        let read =
+            |to: Option<usize>| to.is_some_and(|to| self.f.blocks[to].live_in.contains(&guard.reg));
+        if guard.negated {
+            std::mem::swap(&mut yes, &mut no);
+        }
+        (last && yes != no && !read(yes) && !read(no)).then_some([yes, no])
     }
 
     /// The outcomes in EAX where numbers that grow by one from lane to lane reach the other number
@@ -317,6 +362,9 @@ impl Compiler<'_> {
         if self.flavour == Flavour::Avx2 {
             // Others are members of segments.
             return self.compare_formulas(inst, compare, is_signed(ty));
+        }
+        if let Some(brain) = half_of(ty) {
+            return self.compare_halves(inst, compare, brain);
         }
         let Some((code, condition, flush)) = comparison(compare, ty) else { return };
         let width = width_of(ty);
@@ -359,6 +407,22 @@ impl Compiler<'_> {
             self.a.op(Code::VEX_Kunpckwd_kr_kr_kr, &[k1.into(), high.into(), low.into()]);
             self.a.op(Code::VEX_Kmovd_r32_kr, &[eax.into(), k1.into()]);
         }
+    }
+
+    /// The same of halves, as f32 numbers.
+    fn compare_halves(&mut self, inst: &VectorInst, compare: Compare, brain: bool) {
+        let (a, b) = (self.value(inst.src[0], Width::W16), self.value(inst.src[1], Width::W16));
+        self.in_pair = None;
+        let [low, high] = PREDICATE;
+        for (part, target) in [low, high].into_iter().enumerate() {
+            self.half_as_single(a, part, (brain, Bits::All), Z0);
+            self.half_as_single(b, part, (brain, Bits::All), Z1);
+            let code = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
+            let condition = X::I(float_condition(compare));
+            self.a.op(code, &[target.into(), Z0.into(), Z1.into(), condition]);
+        }
+        self.a.op(Code::VEX_Kunpckwd_kr_kr_kr, &[K1.into(), high.into(), low.into()]);
+        self.a.op(Code::VEX_Kmovd_r32_kr, &[Register::EAX.into(), K1.into()]);
     }
 
     /// The register with f32 subnormals made zero, in `scratch`.
@@ -425,7 +489,13 @@ impl Compiler<'_> {
                 self.a.op(code, &[K1.into(), xmm(first).into(), xmm(second).into(), condition]);
                 self.a.op(Code::VEX_Kmovw_r32_kr, &[eax.into(), K1.into()]);
             }
-            _ => return false,
+            _ => {
+                if !has_lanes_form(compare, ty) || !self.compare_one_as_lanes(inst) {
+                    return false;
+                }
+                self.store_predicate(inst, 0);
+                return true;
+            }
         }
         self.a.op(Code::Neg_rm32, &[eax.into()]);
         self.store_predicate(inst, 0);

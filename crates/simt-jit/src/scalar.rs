@@ -1,7 +1,7 @@
 //! Instructions on one value for all lanes: in general registers.
 
 use crate::Flavour;
-use crate::assembler::{X, at};
+use crate::assembler::{Label, X, at};
 use crate::assign::Lanes;
 use crate::compiler::Compiler;
 use crate::frame::{A, C, D, FILE, Field, MASK, Z0, Z1, Z2, field};
@@ -137,23 +137,20 @@ impl Compiler<'_> {
                 !matches!(self.f.homes[d.reg.index()], Home::Vector | Home::Mask | Home::None)
                     && matches!(
                         self.f.classes[d.reg.index()].width(),
-                        Some(Width::W32 | Width::W64)
+                        Some(Width::W16 | Width::W32 | Width::W64)
                     )
             })
     }
 
     /// Makes code for an instruction whose result is one value; false if there is none.
     pub(crate) fn scalars(&mut self, inst: &VectorInst) -> bool {
-        if !self.has_scalar_results(inst) || !self.has_scalar_form(inst) {
+        if !self.has_scalar_results(inst) {
             return false;
         }
-        let skip = inst.guard.map(|guard| {
-            let skip = self.a.label();
-            self.active_lanes(guard);
-            self.a.op(Code::Test_rm32_r32, &[Register::EAX.into(), Register::EAX.into()]);
-            self.a.jump(Code::Je_rel32_64, skip);
-            skip
-        });
+        if !self.has_scalar_form(inst) {
+            return self.one_as_lanes(inst);
+        }
+        let skip = self.skip_if_nobody_runs(inst);
         match inst.op {
             Op::Mov(w) => {
                 let wide = w == Width::W64;
@@ -177,41 +174,66 @@ impl Compiler<'_> {
                 self.scalar_result(inst, 0, result);
             }
             Op::Special(special) => self.scalar_special(inst, special),
+            Op::Pack { part, whole } => self.scalar_pack(inst, part, whole),
+            Op::Unpack { part, whole } => self.scalar_unpack(inst, part, whole),
+            // Native code is of kernels, whose frames start where local memory does.
+            Op::FrameAddress(offset) => {
+                self.a.load_constant(A, u64::from(offset));
+                self.scalar_result(inst, 0, A);
+            }
             Op::ToGeneric(space) => self.scalar_window(inst, space, Code::Add_r64_rm64),
             Op::FromGeneric(space) => self.scalar_window(inst, space, Code::Sub_r64_rm64),
             _ => {}
         }
-        if let Some(skip) = skip {
-            self.a.bind(skip);
-            // Two ways lead here.
-            (self.active_for, self.in_pair, self.in_eax) = (None, None, None);
-        }
+        self.nobody_ran(skip);
         true
+    }
+
+    /// Goes to the label given back if no lane runs a guarded instruction.
+    pub(crate) fn skip_if_nobody_runs(&mut self, inst: &VectorInst) -> Option<Label> {
+        let guard = inst.guard?;
+        let skip = self.a.label();
+        self.active_lanes(guard);
+        self.a.op(Code::Test_rm32_r32, &[Register::EAX.into(), Register::EAX.into()]);
+        self.a.jump(Code::Je_rel32_64, skip);
+        Some(skip)
+    }
+
+    /// Where that label is.
+    pub(crate) fn nobody_ran(&mut self, skip: Option<Label>) {
+        let Some(skip) = skip else { return };
+        self.a.bind(skip);
+        // Two ways lead here.
+        (self.active_for, self.in_pair, self.in_eax) = (None, None, None);
     }
 
     fn has_scalar_form(&self, inst: &VectorInst) -> bool {
         match inst.op {
-            Op::Mov(w) | Op::Select(w) => matches!(w, Width::W32 | Width::W64),
-            Op::Int(op, ty) => {
-                ty.width() != Width::W16
-                    && match op {
-                        IntOp::Add
-                        | IntOp::Sub
-                        | IntOp::MulLo
-                        | IntOp::MadLo
-                        | IntOp::And
-                        | IntOp::Or
-                        | IntOp::Xor
-                        | IntOp::Not
-                        | IntOp::Neg
-                        | IntOp::Min
-                        | IntOp::Max => true,
-                        IntOp::Shl | IntOp::Shr | IntOp::Div | IntOp::Rem => true,
-                        IntOp::MulWide | IntOp::MadWide | IntOp::MulHi => ty.width() == Width::W32,
-                        IntOp::Popc | IntOp::Clz => true,
-                        _ => false,
-                    }
+            Op::Mov(w) | Op::Select(w) => w != Width::W128,
+            // Of 16 bits nobody reads the rest.
+            Op::Int(op, ty) if ty.width() == Width::W16 => {
+                use IntOp::{Add, And, MadLo, MulLo, Neg, Not, Or, Sub, Xor};
+                matches!(op, Add | Sub | MulLo | MadLo | And | Or | Xor | Not | Neg)
             }
+            Op::Pack { whole, .. } | Op::Unpack { whole, .. } => whole != Width::W128,
+            Op::FrameAddress(_) => true,
+            Op::Int(op, ty) => match op {
+                IntOp::Add
+                | IntOp::Sub
+                | IntOp::MulLo
+                | IntOp::MadLo
+                | IntOp::And
+                | IntOp::Or
+                | IntOp::Xor
+                | IntOp::Not
+                | IntOp::Neg
+                | IntOp::Min
+                | IntOp::Max => true,
+                IntOp::Shl | IntOp::Shr | IntOp::Div | IntOp::Rem => true,
+                IntOp::MulWide | IntOp::MadWide => ty.width() == Width::W32,
+                IntOp::MulHi | IntOp::Popc | IntOp::Clz => true,
+                _ => false,
+            },
             Op::Convert(Convert::FromInt { from, to, mode }) => {
                 let signed = from.signed() || from.width() == Width::W32;
                 matches!(to, FloatType::F32 | FloatType::F64)
@@ -230,12 +252,11 @@ impl Compiler<'_> {
                         FloatOp::Add | FloatOp::Sub | FloatOp::Mul | FloatOp::Div | FloatOp::Fma
                     )
             }
-            Op::Extend { from, to, .. } => {
-                matches!(from, Width::W32 | Width::W64) && matches!(to, Width::W32 | Width::W64)
-            }
+            Op::Extend { from, to, .. } => from != Width::W128 && to != Width::W128,
             Op::ToGeneric(space) | Op::FromGeneric(space) => window(space).is_some(),
             Op::Special(special) => {
                 matches!(special, Special::LaneId | Special::WarpId)
+                    || matches!(special, Special::Clock | Special::Clock64)
                     || in_frame(special).is_some()
                     || matches!(special, Special::Tid(0..=2))
             }
@@ -250,6 +271,12 @@ impl Compiler<'_> {
             let target = self.scalar_target(inst, 0, false);
             self.a.op(Code::Mov_r32_rm32, &[target.into(), field(from).into()]);
             return self.scalar_result(inst, 0, target);
+        }
+        if let Special::Clock | Special::Clock64 = special {
+            self.a.op(Code::Rdtsc, &[]);
+            self.a.op(Code::Shl_rm64_imm8, &[D.into(), X::I(32)]);
+            self.a.op(Code::Or_r64_rm64, &[A.into(), D.into()]);
+            return self.scalar_result(inst, 0, A);
         }
         let Special::Tid(axis) = special else {
             self.a.op(Code::Xor_r32_rm32, &[eax.into(), eax.into()]);
@@ -276,6 +303,44 @@ impl Compiler<'_> {
             self.a.bind(divided);
         }
         self.scalar_result(inst, 0, if axis == 2 { A } else { D });
+    }
+
+    /// One register of several, the lowest first.
+    fn scalar_pack(&mut self, inst: &VectorInst, part: Width, whole: Width) {
+        let wide = whole == Width::W64;
+        let pick = |narrow: Code, full: Code| if wide { full } else { narrow };
+        let (rax, rcx) = (sized(A, wide), sized(C, wide));
+        for (n, source) in inst.src.iter().enumerate().rev() {
+            if part == Width::W16 {
+                self.scalar_copy(*source, false, C);
+                self.a.op(Code::Movzx_r32_rm16, &[Register::ECX.into(), Register::CX.into()]);
+            } else {
+                self.widen(*source, false, C);
+            }
+            if n + 1 == inst.src.len() {
+                self.a.op(mov(wide), &[rax.into(), rcx.into()]);
+            } else {
+                self.a.op(pick(Code::Or_r32_rm32, Code::Or_r64_rm64), &[rax.into(), rcx.into()]);
+            }
+            if n > 0 {
+                let shift = pick(Code::Shl_rm32_imm8, Code::Shl_rm64_imm8);
+                self.a.op(shift, &[rax.into(), X::I(part.bits() as i32)]);
+            }
+        }
+        self.scalar_result(inst, 0, A);
+    }
+
+    /// The reverse; of what is not asked for the upper bits of a register are left.
+    fn scalar_unpack(&mut self, inst: &VectorInst, part: Width, whole: Width) {
+        let wide = whole == Width::W64;
+        let shift = if wide { Code::Shr_rm64_imm8 } else { Code::Shr_rm32_imm8 };
+        let from = self.scalar_copy(inst.src[0], wide, C);
+        for n in 0..inst.dst.len() {
+            if n > 0 {
+                self.a.op(shift, &[from.into(), X::I(part.bits() as i32)]);
+            }
+            self.scalar_result(inst, n, C);
+        }
     }
 
     fn scalar_window(&mut self, inst: &VectorInst, space: Space, code: Code) {
@@ -428,6 +493,13 @@ impl Compiler<'_> {
                     self.a.op(Code::Add_r64_rm64, &[at.into(), third.into()]);
                 }
                 self.scalar_result(inst, 0, at);
+            }
+            IntOp::MulHi if wide => {
+                self.scalar_copy(src(0), true, A);
+                let second = self.scalar_in(src(1), true, C);
+                let code = if ty.signed() { Code::Imul_rm64 } else { Code::Mul_rm64 };
+                self.a.op(code, &[second.into()]);
+                self.scalar_result(inst, 0, D);
             }
             IntOp::MulHi => {
                 self.widen(src(0), ty.signed(), A);
@@ -585,6 +657,7 @@ fn in_frame(special: Special) -> Option<Field> {
     match special {
         Special::WarpId => Some(Field::Warp),
         Special::NwarpId => Some(Field::Warps),
+        Special::TotalSharedBytes => Some(Field::SharedBytes),
         Special::Ntid(axis @ 0..=2) => Some(Field::Threads(axis)),
         Special::Ctaid(axis @ 0..=2) => Some(Field::Index(axis)),
         Special::Nctaid(axis @ 0..=2) => Some(Field::Grid(axis)),

@@ -2,7 +2,6 @@
 //! by operation, so that both give the same bits. Eight lanes at a time in doubles.
 
 use crate::assembler::{X, at, repeated};
-use crate::assign::parts;
 use crate::compiler::Compiler;
 use crate::frame::{K1, K2, LANE_RESULTS, LANE_VALUES, SAVED_VECTOR, Z0, Z1, Z2, Z3};
 use crate::value::{move_code, ymm};
@@ -45,7 +44,7 @@ impl Compiler<'_> {
         let value = self.value(inst.src[0], w);
         let place = self.dest(inst, &inst.dst[0]);
         let canonical = !self.lazy[inst.dst[0].reg.index()];
-        for part in 0..parts(w) {
+        for part in 0..self.parts(w) {
             let mut x = self.part_in(value, part, w, Z0);
             if flush {
                 x = self.flushed(x, Z0);

@@ -176,7 +176,9 @@ impl Compiler<'_> {
         }
         match inst.op {
             Op::Load(_) => self.load_parameter(inst) || self.memory(inst),
+            Op::LoadPrefix(access) => self.load_prefix(inst, access),
             Op::Store(_) => self.memory(inst),
+            Op::IsSpace(space) => self.in_space(inst, space),
             Op::Setp(..) | Op::PredMov | Op::PredNot | Op::Pred(_) | Op::PredSelect => {
                 self.predicates(inst)
             }
@@ -190,6 +192,10 @@ impl Compiler<'_> {
             Op::LoadMatrix { space, transpose, .. } => self.load_matrix(inst, space, transpose),
             Op::StoreMatrix { space, transpose, .. } => self.store_matrix(inst, space, transpose),
             Op::Breakpoint => true,
+            Op::Fence => {
+                self.a.op(Code::Mfence, &[]);
+                true
+            }
             _ if inst.uniform => self.scalars(inst),
             _ => self.lanes(inst),
         }

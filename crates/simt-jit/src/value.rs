@@ -5,8 +5,9 @@
 use crate::Flavour;
 use crate::assembler::{X, at, repeated};
 use crate::assign::{Lanes, PARTS_MAX, parts};
+use crate::cold::Cold;
 use crate::compiler::Compiler;
-use crate::frame::{A, ACTIVE, FILE, K3, MASK, PREDICATE, Z0};
+use crate::frame::{A, ACTIVE, FILE, K3, MASK, PREDICATE, SPREAD, SPREAD_SLOTS, Z0};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::geometry::HALF_LANES;
 use simt::ir::{Guard, Reg};
@@ -51,6 +52,9 @@ impl Compiler<'_> {
     /// Where a source is.
     pub(crate) fn value(&mut self, source: Source, width: Width) -> Value {
         match source {
+            Source::Vector(r) | Source::Scalar(r) | Source::Affine(r, _) if self.one.is_some() => {
+                self.value_of_one(r, width)
+            }
             Source::Imm(v) => match width {
                 Width::W16 => {
                     let lanes = (v as u16).to_le_bytes().repeat(32);
@@ -63,8 +67,22 @@ impl Compiler<'_> {
             | Source::Scalar(r)
             | Source::Affine(r, _)
             | Source::Halves(r, ..)
-            | Source::Mask(r) => self.lanes_of(r),
+            | Source::Mask(r) => match self.lanes_of(r) {
+                Value::One(memory) if width == Width::W16 => self.spread_sixteen(memory),
+                other => other,
+            },
         }
+    }
+
+    /// One value of 16 bits in all lanes: instructions on them repeat none. Uses Z0.
+    fn spread_sixteen(&mut self, memory: MemoryOperand) -> Value {
+        self.spread = (self.spread + 1) % SPREAD_SLOTS;
+        let offset = SPREAD + 64 * self.spread;
+        let code = Code::EVEX_Vpbroadcastw_zmm_k1z_xmmm16;
+        self.a.op(code, &[Z0.into(), single(memory).into()]);
+        let to = at(Register::RSP, offset);
+        self.a.op(store_code(Width::W32), &[to.into(), Z0.into()]);
+        Value::Memory(Register::RSP, offset)
     }
 
     /// Where a register's lanes are.
@@ -200,12 +218,18 @@ impl Compiler<'_> {
     /// The place of a result; makes the masks of the lanes that run the instruction if they are
     /// needed.
     pub(crate) fn dest(&mut self, inst: &VectorInst, dest: &Dest) -> Place {
+        if self.one.is_some() {
+            return Place {
+                to: self.place_of_one(inst, dest),
+                width: self.width_of(dest.reg),
+                keep: false,
+            };
+        }
         let keep = inst.guard.is_some() || (self.masked && dest.keep);
         if keep {
             self.activate(inst.guard);
         }
-        let width = self.f.classes[dest.reg.index()].width().unwrap_or(Width::W32);
-        Place { to: self.lanes_of(dest.reg), width, keep }
+        Place { to: self.lanes_of(dest.reg), width: self.width_of(dest.reg), keep }
     }
 
     /// The last instruction of a part of a result: `code` with a destination and `operands`.
@@ -379,6 +403,17 @@ impl Compiler<'_> {
             return self.canonicalise_file(r);
         }
         let value = self.lanes_of(r);
+        if let Value::Parts([low, high, ..]) = value {
+            // A NaN in either is rare.
+            let (label, back) = (self.a.label(), self.a.label());
+            let k1 = crate::frame::K1;
+            let compare = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
+            self.a.op(compare, &[k1.into(), low.into(), high.into(), X::I(3)]);
+            self.a.op(Code::VEX_Kortestw_kr_kr, &[k1.into(), k1.into()]);
+            self.a.jump(Code::Jne_rel32_64, label);
+            self.a.bind(back);
+            return self.cold.push(Cold::Canonical { label, back, parts: [low, high] });
+        }
         for part in 0..parts(Width::W32) {
             let register = self.part_in(value, part, Width::W32, Z0);
             self.canonical(register);

@@ -69,6 +69,7 @@ impl Compiler<'_> {
         let mut label = || self.a.label();
         let (next, budget, turn, early, through) = (label(), label(), label(), label(), label());
         let (careful, asked, done) = (label(), label(), label());
+        let (more, alone, given) = (label(), label(), label());
         self.begin_lanes(this);
         let eax = Register::EAX;
         self.a.bind(next);
@@ -76,26 +77,33 @@ impl Compiler<'_> {
         self.a.op(Code::Mov_rm64_r64, &[word(LANE).into(), A.into()]);
         this.inputs.iter().for_each(|r| self.take(this, *r));
         self.a.bind(budget);
-        self.give_budget(this, asked, careful);
+        self.may_go_on(asked);
+        if self.can_fit(this) {
+            self.budget_that_fits(this, BUDGET, alone);
+        } else {
+            self.own_budget(this, careful);
+        }
+        self.a.bind(given);
+        self.a.op(Code::Mov_rm64_r64, &[word(GIVEN).into(), BUDGET.into()]);
         self.a.bind(turn);
         let mut asides = Vec::new();
         self.iteration(this, false, &mut asides);
         if this.trips.is_none() {
-            self.leave_where_it_ends(this, early);
+            self.leave_where(this, true, early);
         }
         self.a.op(Code::Sub_rm64_imm8, &[BUDGET.into(), X::I(1)]);
         self.a.jump(Code::Jne_rel32_64, turn);
         self.a.op(Code::Mov_r64_rm64, &[A.into(), word(GIVEN).into()]);
         if this.trips.is_some() {
-            self.leave_where_it_ends(this, through);
+            // Nearly always it ends here: what is rare stands behind, for the processor's guesses.
+            self.leave_where(this, false, more);
+        } else {
+            self.a.jump(Code::Jmp_rel32_64, more);
+            self.a.bind(early);
+            self.a.op(Code::Mov_r64_rm64, &[A.into(), word(GIVEN).into()]);
+            self.a.op(Code::Sub_r64_rm64, &[A.into(), BUDGET.into()]);
+            self.a.op(Code::Add_rm64_imm8, &[A.into(), X::I(1)]);
         }
-        self.a.op(Code::Add_rm64_r64, &[word(TURNS).into(), A.into()]);
-        self.a.op(Code::Add_rm64_r64, &[word(EARLIER).into(), A.into()]);
-        self.a.jump(Code::Jmp_rel32_64, budget);
-        self.a.bind(early);
-        self.a.op(Code::Mov_r64_rm64, &[A.into(), word(GIVEN).into()]);
-        self.a.op(Code::Sub_r64_rm64, &[A.into(), BUDGET.into()]);
-        self.a.op(Code::Add_rm64_imm8, &[A.into(), X::I(1)]);
         // The lane has left the loop, after RAX iterations of its budget.
         self.a.bind(through);
         self.count_lane();
@@ -109,10 +117,17 @@ impl Compiler<'_> {
         self.a.bind(careful);
         self.iteration(this, true, &mut asides);
         self.a.op(Code::Mov_r32_imm32, &[eax.into(), X::I(1)]);
-        self.leave_where_it_ends(this, through);
+        self.leave_where(this, true, through);
+        // The lane goes on, after RAX iterations of its budget.
+        self.a.bind(more);
         self.a.op(Code::Add_rm64_r64, &[word(TURNS).into(), A.into()]);
         self.a.op(Code::Add_rm64_r64, &[word(EARLIER).into(), A.into()]);
         self.a.jump(Code::Jmp_rel32_64, budget);
+        if self.can_fit(this) {
+            self.a.bind(alone);
+            self.own_budget(this, careful);
+            self.a.jump(Code::Jmp_rel32_64, given);
+        }
         for aside in asides {
             self.decoded_for_lane(this, &aside);
         }
@@ -206,7 +221,8 @@ impl Compiler<'_> {
         }
     }
 
-    fn width_of(&self, r: Reg) -> Width {
+    /// A register's width.
+    pub(crate) fn width_of(&self, r: Reg) -> Width {
         self.f.classes[r.index()].width().unwrap_or(Width::W64)
     }
 
@@ -243,25 +259,24 @@ impl Compiler<'_> {
         }
     }
 
+    /// Goes to `asked` if somebody wants to have a turn.
+    fn may_go_on(&mut self, asked: Label) {
+        if self.without.back_edges {
+            return;
+        }
+        self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Control).into()]);
+        self.a.op(Code::Cmp_rm32_imm8, &[at(C, 0).into(), X::I(0)]);
+        self.a.jump(Code::Jne_rel32_64, asked);
+        let cost = self.layout.cost(self.block) as i32;
+        self.a.op(Code::Imul_r64_rm64_imm32, &[C.into(), word(TURNS).into(), X::I(cost)]);
+        self.a.op(Code::Cmp_r64_rm64, &[C.into(), field(Field::Patience).into()]);
+        self.a.jump(Code::Jge_rel32_64, asked);
+    }
+
     /// How many iterations the lane can make: none of them leaves the ranges of its growing
-    /// addresses, and with [`SerialLoop::trips`] none is too many. Goes to `asked` if somebody wants
-    /// to have a turn, and to `careful` if there are none.
-    fn give_budget(&mut self, this: &SerialLoop, asked: Label, careful: Label) {
-        if !self.without.back_edges {
-            self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Control).into()]);
-            self.a.op(Code::Cmp_rm32_imm8, &[at(C, 0).into(), X::I(0)]);
-            self.a.jump(Code::Jne_rel32_64, asked);
-            let cost = self.layout.cost(self.block) as i32;
-            self.a.op(Code::Imul_r64_rm64_imm32, &[C.into(), word(TURNS).into(), X::I(cost)]);
-            self.a.op(Code::Cmp_r64_rm64, &[C.into(), field(Field::Patience).into()]);
-            self.a.jump(Code::Jge_rel32_64, asked);
-        }
-        let (alone, given) = (self.a.label(), self.a.label());
-        if self.can_fit(this) {
-            self.budget_that_fits(this, BUDGET, alone);
-            self.a.jump(Code::Jmp_rel32_64, given);
-        }
-        self.a.bind(alone);
+    /// addresses, and with [`SerialLoop::trips`] none is too many. Goes to `careful` if there are
+    /// none.
+    fn own_budget(&mut self, this: &SerialLoop, careful: Label) {
         self.a.op(Code::Mov_r32_imm32, &[BUDGET.full_register32().into(), X::I(BUDGET_MAX)]);
         for linear in &this.linear {
             self.limit_budget(this, linear, careful);
@@ -269,8 +284,6 @@ impl Compiler<'_> {
         if let Some(trips) = this.trips {
             self.limit_trips(this, trips);
         }
-        self.a.bind(given);
-        self.a.op(Code::Mov_rm64_r64, &[word(GIVEN).into(), BUDGET.into()]);
     }
 
     /// No more iterations than until the loop ends, of which there is at least one.
@@ -449,8 +462,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Goes to `through` where the lane leaves the loop.
-    fn leave_where_it_ends(&mut self, this: &SerialLoop, through: Label) {
+    /// Goes to `label` where the lane leaves the loop, or where it does not.
+    fn leave_where(&mut self, this: &SerialLoop, leaves: bool, label: Label) {
         let inst = &self.f.blocks[self.block].insts[this.compare];
         let Op::Setp(compare, CompareType::Int(ty)) = inst.op else { return };
         let wide = ty.width() == Width::W64;
@@ -463,9 +476,9 @@ impl Compiler<'_> {
             (false, _) => Code::Cmp_r32_rm32,
         };
         self.a.op(code, &[first.into(), second]);
-        let compare = if this.back_if { reach::opposite(compare) } else { compare };
+        let compare = if this.back_if == leaves { reach::opposite(compare) } else { compare };
         if let Some(jump) = reach::condition(compare, ty.signed()) {
-            self.a.jump(jump, through);
+            self.a.jump(jump, label);
         }
     }
 

@@ -26,7 +26,7 @@ use std::time::Instant;
 REGS is estimated: 32-bit registers a thread. SHARED is static, in bytes a block; LOCAL in bytes a
 thread. CODE is the size of the native code, in bytes; a kernel without it stays interpreted. NATIVE is
 the share of its instructions that have such code; the interpreter runs the others for it, which takes
-longer: --json names them.")]
+longer: they are named below the kernel, with how many there are of each.")]
 pub(crate) struct Arguments {
     /// PTX text, fatbin, program or library; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
@@ -236,6 +236,13 @@ impl Kernel {
                 )
             }
         };
+        if let Some(native) = self.needs.as_ref().and_then(|needs| needs.native.as_ref())
+            && !native.interpreted.is_empty()
+        {
+            let named = native.interpreted.iter().map(|(name, count)| format!("{count} {name}"));
+            let named: Vec<String> = named.collect();
+            let _ = writeln!(out, "        interpreted: {}", named.join(", "));
+        }
         let _ = match (&self.unsupported, &self.error) {
             (Some(text), _) => {
                 let line = self.line.unwrap_or(0);

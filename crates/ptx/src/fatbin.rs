@@ -222,7 +222,7 @@ pub enum PtxChoice {
     Any,
 }
 
-/// Length of a fatbin from its first 16 bytes, header included.
+/// Length of a fatbin from its first 16 bytes, header included: at least those.
 ///
 /// # Errors
 /// Another magic, or fewer bytes than a header.
@@ -232,9 +232,9 @@ pub fn length(header: &[u8]) -> Result<u64, FatbinError> {
     if magic != FATBIN_MAGIC {
         return Err(FatbinError::Magic(magic));
     }
-    let header_bytes = u16_at(header, 6).ok_or_else(short)?;
+    let header_bytes = usize::from(u16_at(header, 6).ok_or_else(short)?).max(HEADER_BYTES);
     let content_bytes = u64_at(header, 8).ok_or_else(short)?;
-    Ok(content_bytes.saturating_add(u64::from(header_bytes)))
+    Ok(content_bytes.saturating_add(header_bytes as u64))
 }
 
 impl<'a> Fatbin<'a> {

@@ -207,6 +207,7 @@ fn the_ptx_of_a_file_is_found() {
     let architectures = |bytes: &[u8]| -> Vec<Option<String>> {
         texts(bytes).unwrap().into_iter().map(|text| text.architecture).collect()
     };
+    let refused = |bytes: &[u8]| texts(bytes).unwrap_err().to_string();
     let both = [Some("compute_80".to_owned()), Some("compute_90".to_owned())];
     assert_eq!(architectures(ZSTD), both);
     assert_eq!(architectures(b".version 8.0\n\0rest"), [None]);
@@ -219,8 +220,11 @@ fn the_ptx_of_a_file_is_found() {
     for text in texts(&program).unwrap() {
         ptx::parse_bytes(&text.bytes).unwrap();
     }
+    // One in front that says it has not even a header.
+    let mut empty = section[..16].to_vec();
+    empty[6..].fill(0);
+    assert_eq!(refused(&program_with(".nv_fatbin", &empty)), "no PTX in it");
     let cubin = Fatbin::read(ZSTD).unwrap().cubin_for(90).unwrap().payload().unwrap().into_owned();
-    let refused = |bytes: &[u8]| texts(bytes).unwrap_err().to_string();
     assert_eq!(refused(&cubin), "no PTX in it, only machine code for sm_90");
     assert_eq!(refused(&program_with(".data", &section)), "no PTX in it");
     assert_eq!(refused(b"\0\0\0\0"), "neither PTX text, fatbin nor ELF file");

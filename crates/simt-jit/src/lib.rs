@@ -86,6 +86,7 @@ use ablation::Ablation;
 use assembler::CONSTANTS_ALIGN;
 use cache::{Image, Key};
 use compiler::{Compiler, Made};
+use memory::CodeMemory;
 use simt::vector::Tier;
 use simt::vector::VectorFunction;
 use simt_interpreter::Interpreter;
@@ -187,6 +188,38 @@ impl Flavour {
     }
 }
 
+/// Why native code does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The processor runs none.
+    Processor,
+    /// The processor does not run the flavour that was asked for.
+    Flavour,
+    /// The system grants no memory for code that a program makes.
+    Memory,
+}
+
+impl Obstacle {
+    /// What keeps code of the flavour that [`Flavour::choose`] gave from running here.
+    pub fn to(flavour: Option<Flavour>) -> Option<Self> {
+        match flavour {
+            None => Some(Self::Processor),
+            Some(flavour) if !flavour.is_here() => Some(Self::Flavour),
+            Some(_) => (!CodeMemory::is_granted()).then_some(Self::Memory),
+        }
+    }
+}
+
+impl std::fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Processor => "the processor has neither AVX-512 nor AVX2",
+            Self::Flavour => "the processor does not run the native code that was asked for",
+            Self::Memory => "the system forbids programs to run code that they made",
+        })
+    }
+}
+
 /// The generator of native code.
 pub struct Jit {
     threshold: u32,
@@ -195,11 +228,10 @@ pub struct Jit {
 }
 
 impl Jit {
-    /// A generator for kernels that have run for a while; `None` if this processor lacks what its
-    /// code needs.
+    /// A generator for kernels that have run for a while; `None` if there is an [`Obstacle`].
     pub fn new(flavour: Flavour) -> Option<Self> {
-        let here = flavour.is_here();
-        here.then(|| Self { threshold: THRESHOLD, flavour, cache: Arc::default() })
+        let runs = Obstacle::to(Some(flavour)).is_none();
+        runs.then(|| Self { threshold: THRESHOLD, flavour, cache: Arc::default() })
     }
 
     /// For kernels that have been started by so many warps; 0 for native code from the first on.

@@ -1,6 +1,7 @@
 //! Memory for code: written once, then executable and never writable again.
 
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 
 /// Pages that hold one function's code.
 pub(crate) struct CodeMemory {
@@ -32,6 +33,14 @@ impl CodeMemory {
             libc::mprotect(start, code.len(), read | libc::PROT_EXEC)
         };
         (changed == 0).then_some(memory)
+    }
+
+    /// True if the system grants such memory: hardened ones do not.
+    pub(crate) fn is_granted() -> bool {
+        /// `ret`, which nobody calls.
+        const CODE: [u8; 1] = [0xc3];
+        static GRANTED: OnceLock<bool> = OnceLock::new();
+        *GRANTED.get_or_init(|| Self::new(&CODE).is_some())
     }
 
     /// The first byte.

@@ -301,13 +301,13 @@ fn asks_for_kept_shared(function: &ast::Function) -> bool {
 }
 
 /// What a special register says of the shared memory that is kept for the system's libraries: bytes
-/// from the start of the block's shared memory. The second of its two parts is cooperative groups'.
+/// from the start of the block's shared memory, as on an H200. Cooperative groups want 288.
 pub(super) fn kept_shared(register: SpecialRegister) -> Option<u64> {
     use SpecialRegister as S;
     Some(match register {
-        S::ReservedSmemOffsetBegin | S::ReservedSmemOffset0 => 0,
-        S::ReservedSmemOffset1 => KEPT_SHARED_BYTES / 2,
-        S::ReservedSmemOffsetEnd | S::ReservedSmemOffsetCap => KEPT_SHARED_BYTES,
+        S::ReservedSmemOffsetBegin | S::ReservedSmemOffset0 | S::ReservedSmemOffset1 => 0,
+        S::ReservedSmemOffsetEnd => 288,
+        S::ReservedSmemOffsetCap => KEPT_SHARED_BYTES,
         _ => return None,
     })
 }

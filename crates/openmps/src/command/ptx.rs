@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// Which native code the software GPU would run here, if any.
-fn native_flavour() -> Option<simt_jit::Flavour> {
+pub(crate) fn native_flavour() -> Option<simt_jit::Flavour> {
     let setting = std::env::var(cuda_api::environment::OPENMPS_SOFT_SIMD).ok();
     simt_jit::Flavour::choose(setting.as_deref())
 }

@@ -48,6 +48,7 @@ use self::slab::Slab;
 use self::tenant::{Tenant, TenantId};
 use self::turn::{TurnFile, TurnState};
 use simt::written::WrittenBytes;
+use simt_jit::{Obstacle, Tiers};
 
 /// A software GPU. There is one in a process that uses the driver API; tests make their own.
 pub struct Device {
@@ -91,6 +92,15 @@ impl Device {
                 }
             }
         };
+        if settings.tiers != Tiers::Interpreted
+            && let Some(obstacle) = Obstacle::to(settings.flavour)
+            // A processor is no news.
+            && (settings.log || obstacle != Obstacle::Processor)
+        {
+            say(format_args!(
+                "kernels are interpreted, which takes several times longer: {obstacle}"
+            ));
+        }
         let shared_dir = file.as_ref().map(|file| file.dir().to_path_buf());
         let turn_fd = file.as_ref().map_or(-1, TurnFile::fd);
         let turn_fds = [AtomicI32::new(turn_fd), AtomicI32::new(-1)];

@@ -1,5 +1,7 @@
 //! `openmps bench kernels`: how fast the software GPU's code is.
 
+mod scaling;
+
 use crate::output;
 use crate::progress::Progress;
 use anyhow::{Result, ensure};
@@ -33,6 +35,9 @@ pub(crate) struct Arguments {
     /// Processors to use, for all but C, which uses one
     #[arg(long, value_name = "N", default_value_t = 1)]
     cores: usize,
+    /// Measure on one processor and on two, and print how many times as fast two are
+    #[arg(long, conflicts_with_all = ["cores", "check"])]
+    scaling: bool,
     /// Run each kernel once and only compare the results (figures are then those of a first run)
     #[arg(long)]
     check: bool,
@@ -62,6 +67,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.list {
         output::print(&(names.join("\n") + "\n"))?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.scaling {
+        return scaling::run(arguments);
     }
     let provider = match std::env::var_os(OPENMPS_PROVIDER) {
         Some(_) => Choice::from_environment()?,

@@ -1,12 +1,14 @@
 //! What drives a device here: the provider is loaded and asked.
 
 use super::Finding;
+use crate::command::ptx::native_flavour;
 use cuda_api::attributes::{
     COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR, COMPUTE_MODE, MULTIPROCESSOR_COUNT,
 };
 use cuda_api::environment::{CUDA_CACHE_PATH, OPENMPS_SOFT_DIR};
 use cuda_api::extension::{CodeStore, DeviceDescription, Extension};
 use cuda_api::{CUresult, DriverTable};
+use simt_jit::{Flavour, Obstacle};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 
@@ -31,6 +33,9 @@ pub(super) fn findings() -> Vec<Finding> {
     let mut findings =
         vec![Finding::ok("provider", format!("{kind}, {}", provider.path().display()))];
     findings.extend(provider.extension().and_then(turns));
+    if provider.is_software() {
+        findings.push(native_code());
+    }
     findings.extend(provider.extension().and_then(code_store));
     if let Err(error) = devices(provider.table(), &mut findings) {
         findings.push(Finding::problem(
@@ -61,6 +66,18 @@ fn turns(extension: &Extension) -> Option<Finding> {
     } else {
         Finding::ok("turns", format!("processes without a daemon meet in {directory}"))
     })
+}
+
+/// Whether kernels become native code, and which.
+fn native_code() -> Finding {
+    let topic = "native code";
+    let flavour = native_flavour();
+    if let Some(obstacle) = Obstacle::to(flavour) {
+        let advice = "kernels are interpreted, which takes several times longer";
+        return Finding::warning(topic, format!("none: {obstacle}"), advice);
+    }
+    let instructions = if flavour == Some(Flavour::Avx512) { "AVX-512" } else { "AVX2" };
+    Finding::ok(topic, format!("kernels that run for a while get some, for {instructions}"))
 }
 
 /// Native code that is kept for later processes.

@@ -122,6 +122,10 @@ struct Builder {
     member_writes: HashSet<Reg>,
     after_reads: HashSet<Reg>,
     after_writes: HashSet<Reg>,
+    /// Places in the register file that members have to themselves, and that instructions behind
+    /// them write: registers share them, each in its own part of the code's order.
+    member_places: HashSet<u32>,
+    after_places: HashSet<u32>,
     /// Places in the register file that shuffles read of other quarters.
     exchanged: HashSet<Option<u32>>,
     loads: bool,
@@ -136,7 +140,7 @@ struct Builder {
 
 impl Builder {
     /// An instruction on one value can run before the members; it may touch memory.
-    fn goes_before(&self, inst: &VectorInst) -> bool {
+    fn goes_before(&self, layout: &Layout<'_>, inst: &VectorInst) -> bool {
         let order = match inst.op {
             Op::Load(access) if !access.volatile => !self.stores,
             Op::Load(_) | Op::Store(_) => !self.stores && !self.loads,
@@ -150,14 +154,18 @@ impl Builder {
             })
             && sources(inst)
                 .all(|r| !self.member_writes.contains(&r) && !self.after_writes.contains(&r))
+            && places(layout, inst.dst.iter().map(|d| d.reg)).all(|place| {
+                !self.member_places.contains(&place) && !self.after_places.contains(&place)
+            })
     }
 
     fn goes_behind(&self, inst: &VectorInst) -> bool {
         !matches!(inst.op, Op::Load(_) | Op::Store(_))
     }
 
-    fn add_behind(&mut self, index: usize, inst: &VectorInst) {
+    fn add_behind(&mut self, layout: &Layout<'_>, index: usize, inst: &VectorInst) {
         self.segment.after.push(index);
+        self.after_places.extend(places(layout, inst.dst.iter().map(|d| d.reg)));
         self.after_reads.extend(sources(inst));
         self.after_writes.extend(inst.dst.iter().map(|d| d.reg));
     }
@@ -183,6 +191,9 @@ impl Builder {
                 .iter()
                 .any(|d| self.after_reads.contains(&d.reg) || self.after_writes.contains(&d.reg))
         {
+            return false;
+        }
+        if places(layout, all(inst)).any(|place| self.after_places.contains(&place)) {
             return false;
         }
         if inst.dst.iter().any(|d| self.exchanged.contains(&layout.place(d.reg.index()).vector))
@@ -254,6 +265,7 @@ impl Builder {
                 None => self.scattered_loads = true,
             }
         }
+        self.member_places.extend(places(layout, all(inst)));
         self.exchanged.extend(exchanged(inst).map(|r| layout.place(r.index()).vector));
         for r in sources(inst) {
             self.segment.mention(r).reads = true;
@@ -273,6 +285,16 @@ impl Builder {
         }
         self.segment.members.push(Member { index, access });
     }
+}
+
+/// Registers that an instruction reads or writes.
+fn all(inst: &VectorInst) -> impl Iterator<Item = Reg> + '_ {
+    sources(inst).chain(inst.dst.iter().map(|d| d.reg))
+}
+
+/// Where the register file has the lanes of registers that have some.
+fn places(layout: &Layout<'_>, regs: impl Iterator<Item = Reg>) -> impl Iterator<Item = u32> {
+    regs.filter_map(|r| layout.place(r.index()).vector)
 }
 
 impl Compiler<'_> {
@@ -333,10 +355,10 @@ impl Compiler<'_> {
                     open.segment.range.0 = index + 1;
                 }
                 Kind::Single => {
-                    if open.goes_before(inst) {
+                    if open.goes_before(self.layout, inst) {
                         open.segment.before.push(index);
                     } else if open.goes_behind(inst) {
-                        open.add_behind(index, inst);
+                        open.add_behind(self.layout, index, inst);
                     } else {
                         close(&mut open, &mut steps, index);
                         open.segment.before.push(index);

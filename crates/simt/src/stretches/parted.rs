@@ -115,8 +115,10 @@ pub(super) fn add(f: &VectorFunction, liveness: &Liveness, ranges: &mut Stretche
             if *b == 0 || before[*b].iter().any(comes_in) {
                 liveness.at_start(*b).for_each(|r| hulls.include(r, low));
             }
+            // What lanes take along leaves every loop of the region, also one that ends where it
+            // does: they wait behind while others go round.
             for s in successors(&block.term).into_iter().filter(|s| f.blocks[*s].convergent) {
-                liveness.at_start(s).for_each(|r| hulls.include(r, high));
+                liveness.at_start(s).for_each(|r| hulls.include(r, high + 1));
             }
             // Lanes that went past the region wait behind it.
             let past = before[*b].iter().filter(|p| comes_in(p) && parts(&f.blocks[**p].term));

@@ -106,6 +106,9 @@ impl Compiler<'_> {
     }
 
     fn varying(&mut self, inst: &VectorInst, plan: Plan) -> bool {
+        // A number has the width of its space's addresses.
+        let wide = plan.wide && !(plan.shared && matches!(inst.src[0], Source::Imm(_)));
+        let plan = Plan { wide, ..plan };
         let Plan { access, offset, total, .. } = plan;
         let narrow = is_narrow(access);
         let whole = u32::from(access.bytes) == access.width.bytes()
@@ -118,7 +121,7 @@ impl Compiler<'_> {
             return true;
         }
         let plain = (whole || narrow)
-            && !matches!(inst.src[0], Source::Imm(_) | Source::Mask(_))
+            && !matches!(inst.src[0], Source::Mask(_))
             && plan.wide != plan.shared
             && offset % total == 0
             && !(plan.shared && offset < 0 && access.width != Width::W32 && !narrow);
@@ -174,7 +177,9 @@ impl Compiler<'_> {
 
     pub(crate) fn address(&mut self, source: Source, width: Width) -> Address {
         match source {
-            Source::Scalar(_) | Source::Affine(..) | Source::Halves(..) => Address::Formula(source),
+            Source::Imm(_) | Source::Scalar(_) | Source::Affine(..) | Source::Halves(..) => {
+                Address::Formula(source)
+            }
             _ => Address::Lanes(self.value(source, width)),
         }
     }

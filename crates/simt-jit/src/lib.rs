@@ -13,11 +13,12 @@
 //! machine registers, `compiler`
 //! puts a function together from the insides of blocks (`block`), the ways in and out (`ways`, with
 //! `homes`) and what is rare (`cold`); `start` makes what stands between warps and blocks of the grid,
-//! `control` what stands between blocks, `lanes`, `float`, `approx`, `series`, `scalar`, `divide`,
-//! `carry`, `predicate`, `bits`, `halves`, `access` (with `known`, `group`, `apart`, `pairs`, `few`, `local`
-//! and `narrow`), `atomics`, `shuffle`, `votes`, `tensor` and `tiles` the instructions (`turnwise`
-//! is for those that go lane by lane, `decoded` for those without a native form), and `serial` whole
-//! loops that go lane by lane. `assembler` and `memory` turn that into something that runs, and
+//! `control` what stands between blocks, `lanes`, `integers`, `float`, `convert`, `approx`, `series`,
+//! `scalar`, `one`, `divide`, `carry`, `predicate`, `space`, `bits`, `halves`, `access` (with `known`,
+//! `group`, `apart`, `pairs`, `few`, `local`, `prefix` and `narrow`), `atomics`, `shuffle`, `votes`,
+//! `tensor` and `tiles` the instructions (`turnwise` is for those that go lane by lane, `decoded` for
+//! those without a native form), and `serial` whole loops that go lane by lane. `assembler` and
+//! `memory` turn that into something that runs, and
 //! `cache` finds what was made before. `ablation` measures what checks cost.
 //!
 //! Deliberately absent: optimisations that do not depend on the machine (crate `simt` has them),

@@ -20,7 +20,7 @@ impl Compiler<'_> {
         let plain = (whole || is_narrow(access))
             && !inst.uniform
             && plan.wide
-            && matches!(inst.src[0], Source::Vector(_) | Source::Scalar(_))
+            && matches!(inst.src[0], Source::Imm(_) | Source::Vector(_) | Source::Scalar(_))
             && plan.offset >= 0
             && plan.offset % plan.total == 0;
         if !plain || !self.has_lane_results(inst) {

@@ -282,9 +282,12 @@ impl Compiler<'_> {
             self.a.op(Code::Xor_r32_rm32, &[eax.into(), eax.into()]);
             return self.scalar_result(inst, 0, A);
         };
+        if axis == 0 {
+            return self.first_thread(inst);
+        }
         self.a.op(Code::Mov_r32_rm32, &[eax.into(), field(Field::Warp).into()]);
         self.a.op(Code::Shl_rm32_imm8, &[eax.into(), X::I(5)]);
-        for step in 0..=axis.min(1) {
+        for step in 0..=1 {
             let extent = field(Field::Threads(step));
             let (small, divided) = (self.a.label(), self.a.label());
             self.a.op(Code::Mov_r32_rm32, &[ecx.into(), extent.into()]);
@@ -303,6 +306,26 @@ impl Compiler<'_> {
             self.a.bind(divided);
         }
         self.scalar_result(inst, 0, if axis == 2 { A } else { D });
+    }
+
+    /// Lane 0's place in its row of threads.
+    fn first_thread(&mut self, inst: &VectorInst) {
+        let (eax, ecx, edx) = (Register::EAX, Register::ECX, Register::EDX);
+        let inside = self.a.label();
+        self.a.op(Code::Mov_r32_rm32, &[edx.into(), field(Field::Warp).into()]);
+        self.a.op(Code::Shl_rm32_imm8, &[edx.into(), X::I(5)]);
+        // Nearly always in blocks of one dimension.
+        self.a.op(Code::Cmp_r32_rm32, &[edx.into(), field(Field::Threads(0)).into()]);
+        self.a.jump(Code::Jb_rel32_64, inside);
+        self.a.op(Code::Mov_r32_rm32, &[eax.into(), edx.into()]);
+        self.a.op(Code::Mov_r32_rm32, &[ecx.into(), field(Field::Threads(0)).into()]);
+        // No extent is 0, but a division must not depend on it.
+        self.a.op(Code::Cmp_rm32_imm8, &[ecx.into(), X::I(1)]);
+        self.a.op(Code::Adc_rm32_imm8, &[ecx.into(), X::I(0)]);
+        self.a.op(Code::Xor_r32_rm32, &[edx.into(), edx.into()]);
+        self.a.op(Code::Div_rm32, &[ecx.into()]);
+        self.a.bind(inside);
+        self.scalar_result(inst, 0, D);
     }
 
     /// One register of several, the lowest first.

@@ -131,7 +131,6 @@ impl Compiler<'_> {
             return self.all_gone();
         }
         let (block, out) = (self.a.label(), self.a.label());
-        self.asked(out);
         let a = &mut self.a;
         a.op(Code::Cmp_rm32_imm8, &[field(Field::Following).into(), X::I(0)]);
         a.jump(Code::Je_rel32_64, block);
@@ -151,8 +150,10 @@ impl Compiler<'_> {
         self.begin();
         self.a.bind(out);
         self.all_gone();
+        // Who waits for us waits for a block's end, or for that of a loop's turn.
+        self.a.bind(block);
+        self.asked(out);
         let a = &mut self.a;
-        a.bind(block);
         a.op(Code::Cmp_rm32_imm8, &[field(Field::More).into(), X::I(0)]);
         a.jump(Code::Je_rel32_64, out);
         self.next_block();

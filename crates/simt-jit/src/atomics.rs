@@ -43,9 +43,17 @@ impl Update {
         self.ty.width() == Width::W64
     }
 
+    fn is_integer(self) -> bool {
+        use AtomType::{S32, S64, U32, U64};
+        matches!(self.ty, U32 | S32 | U64 | S64)
+    }
+
     /// The processor has it as one instruction on memory, if nobody reads the old value.
     fn plain(self) -> Option<Code> {
-        if self.constant.is_some() && !matches!(self.ty, AtomType::F32 | AtomType::F64) {
+        if !self.is_integer() {
+            return None;
+        }
+        if self.constant.is_some() {
             return Some(match (self.op, self.wide()) {
                 (AtomOp::Add, false) => Code::Add_rm32_imm32,
                 (AtomOp::Add, true) => Code::Add_rm64_imm32,
@@ -58,16 +66,15 @@ impl Update {
                 _ => return None,
             });
         }
-        Some(match (self.op, self.ty, self.wide()) {
-            (_, AtomType::F32 | AtomType::F64, _) => return None,
-            (AtomOp::Add, _, false) => Code::Add_rm32_r32,
-            (AtomOp::Add, _, true) => Code::Add_rm64_r64,
-            (AtomOp::And, _, false) => Code::And_rm32_r32,
-            (AtomOp::And, _, true) => Code::And_rm64_r64,
-            (AtomOp::Or, _, false) => Code::Or_rm32_r32,
-            (AtomOp::Or, _, true) => Code::Or_rm64_r64,
-            (AtomOp::Xor, _, false) => Code::Xor_rm32_r32,
-            (AtomOp::Xor, _, true) => Code::Xor_rm64_r64,
+        Some(match (self.op, self.wide()) {
+            (AtomOp::Add, false) => Code::Add_rm32_r32,
+            (AtomOp::Add, true) => Code::Add_rm64_r64,
+            (AtomOp::And, false) => Code::And_rm32_r32,
+            (AtomOp::And, true) => Code::And_rm64_r64,
+            (AtomOp::Or, false) => Code::Or_rm32_r32,
+            (AtomOp::Or, true) => Code::Or_rm64_r64,
+            (AtomOp::Xor, false) => Code::Xor_rm32_r32,
+            (AtomOp::Xor, true) => Code::Xor_rm64_r64,
             _ => return None,
         })
     }
@@ -236,7 +243,6 @@ impl Compiler<'_> {
         let store = pick(Code::Mov_rm32_r32, Code::Mov_rm64_r64);
         let bytes = update.ty.width().bytes();
         let b = update.b.of(turn, bytes);
-        let integer = !matches!(update.ty, AtomType::F32 | AtomType::F64);
         if !update.returns
             && let Some(code) = update.plain()
         {
@@ -257,7 +263,7 @@ impl Compiler<'_> {
                 self.a.op(exchange, &[word.into(), rcx.into()]);
                 self.a.op(store, &[result.into(), rcx.into()]);
             }
-            AtomOp::Add if update.locked && integer => {
+            AtomOp::Add if update.locked && update.is_integer() => {
                 self.a.op(load, &[rcx.into(), b.into()]);
                 let add = pick(Code::Xadd_rm32_r32, Code::Xadd_rm64_r64);
                 self.a.op(add, &[word.into(), rcx.into()]).set_has_lock_prefix(true);

@@ -241,6 +241,12 @@ fn read_modify_writes() {
             }
         }
     }
+    for pair in ["f16x2", "bf16x2"] {
+        compare(&format!("atom.SPACE.add.noftz.{pair} %r, ADDRESS, %v;"), ".b32", 4);
+        compare(&format!("red.SPACE.add.noftz.{pair} ADDRESS, %v;"), ".b32", 4);
+        let constant = format!("mov.b32 %w, 0x3c003400; red.SPACE.add.noftz.{pair} ADDRESS, %w;");
+        compare(&constant, ".b32", 4);
+    }
 }
 
 #[test]

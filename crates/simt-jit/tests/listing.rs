@@ -42,3 +42,98 @@ fn rows_of_a_sparse_matrix_are_made_lane_by_lane() {
         }
     }
 }
+
+/// Instructions, with the kinds of their operands' registers, the result first: `h` 16 bits, `r` 32,
+/// `d` 64, `p` a predicate.
+const ORDINARY: &[(&str, &str)] = &[
+    ("tanh.approx.f32", "rr"),
+    ("tanh.approx.f16x2", "rr"),
+    ("ex2.approx.ftz.f32", "rr"),
+    ("add.ftz.f32", "rrr"),
+    ("mul.ftz.sat.f32", "rrr"),
+    ("abs.ftz.f32", "rr"),
+    ("sqrt.rn.f64", "dd"),
+    ("neg.f64", "dd"),
+    ("copysign.f64", "ddd"),
+    ("rcp.approx.ftz.f64", "dd"),
+    ("div.rz.f64", "ddd"),
+    ("min.NaN.f32", "rrr"),
+    ("add.ftz.f16", "hhh"),
+    ("add.sat.f16x2", "rrr"),
+    ("fma.rn.relu.bf16x2", "rrrr"),
+    ("setp.gt.f16", "phh"),
+    ("setp.ne.s16", "phh"),
+    ("setp.ltu.ftz.f32", "prr"),
+    ("selp.b16", "hhhp"),
+    ("mov.b16", "hh"),
+    ("cvt.s8.s16", "hh"),
+    ("cvt.u64.u16", "dh"),
+    ("cvt.rn.f32.f64", "rd"),
+    ("cvt.ftz.f64.f32", "dr"),
+    ("cvt.rni.s32.f64", "rd"),
+    ("cvt.rzi.s64.f64", "dd"),
+    ("cvt.rzi.u8.f32", "hr"),
+    ("cvt.rmi.f32.f32", "rr"),
+    ("cvt.rzi.f64.f64", "dd"),
+    ("cvt.rn.f64.u64", "dd"),
+    ("cvt.rna.tf32.f32", "rr"),
+    ("mul.lo.s16", "hhh"),
+    ("shr.s16", "hhr"),
+    ("div.u16", "hhh"),
+    ("mul.hi.u64", "ddd"),
+    ("mad.hi.s32", "rrrr"),
+    ("mul24.hi.s32", "rrr"),
+    ("add.sat.s32", "rrr"),
+    ("sad.u32", "rrrr"),
+    ("dp4a.s32.s32", "rrrr"),
+    ("bfe.s64", "ddrr"),
+    ("bfi.b64", "dddrr"),
+    ("bmsk.clamp.b32", "rrr"),
+    ("szext.wrap.s32", "rrr"),
+    ("shf.l.wrap.b32", "rrrr"),
+    ("prmt.b32", "rrrr"),
+];
+
+/// A kernel of one instruction on lanes that differ, or on values that all lanes have.
+fn kernel_of(name: &str, kinds: &str, alike: bool) -> String {
+    let address = if alike { "mov.b64 %a, %b" } else { "add.u64 %a, %x, %b" };
+    let mut text = format!(
+        ".version 8.6\n.target sm_90\n.address_size 64\n.entry k(.param .u64 p) {{\n\
+         .reg .b16 %h<8>; .reg .b32 %r<8>; .reg .b64 %d<8>, %a, %b, %o, %x; .reg .pred %p<8>; .reg .b32 %t;\n\
+         ld.param.u64 %b, [p]; mov.u32 %t, %tid.x; mul.wide.u32 %x, %t, 64;\n\
+         add.u64 %o, %x, %b; {address};\n"
+    );
+    for (n, kind) in kinds.char_indices().skip(1) {
+        text.push_str(&match kind {
+            'h' => format!("ld.global.b16 %h{n}, [%a+{}];\n", 8 * n),
+            'r' => format!("ld.global.b32 %r{n}, [%a+{}];\n", 8 * n),
+            'd' => format!("ld.global.b64 %d{n}, [%a+{}];\n", 8 * n),
+            _ => format!("ld.global.b32 %r{n}, [%a+{}]; setp.ne.u32 %p{n}, %r{n}, 0;\n", 8 * n),
+        });
+    }
+    let operands: Vec<String> =
+        kinds.char_indices().map(|(n, kind)| format!("%{kind}{n}")).collect();
+    text.push_str(&format!("{name} {};\n", operands.join(", ")));
+    text.push_str(match kinds.as_bytes()[0] {
+        b'h' => "st.global.b16 [%o], %h0;\n",
+        b'r' => "st.global.b32 [%o], %r0;\n",
+        b'd' => "st.global.b64 [%o], %d0;\n",
+        _ => "selp.b32 %r0, 1, 2, %p0; st.global.b32 [%o], %r0;\n",
+    });
+    text + "ret;\n}\n"
+}
+
+/// What compilers make of ordinary programs has native code, of lanes and of one value.
+#[test]
+fn ordinary_instructions_are_not_interpreted() {
+    for (name, kinds) in ORDINARY {
+        for alike in [false, true] {
+            let text = kernel_of(name, kinds, alike);
+            for (_, kernel) in inspect(&text).unwrap_or_else(|e| panic!("{name}: {e:?}\n{text}")) {
+                let kernel = kernel.unwrap_or_else(|e| panic!("{name}: {e:?}\n{text}"));
+                let found = simt_jit::summary(&kernel.kernel.entry, Flavour::Avx512).expect("code");
+                assert!(found.interpreted.is_empty(), "{name}, alike: {alike}: {found:?}");
+            }
+        }
+    }
+}

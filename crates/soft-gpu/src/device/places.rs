@@ -85,9 +85,19 @@ pub(super) fn find_places(
     fits: impl Fn(&SmUse) -> bool,
 ) -> Option<Places> {
     if blocks == 1 {
-        let free = open.filter(|sm| fits(&sms[*sm as usize]));
-        let first = free.min_by_key(|sm| sms[*sm as usize].used.warps)?;
-        return Some(Places { first, others: Box::default() });
+        // Once for each block of a grid: whether it fits is only asked where it would go.
+        let mut best: Option<(u32, u32)> = None;
+        for sm in open {
+            let on_sm = &sms[sm as usize];
+            let warps = on_sm.used.warps;
+            if best.is_none_or(|(_, fewest)| warps < fewest) && fits(on_sm) {
+                best = Some((sm, warps));
+                if warps == 0 {
+                    break;
+                }
+            }
+        }
+        return best.map(|(first, _)| Places { first, others: Box::default() });
     }
     let open: Vec<(u32, SmUse)> = open.map(|sm| (sm, sms[sm as usize])).collect();
     let gpcs = open.chunk_by(|(a, _), (b, _)| a / SMS_PER_GPC == b / SMS_PER_GPC);

@@ -24,6 +24,7 @@ pub mod extension;
 pub mod handle;
 pub mod limits;
 pub mod link;
+mod linked;
 pub mod pointer;
 pub mod pool;
 pub mod resource;

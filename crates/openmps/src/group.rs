@@ -12,6 +12,7 @@ use cuda_api::environment::{
     CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_LIB_DIR, OPENMPS_SOFT_DIR,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
+use std::ffi::OsStr;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -153,27 +154,37 @@ impl Stage {
         scratch: &Scratch,
         barrier: &Path,
     ) -> Result<Child> {
-        let mut command = Command::new(&program.path);
-        command.args(&program.arguments);
+        let mut arguments: Vec<&OsStr> = program.arguments.iter().map(OsStr::new).collect();
         if program.takes_barrier {
-            command.arg("--barrier").arg(barrier);
+            arguments.extend([OsStr::new("--barrier"), barrier.as_os_str()]);
         }
-        self.libraries.put_in_front(&mut command);
-        command.env(OPENMPS_SOFT_DIR, self.meeting.path());
-        match setting {
+        let directory = match setting {
             // A directory without a daemon: the library passes through.
-            Setting::Turns => command.env(CUDA_MPS_PIPE_DIRECTORY, scratch.path()),
-            Setting::Shared(daemon) => {
-                command.env(CUDA_MPS_PIPE_DIRECTORY, daemon.pipe_directory())
-            }
+            Setting::Turns => scratch.path(),
+            Setting::Shared(daemon) => daemon.pipe_directory(),
         };
+        self.spawn(directory, &program.path, &arguments)
+    }
+
+    /// Starts one program that shares through this daemon; its output is the caller's to read, and
+    /// the program the caller's to end.
+    pub(crate) fn client(&self, daemon: &PrivateDaemon, path: &Path) -> Result<Child> {
+        self.spawn(daemon.pipe_directory(), path, &[])
+    }
+
+    fn spawn(&self, directory: &Path, path: &Path, arguments: &[&OsStr]) -> Result<Child> {
+        let mut command = Command::new(path);
+        self.libraries.put_in_front(&mut command);
         ends_with_us(&mut command);
         command
+            .args(arguments)
+            .env(OPENMPS_SOFT_DIR, self.meeting.path())
+            .env(CUDA_MPS_PIPE_DIRECTORY, directory)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
-            .with_context(|| format!("starting {}", program.path.display()))
+            .with_context(|| format!("starting {}", path.display()))
     }
 }
 

@@ -10,13 +10,15 @@ pub struct Ablation {
     pub bounds: bool,
     /// Whether it is somebody else's turn, at every way back.
     pub back_edges: bool,
+    /// No check, but of what is always done: counting instructions and bytes.
+    pub counters: bool,
 }
 
 impl Ablation {
     /// Nothing is missing.
     #[cfg(not(feature = "ablation"))]
     pub(crate) const fn current() -> Self {
-        Self { bounds: false, back_edges: false }
+        Self { bounds: false, back_edges: false, counters: false }
     }
 }
 
@@ -25,7 +27,8 @@ mod chosen {
     use super::Ablation;
     use std::sync::{Mutex, PoisonError};
 
-    static CHOSEN: Mutex<Ablation> = Mutex::new(Ablation { bounds: false, back_edges: false });
+    static CHOSEN: Mutex<Ablation> =
+        Mutex::new(Ablation { bounds: false, back_edges: false, counters: false });
 
     impl Ablation {
         /// What code that is made now is made without.

@@ -419,14 +419,14 @@ impl Compiler<'_> {
     }
 
     pub(crate) fn count(&mut self, plan: Plan, bytes: i32) {
-        if !plan.shared && !plan.local {
+        if !plan.shared && !plan.local && !self.without.counters {
             self.a.op(Code::Add_rm64_imm32, &[field(Field::GlobalBytes).into(), X::I(bytes)]);
         }
     }
 
     /// Counts the bytes of the lanes that run.
     pub(crate) fn count_some(&mut self, inst: &VectorInst, plan: Plan) {
-        if plan.shared || plan.local {
+        if plan.shared || plan.local || self.without.counters {
             return;
         }
         let eax = Register::EAX;

@@ -28,23 +28,30 @@ impl Compiler<'_> {
         }
     }
 
+    /// Counts so many instructions of the lanes that run.
+    fn count_instructions(&mut self, size: i32) {
+        if self.without.counters {
+            return;
+        }
+        if !self.masked {
+            self.a.op(Code::Add_rm64_imm32, &[COUNT.into(), X::I(size)]);
+            return;
+        }
+        let (eax, rax) = (Register::EAX, A);
+        self.a.op(Code::Popcnt_r32_rm32, &[eax.into(), MASK.into()]);
+        self.a.op(Code::Imul_r32_rm32_imm32, &[eax.into(), eax.into(), X::I(size)]);
+        let threads = field(Field::ThreadInstructions);
+        self.a.op(Code::Add_rm64_r64, &[threads.into(), rax.into()]);
+        let warps = field(Field::WarpInstructions);
+        self.a.op(Code::Add_rm64_imm32, &[warps.into(), X::I(size)]);
+    }
+
     /// A block but for its end.
     pub(crate) fn contents(&mut self, block: usize) {
         let f = self.f;
         let b = &f.blocks[block];
         self.merged = 0..0;
-        let size = b.insts.len() as i32 + 1;
-        if self.masked {
-            let (eax, rax) = (Register::EAX, A);
-            self.a.op(Code::Popcnt_r32_rm32, &[eax.into(), MASK.into()]);
-            self.a.op(Code::Imul_r32_rm32_imm32, &[eax.into(), eax.into(), X::I(size)]);
-            let threads = field(Field::ThreadInstructions);
-            self.a.op(Code::Add_rm64_r64, &[threads.into(), rax.into()]);
-            let warps = field(Field::WarpInstructions);
-            self.a.op(Code::Add_rm64_imm32, &[warps.into(), X::I(size)]);
-        } else {
-            self.a.op(Code::Add_rm64_imm32, &[COUNT.into(), X::I(size)]);
-        }
+        self.count_instructions(b.insts.len() as i32 + 1);
         self.checks(block);
         self.groups = Groups::default();
         match self.flavour {

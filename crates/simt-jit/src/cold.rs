@@ -74,7 +74,7 @@ pub(crate) enum Cold {
 
 impl Compiler<'_> {
     fn uncount(&mut self, bytes: i32) {
-        if bytes != 0 {
+        if bytes != 0 && !self.without.counters {
             let counter = field(Field::GlobalBytes).into();
             self.a.op(Code::Sub_rm64_imm32, &[counter, X::I(bytes)]);
         }

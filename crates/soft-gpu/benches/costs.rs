@@ -1,8 +1,8 @@
 //! `cargo bench -p soft-gpu --features ablation --bench costs`: the share of its time that a kernel's
 //! native code spends with checks.
 //!
-//! Each kernel of `bench/kernels` is compiled with all checks, without checks of addresses, and
-//! without those at back-edges, and the three are run in turn. Such code exists in this program
+//! Each kernel of `bench/kernels` is compiled with all checks, without checks of addresses, without
+//! those at back-edges, and without counting, and the four are run in turn. Such code exists in this program
 //! only: what is installed is built without the feature.
 
 use cuda_api::DriverTable;
@@ -10,34 +10,19 @@ use kernel_bench::{Compared, geometric_mean, side_by_side};
 use openmps_soft as _;
 use serde_json::json;
 use simt_jit::Ablation;
-use std::ffi::{CStr, c_void};
 
-macro_rules! symbols {
-    ($($name:ident)*) => {
-        mod software_gpu {
-            // Only their addresses are used; DriverTable knows their types.
-            unsafe extern "C" { $(pub fn $name();)* }
-        }
-        fn symbol(name: &CStr) -> Option<*const c_void> {
-            match name.to_str().ok()? {
-                $(stringify!($name) => Some(software_gpu::$name as *const c_void),)*
-                _ => None,
-            }
-        }
-    };
-}
-
-symbols! {
+cuda_api::linked_symbols! {
     cuInit cuDevicePrimaryCtxRetain cuCtxSetCurrent cuCtxSynchronize cuModuleLoadData
     cuModuleUnload cuModuleGetFunction cuMemAlloc_v2 cuMemFree_v2 cuMemcpyHtoD_v2 cuMemcpyDtoH_v2
     cuLaunchKernel
 }
 
 /// What code is made without, in the order of the measurements.
-const WITHOUT: [Ablation; 3] = [
-    Ablation { bounds: false, back_edges: false },
-    Ablation { bounds: true, back_edges: false },
-    Ablation { bounds: false, back_edges: true },
+const WITHOUT: [Ablation; 4] = [
+    Ablation { bounds: false, back_edges: false, counters: false },
+    Ablation { bounds: true, back_edges: false, counters: false },
+    Ablation { bounds: false, back_edges: true, counters: false },
+    Ablation { bounds: false, back_edges: false, counters: true },
 ];
 
 /// Share of the time with all checks that is saved without some of them.
@@ -61,13 +46,13 @@ fn main() -> anyhow::Result<()> {
     let table = unsafe { DriverTable::resolve(symbol) };
     // SAFETY: the bench's kernels access what they may, and end: with all checks they run first.
     let choose = |n: usize| move || unsafe { WITHOUT[n].choose() };
-    let settings = [choose(0), choose(1), choose(2)];
+    let settings = [choose(0), choose(1), choose(2), choose(3)];
     let settings: Vec<&dyn Fn()> = settings.iter().map(|set| set as &dyn Fn()).collect();
     let rows = side_by_side(&table, &only, &settings, |kernel| eprintln!("{kernel}"))?;
     let mean = |without: usize| {
         geometric_mean(rows.iter().map(|row| 1.0 - share(row, without))).map(|kept| 1.0 - kept)
     };
-    let (bounds, back_edges) = (mean(1).unwrap_or(0.0), mean(2).unwrap_or(0.0));
+    let [bounds, back_edges, counters] = [1, 2, 3].map(|without| mean(without).unwrap_or(0.0));
     if json {
         let rows: Vec<_> = rows
             .iter()
@@ -77,20 +62,28 @@ fn main() -> anyhow::Result<()> {
                     "us": row.seconds * 1e6,
                     "bounds": share(row, 1),
                     "back_edges": share(row, 2),
+                    "counters": share(row, 3),
                 })
             })
             .collect();
-        let all = json!({ "rows": rows, "bounds": bounds, "back_edges": back_edges });
+        let all = json!({
+            "rows": rows, "bounds": bounds, "back_edges": back_edges, "counters": counters,
+        });
         println!("{}", serde_json::to_string_pretty(&all)?);
         return Ok(());
     }
-    println!("{:<24} {:>10} {:>9} {:>12}", "kernel", "a run, us", "bounds", "back-edges");
+    println!(
+        "{:<24} {:>10} {:>9} {:>12} {:>10}",
+        "kernel", "a run, us", "bounds", "back-edges", "counters"
+    );
+    let line = |name: &str, us: &str, shares: [f64; 3]| {
+        let [bounds, back_edges, counters] = shares.map(|share| 100.0 * share);
+        println!("{name:<24} {us:>10} {bounds:>8.1}% {back_edges:>11.1}% {counters:>9.1}%");
+    };
     for row in &rows {
-        let us = row.seconds * 1e6;
-        let (bounds, back_edges) = (100.0 * share(row, 1), 100.0 * share(row, 2));
-        println!("{:<24} {us:>10.1} {bounds:>8.1}% {back_edges:>11.1}%", row.kernel);
+        let us = format!("{:.1}", row.seconds * 1e6);
+        line(row.kernel, &us, [1, 2, 3].map(|without| share(row, without)));
     }
-    let (bounds, back_edges) = (100.0 * bounds, 100.0 * back_edges);
-    println!("{:<24} {:>10} {bounds:>8.1}% {back_edges:>11.1}%", "mean", "");
+    line("mean", "", [bounds, back_edges, counters]);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `openmps bench`: what driver calls cost through openmps, beside the provider in-process; and
-//! `openmps bench kernels`, a command of its own.
+//! `openmps bench kernels` and `openmps bench ends`, commands of their own.
 
+mod ends;
 mod kernels;
 
 use crate::group::{Program, Report, Setting, Stage};
@@ -35,6 +36,7 @@ pub(crate) struct Arguments {
 #[derive(clap::Subcommand)]
 enum Other {
     Kernels(kernels::Arguments),
+    Ends(ends::Arguments),
 }
 
 /// Most clients of one run.
@@ -69,8 +71,10 @@ struct Output {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    if let Some(Other::Kernels(arguments)) = &arguments.other {
-        return kernels::run(arguments);
+    match &arguments.other {
+        Some(Other::Kernels(arguments)) => return kernels::run(arguments),
+        Some(Other::Ends(arguments)) => return ends::run(arguments),
+        None => {}
     }
     if !(arguments.seconds.is_finite() && arguments.seconds > 0.0) {
         bail!("--seconds {}: a positive number is needed", arguments.seconds);

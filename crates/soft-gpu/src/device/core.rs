@@ -35,6 +35,8 @@ pub(super) struct Core {
     pub(super) pending: Vec<Key<Grid>>,
     /// Grids with placed blocks that no worker runs, in turn.
     pub(super) runnable: VecDeque<Key<Grid>>,
+    /// A block came back by itself: whoever is next in `runnable` gets its turn.
+    pub(super) anybodys_turn: bool,
     /// Streams whose head is a transfer that waits for a worker.
     pub(super) transfers: VecDeque<Key<Stream>>,
     /// Whose turn it is when a worker looks for work.

@@ -90,6 +90,11 @@ impl Grid {
         !self.waiting.is_empty()
     }
 
+    /// Blocks, or clusters, that have a place.
+    fn placed(&self) -> u64 {
+        self.next - self.left
+    }
+
     /// True if no block has come back yet and only one worker has any.
     pub(super) fn just_begun(&self) -> bool {
         self.left == 0 && u64::from(self.running) + self.waiting.len() as u64 == self.next
@@ -151,30 +156,11 @@ impl Core {
         let mut claimed: Option<Vec<bool>> = None;
         let mut at = 0;
         while let Some(&key) = self.pending.get(at) {
-            let Some(grid) = self.grids.get_mut(key) else {
-                self.pending.remove(at);
-                continue;
-            };
-            while grid.next < grid.total {
+            let unplaced = |grid: &&Grid| grid.next < grid.total;
+            while let Some(grid) = self.grids.get(key).filter(unplaced) {
+                let Some(places) = self.find_place(grid, claimed.as_deref()) else { break };
+                let Some(grid) = self.grids.get_mut(key) else { break };
                 let need = grid.op.need;
-                let open =
-                    |sm: &u32| !claimed.as_ref().is_some_and(|c: &Vec<bool>| c[*sm as usize]);
-                let blocks = grid.op.blocks_together();
-                let fits = |on_sm: &SmUse| on_sm.fits(&need, self.capability);
-                let places = match &grid.sms {
-                    Some(mask) => find_places(
-                        &self.sms,
-                        mask.iter().copied().filter(open),
-                        &need,
-                        blocks,
-                        fits,
-                    ),
-                    None => {
-                        let all = (0..self.sms.len() as u32).filter(open);
-                        find_places(&self.sms, all, &need, blocks, fits)
-                    }
-                };
-                let Some(places) = places else { break };
                 for sm in places.iter() {
                     let on_sm = &mut self.sms[sm as usize];
                     let first = on_sm.is_empty();
@@ -188,10 +174,10 @@ impl Core {
                     self.runnable.push_back(key);
                 }
             }
-            if grid.next == grid.total {
+            let Some(grid) = self.grids.get(key).filter(unplaced) else {
                 self.pending.remove(at);
                 continue;
-            }
+            };
             match &grid.sms {
                 None => break,
                 Some(mask) => {
@@ -201,6 +187,33 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Room for the next block of a grid. A worker's worth of blocks needs none where less urgent
+    /// ones are, which give way: what they have on the SM is saved, as hardware does it.
+    fn find_place(&self, grid: &Grid, claimed: Option<&[bool]>) -> Option<Places> {
+        let (need, blocks) = (&grid.op.need, grid.op.blocks_together());
+        let open = |sm: &u32| !claimed.is_some_and(|claimed| claimed[*sm as usize]);
+        let all = 0..self.sms.len() as u32;
+        let fits = |on_sm: &SmUse| on_sm.fits(need, self.capability);
+        let place = match &grid.sms {
+            Some(mask) => {
+                find_places(&self.sms, mask.iter().copied().filter(open), need, blocks, fits)
+            }
+            None => find_places(&self.sms, all.clone().filter(open), need, blocks, fits),
+        };
+        place.or_else(|| {
+            let less_urgent =
+                |other: &Grid| other.op.priority > grid.op.priority && other.placed() > 0;
+            let gives_way = grid.placed() < self.slots.len() as u64
+                && self.grids.iter().any(|(_, other)| less_urgent(other));
+            let on_mine =
+                |sm: &u32| open(sm) && grid.sms.as_ref().is_none_or(|mask| mask.contains(sm));
+            let anywhere = |_: &SmUse| true;
+            gives_way
+                .then(|| find_places(&self.sms, all.filter(on_mine), need, blocks, anywhere))
+                .flatten()
+        })
     }
 
     /// Takes the next blocks of the most urgent grid, grids of one priority in turn: as many as
@@ -220,9 +233,10 @@ impl Core {
         None
     }
 
-    /// Removes the first of the most urgent grids from those that can run.
+    /// Removes the first of the most urgent grids from those that can run. After a block that
+    /// waits for something it is anybody's turn: it may be waiting for a less urgent one.
     fn next_runnable(&mut self) -> Option<Key<Grid>> {
-        if self.runnable.len() < 2 {
+        if std::mem::take(&mut self.anybodys_turn) || self.runnable.len() < 2 {
             return self.runnable.pop_front();
         }
         let priority = |key: &Key<Grid>| self.grids.get(*key).map(|grid| grid.op.priority);

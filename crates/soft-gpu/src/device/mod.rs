@@ -117,6 +117,7 @@ impl Device {
             grids: Slab::default(),
             pending: Vec::new(),
             runnable: Default::default(),
+            anybodys_turn: false,
             transfers: Default::default(),
             transfers_next: false,
             value_waits: Vec::new(),

@@ -8,8 +8,11 @@ use super::limits;
 use super::tenant::Space;
 use simt::written::WrittenBytes;
 
-/// Bytes moved in one step, so that an unmapping or another stream waits a millisecond at most.
-pub const STEP_BYTES: u64 = 4 << 20;
+/// Bytes moved in one step, so that the end of a client, an unmapping or another stream waits a
+/// fraction of a millisecond.
+pub const STEP_BYTES: u64 = 2 << 20;
+/// What a row of a copy or fill costs beyond its bytes, in bytes: short rows take time too.
+const ROW_COST_BYTES: u64 = 2 << 10;
 /// A fill with zeros of at least this many bytes gives the pages back instead of writing them.
 const PUNCH_BYTES_MIN: u64 = 16 << 20;
 
@@ -162,7 +165,7 @@ impl Transfer {
             if let Err(fault) = self.piece(space, bytes) {
                 return fault;
             }
-            budget -= bytes;
+            budget = budget.saturating_sub(bytes + ROW_COST_BYTES);
             self.done += bytes;
             if self.done == row_bytes {
                 self.done = 0;
@@ -321,6 +324,19 @@ mod tests {
         assert_eq!(transfer.step(&space), Progress::More);
         assert_eq!(run(transfer, &space), Progress::Done);
         assert!(dst.chunks(2).all(|pair| pair == [0xcd, 0xab]));
+    }
+
+    #[test]
+    fn short_rows_are_done_in_steps_too() {
+        let dst = vec![1u8; 64 << 10];
+        let space = space_of(&dst);
+        let (address, pitch, height) = (dst.as_ptr() as u64, 2, dst.len() as u64 / 2);
+        let fill = Fill { address, pitch, value: 7, element: 1, width: 1, height, chunks: false };
+        let mut transfer = Transfer::fill(fill);
+        let more = std::iter::from_fn(|| Some(transfer.step(&space)));
+        let steps = more.take_while(|progress| *progress == Progress::More).count() as u64;
+        assert!(steps >= height * ROW_COST_BYTES / STEP_BYTES / 2, "{steps} steps");
+        assert!(dst.chunks(2).all(|pair| pair == [7, 1]));
     }
 
     #[test]

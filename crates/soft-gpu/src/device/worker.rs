@@ -216,7 +216,7 @@ impl Core {
 
     /// Settles what an assignment came to and frees its slot.
     pub(super) fn settle(&mut self, assignment: Assignment, settled: Settled) {
-        let Assignment { slot, tenant, work, since_ns, .. } = assignment;
+        let Assignment { slot, control, tenant, work, since_ns } = assignment;
         self.slots[slot].running = None;
         self.slots_free.push(slot);
         match (work, settled) {
@@ -225,6 +225,8 @@ impl Core {
                 settled @ (Settled::Blocks(_) | Settled::Fault(..)),
             ) => {
                 self.slots[slot].view = view;
+                self.anybodys_turn |= matches!(settled, Settled::Blocks(Outcome::Yielded))
+                    && !control.yield_requested();
                 // Before the grid may end.
                 self.slots[slot].spare = spare.map(|run| (grid, run));
                 let now = now_ns();

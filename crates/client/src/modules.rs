@@ -128,6 +128,7 @@ impl Attached {
                 name: name.to_owned(),
                 layout: Layout::default(),
                 attributes: Default::default(),
+                cache: 0,
                 occupancy: Default::default(),
             })?
         };
@@ -150,7 +151,10 @@ impl Attached {
         });
         if result.is_err() {
             state.functions.remove(handle);
+            return result;
         }
+        drop(state);
+        self.follow_cache(handle)?;
         result
     }
 

@@ -64,6 +64,8 @@ pub(crate) struct Function {
     pub(crate) layout: Layout,
     /// By CUfunction_attribute.
     pub(crate) attributes: [i32; FUNCTION_ATTRIBUTES],
+    /// CU_FUNC_CACHE_PREFER_*, set for it alone.
+    pub(crate) cache: u32,
     /// What the server said of its occupancy.
     pub(crate) occupancy: Occupancy,
 }

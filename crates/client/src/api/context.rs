@@ -208,15 +208,6 @@ pub(crate) fn cuCtxGetCacheConfig(config: Out<c_uint>) -> CUresult {
     config.set(with_current(|context| context.cache_config)?)
 }
 
-/// A preference, which the server may ignore as drivers do: it is only remembered.
-pub(crate) fn cuCtxSetCacheConfig(config: c_uint) -> CUresult {
-    const PREFER_EQUAL: c_uint = 3;
-    match config <= PREFER_EQUAL {
-        true => with_current(|context| context.cache_config = config),
-        false => Err(CudaError::INVALID_VALUE),
-    }
-}
-
 pub(crate) fn cuCtxGetSharedMemConfig(config: Out<c_uint>) -> CUresult {
     config.set(with_current(|context| context.shared_mem_config)?)
 }

@@ -145,19 +145,6 @@ pub(crate) fn cuKernelGetLibrary(library: Out<CUlibrary>, kernel: CUkernel) -> C
     give(library, function.module)
 }
 
-/// A preference, which the shared device does not follow; a wrong one is refused as ever.
-pub(crate) fn cuKernelSetCacheConfig(
-    kernel: CUkernel,
-    config: c_uint,
-    _device: CUdevice,
-) -> CUresult {
-    const LAST: c_uint = 3;
-    if config > LAST {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    crate::mode::attached()?.state().function(kernel.0).map(|_| ())
-}
-
 pub(crate) fn cuKernelGetName(name: Out<*const c_char>, kernel: CUkernel) -> CUresult {
     super::function::cuFuncGetName(name, CUfunction(kernel.0))
 }

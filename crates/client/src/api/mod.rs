@@ -6,6 +6,7 @@
 #![allow(non_snake_case, reason = "functions keep cuda.h's names")]
 
 mod array;
+mod cache;
 mod context;
 mod copy;
 mod copy_box;
@@ -36,6 +37,7 @@ mod version;
 mod virtual_memory;
 
 pub(crate) use array::*;
+pub(crate) use cache::*;
 pub(crate) use context::*;
 pub(crate) use copy::*;
 pub(crate) use copy_box::*;

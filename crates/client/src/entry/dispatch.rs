@@ -31,6 +31,8 @@ macro_rules! implement {
     (post cuMemsetD2D16Async $($rest:tt)*) => { implement!(special cuMemsetD2D16Async $($rest)*) };
     (post cuMemsetD2D32Async $($rest:tt)*) => { implement!(special cuMemsetD2D32Async $($rest)*) };
 
+    // What a context prefers is its functions' preference.
+    (post cuFuncSetCacheConfig $($rest:tt)*) => { implement!(special cuFuncSetCacheConfig $($rest)*) };
     // What the client knows is not asked for again.
     (call cuOccupancyMaxActiveBlocksPerMultiprocessor $($rest:tt)*) => {
         implement!(special cuOccupancyMaxActiveBlocksPerMultiprocessor $($rest)*)

@@ -8,7 +8,7 @@ use cuda_api::handle::HandleKind;
 use cuda_api::pointer::Out;
 use cuda_api::*;
 
-use super::{Driver, driver, exports};
+use super::{Driver, driver, exports, thread};
 use crate::device::capability::{CLUSTER_BLOCKS_PORTABLE, Capability};
 use crate::device::limits::SHARED_PER_BLOCK;
 use crate::device::occupancy::KernelNeed;
@@ -18,6 +18,7 @@ use simt::kernel::{Dim3, Kernel, KernelInfo};
 
 /// CU_FUNC_CACHE_PREFER_*.
 mod cache {
+    pub(super) const PREFER_NONE: u32 = 0;
     pub(super) const PREFER_SHARED: u32 = 1;
     pub(super) const PREFER_L1: u32 = 2;
     pub(super) const PREFER_EQUAL: u32 = 3;
@@ -125,10 +126,15 @@ impl Function {
         })
     }
 
-    /// What occupancy depends on.
+    /// What occupancy depends on; the current context says what the program did not say for the
+    /// function.
     pub(crate) fn need(&self) -> KernelNeed {
         let chosen = self.chosen();
-        let by_cache = match chosen.cache {
+        let preferred = match chosen.cache {
+            cache::PREFER_NONE => thread::current().map_or(0, |context| context.cache_config()),
+            own => own,
+        };
+        let by_cache = match preferred {
             cache::PREFER_SHARED => Some(100),
             cache::PREFER_L1 => Some(0),
             cache::PREFER_EQUAL => Some(50),
@@ -211,7 +217,7 @@ impl Function {
         Ok(())
     }
 
-    fn set_cache(&self, preference: u32) -> Result {
+    pub(super) fn set_cache(&self, preference: u32) -> Result {
         if preference > cache::PREFER_EQUAL {
             return Err(Error::INVALID_VALUE);
         }

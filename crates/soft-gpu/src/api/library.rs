@@ -141,9 +141,9 @@ exports! {
     }
 
     fn cuKernelSetCacheConfig(kernel: CUkernel, config: c_uint, device: CUdevice) {
-        driver()?.kernel(kernel)?;
+        let kernel = driver()?.kernel(kernel)?;
         devices::check(device)?;
-        if config > 3 { Err(Error::INVALID_VALUE) } else { Ok(()) }
+        kernel.set_cache(config)
     }
 
     fn cuKernelGetName(name: *mut *const c_char, kernel: CUkernel) {

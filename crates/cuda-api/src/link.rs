@@ -3,8 +3,8 @@
 //! Not a linker: one input is handed back as it came, several are packed into a fat binary of a
 //! kind of entry of our own, and the device that loads the image links and compiles it. That needs
 //! PTX: text, or what has some in it (fat binaries, object files, libraries). A cubin among several
-//! inputs is CUDA_ERROR_NOT_SUPPORTED. The software GPU links; NVIDIA's driver does not know the
-//! kind of entry and answers CUDA_ERROR_NO_BINARY_FOR_GPU. The most registers that a program allows
+//! inputs is CUDA_ERROR_NOT_SUPPORTED. The software GPU links; a server on NVIDIA's driver has that
+//! one link before it loads the image, which only other programs than the server cannot use. The most registers that a program allows
 //! (CU_JIT_MAX_REGISTERS) are written into PTX text as `.maxnreg`, which any device heeds.
 //!
 //! Invariant: a finished image ends with a NUL or says its length, so that it can be loaded by its
@@ -138,21 +138,44 @@ fn length_until(text: &[u8], offset: usize, end: &[u8]) -> usize {
     found.map_or(text.len(), |position| offset + position + end.len())
 }
 
+const MAGIC: u32 = 0xba55_ed50;
+const HEADER_BYTES: usize = 16;
+const ENTRY_HEADER_BYTES: usize = 64;
+
+/// The inputs of an image that [`pack`] made; `None` for any other.
+pub fn unpack(image: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut rest = image.strip_prefix(&MAGIC.to_le_bytes())?.get(HEADER_BYTES - 4..)?;
+    let mut inputs = Vec::new();
+    while let Some((header, content)) = rest.split_at_checked(ENTRY_HEADER_BYTES) {
+        let number = |at: usize, bytes: usize| {
+            header[at..at + bytes]
+                .iter()
+                .rev()
+                .fold(0, |number, byte| number << 8 | u64::from(*byte))
+        };
+        if number(0, 2) != u64::from(LINK_INPUT_ENTRY) || inputs.len() == LINK_INPUTS_MAX {
+            break;
+        }
+        let (padded, length) = (usize::try_from(number(8, 8)).ok()?, number(16, 4) as usize);
+        let (content, behind) = content.split_at_checked(padded)?;
+        inputs.push(content.get(..length)?);
+        rest = behind;
+    }
+    (!inputs.is_empty()).then_some(inputs)
+}
+
 /// A fat binary of inputs for linking, each an entry of the kind [`LINK_INPUT_ENTRY`].
 pub fn pack<'a>(inputs: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
-    const MAGIC: u32 = 0xba55_ed50;
-    const HEADER_BYTES: usize = 16;
-    const ENTRY_HEADER_BYTES: u32 = 64;
     let mut image = Vec::from(MAGIC.to_le_bytes());
     image.extend_from_slice(&1u16.to_le_bytes());
     image.extend_from_slice(&(HEADER_BYTES as u16).to_le_bytes());
     image.extend_from_slice(&[0; 8]);
     for input in inputs {
         let padded = input.len().next_multiple_of(8);
-        let mut header = [0u8; ENTRY_HEADER_BYTES as usize];
+        let mut header = [0u8; ENTRY_HEADER_BYTES];
         header[..2].copy_from_slice(&LINK_INPUT_ENTRY.to_le_bytes());
         header[2..4].copy_from_slice(&0x0101u16.to_le_bytes());
-        header[4..8].copy_from_slice(&ENTRY_HEADER_BYTES.to_le_bytes());
+        header[4..8].copy_from_slice(&(ENTRY_HEADER_BYTES as u32).to_le_bytes());
         header[8..16].copy_from_slice(&(padded as u64).to_le_bytes());
         // What follows is padding. Inputs are below 4 GiB.
         header[16..20].copy_from_slice(&(input.len() as u32).to_le_bytes());
@@ -209,6 +232,13 @@ mod tests {
         assert_eq!(image[16..18], LINK_INPUT_ENTRY.to_le_bytes());
         assert_eq!(&image[80..88], b"first\0\0\0");
         assert_eq!(&image[152..162], b"second one");
+        assert_eq!(unpack(&image).unwrap(), [b"first".as_slice(), b"second one"]);
+        for cut in 0..image.len() {
+            // What is cut off is not made up.
+            let parts = unpack(&image[..cut]).unwrap_or_default();
+            assert!(parts.iter().all(|part| [b"first".as_slice(), b"second one"].contains(part)));
+        }
+        assert_eq!(unpack(b".version 9.0"), None);
         assert_eq!(link.complete().unwrap(), image);
     }
 

@@ -15,8 +15,12 @@ const STACK_BYTES_MAX: usize = 512 << 10;
 /// Smallest and largest buffer for what kernels print, bytes.
 const PRINTF_BYTES_MIN: usize = 512 << 10;
 const PRINTF_BYTES_MAX: usize = 2 << 30;
+/// It is a multiple of this.
+const PRINTF_UNIT_BYTES: usize = 256;
 /// Smallest heap for kernels' `malloc`, bytes.
 const HEAP_BYTES_MIN: usize = 4 << 20;
+/// It is a multiple of this.
+const HEAP_UNIT_BYTES: usize = 64 << 10;
 /// Fewest launches of kernels' own that may be pending.
 const PENDING_LAUNCHES_MIN: usize = 32;
 /// Largest fetch of the second-level cache, bytes.
@@ -55,8 +59,13 @@ impl Limits {
         let value = match limit {
             STACK_SIZE if value > STACK_BYTES_MAX => return Err(CudaError::INVALID_VALUE),
             STACK_SIZE => value.next_multiple_of(16),
-            PRINTF_FIFO_SIZE => value.clamp(PRINTF_BYTES_MIN, PRINTF_BYTES_MAX),
-            MALLOC_HEAP_SIZE => value.max(HEAP_BYTES_MIN),
+            PRINTF_FIFO_SIZE => {
+                value.clamp(PRINTF_BYTES_MIN, PRINTF_BYTES_MAX).next_multiple_of(PRINTF_UNIT_BYTES)
+            }
+            MALLOC_HEAP_SIZE => value
+                .max(HEAP_BYTES_MIN)
+                .checked_next_multiple_of(HEAP_UNIT_BYTES)
+                .ok_or(CudaError::INVALID_VALUE)?,
             DEV_RUNTIME_PENDING_LAUNCH_COUNT => value.max(PENDING_LAUNCHES_MIN),
             MAX_L2_FETCH_GRANULARITY => value.min(FETCH_BYTES_MAX),
             _ => value,
@@ -77,8 +86,12 @@ mod tests {
         assert_eq!(after(STACK_SIZE, 5000), Ok(5008));
         assert_eq!(after(STACK_SIZE, 1 << 20), Err(CudaError::INVALID_VALUE));
         assert_eq!(after(PRINTF_FIFO_SIZE, 1), Ok(512 << 10));
+        assert_eq!(after(PRINTF_FIFO_SIZE, 1_000_000), Ok(1_000_192));
+        assert_eq!(after(PRINTF_FIFO_SIZE, 1 << 40), Ok(2 << 30));
         assert_eq!(after(MALLOC_HEAP_SIZE, 5000), Ok(4 << 20));
         assert_eq!(after(MALLOC_HEAP_SIZE, 1 << 30), Ok(1 << 30));
+        assert_eq!(after(MALLOC_HEAP_SIZE, (8 << 20) + 1), Ok(8_454_144));
+        assert_eq!(after(MALLOC_HEAP_SIZE, usize::MAX), Err(CudaError::INVALID_VALUE));
         assert_eq!(after(DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2), Ok(32));
         assert_eq!(after(DEV_RUNTIME_SYNC_DEPTH, 2), Err(CudaError::UNSUPPORTED_LIMIT));
         assert_eq!(after(SHMEM_SIZE, 2), Err(CudaError::NOT_PERMITTED));

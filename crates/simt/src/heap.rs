@@ -20,6 +20,17 @@ pub struct DeviceHeap {
     lists: Mutex<Lists>,
 }
 
+/// What an address is that cannot be given to `free`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotABlock {
+    /// Memory that is free: it was given before, or never taken.
+    Free,
+    /// Not the start of a block.
+    Inside,
+    /// No memory of this heap.
+    Elsewhere,
+}
+
 #[derive(Debug)]
 struct Lists {
     /// Start and size of each free block.
@@ -49,13 +60,26 @@ impl DeviceHeap {
         address
     }
 
-    /// `free`: false if `address` is not of a block in use. 0 is allowed and does nothing.
-    pub fn release(&self, address: u64) -> bool {
+    /// `free`: of 0 it does nothing.
+    ///
+    /// # Errors
+    /// What the address is instead of a block in use.
+    pub fn release(&self, address: u64) -> Result<(), NotABlock> {
         if address == 0 {
-            return true;
+            return Ok(());
         }
         let mut lists = self.lists.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let Some(mut bytes) = lists.used.remove(&address) else { return false };
+        let Some(mut bytes) = lists.used.remove(&address) else {
+            let within = |blocks: &BTreeMap<u64, u64>| {
+                let before = blocks.range(..=address).next_back();
+                before.is_some_and(|(start, bytes)| address - start < *bytes)
+            };
+            return Err(match (within(&lists.free), within(&lists.used)) {
+                (true, _) => NotABlock::Free,
+                (_, true) => NotABlock::Inside,
+                _ => NotABlock::Elsewhere,
+            });
+        };
         let mut start = address;
         if let Some(next) = lists.free.remove(&(address + bytes)) {
             bytes += next;
@@ -68,7 +92,7 @@ impl DeviceHeap {
             bytes += size;
         }
         lists.free.insert(start, bytes);
-        true
+        Ok(())
     }
 }
 
@@ -84,10 +108,12 @@ mod tests {
         let c = heap.allocate(16);
         assert_eq!((a, b, c), (0x1000, 0x1010, 0x1030));
         assert_eq!(heap.allocate(1), 0);
-        assert!(heap.release(b) && heap.release(a) && heap.release(0));
-        assert!(!heap.release(b), "freed twice");
+        assert_eq!(heap.release(c + 8), Err(NotABlock::Inside));
+        assert_eq!((heap.release(b), heap.release(a), heap.release(0)), (Ok(()), Ok(()), Ok(())));
+        assert_eq!(heap.release(b), Err(NotABlock::Free), "freed twice");
+        assert_eq!(heap.release(0x2000), Err(NotABlock::Elsewhere));
         assert_eq!(heap.allocate(48), 0x1000);
-        assert!(heap.release(0x1000) && heap.release(c));
+        assert_eq!((heap.release(0x1000), heap.release(c)), (Ok(()), Ok(())));
         assert_eq!(heap.allocate(64), 0x1000);
     }
 }

@@ -7,7 +7,7 @@
 //! Invariant: a block gives way within a bounded number of instructions after [`Control`] asks
 //! for it: every tier looks at it at loop back-edges, calls and block starts.
 
-use crate::heap::{DeviceHeap, HEAP_ALIGN, HEAP_BYTES};
+use crate::heap::{DeviceHeap, HEAP_ALIGN, HEAP_BYTES, NotABlock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -459,6 +459,13 @@ pub enum FaultKind {
     },
     /// Call depth over the stack's limit: CUDA_ERROR_LAUNCH_FAILED.
     StackOverflow,
+    /// `free` of something else than what `malloc` returned: CUDA_ERROR_LAUNCH_FAILED.
+    InvalidFree {
+        /// What it was given.
+        address: u64,
+        /// What that is.
+        what: NotABlock,
+    },
     /// Threads wait at barriers that can never be complete: CUDA_ERROR_LAUNCH_TIMEOUT.
     BarrierDeadlock,
 }

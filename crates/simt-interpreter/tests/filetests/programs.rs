@@ -7,13 +7,14 @@
 //! - `// expect: NAME[OFFSET] TYPE = VALUES` compares memory after the run, from an element on.
 //! - `// finding: TEXT` is what checking finds, in order, each line a part of a finding;
 //!   `// findings: none` that it finds nothing.
-//! - `// fault: KIND [line=N]`, `// print: TEXT` (lines in order, `\n` at each end).
+//! - `// fault: KIND [line=N] [block=X] [thread=X] [at=BUFFER+OFFSET|OFFSET] [bytes=N] [write=0|1]`;
+//!   `// print: TEXT` (lines in order, `\n` at each end).
 //!
 //! Types: u8 u16 u32 u64 f32 f64. Values: numbers, `V*N` repeats, `A..B` counts up, both ends in.
 
 use super::harness::{Device, Params, Shape};
 use super::tiers::{ALL_SETS, Set};
-use simt::kernel::{Dim3, FaultKind};
+use simt::kernel::{Dim3, Fault, FaultKind};
 use std::collections::HashMap;
 
 fn size(ty: &str) -> usize {
@@ -73,7 +74,8 @@ struct Run {
     shape: Option<Shape>,
     args: Vec<Argument>,
     expect: Vec<(usize, String, usize, String, Vec<u8>)>,
-    fault: Option<(String, Option<u32>)>,
+    /// Its kind, and what else is said of it.
+    fault: Option<(String, Vec<(String, String)>)>,
     print: Option<String>,
     /// Parts of what checking finds.
     findings: Option<Vec<String>>,
@@ -139,10 +141,9 @@ fn parse(text: &str) -> Vec<Run> {
             "fault" => {
                 let mut words = rest.split_whitespace();
                 let kind = words.next().expect("a kind").to_owned();
-                let line = words
-                    .next()
-                    .map(|w| w.strip_prefix("line=").expect("line=").parse().expect("a line"));
-                run.fault = Some((kind, line));
+                let details = words.map(|word| word.split_once('=').expect("NAME=VALUE"));
+                let details = details.map(|(name, value)| (name.to_owned(), value.to_owned()));
+                run.fault = Some((kind, details.collect()));
             }
             "findings" => run.findings = Some(Vec::new()),
             "finding" => run.findings.get_or_insert_default().push(rest.to_owned()),
@@ -168,7 +169,39 @@ fn kind_name(kind: &FaultKind) -> &'static str {
         FaultKind::Trap => "trap",
         FaultKind::Assert { .. } => "assert",
         FaultKind::StackOverflow => "stack_overflow",
+        FaultKind::InvalidFree { .. } => "invalid_free",
         FaultKind::BarrierDeadlock => "barrier_deadlock",
+    }
+}
+
+/// What a kind of fault says of the access: address or offset, bytes, whether it writes.
+fn access(kind: &FaultKind) -> Option<(u64, u32, Option<bool>)> {
+    match *kind {
+        FaultKind::IllegalAddress { address, bytes, write } => Some((address, bytes, Some(write))),
+        FaultKind::OutsideSpace { offset, bytes, write, .. } => Some((offset, bytes, Some(write))),
+        FaultKind::MisalignedAddress { address, bytes } => Some((address, bytes, None)),
+        FaultKind::InvalidFree { address, .. } => Some((address, 0, None)),
+        _ => None,
+    }
+}
+
+/// Whether a fault is as a detail has it.
+fn is_so(fault: &Fault, name: &str, value: &str, addresses: &HashMap<String, u64>) -> bool {
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).expect(text),
+        None => text.parse().expect(text),
+    };
+    match (name, access(&fault.kind)) {
+        ("line", _) => u64::from(fault.line) == number(value),
+        ("block", _) => u64::from(fault.block.x) == number(value),
+        ("thread", _) => u64::from(fault.thread.x) == number(value),
+        ("at", Some((address, ..))) => match value.split_once('+') {
+            Some((buffer, offset)) => address == addresses[buffer] + number(offset),
+            None => address == number(value),
+        },
+        ("bytes", Some((_, bytes, _))) => u64::from(bytes) == number(value),
+        ("write", Some((.., Some(write)))) => u64::from(write) == number(value),
+        _ => false,
     }
 }
 
@@ -215,8 +248,9 @@ fn execute(
     let outcome = device.run(&kernel, run.shape.expect("a shape"), &params.0);
     match (&outcome, &run.fault) {
         (Ok(()), None) => {}
-        (Err(fault), Some((kind, line)))
-            if kind_name(&fault.kind) == kind && line.is_none_or(|l| l == fault.line) => {}
+        (Err(fault), Some((kind, details)))
+            if kind_name(&fault.kind) == kind
+                && details.iter().all(|(name, value)| is_so(fault, name, value, &addresses)) => {}
         _ => return failures.push(format!("{place}: {outcome:?}, expected {:?}", run.fault)),
     }
     if let (Some(expected), Some(found)) = (&run.findings, &device.findings) {

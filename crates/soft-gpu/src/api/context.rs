@@ -62,6 +62,11 @@ impl Context {
         if self.green.is_some() { self.handle as u64 } else { self.number() }
     }
 
+    /// CU_FUNC_CACHE_PREFER_*, for functions without a preference.
+    pub(super) fn cache_config(&self) -> u32 {
+        self.cache_config.load(Ordering::Relaxed)
+    }
+
     /// SMs that its streams may use.
     pub(super) fn sms(&self) -> SmMask {
         self.green.as_ref().map(Green::mask)
@@ -169,6 +174,12 @@ impl Driver {
         if device == 0 { Ok(()) } else { Err(Error::INVALID_DEVICE) }
     }
 
+    /// Waits for the work of a context that is about to be destroyed, as an H200's driver does,
+    /// however long it takes. How it ended is of interest to nobody.
+    fn finish_context(&self, context: &Context) {
+        let _ = self.synchronize_context(context);
+    }
+
     /// Waits for all that this thread's tenant has in the context, and shows what it printed.
     pub(crate) fn synchronize_context(&self, context: &Context) -> Result {
         let tenant = self.tenant();
@@ -257,6 +268,7 @@ exports! {
         if found.primary || found.green.is_some() {
             return Err(Error::INVALID_CONTEXT);
         }
+        driver.finish_context(&found);
         driver.contexts.remove(context.0).map_err(|_| Error::INVALID_CONTEXT)?;
         driver.clear_context(&found);
         if thread::top()?.is_some_and(|top| top.handle == found.handle) {
@@ -471,6 +483,8 @@ pub(super) fn release_primary(device: CUdevice) -> Result {
 fn reset_primary(device: CUdevice) -> Result {
     let driver = driver()?;
     driver.check_device(device)?;
+    let context = driver.lock_primary().context.clone();
+    context.iter().for_each(|context| driver.finish_context(context));
     let mut primary = driver.lock_primary();
     primary.retained = 0;
     if let Some(context) = primary.context.clone() {

@@ -135,6 +135,8 @@ impl Driver {
         let seq = self.device.enqueue(stream, op)?;
         if wait {
             self.device.wait_stream(stream, seq)?;
+            // As the manual has it: what was printed is shown when a copy comes back that waits.
+            self.flush_printf(&tenant);
         }
         Ok(())
     }

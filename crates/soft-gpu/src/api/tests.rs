@@ -628,10 +628,18 @@ fn contexts_take_what_was_made_in_them_along() {
         cu!(cuCtxCreate_v2(&mut context, 0, 0)).unwrap();
         let memory = allocate(5 << 20);
         let stream = new_stream(0);
-        let never = Arc::new(AtomicU32::new(0));
-        launch(spin(&never), 4, stream, &mut []).unwrap();
-        launch(spin(&never), 4, CUstream::NULL, &mut []).unwrap();
+        let flag = Arc::new(AtomicU32::new(0));
+        launch(spin(&flag), 4, stream, &mut []).unwrap();
+        launch(spin(&flag), 4, CUstream::NULL, &mut []).unwrap();
+        let later = flag.clone();
+        let setter = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            later.store(1, Ordering::Release);
+        });
+        // Work is waited for, as an H200's driver does.
         cu!(cuCtxDestroy_v2(context)).unwrap();
+        assert_eq!(flag.load(Ordering::Acquire), 1);
+        setter.join().unwrap();
         let mut current = CUcontext(1);
         cu!(cuCtxGetCurrent(&mut current)).unwrap();
         assert!(current.is_null());

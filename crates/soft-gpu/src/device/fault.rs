@@ -1,6 +1,7 @@
 //! Faults in words and as CUresults.
 
 use crate::error::Error;
+use simt::heap::NotABlock;
 use simt::kernel::{Dim3, Fault, FaultKind};
 
 /// The CUresult that a fault becomes, and one line that says what happened and where.
@@ -41,6 +42,17 @@ pub fn describe(fault: &Fault) -> (Error, String) {
         ),
         FaultKind::Trap => (Error::LAUNCH_FAILED, "trap".to_owned()),
         FaultKind::Assert { message } => (Error::ASSERT, message.clone()),
+        FaultKind::InvalidFree { address, what } => (
+            Error::LAUNCH_FAILED,
+            format!(
+                "free of {address:#x}, {}",
+                match what {
+                    NotABlock::Free => "where nothing is allocated: it was freed before",
+                    NotABlock::Inside => "which is inside of what malloc returned",
+                    NotABlock::Elsewhere => "which malloc did not return",
+                }
+            ),
+        ),
         FaultKind::StackOverflow => {
             (Error::LAUNCH_FAILED, "call depth exceeds the stack".to_owned())
         }

@@ -13,7 +13,7 @@ use crate::memory::Memory;
 use crate::memory::staging::Staging;
 use crate::state::State;
 use channel::memfd::Reservation;
-use channel::message::Welcome;
+use channel::message::{WELCOME_WANTS_NOTES, Welcome};
 use channel::region::{Region, STAGING_BYTES};
 use channel::ring::Producer;
 use channel::socket::SeqPacket;
@@ -94,6 +94,11 @@ impl Attached {
     /// What cuDriverGetVersion answers.
     pub(crate) fn driver_version(&self) -> c_int {
         self.welcome.driver_version
+    }
+
+    /// True if the server is to be told what memory is given out and taken back.
+    pub(crate) fn wants_notes(&self) -> bool {
+        self.welcome.flags & WELCOME_WANTS_NOTES != 0
     }
 
     /// Least and greatest stream priority.

@@ -6,7 +6,7 @@
 //! of one of them is nobody else's. A caller that finds the functions missing goes without.
 
 use crate::types::CUresult;
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 /// Work of one tenant so far.
 #[repr(C)]
@@ -175,6 +175,22 @@ pub struct CodeStore {
 /// calling tenant has registered (cuMemHostRegister), aligned to a page; 0 if there are none.
 pub type PlaceManaged = unsafe extern "C" fn(data: *mut c_void, bytes: u64) -> u64;
 
+/// What `tenant_memory` is told of a range, whose accesses are looked at then.
+pub mod memory_note {
+    use super::c_uint;
+
+    /// Nothing: whether anybody wants to know is asked.
+    pub const NONE: c_uint = 0;
+    /// It is given out; nobody has written it.
+    pub const FRESH: c_uint = 1;
+    /// The same, of memory that the host writes by itself: it is filled with a pattern.
+    pub const FRESH_SHARED: c_uint = 2;
+    /// It was freed.
+    pub const FREED: c_uint = 3;
+    /// It may have been written anywhere, and is no longer looked at.
+    pub const UNKNOWN: c_uint = 4;
+}
+
 macro_rules! extension {
     ($($(#[$doc:meta])* $field:ident = $name:ident($($param:ident: $ty:ty),* $(,)?);)*) => {
         /// Exported symbols of the extension.
@@ -243,6 +259,9 @@ extension! {
     /// (NULL) they are the provider's own memory.
     tenant_place_managed = openmpsTenantPlaceManaged(
         tenant: u64, place: Option<PlaceManaged>, data: *mut c_void);
+    /// Says what became of the tenant's memory, which it deals out by itself: see [`memory_note`].
+    /// NOT_SUPPORTED if nobody looks for mistakes.
+    tenant_memory = openmpsTenantMemory(tenant: u64, address: u64, bytes: u64, note: c_uint);
     /// Reads the tenant's counters.
     tenant_usage = openmpsTenantUsage(tenant: u64, usage: *mut TenantUsage);
     /// Reads a device's counters.

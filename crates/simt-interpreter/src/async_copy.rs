@@ -166,9 +166,6 @@ impl<T: Transfer> Body for Bulk<T> {
                         Err(kind) => return machine.fail(lane, kind),
                     };
                     T::run(to, from, bytes as usize);
-                    if let Some(checker) = machine.block.program.checker() {
-                        checker.written(to as u64, bytes);
-                    }
                     if ins.tag & BARRIER != 0 {
                         let address = read::<u64, WARP_LANES>(machine, ins.a[3]).0[i];
                         let written = |state: State| state.complete(bytes as u32);

@@ -5,7 +5,7 @@
 
 mod together;
 
-use super::check::Shadow;
+use super::check::{Account, Follow};
 use super::cluster::Peer;
 use super::machine::Machine;
 use super::program::Program;
@@ -76,7 +76,7 @@ pub(super) struct InterpretedBlock {
     /// The warps take turns until the next barrier.
     apart: bool,
     /// The account of accesses, if it is kept.
-    shadow: Option<Box<Shadow>>,
+    account: Option<Account>,
 }
 
 impl InterpretedBlock {
@@ -89,10 +89,9 @@ impl InterpretedBlock {
         let threads = environment.launch.block.count() as u32;
         let warps = threads.div_ceil(WARP_LANES as u32);
         let shared_bytes = static_shared_bytes + u64::from(environment.launch.dynamic_shared_bytes);
-        let shadow =
-            environment.program.checker().map(|_| Box::new(Shadow::new(shared_bytes, warps)));
+        let account = environment.program.checker().map(|_| Account::new(shared_bytes, warps));
         Self {
-            shadow,
+            account,
             environment,
             index,
             shared: vec![0; shared_bytes.div_ceil(16) as usize],
@@ -116,11 +115,19 @@ impl InterpretedBlock {
     }
 
     /// Becomes one of these, which then say when the cluster's barrier is complete.
-    pub(super) fn join(&mut self, peers: Arc<[Peer]>) {
+    pub(super) fn join(&mut self, peers: Arc<[Peer]>, account: Option<Account>) {
         self.environment.peers = peers;
-        if let Some(shadow) = &mut self.shadow {
-            shadow.share();
-        }
+        self.account = account;
+    }
+
+    /// The accounts of this block and the others of its cluster, if accesses are accounted for.
+    pub(super) fn accounts(&self, blocks: u32) -> Option<Vec<Account>> {
+        self.account.as_ref().map(|_| Account::of_cluster(blocks, self.shared_bytes, self.warps))
+    }
+
+    /// The account, if there is one.
+    pub(super) fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
     }
 
     /// Warps that have not finished.
@@ -149,9 +156,6 @@ impl InterpretedBlock {
     pub(super) fn open_cluster_barrier(&mut self) {
         self.at_cluster = 0;
         self.apart = false;
-        if let Some(shadow) = &mut self.shadow {
-            shadow.barrier();
-        }
         for warp in &mut self.ready {
             warp.leave_cluster_barrier();
         }
@@ -218,7 +222,8 @@ impl InterpretedBlock {
             block: &self.environment,
             sm: (worker.sm, worker.sm_count),
             locate: self.environment.program.locate,
-            check: self.shadow.as_deref_mut(),
+            check: self.account.as_ref(),
+            followed: (Follow::No, 0),
             fault: None,
         }
     }
@@ -232,6 +237,9 @@ impl InterpretedBlock {
             let b = &mut self.barriers[w.barrier as usize];
             if !std::mem::replace(&mut told[w.barrier as usize], true) {
                 b.arrived += WARP_LANES as u32;
+                if let Some(account) = &self.account {
+                    account.arrive(warp.index, Some(w.barrier));
+                }
             }
             b.count = w.count;
             b.awaited = true;
@@ -255,8 +263,10 @@ impl InterpretedBlock {
                 continue;
             }
             self.barriers[number] = EMPTY;
-            if let Some(shadow) = &mut self.shadow {
-                shadow.barrier();
+            if let Some(account) = &self.account {
+                let waits = |warp: &Warp| warp.waiting.iter().any(|w| w.barrier == number as u32);
+                let waiting = self.waiting.iter().filter(|warp| waits(warp));
+                account.open(number as u32, waiting.map(|warp| warp.index));
             }
             opened = true;
             self.apart = false;
@@ -297,11 +307,8 @@ impl BlockRun for InterpretedBlock {
         self.barriers = [EMPTY; BARRIERS];
         self.at_cluster = 0;
         self.apart = false;
-        if let Some(shadow) = &mut self.shadow {
-            **shadow = Shadow::new(self.shared_bytes, self.warps);
-            if !self.environment.peers.is_empty() {
-                shadow.share();
-            }
+        if let Some(account) = &self.account {
+            account.restart();
         }
         true
     }
@@ -367,12 +374,20 @@ impl InterpretedBlock {
         stop: Stop,
         idle_turns: &mut usize,
     ) -> Option<Outcome> {
-        self.at_cluster += u32::from(warp.arrives_at_cluster());
+        if warp.arrives_at_cluster() {
+            self.at_cluster += 1;
+            if let Some(account) = &self.account {
+                account.arrive(warp.index, None);
+            }
+        }
         match stop {
             Stop::Finished => {
                 self.alive -= 1;
                 self.at_cluster -= u32::from(warp.has_arrived_at_cluster());
                 *idle_turns = 0;
+                if let Some(account) = &self.account {
+                    account.exit(warp.index);
+                }
                 let waited_for = !self.waiting.is_empty();
                 self.spare.push(warp);
                 if waited_for {
@@ -402,6 +417,9 @@ impl InterpretedBlock {
                     let b = &mut self.barriers[number as usize];
                     b.arrived += WARP_LANES as u32;
                     b.count = count;
+                    if let Some(account) = &self.account {
+                        account.arrive(warp.index, Some(number));
+                    }
                 }
                 self.ready.push_front(warp);
                 self.open_barriers();

@@ -36,7 +36,11 @@ impl InterpretedCluster {
             .map(|rank| kernel.block(launch.clone(), launch.block_of_cluster(first, rank)))
             .collect();
         let peers: Arc<[Peer]> = blocks.iter_mut().map(InterpretedBlock::peer).collect();
-        blocks.iter_mut().for_each(|block| block.join(peers.clone()));
+        let accounts = blocks.first().and_then(|first| first.accounts(count));
+        let mut accounts = accounts.into_iter().flatten();
+        for block in &mut blocks {
+            block.join(peers.clone(), accounts.next());
+        }
         Self { launch, blocks }
     }
 
@@ -46,6 +50,9 @@ impl InterpretedCluster {
         let alive: u32 = self.blocks.iter().map(InterpretedBlock::warps_alive).sum();
         let complete = arrived > 0 && arrived == alive;
         if complete {
+            if let Some(account) = self.blocks.first().and_then(InterpretedBlock::account) {
+                account.open_cluster(self.blocks.len() as u32);
+            }
             self.blocks.iter_mut().for_each(InterpretedBlock::open_cluster_barrier);
         }
         complete

@@ -613,18 +613,30 @@ impl Decoder<'_> {
             Op::Load(access) => (access.bytes * access.count, true, false, access.volatile),
             Op::Store(access) => (access.bytes * access.count, false, true, access.volatile),
             Op::Atom { ty, .. } => (ty.width().bytes() as u8, true, true, true),
-            Op::StoreMatrix { .. } | Op::BulkCopy(_) | Op::TensorCopy(_) | Op::Mbarrier(..) => {
-                return self.push(check::unfollowed(), &[], &[], 0, guard, 0);
+            op => {
+                let follow = check::Follow::of(op);
+                if follow != check::Follow::No {
+                    self.follow(follow);
+                }
+                return;
             }
-            _ => return,
         };
         let kind = check::Kind { reads, writes, atomic }.code();
         let address = address.unwrap_or(0);
         self.push(check::accounting(), &[bytes.into(), kind], &[address], imm, guard, tag);
     }
 
+    /// From here on what instructions access by themselves is followed so.
+    fn follow(&mut self, follow: check::Follow) {
+        let ((run, number), ones) = (check::following(follow), self.ones);
+        self.push(run, &[number], &[], 0, ones, 0);
+    }
+
     /// What orders accesses, behind it.
     fn account_after(&mut self, op: &Op) {
+        if check::Follow::of(op) != check::Follow::No {
+            self.follow(check::Follow::No);
+        }
         let run = match op {
             Op::Atom { .. } | Op::Fence | Op::Mbarrier(..) => check::released(),
             op if op.is_sync() => check::met(),

@@ -1,7 +1,7 @@
 //! What a handler sees: the decoded instruction and the state of the warp it works for.
 
 use super::block::BlockEnvironment;
-use super::check::Shadow;
+use super::check::{Account, Follow};
 use super::memory::Locate;
 use simt::kernel::{Counters, Dim3, FaultKind, MemoryView};
 
@@ -104,7 +104,9 @@ pub(crate) struct Machine<'a> {
     /// Finds the memory of uncommon accesses.
     pub(crate) locate: Locate,
     /// The account of accesses, if it is kept.
-    pub(crate) check: Option<&'a mut Shadow>,
+    pub(crate) check: Option<&'a Account>,
+    /// How the instruction's own accesses are followed, and its line.
+    pub(crate) followed: (Follow, u32),
     /// Set with [`Step::Fault`].
     pub(crate) fault: Option<LaneFault>,
 }

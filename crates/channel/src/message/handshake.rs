@@ -78,6 +78,10 @@ impl Body for Window {
 /// Flag of [`Welcome`]: the provider has tenants, so a fault of one client is no other's.
 pub const WELCOME_HAS_TENANTS: u32 = 1;
 
+/// Flag of [`Welcome`]: the provider looks for mistakes and wants to know what the client gives out
+/// and takes back ([`MemoryNote`](crate::request::MemoryNote)).
+pub const WELCOME_WANTS_NOTES: u32 = 2;
+
 /// The server takes a client and tells it all that it can answer alone from now on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Welcome {
@@ -95,7 +99,7 @@ pub struct Welcome {
     pub priority_least: i32,
     /// The greatest stream priority (the smallest number).
     pub priority_greatest: i32,
-    /// [`WELCOME_HAS_TENANTS`].
+    /// [`WELCOME_HAS_TENANTS`], [`WELCOME_WANTS_NOTES`].
     pub flags: u32,
     /// The devices, by ordinal.
     pub devices: Vec<Device>,

@@ -20,8 +20,8 @@ mod status;
 mod tests;
 
 pub use handshake::{
-    Client, DEVICE_ATTRIBUTES, DEVICES_MAX, Device, Hello, Refused, WELCOME_HAS_TENANTS, Welcome,
-    Window,
+    Client, DEVICE_ATTRIBUTES, DEVICES_MAX, Device, Hello, Refused, WELCOME_HAS_TENANTS,
+    WELCOME_WANTS_NOTES, Welcome, Window,
 };
 pub use shell::{Command, Reply};
 pub use status::{ClientStatus, ClientWork, DeviceStatus, STATUS_CLIENTS_MAX, ServerStatus};

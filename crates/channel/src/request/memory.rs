@@ -56,6 +56,16 @@ payloads! {
         total_bytes: u64,
     }
 
+    /// What became of a part of the client's memory, for a provider that looks for mistakes.
+    MemoryNote {
+        /// Where it begins.
+        address: CUdeviceptr,
+        /// Its length.
+        bytes: u64,
+        /// One of [`memory_note`](cuda_api::extension::memory_note).
+        note: u32,
+    }
+
     /// Fetches what kernels printed since the last time, in pieces: until the reply is empty.
     PrintfDrain {}
 
@@ -69,6 +79,7 @@ requests! {
     HostMap = opcode::HOST_MAP, Call;
     HostUnmap = opcode::HOST_UNMAP, Call;
     MemoryInfo = number::cuMemGetInfo_v2, Call -> MemoryInfoReply;
+    MemoryNote = opcode::MEMORY_NOTE, Call;
     PrintfDrain = opcode::PRINTF_DRAIN, Call -> PrintfText;
     Reset = opcode::RESET, Call;
 }

@@ -38,8 +38,8 @@ pub use launch::{
     LargestCluster, LaunchKernel, PARAMETER_BYTES_MAX, cluster_flags, cluster_of,
 };
 pub use memory::{
-    ChunkCreate, ChunkRelease, HostMap, HostUnmap, MemoryInfo, MemoryInfoReply, PrintfDrain,
-    PrintfText, Reset,
+    ChunkCreate, ChunkRelease, HostMap, HostUnmap, MemoryInfo, MemoryInfoReply, MemoryNote,
+    PrintfDrain, PrintfText, Reset,
 };
 pub use module::{
     FUNCTION_ATTRIBUTES, FunctionInfo, FunctionNames, GetFunction, GetGlobal, GlobalInfo,
@@ -89,6 +89,8 @@ pub mod opcode {
     pub const RESET: u16 = 0x8009;
     /// [`OpenMemory`](super::OpenMemory).
     pub const OPEN_MEMORY: u16 = 0x8020;
+    /// [`MemoryNote`](super::MemoryNote).
+    pub const MEMORY_NOTE: u16 = 0x8021;
 }
 
 /// Whether a request is answered.

@@ -107,6 +107,8 @@ round_trips! {
     chunks(device: any::<i32>(), address: any::<u64>(), bytes: any::<u64>())
         ChunkCreate { device, address: CUdeviceptr(address), bytes };
     chunk_release(a: any::<u64>()) ChunkRelease { address: CUdeviceptr(a) };
+    memory_note(a: any::<u64>(), bytes: any::<u64>(), note: any::<u32>())
+        MemoryNote { address: CUdeviceptr(a), bytes, note };
     host_map(address: any::<u64>(), bytes: any::<u64>(), flags: any::<u32>())
         HostMap { address, bytes, flags };
     graph_edges(g: any::<usize>(), node: any::<u32>(), from: vec(any::<u64>(), 0..50))
@@ -292,6 +294,7 @@ fn opcodes_are_told_apart() {
     let mut opcodes = vec![
         ChunkCreate::OPCODE,
         ChunkRelease::OPCODE,
+        MemoryNote::OPCODE,
         HostMap::OPCODE,
         HostUnmap::OPCODE,
         MemoryInfo::OPCODE,

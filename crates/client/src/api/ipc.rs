@@ -12,6 +12,7 @@ use crate::state::{Event, wire_event};
 use channel::request::{OpenEvent, ShareEvent, ShareMemory, Token};
 use core::ffi::c_uint;
 use cuda_api::constants::event_flags;
+use cuda_api::extension::memory_note;
 use cuda_api::{CUdeviceptr, CUevent, CUipcEventHandle, CUipcMemHandle, CUresult, CudaError};
 
 /// First word of a handle of memory: "OMPSIPCM".
@@ -71,6 +72,7 @@ pub(super) fn share(
 ) -> Result<Words, CudaError> {
     let chunk = client.memory().chunk_of(start).ok_or(CudaError::INVALID_VALUE)?;
     let shared = client.call(&ShareMemory { address: CUdeviceptr(chunk) })?;
+    client.note_memory(start, bytes, memory_note::UNKNOWN);
     let own = client.client_id().into();
     Ok([magic, own, shared.low, shared.high, shared.bytes, start - chunk, bytes, tag])
 }

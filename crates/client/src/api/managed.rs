@@ -13,6 +13,7 @@ use crate::threads::DefaultStream;
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::advice::location_of;
 use cuda_api::constants::attach_flags;
+use cuda_api::extension::memory_note;
 use cuda_api::{CUdevice, CUdeviceptr, CUmemLocation, CUresult, CUstream, CudaError};
 
 /// Most attributes asked for at once: there are 8.
@@ -42,6 +43,7 @@ pub(crate) fn cuMemAllocManaged(
         return Err(CudaError::INVALID_VALUE);
     }
     let address = client.allocate_pinned(context, bytes as u64, flags, HostKind::Managed)?;
+    client.note_memory(address, bytes as u64, memory_note::FRESH_SHARED);
     pointer.set(CUdeviceptr(address))
 }
 

@@ -3,7 +3,8 @@
 use super::staging::Mark;
 use super::{DeviceTag, Memory};
 use crate::attach::Attached;
-use channel::request::{ChunkCreate, ChunkRelease};
+use channel::request::{ChunkCreate, ChunkRelease, MemoryNote};
+use cuda_api::extension::memory_note;
 use cuda_api::{CUdevice, CUdeviceptr, CUmemoryPool, CUresult, CudaError};
 
 /// Empty chunks that a device keeps: one, so that a program that allocates and frees in turns
@@ -22,6 +23,26 @@ impl Attached {
         if bytes == 0 {
             return Err(CudaError::INVALID_VALUE);
         }
+        let address = self.allocate_patiently(device, context, bytes, pool)?;
+        self.note_memory(address, bytes, memory_note::FRESH);
+        Ok(address)
+    }
+
+    /// Tells a server that looks for mistakes what became of memory.
+    pub(crate) fn note_memory(&self, address: u64, bytes: u64, note: u32) {
+        if self.wants_notes() {
+            // At worst a mistake is not found.
+            let _ = self.call(&MemoryNote { address: CUdeviceptr(address), bytes, note });
+        }
+    }
+
+    fn allocate_patiently(
+        &self,
+        device: CUdevice,
+        context: u64,
+        bytes: u64,
+        pool: CUmemoryPool,
+    ) -> Result<u64, CudaError> {
         match self.allocate_in(&mut self.memory(), device, context, bytes, pool) {
             Err(CudaError::OUT_OF_MEMORY) => {}
             other => return other,
@@ -78,6 +99,7 @@ impl Attached {
             return Err(CudaError::INVALID_VALUE);
         }
         memory.owner(address).and_then(|device| device.heap.free(address));
+        self.note_memory(address, 1, memory_note::FREED);
         self.release_chunks(&mut memory, EMPTY_CHUNKS_KEPT);
         Ok(())
     }

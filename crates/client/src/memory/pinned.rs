@@ -12,6 +12,7 @@ use channel::memfd::{Seals, create_sealed};
 use channel::message::Message;
 use channel::request::{HostMap, HostUnmap};
 use cuda_api::constants::host_flags;
+use cuda_api::extension::memory_note;
 use cuda_api::{CUresult, CudaError};
 use std::os::fd::AsFd;
 
@@ -69,6 +70,9 @@ impl Attached {
             return Err(CudaError::INVALID_VALUE);
         }
         let block = memory.host.free(address).ok_or(CudaError::INVALID_VALUE)?;
+        if kind == HostKind::Managed {
+            self.note_memory(address, 1, memory_note::FREED);
+        }
         memory.advice.forget(address, block.bytes);
         // One chunk of the smallest size stays, for the next small allocation.
         let keep = usize::from(memory.host.chunk_bytes() <= 2 * CHUNK_ALIGNMENT);

@@ -116,6 +116,19 @@ impl Share {
         self.tenant.is_some()
     }
 
+    /// Tells a provider that looks for mistakes what became of memory that the client deals out by
+    /// itself ([`memory_note`](cuda_api::extension::memory_note)). CUDA_ERROR_NOT_SUPPORTED if it
+    /// does not look.
+    pub fn note_memory(&self, address: u64, bytes: u64, note: u32) -> CUresult {
+        match (self.device.extension(), self.tenant) {
+            // SAFETY: the call takes values.
+            (Some(extension), Some(tenant)) => unsafe {
+                (extension.tenant_memory)(tenant, address, bytes, note)
+            },
+            _ => Err(CudaError::NOT_SUPPORTED),
+        }
+    }
+
     /// The tenant's sticky error. Success where there are no tenants.
     pub fn tenant_error(&self) -> CUresult {
         match (self.device.extension(), self.tenant) {

@@ -4,25 +4,42 @@ use super::Session;
 use super::image::Image;
 use super::modules::LoadedModule;
 use super::posts::launch_shape;
-use crate::device::{BuildLog, JitOption, LaunchShape, Module, TensorMapKind};
+use crate::device::{self, BuildLog, JitOption, LaunchShape, Module, TensorMapKind};
 use channel::memfd::{IMAGE_BYTES_MAX, SealedBytes};
 use channel::message::Message;
 use channel::request::{
     ChunkCreate, ChunkRelease, ClusterCount, CountClusters, ElapsedTime, ElapsedTimeReply,
     EncodeIm2col, EncodeTiled, FunctionInfo, FunctionNames, GetFunction, GetGlobal, GlobalInfo,
     HostMap, HostUnmap, ImportMemory, LOG_BYTES_MAX, LargestCluster, ListFunctions, LoadModule,
-    MODULE_PRINTS, MemoryInfo, MemoryInfoReply, ModuleLoaded, NAMES_BYTES_MAX, ReplaceMapAddress,
-    Request, Reset,
+    MODULE_PRINTS, MemoryInfo, MemoryInfoReply, MemoryNote, ModuleLoaded, NAMES_BYTES_MAX,
+    ReplaceMapAddress, Request, Reset,
 };
 use channel::ring::Record;
 use channel::socket::ReceiveError;
+use cuda_api::link::unpack;
 use cuda_api::{CUdevice, CUdeviceptr, CudaError};
-use std::ffi::CString;
+use std::ffi::{CString, c_uint};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 /// The device as clients count: a server shows one.
 const DEVICE: CUdevice = 0;
+
+/// CUjitInputType of an input whose structure was checked; CUDA_ERROR_NOT_SUPPORTED for archives,
+/// whose structure is not.
+fn input_type(input: &[u8]) -> Result<c_uint, CudaError> {
+    const PTX: c_uint = 1;
+    const FATBINARY: c_uint = 2;
+    const OBJECT: c_uint = 3;
+    if input.starts_with(b"!<arch>") {
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    Ok(match Image::check(input)? {
+        Image::Text => PTX,
+        Image::Elf => OBJECT,
+        Image::Fatbin { .. } => FATBINARY,
+    })
+}
 
 pub(super) fn check_device(device: CUdevice) -> Result<(), CudaError> {
     if device == DEVICE { Ok(()) } else { Err(CudaError::INVALID_DEVICE) }
@@ -68,6 +85,11 @@ impl Session {
         self.common.shared.forget_memory(self.link.identity.id, request.address.0);
         self.publish_memory();
         Ok(())
+    }
+
+    /// The provider checks that the memory is the client's.
+    pub(super) fn note_memory(&mut self, request: MemoryNote) -> Result<(), CudaError> {
+        self.share.note_memory(request.address.0, request.bytes, request.note)
     }
 
     pub(super) fn publish_memory(&self) {
@@ -120,6 +142,17 @@ impl Session {
         }
     }
 
+    /// An image as the provider can load it: linked, if it is to be and ours does not do that.
+    fn linked(&self, image: Vec<u8>) -> Result<Vec<u8>, CudaError> {
+        match unpack(&image) {
+            Some(inputs) if !self.share.is_tenant() => {
+                let typed = inputs.into_iter().map(|input| Ok((input_type(input)?, input)));
+                device::link(&self.share, &typed.collect::<Result<Vec<_>, CudaError>>()?)
+            }
+            _ => Ok(image),
+        }
+    }
+
     fn load(
         &mut self,
         request: &LoadModule,
@@ -132,7 +165,12 @@ impl Session {
             Ok(checked) => checked,
             Err(error) => return (Err(error), loaded),
         };
+        // Asked before linking, which may hide the name.
         let may_print = self.can_fetch_printed() && image.may_print(&bytes);
+        let bytes = match self.linked(bytes) {
+            Ok(bytes) => bytes,
+            Err(error) => return (Err(error), loaded),
+        };
         if may_print {
             loaded.flags |= MODULE_PRINTS;
         }

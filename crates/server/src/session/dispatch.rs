@@ -74,6 +74,7 @@ impl Session {
             call {
                 ChunkCreate => create_chunk,
                 ChunkRelease => release_chunk,
+                MemoryNote => note_memory,
                 HostUnmap => unmap_host,
                 MemoryInfo => memory_info,
                 PrintfDrain => drain_printf,

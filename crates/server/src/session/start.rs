@@ -14,13 +14,14 @@ use crate::common::Common;
 use crate::device::{Share, Stream};
 use crate::window::{CLIENTS_MAX, Lease, Window};
 use channel::memfd::FileError;
-use channel::message::{self, Message, Refused, WELCOME_HAS_TENANTS, Welcome};
+use channel::message::{self, Message, Refused, WELCOME_HAS_TENANTS, WELCOME_WANTS_NOTES, Welcome};
 use channel::region::{Region, RegionError, ServerState};
 use channel::reply::ReplyWriter;
 use channel::ring::Consumer;
 use channel::socket::SeqPacket;
 use channel::system;
 use channel::wait::SpinPolicy;
+use cuda_api::extension::memory_note;
 use cuda_api::handle::HandleKind;
 use cuda_api::{CUuuid, CudaError};
 use std::any::Any;
@@ -193,6 +194,15 @@ impl Session {
         Ok(session)
     }
 
+    fn flags(&self) -> u32 {
+        let notes = self.share.note_memory(0, 0, memory_note::NONE).is_ok();
+        let tenants = self.common.device.has_tenants();
+        [(tenants, WELCOME_HAS_TENANTS), (notes, WELCOME_WANTS_NOTES)]
+            .into_iter()
+            .filter(|(is_so, _)| *is_so)
+            .fold(0, |flags, (_, flag)| flags | flag)
+    }
+
     fn welcome(&self, lease: &Lease) -> Result<(), StartError> {
         let device = &self.common.device;
         let info = device.info();
@@ -206,7 +216,7 @@ impl Session {
             driver_version: device.driver_version(),
             priority_least: least,
             priority_greatest: greatest,
-            flags: if device.has_tenants() { WELCOME_HAS_TENANTS } else { 0 },
+            flags: self.flags(),
             devices: vec![message::Device {
                 name: info.name.clone(),
                 uuid: CUuuid { bytes: info.uuid },

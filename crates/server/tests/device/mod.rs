@@ -8,25 +8,9 @@ use cuda_api::environment::OPENMPS_PROVIDER;
 use cuda_api::extension::Extension;
 use openmps_soft as _;
 use server::device::Driver;
-use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
-macro_rules! symbols {
-    ($($name:ident)*) => {
-        mod software_gpu {
-            // Only their addresses are used; DriverTable and Extension know their types.
-            unsafe extern "C" { $(pub fn $name();)* }
-        }
-        fn symbol(name: &CStr) -> Option<*const c_void> {
-            match name.to_str().ok()? {
-                $(stringify!($name) => Some(software_gpu::$name as *const c_void),)*
-                _ => None,
-            }
-        }
-    };
-}
-
-symbols! {
+cuda_api::linked_symbols! {
     cuCtxGetStreamPriorityRange cuCtxSetCurrent cuDeviceGetAttribute cuDeviceGetName
     cuDeviceGetPCIBusId cuDeviceGetUuid cuDeviceGetUuid_v2 cuDevicePrimaryCtxRelease_v2
     cuDevicePrimaryCtxRetain cuDeviceTotalMem_v2 cuDriverGetVersion cuEventCreate
@@ -46,7 +30,7 @@ symbols! {
     cuStreamDestroy_v2 cuStreamQuery cuStreamSynchronize cuStreamWaitEvent cuStreamWaitValue32_v2
     cuStreamWriteValue32_v2
     openmpsTenantCreate openmpsTenantBind openmpsTenantError openmpsTenantFault openmpsTenantEnd
-    openmpsTenantPrintf openmpsTenantPlaceManaged openmpsTenantWork openmpsTenantUsage openmpsDeviceActivity
+    openmpsTenantPrintf openmpsTenantPlaceManaged openmpsTenantWork openmpsTenantUsage openmpsTenantMemory openmpsDeviceActivity
     openmpsDeviceDescribe openmpsDeviceCodeStore
 }
 

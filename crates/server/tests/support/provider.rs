@@ -683,6 +683,9 @@ pub fn extension() -> &'static Extension {
         // Images have no managed variables here.
         Ok(())
     }
+    unsafe extern "C" fn memory(_: u64, _: u64, _: u64, _: u32) -> CUresult {
+        Err(CudaError::NOT_SUPPORTED)
+    }
     unsafe extern "C" fn usage(_: u64, _: *mut cuda_api::extension::TenantUsage) -> CUresult {
         Err(CudaError::NOT_SUPPORTED)
     }
@@ -710,6 +713,7 @@ pub fn extension() -> &'static Extension {
         tenant_printf: printf,
         tenant_work: work,
         tenant_place_managed: place_managed,
+        tenant_memory: memory,
         tenant_usage: usage,
         device_activity: activity,
         device_describe: describe,

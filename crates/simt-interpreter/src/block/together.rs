@@ -19,7 +19,7 @@ impl InterpretedBlock {
         worker: &mut Worker<'_>,
         more: &mut u64,
     ) -> Option<Outcome> {
-        if self.apart || !self.waiting.is_empty() || self.alive == 0 || self.shadow.is_some() {
+        if self.apart || !self.waiting.is_empty() || self.alive == 0 || self.account.is_some() {
             return None;
         }
         let program = self.environment.program.clone();

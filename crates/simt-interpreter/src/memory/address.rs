@@ -1,6 +1,7 @@
 //! Where addresses become pointers: how an access gives its addresses, what they are checked
 //! against, and the runs of lanes that one check serves.
 
+use super::super::check;
 use super::super::cluster::Peer;
 use super::super::decode::SCALAR_BYTES;
 use super::super::lanes::{Target, each, read};
@@ -457,6 +458,23 @@ impl Machine<'_> {
 
     /// Checks one lane's access; the pointer is good for `bytes`.
     pub(crate) fn resolve(
+        &mut self,
+        space: u32,
+        lane: u32,
+        address: u64,
+        bytes: u64,
+        write: bool,
+    ) -> Result<*mut u8, FaultKind> {
+        let found = self.find(space, lane, address, bytes, write);
+        if found.is_ok()
+            && let Some(account) = self.check
+        {
+            check::resolved(self, account, (space, lane), address, bytes, write);
+        }
+        found
+    }
+
+    fn find(
         &mut self,
         space: u32,
         lane: u32,

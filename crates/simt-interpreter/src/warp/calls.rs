@@ -226,8 +226,8 @@ impl Warp {
 
 /// Copies within each lane's local memory. Both ranges were laid out inside it.
 fn copy_local(machine: &mut Machine<'_>, mask: u32, from: u64, to: u64, bytes: u32) {
-    if let Some(shadow) = &mut machine.check {
-        shadow.copy_local((machine.warp, machine.local_bytes), mask, from, to, bytes);
+    if let Some(account) = machine.check {
+        account.copy_local((machine.warp, machine.local_bytes), mask, (from, to), bytes);
     }
     for lane in lanes(mask) {
         let base = u64::from(lane) * machine.local_bytes;

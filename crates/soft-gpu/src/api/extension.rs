@@ -1,6 +1,6 @@
 //! What this provider offers beyond the driver API: tenants, and counters of the device.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
@@ -49,6 +49,7 @@ macro_rules! extension {
             tenant_printf: openmpsTenantPrintf,
             tenant_work: openmpsTenantWork,
             tenant_place_managed: openmpsTenantPlaceManaged,
+            tenant_memory: openmpsTenantMemory,
             tenant_usage: openmpsTenantUsage,
             device_activity: openmpsDeviceActivity,
             device_describe: openmpsDeviceDescribe,
@@ -122,6 +123,12 @@ extension! {
     ) {
         driver()?.tenant_of(tenant)?.place_managed(place.map(|place| (place, data.address())));
         Ok(())
+    }
+
+    fn openmpsTenantMemory(tenant: u64, address: u64, bytes: u64, note: c_uint) {
+        let driver = driver()?;
+        let tenant = driver.tenant_of(tenant)?;
+        driver.device.note_memory(&tenant, address, bytes, note)
     }
 
     fn openmpsTenantUsage(tenant: u64, usage: *mut TenantUsage) {

@@ -205,15 +205,28 @@ impl Device {
                 }
             }
         };
-        if let (Some(written), AllocationKind::Device | AllocationKind::Pool { .. }) =
-            (&self.written, kind)
-        {
-            written.track(start, bytes);
-        }
+        self.account_fresh(start, bytes, kind);
         let id = tables.next_id();
         let allocation = Allocation { bytes, tenant: tenant.clone(), context, kind, id };
         tables.allocations.insert(start, allocation);
         Ok(start)
+    }
+
+    /// Notes that nobody has written an allocation, if accounts are kept.
+    fn account_fresh(&self, start: u64, bytes: u64, kind: AllocationKind) {
+        let Some(written) = &self.written else { return };
+        match kind {
+            AllocationKind::Device | AllocationKind::Pool { .. } | AllocationKind::Array => {
+                written.track(start, bytes);
+            }
+            AllocationKind::Managed => {
+                // SAFETY: just taken from a heap whose chunks are mapped and writable, for whole
+                // units of it.
+                unsafe { pages::fill_with_pattern(start, bytes) };
+                written.track_shared(start, bytes);
+            }
+            AllocationKind::Kept | AllocationKind::Module { .. } => written.forget(start, bytes),
+        }
     }
 
     /// Frees what [`Device::allocate`] returned; `wanted` says whether it is of the right kind.
@@ -268,7 +281,7 @@ impl Device {
     fn free_allocation(&self, tables: &mut Tables, address: u64) {
         let Some(allocation) = tables.allocations.remove(&address) else { return };
         if let Some(written) = &self.written {
-            written.forget(address);
+            written.free(address);
         }
         let Some(taken) = taken(allocation.bytes) else { return };
         let tenant = &allocation.tenant;
@@ -291,6 +304,9 @@ impl Device {
     fn unmap_chunk(&self, tables: &mut Tables, tenant: &Arc<Tenant>, start: u64) {
         let Some(chunk) = tables.chunks.remove(&start) else { return };
         let bytes = chunk.end - start;
+        if let Some(written) = &self.written {
+            written.forget(start, bytes);
+        }
         self.hide(tables, tenant, start, || pages::release(start, bytes));
         tables.used_bytes -= bytes;
         tenant.memory_bytes.fetch_sub(bytes, Ordering::Relaxed);

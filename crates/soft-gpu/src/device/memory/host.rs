@@ -97,6 +97,9 @@ impl Device {
 
     fn drop_host(&self, tables: &mut Tables, address: u64) {
         let Some(host) = tables.host.remove(&address) else { return };
+        if let Some(written) = &self.written {
+            written.forget(address, host.end - address);
+        }
         self.hide(tables, &host.tenant, address, || {
             if !host.registered {
                 pages::release(address, host.end - address);

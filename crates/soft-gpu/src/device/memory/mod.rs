@@ -28,7 +28,9 @@ pub use self::vmm::{Access, Physical};
 use super::Device;
 use super::tenant::Tenant;
 use crate::error::{Error, Result};
+use cuda_api::extension::memory_note;
 use simt::kernel::Range;
+use simt::written::PATTERN_BYTES;
 
 /// All memory of a device.
 pub struct Memory {
@@ -144,6 +146,38 @@ impl Device {
         let result = tenant.space.exclusively(unmap);
         tenant.unmaps_pending.fetch_sub(1, Ordering::AcqRel);
         result
+    }
+
+    /// Notes what became of a range that its tenant deals out by itself: one of
+    /// [`memory_note`]. NOT_SUPPORTED if no accounts are kept, INVALID_VALUE for memory that is not
+    /// the tenant's.
+    pub fn note_memory(&self, tenant: &Tenant, address: u64, bytes: u64, note: u32) -> Result {
+        let written = self.written.as_ref().ok_or(Error::NOT_SUPPORTED)?;
+        if note == memory_note::NONE {
+            return Ok(());
+        }
+        // Held, so that the memory stays while it is filled.
+        let _mapped = tenant.space.access();
+        if bytes == 0 || !tenant.space.contains(address, bytes) {
+            return Err(Error::INVALID_VALUE);
+        }
+        match note {
+            memory_note::FRESH => written.track(address, bytes),
+            memory_note::FRESH_SHARED => {
+                let whole = bytes / PATTERN_BYTES * PATTERN_BYTES;
+                if !address.is_multiple_of(PATTERN_BYTES) || whole == 0 {
+                    return Ok(());
+                }
+                // SAFETY: the range is the tenant's, mapped while `_mapped` lives, and by the note
+                // nobody uses it yet.
+                unsafe { pages::fill_with_pattern(address, whole) };
+                written.track_shared(address, whole);
+            }
+            memory_note::FREED => written.free(address),
+            memory_note::UNKNOWN => written.forget(address, bytes),
+            _ => return Err(Error::INVALID_VALUE),
+        }
+        Ok(())
     }
 
     /// Makes a range usable by its tenant's kernels.

@@ -4,6 +4,7 @@ use std::io;
 use std::ptr;
 
 use crate::device::limits::CHUNK_BYTES;
+use simt::written::{PATTERN_BYTES, pattern};
 
 /// What may be done with pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,18 @@ pub fn reserve(wanted: u64, bytes: u64, align: u64) -> io::Result<u64> {
     release(start, address - start);
     release(address + bytes, start + room - address - bytes);
     Ok(address)
+}
+
+/// Fills memory with what tells whether the host has written it: see [`simt::written::pattern`].
+///
+/// # Safety
+/// All whole words of the range, and the word that its end is in, are writable memory that nobody
+/// uses.
+pub unsafe fn fill_with_pattern(start: u64, bytes: u64) {
+    for word in (start..start + bytes).step_by(PATTERN_BYTES as usize) {
+        // SAFETY: by contract.
+        unsafe { (word as *mut u64).write_unaligned(pattern(word)) };
+    }
 }
 
 /// Maps zeroed memory of this process alone, in whole chunks at a multiple of a chunk.

@@ -242,7 +242,7 @@ impl Device {
             let Some(mapping) = tables.mappings.remove(&start) else { continue };
             let bytes = mapping.end - start;
             if let Some(written) = &self.written {
-                written.forget(start);
+                written.forget(start, bytes);
             }
             tables.note_freed(mapping.tenant.id, start, mapping.end);
             self.hide(&mut tables, &mapping.tenant, start, || {
@@ -383,7 +383,7 @@ mod tests {
     fn mapped_memory_is_fresh_until_somebody_else_can_write_it() {
         let device = TestDevice::with(|settings| settings.check = true);
         let written = device.written.clone().unwrap();
-        let unwritten = |address| written.unwritten(address, 4).is_some();
+        let unwritten = |address| written.misused(address, 4, true).is_some();
         let bytes = CHUNK_BYTES;
         let [first, second] = [0, 0].map(|at| device.reserve_addresses(bytes, 0, at).unwrap());
         let map = |address, key| device.map(device.default_tenant(), address, bytes, 0, key);

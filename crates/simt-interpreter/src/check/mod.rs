@@ -1,0 +1,449 @@
+//! What a program may not rely on, found while it runs: races on shared memory, and reads of
+//! shared, local and global memory that nobody wrote.
+//!
+//! On request only: every access is then preceded by an instruction that keeps account of it in a
+//! shadow of the block's memory, and kernels run in their form for any order of lanes, in which
+//! every address is in a register. Nothing changes in what they compute.
+//!
+//! Two accesses of different threads to one byte, at least one a write and not both atomic or
+//! volatile, are a race unless something orders them: a barrier at which the first one's warp
+//! arrived and the other's waited (of the block, with a count or without, or of the cluster), any
+//! instruction that lanes run together within a warp, or an atomic operation, a fence or an
+//! operation of an mbarrier by the thread that came first (a lock's release). The shared memory of
+//! a cluster's blocks is one. What is reported is wrong; not all that is wrong is reported: only
+//! the last reader of a byte is known, a warp arrives as a whole, lanes that write a byte with the
+//! same instruction are not looked at, and copies that others wait for by an mbarrier or a group
+//! (`cp.async.bulk`) count as ordered. What was written of global memory is the device's account,
+//! since copies and fills write as well.
+
+mod shadow;
+
+use super::lanes::active;
+use super::machine::{Handler, Ins, Machine, Step};
+use super::memory::{self, addresses, lanes, space_of};
+use super::special::thread_of;
+pub(super) use shadow::{BarrierId, Kind};
+use shadow::{Shadow, SharedFinding};
+use simt::kernel::{Dim3, WARP_LANES};
+use simt::op::Op;
+use simt::vector::{CLUSTER_WINDOW_BYTES, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
+use simt::written::{Misuse, Misused, PATTERN_BYTES, WrittenBytes, pattern};
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Findings of one kernel that are told; more of them help nobody.
+const FINDINGS_MAX: usize = 100;
+
+/// Takes a finding, one line of text.
+pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// What looking for mistakes needs.
+#[derive(Clone)]
+pub struct Checks {
+    /// Where findings go.
+    pub report: Report,
+    /// What has been written of global memory, if somebody keeps account of it.
+    pub written: Option<Arc<WrittenBytes>>,
+}
+
+/// Where a kernel's findings go, each kind once for each pair of lines.
+pub(super) struct Checker {
+    checks: Checks,
+    told: Mutex<HashSet<(&'static str, u32, u32)>>,
+}
+
+impl Checker {
+    pub(super) fn new(checks: Checks) -> Self {
+        Self { checks, told: Mutex::default() }
+    }
+
+    /// A copy has written global memory.
+    pub(super) fn written(&self, address: u64, bytes: u64) {
+        if let Some(written) = &self.checks.written {
+            written.write(address, bytes);
+        }
+    }
+
+    /// A kernel allocated memory.
+    pub(super) fn allocated(&self, address: u64, bytes: u64) {
+        if let Some(written) = &self.checks.written {
+            written.track(address, bytes);
+        }
+    }
+
+    /// It is about to free it.
+    pub(super) fn freed(&self, address: u64) {
+        if let Some(written) = &self.checks.written {
+            written.free(address);
+        }
+    }
+
+    fn tell(&self, kind: &'static str, lines: (u32, u32), text: impl FnOnce() -> String) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < FINDINGS_MAX && told.insert((kind, lines.0, lines.1)) {
+            (self.checks.report)(&text());
+        }
+    }
+}
+
+impl Kind {
+    /// As an instruction carries it.
+    pub(super) fn code(self) -> u32 {
+        u32::from(self.reads) | u32::from(self.writes) << 1 | u32::from(self.atomic) << 2
+    }
+
+    fn of(code: u32) -> Self {
+        Self { reads: code & 1 != 0, writes: code & 2 != 0, atomic: code & 4 != 0 }
+    }
+}
+
+/// A block's part of an account, which it may share with its cluster.
+pub(super) struct Account {
+    rank: u32,
+    /// Warps of the block.
+    warps: u32,
+    shadow: Arc<Mutex<Shadow>>,
+}
+
+/// Whose access an instruction's is whose addresses are only known once it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Follow {
+    /// The instruction in front has accounted for it.
+    #[default]
+    No,
+    /// The lane's.
+    Lane,
+    /// Others wait for it in some way of their own.
+    Copy,
+}
+
+impl Follow {
+    /// How an operation's own accesses are to be followed.
+    pub(super) fn of(op: &Op) -> Self {
+        match op {
+            Op::LoadMatrix { .. }
+            | Op::StoreMatrix { .. }
+            | Op::LoadPrefix(_)
+            | Op::Texture(_)
+            | Op::SurfaceLoad(_)
+            | Op::SurfaceStore(_) => Self::Lane,
+            Op::BulkCopy(_) | Op::TensorCopy(_) | Op::Mbarrier(..) => Self::Copy,
+            _ => Self::No,
+        }
+    }
+}
+
+impl Account {
+    /// Of a block by itself.
+    pub(super) fn new(shared_bytes: u64, warps: u32) -> Self {
+        let shadow = Arc::new(Mutex::new(Shadow::new(1, shared_bytes, warps)));
+        Self { rank: 0, warps, shadow }
+    }
+
+    /// Of each block of a cluster.
+    pub(super) fn of_cluster(blocks: u32, shared_bytes: u64, warps: u32) -> Vec<Self> {
+        let shadow = Arc::new(Mutex::new(Shadow::new(blocks, shared_bytes, warps)));
+        (0..blocks).map(|rank| Self { rank, warps, shadow: shadow.clone() }).collect()
+    }
+
+    fn shadow(&self) -> MutexGuard<'_, Shadow> {
+        self.shadow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The block starts anew.
+    pub(super) fn restart(&self) {
+        self.shadow().restart(self.rank);
+    }
+
+    fn barrier(&self, number: Option<u32>) -> BarrierId {
+        number.map_or(BarrierId::OfCluster, |number| BarrierId::OfBlock(self.rank, number))
+    }
+
+    /// A warp arrives at a barrier of the block, or of the cluster.
+    pub(super) fn arrive(&self, warp: u32, number: Option<u32>) {
+        let mut shadow = self.shadow();
+        let warp = shadow.number(self.rank, warp);
+        shadow.arrive(warp, self.barrier(number));
+    }
+
+    /// A barrier of the block has opened for these warps.
+    pub(super) fn open(&self, number: u32, waited: impl Iterator<Item = u32>) {
+        let mut shadow = self.shadow();
+        let first = shadow.number(self.rank, 0);
+        shadow.open(self.barrier(Some(number)), waited.map(|warp| first + warp));
+    }
+
+    /// The cluster's has, for all warps of all blocks.
+    pub(super) fn open_cluster(&self, blocks: u32) {
+        self.shadow().open(BarrierId::OfCluster, 0..blocks * self.warps);
+    }
+
+    /// A warp has exited.
+    pub(super) fn exit(&self, warp: u32) {
+        let mut shadow = self.shadow();
+        let warp = shadow.number(self.rank, warp);
+        shadow.exit(self.rank, warp);
+    }
+
+    /// Local memory of these lanes is copied from one place to another.
+    pub(super) fn copy_local(
+        &self,
+        (warp, local_bytes): (u32, u64),
+        mask: u32,
+        places: (u64, u64),
+        bytes: u32,
+    ) {
+        let mut shadow = self.shadow();
+        let warp = shadow.number(self.rank, warp);
+        shadow.copy_local((warp, local_bytes), lanes(mask), places, bytes);
+    }
+}
+
+/// A finding about one lane's access, without its place.
+enum Finding {
+    Shared(SharedFinding),
+    Unwritten,
+    /// In global memory, where areas are known.
+    Misused(Misused),
+}
+
+/// Where an access goes.
+enum Place {
+    /// To shared memory of the block of that rank.
+    Shared(u64, Range<u64>),
+    Local(Range<u64>),
+    Global(Range<u64>),
+}
+
+/// Where an access goes that will not fault; `None` for what lies outside, or in a space that is
+/// not looked at.
+fn place(
+    machine: &Machine<'_>,
+    account: &Account,
+    space: u32,
+    address: u64,
+    bytes: u64,
+) -> Option<Place> {
+    let (space, offset) = match space {
+        memory::GENERIC if address.wrapping_sub(SHARED_WINDOW) < CLUSTER_WINDOW_BYTES => {
+            (memory::SHARED, address - SHARED_WINDOW)
+        }
+        memory::GENERIC if address.wrapping_sub(LOCAL_WINDOW) < WINDOW_BYTES => {
+            (memory::LOCAL, address - LOCAL_WINDOW)
+        }
+        memory::GENERIC if address < SHARED_WINDOW => (memory::GLOBAL, address),
+        space => (space, address),
+    };
+    let range = |offset: u64| offset..offset.saturating_add(bytes);
+    match space {
+        memory::SHARED => {
+            let (window, offset) = (offset / WINDOW_BYTES, offset % WINDOW_BYTES);
+            let rank = window.checked_sub(1).unwrap_or(account.rank.into());
+            let size = account.shadow().shared_bytes(rank)?;
+            (range(offset).end <= size).then(|| Place::Shared(rank, range(offset)))
+        }
+        memory::LOCAL => {
+            (range(offset).end <= machine.local_bytes).then(|| Place::Local(range(offset)))
+        }
+        memory::GLOBAL => Some(Place::Global(range(offset))),
+        _ => None,
+    }
+}
+
+/// Keeps account of one lane's access, and tells what is wrong with it.
+fn access(
+    machine: &Machine<'_>,
+    account: &Account,
+    (line, lane): (u32, u32),
+    place: Place,
+    kind: Kind,
+    follow: Follow,
+) {
+    let (name, range, finding) = match place {
+        Place::Shared(rank, range) => {
+            let mut shadow = account.shadow();
+            let warp = shadow.number(account.rank, machine.warp);
+            let found = match follow {
+                Follow::Copy => shadow.copied(line, rank, range.clone(), kind),
+                _ => shadow.shared((warp, lane, line), rank, range.clone(), kind),
+            };
+            ("shared", range, found.map(Finding::Shared))
+        }
+        Place::Local(range) => {
+            let mut shadow = account.shadow();
+            let warp = shadow.number(account.rank, machine.warp);
+            let unwritten = shadow.local((warp, lane), machine.local_bytes, range.clone(), kind);
+            ("local", range, unwritten.then_some(Finding::Unwritten))
+        }
+        Place::Global(range) => ("global", range.clone(), of_global(machine, range, kind)),
+    };
+    if let Some(finding) = finding {
+        tell(machine, account, line, lane, name, range, kind, &finding);
+    }
+}
+
+/// Keeps account of the access that comes next: `d` holds its bytes and its kind.
+unsafe fn account(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    let Some(account) = machine.check else { return Step::Next };
+    // SAFETY: the decoder gave the address and the guard of the access that follows.
+    let (m, a) = unsafe { (active(machine, ins), addresses(machine, ins)) };
+    let bytes = u64::from(ins.d[0]);
+    let kind = Kind::of(ins.d[1]);
+    for lane in lanes(m) {
+        if let Some(place) = place(machine, account, space_of(ins), a[lane as usize], bytes) {
+            access(machine, account, (ins.line, lane), place, kind, Follow::Lane);
+        }
+    }
+    Step::Next
+}
+
+/// Says how the accesses of the instruction that comes next are to be followed.
+unsafe fn follow(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    let all = [Follow::No, Follow::Lane, Follow::Copy];
+    machine.followed = (all[ins.d[0] as usize % all.len()], ins.line);
+    Step::Next
+}
+
+/// Keeps account of an access that was found to be allowed, if the instruction is followed.
+#[cold]
+pub(super) fn resolved(
+    machine: &Machine<'_>,
+    account: &Account,
+    (space, lane): (u32, u32),
+    address: u64,
+    bytes: u64,
+    write: bool,
+) {
+    let (follow, line) = machine.followed;
+    if follow != Follow::No
+        && let Some(place) = place(machine, account, space, address, bytes)
+    {
+        let kind = Kind { reads: !write, writes: write, atomic: false };
+        access(machine, account, (line, lane), place, kind, follow);
+    }
+}
+
+fn of_global(machine: &Machine<'_>, range: Range<u64>, kind: Kind) -> Option<Finding> {
+    let written = machine.block.program.checker()?.checks.written.as_ref()?;
+    let bytes = range.end - range.start;
+    let misused = loop {
+        let Some(misused) = written.misused(range.start, bytes, kind.reads) else { break None };
+        if misused.why != Misuse::UnwrittenByKernels || still_pattern(misused.address) {
+            break Some(misused);
+        }
+        // The host wrote there.
+        written.write(misused.address / PATTERN_BYTES * PATTERN_BYTES, PATTERN_BYTES);
+    };
+    if kind.writes {
+        written.write(range.start, bytes);
+    }
+    misused.map(Finding::Misused)
+}
+
+/// Whether the word around a byte of tracked memory holds what it was filled with.
+fn still_pattern(address: u64) -> bool {
+    let word = address / PATTERN_BYTES * PATTERN_BYTES;
+    // SAFETY: tracked memory is mapped while a block runs, in whole pages, and the word is aligned;
+    // the host may write it at any time.
+    unsafe { (word as *const u64).read_volatile() == pattern(word) }
+}
+
+#[allow(clippy::too_many_arguments, reason = "what a finding says")]
+fn tell(
+    machine: &Machine<'_>,
+    account: &Account,
+    line: u32,
+    lane: u32,
+    space: &str,
+    range: Range<u64>,
+    kind: Kind,
+    finding: &Finding,
+) {
+    let program = &machine.block.program;
+    let Some(checker) = program.checker() else { return };
+    let thread = |number: u32| {
+        let Dim3 { x, y, z } = thread_of(machine.block.launch.block, number);
+        format!("({x},{y},{z})")
+    };
+    let Dim3 { x, y, z } = machine.index;
+    let me = thread(machine.warp * WARP_LANES as u32 + lane);
+    let verb = if kind.writes { "writes" } else { "reads" };
+    let unit = if space == "global" { "address" } else { "offset" };
+    let place = format!(
+        "kernel {}, block ({x},{y},{z}), thread {me}, PTX line {line}: {verb} {} bytes at {unit} \
+         {:#x} of {space} memory",
+        program.name(),
+        range.end - range.start,
+        range.start
+    );
+    match finding {
+        Finding::Shared(SharedFinding::Race { with, wrote }) => {
+            let did = if *wrote { "wrote" } else { "read" };
+            checker.tell("race", (line, with.line), || {
+                let (rank, number) = account.shadow().thread(*with);
+                let other = match rank == account.rank {
+                    true => format!("thread {}", thread(number)),
+                    false => format!("thread {} of block {rank} of the cluster", thread(number)),
+                };
+                format!(
+                    "{place} while {other} {did} there at line {}, with nothing between to order them",
+                    with.line
+                )
+            });
+        }
+        Finding::Unwritten | Finding::Shared(SharedFinding::Unwritten) => {
+            checker.tell("unwritten", (line, 0), || format!("{place} that nobody wrote"))
+        }
+        Finding::Misused(Misused { address, area, area_bytes, why }) => {
+            let at = address - area;
+            let (kind, why) = match why {
+                Misuse::Freed => ("freed", "which was freed"),
+                _ => ("unwritten", "which nobody wrote"),
+            };
+            checker.tell(kind, (line, 0), || {
+                format!("{place}; byte {at} of the {area_bytes} allocated there, {why}")
+            })
+        }
+    }
+}
+
+/// The warp's lanes have run something together.
+unsafe fn together(machine: &mut Machine<'_>, _: &Ins) -> Step {
+    if let Some(account) = machine.check {
+        let mut shadow = account.shadow();
+        let warp = shadow.number(account.rank, machine.warp);
+        shadow.met(warp);
+    }
+    Step::Next
+}
+
+/// What the warp did before is ordered before what others do when they see it.
+unsafe fn release(machine: &mut Machine<'_>, _: &Ins) -> Step {
+    if let Some(account) = machine.check {
+        let mut shadow = account.shadow();
+        let warp = shadow.number(account.rank, machine.warp);
+        shadow.released(warp);
+    }
+    Step::Next
+}
+
+/// Keeps account of an access with the same address, guard and tag.
+pub(super) fn accounting() -> Handler {
+    account
+}
+
+/// Stands before an instruction to say how it is to be followed, and its number for [`Ins::d`].
+pub(super) fn following(follow_as: Follow) -> (Handler, u32) {
+    (follow, follow_as as u32)
+}
+
+/// Follows an instruction that lanes run together.
+pub(super) fn met() -> Handler {
+    together
+}
+
+/// Follows a fence or an atomic operation.
+pub(super) fn released() -> Handler {
+    release
+}

@@ -1,13 +1,14 @@
 //! Which registers of the vector IR get machine registers, and which stay in the register file.
 //!
 //! The densest first: uses, weighted by loops, over the length of the stretches. A register has the
-//! same machine registers in all of its stretches, so there is nothing to move between blocks; what
-//! gets none is used from memory, where the first-level cache is nearly as good. In the holes
+//! same machine registers in all of its stretches; what gets none is used from memory, where the
+//! first-level cache is nearly as good, but may have some on loan in a loop (`loans`). In the holes
 //! between its stretches others have them, and where the last instruction that reads a register
 //! makes another one, that gets its machine registers (`passing`).
 
 use crate::Flavour;
 use crate::frame::{FRAGMENT_LANES, FRAGMENT_SLOTS};
+use crate::loans::{Loan, Loans};
 use crate::passing::Passing;
 use crate::ranges::Ranges;
 use crate::room::Room;
@@ -56,6 +57,8 @@ pub(crate) struct Assignment {
     pub(crate) scalars: Vec<Option<Register>>,
     /// By register: a value for all lanes that are equal, although nobody reads it as one.
     pub(crate) same: Vec<bool>,
+    /// What is on loan in some loop.
+    pub(crate) lent: Vec<Loan>,
 }
 
 /// Machine registers that 32 lanes of a width take.
@@ -93,8 +96,14 @@ fn same_in_all(f: &VectorFunction) -> Vec<bool> {
 }
 
 impl Assignment {
-    /// Assigns a function's registers.
-    pub(crate) fn of(f: &VectorFunction, ranges: &Ranges, flavour: Flavour) -> Self {
+    /// Assigns a function's registers; what it lends is not for loops whose first block is one that
+    /// `skips` names.
+    pub(crate) fn of(
+        f: &VectorFunction,
+        ranges: &Ranges,
+        flavour: Flavour,
+        skips: impl Fn(usize) -> bool,
+    ) -> (Self, Loans) {
         let count = f.classes.len();
         // With AVX2 lanes are in machine registers within segments only, which assign their own.
         let (whole_lanes, room) = match flavour {
@@ -102,7 +111,12 @@ impl Assignment {
             Flavour::Avx2 => (false, crate::avx2::SCALARS),
         };
         let same = if whole_lanes { same_in_all(f) } else { vec![false; count] };
-        let mut made = Self { lanes: vec![Lanes::File; count], scalars: vec![None; count], same };
+        let mut made = Self {
+            lanes: vec![Lanes::File; count],
+            scalars: vec![None; count],
+            same,
+            lent: Vec::new(),
+        };
         // Density, register, as lanes?, machine registers.
         let mut wanted: Vec<(f32, usize, bool, usize)> = Vec::new();
         for r in 0..count {
@@ -138,22 +152,31 @@ impl Assignment {
             let passed = if lanes { made.passed(&passing, room, ranges, r) } else { None };
             let Some(found) = passed.or_else(|| room.find(units, stretches)) else { continue };
             found.iter().for_each(|m| room.take(*m, r, stretches));
-            if !lanes {
-                made.scalars[r] = Some(SCALARS[found[0]]);
-            } else if made.same[r] {
-                made.lanes[r] = Lanes::Same(zmm(found[0]));
-            } else {
-                let mut registers = [Register::None; PARTS_MAX];
-                for (to, from) in registers.iter_mut().zip(found) {
-                    *to = zmm(from);
-                }
-                made.lanes[r] = Lanes::Parts(registers);
+            match lanes {
+                true => made.lanes[r] = made.lanes_in(r, &found),
+                false => made.scalars[r] = Some(SCALARS[found[0]]),
             }
         }
         if whole_lanes {
             made.put_fragments(f, ranges);
         }
-        made
+        let rooms = (&mut vectors, &mut scalars);
+        let loans = Loans::give(f, ranges, &made, rooms, (whole_lanes, skips));
+        // For as long as they are on loan: `used_vectors` and `used_scalars` know of them.
+        made.lent = loans.all().copied().collect();
+        (made, loans)
+    }
+
+    /// A register's lanes in machine registers of these numbers.
+    pub(crate) fn lanes_in(&self, r: usize, numbers: &[usize]) -> Lanes {
+        if self.same[r] {
+            return Lanes::Same(zmm(numbers[0]));
+        }
+        let mut registers = [Register::None; PARTS_MAX];
+        for (to, from) in registers.iter_mut().zip(numbers) {
+            *to = zmm(*from);
+        }
+        Lanes::Parts(registers)
     }
 
     /// Machine registers that one of those has that pass theirs on to a register, or get them from
@@ -206,8 +229,13 @@ impl Assignment {
 
     /// Vector registers that hold values somewhere.
     pub(crate) fn used_vectors(&self) -> BTreeSet<Register> {
+        let lent = self.lent.iter().filter_map(|loan| match loan {
+            Loan::Lanes(_, lanes) => Some(lanes),
+            Loan::Scalar(..) => None,
+        });
         self.lanes
             .iter()
+            .chain(lent)
             .flat_map(|lanes| match *lanes {
                 Lanes::File | Lanes::Stack(_) => [Register::None; PARTS_MAX],
                 Lanes::Parts(registers) => registers,
@@ -219,7 +247,11 @@ impl Assignment {
 
     /// General registers that hold values somewhere.
     pub(crate) fn used_scalars(&self) -> BTreeSet<Register> {
-        self.scalars.iter().flatten().copied().collect()
+        let lent = self.lent.iter().filter_map(|loan| match loan {
+            Loan::Scalar(_, register) => Some(*register),
+            Loan::Lanes(..) => None,
+        });
+        self.scalars.iter().flatten().copied().chain(lent).collect()
     }
 }
 

@@ -18,7 +18,7 @@ impl Compiler<'_> {
         let label = if self.masked { self.partial[block] } else { self.full[block] };
         self.a.bind(label);
         self.forget();
-        self.block = block;
+        self.stand_at(block);
         if let Some(serial) = self.serial_loops[block].clone() {
             return self.serial(&serial);
         }
@@ -63,6 +63,7 @@ impl Compiler<'_> {
                     self.index = index;
                     self.instruction(inst);
                 }
+                debug_assert!(self.groups.is_closed(), "a pointer's register is not back");
             }
             Flavour::Avx2 => self.quarters(),
         }

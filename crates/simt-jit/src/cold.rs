@@ -46,7 +46,7 @@ pub(crate) enum Cold {
     /// Gathers or scatters what is not contiguous.
     Apart { label: Label, back: Label, block: usize, index: usize },
     /// What is left of a block from an instruction on, where its accesses are checked one by one.
-    Rest { label: Label, block: usize, index: usize, counted: i32 },
+    Rest { label: Label, block: usize, index: usize, counted: i32, moved: Vec<(Register, Reg)> },
     /// Makes the NaNs of f32 lanes in machine registers canonical.
     Canonical { label: Label, back: Label, parts: [Register; 2] },
     /// Compares lanes one by one: their outcomes go to EAX.
@@ -92,19 +92,22 @@ impl Compiler<'_> {
             Cold::Decoded { label, back, block, index, masked, counted } => {
                 self.a.bind(label);
                 self.uncount(counted);
-                (self.masked, self.block, self.index) = (masked, block, index);
+                self.stand_at(block);
+                (self.masked, self.index) = (masked, index);
                 self.decoded_form(block, index);
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
             Cold::Segment { label, back, block, masked, members, in_eax } => {
                 self.a.bind(label);
-                (self.masked, self.block) = (masked, block);
+                self.stand_at(block);
+                self.masked = masked;
                 self.segment_decoded(&members, in_eax);
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
             Cold::Alone { label, ready, slow, block, masked, segment } => {
                 self.a.bind(label);
-                (self.masked, self.block) = (masked, block);
+                self.stand_at(block);
+                self.masked = masked;
                 self.check_alone(&segment, slow);
                 self.a.jump(Code::Jmp_rel32_64, ready);
             }
@@ -124,7 +127,8 @@ impl Compiler<'_> {
             }
             Cold::Apart { label, back, block, index } => {
                 self.a.bind(label);
-                (self.masked, self.block, self.index) = (false, block, index);
+                self.stand_at(block);
+                (self.masked, self.index) = (false, index);
                 let f = self.f;
                 self.apart(&f.blocks[block].insts[index], back);
                 self.a.jump(Code::Jmp_rel32_64, back);
@@ -134,10 +138,12 @@ impl Compiler<'_> {
                 parts.into_iter().for_each(|part| self.canonical(part));
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
-            Cold::Rest { label, block, index, counted } => {
+            Cold::Rest { label, block, index, counted, moved } => {
                 self.a.bind(label);
                 self.uncount(counted);
-                (self.masked, self.block) = (false, block);
+                self.stand_at(block);
+                self.masked = false;
+                self.move_back(&moved);
                 self.groups = Groups::default();
                 self.merged = 0..0;
                 let b = &self.f.blocks[block];
@@ -152,14 +158,16 @@ impl Compiler<'_> {
                 if let Some(steps) = steps {
                     self.compare_steps(steps, back);
                 }
-                (self.masked, self.block, self.index) = (masked, block, index);
+                self.stand_at(block);
+                (self.masked, self.index) = (masked, index);
                 let inst = self.inst_at(block, index);
                 self.compare_each(inst);
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
             Cold::Ending { label, block, index } => {
                 self.a.bind(label);
-                (self.masked, self.block, self.index) = (false, block, index);
+                self.stand_at(block);
+                (self.masked, self.index) = (false, index);
                 let f = self.f;
                 let b = &f.blocks[block];
                 self.store_predicate(&b.insts[index], 0);

@@ -14,6 +14,7 @@ use crate::assign::Assignment;
 use crate::avx2::Step;
 use crate::cold::Cold;
 use crate::group::Groups;
+use crate::loans::Loans;
 use crate::nan;
 use crate::one::One;
 use crate::ranges::Ranges;
@@ -35,6 +36,9 @@ pub(crate) struct Compiler<'a> {
     pub(crate) layout: &'a Layout<'a>,
     pub(crate) ranges: Ranges,
     pub(crate) assignment: Assignment,
+    pub(crate) loans: Loans,
+    /// The loop whose loans the assignment has at present.
+    pub(crate) borrows: Option<usize>,
     pub(crate) lazy: Vec<bool>,
     pub(crate) flavour: Flavour,
     /// What is left out.
@@ -153,6 +157,8 @@ impl<'a> Compiler<'a> {
             layout,
             ranges,
             assignment: Assignment::default(),
+            loans: Loans::default(),
+            borrows: None,
             lazy: nan::lazy(f),
             flavour,
             without: Ablation::current(),
@@ -195,8 +201,9 @@ impl<'a> Compiler<'a> {
         if self.flavour == Flavour::Avx2 {
             self.cut_all();
         }
-        self.assignment = Assignment::of(self.f, &self.ranges, self.flavour);
         self.serial_loops = serial::find(self.f, &self.ranges);
+        let skips = |block: usize| self.serial_loops[block].is_some();
+        (self.assignment, self.loans) = Assignment::of(self.f, &self.ranges, self.flavour, skips);
         let start = self.a.label();
         self.a.bind(start);
         self.way_in();
@@ -219,10 +226,13 @@ impl<'a> Compiler<'a> {
             self.emit_cold(cold);
             next += 1;
         }
+        self.stand_at(PROLOGUE);
         let left = self.untouched();
         for block in 0..self.f.blocks.len() {
             self.entry(block, &left);
         }
+        let [full, partial] = self.resumed();
+        self.stand_at(PROLOGUE);
         self.choose();
         self.next_warp(&left);
         if self.together {
@@ -236,7 +246,7 @@ impl<'a> Compiler<'a> {
             return None;
         }
         let finished = self.a.finish().ok()?;
-        let table = [&self.entries, &self.full, &self.partial]
+        let table = [&self.entries, &full, &partial]
             .into_iter()
             .flatten()
             .map(|label| finished.offset(*label))

@@ -58,6 +58,7 @@ impl Compiler<'_> {
         // The next block stands right behind.
         let next = self.in_line && to == block + 1;
         if !self.masked {
+            self.borrow_on_way(block, to);
             if !next {
                 self.a.jump(Code::Jmp_rel32_64, self.full[to]);
             }
@@ -67,6 +68,7 @@ impl Compiler<'_> {
         self.cold.push(Cold::Queue { label: queue, block, to });
         self.a.op(Code::Cmp_rm32_imm32, &[field(Field::Lowest).into(), X::I(to as i32)]);
         self.a.jump(Code::Jbe_rel32_64, queue);
+        self.borrow_on_way(block, to);
         if !next {
             self.a.jump(Code::Jmp_rel32_64, self.partial[to]);
         }
@@ -104,7 +106,9 @@ impl Compiler<'_> {
     /// Where all lanes that run go by a jump instruction.
     fn edge(&mut self, block: usize, to: Option<usize>) -> Label {
         match to {
-            Some(to) if !self.masked && to > block => self.full[to],
+            Some(to) if !self.masked && to > block && !self.borrows_on_way(block, to) => {
+                self.full[to]
+            }
             Some(to) => {
                 let label = self.a.label();
                 self.cold.push(Cold::Edge { label, block, to, masked: self.masked });
@@ -230,7 +234,7 @@ impl Compiler<'_> {
 
     /// Lanes of a full warp, those in EAX and the others, go their ways one after the other, the
     /// lower block first, and on together.
-    fn aside_and_back(&mut self, sides: Sides) {
+    fn aside_and_back(&mut self, block: usize, sides: Sides) {
         let Sides { yes, no, meet } = sides;
         self.a.op(Code::Mov_r32_rm32, &[MASK.into(), Register::EAX.into()]);
         let mut ways = [(yes, false), (no, true)];
@@ -244,12 +248,14 @@ impl Compiler<'_> {
                 self.a.op(Code::Not_rm32, &[MASK.into()]);
                 turned = others;
             }
-            (self.masked, self.block) = (true, way);
+            self.masked = true;
+            self.stand_at(way);
             self.forget();
             self.contents(way);
         }
         self.masked = false;
         self.a.op(Code::Mov_r32_imm32, &[MASK.into(), X::I(-1)]);
+        self.borrow_on_way(block, meet);
         self.a.jump(Code::Jmp_rel32_64, self.full[meet]);
     }
 
@@ -263,7 +269,7 @@ impl Compiler<'_> {
         if !self.masked
             && let Some(sides) = self.sides(block, yes, no)
         {
-            return self.aside_and_back(sides);
+            return self.aside_and_back(block, sides);
         }
         let (eax, ecx, edx) = (Register::EAX, Register::ECX, Register::EDX);
         let (high, low) = match (yes, no) {

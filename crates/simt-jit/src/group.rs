@@ -13,15 +13,20 @@ use crate::assign::SCALARS;
 use crate::cold::Cold;
 use crate::compiler::Compiler;
 use crate::frame::{C, Field, field};
+use crate::ranges::{mentioned, sources};
 use crate::scalar::mov;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
 use simt::op::Op;
 use simt::vector::Source;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Bytes that the accesses of one group may lie apart: displacements must fit instructions.
 pub(crate) const REACH_MAX: i64 = 1 << 24;
+
+/// Accesses for which another value has to wait in the register file: storing and loading it must
+/// cost less than making the pointer each time.
+const MOVED_FOR_MIN: usize = 3;
 
 /// Accesses that are checked together.
 #[derive(Debug)]
@@ -38,6 +43,8 @@ pub(crate) struct Group {
     pointers: Vec<Register>,
     /// Those of them that hold nothing else.
     lent: Vec<Register>,
+    /// Those of them that give way, and what they hold otherwise.
+    moved: Vec<(Register, Reg)>,
 }
 
 /// The groups of the block under construction.
@@ -48,6 +55,8 @@ pub(crate) struct Groups {
     of: HashMap<usize, usize>,
     /// General registers that hold nothing in this block.
     free: Vec<Register>,
+    /// Those that hold what the block does not mention: that can wait in the register file.
+    movable: Vec<(Register, Reg)>,
     /// By instruction: bytes that are counted with those of the first one, for all.
     counted: BTreeMap<usize, i32>,
 }
@@ -55,10 +64,17 @@ pub(crate) struct Groups {
 /// The space, where addresses start, and how often the registers in that have changed.
 type Key = (bool, Vec<Source>, Vec<u32>);
 
+impl Groups {
+    /// True if no general register is away from its value.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.list.iter().all(|g| g.moved.is_empty())
+    }
+}
+
 impl Group {
     fn new(plan: Plan, bases: Vec<Source>, low: i64, high: i64) -> Self {
-        let (members, pointers, lent) = (Vec::new(), Vec::new(), Vec::new());
-        Self { members, plan, bases, low, high, pointers, lent }
+        let (members, pointers, lent, moved) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { members, plan, bases, low, high, pointers, lent, moved }
     }
 
     /// Takes an access in, if it is near enough and aligned where the others are.
@@ -110,6 +126,7 @@ impl Compiler<'_> {
             }
         }
         self.groups.free = self.idle_scalars(block);
+        self.groups.movable = self.movable_scalars(block);
         for (_, group) in found.into_iter().filter(|(_, g)| g.members.len() > 1) {
             for member in &group.members {
                 self.groups.of.insert(*member, self.groups.list.len());
@@ -122,9 +139,36 @@ impl Compiler<'_> {
     fn idle_scalars(&self, block: usize) -> Vec<Register> {
         let busy = |m: &Register| {
             let mut scalars = self.assignment.scalars.iter().enumerate();
-            scalars.any(|(r, scalar)| *scalar == Some(*m) && self.ranges.kept.covers_some(r, block))
+            self.loans.lends(block, *m)
+                || scalars.any(|(r, scalar)| {
+                    *scalar == Some(*m) && self.ranges.kept.covers_some(r, block)
+                })
         };
         SCALARS.into_iter().filter(|m| !busy(m)).collect()
+    }
+
+    /// General registers that hold a value all through a block that does not mention it.
+    fn movable_scalars(&self, block: usize) -> Vec<(Register, Reg)> {
+        let (b, kept) = (&self.f.blocks[block], &self.ranges.kept);
+        let mut mentions: BTreeSet<Reg> = mentioned(self.f, &b.term).into_iter().collect();
+        mentions.extend(b.checks.iter().map(|check| check.reg));
+        for inst in &b.insts {
+            mentions.extend(sources(inst).chain(inst.dst.iter().map(|d| d.reg)));
+        }
+        let mut holders: BTreeMap<Register, Vec<Reg>> = BTreeMap::new();
+        for (r, scalar) in self.assignment.scalars.iter().enumerate() {
+            if let Some(m) = scalar.filter(|_| kept.covers_some(r, block)) {
+                holders.entry(m).or_default().push(Reg(r as u32));
+            }
+        }
+        let waits = |(m, held): (Register, Vec<Reg>)| match held[..] {
+            [r] if !mentions.contains(&r) && !self.loans.lends(block, m) => {
+                let through = [kept.starts[block], kept.ends[block]];
+                through.iter().all(|p| kept.covers(r.index(), *p)).then_some((m, r))
+            }
+            _ => None,
+        };
+        holders.into_iter().filter_map(waits).collect()
     }
 
     /// Pointers to where the addresses of the instruction under construction start, if it is one
@@ -153,6 +197,19 @@ impl Compiler<'_> {
         let group = &mut self.groups.list[number];
         if group.members.last() == Some(&self.index) {
             self.groups.free.append(&mut group.lent);
+            let moved = std::mem::take(&mut group.moved);
+            self.move_back(&moved);
+            self.groups.movable.extend(moved);
+        }
+    }
+
+    /// Loads what general registers held before they gave way.
+    pub(crate) fn move_back(&mut self, moved: &[(Register, Reg)]) {
+        for (m, r) in moved {
+            let (place, class) = (self.layout.place(r.index()), self.f.classes[r.index()]);
+            if let (Some(offset), Some(width)) = (place.scalar, class.width()) {
+                self.load_scalar(*m, offset, width);
+            }
         }
     }
 
@@ -211,7 +268,8 @@ impl Compiler<'_> {
         let (plan, bases, low, high) = (group.plan, group.bases.clone(), group.low, group.high);
         let alone = self.a.label();
         let counted = self.counted_ahead(index, usize::MAX);
-        self.cold.push(Cold::Rest { label: alone, block, index, counted });
+        let moved = self.groups.list.iter().flat_map(|g| g.moved.iter().copied()).collect();
+        self.cold.push(Cold::Rest { label: alone, block, index, counted, moved });
         for base in &bases {
             self.number_in(*base, plan, C);
             if plan.total > 1 {
@@ -233,15 +291,31 @@ impl Compiler<'_> {
             let pointer = match own {
                 Some(register) => register,
                 None => {
-                    let Some(free) = self.groups.free.pop() else { break };
-                    self.temporaries.insert(free);
-                    self.groups.list[number].lent.push(free);
-                    self.base_in(base, plan, free);
-                    free
+                    let Some(pointer) = self.pointer_for(number) else { break };
+                    self.base_in(base, plan, pointer);
+                    pointer
                 }
             };
             self.groups.list[number].pointers.push(pointer);
         }
+    }
+
+    /// A general register for a pointer of a group: a free one, or one that gives way.
+    fn pointer_for(&mut self, number: usize) -> Option<Register> {
+        if let Some(free) = self.groups.free.pop() {
+            self.temporaries.insert(free);
+            self.groups.list[number].lent.push(free);
+            return Some(free);
+        }
+        if self.groups.list[number].members.len() < MOVED_FOR_MIN {
+            return None;
+        }
+        let (m, r) = self.groups.movable.pop()?;
+        if self.ranges.written[r.index()] {
+            self.flush_scalar(r.index());
+        }
+        self.groups.list[number].moved.push((m, r));
+        Some(m)
     }
 }
 

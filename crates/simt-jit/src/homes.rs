@@ -19,6 +19,13 @@ impl Compiler<'_> {
         if let (Some(register), Some(offset)) = (self.assignment.scalars[r], place.scalar) {
             self.load_scalar(register, offset, width);
         }
+        self.fill_lanes(r);
+    }
+
+    /// Loads the machine registers of a register's lanes from the register file.
+    pub(crate) fn fill_lanes(&mut self, r: usize) {
+        let place = self.layout.place(r);
+        let Some(width) = self.f.classes[r].width() else { return };
         match self.assignment.lanes[r] {
             Lanes::File => {}
             Lanes::Stack(to) => {

@@ -9,8 +9,8 @@
 //! registers through a whole function, with AVX2 (`avx2`) eight lanes through a piece of a block.
 //! Blocks, what joins them, and instructions on one value are made by the same code.
 //!
-//! `ranges` says what values need and are worth, `assign` (with `room` and `passing`) gives them
-//! machine registers, `compiler`
+//! `ranges` says what values need and are worth, `assign` (with `room`, `passing` and
+//! `loans`) gives them machine registers, `compiler`
 //! puts a function together from the insides of blocks (`block`), the ways in and out (`ways`, with
 //! `homes`) and what is rare (`cold`); `start` makes what stands between warps and blocks of the grid,
 //! `control` what stands between blocks, `lanes`, `integers`, `float`, `convert`, `approx`, `series`,
@@ -52,6 +52,7 @@ mod integers;
 mod known;
 mod lanes;
 mod listing;
+mod loans;
 mod local;
 mod memory;
 mod nan;

@@ -10,6 +10,7 @@ use crate::assembler::{X, at};
 use crate::assign::{Lanes, PARTS_MAX, loads_for_all};
 use crate::compiler::Compiler;
 use crate::frame::{A, C, D, FILE, Field, MASK, field};
+use crate::loans::Loan;
 use crate::ranges::sources;
 use iced_x86::{Code, Register};
 use simt::op::{BarrierOp, IntOp, Op, Space, Special};
@@ -73,7 +74,8 @@ impl Compiler<'_> {
         self.a.bind(self.start);
         let f = self.f;
         self.forget();
-        (self.masked, self.block, self.in_line) = (false, PROLOGUE, false);
+        self.stand_at(PROLOGUE);
+        (self.masked, self.in_line) = (false, false);
         for (index, inst) in f.prologue.iter().enumerate() {
             self.index = index;
             self.prologue_instruction(inst);
@@ -178,7 +180,8 @@ impl Compiler<'_> {
             return self.a.jump(Code::Jmp_rel32_64, self.start);
         }
         self.forget();
-        (self.masked, self.block, self.in_line) = (false, PROLOGUE, false);
+        self.stand_at(PROLOGUE);
+        (self.masked, self.in_line) = (false, false);
         let kept = f.prologue.iter().zip(&again).filter(|(_, again)| !**again);
         for d in kept.flat_map(|(inst, _)| &inst.dst).filter(|d| !left[d.reg.index()]) {
             self.fill(d.reg.index());
@@ -254,23 +257,30 @@ impl Compiler<'_> {
         }
         let mut left = nothing;
         let mut holders: HashMap<Register, u32> = HashMap::new();
-        let places = |r: usize| {
-            let lanes = match self.assignment.lanes[r] {
+        let places = |lanes: Lanes, scalar: Option<Register>| {
+            let lanes = match lanes {
                 Lanes::File | Lanes::Stack(_) => [Register::None; PARTS_MAX],
                 Lanes::Parts(registers) => registers,
                 Lanes::Same(register) => [register, Register::None, Register::None, Register::None],
             };
-            let scalar = self.assignment.scalars[r];
             lanes.into_iter().chain(scalar).filter(|m| *m != Register::None)
         };
+        let own = |r: usize| places(self.assignment.lanes[r], self.assignment.scalars[r]);
         for r in 0..self.f.classes.len() {
-            places(r).for_each(|m| *holders.entry(m).or_default() += 1);
+            own(r).for_each(|m| *holders.entry(m).or_default() += 1);
+        }
+        for loan in self.loans.all() {
+            let lent = match *loan {
+                Loan::Lanes(_, lanes) => places(lanes, None),
+                Loan::Scalar(_, register) => places(Lanes::File, Some(register)),
+            };
+            lent.for_each(|m| *holders.entry(m).or_default() += 1);
         }
         for m in &self.temporaries {
             *holders.entry(*m).or_default() += 1;
         }
         for r in self.f.prologue.iter().flat_map(|i| &i.dst).map(|d| d.reg.index()) {
-            left[r] = !self.ranges.written[r] && places(r).all(|m| holders[&m] == 1);
+            left[r] = !self.ranges.written[r] && own(r).all(|m| holders[&m] == 1);
         }
         left
     }
@@ -335,6 +345,7 @@ impl Compiler<'_> {
         a.jump(Code::Jmp_rel32_64, self.next_turn);
         if next > block {
             self.a.bind(go_on);
+            self.borrow_on_way(block, next);
             let to = if self.masked { self.partial[next] } else { self.full[next] };
             self.a.jump(Code::Jmp_rel32_64, to);
         }

@@ -120,6 +120,7 @@ impl Compiler<'_> {
     /// there.
     pub(crate) fn entry(&mut self, block: usize, left: &[bool]) {
         self.a.bind(self.entries[block]);
+        self.stand_at(block);
         let position = self.ranges.kept.starts[block];
         for (r, left) in left.iter().enumerate() {
             if self.ranges.kept.covers(r, position) || *left {
@@ -133,6 +134,7 @@ impl Compiler<'_> {
 
     /// Puts back what a lane may read at a position, and leaves.
     pub(crate) fn emit_out(&mut self, block: usize, way: Way) {
+        self.stand_at(block);
         let position = match way {
             Way::Park | Way::Leave => self.ranges.kept.starts[block],
             Way::Terminate | Way::Done => self.ranges.kept.ends[block],

@@ -6,6 +6,8 @@ mod forms;
 mod formulas;
 #[path = "../../simt-interpreter/tests/filetests/harness.rs"]
 mod harness;
+#[path = "filetests/loops.rs"]
+mod loops;
 #[path = "../../simt-interpreter/tests/filetests/matrix.rs"]
 mod matrix;
 #[path = "../../simt-interpreter/tests/filetests/programs.rs"]

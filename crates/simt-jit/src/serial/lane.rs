@@ -207,7 +207,8 @@ impl Compiler<'_> {
         for (r, register) in this.general() {
             scalars[r.index()] = Some(register);
         }
-        Assignment { lanes: vec![Lanes::File; count], scalars, same: vec![false; count] }
+        let (lanes, same) = (vec![Lanes::File; count], vec![false; count]);
+        Assignment { lanes, scalars, same, lent: Vec::new() }
     }
 
     /// Loads what all lanes have into the registers for it.

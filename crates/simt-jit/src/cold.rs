@@ -60,8 +60,8 @@ pub(crate) enum Cold {
     },
     /// The end of a full clone whose last instruction's outcomes are in EAX.
     Ending { label: Label, block: usize, index: usize },
-    /// A back-edge's turn has ended: nothing has happened yet.
-    Turn { label: Label, block: usize },
+    /// A back-edge's turn has ended: nothing has happened yet, but that a predicate was decided.
+    Turn { label: Label, block: usize, decided: Option<(Reg, i32)> },
     /// All lanes go from a block to a block.
     Edge { label: Label, block: usize, to: usize, masked: bool },
     /// All lanes that run, of a warp of which others wait elsewhere or have exited, exit.
@@ -173,8 +173,12 @@ impl Compiler<'_> {
                 self.store_predicate(&b.insts[index], 0);
                 self.terminator(&b.term);
             }
-            Cold::Turn { label, block } => {
+            Cold::Turn { label, block, decided } => {
                 self.a.bind(label);
+                if let Some((r, outcome)) = decided {
+                    let memory = self.mask_of(r);
+                    self.a.op(Code::Mov_rm32_imm32, &[memory.into(), X::I(outcome)]);
+                }
                 self.give_back_patience(block);
                 let out = self.out(block, Way::Terminate);
                 self.a.jump(Code::Jmp_rel32_64, out);

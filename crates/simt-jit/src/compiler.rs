@@ -71,6 +71,9 @@ pub(crate) struct Compiler<'a> {
     pub(crate) merged: std::ops::Range<usize>,
     /// The last instruction of the block has made its end as well.
     pub(crate) ended: bool,
+    /// The predicate that the block's end depends on and what it is in all lanes, if the register
+    /// file does not have it.
+    pub(crate) decided: Option<(Reg, i32)>,
     /// The instruction under construction is on one value and is made as on lanes: where its
     /// sources' values are.
     pub(crate) one: Option<One>,
@@ -176,6 +179,7 @@ impl<'a> Compiler<'a> {
             fragments: Fragments::of(f),
             merged: 0..0,
             ended: false,
+            decided: None,
             one: None,
             spread: 0,
             pairs: [None; 2],

@@ -35,7 +35,7 @@ impl Compiler<'_> {
             return;
         }
         let label = self.a.label();
-        self.cold.push(Cold::Turn { label, block });
+        self.cold.push(Cold::Turn { label, block, decided: self.decided });
         let cost = self.layout.cost(block) as i32;
         let a = &mut self.a;
         a.op(Code::Sub_rm64_imm32, &[field(Field::Patience).into(), X::I(cost)]);

@@ -294,7 +294,9 @@ impl Compiler<'_> {
             // Nearly always all lanes go one way.
             self.cold.push(Cold::Ending { label: back, block, index });
             self.in_pair = None;
+            self.decided = Some((inst.dst[0].reg, outcome));
             self.fall(block, if outcome != 0 { yes } else { no });
+            self.decided = None;
             self.ended = true;
             return true;
         }

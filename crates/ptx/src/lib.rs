@@ -26,6 +26,7 @@ pub mod oracle;
 mod parser;
 mod print;
 
-pub use check::check;
+pub use check::{VERSION_MAX, check, is_version};
 pub use diagnostic::{Diagnostic, Errors, Position, Severity};
-pub use parser::{header, parse, parse_bytes};
+pub use instructions::examples;
+pub use parser::{header, parse, parse_bytes, starts_a_module};

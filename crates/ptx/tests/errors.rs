@@ -103,7 +103,7 @@ fn operands_that_do_not_fit() {
     expect(&body("ld.global.u64 %r1, [%rd1];"), 6, 1, &["'%r1'", "'.u64'"]);
     expect(&body("st.param.u64 [p], %rd1;"), 6, 1, &["not an input parameter"]);
     expect(&body("mov.b64 {%r1, %r2, %r3}, %rd1;"), 6, 1, &["together 64 bits"]);
-    expect(&body("bar.sync 16;"), 6, 1, &["the integer 16", "0 to 15"]);
+    expect(&body("bar.sync 16;"), 6, 1, &["the integer 16", "[0..15]"]);
     expect(&body("L: brx.idx %r1, L;"), 6, 4, &["`.branchtargets`"]);
 }
 

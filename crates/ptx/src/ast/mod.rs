@@ -23,7 +23,7 @@ pub use modifier::Modifier;
 pub(crate) use module::position_in;
 pub use module::{
     Alias, FunctionId, Item, LabelId, LocalId, Module, Name, RegisterId, SourceFile, Span, Target,
-    VariableId, Version, runs_on,
+    VariableId, Version, family, runs_on,
 };
 pub use opcode::Opcode;
 pub use special::SpecialRegister;

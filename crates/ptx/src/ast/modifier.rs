@@ -109,6 +109,7 @@ modifiers! {
     ScaleVec1X "scale_vec::1X", ScaleVec2X "scale_vec::2X", ScaleVec4X "scale_vec::4X",
     KindMxf8f6f4 "kind::mxf8f6f4", KindF8f6f4 "kind::f8f6f4", KindMxf4 "kind::mxf4",
     KindMxf4nvf4 "kind::mxf4nvf4",
+    B8x16 "b8x16", B6x16P32 "b6x16_p32", B4x16P64 "b4x16_p64",
     // Textures and surfaces.
     Geom1d "1d", Geom2d "2d", Geom3d "3d", Geom4d "4d", Geom5d "5d", GeomA1d "a1d",
     GeomA2d "a2d", GeomCube "cube", GeomAcube "acube", Geom2dms "2dms", GeomA2dms "a2dms",
@@ -120,11 +121,41 @@ modifiers! {
     AddrMode0 "addr_mode_0", AddrMode1 "addr_mode_1", AddrMode2 "addr_mode_2",
     // Cluster launch and register budget.
     TryCancel "try_cancel", QueryCancel "query_cancel", IsCanceled "is_canceled",
+    GetFirstCtaid "get_first_ctaid", GetFirstCtaidX "get_first_ctaid::x",
+    GetFirstCtaidY "get_first_ctaid::y", GetFirstCtaidZ "get_first_ctaid::z",
+    MulticastClusterAll "multicast::cluster::all",
+
     LaunchDependents "launch_dependents", LdReduce "ld_reduce",
     St "st", Cp "cp", MatP "p", CompG "g", AccF16 "acc::f16", AccF32 "acc::f32",
 }
 
 impl Modifier {
+    /// Coordinates of a texture, surface or tensor of this shape: the least for the first two,
+    /// which may have more up to four; exactly so many for a tensor.
+    pub(crate) fn coordinates(self, opcode: super::Opcode) -> Option<usize> {
+        use Modifier::*;
+        let tensor = opcode == super::Opcode::Cp;
+        Some(match self {
+            Geom1d => 1,
+            Geom2d | GeomA1d => 2,
+            Geom3d if tensor => 3,
+            Geom5d => 5,
+            Geom3d | Geom4d | GeomA2d | GeomCube | GeomAcube | Geom2dms | GeomA2dms => 4,
+            _ => return None,
+        })
+    }
+
+    /// Elements of an offset or gradient in a texture of this shape.
+    pub(crate) fn offsets(self) -> Option<usize> {
+        use Modifier::*;
+        Some(match self {
+            Geom1d | GeomA1d => 1,
+            Geom2d | GeomA2d => 2,
+            Geom3d | GeomCube | GeomAcube => 4,
+            _ => return None,
+        })
+    }
+
     /// The modifier spelled `text` (without the dot), if this version knows it.
     pub fn from_text(text: &str) -> Option<Modifier> {
         static BY_TEXT: LazyLock<HashMap<&'static str, Modifier>> = LazyLock::new(|| {

@@ -78,6 +78,17 @@ impl Target {
     pub fn runs_on(&self, sm: u32) -> bool {
         runs_on(self.sm, self.suffix, sm)
     }
+
+    /// See [`family`].
+    pub fn family(&self) -> u32 {
+        family(self.sm)
+    }
+}
+
+/// The family of an architecture (compute capability times ten), by its first member: code for
+/// `sm_100f` runs on sm_100, sm_103 and sm_107.
+pub fn family(sm: u32) -> u32 {
+    sm / 10 * 10
 }
 
 /// True if code for the architecture `target` (compute capability times ten) and suffix runs on
@@ -86,7 +97,7 @@ impl Target {
 pub fn runs_on(target: u32, suffix: Option<char>, sm: u32) -> bool {
     match suffix {
         Some('a') => target == sm,
-        Some('f') => target / 10 == sm / 10 && target <= sm,
+        Some('f') => family(target) == family(sm) && target <= sm,
         _ => target <= sm,
     }
 }

@@ -33,7 +33,7 @@ macro_rules! opcodes {
 opcodes! {
     Abs "abs", Activemask "activemask", Add "add", Addc "addc", Alloca "alloca", And "and",
     Applypriority "applypriority", Atom "atom", Bar "bar", Barrier "barrier", Bfe "bfe", Bfi "bfi",
-    Bfind "bfind", Bmsk "bmsk", Bra "bra", Brev "brev", Brkpt "brkpt", Brx "brx", Call "call",
+    Bfind "bfind", Bmsk "bmsk", Bra "bra", Brev "brev", Brkpt "brkpt", Brx "brx", Call "call", Clmad "clmad",
     Clusterlaunchcontrol "clusterlaunchcontrol", Clz "clz", Cnot "cnot", Copysign "copysign",
     Cos "cos", Cp "cp", Createpolicy "createpolicy", Cvt "cvt", Cvta "cvta", Discard "discard",
     Div "div", Dp2a "dp2a", Dp4a "dp4a", Elect "elect", Ex2 "ex2", Exit "exit", Fence "fence",

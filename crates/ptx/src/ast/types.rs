@@ -56,6 +56,7 @@ scalar_types! {
     F16 "f16" 16 Float, F32 "f32" 32 Float, F64 "f64" 64 Float, Bf16 "bf16" 16 Float,
     F16x2 "f16x2" 32 Float, Bf16x2 "bf16x2" 32 Float, F32x2 "f32x2" 64 Float,
     S16x2 "s16x2" 32 Signed, U16x2 "u16x2" 32 Unsigned,
+    S8x4 "s8x4" 32 Signed, U8x4 "u8x4" 32 Unsigned,
     Pred "pred" 1 Predicate,
     Tf32 "tf32" 32 Float, E4m3 "e4m3" 8 Float, E5m2 "e5m2" 8 Float,
     E4m3x2 "e4m3x2" 16 Float, E5m2x2 "e5m2x2" 16 Float,
@@ -64,6 +65,7 @@ scalar_types! {
     E2m3x2 "e2m3x2" 16 Float, E3m2x2 "e3m2x2" 16 Float, E2m1x2 "e2m1x2" 8 Float,
     E2m3x4 "e2m3x4" 32 Float, E3m2x4 "e3m2x4" 32 Float, E2m1x4 "e2m1x4" 16 Float,
     Ue8m0 "ue8m0" 8 Float, Ue4m3 "ue4m3" 8 Float, Ue8m0x2 "ue8m0x2" 16 Float,
+    S2f6x2 "s2f6x2" 16 Float, Ue5m3x2 "ue5m3x2" 16 Float,
     B1 "b1" 1 Bits, S4 "s4" 4 Signed, U4 "u4" 4 Unsigned, S2 "s2" 2 Signed, U2 "u2" 2 Unsigned,
     B1024 "b1024" 1024 Bits,
     Texref "texref" 64 Opaque, Samplerref "samplerref" 64 Opaque, Surfref "surfref" 64 Opaque,
@@ -73,6 +75,16 @@ impl ScalarType {
     /// Size in memory, in bytes: whole bytes, at least one.
     pub const fn size_bytes(self) -> u64 {
         (self.bits() as u64).div_ceil(8)
+    }
+
+    /// Variables and registers may be of this type; others stand in instructions only.
+    pub const fn is_declarable(self) -> bool {
+        use ScalarType::*;
+        match self {
+            F16 | F16x2 | F32 | F64 | Pred => true,
+            S16x2 | U16x2 | S8x4 | U8x4 => false,
+            _ => !self.is_float() && self.bits() >= 8 && self.bits() <= 128,
+        }
     }
 
     /// Signed or unsigned integer, not plain bits.
@@ -93,7 +105,7 @@ impl ScalarType {
     /// Two elements in one register (`.f16x2`, `.s16x2`, `.f32x2`, ...).
     pub const fn is_packed(self) -> bool {
         use ScalarType::*;
-        matches!(self, F16x2 | Bf16x2 | F32x2 | S16x2 | U16x2)
+        matches!(self, F16x2 | Bf16x2 | F32x2 | S16x2 | U16x2 | S8x4 | U8x4)
     }
 }
 

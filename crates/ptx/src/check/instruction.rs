@@ -2,15 +2,17 @@
 
 use super::Checker;
 use super::operand::Mismatch;
-use crate::ast::{Function, Instruction, Modifier, Opcode, Operand, ScalarType};
-use crate::instructions::{Count, Form, Kind, Pattern, TypeRef, forms};
+use crate::ast::{Function, Instruction, Modifier, Module, Opcode, Operand, ScalarType};
+use crate::instructions::{
+    self, Choice, Count, Form, Kind, Lack, Pattern, Since, TypeRef, forms, words,
+};
 use std::collections::HashMap;
 use std::rc::Rc;
 
 /// A form whose modifiers fit, and the modifier in each of its slots.
 pub(super) struct Candidate {
     pub(super) form: &'static Form,
-    pub(super) filled: Vec<Option<Modifier>>,
+    pub(super) filled: Vec<Option<&'static Choice>>,
 }
 
 /// Opcode and modifiers as written.
@@ -23,26 +25,40 @@ pub(super) struct Candidates<'m>(HashMap<Spelling<'m>, Rc<[Candidate]>>);
 impl Candidate {
     /// Type that the pattern asks for; `None` when an optional type is not written.
     pub(super) fn type_of(&self, pattern: &Pattern) -> Option<ScalarType> {
-        let slot = |index: usize| match self.filled.get(index) {
-            Some(Some(Modifier::Type(ty))) => Some(*ty),
+        let slot = |index: usize| match self.filled.get(index)?.map(|choice| choice.modifier) {
+            Some(Modifier::Type(ty)) => Some(ty),
             _ => None,
         };
         match pattern.ty {
             TypeRef::Fixed(ty) => Some(ty),
             TypeRef::Slot(index) => slot(index),
-            TypeRef::Double(index) => slot(index).map(double),
+            TypeRef::Double(index) => slot(index).map(instructions::double),
             TypeRef::None => None,
         }
     }
 }
 
-fn double(ty: ScalarType) -> ScalarType {
-    match ty {
-        ScalarType::U16 => ScalarType::U32,
-        ScalarType::S16 => ScalarType::S32,
-        ScalarType::U32 => ScalarType::U64,
-        ScalarType::S32 => ScalarType::S64,
-        other => other,
+impl Candidate {
+    /// What the module lacks for the form or for one of the words in it, and that word.
+    fn lack(&self, module: &Module, operands: &[Operand]) -> Option<(Option<Modifier>, Lack)> {
+        let lacks = |since: &Since| since.lack(module.version, &module.target);
+        let own = || lacks(&self.form.since).map(|lack| (None, lack));
+        let words = || {
+            self.filled.iter().flatten().find_map(|choice| {
+                let general = || words::since(choice.modifier).and_then(lacks);
+                Some((Some(choice.modifier), lacks(&choice.since).or_else(general)?))
+            })
+        };
+        let patterns = || {
+            self.form.operands.iter().zip(operands).find_map(|(pattern, operand)| {
+                let second = match (&pattern.pair, operand) {
+                    (Some((second, _)), Operand::Pair(_)) => lacks(&second.since),
+                    _ => None,
+                };
+                Some((None, lacks(&pattern.since).or(second)?))
+            })
+        };
+        own().or_else(words).or_else(patterns)
     }
 }
 
@@ -82,15 +98,22 @@ impl<'m> Checker<'m> {
             return self.bad_modifiers(instruction);
         }
         let mut best: Option<Failure> = None;
+        let mut lack = None;
         for candidate in candidates.iter() {
             match self.operands(function, instruction, candidate) {
-                Ok(()) => return,
+                Ok(()) => match candidate.lack(self.module, &instruction.operands) {
+                    Some(lacks) => lack = lack.or(Some(lacks)),
+                    None => return,
+                },
                 Err(failure) => {
                     if best.as_ref().is_none_or(|best| best.rank() < failure.rank()) {
                         best = Some(failure);
                     }
                 }
             }
+        }
+        if let Some((word, lack)) = lack {
+            return self.lacking(instruction, word, &lack);
         }
         let Some(failure) = best else { return };
         let name = instruction.form(self.module);
@@ -130,10 +153,16 @@ impl<'m> Checker<'m> {
             });
         }
         let hinted = instruction.has(Modifier::L2CacheHint);
-        let patterns =
-            || form.operands.iter().filter(move |pattern| pattern.kind != Kind::Policy || hinted);
-        let least =
-            patterns().filter(|pattern| !pattern.optional || pattern.kind == Kind::Policy).count();
+        let patterns = || {
+            form.operands
+                .iter()
+                .filter(move |pattern| pattern.kind != Kind::Policy || hinted)
+                .filter(|pattern| pattern.with.is_none_or(|slot| candidate.filled[slot].is_some()))
+        };
+        let optional = |pattern: &&Pattern| {
+            pattern.optional && pattern.with.is_none() && pattern.kind != Kind::Policy
+        };
+        let least = patterns().take_while(|pattern| !optional(pattern)).count();
         let count = instruction.operands.len();
         if count < least || count > patterns().count() {
             return Err(Failure {
@@ -154,6 +183,16 @@ impl<'m> Checker<'m> {
             )?;
         }
         Ok(())
+    }
+
+    /// The form is known, but not to the module's version or target.
+    fn lacking(&mut self, instruction: &Instruction, word: Option<Modifier>, lack: &Lack) {
+        let name = instruction.form(self.module);
+        let message = match word.and_then(Modifier::text) {
+            Some(word) => format!("Modifier '.{word}' of '{name}' {lack}"),
+            None => format!("Feature '{name}' {lack}"),
+        };
+        self.error(instruction.span, message);
     }
 
     /// No form takes these modifiers: say which one is to blame, as far as that can be told.

@@ -1,19 +1,27 @@
 //! What ptxas would refuse: modifiers and operands that are not of the instruction table, types
 //! and sizes that do not fit, calls that do not fit their function, impossible variables.
 //!
-//! The rules were compared with ptxas 13, form by form. Where a target lacks an instruction, this
-//! does not object: what a device can run is its own question. An instruction whose name is not
-//! known passes with a warning.
+//! The rules are compared with ptxas 13.5, form by form, by `tests/ptxas.rs`: what the module's
+//! `.version` or `.target` does not have is refused as there. What a device can run is its own
+//! question. An instruction whose name is not known passes with a warning.
 
 mod call;
+mod directive;
 mod instruction;
 mod operand;
+mod target;
+mod texture;
+
 mod variable;
 
-use crate::ast::{Function, FunctionKind, LabelKind, Module, Opcode, ScalarType, Span, Statement};
+use crate::ast::{
+    Function, FunctionKind, Instruction, LabelKind, Module, Opcode, Operand, ScalarType, Span,
+    Statement,
+};
 use crate::diagnostic::{Diagnostic, ERRORS_MAX, Errors, Severity};
 use crate::limits::PARAMETER_BYTES_MAX;
 use instruction::Candidates;
+pub use target::{VERSION_MAX, is_version};
 
 /// Checks a module as a whole.
 ///
@@ -28,6 +36,8 @@ pub fn check(module: &Module) -> Result<Vec<Diagnostic>, Errors> {
         truncated: false,
         candidates: Candidates::default(),
     };
+    checker.header();
+    module.aliases.iter().for_each(|alias| checker.alias(alias));
     for variable in &module.variables {
         checker.variable(variable, None);
     }
@@ -76,6 +86,8 @@ impl<'m> Checker<'m> {
             self.variable(variable, Some(function));
         }
         self.signature(function);
+        self.directives(function);
+        self.label_directives(function);
         for label in &function.labels {
             if let LabelKind::BranchTargets(targets) = &label.kind {
                 let code = |id| matches!(function.label(id).kind, LabelKind::Code(_));
@@ -107,6 +119,16 @@ impl<'m> Checker<'m> {
                 continue;
             }
             self.instruction(function, instruction);
+            self.special_registers(instruction);
+        }
+    }
+
+    /// Special registers that the module's version or target does not have.
+    fn special_registers(&mut self, instruction: &Instruction) {
+        for operand in &instruction.operands {
+            if let Operand::Special(special, _) = operand {
+                self.exists(instruction.span, &format!("%{}", special.text()));
+            }
         }
     }
 

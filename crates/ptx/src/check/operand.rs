@@ -6,7 +6,7 @@ use crate::ast::{
     Address, AddressBase, Function, Immediate, Instruction, LabelKind, Opcode, Operand, Parameter,
     RegisterId, ScalarType, SpecialRegister, StateSpace, SymbolRef, TypeKind,
 };
-use crate::instructions::{Count, Kind, Pattern};
+use crate::instructions::{Count, Kind, Pattern, VECTOR_BITS_MAX};
 
 /// What was found and what was expected, each as a phrase.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(super) struct Mismatch {
     pub(super) expected: String,
 }
 
-type Fit = Result<(), Mismatch>;
+pub(super) type Fit = Result<(), Mismatch>;
 
 /// A register of type `register` can stand for type `ty`: same size, and the same kind or one of
 /// them plain bits. Packed and alternative formats take plain bits or themselves only.
@@ -91,11 +91,27 @@ impl Checker<'_> {
     fn single(&mut self, at: &Site<'_>, pattern: &Pattern, operand: &Operand) -> Fit {
         match pattern.kind {
             Kind::Any => return Ok(()),
-            Kind::Call => return Ok(()),
-            Kind::Texture => {
+            Kind::Sink => {
                 return match operand {
-                    Operand::Indexed(..) | Operand::Memory(_) => Ok(()),
-                    _ => Err(self.mismatch(at, operand, "`[texture, {coordinates}]`".into())),
+                    Operand::Sink => Ok(()),
+                    _ => Err(self.mismatch(at, operand, "`_`".into())),
+                };
+            }
+            Kind::Call => return Ok(()),
+            Kind::Texture | Kind::Handle => return self.texture(at, pattern.kind, operand),
+            Kind::Offset => {
+                let count = at.instruction.modifiers.iter().find_map(|word| word.offsets());
+                return match operand {
+                    Operand::Vector(elements) if count.is_none_or(|n| elements.len() >= n) => {
+                        Ok(())
+                    }
+                    Operand::Vector(_) => Err(self.mismatch(
+                        at,
+                        operand,
+                        format!("a vector of {}", count.unwrap_or(0)),
+                    )),
+                    Operand::Register(_) => Ok(()),
+                    _ => Err(self.mismatch(at, operand, "a vector of offsets".into())),
                 };
             }
             Kind::Video | Kind::VideoNegatable | Kind::VideoDestination => {
@@ -103,12 +119,7 @@ impl Checker<'_> {
             }
             Kind::Label | Kind::Targets => return self.label(at, pattern.kind, operand),
             Kind::Memory(space) => return self.memory(at, space, operand),
-            Kind::Constant => {
-                return match operand {
-                    Operand::Immediate(Immediate::Integer { .. }) => Ok(()),
-                    _ => Err(self.mismatch(at, operand, "an integer constant".into())),
-                };
-            }
+            Kind::Constant => return self.constant(at, pattern, operand),
             _ => {}
         }
         let Some(ty) = at.candidate.type_of(pattern) else { return Ok(()) };
@@ -118,6 +129,10 @@ impl Checker<'_> {
         let count = match pattern.count {
             Count::One => return self.scalar(at, pattern, ty, operand),
             Count::Vector => match at.instruction.vector_width() {
+                count if ty.bits() as usize * count > VECTOR_BITS_MAX => {
+                    let expected = format!("at most {VECTOR_BITS_MAX} bits");
+                    return Err(self.mismatch(at, operand, expected));
+                }
                 1 if !matches!(operand, Operand::Vector(_)) => {
                     return self.scalar(at, pattern, ty, operand);
                 }
@@ -187,15 +202,11 @@ impl Checker<'_> {
                 pattern.kind == Kind::Predicate && at.function.register(*id).ty == ScalarType::Pred
             }
             Operand::Immediate(value) => {
-                let in_range = match (pattern.below, value.as_i64()) {
-                    (Some(below), Some(value)) => (value as u64) < below,
-                    _ => true,
-                };
-                if !in_range && immediate_fits(*value, ty) {
-                    let below = pattern.below.unwrap_or(0);
-                    return Err(self.mismatch(at, operand, format!("0 to {}", below - 1)));
+                let fits = !written && immediate_fits(*value, ty);
+                if fits {
+                    return self.in_range(at, pattern, operand);
                 }
-                !written && immediate_fits(*value, ty)
+                false
             }
             Operand::Special(special, component) => {
                 pattern.kind == Kind::SourceOrSpecial
@@ -219,6 +230,25 @@ impl Checker<'_> {
         Err(self.mismatch(at, operand, expected))
     }
 
+    fn constant(&self, at: &Site<'_>, pattern: &Pattern, operand: &Operand) -> Fit {
+        match operand {
+            Operand::Immediate(Immediate::Integer { .. }) => self.in_range(at, pattern, operand),
+            _ => Err(self.mismatch(at, operand, "an integer constant".into())),
+        }
+    }
+
+    /// A constant against the values that the table lists.
+    fn in_range(&self, at: &Site<'_>, pattern: &Pattern, operand: &Operand) -> Fit {
+        match (&pattern.values, operand) {
+            (Some(values), Operand::Immediate(Immediate::Integer { bits, .. }))
+                if !values.contains(*bits as i64) =>
+            {
+                Err(self.mismatch(at, operand, values.to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn address_fits(&self, at: &Site<'_>, symbol: SymbolRef, ty: ScalarType) -> bool {
         let sized = ty.bits() == 32 || ty.bits() == 64;
         let space_of_instruction = at.instruction.space().map(StateSpace::root);
@@ -226,6 +256,7 @@ impl Checker<'_> {
         let same_space = match (at.instruction.opcode, space_of_instruction, space) {
             (Opcode::Cvta, Some(asked), Some(space)) => asked == space,
             (Opcode::Cvta, ..) => false,
+            (Opcode::Mapa | Opcode::Getctarank, _, space) => space == Some(StateSpace::Shared),
             _ => true,
         };
         sized && same_space && !ty.is_float()
@@ -336,7 +367,11 @@ impl Checker<'_> {
                 }
                 Ok(())
             }
-            AddressBase::Absolute => Ok(()),
+            AddressBase::Absolute if space == Some(StateSpace::Local) => Ok(()),
+            AddressBase::Absolute => {
+                let expected = "one by a register or a variable: constants are for '.local' only";
+                Err(self.mismatch(at, operand, expected.into()))
+            }
         }
     }
 
@@ -408,8 +443,8 @@ impl Checker<'_> {
 
 /// Where an operand stands.
 pub(super) struct Site<'a> {
-    function: &'a Function,
-    instruction: &'a Instruction,
+    pub(super) function: &'a Function,
+    pub(super) instruction: &'a Instruction,
     candidate: &'a Candidate,
 }
 

@@ -2,8 +2,10 @@
 
 use super::Checker;
 use crate::ast::{
-    Function, Immediate, Initializer, Linkage, Parameter, ScalarType, StateSpace, Variable,
+    Function, Immediate, InitialAddress, Initializer, Linkage, Modifier, Parameter, ScalarType, StateSpace,
+    TypeKind, Variable,
 };
+use crate::instructions::words;
 use crate::limits::VARIABLE_BYTES_MAX;
 
 impl Checker<'_> {
@@ -34,7 +36,34 @@ impl Checker<'_> {
                 format!("'{name}' has no extent, expected that of the last parameter only");
             return self.error(variable.span, message);
         }
+        if let Some(lack) = words::since(Modifier::Type(variable.ty))
+            .and_then(|since| since.lack(self.module.version, &self.module.target))
+        {
+            return self.error(variable.span, format!("Feature 'Type {}' {lack}", variable.ty));
+        }
+        if variable.managed {
+            self.exists(variable.span, ".attribute(.managed)");
+            if variable.space != StateSpace::Global {
+                let message = format!("Illegal attribute '.managed' for symbol '{name}'");
+                return self.error(variable.span, message);
+            }
+        }
+        if variable.linkage == Linkage::Common {
+            self.exists(variable.span, ".common");
+            if variable.space != StateSpace::Global {
+                let message = ".common variables must be declared in .global space".to_owned();
+                return self.error(variable.span, message);
+            }
+        }
         let Some(init) = &variable.init else { return };
+        if variable.linkage == Linkage::Extern {
+            let message = format!("No initial value is allowed for external symbol '{name}'");
+            return self.error(variable.span, message);
+        }
+        if matches!(variable.ty, ScalarType::F16 | ScalarType::F16x2) {
+            let message = format!("No initial value is allowed for {} type", variable.ty);
+            return self.error(variable.span, message);
+        }
         if !matches!(variable.space, StateSpace::Global | StateSpace::Const) {
             let message = format!(
                 "No initial value is allowed for '{name}' in this state space, expected '.global' \
@@ -84,9 +113,16 @@ fn fits(init: &Initializer, extents: &[u64], ty: ScalarType) -> Result<(), Strin
             };
             if fits { Ok(()) } else { Err(format!("type mismatch, expected type '{ty}'")) }
         }
+        (Initializer::Address(InitialAddress { mask: Some(mask), .. }), None)
+            if !(0..8).any(|byte| *mask == 0xff << (8 * byte)) =>
+        {
+            Err(format!("Invalid mask value '{mask:#x}', expected that of one byte"))
+        }
         (Initializer::Address(address), None) => {
-            let wide = ty.bits() == 32 || ty.bits() == 64;
-            let fits = !ty.is_float() && (wide || (address.mask.is_some() && ty.bits() == 8));
+            // Of plain bits and signed integers an address is no value, but its bytes are.
+            let wide = ty.kind() == TypeKind::Unsigned && (ty.bits() == 32 || ty.bits() == 64);
+            let masked = address.mask.is_some() && ty.bits() <= 64;
+            let fits = !ty.is_float() && (wide || masked);
             if fits { Ok(()) } else { Err(format!("an address, expected type '{ty}'")) }
         }
     }

@@ -1,68 +1,128 @@
 //! Asynchronous copies, mbarriers, tensor maps.
 
 pub(super) const TABLE: &str = "\
-cp.async.ca.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm, policy
-cp.async.ca.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm, b:.u32, policy
-cp.async.ca.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm, {!}p:.pred, policy
-cp.async.cg.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm, policy
-cp.async.cg.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm, b:.u32, policy
-cp.async.cg.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm, {!}p:.pred, policy
-cp.async.commit_group
-cp.async.wait_group                        imm
-cp.async.wait_all
-cp.async.mbarrier.arrive{.noinc}{.dst}.b64 [m]
-cp.async.bulk.commit_group
-cp.async.bulk.wait_group{.read}            imm
-cp.async.bulk.cdst.global.mbarrier::complete_tx::bytes{.multicast}{.hint}   [d]:.shared, [a]:.global, size:.u32, [m]:.shared{, mask:.b16}{, e:.b64}
-cp.async.bulk.cdst.shared::cta.mbarrier::complete_tx::bytes   [d]:.shared, [a]:.shared, size:.u32, [m]:.shared
-cp.async.bulk.global.shared::cta.bulk_group{.hint}{.cp_mask}  [d]:.global, [a]:.shared, size:.u32{, e:.b64}{, mask:.b16}
-cp.async.bulk.prefetch.L2.global{.hint}    [a]:.global, size:.u32, policy
-cp.async.bulk.tensor.dim.cdst.global{.load}.mbarrier::complete_tx::bytes{.multicast}{.group}{.hint}   [d]:.shared, texture, [m]:.shared{, any}{, any}{, any}
-cp.async.bulk.tensor.dim.global.shared::cta{.store}.bulk_group{.hint}   texture, [a]:.shared, policy
-cp.async.bulk.prefetch.tensor.dim.L2.global{.load}{.hint}   texture{, any}{, any}
-cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.op.rtype   [d]:.shared, [a]:.shared, size:.u32, [m]:.shared
-cp.reduce.async.bulk.global.shared::cta.bulk_group{.hint}.op{.noftz}.rtype   [d]:.global, [a]:.shared, size:.u32, policy
-cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.store}.bulk_group{.hint}   texture, [a]:.shared, policy
+cp.async.ca.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm=4/8/16, policy                        @sm_80
+cp.async.ca.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm=4/8/16, b:.u32, policy                @sm_80
+cp.async.ca.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm=4/8/16, {!}p:.pred, policy            @7.5/sm_80
+cp.async.cg.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm=16, policy                            @sm_80
+cp.async.cg.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm=16, b:.u32, policy                    @sm_80
+cp.async.cg.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm=16, {!}p:.pred, policy                @7.5/sm_80
+cp.async.commit_group                                                                                          @sm_80
+cp.async.wait_group                        imm                                                                 @sm_80
+cp.async.wait_all                                                                                              @sm_80
+cp.async.mbarrier.arrive{.noinc}{.dst}.b64 [m]                                                                 @sm_80
+cp.async.bulk.commit_group                                                                                     @8.0/sm_90
+cp.async.bulk.wait_group{.read}            imm                                                                 @8.0/sm_90
+cp.async.bulk{.weak}.shared::cluster.global.complete{.multicast}{.hint}   [d]:.shared, [a]:.global, size:.u32, [m]:.shared, mask:.b16?multicast, policy   @8.0/sm_90
+cp.async.bulk{.weak}.shared::cta.global.complete{.hint}                   [d]:.shared, [a]:.global, size:.u32, [m]:.shared, policy                       @8.6/sm_90
+cp.async.bulk{.weak}.shared::cta.global.complete.ignore_oob{.hint}        [d]:.shared, [a]:.global, size:.u32, left:.u32, right:.u32, [m]:.shared, policy   @9.2/sm_90
+cp.async.bulk{.weak}.shared::cluster.shared::cta.complete                 [d]:.shared, [a]:.shared, size:.u32, [m]:.shared                               @8.0/sm_90
+cp.async.bulk{.weak}.global.shared::cta.bulk_group{.hint}{.cp_mask}       [d]:.global, [a]:.shared, size:.u32, policy, mask:.b16?cp_mask                 @8.0/sm_90
+cp.async.bulk.prefetch.L2.global{.hint}    [a]:.global, size:.u32, policy                                      @8.0/sm_90
   .dst = .shared .shared::cta
-  .cdst = .shared::cta .shared::cluster
+  .weak = .weak@9.3
+  .complete = .mbarrier::complete_tx::bytes
+  .cp_mask = .cp_mask@sm_100
   .hint = .L2::cache_hint
   .pre = .L2::64B .L2::128B .L2::256B
   .multicast = .multicast::cluster
-  .load = .tile .tile::gather4 .im2col .im2col::w .im2col::w::128
-  .store = .tile .tile::scatter4 .im2col_no_offs
-  .group = .cta_group::1 .cta_group::2
-  .op = .add .min .max .and .or .xor .inc .dec
-  .rtype = .u32 .s32 .u64 .s64 .b32 .b64 .f16 .bf16 .f32 .f64
-  .dim = .1d .2d .3d .4d .5d
 
-mbarrier.init{.space}.b64                  [a], count:.u32
-mbarrier.inval{.space}.b64                 [a]
-mbarrier.expect_tx{.relaxed}{.scope}{.space}.b64      [a], count:.u32
-mbarrier.complete_tx{.relaxed}{.scope}{.space}.b64    [a], count:.u32
-mbarrier.arrive{.sem}{.scope}{.space}.b64             _d, [a]{, count:.u32}
-mbarrier.arrive.expect_tx{.sem}{.scope}{.space}.b64   _d, [a], count:.u32
-mbarrier.arrive.noComplete{.sem}{.scope}{.space}.b64  d, [a], count:.u32
-mbarrier.arrive_drop{.sem}{.scope}{.space}.b64             _d, [a]{, count:.u32}
-mbarrier.arrive_drop.expect_tx{.sem}{.scope}{.space}.b64   _d, [a], count:.u32
-mbarrier.arrive_drop.noComplete{.sem}{.scope}{.space}.b64  d, [a], count:.u32
-mbarrier.test_wait{.wsem}{.scope}{.space}.b64              d:.pred, [a], state:.b64
-mbarrier.test_wait.parity{.wsem}{.scope}{.space}.b64       d:.pred, [a], phase:.u32
-mbarrier.try_wait{.wsem}{.scope}{.space}.b64               d:.pred, [a], state:.b64{, hint:.u32}
-mbarrier.try_wait.parity{.wsem}{.scope}{.space}.b64        d:.pred, [a], phase:.u32{, hint:.u32}
-mbarrier.pending_count.b64                 d:.u32, state:.b64
-  .space = .shared .shared::cta .shared::cluster
-  .sem = .release .relaxed
-  .wsem = .acquire .relaxed
+cp.async.bulk.tensor.dim.shared::cluster.global{.tile}.complete{.multicast}{.group}{.hint}     [d]:.shared, texture, [m]:.shared, mask:.b16?multicast, policy           @8.0/sm_90
+cp.async.bulk.tensor.dim.shared::cta.global{.tile}.complete{.group}{.hint}                     [d]:.shared, texture, [m]:.shared, policy                                @8.6/sm_90
+cp.async.bulk.tensor.2d.shared::cluster.global.gather.complete{.multicast}{.group}{.hint}      [d]:.shared, texture, [m]:.shared, mask:.b16?multicast, policy           @sm_100f|sm_110f
+cp.async.bulk.tensor.2d.shared::cta.global.gather.complete{.group}{.hint}                      [d]:.shared, texture, [m]:.shared, policy                                @sm_100
+cp.async.bulk.tensor.deep.shared::cluster.global.im2col.complete{.multicast}{.group}{.hint}    [d]:.shared, texture, [m]:.shared, any, mask:.b16?multicast, policy      @8.0/sm_90
+cp.async.bulk.tensor.deep.shared::cta.global.im2col.complete{.group}{.hint}                    [d]:.shared, texture, [m]:.shared, any, policy                           @8.6/sm_90
+cp.async.bulk.tensor.deep.shared::cluster.global.wide.complete{.multicast}{.group}{.hint}      [d]:.shared, texture, [m]:.shared, any, mask:.b16?multicast, policy      @sm_100f|sm_110f
+cp.async.bulk.tensor.deep.shared::cta.global.im2col::w.complete{.group}{.hint}                 [d]:.shared, texture, [m]:.shared, any, policy                           @sm_100
+cp.async.bulk.tensor.deep.shared::cta.global.im2col::w::128.complete{.group}{.hint}            [d]:.shared, texture, [m]:.shared, any, policy                           @sm_100f|sm_110f
+cp.async.bulk.tensor.dim.global.shared::cta{.tile}.bulk_group{.hint}              texture, [a]:.shared, policy     @8.0/sm_90
+cp.async.bulk.tensor.deep.global.shared::cta.im2col_no_offs.bulk_group{.hint}     texture, [a]:.shared, policy     @8.0/sm_90
+cp.async.bulk.tensor.2d.global.shared::cta.scatter.bulk_group{.hint}              texture, [a]:.shared, policy     @sm_100f|sm_110f
+cp.async.bulk.prefetch.tensor.dim.L2.global{.tile}{.hint}                         texture, policy                  @8.0/sm_90
+cp.async.bulk.prefetch.tensor.2d.L2.global.gather{.hint}                          texture, policy                  @sm_100f|sm_110f
+cp.async.bulk.prefetch.tensor.deep.L2.global.im2col{.hint}                        texture, any, policy             @8.0/sm_90
+cp.async.bulk.prefetch.tensor.deep.L2.global.wide{.hint}                          texture, any, policy             @sm_100f|sm_110f
+cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.tile}.bulk_group{.hint}            texture, [a]:.shared, policy   @8.0/sm_90
+cp.reduce.async.bulk.tensor.deep.global.shared::cta.op.im2col_no_offs.bulk_group{.hint}   texture, [a]:.shared, policy   @8.0/sm_90
+cp.reduce.async.bulk.tensor.2d.global.shared::cta.op.scatter.bulk_group{.hint}            texture, [a]:.shared, policy   @sm_100f|sm_110f
+  .complete = .mbarrier::complete_tx::bytes
+  .hint = .L2::cache_hint
+  .multicast = .multicast::cluster
+  .group = .cta_group::1@sm_100f|sm_110f .cta_group::2@sm_100f|sm_110f
+  .tile = .tile
+  .gather = .tile::gather4
+  .scatter = .tile::scatter4
+  .wide = .im2col::w .im2col::w::128
+  .dim = .1d .2d .3d .4d .5d
+  .deep = .3d .4d .5d
+  .op = .add .min .max .and .or .xor .inc .dec
+
+cp.reduce.async.bulk.shared::cluster.shared::cta.complete.add.addtype        [d]:.shared, [a]:.shared, size:.u32, [m]:.shared   @8.0/sm_90
+cp.reduce.async.bulk.shared::cluster.shared::cta.complete.minmax.small       [d]:.shared, [a]:.shared, size:.u32, [m]:.shared   @8.0/sm_90
+cp.reduce.async.bulk.shared::cluster.shared::cta.complete.logic.b32          [d]:.shared, [a]:.shared, size:.u32, [m]:.shared   @8.0/sm_90
+cp.reduce.async.bulk.shared::cluster.shared::cta.complete.count.u32          [d]:.shared, [a]:.shared, size:.u32, [m]:.shared   @8.0/sm_90
+cp.reduce.async.bulk{.relaxed.gpu}.global.shared::cta.bulk_group{.hint}.add.sumtype        [d]:.global, [a]:.shared, size:.u32, policy        @8.0/sm_90
+cp.reduce.async.bulk{.relaxed.gpu}.global.shared::cta.bulk_group{.hint}.add.noftz.half     [d]:.global, [a]:.shared, size:.u32, policy        @8.0/sm_90
+cp.reduce.async.bulk{.relaxed.gpu}.global.shared::cta.bulk_group{.hint}.minmax.ordered     [d]:.global, [a]:.shared, size:.u32, policy        @8.0/sm_90
+cp.reduce.async.bulk{.relaxed.gpu}.global.shared::cta.bulk_group{.hint}.logic.bits         [d]:.global, [a]:.shared, size:.u32, policy        @8.0/sm_90
+cp.reduce.async.bulk{.relaxed.gpu}.global.shared::cta.bulk_group{.hint}.count.u32          [d]:.global, [a]:.shared, size:.u32, policy        @8.0/sm_90
+  .complete = .mbarrier::complete_tx::bytes
+  .hint = .L2::cache_hint
+  .addtype = .u32 .s32 .u64
+  .sumtype = .u32 .s32 .u64 .f32 .f64
+  .half = .f16 .bf16
+  .minmax = .min .max
+  .small = .u32 .s32
+  .ordered = .u32 .s32 .u64 .s64 .f16 .bf16
+  .logic = .and .or .xor
+  .bits = .b32 .b64
+  .count = .inc .dec
+  .relaxed = .relaxed@9.3
+
+mbarrier.init{.space}.b64                             [a], count:.u32              @sm_80
+mbarrier.inval{.space}.b64                            [a]                          @sm_80
+mbarrier.expect_tx{.relaxed.scope}{.tspace}.b64       [a], count:.u32              @8.0/sm_90
+mbarrier.complete_tx{.relaxed.scope}{.tspace}.b64     [a], count:.u32              @8.0/sm_90
+mbarrier.arrive{.sem.scope}{.space}.b64               d, [a]                       @sm_80
+mbarrier.arrive{.sem.scope}{.space}.b64               _, [a]                       @7.1/sm_80
+mbarrier.arrive{.sem.scope}{.space}.b64               _d, [a], count:.u32          @sm_90
+mbarrier.arrive{.sem.scope}.shared::cluster.b64       _, [a]{, count:.u32}         @8.0/sm_90
+mbarrier.arrive.expect_tx{.sem.scope}{.space}.b64     _d, [a], count:.u32          @8.0/sm_90
+mbarrier.arrive.expect_tx{.sem.scope}.shared::cluster.b64   _, [a], count:.u32     @8.0/sm_90
+mbarrier.arrive.noComplete{.release.cta}{.space}.b64  d, [a], count:.u32           @sm_80
+mbarrier.arrive.noComplete{.release.cta}{.space}.b64  _, [a], count:.u32           @7.1/sm_80
+mbarrier.arrive_drop{.sem.scope}{.space}.b64               _d, [a]                 @sm_80
+mbarrier.arrive_drop{.sem.scope}{.space}.b64               _d, [a], count:.u32     @sm_90
+mbarrier.arrive_drop{.sem.scope}.shared::cluster.b64       _, [a]{, count:.u32}    @8.0/sm_90
+mbarrier.arrive_drop.expect_tx{.sem.scope}{.space}.b64     _d, [a], count:.u32     @8.0/sm_90
+mbarrier.arrive_drop.expect_tx{.sem.scope}.shared::cluster.b64   _, [a], count:.u32    @8.0/sm_90
+mbarrier.arrive_drop.noComplete{.release.cta}{.space}.b64  _d, [a], count:.u32     @sm_80
+mbarrier.test_wait{.wsem.scope}{.space}.b64                d:.pred, [a], state:.b64                 @sm_80
+mbarrier.test_wait.parity{.wsem.scope}{.space}.b64         d:.pred, [a], phase:.u32                 @7.1/sm_80
+mbarrier.try_wait{.wsem.scope}{.space}.b64                 d:.pred, [a], state:.b64{, hint:.u32}    @sm_90
+mbarrier.try_wait.parity{.wsem.scope}{.space}.b64          d:.pred, [a], phase:.u32{, hint:.u32}    @sm_90
+mbarrier.pending_count.b64                                 d:.u32, state:.b64                       @sm_80
+  .space = .shared .shared::cta
+  .tspace = .shared .shared::cta .shared::cluster
+  .sem = .release@8.0 .relaxed@8.6/sm_90
+  .wsem = .acquire@8.0 .relaxed@8.6/sm_90
+  .release = .release@8.0
   .scope = .cta .cluster
 
-tensormap.replace.tile.global_address{.space}.b1024.b64   [a], b:.u64
-tensormap.replace.tile.rank{.space}.b1024.b32             [a], b:.u32
-tensormap.replace.tile.dim{.space}.b1024.b32              [a], imm, b:.u32
-tensormap.replace.tile.global_stride{.space}.b1024.b64    [a], imm, b:.u64
-tensormap.replace.tile.setting{.space}.b1024.b32          [a], imm
-tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned   [d]:.global, [a]:.shared, imm
+tensormap.replace.tile.global_address{.space}.b1024.b64   [a], b:.u64          @8.3/sm_90a|sm_100f|sm_110f|sm_120f
+tensormap.replace.tile.rank{.space}.b1024.b32             [a], b:.u32          @8.3/sm_90a|sm_100f|sm_110f|sm_120f
+tensormap.replace.tile.dim{.space}.b1024.b32              [a], imm=0-4, b:.u32   @8.3/sm_90a|sm_100f|sm_110f|sm_120f
+tensormap.replace.tile.global_stride{.space}.b1024.b64    [a], imm=0-4, b:.u64   @8.3/sm_90a|sm_100f|sm_110f|sm_120f
+tensormap.replace.tile.elemtype{.space}.b1024.b32         [a], imm=0-12        @8.3/sm_90a|sm_100f|sm_110f|sm_120f
+tensormap.replace.tile.elemtype{.space}.b1024.b32         [a], imm=13-15       @8.7/sm_100f|sm_110f|sm_120f
+tensormap.replace.tile.interleave_layout{.space}.b1024.b32   [a], imm=0-2      @8.3/sm_90a|sm_100f|sm_110f|sm_120f
+tensormap.replace.tile.swizzle_mode{.space}.b1024.b32     [a], imm=0-3         @8.3/sm_90a|sm_100f|sm_110f|sm_120f
+tensormap.replace.tile.swizzle_mode{.space}.b1024.b32     [a], imm=4           @8.8/sm_103a|sm_107a
+tensormap.replace.tile.swizzle_atomicity{.space}.b1024.b32   [a], imm=0-3      @sm_100f|sm_110f|sm_120f
+tensormap.replace.tile.fill_mode{.space}.b1024.b32        [a], imm=0-1         @8.3/sm_90a|sm_100f|sm_110f|sm_120f
+tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned   [d]:.global, [a]:.shared, imm=128   @8.3/sm_90
   .space = .global .shared::cta
   .dim = .box_dim .global_dim .element_stride
-  .setting = .elemtype .interleave_layout .swizzle_mode .swizzle_atomicity .fill_mode
   .scope = .cta .cluster .gpu .sys
 ";

@@ -20,11 +20,11 @@ not.type              d, a
 cnot.type             d, a
   .type = .b16 .b32 .b64
 
-lop3.b32              d, a, b, c, imm
-lop3.bool.b32         _d|p:.pred, a, b, c, imm, {!}q:.pred
+lop3.b32              d, a, b, c, imm                       @4.3/sm_50
+lop3.bool.b32         _d|p:.pred, a, b, c, imm, {!}q:.pred   @8.2/sm_70
   .bool = .or .and
 
-shf.dir.mode.b32      d, a, b, c:.u32
+shf.dir.mode.b32      d, a, b, c:.u32       @3.1/sm_32
   .dir = .l .r
   .mode = .clamp .wrap
 
@@ -43,22 +43,22 @@ clz.type              d:.u32, a
 bfind{.shiftamt}.type d:.u32, a
   .type = .u32 .u64 .s32 .s64
 
-fns.b32               d, mask:.b32, base:.b32, offset:.s32
+fns.b32               d, a:.b32, b:.b32, c:.s32   @5.1/sm_30
 
 brev.type             d, a
   .type = .b32 .b64
 
-bfe.type              d, a, b:.u32<256, c:.u32<256
+bfe.type              d, a, b:.u32=0-255, c:.u32=0-255
   .type = .u32 .u64 .s32 .s64
 
-bfi.type              d, a, b, c:.u32<256, e:.u32<256
+bfi.type              d, a, b, c:.u32=0-255, e:.u32=0-255
   .type = .b32 .b64
 
-szext.mode.type       d, a, b:.u32
+szext.mode.type       d, a, b:.u32          @7.6/sm_70
   .mode = .clamp .wrap
   .type = .u32 .s32
 
-bmsk.mode.b32         d, a:.u32, b:.u32
+bmsk.mode.b32         d, a:.u32, b:.u32     @7.6/sm_70
   .mode = .clamp .wrap
 
 prmt.b32{.mode}       d, a, b, c

@@ -4,14 +4,14 @@ pub(super) const TABLE: &str = "\
 add{.rnd}{.ftz}{.sat}.f32   d, a, b
 add{.rnd}{.ftz}.f32x2       d, a, b
 add{.rnd}.f64               d, a, b
-add{.rnd}{.sat}.f32.atype   d:.f32, a:atype, c:.f32
+add{.rnd}{.sat}.f32.atype   d:.f32, a:atype, c:.f32   @sm_100
   .rnd = .rn .rz .rm .rp
   .atype = .f16 .bf16
 
 sub{.rnd}{.ftz}{.sat}.f32   d, a, b
 sub{.rnd}{.ftz}.f32x2       d, a, b
 sub{.rnd}.f64               d, a, b
-sub{.rnd}{.sat}.f32.atype   d:.f32, a:atype, c:.f32
+sub{.rnd}{.sat}.f32.atype   d:.f32, a:atype, c:.f32   @sm_100
   .rnd = .rn .rz .rm .rp
   .atype = .f16 .bf16
 
@@ -23,7 +23,7 @@ mul{.rnd}.f64               d, a, b
 fma.rnd{.ftz}{.sat}.f32     d, a, b, c
 fma.rnd{.ftz}.f32x2         d, a, b, c
 fma.rnd.f64                 d, a, b, c
-fma.rnd{.sat}.f32.atype     d:.f32, a:atype, b:atype, c:.f32
+fma.rnd{.sat}.f32.atype     d:.f32, a:atype, b:atype, c:.f32   @sm_100
   .rnd = .rn .rz .rm .rp
   .atype = .f16 .bf16
 
@@ -42,13 +42,17 @@ abs.f64                     d, a
 neg{.ftz}.f32               d, a
 neg.f64                     d, a
 
-min{.ftz}{.NaN}{.xorsign}{.abs}.f32   d, a, b
-min{.ftz}{.NaN}{.abs}.f32             d, a, b, c
+min{.ftz}{.NaN}.f32                d, a, b
+min{.ftz}{.NaN}.xorsign.abs.f32    d, a, b       @7.2/sm_86
+min{.ftz}{.NaN}{.abs}.f32          d, a, b, c    @8.8/sm_100
 min.f64                               d, a, b
+  .NaN = .NaN@sm_80
 
-max{.ftz}{.NaN}{.xorsign}{.abs}.f32   d, a, b
-max{.ftz}{.NaN}{.abs}.f32             d, a, b, c
+max{.ftz}{.NaN}.f32                d, a, b
+max{.ftz}{.NaN}.xorsign.abs.f32    d, a, b       @7.2/sm_86
+max{.ftz}{.NaN}{.abs}.f32          d, a, b, c    @8.8/sm_100
 max.f64                               d, a, b
+  .NaN = .NaN@sm_80
 
 rcp.how{.ftz}.f32           d, a
 rcp.rnd.f64                 d, a
@@ -72,7 +76,7 @@ lg2.approx{.ftz}.f32        d, a
 
 ex2.approx{.ftz}.f32        d, a
 
-tanh.approx.f32             d, a
+tanh.approx.f32             d, a          @7.0/sm_75
 
 copysign.type               d, a, b
   .type = .f32 .f64

@@ -46,19 +46,23 @@ mod bits;
 mod compare;
 mod control;
 mod convert;
+pub mod examples;
 mod float;
 mod half;
 mod integer;
 mod matrix;
 mod memory;
 mod notation;
+mod since;
 mod texture;
 mod video;
 mod warp;
+pub(crate) mod words;
 
-pub(crate) use notation::{Count, Form, Kind, Pattern, TypeRef};
+pub(crate) use notation::{Choice, Count, Form, Kind, Pattern, TypeRef};
+pub(crate) use since::{Lack, Since};
 
-use crate::ast::Opcode;
+use crate::ast::{Opcode, ScalarType};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -92,6 +96,21 @@ pub(crate) fn forms(opcode: Opcode) -> &'static [Form] {
         forms
     });
     FORMS.get(&opcode).map_or(&[], Vec::as_slice)
+}
+
+/// Bits of a vector that `.v2`, `.v4` or `.v8` asks for; the few instructions that move 256 bits
+/// have templates of their own.
+pub(crate) const VECTOR_BITS_MAX: usize = 128;
+
+/// The type twice as wide.
+pub(crate) fn double(ty: ScalarType) -> ScalarType {
+    match ty {
+        ScalarType::U16 => ScalarType::U32,
+        ScalarType::S16 => ScalarType::S32,
+        ScalarType::U32 => ScalarType::U64,
+        ScalarType::S32 => ScalarType::S64,
+        other => other,
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Reading of the table's notation, described in the module above. It is run over constants of
 //! this crate only; a mistake in one is found by a test, and at run time drops that form.
 
+use super::since::Since;
 use crate::ast::{Instruction, Modifier, Opcode, ScalarType, StateSpace};
+use std::fmt;
 
 /// One way to write an instruction.
 #[derive(Debug)]
@@ -13,14 +15,25 @@ pub(crate) struct Form {
     pub(crate) operands: Vec<Pattern>,
     /// Any further modifiers and operands.
     pub(crate) open: bool,
+    /// Since when the form exists.
+    pub(crate) since: Since,
 }
 
 /// Place of one modifier.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) name: &'static str,
-    pub(crate) choices: Vec<Modifier>,
+    pub(crate) choices: Vec<Choice>,
     pub(crate) optional: bool,
+    /// Optional slots of one group are filled together or not at all.
+    pub(crate) group: usize,
+}
+
+/// A modifier, and since when it may stand there.
+#[derive(Clone, Debug)]
+pub(crate) struct Choice {
+    pub(crate) modifier: Modifier,
+    pub(crate) since: Since,
 }
 
 /// What an operand must be.
@@ -31,12 +44,25 @@ pub(crate) struct Pattern {
     pub(crate) count: Count,
     /// The register may be wider than the type.
     pub(crate) relaxed: bool,
-    /// An integer constant must be less than this.
-    pub(crate) below: Option<u64>,
+    /// An integer constant must be one of these.
+    pub(crate) values: Option<Values>,
     /// May be left out (and all after it).
     pub(crate) optional: bool,
     /// Second half of a pair, and whether it may be left out.
     pub(crate) pair: Option<(Box<Pattern>, bool)>,
+    /// There if and only if this slot is filled.
+    pub(crate) with: Option<usize>,
+    /// Since when it may be there.
+    pub(crate) since: Since,
+}
+
+/// What an integer constant may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    /// `4/8/16`
+    List(Vec<i64>),
+    /// `0-255`, `24-256%8`: from, to and a divisor.
+    Range(i64, i64, i64),
 }
 
 /// Role of an operand.
@@ -68,8 +94,14 @@ pub(crate) enum Kind {
     Targets,
     /// All operands of a call.
     Call,
-    /// `[tex, {x, y}]`, `[tensor, {x}]`: an address with coordinates; not looked into.
+    /// `[tex, {x, y}]`, `[tensor, {x}]`: a texture, surface or tensor with coordinates.
     Texture,
+    /// `[tex]`: a texture or surface alone.
+    Handle,
+    /// What shifts coordinates: one for each dimension.
+    Offset,
+    /// `_` and nothing else.
+    Sink,
     /// A 32-bit operand of a video instruction: integer register, perhaps with a selector of
     /// bytes or halves, or (read only) a constant.
     Video,
@@ -115,7 +147,7 @@ pub(super) fn read_table(table: &'static str) -> Vec<Read<Form>> {
     let mut forms = Vec::new();
     for block in table.split("\n\n") {
         let lines = || block.lines().filter(|line| !line.trim().is_empty());
-        let choices: Vec<Choices> =
+        let choices: Vec<Variable> =
             lines().filter(|line| line.starts_with(' ')).map(read_choices).collect();
         for line in lines().filter(|line| !line.starts_with([' ', '#'])) {
             forms.push(read_template(line, &choices));
@@ -125,19 +157,23 @@ pub(super) fn read_table(table: &'static str) -> Vec<Read<Form>> {
 }
 
 /// A variable and what it may be.
-struct Choices {
+struct Variable {
     name: &'static str,
     words: Vec<&'static str>,
 }
 
-fn read_choices(line: &'static str) -> Choices {
+fn read_choices(line: &'static str) -> Variable {
     let (name, words) = line.split_once('=').unwrap_or((line, ""));
     let words = words.split_whitespace().filter_map(|word| word.strip_prefix('.')).collect();
-    Choices { name: name.trim().trim_start_matches('.'), words }
+    Variable { name: name.trim().trim_start_matches('.'), words }
 }
 
-fn read_template(line: &'static str, choices: &[Choices]) -> Read<Form> {
+fn read_template(line: &'static str, variables: &[Variable]) -> Read<Form> {
     let complain = |what: &str| format!("{what} in `{line}`");
+    let (line, since) = match line.split_once(" @") {
+        Some((line, since)) => (line.trim_end(), since),
+        None => (line, ""),
+    };
     let (template, operands) = line.split_once(' ').unwrap_or((line, ""));
     let (base, mut rest) =
         template.split_at(template.find(['.', '{', '*']).unwrap_or(template.len()));
@@ -145,20 +181,31 @@ fn read_template(line: &'static str, choices: &[Choices]) -> Read<Form> {
     if opcode == Opcode::Unknown {
         return Err(complain("unknown base name"));
     }
-    let mut form =
-        Form { text: line, opcode, slots: Vec::new(), operands: Vec::new(), open: false };
+    let since = read_since(since).ok_or_else(|| complain(since))?;
+    let (slots, operands_read) = (Vec::new(), Vec::new());
+    let mut form = Form { text: line, opcode, slots, operands: operands_read, open: false, since };
+    let (mut optional, mut group) = (false, 0);
     while !rest.is_empty() {
         if matches!(rest, "*" | ".*") {
             form.open = true;
             break;
         }
-        let optional = rest.starts_with('{');
-        rest = rest.trim_start_matches(['{', '.']);
+        if let Some(inside) = rest.strip_prefix('{') {
+            optional = true;
+            group += 1;
+            rest = inside;
+        }
+        rest = rest.strip_prefix('.').ok_or_else(|| complain(rest))?;
         let end = rest.find(['.', '{', '}', '*']).unwrap_or(rest.len());
         let name = &rest[..end];
-        rest = rest[end..].trim_start_matches('}');
-        let known = choices.iter().find(|choice| choice.name == name);
-        let words = known.map_or(vec![name], |choice| choice.words.clone());
+        rest = &rest[end..];
+        let in_group = (optional, group);
+        if let Some(outside) = rest.strip_prefix('}') {
+            optional = false;
+            rest = outside;
+        }
+        let known = variables.iter().find(|variable| variable.name == name);
+        let words = known.map_or(vec![name], |variable| variable.words.clone());
         let mut choices = Vec::new();
         for word in words {
             choices.extend(read_choice(word).ok_or_else(|| complain(word))?);
@@ -166,7 +213,7 @@ fn read_template(line: &'static str, choices: &[Choices]) -> Read<Form> {
         if choices.is_empty() {
             return Err(complain("no choice"));
         }
-        form.slots.push(Slot { name, choices, optional });
+        form.slots.push(Slot { name, choices, optional: in_group.0, group: in_group.1 });
     }
     for (optional, piece) in split_operands(operands) {
         let mut pattern = read_pattern(piece, &form.slots).ok_or_else(|| complain(piece))?;
@@ -177,11 +224,21 @@ fn read_template(line: &'static str, choices: &[Choices]) -> Read<Form> {
 }
 
 /// The modifiers that a word stands for: one, or with `n*` a tile of each width that `wgmma` has.
-fn read_choice(word: &str) -> Option<Vec<Modifier>> {
-    let Some((rows, rest)) = word.split_once("n*k") else {
-        return Some(vec![Modifier::from_text(word)?]);
-    };
-    (8..=256).step_by(8).map(|n| Modifier::from_text(&format!("{rows}n{n}k{rest}"))).collect()
+pub(super) fn read_choice(word: &str) -> Option<Vec<Choice>> {
+    let (word, since) = word.split_once('@').unwrap_or((word, ""));
+    let since = read_since(since)?;
+    let choice =
+        |text: &str| Some(Choice { modifier: Modifier::from_text(text)?, since: since.clone() });
+    match word.split_once("n*k") {
+        None => Some(vec![choice(word)?]),
+        Some((rows, rest)) => {
+            (8..=256).step_by(8).map(|n| choice(&format!("{rows}n{n}k{rest}"))).collect()
+        }
+    }
+}
+
+fn read_since(text: &str) -> Option<Since> {
+    if text.is_empty() { Some(Since::default()) } else { Since::read(text) }
 }
 
 /// The pieces between commas, and whether each is inside `{, ...}`.
@@ -214,15 +271,27 @@ fn read_pattern(piece: &'static str, slots: &[Slot]) -> Option<Pattern> {
         pattern.pair = Some((Box::new(second), optional));
         return Some(pattern);
     }
+    let (piece, since) = piece.split_once('@').unwrap_or((piece, ""));
+    let since = read_since(since)?;
+    let (piece, with) = match piece.split_once('?') {
+        Some((piece, name)) => (piece, Some(slots.iter().position(|slot| slot.name == name)?)),
+        None => (piece, None),
+    };
+    let (piece, values) = match piece.split_once('=') {
+        Some((piece, values)) => (piece, Some(Values::read(values)?)),
+        None => (piece, None),
+    };
     let (name, spec) = piece.split_once(':').unwrap_or((piece, ""));
     let mut pattern = Pattern {
         kind: Kind::Source,
         ty: TypeRef::None,
         count: Count::One,
         relaxed: false,
-        below: None,
+        values,
         optional: false,
         pair: None,
+        with,
+        since,
     };
     if name.starts_with('[') {
         let space = match spec.strip_prefix('.') {
@@ -245,18 +314,22 @@ fn read_pattern(piece: &'static str, slots: &[Slot]) -> Option<Pattern> {
         "targets" => Kind::Targets,
         "call" => Kind::Call,
         "texture" => Kind::Texture,
+        "handle" => Kind::Handle,
+        "offset" => Kind::Offset,
         "video" => Kind::Video,
         "dvideo" => Kind::VideoDestination,
         "{-}video" => Kind::VideoNegatable,
         "policy" => Kind::Policy,
         "any" => Kind::Any,
+        "_" => Kind::Sink,
         _ if name.starts_with("{!}") => Kind::Predicate,
         _ if name.starts_with("_d") => Kind::DestinationOrSink,
         _ if name.starts_with('d') || name == "p" => Kind::Destination,
         _ => Kind::Source,
     };
     if matches!(pattern.kind, Kind::Constant | Kind::Label | Kind::Targets | Kind::Call)
-        || matches!(pattern.kind, Kind::Texture | Kind::Any | Kind::Video)
+        || matches!(pattern.kind, Kind::Texture | Kind::Handle | Kind::Offset)
+        || matches!(pattern.kind, Kind::Any | Kind::Sink | Kind::Video)
         || matches!(pattern.kind, Kind::VideoNegatable | Kind::VideoDestination)
     {
         return spec.is_empty().then_some(pattern);
@@ -267,10 +340,6 @@ fn read_pattern(piece: &'static str, slots: &[Slot]) -> Option<Pattern> {
         return Some(pattern);
     }
     let mut spec = spec;
-    if let Some((rest, below)) = spec.split_once('<') {
-        pattern.below = Some(below.parse().ok()?);
-        spec = rest;
-    }
     if let Some(rest) = spec.strip_prefix("vec") {
         pattern.count = Count::Vector;
         spec = rest.trim_start();
@@ -293,7 +362,7 @@ fn read_pattern(piece: &'static str, slots: &[Slot]) -> Option<Pattern> {
     pattern.ty = if let Some(word) = spec.strip_prefix('.') {
         TypeRef::Fixed(ScalarType::ALL.iter().copied().find(|ty| ty.text() == word)?)
     } else if spec.is_empty() {
-        let is_type = |slot: &Slot| matches!(slot.choices[0], Modifier::Type(_));
+        let is_type = |slot: &Slot| matches!(slot.choices[0].modifier, Modifier::Type(_));
         TypeRef::Slot(slot_of("type").or_else(|| slots.iter().rposition(is_type))?)
     } else if let Some(name) = spec.strip_suffix("*2") {
         TypeRef::Double(slot_of(name)?)
@@ -303,29 +372,78 @@ fn read_pattern(piece: &'static str, slots: &[Slot]) -> Option<Pattern> {
     Some(pattern)
 }
 
+impl Values {
+    fn read(text: &str) -> Option<Values> {
+        match text.split_once('-').filter(|(from, _)| !from.is_empty() && !text.contains('/')) {
+            None => Some(Values::List(
+                text.split('/').map(|value| value.parse().ok()).collect::<Option<_>>()?,
+            )),
+            Some((from, to)) => {
+                let (to, step) = to.split_once('%').unwrap_or((to, "1"));
+                Some(Values::Range(from.parse().ok()?, to.parse().ok()?, step.parse().ok()?))
+            }
+        }
+    }
+
+    /// The constant may be `value`.
+    pub(crate) fn contains(&self, value: i64) -> bool {
+        match self {
+            Values::List(list) => list.contains(&value),
+            Values::Range(from, to, step) => (*from..=*to).contains(&value) && value % step == 0,
+        }
+    }
+
+    /// One of them.
+    pub(super) fn first(&self) -> i64 {
+        match self {
+            Values::List(list) => list[0],
+            Values::Range(from, ..) => *from,
+        }
+    }
+}
+
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Values::List(list) => {
+                let list: Vec<String> = list.iter().map(i64::to_string).collect();
+                f.write_str(&list.join(" or "))
+            }
+            Values::Range(from, to, 1) => write!(f, "a value in range [{from}..{to}]"),
+            Values::Range(from, to, step) => {
+                write!(f, "a multiple of {step} in range [{from}..{to}]")
+            }
+        }
+    }
+}
+
 impl Form {
-    /// Puts each modifier of the instruction into a slot: the modifier of each slot. On failure,
+    /// Puts each modifier of the instruction into a slot: the choice of each slot. On failure,
     /// how many modifiers found a place, and the first that did not (`None`: a slot that must be
     /// filled is empty).
     pub(crate) fn place(
         &self,
         instruction: &Instruction,
-    ) -> Result<Vec<Option<Modifier>>, (usize, Option<Modifier>)> {
-        let mut filled: Vec<Option<Modifier>> = vec![None; self.slots.len()];
+    ) -> Result<Vec<Option<&Choice>>, (usize, Option<Modifier>)> {
+        let mut filled: Vec<Option<&Choice>> = vec![None; self.slots.len()];
         for (count, &modifier) in instruction.modifiers.iter().enumerate() {
-            let free = self
-                .slots
-                .iter()
-                .zip(&filled)
-                .position(|(slot, held)| held.is_none() && slot.choices.contains(&modifier));
+            let free =
+                self.slots.iter().zip(&filled).enumerate().find_map(|(index, (slot, held))| {
+                    let choice = slot.choices.iter().find(|choice| choice.modifier == modifier)?;
+                    held.is_none().then_some((index, choice))
+                });
             match free {
-                Some(index) => filled[index] = Some(modifier),
+                Some((index, choice)) => filled[index] = Some(choice),
                 None if self.open => {}
                 None => return Err((count, Some(modifier))),
             }
         }
-        let missing =
-            self.slots.iter().zip(&filled).any(|(slot, held)| !slot.optional && held.is_none());
+        let missing = self.slots.iter().zip(&filled).any(|(slot, held)| {
+            let mut group =
+                self.slots.iter().zip(&filled).filter(|(own, _)| own.group == slot.group);
+            held.is_none()
+                && (!slot.optional || group.any(|(own, held)| own.optional && held.is_some()))
+        });
         if missing { Err((instruction.modifiers.len(), None)) } else { Ok(filled) }
     }
 }

@@ -7,6 +7,7 @@ use crate::ast::{
     Item, Linkage, LocalId, Name, PointerAttribute, RegisterDeclaration, ScalarType, Span,
     StateSpace, Variable, VariableId,
 };
+use crate::instructions::VECTOR_BITS_MAX;
 use crate::lexer::TokenKind;
 use crate::limits::{ALIGN_BYTES_MAX, ARRAY_DIMENSIONS_MAX};
 
@@ -33,7 +34,7 @@ impl Parser<'_> {
                 ".align" => head.align = Some(self.alignment()?),
                 ".ptr" => head.pointer = Some(self.pointer_attribute()?),
                 ".attribute" => head.managed |= self.attribute()?,
-                ".v2" | ".v4" | ".v8" => {
+                ".v2" | ".v4" => {
                     self.advance();
                     head.vector = word.as_bytes()[2] - b'0';
                 }
@@ -50,8 +51,12 @@ impl Parser<'_> {
         if !typed {
             return Err(self.unexpected("a type such as `.b32`"));
         }
-        if head.ty.bits() > 128 || (head.ty.bits() < 8 && head.ty != ScalarType::Pred) {
-            let message = format!("nothing can be declared of type `{}`", head.ty);
+        if !head.ty.is_declarable() {
+            let message = format!("Type {} may only be used as an instruction type", head.ty);
+            return Err(self.mistake(start, message));
+        }
+        if u32::from(head.vector) * head.ty.bits() > VECTOR_BITS_MAX as u32 {
+            let message = format!("Vector type too large, exceeds {VECTOR_BITS_MAX} bit limit");
             return Err(self.mistake(start, message));
         }
         Ok(head)

@@ -67,7 +67,7 @@ impl Parser<'_> {
         Ok(Some((name, self.names.intern(value))))
     }
 
-    /// `sym`, `sym+8`, `generic(sym)+8`.
+    /// `sym`, `sym+8`, `sym+-8`, `generic(sym)+8`.
     fn initial_address(&mut self, mask: Option<u64>) -> Parsed<Initializer> {
         let generic = self.peek_text() == "generic";
         let symbol = if generic {
@@ -80,10 +80,8 @@ impl Parser<'_> {
             self.initial_symbol()?
         };
         let mut offset = 0i64;
-        if self.at_punct(b'+') || self.at_punct(b'-') {
-            let negative = self.advance().kind == TokenKind::Punct(b'-');
-            let value = self.integer("an offset in bytes")?;
-            offset = if negative { value.wrapping_neg() } else { value };
+        if self.take_punct(b'+') {
+            offset = self.integer("an offset in bytes")?;
         }
         Ok(Initializer::Address(InitialAddress { symbol, offset, generic, mask }))
     }

@@ -64,6 +64,12 @@ pub fn parse(source: &str) -> Result<Module, Errors> {
     parser.finish()
 }
 
+/// True if the text starts as a module does: with `.version`, after blanks and comments. A driver
+/// takes nothing else for PTX at all.
+pub fn starts_a_module(source: &str) -> bool {
+    Parser::new(source).at_dot(".version")
+}
+
 /// Reads the version and the target at the start of PTX text, and nothing else of it.
 ///
 /// # Errors

@@ -220,7 +220,7 @@ impl Lowering<'_> {
             guard.reg = copy;
             self.insts.push(Inst { op, guard: None, dst: vec![copy], src, line: self.line });
         }
-        if self.dispatch(inst).is_none() {
+        if is_newer(inst) || self.dispatch(inst).is_none() {
             let text = self.f.texts.len() as u32;
             self.f.texts.push(self.env.module.text_line(inst.span));
             self.effect(Op::Unsupported(text), vec![]);
@@ -445,4 +445,17 @@ impl Lowering<'_> {
             None => Some(self.temporary(Class::Pred)),
         }
     }
+}
+
+/// Forms of ISA 9 that are read and checked but not run: bytes in fours, sums of unsigned and of
+/// halves that saturate, comparisons of packed integers, the formats s2f6 and ue5m3.
+fn is_newer(inst: &ast::Instruction) -> bool {
+    use ast::{Modifier, Opcode, ScalarType as T};
+    let packed = |ty| matches!(ty, T::U16x2 | T::S16x2);
+    inst.types().any(|ty| match ty {
+        T::U8x4 | T::S8x4 | T::S2f6x2 | T::Ue5m3x2 => true,
+        T::U32 => inst.opcode == Opcode::Add && inst.has(Modifier::Sat),
+        ty if packed(ty) => inst.has(Modifier::Sat) || inst.opcode == Opcode::Set,
+        _ => false,
+    })
 }

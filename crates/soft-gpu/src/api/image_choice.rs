@@ -18,9 +18,6 @@ use crate::error::Error;
 /// What NVIDIA's driver has for the device runtime library of programs that are linked.
 const DEVICE_RUNTIME: &str = include_str!("device_runtime.ptx");
 
-/// Latest major version of PTX: a later one may mean something else by the same words.
-const PTX_MAJOR_MAX: u16 = 9;
-
 /// Why an image cannot be loaded.
 pub(super) struct Refusal {
     pub(super) error: Error,
@@ -173,13 +170,18 @@ impl Choice<'_> {
 
     /// A text that the device takes; what is no PTX at all is for the compiler to say.
     fn taken(self, text: String) -> std::result::Result<String, Refusal> {
+        if !ptx::starts_a_module(&text) {
+            return Err(invalid(&"the text does not start with `.version`: it is no PTX"));
+        }
         let Ok((version, target)) = ptx::header(&text) else { return Ok(text) };
-        if version.major > PTX_MAJOR_MAX {
+        // Later minor versions only add words, which are unknown where they stand.
+        if !ptx::is_version(version) || (self.0.strict && version > ptx::VERSION_MAX) {
+            let (last, ptx::ast::Version { major, minor }) = (ptx::VERSION_MAX, version);
             return Err(Refusal {
                 error: Error::UNSUPPORTED_PTX_VERSION,
                 why: format!(
-                    "PTX .version {}.{} is later than any known",
-                    version.major, version.minor
+                    "Unsupported .version {major}.{minor}; current version is '{}.{}'",
+                    last.major, last.minor
                 ),
             });
         }
@@ -258,6 +260,18 @@ mod tests {
         let callee = module.find_function("f").unwrap();
         assert!(module.function(callee).body.is_some());
         assert_eq!(module.kernels().count(), 1);
+    }
+
+    #[test]
+    fn text_without_a_version_is_no_image() {
+        let error = |text: &str| choose(text.as_bytes()).err().map(|refusal| refusal.error);
+        assert_eq!(error(".target sm_70\n.entry k() { ret; }"), Some(Error::INVALID_IMAGE));
+        assert_eq!(error("// nothing"), Some(Error::INVALID_IMAGE));
+        assert_eq!(error("// all\n.version 7.0\n.target sm_70"), None);
+        for unknown in ["0.9", "7.9", "10.0", "99.0"] {
+            let text = format!(".version {unknown}\n.target sm_70");
+            assert_eq!(error(&text), Some(Error::UNSUPPORTED_PTX_VERSION), "{unknown}");
+        }
     }
 
     #[test]

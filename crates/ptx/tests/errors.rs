@@ -57,6 +57,59 @@ fn mistakes_of_syntax() {
     expect(".version 8.0\n.target sm_80\n.visible .entry k() {", 3, 22, &["end of file", "`}`"]);
 }
 
+/// A kernel with one instruction, in line 4, for this version and target.
+fn module(version: &str, target: &str, instruction: &str) -> String {
+    format!(
+        ".version {version}\n.target {target}\n.visible .entry k() {{ .reg .b32 %r<5>; .reg .b64 %d<5>; .reg .pred %p;\n\
+         {instruction}; ret; }}\n"
+    )
+}
+
+#[test]
+fn what_the_version_or_the_target_does_not_have() {
+    for (version, target, instruction, words) in [
+        (
+            "7.3",
+            "sm_80",
+            "ld.global.L1::evict_last.b32 %r1, [%d1]",
+            "PTX ISA .version 7.4 or later",
+        ),
+        ("8.0", "sm_80", "elect.sync _|%p, -1", ".target sm_90 or higher"),
+        ("8.6", "sm_90", "add.f32x2 %d1, %d2, %d3", ".target sm_100 or higher"),
+        ("8.0", "sm_90", "wgmma.fence.sync.aligned", ".target sm_90a"),
+        (
+            "8.6",
+            "sm_100",
+            "redux.sync.min.f32 %r1, %r2, -1",
+            "sm_100f or higher in the same family",
+        ),
+        ("6.4", "sm_70", "shfl.up.b32 %r1, %r2, %r3, %r4", "from PTX ISA .version 6.4"),
+        ("7.8", "sm_80", "mov.u32 %r1, %clusterid.x", ".target sm_90 or higher"),
+    ] {
+        expect(&module(version, target, instruction), 4, 1, &[words]);
+    }
+    for (version, target) in [("8.0", "sm_90a"), ("8.6", "sm_100a"), ("8.8", "sm_103f")] {
+        let text = module(version, target, "elect.sync _|%p, -1");
+        ptx::check(&ptx::parse(&text).unwrap()).unwrap();
+    }
+    let header = |version, target| module(version, target, "mov.b32 %r1, 0");
+    expect(&header("7.9", "sm_80"), 1, 1, &["Unsupported .version 7.9"]);
+    expect(&header("8.0", "sm_999"), 1, 1, &["Unsupported .target 'sm_999'"]);
+    expect(&header("7.0", "sm_90"), 1, 1, &["7.0 does not support .target sm_90"]);
+}
+
+#[test]
+fn directives_that_exclude_each_other() {
+    let kernel = |directives: &str| {
+        format!(".version 9.0\n.target sm_90\n.visible .entry k() {directives} {{ ret; }}\n")
+    };
+    expect(&kernel(".maxntid 0"), 3, 17, &["Positive non-zero value expected for maxntid"]);
+    expect(&kernel(".maxntid 8 .reqntid 8"), 3, 17, &[".maxntid and .reqntid cannot both"]);
+    expect(&kernel(".blocksareclusters"), 3, 17, &["required for directive '.blocksareclusters'"]);
+    expect(&kernel(".noreturn"), 3, 17, &["near '.noreturn'"]);
+    expect(&kernel(".frobnicate 3"), 3, 17, &["near '.frobnicate'"]);
+}
+
 #[test]
 fn names_that_are_not_declared() {
     expect(&body("add.s32 %r1, %r2, %x;"), 6, 19, &["Unknown symbol '%x'"]);

@@ -1,9 +1,9 @@
 //! The instruction table against ptxas, the one judge of PTX there is: what each accepts, for
 //! which `.version` and `.target`.
 //!
-//! `tests/ptxas.sh` fetches ptxas and runs this; without `OPENMPS_PTXAS`, its path, nothing here
-//! runs. Disagreements are written to `ptxas-*.txt` in the target directory's `tmp`; those that are
-//! meant stand in `tests/data/ptxas_differences.txt`, each with its reason.
+//! `tests/ptxas.sh` fetches ptxas and runs this; `OPENMPS_PTXAS` is its path. Disagreements are
+//! written to `ptxas-*.txt` in the target directory's `tmp`. Not compared are the operands of what
+//! the table knows by name only (`*`: tcgen05, multimem, mma with block scales).
 
 use ptx::examples::{self, Example, FIRST_LINE};
 use std::collections::BTreeMap;
@@ -155,8 +155,8 @@ impl Report {
     }
 }
 
-fn path() -> Option<String> {
-    std::env::var("OPENMPS_PTXAS").ok()
+fn path() -> String {
+    std::env::var("OPENMPS_PTXAS").expect("OPENMPS_PTXAS, the path of ptxas")
 }
 
 /// The verdict of the most lenient of the richest targets on each body.
@@ -185,8 +185,9 @@ fn at_any_target(
 
 /// Every spelling that the table takes is taken by ptxas for one target at least.
 #[test]
+#[ignore = "needs ptxas, which tests/ptxas.sh fetches"]
 fn every_spelling_is_accepted() {
-    let Some(path) = path() else { return };
+    let path = path();
     let examples = examples::all();
     let bodies: Vec<String> = examples.iter().map(Example::text).collect();
     let verdicts =
@@ -295,8 +296,9 @@ fn mutations(example: &Example) -> Vec<Example> {
 
 /// Both judges agree on every mutation of the first spelling of each template.
 #[test]
+#[ignore = "needs ptxas, which tests/ptxas.sh fetches"]
 fn mutations_are_judged_alike() {
-    let Some(path) = path() else { return };
+    let path = path();
     let only = std::env::var("OPENMPS_PTXAS_ONLY").unwrap_or_default();
     let mut templates = std::collections::HashSet::new();
     let mut seen = std::collections::HashSet::new();
@@ -377,8 +379,9 @@ fn known(
 
 /// Both judges know each spelling since the same version and for the same targets.
 #[test]
+#[ignore = "needs ptxas, which tests/ptxas.sh fetches"]
 fn spellings_exist_for_the_same_versions_and_targets() {
-    let Some(path) = path() else { return };
+    let path = path();
     let only = std::env::var("OPENMPS_PTXAS_ONLY").unwrap_or_default();
     let examples: Vec<Example> =
         examples::single().into_iter().filter(|example| example.name.starts_with(&only)).collect();

@@ -11,4 +11,4 @@ if [ -z "${OPENMPS_PTXAS:-}" ]; then
     export OPENMPS_PTXAS
     chmod +x "$OPENMPS_PTXAS"
 fi
-exec cargo test -p ptx --test ptxas -- --nocapture "$@"
+exec cargo test -p ptx --test ptxas -- --include-ignored --nocapture "$@"

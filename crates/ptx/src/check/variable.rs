@@ -2,8 +2,8 @@
 
 use super::Checker;
 use crate::ast::{
-    Function, Immediate, InitialAddress, Initializer, Linkage, Modifier, Parameter, ScalarType, StateSpace,
-    TypeKind, Variable,
+    Function, Immediate, InitialAddress, Initializer, Linkage, Modifier, Parameter, ScalarType,
+    StateSpace, TypeKind, Variable,
 };
 use crate::instructions::words;
 use crate::limits::VARIABLE_BYTES_MAX;
@@ -54,6 +54,10 @@ impl Checker<'_> {
                 let message = ".common variables must be declared in .global space".to_owned();
                 return self.error(variable.span, message);
             }
+        }
+        if function.is_none() && variable.space == StateSpace::Local {
+            let message = "Module-scoped variables in .local state space are not allowed with ABI";
+            return self.error(variable.span, message.to_owned());
         }
         let Some(init) = &variable.init else { return };
         if variable.linkage == Linkage::Extern {

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! A dotted word that a choice line defines stands for one of its choices, any other for itself;
-//! braces make it optional. Order of modifiers is free, as it is for ptxas, but several types
+//! braces make it optional, and two words in one pair of braces stand together or not at all. Order
+//! of modifiers is free, as it is for ptxas, but several types
 //! stand in the order of the template. A template ending in `*` takes any further modifiers and
 //! any operands: such forms are known by name only and are not checked.
 //!
@@ -32,13 +33,18 @@
 //! | `{, x}` | optional operand, at the end |
 //! | `address` | address of a variable or function |
 //! | `pack`, `dpack` | `{a, b}` whose elements together are as wide as the type |
-//! | `label`, `targets`, `call`, `texture`, `video`, `dvideo`, `{-}video`, `policy`, `any` | see [`Kind`] |
+//! | `_` | `_` and nothing else |
+//! | `label`, `targets`, `call`, `texture`, `handle`, `offset`, `video`, `policy`, `any` | see [`Kind`] |
 //!
 //! and a type: `.u32` itself, `dtype` a variable of the template, `dtype*2` twice as wide,
 //! `~dtype` a register at least as wide (the relaxed rule of loads, stores and conversions),
-//! `4x.b32` a vector of exactly four, `vec type` a vector as `.v2` or `.v4` says. `.u32<16` bounds
-//! the value of a constant; `n/2x.f32` is a vector with half as many elements as the tile of the
+//! `4x.b32` a vector of exactly four, `vec type` a vector as `.v2` or `.v4` says. `=0-15`,
+//! `=4/8/16` and `=24-256%8` bound the value of a constant; `?word` says that the operand is there if
+//! and only if the slot of that name is filled; `n/2x.f32` is a vector with half as many elements as the tile of the
 //! instruction has columns. In a choice, `.m64n*k16` stands for all widths from 8 to 256.
+//!
+//! ` @7.8/sm_90` after a template, and `@...` at the end of a choice or an operand, say since when it
+//! exists: see the module `since`. What means the same everywhere stands in `words` once.
 
 mod async_copy;
 mod atomic;

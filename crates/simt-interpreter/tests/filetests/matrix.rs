@@ -205,7 +205,7 @@ pub(crate) fn run(
     results: (usize, bool),
 ) -> Vec<[u64; 32]> {
     let mut text = String::from(
-        ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out)\n{\n\
+        ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out)\n{\n\
          .reg .b64 %in, %out;\n.reg .b32 %lane;\nmov.u32 %lane, %laneid;\n\
          ld.param.u64 %in, [in];\nld.param.u64 %out, [out];\n\
          mad.wide.u32 %in, %lane, 8, %in;\nmad.wide.u32 %out, %lane, 8, %out;\n",
@@ -560,7 +560,7 @@ fn check_wmma(
             other => ("", other),
         };
         let text = format!(
-            ".version 8.6\n.target sm_90a\n.address_size 64\n\
+            ".version 8.7\n.target sm_90a\n.address_size 64\n\
              .visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, .param .u32 s)\n{{\n\
              .reg .b64 %pa, %pb, %pc, %pd;\n.reg .b32 %s;\n.reg .{reg} %a<8>, %b<8>, %c<8>, %d<8>;\n\
              ld.param.u64 %pa, [a];\nld.param.u64 %pb, [b];\nld.param.u64 %pc, [c];\n\

@@ -14,6 +14,22 @@ fn kernels_give_what_c_gives() {
     assert!(report.stdout.starts_with(&expected), "{}", report.stdout);
 }
 
+#[test]
+fn a_second_processor_is_measured_by_a_process_of_its_own() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return;
+    }
+    let scene = Scene::new();
+    let arguments = ["bench", "kernels", "--scaling", "--json", "--only", "saxpy"];
+    let report = scene.openmps(&arguments).expect_success();
+    let report: serde_json::Value = serde_json::from_str(&report.stdout).expect("JSON");
+    let [row] = &report["rows"].as_array().expect("rows")[..] else { panic!("{report}") };
+    let figure = |name: &str| row[name].as_f64().expect("a number");
+    assert_eq!((&row["kernel"], &row["unit"]), (&"saxpy".into(), &"Gelem/s".into()));
+    assert!(figure("one") > 0.0 && figure("two") > 0.0, "{report}");
+    assert_eq!(figure("ratio"), figure("two") / figure("one"), "{report}");
+}
+
 /// Files of native code, and when each was used last.
 fn kept(scene: &Scene) -> BTreeMap<PathBuf, SystemTime> {
     let Ok(entries) = std::fs::read_dir(scene.file("cache/openmps/code")) else {

@@ -52,7 +52,8 @@ void check(const std::vector<int>& values, const int* in) {
     CHECK(cudaFree(out));
 }
 
-// A wide tile's own sums need no warp that is elsewhere.
+#if CUDART_VERSION >= 12000
+// A tile of two warps: these meet in memory that is kept for the library.
 __global__ void wide(int* out, const int* in) {
     auto tile = cg::tiled_partition<64>(cg::this_thread_block());
     int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -62,21 +63,9 @@ __global__ void wide(int* out, const int* in) {
     out[at] = cg::reduce(tile, in[at], cg::plus<int>());
 }
 
-int main() {
-    std::vector<int> values(THREADS * BLOCKS);
-    for (size_t i = 0; i < values.size(); i++) {
-        values[i] = int(i * 7919 % 1013) - 300;
-    }
-    int *in, *out;
+void check_wide(const std::vector<int>& values, const int* in) {
+    int* out;
     size_t bytes = values.size() * sizeof(int);
-    CHECK(cudaMalloc(&in, bytes));
-    CHECK(cudaMemcpy(in, values.data(), bytes, cudaMemcpyHostToDevice));
-    check<2>(values, in);
-    check<4>(values, in);
-    check<8>(values, in);
-    check<16>(values, in);
-    check<32>(values, in);
-
     CHECK(cudaMalloc(&out, bytes));
     wide<<<BLOCKS, THREADS>>>(out, in);
     std::vector<int> sums(values.size());
@@ -90,6 +79,27 @@ int main() {
             EXPECT(sums[i] == sum);
         }
     }
+}
+#else
+// That library has no such tiles.
+void check_wide(const std::vector<int>&, const int*) {}
+#endif
+
+int main() {
+    std::vector<int> values(THREADS * BLOCKS);
+    for (size_t i = 0; i < values.size(); i++) {
+        values[i] = int(i * 7919 % 1013) - 300;
+    }
+    int* in;
+    size_t bytes = values.size() * sizeof(int);
+    CHECK(cudaMalloc(&in, bytes));
+    CHECK(cudaMemcpy(in, values.data(), bytes, cudaMemcpyHostToDevice));
+    check<2>(values, in);
+    check<4>(values, in);
+    check<8>(values, in);
+    check<16>(values, in);
+    check<32>(values, in);
+    check_wide(values, in);
     std::printf("tiles of 2 to 64 threads\n");
     return 0;
 }

@@ -2,7 +2,8 @@
 
 The wheels of CUDA 12 and 11 have runtime libraries and headers but no compiler, so their programs are compiled by the
 compiler of CUDA 13 with the older headers: what counts here is the runtime library and the code that calls it. A source
-says with `// nvcc: FLAGS` which flags it needs, and with `// nvcc[NAME]: FLAGS` that it is to be built once more so.
+says with `// nvcc: FLAGS` which flags it needs, with `// nvcc[NAME]: FLAGS` that it is to be built once more so, and with
+`// toolkits: NAMES` that it is for no others.
 """
 
 import collections
@@ -19,6 +20,8 @@ BUILDS = environments.THIRD_PARTY / "build"
 # The software GPU runs PTX, so the programs carry some.
 ARCHITECTURE = ["-gencode", "arch=compute_80,code=compute_80"]
 FLAGS = re.compile(r"^// nvcc(?:\[(\w+)\])?: (.*)$", re.MULTILINE)
+
+ONLY = re.compile(r"^// toolkits: (.*)$", re.MULTILINE)
 
 Toolkit = collections.namedtuple("Toolkit", "name environment kinds")
 TOOLKITS = [
@@ -63,7 +66,10 @@ def builds():
         text = source.read_text()
         flags = {name: words.split() for name, words in FLAGS.findall(text)}
         common = flags.pop("", [])
+        only = ONLY.search(text)
         for toolkit in TOOLKITS:
+            if only and toolkit.name not in only[1].split():
+                continue
             for kind in toolkit.kinds:
                 found.append(Build(f"nvcc/{source.stem}-{toolkit.name}-{kind}", source, common, toolkit, kind))
         for name, more in flags.items():

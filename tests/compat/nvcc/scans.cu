@@ -1,4 +1,5 @@
 // CUB's algorithms of one pass, whose blocks look back at one another: scans, runs, selections, a sort
+// toolkits: 13
 #include "check.h"
 
 #include <algorithm>

@@ -19,7 +19,7 @@ GLOBAL_BYTES = 128 << 10
 SHARED_BYTES = 32 << 10
 OUT_BYTES = SHARED_BYTES + 8
 # Processes that a fault may end.
-FAULTS_MAX = 100
+FAULTS_MAX = 200
 u64, p = ctypes.c_uint64, ctypes.byref
 cuda = ctypes.CDLL(os.environ.get("LIBCUDA", "libcuda.so.1"))
 
@@ -114,13 +114,19 @@ ELEMENT_BYTES = [1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4]
 def byte_counts(case):
     """How many bytes the mbarrier may hear of, the most first."""
     size, step = ELEMENT_BYTES[case["type"]], case.get("step", [1] * 5)
+    taken = [-(-extent // step[i]) for i, extent in enumerate(case.get("box", []))]
+    if case.get("inter"):
+        # One slice of channels, the second to last dimension; the first is counted in units of it.
+        unit = 16 << case["inter"] - 1
+        rows = case["pix"] if "low" in case else functools.reduce(int.__mul__, taken[:-2] + taken[-1:])
+        return [rows * unit] if rows * unit <= SHARED_BYTES else []
     if "low" in case:
         rows, inner = case["pix"], case["chan"]
     else:
         inner = case["box"][0]
-        rows = functools.reduce(lambda n, i: n * -(-case["box"][i] // step[i]), range(1, len(case["box"])), 1)
-    pitches = {inner * size, -(-inner // step[0]) * size, 32, 64, 128, inner * 16, inner * 32, -(-inner // 8) * 16}
-    return sorted({rows * pitch for pitch in pitches if rows * pitch <= SHARED_BYTES}, reverse=True)
+        rows = functools.reduce(int.__mul__, taken[1:], 1)
+    pitches = {inner * size, taken[0] * size if taken else 0, 32, 64, 128, inner * 16, inner * 32, -(-inner // 8) * 16}
+    return sorted({rows * pitch for pitch in pitches if 0 < rows * pitch <= SHARED_BYTES}, reverse=True)
 
 
 def run_cases(arguments, lines, first):

@@ -1,5 +1,6 @@
 //! Which rows of a tensor a copy touches. A row is what lies one behind the other in both memories:
-//! elements of the first dimension.
+//! elements of the first dimension. Where channels are interleaved it is a slice of them at one
+//! place: the first dimension counts places, the second to last slices, of which a copy takes one.
 //!
 //! Coordinates are a program's, and so are maps: positions are counted in 64 bits, of which they
 //! need 36, and addresses wrap.
@@ -39,12 +40,29 @@ pub struct Start {
 }
 
 impl TensorMap {
+    /// Bytes of a slice of channels, if they are interleaved.
+    fn slice_bytes(&self) -> Option<u32> {
+        (self.interleave != 0).then_some(8 << self.interleave)
+    }
+
+    /// The axes that a copy counts through, the fastest first: not that of rows, nor that of slices.
+    fn counted(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        let rank = self.rank as usize;
+        let (first, taken) = if self.interleave == 0 { (1, 0) } else { (0, rank - 2) };
+        (first..rank).filter(move |axis| first == 1 || *axis != taken)
+    }
+
+    /// The axes of a picture: those that a copy of columns counts through, but the last.
+    pub fn spatial(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        self.counted().take((self.rank as usize).saturating_sub(2))
+    }
+
     /// What a copy of `dims` dimensions takes; `None` if the map is not for such copies.
     pub fn plan(&self, mode: TensorMode, dims: u8) -> Option<Plan> {
         (self.rank == u32::from(dims)).then_some(())?;
         let (rows, elements) = match (mode, self.extent) {
             (TensorMode::Tile, Extent::Box(extent)) => {
-                let taken = (1..self.rank as usize).map(|i| extent[i].div_ceil(self.steps[i]));
+                let taken = self.counted().map(|i| extent[i].div_ceil(self.steps[i]));
                 (taken.fold(1u64, |rows, n| rows * u64::from(n)), extent[0])
             }
             (TensorMode::Rows, Extent::Box(extent)) if dims == 2 => (4, extent[0]),
@@ -53,8 +71,11 @@ impl TensorMap {
             }
             _ => return None,
         };
+        let slice = self.slice_bytes().map(|bytes| bytes / self.element.bytes());
+        let elements = slice.unwrap_or(elements);
         let bytes = u64::from(elements * self.element.bytes());
-        let pitch = if self.swizzle == 0 { bytes } else { 16 << self.swizzle };
+        let packed = self.swizzle == 0 || slice.is_some();
+        let pitch = if packed { bytes } else { 16 << self.swizzle };
         // More rows than fit into any memory need not be told apart.
         let rows = u32::try_from(rows).unwrap_or(u32::MAX);
         (bytes <= pitch).then_some(Plan { rows, elements, pitch })
@@ -71,26 +92,26 @@ impl TensorMap {
         let at = start.at.map(i64::from);
         match self.extent {
             Extent::Columns { lower, upper, .. } => {
+                let corners = lower.into_iter().zip(upper);
                 let pictures = self.rank as usize - 1;
                 let mut pixel = at;
                 for _ in 0..plan.rows {
                     let mut position = pixel;
-                    for (axis, offset) in (1..pictures).zip(start.offsets) {
+                    for (axis, offset) in self.spatial().zip(start.offsets) {
                         position[axis] += i64::from(offset);
                     }
                     f(self.row(plan, &position))?;
                     // On to the next place in the box; behind the last one, the next picture.
-                    for axis in 1..=pictures {
+                    let further = self.spatial().zip(corners.clone()).all(|(axis, (low, up))| {
                         pixel[axis] += i64::from(self.steps[axis]);
-                        if axis == pictures {
-                            break;
+                        let last = self.dimensions[axis] as i64 - 1 + i64::from(up);
+                        let behind = pixel[axis] > last;
+                        if behind {
+                            pixel[axis] = i64::from(low);
                         }
-                        let last = self.dimensions[axis] as i64 - 1 + i64::from(upper[axis - 1]);
-                        if pixel[axis] <= last {
-                            break;
-                        }
-                        pixel[axis] = i64::from(lower[axis - 1]);
-                    }
+                        behind
+                    });
+                    pixel[pictures] += if further { i64::from(self.steps[pictures]) } else { 0 };
                 }
                 Ok(())
             }
@@ -101,11 +122,11 @@ impl TensorMap {
                 let mut taken = [0; RANK_MAX];
                 for _ in 0..plan.rows {
                     let mut position = at;
-                    for axis in 1..self.rank as usize {
+                    for axis in self.counted() {
                         position[axis] += i64::from(taken[axis]);
                     }
                     f(self.row(plan, &position))?;
-                    for axis in 1..self.rank as usize {
+                    for axis in self.counted() {
                         taken[axis] += self.steps[axis];
                         if taken[axis] < extent[axis] {
                             break;
@@ -122,13 +143,20 @@ impl TensorMap {
     fn row(&self, plan: &Plan, position: &[i64; RANK_MAX]) -> Row {
         let inside = |axis: usize| (0..self.dimensions[axis] as i64).contains(&position[axis]);
         let elements = i64::from(plan.elements);
-        let outside = (-position[0]).clamp(0, elements);
-        let end = (self.dimensions[0] as i64 - position[0]).clamp(outside, elements);
+        let (outside, end) = match self.interleave {
+            0 => {
+                let outside = (-position[0]).clamp(0, elements);
+                (outside, (self.dimensions[0] as i64 - position[0]).clamp(outside, elements))
+            }
+            _ if inside(0) => (0, elements),
+            _ => (0, 0),
+        };
         if outside == end || !(1..self.rank as usize).all(inside) {
             return Row { outside: plan.elements, inside: 0, address: 0 };
         }
         let first = (position[0] + outside) as u64;
-        let mut address = self.address.wrapping_add(first * u64::from(self.element.bytes()));
+        let unit = self.slice_bytes().unwrap_or(self.element.bytes());
+        let mut address = self.address.wrapping_add(first * u64::from(unit));
         for (at, stride) in position[1..self.rank as usize].iter().zip(self.strides) {
             address = address.wrapping_add((*at as u64).wrapping_mul(stride));
         }

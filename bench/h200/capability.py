@@ -378,6 +378,29 @@ def nvml():
     return answers
 
 
+class Resource(ctypes.Structure):
+    """CUdevResource, of SMs."""
+    _fields_ = [("type", ctypes.c_uint), ("pad", ctypes.c_ubyte * 92), ("sms", ctypes.c_uint),
+                ("least", ctypes.c_uint), ("unit", ctypes.c_uint), ("rest", ctypes.c_ubyte * 36)]
+
+
+def of_splits(driver):
+    """How SMs are parted: flags, wanted groups and least SMs of each; then error, groups, SMs of each and left."""
+    whole = Resource()
+    if driver.call("cuDeviceGetDevResource", driver.device, p(whole), 1):
+        return None
+    rows = []
+    for flags in range(4):
+        for wanted in (1, 3, 1024):
+            for least in [*range(0, 10), 12, 15, 16, 17, 18, 20, 24, 28, 32, 33, 40, 48, 56, 60, 64, 65, 66, 72,
+                          80, 88, 96, 100, 112, 120, 124, 128, 130, whole.sms - 1, whole.sms, whole.sms + 1]:
+                parts, left, count = (Resource * 1024)(), Resource(), ctypes.c_uint(wanted)
+                code = driver.call("cuDevSmResourceSplitByCount", parts, p(count), p(whole), p(left), flags, least)
+                sizes = sorted({part.sms for part in parts[:count.value]}) if not code else []
+                rows.append([flags, wanted, least, code, count.value, sizes, left.sms])
+    return {"sms": whole.sms, "least": whole.least, "unit": whole.unit, "rows": rows}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--library", default="libcuda.so.1")
@@ -399,6 +422,7 @@ def main():
         "nvml": nvml(), "functions": of_functions(driver), "carveouts": of_carveouts(driver),
         "clusters": of_clusters(driver), "launches": of_launches(driver), "images": of_images(driver),
         "files": of_files(driver, arguments.files),
+        "splits": of_splits(driver),
     }
     # A line for each kernel, so that what changes between two runs can be read.
     text = json.dumps(document, separators=(",", ":")).replace('{"name"', '\n{"name"').replace('{"image"', '\n{"image"')

@@ -252,6 +252,8 @@ pub mod device_resource {
     pub const SM: u32 = 1;
     /// CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING: each SM by itself.
     pub const SPLIT_IGNORE_COSCHEDULING: u32 = 1;
+    /// CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE: groups for clusters as large as can be.
+    pub const SPLIT_MAX_POTENTIAL_CLUSTER_SIZE: u32 = 2;
     /// CU_DEV_SM_RESOURCE_GROUP_BACKFILL: a group may have SMs that are not scheduled together.
     pub const GROUP_BACKFILL: u32 = 1;
     /// CU_GREEN_CTX_DEFAULT_STREAM: without it no green context is made.

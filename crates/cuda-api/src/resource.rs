@@ -8,7 +8,9 @@
 
 use crate::CUresult;
 use crate::CudaError;
-use crate::constants::device_resource::{GROUP_BACKFILL, INVALID, SM, SPLIT_IGNORE_COSCHEDULING};
+use crate::constants::device_resource::{
+    GROUP_BACKFILL, INVALID, SM, SPLIT_IGNORE_COSCHEDULING, SPLIT_MAX_POTENTIAL_CLUSTER_SIZE,
+};
 use crate::constants::range_handle::DMA_BUF_FD;
 use crate::pointer::{In, Out};
 use crate::types::{CUdevResource, CUdevSmGroupParams, CUdevSmResource, CUdeviceptr};
@@ -30,6 +32,9 @@ pub struct Partition {
     pub least: c_uint,
     /// What larger ones are multiples of.
     pub unit: c_uint,
+    /// Most of the smallest parts that there are: fewer than would fit where the clusters that SMs
+    /// stand in are not all alike.
+    pub groups: c_uint,
 }
 
 impl CUdevResource {
@@ -57,7 +62,7 @@ impl Partition {
             8 => (4, 2),
             _ => (2, 2),
         };
-        Self { sms, least, unit }
+        Self { sms, least, unit, groups: sms / least }
     }
 
     /// A range of SMs as programs see it.
@@ -110,10 +115,11 @@ impl Partition {
         flags: c_uint,
         sms_min: c_uint,
     ) -> Result<(Vec<Range<c_uint>>, Range<c_uint>), CudaError> {
-        const FLAGS: c_uint = 3;
+        /// One of them at most.
+        const FLAGS: [c_uint; 3] = [0, SPLIT_IGNORE_COSCHEDULING, SPLIT_MAX_POTENTIAL_CLUSTER_SIZE];
         let whole = self.sms_of(input)?;
         let count = whole.end - whole.start;
-        if flags & !FLAGS != 0 || groups == 0 {
+        if !FLAGS.contains(&flags) || groups == 0 {
             return Err(CudaError::INVALID_VALUE);
         }
         if sms_min > count {
@@ -124,7 +130,11 @@ impl Partition {
             _ => (2, 2),
         };
         let each = sms_min.max(least).next_multiple_of(unit).min(count);
-        let fitting = (count / each).min(groups.min(SM_GROUPS_MAX) as c_uint);
+        let fitting = match each == self.least && flags & SPLIT_IGNORE_COSCHEDULING == 0 {
+            true => (count / each).min(self.groups),
+            false => count / each,
+        };
+        let fitting = fitting.min(groups.min(SM_GROUPS_MAX) as c_uint);
         let part = |index: c_uint| whole.start + index * each..whole.start + (index + 1) * each;
         Ok(((0..fitting).map(part).collect(), whole.start + fitting * each..whole.end))
     }
@@ -297,12 +307,13 @@ mod tests {
         assert!(!wrong.into_iter().any(|(at, bytes, kind)| check(at, bytes, kind)));
     }
 
-    const H200: Partition = Partition { sms: 132, least: 8, unit: 8 };
+    /// As one answered: bench/h200/results/2026-11-21/capability.json, "splits".
+    const H200: Partition = Partition { sms: 132, least: 8, unit: 8, groups: 15 };
 
     #[test]
     fn sms_are_told_by_compute_capability() {
-        assert_eq!(Partition::of(132, 9), H200);
-        assert_eq!(Partition::of(16, 8), Partition { sms: 16, least: 4, unit: 2 });
+        assert_eq!(Partition { groups: 15, ..Partition::of(132, 9) }, H200);
+        assert_eq!(Partition::of(16, 8), Partition { sms: 16, least: 4, unit: 2, groups: 4 });
         assert_eq!(H200.whole(SM, &[]).unwrap().sm.smCount, 132);
         assert_eq!(H200.whole(SM, &[8..16, 24..32]).unwrap().sm.smCount, 16);
         assert_eq!(H200.whole(7, &[]).err(), Some(CudaError::INVALID_RESOURCE_TYPE));
@@ -314,6 +325,9 @@ mod tests {
         let split = |groups, least| H200.split_by_count(&all, groups, 0, least);
         assert_eq!(split(2, 9), Ok((vec![0..16, 16..32], 32..132)));
         assert_eq!(split(99, 64).map(|(parts, left)| (parts.len(), left)), Ok((2, 128..132)));
+        assert_eq!(split(99, 1).map(|(parts, left)| (parts.len(), left)), Ok((15, 120..132)));
+        assert_eq!(split(99, 16).map(|(parts, left)| (parts.len(), left)), Ok((8, 128..132)));
+        assert_eq!(H200.split_by_count(&all, 1, 3, 8), Err(CudaError::INVALID_VALUE));
         assert_eq!(split(1, 133), Err(CudaError::INVALID_RESOURCE_CONFIGURATION));
         let (whole, left) = split(1, 132).unwrap();
         assert_eq!((whole.len(), &whole[0], left), (1, &(0..132), 132..132));

@@ -145,6 +145,8 @@ pub struct Device {
     pub pci_bus_id: String,
     /// Its attributes by CUdevice_attribute; those that the provider does not know are 0.
     pub attributes: [i32; DEVICE_ATTRIBUTES],
+    /// Most of the smallest groups that its SMs can be parted into; 0 if it does not part them.
+    pub sm_groups: u32,
 }
 
 impl Default for Device {
@@ -155,6 +157,7 @@ impl Default for Device {
             memory_bytes: 0,
             pci_bus_id: String::new(),
             attributes: [0; DEVICE_ATTRIBUTES],
+            sm_groups: 0,
         }
     }
 }
@@ -166,6 +169,7 @@ impl Body for Device {
         to.u64(self.memory_bytes);
         to.text(&self.pci_bus_id, PCI_BYTES_MAX);
         self.attributes.iter().for_each(|value| to.i32(*value));
+        to.u32(self.sm_groups);
         Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
@@ -179,6 +183,7 @@ impl Body for Device {
         for value in &mut device.attributes {
             *value = from.i32()?;
         }
+        device.sm_groups = from.u32()?;
         Ok(device)
     }
 }

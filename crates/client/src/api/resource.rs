@@ -27,7 +27,11 @@ pub(crate) fn cuDeviceGetDevResource(
 pub(super) fn partition(d: CUdevice) -> Result<Partition, CudaError> {
     let device = device(d)?;
     let sms = attribute_of(device, attribute::MULTIPROCESSOR_COUNT).max(0) as c_uint;
-    Ok(Partition::of(sms, attribute_of(device, attribute::COMPUTE_CAPABILITY_MAJOR)))
+    let by_kind = Partition::of(sms, attribute_of(device, attribute::COMPUTE_CAPABILITY_MAJOR));
+    Ok(match device.sm_groups {
+        0 => by_kind,
+        groups => Partition { groups, ..by_kind },
+    })
 }
 
 /// What there is of a resource in a context; 0 is the current one.

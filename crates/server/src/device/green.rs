@@ -6,7 +6,7 @@
 use super::Device;
 use cuda_api::constants::device_resource::{GREEN_DEFAULT_STREAM, SM, SPLIT_IGNORE_COSCHEDULING};
 use cuda_api::resource::SM_GROUPS_MAX;
-use cuda_api::{CUdevResource, CUdevResourceDesc, CUgreenCtx, CudaError};
+use cuda_api::{CUdevResource, CUdevResourceDesc, CUdevice, CUgreenCtx, CudaError, DriverTable};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -62,6 +62,18 @@ fn create(device: &Device, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
         t.cuGreenCtxCreate(&mut green, description, device.ordinal(), GREEN_DEFAULT_STREAM)?;
     }
     Ok(green)
+}
+
+/// Most of the smallest groups that the provider parts a device's SMs into.
+pub(super) fn groups_of_sms(t: &DriverTable, ordinal: CUdevice) -> Result<u32, CudaError> {
+    let (mut all, mut groups) = (CUdevResource::NONE, 0);
+    let none = std::ptr::null_mut();
+    // SAFETY: the locals are written; without a place for them no groups are.
+    unsafe {
+        t.cuDeviceGetDevResource(ordinal, &mut all, SM)?;
+        t.cuDevSmResourceSplitByCount(none, &mut groups, &all, none, 0, 0)?;
+    }
+    Ok(groups)
 }
 
 /// The provider's resources that make up some SMs.

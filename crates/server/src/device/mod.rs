@@ -71,6 +71,8 @@ pub struct DeviceInfo {
     pub pci_bus_id: String,
     /// Its attributes by CUdevice_attribute; 0 where the provider knows none.
     pub attributes: [i32; DEVICE_ATTRIBUTES],
+    /// Most of the smallest groups that its SMs can be parted into; 0 if it does not part them.
+    pub sm_groups: u32,
 }
 
 impl DeviceInfo {
@@ -244,6 +246,7 @@ fn read_info(t: &DriverTable, ordinal: CUdevice) -> Result<DeviceInfo, DeviceErr
         memory_bytes: bytes as u64,
         pci_bus_id: text(&pci),
         attributes,
+        sm_groups: green::groups_of_sms(t, ordinal).unwrap_or(0),
     })
 }
 
@@ -265,6 +268,7 @@ mod tests {
             memory_bytes: 0,
             pci_bus_id: String::new(),
             attributes: [0; DEVICE_ATTRIBUTES],
+            sm_groups: 0,
         };
         assert_eq!(info.uuid_text(), "GPU-30313233-3435-3637-3839-616263646566");
     }

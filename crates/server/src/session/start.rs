@@ -223,6 +223,7 @@ impl Session {
                 memory_bytes: info.memory_bytes,
                 pci_bus_id: info.pci_bus_id.clone(),
                 attributes: info.attributes,
+                sm_groups: info.sm_groups,
             }],
         };
         self.region.set_server_state(ServerState::Running);

@@ -197,3 +197,35 @@ fn attributes_of_an_sm_are_those_of_an_h200() {
         assert_eq!(i64::from(found), recorded[number as usize], "{name:?}");
     }
 }
+
+/// `Partition` is what the client library, too, answers programs by.
+#[test]
+fn sms_are_parted_as_there() {
+    use cuda_api::CudaError;
+    use cuda_api::resource::Partition;
+    let recorded = recorded();
+    let splits = &recorded["splits"];
+    let sms = number(&splits["sms"]) as u32;
+    // Two of eight in each GPC of 16 or 18, one in that of 8.
+    let groups = GPCS.iter().map(|sms| sms / 8).sum();
+    let partition = Partition { groups, ..Partition::of(sms, 9) };
+    let all = partition.whole(1, &[]).unwrap();
+    let mut asked = 0;
+    for row in rows(&splits["rows"]) {
+        let of = |index: usize| number(&row[index]) as u32;
+        let (flags, wanted, least) = (of(0), of(1) as usize, of(2));
+        let parted = partition.split_by_count(&all, wanted, flags, least);
+        let parted = parted.map(|(parts, left)| {
+            let mut sizes: Vec<i64> = parts.iter().map(|part| part.len() as i64).collect();
+            sizes.dedup();
+            (parts.len() as u32, sizes, left.len() as u32)
+        });
+        let recorded = match CudaError::from_code(of(3)) {
+            Some(error) => Err(error),
+            None => Ok((of(4), numbers(&row[5]), of(6))),
+        };
+        assert_eq!(parted, recorded, "flags {flags}, {wanted} groups of {least}");
+        asked += 1;
+    }
+    assert!(asked >= 400, "{asked}");
+}

@@ -3,7 +3,8 @@
 # with C: nvcc and NVRTC, optimised and for debugging, for several architectures.
 #
 # Needs python3 with venv and a C++ compiler; installs a pinned CUDA compiler into the ignored folder `.third-party`, as
-# samples/kernels/build.sh does. Results go to standard output, a line a setting; the exit status is 1 if one fails.
+# samples/kernels/build.sh does, unless CUDA_HOME names a toolkit (and NVRTC_HOME the folder of lib/libnvrtc.so, if that
+# is another one). Results go to standard output, a line a setting; the exit status is 1 if one fails.
 #
 #   bench/kernels/conformance.sh [DIST [PTX]]
 #
@@ -27,16 +28,38 @@ else
 fi
 
 install_compilers() {
-    [ -z "${cuda:-}" ] || return 0
+    if [ -n "${CUDA_HOME:-}" ]; then
+        cuda="$CUDA_HOME"
+        python=python3
+        return
+    fi
     "$root/samples/kernels/build.sh" --install
     if [ ! -e "$venv/nvrtc-$NVRTC" ]; then
         "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps "nvidia-cuda-nvrtc==$NVRTC"
         touch "$venv/nvrtc-$NVRTC"
     fi
     cuda="$(echo "$venv"/lib/python3*/site-packages/nvidia/cu13)"
+    python="$venv/bin/python"
 }
 
-failed=0
+# compile NAME COMPILER FLAG...: the programs' PTX in $ptx/NAME.
+compile() {
+    local name="$1" compiler="$2"
+    shift 2
+    if [ "$compiler" = nvrtc ]; then
+        "$python" "$here/nvrtc.py" "$cuda" "${NVRTC_HOME:-$cuda}" "$here/programs" "$ptx/$name.new" "$@"
+    else
+        local source
+        for source in "$here"/programs/*.cu; do
+            echo "$source"
+        done | xargs -P "$(nproc)" -I{} sh -c '
+            source="$1" to="$2"; shift 2
+            exec "$@" -o "$to/$(basename "$source" .cu).ptx" "$source"' \
+            sh {} "$ptx/$name.new" "$cuda/bin/nvcc" -ptx -std=c++17 "$@"
+    fi
+    mv "$ptx/$name.new" "$ptx/$name"
+}
+
 # check NAME: the PTX in $ptx/NAME.
 check() {
     if output="$("$dist/bin/openmps" bench kernels --check --ptx "$ptx/$1" 2>&1)"; then
@@ -47,39 +70,30 @@ check() {
     fi
 }
 
-# nvcc_with NAME FLAG...
-nvcc_with() {
-    local name="$1"
-    shift
-    if [ ! -d "$ptx/$name" ]; then
-        install_compilers
-        mkdir "$ptx/$name"
-        for source in "$here"/programs/*.cu; do
-            "$cuda/bin/nvcc" -ptx -std=c++17 "$@" -o "$ptx/$name/$(basename "$source" .cu).ptx" "$source"
-        done
-    fi
-    check "$name"
-}
+# Name, compiler, flags.
+settings='
+nvcc-O3-sm_80 nvcc -O3 -arch=compute_80
+nvcc-O0-sm_80 nvcc -Xcicc -O0 -arch=compute_80
+nvcc-G-sm_80 nvcc -G -arch=compute_80
+nvcc-lineinfo-sm_90 nvcc -lineinfo -arch=compute_90
+nvcc-fast-sm_80 nvcc --use_fast_math -arch=compute_80
+nvcc-G-sm_90 nvcc -G -arch=compute_90
+nvrtc-sm_80 nvrtc --gpu-architecture=compute_80
+nvrtc-G-sm_80 nvrtc --gpu-architecture=compute_80 --device-debug
+nvrtc-sm_90 nvrtc --gpu-architecture=compute_90
+nvrtc-rdc-sm_80 nvrtc --gpu-architecture=compute_80 --relocatable-device-code=true
+'
 
-# nvrtc_with NAME OPTION...
-nvrtc_with() {
-    local name="$1"
-    shift
-    if [ ! -d "$ptx/$name" ]; then
-        install_compilers
-        mkdir "$ptx/$name"
-        "$venv/bin/python" "$here/nvrtc.py" "$cuda" "$here/programs" "$ptx/$name" "$@"
-    fi
-    check "$name"
-}
-
-nvcc_with nvcc-O3-sm_80 -O3 -arch=compute_80
-nvcc_with nvcc-O0-sm_80 -Xcicc -O0 -arch=compute_80
-nvcc_with nvcc-G-sm_80 -G -arch=compute_80
-nvcc_with nvcc-lineinfo-sm_90 -lineinfo -arch=compute_90
-nvcc_with nvcc-fast-sm_80 --use_fast_math -arch=compute_80
-nvrtc_with nvrtc-sm_80 --gpu-architecture=compute_80
-nvrtc_with nvrtc-G-sm_80 --gpu-architecture=compute_80 --device-debug
-nvrtc_with nvrtc-sm_90 --gpu-architecture=compute_90
-nvrtc_with nvrtc-rdc-sm_80 --gpu-architecture=compute_80 --relocatable-device-code=true
+failed=0
+while read -r name compiler flags; do
+    [ -n "$name" ] && [ ! -d "$ptx/$name" ] || continue
+    [ -n "${cuda:-}" ] || install_compilers
+    rm -rf "$ptx/$name.new"
+    mkdir "$ptx/$name.new"
+    # shellcheck disable=SC2086 # flags are words
+    compile "$name" "$compiler" $flags </dev/null
+done <<<"$settings"
+while read -r name _; do
+    [ -z "$name" ] || check "$name" </dev/null
+done <<<"$settings"
 exit "$failed"

@@ -1,4 +1,7 @@
-"""Compiles every .cu of a folder to PTX with NVRTC: nvrtc.py CUDA SOURCES TARGET OPTION..."""
+"""Compiles every .cu of a folder to PTX with NVRTC: nvrtc.py CUDA NVRTC SOURCES TARGET OPTION...
+
+CUDA has the headers, NVRTC the library in lib or lib64.
+"""
 
 import ctypes
 import pathlib
@@ -31,12 +34,12 @@ def compile_to_ptx(nvrtc, source, options):
 
 
 def main():
-    cuda, sources, target = (pathlib.Path(argument) for argument in sys.argv[1:4])
+    cuda, home, sources, target = (pathlib.Path(argument) for argument in sys.argv[1:5])
     # NVRTC looks for its built-in functions by name alone: load them first.
     for name in ["libnvrtc-builtins.so.*", "libnvrtc.so.*"]:
-        nvrtc = ctypes.CDLL(str(next((cuda / "lib").glob(name))), mode=ctypes.RTLD_GLOBAL)
+        nvrtc = ctypes.CDLL(str(next(home.glob(f"lib*/{name}"))), mode=ctypes.RTLD_GLOBAL)
     includes = [cuda / "include", cuda / "include/cccl"]
-    options = sys.argv[4:] + [f"--include-path={folder}" for folder in includes]
+    options = sys.argv[5:] + [f"--include-path={folder}" for folder in includes]
     for source in sorted(sources.glob("*.cu")):
         ptx = compile_to_ptx(nvrtc, source, options)
         (target / source.with_suffix(".ptx").name).write_text(ptx)

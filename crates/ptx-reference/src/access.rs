@@ -4,7 +4,9 @@ use crate::execute::Thread;
 use crate::memory::{self, Space};
 use crate::run::{Grid, Memory};
 use crate::{float, integer};
-use ptx::ast::{Address, AddressBase, AtomicOp, Instruction, Opcode, Operand, StateSpace};
+use ptx::ast::{
+    Address, AddressBase, AtomicOp, Instruction, Opcode, Operand, ScalarType as T, StateSpace,
+};
 
 impl Thread {
     /// Where an access goes: the space and the address in it.
@@ -155,7 +157,13 @@ impl Thread {
             AtomicOp::Add if ty.is_float() => {
                 let format = float::format_of(ty)?;
                 let one = |at: u32| float::sum(format, old >> at, b >> at);
-                if ty.is_packed() { (one(0) & 0xffff) | one(16) << 16 } else { one(0) }
+                if ty == T::F32 && place.0 == Space::Global {
+                    format.flush(float::sum(format, format.flush(old), format.flush(b)))
+                } else if ty.is_packed() {
+                    (one(0) & 0xffff) | one(16) << 16
+                } else {
+                    one(0)
+                }
             }
             AtomicOp::Add => (x + y) as u64,
             AtomicOp::Min => x.min(y) as u64,

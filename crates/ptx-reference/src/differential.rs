@@ -49,40 +49,59 @@ fn difference(expected: &[Buffer], got: &[Buffer]) -> Option<String> {
 /// # Panics
 /// With the smallest program found that differs, and its seed.
 pub fn check(seed: u64, runners: &Runners<'_>) {
-    let program = Program::new(seed);
-    if let Err(first) = compare(&program, runners) {
-        let (small, difference) = shrink(program, first, runners);
-        panic!("seed {seed}: {difference}\n{:?}\n{}", small.launch(), small.text());
+    if let Some(finding) = find(Program::new(seed), ATTEMPTS_MAX, runners) {
+        panic!("seed {seed}: {finding}");
     }
 }
 
 /// Programs tried while one is made small: enough for the largest, few enough to wait for.
 const ATTEMPTS_MAX: usize = 3000;
 
+/// A program that differs.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The smallest that was found.
+    pub program: Program,
+    /// In what, in words.
+    pub difference: String,
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { program, difference } = self;
+        write!(f, "{difference}\n{:?}\n{}", program.launch(), program.text())
+    }
+}
+
+/// Tries a program, and makes it small if it differs: by at most `attempts_max` more runs.
+pub fn find(program: Program, attempts_max: usize, runners: &Runners<'_>) -> Option<Finding> {
+    let difference = compare(&program, runners).err()?;
+    Some(shrink(Finding { program, difference }, attempts_max, runners))
+}
+
 /// Cuts statements out of a program, and puts bodies in the place of branches, as long as it
 /// differs.
-fn shrink(program: Program, difference: String, runners: &Runners<'_>) -> (Program, String) {
-    let (mut best, mut found) = (program, difference);
+fn shrink(mut best: Finding, attempts_max: usize, runners: &Runners<'_>) -> Finding {
     let mut attempts = 0;
     loop {
         let mut smaller = false;
         let mut index = 0;
         // Statement by statement, in the order of the tree; another one moves into the place of
         // one that goes.
-        while attempts < ATTEMPTS_MAX {
+        while attempts < attempts_max {
             let mut any = false;
             let mut gone = false;
             for way in [Cut::Remove, Cut::Unwrap] {
-                let mut candidate = best.clone();
+                let mut program = best.program.clone();
                 let mut left = index;
-                match cut(&mut candidate.body, &mut left, way) {
+                match program.bodies().find_map(|body| cut(body, &mut left, way)) {
                     None => break,
                     Some(false) => continue,
                     Some(true) => any = true,
                 }
                 attempts += 1;
-                if let Err(difference) = compare(&candidate, runners) {
-                    (best, found) = (candidate, difference);
+                if let Err(difference) = compare(&program, runners) {
+                    best = Finding { program, difference };
                     (smaller, gone) = (true, true);
                     break;
                 }
@@ -92,8 +111,8 @@ fn shrink(program: Program, difference: String, runners: &Runners<'_>) -> (Progr
             }
             index += usize::from(!gone);
         }
-        if !smaller || attempts >= ATTEMPTS_MAX {
-            return (best, found);
+        if !smaller || attempts >= attempts_max {
+            return best;
         }
     }
 }

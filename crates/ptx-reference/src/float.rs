@@ -115,7 +115,8 @@ pub(crate) fn test(inst: &Instruction, format: Format, bits: u64) -> Option<bool
             M::Infinite => matches!(x, Number::Infinite(_)),
             M::Number => !x.is_nan(),
             M::Notanumber => x.is_nan(),
-            M::Normal => finite && !subnormal && !x.is_zero(),
+            // The manual counts zeros among normal numbers.
+            M::Normal => finite && !subnormal,
             M::Subnormal => subnormal,
             _ => return None,
         })

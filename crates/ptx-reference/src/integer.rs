@@ -83,9 +83,8 @@ pub(crate) fn arithmetic(inst: &Instruction, ty: T, sources: &[u64]) -> Option<u
             if inst.opcode == Opcode::Mad24 { saturate(part + v(2)) } else { part }
         }
         Opcode::Sad => v(2) + (v(0) - v(1)).abs(),
-        // Without a divisor the manual promises nothing; hardware gives these.
-        Opcode::Div if v(1) == 0 => -1,
-        Opcode::Rem if v(1) == 0 => v(0),
+        // Without a divisor the manual promises nothing; an H200 gives ones.
+        Opcode::Div | Opcode::Rem if v(1) == 0 => -1,
         Opcode::Div => v(0) / v(1),
         Opcode::Rem => v(0) % v(1),
         Opcode::Min => v(0).min(v(1)).max(if inst.has(M::Relu) { 0 } else { i128::MIN }),

@@ -9,7 +9,7 @@ use super::lanes::{Body, Lane, Rare, Target, active, versions};
 use super::machine::{Handler, Ins, Machine, Step};
 use super::memory::{lanes, locate};
 use simt::kernel::WARP_LANES;
-use simt::op::{AtomOp, AtomType};
+use simt::op::{AtomOp, AtomType, Space};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::SeqCst};
 
@@ -108,33 +108,69 @@ struct Atom<O, const RETURNS: bool>(PhantomData<O>);
 impl<O: Operation, const RETURNS: bool> Body for Atom<O, RETURNS> {
     #[inline(always)]
     unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave an address register and registers of the word's width.
-        // `locate` checked every active lane's word for both reading and writing.
+        // SAFETY: by contract; `each_lane` checks what `O::run` asks for.
+        unsafe { each_lane(machine, ins, RETURNS, |_, at, b, c| O::run(at, b, c)) }
+    }
+}
+
+/// Sums of f32 where addresses lead: subnormals stay in the block's shared memory alone.
+struct AddGeneric<const RETURNS: bool>;
+
+impl<const RETURNS: bool> Body for AddGeneric<RETURNS> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: as in `Atom`.
         unsafe {
-            let m = active(machine, ins);
-            if m == 0 {
-                return Step::Next;
-            }
-            let bytes = size_of::<O::Word>();
-            let mut pointers = [0u64; WARP_LANES];
-            match locate(machine, ins, m, bytes as u64, true, &mut pointers) {
-                Ok(found) => found.point(&mut pointers, bytes),
-                Err(step) => return step,
-            }
-            let register = |machine: &Machine<'_>, offset: u32, lane: u32| {
-                machine.regs.add(offset as usize).cast::<O::Word>().add(lane as usize)
-            };
-            for lane in lanes(m) {
-                let b = register(machine, ins.a[1], lane).read();
-                let c = register(machine, ins.a[2], lane).read();
-                let old = O::run(pointers[lane as usize] as *mut u8, b, c);
-                if RETURNS {
-                    register(machine, ins.d[0], lane).write(old);
+            each_lane(machine, ins, RETURNS, |machine, at: *mut u8, b, c| {
+                let offset = (at as u64).wrapping_sub(machine.shared as u64);
+                match offset < machine.shared_bytes {
+                    true => AddF32::run(at, b, c),
+                    false => AddF32Ftz::run(at, b, c),
                 }
+            })
+        }
+    }
+}
+
+/// Calls `update` with the place of each lane's word and its two operands; the old values are the
+/// results.
+///
+/// # Safety
+/// The decoder gave an address register and registers of `W`. A place is aligned and may be read and
+/// written.
+#[inline(always)]
+unsafe fn each_lane<W: Copy>(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    returns: bool,
+    update: impl Fn(&Machine<'_>, *mut u8, W, W) -> W,
+) -> Step {
+    // SAFETY: by contract. `locate` checked every active lane's word for both reading and
+    // writing.
+    unsafe {
+        let m = active(machine, ins);
+        if m == 0 {
+            return Step::Next;
+        }
+        let bytes = size_of::<W>();
+        let mut pointers = [0u64; WARP_LANES];
+        match locate(machine, ins, m, bytes as u64, true, &mut pointers) {
+            Ok(found) => found.point(&mut pointers, bytes),
+            Err(step) => return step,
+        }
+        let register = |machine: &Machine<'_>, offset: u32, lane: u32| {
+            machine.regs.add(offset as usize).cast::<W>().add(lane as usize)
+        };
+        for lane in lanes(m) {
+            let b = register(machine, ins.a[1], lane).read();
+            let c = register(machine, ins.a[2], lane).read();
+            let old = update(machine, pointers[lane as usize] as *mut u8, b, c);
+            if returns {
+                register(machine, ins.d[0], lane).write(old);
             }
         }
-        Step::Next
     }
+    Step::Next
 }
 
 macro_rules! operations {
@@ -190,6 +226,12 @@ fn add_f32(a: u32, b: u32) -> u32 {
 }
 
 #[inline(always)]
+fn add_f32_flushing(a: u32, b: u32) -> u32 {
+    let flush = |x: u32| if x & 0x7f80_0000 == 0 { x & 0x8000_0000 } else { x };
+    flush(add_f32(flush(a), flush(b)))
+}
+
+#[inline(always)]
 fn add_f16(a: u16, b: u16) -> u16 {
     half::narrow16(half::widen16(a) + half::widen16(b))
 }
@@ -221,6 +263,7 @@ operations! {
     Cas128: u128 = |old, b, c| if old == b { c } else { old };
     Exch128: u128 = |old, b, c| b;
     AddF32: u32 = |old, b, c| add_f32(old, b);
+    AddF32Ftz: u32 = |old, b, c| add_f32_flushing(old, b);
     AddF64: u64 = |old, b, c| (f64::from_bits(old) + f64::from_bits(b)).to_bits();
     AddF16: u16 = |old, b, c| add_f16(old, b);
     AddB16: u16 = |old, b, c| add_b16(old, b);
@@ -245,7 +288,14 @@ pub(super) trait Visitor {
 }
 
 /// The handler of a read-modify-write; `None` if there is no such form.
-pub(super) fn handler(op: AtomOp, ty: AtomType, returns: bool) -> Option<Handler> {
+pub(super) fn handler(op: AtomOp, ty: AtomType, space: Space, returns: bool) -> Option<Handler> {
+    if (op, ty, space) == (AtomOp::Add, AtomType::F32, Space::Generic) {
+        let t = Rare(Target::Baseline);
+        return Some(match returns {
+            true => versions::<AddGeneric<true>, AddGeneric<true>>(t),
+            false => versions::<AddGeneric<false>, AddGeneric<false>>(t),
+        });
+    }
     struct Atoms {
         returns: bool,
     }
@@ -279,6 +329,7 @@ pub(super) fn visit<V: Visitor>(op: AtomOp, ty: AtomType, visitor: V) -> Option<
         (A::Add, T::U32 | T::S32) => of!(Add32),
         (A::Add, T::U64 | T::S64) => of!(Add64),
         (A::Add, T::F32) => of!(AddF32),
+        (A::Add, T::F32Ftz) => of!(AddF32Ftz),
         (A::Add, T::F64) => of!(AddF64),
         (A::Add, T::F16) => of!(AddF16),
         (A::Add, T::BF16) => of!(AddB16),

@@ -531,7 +531,7 @@ impl Decoder<'_> {
             }
             Op::BulkCopy(copy) => (async_copy::bulk(*copy)?, 0, async_copy::bulk_tag(*copy), false),
             Op::Atom { space, op, ty, returns } => {
-                let run = atomic::handler(*op, *ty, *returns)?;
+                let run = atomic::handler(*op, *ty, *space, *returns)?;
                 (run, self.offset(inst)?, self.tag(first?, *space)?, true)
             }
             Op::TensorCopy(copy) => {

@@ -226,7 +226,7 @@ fn divide(op: IntOp, ty: IntType, t: Target) -> Option<Handler> {
             if op == IntOp::Div {
                 binary(t, |a: $t, b: $t| if b == 0 { !0 } else { a.wrapping_div(b) })
             } else {
-                binary(t, |a: $t, b: $t| if b == 0 { a } else { a.wrapping_rem(b) })
+                binary(t, |a: $t, b: $t| if b == 0 { !0 } else { a.wrapping_rem(b) })
             }
         };
     }
@@ -241,7 +241,7 @@ fn divide(op: IntOp, ty: IntType, t: Target) -> Option<Handler> {
             binary(
                 t,
                 move |a: u32, b: u32| {
-                    if b == 0 { a } else { a.wrapping_sub(quotient(a, b).wrapping_mul(b)) }
+                    if b == 0 { !0 } else { a.wrapping_sub(quotient(a, b).wrapping_mul(b)) }
                 },
             )
         }
@@ -254,7 +254,7 @@ fn divide(op: IntOp, ty: IntType, t: Target) -> Option<Handler> {
             let q = quotient(a.unsigned_abs(), b.unsigned_abs());
             let r = a.unsigned_abs().wrapping_sub(q.wrapping_mul(b.unsigned_abs())) as i32;
             let r = if a < 0 { r.wrapping_neg() } else { r };
-            if b == 0 { a } else { r }
+            if b == 0 { !0 } else { r }
         }),
         (IntType::U16, _) => of!(u16),
         (IntType::S16, _) => of!(i16),

@@ -80,11 +80,20 @@ impl Update {
     }
 }
 
+/// MXCSR as it is in native code: nearest even, no exception, subnormals as they are.
+const ORDINARY: u32 = 0x1f80;
+/// The same with subnormal operands and results made zero.
+const FLUSHING: u32 = ORDINARY | 0x8040;
+
+fn is_float(ty: AtomType) -> bool {
+    matches!(ty, AtomType::F32 | AtomType::F32Ftz | AtomType::F64)
+}
+
 /// True if there is machine code for the operation.
 fn has_form(op: AtomOp, ty: AtomType) -> bool {
-    use AtomType::{F32, F64, S32, S64, U32, U64};
+    use AtomType::{S32, S64, U32, U64};
     match op {
-        AtomOp::Add => matches!(ty, U32 | S32 | U64 | S64 | F32 | F64),
+        AtomOp::Add => matches!(ty, U32 | S32 | U64 | S64) || is_float(ty),
         AtomOp::Min | AtomOp::Max => matches!(ty, U32 | S32 | U64 | S64),
         AtomOp::Inc | AtomOp::Dec => ty == U32,
         AtomOp::And | AtomOp::Or | AtomOp::Xor | AtomOp::Exch | AtomOp::Cas => {
@@ -127,6 +136,8 @@ impl Compiler<'_> {
         let Some(Source::Imm(offset)) = inst.src.get(1) else { return false };
         let Ok(offset) = i32::try_from(*offset as i64) else { return false };
         let shared = match space {
+            // Whether subnormals stay depends on where the address leads.
+            Space::Generic if ty == AtomType::F32 => return false,
             Space::Global | Space::Generic => false,
             Space::Shared => true,
             Space::Local | Space::Param => return false,
@@ -342,6 +353,11 @@ impl Compiler<'_> {
         self.a.op(Code::Or_r32_rm32, &[value.into(), kept.into()]);
     }
 
+    fn float_mode(&mut self, mxcsr: u32) {
+        let mode = self.a.constant(&mxcsr.to_le_bytes());
+        self.a.op(Code::VEX_Vldmxcsr_m32, &[mode.into()]);
+    }
+
     /// Makes the old value in a register the new one.
     fn new_value(&mut self, update: Update, b: MemoryOperand, value: Register) {
         let wide = update.wide();
@@ -353,6 +369,11 @@ impl Compiler<'_> {
             return self.combine_halves(update.op, brain, b, value);
         }
         match (update.op, update.ty) {
+            (AtomOp::Add, AtomType::F32Ftz) => {
+                self.float_mode(FLUSHING);
+                self.new_value(Update { ty: AtomType::F32, ..update }, b, value);
+                self.float_mode(ORDINARY);
+            }
             (AtomOp::Add, AtomType::F32 | AtomType::F64) if self.flavour == Flavour::Avx2 => {
                 self.add_float(value, b, wide);
             }

@@ -11,8 +11,7 @@ use simt::op::{IntOp, IntType, Width};
 use simt::vector::VectorInst;
 
 impl Compiler<'_> {
-    /// A quotient or, with `remainder`, what is left. What is divided by 0 gives all ones, and all
-    /// is left of it.
+    /// A quotient or, with `remainder`, what is left: of a division by 0 all ones, both.
     pub(crate) fn scalar_divide(&mut self, inst: &VectorInst, remainder: bool, ty: IntType) {
         let wide = ty.width() == Width::W64;
         let pick = |narrow: Code, full: Code| if wide { full } else { narrow };
@@ -43,8 +42,8 @@ impl Compiler<'_> {
             a.jump(Code::Jmp_rel32_64, done);
         }
         a.bind(zero);
-        a.op(pick(Code::Mov_r32_rm32, Code::Mov_r64_rm64), &[rdx.into(), rax.into()]);
         a.op(pick(Code::Or_rm32_imm8, Code::Or_rm64_imm8), &[rax.into(), X::I(-1)]);
+        a.op(pick(Code::Mov_r32_rm32, Code::Mov_r64_rm64), &[rdx.into(), rax.into()]);
         a.bind(done);
         self.scalar_result(inst, 0, if remainder { D } else { A });
     }

@@ -530,23 +530,22 @@ impl Compiler<'_> {
             let join = [Z0.into(), Z2.into(), ymm(Z1).into(), X::I(1)];
             self.a.op(Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, &join);
             let divisor = self.part_in(b, part, w, Z3);
-            if signed {
-                // What is divided by 0 gives all ones; unsigned numbers come out so.
+            if remainder {
+                let multiply = Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32;
+                self.a.op(multiply, &[Z0.into(), Z0.into(), divisor.into()]);
+                let number = self.part_in(a, part, w, Z1);
+                let subtract = Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32;
+                self.a.op(subtract, &[Z0.into(), number.into(), Z0.into()]);
+            }
+            if signed || remainder {
+                // A division by 0 gives all ones; unsigned quotients come out so.
                 let test = Code::EVEX_Vptestnmd_kr_k1_zmm_zmmm512b32;
                 self.a.op(test, &[K1.into(), divisor.into(), divisor.into()]);
                 let ones = [Z0.into(), Z0.into(), Z0.into(), X::I(-1)];
                 let code = Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8;
                 self.a.op(code, &ones).set_op_mask(K1);
             }
-            if remainder {
-                let multiply = Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32;
-                self.a.op(multiply, &[Z0.into(), Z0.into(), divisor.into()]);
-                let number = self.part_in(a, part, w, Z1);
-                let subtract = Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32;
-                self.put(&place, part, subtract, &[number.into(), Z0.into()]);
-            } else {
-                self.put(&place, part, move_code(w), &[Z0.into()]);
-            }
+            self.put(&place, part, move_code(w), &[Z0.into()]);
         }
     }
 

@@ -75,6 +75,7 @@ pub struct Program {
     pub(super) grid: [u32; 3],
     /// Threads of a block that end at once, by a comparison with their number.
     pub(super) early_exit: Option<u32>,
+    strict: bool,
 }
 
 /// Registers of each kind.
@@ -93,6 +94,16 @@ const CELL_BYTES: usize = 128;
 impl Program {
     /// The program of a seed.
     pub fn new(seed: u64) -> Self {
+        Self::write(seed, false)
+    }
+
+    /// A program of a seed whose results PTX promises to the bit on any device: what a compiler may
+    /// fuse is told how to round, and sums of products of matrices are exact in any order.
+    pub fn strict(seed: u64) -> Self {
+        Self::write(seed, true)
+    }
+
+    fn write(seed: u64, strict: bool) -> Self {
         let mut random = Random::new(seed);
         let block = match random.below(6) {
             0 => [32, 1, 1],
@@ -107,16 +118,16 @@ impl Program {
         let early_exit = random.one_in(6).then(|| random.below(u64::from(threads)) as u32 + 1);
         let mut callees = Vec::new();
         for number in 0..random.below(4) {
-            let mut writer = Writer::new(&mut random, 0, number as usize);
+            let mut writer = Writer::new(&mut random, strict, 0, number as usize);
             let body = writer.body(Place::Free, 2, 6);
             callees.push(Callee { body, recursive: random.one_in(3) });
         }
         let full = threads.is_multiple_of(32) && early_exit.is_none();
-        let mut writer = Writer::new(&mut random, threads, callees.len());
+        let mut writer = Writer::new(&mut random, strict, threads, callees.len());
         writer.full_warps = full;
         let size = 4 + writer.random.below(14);
         let body = writer.body(Place::Uniform, 3, size);
-        Self { seed, body, callees, block, grid, early_exit }
+        Self { seed, body, callees, block, grid, early_exit, strict }
     }
 
     /// How to launch it. Its buffers are those of [`Self::buffers`], in order.
@@ -135,6 +146,12 @@ impl Program {
             shared_bytes: self.threads() * SLOT_BYTES,
             arguments,
         }
+    }
+
+    /// The kernel's statements, then those of each function.
+    pub(crate) fn bodies(&mut self) -> impl Iterator<Item = &mut Vec<Node>> {
+        std::iter::once(&mut self.body)
+            .chain(self.callees.iter_mut().map(|callee| &mut callee.body))
     }
 
     fn threads(&self) -> u32 {
@@ -194,6 +211,10 @@ impl Program {
             self.function(&mut text, number, callee);
         }
         self.kernel(&mut text);
+        if self.strict {
+            // Lanes that voted in groups need not be together again.
+            text = text.replace("bar.sync ", "barrier.sync ").replace("bar.red.", "barrier.red.");
+        }
         text
     }
 
@@ -541,6 +562,42 @@ impl Emit {
                 }
                 self.line(&format!("{end}:"));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a compiler may take for something else, or a device need not do in one way.
+    #[test]
+    fn strict_programs_say_how_they_round_and_wait() {
+        let mut rounded = 0;
+        for seed in 0..200 {
+            let text = Program::strict(seed).text();
+            for word in text.split_whitespace() {
+                let fusible = ["add.", "sub.", "mul."].iter().any(|name| word.starts_with(name));
+                let float = word.rsplit('.').next().is_some_and(|ty| ty.contains('f'));
+                if fusible && float {
+                    let rounds = ["rn", "rz", "rm", "rp"];
+                    assert!(word.split('.').any(|part| rounds.contains(&part)), "{seed}: {word}");
+                    rounded += 1;
+                }
+                assert!(!word.starts_with("bar.sync") && !word.starts_with("bar.red"), "{seed}");
+            }
+        }
+        assert!(rounded > 100, "{rounded}");
+    }
+
+    #[test]
+    fn strict_programs_run_to_their_end() {
+        for seed in 0..40 {
+            let program = Program::strict(seed);
+            let module = ptx::parse(&program.text()).unwrap();
+            let mut buffers = program.buffers();
+            crate::run(&module, &program.launch(), &mut buffers).unwrap();
+            assert_ne!(buffers, program.buffers(), "{seed} did nothing");
         }
     }
 }

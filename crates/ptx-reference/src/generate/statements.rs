@@ -18,6 +18,8 @@ pub(super) enum Place {
 /// Makes statements.
 pub(super) struct Writer<'a> {
     pub(super) random: &'a mut Random,
+    /// Only what PTX promises to the bit on any device.
+    strict: bool,
     /// Threads of a block; 0 in a device function, which has no memory but the input's kind.
     threads: u32,
     /// Functions that may be called.
@@ -27,8 +29,8 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(random: &'a mut Random, threads: u32, callees: usize) -> Self {
-        Self { random, threads, callees, full_warps: false }
+    pub(super) fn new(random: &'a mut Random, strict: bool, threads: u32, callees: usize) -> Self {
+        Self { random, strict, threads, callees, full_warps: false }
     }
 
     /// Statements with up to `depth` levels of branches and loops in them.
@@ -134,8 +136,15 @@ impl<'a> Writer<'a> {
                 format!("%p{first}|%p{second}")
             }
             'q' => self.predicate(),
-            'n' if self.random.one_in(2) => self.random.below(70).to_string(),
-            'b' if self.random.one_in(2) => self.random.below(70).to_string(),
+            // NVIDIA's compiler (CUDA 13.0) folds constant amounts and places over the width wrongly.
+            'n' if self.random.one_in(2) => {
+                let amount = self.random.below(70);
+                (if self.strict { amount % 64 } else { amount }).to_string()
+            }
+            'b' if self.random.one_in(2) => {
+                let position = self.random.below(70);
+                (if self.strict { position % 32 } else { position }).to_string()
+            }
             'n' | 'b' => self.register('r'),
             'k' => self.random.below(32).to_string(),
             'o' => (self.random.below(9) as i64 - 4).to_string(),
@@ -158,6 +167,7 @@ impl<'a> Writer<'a> {
         }
         name.push_str(rest);
         let (name, letters) = name.split_once(' ').expect("a name and operands");
+        let name = if self.strict { rounded(name) } else { name.to_owned() };
         let letters: Vec<char> = letters.chars().filter(|c| *c != ' ').collect();
         let mut operands: Vec<String> = letters.iter().map(|l| self.operand(*l)).collect();
         // A position is 8 bits; what more would do is not said.
@@ -173,8 +183,11 @@ impl<'a> Writer<'a> {
         if last >= 2 && constants && self.random.one_in(5) {
             operands[last] = self.immediate(letters[last]).unwrap_or(operands[last].clone());
         }
-        let guard =
+        let mut guard =
             if self.random.one_in(5) { format!("@{} ", self.predicate()) } else { String::new() };
+        if self.strict && guard_is_ignored(&name) {
+            guard.clear();
+        }
         format!("{before}{guard}{name} {};", operands.join(", "))
     }
 
@@ -512,14 +525,32 @@ impl<'a> Writer<'a> {
             *self.random.pick(&[("bf16", 16), ("bf16", 16), ("f16", 16), ("tf32", 32)]);
         let k = if self.random.one_in(3) { 128 / bits } else { 256 / bits };
         // Of the lanes' numbers: signs and low digits, with exponents of these.
-        let exponents = *self.random.pick(&match bits {
-            16 => [0x3f00_3f00_u32, 0x2680_2680, 0x2600_2600, 0x3f00_0000],
-            _ => [0x3f80_0000, 0x2000_0000, 0x1f00_0000, 0x7f00_0000],
-        });
+        let (kept, exponents) = match ty {
+            // Few digits and one exponent: sums are exact.
+            "bf16" if self.strict => (0x8070_8070, 0x3f80_3f80),
+            "f16" if self.strict => (0x8380_8380, 0x3c00_3c00),
+            _ if self.strict => (0x8070_0000, 0x3f80_0000),
+            "tf32" => (
+                0x80ff_ffff,
+                *self.random.pick(&[0x3f80_0000, 0x2000_0000, 0x1f00_0000, 0x7f00_0000]),
+            ),
+            _ => (
+                0x80ff_80ff,
+                *self.random.pick(&[0x3f00_3f00, 0x2680_2680, 0x2600_2600, 0x3f00_0000]),
+            ),
+        };
         let mut lines = String::new();
-        for i in (0..REGISTERS).filter(|_| !self.random.one_in(8)) {
-            let kept = if bits == 16 { 0x80ff_80ff_u32 } else { 0x80ff_ffff };
-            lines += &format!("and.b32 %r{i}, %r{i}, {kept}; or.b32 %r{i}, %r{i}, {exponents};\n");
+        if self.strict {
+            lines += "bar.warp.sync $M;\n";
+        }
+        for i in 0..REGISTERS {
+            if self.strict || !self.random.one_in(8) {
+                lines +=
+                    &format!("and.b32 %r{i}, %r{i}, {kept}; or.b32 %r{i}, %r{i}, {exponents};\n");
+            }
+            if self.strict {
+                lines += &format!("and.b32 %t0, %r{i}, 240; cvt.rn.f32.u32 %f{i}, %t0;\n");
+            }
         }
         let list = |letter: char, first: u64, count: u64| {
             let names: Vec<String> =
@@ -534,7 +565,11 @@ impl<'a> Writer<'a> {
                 1 => b = self.random.below(REGISTERS),
                 _ => {
                     let r = self.register('r');
-                    lines += &format!("xor.b32 {r}, {r}, {};\n", self.random.below(64));
+                    let changed = match self.strict {
+                        true => self.random.bits() as u32 & kept,
+                        false => self.random.below(64) as u32,
+                    };
+                    lines += &format!("xor.b32 {r}, {r}, {changed};\n");
                 }
             }
             // Often the sums of the product before.
@@ -551,5 +586,22 @@ impl<'a> Writer<'a> {
             );
         }
         lines
+    }
+}
+
+/// NVIDIA's compiler (CUDA 13.0) writes the results of these also where their guard is false.
+fn guard_is_ignored(name: &str) -> bool {
+    name.starts_with("testp.") || name.starts_with("set.") && name.contains(".f32.")
+}
+
+/// An instruction that a compiler may fuse with another one, made to round by itself.
+fn rounded(name: &str) -> String {
+    let mut parts = name.split('.');
+    let fusible = matches!(parts.next(), Some("add" | "sub" | "mul"));
+    let float = name.rsplit('.').next().is_some_and(|ty| ty.contains('f'));
+    let rounds = parts.any(|part| matches!(part, "rn" | "rz" | "rm" | "rp"));
+    match name.split_once('.') {
+        Some((operation, rest)) if fusible && float && !rounds => format!("{operation}.rn.{rest}"),
+        _ => name.to_owned(),
     }
 }

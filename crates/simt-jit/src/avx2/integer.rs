@@ -339,10 +339,6 @@ impl Quarter<'_, '_> {
             self.free(b);
         }
         let divisor = self.piece_in(inst.src[1], w, 0);
-        // What is divided by 0 gives all ones.
-        let none = self.zero();
-        self.op(Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256, &[none.into(), none.into(), divisor.into()]);
-        self.op(Code::VEX_Vpor_ymm_ymm_ymmm256, &[to.into(), to.into(), none.into()]);
         if remainder {
             let multiply = Code::VEX_Vpmulld_ymm_ymm_ymmm256;
             self.op(multiply, &[to.into(), to.into(), divisor.into()]);
@@ -350,6 +346,10 @@ impl Quarter<'_, '_> {
             let subtract = Code::VEX_Vpsubd_ymm_ymm_ymmm256;
             self.op(subtract, &[to.into(), number.into(), to.into()]);
         }
+        // A division by 0 gives all ones.
+        let none = self.zero();
+        self.op(Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256, &[none.into(), none.into(), divisor.into()]);
+        self.op(Code::VEX_Vpor_ymm_ymm_ymmm256, &[to.into(), to.into(), none.into()]);
         self.put(inst, 0, 0, to);
     }
 

@@ -257,6 +257,7 @@ impl Lowering<'_> {
             (None, &inst.operands[..])
         };
         let (space, base, offset) = self.location(inst, rest.first()?)?;
+        let atom = flushed_in(space, atom);
         let b = self.source(rest.get(1)?, ty)?;
         let mut src = vec![base, offset, b];
         if op == AtomOp::Cas {
@@ -290,6 +291,7 @@ impl Lowering<'_> {
         };
         let [address, values, ..] = rest else { return None };
         let (space, base, offset) = self.location(inst, address)?;
+        let ty = flushed_in(space, ty);
         let bits = bits_type(ty.width());
         let values = self.elements(values, bits)?;
         let used = matches!(d, Some(d) if !matches!(d, ast::Operand::Sink));
@@ -432,6 +434,15 @@ pub(super) fn atomic_op(op: AtomicOp) -> AtomOp {
         AtomicOp::Cas => AtomOp::Cas,
         AtomicOp::Inc => AtomOp::Inc,
         AtomicOp::Dec => AtomOp::Dec,
+    }
+}
+
+/// The type as a space has it: f32 in global memory has no subnormals. Where a generic address leads is
+/// seen when it is used.
+fn flushed_in(space: Space, ty: AtomType) -> AtomType {
+    match (space, ty) {
+        (Space::Global, AtomType::F32) => AtomType::F32Ftz,
+        _ => ty,
     }
 }
 

@@ -65,6 +65,8 @@ pub enum AtomType {
     F16x2,
     BF16x2,
     F32,
+    /// f32 whose subnormals, also those of the result, are zero: in global memory.
+    F32Ftz,
     F64,
 }
 
@@ -73,7 +75,9 @@ impl AtomType {
     pub fn width(self) -> Width {
         match self {
             Self::B16 | Self::F16 | Self::BF16 => Width::W16,
-            Self::U32 | Self::S32 | Self::F16x2 | Self::BF16x2 | Self::F32 => Width::W32,
+            Self::U32 | Self::S32 | Self::F16x2 | Self::BF16x2 | Self::F32 | Self::F32Ftz => {
+                Width::W32
+            }
             Self::U64 | Self::S64 | Self::F64 => Width::W64,
             Self::B128 => Width::W128,
         }

@@ -278,7 +278,8 @@ impl Finder<'_> {
             IntOp::Min if !ty.signed() => Fact { max: a.max.min(b.max), ..any },
             IntOp::Rem if !ty.signed() => match inst.src[1] {
                 Operand::Imm(_) if b.max > 0 => Fact { max: a.max.min(b.max - 1), ..any },
-                _ => Fact { max: a.max, ..any },
+                // Of a division by 0 all ones are left.
+                _ => any,
             },
             IntOp::Div if !ty.signed() => match inst.src[1] {
                 Operand::Imm(_) if b.max > 0 => Fact { max: a.max / b.max, ..any },

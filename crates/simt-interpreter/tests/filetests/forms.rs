@@ -104,8 +104,16 @@ enum Way {
     Uniform,
 }
 
+/// Version and target of a table's kernels: the first that have all of its forms.
+fn target(file: &str) -> &'static str {
+    match file {
+        "blackwell.forms" => ".version 8.8\n.target sm_100a",
+        _ => ".version 8.6\n.target sm_90a",
+    }
+}
+
 /// A kernel that runs the form on operand `i` of row `tid` (or `ctaid`), rows of 8 words.
-fn kernel(form: &Form, literals: &[&String], way: Way) -> String {
+fn kernel(target: &str, form: &Form, literals: &[&String], way: Way) -> String {
     let mut k = String::new();
     let mut declare = String::new();
     let mut operands = Vec::new();
@@ -162,16 +170,9 @@ fn kernel(form: &Form, literals: &[&String], way: Way) -> String {
     };
     let row = if way == Way::Uniform { "%ctaid.x" } else { "%tid.x" };
     let lane = "%tid.x";
-    // What an H200 has runs there too.
-    let later = ["f32x2", "of three", ".f32.f16", ".f32.bf16"];
-    let header =
-        match later.iter().any(|part| form.name.contains(part)) && !form.name.contains("cvt") {
-            true => ".version 8.8\n.target sm_100a",
-            false => ".version 8.6\n.target sm_90a",
-        };
     write!(
         k,
-        "{header}\n.address_size 64\n\
+        "{target}\n.address_size 64\n\
          .visible .entry k(.param .u64 in, .param .u64 out)\n{{\n\
          \x20 .reg .b64 %in, %out, %x;\n  .reg .b32 %row, %lane;\n  .reg .pred %odd;\n{declare}\
          \x20 mov.u32 %row, {row};\n  mov.u32 %lane, {lane};\n\
@@ -188,12 +189,14 @@ fn kernel(form: &Form, literals: &[&String], way: Way) -> String {
         k.push_str("  @%odd bra OTHER;\n");
     }
     k.push_str(&body);
-    writeln!(k, "  {instruction};").unwrap();
+    // Several instructions in braces end by themselves.
+    let end = if instruction.ends_with('}') { "" } else { ";" };
+    writeln!(k, "  {instruction}{end}").unwrap();
     if way == Way::Masked {
         // The results must survive what the other lanes do.
         k.push_str("  bra STORE;\nOTHER:\n");
         k.push_str(&body);
-        writeln!(k, "  {instruction};\nSTORE:").unwrap();
+        writeln!(k, "  {instruction}{end}\nSTORE:").unwrap();
     }
     k.push_str(&stores);
     k.push_str("  ret;\n}\n");
@@ -217,7 +220,7 @@ fn check(file: &str, form: &Form, set: Set, way: Way, failures: &mut Vec<String>
             left.into_iter().partition(|case| literal_of(case) == literals);
         left = rest;
         for chunk in batch.chunks(32) {
-            let text = kernel(form, &literals.iter().collect::<Vec<_>>(), way);
+            let text = kernel(target(file), form, &literals.iter().collect::<Vec<_>>(), way);
             let mut device = Device::new(set);
             let module = match device.load(&text) {
                 Ok(module) => module,
@@ -327,6 +330,11 @@ fn narrow_forms() {
 #[test]
 fn corner_forms() {
     run_file("corners.forms");
+}
+
+#[test]
+fn blackwell_forms() {
+    run_file("blackwell.forms");
 }
 
 #[test]

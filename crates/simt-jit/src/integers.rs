@@ -608,11 +608,10 @@ impl Compiler<'_> {
                     let cut = Code::EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae;
                     this.a.op(cut, &[Z2.into(), Z2.into()]);
                     if op == Rem {
-                        // What is divided by 0 is left.
                         this.a.op(MULTIPLY, &[Z2.into(), Z2.into(), Z1.into()]);
-                        this.a.op(SUBTRACT, &[Z0.into(), Z0.into(), Z2.into()]);
-                        return;
+                        this.a.op(SUBTRACT, &[Z2.into(), Z0.into(), Z2.into()]);
                     }
+                    // A division by 0 gives all ones.
                     let zero = Code::EVEX_Vptestnmd_kr_k1_zmm_zmmm512b32;
                     this.a.op(zero, &[K1.into(), Z1.into(), Z1.into()]);
                     let ones = Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8;

@@ -11,14 +11,17 @@ fn uuid() -> impl Strategy<Value = CUuuid> {
 }
 
 fn device() -> impl Strategy<Value = Device> {
-    (".{0,40}", uuid(), any::<u64>(), "[0-9a-f:.]{0,13}", vec(any::<i32>(), DEVICE_ATTRIBUTES))
-        .prop_map(|(name, uuid, memory_bytes, pci_bus_id, attributes)| Device {
+    let attributes = vec(any::<i32>(), DEVICE_ATTRIBUTES);
+    (".{0,40}", uuid(), any::<u64>(), "[0-9a-f:.]{0,13}", attributes, any::<u32>()).prop_map(
+        |(name, uuid, memory_bytes, pci_bus_id, attributes, sm_groups)| Device {
             name,
             uuid,
             memory_bytes,
             pci_bus_id,
             attributes: attributes.try_into().unwrap(),
-        })
+            sm_groups,
+        },
+    )
 }
 
 fn welcome() -> impl Strategy<Value = Welcome> {

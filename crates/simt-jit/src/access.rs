@@ -64,7 +64,10 @@ impl Compiler<'_> {
             return true;
         }
         !inst.uniform
-            && (self.copy(inst, plan) || self.store_product(inst, plan) || self.varying(inst, plan))
+            && (self.access_rectangle(inst, plan)
+                || self.copy(inst, plan)
+                || self.store_results(inst, plan)
+                || self.varying(inst, plan))
     }
 
     /// An access as code sees it, if lanes that name one place mean one place; `None` if there is

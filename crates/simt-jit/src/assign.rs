@@ -117,6 +117,9 @@ impl Assignment {
             same,
             lent: Vec::new(),
         };
+        if whole_lanes {
+            made.put_fragments(f, ranges);
+        }
         // Density, register, as lanes?, machine registers.
         let mut wanted: Vec<(f32, usize, bool, usize)> = Vec::new();
         for r in 0..count {
@@ -128,7 +131,8 @@ impl Assignment {
             let length: u32 = stretches.iter().map(|s| s.end - s.start + 1).sum();
             let density = ranges.weights[r] / length as f32;
             let home = f.homes[r];
-            let lanes = matches!(home, Home::Vector | Home::ScalarAndVector);
+            let lanes = matches!(home, Home::Vector | Home::ScalarAndVector)
+                && made.lanes[r] == Lanes::File;
             if whole_lanes && lanes && width != Width::W128 {
                 let units = if made.same[r] { 1 } else { parts(width) };
                 // 16-bit lanes that are equal have no form of their own.
@@ -156,9 +160,6 @@ impl Assignment {
                 true => made.lanes[r] = made.lanes_in(r, &found),
                 false => made.scalars[r] = Some(SCALARS[found[0]]),
             }
-        }
-        if whole_lanes {
-            made.put_fragments(f, ranges);
         }
         let rooms = (&mut vectors, &mut scalars);
         let loans = Loans::give(f, ranges, &made, rooms, (whole_lanes, skips));
@@ -206,15 +207,13 @@ impl Assignment {
 }
 
 impl Assignment {
-    /// Puts fragments of matrices that have no machine registers onto the stack: there are many,
-    /// for a short while, and the next warp's fit where this one's were.
+    /// Puts fragments of matrices onto the stack, where products want them: there are many, for a
+    /// short while, and the next warp's fit where this one's were.
     fn put_fragments(&mut self, f: &VectorFunction, ranges: &Ranges) {
         let mut slots = Room::new(FRAGMENT_SLOTS);
         for r in crate::tensor::fragments(f) {
             let stretches = ranges.kept.of_register(r);
-            let (Some(first), Some(last), Lanes::File) =
-                (stretches.first(), stretches.last(), self.lanes[r])
-            else {
+            let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else {
                 continue;
             };
             let block = ranges.kept.ends.partition_point(|end| *end < first.start);

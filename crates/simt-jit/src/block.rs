@@ -58,11 +58,13 @@ impl Compiler<'_> {
             Flavour::Avx512 => {
                 if !self.masked {
                     self.find_groups(block);
+                    self.find_rectangles(block);
                 }
                 for (index, inst) in b.insts.iter().enumerate() {
                     self.index = index;
                     self.instruction(inst);
                 }
+                self.load_late(usize::MAX);
                 debug_assert!(self.groups.is_closed(), "a pointer's register is not back");
             }
             Flavour::Avx2 => self.quarters(),
@@ -99,11 +101,14 @@ impl Compiler<'_> {
     }
 
     pub(crate) fn instruction(&mut self, inst: &VectorInst) {
+        self.load_before(inst);
+        self.keep_terms();
         for r in nan::exposed(&self.lazy, inst).collect::<Vec<_>>() {
             self.canonicalise(r);
         }
         let in_eax = self.in_eax;
-        if !self.merged.contains(&self.index) && !self.native(inst) {
+        let made = self.merged.contains(&self.index) || self.is_idle();
+        if !made && !self.native(inst) {
             self.decoded_at.insert((self.block, self.index, self.masked));
             self.decoded_form(self.block, self.index);
         }

@@ -10,6 +10,8 @@ use crate::compiler::Compiler;
 use crate::frame::{A, C, Field, field};
 use crate::group::Groups;
 use crate::predicate::Steps;
+use crate::quads::Rectangle;
+use crate::tensor::{Doubt, LateLoad};
 use crate::ways::Way;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
@@ -41,6 +43,12 @@ pub(crate) enum Cold {
         masked: bool,
         segment: Rc<Segment>,
     },
+    /// Looks closely whether a product can be made in pairs.
+    Doubt { label: Label, back: Label, slow: Label, doubt: Doubt },
+    /// Runs an access to a rectangle by its decoded form.
+    Rectangle { label: Label, back: Label, block: usize, index: usize, rectangle: Rectangle },
+    /// Loads matrices.
+    Late { label: Label, back: Label, block: usize, loads: Vec<LateLoad> },
     /// Makes a block's checks again, by their decoded form.
     Check { label: Label, back: Label, block: usize, masked: bool },
     /// Gathers or scatters what is not contiguous.
@@ -111,6 +119,25 @@ impl Compiler<'_> {
                 self.check_alone(&segment, slow);
                 self.a.jump(Code::Jmp_rel32_64, ready);
             }
+            Cold::Doubt { label, back, slow, doubt } => {
+                self.a.bind(label);
+                self.look_closely(&doubt, slow);
+                self.a.jump(Code::Jmp_rel32_64, back);
+            }
+            Cold::Rectangle { label, back, block, index, rectangle } => {
+                self.a.bind(label);
+                self.stand_at(block);
+                (self.masked, self.index) = (false, index);
+                self.rectangle_decoded(&rectangle);
+                self.a.jump(Code::Jmp_rel32_64, back);
+            }
+            Cold::Late { label, back, block, loads } => {
+                self.a.bind(label);
+                self.stand_at(block);
+                self.masked = false;
+                loads.iter().for_each(|late| self.load_matrix_now(late));
+                self.a.jump(Code::Jmp_rel32_64, back);
+            }
             Cold::Check { label, back, block, masked } => {
                 self.a.bind(label);
                 let (first, count) = self.layout.checks(block, masked);
@@ -145,12 +172,14 @@ impl Compiler<'_> {
                 self.masked = false;
                 self.move_back(&moved);
                 self.groups = Groups::default();
+                self.find_rectangles(block);
                 self.merged = 0..0;
                 let b = &self.f.blocks[block];
                 for (index, inst) in b.insts.iter().enumerate().skip(index) {
                     self.index = index;
                     self.instruction(inst);
                 }
+                self.load_late(usize::MAX);
                 self.terminator(&b.term);
             }
             Cold::Compare { label, back, block, index, masked, steps } => {

@@ -17,6 +17,7 @@ use crate::group::Groups;
 use crate::loans::Loans;
 use crate::nan;
 use crate::one::One;
+use crate::quads::Rectangles;
 use crate::ranges::Ranges;
 use crate::serial::{self, SerialLoop};
 use crate::start::{self, PROLOGUE};
@@ -65,8 +66,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) in_eax: Option<Reg>,
     /// Accesses that are checked together.
     pub(crate) groups: Groups,
-    /// Where products of pairs are added, by groups of `k`, once something calls it.
-    pub(crate) pairs: [Option<Label>; 2],
+    /// Accesses to rectangles.
+    pub(crate) rectangles: Rectangles,
     /// Instructions of the block that an earlier one has done already.
     pub(crate) merged: std::ops::Range<usize>,
     /// The last instruction of the block has made its end as well.
@@ -102,6 +103,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) start: Label,
     /// Where the next warp of those that entered together has its turn.
     pub(crate) next_turn: Label,
+    /// Where they enter.
+    pub(crate) first_turn: Label,
     pub(crate) leave: Label,
     /// Where the interpreter is called.
     pub(crate) decoded: Label,
@@ -153,7 +156,7 @@ impl<'a> Compiler<'a> {
         let (full, partial, entries) = (labels(), labels(), labels());
         let (choose, next_warp) = (a.label(), a.label());
         let (leave, decoded) = (a.label(), a.label());
-        let (start, next_turn) = (a.label(), a.label());
+        let (start, next_turn, first_turn) = (a.label(), a.label(), a.label());
         Self {
             a,
             f,
@@ -176,13 +179,13 @@ impl<'a> Compiler<'a> {
             together: start::waits(f),
             in_eax: None,
             groups: Groups::default(),
+            rectangles: Rectangles::default(),
             fragments: Fragments::of(f),
             merged: 0..0,
             ended: false,
             decided: None,
             one: None,
             spread: 0,
-            pairs: [None; 2],
             temporaries: BTreeSet::new(),
             decoded_at: BTreeSet::new(),
             cold: Vec::new(),
@@ -195,6 +198,7 @@ impl<'a> Compiler<'a> {
             next_warp,
             start,
             next_turn,
+            first_turn,
             leave,
             decoded,
         }
@@ -242,7 +246,7 @@ impl<'a> Compiler<'a> {
         if self.together {
             self.next_turn();
         }
-        self.add_pairs();
+        self.tensor_routines();
         self.run_decoded();
         self.epilogue();
         if self.flavour == Flavour::Avx2 && self.a.needs_avx512() {

@@ -46,6 +46,7 @@ impl Compiler<'_> {
             self.a.load_constant(A, u64::from(first));
             self.a.load_constant(C, u64::from(count));
             self.a.jump(Code::Call_rel32_64, self.decoded);
+            self.multiplied_elsewhere(&inst.op);
             if inst.op.is_sync() {
                 let park = self.out(block, Way::Park);
                 self.a.op(Code::Cmp_rm32_imm8, &[Register::EAX.into(), X::I(PARK as i32)]);

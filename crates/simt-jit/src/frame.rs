@@ -5,7 +5,7 @@ use simt_interpreter::native::Frame;
 use std::mem::offset_of;
 
 use crate::assembler::at;
-use crate::tensor::{FRAGMENTS_MAX, ROWS_BYTES, ROWS_MAX};
+use crate::tensor::FRAGMENTS_MAX;
 
 /// The register file.
 pub(crate) const FILE: Register = Register::RBX;
@@ -66,19 +66,29 @@ pub(crate) const SAVED_PAIR: i32 = LANE_RESULTS + 256;
 /// Where single values of 16 bits are repeated for lanes, 64 bytes each, and how many fit.
 pub(crate) const SPREAD: i32 = SAVED_PAIR + 64;
 pub(crate) const SPREAD_SLOTS: i32 = 4;
-/// Where products of matrices keep fragments, and how much they may keep.
-pub(crate) const FRAGMENTS: i32 = SPREAD + 64 * SPREAD_SLOTS;
-pub(crate) const FRAGMENTS_BYTES: i32 = 8192;
+/// Where products of matrices keep fragments of B that are ready, and how much they may keep.
+pub(crate) const COLUMNS: i32 = SPREAD + 64 * SPREAD_SLOTS;
+pub(crate) const COLUMNS_BYTES: i32 = 8192;
 /// Where they say of each fragment of A, then of B, whether it is refused: 4 bytes each.
-pub(crate) const REFUSED: i32 = FRAGMENTS + FRAGMENTS_BYTES;
+pub(crate) const REFUSED: i32 = COLUMNS + COLUMNS_BYTES;
+/// Where they say, in 4 bytes, whether one may be refused, or sums be subnormal.
+pub(crate) const DOUBT: i32 = REFUSED + 2 * 4 * FRAGMENTS_MAX as i32;
 /// Where fragments are as programs have them, 128 bytes a register, and how many fit.
-pub(crate) const FRAGMENT_LANES: i32 = REFUSED + 2 * 4 * FRAGMENTS_MAX as i32;
+pub(crate) const FRAGMENT_LANES: i32 = DOUBT + 64;
 pub(crate) const FRAGMENT_SLOTS: usize = 64;
-/// Where products of pairs keep fragments of A.
+/// Where products keep fragments of A that are ready, and how much they may keep.
 pub(crate) const ROWS: i32 = FRAGMENT_LANES + 128 * FRAGMENT_SLOTS as i32;
+pub(crate) const ROWS_BYTES: i32 = 8192;
+/// Where matrices are whose loads are late: numbers of 32 rows, and whether they are to be loaded.
+pub(crate) const LATE_ROWS: i32 = ROWS + ROWS_BYTES;
+pub(crate) const LATE_ROWS_BYTES: i32 = 192;
+pub(crate) const LATE_SLOTS: usize = 16;
+/// Where values are kept that addresses of rectangles are made of, 8 bytes each.
+pub(crate) const KEPT: i32 = LATE_ROWS + LATE_SLOTS as i32 * LATE_ROWS_BYTES;
+pub(crate) const KEPT_SLOTS: usize = 64;
 /// Bytes of the function's stack, a multiple of 64.
-pub(crate) const STACK_BYTES: i32 = ROWS + ROWS_MAX as i32 * ROWS_BYTES;
-const _: () = assert!(STACK_BYTES % 64 == 0 && FRAGMENTS % 64 == 0);
+pub(crate) const STACK_BYTES: i32 = KEPT + 8 * KEPT_SLOTS as i32;
+const _: () = assert!(STACK_BYTES % 64 == 0 && COLUMNS % 64 == 0 && ROWS % 64 == 0);
 
 /// A field of the frame.
 #[derive(Clone, Copy, Debug)]

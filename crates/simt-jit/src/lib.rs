@@ -15,10 +15,10 @@
 //! `homes`) and what is rare (`cold`); `start` makes what stands between warps and blocks of the grid,
 //! `control` what stands between blocks, `lanes`, `integers`, `float`, `convert`, `approx`, `series`,
 //! `scalar`, `one`, `divide`, `carry`, `predicate`, `space`, `bits`, `halves`, `access` (with `known`,
-//! `group`, `apart`, `pairs`, `few`, `local`, `prefix` and `narrow`), `atomics`, `shuffle`, `votes`,
-//! `tensor` and `tiles` the instructions (`turnwise` is for those that go lane by lane, `decoded` for
-//! those without a native form), and `serial` whole loops that go lane by lane. `assembler` and
-//! `memory` turn that into something that runs, and
+//! `group`, `apart`, `pairs`, `few`, `quads`, `local`, `prefix` and `narrow`), `atomics`, `shuffle`,
+//! `votes`, `tensor`, `tiles` and `results` the instructions (`turnwise` is for those that go lane by
+//! lane, `decoded` for those without a native form), and `serial` whole loops that go lane by lane.
+//! `assembler` and `memory` turn that into something that runs, and
 //! `cache` finds what was made before. `ablation` measures what checks cost.
 //!
 //! Deliberately absent: optimisations that do not depend on the machine (crate `simt` has them),
@@ -62,7 +62,9 @@ mod pairs;
 mod passing;
 mod predicate;
 mod prefix;
+mod quads;
 mod ranges;
+mod results;
 mod room;
 mod scalar;
 mod serial;

@@ -189,6 +189,8 @@ impl Compiler<'_> {
             }
             Op::Carry { .. } => self.carry(inst),
             Op::Multiply(product) => self.multiply(inst, product),
+            Op::Expand(sparse) => self.expand(inst, sparse),
+            Op::TransposeMatrix => self.transpose_matrix(inst),
             Op::LoadMatrix { space, transpose, .. } => self.load_matrix(inst, space, transpose),
             Op::StoreMatrix { space, transpose, .. } => self.store_matrix(inst, space, transpose),
             Op::Breakpoint => true,

@@ -352,6 +352,27 @@ impl Compiler<'_> {
         self.a.bind(elsewhere);
     }
 
+    /// Warps have entered together: their sums are as their code left them if all stand at the
+    /// start.
+    fn first_turn(&mut self) {
+        self.a.bind(self.first_turn);
+        if !self.fragments.pairs {
+            return;
+        }
+        let (next, at_start) = (self.a.label(), self.a.label());
+        self.say_of_sums(false);
+        self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Slots).into()]);
+        self.a.op(Code::Mov_r32_rm32, &[Register::EDX.into(), field(Field::Warps).into()]);
+        self.a.bind(next);
+        self.a.op(Code::Cmp_rm32_imm8, &[at(C, slot_block()).into(), X::I(START as i32)]);
+        self.a.jump(Code::Je_rel32_64, at_start);
+        self.say_of_sums(true);
+        self.a.bind(at_start);
+        self.a.op(Code::Add_rm64_imm8, &[C.into(), X::I(size_of::<Slot>() as i32)]);
+        self.a.op(Code::Sub_rm32_imm8, &[Register::EDX.into(), X::I(1)]);
+        self.a.jump(Code::Jne_rel32_64, next);
+    }
+
     /// The next of the warps that entered together has its turn; behind the last one the first
     /// again, if any has come to the barrier; if none has, the block of the grid has ended.
     pub(crate) fn next_turn(&mut self) {
@@ -365,6 +386,7 @@ impl Compiler<'_> {
             self.leave,
         );
         let turn = self.next_turn;
+        self.first_turn();
         let a = &mut self.a;
         a.bind(turn);
         a.op(Code::Mov_r32_rm32, &[eax.into(), field(Field::Warp).into()]);
@@ -407,6 +429,7 @@ impl Compiler<'_> {
         self.asked(finished);
         self.next_block();
         // All warps stand at the start again.
+        self.say_of_sums(false);
         let a = &mut self.a;
         a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Slots).into()]);
         a.op(Code::Mov_r32_rm32, &[Register::EDX.into(), field(Field::Warps).into()]);

@@ -1,5 +1,5 @@
 //! Matrices of 8 rows of 16 bytes between memory and registers, with AVX-512: `ldmatrix`,
-//! `stmatrix`, and copies of 16 bytes a lane, which `cp.async` becomes.
+//! `stmatrix`, `movmatrix`, and copies of 16 bytes a lane, which `cp.async` becomes.
 //!
 //! Rows lie where their lanes' addresses say: all are checked at once, then each is moved by an
 //! instruction of its own. Part `p` of the register that matrix `m` is in has its rows `4 p` to
@@ -13,10 +13,11 @@ use crate::assembler::{Label, X, at};
 use crate::assign::parts;
 use crate::cold::Cold;
 use crate::compiler::Compiler;
-use crate::frame::{C, D, Field, K1, LANE_VALUES, Z0, Z1, Z2, Z3, field};
+use crate::frame::{A, C, D, Field, K1, LANE_VALUES, Z0, Z1, Z2, Z3, field};
 use crate::ranges::sources;
+use crate::tensor::Routine;
 use crate::turnwise::{Slot, Turn};
-use crate::value::{Value, xmm};
+use crate::value::{Value, store_code, xmm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::op::{Access, Op, Space, Width};
 use simt::vector::{Source, VectorInst};
@@ -30,6 +31,24 @@ const ROWS: usize = 8;
 const LOAD: Code = Code::EVEX_Vmovdqu32_xmm_k1z_xmmm128;
 const STORE: Code = Code::EVEX_Vmovdqu32_xmmm128_k1z_xmm;
 
+/// What turned matrices are made in.
+const TURNED: [Register; 2] = [Z2, Z3];
+
+/// A load of a matrix whose rows may be anywhere in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowLoad {
+    /// Added to the rows' numbers.
+    offset: i32,
+    transpose: bool,
+}
+
+impl RowLoad {
+    /// The vectors that it loads.
+    pub(crate) fn results(self) -> [Register; 2] {
+        if self.transpose { TURNED } else { [Z0, Z1] }
+    }
+}
+
 impl Compiler<'_> {
     /// Rows in shared memory as an access of 16 bytes a lane; `None` if there is no code for it.
     fn rows(&self, inst: &VectorInst, space: Space, write: bool) -> Option<Plan> {
@@ -39,8 +58,9 @@ impl Compiler<'_> {
         let offset = i32::try_from(offset as i64).ok()?;
         let whole = self.flavour == Flavour::Avx512 && !self.masked && inst.guard.is_none();
         let kept = inst.dst.iter().all(|d| d.reg != address);
+        let lanes = matches!(self.lanes_of(address), Value::Parts(_) | Value::Memory(..));
         let known = space == Space::Shared && offset >= 0 && offset % ROW_BYTES == 0;
-        if !(whole && kept && known && self.has_lane_results(inst)) {
+        if !(whole && kept && known && lanes && self.has_lane_results(inst)) {
             return None;
         }
         let (bytes, count, width) = (4, 4, Width::W32);
@@ -69,33 +89,60 @@ impl Compiler<'_> {
         let Some(plan) = self.rows(inst, space, false) else { return false };
         let back = self.a.label();
         let slow = self.aside(back);
+        let load = RowLoad { offset: plan.offset, transpose };
+        if let Some(slot) = self.late_slot(inst) {
+            self.say_late(slot, false);
+            let address = self.value(inst.src[0], Width::W32);
+            self.check_lanes(inst, plan, Address::Lanes(address), slow);
+            for part in 0..2 {
+                let from = self.part_in(address, part, Width::W32, Z0);
+                let to = at(Register::RSP, Self::late_rows(slot) + 64 * part as i32);
+                self.a.op(store_code(Width::W32), &[to.into(), from.into()]);
+            }
+            self.say_late(slot, true);
+            self.a.bind(back);
+            self.load_later(inst, slot, load);
+            return true;
+        }
         let rows = self.checked_rows(inst, plan, slow);
+        let Slot::Lanes(base, offset) = rows else { return false };
         for (matrix, d) in inst.dst.iter().enumerate() {
             let place = self.dest(inst, d);
-            let mut parts = [(0, Z0), (1, Z1)].map(|(part, scratch)| {
-                self.target(&place, part).filter(|_| !transpose).unwrap_or(scratch)
-            });
-            for row in 0..ROWS {
-                let (to, quarter) = (parts[row / 4], row as i32 % 4);
-                let from = self.row(plan, rows, ROWS * matrix + row);
-                if quarter == 0 {
-                    self.a.op(LOAD, &[xmm(to).into(), from.into()]);
-                } else {
-                    let insert = Code::EVEX_Vinserti32x4_zmm_k1z_zmm_xmmm128_imm8;
-                    self.a.op(insert, &[to.into(), to.into(), from.into(), X::I(quarter)]);
-                }
-            }
-            if transpose {
-                parts = self.transposed(parts);
-            }
-            for (part, from) in parts.into_iter().enumerate() {
-                if self.target(&place, part) != Some(from) {
-                    self.put_register(&place, part, from);
-                }
+            self.load_rows_of(load, at(base, offset + 4 * (ROWS * matrix) as i32));
+            for (part, from) in load.results().into_iter().enumerate() {
+                self.put_register(&place, part, from);
             }
         }
         self.a.bind(back);
         true
+    }
+
+    /// Loads a matrix, the numbers of whose rows are in memory.
+    pub(crate) fn load_rows_of(&mut self, load: RowLoad, numbers: MemoryOperand) {
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
+        self.a.op(Code::Lea_r64_m, &[A.into(), numbers.into()]);
+        self.call(Routine::LoadRows(load));
+    }
+
+    /// The code that loads a matrix: with the number of its first row within shared memory at RAX,
+    /// whose start is in RDX.
+    pub(crate) fn load_rows(&mut self, load: RowLoad) {
+        for row in 0..ROWS {
+            let (to, quarter) = ([Z0, Z1][row / 4], row as i32 % 4);
+            let number = at(A, 4 * row as i32);
+            self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), number.into()]);
+            let offset = i64::from(load.offset);
+            let from = MemoryOperand::with_base_index_scale_displ_size(D, C, 1, offset, 8);
+            if quarter == 0 {
+                self.a.op(LOAD, &[xmm(to).into(), from.into()]);
+            } else {
+                let insert = Code::EVEX_Vinserti32x4_zmm_k1z_zmm_xmmm128_imm8;
+                self.a.op(insert, &[to.into(), to.into(), from.into(), X::I(quarter)]);
+            }
+        }
+        if load.transpose {
+            self.transposed([Z0, Z1]);
+        }
     }
 
     /// Makes code for a store of matrices; false if there is none.
@@ -134,17 +181,33 @@ impl Compiler<'_> {
         true
     }
 
+    /// Makes code for a matrix turned in its register; false if there is none.
+    pub(crate) fn transpose_matrix(&mut self, inst: &VectorInst) -> bool {
+        let whole = self.flavour == Flavour::Avx512 && !self.masked && inst.guard.is_none();
+        let plain = matches!(inst.src[0], Source::Vector(_) | Source::Imm(_));
+        if !whole || !plain || !self.has_lane_results(inst) {
+            return false;
+        }
+        let value = self.value(inst.src[0], Width::W32);
+        let parts = [(0, Z0), (1, Z1)].map(|(part, z)| self.part_in(value, part, Width::W32, z));
+        let turned = self.transposed(parts);
+        let place = self.dest(inst, &inst.dst[0]);
+        for (part, from) in turned.into_iter().enumerate() {
+            self.put_register(&place, part, from);
+        }
+        true
+    }
+
     /// A matrix of 16-bit elements with rows and columns exchanged.
     fn transposed(&mut self, parts: [Register; 2]) -> [Register; 2] {
-        let made = [Z2, Z3];
-        for (part, to) in made.into_iter().enumerate() {
+        for (part, to) in TURNED.into_iter().enumerate() {
             // Element `n` of the result is in row `n / 8`.
             let picks = (32 * part..32 * part + 32).map(|n| ROWS * (n % ROWS) + n / ROWS);
             self.load_picks(Width::W16, to, picks);
             let pick = Code::EVEX_Vpermi2w_zmm_k1z_zmm_zmmm512;
             self.a.op(pick, &[to.into(), parts[0].into(), parts[1].into()]);
         }
-        made
+        TURNED
     }
 
     /// If a load of 16 bytes a lane is there for the store behind it only, makes code for both;
@@ -214,7 +277,7 @@ impl Compiler<'_> {
 
     /// Clears the zero flag if in some quad the four lanes' bytes, so many each, do not follow each
     /// other.
-    fn differ_in_quads(&mut self, address: Address, width: Width, bytes: i32) {
+    pub(crate) fn differ_in_quads(&mut self, address: Address, width: Width, bytes: i32) {
         let wide = width == Width::W64;
         let pick = |narrow: Code, wide_one: Code| if wide { wide_one } else { narrow };
         let first = pick(
@@ -247,51 +310,5 @@ impl Compiler<'_> {
         let test = Code::EVEX_Vptestmq_kr_k1_zmm_zmmm512b64;
         self.a.op(test, &[K1.into(), Z2.into(), Z2.into()]);
         self.a.op(Code::VEX_Kortestb_kr_kr, &[K1.into(), K1.into()]);
-    }
-
-    /// Makes code for a store of two elements of 32 bits a lane by which each quad writes a row of
-    /// a product; false if it is no such store. Lanes that turn out to be apart are elsewhere.
-    pub(crate) fn store_product(&mut self, inst: &VectorInst, plan: Plan) -> bool {
-        let Access { bytes: 4, count: 2, width: Width::W32, .. } = plan.access else {
-            return false;
-        };
-        let whole = self.flavour == Flavour::Avx512 && !self.masked && inst.guard.is_none();
-        let plain = |s: &Source| matches!(s, Source::Vector(_));
-        let global = plan.wide && !plan.shared && plan.write && plan.offset % plan.total == 0;
-        if !(whole && global && plain(&inst.src[0]) && inst.src[2..].iter().all(plain)) {
-            return false;
-        }
-        let address = self.value(inst.src[0], Width::W64);
-        if !matches!(address, Value::Parts(_) | Value::Memory(..)) {
-            return false;
-        }
-        let address = Address::Lanes(address);
-        let (back, apart) = (self.a.label(), self.a.label());
-        let slow = self.aside(back);
-        self.differ_in_quads(address, Width::W64, plan.total);
-        self.a.jump(Code::Jne_rel32_64, apart);
-        let (block, index) = (self.block, self.index);
-        self.cold.push(Cold::Apart { label: apart, back, block, index });
-        self.check_lanes(inst, plan, address, slow);
-        let to = self.address_slots(plan, address);
-        let values = [2, 3].map(|n| self.value(inst.src[n], Width::W32));
-        for eight in 0..4 {
-            let part = eight / 2;
-            let first = self.part_in(values[0], part, Width::W32, Z0);
-            let second = self.part_in(values[1], part, Width::W32, Z1);
-            let picks = (0..16).map(|n| 8 * (eight % 2) + n / 2 + 16 * (n % 2));
-            self.load_picks(Width::W32, Z2, picks);
-            let pick = Code::EVEX_Vpermi2d_zmm_k1z_zmm_zmmm512b32;
-            self.a.op(pick, &[Z2.into(), first.into(), second.into()]);
-            for quad in 0..2 {
-                let number = to.of(Turn::Number(8 * eight + 4 * quad), 8);
-                self.a.op(Code::Mov_r64_rm64, &[C.into(), number.into()]);
-                let store = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
-                let row = at(C, plan.offset);
-                self.a.op(store, &[row.into(), Z2.into(), X::I(quad as i32)]);
-            }
-        }
-        self.a.bind(back);
-        true
     }
 }

@@ -38,6 +38,13 @@ pub(crate) struct Place {
     keep: bool,
 }
 
+impl Place {
+    /// Where it is, if all lanes are written.
+    pub(crate) fn whole(&self) -> Option<Value> {
+        (!self.keep).then_some(self.to)
+    }
+}
+
 /// The low half of a vector register.
 pub(crate) fn ymm(register: Register) -> Register {
     Register::YMM0 + (register as u32 - Register::ZMM0 as u32)

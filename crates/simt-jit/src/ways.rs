@@ -44,11 +44,13 @@ impl Compiler<'_> {
         a.op(Code::Xor_r32_rm32, &[Register::R14D.into(), Register::R14D.into()]);
         if self.together {
             a.op(Code::Cmp_rm64_imm8, &[field(Field::Slots).into(), X::I(0)]);
-            a.jump(Code::Jne_rel32_64, self.next_turn);
+            a.jump(Code::Jne_rel32_64, self.first_turn);
         }
-        a.op(Code::Cmp_rm32_imm8, &[field(Field::Fresh).into(), X::I(0)]);
-        a.jump(Code::Jne_rel32_64, self.start);
-        a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), Register::ESI.into()]);
+        self.say_of_sums(false);
+        self.a.op(Code::Cmp_rm32_imm8, &[field(Field::Fresh).into(), X::I(0)]);
+        self.a.jump(Code::Jne_rel32_64, self.start);
+        self.say_of_sums(true);
+        self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), Register::ESI.into()]);
         self.jump_through_table(0);
     }
 

@@ -45,6 +45,7 @@ impl Compiler<'_> {
             Op::Vote(_) | Op::ActiveMask | Op::Redux(..) | Op::Elect => self.votes(inst),
             Op::Carry { .. } => self.carry(inst),
             Op::Shfl(..) => self.exchange_all(inst),
+            Op::Multiply(product) => self.multiply_by_eights(inst, product),
             _ => false,
         }
     }

@@ -14,7 +14,8 @@
 //! those that read other lanes,
 //! `reach`, `group`, `listed`, `transfer` and `rows` loads and stores, `single` what differs from AVX-512 in
 //! instructions on one value, `file` what lanes do one after the other or together: that is made from
-//! the register file, outside of segments, mostly by the code that AVX-512 has for it.
+//! the register file, outside of segments, mostly by the code that AVX-512 has for it. So are products
+//! of matrices (`tensor`).
 
 mod bits;
 mod block;
@@ -33,10 +34,12 @@ mod rows;
 mod segment;
 mod shuffle;
 mod single;
+mod tensor;
 mod transfer;
 mod wide;
 
 pub(crate) use segment::{Segment, Step};
+pub(crate) use tensor::Eights;
 
 use iced_x86::Register;
 

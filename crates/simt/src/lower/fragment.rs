@@ -97,6 +97,26 @@ struct Walk {
     outer: Operand,
 }
 
+impl Fragment {
+    /// True if registers `i` and `i + 1` are elements of 32 bits side by side in memory: tiles are
+    /// aligned so that one access is aligned for both.
+    fn is_pair(&self, i: usize) -> bool {
+        self.along
+            && self.packed == 1
+            && self.width == Width::W32
+            && self.outer.get(i + 1) == Some(&self.outer[i])
+            && self.inner[i + 1] == self.inner[i] + 1
+    }
+}
+
+impl Walk {
+    /// An access to whole registers, so many.
+    fn access(&self, width: Width, count: u8) -> Access {
+        let (space, bytes) = (self.space, width.bytes() as u8);
+        Access { space, bytes, signed: false, count, width, volatile: false }
+    }
+}
+
 impl Lowering<'_> {
     fn wide(&mut self, op: IntOp, a: Operand, b: Operand) -> Operand {
         if let (Operand::Imm(a), Operand::Imm(b), IntOp::MulLo) = (a, b, op) {
@@ -188,8 +208,13 @@ impl Lowering<'_> {
         let walk = self.walk(inst, &f, address, stride)?;
         // The address may be in one of the results.
         let mut loaded = Vec::with_capacity(f.outer.len());
-        for i in 0..f.outer.len() {
-            loaded.push(self.load_register(&walk, &f, i));
+        while loaded.len() < f.outer.len() {
+            let i = loaded.len();
+            if f.is_pair(i) {
+                loaded.extend(self.load_pair(&walk, &f, i));
+            } else {
+                loaded.push(self.load_register(&walk, &f, i));
+            }
         }
         for (i, d) in dst.iter().enumerate() {
             self.emit(Op::Mov(width), vec![*d], vec![loaded[i % loaded.len()]]);
@@ -197,17 +222,18 @@ impl Lowering<'_> {
         Some(())
     }
 
+    /// Registers `i` and `i + 1`, which are side by side in memory.
+    fn load_pair(&mut self, walk: &Walk, f: &Fragment, i: usize) -> [Operand; 2] {
+        let (base, offset) = self.step(walk, f, i, 0);
+        let results = [self.temp(f.width), self.temp(f.width)];
+        self.emit(Op::Load(walk.access(f.width, 2)), results.to_vec(), vec![base, offset]);
+        results.map(Operand::Reg)
+    }
+
     fn load_register(&mut self, walk: &Walk, f: &Fragment, i: usize) -> Operand {
         let load = |l: &mut Self, e: u32, bytes: u32| -> Operand {
             let (base, offset) = l.step(walk, f, i, e);
-            let access = Access {
-                space: walk.space,
-                bytes: bytes as u8,
-                signed: false,
-                count: 1,
-                width: f.width,
-                volatile: false,
-            };
+            let access = Access { bytes: bytes as u8, ..walk.access(f.width, 1) };
             // Not by lanes that the guard keeps away: their addresses may be anything.
             let d = l.temp(f.width);
             l.emit(Op::Load(access), vec![d], vec![base, offset]);
@@ -236,7 +262,18 @@ impl Lowering<'_> {
         let values = self.elements(values, if inst.ty()? == T::F64 { T::B64 } else { T::B32 })?;
         let f = fragment(inst, values.len())?;
         let walk = self.walk(inst, &f, address, stride)?;
+        let mut second = false;
         for (i, value) in values.iter().enumerate() {
+            if std::mem::take(&mut second) {
+                continue;
+            }
+            if f.is_pair(i) {
+                let (base, offset) = self.step(&walk, &f, i, 0);
+                let src = vec![base, offset, *value, values[i + 1]];
+                self.emit(Op::Store(walk.access(f.width, 2)), vec![], src);
+                second = true;
+                continue;
+            }
             if f.along || f.packed == 1 {
                 self.store_element(&walk, &f, i, 0, f.width, *value);
                 continue;
@@ -262,14 +299,6 @@ impl Lowering<'_> {
         value: Operand,
     ) {
         let (base, offset) = self.step(walk, f, i, e);
-        let access = Access {
-            space: walk.space,
-            bytes: width.bytes() as u8,
-            signed: false,
-            count: 1,
-            width,
-            volatile: false,
-        };
-        self.emit(Op::Store(access), vec![], vec![base, offset, value]);
+        self.emit(Op::Store(walk.access(width, 1)), vec![], vec![base, offset, value]);
     }
 }

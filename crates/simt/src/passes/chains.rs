@@ -1,13 +1,9 @@
-//! Brings products of matrices that add to the same sums together, and loads of their factors to
-//! where these are first used.
+//! Brings products of matrices that add to the same sums together.
 //!
 //! Programs multiply all tiles with one slice of the factors, then all with the next, since a GPU
 //! waits for a sum before it can add to it again. Here a sum that is added to again at once stays
 //! where it is. A product has no effect but its results, so it may run later: right in front of
 //! the product that takes them, if nothing between looks at them or changes what it reads.
-//!
-//! Programs load factors long before they use them, since memory is far away. Here it is near, and
-//! a processor loads while it multiplies if one stands beside the other.
 //!
 //! The first instruction of a block stays where it is: lanes may have to come together there.
 
@@ -19,7 +15,7 @@ use std::collections::HashSet;
 /// anybody wrote out.
 const DISTANCE_MAX: usize = 1024;
 
-/// Moves products and loads in all blocks.
+/// Moves products in all blocks.
 pub(crate) fn run(f: &mut Function) {
     f.blocks.iter_mut().for_each(|block| arrange(&mut block.insts));
 }
@@ -28,11 +24,6 @@ fn arrange(insts: &mut [Inst]) {
     for last in (2..insts.len()).rev() {
         if let Some(first) = first_of(insts, last) {
             insts[first..last].rotate_left(1);
-        }
-    }
-    for load in (1..insts.len()).rev() {
-        if let Some(user) = first_user(insts, load) {
-            insts[load..user].rotate_left(1);
         }
     }
 }
@@ -64,43 +55,10 @@ fn first_of(insts: &[Inst], last: usize) -> Option<usize> {
     None
 }
 
-/// The product that is first to use what is loaded, if the load can be moved in front of it.
-fn first_user(insts: &[Inst], load: usize) -> Option<usize> {
-    let loaded = &insts[load];
-    (matches!(loaded.op, Op::LoadMatrix { .. }) && loaded.guard.is_none()).then_some(())?;
-    for (index, inst) in insts.iter().enumerate().skip(load + 1).take(DISTANCE_MAX) {
-        if inst.uses().any(|r| loaded.dst.contains(&r)) {
-            return matches!(inst.op, Op::Multiply(_)).then(|| start_of(insts, load, index));
-        }
-        let harmless = match inst.op {
-            Op::Load(access) => !access.volatile,
-            Op::Multiply(_) | Op::LoadMatrix { .. } => true,
-            _ => !inst.op.has_effect(),
-        };
-        let overwrites =
-            inst.dst.iter().any(|d| loaded.dst.contains(d) || loaded.uses().any(|r| r == *d));
-        if !harmless || overwrites {
-            return None;
-        }
-    }
-    None
-}
-
-/// Where the products behind an instruction start that add to the sums of the one at `index`, one
-/// right behind the other.
-fn start_of(insts: &[Inst], behind: usize, mut index: usize) -> usize {
-    let adds = |index: usize| sums(&insts[index]).is_some_and(|s| s == insts[index - 1].dst);
-    while index - 1 > behind && adds(index) {
-        index -= 1;
-    }
-    index
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::matrix::{MatrixType, Multiply};
-    use crate::op::Space;
 
     /// A product of 16 by 8 by 8: two registers of A, one of B, four sums from the first on.
     fn product(a: u32, b: u32, sum: u32) -> Inst {
@@ -129,26 +87,6 @@ mod tests {
         let slice = |a: u32| [load(a), product(a, a + 2, 100), product(a, a + 3, 200)];
         let two = [slice(0), slice(10), slice(20)].concat();
         assert_eq!(order(two), [0, 3, 6, 1, 4, 7, 2, 5, 8]);
-    }
-
-    #[test]
-    fn factors_are_loaded_where_they_are_used() {
-        let matrix = |d: u32| {
-            let op = Op::LoadMatrix { space: Space::Shared, count: 1, transpose: false };
-            let src = vec![Operand::Reg(Reg(90)), Operand::Imm(0)];
-            Inst { op, guard: None, dst: vec![Reg(d)], src, line: 0 }
-        };
-        let all = vec![load(0), matrix(2), matrix(3), product(0, 2, 100), product(0, 3, 200)];
-        assert_eq!(order(all), [0, 1, 3, 2, 4]);
-        // Sums stay together.
-        let all = vec![load(0), product(10, 12, 100), matrix(2), product(0, 2, 100)];
-        assert_eq!(order(all), [0, 2, 1, 3]);
-        // Not across what changes the address, or memory.
-        let all = vec![load(0), matrix(3), load(90), product(0, 3, 200)];
-        assert_eq!(order(all), [0, 1, 2, 3]);
-        let store = Inst { op: Op::Fence, guard: None, dst: vec![], src: vec![], line: 0 };
-        let all = vec![load(0), matrix(3), store, load(4), product(0, 3, 200)];
-        assert_eq!(order(all), [0, 1, 2, 3, 4]);
     }
 
     #[test]

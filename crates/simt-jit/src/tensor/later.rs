@@ -1,0 +1,126 @@
+//! Loads of factors between products: a processor loads while it multiplies, if one stands beside
+//! the other.
+//!
+//! Programs load all factors of a slice, then multiply. Here a load is only checked where it
+//! stands, and where its rows are is kept; each matrix is loaded behind some earlier product, or
+//! at last in front of the first that uses it. Nothing that could change memory, or see that it is
+//! late, stands between.
+
+use super::Engine;
+use crate::assembler::{Label, X, at};
+use crate::assign::Lanes;
+use crate::cold::Cold;
+use crate::compiler::Compiler;
+use crate::frame::{LATE_ROWS, LATE_ROWS_BYTES, LATE_SLOTS};
+use crate::tiles::RowLoad;
+use iced_x86::{Code, Register};
+use simt::ir::Reg;
+use simt::op::Op;
+use simt::vector::VectorInst;
+
+/// Matrices that are loaded behind the products of two fragments.
+const BEHIND_PRODUCTS: usize = 2;
+
+/// A load of a matrix that has been checked.
+#[derive(Clone, Debug)]
+pub(crate) struct LateLoad {
+    block: usize,
+    index: usize,
+    matrix: usize,
+    /// Where its rows are.
+    slot: usize,
+    load: RowLoad,
+    /// The instruction that is first to use it.
+    user: usize,
+}
+
+impl Compiler<'_> {
+    /// A slot for the rows of a load of matrices that can be made later; `None` if it cannot.
+    pub(crate) fn late_slot(&self, inst: &VectorInst) -> Option<usize> {
+        let on_stack = |r: Reg| matches!(self.assignment.lanes[r.index()], Lanes::Stack(_));
+        if !inst.dst.iter().all(|d| on_stack(d.reg)) {
+            return None;
+        }
+        (0..LATE_SLOTS).find(|slot| self.fragments.late.iter().all(|late| late.slot != *slot))
+    }
+
+    /// Where the rows of a slot are.
+    pub(crate) fn late_rows(slot: usize) -> i32 {
+        LATE_ROWS + slot as i32 * LATE_ROWS_BYTES
+    }
+
+    /// Says whether the matrices of a slot are still to be loaded.
+    pub(crate) fn say_late(&mut self, slot: usize, late: bool) {
+        let flag = at(Register::RSP, Self::late_rows(slot) + LATE_ROWS_BYTES - 64);
+        self.a.op(Code::Mov_rm32_imm32, &[flag.into(), X::I(late.into())]);
+    }
+
+    /// The matrices of the instruction under construction are loaded later: their rows are in a
+    /// slot.
+    pub(crate) fn load_later(&mut self, inst: &VectorInst, slot: usize, load: RowLoad) {
+        let (block, index) = (self.block, self.index);
+        let behind = self.f.blocks[block].insts.iter().enumerate().skip(index + 1);
+        for (matrix, d) in inst.dst.iter().enumerate() {
+            let reads =
+                |inst: &VectorInst| inst.src.iter().any(|s| s.registers().any(|r| r == d.reg));
+            let user = behind.clone().find(|(_, inst)| reads(inst));
+            let user = user.map_or(usize::MAX, |(n, _)| n);
+            let list = &mut self.fragments.late;
+            let place = list.partition_point(|late| late.user <= user);
+            list.insert(place, LateLoad { block, index, matrix, slot, load, user });
+        }
+    }
+
+    /// Loads what the instruction under construction must not come before.
+    pub(crate) fn load_before(&mut self, inst: &VectorInst) {
+        let waits = matches!(inst.op, Op::Multiply(product) if Engine::of(product).is_some())
+            || matches!(inst.op, Op::LoadMatrix { .. })
+            || !inst.op.has_effect();
+        if !waits {
+            self.load_late(usize::MAX);
+        }
+    }
+
+    /// Loads all that the instructions in front of `end` use; all that is late if that is the
+    /// greatest number.
+    pub(crate) fn load_late(&mut self, end: usize) {
+        let needed = |late: &LateLoad| late.user < end || end == usize::MAX;
+        while self.fragments.late.first().is_some_and(needed) {
+            let late = self.fragments.late.remove(0);
+            self.load_matrix_now(&late);
+        }
+    }
+
+    /// Loads some of what is late, behind products; gives back what.
+    pub(crate) fn load_some(&mut self) -> Vec<LateLoad> {
+        let count = BEHIND_PRODUCTS.min(self.fragments.late.len());
+        let loads: Vec<LateLoad> = self.fragments.late.drain(..count).collect();
+        loads.iter().for_each(|late| self.load_matrix_now(late));
+        loads
+    }
+
+    /// Products run elsewhere: so do the loads that stand between them.
+    pub(crate) fn load_aside(&mut self, label: Label, back: Label, loads: Vec<LateLoad>) {
+        let block = self.block;
+        self.cold.push(Cold::Late { label, back, block, loads });
+    }
+
+    /// Loads a matrix, if the decoded form has not; keeps sums.
+    pub(crate) fn load_matrix_now(&mut self, late: &LateLoad) {
+        let f = self.f;
+        let inst = &f.blocks[late.block].insts[late.index];
+        let rows = Self::late_rows(late.slot);
+        let done = self.a.label();
+        // The loads use general registers.
+        self.in_eax = None;
+        let flag = at(Register::RSP, rows + LATE_ROWS_BYTES - 64);
+        self.a.op(Code::Cmp_rm32_imm8, &[flag.into(), X::I(0)]);
+        self.a.jump(Code::Je_rel32_64, done);
+        self.load_rows_of(late.load, at(Register::RSP, rows + 32 * late.matrix as i32));
+        let place = self.dest(inst, &inst.dst[late.matrix]);
+        for (part, from) in late.load.results().into_iter().enumerate() {
+            self.put_register(&place, part, from);
+        }
+        self.a.bind(done);
+    }
+}

@@ -79,6 +79,9 @@ cvt.rn.satfinite{.relu}.dtype.f32      d:dtype, a:.f32, b:.f32          @8.1/sm_
 cvt.rn.satfinite{.relu}.dtype.f16x2    d:dtype, a:.f16x2                @8.1/sm_89
 cvt.rn.satfinite{.relu}.dtype.bf16x2   d:dtype, a:.bf16x2               @9.1/sm_100f|sm_110f|sm_120f
 cvt.rn{.relu}.f16x2.dtype              d:.f16x2, a:dtype                @8.1/sm_89
+cvt.rn.satfinite{.relu}.dtype.f32      d:dtype, a:.f32, b:.f32          @sm_90
+cvt.rn.satfinite{.relu}.dtype.f16x2    d:dtype, a:.f16x2                @sm_90
+cvt.rn{.relu}.f16x2.dtype              d:.f16x2, a:dtype                @sm_90
 cvt.rn{.relu}{.satfinite}.bf16x2.dtype d:.bf16x2, a:dtype               @9.2/sm_100f|sm_110f|sm_120f
 cvt.rn{.relu}{.satfinite}.scaled::n2::ue8m0.bf16x2.dtype   d:.bf16x2, a:dtype, b:.b16   @9.2/sm_100f|sm_110f|sm_120f
   .dtype = .e4m3x2 .e5m2x2

@@ -94,7 +94,7 @@ fn kernel(access: &str, register: &str, space: &str) -> String {
         (String::new(), String::new())
     };
     format!(
-        ".version 7.8\n.target sm_80\n.address_size 64
+        ".version 7.8\n.target sm_90\n.address_size 64
          .visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, .param .u64 e)
          {{
              .shared .align 16 .b8 tile[{size}]; .local .align 16 .b8 mine[{size}];
@@ -285,7 +285,7 @@ const ROUNDS: u32 = 200;
 /// Workers that update the same words at the same time lose nothing.
 #[test]
 fn updates_by_several_workers() {
-    let text = ".version 7.8\n.target sm_80\n.address_size 64
+    let text = ".version 7.8\n.target sm_90\n.address_size 64
         .visible .entry k(.param .u64 a)
         {
             .reg .b64 %m, %x; .reg .b32 %t, %r; .reg .pred %p;

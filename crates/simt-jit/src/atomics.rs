@@ -18,7 +18,7 @@ use crate::turnwise::{RESULTS, Slot, Turn};
 use crate::value::{Value, xmm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::op::{Access, AtomOp, AtomType, Op, Space, Width};
-use simt::vector::{Home, Source, VectorInst};
+use simt::vector::{Source, VectorInst};
 
 /// A read-modify-write under construction.
 #[derive(Clone, Copy)]
@@ -156,7 +156,6 @@ impl Compiler<'_> {
             || inst.uniform
             || wide == shared
             || !(formula || matches!(inst.src[0], Source::Vector(_)))
-            || !self.has_own_lanes(inst.src[0])
             || offset % total != 0
             || !self.has_lane_results(inst)
         {
@@ -169,10 +168,12 @@ impl Compiler<'_> {
         let plan =
             Plan { access, write: true, shared, local, total, offset, before: 0, wide, site };
         let address_width = if wide { Width::W64 } else { Width::W32 };
-        let address = if formula {
-            Address::Formula(inst.src[0])
-        } else {
-            Address::Lanes(self.value(inst.src[0], address_width))
+        let address = match inst.src[0] {
+            Source::Vector(r) if self.flavour == Flavour::Avx2 => {
+                Address::Lanes(self.lanes_in_file(r))
+            }
+            source if formula => Address::Formula(source),
+            source => Address::Lanes(self.value(source, address_width)),
         };
         let returns = inst.dst.first().is_some_and(|d| self.ranges.read[d.reg.index()]);
         self.update_lanes(inst, plan, address, (op, ty), returns);
@@ -512,16 +513,6 @@ impl Compiler<'_> {
             }
         }
         self.a.op(Code::VEX_Kortestw_kr_kr, &[K2.into(), K2.into()]);
-    }
-
-    /// True if a source's lanes are its own: in the register file, without AVX-512.
-    fn has_own_lanes(&self, source: Source) -> bool {
-        match source {
-            Source::Vector(r) if self.flavour == Flavour::Avx2 => {
-                self.f.homes[r.index()] == Home::Vector
-            }
-            _ => true,
-        }
     }
 
     /// The values of the lanes that run, combined, in the lowest lane of Z0.

@@ -14,7 +14,7 @@ use simt::op::{Convert, FloatMode, FloatOp, FloatType, Round, Width};
 use simt::vector::VectorInst;
 
 /// NaN as operations on halves return it.
-const NAN: u32 = 0x7fff;
+pub(crate) const NAN: u32 = 0x7fff;
 
 /// Which 16 bits of a lane.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,13 +29,13 @@ pub(crate) enum Bits {
 
 /// A format: brain floats or not, in pairs or not.
 #[derive(Clone, Copy)]
-struct Format {
-    brain: bool,
-    pair: bool,
+pub(crate) struct Format {
+    pub(crate) brain: bool,
+    pub(crate) pair: bool,
 }
 
 impl Format {
-    fn of(ty: FloatType) -> Option<Self> {
+    pub(crate) fn of(ty: FloatType) -> Option<Self> {
         Some(match ty {
             FloatType::F16 => Self { brain: false, pair: false },
             FloatType::BF16 => Self { brain: true, pair: false },

@@ -147,7 +147,7 @@ impl Tiers {
 pub enum Flavour {
     /// AVX-512 F, BW, DQ and VL: 32 lanes at a time.
     Avx512,
-    /// AVX2, FMA, BMI1 and BMI2: eight lanes at a time.
+    /// AVX2, FMA, F16C, BMI1 and BMI2: eight lanes at a time.
     Avx2,
 }
 
@@ -186,6 +186,7 @@ impl Flavour {
                 Self::Avx2 => {
                     is_x86_feature_detected!("avx2")
                         && is_x86_feature_detected!("fma")
+                        && is_x86_feature_detected!("f16c")
                         && is_x86_feature_detected!("bmi2")
                 }
             }

@@ -9,7 +9,9 @@ use crate::assembler::{Label, X, at};
 use crate::assign::parts;
 use crate::atomics::identity;
 use crate::compiler::Compiler;
-use crate::frame::{A, Field, K1, K2, K3, LANE_VALUES, MASK, SAVED_SCRATCH, Z0, Z2, Z3, field};
+use crate::frame::{
+    A, Field, K1, K2, K3, LANE_RESULTS, LANE_VALUES, MASK, SAVED_SCRATCH, Z0, Z2, Z3, field,
+};
 use crate::turnwise::Slot;
 use crate::value::{Value, move_code, xmm};
 use iced_x86::{Code, MemoryOperand, Register};
@@ -157,7 +159,7 @@ impl Compiler<'_> {
     fn matching(&mut self, inst: &VectorInst, all: bool, width: Width, predicate: bool) -> bool {
         let lanes = matches!(inst.src[0], Source::Vector(_)) && self.has_lane_results_or_one(inst);
         // All that run are members.
-        if self.flavour == Flavour::Avx2 || !lanes || inst.src[1] != Source::Imm(0xffff_ffff) {
+        if !lanes || inst.src[1] != Source::Imm(0xffff_ffff) {
             return false;
         }
         let value = self.value(inst.src[0], width);
@@ -195,18 +197,26 @@ impl Compiler<'_> {
             self.a.bind(next);
             self.a.op(Code::Tzcnt_r32_rm32, &[EAX.into(), EDX.into()]);
             self.equal_to(value, first, width);
-            self.a.op(Code::VEX_Kmovd_kr_r32, &[K1.into(), EAX.into()]);
-            self.a.op(Code::VEX_Kshiftrd_kr_kr_imm8, &[K2.into(), K1.into(), X::I(16)]);
-            for (to, k) in [(Z2, K1), (Z3, K2)] {
-                let spread = Code::EVEX_Vpbroadcastd_zmm_k1z_r32;
-                self.a.op(spread, &[to.into(), EAX.into()]).set_op_mask(k);
+            if self.flavour == Flavour::Avx2 {
+                self.answer_in_file();
+            } else {
+                self.a.op(Code::VEX_Kmovd_kr_r32, &[K1.into(), EAX.into()]);
+                self.a.op(Code::VEX_Kshiftrd_kr_kr_imm8, &[K2.into(), K1.into(), X::I(16)]);
+                for (to, k) in [(Z2, K1), (Z3, K2)] {
+                    let spread = Code::EVEX_Vpbroadcastd_zmm_k1z_r32;
+                    self.a.op(spread, &[to.into(), EAX.into()]).set_op_mask(k);
+                }
             }
             let rest = [EDX.into(), EAX.into(), EDX.into()];
             self.a.op(Code::VEX_Andn_r32_r32_rm32, &rest);
             self.a.jump(Code::Jne_rel32_64, next);
-            let place = self.dest(inst, &inst.dst[0]);
-            for (part, from) in [Z2, Z3].into_iter().enumerate() {
-                self.put(&place, part, move_code(Width::W32), &[from.into()]);
+            if self.flavour == Flavour::Avx2 {
+                self.put_lanes(inst, 0, Width::W32, Some(LANE_RESULTS));
+            } else {
+                let place = self.dest(inst, &inst.dst[0]);
+                for (part, from) in [Z2, Z3].into_iter().enumerate() {
+                    self.put(&place, part, move_code(Width::W32), &[from.into()]);
+                }
             }
         }
         self.join_ways(inst, back);
@@ -215,6 +225,11 @@ impl Compiler<'_> {
 
     /// The lanes of those in ECX that have the value in memory, in EAX. Uses Z0, Z1.
     fn equal_to(&mut self, value: Value, other: MemoryOperand, width: Width) {
+        if let (Flavour::Avx2, Value::Memory(base, offset)) = (self.flavour, value) {
+            self.equal_in_file((base, offset), other, width);
+            self.a.op(Code::And_r32_rm32, &[EAX.into(), ECX.into()]);
+            return;
+        }
         let (spread, compare) = match width {
             Width::W64 => {
                 (Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64, Code::EVEX_Vpcmpeqq_kr_k1_zmm_zmmm512b64)

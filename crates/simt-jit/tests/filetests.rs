@@ -10,6 +10,8 @@ mod harness;
 mod loops;
 #[path = "../../simt-interpreter/tests/filetests/matrix.rs"]
 mod matrix;
+#[path = "filetests/neighbours.rs"]
+mod neighbours;
 #[path = "../../simt-interpreter/tests/filetests/programs.rs"]
 mod programs;
 #[path = "../../simt-interpreter/tests/filetests/properties.rs"]

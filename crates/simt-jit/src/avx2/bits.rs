@@ -14,7 +14,7 @@ pub(crate) fn extends(from: Width, bits: u8, to: Width) -> bool {
             | (Width::W64, 8 | 16 | 32 | 64, Width::W64)
             | (Width::W32, 32, Width::W64)
             | (Width::W64, 32, Width::W32)
-            | (Width::W16, 8 | 16, Width::W32)
+            | (Width::W16, 8 | 16, Width::W16 | Width::W32)
             | (Width::W32, 8 | 16, Width::W16)
     )
 }
@@ -49,6 +49,9 @@ impl Quarter<'_, '_> {
                 };
                 self.op(code, &[made.into(), xmm(a).into()]);
                 self.cut_to(made, made, Width::W32, bits.min(16), signed);
+                if to == Width::W16 {
+                    self.lower_words(made, made);
+                }
                 self.put(inst, 0, 0, made);
             }
             (_, Width::W16) => {

@@ -71,7 +71,9 @@ impl Compiler<'_> {
             }
             self.a.bind(back);
             if checked {
-                let members = segment.members.iter().map(|m| m.index).collect();
+                let mut members: Vec<usize> = segment.members.iter().map(|m| m.index).collect();
+                // Faults come in their order.
+                members.sort_unstable();
                 let (block, masked, in_eax) = (self.block, self.masked, self.in_eax);
                 self.cold.push(Cold::Segment { label: slow, back, block, masked, members, in_eax });
             }

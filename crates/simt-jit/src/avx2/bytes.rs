@@ -45,6 +45,25 @@ impl Quarter<'_, '_> {
         self.put(inst, 0, 0, to);
     }
 
+    /// `clz`: by the exponent of the number as a float.
+    pub(crate) fn leading_zeros(&mut self, inst: &VectorInst) {
+        let w = Width::W32;
+        let a = self.piece_in(inst.src[0], w, 0);
+        let to = self.temp();
+        // Without the bit below the highest one it is never rounded up.
+        self.op(Code::VEX_Vpsrld_ymm_ymm_imm8, &[to.into(), a.into(), X::I(1)]);
+        self.op(Code::VEX_Vpandn_ymm_ymm_ymmm256, &[to.into(), to.into(), a.into()]);
+        self.op(Code::VEX_Vcvtdq2ps_ymm_ymmm256, &[to.into(), to.into()]);
+        self.op(Code::VEX_Vpsrld_ymm_ymm_imm8, &[to.into(), to.into(), X::I(23)]);
+        // A sign makes the exponent too large for this difference, which is 0 then.
+        let (most, bits) = (self.constant(127 + 31, w), self.constant(32, w));
+        let zeros = self.copied(most.into());
+        self.op(Code::VEX_Vpsubusw_ymm_ymm_ymmm256, &[to.into(), zeros.into(), to.into()]);
+        self.op(Code::VEX_Vpminsd_ymm_ymm_ymmm256, &[to.into(), to.into(), bits.into()]);
+        self.free(zeros);
+        self.put(inst, 0, 0, to);
+    }
+
     /// `bfi` at a constant place.
     pub(crate) fn insert_bits(&mut self, inst: &VectorInst) {
         let Some(Moved { position, mask }) = Moved::of(inst) else { return self.unsupported() };

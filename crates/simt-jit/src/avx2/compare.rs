@@ -157,7 +157,7 @@ impl Quarter<'_, '_> {
         to
     }
 
-    fn compare_integers(
+    pub(crate) fn compare_integers(
         &mut self,
         a: Register,
         b: Register,

@@ -22,7 +22,8 @@ fn rounding(round: Round) -> Option<i32> {
 pub(crate) fn has_form(convert: Convert) -> bool {
     match convert {
         Convert::FromInt { from: IntType::S32 | IntType::U32, to, mode } => {
-            !mode.sat && (to == FloatType::F64 || to == FloatType::F32 && mode.round == Round::Near)
+            let rounded = rounding(mode.round).is_some();
+            !mode.sat && (to == FloatType::F64 || to == FloatType::F32 && rounded)
         }
         Convert::ToInt { from: FloatType::F32, bits: 32, round, .. } => rounding(round).is_some(),
         Convert::Float { from: FloatType::F32, to, mode, relu: false } => match to {
@@ -37,24 +38,9 @@ pub(crate) fn has_form(convert: Convert) -> bool {
 impl Quarter<'_, '_> {
     pub(crate) fn convert(&mut self, inst: &VectorInst, convert: Convert) {
         match convert {
-            Convert::FromInt { from: IntType::S32, to: FloatType::F32, .. } => {
-                let a = self.piece(inst.src[0], Width::W32, 0);
-                let to = self.temp();
-                self.op(Code::VEX_Vcvtdq2ps_ymm_ymmm256, &[to.into(), a]);
-                self.put(inst, 0, 0, to);
-            }
-            // By way of doubles, which hold every such number, so that it is rounded once.
-            Convert::FromInt { to: FloatType::F32, .. } => {
-                let to = self.temp();
-                for half in 0..2 {
-                    let number = self.half(inst.src[0], half);
-                    let a = self.temp();
-                    self.double_of(a, number, false);
-                    self.op(Code::VEX_Vcvtpd2ps_xmm_ymmm256, &[xmm(a).into(), a.into()]);
-                    self.join(to, a, half);
-                    self.free(a);
-                }
-                self.put(inst, 0, 0, to);
+            Convert::FromInt { from, to: FloatType::F32, mode } => {
+                let made = self.single_of_integer(inst, from, mode.round);
+                self.put(inst, 0, 0, made);
             }
             Convert::FromInt { from, .. } => {
                 for piece in 0..2 {
@@ -93,6 +79,33 @@ impl Quarter<'_, '_> {
             }
             _ => self.unsupported(),
         }
+    }
+
+    /// 32-bit numbers as floats.
+    fn single_of_integer(&mut self, inst: &VectorInst, from: IntType, round: Round) -> Register {
+        let to = self.temp();
+        if from.signed() {
+            let a = self.piece(inst.src[0], Width::W32, 0);
+            self.rounded(round, Code::VEX_Vcvtdq2ps_ymm_ymmm256, &[to.into(), a]);
+            return to;
+        }
+        // By way of doubles, which hold every such number, so that it is rounded once.
+        for half in 0..2 {
+            let number = self.half(inst.src[0], half);
+            let a = self.temp();
+            self.double_of(a, number, false);
+            self.rounded(round, Code::VEX_Vcvtpd2ps_xmm_ymmm256, &[xmm(a).into(), a.into()]);
+            self.join(to, a, half);
+            self.free(a);
+        }
+        to
+    }
+
+    /// An instruction that rounds so.
+    fn rounded(&mut self, round: Round, code: Code, operands: &[X]) {
+        self.round(round);
+        self.op(code, operands);
+        self.round(Round::Near);
     }
 
     /// Four 32-bit numbers as doubles.

@@ -3,11 +3,12 @@
 //!
 //! No vector register holds a value there, so all of them are scratch.
 
+use super::POINTERS;
 use super::quarter::xmm;
 use crate::access::{Address, Plan};
 use crate::assembler::{X, at};
 use crate::compiler::Compiler;
-use crate::frame::{A, C, FILE, Field, LANE_ADDRESSES, LANE_VALUES, field};
+use crate::frame::{A, C, FILE, Field, LANE_ADDRESSES, LANE_RESULTS, LANE_VALUES, field};
 use crate::turnwise::Slot;
 use crate::value::Value;
 use iced_x86::{Code, MemoryOperand, Register};
@@ -42,10 +43,13 @@ impl Compiler<'_> {
         match inst.op {
             Op::Load(_) | Op::Store(_) => self.each_lane(inst),
             Op::Atom { .. } => self.atomic(inst),
-            Op::Vote(_) | Op::ActiveMask | Op::Redux(..) | Op::Elect => self.votes(inst),
+            Op::Vote(_) | Op::ActiveMask | Op::Redux(..) | Op::Elect | Op::Match { .. } => {
+                self.votes(inst)
+            }
             Op::Carry { .. } => self.carry(inst),
             Op::Shfl(..) => self.exchange_all(inst),
             Op::Multiply(product) => self.multiply_by_eights(inst, product),
+            Op::Int(..) => self.divide_in_file(inst),
             _ => false,
         }
     }
@@ -54,9 +58,7 @@ impl Compiler<'_> {
     fn each_lane(&mut self, inst: &VectorInst) -> bool {
         let Some(plan) = self.any_plan(inst) else { return false };
         let address = match inst.src[0] {
-            Source::Vector(r) if self.f.homes[r.index()] == Home::Vector => {
-                Address::Lanes(self.lanes_of(r))
-            }
+            Source::Vector(r) => Address::Lanes(self.lanes_in_file(r)),
             source @ (Source::Affine(..) | Source::Halves(..)) if !plan.local => {
                 Address::Formula(source)
             }
@@ -78,6 +80,14 @@ impl Compiler<'_> {
         self.narrow_lanes(inst, plan, address, back);
         self.a.bind(back);
         true
+    }
+
+    /// A register's lanes in the register file, if need be copies of its one value.
+    pub(crate) fn lanes_in_file(&mut self, r: simt::ir::Reg) -> Value {
+        if self.f.homes[r.index()] == Home::ScalarAndVector {
+            self.flush_copies(r.index());
+        }
+        Value::Memory(FILE, self.layout.place(r.index()).vector.unwrap_or(0) as i32)
     }
 
     /// A source's lanes in memory: in the register file, or on the stack at `offset`. Uses RCX.
@@ -313,6 +323,44 @@ impl Compiler<'_> {
             self.a.op(Code::VEX_Vpor_ymm_ymm_ymmm256, &[T1.into(), T1.into(), RUNNING.into()]);
         }
         self.a.op(Code::VEX_Vptest_ymm_ymmm256, &[T1.into(), T1.into()]);
+    }
+
+    /// The lanes in memory that have the value in memory, in EAX. Uses R8.
+    pub(crate) fn equal_in_file(
+        &mut self,
+        (base, offset): (Register, i32),
+        other: MemoryOperand,
+        width: Width,
+    ) {
+        let (compare, bits) = match width {
+            Width::W64 => (Code::VEX_Vpcmpeqq_ymm_ymm_ymmm256, Code::VEX_Vmovmskpd_r32_ymm),
+            _ => (Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256, Code::VEX_Vmovmskps_r32_ymm),
+        };
+        let (all, some): (X, X) = (Register::EAX.into(), POINTERS[0].full_register32().into());
+        self.a.op(broadcast(width), &[T0.into(), other.into()]);
+        for piece in (0..width.bytes() as i32).rev() {
+            let theirs = at(base, offset + 32 * piece);
+            self.a.op(compare, &[T1.into(), T0.into(), theirs.into()]);
+            if piece + 1 == width.bytes() as i32 {
+                self.a.op(bits, &[all, T1.into()]);
+                continue;
+            }
+            self.a.op(bits, &[some, T1.into()]);
+            self.a.op(Code::Shl_rm32_imm8, &[all, X::I(32 / width.bytes() as i32)]);
+            self.a.op(Code::Or_r32_rm32, &[all, some]);
+        }
+    }
+
+    /// Makes the lanes in EAX the result of each of them, on the stack.
+    pub(crate) fn answer_in_file(&mut self) {
+        self.a.op(Code::VEX_Vmovd_xmm_rm32, &[xmm(BITS).into(), Register::EAX.into()]);
+        self.a.op(broadcast(Width::W32), &[BITS.into(), xmm(BITS).into()]);
+        for piece in 0..4 {
+            self.mask_of_piece(Width::W32, piece);
+            let to = at(Register::RSP, LANE_RESULTS + 32 * piece as i32);
+            let store = Code::VEX_Vpmaskmovd_m256_ymm_ymm;
+            self.a.op(store, &[to.into(), RUNNING.into(), BITS.into()]);
+        }
     }
 
     /// The instruction that combines two pieces; `None` if the processor has none.

@@ -1,7 +1,7 @@
 //! Floating-point arithmetic on a quarter's lanes.
 //!
-//! Numbers are rounded as the thread says, which is to nearest. For an instruction that rounds
-//! otherwise the thread's mode is changed, and changed back behind it.
+//! Numbers are rounded as the thread says, which is to nearest. For instructions that round
+//! otherwise the thread's mode is changed, and changed back behind them.
 
 use super::quarter::{Quarter, pieces, xmm};
 use crate::assembler::X;
@@ -40,7 +40,7 @@ pub(crate) fn has_form(op: FloatOp, ty: FloatType, mode: FloatMode) -> bool {
         _ if mode.round != Round::Near => false,
         FloatOp::RsqrtApprox | FloatOp::Min | FloatOp::Max => true,
         FloatOp::RcpApprox => !double,
-        FloatOp::Ex2 => !double && !mode.sat,
+        FloatOp::Ex2 | FloatOp::Lg2 | FloatOp::Sin | FloatOp::Cos => !double && !mode.sat,
         FloatOp::Neg | FloatOp::Abs => !mode.ftz && !mode.sat,
         _ => false,
     };
@@ -52,9 +52,6 @@ impl Quarter<'_, '_> {
         let (double, width) = (ty == FloatType::F64, ty.width());
         let signs = matches!(op, FloatOp::Neg | FloatOp::Abs);
         let canonical = !double && !signs && !self.c.lazy[inst.dst[0].reg.index()];
-        if mode.round != Round::Near {
-            self.round(mode.round);
-        }
         for piece in 0..pieces(width) {
             let mut made = self.float_piece(inst, op, width, mode.ftz, piece);
             if mode.ftz {
@@ -68,13 +65,13 @@ impl Quarter<'_, '_> {
             }
             self.put(inst, 0, piece, made);
         }
-        if mode.round != Round::Near {
-            self.round(Round::Near);
-        }
     }
 
-    /// Changes how the thread rounds.
-    fn round(&mut self, round: Round) {
+    /// Changes how the thread rounds, if it does otherwise.
+    pub(crate) fn round(&mut self, round: Round) {
+        if std::mem::replace(&mut self.rounding, round) == round {
+            return;
+        }
         let Some(word) = control_word(round) else { return self.unsupported() };
         let word = self.c.a.constant(&word.to_le_bytes());
         self.op(Code::VEX_Vldmxcsr_m32, &[word.into()]);
@@ -161,6 +158,10 @@ impl Quarter<'_, '_> {
                 let a = operand(self, 0);
                 self.exp2(a)
             }
+            FloatOp::Lg2 | FloatOp::Sin | FloatOp::Cos => {
+                let a = operand(self, 0);
+                self.series(op, a)
+            }
             _ => {
                 self.unsupported();
                 self.temp()
@@ -242,7 +243,13 @@ impl Quarter<'_, '_> {
     }
 
     /// The smaller or larger of two: a number rather than a NaN, -0 below 0.
-    fn extreme(&mut self, larger: bool, double: bool, a: Register, b: Register) -> Register {
+    pub(crate) fn extreme(
+        &mut self,
+        larger: bool,
+        double: bool,
+        a: Register,
+        b: Register,
+    ) -> Register {
         let pick = |narrow: Code, wide: Code| if double { wide } else { narrow };
         let code = if larger {
             pick(Code::VEX_Vmaxps_ymm_ymm_ymmm256, Code::VEX_Vmaxpd_ymm_ymm_ymmm256)

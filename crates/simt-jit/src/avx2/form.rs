@@ -1,7 +1,7 @@
 //! Which instructions have a form here, and of which kind.
 
 use super::reach::Reach;
-use super::{bits, compare, convert, float, integer};
+use super::{bits, compare, convert, float, halves, integer};
 use crate::access::Plan;
 use crate::compiler::Compiler;
 use crate::scalar::window;
@@ -77,6 +77,7 @@ impl Compiler<'_> {
                 }
             }
             Op::Shfl(..) if self.exchanges(inst) => Kind::Lanes(None),
+            Op::Carry { .. } if self.carries_lanes(inst) => Kind::Lanes(None),
             _ if inst.uniform => {
                 let single =
                     |d: &Dest| !matches!(self.f.homes[d.reg.index()], Home::Vector | Home::None);
@@ -104,7 +105,9 @@ impl Compiler<'_> {
             Op::Mov(w) => narrow(w) || w == Width::W16 && !inst.src.iter().any(formula),
             _ if inst.src.iter().any(formula) => false,
             Op::Int(op, ty) => integer::has_form(op, ty, inst),
-            Op::Float(op, ty, mode) => float::has_form(op, ty, mode),
+            Op::Float(op, ty, mode) => {
+                float::has_form(op, ty, mode) || halves::has_form(op, ty, mode)
+            }
             Op::Select(w) => narrow(w) || w == Width::W16,
             Op::Extend { from, bits, to, .. } => bits::extends(from, bits, to),
             Op::Pack { part, whole } | Op::Unpack { part, whole } => {
@@ -112,7 +115,7 @@ impl Compiler<'_> {
             }
             Op::Lop3(_) => true,
             Op::Prmt(mode) => crate::bits::plain_selector(inst, mode).is_some(),
-            Op::Convert(convert) => convert::has_form(convert),
+            Op::Convert(convert) => convert::has_form(convert) || halves::converts(convert),
             Op::ToGeneric(space) | Op::FromGeneric(space) => window(space).is_some(),
             _ => false,
         }

@@ -4,8 +4,9 @@ use super::quarter::{Quarter, pieces, xmm};
 use super::wide;
 use crate::assembler::X;
 use crate::bits::{Moved, plain_selector};
+use crate::halves::Format;
 use iced_x86::{Code, Register};
-use simt::op::{IntOp, IntType, Op, Width};
+use simt::op::{Convert, IntOp, IntType, Op, Width};
 use simt::vector::{Source, VectorInst};
 
 /// Operations that are one instruction of two operands.
@@ -64,7 +65,7 @@ pub(crate) fn has_form(op: IntOp, ty: IntType, inst: &VectorInst) -> bool {
                 IntOp::MadLo | IntOp::MulHi | IntOp::Abs | IntOp::Popc | IntOp::Div | IntOp::Rem,
                 Width::W32,
             ) => true,
-            (IntOp::Abs, Width::W16) => true,
+            (IntOp::Abs, Width::W16 | Width::W64) | (IntOp::Clz, Width::W32) => true,
             (IntOp::ShfLeftWrap | IntOp::ShfRightWrap, Width::W32) => {
                 matches!(inst.src[2], Source::Imm(_))
             }
@@ -86,6 +87,7 @@ impl Quarter<'_, '_> {
                 }
             }
             Op::Int(op, ty) => self.integer(inst, op, ty),
+            Op::Float(op, ty, _) if Format::of(ty).is_some() => self.halves(inst, op, ty),
             Op::Float(op, ty, mode) => self.float(inst, op, ty, mode),
             Op::Select(w) => self.select(inst, w),
             Op::Extend { from, bits, signed, to } => self.extend(inst, from, bits, signed, to),
@@ -96,7 +98,13 @@ impl Quarter<'_, '_> {
                 Some(selector) => self.permute_bytes(inst, selector),
                 None => self.unsupported(),
             },
+            Op::Convert(Convert::Float { from, to, .. })
+                if [from, to].into_iter().any(|ty| Format::of(ty).is_some()) =>
+            {
+                self.convert_halves(inst, from, to);
+            }
             Op::Convert(convert) => self.convert(inst, convert),
+            Op::Carry { .. } => self.carry(inst),
             Op::ToGeneric(space) | Op::FromGeneric(space) => {
                 let window = crate::scalar::window(space).unwrap_or(0);
                 let code = match inst.op {
@@ -192,6 +200,21 @@ impl Quarter<'_, '_> {
                         self.put(inst, 0, piece, to);
                     }
                 }
+                IntOp::Abs if w == Width::W64 => {
+                    for piece in 0..pieces(w) {
+                        // The sign's bits turn the number over, which is one less than its negative.
+                        let (a, sign) = (self.piece_in(inst.src[0], w, piece), self.zero());
+                        let greater = Code::VEX_Vpcmpgtq_ymm_ymm_ymmm256;
+                        self.op(greater, &[sign.into(), sign.into(), a.into()]);
+                        let to = self.temp();
+                        let xor = Code::VEX_Vpxor_ymm_ymm_ymmm256;
+                        self.op(xor, &[to.into(), a.into(), sign.into()]);
+                        let subtract = Code::VEX_Vpsubq_ymm_ymm_ymmm256;
+                        self.op(subtract, &[to.into(), to.into(), sign.into()]);
+                        self.free(sign);
+                        self.put(inst, 0, piece, to);
+                    }
+                }
                 IntOp::Abs => {
                     let code = match w {
                         Width::W16 => Code::VEX_Vpabsw_ymm_ymmm256,
@@ -203,6 +226,7 @@ impl Quarter<'_, '_> {
                     self.put(inst, 0, 0, to);
                 }
                 IntOp::Popc => self.count_ones(inst),
+                IntOp::Clz => self.leading_zeros(inst),
                 IntOp::Brev => self.reverse_bits(inst),
                 IntOp::Bfi => self.insert_bits(inst),
                 IntOp::Div | IntOp::Rem => self.divide(inst, op == IntOp::Rem, ty.signed()),

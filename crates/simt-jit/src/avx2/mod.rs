@@ -9,29 +9,35 @@
 //! All that a segment can fail at (checks of addresses) is looked at before its first instruction.
 //! If something is not as it should be, all of it runs by its decoded forms.
 //!
-//! `block` joins segments, `form` says which instructions have a form here.
-//! `integer`, `wide`, `float`, `convert`, `compare`, `bits` and `bytes` have the instructions on lanes, `shuffle`
+//! `segment` and `order` cut and arrange, `block` joins segments, `form` says which instructions have a form here.
+//! `integer`, `wide`, `carry`, `float`, `series`, `halves`, `convert`, `compare`, `bits` and `bytes` have the
+//! instructions on lanes, `shuffle`
 //! those that read other lanes,
 //! `reach`, `group`, `listed`, `transfer` and `rows` loads and stores, `single` what differs from AVX-512 in
-//! instructions on one value, `file` what lanes do one after the other or together: that is made from
+//! instructions on one value, `file` and `divide` what lanes do one after the other or together: that is made from
 //! the register file, outside of segments, mostly by the code that AVX-512 has for it. So are products
 //! of matrices (`tensor`).
 
 mod bits;
 mod block;
 mod bytes;
+mod carry;
 mod compare;
 mod convert;
+mod divide;
 mod file;
 mod float;
 mod form;
 mod group;
+mod halves;
 mod integer;
 mod listed;
+mod order;
 mod quarter;
 mod reach;
 mod rows;
 mod segment;
+mod series;
 mod shuffle;
 mod single;
 mod tensor;
@@ -41,7 +47,8 @@ mod wide;
 pub(crate) use segment::{Segment, Step};
 pub(crate) use tensor::Eights;
 
-use iced_x86::Register;
+use crate::assembler::at;
+use iced_x86::{MemoryOperand, Register};
 
 /// Lanes that are worked on together.
 pub(crate) const QUARTER_LANES: usize = 8;
@@ -66,6 +73,15 @@ const TABLE_BYTES: i32 = 256;
 /// lives across a call, so the room for them is free.
 pub(crate) fn predicate_slot(number: usize) -> i32 {
     crate::frame::SAVED_VECTORS + number as i32 * PREDICATE_BYTES
+}
+
+/// Pieces of registers of a segment that the stack has room for, each 32 bytes of one quarter: where
+/// the flavour for AVX-512 has fragments.
+pub(crate) const SPILLS: usize = 4 * crate::frame::FRAGMENT_SLOTS;
+
+/// Where the piece of a number is put.
+pub(crate) fn spill_slot(number: usize) -> MemoryOperand {
+    at(Register::RSP, crate::frame::FRAGMENT_LANES + 32 * number as i32)
 }
 
 /// Where a segment's list of addresses of a number is.

@@ -6,13 +6,13 @@
 
 use super::segment::Segment;
 use super::shuffle::exchanged;
-use super::{QUARTER_LANES, QUARTERS, form, predicate_slot};
+use super::{QUARTER_LANES, QUARTERS, form, order, predicate_slot, spill_slot};
 use crate::assembler::{X, at};
 use crate::compiler::Compiler;
 use crate::frame::{FILE, MASK};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::{Guard, Reg};
-use simt::op::Width;
+use simt::op::{Round, Width};
 use simt::vector::{Dest, Home, Source, VectorInst};
 
 /// Vector registers of the processor.
@@ -49,6 +49,8 @@ pub(crate) struct Quarter<'c, 'a> {
     pub(crate) number: usize,
     /// The number of the member under construction.
     position: usize,
+    /// How the thread rounds.
+    pub(crate) rounding: Round,
 }
 
 /// Machine registers that a quarter's lanes of a width take.
@@ -74,7 +76,8 @@ fn number_of(register: Register) -> usize {
 
 impl<'c, 'a> Quarter<'c, 'a> {
     pub(crate) fn new(c: &'c mut Compiler<'a>, segment: &'c Segment) -> Self {
-        Self { c, segment, slots: [Slot::default(); REGISTERS], number: 0, position: 0 }
+        let slots = [Slot::default(); REGISTERS];
+        Self { c, segment, slots, number: 0, position: 0, rounding: Round::Near }
     }
 
     /// Makes the code of all quarters.
@@ -91,6 +94,9 @@ impl<'c, 'a> Quarter<'c, 'a> {
             for (position, member) in self.segment.members.iter().enumerate() {
                 self.position = position;
                 let inst = &f.blocks[block].insts[member.index];
+                if let Some(round) = order::rounding(inst) {
+                    self.round(round);
+                }
                 // What a shuffle reads of other quarters has been seen to before.
                 if exchanged(inst).is_none() {
                     let exposed: Vec<Reg> = crate::nan::exposed(&self.c.lazy, inst).collect();
@@ -110,6 +116,7 @@ impl<'c, 'a> Quarter<'c, 'a> {
     /// Stores what somebody behind the segment reads, and keeps only what all quarters share: where
     /// none can be left out.
     fn end(&mut self) {
+        self.round(Round::Near);
         self.position = self.segment.members.len();
         for n in 0..REGISTERS {
             if self.c.masked || !matches!(self.slots[n].key, Some(Key::Splat(_))) {
@@ -133,8 +140,12 @@ impl<'c, 'a> Quarter<'c, 'a> {
         self.c.a.constant(&value.to_le_bytes()[..bytes].repeat(32 / bytes))
     }
 
-    /// Where the register file has a piece of a register.
-    pub(crate) fn in_file(&self, r: Reg, width: Width, piece: usize) -> MemoryOperand {
+    /// Where a piece of a register is that is in no machine register: in the register file, or on the
+    /// stack if nobody needs it outside of the segment.
+    fn in_memory(&self, r: Reg, width: Width, piece: usize) -> MemoryOperand {
+        if let Some(slot) = self.segment.inner.get(&r) {
+            return spill_slot(slot + piece);
+        }
         let start = self.c.layout.place(r.index()).vector.unwrap_or(0) as i32;
         let quarter = QUARTER_LANES as i32 * width.bytes() as i32;
         at(FILE, start + self.number as i32 * quarter + 32 * piece as i32)
@@ -175,7 +186,7 @@ impl<'c, 'a> Quarter<'c, 'a> {
         match key {
             Key::Lanes(r, piece) => {
                 let width = self.width_of(r);
-                let to = self.in_file(r, width, piece);
+                let to = self.in_memory(r, width, piece);
                 if width == Width::W16 {
                     self.op(Code::VEX_Vmovdqu_xmmm128_xmm, &[to.into(), xmm(ymm(n)).into()]);
                 } else {
@@ -261,7 +272,7 @@ impl<'c, 'a> Quarter<'c, 'a> {
         if let Some(n) = self.find(key) {
             return self.pin(n).into();
         }
-        let memory = self.in_file(r, width, piece);
+        let memory = self.in_memory(r, width, piece);
         let again = self
             .next_use(key, self.position + 1)
             .is_some_and(|next| next < self.segment.members.len());
@@ -318,8 +329,9 @@ impl<'c, 'a> Quarter<'c, 'a> {
             && self.c.f.homes[r.index()] == Home::Vector
             && self.find(Key::Lanes(r, 0)).is_none()
         {
-            let start = self.c.layout.place(r.index()).vector.unwrap_or(0) as i32;
-            return at(FILE, start + 32 * self.number as i32 + 16 * half as i32).into();
+            let mut memory = self.in_memory(r, Width::W32, 0);
+            memory.displacement += 16 * half as i64;
+            return memory.into();
         }
         match self.piece(source, Width::W32, 0) {
             X::R(register) => self.half_of(register, half).into(),

@@ -9,9 +9,11 @@
 
 use super::form::{self, Kind};
 use super::group::{Group, Key, Span};
+use super::order::{Held, ordered};
+use super::quarter::pieces;
 use super::reach::Reach;
 use super::shuffle::exchanged;
-use super::{POINTERS, PREDICATES_MAX, TABLES_MAX};
+use super::{POINTERS, PREDICATES_MAX, SPILLS, TABLES_MAX};
 use crate::access::Plan;
 use crate::compiler::Compiler;
 use crate::ranges::{mentioned, sources, successors};
@@ -66,6 +68,9 @@ pub(crate) struct Segment {
     pub(crate) predicates: Vec<Reg>,
     /// Registers that members write and somebody behind them reads.
     pub(crate) live: HashSet<Reg>,
+    /// Registers of lanes that are needed nowhere else, and where each is put on the stack if it must
+    /// leave its machine register.
+    pub(crate) inner: HashMap<Reg, usize>,
     /// Accesses whose addresses are formulas.
     pub(crate) groups: Vec<Group>,
     mentions: HashMap<Reg, Vec<Mention>>,
@@ -99,8 +104,59 @@ impl Segment {
         self.mentions.get(&r).is_some_and(|m| m.iter().any(|m| m.position < position && m.writes))
     }
 
-    fn mention(&mut self, r: Reg) -> &mut Mention {
-        let position = self.members.len();
+    /// Puts the members into the order in which they are made, and notes what they do to registers.
+    fn arrange(
+        &mut self,
+        f: &VectorFunction,
+        insts: &[VectorInst],
+        layout: &Layout<'_>,
+        masked: bool,
+    ) {
+        self.find_inner(f, insts, masked);
+        let members = std::mem::take(&mut self.members);
+        self.members = ordered(members, insts, |r| match f.homes[r.index()] {
+            Home::Vector if !self.inner.contains_key(&r) => {
+                Held::Place(layout.place(r.index()).vector)
+            }
+            _ => Held::Register(r),
+        });
+        for position in 0..self.members.len() {
+            let inst = &insts[self.members[position].index];
+            for r in sources(inst) {
+                self.mention(r, position).reads = true;
+            }
+            for d in &inst.dst {
+                let keeps = form::keeps(inst, d, masked);
+                let mention = self.mention(d.reg, position);
+                mention.writes = true;
+                // Lanes that do not run it keep what they have.
+                mention.reads |= keeps;
+                mention.kills |= !keeps;
+            }
+        }
+    }
+
+    /// Finds what is not needed outside of the segment.
+    fn find_inner(&mut self, f: &VectorFunction, insts: &[VectorInst], masked: bool) {
+        let mut read: HashSet<Reg> = HashSet::new();
+        let mut slots = 0;
+        for inst in self.members.iter().map(|m| &insts[m.index]) {
+            read.extend(sources(inst));
+            for d in &inst.dst {
+                let from_before = form::keeps(inst, d, masked) || read.contains(&d.reg);
+                let lanes = f.homes[d.reg.index()] == Home::Vector && !self.live.contains(&d.reg);
+                let pieces = f.classes[d.reg.index()].width().map_or(1, pieces);
+                if from_before && !self.inner.contains_key(&d.reg) {
+                    read.insert(d.reg);
+                } else if lanes && !self.inner.contains_key(&d.reg) && slots + pieces <= SPILLS {
+                    self.inner.insert(d.reg, slots);
+                    slots += pieces;
+                }
+            }
+        }
+    }
+
+    fn mention(&mut self, r: Reg, position: usize) -> &mut Mention {
         let mentions = self.mentions.entry(r).or_default();
         if mentions.last().is_none_or(|last| last.position != position) {
             mentions.push(Mention { position, reads: false, writes: false, kills: false });
@@ -267,17 +323,8 @@ impl Builder {
         }
         self.member_places.extend(places(layout, all(inst)));
         self.exchanged.extend(exchanged(inst).map(|r| layout.place(r.index()).vector));
-        for r in sources(inst) {
-            self.segment.mention(r).reads = true;
-            self.member_reads.insert(r);
-        }
+        self.member_reads.extend(sources(inst));
         for d in &inst.dst {
-            let keeps = form::keeps(inst, d, masked);
-            let mention = self.segment.mention(d.reg);
-            mention.writes = true;
-            // Lanes that do not run it keep what they have.
-            mention.reads |= keeps;
-            mention.kills |= !keeps;
             self.member_writes.insert(d.reg);
             if f.homes[d.reg.index()] == Home::Mask && !self.segment.predicates.contains(&d.reg) {
                 self.segment.predicates.push(d.reg);
@@ -374,6 +421,11 @@ impl Compiler<'_> {
         }
         close(&mut open, &mut steps, insts.len());
         self.find_live(block, &mut steps);
+        for step in &mut steps {
+            if let Step::Segment(segment) = step {
+                Rc::make_mut(segment).arrange(f, insts, self.layout, self.masked);
+            }
+        }
         steps
     }
 

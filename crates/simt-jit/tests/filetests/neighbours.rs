@@ -1,0 +1,139 @@
+//! Loads and stores of lanes that lie one behind the other, several in one block: what one lane
+//! stores another may load, or is about to store. Native code against the interpreter.
+
+use super::harness::{Device, Params, Shape};
+use super::tiers::Set;
+use simt_jit::Flavour;
+
+/// Threads: two warps and a half.
+const THREADS: u32 = 80;
+/// Bytes of the buffer, and where the first address in it is.
+const BYTES: usize = 1 << 15;
+const START: u64 = 1 << 14;
+
+/// What threads do: `%p` and `%q` are the addresses `STRIDE` times the thread behind the first and
+/// the second one.
+const BODIES: [(u32, &str); 12] = [
+    (4, "ld.global.u32 %a, [%p]; add.u32 %a, %a, 1; st.global.u32 [%q], %a;"),
+    (
+        4,
+        "ld.global.u32 %a, [%p]; ld.global.u32 %b, [%p+4]; ld.global.u32 %c, [%p+128];
+         add.u32 %a, %a, %b; mad.lo.u32 %a, %a, 3, %c; st.global.u32 [%p], %a;",
+    ),
+    (
+        4,
+        "st.global.u32 [%p], %t; ld.global.u32 %a, [%q]; add.u32 %a, %a, 5;
+         st.global.u32 [%q+256], %a; ld.global.u32 %b, [%p+252]; st.global.u32 [%q-128], %b;",
+    ),
+    // Each lane its own, in several places.
+    (
+        4,
+        "ld.global.u32 %a, [%p]; ld.global.u32 %b, [%p+4096]; add.u32 %a, %a, %b;
+         st.global.u32 [%p], %a; st.global.u32 [%p+4096], %t; ld.global.u32 %c, [%p];
+         st.global.u32 [%q+8192], %c;",
+    ),
+    (8, "ld.global.v2.u32 {%a, %b}, [%p]; st.global.v2.u32 [%q], {%b, %a};"),
+    (24, "ld.global.v2.u32 {%a, %b}, [%p+8]; st.global.v2.u32 [%q], {%b, %a};"),
+    (16, "ld.global.v4.u32 {%a, %b, %c, %d}, [%p]; st.global.v4.u32 [%q], {%d, %a, %c, %b};"),
+    (32, "ld.global.v4.u32 {%a, %b, %c, %d}, [%p+16]; st.global.v4.u32 [%q], {%d, %a, %c, %b};"),
+    (16, "ld.global.v2.u64 {%x, %y}, [%p]; st.global.v2.u64 [%q], {%y, %x};"),
+    (
+        4,
+        "ld.global.u32 %a, [%p]; @%odd ld.global.u32 %a, [%p+64]; add.u32 %a, %a, 7;
+         @%odd st.global.u32 [%q], %a; @!%odd st.global.u32 [%p], %a;",
+    ),
+    (
+        4,
+        "@!%odd bra SKIP; ld.global.u32 %a, [%p]; ld.global.u32 %b, [%p+32];
+         add.u32 %a, %a, %b; st.global.u32 [%q], %a; st.global.u32 [%q+32], %b;\nSKIP:",
+    ),
+    // Elements that are not where they should be.
+    (4, "ld.global.u32 %a, [%p+2]; st.global.u32 [%q], %a;"),
+];
+
+fn kernel(stride: u32, body: &str) -> String {
+    format!(
+        ".version 7.8\n.target sm_80\n.address_size 64
+         .visible .entry k(.param .u64 a, .param .u64 b)
+         {{
+             .reg .b64 %p, %q, %w, %x, %y; .reg .b32 %t, %a, %b, %c, %d; .reg .pred %odd;
+             ld.param.u64 %p, [a]; ld.param.u64 %q, [b];
+             mov.u32 %t, %tid.x; mul.wide.u32 %w, %t, {stride};
+             add.u64 %p, %p, %w; add.u64 %q, %q, %w;
+             mul.lo.u32 %d, %t, 2654435761; shr.u32 %d, %d, 30; setp.gt.u32 %odd, %d, 0;
+             {body}
+             ret;
+         }}"
+    )
+}
+
+/// The buffer afterwards; nothing if the kernel faults.
+fn run(set: Set, text: &str, distance: i64) -> Option<Vec<u8>> {
+    let mut device = Device::new(set);
+    let module = device.load(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let kernel = module.kernel("k").expect("a kernel");
+    let buffer = device.memory.allocate(BYTES as u64, true);
+    let contents: Vec<u8> =
+        (0..BYTES as u32).map(|n| (n.wrapping_mul(2_246_822_519) >> 24) as u8).collect();
+    device.memory.write(buffer, &contents);
+    let mut params = Params::default();
+    let first = buffer + START;
+    for address in [first, first.wrapping_add_signed(distance)] {
+        params.push(&address.to_le_bytes());
+    }
+    device.run(&kernel, Shape::linear(1, THREADS), &params.0).ok()?;
+    Some(device.memory.read(buffer, BYTES))
+}
+
+#[test]
+fn what_other_lanes_store() {
+    for (number, (stride, body)) in BODIES.into_iter().enumerate() {
+        let text = kernel(stride, body);
+        for distance in [0, 16, -16, 32, 64, -128, 112, 1008, 4096, -8192, 4, 1] {
+            let interpreted = run(Set::Interpreted, &text, distance);
+            let misaligned =
+                number == 11 || distance == 1 && number != 1 || distance % 16 != 0 && stride > 4;
+            assert_eq!(interpreted.is_none(), misaligned, "{body}, {distance}");
+            for flavour in Flavour::ALL {
+                let native = run(Set::Native(flavour), &text, distance);
+                assert!(native == interpreted, "{flavour:?}, {distance} apart:\n{text}");
+            }
+        }
+    }
+}
+
+/// Accesses that are near each other and not in one allocation.
+#[test]
+fn several_allocations() {
+    for set in Flavour::ALL.map(Set::Native).into_iter().chain([Set::Interpreted]) {
+        let mut device = Device::new(set);
+        let [a, b] = [(); 2].map(|()| device.memory.allocate(4096, true));
+        let distance = b.wrapping_sub(a) as i64;
+        let body = format!(
+            "ld.global.u32 %a, [%p]; ld.global.u32 %b, [%p{distance:+}]; add.u32 %a, %a, %b;
+             st.global.u32 [%q], %a; ld.global.u32 %c, [%p{behind:+}]; add.u32 %c, %c, %a;
+             st.global.u32 [%q{distance:+}], %c;",
+            behind = distance + 512,
+        );
+        let text = kernel(4, &body);
+        let words = |first: u32| -> Vec<u8> {
+            (0..1024).flat_map(|n: u32| (first + n * n).to_le_bytes()).collect()
+        };
+        device.memory.write(a, &words(1));
+        device.memory.write(b, &words(7));
+        let module = device.load(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let kernel = module.kernel("k").expect("a kernel");
+        let mut params = Params::default();
+        [a, a + 1024].iter().for_each(|address| params.push(&address.to_le_bytes()));
+        device.run(&kernel, Shape::linear(1, THREADS), &params.0).expect("no fault");
+        let word =
+            |address: u64| u32::from_le_bytes(device.memory.read(address, 4).try_into().unwrap());
+        for t in 0..THREADS {
+            let (at, n) = (4 * u64::from(t), t);
+            let sum = 1 + n * n + 7 + n * n;
+            let behind = 7 + (n + 128) * (n + 128);
+            assert_eq!(word(a + 1024 + at), sum, "{set:?}");
+            assert_eq!(word(b + 1024 + at), behind + sum, "{set:?}");
+        }
+    }
+}

@@ -196,7 +196,7 @@ impl Quarter<'_, '_> {
         let start = self.c.layout.place(r.index()).vector.unwrap_or(0) as i32;
         let to = self.temp();
         // Lanes of two quarters may have been stored just before, apart: such a load would wait.
-        let whole = from[0] as usize % QUARTER_LANES == 0;
+        let whole = (from[0] as usize).is_multiple_of(QUARTER_LANES);
         if whole && from.windows(2).all(|pair| pair[1] == pair[0] + 1) {
             let memory = at(FILE, start + 4 * from[0] as i32);
             self.op(Code::VEX_Vmovdqu_ymm_ymmm256, &[to.into(), memory.into()]);

@@ -410,20 +410,20 @@ fn tell(
 
 /// The warp's lanes have run something together.
 unsafe fn together(machine: &mut Machine<'_>, _: &Ins) -> Step {
-    if let Some(account) = machine.check {
-        let mut shadow = account.shadow();
-        let warp = shadow.number(account.rank, machine.warp);
-        shadow.met(warp);
-    }
-    Step::Next
+    note(machine, Shadow::met)
 }
 
 /// What the warp did before is ordered before what others do when they see it.
 unsafe fn release(machine: &mut Machine<'_>, _: &Ins) -> Step {
+    note(machine, Shadow::released)
+}
+
+/// Tells the block's account of something that the whole warp did.
+fn note(machine: &Machine<'_>, what: fn(&mut Shadow, u32)) -> Step {
     if let Some(account) = machine.check {
         let mut shadow = account.shadow();
         let warp = shadow.number(account.rank, machine.warp);
-        shadow.released(warp);
+        what(&mut shadow, warp);
     }
     Step::Next
 }

@@ -124,15 +124,8 @@ impl Lowering<'_> {
             dst.into_iter().map(|r| r.unwrap_or_else(|| self.temp(width))).collect();
         dst.iter().all(|r| self.reg_class(*r) == Class::Lane(width)).then_some(())?;
         let volatile = !matches!(inst.memory_order(), None | Some(MemoryOrder::Weak));
-        if volatile && let Some(whole) = whole_width(space, bytes, width, dst.len()) {
-            let access = Access {
-                bytes: whole.bytes() as u8,
-                signed: false,
-                count: 1,
-                width: whole,
-                space,
-                volatile,
-            };
+        if volatile && let Some(access) = whole_access(space, bytes, width, dst.len()) {
+            let whole = access.width;
             let value = self.value(Op::Load(access), whole, vec![base, offset]);
             self.take_apart(value, whole, &dst, width);
             return Some(());
@@ -214,17 +207,9 @@ impl Lowering<'_> {
         let width = widest.unwrap_or(Width::for_bits(u32::from(bytes) * 8));
         (u32::from(bytes) <= width.bytes()).then_some(())?;
         let volatile = !matches!(inst.memory_order(), None | Some(MemoryOrder::Weak));
-        if volatile && let Some(whole) = whole_width(space, bytes, width, values.len()) {
-            let access = Access {
-                bytes: whole.bytes() as u8,
-                signed: false,
-                count: 1,
-                width: whole,
-                space,
-                volatile,
-            };
+        if volatile && let Some(access) = whole_access(space, bytes, width, values.len()) {
             let values = values.iter().map(|v| self.fit(*v, width)).collect();
-            let value = self.put_together(values, width, whole);
+            let value = self.put_together(values, width, access.width);
             self.emit(Op::Store(access), vec![], vec![base, offset, value]);
             return Some(());
         }
@@ -465,11 +450,18 @@ pub(super) fn atomic_type(ty: T) -> Option<AtomType> {
     })
 }
 
-/// The width of the one element that a vector of such elements is moved as, if it is short enough:
+/// The access to one element as which a vector of such elements is moved, if it is short enough:
 /// where other threads look, hardware moves it whole. CUB's scans rely on that.
-fn whole_width(space: Space, bytes: u8, register: Width, count: usize) -> Option<Width> {
+fn whole_access(space: Space, bytes: u8, register: Width, count: usize) -> Option<Access> {
     let shared = matches!(space, Space::Global | Space::Shared | Space::Generic);
     let total = usize::from(bytes) * count;
     let whole = u32::from(bytes) == register.bytes() && matches!(bytes, 2 | 4 | 8);
-    (shared && whole && count > 1 && total <= 16).then(|| Width::for_bits(total as u32 * 8))
+    (shared && whole && count > 1 && total <= 16).then(|| Access {
+        space,
+        bytes: total as u8,
+        signed: false,
+        count: 1,
+        width: Width::for_bits(total as u32 * 8),
+        volatile: true,
+    })
 }

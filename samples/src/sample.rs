@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::{
@@ -76,7 +76,9 @@ pub fn main<S: Sample>() -> ExitCode {
 }
 
 fn run<S: Sample>(options: &Options, extra: &S::Extra) -> Result<(Report, Option<String>)> {
-    ensure!(options.seconds.is_none_or(|s| s > 0.0 && s.is_finite()), "--seconds must be positive");
+    ensure!(options.seconds.is_none_or(|seconds| seconds > 0.0), "--seconds must be positive");
+    let seconds = options.seconds.map(Duration::try_from_secs_f64).transpose();
+    let seconds = seconds.context("--seconds")?;
     let gpu = Gpu::open(options)?;
     let mut sample = S::prepare(&gpu, options, extra)?;
     for _ in 0..options.warm_up {
@@ -85,7 +87,6 @@ fn run<S: Sample>(options: &Options, extra: &S::Extra) -> Result<(Report, Option
     }
     start::wait(options)?;
 
-    let seconds = options.seconds.map(Duration::from_secs_f64);
     let iterations = options.iterations.unwrap_or(match seconds {
         Some(_) => u64::MAX,
         None => ITERATIONS,

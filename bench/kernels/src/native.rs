@@ -20,7 +20,7 @@ pub(crate) fn run(case: &Case, clock: Clock, march: &str) -> Result<Option<Run>>
     let folder = tempfile::tempdir().context("a folder for C code")?;
     let source = folder.path().join(format!("{}.c", case.name));
     let library = folder.path().join("lib.so");
-    std::fs::write(&source, case.c)?;
+    std::fs::write(&source, case.c).with_context(|| format!("writing {}", source.display()))?;
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let compiled = Command::new(&compiler)
         .args(FLAGS)

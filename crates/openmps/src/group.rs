@@ -8,6 +8,7 @@ use crate::libraries::Libraries;
 use crate::personality;
 use crate::scratch::Scratch;
 use anyhow::{Context, Result, bail};
+use clap::builder::RangedU64ValueParser;
 use cuda_api::environment::{
     CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_LIB_DIR, OPENMPS_SOFT_DIR,
 };
@@ -26,17 +27,35 @@ const READY_S_MAX: u64 = 60;
 /// How long a daemon may take to accept connections, and to end.
 const DAEMON_S_MAX: u64 = 20;
 const POLL: Duration = Duration::from_millis(2);
+/// Most programs of a group: the software GPU and its clients are to fit a small machine.
+const PROGRAMS_MAX: u64 = 64;
+/// Longest run of a group, seconds: nobody waits for more than a day.
+const SECONDS_MAX: f64 = 86_400.0;
 
-/// Set by Ctrl-C: everything that waits gives up, and what was started is ended on the way out.
-fn interrupted() -> Arc<AtomicBool> {
-    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-    FLAG.get_or_init(Arc::default).clone()
+/// Reads a number of programs from the command line.
+pub(crate) fn programs_parser() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=PROGRAMS_MAX)
 }
 
-/// Ctrl-C, or SIGTERM: no failure of the command.
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted")]
-pub(crate) struct Interrupted;
+/// Reads the length of a run, seconds, from the command line.
+pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if seconds > 0.0 && seconds <= SECONDS_MAX => Ok(seconds),
+        _ => Err(format!("more than 0 and at most {SECONDS_MAX} seconds are possible")),
+    }
+}
+
+/// Set by Ctrl-C: everything that waits gives up, and what was started is ended on the way out.
+fn interrupted() -> &'static Arc<AtomicBool> {
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    FLAG.get_or_init(Arc::default)
+}
+
+/// True after Ctrl-C or SIGTERM on a [`Stage`]. A command that ends with an error then has not
+/// failed: what it waited for, a daemon of its own above all, got the signal too.
+pub(crate) fn is_interrupted() -> bool {
+    interrupted().load(Ordering::Relaxed)
+}
 
 /// Where groups run: the libraries, and a directory of this command's own in which the processes
 /// of the software GPU meet, so that nobody else's work is counted or waited for.
@@ -66,7 +85,8 @@ impl Stage {
         let libraries = Libraries::find()?;
         let meeting = Scratch::new("soft")?;
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, interrupted()).context("watching for Ctrl-C")?;
+            signal_hook::flag::register(signal, interrupted().clone())
+                .context("watching for Ctrl-C")?;
         }
         Ok(Self { libraries, meeting })
     }
@@ -192,8 +212,8 @@ fn report(child: &mut Child, program: &Program) -> Result<Report> {
     let mut text = String::new();
     child.stdout.as_mut().context("a program has an output")?.read_to_string(&mut text)?;
     let status = child.wait()?;
-    if interrupted().load(Ordering::Relaxed) {
-        bail!(Interrupted);
+    if is_interrupted() {
+        bail!("interrupted");
     }
     let line = text.lines().last().unwrap_or_default();
     serde_json::from_str(line).with_context(|| {
@@ -275,8 +295,8 @@ fn wait_until(
 ) -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(seconds_max);
     while !condition()? {
-        if interrupted().load(Ordering::Relaxed) {
-            bail!(Interrupted);
+        if is_interrupted() {
+            bail!("interrupted");
         }
         if Instant::now() > deadline {
             bail!("waited {seconds_max} s, but not yet: {what}");

@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         Ok(status) => status,
         Err(error) if error.is::<output::Closed>() => ExitCode::SUCCESS,
         // As shells answer for what Ctrl-C ended.
-        Err(error) if error.is::<group::Interrupted>() => ExitCode::from(130),
+        Err(_) if group::is_interrupted() => ExitCode::from(130),
         Err(error) => {
             output::say(format_args!("{error:#}"));
             ExitCode::FAILURE

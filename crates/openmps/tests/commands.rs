@@ -274,6 +274,44 @@ fn doctor_names_a_limited_address_space() {
 }
 
 #[test]
+fn doctor_says_where_no_daemon_can_be_started() {
+    if machine_has_a_daemon() {
+        return;
+    }
+    let home = Home::new();
+    let doctor = |directory: PathBuf| {
+        let mut command = home.command(&["doctor", "--json"]);
+        let Said(output, _, status) =
+            command.env("CUDA_MPS_PIPE_DIRECTORY", directory).output().unwrap().into();
+        let report: Value = serde_json::from_str(&output).unwrap();
+        let findings = report["findings"].as_array().unwrap().clone();
+        (findings.into_iter().find(|finding| finding["topic"] == "daemon").unwrap(), status)
+    };
+    // Below a file, where not even root can make a directory.
+    let (finding, status) = doctor(home.0.join("lib/libcuda.so.1/pipe"));
+    assert_eq!((&finding["severity"], status), (&"problem".into(), 1), "{finding}");
+    assert!(finding["text"].as_str().unwrap().contains("none can be started"), "{finding}");
+    let (finding, _) = doctor(home.pipe().join("deeper"));
+    assert_eq!(finding["severity"], "ok", "{finding}");
+}
+
+#[test]
+fn numbers_that_make_no_sense_are_refused_before_anything_starts() {
+    let home = Home::new();
+    for arguments in [
+        ["demo", "--seconds", "1e30"],
+        ["demo", "--seconds", "nan"],
+        ["demo", "--processes", "1,65"],
+        ["bench", "--seconds", "0"],
+        ["bench", "--clients", "0"],
+    ] {
+        let Said(output, errors, status) = home.openmps(&arguments);
+        assert_eq!((output.as_str(), status), ("", 2), "{arguments:?}");
+        assert!(errors.contains(arguments[1]), "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
 fn other_names_are_other_programs() {
     let home = Home::new();
     for (name, word) in [

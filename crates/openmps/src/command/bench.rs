@@ -4,10 +4,10 @@
 mod ends;
 mod kernels;
 
-use crate::group::{Program, Report, Setting, Stage};
+use crate::group::{self, Program, Report, Setting, Stage};
 use crate::output;
 use crate::progress::Progress;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -26,10 +26,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     /// Length of each run of launches a second
-    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = group::parse_seconds)]
     seconds: f64,
     /// Numbers of clients for launches a second
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = [1, 2, 4, 8])]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4,8")]
+    #[arg(value_parser = group::programs_parser())]
     clients: Vec<usize>,
 }
 
@@ -38,9 +39,6 @@ enum Other {
     Kernels(kernels::Arguments),
     Ends(ends::Arguments),
 }
-
-/// Most clients of one run.
-const CLIENTS_MAX: usize = 64;
 
 /// One figure of the program that measures.
 #[derive(Clone, Deserialize)]
@@ -75,12 +73,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(Other::Kernels(arguments)) => return kernels::run(arguments),
         Some(Other::Ends(arguments)) => return ends::run(arguments),
         None => {}
-    }
-    if !(arguments.seconds.is_finite() && arguments.seconds > 0.0) {
-        bail!("--seconds {}: a positive number is needed", arguments.seconds);
-    }
-    if let Some(bad) = arguments.clients.iter().find(|n| !(1..=CLIENTS_MAX).contains(*n)) {
-        bail!("--clients {bad}: 1 to {CLIENTS_MAX} clients can be started");
     }
     let stage = Stage::new()?;
     let progress = Progress::new((1 + arguments.clients.len() as u64) * 2);

@@ -1,7 +1,7 @@
 //! `openmps demo`: what sharing gains, shown with real programs on this machine's device.
 
 use crate::activity::Utilisation;
-use crate::group::{Program, Setting, Stage};
+use crate::group::{self, Program, Setting, Stage};
 use crate::output;
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
@@ -20,18 +20,16 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     /// Numbers of processes
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = [1, 2, 4, 8])]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4,8")]
+    #[arg(value_parser = group::programs_parser())]
     processes: Vec<usize>,
     /// Only these samples
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     samples: Vec<String>,
     /// Length of each run
-    #[arg(long, value_name = "S", default_value_t = 1.2)]
+    #[arg(long, value_name = "S", default_value_t = 1.2, value_parser = group::parse_seconds)]
     seconds: f64,
 }
-
-/// Most processes of one row: the software GPU and its clients are to fit a small machine.
-const PROCESSES_MAX: usize = 64;
 
 /// One workload: the programs of which each process runs one, in turn.
 struct Workload {
@@ -90,12 +88,6 @@ struct Report {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    if !(arguments.seconds.is_finite() && arguments.seconds > 0.0) {
-        bail!("--seconds {}: a positive number is needed", arguments.seconds);
-    }
-    if let Some(bad) = arguments.processes.iter().find(|n| !(1..=PROCESSES_MAX).contains(*n)) {
-        bail!("--processes {bad}: 1 to {PROCESSES_MAX} processes can be started");
-    }
     let stage = Stage::new()?;
     let plan = plan(arguments)?;
     let progress = Progress::new(plan.len() as u64 * 2);

@@ -5,6 +5,7 @@ use crate::group::{PrivateDaemon, Stage};
 use crate::output;
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail, ensure};
+use clap::builder::RangedU64ValueParser;
 use control::directory::PipeDirectory;
 use control::shell::Shell;
 use serde::Serialize;
@@ -25,11 +26,12 @@ pub(crate) struct Arguments {
     json: bool,
     /// How often each way is tried
     #[arg(long, value_name = "N", default_value_t = 30)]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=TIMES_MAX))]
     times: usize,
 }
 
 /// Most tries of one run: each starts a program.
-const TIMES_MAX: usize = 10_000;
+const TIMES_MAX: u64 = 10_000;
 /// How long the kernel runs before it is ended.
 const BEFORE: Duration = Duration::from_millis(20);
 /// How long a client may take to be gone before the measurement gives up.
@@ -53,11 +55,6 @@ struct Output {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    ensure!(
-        (1..=TIMES_MAX).contains(&arguments.times),
-        "--times {}: 1 to {TIMES_MAX} are possible",
-        arguments.times
-    );
     let stage = Stage::new()?;
     let daemon = stage.daemon()?;
     let progress = Progress::new(2 * arguments.times as u64);

@@ -1,6 +1,7 @@
 //! What drives a device here: the provider is loaded and asked.
 
 use super::Finding;
+use super::system::obstacle_to_files;
 use crate::command::ptx::native_flavour;
 use cuda_api::attributes::{
     COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR, COMPUTE_MODE, MULTIPROCESSOR_COUNT,
@@ -11,6 +12,7 @@ use cuda_api::{CUresult, DriverTable};
 use simt_jit::{Flavour, Obstacle};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
+use std::path::Path;
 
 /// `CU_COMPUTEMODE_PROHIBITED`.
 const PROHIBITED: i32 = 2;
@@ -97,6 +99,12 @@ fn code_store(extension: &Extension) -> Option<Finding> {
             topic,
             format!("{directory} is not used: others can write to it"),
             format!("remove it, or name another in {CUDA_CACHE_PATH}"),
+        )
+    } else if let Some(obstacle) = obstacle_to_files(Path::new(directory.as_ref())) {
+        Finding::warning(
+            topic,
+            format!("nothing more is kept in {directory}: {obstacle}"),
+            format!("each process makes its native code itself; {CUDA_CACHE_PATH} names another"),
         )
     } else {
         Finding::ok(

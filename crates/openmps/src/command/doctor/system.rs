@@ -1,6 +1,7 @@
 //! The machine around it: daemon, directories, limits.
 
 use super::Finding;
+use rustix::fs::{Access, AtFlags, CWD, accessat, statvfs};
 use rustix::process::{Resource, getrlimit, getuid};
 use std::path::Path;
 
@@ -8,6 +9,8 @@ use std::path::Path;
 const DESCRIPTORS_WANTED: u64 = 4096;
 /// Shared memory that one client's region takes, bytes, rounded up.
 const SHARED_BYTES_WANTED: u64 = 64 << 20;
+/// What has to fit into a directory to be of use, bytes: first logs, some kernels' native code.
+const DIRECTORY_BYTES_WANTED: u64 = 1 << 20;
 
 pub(super) fn findings() -> Vec<Finding> {
     let mut findings = vec![daemon()];
@@ -34,13 +37,20 @@ fn daemon() -> Finding {
         crate::daemon::State::Running { version } => {
             Finding::ok(topic, format!("running in {}, {version}", directory.display()))
         }
-        crate::daemon::State::None => Finding::ok(
-            topic,
-            format!(
-                "none in {}: programs run without sharing until `openmps up` or `openmps run`",
-                directory.display()
+        crate::daemon::State::None => match obstacle_to_files(&directory) {
+            Some(obstacle) => Finding::problem(
+                topic,
+                format!("none in {}, and none can be started: {obstacle}", directory.display()),
+                "make room, or set CUDA_MPS_PIPE_DIRECTORY to another directory",
             ),
-        ),
+            None => Finding::ok(
+                topic,
+                format!(
+                    "none in {}: programs run without sharing until `openmps up` or `openmps run`",
+                    directory.display()
+                ),
+            ),
+        },
         crate::daemon::State::Foreign { reason } => Finding::problem(
             topic,
             format!("no daemon can be had in {}: {reason}", directory.display()),
@@ -49,10 +59,31 @@ fn daemon() -> Finding {
     }
 }
 
+/// Why this user cannot put files into a directory, which may yet have to be made; nothing if
+/// they can.
+pub(super) fn obstacle_to_files(directory: &Path) -> Option<String> {
+    let existing = directory.ancestors().find(|path| path.exists())?;
+    if !existing.is_dir() {
+        return Some(format!("{} is no directory", existing.display()));
+    }
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    if let Err(error) = accessat(CWD, existing, access, AtFlags::EACCESS) {
+        return Some(format!("{} cannot be written to: {error}", existing.display()));
+    }
+    let free = free_bytes(existing)?;
+    (free < DIRECTORY_BYTES_WANTED)
+        .then(|| format!("{} has {} KiB left", existing.display(), free >> 10))
+}
+
+/// What this user can still write to the file system of `path`, bytes.
+fn free_bytes(path: &Path) -> Option<u64> {
+    let stat = statvfs(path).ok()?;
+    Some(stat.f_bavail * stat.f_frsize)
+}
+
 fn shared_memory() -> Option<Finding> {
     let path = Path::new("/dev/shm");
-    let stat = rustix::fs::statvfs(path).ok()?;
-    let free = stat.f_bavail * stat.f_frsize;
+    let free = free_bytes(path)?;
     Some(if free < SHARED_BYTES_WANTED {
         Finding::warning(
             "memory",

@@ -23,10 +23,10 @@ use std::time::Instant;
   nvcc --ptx -o - kernel.cu | openmps ptx check -
   openmps ptx check --json *.ptx | jq -r '.files[].kernels[] | select(.accepted | not) | .name'
 
-REGS is estimated: 32-bit registers a thread. SHARED is static, in bytes a block; LOCAL in bytes a
-thread. CODE is the size of the native code, in bytes; a kernel without it stays interpreted. NATIVE is
-the share of its instructions that have such code; the interpreter runs the others for it, which takes
-longer: they are named below the kernel, with how many there are of each.")]
+REGS is estimated: 32-bit registers a thread. SHARED is static, in bytes a block; LOCAL in bytes
+a thread. CODE is the size of the native code, in bytes; a kernel without it stays interpreted.
+NATIVE is the share of its instructions that have such code; the interpreter runs the others for
+it, which takes longer: they are named below the kernel, with how many there are of each.")]
 pub(crate) struct Arguments {
     /// PTX text, fatbin, program or library; `-` is standard input
     #[arg(required = true, value_name = "FILE")]

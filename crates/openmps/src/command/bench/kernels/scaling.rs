@@ -68,6 +68,9 @@ fn measure(arguments: &Arguments, cores: usize) -> Result<Measured> {
     arguments.only.iter().for_each(|name| {
         command.args(["--only", name]);
     });
+    if arguments.floor {
+        command.arg("--floor");
+    }
     if let Some(folder) = &arguments.ptx {
         command.arg("--ptx").arg(folder);
     }

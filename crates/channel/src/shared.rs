@@ -94,6 +94,26 @@ shared_word! {
     SharedU64, u64, AtomicU64
 }
 
+/// Moves 64 bytes by 16 at a time, stored by the instruction of this name.
+macro_rules! move_64 {
+    ($store:literal, $source:expr, $destination:expr) => {
+        asm!(
+            "movdqu {a}, [{s}]",
+            "movdqu {b}, [{s} + 16]",
+            "movdqu {c}, [{s} + 32]",
+            "movdqu {d}, [{s} + 48]",
+            concat!($store, " [{t}], {a}"),
+            concat!($store, " [{t} + 16], {b}"),
+            concat!($store, " [{t} + 32], {c}"),
+            concat!($store, " [{t} + 48], {d}"),
+            a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+            s = in(reg) $source,
+            t = in(reg) $destination,
+            options(nostack, preserves_flags),
+        )
+    };
+}
+
 /// Copies `bytes` bytes between shared and private memory, either way.
 ///
 /// The copy is made by machine instructions that the compiler cannot look into: a peer that writes
@@ -122,20 +142,7 @@ pub(crate) unsafe fn copy(source: *const u8, destination: *mut u8, bytes: usize)
         // SAFETY: done + 64 <= bytes, so all eight moves stay inside both ranges; movdqu needs no
         // alignment, and the registers are declared as overwritten.
         unsafe {
-            asm!(
-                "movdqu {a}, [{s}]",
-                "movdqu {b}, [{s} + 16]",
-                "movdqu {c}, [{s} + 32]",
-                "movdqu {d}, [{s} + 48]",
-                "movdqu [{t}], {a}",
-                "movdqu [{t} + 16], {b}",
-                "movdqu [{t} + 32], {c}",
-                "movdqu [{t} + 48], {d}",
-                a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
-                s = in(reg) source.add(done),
-                t = in(reg) destination.add(done),
-                options(nostack, preserves_flags),
-            );
+            move_64!("movdqu", source.add(done), destination.add(done));
         }
         done += 64;
     }
@@ -175,20 +182,7 @@ pub(crate) unsafe fn copy_past_caches(source: *const u8, destination: *mut u8, b
         // alignment, movntdq is at a multiple of 64, and the registers are declared as
         // overwritten.
         unsafe {
-            asm!(
-                "movdqu {a}, [{s}]",
-                "movdqu {b}, [{s} + 16]",
-                "movdqu {c}, [{s} + 32]",
-                "movdqu {d}, [{s} + 48]",
-                "movntdq [{t}], {a}",
-                "movntdq [{t} + 16], {b}",
-                "movntdq [{t} + 32], {c}",
-                "movntdq [{t} + 48], {d}",
-                a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
-                s = in(reg) source.add(done),
-                t = in(reg) destination.add(done),
-                options(nostack, preserves_flags),
-            );
+            move_64!("movntdq", source.add(done), destination.add(done));
         }
         done += LINE_BYTES;
     }

@@ -15,6 +15,7 @@ mod table;
 
 pub mod advice;
 pub mod array;
+mod box_copy;
 pub mod constants;
 mod driver;
 pub mod environment;
@@ -36,6 +37,7 @@ mod word;
 
 pub mod attributes;
 
+pub use box_copy::{BoxCopy, CopyEnd};
 pub use driver::{
     DriverTable, Policy, ROWS, Row, number, row_of_number, row_of_symbol, signature,
     wants_per_thread,

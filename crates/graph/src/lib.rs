@@ -40,10 +40,11 @@ mod store;
 
 pub use backend::{Backend, StreamKey, StreamOrder};
 pub use conditional::{ConditionalNode, Rule};
+pub use cuda_api::CopyEnd;
 pub use hooks::{capture_alloc, capture_free, capture_launch, kernel_node};
 pub use lanes::Lanes;
 pub use memory::Allocation;
-pub use node::{AllocNode, CopyEnd, CopyNode, HostNode, KernelNode, NodeKind, Parameters};
+pub use node::{AllocNode, CopyNode, HostNode, KernelNode, NodeKind, Parameters};
 pub use plan::Step;
 pub use store::Graphs;
 

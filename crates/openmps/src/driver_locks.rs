@@ -89,7 +89,7 @@ mod tests {
                 for _ in 0..3 {
                     scope.spawn(|| {
                         let mutex = &mutex;
-                        for _ in 0..2000 {
+                        for _ in 0..200 {
                             // SAFETY: the mutex is initialised and outlives the threads.
                             assert_eq!(unsafe { pthread_mutex_lock(mutex.0.get()) }, 0);
                             assert!(!inside.swap(true, Ordering::Relaxed));

@@ -11,6 +11,15 @@ use cuda_api::{CUdevice, CUdeviceptr, CUmemoryPool, CUresult, CudaError};
 /// does not ask the server each time.
 const EMPTY_CHUNKS_KEPT: usize = 1;
 
+/// What an allocation is to be.
+#[derive(Clone, Copy)]
+struct Wanted {
+    device: CUdevice,
+    context: u64,
+    bytes: u64,
+    pool: CUmemoryPool,
+}
+
 impl Attached {
     /// Allocates device memory. CUDA_ERROR_OUT_OF_MEMORY if neither server nor window has room.
     pub(crate) fn allocate(
@@ -23,7 +32,7 @@ impl Attached {
         if bytes == 0 {
             return Err(CudaError::INVALID_VALUE);
         }
-        let address = self.allocate_patiently(device, context, bytes, pool)?;
+        let address = self.allocate_patiently(Wanted { device, context, bytes, pool })?;
         self.note_memory(address, bytes, memory_note::FRESH);
         Ok(address)
     }
@@ -36,14 +45,8 @@ impl Attached {
         }
     }
 
-    fn allocate_patiently(
-        &self,
-        device: CUdevice,
-        context: u64,
-        bytes: u64,
-        pool: CUmemoryPool,
-    ) -> Result<u64, CudaError> {
-        match self.allocate_in(&mut self.memory(), device, context, bytes, pool) {
+    fn allocate_patiently(&self, wanted: Wanted) -> Result<u64, CudaError> {
+        match self.allocate_in(&mut self.memory(), wanted) {
             Err(CudaError::OUT_OF_MEMORY) => {}
             other => return other,
         }
@@ -52,17 +55,11 @@ impl Attached {
         let mut memory = self.memory();
         self.reclaim(&mut memory, true);
         self.release_chunks(&mut memory, 0);
-        self.allocate_in(&mut memory, device, context, bytes, pool)
+        self.allocate_in(&mut memory, wanted)
     }
 
-    fn allocate_in(
-        &self,
-        memory: &mut Memory,
-        device: CUdevice,
-        context: u64,
-        bytes: u64,
-        pool: CUmemoryPool,
-    ) -> Result<u64, CudaError> {
+    fn allocate_in(&self, memory: &mut Memory, wanted: Wanted) -> Result<u64, CudaError> {
+        let Wanted { device, context, bytes, pool } = wanted;
         let tag = DeviceTag { context, id: memory.new_id(), pool, asked: bytes, freed: false };
         let heap = &mut memory.device(device).ok_or(CudaError::INVALID_DEVICE)?.heap;
         if let Some(address) = heap.allocate(bytes, tag) {

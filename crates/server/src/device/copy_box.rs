@@ -2,7 +2,7 @@
 
 use super::{Array, CheckedRange, GraphBuilder, Stream};
 use cuda_api::constants::memory_type;
-use cuda_api::{CUDA_MEMCPY3D, CUarray, CUdeviceptr, CUresult};
+use cuda_api::{BoxCopy, CUDA_MEMCPY3D, CUdeviceptr, CUresult, CopyEnd};
 use std::ptr;
 
 /// One side of a copy of a box.
@@ -28,69 +28,32 @@ pub enum BoxSide<'a> {
     },
 }
 
-/// A side as cuda.h's structure has it.
-struct Described {
-    memory_type: u32,
-    address: u64,
-    array: CUarray,
-    offset: [usize; 3],
-    pitch: usize,
-    rows: usize,
-}
-
 impl BoxSide<'_> {
-    fn describe(&self) -> Described {
+    fn describe(&self) -> CopyEnd {
         match *self {
-            Self::Memory { range, pitch, rows, host } => Described {
+            Self::Memory { range, pitch, rows, host } => CopyEnd {
                 memory_type: if host { memory_type::HOST } else { memory_type::DEVICE },
-                address: range.address(),
-                array: CUarray::NULL,
-                offset: [0; 3],
+                host: range.address(),
+                device: CUdeviceptr(range.address()),
                 pitch: pitch as usize,
-                rows: rows as usize,
+                height: rows as usize,
+                ..CopyEnd::default()
             },
-            Self::Array { array, offset } => Described {
+            Self::Array { array, offset } => CopyEnd {
                 memory_type: memory_type::ARRAY,
-                address: 0,
                 array: array.raw(),
                 offset: offset.map(|n| n as usize),
-                pitch: 0,
-                rows: 0,
+                ..CopyEnd::default()
             },
         }
     }
 }
 
 /// A copy as the provider is told of it.
-fn describe(to: BoxSide<'_>, from: BoxSide<'_>, [width, height, depth]: [u64; 3]) -> CUDA_MEMCPY3D {
-    let (to, from) = (to.describe(), from.describe());
-    CUDA_MEMCPY3D {
-        srcXInBytes: from.offset[0],
-        srcY: from.offset[1],
-        srcZ: from.offset[2],
-        srcLOD: 0,
-        srcMemoryType: from.memory_type,
-        srcHost: from.address as *const _,
-        srcDevice: CUdeviceptr(from.address),
-        srcArray: from.array,
-        reserved0: ptr::null_mut(),
-        srcPitch: from.pitch,
-        srcHeight: from.rows,
-        dstXInBytes: to.offset[0],
-        dstY: to.offset[1],
-        dstZ: to.offset[2],
-        dstLOD: 0,
-        dstMemoryType: to.memory_type,
-        dstHost: to.address as *mut _,
-        dstDevice: CUdeviceptr(to.address),
-        dstArray: to.array,
-        reserved1: ptr::null_mut(),
-        dstPitch: to.pitch,
-        dstHeight: to.rows,
-        WidthInBytes: width as usize,
-        Height: height as usize,
-        Depth: depth as usize,
-    }
+fn describe(to: BoxSide<'_>, from: BoxSide<'_>, extent: [u64; 3]) -> CUDA_MEMCPY3D {
+    let (destination, source) = (to.describe(), from.describe());
+    let extent = extent.map(|n| n as usize);
+    CUDA_MEMCPY3D::from(&BoxCopy { destination, source, extent })
 }
 
 /// A copy into an array from memory that the provider does not know, row after row.

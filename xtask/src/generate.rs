@@ -123,7 +123,7 @@ fn symbols(table: &str) -> Result<String> {
          /// Every name and version of cuGetProcAddress, sorted by name.\n\
          pub const PROC_TABLE: &[ProcEntry] = &[\n{rows}];\n\n\
          /// Expands `$callback! {{ index symbol; ... }}` with every exported symbol and its index \
-         in\n/// [`SYMBOLS`](crate::symbols::SYMBOLS).\n\
+         in\n/// [`SYMBOLS`].\n\
          #[macro_export]\nmacro_rules! exported_symbols {{\n    ($callback:ident) => {{\n        \
          $callback! {{\n{each}        }}\n    }};\n}}\n"
     ))

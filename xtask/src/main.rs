@@ -31,7 +31,7 @@ enum Task {
         /// Optimised build
         #[arg(long)]
         release: bool,
-        /// Where to [default: target/<profile>/dist]
+        /// Where to [default: target/PROFILE/dist]
         #[arg(long, value_name = "DIR")]
         prefix: Option<PathBuf>,
     },

@@ -1,7 +1,7 @@
 //! The rows of graphs and stream capture: a part of the table that can be had by itself, because
 //! who implements it does so with crate graph, which has a function for each row.
 
-/// Expands `$callback! { rows }` with the rows of graphs; see [`driver_functions`] for a row's
+/// Expands `$callback! { rows }` with the rows of graphs; see `driver_functions` for a row's
 /// shape.
 #[macro_export]
 macro_rules! graph_functions {

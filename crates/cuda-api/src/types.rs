@@ -468,7 +468,7 @@ impl CUlaunchAttribute {
     }
 }
 
-/// One operation of cuStreamBatchMemOp. `operation` is one of [`mem_op`]; for a wait or a write
+/// One operation of cuStreamBatchMemOp. `operation` is one of [`mem_op`](crate::constants::mem_op); for a wait or a write
 /// the words are address, value, flags, alias.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! For tests: what PTX means, written to be read and not to be fast.
 //!
-//! [`run`] interprets a kernel straight from the syntax tree, one thread at a time, with numbers
+//! [`run()`] interprets a kernel straight from the syntax tree, one thread at a time, with numbers
 //! that are exact until they are rounded once. There are no passes, no vectors and no shared code
 //! with what it judges, apart from the parser. [`generate`] makes random programs whose results do
 //! not depend on the order in which threads run, and [`differential`] holds whatever runs PTX

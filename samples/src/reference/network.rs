@@ -61,7 +61,7 @@ impl Planes {
         self.values[(channel * self.height + y as usize) * self.width + x as usize]
     }
 
-    /// 3 x 3 convolution with zero padding and a ReLU. Filters [out channel][in channel][3][3].
+    /// 3 x 3 convolution with zero padding and a ReLU. Filters `[out channel][in channel][3][3]`.
     pub fn convolved(&self, filters: &[f32], bias: &[f32]) -> Self {
         let mut values = Vec::with_capacity(bias.len() * self.height * self.width);
         for (channel, &bias) in bias.iter().enumerate() {

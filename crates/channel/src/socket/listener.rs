@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Connections that wait to be accepted: a burst of programs started together.
 const BACKLOG: i32 = 128;
 
-/// A listening socket, which never waits: [`Listener::accept`] after [`poll`](super::poll). Its
+/// A listening socket, which never waits: [`Listener::accept`] after [`poll`](super::poll()). Its
 /// path is removed when it is dropped.
 #[derive(Debug)]
 pub struct Listener {

@@ -56,7 +56,7 @@ impl Staging {
     }
 
     /// Takes a slice; `None` if there is no room before the oldest is given up. The slice must be
-    /// given to [`Self::posted`] or [`Self::give_up`].
+    /// given to [`Self::posted`].
     pub(crate) fn take(&mut self, bytes: u32) -> Option<u32> {
         let bytes = bytes.checked_next_multiple_of(SLICE_ALIGNMENT)?.max(SLICE_ALIGNMENT);
         let offset = match self.slices.front() {

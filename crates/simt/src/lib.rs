@@ -35,7 +35,8 @@ use geometry::Geometry;
 use ir::Function;
 use layout::{KernelLayout, ModuleLayout};
 use passes::{
-    chains, cleanup, dce, inline, liveness::Liveness, order, promote, registers, shape, split,
+    chains, cleanup, dce, fields, inline, leaving, liveness::Liveness, order, promote, registers,
+    shape, split,
 };
 use ptx::ast::{self, FunctionId, SymbolRef};
 use std::collections::HashMap;
@@ -390,6 +391,8 @@ impl Prepared {
         promote::run(&mut f);
         let (offsets, frame_bytes) = promote::place_frame(&mut f);
         dce::run(&mut f);
+        fields::run(&mut f);
+        dce::drop_unused(&mut f);
         cleanup::run(&mut f);
         order::run(&mut f);
         Self { function: f, offsets, frame_bytes }
@@ -399,8 +402,9 @@ impl Prepared {
     fn shaped(&self, geometry: Geometry) -> Shaped<'_> {
         let mut function = self.function.clone();
         chains::run(&mut function);
-        let mut liveness = Liveness::of(&function);
-        let mut shapes = shape::analyse(&function, &liveness, geometry);
+        let liveness = Liveness::of(&function);
+        let shapes = shape::analyse(&function, &liveness, geometry);
+        let (mut liveness, mut shapes) = leaving::run(&mut function, liveness, shapes, geometry);
         if split::run(&mut function, &shapes) {
             liveness = Liveness::of(&function);
             shapes = shape::analyse(&function, &liveness, geometry);

@@ -7,7 +7,7 @@
 
 use super::harness::{Device, Params, Shape};
 use super::random::rounds;
-use super::tiers::{ALL_SETS, Set};
+use super::tiers::{ALL_SETS, ALWAYS, Set};
 use ptx_reference::Random;
 use simt::geometry::Geometry;
 use simt::inspect::{Stage, dump};
@@ -196,7 +196,7 @@ impl Writer<'_> {
     }
 
     /// A loop with a counter that keeps its stride, and a number of turns that may differ between
-    /// lanes.
+    /// lanes, some of which may leave from its middle.
     fn repeat(&mut self, depth: u32) {
         let (counter, turns) = (self.register("a"), self.register("a"));
         let p = self.register("p");
@@ -216,6 +216,11 @@ impl Writer<'_> {
         let (narrow, wide) = (self.narrow.len(), self.wide.len());
         self.narrow.push(counter.clone());
         self.statements(depth + 1);
+        if self.random.below(2) == 0 {
+            let early = self.predicate();
+            self.line(&format!("@{early} bra E{label};"));
+            self.statements(depth + 1);
+        }
         self.narrow.truncate(narrow);
         self.wide.truncate(wide);
         match self.random.below(3) {
@@ -224,7 +229,7 @@ impl Writer<'_> {
             _ => self.line(&format!("sub.s32 {counter}, {counter}, 32;")),
         }
         self.line(&format!("sub.s32 {turns}, {turns}, 1; setp.gt.s32 {p}, {turns}, 0;"));
-        self.line(&format!("@{p} bra L{label};"));
+        self.line(&format!("@{p} bra L{label};\nE{label}:"));
         self.narrow.push(counter);
     }
 
@@ -296,12 +301,15 @@ fn lanes_whose_numbers_are_known_compute_what_others_compute() {
     for seed in 0..rounds(400) {
         let text = random_kernel(&mut Random::new(seed));
         let set = sets[seed as usize % sets.len()];
-        for (known, unknown) in [
+        let shapes = [
             (dim(64, 1), dim(1, 64)),
             (dim(33, 1), dim(1, 33)),
             (dim(32, 3), dim(1, 96)),
             (dim(16, 5), dim(1, 80)),
-        ] {
+        ];
+        let others = ALWAYS.iter().filter(|always| **always != set);
+        let sets = || [&set].into_iter().chain(others.clone());
+        for (set, (known, unknown)) in sets().flat_map(|set| shapes.map(|shape| (*set, shape))) {
             let right = results(&text, unknown, set);
             let got = results(&text, known, set);
             let Some(at) = right.iter().zip(&got).position(|(a, b)| a != b) else { continue };

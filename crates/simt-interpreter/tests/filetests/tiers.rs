@@ -8,6 +8,9 @@ use std::sync::Arc;
 /// Every instruction set; those that this processor lacks fall back to what it has.
 pub(crate) const ALL_SETS: [Set; 3] = [Set::Avx512, Set::Avx2, Set::Baseline];
 
+/// Those that every random kernel of index arithmetic runs on: there is one code for all.
+pub(crate) const ALWAYS: [Set; 0] = [];
+
 /// What runs kernels.
 pub(crate) fn tier(set: Set) -> Arc<dyn Tier> {
     Arc::new(Interpreter::with(set))

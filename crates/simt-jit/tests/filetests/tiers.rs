@@ -26,6 +26,9 @@ pub(crate) const ALL_SETS: [Set; 5] = [
     Set::Interpreted,
 ];
 
+/// Those that every random kernel of index arithmetic runs on.
+pub(crate) const ALWAYS: [Set; 1] = [Set::Native(Flavour::Avx2)];
+
 /// What runs kernels. A processor that has no such native code interprets.
 pub(crate) fn tier(set: Set) -> Arc<dyn Tier> {
     let interpreter = Interpreter::new();

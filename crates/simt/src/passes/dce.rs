@@ -10,6 +10,11 @@ use crate::op::{IntOp, Op};
 /// Drops dead code, and moves of constants and copies that have one use each are propagated.
 pub(crate) fn run(f: &mut Function) {
     propagate_copies(f);
+    drop_unused(f);
+}
+
+/// Drops instructions without effects whose results nobody reads.
+pub(crate) fn drop_unused(f: &mut Function) {
     loop {
         let mut used = vec![false; f.regs.len()];
         for block in &f.blocks {

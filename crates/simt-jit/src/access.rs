@@ -440,7 +440,9 @@ impl Compiler<'_> {
             }
         }
         self.a.op(Code::Popcnt_r32_rm32, &[eax.into(), eax.into()]);
-        self.a.op(Code::Imul_r32_rm32_imm32, &[eax.into(), eax.into(), X::I(plan.total)]);
+        if plan.total != 1 {
+            self.a.op(Code::Imul_r32_rm32_imm32, &[eax.into(), eax.into(), X::I(plan.total)]);
+        }
         self.a.op(Code::Add_rm64_r64, &[field(Field::GlobalBytes).into(), A.into()]);
     }
 

@@ -46,8 +46,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) without: Ablation,
     /// With AVX2, by block, the full and the masked clone: what they are made of.
     pub(crate) steps: Vec<[Vec<Step>; 2]>,
-    /// By register: the one value that it ever has.
-    constants: Vec<Option<u64>>,
+    /// By register: the only instruction that writes it, in all lanes that there are.
+    writers: Vec<Option<&'a VectorInst>>,
     /// By block: the loop that is made lane by lane.
     pub(crate) serial_loops: Vec<Option<Rc<SerialLoop>>>,
     /// The clone under construction.
@@ -126,18 +126,14 @@ pub(crate) struct Made {
     pub(crate) decoded_at: BTreeSet<(usize, usize, bool)>,
 }
 
-/// By register: the constant that the only instruction that writes it gives it.
-fn constants(f: &VectorFunction) -> Vec<Option<u64>> {
+/// By register: the only instruction that writes it, if that has no guard.
+fn writers(f: &VectorFunction) -> Vec<Option<&VectorInst>> {
     let mut found = vec![None; f.classes.len()];
     let mut written = vec![false; f.classes.len()];
     for inst in f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)) {
-        let value = match (&inst.op, inst.src.first()) {
-            (Op::Mov(_), Some(Source::Imm(v))) if inst.guard.is_none() => Some(*v),
-            _ => None,
-        };
         for d in &inst.dst {
             let again = std::mem::replace(&mut written[d.reg.index()], true);
-            found[d.reg.index()] = value.filter(|_| !again);
+            found[d.reg.index()] = Some(inst).filter(|_| inst.guard.is_none() && !again);
         }
     }
     for block in &f.blocks {
@@ -169,7 +165,7 @@ impl<'a> Compiler<'a> {
             flavour,
             without: Ablation::current(),
             steps: Vec::new(),
-            constants: constants(f),
+            writers: writers(f),
             serial_loops: Vec::new(),
             masked: false,
             block: 0,
@@ -289,12 +285,26 @@ impl<'a> Compiler<'a> {
         }
     }
 
+    /// The only instruction that writes a register, if that has no guard.
+    pub(crate) fn writer(&self, r: Reg) -> Option<&'a VectorInst> {
+        self.writers[r.index()]
+    }
+
+    /// The one value that a register ever has.
+    fn constant_in(&self, r: Reg) -> Option<u64> {
+        let inst = self.writer(r)?;
+        match (&inst.op, inst.src.first()) {
+            (Op::Mov(_), Some(Source::Imm(v))) => Some(*v),
+            _ => None,
+        }
+    }
+
     /// The numbers of the lanes, if a source is a constant, or counts up from one.
     pub(crate) fn known_lanes(&self, source: Source) -> Option<[u64; 32]> {
         let (first, stride) = match source {
             Source::Imm(v) => (v, 0),
-            Source::Scalar(r) => (self.constants[r.index()]?, 0),
-            Source::Affine(r, stride) => (self.constants[r.index()]?, stride),
+            Source::Scalar(r) => (self.constant_in(r)?, 0),
+            Source::Affine(r, stride) => (self.constant_in(r)?, stride),
             _ => return None,
         };
         Some(std::array::from_fn(|n| first.wrapping_add(stride.wrapping_mul(n as i64) as u64)))

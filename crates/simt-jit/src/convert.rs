@@ -232,7 +232,8 @@ impl Compiler<'_> {
                 let put = Code::EVEX_Vpbroadcastd_ymm_k1z_xmmm32;
                 if signed {
                     let code = Code::EVEX_Vcvtpd2dq_ymm_k1z_zmmm512b64_er;
-                    let limit = repeated(self.a.constant(&2_147_483_648f64.to_le_bytes()));
+                    // From the largest integer on, since what is above it may be rounded out of range.
+                    let limit = repeated(self.a.constant(&2_147_483_647f64.to_le_bytes()));
                     self.a.op(DOUBLES, &[K1.into(), from.into(), limit.into(), NOT_BELOW]);
                     self.a.op(code, &[ymm(to).into(), from.into()]).set_rounding_control(control);
                     let most = self.a.constant(&i32::MAX.to_le_bytes());

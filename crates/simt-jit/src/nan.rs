@@ -38,9 +38,14 @@ fn is_indifferent(op: &Op, source: usize) -> bool {
         )
 }
 
-/// Passes its sources on as they are.
-fn is_copy(op: &Op) -> bool {
-    matches!(op, Op::Mov(Width::W32) | Op::Select(Width::W32))
+/// The sources that an instruction passes on as they are, as its first result.
+fn passed(inst: &VectorInst) -> &[Source] {
+    match inst.op {
+        Op::Mov(Width::W32) => &inst.src,
+        Op::Select(Width::W32) => &inst.src[..2],
+        Op::Shfl(..) => &inst.src[..1],
+        _ => &[],
+    }
 }
 
 /// By register: its NaNs may be any.
@@ -63,12 +68,12 @@ pub(crate) fn lazy(f: &VectorFunction) -> Vec<bool> {
                     bits & 0x7fff_ffff <= 0x7f80_0000 || bits == NAN
                 }
                 Source::Vector(r) => lazy[r.index()],
-                Source::Mask(_) => true,
-                Source::Scalar(_) | Source::Affine(..) | Source::Halves(..) => false,
+                _ => false,
             };
+            let copies = passed(inst);
             let good = !inst.uniform
                 && (makes_canonical(&inst.op)
-                    || is_copy(&inst.op) && inst.src.iter().all(canonical));
+                    || !copies.is_empty() && copies.iter().all(canonical));
             if !good {
                 for d in &inst.dst {
                     changed |= std::mem::replace(&mut lazy[d.reg.index()], false);
@@ -76,7 +81,29 @@ pub(crate) fn lazy(f: &VectorFunction) -> Vec<bool> {
             }
         }
         if !changed {
-            return lazy;
+            break;
+        }
+    }
+    let made = computed(f, &lazy);
+    lazy.iter().zip(made).map(|(lazy, made)| *lazy && made).collect()
+}
+
+/// By register: it holds, maybe by way of copies, what some instruction has computed. What only has
+/// copies of constants has no NaNs to look after.
+fn computed(f: &VectorFunction, lazy: &[bool]) -> Vec<bool> {
+    let mut computed = vec![false; f.classes.len()];
+    loop {
+        let mut changed = false;
+        for inst in f.blocks.iter().flat_map(|b| &b.insts) {
+            let from = |s: &Source| s.registers().any(|r| lazy[r.index()] && computed[r.index()]);
+            if makes_canonical(&inst.op) || passed(inst).iter().any(from) {
+                for d in &inst.dst {
+                    changed |= !std::mem::replace(&mut computed[d.reg.index()], true);
+                }
+            }
+        }
+        if !changed {
+            return computed;
         }
     }
 }
@@ -86,9 +113,12 @@ pub(crate) fn exposed<'a>(
     lazy: &'a [bool],
     inst: &'a VectorInst,
 ) -> impl Iterator<Item = simt::ir::Reg> + 'a {
-    let passes = is_copy(&inst.op) && inst.dst.iter().all(|d| lazy[d.reg.index()]);
+    let passes = passed(inst).len();
+    let to_lazy = inst.dst.first().is_some_and(|d| lazy[d.reg.index()]);
     inst.src.iter().enumerate().filter_map(move |(i, s)| match s {
-        Source::Vector(r) if lazy[r.index()] && !passes && !is_indifferent(&inst.op, i) => Some(*r),
+        Source::Vector(r) if lazy[r.index()] && !is_indifferent(&inst.op, i) => {
+            (i >= passes || !to_lazy).then_some(*r)
+        }
         _ => None,
     })
 }

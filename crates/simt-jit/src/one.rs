@@ -34,6 +34,9 @@ impl Compiler<'_> {
 
     /// Makes an instruction on one value as on lanes; false if there is no such form.
     pub(crate) fn one_as_lanes(&mut self, inst: &VectorInst) -> bool {
+        if self.flavour == Flavour::Avx2 {
+            return self.one_in_quarter(inst);
+        }
         let lane_wise = matches!(
             inst.op,
             Op::Int(..)

@@ -9,6 +9,7 @@ use crate::halves::Bits;
 use crate::start::PROLOGUE;
 use crate::value::xmm;
 use iced_x86::{Code, Register};
+use simt::ir::Reg;
 use simt::kernel::WARP_LANES;
 use simt::op::{Compare, CompareType, FloatType, Op, PredOp, Width};
 use simt::vector::{Dest, Source, VectorInst, VectorTerm};
@@ -216,6 +217,15 @@ impl Compiler<'_> {
             self.in_pair = Some(inst.dst[0].reg);
         }
         true
+    }
+
+    /// What a predicate is in all lanes that have it, if it is that of numbers that are known.
+    pub(crate) fn known_predicate(&self, r: Reg) -> Option<u32> {
+        let inst = self.writer(r).filter(|inst| !inst.uniform)?;
+        match inst.op {
+            Op::Setp(compare, ty) => self.known_outcomes(inst, compare, ty),
+            _ => None,
+        }
     }
 
     /// The outcomes of a comparison of numbers that are known: the lane's with a constant.
@@ -491,6 +501,7 @@ impl Compiler<'_> {
                 self.a.op(code, &[K1.into(), xmm(first).into(), xmm(second).into(), condition]);
                 self.a.op(Code::VEX_Kmovw_r32_kr, &[eax.into(), K1.into()]);
             }
+            _ if self.flavour == Flavour::Avx2 => return self.one_in_quarter(inst),
             _ => {
                 if !has_lanes_form(compare, ty) || !self.compare_one_as_lanes(inst) {
                     return false;

@@ -51,12 +51,12 @@ impl RowLoad {
 
 impl Compiler<'_> {
     /// Rows in shared memory as an access of 16 bytes a lane; `None` if there is no code for it.
-    fn rows(&self, inst: &VectorInst, space: Space, write: bool) -> Option<Plan> {
+    pub(crate) fn rows(&self, inst: &VectorInst, space: Space, write: bool) -> Option<Plan> {
         let (Source::Vector(address), Source::Imm(offset)) = (inst.src[0], inst.src[1]) else {
             return None;
         };
         let offset = i32::try_from(offset as i64).ok()?;
-        let whole = self.flavour == Flavour::Avx512 && !self.masked && inst.guard.is_none();
+        let whole = !self.masked && inst.guard.is_none();
         let kept = inst.dst.iter().all(|d| d.reg != address);
         let lanes = matches!(self.lanes_of(address), Value::Parts(_) | Value::Memory(..));
         let known = space == Space::Shared && offset >= 0 && offset % ROW_BYTES == 0;

@@ -3,7 +3,7 @@
 use super::quarter::{Quarter, pieces, xmm};
 use crate::assembler::X;
 use iced_x86::{Code, Register};
-use simt::op::Width;
+use simt::op::{Special, Width};
 use simt::vector::VectorInst;
 
 /// True if there is a form for an extension.
@@ -17,6 +17,19 @@ pub(crate) fn extends(from: Width, bits: u8, to: Width) -> bool {
             | (Width::W16, 8 | 16, Width::W16 | Width::W32)
             | (Width::W32, 8 | 16, Width::W16)
     )
+}
+
+/// What a special register that is a mask of lanes is in a lane.
+pub(crate) fn lane_mask(special: Special, lane: usize) -> Option<u32> {
+    let own = 1u32 << lane;
+    Some(match special {
+        Special::LanemaskEq => own,
+        Special::LanemaskLt => own - 1,
+        Special::LanemaskLe => own | (own - 1),
+        Special::LanemaskGt => !(own | (own - 1)),
+        Special::LanemaskGe => !(own - 1),
+        _ => return None,
+    })
 }
 
 impl Quarter<'_, '_> {
@@ -156,6 +169,33 @@ impl Quarter<'_, '_> {
     pub(crate) fn unpack(&mut self, inst: &VectorInst) {
         for (n, which) in [0x88, 0xdd].into_iter().enumerate().take(inst.dst.len()) {
             let made = self.narrowed(inst, which);
+            self.put(inst, n, 0, made);
+        }
+    }
+
+    pub(crate) fn pack_words(&mut self, inst: &VectorInst) {
+        let [low, high] = [0, 1].map(|n| {
+            let words = self.piece_in(inst.src[n], Width::W16, 0);
+            let to = self.temp();
+            self.op(Code::VEX_Vpmovzxwd_ymm_xmmm128, &[to.into(), xmm(words).into()]);
+            to
+        });
+        self.op(Code::VEX_Vpslld_ymm_ymm_imm8, &[high.into(), high.into(), X::I(16)]);
+        self.op(Code::VEX_Vpor_ymm_ymm_ymmm256, &[low.into(), low.into(), high.into()]);
+        self.free(high);
+        self.put(inst, 0, 0, low);
+    }
+
+    pub(crate) fn unpack_words(&mut self, inst: &VectorInst) {
+        let pairs = self.piece_in(inst.src[0], Width::W32, 0);
+        for n in 0..inst.dst.len() {
+            let made = self.temp();
+            if n == 0 {
+                self.lower_words(made, pairs);
+            } else {
+                self.op(Code::VEX_Vpsrld_ymm_ymm_imm8, &[made.into(), pairs.into(), X::I(16)]);
+                self.lower_words(made, made);
+            }
             self.put(inst, n, 0, made);
         }
     }

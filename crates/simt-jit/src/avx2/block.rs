@@ -59,8 +59,10 @@ impl Compiler<'_> {
             let f = self.f;
             for member in &segment.members {
                 let inst = &f.blocks[self.block].insts[member.index];
-                let exposed = exchanged(inst).filter(|r| self.lazy[r.index()]);
-                exposed.into_iter().for_each(|r| self.canonicalise_file(r));
+                if exchanged(inst).is_some() {
+                    let exposed: Vec<Reg> = crate::nan::exposed(&self.lazy, inst).collect();
+                    exposed.into_iter().for_each(|r| self.canonicalise_file(r));
+                }
             }
             let checked = self.check_segment(segment, slow);
             Quarter::new(self, segment).make_all();

@@ -5,9 +5,11 @@ use super::quarter::{Quarter, pieces, xmm};
 use super::{QUARTER_LANES, QUARTERS};
 use crate::assembler::X;
 use crate::compiler::Compiler;
+use crate::halves::{Bits, Format};
 use crate::predicate::float_condition;
 use iced_x86::{Code, Register};
 use simt::geometry::HALF_LANES;
+use simt::kernel::WARP_LANES;
 use simt::op::{Compare, CompareType, FloatType, Width};
 use simt::vector::{Source, VectorInst};
 
@@ -15,7 +17,10 @@ use simt::vector::{Source, VectorInst};
 pub(crate) fn has_form(compare: Compare, ty: CompareType) -> bool {
     match ty {
         CompareType::Int(_) => int_way(compare).is_some(),
-        CompareType::Float(ty, _) => matches!(ty, FloatType::F32 | FloatType::F64),
+        CompareType::Float(ty, flush) => {
+            matches!(ty, FloatType::F32 | FloatType::F64)
+                || !flush && matches!(Format::of(ty), Some(format) if !format.pair)
+        }
     }
 }
 
@@ -50,6 +55,9 @@ impl Compiler<'_> {
     /// The outcomes of a comparison of formulas in EAX, outside of segments.
     pub(crate) fn compare_formulas(&mut self, inst: &VectorInst, compare: Compare, signed: bool) {
         let Some((equal, swapped, inverted)) = int_way(compare) else { return };
+        if equal && self.equal_at_one_lane(inst, inverted) {
+            return;
+        }
         let (eax, edx): (X, X) = (Register::EAX.into(), Register::EDX.into());
         let [a, b, sign] = [Register::YMM0, Register::YMM1, Register::YMM2];
         let xor = Code::VEX_Vpxor_ymm_ymm_ymmm256;
@@ -81,6 +89,46 @@ impl Compiler<'_> {
         }
     }
 
+    /// Compares formulas that are the same in one lane at most, as in all whose strides differ by a
+    /// power of two: the lane's number is their distance in strides. False if they are no such.
+    fn equal_at_one_lane(&mut self, inst: &VectorInst, inverted: bool) -> bool {
+        let plain = |source: Source| match source {
+            Source::Affine(r, stride) => Some((Source::Scalar(r), stride)),
+            Source::Scalar(_) | Source::Imm(_) => Some((source, 0)),
+            _ => None,
+        };
+        let (Some((a, stride_of_a)), Some((b, stride_of_b))) =
+            (plain(inst.src[0]), plain(inst.src[1]))
+        else {
+            return false;
+        };
+        let stride = stride_of_a - stride_of_b;
+        let (from, to) = if stride > 0 { (a, b) } else { (b, a) };
+        let log = stride.unsigned_abs().trailing_zeros();
+        // Strides of lanes that are apart do not wrap around to each other.
+        if !stride.unsigned_abs().is_power_of_two() || log > 32 - WARP_LANES.trailing_zeros() {
+            return false;
+        }
+        let (eax, ecx, edx): (X, X, X) =
+            (Register::EAX.into(), Register::ECX.into(), Register::EDX.into());
+        let distance = self.scalar_copy(to, false, Register::RCX);
+        let from = self.scalar_in(from, false, Register::RDX);
+        self.a.op(Code::Sub_r32_rm32, &[distance.into(), from.into()]);
+        if log > 0 {
+            // What is between lanes becomes too large.
+            self.a.op(Code::Ror_rm32_imm8, &[ecx, X::I(log as i32)]);
+        }
+        self.a.op(Code::Mov_r32_imm32, &[eax, X::I(1)]);
+        self.a.op(Code::Shl_rm32_CL, &[eax, Register::CL.into()]);
+        self.a.op(Code::Cmp_rm32_imm8, &[ecx, X::I(WARP_LANES as i32)]);
+        self.a.op(Code::Sbb_r32_rm32, &[edx, edx]);
+        self.a.op(Code::And_r32_rm32, &[eax, edx]);
+        if inverted {
+            self.a.op(Code::Not_rm32, &[eax]);
+        }
+        true
+    }
+
     /// A quarter of a formula of the lane's number, of 32 bits. Uses RCX.
     fn formula_of_quarter(&mut self, source: Source, quarter: usize, to: Register) {
         let first = (quarter * QUARTER_LANES) as i64;
@@ -107,19 +155,37 @@ impl Compiler<'_> {
 
 impl Quarter<'_, '_> {
     pub(crate) fn compare(&mut self, inst: &VectorInst, compare: Compare, ty: CompareType) {
+        if let CompareType::Float(ty, _) = ty
+            && let Some(format) = Format::of(ty)
+        {
+            let [a, b] = [0, 1].map(|n| self.single_of(inst.src[n], (format.brain, Bits::All)));
+            let made = self.compare_floats(a, b.into(), compare, Width::W32, false);
+            return self.put_predicate(inst, 0, made);
+        }
         let width = match ty {
             CompareType::Int(ty) => ty.width(),
             CompareType::Float(ty, _) => ty.width(),
         };
         let mut made = [Register::None; 2];
         for (piece, made) in made.iter_mut().enumerate().take(pieces(width)) {
-            let [a, b] = [0, 1].map(|n| match inst.src[n] {
-                Source::Affine(..) | Source::Halves(..) => self.formula(inst.src[n], width, piece),
-                source => self.piece_in(source, width, piece),
+            let formula = |n: usize| matches!(inst.src[n], Source::Affine(..) | Source::Halves(..));
+            let float = matches!(ty, CompareType::Float(..));
+            if float && !formula(0) && !formula(1) {
+                let a = self.piece_in(inst.src[0], width, piece);
+                let b = self.piece(inst.src[1], width, piece);
+                let flush = matches!(ty, CompareType::Float(_, true));
+                *made = self.compare_floats(a, b, compare, width, flush);
+                continue;
+            }
+            let [a, b] = [0, 1].map(|n| match formula(n) {
+                true => self.formula(inst.src[n], width, piece),
+                false => self.piece_in(inst.src[n], width, piece),
             });
             *made = match ty {
                 CompareType::Int(ty) => self.compare_integers(a, b, compare, width, ty.signed()),
-                CompareType::Float(_, flush) => self.compare_floats(a, b, compare, width, flush),
+                CompareType::Float(_, flush) => {
+                    self.compare_floats(a, b.into(), compare, width, flush)
+                }
             };
         }
         match width {
@@ -139,21 +205,25 @@ impl Quarter<'_, '_> {
     fn compare_floats(
         &mut self,
         a: Register,
-        b: Register,
+        b: X,
         compare: Compare,
         width: Width,
         flush: bool,
     ) -> Register {
         let (mut a, mut b) = (a, b);
         if flush && width == Width::W32 {
-            (a, b) = (self.flushed(a), self.flushed(b));
+            let second = match b {
+                X::R(register) => register,
+                memory => self.copied(memory),
+            };
+            (a, b) = (self.flushed(a), self.flushed(second).into());
         }
         let code = match width {
             Width::W32 => Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8,
             _ => Code::VEX_Vcmppd_ymm_ymm_ymmm256_imm8,
         };
         let to = self.temp();
-        self.op(code, &[to.into(), a.into(), b.into(), X::I(float_condition(compare))]);
+        self.op(code, &[to.into(), a.into(), b, X::I(float_condition(compare))]);
         to
     }
 

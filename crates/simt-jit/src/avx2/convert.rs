@@ -2,9 +2,10 @@
 
 use super::quarter::{Quarter, xmm};
 use crate::assembler::X;
+use crate::compiler::Compiler;
 use iced_x86::{Code, Register};
-use simt::op::{Convert, FloatType, IntType, Round, Width};
-use simt::vector::VectorInst;
+use simt::op::{Convert, FloatType, IntOp, IntType, Op, Round, Width};
+use simt::vector::{Source, VectorInst};
 
 /// The immediate of `vroundps` that rounds so.
 fn rounding(round: Round) -> Option<i32> {
@@ -26,12 +27,37 @@ pub(crate) fn has_form(convert: Convert) -> bool {
             !mode.sat && (to == FloatType::F64 || to == FloatType::F32 && rounded)
         }
         Convert::ToInt { from: FloatType::F32, bits: 32, round, .. } => rounding(round).is_some(),
+        Convert::ToInt { from: FloatType::F64, bits: 32, signed: true, round, .. } => {
+            rounding(round).is_some()
+        }
+        Convert::Float { from: FloatType::F64, to: FloatType::F32, mode, relu: false } => {
+            !mode.sat && !mode.ftz && rounding(mode.round).is_some()
+        }
         Convert::Float { from: FloatType::F32, to, mode, relu: false } => match to {
             FloatType::F32 => mode.sat,
             FloatType::F64 => !mode.sat && !mode.ftz,
             _ => false,
         },
         _ => false,
+    }
+}
+
+impl Compiler<'_> {
+    /// The highest bit of 32 of a source is known to be 0.
+    fn is_below_sign(&self, source: Source) -> bool {
+        let Source::Vector(r) = source else { return false };
+        let Some(inst) = self.writer(r) else { return false };
+        let second = match inst.src.get(1) {
+            Some(Source::Imm(v)) => *v as u32,
+            _ => 0,
+        };
+        match inst.op {
+            Op::Int(IntOp::Shr, ty) => !ty.signed() && second > 0,
+            Op::Int(IntOp::And, _) => second >> 31 == 0 && matches!(inst.src[1], Source::Imm(_)),
+            Op::Extend { bits, signed, .. } => !signed && bits < 32,
+            Op::Load(access) => !access.signed && access.bytes < 4,
+            _ => false,
+        }
     }
 }
 
@@ -49,6 +75,12 @@ impl Quarter<'_, '_> {
                     self.double_of(to, number, from.signed());
                     self.put(inst, 0, piece, to);
                 }
+            }
+            Convert::ToInt { from: FloatType::F64, round, .. } => {
+                self.integer_of_double(inst, round)
+            }
+            Convert::Float { from: FloatType::F64, mode, .. } => {
+                self.single_of_double(inst, mode.round);
             }
             Convert::ToInt { signed, round, ftz, .. } => {
                 let Some(round) = rounding(round) else { return self.unsupported() };
@@ -89,16 +121,67 @@ impl Quarter<'_, '_> {
             self.rounded(round, Code::VEX_Vcvtdq2ps_ymm_ymmm256, &[to.into(), a]);
             return to;
         }
-        // By way of doubles, which hold every such number, so that it is rounded once.
-        for half in 0..2 {
-            let number = self.half(inst.src[0], half);
-            let a = self.temp();
-            self.double_of(a, number, false);
-            self.rounded(round, Code::VEX_Vcvtpd2ps_xmm_ymmm256, &[xmm(a).into(), a.into()]);
-            self.join(to, a, half);
-            self.free(a);
+        let a = self.piece_in(inst.src[0], Width::W32, 0);
+        if self.c.is_below_sign(inst.src[0]) {
+            self.rounded(round, Code::VEX_Vcvtdq2ps_ymm_ymmm256, &[to.into(), a.into()]);
+            return to;
         }
+        // Both halves are exact, and so is the upper one times 2^16: the sum is rounded once.
+        let low_bits = self.constant(0xffff, Width::W32);
+        let power = self.constant(u64::from(65536f32.to_bits()), Width::W32);
+        let upper = self.temp();
+        self.op(Code::VEX_Vpsrld_ymm_ymm_imm8, &[upper.into(), a.into(), X::I(16)]);
+        self.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[to.into(), a.into(), low_bits.into()]);
+        for half in [upper, to] {
+            self.op(Code::VEX_Vcvtdq2ps_ymm_ymmm256, &[half.into(), half.into()]);
+        }
+        let sum = Code::VEX_Vfmadd231ps_ymm_ymm_ymmm256;
+        self.rounded(round, sum, &[to.into(), upper.into(), power.into()]);
+        self.free(upper);
         to
+    }
+
+    /// 64-bit lanes as 32-bit ones: each piece by an instruction that makes half a register of it.
+    fn narrowed_by(&mut self, pieces: [Register; 2], round: Round, code: Code) -> Register {
+        let [low, high] = pieces.map(|piece| {
+            let to = self.temp();
+            self.rounded(round, code, &[xmm(to).into(), piece.into()]);
+            to
+        });
+        let insert = Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8;
+        self.op(insert, &[low.into(), low.into(), xmm(high).into(), X::I(1)]);
+        self.free(high);
+        low
+    }
+
+    /// Doubles as floats.
+    fn single_of_double(&mut self, inst: &VectorInst, round: Round) {
+        let pieces = [0, 1].map(|piece| self.piece_in(inst.src[0], Width::W64, piece));
+        let made = self.narrowed_by(pieces, round, Code::VEX_Vcvtpd2ps_xmm_ymmm256);
+        self.put(inst, 0, 0, made);
+    }
+
+    /// Doubles as signed integers: of NaN the top bit alone, what is too large is the largest.
+    fn integer_of_double(&mut self, inst: &VectorInst, round: Round) {
+        let Some(round) = rounding(round) else { return self.unsupported() };
+        let pieces = [0, 1].map(|piece| {
+            let a = self.piece_in(inst.src[0], Width::W64, piece);
+            let to = self.temp();
+            self.op(Code::VEX_Vroundpd_ymm_ymmm256_imm8, &[to.into(), a.into(), X::I(round)]);
+            to
+        });
+        let made = self.narrowed_by(pieces, Round::Near, Code::VEX_Vcvttpd2dq_xmm_ymmm256);
+        // What is out of range has become the least number, one below the largest.
+        let limit = self.constant(2_147_483_648f64.to_bits(), Width::W64);
+        for piece in pieces {
+            let compare = Code::VEX_Vcmppd_ymm_ymm_ymmm256_imm8;
+            self.op(compare, &[piece.into(), piece.into(), limit.into(), X::I(0x1d)]);
+        }
+        self.narrow_masks(pieces[0], pieces[1]);
+        let xor = Code::VEX_Vpxor_ymm_ymm_ymmm256;
+        self.op(xor, &[made.into(), made.into(), pieces[0].into()]);
+        pieces.into_iter().for_each(|piece| self.free(piece));
+        self.put(inst, 0, 0, made);
     }
 
     /// An instruction that rounds so.

@@ -41,7 +41,14 @@ impl Compiler<'_> {
     /// Makes code for an instruction between segments; false if there is none.
     pub(crate) fn between(&mut self, inst: &VectorInst) -> bool {
         match inst.op {
-            Op::Load(_) | Op::Store(_) => self.each_lane(inst),
+            Op::Load(_) | Op::Store(_) => self.store_last(inst) || self.each_lane(inst),
+            Op::LoadPrefix(access) => self.load_prefix_of_lanes(inst, access),
+            Op::LoadMatrix { space, transpose, .. } => self.load_matrices(inst, space, transpose),
+            Op::Breakpoint => true,
+            Op::Fence => {
+                self.a.op(Code::Mfence, &[]);
+                true
+            }
             Op::Atom { .. } => self.atomic(inst),
             Op::Vote(_) | Op::ActiveMask | Op::Redux(..) | Op::Elect | Op::Match { .. } => {
                 self.votes(inst)

@@ -7,7 +7,7 @@ use super::quarter::{Quarter, pieces, xmm};
 use crate::assembler::X;
 use iced_x86::{Code, Register};
 use simt::op::{FloatMode, FloatOp, FloatType, Round, Width};
-use simt::vector::VectorInst;
+use simt::vector::{Source, VectorInst};
 use simt_interpreter::native::EXP2_TERMS;
 
 /// The control word of a thread that rounds so, keeps subnormals and takes no exceptions.
@@ -185,17 +185,21 @@ impl Quarter<'_, '_> {
             self.op(times, &[a.into(), b.into(), c.into()]);
             return a;
         }
-        let accumulates = inst.src[2] == simt::vector::Source::Vector(inst.dst[0].reg);
-        if accumulates {
+        let accumulates = inst.src[2] == Source::Vector(inst.dst[0].reg);
+        if accumulates || self.is_spent(inst, inst.src[2], piece) {
             let a = self.piece_in(inst.src[0], width, piece);
             let b = self.piece(inst.src[1], width, piece);
             let to = self.owned(inst, inst.src[2], width, piece);
             self.op(plus, &[to.into(), a.into(), b]);
             return to;
         }
-        let b = self.piece_in(inst.src[1], width, piece);
+        let (mut a, mut b) = (inst.src[0], inst.src[1]);
+        if self.is_spent(inst, b, piece) {
+            std::mem::swap(&mut a, &mut b);
+        }
+        let b = self.piece_in(b, width, piece);
         let c = self.piece(inst.src[2], width, piece);
-        let to = self.owned(inst, inst.src[0], width, piece);
+        let to = self.owned(inst, a, width, piece);
         self.op(times, &[to.into(), b.into(), c]);
         to
     }

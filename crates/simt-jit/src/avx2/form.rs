@@ -69,6 +69,9 @@ impl Compiler<'_> {
                         Kind::Single
                     };
                 }
+                if self.one_place(inst).is_some() {
+                    return Kind::Whole;
+                }
                 match self.reach(inst, plan) {
                     Some(reach) if plan.write || homes(Home::Vector) => {
                         Kind::Lanes(Some((plan, reach)))
@@ -98,7 +101,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn has_lane_form(&self, inst: &VectorInst) -> bool {
+    pub(super) fn has_lane_form(&self, inst: &VectorInst) -> bool {
         let narrow = |w: Width| matches!(w, Width::W32 | Width::W64);
         let formula = |s: &Source| matches!(s, Source::Affine(..) | Source::Halves(..));
         match inst.op {
@@ -111,8 +114,9 @@ impl Compiler<'_> {
             Op::Select(w) => narrow(w) || w == Width::W16,
             Op::Extend { from, bits, to, .. } => bits::extends(from, bits, to),
             Op::Pack { part, whole } | Op::Unpack { part, whole } => {
-                part == Width::W32 && whole == Width::W64
+                matches!((part, whole), (Width::W32, Width::W64) | (Width::W16, Width::W32))
             }
+            Op::Special(special) => bits::lane_mask(special, 0).is_some(),
             Op::Lop3(_) => true,
             Op::Prmt(mode) => crate::bits::plain_selector(inst, mode).is_some(),
             Op::Convert(convert) => convert::has_form(convert) || halves::converts(convert),

@@ -93,7 +93,7 @@ impl Quarter<'_, '_> {
     }
 
     /// A source's halves as f32 numbers, in a register of their own.
-    fn single_of(&mut self, source: Source, (brain, bits): (bool, Bits)) -> Register {
+    pub(crate) fn single_of(&mut self, source: Source, (brain, bits): (bool, Bits)) -> Register {
         let (up, widen) = (Code::VEX_Vpslld_ymm_ymm_imm8, Code::VEX_Vcvtph2ps_ymm_xmmm128);
         let width = if bits == Bits::All { Width::W16 } else { Width::W32 };
         let from = self.piece_in(source, width, 0);

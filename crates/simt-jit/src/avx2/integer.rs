@@ -1,7 +1,7 @@
 //! Integer arithmetic on a quarter's lanes of 16 and 32 bits, and what is one instruction on any.
 
 use super::quarter::{Quarter, pieces, xmm};
-use super::wide;
+use super::{QUARTER_LANES, form, wide};
 use crate::assembler::X;
 use crate::bits::{Moved, plain_selector};
 use crate::halves::Format;
@@ -80,9 +80,24 @@ impl Quarter<'_, '_> {
     /// Makes an instruction on lanes that is no load or store.
     pub(crate) fn lanes(&mut self, inst: &VectorInst) {
         match inst.op {
+            Op::Special(special) => {
+                let lanes = (0..QUARTER_LANES).map(|n| self.number * QUARTER_LANES + n);
+                let masks = lanes.filter_map(|lane| super::bits::lane_mask(special, lane));
+                let masks: Vec<u8> = masks.flat_map(u32::to_le_bytes).collect();
+                let masks = self.c.a.constant(&masks);
+                let made = self.copied(masks.into());
+                self.put(inst, 0, 0, made);
+            }
             Op::Mov(w) => {
+                let keeps = form::keeps(inst, &inst.dst[0], self.c.masked);
                 for piece in 0..pieces(w) {
-                    let made = self.formula(inst.src[0], w, piece);
+                    let made = match inst.src[0] {
+                        source @ (Source::Affine(..) | Source::Halves(..)) => {
+                            self.formula(source, w, piece)
+                        }
+                        source if keeps => self.piece_in(source, w, piece),
+                        source => self.owned(inst, source, w, piece),
+                    };
                     self.put(inst, 0, piece, made);
                 }
             }
@@ -91,6 +106,8 @@ impl Quarter<'_, '_> {
             Op::Float(op, ty, mode) => self.float(inst, op, ty, mode),
             Op::Select(w) => self.select(inst, w),
             Op::Extend { from, bits, signed, to } => self.extend(inst, from, bits, signed, to),
+            Op::Pack { part: Width::W16, .. } => self.pack_words(inst),
+            Op::Unpack { part: Width::W16, .. } => self.unpack_words(inst),
             Op::Pack { .. } => self.pack(inst),
             Op::Unpack { .. } => self.unpack(inst),
             Op::Lop3(table) => self.lop3(inst, table),
@@ -126,14 +143,61 @@ impl Quarter<'_, '_> {
     }
 
     fn select(&mut self, inst: &VectorInst, w: Width) {
+        if let Some(bits) = self.known(inst.src[2]) {
+            return self.select_known(inst, w, u32::from(bits));
+        }
         let predicate = self.predicate(inst.src[2]);
         for piece in 0..pieces(w) {
             let mask = self.mask_of_width(predicate, w, piece);
+            // What is 0 where the other is chosen is masked.
+            let masked = match (inst.src[0], inst.src[1]) {
+                (other, Source::Imm(0)) => Some((Code::VEX_Vpand_ymm_ymm_ymmm256, other)),
+                (Source::Imm(0), other) => Some((Code::VEX_Vpandn_ymm_ymm_ymmm256, other)),
+                _ => None,
+            };
+            if let Some((code, other)) = masked {
+                let other = self.piece(other, w, piece);
+                let to = self.temp();
+                self.op(code, &[to.into(), mask.into(), other]);
+                self.put(inst, 0, piece, to);
+                continue;
+            }
             let b = self.piece_in(inst.src[1], w, piece);
             let a = self.piece(inst.src[0], w, piece);
             let to = self.temp();
             let blend = Code::VEX_Vpblendvb_ymm_ymm_ymmm256_ymm;
             self.op(blend, &[to.into(), b.into(), a, mask.into()]);
+            self.put(inst, 0, piece, to);
+        }
+    }
+
+    /// A choice by a predicate that is known.
+    fn select_known(&mut self, inst: &VectorInst, w: Width, bits: u32) {
+        let lanes = QUARTER_LANES / pieces(w);
+        for piece in 0..pieces(w) {
+            let here = bits >> (lanes * piece) & ((1 << lanes) - 1);
+            let to = if here == 0 || here == (1 << lanes) - 1 {
+                self.owned(inst, inst.src[usize::from(here == 0)], w, piece)
+            } else {
+                let b = self.piece_in(inst.src[1], w, piece);
+                let a = self.piece(inst.src[0], w, piece);
+                let to = self.temp();
+                let (code, to_here, b, bits) = match w {
+                    Width::W16 => (Code::VEX_Vpblendw_xmm_xmm_xmmm128_imm8, xmm(to), xmm(b), here),
+                    Width::W32 => (Code::VEX_Vpblendd_ymm_ymm_ymmm256_imm8, to, b, here),
+                    _ => {
+                        let pairs = (0..lanes).map(|n| ((here >> n & 1) * 3) << (2 * n)).sum();
+                        (Code::VEX_Vpblendd_ymm_ymm_ymmm256_imm8, to, b, pairs)
+                    }
+                };
+                let a = match a {
+                    X::R(a) if w == Width::W16 => xmm(a).into(),
+                    a => a,
+                };
+                let bits = X::I(i32::from(bits as u8 as i8));
+                self.op(code, &[to_here.into(), b.into(), a, bits]);
+                to
+            };
             self.put(inst, 0, piece, to);
         }
     }

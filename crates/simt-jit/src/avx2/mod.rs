@@ -13,7 +13,7 @@
 //! `integer`, `wide`, `carry`, `float`, `series`, `halves`, `convert`, `compare`, `bits` and `bytes` have the
 //! instructions on lanes, `shuffle`
 //! those that read other lanes,
-//! `reach`, `group`, `listed`, `transfer` and `rows` loads and stores, `single` what differs from AVX-512 in
+//! `reach`, `group`, `listed`, `transfer`, `rows`, `last`, `matrices` and `prefix` loads and stores, `single` and `one` what differs from AVX-512 in
 //! instructions on one value, `file` and `divide` what lanes do one after the other or together: that is made from
 //! the register file, outside of segments, mostly by the code that AVX-512 has for it. So are products
 //! of matrices (`tensor`).
@@ -31,8 +31,12 @@ mod form;
 mod group;
 mod halves;
 mod integer;
+mod last;
 mod listed;
+mod matrices;
+mod one;
 mod order;
+mod prefix;
 mod quarter;
 mod reach;
 mod rows;

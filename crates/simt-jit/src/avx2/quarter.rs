@@ -4,7 +4,7 @@
 //! register, and stored when its register is needed for something else or the quarter ends; what
 //! nobody reads any more is not stored. Values that all quarters share stay where they are.
 
-use super::segment::Segment;
+use super::segment::{Member, Segment};
 use super::shuffle::exchanged;
 use super::{QUARTER_LANES, QUARTERS, form, order, predicate_slot, spill_slot};
 use crate::assembler::{X, at};
@@ -17,6 +17,9 @@ use simt::vector::{Dest, Home, Source, VectorInst};
 
 /// Vector registers of the processor.
 const REGISTERS: usize = 16;
+/// Members from which on quarters of which no lane runs are passed. Fewer are sooner made than a
+/// jump is mended that the processor guessed wrong.
+const PASSED_MIN: usize = 8;
 
 /// What a machine register can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,8 @@ enum Key {
     Active(Option<(Reg, bool)>),
     /// A scalar's value in every lane.
     Splat(Reg),
+    /// The lanes that run, as bits, in every lane.
+    Bits,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -51,6 +56,10 @@ pub(crate) struct Quarter<'c, 'a> {
     position: usize,
     /// How the thread rounds.
     pub(crate) rounding: Round,
+    /// Quarters of which no lane runs are passed.
+    passes: bool,
+    /// The instruction is on one value, which all lanes have.
+    one: bool,
 }
 
 /// Machine registers that a quarter's lanes of a width take.
@@ -77,7 +86,29 @@ fn number_of(register: Register) -> usize {
 impl<'c, 'a> Quarter<'c, 'a> {
     pub(crate) fn new(c: &'c mut Compiler<'a>, segment: &'c Segment) -> Self {
         let slots = [Slot::default(); REGISTERS];
-        Self { c, segment, slots, number: 0, position: 0, rounding: Round::Near }
+        let scattered = |m: &Member| m.access.is_some_and(|(_, reach)| !reach.is_formula());
+        let long = segment.members.len() >= PASSED_MIN || segment.members.iter().any(scattered);
+        let passes = c.masked && long;
+        Self {
+            c,
+            segment,
+            slots,
+            number: 0,
+            position: 0,
+            rounding: Round::Near,
+            passes,
+            one: false,
+        }
+    }
+
+    /// Makes the code of an instruction on one value, the only member.
+    pub(super) fn make_one(mut self, inst: &VectorInst) {
+        self.one = true;
+        if let Some(round) = order::rounding(inst) {
+            self.round(round);
+        }
+        self.lanes(inst);
+        self.round(Round::Near);
     }
 
     /// Makes the code of all quarters.
@@ -86,7 +117,7 @@ impl<'c, 'a> Quarter<'c, 'a> {
         for number in 0..QUARTERS {
             self.number = number;
             let none = self.c.a.label();
-            if self.c.masked {
+            if self.passes {
                 let lanes = (0xff << (QUARTER_LANES * number)) as u32 as i32;
                 self.op(Code::Test_rm32_imm32, &[MASK.into(), X::I(lanes)]);
                 self.c.a.jump(Code::Je_rel32_64, none);
@@ -114,12 +145,12 @@ impl<'c, 'a> Quarter<'c, 'a> {
     }
 
     /// Stores what somebody behind the segment reads, and keeps only what all quarters share: where
-    /// none can be left out.
+    /// none is passed.
     fn end(&mut self) {
         self.round(Round::Near);
         self.position = self.segment.members.len();
         for n in 0..REGISTERS {
-            if self.c.masked || !matches!(self.slots[n].key, Some(Key::Splat(_))) {
+            if self.passes || !matches!(self.slots[n].key, Some(Key::Splat(_) | Key::Bits)) {
                 self.release(n);
             }
         }
@@ -166,10 +197,10 @@ impl<'c, 'a> Quarter<'c, 'a> {
         match key {
             Key::Lanes(r, _) | Key::Predicate(r) => self.segment.next_read(r, from),
             // Made anew if need be.
-            Key::Active(_) => Some(count),
+            Key::Active(_) | Key::Bits => Some(count),
             Key::Splat(r) => match self.segment.next_read(r, from) {
                 Some(next) if next < count => Some(next),
-                _ if self.number + 1 == QUARTERS || self.c.masked => None,
+                _ if self.number + 1 == QUARTERS || self.passes => None,
                 _ => self.segment.first_mention(r).map(|first| count + first),
             },
         }
@@ -197,7 +228,7 @@ impl<'c, 'a> Quarter<'c, 'a> {
                 let to = self.predicate_in_stack(r);
                 self.op(Code::VEX_Vmovdqu_ymmm256_ymm, &[to.into(), ymm(n).into()]);
             }
-            Key::Active(_) | Key::Splat(_) => {}
+            Key::Active(_) | Key::Splat(_) | Key::Bits => {}
         }
     }
 
@@ -297,6 +328,24 @@ impl<'c, 'a> Quarter<'c, 'a> {
         }
     }
 
+    /// The machine register of a source that nobody reads behind the instruction.
+    fn spent(&self, inst: &VectorInst, source: Source, piece: usize) -> Option<usize> {
+        let Source::Vector(r) = source else { return None };
+        let key = Key::Lanes(r, piece);
+        let n = self.find(key)?;
+        // Read once by this instruction, overwritten by it or not read again.
+        let reads = inst.src.iter().filter(|s| **s == source).count();
+        let overwritten = inst.dst.iter().any(|d| d.reg == r);
+        let kept = inst.dst.iter().any(|d| d.reg == r && form::keeps(inst, d, self.c.masked));
+        let over = overwritten || self.next_use(key, self.position + 1).is_none();
+        (reads == 1 && !kept && over && !self.slots[n].pinned).then_some(n)
+    }
+
+    /// A source can be overwritten where it is.
+    pub(crate) fn is_spent(&self, inst: &VectorInst, source: Source, piece: usize) -> bool {
+        self.spent(inst, source, piece).is_some()
+    }
+
     /// A piece of a source in a register that may be written.
     pub(crate) fn owned(
         &mut self,
@@ -305,19 +354,9 @@ impl<'c, 'a> Quarter<'c, 'a> {
         width: Width,
         piece: usize,
     ) -> Register {
-        if let Source::Vector(r) = source
-            && let Some(n) = self.find(Key::Lanes(r, piece))
-        {
-            let key = Key::Lanes(r, piece);
-            // Read once by this instruction, overwritten by it or not read again.
-            let reads = inst.src.iter().filter(|s| **s == source).count();
-            let overwritten = inst.dst.iter().any(|d| d.reg == r);
-            let kept = inst.dst.iter().any(|d| d.reg == r && form::keeps(inst, d, self.c.masked));
-            let over = overwritten || self.next_use(key, self.position + 1).is_none();
-            if reads == 1 && !kept && over && !self.slots[n].pinned {
-                self.slots[n] = Slot { key: None, dirty: false, pinned: true };
-                return ymm(n);
-            }
+        if let Some(n) = self.spent(inst, source, piece) {
+            self.slots[n] = Slot { key: None, dirty: false, pinned: true };
+            return ymm(n);
         }
         let operand = self.piece(source, width, piece);
         self.copied(operand)
@@ -421,6 +460,12 @@ impl<'c, 'a> Quarter<'c, 'a> {
     pub(crate) fn put(&mut self, inst: &VectorInst, n: usize, piece: usize, made: Register) {
         let dest = &inst.dst[n];
         let width = self.width_of(dest.reg);
+        if self.one {
+            // All pieces are alike.
+            return if piece == 0 {
+                self.put_one(inst, n, width, made)
+            };
+        }
         let mut made = made;
         if form::keeps(inst, dest, self.c.masked) {
             let active = self.active(inst.guard);
@@ -459,39 +504,79 @@ impl<'c, 'a> Quarter<'c, 'a> {
     }
 
     /// 32 bits of the lane's number in the bits that are given for all lanes, as a mask.
-    fn spread(&mut self, to: Register) {
+    fn spread(&mut self, all: Register, to: Register) {
         let first = self.number * QUARTER_LANES;
         let bits: Vec<u8> =
             (first..first + QUARTER_LANES).flat_map(|lane| (1u32 << lane).to_le_bytes()).collect();
         let bits = self.c.a.constant(&bits);
-        self.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[to.into(), to.into(), bits.into()]);
+        self.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[to.into(), all.into(), bits.into()]);
         self.op(Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256, &[to.into(), to.into(), bits.into()]);
+    }
+
+    /// The outcomes of a predicate in the quarter's lanes, if they are known.
+    pub(crate) fn known(&self, source: Source) -> Option<u8> {
+        let bits = match source {
+            Source::Mask(r) => self.c.known_predicate(r)?,
+            Source::Imm(v) => {
+                if v != 0 {
+                    u32::MAX
+                } else {
+                    0
+                }
+            }
+            _ => return None,
+        };
+        Some((bits >> (QUARTER_LANES * self.number)) as u8)
+    }
+
+    /// Somebody behind the instruction under construction reads a predicate.
+    pub(crate) fn is_read_later(&self, r: Reg) -> bool {
+        self.next_use(Key::Predicate(r), self.position + 1).is_some()
+    }
+
+    /// A mask of 32 bits a lane for bits that are known.
+    pub(crate) fn known_mask(&mut self, bits: u8) -> Register {
+        let lanes = (0..QUARTER_LANES).map(|n| 0u32.wrapping_sub(u32::from(bits >> n & 1)));
+        let mask: Vec<u8> = lanes.flat_map(u32::to_le_bytes).collect();
+        let mask = self.c.a.constant(&mask);
+        self.copied(mask.into())
     }
 
     /// A predicate as a mask.
     pub(crate) fn predicate(&mut self, source: Source) -> Register {
-        let r = match source {
-            Source::Mask(r) => r,
-            other => {
-                let value = if matches!(other, Source::Imm(v) if v != 0) { u64::MAX } else { 0 };
-                let memory = self.constant(value, Width::W64);
-                return self.copied(memory.into());
-            }
+        let Source::Mask(r) = source else {
+            let bits = self.known(source).unwrap_or(0);
+            return self.known_mask(bits);
         };
         let key = Key::Predicate(r);
         if let Some(n) = self.find(key) {
             return self.pin(n);
         }
-        let to = self.temp();
-        if self.segment.has_written(r, self.position) {
+        let to = if self.segment.has_written(r, self.position) {
             let from = self.predicate_in_stack(r);
-            self.op(Code::VEX_Vmovdqu_ymm_ymmm256, &[to.into(), from.into()]);
+            self.copied(from.into())
+        } else if let Some(bits) = self.known(source) {
+            self.known_mask(bits)
         } else {
+            let to = self.temp();
             let from = self.c.mask_of(r);
             self.op(Code::VEX_Vpbroadcastd_ymm_xmmm32, &[to.into(), from.into()]);
-            self.spread(to);
-        }
+            self.spread(to, to);
+            to
+        };
         self.hold(to, key, false);
+        to
+    }
+
+    /// The lanes that run, as bits, in every lane.
+    fn running(&mut self) -> Register {
+        if let Some(n) = self.find(Key::Bits) {
+            return self.pin(n);
+        }
+        let to = self.temp();
+        self.op(Code::VEX_Vmovd_xmm_rm32, &[xmm(to).into(), MASK.into()]);
+        self.op(Code::VEX_Vpbroadcastd_ymm_xmmm32, &[to.into(), xmm(to).into()]);
+        self.hold(to, Key::Bits, false);
         to
     }
 
@@ -503,10 +588,9 @@ impl<'c, 'a> Quarter<'c, 'a> {
         }
         let to = match guard {
             None => {
+                let all = self.running();
                 let to = self.temp();
-                self.op(Code::VEX_Vmovd_xmm_rm32, &[xmm(to).into(), MASK.into()]);
-                self.op(Code::VEX_Vpbroadcastd_ymm_xmmm32, &[to.into(), xmm(to).into()]);
-                self.spread(to);
+                self.spread(all, to);
                 to
             }
             Some(guard) => {
@@ -536,6 +620,9 @@ impl<'c, 'a> Quarter<'c, 'a> {
     /// A predicate that an instruction has made, as a mask of 32 bits a lane in a register of its
     /// own.
     pub(crate) fn put_predicate(&mut self, inst: &VectorInst, n: usize, made: Register) {
+        if self.one {
+            return self.put_one_predicate(inst, n, made);
+        }
         let dest = &inst.dst[n];
         let mut made = made;
         if form::keeps(inst, dest, self.c.masked) {

@@ -79,6 +79,11 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
+    /// An instruction alone, of which nobody reads anything in the register file.
+    pub(super) fn of_one(index: usize) -> Self {
+        Self { members: vec![Member { index, access: None }], ..Self::default() }
+    }
+
     /// The first member from `position` on that reads the register's present value; their number
     /// if only somebody behind the segment does.
     pub(crate) fn next_read(&self, r: Reg, position: usize) -> Option<usize> {
@@ -178,10 +183,9 @@ struct Builder {
     member_writes: HashSet<Reg>,
     after_reads: HashSet<Reg>,
     after_writes: HashSet<Reg>,
-    /// Places in the register file that members have to themselves, and that instructions behind
-    /// them write: registers share them, each in its own part of the code's order.
+    /// Places of lanes in the register file that members use: registers share them, each in its own
+    /// part of the code's order.
     member_places: HashSet<u32>,
-    after_places: HashSet<u32>,
     /// Places in the register file that shuffles read of other quarters.
     exchanged: HashSet<Option<u32>>,
     loads: bool,
@@ -196,7 +200,7 @@ struct Builder {
 
 impl Builder {
     /// An instruction on one value can run before the members; it may touch memory.
-    fn goes_before(&self, layout: &Layout<'_>, inst: &VectorInst) -> bool {
+    fn goes_before(&self, inst: &VectorInst) -> bool {
         let order = match inst.op {
             Op::Load(access) if !access.volatile => !self.stores,
             Op::Load(_) | Op::Store(_) => !self.stores && !self.loads,
@@ -210,18 +214,14 @@ impl Builder {
             })
             && sources(inst)
                 .all(|r| !self.member_writes.contains(&r) && !self.after_writes.contains(&r))
-            && places(layout, inst.dst.iter().map(|d| d.reg)).all(|place| {
-                !self.member_places.contains(&place) && !self.after_places.contains(&place)
-            })
     }
 
     fn goes_behind(&self, inst: &VectorInst) -> bool {
         !matches!(inst.op, Op::Load(_) | Op::Store(_))
     }
 
-    fn add_behind(&mut self, layout: &Layout<'_>, index: usize, inst: &VectorInst) {
+    fn add_behind(&mut self, index: usize, inst: &VectorInst) {
         self.segment.after.push(index);
-        self.after_places.extend(places(layout, inst.dst.iter().map(|d| d.reg)));
         self.after_reads.extend(sources(inst));
         self.after_writes.extend(inst.dst.iter().map(|d| d.reg));
     }
@@ -249,9 +249,6 @@ impl Builder {
         {
             return false;
         }
-        if places(layout, all(inst)).any(|place| self.after_places.contains(&place)) {
-            return false;
-        }
         if inst.dst.iter().any(|d| self.exchanged.contains(&layout.place(d.reg.index()).vector))
             || exchanged(inst).is_some_and(|r| self.member_writes.contains(&r))
         {
@@ -262,6 +259,10 @@ impl Builder {
         let address = inst.src[0].registers();
         let looked_at = address.chain(inst.guard.map(|g| g.reg));
         if looked_at.into_iter().any(|r| self.member_writes.contains(&r)) {
+            return false;
+        }
+        // So do the copies of an address that all lanes have.
+        if copied(f, layout, inst, reach).is_some_and(|place| self.member_places.contains(&place)) {
             return false;
         }
         // Quarters run one behind the other: what one stores no other may load or store.
@@ -309,6 +310,7 @@ impl Builder {
         mut access: Option<(Plan, Reach)>,
     ) {
         if let Some((plan, reach)) = &mut access {
+            self.member_places.extend(copied(f, layout, inst, reach));
             reach.set_table(&mut self.tables);
             self.stores |= plan.write;
             self.loads |= !plan.write;
@@ -321,7 +323,9 @@ impl Builder {
                 None => self.scattered_loads = true,
             }
         }
-        self.member_places.extend(places(layout, all(inst)));
+        let mentioned = sources(inst).chain(inst.dst.iter().map(|d| d.reg));
+        let lanes = mentioned.filter(|r| f.homes[r.index()] == Home::Vector);
+        self.member_places.extend(lanes.filter_map(|r| layout.place(r.index()).vector));
         self.exchanged.extend(exchanged(inst).map(|r| layout.place(r.index()).vector));
         self.member_reads.extend(sources(inst));
         for d in &inst.dst {
@@ -334,14 +338,16 @@ impl Builder {
     }
 }
 
-/// Registers that an instruction reads or writes.
-fn all(inst: &VectorInst) -> impl Iterator<Item = Reg> + '_ {
-    sources(inst).chain(inst.dst.iter().map(|d| d.reg))
-}
-
-/// Where the register file has the lanes of registers that have some.
-fn places(layout: &Layout<'_>, regs: impl Iterator<Item = Reg>) -> impl Iterator<Item = u32> {
-    regs.filter_map(|r| layout.place(r.index()).vector)
+/// Where the register file gets a copy for each lane of an access's address that all lanes have.
+fn copied(
+    f: &VectorFunction,
+    layout: &Layout<'_>,
+    inst: &VectorInst,
+    reach: &Reach,
+) -> Option<u32> {
+    let scattered = matches!(reach, Reach::File(_) | Reach::Table { .. });
+    let r = inst.src[0].registers().find(|_| scattered)?;
+    (f.homes[r.index()] == Home::ScalarAndVector).then(|| layout.place(r.index()).vector)?
 }
 
 impl Compiler<'_> {
@@ -402,10 +408,10 @@ impl Compiler<'_> {
                     open.segment.range.0 = index + 1;
                 }
                 Kind::Single => {
-                    if open.goes_before(self.layout, inst) {
+                    if open.goes_before(inst) {
                         open.segment.before.push(index);
                     } else if open.goes_behind(inst) {
-                        open.add_behind(self.layout, index, inst);
+                        open.add_behind(index, inst);
                     } else {
                         close(&mut open, &mut steps, index);
                         open.segment.before.push(index);

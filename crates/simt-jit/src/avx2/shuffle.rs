@@ -228,12 +228,8 @@ impl Quarter<'_, '_> {
             self.free(lanes);
         }
         self.put(inst, 0, 0, to);
-        if *predicate && inst.dst.len() > 1 {
-            let mask: Vec<u8> = (first..first + QUARTER_LANES)
-                .flat_map(|lane| (0u32.wrapping_sub(inside >> lane & 1)).to_le_bytes())
-                .collect();
-            let mask = self.c.a.constant(&mask);
-            let made = self.copied(mask.into());
+        if *predicate && inst.dst.get(1).is_some_and(|d| self.is_read_later(d.reg)) {
+            let made = self.known_mask((inside >> first) as u8);
             self.put_predicate(inst, 1, made);
         }
     }

@@ -5,6 +5,7 @@
 #![allow(clippy::neg_cmp_op_on_partial_ord, reason = "an unordered comparison is true for NaN")]
 
 use super::approx;
+use super::estimate;
 use super::half;
 use super::lanes::{
     Operands, Rare, Target, binary, compare, compare_integers, float_binary, float_ternary,
@@ -135,6 +136,7 @@ fn f32_handler<const Z: bool>(op: FloatOp, t: Target) -> Option<Handler> {
         }
         FloatOp::Sqrt => float_unary(t, |a: f32| flushed::<Z>(flushed::<Z>(a).sqrt())),
         FloatOp::RsqrtApprox => float_unary(t, |a: f32| flushed::<Z>(1.0 / flushed::<Z>(a).sqrt())),
+        FloatOp::RsqrtEstimate => float_unary(t, |a: f32| estimate::rsqrt(flushed::<Z>(a))),
         FloatOp::Min => {
             binary(t, |a: f32, b: f32| output::<Z>(min32(flushed::<Z>(a), flushed::<Z>(b))))
         }

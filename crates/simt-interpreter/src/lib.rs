@@ -17,6 +17,7 @@ mod cluster;
 mod convert;
 mod decode;
 mod eight;
+mod estimate;
 mod file;
 mod float;
 mod half;
@@ -60,12 +61,13 @@ pub struct Interpreter {
     target: Target,
     generator: Option<Arc<dyn Generator>>,
     checks: Option<Checks>,
+    estimating: bool,
 }
 
 impl Interpreter {
     /// For the widest instruction set that this processor has.
     pub fn new() -> Self {
-        Self { target: Target::detect(), generator: None, checks: None }
+        Self { target: Target::detect(), generator: None, checks: None, estimating: false }
     }
 
     /// For the given instruction set, or the widest below it that this processor has.
@@ -77,13 +79,20 @@ impl Interpreter {
             }
             _ => Target::Baseline,
         };
-        Self { target, generator: None, checks: None }
+        Self { target, generator: None, checks: None, estimating: false }
     }
 
     /// Kernels move up to the native code that `generator` makes once they have run for a while.
     #[must_use]
     pub fn moving_up(self, generator: Arc<dyn Generator>) -> Self {
         Self { generator: Some(generator), ..self }
+    }
+
+    /// Kernels are made for processors that estimate ([`VectorKernel::by_estimates`]), as native code for
+    /// these is: all that runs a kernel in turn must agree on it.
+    #[must_use]
+    pub fn estimating(self, estimating: bool) -> Self {
+        Self { estimating, ..self }
     }
 
     /// Looks for races on shared memory and for reads of memory that nobody wrote, and reports what
@@ -103,6 +112,7 @@ impl Default for Interpreter {
 impl Tier for Interpreter {
     fn compile(&self, kernel: VectorKernel) -> Arc<dyn Kernel> {
         let (generator, checks) = (self.generator.clone(), self.checks.clone());
+        let kernel = if self.estimating { kernel.by_estimates() } else { kernel };
         let program = program::Program::new(kernel, self.target, generator, checks);
         Arc::new(program::InterpretedKernel(Arc::new(program)))
     }

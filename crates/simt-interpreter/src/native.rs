@@ -25,6 +25,7 @@ pub use super::approx::{
 };
 use super::decode::Code;
 pub use super::decode::Place;
+pub use super::estimate::is_here as estimates_are_here;
 use super::machine::{Ins, Machine, Step};
 use super::warp::PATIENCE;
 use simt::kernel::{Control, Dim3, Range};

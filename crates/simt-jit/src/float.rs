@@ -71,7 +71,7 @@ impl Compiler<'_> {
             _ if pair => false,
             FloatOp::Div | FloatOp::Rcp | FloatOp::Sqrt => true,
             FloatOp::RcpApprox => !double && near,
-            FloatOp::RsqrtApprox | FloatOp::Min | FloatOp::Max => near,
+            FloatOp::RsqrtApprox | FloatOp::RsqrtEstimate | FloatOp::Min | FloatOp::Max => near,
             FloatOp::MinNan | FloatOp::MaxNan => near && !double,
             FloatOp::Neg | FloatOp::Abs => !mode.sat,
             FloatOp::CopySign => !mode.ftz && !mode.sat,
@@ -92,6 +92,9 @@ impl Compiler<'_> {
         let signs = matches!(op, FloatOp::Neg | FloatOp::Abs | FloatOp::CopySign);
         let canonical = !double && !signs && !self.lazy[dest.index()];
         let plain = !canonical && !pair && !mode.ftz && !mode.sat;
+        if plain && op == FloatOp::RsqrtEstimate && self.estimated_roots(values[0], &place) {
+            return true;
+        }
         for part in 0..self.parts(width) {
             if plain
                 && let Some(code) = float_code(op, double)
@@ -247,6 +250,10 @@ impl Compiler<'_> {
                 self.part_in(one, 0, width, Z0);
                 let operands = [Z0.into(), Z0.into(), first.into()];
                 self.a.op(divide, &operands).set_rounding_control(round);
+            }
+            FloatOp::RsqrtEstimate => {
+                let first = operand(self, a, Z1);
+                self.estimated_root([(Z0, first.into(), Z2, Z3)]);
             }
             FloatOp::Min | FloatOp::Max => {
                 let first = operand(self, a, Z1);

@@ -42,6 +42,7 @@ mod control;
 mod convert;
 mod decoded;
 mod divide;
+mod estimate;
 mod few;
 mod float;
 mod frame;
@@ -132,7 +133,7 @@ impl Tiers {
     /// What runs kernels so, with native code of a flavour, as far as this processor can; code that
     /// `cache` has is not made again.
     pub fn tier(self, flavour: Option<Flavour>, cache: &Arc<Cache>) -> Arc<dyn Tier> {
-        let interpreter = Interpreter::new();
+        let interpreter = Interpreter::new().estimating(flavour.is_some_and(Flavour::estimates));
         let jit = flavour.and_then(Jit::new).map(|jit| jit.sharing(cache.clone()));
         Arc::new(match (self, jit) {
             (Self::Native, Some(jit)) => interpreter.moving_up(Arc::new(jit.after(0))),
@@ -168,6 +169,12 @@ impl Flavour {
     pub fn choose(setting: Option<&str>) -> Option<Self> {
         let best = || Self::ALL.into_iter().find(|flavour| flavour.is_here());
         setting.and_then(Self::parse).or_else(best)
+    }
+
+    /// True if kernels that run as such code take the processor's estimates
+    /// ([`simt::vector::VectorKernel::by_estimates`]).
+    pub fn estimates(self) -> bool {
+        self == Self::Avx512 && simt_interpreter::native::estimates_are_here()
     }
 
     /// True if this processor runs such code.

@@ -20,8 +20,15 @@ pub struct Summary {
     pub interpreted_apart: BTreeMap<String, usize>,
 }
 
+/// The function as it runs as such code.
+fn as_run(function: &VectorFunction, flavour: Flavour) -> VectorFunction {
+    let function = function.clone();
+    if flavour.estimates() { function.by_estimates() } else { function }
+}
+
 /// What there is of a function's native code; `None` if it has none.
 pub fn summary(function: &VectorFunction, flavour: Flavour) -> Option<Summary> {
+    let function = &as_run(function, flavour);
     let made = with_layout(function, |layout| make(function, layout, flavour))?;
     let mut found = Summary { code_bytes: made.code.len(), ..Summary::default() };
     for &(block, index, masked) in &made.decoded_at {
@@ -43,6 +50,7 @@ pub fn summary(function: &VectorFunction, flavour: Flavour) -> Option<Summary> {
 /// The code of a kernel's function: an instruction a line, with the blocks' clones marked. `None`
 /// if the function has no native code.
 pub fn listing(function: &VectorFunction, flavour: Flavour) -> Option<String> {
+    let function = &as_run(function, flavour);
     let made = with_layout(function, |layout| make(function, layout, flavour))?;
     let bytes = image(&made).bytes;
     let first = bytes.len() - made.code.len() + made.constants;

@@ -52,6 +52,7 @@ fn goes_part_by_part(op: &Op) -> bool {
                 | FloatOp::Rcp
                 | FloatOp::RcpApprox
                 | FloatOp::RsqrtApprox
+                | FloatOp::RsqrtEstimate
         ),
         _ => false,
     }

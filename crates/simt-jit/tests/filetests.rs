@@ -20,6 +20,8 @@ mod properties;
 mod random;
 #[path = "../../simt-interpreter/tests/filetests/record.rs"]
 mod record;
+#[path = "filetests/roots.rs"]
+mod roots;
 #[path = "filetests/rounding.rs"]
 mod rounding;
 #[path = "filetests/scattered.rs"]

@@ -261,6 +261,9 @@ pub enum FloatOp {
     RcpApproxCoarse,
     RsqrtApprox,
     RsqrtApproxCoarse,
+    /// f32: in a step from the estimate of processors with AVX-512, where kernels are made for these
+    /// ([`crate::vector::VectorKernel::by_estimates`]).
+    RsqrtEstimate,
     Ex2,
     Lg2,
     Sin,

@@ -37,7 +37,7 @@
 //! Deliberately absent: frames of registers, machine types, everything that only one tier needs.
 
 use super::ir::{Callee, Guard, Reg, Target};
-use super::op::{BarrierOp, Class, Op};
+use super::op::{BarrierOp, Class, FloatOp, FloatType, Op};
 use crate::kernel::KernelInfo;
 use std::collections::HashMap;
 use std::fmt;
@@ -290,6 +290,35 @@ pub struct VectorKernel {
     pub const_ranges: Vec<(u64, u64)>,
     /// The device heap, if the module allocates.
     pub heap: Option<Arc<super::heap::DeviceHeap>>,
+}
+
+impl VectorFunction {
+    /// Takes estimates of the processor's where `rsqrt.approx` is a root and a quotient: faster with
+    /// AVX-512, slower without. Which of the two a kernel has decides its results' last bits.
+    #[must_use]
+    pub fn by_estimates(mut self) -> Self {
+        let blocks = self.blocks.iter_mut().flat_map(|b| &mut b.insts);
+        for inst in self.prologue.iter_mut().chain(blocks) {
+            if let Op::Float(op @ FloatOp::RsqrtApprox, FloatType::F32, _) = &mut inst.op {
+                *op = FloatOp::RsqrtEstimate;
+            }
+        }
+        self
+    }
+}
+
+impl VectorKernel {
+    /// As [`VectorFunction::by_estimates`], of all its functions.
+    #[must_use]
+    pub fn by_estimates(self) -> Self {
+        let functions = self.functions.into_iter().map(|(n, f)| (n, f.by_estimates())).collect();
+        Self {
+            entry: self.entry.by_estimates(),
+            entry_independent: self.entry_independent.by_estimates(),
+            functions,
+            ..self
+        }
+    }
 }
 
 /// Bits of the signed strides between addresses in [`Source::Affine`].

@@ -15,6 +15,9 @@ pub(crate) enum Set {
     MovingUp(Flavour),
     /// The interpreter alone.
     Interpreted,
+    /// Native from the first block on, or interpreted, of kernels that are made for processors that
+    /// estimate, whether that is so here or not.
+    Estimating(Option<Flavour>),
 }
 
 /// All of them, the interpreter last: it is what the others are compared with.
@@ -31,13 +34,14 @@ pub(crate) const ALWAYS: [Set; 1] = [Set::Native(Flavour::Avx2)];
 
 /// What runs kernels. A processor that has no such native code interprets.
 pub(crate) fn tier(set: Set) -> Arc<dyn Tier> {
-    let interpreter = Interpreter::new();
-    let (flavour, starts) = match set {
-        Set::Native(flavour) => (flavour, 0),
-        Set::MovingUp(flavour) => (flavour, 1),
-        Set::Interpreted => return Arc::new(interpreter),
+    let (flavour, starts, estimating) = match set {
+        Set::Native(flavour) => (Some(flavour), 0, flavour.estimates()),
+        Set::MovingUp(flavour) => (Some(flavour), 1, flavour.estimates()),
+        Set::Interpreted => (None, 0, false),
+        Set::Estimating(flavour) => (flavour, 0, true),
     };
-    Arc::new(match Jit::new(flavour) {
+    let interpreter = Interpreter::new().estimating(estimating);
+    Arc::new(match flavour.and_then(Jit::new) {
         Some(jit) => interpreter.moving_up(Arc::new(jit.after(starts))),
         None => interpreter,
     })

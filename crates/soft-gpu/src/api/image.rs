@@ -23,6 +23,7 @@ use simt::heap::{DeviceHeap, HEAP_ALIGN, HEAP_BYTES};
 use simt::kernel::{Module, ModuleMemory, OutOfMemory};
 use simt::vector::Tier;
 use simt_interpreter::{Checks, Interpreter};
+use simt_jit::Flavour;
 
 /// Options that one call may give: more than there are.
 const OPTIONS_MAX: u32 = 64;
@@ -269,13 +270,14 @@ impl Driver {
     /// What runs kernels. Findings are what the user asked to see, so they go to standard error
     /// also where nothing else does.
     fn tier(&self) -> Arc<dyn Tier> {
-        if !self.device.settings.check {
-            let settings = &self.device.settings;
+        let settings = &self.device.settings;
+        if !settings.check {
             return settings.tiers.tier(settings.flavour, &self.code);
         }
         let report = Arc::new(|finding: &str| say(finding));
         let written = self.device.written.clone();
-        Arc::new(Interpreter::new().checking(Checks { report, written }))
+        let estimating = settings.flavour.is_some_and(Flavour::estimates);
+        Arc::new(Interpreter::new().estimating(estimating).checking(Checks { report, written }))
     }
 
     fn report(&self, logs: &JitOptions, refusal: &Refusal) {

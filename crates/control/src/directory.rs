@@ -83,11 +83,6 @@ impl PipeDirectory {
         self.0.join(LOCK)
     }
 
-    /// Process id of the daemon here, by its pid file; says nothing about whether it lives.
-    pub fn daemon_pid(&self) -> Option<u32> {
-        fs::read_to_string(self.pid_file()).ok()?.trim().parse().ok()
-    }
-
     /// Makes the directory if it is not there, becomes its only daemon and removes what a killed
     /// one left. The lock is held until the returned value is dropped.
     ///
@@ -241,7 +236,8 @@ mod tests {
         rustix::io::write(&writer, b"hello").unwrap();
         let mut buffer = [0; 16];
         assert_eq!(rustix::io::read(&reader, &mut buffer).unwrap(), 5);
-        assert_eq!(directory.daemon_pid(), Some(std::process::id()));
+        let pid = fs::read_to_string(directory.pid_file()).unwrap();
+        assert_eq!(pid.trim(), std::process::id().to_string());
         let mode = |path| fs::symlink_metadata(path).unwrap().mode() & 0o7777;
         assert_eq!(mode(directory.log()), 0o777);
         assert_eq!(mode(directory.lock_file()), 0o666);

@@ -160,6 +160,21 @@ fn fences_are_kept_back_while_sessions_share_queues() {
     clients[0].launch("note", LEGACY, &u32_bytes(7000));
     clients[0].settle();
     assert_eq!(provider::words_to_write(), before + 1);
+    // So does its stream's end, after which nobody would look at it.
+    let client = &mut clients[1];
+    client.post(&CreateStream { stream: stream(1), flags: 0, priority: 0 });
+    client.launch("hold", stream(1), &u32_bytes(7900));
+    client.settle();
+    let before = provider::words_to_write();
+    let value = client.fence(stream(1));
+    client.settle();
+    assert_eq!(provider::words_to_write(), before);
+    client.post(&DestroyStream { stream: stream(1) });
+    client.settle();
+    assert_eq!(provider::words_to_write(), before + 1);
+    provider::open_gate(7001);
+    provider::open_gate(7900);
+    wait_until("the destroyed stream's fence", || client.word(stream(1)) == value);
     for ((client, value), gate) in clients.iter().zip(&last).zip(gates) {
         assert!(client.word(LEGACY) < *value);
         provider::open_gate(gate);

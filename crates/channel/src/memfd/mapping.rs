@@ -71,14 +71,6 @@ impl Mapping {
     pub const fn bytes(&self) -> u64 {
         self.bytes as u64
     }
-
-    /// Takes away the right to write.
-    pub fn make_read_only(&self) -> io::Result<()> {
-        // SAFETY: the range is this mapping's own; nothing holds a mutable reference into it.
-        let result =
-            unsafe { libc::mprotect(self.base.as_ptr().cast(), self.bytes, libc::PROT_READ) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    }
 }
 
 impl Drop for Mapping {

@@ -1,8 +1,11 @@
 //! Peers that say nonsense, say nothing or come in numbers; disks that are full.
 
-use crate::harness::Setting;
-use channel::message::{MESSAGE_MAGIC, Message};
+use crate::harness::{Setting, is_daemon};
+use channel::message::{Command, MESSAGE_MAGIC, Message};
 use channel::socket::{Interest, Listener, ReceiveError, SeqPacket, poll};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use std::os::fd::AsFd;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
@@ -11,6 +14,8 @@ crate::tests! {
     another_version_is_named,
     the_shell_names_what_is_no_daemon,
     silent_connections_shut_nobody_out,
+    so_many_clients_wait_and_no_more,
+    who_commands_comes_by_the_privileged_socket,
     the_log_fifo_takes_anything,
     a_full_disk_stops_nothing,
     a_limit_of_file_size_stops_nothing,
@@ -124,6 +129,55 @@ fn silent_connections_shut_nobody_out() {
     // Only so many are kept, the newest.
     assert!(silent[0].is_hung_up());
     assert!(!silent[399].is_hung_up());
+}
+
+/// Clients whose server does not get ready: each costs the daemon two descriptors.
+fn so_many_clients_wait_and_no_more() {
+    const WAITING_MAX: usize = 1024;
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.maximum.is_some_and(|most| most < 3 * WAITING_MAX as u64) {
+        return;
+    }
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let setting = Setting::with_behaviour("never ready");
+    let _daemon = setting.start();
+    let region = memfd_create("region", MemfdFlags::CLOEXEC).unwrap();
+    let mut waiting = Vec::new();
+    for number in 1..=WAITING_MAX + 1 {
+        let socket = connect(&setting);
+        socket.send(&Message::Hello(Default::default()), &[region.as_fd()]).unwrap();
+        waiting.push(socket);
+        // Only so many may be unheard at a time: an answer comes behind them.
+        if number % 100 == 0 {
+            setting.command("get_server_list");
+        }
+    }
+    match waiting[WAITING_MAX].receive() {
+        Ok((Message::Refused(refused), _)) => assert_eq!(
+            (refused.result, refused.reason.as_str()),
+            (809, "1024 clients wait already")
+        ),
+        other => panic!("{other:?}"),
+    }
+    assert!(waiting[..WAITING_MAX].iter().all(|socket| !socket.is_hung_up()));
+}
+
+/// Whoever can open the other socket may look, be it the daemon's own user.
+fn who_commands_comes_by_the_privileged_socket() {
+    let setting = Setting::new();
+    let daemon = setting.start();
+    let socket = connect(&setting);
+    socket.send(&Message::Command(Command { text: "quit".to_owned() }), &[]).unwrap();
+    match socket.receive() {
+        Ok((Message::Reply(answer), _)) => {
+            assert!(answer.text.starts_with("quit is only for root"), "{}", answer.text);
+            assert_eq!(answer.status, 1);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(is_daemon(daemon.pid));
+    assert_eq!(setting.command("get_server_list"), (String::new(), 0));
 }
 
 fn the_log_fifo_takes_anything() {

@@ -77,6 +77,11 @@ fn server(arguments: &[String]) -> ExitCode {
             std::thread::sleep(Duration::from_secs(30));
         }
         "slow" => std::thread::sleep(Duration::from_millis(300)),
+        // Until the daemon ends.
+        "never ready" => {
+            let _ = daemon.receive();
+            return ExitCode::SUCCESS;
+        }
         _ => {}
     }
     daemon.send(&Message::Ready(std::process::id()), &[]).expect("the daemon to be there");

@@ -42,28 +42,48 @@ fn compare(text: &str, number: u32) {
     }
 }
 
-/// A loop whose counter counts the lanes, and whose end is decided by its last lane.
+/// A loop whose counter counts the lanes, and whose end is decided by its last lane: by what holds
+/// while it goes on, or by what holds behind it.
+fn counted_loop(body: &str, end: &str) -> String {
+    format!(
+        ".version 7.8\n.target sm_80\n.address_size 64
+        .visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n)
+        {{
+            .reg .b64 %a, %at, %out, %w; .reg .b32 %t, %i, %n, %size, %x, %sum; .reg .pred %p;
+            ld.param.u64 %a, [a]; ld.param.u64 %out, [b]; ld.param.u32 %n, [n];
+            mov.u32 %t, %tid.x; mov.u32 %size, %ntid.x;
+            mul.wide.u32 %w, %t, 4; add.s64 %out, %out, %w;
+            mov.b32 %i, %t; mov.b32 %sum, 7;
+            setp.ge.s32 %p, %i, %n; @%p bra E;
+        L:
+            {body}
+            mad.lo.u32 %sum, %sum, 31, %x;
+            add.s32 %i, %i, %size; {end}
+        E:
+            st.global.u32 [%out], %sum;
+            ret;
+        }}"
+    )
+}
+
+/// Both ways to write its end.
+const ENDS: [&str; 2] =
+    ["setp.lt.s32 %p, %i, %n; @%p bra L;", "setp.ge.s32 %p, %i, %n; @!%p bra L;"];
+
 #[test]
 fn counted_loops_are_interrupted() {
+    let load = "mul.wide.s32 %w, %i, 4; add.s64 %at, %a, %w; ld.global.u32 %x, [%at];";
     for number in [79, 80, 1000, 1600, 1613] {
-        let text = ".version 7.8\n.target sm_80\n.address_size 64
-            .visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n)
-            {
-                .reg .b64 %a, %at, %out, %w; .reg .b32 %t, %i, %n, %size, %x, %sum; .reg .pred %p;
-                ld.param.u64 %a, [a]; ld.param.u64 %out, [b]; ld.param.u32 %n, [n];
-                mov.u32 %t, %tid.x; mov.u32 %size, %ntid.x;
-                mul.wide.u32 %w, %t, 4; add.s64 %out, %out, %w;
-                mov.b32 %i, %t; mov.b32 %sum, 7;
-                setp.ge.s32 %p, %i, %n; @%p bra E;
-            L:
-                mul.wide.s32 %w, %i, 4; add.s64 %at, %a, %w; ld.global.u32 %x, [%at];
-                mad.lo.u32 %sum, %sum, 31, %x;
-                add.s32 %i, %i, %size; setp.lt.s32 %p, %i, %n; @%p bra L;
-            E:
-                st.global.u32 [%out], %sum;
-                ret;
-            }";
-        compare(text, number);
+        ENDS.iter().for_each(|end| compare(&counted_loop(load, end), number));
+    }
+}
+
+/// Longer than a warp's turn: it is interrupted where native code alone has decided the end before.
+#[test]
+fn counted_loops_outlast_their_turn() {
+    const TURN: u32 = 1 << 16;
+    for end in ENDS {
+        compare(&counted_loop("xor.b32 %x, %i, %sum;", end), 2 * TURN * THREADS + 13);
     }
 }
 

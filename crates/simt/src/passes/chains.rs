@@ -92,7 +92,8 @@ mod tests {
     #[test]
     fn what_looks_at_them_or_changes_factors_keeps_them_apart() {
         let first = [load(50), product(0, 2, 100)];
-        for between in [load(1), load(101)] {
+        let look = Inst { src: vec![Operand::Reg(Reg(103))], ..load(60) };
+        for between in [load(1), load(101), look] {
             let all = [first.to_vec(), vec![between, product(10, 12, 100)]].concat();
             assert_eq!(order(all), [0, 1, 2, 3]);
         }

@@ -155,3 +155,42 @@ impl Stretches {
         list.get(next).is_some_and(|s| s.start <= self.ends[block])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GUARDED: &str = ".version 8.0
+.target sm_80
+.address_size 64
+.visible .entry guarded(.param .u64 p) {
+  .reg .pred %p; .reg .b32 %r<2>; .reg .b64 %d;
+  ld.param.u64 %d, [p];
+  mov.u32 %r0, %tid.x;
+  mad.wide.u32 %d, %r0, 4, %d;
+  mul.lo.u32 %r1, %r0, %r0;
+  setp.gt.u32 %p, %r0, 5;
+  st.global.u32 [%d], %r0;
+  @%p ld.global.u32 %r1, [%d + 4];
+  st.global.u32 [%d], %r1;
+  ret;
+}
+";
+
+    #[test]
+    fn a_guarded_write_keeps_what_other_lanes_have() {
+        let mut kernels = crate::inspect::inspect(GUARDED).unwrap();
+        let f = kernels.remove(0).1.unwrap().kernel.entry;
+        let kept = Stretches::of(&f);
+        let mut seen = 0;
+        for (block, &start) in f.blocks.iter().zip(&kept.starts) {
+            for (position, inst) in (start + 1..).zip(&block.insts) {
+                for d in inst.dst.iter().filter(|_| inst.guard.is_some()) {
+                    assert!(kept.covers(d.reg.index(), position - 1), "{:?}", inst.op);
+                    seen += 1;
+                }
+            }
+        }
+        assert_eq!(seen, 1, "the guarded load");
+    }
+}

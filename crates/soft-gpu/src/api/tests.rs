@@ -57,6 +57,10 @@ mod launch_events;
 mod tensor_maps;
 mod textures;
 
+/// CU_FUNC_CACHE_PREFER_SHARED and CU_FUNC_CACHE_PREFER_L1.
+const PREFER_SHARED: u32 = 1;
+const PREFER_L1: u32 = 2;
+
 /// Initialises, and makes the primary context current.
 fn start() -> Watchdog {
     cu!(cuInit(0)).unwrap();
@@ -248,6 +252,29 @@ fn launches_beyond_the_limits_are_refused() {
     cooperative(2 * sms).unwrap();
     assert_eq!(cooperative(2 * sms + 1), Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE));
     cu!(cuCtxSynchronize()).unwrap();
+}
+
+/// In a context of its own, since all tests share the primary one.
+#[test]
+fn occupancy_follows_what_a_context_prefers_for_caches() {
+    const SHARED: usize = 40 << 10;
+    let _alive = start();
+    let mut context = CUcontext::NULL;
+    cu!(cuCtxCreate_v2(&mut context, 0, 0)).unwrap();
+    let kernel = function(0, |_, _, _| Outcome::Finished);
+    let blocks = || {
+        let mut blocks = 0;
+        cu!(cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, kernel, 64, SHARED)).unwrap();
+        blocks
+    };
+    let all = blocks();
+    cu!(cuCtxSetCacheConfig(PREFER_L1)).unwrap();
+    let few = blocks();
+    assert!(few < all, "{few} of {all}");
+    // What is said of the function counts more.
+    cu!(cuFuncSetCacheConfig(kernel, PREFER_SHARED)).unwrap();
+    assert_eq!(blocks(), all);
+    cu!(cuCtxDestroy_v2(context)).unwrap();
 }
 
 #[test]

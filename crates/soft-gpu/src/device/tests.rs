@@ -365,6 +365,41 @@ fn sm_masks_keep_blocks_on_their_sms() {
 }
 
 #[test]
+fn sms_that_an_earlier_grid_waits_for_are_not_for_later_ones() {
+    let device = TestDevice::with(|s| s.threads = 1);
+    let on = |sms: &[u32]| {
+        let sms = Some(sms.iter().copied().collect());
+        device.stream_with(StreamSpec { non_blocking: true, sms, ..Default::default() })
+    };
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let note = |name: char, threads: u32| {
+        let order = order.clone();
+        launch(1, threads, move |_: &mut Worker<'_>, _, _| {
+            order.lock().unwrap().push(name);
+            Outcome::Finished
+        })
+    };
+    let flag = Arc::new(AtomicU32::new(0));
+    // Half of SM 0 is taken: the large block has to wait for it, the small one would fit.
+    device.enqueue(on(&[0]), launch(1, 1024, spin_until(&flag))).unwrap();
+    device.enqueue(on(&[0]), launch(1, 512, spin_until(&flag))).unwrap();
+    device.enqueue(on(&[0]), note('l', 1024)).unwrap();
+    device.enqueue(on(&[0, 1]), note('s', 32)).unwrap();
+    // That one's way to SM 1 is free.
+    while order.lock().unwrap().is_empty() {
+        std::thread::yield_now();
+    }
+    device.enqueue(on(&[0]), note('t', 32)).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert_eq!(*order.lock().unwrap(), ['s']);
+    flag.store(1, Ordering::Release);
+    while order.lock().unwrap().len() < 3 {
+        std::thread::yield_now();
+    }
+    assert_eq!(*order.lock().unwrap(), ['s', 'l', 't']);
+}
+
+#[test]
 fn a_stream_waits_for_an_event_of_another() {
     let device = TestDevice::new();
     let (flag, counter) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));

@@ -70,6 +70,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) rectangles: Rectangles,
     /// Instructions of the block that an earlier one has done already.
     pub(crate) merged: std::ops::Range<usize>,
+    /// All that stands in front of the instruction under construction has been made.
+    pub(crate) in_order: bool,
     /// The last instruction of the block has made its end as well.
     pub(crate) ended: bool,
     /// The predicate that the block's end depends on and what it is in all lanes, if the register
@@ -178,6 +180,7 @@ impl<'a> Compiler<'a> {
             rectangles: Rectangles::default(),
             fragments: Fragments::of(f),
             merged: 0..0,
+            in_order: flavour == Flavour::Avx512,
             ended: false,
             decided: None,
             one: None,

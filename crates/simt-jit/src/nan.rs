@@ -2,9 +2,10 @@
 //!
 //! Most results are read by f32 arithmetic only, to which one NaN is as good as another. Such a
 //! register is *lazy*: its NaNs are made canonical only in front of an instruction that could tell
-//! them apart. Whoever runs the function from the register file sees the same instructions, so
-//! this holds between the tiers as well.
+//! them apart, and never if there is none. Whoever runs the function from the register file sees the
+//! same instructions, so this holds between the tiers as well.
 
+use crate::ranges::mentioned;
 use simt::matrix::MatrixType as Matrix;
 use simt::op::{CompareType, Convert, FloatOp, FloatType, Op, Width};
 use simt::vector::{Home, Source, VectorFunction, VectorInst};
@@ -36,6 +37,9 @@ fn is_indifferent(op: &Op, source: usize) -> bool {
                 | Op::Test(_, FloatType::F32)
                 | Op::Convert(Convert::ToInt { from: FloatType::F32, .. })
         )
+        // Which makes 0 of any.
+        || matches!(op, Op::Convert(Convert::Float { from, to, mode, .. })
+            if *from == FloatType::F32 && *to == FloatType::F32 && mode.sat)
 }
 
 /// The sources that an instruction passes on as they are, as its first result.
@@ -48,8 +52,42 @@ fn passed(inst: &VectorInst) -> &[Source] {
     }
 }
 
+/// The sources of which NaNs remain NaNs, though maybe others, as the first result.
+fn handed_on(inst: &VectorInst) -> &[Source] {
+    match inst.op {
+        Op::Float(FloatOp::Neg | FloatOp::Abs, FloatType::F32, mode) if !mode.sat => &inst.src,
+        _ => passed(inst),
+    }
+}
+
+/// By register: nobody tells its NaNs apart, nor those of what they are handed on to.
+fn unseen(f: &VectorFunction) -> Vec<bool> {
+    let mut unseen = vec![true; f.classes.len()];
+    for r in f.blocks.iter().flat_map(|b| mentioned(f, &b.term)) {
+        unseen[r.index()] = false;
+    }
+    loop {
+        let mut changed = false;
+        for inst in f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)) {
+            let on = inst.dst.first().is_some_and(|d| unseen[d.reg.index()]);
+            let on = if on { handed_on(inst).len() } else { 0 };
+            for (i, source) in inst.src.iter().enumerate() {
+                if i >= on && !is_indifferent(&inst.op, i) {
+                    for r in source.registers() {
+                        changed |= std::mem::replace(&mut unseen[r.index()], false);
+                    }
+                }
+            }
+        }
+        if !changed {
+            return unseen;
+        }
+    }
+}
+
 /// By register: its NaNs may be any.
 pub(crate) fn lazy(f: &VectorFunction) -> Vec<bool> {
+    let unseen = unseen(f);
     let mut lazy: Vec<bool> = f
         .homes
         .iter()
@@ -75,7 +113,7 @@ pub(crate) fn lazy(f: &VectorFunction) -> Vec<bool> {
                 && (makes_canonical(&inst.op)
                     || !copies.is_empty() && copies.iter().all(canonical));
             if !good {
-                for d in &inst.dst {
+                for d in inst.dst.iter().filter(|d| !unseen[d.reg.index()]) {
                     changed |= std::mem::replace(&mut lazy[d.reg.index()], false);
                 }
             }
@@ -85,7 +123,7 @@ pub(crate) fn lazy(f: &VectorFunction) -> Vec<bool> {
         }
     }
     let made = computed(f, &lazy);
-    lazy.iter().zip(made).map(|(lazy, made)| *lazy && made).collect()
+    (0..lazy.len()).map(|r| lazy[r] && (unseen[r] || made[r])).collect()
 }
 
 /// By register: it holds, maybe by way of copies, what some instruction has computed. What only has
@@ -113,11 +151,11 @@ pub(crate) fn exposed<'a>(
     lazy: &'a [bool],
     inst: &'a VectorInst,
 ) -> impl Iterator<Item = simt::ir::Reg> + 'a {
-    let passes = passed(inst).len();
     let to_lazy = inst.dst.first().is_some_and(|d| lazy[d.reg.index()]);
+    let on = if to_lazy { handed_on(inst).len() } else { 0 };
     inst.src.iter().enumerate().filter_map(move |(i, s)| match s {
-        Source::Vector(r) if lazy[r.index()] && !is_indifferent(&inst.op, i) => {
-            (i >= passes || !to_lazy).then_some(*r)
+        Source::Vector(r) if lazy[r.index()] && i >= on => {
+            (!is_indifferent(&inst.op, i)).then_some(*r)
         }
         _ => None,
     })

@@ -321,8 +321,7 @@ impl Compiler<'_> {
     /// Where lanes go for which a comparison holds, and where others, if it is the last thing in the
     /// full clone of a block and serves nothing else.
     fn decided_here(&self, inst: &VectorInst) -> Option<[Option<usize>; 2]> {
-        // With AVX2 what stands in front of it may be made behind it.
-        let in_order = self.flavour == Flavour::Avx512 && self.in_line && self.block != PROLOGUE;
+        let in_order = self.in_order && self.in_line && self.block != PROLOGUE;
         if !in_order || self.masked || inst.guard.is_some() {
             return None;
         }

@@ -20,12 +20,23 @@ impl Compiler<'_> {
     pub(crate) fn quarters(&mut self) {
         // Blocks can be made again for a branch in front of them.
         let steps = self.steps[self.block][usize::from(self.masked)].clone();
-        for step in steps {
+        let count = steps.len();
+        for (n, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Whole(index) => self.by_itself(index),
-                Step::Segment(segment) => self.segment(&segment),
+                Step::Segment(segment) => self.segment(&segment, n + 1 == count),
             }
         }
+    }
+
+    /// Makes instructions on one value, behind which nothing of the block is made if they are the
+    /// `last` ones.
+    fn one_by_one(&mut self, indices: &[usize], last: bool) {
+        for (n, index) in indices.iter().enumerate() {
+            self.in_order = last && n + 1 == indices.len();
+            self.by_itself(*index);
+        }
+        self.in_order = false;
     }
 
     fn by_itself(&mut self, index: usize) {
@@ -48,10 +59,9 @@ impl Compiler<'_> {
         }
     }
 
-    fn segment(&mut self, segment: &Rc<Segment>) {
-        for index in &segment.before {
-            self.by_itself(*index);
-        }
+    fn segment(&mut self, segment: &Rc<Segment>, last: bool) {
+        let alone = segment.members.is_empty() && segment.after.is_empty();
+        self.one_by_one(&segment.before, last && alone);
         if !segment.members.is_empty() {
             self.in_eax = None;
             let back = self.a.label();
@@ -80,9 +90,7 @@ impl Compiler<'_> {
                 self.cold.push(Cold::Segment { label: slow, back, block, masked, members, in_eax });
             }
         }
-        for index in &segment.after {
-            self.by_itself(*index);
-        }
+        self.one_by_one(&segment.after, last);
     }
 
     /// Makes the checks of a segment's accesses; true if there are any.
@@ -94,8 +102,8 @@ impl Compiler<'_> {
             .iter()
             .filter_map(|m| m.access.map(|(plan, reach)| (&insts[m.index], plan, reach)))
             .collect();
-        for (inst, plan, reach) in &accesses {
-            self.check_reach(inst, *plan, *reach, slow);
+        for number in 0..accesses.len() {
+            self.check_reach(&accesses, number, slow);
         }
         self.check_groups(segment, slow);
         let counted: Vec<_> = accesses.iter().map(|(inst, plan, _)| (*inst, *plan)).collect();

@@ -19,6 +19,8 @@ struct Listed {
     /// Lane after lane behind `offset` from here.
     base: Register,
     offset: i32,
+    /// Bytes from a lane's first access from there to its last one, if there are several.
+    more: i32,
     /// Only lanes that are among the active bits take part.
     some: bool,
     /// Number of the list of pointers to make.
@@ -26,12 +28,12 @@ struct Listed {
 }
 
 impl Compiler<'_> {
-    /// Checks addresses that are in the register file, and lists those of the lanes that take
-    /// part if not all do.
+    /// Checks addresses that are in the register file, and those of lanes' other accesses up to
+    /// `more` bytes behind in shared memory; lists those of the lanes that take part if not all do.
     pub(super) fn check_addresses(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        (plan, more): (Plan, i32),
         r: Reg,
         table: Option<usize>,
         slow: Label,
@@ -51,7 +53,7 @@ impl Compiler<'_> {
             self.broadcast(NOWHERE, A);
         }
         let offset = self.layout.place(r.index()).vector.unwrap_or(0) as i32;
-        self.check_listed(plan, Listed { base: FILE, offset, some, table }, slow);
+        self.check_listed(plan, Listed { base: FILE, offset, more, some, table }, slow);
     }
 
     /// Checks the access of every lane that runs an instruction, and counts their bytes: as
@@ -80,7 +82,7 @@ impl Compiler<'_> {
             if some {
                 self.spread_bits(inst);
             }
-            self.check_listed(plan, Listed { base, offset, some, table: None }, slow);
+            self.check_listed(plan, Listed { base, offset, more: 0, some, table: None }, slow);
         }
         if some {
             self.count_some(inst, plan);
@@ -119,7 +121,7 @@ impl Compiler<'_> {
 
     /// 64-bit addresses, four at a time.
     fn check_wide(&mut self, plan: Plan, lanes: Listed, slow: Label) {
-        let Listed { base, offset, some, table } = lanes;
+        let Listed { base, offset, some, table, .. } = lanes;
         if plan.local {
             let eax = Register::EAX.into();
             self.a.op(Code::Xor_r32_rm32, &[eax, eax]);
@@ -179,7 +181,7 @@ impl Compiler<'_> {
 
     /// 32-bit addresses in shared memory, eight at a time: the largest decides.
     fn check_shared(&mut self, plan: Plan, lanes: Listed, slow: Label) {
-        let Listed { base, offset: start, some, table } = lanes;
+        let Listed { base, offset: start, more, some, table } = lanes;
         // What wraps below 0 is too large.
         self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::SharedBytes).into()]);
         self.a.op(Code::Sub_rm64_imm32, &[C.into(), X::I(plan.total)]);
@@ -217,6 +219,12 @@ impl Compiler<'_> {
             // With the offset, which wraps where the address is not one; lanes that take no part
             // are at 0.
             self.a.op(add, &[T2.into(), address.into(), offset.into()]);
+            if more != 0 {
+                // Between two places that are inside all are: neither sum has wrapped then.
+                let more = self.a.constant(&more.to_le_bytes().repeat(8));
+                self.a.op(add, &[T0B.into(), T2.into(), more.into()]);
+                self.a.op(max, &[T2.into(), T2.into(), T0B.into()]);
+            }
             if some {
                 self.a.op(and, &[T2.into(), T2.into(), RUNNING.into()]);
                 self.a.op(and, &[address.into(), address.into(), RUNNING.into()]);

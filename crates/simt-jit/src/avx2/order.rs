@@ -83,20 +83,78 @@ pub(crate) fn ordered(
     let mut waits = Waits::default();
     let waits: Vec<Vec<usize>> =
         members.iter().enumerate().map(|(n, m)| waits.of(n, &insts[m.index], &held)).collect();
-    let mut made = vec![false; members.len()];
-    let mut order = Vec::new();
+    // What nothing in the segment waits for.
+    let mut last = vec![true; members.len()];
+    waits.iter().flatten().for_each(|w| last[*w] = false);
+    let (mut made, mut order) = (vec![false; members.len()], Vec::new());
     let mut round = Round::Near;
-    while order.len() < members.len() {
+    loop {
+        // What can be made, with all that it waits for, while the thread rounds so.
+        let mut ready = Vec::with_capacity(members.len());
         for n in 0..members.len() {
             let fits = needs[n].is_none_or(|need| need == round);
-            if !made[n] && fits && waits[n].iter().all(|w| made[*w]) {
-                made[n] = true;
-                order.push(n);
+            ready.push(made[n] || fits && waits[n].iter().all(|w| ready[*w]));
+        }
+        for n in (0..members.len()).filter(|n| ready[*n]) {
+            if needs[n].is_some() || last[n] {
+                make(n, &waits, &mut made, &mut order);
             }
         }
-        // What is left first waits for nothing that is left.
-        let next = (0..members.len()).find(|n| !made[*n]);
-        round = next.and_then(|n| needs[n]).unwrap_or(Round::Near);
+        // What is left first and rounds waits for nothing else that is left and rounds.
+        let next = (0..members.len()).find(|n| !made[*n] && needs[*n].is_some());
+        match next.and_then(|n| needs[n]) {
+            Some(other) => round = other,
+            None => break,
+        }
     }
+    (0..members.len()).for_each(|n| make(n, &waits, &mut made, &mut order));
     order.into_iter().map(|n| members[n].clone()).collect()
+}
+
+/// Makes a member and what it waits for. What makes no difference to rounding, as a load, comes no
+/// sooner than it is needed: its value would only take a register.
+fn make(n: usize, waits: &[Vec<usize>], made: &mut [bool], order: &mut Vec<usize>) {
+    if !std::mem::replace(&mut made[n], true) {
+        waits[n].iter().for_each(|w| make(*w, waits, made, order));
+        order.push(n);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use simt::op::{FloatMode, Width};
+    use simt::vector::{Dest, Source};
+
+    fn inst(op: Op, dst: u32, src: &[u32]) -> VectorInst {
+        let dst = vec![Dest { reg: Reg(dst), splat: false, keep: false }];
+        let src = src.iter().map(|r| Source::Vector(Reg(*r))).collect();
+        VectorInst { op, guard: None, uniform: false, dst, src, line: 0 }
+    }
+
+    fn order_of(insts: &[VectorInst]) -> Vec<usize> {
+        let members = (0..insts.len()).map(|index| Member { index, access: None }).collect();
+        ordered(members, insts, Held::Register).iter().map(|m| m.index).collect()
+    }
+
+    #[test]
+    fn what_rounds_alike_stands_together_and_nothing_else_comes_early() {
+        let add = |round| {
+            let mode = FloatMode { round, ftz: false, sat: false };
+            Op::Float(FloatOp::Add, FloatType::F32, mode)
+        };
+        let copy = || Op::Mov(Width::W32);
+        let insts = [
+            inst(copy(), 10, &[0]),
+            inst(add(Round::Down), 11, &[1, 1]),
+            inst(add(Round::Near), 12, &[11, 10]),
+            inst(add(Round::Down), 13, &[2, 2]),
+            inst(add(Round::Near), 14, &[3, 3]),
+            // The source of the first one is written: that has to be made before.
+            inst(copy(), 0, &[14]),
+        ];
+        assert_eq!(order_of(&insts), [4, 0, 5, 1, 3, 2]);
+        let near = [insts[4].clone(), insts[2].clone()];
+        assert_eq!(order_of(&near), [0, 1], "there is nothing to bring together");
+    }
 }

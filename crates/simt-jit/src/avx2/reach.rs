@@ -120,14 +120,35 @@ impl Compiler<'_> {
         }
     }
 
-    /// Checks addresses of an access of a segment that are no formula; goes to `slow` if it may not
-    /// be made.
-    pub(crate) fn check_reach(&mut self, inst: &VectorInst, plan: Plan, reach: Reach, slow: Label) {
+    /// Checks addresses of a segment's access of a number that are no formula; goes to `slow` if it
+    /// may not be made.
+    pub(crate) fn check_reach(
+        &mut self,
+        accesses: &[(&VectorInst, Plan, Reach)],
+        number: usize,
+        slow: Label,
+    ) {
+        let (inst, plan, reach) = accesses[number];
         match reach {
             Reach::Formula { .. } => {}
-            Reach::File(r) => self.check_addresses(inst, plan, r, None, slow),
+            Reach::File(r) if plan.shared => {
+                let alike = |(_, other, reach): &&(&VectorInst, Plan, Reach)| {
+                    let same = matches!(reach, Reach::File(s) if *s == r);
+                    same && other.shared && other.total == plan.total
+                };
+                // Those that start at one number are checked with the first of them.
+                if accesses[..number].iter().any(|access| alike(&access)) {
+                    return;
+                }
+                let offsets = || accesses.iter().filter(alike).map(|(_, other, _)| other.offset);
+                let first = offsets().min().unwrap_or(plan.offset);
+                let more = offsets().max().map_or(0, |last| last.saturating_sub(first));
+                let plan = Plan { offset: first, ..plan };
+                self.check_addresses(inst, (plan, more), r, None, slow);
+            }
+            Reach::File(r) => self.check_addresses(inst, (plan, 0), r, None, slow),
             Reach::Table { from, table } => {
-                self.check_addresses(inst, plan, from, Some(table), slow);
+                self.check_addresses(inst, (plan, 0), from, Some(table), slow);
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use super::QUARTER_LANES;
 use super::quarter::{Quarter, pieces, xmm};
-use super::reach::{Reach, memory_of};
+use super::reach::Reach;
 use crate::access::Plan;
 use crate::assembler::X;
 use iced_x86::{Code, MemoryOperand, Register};
@@ -57,8 +57,7 @@ impl Quarter<'_, '_> {
 
     /// A lane's elements in memory.
     fn row_of(&mut self, plan: Plan, reach: Reach, lane: usize) -> MemoryOperand {
-        self.find_lane(plan, reach, lane);
-        memory_of(reach, self.number, lane, Self::rest(plan, reach, 0))
+        self.memory_of_lane(plan, reach, lane, Self::rest(plan, reach, 0))
     }
 
     fn binary_of(&mut self, code: Code, a: Register, b: Register) -> Register {

@@ -6,7 +6,7 @@ use super::reach::{Reach, memory_of};
 use super::{QUARTER_LANES, table_slot};
 use crate::access::Plan;
 use crate::assembler::{X, at};
-use crate::frame::{A, C, FILE, Field, field};
+use crate::frame::{A, C, D, FILE, Field, field};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::op::{Access, Width};
 use simt::vector::VectorInst;
@@ -30,6 +30,9 @@ fn load_code(access: Access) -> Option<Code> {
 impl Quarter<'_, '_> {
     /// Makes a load or store.
     pub(crate) fn transfer(&mut self, inst: &VectorInst, plan: Plan, reach: Reach) {
+        if plan.shared && matches!(reach, Reach::File(_)) {
+            self.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
+        }
         if self.move_rows(inst, plan, reach) {
             return;
         }
@@ -113,8 +116,15 @@ impl Quarter<'_, '_> {
         self.op(code, &[to.into(), from.into()]);
     }
 
-    /// Loads a lane's address into RAX, unless a formula has it.
-    pub(super) fn find_lane(&mut self, plan: Plan, reach: Reach, lane: usize) {
+    /// What is `offset` bytes behind a lane's address, which is loaded into RAX unless it is a
+    /// formula. Needs the start of shared memory in RDX, if it is there and in the register file.
+    pub(super) fn memory_of_lane(
+        &mut self,
+        plan: Plan,
+        reach: Reach,
+        lane: usize,
+        offset: i32,
+    ) -> MemoryOperand {
         let number = (self.number * QUARTER_LANES + lane) as i32;
         match reach {
             Reach::Formula { .. } => {}
@@ -132,14 +142,14 @@ impl Quarter<'_, '_> {
                         let sum = at(A, plan.offset);
                         self.op(Code::Lea_r32_m, &[Register::EAX.into(), sum.into()]);
                     }
-                    let base = field(Field::Shared);
-                    self.op(Code::Add_r64_rm64, &[A.into(), base.into()]);
-                } else {
-                    let from = at(FILE, start + 8 * number);
-                    self.op(Code::Mov_r64_rm64, &[A.into(), from.into()]);
+                    let offset = i64::from(offset);
+                    return MemoryOperand::with_base_index_scale_displ_size(D, A, 1, offset, 8);
                 }
+                let from = at(FILE, start + 8 * number);
+                self.op(Code::Mov_r64_rm64, &[A.into(), from.into()]);
             }
         }
+        memory_of(reach, self.number, lane, offset)
     }
 
     /// The offset that is not part of a lane's address yet.
@@ -158,8 +168,7 @@ impl Quarter<'_, '_> {
         for lane in 0..per_piece {
             let target = if lane < at_once { Some(to) } else { upper };
             let Some(target) = target else { continue };
-            self.find_lane(plan, reach, first + lane);
-            let memory = memory_of(reach, self.number, first + lane, offset);
+            let memory = self.memory_of_lane(plan, reach, first + lane, offset);
             self.insert(xmm(target), lane % at_once, access, memory);
         }
         if let Some(upper) = upper {
@@ -275,8 +284,7 @@ impl Quarter<'_, '_> {
             let part = self.half_of(from, half);
             for lane in 0..at_once {
                 let number = first + half * at_once + lane;
-                self.find_lane(plan, reach, number);
-                let to = memory_of(reach, self.number, number, offset);
+                let to = self.memory_of_lane(plan, reach, number, offset);
                 self.extract(part, lane, access, to);
             }
         }

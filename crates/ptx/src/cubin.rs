@@ -12,7 +12,7 @@ const OSABI_TO_12: u8 = 0x33;
 const OSABI_FROM_13: u8 = 0x41;
 
 const HEADER_BYTES: usize = 64;
-const SECTION_HEADER_BYTES: usize = 64;
+pub(crate) const SECTION_HEADER_BYTES: usize = 64;
 const SECTION_NO_BITS: u32 = 8;
 
 const ATTRIBUTE_PARAM_CBANK: u8 = 0x0A;
@@ -83,14 +83,14 @@ pub(crate) struct Section<'a> {
 }
 
 /// The table of section headers: offset, size of one, how many, number of the one with names.
-struct SectionTable {
-    offset: usize,
-    each: usize,
-    count: usize,
+pub(crate) struct SectionTable {
+    pub(crate) offset: usize,
+    pub(crate) each: usize,
+    pub(crate) count: usize,
     names: usize,
 }
 
-fn section_table(bytes: &[u8]) -> Option<SectionTable> {
+pub(crate) fn section_table(bytes: &[u8]) -> Option<SectionTable> {
     Some(SectionTable {
         offset: usize::try_from(u64_at(bytes, 40)?).ok()?,
         each: usize::from(u16_at(bytes, 58)?),
@@ -129,7 +129,7 @@ pub fn length(mut read: impl FnMut(u64, usize) -> Option<Vec<u8>>) -> Result<u64
     Ok(end)
 }
 
-fn check_header(bytes: &[u8]) -> Result<(), CubinError> {
+pub(crate) fn check_header(bytes: &[u8]) -> Result<(), CubinError> {
     let truncated = CubinError::Truncated("the header");
     let magic = u32_at(bytes, 0).ok_or(truncated)?;
     if magic != ELF_MAGIC {

@@ -22,6 +22,7 @@ mod instructions;
 mod lexer;
 pub mod limits;
 pub mod link;
+pub mod managed;
 pub mod oracle;
 mod parser;
 mod print;

@@ -4,6 +4,7 @@
 use crate::cubin::Cubin;
 use crate::fatbin::{EntryKind, Fatbin, Wrapper};
 use crate::image::{kind_of, measure};
+use crate::managed::Managed;
 
 /// Reads `bytes` as PTX.
 ///
@@ -46,6 +47,7 @@ pub fn text(bytes: &[u8]) {
 pub fn image(bytes: &[u8]) {
     let _ = (kind_of(bytes), measure(&mut &bytes[..]), Wrapper::read(bytes), Cubin::read(bytes));
     let _ = crate::embedded::texts(bytes);
+    place_managed(bytes);
     let Ok(fatbin) = Fatbin::read(bytes) else { return };
     let _ = fatbin.architectures();
     for entry in &fatbin.entries {
@@ -56,8 +58,19 @@ pub fn image(bytes: &[u8]) {
             }
             EntryKind::Elf => {
                 let _ = (Cubin::read(&payload), measure(&mut &payload[..]));
+                place_managed(&payload);
             }
             _ => {}
         }
+    }
+}
+
+/// Places managed variables: nothing is written beside the file.
+fn place_managed(bytes: &[u8]) {
+    let Ok(managed) = Managed::find(bytes) else { return };
+    let mut cubin = bytes.to_vec();
+    managed.place(&mut cubin, 1 << 32);
+    if !managed.is_empty() {
+        assert_eq!(cubin.len(), bytes.len());
     }
 }

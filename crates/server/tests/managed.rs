@@ -7,7 +7,7 @@ use channel::memfd::Reservation;
 use channel::message::Message;
 use channel::request::*;
 use cuda_api::{CUdeviceptr, CUresult, CudaError};
-use device::start_with_tenants;
+use device::start;
 use std::os::fd::OwnedFd;
 use support::*;
 
@@ -46,7 +46,7 @@ fn load(client: &mut Client) -> (CUresult, ModuleLoaded, Option<OwnedFd>) {
 
 #[test]
 fn client_and_kernels_share_managed_variables() {
-    let Some(mut server) = start_with_tenants() else { return };
+    let mut server = start();
     let mut client = server.connect();
     let (result, loaded, file) = load(&mut client);
     assert_eq!(result, Ok(()));
@@ -114,7 +114,7 @@ fn client_and_kernels_share_managed_variables() {
 
 #[test]
 fn the_servers_part_of_a_host_window_is_not_the_clients() {
-    let Some(mut server) = start_with_tenants() else { return };
+    let mut server = start();
     let mut client = server.connect();
     let window = client.welcome.host_window;
     let offset = window.managed().address - window.address;
@@ -125,7 +125,7 @@ fn the_servers_part_of_a_host_window_is_not_the_clients() {
 
 #[test]
 fn a_module_that_cannot_be_built_leaves_no_variables() {
-    let Some(mut server) = start_with_tenants() else { return };
+    let mut server = start();
     let mut client = server.connect();
     let broken = MODULE.replace("[table+4096], %old;", "[table+4096], %old, %old;");
     let (result, loaded) = client.load_image(module(0), broken.as_bytes());

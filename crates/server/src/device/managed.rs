@@ -1,14 +1,18 @@
-//! Managed variables of modules, where the provider lets its caller say where they lie: in files that
-//! client, server and device have at the same addresses.
+//! Managed variables of modules: in files that client, server and device have at the same addresses.
+//! A provider that can asks where they are to lie; for another one they are placed before it loads
+//! the module.
 
 use super::{HostRegistration, Share};
 use channel::memfd::{Mapping, PAGE_BYTES, Reservation, Seals, create_sealed};
 use channel::message::Window;
 use cuda_api::CudaError;
+use ptx::managed::Managed;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -88,6 +92,20 @@ impl ManagedRoom {
     /// The part of the host window that it takes.
     pub fn part(&self) -> Window {
         self.0.part
+    }
+
+    /// Places variables that the provider does not ask for, with their first values: the address of
+    /// their beginning.
+    pub fn place(&self, managed: &Managed) -> Result<u64, CudaError> {
+        let address = self.0.place(managed.bytes()).ok_or(CudaError::OUT_OF_MEMORY)?;
+        let placed = self.0.placed.borrow();
+        let file = placed.as_ref().and_then(|placed| placed.file.try_clone().ok());
+        let file = File::from(file.ok_or(CudaError::OUT_OF_MEMORY)?);
+        for variable in managed.variables().values() {
+            let written = file.write_all_at(&variable.value, variable.offset);
+            written.map_err(|_| CudaError::OUT_OF_MEMORY)?;
+        }
+        Ok(address)
     }
 
     /// What was placed for the module that was loaded last, or could not be.

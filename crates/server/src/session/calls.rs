@@ -1,10 +1,11 @@
 //! Requests with a reply: memory, modules, questions.
 
 use super::Session;
+use super::code::Code;
 use super::image::Image;
 use super::modules::LoadedModule;
 use super::posts::launch_shape;
-use crate::device::{self, BuildLog, JitOption, LaunchShape, Module, TensorMapKind};
+use crate::device::{BuildLog, JitOption, LaunchShape, Module, TensorMapKind};
 use channel::memfd::{IMAGE_BYTES_MAX, SealedBytes};
 use channel::message::Message;
 use channel::request::{
@@ -16,30 +17,13 @@ use channel::request::{
 };
 use channel::ring::Record;
 use channel::socket::ReceiveError;
-use cuda_api::link::unpack;
 use cuda_api::{CUdevice, CUdeviceptr, CudaError};
-use std::ffi::{CString, c_uint};
+use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 /// The device as clients count: a server shows one.
 const DEVICE: CUdevice = 0;
-
-/// CUjitInputType of an input whose structure was checked; CUDA_ERROR_NOT_SUPPORTED for archives,
-/// whose structure is not.
-fn input_type(input: &[u8]) -> Result<c_uint, CudaError> {
-    const PTX: c_uint = 1;
-    const FATBINARY: c_uint = 2;
-    const OBJECT: c_uint = 3;
-    if input.starts_with(b"!<arch>") {
-        return Err(CudaError::NOT_SUPPORTED);
-    }
-    Ok(match Image::check(input)? {
-        Image::Text => PTX,
-        Image::Elf => OBJECT,
-        Image::Fatbin { .. } => FATBINARY,
-    })
-}
 
 pub(super) fn check_device(device: CUdevice) -> Result<(), CudaError> {
     if device == DEVICE { Ok(()) } else { Err(CudaError::INVALID_DEVICE) }
@@ -142,17 +126,6 @@ impl Session {
         }
     }
 
-    /// An image as the provider can load it: linked, if it is to be and ours does not do that.
-    fn linked(&self, image: Vec<u8>) -> Result<Vec<u8>, CudaError> {
-        match unpack(&image) {
-            Some(inputs) if !self.share.is_tenant() => {
-                let typed = inputs.into_iter().map(|input| Ok((input_type(input)?, input)));
-                device::link(&self.share, &typed.collect::<Result<Vec<_>, CudaError>>()?)
-            }
-            _ => Ok(image),
-        }
-    }
-
     fn load(
         &mut self,
         request: &LoadModule,
@@ -165,10 +138,8 @@ impl Session {
             Ok(checked) => checked,
             Err(error) => return (Err(error), loaded),
         };
-        // Asked before linking, which may hide the name.
-        let may_print = self.can_fetch_printed() && image.may_print(&bytes);
-        let bytes = match self.linked(bytes) {
-            Ok(bytes) => bytes,
+        let Code { image, may_print, placed } = match self.prepare(image, bytes) {
+            Ok(code) => code,
             Err(error) => return (Err(error), loaded),
         };
         if may_print {
@@ -177,7 +148,7 @@ impl Session {
         let log_bytes = |wanted: u32| (wanted as usize).min(LOG_BYTES_MAX);
         let (module, BuildLog { info, error }) = Module::load(
             &self.share,
-            bytes,
+            image,
             &options,
             log_bytes(request.info_log_bytes),
             log_bytes(request.error_log_bytes),
@@ -186,7 +157,7 @@ impl Session {
         // What was placed goes again if the module does not come.
         let managed = self.memory.take_managed();
         let kept = module.and_then(|module| {
-            let module = LoadedModule { module, may_print, globals: Vec::new(), managed };
+            let module = LoadedModule { module, may_print, globals: Vec::new(), placed, managed };
             self.keep_module(word, module, &mut loaded)
         });
         (kept, loaded)
@@ -266,7 +237,8 @@ impl Session {
     pub(super) fn get_global(&mut self, request: GetGlobal<'_>) -> Result<GlobalInfo, CudaError> {
         let name = symbol(request.name)?;
         let loaded = self.modules.module(request.module.0 as u64)?;
-        let (address, bytes) = loaded.module.global(&name)?;
+        let placed = name.to_str().ok().and_then(|name| loaded.placed.get(name));
+        let (address, bytes) = placed.copied().map_or_else(|| loaded.module.global(&name), Ok)?;
         let shared = loaded.managed.as_ref().is_some_and(|m| m.contains(address, bytes));
         if !shared && loaded.module.is_managed(address) {
             let (name, client) = (name.to_string_lossy(), self.link.name());

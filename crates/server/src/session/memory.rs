@@ -16,6 +16,7 @@ use channel::message;
 use channel::region::{REGION_BYTES, Region};
 use channel::request::HostReference;
 use cuda_api::{CUresult, CudaError};
+use ptx::managed::Managed;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -156,6 +157,11 @@ impl Memory {
         let piece = HostPiece { _registration: registration, _mapping: mapping };
         self.host.insert(address, piece);
         Ok(())
+    }
+
+    /// Places managed variables of a module that is to be loaded: their first address.
+    pub fn place_managed(&mut self, variables: &Managed) -> Result<u64, CudaError> {
+        self.managed.place(variables)
     }
 
     /// The managed variables of the module that was loaded last, if it has any.

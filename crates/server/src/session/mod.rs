@@ -12,6 +12,7 @@ mod arrays;
 mod boxes;
 mod callbacks;
 mod calls;
+mod code;
 mod conditional;
 mod crowd;
 mod dispatch;

@@ -1,5 +1,6 @@
 //! A client's modules and functions.
 
+use super::code::Placed;
 use super::handles::Table;
 use crate::device::{Function, ManagedVariables, Module};
 use cuda_api::CudaError;
@@ -20,7 +21,9 @@ pub struct LoadedModule {
     pub may_print: bool,
     /// First addresses of the globals that were asked for.
     pub globals: Vec<u64>,
-    /// The variables that the client reaches too. Dropped after the module.
+    /// Where its managed variables are, if the provider has not placed them.
+    pub placed: Placed,
+    /// The memory of variables that the client reaches too. Dropped after the module.
     pub managed: Option<ManagedVariables>,
 }
 

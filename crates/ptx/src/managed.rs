@@ -1,0 +1,392 @@
+//! Managed variables of a cubin, placed by whoever loads it.
+//!
+//! A cubin marks the variables that host and device share (`__managed__`), and a driver places them
+//! where it likes. [`Managed::find`] reads which there are; [`Managed::place`] writes addresses of the
+//! caller's choice into the code, as a linker would, and takes the marks away. What is left under
+//! their names are ordinary variables that nothing uses. Nothing else of the cubin changes.
+//!
+//! This is no linker: it knows the few kinds of relocations that compilers emit for addresses of
+//! variables, and refuses others.
+
+use crate::bytes::{bytes_at, string_at, u16_at, u32_at, u64_at};
+use crate::cubin::{self, CubinError};
+use crate::limits::VARIABLE_BYTES_MAX;
+use std::collections::BTreeMap;
+
+/// Variables are aligned as their place in their section is, at most to this: as allocations are.
+const ALIGN_BYTES_MAX: u64 = 256;
+
+const SYMBOL_BYTES: usize = 24;
+const SYMBOL_OBJECT: u8 = 1;
+/// Of a symbol's `st_other`: the variable is managed.
+const OTHER_MANAGED: u8 = 4;
+
+const SECTION_SYMBOLS: u32 = 2;
+const SECTION_RELOCATIONS_WITH_ADDENDS: u32 = 4;
+const SECTION_NO_BITS: u32 = 8;
+const SECTION_RELOCATIONS: u32 = 9;
+
+/// Kinds of relocations. One of none may name any symbol.
+const RELOCATION_NONE: u32 = 0;
+const RELOCATION_64: u32 = 2;
+const RELOCATION_LOW_32: u32 = 0x38;
+const RELOCATION_HIGH_32: u32 = 0x39;
+/// Where the 32 bits of an instruction of 16 bytes are that hold half of an address.
+const IMMEDIATE_OFFSET: usize = 4;
+
+/// Why managed variables cannot be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManagedError {
+    /// The file is damaged.
+    #[error(transparent)]
+    Cubin(#[from] CubinError),
+    /// A use of a variable that nothing is known of.
+    #[error("a managed variable's address is wanted in a way that is not known: relocation {0:#x}")]
+    Relocation(u32),
+    /// A managed variable that holds an address to begin with.
+    #[error("a managed variable's first value is an address")]
+    Initialiser,
+    /// Larger than any variable.
+    #[error("managed variables of more than {VARIABLE_BYTES_MAX} bytes")]
+    TooLarge,
+}
+
+/// One variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its place behind the first one's beginning.
+    pub offset: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Its first value; empty for zeros.
+    pub value: Vec<u8>,
+}
+
+/// What is written into a cubin, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Edit {
+    /// A byte.
+    Byte(u8),
+    /// A word of 32 bits.
+    Word(u32),
+    /// The address that lies so far behind the beginning.
+    Address(u64),
+    /// Its lower half.
+    Low(u64),
+    /// Its upper half.
+    High(u64),
+}
+
+/// The managed variables of one cubin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Managed {
+    variables: BTreeMap<String, Variable>,
+    bytes: u64,
+    edits: Vec<(usize, Edit)>,
+}
+
+/// A section's header.
+#[derive(Clone, Copy)]
+struct Header {
+    kind: u32,
+    offset: usize,
+    bytes: usize,
+    link: usize,
+    target: usize,
+}
+
+impl Header {
+    fn has_bits(self) -> bool {
+        self.kind != SECTION_NO_BITS
+    }
+
+    /// Where a part of the section is in the file.
+    fn at(self, offset: u64, bytes: usize) -> Option<usize> {
+        let offset = usize::try_from(offset).ok()?;
+        let fits = offset.checked_add(bytes)? <= self.bytes && self.has_bits();
+        fits.then_some(self.offset.checked_add(offset)?)
+    }
+}
+
+/// A managed variable's symbol.
+struct Symbol {
+    section: usize,
+    value: u64,
+    bytes: u64,
+    offset: u64,
+}
+
+impl Managed {
+    /// Finds the managed variables of a cubin: none in most.
+    ///
+    /// # Errors
+    /// A damaged file, or one whose variables cannot be placed.
+    pub fn find(cubin: &[u8]) -> Result<Self, ManagedError> {
+        let headers = headers(cubin)?;
+        let mut found = Self::default();
+        let symbols = found.read_symbols(cubin, &headers)?;
+        if symbols.is_empty() {
+            return Ok(found);
+        }
+        for header in &headers {
+            let each = match header.kind {
+                SECTION_RELOCATIONS => 16,
+                SECTION_RELOCATIONS_WITH_ADDENDS => 24,
+                _ => continue,
+            };
+            let all = bytes_at(cubin, header.offset, header.bytes)
+                .ok_or(CubinError::Truncated("a table of relocations"))?;
+            let target = headers.get(header.target);
+            let target = target.ok_or(CubinError::Truncated("a relocated section"))?;
+            for (index, relocation) in all.chunks_exact(each).enumerate() {
+                let at = header.offset + index * each;
+                found.relocate(cubin, &symbols, (header.target, *target), at, relocation)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.variables.is_empty()
+    }
+
+    /// Bytes from the beginning of the first one to the end of the last.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The variables with their names.
+    pub fn variables(&self) -> &BTreeMap<String, Variable> {
+        &self.variables
+    }
+
+    /// Makes the code of the cubin that this was found in use variables that lie at an address. It
+    /// is aligned to 256.
+    pub fn place(&self, cubin: &mut [u8], address: u64) {
+        for (at, edit) in &self.edits {
+            let lies = |offset: u64| address.wrapping_add(offset);
+            match *edit {
+                Edit::Byte(byte) => write(cubin, *at, &[byte]),
+                Edit::Word(word) => write(cubin, *at, &word.to_le_bytes()),
+                Edit::Address(offset) => write(cubin, *at, &lies(offset).to_le_bytes()),
+                Edit::Low(offset) => write(cubin, *at, &(lies(offset) as u32).to_le_bytes()),
+                Edit::High(offset) => {
+                    write(cubin, *at, &((lies(offset) >> 32) as u32).to_le_bytes());
+                }
+            }
+        }
+    }
+
+    /// Gives each managed symbol its place; by their numbers.
+    fn read_symbols(
+        &mut self,
+        cubin: &[u8],
+        headers: &[Header],
+    ) -> Result<BTreeMap<u64, Symbol>, ManagedError> {
+        let mut symbols = BTreeMap::new();
+        let outside = CubinError::Truncated("the table of symbols");
+        let Some(table) = headers.iter().find(|header| header.kind == SECTION_SYMBOLS) else {
+            return Ok(symbols);
+        };
+        let all = bytes_at(cubin, table.offset, table.bytes).ok_or(outside)?;
+        let names = headers.get(table.link).ok_or(outside)?;
+        let names = bytes_at(cubin, names.offset, names.bytes).ok_or(outside)?;
+        for (number, symbol) in all.chunks_exact(SYMBOL_BYTES).enumerate() {
+            let (info, other) = (symbol[4], symbol[5]);
+            if info & 15 != SYMBOL_OBJECT || other & OTHER_MANAGED == 0 {
+                continue;
+            }
+            let read = || {
+                let name = string_at(names, u32_at(symbol, 0)? as usize)?;
+                let section = usize::from(u16_at(symbol, 6)?);
+                Some((name, section, u64_at(symbol, 8)?, u64_at(symbol, 16)?))
+            };
+            let (name, section, value, bytes) = read().ok_or(outside)?;
+            let header = headers.get(section).ok_or(outside)?;
+            // What is declared here and defined elsewhere is a linker's business.
+            if section == 0 {
+                continue;
+            }
+            let align = 1 << value.trailing_zeros().min(ALIGN_BYTES_MAX.trailing_zeros());
+            let offset = self.bytes.next_multiple_of(align);
+            let end = offset.checked_add(bytes).filter(|end| *end <= VARIABLE_BYTES_MAX);
+            self.bytes = end.ok_or(ManagedError::TooLarge)?;
+            let content = match header.has_bits() {
+                true => {
+                    let bytes = usize::try_from(bytes).map_err(|_| ManagedError::TooLarge)?;
+                    let at = header.at(value, bytes).ok_or(CubinError::Truncated("a variable"))?;
+                    bytes_at(cubin, at, bytes).ok_or(CubinError::Truncated("a variable"))?
+                }
+                false => &[],
+            };
+            let variable = Variable { offset, bytes, value: content.to_vec() };
+            self.variables.insert(name.to_owned(), variable);
+            let mark = table.offset + number * SYMBOL_BYTES + 5;
+            self.edits.push((mark, Edit::Byte(other & !OTHER_MANAGED)));
+            symbols.insert(number as u64, Symbol { section, value, bytes, offset });
+        }
+        Ok(symbols)
+    }
+
+    /// Notes what a relocation at `at` would do to the section `target`, if it is about one of the
+    /// symbols.
+    fn relocate(
+        &mut self,
+        cubin: &[u8],
+        symbols: &BTreeMap<u64, Symbol>,
+        (section, target): (usize, Header),
+        at: usize,
+        relocation: &[u8],
+    ) -> Result<(), ManagedError> {
+        let outside = CubinError::Truncated("a relocation");
+        let (offset, info) = u64_at(relocation, 0).zip(u64_at(relocation, 8)).ok_or(outside)?;
+        let inside = |symbol: &Symbol| {
+            symbol.section == section && offset.wrapping_sub(symbol.value) < symbol.bytes
+        };
+        if symbols.values().any(inside) {
+            return Err(ManagedError::Initialiser);
+        }
+        let (Some(symbol), kind) = (symbols.get(&(info >> 32)), info as u32) else {
+            return Ok(());
+        };
+        let (bytes, within) = match kind {
+            RELOCATION_NONE => return Ok(()),
+            RELOCATION_64 => (8, 0),
+            RELOCATION_LOW_32 | RELOCATION_HIGH_32 => (4, IMMEDIATE_OFFSET),
+            _ => return Err(ManagedError::Relocation(kind)),
+        };
+        let place = offset.checked_add(within as u64).and_then(|at| target.at(at, bytes));
+        let place = place.ok_or(outside)?;
+        // Without one of its own, what stands there is the addend.
+        let addend = match (u64_at(relocation, 16), kind) {
+            (Some(addend), _) => addend,
+            (None, RELOCATION_64) => u64_at(cubin, place).ok_or(outside)?,
+            (None, _) => match u32_at(cubin, place).ok_or(outside)? {
+                0 => 0,
+                // Of which half it would be is not said anywhere.
+                _ => return Err(ManagedError::Relocation(kind)),
+            },
+        };
+        let lies = symbol.offset.wrapping_add(addend);
+        let edit = match kind {
+            RELOCATION_64 => Edit::Address(lies),
+            RELOCATION_LOW_32 => Edit::Low(lies),
+            _ => Edit::High(lies),
+        };
+        self.edits.extend([(place, edit), (at + 8, Edit::Word(RELOCATION_NONE))]);
+        Ok(())
+    }
+}
+
+/// The headers of all sections.
+fn headers(cubin: &[u8]) -> Result<Vec<Header>, CubinError> {
+    cubin::check_header(cubin)?;
+    let outside = CubinError::Truncated("the table of sections");
+    let table = cubin::section_table(cubin).ok_or(outside)?;
+    let header = |index: usize| {
+        let at = table.offset.checked_add(index.checked_mul(table.each)?)?;
+        let header = bytes_at(cubin, at, cubin::SECTION_HEADER_BYTES)?;
+        Some(Header {
+            kind: u32_at(header, 4)?,
+            offset: usize::try_from(u64_at(header, 24)?).ok()?,
+            bytes: usize::try_from(u64_at(header, 32)?).ok()?,
+            link: u32_at(header, 40)? as usize,
+            // The number is in the lower half; the upper one of some holds something else.
+            target: usize::from(u16_at(header, 44)?),
+        })
+    };
+    (0..table.count).map(|index| header(index).ok_or(outside)).collect()
+}
+
+/// Writes where it fits; a cubin other than the one that was read may be shorter.
+fn write(cubin: &mut [u8], at: usize, bytes: &[u8]) {
+    let place = at.checked_add(bytes.len()).and_then(|end| cubin.get_mut(at..end));
+    if let Some(place) = place {
+        place.copy_from_slice(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// `tests/data/managed.cu`, compiled for sm_90 (with addends) and sm_80, and unoptimised.
+    const CUBINS: [&[u8]; 3] = [
+        include_bytes!("../tests/data/managed_sm_90.cubin"),
+        include_bytes!("../tests/data/managed_sm_80.cubin"),
+        include_bytes!("../tests/data/managed_sm_90_debug.cubin"),
+    ];
+    const ADDRESS: u64 = 0x1234_5678_9a00;
+
+    #[test]
+    fn variables_have_their_places_sizes_and_values() {
+        for cubin in CUBINS {
+            let managed = Managed::find(cubin).unwrap();
+            let names: Vec<&str> = managed.variables().keys().map(String::as_str).collect();
+            assert_eq!(names, ["pair", "table", "total"]);
+            let [pair, table, total] = ["pair", "table", "total"].map(|n| &managed.variables()[n]);
+            assert_eq!((pair.bytes, table.bytes, total.bytes), (8, 2400, 4));
+            assert_eq!(pair.value, [1, 0, 0, 0, 0, 0, 0, 64]);
+            assert_eq!((total.value.as_slice(), table.value.len()), (&[3, 0, 0, 0][..], 0));
+            assert_eq!((table.offset % 8, pair.offset % 4), (0, 0));
+            let mut ends: Vec<_> = [pair, table, total].map(|v| (v.offset, v.bytes)).into();
+            ends.sort_unstable();
+            assert!(ends.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0));
+            assert!(ends.iter().all(|(offset, bytes)| offset + bytes <= managed.bytes()));
+        }
+    }
+
+    #[test]
+    fn code_gets_the_addresses_and_nothing_is_managed_any_more() {
+        for (index, cubin) in CUBINS.into_iter().enumerate() {
+            let managed = Managed::find(cubin).unwrap();
+            let mut placed = cubin.to_vec();
+            managed.place(&mut placed, ADDRESS);
+            assert_eq!(Managed::find(&placed), Ok(Managed::default()));
+            assert_eq!(placed.len(), cubin.len());
+            for variable in managed.variables().values() {
+                let address = ADDRESS + variable.offset;
+                let holds = |bytes: &[u8]| {
+                    let count =
+                        |all: &[u8]| all.windows(bytes.len()).filter(|w| *w == bytes).count();
+                    count(&placed) > count(cubin)
+                };
+                match index {
+                    // Compilers that optimise load an address from a table of constants.
+                    0 | 1 => assert!(holds(&address.to_le_bytes()), "{index}: {address:#x}"),
+                    _ => assert!(holds(&(address as u32).to_le_bytes()), "{index}: {address:#x}"),
+                }
+            }
+            // Relocations of other variables are as they were.
+            let differ = cubin.iter().zip(&placed).filter(|(old, new)| old != new).count();
+            assert!(differ > 0 && differ < 300, "{differ}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        let cubin = CUBINS[0];
+        let managed = Managed::find(cubin).unwrap();
+        let (at, _) =
+            *managed.edits.iter().find(|(_, edit)| matches!(edit, Edit::Word(0))).unwrap();
+        let mut strange = cubin.to_vec();
+        strange[at] = 0x77;
+        assert_eq!(Managed::find(&strange), Err(ManagedError::Relocation(0x77)));
+        assert!(matches!(Managed::find(b"\x7fELF"), Err(ManagedError::Cubin(_))));
+        assert!(matches!(Managed::find(&cubin[..cubin.len() / 2]), Err(ManagedError::Cubin(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn no_change_makes_it_panic(which in 0usize..3, at: prop::sample::Index, byte: u8) {
+            let mut cubin = CUBINS[which].to_vec();
+            let at = at.index(cubin.len());
+            cubin[at] = byte;
+            if let Ok(managed) = Managed::find(&cubin) {
+                managed.place(&mut cubin, ADDRESS);
+            }
+        }
+    }
+}

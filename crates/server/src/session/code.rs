@@ -1,0 +1,136 @@
+//! Images as the provider can load them, and what is to be known of them.
+//!
+//! The software GPU does all of this itself. NVIDIA's driver does not know how openmps packs what is
+//! to be linked, says of no image whether its kernels print, and places managed variables where no
+//! other process reaches them. So the part that the driver would take is looked for in a fat binary,
+//! and where that has managed variables they are placed here, in memory that client, server and
+//! device have at the same addresses, and their addresses written into the code. An image without
+//! any is loaded as it came.
+
+use super::Session;
+use super::image::Image;
+use crate::device::{self, Share};
+use cuda_api::CudaError;
+use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR};
+use cuda_api::link::unpack;
+use ptx::fatbin::{Fatbin, PtxChoice};
+use ptx::managed::Managed;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ffi::c_uint;
+
+/// CUjitInputType of PTX, of a fat binary and of a cubin that is to be linked.
+const INPUT_PTX: c_uint = 1;
+const INPUT_FATBINARY: c_uint = 2;
+const INPUT_OBJECT: c_uint = 3;
+
+/// Managed variables that were placed here, by name: first address and bytes. The provider has
+/// variables of the same names, which nothing uses.
+pub type Placed = BTreeMap<String, (u64, u64)>;
+
+/// An image made ready.
+pub(super) struct Code {
+    /// What the provider is to load.
+    pub(super) image: Vec<u8>,
+    /// True if its kernels may print.
+    pub(super) may_print: bool,
+    /// Its managed variables, if the provider does not place them.
+    pub(super) placed: Placed,
+}
+
+impl Session {
+    /// Makes an image ready whose structure was checked.
+    pub(super) fn prepare(&mut self, image: Image, bytes: Vec<u8>) -> Result<Code, CudaError> {
+        let fetches = self.can_fetch_printed();
+        if self.share.is_tenant() {
+            let may_print = fetches && image.may_print(&bytes);
+            return Ok(Code { image: bytes, may_print, placed: Placed::new() });
+        }
+        let linked = linked(&self.share, &bytes)?;
+        let (part, may_print) = match &linked {
+            // Linking may hide the name of what prints.
+            Some(cubin) => (Cow::Borrowed(&cubin[..]), image.may_print(&bytes)),
+            None => {
+                let part = part_for(&self.share, image, &bytes);
+                let may_print = Image::check(&part)?.may_print(&part);
+                (part, may_print)
+            }
+        };
+        let may_print = fetches && may_print;
+        if let Some((image, placed)) = self.place_managed(&part)? {
+            return Ok(Code { image, may_print, placed });
+        }
+        drop(part);
+        Ok(Code { image: linked.unwrap_or(bytes), may_print, placed: Placed::new() })
+    }
+
+    /// Places the managed variables of code, if it has any: the code that uses them there, and where
+    /// each of them is. Their memory is what the session's memory says was placed last.
+    fn place_managed(&mut self, code: &[u8]) -> Result<Option<(Vec<u8>, Placed)>, CudaError> {
+        let Some(mut cubin) = cubin_to_search(&self.share, code) else { return Ok(None) };
+        let managed = match Managed::find(&cubin) {
+            Ok(managed) if managed.is_empty() => return Ok(None),
+            Ok(managed) => managed,
+            Err(why) => {
+                let client = self.link.name();
+                let text = format!("Client {client} has managed variables that stay away: {why}");
+                self.common.log.line(text);
+                return Ok(None);
+            }
+        };
+        let base = self.memory.place_managed(&managed)?;
+        managed.place(cubin.to_mut(), base);
+        let placed = managed.variables().iter();
+        let placed = placed.map(|(name, v)| (name.clone(), (base + v.offset, v.bytes)));
+        Ok(Some((cubin.into_owned(), placed.collect())))
+    }
+}
+
+/// The part of an image that the device runs: a cubin or PTX. The whole image if none suits it.
+fn part_for<'a>(share: &Share, image: Image, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    let attributes = &share.device().info().attributes;
+    let number = |attribute: u32| attributes.get(attribute as usize).map_or(0, |n| *n as u32);
+    let sm = 10 * number(COMPUTE_CAPABILITY_MAJOR) + number(COMPUTE_CAPABILITY_MINOR);
+    let payload = || {
+        let fatbin = Fatbin::read(bytes).ok()?;
+        let ptx = || fatbin.ptx_for(sm, PtxChoice::UpToDevice);
+        fatbin.cubin_for(sm).or_else(ptx)?.payload().ok()
+    };
+    match image {
+        Image::Text | Image::Elf => Cow::Borrowed(bytes),
+        Image::Fatbin { .. } => payload().unwrap_or(Cow::Borrowed(bytes)),
+    }
+}
+
+/// A cubin that may have managed variables. A text with some is compiled: there are no places in it
+/// to write addresses to. What is wrong with a text is said when it is loaded.
+fn cubin_to_search<'a>(share: &Share, code: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    const DIRECTIVE: &[u8] = b".managed";
+    match Image::check(code).ok()? {
+        Image::Elf => Some(Cow::Borrowed(code)),
+        Image::Text if code.windows(DIRECTIVE.len()).any(|window| window == DIRECTIVE) => {
+            device::link(share, &[(INPUT_PTX, code)]).ok().map(Cow::Owned)
+        }
+        _ => None,
+    }
+}
+
+/// What the provider makes of an image that openmps has packed to be linked; `None` for others.
+fn linked(share: &Share, image: &[u8]) -> Result<Option<Vec<u8>>, CudaError> {
+    let Some(inputs) = unpack(image) else { return Ok(None) };
+    let typed = inputs.into_iter().map(|input| Ok((input_type(input)?, input)));
+    device::link(share, &typed.collect::<Result<Vec<_>, CudaError>>()?).map(Some)
+}
+
+/// CUjitInputType of an input whose structure was checked; CUDA_ERROR_NOT_SUPPORTED for archives,
+/// whose structure is not.
+fn input_type(input: &[u8]) -> Result<c_uint, CudaError> {
+    if input.starts_with(b"!<arch>") {
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    Ok(match Image::check(input)? {
+        Image::Text => INPUT_PTX,
+        Image::Elf => INPUT_OBJECT,
+        Image::Fatbin { .. } => INPUT_FATBINARY,
+    })
+}

@@ -13,13 +13,14 @@ use crate::hostfunc::HostFunction;
 use crate::memory::staging::Mark;
 use crate::state::{Event, wire_event, wire_function, wire_stream};
 use channel::request::{
-    BoxCopy, GRAPH_EDGES_MAX, GraphBegin, GraphConditional, GraphCopy, GraphDestroy, GraphEdges,
-    GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, GraphLaunch, LaunchKernel, Request,
+    BoxCopy, GRAPH_EDGES_MAX, GraphBegin, GraphCondition, GraphConditional, GraphCopy,
+    GraphDestroy, GraphEdges, GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, GraphLaunch,
+    LaunchKernel, Request,
 };
-use cuda_api::constants::event_flags;
+use cuda_api::constants::{event_flags, graph_conditional};
 use cuda_api::handle::Handle;
 use cuda_api::{CUevent, CUgraphExec, CUresult, CUstream, CudaError};
-use graph::{ConditionalNode, FillNode, HostNode, KernelNode, NodeKind, Step};
+use graph::{ConditionalNode, FillNode, HostNode, KernelNode, NodeKind, NumberedCondition, Step};
 use std::sync::Arc;
 
 /// A graph made ready.
@@ -69,6 +70,7 @@ enum Work<'a> {
     Kernel(&'a KernelNode),
     Copy(BoxCopy),
     Fill(&'a FillNode),
+    Condition(&'a NumberedCondition),
     Conditional(&'a ConditionalNode, Vec<Vec<Item<'a>>>),
 }
 
@@ -93,6 +95,7 @@ impl ClientExec {
     ) -> Result<Self, CudaError> {
         let mut items = items(client, steps)?;
         let stages = stages(&items);
+        check_conditions(&items, &stages)?;
         let mut parts = Vec::new();
         for stage in 0..=stages.iter().copied().max().unwrap_or(0) {
             let here: Vec<usize> = (0..items.len()).filter(|i| stages[*i] == stage).collect();
@@ -236,6 +239,7 @@ fn items<'a>(client: &'static Attached, steps: &'a [Step]) -> Result<Vec<Item<'a
                 let bodies = step.bodies().map(body).collect::<Result<_, _>>()?;
                 vec![Doing::Device(Work::Conditional(node, bodies))]
             }
+            NodeKind::Condition(condition) => vec![Doing::Device(Work::Condition(condition))],
             // Memory is there as long as the graph; child graphs are dissolved in a plan.
             NodeKind::Alloc(_) | NodeKind::Free(_) | NodeKind::Empty | NodeKind::Child(_) => {
                 vec![Doing::Device(Work::Nothing)]
@@ -311,6 +315,20 @@ fn stages(items: &[Item<'_>]) -> Vec<usize> {
     stages
 }
 
+/// CUDA_ERROR_NOT_SUPPORTED if there are conditions that are the device's and the device's work is
+/// cut in two: a kernel sets the conditions of the graph that it is launched in, and of no other.
+fn check_conditions(items: &[Item<'_>], stages: &[usize]) -> CUresult {
+    let mut works = items.iter().zip(stages).filter_map(|(item, stage)| match &item.doing {
+        Doing::Device(Work::Nothing) | Doing::Here(_) => None,
+        Doing::Device(work) => Some((work, *stage)),
+    });
+    let numbered = works.clone().any(|(work, _)| matches!(work, Work::Condition(_)));
+    match numbered && works.any(|(_, stage)| stage > 0) {
+        true => Err(CudaError::NOT_SUPPORTED),
+        false => Ok(()),
+    }
+}
+
 /// Sends the items `here` to the server as a graph.
 fn build(
     client: &'static Attached,
@@ -380,8 +398,8 @@ fn post_conditional(
         bodies.push(ServerGraph { client, handle });
     }
     let handles: Vec<u64> = bodies[first..].iter().map(|body| body.handle.to_word()).collect();
-    let (rule, word) = (node.rule.number(), node.word);
-    post(client, &GraphConditional { graph, rule, word, bodies: &handles })?;
+    let (rule, condition) = (node.rule.number(), node.condition);
+    post(client, &GraphConditional { graph, rule, condition, bodies: &handles })?;
     for (items, handle) in inside.iter().zip(handles) {
         let all: Vec<usize> = (0..items.len()).collect();
         post_graph(client, CUgraphExec(handle as usize), items, &all, bodies)?;
@@ -398,6 +416,11 @@ fn post_node(client: &Attached, graph: CUgraphExec, work: &Work<'_>) -> CUresult
         // Posted with its bodies.
         Work::Conditional(..) => Ok(()),
         Work::Nothing => post(client, &GraphEmpty { graph }),
+        Work::Condition(NumberedCondition { number: condition, default }) => {
+            let flags = if default.is_some() { graph_conditional::ASSIGN_DEFAULT } else { 0 };
+            let (condition, default) = (*condition, default.unwrap_or(0));
+            post(client, &GraphCondition { graph, condition, default, flags })
+        }
         Work::Kernel(node) => {
             let flags = api::launch_flags(&node.config())?;
             let function = wire_function(client.state().function(node.function.0)?.0);

@@ -21,7 +21,8 @@ use cuda_api::{
     CUstream, CUstreamBatchMemOpParams, CudaError,
 };
 use graph::{
-    Backend, CopyNode, FillNode, Graphs, NodeKind, Parameters, Step, StreamKey, StreamOrder,
+    Backend, Conditions, CopyNode, FillNode, Graphs, NodeKind, Parameters, Step, StreamKey,
+    StreamOrder,
 };
 
 /// The attached process as crate graph sees it.
@@ -123,8 +124,11 @@ impl Backend for ClientGraphs {
         api::check_mem_ops(self.0, ops).map(|_| ())
     }
 
-    fn check_conditional(self) -> CUresult {
-        self.0.call(&GraphCanChoose {})
+    fn conditions(self) -> Result<Conditions, CudaError> {
+        Ok(match self.0.call(&GraphCanChoose {})?.numbered {
+            0 => Conditions::Words,
+            _ => Conditions::Numbers,
+        })
     }
 
     /// All conditions of this process are of its own graphs.

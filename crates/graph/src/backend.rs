@@ -1,5 +1,6 @@
 //! What a library that offers graphs brings along.
 
+use crate::conditional::Conditions;
 use crate::node::{CopyNode, Parameters};
 use crate::plan::Step;
 use crate::store::Graphs;
@@ -71,11 +72,10 @@ pub trait Backend: Copy + Send + Sync + 'static {
     /// Checks operations as cuStreamBatchMemOp would.
     fn check_mem_ops(self, ops: &[CUstreamBatchMemOpParams]) -> CUresult;
 
-    /// Fails unless the device can choose what runs by a word of its memory:
-    /// CUDA_ERROR_NOT_SUPPORTED.
-    fn check_conditional(self) -> CUresult;
+    /// What conditions of graphs are; CUDA_ERROR_NOT_SUPPORTED if the device cannot choose what runs.
+    fn conditions(self) -> Result<Conditions, CudaError>;
 
-    /// Fails unless a condition that this process did not make may be there.
+    /// Fails unless a word that this process did not make may be a condition.
     fn check_foreign_condition(self, word: CUdeviceptr) -> CUresult;
 
     /// Device memory for a graph, of the calling thread's context: its address, and a number by

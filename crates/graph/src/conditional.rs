@@ -1,13 +1,15 @@
-//! Conditional nodes: graphs within a graph that run, or do not, as a word of device memory says
-//! when the device gets there.
+//! Conditional nodes: graphs within a graph that run, or do not, as a *condition* says when the
+//! device gets there.
 //!
-//! The word is a *condition*. Its address is the handle that a program passes to kernels, which
-//! set it by `cudaGraphSetConditional`. It belongs to a graph; nodes and graphs made of them keep
-//! its memory. A server passes the conditions of its clients, which are memory of theirs that
-//! this process has no table of: the backend says whether there is a word.
+//! Kernels set a condition by `cudaGraphSetConditional`, to which a program passes its handle. What
+//! that is depends on the device ([`Conditions`]): a word of memory, or a number of the driver's. It
+//! belongs to a graph; nodes and graphs made of them keep its memory. A server passes the words of
+//! its clients, which are memory of theirs that this process has no table of: the backend says
+//! whether there is one.
 
 use crate::memory::Allocation;
 use crate::model::GraphId;
+use crate::node::NodeKind;
 use crate::store::graph_word;
 use core::ffi::c_uint;
 use cuda_api::constants::graph_conditional as kind;
@@ -62,25 +64,58 @@ impl Rule {
     }
 }
 
-/// A word that decides what runs.
-#[derive(Clone, Debug)]
-pub(crate) struct Condition {
-    pub(crate) word: Arc<Allocation>,
+/// What the conditions of a device are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conditions {
+    /// Words of its memory; the handle is the address.
+    Words,
+    /// Numbers that its driver gives away: 1, 2, ... in a graph with all of its bodies, in the order
+    /// in which they are made.
+    Numbers,
+}
+
+/// A condition that the device's driver has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumberedCondition {
+    /// Its number, which is its handle.
+    pub number: u64,
     /// What it is set to when its graph begins.
-    pub(crate) default: Option<u32>,
+    pub default: Option<u32>,
+}
+
+/// What decides what runs.
+#[derive(Clone, Debug)]
+pub(crate) enum Condition {
+    /// A word, and what it is set to when its graph begins.
+    Word { memory: Arc<Allocation>, default: Option<u32> },
+    /// The device's. It is kept with the graph that is no body.
+    Numbered(NumberedCondition),
 }
 
 impl Condition {
-    /// The work that sets the word to its default.
-    pub(crate) fn reset(&self) -> Option<CUDA_MEMSET_NODE_PARAMS> {
-        self.default.map(|value| CUDA_MEMSET_NODE_PARAMS {
-            dst: CUdeviceptr(self.word.address),
-            pitch: 0,
-            value,
-            elementSize: WORD_BYTES as c_uint,
-            width: 1,
-            height: 1,
-        })
+    /// The memory of a word.
+    pub(crate) fn memory(&self) -> Option<&Arc<Allocation>> {
+        match self {
+            Self::Word { memory, .. } => Some(memory),
+            Self::Numbered(_) => None,
+        }
+    }
+
+    /// With what its graph begins: the word is set to its default, or the device makes the condition.
+    pub(crate) fn beginning(&self) -> Option<NodeKind> {
+        match self {
+            Self::Word { memory, default } => default.map(|value| {
+                NodeKind::Fill(CUDA_MEMSET_NODE_PARAMS {
+                    dst: CUdeviceptr(memory.address),
+                    pitch: 0,
+                    value,
+                    elementSize: WORD_BYTES as c_uint,
+                    width: 1,
+                    height: 1,
+                })
+            }),
+            Self::Numbered(condition) => Some(NodeKind::Condition(*condition)),
+        }
     }
 }
 
@@ -89,8 +124,8 @@ impl Condition {
 pub struct ConditionalNode {
     /// When which body runs.
     pub rule: Rule,
-    /// Address of the word.
-    pub word: CUdeviceptr,
+    /// The condition's handle: a word's address, or a number.
+    pub condition: u64,
     pub(crate) bodies: Vec<GraphId>,
     /// The bodies' handles, where the program finds them as long as there is the node.
     pub(crate) shown: Arc<[CUgraph]>,
@@ -101,12 +136,12 @@ pub struct ConditionalNode {
 impl ConditionalNode {
     pub(crate) fn new(
         rule: Rule,
-        word: CUdeviceptr,
+        condition: u64,
         bodies: Vec<GraphId>,
         memory: Option<Arc<Allocation>>,
     ) -> Self {
         let shown = bodies.iter().map(|id| graph_word(*id)).collect();
-        Self { rule, word, bodies, shown, _memory: memory }
+        Self { rule, condition, bodies, shown, _memory: memory }
     }
 }
 

@@ -43,7 +43,7 @@ fn label(kind: &NodeKind, verbose: bool) -> String {
         NodeKind::Fill(_) => "memset",
         NodeKind::Host(_) => "host",
         NodeKind::Child(_) => "graph",
-        NodeKind::Empty => "empty",
+        NodeKind::Empty | NodeKind::Condition(_) => "empty",
         NodeKind::WaitEvent(_) => "event wait",
         NodeKind::RecordEvent(_) => "event record",
         NodeKind::Alloc(_) => "mem alloc",
@@ -67,7 +67,7 @@ fn label(kind: &NodeKind, verbose: bool) -> String {
         NodeKind::Alloc(node) => format!("{:?}", node.allocation),
         NodeKind::Free(pointer) => format!("{:#x}", pointer.0),
         NodeKind::Conditional(node) => {
-            format!("{:?} {:#x} bodies {}", node.rule, node.word.0, node.bodies.len())
+            format!("{:?} {:#x} bodies {}", node.rule, node.condition, node.bodies.len())
         }
         _ => return word.to_owned(),
     };

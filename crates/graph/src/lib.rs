@@ -39,7 +39,7 @@ mod plan;
 mod store;
 
 pub use backend::{Backend, StreamKey, StreamOrder};
-pub use conditional::{ConditionalNode, Rule};
+pub use conditional::{ConditionalNode, Conditions, NumberedCondition, Rule};
 pub use cuda_api::CopyEnd;
 pub use hooks::{capture_alloc, capture_free, capture_launch, kernel_node};
 pub use lanes::Lanes;

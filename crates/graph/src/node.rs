@@ -1,6 +1,6 @@
 //! What nodes do, as data. Nothing here is looked at through a pointer: addresses are numbers.
 
-use crate::conditional::ConditionalNode;
+use crate::conditional::{ConditionalNode, NumberedCondition};
 use crate::memory::Allocation;
 use crate::model::GraphId;
 use core::ffi::c_uint;
@@ -39,6 +39,8 @@ pub enum NodeKind {
     MemOps(Vec<CUstreamBatchMemOpParams>),
     /// Runs a graph of its own or not.
     Conditional(ConditionalNode),
+    /// Has the device make a condition. No program's node is one: a graph begins with it.
+    Condition(NumberedCondition),
 }
 
 impl NodeKind {
@@ -50,7 +52,7 @@ impl NodeKind {
             Self::Fill(_) => kind::MEMSET,
             Self::Host(_) => kind::HOST,
             Self::Child(_) => kind::GRAPH,
-            Self::Empty => kind::EMPTY,
+            Self::Empty | Self::Condition(_) => kind::EMPTY,
             Self::WaitEvent(_) => kind::WAIT_EVENT,
             Self::RecordEvent(_) => kind::EVENT_RECORD,
             Self::Alloc(_) => kind::MEM_ALLOC,

@@ -16,7 +16,7 @@ const NODE_OF_NONE: NodeId = NodeId(0);
 /// One node of a laid-out graph.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// [`NODE_OF_NONE`] for a word that is set before the graph begins.
+    /// [`NODE_OF_NONE`] for what a condition of the graph begins with.
     pub(crate) node: NodeId,
     pub(crate) kind: NodeKind,
     pub(crate) enabled: bool,
@@ -80,8 +80,8 @@ impl Plan {
     ) -> Result<Self, CudaError> {
         let mut plan = Self::default();
         let conditions = graphs.get(&id).map(|graph| &graph.conditions);
-        let resets = conditions.into_iter().flatten().filter_map(Condition::reset);
-        plan.steps.extend(resets.map(|fill| Step::new(NODE_OF_NONE, NodeKind::Fill(fill), vec![])));
+        let begin = conditions.into_iter().flatten().filter_map(Condition::beginning);
+        plan.steps.extend(begin.map(|kind| Step::new(NODE_OF_NONE, kind, vec![])));
         let entry: Vec<usize> = (0..plan.steps.len()).collect();
         plan.flatten(graphs, id, &entry, depth)?;
         Ok(plan)
@@ -253,10 +253,10 @@ mod tests {
     fn bodies_are_plans_of_their_own_and_words_are_set_first() {
         use crate::conditional::{ConditionalNode, Rule};
         use crate::memory::Allocation;
-        let word = Allocation::new(0x40, 4, &Default::default(), |_| {});
-        let node = ConditionalNode::new(Rule::While, CUdeviceptr(0x40), vec![GraphId(2)], None);
+        let memory = Allocation::new(0x40, 4, &Default::default(), |_| {});
+        let node = ConditionalNode::new(Rule::While, 0x40, vec![GraphId(2)], None);
         let mut whole = graph(1, &[NodeKind::Empty, NodeKind::Conditional(node)], &[(0, 1)]);
-        whole.conditions.push(Condition { word, default: Some(7) });
+        whole.conditions.push(Condition::Word { memory, default: Some(7) });
         let body = graph(100, &[NodeKind::Empty], &[]);
         let mut graphs = BTreeMap::from([(GraphId(1), whole), (GraphId(2), body)]);
         let plan = Plan::of(&graphs, GraphId(1)).unwrap();

@@ -232,10 +232,32 @@ impl<E> Tables<E> {
         Ok(id)
     }
 
-    /// The condition of a handle, if this process made it.
-    pub(crate) fn condition(&self, word: u64) -> Option<&Condition> {
-        let mut all = self.graphs.values().flat_map(|graph| &graph.conditions);
-        all.find(|condition| condition.word.address == word)
+    /// The condition of a handle that a node of that graph was given, if this process made it.
+    pub(crate) fn condition(&self, graph: GraphId, handle: u64) -> Option<&Condition> {
+        let whole = self.whole(graph);
+        let all = self
+            .graphs
+            .iter()
+            .flat_map(|(id, graph)| graph.conditions.iter().map(move |condition| (*id, condition)));
+        let mut known = all.filter(|(id, condition)| match condition {
+            Condition::Word { memory, .. } => memory.address == handle,
+            Condition::Numbered(condition) => *id == whole && condition.number == handle,
+        });
+        known.next().map(|(_, condition)| condition)
+    }
+
+    /// The graph that a body is in, however deep; any other graph is its own.
+    pub(crate) fn whole(&self, mut id: GraphId) -> GraphId {
+        let holds = |graph: &Graph, body| {
+            graph.nodes.values().any(|node| node.kind.embedded().contains(&body))
+        };
+        while self.graphs.get(&id).is_some_and(|graph| graph.embedded) {
+            match self.graphs.iter().find(|(_, graph)| holds(graph, id)) {
+                Some((outer, _)) => id = *outer,
+                None => break,
+            }
+        }
+        id
     }
 
     /// Copies a graph with its child graphs. CUDA_ERROR_NOT_SUPPORTED if it allocates or frees

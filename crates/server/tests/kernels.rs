@@ -535,8 +535,8 @@ fn a_graph_does_not_outlive_what_it_uses() {
 
 /// Adds a conditional node with one body, the graph `body`.
 fn choose(client: &mut Client, place: u32, rule: u32, word: u64, body: u32) {
-    let (bodies, word) = ([graph(body).0 as u64], CUdeviceptr(word));
-    client.post(&GraphConditional { graph: graph(place), rule, word, bodies: &bodies });
+    let bodies = [graph(body).0 as u64];
+    client.post(&GraphConditional { graph: graph(place), rule, condition: word, bodies: &bodies });
 }
 
 #[test]
@@ -544,7 +544,7 @@ fn a_word_of_the_clients_chooses_what_runs() {
     use cuda_api::constants::graph_conditional::{IF, WHILE};
     let Some(mut server) = start_with_tenants() else { return };
     let mut client = client(&mut server, VECTOR_ADD, "vector_add");
-    assert_eq!(client.call(&GraphCanChoose {}), Ok(()));
+    assert_eq!(client.ask(&GraphCanChoose {}), (Ok(()), vec![0]), "words");
     let (word, zeroes) = (client.address(3 * MIB), client.address(2 * MIB));
     let fill = |place, address, value, width| GraphFill {
         graph: graph(place),
@@ -576,6 +576,49 @@ fn a_word_of_the_clients_chooses_what_runs() {
         assert_eq!(client.read(0, 64), [7, 0, 0, 0].repeat(16));
         assert_eq!(client.read(MIB, 64), [0; 64]);
     }
+}
+
+#[test]
+fn a_condition_of_the_drivers_chooses_what_runs() {
+    use cuda_api::constants::graph_conditional::{ASSIGN_DEFAULT, IF};
+    let mut server = start();
+    let mut client = client(&mut server, VECTOR_ADD, "vector_add");
+    let begin = |client: &mut Client, condition, default| {
+        client.post(&GraphBegin { graph: graph(0) });
+        let (graph, flags) = (graph(0), ASSIGN_DEFAULT);
+        client.post(&GraphCondition { graph, condition, default, flags });
+    };
+    if client.ask(&GraphCanChoose {}) == (Ok(()), vec![0]) {
+        begin(&mut client, 1, 1);
+        let refused = instantiate(&mut client, 0, CUgraphExec::NULL);
+        assert_eq!(refused, Err(CudaError::INVALID_VALUE), "the provider takes words");
+        return;
+    }
+    for (default, found) in [(1, 7), (0, 0)] {
+        begin(&mut client, 1, default);
+        choose(&mut client, 0, IF, 1, 1);
+        client.post(&GraphFill {
+            graph: graph(1),
+            address: CUdeviceptr(client.address(0)),
+            pitch: 0,
+            value: 7,
+            element_bytes: 1,
+            width: 64,
+            height: 1,
+        });
+        assert_eq!(instantiate(&mut client, 0, CUgraphExec::NULL), Ok(()));
+        client.write(0, &[0; 64]);
+        assert_eq!(run_graph(&mut client, 0), Ok(()));
+        assert_eq!(client.read(0, 64), [found; 64], "{default}");
+        client.post(&GraphDestroy { graph: graph(0) });
+    }
+    begin(&mut client, 2, 1);
+    let counted_otherwise = instantiate(&mut client, 0, CUgraphExec::NULL);
+    assert_eq!(counted_otherwise, Err(CudaError::NOT_SUPPORTED));
+    begin(&mut client, 1, 1);
+    choose(&mut client, 0, IF, 2, 1);
+    let unknown = instantiate(&mut client, 0, CUgraphExec::NULL);
+    assert_eq!(unknown, Err(CudaError::INVALID_VALUE));
 }
 
 #[test]

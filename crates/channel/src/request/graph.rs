@@ -71,12 +71,34 @@ payloads! {
 }
 
 payloads! {
-    /// Asks whether the device can choose what runs by a word of its memory: an error if not.
+    /// Asks what the conditions of conditional nodes are: an error if the device cannot choose what
+    /// runs.
     GraphCanChoose {}
+
+    /// The answer.
+    GraphConditions {
+        /// 0: words of the client's device memory. 1: numbers that the device's driver gives away,
+        /// 1, 2, ... in a graph with its bodies ([`GraphCondition`]).
+        numbered: u32,
+    }
+
+    /// Has the device make a condition, of that number, for a graph that is no body; a node that
+    /// does nothing.
+    GraphCondition {
+        /// The graph.
+        graph: CUgraphExec,
+        /// The condition's number.
+        condition: u64,
+        /// What it is set to when the graph begins, if `flags` say so.
+        default: u32,
+        /// As of cuGraphConditionalHandleCreate.
+        flags: u32,
+    }
 }
 
 requests! {
-    GraphCanChoose = number::cuGraphConditionalHandleCreate, Call;
+    GraphCanChoose = number::cuGraphConditionalHandleCreate, Call -> GraphConditions;
+    GraphCondition = number::cuGraphAddNode, Post;
     GraphBegin = number::cuGraphCreate, Post;
     GraphEmpty = number::cuGraphAddEmptyNode, Post;
     GraphFill = number::cuGraphAddMemsetNode, Post;
@@ -98,8 +120,8 @@ pub struct GraphConditional<'a> {
     pub graph: CUgraphExec,
     /// CUgraphConditionalNodeType.
     pub rule: u32,
-    /// Where the word is.
-    pub word: CUdeviceptr,
+    /// The condition: the word's address, or the number.
+    pub condition: u64,
     /// The graphs, by new handles of the client's: at most [`GRAPH_BODIES_MAX`].
     pub bodies: &'a [u64],
 }
@@ -111,14 +133,14 @@ impl<'a> Payload<'a> for GraphConditional<'a> {
     fn write(&self, sink: &mut impl Sink) {
         sink.word(self.graph.0 as u64);
         sink.word(self.rule.into());
-        sink.word(self.word.0);
+        sink.word(self.condition);
         sink.word(self.bodies.len() as u64);
         self.bodies.iter().for_each(|word| sink.word(*word));
     }
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let (graph, rule, word) = (reader.value()?, reader.value()?, reader.value()?);
+        let (graph, rule, condition) = (reader.value()?, reader.value()?, reader.value()?);
         let count = reader.length(GRAPH_BODIES_MAX)?;
-        Ok(Self { graph, rule, word, bodies: reader.words(count)? })
+        Ok(Self { graph, rule, condition, bodies: reader.words(count)? })
     }
 }
 

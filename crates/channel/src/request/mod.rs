@@ -30,8 +30,9 @@ pub use array::{
 pub use copy::{DeviceToHost, HostReference, HostToDevice};
 pub use copy_box::{BoxCopy, BoxEnd, CopyBox, GraphCopy};
 pub use graph::{
-    GRAPH_BODIES_MAX, GRAPH_EDGES_MAX, GraphBegin, GraphCanChoose, GraphConditional, GraphDestroy,
-    GraphEdges, GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, GraphLaunch,
+    GRAPH_BODIES_MAX, GRAPH_EDGES_MAX, GraphBegin, GraphCanChoose, GraphCondition,
+    GraphConditional, GraphConditions, GraphDestroy, GraphEdges, GraphEmpty, GraphFill,
+    GraphInstantiate, GraphKernel, GraphLaunch,
 };
 pub use launch::{
     ClusterCount, CountClusters, LAUNCH_COOPERATIVE, LAUNCH_FLAGS, LAUNCH_PROGRAMMATIC,

@@ -114,8 +114,12 @@ round_trips! {
     graph_edges(g: any::<usize>(), node: any::<u32>(), from: vec(any::<u64>(), 0..50))
         GraphEdges { graph: CUgraphExec(g), node, from: &from };
     graph_conditional(
-        g: any::<usize>(), rule: any::<u32>(), word: any::<u64>(), bodies: vec(any::<u64>(), 0..9))
-        GraphConditional { graph: CUgraphExec(g), rule, word: CUdeviceptr(word), bodies: &bodies };
+        g: any::<usize>(), rule: any::<u32>(), condition: any::<u64>(),
+        bodies: vec(any::<u64>(), 0..9))
+        GraphConditional { graph: CUgraphExec(g), rule, condition, bodies: &bodies };
+    graph_condition(
+        g: any::<usize>(), condition: any::<u64>(), default: any::<u32>(), flags: any::<u32>())
+        GraphCondition { graph: CUgraphExec(g), condition, default, flags };
     graph_launch(g: any::<usize>(), s: any::<usize>())
         GraphLaunch { graph: CUgraphExec(g), stream: CUstream(s) };
     host_unmap(address: any::<u64>()) HostUnmap { address };
@@ -329,6 +333,7 @@ fn opcodes_are_told_apart() {
         CountClusters::OPCODE,
         LargestCluster::OPCODE,
         GraphCanChoose::OPCODE,
+        GraphCondition::OPCODE,
         GraphConditional::OPCODE,
         ListFunctions::OPCODE,
         EncodeTiled::OPCODE,

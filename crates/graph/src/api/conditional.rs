@@ -1,7 +1,9 @@
-//! Conditional nodes and the words that they look at.
+//! Conditional nodes and the conditions that they look at.
 
 use crate::backend::Backend;
-use crate::conditional::{Condition, ConditionalNode, Rule, WORD_BYTES};
+use crate::conditional::{
+    Condition, ConditionalNode, Conditions, NumberedCondition, Rule, WORD_BYTES,
+};
 use crate::memory::Allocation;
 use crate::node::NodeKind;
 use core::ffi::c_uint;
@@ -29,27 +31,38 @@ pub fn cuGraphConditionalHandleCreate<B: Backend>(
         ASSIGN_DEFAULT => Some(default),
         _ => return Err(CudaError::INVALID_VALUE),
     };
-    b.check_conditional()?;
+    if b.conditions()? == Conditions::Numbers {
+        let mut tables = b.graphs().lock();
+        let whole = tables.whole(tables.graph_id(graph)?);
+        let conditions = &mut tables.graph_mut(whole)?.conditions;
+        let number = conditions.len() as u64 + 1;
+        conditions.push(Condition::Numbered(NumberedCondition { number, default }));
+        return handle.set(number);
+    }
     let (address, number) = b.allocate(WORD_BYTES)?;
     let free = move |address| b.free(address, number);
     // It is none of the memory that programs ask about.
-    let word = Allocation::new(address, WORD_BYTES, &Arc::default(), free);
+    let memory = Allocation::new(address, WORD_BYTES, &Arc::default(), free);
     let mut tables = b.graphs().lock();
     let id = tables.graph_id(graph)?;
-    tables.graph_mut(id)?.conditions.push(Condition { word, default });
+    tables.graph_mut(id)?.conditions.push(Condition::Word { memory, default });
     handle.set(address)
 }
 
-/// A node with new graphs as its bodies, which are shown in the parameters.
+/// A node of a graph, with new graphs as its bodies, which are shown in the parameters.
 pub(super) fn describe_conditional<B: Backend>(
     b: B,
+    graph: CUgraph,
     params: &mut CUDA_CONDITIONAL_NODE_PARAMS,
 ) -> Result<NodeKind, CudaError> {
     let rule = Rule::new(params.kind, params.size)?;
-    let known = b.graphs().lock().condition(params.handle).map(|found| found.word.clone());
-    let word = CUdeviceptr(params.handle);
+    let known = {
+        let tables = b.graphs().lock();
+        let found = tables.condition(tables.graph_id(graph)?, params.handle);
+        found.map(|condition| condition.memory().cloned())
+    };
     if known.is_none() {
-        b.check_foreign_condition(word)?;
+        b.check_foreign_condition(CUdeviceptr(params.handle))?;
     }
     let mut tables = b.graphs().lock();
     let mut body = |_| {
@@ -57,7 +70,7 @@ pub(super) fn describe_conditional<B: Backend>(
         tables.graph_mut(id).map(|graph| graph.embedded = true).map(|()| id)
     };
     let bodies = (0..params.size).map(&mut body).collect::<Result<Vec<_>, _>>()?;
-    let node = ConditionalNode::new(rule, word, bodies, known);
+    let node = ConditionalNode::new(rule, params.handle, bodies, known.flatten());
     params.phGraph_out = node.shown.as_ptr().cast_mut();
     Ok(NodeKind::Conditional(node))
 }
@@ -65,7 +78,7 @@ pub(super) fn describe_conditional<B: Backend>(
 /// The parameters as the program gave them, with the bodies.
 pub(super) fn show_conditional(node: &ConditionalNode) -> CUDA_CONDITIONAL_NODE_PARAMS {
     CUDA_CONDITIONAL_NODE_PARAMS {
-        handle: node.word.0,
+        handle: node.condition,
         kind: node.rule.number(),
         size: node.bodies.len() as c_uint,
         phGraph_out: node.shown.as_ptr().cast_mut(),

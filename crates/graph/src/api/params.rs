@@ -53,14 +53,20 @@ fn describe<B: Backend>(b: B, params: &mut CUgraphNodeParams) -> Result<NodeKind
             Ok(NodeKind::Free(pointer))
         }
         BATCH_MEM_OP => describe_mem_ops(b, &member!(params, memOp)),
-        CONDITIONAL => {
-            let mut conditional = member!(params, conditional);
-            let kind = describe_conditional(b, &mut conditional)?;
-            params.body.conditional = conditional;
-            Ok(kind)
-        }
         _ => Err(CudaError::NOT_SUPPORTED),
     }
+}
+
+/// As [`describe`], for a conditional node, which must know its graph.
+fn conditional<B: Backend>(
+    b: B,
+    graph: CUgraph,
+    params: &mut CUgraphNodeParams,
+) -> Result<NodeKind, CudaError> {
+    let mut conditional = member!(params, conditional);
+    let kind = describe_conditional(b, graph, &mut conditional)?;
+    params.body.conditional = conditional;
+    Ok(kind)
 }
 
 fn event<B: Backend>(b: B, event: CUevent) -> Result<CUevent, CudaError> {
@@ -108,7 +114,11 @@ pub fn cuGraphAddNode_v2<B: Backend>(
     params: Out<CUgraphNodeParams>,
 ) -> CUresult {
     let mut given = params.as_in().get()?;
-    Place { graph, dependencies, data, count }.add(b, node, || describe(b, &mut given))?;
+    let place = Place { graph, dependencies, data, count };
+    place.add(b, node, || match given.kind {
+        CONDITIONAL => conditional(b, graph, &mut given),
+        _ => describe(b, &mut given),
+    })?;
     params.set(given)
 }
 
@@ -140,7 +150,8 @@ fn show(kind: &mut NodeKind) -> CUgraphNodeParams {
             let graph = graph_word(*child);
             body.graph = CUDA_CHILD_GRAPH_NODE_PARAMS { graph, ownership: OWNERSHIP_CLONE };
         }
-        NodeKind::Empty => {}
+        // A condition is no program's node.
+        NodeKind::Empty | NodeKind::Condition(_) => {}
         NodeKind::WaitEvent(event) | NodeKind::RecordEvent(event) => body.event = *event,
         NodeKind::Alloc(alloc) => body.alloc = show_alloc(alloc),
         NodeKind::Free(pointer) => body.free = *pointer,

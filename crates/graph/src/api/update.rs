@@ -33,7 +33,7 @@ fn same_memory(old: &NodeKind, new: &NodeKind) -> bool {
         }
         (NodeKind::Free(old), NodeKind::Free(new)) => old == new,
         (NodeKind::Conditional(old), NodeKind::Conditional(new)) => {
-            (old.word, old.rule) == (new.word, new.rule)
+            (old.condition, old.rule) == (new.condition, new.rule)
         }
         _ => true,
     }

@@ -9,6 +9,7 @@ use cuda_api::{
     CUgraphExecUpdateResultInfo, CUgraphNode, CUgraphNodeBody, CUgraphNodeParams, CUkernel,
     CUlaunchAttributeValue, CUresult, CudaError, DriverTable,
 };
+use std::cell::Cell;
 use std::ptr;
 use std::rc::Rc;
 
@@ -16,12 +17,34 @@ use std::rc::Rc;
 /// through a graph calls itself that often.
 const DEPTH_MAX: u32 = 64;
 
+/// What a conditional node looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Four bytes of device memory.
+    Word(CheckedRange),
+    /// A condition of the provider's, which [`GraphBuilder::add_condition`] made.
+    Numbered(u64),
+}
+
 /// A graph of the provider's.
 struct RawGraph {
     share: Rc<Share>,
     raw: CUgraph,
+    /// How many conditions were made for it.
+    conditions: Cell<u64>,
     /// The graph that it is a body in, and goes with.
     whole: Option<Rc<RawGraph>>,
+}
+
+impl RawGraph {
+    fn new(share: &Rc<Share>, raw: CUgraph, whole: Option<Rc<RawGraph>>) -> Rc<Self> {
+        Rc::new(Self { share: share.clone(), raw, conditions: Cell::new(0), whole })
+    }
+
+    /// The conditions of the graph that it is a part of, or is.
+    fn conditions(&self) -> u64 {
+        self.whole.as_ref().map_or(self.conditions.get(), |whole| whole.conditions())
+    }
 }
 
 impl Drop for RawGraph {
@@ -49,7 +72,7 @@ impl GraphBuilder {
         // SAFETY: the local is written.
         unsafe { share.device().table().cuGraphCreate(&mut raw, 0)? };
         made(&share.counts.graphs);
-        let graph = Rc::new(RawGraph { share: share.clone(), raw, whole: None });
+        let graph = RawGraph::new(share, raw, None);
         Ok(Self { share: share.clone(), graph, depth: 0, nodes: Vec::new() })
     }
 
@@ -151,19 +174,41 @@ impl GraphBuilder {
         })
     }
 
+    /// Has the provider make a condition for this graph, which is no body, and its bodies: its
+    /// handle. Providers differ in what that is.
+    pub fn add_condition(&mut self, default: u32, flags: u32) -> Result<u64, CudaError> {
+        let (t, context) = (self.share.device().table(), self.share.device().context());
+        let mut handle = 0;
+        // SAFETY: graph and context are alive, the local is written.
+        unsafe {
+            t.cuGraphConditionalHandleCreate(&mut handle, self.graph.raw, context, default, flags)?;
+        }
+        self.graph.conditions.set(self.graph.conditions.get() + 1);
+        Ok(handle)
+    }
+
     /// Adds a node that chooses between `count` graphs, which are returned to be put together.
-    /// `rule` is a CUgraphConditionalNodeType, `word` the condition's four bytes.
+    /// `rule` is a CUgraphConditionalNodeType. CUDA_ERROR_INVALID_VALUE for a number that no
+    /// condition has.
     pub fn add_conditional(
         &mut self,
         rule: u32,
-        word: CheckedRange,
+        condition: Condition,
         count: u32,
     ) -> Result<Vec<Self>, CudaError> {
-        if self.depth >= DEPTH_MAX {
+        let known = match condition {
+            Condition::Word(_) => true,
+            Condition::Numbered(number) => (1..=self.graph.conditions()).contains(&number),
+        };
+        if self.depth >= DEPTH_MAX || !known {
             return Err(CudaError::INVALID_VALUE);
         }
+        let handle = match condition {
+            Condition::Word(word) => word.address(),
+            Condition::Numbered(number) => number,
+        };
         let conditional = CUDA_CONDITIONAL_NODE_PARAMS {
-            handle: word.address(),
+            handle,
             kind: rule,
             size: count,
             phGraph_out: ptr::null_mut(),
@@ -185,7 +230,7 @@ impl GraphBuilder {
         };
         let body = |raw: &CUgraph| {
             let whole = Some(self.graph.clone());
-            let graph = Rc::new(RawGraph { share: self.share.clone(), raw: *raw, whole });
+            let graph = RawGraph::new(&self.share, *raw, whole);
             Self { share: self.share.clone(), graph, depth: self.depth + 1, nodes: Vec::new() }
         };
         Ok(bodies.iter().map(body).collect())

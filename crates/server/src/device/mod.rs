@@ -23,7 +23,7 @@ mod tensor;
 pub use array::{Array, ImageObject, MipmappedArray, Shown};
 pub use copy_box::BoxSide;
 pub use function::Function;
-pub use graph::{GraphBuilder, GraphExec};
+pub use graph::{Condition, GraphBuilder, GraphExec};
 pub use host::HostRegistration;
 pub use linking::link;
 pub use managed::{ManagedRoom, ManagedVariables};

@@ -1,35 +1,50 @@
 //! Conditional nodes of a client's graphs, and their bodies: graphs that are put together like
 //! others, under handles of their own, and become a part of the graph that has the node.
+//!
+//! What they look at is a word of the client's memory where the provider takes words. NVIDIA's driver
+//! has conditions of its own instead, and gives them numbers in each graph, 1, 2, ...: a client
+//! counts likewise, long before its graph is put together here, and what it counted is checked then.
 
 use super::Session;
 use super::graphs::{Graph, Uses};
-use channel::request::{GraphCanChoose, GraphConditional};
+use crate::device::{Condition, GraphBuilder};
+use channel::request::{GraphCanChoose, GraphCondition, GraphConditional, GraphConditions};
+use cuda_api::constants::graph_conditional::ASSIGN_DEFAULT;
 use cuda_api::{CUresult, CudaError};
 
-/// Bytes of a condition.
+/// Bytes of a word.
 const WORD_BYTES: u64 = 4;
 
 impl Session {
-    /// NVIDIA's driver gives conditions numbers of its own, which belong to a graph that it has,
-    /// and kernels know no other: only a provider whose conditions are words of memory can take
-    /// those of a client.
-    pub(super) fn can_choose(&mut self, _: GraphCanChoose) -> Result<(), CudaError> {
-        match self.share.device().has_tenants() {
-            true => Ok(()),
-            false => Err(CudaError::NOT_SUPPORTED),
+    pub(super) fn can_choose(&mut self, _: GraphCanChoose) -> Result<GraphConditions, CudaError> {
+        if self.share.device().has_tenants() {
+            return Ok(GraphConditions { numbered: 0 });
+        }
+        let mut trial = GraphBuilder::new(&self.share)?;
+        match (trial.add_condition(0, 0)?, trial.add_condition(0, 0)?) {
+            (1, 2) => Ok(GraphConditions { numbered: 1 }),
+            _ => Err(CudaError::NOT_SUPPORTED),
         }
     }
 
-    pub(super) fn add_conditional(&mut self, request: GraphConditional<'_>) -> CUresult {
-        self.can_choose(GraphCanChoose {})?;
-        let (address, count) = (request.word.0, request.bodies.len() as u32);
-        self.build(request.graph, |session, builder, uses| {
-            if !address.is_multiple_of(WORD_BYTES) {
+    pub(super) fn add_condition(&mut self, request: GraphCondition) -> CUresult {
+        let numbered = !self.share.device().has_tenants();
+        self.build(request.graph, |_, builder, _| {
+            if !numbered || request.flags & !ASSIGN_DEFAULT != 0 {
                 return Err(CudaError::INVALID_VALUE);
             }
-            let word = session.memory.device_range(address, WORD_BYTES)?;
-            uses.touch_device(address, WORD_BYTES);
-            let bodies = builder.add_conditional(request.rule, word, count)?;
+            match builder.add_condition(request.default, request.flags)? == request.condition {
+                true => builder.add_empty(),
+                false => Err(CudaError::NOT_SUPPORTED),
+            }
+        })
+    }
+
+    pub(super) fn add_conditional(&mut self, request: GraphConditional<'_>) -> CUresult {
+        let count = request.bodies.len() as u32;
+        self.build(request.graph, |session, builder, uses| {
+            let condition = session.condition(request.condition, uses)?;
+            let bodies = builder.add_conditional(request.rule, condition, count)?;
             for (builder, word) in bodies.into_iter().zip(request.bodies) {
                 let handle = session.graphs.table.vacant(*word)?;
                 let uses = Uses::of(&session.memory);
@@ -38,6 +53,19 @@ impl Session {
             uses.bodies.extend(request.bodies);
             Ok(())
         })
+    }
+
+    /// The condition that a client means.
+    fn condition(&self, said: u64, uses: &mut Uses) -> Result<Condition, CudaError> {
+        if !self.share.device().has_tenants() {
+            return Ok(Condition::Numbered(said));
+        }
+        if !said.is_multiple_of(WORD_BYTES) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let word = self.memory.device_range(said, WORD_BYTES)?;
+        uses.touch_device(said, WORD_BYTES);
+        Ok(Condition::Word(word))
     }
 
     /// Takes the bodies of a graph that is made ready, and of their own nodes: what they use is

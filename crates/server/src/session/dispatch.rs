@@ -67,6 +67,7 @@ impl Session {
                 GraphCopy => add_copy,
                 GraphFill => add_fill,
                 GraphEdges => add_edges,
+                GraphCondition => add_condition,
                 GraphConditional => add_conditional,
                 GraphLaunch => launch_graph,
                 GraphDestroy => destroy_graph,

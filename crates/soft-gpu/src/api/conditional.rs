@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use cuda_api::CUdeviceptr;
 use graph::{ConditionalNode, NodeKind, Rule, Step};
 
 use super::Driver;
@@ -28,7 +27,8 @@ enum Work {
 /// A conditional node made ready.
 pub(super) struct Conditional {
     rule: Rule,
-    word: CUdeviceptr,
+    /// The word's address.
+    word: u64,
     bodies: Vec<Vec<Work>>,
 }
 
@@ -47,13 +47,13 @@ impl Conditional {
         node: &ConditionalNode,
         step: &Step,
     ) -> Result<Self> {
-        driver.check_word(tenant, node.word.0, false)?;
+        driver.check_word(tenant, node.condition, false)?;
         let body = |steps: &[Step]| {
             let works = steps.iter().filter_map(|step| work_of(driver, tenant, step).transpose());
             works.collect::<Result<Vec<Work>>>()
         };
         let bodies = step.bodies().map(body).collect::<Result<_>>()?;
-        Ok(Self { rule: node.rule, word: node.word, bodies })
+        Ok(Self { rule: node.rule, word: node.condition, bodies })
     }
 
     /// The node as an operation of a stream of that tenant and priority.
@@ -67,7 +67,7 @@ impl Conditional {
     }
 
     fn op(self: Arc<Self>, launcher: &Arc<Launcher>) -> Op {
-        let (address, launcher) = (self.word.0, launcher.clone());
+        let (address, launcher) = (self.word, launcher.clone());
         Op::Branch(Branch::new(address, move |word| self.choose(word, &launcher)))
     }
 

@@ -6,8 +6,8 @@ use std::ffi::{c_char, c_uint, c_void};
 use cuda_api::pointer::{FromProgram, Out};
 use cuda_api::*;
 use graph::{
-    Backend, CopyNode, FillNode, Graphs, HostNode, NodeKind, Parameters, Step, StreamKey,
-    StreamOrder,
+    Backend, Conditions, CopyNode, FillNode, Graphs, HostNode, NodeKind, Parameters, Step,
+    StreamKey, StreamOrder,
 };
 
 use super::graph_exec::GraphExec;
@@ -136,8 +136,8 @@ impl Backend for SoftGraphs {
         ops.iter().try_for_each(|op| self.0.mem_op(&tenant, op).map(|_| ()))
     }
 
-    fn check_conditional(self) -> Result {
-        Ok(())
+    fn conditions(self) -> Result<Conditions> {
+        Ok(Conditions::Words)
     }
 
     /// A server's clients bring words of their own memory.

@@ -164,10 +164,13 @@ fn work_of(driver: &Driver, tenant: &Tenant, step: &Step) -> Result<Work> {
         NodeKind::Conditional(node) => {
             Work::Conditional(Arc::new(Conditional::new(driver, tenant, node, step)?))
         }
-        // Memory is there as long as the graph; child graphs are dissolved in a plan.
-        NodeKind::Alloc(_) | NodeKind::Free(_) | NodeKind::Empty | NodeKind::Child(_) => {
-            Work::Nothing
-        }
+        // Memory is there as long as the graph; child graphs are dissolved in a plan; conditions are
+        // words here.
+        NodeKind::Alloc(_)
+        | NodeKind::Free(_)
+        | NodeKind::Empty
+        | NodeKind::Child(_)
+        | NodeKind::Condition(_) => Work::Nothing,
     })
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures one GPU shared by processes three ways, in one go, and writes JSON.
 
-    run.py DIST [--output FILE] [--ways native,mps,openmps] [--columns calls,launches,...]
+    run.py DIST [--output FILE] [--part time-sliced|shared|servers] [--columns calls,launches,...]
 
 DIST is an installation, made by `cargo xtask dist --release`, perhaps on another machine: nothing
 is built here. The ways:
@@ -10,9 +10,10 @@ is built here. The ways:
     mps      NVIDIA's MPS, its daemon in a directory of its own, if it is installed
     openmps  daemon and server of DIST, with NVIDIA's driver as provider
 
-Every way runs the same programs: the samples of DIST and networks.py. It takes under ten minutes,
-changes no setting of the GPU and leaves no process behind. `cargo xtask h200` makes docs/h200.md of
-what it writes.
+Every way runs the same programs: the samples of DIST and networks.py. It takes about twelve minutes,
+changes no setting of the GPU and leaves no process behind. A part takes less than six, and adds to
+what FILE has of the same machine and day; without one, all parts run. Every figure is written when
+it is there. `cargo xtask generate` makes docs/h200.md of it.
 """
 
 import argparse
@@ -44,6 +45,9 @@ START_ROUNDS = 5
 CALL_STARTS = 9
 # Servers of which each way that has servers starts so many, one after the other.
 RESTARTS = 5
+# Ways of a part, and whether it compares servers.
+PARTS = {"time-sliced": (["native"], False), "shared": (["mps", "openmps"], False),
+         "servers": (["mps", "openmps"], True)}
 # No process or group takes longer; what does has hung.
 GROUP_SECONDS_MAX = 90
 
@@ -202,14 +206,18 @@ def launches(way):
     return rates
 
 
+def run_spin(way, count):
+    """Kernels of 4 blocks and 0.5 ms a second, each waited for, of each of the processes."""
+    command = [way.samples / "spin", "--kernel", "clock", "--work", SPIN_CYCLES,
+               "--blocks", 4, "--seconds", RATE_SECONDS]
+    return [result["kernels_per_s"] for result in way.group(count, command)]
+
+
 def spin(way):
-    """Kernels of 4 blocks and 0.5 ms a second, each waited for, of all processes together."""
+    """Kernels of all processes together."""
     rates = {}
     for count in SPIN_PROCESSES:
-        command = [way.samples / "spin", "--kernel", "clock", "--work", SPIN_CYCLES,
-                   "--blocks", 4, "--seconds", RATE_SECONDS]
-        results = way.group(count, command)
-        rates[count] = sum(result["kernels_per_s"] for result in results)
+        rates[count] = sum(run_spin(way, count))
         log(f"{way.name}: {count} processes, {rates[count]:.0f} kernels/s {way.failures or ''}")
     return rates
 
@@ -276,22 +284,29 @@ def networks(way):
 
 
 def restarts(ways, dist):
-    """Steps a second of 8 processes of ResNet-50 with one server after the other, in turns: of each
-    way the median and all, the least and the most of a process. Servers may differ."""
-    measured = {way: [] for way in ways}
+    """What 8 processes do with one server after the other, in turns: of each way the median and all,
+    the least and the most of a process. Servers may differ, and so does what else the machine does."""
+    measured = {way: {} for way in ways}
+
+    def add(way, name, rates):
+        log(f"{way.name}: a server of its own, {name} of 8 processes: {sum(rates):.0f} "
+            f"{sorted(map(round, rates))} {way.failures[:1] or ''}")
+        if len(rates) == 8:
+            servers = measured[way.name].setdefault(f"{name}_8", [])
+            servers.append({"per_s": sum(rates), "least": min(rates), "most": max(rates)})
+
     for _ in range(RESTARTS):
-        for name, servers in measured.items():
+        for name in ways:
             way = Way(name, dist)
             with way.running():
                 way.start([way.samples / "vector_add"]).communicate()
-                rates = [result["resnet50"]["per_s"] for result in run_networks(way, "resnet50", 8)]
-            log(f"{name}: a server of its own, ResNet-50 of 8 processes: {sum(rates):.0f} "
-                f"{sorted(map(round, rates))} {way.failures[:1] or ''}")
-            if len(rates) == 8:
-                servers.append({"per_s": sum(rates), "least": min(rates), "most": max(rates)})
-    return {name: {"resnet50_8": {
-        "value": statistics.median(server["per_s"] for server in servers), "servers": servers}}
-        for name, servers in measured.items() if servers}
+                add(way, "spin", run_spin(way, 8))
+                results = run_networks(way, "resnet50,bert", 8)
+                for network in ["resnet50", "bert"]:
+                    add(way, network, [result[network]["per_s"] for result in results])
+    return {way: {what: {"value": statistics.median(server["per_s"] for server in servers),
+                         "servers": servers} for what, servers in figures.items()}
+            for way, figures in measured.items()}
 
 
 COLUMNS = [first_kernel, calls, launches, spin, memory, networks]
@@ -332,43 +347,58 @@ def table(results):
     return "\n".join(lines)
 
 
+def earlier(path, results):
+    """What a file has of the same day and such a machine; else `results`."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return results
+    before, now = found.get("machine", {}), results["machine"]
+    # Another start of the same machine may have another kernel.
+    same = all(before.get(key) == now[key] for key in now if key != "kernel")
+    return found if same and found.get("date") == results["date"] else results
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dist", type=Path)
     parser.add_argument("--output", type=Path, default=Path("h200.json"))
-    parser.add_argument("--ways", default="native,mps,openmps")
-    parser.add_argument("--columns", default=",".join(c.__name__ for c in [*COLUMNS, restarts]))
+    parser.add_argument("--part", choices=PARTS)
+    parser.add_argument("--columns", default=",".join(c.__name__ for c in COLUMNS))
     arguments = parser.parse_args()
     dist = arguments.dist.resolve()
     if not (dist / "bin/openmps").exists():
         sys.exit(f"no installation in {dist}")
     results = {"date": datetime.date.today().isoformat(), "machine": machine(), "ways": {}}
-    for name in arguments.ways.split(","):
-        if name == "mps" and vendor_control() is None:
+    results = earlier(arguments.output, results)
+
+    def keep(name, column, figures):
+        results["ways"].setdefault(name, {})[column] = figures
+        arguments.output.write_text(json.dumps(results, indent=1) + "\n")
+
+    columns = [c for c in COLUMNS if c.__name__ in arguments.columns.split(",")]
+    for ways, compares in [PARTS[arguments.part]] if arguments.part else PARTS.values():
+        if vendor_control() is None and "mps" in ways:
             log("NVIDIA's MPS is not installed")
+            ways = [way for way in ways if way != "mps"]
+        if compares:
+            for name, figures in restarts(ways, dist).items():
+                keep(name, "restarts", figures)
             continue
-        way = Way(name, dist)
-        figures = results["ways"].setdefault(name, {})
-        with way.running():
-            # The first program waits for the server's start: that is not its own.
-            way.begin_group()
-            way.start([way.samples / "vector_add"]).communicate()
-            for column in COLUMNS:
-                if column.__name__ not in arguments.columns.split(","):
-                    continue
-                try:
-                    figures[column.__name__] = column(way)
-                    log(f"{name}: {column.__name__} done")
-                except Exception as error:  # One figure that fails does not cost the others.
-                    log(f"{name}: {column.__name__} failed: {error!r} {way.failures[:2]}")
-        arguments.output.write_text(json.dumps(results, indent=1) + "\n")
-        if way.log:
-            arguments.output.with_suffix(f".{name}.log").write_text(way.log)
-    if "restarts" in arguments.columns.split(","):
-        with_servers = [name for name in results["ways"] if name != "native"]
-        for name, figures in restarts(with_servers, dist).items():
-            results["ways"][name]["restarts"] = figures
-        arguments.output.write_text(json.dumps(results, indent=1) + "\n")
+        for name in ways:
+            way = Way(name, dist)
+            with way.running():
+                # The first program waits for the server's start: that is not its own.
+                way.begin_group()
+                way.start([way.samples / "vector_add"]).communicate()
+                for column in columns:
+                    try:
+                        keep(name, column.__name__, column(way))
+                        log(f"{name}: {column.__name__} done")
+                    except Exception as error:  # One figure that fails does not cost the others.
+                        log(f"{name}: {column.__name__} failed: {error!r} {way.failures[:2]}")
+            if way.log:
+                arguments.output.with_suffix(f".{name}.log").write_text(way.log)
     print(table(results))
     log("done")
 

@@ -20,8 +20,8 @@
 //! only below [`Frame::limit`], where no others wait.
 
 pub use super::approx::{
-    COSINE_TERMS, EXP2_TERMS, HALF_PI_PARTS, LOG2_FIRST, LOG2_TERMS, SINE_TERMS, TANH_CAP,
-    TANH_NEAR, TANH_SCALE, TANH_THIRD,
+    COSINE_TERMS, EXP2_ENDS, EXP2_TERMS, HALF_PI_PARTS, LOG2_FIRST, LOG2_TERMS, SINE_TERMS,
+    TANH_CAP, TANH_NEAR, TANH_SCALE, TANH_THIRD,
 };
 use super::decode::Code;
 pub use super::decode::Place;

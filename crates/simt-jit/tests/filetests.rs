@@ -1,5 +1,7 @@
 //! The interpreter's tests once more, on native code and on kernels that move up to it.
 
+#[path = "filetests/approximations.rs"]
+mod approximations;
 #[path = "../../simt-interpreter/tests/filetests/forms.rs"]
 mod forms;
 #[path = "../../simt-interpreter/tests/filetests/formulas.rs"]
@@ -20,8 +22,6 @@ mod properties;
 mod random;
 #[path = "../../simt-interpreter/tests/filetests/record.rs"]
 mod record;
-#[path = "filetests/roots.rs"]
-mod roots;
 #[path = "filetests/rounding.rs"]
 mod rounding;
 #[path = "filetests/scattered.rs"]

@@ -3,12 +3,11 @@
 //! Numbers are rounded as the thread says, which is to nearest. For instructions that round
 //! otherwise the thread's mode is changed, and changed back behind them.
 
-use super::quarter::{Quarter, pieces, xmm};
+use super::quarter::{Quarter, pieces};
 use crate::assembler::X;
 use iced_x86::{Code, Register};
 use simt::op::{FloatMode, FloatOp, FloatType, Round, Width};
 use simt::vector::{Source, VectorInst};
-use simt_interpreter::native::EXP2_TERMS;
 
 /// The control word of a thread that rounds so, keeps subnormals and takes no exceptions.
 fn control_word(round: Round) -> Option<u32> {
@@ -40,7 +39,9 @@ pub(crate) fn has_form(op: FloatOp, ty: FloatType, mode: FloatMode) -> bool {
         _ if mode.round != Round::Near => false,
         FloatOp::RsqrtApprox | FloatOp::Min | FloatOp::Max => true,
         FloatOp::RcpApprox => !double,
-        FloatOp::Ex2 | FloatOp::Lg2 | FloatOp::Sin | FloatOp::Cos => !double && !mode.sat,
+        FloatOp::Ex2 | FloatOp::Lg2 | FloatOp::Sin | FloatOp::Cos | FloatOp::Tanh => {
+            !double && !mode.sat
+        }
         FloatOp::Neg | FloatOp::Abs => !mode.ftz && !mode.sat,
         _ => false,
     };
@@ -154,11 +155,7 @@ impl Quarter<'_, '_> {
                 self.op(code, &[to.into(), a.into(), bits.into()]);
                 to
             }
-            FloatOp::Ex2 => {
-                let a = operand(self, 0);
-                self.exp2(a)
-            }
-            FloatOp::Lg2 | FloatOp::Sin | FloatOp::Cos => {
+            FloatOp::Ex2 | FloatOp::Lg2 | FloatOp::Sin | FloatOp::Cos | FloatOp::Tanh => {
                 let a = operand(self, 0);
                 self.series(op, a)
             }
@@ -277,63 +274,5 @@ impl Quarter<'_, '_> {
         self.free(mask);
         self.free(of_both);
         to
-    }
-
-    /// 2 to the power of f32 lanes: the interpreter's formula, operation by operation.
-    fn exp2(&mut self, a: Register) -> Register {
-        let bits = |value: f32| u64::from(value.to_bits());
-        let (most, least) =
-            (self.constant(bits(200.0), Width::W32), self.constant(bits(-200.0), Width::W32));
-        // Of a NaN these give the second operand.
-        let x = self.copied(most.into());
-        self.op(Code::VEX_Vminps_ymm_ymm_ymmm256, &[x.into(), x.into(), a.into()]);
-        let clamped = self.copied(least.into());
-        self.op(Code::VEX_Vmaxps_ymm_ymm_ymmm256, &[clamped.into(), clamped.into(), x.into()]);
-        let mut halves = [x; 2];
-        for (half, f) in halves.iter_mut().enumerate() {
-            let from = self.half_of(clamped, half);
-            *f = self.temp();
-            self.op(Code::VEX_Vcvtps2pd_ymm_xmmm128, &[(*f).into(), from.into()]);
-        }
-        let made = self.exp2_of_doubles(halves);
-        for (half, p) in made.into_iter().enumerate() {
-            self.op(Code::VEX_Vcvtpd2ps_xmm_ymmm256, &[xmm(p).into(), p.into()]);
-            self.join(x, p, half);
-            self.free(p);
-        }
-        halves.into_iter().for_each(|f| self.free(f));
-        x
-    }
-
-    /// 2 to the power of doubles, which are overwritten: of both halves at once, since each waits for
-    /// its last result most of the time.
-    fn exp2_of_doubles(&mut self, fs: [Register; 2]) -> [Register; 2] {
-        let wholes = fs.map(|_| self.temp());
-        let lists = fs.into_iter().zip(wholes);
-        for (f, whole) in lists.clone() {
-            self.op(Code::VEX_Vroundpd_ymm_ymmm256_imm8, &[whole.into(), f.into(), X::I(8)]);
-            self.op(Code::VEX_Vsubpd_ymm_ymm_ymmm256, &[f.into(), f.into(), whole.into()]);
-        }
-        let (last, others) = EXP2_TERMS.split_last().unwrap_or((&1.0, &[]));
-        let last = self.constant(last.to_bits(), Width::W64);
-        let made = fs.map(|_| self.copied(last.into()));
-        for term in others.iter().rev() {
-            let term = self.constant(term.to_bits(), Width::W64);
-            for (f, p) in fs.into_iter().zip(made) {
-                self.op(Code::VEX_Vmulpd_ymm_ymm_ymmm256, &[p.into(), p.into(), f.into()]);
-                self.op(Code::VEX_Vaddpd_ymm_ymm_ymmm256, &[p.into(), p.into(), term.into()]);
-            }
-        }
-        // The exponent's bits; what they are of a NaN does not matter, for the polynomial is one.
-        let bias = self.constant(1023, Width::W64);
-        for (p, whole) in made.into_iter().zip(wholes) {
-            self.op(Code::VEX_Vcvttpd2dq_xmm_ymmm256, &[xmm(whole).into(), whole.into()]);
-            self.op(Code::VEX_Vpmovsxdq_ymm_xmmm128, &[whole.into(), xmm(whole).into()]);
-            self.op(Code::VEX_Vpaddq_ymm_ymm_ymmm256, &[whole.into(), whole.into(), bias.into()]);
-            self.op(Code::VEX_Vpsllq_ymm_ymm_imm8, &[whole.into(), whole.into(), X::I(52)]);
-            self.op(Code::VEX_Vmulpd_ymm_ymm_ymmm256, &[p.into(), p.into(), whole.into()]);
-            self.free(whole);
-        }
-        made
     }
 }

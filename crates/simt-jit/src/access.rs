@@ -11,8 +11,9 @@ use crate::compiler::Compiler;
 use crate::frame::{A, C, D, Field, K1, MASK, SAVED_SCRATCH, Z0, Z1, Z2, field};
 use crate::known::Form;
 use crate::narrow::is_narrow;
+use crate::patterns::Steps;
 use crate::scalar::mov;
-use crate::value::{Value, move_code, store_code, xmm};
+use crate::value::{Value, move_code, store_code};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::kernel::Range;
 use simt::op::{Access, Op, Space, Width};
@@ -138,16 +139,18 @@ impl Compiler<'_> {
         let address = self.address(inst.src[0], address_width);
         let back = self.a.label();
         let whole_warp = !self.masked && inst.guard.is_none();
-        let neighbours = match access.count {
-            1 => span_code(access, plan.write).is_some(),
-            count => whole && matches!(count, 2 | 4),
+        let lanes = match address {
+            Address::Lanes(lanes @ (Value::Parts(_) | Value::Memory(..))) if whole_warp => {
+                Some(lanes)
+            }
+            _ => None,
         };
-        if whole_warp
-            && neighbours
-            && let Address::Lanes(address @ (Value::Parts(_) | Value::Memory(..))) = address
-        {
-            let apart = self.a.label();
-            self.contiguous(inst, plan, address, apart, back);
+        let apart = self.a.label();
+        let guessed = lanes.is_some_and(|lanes| {
+            self.by_pattern(inst, plan, lanes, (apart, back))
+                || self.contiguous(inst, plan, lanes, (apart, back))
+        });
+        if guessed {
             let (block, index) = (self.block, self.index);
             self.cold.push(Cold::Apart { label: apart, back, block, index });
         } else {
@@ -187,35 +190,19 @@ impl Compiler<'_> {
         }
     }
 
-    /// A full warp's access to consecutive elements; elsewhere, if they are not.
-    fn contiguous(
-        &mut self,
-        inst: &VectorInst,
-        plan: Plan,
-        address: Value,
-        apart: Label,
-        back: Label,
-    ) {
-        let slow = self.aside(back);
+    /// Lane 0's address in RCX, if lanes are so many bytes from it; goes to `apart` if they are not.
+    pub(crate) fn arranged(&mut self, plan: Plan, address: Value, steps: Steps, apart: Label) {
         let width = if plan.wide { Width::W64 } else { Width::W32 };
         let pick = |narrow: Code, wide: Code| if plan.wide { wide } else { narrow };
-        match self.part(address, 0) {
-            X::R(register) => {
-                let code = pick(Code::EVEX_Vmovd_rm32_xmm, Code::EVEX_Vmovq_rm64_xmm);
-                let to = if plan.wide { C } else { Register::ECX };
-                self.a.op(code, &[to.into(), xmm(register).into()]);
-            }
-            memory => {
-                let to = if plan.wide { C } else { Register::ECX };
-                self.a.op(mov(plan.wide), &[to.into(), memory]);
-            }
-        }
+        self.first_of_all(plan, address);
         let spread = pick(Code::EVEX_Vpbroadcastd_zmm_k1z_r32, Code::EVEX_Vpbroadcastq_zmm_k1z_r64);
         let base = if plan.wide { C } else { Register::ECX };
         self.a.op(spread, &[Z1.into(), base.into()]);
-        for part in 0..parts(width) {
-            let steps =
-                self.steps(i64::from(plan.total), part * (64 / width.bytes() as usize), width);
+        let bytes = width.bytes() as usize;
+        for (part, steps) in steps.chunks(64 / bytes).enumerate() {
+            let steps: Vec<u8> =
+                steps.iter().flat_map(|s| s.to_le_bytes().into_iter().take(bytes)).collect();
+            let steps = self.a.constant(&steps);
             let add = pick(
                 Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32,
                 Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64,
@@ -235,33 +222,37 @@ impl Compiler<'_> {
         self.a.op(test, &[K1.into(), Z0.into(), Z0.into()]);
         self.a.op(Code::VEX_Kortestb_kr_kr, &[K1.into(), K1.into()]);
         self.a.jump(Code::Jne_rel32_64, apart);
-        if plan.offset != 0 {
-            let code = pick(Code::Add_rm32_imm32, Code::Add_rm64_imm32);
-            self.a.op(code, &[base.into(), X::I(plan.offset)]);
+    }
+
+    /// A full warp's access to consecutive elements, and elsewhere if they are not; false if there is
+    /// no form.
+    fn contiguous(
+        &mut self,
+        inst: &VectorInst,
+        plan: Plan,
+        address: Value,
+        (apart, back): (Label, Label),
+    ) -> bool {
+        let access = plan.access;
+        let whole = u32::from(access.bytes) == access.width.bytes()
+            && matches!(access.width, Width::W32 | Width::W64);
+        let has_form = match access.count {
+            1 => span_code(access, plan.write).is_some(),
+            count => whole && matches!(count, 2 | 4),
+        };
+        if !has_form {
+            return false;
         }
+        let slow = self.aside(back);
+        let steps = std::array::from_fn(|lane| i64::from(plan.total) * lane as i64);
+        self.arranged(plan, address, steps, apart);
+        self.add_to_address(plan, i64::from(plan.offset));
         let span = 32 * plan.total;
         self.check(plan, span, slow);
         self.count(plan, span);
-        if plan.access.count > 1 {
-            return self.transfer(inst, plan, Form::Interleaved, 0, (C, 0));
-        }
-        let width = plan.access.width;
-        let Some(code) = span_code(plan.access, plan.write) else { return };
-        let step = 64 / width.bytes() as i32 * plan.total;
-        if plan.write {
-            let value = self.value(inst.src[2], width);
-            for part in 0..parts(width) {
-                let register = self.part_in(value, part, width, Z0);
-                let to = at(C, step * part as i32);
-                self.a.op(code, &[to.into(), register.into()]);
-            }
-        } else {
-            let place = self.dest(inst, &inst.dst[0]);
-            for part in 0..parts(width) {
-                let from = at(C, step * part as i32);
-                self.put(&place, part, code, &[from.into()]);
-            }
-        }
+        let form = if access.count > 1 { Form::Interleaved } else { Form::Span };
+        self.transfer(inst, plan, form, 0, (C, 0));
+        true
     }
 
     /// An access of some lanes to consecutive elements, the first of which is known; false if

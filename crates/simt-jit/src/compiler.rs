@@ -17,6 +17,7 @@ use crate::group::Groups;
 use crate::loans::Loans;
 use crate::nan;
 use crate::one::One;
+use crate::patterns::{self, Pattern};
 use crate::quads::Rectangles;
 use crate::ranges::Ranges;
 use crate::serial::{self, SerialLoop};
@@ -28,7 +29,7 @@ use simt::ir::Reg;
 use simt::op::Op;
 use simt::vector::{Source, VectorFunction, VectorInst, VectorTerm};
 use simt_interpreter::native::{Abilities, Layout};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 pub(crate) struct Compiler<'a> {
@@ -68,6 +69,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) groups: Groups,
     /// Accesses to rectangles.
     pub(crate) rectangles: Rectangles,
+    /// What lanes' addresses look like, by block and instruction.
+    pub(crate) patterns: HashMap<(usize, usize), Pattern>,
     /// Instructions of the block that an earlier one has done already.
     pub(crate) merged: std::ops::Range<usize>,
     /// All that stands in front of the instruction under construction has been made.
@@ -96,7 +99,7 @@ pub(crate) struct Compiler<'a> {
     /// The masked clones.
     pub(crate) partial: Vec<Label>,
     pub(crate) entries: Vec<Label>,
-    pub(crate) ways: std::collections::HashMap<(usize, Way), Label>,
+    pub(crate) ways: HashMap<(usize, Way), Label>,
     /// Where the lowest pending lanes are taken.
     pub(crate) choose: Label,
     /// Where the next warp starts, if there is one.
@@ -178,6 +181,7 @@ impl<'a> Compiler<'a> {
             in_eax: None,
             groups: Groups::default(),
             rectangles: Rectangles::default(),
+            patterns: HashMap::new(),
             fragments: Fragments::of(f),
             merged: 0..0,
             in_order: flavour == Flavour::Avx512,
@@ -192,7 +196,7 @@ impl<'a> Compiler<'a> {
             full,
             partial,
             entries,
-            ways: std::collections::HashMap::new(),
+            ways: HashMap::new(),
             choose,
             next_warp,
             start,
@@ -205,8 +209,9 @@ impl<'a> Compiler<'a> {
 
     /// Makes the code.
     pub(crate) fn make(mut self) -> Option<Made> {
-        if self.flavour == Flavour::Avx2 {
-            self.cut_all();
+        match self.flavour {
+            Flavour::Avx2 => self.cut_all(),
+            Flavour::Avx512 => self.patterns = patterns::of_addresses(self.f),
         }
         self.serial_loops = serial::find(self.f, &self.ranges);
         let skips = |block: usize| self.serial_loops[block].is_some();

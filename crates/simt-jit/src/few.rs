@@ -70,7 +70,7 @@ impl Compiler<'_> {
     }
 
     /// Lane 0's address in RCX.
-    fn first_of_all(&mut self, plan: Plan, address: Value) {
+    pub(crate) fn first_of_all(&mut self, plan: Plan, address: Value) {
         let base = if plan.wide { C } else { Register::ECX };
         match self.part(address, 0) {
             X::R(register) => {

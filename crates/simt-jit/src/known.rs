@@ -2,7 +2,7 @@
 //! forms that need no gather.
 //!
 //! An access is one element for all, consecutive elements, groups of two or four elements one
-//! behind the other, or elements at a constant distance. The bytes that are touched are those of
+//! behind the other, or elements at a constant distance, near (`permute`) or far. The bytes that are touched are those of
 //! the lanes and no others, but for the gaps between lanes.
 
 use crate::access::{Plan, span_code};
@@ -35,6 +35,9 @@ pub(crate) enum Form {
     Interleaved,
     /// One element of 32 bits a lane, so many bytes apart.
     Strided(i32),
+    /// Elements of a lane one behind the other, so many bytes apart from the next lane's: by
+    /// permutations.
+    Spaced(i32),
 }
 
 impl Form {
@@ -45,7 +48,7 @@ impl Form {
             Self::One | Self::Halves { one: true } => (0, total),
             Self::Span | Self::Interleaved => (0, WARP_LANES as i64 * total),
             Self::Halves { one: false } => (0, HALF_LANES as i64 * total),
-            Self::Strided(stride) => {
+            Self::Strided(stride) | Self::Spaced(stride) => {
                 let last = (WARP_LANES as i64 - 1) * i64::from(stride);
                 (last.min(0), last.max(0) + total)
             }
@@ -81,9 +84,11 @@ impl Compiler<'_> {
             Source::Affine(_, stride) if stride == i64::from(total) => {
                 matches!(access.count, 2 | 4).then_some(Form::Interleaved)
             }
-            Source::Affine(_, stride) if access.count == 1 && width == Width::W32 => {
-                let stride = i32::try_from(stride).ok()?;
-                (stride % total == 0 && stride != 0).then_some(Form::Strided(stride))
+            Source::Affine(_, stride) => {
+                let stride = i32::try_from(stride).ok().filter(|s| s % total == 0 && *s != 0)?;
+                let alone = access.count == 1 && width == Width::W32;
+                let permuted = self.permutation(plan).map(|_| Form::Spaced(stride));
+                permuted.or(alone.then_some(Form::Strided(stride)))
             }
             Source::Halves(_, _, stride) if access.count == 1 => {
                 let one = stride == 0 && !write;
@@ -179,6 +184,11 @@ impl Compiler<'_> {
             }
             Form::Interleaved if plan.write => self.interleave(inst, access, to),
             Form::Interleaved => self.separate(inst, access, to),
+            Form::Spaced(_) => {
+                if let Some(permutation) = self.permutation(plan) {
+                    self.move_permuted(inst, plan, &permutation, to);
+                }
+            }
             Form::Strided(stride) if plan.write => self.store_strided(inst, stride, to),
             Form::Strided(stride) => self.load_strided(inst, stride, to),
         }

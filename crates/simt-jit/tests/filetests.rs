@@ -14,6 +14,8 @@ mod loops;
 mod matrix;
 #[path = "filetests/neighbours.rs"]
 mod neighbours;
+#[path = "filetests/permuted.rs"]
+mod permuted;
 #[path = "../../simt-interpreter/tests/filetests/programs.rs"]
 mod programs;
 #[path = "../../simt-interpreter/tests/filetests/properties.rs"]

@@ -187,3 +187,21 @@ fn ordinary_instructions_are_not_interpreted() {
 fn few_ordinary_instructions_are_interpreted_with_avx2() {
     assert_eq!(interpreted(Flavour::Avx2), INTERPRETED_WITH_AVX2);
 }
+
+/// Lanes that exchange values by a pattern that the code shows do it without scatters, but where the
+/// pattern turns out to be another: that is behind the clones.
+#[test]
+fn butterflies_of_a_transform_are_permuted() {
+    let text = include_str!("../../../bench/kernels/programs/fft.ptx");
+    for (name, kernel) in inspect(text).expect("PTX") {
+        let kernel = kernel.expect("a kernel").kernel.entry;
+        let listing = simt_jit::listing(&kernel, Flavour::Avx512).expect("native code");
+        let (first, second) = ("full b4:", "full b8:");
+        let from = listing.find(first).expect(first);
+        let butterflies = &listing[from..from + listing[from..].find(second).expect(second)];
+        assert!(butterflies.contains("vpermi2d"), "{name}:\n{butterflies}");
+        for slow in ["vpscatter", "vpgather"] {
+            assert!(!butterflies.contains(slow), "{name} has {slow}:\n{butterflies}");
+        }
+    }
+}

@@ -374,26 +374,50 @@ impl Compiler<'_> {
         if self.without.bounds {
             return self.point(plan);
         }
-        if plan.total > 1 {
-            self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(plan.total - 1)]);
-            self.a.jump(Code::Jne_rel32_64, slow);
+        if !plan.shared {
+            return self.check_global((C, 0), plan, span, slow);
         }
-        if plan.shared {
-            self.a.op(Code::Lea_r64_m, &[A.into(), at(C, span).into()]);
-            self.a.op(Code::Cmp_r64_rm64, &[A.into(), field(Field::SharedBytes).into()]);
-            self.a.jump(Code::Ja_rel32_64, slow);
-            return self.point(plan);
-        }
+        self.check_aligned(C, plan, slow);
+        self.a.op(Code::Lea_r64_m, &[A.into(), at(C, span).into()]);
+        self.a.op(Code::Cmp_r64_rm64, &[A.into(), field(Field::SharedBytes).into()]);
+        self.a.jump(Code::Ja_rel32_64, slow);
+        self.point(plan);
+    }
+
+    /// Goes to `slow` if `span` bytes may not be accessed that are at an address of global memory in
+    /// a register, and a multiple of the access's size behind it. Uses RAX and RDX.
+    pub(crate) fn check_global(
+        &mut self,
+        (address, more): (Register, i32),
+        plan: Plan,
+        span: i32,
+        slow: Label,
+    ) {
+        self.check_aligned(address, plan, slow);
+        let first = if more == 0 {
+            address
+        } else {
+            self.a.op(Code::Lea_r64_m, &[A.into(), at(address, more).into()]);
+            A
+        };
         self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
         // Ranges are of addresses of a process, which have no sign: neither has what is behind
-        // their start, so that the distance to their end does not wrap.
-        self.a.op(Code::Cmp_r64_rm64, &[C.into(), range_start(plan.site).into()]);
+        // their start, so that its end is not around that of the address space.
+        self.a.op(Code::Cmp_r64_rm64, &[first.into(), range_start(plan.site).into()]);
         self.a.jump(Code::Jl_rel32_64, slow);
-        self.a.op(Code::Mov_r64_rm64, &[A.into(), range_end(plan.site).into()]);
-        self.a.op(Code::Sub_r64_rm64, &[A.into(), C.into()]);
-        self.a.op(Code::Cmp_rm64_imm32, &[A.into(), X::I(span)]);
-        self.a.jump(Code::Jl_rel32_64, slow);
+        self.a.op(Code::Lea_r64_m, &[A.into(), at(first, span).into()]);
+        self.a.op(Code::Cmp_r64_rm64, &[A.into(), range_end(plan.site).into()]);
+        self.a.jump(Code::Ja_rel32_64, slow);
         self.check_writable(plan, slow);
+    }
+
+    /// Goes to `slow` if an address in a register is no multiple of the access's size.
+    fn check_aligned(&mut self, address: Register, plan: Plan, slow: Label) {
+        if plan.total > 1 {
+            let low = low_byte(address);
+            self.a.op(Code::Test_rm8_imm8, &[low.into(), X::I(plan.total - 1)]);
+            self.a.jump(Code::Jne_rel32_64, slow);
+        }
     }
 
     /// Makes an address in RCX, in the space, a pointer.
@@ -524,6 +548,18 @@ impl Compiler<'_> {
                 }
             }
         }
+    }
+}
+
+/// The register's lowest eight bits.
+fn low_byte(register: Register) -> Register {
+    match register.full_register() {
+        Register::RAX => Register::AL,
+        Register::RCX => Register::CL,
+        Register::RDX => Register::DL,
+        Register::RSI => Register::SIL,
+        Register::RDI => Register::DIL,
+        other => Register::R8L + (other as u32 - Register::R8 as u32),
     }
 }
 

@@ -160,7 +160,8 @@ impl Compiler<'_> {
         true
     }
 
-    /// a * b + c where one of the three is where the result goes, or may be put there.
+    /// a * b + c where one of the three is where the result goes, or may be put there: one that is
+    /// in memory, if there is one.
     fn simple_fma(
         &mut self,
         sources: &FloatParts,
@@ -168,13 +169,15 @@ impl Compiler<'_> {
         part: usize,
         double: bool,
     ) -> bool {
-        let Some(target) = self.target(place, part) else { return false };
         if sources.round != RoundingControl::None {
             return false;
         }
-        let [a, b, c] = sources.values;
-        let is = |x: X| matches!(x, X::R(r) if r == target);
-        let at = [self.part(a, part), self.part(b, part), self.part(c, part)];
+        let (target, kept) = match (self.target(place, part), place.whole()) {
+            (Some(target), _) => (target, true),
+            (None, Some(Value::Memory(..))) => (Z0, false),
+            _ => return false,
+        };
+        let at = sources.values.map(|value| self.part(value, part));
         let (add, times) = if double {
             (
                 Code::EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er,
@@ -186,22 +189,26 @@ impl Compiler<'_> {
                 Code::EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
             )
         };
-        if is(at[2]) {
-            let first = self.part_in(a, part, sources.width, Z0);
-            self.a.op(add, &[target.into(), first.into(), at[1]]);
-        } else if is(at[0]) {
-            let second = self.part_in(b, part, sources.width, Z0);
-            self.a.op(times, &[target.into(), second.into(), at[2]]);
-        } else if is(at[1]) {
-            let first = self.part_in(a, part, sources.width, Z0);
-            self.a.op(times, &[target.into(), first.into(), at[2]]);
-        } else {
-            let first = self.part_in(a, part, sources.width, target);
-            if first != target {
-                self.a.op(move_code(sources.width), &[target.into(), first.into()]);
-            }
-            let second = self.part_in(b, part, sources.width, Z0);
-            self.a.op(times, &[target.into(), second.into(), at[2]]);
+        let is_target = |n: &usize| matches!(at[*n], X::R(r) if r == target);
+        let in_memory = |n: &usize| matches!(at[*n], X::M(_));
+        let order = [2, 0, 1];
+        let found = order.iter().find(|n| is_target(n)).or(order.iter().find(|n| in_memory(n)));
+        let first = found.copied().unwrap_or(0);
+        let width = sources.width;
+        let register = self.part_in(sources.values[first], part, width, target);
+        if register != target {
+            self.a.op(move_code(width), &[target.into(), register.into()]);
+        }
+        // The factor that must be in a register, and the rest.
+        let (code, factor, last) = match first {
+            2 => (add, 0, 1),
+            0 => (times, 1, 2),
+            _ => (times, 0, 2),
+        };
+        let factor = self.part_in(sources.values[factor], part, width, Z1);
+        self.a.op(code, &[target.into(), factor.into(), at[last]]);
+        if !kept {
+            self.put(place, part, move_code(width), &[target.into()]);
         }
         true
     }

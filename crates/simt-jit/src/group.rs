@@ -105,7 +105,7 @@ impl Compiler<'_> {
                 && let Some(plan) = self.plan(inst)
                 && let Some(form) = self.form(inst, plan)
             {
-                let bases = bases(inst.src[0]);
+                let (plan, bases) = based(inst.src[0], plan);
                 let count =
                     |s: &Source| s.registers().map(|r| *changes.get(&r).unwrap_or(&0)).sum();
                 let versions = bases.iter().map(count).collect();
@@ -261,6 +261,18 @@ impl Compiler<'_> {
         }
     }
 
+    /// The register that has where addresses of global memory start, if one has.
+    pub(crate) fn own_pointer(&mut self, base: Source, plan: Plan) -> Option<Register> {
+        match base {
+            Source::Imm(_) => None,
+            _ if plan.shared || !plan.wide => None,
+            base => match self.scalar(base, true, C) {
+                X::R(register) => Some(register),
+                _ => None,
+            },
+        }
+    }
+
     /// Checks all of a group and makes its pointers.
     fn check_group(&mut self, number: usize) {
         let (block, index) = (self.block, self.index);
@@ -271,23 +283,21 @@ impl Compiler<'_> {
         let moved = self.groups.list.iter().flat_map(|g| g.moved.iter().copied()).collect();
         self.cold.push(Cold::Rest { label: alone, block, index, counted, moved });
         for base in &bases {
+            let span = (high - low) as i32;
+            if let (Some(address), false) = (self.own_pointer(*base, plan), self.without.bounds) {
+                self.check_global((address, low as i32), plan, span, alone);
+                continue;
+            }
             self.number_in(*base, plan, C);
             if plan.total > 1 {
                 self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(plan.total - 1)]);
                 self.a.jump(Code::Jne_rel32_64, alone);
             }
             self.add_to_address(plan, low);
-            self.check(Plan { total: 1, ..plan }, (high - low) as i32, alone);
+            self.check(Plan { total: 1, ..plan }, span, alone);
         }
         for base in bases {
-            let own = match base {
-                Source::Imm(_) => None,
-                _ if plan.shared || !plan.wide => None,
-                base => match self.scalar(base, true, C) {
-                    X::R(register) => Some(register),
-                    _ => None,
-                },
-            };
+            let own = self.own_pointer(base, plan);
             let pointer = match own {
                 Some(register) => register,
                 None => {
@@ -317,6 +327,17 @@ impl Compiler<'_> {
         self.groups.list[number].moved.push((m, r));
         Some(m)
     }
+}
+
+/// Where the addresses of a source start; a constant is a part of the access's offset, so that all
+/// constants start at one place.
+pub(crate) fn based(source: Source, plan: Plan) -> (Plan, Vec<Source>) {
+    if let Source::Imm(v) = source
+        && let Ok(offset) = i32::try_from((v as i64).saturating_add(plan.offset.into()))
+    {
+        return (Plan { offset, ..plan }, vec![Source::Imm(0)]);
+    }
+    (plan, bases(source))
 }
 
 /// Where the addresses of a source start.

@@ -10,7 +10,7 @@ use crate::assembler::{Label, X, at};
 use crate::assign::{loads_for_all, parts};
 use crate::compiler::Compiler;
 use crate::frame::{C, Z0, Z1, Z2, Z3};
-use crate::group::bases;
+use crate::group::based;
 use crate::scalar::mov;
 use crate::value::{move_code, xmm, ymm};
 use iced_x86::{Code, Register};
@@ -116,15 +116,11 @@ impl Compiler<'_> {
     /// Makes an access of a form.
     pub(crate) fn known(&mut self, inst: &VectorInst, plan: Plan, form: Form) {
         self.count_known(plan, form.bytes(plan));
+        let (plan, bases) = based(inst.src[0], plan);
         if let Some(group) = self.grouped() {
-            for half in 0..bases(inst.src[0]).len() {
-                let mut pointer = self.group_pointer(group, half);
-                let written = inst.dst.iter().map(|d| self.assignment.scalars[d.reg.index()]);
-                if written.flatten().any(|r| r.full_register() == pointer) {
-                    // Its first result must not be in the way of the next.
-                    self.a.op(mov(true), &[C.into(), pointer.into()]);
-                    pointer = C;
-                }
+            for half in 0..bases.len() {
+                let pointer = self.group_pointer(group, half);
+                let pointer = self.out_of_the_way(inst, pointer);
                 self.transfer(inst, plan, form, half, (pointer, plan.offset));
             }
             self.leave_group(group);
@@ -133,20 +129,47 @@ impl Compiler<'_> {
         let back = self.a.label();
         let slow = self.aside(back);
         let (low, high) = form.reach(plan);
-        for (half, base) in bases(inst.src[0]).into_iter().enumerate() {
-            let pointer = self.checked(base, plan, low, high, slow);
-            self.transfer(inst, plan, form, half, (pointer, -low as i32));
+        for (half, base) in bases.into_iter().enumerate() {
+            let to = self.checked(inst, base, plan, (low, high), slow);
+            self.transfer(inst, plan, form, half, to);
         }
         self.a.bind(back);
     }
 
-    /// A pointer to the first byte of an access that may be made.
-    fn checked(&mut self, base: Source, plan: Plan, low: i64, high: i64, slow: Label) -> Register {
+    /// A pointer that the first result of a load does not overwrite, which the next would miss.
+    fn out_of_the_way(&mut self, inst: &VectorInst, pointer: Register) -> Register {
+        let written = inst.dst.iter().filter_map(|d| self.assignment.scalars[d.reg.index()]);
+        if written.into_iter().all(|r| r.full_register() != pointer) {
+            return pointer;
+        }
+        self.a.op(mov(true), &[C.into(), pointer.into()]);
+        C
+    }
+
+    /// Lane 0's element of an access of these bytes, which may be made: a register and a constant.
+    fn checked(
+        &mut self,
+        inst: &VectorInst,
+        base: Source,
+        plan: Plan,
+        (low, high): (i64, i64),
+        slow: Label,
+    ) -> (Register, i32) {
         let more = low + i64::from(plan.offset);
+        let span = (high - low) as i32;
+        let total = i64::from(plan.total);
+        if more % total == 0
+            && !self.without.bounds
+            && let Ok(more) = i32::try_from(more)
+            && let Some(register) = self.own_pointer(base, plan)
+        {
+            self.check_global((register, more), plan, span, slow);
+            return (self.out_of_the_way(inst, register), plan.offset);
+        }
         self.number_in(base, plan, C);
         self.add_to_address(plan, more);
-        self.check(plan, (high - low) as i32, slow);
-        C
+        self.check(plan, span, slow);
+        (C, -low as i32)
     }
 
     /// Moves what is accessed; lane 0's is at a register and a constant. For one half, if the
@@ -231,9 +254,13 @@ impl Compiler<'_> {
                 for element in 0..2 {
                     self.a.op(move_code(width), &[Z0.into(), piece(0).into()]);
                     let picks = (0..lanes).map(|lane| 2 * lane + element);
-                    self.pick(width, Z1, Z0, piece(1), picks);
                     let place = self.dest(inst, &inst.dst[element]);
-                    self.put(&place, part, move_code(width), &[Z1.into()]);
+                    let target = self.target(&place, part);
+                    let to = target.unwrap_or(Z1);
+                    self.pick(width, to, Z0, piece(1), picks);
+                    if target.is_none() {
+                        self.put(&place, part, move_code(width), &[to.into()]);
+                    }
                 }
                 continue;
             }
@@ -251,11 +278,8 @@ impl Compiler<'_> {
                 for (half, element) in [(0x44, pair), (0xee, pair + 1)] {
                     let place = self.dest(inst, &inst.dst[element]);
                     let code = Code::EVEX_Vshufi64x2_zmm_k1z_zmm_zmmm512b64_imm8;
-                    self.a.op(
-                        code,
-                        &[Z0.into(), Z1.into(), Z2.into(), X::I(half as u8 as i8 as i32)],
-                    );
-                    self.put(&place, part, move_code(width), &[Z0.into()]);
+                    let which = X::I(half as u8 as i8 as i32);
+                    self.put(&place, part, code, &[Z1.into(), Z2.into(), which]);
                 }
             }
         }

@@ -84,7 +84,11 @@ impl Pattern {
         let log = self.log.min(other.log);
         // A constant's high bits are common to all lanes.
         let low = |p: &Self, n: usize| {
-            if p.number().is_some() && log < ANY { p.steps[n] & ((1 << log) - 1) } else { p.steps[n] }
+            if p.number().is_some() && log < ANY {
+                p.steps[n] & ((1 << log) - 1)
+            } else {
+                p.steps[n]
+            }
         };
         let fits = |p: &Self| log == ANY || (0..WARP_LANES).all(|n| low(p, n) >> log == 0);
         if log >= 63 && log != ANY || !fits(self) || !fits(other) {
@@ -204,7 +208,10 @@ mod tests {
         let low = thread().bitwise(&Pattern::constant(3), IntOp::And).unwrap();
         assert_eq!((low.log, low.steps[6]), (ANY, 2));
         // What is above a warp's lanes is not known here.
-        assert_eq!(thread().bitwise(&Pattern::constant(32), IntOp::And).map(|p| p.steps[6]), Some(0));
+        assert_eq!(
+            thread().bitwise(&Pattern::constant(32), IntOp::And).map(|p| p.steps[6]),
+            Some(0)
+        );
         let turned = thread().bitwise(&Pattern::constant(40), IntOp::Xor).unwrap();
         assert_eq!((turned.log, turned.steps[1]), (5, 9));
         let high = thread().bitwise(&Pattern::constant(!3), IntOp::And).unwrap();

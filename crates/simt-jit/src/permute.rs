@@ -287,7 +287,8 @@ mod tests {
 
     fn plan(count: u8, bytes: u8, write: bool) -> Plan {
         let width = if bytes == 8 { Width::W64 } else { Width::W32 };
-        let access = Access { space: Space::Shared, bytes, signed: false, count, width, volatile: false };
+        let access =
+            Access { space: Space::Shared, bytes, signed: false, count, width, volatile: false };
         let total = i32::from(bytes) * i32::from(count);
         let (shared, local, offset, before, wide, site) = (true, false, 0, 0, false, 0);
         Plan { access, write, shared, local, total, offset, before, wide, site }

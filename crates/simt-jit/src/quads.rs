@@ -231,6 +231,10 @@ impl Compiler<'_> {
         let f = self.f;
         let insts = &f.blocks[block].insts;
         let is_access = |inst: &VectorInst| matches!(inst.op, Op::Load(_) | Op::Store(_));
+        let scattered = |inst: &VectorInst| matches!(inst.src[..], [Source::Vector(_), ..]);
+        if !insts.iter().any(|inst| is_access(inst) && scattered(inst)) {
+            return;
+        }
         let mut known = Known {
             f,
             formulas: HashMap::new(),

@@ -132,28 +132,21 @@ impl Compiler<'_> {
             self.a.bind(alone);
             return self.all_gone();
         }
-        let (block, out) = (self.a.label(), self.a.label());
+        let (block, last, out) = (self.a.label(), self.a.label(), self.a.label());
         let a = &mut self.a;
-        a.op(Code::Cmp_rm32_imm8, &[field(Field::Following).into(), X::I(0)]);
-        a.jump(Code::Je_rel32_64, block);
-        a.op(Code::Add_rm32_imm8, &[field(Field::Warp).into(), X::I(1)]);
-        a.op(Code::Mov_r32_imm32, &[MASK.into(), X::I(-1)]);
         a.op(Code::Sub_rm32_imm8, &[field(Field::Following).into(), X::I(1)]);
-        a.op(Code::Cmove_r32_rm32, &[MASK.into(), field(Field::LastLanes).into()]);
-        a.op(Code::Mov_rm32_r32, &[field(Field::Live).into(), MASK.into()]);
-        a.op(Code::Mov_rm32_r32, &[field(Field::Lanes).into(), MASK.into()]);
-        // What the prologue made is still where it was, or in the file.
-        let position = self.ranges.kept.starts[0];
-        for (r, left) in left.iter().enumerate() {
-            if self.ranges.kept.covers(r, position) && !left {
-                self.fill(r);
-            }
-        }
+        a.jump(Code::Jb_rel32_64, block);
+        a.jump(Code::Je_rel32_64, last);
+        self.next_of_block(X::I(-1), left);
+        self.a.jump(Code::Jmp_rel32_64, self.full[0]);
+        self.a.bind(last);
+        self.next_of_block(field(Field::LastLanes).into(), left);
         self.begin();
         self.a.bind(out);
         self.all_gone();
         // Who waits for us waits for a block's end, or for that of a loop's turn.
         self.a.bind(block);
+        self.a.op(Code::Mov_rm32_imm32, &[field(Field::Following).into(), X::I(0)]);
         self.asked(out);
         let a = &mut self.a;
         a.op(Code::Cmp_rm32_imm8, &[field(Field::More).into(), X::I(0)]);
@@ -169,6 +162,25 @@ impl Compiler<'_> {
         a.op(Code::Mov_rm32_r32, &[field(Field::Live).into(), MASK.into()]);
         a.op(Code::Mov_rm32_r32, &[field(Field::Lanes).into(), MASK.into()]);
         self.start_again(left);
+    }
+
+    /// The next warp of the block of the grid, which has these lanes.
+    fn next_of_block(&mut self, lanes: X, left: &[bool]) {
+        let code = match lanes {
+            X::I(_) => Code::Mov_r32_imm32,
+            _ => Code::Mov_r32_rm32,
+        };
+        self.a.op(code, &[MASK.into(), lanes]);
+        self.a.op(Code::Add_rm32_imm8, &[field(Field::Warp).into(), X::I(1)]);
+        self.a.op(Code::Mov_rm32_r32, &[field(Field::Live).into(), MASK.into()]);
+        self.a.op(Code::Mov_rm32_r32, &[field(Field::Lanes).into(), MASK.into()]);
+        // What the prologue made is still where it was, or in the file.
+        let position = self.ranges.kept.starts[0];
+        for (r, left) in left.iter().enumerate() {
+            if self.ranges.kept.covers(r, position) && !left {
+                self.fill(r);
+            }
+        }
     }
 
     /// The prologue for a further block of the grid: what does not depend on the block is in the

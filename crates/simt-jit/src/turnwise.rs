@@ -3,11 +3,11 @@
 
 use crate::Flavour;
 use crate::access::{Address, Plan};
-use crate::assembler::at;
+use crate::assembler::{X, at};
 use crate::assign::parts;
 use crate::compiler::Compiler;
 use crate::frame::{LANE_ADDRESSES, LANE_RESULTS, MASK, SAVED_PAIR, Z0};
-use crate::value::{Value, move_code, single};
+use crate::value::{Value, move_code, single, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::op::Width;
 use simt::vector::{Source, VectorInst};
@@ -66,10 +66,18 @@ impl Compiler<'_> {
         }
         for part in 0..parts(width) {
             let register = self.address_part(plan.before, address, part, width, Z0);
-            let to = at(Register::RSP, LANE_ADDRESSES + 64 * part as i32);
-            self.a.op(Code::EVEX_Vmovdqu64_zmmm512_k1z_zmm, &[to.into(), register.into()]);
+            self.lay_out(register, LANE_ADDRESSES + 64 * part as i32);
         }
         Slot::Lanes(Register::RSP, LANE_ADDRESSES)
+    }
+
+    /// Puts a register onto the stack from where lanes take their own: half by half, since
+    /// processors whose units are half as wide pass on to a load only what one of them stores.
+    fn lay_out(&mut self, register: Register, offset: i32) {
+        let [low, high] = [0, 32].map(|half| at(Register::RSP, offset + half));
+        self.a.op(Code::EVEX_Vmovdqu32_ymmm256_k1z_ymm, &[low.into(), ymm(register).into()]);
+        let code = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
+        self.a.op(code, &[high.into(), register.into(), X::I(1)]);
     }
 
     /// A source a lane in memory: on the stack at `offset`, if it is in registers. Uses Z0, or RCX
@@ -84,8 +92,7 @@ impl Compiler<'_> {
             value @ (Value::Parts(_) | Value::Same(_)) => {
                 for part in 0..parts(width) {
                     let register = self.part_in(value, part, width, Z0);
-                    let to = at(Register::RSP, offset + 64 * part as i32);
-                    self.a.op(Code::EVEX_Vmovdqu64_zmmm512_k1z_zmm, &[to.into(), register.into()]);
+                    self.lay_out(register, offset + 64 * part as i32);
                 }
                 Slot::Lanes(Register::RSP, offset)
             }

@@ -254,6 +254,12 @@ impl Compiler<'_> {
         round: iced_x86::RoundingControl,
     ) {
         let mask = if place.keep { Some(self.active(part, place.width)) } else { None };
+        if let (Value::Memory(base, offset), &[X::R(from)]) = (place.to, operands)
+            && is_move(code)
+        {
+            let to = at(base, offset + 64 * part as i32);
+            return self.store_part(to, from, place.width, mask);
+        }
         let target = match place.to {
             Value::Parts(registers) => registers[part],
             _ => Z0,
@@ -275,12 +281,7 @@ impl Compiler<'_> {
 
     /// A part of a result is what a register holds.
     pub(crate) fn put_register(&mut self, place: &Place, part: usize, from: Register) {
-        match place.to {
-            Value::Memory(base, offset) if !place.keep => {
-                self.store_part(at(base, offset + 64 * part as i32), from, place.width, None);
-            }
-            _ => self.put(place, part, move_code(place.width), &[from.into()]),
-        }
+        self.put(place, part, move_code(place.width), &[from.into()]);
     }
 
     /// Copies all lanes of a register in memory; uses Z0.
@@ -457,6 +458,11 @@ pub(crate) fn store_code(width: Width) -> Code {
         Width::W32 => Code::EVEX_Vmovdqa32_zmmm512_k1z_zmm,
         Width::W64 | Width::W128 => Code::EVEX_Vmovdqa64_zmmm512_k1z_zmm,
     }
+}
+
+/// True for what [`move_code`] gives.
+fn is_move(code: Code) -> bool {
+    [Width::W16, Width::W32, Width::W64].map(move_code).contains(&code)
 }
 
 /// The move whose mask has a bit for each lane of a width.

@@ -30,9 +30,21 @@ const fn place(code: &'static str, bytes: &'static [u32], apart: bool) -> Place 
 const PLACES: &[Place] = &[
     // Butterflies.
     place("shl.b32 %o, %t, 4;", &[4, 8, 16], true),
-    place("and.b32 %u, %t, 1; shl.b32 %o, %t, 1; sub.u32 %o, %o, %u; shl.b32 %o, %o, 3;", &[8], true),
-    place("and.b32 %u, %t, 7; shl.b32 %o, %t, 1; sub.u32 %o, %o, %u; shl.b32 %o, %o, 3;", &[4, 8], true),
-    place("and.b32 %u, %t, 15; shl.b32 %o, %t, 1; sub.u32 %o, %o, %u; mul.lo.u32 %o, %o, 4;", &[4], true),
+    place(
+        "and.b32 %u, %t, 1; shl.b32 %o, %t, 1; sub.u32 %o, %o, %u; shl.b32 %o, %o, 3;",
+        &[8],
+        true,
+    ),
+    place(
+        "and.b32 %u, %t, 7; shl.b32 %o, %t, 1; sub.u32 %o, %o, %u; shl.b32 %o, %o, 3;",
+        &[4, 8],
+        true,
+    ),
+    place(
+        "and.b32 %u, %t, 15; shl.b32 %o, %t, 1; sub.u32 %o, %o, %u; mul.lo.u32 %o, %o, 4;",
+        &[4],
+        true,
+    ),
     // Neighbours turned around.
     place("xor.b32 %o, %t, 1; shl.b32 %o, %o, 2;", &[4], true),
     place("xor.b32 %o, %t, 21; mul.lo.u32 %o, %o, 8;", &[4, 8], true),
@@ -43,8 +55,16 @@ const PLACES: &[Place] = &[
     place("mad.lo.u32 %o, %t, 8, 20;", &[4], true),
     place("mul.lo.u32 %o, %t, 36;", &[4], true),
     // Rows and columns.
-    place("and.b32 %o, %t, 3; shl.b32 %o, %o, 6; shr.u32 %u, %t, 2; mad.lo.u32 %o, %u, 4, %o;", &[4], false),
-    place("and.b32 %o, %t, 24; and.b32 %u, %t, 7; mad.lo.u32 %o, %u, 32, %o; shr.u32 %u, %t, 5; mad.lo.u32 %o, %u, 256, %o;", &[4, 8], false),
+    place(
+        "and.b32 %o, %t, 3; shl.b32 %o, %o, 6; shr.u32 %u, %t, 2; mad.lo.u32 %o, %u, 4, %o;",
+        &[4],
+        false,
+    ),
+    place(
+        "and.b32 %o, %t, 24; and.b32 %u, %t, 7; mad.lo.u32 %o, %u, 32, %o; shr.u32 %u, %t, 5; mad.lo.u32 %o, %u, 256, %o;",
+        &[4, 8],
+        false,
+    ),
     place("shr.u32 %o, %t, 1; shl.b32 %o, %o, 2;", &[4], false),
     place("and.b32 %o, %t, 7; or.b32 %o, %o, 16; shl.b32 %o, %o, 4;", &[4, 8, 16], false),
 ];
@@ -155,7 +175,11 @@ fn compare(shared: bool, offset: i32, block: Dim3, missing: usize) {
             let interpreted = run(Set::Interpreted, &text, block, missing);
             for flavour in Flavour::ALL {
                 let native = run(Set::Native(flavour), &text, block, missing);
-                assert!(native == interpreted, "{flavour:?}, {block:?}: {:?}\n{text}", native.err());
+                assert!(
+                    native == interpreted,
+                    "{flavour:?}, {block:?}: {:?}\n{text}",
+                    native.err()
+                );
             }
         }
     }

@@ -49,8 +49,9 @@ impl Request {
         Self { grid, block, dynamic_shared, cooperative: false, cluster: None, priority: None }
     }
 
-    /// Checks the request against the limits of the device and of the function.
-    fn check(&self, function: &Function, settings: &Settings) -> Result<BlockNeed> {
+    /// Checks the request against the limits of the device and of the function. Gives what a block
+    /// needs, and how many are resident at once on each SM.
+    fn check(&self, function: &Function, settings: &Settings) -> Result<(BlockNeed, u32)> {
         let within = |dim: Dim3, max: [u32; 3]| {
             [dim.x, dim.y, dim.z].iter().zip(max).all(|(n, max)| (1..=max).contains(n))
         };
@@ -72,19 +73,20 @@ impl Request {
             return Err(Error::INVALID_VALUE);
         }
         let cluster = self.cluster(function)?.map_or(1, Dim3::count) as u32;
-        let at_once = self.resident(function, settings, cluster);
+        let blocks = self.blocks_per_sm(function, settings);
+        let at_once = self.resident(blocks, settings, cluster);
         if at_once == 0 {
             return Err(Error::LAUNCH_OUT_OF_RESOURCES);
         }
         if self.cooperative && self.grid.count() / u64::from(cluster) > u64::from(at_once) {
             return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
         }
-        Ok(settings.capability.block(&function.need(), threads, self.dynamic_shared))
+        Ok((settings.capability.block(&function.need(), threads, self.dynamic_shared), blocks))
     }
 
-    /// How many clusters of so many blocks are resident at once; of blocks, if it is one.
-    fn resident(&self, function: &Function, settings: &Settings, cluster: u32) -> u32 {
-        let blocks = self.blocks_per_sm(function, settings);
+    /// How many clusters are resident at once, or blocks if a cluster is one, of which there are so
+    /// many on each SM.
+    fn resident(&self, blocks: u32, settings: &Settings, cluster: u32) -> u32 {
         match cluster {
             1 if self.cluster.is_none() => blocks * settings.sms,
             _ => settings.clusters(blocks, cluster),
@@ -135,9 +137,11 @@ impl Prepared {
     /// a green context's few perhaps, have no room for all.
     pub(crate) fn submit(self, driver: &Driver, stream: Key<Stream>) -> Result {
         let (priority, _, tenant) = driver.device.stream_properties(stream)?;
-        let room = u64::from(self.blocks_per_sm) * u64::from(driver.device.stream_sms(stream)?);
-        if self.request.cooperative && self.request.grid.count() > room {
-            return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
+        if self.request.cooperative {
+            let sms = driver.device.stream_sms(stream)?;
+            if self.request.grid.count() > u64::from(self.blocks_per_sm) * u64::from(sms) {
+                return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
+            }
         }
         let workspace = match self.request.cooperative {
             true => driver.new_workspace(&tenant)?,
@@ -193,8 +197,7 @@ impl Driver {
     ) -> Result<Prepared> {
         let function = self.function(function)?;
         let mut request = read_config(config)?;
-        let need = request.check(&function, &self.device.settings)?;
-        let blocks_per_sm = request.blocks_per_sm(&function, &self.device.settings);
+        let (need, blocks_per_sm) = request.check(&function, &self.device.settings)?;
         request.cluster = request.cluster(&function)?;
         let params = params(&function)?;
         Ok(Prepared { kernel: function.kernel.clone(), request, need, blocks_per_sm, params })
@@ -363,7 +366,8 @@ pub(super) fn largest_cluster(
     settings: &Settings,
 ) -> Result<u32> {
     let request = Request { cluster: None, ..read_config(config)? };
-    let fits = |blocks: &u32| request.resident(function, settings, *blocks) > 0;
+    let blocks = request.blocks_per_sm(function, settings);
+    let fits = |cluster: &u32| request.resident(blocks, settings, *cluster) > 0;
     Ok((1..=function.cluster_blocks_max()).rev().find(fits).unwrap_or(0))
 }
 
@@ -375,7 +379,7 @@ pub(super) fn clusters_resident(
 ) -> Result<u32> {
     let request = read_config(config)?;
     match (request.check(function, settings), request.cluster(function)?) {
-        (Ok(_), Some(of)) => Ok(request.resident(function, settings, of.count() as u32)),
+        (Ok((_, blocks)), Some(of)) => Ok(request.resident(blocks, settings, of.count() as u32)),
         (Ok(_) | Err(Error::LAUNCH_OUT_OF_RESOURCES), _) => Ok(0),
         (Err(error), _) => Err(error),
     }

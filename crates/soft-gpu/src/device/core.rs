@@ -12,7 +12,7 @@ use std::thread::Thread;
 
 use super::activity::Activity;
 use super::capability::Capability;
-use super::grid::{Block, Grid};
+use super::grid::{Block, EndedGrid, Grid};
 use super::host::HostCall;
 use super::places::SmUse;
 use super::profile::Profile;
@@ -123,7 +123,7 @@ pub(super) type Action = Box<dyn FnOnce() + Send>;
 pub(super) struct After {
     threads: Vec<Thread>,
     words: Vec<u64>,
-    grids: Vec<Grid>,
+    grids: Vec<EndedGrid>,
     runs: Vec<Box<dyn BlockRun>>,
     ops: Vec<Op>,
     actions: Vec<(Option<Key<Stream>>, Action)>,
@@ -142,7 +142,7 @@ impl After {
     pub(super) fn wake_word(&mut self, address: u64) {
         self.words.push(address);
     }
-    pub(super) fn drop_grid(&mut self, grid: Grid) {
+    pub(super) fn drop_grid(&mut self, grid: EndedGrid) {
         self.grids.push(grid);
     }
     pub(super) fn drop_run(&mut self, run: Box<dyn BlockRun>) {

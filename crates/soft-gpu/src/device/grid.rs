@@ -84,6 +84,14 @@ pub(super) struct Grid {
     totals: KernelTotals,
 }
 
+/// What a grid that has ended leaves to be dropped without the lock.
+pub(super) struct EndedGrid {
+    _op: Box<KernelOp>,
+    _tenant: Arc<Tenant>,
+    _sms: SmMask,
+    _waiting: VecDeque<Block>,
+}
+
 impl Grid {
     /// True if a worker could take a block of it.
     pub(super) fn has_waiting(&self) -> bool {
@@ -401,9 +409,10 @@ impl Core {
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.pace = Some((identity(&grid.op), grid.pace_ns));
         }
-        self.after.drop_grid(grid);
+        let Grid { op, tenant, sms, waiting, .. } = grid;
+        self.after.drop_grid(EndedGrid { _op: op, _tenant: tenant, _sms: sms, _waiting: waiting });
         if self.grids.is_empty() {
-            self.turn_idle();
+            self.turn_idle(now);
         }
         self.complete_head(stream);
     }

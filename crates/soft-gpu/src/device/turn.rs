@@ -117,8 +117,8 @@ impl Core {
     }
 
     /// The last grid has ended.
-    pub(super) fn turn_idle(&mut self) {
-        let recent = now_ns().saturating_sub(self.turn.contended_ns) < CONTENDED_NS;
+    pub(super) fn turn_idle(&mut self, now: u64) {
+        let recent = now.saturating_sub(self.turn.contended_ns) < CONTENDED_NS;
         if self.turn.file.is_some() && self.turn.held && recent && self.running_blocks() == 0 {
             self.let_go();
         }

@@ -23,7 +23,7 @@ const ANY: u32 = 64;
 /// Logarithm of what divides the start of an allocation.
 const POINTER: u32 = 8;
 /// Lanes' numbers are kept below this, either way, so that arithmetic on them cannot overflow.
-const STEP_MAX: i64 = 1 << 40;
+const STEP_MAX: u64 = 1 << 40;
 
 /// A number that `1 << log` divides, plus the lanes' own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Pattern {
 
     fn each(log: u32, of: impl Fn(usize) -> i64) -> Option<Self> {
         let made = Self { log: log.min(ANY), steps: std::array::from_fn(of) };
-        made.steps.iter().all(|s| s.abs() < STEP_MAX).then_some(made)
+        made.steps.iter().all(|s| s.unsigned_abs() < STEP_MAX).then_some(made)
     }
 
     /// The one number that all lanes have, if it is known.
@@ -66,7 +66,7 @@ impl Pattern {
     fn product(&self, other: &Self) -> Option<Self> {
         match (self.number(), other.number()) {
             (_, Some(by)) => {
-                let step = |n: usize| self.steps[n].checked_mul(by).unwrap_or(STEP_MAX);
+                let step = |n: usize| self.steps[n].checked_mul(by).unwrap_or(i64::MAX);
                 Self::each(self.log + by.trailing_zeros(), step)
             }
             (Some(_), None) => other.product(self),
@@ -131,7 +131,7 @@ pub(crate) fn of_addresses(f: &VectorFunction) -> HashMap<(usize, usize), Patter
         for (index, inst) in b.insts.iter().enumerate() {
             if matches!(inst.op, Op::Load(_) | Op::Store(_))
                 && !inst.uniform
-                && let Some(pattern) = inst.src.first().and_then(|s| source(&known, *s))
+                && let Some(pattern) = inst.src.first().and_then(|s| source(&known, *s, Width::W64))
             {
                 found.insert((block, index), pattern);
             }
@@ -141,13 +141,18 @@ pub(crate) fn of_addresses(f: &VectorFunction) -> HashMap<(usize, usize), Patter
     found
 }
 
-fn source(known: &HashMap<Reg, Pattern>, source: Source) -> Option<Pattern> {
+fn source(known: &HashMap<Reg, Pattern>, source: Source, width: Width) -> Option<Pattern> {
     match source {
-        Source::Imm(v) => Some(Pattern::constant(v as i64)).filter(|p| p.steps[0].abs() < STEP_MAX),
+        Source::Imm(v) => {
+            // So that less than nothing is that.
+            let value = if width == Width::W32 { i64::from(v as i32) } else { v as i64 };
+            Pattern::each(ANY, |_| value)
+        }
         Source::Vector(r) | Source::Scalar(r) => known.get(&r).copied(),
         Source::Affine(r, stride) => {
             let first = known.get(&r).copied().unwrap_or(Pattern::same(0));
-            Pattern::each(first.log, |n| first.steps[n] + stride * n as i64)
+            let step = |n: usize| stride.wrapping_mul(n as i64).wrapping_add(first.steps[n]);
+            Pattern::each(first.log, step)
         }
         Source::Halves(..) | Source::Mask(_) => None,
     }
@@ -171,7 +176,12 @@ fn note(f: &VectorFunction, known: &mut HashMap<Reg, Pattern>, inst: &VectorInst
 }
 
 fn made(known: &HashMap<Reg, Pattern>, inst: &VectorInst) -> Option<Pattern> {
-    let at = |n: usize| inst.src.get(n).and_then(|s| source(known, *s));
+    let width = match inst.op {
+        Op::Int(_, ty) => ty.width(),
+        Op::Mov(width) => width,
+        _ => Width::W64,
+    };
+    let at = |n: usize| inst.src.get(n).and_then(|s| source(known, *s, width));
     match inst.op {
         Op::Special(Special::Tid(0)) if inst.uniform => Some(Pattern::same(5)),
         Op::Special(Special::Ntid(0)) => Some(Pattern::same(5)),
@@ -231,7 +241,7 @@ mod tests {
 
     #[test]
     fn numbers_that_grow_too_far_are_not_followed() {
-        let far = Pattern::constant(STEP_MAX - 1);
+        let far = Pattern::constant(STEP_MAX as i64 - 1);
         assert_eq!(far.sum(&far, 1), None);
         assert_eq!(far.product(&far), None);
     }

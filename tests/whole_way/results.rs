@@ -4,7 +4,7 @@ use std::path::Path;
 use tests::{Scene, finish, start};
 
 /// Samples that run to an end, with arguments that keep them short.
-const SAMPLES: &[(&str, &[&str])] = &[
+pub(crate) const SAMPLES: &[(&str, &[&str])] = &[
     ("vector_add", &[]),
     ("matrix_multiply", &["--size", "64"]),
     ("reduction", &[]),
@@ -17,7 +17,7 @@ const SAMPLES: &[(&str, &[&str])] = &[
     ("globals", &[]),
 ];
 
-fn arguments<'a>(own: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn arguments<'a>(own: &[&'a str]) -> Vec<&'a str> {
     [own, &["--iterations", "3", "--warm-up", "1", "--json"]].concat()
 }
 

@@ -2,6 +2,7 @@
 //! and copies of any number of bytes that one lane asks for.
 
 use super::atomic::{self, Operation, Visitor};
+use super::check::copies;
 use super::lanes::{Body, Lane, Rare, Target, active, read, versions};
 use super::machine::{Handler, Ins, Machine, Step};
 use super::mbarrier;
@@ -134,7 +135,7 @@ impl<T: Transfer> Body for Bulk<T> {
         unsafe {
             for lane in lanes(active(machine, ins)) {
                 let i = lane as usize;
-                let to = read::<u64, WARP_LANES>(machine, ins.a[0]).0[i];
+                let target = read::<u64, WARP_LANES>(machine, ins.a[0]).0[i];
                 let from = read::<u64, WARP_LANES>(machine, ins.a[1]).0[i];
                 let bytes = u64::from(read::<u32, WARP_LANES>(machine, ins.a[2]).0[i]);
                 if bytes == 0 {
@@ -147,7 +148,8 @@ impl<T: Transfer> Body for Bulk<T> {
                     }
                     machine.resolve(ins.tag >> shift & 0xff, lane, address, bytes, write)
                 };
-                let from = match place(machine, FROM_SHIFT, from, false) {
+                let source = from;
+                let from = match place(machine, FROM_SHIFT, source, false) {
                     Ok(from) => from,
                     Err(kind) => return machine.fail(lane, kind),
                 };
@@ -161,18 +163,26 @@ impl<T: Transfer> Body for Bulk<T> {
                         0 => address,
                         _ => address % WINDOW_BYTES + (u64::from(rank) + 1) * WINDOW_BYTES,
                     };
-                    let to = match place(machine, TO_SHIFT, of_block(to), true) {
+                    let to = match place(machine, TO_SHIFT, of_block(target), true) {
                         Ok(to) => to,
                         Err(kind) => return machine.fail(lane, kind),
                     };
                     T::run(to, from, bytes as usize);
+                    let mut told = None;
                     if ins.tag & BARRIER != 0 {
                         let address = read::<u64, WARP_LANES>(machine, ins.a[3]).0[i];
                         let written = |state: State| state.complete(bytes as u32);
                         let address = of_block(address);
-                        if let Err(kind) = mbarrier::change(machine, lane, address, written) {
-                            return machine.fail(lane, kind);
+                        match mbarrier::change(machine, lane, address, written) {
+                            Ok(before) => told = Some((address, before)),
+                            Err(kind) => return machine.fail(lane, kind),
                         }
+                    }
+                    for (shift, address, writes) in
+                        [(FROM_SHIFT, source, false), (TO_SHIFT, of_block(target), true)]
+                    {
+                        let space = ins.tag >> shift & 0xff;
+                        copies::started(machine, (space, lane), (address, bytes), writes, told);
                     }
                 }
                 machine.counters.global_bytes += bytes;

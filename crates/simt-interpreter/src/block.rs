@@ -89,7 +89,8 @@ impl InterpretedBlock {
         let threads = environment.launch.block.count() as u32;
         let warps = threads.div_ceil(WARP_LANES as u32);
         let shared_bytes = static_shared_bytes + u64::from(environment.launch.dynamic_shared_bytes);
-        let account = environment.program.checker().map(|_| Account::new(shared_bytes, warps));
+        let shared = (shared_bytes, environment.program.kept_shared_bytes());
+        let account = environment.program.checker().map(|_| Account::new(shared, warps));
         Self {
             account,
             environment,
@@ -122,7 +123,8 @@ impl InterpretedBlock {
 
     /// The accounts of this block and the others of its cluster, if accesses are accounted for.
     pub(super) fn accounts(&self, blocks: u32) -> Option<Vec<Account>> {
-        self.account.as_ref().map(|_| Account::of_cluster(blocks, self.shared_bytes, self.warps))
+        let shared = (self.shared_bytes, self.environment.program.kept_shared_bytes());
+        self.account.as_ref().map(|_| Account::of_cluster(blocks, shared, self.warps))
     }
 
     /// The account, if there is one.

@@ -529,6 +529,12 @@ impl Decoder<'_> {
                 let (run, imm) = texture::surface_address(*op);
                 (run, imm, 0, false)
             }
+            Op::CopyNote(note, space) => {
+                let ((run, d), a) = (check::copies::noting(*note), &inst.src);
+                let a: Vec<u32> = a.iter().map(|a| self.source(*a, W64, false)).collect();
+                self.push(run, &d, &a, 0, guard, memory::space_code(*space));
+                return Some(true);
+            }
             Op::BulkCopy(copy) => (async_copy::bulk(*copy)?, 0, async_copy::bulk_tag(*copy), false),
             Op::Atom { space, op, ty, returns } => {
                 let run = atomic::handler(*op, *ty, *space, *returns)?;
@@ -609,10 +615,10 @@ impl Decoder<'_> {
 
     /// What keeps account of an access, in front of it.
     fn account_before(&mut self, op: &Op, address: Option<u32>, imm: i64, guard: u32, tag: u32) {
-        let (bytes, reads, writes, atomic) = match op {
-            Op::Load(access) => (access.bytes * access.count, true, false, access.volatile),
-            Op::Store(access) => (access.bytes * access.count, false, true, access.volatile),
-            Op::Atom { ty, .. } => (ty.width().bytes() as u8, true, true, true),
+        let (unit, count, reads, writes, atomic) = match op {
+            Op::Load(access) => (access.bytes, access.count, true, false, access.volatile),
+            Op::Store(access) => (access.bytes, access.count, false, true, access.volatile),
+            Op::Atom { ty, .. } => (ty.width().bytes() as u8, 1, true, true, true),
             op => {
                 let follow = check::Follow::of(op);
                 if follow != check::Follow::No {
@@ -621,9 +627,10 @@ impl Decoder<'_> {
                 return;
             }
         };
-        let kind = check::Kind { reads, writes, atomic }.code();
+        let kind = check::Kind { reads, writes, atomic, unit: unit.into() }.code();
         let address = address.unwrap_or(0);
-        self.push(check::accounting(), &[bytes.into(), kind], &[address], imm, guard, tag);
+        let bytes = u32::from(unit) * u32::from(count);
+        self.push(check::accounting(), &[bytes, kind], &[address], imm, guard, tag);
     }
 
     /// From here on what instructions access by themselves is followed so.
@@ -638,6 +645,8 @@ impl Decoder<'_> {
             self.follow(check::Follow::No);
         }
         let run = match op {
+            // Who looks at an mbarrier has done nothing yet that others wait for.
+            Op::Mbarrier(MbarrierOp::Test { .. }, _) => return,
             Op::Atom { .. } | Op::Fence | Op::Mbarrier(..) => check::released(),
             op if op.is_sync() => check::met(),
             _ => return,

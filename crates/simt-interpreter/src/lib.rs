@@ -116,4 +116,8 @@ impl Tier for Interpreter {
         let program = program::Program::new(kernel, self.target, generator, checks);
         Arc::new(program::InterpretedKernel(Arc::new(program)))
     }
+
+    fn wants_copy_notes(&self) -> bool {
+        self.checks.is_some()
+    }
 }

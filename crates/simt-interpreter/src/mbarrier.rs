@@ -1,11 +1,12 @@
 //! Handlers of `mbarrier`: changes of a 64-bit object in shared memory, lane after lane.
 
+use super::check::copies;
 use super::lanes::{Body, Lane, Rare, Target, active, versions, write_pred};
 use super::machine::{Handler, Ins, Machine, Step};
 use super::memory::{self, addresses, lanes, space_of};
 use simt::kernel::FaultKind;
 use simt::mbarrier::State;
-use simt::op::{MbarrierOp, Space};
+use simt::op::MbarrierOp;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// Bytes of an object, and its alignment.
@@ -27,16 +28,29 @@ unsafe fn replace(at: *mut u8, f: impl Fn(State) -> State) -> State {
     }
 }
 
-/// Changes the object at an address in shared memory.
+/// Changes the object at an address in shared memory, for a copy; gives the state before.
 pub(super) fn change(
     machine: &mut Machine<'_>,
     lane: u32,
     address: u64,
     f: impl Fn(State) -> State,
 ) -> Result<State, FaultKind> {
-    let at = machine.resolve(memory::space_code(Space::Shared), lane, address, BYTES, true)?;
-    // SAFETY: `resolve` checked size and alignment.
-    Ok(unsafe { replace(at, f) })
+    let at = machine.find(memory::SHARED, lane, address, BYTES, true)?;
+    // SAFETY: `find` checked size and alignment.
+    let before = unsafe { replace(at, f) };
+    copies::changed(machine, (memory::SHARED, address), before);
+    Ok(before)
+}
+
+/// The state of the object at an address in a space.
+pub(super) fn state(
+    machine: &mut Machine<'_>,
+    lane: u32,
+    (space, address): (u32, u64),
+) -> Result<State, FaultKind> {
+    let at = machine.find(space, lane, address, BYTES, false)?;
+    // SAFETY: `find` checked size and alignment.
+    Ok(unsafe { replace(at, |state| state) })
 }
 
 const INIT: u8 = 0;
@@ -69,14 +83,21 @@ impl<const OP: u8> Body for Mbarrier<OP> {
                     Err(kind) => return machine.fail(lane, kind),
                 };
                 let number = operand::<u32>(machine, ins, lane);
+                let place = (space_of(ins), address);
                 match OP {
-                    INIT => drop(replace(at, |_| State::new(number()))),
-                    // What is left must not look like a barrier that is waited for.
-                    INVALIDATE => drop(replace(at, |_| State(0))),
+                    INIT | INVALIDATE => {
+                        // What is left must not look like a barrier that is waited for.
+                        replace(at, |_| if OP == INIT { State::new(number()) } else { State(0) });
+                        copies::renewed(machine, place);
+                    }
                     EXPECT => drop(replace(at, |s| s.expect(number()))),
-                    COMPLETE => drop(replace(at, |s| s.complete(number()))),
+                    COMPLETE => {
+                        let before = replace(at, |s| s.complete(number()));
+                        copies::changed(machine, place, before);
+                    }
                     ARRIVE | DROP => {
                         let before = replace(at, |s| s.arrive(number(), OP == DROP));
+                        copies::changed(machine, place, before);
                         let d = machine.regs.add(ins.d[0] as usize).cast::<u64>();
                         d.add(lane as usize).write(before.0);
                     }
@@ -88,6 +109,9 @@ impl<const OP: u8> Body for Mbarrier<OP> {
                             now.is_past_parity(number())
                         };
                         past |= u32::from(over) << lane;
+                        if over {
+                            copies::waited(machine, place, now);
+                        }
                     }
                 }
             }

@@ -141,6 +141,11 @@ impl Program {
         self.checker.as_ref()
     }
 
+    /// Bytes at the beginning of shared memory that are kept for libraries, and start as zeros.
+    pub(super) fn kept_shared_bytes(&self) -> u64 {
+        self.info.kept_shared_bytes.into()
+    }
+
     /// The name, for faults.
     pub(super) fn name(&self) -> &str {
         &self.info.name

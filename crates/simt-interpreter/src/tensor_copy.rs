@@ -5,6 +5,7 @@
 
 use super::async_copy::{Combine, Transfer};
 use super::atomic::{self, Operation, Visitor};
+use super::check::copies;
 use super::lanes::{Body, Lane, Rare, Target, active, read, versions};
 use super::machine::{Handler, Ins, Machine, Step};
 use super::mbarrier;
@@ -211,6 +212,7 @@ impl Request {
         };
         let TensorDirection::Load { multicast } = self.copy.direction else {
             let from = machine.resolve(SHARED, lane, self.shared, bytes, false)?;
+            copies::started(machine, (SHARED, lane), (self.shared, bytes), false, None);
             return self.unload(machine, &map, &plan, from, reduction);
         };
         // Where to and with which mbarrier: once, or for each block in a mask of ranks.
@@ -222,7 +224,10 @@ impl Request {
             let to = machine.resolve(SHARED, lane, of_block(self.shared), bytes, true)?;
             self.load(machine, &map, &plan, to)?;
             let written = |state: State| state.complete(told);
-            mbarrier::change(machine, lane, of_block(self.barrier), written)?;
+            let barrier = of_block(self.barrier);
+            let before = mbarrier::change(machine, lane, barrier, written)?;
+            let part = (of_block(self.shared), bytes);
+            copies::started(machine, (SHARED, lane), part, true, Some((barrier, before)));
         }
         Ok(())
     }

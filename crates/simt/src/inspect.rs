@@ -78,7 +78,7 @@ pub fn inspect(text: &str) -> Result<Vec<Named>, CompileError> {
     let (ast, layout) = front(text, &mut NoMemory(FIRST_ADDRESS))?;
     let one = |(id, f): (ast::FunctionId, &ast::Function)| {
         let start = Instant::now();
-        let kernel = Lowered::new(&ast, &layout, id).map(|l| l.vectorized(Geometry::Rows));
+        let kernel = Lowered::new(&ast, &layout, id, false).map(|l| l.vectorized(Geometry::Rows));
         let elapsed = start.elapsed();
         (ast.name(f.name).to_owned(), kernel.map(|kernel| Inspected { kernel, elapsed }))
     };
@@ -123,9 +123,9 @@ pub fn dump(
         // Writing to a string cannot fail.
         let _ = match stage {
             Stage::Parse => write!(out, "{}", ast.function_text(id)),
-            Stage::Ir => simt_ir(&mut out, &Lowered::new(&ast, &layout, id)?),
+            Stage::Ir => simt_ir(&mut out, &Lowered::new(&ast, &layout, id, false)?),
             Stage::Vector(geometry) => {
-                write!(out, "{}", Lowered::new(&ast, &layout, id)?.vectorized(geometry))
+                write!(out, "{}", Lowered::new(&ast, &layout, id, false)?.vectorized(geometry))
             }
         };
     }

@@ -123,6 +123,9 @@ pub struct OutOfMemory;
 pub trait Kernel: Send + Sync {
     /// What it needs and is.
     fn info(&self) -> &KernelInfo;
+    /// Compiles what launches of this shape run, which may take as long as compilers take; what has
+    /// not been prepared is when its first block starts.
+    fn prepare(&self, _launch: &Launch) {}
     /// Makes block `index` of `launch` ready to run; runs nothing yet. If the launch has clusters,
     /// the index is that of a cluster's first block, and all blocks of the cluster are started as
     /// one: what runs them sees no difference.

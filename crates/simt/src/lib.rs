@@ -152,8 +152,9 @@ impl Module for LoadedModule {
             .entry(id.index())
             .or_insert_with(|| {
                 // Layouts were checked when the module was loaded.
-                let kernel = Lowered::new(&self.ast, &self.layout, id).ok()?;
                 let tier = self.tier.clone();
+                let notes = tier.wants_copy_notes();
+                let kernel = Lowered::new(&self.ast, &self.layout, id, notes).ok()?;
                 Some(Arc::new(LoadedKernel { kernel, tier, forms: Default::default() }))
             })
             .clone()
@@ -303,11 +304,21 @@ impl Kernel for LoadedKernel {
         &self.kernel.info
     }
 
+    fn prepare(&self, launch: &Launch) {
+        self.form(launch);
+    }
+
     fn start(self: Arc<Self>, launch: Arc<Launch>, index: Dim3) -> Box<dyn BlockRun> {
+        self.form(&launch).clone().start(launch, index)
+    }
+}
+
+impl LoadedKernel {
+    /// The form that a launch runs.
+    fn form(&self, launch: &Launch) -> &Arc<dyn Kernel> {
         let geometry = Geometry::of(launch.grid, launch.block);
-        let form = self.forms[geometry.index()]
-            .get_or_init(|| self.tier.compile(self.kernel.vectorized(geometry)));
-        form.clone().start(launch, index)
+        let compile = || self.tier.compile(self.kernel.vectorized(geometry));
+        self.forms[geometry.index()].get_or_init(compile)
     }
 }
 
@@ -322,11 +333,16 @@ struct Lowered {
 }
 
 impl Lowered {
-    fn new(ast: &ast::Module, module: &ModuleLayout, id: FunctionId) -> Result<Self, CompileError> {
+    fn new(
+        ast: &ast::Module,
+        module: &ModuleLayout,
+        id: FunctionId,
+        copy_notes: bool,
+    ) -> Result<Self, CompileError> {
         let functions = reachable(ast, id);
         let layout = KernelLayout::place(ast, module, &functions)?;
         let stack = functions.iter().any(|id| lower::uses_stack(ast.function(*id)));
-        let env = lower::Environment { module: ast, layout: &layout, stack };
+        let env = lower::Environment { module: ast, layout: &layout, stack, copy_notes };
         let mut callees: HashMap<u32, Function> = HashMap::new();
         for &callee in &functions[1..] {
             callees.insert(callee.index() as u32, lower::lower(&env, callee));

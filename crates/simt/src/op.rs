@@ -587,6 +587,9 @@ pub enum Op {
     /// loads offsets if there are any, an mbarrier in shared memory, and if `multicast` a mask of
     /// ranks.
     TensorCopy(TensorCopy),
+    /// Sources are addresses of 64 bits, as the note says, the first in this space. Only made for
+    /// tiers that ask for it.
+    CopyNote(CopyNote, Space),
     /// Sources address, byte offset, b and for `Cas` c; result (if `returns`): the old value.
     Atom {
         /// Where.
@@ -697,6 +700,7 @@ impl Op {
             | Self::Mbarrier(..)
             | Self::BulkCopy(_)
             | Self::TensorCopy(_)
+            | Self::CopyNote(..)
             | Self::Texture(_)
             | Self::TextureQuery(_)
             | Self::SurfaceLoad(_)

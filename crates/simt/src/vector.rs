@@ -350,6 +350,11 @@ pub const CLUSTER_WINDOW_BYTES: u64 = 1 << 32;
 pub trait Tier: Send + Sync {
     /// Makes a kernel runnable.
     fn compile(&self, kernel: VectorKernel) -> Arc<dyn crate::kernel::Kernel>;
+
+    /// Whether kernels shall say what becomes of their asynchronous copies: [`Op::CopyNote`].
+    fn wants_copy_notes(&self) -> bool {
+        false
+    }
 }
 
 impl fmt::Display for Source {

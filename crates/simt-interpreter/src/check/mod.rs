@@ -3,19 +3,23 @@
 //!
 //! On request only: every access is then preceded by an instruction that keeps account of it in a
 //! shadow of the block's memory, and kernels run in their form for any order of lanes, in which
-//! every address is in a register. Nothing changes in what they compute.
+//! every address is in a register. Nothing changes in what they compute. Asynchronous copies are
+//! done where they are issued, and accounted for as if they were done as late as may be.
 //!
 //! Two accesses of different threads to one byte, at least one a write and not both atomic or
 //! volatile, are a race unless something orders them: a barrier at which the first one's warp
 //! arrived and the other's waited (of the block, with a count or without, or of the cluster), any
 //! instruction that lanes run together within a warp, or an atomic operation, a fence or an
-//! operation of an mbarrier by the thread that came first (a lock's release). The shared memory of
-//! a cluster's blocks is one. What is reported is wrong; not all that is wrong is reported: only
-//! the last reader of a byte is known, a warp arrives as a whole, lanes that write a byte with the
-//! same instruction are not looked at, and copies that others wait for by an mbarrier or a group
-//! (`cp.async.bulk`) count as ordered. What was written of global memory is the device's account,
-//! since copies and fills write as well.
+//! operation of an mbarrier by the thread that came first (a lock's release). A copy lasts until its
+//! thread waits for its group, or somebody for the phase of an mbarrier that hears of it: then it is
+//! before what they do next. The shared memory of a cluster's blocks is one. What is reported is
+//! wrong; not all that is wrong is reported: only the last reader of a byte is known, a warp arrives
+//! and looks at an mbarrier as a whole, lanes that write a byte with the same instruction are not
+//! looked at, and a value is unwritten if no byte of it was written, since compilers copy what lies
+//! between a structure's members. What was written of global memory is the device's account, since
+//! copies and fills write as well.
 
+pub(super) mod copies;
 mod shadow;
 
 use super::lanes::active;
@@ -23,7 +27,7 @@ use super::machine::{Handler, Ins, Machine, Step};
 use super::memory::{self, addresses, lanes, space_of};
 use super::special::thread_of;
 pub(super) use shadow::{BarrierId, Kind};
-use shadow::{Shadow, SharedFinding};
+use shadow::{Shadow, SharedFinding, Until};
 use simt::kernel::{Dim3, WARP_LANES};
 use simt::op::Op;
 use simt::vector::{CLUSTER_WINDOW_BYTES, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
@@ -34,6 +38,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Findings of one kernel that are told; more of them help nobody.
 const FINDINGS_MAX: usize = 100;
+
+/// Bytes that are looked at together of what is moved without being looked at: the largest value.
+const UNIT_BYTES: u64 = 16;
 
 /// Takes a finding, one line of text.
 pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
@@ -90,11 +97,15 @@ impl Checker {
 impl Kind {
     /// As an instruction carries it.
     pub(super) fn code(self) -> u32 {
-        u32::from(self.reads) | u32::from(self.writes) << 1 | u32::from(self.atomic) << 2
+        u32::from(self.reads)
+            | u32::from(self.writes) << 1
+            | u32::from(self.atomic) << 2
+            | (self.unit as u32) << 3
     }
 
     fn of(code: u32) -> Self {
-        Self { reads: code & 1 != 0, writes: code & 2 != 0, atomic: code & 4 != 0 }
+        let [reads, writes, atomic] = [0, 1, 2].map(|bit| code >> bit & 1 != 0);
+        Self { reads, writes, atomic, unit: u64::from(code >> 3) }
     }
 }
 
@@ -114,8 +125,10 @@ pub(super) enum Follow {
     No,
     /// The lane's.
     Lane,
+    /// The lane's, which combines what it writes with what is there, atomically.
+    Combine,
     /// Others wait for it in some way of their own.
-    Copy,
+    Ordered,
 }
 
 impl Follow {
@@ -128,22 +141,30 @@ impl Follow {
             | Op::Texture(_)
             | Op::SurfaceLoad(_)
             | Op::SurfaceStore(_) => Self::Lane,
-            Op::BulkCopy(_) | Op::TensorCopy(_) | Op::Mbarrier(..) => Self::Copy,
+            Op::BulkCopy(copy) if copy.reduction.is_some() => Self::Combine,
+            Op::BulkCopy(_) | Op::TensorCopy(_) => Self::Lane,
+            Op::Mbarrier(..) => Self::Ordered,
             _ => Self::No,
         }
     }
 }
 
 impl Account {
-    /// Of a block by itself.
-    pub(super) fn new(shared_bytes: u64, warps: u32) -> Self {
-        let shadow = Arc::new(Mutex::new(Shadow::new(1, shared_bytes, warps)));
-        Self { rank: 0, warps, shadow }
+    /// Of a block by itself: bytes of its shared memory, and how many of them, its first, are kept
+    /// for libraries and start as zeros.
+    pub(super) fn new((shared_bytes, kept_bytes): (u64, u64), warps: u32) -> Self {
+        let shadow = Shadow::new(1, shared_bytes, warps).keeping(kept_bytes);
+        Self { rank: 0, warps, shadow: Arc::new(Mutex::new(shadow)) }
     }
 
     /// Of each block of a cluster.
-    pub(super) fn of_cluster(blocks: u32, shared_bytes: u64, warps: u32) -> Vec<Self> {
-        let shadow = Arc::new(Mutex::new(Shadow::new(blocks, shared_bytes, warps)));
+    pub(super) fn of_cluster(
+        blocks: u32,
+        (shared_bytes, kept_bytes): (u64, u64),
+        warps: u32,
+    ) -> Vec<Self> {
+        let shadow = Shadow::new(blocks, shared_bytes, warps).keeping(kept_bytes);
+        let shadow = Arc::new(Mutex::new(shadow));
         (0..blocks).map(|rank| Self { rank, warps, shadow: shadow.clone() }).collect()
     }
 
@@ -265,7 +286,7 @@ fn access(
             let mut shadow = account.shadow();
             let warp = shadow.number(account.rank, machine.warp);
             let found = match follow {
-                Follow::Copy => shadow.copied(line, rank, range.clone(), kind),
+                Follow::Ordered => shadow.ordered(line, rank, range.clone(), kind),
                 _ => shadow.shared((warp, lane, line), rank, range.clone(), kind),
             };
             ("shared", range, found.map(Finding::Shared))
@@ -300,7 +321,7 @@ unsafe fn account(machine: &mut Machine<'_>, ins: &Ins) -> Step {
 
 /// Says how the accesses of the instruction that comes next are to be followed.
 unsafe fn follow(machine: &mut Machine<'_>, ins: &Ins) -> Step {
-    let all = [Follow::No, Follow::Lane, Follow::Copy];
+    let all = [Follow::No, Follow::Lane, Follow::Combine, Follow::Ordered];
     machine.followed = (all[ins.d[0] as usize % all.len()], ins.line);
     Step::Next
 }
@@ -319,24 +340,34 @@ pub(super) fn resolved(
     if follow != Follow::No
         && let Some(place) = place(machine, account, space, address, bytes)
     {
-        let kind = Kind { reads: !write, writes: write, atomic: false };
+        let atomic = follow == Follow::Combine;
+        let unit = bytes.clamp(1, UNIT_BYTES).next_power_of_two();
+        let kind = Kind { reads: !write, writes: write, atomic, unit };
         access(machine, account, (line, lane), place, kind, follow);
     }
 }
 
 fn of_global(machine: &Machine<'_>, range: Range<u64>, kind: Kind) -> Option<Finding> {
     let written = machine.block.program.checker()?.checks.written.as_ref()?;
-    let bytes = range.end - range.start;
+    let mut from = range.start;
     let misused = loop {
-        let Some(misused) = written.misused(range.start, bytes, kind.reads) else { break None };
-        if misused.why != Misuse::UnwrittenByKernels || still_pattern(misused.address) {
-            break Some(misused);
+        let misused = written.misused(from, range.end - from, kind.reads);
+        let Some(Misused { address, why, .. }) = misused else { break None };
+        if why == Misuse::UnwrittenByKernels && !still_pattern(address) {
+            // The host wrote there.
+            written.write(address / PATTERN_BYTES * PATTERN_BYTES, PATTERN_BYTES);
+            continue;
         }
-        // The host wrote there.
-        written.write(misused.address / PATTERN_BYTES * PATTERN_BYTES, PATTERN_BYTES);
+        let value = address / kind.unit * kind.unit;
+        let end = (value + kind.unit).min(range.end);
+        let wrong = |byte: u64| written.misused(byte, 1, kind.reads).is_some();
+        if why == Misuse::Freed || (value.max(range.start)..end).all(wrong) {
+            break misused;
+        }
+        from = end;
     };
     if kind.writes {
-        written.write(range.start, bytes);
+        written.write(range.start, range.end - range.start);
     }
     misused.map(Finding::Misused)
 }
@@ -379,17 +410,26 @@ fn tell(
     );
     match finding {
         Finding::Shared(SharedFinding::Race { with, wrote }) => {
-            let did = if *wrote { "wrote" } else { "read" };
             checker.tell("race", (line, with.line), || {
                 let (rank, number) = account.shadow().thread(*with);
                 let other = match rank == account.rank {
                     true => format!("thread {}", thread(number)),
                     false => format!("thread {} of block {rank} of the cluster", thread(number)),
                 };
-                format!(
-                    "{place} while {other} {did} there at line {}, with nothing between to order them",
-                    with.line
-                )
+                let ((did, does), at) = match wrote {
+                    true => (("wrote", "writes"), with.line),
+                    false => (("read", "reads"), with.line),
+                };
+                match with.until {
+                    Until::Done => format!(
+                        "{place} while {other} {did} there at line {at}, with nothing between to \
+                         order them"
+                    ),
+                    _ => format!(
+                        "{place} while a copy of {other} at line {at} still {does} there, with \
+                         nothing between that waits for it"
+                    ),
+                }
             });
         }
         Finding::Unwritten | Finding::Shared(SharedFinding::Unwritten) => {

@@ -5,6 +5,10 @@
 //! each warp knows how far it has seen every other one. An account of who is meant by a warp's
 //! number, or of addresses, is not here.
 
+mod copies;
+
+pub(super) use copies::{Awaited, Part, Phase, Until};
+
 use simt::kernel::WARP_LANES;
 use std::ops::Range;
 
@@ -20,9 +24,11 @@ pub(super) struct Access {
     together: u32,
     released: u32,
     atomic: bool,
+    /// When it is over.
+    pub(super) until: Until,
 }
 
-/// An access that something else orders: a copy that others wait for.
+/// An access that something else orders.
 const ORDERED: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Default)]
@@ -62,6 +68,28 @@ pub(crate) struct Kind {
     pub(crate) writes: bool,
     /// Atomic or volatile: races with plain accesses only.
     pub(crate) atomic: bool,
+    /// Bytes of one value. What is read of a value counts as written if any of it is: compilers copy
+    /// what lies between the members of a structure with them.
+    pub(crate) unit: u64,
+}
+
+/// Looks for values of which no byte was written.
+struct UnwrittenUnit {
+    bytes: u64,
+    missing: u64,
+}
+
+impl UnwrittenUnit {
+    fn new(bytes: u64) -> Self {
+        Self { bytes: bytes.max(1), missing: 0 }
+    }
+
+    /// The next byte, which was not written; true if that is a whole value.
+    fn add(&mut self, at: u64, unwritten: bool) -> bool {
+        let first = at.is_multiple_of(self.bytes);
+        self.missing = if first { 0 } else { self.missing } + u64::from(unwritten);
+        self.missing == self.bytes
+    }
 }
 
 /// A barrier: of a block, by rank and number, or the cluster's.
@@ -92,10 +120,15 @@ pub(crate) struct Shadow {
     warps: Vec<Clock>,
     /// Of one block.
     warps_of_block: u32,
+    /// The first of each block's shared memory, which is kept for libraries and starts as zeros.
+    kept_bytes: u64,
     /// Warps that have arrived where not all have; few at a time.
     barriers: Vec<(BarrierId, Gathered)>,
     /// By rank: what its warps that have exited did. Nobody waits for them, but for their end.
     exited: Vec<Gathered>,
+    /// What warps had seen when they last ran a fence or an atomic operation.
+    published: Gathered,
+    copies: copies::Copies,
 }
 
 impl Shadow {
@@ -107,16 +140,35 @@ impl Shadow {
             local: vec![Vec::new(); all],
             warps: vec![Clock::default(); all],
             warps_of_block: warps,
+            kept_bytes: 0,
             barriers: Vec::new(),
             exited: vec![Gathered::default(); blocks as usize],
+            published: Gathered::default(),
+            copies: copies::Copies::default(),
         }
+    }
+
+    /// The same, where so many bytes of each block's shared memory, its first, start as zeros.
+    pub(super) fn keeping(mut self, kept_bytes: u64) -> Self {
+        self.kept_bytes = kept_bytes;
+        (0..self.shared.len()).for_each(|rank| self.forget_shared(rank));
+        self
+    }
+
+    fn forget_shared(&mut self, rank: usize) {
+        let zeros = Access { thread: ORDERED, ..Access::default() };
+        let (kept, others) = self.shared[rank].split_at_mut(self.kept_bytes as usize);
+        kept.fill(Byte { write: zeros, ..Byte::default() });
+        others.fill(Byte::default());
     }
 
     /// The block of this rank starts anew, as all of the cluster do.
     pub(super) fn restart(&mut self, rank: u32) {
-        self.shared[rank as usize].fill(Byte::default());
+        self.forget_shared(rank as usize);
         self.exited[rank as usize] = Gathered::default();
         self.barriers.clear();
+        self.published = Gathered::default();
+        self.copies = copies::Copies::default();
         let first = (rank * self.warps_of_block) as usize;
         for warp in first..first + self.warps_of_block as usize {
             self.local[warp].clear();
@@ -148,6 +200,7 @@ impl Shadow {
     /// What a warp did before is ordered before what others do when they see it.
     pub(super) fn released(&mut self, warp: u32) {
         self.warps[warp as usize].released += 1;
+        self.published.add(&self.warps[warp as usize].seen);
         self.met(warp);
     }
 
@@ -199,10 +252,18 @@ impl Shadow {
     /// True if nothing orders an earlier access before one by this thread now.
     fn races(&self, earlier: Access, now: Access) -> bool {
         let nobody = earlier.thread == 0 || earlier.thread == ORDERED || now.thread == ORDERED;
-        if nobody || earlier.thread == now.thread || earlier.atomic && now.atomic {
+        if nobody || earlier.atomic && now.atomic {
             return false;
         }
         let warp = |access: Access| (access.thread - 1) / WARP_LANES as u32;
+        match earlier.until {
+            Until::Group => return true,
+            Until::Phase(mbarrier) => return self.lasts(earlier, mbarrier, warp(now)),
+            Until::Done => {}
+        }
+        if earlier.thread == now.thread {
+            return false;
+        }
         let (theirs, mine) = (warp(earlier), warp(now));
         if theirs == mine {
             return earlier.together == now.together
@@ -221,24 +282,25 @@ impl Shadow {
         range: Range<u64>,
         kind: Kind,
     ) -> Option<SharedFinding> {
-        let clock = &self.warps[warp as usize];
-        self.touch(
-            Access {
-                thread: warp * WARP_LANES as u32 + lane + 1,
-                line,
-                arrivals: clock.arrivals,
-                together: clock.together,
-                released: clock.released,
-                atomic: kind.atomic,
-            },
-            rank,
-            range,
-            kind,
-        )
+        self.touch(self.now((warp, lane), line, kind.atomic), rank, range, kind)
     }
 
-    /// An access by a copy that others wait for in some way of their own.
-    pub(super) fn copied(
+    /// An access that a lane makes now.
+    fn now(&self, (warp, lane): (u32, u32), line: u32, atomic: bool) -> Access {
+        let clock = &self.warps[warp as usize];
+        Access {
+            thread: warp * WARP_LANES as u32 + lane + 1,
+            line,
+            arrivals: clock.arrivals,
+            together: clock.together,
+            released: clock.released,
+            atomic,
+            until: Until::Done,
+        }
+    }
+
+    /// An access by something that others wait for in some way of their own.
+    pub(super) fn ordered(
         &mut self,
         line: u32,
         rank: u64,
@@ -256,6 +318,7 @@ impl Shadow {
         kind: Kind,
     ) -> Option<SharedFinding> {
         let mut finding = None;
+        let mut unwritten = UnwrittenUnit::new(kind.unit);
         for at in range {
             let byte = self.shared[rank as usize][at as usize];
             if self.races(byte.write, now) {
@@ -264,13 +327,13 @@ impl Shadow {
             if kind.writes && self.races(byte.read, now) {
                 finding.get_or_insert(SharedFinding::Race { with: byte.read, wrote: false });
             }
-            if kind.reads && byte.write.thread == 0 {
+            if kind.reads && unwritten.add(at, byte.write.thread == 0) {
                 finding.get_or_insert(SharedFinding::Unwritten);
             }
             let byte = &mut self.shared[rank as usize][at as usize];
             if kind.writes {
                 byte.write = now;
-            } else {
+            } else if byte.read.until != Until::Group {
                 byte.read = now;
             }
         }
@@ -288,7 +351,8 @@ impl Shadow {
         let base = u64::from(lane) * local_bytes;
         let written = self.local_of(warp, local_bytes);
         let bytes = &mut written[(base + range.start) as usize..(base + range.end) as usize];
-        let unwritten = kind.reads && bytes.contains(&false);
+        let unit = kind.unit.max(1) as usize;
+        let unwritten = kind.reads && bytes.chunks(unit).any(|unit| !unit.contains(&true));
         if kind.writes {
             bytes.fill(true);
         }
@@ -322,9 +386,9 @@ impl Shadow {
 mod tests {
     use super::*;
 
-    const WRITE: Kind = Kind { reads: false, writes: true, atomic: false };
-    const READ: Kind = Kind { reads: true, writes: false, atomic: false };
-    const ATOMIC: Kind = Kind { reads: true, writes: true, atomic: true };
+    const WRITE: Kind = Kind { reads: false, writes: true, atomic: false, unit: 4 };
+    const READ: Kind = Kind { reads: true, writes: false, atomic: false, unit: 4 };
+    const ATOMIC: Kind = Kind { reads: true, writes: true, atomic: true, unit: 4 };
 
     fn races(shadow: &mut Shadow, warp: u32, kind: Kind) -> bool {
         let finding = shadow.shared((warp, 0, warp + 1), 0, 0..4, kind);
@@ -377,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn fences_atomics_and_copies_order() {
+    fn fences_and_atomics_order() {
         let mut shadow = Shadow::new(1, 16, 3);
         assert!(!races(&mut shadow, 0, ATOMIC) && !races(&mut shadow, 1, ATOMIC));
         assert!(races(&mut shadow, 2, READ), "an atomic and a plain access");
@@ -386,9 +450,35 @@ mod tests {
         shadow.released(0);
         assert!(!races(&mut shadow, 1, READ));
         shadow.restart(0);
-        assert!(shadow.copied(1, 0, 0..4, READ).is_some(), "nobody wrote it");
-        assert!(shadow.copied(1, 0, 0..4, WRITE).is_none());
+        assert!(shadow.ordered(1, 0, 0..4, READ).is_some(), "nobody wrote it");
+        assert!(shadow.ordered(1, 0, 0..4, WRITE).is_none());
         assert!(!races(&mut shadow, 1, READ));
+    }
+
+    #[test]
+    fn a_value_is_read_as_a_whole() {
+        let mut shadow = Shadow::new(1, 32, 1);
+        let mut access = |range, kind| shadow.shared((0, 0, 3), 0, range, kind);
+        assert!(access(0..4, WRITE).is_none());
+        let of_eight = Kind { unit: 8, ..READ };
+        assert!(access(0..8, of_eight).is_none(), "four bytes of padding");
+        assert!(matches!(access(0..8, READ), Some(SharedFinding::Unwritten)), "two values");
+        assert!(matches!(access(0..16, of_eight), Some(SharedFinding::Unwritten)));
+        let mut local = |range, kind| shadow.local((0, 0), 32, range, kind);
+        assert!(!local(8..12, WRITE) && !local(8..16, of_eight));
+        assert!(local(8..16, READ) && local(0..8, of_eight));
+    }
+
+    #[test]
+    fn memory_for_libraries_starts_as_zeros() {
+        let mut shadow = Shadow::new(1, 16, 2).keeping(8);
+        for _ in 0..2 {
+            let read = |shadow: &mut Shadow, at| shadow.shared((1, 0, 5), 0, at..at + 8, READ);
+            assert!(read(&mut shadow, 0).is_none());
+            assert!(matches!(read(&mut shadow, 4), Some(SharedFinding::Unwritten)));
+            assert!(races(&mut shadow, 0, WRITE), "it has been read by the other warp");
+            shadow.restart(0);
+        }
     }
 
     #[test]

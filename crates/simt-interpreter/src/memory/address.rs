@@ -474,7 +474,8 @@ impl Machine<'_> {
         found
     }
 
-    fn find(
+    /// The same, of an access that nobody keeps account of.
+    pub(crate) fn find(
         &mut self,
         space: u32,
         lane: u32,

@@ -2,12 +2,14 @@
 //!
 //! A copy is done where it is issued: PTX says when it is done at the latest, not at the earliest.
 //! So groups need not be told apart, waiting for them is nothing, and an mbarrier that waits for
-//! bytes hears of them at once.
+//! bytes hears of them at once. Who looks for programs that do not wait gets notes.
 
 use super::Lowering;
 use crate::ir::{Operand, Term};
 use crate::mbarrier::COUNT_MAX;
-use crate::op::{Access, BulkCopy, Class, IntOp, IntType, MbarrierOp, Op, Reduction, Space, Width};
+use crate::op::{
+    Access, BulkCopy, Class, CopyNote, IntOp, IntType, MbarrierOp, Op, Reduction, Space, Width,
+};
 use ptx::ast::{self, Modifier as M, Opcode, ScalarType as T, StateSpace};
 
 impl Lowering<'_> {
@@ -19,13 +21,14 @@ impl Lowering<'_> {
             Opcode::Cp
                 if inst.has(M::CommitGroup) || inst.has(M::WaitGroup) || inst.has(M::WaitAll) =>
             {
-                Some(())
+                self.copy_groups(inst)
             }
             // The contents of caches are nobody's business.
             Opcode::Cp if inst.has(M::Prefetch) => Some(()),
             Opcode::Cp if inst.has(M::Bulk) => self.bulk(inst),
             Opcode::Cp if inst.has(M::Mbarrier) => {
                 let [m] = &inst.operands[..] else { return None };
+                self.copy_note(CopyNote::Arrive, inst.space(), &[m])?;
                 // Without `.noinc` the barrier first waits for one arrival more, then for one less.
                 if inst.has(M::Noinc) {
                     let (space, base, offset) = self.location(inst, m)?;
@@ -73,6 +76,42 @@ impl Lowering<'_> {
         let mut src = vec![to_base, to_offset];
         src.extend(parts.into_iter().map(Operand::Reg));
         self.effect(Op::Store(access(Space::Shared)), src);
+        let note = CopyNote::Written { bytes: bytes as u8, barrier: false, combined: false };
+        self.copy_note(note, Some(StateSpace::Shared), &[to])
+    }
+
+    /// `commit_group`, `wait_group`, `wait_all`.
+    fn copy_groups(&mut self, inst: &ast::Instruction) -> Option<()> {
+        let bulk = inst.has(M::Bulk);
+        let note = match &inst.operands[..] {
+            [] if inst.has(M::CommitGroup) => CopyNote::Commit { bulk },
+            [] => CopyNote::Wait { bulk, left: None },
+            [ast::Operand::Immediate(left), ..] => {
+                CopyNote::Wait { bulk, left: Some(u32::try_from(left.as_i64()?).ok()?) }
+            }
+            _ => return None,
+        };
+        self.copy_note(note, None, &[])
+    }
+
+    /// Says what becomes of asynchronous copies, if anybody wants to know; addresses are in that
+    /// space.
+    pub(super) fn copy_note(
+        &mut self,
+        note: CopyNote,
+        space: Option<StateSpace>,
+        addresses: &[&ast::Operand],
+    ) -> Option<()> {
+        if !self.env.copy_notes {
+            return Some(());
+        }
+        let (mut of_first, mut src) = (Space::Shared, Vec::new());
+        for (index, operand) in addresses.iter().enumerate() {
+            let (space, address) = self.address(space, operand)?;
+            of_first = if index == 0 { space } else { of_first };
+            src.push(address);
+        }
+        self.effect(Op::CopyNote(note, of_first), src);
         Some(())
     }
 

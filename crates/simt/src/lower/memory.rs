@@ -3,7 +3,7 @@
 use super::moves::bits_type;
 use super::{Lowering, class_of};
 use crate::ir::{Operand, Reg, SlotId};
-use crate::op::{Access, AtomOp, AtomType, Class, MbarrierOp, Op, Space, Width};
+use crate::op::{Access, AtomOp, AtomType, Class, CopyNote, MbarrierOp, Op, Space, Width};
 use ptx::ast::{
     self, AddressBase, AtomicOp, MemoryOrder, Modifier as M, Opcode, ScalarType as T, StateSpace,
 };
@@ -223,7 +223,7 @@ impl Lowering<'_> {
             self.emit(Op::Store(access), vec![], src);
         }
         if inst.has(M::CompleteTxBytes) {
-            self.told_of_bytes(inst, u64::from(bytes) * values.len() as u64)?;
+            self.told_of_bytes(inst, u64::from(bytes) * values.len() as u64, false)?;
         }
         Some(())
     }
@@ -255,7 +255,7 @@ impl Lowering<'_> {
             _ => {
                 self.effect(atom, src);
                 if inst.has(M::CompleteTxBytes) {
-                    self.told_of_bytes(inst, ty.size_bytes())?;
+                    self.told_of_bytes(inst, ty.size_bytes(), true)?;
                 }
                 Some(())
             }
@@ -299,8 +299,10 @@ impl Lowering<'_> {
     }
 
     /// `st.async`, `red.async`: the mbarrier that comes last hears of the bytes.
-    fn told_of_bytes(&mut self, inst: &ast::Instruction, bytes: u64) -> Option<()> {
-        let m = inst.operands.last()?;
+    fn told_of_bytes(&mut self, inst: &ast::Instruction, bytes: u64, combined: bool) -> Option<()> {
+        let [to, .., m] = &inst.operands[..] else { return None };
+        let note = CopyNote::Written { bytes: u8::try_from(bytes).ok()?, barrier: true, combined };
+        self.copy_note(note, Some(StateSpace::Shared), &[to, m])?;
         let (space, base, offset) = self.location_in(Some(StateSpace::Shared), m)?;
         let src = vec![base, offset, Operand::Imm(bytes)];
         self.effect(Op::Mbarrier(MbarrierOp::Complete, space), src);

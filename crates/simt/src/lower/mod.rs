@@ -41,6 +41,8 @@ pub(super) struct Environment<'a> {
     pub(super) layout: &'a KernelLayout<'a>,
     /// The kernel takes memory from a stack.
     pub(super) stack: bool,
+    /// Somebody keeps account of asynchronous copies.
+    pub(super) copy_notes: bool,
 }
 
 /// Where a name declared in the function lives.

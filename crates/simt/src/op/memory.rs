@@ -131,6 +131,36 @@ pub struct BulkCopy {
     pub reduction: Option<Reduction>,
 }
 
+/// What a thread does about its asynchronous copies. They are done where they are issued, so this
+/// changes nothing; who keeps account of accesses learns when a program may rely on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CopyNote {
+    /// What it has just written counts once it is waited for. Sources: where, and if `barrier` the
+    /// mbarrier in shared memory that hears of it; otherwise it is a part of the thread's next group.
+    Written {
+        /// How much.
+        bytes: u8,
+        /// An mbarrier hears of it.
+        barrier: bool,
+        /// It was combined with what was there, atomically.
+        combined: bool,
+    },
+    /// What belongs to no group yet is one.
+    Commit {
+        /// Of bulk copies.
+        bulk: bool,
+    },
+    /// It waits for its groups.
+    Wait {
+        /// Of bulk copies.
+        bulk: bool,
+        /// But for so many of the latest ones; `None`: also for what is in no group.
+        left: Option<u32>,
+    },
+    /// An mbarrier hears of all of its copies that are no bulk copies. Source: where it is.
+    Arrive,
+}
+
 /// How a tensor map is made use of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TensorMode {

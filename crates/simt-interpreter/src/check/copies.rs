@@ -1,0 +1,191 @@
+//! What the account is told of asynchronous copies and of the mbarriers that hear of them.
+//!
+//! Copies by threads (`cp.async`, `st.async`) are loads and stores with notes behind them; bulk
+//! copies call [`started`] themselves.
+
+use super::super::lanes::{active, read};
+use super::super::machine::{Handler, Ins, Machine, RESULTS_MAX, Step};
+use super::super::mbarrier;
+use super::super::memory::{self, lanes};
+use super::shadow::{Awaited, Part, Phase};
+use super::{Account, Kind, Place, UNIT_BYTES, place};
+use simt::kernel::WARP_LANES;
+use simt::mbarrier::State;
+use simt::op::CopyNote;
+
+/// Where an mbarrier is: rank and offset.
+fn mbarrier_place(
+    machine: &Machine<'_>,
+    account: &Account,
+    (space, address): (u32, u64),
+) -> Option<(u64, u64)> {
+    match place(machine, account, space, address, 1)? {
+        Place::Shared(rank, range) => Some((rank, range.start)),
+        _ => None,
+    }
+}
+
+/// Something happens to an mbarrier.
+#[cold]
+fn happens(machine: &Machine<'_>, at: (u32, u64), what: Phase) {
+    if let Some(account) = machine.check
+        && let Some(at) = mbarrier_place(machine, account, at)
+    {
+        let mut shadow = account.shadow();
+        let warp = shadow.number(account.rank, machine.warp);
+        shadow.phase(warp, at, what);
+    }
+}
+
+/// An mbarrier's life starts or ends.
+#[inline]
+pub(in super::super) fn renewed(machine: &Machine<'_>, at: (u32, u64)) {
+    if machine.check.is_some() {
+        happens(machine, at, Phase::New);
+    }
+}
+
+/// An mbarrier in this state has changed, or not.
+#[inline]
+pub(in super::super) fn changed(machine: &Machine<'_>, at: (u32, u64), before: State) {
+    if machine.check.is_some() {
+        happens(machine, at, Phase::Was(before));
+    }
+}
+
+/// A lane has seen that a phase of an mbarrier is over, which is in this state.
+#[inline]
+pub(in super::super) fn waited(machine: &Machine<'_>, at: (u32, u64), now: State) {
+    if machine.check.is_some() {
+        happens(machine, at, Phase::Over(now));
+    }
+}
+
+/// A bulk copy of a lane's has read or written memory, which counts once somebody has waited for
+/// it: for its group, or for an mbarrier in shared memory, which was in this state before it heard
+/// of the copy.
+#[inline]
+pub(in super::super) fn started(
+    machine: &Machine<'_>,
+    (space, lane): (u32, u32),
+    (address, bytes): (u64, u64),
+    writes: bool,
+    mbarrier: Option<(u64, State)>,
+) {
+    if let Some(account) = machine.check {
+        let kind = Kind { reads: !writes, writes, atomic: false, unit: UNIT_BYTES };
+        lasts(machine, account, (space, lane), (address, bytes), kind, mbarrier, true);
+    }
+}
+
+/// A copy lasts whose accesses the account has just heard of.
+#[cold]
+fn lasts(
+    machine: &Machine<'_>,
+    account: &Account,
+    (space, lane): (u32, u32),
+    (address, bytes): (u64, u64),
+    kind: Kind,
+    mbarrier: Option<(u64, State)>,
+    bulk: bool,
+) {
+    let awaited = match mbarrier {
+        None => Some(Awaited::Group { bulk }),
+        Some((address, before)) => mbarrier_place(machine, account, (memory::SHARED, address))
+            .map(|at| Awaited::Mbarrier(at, before)),
+    };
+    if let Some(awaited) = awaited
+        && let Some(Place::Shared(rank, range)) = place(machine, account, space, address, bytes)
+    {
+        let mut shadow = account.shadow();
+        let warp = shadow.number(account.rank, machine.warp);
+        shadow.started((warp, lane), Part { rank, range }, kind, awaited);
+    }
+}
+
+/// What runs a note, and its numbers for [`Ins::d`].
+pub(in super::super) fn noting(note: CopyNote) -> (Handler, [u32; RESULTS_MAX]) {
+    match note {
+        CopyNote::Written { bytes, barrier, combined } => {
+            (written, [bytes.into(), barrier.into(), combined.into(), 0])
+        }
+        CopyNote::Commit { bulk } => (commit, [bulk.into(), 0, 0, 0]),
+        CopyNote::Wait { bulk, left } => {
+            (wait, [bulk.into(), left.is_some().into(), left.unwrap_or(0), 0])
+        }
+        CopyNote::Arrive => (arrive, [0; RESULTS_MAX]),
+    }
+}
+
+/// A lane's address in the `i`-th source.
+///
+/// # Safety
+/// The source is a register of 64 bits.
+unsafe fn address(machine: &Machine<'_>, ins: &Ins, i: usize, lane: u32) -> u64 {
+    // SAFETY: by contract.
+    unsafe { read::<u64, WARP_LANES>(machine, ins.a[i]).0[lane as usize] }
+}
+
+unsafe fn written(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    let Some(account) = machine.check else { return Step::Next };
+    let [bytes, barrier, combined, _] = ins.d;
+    let kind = Kind { reads: false, writes: true, atomic: combined != 0, unit: bytes.into() };
+    // SAFETY: every instruction has a guard.
+    for lane in lanes(unsafe { active(machine, ins) }) {
+        // SAFETY: the note has one address, and another one if there is an mbarrier.
+        let (to, mbarrier) = unsafe {
+            let barrier = (barrier != 0).then(|| address(machine, ins, 1, lane));
+            (address(machine, ins, 0, lane), barrier)
+        };
+        // A bad address is found by what tells the mbarrier of the bytes.
+        let known = mbarrier.map(|at| mbarrier::state(machine, lane, (memory::SHARED, at)));
+        let mbarrier = match known {
+            Some(Err(_)) => continue,
+            Some(Ok(state)) => mbarrier.zip(Some(state)),
+            None => None,
+        };
+        lasts(machine, account, (ins.tag, lane), (to, bytes.into()), kind, mbarrier, false);
+    }
+    Step::Next
+}
+
+unsafe fn commit(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    let Some(account) = machine.check else { return Step::Next };
+    let mut shadow = account.shadow();
+    let warp = shadow.number(account.rank, machine.warp);
+    // SAFETY: every instruction has a guard.
+    for lane in lanes(unsafe { active(machine, ins) }) {
+        shadow.commit((warp, lane), ins.d[0] != 0);
+    }
+    Step::Next
+}
+
+unsafe fn wait(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    let Some(account) = machine.check else { return Step::Next };
+    let mut shadow = account.shadow();
+    let warp = shadow.number(account.rank, machine.warp);
+    let left = (ins.d[1] != 0).then_some(ins.d[2]);
+    // SAFETY: every instruction has a guard.
+    for lane in lanes(unsafe { active(machine, ins) }) {
+        shadow.wait((warp, lane), ins.d[0] != 0, left);
+    }
+    Step::Next
+}
+
+unsafe fn arrive(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    let Some(account) = machine.check else { return Step::Next };
+    // SAFETY: every instruction has a guard.
+    for lane in lanes(unsafe { active(machine, ins) }) {
+        // SAFETY: the note has an address.
+        let at = (ins.tag, unsafe { address(machine, ins, 0, lane) });
+        // A bad address is found by the arrival.
+        if let Ok(state) = mbarrier::state(machine, lane, at)
+            && let Some(place) = mbarrier_place(machine, account, at)
+        {
+            let mut shadow = account.shadow();
+            let warp = shadow.number(account.rank, machine.warp);
+            shadow.told((warp, lane), place, state);
+        }
+    }
+    Step::Next
+}

@@ -135,12 +135,13 @@ impl Compiler<'_> {
         let Op::Atom { space, op, ty, .. } = inst.op else { return false };
         let Some(Source::Imm(offset)) = inst.src.get(1) else { return false };
         let Ok(offset) = i32::try_from(*offset as i64) else { return false };
-        let shared = match space {
-            // Whether subnormals stay depends on where the address leads.
-            Space::Generic if ty == AtomType::F32 => return false,
-            Space::Global | Space::Generic => false,
-            Space::Shared => true,
-            Space::Local | Space::Param => return false,
+        let (shared, ty) = match (space, ty) {
+            // Whether subnormals stay depends on where the address leads. Where it does not lead to
+            // device memory, the lanes' check sends the instruction aside.
+            (Space::Generic, AtomType::F32) => (false, AtomType::F32Ftz),
+            (Space::Global | Space::Generic, ty) => (false, ty),
+            (Space::Shared, ty) => (true, ty),
+            (Space::Local | Space::Param, _) => return false,
         };
         let width = ty.width();
         let wide = match inst.src[0].registers().next() {

@@ -178,6 +178,9 @@ impl Prepared {
             params: self.params,
             printf: tenant.printf.clone(),
         };
+        // Here, and not where blocks run: who compiles there is in others' way, and does not hear
+        // that its kernel is to end.
+        self.kernel.prepare(&launch);
         Op::Kernel(Box::new(KernelOp {
             kernel: self.kernel,
             launch: Arc::new(launch),

@@ -186,7 +186,7 @@ impl Device {
     fn transfer_inline(&self, key: Key<Stream>, tenant: &Arc<Tenant>, mut transfer: Box<Transfer>) {
         let progress = loop {
             let _mapped = tenant.space.access();
-            match transfer.step(&tenant.space) {
+            match transfer.step(&tenant.space, || tenant.wants_worker_back()) {
                 Progress::More => {}
                 end => break end,
             }

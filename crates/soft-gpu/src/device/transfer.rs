@@ -11,6 +11,9 @@ use simt::written::WrittenBytes;
 /// Bytes moved in one step, so that the end of a client, an unmapping or another stream waits a
 /// fraction of a millisecond.
 pub const STEP_BYTES: u64 = 2 << 20;
+/// Bytes moved before it is asked whether anybody wants the step to end: on a busy machine a whole
+/// step takes several turns at the processor.
+const PIECE_BYTES: u64 = 256 << 10;
 /// What a row of a copy or fill costs beyond its bytes, in bytes: short rows take time too.
 const ROW_COST_BYTES: u64 = 2 << 10;
 /// A fill with zeros of at least this many bytes gives the pages back instead of writing them.
@@ -150,18 +153,21 @@ impl Transfer {
         }
     }
 
-    /// Moves about [`STEP_BYTES`]. The caller holds [`Space::access`] of `space`.
-    pub fn step(&mut self, space: &Space) -> Progress {
+    /// Moves about [`STEP_BYTES`], or less if it is asked to stop. The caller holds
+    /// [`Space::access`] of `space`.
+    pub fn step(&mut self, space: &Space, stop: impl Fn() -> bool) -> Progress {
         let (row_bytes, rows) = match &self.work {
             Work::Copy(c) => (c.width, c.height.saturating_mul(c.depth)),
             Work::Fill(f) => (f.width.saturating_mul(u64::from(f.element)), f.height),
         };
+        // Whole chunks, which are given back and not written, at once.
+        let piece = if self.may_punch() { STEP_BYTES } else { PIECE_BYTES };
         let mut budget = STEP_BYTES;
         while row_bytes > 0 && self.row < rows {
-            if budget == 0 {
+            if budget == 0 || budget < STEP_BYTES && stop() {
                 return Progress::More;
             }
-            let bytes = budget.min(row_bytes - self.done);
+            let bytes = budget.min(piece).min(row_bytes - self.done);
             if let Err(fault) = self.piece(space, bytes) {
                 return fault;
             }
@@ -201,36 +207,47 @@ impl Transfer {
                 let address =
                     f.address.wrapping_add(self.row.wrapping_mul(f.pitch)).wrapping_add(self.done);
                 check(address, true, true)?;
-                let zero = f.value & (u32::MAX >> (32 - 8 * f.element)) == 0;
-                if !(zero && f.chunks && f.height == 1 && self.punch(f, address, bytes)) {
-                    // SAFETY: checked above, and mapped while the caller holds `Space::access`.
-                    unsafe { fill_bytes(address, bytes, f.value, f.element, self.done) };
+                // SAFETY: checked above, and mapped while the caller holds `Space::access`; what may
+                // be punched is device memory (`Fill::chunks`).
+                unsafe {
+                    if !(self.may_punch() && punch(address, bytes)) {
+                        fill_bytes(address, bytes, f.value, f.element, self.done);
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    /// Gives whole chunks back to the system, which makes them zero; false if it was not done.
-    fn punch(&self, fill: &Fill, address: u64, bytes: u64) -> bool {
-        let whole = |n: u64| n.is_multiple_of(limits::CHUNK_BYTES);
-        if fill.width * u64::from(fill.element) < PUNCH_BYTES_MIN
-            || !whole(address)
-            || !whole(bytes)
-        {
-            return false;
-        }
-        (address..address + bytes).step_by(limits::CHUNK_BYTES as usize).all(|chunk| {
-            let (at, size) = (chunk as *mut libc::c_void, limits::CHUNK_BYTES as usize);
-            // SAFETY: the chunk lies in device memory (`Fill::chunks`), which is mapped in whole
-            // chunks; MADV_REMOVE zeroes shared file memory and refuses any other, MADV_DONTNEED
-            // zeroes private anonymous memory, which is what the others are.
-            unsafe {
-                libc::madvise(at, size, libc::MADV_REMOVE) == 0
-                    || libc::madvise(at, size, libc::MADV_DONTNEED) == 0
-            }
-        })
+    /// A long fill of device memory with zeros.
+    fn may_punch(&self) -> bool {
+        let Work::Fill(fill) = &self.work else { return false };
+        let zero = fill.value & (u32::MAX >> (32 - 8 * fill.element)) == 0;
+        let long = fill.width.saturating_mul(u64::from(fill.element)) >= PUNCH_BYTES_MIN;
+        zero && long && fill.chunks && fill.height == 1
     }
+}
+
+/// Gives whole chunks of device memory back to the system, which makes them zero; false if it was
+/// not done.
+///
+/// # Safety
+/// All of it lies in device memory and stays mapped.
+unsafe fn punch(address: u64, bytes: u64) -> bool {
+    let whole = |n: u64| n.is_multiple_of(limits::CHUNK_BYTES);
+    if !whole(address) || !whole(bytes) {
+        return false;
+    }
+    (address..address + bytes).step_by(limits::CHUNK_BYTES as usize).all(|chunk| {
+        let (at, size) = (chunk as *mut libc::c_void, limits::CHUNK_BYTES as usize);
+        // SAFETY: by contract the chunk lies in device memory, which is mapped in whole chunks;
+        // MADV_REMOVE zeroes shared file memory and refuses any other, MADV_DONTNEED zeroes private
+        // anonymous memory, which is what the others are.
+        unsafe {
+            libc::madvise(at, size, libc::MADV_REMOVE) == 0
+                || libc::madvise(at, size, libc::MADV_DONTNEED) == 0
+        }
+    })
 }
 
 /// Writes `bytes` bytes at `address` with the pattern of `value`, which started `phase` bytes ago.
@@ -278,11 +295,39 @@ mod tests {
 
     fn run(mut transfer: Transfer, space: &Space) -> Progress {
         loop {
-            match transfer.step(space) {
+            match transfer.step(space, || false) {
                 Progress::More => {}
                 end => return end,
             }
         }
+    }
+
+    #[test]
+    fn a_step_ends_early_where_somebody_wants_it_to() {
+        let mut memory = vec![0u8; STEP_BYTES as usize];
+        let space = Space::default();
+        let start = memory.as_mut_ptr() as u64;
+        space.publish(vec![Range { start, end: start + STEP_BYTES, writable: true }]);
+        let fill = |value| Fill {
+            address: start,
+            pitch: 0,
+            value,
+            element: 1,
+            width: STEP_BYTES,
+            height: 1,
+            chunks: false,
+        };
+        let mut stopped = Transfer::fill(fill(3));
+        assert_eq!(stopped.step(&space, || true), Progress::More);
+        // Something at least, so that it comes to its end however often it is stopped.
+        let done = memory.iter().take_while(|byte| **byte == 3).count() as u64;
+        assert!(done > 0 && done < STEP_BYTES / 2, "{done}");
+        while stopped.step(&space, || true) == Progress::More {}
+        assert!(memory.iter().all(|byte| *byte == 3));
+        let mut whole = Transfer::fill(fill(4));
+        let steps = std::iter::from_fn(|| Some(whole.step(&space, || false)));
+        assert!(steps.take_while(|progress| *progress == Progress::More).count() < 2);
+        assert!(memory.iter().all(|byte| *byte == 4));
     }
 
     #[test]
@@ -321,7 +366,7 @@ mod tests {
             chunks: false,
         };
         let mut transfer = Transfer::fill(fill);
-        assert_eq!(transfer.step(&space), Progress::More);
+        assert_eq!(transfer.step(&space, || false), Progress::More);
         assert_eq!(run(transfer, &space), Progress::Done);
         assert!(dst.chunks(2).all(|pair| pair == [0xcd, 0xab]));
     }
@@ -333,7 +378,7 @@ mod tests {
         let (address, pitch, height) = (dst.as_ptr() as u64, 2, dst.len() as u64 / 2);
         let fill = Fill { address, pitch, value: 7, element: 1, width: 1, height, chunks: false };
         let mut transfer = Transfer::fill(fill);
-        let more = std::iter::from_fn(|| Some(transfer.step(&space)));
+        let more = std::iter::from_fn(|| Some(transfer.step(&space, || false)));
         let steps = more.take_while(|progress| *progress == Progress::More).count() as u64;
         assert!(steps >= height * ROW_COST_BYTES / STEP_BYTES / 2, "{steps} steps");
         assert!(dst.chunks(2).all(|pair| pair == [7, 1]));

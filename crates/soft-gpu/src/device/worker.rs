@@ -327,7 +327,10 @@ impl Device {
         let tenant = &assignment.tenant;
         let _mapped = tenant.space.access();
         match &mut assignment.work {
-            Work::Transfer { transfer, .. } => Settled::Transfer(transfer.step(&tenant.space)),
+            Work::Transfer { transfer, .. } => {
+                let stop = || tenant.wants_worker_back();
+                Settled::Transfer(transfer.step(&tenant.space, stop))
+            }
             Work::Blocks { blocks, finished, kernel, launch, view, spare, counters, .. } => {
                 let version = tenant.space.version();
                 let cached = match view.take() {

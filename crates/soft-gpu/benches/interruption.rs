@@ -3,6 +3,12 @@
 //! What goes on for ever is ended with its tenant, as a server does with a client that is gone or
 //! is told to go; and an empty kernel of high priority is launched while one of low priority has
 //! all SMs. For each tier, in a process of its own, since a device has one.
+//!
+//! What the machine adds, on which others may be busy, is told apart in two ways. Beside the time that
+//! passed stands the processor time that all threads of this process spent meanwhile: what they did
+//! before they gave way, wherever they had to wait for a processor. And there is a control: as many
+//! threads as the device has, which do nothing but look at a word, and how long they take to answer.
+//! No kernel can be expected to be sooner.
 
 use anyhow::{Context, Result, bail};
 use cuda_api::extension::Extension;
@@ -12,6 +18,9 @@ use serde_json::{Value, json};
 use std::ffi::CString;
 use std::process::Command;
 use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 cuda_api::linked_symbols! {
@@ -19,7 +28,7 @@ cuda_api::linked_symbols! {
     cuModuleGetFunction cuMemAlloc_v2 cuMemFree_v2 cuMemsetD8_v2 cuMemsetD32Async cuMemsetD2D8Async
     cuMemcpyDtoDAsync_v2 cuLaunchKernel cuStreamCreateWithPriority cuStreamDestroy_v2
     cuStreamSynchronize cuStreamQuery
-    openmpsTenantCreate openmpsTenantBind openmpsTenantError openmpsTenantFault openmpsTenantEnd
+    openmpsTenantCreate openmpsTenantBind openmpsTenantName openmpsTenantError openmpsTenantFault openmpsTenantEnd
     openmpsTenantPrintf openmpsTenantPlaceManaged openmpsTenantWork openmpsTenantUsage openmpsTenantMemory
     openmpsDeviceActivity openmpsDeviceDescribe openmpsDeviceCodeStore
 }
@@ -194,84 +203,209 @@ impl Client<'_> {
         still.is_err_and(|error| error.downcast_ref() == Some(&CudaError::NOT_READY))
     }
 
-    fn end(self) -> Result<Duration> {
-        let (t, begin) = (&self.bench.table, Instant::now());
-        cu!(self.bench.extension, tenant_end(self.tenant))?;
-        let took = begin.elapsed();
+    fn end(self, times: &mut Times) -> Result<()> {
+        let t = &self.bench.table;
+        times.take(|| cu!(self.bench.extension, tenant_end(self.tenant)))?;
         // What an ended tenant has can still be given back.
         let _ = cu!(t, cuStreamDestroy_v2(self.low));
         let _ = cu!(t, cuStreamDestroy_v2(self.high));
         let _ = cu!(t, cuMemFree_v2(self.data));
         let _ = cu!(t, cuMemFree_v2(self.large));
         let _ = cu!(t, cuModuleUnload(self.module));
-        cu!(self.bench.extension, tenant_bind(0))?;
-        Ok(took)
+        cu!(self.bench.extension, tenant_bind(0))
     }
 }
 
-/// Ends this many tenants that do it.
-fn end_often(bench: &Bench, work: Work, times: usize) -> Result<Vec<Duration>> {
-    (0..times)
-        .map(|_| {
-            let client = bench.client()?;
-            client.start(work)?;
-            std::thread::sleep(BEFORE);
-            if !client.runs() {
-                bail!("it came to its end: there is nothing to interrupt");
+/// What the threads of a [`Control`] look at.
+struct Words {
+    /// Rounds that have begun, and that have ended.
+    begun: AtomicU32,
+    ended: AtomicU32,
+    /// A bit a thread.
+    answered: AtomicU64,
+    asks: Thread,
+}
+
+/// Threads that look at a word and answer.
+struct Control {
+    words: Arc<Words>,
+    threads: Vec<JoinHandle<()>>,
+    round: u32,
+}
+
+impl Control {
+    /// As many threads as a device has by default.
+    fn new() -> Self {
+        let words = Arc::new(Words {
+            begun: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
+            answered: AtomicU64::new(0),
+            asks: std::thread::current(),
+        });
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(64);
+        let look = |number: usize, words: Arc<Words>| {
+            for round in 1.. {
+                while words.begun.load(Ordering::Acquire) < round {
+                    std::thread::park();
+                }
+                while words.ended.load(Ordering::Relaxed) < round {
+                    std::hint::spin_loop();
+                }
+                if words.ended.load(Ordering::Relaxed) == u32::MAX {
+                    return;
+                }
+                words.answered.fetch_or(1 << number, Ordering::AcqRel);
+                words.asks.unpark();
             }
-            client.end()
-        })
-        .collect()
+        };
+        let spawn = |number| {
+            let words = words.clone();
+            std::thread::spawn(move || look(number, words))
+        };
+        Self { threads: (0..threads).map(spawn).collect(), words, round: 0 }
+    }
+
+    fn begin(&self, round: u32) {
+        self.words.begun.store(round, Ordering::Release);
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
+    }
+
+    /// How long it takes until all of them have answered, or the first one.
+    fn answer(&mut self, all: bool) -> Duration {
+        self.round += 1;
+        self.words.answered.store(0, Ordering::Release);
+        self.begin(self.round);
+        std::thread::sleep(BEFORE);
+        let everybody = u64::MAX >> (64 - self.threads.len());
+        let wait = |wanted: u64| {
+            while self.words.answered.load(Ordering::Acquire) & wanted != wanted {
+                std::thread::park();
+            }
+        };
+        let begin = Instant::now();
+        self.words.ended.store(self.round, Ordering::Release);
+        wait(if all { everybody } else { 1 });
+        let took = begin.elapsed();
+        wait(everybody);
+        took
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.words.ended.store(u32::MAX, Ordering::Release);
+        self.begin(u32::MAX);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// Times of what was measured, the processor time in them, and times of the control.
+#[derive(Default)]
+struct Times {
+    own: Vec<Duration>,
+    processor: Vec<Duration>,
+    control: Vec<Duration>,
+}
+
+impl Times {
+    /// Measures what is done.
+    fn take<R>(&mut self, what: impl FnOnce() -> Result<R>) -> Result<R> {
+        let (begin, spent) = (Instant::now(), processor_time());
+        let done = what()?;
+        self.own.push(begin.elapsed());
+        self.processor.push(processor_time().saturating_sub(spent));
+        Ok(done)
+    }
+}
+
+/// What all threads of this process have had of the processors.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the place is writable; every process has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Ends this many tenants that do it.
+fn end_often(bench: &Bench, control: &mut Control, work: Work, times: usize) -> Result<Times> {
+    let mut all = Times::default();
+    for _ in 0..times {
+        let client = bench.client()?;
+        client.start(work)?;
+        std::thread::sleep(BEFORE);
+        if !client.runs() {
+            bail!("it came to its end: there is nothing to interrupt");
+        }
+        client.end(&mut all)?;
+        all.control.push(control.answer(true));
+    }
+    Ok(all)
 }
 
 /// Launches as many empty kernels beside it.
-fn give_way(bench: &Bench, work: Option<Work>, times: usize) -> Result<Vec<Duration>> {
+fn give_way(
+    bench: &Bench,
+    control: &mut Control,
+    work: Option<Work>,
+    times: usize,
+) -> Result<Times> {
+    // Before, since the processors are busy from then on.
+    let mut all = Times::default();
+    all.control.extend((0..times).map(|_| control.answer(false)));
     let client = bench.client()?;
     // The first launch of all compiles.
     client.launch("empty", 1, 32, client.high)?;
     cu!(bench.table, cuStreamSynchronize(client.high))?;
-    let mut all = Vec::new();
-    while all.len() < times {
+    while all.own.len() < times {
         if let Some(work) = work
             && !client.runs()
         {
             client.start(work)?;
         }
         std::thread::sleep(BEFORE);
-        let begin = Instant::now();
-        client.launch("empty", 1, 32, client.high)?;
-        cu!(bench.table, cuStreamSynchronize(client.high))?;
-        all.push(begin.elapsed());
+        all.take(|| {
+            client.launch("empty", 1, 32, client.high)?;
+            cu!(bench.table, cuStreamSynchronize(client.high))
+        })?;
     }
-    client.end()?;
+    client.end(&mut Times::default())?;
     Ok(all)
 }
 
-fn row(tier: &str, kind: &str, case: &str, mut times: Vec<Duration>) -> Value {
-    times.sort_unstable();
-    let us = |share: f64| {
-        let at = ((times.len() - 1) as f64 * share).round() as usize;
-        times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e6)
+/// Middle, nearly longest and longest.
+const SHARES: [f64; 3] = [0.5, 0.99, 1.0];
+const NAMES: [&str; 3] = ["p50", "p99", "max"];
+/// What they are of, as fields of a row begin.
+const WHAT: [&str; 3] = ["", "processor_", "control_"];
+
+fn row(tier: &str, kind: &str, case: &str, times: Times) -> Value {
+    let us = |mut times: Vec<Duration>| {
+        times.sort_unstable();
+        SHARES.map(|share| {
+            let at = ((times.len() - 1) as f64 * share).round() as usize;
+            times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e6)
+        })
     };
-    json!({
-        "tier": tier, "kind": kind, "case": case, "times": times.len(),
-        "p50_us": us(0.5), "p99_us": us(0.99), "max_us": us(1.0),
-    })
+    let mut row = json!({ "tier": tier, "kind": kind, "case": case, "times": times.own.len() });
+    for (what, times) in WHAT.iter().zip([times.own, times.processor, times.control]) {
+        for (name, us) in NAMES.iter().zip(us(times)) {
+            row[format!("{what}{name}_us")] = us.into();
+        }
+    }
+    row
 }
 
 /// All cases in this process's tier, a row a line.
 fn measure(tier: &str, only: &[String], times: usize) -> Result<()> {
-    let bench = Bench::new()?;
+    let (bench, mut control) = (Bench::new()?, Control::new());
     let wanted = |case: &str| only.is_empty() || only.iter().any(|part| case.contains(part));
     for (case, work) in ENDED.iter().filter(|(case, _)| wanted(case)) {
-        let all = end_often(&bench, *work, times).context(*case)?;
+        let all = end_often(&bench, &mut control, *work, times).context(*case)?;
         println!("{}", row(tier, "ended", case, all));
     }
     for (case, work) in GIVES_WAY.iter().filter(|(case, _)| wanted(case)) {
-        println!(
-            "{}",
-            row(tier, "gives way", case, give_way(&bench, *work, times).context(*case)?)
-        );
+        let all = give_way(&bench, &mut control, *work, times).context(*case)?;
+        println!("{}", row(tier, "gives way", case, all));
     }
     Ok(())
 }
@@ -322,19 +456,15 @@ fn main() -> Result<()> {
         println!("{}", serde_json::to_string_pretty(&json!({ "rows": rows }))?);
         return Ok(());
     }
-    println!("{:<12} {:<10} {:<32} {:>9} {:>9} {:>9}", "", "", "us", "p50", "p99", "max");
+    let heads =
+        WHAT.map(|what| NAMES.map(|name| format!(" {:>13}", format!("{what}{name}"))).concat());
+    println!("{:<12} {:<10} {:<32}{}", "", "", "us", heads.concat());
     for row in &rows {
         let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
-        let us = |name: &str| row[name].as_f64().unwrap_or_default();
-        println!(
-            "{:<12} {:<10} {:<32} {:>9.0} {:>9.0} {:>9.0}",
-            text("tier"),
-            text("kind"),
-            text("case"),
-            us("p50_us"),
-            us("p99_us"),
-            us("max_us")
-        );
+        let us = |name: String| format!(" {:>13.0}", row[name].as_f64().unwrap_or_default());
+        let figures = WHAT.map(|what| NAMES.map(|name| us(format!("{what}{name}_us"))).concat());
+        let (tier, kind, case) = (text("tier"), text("kind"), text("case"));
+        println!("{tier:<12} {kind:<10} {case:<32}{}", figures.concat());
     }
     Ok(())
 }

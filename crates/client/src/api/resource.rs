@@ -3,6 +3,7 @@
 
 use super::device::{attribute_of, device};
 use super::stream::description;
+use crate::attach::Device;
 use crate::boundary::{In, Out};
 use crate::current;
 use crate::mode;
@@ -25,13 +26,16 @@ pub(crate) fn cuDeviceGetDevResource(
 
 /// How the SMs of a device can be parted.
 pub(super) fn partition(d: CUdevice) -> Result<Partition, CudaError> {
-    let device = device(d)?;
+    Ok(partition_of(device(d)?))
+}
+
+fn partition_of(device: &Device) -> Partition {
     let sms = attribute_of(device, attribute::MULTIPROCESSOR_COUNT).max(0) as c_uint;
     let by_kind = Partition::of(sms, attribute_of(device, attribute::COMPUTE_CAPABILITY_MAJOR));
-    Ok(match device.sm_groups {
+    match device.sm_groups {
         0 => by_kind,
         groups => Partition { groups, ..by_kind },
-    })
+    }
 }
 
 /// What there is of a resource in a context; 0 is the current one.
@@ -110,4 +114,21 @@ pub(crate) fn cuDeviceGetExecAffinitySupport(
     const LAST: c_uint = 0;
     device(d)?;
     if kind > LAST { Err(CudaError::INVALID_VALUE) } else { supported.set(0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_knows_how_many_groups_of_sms_there_are() {
+        let mut device = Device { sm_groups: 15, ..Device::default() };
+        device.attributes[attribute::MULTIPROCESSOR_COUNT as usize] = 132;
+        device.attributes[attribute::COMPUTE_CAPABILITY_MAJOR as usize] = 9;
+        let by_kind = Partition::of(132, 9);
+        assert_eq!(partition_of(&device), Partition { groups: 15, ..by_kind });
+        assert_ne!(by_kind.groups, 15);
+        // One that does not say.
+        assert_eq!(partition_of(&Device { sm_groups: 0, ..device }), by_kind);
+    }
 }

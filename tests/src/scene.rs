@@ -39,7 +39,13 @@ impl Scene {
 
     /// Starts the daemon and waits until it accepts connections.
     pub fn start_daemon(&mut self) {
+        self.start_daemon_with(&[]);
+    }
+
+    /// The same, with these environment variables for it and its servers.
+    pub fn start_daemon_with(&mut self, environment: &[(&str, &str)]) {
         let mut command = self.command(&dist().join("bin/nvidia-cuda-mps-control"));
+        command.envs(environment.iter().copied());
         self.daemon = Some(start(command.arg("-f")));
         wait_until("the daemon accepts connections", || {
             self.control("get_server_list").status == 0

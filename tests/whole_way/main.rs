@@ -1,5 +1,7 @@
 //! The whole way: unmodified programs, client library, daemon, server, software GPU.
 
+mod checks;
+mod counters;
 mod coverage;
 mod ends;
 mod faults;

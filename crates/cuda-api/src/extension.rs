@@ -28,6 +28,12 @@ pub struct TenantUsage {
     pub thread_instructions: u64,
     /// Bytes read from and written to global memory.
     pub global_bytes: u64,
+    /// Sum over SMs of the time during which at least one of its blocks was resident, ns: over the
+    /// time that passed and the device's SMs it is the tenant's SM activity.
+    pub sm_active_ns: u64,
+    /// Sum over its resident warps of the time they were resident, ns: over the time that passed and
+    /// the warps that the device has room for it is the tenant's occupancy.
+    pub warp_ns: u64,
 }
 
 /// What a device did since it was made. Differences of two readings give ratios.
@@ -237,6 +243,8 @@ extension! {
     /// From now on what this thread makes (streams, modules, memory, host registrations,
     /// events) belongs to the tenant.
     tenant_bind = openmpsTenantBind(tenant: u64);
+    /// Says what the tenant is called where work is told apart; at most 64 bytes are kept.
+    tenant_name = openmpsTenantName(tenant: u64, name: *const c_char);
     /// Answers the tenant's sticky error, or success.
     tenant_error = openmpsTenantError(tenant: u64);
     /// Writes what is known of the tenant's fault, NUL-terminated, at most `bytes` long.

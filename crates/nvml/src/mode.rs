@@ -16,7 +16,7 @@ pub(crate) enum Mode {
     /// NVIDIA's.
     Vendor(Vendor),
     /// Ours, about this device.
-    Own(Device),
+    Own(Box<Device>),
 }
 
 static MODE: OnceLock<Answer<Mode>> = OnceLock::new();
@@ -37,7 +37,7 @@ pub(crate) fn device() -> Answer<&'static Device> {
 /// Has all tests of this process ask about `device`.
 #[cfg(test)]
 pub(crate) fn decide_for_test(device: impl FnOnce() -> Device) {
-    MODE.get_or_init(|| Ok(Mode::Own(device())));
+    MODE.get_or_init(|| Ok(Mode::Own(Box::new(device()))));
 }
 
 fn find() -> Answer<Mode> {
@@ -46,7 +46,7 @@ fn find() -> Answer<Mode> {
     if !found.is_vendor() {
         let provider = found.load().map_err(|_| Failure::LIBRARY_NOT_FOUND)?;
         if let Some(device) = Device::of(&provider) {
-            return Ok(Mode::Own(device?));
+            return Ok(Mode::Own(Box::new(device?)));
         }
     }
     let path = provider::find_vendor_nvml().map_err(|_| Failure::LIBRARY_NOT_FOUND)?;

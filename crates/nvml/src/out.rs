@@ -111,4 +111,4 @@ macro_rules! by_value {
         }
     )*};
 }
-by_value!(u32, i32);
+by_value!(u32, i32, u64);

@@ -46,6 +46,13 @@ def spin():
     assert cuda.cuCtxSynchronize() == 0
 
 
+def shares_of_processes(device):
+    try:
+        return {row.pid: row.smUtil for row in nvml.nvmlDeviceGetProcessUtilization(device, 0)}
+    except nvml.NVMLError_NotFound:
+        return {}
+
+
 def main():
     worker = subprocess.Popen([sys.executable, __file__, "spin"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert worker.stdout.readline() == b"running\n"
@@ -54,11 +61,17 @@ def main():
     nvml.nvmlDeviceGetUtilizationRates(device)
     time.sleep(0.5)
     busy = nvml.nvmlDeviceGetUtilizationRates(device).gpu
+    clients = nvml.nvmlDeviceGetMPSComputeRunningProcesses(device)
     pids = [row.pid for row in nvml.nvmlDeviceGetComputeRunningProcesses(device)]
+    shares = shares_of_processes(device)
     worker.communicate(b"\n")
     assert worker.returncode == 0
     assert busy > 20, busy
     assert worker.pid in pids, (worker.pid, pids)
+    # A daemon knows whose kernel it was.
+    assert worker.pid not in shares or shares[worker.pid] > 20, shares
+    through_daemon = [row.pid for row in clients]
+    assert (worker.pid in shares) == (worker.pid in through_daemon), (shares, through_daemon)
     # Asking has not made this process a user of the device, and its children may still use it.
     assert os.getpid() not in pids
     # A daemon takes a moment to see that its client is gone.

@@ -58,6 +58,10 @@ pub struct ClientWork {
     pub thread_instructions: u64,
     /// Bytes read from and written to global memory.
     pub global_bytes: u64,
+    /// Sum over SMs of the time during which at least one of its blocks was resident, ns.
+    pub sm_active_ns: u64,
+    /// Sum over its resident warps of the time they were resident, ns.
+    pub warp_ns: u64,
 }
 
 /// How a server is.
@@ -175,6 +179,8 @@ impl Body for ClientWork {
         to.u64(self.warp_instructions);
         to.u64(self.thread_instructions);
         to.u64(self.global_bytes);
+        to.u64(self.sm_active_ns);
+        to.u64(self.warp_ns);
         Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
@@ -185,6 +191,8 @@ impl Body for ClientWork {
             warp_instructions: from.u64()?,
             thread_instructions: from.u64()?,
             global_bytes: from.u64()?,
+            sm_active_ns: from.u64()?,
+            warp_ns: from.u64()?,
         })
     }
 }

@@ -46,7 +46,7 @@ fn status() -> impl Strategy<Value = ServerStatus> {
     let device = (any::<u32>(), ".{0,20}", uuid(), ".{0,20}").prop_map(
         |(ordinal, pci_bus_id, uuid, name)| DeviceStatus { ordinal, pci_bus_id, uuid, name },
     );
-    let work = any::<Option<(u64, u64, u64, u64, u64, u64)>>().prop_map(|work| {
+    let work = any::<Option<(u64, u64, u64, u64, u64, u64, u64, u64)>>().prop_map(|work| {
         work.map(|n| ClientWork {
             busy_ns: n.0,
             worker_ns: n.1,
@@ -54,6 +54,8 @@ fn status() -> impl Strategy<Value = ServerStatus> {
             warp_instructions: n.3,
             thread_instructions: n.4,
             global_bytes: n.5,
+            sm_active_ns: n.6,
+            warp_ns: n.7,
         })
     });
     let client = (any::<(u32, u32, u32, u64, u64)>(), uuid(), work, ".{0,60}").prop_map(

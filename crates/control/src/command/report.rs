@@ -89,5 +89,7 @@ fn work(work: &ClientWork) -> serde_json::Value {
         "thread_instructions": work.thread_instructions,
         "lanes_active": (lanes > 0).then(|| work.thread_instructions as f64 / lanes as f64),
         "global_bytes": work.global_bytes,
+        "sm_active_ns": work.sm_active_ns,
+        "warp_ns": work.warp_ns,
     })
 }

@@ -1,6 +1,7 @@
-//! Who uses the device. Three functions in three versions; graphics has nobody.
+//! Who uses the device, and how much. Three functions in three versions; graphics has nobody.
 
 use super::{Handle, functions};
+use crate::device::ProcessSample;
 use crate::out::Out;
 use crate::status::{Answer, Failure};
 use std::ffi::c_uint;
@@ -22,6 +23,20 @@ struct ProcessV2 {
     /// All ones: no MIG.
     gpu_instance: c_uint,
     compute_instance: c_uint,
+}
+
+/// `nvmlProcessUtilizationSample_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct UtilizationSample {
+    pid: c_uint,
+    at_us: u64,
+    /// Percent of the time.
+    sm: c_uint,
+    /// Not known of ordinary memory.
+    memory: c_uint,
+    encoder: c_uint,
+    decoder: c_uint,
 }
 
 /// One of our rows as a version of the structure.
@@ -78,6 +93,12 @@ functions! {
         clients(handle, count, processes)
     }
 
+    fn nvmlDeviceGetProcessUtilization(
+        handle: Handle, samples: *mut UtilizationSample, count: *mut c_uint, last_us: u64,
+    ) {
+        utilization(handle, samples, count, last_us)
+    }
+
     fn nvmlDeviceGetGraphicsRunningProcesses(
         handle: Handle, count: *mut c_uint, processes: *mut ProcessV1,
     ) {
@@ -95,6 +116,31 @@ functions! {
     ) {
         nobody(handle, count, processes)
     }
+}
+
+/// Samples that are newer than the caller's last one.
+fn utilization(
+    handle: Handle,
+    samples: Out<UtilizationSample>,
+    count: Out<c_uint>,
+    last_us: u64,
+) -> Answer {
+    let mut found = handle.device()?.process_samples();
+    found.retain(|sample| sample.at_us > last_us);
+    let room = count.get()? as usize;
+    if found.is_empty() {
+        return Err(Failure::NOT_FOUND);
+    }
+    count.set(found.len() as c_uint)?;
+    if samples.is_null() || found.len() > room {
+        return Err(Failure::INSUFFICIENT_SIZE);
+    }
+    for (index, sample) in found.into_iter().enumerate() {
+        let ProcessSample { pid, at_us, percent: sm } = sample;
+        let (memory, encoder, decoder) = (0, 0, 0);
+        samples.set_at(index, UtilizationSample { pid, at_us, sm, memory, encoder, decoder })?;
+    }
+    Ok(())
 }
 
 /// All processes with memory on the device, with a daemon or without.

@@ -3,14 +3,15 @@
 mod activity;
 mod users;
 
+pub(crate) use activity::ProcessSample;
 pub(crate) use users::{User, Users};
 
-use activity::Activity;
+use activity::{Activity, ProcessActivity};
 use cuda_api::extension::DeviceDescription;
 use provider::Provider;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use crate::status::{Answer, Failure};
 
@@ -31,6 +32,7 @@ pub(crate) struct Device {
     /// The file in which processes on the device count.
     shared_file: Option<PathBuf>,
     activity: Mutex<Activity>,
+    processes: Mutex<ProcessActivity>,
 }
 
 impl Device {
@@ -69,6 +71,7 @@ impl Device {
             memory_bus_bits: description.memory_bus_bits,
             driver_version,
             activity: Mutex::new(Activity::new(shared_file.as_deref())),
+            processes: Mutex::default(),
             shared_file,
         }
     }
@@ -108,8 +111,15 @@ impl Device {
 
     /// In how much of the last moments a kernel ran, percent.
     pub(crate) fn busy_percent(&self) -> u32 {
-        let mut activity = self.activity.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut activity = self.activity.lock().unwrap_or_else(PoisonError::into_inner);
         activity.busy_percent(self.shared_file.as_deref())
+    }
+
+    /// In how much of the last moments a kernel of each process ran: of clients of a daemon, which
+    /// counts what they do.
+    pub(crate) fn process_samples(&self) -> Vec<ProcessSample> {
+        let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        processes.samples(|| self.users().clients).to_vec()
     }
 }
 

@@ -16,6 +16,8 @@ use std::path::Path;
 pub(crate) struct User {
     pub(crate) pid: u32,
     pub(crate) memory_bytes: u64,
+    /// Time in which a kernel of it ran, ns, if somebody counts.
+    pub(crate) busy_ns: Option<u64>,
 }
 
 /// All of them.
@@ -60,7 +62,8 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 fn user(client: &Value) -> Option<User> {
     // A process that has no id here is in another namespace, and nobody one can point at.
     let pid = u32::try_from(client["pid"].as_u64()?).ok().filter(|pid| *pid != 0)?;
-    Some(User { pid, memory_bytes: client["memory_bytes"].as_u64()? })
+    let busy_ns = client["work"]["busy_ns"].as_u64();
+    Some(User { pid, memory_bytes: client["memory_bytes"].as_u64()?, busy_ns })
 }
 
 /// The rows of processes that live.
@@ -78,7 +81,7 @@ fn rows(file: Option<&Path>) -> Vec<User> {
         // A lock may outlive its process in a child that it forked.
         let lives = Path::new("/proc").join(row.pid.to_string()).exists();
         if lives && row.memory_bytes > 0 && is_locked(&file, position) {
-            users.push(User { pid: row.pid, memory_bytes: row.memory_bytes });
+            users.push(User { pid: row.pid, memory_bytes: row.memory_bytes, busy_ns: None });
         }
     }
     users
@@ -122,7 +125,7 @@ mod tests {
         };
         // SAFETY: `lock` is a valid flock that lives across the call.
         assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) }, 0);
-        assert_eq!(rows(Some(&path)), [User { pid, memory_bytes: 7 }]);
+        assert_eq!(rows(Some(&path)), [User { pid, memory_bytes: 7, busy_ns: None }]);
         assert_eq!(used_bytes(Some(&path)), 7);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(used_bytes(Some(&path)), 0);
@@ -130,8 +133,9 @@ mod tests {
 
     #[test]
     fn a_client_of_another_namespace_is_not_listed() {
-        let client = |pid: u32| serde_json::json!({ "pid": pid, "memory_bytes": 4 });
-        assert_eq!(user(&client(9)), Some(User { pid: 9, memory_bytes: 4 }));
+        let work = serde_json::json!({ "busy_ns": 5 });
+        let client = |pid: u32| serde_json::json!({ "pid": pid, "memory_bytes": 4, "work": work });
+        assert_eq!(user(&client(9)), Some(User { pid: 9, memory_bytes: 4, busy_ns: Some(5) }));
         assert_eq!(user(&client(0)), None);
         assert_eq!(user(&Value::Null), None);
     }

@@ -5,7 +5,7 @@ use super::green::GreenContexts;
 use cuda_api::extension::{PlaceManaged, TenantUsage};
 use cuda_api::{CUgreenCtx, CUresult, CUstream, CudaError};
 use std::cell::Cell;
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -78,16 +78,20 @@ pub struct Share {
 impl Share {
     /// Makes the shared context current on this thread, and a tenant if the provider has
     /// tenants, which owns what this thread makes from now on.
-    pub fn new(device: Arc<Device>) -> Result<Self, CudaError> {
+    ///
+    /// The tenant is called `name` in what the provider says of it.
+    pub fn new(device: Arc<Device>, name: &str) -> Result<Self, CudaError> {
         device.make_current()?;
         let tenant = match device.extension() {
             None => None,
             Some(extension) => {
                 let mut tenant = 0;
-                // SAFETY: the local is written; the second call takes a value.
+                let name = CString::new(name.replace('\0', " ")).unwrap_or_default();
+                // SAFETY: the local is written; the name is a C string; the rest are values.
                 unsafe {
                     (extension.tenant_create)(&mut tenant)?;
                     (extension.tenant_bind)(tenant)?;
+                    (extension.tenant_name)(tenant, name.as_ptr())?;
                 }
                 Some(tenant)
             }

@@ -212,6 +212,8 @@ impl Clients {
                 warp_instructions: usage.warp_instructions,
                 thread_instructions: usage.thread_instructions,
                 global_bytes: usage.global_bytes,
+                sm_active_ns: usage.sm_active_ns,
+                warp_ns: usage.warp_ns,
             })
         };
         let status = |entry: &Entry| ClientStatus {

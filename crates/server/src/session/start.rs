@@ -9,7 +9,7 @@ use super::handles::Table;
 use super::memory::Memory;
 use super::modules::Modules;
 use super::streams::Streams;
-use super::{EVENTS_MAX, End, Link, REQUESTS_PER_LOOK, Session, Stage};
+use super::{EVENTS_MAX, End, Identity, Link, REQUESTS_PER_LOOK, Session, Stage};
 use crate::common::Common;
 use crate::device::{Share, Stream};
 use crate::window::{CLIENTS_MAX, Lease, Window};
@@ -158,7 +158,8 @@ impl Session {
             return Err(StartError::Spoiled(error));
         }
         let lease = common.windows.take().ok_or(StartError::Full)?;
-        let share = Rc::new(Share::new(common.device.clone())?);
+        let Identity { pid, command, .. } = &link.identity;
+        let share = Rc::new(Share::new(common.device.clone(), &format!("{pid} {command}"))?);
         if let Some(tenant) = share.tenant() {
             // A session is opened once.
             let _ = link.tenant.set(tenant);

@@ -29,7 +29,7 @@ cuda_api::linked_symbols! {
     cuModuleGetGlobal_v2 cuPointerGetAttribute cuModuleLoadDataEx cuModuleUnload cuStreamCreateWithPriority
     cuStreamDestroy_v2 cuStreamQuery cuStreamSynchronize cuStreamWaitEvent cuStreamWaitValue32_v2
     cuStreamWriteValue32_v2
-    openmpsTenantCreate openmpsTenantBind openmpsTenantError openmpsTenantFault openmpsTenantEnd
+    openmpsTenantCreate openmpsTenantBind openmpsTenantName openmpsTenantError openmpsTenantFault openmpsTenantEnd
     openmpsTenantPrintf openmpsTenantPlaceManaged openmpsTenantWork openmpsTenantUsage openmpsTenantMemory openmpsDeviceActivity
     openmpsDeviceDescribe openmpsDeviceCodeStore
 }

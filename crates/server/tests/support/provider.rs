@@ -669,6 +669,9 @@ pub fn extension() -> &'static Extension {
         }
         Ok(())
     }
+    unsafe extern "C" fn name(_: u64, _: *const c_char) -> CUresult {
+        Ok(())
+    }
     // Its streams get on by themselves.
     unsafe extern "C" fn work(_: u64, worked: *mut c_int) -> CUresult {
         // SAFETY: the server gives a local.
@@ -707,6 +710,7 @@ pub fn extension() -> &'static Extension {
     static EXTENSION: Extension = Extension {
         tenant_create: create,
         tenant_bind: bind,
+        tenant_name: name,
         tenant_error: error,
         tenant_fault: fault,
         tenant_end: end,

@@ -43,6 +43,7 @@ macro_rules! extension {
         let _ = cuda_api::extension::Extension {
             tenant_create: openmpsTenantCreate,
             tenant_bind: openmpsTenantBind,
+            tenant_name: openmpsTenantName,
             tenant_error: openmpsTenantError,
             tenant_fault: openmpsTenantFault,
             tenant_end: openmpsTenantEnd,
@@ -71,6 +72,11 @@ extension! {
             0 => None,
             number => Some(driver.tenant_of(number)?),
         })
+    }
+
+    fn openmpsTenantName(tenant: u64, name: *const c_char) {
+        driver()?.tenant_of(tenant)?.set_name(&name.text()?.to_string_lossy());
+        Ok(())
     }
 
     fn openmpsTenantError(tenant: u64) {
@@ -132,7 +138,8 @@ extension! {
     }
 
     fn openmpsTenantUsage(tenant: u64, usage: *mut TenantUsage) {
-        let used = driver()?.tenant_of(tenant)?.usage();
+        let driver = driver()?;
+        let used = driver.device.usage(&*driver.tenant_of(tenant)?);
         usage.set(TenantUsage {
             kernels: used.kernels,
             blocks: used.blocks,
@@ -142,6 +149,8 @@ extension! {
             warp_instructions: used.counters.warp_instructions,
             thread_instructions: used.counters.thread_instructions,
             global_bytes: used.counters.global_bytes,
+            sm_active_ns: used.sm_ns,
+            warp_ns: used.warp_ns,
         })
     }
 

@@ -2,6 +2,9 @@
 //!
 //! Three measures and never one: any kernel running (what people call GPU utilisation), SMs with
 //! work, slots in use. A process that waits for its turn has nothing running.
+//!
+//! The device's are [`Activity`]; those of one tenant, or of one launch, are a [`Resident`] each, on
+//! the clock that stands still meanwhile.
 
 use super::capability::Capability;
 
@@ -36,6 +39,8 @@ pub(super) struct Activity {
     sms: u64,
     /// The device is this process's now.
     held: bool,
+    /// For how long it has been, ns.
+    held_ns: u64,
 }
 
 impl Activity {
@@ -52,6 +57,7 @@ impl Activity {
             warps: 0,
             sms: 0,
             held: false,
+            held_ns: 0,
         }
     }
 
@@ -59,6 +65,7 @@ impl Activity {
         let elapsed = now_ns.saturating_sub(self.last_ns);
         self.last_ns = self.last_ns.max(now_ns);
         self.totals.total_ns += elapsed;
+        self.held_ns += if self.held { elapsed } else { 0 };
         if self.held && self.blocks > 0 {
             self.totals.any_kernel_ns += elapsed;
             self.totals.sm_ns += elapsed * self.sms;
@@ -70,6 +77,12 @@ impl Activity {
     pub(super) fn totals(&mut self, now_ns: u64) -> ActivityTotals {
         self.advance(now_ns);
         self.totals
+    }
+
+    /// Time in which the device was this process's, ns: what a [`Resident`] is told.
+    pub(super) fn clock_ns(&mut self, now_ns: u64) -> u64 {
+        self.advance(now_ns);
+        self.held_ns
     }
 
     pub(super) fn set_held(&mut self, held: bool, now_ns: u64) {
@@ -94,6 +107,75 @@ impl Activity {
     }
 }
 
+/// What some of the resident blocks have of the device, and what that comes to over time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Resident {
+    blocks: u32,
+    warps: u64,
+    sms: u64,
+    /// The SM of a block that is alone: most launches of one block never have more.
+    alone_on: Option<u32>,
+    /// Blocks on each SM, but for one that is alone.
+    on_sm: Vec<u32>,
+    /// When it last changed, ns of [`Activity::clock_ns`].
+    since_ns: u64,
+    sm_ns: u64,
+    warp_ns: u64,
+}
+
+impl Resident {
+    fn advance(&mut self, clock_ns: u64) {
+        let elapsed = clock_ns.saturating_sub(self.since_ns);
+        self.since_ns = self.since_ns.max(clock_ns);
+        self.sm_ns += elapsed * self.sms;
+        self.warp_ns += elapsed * self.warps;
+    }
+
+    fn count(&mut self, sm: u32) -> &mut u32 {
+        let at = sm as usize;
+        self.on_sm.resize(self.on_sm.len().max(at + 1), 0);
+        &mut self.on_sm[at]
+    }
+
+    /// A block of `warps` warps came to an SM.
+    pub(super) fn came(&mut self, sm: u32, warps: u32, clock_ns: u64) {
+        self.advance(clock_ns);
+        let first = if self.blocks == 0 {
+            self.alone_on = Some(sm);
+            true
+        } else {
+            if let Some(other) = self.alone_on.take() {
+                *self.count(other) = 1;
+            }
+            *self.count(sm) += 1;
+            *self.count(sm) == 1
+        };
+        self.blocks += 1;
+        self.warps += u64::from(warps);
+        self.sms += u64::from(first);
+    }
+
+    /// A block of `warps` warps left it.
+    pub(super) fn left(&mut self, sm: u32, warps: u32, clock_ns: u64) {
+        self.advance(clock_ns);
+        let last = if self.alone_on.take().is_some() {
+            true
+        } else {
+            *self.count(sm) -= 1;
+            *self.count(sm) == 0
+        };
+        self.blocks -= 1;
+        self.warps -= u64::from(warps);
+        self.sms -= u64::from(last);
+    }
+
+    /// SM * ns in which there was a block, and warp * ns.
+    pub(super) fn totals(&mut self, clock_ns: u64) -> (u64, u64) {
+        self.advance(clock_ns);
+        (self.sm_ns, self.warp_ns)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,5 +195,26 @@ mod tests {
         activity.block_left(1, true, 3000);
         let t = activity.totals(4000);
         assert_eq!((t.total_ns, t.any_kernel_ns, t.block_ns), (3000, 1500, 1500));
+        assert_eq!(activity.clock_ns(4000), 2500, "all but what another process had");
+    }
+
+    #[test]
+    fn blocks_of_one_party_on_the_same_and_on_other_sms() {
+        let mut resident = Resident::default();
+        resident.came(3, 2, 0);
+        resident.left(3, 2, 10);
+        assert_eq!(resident.totals(20), (10, 20));
+        // Two on one SM, one on another, the first of them goes, then all.
+        resident.came(1, 4, 20);
+        resident.came(1, 4, 30);
+        resident.came(0, 1, 30);
+        assert_eq!(resident.totals(40), (10 + 10 + 20, 20 + 40 + 90));
+        resident.left(1, 4, 40);
+        assert_eq!(resident.totals(50), (60, 200));
+        resident.left(1, 4, 50);
+        resident.left(0, 1, 50);
+        assert_eq!(resident.totals(90), (60, 200));
+        resident.came(7, 1, 90);
+        assert_eq!(resident.totals(91), (61, 201));
     }
 }

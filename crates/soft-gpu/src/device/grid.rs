@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::activity::Resident;
 use super::clock::now_ns;
 use super::core::{Core, Slot};
 use super::occupancy::BlockNeed;
@@ -82,6 +83,7 @@ pub(super) struct Grid {
     pace_ns: u64,
     started_ns: u64,
     totals: KernelTotals,
+    resident: Resident,
 }
 
 /// What a grid that has ended leaves to be dropped without the lock.
@@ -145,6 +147,7 @@ impl Core {
             pace_ns,
             started_ns: now,
             totals: KernelTotals::default(),
+            resident: Resident::default(),
         };
         let order = (grid.op.priority, grid.arrival);
         let key = self.grids.insert(grid).expect("fewer grids than streams, which are bounded");
@@ -174,6 +177,9 @@ impl Core {
                     let first = on_sm.is_empty();
                     on_sm.take(&need);
                     self.activity.block_placed(need.warps, first, now);
+                    let clock_ns = self.activity.clock_ns(now);
+                    grid.resident.came(sm, need.warps, clock_ns);
+                    grid.tenant.block_moved(true, sm, need.warps, clock_ns);
                 }
                 grid.waiting.push_back(Block { places, index: grid.next, run: None });
                 grid.next += 1;
@@ -385,6 +391,9 @@ impl Core {
                 let on_sm = &mut self.sms[sm as usize];
                 on_sm.give(&need);
                 self.activity.block_left(need.warps, on_sm.is_empty(), now);
+                let clock_ns = self.activity.clock_ns(now);
+                grid.resident.left(sm, need.warps, clock_ns);
+                grid.tenant.block_moved(false, sm, need.warps, clock_ns);
             }
         }
         if !self.pending.is_empty() {
@@ -396,11 +405,12 @@ impl Core {
     }
 
     fn end_grid(&mut self, key: Key<Grid>, now: u64) {
-        let Some(grid) = self.grids.remove(key) else { return };
+        let Some(mut grid) = self.grids.remove(key) else { return };
         grid.tenant.kernel_ended(now, !grid.killed);
         let span_ns = now.saturating_sub(grid.started_ns);
-        let totals = KernelTotals { launches: 1, span_ns, ..grid.totals };
-        self.profile.add(&grid.op.kernel.info().name, &totals);
+        let (sm_ns, warp_ns) = grid.resident.totals(self.activity.clock_ns(now));
+        let totals = KernelTotals { launches: 1, span_ns, sm_ns, warp_ns, ..grid.totals };
+        self.profile.add(&grid.tenant, &grid.op.kernel.info().name, &totals);
         let stream = grid.stream;
         for slot in &mut self.slots {
             let spare = slot.spare.take_if(|(of, _)| *of == key);

@@ -45,7 +45,7 @@ use self::core::{After, Core, CoreGuard, Slot};
 use self::memory::Memory;
 use self::settings::Settings;
 use self::slab::Slab;
-use self::tenant::{Tenant, TenantId};
+use self::tenant::{Tenant, TenantId, Usage};
 use self::turn::{TurnFile, TurnState};
 use simt::written::WrittenBytes;
 use simt_jit::{Obstacle, Tiers};
@@ -165,6 +165,12 @@ impl Device {
     /// How busy the device has been since it was made.
     pub fn activity(&self) -> ActivityTotals {
         self.lock().activity.totals(clock::now_ns())
+    }
+
+    /// What was done for a tenant so far.
+    pub fn usage(&self, tenant: &Tenant) -> Usage {
+        let clock_ns = self.lock().activity.clock_ns(clock::now_ns());
+        tenant.usage(clock_ns)
     }
 
     /// Writes a line to stderr if OPENMPS_SOFT_LOG asks for it.

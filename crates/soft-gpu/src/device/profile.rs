@@ -1,19 +1,22 @@
 //! What each kernel did: counted always, written where OPENMPS_SOFT_PROFILE says.
 //!
-//! Counts are added once a launch, under the core's lock; kernels of one name count together,
-//! whatever module or client they come from. Tenants have accounts of their own (`tenant`).
+//! Counts are added once a launch, under the core's lock; a tenant's kernels of one name count
+//! together, whatever module they come from. What tenants did in all is theirs (`tenant`).
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use simt::kernel::{Counters, WARP_LANES};
 
+use super::tenant::{Tenant, TenantId};
 use super::{Device, say};
 
-/// Names that are kept apart: a program that makes kernels for ever shall not eat memory for ever.
-/// What comes later counts under [`OTHERS`].
-const KERNELS_MAX: usize = 4096;
+/// Rows that are kept apart: programs that come, or make kernels, for ever shall not eat memory for
+/// ever. What comes later counts under [`OTHERS`].
+const KERNELS_MAX: usize = 16_384;
 const OTHERS: &str = "(others)";
 
 /// Sums over launches of one kernel.
@@ -27,6 +30,10 @@ pub struct KernelTotals {
     pub span_ns: u64,
     /// Time that threads spent in its blocks, ns.
     pub worker_ns: u64,
+    /// SM * ns in which a launch had a block there; launches that overlap count each.
+    pub sm_ns: u64,
+    /// Warp * ns in which they were resident.
+    pub warp_ns: u64,
     /// As in [`Counters`].
     pub warp_instructions: u64,
     /// As in [`Counters`].
@@ -50,6 +57,8 @@ impl KernelTotals {
         self.blocks += other.blocks;
         self.span_ns += other.span_ns;
         self.worker_ns += other.worker_ns;
+        self.sm_ns += other.sm_ns;
+        self.warp_ns += other.warp_ns;
         self.warp_instructions += other.warp_instructions;
         self.thread_instructions += other.thread_instructions;
         self.global_bytes += other.global_bytes;
@@ -63,27 +72,67 @@ impl KernelTotals {
     }
 }
 
-/// Totals by kernel name.
+/// What one kernel of one tenant did.
+#[derive(Clone, Debug)]
+pub struct KernelRow {
+    /// Whose, by name.
+    pub client: String,
+    /// Its name.
+    pub kernel: String,
+    /// What it did.
+    pub totals: KernelTotals,
+}
+
+/// Totals by tenant and by kernel name.
 #[derive(Default)]
-pub(super) struct Profile(HashMap<String, KernelTotals>);
+pub(super) struct Profile {
+    clients: HashMap<TenantId, ClientProfile>,
+    /// Rows of all of them.
+    rows: usize,
+}
+
+struct ClientProfile {
+    name: String,
+    kernels: HashMap<String, KernelTotals>,
+}
 
 impl Profile {
-    pub(super) fn add(&mut self, kernel: &str, totals: &KernelTotals) {
-        if let Some(sum) = self.0.get_mut(kernel) {
+    pub(super) fn add(&mut self, tenant: &Tenant, kernel: &str, totals: &KernelTotals) {
+        let kernels = self.clients.get_mut(&tenant.id).map(|client| &mut client.kernels);
+        if let Some(sum) = kernels.and_then(|kernels| kernels.get_mut(kernel)) {
             return sum.add(totals);
         }
-        let name = if self.0.len() < KERNELS_MAX { kernel } else { OTHERS };
-        self.0.entry(name.to_owned()).or_default().add(totals);
+        let (id, client, kernel) = match self.rows < KERNELS_MAX {
+            true => (tenant.id, tenant.name(), kernel),
+            false => (TenantId(u64::MAX), OTHERS.to_owned(), OTHERS),
+        };
+        let new = ClientProfile { name: client, kernels: HashMap::new() };
+        let sum = self.clients.entry(id).or_insert(new).kernels.entry(kernel.to_owned());
+        self.rows += usize::from(matches!(sum, Entry::Vacant(_)));
+        sum.or_default().add(totals);
+    }
+
+    /// All rows, those that took most time first.
+    fn rows(&self) -> Vec<KernelRow> {
+        let clients = self.clients.values();
+        let mut rows: Vec<KernelRow> = clients
+            .flat_map(|client| client.kernels.iter().map(move |of| (&client.name, of)))
+            .map(|(client, (kernel, totals))| KernelRow {
+                client: client.clone(),
+                kernel: kernel.clone(),
+                totals: *totals,
+            })
+            .collect();
+        let key = |row: &KernelRow| (Reverse(row.totals.worker_ns), row.kernel.clone());
+        rows.sort_by_cached_key(key);
+        rows
     }
 }
 
 impl Device {
     /// What each kernel did so far, those that took most time first.
-    pub fn kernel_totals(&self) -> Vec<(String, KernelTotals)> {
-        let mut all: Vec<_> =
-            self.lock().profile.0.iter().map(|(name, totals)| (name.clone(), *totals)).collect();
-        all.sort_by(|a, b| b.1.worker_ns.cmp(&a.1.worker_ns).then_with(|| a.0.cmp(&b.0)));
-        all
+    pub fn kernel_totals(&self) -> Vec<KernelRow> {
+        self.lock().profile.rows()
     }
 
     /// Writes the table that OPENMPS_SOFT_PROFILE asks for, or says why it cannot.
@@ -103,15 +152,15 @@ pub(super) fn path_of_process(path: &str) -> PathBuf {
 }
 
 /// Tab-separated, a row a kernel, with a head.
-fn table(rows: &[(String, KernelTotals)]) -> String {
+fn table(rows: &[KernelRow]) -> String {
     let mut text = String::from(
         "kernel\tlaunches\tblocks\tspan_ns\tworker_ns\twarp_instructions\tthread_instructions\t\
-         lanes_active\tglobal_bytes\n",
+         lanes_active\tglobal_bytes\tsm_ns\twarp_ns\tclient\n",
     );
-    for (name, t) in rows {
+    for KernelRow { client, kernel, totals: t } in rows {
         let _ = writeln!(
             text,
-            "{name}\t{}\t{}\t{}\t{}\t{}\t{}\t{:.4}\t{}",
+            "{kernel}\t{}\t{}\t{}\t{}\t{}\t{}\t{:.4}\t{}\t{}\t{}\t{client}",
             t.launches,
             t.blocks,
             t.span_ns,
@@ -119,7 +168,9 @@ fn table(rows: &[(String, KernelTotals)]) -> String {
             t.warp_instructions,
             t.thread_instructions,
             t.lanes_active(),
-            t.global_bytes
+            t.global_bytes,
+            t.sm_ns,
+            t.warp_ns,
         );
     }
     text
@@ -132,19 +183,27 @@ mod tests {
     #[test]
     fn launches_of_one_kernel_add_up_and_names_are_bounded() {
         let mut profile = Profile::default();
+        let (one, other) = (Tenant::new(TenantId(1)), Tenant::new(TenantId(2)));
+        other.set_name("17 ./other");
         let mut totals = KernelTotals { launches: 1, span_ns: 5, ..Default::default() };
         let counters =
             Counters { warp_instructions: 10, thread_instructions: 160, global_bytes: 64 };
         totals.add_work(7, &counters, 2);
-        profile.add("k", &totals);
-        profile.add("k", &totals);
-        let sum = profile.0["k"];
+        profile.add(&one, "k", &totals);
+        profile.add(&one, "k", &totals);
+        profile.add(&other, "k", &totals);
+        let rows = profile.rows();
+        let [KernelRow { client, totals: sum, .. }, theirs] = &rows[..] else { panic!("{rows:?}") };
+        assert_eq!((client.as_str(), theirs.client.as_str()), ("1", "17 ./other"));
+        assert_eq!(theirs.totals, totals);
         assert_eq!((sum.launches, sum.blocks, sum.worker_ns, sum.global_bytes), (2, 4, 14, 128));
         assert_eq!(sum.lanes_active(), 0.5);
         for n in 0..KERNELS_MAX + 10 {
-            profile.add(&format!("n{n}"), &totals);
+            profile.add(&one, &format!("n{n}"), &totals);
         }
-        assert_eq!(profile.0.len(), KERNELS_MAX + 1);
-        assert_eq!(profile.0[OTHERS].launches, 11);
+        let rows = profile.rows();
+        assert_eq!(rows.len(), KERNELS_MAX + 1);
+        let rest = rows.iter().find(|row| row.kernel == OTHERS).unwrap();
+        assert_eq!(rest.totals.launches, 12);
     }
 }

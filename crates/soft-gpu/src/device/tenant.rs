@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
+use super::activity::Resident;
 use super::printf::PrintfFifo;
 use crate::error::{Error, Result};
 use cuda_api::extension::PlaceManaged;
@@ -15,6 +16,9 @@ use simt::kernel::{Counters, Range, RangeMap, RangeSource};
 /// Identity of a tenant: 0 is the one that always exists; others are never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TenantId(pub u64);
+
+/// Bytes of a tenant's name: a process's number and what it runs.
+const NAME_BYTES_MAX: usize = 64;
 
 /// Work done for a tenant so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,20 +35,27 @@ pub struct Usage {
     pub memory_bytes: u64,
     /// What its blocks executed.
     pub counters: Counters,
+    /// Sum over SMs of the time in which at least one of its blocks was there, ns.
+    pub sm_ns: u64,
+    /// Sum over its resident warps of the time in which they were, ns.
+    pub warp_ns: u64,
 }
 
-/// Kernels in execution, and for how long there has been one.
-#[derive(Clone, Copy, Default)]
+/// Kernels in execution, for how long there has been one, and what their blocks have.
+#[derive(Default)]
 struct Busy {
     kernels: u32,
     since_ns: u64,
     total_ns: u64,
+    resident: Resident,
 }
 
 /// One party: its address space, its error, its account.
 pub struct Tenant {
     /// Who it is.
     pub id: TenantId,
+    /// What it is called, if anybody said.
+    name: Mutex<String>,
     /// What its kernels and copies may touch.
     pub space: Arc<Space>,
     /// What its kernels printed.
@@ -70,6 +81,7 @@ impl Tenant {
     pub(super) fn new(id: TenantId) -> Arc<Self> {
         Arc::new(Self {
             id,
+            name: Mutex::default(),
             space: Arc::default(),
             printf: Arc::default(),
             managed: Mutex::new(None),
@@ -86,6 +98,18 @@ impl Tenant {
             thread_instructions: AtomicU64::new(0),
             global_bytes: AtomicU64::new(0),
         })
+    }
+
+    /// Says what it is called; at most [`NAME_BYTES_MAX`] are kept.
+    pub fn set_name(&self, name: &str) {
+        let end = name.floor_char_boundary(NAME_BYTES_MAX);
+        name[..end].clone_into(&mut self.name.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// What it is called; its number if nobody said.
+    pub fn name(&self) -> String {
+        let name = self.name.lock().unwrap_or_else(PoisonError::into_inner);
+        if name.is_empty() { self.id.0.to_string() } else { name.clone() }
     }
 
     /// Says who places this tenant's managed variables: a function, and the data it wants.
@@ -142,12 +166,26 @@ impl Tenant {
         self.ended.load(Ordering::Acquire)
     }
 
+    /// True if what is done for it now is to stop: it has ended, or its memory is to be unmapped.
+    pub(super) fn wants_worker_back(&self) -> bool {
+        self.ended() || self.unmaps_pending.load(Ordering::Acquire) > 0
+    }
+
     pub(super) fn account_blocks(&self, worker_ns: u64, counters: &Counters, finished: u64) {
         self.worker_ns.fetch_add(worker_ns, Ordering::Relaxed);
         self.warp_instructions.fetch_add(counters.warp_instructions, Ordering::Relaxed);
         self.thread_instructions.fetch_add(counters.thread_instructions, Ordering::Relaxed);
         self.global_bytes.fetch_add(counters.global_bytes, Ordering::Relaxed);
         self.blocks.fetch_add(finished, Ordering::Relaxed);
+    }
+
+    /// A block of `warps` warps came to an SM, or left it.
+    pub(super) fn block_moved(&self, came: bool, sm: u32, warps: u32, clock_ns: u64) {
+        let resident = &mut self.busy.lock().unwrap_or_else(PoisonError::into_inner).resident;
+        match came {
+            true => resident.came(sm, warps, clock_ns),
+            false => resident.left(sm, warps, clock_ns),
+        }
     }
 
     /// A kernel's execution begins.
@@ -169,9 +207,10 @@ impl Tenant {
         }
     }
 
-    /// The account so far.
-    pub fn usage(&self) -> Usage {
-        let busy = *self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The account so far, at a time on the clock of the device's residents.
+    pub(super) fn usage(&self, clock_ns: u64) -> Usage {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let (sm_ns, warp_ns) = busy.resident.totals(clock_ns);
         let running_ns = match busy.kernels {
             0 => 0,
             _ => super::clock::now_ns().saturating_sub(busy.since_ns),
@@ -187,6 +226,8 @@ impl Tenant {
                 thread_instructions: self.thread_instructions.load(Ordering::Relaxed),
                 global_bytes: self.global_bytes.load(Ordering::Relaxed),
             },
+            sm_ns,
+            warp_ns,
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use super::ops::StreamSpec;
+use super::profile::KernelRow;
 use super::stream::Op;
 use super::transfer::{Copy, Side, Transfer};
 use super::values::{Condition, ValueWait, ValueWrite};
@@ -56,7 +58,7 @@ fn all_blocks_of_a_grid_run_once() {
     let seq = device.enqueue(stream, launch(10_000, 256, count(&counter))).unwrap();
     device.wait_stream(stream, seq).unwrap();
     assert_eq!(counter.load(Ordering::Relaxed), 10_000);
-    let usage = device.default_tenant().usage();
+    let usage = device.usage(device.default_tenant());
     assert_eq!((usage.kernels, usage.blocks), (1, 10_000));
     let activity = device.activity();
     assert!(activity.any_kernel_ns > 0 && activity.any_kernel_ns <= activity.total_ns);
@@ -301,7 +303,7 @@ fn blocks_in_rows_are_run_once_each() {
     device.wait_stream(stream, seq).unwrap();
     let wrong = runs.iter().position(|n| n.load(Ordering::Relaxed) != 1);
     assert_eq!(wrong, None);
-    assert_eq!(device.kernel_totals()[0].1.blocks, u64::from(BLOCKS));
+    assert_eq!(device.kernel_totals()[0].totals.blocks, u64::from(BLOCKS));
 }
 
 #[test]
@@ -338,10 +340,42 @@ fn launches_are_counted_by_kernel() {
     }
     device.wait_stream(stream, last).unwrap();
     let totals = device.kernel_totals();
-    let [(name, totals)] = &totals[..] else { panic!("{totals:?}") };
-    assert_eq!(name, "closure");
+    let [KernelRow { client, kernel, totals }] = &totals[..] else { panic!("{totals:?}") };
+    assert_eq!((client.as_str(), kernel.as_str()), ("0", "closure"));
     assert_eq!((totals.launches, totals.blocks), (3, 120));
     assert!(totals.span_ns > 0 && totals.worker_ns > 0);
+}
+
+#[test]
+fn what_blocks_have_of_the_device_is_counted_by_kernel_and_by_tenant() {
+    let device = TestDevice::new();
+    let [mine, theirs] = [(); 2].map(|()| device.create_tenant());
+    let mut spans = Vec::new();
+    for (tenant, threads) in [(&mine, 64), (&theirs, 256)] {
+        tenant.set_name(&format!("of {threads}"));
+        let group = device.group(1, tenant).unwrap();
+        let spec = StreamSpec { non_blocking: true, ..Default::default() };
+        let stream = device.create_stream(group, tenant, spec).unwrap();
+        let begin = Instant::now();
+        // One block on one SM, for a while.
+        let wait = |_: &mut Worker<'_>, _, _| {
+            std::thread::sleep(Duration::from_millis(5));
+            Outcome::Finished
+        };
+        let last = device.enqueue(stream, launch(1, threads, wait)).unwrap();
+        device.wait_stream(stream, last).unwrap();
+        spans.push(begin.elapsed().as_nanos() as u64);
+    }
+    let rows = device.kernel_totals();
+    for ((tenant, warps), span_ns) in [(&mine, 2), (&theirs, 8)].into_iter().zip(spans) {
+        let usage = device.usage(tenant);
+        assert_eq!((usage.kernels, usage.blocks), (1, 1));
+        assert!((5_000_000..=span_ns).contains(&usage.sm_ns), "{usage:?} in {span_ns}");
+        assert_eq!(usage.warp_ns, warps * usage.sm_ns, "{usage:?}");
+        let row = rows.iter().find(|row| row.client == tenant.name()).unwrap();
+        assert_eq!((row.totals.sm_ns, row.totals.warp_ns), (usage.sm_ns, usage.warp_ns));
+    }
+    assert_eq!(device.usage(device.default_tenant()).sm_ns, 0);
 }
 
 #[test]
@@ -558,7 +592,7 @@ fn ending_a_tenant_ends_endless_kernels_and_wakes_who_waits() {
         assert_eq!(device.enqueue(stream, Op::Marker), Err(Error::CONTEXT_IS_DESTROYED));
         device.destroy_stream(stream).unwrap();
     }
-    assert_eq!(tenant.usage().kernels, 0);
+    assert_eq!(device.usage(&tenant).kernels, 0);
     // The device is free again: a grid as large as it runs.
     let counter = Arc::new(AtomicU32::new(0));
     let stream = device.stream();

@@ -59,7 +59,7 @@ const LAUNCHES: u32 = 300;
 
 fn totals(kernel: &str) -> KernelTotals {
     let all = driver().unwrap().device.kernel_totals();
-    all.into_iter().find(|(name, _)| name == kernel).map(|(_, totals)| totals).unwrap_or_default()
+    all.into_iter().find(|row| row.kernel == kernel).map(|row| row.totals).unwrap_or_default()
 }
 
 fn run(module: CUmodule, name: &CStr, attributes: &mut [CUlaunchAttribute], launches: u32) {

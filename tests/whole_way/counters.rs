@@ -1,0 +1,107 @@
+//! Each program has its own account of what the device did for it.
+
+use serde_json::Value;
+use std::time::{Duration, Instant};
+use tests::{Running, Scene, start, wait_until};
+
+/// A program that has done its warm-up and waits.
+fn waiting(scene: &Scene, name: &str, arguments: &[&str]) -> Running {
+    let barrier = scene.file(&format!("{name}.go"));
+    let arguments = [arguments, &["--barrier", barrier.to_str().expect("text")]].concat();
+    let program = start(&mut scene.sample(name, &arguments));
+    let ready = scene.file(&format!("{name}.go.ready.{}", program.pid()));
+    wait_until("it has warmed up", || ready.exists());
+    program
+}
+
+/// The row of a program in `openmps ps --json`.
+fn account(scene: &Scene, program: &Running) -> Value {
+    let report = scene.openmps(&["ps", "--json"]).expect_success().json();
+    let clients = report["servers"].as_array().expect("servers").iter();
+    let mut clients = clients.flat_map(|server| server["clients"].as_array().expect("clients"));
+    let found = clients.find(|client| client["pid"] == program.pid());
+    found.unwrap_or_else(|| panic!("{} is not in {report}", program.pid())).clone()
+}
+
+/// A count of it.
+fn count(account: &Value, name: &str) -> u64 {
+    let work = &account["work"];
+    work[name].as_u64().unwrap_or_else(|| panic!("no {name} in {account}"))
+}
+
+#[test]
+fn clients_of_one_server_have_accounts_of_their_own() {
+    let scene = Scene::with_daemon();
+    let adding = ["--size", "65536", "--warm-up", "5", "--iterations", "1"];
+    let adder = waiting(&scene, "vector_add", &adding);
+    let spinning = ["--work", "300000", "--blocks", "2", "--warm-up", "3", "--iterations", "1"];
+    let spinner = waiting(&scene, "spin", &spinning);
+    assert_eq!(scene.servers().len(), 1, "they share a server");
+
+    // What each has done is known: three arrays of floats, five times; two blocks, three times.
+    let [added, spun] = [&adder, &spinner].map(|program| account(&scene, program));
+    assert_eq!((&added["kernels"], &spun["kernels"]), (&5.into(), &3.into()));
+    assert_eq!(count(&added, "global_bytes"), 5 * 3 * 4 * 65536);
+    assert_eq!(count(&spun, "blocks"), 3 * 2);
+    assert!(count(&spun, "thread_instructions") > 3 * 2 * 300_000, "{spun}");
+    for client in [&added, &spun] {
+        let [busy, sms, warps] = ["busy_ns", "sm_active_ns", "warp_ns"].map(|n| count(client, n));
+        assert!(busy > 0 && sms > 0 && warps >= sms, "{client}");
+        assert!(client["work"]["lanes_active"].as_f64().expect("a share") > 0.9, "{client}");
+    }
+
+    // While a third one has three SMs, its account grows and theirs do not.
+    let mut endless = start(&mut scene.sample("endless", &["--blocks", "3"]));
+    wait_until("its kernel runs", || {
+        let found = scene.clients().contains(&endless.pid());
+        found && count(&account(&scene, &endless), "sm_active_ns") > 0
+    });
+    let (before, begin) = (account(&scene, &endless), Instant::now());
+    std::thread::sleep(Duration::from_millis(200));
+    let least_ns = begin.elapsed().as_nanos() as u64;
+    let after = account(&scene, &endless);
+    let [busy, sms, warps] = ["busy_ns", "sm_active_ns", "warp_ns"]
+        .map(|name| count(&after, name) - count(&before, name));
+    assert!(busy >= least_ns, "its kernel ran all the time: {busy} of {least_ns}");
+    assert_eq!(sms, warps, "a warp on each of its SMs");
+    assert!((2 * busy..4 * busy).contains(&sms), "three SMs: {sms} in {busy}");
+    for (program, known) in [(&adder, &added), (&spinner, &spun)] {
+        assert_eq!(account(&scene, program)["work"], known["work"]);
+    }
+    endless.kill();
+}
+
+#[test]
+fn a_table_has_a_row_for_each_kernel_of_each_client() {
+    let table = "kernels.tsv";
+    let mut scene = Scene::new();
+    let path = scene.file(table);
+    scene.start_daemon_with(&[("OPENMPS_SOFT_PROFILE", path.to_str().expect("text"))]);
+    let runs = [("3", "7"), ("4", "2")].map(|(warm_up, iterations)| {
+        let arguments = ["--warm-up", warm_up, "--iterations", iterations, "--size", "4096"];
+        let program = start(&mut scene.sample("vector_add", &arguments));
+        let pid = program.pid();
+        program.wait().expect_success();
+        pid
+    });
+    assert_eq!(scene.stop_daemon().status, 0);
+    wait_until("the server has written it", || path.exists());
+    let text = std::fs::read_to_string(&path).expect("the table");
+    let mut lines = text.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let head = lines.next().expect("a head");
+    let rows: Vec<_> = lines.collect();
+    let of = |row: &[&str], name: &str| {
+        let at = head.iter().position(|column| *column == name).expect("a column");
+        row[at].to_owned()
+    };
+    for (pid, launches) in runs.into_iter().zip([10, 6]) {
+        let client = format!("{pid} ");
+        let mine = rows.iter().filter(|row| of(row, "client").starts_with(&client));
+        let [row] = &mine.collect::<Vec<_>>()[..] else { panic!("one row of {pid}: {text}") };
+        assert_eq!(of(row, "kernel"), "vector_add");
+        assert_eq!(of(row, "launches"), launches.to_string());
+        assert_eq!(of(row, "global_bytes"), (launches * 3 * 4 * 4096).to_string());
+        let number = |name: &str| of(row, name).parse::<u64>().expect("a number");
+        assert!(number("sm_ns") > 0 && number("warp_ns") >= number("sm_ns"), "{text}");
+    }
+}

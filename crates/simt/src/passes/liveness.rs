@@ -27,6 +27,11 @@ impl RegSet {
         self.0[reg.index() / 64] &= !(1 << (reg.index() % 64));
     }
 
+    /// Takes all of `other` away.
+    fn take(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a &= !b);
+    }
+
     /// Membership.
     pub(crate) fn contains(&self, reg: Reg) -> bool {
         self.0[reg.index() / 64] & (1 << (reg.index() % 64)) != 0
@@ -77,33 +82,23 @@ impl Liveness {
     pub(crate) fn of(f: &Function) -> Self {
         let n = f.blocks.len();
         let empty = RegSet::new(f.regs.len());
+        let successors: Vec<Vec<BlockId>> =
+            f.blocks.iter().map(|block| block.term.successors().collect()).collect();
+        let predecessors = f.predecessors();
+        let changes: Vec<Change> = (0..n).map(|b| Change::of(f, b, &empty)).collect();
         let mut live_in = vec![empty.clone(); n];
         let mut live_out = vec![empty.clone(); n];
-        let predecessors = f.predecessors();
         let mut queued = vec![true; n];
         let mut work: Vec<usize> = (0..n).collect();
+        let mut live = empty.clone();
         while let Some(b) = work.pop() {
             queued[b] = false;
-            let block = &f.blocks[b];
-            let mut live = empty.clone();
-            for successor in block.term.successors() {
-                live.extend(&live_in[successor.index()]);
+            for successor in &successors[b] {
+                live_out[b].extend(&live_in[successor.index()]);
             }
-            live_out[b] = live.clone();
-            if let Some(d) = block.term.def() {
-                live.remove(d);
-            }
-            term_uses(f, &block.term).into_iter().for_each(|r| {
-                live.insert(r);
-            });
-            for inst in block.insts.iter().rev() {
-                if inst.guard.is_none() {
-                    inst.dst.iter().for_each(|d| live.remove(*d));
-                }
-                inst.uses().for_each(|r| {
-                    live.insert(r);
-                });
-            }
+            live.clone_from(&live_out[b]);
+            live.take(&changes[b].writes);
+            live.extend(&changes[b].reads);
             if live_in[b].extend(&live) {
                 for p in &predecessors[b] {
                     if !std::mem::replace(&mut queued[p.index()], true) {
@@ -113,11 +108,10 @@ impl Liveness {
             }
         }
         let mut around_loops = empty;
-        for (b, block) in f.blocks.iter().enumerate() {
-            for successor in block.term.successors() {
-                if reaches(f, successor, BlockId(b as u32)) {
-                    around_loops.extend(&live_in[successor.index()]);
-                }
+        let cycle = cycles(&successors, &predecessors);
+        for (b, successors) in successors.iter().enumerate() {
+            for successor in successors.iter().filter(|s| cycle[s.index()] == cycle[b]) {
+                around_loops.extend(&live_in[successor.index()]);
             }
         }
         Self { live_in, live_out, around_loops }
@@ -156,16 +150,97 @@ impl Liveness {
     }
 }
 
-fn reaches(f: &Function, from: BlockId, to: BlockId) -> bool {
-    let mut seen = vec![false; f.blocks.len()];
-    let mut work = vec![from];
-    while let Some(b) = work.pop() {
-        if b == to {
-            return true;
+/// What a block does to the set of live registers, seen from its end.
+struct Change {
+    /// Read before they are written.
+    reads: RegSet,
+    /// Written in all lanes, terminator included.
+    writes: RegSet,
+}
+
+impl Change {
+    fn of(f: &Function, block: usize, empty: &RegSet) -> Self {
+        let block = &f.blocks[block];
+        let (mut reads, mut writes) = (empty.clone(), empty.clone());
+        let write = |reads: &mut RegSet, writes: &mut RegSet, d: Reg| {
+            reads.remove(d);
+            writes.insert(d);
+        };
+        if let Some(d) = block.term.def() {
+            write(&mut reads, &mut writes, d);
         }
-        if !std::mem::replace(&mut seen[b.index()], true) {
-            work.extend(f.blocks[b.index()].term.successors());
+        term_uses(f, &block.term).into_iter().for_each(|r| {
+            reads.insert(r);
+        });
+        for inst in block.insts.iter().rev() {
+            if inst.guard.is_none() {
+                inst.dst.iter().for_each(|d| write(&mut reads, &mut writes, *d));
+            }
+            inst.uses().for_each(|r| {
+                reads.insert(r);
+            });
+        }
+        Self { reads, writes }
+    }
+}
+
+/// By block, a number that two blocks share if each can be reached from the other.
+fn cycles(successors: &[Vec<BlockId>], predecessors: &[Vec<BlockId>]) -> Vec<usize> {
+    let n = successors.len();
+    // Blocks as a walk forwards leaves them, the last left first: walks backwards in this order stay
+    // each in a cycle.
+    let mut left = Vec::with_capacity(n);
+    let mut seen = vec![false; n];
+    for root in 0..n {
+        let mut path = Vec::new();
+        if !std::mem::replace(&mut seen[root], true) {
+            path.push((root, 0));
+        }
+        while let Some((b, next)) = path.last_mut() {
+            match successors[*b].get(*next) {
+                Some(successor) => {
+                    *next += 1;
+                    if !std::mem::replace(&mut seen[successor.index()], true) {
+                        path.push((successor.index(), 0));
+                    }
+                }
+                None => {
+                    left.push(*b);
+                    path.pop();
+                }
+            }
         }
     }
-    false
+    let mut cycle = vec![usize::MAX; n];
+    for root in left.into_iter().rev() {
+        let mut work = vec![root];
+        while let Some(b) = work.pop() {
+            if cycle[b] == usize::MAX {
+                cycle[b] = root;
+                work.extend(predecessors[b].iter().map(|p| p.index()));
+            }
+        }
+    }
+    cycle
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_reach_each_other_share_a_cycle() {
+        // 0 -> 1 -> 2 -> 1, 2 -> 3 -> 3, 3 -> 4.
+        let edges = [(0, 1), (1, 2), (2, 1), (2, 3), (3, 3), (3, 4)];
+        let (mut successors, mut predecessors) = (vec![vec![]; 5], vec![vec![]; 5]);
+        for (from, to) in edges {
+            successors[from].push(BlockId(to as u32));
+            predecessors[to].push(BlockId(from as u32));
+        }
+        let cycle = cycles(&successors, &predecessors);
+        assert_eq!(cycle[1], cycle[2]);
+        for (a, b) in [(0, 1), (2, 3), (3, 4), (0, 4)] {
+            assert_ne!(cycle[a], cycle[b], "{a} {b}");
+        }
+    }
 }

@@ -143,9 +143,9 @@ pub(crate) fn place_frame(f: &mut Function) -> (Vec<u32>, u32) {
     let mut size = 0u32;
     for (index, slot) in f.slots.iter().enumerate() {
         if used[index] {
-            size = size.next_multiple_of(slot.align.max(1));
+            size = size.checked_next_multiple_of(slot.align.max(1)).unwrap_or(FRAME_END);
             offsets[index] = size;
-            size = size.saturating_add(slot.bytes);
+            size = size.saturating_add(slot.bytes).min(FRAME_END);
         }
     }
     let offsets_ref = &offsets;
@@ -173,3 +173,6 @@ pub(crate) fn place_frame(f: &mut Function) -> (Vec<u32>, u32) {
     // Frames of a call chain follow each other: keep every one aligned for any type.
     (offsets, size.next_multiple_of(16))
 }
+
+/// The end of the largest frame: more than any thread has.
+const FRAME_END: u32 = u32::MAX - 15;

@@ -162,6 +162,13 @@ impl<'s> Lexer<'s> {
             self.take_while(continues_word);
         } else if self.byte(0) == b'.' && !continues_word(self.byte(1)) {
             self.at += 1;
+        } else if self.byte(0) == b'.'
+            && matches!(self.byte(1), b'e' | b'E')
+            && (self.byte(2).is_ascii_digit() || matches!(self.byte(2), b'+' | b'-'))
+        {
+            // `1.e5`
+            self.at += 1;
+            self.take_while(continues_word);
         }
         let source = self.source;
         let bytes = source.as_bytes();

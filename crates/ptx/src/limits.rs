@@ -29,11 +29,17 @@ pub const PARAMETERS_MAX: usize = 32764;
 /// Bytes of a kernel's parameters: the size of the constant bank that holds them on a device.
 pub const PARAMETER_BYTES_MAX: u64 = 32764;
 
+/// The same for what is older: `.version` before 8.1 or `.target` below sm_70.
+pub const PARAMETER_BYTES_MAX_OLD: u64 = 4352;
+
+/// Alignment in bytes of a `.param` variable that is not a kernel's.
+pub const PARAMETER_ALIGN_BYTES_MAX: u64 = 128;
+
 /// Bytes of one variable. No device has more memory than this, and sums of sizes stay in 64 bits.
 pub const VARIABLE_BYTES_MAX: u64 = 1 << 48;
 
-/// Alignment in bytes of a variable: a page of the largest kind a device maps.
-pub const ALIGN_BYTES_MAX: u64 = 2 << 20;
+/// Alignment in bytes of a variable: the largest power of two in the 32 bits that hold it.
+pub const ALIGN_BYTES_MAX: u64 = 1 << 31;
 
 /// Entries of one fatbin. The largest library has six thousand.
 pub const ENTRIES_MAX: usize = 65536;

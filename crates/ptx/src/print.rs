@@ -217,6 +217,9 @@ impl Module {
             write!(f, "{linkage} ")?;
         }
         write!(f, "{}", if function.kind == FunctionKind::Entry { ".entry" } else { ".func" })?;
+        for attribute in &function.directives.attributes {
+            write!(f, " {attribute}")?;
+        }
         if !function.returns.is_empty() {
             write!(f, " ")?;
             self.print_parameters(f, function, &function.returns)?;

@@ -37,7 +37,8 @@ fn text_that_is_not_ptx() {
     expect("\n  int main() {}", 2, 3, &["`int`", "`.version`"]);
     expect(".version eight\n", 1, 10, &["found `eight`", "`8.5`"]);
     expect(".version 8.0\n.reg", 2, 1, &["`.target`"]);
-    expect(".version 8.0\n.target gpu_1\n.address_size 48", 3, 15, &["48", "32 or 64"]);
+    expect(".version 8.0\n.target gpu_1\n", 2, 9, &["Unsupported .target 'gpu_1'", "sm_80"]);
+    expect(".version 8.0\n.target sm_80\n.address_size 48", 3, 15, &["48", "32 or 64"]);
     expect(".version 8.0\n.target sm_xx\n", 2, 9, &["sm_xx"]);
     expect(".version 8.0\n.target sm_80\n/* no end", 3, 1, &["comment"]);
     expect(".version 8.0\n.target sm_80\n\u{e9}", 3, 1, &["\u{e9}"]);
@@ -93,9 +94,9 @@ fn what_the_version_or_the_target_does_not_have() {
         ptx::check(&ptx::parse(&text).unwrap()).unwrap();
     }
     let header = |version, target| module(version, target, "mov.b32 %r1, 0");
-    expect(&header("7.9", "sm_80"), 1, 1, &["Unsupported .version 7.9"]);
-    expect(&header("8.0", "sm_999"), 1, 1, &["Unsupported .target 'sm_999'"]);
-    expect(&header("7.0", "sm_90"), 1, 1, &["7.0 does not support .target sm_90"]);
+    expect(&header("7.9", "sm_80"), 1, 10, &["Unsupported .version 7.9"]);
+    expect(&header("8.0", "sm_999"), 2, 9, &["Unsupported .target 'sm_999'"]);
+    expect(&header("7.0", "sm_90"), 2, 9, &["7.0 does not support .target sm_90"]);
 }
 
 #[test]
@@ -167,7 +168,7 @@ fn calls_that_do_not_fit_their_function() {
     };
     expect(&with("call f;"), 7, 1, &["0 results", "expected 1"]);
     expect(&with("call (%r1), f;"), 7, 1, &["0 arguments", "expected 1"]);
-    expect(&with("call (%r1), f, (%r2);"), 7, 1, &["'%r2'", "8 bytes"]);
+    expect(&with("call (%r1), f, (%r2);"), 7, 1, &["'%r2'", "type '.b64'"]);
     expect(&with("call (%r1), k, (%rd1);"), 7, 1, &["kernel 'k'", ".func"]);
     expect(&with("call (%r1), %rd1, (%rd1);"), 7, 1, &["prototype"]);
 }
@@ -184,7 +185,9 @@ fn variables_that_cannot_be() {
     expect(&module(".global .b64 x[1152921504606846976][64];"), 3, 14, &["too large"]);
     expect(&module(".global .u64 x = y;"), 3, 18, &["Unknown symbol 'y'"]);
     let kernel = ".entry k(.param .align 8 .b8 p[40000]) { ret; }";
-    expect(&module(kernel), 3, 8, &["40000", "32764"]);
+    expect(&module(kernel), 3, 8, &["40000", "4352"]);
+    let newer = module(kernel).replace("8.0", "8.1");
+    expect(&newer, 3, 8, &["40000", "32764"]);
 }
 
 #[test]

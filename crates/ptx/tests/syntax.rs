@@ -267,7 +267,7 @@ fn directives_and_spellings_that_are_seldom_are_read() {
     assert_eq!(function("ranks").directives.maxclusterrank, Some(8));
     assert!(function("blocks").directives.blocksareclusters);
     assert!(function("stop").directives.noreturn);
-    assert_eq!(function("elsewhere").directives.other, [".attribute(.unified(0xAB, 0xCD))"]);
+    assert_eq!(function("elsewhere").directives.attributes, [".attribute(.unified(0xAB, 0xCD))"]);
     assert_eq!(module.find_function("g"), module.find_function("f"));
     // An element of an array is what is there; moved, its address.
     let kernel = function("directives");

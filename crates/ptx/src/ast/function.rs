@@ -170,6 +170,8 @@ pub struct Directives {
     pub blocksareclusters: bool,
     /// `.noreturn`
     pub noreturn: bool,
+    /// `.attribute(...)`, as written.
+    pub attributes: Vec<String>,
     /// `.pragma` strings.
     pub pragmas: Vec<String>,
     /// Directives this version does not know or need, as written.

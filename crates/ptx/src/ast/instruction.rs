@@ -55,7 +55,8 @@ impl Immediate {
     }
 
     /// The bits that an operand of type `ty` takes, in the low end: integers are truncated,
-    /// floats converted between f32 and f64 (round to nearest even). `None` where PTX has no
+    /// floats converted between f32 and f64 (round to nearest even) for floats and `.b32`; of
+    /// other plain bits they are their own, cut or extended with zeros. `None` where PTX has no
     /// conversion: an integer for a float type, a float for an integer type.
     pub fn bits_as(self, ty: ScalarType) -> Option<u64> {
         use ScalarType as T;
@@ -68,10 +69,12 @@ impl Immediate {
             }),
             Immediate::F32(bits) => match ty {
                 T::F32 | T::B32 | T::Tf32 => Some(u64::from(bits)),
-                T::F64 | T::B64 => Some(f64::from(f32::from_bits(bits)).to_bits()),
+                T::F64 => Some(f64::from(f32::from_bits(bits)).to_bits()),
+                T::B8 | T::B16 | T::B64 => Some(u64::from(bits) & (u64::MAX >> (64 - ty.bits()))),
                 _ => None,
             },
             Immediate::F64(bits) => match ty {
+                T::B8 | T::B16 => Some(bits & (u64::MAX >> (64 - ty.bits()))),
                 T::F64 | T::B64 => Some(bits),
                 T::F32 | T::B32 | T::Tf32 => {
                     Some(u64::from((f64::from_bits(bits) as f32).to_bits()))

@@ -145,6 +145,39 @@ impl Modifier {
         })
     }
 
+    /// The word is a part of the instruction's name: `cta` of `bar.cta`, `to` of `cvta.to`.
+    pub(crate) fn is_of_name(self, opcode: super::Opcode) -> bool {
+        use super::Opcode;
+        match opcode {
+            Opcode::Bar | Opcode::Barrier => matches!(
+                self,
+                Modifier::Scope(Scope::Cta | Scope::Cluster)
+                    | Modifier::Warp
+                    | Modifier::Arrive
+                    | Modifier::Wait
+            ),
+            Opcode::Cp => matches!(
+                self,
+                Modifier::Async
+                    | Modifier::Bulk
+                    | Modifier::Reduce
+                    | Modifier::Prefetch
+                    | Modifier::Tensor
+                    | Modifier::CommitGroup
+                    | Modifier::WaitGroup
+                    | Modifier::WaitAll
+                    | Modifier::Mbarrier
+                    | Modifier::Arrive
+            ),
+            Opcode::Cvta => self == Modifier::To,
+            Opcode::Mbarrier => {
+                matches!(self, Modifier::Arrive | Modifier::ArriveDrop | Modifier::ExpectTx)
+            }
+            Opcode::Tex => matches!(self, Modifier::Base | Modifier::Level | Modifier::Grad),
+            _ => false,
+        }
+    }
+
     /// Elements of an offset or gradient in a texture of this shape.
     pub(crate) fn offsets(self) -> Option<usize> {
         use Modifier::*;

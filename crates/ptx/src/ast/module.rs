@@ -142,6 +142,9 @@ pub struct Module {
     pub(crate) lines: Vec<u32>,
     /// Text range of the first use of each name.
     pub(crate) names: Vec<Span>,
+    /// Where the version and the target stand.
+    pub(crate) version_span: Span,
+    pub(crate) target_span: Span,
     /// Of `.version`.
     pub version: Version,
     /// Of `.target`.

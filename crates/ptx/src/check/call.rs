@@ -3,15 +3,18 @@
 use super::Checker;
 use super::operand::{Mismatch, compatible};
 use crate::ast::{
-    Call, Callee, Function, FunctionKind, Immediate, Instruction, LabelKind, Operand, Parameter,
-    Prototype, ScalarType, StateSpace, SymbolRef, Variable,
+    Call, Callee, Function, FunctionKind, Immediate, Instruction, LabelId, LabelKind, Operand,
+    Parameter, Prototype, ScalarType, StateSpace, SymbolRef, TypeKind, Variable,
 };
 
 /// A formal parameter: in a register of a type, or so many bytes of `.param`.
 #[derive(Clone, Copy, Debug)]
 enum Formal {
     Register(ScalarType),
-    Memory(Option<u64>),
+    /// One value, of a type.
+    Scalar(ScalarType),
+    /// An array: its size and its alignment in bytes.
+    Array(Option<u64>, u64),
     /// `.param .b8 x[]`: whatever is left, or nothing.
     Variadic,
 }
@@ -20,7 +23,8 @@ fn formal_of(variable: &Variable) -> Formal {
     match variable.space {
         StateSpace::Reg => Formal::Register(variable.ty),
         _ if variable.is_unsized() => Formal::Variadic,
-        _ => Formal::Memory(variable.size_bytes()),
+        _ if variable.dims.is_empty() => Formal::Scalar(variable.ty),
+        _ => Formal::Array(variable.size_bytes(), variable.align_bytes()),
     }
 }
 
@@ -46,6 +50,13 @@ impl<'m> Checker<'m> {
                     .to_owned(),
             });
         };
+        let later = |label: &LabelId| function.label(*label).span.start > instruction.span.start;
+        if call.prototype.as_ref().is_some_and(later) {
+            return Err(Mismatch {
+                found: "the call's prototype, which comes later".to_owned(),
+                expected: "one declared before".to_owned(),
+            });
+        }
         match (call.callee, call.prototype.map(|label| &function.label(label).kind)) {
             (Callee::Direct(id), None) => {
                 let callee = self.module.function(id);
@@ -103,10 +114,13 @@ impl<'m> Checker<'m> {
             });
         }
         for (actual, formal) in actuals.iter().zip(formals) {
-            if !self.actual_fits(function, actual, *formal) {
+            let discarded = *actual == Operand::Sink && what == "results";
+            if !discarded && !self.actual_fits(function, actual, *formal) {
                 let expected = match formal {
-                    Formal::Register(ty) => format!("a value of type '{ty}'"),
-                    Formal::Memory(Some(size)) => format!("{size} bytes of '.param'"),
+                    Formal::Register(ty) | Formal::Scalar(ty) => format!("a value of type '{ty}'"),
+                    Formal::Array(Some(size), align) => {
+                        format!("{size} bytes of '.param' aligned to {align}")
+                    }
                     _ => "a parameter of a size".to_owned(),
                 };
                 let found = format!("{} among the {what}", self.describe(function, actual));
@@ -117,33 +131,36 @@ impl<'m> Checker<'m> {
     }
 
     fn actual_fits(&self, function: &Function, actual: &Operand, formal: Formal) -> bool {
-        let size_bytes = match actual {
-            Operand::Register(id) => {
+        match (actual, formal) {
+            (Operand::Register(_) | Operand::Symbol(SymbolRef::Local(_), 0), Formal::Variadic) => {
+                true
+            }
+            (_, Formal::Variadic) => matches!(actual, Operand::Immediate(_)),
+            (Operand::Register(id), Formal::Register(ty) | Formal::Scalar(ty)) => {
                 let register = function.register(*id);
-                if let Formal::Register(ty) = formal {
-                    return compatible(register.ty, ty);
+                match register.vector {
+                    1 => compatible(register.ty, ty),
+                    count => register.ty.size_bytes() * u64::from(count) == ty.size_bytes(),
                 }
-                Some(register.ty.size_bytes() * u64::from(register.vector))
             }
-            Operand::Symbol(symbol @ SymbolRef::Local(_), 0) => {
-                let variable = symbol.variable(self.module, function);
-                if variable.is_none_or(|variable| variable.space.root() != StateSpace::Param) {
-                    return false;
+            (Operand::Symbol(symbol @ SymbolRef::Local(_), 0), _) => {
+                let Some(variable) = symbol.variable(self.module, function) else { return false };
+                match (formal_of(variable), formal) {
+                    _ if variable.space.root() != StateSpace::Param => false,
+                    (Formal::Scalar(own), Formal::Scalar(ty) | Formal::Register(ty)) => {
+                        compatible(own, ty)
+                    }
+                    (Formal::Array(own, own_align), Formal::Array(size, align)) => {
+                        own.is_some() && own == size && own_align == align
+                    }
+                    _ => false,
                 }
-                variable.and_then(Variable::size_bytes)
             }
-            Operand::Immediate(Immediate::Integer { .. }) => return true,
-            Operand::Immediate(_) => {
-                return matches!(formal, Formal::Register(ty) if ty.is_float())
-                    || matches!(formal, Formal::Memory(_));
+            (Operand::Immediate(value), Formal::Register(ty) | Formal::Scalar(ty)) => {
+                let float = !matches!(value, Immediate::Integer { .. });
+                if float { ty.is_float() || ty.kind() == TypeKind::Bits } else { !ty.is_float() }
             }
-            Operand::Sink => return true,
-            _ => return false,
-        };
-        match formal {
-            Formal::Register(ty) => size_bytes == Some(ty.size_bytes()),
-            Formal::Memory(formal) => size_bytes.is_some() && size_bytes == formal,
-            Formal::Variadic => true,
+            _ => false,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Directives: those that exclude or need each other, and since when each exists.
 
 use super::Checker;
-use crate::ast::{Alias, Function, FunctionKind, LabelKind, Linkage, Parameter, Span};
+use crate::ast::{Alias, Function, FunctionKind, LabelKind, Linkage, Parameter, Span, Version};
 use crate::instructions::words;
 
 impl Checker<'_> {
@@ -17,11 +17,20 @@ impl Checker<'_> {
     /// What stands between a function's parameters and its body.
     pub(super) fn directives(&mut self, function: &Function) {
         let own = &function.directives;
+        if own.maxnctapersm.is_some() && self.module.version >= (Version { major: 2, minor: 1 }) {
+            let message = "Deprecated feature: '.maxnctapersm' is not supported as of PTX version \
+                           2.1, expected '.minnctapersm'";
+            self.error(function.span, message.to_owned());
+        }
+        if own.noreturn && !function.returns.is_empty() {
+            let message = "Invalid directive '.noreturn' for a function that returns a value";
+            self.error(function.span, message.to_owned());
+        }
         let numbers = [
             (".maxntid", own.maxntid.map(|extents| extents.contains(&0))),
             (".reqntid", own.reqntid.map(|extents| extents.contains(&0))),
-            (".reqnctapercluster", own.reqnctapercluster.map(|extents| extents.contains(&0))),
-            (".maxclusterrank", own.maxclusterrank.map(|ranks| ranks == 0)),
+            (".reqnctapercluster", own.reqnctapercluster.map(|_| false)),
+            (".maxclusterrank", own.maxclusterrank.map(|_| false)),
             (".maxnreg", own.maxnreg.map(|registers| registers == 0)),
             (".minnctapersm", own.minnctapersm.map(|blocks| blocks == 0)),
             (".explicitcluster", own.explicitcluster.then_some(false)),
@@ -59,15 +68,12 @@ impl Checker<'_> {
                            '.blocksareclusters'";
             self.error(function.span, message.to_owned());
         }
+        if own.attributes.iter().any(|written| written.contains(".unified")) {
+            self.exists(function.span, ".attribute(.unified)");
+        }
         for written in &own.other {
             let name = written.split([' ', '(']).next().unwrap_or(written);
             let known = match name {
-                ".attribute" => {
-                    if written.contains(".unified") {
-                        self.exists(function.span, ".attribute(.unified)");
-                    }
-                    true
-                }
                 ".abi_preserve" | ".abi_preserve_control" => function.kind == FunctionKind::Func,
                 ".language" => true,
                 _ => false,
@@ -109,7 +115,9 @@ impl Checker<'_> {
         self.exists(alias.span, ".alias");
         let (name, target) = (self.module.function(alias.name), self.module.function(alias.target));
         let spelled = self.module.name(target.name);
-        let problem = if target.kind == FunctionKind::Entry {
+        let problem = if name.body.is_some() {
+            format!("Illegal redefinition of function '{}' as alias", self.module.name(name.name))
+        } else if target.kind == FunctionKind::Entry {
             format!("Cannot define alias to entry function '{spelled}'")
         } else if target.linkage == Linkage::Weak {
             format!("Function '{spelled}' with .weak scope cannot be aliased")

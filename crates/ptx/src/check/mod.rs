@@ -11,15 +11,14 @@ mod instruction;
 mod operand;
 mod target;
 mod texture;
-
 mod variable;
 
 use crate::ast::{
     Function, FunctionKind, Instruction, LabelKind, Module, Opcode, Operand, ScalarType, Span,
-    Statement,
+    Statement, Version,
 };
 use crate::diagnostic::{Diagnostic, ERRORS_MAX, Errors, Severity};
-use crate::limits::PARAMETER_BYTES_MAX;
+use crate::limits::{PARAMETER_BYTES_MAX, PARAMETER_BYTES_MAX_OLD};
 use instruction::Candidates;
 pub use target::{VERSION_MAX, is_version};
 
@@ -135,10 +134,13 @@ impl<'m> Checker<'m> {
     fn signature(&mut self, function: &Function) {
         if function.kind == FunctionKind::Entry {
             let size = function.parameter_layout().map(|layout| layout.size_bytes);
-            if size.is_none_or(|size| size > PARAMETER_BYTES_MAX) {
+            let new = self.module.version >= (Version { major: 8, minor: 1 })
+                && (self.module.target.sm >= 70 || self.module.target.sm == 0);
+            let most = if new { PARAMETER_BYTES_MAX } else { PARAMETER_BYTES_MAX_OLD };
+            if size.is_none_or(|size| size > most) {
                 let message = format!(
-                    "Formal parameter space of '{}' takes {} bytes, expected at most \
-                     {PARAMETER_BYTES_MAX}",
+                    "Formal parameter space of '{}' takes {} bytes, expected at most {most} for \
+                     this version and target",
                     self.module.name(function.name),
                     size.map_or("too many".to_owned(), |size| size.to_string()),
                 );

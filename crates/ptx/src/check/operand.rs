@@ -28,6 +28,10 @@ pub(super) fn compatible(register: ScalarType, ty: ScalarType) -> bool {
     }
     let bits = |ty: ScalarType| ty.kind() == TypeKind::Bits;
     let integer = |ty: ScalarType| ty.is_integer() && !ty.is_packed();
+    // A pair of halves in a register is plain bits to all but floats.
+    if register == ScalarType::F16x2 && ty.kind() != TypeKind::Float {
+        return true;
+    }
     bits(register) || bits(ty) || (integer(register) && integer(ty))
 }
 
@@ -41,7 +45,7 @@ fn compatible_relaxed(register: ScalarType, ty: ScalarType) -> bool {
     bits(register) || bits(ty) || (register.is_integer() && ty.is_integer())
 }
 
-fn immediate_fits(value: Immediate, ty: ScalarType) -> bool {
+pub(super) fn immediate_fits(value: Immediate, ty: ScalarType) -> bool {
     let bits = ty.kind() == TypeKind::Bits;
     match value {
         Immediate::Integer { .. } => !ty.is_packed() && !ty.is_float() && ty != ScalarType::B128,
@@ -99,22 +103,9 @@ impl Checker<'_> {
             }
             Kind::Call => return Ok(()),
             Kind::Texture | Kind::Handle => return self.texture(at, pattern.kind, operand),
-            Kind::Offset => {
-                let count = at.instruction.modifiers.iter().find_map(|word| word.offsets());
-                return match operand {
-                    Operand::Vector(elements) if count.is_none_or(|n| elements.len() >= n) => {
-                        Ok(())
-                    }
-                    Operand::Vector(_) => Err(self.mismatch(
-                        at,
-                        operand,
-                        format!("a vector of {}", count.unwrap_or(0)),
-                    )),
-                    Operand::Register(_) => Ok(()),
-                    _ => Err(self.mismatch(at, operand, "a vector of offsets".into())),
-                };
-            }
-            Kind::Video | Kind::VideoNegatable | Kind::VideoDestination => {
+            Kind::Offset | Kind::Gradient => return self.shift(at, pattern.kind, operand),
+            Kind::Window => return self.window(at, operand),
+            Kind::Video | Kind::VideoRegister | Kind::VideoNegatable | Kind::VideoDestination => {
                 return self.video(at, pattern.kind, operand);
             }
             Kind::Label | Kind::Targets => return self.label(at, pattern.kind, operand),
@@ -151,6 +142,7 @@ impl Checker<'_> {
                     if discarded { Ok(()) } else { self.scalar(at, pattern, ty, element) }
                 })
             }
+            Operand::Sink if pattern.kind == Kind::DestinationOrSink => Ok(()),
             Operand::Register(id) => {
                 let register = at.function.register(*id);
                 let fits = usize::from(register.vector) == count && compatible(register.ty, ty);
@@ -202,7 +194,7 @@ impl Checker<'_> {
                 pattern.kind == Kind::Predicate && at.function.register(*id).ty == ScalarType::Pred
             }
             Operand::Immediate(value) => {
-                let fits = !written && immediate_fits(*value, ty);
+                let fits = !written && pattern.kind != Kind::Register && immediate_fits(*value, ty);
                 if fits {
                     return self.in_range(at, pattern, operand);
                 }
@@ -250,7 +242,8 @@ impl Checker<'_> {
     }
 
     fn address_fits(&self, at: &Site<'_>, symbol: SymbolRef, ty: ScalarType) -> bool {
-        let sized = ty.bits() == 32 || ty.bits() == 64;
+        let half = ty.bits() == 16 && at.instruction.opcode == Opcode::Mov;
+        let sized = ty.bits() == 32 || ty.bits() == 64 || half;
         let space_of_instruction = at.instruction.space().map(StateSpace::root);
         let space = symbol.variable(self.module, at.function).map(|variable| variable.space.root());
         let same_space = match (at.instruction.opcode, space_of_instruction, space) {
@@ -309,7 +302,8 @@ impl Checker<'_> {
                     && register_fits(at.function.register(*id).ty, ScalarType::U32, false)
             }
             Operand::Immediate(value) => {
-                kind != Kind::VideoDestination && immediate_fits(*value, ScalarType::U32)
+                matches!(kind, Kind::Video | Kind::VideoNegatable)
+                    && immediate_fits(*value, ScalarType::U32)
             }
             _ => false,
         };
@@ -324,9 +318,10 @@ impl Checker<'_> {
         let fits = matches!(
             (&at.function.label(*id).kind, kind),
             (LabelKind::Code(_), Kind::Label) | (LabelKind::BranchTargets(_), Kind::Targets)
-        );
+        ) && (kind == Kind::Label
+            || at.function.label(*id).span.start < at.instruction.span.start);
         let expected = match kind {
-            Kind::Targets => "a label of `.branchtargets`",
+            Kind::Targets => "a label of `.branchtargets` before it",
             _ => "a label of code",
         };
         if fits { Ok(()) } else { Err(self.mismatch(at, operand, expected.into())) }
@@ -337,11 +332,16 @@ impl Checker<'_> {
             return Err(self.mismatch(at, operand, "an address in brackets".into()));
         };
         let space = space.or_else(|| at.instruction.space()).map(StateSpace::root);
+        let opcode = at.instruction.opcode;
         match base {
             AddressBase::Register(id) => {
                 let register = at.function.register(*id);
                 let narrow_ok = self.module.address_size_bits == 32
                     || space.is_some_and(|space| space != StateSpace::Global);
+                if at.instruction.space() == Some(StateSpace::ParamFunc) {
+                    let expected = "a parameter of a call by its name";
+                    return Err(self.mismatch(at, operand, expected.into()));
+                }
                 let sized = register.ty.bits() == 64 || (register.ty.bits() == 32 && narrow_ok);
                 if sized && !register.ty.is_float() && register.vector == 1 {
                     return Ok(());
@@ -356,13 +356,21 @@ impl Checker<'_> {
                     return Err(self.mismatch(at, operand, "the address of a variable".into()));
                 };
                 // Parameters and constants have no generic address without `cvta`.
-                let special = matches!(of_symbol, StateSpace::Param | StateSpace::Const);
+                let special = match opcode {
+                    Opcode::Mbarrier => of_symbol != StateSpace::Shared,
+                    Opcode::Prefetchu => of_symbol != StateSpace::Global,
+                    _ => matches!(of_symbol, StateSpace::Param | StateSpace::Const),
+                };
                 if space.map_or(special, |space| space != of_symbol) {
                     let space = space.map_or("generic", StateSpace::text);
                     return Err(self.mismatch(at, operand, format!("one in space '{space}'")));
                 }
-                if at.instruction.opcode == Opcode::St && is_input(at.function, *symbol) {
+                if opcode == Opcode::St && is_input(at.function, *symbol) {
                     let expected = "a variable that may be written, not an input parameter";
+                    return Err(self.mismatch(at, operand, expected.into()));
+                }
+                if opcode == Opcode::Ld && is_output(at.function, *symbol) {
+                    let expected = "a variable that may be read, not a return parameter";
                     return Err(self.mismatch(at, operand, expected.into()));
                 }
                 Ok(())
@@ -450,6 +458,11 @@ pub(super) struct Site<'a> {
 
 fn register_fits(register: ScalarType, ty: ScalarType, relaxed: bool) -> bool {
     if relaxed { compatible_relaxed(register, ty) } else { compatible(register, ty) }
+}
+
+fn is_output(function: &Function, symbol: SymbolRef) -> bool {
+    let SymbolRef::Local(id) = symbol else { return false };
+    function.returns.contains(&Parameter::Memory(id))
 }
 
 fn is_input(function: &Function, symbol: SymbolRef) -> bool {

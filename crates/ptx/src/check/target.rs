@@ -1,7 +1,7 @@
 //! The header: a version and a target that exist, and the version of the target.
 
 use super::Checker;
-use crate::ast::{Span, Version};
+use crate::ast::Version;
 
 /// The newest version of the ISA that this crate knows. Later ones of the same major number are
 /// read like it: what is new in them is unknown, which is said where it stands.
@@ -72,8 +72,7 @@ impl Checker<'_> {
     /// `.version` and `.target`.
     pub(super) fn header(&mut self) {
         let Version { major, minor } = self.module.version;
-        // Both stand before all else.
-        let span = Span::default();
+        let span = self.module.version_span;
         if !is_version(self.module.version) {
             let Version { major: newest, minor: last } = VERSION_MAX;
             let message = format!(
@@ -81,9 +80,14 @@ impl Checker<'_> {
             );
             return self.error(span, message);
         }
+        let span = self.module.target_span;
         let target = &self.module.target;
         if target.sm == 0 {
             return;
+        }
+        if target.sm >= 13 && target.options.iter().any(|word| word == "map_f64_to_f32") {
+            let message = "Directive map_f64_to_f32 is not supported with SM 1.3 or higher";
+            self.error(span, message.to_owned());
         }
         let name = format!("{}{}", target.sm, target.suffix.map(String::from).unwrap_or_default());
         match TARGETS.iter().find(|(known, ..)| *known == name) {

@@ -1,7 +1,7 @@
 //! Textures, surfaces and tensors: what stands in brackets with coordinates.
 
 use super::Checker;
-use super::operand::{Fit, Site};
+use super::operand::{Fit, Site, compatible, immediate_fits};
 use crate::ast::{Address, AddressBase, Modifier, Opcode, Operand, ScalarType};
 use crate::instructions::Kind;
 
@@ -37,6 +37,68 @@ impl Checker<'_> {
                 Err(self.mismatch(at, operand, format!("a vector of {count} coordinates")))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// What shifts coordinates, or says how they change: one number for each dimension.
+    pub(super) fn shift(&self, at: &Site<'_>, kind: Kind, operand: &Operand) -> Fit {
+        let gradient = kind == Kind::Gradient;
+        let ty = if gradient { ScalarType::F32 } else { ScalarType::S32 };
+        let words = &at.instruction.modifiers;
+        let count = words.iter().find_map(|word| word.offsets()).unwrap_or(1);
+        let cube =
+            words.iter().any(|word| matches!(word, Modifier::GeomCube | Modifier::GeomAcube));
+        let fits = match operand {
+            Operand::Vector(list) => {
+                let counted = if !gradient {
+                    list.len() >= count
+                } else if cube {
+                    matches!(list.len(), 2 | 4)
+                } else {
+                    list.len() == count
+                };
+                counted
+                    && list.iter().all(|element| match element {
+                        Operand::Register(id) => {
+                            let register = at.function.register(*id);
+                            register.vector == 1 && compatible(register.ty, ty)
+                        }
+                        Operand::Immediate(value) => immediate_fits(*value, ty),
+                        _ => false,
+                    })
+            }
+            Operand::Register(id) => {
+                let register = at.function.register(*id);
+                let scalar = register.vector == 1 && count == 1 && !gradient;
+                compatible(register.ty, ty)
+                    && (scalar || (register.vector > 1 && usize::from(register.vector) >= count))
+            }
+            Operand::Immediate(value) => count == 1 && !gradient && immediate_fits(*value, ty),
+            _ => false,
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(self.mismatch(at, operand, format!("a vector of {count} of type '{ty}'")))
+    }
+
+    /// `{a, b}`: what shifts the window of `im2col`.
+    pub(super) fn window(&self, at: &Site<'_>, operand: &Operand) -> Fit {
+        let count = crate::instructions::window(&at.instruction.modifiers);
+        let half = |element: &Operand| match element {
+            Operand::Register(id) => {
+                let register = at.function.register(*id);
+                register.vector == 1 && compatible(register.ty, ScalarType::U16)
+            }
+            Operand::Immediate(value) => immediate_fits(*value, ScalarType::U16),
+            _ => false,
+        };
+        match operand {
+            Operand::Vector(list) if Some(list.len()) == count && list.iter().all(half) => Ok(()),
+            _ => {
+                let expected = format!("a vector of {} of type '.u16'", count.unwrap_or(0));
+                Err(self.mismatch(at, operand, expected))
+            }
         }
     }
 

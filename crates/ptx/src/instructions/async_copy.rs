@@ -2,10 +2,10 @@
 
 pub(super) const TABLE: &str = "\
 cp.async.ca.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm=4/8/16, policy                        @sm_80
-cp.async.ca.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm=4/8/16, b:.u32, policy                @sm_80
+cp.async.ca.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm=4/8/16, b:.u32=0-16, policy                @sm_80
 cp.async.ca.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm=4/8/16, {!}p:.pred, policy            @7.5/sm_80
 cp.async.cg.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm=16, policy                            @sm_80
-cp.async.cg.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm=16, b:.u32, policy                    @sm_80
+cp.async.cg.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm=16, b:.u32=0-16, policy                    @sm_80
 cp.async.cg.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm=16, {!}p:.pred, policy                @7.5/sm_80
 cp.async.commit_group                                                                                          @sm_80
 cp.async.wait_group                        imm                                                                 @sm_80
@@ -13,12 +13,12 @@ cp.async.wait_all                                                               
 cp.async.mbarrier.arrive{.noinc}{.dst}.b64 [m]                                                                 @sm_80
 cp.async.bulk.commit_group                                                                                     @8.0/sm_90
 cp.async.bulk.wait_group{.read}            imm                                                                 @8.0/sm_90
-cp.async.bulk{.weak}.shared::cluster.global.complete{.multicast}{.hint}   [d]:.shared, [a]:.global, size:.u32, [m]:.shared, mask:.b16?multicast, policy   @8.0/sm_90
-cp.async.bulk{.weak}.shared::cta.global.complete{.hint}                   [d]:.shared, [a]:.global, size:.u32, [m]:.shared, policy                       @8.6/sm_90
-cp.async.bulk{.weak}.shared::cta.global.complete.ignore_oob{.hint}        [d]:.shared, [a]:.global, size:.u32, left:.u32, right:.u32, [m]:.shared, policy   @9.2/sm_90
-cp.async.bulk{.weak}.shared::cluster.shared::cta.complete                 [d]:.shared, [a]:.shared, size:.u32, [m]:.shared                               @8.0/sm_90
-cp.async.bulk{.weak}.global.shared::cta.bulk_group{.hint}{.cp_mask}       [d]:.global, [a]:.shared, size:.u32, policy, mask:.b16?cp_mask                 @8.0/sm_90
-cp.async.bulk.prefetch.L2.global{.hint}    [a]:.global, size:.u32, policy                                      @8.0/sm_90
+cp.async.bulk{.weak}.shared::cluster.global.complete{.multicast}{.hint}   [d]:.shared, [a]:.global, size:.u32=0-4294967280%16, [m]:.shared, mask:.b16?multicast, policy   @8.0/sm_90
+cp.async.bulk{.weak}.shared::cta.global.complete{.hint}                   [d]:.shared, [a]:.global, size:.u32=0-4294967280%16, [m]:.shared, policy                       @8.6/sm_90
+cp.async.bulk{.weak}.shared::cta.global.complete.ignore_oob{.hint}        [d]:.shared, [a]:.global, size:.u32=0-4294967280%16, left:.u32=0-15, right:.u32=0-15, [m]:.shared, policy   @9.2/sm_90
+cp.async.bulk{.weak}.shared::cluster.shared::cta.complete                 [d]:.shared, [a]:.shared, size:.u32=0-4294967280%16, [m]:.shared                               @8.0/sm_90
+cp.async.bulk{.weak}.global.shared::cta.bulk_group{.hint}{.cp_mask}       [d]:.global, [a]:.shared, size:.u32=0-4294967280%16, policy, mask:.b16?cp_mask                 @8.0/sm_90
+cp.async.bulk.prefetch.L2.global{.hint}    [a]:.global, size:.u32=0-4294967280%16, policy                                      @8.0/sm_90
   .dst = .shared .shared::cta
   .weak = .weak@9.3
   .complete = .mbarrier::complete_tx::bytes
@@ -31,18 +31,18 @@ cp.async.bulk.tensor.dim.shared::cluster.global{.tile}.complete{.multicast}{.gro
 cp.async.bulk.tensor.dim.shared::cta.global{.tile}.complete{.group}{.hint}                     [d]:.shared, texture, [m]:.shared, policy                                @8.6/sm_90
 cp.async.bulk.tensor.2d.shared::cluster.global.gather.complete{.multicast}{.group}{.hint}      [d]:.shared, texture, [m]:.shared, mask:.b16?multicast, policy           @sm_100f|sm_110f
 cp.async.bulk.tensor.2d.shared::cta.global.gather.complete{.group}{.hint}                      [d]:.shared, texture, [m]:.shared, policy                                @sm_100
-cp.async.bulk.tensor.deep.shared::cluster.global.im2col.complete{.multicast}{.group}{.hint}    [d]:.shared, texture, [m]:.shared, any, mask:.b16?multicast, policy      @8.0/sm_90
-cp.async.bulk.tensor.deep.shared::cta.global.im2col.complete{.group}{.hint}                    [d]:.shared, texture, [m]:.shared, any, policy                           @8.6/sm_90
-cp.async.bulk.tensor.deep.shared::cluster.global.wide.complete{.multicast}{.group}{.hint}      [d]:.shared, texture, [m]:.shared, any, mask:.b16?multicast, policy      @sm_100f|sm_110f
-cp.async.bulk.tensor.deep.shared::cta.global.im2col::w.complete{.group}{.hint}                 [d]:.shared, texture, [m]:.shared, any, policy                           @sm_100
-cp.async.bulk.tensor.deep.shared::cta.global.im2col::w::128.complete{.group}{.hint}            [d]:.shared, texture, [m]:.shared, any, policy                           @sm_100f|sm_110f
+cp.async.bulk.tensor.deep.shared::cluster.global.im2col.complete{.multicast}{.group}{.hint}    [d]:.shared, texture, [m]:.shared, window, mask:.b16?multicast, policy      @8.0/sm_90
+cp.async.bulk.tensor.deep.shared::cta.global.im2col.complete{.group}{.hint}                    [d]:.shared, texture, [m]:.shared, window, policy                           @8.6/sm_90
+cp.async.bulk.tensor.deep.shared::cluster.global.wide.complete{.multicast}{.group}{.hint}      [d]:.shared, texture, [m]:.shared, window, mask:.b16?multicast, policy      @sm_100f|sm_110f
+cp.async.bulk.tensor.deep.shared::cta.global.im2col::w.complete{.group}{.hint}                 [d]:.shared, texture, [m]:.shared, window, policy                           @sm_100
+cp.async.bulk.tensor.deep.shared::cta.global.im2col::w::128.complete{.group}{.hint}            [d]:.shared, texture, [m]:.shared, window, policy                           @sm_100f|sm_110f
 cp.async.bulk.tensor.dim.global.shared::cta{.tile}.bulk_group{.hint}              texture, [a]:.shared, policy     @8.0/sm_90
 cp.async.bulk.tensor.deep.global.shared::cta.im2col_no_offs.bulk_group{.hint}     texture, [a]:.shared, policy     @8.0/sm_90
 cp.async.bulk.tensor.2d.global.shared::cta.scatter.bulk_group{.hint}              texture, [a]:.shared, policy     @sm_100f|sm_110f
 cp.async.bulk.prefetch.tensor.dim.L2.global{.tile}{.hint}                         texture, policy                  @8.0/sm_90
 cp.async.bulk.prefetch.tensor.2d.L2.global.gather{.hint}                          texture, policy                  @sm_100f|sm_110f
-cp.async.bulk.prefetch.tensor.deep.L2.global.im2col{.hint}                        texture, any, policy             @8.0/sm_90
-cp.async.bulk.prefetch.tensor.deep.L2.global.wide{.hint}                          texture, any, policy             @sm_100f|sm_110f
+cp.async.bulk.prefetch.tensor.deep.L2.global.im2col{.hint}                        texture, window, policy             @8.0/sm_90
+cp.async.bulk.prefetch.tensor.deep.L2.global.wide{.hint}                          texture, window, policy             @sm_100f|sm_110f
 cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.tile}.bulk_group{.hint}            texture, [a]:.shared, policy   @8.0/sm_90
 cp.reduce.async.bulk.tensor.deep.global.shared::cta.op.im2col_no_offs.bulk_group{.hint}   texture, [a]:.shared, policy   @8.0/sm_90
 cp.reduce.async.bulk.tensor.2d.global.shared::cta.op.scatter.bulk_group{.hint}            texture, [a]:.shared, policy   @sm_100f|sm_110f
@@ -58,15 +58,15 @@ cp.reduce.async.bulk.tensor.2d.global.shared::cta.op.scatter.bulk_group{.hint}  
   .deep = .3d .4d .5d
   .op = .add .min .max .and .or .xor .inc .dec
 
-cp.reduce.async.bulk.shared::cluster.shared::cta.complete.add.addtype        [d]:.shared, [a]:.shared, size:.u32, [m]:.shared   @8.0/sm_90
-cp.reduce.async.bulk.shared::cluster.shared::cta.complete.minmax.small       [d]:.shared, [a]:.shared, size:.u32, [m]:.shared   @8.0/sm_90
-cp.reduce.async.bulk.shared::cluster.shared::cta.complete.logic.b32          [d]:.shared, [a]:.shared, size:.u32, [m]:.shared   @8.0/sm_90
-cp.reduce.async.bulk.shared::cluster.shared::cta.complete.count.u32          [d]:.shared, [a]:.shared, size:.u32, [m]:.shared   @8.0/sm_90
-cp.reduce.async.bulk{.relaxed.gpu}.global.shared::cta.bulk_group{.hint}.add.sumtype        [d]:.global, [a]:.shared, size:.u32, policy        @8.0/sm_90
-cp.reduce.async.bulk{.relaxed.gpu}.global.shared::cta.bulk_group{.hint}.add.noftz.half     [d]:.global, [a]:.shared, size:.u32, policy        @8.0/sm_90
-cp.reduce.async.bulk{.relaxed.gpu}.global.shared::cta.bulk_group{.hint}.minmax.ordered     [d]:.global, [a]:.shared, size:.u32, policy        @8.0/sm_90
-cp.reduce.async.bulk{.relaxed.gpu}.global.shared::cta.bulk_group{.hint}.logic.bits         [d]:.global, [a]:.shared, size:.u32, policy        @8.0/sm_90
-cp.reduce.async.bulk{.relaxed.gpu}.global.shared::cta.bulk_group{.hint}.count.u32          [d]:.global, [a]:.shared, size:.u32, policy        @8.0/sm_90
+cp.reduce.async.bulk.shared::cluster.shared::cta.complete.add.addtype        [d]:.shared, [a]:.shared, size:.u32=0-4294967280%16, [m]:.shared   @8.0/sm_90
+cp.reduce.async.bulk.shared::cluster.shared::cta.complete.minmax.small       [d]:.shared, [a]:.shared, size:.u32=0-4294967280%16, [m]:.shared   @8.0/sm_90
+cp.reduce.async.bulk.shared::cluster.shared::cta.complete.logic.b32          [d]:.shared, [a]:.shared, size:.u32=0-4294967280%16, [m]:.shared   @8.0/sm_90
+cp.reduce.async.bulk.shared::cluster.shared::cta.complete.count.u32          [d]:.shared, [a]:.shared, size:.u32=0-4294967280%16, [m]:.shared   @8.0/sm_90
+cp.reduce.async.bulk{.relaxed.gpu}.global.shared::cta.bulk_group{.hint}.add.sumtype        [d]:.global, [a]:.shared, size:.u32=0-4294967280%16, policy        @8.0/sm_90
+cp.reduce.async.bulk{.relaxed.gpu}.global.shared::cta.bulk_group{.hint}.add.noftz.half     [d]:.global, [a]:.shared, size:.u32=0-4294967280%16, policy        @8.0/sm_90
+cp.reduce.async.bulk{.relaxed.gpu}.global.shared::cta.bulk_group{.hint}.minmax.ordered     [d]:.global, [a]:.shared, size:.u32=0-4294967280%16, policy        @8.0/sm_90
+cp.reduce.async.bulk{.relaxed.gpu}.global.shared::cta.bulk_group{.hint}.logic.bits         [d]:.global, [a]:.shared, size:.u32=0-4294967280%16, policy        @8.0/sm_90
+cp.reduce.async.bulk{.relaxed.gpu}.global.shared::cta.bulk_group{.hint}.count.u32          [d]:.global, [a]:.shared, size:.u32=0-4294967280%16, policy        @8.0/sm_90
   .complete = .mbarrier::complete_tx::bytes
   .hint = .L2::cache_hint
   .addtype = .u32 .s32 .u64
@@ -80,29 +80,29 @@ cp.reduce.async.bulk{.relaxed.gpu}.global.shared::cta.bulk_group{.hint}.count.u3
   .count = .inc .dec
   .relaxed = .relaxed@9.3
 
-mbarrier.init{.space}.b64                             [a], count:.u32              @sm_80
+mbarrier.init{.space}.b64                             [a], count:.u32=1-1048575              @sm_80
 mbarrier.inval{.space}.b64                            [a]                          @sm_80
 mbarrier.expect_tx{.relaxed.scope}{.tspace}.b64       [a], count:.u32              @8.0/sm_90
 mbarrier.complete_tx{.relaxed.scope}{.tspace}.b64     [a], count:.u32              @8.0/sm_90
-mbarrier.arrive{.sem.scope}{.space}.b64               d, [a]                       @sm_80
+mbarrier.arrive{.sem.scope}{.space}.b64               d:.u64, [a]                       @sm_80
 mbarrier.arrive{.sem.scope}{.space}.b64               _, [a]                       @7.1/sm_80
-mbarrier.arrive{.sem.scope}{.space}.b64               _d, [a], count:.u32          @sm_90
-mbarrier.arrive{.sem.scope}.shared::cluster.b64       _, [a]{, count:.u32}         @8.0/sm_90
-mbarrier.arrive.expect_tx{.sem.scope}{.space}.b64     _d, [a], count:.u32          @8.0/sm_90
+mbarrier.arrive{.sem.scope}{.space}.b64               _d:.u64, [a], count:.u32=1-4294967295          @sm_90
+mbarrier.arrive{.sem.scope}.shared::cluster.b64       _, [a]{, count:.u32=1-4294967295}         @8.0/sm_90
+mbarrier.arrive.expect_tx{.sem.scope}{.space}.b64     _d:.u64, [a], count:.u32          @8.0/sm_90
 mbarrier.arrive.expect_tx{.sem.scope}.shared::cluster.b64   _, [a], count:.u32     @8.0/sm_90
-mbarrier.arrive.noComplete{.release.cta}{.space}.b64  d, [a], count:.u32           @sm_80
-mbarrier.arrive.noComplete{.release.cta}{.space}.b64  _, [a], count:.u32           @7.1/sm_80
-mbarrier.arrive_drop{.sem.scope}{.space}.b64               _d, [a]                 @sm_80
-mbarrier.arrive_drop{.sem.scope}{.space}.b64               _d, [a], count:.u32     @sm_90
-mbarrier.arrive_drop{.sem.scope}.shared::cluster.b64       _, [a]{, count:.u32}    @8.0/sm_90
-mbarrier.arrive_drop.expect_tx{.sem.scope}{.space}.b64     _d, [a], count:.u32     @8.0/sm_90
+mbarrier.arrive.noComplete{.release.cta}{.space}.b64  d:.u64, [a], count:.u32=1-4294967295           @sm_80
+mbarrier.arrive.noComplete{.release.cta}{.space}.b64  _, [a], count:.u32=1-4294967295           @7.1/sm_80
+mbarrier.arrive_drop{.sem.scope}{.space}.b64               _d:.u64, [a]                 @sm_80
+mbarrier.arrive_drop{.sem.scope}{.space}.b64               _d:.u64, [a], count:.u32=1-4294967295     @sm_90
+mbarrier.arrive_drop{.sem.scope}.shared::cluster.b64       _, [a]{, count:.u32=1-4294967295}    @8.0/sm_90
+mbarrier.arrive_drop.expect_tx{.sem.scope}{.space}.b64     _d:.u64, [a], count:.u32     @8.0/sm_90
 mbarrier.arrive_drop.expect_tx{.sem.scope}.shared::cluster.b64   _, [a], count:.u32    @8.0/sm_90
-mbarrier.arrive_drop.noComplete{.release.cta}{.space}.b64  _d, [a], count:.u32     @sm_80
-mbarrier.test_wait{.wsem.scope}{.space}.b64                d:.pred, [a], state:.b64                 @sm_80
-mbarrier.test_wait.parity{.wsem.scope}{.space}.b64         d:.pred, [a], phase:.u32                 @7.1/sm_80
-mbarrier.try_wait{.wsem.scope}{.space}.b64                 d:.pred, [a], state:.b64{, hint:.u32}    @sm_90
-mbarrier.try_wait.parity{.wsem.scope}{.space}.b64          d:.pred, [a], phase:.u32{, hint:.u32}    @sm_90
-mbarrier.pending_count.b64                                 d:.u32, state:.b64                       @sm_80
+mbarrier.arrive_drop.noComplete{.release.cta}{.space}.b64  _d:.u64, [a], count:.u32=1-4294967295     @sm_80
+mbarrier.test_wait{.wsem.scope}{.space}.b64                d:.pred, [a], state:.u64                 @sm_80
+mbarrier.test_wait.parity{.wsem.scope}{.space}.b64         d:.pred, [a], phase:.u32=0/1                 @7.1/sm_80
+mbarrier.try_wait{.wsem.scope}{.space}.b64                 d:.pred, [a], state:.u64{, hint:.u32}    @sm_90
+mbarrier.try_wait.parity{.wsem.scope}{.space}.b64          d:.pred, [a], phase:.u32=0/1{, hint:.u32}    @sm_90
+mbarrier.pending_count.b64                                 d:.u32, state:.u64                       @sm_80
   .space = .shared .shared::cta
   .tspace = .shared .shared::cta .shared::cluster
   .sem = .release@8.0 .relaxed@8.6/sm_90

@@ -20,7 +20,7 @@ not.type              d, a
 cnot.type             d, a
   .type = .b16 .b32 .b64
 
-lop3.b32              d, a, b, c, imm                       @4.3/sm_50
+lop3.b32              _d, a, b, c, imm                      @4.3/sm_50
 lop3.bool.b32         _d|p:.pred, a, b, c, imm, {!}q:.pred   @8.2/sm_70
   .bool = .or .and
 
@@ -43,7 +43,7 @@ clz.type              d:.u32, a
 bfind{.shiftamt}.type d:.u32, a
   .type = .u32 .u64 .s32 .s64
 
-fns.b32               d, a:.b32, b:.b32, c:.s32   @5.1/sm_30
+fns.b32               d, a:.b32, b:.b32, c:.b32   @5.1/sm_30
 
 brev.type             d, a
   .type = .b32 .b64
@@ -58,7 +58,7 @@ szext.mode.type       d, a, b:.u32          @7.6/sm_70
   .mode = .clamp .wrap
   .type = .u32 .s32
 
-bmsk.mode.b32         d, a:.u32, b:.u32     @7.6/sm_70
+bmsk.mode.b32         d:.u32, a:.u32, b:.u32     @7.6/sm_70
   .mode = .clamp .wrap
 
 prmt.b32{.mode}       d, a, b, c

@@ -5,7 +5,7 @@
 //! wrong.
 
 use super::notation::{Choice, Count, Form, Kind, Pattern, TypeRef};
-use super::{TABLES, VECTOR_BITS_MAX, notation};
+use super::{TABLES, VECTOR_BITS_MAX, notation, window};
 use crate::ast::{Modifier, Opcode, ScalarType, Shape, StateSpace};
 
 /// One instruction, without its semicolon.
@@ -206,9 +206,13 @@ impl Writer<'_> {
             Kind::Texture => format!("[{}, {}]", self.handle(), self.coordinates()),
             Kind::Handle => format!("[{}]", self.handle()),
             Kind::Offset => vector("%r", self.modifiers.iter().find_map(|word| word.offsets())),
-            Kind::Video | Kind::VideoNegatable | Kind::VideoDestination => format!("%r{at}"),
+            Kind::Gradient => vector("%r", self.modifiers.iter().find_map(|word| word.offsets())),
+            Kind::Video | Kind::VideoRegister | Kind::VideoNegatable | Kind::VideoDestination => {
+                format!("%r{at}")
+            }
+            Kind::Window => vector("%h", window(self.modifiers)),
             Kind::Policy => format!("%d{at}"),
-            Kind::Any => self.anything(),
+            Kind::Any => String::new(),
             Kind::Sink => "_".to_owned(),
             Kind::Pack | Kind::Unpack => match self.type_of(pattern).map(ScalarType::bits) {
                 Some(16) => "{%c1, %c2}".to_owned(),
@@ -246,17 +250,6 @@ impl Writer<'_> {
     fn is_too_wide(&self, pattern: &Pattern) -> bool {
         let bits = self.type_of(pattern).map_or(0, ScalarType::bits) as usize;
         bits * self.vector().unwrap_or(1) > VECTOR_BITS_MAX
-    }
-
-    /// The offsets of `im2col`.
-    fn anything(&self) -> String {
-        let count = match self.modifiers {
-            words if words.contains(&Modifier::Im2col) => {
-                words.iter().find_map(|word| Some(word.coordinates(Opcode::Cp)? - 2))
-            }
-            _ => Some(2),
-        };
-        vector("%h", count)
     }
 
     fn handle(&self) -> &'static str {

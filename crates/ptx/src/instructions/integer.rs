@@ -26,10 +26,10 @@ sub{.cc}.wtype          d, a, b                 @4.3
   .qtype = .u8x4 .s8x4
 
 addc{.cc}.type          d, a, b
-  .type = .u32 .s32 .u64@4.3 .s64@4.3
+  .type = .u32 .s32 .u64 .s64
 
 subc{.cc}.type          d, a, b
-  .type = .u32 .s32 .u64@4.3 .s64@4.3
+  .type = .u32 .s32 .u64 .s64
 
 mul.mode.type           d, a, b
 mul.wide.wtype          d:wtype*2, a, b
@@ -48,7 +48,7 @@ mad.mode.cc.ctype       d, a, b, c              @3.0
 
 madc.mode{.cc}.type     d, a, b, c              @3.0
   .mode = .hi .lo
-  .type = .u32 .s32 .u64@4.3 .s64@4.3
+  .type = .u32 .s32 .u64 .s64
 
 mul24.mode.type         d, a, b
   .mode = .hi .lo

@@ -23,7 +23,7 @@ stmatrix.sync.aligned.m16n8.x2.trans{.space}.b8     [a], b:2x.b32   @sm_100f|sm_
 stmatrix.sync.aligned.m16n8.x4.trans{.space}.b8     [a], b:4x.b32   @sm_100f|sm_110f|sm_120f
   .space = .shared .shared::cta
 
-movmatrix.sync.aligned.m8n8.trans.b16               d:.b32, a:.b32   @7.8/sm_75
+movmatrix.sync.aligned.m8n8.trans.b16               d:.b32, reg:.b32   @7.8/sm_75
 
 mma.sync.aligned.m8n8k4.alay.blay.f32.f16.f16.f16 d:8x.f32, a:2x.f16x2, b:2x.f16x2, c:4x.f16x2   @6.4/sm_70
 mma.sync.aligned.m8n8k4.alay.blay.f32.f16.f16.f32 d:8x.f32, a:2x.f16x2, b:2x.f16x2, c:8x.f32   @6.4/sm_70
@@ -160,37 +160,37 @@ wmma.mma.bit.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32          d:2x.s32,
 
 wgmma.fence.sync{.aligned}   @sm_90a
 wgmma.commit_group.sync{.aligned}   @sm_90a
-wgmma.wait_group.sync{.aligned}                              imm   @sm_90a
-wgmma.mma_async.sync{.aligned}.k16.f32.f16.f16   d:n/2x.f32, a:.u64, b:.u64, {!}p:.pred, imm=1/-1, imm=1/-1, imm=0/1, imm=0/1   @sm_90a
-wgmma.mma_async.sp.sync{.aligned}.t16.f32.f16.f16   d:n/2x.f32, a:.u64, b:.u64, e:.u32, imm=0-1, {!}p:.pred, imm=1/-1, imm=1/-1, imm=0/1, imm=0/1   @8.2/sm_90a
-wgmma.mma_async.sync{.aligned}.k16.f32.f16.f16   d:n/2x.f32, a:4x.b32, b:.u64, {!}p:.pred, imm=1/-1, imm=1/-1, imm=0/1   @sm_90a
-wgmma.mma_async.sp.sync{.aligned}.t16.f32.f16.f16   d:n/2x.f32, a:4x.b32, b:.u64, e:.u32, imm=0-1, {!}p:.pred, imm=1/-1, imm=1/-1, imm=0/1   @8.2/sm_90a
-wgmma.mma_async.sync{.aligned}.k16.f16.f16.f16   d:n/4x.f16x2, a:.u64, b:.u64, {!}p:.pred, imm=1/-1, imm=1/-1, imm=0/1, imm=0/1   @sm_90a
-wgmma.mma_async.sp.sync{.aligned}.t16.f16.f16.f16   d:n/4x.f16x2, a:.u64, b:.u64, e:.u32, imm=0-1, {!}p:.pred, imm=1/-1, imm=1/-1, imm=0/1, imm=0/1   @8.2/sm_90a
-wgmma.mma_async.sync{.aligned}.k16.f16.f16.f16   d:n/4x.f16x2, a:4x.b32, b:.u64, {!}p:.pred, imm=1/-1, imm=1/-1, imm=0/1   @sm_90a
-wgmma.mma_async.sp.sync{.aligned}.t16.f16.f16.f16   d:n/4x.f16x2, a:4x.b32, b:.u64, e:.u32, imm=0-1, {!}p:.pred, imm=1/-1, imm=1/-1, imm=0/1   @8.2/sm_90a
-wgmma.mma_async.sync{.aligned}.k16.f32.bf16.bf16   d:n/2x.f32, a:.u64, b:.u64, {!}p:.pred, imm=1/-1, imm=1/-1, imm=0/1, imm=0/1   @sm_90a
-wgmma.mma_async.sp.sync{.aligned}.t16.f32.bf16.bf16   d:n/2x.f32, a:.u64, b:.u64, e:.u32, imm=0-1, {!}p:.pred, imm=1/-1, imm=1/-1, imm=0/1, imm=0/1   @8.2/sm_90a
-wgmma.mma_async.sync{.aligned}.k16.f32.bf16.bf16   d:n/2x.f32, a:4x.b32, b:.u64, {!}p:.pred, imm=1/-1, imm=1/-1, imm=0/1   @sm_90a
-wgmma.mma_async.sp.sync{.aligned}.t16.f32.bf16.bf16   d:n/2x.f32, a:4x.b32, b:.u64, e:.u32, imm=0-1, {!}p:.pred, imm=1/-1, imm=1/-1, imm=0/1   @8.2/sm_90a
-wgmma.mma_async.sync{.aligned}.k8.f32.tf32.tf32   d:n/2x.f32, a:.u64, b:.u64, {!}p:.pred, imm=1/-1, imm=1/-1   @sm_90a
-wgmma.mma_async.sp.sync{.aligned}.t8.f32.tf32.tf32   d:n/2x.f32, a:.u64, b:.u64, e:.u32, imm=0-3, {!}p:.pred, imm=1/-1, imm=1/-1   @8.2/sm_90a
-wgmma.mma_async.sync{.aligned}.k8.f32.tf32.tf32   d:n/2x.f32, a:4x.b32, b:.u64, {!}p:.pred, imm=1/-1, imm=1/-1   @sm_90a
-wgmma.mma_async.sp.sync{.aligned}.t8.f32.tf32.tf32   d:n/2x.f32, a:4x.b32, b:.u64, e:.u32, imm=0-3, {!}p:.pred, imm=1/-1, imm=1/-1   @8.2/sm_90a
-wgmma.mma_async.sync{.aligned}.k32.f32.eight.eight2   d:n/2x.f32, a:.u64, b:.u64, {!}p:.pred, imm=1/-1, imm=1/-1   @sm_90a
-wgmma.mma_async.sp.sync{.aligned}.t32.f32.eight.eight2   d:n/2x.f32, a:.u64, b:.u64, e:.u32, imm=0, {!}p:.pred, imm=1/-1, imm=1/-1   @8.2/sm_90a
-wgmma.mma_async.sync{.aligned}.k32.f32.eight.eight2   d:n/2x.f32, a:4x.b32, b:.u64, {!}p:.pred, imm=1/-1, imm=1/-1   @sm_90a
-wgmma.mma_async.sp.sync{.aligned}.t32.f32.eight.eight2   d:n/2x.f32, a:4x.b32, b:.u64, e:.u32, imm=0, {!}p:.pred, imm=1/-1, imm=1/-1   @8.2/sm_90a
-wgmma.mma_async.sync{.aligned}.k32.f16.eight.eight2   d:n/4x.f16x2, a:.u64, b:.u64, {!}p:.pred, imm=1/-1, imm=1/-1   @sm_90a
-wgmma.mma_async.sp.sync{.aligned}.t32.f16.eight.eight2   d:n/4x.f16x2, a:.u64, b:.u64, e:.u32, imm=0, {!}p:.pred, imm=1/-1, imm=1/-1   @8.2/sm_90a
-wgmma.mma_async.sync{.aligned}.k32.f16.eight.eight2   d:n/4x.f16x2, a:4x.b32, b:.u64, {!}p:.pred, imm=1/-1, imm=1/-1   @sm_90a
-wgmma.mma_async.sp.sync{.aligned}.t32.f16.eight.eight2   d:n/4x.f16x2, a:4x.b32, b:.u64, e:.u32, imm=0, {!}p:.pred, imm=1/-1, imm=1/-1   @8.2/sm_90a
-wgmma.mma_async.sync{.aligned}.i32.s32.byte.byte2{.satfinite}   d:n/2x.s32, a:.u64, b:.u64, {!}p:.pred   @sm_90a
-wgmma.mma_async.sp.sync{.aligned}.j32.s32.byte.byte2{.satfinite}   d:n/2x.s32, a:.u64, b:.u64, e:.u32, imm=0, {!}p:.pred   @8.2/sm_90a
-wgmma.mma_async.sync{.aligned}.i32.s32.byte.byte2{.satfinite}   d:n/2x.s32, a:4x.b32, b:.u64, {!}p:.pred   @sm_90a
-wgmma.mma_async.sp.sync{.aligned}.j32.s32.byte.byte2{.satfinite}   d:n/2x.s32, a:4x.b32, b:.u64, e:.u32, imm=0, {!}p:.pred   @8.2/sm_90a
-wgmma.mma_async.sync{.aligned}.k256.s32.b1.b1.and.popc   d:n/2x.s32, a:.u64, b:.u64, {!}p:.pred   @sm_90a
-wgmma.mma_async.sync{.aligned}.k256.s32.b1.b1.and.popc   d:n/2x.s32, a:4x.b32, b:.u64, {!}p:.pred   @sm_90a
+wgmma.wait_group.sync{.aligned}                              imm=0-9223372036854775807   @sm_90a
+wgmma.mma_async.sync{.aligned}.k16.f32.f16.f16   d:n/2x.f32, a:.u64, b:.u64, {!}p:.pred=0/1, imm=1/-1, imm=1/-1, imm=0/1, imm=0/1   @sm_90a
+wgmma.mma_async.sp.sync{.aligned}.t16.f32.f16.f16   d:n/2x.f32, a:.u64, b:.u64, reg:.u32, imm=0-1, {!}p:.pred=0/1, imm=1/-1, imm=1/-1, imm=0/1, imm=0/1   @8.2/sm_90a
+wgmma.mma_async.sync{.aligned}.k16.f32.f16.f16   d:n/2x.f32, a:4x.b32, b:.u64, {!}p:.pred=0/1, imm=1/-1, imm=1/-1, imm=0/1   @sm_90a
+wgmma.mma_async.sp.sync{.aligned}.t16.f32.f16.f16   d:n/2x.f32, a:4x.b32, b:.u64, reg:.u32, imm=0-1, {!}p:.pred=0/1, imm=1/-1, imm=1/-1, imm=0/1   @8.2/sm_90a
+wgmma.mma_async.sync{.aligned}.k16.f16.f16.f16   d:n/4x.f16x2, a:.u64, b:.u64, {!}p:.pred=0/1, imm=1/-1, imm=1/-1, imm=0/1, imm=0/1   @sm_90a
+wgmma.mma_async.sp.sync{.aligned}.t16.f16.f16.f16   d:n/4x.f16x2, a:.u64, b:.u64, reg:.u32, imm=0-1, {!}p:.pred=0/1, imm=1/-1, imm=1/-1, imm=0/1, imm=0/1   @8.2/sm_90a
+wgmma.mma_async.sync{.aligned}.k16.f16.f16.f16   d:n/4x.f16x2, a:4x.b32, b:.u64, {!}p:.pred=0/1, imm=1/-1, imm=1/-1, imm=0/1   @sm_90a
+wgmma.mma_async.sp.sync{.aligned}.t16.f16.f16.f16   d:n/4x.f16x2, a:4x.b32, b:.u64, reg:.u32, imm=0-1, {!}p:.pred=0/1, imm=1/-1, imm=1/-1, imm=0/1   @8.2/sm_90a
+wgmma.mma_async.sync{.aligned}.k16.f32.bf16.bf16   d:n/2x.f32, a:.u64, b:.u64, {!}p:.pred=0/1, imm=1/-1, imm=1/-1, imm=0/1, imm=0/1   @sm_90a
+wgmma.mma_async.sp.sync{.aligned}.t16.f32.bf16.bf16   d:n/2x.f32, a:.u64, b:.u64, reg:.u32, imm=0-1, {!}p:.pred=0/1, imm=1/-1, imm=1/-1, imm=0/1, imm=0/1   @8.2/sm_90a
+wgmma.mma_async.sync{.aligned}.k16.f32.bf16.bf16   d:n/2x.f32, a:4x.b32, b:.u64, {!}p:.pred=0/1, imm=1/-1, imm=1/-1, imm=0/1   @sm_90a
+wgmma.mma_async.sp.sync{.aligned}.t16.f32.bf16.bf16   d:n/2x.f32, a:4x.b32, b:.u64, reg:.u32, imm=0-1, {!}p:.pred=0/1, imm=1/-1, imm=1/-1, imm=0/1   @8.2/sm_90a
+wgmma.mma_async.sync{.aligned}.k8.f32.tf32.tf32   d:n/2x.f32, a:.u64, b:.u64, {!}p:.pred=0/1, imm=1/-1, imm=1/-1   @sm_90a
+wgmma.mma_async.sp.sync{.aligned}.t8.f32.tf32.tf32   d:n/2x.f32, a:.u64, b:.u64, reg:.u32, imm=0-3, {!}p:.pred=0/1, imm=1/-1, imm=1/-1   @8.2/sm_90a
+wgmma.mma_async.sync{.aligned}.k8.f32.tf32.tf32   d:n/2x.f32, a:4x.b32, b:.u64, {!}p:.pred=0/1, imm=1/-1, imm=1/-1   @sm_90a
+wgmma.mma_async.sp.sync{.aligned}.t8.f32.tf32.tf32   d:n/2x.f32, a:4x.b32, b:.u64, reg:.u32, imm=0-3, {!}p:.pred=0/1, imm=1/-1, imm=1/-1   @8.2/sm_90a
+wgmma.mma_async.sync{.aligned}.k32.f32.eight.eight2   d:n/2x.f32, a:.u64, b:.u64, {!}p:.pred=0/1, imm=1/-1, imm=1/-1   @sm_90a
+wgmma.mma_async.sp.sync{.aligned}.t32.f32.eight.eight2   d:n/2x.f32, a:.u64, b:.u64, reg:.u32, imm=0, {!}p:.pred=0/1, imm=1/-1, imm=1/-1   @8.2/sm_90a
+wgmma.mma_async.sync{.aligned}.k32.f32.eight.eight2   d:n/2x.f32, a:4x.b32, b:.u64, {!}p:.pred=0/1, imm=1/-1, imm=1/-1   @sm_90a
+wgmma.mma_async.sp.sync{.aligned}.t32.f32.eight.eight2   d:n/2x.f32, a:4x.b32, b:.u64, reg:.u32, imm=0, {!}p:.pred=0/1, imm=1/-1, imm=1/-1   @8.2/sm_90a
+wgmma.mma_async.sync{.aligned}.k32.f16.eight.eight2   d:n/4x.f16x2, a:.u64, b:.u64, {!}p:.pred=0/1, imm=1/-1, imm=1/-1   @sm_90a
+wgmma.mma_async.sp.sync{.aligned}.t32.f16.eight.eight2   d:n/4x.f16x2, a:.u64, b:.u64, reg:.u32, imm=0, {!}p:.pred=0/1, imm=1/-1, imm=1/-1   @8.2/sm_90a
+wgmma.mma_async.sync{.aligned}.k32.f16.eight.eight2   d:n/4x.f16x2, a:4x.b32, b:.u64, {!}p:.pred=0/1, imm=1/-1, imm=1/-1   @sm_90a
+wgmma.mma_async.sp.sync{.aligned}.t32.f16.eight.eight2   d:n/4x.f16x2, a:4x.b32, b:.u64, reg:.u32, imm=0, {!}p:.pred=0/1, imm=1/-1, imm=1/-1   @8.2/sm_90a
+wgmma.mma_async.sync{.aligned}.i32.s32.byte.byte2{.satfinite}   d:n/2x.s32, a:.u64, b:.u64, {!}p:.pred=0/1   @sm_90a
+wgmma.mma_async.sp.sync{.aligned}.j32.s32.byte.byte2{.satfinite}   d:n/2x.s32, a:.u64, b:.u64, reg:.u32, imm=0, {!}p:.pred=0/1   @8.2/sm_90a
+wgmma.mma_async.sync{.aligned}.i32.s32.byte.byte2{.satfinite}   d:n/2x.s32, a:4x.b32, b:.u64, {!}p:.pred=0/1   @sm_90a
+wgmma.mma_async.sp.sync{.aligned}.j32.s32.byte.byte2{.satfinite}   d:n/2x.s32, a:4x.b32, b:.u64, reg:.u32, imm=0, {!}p:.pred=0/1   @8.2/sm_90a
+wgmma.mma_async.sync{.aligned}.k256.s32.b1.b1.and.popc   d:n/2x.s32, a:.u64, b:.u64, {!}p:.pred=0/1   @sm_90a
+wgmma.mma_async.sync{.aligned}.k256.s32.b1.b1.and.popc   d:n/2x.s32, a:4x.b32, b:.u64, {!}p:.pred=0/1   @sm_90a
   .k8 = .m64n*k8
   .k16 = .m64n*k16
   .k32 = .m64n*k32

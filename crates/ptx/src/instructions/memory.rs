@@ -5,7 +5,7 @@ mov.type                d, s
 mov.atype               d, address
 mov.pred                d, {!}a:.pred
 mov.btype               d, pack
-mov.btype               dpack:btype, a
+mov.btype               dpack:btype, s
 mov.pred                d, s
 mov.vec.vtype           d:vec vtype, s:vec vtype
   .type = .b16 .b32 .b64 .u16 .u32 .u64 .s16 .s32 .s64 .f32 .f64 .b128
@@ -17,6 +17,8 @@ mov.vec.vtype           d:vec vtype, s:vec vtype
 ld{.weak}{.space}{.cop}{.vec}.type                               d:vec~type, [a]
 ld{.weak}{.gspace}{.cop}{.pre}{.hint}{.vec}.type                 d:vec~type, [a], policy
 ld{.weak}{.gspace}.l1{.pre}{.hint}{.vec}.type                    d:vec~type, [a], policy
+ld{.weak}{.gspace}{.cop}{.pre}{.hint}.v8.type32                  d:8x~type32, [a], policy    @8.8/sm_100
+ld{.weak}{.gspace}{.cop}{.pre}{.hint}.v4.type64                  d:4x~type64, [a], policy    @8.8/sm_100
 ld{.weak}{.gspace}{.l1}{.l2}{.pre}{.hint}.v8.type32              d:8x~type32, [a], policy    @8.8/sm_100
 ld{.weak}{.gspace}{.l1}{.l2}{.pre}{.hint}.v4.type64              d:4x~type64, [a], policy    @8.8/sm_100
 ld.volatile{.vspace}{.vec}.type                                  d:vec~type, [a]
@@ -28,11 +30,13 @@ ld.order.scope{.vspace}{.vec}.type                               d:vec~type, [a]
 ld.order.scope{.gspace}{.l1}{.pre}{.hint}{.vec}.type             d:vec~type, [a], policy
 ld.order.scope{.gspace}{.l1}{.l2}{.pre}{.hint}.v8.type32         d:8x~type32, [a], policy    @8.8/sm_100
 ld.order.scope{.gspace}{.l1}{.l2}{.pre}{.hint}.v4.type64         d:4x~type64, [a], policy    @8.8/sm_100
-ld.mmio.relaxed.sys{.global}.type                                d:~type, [a]
+ld.mmio.relaxed.sys{.global}.mtype                               d:~mtype, [a]
 ld.mmio.relaxed.sys{.global}.b128                                d:.b128, [a]                @8.4
 ld.global.nccop.nc{.pre}{.hint}{.vec}.type                       d:vec~type, [a], policy     @3.1/sm_32
 ld.global.nc{.pre}{.hint}{.vec}.type                             d:vec~type, [a], policy     @3.1/sm_32
 ld.global.nc.l1{.pre}{.hint}{.vec}.type                          d:vec~type, [a], policy     @3.1/sm_32
+ld.global.nccop.nc{.pre}{.hint}.v8.type32                        d:8x~type32, [a], policy    @8.8/sm_100
+ld.global.nccop.nc{.pre}{.hint}.v4.type64                        d:4x~type64, [a], policy    @8.8/sm_100
 ld.global.nc{.l1}{.l2}{.pre}{.hint}.v8.type32                    d:8x~type32, [a], policy    @8.8/sm_100
 ld.global.nc{.l1}{.l2}{.pre}{.hint}.v4.type64                    d:4x~type64, [a], policy    @8.8/sm_100
   .space = .const .global .local .param .param::entry .param::func .shared .shared::cta .shared::cluster
@@ -48,6 +52,7 @@ ld.global.nc{.l1}{.l2}{.pre}{.hint}.v4.type64                    d:4x~type64, [a
   .hint = .L2::cache_hint
   .vec = .v2 .v4 .v8
   .type = .b8 .b16 .b32 .b64 .b128 .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64 .f32 .f64
+  .mtype = .b8 .b16 .b32 .b64 .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64 .f32 .f64
   .type32 = .b32 .u32 .s32 .f32
   .type64 = .b64 .u64 .s64 .f64
 
@@ -58,6 +63,8 @@ ldu{.global}{.vec}.type                                          d:vec~type, [a]
 st{.weak}{.space}{.cop}{.vec}.type                               [a], b:vec~type
 st{.weak}{.gspace}{.cop}{.hint}{.vec}.type                       [a], b:vec~type, policy
 st{.weak}{.gspace}.l1{.hint}{.vec}.type                          [a], b:vec~type, policy
+st{.weak}{.gspace}{.cop}{.hint}.v8.type32                        [a], b:8x~type32, policy    @8.8/sm_100
+st{.weak}{.gspace}{.cop}{.hint}.v4.type64                        [a], b:4x~type64, policy    @8.8/sm_100
 st{.weak}{.gspace}{.l1}{.l2}{.hint}.v8.type32                    [a], b:8x~type32, policy    @8.8/sm_100
 st{.weak}{.gspace}{.l1}{.l2}{.hint}.v4.type64                    [a], b:4x~type64, policy    @8.8/sm_100
 st.volatile{.vspace}{.vec}.type                                  [a], b:vec~type
@@ -68,14 +75,14 @@ st.order.scope{.vspace}{.vec}.type                               [a], b:vec~type
 st.order.scope{.gspace}{.l1}{.hint}{.vec}.type                   [a], b:vec~type, policy
 st.order.scope{.gspace}{.l1}{.l2}{.hint}.v8.type32               [a], b:8x~type32, policy    @8.8/sm_100
 st.order.scope{.gspace}{.l1}{.l2}{.hint}.v4.type64               [a], b:4x~type64, policy    @8.8/sm_100
-st.mmio.relaxed.sys{.global}.type                                [a], b:~type
+st.mmio.relaxed.sys{.global}.mtype                               [a], b:~mtype
 st.mmio.relaxed.sys{.global}.b128                                [a], b:.b128                @8.4
 st.async{.weak}{.cspace}.complete{.avec}.atype                   [a], b:vec~atype, [m]:.shared  @8.1/sm_90
 st.async{.weak}{.cspace}.complete.b128                           [a], b:.b128, [m]:.shared      @9.2/sm_90
-st.async.release.far{.global}.ftype                              [a], b:~ftype                  @8.7/sm_100
-st.async.mmio.release.sys{.global}.ftype                         [a], b:~ftype                  @8.7/sm_100
-st.bulk{.weak}{.shared::cta}                                     [a], size:.u64, imm=0          @sm_100
-st.bulk{.weak}{.shared::cta}                                     [a], size:.u32, imm=0          @9.0/sm_100
+st.async.release.far{.global}.ftype                              [a], b:ftype                   @8.7/sm_100
+st.async.mmio.release.sys{.global}.ftype                         [a], b:ftype                   @8.7/sm_100
+st.bulk{.weak}{.shared::cta}                                     [a], size:.u64=0-9223372036854775800%8, imm=0          @sm_100
+st.bulk{.weak}{.shared::cta}                                     [a], size:.u32=0-4294967288%8, imm=0          @9.0/sm_100
   .space = .global .local .param .param::func .shared .shared::cta .shared::cluster
   .vspace = .global .shared .shared::cta .shared::cluster
   .gspace = .global
@@ -87,6 +94,7 @@ st.bulk{.weak}{.shared::cta}                                     [a], size:.u32,
   .hint = .L2::cache_hint
   .vec = .v2 .v4 .v8
   .type = .b8 .b16 .b32 .b64 .b128 .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64 .f32 .f64
+  .mtype = .b8 .b16 .b32 .b64 .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64 .f32 .f64
   .type32 = .b32 .u32 .s32 .f32
   .type64 = .b64 .u64 .s64 .f64
   .cspace = .shared::cluster
@@ -113,7 +121,7 @@ discard{.global}.L2           [a], imm=128                @7.4/sm_80
 createpolicy.fractional.primary{.second}.b64   d, a:.f32                      @7.4/sm_80
 createpolicy.fractional.primary{.second}.b64   d                              @7.4/sm_80
 createpolicy.range{.global}.primary{.second}.b64   d, [a]:.global, b:.u32, c:.u32   @7.4/sm_80
-createpolicy.cvt.L2.b64       d, a:.b64                                       @7.4/sm_80
+createpolicy.cvt.L2.b64       d:.u64, a:.u64                                      @7.4/sm_80
   .primary = .L2::evict_last .L2::evict_normal .L2::evict_first .L2::evict_unchanged
   .second = .L2::evict_first .L2::evict_unchanged
 
@@ -136,7 +144,7 @@ getctarank{.space}.type       d:.u32, address             @sm_90
   .space = .shared::cluster
   .type = .u32 .u64
 
-istypep.kind                  d:.pred, a:.b64             @4.0/sm_30
+istypep.kind                  d:.pred, a:.u64             @4.0/sm_30
   .kind = .texref .samplerref .surfref
 
 alloca.type                   d, a{, imm}                 @7.3/sm_52
@@ -145,7 +153,7 @@ alloca.type                   d, a{, imm}                 @7.3/sm_52
 stacksave.type                d                           @7.3/sm_52
   .type = .u32 .u64
 
-stackrestore.type             a                           @7.3/sm_52
+stackrestore.type             reg                          @7.3/sm_52
   .type = .u32 .u64
 
 multimem.ld_reduce.*          any                         @8.1/sm_90

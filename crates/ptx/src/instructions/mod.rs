@@ -13,8 +13,8 @@
 //!
 //! A dotted word that a choice line defines stands for one of its choices, any other for itself;
 //! braces make it optional, and two words in one pair of braces stand together or not at all. Order
-//! of modifiers is free, as it is for ptxas, but several types
-//! stand in the order of the template. A template ending in `*` takes any further modifiers and
+//! of modifiers is free, as it is for ptxas, but several types stand in the order of the template,
+//! and a few words are parts of the instruction's name and stand first. A template ending in `*` takes any further modifiers and
 //! any operands: such forms are known by name only and are not checked.
 //!
 //! An operand is `name`, with an optional type after a colon; without one its type is the
@@ -26,6 +26,7 @@
 //! | `_d` | destination that may be `_` |
 //! | `a` and other names | source: register or constant |
 //! | `s` | source, also a special register |
+//! | `reg` | source: a register only |
 //! | `imm` | integer constant |
 //! | `[a]`, `[a]:.shared` | address; in the given space, else in the space of the instruction |
 //! | `{!}c:.pred` | predicate that may be negated |
@@ -34,7 +35,7 @@
 //! | `address` | address of a variable or function |
 //! | `pack`, `dpack` | `{a, b}` whose elements together are as wide as the type |
 //! | `_` | `_` and nothing else |
-//! | `label`, `targets`, `call`, `texture`, `handle`, `offset`, `video`, `policy`, `any` | see [`Kind`] |
+//! | `label`, `targets`, `call`, `texture`, `handle`, `offset`, `gradient`, `window`, `video`, `lanes`, `policy`, `any` | see [`Kind`] |
 //!
 //! and a type: `.u32` itself, `dtype` a variable of the template, `dtype*2` twice as wide,
 //! `~dtype` a register at least as wide (the relaxed rule of loads, stores and conversions),
@@ -68,7 +69,7 @@ pub(crate) mod words;
 pub(crate) use notation::{Choice, Count, Form, Kind, Pattern, TypeRef};
 pub(crate) use since::{Lack, Since};
 
-use crate::ast::{Opcode, ScalarType};
+use crate::ast::{Modifier, Opcode, ScalarType};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -107,6 +108,15 @@ pub(crate) fn forms(opcode: Opcode) -> &'static [Form] {
 /// Bits of a vector that `.v2`, `.v4` or `.v8` asks for; the few instructions that move 256 bits
 /// have templates of their own.
 pub(crate) const VECTOR_BITS_MAX: usize = 128;
+
+/// Dimensions of the window of `im2col`: all that are not the batch and the channel; of its forms
+/// along the width, the two numbers that say where along it and how far.
+pub(crate) fn window(modifiers: &[Modifier]) -> Option<usize> {
+    match modifiers.contains(&Modifier::Im2col) {
+        true => modifiers.iter().find_map(|word| Some(word.coordinates(Opcode::Cp)? - 2)),
+        false => Some(2),
+    }
+}
 
 /// The type twice as wide.
 pub(crate) fn double(ty: ScalarType) -> ScalarType {

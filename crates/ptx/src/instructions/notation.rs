@@ -76,6 +76,8 @@ pub(crate) enum Kind {
     Source,
     /// The same, or a special register.
     SourceOrSpecial,
+    /// A register that is read.
+    Register,
     /// A predicate, perhaps negated.
     Predicate,
     /// An integer constant.
@@ -98,16 +100,22 @@ pub(crate) enum Kind {
     Texture,
     /// `[tex]`: a texture or surface alone.
     Handle,
-    /// What shifts coordinates: one for each dimension.
+    /// What shifts coordinates: an integer for each dimension.
     Offset,
+    /// What shifts the window of `im2col`: halves, one for each dimension of it.
+    Window,
+    /// How coordinates change from one place to the next: a float for each dimension.
+    Gradient,
     /// `_` and nothing else.
     Sink,
     /// A 32-bit operand of a video instruction: integer register, perhaps with a selector of
     /// bytes or halves, or (read only) a constant.
     Video,
-    /// The same, and a register may have a minus.
+    /// The same, a register only.
+    VideoRegister,
+    /// The same as the first, and a register may have a minus.
     VideoNegatable,
-    /// The same, written.
+    /// A register with or without a selector, written.
     VideoDestination,
     /// `cache-policy`: there if and only if the instruction has `.L2::cache_hint`.
     Policy,
@@ -306,6 +314,7 @@ fn read_pattern(piece: &'static str, slots: &[Slot]) -> Option<Pattern> {
     }
     pattern.kind = match name {
         "s" => Kind::SourceOrSpecial,
+        "reg" => Kind::Register,
         "imm" => Kind::Constant,
         "address" => Kind::Address,
         "pack" => Kind::Pack,
@@ -316,6 +325,9 @@ fn read_pattern(piece: &'static str, slots: &[Slot]) -> Option<Pattern> {
         "texture" => Kind::Texture,
         "handle" => Kind::Handle,
         "offset" => Kind::Offset,
+        "gradient" => Kind::Gradient,
+        "window" => Kind::Window,
+        "lanes" => Kind::VideoRegister,
         "video" => Kind::Video,
         "dvideo" => Kind::VideoDestination,
         "{-}video" => Kind::VideoNegatable,
@@ -328,7 +340,8 @@ fn read_pattern(piece: &'static str, slots: &[Slot]) -> Option<Pattern> {
         _ => Kind::Source,
     };
     if matches!(pattern.kind, Kind::Constant | Kind::Label | Kind::Targets | Kind::Call)
-        || matches!(pattern.kind, Kind::Texture | Kind::Handle | Kind::Offset)
+        || matches!(pattern.kind, Kind::Texture | Kind::Handle | Kind::Offset | Kind::Gradient)
+        || matches!(pattern.kind, Kind::Window | Kind::VideoRegister)
         || matches!(pattern.kind, Kind::Any | Kind::Sink | Kind::Video)
         || matches!(pattern.kind, Kind::VideoNegatable | Kind::VideoDestination)
     {
@@ -417,6 +430,10 @@ impl fmt::Display for Values {
     }
 }
 
+/// Words that ptxas takes twice for once.
+const REPEATABLE: &[Modifier] =
+    &[Modifier::Sat, Modifier::Cc, Modifier::Sync, Modifier::Approx, Modifier::Relu];
+
 impl Form {
     /// Puts each modifier of the instruction into a slot: the choice of each slot. On failure,
     /// how many modifiers found a place, and the first that did not (`None`: a slot that must be
@@ -426,14 +443,33 @@ impl Form {
         instruction: &Instruction,
     ) -> Result<Vec<Option<&Choice>>, (usize, Option<Modifier>)> {
         let mut filled: Vec<Option<&Choice>> = vec![None; self.slots.len()];
+        // Types stand in the order of the template.
+        let mut types_from = 0;
         for (count, &modifier) in instruction.modifiers.iter().enumerate() {
+            let before = &instruction.modifiers[..count];
+            if modifier.is_of_name(self.opcode)
+                && !before.iter().all(|word| word.is_of_name(self.opcode))
+            {
+                return Err((count, Some(modifier)));
+            }
+            if REPEATABLE.contains(&modifier) && before.contains(&modifier) {
+                continue;
+            }
+            let is_type = matches!(modifier, Modifier::Type(_));
+            let from = if is_type { types_from } else { 0 };
             let free =
-                self.slots.iter().zip(&filled).enumerate().find_map(|(index, (slot, held))| {
+                self.slots.iter().zip(&filled).enumerate().skip(from).find_map(|(index, place)| {
+                    let (slot, held) = place;
                     let choice = slot.choices.iter().find(|choice| choice.modifier == modifier)?;
                     held.is_none().then_some((index, choice))
                 });
             match free {
-                Some((index, choice)) => filled[index] = Some(choice),
+                Some((index, choice)) => {
+                    filled[index] = Some(choice);
+                    if is_type {
+                        types_from = index + 1;
+                    }
+                }
                 None if self.open => {}
                 None => return Err((count, Some(modifier))),
             }

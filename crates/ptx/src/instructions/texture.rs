@@ -10,29 +10,29 @@ tex.base.flat.v4.dtype.f32      d:4x~dtype{|p:.pred@7.1/sm_60}, texture, offset,
 tex.level.geom.v4.dtype.ctype   d:4x~dtype{|p:.pred@7.1/sm_60}, texture, lod:ctype{, offset@4.3/sm_30}
 tex.level.flat.v4.dtype.f32     d:4x~dtype{|p:.pred@7.1/sm_60}, texture, lod:.f32, c:.f32                    @4.3/sm_30
 tex.level.flat.v4.dtype.f32     d:4x~dtype{|p:.pred@7.1/sm_60}, texture, lod:.f32, offset, c:.f32            @4.3/sm_30
-tex.grad.geom.v4.dtype.ctype    d:4x~dtype{|p:.pred@7.1/sm_60}, texture, offset, offset{, offset@4.3/sm_30}  @3.1
-tex.grad.flat.v4.dtype.f32      d:4x~dtype{|p:.pred@7.1/sm_60}, texture, offset, offset, c:.f32              @4.3/sm_30
-tex.grad.flat.v4.dtype.f32      d:4x~dtype{|p:.pred@7.1/sm_60}, texture, offset, offset, offset, c:.f32      @4.3/sm_30
+tex.grad.geom.v4.dtype.ctype    d:4x~dtype{|p:.pred@7.1/sm_60}, texture, gradient, gradient{, offset@4.3/sm_30}  @3.1
+tex.grad.flat.v4.dtype.f32      d:4x~dtype{|p:.pred@7.1/sm_60}, texture, gradient, gradient, c:.f32              @4.3/sm_30
+tex.grad.flat.v4.dtype.f32      d:4x~dtype{|p:.pred@7.1/sm_60}, texture, gradient, gradient, offset, c:.f32      @4.3/sm_30
 tex{.base}.cgeom.v4.dtype.f32   d:4x~dtype{|p:.pred@7.1/sm_60}, texture{, c:.f32@4.3/sm_30}                  @3.0
 tex.level.cgeom.v4.dtype.f32    d:4x~dtype{|p:.pred@7.1/sm_60}, texture, lod:.f32{, c:.f32@4.3/sm_30}        @3.0
-tex.grad.cgeom.v4.dtype.f32     d:4x~dtype{|p:.pred@7.1/sm_60}, texture, offset, offset                      @4.3
+tex.grad.cgeom.v4.dtype.f32     d:4x~dtype{|p:.pred@7.1/sm_60}, texture, gradient, gradient                      @4.3
 tex{.base}.msgeom.v4.dtype.s32  d:4x~dtype{|p:.pred@7.1/sm_60}, texture                                      @3.2/sm_30
-tex.geom.v2.f16x2.ctype         d:2x~.f16x2{|p:.pred@7.1/sm_60}, texture{, offset@4.3/sm_30}                 @4.2/sm_53
-tex.flat.v2.f16x2.f32           d:2x~.f16x2{|p:.pred@7.1/sm_60}, texture, c:.f32                             @4.3/sm_53
-tex.flat.v2.f16x2.f32           d:2x~.f16x2{|p:.pred@7.1/sm_60}, texture, offset, c:.f32                     @4.3/sm_53
-tex.base.geom.v2.f16x2.ctype    d:2x~.f16x2{|p:.pred@7.1/sm_60}, texture{, offset@4.3/sm_30}                 @4.2/sm_53
-tex.base.flat.v2.f16x2.f32      d:2x~.f16x2{|p:.pred@7.1/sm_60}, texture, c:.f32                             @4.3/sm_53
-tex.base.flat.v2.f16x2.f32      d:2x~.f16x2{|p:.pred@7.1/sm_60}, texture, offset, c:.f32                     @4.3/sm_53
-tex.level.geom.v2.f16x2.ctype   d:2x~.f16x2{|p:.pred@7.1/sm_60}, texture, lod:ctype{, offset@4.3/sm_30}      @4.2/sm_53
-tex.level.flat.v2.f16x2.f32     d:2x~.f16x2{|p:.pred@7.1/sm_60}, texture, lod:.f32, c:.f32                   @4.3/sm_53
-tex.level.flat.v2.f16x2.f32     d:2x~.f16x2{|p:.pred@7.1/sm_60}, texture, lod:.f32, offset, c:.f32           @4.3/sm_53
-tex.grad.geom.v2.f16x2.ctype    d:2x~.f16x2{|p:.pred@7.1/sm_60}, texture, offset, offset{, offset@4.3/sm_30} @4.2/sm_53
-tex.grad.flat.v2.f16x2.f32      d:2x~.f16x2{|p:.pred@7.1/sm_60}, texture, offset, offset, c:.f32             @4.3/sm_53
-tex.grad.flat.v2.f16x2.f32      d:2x~.f16x2{|p:.pred@7.1/sm_60}, texture, offset, offset, offset, c:.f32     @4.3/sm_53
-tex{.base}.cgeom.v2.f16x2.f32   d:2x~.f16x2{|p:.pred@7.1/sm_60}, texture{, c:.f32@4.3/sm_30}                 @4.2/sm_53
-tex.level.cgeom.v2.f16x2.f32    d:2x~.f16x2{|p:.pred@7.1/sm_60}, texture, lod:.f32{, c:.f32@4.3/sm_30}       @4.2/sm_53
-tex.grad.cgeom.v2.f16x2.f32     d:2x~.f16x2{|p:.pred@7.1/sm_60}, texture, offset, offset                     @4.3
-tex{.base}.msgeom.v2.f16x2.s32  d:2x~.f16x2{|p:.pred@7.1/sm_60}, texture                                     @4.2/sm_53
+tex.geom.v2.f16x2.ctype         d:2x.f16x2{|p:.pred@7.1/sm_60}, texture{, offset@4.3/sm_30}                 @4.2/sm_53
+tex.flat.v2.f16x2.f32           d:2x.f16x2{|p:.pred@7.1/sm_60}, texture, c:.f32                             @4.3/sm_53
+tex.flat.v2.f16x2.f32           d:2x.f16x2{|p:.pred@7.1/sm_60}, texture, offset, c:.f32                     @4.3/sm_53
+tex.base.geom.v2.f16x2.ctype    d:2x.f16x2{|p:.pred@7.1/sm_60}, texture{, offset@4.3/sm_30}                 @4.2/sm_53
+tex.base.flat.v2.f16x2.f32      d:2x.f16x2{|p:.pred@7.1/sm_60}, texture, c:.f32                             @4.3/sm_53
+tex.base.flat.v2.f16x2.f32      d:2x.f16x2{|p:.pred@7.1/sm_60}, texture, offset, c:.f32                     @4.3/sm_53
+tex.level.geom.v2.f16x2.ctype   d:2x.f16x2{|p:.pred@7.1/sm_60}, texture, lod:ctype{, offset@4.3/sm_30}      @4.2/sm_53
+tex.level.flat.v2.f16x2.f32     d:2x.f16x2{|p:.pred@7.1/sm_60}, texture, lod:.f32, c:.f32                   @4.3/sm_53
+tex.level.flat.v2.f16x2.f32     d:2x.f16x2{|p:.pred@7.1/sm_60}, texture, lod:.f32, offset, c:.f32           @4.3/sm_53
+tex.grad.geom.v2.f16x2.ctype    d:2x.f16x2{|p:.pred@7.1/sm_60}, texture, gradient, gradient{, offset@4.3/sm_30} @4.2/sm_53
+tex.grad.flat.v2.f16x2.f32      d:2x.f16x2{|p:.pred@7.1/sm_60}, texture, gradient, gradient, c:.f32             @4.3/sm_53
+tex.grad.flat.v2.f16x2.f32      d:2x.f16x2{|p:.pred@7.1/sm_60}, texture, gradient, gradient, offset, c:.f32     @4.3/sm_53
+tex{.base}.cgeom.v2.f16x2.f32   d:2x.f16x2{|p:.pred@7.1/sm_60}, texture{, c:.f32@4.3/sm_30}                 @4.2/sm_53
+tex.level.cgeom.v2.f16x2.f32    d:2x.f16x2{|p:.pred@7.1/sm_60}, texture, lod:.f32{, c:.f32@4.3/sm_30}       @4.2/sm_53
+tex.grad.cgeom.v2.f16x2.f32     d:2x.f16x2{|p:.pred@7.1/sm_60}, texture, gradient, gradient                     @4.3
+tex{.base}.msgeom.v2.f16x2.s32  d:2x.f16x2{|p:.pred@7.1/sm_60}, texture                                     @4.2/sm_53
   .geom = .1d .2d .3d .a1d .a2d
   .flat = .1d .2d .a1d .a2d
   .cgeom = .cube .acube
@@ -55,14 +55,15 @@ txq.level.size.b32                   d, handle, a:.u32    @4.3/sm_30
   .size = .width .height .depth
 
 suld.b.geom{.vec}.type.clamp         d:vec~type, texture
-  .geom = .1d .2d .3d .a1d .a2d
+  .geom = .1d .2d .3d@3.0 .a1d@3.0 .a2d@3.0
   .vec = .v2 .v4
   .type = .b8 .b16 .b32 .b64
   .clamp = .trap .clamp .zero
 
 sust.b.geom{.vec}.type.clamp         texture, b:vec~type
-sust.p.geom{.vec}.b32.clamp          texture, b:vec~.b32
-  .geom = .1d .2d .3d .a1d .a2d
+sust.p.pgeom{.vec}.b32.clamp         texture, b:vec~.b32
+  .geom = .1d .2d .3d@3.0 .a1d@3.0 .a2d@3.0
+  .pgeom = .1d .2d .3d@3.0 .a1d@4.1/sm_30 .a2d@4.1/sm_30
   .vec = .v2 .v4
   .type = .b8 .b16 .b32 .b64
   .clamp = .trap .clamp .zero
@@ -75,8 +76,8 @@ sured.p.op.geom.b32.clamp            texture, b
   .atype = .u32 .s32 .u64
   .logic = .and .or
   .op = .add .min .max .and .or
-  .geom = .1d .2d .3d
-  .type = .u32 .s32 .u64 .s64
+  .geom = .1d .2d .3d@3.0
+  .type = .u32 .s32 .u64@8.1/sm_50 .s64@8.1/sm_50
   .clamp = .trap .clamp .zero
 
 suq.what.b32                         d, handle

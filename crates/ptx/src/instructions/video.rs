@@ -64,84 +64,84 @@ vset.atype.btype.cmp{.second}             dvideo, video, video, video
   .cmp = .eq .ne .lt .le .gt .ge
   .second = .add .min .max
 
-vadd2.dtype.atype.btype{.sat}   dvideo, video, video, video
-vadd2.dtype.atype.btype.add      dvideo, video, video, video
+vadd2.dtype.atype.btype{.sat}   dvideo, lanes, lanes, lanes   @sm_30
+vadd2.dtype.atype.btype.add      dvideo, lanes, lanes, lanes  @sm_30
   .dtype = .u32 .s32
   .atype = .u32 .s32
   .btype = .u32 .s32
 
-vsub2.dtype.atype.btype{.sat}   dvideo, video, video, video
-vsub2.dtype.atype.btype.add      dvideo, video, video, video
+vsub2.dtype.atype.btype{.sat}   dvideo, lanes, lanes, lanes   @sm_30
+vsub2.dtype.atype.btype.add      dvideo, lanes, lanes, lanes  @sm_30
   .dtype = .u32 .s32
   .atype = .u32 .s32
   .btype = .u32 .s32
 
-vavrg2.dtype.atype.btype{.sat}   dvideo, video, video, video
-vavrg2.dtype.atype.btype.add      dvideo, video, video, video
+vavrg2.dtype.atype.btype{.sat}   dvideo, lanes, lanes, lanes  @sm_30
+vavrg2.dtype.atype.btype.add      dvideo, lanes, lanes, lanes @sm_30
   .dtype = .u32 .s32
   .atype = .u32 .s32
   .btype = .u32 .s32
 
-vabsdiff2.dtype.atype.btype{.sat}   dvideo, video, video, video
-vabsdiff2.dtype.atype.btype.add      dvideo, video, video, video
+vabsdiff2.dtype.atype.btype{.sat}   dvideo, lanes, lanes, lanes@sm_30
+vabsdiff2.dtype.atype.btype.add      dvideo, lanes, lanes, lanes@sm_30
   .dtype = .u32 .s32
   .atype = .u32 .s32
   .btype = .u32 .s32
 
-vmin2.dtype.atype.btype{.sat}   dvideo, video, video, video
-vmin2.dtype.atype.btype.add      dvideo, video, video, video
+vmin2.dtype.atype.btype{.sat}   dvideo, lanes, lanes, lanes   @sm_30
+vmin2.dtype.atype.btype.add      dvideo, lanes, lanes, lanes  @sm_30
   .dtype = .u32 .s32
   .atype = .u32 .s32
   .btype = .u32 .s32
 
-vmax2.dtype.atype.btype{.sat}   dvideo, video, video, video
-vmax2.dtype.atype.btype.add      dvideo, video, video, video
+vmax2.dtype.atype.btype{.sat}   dvideo, lanes, lanes, lanes   @sm_30
+vmax2.dtype.atype.btype.add      dvideo, lanes, lanes, lanes  @sm_30
   .dtype = .u32 .s32
   .atype = .u32 .s32
   .btype = .u32 .s32
 
-vset2.atype.btype.cmp{.add}    dvideo, video, video, video
+vset2.atype.btype.cmp{.add}    dvideo, lanes, lanes, lanes    @sm_30
   .atype = .u32 .s32
   .btype = .u32 .s32
   .cmp = .eq .ne .lt .le .gt .ge
 
-vadd4.dtype.atype.btype{.sat}   dvideo, video, video, video
-vadd4.dtype.atype.btype.add      dvideo, video, video, video
+vadd4.dtype.atype.btype{.sat}   dvideo, lanes, lanes, lanes   @sm_30
+vadd4.dtype.atype.btype.add      dvideo, lanes, lanes, lanes  @sm_30
   .dtype = .u32 .s32
   .atype = .u32 .s32
   .btype = .u32 .s32
 
-vsub4.dtype.atype.btype{.sat}   dvideo, video, video, video
-vsub4.dtype.atype.btype.add      dvideo, video, video, video
+vsub4.dtype.atype.btype{.sat}   dvideo, lanes, lanes, lanes   @sm_30
+vsub4.dtype.atype.btype.add      dvideo, lanes, lanes, lanes  @sm_30
   .dtype = .u32 .s32
   .atype = .u32 .s32
   .btype = .u32 .s32
 
-vavrg4.dtype.atype.btype{.sat}   dvideo, video, video, video
-vavrg4.dtype.atype.btype.add      dvideo, video, video, video
+vavrg4.dtype.atype.btype{.sat}   dvideo, lanes, lanes, lanes  @sm_30
+vavrg4.dtype.atype.btype.add      dvideo, lanes, lanes, lanes @sm_30
   .dtype = .u32 .s32
   .atype = .u32 .s32
   .btype = .u32 .s32
 
-vabsdiff4.dtype.atype.btype{.sat}   dvideo, video, video, video
-vabsdiff4.dtype.atype.btype.add      dvideo, video, video, video
+vabsdiff4.dtype.atype.btype{.sat}   dvideo, lanes, lanes, lanes@sm_30
+vabsdiff4.dtype.atype.btype.add      dvideo, lanes, lanes, lanes@sm_30
   .dtype = .u32 .s32
   .atype = .u32 .s32
   .btype = .u32 .s32
 
-vmin4.dtype.atype.btype{.sat}   dvideo, video, video, video
-vmin4.dtype.atype.btype.add      dvideo, video, video, video
+vmin4.dtype.atype.btype{.sat}   dvideo, lanes, lanes, lanes   @sm_30
+vmin4.dtype.atype.btype.add      dvideo, lanes, lanes, lanes  @sm_30
   .dtype = .u32 .s32
   .atype = .u32 .s32
   .btype = .u32 .s32
 
-vmax4.dtype.atype.btype{.sat}   dvideo, video, video, video
-vmax4.dtype.atype.btype.add      dvideo, video, video, video
+vmax4.dtype.atype.btype{.sat}   dvideo, lanes, lanes, lanes   @sm_30
+vmax4.dtype.atype.btype.add      dvideo, lanes, lanes, lanes  @sm_30
   .dtype = .u32 .s32
   .atype = .u32 .s32
   .btype = .u32 .s32
 
-vset4.atype.btype.cmp{.add}    dvideo, video, video, video
+vset4.atype.btype.cmp{.add}    dvideo, lanes, lanes, lanes    @sm_30
   .atype = .u32 .s32
   .btype = .u32 .s32
   .cmp = .eq .ne .lt .le .gt .ge

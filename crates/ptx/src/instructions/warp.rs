@@ -11,10 +11,10 @@ vote.mode.pred            d, {!}a:.pred                    @<6.4/sm_70
 vote.ballot.b32           d, {!}a:.pred                    @<6.4/sm_70
   .mode = .all .any .uni
 
-match.any.sync.b32        d:.u32, a:.u32, mask:.u32            @sm_70
-match.all.sync.b32        d:.u32{|p:.pred}, a:.u32, mask:.u32  @sm_70
-match.any.sync.b64        d:.u32, a:.u64, mask:.u32            @sm_70
-match.all.sync.b64        d:.u32{|p:.pred}, a:.u64, mask:.u32  @sm_70
+match.any.sync.b32        d:.u32, a:.b32, mask:.u32            @sm_70
+match.all.sync.b32        _d:.u32{|p:.pred}, a:.b32, mask:.u32  @sm_70
+match.any.sync.b64        d:.u32, a:.b64, mask:.u32            @sm_70
+match.all.sync.b64        _d:.u32{|p:.pred}, a:.b64, mask:.u32  @sm_70
 
 activemask.b32            d                        @6.2/sm_30
 

@@ -1,9 +1,9 @@
 //! Statements of a function's body.
 
-use super::directives::{linkage_of, variable_space_of};
+use super::directives::variable_space_of;
 use super::{Parsed, Parser, clip};
 use crate::ast::{
-    AddressBase, Guard, Instruction, LabelKind, Linkage, Name, Opcode, Operand, Span, Statement,
+    AddressBase, Guard, Instruction, LabelKind, Name, Opcode, Operand, Span, Statement,
 };
 use crate::lexer::TokenKind;
 use crate::limits::{MODIFIERS_MAX, OPERANDS_MAX, SCOPE_DEPTH_MAX};
@@ -51,10 +51,6 @@ impl Parser<'_> {
 
     fn read_statement(&mut self) -> Parsed<()> {
         match self.token.kind {
-            TokenKind::Punct(b';') => {
-                self.advance();
-                Ok(())
-            }
             TokenKind::Punct(b'@') => {
                 let start = self.advance().span;
                 let guard = self.read_guard()?;
@@ -109,6 +105,10 @@ impl Parser<'_> {
         } else {
             LabelKind::Code(self.function.body.len())
         };
+        if let Some(first) = self.declared_here(name) {
+            self.duplicate(name, span, first);
+            return Ok(());
+        }
         match self.function.labels.define(name, span, kind) {
             Ok(label) => {
                 self.function.body.push(Statement::Label(label));
@@ -123,14 +123,9 @@ impl Parser<'_> {
     }
 
     fn read_body_directive(&mut self) -> Parsed<()> {
-        let mut linkage = Linkage::Internal;
-        while let Some(word) = linkage_of(self.peek_text()) {
-            self.advance();
-            linkage = word;
-        }
         let word = self.peek_text();
         if variable_space_of(word).is_some() {
-            let ids = self.read_local_variables(linkage)?;
+            let ids = self.read_local_variables()?;
             self.function.body.extend(ids.into_iter().map(Statement::Variable));
             return Ok(());
         }
@@ -223,6 +218,9 @@ impl Parser<'_> {
     /// Reads past an instruction that is not known, to before its semicolon.
     fn skip_opaque(&mut self, name_span: Span) -> Parsed<()> {
         let mut open = 0u32;
+        if self.at_punct(b':') {
+            return Err(self.unexpected("an instruction after its guard, labels before it"));
+        }
         loop {
             match self.token.kind {
                 TokenKind::Punct(b';') if open == 0 => return Ok(()),

@@ -5,7 +5,7 @@ use super::names::Entity;
 use super::{Parsed, Parser};
 use crate::ast::{
     Item, Linkage, LocalId, Name, PointerAttribute, RegisterDeclaration, ScalarType, Span,
-    StateSpace, Variable, VariableId,
+    StateSpace, TypeKind, Variable, VariableId, Version,
 };
 use crate::instructions::VECTOR_BITS_MAX;
 use crate::lexer::TokenKind;
@@ -17,7 +17,7 @@ pub(super) struct Head {
     pub(super) ty: ScalarType,
     pub(super) vector: u8,
     align: Option<u32>,
-    pointer: Option<PointerAttribute>,
+    pub(super) pointer: Option<PointerAttribute>,
     managed: bool,
 }
 
@@ -81,6 +81,7 @@ impl Parser<'_> {
         let mut pointer = PointerAttribute { space: None, align_bytes: 4 };
         if self.token.kind == TokenKind::Dot
             && let Some(space) = variable_space_of(self.peek_text())
+            && !matches!(space, StateSpace::Param | StateSpace::Tex)
         {
             self.advance();
             pointer.space = Some(space);
@@ -97,7 +98,7 @@ impl Parser<'_> {
         self.expect_punct(b'(', "after `.attribute`")?;
         let mut managed = false;
         loop {
-            if self.token.kind != TokenKind::Dot {
+            if !self.at_dot(".managed") && !self.at_dot(".unified") {
                 return Err(self.unexpected("`.managed` or `.unified`"));
             }
             managed |= self.peek_text() == ".managed";
@@ -169,7 +170,13 @@ impl Parser<'_> {
         let space = variable_space_of(self.peek_text())
             .ok_or_else(|| self.unexpected("a state space such as `.global`"))?;
         self.advance();
+        let bank = self.token.span;
         if space == StateSpace::Const && self.take_punct(b'[') {
+            if self.module.version >= (Version { major: 2, minor: 2 }) {
+                let message = "Deprecated feature: explicit constant banks are not supported as \
+                               of PTX version 2.2";
+                return Err(self.mistake(bank, message.to_owned()));
+            }
             self.integer("the number of a constant bank")?;
             self.expect_punct(b']', "after the constant bank")?;
         }
@@ -201,7 +208,7 @@ impl Parser<'_> {
     }
 
     /// Gives a variable its number. One that is declared again keeps it, if one of the two is
-    /// `.extern`, `.weak` or `.common` and they agree.
+    /// `.extern`, the other can be seen from outside, and they agree.
     fn bind_module_variable(&mut self, variable: &Variable) -> Parsed<VariableId> {
         let id = VariableId(self.module.variables.len() as u32);
         match self.names.bind(variable.name, Entity::Variable(id)) {
@@ -212,9 +219,10 @@ impl Parser<'_> {
             }
             Some(Entity::Variable(known)) => {
                 let old = &self.module.variables[known.index()];
-                let mergeable = [old.linkage, variable.linkage]
-                    .iter()
-                    .any(|l| matches!(l, Linkage::Extern | Linkage::Weak | Linkage::Common));
+                let linkages = [old.linkage, variable.linkage];
+                let mergeable = linkages.contains(&Linkage::Extern)
+                    && !linkages.contains(&Linkage::Internal)
+                    && same_extents(&old.dims, &variable.dims);
                 if mergeable && old.space == variable.space && old.ty == variable.ty {
                     self.module.items.push(Item::Variable(known));
                     return Ok(known);
@@ -248,7 +256,7 @@ impl Parser<'_> {
     }
 
     /// Variables inside a function, at the state space. Returns their numbers.
-    pub(super) fn read_local_variables(&mut self, linkage: Linkage) -> Parsed<Vec<LocalId>> {
+    pub(super) fn read_local_variables(&mut self) -> Parsed<Vec<LocalId>> {
         let space = self.variable_space()?;
         let head = self.declaration_head()?;
         let mut ids = Vec::new();
@@ -259,7 +267,7 @@ impl Parser<'_> {
             if self.at_punct(b'<') {
                 return Err(self.unexpected("a name without a count"));
             }
-            let mut variable = self.variable(&head, space, linkage, named, dims);
+            let mut variable = self.variable(&head, space, Linkage::Internal, named, dims);
             if self.take_punct(b'=') {
                 variable.init = Some(self.initializer(0)?);
             }
@@ -277,6 +285,9 @@ impl Parser<'_> {
         let id = LocalId(self.function.locals.len() as u32);
         let (name, span) = (variable.name, variable.span);
         self.function.locals.push(variable);
+        if let Some(first) = self.range_here(name) {
+            return Err(self.duplicate(name, span, first));
+        }
         if self.names.text(name) != "_"
             && let Some(first) = self.names.bind(name, Entity::Local(id))
         {
@@ -293,6 +304,16 @@ impl Parser<'_> {
     pub(super) fn read_registers(&mut self) -> Parsed<RegisterDeclaration> {
         let start = self.advance().span;
         let head = self.declaration_head()?;
+        let problem = match head.ty {
+            ScalarType::Pred if head.vector > 1 => "Predicate type can only be that of scalars",
+            ty if ty.kind() == TypeKind::Opaque => {
+                "Texture/surface variable must be at module or entry parameter scope"
+            }
+            _ => "",
+        };
+        if !problem.is_empty() {
+            return Err(self.mistake(start, problem.to_owned()));
+        }
         let mut names = Vec::new();
         loop {
             let (name, span) = self.expect_ident("the name of a register")?;
@@ -315,4 +336,11 @@ impl Parser<'_> {
         let span = Span { start: start.start, end: self.last_end };
         Ok(RegisterDeclaration { span, ty: head.ty, vector: head.vector, names })
     }
+}
+
+/// Two declarations of one variable have the same extents, or one leaves the first open.
+fn same_extents(old: &[u64], new: &[u64]) -> bool {
+    let (old_first, new_first) = (old.first(), new.first());
+    let open = old_first == Some(&0) || new_first == Some(&0);
+    old.len() == new.len() && old.get(1..) == new.get(1..) && (open || old_first == new_first)
 }

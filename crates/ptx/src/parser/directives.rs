@@ -15,6 +15,10 @@ pub(super) fn linkage_of(word: &str) -> Option<Linkage> {
     })
 }
 
+/// What `.target` may name beside an architecture.
+const TARGET_OPTIONS: &[&str] =
+    &["texmode_unified", "texmode_independent", "debug", "map_f64_to_f32"];
+
 /// The state space that a dotted word declares variables in.
 pub(super) fn variable_space_of(word: &str) -> Option<StateSpace> {
     Some(match word {
@@ -30,7 +34,7 @@ pub(super) fn variable_space_of(word: &str) -> Option<StateSpace> {
 
 impl Parser<'_> {
     pub(super) fn read_module(&mut self) {
-        if self.read_header().is_err() {
+        if self.read_header().is_err() || self.read_address_size().is_err() {
             // Without a header nothing else can be trusted to be PTX at all.
             return;
         }
@@ -50,6 +54,7 @@ impl Parser<'_> {
             return Err(self.unexpected("a version such as `8.5`"));
         }
         self.advance();
+        self.module.version_span = span;
         let text = self.text(span);
         let version = text.split_once('.').and_then(|(major, minor)| {
             Some(Version { major: major.parse().ok()?, minor: minor.parse().ok()? })
@@ -64,11 +69,20 @@ impl Parser<'_> {
     }
 
     fn read_target(&mut self) -> Parsed<()> {
+        self.module.target_span = self.token.span;
         loop {
             let (_, span) = self.expect_ident("a target such as `sm_80`")?;
             let text = self.text(span);
             let Some(architecture) = text.strip_prefix("sm_").or(text.strip_prefix("compute_"))
             else {
+                if !TARGET_OPTIONS.contains(&text) {
+                    let expected = TARGET_OPTIONS.join("`, `");
+                    let message = format!(
+                        "Unsupported .target '{}', expected one like `sm_80`, or `{expected}`",
+                        clip(text)
+                    );
+                    return Err(self.mistake(span, message));
+                }
                 self.module.target.options.push(text.to_owned());
                 if !self.take_punct(b',') {
                     return Ok(());
@@ -88,21 +102,32 @@ impl Parser<'_> {
         }
     }
 
-    fn read_item(&mut self) -> Parsed<()> {
-        if self.take_punct(b';') {
+    /// `.address_size 64`, if that comes next.
+    fn read_address_size(&mut self) -> Parsed<()> {
+        if !self.take_dot(".address_size") {
             return Ok(());
         }
+        let span = self.token.span;
+        let bits = self.unsigned("32 or 64")?;
+        if bits != 32 && bits != 64 {
+            return Err(self.mistake(span, format!("`.address_size {bits}`: expected 32 or 64")));
+        }
+        self.module.address_size_bits = bits;
+        Ok(())
+    }
+
+    fn read_item(&mut self) -> Parsed<()> {
         if self.token.kind != TokenKind::Dot {
             return Err(self.unexpected("a directive such as `.visible`, `.entry` or `.global`"));
         }
         let mut linkage = Linkage::Internal;
-        while let Some(word) = linkage_of(self.peek_text()) {
+        if let Some(word) = linkage_of(self.peek_text()) {
             self.advance();
             linkage = word;
         }
         let word = if self.token.kind == TokenKind::Dot { self.peek_text() } else { "" };
         match word {
-            ".entry" | ".func" => {
+            ".entry" | ".func" if linkage != Linkage::Common => {
                 let kind = if word == ".entry" { FunctionKind::Entry } else { FunctionKind::Func };
                 self.advance();
                 self.read_function(kind, linkage)
@@ -110,19 +135,8 @@ impl Parser<'_> {
             _ if variable_space_of(word).is_some() => self.read_module_variables(linkage),
             _ if linkage != Linkage::Internal => Err(self
                 .unexpected("`.entry`, `.func`, `.global`, `.const` or `.shared` after linkage")),
-            ".version" | ".target" => {
-                Err(self.unexpected("`.version` and `.target` once, at the start"))
-            }
-            ".address_size" => {
-                self.advance();
-                let span = self.token.span;
-                let bits = self.unsigned("32 or 64")?;
-                if bits != 32 && bits != 64 {
-                    let message = format!("`.address_size {bits}`: expected 32 or 64");
-                    return Err(self.mistake(span, message));
-                }
-                self.module.address_size_bits = bits;
-                Ok(())
+            ".version" | ".target" | ".address_size" => {
+                Err(self.unexpected("`.version`, `.target` and `.address_size` once, at the start"))
             }
             ".pragma" => {
                 let text = self.read_pragma()?;
@@ -180,7 +194,7 @@ impl Parser<'_> {
     /// `.section name { ... }`, at the directive: debug information, not read.
     pub(super) fn read_section(&mut self) -> Parsed<()> {
         self.advance();
-        if !matches!(self.token.kind, TokenKind::Dot | TokenKind::Ident) {
+        if self.token.kind != TokenKind::Dot {
             return Err(self.unexpected("the name of a section"));
         }
         self.advance();

@@ -59,15 +59,25 @@ impl Parser<'_> {
 
     fn read_function_parts(&mut self, kind: FunctionKind, linkage: Linkage) -> Parsed<()> {
         let mut directives = Directives::default();
-        // `.func .noreturn name` and `.func .attribute(...) (ret) name` have directives early.
-        self.read_directives(&mut directives)?;
+        if self.at_dot(".attribute") {
+            self.read_attribute(&mut directives)?;
+        }
         let returns = if kind == FunctionKind::Func && self.at_punct(b'(') {
-            self.read_parameters()?
+            let start = self.token.span;
+            let returns = self.read_parameters(kind)?;
+            if returns.len() > 1 && returns.iter().any(|p| matches!(p, Parameter::Memory(_))) {
+                let message = "Multiple return parameters require .reg state space".to_owned();
+                return Err(self.mistake(start, message));
+            }
+            returns
         } else {
             Vec::new()
         };
+        if self.peek_text() == "_" {
+            return Err(self.unexpected("the name of a function"));
+        }
         let (name, span) = self.expect_ident("the name of a function")?;
-        let params = if self.at_punct(b'(') { self.read_parameters()? } else { Vec::new() };
+        let params = if self.at_punct(b'(') { self.read_parameters(kind)? } else { Vec::new() };
         self.read_directives(&mut directives)?;
         let function = Function {
             name,
@@ -84,6 +94,11 @@ impl Parser<'_> {
             body: None,
         };
         let defined = self.at_punct(b'{');
+        if defined && linkage == Linkage::Extern {
+            let text = clip(self.names.text(name));
+            let message = format!("Function definition conflicts with '.extern' of '{text}'");
+            return Err(self.mistake(span, message));
+        }
         let id = self.bind_function(&function, defined)?;
         if !defined {
             self.expect_punct(b';', "or `{` after a function's signature")?;
@@ -172,9 +187,9 @@ impl Parser<'_> {
     }
 
     /// `(.param .b32 a, .reg .u32 b)`, at the parenthesis.
-    fn read_parameters(&mut self) -> Parsed<Vec<Parameter>> {
+    fn read_parameters(&mut self, kind: FunctionKind) -> Parsed<Vec<Parameter>> {
         let mut params = Vec::new();
-        for (is_register, variable) in self.parameter_list()? {
+        for (is_register, variable) in self.parameter_list(kind)? {
             params.push(if is_register {
                 let (name, span) = (variable.name, variable.span);
                 self.declare_register(variable.ty, variable.vector, (name, span), None)?;
@@ -188,7 +203,7 @@ impl Parser<'_> {
     }
 
     /// A parenthesised parameter list as variables; `true` for one in a register.
-    fn parameter_list(&mut self) -> Parsed<Vec<(bool, Variable)>> {
+    fn parameter_list(&mut self, kind: FunctionKind) -> Parsed<Vec<(bool, Variable)>> {
         self.expect_punct(b'(', "before parameters")?;
         let mut list = Vec::new();
         while !self.at_punct(b')') {
@@ -202,7 +217,16 @@ impl Parser<'_> {
                 return Err(self.mistake(span, message));
             }
             let head = self.declaration_head()?;
+            if kind == FunctionKind::Func && head.pointer.is_some() {
+                let message = "Illegal placement of kernel parameter attribute '.ptr'".to_owned();
+                return Err(self.mistake(span, message));
+            }
             let named = self.expect_ident("the name of a parameter")?;
+            if kind == FunctionKind::Entry && is_register {
+                let name = clip(self.names.text(named.0));
+                let message = format!("Entry parameter '{name}' must have .param state space");
+                return Err(self.mistake(span, message));
+            }
             let dims = self.dimensions()?;
             let space = if is_register { StateSpace::Reg } else { StateSpace::Param };
             list.push((is_register, self.variable(&head, space, Linkage::Internal, named, dims)));
@@ -219,11 +243,11 @@ impl Parser<'_> {
         let mut prototype = Prototype::default();
         let variables = |list: Vec<(bool, Variable)>| list.into_iter().map(|(_, v)| v).collect();
         if self.at_punct(b'(') {
-            prototype.returns = variables(self.parameter_list()?);
+            prototype.returns = variables(self.parameter_list(FunctionKind::Func)?);
         }
         self.expect_ident("`_` in place of a name")?;
         if self.at_punct(b'(') {
-            prototype.params = variables(self.parameter_list()?);
+            prototype.params = variables(self.parameter_list(FunctionKind::Func)?);
         }
         let mut directives = Directives::default();
         self.read_directives(&mut directives)?;
@@ -232,19 +256,21 @@ impl Parser<'_> {
         Ok(prototype)
     }
 
+    /// `.attribute(...)` of a function, at the directive.
+    fn read_attribute(&mut self, directives: &mut Directives) -> Parsed<()> {
+        let start = self.token.span;
+        self.attribute()?;
+        let span = Span { start: start.start, end: self.last_end };
+        directives.attributes.push(crate::lexer::squeeze(self.text(span)));
+        Ok(())
+    }
+
     /// Launch and tuning directives.
     fn read_directives(&mut self, directives: &mut Directives) -> Parsed<()> {
         while self.token.kind == TokenKind::Dot {
             let word = self.peek_text();
             if word == ".pragma" {
                 directives.pragmas.push(self.read_pragma()?);
-                continue;
-            }
-            if word == ".attribute" {
-                let start = self.token.span;
-                self.attribute()?;
-                let span = Span { start: start.start, end: self.last_end };
-                directives.other.push(crate::lexer::squeeze(self.text(span)));
                 continue;
             }
             let start = self.advance().span;
@@ -283,6 +309,27 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Where a register, variable or parameter of this name is declared in the innermost scope.
+    pub(super) fn declared_here(&self, name: Name) -> Option<Span> {
+        let binding = self.names.get(name)?;
+        if binding.depth != self.names.depth() {
+            return None;
+        }
+        match binding.entity {
+            Entity::Register(id) => Some(self.function.declared[id as usize].span),
+            Entity::Local(id) => Some(self.function.locals[id.index()].span),
+            _ => None,
+        }
+    }
+
+    /// Where a range of registers is declared in the innermost scope that `name` is one of.
+    pub(super) fn range_here(&mut self, name: Name) -> Option<Span> {
+        let (declaration, number, depth) = self.names.range_of(name)?;
+        let declared = &self.function.declared[declaration as usize];
+        let within = depth == self.names.depth() && declared.count.is_some_and(|n| number < n);
+        within.then_some(declared.span)
+    }
+
     /// Declares a register or a range of them in the innermost scope.
     pub(super) fn declare_register(
         &mut self,
@@ -291,6 +338,9 @@ impl Parser<'_> {
         (name, span): (Name, Span),
         count: Option<u32>,
     ) -> Parsed<()> {
+        if let Some(first) = self.range_here(name) {
+            return Err(self.duplicate(name, span, first));
+        }
         let declaration = self.function.declared.len() as u32;
         self.function.declared.push(DeclaredRegister { name, span, ty, vector, count });
         let entity = match count {

@@ -35,14 +35,13 @@ impl Parser<'_> {
     fn initializer_list(&mut self, depth: usize) -> Parsed<Initializer> {
         let mut list = Vec::new();
         let mut properties = Vec::new();
-        while !self.at_punct(b'}') {
+        let mut more = !self.at_punct(b'}');
+        while more {
             match self.property()? {
                 Some(property) => properties.push(property),
                 None => list.push(self.initializer(depth + 1)?),
             }
-            if !self.take_punct(b',') {
-                break;
-            }
+            more = self.take_punct(b',');
         }
         self.expect_punct(b'}', "or `,` in an initialiser")?;
         if properties.is_empty() {

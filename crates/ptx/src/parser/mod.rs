@@ -128,6 +128,8 @@ impl<'s> Parser<'s> {
                 source: "".into(),
                 lines: Vec::new(),
                 names: Vec::new(),
+                version_span: Span::default(),
+                target_span: Span::default(),
                 version: Default::default(),
                 target: Default::default(),
                 address_size_bits: 32,

@@ -186,16 +186,9 @@ impl Parser<'_> {
         }
     }
 
-    /// `+8`, `-8`, `+-8` or nothing.
+    /// `+8`, `+-8` or nothing.
     fn offset(&mut self) -> Parsed<i64> {
-        let negative = match self.token.kind {
-            TokenKind::Punct(b'+') => false,
-            TokenKind::Punct(b'-') => true,
-            _ => return Ok(0),
-        };
-        self.advance();
-        let value = self.integer("an offset in bytes")?;
-        Ok(if negative { value.wrapping_neg() } else { value })
+        if self.take_punct(b'+') { self.integer("an offset in bytes") } else { Ok(0) }
     }
 
     /// `[...]`, at the bracket.

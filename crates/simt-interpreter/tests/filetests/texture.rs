@@ -376,9 +376,8 @@ fn surfaces_are_reduced() {
                 8 => "%l",
                 _ => "%c",
             };
-            let text = format!(
-                "{{ .reg .b64 %l; mov.b64 %l, {{%c, %d}}; {form} [%t, {{%a, %b}}], {value}; }}"
-            );
+            let text =
+                format!(".reg .b64 %l; mov.b64 %l, {{%c, %d}}; {form} [%t, {{%a, %b}}], {value}");
             rig.run(&text, [a, b, c, d].map(|x| x as u32))
                 .unwrap_or_else(|e| panic!("{form}: {e}"));
             let got = rig.device.memory.read(rig.texels + at, bytes);
@@ -406,8 +405,8 @@ fn surfaces_are_reduced() {
         let outside = rig.run("sured.b.add.2d.u32.trap [%t, {%a, %b}], %c", [16, 0, 4, 0]);
         assert!(outside.unwrap_err().starts_with("IllegalAddress"));
         // Where the guard does not hold, nothing happens.
-        let guarded = "{ .reg .pred %no; setp.ne.u32 %no, %a, %a; \
-                       @%no sured.p.add.2d.b32.trap [%t, {%a, %b}], %c; }";
+        let guarded = ".reg .pred %no; setp.ne.u32 %no, %a, %a; \
+                       @%no sured.p.add.2d.b32.trap [%t, {%a, %b}], %c";
         rig.run(guarded, [0, 0, 4, 0]).unwrap();
         assert_eq!(rig.device.memory.read(rig.texels, 4), 4i32.to_le_bytes());
     }

@@ -23,7 +23,7 @@ const BODIES: [(u32, &str); 12] = [
     (
         4,
         "st.global.u32 [%p], %t; ld.global.u32 %a, [%q]; add.u32 %a, %a, 5;
-         st.global.u32 [%q+256], %a; ld.global.u32 %b, [%p+252]; st.global.u32 [%q-128], %b;",
+         st.global.u32 [%q+256], %a; ld.global.u32 %b, [%p+252]; st.global.u32 [%q+-128], %b;",
     ),
     // Each lane its own, in several places.
     (
@@ -110,9 +110,9 @@ fn several_allocations() {
         let [a, b] = [(); 2].map(|()| device.memory.allocate(4096, true));
         let distance = b.wrapping_sub(a) as i64;
         let body = format!(
-            "ld.global.u32 %a, [%p]; ld.global.u32 %b, [%p{distance:+}]; add.u32 %a, %a, %b;
-             st.global.u32 [%q], %a; ld.global.u32 %c, [%p{behind:+}]; add.u32 %c, %c, %a;
-             st.global.u32 [%q{distance:+}], %c;",
+            "ld.global.u32 %a, [%p]; ld.global.u32 %b, [%p+{distance}]; add.u32 %a, %a, %b;
+             st.global.u32 [%q], %a; ld.global.u32 %c, [%p+{behind}]; add.u32 %c, %c, %a;
+             st.global.u32 [%q+{distance}], %c;",
             behind = distance + 512,
         );
         let text = kernel(4, &body);

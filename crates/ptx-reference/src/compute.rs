@@ -3,7 +3,7 @@
 use crate::execute::Thread;
 use crate::memory::{self, Space};
 use crate::run::Grid;
-use crate::{float, integer};
+use crate::{fixed, float, integer};
 use ptx::ast::{
     BoolOp, Comparison, Instruction, Modifier as M, Opcode, Operand, ScalarType as T, StateSpace,
 };
@@ -221,6 +221,18 @@ impl Thread {
     ) -> Option<()> {
         let mut types = inst.types();
         let (to, from) = (types.next()?, types.next()?);
+        if to == T::S2f6x2 || from == T::S2f6x2 {
+            let (sources, scale) = match (inst.has(M::Scaled), sources.split_last()) {
+                (true, Some((scale, rest))) => (rest, Some(self.source(grid, scale, T::B16)?)),
+                _ => (sources, None),
+            };
+            let values = sources
+                .iter()
+                .map(|source| self.source(grid, source, from))
+                .collect::<Option<Vec<_>>>()?;
+            let value = fixed::convert(inst, to, from, &values, scale)?;
+            return self.write(grid, d, value, if to == T::S2f6x2 { T::B16 } else { T::B32 });
+        }
         let a = self.source(grid, &sources[0], from)?;
         if to.is_packed() && sources.len() == 2 {
             // The first source is the high half.

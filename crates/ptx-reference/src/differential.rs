@@ -14,14 +14,26 @@ pub type Runners<'a> = [(&'a str, &'a Runner<'a>)];
 /// # Errors
 /// What differs, in words.
 pub fn compare(program: &Program, runners: &Runners<'_>) -> Result<(), String> {
-    let (text, launch) = (program.text(), program.launch());
-    let module = ptx::parse(&text).map_err(|e| format!("not PTX: {e}"))?;
+    compare_text(&program.text(), &program.launch(), &program.buffers(), runners)
+}
+
+/// Compares one launch of a text on buffers.
+///
+/// # Errors
+/// What differs, in words.
+pub fn compare_text(
+    text: &str,
+    launch: &Launch,
+    buffers: &[Buffer],
+    runners: &Runners<'_>,
+) -> Result<(), String> {
+    let module = ptx::parse(text).map_err(|e| format!("not PTX: {e}"))?;
     ptx::check(&module).map_err(|e| format!("not PTX: {e}"))?;
-    let mut expected = program.buffers();
-    run(&module, &launch, &mut expected).map_err(|e| format!("the reference: {e}"))?;
+    let mut expected = buffers.to_vec();
+    run(&module, launch, &mut expected).map_err(|e| format!("the reference: {e}"))?;
     for (name, runner) in runners {
-        let mut got = program.buffers();
-        runner(&text, &launch, &mut got).map_err(|e| format!("{name}: {e}"))?;
+        let mut got = buffers.to_vec();
+        runner(text, launch, &mut got).map_err(|e| format!("{name}: {e}"))?;
         if let Some(difference) = difference(&expected, &got) {
             return Err(format!("{name}: {difference}"));
         }

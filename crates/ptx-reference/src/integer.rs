@@ -163,19 +163,35 @@ pub(crate) fn arithmetic(inst: &Instruction, ty: T, sources: &[u64]) -> Option<u
             result | i128::from(sources[3] >> row & 1) << i
         }),
         Opcode::Prmt => i128::from(permute(inst, sources)),
+        Opcode::Clmad => i128::from(carryless(inst, sources)),
         _ => return None,
     };
     Some(result as u64)
 }
 
-/// Two halves of a register, each its own number.
+/// Two halves or four bytes of a register, each its own number.
 fn packed(inst: &Instruction, ty: T, sources: &[u64]) -> Option<u64> {
-    let half = if ty == T::S16x2 { T::S16 } else { T::U16 };
-    let one = |at: u32| {
-        let halves: Vec<u64> = sources.iter().map(|s| s >> at & 0xffff).collect();
-        arithmetic(inst, half, &halves).map(|r| (r & 0xffff) << at)
+    let part = match ty {
+        T::S16x2 => T::S16,
+        T::U16x2 => T::U16,
+        T::S8x4 => T::S8,
+        T::U8x4 => T::U8,
+        _ => return None,
     };
-    Some(one(0)? | one(16)?)
+    let bits = part.bits();
+    (0..32).step_by(bits as usize).try_fold(0, |whole, at| {
+        let parts: Vec<u64> = sources.iter().map(|s| unsigned(s >> at, bits)).collect();
+        Some(whole | unsigned(arithmetic(inst, part, &parts)?, bits) << at)
+    })
+}
+
+/// A half of the product of two polynomials over GF(2), and a third added without carries.
+fn carryless(inst: &Instruction, sources: &[u64]) -> u64 {
+    let product = (0..64)
+        .filter(|i| sources[1] >> i & 1 == 1)
+        .fold(0u128, |product, i| product ^ u128::from(sources[0]) << i);
+    let half = if inst.has(M::Hi) { product >> 64 } else { product };
+    half as u64 ^ sources[2]
 }
 
 /// The n-th set bit from a place on: up for positive, down for negative; 0 asks for the place.

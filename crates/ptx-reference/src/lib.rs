@@ -14,8 +14,8 @@ mod access;
 mod compute;
 pub mod differential;
 mod execute;
+mod fixed;
 mod float;
-
 pub mod generate;
 mod integer;
 mod matrix;

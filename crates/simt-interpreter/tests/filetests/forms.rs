@@ -107,7 +107,7 @@ enum Way {
 /// Version and target of a table's kernels: the first that have all of its forms.
 fn target(file: &str) -> &'static str {
     match file {
-        "blackwell.forms" => ".version 8.8\n.target sm_100a",
+        "blackwell.forms" => ".version 9.3\n.target sm_120a",
         _ => ".version 8.6\n.target sm_90a",
     }
 }

@@ -4,8 +4,9 @@
 
 use super::harness::{Device, Params, Shape};
 use super::tiers::{ALL_SETS, Set};
-use ptx_reference::{Argument, Buffer, Launch, differential};
+use ptx_reference::{Argument, Buffer, Launch, Random, differential};
 use simt::kernel::Dim3;
+use std::fmt::Write;
 
 fn dim([x, y, z]: [u32; 3]) -> Dim3 {
     Dim3 { x, y, z }
@@ -90,5 +91,97 @@ fn random_programs_give_what_ptx_means() {
         let checked = seed % 8 == 7;
         let name = format!("{set:?}{}", if checked { ", checking" } else { "" });
         differential::check(seed, &[(&name, &tier(set, checked))]);
+    }
+}
+
+/// Forms of ISA 9 on numbers: `$d` is the result of 64 bits, `$r` of 32, `$h` of 16; `%d`, `%r`,
+/// `%f` and `%h` are sources. The random programs above stay what other devices can run.
+const NEW_FORMS: &[&str] = &[
+    "add.u8x4 $r, %r1, %r2",
+    "add.s8x4 $r, %r1, %r2",
+    "add.sat.u8x4 $r, %r1, %r2",
+    "add.sat.s8x4 $r, %r1, %r2",
+    "add.sat.u16x2 $r, %r1, %r2",
+    "add.sat.s16x2 $r, %r1, %r2",
+    "add.sat.u32 $r, %r1, %r2",
+    "sub.u8x4 $r, %r1, %r2",
+    "sub.s8x4 $r, %r1, %r2",
+    "sub.sat.u8x4 $r, %r1, %r2",
+    "sub.sat.s8x4 $r, %r1, %r2",
+    "neg.s8x4 $r, %r1",
+    "min.u8x4 $r, %r1, %r2",
+    "min.s8x4 $r, %r1, %r2",
+    "min.relu.s8x4 $r, %r1, %r2",
+    "max.u8x4 $r, %r1, %r2",
+    "max.s8x4 $r, %r1, %r2",
+    "max.relu.s8x4 $r, %r1, %r2",
+    "clmad.lo.u64 $d, %d1, %d2, %d3",
+    "clmad.hi.u64 $d, %d1, %d2, %d3",
+    "cvt.rn.satfinite.s2f6x2.f32 $h, %f1, %f2",
+    "cvt.rn.satfinite.relu.s2f6x2.f32 $h, %f1, %f2",
+    "cvt.rn.satfinite.scaled::n2::ue8m0.s2f6x2.f32 $h, %f1, %f2, %h1",
+    "cvt.rn.satfinite.s2f6x2.bf16x2 $h, %r1",
+    "cvt.rn.satfinite.relu.scaled::n2::ue8m0.s2f6x2.bf16x2 $h, %r1, %h1",
+    "cvt.rn.bf16x2.s2f6x2 $r, %h2",
+    "cvt.rn.satfinite.scaled::n2::ue8m0.bf16x2.s2f6x2 $r, %h2, %h1",
+    "cvt.rn.relu.scaled::n2::ue8m0.bf16x2.s2f6x2 $r, %h2, %h1",
+];
+
+/// Each thread takes three words and gives one for each form.
+#[test]
+fn new_forms_give_what_ptx_means() {
+    const THREADS: usize = 256;
+    let mut body = String::new();
+    for (at, form) in NEW_FORMS.iter().enumerate() {
+        let form = form.replace("$d", "%o").replace("$r", "%q").replace("$h", "%s");
+        let bits = [("%o,", 64), ("%q,", 32), ("%s,", 16)];
+        let (result, bits) = bits.into_iter().find(|(name, _)| form.contains(name)).unwrap();
+        let result = result.trim_end_matches(',');
+        writeln!(body, "{form}; st.global.b{bits} [%to+{}], {result};", 8 * at).unwrap();
+    }
+    let row = 8 * NEW_FORMS.len();
+    let text = format!(
+        ".version 9.3\n.target sm_120a\n.address_size 64\n\
+         .visible .entry k(.param .u64 in, .param .u64 out) {{\n\
+         .reg .b64 %d<4>, %o, %to, %from; .reg .b32 %r<3>, %q, %t; .reg .f32 %f<3>;\n\
+         .reg .b16 %h<3>, %s;\n\
+         ld.param.u64 %from, [in]; ld.param.u64 %to, [out]; mov.u32 %t, %tid.x;\n\
+         mad.wide.u32 %from, %t, 24, %from; mad.wide.u32 %to, %t, {row}, %to;\n\
+         ld.global.b64 %d1, [%from]; ld.global.b64 %d2, [%from+8]; ld.global.b64 %d3, [%from+16];\n\
+         mov.b64 {{%r1, %r2}}, %d1; mov.b64 {{%f1, %f2}}, %d2; cvt.u16.u64 %h1, %d3;\n\
+         cvt.u16.u64 %h2, %d1;\n{body}ret; }}\n"
+    );
+    let launch = Launch {
+        kernel: "k".to_owned(),
+        grid: [1; 3],
+        block: [THREADS as u32, 1, 1],
+        shared_bytes: 0,
+        arguments: vec![Argument::Buffer(0), Argument::Buffer(1)],
+    };
+    for seed in 0..8 {
+        let mut random = Random::new(seed);
+        let input: Vec<u8> = (0..THREADS)
+            .flat_map(|_| {
+                // Floats near what fixed point holds, and scales near one, half of the time.
+                let mut float = || match random.one_in(2) {
+                    true => random.bits() as u32,
+                    false => (random.bits() as u32 & 0x87ff_ffff) | 0x3800_0000,
+                };
+                let floats = u64::from(float()) << 32 | u64::from(float());
+                let scale = if random.one_in(2) { 0x7f7f + random.below(8) * 0x101 } else { 0 };
+                let third = if scale == 0 { random.bits() } else { scale };
+                [random.integer() ^ random.bits(), floats, third]
+            })
+            .flat_map(u64::to_le_bytes)
+            .collect();
+        let buffers = [input, vec![0; THREADS * row]];
+        for set in ALL_SETS {
+            let runner = tier(set, false);
+            let name = format!("{set:?}");
+            let compared =
+                differential::compare_text(&text, &launch, &buffers, &[(&name, &runner)]);
+            // Of the second buffer's rows each word is of the form of its place.
+            compared.unwrap_or_else(|e| panic!("seed {seed}, rows of {row} bytes: {e}\n{text}"));
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! syntax errors.
 
 mod async_copy;
+mod carryless;
 mod cluster;
 mod control;
 mod convert;
@@ -16,7 +17,9 @@ mod matrix;
 mod memory;
 mod moves;
 mod narrow;
+mod packed;
 mod quarter;
+mod scaled;
 mod sparse;
 mod stack;
 mod tensor_map;
@@ -239,6 +242,8 @@ impl Lowering<'_> {
             .or_else(|| self.narrow(inst))
             .or_else(|| self.convert(inst))
             .or_else(|| self.float(inst))
+            .or_else(|| self.packed(inst))
+            .or_else(|| self.carryless(inst))
             .or_else(|| self.integer(inst))
             .or_else(|| self.warp(inst))
             .or_else(|| self.matrix(inst))
@@ -373,7 +378,13 @@ impl Lowering<'_> {
             ast::Operand::Special(special, part) => {
                 return self.special(*special, *part, class_of(ty).width()?);
             }
-            ast::Operand::Symbol(symbol, offset) => self.symbol_address(*symbol, *offset)?,
+            ast::Operand::Symbol(symbol, offset) => {
+                match (self.symbol_address(*symbol, *offset)?, ty.bits()) {
+                    // The low half of an address, if a program asks for it.
+                    (Operand::Imm(address), 16) => Operand::Imm(address & 0xffff),
+                    (address, _) => address,
+                }
+            }
             _ => return None,
         })
     }
@@ -449,15 +460,13 @@ impl Lowering<'_> {
     }
 }
 
-/// Forms of ISA 9 that are read and checked but not run: bytes in fours, sums of unsigned and of
-/// halves that saturate, comparisons of packed integers, the formats s2f6 and ue5m3.
+/// Forms of ISA 9 that are read and checked but not run: comparisons of packed integers, the
+/// format ue5m3.
 fn is_newer(inst: &ast::Instruction) -> bool {
-    use ast::{Modifier, Opcode, ScalarType as T};
-    let packed = |ty| matches!(ty, T::U16x2 | T::S16x2);
+    use ast::{Opcode, ScalarType as T};
     inst.types().any(|ty| match ty {
-        T::U8x4 | T::S8x4 | T::S2f6x2 | T::Ue5m3x2 => true,
-        T::U32 => inst.opcode == Opcode::Add && inst.has(Modifier::Sat),
-        ty if packed(ty) => inst.has(Modifier::Sat) || inst.opcode == Opcode::Set,
+        T::Ue5m3x2 => true,
+        T::U8x4 | T::S8x4 | T::U16x2 | T::S16x2 => inst.opcode == Opcode::Set,
         _ => false,
     })
 }

@@ -1,8 +1,8 @@
 //! Conversions to formats that other conversions lead to: 8-bit floats, saturation to the largest
 //! finite number, integers packed into one register.
 //!
-//! Deliberately absent: the 6- and 4-bit floats and the scales of later hardware, and stochastic
-//! rounding.
+//! Deliberately absent: the 6- and 4-bit floats of later hardware, and stochastic rounding. What
+//! has scales is in `scaled`.
 
 use super::Lowering;
 use crate::ir::Operand;
@@ -13,7 +13,7 @@ use crate::op::{
 use ptx::ast::{self, Modifier as M, ScalarType as T};
 
 /// Bits of a format's infinity and of its largest finite number, without a sign.
-fn extremes(ty: FloatType) -> Option<(u64, u64)> {
+pub(super) fn extremes(ty: FloatType) -> Option<(u64, u64)> {
     Some(match ty {
         FloatType::F16 => (0x7c00, 0x7bff),
         FloatType::BF16 => (0x7f80, 0x7f7f),
@@ -24,7 +24,7 @@ fn extremes(ty: FloatType) -> Option<(u64, u64)> {
 /// The same for tf32.
 const TF32_EXTREMES: (u64, u64) = (0x7f80_0000, 0x7f7f_e000);
 
-fn eight(ty: T) -> Option<Eight> {
+pub(super) fn eight(ty: T) -> Option<Eight> {
     match ty {
         T::E4m3x2 => Some(Eight::E4M3),
         T::E5m2x2 => Some(Eight::E5M2),
@@ -42,11 +42,14 @@ fn half_of(ty: T) -> Option<FloatType> {
 
 impl Lowering<'_> {
     pub(super) fn narrow(&mut self, inst: &ast::Instruction) -> Option<()> {
-        if inst.opcode != ast::Opcode::Cvt || inst.has(M::Scaled) {
+        if inst.opcode != ast::Opcode::Cvt {
             return None;
         }
         let mut types = inst.types();
         let (to, from) = (types.next()?, types.next()?);
+        if to == T::S2f6x2 || (to == T::Bf16x2 && from != T::F32) {
+            return self.scaled(inst);
+        }
         let (d, sources) = inst.operands.split_first()?;
         if inst.has(M::Pack) {
             return self.pack_integers(d, sources, to);
@@ -68,7 +71,12 @@ impl Lowering<'_> {
     }
 
     /// Infinity becomes the largest finite number of the same sign; NaN stays.
-    fn finite(&mut self, value: Operand, width: Width, (infinity, most): (u64, u64)) -> Operand {
+    pub(super) fn finite(
+        &mut self,
+        value: Operand,
+        width: Width,
+        (infinity, most): (u64, u64),
+    ) -> Operand {
         let ty = IntType::of(width, false);
         let sign = 1 << (width.bits() - 1);
         let and = |l: &mut Self, mask| {
@@ -203,8 +211,8 @@ impl Lowering<'_> {
         format: Eight,
         to: T,
     ) -> Option<()> {
-        let ([a], T::F16x2 | T::Bf16x2) = (sources, to) else { return None };
-        let half = half_of(to)?;
+        let ([a], T::F16x2) = (sources, to) else { return None };
+        let half = FloatType::F16;
         let a = self.source(a, T::B16)?;
         let u16 = IntType::U16;
         let high = self.value(Op::Int(IntOp::Shr, u16), Width::W16, vec![a, Operand::Imm(8)]);

@@ -12,9 +12,9 @@ use ptx::ast::{self, Component, Modifier as M, Opcode, ScalarType as T};
 
 /// Bits of a register, from one on.
 #[derive(Clone, Copy)]
-struct Part {
-    first: u32,
-    bits: u32,
+pub(super) struct Part {
+    pub(super) first: u32,
+    pub(super) bits: u32,
 }
 
 impl Part {
@@ -77,7 +77,13 @@ impl Lowering<'_> {
     }
 
     /// A part of a register, extended to `width`.
-    fn part(&mut self, from: Operand, part: Part, signed: bool, width: Width) -> Operand {
+    pub(super) fn part(
+        &mut self,
+        from: Operand,
+        part: Part,
+        signed: bool,
+        width: Width,
+    ) -> Operand {
         let mut value = from;
         if part.bits < 32 {
             let src = vec![from, Operand::Imm(part.first.into()), Operand::Imm(part.bits.into())];

@@ -59,8 +59,9 @@ const EXPECT: u8 = 2;
 const COMPLETE: u8 = 3;
 const ARRIVE: u8 = 4;
 const DROP: u8 = 5;
-const TEST_STATE: u8 = 6;
-const TEST_PARITY: u8 = 7;
+const TOLD: u8 = 6;
+const TEST_STATE: u8 = 7;
+const TEST_PARITY: u8 = 8;
 
 struct Mbarrier<const OP: u8>;
 
@@ -72,6 +73,9 @@ impl<const OP: u8> Body for Mbarrier<OP> {
             let m = active(machine, ins);
             if m == 0 {
                 return Step::Next;
+            }
+            if OP == TOLD && machine.block.launch.cluster.is_none() {
+                return machine.fail(m.trailing_zeros(), FaultKind::OutsideCluster);
             }
             let at = addresses(machine, ins);
             let mut past = 0;
@@ -91,7 +95,7 @@ impl<const OP: u8> Body for Mbarrier<OP> {
                         copies::renewed(machine, place);
                     }
                     EXPECT => drop(replace(at, |s| s.expect(number()))),
-                    COMPLETE => {
+                    COMPLETE | TOLD => {
                         let before = replace(at, |s| s.complete(number()));
                         copies::changed(machine, place, before);
                     }
@@ -146,6 +150,7 @@ pub(super) fn handler(op: MbarrierOp) -> Handler {
         MbarrierOp::Invalidate => of!(INVALIDATE),
         MbarrierOp::Expect => of!(EXPECT),
         MbarrierOp::Complete => of!(COMPLETE),
+        MbarrierOp::Told => of!(TOLD),
         MbarrierOp::Arrive { drop: false } => of!(ARRIVE),
         MbarrierOp::Arrive { drop: true } => of!(DROP),
         MbarrierOp::Test { parity: false } => of!(TEST_STATE),

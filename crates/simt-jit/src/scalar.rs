@@ -679,7 +679,6 @@ impl Compiler<'_> {
 fn in_frame(special: Special) -> Option<Field> {
     match special {
         Special::WarpId => Some(Field::Warp),
-        Special::NwarpId => Some(Field::Warps),
         Special::TotalSharedBytes => Some(Field::SharedBytes),
         Special::Ntid(axis @ 0..=2) => Some(Field::Threads(axis)),
         Special::Ctaid(axis @ 0..=2) => Some(Field::Index(axis)),

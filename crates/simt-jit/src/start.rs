@@ -213,10 +213,9 @@ impl Compiler<'_> {
         let mut again = Vec::new();
         for inst in &self.f.prologue {
             let asks = match &inst.op {
-                Op::Special(special) => !matches!(
-                    special,
-                    Special::Ntid(_) | Special::Nctaid(_) | Special::NwarpId | Special::GridId
-                ),
+                Op::Special(special) => {
+                    !matches!(special, Special::Ntid(_) | Special::Nctaid(_) | Special::GridId)
+                }
                 Op::Load(access) => access.space != Space::Param,
                 _ => false,
             };

@@ -439,6 +439,8 @@ pub enum FaultKind {
         /// As written in the PTX.
         text: String,
     },
+    /// `st.async` or `red.async` of a grid without clusters: CUDA_ERROR_ILLEGAL_INSTRUCTION.
+    OutsideCluster,
     /// A copy that a tensor map does not allow: CUDA_ERROR_ILLEGAL_INSTRUCTION.
     TensorMap {
         /// Where it is, or should be.

@@ -445,7 +445,6 @@ pub enum Special {
     Nctaid(u8),
     LaneId,
     WarpId,
-    NwarpId,
     SmId,
     NsmId,
     GridId,

@@ -163,6 +163,7 @@ fn kind_name(kind: &FaultKind) -> &'static str {
         FaultKind::IllegalAddress { .. } | FaultKind::OutsideSpace { .. } => "illegal_address",
         FaultKind::MisalignedAddress { .. } => "misaligned_address",
         FaultKind::UnsupportedInstruction { .. } => "unsupported_instruction",
+        FaultKind::OutsideCluster => "outside_cluster",
         FaultKind::TensorMap { .. } => "tensor_map",
         FaultKind::InvalidPc { .. } => "invalid_pc",
         FaultKind::DynamicParallelism => "dynamic_parallelism",

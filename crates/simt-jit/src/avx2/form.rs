@@ -31,7 +31,6 @@ fn is_pure(op: &Op) -> bool {
             Special::Tid(0..=2)
                 | Special::LaneId
                 | Special::WarpId
-                | Special::NwarpId
                 | Special::Ntid(_)
                 | Special::Ctaid(_)
                 | Special::Nctaid(_)

@@ -298,14 +298,15 @@ impl Lowering<'_> {
         Some(())
     }
 
-    /// `st.async`, `red.async`: the mbarrier that comes last hears of the bytes.
+    /// `st.async`, `red.async`: the mbarrier that comes last hears of the bytes. A grid without
+    /// clusters must not come here, as on hardware.
     fn told_of_bytes(&mut self, inst: &ast::Instruction, bytes: u64, combined: bool) -> Option<()> {
         let [to, .., m] = &inst.operands[..] else { return None };
         let note = CopyNote::Written { bytes: u8::try_from(bytes).ok()?, barrier: true, combined };
         self.copy_note(note, Some(StateSpace::Shared), &[to, m])?;
         let (space, base, offset) = self.location_in(Some(StateSpace::Shared), m)?;
         let src = vec![base, offset, Operand::Imm(bytes)];
-        self.effect(Op::Mbarrier(MbarrierOp::Complete, space), src);
+        self.effect(Op::Mbarrier(MbarrierOp::Told, space), src);
         Some(())
     }
 

@@ -13,6 +13,10 @@ use ptx::ast::{
     StateSpace, SymbolRef,
 };
 
+/// `%nwarpid`: the warps that an SM has room for, as every device of compute capability 7.0, 8.0,
+/// 9.0 and 10.0 says, whatever the kernel and its blocks.
+const WARP_IDS: u32 = 64;
+
 impl Lowering<'_> {
     pub(super) fn moves(&mut self, inst: &ast::Instruction) -> Option<()> {
         match inst.opcode {
@@ -173,7 +177,7 @@ impl Lowering<'_> {
             S::ClusterNctarank => Special::ClusterNctarank,
             S::Laneid => Special::LaneId,
             S::Warpid => Special::WarpId,
-            S::Nwarpid => Special::NwarpId,
+            S::Nwarpid => Special::Constant(WARP_IDS),
             S::Smid => Special::SmId,
             S::Nsmid => Special::NsmId,
             S::Gridid => Special::GridId,

@@ -95,6 +95,8 @@ pub enum MbarrierOp {
     Expect,
     /// Source: bytes that have been written.
     Complete,
+    /// The same, of `st.async` and `red.async`, which exist in a cluster only.
+    Told,
     /// Source: number of arrivals. Result: the state before, 64 bits.
     Arrive {
         /// They are not expected in later phases.

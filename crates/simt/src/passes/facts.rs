@@ -207,7 +207,7 @@ impl Finder<'_> {
                 bounded(GRID_MAX[usize::from(axis)] - 1, Origin::Ctaid(axis))
             }
             Special::Nctaid(axis @ 0..3) => bounded(GRID_MAX[usize::from(axis)], Origin::Other),
-            Special::WarpId | Special::NwarpId => {
+            Special::WarpId => {
                 bounded(THREADS_PER_BLOCK_MAX.div_ceil(WARP_LANES as u32), Origin::Other)
             }
             _ => any,

@@ -225,7 +225,6 @@ fn is_invariant(op: &Op) -> bool {
             Special::Ntid(_)
                 | Special::Ctaid(_)
                 | Special::Nctaid(_)
-                | Special::NwarpId
                 | Special::GridId
                 | Special::WorkspaceLow
                 | Special::WorkspaceHigh

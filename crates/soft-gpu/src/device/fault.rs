@@ -30,6 +30,10 @@ pub fn describe(fault: &Fault) -> (Error, String) {
             Error::ILLEGAL_INSTRUCTION,
             format!("the software GPU does not have this instruction: {text}"),
         ),
+        FaultKind::OutsideCluster => (
+            Error::ILLEGAL_INSTRUCTION,
+            "st.async or red.async of a grid that was launched without clusters".to_owned(),
+        ),
         FaultKind::TensorMap { address, why } => {
             (Error::ILLEGAL_INSTRUCTION, format!("copy with the tensor map at {address:#x}: {why}"))
         }

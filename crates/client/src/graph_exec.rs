@@ -480,4 +480,23 @@ mod tests {
         ];
         assert_eq!(stages(&fork), [0, 1, 0, 2, 1]);
     }
+
+    #[test]
+    fn conditions_of_the_device_are_set_by_kernels_of_one_graph() {
+        let condition = NumberedCondition { number: 1, default: Some(1) };
+        let begin =
+            || Item { doing: Doing::Device(Work::Condition(&condition)), dependencies: Vec::new() };
+        let fill = FillNode::default();
+        let work = |dependencies: &[usize]| Item {
+            doing: Doing::Device(Work::Fill(&fill)),
+            dependencies: dependencies.to_vec(),
+        };
+        let check = |items: &[Item<'_>]| check_conditions(items, &stages(items));
+        assert_eq!(check(&[begin(), work(&[0]), item(false, &[1])]), Ok(()));
+        let cut = [begin(), work(&[0]), item(false, &[1]), work(&[2])];
+        assert_eq!(check(&cut), Err(CudaError::NOT_SUPPORTED));
+        // What does nothing may come later, and without conditions a graph may be cut.
+        assert_eq!(check(&[begin(), item(false, &[0]), item(true, &[1])]), Ok(()));
+        assert_eq!(check(&[work(&[]), item(false, &[0]), work(&[1])]), Ok(()));
+    }
 }

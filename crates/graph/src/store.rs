@@ -410,4 +410,33 @@ mod tests {
         tables.remove_graph(clone).finish();
         assert_eq!(tables.graphs.len(), 2);
     }
+
+    #[test]
+    fn a_number_is_a_condition_of_one_graph_with_its_bodies() {
+        use crate::conditional::{ConditionalNode, NumberedCondition, Rule};
+        let graphs = Graphs::<()>::new();
+        let mut tables = graphs.lock();
+        let [outer, middle, inner, other] = [(); 4].map(|()| tables.create_graph());
+        for (graph, body) in [(outer, middle), (middle, inner)] {
+            let node = ConditionalNode::new(Rule::While, 1, vec![body], None);
+            tables.add_node(graph, NodeKind::Conditional(node), Vec::new()).unwrap();
+            tables.graph_mut(body).unwrap().embedded = true;
+        }
+        assert_eq!(
+            [outer, middle, inner, other].map(|id| tables.whole(id) == outer),
+            [true, true, true, false]
+        );
+        let condition = NumberedCondition { number: 2, default: None };
+        tables.graph_mut(outer).unwrap().conditions.push(Condition::Numbered(condition));
+        for graph in [outer, middle, inner] {
+            assert!(tables.condition(graph, 2).is_some());
+            assert!(tables.condition(graph, 1).is_none());
+        }
+        assert!(tables.condition(other, 2).is_none(), "that graph counts for itself");
+        // A word is there for all.
+        let memory = Allocation::new(0x40, 4, &Default::default(), |_| {});
+        let word = Condition::Word { memory, default: None };
+        tables.graph_mut(inner).unwrap().conditions.push(word);
+        assert!(tables.condition(other, 0x40).is_some());
+    }
 }

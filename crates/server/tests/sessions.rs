@@ -2,11 +2,14 @@
 
 mod support;
 
+use channel::message::Message;
 use channel::region::HOST_CALL_DONE;
 use channel::request::*;
 use cuda_api::number::*;
 use cuda_api::{CUarray, CUdeviceptr, CUstream, CudaError};
+use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use support::*;
 
 const MIB: u64 = 1 << 20;
@@ -217,6 +220,39 @@ fn globals_become_the_clients_while_their_module_lives() {
     client.post(&UnloadModule { module: module(0) });
     client.post_row(cuMemcpyDtoDAsync_v2, &copy);
     assert_eq!(client.error(), Err(CudaError::INVALID_VALUE));
+}
+
+#[test]
+fn managed_variables_are_placed_where_the_provider_does_not_ask() {
+    const CUBIN: &[u8] = include_bytes!("../../ptx/tests/data/managed_sm_90.cubin");
+    let mut server = Server::start(false);
+    let mut client = server.connect();
+    let (result, loaded) = client.load_image(module(0), CUBIN);
+    assert_eq!(result, Ok(()));
+    let (message, mut files) = client.socket.receive().expect("the variables' file");
+    assert_eq!(message, Message::ManagedFd(()));
+    let (address, bytes) = loaded.managed;
+    assert!(client.welcome.host_window.managed().contains(address, bytes), "{address:#x}");
+    let mut find = |name: &str, managed| {
+        let name = name.as_bytes();
+        let (result, words) = client.ask(&GetGlobal { module: module(0), managed, name });
+        result.map(|()| (words[0], words[1]))
+    };
+    let (total, four) = find("total", true).unwrap();
+    assert_eq!((four, find("total", false)), (4, Ok((total, 4))));
+    // The provider has a variable of that name, which is 64 bytes long.
+    let (table, length) = find("table", true).unwrap();
+    assert_eq!(length, 2400);
+    assert!((address..address + bytes - length + 1).contains(&table));
+    assert_eq!(find("plain", true), Err(CudaError::NOT_FOUND));
+    let mut value = [0; 4];
+    File::from(files.remove(0)).read_exact_at(&mut value, total - address).unwrap();
+    assert_eq!(value, u32_bytes(3), "what it begins with");
+    // A module without any has none, and the place is free again.
+    client.post(&UnloadModule { module: module(0) });
+    assert_eq!(client.load_image(module(1), b".version 8.0").1.managed, (0, 0));
+    let (_, again) = client.load_image(module(0), CUBIN);
+    assert_eq!(again.managed, (address, bytes));
 }
 
 #[test]

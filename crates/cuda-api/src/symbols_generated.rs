@@ -1460,7 +1460,7 @@ pub const PROC_TABLE: &[ProcEntry] = &[
 ];
 
 /// Expands `$callback! { index symbol; ... }` with every exported symbol and its index in
-/// [`SYMBOLS`](crate::symbols::SYMBOLS).
+/// [`SYMBOLS`].
 #[macro_export]
 macro_rules! exported_symbols {
     ($callback:ident) => {

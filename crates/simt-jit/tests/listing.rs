@@ -96,21 +96,12 @@ const ORDINARY: &[(&str, &str)] = &[
 
 /// Those that code for AVX2 leaves to the interpreter.
 const INTERPRETED_WITH_AVX2: &[&str] = &[
-    "tanh.approx.f32",
-    "tanh.approx.f16x2",
-    "abs.ftz.f32",
-    "copysign.f64",
     "rcp.approx.ftz.f64",
     "min.NaN.f32",
-    "add.ftz.f16",
-    "add.sat.f16x2",
-    "fma.rn.relu.bf16x2",
     "cvt.u64.u16",
     "cvt.ftz.f64.f32",
     "cvt.rzi.s64.f64",
     "cvt.rzi.u8.f32",
-    "cvt.rmi.f32.f32",
-    "cvt.rzi.f64.f64",
     "cvt.rn.f64.u64",
     "cvt.rna.tf32.f32",
     "shr.s16",
@@ -118,14 +109,11 @@ const INTERPRETED_WITH_AVX2: &[&str] = &[
     "mul.hi.u64",
     "mad.hi.s32",
     "mul24.hi.s32",
-    "add.sat.s32",
-    "sad.u32",
     "dp4a.s32.s32",
     "bfe.s64",
     "bfi.b64",
     "bmsk.clamp.b32",
     "szext.wrap.s32",
-    "shf.l.wrap.b32",
     "prmt.b32",
 ];
 

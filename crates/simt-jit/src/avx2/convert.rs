@@ -1,10 +1,10 @@
 //! Conversions between floats and integers on a quarter's lanes.
 
-use super::quarter::{Quarter, xmm};
+use super::quarter::{Quarter, pieces, xmm};
 use crate::assembler::X;
 use crate::compiler::Compiler;
 use iced_x86::{Code, Register};
-use simt::op::{Convert, FloatType, IntOp, IntType, Op, Round, Width};
+use simt::op::{Convert, FloatMode, FloatType, IntOp, IntType, Op, Round, Width};
 use simt::vector::{Source, VectorInst};
 
 /// The immediate of `vroundps` that rounds so.
@@ -29,6 +29,10 @@ pub(crate) fn has_form(convert: Convert) -> bool {
         Convert::ToInt { from: FloatType::F32, bits: 32, round, .. } => rounding(round).is_some(),
         Convert::ToInt { from: FloatType::F64, bits: 32, signed: true, round, .. } => {
             rounding(round).is_some()
+        }
+        Convert::Integral { ty, mode } => {
+            let double = ty == FloatType::F64 && !mode.ftz;
+            (double || ty == FloatType::F32) && rounding(mode.round).is_some()
         }
         Convert::Float { from: FloatType::F64, to: FloatType::F32, mode, relu: false } => {
             !mode.sat && !mode.ftz && rounding(mode.round).is_some()
@@ -76,6 +80,7 @@ impl Quarter<'_, '_> {
                     self.put(inst, 0, piece, to);
                 }
             }
+            Convert::Integral { ty, mode } => self.integral(inst, ty == FloatType::F64, mode),
             Convert::ToInt { from: FloatType::F64, round, .. } => {
                 self.integer_of_double(inst, round)
             }
@@ -139,6 +144,30 @@ impl Quarter<'_, '_> {
         self.rounded(round, sum, &[to.into(), upper.into(), power.into()]);
         self.free(upper);
         to
+    }
+
+    /// Floats rounded to whole numbers.
+    fn integral(&mut self, inst: &VectorInst, double: bool, mode: FloatMode) {
+        let Some(how) = rounding(mode.round) else { return self.unsupported() };
+        let (width, code) = match double {
+            true => (Width::W64, Code::VEX_Vroundpd_ymm_ymmm256_imm8),
+            false => (Width::W32, Code::VEX_Vroundps_ymm_ymmm256_imm8),
+        };
+        for piece in 0..pieces(width) {
+            let mut a = self.piece_in(inst.src[0], width, piece);
+            if mode.ftz {
+                a = self.flushed(a);
+            }
+            let mut made = self.temp();
+            self.op(code, &[made.into(), a.into(), X::I(how)]);
+            if !double {
+                made = self.canonical(made);
+            }
+            if mode.sat {
+                made = self.saturated(made, double);
+            }
+            self.put(inst, 0, piece, made);
+        }
     }
 
     /// 64-bit lanes as 32-bit ones: each piece by an instruction that makes half a register of it.

@@ -42,7 +42,8 @@ pub(crate) fn has_form(op: FloatOp, ty: FloatType, mode: FloatMode) -> bool {
         FloatOp::Ex2 | FloatOp::Lg2 | FloatOp::Sin | FloatOp::Cos | FloatOp::Tanh => {
             !double && !mode.sat
         }
-        FloatOp::Neg | FloatOp::Abs => !mode.ftz && !mode.sat,
+        FloatOp::Neg | FloatOp::Abs => !mode.sat,
+        FloatOp::CopySign => !mode.ftz && !mode.sat,
         _ => false,
     };
     supported && !(double && mode.ftz)
@@ -51,7 +52,7 @@ pub(crate) fn has_form(op: FloatOp, ty: FloatType, mode: FloatMode) -> bool {
 impl Quarter<'_, '_> {
     pub(crate) fn float(&mut self, inst: &VectorInst, op: FloatOp, ty: FloatType, mode: FloatMode) {
         let (double, width) = (ty == FloatType::F64, ty.width());
-        let signs = matches!(op, FloatOp::Neg | FloatOp::Abs);
+        let signs = matches!(op, FloatOp::Neg | FloatOp::Abs | FloatOp::CopySign);
         let canonical = !double && !signs && !self.c.lazy[inst.dst[0].reg.index()];
         for piece in 0..pieces(width) {
             let mut made = self.float_piece(inst, op, width, mode.ftz, piece);
@@ -153,6 +154,18 @@ impl Quarter<'_, '_> {
                 let bits = self.constant(bits, width);
                 let to = self.temp();
                 self.op(code, &[to.into(), a.into(), bits.into()]);
+                to
+            }
+            FloatOp::CopySign => {
+                let (a, b) = (operand(self, 0), operand(self, 1));
+                let magnitude = if double { i64::MAX as u64 } else { i32::MAX as u64 };
+                let magnitude = self.constant(magnitude, width);
+                let sign = self.copied(magnitude.into());
+                let to = self.temp();
+                self.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[to.into(), b.into(), sign.into()]);
+                self.op(Code::VEX_Vpandn_ymm_ymm_ymmm256, &[sign.into(), sign.into(), a.into()]);
+                self.op(Code::VEX_Vpor_ymm_ymm_ymmm256, &[to.into(), to.into(), sign.into()]);
+                self.free(sign);
                 to
             }
             FloatOp::Ex2 | FloatOp::Lg2 | FloatOp::Sin | FloatOp::Cos | FloatOp::Tanh => {

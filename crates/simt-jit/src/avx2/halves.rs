@@ -13,12 +13,25 @@ fn is_plain(mode: FloatMode) -> bool {
     mode.round == Round::Near && !mode.ftz && !mode.sat
 }
 
+/// Subnormal f16 numbers become zero: bf16 has f32's exponents, and the extremes are taken as they
+/// are.
+fn flushes(op: FloatOp, format: Format, mode: FloatMode) -> bool {
+    use FloatOp::{Max, MaxNan, Min, MinNan};
+    mode.ftz && !format.brain && !matches!(op, Min | Max | MinNan | MaxNan)
+}
+
 /// True if there is a form for the operation.
 pub(crate) fn has_form(op: FloatOp, ty: FloatType, mode: FloatMode) -> bool {
-    use FloatOp::{Abs, Add, Fma, Max, MaxNan, Min, MinNan, Mul, Neg, Sub};
-    Format::of(ty).is_some()
-        && is_plain(mode)
-        && matches!(op, Neg | Abs | Add | Sub | Mul | Fma | Min | Max | MinNan | MaxNan)
+    use FloatOp::{Abs, Add, Ex2, Fma, FmaRelu, Max, MaxNan, Min, MinNan, Mul, Neg, Sub, Tanh};
+    let Some(format) = Format::of(ty) else { return false };
+    if mode.round != Round::Near || mode.sat && format.brain {
+        return false;
+    }
+    match op {
+        Neg | Abs => !flushes(op, format, mode) && !mode.sat,
+        Add | Sub | Mul | Fma | FmaRelu | Min | Max | MinNan | MaxNan | Ex2 | Tanh => true,
+        _ => false,
+    }
 }
 
 /// True if there is a form for the conversion.
@@ -35,8 +48,15 @@ pub(crate) fn converts(convert: Convert) -> bool {
 
 impl Quarter<'_, '_> {
     /// Arithmetic on halves.
-    pub(crate) fn halves(&mut self, inst: &VectorInst, op: FloatOp, ty: FloatType) {
+    pub(crate) fn halves(
+        &mut self,
+        inst: &VectorInst,
+        op: FloatOp,
+        ty: FloatType,
+        mode: FloatMode,
+    ) {
         let Some(format) = Format::of(ty) else { return self.unsupported() };
+        let flush = flushes(op, format, mode);
         if let FloatOp::Neg | FloatOp::Abs = op {
             let (bits, code) = match op {
                 FloatOp::Neg => (0x8000, Code::VEX_Vpxor_ymm_ymm_ymmm256),
@@ -49,7 +69,13 @@ impl Quarter<'_, '_> {
             return self.put(inst, 0, 0, to);
         }
         self.put_halves(inst, format.pair, |this, bits| {
-            this.half_result(inst, op, (format.brain, bits))
+            let made = this.half_result(inst, op, flush, (format.brain, bits));
+            let made = this.half_within(made, mode.sat);
+            let made = this.rounded_half(made, format.brain);
+            if flush || op == FloatOp::FmaRelu {
+                this.half_cleared(made, flush, op == FloatOp::FmaRelu);
+            }
+            made
         });
     }
 
@@ -151,10 +177,80 @@ impl Quarter<'_, '_> {
         a
     }
 
-    /// The results of an operation, in the lower 16 bits of 32-bit lanes.
-    fn half_result(&mut self, inst: &VectorInst, op: FloatOp, what: (bool, Bits)) -> Register {
-        let a = self.single_of(inst.src[0], what);
-        let b = self.single_of(inst.src[1], what);
+    /// f32 numbers, clamped to [0, 1] with `sat`; they are overwritten.
+    fn half_within(&mut self, a: Register, sat: bool) -> Register {
+        if !sat {
+            return a;
+        }
+        let made = self.saturated(a, false);
+        self.free(a);
+        made
+    }
+
+    /// Makes zeros, in the lower 16 bits of 32-bit lanes, of what is subnormal, and of what is below
+    /// zero.
+    fn half_cleared(&mut self, a: Register, subnormal: bool, negative: bool) {
+        let (and, clear) = (Code::VEX_Vpand_ymm_ymm_ymmm256, Code::VEX_Vpandn_ymm_ymm_ymmm256);
+        let mask = self.zero();
+        if subnormal {
+            let exponent = self.constant(0x7c00, Width::W32);
+            let magnitude = self.constant(0x7fff, Width::W32);
+            let bits = self.temp();
+            self.op(and, &[bits.into(), a.into(), exponent.into()]);
+            let equal = Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256;
+            self.op(equal, &[mask.into(), bits.into(), mask.into()]);
+            self.op(and, &[mask.into(), mask.into(), magnitude.into()]);
+            self.op(clear, &[a.into(), mask.into(), a.into()]);
+            self.free(bits);
+        }
+        if negative {
+            // NaN has no sign, and stays.
+            self.op(Code::VEX_Vpslld_ymm_ymm_imm8, &[mask.into(), a.into(), X::I(16)]);
+            self.op(Code::VEX_Vpsrad_ymm_ymm_imm8, &[mask.into(), mask.into(), X::I(31)]);
+            self.op(clear, &[a.into(), mask.into(), a.into()]);
+        }
+        self.free(mask);
+    }
+
+    /// Source `n`'s halves as f32 numbers, those that are subnormal as f16 zero with `flush`.
+    fn half_operand(
+        &mut self,
+        inst: &VectorInst,
+        n: usize,
+        flush: bool,
+        what: (bool, Bits),
+    ) -> Register {
+        let a = self.single_of(inst.src[n], what);
+        if flush {
+            let magnitude = self.constant(0x7fff_ffff, Width::W32);
+            let least = self.constant(0x3880_0000, Width::W32);
+            let mask = self.temp();
+            let and = Code::VEX_Vpand_ymm_ymm_ymmm256;
+            self.op(and, &[mask.into(), a.into(), magnitude.into()]);
+            let compare = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
+            self.op(compare, &[mask.into(), mask.into(), least.into(), X::I(0x11)]);
+            self.op(and, &[mask.into(), mask.into(), magnitude.into()]);
+            self.op(Code::VEX_Vpandn_ymm_ymm_ymmm256, &[a.into(), mask.into(), a.into()]);
+            self.free(mask);
+        }
+        a
+    }
+
+    /// The results of an operation, as f32 numbers.
+    fn half_result(
+        &mut self,
+        inst: &VectorInst,
+        op: FloatOp,
+        flush: bool,
+        what: (bool, Bits),
+    ) -> Register {
+        let a = self.half_operand(inst, 0, flush, what);
+        if let FloatOp::Ex2 | FloatOp::Tanh = op {
+            let made = self.series(op, a);
+            self.free(a);
+            return made;
+        }
+        let b = self.half_operand(inst, 1, flush, what);
         let add = Code::VEX_Vaddps_ymm_ymm_ymmm256;
         let made = match op {
             FloatOp::Min | FloatOp::Max => self.extreme(op == FloatOp::Max, false, a, b),
@@ -170,8 +266,8 @@ impl Quarter<'_, '_> {
                 self.free(none);
                 made
             }
-            FloatOp::Fma => {
-                let c = self.single_of(inst.src[2], what);
+            FloatOp::Fma | FloatOp::FmaRelu => {
+                let c = self.half_operand(inst, 2, flush, what);
                 self.fma_to_odd(a, b, c);
                 self.free(c);
                 a
@@ -187,7 +283,6 @@ impl Quarter<'_, '_> {
             }
         };
         self.free(b);
-        let made = self.rounded_half(made, what.0);
         if made != a {
             self.free(a);
         }

@@ -1,7 +1,7 @@
 //! Integer arithmetic on a quarter's lanes of 16 and 32 bits, and what is one instruction on any.
 
 use super::quarter::{Quarter, pieces, xmm};
-use super::{QUARTER_LANES, form, wide};
+use super::{QUARTER_LANES, form, rare, wide};
 use crate::assembler::X;
 use crate::bits::{Moved, plain_selector};
 use crate::halves::Format;
@@ -59,6 +59,7 @@ fn field(inst: &VectorInst) -> Option<(i32, i32)> {
 pub(crate) fn has_form(op: IntOp, ty: IntType, inst: &VectorInst) -> bool {
     binary(op, ty).is_some()
         || wide::has_form(op, ty)
+        || rare::has_form(op, ty)
         || match (op, ty.width()) {
             (IntOp::Not | IntOp::Neg, _) => true,
             (
@@ -66,9 +67,6 @@ pub(crate) fn has_form(op: IntOp, ty: IntType, inst: &VectorInst) -> bool {
                 Width::W32,
             ) => true,
             (IntOp::Abs, Width::W16 | Width::W64) | (IntOp::Clz, Width::W32) => true,
-            (IntOp::ShfLeftWrap | IntOp::ShfRightWrap, Width::W32) => {
-                matches!(inst.src[2], Source::Imm(_))
-            }
             (IntOp::Bfe, Width::W32) => field(inst).is_some(),
             (IntOp::Bfi, Width::W32) => Moved::of(inst).is_some(),
             (IntOp::Brev, Width::W32) => true,
@@ -102,7 +100,9 @@ impl Quarter<'_, '_> {
                 }
             }
             Op::Int(op, ty) => self.integer(inst, op, ty),
-            Op::Float(op, ty, _) if Format::of(ty).is_some() => self.halves(inst, op, ty),
+            Op::Float(op, ty, mode) if Format::of(ty).is_some() => {
+                self.halves(inst, op, ty, mode);
+            }
             Op::Float(op, ty, mode) => self.float(inst, op, ty, mode),
             Op::Select(w) => self.select(inst, w),
             Op::Extend { from, bits, signed, to } => self.extend(inst, from, bits, signed, to),
@@ -294,9 +294,12 @@ impl Quarter<'_, '_> {
                 IntOp::Brev => self.reverse_bits(inst),
                 IntOp::Bfi => self.insert_bits(inst),
                 IntOp::Div | IntOp::Rem => self.divide(inst, op == IntOp::Rem, ty.signed()),
-                IntOp::ShfLeftWrap | IntOp::ShfRightWrap => {
+                IntOp::ShfLeftWrap | IntOp::ShfRightWrap
+                    if matches!(inst.src[2], Source::Imm(_)) =>
+                {
                     self.funnel(inst, op == IntOp::ShfLeftWrap);
                 }
+                _ if rare::has_form(op, ty) => self.rare(inst, op, ty),
                 IntOp::Bfe => {
                     let Some((up, down)) = field(inst) else { return self.unsupported() };
                     let a = self.piece_in(inst.src[0], w, 0);

@@ -343,14 +343,16 @@ impl Compiler<'_> {
         if more != 0 {
             self.a.op(Code::Add_rm64_imm32, &[A.into(), X::I(more)]);
         }
+        if plan.wide {
+            // Around the end of the address space.
+            self.a.op(Code::Cmp_r64_rm64, &[D.into(), A.into()]);
+            self.a.jump(Code::Jae_rel32_64, slow);
+        }
         if plan.shared {
             self.a.op(Code::Cmp_r64_rm64, &[A.into(), field(Field::SharedBytes).into()]);
             self.a.jump(Code::Ja_rel32_64, slow);
             return self.point(plan);
         }
-        // Around the end of the address space.
-        self.a.op(Code::Cmp_r64_rm64, &[D.into(), A.into()]);
-        self.a.jump(Code::Jae_rel32_64, slow);
         let kept = at(Register::RSP, SAVED_SCRATCH);
         self.a.op(Code::Mov_rm64_r64, &[kept.into(), C.into()]);
         self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Ranges).into()]);
@@ -381,6 +383,11 @@ impl Compiler<'_> {
         self.a.op(Code::Lea_r64_m, &[A.into(), at(C, span).into()]);
         self.a.op(Code::Cmp_r64_rm64, &[A.into(), field(Field::SharedBytes).into()]);
         self.a.jump(Code::Ja_rel32_64, slow);
+        if plan.wide {
+            // Around the end of the address space.
+            self.a.op(Code::Cmp_r64_rm64, &[C.into(), A.into()]);
+            self.a.jump(Code::Ja_rel32_64, slow);
+        }
         self.point(plan);
     }
 

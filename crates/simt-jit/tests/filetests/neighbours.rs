@@ -137,3 +137,47 @@ fn several_allocations() {
         }
     }
 }
+
+/// Constant places in shared memory, which are checked together: where one is not there, what stands
+/// in front of it has happened, and nothing behind it.
+#[test]
+fn constant_places() {
+    const THREADS: u32 = 32;
+    let text = |last: i32| {
+        format!(
+            ".version 7.8\n.target sm_80\n.address_size 64
+             .visible .entry k(.param .u64 a)
+             {{
+                 .shared .align 16 .b8 tile[128];
+                 .reg .b64 %p, %w; .reg .b32 %t, %s, %a, %b, %c, %d, %e, %f, %g;
+                 ld.param.u64 %p, [a];
+                 mov.u32 %t, %tid.x; mul.wide.u32 %w, %t, 4; add.u64 %p, %p, %w;
+                 mov.u32 %s, tile; mad.lo.u32 %s, %t, 4, %s; st.shared.u32 [%s], %t;
+                 bar.sync 0;
+                 ld.shared.v4.u32 {{%a, %b, %c, %d}}, [tile+16]; ld.shared.u32 %e, [tile+124];
+                 add.u32 %a, %a, %d; mad.lo.u32 %a, %a, 100, %e; st.global.u32 [%p], %a;
+                 ld.shared.u32 %f, [tile+{last}]; ld.shared.u32 %g, [tile];
+                 add.u32 %f, %f, %g; st.global.u32 [%p+128], %f;
+                 ret;
+             }}"
+        )
+    };
+    let run = |set: Set, last: i32| {
+        let mut device = Device::new(set);
+        let kernel = device.load(&text(last)).unwrap().kernel("k").unwrap();
+        let out = device.memory.allocate(8 * u64::from(THREADS), true);
+        device.memory.write(out, &[7; 8 * THREADS as usize]);
+        let mut params = Params::default();
+        params.push(&out.to_le_bytes());
+        let outcome = device.run(&kernel, Shape::linear(1, THREADS), &params.0);
+        (outcome.map_err(|f| f.kind), device.memory.read(out, 8 * THREADS as usize))
+    };
+    for last in [0, 64, 120, 128, 126, 4096, -4, 1 << 25] {
+        let interpreted = run(Set::Interpreted, last);
+        assert_eq!(interpreted.0.is_err(), !matches!(last, 0..=124) || last % 4 != 0, "{last}");
+        assert!(interpreted.1[..4] != [7; 4], "{last}: what stands in front has not happened");
+        for flavour in Flavour::ALL {
+            assert_eq!(run(Set::Native(flavour), last), interpreted, "{flavour:?}, {last}");
+        }
+    }
+}

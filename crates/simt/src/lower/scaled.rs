@@ -38,7 +38,7 @@ impl Lowering<'_> {
         match (to, from, sources) {
             (T::S2f6x2, T::F32, [a, b]) => {
                 let pair = [self.source(a, T::F32)?, self.source(b, T::F32)?];
-                self.to_fixed(inst, d, pair, scale)
+                self.fixed_from(inst, d, pair, scale)
             }
             (T::S2f6x2, T::Bf16x2, [a]) => {
                 let a = self.source(a, T::B32)?;
@@ -48,7 +48,7 @@ impl Lowering<'_> {
                 let sixteen = Operand::Imm(16);
                 let low =
                     self.value(Op::Int(IntOp::Shl, IntType::U32), Width::W32, vec![a, sixteen]);
-                self.to_fixed(inst, d, [high, low], scale)
+                self.fixed_from(inst, d, [high, low], scale)
             }
             (T::Bf16x2, T::S2f6x2, [a]) => {
                 let a = self.source(a, T::B16)?;
@@ -61,7 +61,7 @@ impl Lowering<'_> {
                     };
                     self.value(Op::Convert(op), Width::W64, vec![byte])
                 });
-                self.to_pair(inst, d, numbers, scale, FRACTION_BITS)
+                self.pair_from(inst, d, numbers, scale, FRACTION_BITS)
             }
             (T::Bf16x2, _, [a]) => {
                 let format = eight(from)?;
@@ -73,14 +73,14 @@ impl Lowering<'_> {
                     let wide = self.value(op, Width::W32, vec![byte]);
                     self.long_float(wide)
                 });
-                self.to_pair(inst, d, numbers, scale, 0)
+                self.pair_from(inst, d, numbers, scale, 0)
             }
             _ => None,
         }
     }
 
     /// Two numbers of f32, the upper first, divided by their scales and rounded to fixed point.
-    fn to_fixed(
+    fn fixed_from(
         &mut self,
         inst: &ast::Instruction,
         d: &ast::Operand,
@@ -131,7 +131,7 @@ impl Lowering<'_> {
 
     /// Two numbers of f64, the upper first, in units of `2^-fraction_bits`, times their scales, as a
     /// pair of bf16.
-    fn to_pair(
+    fn pair_from(
         &mut self,
         inst: &ast::Instruction,
         d: &ast::Operand,

@@ -53,33 +53,33 @@ mma.sync.aligned.m16n8k16.row.col.f32.eight.eight2.f32     d:4x.f32, a:2x.b32, b
 mma.sync.aligned.m16n8k32.row.col.f32.eight.eight2.f32     d:4x.f32, a:4x.b32, b:2x.b32, c:4x.f32   @8.4/sm_89
 mma.sync.aligned.m16n8k16.row.col.f16.eight.eight2.f16     d:2x.f16x2, a:2x.b32, b:1x.b32, c:2x.f16x2   @8.7/sm_89
 mma.sync.aligned.m16n8k32.row.col.f16.eight.eight2.f16     d:2x.f16x2, a:4x.b32, b:2x.b32, c:2x.f16x2   @8.7/sm_89
-mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32   d:4x.f32, a:2x.f16x2, b:2x.f16x2, c:4x.f32, e:.b32, imm=0-3   @7.1/sm_80
-mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16   d:2x.f16x2, a:2x.f16x2, b:2x.f16x2, c:2x.f16x2, e:.b32, imm=0-3   @7.1/sm_80
-mma.sp.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32   d:4x.f32, a:2x.bf16x2, b:2x.bf16x2, c:4x.f32, e:.b32, imm=0-3   @7.1/sm_80
-mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32   d:4x.f32, a:4x.f16x2, b:4x.f16x2, c:4x.f32, e:.b32, imm=0-1   @7.1/sm_80
-mma.sp.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16   d:2x.f16x2, a:4x.f16x2, b:4x.f16x2, c:2x.f16x2, e:.b32, imm=0-1   @7.1/sm_80
-mma.sp.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32   d:4x.f32, a:4x.bf16x2, b:4x.bf16x2, c:4x.f32, e:.b32, imm=0-1   @7.1/sm_80
-mma.sp.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32   d:4x.f32, a:2x.tf32, b:2x.tf32, c:4x.f32, e:.b32, imm=0-3   @7.1/sm_80
-mma.sp.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32   d:4x.f32, a:4x.tf32, b:4x.tf32, c:4x.f32, e:.b32, imm=0-1   @7.1/sm_80
-mma.sp.sync.aligned.m16n8k32.row.col{.satfinite}.s32.byte.byte2.s32   d:4x.s32, a:2x.b32, b:2x.b32, c:4x.s32, e:.b32, imm=0-1   @7.1/sm_80
-mma.sp.sync.aligned.m16n8k64.row.col{.satfinite}.s32.byte.byte2.s32   d:4x.s32, a:4x.b32, b:4x.b32, c:4x.s32, e:.b32, imm=0   @7.1/sm_80
-mma.sp.sync.aligned.m16n8k64.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:2x.b32, b:2x.b32, c:4x.s32, e:.b32, imm=0-1   @7.1/sm_80
-mma.sp.sync.aligned.m16n8k128.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:4x.b32, b:4x.b32, c:4x.s32, e:.b32, imm=0   @7.1/sm_80
-mma.sp.sync.aligned.m16n8k64.row.col.f32.eight.eight2.f32   d:4x.f32, a:4x.b32, b:4x.b32, c:4x.f32, e:.b32, imm=0   @8.4/sm_89
+mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32   d:4x.f32, a:2x.f16x2, b:2x.f16x2, c:4x.f32, reg:.b32, imm=0-3   @7.1/sm_80
+mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16   d:2x.f16x2, a:2x.f16x2, b:2x.f16x2, c:2x.f16x2, reg:.b32, imm=0-3   @7.1/sm_80
+mma.sp.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32   d:4x.f32, a:2x.bf16x2, b:2x.bf16x2, c:4x.f32, reg:.b32, imm=0-3   @7.1/sm_80
+mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32   d:4x.f32, a:4x.f16x2, b:4x.f16x2, c:4x.f32, reg:.b32, imm=0-1   @7.1/sm_80
+mma.sp.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16   d:2x.f16x2, a:4x.f16x2, b:4x.f16x2, c:2x.f16x2, reg:.b32, imm=0-1   @7.1/sm_80
+mma.sp.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32   d:4x.f32, a:4x.bf16x2, b:4x.bf16x2, c:4x.f32, reg:.b32, imm=0-1   @7.1/sm_80
+mma.sp.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32   d:4x.f32, a:2x.tf32, b:2x.tf32, c:4x.f32, reg:.b32, imm=0-3   @7.1/sm_80
+mma.sp.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32   d:4x.f32, a:4x.tf32, b:4x.tf32, c:4x.f32, reg:.b32, imm=0-1   @7.1/sm_80
+mma.sp.sync.aligned.m16n8k32.row.col{.satfinite}.s32.byte.byte2.s32   d:4x.s32, a:2x.b32, b:2x.b32, c:4x.s32, reg:.b32, imm=0-1   @7.1/sm_80
+mma.sp.sync.aligned.m16n8k64.row.col{.satfinite}.s32.byte.byte2.s32   d:4x.s32, a:4x.b32, b:4x.b32, c:4x.s32, reg:.b32, imm=0   @7.1/sm_80
+mma.sp.sync.aligned.m16n8k64.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:2x.b32, b:2x.b32, c:4x.s32, reg:.b32, imm=0-1   @7.1/sm_80
+mma.sp.sync.aligned.m16n8k128.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:4x.b32, b:4x.b32, c:4x.s32, reg:.b32, imm=0   @7.1/sm_80
+mma.sp.sync.aligned.m16n8k64.row.col.f32.eight.eight2.f32   d:4x.f32, a:4x.b32, b:4x.b32, c:4x.f32, reg:.b32, imm=0   @8.4/sm_89
 mma.sp.sync.aligned.shape.row.col.kind.*   any
-mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32   d:4x.f32, a:2x.f16x2, b:2x.f16x2, c:4x.f32, e:.b32, imm=0-3   @8.5/sm_80
-mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16   d:2x.f16x2, a:2x.f16x2, b:2x.f16x2, c:2x.f16x2, e:.b32, imm=0-3   @8.5/sm_80
-mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32   d:4x.f32, a:2x.bf16x2, b:2x.bf16x2, c:4x.f32, e:.b32, imm=0-3   @8.5/sm_80
-mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32   d:4x.f32, a:4x.f16x2, b:4x.f16x2, c:4x.f32, e:.b32, imm=0-1   @8.5/sm_80
-mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16   d:2x.f16x2, a:4x.f16x2, b:4x.f16x2, c:2x.f16x2, e:.b32, imm=0-1   @8.5/sm_80
-mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32   d:4x.f32, a:4x.bf16x2, b:4x.bf16x2, c:4x.f32, e:.b32, imm=0-1   @8.5/sm_80
-mma.sp::ordered_metadata.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32   d:4x.f32, a:2x.tf32, b:2x.tf32, c:4x.f32, e:.b32, imm=0-3   @8.5/sm_80
-mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32   d:4x.f32, a:4x.tf32, b:4x.tf32, c:4x.f32, e:.b32, imm=0-1   @8.5/sm_80
-mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col{.satfinite}.s32.byte.byte2.s32   d:4x.s32, a:2x.b32, b:2x.b32, c:4x.s32, e:.b32, imm=0-1   @8.5/sm_80
-mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col{.satfinite}.s32.byte.byte2.s32   d:4x.s32, a:4x.b32, b:4x.b32, c:4x.s32, e:.b32, imm=0   @8.5/sm_80
-mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:2x.b32, b:2x.b32, c:4x.s32, e:.b32, imm=0-1   @8.5/sm_80
-mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:4x.b32, b:4x.b32, c:4x.s32, e:.b32, imm=0   @8.5/sm_80
-mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f32.eight.eight2.f32   d:4x.f32, a:4x.b32, b:4x.b32, c:4x.f32, e:.b32, imm=0   @8.5/sm_89
+mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32   d:4x.f32, a:2x.f16x2, b:2x.f16x2, c:4x.f32, reg:.b32, imm=0-3   @8.5/sm_80
+mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16   d:2x.f16x2, a:2x.f16x2, b:2x.f16x2, c:2x.f16x2, reg:.b32, imm=0-3   @8.5/sm_80
+mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32   d:4x.f32, a:2x.bf16x2, b:2x.bf16x2, c:4x.f32, reg:.b32, imm=0-3   @8.5/sm_80
+mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32   d:4x.f32, a:4x.f16x2, b:4x.f16x2, c:4x.f32, reg:.b32, imm=0-1   @8.5/sm_80
+mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16   d:2x.f16x2, a:4x.f16x2, b:4x.f16x2, c:2x.f16x2, reg:.b32, imm=0-1   @8.5/sm_80
+mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32   d:4x.f32, a:4x.bf16x2, b:4x.bf16x2, c:4x.f32, reg:.b32, imm=0-1   @8.5/sm_80
+mma.sp::ordered_metadata.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32   d:4x.f32, a:2x.tf32, b:2x.tf32, c:4x.f32, reg:.b32, imm=0-3   @8.5/sm_80
+mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32   d:4x.f32, a:4x.tf32, b:4x.tf32, c:4x.f32, reg:.b32, imm=0-1   @8.5/sm_80
+mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col{.satfinite}.s32.byte.byte2.s32   d:4x.s32, a:2x.b32, b:2x.b32, c:4x.s32, reg:.b32, imm=0-1   @8.5/sm_80
+mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col{.satfinite}.s32.byte.byte2.s32   d:4x.s32, a:4x.b32, b:4x.b32, c:4x.s32, reg:.b32, imm=0   @8.5/sm_80
+mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:2x.b32, b:2x.b32, c:4x.s32, reg:.b32, imm=0-1   @8.5/sm_80
+mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:4x.b32, b:4x.b32, c:4x.s32, reg:.b32, imm=0   @8.5/sm_80
+mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f32.eight.eight2.f32   d:4x.f32, a:4x.b32, b:4x.b32, c:4x.f32, reg:.b32, imm=0   @8.5/sm_89
 mma.sp::ordered_metadata.sync.aligned.shape.row.col.kind.*   any
 mma.sync.aligned.shape.row.col.kind.*                      any
   .alay = .row .col

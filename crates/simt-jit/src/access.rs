@@ -168,6 +168,11 @@ impl Compiler<'_> {
             _ => return,
         };
         let Source::Imm(offset) = inst.src[1] else { return };
+        if let Some(plan) = self.any_plan(inst)
+            && self.copy_apart(inst, plan, back)
+        {
+            return;
+        }
         let shared = access.space == Space::Shared;
         let total = i32::from(access.bytes) * i32::from(access.count);
         let (first, count) = self.pieces(self.block, self.index);

@@ -111,18 +111,7 @@ impl Compiler<'_> {
             self.a.jump(Code::Jb_rel32_64, slow);
             self.a.op(Code::EVEX_Vpbroadcastd_zmm_k1z_r32, &[Z2.into(), Register::ECX.into()]);
         } else {
-            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
-            self.a.op(Code::Mov_r64_rm64, &[A.into(), range_start(plan.site).into()]);
-            self.a.op(Code::Mov_r64_rm64, &[C.into(), range_end(plan.site).into()]);
-            self.a.op(Code::Sub_r64_rm64, &[C.into(), A.into()]);
-            self.a.op(Code::Sub_rm64_imm32, &[C.into(), X::I(plan.total)]);
-            self.a.jump(Code::Jb_rel32_64, slow);
-            self.check_writable(plan, slow);
-            if plan.offset != 0 {
-                self.a.op(Code::Sub_rm64_imm32, &[A.into(), X::I(plan.offset)]);
-            }
-            self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Z1.into(), A.into()]);
-            self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Z2.into(), C.into()]);
+            self.global_bounds(plan, plan.total, slow);
         }
         let low_bits = if plan.wide {
             self.a.constant(&(plan.total as u64 - 1).to_le_bytes())
@@ -168,6 +157,23 @@ impl Compiler<'_> {
         }
         self.a.op(Code::VEX_Kortestw_kr_kr, &[K2.into(), K2.into()]);
         self.a.jump(Code::Jne_rel32_64, slow);
+    }
+
+    /// What global addresses start at, in Z1, and the most that they may be above it if so many bytes
+    /// are accessed at each, in Z2; goes to `slow` if there are not so many.
+    pub(crate) fn global_bounds(&mut self, plan: Plan, bytes: i32, slow: Label) {
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[A.into(), range_start(plan.site).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[C.into(), range_end(plan.site).into()]);
+        self.a.op(Code::Sub_r64_rm64, &[C.into(), A.into()]);
+        self.a.op(Code::Sub_rm64_imm32, &[C.into(), X::I(bytes)]);
+        self.a.jump(Code::Jb_rel32_64, slow);
+        self.check_writable(plan, slow);
+        if plan.offset != 0 {
+            self.a.op(Code::Sub_rm64_imm32, &[A.into(), X::I(plan.offset)]);
+        }
+        self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Z1.into(), A.into()]);
+        self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Z2.into(), C.into()]);
     }
 
     /// Sets K1 to the lanes of a part that take part; goes to `none` if none does.

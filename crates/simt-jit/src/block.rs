@@ -59,6 +59,7 @@ impl Compiler<'_> {
                 if !self.masked {
                     self.find_groups(block);
                     self.find_rectangles(block);
+                    self.find_patterns(block);
                 }
                 for (index, inst) in b.insts.iter().enumerate() {
                     self.index = index;
@@ -103,15 +104,18 @@ impl Compiler<'_> {
     pub(crate) fn instruction(&mut self, inst: &VectorInst) {
         self.load_before(inst);
         self.keep_terms();
+        self.keep_pattern_terms();
         for r in nan::exposed(&self.lazy, inst).collect::<Vec<_>>() {
             self.canonicalise(r);
         }
         let in_eax = self.in_eax;
+        let before = self.a.count();
         let made = self.merged.contains(&self.index) || self.is_idle();
         if !made && !self.native(inst) {
             self.decoded_at.insert((self.block, self.index, self.masked));
             self.decoded_form(self.block, self.index);
         }
+        debug_assert!(self.passes_in_order(inst, before), "{inst:?} reads what it has overwritten");
         // What an instruction leaves in EAX is good until the next one.
         if self.in_eax == in_eax {
             self.in_eax = None;

@@ -12,6 +12,7 @@ use crate::group::Groups;
 use crate::predicate::Steps;
 use crate::quads::Rectangle;
 use crate::tensor::{Doubt, LateLoad};
+use crate::value::Value;
 use crate::ways::Way;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
@@ -55,8 +56,8 @@ pub(crate) enum Cold {
     Apart { label: Label, back: Label, block: usize, index: usize },
     /// What is left of a block from an instruction on, where its accesses are checked one by one.
     Rest { label: Label, block: usize, index: usize, counted: i32, moved: Vec<(Register, Reg)> },
-    /// Makes the NaNs of f32 lanes in machine registers canonical.
-    Canonical { label: Label, back: Label, parts: [Register; 2] },
+    /// Makes the NaNs of f32 lanes canonical.
+    Canonical { label: Label, back: Label, value: Value },
     /// Compares lanes one by one: their outcomes go to EAX.
     Compare {
         label: Label,
@@ -160,9 +161,9 @@ impl Compiler<'_> {
                 self.apart(&f.blocks[block].insts[index], back);
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
-            Cold::Canonical { label, back, parts } => {
+            Cold::Canonical { label, back, value } => {
                 self.a.bind(label);
-                parts.into_iter().for_each(|part| self.canonical(part));
+                self.make_canonical(value);
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
             Cold::Rest { label, block, index, counted, moved } => {
@@ -173,6 +174,7 @@ impl Compiler<'_> {
                 self.move_back(&moved);
                 self.groups = Groups::default();
                 self.find_rectangles(block);
+                self.find_patterns(block);
                 self.merged = 0..0;
                 let b = &self.f.blocks[block];
                 for (index, inst) in b.insts.iter().enumerate().skip(index) {

@@ -20,6 +20,7 @@ use crate::one::One;
 use crate::patterns::{self, Pattern};
 use crate::quads::Rectangles;
 use crate::ranges::Ranges;
+use crate::relative::Relatives;
 use crate::serial::{self, SerialLoop};
 use crate::start::{self, PROLOGUE};
 use crate::tensor::Fragments;
@@ -69,6 +70,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) groups: Groups,
     /// Accesses to rectangles.
     pub(crate) rectangles: Rectangles,
+    /// Accesses whose lanes are as far apart as others'.
+    pub(crate) relatives: Relatives,
     /// What lanes' addresses look like, by block and instruction.
     pub(crate) patterns: HashMap<(usize, usize), Pattern>,
     /// Instructions of the block that an earlier one has done already.
@@ -181,6 +184,7 @@ impl<'a> Compiler<'a> {
             in_eax: None,
             groups: Groups::default(),
             rectangles: Rectangles::default(),
+            relatives: Relatives::default(),
             patterns: HashMap::new(),
             fragments: Fragments::of(f),
             merged: 0..0,

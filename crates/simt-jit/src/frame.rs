@@ -79,16 +79,21 @@ pub(crate) const FRAGMENT_SLOTS: usize = 64;
 /// Where products keep fragments of A that are ready, and how much they may keep.
 pub(crate) const ROWS: i32 = FRAGMENT_LANES + 128 * FRAGMENT_SLOTS as i32;
 pub(crate) const ROWS_BYTES: i32 = 8192;
-/// Where matrices are whose loads are late: numbers of 32 rows, and whether they are to be loaded.
-pub(crate) const LATE_ROWS: i32 = ROWS + ROWS_BYTES;
-pub(crate) const LATE_ROWS_BYTES: i32 = 192;
+/// Where patterns of addresses are kept, and how many fit.
+pub(crate) const PATTERNS: i32 = ROWS + ROWS_BYTES;
+pub(crate) const PATTERN_BYTES: i32 = 192;
+pub(crate) const PATTERN_SLOTS: usize = 32;
+/// Where matrices are whose loads are late, as pointers; zero if they have been loaded.
+pub(crate) const LATE: i32 = PATTERNS + PATTERN_SLOTS as i32 * PATTERN_BYTES;
 pub(crate) const LATE_SLOTS: usize = 16;
-/// Where values are kept that addresses of rectangles are made of, 8 bytes each.
-pub(crate) const KEPT: i32 = LATE_ROWS + LATE_SLOTS as i32 * LATE_ROWS_BYTES;
+const _: () = assert!(LATE_SLOTS < PATTERN_SLOTS, "a pattern can be measured");
+/// Where values are kept that addresses are made of, 8 bytes each.
+pub(crate) const KEPT: i32 = LATE + 8 * LATE_SLOTS as i32;
 pub(crate) const KEPT_SLOTS: usize = 64;
 /// Bytes of the function's stack, a multiple of 64.
 pub(crate) const STACK_BYTES: i32 = KEPT + 8 * KEPT_SLOTS as i32;
 const _: () = assert!(STACK_BYTES % 64 == 0 && COLUMNS % 64 == 0 && ROWS % 64 == 0);
+const _: () = assert!(PATTERNS % 64 == 0 && PATTERN_BYTES % 64 == 0);
 
 /// A field of the frame.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@
 //! `homes`) and what is rare (`cold`); `start` makes what stands between warps and blocks of the grid,
 //! `control` what stands between blocks, `lanes`, `integers`, `float`, `convert`, `approx`, `series`,
 //! `scalar`, `one`, `divide`, `carry`, `predicate`, `space`, `bits`, `halves`, `access` (with `known`,
-//! `group`, `patterns`, `permute`, `apart`, `pairs`, `few`, `quads`, `local`, `prefix` and `narrow`), `atomics`, `shuffle`,
+//! `group`, `patterns`, `permute`, `apart`, `pairs`, `few`, `quads`, `relative`, `terms`, `local`, `prefix` and `narrow`), `atomics`, `shuffle`,
 //! `votes`, `tensor`, `tiles` and `results` the instructions (`turnwise` is for those that go lane by
 //! lane, `decoded` for those without a native form), and `serial` whole loops that go lane by lane.
 //! `assembler` and `memory` turn that into something that runs, and
@@ -67,6 +67,7 @@ mod predicate;
 mod prefix;
 mod quads;
 mod ranges;
+mod relative;
 mod results;
 mod room;
 mod scalar;
@@ -76,6 +77,7 @@ mod shuffle;
 mod space;
 mod start;
 mod tensor;
+mod terms;
 mod tiles;
 mod turnwise;
 mod value;

@@ -1,8 +1,10 @@
 //! Machine registers that are passed on: where the last instruction that reads a register makes
 //! another one of it, part by part, the result can stand where the source was.
 
-use crate::assign::parts;
+use crate::assign::{Lanes, parts};
+use crate::compiler::Compiler;
 use crate::ranges::Ranges;
+use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register};
 use simt::op::{FloatOp, FloatType, IntOp, Op, Width};
 use simt::vector::{Home, Source, VectorFunction, VectorInst};
 
@@ -10,7 +12,8 @@ use simt::vector::{Home, Source, VectorFunction, VectorInst};
 pub(crate) struct Passing(Vec<Vec<(usize, u32)>>);
 
 /// True if the code of an instruction on lanes reads a part of its sources, or more of those of
-/// another width, before it writes that part of its result, and writes that once.
+/// another width, before it writes that part of its result, and writes that once. Wherever a
+/// register is passed on, [`Compiler::passes_in_order`] looks whether that is so.
 fn goes_part_by_part(op: &Op) -> bool {
     match op {
         Op::Mov(w) => *w != Width::W128,
@@ -107,5 +110,78 @@ impl Passing {
     /// The others and the positions.
     pub(crate) fn partners(&self, r: usize) -> &[(usize, u32)] {
         self.0.get(r).map_or(&[], |list| &list[..])
+    }
+}
+
+impl Compiler<'_> {
+    /// True if the code of an instruction, which begins behind the first so many machine
+    /// instructions, reads what is passed on in it before that is overwritten.
+    pub(crate) fn passes_in_order(&self, inst: &VectorInst, before: usize) -> bool {
+        let machine = |r: usize| match self.assignment.lanes[r] {
+            Lanes::Parts(registers) => {
+                let count = self.f.classes[r].width().map_or(0, parts);
+                registers.into_iter().take(count).collect()
+            }
+            _ => Vec::new(),
+        };
+        let [dest] = &inst.dst[..] else { return true };
+        // An estimate is refined where its result goes, behind the last use of the argument.
+        let refined = matches!(inst.op, Op::Float(FloatOp::RsqrtEstimate, ..));
+        if inst.uniform || refined || !goes_part_by_part(&inst.op) {
+            return true;
+        }
+        let to = machine(dest.reg.index());
+        let others = inst.src.iter().filter_map(|s| match s {
+            Source::Vector(r) if *r != dest.reg => Some(machine(r.index())),
+            _ => None,
+        });
+        let passed: Vec<Register> = others.flatten().filter(|m| to.contains(m)).collect();
+        passed.is_empty() || keeps_order(self.a.behind(before), &passed)
+    }
+}
+
+/// True if each of the vector registers is written once at most, and neither read nor left behind
+/// for code elsewhere after that.
+fn keeps_order(code: &[Instruction], registers: &[Register]) -> bool {
+    let mut factory = InstructionInfoFactory::new();
+    let mut written = Vec::new();
+    code.iter().all(|instruction| {
+        let used = factory.info(instruction).used_registers();
+        let all = |r: &Register| r.is_vector_register().then(|| r.full_register());
+        let again = used.iter().any(|u| all(&u.register()).is_some_and(|r| written.contains(&r)));
+        let leaves = !written.is_empty() && instruction.flow_control() != FlowControl::Next;
+        let writes = |access: OpAccess| {
+            use OpAccess::{CondWrite, ReadCondWrite, ReadWrite, Write};
+            matches!(access, Write | CondWrite | ReadWrite | ReadCondWrite)
+        };
+        let new = used.iter().filter(|u| writes(u.access())).filter_map(|u| all(&u.register()));
+        written.extend(new.filter(|r| registers.contains(r)));
+        !again && !leaves
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::assembler::{Assembler, X};
+    use iced_x86::Code;
+
+    #[test]
+    fn what_is_read_late_is_found() {
+        use Register::{ZMM0, ZMM1, ZMM2, ZMM3};
+        let ordered = |operands: &[[Register; 3]]| {
+            let mut a = Assembler::new();
+            for registers in operands {
+                let add = Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32;
+                a.op(add, &registers.map(X::from));
+            }
+            keeps_order(a.behind(0), &[ZMM0, ZMM1])
+        };
+        // Part by part, in place and through scratch.
+        assert!(ordered(&[[ZMM0, ZMM0, ZMM2], [ZMM1, ZMM1, ZMM2]]));
+        assert!(ordered(&[[ZMM3, ZMM0, ZMM1], [ZMM0, ZMM3, ZMM2], [ZMM1, ZMM3, ZMM2]]));
+        // Read behind the write of another part, and written twice.
+        assert!(!ordered(&[[ZMM0, ZMM0, ZMM2], [ZMM1, ZMM1, ZMM0]]));
+        assert!(!ordered(&[[ZMM0, ZMM2, ZMM2], [ZMM0, ZMM3, ZMM3]]));
     }
 }

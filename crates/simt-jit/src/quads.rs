@@ -14,26 +14,19 @@ use crate::access::{Plan, range_end, range_start};
 use crate::assembler::{Label, X, at};
 use crate::cold::Cold;
 use crate::compiler::Compiler;
-use crate::frame::{A, C, D, Field, K1, KEPT, KEPT_SLOTS, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field};
+use crate::frame::{A, C, D, Field, K1, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field};
 use crate::ranges::{mentioned, sources};
+use crate::terms::{Sum, Terms};
 use crate::value::{Value, move_code, store_code, xmm, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;
 use simt::op::{Access, IntOp, IntType, Op, Special, Width};
-use simt::vector::{Home, Source, VectorFunction, VectorInst};
+use simt::vector::{Source, VectorFunction, VectorInst};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Lanes whose elements are side by side in a line, if lines are `j`, and if they are `m`.
 const SHORT: i32 = 4;
 const LONG: i32 = 8;
-
-/// A sum of values that all lanes have, times constants.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Sum {
-    constant: i64,
-    /// What was kept in a slot, and how often it counts.
-    terms: Vec<(usize, i64)>,
-}
 
 /// What a register's lanes have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,39 +58,8 @@ pub(crate) struct Rectangles {
     by_access: BTreeMap<usize, Rectangle>,
     /// Instructions that nobody else needs.
     idle: BTreeSet<usize>,
-    /// By instruction: what it reads is kept in a slot.
-    kept: BTreeMap<usize, Vec<(Reg, usize)>>,
-}
-
-impl Sum {
-    fn of(constant: i64) -> Self {
-        Self { constant, terms: Vec::new() }
-    }
-
-    fn plus(mut self, other: &Self) -> Self {
-        self.constant = self.constant.wrapping_add(other.constant);
-        self.terms.extend_from_slice(&other.terms);
-        self
-    }
-
-    fn times(&self, factor: i64) -> Self {
-        let terms = self.terms.iter().map(|(r, f)| (*r, f.wrapping_mul(factor)));
-        let terms = terms.filter(|(_, f)| *f != 0).collect();
-        Self { constant: self.constant.wrapping_mul(factor), terms }
-    }
-
-    /// The product, if one of the two is constant.
-    fn product(&self, other: &Self) -> Option<Self> {
-        match (self.as_constant(), other.as_constant()) {
-            (Some(factor), _) => Some(other.times(factor)),
-            (_, Some(factor)) => Some(self.times(factor)),
-            _ => None,
-        }
-    }
-
-    fn as_constant(&self) -> Option<i64> {
-        self.terms.is_empty().then_some(self.constant)
-    }
+    /// What they are made of.
+    terms: Terms,
 }
 
 impl Formula {
@@ -141,43 +103,18 @@ struct Known<'a> {
     first_lane: BTreeSet<Reg>,
     /// By register: the instructions that its formula came from.
     made_by: HashMap<Reg, BTreeSet<usize>>,
-    /// Slots of values that are as they were when they were kept.
-    slots: HashMap<Reg, usize>,
-    /// Slots that the instruction at hand needs, and how many there are.
-    new: Vec<(Reg, usize)>,
-    count: usize,
+    terms: Terms,
 }
 
 impl Known<'_> {
     fn formula(&mut self, source: Source) -> Option<Formula> {
         match source {
-            Source::Imm(v) => Some(Formula::same(Sum::of(v as i64))),
             Source::Affine(r, 1) if self.first_lane.contains(&r) => Some(Formula::Lane),
-            Source::Vector(r) | Source::Scalar(r) => {
-                let same = self.f.homes[r.index()] == Home::ScalarAndVector
-                    || matches!(source, Source::Scalar(_));
-                if let Some(formula) = self.formulas.get(&r) {
-                    return Some(formula.clone());
-                }
-                let wide = self.f.classes[r.index()].width() == Some(Width::W64);
-                let slot = if same && wide { self.slot(r)? } else { return None };
-                Some(Formula::same(Sum { constant: 0, terms: vec![(slot, 1)] }))
+            Source::Vector(r) | Source::Scalar(r) if self.formulas.contains_key(&r) => {
+                self.formulas.get(&r).cloned()
             }
-            _ => None,
+            source => Some(Formula::same(self.terms.of(self.f, source, Width::W64)?)),
         }
-    }
-
-    /// The slot of a value.
-    fn slot(&mut self, r: Reg) -> Option<usize> {
-        if let Some(slot) = self.slots.get(&r) {
-            return Some(*slot);
-        }
-        let slot = self.count;
-        (slot < KEPT_SLOTS).then_some(())?;
-        self.count += 1;
-        self.slots.insert(r, slot);
-        self.new.push((r, slot));
-        Some(slot)
     }
 
     /// The formula of an instruction's result.
@@ -213,14 +150,17 @@ impl Known<'_> {
         }
     }
 
-    fn forget_slot(&mut self, r: Reg) {
-        self.slots.remove(&r);
-    }
-
     fn changed(&mut self, r: Reg) {
         self.formulas.remove(&r);
         self.first_lane.remove(&r);
-        self.slots.remove(&r);
+        self.terms.changed(r);
+    }
+}
+
+impl Rectangles {
+    /// What they are made of.
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
     }
 }
 
@@ -240,20 +180,12 @@ impl Compiler<'_> {
             formulas: HashMap::new(),
             first_lane: BTreeSet::new(),
             made_by: HashMap::new(),
-            slots: HashMap::new(),
-            new: Vec::new(),
-            count: 0,
+            terms: Terms::default(),
         };
         for (index, inst) in insts.iter().enumerate() {
             let plain = inst.guard.is_none() && !inst.uniform;
             let result = if plain { known.result(inst) } else { None };
-            let new = std::mem::take(&mut known.new);
-            if result.is_some() && !new.is_empty() {
-                self.rectangles.kept.insert(index, new);
-            } else {
-                // Nothing is made of it.
-                new.iter().for_each(|(r, _)| known.forget_slot(*r));
-            }
+            known.terms.end(index, result.is_some());
             if is_access(inst)
                 && let Source::Vector(address) = inst.src[0]
                 && let Some(formula) = known.formulas.get(&address)
@@ -281,6 +213,7 @@ impl Compiler<'_> {
                 known.made_by.insert(d.reg, made_by);
             }
         }
+        self.rectangles.terms = known.terms;
         self.find_idle(block);
     }
 
@@ -310,8 +243,7 @@ impl Compiler<'_> {
         let element = major.as_constant() == Some(i64::from(bytes)) && count == 1;
         let long =
             element && width == Width::W32 && (bytes == 4 || bytes == 2 && !signed && !plan.write);
-        let mut factors = [base, major, minor].into_iter().flat_map(|sum| &sum.terms);
-        let small = factors.all(|(_, factor)| i32::try_from(*factor).is_ok());
+        let small = [base, major, minor].into_iter().all(Sum::is_small);
         let [base, major, minor] = [base, major, minor].map(Sum::clone);
         (small && (short || long)).then_some(Rectangle {
             base,
@@ -361,17 +293,8 @@ impl Compiler<'_> {
             }
         }
         // What only others are made of is not wanted.
-        let used: BTreeSet<usize> = found
-            .by_access
-            .values()
-            .flat_map(|r| [&r.base, &r.major, &r.minor])
-            .flat_map(|sum| &sum.terms)
-            .map(|(slot, _)| *slot)
-            .collect();
-        found.kept.retain(|_, list| {
-            list.retain(|(_, slot)| used.contains(slot));
-            !list.is_empty()
-        });
+        let sums = found.by_access.values().flat_map(|r| [&r.base, &r.major, &r.minor]);
+        found.terms.retain(sums);
     }
 
     /// Keeps what the instruction under construction reads, if addresses are made of it.
@@ -379,10 +302,8 @@ impl Compiler<'_> {
         if self.masked || self.rectangles.block != self.block {
             return;
         }
-        for (r, slot) in self.rectangles.kept.get(&self.index).cloned().unwrap_or_default() {
-            let from = self.scalar_in(Source::Scalar(r), true, A);
-            self.a.op(Code::Mov_rm64_r64, &[kept_at(slot).into(), from.into()]);
-            self.in_eax = None;
+        for (r, slot) in self.rectangles.terms.kept_at(self.index).to_vec() {
+            self.keep_term(r, slot);
         }
     }
 
@@ -423,25 +344,6 @@ impl Compiler<'_> {
         }
         self.a.bind(back);
         true
-    }
-
-    /// A sum in RCX or RDX; uses RAX.
-    fn sum_in(&mut self, sum: &Sum, to: Register) {
-        let mut is_empty = sum.constant == 0 && !sum.terms.is_empty();
-        if !is_empty {
-            self.a.load_constant(to, sum.constant as u64);
-        }
-        for (slot, factor) in &sum.terms {
-            let mut from: X = kept_at(*slot).into();
-            if *factor != 1 {
-                let factor = X::I(*factor as i32);
-                self.a.op(Code::Imul_r64_rm64_imm32, &[A.into(), from, factor]);
-                from = A.into();
-            }
-            let code = if is_empty { Code::Mov_r64_rm64 } else { Code::Add_r64_rm64 };
-            self.a.op(code, &[to.into(), from]);
-            is_empty = false;
-        }
     }
 
     /// An access failed its check: its addresses are made, if they were not, for its decoded form.
@@ -652,11 +554,6 @@ impl Compiler<'_> {
             self.store_lines(2 * n, 32, to);
         }
     }
-}
-
-/// Where a value is kept.
-fn kept_at(slot: usize) -> MemoryOperand {
-    at(Register::RSP, KEPT + 8 * slot as i32)
 }
 
 /// Memory at the sum of two registers, one of them times a scale.

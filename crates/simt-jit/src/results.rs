@@ -1,17 +1,18 @@
 //! Stores by which each quad of lanes writes a row of a product, two elements of 32 bits a lane,
-//! with AVX-512.
+//! with AVX-512. They are many in a row, so what moves the elements is made once, as products are.
 //!
-//! Deliberately absent: warps that are not whole. Their decoded form runs.
+//! Deliberately absent: warps that are not whole. Their lanes go one by one.
 
 use crate::Flavour;
-use crate::access::{Address, Plan};
+use crate::access::Plan;
 use crate::assembler::{X, at};
 use crate::cold::Cold;
 use crate::compiler::Compiler;
-use crate::frame::{C, Z0, Z1, Z2};
-use crate::turnwise::Turn;
-use crate::value::Value;
-use iced_x86::Code;
+use crate::frame::{A, C, D, Z0, Z1, Z2};
+use crate::relative::{Kind, LINES, distance};
+use crate::tensor::Routine;
+use crate::value::{Value, move_code};
+use iced_x86::{Code, MemoryOperand};
 use simt::op::{Access, Width};
 use simt::vector::{Source, VectorInst};
 
@@ -40,34 +41,43 @@ impl Compiler<'_> {
         if !whole || !self.writes_rows(inst, plan) {
             return false;
         }
-        let address = Address::Lanes(self.value(inst.src[0], Width::W64));
-        let back = self.a.label();
+        let address = self.value(inst.src[0], Width::W64);
+        let (back, apart) = (self.a.label(), self.a.label());
         let (block, index) = (self.block, self.index);
-        let slow = self.aside(back);
-        let apart = self.a.label();
+        let kind = Kind::Lines(plan.total);
+        let Some(lines) = self.pattern(index, plan, kind, address, apart) else { return false };
         self.cold.push(Cold::Apart { label: apart, back, block, index });
-        self.differ_in_quads(address, Width::W64, plan.total);
-        self.a.jump(Code::Jne_rel32_64, apart);
-        self.check_lanes(inst, plan, address, slow);
-        let to = self.address_slots(plan, address);
         let values = [2, 3].map(|n| self.value(inst.src[n], Width::W32));
-        for eight in 0..4 {
-            let part = eight / 2;
-            let first = self.part_in(values[0], part, Width::W32, Z0);
-            let second = self.part_in(values[1], part, Width::W32, Z1);
-            let picks = (0..16).map(|n| 8 * (eight % 2) + n / 2 + 16 * (n % 2));
-            self.load_picks(Width::W32, Z2, picks);
-            let pick = Code::EVEX_Vpermi2d_zmm_k1z_zmm_zmmm512b32;
-            self.a.op(pick, &[Z2.into(), first.into(), second.into()]);
-            for quad in 0..2 {
-                let number = to.of(Turn::Number(8 * eight + 4 * quad), 8);
-                self.a.op(Code::Mov_r64_rm64, &[C.into(), number.into()]);
-                let store = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
-                let row = at(C, plan.offset);
-                self.a.op(store, &[row.into(), Z2.into(), X::I(quad as i32)]);
+        for part in 0..2 {
+            for (value, to) in values.into_iter().zip([Z0, Z1]) {
+                let from = self.part_in(value, part, Width::W32, to);
+                if from != to {
+                    self.a.op(move_code(Width::W32), &[to.into(), from.into()]);
+                }
             }
+            let first = distance(lines, kind, LINES / 2 * part);
+            self.a.op(Code::Lea_r64_m, &[A.into(), first.into()]);
+            self.call(Routine::StoreLines);
         }
         self.a.bind(back);
         true
+    }
+
+    /// The code that stores half of the lines, of two elements a lane: the first ones are in Z0, the
+    /// second ones in Z1, the distances of the lines from RCX at RAX.
+    pub(crate) fn store_four_lines(&mut self) {
+        for pair in 0..2 {
+            let picks = (0..16).map(|n| 8 * pair + n / 2 + 16 * (n % 2));
+            self.load_picks(Width::W32, Z2, picks);
+            let pick = Code::EVEX_Vpermi2d_zmm_k1z_zmm_zmmm512b32;
+            self.a.op(pick, &[Z2.into(), Z0.into(), Z1.into()]);
+            for line in 0..2 {
+                let number = at(A, 8 * (2 * pair + line) as i32);
+                self.a.op(Code::Mov_r64_rm64, &[D.into(), number.into()]);
+                let store = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
+                let row = MemoryOperand::with_base_index(C, D);
+                self.a.op(store, &[row.into(), Z2.into(), X::I(line as i32)]);
+            }
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Matrices of 8 rows of 16 bytes between memory and registers, with AVX-512: `ldmatrix`,
 //! `stmatrix`, `movmatrix`, and copies of 16 bytes a lane, which `cp.async` becomes.
 //!
-//! Rows lie where their lanes' addresses say: all are checked at once, then each is moved by an
-//! instruction of its own. Part `p` of the register that matrix `m` is in has its rows `4 p` to
+//! Rows lie where their lanes' addresses say: all are checked at once (`relative`), then each is
+//! moved by an instruction of its own; in copies four lanes' rows that lie one behind the other are
+//! one. Part `p` of the register that matrix `m` is in has its rows `4 p` to
 //! `4 p + 3`.
 //!
 //! Deliberately absent: warps that are not whole, and generic addresses. Their decoded form runs.
@@ -13,17 +14,16 @@ use crate::assembler::{Label, X, at};
 use crate::assign::parts;
 use crate::cold::Cold;
 use crate::compiler::Compiler;
-use crate::frame::{A, C, D, Field, K1, LANE_VALUES, Z0, Z1, Z2, Z3, field};
+use crate::frame::{A, C, D, Field, K1, LANE_VALUES, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field};
 use crate::ranges::sources;
+use crate::relative::{Kind, LINES, ROW_BYTES, distance, pattern_at};
 use crate::tensor::Routine;
 use crate::turnwise::{Slot, Turn};
-use crate::value::{Value, store_code, xmm};
+use crate::value::{Place, Value, move_code, store_code, xmm, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::op::{Access, Op, Space, Width};
 use simt::vector::{Source, VectorInst};
 
-/// Bytes of a row.
-const ROW_BYTES: i32 = 16;
 /// Rows of a matrix.
 const ROWS: usize = 8;
 
@@ -33,20 +33,13 @@ const STORE: Code = Code::EVEX_Vmovdqu32_xmmm128_k1z_xmm;
 
 /// What turned matrices are made in.
 const TURNED: [Register; 2] = [Z2, Z3];
+/// What pairs of rows are loaded into.
+const PAIRS: [Register; 4] = [Z0, Z1, Z2, Z3];
 
 /// A load of a matrix whose rows may be anywhere in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowLoad {
-    /// Added to the rows' numbers.
-    offset: i32,
     transpose: bool,
-}
-
-impl RowLoad {
-    /// The vectors that it loads.
-    pub(crate) fn results(self) -> [Register; 2] {
-        if self.transpose { TURNED } else { [Z0, Z1] }
-    }
 }
 
 impl Compiler<'_> {
@@ -70,18 +63,26 @@ impl Compiler<'_> {
         Some(Plan { access, write, shared, local, total, offset, before, wide, site })
     }
 
-    /// Where the checked rows' numbers within shared memory are, whose start is in RDX.
-    fn checked_rows(&mut self, inst: &VectorInst, plan: Plan, slow: Label) -> Slot {
-        let address = Address::Lanes(self.value(inst.src[0], Width::W32));
-        self.check_lanes(inst, plan, address, slow);
-        self.value_slots(inst.src[0], Width::W32, LANE_VALUES)
-    }
-
-    /// A lane's row, by its number in RCX.
-    fn row(&mut self, plan: Plan, rows: Slot, lane: usize) -> MemoryOperand {
-        let from = rows.of(Turn::Number(lane), 4);
-        self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), from.into()]);
-        MemoryOperand::with_base_index_scale_displ_size(D, C, 1, i64::from(plan.offset), 8)
+    /// Checks the rows of so many lanes. What they are counted from is in RCX then, as a pointer;
+    /// gives back where their distances from that are on the stack.
+    fn checked_rows(&mut self, inst: &VectorInst, plan: Plan, lanes: usize, slow: Label) -> i32 {
+        let address = self.value(inst.src[0], Width::W32);
+        // A pattern that nothing else has is not worth to be measured.
+        if (self.pattern_uses(self.index) > 1 || lanes < 32)
+            && let Some(distances) =
+                self.pattern(self.index, plan, Kind::Rows(lanes), address, slow)
+        {
+            return distances;
+        }
+        self.check_lanes(inst, plan, Address::Lanes(address), slow);
+        let distances = pattern_at(self.pattern_slot(), 0);
+        for part in 0..2 {
+            let from = self.part_in(address, part, Width::W32, Z0);
+            let to = at(Register::RSP, distances + 64 * part as i32);
+            self.a.op(store_code(Width::W32), &[to.into(), from.into()]);
+        }
+        self.a.op(Code::Lea_r64_m, &[C.into(), at(D, plan.offset).into()]);
+        distances
     }
 
     /// Makes code for a load of matrices; false if there is none.
@@ -89,59 +90,86 @@ impl Compiler<'_> {
         let Some(plan) = self.rows(inst, space, false) else { return false };
         let back = self.a.label();
         let slow = self.aside(back);
-        let load = RowLoad { offset: plan.offset, transpose };
-        if let Some(slot) = self.late_slot(inst) {
-            self.say_late(slot, false);
-            let address = self.value(inst.src[0], Width::W32);
-            self.check_lanes(inst, plan, Address::Lanes(address), slow);
-            for part in 0..2 {
-                let from = self.part_in(address, part, Width::W32, Z0);
-                let to = at(Register::RSP, Self::late_rows(slot) + 64 * part as i32);
-                self.a.op(store_code(Width::W32), &[to.into(), from.into()]);
-            }
-            self.say_late(slot, true);
+        let load = RowLoad { transpose };
+        let late = self.late_slot(inst);
+        if let Some(slot) = late {
+            self.say_loaded(slot);
+        }
+        let distances = self.checked_rows(inst, plan, ROWS * inst.dst.len(), slow);
+        if let Some(slot) = late {
+            self.say_late(slot);
             self.a.bind(back);
-            self.load_later(inst, slot, load);
+            self.load_later(inst, slot, distances, load);
             return true;
         }
-        let rows = self.checked_rows(inst, plan, slow);
-        let Slot::Lanes(base, offset) = rows else { return false };
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), C.into()]);
         for (matrix, d) in inst.dst.iter().enumerate() {
             let place = self.dest(inst, d);
-            self.load_rows_of(load, at(base, offset + 4 * (ROWS * matrix) as i32));
-            for (part, from) in load.results().into_iter().enumerate() {
-                self.put_register(&place, part, from);
-            }
+            self.load_rows_of(load, distances, matrix);
+            self.put_rows(&place, load);
         }
         self.a.bind(back);
         true
     }
 
-    /// Loads a matrix, the numbers of whose rows are in memory.
-    pub(crate) fn load_rows_of(&mut self, load: RowLoad, numbers: MemoryOperand) {
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
-        self.a.op(Code::Lea_r64_m, &[A.into(), numbers.into()]);
+    /// Loads a matrix, whose rows are at distances from RDX that are on the stack.
+    pub(crate) fn load_rows_of(&mut self, load: RowLoad, distances: i32, matrix: usize) {
+        let first = distance(distances, Kind::Rows(32), ROWS * matrix);
+        self.a.op(Code::Lea_r64_m, &[A.into(), first.into()]);
         self.call(Routine::LoadRows(load));
     }
 
-    /// The code that loads a matrix: with the number of its first row within shared memory at RAX,
-    /// whose start is in RDX.
+    /// The code that loads a matrix: with the distance of its first row at RAX, from RDX. Two rows
+    /// are in the low half of each of four registers then, which is quicker than four rows in one
+    /// where a register of 512 bits is two; or the turned matrix in [`TURNED`].
     pub(crate) fn load_rows(&mut self, load: RowLoad) {
-        for row in 0..ROWS {
-            let (to, quarter) = ([Z0, Z1][row / 4], row as i32 % 4);
-            let number = at(A, 4 * row as i32);
-            self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), number.into()]);
-            let offset = i64::from(load.offset);
-            let from = MemoryOperand::with_base_index_scale_displ_size(D, C, 1, offset, 8);
-            if quarter == 0 {
-                self.a.op(LOAD, &[xmm(to).into(), from.into()]);
-            } else {
-                let insert = Code::EVEX_Vinserti32x4_zmm_k1z_zmm_xmmm128_imm8;
-                self.a.op(insert, &[to.into(), to.into(), from.into(), X::I(quarter)]);
+        for (pair, to) in PAIRS.into_iter().enumerate() {
+            for row in 0..2 {
+                let number = at(A, 4 * (2 * pair + row) as i32);
+                self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), number.into()]);
+                let from = MemoryOperand::with_base_index(D, C);
+                if row == 0 {
+                    self.a.op(LOAD, &[xmm(to).into(), from.into()]);
+                } else {
+                    let insert = Code::EVEX_Vinserti32x4_ymm_k1z_ymm_xmmm128_imm8;
+                    self.a.op(insert, &[ymm(to).into(), ymm(to).into(), from.into(), X::I(1)]);
+                }
             }
         }
         if load.transpose {
-            self.transposed([Z0, Z1]);
+            let parts = self.joined_pairs();
+            self.transposed(parts);
+        }
+    }
+
+    /// The two parts of a matrix whose rows are in pairs.
+    fn joined_pairs(&mut self) -> [Register; 2] {
+        let join = Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8;
+        let [first, second, third, fourth] = PAIRS;
+        for (to, other) in [(first, second), (third, fourth)] {
+            self.a.op(join, &[to.into(), to.into(), ymm(other).into(), X::I(1)]);
+        }
+        // What is turned is made behind the first two.
+        self.a.op(move_code(Width::W32), &[second.into(), third.into()]);
+        [first, second]
+    }
+
+    /// Puts a matrix that [`Self::load_rows`] has loaded where it belongs.
+    pub(crate) fn put_rows(&mut self, place: &Place, load: RowLoad) {
+        if load.transpose {
+            for (part, from) in TURNED.into_iter().enumerate() {
+                self.put_register(place, part, from);
+            }
+        } else if let Some(Value::Memory(base, offset)) = place.whole() {
+            for (pair, from) in (0..).zip(PAIRS) {
+                let to = at(base, offset + 2 * ROW_BYTES * pair);
+                let store = Code::EVEX_Vmovdqu32_ymmm256_k1z_ymm;
+                self.a.op(store, &[to.into(), ymm(from).into()]);
+            }
+        } else {
+            for (part, from) in self.joined_pairs().into_iter().enumerate() {
+                self.put_register(place, part, from);
+            }
         }
     }
 
@@ -158,7 +186,8 @@ impl Compiler<'_> {
         }
         let back = self.a.label();
         let slow = self.aside(back);
-        let rows = self.checked_rows(inst, plan, slow);
+        let distances = self.checked_rows(inst, plan, ROWS * (inst.src.len() - 2), slow);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), C.into()]);
         for (matrix, source) in inst.src[2..].iter().enumerate() {
             let value = self.value(*source, Width::W32);
             let mut parts =
@@ -168,7 +197,9 @@ impl Compiler<'_> {
             }
             for row in 0..ROWS {
                 let (from, quarter) = (parts[row / 4], row as i32 % 4);
-                let to = self.row(plan, rows, ROWS * matrix + row);
+                let number = distance(distances, Kind::Rows(32), ROWS * matrix + row);
+                self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), number.into()]);
+                let to = MemoryOperand::with_base_index(D, C);
                 if quarter == 0 {
                     self.a.op(STORE, &[to.into(), xmm(from).into()]);
                 } else {
@@ -210,15 +241,12 @@ impl Compiler<'_> {
         TURNED
     }
 
-    /// If a load of 16 bytes a lane is there for the store behind it only, makes code for both;
-    /// false if that is not so, or if there is none.
-    pub(crate) fn copy(&mut self, inst: &VectorInst, load: Plan) -> bool {
+    /// The store behind a load of 16 bytes a lane, if all that is loaded is there for it only and
+    /// there is code for both.
+    fn store_of_copy(&self, inst: &VectorInst, load: Plan) -> Option<(&VectorInst, Plan)> {
         let f = self.f;
-        let next = f.blocks.get(self.block).and_then(|b| b.insts.get(self.index + 1));
-        let Some(store) = next else { return false };
-        let Op::Store(access) = store.op else { return false };
-        let sixteen =
-            |a: Access| (a.bytes, a.count, a.width, a.volatile) == (4, 4, Width::W32, false);
+        let store = f.blocks.get(self.block).and_then(|b| b.insts.get(self.index + 1))?;
+        let Op::Store(access) = store.op else { return None };
         let same = || {
             let results = inst.dst.iter().map(|d| Source::Vector(d.reg));
             store.src.len() == 6 && results.eq(store.src[2..].iter().copied())
@@ -226,53 +254,94 @@ impl Compiler<'_> {
         // Shared memory is apart from what is loaded, so lanes may take turns.
         let apart = load.access.space == Space::Global && load.wide && inst.guard.is_none();
         let aligned = load.offset % ROW_BYTES == 0;
-        if !(apart && aligned && sixteen(load.access) && sixteen(access) && same()) {
-            return false;
+        if !(apart && aligned && is_row(load.access) && is_row(access) && same()) {
+            return None;
         }
         let reads = f.blocks.iter().flat_map(|b| &b.insts).flat_map(sources);
         if reads.filter(|r| inst.dst.iter().any(|d| d.reg == *r)).count() != 4 {
-            return false;
+            return None;
         }
-        let Some(plan) = self.rows(store, access.space, true) else { return false };
-        let address = self.address(inst.src[0], Width::W64);
-        let (slow, back) = (self.a.label(), self.a.label());
-        let members = vec![self.index, self.index + 1];
-        let (block, masked) = (self.block, self.masked);
-        self.cold.push(Cold::Segment { label: slow, back, block, masked, members, in_eax: None });
-        let rows = self.checked_rows(store, plan, slow);
-        self.check_lanes(inst, load, address, slow);
-        let from = self.address_slots(load, address);
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
-        let apart = self.a.label();
-        let to = Address::Lanes(self.value(store.src[0], Width::W32));
-        self.differ_in_quads(to, Width::W32, ROW_BYTES);
-        self.a.jump(Code::Jne_rel32_64, apart);
-        self.differ_in_quads(address, Width::W64, ROW_BYTES);
-        self.a.jump(Code::Jne_rel32_64, apart);
-        self.copy_rows((load, from), (plan, rows), 4);
-        self.a.jump(Code::Jmp_rel32_64, back);
-        self.a.bind(apart);
-        self.copy_rows((load, from), (plan, rows), 1);
-        self.a.bind(back);
+        Some((store, self.rows(store, access.space, true)?))
+    }
+
+    /// If a load of 16 bytes a lane is there for the store behind it only, makes code for both;
+    /// false if that is not so, or if there is none.
+    pub(crate) fn copy(&mut self, inst: &VectorInst, load: Plan) -> bool {
+        let Some((store, plan)) = self.store_of_copy(inst, load) else { return false };
+        let (to, from) = (store.src[0], inst.src[0]);
+        let back = self.a.label();
         self.merged = self.index + 1..self.index + 2;
+        let (block, index) = (self.block, self.index);
+        let kind = Kind::Lines(ROW_BYTES);
+        let (to, from) = (self.value(to, Width::W32), self.address(from, Width::W64));
+        let (Address::Lanes(from), true) = (from, self.have_patterns(index..index + 2)) else {
+            self.copy_apart(inst, load, back);
+            self.a.bind(back);
+            return true;
+        };
+        let apart = self.a.label();
+        self.cold.push(Cold::Apart { label: apart, back, block, index });
+        let once = self.pattern_uses(index) == 1;
+        self.measured(index + 1, plan, kind, to);
+        if !once {
+            self.measured(index, load, kind, from);
+        }
+        let kept = at(Register::RSP, SAVED_SCRATCH);
+        let Some(to) = self.pattern(index + 1, plan, kind, to, apart) else { return false };
+        self.a.op(Code::Mov_rm64_r64, &[kept.into(), C.into()]);
+        // Where lines are: their addresses, or how far they are from RCX.
+        let (lines, first): ([MemoryOperand; LINES], _) = if once {
+            let Slot::Lanes(base, first) = self.address_slots(load, Address::Lanes(from)) else {
+                return false;
+            };
+            self.check_lines(load, from, apart);
+            let lines = std::array::from_fn(|line| at(base, first + 4 * 8 * line as i32));
+            (lines, at(A, load.offset))
+        } else {
+            let Some(first) = self.pattern(index, load, kind, from, apart) else { return false };
+            let lines = std::array::from_fn(|line| distance(first, kind, line));
+            (lines, MemoryOperand::with_base_index(C, A))
+        };
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), kept.into()]);
+        for (line, z) in (0..LINES).zip([Z0, Z1, Z2, Z3].into_iter().cycle()) {
+            let [load, store] =
+                [Code::EVEX_Vmovdqu32_zmm_k1z_zmmm512, Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm];
+            self.a.op(Code::Mov_r64_rm64, &[A.into(), lines[line].into()]);
+            self.a.op(load, &[z.into(), first.into()]);
+            self.a.op(Code::Mov_r64_rm64, &[A.into(), distance(to, kind, line).into()]);
+            self.a.op(store, &[MemoryOperand::with_base_index(D, A).into(), z.into()]);
+        }
+        self.a.bind(back);
         true
     }
 
-    /// Copies all lanes' rows, so many at a time.
-    fn copy_rows(&mut self, from: (Plan, Slot), to: (Plan, Slot), together: usize) {
-        let (load, store, name): (_, _, fn(Register) -> Register) = match together {
-            1 => (LOAD, STORE, xmm),
-            _ => {
-                (Code::EVEX_Vmovdqu32_zmm_k1z_zmmm512, Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm, |z| z)
-            }
-        };
-        for (lane, z) in (0..32).step_by(together).zip([Z0, Z1, Z2, Z3].into_iter().cycle()) {
-            let number = from.1.of(Turn::Number(lane), 8);
+    /// Copies 16 bytes a lane as [`Self::copy`], lane by lane, and comes to what goes on at `back`;
+    /// false if it is no such copy.
+    pub(crate) fn copy_apart(&mut self, inst: &VectorInst, load: Plan, back: Label) -> bool {
+        let Some((store, plan)) = self.store_of_copy(inst, load) else { return false };
+        let store = store.clone();
+        let slow = self.a.label();
+        let members = vec![self.index, self.index + 1];
+        let (block, masked) = (self.block, self.masked);
+        self.cold.push(Cold::Segment { label: slow, back, block, masked, members, in_eax: None });
+        let address = Address::Lanes(self.value(store.src[0], Width::W32));
+        self.check_lanes(&store, plan, address, slow);
+        let rows = self.value_slots(store.src[0], Width::W32, LANE_VALUES);
+        let address = self.address(inst.src[0], Width::W64);
+        self.check_lanes(inst, load, address, slow);
+        let from = self.address_slots(load, address);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
+        for (lane, z) in (0..32).zip([Z0, Z1, Z2, Z3].into_iter().cycle()) {
+            let number = from.of(Turn::Number(lane), 8);
             self.a.op(Code::Mov_r64_rm64, &[C.into(), number.into()]);
-            self.a.op(load, &[name(z).into(), at(C, from.0.offset).into()]);
-            let to = self.row(to.0, to.1, lane);
-            self.a.op(store, &[to.into(), name(z).into()]);
+            self.a.op(LOAD, &[xmm(z).into(), at(C, load.offset).into()]);
+            let number = rows.of(Turn::Number(lane), 4);
+            self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), number.into()]);
+            let offset = i64::from(plan.offset);
+            let to = MemoryOperand::with_base_index_scale_displ_size(D, C, 1, offset, 8);
+            self.a.op(STORE, &[to.into(), xmm(z).into()]);
         }
+        true
     }
 
     /// Clears the zero flag if in some quad the four lanes' bytes, so many each, do not follow each
@@ -311,4 +380,9 @@ impl Compiler<'_> {
         self.a.op(test, &[K1.into(), Z2.into(), Z2.into()]);
         self.a.op(Code::VEX_Kortestb_kr_kr, &[K1.into(), K1.into()]);
     }
+}
+
+/// True if an access moves four elements of 32 bits a lane.
+pub(crate) fn is_row(access: Access) -> bool {
+    (access.bytes, access.count, access.width, access.volatile) == (4, 4, Width::W32, false)
 }

@@ -410,18 +410,22 @@ impl Compiler<'_> {
         if self.flavour == Flavour::Avx2 {
             return self.canonicalise_file(r);
         }
+        // A NaN is rare.
         let value = self.lanes_of(r);
-        if let Value::Parts([low, high, ..]) = value {
-            // A NaN in either is rare.
-            let (label, back) = (self.a.label(), self.a.label());
-            let k1 = crate::frame::K1;
-            let compare = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
-            self.a.op(compare, &[k1.into(), low.into(), high.into(), X::I(3)]);
-            self.a.op(Code::VEX_Kortestw_kr_kr, &[k1.into(), k1.into()]);
-            self.a.jump(Code::Jne_rel32_64, label);
-            self.a.bind(back);
-            return self.cold.push(Cold::Canonical { label, back, parts: [low, high] });
-        }
+        let low = self.part_in(value, 0, Width::W32, Z0);
+        let high = self.part(value, 1);
+        let (label, back) = (self.a.label(), self.a.label());
+        let k1 = crate::frame::K1;
+        let compare = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
+        self.a.op(compare, &[k1.into(), low.into(), high, X::I(3)]);
+        self.a.op(Code::VEX_Kortestw_kr_kr, &[k1.into(), k1.into()]);
+        self.a.jump(Code::Jne_rel32_64, label);
+        self.a.bind(back);
+        self.cold.push(Cold::Canonical { label, back, value });
+    }
+
+    /// Makes the NaNs of f32 lanes canonical where they are; uses Z0.
+    pub(crate) fn make_canonical(&mut self, value: Value) {
         for part in 0..parts(Width::W32) {
             let register = self.part_in(value, part, Width::W32, Z0);
             self.canonical(register);

@@ -24,6 +24,8 @@ mod properties;
 mod random;
 #[path = "../../simt-interpreter/tests/filetests/record.rs"]
 mod record;
+#[path = "filetests/relative.rs"]
+mod relative;
 #[path = "filetests/rounding.rs"]
 mod rounding;
 #[path = "filetests/scattered.rs"]

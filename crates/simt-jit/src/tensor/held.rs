@@ -108,6 +108,11 @@ impl Fragments {
         self.rows.slots.len().min(self.columns.slots.len())
     }
 
+    /// True if a load that is to be made needs distances that are there on the stack.
+    pub(crate) fn is_late(&self, distances: i32) -> bool {
+        self.late.iter().any(|late| late.distances == distances)
+    }
+
     fn held(&mut self, factor: Factor) -> &mut Held {
         match factor {
             Factor::A => &mut self.rows,

@@ -2,18 +2,18 @@
 //! the other.
 //!
 //! Programs load all factors of a slice, then multiply. Here a load is only checked where it
-//! stands, and where its rows are is kept; each matrix is loaded behind some earlier product, or
-//! at last in front of the first that uses it. Nothing that could change memory, or see that it is
-//! late, stands between.
+//! stands, and where its rows are is kept (`relative`); each matrix is loaded behind some earlier
+//! product, or at last in front of the first that uses it. Nothing that could change memory, or see
+//! that it is late, stands between.
 
 use super::Engine;
 use crate::assembler::{Label, X, at};
 use crate::assign::Lanes;
 use crate::cold::Cold;
 use crate::compiler::Compiler;
-use crate::frame::{LATE_ROWS, LATE_ROWS_BYTES, LATE_SLOTS};
+use crate::frame::{C, D, LATE, LATE_SLOTS};
 use crate::tiles::RowLoad;
-use iced_x86::{Code, Register};
+use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;
 use simt::op::Op;
 use simt::vector::VectorInst;
@@ -27,8 +27,10 @@ pub(crate) struct LateLoad {
     block: usize,
     index: usize,
     matrix: usize,
-    /// Where its rows are.
+    /// Where its pointer is.
     slot: usize,
+    /// Where the distances of its rows from that are.
+    pub(super) distances: i32,
     load: RowLoad,
     /// The instruction that is first to use it.
     user: usize,
@@ -44,20 +46,25 @@ impl Compiler<'_> {
         (0..LATE_SLOTS).find(|slot| self.fragments.late.iter().all(|late| late.slot != *slot))
     }
 
-    /// Where the rows of a slot are.
-    pub(crate) fn late_rows(slot: usize) -> i32 {
-        LATE_ROWS + slot as i32 * LATE_ROWS_BYTES
+    /// Nothing of a slot is still to be loaded.
+    pub(crate) fn say_loaded(&mut self, slot: usize) {
+        self.a.op(Code::Mov_rm64_imm32, &[late_at(slot).into(), X::I(0)]);
     }
 
-    /// Says whether the matrices of a slot are still to be loaded.
-    pub(crate) fn say_late(&mut self, slot: usize, late: bool) {
-        let flag = at(Register::RSP, Self::late_rows(slot) + LATE_ROWS_BYTES - 64);
-        self.a.op(Code::Mov_rm32_imm32, &[flag.into(), X::I(late.into())]);
+    /// The matrices of a slot are still to be loaded: the pointer to their rows is in RCX.
+    pub(crate) fn say_late(&mut self, slot: usize) {
+        self.a.op(Code::Mov_rm64_r64, &[late_at(slot).into(), C.into()]);
     }
 
-    /// The matrices of the instruction under construction are loaded later: their rows are in a
-    /// slot.
-    pub(crate) fn load_later(&mut self, inst: &VectorInst, slot: usize, load: RowLoad) {
+    /// The matrices of the instruction under construction are loaded later: the pointer to their
+    /// rows is in a slot, their distances from it are on the stack.
+    pub(crate) fn load_later(
+        &mut self,
+        inst: &VectorInst,
+        slot: usize,
+        distances: i32,
+        load: RowLoad,
+    ) {
         let (block, index) = (self.block, self.index);
         let behind = self.f.blocks[block].insts.iter().enumerate().skip(index + 1);
         for (matrix, d) in inst.dst.iter().enumerate() {
@@ -67,7 +74,7 @@ impl Compiler<'_> {
             let user = user.map_or(usize::MAX, |(n, _)| n);
             let list = &mut self.fragments.late;
             let place = list.partition_point(|late| late.user <= user);
-            list.insert(place, LateLoad { block, index, matrix, slot, load, user });
+            list.insert(place, LateLoad { block, index, matrix, slot, distances, load, user });
         }
     }
 
@@ -109,18 +116,20 @@ impl Compiler<'_> {
     pub(crate) fn load_matrix_now(&mut self, late: &LateLoad) {
         let f = self.f;
         let inst = &f.blocks[late.block].insts[late.index];
-        let rows = Self::late_rows(late.slot);
         let done = self.a.label();
         // The loads use general registers.
         self.in_eax = None;
-        let flag = at(Register::RSP, rows + LATE_ROWS_BYTES - 64);
-        self.a.op(Code::Cmp_rm32_imm8, &[flag.into(), X::I(0)]);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), late_at(late.slot).into()]);
+        self.a.op(Code::Test_rm64_r64, &[D.into(), D.into()]);
         self.a.jump(Code::Je_rel32_64, done);
-        self.load_rows_of(late.load, at(Register::RSP, rows + 32 * late.matrix as i32));
+        self.load_rows_of(late.load, late.distances, late.matrix);
         let place = self.dest(inst, &inst.dst[late.matrix]);
-        for (part, from) in late.load.results().into_iter().enumerate() {
-            self.put_register(&place, part, from);
-        }
+        self.put_rows(&place, late.load);
         self.a.bind(done);
     }
+}
+
+/// Where the pointer of a slot is.
+fn late_at(slot: usize) -> MemoryOperand {
+    at(Register::RSP, LATE + 8 * slot as i32)
 }

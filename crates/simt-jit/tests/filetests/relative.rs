@@ -1,0 +1,205 @@
+//! Accesses of a block whose lanes are as far apart as others': rows of matrices, copies of 16
+//! bytes a lane, stores of products. Native code against the interpreter, for lanes in lines, in
+//! rows, anywhere, misaligned and outside, at distances that are constants or that all lanes have.
+
+use super::harness::{Device, Params, Shape};
+use super::tiers::Set;
+use simt::kernel::FaultKind;
+use simt_jit::Flavour;
+
+/// Threads: two warps.
+const THREADS: usize = 64;
+/// Bytes of shared memory, half of them for a warp.
+const TILE: usize = 8192;
+/// Bytes of the buffers, and where the first address in them is.
+const BYTES: usize = 1 << 15;
+const START: u64 = 1 << 13;
+/// Further than the buffers are from each other, so that nothing is there.
+const FAR: u32 = 1 << 30;
+
+/// What threads do, and bytes a lane: `%s` and `%g` are where a thread's bytes are in shared memory
+/// and in the buffer, `%u` and `%w` a number that all threads have, with 32 bits and with 64.
+const BODIES: [(u32, &str); 7] = [
+    (
+        16,
+        "cp.async.cg.shared.global [%s], [%g], 16; cp.async.cg.shared.global [%s+768], [%g+512], 16;
+         add.u32 %s, %s, %u; add.u64 %g, %g, %w; cp.async.ca.shared.global [%s+64], [%g+16], 16;
+         sub.u32 %s, %s, 48; cp.async.cg.shared.global [%s], [%g], 16; cp.async.wait_all;",
+    ),
+    // What is added on the way to the first access counts as well.
+    (
+        16,
+        "add.u64 %g, %w, %g; add.u32 %s, %u, %s; cp.async.cg.shared.global [%s+16], [%g], 16;
+         add.u64 %g, %g, 32; sub.u32 %s, %s, %u; cp.async.cg.shared.global [%s], [%g+16], 16;
+         mov.u32 %u, 32; add.u32 %s, %s, %u; cp.async.cg.shared.global [%s+64], [%g], 16;
+         cp.async.wait_all;",
+    ),
+    (
+        16,
+        "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%a, %b, %c, %d}, [%s]; MIX
+         ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%a, %b, %c, %d}, [%s+160]; MIX
+         add.u32 %s, %s, %u;
+         ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%a, %b, %c, %d}, [%s+16]; MIX
+         ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%a, %b}, [%s]; MIX
+         add.u32 %s, %s, -64;
+         ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%c}, [%s]; MIX",
+    ),
+    // The second half of a warp counts up from somewhere else.
+    (
+        16,
+        "and.b32 %s, %t, 15; mul.lo.u32 %s, %s, 80; and.b32 %d, %t, 16; add.u32 %s, %s, %d;
+         mov.u32 %d, tile; add.u32 %s, %s, %d; add.u32 %s, %s, 512;
+         ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%a, %b, %c, %d}, [%s]; MIX
+         add.u32 %s, %s, 1280; ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%a, %b, %c, %d}, [%s]; MIX
+         add.u32 %s, %s, %u; ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%a, %b, %c, %d}, [%s]; MIX",
+    ),
+    (
+        16,
+        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%s], {%a, %b, %c, %d};
+         add.u32 %s, %s, %u; add.u32 %a, %a, %t;
+         stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%s+32], {%d, %a, %c, %b};
+         stmatrix.sync.aligned.m8n8.x2.shared.b16 [%s+64], {%c, %a};",
+    ),
+    (
+        8,
+        "st.global.v2.b32 [%g], {%a, %b}; st.global.v2.b32 [%g+32], {%c, %d};
+         add.u64 %g, %g, %w; st.global.v2.b32 [%g+8], {%d, %a}; add.u64 %g, %g, %w;
+         st.global.v2.b32 [%g-512], {%b, %c}; ld.global.v2.b32 {%a, %b}, [%g-512];",
+    ),
+    // The same addresses as lines of other lengths.
+    (
+        16,
+        "cp.async.cg.shared.global [%s], [%g], 16; cp.async.wait_all; bar.warp.sync -1;
+         ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%a, %b, %c, %d}, [%s]; MIX
+         ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%a, %b}, [%s]; MIX
+         stmatrix.sync.aligned.m8n8.x4.shared.b16 [%s], {%d, %a, %c, %b};
+         stmatrix.sync.aligned.m8n8.x1.shared.b16 [%s+256], {%r};
+         st.global.v2.b32 [%g], {%a, %r}; st.global.v2.b32 [%g+64], {%r, %b};",
+    ),
+];
+
+fn kernel(body: &str) -> String {
+    let mix = "mad.lo.u32 %r, %r, 31, %a; mad.lo.u32 %r, %r, 31, %b; mad.lo.u32 %r, %r, 31, %c;
+               mad.lo.u32 %r, %r, 31, %d;";
+    format!(
+        ".version 7.8\n.target sm_90\n.address_size 64
+         .visible .entry k(.param .u64 buffer, .param .u64 places, .param .u64 out, .param .u32 more)
+         {{
+             .shared .align 16 .b8 tile[{TILE}];
+             .reg .b64 %g, %w, %p, %out; .reg .b32 %t, %s, %u, %a, %b, %c, %d, %r, %i, %x;
+             .reg .pred %again;
+             ld.param.u64 %g, [buffer]; ld.param.u64 %p, [places]; ld.param.u64 %out, [out];
+             ld.param.u32 %u, [more]; cvt.s64.s32 %w, %u;
+             mov.u32 %t, %tid.x; mov.u32 %r, 1;
+             shl.b32 %i, %t, 2; mov.u32 %s, tile;
+         FILL:
+             add.u32 %x, %s, %i; mul.lo.u32 %a, %i, 2654435761; st.shared.b32 [%x], %a;
+             add.u32 %i, %i, {step}; setp.lt.u32 %again, %i, {TILE}; @%again bra FILL;
+             mad.wide.u32 %p, %t, 4, %p; ld.global.u32 %x, [%p]; cvt.u64.u32 %p, %x;
+             add.u64 %g, %g, %p; and.b32 %i, %t, 32; mad.lo.u32 %x, %i, {half}, %x;
+             add.u32 %s, %s, %x;
+             mul.lo.u32 %b, %t, 77; mul.lo.u32 %c, %b, 77; mul.lo.u32 %d, %c, 77;
+             bar.sync 0;
+             {body}
+             bar.sync 0;
+             shl.b32 %i, %t, 2; mov.u32 %s, tile;
+             mad.wide.u32 %p, %t, 4, %out; st.global.b32 [%p+{TILE}], %r;
+         EMPTY:
+             add.u32 %x, %s, %i; ld.shared.b32 %a, [%x]; cvt.u64.u32 %p, %i; add.u64 %p, %p, %out;
+             st.global.b32 [%p], %a;
+             add.u32 %i, %i, {step}; setp.lt.u32 %again, %i, {TILE}; @%again bra EMPTY;
+             ret;
+         }}",
+        step = 4 * THREADS,
+        half = TILE / 2 / 32,
+        body = body.replace("MIX", mix),
+    )
+}
+
+/// Where the bytes of the threads are, which move so many each. No two lanes of a warp have the
+/// same, but where none may have it.
+fn places(pattern: usize, bytes: u32) -> Vec<u32> {
+    let (quad, middle) = (4 * bytes, 1024);
+    (0..THREADS as u32)
+        .map(|t| {
+            let (lane, line, place) = (t % 32, t % 32 / 4, t % 4);
+            middle
+                + match pattern {
+                    0 => bytes * lane,
+                    // Lines, from the first to the last, the other way around, and mixed.
+                    1 => (quad + 16) * line + bytes * place,
+                    2 => (quad + 16) * (7 - line) + bytes * place,
+                    3 => quad * (line * 5 % 8) + bytes * place,
+                    // Not in lines: lanes mixed, and one apart.
+                    4 => bytes * (lane ^ 5),
+                    5 => quad * line + bytes * (place ^ (lane / 8)),
+                    6 => bytes * lane + if t == 37 { 48 * bytes } else { 0 },
+                    // Misaligned: one, or all.
+                    7 => bytes * lane + if t == 43 { bytes / 2 } else { 0 },
+                    8 => bytes * lane + bytes / 2,
+                    // Outside: one, or a line.
+                    9 => bytes * lane + if t == 33 { FAR } else { 0 },
+                    10 => bytes * lane + if line == 7 { FAR } else { 0 },
+                    // Lanes of which matrices need no rows.
+                    _ => bytes * lane + if lane >= 16 { FAR } else { 0 },
+                }
+        })
+        .collect()
+}
+
+const PATTERNS: usize = 12;
+
+/// The buffer, the results and shared memory afterwards.
+fn run(set: Set, text: &str, places: &[u32], more: i32) -> Result<[Vec<u8>; 2], FaultKind> {
+    let mut device = Device::new(set);
+    let module = device.load(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let kernel = module.kernel("k").expect("a kernel");
+    let contents: Vec<u8> =
+        (0..BYTES as u32).map(|n| (n.wrapping_mul(2_246_822_519) >> 24) as u8).collect();
+    let places: Vec<u8> = places.iter().flat_map(|n| n.to_le_bytes()).collect();
+    let [buffer, at, out] =
+        [BYTES, places.len(), TILE + 4 * THREADS].map(|n| device.memory.allocate(n as u64, true));
+    device.memory.write(buffer, &contents);
+    device.memory.write(at, &places);
+    let mut params = Params::default();
+    [buffer + START, at, out].iter().for_each(|a| params.push(&a.to_le_bytes()));
+    params.push(&more.to_le_bytes());
+    device.run(&kernel, Shape::linear(1, THREADS as u32), &params.0).map_err(
+        |fault| match fault.kind {
+            // Buffers are elsewhere each time.
+            FaultKind::IllegalAddress { bytes, write, .. } => {
+                FaultKind::IllegalAddress { address: 0, bytes, write }
+            }
+            FaultKind::MisalignedAddress { bytes, .. } => {
+                FaultKind::MisalignedAddress { address: 0, bytes }
+            }
+            other => other,
+        },
+    )?;
+    Ok([device.memory.read(buffer, BYTES), device.memory.read(out, TILE + 4 * THREADS)])
+}
+
+#[test]
+fn lanes_as_far_apart_as_others() {
+    for (number, (bytes, body)) in BODIES.into_iter().enumerate() {
+        let text = kernel(body);
+        for (pattern, more) in
+            (0..PATTERNS).flat_map(|p| [0, 256, -256, 8, FAR as i32].map(|more| (p, more)))
+        {
+            let places = places(pattern, bytes);
+            let interpreted = run(Set::Interpreted, &text, &places, more);
+            // The last but one writes nothing but 8 bytes a lane; the last adds nothing.
+            let fine = pattern < 7 && (more.abs() == 256 || more == 0);
+            assert!(!fine || interpreted.is_ok(), "{number}, {pattern}, {more}: {interpreted:?}");
+            for flavour in Flavour::ALL {
+                let native = run(Set::Native(flavour), &text, &places, more);
+                assert!(
+                    native == interpreted,
+                    "{flavour:?}, pattern {pattern}, {more} more: {:?}, not {:?}\n{text}",
+                    native.err(),
+                    interpreted.err(),
+                );
+            }
+        }
+    }
+}

@@ -64,7 +64,7 @@ const BODIES: [(u32, &str); 7] = [
         8,
         "st.global.v2.b32 [%g], {%a, %b}; st.global.v2.b32 [%g+32], {%c, %d};
          add.u64 %g, %g, %w; st.global.v2.b32 [%g+8], {%d, %a}; add.u64 %g, %g, %w;
-         st.global.v2.b32 [%g-512], {%b, %c}; ld.global.v2.b32 {%a, %b}, [%g-512];",
+         st.global.v2.b32 [%g+-512], {%b, %c}; ld.global.v2.b32 {%a, %b}, [%g+-512];",
     ),
     // The same addresses as lines of other lengths.
     (

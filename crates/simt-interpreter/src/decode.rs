@@ -117,9 +117,9 @@ pub(super) enum CodeTerm {
         taken: u32,
         other: u32,
     },
-    /// Offset of the index register (32 lanes), targets.
+    /// The index, targets.
     Table {
-        index: u32,
+        index: Word,
         targets: Vec<u32>,
     },
     Call {
@@ -132,11 +132,20 @@ pub(super) enum CodeTerm {
     },
 }
 
-/// A barrier's operands, as offsets.
+/// A 32-bit operand of a terminator.
+#[derive(Clone, Copy)]
+pub(super) struct Word {
+    /// Offset in the register file.
+    pub(super) offset: u32,
+    /// There is one for all lanes, else one a lane.
+    pub(super) uniform: bool,
+}
+
+/// A barrier's operands.
 pub(super) struct BarrierTerm {
     pub(super) op: simt::op::BarrierOp,
-    pub(super) barrier: u32,
-    pub(super) count: u32,
+    pub(super) barrier: Word,
+    pub(super) count: Word,
     pub(super) predicate: Option<u32>,
     pub(super) negated: bool,
     pub(super) dst: Option<Reg>,
@@ -719,15 +728,15 @@ impl Decoder<'_> {
                 other: number(other),
             },
             VectorTerm::Table { index, targets } => CodeTerm::Table {
-                index: self.vector_source(*index),
+                index: self.word(*index),
                 targets: targets.iter().map(number).collect(),
             },
             VectorTerm::Call { site, next } => CodeTerm::Call { site: *site, next: *next },
             VectorTerm::Barrier { op, barrier, count, predicate, negated, dst, next } => {
                 CodeTerm::Barrier(BarrierTerm {
                     op: *op,
-                    barrier: self.vector_source(*barrier),
-                    count: self.vector_source(*count),
+                    barrier: self.word(*barrier),
+                    count: self.word(*count),
                     predicate: predicate.map(|p| self.source(p, Class::Pred, false)),
                     negated: *negated,
                     dst: dst.map(|d| d.reg),
@@ -738,9 +747,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// Offset of a 32-bit operand of a terminator whose first lane can be read where it is: one
-    /// value serves for scalars.
-    fn vector_source(&mut self, source: Source) -> u32 {
-        self.source(source, W32, false)
+    fn word(&mut self, source: Source) -> Word {
+        let uniform = matches!(source, Source::Scalar(_));
+        Word { offset: self.source(source, W32, false), uniform }
     }
 }

@@ -13,7 +13,7 @@ mod together;
 use activation::Activation;
 pub(super) use barriers::{CLUSTER_BARRIER, Reduction, Waiting};
 
-use super::decode::{Code, CodeTerm, RETURN};
+use super::decode::{Code, CodeTerm, RETURN, Word};
 use super::lanes::read_pred;
 use super::machine::{LaneFault, Machine, Step};
 use super::memory::lanes;
@@ -512,9 +512,10 @@ impl Warp {
     }
 }
 
-fn lane_u32(machine: &Machine<'_>, offset: u32, lane: u32) -> u32 {
-    // SAFETY: terminators' operands are 32-bit registers of 32 lanes in the running file.
-    unsafe { machine.regs.add(offset as usize).cast::<u32>().add(lane as usize).read() }
+fn lane_u32(machine: &Machine<'_>, word: Word, lane: u32) -> u32 {
+    let lane = if word.uniform { 0 } else { lane };
+    // SAFETY: terminators' operands are 32-bit registers in the running file, of 32 lanes or one.
+    unsafe { machine.regs.add(word.offset as usize).cast::<u32>().add(lane as usize).read() }
 }
 
 fn lane_u64(machine: &Machine<'_>, offset: u32, lane: u32) -> u64 {

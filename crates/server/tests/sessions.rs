@@ -175,12 +175,15 @@ fn fences_are_kept_back_while_sessions_share_queues() {
     client.post(&DestroyStream { stream: stream(1) });
     client.settle();
     assert_eq!(provider::words_to_write(), before + 1);
-    provider::open_gate(7001);
+    let open = 7001;
+    provider::open_gate(open);
     provider::open_gate(7900);
     wait_until("the destroyed stream's fence", || client.word(stream(1)) == value);
     for ((client, value), gate) in clients.iter().zip(&last).zip(gates) {
-        assert!(client.word(LEGACY) < *value);
-        provider::open_gate(gate);
+        if gate != open {
+            assert!(client.word(LEGACY) < *value);
+            provider::open_gate(gate);
+        }
         wait_until("the fence", || client.word(LEGACY) == *value);
     }
 }

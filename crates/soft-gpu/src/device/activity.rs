@@ -107,6 +107,9 @@ impl Activity {
     }
 }
 
+/// Counts of SMs for which room is made at once: as many as most devices have.
+const SMS_AT_ONCE: usize = 128;
+
 /// What some of the resident blocks have of the device, and what that comes to over time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Resident {
@@ -133,7 +136,9 @@ impl Resident {
 
     fn count(&mut self, sm: u32) -> &mut u32 {
         let at = sm as usize;
-        self.on_sm.resize(self.on_sm.len().max(at + 1), 0);
+        if at >= self.on_sm.len() {
+            self.on_sm.resize((at + 1).next_multiple_of(SMS_AT_ONCE), 0);
+        }
         &mut self.on_sm[at]
     }
 

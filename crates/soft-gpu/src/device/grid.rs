@@ -168,25 +168,11 @@ impl Core {
         let mut at = 0;
         while let Some(&key) = self.pending.get(at) {
             let unplaced = |grid: &&Grid| grid.next < grid.total;
-            while let Some(grid) = self.grids.get(key).filter(unplaced) {
-                let Some(places) = self.find_place(grid, claimed.as_deref()) else { break };
-                let Some(grid) = self.grids.get_mut(key) else { break };
-                let need = grid.op.need;
-                for sm in places.iter() {
-                    let on_sm = &mut self.sms[sm as usize];
-                    let first = on_sm.is_empty();
-                    on_sm.take(&need);
-                    self.activity.block_placed(need.warps, first, now);
-                    let clock_ns = self.activity.clock_ns(now);
-                    grid.resident.came(sm, need.warps, clock_ns);
-                    grid.tenant.block_moved(true, sm, need.warps, clock_ns);
-                }
-                grid.waiting.push_back(Block { places, index: grid.next, run: None });
-                grid.next += 1;
-                if !grid.listed {
-                    grid.listed = true;
-                    self.runnable.push_back(key);
-                }
+            if let Some(grid) = self.grids.get(key).filter(unplaced) {
+                let tenant = Arc::clone(&grid.tenant);
+                tenant.with_resident(|theirs| {
+                    self.place_blocks_of(key, claimed.as_deref(), theirs, now)
+                });
             }
             let Some(grid) = self.grids.get(key).filter(unplaced) else {
                 self.pending.remove(at);
@@ -199,6 +185,36 @@ impl Core {
                     mask.iter().for_each(|sm| claimed[*sm as usize] = true);
                     at += 1;
                 }
+            }
+        }
+    }
+
+    /// Gives places to a grid's blocks as long as there are some.
+    fn place_blocks_of(
+        &mut self,
+        key: Key<Grid>,
+        claimed: Option<&[bool]>,
+        theirs: &mut Resident,
+        now: u64,
+    ) {
+        let clock_ns = self.activity.clock_ns(now);
+        while let Some(grid) = self.grids.get(key).filter(|grid| grid.next < grid.total) {
+            let Some(places) = self.find_place(grid, claimed) else { break };
+            let Some(grid) = self.grids.get_mut(key) else { break };
+            let need = grid.op.need;
+            for sm in places.iter() {
+                let on_sm = &mut self.sms[sm as usize];
+                let first = on_sm.is_empty();
+                on_sm.take(&need);
+                self.activity.block_placed(need.warps, first, now);
+                grid.resident.came(sm, need.warps, clock_ns);
+                theirs.came(sm, need.warps, clock_ns);
+            }
+            grid.waiting.push_back(Block { places, index: grid.next, run: None });
+            grid.next += 1;
+            if !grid.listed {
+                grid.listed = true;
+                self.runnable.push_back(key);
             }
         }
     }
@@ -386,15 +402,19 @@ impl Core {
                 self.runnable.push_back(key);
             }
         }
-        for block in blocks.drain(..) {
-            for sm in block.places.iter() {
-                let on_sm = &mut self.sms[sm as usize];
-                on_sm.give(&need);
-                self.activity.block_left(need.warps, on_sm.is_empty(), now);
-                let clock_ns = self.activity.clock_ns(now);
-                grid.resident.left(sm, need.warps, clock_ns);
-                grid.tenant.block_moved(false, sm, need.warps, clock_ns);
-            }
+        if !blocks.is_empty() {
+            let clock_ns = self.activity.clock_ns(now);
+            let Grid { tenant, resident, .. } = grid;
+            tenant.with_resident(|theirs| {
+                for sm in blocks.iter().flat_map(|block| block.places.iter()) {
+                    let on_sm = &mut self.sms[sm as usize];
+                    on_sm.give(&need);
+                    self.activity.block_left(need.warps, on_sm.is_empty(), now);
+                    resident.left(sm, need.warps, clock_ns);
+                    theirs.left(sm, need.warps, clock_ns);
+                }
+            });
+            blocks.clear();
         }
         if !self.pending.is_empty() {
             self.place_blocks(now);

@@ -179,13 +179,10 @@ impl Tenant {
         self.blocks.fetch_add(finished, Ordering::Relaxed);
     }
 
-    /// A block of `warps` warps came to an SM, or left it.
-    pub(super) fn block_moved(&self, came: bool, sm: u32, warps: u32, clock_ns: u64) {
-        let resident = &mut self.busy.lock().unwrap_or_else(PoisonError::into_inner).resident;
-        match came {
-            true => resident.came(sm, warps, clock_ns),
-            false => resident.left(sm, warps, clock_ns),
-        }
+    /// Notes what its blocks have of the device: for many blocks at once, since all kernels that
+    /// start and end come by here.
+    pub(super) fn with_resident<R>(&self, note: impl FnOnce(&mut Resident) -> R) -> R {
+        note(&mut self.busy.lock().unwrap_or_else(PoisonError::into_inner).resident)
     }
 
     /// A kernel's execution begins.

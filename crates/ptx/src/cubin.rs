@@ -13,7 +13,7 @@ const OSABI_FROM_13: u8 = 0x41;
 
 const HEADER_BYTES: usize = 64;
 pub(crate) const SECTION_HEADER_BYTES: usize = 64;
-const SECTION_NO_BITS: u32 = 8;
+pub(crate) const SECTION_NO_BITS: u32 = 8;
 
 const ATTRIBUTE_PARAM_CBANK: u8 = 0x0A;
 const ATTRIBUTE_KPARAM_INFO: u8 = 0x17;

@@ -9,7 +9,7 @@
 //! variables, and refuses others.
 
 use crate::bytes::{bytes_at, string_at, u16_at, u32_at, u64_at};
-use crate::cubin::{self, CubinError};
+use crate::cubin::{self, CubinError, SECTION_NO_BITS};
 use crate::limits::VARIABLE_BYTES_MAX;
 use std::collections::BTreeMap;
 
@@ -23,7 +23,6 @@ const OTHER_MANAGED: u8 = 4;
 
 const SECTION_SYMBOLS: u32 = 2;
 const SECTION_RELOCATIONS_WITH_ADDENDS: u32 = 4;
-const SECTION_NO_BITS: u32 = 8;
 const SECTION_RELOCATIONS: u32 = 9;
 
 /// Kinds of relocations. One of none may name any symbol.

@@ -3,8 +3,8 @@
 use crate::PATIENCE;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, Stdio};
-use std::thread::JoinHandle;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// How a program ended.
@@ -37,8 +37,8 @@ impl Ended {
 /// A program that runs; killed on drop.
 pub struct Running {
     child: Child,
-    stdout: Option<JoinHandle<String>>,
-    stderr: Option<JoinHandle<String>>,
+    stdout: Output,
+    stderr: Output,
     what: String,
 }
 
@@ -51,8 +51,8 @@ pub fn start(command: &mut Command) -> Running {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap_or_else(|e| panic!("{what}: {e}"));
-    let stdout = child.stdout.take().map(collect);
-    let stderr = child.stderr.take().map(collect);
+    let stdout = Output::of(child.stdout.take().expect("it is caught"));
+    let stderr = Output::of(child.stderr.take().expect("it is caught"));
     Running { child, stdout, stderr, what }
 }
 
@@ -61,13 +61,36 @@ pub fn finish(command: &mut Command) -> Ended {
     start(command).wait()
 }
 
-fn collect(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
-    std::thread::spawn(move || {
+/// What a program writes to a pipe, read while it runs so that it never waits for us.
+struct Output(Receiver<Vec<u8>>);
+
+impl Output {
+    fn of(mut pipe: impl Read + Send + 'static) -> Self {
+        let (sender, parts) = channel();
+        std::thread::spawn(move || {
+            let mut part = [0; 4096];
+            // A killed program's pipe may end in an error: what came before it is still wanted.
+            while let Ok(bytes @ 1..) = pipe.read(&mut part) {
+                if sender.send(part[..bytes].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self(parts)
+    }
+
+    /// What came up to the deadline, and whether that is all: a process that outlives the program
+    /// may hold the pipe.
+    fn read(&self, deadline: Instant) -> (String, bool) {
         let mut bytes = Vec::new();
-        // A killed program's pipe may end in an error: what came before it is still wanted.
-        let _ = from.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+        let whole = loop {
+            match self.0.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(part) => bytes.extend(part),
+                Err(end) => break end == RecvTimeoutError::Disconnected,
+            }
+        };
+        (String::from_utf8_lossy(&bytes).into_owned(), whole)
+    }
 }
 
 impl Running {
@@ -86,28 +109,33 @@ impl Running {
         self.child.kill().expect("it can be killed");
     }
 
-    /// Waits for its end; panics when it takes too long.
+    /// Waits for its end and that of its output; panics when either takes too long.
     pub fn wait(mut self) -> Ended {
         let deadline = Instant::now() + PATIENCE;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().expect("it is our child") {
-                break status;
-            }
-            if Instant::now() > deadline {
-                let _ = self.child.kill();
-                let text = |t: Option<JoinHandle<String>>| t.map(|t| t.join()).transpose();
-                let (out, err) = (text(self.stdout.take()), text(self.stderr.take()));
-                panic!("{} hangs; stdout: {out:?} stderr: {err:?}", self.what);
-            }
+        let mut status = self.status();
+        while status.is_none() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
-        };
-        let text =
-            |t: Option<JoinHandle<String>>| t.and_then(|t| t.join().ok()).unwrap_or_default();
-        Ended {
-            status: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
-            stdout: text(self.stdout.take()),
-            stderr: text(self.stderr.take()),
+            status = self.status();
         }
+        if status.is_none() {
+            let _ = self.child.kill();
+        }
+        let (stdout, whole_stdout) = self.stdout.read(deadline);
+        let (stderr, whole_stderr) = self.stderr.read(deadline);
+        let Some(status) = status else {
+            panic!("{} hangs; stdout: {stdout} stderr: {stderr}", self.what);
+        };
+        assert!(
+            whole_stdout && whole_stderr,
+            "{} left a process that holds its output; stdout: {stdout} stderr: {stderr}",
+            self.what
+        );
+        let status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        Ended { status, stdout, stderr }
+    }
+
+    fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("it is our child")
     }
 }
 

@@ -236,11 +236,23 @@ impl Drop for PrivateDaemon {
 
 /// Has a child asked to end when this program ends, however that comes about.
 fn ends_with_us(command: &mut Command) {
-    // SAFETY: the closure runs between fork and exec, makes one system call and touches no memory.
+    let us = rustix::process::getpid();
+    // SAFETY: the closure runs between fork and exec, makes three system calls and allocates
+    // nothing; the handler that it takes away is the child's copy, which exec takes away too.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
+            // Our own handler would take note of the signal and be gone with exec.
+            if libc::signal(libc::SIGTERM, libc::SIG_DFL) == libc::SIG_ERR {
+                return Err(std::io::Error::last_os_error());
+            }
             let ask = Some(rustix::process::Signal::TERM);
-            Ok(rustix::process::set_parent_process_death_signal(ask)?)
+            rustix::process::set_parent_process_death_signal(ask)?;
+            // No signal comes from a parent that ended before that call.
+            if rustix::process::getppid() == Some(us) {
+                Ok(())
+            } else {
+                Err(rustix::io::Errno::SRCH.into())
+            }
         });
     }
 }

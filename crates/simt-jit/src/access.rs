@@ -13,7 +13,7 @@ use crate::known::Form;
 use crate::narrow::is_narrow;
 use crate::patterns::Steps;
 use crate::scalar::mov;
-use crate::value::{Value, move_code, store_code};
+use crate::value::{Value, low_byte, move_code, store_code};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::kernel::Range;
 use simt::op::{Access, Op, Space, Width};
@@ -560,18 +560,6 @@ impl Compiler<'_> {
                 }
             }
         }
-    }
-}
-
-/// The register's lowest eight bits.
-fn low_byte(register: Register) -> Register {
-    match register.full_register() {
-        Register::RAX => Register::AL,
-        Register::RCX => Register::CL,
-        Register::RDX => Register::DL,
-        Register::RSI => Register::SIL,
-        Register::RDI => Register::DIL,
-        other => Register::R8L + (other as u32 - Register::R8 as u32),
     }
 }
 

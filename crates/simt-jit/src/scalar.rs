@@ -5,7 +5,7 @@ use crate::assembler::{Label, X, at};
 use crate::assign::Lanes;
 use crate::compiler::Compiler;
 use crate::frame::{A, C, D, FILE, Field, MASK, Z0, Z1, Z2, field};
-use crate::value::xmm;
+use crate::value::{low_byte, xmm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;
 use simt::op::{Convert, FloatOp, FloatType, IntOp, IntType, Op, Round, Space, Special, Width};
@@ -379,9 +379,9 @@ impl Compiler<'_> {
         let target = self.scalar_target(inst, 0, wide);
         let (code, from) = match (bits, signed, wide) {
             // The low byte of any of these registers can be named.
-            (8, false, _) => (Code::Movzx_r32_rm8, self.byte_of(from)),
-            (8, true, false) => (Code::Movsx_r32_rm8, self.byte_of(from)),
-            (8, true, true) => (Code::Movsx_r64_rm8, self.byte_of(from)),
+            (8, false, _) => (Code::Movzx_r32_rm8, low_byte(from)),
+            (8, true, false) => (Code::Movsx_r32_rm8, low_byte(from)),
+            (8, true, true) => (Code::Movsx_r64_rm8, low_byte(from)),
             (16, false, _) => (Code::Movzx_r32_rm16, word_of(from)),
             (16, true, false) => (Code::Movsx_r32_rm16, word_of(from)),
             (16, true, true) => (Code::Movsx_r64_rm16, word_of(from)),
@@ -399,17 +399,6 @@ impl Compiler<'_> {
         };
         self.a.op(code, &[first.into(), from.into()]);
         self.scalar_result(inst, 0, target);
-    }
-
-    fn byte_of(&self, register: Register) -> Register {
-        match register {
-            Register::RAX => Register::AL,
-            Register::RCX => Register::CL,
-            Register::RDX => Register::DL,
-            Register::RSI => Register::SIL,
-            Register::RDI => Register::DIL,
-            other => Register::R8L + (other as u32 - Register::R8 as u32),
-        }
     }
 
     /// Where a result can be made step by step: in its own register, if none of the sources that

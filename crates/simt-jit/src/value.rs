@@ -50,6 +50,18 @@ pub(crate) fn ymm(register: Register) -> Register {
     Register::YMM0 + (register as u32 - Register::ZMM0 as u32)
 }
 
+/// The register's lowest eight bits.
+pub(crate) fn low_byte(register: Register) -> Register {
+    match register.full_register() {
+        Register::RAX => Register::AL,
+        Register::RCX => Register::CL,
+        Register::RDX => Register::DL,
+        Register::RSI => Register::SIL,
+        Register::RDI => Register::DIL,
+        other => Register::R8L + (other as u32 - Register::R8 as u32),
+    }
+}
+
 /// The low quarter of a vector register.
 pub(crate) fn xmm(register: Register) -> Register {
     Register::XMM0 + (register as u32 - Register::ZMM0 as u32)

@@ -48,6 +48,9 @@ pub enum ManagedError {
     /// Larger than any variable.
     #[error("managed variables of more than {VARIABLE_BYTES_MAX} bytes")]
     TooLarge,
+    /// Two variables in one place.
+    #[error("managed variables overlap")]
+    Overlap,
 }
 
 /// One variable.
@@ -107,12 +110,45 @@ impl Header {
     }
 }
 
-/// A managed variable's symbol.
-struct Symbol {
-    section: usize,
-    value: u64,
-    bytes: u64,
-    offset: u64,
+/// The symbols of managed variables.
+#[derive(Default)]
+struct Symbols {
+    /// Where each variable lies behind the first one's beginning, by the symbol's number.
+    offsets: BTreeMap<u64, u64>,
+    /// Where they are defined, section and place in it, with their bytes; none overlap, so that all
+    /// their first values together are no longer than the file.
+    places: BTreeMap<(usize, u64), u64>,
+}
+
+impl Symbols {
+    /// The place and the end of the last variable that begins at an offset or before it.
+    fn before(&self, section: usize, offset: u64) -> Option<(u64, u64)> {
+        let (&(of, place), &bytes) = self.places.range(..=(section, offset)).next_back()?;
+        (of == section).then_some((place, place.saturating_add(bytes)))
+    }
+
+    /// True if an offset is in a variable.
+    fn contain(&self, section: usize, offset: u64) -> bool {
+        self.before(section, offset).is_some_and(|(_, end)| offset < end)
+    }
+
+    fn insert(
+        &mut self,
+        number: u64,
+        offset: u64,
+        (section, place, bytes): (usize, u64, u64),
+    ) -> Result<(), ManagedError> {
+        if let Some(behind_first) = bytes.checked_sub(1) {
+            let last = place.checked_add(behind_first).ok_or(ManagedError::TooLarge)?;
+            // Whatever begins in it, or reaches into it, is the last to begin before its end.
+            if self.before(section, last).is_some_and(|(_, end)| end > place) {
+                return Err(ManagedError::Overlap);
+            }
+            self.places.insert((section, place), bytes);
+        }
+        self.offsets.insert(number, offset);
+        Ok(())
+    }
 }
 
 impl Managed {
@@ -124,7 +160,7 @@ impl Managed {
         let headers = headers(cubin)?;
         let mut found = Self::default();
         let symbols = found.read_symbols(cubin, &headers)?;
-        if symbols.is_empty() {
+        if symbols.offsets.is_empty() {
             return Ok(found);
         }
         for header in &headers {
@@ -178,12 +214,8 @@ impl Managed {
     }
 
     /// Gives each managed symbol its place; by their numbers.
-    fn read_symbols(
-        &mut self,
-        cubin: &[u8],
-        headers: &[Header],
-    ) -> Result<BTreeMap<u64, Symbol>, ManagedError> {
-        let mut symbols = BTreeMap::new();
+    fn read_symbols(&mut self, cubin: &[u8], headers: &[Header]) -> Result<Symbols, ManagedError> {
+        let mut symbols = Symbols::default();
         let outside = CubinError::Truncated("the table of symbols");
         let Some(table) = headers.iter().find(|header| header.kind == SECTION_SYMBOLS) else {
             return Ok(symbols);
@@ -211,6 +243,7 @@ impl Managed {
             let offset = self.bytes.next_multiple_of(align);
             let end = offset.checked_add(bytes).filter(|end| *end <= VARIABLE_BYTES_MAX);
             self.bytes = end.ok_or(ManagedError::TooLarge)?;
+            symbols.insert(number as u64, offset, (section, value, bytes))?;
             let content = match header.has_bits() {
                 true => {
                     let bytes = usize::try_from(bytes).map_err(|_| ManagedError::TooLarge)?;
@@ -223,7 +256,6 @@ impl Managed {
             self.variables.insert(name.to_owned(), variable);
             let mark = table.offset + number * SYMBOL_BYTES + 5;
             self.edits.push((mark, Edit::Byte(other & !OTHER_MANAGED)));
-            symbols.insert(number as u64, Symbol { section, value, bytes, offset });
         }
         Ok(symbols)
     }
@@ -233,20 +265,17 @@ impl Managed {
     fn relocate(
         &mut self,
         cubin: &[u8],
-        symbols: &BTreeMap<u64, Symbol>,
+        symbols: &Symbols,
         (section, target): (usize, Header),
         at: usize,
         relocation: &[u8],
     ) -> Result<(), ManagedError> {
         let outside = CubinError::Truncated("a relocation");
         let (offset, info) = u64_at(relocation, 0).zip(u64_at(relocation, 8)).ok_or(outside)?;
-        let inside = |symbol: &Symbol| {
-            symbol.section == section && offset.wrapping_sub(symbol.value) < symbol.bytes
-        };
-        if symbols.values().any(inside) {
+        if symbols.contain(section, offset) {
             return Err(ManagedError::Initialiser);
         }
-        let (Some(symbol), kind) = (symbols.get(&(info >> 32)), info as u32) else {
+        let (Some(variable), kind) = (symbols.offsets.get(&(info >> 32)), info as u32) else {
             return Ok(());
         };
         let (bytes, within) = match kind {
@@ -267,7 +296,7 @@ impl Managed {
                 _ => return Err(ManagedError::Relocation(kind)),
             },
         };
-        let lies = symbol.offset.wrapping_add(addend);
+        let lies = variable.wrapping_add(addend);
         let edit = match kind {
             RELOCATION_64 => Edit::Address(lies),
             RELOCATION_LOW_32 => Edit::Low(lies),
@@ -375,6 +404,23 @@ mod tests {
         assert_eq!(Managed::find(&strange), Err(ManagedError::Relocation(0x77)));
         assert!(matches!(Managed::find(b"\x7fELF"), Err(ManagedError::Cubin(_))));
         assert!(matches!(Managed::find(&cubin[..cubin.len() / 2]), Err(ManagedError::Cubin(_))));
+    }
+
+    #[test]
+    fn variables_in_one_place_are_refused() {
+        let mut symbols = Symbols::default();
+        let mut insert = |number, place, bytes| symbols.insert(number, 0, (3, place, bytes));
+        assert_eq!(insert(0, 16, 16), Ok(()));
+        assert_eq!(insert(1, 32, 8), Ok(()));
+        assert_eq!(insert(2, 8, 8), Ok(()));
+        for (place, bytes) in [(16, 16), (16, 1), (24, 4), (31, 9), (0, 9), (0, 64), (36, 8)] {
+            assert_eq!(insert(3, place, bytes), Err(ManagedError::Overlap), "{place} {bytes}");
+        }
+        assert_eq!(insert(3, u64::MAX, 2), Err(ManagedError::TooLarge));
+        assert_eq!(insert(4, 16, 0), Ok(()));
+        assert_eq!(insert(5, 16, 1), Err(ManagedError::Overlap), "nothing is in nobody's way");
+        assert_eq!(symbols.insert(6, 0, (2, 16, 16)), Ok(()), "another section");
+        assert!(symbols.contain(3, 39) && !symbols.contain(3, 40) && !symbols.contain(3, 7));
     }
 
     proptest! {

@@ -63,7 +63,7 @@ extension! {
     fn openmpsTenantCreate(tenant: *mut u64) {
         let driver = driver()?;
         tenant.required()?;
-        tenant.set(driver.device.create_tenant().id.0)
+        tenant.set(driver.device.create_tenant()?.id.0)
     }
 
     fn openmpsTenantBind(tenant: u64) {

@@ -3,8 +3,8 @@
 //! Three measures and never one: any kernel running (what people call GPU utilisation), SMs with
 //! work, slots in use. A process that waits for its turn has nothing running.
 //!
-//! The device's are [`Activity`]; those of one tenant, or of one launch, are a [`Resident`] each, on
-//! the clock that stands still meanwhile.
+//! The device's are [`Activity`]; what is resident, of all, of one tenant or of one launch, is a
+//! [`Resident`] each, on the clock that stands still meanwhile.
 
 use super::capability::Capability;
 
@@ -31,16 +31,15 @@ pub struct ActivityTotals {
 
 /// Keeps [`ActivityTotals`].
 pub(super) struct Activity {
+    /// All that does not change, and the time that passed.
     totals: ActivityTotals,
     last_ns: u64,
-    /// Blocks, warps, SMs in use now.
-    blocks: u64,
-    warps: u64,
-    sms: u64,
     /// The device is this process's now.
     held: bool,
-    /// For how long it has been, ns.
+    /// For how long it has been, ns: the clock of every [`Resident`].
     held_ns: u64,
+    /// All blocks that are on the device.
+    pub(super) resident: Resident,
 }
 
 impl Activity {
@@ -53,131 +52,94 @@ impl Activity {
                 ..Default::default()
             },
             last_ns: now_ns,
-            blocks: 0,
-            warps: 0,
-            sms: 0,
             held: false,
             held_ns: 0,
-        }
-    }
-
-    fn advance(&mut self, now_ns: u64) {
-        let elapsed = now_ns.saturating_sub(self.last_ns);
-        self.last_ns = self.last_ns.max(now_ns);
-        self.totals.total_ns += elapsed;
-        self.held_ns += if self.held { elapsed } else { 0 };
-        if self.held && self.blocks > 0 {
-            self.totals.any_kernel_ns += elapsed;
-            self.totals.sm_ns += elapsed * self.sms;
-            self.totals.block_ns += elapsed * self.blocks;
-            self.totals.warp_ns += elapsed * self.warps;
+            resident: Resident::default(),
         }
     }
 
     pub(super) fn totals(&mut self, now_ns: u64) -> ActivityTotals {
-        self.advance(now_ns);
-        self.totals
+        self.clock_ns(now_ns);
+        let Resident { any_ns, sm_ns, block_ns, warp_ns, .. } = self.resident;
+        ActivityTotals { any_kernel_ns: any_ns, sm_ns, block_ns, warp_ns, ..self.totals }
     }
 
-    /// Time in which the device was this process's, ns: what a [`Resident`] is told.
+    /// Counts the time up to now. Gives the time in which the device was this process's, ns: what a
+    /// [`Resident`] is told.
     pub(super) fn clock_ns(&mut self, now_ns: u64) -> u64 {
-        self.advance(now_ns);
+        let elapsed = now_ns.saturating_sub(self.last_ns);
+        self.last_ns = self.last_ns.max(now_ns);
+        self.totals.total_ns += elapsed;
+        self.held_ns += if self.held { elapsed } else { 0 };
+        self.resident.advance(self.held_ns);
         self.held_ns
     }
 
     pub(super) fn set_held(&mut self, held: bool, now_ns: u64) {
-        self.advance(now_ns);
+        self.clock_ns(now_ns);
         self.held = held;
-    }
-
-    /// A block of `warps` warps came; `first` on its SM.
-    pub(super) fn block_placed(&mut self, warps: u32, first: bool, now_ns: u64) {
-        self.advance(now_ns);
-        self.blocks += 1;
-        self.warps += u64::from(warps);
-        self.sms += u64::from(first);
-    }
-
-    /// A block of `warps` warps left; `last` of its SM.
-    pub(super) fn block_left(&mut self, warps: u32, last: bool, now_ns: u64) {
-        self.advance(now_ns);
-        self.blocks -= 1;
-        self.warps -= u64::from(warps);
-        self.sms -= u64::from(last);
     }
 }
 
-/// Counts of SMs for which room is made at once: as many as most devices have.
+/// SMs for which room is made at once: as many as most devices have.
 const SMS_AT_ONCE: usize = 128;
 
 /// What some of the resident blocks have of the device, and what that comes to over time.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Resident {
-    blocks: u32,
+    blocks: u64,
     warps: u64,
     sms: u64,
-    /// The SM of a block that is alone: most launches of one block never have more.
-    alone_on: Option<u32>,
-    /// Blocks on each SM, but for one that is alone.
+    /// Blocks on each SM.
     on_sm: Vec<u32>,
-    /// When it last changed, ns of [`Activity::clock_ns`].
+    /// When it was last looked at, ns of [`Activity::clock_ns`].
     since_ns: u64,
-    sm_ns: u64,
-    warp_ns: u64,
+    /// Time in which there was a block, ns.
+    any_ns: u64,
+    /// SM * ns in which there was one there.
+    pub(super) sm_ns: u64,
+    block_ns: u64,
+    pub(super) warp_ns: u64,
 }
 
 impl Resident {
-    fn advance(&mut self, clock_ns: u64) {
+    /// Counts the time up to now. Blocks come and leave at the time that this was last told.
+    pub(super) fn advance(&mut self, clock_ns: u64) {
         let elapsed = clock_ns.saturating_sub(self.since_ns);
         self.since_ns = self.since_ns.max(clock_ns);
+        self.any_ns += if self.blocks > 0 { elapsed } else { 0 };
         self.sm_ns += elapsed * self.sms;
+        self.block_ns += elapsed * self.blocks;
         self.warp_ns += elapsed * self.warps;
     }
 
-    fn count(&mut self, sm: u32) -> &mut u32 {
+    /// A block of `warps` warps came to an SM.
+    #[inline]
+    pub(super) fn came(&mut self, sm: u32, warps: u32) {
         let at = sm as usize;
         if at >= self.on_sm.len() {
             self.on_sm.resize((at + 1).next_multiple_of(SMS_AT_ONCE), 0);
         }
-        &mut self.on_sm[at]
-    }
-
-    /// A block of `warps` warps came to an SM.
-    pub(super) fn came(&mut self, sm: u32, warps: u32, clock_ns: u64) {
-        self.advance(clock_ns);
-        let first = if self.blocks == 0 {
-            self.alone_on = Some(sm);
-            true
-        } else {
-            if let Some(other) = self.alone_on.take() {
-                *self.count(other) = 1;
-            }
-            *self.count(sm) += 1;
-            *self.count(sm) == 1
-        };
+        self.sms += u64::from(self.on_sm[at] == 0);
+        self.on_sm[at] += 1;
         self.blocks += 1;
         self.warps += u64::from(warps);
-        self.sms += u64::from(first);
     }
 
-    /// A block of `warps` warps left it.
-    pub(super) fn left(&mut self, sm: u32, warps: u32, clock_ns: u64) {
-        self.advance(clock_ns);
-        let last = if self.alone_on.take().is_some() {
-            true
-        } else {
-            *self.count(sm) -= 1;
-            *self.count(sm) == 0
-        };
+    /// A block of `warps` warps, which had come there, left it.
+    #[inline]
+    pub(super) fn left(&mut self, sm: u32, warps: u32) {
+        let on_sm = &mut self.on_sm[sm as usize];
+        *on_sm -= 1;
+        self.sms -= u64::from(*on_sm == 0);
         self.blocks -= 1;
         self.warps -= u64::from(warps);
-        self.sms -= u64::from(last);
     }
 
-    /// SM * ns in which there was a block, and warp * ns.
-    pub(super) fn totals(&mut self, clock_ns: u64) -> (u64, u64) {
-        self.advance(clock_ns);
-        (self.sm_ns, self.warp_ns)
+    /// Counts from 0 again, for other blocks; none of these is left.
+    pub(super) fn begin_anew(&mut self) {
+        debug_assert!(self.blocks == 0 && self.on_sm.iter().all(|blocks| *blocks == 0));
+        *self = Self { on_sm: std::mem::take(&mut self.on_sm), ..Self::default() };
     }
 }
 
@@ -190,14 +152,15 @@ mod tests {
     fn an_endless_block_on_one_of_eight_sms() {
         let mut activity = Activity::new(8, &CAPABILITIES[0], 1000);
         activity.set_held(true, 1000);
-        activity.block_placed(1, true, 1000);
+        activity.resident.came(5, 1);
         let t = activity.totals(2000);
         assert_eq!((t.total_ns, t.any_kernel_ns), (1000, 1000));
         assert_eq!(t.sm_ns * 8, t.any_kernel_ns * u64::from(t.sms));
         assert_eq!(t.warp_ns, 1000);
         activity.set_held(false, 2000);
         activity.set_held(true, 2500);
-        activity.block_left(1, true, 3000);
+        activity.clock_ns(3000);
+        activity.resident.left(5, 1);
         let t = activity.totals(4000);
         assert_eq!((t.total_ns, t.any_kernel_ns, t.block_ns), (3000, 1500, 1500));
         assert_eq!(activity.clock_ns(4000), 2500, "all but what another process had");
@@ -206,20 +169,30 @@ mod tests {
     #[test]
     fn blocks_of_one_party_on_the_same_and_on_other_sms() {
         let mut resident = Resident::default();
-        resident.came(3, 2, 0);
-        resident.left(3, 2, 10);
-        assert_eq!(resident.totals(20), (10, 20));
+        let totals = |resident: &mut Resident, clock_ns| {
+            resident.advance(clock_ns);
+            (resident.sm_ns, resident.warp_ns)
+        };
+        resident.came(3, 2);
+        totals(&mut resident, 10);
+        resident.left(3, 2);
+        assert_eq!(totals(&mut resident, 20), (10, 20));
         // Two on one SM, one on another, the first of them goes, then all.
-        resident.came(1, 4, 20);
-        resident.came(1, 4, 30);
-        resident.came(0, 1, 30);
-        assert_eq!(resident.totals(40), (10 + 10 + 20, 20 + 40 + 90));
-        resident.left(1, 4, 40);
-        assert_eq!(resident.totals(50), (60, 200));
-        resident.left(1, 4, 50);
-        resident.left(0, 1, 50);
-        assert_eq!(resident.totals(90), (60, 200));
-        resident.came(7, 1, 90);
-        assert_eq!(resident.totals(91), (61, 201));
+        resident.came(1, 4);
+        totals(&mut resident, 30);
+        resident.came(1, 4);
+        resident.came(0, 1);
+        assert_eq!(totals(&mut resident, 40), (10 + 10 + 20, 20 + 40 + 90));
+        resident.left(1, 4);
+        assert_eq!(totals(&mut resident, 50), (60, 200));
+        resident.left(1, 4);
+        resident.left(0, 1);
+        assert_eq!(totals(&mut resident, 90), (60, 200));
+        assert_eq!((resident.any_ns, resident.block_ns), (40, 70));
+        resident.came(7, 1);
+        assert_eq!(totals(&mut resident, 91), (61, 201));
+        resident.left(7, 1);
+        resident.begin_anew();
+        assert_eq!(totals(&mut resident, 99), (0, 0));
     }
 }

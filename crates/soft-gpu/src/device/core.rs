@@ -4,15 +4,17 @@
 //! happen is noted in [`After`] and happens when the lock is let go. Lock order: memory tables,
 //! then core, then (only tried, never waited for) a space's access lock.
 
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 
+use super::account::Account;
 use super::activity::Activity;
 use super::capability::Capability;
-use super::grid::{Block, EndedGrid, Grid};
+use super::grid::{Block, EndedGrid, Grid, GridRoom};
 use super::host::HostCall;
 use super::places::SmUse;
 use super::profile::Profile;
@@ -30,7 +32,12 @@ pub(super) struct Core {
     /// Groups by context number and tenant.
     pub(super) group_of: HashMap<(u64, TenantId), Key<Group>>,
     pub(super) tenants: HashMap<TenantId, Arc<Tenant>>,
+    /// What was done for each tenant.
+    pub(super) accounts: Slab<Account>,
     pub(super) grids: Slab<Grid>,
+    /// What ended grids leave to later ones.
+    #[allow(clippy::vec_box, reason = "they move from grid to grid")]
+    pub(super) rooms: Vec<Box<GridRoom>>,
     /// Grids with blocks that have no place yet, in the order they get places.
     pub(super) pending: Vec<Key<Grid>>,
     /// Grids with placed blocks that no worker runs, in turn.
@@ -50,11 +57,15 @@ pub(super) struct Core {
     pub(super) capability: &'static Capability,
     pub(super) sms: Vec<SmUse>,
     pub(super) slots: Vec<Slot>,
-    pub(super) slots_free: Vec<usize>,
+    #[allow(clippy::vec_box, reason = "they move to who takes a slot and back")]
+    pub(super) slots_free: Vec<Box<Desk>>,
+    /// That of the last slot, which no worker has: a thread that waits for urgent work, and so has a
+    /// processor, does it there at once where less urgent blocks have all others.
+    pub(super) reserve: Option<Box<Desk>>,
     /// Workers that found nothing to do.
     pub(super) sleepers: Vec<Thread>,
     /// Waking a worker costs a system call and an interrupt of another core. While this is set
-    /// no worker is woken: the submitter is expected to wait for its work and so to do it.
+    /// no worker is woken: who holds the lock is expected to do the work, or to wake one later.
     pub(super) wake_deferred: bool,
     /// Streams whose work no worker was woken for; the next tick wakes one.
     pub(super) unannounced: Vec<Key<Stream>>,
@@ -63,22 +74,35 @@ pub(super) struct Core {
     pub(super) activity: Activity,
     pub(super) profile: Profile,
     pub(super) turn: TurnState,
-    pub(super) after: After,
+    pub(super) after: Box<After>,
     /// Launches so far: their order, and `%gridid`.
     pub(super) arrivals: u64,
     pub(super) shutdown: bool,
 }
 
-/// Place of a thread that runs blocks; there are as many as workers.
-#[derive(Default)]
+/// Place of a thread that runs blocks; there are as many as workers, and one in reserve.
 pub(super) struct Slot {
     pub(super) control: Arc<Control>,
     pub(super) running: Option<Running>,
+}
+
+/// What a thread works with as long as it has a slot.
+pub(super) struct Desk {
+    /// Number of the slot, and its control.
+    pub(super) slot: usize,
+    pub(super) control: Arc<Control>,
+    /// What it runs, in that order; none while the slot is free.
+    pub(super) blocks: VecDeque<Block>,
     pub(super) view: Option<CachedView>,
-    /// Empty; kept for its room.
-    pub(super) batch: VecDeque<Block>,
     /// A finished block of a grid that has not ended, for its next one.
     pub(super) spare: Option<(Key<Grid>, Box<dyn BlockRun>)>,
+}
+
+impl Desk {
+    pub(super) fn new((slot, of): (usize, &Slot)) -> Box<Self> {
+        let control = of.control.clone();
+        Box::new(Self { slot, control, blocks: VecDeque::new(), view: None, spare: None })
+    }
 }
 
 /// What a slot runs now.
@@ -179,48 +203,56 @@ impl After {
             && self.lines.is_empty()
     }
 
-    fn perform(self, device: &super::Device) {
-        let mut next = Some(self);
-        while let Some(after) = next {
-            next = after.perform_once(device);
-        }
-    }
-
-    /// Does all of it; returns what completed actions have led to, which is not done yet so that
-    /// a long row of actions does not nest.
-    fn perform_once(self, device: &super::Device) -> Option<Self> {
-        for thread in self.threads {
-            thread.unpark();
-        }
-        for word in self.words {
-            // SAFETY: FUTEX_WAKE uses the address as a key only; should the page have gone
-            // meanwhile the call fails and nothing happens.
-            unsafe {
-                libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX, 0, 0, 0);
+    /// Does all of it, and what completed actions have led to, until nothing is left: a long row of
+    /// actions does not nest.
+    fn perform(mut self: Box<Self>, device: &super::Device) {
+        while !self.is_empty() {
+            for thread in self.threads.drain(..) {
+                thread.unpark();
+            }
+            for word in self.words.drain(..) {
+                // SAFETY: FUTEX_WAKE uses the address as a key only; should the page have gone
+                // meanwhile the call fails and nothing happens.
+                unsafe {
+                    libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX, 0, 0, 0);
+                }
+            }
+            for line in self.lines.drain(..) {
+                device.log(&line);
+            }
+            for (tenant, stream, call) in self.calls.drain(..) {
+                device.hand_to_host(&tenant, stream, call);
+            }
+            let mut completed = Vec::new();
+            for (stream, action) in self.actions.drain(..) {
+                action();
+                completed.extend(stream);
+            }
+            // What is dropped may free memory and take other locks.
+            self.runs.clear();
+            self.grids.clear();
+            self.ops.clear();
+            if !completed.is_empty() {
+                let mut core = device.lock();
+                for stream in completed {
+                    core.complete_head(stream);
+                }
+                std::mem::swap(&mut core.after, &mut self);
             }
         }
-        for line in self.lines {
-            device.log(&line);
-        }
-        for (tenant, stream, call) in self.calls {
-            device.hand_to_host(&tenant, stream, call);
-        }
-        let mut completed = Vec::new();
-        for (stream, action) in self.actions {
-            action();
-            completed.extend(stream);
-        }
-        // What is dropped may free memory and take other locks.
-        drop((self.runs, self.grids, self.ops));
-        if completed.is_empty() {
-            return None;
-        }
-        let mut core = device.lock();
-        for stream in completed {
-            core.complete_head(stream);
-        }
-        Some(std::mem::take(&mut core.after))
+        // A thread that ends has no use for it any more.
+        let _ = EMPTY.try_with(|empty| empty.set(Some(self)));
     }
+
+    /// One with nothing in it: the last that this thread has done, whose room is there.
+    fn empty() -> Box<Self> {
+        EMPTY.try_with(Cell::take).ok().flatten().unwrap_or_default()
+    }
+}
+
+thread_local! {
+    /// See [`After::empty`].
+    static EMPTY: Cell<Option<Box<After>>> = const { Cell::new(None) };
 }
 
 /// The lock on [`Core`]; when it is let go, what [`Core::after`] holds is done.
@@ -254,7 +286,7 @@ impl Drop for CoreGuard<'_> {
         if guard.after.is_empty() {
             return;
         }
-        let after = std::mem::take(&mut guard.after);
+        let after = std::mem::replace(&mut guard.after, After::empty());
         drop(guard);
         after.perform(self.device);
     }
@@ -289,6 +321,11 @@ impl Core {
         if let Some(thread) = self.ticker.take() {
             self.after.unpark_thread(thread);
         }
+    }
+
+    /// Threads that run blocks, but for the one in reserve.
+    pub(super) fn workers(&self) -> usize {
+        self.slots.len() - 1
     }
 
     /// Blocks that workers run now.

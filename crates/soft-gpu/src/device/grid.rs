@@ -7,8 +7,8 @@ use super::activity::Resident;
 use super::clock::now_ns;
 use super::core::{Core, Slot};
 use super::occupancy::BlockNeed;
-use super::places::{Places, SmUse, find_places};
-use super::profile::KernelTotals;
+use super::places::{self, Places, SmUse};
+use super::profile::{KernelTotals, ProfileRow};
 use super::slab::Key;
 use super::stream::Stream;
 use super::tenant::Tenant;
@@ -19,6 +19,8 @@ use simt::kernel::{BlockRun, Counters, Kernel, Launch};
 const BATCH_NS: u64 = 50_000;
 /// Blocks in a batch.
 const BATCH_BLOCKS_MAX: u64 = 256;
+/// Ended grids whose room is kept: about as many as are in execution at once.
+const ROOMS_MAX: usize = 32;
 
 /// SMs on which a stream's blocks may be placed, by number; `None` for all.
 pub type SmMask = Option<Arc<[u32]>>;
@@ -71,8 +73,6 @@ pub(super) struct Grid {
     next: u64,
     /// Blocks that have left, finished or not.
     left: u64,
-    /// Blocks that have a place and no worker now.
-    waiting: VecDeque<Block>,
     /// Workers that run a block of it now.
     pub(super) running: u32,
     /// In [`Core::runnable`].
@@ -82,8 +82,7 @@ pub(super) struct Grid {
     /// kernel the time before.
     pace_ns: u64,
     started_ns: u64,
-    totals: KernelTotals,
-    resident: Resident,
+    room: Box<GridRoom>,
 }
 
 /// What a grid that has ended leaves to be dropped without the lock.
@@ -91,13 +90,30 @@ pub(super) struct EndedGrid {
     _op: Box<KernelOp>,
     _tenant: Arc<Tenant>,
     _sms: SmMask,
-    _waiting: VecDeque<Block>,
+}
+
+/// What of a grid is large; one that has ended leaves it to a later one.
+#[derive(Default)]
+pub(super) struct GridRoom {
+    /// Blocks that have a place and no worker now.
+    waiting: VecDeque<Block>,
+    resident: Resident,
+    totals: KernelTotals,
+}
+
+impl GridRoom {
+    /// For another grid; no block of the last one is left.
+    fn begin_anew(&mut self) {
+        debug_assert!(self.waiting.is_empty());
+        self.resident.begin_anew();
+        self.totals = KernelTotals::default();
+    }
 }
 
 impl Grid {
     /// True if a worker could take a block of it.
     pub(super) fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.room.waiting.is_empty()
     }
 
     /// Blocks, or clusters, that have a place.
@@ -107,8 +123,19 @@ impl Grid {
 
     /// True if no block has come back yet and only one worker has any.
     pub(super) fn just_begun(&self) -> bool {
-        self.left == 0 && u64::from(self.running) + self.waiting.len() as u64 == self.next
+        self.left == 0 && u64::from(self.running) + self.room.waiting.len() as u64 == self.next
     }
+}
+
+/// What a stream remembers of the kernel that it ran last: the next launch is likely the same.
+#[derive(Clone, Copy)]
+pub(super) struct LastKernel {
+    /// Its [`identity`].
+    kernel: usize,
+    /// Time of a block of it, ns.
+    pace_ns: u64,
+    /// Where its totals are.
+    row: ProfileRow,
 }
 
 /// What tells kernels apart while they exist; another one may come to have it later.
@@ -127,10 +154,14 @@ impl Core {
     ) -> Key<Grid> {
         self.arrivals += 1;
         let now = now_ns();
-        let known = self.streams.get(stream).and_then(|s| s.pace);
-        let pace_ns = known.filter(|(of, _)| *of == identity(&op)).map_or(0, |(_, pace)| pace);
-        tenant.kernel_started(now);
+        let last = self.streams.get(stream).and_then(|s| s.last);
+        let pace_ns = last.filter(|last| last.kernel == identity(&op)).map_or(0, |l| l.pace_ns);
+        if let Some(account) = self.accounts.get_mut(tenant.account) {
+            account.kernel_started(now);
+        }
         let total = op.launch.starts();
+        let mut room = self.rooms.pop().unwrap_or_default();
+        room.begin_anew();
         let grid = Grid {
             op,
             stream,
@@ -140,14 +171,12 @@ impl Core {
             total,
             next: 0,
             left: 0,
-            waiting: VecDeque::new(),
             running: 0,
             listed: false,
             killed: false,
             pace_ns,
             started_ns: now,
-            totals: KernelTotals::default(),
-            resident: Resident::default(),
+            room,
         };
         let order = (grid.op.priority, grid.arrival);
         let key = self.grids.insert(grid).expect("fewer grids than streams, which are bounded");
@@ -167,13 +196,8 @@ impl Core {
         let mut claimed: Option<Vec<bool>> = None;
         let mut at = 0;
         while let Some(&key) = self.pending.get(at) {
+            self.place_blocks_of(key, claimed.as_deref(), now);
             let unplaced = |grid: &&Grid| grid.next < grid.total;
-            if let Some(grid) = self.grids.get(key).filter(unplaced) {
-                let tenant = Arc::clone(&grid.tenant);
-                tenant.with_resident(|theirs| {
-                    self.place_blocks_of(key, claimed.as_deref(), theirs, now)
-                });
-            }
             let Some(grid) = self.grids.get(key).filter(unplaced) else {
                 self.pending.remove(at);
                 continue;
@@ -189,61 +213,64 @@ impl Core {
         }
     }
 
-    /// Gives places to a grid's blocks as long as there are some.
-    fn place_blocks_of(
-        &mut self,
-        key: Key<Grid>,
-        claimed: Option<&[bool]>,
-        theirs: &mut Resident,
-        now: u64,
-    ) {
-        let clock_ns = self.activity.clock_ns(now);
-        while let Some(grid) = self.grids.get(key).filter(|grid| grid.next < grid.total) {
-            let Some(places) = self.find_place(grid, claimed) else { break };
-            let Some(grid) = self.grids.get_mut(key) else { break };
-            let need = grid.op.need;
-            for sm in places.iter() {
-                let on_sm = &mut self.sms[sm as usize];
-                let first = on_sm.is_empty();
-                on_sm.take(&need);
-                self.activity.block_placed(need.warps, first, now);
-                grid.resident.came(sm, need.warps, clock_ns);
-                theirs.came(sm, need.warps, clock_ns);
-            }
-            grid.waiting.push_back(Block { places, index: grid.next, run: None });
-            grid.next += 1;
-            if !grid.listed {
-                grid.listed = true;
-                self.runnable.push_back(key);
-            }
+    /// Gives places to a grid's blocks as long as there are some. A worker's worth of blocks needs
+    /// none where less urgent ones are, which give way: what they have on the SM is saved, as
+    /// hardware does it.
+    fn place_blocks_of(&mut self, key: Key<Grid>, claimed: Option<&[bool]>, now: u64) {
+        let capability = self.capability;
+        self.place_where(key, claimed, u64::MAX, now, |on_sm, need| on_sm.fits(need, capability));
+        let Some(grid) = self.grids.get(key) else { return };
+        let most = (self.workers() as u64).saturating_sub(grid.placed());
+        let less_urgent = |other: &Grid| other.op.priority > grid.op.priority && other.placed() > 0;
+        if most > 0
+            && grid.next < grid.total
+            && self.grids.iter().any(|(_, other)| less_urgent(other))
+        {
+            self.place_where(key, claimed, most, now, |_, _| true);
         }
     }
 
-    /// Room for the next block of a grid. A worker's worth of blocks needs none where less urgent
-    /// ones are, which give way: what they have on the SM is saved, as hardware does it.
-    fn find_place(&self, grid: &Grid, claimed: Option<&[bool]>) -> Option<Places> {
-        let (need, blocks) = (&grid.op.need, grid.op.blocks_together());
+    /// Gives places to at most so many of a grid's blocks, on SMs that fit.
+    fn place_where(
+        &mut self,
+        key: Key<Grid>,
+        claimed: Option<&[bool]>,
+        most: u64,
+        now: u64,
+        fits: impl Fn(&SmUse, &BlockNeed) -> bool,
+    ) {
+        let clock_ns = self.activity.clock_ns(now);
+        let Some(grid) = self.grids.get_mut(key) else { return };
+        let Some(account) = self.accounts.get_mut(grid.tenant.account) else { return };
+        let mut counted =
+            [&mut self.activity.resident, &mut account.resident, &mut grid.room.resident];
+        counted.iter_mut().for_each(|resident| resident.advance(clock_ns));
+        let need = grid.op.need;
+        let blocks = (grid.op.blocks_together(), most.min(grid.total - grid.next));
         let open = |sm: &u32| !claimed.is_some_and(|claimed| claimed[*sm as usize]);
-        let all = 0..self.sms.len() as u32;
-        let fits = |on_sm: &SmUse| on_sm.fits(need, self.capability);
-        let place = match &grid.sms {
-            Some(mask) => {
-                find_places(&self.sms, mask.iter().copied().filter(open), need, blocks, fits)
+        let fits = |on_sm: &SmUse| fits(on_sm, &need);
+        let placed = |places: Places| {
+            for resident in &mut counted {
+                places.iter().for_each(|sm| resident.came(sm, need.warps));
             }
-            None => find_places(&self.sms, all.clone().filter(open), need, blocks, fits),
+            grid.room.waiting.push_back(Block { places, index: grid.next, run: None });
+            grid.next += 1;
         };
-        place.or_else(|| {
-            let less_urgent =
-                |other: &Grid| other.op.priority > grid.op.priority && other.placed() > 0;
-            let gives_way = grid.placed() < self.slots.len() as u64
-                && self.grids.iter().any(|(_, other)| less_urgent(other));
-            let on_mine =
-                |sm: &u32| open(sm) && grid.sms.as_ref().is_none_or(|mask| mask.contains(sm));
-            let anywhere = |_: &SmUse| true;
-            gives_way
-                .then(|| find_places(&self.sms, all.filter(on_mine), need, blocks, anywhere))
-                .flatten()
-        })
+        let sms = &mut self.sms;
+        match &grid.sms {
+            Some(mask) => {
+                let open = mask.iter().copied().filter(open);
+                places::fill(sms, open, &need, blocks, fits, placed);
+            }
+            None => {
+                let open = (0..sms.len() as u32).filter(open);
+                places::fill(sms, open, &need, blocks, fits, placed);
+            }
+        }
+        if !grid.listed && !grid.room.waiting.is_empty() {
+            grid.listed = true;
+            self.runnable.push_back(key);
+        }
     }
 
     /// Takes the next blocks of the most urgent grid, grids of one priority in turn: as many as
@@ -252,7 +279,7 @@ impl Core {
         while let Some(key) = self.next_runnable() {
             let taken = self.take_blocks_of(key, batch);
             let Some(grid) = self.grids.get_mut(key) else { continue };
-            grid.listed = !grid.waiting.is_empty();
+            grid.listed = !grid.room.waiting.is_empty();
             if grid.listed {
                 self.runnable.push_back(key);
             }
@@ -277,20 +304,24 @@ impl Core {
 
     /// Asks less urgent blocks to give way to those of this grid that wait, the least urgent first.
     fn preempt_for(&self, key: Key<Grid>) {
-        if !self.slots_free.is_empty() {
+        if self.slots[..self.workers()].iter().any(|slot| slot.running.is_none()) {
             return;
         }
         let Some(grid) = self.grids.get(key) else { return };
-        let less_urgent = |slot: &Slot| {
-            let running = self.grids.get(slot.running.as_ref()?.grid?)?;
-            (running.op.priority > grid.op.priority).then_some(running.op.priority)
-        };
-        let mut slots: Vec<_> =
-            self.slots.iter().filter_map(|slot| Some((less_urgent(slot)?, slot))).collect();
+        let mut slots: Vec<_> = self.less_urgent_slots(grid).collect();
         slots.sort_by_key(|(priority, _)| std::cmp::Reverse(*priority));
-        for (_, slot) in slots.into_iter().take(grid.waiting.len()) {
+        for (_, slot) in slots.into_iter().take(grid.room.waiting.len()) {
             slot.control.request_yield();
         }
+    }
+
+    /// Slots in which blocks run that are less urgent than this grid's, and how urgent those are.
+    pub(super) fn less_urgent_slots(&self, grid: &Grid) -> impl Iterator<Item = (i32, &Slot)> {
+        let mine = grid.op.priority;
+        let priority_in =
+            |slot: &Slot| Some(self.grids.get(slot.running.as_ref()?.grid?)?.op.priority);
+        let slots = self.slots.iter().filter_map(move |slot| Some((priority_in(slot)?, slot)));
+        slots.filter(move |(priority, _)| *priority > mine)
     }
 
     /// Takes the next blocks of this grid out of its turn; false if none waits.
@@ -298,7 +329,7 @@ impl Core {
         let taken = self.take_blocks_of(key, batch);
         if let Some(grid) = self.grids.get_mut(key)
             && grid.listed
-            && grid.waiting.is_empty()
+            && grid.room.waiting.is_empty()
         {
             grid.listed = false;
             self.runnable.retain(|k| *k != key);
@@ -307,18 +338,18 @@ impl Core {
     }
 
     fn take_blocks_of(&mut self, key: Key<Grid>, batch: &mut VecDeque<Block>) -> bool {
-        let threads = self.slots.len();
+        let threads = self.workers();
         let Some(grid) = self.grids.get_mut(key) else { return false };
         // What is known to be short is taken several at a time, but never another worker's share.
         let most = match grid.pace_ns {
             0 => 1,
             pace => (BATCH_NS / pace).clamp(1, BATCH_BLOCKS_MAX) as usize,
         };
-        let share = grid.waiting.len().div_ceil(threads).min(most);
-        if batch.is_empty() && share == grid.waiting.len() {
-            std::mem::swap(batch, &mut grid.waiting);
+        let share = grid.room.waiting.len().div_ceil(threads).min(most);
+        if batch.is_empty() && share == grid.room.waiting.len() {
+            std::mem::swap(batch, &mut grid.room.waiting);
         } else {
-            batch.extend(grid.waiting.drain(..share));
+            batch.extend(grid.room.waiting.drain(..share));
         }
         grid.running += batch.len() as u32;
         if !self.unannounced.is_empty() {
@@ -329,21 +360,23 @@ impl Core {
     }
 
     /// Notes what a worker did in `worker_ns`, in which `finished` blocks, or clusters, came to
-    /// their end. Gives how many blocks that were.
+    /// their end.
     pub(super) fn note_work(
         &mut self,
         key: Key<Grid>,
         worker_ns: u64,
         counters: &Counters,
         finished: u64,
-    ) -> u64 {
-        let Some(grid) = self.grids.get_mut(key) else { return finished };
+    ) {
+        let Some(grid) = self.grids.get_mut(key) else { return };
         let blocks = finished * u64::from(grid.op.blocks_together());
-        grid.totals.add_work(worker_ns, counters, blocks);
+        grid.room.totals.add_work(worker_ns, counters, blocks);
+        if let Some(account) = self.accounts.get_mut(grid.tenant.account) {
+            account.worked(worker_ns, counters, blocks);
+        }
         if let Some(block_ns) = worker_ns.checked_div(finished) {
             grid.pace_ns = (grid.pace_ns * 3 + block_ns).div_ceil(4).max(1);
         }
-        blocks
     }
 
     /// A block came back and wants to go on.
@@ -354,8 +387,8 @@ impl Core {
             return self.blocks_left(key, &mut VecDeque::from([block]), now);
         }
         match place {
-            Place::Front => grid.waiting.push_front(block),
-            Place::Back => grid.waiting.push_back(block),
+            Place::Front => grid.room.waiting.push_front(block),
+            Place::Back => grid.room.waiting.push_back(block),
         }
         if !grid.listed {
             grid.listed = true;
@@ -392,28 +425,27 @@ impl Core {
                 block.index = grid.next;
                 grid.next += 1;
             }
-            if heirs == blocks.len() && grid.waiting.is_empty() {
-                std::mem::swap(&mut grid.waiting, blocks);
+            if heirs == blocks.len() && grid.room.waiting.is_empty() {
+                std::mem::swap(&mut grid.room.waiting, blocks);
             } else {
-                grid.waiting.extend(blocks.drain(..heirs));
+                grid.room.waiting.extend(blocks.drain(..heirs));
             }
             if !grid.listed {
                 grid.listed = true;
                 self.runnable.push_back(key);
             }
         }
-        if !blocks.is_empty() {
+        if !blocks.is_empty()
+            && let Some(account) = self.accounts.get_mut(grid.tenant.account)
+        {
             let clock_ns = self.activity.clock_ns(now);
-            let Grid { tenant, resident, .. } = grid;
-            tenant.with_resident(|theirs| {
-                for sm in blocks.iter().flat_map(|block| block.places.iter()) {
-                    let on_sm = &mut self.sms[sm as usize];
-                    on_sm.give(&need);
-                    self.activity.block_left(need.warps, on_sm.is_empty(), now);
-                    resident.left(sm, need.warps, clock_ns);
-                    theirs.left(sm, need.warps, clock_ns);
-                }
-            });
+            let mut counted =
+                [&mut self.activity.resident, &mut account.resident, &mut grid.room.resident];
+            counted.iter_mut().for_each(|resident| resident.advance(clock_ns));
+            for sm in blocks.iter().flat_map(|block| block.places.iter()) {
+                self.sms[sm as usize].give(&need);
+                counted.iter_mut().for_each(|resident| resident.left(sm, need.warps));
+            }
             blocks.clear();
         }
         if !self.pending.is_empty() {
@@ -425,22 +457,30 @@ impl Core {
     }
 
     fn end_grid(&mut self, key: Key<Grid>, now: u64) {
-        let Some(mut grid) = self.grids.remove(key) else { return };
-        grid.tenant.kernel_ended(now, !grid.killed);
+        let Some(grid) = self.grids.remove(key) else { return };
+        if let Some(account) = self.accounts.get_mut(grid.tenant.account) {
+            account.kernel_ended(now, !grid.killed);
+        }
         let span_ns = now.saturating_sub(grid.started_ns);
-        let (sm_ns, warp_ns) = grid.resident.totals(self.activity.clock_ns(now));
-        let totals = KernelTotals { launches: 1, span_ns, sm_ns, warp_ns, ..grid.totals };
-        self.profile.add(&grid.tenant, &grid.op.kernel.info().name, &totals);
+        let Resident { sm_ns, warp_ns, .. } = grid.room.resident;
+        let totals = KernelTotals { launches: 1, span_ns, sm_ns, warp_ns, ..grid.room.totals };
         let stream = grid.stream;
-        for slot in &mut self.slots {
-            let spare = slot.spare.take_if(|(of, _)| *of == key);
+        let last = self.streams.get(stream).and_then(|s| s.last);
+        let name = &grid.op.kernel.info().name;
+        let row = self.profile.add(&grid.tenant, name, &totals, last.map(|last| last.row));
+        for desk in self.slots_free.iter_mut().chain(&mut self.reserve) {
+            let spare = desk.spare.take_if(|(of, _)| *of == key);
             spare.into_iter().for_each(|(_, run)| self.after.drop_run(run));
         }
         if let Some(stream) = self.streams.get_mut(stream) {
-            stream.pace = Some((identity(&grid.op), grid.pace_ns));
+            let kernel = identity(&grid.op);
+            stream.last = Some(LastKernel { kernel, pace_ns: grid.pace_ns, row });
         }
-        let Grid { op, tenant, sms, waiting, .. } = grid;
-        self.after.drop_grid(EndedGrid { _op: op, _tenant: tenant, _sms: sms, _waiting: waiting });
+        let Grid { op, tenant, sms, room, .. } = grid;
+        self.after.drop_grid(EndedGrid { _op: op, _tenant: tenant, _sms: sms });
+        if self.rooms.len() < ROOMS_MAX {
+            self.rooms.push(room);
+        }
         if self.grids.is_empty() {
             self.turn_idle(now);
         }
@@ -456,7 +496,7 @@ impl Core {
         }
         grid.killed = true;
         grid.total = grid.next;
-        let mut waiting = std::mem::take(&mut grid.waiting);
+        let mut waiting = std::mem::take(&mut grid.room.waiting);
         let running = grid.running;
         self.pending.retain(|k| *k != key);
         for slot in &self.slots {

@@ -3,6 +3,7 @@
 //! A [`Device`] knows kernels only as things whose blocks can be resumed ([`simt::kernel`]) and
 //! knows nothing of the driver API, which is built on it in [`crate::api`].
 
+pub mod account;
 pub mod activity;
 mod activity_file;
 pub mod attributes;
@@ -40,12 +41,13 @@ use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+use self::account::{Account, Usage};
 use self::activity::{Activity, ActivityTotals};
-use self::core::{After, Core, CoreGuard, Slot};
+use self::core::{Core, CoreGuard, Desk, Slot};
 use self::memory::Memory;
 use self::settings::Settings;
 use self::slab::Slab;
-use self::tenant::{Tenant, TenantId, Usage};
+use self::tenant::{Tenant, TenantId};
 use self::turn::{TurnFile, TurnState};
 use simt::written::WrittenBytes;
 use simt_jit::{Obstacle, Tiers};
@@ -107,13 +109,19 @@ impl Device {
         let now = clock::now_ns();
         let mut activity = Activity::new(settings.sms, settings.capability, now);
         activity.set_held(file.is_none(), now);
-        let default_tenant = Tenant::new(TenantId(0));
-        let threads = settings.threads as usize;
+        let mut accounts = Slab::default();
+        let account = accounts.insert(Account::default()).expect("the first of all");
+        let default_tenant = Tenant::new(TenantId(0), account);
+        let new_slot = |_| Slot { control: Arc::default(), running: None };
+        let slots: Vec<Slot> = (0..=settings.threads).map(new_slot).collect();
+        let mut desks: Vec<_> = slots.iter().enumerate().map(Desk::new).collect();
         let core = Core {
             streams: Slab::default(),
             groups: Slab::default(),
             group_of: HashMap::new(),
             tenants: HashMap::from([(default_tenant.id, default_tenant.clone())]),
+            accounts,
+            rooms: Vec::new(),
             grids: Slab::default(),
             pending: Vec::new(),
             runnable: Default::default(),
@@ -125,8 +133,9 @@ impl Device {
             ready: Vec::new(),
             capability: settings.capability,
             sms: vec![Default::default(); settings.sms as usize],
-            slots: (0..threads).map(|_| Slot::default()).collect(),
-            slots_free: (0..threads).rev().collect(),
+            reserve: desks.pop(),
+            slots_free: desks,
+            slots,
             sleepers: Vec::new(),
             wake_deferred: false,
             unannounced: Vec::new(),
@@ -134,7 +143,7 @@ impl Device {
             activity,
             profile: Default::default(),
             turn: TurnState::new(file),
-            after: After::default(),
+            after: Box::default(),
             arrivals: 0,
             shutdown: false,
         };
@@ -169,8 +178,13 @@ impl Device {
 
     /// What was done for a tenant so far.
     pub fn usage(&self, tenant: &Tenant) -> Usage {
-        let clock_ns = self.lock().activity.clock_ns(clock::now_ns());
-        tenant.usage(clock_ns)
+        let now = clock::now_ns();
+        let mut core = self.lock();
+        let clock_ns = core.activity.clock_ns(now);
+        let account = core.accounts.get_mut(tenant.account);
+        let memory_bytes = tenant.memory_bytes.load(Ordering::Relaxed);
+        let usage = account.map(|account| account.usage(now, clock_ns)).unwrap_or_default();
+        Usage { memory_bytes, ..usage }
     }
 
     /// Writes a line to stderr if OPENMPS_SOFT_LOG asks for it.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::core::Parker;
+use super::account::Account;
+use super::core::{Core, Parker};
 use super::event::EventPoint;
 use super::grid::SmMask;
 use super::slab::Key;
@@ -203,11 +204,13 @@ impl Device {
             let tenant = stream.tenant.clone();
             let seq = seq.min(stream.submitted);
             if stream.completed >= seq {
+                core.wake_workers();
                 drop(core);
                 return tenant.alive();
             }
-            if let Some(mut assignment) = core.assign_for(key) {
-                core.wake_workers();
+            let assignment = core.assign_for(key);
+            core.wake_workers();
+            if let Some(mut assignment) = assignment {
                 drop(core);
                 let settled: Settled = self.execute(&mut assignment);
                 core = self.lock();
@@ -328,14 +331,17 @@ impl Device {
     }
 
     /// Makes a tenant.
-    pub fn create_tenant(&self) -> Arc<Tenant> {
+    pub fn create_tenant(&self) -> Result<Arc<Tenant>> {
         let id = TenantId(self.tenant_ids.fetch_add(1, Ordering::Relaxed));
-        let tenant = Tenant::new(id);
         let mut core = self.lock();
+        let Core { tenants, accounts, .. } = &mut *core;
         // Those that ended are remembered while something of theirs is left.
-        core.tenants.retain(|_, t| !t.ended() || Arc::strong_count(t) > 1);
-        core.tenants.insert(id, tenant.clone());
-        tenant
+        let forgotten = tenants.extract_if(|_, t| t.ended() && Arc::strong_count(t) == 1);
+        forgotten.for_each(|(_, t)| drop(accounts.remove(t.account)));
+        let account = accounts.insert(Account::default()).ok_or(Error::OUT_OF_MEMORY)?;
+        let tenant = Tenant::new(id, account);
+        tenants.insert(id, tenant.clone());
+        Ok(tenant)
     }
 
     /// The tenant of that number.

@@ -76,29 +76,50 @@ impl SmUse {
     }
 }
 
-/// Room for so many blocks together on SMs of `open`, which ascend; `None` if there is none now.
-pub(super) fn find_places(
+/// Puts blocks on SMs of `open`, which ascend, `together` so many of them at a time and at most
+/// `most` times, as long as an SM `fits`. Tells `placed` of each where they are.
+pub(super) fn fill(
+    sms: &mut [SmUse],
+    open: impl Iterator<Item = u32> + Clone,
+    need: &BlockNeed,
+    (together, most): (u32, u64),
+    fits: impl Fn(&SmUse) -> bool,
+    mut placed: impl FnMut(Places),
+) {
+    if together > 1 {
+        for _ in 0..most {
+            let Some(places) = find_cluster(sms, open.clone(), need, together, &fits) else {
+                return;
+            };
+            places.iter().for_each(|sm| sms[sm as usize].take(need));
+            placed(places);
+        }
+        return;
+    }
+    let mut left = most;
+    // All SMs with the fewest warps get a block each, and then have more than those.
+    while left > 0 {
+        let free = open.clone().map(|sm| &sms[sm as usize]).filter(|on_sm| fits(on_sm));
+        let Some(fewest) = free.map(|on_sm| on_sm.used.warps).min() else { return };
+        for sm in open.clone() {
+            let on_sm = &mut sms[sm as usize];
+            if left > 0 && on_sm.used.warps == fewest && fits(on_sm) {
+                on_sm.take(need);
+                placed(Places { first: sm, others: Box::default() });
+                left -= 1;
+            }
+        }
+    }
+}
+
+/// Room for the blocks of a cluster; `None` if there is none now.
+fn find_cluster(
     sms: &[SmUse],
     open: impl Iterator<Item = u32>,
     need: &BlockNeed,
     blocks: u32,
     fits: impl Fn(&SmUse) -> bool,
 ) -> Option<Places> {
-    if blocks == 1 {
-        // Once for each block of a grid: whether it fits is only asked where it would go.
-        let mut best: Option<(u32, u32)> = None;
-        for sm in open {
-            let on_sm = &sms[sm as usize];
-            let warps = on_sm.used.warps;
-            if best.is_none_or(|(_, fewest)| warps < fewest) && fits(on_sm) {
-                best = Some((sm, warps));
-                if warps == 0 {
-                    break;
-                }
-            }
-        }
-        return best.map(|(first, _)| Places { first, others: Box::default() });
-    }
     let open: Vec<(u32, SmUse)> = open.map(|sm| (sm, sms[sm as usize])).collect();
     let gpcs = open.chunk_by(|(a, _), (b, _)| a / SMS_PER_GPC == b / SMS_PER_GPC);
     let on_gpc = |gpc: &[(u32, SmUse)]| {
@@ -136,14 +157,9 @@ mod tests {
     /// Places as many as there is room for.
     fn fill(sms: &mut [SmUse], capability: &Capability, blocks: u32) -> Vec<Places> {
         let mut all = Vec::new();
-        loop {
-            let fits = |on_sm: &SmUse| on_sm.fits(&NEED, capability);
-            let Some(places) = find_places(sms, 0..sms.len() as u32, &NEED, blocks, fits) else {
-                return all;
-            };
-            places.iter().for_each(|sm| sms[sm as usize].take(&NEED));
-            all.push(places);
-        }
+        let (open, fits) = (0..sms.len() as u32, |on_sm: &SmUse| on_sm.fits(&NEED, capability));
+        super::fill(sms, open, &NEED, (blocks, u64::MAX), fits, |places| all.push(places));
+        all
     }
 
     #[test]
@@ -151,6 +167,13 @@ mod tests {
         let (mut sms, capability) = device(3);
         let placed = fill(&mut sms, capability, 1);
         assert_eq!(placed.iter().map(Places::first).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
+        placed[3..].iter().for_each(|places| sms[places.first() as usize].give(&NEED));
+        sms[1].give(&NEED);
+        let mut order = Vec::new();
+        let fits = |on_sm: &SmUse| on_sm.fits(&NEED, capability);
+        let note = |places: Places| order.push(places.first());
+        super::fill(&mut sms, [1, 2].into_iter(), &NEED, (1, 2), fits, note);
+        assert_eq!(order, [1, 1], "where the fewest warps are, and no more than asked for");
     }
 
     #[test]

@@ -5,7 +5,6 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -86,53 +85,65 @@ pub struct KernelRow {
 /// Totals by tenant and by kernel name.
 #[derive(Default)]
 pub(super) struct Profile {
-    clients: HashMap<TenantId, ClientProfile>,
-    /// Rows of all of them.
-    rows: usize,
+    rows: Vec<(TenantId, KernelRow)>,
+    /// Where the rows are.
+    places: HashMap<TenantId, HashMap<String, ProfileRow>>,
 }
 
-struct ClientProfile {
-    name: String,
-    kernels: HashMap<String, KernelTotals>,
-}
+/// Where a kernel's totals are; it stays there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProfileRow(usize);
 
 impl Profile {
-    pub(super) fn add(&mut self, tenant: &Tenant, kernel: &str, totals: &KernelTotals) {
-        let kernels = self.clients.get_mut(&tenant.id).map(|client| &mut client.kernels);
-        if let Some(sum) = kernels.and_then(|kernels| kernels.get_mut(kernel)) {
-            return sum.add(totals);
-        }
-        let (id, client, kernel) = match self.rows < KERNELS_MAX {
-            true => (tenant.id, tenant.name(), kernel),
-            false => (TenantId(u64::MAX), OTHERS.to_owned(), OTHERS),
+    /// Adds what a launch did. Gives the row; it is found sooner if `guess` is that of the same
+    /// kernel.
+    pub(super) fn add(
+        &mut self,
+        tenant: &Tenant,
+        kernel: &str,
+        totals: &KernelTotals,
+        guess: Option<ProfileRow>,
+    ) -> ProfileRow {
+        let is_it = |row: &ProfileRow| {
+            let (id, row) = &self.rows[row.0];
+            *id == tenant.id && row.kernel == kernel
         };
-        let new = ClientProfile { name: client, kernels: HashMap::new() };
-        let sum = self.clients.entry(id).or_insert(new).kernels.entry(kernel.to_owned());
-        self.rows += usize::from(matches!(sum, Entry::Vacant(_)));
-        sum.or_default().add(totals);
+        let row = guess.filter(is_it).unwrap_or_else(|| self.row(tenant, kernel));
+        self.rows[row.0].1.totals.add(totals);
+        row
     }
 
-    /// All rows, those that took most time first.
+    fn row(&mut self, tenant: &Tenant, kernel: &str) -> ProfileRow {
+        let place = |id: &TenantId, kernel: &str| self.places.get(id)?.get(kernel).copied();
+        let others = TenantId(u64::MAX);
+        if let Some(row) = place(&tenant.id, kernel) {
+            return row;
+        }
+        let (id, client, kernel) = match self.rows.len() < KERNELS_MAX {
+            true => (tenant.id, tenant.name(), kernel),
+            false => (others, OTHERS.to_owned(), OTHERS),
+        };
+        if let Some(row) = place(&id, kernel) {
+            return row;
+        }
+        let row = ProfileRow(self.rows.len());
+        let totals = KernelTotals::default();
+        self.rows.push((id, KernelRow { client, kernel: kernel.to_owned(), totals }));
+        self.places.entry(id).or_default().insert(kernel.to_owned(), row);
+        row
+    }
+
     fn rows(&self) -> Vec<KernelRow> {
-        let clients = self.clients.values();
-        let mut rows: Vec<KernelRow> = clients
-            .flat_map(|client| client.kernels.iter().map(move |of| (&client.name, of)))
-            .map(|(client, (kernel, totals))| KernelRow {
-                client: client.clone(),
-                kernel: kernel.clone(),
-                totals: *totals,
-            })
-            .collect();
-        let key = |row: &KernelRow| (Reverse(row.totals.worker_ns), row.kernel.clone());
-        rows.sort_by_cached_key(key);
-        rows
+        self.rows.iter().map(|(_, row)| row.clone()).collect()
     }
 }
 
 impl Device {
     /// What each kernel did so far, those that took most time first.
     pub fn kernel_totals(&self) -> Vec<KernelRow> {
-        self.lock().profile.rows()
+        let mut rows = self.lock().profile.rows();
+        rows.sort_by_cached_key(|row| (Reverse(row.totals.worker_ns), row.kernel.clone()));
+        rows
     }
 
     /// Writes the table that OPENMPS_SOFT_PROFILE asks for, or says why it cannot.
@@ -179,19 +190,21 @@ fn table(rows: &[KernelRow]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::slab::Key;
 
     #[test]
     fn launches_of_one_kernel_add_up_and_names_are_bounded() {
         let mut profile = Profile::default();
-        let (one, other) = (Tenant::new(TenantId(1)), Tenant::new(TenantId(2)));
+        let [one, other] = [1, 2].map(|n| Tenant::new(TenantId(n), Key::from_parts(0, 1)));
         other.set_name("17 ./other");
         let mut totals = KernelTotals { launches: 1, span_ns: 5, ..Default::default() };
         let counters =
             Counters { warp_instructions: 10, thread_instructions: 160, global_bytes: 64 };
         totals.add_work(7, &counters, 2);
-        profile.add(&one, "k", &totals);
-        profile.add(&one, "k", &totals);
-        profile.add(&other, "k", &totals);
+        let row = profile.add(&one, "k", &totals, None);
+        profile.add(&one, "k", &totals, Some(row));
+        // A guess that is wrong does no harm.
+        profile.add(&other, "k", &totals, Some(row));
         let rows = profile.rows();
         let [KernelRow { client, totals: sum, .. }, theirs] = &rows[..] else { panic!("{rows:?}") };
         assert_eq!((client.as_str(), theirs.client.as_str()), ("1", "17 ./other"));
@@ -199,7 +212,7 @@ mod tests {
         assert_eq!((sum.launches, sum.blocks, sum.worker_ns, sum.global_bytes), (2, 4, 14, 128));
         assert_eq!(sum.lanes_active(), 0.5);
         for n in 0..KERNELS_MAX + 10 {
-            profile.add(&one, &format!("n{n}"), &totals);
+            profile.add(&one, &format!("n{n}"), &totals, Some(row));
         }
         let rows = profile.rows();
         assert_eq!(rows.len(), KERNELS_MAX + 1);

@@ -12,7 +12,7 @@ use super::branch::Branch;
 use super::clock::now_ns;
 use super::core::{Core, Parker};
 use super::event::EventPoint;
-use super::grid::{Grid, KernelOp, SmMask};
+use super::grid::{Grid, KernelOp, LastKernel, SmMask};
 use super::host::HostCall;
 use super::limits;
 use super::slab::Key;
@@ -101,9 +101,7 @@ pub struct Stream {
     seen_by_legacy: u64,
     /// How often lately the submitter waited for its work at once and did it itself.
     pub(super) helped: u32,
-    /// Which kernel it ran last, and the time of a block of it, ns: the next launch is likely the
-    /// same.
-    pub(super) pace: Option<(usize, u64)>,
+    pub(super) last: Option<LastKernel>,
     pub(super) destroyed: bool,
 }
 
@@ -133,7 +131,7 @@ impl Stream {
             legacy_seen: 0,
             seen_by_legacy: 0,
             helped: 0,
-            pace: None,
+            last: None,
             destroyed: false,
         }
     }

@@ -209,7 +209,7 @@ fn random_programs_of_several_threads_and_tenants_do_not_disturb_each_other() {
             scope.spawn(move || {
                 let tenant = match thread % 2 {
                     0 => device.default_tenant().clone(),
-                    _ => device.create_tenant(),
+                    _ => device.create_tenant().unwrap(),
                 };
                 for round in 0..3 {
                     program(device, &tenant, 1 + thread, 100 * thread + round);
@@ -293,7 +293,7 @@ fn tenants_come_and_end_in_the_middle_of_their_work() {
             scope.spawn(move || {
                 let mut random = Random::new(thread + 77);
                 for _ in 0..40 {
-                    let tenant = device.create_tenant();
+                    let tenant = device.create_tenant().unwrap();
                     let group = device.group(1, &tenant).unwrap();
                     let spec = StreamSpec { non_blocking: true, ..Default::default() };
                     let streams: Vec<_> = (0..3)

@@ -7,11 +7,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
-use super::activity::Resident;
+use super::account::Account;
 use super::printf::PrintfFifo;
+use super::slab::Key;
 use crate::error::{Error, Result};
 use cuda_api::extension::PlaceManaged;
-use simt::kernel::{Counters, Range, RangeMap, RangeSource};
+use simt::kernel::{Range, RangeMap, RangeSource};
 
 /// Identity of a tenant: 0 is the one that always exists; others are never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,42 +21,14 @@ pub struct TenantId(pub u64);
 /// Bytes of a tenant's name: a process's number and what it runs.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Work done for a tenant so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Kernels completed.
-    pub kernels: u64,
-    /// Blocks completed.
-    pub blocks: u64,
-    /// Time in which at least one of its kernels was in execution, ns.
-    pub busy_ns: u64,
-    /// Time worker threads spent on its blocks, ns, summed over threads.
-    pub worker_ns: u64,
-    /// Device memory it holds, bytes.
-    pub memory_bytes: u64,
-    /// What its blocks executed.
-    pub counters: Counters,
-    /// Sum over SMs of the time in which at least one of its blocks was there, ns.
-    pub sm_ns: u64,
-    /// Sum over its resident warps of the time in which they were, ns.
-    pub warp_ns: u64,
-}
-
-/// Kernels in execution, for how long there has been one, and what their blocks have.
-#[derive(Default)]
-struct Busy {
-    kernels: u32,
-    since_ns: u64,
-    total_ns: u64,
-    resident: Resident,
-}
-
-/// One party: its address space, its error, its account.
+/// One party: its address space, its error.
 pub struct Tenant {
     /// Who it is.
     pub id: TenantId,
     /// What it is called, if anybody said.
     name: Mutex<String>,
+    /// What was done for it, in [`super::core::Core::accounts`].
+    pub(super) account: Key<Account>,
     /// What its kernels and copies may touch.
     pub space: Arc<Space>,
     /// What its kernels printed.
@@ -68,19 +41,13 @@ pub struct Tenant {
     /// Unmappings that wait for its blocks to return; blocks give way at once while not 0.
     pub(super) unmaps_pending: AtomicU32,
     pub(super) memory_bytes: AtomicU64,
-    kernels: AtomicU64,
-    blocks: AtomicU64,
-    worker_ns: AtomicU64,
-    busy: Mutex<Busy>,
-    warp_instructions: AtomicU64,
-    thread_instructions: AtomicU64,
-    global_bytes: AtomicU64,
 }
 
 impl Tenant {
-    pub(super) fn new(id: TenantId) -> Arc<Self> {
+    pub(super) fn new(id: TenantId, account: Key<Account>) -> Arc<Self> {
         Arc::new(Self {
             id,
+            account,
             name: Mutex::default(),
             space: Arc::default(),
             printf: Arc::default(),
@@ -90,13 +57,6 @@ impl Tenant {
             ended: AtomicBool::new(false),
             unmaps_pending: AtomicU32::new(0),
             memory_bytes: AtomicU64::new(0),
-            kernels: AtomicU64::new(0),
-            blocks: AtomicU64::new(0),
-            worker_ns: AtomicU64::new(0),
-            busy: Mutex::default(),
-            warp_instructions: AtomicU64::new(0),
-            thread_instructions: AtomicU64::new(0),
-            global_bytes: AtomicU64::new(0),
         })
     }
 
@@ -169,63 +129,6 @@ impl Tenant {
     /// True if what is done for it now is to stop: it has ended, or its memory is to be unmapped.
     pub(super) fn wants_worker_back(&self) -> bool {
         self.ended() || self.unmaps_pending.load(Ordering::Acquire) > 0
-    }
-
-    pub(super) fn account_blocks(&self, worker_ns: u64, counters: &Counters, finished: u64) {
-        self.worker_ns.fetch_add(worker_ns, Ordering::Relaxed);
-        self.warp_instructions.fetch_add(counters.warp_instructions, Ordering::Relaxed);
-        self.thread_instructions.fetch_add(counters.thread_instructions, Ordering::Relaxed);
-        self.global_bytes.fetch_add(counters.global_bytes, Ordering::Relaxed);
-        self.blocks.fetch_add(finished, Ordering::Relaxed);
-    }
-
-    /// Notes what its blocks have of the device: for many blocks at once, since all kernels that
-    /// start and end come by here.
-    pub(super) fn with_resident<R>(&self, note: impl FnOnce(&mut Resident) -> R) -> R {
-        note(&mut self.busy.lock().unwrap_or_else(PoisonError::into_inner).resident)
-    }
-
-    /// A kernel's execution begins.
-    pub(super) fn kernel_started(&self, now_ns: u64) {
-        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        if busy.kernels == 0 {
-            busy.since_ns = now_ns;
-        }
-        busy.kernels += 1;
-    }
-
-    /// A kernel's execution is over; `complete` unless it was ended before its time.
-    pub(super) fn kernel_ended(&self, now_ns: u64, complete: bool) {
-        self.kernels.fetch_add(u64::from(complete), Ordering::Relaxed);
-        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        busy.kernels -= 1;
-        if busy.kernels == 0 {
-            busy.total_ns += now_ns.saturating_sub(busy.since_ns);
-        }
-    }
-
-    /// The account so far, at a time on the clock of the device's residents.
-    pub(super) fn usage(&self, clock_ns: u64) -> Usage {
-        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        let (sm_ns, warp_ns) = busy.resident.totals(clock_ns);
-        let running_ns = match busy.kernels {
-            0 => 0,
-            _ => super::clock::now_ns().saturating_sub(busy.since_ns),
-        };
-        Usage {
-            busy_ns: busy.total_ns + running_ns,
-            kernels: self.kernels.load(Ordering::Relaxed),
-            blocks: self.blocks.load(Ordering::Relaxed),
-            worker_ns: self.worker_ns.load(Ordering::Relaxed),
-            memory_bytes: self.memory_bytes.load(Ordering::Relaxed),
-            counters: Counters {
-                warp_instructions: self.warp_instructions.load(Ordering::Relaxed),
-                thread_instructions: self.thread_instructions.load(Ordering::Relaxed),
-                global_bytes: self.global_bytes.load(Ordering::Relaxed),
-            },
-            sm_ns,
-            warp_ns,
-        }
     }
 }
 
@@ -344,7 +247,7 @@ mod tests {
 
     #[test]
     fn only_the_first_error_sticks() {
-        let tenant = Tenant::new(TenantId(1));
+        let tenant = Tenant::new(TenantId(1), Key::from_parts(0, 1));
         assert_eq!(tenant.sticky(), Ok(()));
         assert!(tenant.poison(Error::ILLEGAL_ADDRESS, Some("first".into())));
         assert!(!tenant.poison(Error::LAUNCH_FAILED, Some("second".into())));

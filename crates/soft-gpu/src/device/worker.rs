@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::clock::now_ns;
-use super::core::{CachedView, Core, Running};
+use super::core::{CachedView, Core, Desk, Running};
 use super::floats::DefaultFloats;
 use super::grid::{Block, Grid, Place};
 use super::slab::Key;
@@ -21,8 +21,7 @@ use super::transfer::{Progress, Transfer};
 use super::{Device, fault};
 use crate::error::Error;
 use simt::kernel::{
-    BlockRun, Control, Counters, Fault, FaultKind, Kernel, Launch, MemoryView, Outcome, PrintfSink,
-    Worker,
+    BlockRun, Counters, Fault, FaultKind, Kernel, Launch, MemoryView, Outcome, PrintfSink, Worker,
 };
 
 /// How many streams that wait for one another a helper looks along.
@@ -31,31 +30,22 @@ const HELP_CHAIN_MAX: usize = 8;
 /// Blocks in a row that gave way unasked before a worker offers its core to other threads.
 const FRUITLESS_MAX: u32 = 64;
 
-/// Work that a thread has taken, and the slot it holds meanwhile.
+/// Work that a thread has taken, and what it holds meanwhile.
 pub(super) struct Assignment {
-    slot: usize,
-    control: Arc<Control>,
+    desk: Box<Desk>,
     tenant: Arc<Tenant>,
     work: Work,
     since_ns: u64,
 }
 
-#[allow(
-    clippy::large_enum_variant,
-    reason = "one of them lives a worker, nearly always the large one"
-)]
 enum Work {
+    /// Those on the desk.
     Blocks {
         grid: Key<Grid>,
-        /// In the order they are run.
-        blocks: VecDeque<Block>,
         /// How many of them have finished, from the front.
         finished: usize,
         kernel: Arc<dyn Kernel>,
         launch: Arc<Launch>,
-        view: Option<CachedView>,
-        /// A finished block of the grid, for the next one.
-        spare: Option<Box<dyn BlockRun>>,
         counters: Counters,
     },
     Transfer {
@@ -100,37 +90,26 @@ impl Core {
         if !self.may_run_blocks() {
             return None;
         }
-        let slot = *self.slots_free.last()?;
-        let mut batch = std::mem::take(&mut self.slots[slot].batch);
-        match self.take_blocks(&mut batch) {
-            Some(grid) => self.assign_blocks(grid, batch),
-            None => {
-                self.slots[slot].batch = batch;
-                None
-            }
-        }
+        let mut desk = self.slots_free.pop()?;
+        let grid = self.take_blocks(&mut desk.blocks);
+        self.assign_blocks(grid, desk)
     }
 
     /// Takes work that brings this stream further.
     pub(super) fn assign_for(&mut self, stream: Key<Stream>) -> Option<Assignment> {
-        if self.slots_free.is_empty() {
-            return None;
-        }
         let mut key = stream;
         for _ in 0..HELP_CHAIN_MAX {
             match &self.streams.get(key)?.head {
                 Head::Kernel(grid) if self.may_run_blocks() => {
                     let grid = *grid;
-                    let slot = *self.slots_free.last()?;
-                    let mut batch = std::mem::take(&mut self.slots[slot].batch);
-                    if self.take_blocks_now(grid, &mut batch) {
+                    let mut desk = self.desk_for(grid)?;
+                    let taken = self.take_blocks_now(grid, &mut desk.blocks);
+                    if taken {
                         self.note_helped(key, grid);
-                        return self.assign_blocks(grid, batch);
                     }
-                    self.slots[slot].batch = batch;
-                    return None;
+                    return self.assign_blocks(taken.then_some(grid), desk);
                 }
-                Head::TransferQueued(_) => {
+                Head::TransferQueued(_) if !self.slots_free.is_empty() => {
                     self.transfers.retain(|k| *k != key);
                     return self.assign_transfer(key);
                 }
@@ -143,13 +122,10 @@ impl Core {
 
     /// Takes work of this tenant.
     pub(super) fn assign_tenant(&mut self, tenant: TenantId) -> Option<Assignment> {
-        if self.slots_free.is_empty() {
-            return None;
-        }
         let transfer = self.transfers.iter().position(|key| {
             self.streams.get(*key).is_some_and(|stream| stream.tenant.id == tenant)
         });
-        if let Some(at) = transfer {
+        if let Some(at) = transfer.filter(|_| !self.slots_free.is_empty()) {
             let key = self.transfers.remove(at)?;
             return self.assign_transfer(key);
         }
@@ -160,38 +136,55 @@ impl Core {
         let key = runnable.find(|key| {
             self.grids.get(*key).is_some_and(|g| g.tenant.id == tenant && g.has_waiting())
         })?;
-        let slot = *self.slots_free.last()?;
-        let mut batch = std::mem::take(&mut self.slots[slot].batch);
-        self.take_blocks_now(key, &mut batch);
-        self.assign_blocks(key, batch)
+        let mut desk = self.desk_for(key)?;
+        let taken = self.take_blocks_now(key, &mut desk.blocks);
+        self.assign_blocks(taken.then_some(key), desk)
     }
 
-    fn assign_blocks(&mut self, key: Key<Grid>, blocks: VecDeque<Block>) -> Option<Assignment> {
-        let grid = self.grids.get(key)?;
+    /// For a thread that waits for this grid: a free slot's, or the reserve's if the grid is more
+    /// urgent than what runs.
+    fn desk_for(&mut self, grid: Key<Grid>) -> Option<Box<Desk>> {
+        self.slots_free.pop().or_else(|| {
+            let grid = self.grids.get(grid)?;
+            let urgent = grid.has_waiting() && self.less_urgent_slots(grid).next().is_some();
+            urgent.then(|| self.reserve.take()).flatten()
+        })
+    }
+
+    fn give_back(&mut self, desk: Box<Desk>) {
+        if desk.slot == self.workers() {
+            self.reserve = Some(desk);
+        } else {
+            self.slots_free.push(desk);
+        }
+    }
+
+    /// The blocks of a grid that are on the desk; `None`, and the slot is free, if there are none.
+    fn assign_blocks(
+        &mut self,
+        grid: Option<Key<Grid>>,
+        mut desk: Box<Desk>,
+    ) -> Option<Assignment> {
+        let Some((key, grid)) = grid.and_then(|key| Some((key, self.grids.get(key)?))) else {
+            self.give_back(desk);
+            return None;
+        };
         let (tenant, kernel) = (grid.tenant.clone(), grid.op.kernel.clone());
         let launch = grid.op.launch.clone();
-        let index = self.slots_free.pop()?;
         let since_ns = now_ns();
-        let slot = &mut self.slots[index];
-        slot.running = Some(Running { tenant: tenant.id, grid: Some(key), since_ns });
+        let running = Running { tenant: tenant.id, grid: Some(key), since_ns };
+        self.slots[desk.slot].running = Some(running);
         if tenant.unmaps_pending.load(Ordering::Acquire) == 0 {
-            slot.control.clear();
+            desk.control.clear();
         } else {
-            slot.control.request_yield();
+            desk.control.request_yield();
         }
-        let view = slot.view.take();
-        let spare = match slot.spare.take() {
-            Some((of, run)) if of == key => Some(run),
-            other => {
-                other.into_iter().for_each(|(_, run)| self.after.drop_run(run));
-                None
-            }
-        };
-        let control = slot.control.clone();
+        if let Some((_, run)) = desk.spare.take_if(|(of, _)| *of != key) {
+            self.after.drop_run(run);
+        }
         let counters = Counters::default();
-        let work =
-            Work::Blocks { grid: key, blocks, finished: 0, kernel, launch, view, spare, counters };
-        Some(Assignment { slot: index, control, tenant, work, since_ns })
+        let work = Work::Blocks { grid: key, finished: 0, kernel, launch, counters };
+        Some(Assignment { desk, tenant, work, since_ns })
     }
 
     fn assign_transfer(&mut self, key: Key<Stream>) -> Option<Assignment> {
@@ -205,41 +198,37 @@ impl Core {
             return None;
         };
         let tenant = stream.tenant.clone();
-        let index = self.slots_free.pop()?;
+        let desk = self.slots_free.pop()?;
         let since_ns = now_ns();
-        let slot = &mut self.slots[index];
-        slot.running = Some(Running { tenant: tenant.id, grid: None, since_ns });
-        let control = slot.control.clone();
+        let running = Running { tenant: tenant.id, grid: None, since_ns };
+        self.slots[desk.slot].running = Some(running);
         let work = Work::Transfer { stream: key, transfer };
-        Some(Assignment { slot: index, control, tenant, work, since_ns })
+        Some(Assignment { desk, tenant, work, since_ns })
     }
 
-    /// Settles what an assignment came to and frees its slot.
+    /// Settles what an assignment came to and frees its slot. Wakes no worker for what can start now:
+    /// whoever calls this takes of it himself, and wakes one for the rest.
     pub(super) fn settle(&mut self, assignment: Assignment, settled: Settled) {
-        let Assignment { slot, control, tenant, work, since_ns } = assignment;
-        self.slots[slot].running = None;
-        self.slots_free.push(slot);
+        self.wake_deferred = true;
+        let Assignment { mut desk, tenant, work, since_ns } = assignment;
+        self.slots[desk.slot].running = None;
         match (work, settled) {
             (
-                Work::Blocks { grid, mut blocks, finished, view, spare, counters, .. },
+                Work::Blocks { grid, finished, counters, .. },
                 settled @ (Settled::Blocks(_) | Settled::Fault(..)),
             ) => {
-                self.slots[slot].view = view;
                 self.anybodys_turn |= matches!(settled, Settled::Blocks(Outcome::Yielded))
-                    && !control.yield_requested();
-                // Before the grid may end.
-                self.slots[slot].spare = spare.map(|run| (grid, run));
+                    && !desk.control.yield_requested();
                 let now = now_ns();
                 let busy_ns = now.saturating_sub(since_ns);
-                let ended = self.note_work(grid, busy_ns, &counters, finished as u64);
-                tenant.account_blocks(busy_ns, &counters, ended);
+                self.note_work(grid, busy_ns, &counters, finished as u64);
                 if let Settled::Fault(error, text) = settled
                     && self.grids.get(grid).is_some_and(|g| !g.killed)
                 {
                     self.poison(&tenant, error, text);
                 }
-                let left: Vec<_> = blocks.drain(finished..).collect();
-                self.finish_blocks(grid, &mut blocks, now);
+                let left: Vec<_> = desk.blocks.drain(finished..).collect();
+                self.finish_blocks(grid, &mut desk.blocks, now);
                 // The one that gave way goes behind all others. Those that did not get their turn
                 // stay in front: it may be waiting for them.
                 let mut left = left.into_iter();
@@ -250,7 +239,10 @@ impl Core {
                 if let Some(block) = gave_way {
                     self.return_block(grid, block, Place::Back, now);
                 }
-                self.slots[slot].batch = blocks;
+                if self.grids.get(grid).is_none() {
+                    let spare = desk.spare.take();
+                    spare.into_iter().for_each(|(_, run)| self.after.drop_run(run));
+                }
                 if self.turn.giving_up {
                     self.give_turn_up();
                 }
@@ -261,6 +253,8 @@ impl Core {
             // `execute` answers each kind of work with its own kind of outcome.
             _ => {}
         }
+        self.give_back(desk);
+        self.wake_deferred = false;
     }
 
     /// Settles what a step of a transfer came to.
@@ -331,7 +325,9 @@ impl Device {
                 let stop = || tenant.wants_worker_back();
                 Settled::Transfer(transfer.step(&tenant.space, stop))
             }
-            Work::Blocks { blocks, finished, kernel, launch, view, spare, counters, .. } => {
+            Work::Blocks { grid, finished, kernel, launch, counters } => {
+                let Desk { control, blocks, view, spare: kept, .. } = &mut *assignment.desk;
+                let mut spare = kept.take().map(|(_, run)| run);
                 let version = tenant.space.version();
                 let cached = match view.take() {
                     Some(c) if c.tenant == tenant.id && c.version == version => view.insert(c),
@@ -344,13 +340,13 @@ impl Device {
                 let _floats = DefaultFloats::new();
                 let mut outcome = Outcome::Finished;
                 while *finished < blocks.len() {
-                    if *finished > 0 && assignment.control.yield_requested() {
+                    if *finished > 0 && control.yield_requested() {
                         break;
                     }
                     let more = following(blocks, *finished);
                     let block = &mut blocks[*finished];
                     let mut worker = Worker {
-                        control: &assignment.control,
+                        control,
                         memory: &mut cached.view,
                         sm: block.places.first(),
                         other_sms: block.places.others(),
@@ -359,7 +355,7 @@ impl Device {
                     };
                     let moved;
                     let begun = (&mut block.run, block.index);
-                    (moved, outcome) = resume(begun, more, spare, kernel, launch, &mut worker);
+                    (moved, outcome) = resume(begun, more, &mut spare, kernel, launch, &mut worker);
                     if moved > 0 {
                         let run = block.run.take();
                         *finished += moved as usize;
@@ -368,9 +364,10 @@ impl Device {
                     if !matches!(outcome, Outcome::Finished) {
                         break;
                     }
-                    *spare = blocks[*finished].run.take();
+                    spare = blocks[*finished].run.take();
                     *finished += 1;
                 }
+                *kept = spare.map(|run| (*grid, run));
                 Settled::Blocks(outcome)
             }
         }
@@ -388,7 +385,7 @@ impl Device {
                 let settled = self.execute(&mut assignment);
                 // Blocks that do nothing but wait leave the core to the threads they wait for.
                 let waits = matches!(&settled, Settled::Blocks(Outcome::Yielded))
-                    && !assignment.control.yield_requested();
+                    && !assignment.desk.control.yield_requested();
                 fruitless = if waits { fruitless.saturating_add(1) } else { 0 };
                 if fruitless > FRUITLESS_MAX {
                     std::thread::yield_now();

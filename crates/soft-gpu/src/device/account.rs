@@ -1,0 +1,103 @@
+//! What was done for each tenant.
+//!
+//! Plain numbers: they change under the core's lock, which whoever starts, runs or ends blocks holds
+//! anyway. The device's own are in [`super::activity`], those of each kernel in [`super::profile`].
+
+use super::activity::Resident;
+use simt::kernel::Counters;
+
+/// Work done for a tenant so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Kernels completed.
+    pub kernels: u64,
+    /// Blocks completed.
+    pub blocks: u64,
+    /// Time in which at least one of its kernels was in execution, ns.
+    pub busy_ns: u64,
+    /// Time worker threads spent on its blocks, ns, summed over threads.
+    pub worker_ns: u64,
+    /// Device memory it holds, bytes.
+    pub memory_bytes: u64,
+    /// What its blocks executed.
+    pub counters: Counters,
+    /// Sum over SMs of the time in which at least one of its blocks was there, ns.
+    pub sm_ns: u64,
+    /// Sum over its resident warps of the time in which they were, ns.
+    pub warp_ns: u64,
+}
+
+/// Keeps a tenant's [`Usage`], but for memory, which is counted where it is given out.
+#[derive(Default)]
+pub(super) struct Account {
+    /// As far as kernels and workers have come.
+    done: Usage,
+    /// Kernels in execution, and since when there has been one, ns.
+    running: u32,
+    since_ns: u64,
+    /// What its blocks have of the device.
+    pub(super) resident: Resident,
+}
+
+impl Account {
+    /// A kernel's execution begins.
+    pub(super) fn kernel_started(&mut self, now_ns: u64) {
+        if self.running == 0 {
+            self.since_ns = now_ns;
+        }
+        self.running += 1;
+    }
+
+    /// A kernel's execution is over; `complete` unless it was ended before its time.
+    pub(super) fn kernel_ended(&mut self, now_ns: u64, complete: bool) {
+        self.done.kernels += u64::from(complete);
+        self.running -= 1;
+        if self.running == 0 {
+            self.done.busy_ns += now_ns.saturating_sub(self.since_ns);
+        }
+    }
+
+    /// A worker was at its blocks for so long, `finished` of which have ended.
+    pub(super) fn worked(&mut self, worker_ns: u64, counters: &Counters, finished: u64) {
+        let done = &mut self.done;
+        done.worker_ns += worker_ns;
+        done.blocks += finished;
+        done.counters.warp_instructions += counters.warp_instructions;
+        done.counters.thread_instructions += counters.thread_instructions;
+        done.counters.global_bytes += counters.global_bytes;
+    }
+
+    /// All of it so far, at a time that is also `clock_ns` on the clock of the device's residents.
+    pub(super) fn usage(&mut self, now_ns: u64, clock_ns: u64) -> Usage {
+        self.resident.advance(clock_ns);
+        let running_ns = if self.running > 0 { now_ns.saturating_sub(self.since_ns) } else { 0 };
+        Usage {
+            busy_ns: self.done.busy_ns + running_ns,
+            sm_ns: self.resident.sm_ns,
+            warp_ns: self.resident.warp_ns,
+            ..self.done
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_that_overlap_are_busy_once_and_killed_ones_do_not_count() {
+        let mut account = Account::default();
+        account.kernel_started(10);
+        account.kernel_started(20);
+        account.kernel_ended(30, true);
+        assert_eq!(account.usage(35, 0).busy_ns, 25);
+        account.kernel_ended(50, false);
+        let counters =
+            Counters { warp_instructions: 3, thread_instructions: 90, global_bytes: 256 };
+        account.worked(7, &counters, 2);
+        account.worked(8, &counters, 1);
+        let usage = account.usage(99, 0);
+        assert_eq!((usage.kernels, usage.busy_ns), (1, 40));
+        assert_eq!((usage.blocks, usage.worker_ns, usage.counters.global_bytes), (3, 15, 512));
+    }
+}

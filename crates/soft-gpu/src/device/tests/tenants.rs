@@ -1,0 +1,158 @@
+//! Tenants: what is counted for each, what a fault does, how one ends.
+
+use super::*;
+use crate::device::profile::KernelRow;
+use simt::kernel::{Fault, FaultKind};
+use std::time::{Duration, Instant};
+
+#[test]
+fn launches_are_counted_by_kernel() {
+    let device = TestDevice::new();
+    let stream = device.stream();
+    let mut last = 0;
+    for _ in 0..3 {
+        last = device.enqueue(stream, launch(40, 64, count(&Default::default()))).unwrap();
+    }
+    device.wait_stream(stream, last).unwrap();
+    let totals = device.kernel_totals();
+    let [KernelRow { client, kernel, totals }] = &totals[..] else { panic!("{totals:?}") };
+    assert_eq!((client.as_str(), kernel.as_str()), ("0", "closure"));
+    assert_eq!((totals.launches, totals.blocks), (3, 120));
+    assert!(totals.span_ns > 0 && totals.worker_ns > 0);
+}
+
+#[test]
+fn what_blocks_have_of_the_device_is_counted_by_kernel_and_by_tenant() {
+    let device = TestDevice::new();
+    let [mine, theirs] = [(); 2].map(|()| device.create_tenant().unwrap());
+    let mut spans = Vec::new();
+    for (tenant, threads) in [(&mine, 64), (&theirs, 256)] {
+        tenant.set_name(&format!("of {threads}"));
+        let group = device.group(1, tenant).unwrap();
+        let spec = StreamSpec { non_blocking: true, ..Default::default() };
+        let stream = device.create_stream(group, tenant, spec).unwrap();
+        let begin = Instant::now();
+        // One block on one SM, for a while.
+        let wait = |_: &mut Worker<'_>, _, _| {
+            std::thread::sleep(Duration::from_millis(5));
+            Outcome::Finished
+        };
+        let last = device.enqueue(stream, launch(1, threads, wait)).unwrap();
+        device.wait_stream(stream, last).unwrap();
+        spans.push(begin.elapsed().as_nanos() as u64);
+    }
+    let rows = device.kernel_totals();
+    for ((tenant, warps), span_ns) in [(&mine, 2), (&theirs, 8)].into_iter().zip(spans) {
+        let usage = device.usage(tenant);
+        assert_eq!((usage.kernels, usage.blocks), (1, 1));
+        assert!((5_000_000..=span_ns).contains(&usage.sm_ns), "{usage:?} in {span_ns}");
+        assert_eq!(usage.warp_ns, warps * usage.sm_ns, "{usage:?}");
+        let row = rows.iter().find(|row| row.client == tenant.name()).unwrap();
+        assert_eq!((row.totals.sm_ns, row.totals.warp_ns), (usage.sm_ns, usage.warp_ns));
+    }
+    assert_eq!(device.usage(device.default_tenant()).sm_ns, 0);
+}
+
+#[test]
+fn a_fault_ends_all_work_of_its_tenant_and_nobody_elses() {
+    let device = TestDevice::new();
+    let good = device.default_tenant().clone();
+    let bad = device.create_tenant().unwrap();
+    let stream_of = |tenant| {
+        let group = device.group(1, tenant).unwrap();
+        let spec = StreamSpec { non_blocking: true, ..Default::default() };
+        device.create_stream(group, tenant, spec).unwrap()
+    };
+    let (flag, never) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (mine, theirs, theirs_too) = (stream_of(&good), stream_of(&bad), stream_of(&bad));
+    device.enqueue(mine, launch(2, 32, spin_until(&flag))).unwrap();
+    device.enqueue(theirs_too, launch(8, 32, spin_until(&never))).unwrap();
+    let fault = |_: &mut Worker<'_>, index, _| {
+        Outcome::Fault(Box::new(Fault {
+            kind: FaultKind::IllegalAddress { address: 16, bytes: 4, write: false },
+            kernel: "bad".into(),
+            block: index,
+            thread: Default::default(),
+            line: 7,
+        }))
+    };
+    device.enqueue(theirs, launch(100, 32, fault)).unwrap();
+    let _ = device.enqueue(theirs, launch(1, 32, fault));
+    assert_eq!(device.synchronize_stream(theirs), Err(Error::ILLEGAL_ADDRESS));
+    assert_eq!(device.wait_stream(theirs_too, u64::MAX), Err(Error::ILLEGAL_ADDRESS));
+    assert_eq!(device.enqueue(theirs, Op::Marker), Err(Error::ILLEGAL_ADDRESS));
+    let text = bad.fault_text().unwrap();
+    assert!(text.contains("kernel bad") && text.ends_with("at 0x10: a null pointer"), "{text}");
+    flag.store(1, Ordering::Release);
+    device.synchronize_stream(mine).unwrap();
+    assert_eq!(good.sticky(), Ok(()));
+}
+
+#[test]
+fn a_panic_in_a_tier_is_a_fault_of_the_launch() {
+    let device = TestDevice::new();
+    let stream = device.stream();
+    device.enqueue(stream, launch(1, 32, |_, _, _| panic!("defect"))).unwrap();
+    assert_eq!(device.synchronize_stream(stream), Err(Error::LAUNCH_FAILED));
+}
+
+#[test]
+fn an_illegal_address_is_explained() {
+    let device = TestDevice::new();
+    let (me, other) = (device.default_tenant().clone(), device.create_tenant().unwrap());
+    let allocate =
+        |tenant, bytes| device.allocate(tenant, 0, bytes, 256, AllocationKind::Device).unwrap();
+    let why = |address, write| device.memory.explain(&me, address, 4, write);
+    let mine = allocate(&me, 1000);
+    let theirs = allocate(&other, 1000);
+    let gone = allocate(&me, 5000);
+    device.free(gone, |_| true).unwrap();
+    let constant =
+        device.allocate(&me, 0, 64, 256, AllocationKind::Module { writable: false }).unwrap();
+    let of_mine = format!("the allocation of 1000 bytes at {mine:#x}");
+    assert_eq!(why(mine + 1008, true), format!("8 bytes behind the end of {of_mine}"));
+    assert_eq!(why(mine + 998, true), format!("it reaches over the end of {of_mine}"));
+    assert_eq!(why(theirs, false), "memory of another client");
+    let freed = format!("16 bytes into memory of 5000 bytes at {gone:#x}, which was freed");
+    assert_eq!(why(gone + 16, true), freed);
+    let read_only = format!("the allocation of 64 bytes at {constant:#x} is for reading only");
+    assert_eq!(why(constant, true), read_only);
+    assert_eq!(why(24, false), "a null pointer");
+    assert_eq!(why(1 << 60, false), "no memory is there");
+    device.free(theirs, |_| true).unwrap();
+    assert_eq!(why(theirs, false), "memory of another client");
+}
+
+#[test]
+fn ending_a_tenant_ends_endless_kernels_and_wakes_who_waits() {
+    let device = TestDevice::new();
+    let tenant = device.create_tenant().unwrap();
+    let group = device.group(1, &tenant).unwrap();
+    let spec = StreamSpec { non_blocking: true, ..Default::default() };
+    let streams: Vec<_> =
+        (0..4).map(|_| device.create_stream(group, &tenant, spec.clone()).unwrap()).collect();
+    let never = Arc::new(AtomicU32::new(0));
+    for stream in &streams {
+        device.enqueue(*stream, launch(100, 256, spin_until(&never))).unwrap();
+        device.enqueue(*stream, launch(1, 32, count(&never))).unwrap();
+    }
+    let waiter = {
+        let (device, stream) = (device.clone(), streams[0]);
+        std::thread::spawn(move || device.synchronize_stream(stream))
+    };
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    device.end_tenant(&tenant);
+    assert_eq!(waiter.join().unwrap(), Err(Error::CONTEXT_IS_DESTROYED));
+    assert_eq!(never.load(Ordering::Relaxed), 0);
+    for stream in streams {
+        assert_eq!(device.enqueue(stream, Op::Marker), Err(Error::CONTEXT_IS_DESTROYED));
+        device.destroy_stream(stream).unwrap();
+    }
+    assert_eq!(device.usage(&tenant).kernels, 0);
+    // The device is free again: a grid as large as it runs.
+    let counter = Arc::new(AtomicU32::new(0));
+    let stream = device.stream();
+    device.enqueue(stream, launch(16, 1024, count(&counter))).unwrap();
+    device.synchronize_stream(stream).unwrap();
+    assert_eq!(counter.load(Ordering::Relaxed), 16);
+}

@@ -112,9 +112,9 @@ impl Scene {
         numbers(&self.control("get_server_list").expect_success().stdout)
     }
 
-    /// PIDs of the one server's clients.
+    /// PIDs of the one server's clients; none if there is no server yet.
     pub fn clients(&self) -> Vec<u32> {
-        let server = self.servers()[0];
+        let Some(server) = self.servers().first().copied() else { return Vec::new() };
         numbers(&self.control(&format!("get_client_list {server}")).expect_success().stdout)
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::time::{Duration, Instant};
-use tests::{Running, Scene, start, wait_until};
+use tests::{Running, Scene, dist, start, wait_until};
 
 /// A program that has done its warm-up and waits.
 fn waiting(scene: &Scene, name: &str, arguments: &[&str]) -> Running {
@@ -67,6 +67,49 @@ fn clients_of_one_server_have_accounts_of_their_own() {
     assert!((2 * busy..4 * busy).contains(&sms), "three SMs: {sms} in {busy}");
     for (program, known) in [(&adder, &added), (&spinner, &spun)] {
         assert_eq!(account(&scene, program)["work"], known["work"]);
+    }
+    endless.kill();
+}
+
+#[test]
+fn a_person_sees_what_programs_do_now() {
+    let scene = Scene::with_daemon();
+    let mut endless = start(&mut scene.sample("endless", &["--blocks", "3"]));
+    wait_until("its kernel runs", || {
+        let found = scene.clients().contains(&endless.pid());
+        found && count(&account(&scene, &endless), "sm_active_ns") > 0
+    });
+    let tables = scene.file("tables");
+    let mut shell = scene.command("sh".as_ref());
+    shell
+        .args(["-c", "exec \"$0\" ps --watch >\"$1\""])
+        .arg(dist().join("bin/openmps"))
+        .arg(&tables);
+    let mut watch = start(&mut shell);
+    let read = || std::fs::read_to_string(&tables).unwrap_or_default();
+    wait_until("two tables have come", || read().matches('\n').count() >= 4);
+    watch.kill();
+    assert_eq!(watch.wait().stderr, "");
+    let text = read();
+    // A share and its sign are two words.
+    let words = |line: &str| -> Vec<String> {
+        line.split_whitespace().filter(|word| *word != "%").map(str::to_owned).collect()
+    };
+    let lines: Vec<_> = text.lines().map(words).collect();
+    let head = ["PID", "USER", "SERVER", "MEMORY", "KERNELS/S", "BUSY", "SMS", "WARPS", "LANES"];
+    for table in lines.chunks_exact(2) {
+        assert_eq!(table[0][..head.len()], head, "{text}");
+        let [pid, _, _, memory, _, kernels, busy, sms, warps, lanes, command, ..] = &table[1][..]
+        else {
+            panic!("{text}");
+        };
+        let number = |text: &str| text.parse::<f64>().unwrap_or_else(|e| panic!("{e}: {text}"));
+        assert_eq!((pid, &kernels[..]), (&endless.pid().to_string(), "0"), "{text}");
+        assert!(number(memory) > 0.0 && number(busy) > 0.0, "{text}");
+        assert!((2.0..4.0).contains(&number(sms)), "three SMs: {text}");
+        // What a block has executed may not be told before it ends.
+        assert!(warps == "1.0" && ["100", "-"].contains(&&lanes[..]), "{text}");
+        assert!(command.ends_with("endless"), "{text}");
     }
     endless.kill();
 }

@@ -2,6 +2,9 @@
 
 use channel::message::ClientWork;
 
+/// Lanes of a warp, of every device.
+const WARP_LANES: u64 = 32;
+
 /// State of a server, by NVIDIA's words where it has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerState {
@@ -70,4 +73,11 @@ pub struct Status {
     pub devices: Vec<Device>,
     /// Clients, oldest first.
     pub clients: Vec<Client>,
+}
+
+/// The share of lanes, 0 to 1, that took part in warps' instructions: from the instructions counted
+/// once a warp and once a thread. `None` if there were none.
+pub fn lanes_active(warp_instructions: u64, thread_instructions: u64) -> Option<f64> {
+    let lanes = warp_instructions as f64 * WARP_LANES as f64;
+    (warp_instructions > 0).then(|| thread_instructions as f64 / lanes)
 }

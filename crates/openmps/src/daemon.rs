@@ -48,6 +48,8 @@ pub(crate) struct Server {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Client {
     pub(crate) pid: u32,
+    /// Unique in its server, as its PID is not where namespaces are in use.
+    pub(crate) id: u32,
     pub(crate) user: String,
     pub(crate) memory_bytes: u64,
     pub(crate) kernels: u64,
@@ -57,12 +59,20 @@ pub(crate) struct Client {
     pub(crate) command: String,
 }
 
-/// What the device did for a client.
-#[derive(Clone, Debug, Deserialize)]
+/// What the device did for a client so far. What a daemon of another version does not say is 0.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Work {
+    /// Time during which at least one of its kernels ran.
     pub(crate) busy_ns: u64,
-    /// 0 to 1; none if no instruction was run.
-    pub(crate) lanes_active: Option<f64>,
+    /// Summed over the SMs on which it had a block.
+    pub(crate) sm_active_ns: u64,
+    /// Summed over its resident warps.
+    pub(crate) warp_ns: u64,
+    /// Once a warp.
+    pub(crate) warp_instructions: u64,
+    /// Once a thread that took part.
+    pub(crate) thread_instructions: u64,
 }
 
 /// What is in a pipe directory.

@@ -3,12 +3,10 @@
 
 use super::query::{pid_namespace, visible};
 use super::{Failure, Request};
+use crate::report::lanes_active;
 use crate::users;
 use channel::message::ClientWork;
 use serde_json::json;
-
-/// Lanes of a warp, of every device.
-const WARP_LANES: u64 = 32;
 
 pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
     request.no_arguments("report")?;
@@ -80,14 +78,13 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
 
 /// Times in ns; `lanes_active` is the share of warps' lanes that took part in their instructions.
 fn work(work: &ClientWork) -> serde_json::Value {
-    let lanes = work.warp_instructions.saturating_mul(WARP_LANES);
     json!({
         "busy_ns": work.busy_ns,
         "worker_ns": work.worker_ns,
         "blocks": work.blocks,
         "warp_instructions": work.warp_instructions,
         "thread_instructions": work.thread_instructions,
-        "lanes_active": (lanes > 0).then(|| work.thread_instructions as f64 / lanes as f64),
+        "lanes_active": lanes_active(work.warp_instructions, work.thread_instructions),
         "global_bytes": work.global_bytes,
         "sm_active_ns": work.sm_active_ns,
         "warp_ns": work.warp_ns,

@@ -1,0 +1,244 @@
+//! The table that `openmps ps` prints: a row for each client, as text. Not where or how it is shown.
+
+use crate::daemon::{Client, Report, Work};
+use control::report::lanes_active;
+use std::collections::HashMap;
+use std::time::Duration;
+
+const COLUMNS: usize = 10;
+/// Columns of words begin below each other; those of numbers end below each other.
+const WORDS: [usize; 2] = [1, COLUMNS - 1];
+
+/// Lines of text.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Table {
+    pub(super) lines: Vec<String>,
+    /// Whether the first one names columns.
+    pub(super) head: bool,
+}
+
+/// A stretch of time that a table tells of.
+#[derive(Clone, Copy)]
+pub(super) struct Stretch<'a> {
+    /// What the daemon said when it began.
+    pub(super) before: &'a Report,
+    /// How long it was; above 0.
+    pub(super) elapsed: Duration,
+}
+
+/// The clients of a report and what else there is to say: of each client's life so far, or of the
+/// stretch that ends with the report.
+pub(super) fn table(report: &Report, stretch: Option<Stretch<'_>>) -> Table {
+    let before: HashMap<_, _> = stretch.iter().flat_map(|s| clients(s.before)).collect();
+    let mut rows: Vec<[String; COLUMNS]> = Vec::new();
+    for (key, client) in clients(report) {
+        let done = match stretch {
+            None => Done::so_far(client),
+            Some(stretch) => Done::since(client, before.get(&key).copied(), stretch.elapsed),
+        };
+        rows.push([
+            client.pid.to_string(),
+            client.user.clone(),
+            key.0.to_string(),
+            memory(client.memory_bytes),
+            done.kernels,
+            done.busy,
+            done.sms,
+            done.warps,
+            done.lanes,
+            control::log::printable(&client.command).to_string(),
+        ]);
+    }
+    let head = !rows.is_empty();
+    if head {
+        let kernels = if stretch.is_some() { "KERNELS/S" } else { "KERNELS" };
+        let counts = [kernels, "BUSY", "SMS", "WARPS", "LANES"];
+        let names = [&["PID", "USER", "SERVER", "MEMORY"], &counts[..], &["COMMAND"]].concat();
+        rows.insert(0, std::array::from_fn(|column| names[column].to_owned()));
+    }
+    let mut lines = aligned(&rows);
+    for server in &report.servers {
+        if let Some(error) = &server.error {
+            lines.push(format!("server {} ({}): {error}", server.pid, server.state));
+        }
+    }
+    if report.clients_waiting > 0 {
+        lines.push(format!("{} waiting for a server", report.clients_waiting));
+    }
+    if lines.is_empty() {
+        lines.push(format!("nobody uses the daemon in {}", report.pipe_directory.display()));
+    }
+    Table { lines, head }
+}
+
+/// All clients, by their server's PID and their number in it.
+fn clients(report: &Report) -> impl Iterator<Item = ((u32, u32), &Client)> {
+    let of = |server: u32| move |client| (server, client);
+    let all = report.servers.iter().flat_map(move |s| s.clients.iter().map(of(s.pid)));
+    all.map(|(server, client): (u32, &Client)| ((server, client.id), client))
+}
+
+/// What a client did, as text; a dash where nothing is known, or nothing ran.
+struct Done {
+    kernels: String,
+    busy: String,
+    sms: String,
+    warps: String,
+    lanes: String,
+}
+
+impl Done {
+    /// All that it did.
+    fn so_far(client: &Client) -> Self {
+        let busy = |busy_s| format!("{busy_s:.1} s");
+        Self::new(client.kernels.to_string(), client.work, busy)
+    }
+
+    /// What it did since it was as `before` has it: nothing yet, if there was no such client.
+    fn since(client: &Client, before: Option<&Client>, elapsed: Duration) -> Self {
+        let elapsed_s = elapsed.as_secs_f64();
+        let kernels = client.kernels.saturating_sub(before.map_or(0, |before| before.kernels));
+        let earlier = before.and_then(|before| before.work).unwrap_or_default();
+        let work = client.work.map(|work| difference(&work, &earlier));
+        // Counting and asking are not one instant: a share may come out a hair over 1.
+        let busy = |busy_s| format!("{:.0} %", 100.0 * f64::min(busy_s / elapsed_s, 1.0));
+        Self::new(format!("{:.0}", kernels as f64 / elapsed_s), work, busy)
+    }
+
+    fn new(kernels: String, work: Option<Work>, busy: impl Fn(f64) -> String) -> Self {
+        let text = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+        let ratio = |of: fn(&Work) -> (u64, u64)| {
+            let (part, whole) = of(work.as_ref()?);
+            (whole > 0).then(|| format!("{:.1}", part as f64 / whole as f64))
+        };
+        let lanes = work.and_then(|w| lanes_active(w.warp_instructions, w.thread_instructions));
+        Self {
+            kernels,
+            busy: text(work.map(|work| busy(work.busy_ns as f64 / 1e9))),
+            sms: text(ratio(|work| (work.sm_active_ns, work.busy_ns))),
+            warps: text(ratio(|work| (work.warp_ns, work.sm_active_ns))),
+            lanes: text(lanes.map(|share| format!("{:.0} %", 100.0 * share))),
+        }
+    }
+}
+
+fn difference(now: &Work, before: &Work) -> Work {
+    Work {
+        busy_ns: now.busy_ns.saturating_sub(before.busy_ns),
+        sm_active_ns: now.sm_active_ns.saturating_sub(before.sm_active_ns),
+        warp_ns: now.warp_ns.saturating_sub(before.warp_ns),
+        warp_instructions: now.warp_instructions.saturating_sub(before.warp_instructions),
+        thread_instructions: now.thread_instructions.saturating_sub(before.thread_instructions),
+    }
+}
+
+/// Bytes in the largest unit that leaves at least 1.
+fn memory(bytes: u64) -> String {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    match units.iter().find(|(_, shift)| bytes >> shift > 0) {
+        Some((unit, shift)) => format!("{:.1} {unit}", bytes as f64 / (1u64 << shift) as f64),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// Rows as lines, each column as wide as its longest text.
+fn aligned(rows: &[[String; COLUMNS]]) -> Vec<String> {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: [usize; COLUMNS] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let line = |row: &[String; COLUMNS]| {
+        let cells = row.iter().zip(widths).enumerate().map(|(column, (text, width))| {
+            match WORDS.contains(&column) {
+                true => format!("{text:width$}"),
+                false => format!("{text:>width$}"),
+            }
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::Server;
+
+    fn client(id: u32, kernels: u64, work: Option<Work>) -> Client {
+        Client {
+            pid: 520 + id,
+            id,
+            user: "ann".into(),
+            memory_bytes: 3 << 29,
+            kernels,
+            work,
+            command: "./nbody\x1b[2J".into(),
+        }
+    }
+
+    fn work(scale: u64) -> Option<Work> {
+        Some(Work {
+            busy_ns: 630_000_000 * scale,
+            sm_active_ns: 1_260_000_000 * scale,
+            warp_ns: 12_600_000_000 * scale,
+            warp_instructions: 1000 * scale,
+            thread_instructions: 27_400 * scale,
+        })
+    }
+
+    fn report(clients: Vec<Client>) -> Report {
+        let state = "ACTIVE".to_owned();
+        Report {
+            version: "0".into(),
+            pid: 1,
+            uid: 0,
+            pipe_directory: "/tmp/x".into(),
+            log_directory: None,
+            clients_waiting: 0,
+            servers: vec![Server { pid: 529, state, clients, error: None }],
+        }
+    }
+
+    #[test]
+    fn a_row_tells_of_a_client_s_life() {
+        let report = report(vec![client(4, 12, work(2)), client(5, 123_456_789, None)]);
+        let expected = [
+            "PID  USER  SERVER   MEMORY    KERNELS   BUSY  SMS  WARPS  LANES  COMMAND",
+            "524  ann      529  1.5 GiB         12  1.3 s  2.0   10.0   86 %  ./nbody?[2J",
+            "525  ann      529  1.5 GiB  123456789      -    -      -      -  ./nbody?[2J",
+        ];
+        assert_eq!(
+            table(&report, None),
+            Table { lines: expected.map(Into::into).into(), head: true }
+        );
+    }
+
+    #[test]
+    fn a_row_tells_of_a_stretch() {
+        let idle = work(7);
+        let before = report(vec![client(4, 12, work(2)), client(6, 9, idle)]);
+        let now = report(vec![client(4, 62, work(3)), client(5, 8, work(1)), client(6, 9, idle)]);
+        let stretch = Stretch { before: &before, elapsed: Duration::from_secs(2) };
+        let expected = [
+            "PID  USER  SERVER   MEMORY  KERNELS/S  BUSY  SMS  WARPS  LANES  COMMAND",
+            "524  ann      529  1.5 GiB         25  32 %  2.0   10.0   86 %  ./nbody?[2J",
+            "525  ann      529  1.5 GiB          4  32 %  2.0   10.0   86 %  ./nbody?[2J",
+            "526  ann      529  1.5 GiB          0   0 %    -      -      -  ./nbody?[2J",
+        ];
+        assert_eq!(table(&now, Some(stretch)).lines, expected);
+    }
+
+    #[test]
+    fn who_waits_and_what_is_wrong_is_said() {
+        let nobody = ["nobody uses the daemon in /tmp/x".to_owned()];
+        assert_eq!(table(&report(vec![]), None), Table { lines: nobody.into(), head: false });
+        let mut report = report(vec![]);
+        report.clients_waiting = 3;
+        report.servers[0].error = Some("no answer".into());
+        let said = ["server 529 (ACTIVE): no answer", "3 waiting for a server"];
+        assert_eq!(table(&report, None).lines, said);
+    }
+
+    #[test]
+    fn memory_is_readable() {
+        assert_eq!([memory(0), memory(1023), memory(1 << 20)], ["0 B", "1023 B", "1.0 MiB"]);
+    }
+}

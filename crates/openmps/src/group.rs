@@ -57,6 +57,14 @@ pub(crate) fn is_interrupted() -> bool {
     interrupted().load(Ordering::Relaxed)
 }
 
+/// An error after Ctrl-C or SIGTERM, for what would go on otherwise.
+pub(crate) fn check_interrupted() -> Result<()> {
+    if is_interrupted() {
+        bail!("interrupted");
+    }
+    Ok(())
+}
+
 /// Where groups run: the libraries, and a directory of this command's own in which the processes
 /// of the software GPU meet, so that nobody else's work is counted or waited for.
 pub(crate) struct Stage {
@@ -212,9 +220,7 @@ fn report(child: &mut Child, program: &Program) -> Result<Report> {
     let mut text = String::new();
     child.stdout.as_mut().context("a program has an output")?.read_to_string(&mut text)?;
     let status = child.wait()?;
-    if is_interrupted() {
-        bail!("interrupted");
-    }
+    check_interrupted()?;
     let line = text.lines().last().unwrap_or_default();
     serde_json::from_str(line).with_context(|| {
         format!("{} ({status}) printed no report: {line:?}", program.path.display())
@@ -307,9 +313,7 @@ fn wait_until(
 ) -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(seconds_max);
     while !condition()? {
-        if is_interrupted() {
-            bail!("interrupted");
-        }
+        check_interrupted()?;
         if Instant::now() > deadline {
             bail!("waited {seconds_max} s, but not yet: {what}");
         }

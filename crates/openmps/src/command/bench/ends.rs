@@ -1,7 +1,7 @@
 //! `openmps bench ends`: how soon what an endless kernel's client has is gone.
 
 use crate::daemon;
-use crate::group::{PrivateDaemon, Stage};
+use crate::group::{PrivateDaemon, Stage, check_interrupted};
 use crate::output;
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail, ensure};
@@ -93,6 +93,7 @@ struct Endless {
 
 impl Endless {
     fn start(stage: &Stage, daemon: &PrivateDaemon) -> Result<Self> {
+        check_interrupted()?;
         let mut child = stage.client(daemon, &stage.libraries().sample("endless"))?;
         let said = BufReader::new(child.stdout.take().context("a program has an output")?);
         let mut endless = Self { child, said };

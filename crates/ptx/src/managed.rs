@@ -48,9 +48,9 @@ pub enum ManagedError {
     /// Larger than any variable.
     #[error("managed variables of more than {VARIABLE_BYTES_MAX} bytes")]
     TooLarge,
-    /// Two variables in one place.
-    #[error("managed variables overlap")]
-    Overlap,
+    /// Something is in one place twice, so that the file would cost more than its length.
+    #[error("ELF file is damaged: {0} overlap")]
+    Overlap(&'static str),
 }
 
 /// One variable.
@@ -110,13 +110,15 @@ impl Header {
     }
 }
 
+/// Names or contents of variables overlap.
+const OVERLAP: ManagedError = ManagedError::Overlap("managed variables");
+
 /// The symbols of managed variables.
 #[derive(Default)]
 struct Symbols {
     /// Where each variable lies behind the first one's beginning, by the symbol's number.
     offsets: BTreeMap<u64, u64>,
-    /// Where they are defined, section and place in it, with their bytes; none overlap, so that all
-    /// their first values together are no longer than the file.
+    /// Where they are defined, section and place in it, with their bytes; none overlap.
     places: BTreeMap<(usize, u64), u64>,
 }
 
@@ -142,7 +144,7 @@ impl Symbols {
             let last = place.checked_add(behind_first).ok_or(ManagedError::TooLarge)?;
             // Whatever begins in it, or reaches into it, is the last to begin before its end.
             if self.before(section, last).is_some_and(|(_, end)| end > place) {
-                return Err(ManagedError::Overlap);
+                return Err(OVERLAP);
             }
             self.places.insert((section, place), bytes);
         }
@@ -163,6 +165,7 @@ impl Managed {
         if symbols.offsets.is_empty() {
             return Ok(found);
         }
+        let mut left = cubin.len();
         for header in &headers {
             let each = match header.kind {
                 SECTION_RELOCATIONS => 16,
@@ -171,6 +174,9 @@ impl Managed {
             };
             let all = bytes_at(cubin, header.offset, header.bytes)
                 .ok_or(CubinError::Truncated("a table of relocations"))?;
+            left = left
+                .checked_sub(all.len())
+                .ok_or(ManagedError::Overlap("tables of relocations"))?;
             let target = headers.get(header.target);
             let target = target.ok_or(CubinError::Truncated("a relocated section"))?;
             for (index, relocation) in all.chunks_exact(each).enumerate() {
@@ -216,6 +222,7 @@ impl Managed {
     /// Gives each managed symbol its place; by their numbers.
     fn read_symbols(&mut self, cubin: &[u8], headers: &[Header]) -> Result<Symbols, ManagedError> {
         let mut symbols = Symbols::default();
+        let mut left = cubin.len();
         let outside = CubinError::Truncated("the table of symbols");
         let Some(table) = headers.iter().find(|header| header.kind == SECTION_SYMBOLS) else {
             return Ok(symbols);
@@ -252,6 +259,8 @@ impl Managed {
                 }
                 false => &[],
             };
+            // Sections may overlap too.
+            left = left.checked_sub(name.len() + content.len()).ok_or(OVERLAP)?;
             let variable = Variable { offset, bytes, value: content.to_vec() };
             self.variables.insert(name.to_owned(), variable);
             let mark = table.offset + number * SYMBOL_BYTES + 5;
@@ -414,13 +423,33 @@ mod tests {
         assert_eq!(insert(1, 32, 8), Ok(()));
         assert_eq!(insert(2, 8, 8), Ok(()));
         for (place, bytes) in [(16, 16), (16, 1), (24, 4), (31, 9), (0, 9), (0, 64), (36, 8)] {
-            assert_eq!(insert(3, place, bytes), Err(ManagedError::Overlap), "{place} {bytes}");
+            assert_eq!(insert(3, place, bytes), Err(OVERLAP), "{place} {bytes}");
         }
         assert_eq!(insert(3, u64::MAX, 2), Err(ManagedError::TooLarge));
         assert_eq!(insert(4, 16, 0), Ok(()));
-        assert_eq!(insert(5, 16, 1), Err(ManagedError::Overlap), "nothing is in nobody's way");
+        assert_eq!(insert(5, 16, 1), Err(OVERLAP), "nothing is in nobody's way");
         assert_eq!(symbols.insert(6, 0, (2, 16, 16)), Ok(()), "another section");
         assert!(symbols.contain(3, 39) && !symbols.contain(3, 40) && !symbols.contain(3, 7));
+    }
+
+    #[test]
+    fn a_table_that_many_sections_have_is_refused() {
+        let mut cubin = CUBINS[0].to_vec();
+        let table = cubin::section_table(&cubin).unwrap();
+        let mut all = bytes_at(&cubin, table.offset, table.each * table.count).unwrap().to_vec();
+        let found = headers(&cubin).unwrap();
+        let relocations = |header: &Header| header.kind == SECTION_RELOCATIONS_WITH_ADDENDS;
+        let largest = (0..table.count).filter(|n| relocations(&found[*n]));
+        let largest = largest.max_by_key(|n| found[*n].bytes).unwrap();
+        let copy = all[largest * table.each..][..table.each].to_vec();
+        let copies = (cubin.len() + all.len()) / (found[largest].bytes - copy.len()) + 1;
+        all.extend(copy.repeat(copies));
+        let (offset, count) = (cubin.len() as u64, (table.count + copies) as u16);
+        cubin.extend(all);
+        cubin[40..48].copy_from_slice(&offset.to_le_bytes());
+        cubin[60..62].copy_from_slice(&count.to_le_bytes());
+        let refused = Managed::find(&cubin).expect_err("it is damaged");
+        assert_eq!(refused, ManagedError::Overlap("tables of relocations"));
     }
 
     proptest! {

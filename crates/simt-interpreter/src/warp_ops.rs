@@ -31,6 +31,23 @@ unsafe fn all_members(machine: &Machine<'_>, offset: u32, m: u32) -> u32 {
     lanes(m).fold(0, |all, lane| all | masks[lane as usize])
 }
 
+/// The lanes that are at an instruction, once all members that they name at `offset` are there who
+/// can come; how it ends if nobody is, or if some are waited for.
+///
+/// # Safety
+/// As [`active`] and [`all_members`].
+#[inline(always)]
+unsafe fn met(machine: &Machine<'_>, ins: &Ins, offset: u32) -> Result<u32, Step> {
+    // SAFETY: by contract.
+    unsafe {
+        match active(machine, ins) {
+            0 => Err(Step::Next),
+            m if must_wait(machine, all_members(machine, offset, m), m) => Err(Step::Park),
+            m => Ok(m),
+        }
+    }
+}
+
 /// The lanes of `m` by the members that they name: those lanes, and those of the members that are
 /// in `m`. Tiles of a warp come to an instruction at the same time, each with a mask of its own.
 ///
@@ -61,13 +78,10 @@ impl<const MODE: u8, const PRED: bool> Body for Shfl<MODE, PRED> {
     unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave 32-bit registers of 32 lanes and, if `PRED`, a predicate.
         unsafe {
-            let m = active(machine, ins);
-            if m == 0 {
-                return Step::Next;
-            }
-            if must_wait(machine, all_members(machine, ins.a[3], m), m) {
-                return Step::Park;
-            }
+            let m = match met(machine, ins, ins.a[3]) {
+                Ok(m) => m,
+                Err(step) => return step,
+            };
             let a = read::<u32, W>(machine, ins.a[0]).0;
             let b = read::<u32, W>(machine, ins.a[1]).0;
             let c = read::<u32, W>(machine, ins.a[2]).0;
@@ -238,13 +252,10 @@ impl<T: Lane + PartialEq, const N: usize, const EVERY: bool, const PRED: bool> B
     unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave a register of `T`, a 32-bit mask register and the results.
         unsafe {
-            let m = active(machine, ins);
-            if m == 0 {
-                return Step::Next;
-            }
-            if must_wait(machine, all_members(machine, ins.a[1], m), m) {
-                return Step::Park;
-            }
+            let m = match met(machine, ins, ins.a[1]) {
+                Ok(m) => m,
+                Err(step) => return step,
+            };
             let a = read::<T, W>(machine, ins.a[0]).0;
             let mut d = if EVERY { Lanes([0; W]) } else { read::<u32, W>(machine, ins.d[0]) };
             for (group, here) in groups(machine, ins.a[1], m) {
@@ -299,13 +310,10 @@ impl<const N: usize, const OP: u8> Body for Redux<N, OP> {
     unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave 32-bit registers and the result.
         unsafe {
-            let m = active(machine, ins);
-            if m == 0 {
-                return Step::Next;
-            }
-            if must_wait(machine, all_members(machine, ins.a[1], m), m) {
-                return Step::Park;
-            }
+            let m = match met(machine, ins, ins.a[1]) {
+                Ok(m) => m,
+                Err(step) => return step,
+            };
             let a = read::<u32, W>(machine, ins.a[0]).0;
             for (group, here) in groups(machine, ins.a[1], m) {
                 let d = lanes(here).map(|i| a[i as usize]).reduce(|x, y| match OP {
@@ -346,13 +354,10 @@ impl<const MAX: bool, const ABS: bool, const NAN: bool> Body for ReduxFloat<MAX,
     unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave 32-bit registers.
         unsafe {
-            let m = active(machine, ins);
-            if m == 0 {
-                return Step::Next;
-            }
-            if must_wait(machine, all_members(machine, ins.a[1], m), m) {
-                return Step::Park;
-            }
+            let m = match met(machine, ins, ins.a[1]) {
+                Ok(m) => m,
+                Err(step) => return step,
+            };
             let a = read::<u32, W>(machine, ins.a[0]).0;
             let nan = |x: u32| x & 0x7fff_ffff > 0x7f80_0000;
             for (group, here) in groups(machine, ins.a[1], m) {
@@ -405,13 +410,10 @@ pub(super) fn elect() -> Handler {
         unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
             // SAFETY: the decoder gave a mask register, a 32-bit register and a predicate.
             unsafe {
-                let m = active(machine, ins);
-                if m == 0 {
-                    return Step::Next;
-                }
-                if must_wait(machine, all_members(machine, ins.a[0], m), m) {
-                    return Step::Park;
-                }
+                let m = match met(machine, ins, ins.a[0]) {
+                    Ok(m) => m,
+                    Err(step) => return step,
+                };
                 let mut leaders = 0;
                 for (group, here) in groups(machine, ins.a[0], m) {
                     let leader = here.trailing_zeros();
@@ -432,13 +434,7 @@ pub(super) fn warp_sync() -> Handler {
     impl Body for WarpSync {
         unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
             // SAFETY: the decoder gave a mask register.
-            unsafe {
-                let m = active(machine, ins);
-                if m != 0 && must_wait(machine, all_members(machine, ins.a[0], m), m) {
-                    return Step::Park;
-                }
-            }
-            Step::Next
+            unsafe { met(machine, ins, ins.a[0]).map_or_else(|step| step, |_| Step::Next) }
         }
     }
     versions::<WarpSync, WarpSync>(Rare(Target::Baseline))

@@ -49,7 +49,7 @@ impl Quarter<'_, '_> {
                 (false, Row::Pair) => self.load_pairs(inst, plan, reach),
                 (true, Row::Pair) => self.store_pairs(inst, plan, reach),
                 (false, _) => self.load_whole_rows(inst, plan, reach, first, row),
-                (true, _) => self.store_whole_rows(inst, plan, reach, first, row),
+                (true, _) => self.store_whole_rows(inst, plan, reach, first),
             }
         }
         true
@@ -64,6 +64,23 @@ impl Quarter<'_, '_> {
         let to = self.temp();
         self.op(code, &[to.into(), a.into(), b.into()]);
         to
+    }
+
+    /// Registers of which the nth has the nth elements of each of those given, by halves: two of 64
+    /// bits, or four of 32. If they are `spent`, nobody needs those given.
+    fn turned(&mut self, given: &[Register], spent: bool) -> Vec<Register> {
+        let mut both = |codes: [Code; 2], a: Register, b: Register, spent: bool| {
+            let made = codes.map(|code| self.binary_of(code, a, b));
+            if spent {
+                [a, b].into_iter().for_each(|r| self.free(r));
+            }
+            made
+        };
+        let (singles, doubles) = ([LOW_SINGLES, HIGH_SINGLES], [LOW_DOUBLES, HIGH_DOUBLES]);
+        let Some((&[a, b], rest)) = given.split_first_chunk() else { return Vec::new() };
+        let Some(&[c, d]) = rest.first_chunk() else { return both(doubles, a, b, spent).into() };
+        let [ab, cd] = [(a, b), (c, d)].map(|(a, b)| both(singles, a, b, spent));
+        std::iter::zip(ab, cd).flat_map(|(a, b)| both(doubles, a, b, true)).collect()
     }
 
     /// Rows of 16 bytes, of lanes in the lower half and of the others in the upper one.
@@ -84,67 +101,20 @@ impl Quarter<'_, '_> {
             let insert = Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8;
             self.op(insert, &[(*to).into(), (*to).into(), high.into(), X::I(1)]);
         }
-        let made = match rows[..] {
-            [a, b, c, d] => {
-                let [ab, cd] = [(a, b), (c, d)].map(|(a, b)| {
-                    [LOW_SINGLES, HIGH_SINGLES].map(|code| self.binary_of(code, a, b))
-                });
-                for (to, (code, n)) in rows.iter().zip([
-                    (LOW_DOUBLES, 0),
-                    (HIGH_DOUBLES, 0),
-                    (LOW_DOUBLES, 1),
-                    (HIGH_DOUBLES, 1),
-                ]) {
-                    self.op(code, &[(*to).into(), ab[n].into(), cd[n].into()]);
-                }
-                ab.into_iter().chain(cd).for_each(|r| self.free(r));
-                rows
-            }
-            [a, b] => {
-                let made =
-                    [LOW_DOUBLES, HIGH_DOUBLES].map(|code| self.binary_of(code, a, b)).to_vec();
-                rows.iter().for_each(|r| self.free(*r));
-                made
-            }
-            _ => return self.unsupported(),
-        };
+        let made = self.turned(&rows, true);
         let piece = first * pieces(plan.access.width) / QUARTER_LANES;
         for (element, made) in made.into_iter().enumerate() {
             self.put(inst, element, piece, made);
         }
     }
 
-    fn store_whole_rows(
-        &mut self,
-        inst: &VectorInst,
-        plan: Plan,
-        reach: Reach,
-        first: usize,
-        row: Row,
-    ) {
+    fn store_whole_rows(&mut self, inst: &VectorInst, plan: Plan, reach: Reach, first: usize) {
         let width = plan.access.width;
         let piece = first * pieces(width) / QUARTER_LANES;
         let count = usize::from(plan.access.count);
         let elements: Vec<Register> =
             (0..count).map(|n| self.piece_in(inst.src[2 + n], width, piece)).collect();
-        let rows = match (row, &elements[..]) {
-            (Row::Four, &[x, y, z, w]) => {
-                let [xy, zw] = [(x, y), (z, w)].map(|(a, b)| {
-                    [LOW_SINGLES, HIGH_SINGLES].map(|code| self.binary_of(code, a, b))
-                });
-                let rows: Vec<Register> = [0, 1]
-                    .into_iter()
-                    .flat_map(|n| [(LOW_DOUBLES, n), (HIGH_DOUBLES, n)])
-                    .map(|(code, n)| self.binary_of(code, xy[n], zw[n]))
-                    .collect();
-                xy.into_iter().chain(zw).for_each(|r| self.free(r));
-                rows
-            }
-            (_, &[x, y]) => {
-                [LOW_DOUBLES, HIGH_DOUBLES].map(|code| self.binary_of(code, x, y)).to_vec()
-            }
-            _ => return self.unsupported(),
-        };
+        let rows = self.turned(&elements, false);
         // In the order of the lanes: of two at one address the last one's stays.
         for (n, row) in rows.iter().enumerate() {
             let to = self.row_of(plan, reach, first + n);

@@ -93,23 +93,12 @@ impl Lowering<'_> {
         })
     }
 
-    fn element(ty: T) -> Option<(u8, bool)> {
-        let bytes = u8::try_from(ty.bits() / 8).ok()?;
-        matches!(bytes, 1 | 2 | 4 | 8 | 16).then(|| (bytes, ty.is_signed()))
-    }
-
     fn load(&mut self, inst: &ast::Instruction) -> Option<()> {
         let (d, rest) = inst.operands.split_first()?;
         let (space, base, offset) = self.location(inst, rest.first()?)?;
-        let (bytes, signed) = Self::element(inst.ty()?)?;
-        let single = std::slice::from_ref(d);
-        let parts: &[ast::Operand] = match d {
-            ast::Operand::Vector(parts) => parts,
-            _ => single,
-        };
         // A vector register stands for its elements.
         let mut dst = Vec::new();
-        for part in parts {
+        for part in parts(d) {
             match part {
                 ast::Operand::Register(id) => {
                     dst.extend(self.regs[id.index()].iter().map(|r| Some(*r)));
@@ -117,14 +106,14 @@ impl Lowering<'_> {
                 other => dst.push(self.dest_reg(other)?),
             }
         }
+        (dst.len() == inst.vector_width()).then_some(())?;
         let widest = dst.iter().flatten().filter_map(|r| self.reg_class(*r).width()).max();
-        let width = widest.unwrap_or(Width::for_bits(u32::from(bytes) * 8));
-        (dst.len() == inst.vector_width() && u32::from(bytes) <= width.bytes()).then_some(())?;
+        let each = one_element(inst, space, widest)?;
+        let width = each.width;
         let dst: Vec<Reg> =
             dst.into_iter().map(|r| r.unwrap_or_else(|| self.temp(width))).collect();
         dst.iter().all(|r| self.reg_class(*r) == Class::Lane(width)).then_some(())?;
-        let volatile = !matches!(inst.memory_order(), None | Some(MemoryOrder::Weak));
-        if volatile && let Some(access) = whole_access(space, bytes, width, dst.len()) {
+        if let Some(access) = whole_access(each, dst.len()) {
             let whole = access.width;
             let value = self.value(Op::Load(access), whole, vec![base, offset]);
             self.take_apart(value, whole, &dst, width);
@@ -133,14 +122,12 @@ impl Lowering<'_> {
         // The base may be among what the first half writes.
         let later = dst.len() > VECTOR_MAX;
         let mut halves = Vec::new();
-        for (index, part) in dst.chunks(VECTOR_MAX).enumerate() {
-            let offset = beyond(offset, index * VECTOR_MAX * usize::from(bytes))?;
-            let access = Access { space, bytes, signed, count: part.len() as u8, width, volatile };
+        for (access, offset, part) in accesses(each, offset, &dst) {
             let to: Vec<Reg> = match later {
                 true => part.iter().map(|_| self.temp(width)).collect(),
                 false => part.to_vec(),
             };
-            self.emit(Op::Load(access), to.clone(), vec![base, offset]);
+            self.emit(Op::Load(access), to.clone(), vec![base, offset?]);
             halves.extend(to);
         }
         if later {
@@ -180,50 +167,34 @@ impl Lowering<'_> {
     fn store(&mut self, inst: &ast::Instruction) -> Option<()> {
         let [address, value, ..] = &inst.operands[..] else { return None };
         let (space, base, offset) = self.location(inst, address)?;
-        let ty = inst.ty()?;
-        let (bytes, signed) = Self::element(ty)?;
-        let single = std::slice::from_ref(value);
-        let parts: &[ast::Operand] = match value {
-            ast::Operand::Vector(parts) => parts,
-            _ => single,
-        };
         let mut values = Vec::new();
-        for part in parts {
+        for part in parts(value) {
             match part {
                 ast::Operand::Register(id) => {
                     values.extend(self.regs[id.index()].iter().map(|r| Operand::Reg(*r)));
                 }
-                other => values.push(self.raw_source(other, ty)?),
+                other => values.push(self.raw_source(other, inst.ty()?)?),
             }
         }
         (values.len() == inst.vector_width()).then_some(())?;
-        let widest = values
-            .iter()
-            .filter_map(|v| match v {
-                Operand::Reg(r) => self.reg_class(*r).width(),
-                _ => None,
-            })
-            .max();
-        let width = widest.unwrap_or(Width::for_bits(u32::from(bytes) * 8));
-        (u32::from(bytes) <= width.bytes()).then_some(())?;
-        let volatile = !matches!(inst.memory_order(), None | Some(MemoryOrder::Weak));
-        if volatile && let Some(access) = whole_access(space, bytes, width, values.len()) {
-            let values = values.iter().map(|v| self.fit(*v, width)).collect();
-            let value = self.put_together(values, width, access.width);
+        let width = |v: &Operand| match v {
+            Operand::Reg(r) => self.reg_class(*r).width(),
+            _ => None,
+        };
+        let each = one_element(inst, space, values.iter().filter_map(width).max())?;
+        if let Some(access) = whole_access(each, values.len()) {
+            let values = values.iter().map(|v| self.fit(*v, each.width)).collect();
+            let value = self.put_together(values, each.width, access.width);
             self.emit(Op::Store(access), vec![], vec![base, offset, value]);
             return Some(());
         }
-        for (index, part) in values.chunks(VECTOR_MAX).enumerate() {
-            let offset = beyond(offset, index * VECTOR_MAX * usize::from(bytes))?;
-            let mut src = vec![base, offset];
-            for value in part {
-                src.push(self.fit(*value, width));
-            }
-            let access = Access { space, bytes, signed, count: part.len() as u8, width, volatile };
+        for (access, offset, part) in accesses(each, offset, &values) {
+            let mut src = vec![base, offset?];
+            src.extend(part.iter().map(|v| self.fit(*v, each.width)));
             self.emit(Op::Store(access), vec![], src);
         }
         if inst.has(M::CompleteTxBytes) {
-            self.told_of_bytes(inst, u64::from(bytes) * values.len() as u64, false)?;
+            self.told_of_bytes(inst, u64::from(each.bytes) * values.len() as u64, false)?;
         }
         Some(())
     }
@@ -362,27 +333,13 @@ impl Lowering<'_> {
     /// Loads a whole slot into a register of its size.
     pub(super) fn load_slot(&mut self, reg: Reg, slot: SlotId) {
         let Some(width) = self.reg_class(reg).width() else { return };
-        let access = Access {
-            space: Space::Local,
-            bytes: width.bytes() as u8,
-            signed: false,
-            count: 1,
-            width,
-            volatile: false,
-        };
+        let access = slot_access(width);
         self.emit(Op::Load(access), vec![reg], vec![Operand::Slot(slot), Operand::Imm(0)]);
     }
 
     /// Stores a value into a whole slot.
     pub(super) fn store_slot(&mut self, slot: SlotId, value: Operand, width: Width) {
-        let access = Access {
-            space: Space::Local,
-            bytes: width.bytes() as u8,
-            signed: false,
-            count: 1,
-            width,
-            volatile: false,
-        };
+        let access = slot_access(width);
         self.emit(Op::Store(access), vec![], vec![Operand::Slot(slot), Operand::Imm(0), value]);
     }
 
@@ -399,6 +356,43 @@ impl Lowering<'_> {
             _ => None,
         }
     }
+}
+
+/// The elements of a vector, or what stands by itself.
+fn parts(operand: &ast::Operand) -> &[ast::Operand] {
+    match operand {
+        ast::Operand::Vector(parts) => parts,
+        single => std::slice::from_ref(single),
+    }
+}
+
+/// A load's or store's access to one element: from or to registers of that width, or as wide as it.
+fn one_element(inst: &ast::Instruction, space: Space, width: Option<Width>) -> Option<Access> {
+    let ty = inst.ty()?;
+    let bytes = u8::try_from(ty.bits() / 8).ok().filter(|n| matches!(n, 1 | 2 | 4 | 8 | 16))?;
+    let width = width.unwrap_or(Width::for_bits(u32::from(bytes) * 8));
+    (u32::from(bytes) <= width.bytes()).then_some(())?;
+    let volatile = !matches!(inst.memory_order(), None | Some(MemoryOrder::Weak));
+    Some(Access { space, bytes, signed: ty.is_signed(), count: 1, width, volatile })
+}
+
+/// The access to a whole slot.
+fn slot_access(width: Width) -> Access {
+    let (space, bytes) = (Space::Local, width.bytes() as u8);
+    Access { space, bytes, signed: false, count: 1, width, volatile: false }
+}
+
+/// The accesses by which elements that lie side by side are moved, each with its offset and what it
+/// moves.
+fn accesses<T>(
+    each: Access,
+    offset: Operand,
+    moved: &[T],
+) -> impl Iterator<Item = (Access, Option<Operand>, &[T])> {
+    moved.chunks(VECTOR_MAX).enumerate().map(move |(index, part)| {
+        let offset = beyond(offset, index * VECTOR_MAX * usize::from(each.bytes));
+        (Access { count: part.len() as u8, ..each }, offset, part)
+    })
 }
 
 /// An offset some bytes further; offsets are constants.
@@ -453,18 +447,17 @@ pub(super) fn atomic_type(ty: T) -> Option<AtomType> {
     })
 }
 
-/// The access to one element as which a vector of such elements is moved, if it is short enough:
-/// where other threads look, hardware moves it whole. CUB's scans rely on that.
-fn whole_access(space: Space, bytes: u8, register: Width, count: usize) -> Option<Access> {
-    let shared = matches!(space, Space::Global | Space::Shared | Space::Generic);
-    let total = usize::from(bytes) * count;
-    let whole = u32::from(bytes) == register.bytes() && matches!(bytes, 2 | 4 | 8);
-    (shared && whole && count > 1 && total <= 16).then(|| Access {
-        space,
+/// The access to one element as which a vector of so many is moved, if it is short enough and other
+/// threads look: hardware moves it whole. CUB's scans rely on that.
+fn whole_access(each: Access, count: usize) -> Option<Access> {
+    let shared = matches!(each.space, Space::Global | Space::Shared | Space::Generic);
+    let total = usize::from(each.bytes) * count;
+    let whole = u32::from(each.bytes) == each.width.bytes() && matches!(each.bytes, 2 | 4 | 8);
+    let fits = each.volatile && shared && whole && count > 1 && total <= 16;
+    fits.then(|| Access {
         bytes: total as u8,
         signed: false,
-        count: 1,
         width: Width::for_bits(total as u32 * 8),
-        volatile: true,
+        ..each
     })
 }

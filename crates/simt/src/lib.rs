@@ -348,7 +348,8 @@ impl Lowered {
             callees.insert(callee.index() as u32, lower::lower(&env, callee));
         }
         let mut entry = lower::lower(&env, id);
-        inline::run(&mut entry, &callees);
+        let recursive = inline::recursive_functions(&callees);
+        inline::run(&mut entry, &callees, &recursive);
         let entry = Prepared::new(entry);
         let mut called = HashMap::new();
         let mut work = entry.callees(&callees);
@@ -357,7 +358,7 @@ impl Lowered {
                 continue;
             }
             let Some(mut function) = callees.get(&number).cloned() else { continue };
-            inline::run(&mut function, &callees);
+            inline::run(&mut function, &callees, &recursive);
             let prepared = Prepared::new(function);
             work.extend(prepared.callees(&callees));
             called.insert(number, prepared);

@@ -3,8 +3,8 @@
 //! Registers are mutable, so this is by use counts over the whole function: an instruction without
 //! effects goes when none of its results is read anywhere, and that may free its sources in turn.
 
-use super::liveness::Liveness;
-use crate::ir::{Callee, Function, Inst, Operand, Reg, Term};
+use super::liveness::{Liveness, term_uses};
+use crate::ir::{Function, Inst, Operand, Reg, Term};
 use crate::op::{IntOp, Op};
 
 /// Drops dead code, and moves of constants and copies that have one use each are propagated.
@@ -15,31 +15,38 @@ pub(crate) fn run(f: &mut Function) {
 
 /// Drops instructions without effects whose results nobody reads.
 pub(crate) fn drop_unused(f: &mut Function) {
+    let mut reads = reads(f);
     loop {
-        let mut used = vec![false; f.regs.len()];
-        for block in &f.blocks {
-            for inst in &block.insts {
-                inst.uses().for_each(|r| used[r.index()] = true);
-            }
-            block.term.uses().iter().for_each(|r| used[r.index()] = true);
-            if let Term::Call { site, .. } = block.term
-                && let Callee::Indirect(r) = f.calls[site as usize].callee
-            {
-                used[r.index()] = true;
-            }
-        }
         let mut dropped = false;
-        for block in &mut f.blocks {
-            let before = block.insts.len();
-            block
-                .insts
-                .retain(|inst| inst.op.has_effect() || inst.dst.iter().any(|r| used[r.index()]));
-            dropped |= block.insts.len() != before;
+        for block in f.blocks.iter_mut().rev() {
+            // From the end on, so that what only the dropped read goes at once.
+            let wanted = block.insts.iter().rev().map(|inst| {
+                let wanted = inst.op.has_effect() || inst.dst.iter().any(|r| reads[r.index()] > 0);
+                if !wanted {
+                    inst.uses().for_each(|r| reads[r.index()] -= 1);
+                }
+                wanted
+            });
+            let wanted: Vec<bool> = wanted.collect();
+            dropped |= wanted.contains(&false);
+            let mut wanted = wanted.into_iter().rev();
+            block.insts.retain(|_| wanted.next() == Some(true));
         }
         if !dropped {
             return;
         }
     }
+}
+
+/// How often each register is read.
+fn reads(f: &Function) -> Vec<u32> {
+    let mut reads = vec![0; f.regs.len()];
+    let mut count = |r: Reg| reads[r.index()] += 1;
+    for block in &f.blocks {
+        block.insts.iter().for_each(|inst| inst.uses().for_each(&mut count));
+        term_uses(f, &block.term).into_iter().for_each(&mut count);
+    }
+    reads
 }
 
 /// Replaces uses of a register whose only definition copies a constant, or copies a register
@@ -48,9 +55,14 @@ pub(crate) fn drop_unused(f: &mut Function) {
 /// elsewhere the register is undefined.
 fn propagate_copies(f: &mut Function) {
     let mut definitions = vec![0u32; f.regs.len()];
-    for block in &f.blocks {
-        for inst in &block.insts {
-            inst.dst.iter().for_each(|r| definitions[r.index()] += 1);
+    // Block and instruction of each register's last definition.
+    let mut places = vec![None; f.regs.len()];
+    for (number, block) in f.blocks.iter().enumerate() {
+        for (index, inst) in block.insts.iter().enumerate() {
+            for r in &inst.dst {
+                definitions[r.index()] += 1;
+                places[r.index()] = Some((number, index));
+            }
         }
         if let Some(r) = block.term.def() {
             definitions[r.index()] += 1;
@@ -62,10 +74,11 @@ fn propagate_copies(f: &mut Function) {
     // iteration before. So only copies whose source dies with them: inside one block, or of
     // registers that are never live around a loop.
     let liveness = Liveness::of(f);
-    for block in &f.blocks {
+    for (number, block) in f.blocks.iter().enumerate() {
         for (index, inst) in block.insts.iter().enumerate() {
             let [d] = inst.dst[..] else { continue };
-            let redefined = |s: Reg| block.insts[index..].iter().any(|i| i.dst.contains(&s));
+            let redefined =
+                |s: Reg| places[s.index()].is_some_and(|(of, at)| of == number && at >= index);
             if inst.guard.is_some() || definitions[d.index()] != 1 {
                 continue;
             }

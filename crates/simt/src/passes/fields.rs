@@ -11,50 +11,72 @@ use crate::op::{IntOp, IntType, Op, Width};
 
 /// Looks at all blocks.
 pub(crate) fn run(f: &mut Function) {
+    let mut written = Written(Vec::new());
     for block in 0..f.blocks.len() {
-        let mut at = 0;
-        while at < f.blocks[block].insts.len() {
-            if let Some((source, right, left, ty)) = field(&f.blocks[block].insts, at) {
-                let dst = f.blocks[block].insts[at].dst[0];
-                let class = f.regs[dst.index()];
-                let shifted = f.new_reg(class);
-                let line = f.blocks[block].insts[at].line;
+        let insts = std::mem::take(&mut f.blocks[block].insts);
+        let mut made: Vec<Inst> = Vec::with_capacity(insts.len());
+        for mut inst in insts {
+            if let Some((source, right, left, ty)) = field(&made, |r| written.at(block, r), &inst) {
                 let shift = |op, dst, src, by: u32| Inst {
                     op: Op::Int(op, ty),
                     guard: None,
                     dst: vec![dst],
                     src: vec![Operand::Reg(src), Operand::Imm(u64::from(by))],
-                    line,
+                    line: inst.line,
                 };
-                let insts = &mut f.blocks[block].insts;
-                insts[at] = shift(IntOp::Shl, dst, shifted, left);
-                insts.insert(at, shift(IntOp::Shr, shifted, source, right));
-                at += 1;
+                let dst = inst.dst[0];
+                let shifted = f.new_reg(f.regs[dst.index()]);
+                made.push(shift(IntOp::Shr, shifted, source, right));
+                inst = shift(IntOp::Shl, dst, shifted, left);
             }
-            at += 1;
+            inst.dst.iter().for_each(|r| written.note(block, *r, made.len()));
+            made.push(inst);
         }
+        f.blocks[block].insts = made;
+    }
+}
+
+/// Where each register was written last: block and instruction.
+struct Written(Vec<Option<(usize, usize)>>);
+
+impl Written {
+    fn note(&mut self, block: usize, reg: Reg, at: usize) {
+        if reg.index() >= self.0.len() {
+            self.0.resize(reg.index() + 1, None);
+        }
+        self.0[reg.index()] = Some((block, at));
+    }
+
+    /// The instruction of a block that wrote it.
+    fn at(&self, block: usize, reg: Reg) -> Option<usize> {
+        let (of, at) = (*self.0.get(reg.index())?)?;
+        (of == block).then_some(at)
     }
 }
 
 /// The shifts that an instruction is, if it masks low bits of what was shifted right: of which
-/// register, by how much to the right, by how much back.
-fn field(insts: &[Inst], at: usize) -> Option<(Reg, u32, u32, IntType)> {
-    let inst = &insts[at];
+/// register, by how much to the right, by how much back. In front of it are others, of which it is
+/// known which has written a register last.
+fn field(
+    before: &[Inst],
+    written: impl Fn(Reg) -> Option<usize>,
+    inst: &Inst,
+) -> Option<(Reg, u32, u32, IntType)> {
     let (Op::Int(IntOp::And, ty), [Operand::Reg(field), Operand::Imm(mask)]) =
         (&inst.op, &inst.src[..])
     else {
         return None;
     };
     let bits = ty.width().bits();
-    let earlier = insts[..at].iter().rposition(|i| i.dst.contains(field))?;
-    let made = &insts[earlier];
+    let earlier = written(*field)?;
+    let made = &before[earlier];
     let (Op::Int(IntOp::Shr, of), [Operand::Reg(source), Operand::Imm(by)]) =
         (&made.op, &made.src[..])
     else {
         return None;
     };
     let plain = inst.guard.is_none() && made.guard.is_none() && !of.signed();
-    let changed = insts[earlier..at].iter().any(|i| i.dst.contains(source));
+    let changed = written(*source).is_some_and(|at| at >= earlier);
     if !plain || changed || of.width() != ty.width() || ty.width() == Width::W128 {
         return None;
     }

@@ -7,15 +7,20 @@
 //! offer. What is left (recursion, calls through pointers, giants) is called.
 
 use crate::ir::{Block, BlockId, Callee, Function, Guard, Operand, Reg, SlotId, Target, Term};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Instructions a function may grow to by inlining. Compilation is linear in it; the largest
 /// kernels seen in real modules have a few ten thousand.
 const SIZE_MAX: usize = 60_000;
 
-/// Inlines direct calls in `caller`; `callees` holds the functions by their number.
-pub(crate) fn run(caller: &mut Function, callees: &HashMap<u32, Function>) {
-    let recursive = recursive_functions(callees);
+/// Inlines direct calls in `caller`; `callees` holds the functions by their number, `recursive` says
+/// which of them are.
+pub(crate) fn run(
+    caller: &mut Function,
+    callees: &HashMap<u32, Function>,
+    recursive: &HashSet<u32>,
+) {
+    let mut size = caller.size();
     let mut block = 0;
     // Bodies are appended, so blocks that an inlined body brought are looked at as well.
     while block < caller.blocks.len() {
@@ -23,8 +28,9 @@ pub(crate) fn run(caller: &mut Function, callees: &HashMap<u32, Function>) {
             && let Callee::Direct(number) = caller.calls[site as usize].callee
             && !recursive.contains(&number)
             && let Some(callee) = callees.get(&number)
-            && caller.size() + callee.size() <= SIZE_MAX
+            && size + callee.size() <= SIZE_MAX
         {
+            size += callee.size();
             inline_one(caller, block, site, next, callee);
         }
         block += 1;
@@ -32,7 +38,7 @@ pub(crate) fn run(caller: &mut Function, callees: &HashMap<u32, Function>) {
 }
 
 /// Functions that can reach themselves by direct calls.
-fn recursive_functions(callees: &HashMap<u32, Function>) -> Vec<u32> {
+pub(crate) fn recursive_functions(callees: &HashMap<u32, Function>) -> HashSet<u32> {
     let calls = |number: u32| {
         callees.get(&number).into_iter().flat_map(|f| &f.calls).filter_map(|c| match c.callee {
             Callee::Direct(n) => Some(n),
@@ -40,14 +46,13 @@ fn recursive_functions(callees: &HashMap<u32, Function>) -> Vec<u32> {
         })
     };
     let reaches_itself = |&start: &u32| {
-        let mut seen = vec![];
+        let mut seen = HashSet::new();
         let mut work: Vec<u32> = calls(start).collect();
         while let Some(number) = work.pop() {
             if number == start {
                 return true;
             }
-            if !seen.contains(&number) {
-                seen.push(number);
+            if seen.insert(number) {
                 work.extend(calls(number));
             }
         }
@@ -135,6 +140,11 @@ mod tests {
     use crate::ir::{CallSite, Inst};
     use crate::op::{Class, IntOp, IntType, Op, Width};
 
+    fn inline(caller: &mut Function, number: u32, callee: Function) {
+        let callees = HashMap::from([(number, callee)]);
+        run(caller, &callees, &recursive_functions(&callees));
+    }
+
     fn jump(target: Target) -> Block {
         Block { insts: vec![], term: Term::Jump(target), line: 0 }
     }
@@ -162,7 +172,7 @@ mod tests {
             line: 0,
         });
         caller.blocks.push(jump(Target::Exit));
-        run(&mut caller, &HashMap::from([(7, callee)]));
+        inline(&mut caller, 7, callee);
         assert_eq!(caller.blocks[0].term, Term::Jump(Target::Block(BlockId(2))));
         assert_eq!(caller.blocks[2].term, Term::Jump(Target::Block(BlockId(1))));
         let inst = &caller.blocks[2].insts[0];
@@ -180,7 +190,7 @@ mod tests {
             line: 0,
         });
         let mut caller = f.clone();
-        run(&mut caller, &HashMap::from([(3, f)]));
+        inline(&mut caller, 3, f);
         assert_eq!(caller.blocks.len(), 1);
     }
 }

@@ -13,7 +13,7 @@
 
 use super::affine::Shape;
 use super::dce;
-use super::liveness::{Liveness, term_uses};
+use super::liveness::{Liveness, RegSet, term_uses};
 use super::shape::{self, Shapes};
 use crate::geometry::Geometry;
 use crate::ir::{Function, Inst, Operand, Reg};
@@ -62,36 +62,57 @@ pub(crate) fn run(
 /// Registers that vary, written in a loop while lanes that have left it need them, and read there.
 fn candidates(f: &Function, shapes: &Shapes) -> Vec<Candidate> {
     let loops = loops(f);
-    let mut found = Vec::new();
-    for index in 0..f.regs.len() {
-        let reg = Reg(index as u32);
-        let Class::Lane(width) = f.regs[index] else { continue };
-        if shapes.of[index] != Shape::Varying || width == Width::W128 {
-            continue;
-        }
-        let written: Vec<usize> = (0..f.blocks.len())
-            .filter(|b| shapes.needed_elsewhere[*b].contains(reg) && writes(f, *b, reg))
-            .collect();
-        let around = loops.iter().find(|inside| written.iter().all(|b| inside[*b]));
-        let Some(inside) = around.filter(|_| !written.is_empty()) else { continue };
-        let read = (0..f.blocks.len()).any(|b| inside[b] && is_read(f, b, reg));
-        let ends = f.blocks.iter().any(|b| term_uses(f, &b.term).contains(&reg));
-        let ends = ends || f.blocks.iter().any(|b| b.term.def() == Some(reg));
-        if read && !ends && found.len() < CANDIDATES_MAX {
-            found.push(Candidate { reg, width, inside: inside.clone() });
-        }
+    if loops.is_empty() {
+        return Vec::new();
     }
-    found
+    let places = Places::of(f, shapes);
+    let candidate = |index: usize| {
+        let reg = Reg(index as u32);
+        let Class::Lane(width) = f.regs[index] else { return None };
+        let written = &places.written[index];
+        if shapes.of[index] != Shape::Varying
+            || width == Width::W128
+            || written.is_empty()
+            || places.ends.contains(reg)
+        {
+            return None;
+        }
+        let inside = loops.iter().find(|inside| written.iter().all(|b| inside[*b]))?;
+        let is_read = places.read[index].iter().any(|b| inside[*b]);
+        is_read.then(|| Candidate { reg, width, inside: inside.clone() })
+    };
+    (0..f.regs.len()).filter_map(candidate).take(CANDIDATES_MAX).collect()
 }
 
-fn writes(f: &Function, block: usize, reg: Reg) -> bool {
-    f.blocks[block].insts.iter().any(|inst| inst.dst.contains(&reg))
+/// Where registers are written and read.
+struct Places {
+    /// By register, the blocks that write it while lanes elsewhere need it.
+    written: Vec<Vec<usize>>,
+    /// By register, the blocks that read it for something else than its own next value.
+    read: Vec<Vec<usize>>,
+    /// What terminators read and write.
+    ends: RegSet,
 }
 
-/// True if a block reads the register for something else than its own next value.
-fn is_read(f: &Function, block: usize, reg: Reg) -> bool {
-    let own = |inst: &Inst| inst.dst == [reg];
-    f.blocks[block].insts.iter().any(|inst| !own(inst) && inst.uses().any(|r| r == reg))
+impl Places {
+    fn of(f: &Function, shapes: &Shapes) -> Self {
+        let none = || vec![Vec::new(); f.regs.len()];
+        let (mut written, mut read, mut ends) = (none(), none(), RegSet::new(f.regs.len()));
+        for (number, block) in f.blocks.iter().enumerate() {
+            for inst in &block.insts {
+                for r in inst.dst.iter().filter(|r| shapes.needed_elsewhere[number].contains(**r)) {
+                    written[r.index()].push(number);
+                }
+                for r in inst.uses().filter(|r| inst.dst != [*r]) {
+                    read[r.index()].push(number);
+                }
+            }
+            for r in term_uses(f, &block.term).into_iter().chain(block.term.def()) {
+                ends.insert(r);
+            }
+        }
+        Self { written, read, ends }
+    }
 }
 
 /// The blocks of each loop, the smallest loop first; blocks are in order, so what goes back closes one.

@@ -79,7 +79,10 @@ impl Compiler<'_> {
             self.activate(inst.guard);
         }
         if !self.without.bounds {
+            let fine = self.a.label();
+            self.check_bounded(inst, plan, address, fine);
             self.check_each(plan, address, some, slow);
+            self.a.bind(fine);
         }
         if !some {
             self.count(plan, 32 * plan.total);

@@ -244,6 +244,13 @@ impl Assignment {
             .collect()
     }
 
+    /// Vector registers that could hold values of this function and do not.
+    pub(crate) fn spares(&self, f: &VectorFunction) -> Vec<Register> {
+        let used = self.used_vectors();
+        let all = (0..crate::tensor::vectors(f, VECTORS)).map(zmm);
+        all.filter(|register| !used.contains(register)).collect()
+    }
+
     /// General registers that hold values somewhere.
     pub(crate) fn used_scalars(&self) -> BTreeSet<Register> {
         let lent = self.lent.iter().filter_map(|loan| match loan {

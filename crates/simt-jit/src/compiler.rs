@@ -48,8 +48,9 @@ pub(crate) struct Compiler<'a> {
     pub(crate) without: Ablation,
     /// With AVX2, by block, the full and the masked clone: what they are made of.
     pub(crate) steps: Vec<[Vec<Step>; 2]>,
-    /// By register: the only instruction that writes it, in all lanes that there are.
-    writers: Vec<Option<&'a VectorInst>>,
+    /// By register: the block and number of the only instruction that writes it, in all lanes that
+    /// there are.
+    writers: Vec<Option<(usize, usize)>>,
     /// By block: the loop that is made lane by lane.
     pub(crate) serial_loops: Vec<Option<Rc<SerialLoop>>>,
     /// The clone under construction.
@@ -88,6 +89,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) one: Option<One>,
     /// Single values of 16 bits that have been repeated for lanes.
     pub(crate) spread: i32,
+    /// Vector registers that hold nothing anywhere.
+    pub(crate) spares: Vec<Register>,
     /// Fragments of matrices that are ready for products.
     pub(crate) fragments: Fragments,
     /// General registers that hold values within blocks.
@@ -134,14 +137,18 @@ pub(crate) struct Made {
     pub(crate) decoded_at: BTreeSet<(usize, usize, bool)>,
 }
 
-/// By register: the only instruction that writes it, if that has no guard.
-fn writers(f: &VectorFunction) -> Vec<Option<&VectorInst>> {
+/// By register: the block and number of the only instruction that writes it, if that has no guard.
+fn writers(f: &VectorFunction) -> Vec<Option<(usize, usize)>> {
     let mut found = vec![None; f.classes.len()];
     let mut written = vec![false; f.classes.len()];
-    for inst in f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)) {
-        for d in &inst.dst {
-            let again = std::mem::replace(&mut written[d.reg.index()], true);
-            found[d.reg.index()] = Some(inst).filter(|_| inst.guard.is_none() && !again);
+    let prologue = std::iter::once((PROLOGUE, &f.prologue));
+    for (block, insts) in prologue.chain(f.blocks.iter().map(|b| &b.insts).enumerate()) {
+        for (index, inst) in insts.iter().enumerate() {
+            for d in &inst.dst {
+                let again = std::mem::replace(&mut written[d.reg.index()], true);
+                let alone = inst.guard.is_none() && !again;
+                found[d.reg.index()] = alone.then_some((block, index));
+            }
         }
     }
     for block in &f.blocks {
@@ -193,6 +200,7 @@ impl<'a> Compiler<'a> {
             decided: None,
             one: None,
             spread: 0,
+            spares: Vec::new(),
             temporaries: BTreeSet::new(),
             decoded_at: BTreeSet::new(),
             cold: Vec::new(),
@@ -220,6 +228,7 @@ impl<'a> Compiler<'a> {
         self.serial_loops = serial::find(self.f, &self.ranges);
         let skips = |block: usize| self.serial_loops[block].is_some();
         (self.assignment, self.loans) = Assignment::of(self.f, &self.ranges, self.flavour, skips);
+        self.spares = self.assignment.spares(self.f);
         let start = self.a.label();
         self.a.bind(start);
         self.way_in();
@@ -299,6 +308,11 @@ impl<'a> Compiler<'a> {
 
     /// The only instruction that writes a register, if that has no guard.
     pub(crate) fn writer(&self, r: Reg) -> Option<&'a VectorInst> {
+        self.written_at(r).map(|(block, index)| self.inst_at(block, index))
+    }
+
+    /// Its block and its number there.
+    pub(crate) fn written_at(&self, r: Reg) -> Option<(usize, usize)> {
         self.writers[r.index()]
     }
 

@@ -15,7 +15,7 @@
 //! `homes`) and what is rare (`cold`); `start` makes what stands between warps and blocks of the grid,
 //! `control` what stands between blocks, `lanes`, `integers`, `float`, `convert`, `approx`, `series`,
 //! `scalar`, `one`, `divide`, `carry`, `predicate`, `space`, `bits`, `halves`, `access` (with `known`,
-//! `group`, `patterns`, `permute`, `apart`, `pairs`, `few`, `quads`, `relative`, `terms`, `local`, `prefix` and `narrow`), `atomics`, `shuffle`,
+//! `group`, `patterns`, `permute`, `apart`, `bounded`, `pairs`, `few`, `quads`, `relative`, `terms`, `local`, `prefix` and `narrow`), `atomics`, `shuffle`,
 //! `votes`, `tensor`, `tiles` and `results` the instructions (`turnwise` is for those that go lane by
 //! lane, `decoded` for those without a native form), and `serial` whole loops that go lane by lane.
 //! `assembler` and `memory` turn that into something that runs, and
@@ -34,6 +34,7 @@ mod atomics;
 mod avx2;
 mod bits;
 mod block;
+mod bounded;
 mod cache;
 mod carry;
 mod cold;

@@ -93,12 +93,18 @@ impl Compiler<'_> {
         }
     }
 
-    /// One value of 16 bits in all lanes: instructions on them repeat none. Uses Z0.
+    /// One value of 16 bits in all lanes, for the instruction under construction: none repeats it. In
+    /// a machine register that holds nothing in this function, or else on the stack; that uses Z0.
     fn spread_sixteen(&mut self, memory: MemoryOperand) -> Value {
         self.spread = (self.spread + 1) % SPREAD_SLOTS;
-        let offset = SPREAD + 64 * self.spread;
+        let spare = self.spares.get(self.spread as usize).copied();
         let code = Code::EVEX_Vpbroadcastw_zmm_k1z_xmmm16;
-        self.a.op(code, &[Z0.into(), single(memory).into()]);
+        self.a.op(code, &[spare.unwrap_or(Z0).into(), single(memory).into()]);
+        if let Some(spare) = spare {
+            let none = Register::None;
+            return Value::Parts([spare, none, none, none]);
+        }
+        let offset = SPREAD + 64 * self.spread;
         let to = at(Register::RSP, offset);
         self.a.op(store_code(Width::W32), &[to.into(), Z0.into()]);
         Value::Memory(Register::RSP, offset)

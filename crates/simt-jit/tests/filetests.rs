@@ -2,6 +2,8 @@
 
 #[path = "filetests/approximations.rs"]
 mod approximations;
+#[path = "filetests/bounded.rs"]
+mod bounded;
 #[path = "../../simt-interpreter/tests/filetests/forms.rs"]
 mod forms;
 #[path = "../../simt-interpreter/tests/filetests/formulas.rs"]

@@ -43,6 +43,19 @@ fn rows_of_a_sparse_matrix_are_made_lane_by_lane() {
     }
 }
 
+/// Counters of a histogram are found by bytes: one look at the size of shared memory is enough for
+/// each of the four updates, in both clones.
+#[test]
+fn indices_that_cannot_be_large_are_looked_at_once() {
+    let text = include_str!("../../../bench/kernels/programs/histogram.ptx");
+    for (name, kernel) in inspect(text).expect("PTX") {
+        let kernel = kernel.expect("a kernel").kernel.entry;
+        let listing = simt_jit::listing(&kernel, Flavour::Avx512).expect("native code");
+        let looks = listing.lines().filter(|l| l.contains("cmp qword ptr") && l.ends_with(",400h"));
+        assert_eq!(looks.count(), 8, "{name}:\n{listing}");
+    }
+}
+
 /// Instructions, with the kinds of their operands' registers, the result first: `h` 16 bits, `r` 32,
 /// `d` 64, `p` a predicate.
 const ORDINARY: &[(&str, &str)] = &[

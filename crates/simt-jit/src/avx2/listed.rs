@@ -82,7 +82,10 @@ impl Compiler<'_> {
             if some {
                 self.spread_bits(inst);
             }
+            let fine = self.a.label();
+            self.check_bounded(inst, plan, address, fine);
             self.check_listed(plan, Listed { base, offset, more: 0, some, table: None }, slow);
+            self.a.bind(fine);
         }
         if some {
             self.count_some(inst, plan);

@@ -3,10 +3,13 @@
 use crate::execute::Thread;
 use crate::memory::{self, Space};
 use crate::run::Grid;
-use crate::{fixed, float, integer};
+use crate::{fixed, float, integer, narrow};
 use ptx::ast::{
     BoolOp, Comparison, Instruction, Modifier as M, Opcode, Operand, ScalarType as T, StateSpace,
 };
+
+/// `cvt` of a pair: the types, the sources without the scale, and the scale.
+type Convert = fn(&Instruction, T, T, &[u64], Option<u64>) -> Option<u64>;
 
 impl Thread {
     pub(crate) fn compute(&mut self, grid: &Grid<'_>, inst: &Instruction) -> Option<()> {
@@ -16,7 +19,7 @@ impl Thread {
             Opcode::Mov => self.mov(grid, inst, ty, d, sources.first()?),
             Opcode::Cvt => self.cvt(grid, inst, d, sources),
             Opcode::Setp => self.setp(grid, inst, ty, d, sources),
-            Opcode::Set => {
+            Opcode::Set if inst.types().count() == 2 => {
                 let to = inst.types().next()?;
                 let holds = self.comparison(grid, inst, ty, sources)?;
                 let yes = match to {
@@ -221,7 +224,11 @@ impl Thread {
     ) -> Option<()> {
         let mut types = inst.types();
         let (to, from) = (types.next()?, types.next()?);
-        if to == T::S2f6x2 || from == T::S2f6x2 {
+        let special = [to, from].into_iter().find_map(|ty| match ty {
+            T::S2f6x2 => Some(fixed::convert as Convert),
+            ty => narrow::has(ty).then_some(narrow::convert as Convert),
+        });
+        if let Some(convert) = special {
             let (sources, scale) = match (inst.has(M::Scaled), sources.split_last()) {
                 (true, Some((scale, rest))) => (rest, Some(self.source(grid, scale, T::B16)?)),
                 _ => (sources, None),
@@ -230,8 +237,13 @@ impl Thread {
                 .iter()
                 .map(|source| self.source(grid, source, from))
                 .collect::<Option<Vec<_>>>()?;
-            let value = fixed::convert(inst, to, from, &values, scale)?;
-            return self.write(grid, d, value, if to == T::S2f6x2 { T::B16 } else { T::B32 });
+            let value = convert(inst, to, from, &values, scale)?;
+            let bits = match to.bits() {
+                8 => T::B8,
+                16 => T::B16,
+                _ => T::B32,
+            };
+            return self.write(grid, d, value, bits);
         }
         let a = self.source(grid, &sources[0], from)?;
         if to.is_packed() && sources.len() == 2 {

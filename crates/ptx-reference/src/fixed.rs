@@ -11,7 +11,7 @@ fn power(exponent: i32) -> Number {
 }
 
 /// The byte of a scale that stands at bit `at`; 127, which is one, without scales.
-fn scale_at(scale: Option<u64>, at: u32) -> i32 {
+pub(crate) fn scale_at(scale: Option<u64>, at: u32) -> i32 {
     scale.map_or(127, |scale| (scale >> at & 0xff) as i32)
 }
 
@@ -31,7 +31,10 @@ pub(crate) fn convert(
         (T::S2f6x2, T::F32, [a, b]) => Some(pair(F32, *a, *b)),
         (T::S2f6x2, T::Bf16x2, [a]) => Some(pair(BF16, a >> 16, a & 0xffff)),
         (T::Bf16x2, T::S2f6x2, [a]) => {
-            let one = |at| from_fixed(inst, (a >> at) as u8 as i8, scale_at(scale, at));
+            let one = |at| {
+                let units = Number::integer((a >> at) as u8 as i8 as i128).times(&power(-6));
+                half(inst, BF16, &units, scale_at(scale, at))
+            };
             Some(one(8) << 16 | one(0))
         }
         _ => None,
@@ -55,16 +58,17 @@ fn to_fixed(inst: &Instruction, format: Format, value: u64, scale: i32) -> u8 {
     (if inst.has(M::Relu) { clamped.max(0) } else { clamped }) as u8
 }
 
-fn from_fixed(inst: &Instruction, units: i8, scale: i32) -> u64 {
+/// A number times its scale, rounded to a half as the instruction says.
+pub(crate) fn half(inst: &Instruction, to: Format, value: &Number, scale: i32) -> u64 {
     if scale == 255 {
-        return BF16.nan();
+        return to.nan();
     }
-    let value = Number::integer(units.into()).times(&power(scale - 127 - 6));
+    let value = value.times(&power(scale - 127));
     if inst.has(M::Relu) && value.negative() {
         return 0;
     }
-    let bits = value.encode(BF16, Round::Near);
-    if inst.has(M::Satfinite) && bits & BF16.infinity() == BF16.infinity() {
+    let bits = value.encode(to, Round::Near);
+    if inst.has(M::Satfinite) && bits & !to.sign() == to.infinity() {
         return bits - 1;
     }
     bits

@@ -163,6 +163,10 @@ pub(crate) fn arithmetic(inst: &Instruction, ty: T, sources: &[u64]) -> Option<u
             result | i128::from(sources[3] >> row & 1) << i
         }),
         Opcode::Prmt => i128::from(permute(inst, sources)),
+        Opcode::Set => {
+            let holds = compare(inst.comparison()?, ty, sources[0], sources[1])?;
+            if holds { -1 } else { 0 }
+        }
         Opcode::Clmad => i128::from(carryless(inst, sources)),
         _ => return None,
     };

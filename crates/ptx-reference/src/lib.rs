@@ -20,6 +20,7 @@ pub mod generate;
 mod integer;
 mod matrix;
 mod memory;
+mod narrow;
 mod number;
 mod random;
 mod run;

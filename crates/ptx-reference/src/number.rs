@@ -21,7 +21,7 @@ impl Format {
         (1 << (self.exponent - 1)) - 1
     }
 
-    fn sign(self) -> u64 {
+    pub(crate) fn sign(self) -> u64 {
         1 << (self.exponent + self.fraction)
     }
 

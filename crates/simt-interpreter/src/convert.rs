@@ -48,7 +48,7 @@ pub(super) fn handler(op: Convert, t: Target) -> Option<Handler> {
     match op {
         Convert::Float { from, to, mode, relu } => float_to_float(from, to, mode, relu, t),
         Convert::Tf32(round) => tf32(round, t),
-        Convert::ToEight(format) => Some(eight::to_eight(format, t)),
+        Convert::ToEight { to, round, finite } => eight::to_eight(to, round, finite, t),
         Convert::FromEight(format) => Some(eight::from_eight(format, t)),
         Convert::Integral { ty, mode } => integral(ty, mode, t),
         Convert::ToInt { from, bits, signed, round, ftz } => {

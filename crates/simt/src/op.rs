@@ -323,13 +323,23 @@ pub enum PredOp {
     Xor,
 }
 
-/// Floating-point formats of 8 bits.
+/// Floating-point formats of 8 bits or fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Eight {
     /// 4 bits of exponent, no infinities.
     E4M3,
     /// 5 bits of exponent: the upper half of an f16.
     E5M2,
+    /// 6 bits; neither infinities nor NaN, nor have the two below.
+    E2M3,
+    /// 6 bits.
+    E3M2,
+    /// 4 bits.
+    E2M1,
+    /// Without a sign: powers of two from 2^-127 up, and NaN.
+    UE8M0,
+    /// Without a sign; 5 bits of exponent, no infinities.
+    UE5M3,
 }
 
 /// `cvt` beyond integer widening and narrowing.
@@ -348,10 +358,17 @@ pub enum Convert {
     },
     /// f32 to tf32, in a 32-bit register.
     Tf32(Round),
-    /// f32 to the low 8 bits of a 16-bit register, nearest even, too large ones to the largest
-    /// finite.
-    ToEight(Eight),
-    /// The low 8 bits of a 16-bit register to f32.
+    /// f32 to the low bits of a 16-bit register, the others being 0. Formats without a sign take
+    /// magnitudes.
+    ToEight {
+        /// Result format.
+        to: Eight,
+        /// Of formats without a sign nearest, up or towards zero; of others the first or last.
+        round: Round,
+        /// Too large ones become the largest finite, not NaN; of formats with a sign always.
+        finite: bool,
+    },
+    /// The low bits of a 16-bit register to f32; the others are not looked at.
     FromEight(Eight),
     /// To an integral value of the same format.
     Integral {

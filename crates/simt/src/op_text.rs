@@ -46,7 +46,10 @@ impl fmt::Display for Convert {
                 let relu = if *relu { ".relu" } else { "" };
                 write!(f, ".{}.{}{mode}{relu}", word(to), word(from))
             }
-            Self::ToEight(format) => write!(f, ".{}.f32", word(format)),
+            Self::ToEight { to, round, finite } => {
+                let finite = if *finite { ".finite" } else { "" };
+                write!(f, ".{}.f32.{}{finite}", word(to), word(round))
+            }
             Self::FromEight(format) => write!(f, ".f32.{}", word(format)),
             Self::Tf32(round) => write!(f, ".tf32.f32.{}", word(round)),
             Self::Integral { ty, mode } => {

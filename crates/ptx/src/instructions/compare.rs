@@ -83,7 +83,11 @@ set.cmp.bool.dtype.type         d:dtype, a, b, {!}c:.pred
 
 set.cmp.ptype                   d, a, b                                  @9.4/sm_107f
   .cmp = .eq .ne .lt .le .gt .ge
-  .ptype = .u8x4 .s8x4 .u16x2 .s16x2
+  .ptype = .s8x4 .s16x2
+
+set.cmp.ptype                   d, a, b                                  @9.4/sm_107f
+  .cmp = .eq .ne .lt .le .gt .ge .lo .ls .hi .hs
+  .ptype = .u8x4 .u16x2
 
 selp.type                       d, a, b, {!}c:.pred
   .type = .b16 .b32 .b64 .u16 .u32 .u64 .s16 .s32 .s64 .f32 .f64

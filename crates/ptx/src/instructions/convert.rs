@@ -98,8 +98,19 @@ cvt.rn{.relu}{.satfinite}.scaled::n2::ue8m0.bf16x2.dtype   d:.bf16x2, a:dtype, r
 cvt.rn.satfinite{.relu}{.scaled}.s2f6x2.f32      d:.s2f6x2, a:.f32, b:.f32, reg:.b16?scaled   @9.1/sm_100a|sm_103a|sm_107a|sm_110a|sm_120a|sm_121a
 cvt.rn.satfinite{.relu}{.scaled}.s2f6x2.bf16x2   d:.s2f6x2, a:.bf16x2, reg:.b16?scaled        @9.1/sm_100a|sm_103a|sm_107a|sm_110a|sm_120a|sm_121a
 cvt.rn{.relu}{.satfinite}{.scaled}.bf16x2.s2f6x2  d:.bf16x2, a:.s2f6x2, reg:.b16?scaled        @9.1/sm_100a|sm_103a|sm_107a|sm_110a|sm_120a|sm_121a
-cvt.rn.satfinite.ue5m3x2.f32                     d:.ue5m3x2, a:.f32, b:.f32                  @9.4/sm_107f
-cvt.rn.f16x2.ue5m3x2                             d:.f16x2, a:.ue5m3x2                        @9.4/sm_107f
+  .scaled = .scaled::n2::ue8m0
+
+cvt.rz.satfinite{.relu}.dtype.f32      d:dtype, a:.f32, b:.f32          @9.4/sm_107f
+cvt.rz.satfinite{.relu}.dtype.atype    d:dtype, a:atype                 @9.4/sm_107f
+  .dtype = .e4m3x2 .e5m2x2 .e2m3x2 .e3m2x2 .e2m1x2
+  .atype = .f16x2 .bf16x2
+
+cvt.rnd{.satfinite}.ue5m3x2.f32        d:.ue5m3x2, a:.f32, b:.f32       @9.4/sm_107f
+cvt.rnd{.satfinite}.ue5m3x2.atype      d:.ue5m3x2, a:atype              @9.4/sm_107f
+cvt.rn.f16x2.ue5m3x2                   d:.f16x2, a:.ue5m3x2             @9.4/sm_107f
+cvt.rn{.satfinite}{.scaled}.bf16x2.ue5m3x2   d:.bf16x2, a:.ue5m3x2, reg:.b16?scaled   @9.4/sm_107f
+  .rnd = .rn .rz .rp
+  .atype = .f16x2 .bf16x2
   .scaled = .scaled::n2::ue8m0
 
 cvt.rs{.relu}.satfinite.dtype.f32   d:dtype, a:4x.f32, reg:.b32           @8.7/sm_100a|sm_103a|sm_107a

@@ -129,7 +129,7 @@ pub(super) fn source_class(op: &Op, i: usize) -> Class {
         Op::Float(_, ty, _) | Op::Test(_, ty) => lane(ty.width()),
         Op::Convert(c) => match c {
             Convert::Float { from, .. } | Convert::ToInt { from, .. } => lane(from.width()),
-            Convert::Tf32(_) | Convert::ToEight(_) => W32,
+            Convert::Tf32(_) | Convert::ToEight { .. } => W32,
             Convert::FromEight(_) => lane(Width::W16),
             Convert::Integral { ty, .. } => lane(ty.width()),
             Convert::FromInt { from, .. } => lane(from.width()),

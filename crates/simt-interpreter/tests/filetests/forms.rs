@@ -108,6 +108,7 @@ enum Way {
 fn target(file: &str) -> &'static str {
     match file {
         "blackwell.forms" => ".version 9.3\n.target sm_120a",
+        "isa_94.forms" => ".version 9.4\n.target sm_107a",
         _ => ".version 8.6\n.target sm_90a",
     }
 }
@@ -335,6 +336,11 @@ fn corner_forms() {
 #[test]
 fn blackwell_forms() {
     run_file("blackwell.forms");
+}
+
+#[test]
+fn forms_of_isa_94() {
+    run_file("isa_94.forms");
 }
 
 #[test]

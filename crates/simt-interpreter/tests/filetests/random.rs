@@ -125,26 +125,71 @@ const NEW_FORMS: &[&str] = &[
     "cvt.rn.bf16x2.s2f6x2 $r, %h2",
     "cvt.rn.satfinite.scaled::n2::ue8m0.bf16x2.s2f6x2 $r, %h2, %h1",
     "cvt.rn.relu.scaled::n2::ue8m0.bf16x2.s2f6x2 $r, %h2, %h1",
+    "cvt.rn.satfinite.e4m3x2.f32 $h, %f1, %f2",
+    "cvt.rn.satfinite.relu.e4m3x2.bf16x2 $h, %r1",
+    "cvt.rn.f16x2.e4m3x2 $r, %h2",
+    "cvt.rn.satfinite.e5m2x2.f16x2 $h, %r1",
+    "cvt.rn.bf16x2.e5m2x2 $r, %h2",
+    "cvt.rn.satfinite.e2m3x2.f32 $h, %f1, %f2",
+    "cvt.rn.satfinite.relu.e2m3x2.f16x2 $h, %r1",
+    "cvt.rn.relu.f16x2.e2m3x2 $r, %h2",
+    "cvt.rn.satfinite.e3m2x2.f32 $h, %f1, %f2",
+    "cvt.rn.satfinite.e3m2x2.bf16x2 $h, %r1",
+    "cvt.rn.satfinite.scaled::n2::ue8m0.bf16x2.e3m2x2 $r, %h2, %h1",
+    "cvt.rn.satfinite.e2m1x2.f32 %c, %f1, %f2; cvt.u16.u8 $h, %c",
+    "cvt.rn.satfinite.relu.e2m1x2.bf16x2 %c, %r1; cvt.u16.u8 $h, %c",
+    "cvt.u8.u16 %c, %h2; cvt.rn.f16x2.e2m1x2 $r, %c",
+    "cvt.u8.u16 %c, %h2; cvt.rn.relu.scaled::n2::ue8m0.bf16x2.e2m1x2 $r, %c, %h1",
+    "cvt.rz.ue8m0x2.f32 $h, %f1, %f2",
+    "cvt.rp.ue8m0x2.f32 $h, %f1, %f2",
+    "cvt.rz.satfinite.ue8m0x2.bf16x2 $h, %r1",
+    "cvt.rp.satfinite.ue8m0x2.bf16x2 $h, %r1",
+    "cvt.rn.bf16x2.ue8m0x2 $r, %h2",
+];
+
+/// Forms of ISA 9.4, in the same way.
+const NEWER_FORMS: &[&str] = &[
+    "set.lt.s8x4 $r, %r1, %r2",
+    "set.hs.u8x4 $r, %r1, %r2",
+    "set.ne.u16x2 $r, %r1, %r2",
+    "set.le.s16x2 $r, %r1, %r2",
+    "cvt.rn.ue5m3x2.f32 $h, %f1, %f2",
+    "cvt.rn.satfinite.ue5m3x2.f16x2 $h, %r1",
+    "cvt.rz.ue5m3x2.bf16x2 $h, %r1",
+    "cvt.rp.ue5m3x2.f32 $h, %f1, %f2",
+    "cvt.rp.satfinite.ue5m3x2.bf16x2 $h, %r1",
+    "cvt.rn.f16x2.ue5m3x2 $r, %h2",
+    "cvt.rn.satfinite.bf16x2.ue5m3x2 $r, %h2",
+    "cvt.rn.scaled::n2::ue8m0.bf16x2.ue5m3x2 $r, %h2, %h1",
+    "cvt.rz.satfinite.relu.e4m3x2.f32 $h, %f1, %f2",
+    "cvt.rz.satfinite.e2m3x2.f16x2 $h, %r1",
+    "cvt.rz.satfinite.e3m2x2.f32 $h, %f1, %f2",
+    "cvt.rz.satfinite.e2m1x2.bf16x2 %c, %r1; cvt.u16.u8 $h, %c",
 ];
 
 /// Each thread takes three words and gives one for each form.
 #[test]
 fn new_forms_give_what_ptx_means() {
+    compare_forms("9.3", "sm_120a", NEW_FORMS);
+    compare_forms("9.4", "sm_107a", NEWER_FORMS);
+}
+
+fn compare_forms(version: &str, target: &str, forms: &[&str]) {
     const THREADS: usize = 256;
     let mut body = String::new();
-    for (at, form) in NEW_FORMS.iter().enumerate() {
+    for (at, form) in forms.iter().enumerate() {
         let form = form.replace("$d", "%o").replace("$r", "%q").replace("$h", "%s");
         let bits = [("%o,", 64), ("%q,", 32), ("%s,", 16)];
         let (result, bits) = bits.into_iter().find(|(name, _)| form.contains(name)).unwrap();
         let result = result.trim_end_matches(',');
         writeln!(body, "{form}; st.global.b{bits} [%to+{}], {result};", 8 * at).unwrap();
     }
-    let row = 8 * NEW_FORMS.len();
+    let row = 8 * forms.len();
     let text = format!(
-        ".version 9.3\n.target sm_120a\n.address_size 64\n\
+        ".version {version}\n.target {target}\n.address_size 64\n\
          .visible .entry k(.param .u64 in, .param .u64 out) {{\n\
          .reg .b64 %d<4>, %o, %to, %from; .reg .b32 %r<3>, %q, %t; .reg .f32 %f<3>;\n\
-         .reg .b16 %h<3>, %s;\n\
+         .reg .b16 %h<3>, %s; .reg .b8 %c;\n\
          ld.param.u64 %from, [in]; ld.param.u64 %to, [out]; mov.u32 %t, %tid.x;\n\
          mad.wide.u32 %from, %t, 24, %from; mad.wide.u32 %to, %t, {row}, %to;\n\
          ld.global.b64 %d1, [%from]; ld.global.b64 %d2, [%from+8]; ld.global.b64 %d3, [%from+16];\n\

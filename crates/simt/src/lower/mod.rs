@@ -225,7 +225,7 @@ impl Lowering<'_> {
             guard.reg = copy;
             self.insts.push(Inst { op, guard: None, dst: vec![copy], src, line: self.line });
         }
-        if is_newer(inst) || self.dispatch(inst).is_none() {
+        if self.dispatch(inst).is_none() {
             let text = self.f.texts.len() as u32;
             self.f.texts.push(self.env.module.text_line(inst.span));
             self.effect(Op::Unsupported(text), vec![]);
@@ -458,15 +458,4 @@ impl Lowering<'_> {
             None => Some(self.temporary(Class::Pred)),
         }
     }
-}
-
-/// Forms of ISA 9 that are read and checked but not run: comparisons of packed integers, the
-/// format ue5m3.
-fn is_newer(inst: &ast::Instruction) -> bool {
-    use ast::{Opcode, ScalarType as T};
-    inst.types().any(|ty| match ty {
-        T::Ue5m3x2 => true,
-        T::U8x4 | T::S8x4 | T::U16x2 | T::S16x2 => inst.opcode == Opcode::Set,
-        _ => false,
-    })
 }

@@ -45,6 +45,16 @@ impl Lowering<'_> {
             return Some(());
         }
         let whole = class_of(ty).width()?;
+        match (a, d) {
+            (ast::Operand::Vector(parts), _) if whole.bits() == 8 * parts.len() as u32 => {
+                return self.pack_bytes(parts, d, whole);
+            }
+            (_, ast::Operand::Vector(parts)) if whole.bits() == 8 * parts.len() as u32 => {
+                let a = self.source(a, ty)?;
+                return self.unpack_bytes(parts, a, whole);
+            }
+            _ => {}
+        }
         if let ast::Operand::Vector(parts) = a {
             let part = Width::for_bits(whole.bits() / parts.len() as u32);
             (part.bits() * parts.len() as u32 == whole.bits()).then_some(())?;
@@ -70,6 +80,31 @@ impl Lowering<'_> {
         }
         let a = self.source(a, ty)?;
         self.emit_to(Op::Mov(whole), d, whole, ty.is_signed(), vec![a])
+    }
+
+    /// Bytes side by side in a register, the first at the low end; each has a register of 16 bits.
+    fn pack_bytes(&mut self, parts: &[ast::Operand], d: &ast::Operand, whole: Width) -> Option<()> {
+        let int = |op| Op::Int(op, IntType::of(whole, false));
+        let mut word = Operand::Imm(0);
+        for (at, part) in (0..).step_by(8).zip(parts) {
+            let part = self.source(part, T::B8)?;
+            let wide = Op::Extend { from: Width::W16, bits: 8, signed: false, to: whole };
+            let byte = self.value(wide, whole, vec![part]);
+            let byte = self.value(int(IntOp::Shl), whole, vec![byte, Operand::Imm(at)]);
+            word = self.value(int(IntOp::Or), whole, vec![word, byte]);
+        }
+        self.emit_to(Op::Mov(whole), d, whole, false, vec![word])
+    }
+
+    /// The bytes of a register, each to one of its own.
+    fn unpack_bytes(&mut self, parts: &[ast::Operand], a: Operand, whole: Width) -> Option<()> {
+        for (at, part) in (0..).step_by(8).zip(parts) {
+            let shr = Op::Int(IntOp::Shr, IntType::of(whole, false));
+            let moved = self.value(shr, whole, vec![a, Operand::Imm(at)]);
+            let byte = Op::Extend { from: whole, bits: 8, signed: false, to: Width::W16 };
+            self.emit_to(byte, part, Width::W16, false, vec![moved])?;
+        }
+        Some(())
     }
 
     /// `mov.v2`: element by element, all read before any is written. Either side is a vector

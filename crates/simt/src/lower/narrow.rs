@@ -1,8 +1,8 @@
-//! Conversions to formats that other conversions lead to: 8-bit floats, saturation to the largest
-//! finite number, integers packed into one register.
+//! Conversions to formats that other conversions lead to: floats of 8, 6 and 4 bits, saturation to
+//! the largest finite number, integers packed into one register.
 //!
-//! Deliberately absent: the 6- and 4-bit floats of later hardware, and stochastic rounding. What
-//! has scales is in `scaled`.
+//! Deliberately absent: stochastic rounding (`.rs`), of which PTX does not say how random bits are
+//! used. What has scales is in `scaled`.
 
 use super::Lowering;
 use crate::ir::Operand;
@@ -28,8 +28,18 @@ pub(super) fn eight(ty: T) -> Option<Eight> {
     match ty {
         T::E4m3x2 => Some(Eight::E4M3),
         T::E5m2x2 => Some(Eight::E5M2),
+        T::E2m3x2 => Some(Eight::E2M3),
+        T::E3m2x2 => Some(Eight::E3M2),
+        T::E2m1x2 => Some(Eight::E2M1),
+        T::Ue8m0x2 => Some(Eight::UE8M0),
+        T::Ue5m3x2 => Some(Eight::UE5M3),
         _ => None,
     }
+}
+
+/// First bit of the upper of two.
+pub(super) fn upper_bit(format: Eight) -> u64 {
+    if format == Eight::E2M1 { 4 } else { 8 }
 }
 
 fn half_of(ty: T) -> Option<FloatType> {
@@ -159,7 +169,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Two 8-bit floats from two f32 or from a pair of halves; the first is the upper.
+    /// Two narrow floats from two f32 or from a pair of halves; the first is the upper.
     fn eight_of(
         &mut self,
         inst: &ast::Instruction,
@@ -191,18 +201,20 @@ impl Lowering<'_> {
             _ => return None,
         }
         let [mut high, mut low] = values[..] else { return None };
+        let (round, finite) = (super::float::round_of(inst)?, inst.has(M::Satfinite));
         for value in [&mut high, &mut low] {
             if inst.has(M::Relu) {
                 *value = self.not_negative(*value, FloatType::F32);
             }
-            *value = self.converted(Convert::ToEight(format), Width::W16, *value);
+            let convert = Convert::ToEight { to: format, round, finite };
+            *value = self.converted(convert, Width::W16, *value);
         }
-        let u16 = IntType::U16;
-        let high = self.value(Op::Int(IntOp::Shl, u16), Width::W16, vec![high, Operand::Imm(8)]);
+        let (u16, upper) = (IntType::U16, Operand::Imm(upper_bit(format)));
+        let high = self.value(Op::Int(IntOp::Shl, u16), Width::W16, vec![high, upper]);
         self.emit_to(Op::Int(IntOp::Or, u16), d, Width::W16, false, vec![high, low])
     }
 
-    /// A pair of halves from two 8-bit floats: exact.
+    /// A pair of f16 from two narrow floats: exact, but that ue5m3 has larger numbers.
     fn halves_of(
         &mut self,
         inst: &ast::Instruction,
@@ -214,8 +226,8 @@ impl Lowering<'_> {
         let ([a], T::F16x2) = (sources, to) else { return None };
         let half = FloatType::F16;
         let a = self.source(a, T::B16)?;
-        let u16 = IntType::U16;
-        let high = self.value(Op::Int(IntOp::Shr, u16), Width::W16, vec![a, Operand::Imm(8)]);
+        let (u16, upper) = (IntType::U16, Operand::Imm(upper_bit(format)));
+        let high = self.value(Op::Int(IntOp::Shr, u16), Width::W16, vec![a, upper]);
         let mut parts = Vec::new();
         for part in [a, high] {
             let wide = self.converted(Convert::FromEight(format), Width::W32, part);

@@ -1,13 +1,16 @@
 //! Whole numbers side by side in a register, beyond what has an operation of its own: bytes in
-//! fours, sums of halves that saturate; and the sum of 32 bits that saturates without a sign.
+//! fours, sums of halves that saturate, comparisons; and the sum of 32 bits that saturates without
+//! a sign.
 //!
-//! Each part is computed in 32 bits, where nothing overflows, and put back. Deliberately absent:
-//! `.u16x2` and `.s16x2` without `.sat`, which are operations, and comparisons (`set`).
+//! Each part is computed in 32 bits, where nothing overflows, and put back. Where a comparison holds
+//! all bits of the part are set, as `set` sets all of a register. Deliberately absent: `.u16x2` and
+//! `.s16x2` without `.sat`, which are operations.
 
 use super::Lowering;
+use super::moves::comparison;
 use super::video::Part;
 use crate::ir::Operand;
-use crate::op::{IntOp, IntType, Op, Width};
+use crate::op::{Class, CompareType, IntOp, IntType, Op, Width};
 use ptx::ast::{self, Modifier as M, Opcode, ScalarType as T};
 
 const WORD: IntType = IntType::S32;
@@ -16,9 +19,10 @@ impl Lowering<'_> {
     pub(super) fn packed(&mut self, inst: &ast::Instruction) -> Option<()> {
         let ty = inst.ty()?;
         let sum = inst.opcode == Opcode::Add && inst.has(M::Sat);
+        let set = inst.opcode == Opcode::Set;
         match ty {
             T::U8x4 | T::S8x4 => self.parts(inst, 8, ty == T::S8x4),
-            T::U16x2 | T::S16x2 if sum => self.parts(inst, 16, ty == T::S16x2),
+            T::U16x2 | T::S16x2 if sum || set => self.parts(inst, 16, ty == T::S16x2),
             T::U32 if sum => self.unsigned_sum(inst),
             _ => None,
         }
@@ -33,14 +37,26 @@ impl Lowering<'_> {
             let values: Vec<Operand> =
                 sources.iter().map(|&from| self.part(from, part, signed, Width::W32)).collect();
             let op = match inst.opcode {
-                Opcode::Add => IntOp::Add,
-                Opcode::Sub => IntOp::Sub,
-                Opcode::Neg => IntOp::Neg,
-                Opcode::Min => IntOp::Min,
-                Opcode::Max => IntOp::Max,
+                Opcode::Add => Some(IntOp::Add),
+                Opcode::Sub => Some(IntOp::Sub),
+                Opcode::Neg => Some(IntOp::Neg),
+                Opcode::Min => Some(IntOp::Min),
+                Opcode::Max => Some(IntOp::Max),
+                Opcode::Set => None,
                 _ => return None,
             };
-            let mut value = self.value(Op::Int(op, WORD), Width::W32, values);
+            let mut value = match op {
+                Some(op) => self.value(Op::Int(op, WORD), Width::W32, values),
+                None => {
+                    let holds = self.temporary(Class::Pred);
+                    let how = CompareType::Int(IntType::of(Width::W32, signed));
+                    let compare = Op::Setp(comparison(inst.comparison()?), how);
+                    self.emit(compare, vec![holds], values);
+                    let ones = Operand::Imm(u64::from(u32::MAX));
+                    let src = vec![ones, Operand::Imm(0), holds.into()];
+                    self.value(Op::Select(Width::W32), Width::W32, src)
+                }
+            };
             if inst.has(M::Sat) {
                 value = self.clamp(value, Width::W32, true, bits, signed);
             }

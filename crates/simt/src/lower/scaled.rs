@@ -1,12 +1,12 @@
 //! Conversions with a scale of their own for each number: fixed point of eight bits (`.s2f6x2`),
-//! and pairs of 8-bit floats with `.scaled::n2::ue8m0` or to bf16 with `.satfinite`.
+//! and pairs of narrow floats to bf16, perhaps with `.scaled::n2::ue8m0` or `.satfinite`.
 //!
 //! A scale is a power of two, its exponent in a byte with a bias of 127; 255 is NaN. All is computed
 //! in f64, where a scale and what is scaled are exact, so that only the result is rounded.
-//! Deliberately absent: the format ue5m3 and `.scaled::n1`.
+//! Deliberately absent: `.scaled::n1`.
 
 use super::Lowering;
-use super::narrow::{eight, extremes};
+use super::narrow::{eight, extremes, upper_bit};
 use crate::ir::Operand;
 use crate::op::{
     Class, Compare, CompareType, Convert, FloatMode, FloatOp, FloatType, IntOp, IntType, Op, Round,
@@ -66,7 +66,7 @@ impl Lowering<'_> {
             (T::Bf16x2, _, [a]) => {
                 let format = eight(from)?;
                 let a = self.source(a, T::B16)?;
-                let numbers = [8, 0].map(|at| {
+                let numbers = [upper_bit(format), 0].map(|at| {
                     let byte = Op::Int(IntOp::Shr, IntType::U16);
                     let byte = self.value(byte, Width::W16, vec![a, Operand::Imm(at)]);
                     let op = Op::Convert(Convert::FromEight(format));
@@ -177,7 +177,7 @@ impl Lowering<'_> {
     }
 
     /// An f32 as an f64: exact.
-    fn long_float(&mut self, value: Operand) -> Operand {
+    pub(super) fn long_float(&mut self, value: Operand) -> Operand {
         let mode = FloatMode::default();
         let op = Convert::Float { from: FloatType::F32, to: FloatType::F64, mode, relu: false };
         self.value(Op::Convert(op), Width::W64, vec![value])

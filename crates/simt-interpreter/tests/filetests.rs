@@ -10,6 +10,8 @@ mod forms;
 mod formulas;
 #[path = "filetests/harness.rs"]
 mod harness;
+#[path = "filetests/kinds.rs"]
+mod kinds;
 #[path = "filetests/matrix.rs"]
 mod matrix;
 #[path = "filetests/programs.rs"]

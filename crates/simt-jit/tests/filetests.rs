@@ -10,6 +10,8 @@ mod forms;
 mod formulas;
 #[path = "../../simt-interpreter/tests/filetests/harness.rs"]
 mod harness;
+#[path = "../../simt-interpreter/tests/filetests/kinds.rs"]
+mod kinds;
 #[path = "filetests/loops.rs"]
 mod loops;
 #[path = "../../simt-interpreter/tests/filetests/matrix.rs"]

@@ -118,14 +118,14 @@ impl Checker<'_> {
             return self.pack(at, pattern.kind == Kind::Unpack, ty, operand);
         }
         let count = match pattern.count {
-            Count::One => return self.scalar(at, pattern, ty, operand),
+            Count::One => return self.element(at, pattern, ty, 0, operand),
             Count::Vector => match at.instruction.vector_width() {
                 count if ty.bits() as usize * count > VECTOR_BITS_MAX => {
                     let expected = format!("at most {VECTOR_BITS_MAX} bits");
                     return Err(self.mismatch(at, operand, expected));
                 }
                 1 if !matches!(operand, Operand::Vector(_)) => {
-                    return self.scalar(at, pattern, ty, operand);
+                    return self.element(at, pattern, ty, 0, operand);
                 }
                 count => count,
             },
@@ -136,10 +136,10 @@ impl Checker<'_> {
         };
         match operand {
             Operand::Vector(elements) if elements.len() == count => {
-                elements.iter().try_for_each(|element| {
+                elements.iter().enumerate().try_for_each(|(index, element)| {
                     let discarded = *element == Operand::Sink
                         && matches!(pattern.kind, Kind::Destination | Kind::DestinationOrSink);
-                    if discarded { Ok(()) } else { self.scalar(at, pattern, ty, element) }
+                    if discarded { Ok(()) } else { self.element(at, pattern, ty, index, element) }
                 })
             }
             Operand::Sink if pattern.kind == Kind::DestinationOrSink => Ok(()),
@@ -170,6 +170,19 @@ impl Checker<'_> {
         self.mismatch(at, operand, format!("a vector of {count} of type '{ty}'"))
     }
 
+    /// A single value, or an element of a vector.
+    fn element(
+        &mut self,
+        at: &Site<'_>,
+        pattern: &Pattern,
+        ty: ScalarType,
+        index: usize,
+        operand: &Operand,
+    ) -> Fit {
+        self.scalar(at, pattern, ty, operand)?;
+        self.in_range(at, pattern, index, operand)
+    }
+
     /// A single value: register, constant, special register, symbol.
     fn scalar(
         &mut self,
@@ -194,11 +207,7 @@ impl Checker<'_> {
                 pattern.kind == Kind::Predicate && at.function.register(*id).ty == ScalarType::Pred
             }
             Operand::Immediate(value) => {
-                let fits = !written && pattern.kind != Kind::Register && immediate_fits(*value, ty);
-                if fits {
-                    return self.in_range(at, pattern, operand);
-                }
-                false
+                !written && pattern.kind != Kind::Register && immediate_fits(*value, ty)
             }
             Operand::Special(special, component) => {
                 pattern.kind == Kind::SourceOrSpecial
@@ -224,14 +233,14 @@ impl Checker<'_> {
 
     fn constant(&self, at: &Site<'_>, pattern: &Pattern, operand: &Operand) -> Fit {
         match operand {
-            Operand::Immediate(Immediate::Integer { .. }) => self.in_range(at, pattern, operand),
+            Operand::Immediate(Immediate::Integer { .. }) => self.in_range(at, pattern, 0, operand),
             _ => Err(self.mismatch(at, operand, "an integer constant".into())),
         }
     }
 
-    /// A constant against the values that the table lists.
-    fn in_range(&self, at: &Site<'_>, pattern: &Pattern, operand: &Operand) -> Fit {
-        match (&pattern.values, operand) {
+    /// A constant against the values that the table lists for the element.
+    fn in_range(&self, at: &Site<'_>, pattern: &Pattern, index: usize, operand: &Operand) -> Fit {
+        match (pattern.values.as_ref().and_then(|values| values.of(index)), operand) {
             (Some(values), Operand::Immediate(Immediate::Integer { bits, .. }))
                 if !values.contains(*bits as i64) =>
             {

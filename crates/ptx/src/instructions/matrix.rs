@@ -1,5 +1,5 @@
-//! Matrices: ldmatrix, stmatrix, mma (dense and sparse) and wmma of a warp, wgmma of four. Of the
-//! block-scaled kinds and of tcgen05 only the names are known.
+//! Matrices: ldmatrix, stmatrix, mma (dense and sparse) and wmma of a warp, wgmma of four. Of tcgen05
+//! only the names are known.
 
 pub(super) const TABLE: &str = "\
 ldmatrix.sync.aligned.m8n8.x1{.trans}{.space}.b16   d:1x.b32, [a]   @6.5/sm_75
@@ -66,7 +66,6 @@ mma.sp.sync.aligned.m16n8k64.row.col{.satfinite}.s32.byte.byte2.s32   d:4x.s32, 
 mma.sp.sync.aligned.m16n8k64.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:2x.b32, b:2x.b32, c:4x.s32, reg:.b32, imm=0-1   @7.1/sm_80
 mma.sp.sync.aligned.m16n8k128.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:4x.b32, b:4x.b32, c:4x.s32, reg:.b32, imm=0   @7.1/sm_80
 mma.sp.sync.aligned.m16n8k64.row.col.f32.eight.eight2.f32   d:4x.f32, a:4x.b32, b:4x.b32, c:4x.f32, reg:.b32, imm=0   @8.4/sm_89
-mma.sp.sync.aligned.shape.row.col.kind.*   any
 mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32   d:4x.f32, a:2x.f16x2, b:2x.f16x2, c:4x.f32, reg:.b32, imm=0-3   @8.5/sm_80
 mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16   d:2x.f16x2, a:2x.f16x2, b:2x.f16x2, c:2x.f16x2, reg:.b32, imm=0-3   @8.5/sm_80
 mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32   d:4x.f32, a:2x.bf16x2, b:2x.bf16x2, c:4x.f32, reg:.b32, imm=0-3   @8.5/sm_80
@@ -80,8 +79,21 @@ mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col{.satfinite}.s32.byte.byte
 mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:2x.b32, b:2x.b32, c:4x.s32, reg:.b32, imm=0-1   @8.5/sm_80
 mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col{.satfinite}.s32.four.four2.s32   d:4x.s32, a:4x.b32, b:4x.b32, c:4x.s32, reg:.b32, imm=0   @8.5/sm_80
 mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f32.eight.eight2.f32   d:4x.f32, a:4x.b32, b:4x.b32, c:4x.f32, reg:.b32, imm=0   @8.5/sm_89
-mma.sp::ordered_metadata.sync.aligned.shape.row.col.kind.*   any
-mma.sync.aligned.shape.row.col.kind.*                      any
+mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.eight.eight2.f32   d:4x.f32, a:4x.b32, b:2x.b32, c:4x.f32   @sm_100f|sm_110f|sm_120f
+mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f16.eight.eight2.f16   d:2x.f16x2, a:4x.b32, b:2x.b32, c:2x.f16x2   @8.7/sm_100f|sm_110f|sm_120f
+mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.narrow.narrow2.f32   d:4x.f32, a:4x.b32, b:2x.b32, c:4x.f32   @sm_120f
+mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f16.narrow.narrow2.f16   d:2x.f16x2, a:4x.b32, b:2x.b32, c:2x.f16x2   @sm_120f
+mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale{.one}.f32.narrow.narrow2.f32.ue8m0   d:4x.f32, a:4x.b32, b:2x.b32, c:4x.f32, reg:.b32, ids:2x.u16=0-3+0-1, reg:.b32, ids:2x.u16=0-3+0-3   @sm_120f
+mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale{.two}.f32.e2m1.e2m1.f32.ue8m0   d:4x.f32, a:4x.b32, b:2x.b32, c:4x.f32, reg:.b32, ids:2x.u16=0/2+0-1, reg:.b32, ids:2x.u16=0/2+0-3   @sm_120f
+mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.two.f32.e2m1.e2m1.f32.ue8m0   d:4x.f32, a:4x.b32, b:2x.b32, c:4x.f32, reg:.b32, ids:2x.u16=0/2+0-1, reg:.b32, ids:2x.u16=0/2+0-3   @sm_120f
+mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.fourfold.f32.e2m1.e2m1.f32.scale   d:4x.f32, a:4x.b32, b:2x.b32, c:4x.f32, reg:.b32, ids:2x.u16=0+0-1, reg:.b32, ids:2x.u16=0+0-3   @sm_120f
+mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.kind::f8f6f4.f32.eight.eight2.f32   d:4x.f32, a:4x.b32, b:4x.b32, c:4x.f32, reg:.b32, imm=0   @sm_100f|sm_110f|sm_120f
+mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.kind::f8f6f4.f32.narrow.narrow2.f32   d:4x.f32, a:4x.b32, b:4x.b32, c:4x.f32, reg:.b32, imm=0   @sm_120f
+mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.kind::f8f6f4.f16.narrow.narrow2.f16   d:2x.f16x2, a:4x.b32, b:4x.b32, c:2x.f16x2, reg:.b32, imm=0   @sm_120f
+mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.kind::mxf8f6f4.block_scale{.one}.f32.narrow.narrow2.f32.ue8m0   d:4x.f32, a:4x.b32, b:4x.b32, c:4x.f32, reg:.b32, imm=0, reg:.b32, ids:2x.u16=0-3+0-1, reg:.b32, ids:2x.u16=0-3+0-3   @sm_120f
+mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.kind::mxf4.block_scale{.two}.f32.e2m1.e2m1.f32.ue8m0   d:4x.f32, a:4x.b32, b:4x.b32, c:4x.f32, reg:.b32, imm=0, reg:.b32, ids:2x.u16=0/2+0-1, reg:.b32, ids:2x.u16=0/2+0-3   @sm_120a|sm_121a
+mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.kind::mxf4nvf4.block_scale.two.f32.e2m1.e2m1.f32.ue8m0   d:4x.f32, a:4x.b32, b:4x.b32, c:4x.f32, reg:.b32, imm=0, reg:.b32, ids:2x.u16=0/2+0-1, reg:.b32, ids:2x.u16=0/2+0-3   @sm_120a|sm_121a
+mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.kind::mxf4nvf4.block_scale.fourfold.f32.e2m1.e2m1.f32.scale   d:4x.f32, a:4x.b32, b:4x.b32, c:4x.f32, reg:.b32, imm=0, reg:.b32, ids:2x.u16=0+0-1, reg:.b32, ids:2x.u16=0+0-3   @sm_120a|sm_121a
   .alay = .row .col
   .blay = .row .col
   .ctype = .f16 .f32
@@ -93,8 +105,12 @@ mma.sync.aligned.shape.row.col.kind.*                      any
   .bit = .xor .and@7.1/sm_80
   .eight = .e4m3 .e5m2
   .eight2 = .e4m3 .e5m2
-  .shape = .m16n8k8 .m16n8k16 .m16n8k32 .m16n8k64 .m16n8k128
-  .kind = .kind::f8f6f4 .kind::mxf8f6f4 .kind::mxf4 .kind::mxf4nvf4
+  .narrow = .e4m3 .e5m2 .e3m2 .e2m3 .e2m1
+  .narrow2 = .e4m3 .e5m2 .e3m2 .e2m3 .e2m1
+  .one = .scale_vec::1X
+  .two = .scale_vec::2X
+  .fourfold = .scale_vec::4X
+  .scale = .ue4m3 .ue8m0@9.1
 
 wmma.load.op.sync.aligned.lay.shape{.space}.f16          d:8x.f16x2, [a]{, stride:.u32}   @6.3/sm_70
 wmma.load.c.sync.aligned.lay.shape{.space}.f16           d:4x.f16x2, [a]{, stride:.u32}   @6.3/sm_70

@@ -40,7 +40,7 @@
 //! and a type: `.u32` itself, `dtype` a variable of the template, `dtype*2` twice as wide,
 //! `~dtype` a register at least as wide (the relaxed rule of loads, stores and conversions),
 //! `4x.b32` a vector of exactly four, `vec type` a vector as `.v2` or `.v4` says. `=0-15`,
-//! `=4/8/16` and `=24-256%8` bound the value of a constant; `?word` says that the operand is there if
+//! `=4/8/16` and `=24-256%8` bound the value of a constant, `=0-3+0-1` those of two elements; `?word` says that the operand is there if
 //! and only if the slot of that name is filled; `n/2x.f32` is a vector with half as many elements as the tile of the
 //! instruction has columns. In a choice, `.m64n*k16` stands for all widths from 8 to 256.
 //!

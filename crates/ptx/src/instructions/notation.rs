@@ -63,6 +63,8 @@ pub(crate) enum Values {
     List(Vec<i64>),
     /// `0-255`, `24-256%8`: from, to and a divisor.
     Range(i64, i64, i64),
+    /// `0-3+0-1`: of a vector's elements, one behind the other.
+    Each(Vec<Values>),
 }
 
 /// Role of an operand.
@@ -387,6 +389,9 @@ fn read_pattern(piece: &'static str, slots: &[Slot]) -> Option<Pattern> {
 
 impl Values {
     fn read(text: &str) -> Option<Values> {
+        if text.contains('+') {
+            return Some(Values::Each(text.split('+').map(Values::read).collect::<Option<_>>()?));
+        }
         match text.split_once('-').filter(|(from, _)| !from.is_empty() && !text.contains('/')) {
             None => Some(Values::List(
                 text.split('/').map(|value| value.parse().ok()).collect::<Option<_>>()?,
@@ -398,9 +403,18 @@ impl Values {
         }
     }
 
+    /// What an element of a vector may be, or a scalar.
+    pub(crate) fn of(&self, element: usize) -> Option<&Values> {
+        match self {
+            Values::Each(values) => values.get(element),
+            one => Some(one),
+        }
+    }
+
     /// The constant may be `value`.
     pub(crate) fn contains(&self, value: i64) -> bool {
         match self {
+            Values::Each(each) => each.iter().all(|values| values.contains(value)),
             Values::List(list) => list.contains(&value),
             Values::Range(from, to, step) => (*from..=*to).contains(&value) && value % step == 0,
         }
@@ -411,6 +425,7 @@ impl Values {
         match self {
             Values::List(list) => list[0],
             Values::Range(from, ..) => *from,
+            Values::Each(values) => values[0].first(),
         }
     }
 }
@@ -425,6 +440,10 @@ impl fmt::Display for Values {
             Values::Range(from, to, 1) => write!(f, "a value in range [{from}..{to}]"),
             Values::Range(from, to, step) => {
                 write!(f, "a multiple of {step} in range [{from}..{to}]")
+            }
+            Values::Each(values) => {
+                let values: Vec<String> = values.iter().map(Values::to_string).collect();
+                f.write_str(&values.join(", "))
             }
         }
     }

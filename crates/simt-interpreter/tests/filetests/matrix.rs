@@ -35,7 +35,9 @@ fn element(ty: &str, random: &mut Random) -> u64 {
         // Powers of two and a half between: sign, exponent near the middle, one digit.
         "e4m3" => random.below(2) << 7 | (5 + random.below(4)) << 3 | random.below(2) << 2,
         "e5m2" => random.below(2) << 7 | (13 + random.below(4)) << 2 | random.below(2) << 1,
-        "s8" | "u8" => random.below(256),
+        // Of any value, and with any bits around it.
+        "e2m3" | "e3m2" | "e2m1" | "s8" | "u8" => random.below(256),
+        "e2m1p" => random.below(16),
         "s4" | "u4" => random.below(16),
         "b1" => random.below(2),
         "s32" => random.below(2000).wrapping_sub(1000) & 0xffff_ffff,
@@ -66,8 +68,25 @@ pub(crate) fn f16_value(bits: u64) -> f64 {
     if sign == 1 { -magnitude } else { magnitude }
 }
 
+/// A float of few bits without infinities and NaN.
+fn small(bits: u64, (exponent_bits, digit_bits): (u32, u32)) -> f64 {
+    let exponent = (bits >> digit_bits) as i32 & ((1 << exponent_bits) - 1);
+    let digits = (bits & ((1 << digit_bits) - 1)) as f64 / f64::from(1 << digit_bits);
+    let bias = (1 << (exponent_bits - 1)) - 1;
+    let magnitude = match exponent {
+        0 => digits * 2f64.powi(1 - bias),
+        _ => (1.0 + digits) * 2f64.powi(exponent - bias),
+    };
+    if bits >> (exponent_bits + digit_bits) & 1 == 1 { -magnitude } else { magnitude }
+}
+
+/// Of `e2m1` in the middle of a byte, of `e2m1p` without gaps.
 pub(crate) fn value(ty: &str, bits: u64) -> f64 {
     match ty {
+        "e2m3" => small(bits, (2, 3)),
+        "e3m2" => small(bits, (3, 2)),
+        "e2m1" => small(bits >> 2, (2, 1)),
+        "e2m1p" => small(bits, (2, 1)),
         "f16" => f16_value(bits),
         "bf16" => f64::from(f32::from_bits((bits as u32) << 16)),
         "tf32" => f64::from(f32::from_bits(bits as u32 & 0xffff_e000)),
@@ -95,7 +114,7 @@ pub(crate) fn bits_of(ty: &str) -> usize {
         "f64" => 64,
         "tf32" | "f32" | "s32" => 32,
         "f16" | "bf16" => 16,
-        "s4" | "u4" => 4,
+        "s4" | "u4" | "e2m1p" => 4,
         "b1" => 1,
         _ => 8,
     }
@@ -204,8 +223,9 @@ pub(crate) fn run(
     sources: &[(char, Vec<[u64; 32]>, bool)],
     results: (usize, bool),
 ) -> Vec<[u64; 32]> {
-    let mut text = String::from(
-        ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out)\n{\n\
+    let target = if instruction.contains(".kind::") { "sm_120a" } else { "sm_90a" };
+    let mut text = format!(
+        ".version 9.1\n.target {target}\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out)\n{{\n\
          .reg .b64 %in, %out;\n.reg .b32 %lane;\nmov.u32 %lane, %laneid;\n\
          ld.param.u64 %in, [in];\nld.param.u64 %out, [out];\n\
          mad.wide.u32 %in, %lane, 8, %in;\nmad.wide.u32 %out, %lane, 8, %out;\n",

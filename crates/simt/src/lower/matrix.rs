@@ -3,7 +3,7 @@
 //!
 //! Everything becomes products with 8 columns ([`Multiply`]). A `wmma` tile is two of them side by
 //! side, on top of each other or, for `.m8n32k16`, on top of each other and transposed; `fragment`
-//! loads and stores tiles to match.
+//! loads and stores tiles to match. Factors of narrow floats are in `kinds`.
 
 use super::Lowering;
 use crate::ir::{Operand, Reg};
@@ -30,6 +30,9 @@ pub(super) fn matrix_type(ty: T, xor: bool) -> Option<MatrixType> {
     })
 }
 
+/// Words by which `mma` says that its factors are narrow floats.
+const KINDS: &[M] = &[M::KindF8f6f4, M::KindMxf8f6f4, M::KindMxf4, M::KindMxf4nvf4];
+
 /// Which part of a `wmma` tile goes into one product: registers of A, of B and, counted in
 /// accumulators, of C.
 type Part = (std::ops::Range<usize>, std::ops::Range<usize>, std::ops::Range<usize>);
@@ -37,6 +40,9 @@ type Part = (std::ops::Range<usize>, std::ops::Range<usize>, std::ops::Range<usi
 impl Lowering<'_> {
     pub(super) fn matrix(&mut self, inst: &ast::Instruction) -> Option<()> {
         match inst.opcode {
+            Opcode::Mma if inst.modifiers.iter().any(|word| KINDS.contains(word)) => {
+                self.product_of_kind(inst)
+            }
             Opcode::Mma if inst.has(M::Sp) || inst.has(M::SpMetadata) => self.sparse_product(inst),
             Opcode::Mma => self.mma(inst),
             Opcode::Wmma if inst.has(M::Mma) => self.wmma(inst),
@@ -239,6 +245,9 @@ impl Lowering<'_> {
     }
 
     fn ldmatrix(&mut self, inst: &ast::Instruction) -> Option<()> {
+        if inst.ty() != Some(T::B16) {
+            return self.load_narrow_tiles(inst);
+        }
         let [d, address] = &inst.operands[..] else { return None };
         let count = matrices(inst)?;
         let (space, base, offset) = self.location(inst, address)?;

@@ -71,7 +71,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn of_lane(&mut self, value: Operand, lane: Operand) -> Operand {
+    pub(super) fn of_lane(&mut self, value: Operand, lane: Operand) -> Operand {
         let all = Operand::Imm(u64::from(u32::MAX));
         let src = vec![value, lane, Operand::Imm(31), all];
         self.value(Op::Shfl(ShflMode::Idx, false), Width::W32, src)

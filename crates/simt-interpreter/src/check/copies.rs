@@ -1,14 +1,15 @@
-//! What the account is told of asynchronous copies and of the mbarriers that hear of them.
+//! What the account is told of asynchronous copies, of the mbarriers that hear of them, and of
+//! asynchronous products.
 //!
-//! Copies by threads (`cp.async`, `st.async`) are loads and stores with notes behind them; bulk
-//! copies call [`started`] themselves.
+//! Copies by threads (`cp.async`, `st.async`) and products (`wgmma`) are loads and stores with notes
+//! behind them; bulk copies call [`started`] themselves.
 
 use super::super::lanes::{active, read};
 use super::super::machine::{Handler, Ins, Machine, RESULTS_MAX, Step};
 use super::super::mbarrier;
 use super::super::memory::{self, lanes};
-use super::shadow::{Awaited, Part, Phase};
-use super::{Account, Kind, Place, UNIT_BYTES, place};
+use super::shadow::{Awaited, Part, Phase, Shadow};
+use super::{Account, Kind, Place, UNIT_BYTES, note, place};
 use simt::kernel::WARP_LANES;
 use simt::mbarrier::State;
 use simt::op::CopyNote;
@@ -114,6 +115,9 @@ pub(in super::super) fn noting(note: CopyNote) -> (Handler, [u32; RESULTS_MAX]) 
             (wait, [bulk.into(), left.is_some().into(), left.unwrap_or(0), 0])
         }
         CopyNote::Arrive => (arrive, [0; RESULTS_MAX]),
+        CopyNote::ReadByProduct { bytes } => (read_by_product, [bytes.into(), 0, 0, 0]),
+        CopyNote::CommitProducts => (commit_products, [0; RESULTS_MAX]),
+        CopyNote::WaitProducts { left } => (wait_products, [left, 0, 0, 0]),
     }
 }
 
@@ -188,4 +192,37 @@ unsafe fn arrive(machine: &mut Machine<'_>, ins: &Ins) -> Step {
         }
     }
     Step::Next
+}
+
+unsafe fn read_by_product(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    let Some(account) = machine.check else { return Step::Next };
+    // SAFETY: every instruction has a guard.
+    for lane in lanes(unsafe { active(machine, ins) }) {
+        // SAFETY: the note has an address.
+        let at = unsafe { address(machine, ins, 0, lane) };
+        if let Some(Place::Shared(rank, range)) =
+            place(machine, account, ins.tag, at, ins.d[0].into())
+        {
+            let mut shadow = account.shadow();
+            let warp = shadow.number(account.rank, machine.warp);
+            shadow.read_by_product((warp, lane, ins.line), Part { rank, range });
+        }
+    }
+    Step::Next
+}
+
+unsafe fn commit_products(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    // SAFETY: every instruction has a guard.
+    if unsafe { active(machine, ins) } == 0 {
+        return Step::Next;
+    }
+    note(machine, Shadow::commit_products)
+}
+
+unsafe fn wait_products(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    // SAFETY: every instruction has a guard.
+    if unsafe { active(machine, ins) } == 0 {
+        return Step::Next;
+    }
+    note(machine, |shadow, warp| shadow.wait_products(warp, ins.d[0]))
 }

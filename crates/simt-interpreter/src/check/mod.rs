@@ -12,12 +12,14 @@
 //! instruction that lanes run together within a warp, or an atomic operation, a fence or an
 //! operation of an mbarrier by the thread that came first (a lock's release). A copy lasts until its
 //! thread waits for its group, or somebody for the phase of an mbarrier that hears of it: then it is
-//! before what they do next. The shared memory of a cluster's blocks is one. What is reported is
-//! wrong; not all that is wrong is reported: only the last reader of a byte is known, a warp arrives
-//! and looks at an mbarrier as a whole, lanes that write a byte with the same instruction are not
-//! looked at, and a value is unwritten if no byte of it was written, since compilers copy what lies
-//! between a structure's members. What was written of global memory is the device's account, since
-//! copies and fills write as well.
+//! before what they do next. A product of four warps reads its factors until one of them has waited
+//! for it; whatever orders others behind one of the four then orders them behind the product. Which
+//! registers a product still works on is not looked at. The shared memory of a cluster's blocks is
+//! one. What is reported is wrong; not all that is wrong is reported: only the last reader of a
+//! byte is known, a warp arrives and looks at an mbarrier as a whole, lanes that write a byte with
+//! the same instruction are not looked at, and a value is unwritten if no byte of it was written,
+//! since compilers copy what lies between a structure's members. What was written of global memory
+//! is the device's account, since copies and fills write as well.
 
 pub(super) mod copies;
 mod shadow;
@@ -425,6 +427,10 @@ fn tell(
                         "{place} while {other} {did} there at line {at}, with nothing between to \
                          order them"
                     ),
+                    Until::Product => format!(
+                        "{place} while a product of the warps of {other} at line {at} still {does} \
+                         there, with nothing between that waits for it"
+                    ),
                     _ => format!(
                         "{place} while a copy of {other} at line {at} still {does} there, with \
                          nothing between that waits for it"
@@ -459,7 +465,7 @@ unsafe fn release(machine: &mut Machine<'_>, _: &Ins) -> Step {
 }
 
 /// Tells the block's account of something that the whole warp did.
-fn note(machine: &Machine<'_>, what: fn(&mut Shadow, u32)) -> Step {
+fn note(machine: &Machine<'_>, what: impl FnOnce(&mut Shadow, u32)) -> Step {
     if let Some(account) = machine.check {
         let mut shadow = account.shadow();
         let warp = shadow.number(account.rank, machine.warp);

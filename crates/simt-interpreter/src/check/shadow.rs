@@ -6,6 +6,7 @@
 //! number, or of addresses, is not here.
 
 mod copies;
+mod products;
 
 pub(super) use copies::{Awaited, Part, Phase, Until};
 
@@ -46,6 +47,7 @@ struct Clock {
     released: u32,
     /// Arrivals at barriers.
     arrivals: u32,
+    products: products::Products,
     /// For each warp, the arrivals of it that are ordered before what this warp does now.
     seen: Vec<u32>,
 }
@@ -259,6 +261,7 @@ impl Shadow {
         match earlier.until {
             Until::Group => return true,
             Until::Phase(mbarrier) => return self.lasts(earlier, mbarrier, warp(now)),
+            Until::Product => return self.read_by_product_races(earlier, warp(now)),
             Until::Done => {}
         }
         if earlier.thread == now.thread {
@@ -325,15 +328,17 @@ impl Shadow {
                 finding.get_or_insert(SharedFinding::Race { with: byte.write, wrote: true });
             }
             if kind.writes && self.races(byte.read, now) {
-                finding.get_or_insert(SharedFinding::Race { with: byte.read, wrote: false });
+                let with = self.as_it_is(byte.read);
+                finding.get_or_insert(SharedFinding::Race { with, wrote: false });
             }
             if kind.reads && unwritten.add(at, byte.write.thread == 0) {
                 finding.get_or_insert(SharedFinding::Unwritten);
             }
+            let lasts = matches!(self.as_it_is(byte.read).until, Until::Group | Until::Product);
             let byte = &mut self.shared[rank as usize][at as usize];
             if kind.writes {
                 byte.write = now;
-            } else if byte.read.until != Until::Group {
+            } else if !lasts {
                 byte.read = now;
             }
         }

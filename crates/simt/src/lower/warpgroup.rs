@@ -3,7 +3,7 @@
 //! Each warp multiplies its own 16 rows, and the parts of a fragment that it needs of a factor are
 //! what `mma` would have in registers: so a product becomes loads of these from where the factor's
 //! descriptor says, and ordinary products of 8 columns. It is done where it is issued; fences and
-//! waits have nothing left to do. Of sparse products what is kept of A lies like a whole A of half
+//! waits have nothing left to do but to say what a program may rely on ([`CopyNote`]). Of sparse products what is kept of A lies like a whole A of half
 //! the columns.
 //!
 //! A descriptor says where the matrix starts, two distances, and how rows are swizzled. In units of
@@ -22,7 +22,9 @@ use super::Lowering;
 use super::matrix::{accumulator_width, matrix_type};
 use crate::ir::{Operand, Reg};
 use crate::matrix::{MatrixType, Multiply};
-use crate::op::{Access, Class, Compare, CompareType, IntOp, IntType, Op, Space, Special, Width};
+use crate::op::{
+    Access, Class, Compare, CompareType, CopyNote, IntOp, IntType, Op, Space, Special, Width,
+};
 use ptx::ast::{self, Modifier as M, ScalarType as T};
 
 /// Bytes of `k` that one product covers, and that of A are in shared memory: two units.
@@ -52,8 +54,16 @@ struct Factor {
 
 impl Lowering<'_> {
     pub(super) fn warpgroup(&mut self, inst: &ast::Instruction) -> Option<()> {
-        if inst.has(M::Fence) || inst.has(M::CommitGroup) || inst.has(M::WaitGroup) {
+        if inst.has(M::Fence) {
             return Some(());
+        }
+        if inst.has(M::CommitGroup) {
+            return self.copy_note(CopyNote::CommitProducts, None, &[]);
+        }
+        if inst.has(M::WaitGroup) {
+            let [ast::Operand::Immediate(left)] = &inst.operands[..] else { return None };
+            let left = u32::try_from(left.as_i64()?).unwrap_or(u32::MAX);
+            return self.copy_note(CopyNote::WaitProducts { left }, None, &[]);
         }
         if !inst.has(M::MmaAsync) {
             return None;
@@ -245,7 +255,13 @@ impl Lowering<'_> {
         let at = self.word(IntOp::Xor, at, flip);
         let (space, width) = (Space::Shared, Width::W32);
         let access = Access { space, bytes, signed: false, count: 1, width, volatile: false };
-        self.value(Op::Load(access), width, vec![at, Operand::Imm(0)])
+        let value = self.value(Op::Load(access), width, vec![at, Operand::Imm(0)]);
+        if self.env.copy_notes {
+            let wide = Op::Extend { from: width, bits: 32, signed: false, to: Width::W64 };
+            let at = self.value(wide, Width::W64, vec![at]);
+            self.effect(Op::CopyNote(CopyNote::ReadByProduct { bytes }, space), vec![at]);
+        }
+        value
     }
 }
 

@@ -133,8 +133,9 @@ pub struct BulkCopy {
     pub reduction: Option<Reduction>,
 }
 
-/// What a thread does about its asynchronous copies. They are done where they are issued, so this
-/// changes nothing; who keeps account of accesses learns when a program may rely on them.
+/// What a thread does about its asynchronous copies and products. They are done where they are
+/// issued, so this changes nothing; who keeps account of accesses learns when a program may rely on
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CopyNote {
     /// What it has just written counts once it is waited for. Sources: where, and if `barrier` the
@@ -161,6 +162,19 @@ pub enum CopyNote {
     },
     /// An mbarrier hears of all of its copies that are no bulk copies. Source: where it is.
     Arrive,
+    /// What it has just read a product of its four warps reads until it is waited for. Source:
+    /// where.
+    ReadByProduct {
+        /// How much.
+        bytes: u8,
+    },
+    /// Its warp's products so far are a group.
+    CommitProducts,
+    /// Its warp waits for its groups of products, but for so many of the latest ones.
+    WaitProducts {
+        /// How many.
+        left: u32,
+    },
 }
 
 /// How a tensor map is made use of.

@@ -26,6 +26,8 @@ pub(in super::super) enum Until {
     Done,
     /// Once its thread has waited for its group.
     Group,
+    /// Once one of four warps has waited for its product.
+    Product,
     /// Once the mbarrier of that number has come to the end of the phase that stands in the place
     /// of the arrivals.
     Phase(u32),
@@ -100,7 +102,7 @@ impl Copies {
 }
 
 impl Shadow {
-    fn bytes(&mut self, part: &Part) -> &mut [Byte] {
+    pub(super) fn bytes(&mut self, part: &Part) -> &mut [Byte] {
         &mut self.shared[part.rank as usize][part.range.start as usize..part.range.end as usize]
     }
 
@@ -171,7 +173,7 @@ impl Shadow {
             let access = if copy.writes { &mut byte.write } else { &mut byte.read };
             match access.until {
                 _ if access.thread != now.thread => {}
-                Until::Done => {}
+                Until::Done | Until::Product => {}
                 Until::Group => {
                     *access = Access { line: access.line, atomic: access.atomic, ..now };
                 }

@@ -119,10 +119,18 @@ fn check_reads_standard_input_and_refuses_what_is_no_ptx() {
     let (output, _, status) = openmps(&["ptx", "check", "-"], "hello");
     assert_eq!(status, 1);
     assert!(output.contains("neither PTX text, fatbin nor ELF file"), "{output}");
-    // This program is an ELF file, and has no kernels in it.
-    let (output, _, status) = openmps(&["ptx", "check", env!("CARGO_BIN_EXE_openmps")], "");
+    // An ELF file without kernels in it.
+    let (output, _, status) = openmps(&["ptx", "check", "/bin/sh"], "");
     assert_eq!(status, 1);
-    assert!(output.contains("no PTX in it"), "{output}");
+    assert!(output.contains("no PTX in it, neither in fatbins nor as text"), "{output}");
+}
+
+/// The kernels that `openmps bench` runs are text in this program.
+#[test]
+fn check_finds_text_among_a_programs_data() {
+    let (output, _, status) = openmps(&["ptx", "check", env!("CARGO_BIN_EXE_openmps")], "");
+    assert_eq!(status, 0, "{output}");
+    assert!(output.contains("vector_add"), "{output}");
 }
 
 #[test]

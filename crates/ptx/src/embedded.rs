@@ -1,5 +1,5 @@
-//! The PTX in whatever file a person has: text, a fatbin, or a program or library with fatbins in
-//! it.
+//! The PTX in whatever file a person has: text, a fatbin, or a program or library with fatbins or
+//! text in it.
 //!
 //! Programs that load an image point at it; this is for files, where it must be found. Wrappers
 //! are not followed, their pointers mean something only in the running program: nvcc puts the
@@ -9,16 +9,19 @@ use crate::cubin::{self, Cubin, CubinError};
 use crate::fatbin::{EntryKind, Fatbin, FatbinError, HEADER_BYTES};
 use crate::image::{ImageKind, kind_of};
 use crate::limits::ENTRIES_MAX;
+use crate::plain;
 
 /// Sections in which nvcc puts fatbins: of whole programs, and of relocatable device code.
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
+/// Starts of the names of sections in which programs have their data, and perhaps text.
+const DATA_SECTIONS: [&str; 2] = [".rodata", ".data"];
 /// Fatbins in a section start at multiples of this.
 const FATBIN_ALIGN: usize = 8;
 
 /// One PTX text of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// `compute_80` as the fatbin calls it; `None` for a file that is text itself.
+    /// `compute_80` as the fatbin calls it; `None` for what is text itself.
     pub architecture: Option<String>,
     /// The text.
     pub bytes: Vec<u8>,
@@ -43,12 +46,13 @@ pub enum EmbeddedError {
 
 fn machine_code(architectures: &[String]) -> String {
     match architectures {
-        [] => String::new(),
+        [] => ", neither in fatbins nor as text".to_owned(),
         list => format!(", only machine code for {}", list.join(", ")),
     }
 }
 
-/// Every PTX text in `bytes`, in the order of the file; at least one.
+/// Every PTX text in `bytes`, in the order of the file, those of a program's fatbins first; at least
+/// one.
 ///
 /// # Errors
 /// None in it, not a file that could hold any, or damaged.
@@ -63,9 +67,14 @@ pub fn texts(bytes: &[u8]) -> Result<Vec<Text>, EmbeddedError> {
         Some(ImageKind::Elf) => match Cubin::read(bytes) {
             Ok(cubin) => found.machine_code.push(format!("sm_{}", cubin.sm)),
             Err(CubinError::NotCuda { class: 2, .. }) => {
-                for section in cubin::sections(bytes)? {
-                    if SECTIONS.contains(&section.name) {
-                        found.section(section.content)?;
+                let sections = cubin::sections(bytes)?;
+                for section in sections.iter().filter(|it| SECTIONS.contains(&it.name)) {
+                    found.section(section.content)?;
+                }
+                let data = |name: &str| DATA_SECTIONS.iter().any(|start| name.starts_with(start));
+                for section in sections.iter().filter(|section| data(section.name)) {
+                    for bytes in plain::texts(section.content) {
+                        found.texts.push(Text { architecture: None, bytes: bytes.to_vec() });
                     }
                 }
             }

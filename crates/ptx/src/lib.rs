@@ -25,6 +25,7 @@ pub mod link;
 pub mod managed;
 pub mod oracle;
 mod parser;
+mod plain;
 mod print;
 
 pub use check::{VERSION_MAX, check, is_version};

@@ -223,9 +223,19 @@ fn the_ptx_of_a_file_is_found() {
     // One in front that says it has not even a header.
     let mut empty = section[..16].to_vec();
     empty[6..].fill(0);
-    assert_eq!(refused(&program_with(".nv_fatbin", &empty)), "no PTX in it");
+    const NOTHING: &str = "no PTX in it, neither in fatbins nor as text";
+    assert_eq!(refused(&program_with(".nv_fatbin", &empty)), NOTHING);
     let cubin = Fatbin::read(ZSTD).unwrap().cubin_for(90).unwrap().payload().unwrap().into_owned();
     assert_eq!(refused(&cubin), "no PTX in it, only machine code for sm_90");
-    assert_eq!(refused(&program_with(".data", &section)), "no PTX in it");
+    assert_eq!(refused(&program_with(".data", &section)), NOTHING);
+    // As text, in whatever data.
+    let text = b"words.version 8.0\n.target sm_80\n.entry k() { ret; }more words".as_slice();
+    for section in [".rodata", ".rodata.str1.1", ".data.rel.ro"] {
+        let found = texts(&program_with(section, text)).unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!((&found[0].architecture, &found[0].bytes[..]), (&None, &text[5..51]));
+        ptx::parse_bytes(&found[0].bytes).unwrap();
+    }
+    assert_eq!(refused(&program_with(".debug_str", text)), NOTHING);
     assert_eq!(refused(b"\0\0\0\0"), "neither PTX text, fatbin nor ELF file");
 }

@@ -45,7 +45,7 @@ impl Candidate {
         let own = || lacks(&self.form.since).map(|lack| (None, lack));
         let words = || {
             self.filled.iter().flatten().find_map(|choice| {
-                let general = || words::since(choice.modifier).and_then(lacks);
+                let general = || words::since_in(self.form.opcode, choice.modifier).and_then(lacks);
                 Some((Some(choice.modifier), lacks(&choice.since).or_else(general)?))
             })
         };

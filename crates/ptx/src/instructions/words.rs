@@ -6,7 +6,7 @@
 
 use super::notation::{Choice, read_choice};
 use super::since::Since;
-use crate::ast::Modifier;
+use crate::ast::{Modifier, Opcode, StateSpace};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -83,6 +83,15 @@ pub(crate) fn since(word: Modifier) -> Option<&'static Since> {
         choices.map(|Choice { modifier, since }| (modifier, since)).collect()
     });
     WORDS_READ.get(&word)
+}
+
+/// Since when `word` exists in instructions of that name.
+pub(crate) fn since_in(opcode: Opcode, word: Modifier) -> Option<&'static Since> {
+    match (opcode, word) {
+        // Copies have had this from the start, as another name of `.shared`.
+        (Opcode::Cp, Modifier::Space(StateSpace::SharedCta)) => None,
+        _ => since(word),
+    }
 }
 
 fn read() -> Vec<Option<Vec<Choice>>> {

@@ -116,14 +116,19 @@ impl Resident {
     /// A block of `warps` warps came to an SM.
     #[inline]
     pub(super) fn came(&mut self, sm: u32, warps: u32) {
-        let at = sm as usize;
-        if at >= self.on_sm.len() {
-            self.on_sm.resize((at + 1).next_multiple_of(SMS_AT_ONCE), 0);
+        if sm as usize >= self.on_sm.len() {
+            self.make_room(sm);
         }
-        self.sms += u64::from(self.on_sm[at] == 0);
-        self.on_sm[at] += 1;
+        let on_sm = &mut self.on_sm[sm as usize];
+        self.sms += u64::from(*on_sm == 0);
+        *on_sm += 1;
         self.blocks += 1;
         self.warps += u64::from(warps);
+    }
+
+    #[cold]
+    fn make_room(&mut self, sm: u32) {
+        self.on_sm.resize((sm as usize + 1).next_multiple_of(SMS_AT_ONCE), 0);
     }
 
     /// A block of `warps` warps, which had come there, left it.

@@ -14,6 +14,7 @@ use std::thread::Thread;
 use super::account::Account;
 use super::activity::Activity;
 use super::capability::Capability;
+use super::clock::now_ns;
 use super::grid::{Block, EndedGrid, Grid, GridRoom};
 use super::host::HostCall;
 use super::places::SmUse;
@@ -131,8 +132,13 @@ impl Parker {
         Arc::new(Self { reached: AtomicBool::new(false), thread: std::thread::current() })
     }
 
-    /// Sleeps until it is woken by the core; called by the thread that made it.
-    pub(super) fn wait(&self) {
+    /// Sleeps until it is woken by the core, and looks for so long, ns, before that; called by the
+    /// thread that made it.
+    pub(super) fn wait(&self, awake_ns: u64) {
+        let until = now_ns() + awake_ns;
+        while awake_ns > 0 && !self.reached.load(Ordering::Acquire) && now_ns() < until {
+            std::hint::spin_loop();
+        }
         while !self.reached.load(Ordering::Acquire) {
             std::thread::park();
         }

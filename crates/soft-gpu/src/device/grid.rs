@@ -250,8 +250,8 @@ impl Core {
         let open = |sm: &u32| !claimed.is_some_and(|claimed| claimed[*sm as usize]);
         let fits = |on_sm: &SmUse| fits(on_sm, &need);
         let placed = |places: Places| {
-            for resident in &mut counted {
-                places.iter().for_each(|sm| resident.came(sm, need.warps));
+            for sm in places.iter() {
+                counted.iter_mut().for_each(|resident| resident.came(sm, need.warps));
             }
             grid.room.waiting.push_back(Block { places, index: grid.next, run: None });
             grid.next += 1;

@@ -19,6 +19,10 @@ use crate::error::{Error, Result};
 /// it: handing it to a worker would take longer.
 const INLINE_BYTES_MAX: u64 = 64 << 10;
 
+/// A thread that waits for urgent work stays awake this long, ns: other work has all processors, and
+/// one that sleeps may not soon get one again. What is urgent mostly takes less.
+const AWAKE_NS: u64 = 50_000;
+
 /// How a stream is made.
 #[derive(Clone, Default)]
 pub struct StreamSpec {
@@ -158,7 +162,7 @@ impl Device {
             let half = stream.submitted - limits::STREAM_QUEUE_MAX as u64 / 2;
             stream.wait_for(half, parker.clone());
             drop(core);
-            parker.wait();
+            parker.wait(0);
             core = self.lock();
         }
         core.order_with_legacy(key);
@@ -218,11 +222,12 @@ impl Device {
                 continue;
             }
             let parker = Parker::new();
+            let awake_ns = if core.is_urgent(key) { AWAKE_NS } else { 0 };
             if let Some(stream) = core.streams.get_mut(key) {
                 stream.wait_for(seq, parker.clone());
             }
             drop(core);
-            parker.wait();
+            parker.wait(awake_ns);
             core = self.lock();
         }
     }

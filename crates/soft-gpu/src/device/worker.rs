@@ -141,8 +141,16 @@ impl Core {
         self.assign_blocks(taken.then_some(key), desk)
     }
 
+    /// True if a stream has come to a kernel that is more urgent than one that runs.
+    pub(super) fn is_urgent(&self, stream: Key<Stream>) -> bool {
+        let Some(Head::Kernel(grid)) = self.streams.get(stream).map(|s| &s.head) else {
+            return false;
+        };
+        self.grids.get(*grid).is_some_and(|grid| self.less_urgent_slots(grid).next().is_some())
+    }
+
     /// For a thread that waits for this grid: a free slot's, or the reserve's if the grid is more
-    /// urgent than what runs.
+    /// urgent than one that runs.
     fn desk_for(&mut self, grid: Key<Grid>) -> Option<Box<Desk>> {
         self.slots_free.pop().or_else(|| {
             let grid = self.grids.get(grid)?;

@@ -551,7 +551,7 @@ impl Compiler<'_> {
                     self.a.op(code, &[register.into(), memory.into()]);
                 }
             }
-            Lanes::File | Lanes::Stack(_) => {
+            Lanes::File | Lanes::Stack(..) => {
                 self.a.op(code, &[Z0.into(), memory.into()]);
                 let offset = self.layout.place(r.index()).vector.unwrap_or(0) as i32;
                 for part in 0..parts(width) {

@@ -12,6 +12,7 @@ use crate::loans::{Loan, Loans};
 use crate::passing::Passing;
 use crate::ranges::Ranges;
 use crate::room::Room;
+use crate::tensor::Order;
 use iced_x86::Register;
 use simt::op::{Op, Width};
 use simt::vector::{Home, VectorFunction, VectorInst};
@@ -43,9 +44,9 @@ pub(crate) enum Lanes {
     Parts([Register; PARTS_MAX]),
     /// In one machine register: every lane has the same value.
     Same(Register),
-    /// On the stack, which all warps have in common, at this offset: the register file does not
-    /// have it, and nobody wants it between blocks.
-    Stack(i32),
+    /// On the stack, which all warps have in common, at this offset, in an order: the register file
+    /// does not have it, and nobody wants it between blocks.
+    Stack(i32, Order),
 }
 
 /// The assignment of a function.
@@ -210,18 +211,28 @@ impl Assignment {
     /// Puts fragments of matrices onto the stack, where products want them: there are many, for a
     /// short while, and the next warp's fit where this one's were.
     fn put_fragments(&mut self, f: &VectorFunction, ranges: &Ranges) {
-        let mut slots = Room::new(FRAGMENT_SLOTS);
-        for r in crate::tensor::fragments(f) {
-            let stretches = ranges.kept.of_register(r);
+        let kept = &ranges.kept;
+        let is_local = |r: &usize| {
+            let stretches = kept.of_register(*r);
             let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else {
-                continue;
+                return false;
             };
-            let block = ranges.kept.ends.partition_point(|end| *end < first.start);
-            let local =
-                ranges.kept.starts[block] < first.start && last.end < ranges.kept.ends[block];
-            if let Some(found) = slots.find(1, stretches).filter(|_| local) {
-                slots.take(found[0], r, stretches);
-                self.lanes[r] = Lanes::Stack(FRAGMENT_LANES + 128 * found[0] as i32);
+            let block = kept.ends.partition_point(|end| *end < first.start);
+            kept.starts[block] < first.start && last.end < kept.ends[block]
+        };
+        let mut slots = Room::new(FRAGMENT_SLOTS);
+        let mut put = |registers: &[usize], order: Order| {
+            let stretches: Vec<_> = registers.iter().map(|r| kept.of_register(*r)).collect();
+            let first = slots.find_row(&stretches).filter(|_| registers.iter().all(is_local));
+            for (slot, r) in first.into_iter().flat_map(|first| (first..).zip(registers)) {
+                slots.take(slot, *r, kept.of_register(*r));
+                self.lanes[*r] = Lanes::Stack(FRAGMENT_LANES + 128 * slot as i32, order);
+            }
+            first.is_some()
+        };
+        for (registers, order) in crate::tensor::fragments(f) {
+            if !put(&registers, order) {
+                registers.iter().for_each(|r| _ = put(&[*r], Order::Lanes));
             }
         }
     }
@@ -236,7 +247,7 @@ impl Assignment {
             .iter()
             .chain(lent)
             .flat_map(|lanes| match *lanes {
-                Lanes::File | Lanes::Stack(_) => [Register::None; PARTS_MAX],
+                Lanes::File | Lanes::Stack(..) => [Register::None; PARTS_MAX],
                 Lanes::Parts(registers) => registers,
                 Lanes::Same(register) => [register; PARTS_MAX],
             })

@@ -5,6 +5,7 @@ use crate::assembler::at;
 use crate::assign::{Lanes, parts};
 use crate::compiler::Compiler;
 use crate::frame::{C, FILE, K1, K2, MASK, Z0};
+use crate::tensor::Order;
 use crate::value::{Value, store_code};
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
@@ -28,9 +29,13 @@ impl Compiler<'_> {
         let Some(width) = self.f.classes[r].width() else { return };
         match self.assignment.lanes[r] {
             Lanes::File => {}
-            Lanes::Stack(to) => {
+            Lanes::Stack(to, order) => {
                 let Some(offset) = place.vector else { return };
-                self.copy_lanes((FILE, offset as i32), (Register::RSP, to), width);
+                let (from, to) = ((FILE, offset as i32), (Register::RSP, to));
+                match order {
+                    Order::Lanes => self.copy_lanes(from, to, width),
+                    Order::Columns => self.copy_picked(from, to, |place| order.lane(place)),
+                }
             }
             Lanes::Parts(registers) => {
                 let Some(offset) = place.vector else { return };
@@ -105,8 +110,12 @@ impl Compiler<'_> {
         let to = |part: usize| at(FILE, offset as i32 + 64 * part as i32);
         let spread = match (self.lanes_of(Reg(r as u32)), self.assignment.lanes[r]) {
             (Value::Same(register), _) => register,
-            (_, Lanes::Stack(from)) => {
-                return self.copy_lanes((Register::RSP, from), (FILE, offset as i32), width);
+            (_, Lanes::Stack(from, order)) => {
+                let (from, to) = ((Register::RSP, from), (FILE, offset as i32));
+                return match order {
+                    Order::Lanes => self.copy_lanes(from, to, width),
+                    Order::Columns => self.copy_picked(from, to, |lane| order.place(lane)),
+                };
             }
             (value @ Value::One(_), Lanes::File) => self.part_in(value, 0, width, Z0),
             (_, Lanes::Parts(registers)) => {

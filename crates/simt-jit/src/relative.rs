@@ -15,7 +15,8 @@ use crate::access::{Address, Plan, range_end, range_start};
 use crate::assembler::{Label, X, at, repeated};
 use crate::compiler::Compiler;
 use crate::frame::{
-    A, C, D, Field, K1, K2, PATTERN_BYTES, PATTERN_SLOTS, PATTERNS, Z0, Z1, Z2, Z3, field,
+    A, C, D, Field, K1, K2, LANE_ADDRESSES, PATTERN_BYTES, PATTERN_SLOTS, PATTERNS, Z0, Z1, Z2, Z3,
+    field,
 };
 use crate::terms::{Sum, Terms};
 use crate::tiles::is_row;
@@ -408,11 +409,12 @@ impl Compiler<'_> {
         to
     }
 
-    /// Checks a global access by lines whose pattern nothing else has: there is nothing to measure,
-    /// and the lanes' addresses are good as they are.
-    pub(crate) fn check_lines(&mut self, plan: Plan, address: Value, elsewhere: Label) {
+    /// Checks a global access by lines whose pattern nothing else has: there is nothing to measure.
+    /// Gives back where the lines' addresses are on the stack.
+    pub(crate) fn check_lines(&mut self, plan: Plan, address: Value, elsewhere: Label) -> i32 {
         let (lines, bytes) = (Z3, plan.total);
         self.lines(address, Width::W64, bytes);
+        self.lay_out(Z1, LANE_ADDRESSES);
         if !self.without.bounds {
             self.a.op(move_code(Width::W64), &[lines.into(), Z1.into()]);
             self.global_bounds(plan, LANES_OF_LINE * bytes, elsewhere);
@@ -426,6 +428,7 @@ impl Compiler<'_> {
         self.a.op(Code::VEX_Kortestw_kr_kr, &[K1.into(), K1.into()]);
         self.a.jump(Code::Jne_rel32_64, elsewhere);
         self.count(plan, 32 * plan.total);
+        LANE_ADDRESSES
     }
 
     /// Adds those of eight numbers to K1 that are not multiples of so many bytes; uses K2.

@@ -48,6 +48,16 @@ impl Room {
         (found.len() == count).then_some(found)
     }
 
+    /// The first of as many registers in a row as there are owners, each free in the stretches of
+    /// its own.
+    pub(crate) fn find_row(&self, owners: &[&[Stretch]]) -> Option<usize> {
+        let last = self.taken.len().checked_sub(owners.len())?;
+        (0..=last).find(|first| {
+            let mut row = (*first..).zip(owners);
+            row.all(|(register, stretches)| self.is_free(register, stretches, |_, _| false))
+        })
+    }
+
     /// Gives a register that is free in stretches to an owner.
     pub(crate) fn take(&mut self, register: usize, owner: usize, stretches: &[Stretch]) {
         let list = &mut self.taken[register];
@@ -75,6 +85,17 @@ mod tests {
         assert!(room.find(1, &[stretch(4, 9), stretch(13, 20)]).is_some());
         assert!(room.find(1, &[stretch(4, 10)]).is_none());
         assert!(room.find(1, &[stretch(3, 3)]).is_none());
+    }
+
+    #[test]
+    fn a_row_is_free_where_each_is_wanted() {
+        let mut room = Room::new(4);
+        room.take(1, 7, &[stretch(0, 3)]);
+        assert_eq!(room.find_row(&[&[stretch(2, 5)], &[stretch(4, 9)]]), Some(0));
+        assert_eq!(room.find_row(&[&[stretch(2, 5)], &[stretch(2, 5)]]), Some(2));
+        let [early, late]: [&[Stretch]; 2] = [&[stretch(2, 5)], &[stretch(5, 6)]];
+        assert_eq!((room.find_row(&[early; 3]), room.find_row(&[late; 4])), (None, Some(0)));
+        assert_eq!(room.find_row(&[late; 5]), None);
     }
 
     #[test]

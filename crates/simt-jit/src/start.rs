@@ -270,7 +270,7 @@ impl Compiler<'_> {
         let mut holders: HashMap<Register, u32> = HashMap::new();
         let places = |lanes: Lanes, scalar: Option<Register>| {
             let lanes = match lanes {
-                Lanes::File | Lanes::Stack(_) => [Register::None; PARTS_MAX],
+                Lanes::File | Lanes::Stack(..) => [Register::None; PARTS_MAX],
                 Lanes::Parts(registers) => registers,
                 Lanes::Same(register) => [register, Register::None, Register::None, Register::None],
             };

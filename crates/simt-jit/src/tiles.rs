@@ -17,9 +17,9 @@ use crate::compiler::Compiler;
 use crate::frame::{A, C, D, Field, K1, LANE_VALUES, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field};
 use crate::ranges::sources;
 use crate::relative::{Kind, LINES, ROW_BYTES, distance, pattern_at};
-use crate::tensor::Routine;
-use crate::turnwise::{Slot, Turn};
-use crate::value::{Place, Value, move_code, store_code, xmm, ymm};
+use crate::tensor::{Order, Routine};
+use crate::turnwise::Turn;
+use crate::value::{Place, Value, store_code, xmm, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::op::{Access, Op, Space, Width};
 use simt::vector::{Source, VectorInst};
@@ -27,19 +27,30 @@ use simt::vector::{Source, VectorInst};
 /// Rows of a matrix.
 const ROWS: usize = 8;
 
+/// Bytes of a line of four lanes' rows.
+const LINE_BYTES: i32 = 4 * ROW_BYTES;
+
 /// Moves a row between memory and the low bytes of a vector register.
 const LOAD: Code = Code::EVEX_Vmovdqu32_xmm_k1z_xmmm128;
 const STORE: Code = Code::EVEX_Vmovdqu32_xmmm128_k1z_xmm;
 
-/// What turned matrices are made in.
-const TURNED: [Register; 2] = [Z2, Z3];
-/// What pairs of rows are loaded into.
+/// What pairs of rows are loaded into, what whole matrices are in then, and turned ones.
 const PAIRS: [Register; 4] = [Z0, Z1, Z2, Z3];
+const LOADED: [Register; 2] = [Z0, Z1];
+const TURNED: [Register; 2] = [Z2, Z3];
 
 /// A load of a matrix whose rows may be anywhere in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowLoad {
-    transpose: bool,
+    pub(crate) transpose: bool,
+    pub(crate) order: Order,
+}
+
+impl RowLoad {
+    /// True if rows are moved as they are.
+    fn is_plain(self) -> bool {
+        !self.transpose && self.order == Order::Lanes
+    }
 }
 
 impl Compiler<'_> {
@@ -90,7 +101,6 @@ impl Compiler<'_> {
         let Some(plan) = self.rows(inst, space, false) else { return false };
         let back = self.a.label();
         let slow = self.aside(back);
-        let load = RowLoad { transpose };
         let late = self.late_slot(inst);
         if let Some(slot) = late {
             self.say_loaded(slot);
@@ -99,12 +109,13 @@ impl Compiler<'_> {
         if let Some(slot) = late {
             self.say_late(slot);
             self.a.bind(back);
-            self.load_later(inst, slot, distances, load);
+            self.load_later(inst, slot, distances, transpose);
             return true;
         }
         self.a.op(Code::Mov_r64_rm64, &[D.into(), C.into()]);
         for (matrix, d) in inst.dst.iter().enumerate() {
             let place = self.dest(inst, d);
+            let load = RowLoad { transpose, order: self.order_of(d.reg) };
             self.load_rows_of(load, distances, matrix);
             self.put_rows(&place, load);
         }
@@ -121,55 +132,60 @@ impl Compiler<'_> {
 
     /// The code that loads a matrix: with the distance of its first row at RAX, from RDX. Two rows
     /// are in the low half of each of four registers then, which is quicker than four rows in one
-    /// where a register of 512 bits is two; or the turned matrix in [`TURNED`].
+    /// where a register of 512 bits is two; or the whole matrix is in its order in [`LOADED`], turned
+    /// in [`TURNED`].
     pub(crate) fn load_rows(&mut self, load: RowLoad) {
-        for (pair, to) in PAIRS.into_iter().enumerate() {
-            for row in 0..2 {
-                let number = at(A, 4 * (2 * pair + row) as i32);
-                self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), number.into()]);
-                let from = MemoryOperand::with_base_index(D, C);
-                if row == 0 {
-                    self.a.op(LOAD, &[xmm(to).into(), from.into()]);
-                } else {
-                    let insert = Code::EVEX_Vinserti32x4_ymm_k1z_ymm_xmmm128_imm8;
-                    self.a.op(insert, &[ymm(to).into(), ymm(to).into(), from.into(), X::I(1)]);
-                }
+        let columns = !load.transpose && load.order == Order::Columns;
+        let rows = if columns { [0, 2, 4, 6, 1, 3, 5, 7] } else { [0, 1, 2, 3, 4, 5, 6, 7] };
+        for (n, row) in rows.into_iter().enumerate() {
+            let to = PAIRS[n / 2];
+            self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), at(A, 4 * row).into()]);
+            let from = MemoryOperand::with_base_index(D, C);
+            if n % 2 == 0 {
+                self.a.op(LOAD, &[xmm(to).into(), from.into()]);
+            } else {
+                let insert = Code::EVEX_Vinserti32x4_ymm_k1z_ymm_xmmm128_imm8;
+                self.a.op(insert, &[ymm(to).into(), ymm(to).into(), from.into(), X::I(1)]);
             }
         }
-        if load.transpose {
-            let parts = self.joined_pairs();
-            self.transposed(parts);
+        if columns {
+            // A register has every other row: the first 32 bits of all, then the second ones.
+            self.join_pairs();
+            self.load_picks(Width::W32, Z2, (0..16).map(|n| 4 * (n % 4) + n / 4));
+            for part in LOADED {
+                let pick = Code::EVEX_Vpermd_zmm_k1z_zmm_zmmm512b32;
+                self.a.op(pick, &[part.into(), Z2.into(), part.into()]);
+            }
+        } else if load.transpose {
+            self.join_pairs();
+            self.transposed(LOADED, load.order);
         }
     }
 
-    /// The two parts of a matrix whose rows are in pairs.
-    fn joined_pairs(&mut self) -> [Register; 2] {
-        let join = Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8;
-        let [first, second, third, fourth] = PAIRS;
-        for (to, other) in [(first, second), (third, fourth)] {
-            self.a.op(join, &[to.into(), to.into(), ymm(other).into(), X::I(1)]);
+    /// Makes the two parts of a matrix of what was loaded in pairs.
+    fn join_pairs(&mut self) {
+        for (pair, to) in PAIRS.chunks(2).zip(LOADED) {
+            let join = Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8;
+            self.a.op(join, &[to.into(), pair[0].into(), ymm(pair[1]).into(), X::I(1)]);
         }
-        // What is turned is made behind the first two.
-        self.a.op(move_code(Width::W32), &[second.into(), third.into()]);
-        [first, second]
     }
 
     /// Puts a matrix that [`Self::load_rows`] has loaded where it belongs.
     pub(crate) fn put_rows(&mut self, place: &Place, load: RowLoad) {
-        if load.transpose {
-            for (part, from) in TURNED.into_iter().enumerate() {
-                self.put_register(place, part, from);
-            }
-        } else if let Some(Value::Memory(base, offset)) = place.whole() {
+        if let (true, Some(Value::Memory(base, offset))) = (load.is_plain(), place.whole()) {
             for (pair, from) in (0..).zip(PAIRS) {
                 let to = at(base, offset + 2 * ROW_BYTES * pair);
                 let store = Code::EVEX_Vmovdqu32_ymmm256_k1z_ymm;
                 self.a.op(store, &[to.into(), ymm(from).into()]);
             }
-        } else {
-            for (part, from) in self.joined_pairs().into_iter().enumerate() {
-                self.put_register(place, part, from);
-            }
+            return;
+        }
+        if load.is_plain() {
+            self.join_pairs();
+        }
+        let parts = if load.transpose { TURNED } else { LOADED };
+        for (part, from) in parts.into_iter().enumerate() {
+            self.put_register(place, part, from);
         }
     }
 
@@ -193,7 +209,7 @@ impl Compiler<'_> {
             let mut parts =
                 [(0, Z0), (1, Z1)].map(|(part, z)| self.part_in(value, part, Width::W32, z));
             if transpose {
-                parts = self.transposed(parts);
+                parts = self.transposed(parts, Order::Lanes);
             }
             for row in 0..ROWS {
                 let (from, quarter) = (parts[row / 4], row as i32 % 4);
@@ -221,7 +237,7 @@ impl Compiler<'_> {
         }
         let value = self.value(inst.src[0], Width::W32);
         let parts = [(0, Z0), (1, Z1)].map(|(part, z)| self.part_in(value, part, Width::W32, z));
-        let turned = self.transposed(parts);
+        let turned = self.transposed(parts, Order::Lanes);
         let place = self.dest(inst, &inst.dst[0]);
         for (part, from) in turned.into_iter().enumerate() {
             self.put_register(&place, part, from);
@@ -229,12 +245,12 @@ impl Compiler<'_> {
         true
     }
 
-    /// A matrix of 16-bit elements with rows and columns exchanged.
-    fn transposed(&mut self, parts: [Register; 2]) -> [Register; 2] {
+    /// A matrix of 16-bit elements with rows and columns exchanged, its lanes in an order.
+    fn transposed(&mut self, parts: [Register; 2], order: Order) -> [Register; 2] {
         for (part, to) in TURNED.into_iter().enumerate() {
             // Element `n` of the result is in row `n / 8`.
-            let picks = (32 * part..32 * part + 32).map(|n| ROWS * (n % ROWS) + n / ROWS);
-            self.load_picks(Width::W16, to, picks);
+            let elements = order.lanes(part).flat_map(|lane| [2 * lane, 2 * lane + 1]);
+            self.load_picks(Width::W16, to, elements.map(|n| ROWS * (n % ROWS) + n / ROWS));
             let pick = Code::EVEX_Vpermi2w_zmm_k1z_zmm_zmmm512;
             self.a.op(pick, &[to.into(), parts[0].into(), parts[1].into()]);
         }
@@ -291,16 +307,20 @@ impl Compiler<'_> {
         self.a.op(Code::Mov_rm64_r64, &[kept.into(), C.into()]);
         // Where lines are: their addresses, or how far they are from RCX.
         let (lines, first): ([MemoryOperand; LINES], _) = if once {
-            let Slot::Lanes(base, first) = self.address_slots(load, Address::Lanes(from)) else {
-                return false;
-            };
-            self.check_lines(load, from, apart);
-            let lines = std::array::from_fn(|line| at(base, first + 4 * 8 * line as i32));
+            let first = self.check_lines(load, from, apart);
+            let lines = std::array::from_fn(|line| distance(first, kind, line));
             (lines, at(A, load.offset))
         } else {
             let Some(first) = self.pattern(index, load, kind, from, apart) else { return false };
             let lines = std::array::from_fn(|line| distance(first, kind, line));
             (lines, MemoryOperand::with_base_index(C, A))
+        };
+        // Loops that copy tile after tile want what is behind the lines next, long before which it
+        // is in the second-level cache then.
+        let behind = MemoryOperand {
+            displacement: first.displacement + i64::from(LINE_BYTES),
+            displ_size: 8,
+            ..first
         };
         self.a.op(Code::Mov_r64_rm64, &[D.into(), kept.into()]);
         for (line, z) in (0..LINES).zip([Z0, Z1, Z2, Z3].into_iter().cycle()) {
@@ -308,6 +328,7 @@ impl Compiler<'_> {
                 [Code::EVEX_Vmovdqu32_zmm_k1z_zmmm512, Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm];
             self.a.op(Code::Mov_r64_rm64, &[A.into(), lines[line].into()]);
             self.a.op(load, &[z.into(), first.into()]);
+            self.a.op(Code::Prefetcht1_m8, &[behind.into()]);
             self.a.op(Code::Mov_r64_rm64, &[A.into(), distance(to, kind, line).into()]);
             self.a.op(store, &[MemoryOperand::with_base_index(D, A).into(), z.into()]);
         }

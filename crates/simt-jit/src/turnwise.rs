@@ -73,7 +73,7 @@ impl Compiler<'_> {
 
     /// Puts a register onto the stack from where lanes take their own: half by half, since
     /// processors whose units are half as wide pass on to a load only what one of them stores.
-    fn lay_out(&mut self, register: Register, offset: i32) {
+    pub(crate) fn lay_out(&mut self, register: Register, offset: i32) {
         let [low, high] = [0, 32].map(|half| at(Register::RSP, offset + half));
         self.a.op(Code::EVEX_Vmovdqu32_ymmm256_k1z_ymm, &[low.into(), ymm(register).into()]);
         let code = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;

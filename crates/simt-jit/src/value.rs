@@ -7,7 +7,7 @@ use crate::assembler::{X, at, repeated};
 use crate::assign::{Lanes, PARTS_MAX, parts};
 use crate::cold::Cold;
 use crate::compiler::Compiler;
-use crate::frame::{A, ACTIVE, FILE, K3, MASK, PREDICATE, SPREAD, SPREAD_SLOTS, Z0};
+use crate::frame::{A, ACTIVE, FILE, K3, MASK, PREDICATE, SPREAD, SPREAD_SLOTS, Z0, Z1};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::geometry::HALF_LANES;
 use simt::ir::{Guard, Reg};
@@ -123,7 +123,7 @@ impl Compiler<'_> {
                 }
                 (_, _, vector) => Value::Memory(FILE, vector.unwrap_or(0) as i32),
             },
-            Lanes::Stack(offset) => Value::Memory(Register::RSP, offset),
+            Lanes::Stack(offset, _) => Value::Memory(Register::RSP, offset),
         }
     }
 
@@ -308,6 +308,25 @@ impl Compiler<'_> {
             let load = Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512;
             self.a.op(load, &[Z0.into(), at(from.0, from.1 + 64 * part).into()]);
             self.a.op(store_code(width), &[at(to.0, to.1 + 64 * part).into(), Z0.into()]);
+        }
+    }
+
+    /// Copies all 32-bit lanes of a register in memory: to each place what is in the one that `picks`
+    /// says. Uses Z0 and Z1.
+    pub(crate) fn copy_picked(
+        &mut self,
+        from: (Register, i32),
+        to: (Register, i32),
+        picks: impl Fn(usize) -> usize,
+    ) {
+        let [first, second] = [0, 64].map(|part| at(from.0, from.1 + part));
+        for part in 0..2 {
+            self.load_picks(Width::W32, Z0, (16 * part..16 * (part + 1)).map(&picks));
+            self.a.op(move_code(Width::W32), &[Z1.into(), first.into()]);
+            let pick = Code::EVEX_Vpermi2d_zmm_k1z_zmm_zmmm512b32;
+            self.a.op(pick, &[Z0.into(), Z1.into(), second.into()]);
+            let to = at(to.0, to.1 + 64 * part as i32);
+            self.a.op(store_code(Width::W32), &[to.into(), Z0.into()]);
         }
     }
 

@@ -32,6 +32,39 @@ pub(crate) enum Kind {
     Bits,
 }
 
+/// In which order the lanes of a register are in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// As programs have them.
+    Lanes,
+    /// As products want B where an element is a unit: the quads of even columns, then odd ones.
+    Columns,
+}
+
+impl Order {
+    /// The lane whose 32 bits are in a place.
+    pub(crate) fn lane(self, place: usize) -> usize {
+        match self {
+            Self::Lanes => place,
+            // Lane `l` of a quad has the columns `2 l` and `2 l + 1`; a column is four lanes.
+            Self::Columns => 8 * (place % 4) + 4 * (place / 16) + place / 4 % 4,
+        }
+    }
+
+    /// The place where a lane's 32 bits are.
+    pub(crate) fn place(self, lane: usize) -> usize {
+        match self {
+            Self::Lanes => lane,
+            Self::Columns => 16 * (lane / 4 % 2) + 4 * (lane % 4) + lane / 8,
+        }
+    }
+
+    /// The lanes of a part.
+    pub(crate) fn lanes(self, part: usize) -> impl Iterator<Item = usize> {
+        (16 * part..16 * (part + 1)).map(move |place| self.lane(place))
+    }
+}
+
 /// How a product is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Engine {
@@ -149,6 +182,18 @@ impl Engine {
         (end - count..end).map(|n| Register::ZMM0 + n)
     }
 
+    /// Registers in which a product has the rows of a group of four values of `k` while it multiplies
+    /// with all of them: memory is read a quarter as often then, and has time for other loads. Only
+    /// products whose instructions add up several elements are so quick that it matters.
+    pub(super) fn held(self) -> impl Iterator<Item = Register> + Clone {
+        let count = match self.kind {
+            Kind::Pairs | Kind::Bytes => self.halves() * self.parts() * self.units(),
+            Kind::Single | Kind::Double | Kind::Words | Kind::Bits => 0,
+        };
+        let end = self.sums().next().map_or(0, |sum| sum as u32 - Register::ZMM0 as u32);
+        (end - count as u32..end).map(|n| Register::ZMM0 + n)
+    }
+
     /// The sum of a half of the rows, of even or odd columns, of a part.
     pub(super) fn sum(self, half: usize, odd: usize, part: usize) -> Register {
         let first = self.sums().next().unwrap_or(Register::None);
@@ -219,12 +264,13 @@ impl Form {
         8 * self.step + if self.counted { 2 * VECTOR } else { 0 }
     }
 
-    /// True if a fragment of A is ready as programs have it.
+    /// True if elements are ready as they are: a fragment of A as programs have it, one of B of 32
+    /// bits a lane in its order.
     pub(super) fn is_plain(self) -> bool {
         let split = matches!(self.ty, MatrixType::S4 | MatrixType::U4);
         match self.kind {
             Kind::Pairs | Kind::Double | Kind::Bits => true,
-            Kind::Bytes => !self.turned && !split,
+            Kind::Bytes => !self.turned && !self.counted && !split,
             Kind::Single | Kind::Words => false,
         }
     }
@@ -234,6 +280,17 @@ impl Form {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn orders_have_each_lane_once() {
+        for order in [Order::Lanes, Order::Columns] {
+            assert!((0..32).all(|lane| order.lane(order.place(lane)) == lane));
+            let lanes: BTreeSet<usize> = order.lanes(0).chain(order.lanes(1)).collect();
+            assert_eq!(lanes.len(), 32);
+        }
+        // Two quads of column 2: its lanes are 8 to 11.
+        assert_eq!([1, 5, 9, 13].map(|place| Order::Columns.lane(place)), [8, 9, 10, 11]);
+    }
 
     #[test]
     fn steps_cover_what_is_ready() {

@@ -18,9 +18,6 @@ use simt::ir::Reg;
 use simt::op::Op;
 use simt::vector::VectorInst;
 
-/// Matrices that are loaded behind the products of two fragments.
-const BEHIND_PRODUCTS: usize = 2;
-
 /// A load of a matrix that has been checked.
 #[derive(Clone, Debug)]
 pub(crate) struct LateLoad {
@@ -39,7 +36,7 @@ pub(crate) struct LateLoad {
 impl Compiler<'_> {
     /// A slot for the rows of a load of matrices that can be made later; `None` if it cannot.
     pub(crate) fn late_slot(&self, inst: &VectorInst) -> Option<usize> {
-        let on_stack = |r: Reg| matches!(self.assignment.lanes[r.index()], Lanes::Stack(_));
+        let on_stack = |r: Reg| matches!(self.assignment.lanes[r.index()], Lanes::Stack(..));
         if !inst.dst.iter().all(|d| on_stack(d.reg)) {
             return None;
         }
@@ -63,7 +60,7 @@ impl Compiler<'_> {
         inst: &VectorInst,
         slot: usize,
         distances: i32,
-        load: RowLoad,
+        transpose: bool,
     ) {
         let (block, index) = (self.block, self.index);
         let behind = self.f.blocks[block].insts.iter().enumerate().skip(index + 1);
@@ -72,8 +69,10 @@ impl Compiler<'_> {
                 |inst: &VectorInst| inst.src.iter().any(|s| s.registers().any(|r| r == d.reg));
             let user = behind.clone().find(|(_, inst)| reads(inst));
             let user = user.map_or(usize::MAX, |(n, _)| n);
+            let order = self.order_of(d.reg);
             let list = &mut self.fragments.late;
             let place = list.partition_point(|late| late.user <= user);
+            let load = RowLoad { transpose, order };
             list.insert(place, LateLoad { block, index, matrix, slot, distances, load, user });
         }
     }
@@ -98,12 +97,12 @@ impl Compiler<'_> {
         }
     }
 
-    /// Loads some of what is late, behind products; gives back what.
-    pub(crate) fn load_some(&mut self) -> Vec<LateLoad> {
-        let count = BEHIND_PRODUCTS.min(self.fragments.late.len());
-        let loads: Vec<LateLoad> = self.fragments.late.drain(..count).collect();
-        loads.iter().for_each(|late| self.load_matrix_now(late));
-        loads
+    /// Loads what is next of all that is late; gives it back. One matrix behind the products of two
+    /// fragments: more is more than a processor looks ahead while it multiplies.
+    pub(crate) fn load_next(&mut self) -> Option<LateLoad> {
+        let late = (!self.fragments.late.is_empty()).then(|| self.fragments.late.remove(0))?;
+        self.load_matrix_now(&late);
+        Some(late)
     }
 
     /// Products run elsewhere: so do the loads that stand between them.

@@ -19,13 +19,14 @@ mod sparse;
 
 use crate::Flavour;
 use crate::assembler::{Label, X, at, repeated};
+use crate::assign::Lanes;
 use crate::cold::Cold;
 use crate::compiler::Compiler;
 use crate::frame::{A, C, D, DOUBT, K1, REFUSED, Z0, Z1, Z2, Z3};
 use crate::nan;
 use crate::value::{Place, Value, move_code};
 use engine::VECTOR;
-pub(crate) use engine::{Engine, Form, Kind};
+pub(crate) use engine::{Engine, Form, Kind, Order};
 pub(crate) use held::{FRAGMENTS_MAX, Fragments};
 use held::{Factor, engines};
 use iced_x86::{Code, MemoryOperand, Register};
@@ -36,6 +37,7 @@ use simt::ir::Reg;
 use simt::matrix::{MatrixType, Multiply};
 use simt::op::{Op, Width};
 use simt::vector::{Dest, Source, VectorFunction, VectorInst};
+use std::collections::BTreeSet;
 
 /// Products that are made as one, at most.
 const CHAIN_MAX: usize = 8;
@@ -53,8 +55,10 @@ const SPARE: [Register; 4] = [Register::ZMM24, Register::ZMM25, Register::ZMM26,
 /// a multiple of 2^-125: no sum is ever subnormal, so there is nothing that could be taken for zero.
 const PAIRED_LEAST: u16 = (127 - 50) << 7;
 
-/// Registers that nothing but loads of matrices writes, and nothing but products reads, as factors.
-pub(crate) fn fragments(f: &VectorFunction) -> impl Iterator<Item = usize> {
+/// Registers that nothing but loads of matrices writes, and nothing but products reads, as factors:
+/// those together that are one factor and no part of another, and in which order products want
+/// their lanes.
+pub(crate) fn fragments(f: &VectorFunction) -> Vec<(Vec<usize>, Order)> {
     let mut loaded = vec![false; f.classes.len()];
     let mut other = vec![false; f.classes.len()];
     for inst in f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)) {
@@ -70,12 +74,51 @@ pub(crate) fn fragments(f: &VectorFunction) -> impl Iterator<Item = usize> {
         let written = if is_load { &mut loaded } else { &mut other };
         inst.dst.iter().for_each(|d| written[d.reg.index()] = true);
     }
-    (0..loaded.len()).filter(move |r| loaded[*r] && !other[*r])
+    let factors = sole_factors(f);
+    let is_fragment = |r: &usize| loaded[*r] && !other[*r];
+    let mut found = Vec::new();
+    for r in (0..loaded.len()).filter(is_fragment) {
+        let whole = factors[r].as_ref().filter(|(registers, _)| {
+            registers.iter().all(|other| is_fragment(other) && factors[*other] == factors[r])
+        });
+        match whole {
+            Some((registers, _)) if registers.iter().min() != Some(&r) => {}
+            Some(factor) => found.push(factor.clone()),
+            None => found.push((vec![r], Order::Lanes)),
+        }
+    }
+    found
+}
+
+/// By register: the only factor that it is in, whose registers are all different, and in which order
+/// products want their lanes.
+fn sole_factors(f: &VectorFunction) -> Vec<Option<(Vec<usize>, Order)>> {
+    let mut found: Vec<Option<Option<_>>> = vec![None; f.classes.len()];
+    for inst in f.blocks.iter().flat_map(|b| &b.insts) {
+        let Op::Multiply(product) = inst.op else { continue };
+        let Some(engine) = Engine::of(product) else { continue };
+        let plain = engine.columns().is_plain() && engine.width() == Width::W32;
+        let columns = if plain { Order::Columns } else { Order::Lanes };
+        for (sources, order) in factors(inst, product).into_iter().zip([Order::Lanes, columns]) {
+            let registers: Vec<usize> =
+                sources.iter().flat_map(|s| s.registers()).map(|r| r.index()).collect();
+            let different = registers.iter().collect::<BTreeSet<_>>().len() == sources.len();
+            let factor = different.then_some((registers.clone(), order));
+            for r in registers {
+                match &mut found[r] {
+                    Some(known) if *known != factor => *known = None,
+                    Some(_) => {}
+                    unknown => *unknown = Some(factor.clone()),
+                }
+            }
+        }
+    }
+    found.into_iter().map(Option::flatten).collect()
 }
 
 /// Vector registers that hold values in a function; its products use the others.
 pub(crate) fn vectors(f: &VectorFunction, most: usize) -> usize {
-    engines(f).map(|engine| most - engine.sums().count()).min().unwrap_or(most)
+    engines(f).map(|e| most - e.sums().count() - e.held().count()).min().unwrap_or(most)
 }
 
 /// What products in pairs cannot have, if there is doubt.
@@ -152,7 +195,7 @@ impl Compiler<'_> {
                 self.a.op(Code::Lea_r64_m, &[to.into(), at(base, offset).into()]);
             }
             self.call(Routine::Add(engine));
-            loads.extend(self.load_some());
+            loads.extend(self.load_next());
         }
         if engine.kind == Kind::Pairs {
             self.load_aside(late, back, loads);
@@ -215,9 +258,11 @@ impl Compiler<'_> {
         }
         let values: Vec<Value> = sources.iter().map(|s| self.value(*s, engine.width())).collect();
         let look = engine.kind == Kind::Pairs;
-        if let Some(place) =
-            in_order(&values, engine).filter(|_| factor == Factor::A && form.is_plain())
-        {
+        let as_wanted = match factor {
+            Factor::A => form.is_plain(),
+            Factor::B => self.are_columns(sources),
+        };
+        if let Some(place) = in_order(&values, engine).filter(|_| as_wanted) {
             self.fragments.leave_at(factor, slot, place);
             if look {
                 self.load_places([(A, at(place.0, place.1)), (D, refused_at(factor, slot))]);
@@ -258,6 +303,20 @@ impl Compiler<'_> {
             self.call(Routine::Refuse);
         }
         slot
+    }
+
+    /// In which order a register's lanes are, wherever they are.
+    pub(crate) fn order_of(&self, r: Reg) -> Order {
+        match self.assignment.lanes[r.index()] {
+            Lanes::Stack(_, order) => order,
+            _ => Order::Lanes,
+        }
+    }
+
+    /// True if the registers of B are as products want them.
+    fn are_columns(&self, sources: &[Source]) -> bool {
+        let in_order = |r: Reg| self.order_of(r) == Order::Columns;
+        sources.iter().all(|s| matches!(s, Source::Vector(r) if in_order(*r)))
     }
 
     /// Loads a part of a value into a register.

@@ -3,7 +3,7 @@
 //!
 //! Nothing here uses general registers but RAX, RCX and RDX.
 
-use super::engine::{Engine, Form, Kind, VECTOR};
+use super::engine::{Engine, Form, Kind, Order, VECTOR};
 use super::held::Factor;
 use super::{PAIRED_LEAST, SPARE};
 use crate::assembler::{X, at, repeated};
@@ -23,7 +23,7 @@ pub(crate) enum Routine {
     Ready(Factor, Form),
     /// The same of B, from RCX.
     ReadyFrom(Form),
-    /// Looks at so many vectors of A at RAX, as [`Self::Ready`] does, and ends that.
+    /// Looks at so many vectors of a fragment at RAX, as [`Self::Ready`] does, and ends that.
     Look(usize),
     /// Says at RDX, and to those who only ask for doubt, whether what was made ready since
     /// [`Compiler::start_least`] is refused.
@@ -129,18 +129,16 @@ impl Compiler<'_> {
         for unit in 0..form.units {
             let from = [self.unit(form, unit, Z0, low), self.unit(form, unit, Z1, high)];
             for odd in 0..2 {
-                // Lane `l` of a quad has the columns `2 l` and `2 l + 1`; a column is four lanes.
-                let lanes = (0..4).flat_map(|k| (0..4).map(move |l| 8 * l + 4 * odd + k));
-                self.load_picks(Width::W32, made, lanes);
+                self.load_picks(Width::W32, made, Order::Columns.lanes(odd));
                 let pick = Code::EVEX_Vpermi2d_zmm_k1z_zmm_zmmm512b32;
                 self.a.op(pick, &[made.into(), from[0].into(), from[1].into()]);
                 let start = form.unit_bytes() * unit as i32;
                 let at = |offset: i32| at(A, start + offset).into();
-                let store = store_code(Width::W32);
-                self.a.op(store, &[at(4 * form.step * odd as i32), made.into()]);
+                let (store, odd) = (store_code(Width::W32), odd as i32);
+                self.a.op(store, &[at(4 * form.step * odd), made.into()]);
                 if form.counted {
                     self.count_turned(form, made, count);
-                    self.a.op(store, &[at(8 * form.step + VECTOR * odd as i32), count.into()]);
+                    self.a.op(store, &[at(8 * form.step + VECTOR * odd), count.into()]);
                 }
             }
         }
@@ -342,19 +340,29 @@ impl Compiler<'_> {
                 Code::EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8,
             ),
         };
-        for (row, quarter, column) in engine.steps() {
+        let held: Vec<Register> = engine.held().collect();
+        let vectors = engine.halves() * engine.parts();
+        for (step, (row, quarter, column)) in engine.steps().enumerate() {
             let columns = [Z0, Z1];
             for (odd, to) in columns.into_iter().enumerate() {
                 let from = at(C, column + engine.odd_offset() * odd as i32);
                 self.a.op(repeat, &[to.into(), from.into()]);
             }
-            for n in 0..engine.halves() * engine.parts() {
+            for n in 0..vectors {
                 let (half, part) = (n / engine.parts(), n % engine.parts());
-                let from = at(A, row + VECTOR * n as i32);
+                let mut from = X::from(at(A, row + VECTOR * n as i32));
+                if !held.is_empty() {
+                    let unit = step % (held.len() / vectors);
+                    let kept = held[unit * vectors + n];
+                    if quarter == 0 {
+                        self.a.op(move_code(Width::W32), &[kept.into(), from]);
+                    }
+                    from = kept.into();
+                }
                 let row = if n % 2 == 0 || engine.kind == Kind::Bits { Z2 } else { Z3 };
                 // The immediate repeats one of four.
                 let how = X::I((quarter as u8 * 0x55) as i8 as i32);
-                self.a.op(spread, &[row.into(), from.into(), how]);
+                self.a.op(spread, &[row.into(), from, how]);
                 for (odd, column) in columns.into_iter().enumerate() {
                     self.add_product(engine, engine.sum(half, odd, part), row, column);
                 }

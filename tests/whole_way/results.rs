@@ -86,6 +86,21 @@ fn device_printf_reaches_the_programs_own_output() {
 }
 
 #[test]
+fn a_program_that_is_to_see_no_device_sees_none() {
+    let scene = Scene::with_daemon();
+    let run = |list: &str| {
+        let mut command = scene.sample("vector_add", &["--iterations", "1"]);
+        finish(command.env("CUDA_VISIBLE_DEVICES", list))
+    };
+    run("0").expect_success();
+    for list in ["", "-1"] {
+        let ended = run(list);
+        assert_ne!(ended.status, 0);
+        assert!(ended.stderr.contains("CUDA_ERROR_NO_DEVICE"), "{ended:?}");
+    }
+}
+
+#[test]
 fn what_did_not_work_is_said_to_whoever_asks() {
     let scene = Scene::with_daemon();
     // A check that has an allocation refused, and one that asks for memory of another API.

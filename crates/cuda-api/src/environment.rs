@@ -88,8 +88,9 @@ variables! {
         "/tmp/nvidia-mps", "Directory of the daemon's sockets; client and daemon must agree.";
     CUDA_MPS_LOG_DIRECTORY = "CUDA_MPS_LOG_DIRECTORY", "daemon, openmps", Any,
         "/var/log/nvidia-mps", "Directory of control.log and server.log.";
-    CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES", "provider", Any,
-        "all devices", "Devices that the provider shows, and in which order.";
+    CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES", "provider, client", Any,
+        "all devices", "Devices that the provider shows, and in which order; a client of a daemon \
+        sees its devices, or none if the list names none.";
     CUDA_MODULE_LOADING = "CUDA_MODULE_LOADING", "client", OneOf(&["LAZY", "EAGER", "DEFAULT"]),
         "LAZY", "EAGER loads a program's kernels at start.";
     CUDA_CACHE_DISABLE = "CUDA_CACHE_DISABLE", "software GPU", OneOf(&["0", "1"]),

@@ -196,7 +196,7 @@ mod tests {
     fn launches_of_one_kernel_add_up_and_names_are_bounded() {
         let mut profile = Profile::default();
         let [one, other] = [1, 2].map(|n| Tenant::new(TenantId(n), Key::from_parts(0, 1)));
-        other.set_name("17 ./other");
+        other.set_name("17 sh -c a\n\tb");
         let mut totals = KernelTotals { launches: 1, span_ns: 5, ..Default::default() };
         let counters =
             Counters { warp_instructions: 10, thread_instructions: 160, global_bytes: 64 };
@@ -207,7 +207,8 @@ mod tests {
         profile.add(&other, "k", &totals, Some(row));
         let rows = profile.rows();
         let [KernelRow { client, totals: sum, .. }, theirs] = &rows[..] else { panic!("{rows:?}") };
-        assert_eq!((client.as_str(), theirs.client.as_str()), ("1", "17 ./other"));
+        assert_eq!((client.as_str(), theirs.client.as_str()), ("1", "17 sh -c a  b"));
+        assert_eq!(table(&rows).lines().count(), 3, "a command may have lines");
         assert_eq!(theirs.totals, totals);
         assert_eq!((sum.launches, sum.blocks, sum.worker_ns, sum.global_bytes), (2, 4, 14, 128));
         assert_eq!(sum.lanes_active(), 0.5);

@@ -60,10 +60,11 @@ impl Tenant {
         })
     }
 
-    /// Says what it is called; at most [`NAME_BYTES_MAX`] are kept.
+    /// Says what it is called; at most [`NAME_BYTES_MAX`] are kept, for one field of a line.
     pub fn set_name(&self, name: &str) {
         let end = name.floor_char_boundary(NAME_BYTES_MAX);
-        name[..end].clone_into(&mut self.name.lock().unwrap_or_else(PoisonError::into_inner));
+        let name = name[..end].replace(char::is_control, " ");
+        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name;
     }
 
     /// What it is called; its number if nobody said.

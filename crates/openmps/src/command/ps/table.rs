@@ -46,15 +46,16 @@ pub(super) fn table(report: &Report, stretch: Option<Stretch<'_>>) -> Table {
             done.sms,
             done.warps,
             done.lanes,
-            control::log::printable(&client.command).to_string(),
+            control::log::printable(&client.command),
         ]);
     }
     let head = !rows.is_empty();
     if head {
         let kernels = if stretch.is_some() { "KERNELS/S" } else { "KERNELS" };
-        let counts = [kernels, "BUSY", "SMS", "WARPS", "LANES"];
-        let names = [&["PID", "USER", "SERVER", "MEMORY"], &counts[..], &["COMMAND"]].concat();
-        rows.insert(0, std::array::from_fn(|column| names[column].to_owned()));
+        let names = [
+            "PID", "USER", "SERVER", "MEMORY", kernels, "BUSY", "SMS", "WARPS", "LANES", "COMMAND",
+        ];
+        rows.insert(0, names.map(str::to_owned));
     }
     let mut lines = aligned(&rows);
     for server in &report.servers {
@@ -73,9 +74,9 @@ pub(super) fn table(report: &Report, stretch: Option<Stretch<'_>>) -> Table {
 
 /// All clients, by their server's PID and their number in it.
 fn clients(report: &Report) -> impl Iterator<Item = ((u32, u32), &Client)> {
-    let of = |server: u32| move |client| (server, client);
-    let all = report.servers.iter().flat_map(move |s| s.clients.iter().map(of(s.pid)));
-    all.map(|(server, client): (u32, &Client)| ((server, client.id), client))
+    report.servers.iter().flat_map(|server| {
+        server.clients.iter().map(move |client| ((server.pid, client.id), client))
+    })
 }
 
 /// What a client did, as text; a dash where nothing is known, or nothing ran.

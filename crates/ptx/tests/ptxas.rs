@@ -86,6 +86,13 @@ const UNSEEN: &[(&str, &str)] = &[
     ("bar", "operand 3, the integer 0"),
     ("cvt.pack", "operand"),
     ("wgmma", "operand 4"),
+    // Metadata, selectors and scales of products, and words that products do not have.
+    ("mma.sp", "operand"),
+    ("mma", "operand 5"),
+    ("mma", "operand 7"),
+    ("mma", "Illegal modifier"),
+    ("mma", "Unexpected instruction type"),
+    ("mma", "A modifier is missing"),
     ("brx", "WARP_SZ"),
     ("txq", "operand 3, a vector"),
     ("tex", "operand"),
@@ -125,6 +132,7 @@ const UNREFUSED: &[(&str, &str)] = &[
     ("ldmatrix", "Vector of size 1"),
     ("stmatrix", "Vector of size 1"),
     ("movmatrix", "Arguments mismatch"),
+    ("mma", "Vector expected"),
 ];
 
 /// What ptxas makes a macro of that takes no name of a variable; it counts such a macro's lines as

@@ -10,7 +10,7 @@ cp.async.cg.dst.global{.hint}{.pre}        [d]:.shared, [a]:.global, imm=16, {!}
 cp.async.commit_group                                                                                          @sm_80
 cp.async.wait_group                        imm                                                                 @sm_80
 cp.async.wait_all                                                                                              @sm_80
-cp.async.mbarrier.arrive{.noinc}{.dst}.b64 [m]                                                                 @sm_80
+cp.async.mbarrier.arrive{.noinc}{.own}.b64 [m]                                                                 @sm_80
 cp.async.bulk.commit_group                                                                                     @8.0/sm_90
 cp.async.bulk.wait_group{.read}            imm                                                                 @8.0/sm_90
 cp.async.bulk{.weak}.shared::cluster.global.complete{.multicast}{.hint}   [d]:.shared, [a]:.global, size:.u32=0-4294967280%16, [m]:.shared, mask:.b16?multicast, policy   @8.0/sm_90
@@ -20,6 +20,7 @@ cp.async.bulk{.weak}.shared::cluster.shared::cta.complete                 [d]:.s
 cp.async.bulk{.weak}.global.shared::cta.bulk_group{.hint}{.cp_mask}       [d]:.global, [a]:.shared, size:.u32=0-4294967280%16, policy, mask:.b16?cp_mask                 @8.0/sm_90
 cp.async.bulk.prefetch.L2.global{.hint}    [a]:.global, size:.u32=0-4294967280%16, policy                                      @8.0/sm_90
   .dst = .shared .shared::cta
+  .own = .shared .shared::cta@7.8
   .weak = .weak@9.3
   .complete = .mbarrier::complete_tx::bytes
   .cp_mask = .cp_mask@sm_100

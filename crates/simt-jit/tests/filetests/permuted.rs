@@ -3,7 +3,7 @@
 //! its ends are not there.
 
 use super::harness::{Device, Params, Shape};
-use super::tiers::Set;
+use super::tiers::{Set, without_address};
 use simt::kernel::{Dim3, FaultKind};
 use simt_jit::Flavour;
 
@@ -158,13 +158,7 @@ fn run(set: Set, text: &str, block: Dim3, missing: usize) -> Result<[Vec<u8>; 2]
     let mut params = Params::default();
     [area, out].iter().for_each(|address| params.push(&address.to_le_bytes()));
     let shape = Shape { grid: Dim3 { x: 1, y: 1, z: 1 }, block, ..Shape::linear(1, 1) };
-    device.run(&kernel, shape, &params.0).map_err(|f| match f.kind {
-        // Buffers are elsewhere each time.
-        FaultKind::IllegalAddress { bytes, write, .. } => {
-            FaultKind::IllegalAddress { address: 0, bytes, write }
-        }
-        other => other,
-    })?;
+    device.run(&kernel, shape, &params.0).map_err(without_address)?;
     Ok([device.memory.read(area, bytes), device.memory.read(out, RESULTS)])
 }
 

@@ -3,7 +3,7 @@
 //! rows, anywhere, misaligned and outside, at distances that are constants or that all lanes have.
 
 use super::harness::{Device, Params, Shape};
-use super::tiers::Set;
+use super::tiers::{Set, without_address};
 use simt::kernel::FaultKind;
 use simt_jit::Flavour;
 
@@ -164,18 +164,7 @@ fn run(set: Set, text: &str, places: &[u32], more: i32) -> Result<[Vec<u8>; 2], 
     let mut params = Params::default();
     [buffer + START, at, out].iter().for_each(|a| params.push(&a.to_le_bytes()));
     params.push(&more.to_le_bytes());
-    device.run(&kernel, Shape::linear(1, THREADS as u32), &params.0).map_err(
-        |fault| match fault.kind {
-            // Buffers are elsewhere each time.
-            FaultKind::IllegalAddress { bytes, write, .. } => {
-                FaultKind::IllegalAddress { address: 0, bytes, write }
-            }
-            FaultKind::MisalignedAddress { bytes, .. } => {
-                FaultKind::MisalignedAddress { address: 0, bytes }
-            }
-            other => other,
-        },
-    )?;
+    device.run(&kernel, Shape::linear(1, THREADS as u32), &params.0).map_err(without_address)?;
     Ok([device.memory.read(buffer, BYTES), device.memory.read(out, TILE + 4 * THREADS)])
 }
 

@@ -2,7 +2,7 @@
 //! the interpreter, for every form, with all lanes, some by a guard and some by a branch.
 
 use super::harness::{Device, Memory, Params, Shape};
-use super::tiers::Set;
+use super::tiers::{Set, without_address};
 use simt::kernel::FaultKind;
 use simt_jit::Flavour;
 use std::sync::Arc;
@@ -134,18 +134,7 @@ fn run(set: Set, text: &str, inputs: &[Vec<u8>; 4]) -> Outcome {
         .collect();
     let out = device.memory.allocate(OUT as u64, true);
     addresses.iter().chain([&out]).for_each(|a| params.push(&a.to_le_bytes()));
-    device.run(&kernel, Shape::linear(1, THREADS as u32), &params.0).map_err(
-        |fault| match fault.kind {
-            // Buffers are elsewhere each time.
-            FaultKind::IllegalAddress { bytes, write, .. } => {
-                FaultKind::IllegalAddress { address: 0, bytes, write }
-            }
-            FaultKind::MisalignedAddress { bytes, .. } => {
-                FaultKind::MisalignedAddress { address: 0, bytes }
-            }
-            other => other,
-        },
-    )?;
+    device.run(&kernel, Shape::linear(1, THREADS as u32), &params.0).map_err(without_address)?;
     Ok([device.memory.read(addresses[0], 3 * AREA), device.memory.read(out, OUT)])
 }
 

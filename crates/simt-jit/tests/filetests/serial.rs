@@ -2,7 +2,7 @@
 //! lane: with all lanes and some, interrupted, in several allocations, and with a lane that faults.
 
 use super::harness::{Device, Params, Shape};
-use super::tiers::Set;
+use super::tiers::{Set, without_address};
 use simt::kernel::FaultKind;
 use simt_jit::Flavour;
 
@@ -181,16 +181,7 @@ fn run(set: Set, case: Case, text: &str, inputs: &Inputs) -> Result<Vec<u8>, Fau
     }
     let out = device.memory.allocate(8 * ROWS as u64, true);
     params.push(&out.to_le_bytes());
-    device.run(&kernel, Shape::linear(1, ROWS as u32), &params.0).map_err(|f| match f.kind {
-        // Buffers are elsewhere each time.
-        FaultKind::IllegalAddress { bytes, write, .. } => {
-            FaultKind::IllegalAddress { address: 0, bytes, write }
-        }
-        FaultKind::MisalignedAddress { bytes, .. } => {
-            FaultKind::MisalignedAddress { address: 0, bytes }
-        }
-        other => other,
-    })?;
+    device.run(&kernel, Shape::linear(1, ROWS as u32), &params.0).map_err(without_address)?;
     Ok(device.memory.read(out, 8 * ROWS))
 }
 

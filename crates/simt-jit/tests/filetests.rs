@@ -22,6 +22,8 @@ mod matrix;
 mod neighbours;
 #[path = "filetests/permuted.rs"]
 mod permuted;
+#[path = "filetests/products.rs"]
+mod products;
 #[path = "../../simt-interpreter/tests/filetests/programs.rs"]
 mod programs;
 #[path = "../../simt-interpreter/tests/filetests/properties.rs"]
@@ -50,5 +52,7 @@ mod throughput;
 mod tiers;
 #[path = "filetests/together.rs"]
 mod together;
+#[path = "filetests/warm.rs"]
+mod warm;
 #[path = "../../simt-interpreter/tests/filetests/wgmma.rs"]
 mod wgmma;

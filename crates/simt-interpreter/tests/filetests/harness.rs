@@ -1,4 +1,5 @@
-//! A device of one thread: memory from the heap, a grid run block by block, some blocks in a row.
+//! A device of one thread: memory that ends where nothing is, a grid run block by block, some blocks
+//! in a row.
 
 use super::record;
 use super::tiers::{Set, tier};
@@ -15,8 +16,51 @@ use std::sync::{Arc, Mutex};
 /// Yields in a row after which a test counts as stuck: no test needs nearly as many.
 const ROUNDS_MAX: usize = 200_000;
 
-/// A buffer's words, its size in bytes, and whether kernels may write it.
-type Buffer = (Box<[u128]>, u64, bool);
+/// What buffers are aligned to, as device allocations are.
+const ALIGN_BYTES: usize = 256;
+/// Bytes of a page.
+const PAGE_BYTES: usize = 4096;
+
+/// Memory that kernels may touch, with a page on either side that nobody may: native code that
+/// touches more than it has checked ends there.
+struct Buffer {
+    address: u64,
+    bytes: u64,
+    writable: bool,
+    /// All pages: where they start, and how many bytes they have.
+    pages: (usize, usize),
+}
+
+impl Buffer {
+    fn new(bytes: u64, align_bytes: usize, writable: bool) -> Self {
+        let room = (bytes as usize).next_multiple_of(align_bytes);
+        let inside = room.next_multiple_of(PAGE_BYTES);
+        let length = inside + 2 * PAGE_BYTES;
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: pages wherever the system likes; those in the middle of them are made accessible.
+        let start = unsafe {
+            let start = libc::mmap(std::ptr::null_mut(), length, libc::PROT_NONE, kind, -1, 0);
+            assert_ne!(start, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+            let both = libc::PROT_READ | libc::PROT_WRITE;
+            assert_eq!(libc::mprotect(start.byte_add(PAGE_BYTES), inside, both), 0);
+            start as usize
+        };
+        let address = (start + PAGE_BYTES + inside - room) as u64;
+        Self { address, bytes, writable, pages: (start, length) }
+    }
+
+    fn range(&self) -> Range {
+        Range { start: self.address, end: self.address + self.bytes, writable: self.writable }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let (start, length) = self.pages;
+        // SAFETY: they are this buffer's, and what points to it goes with the device.
+        unsafe { libc::munmap(start as *mut _, length) };
+    }
+}
 
 /// Memory that kernels may touch.
 #[derive(Default)]
@@ -28,10 +72,15 @@ pub(crate) struct Memory {
 impl Memory {
     /// Zeroed memory; its address.
     pub(crate) fn allocate(&self, bytes: u64, writable: bool) -> u64 {
-        // Alignment up to 256 as device allocations have.
-        let words = vec![0u128; bytes.div_ceil(16) as usize + 16].into_boxed_slice();
-        let address = (words.as_ptr() as u64).next_multiple_of(256);
-        self.buffers.lock().unwrap().push((words, bytes, writable));
+        self.allocate_aligned(bytes, ALIGN_BYTES, writable)
+    }
+
+    /// Memory that is less aligned than that of devices is, so that nothing is between its end and
+    /// the page behind it.
+    pub(crate) fn allocate_aligned(&self, bytes: u64, align_bytes: usize, writable: bool) -> u64 {
+        let buffer = Buffer::new(bytes, align_bytes, writable);
+        let address = buffer.address;
+        self.buffers.lock().unwrap().push(buffer);
         if writable {
             self.written.track(address, bytes);
         }
@@ -59,10 +108,7 @@ impl Memory {
     fn contents(&self) -> Vec<(u64, Vec<u8>)> {
         let ranges = self.ranges();
         let buffers = self.buffers.lock().unwrap();
-        let starts: Vec<(u64, u64)> = buffers
-            .iter()
-            .map(|(words, bytes, _)| ((words.as_ptr() as u64).next_multiple_of(256), *bytes))
-            .collect();
+        let starts: Vec<(u64, u64)> = buffers.iter().map(|b| (b.address, b.bytes)).collect();
         drop(buffers);
         assert!(starts.iter().all(|(start, bytes)| *bytes == 0 || ranges.find(*start).is_some()));
         starts.into_iter().map(|(start, bytes)| (start, self.read(start, bytes as usize))).collect()
@@ -72,13 +118,7 @@ impl Memory {
 impl RangeSource for Memory {
     fn ranges(&self) -> RangeMap {
         let buffers = self.buffers.lock().unwrap();
-        let mut ranges: Vec<Range> = buffers
-            .iter()
-            .map(|(words, bytes, writable)| {
-                let start = (words.as_ptr() as u64).next_multiple_of(256);
-                Range { start, end: start + bytes, writable: *writable }
-            })
-            .collect();
+        let mut ranges: Vec<Range> = buffers.iter().map(Buffer::range).collect();
         ranges.sort_by_key(|r| r.start);
         RangeMap::new(ranges)
     }
@@ -88,7 +128,7 @@ struct Placer<'a>(&'a Memory);
 
 impl ModuleMemory for Placer<'_> {
     fn allocate(&mut self, bytes: u64, align: u64, writable: bool) -> Result<u64, OutOfMemory> {
-        assert!(align <= 256);
+        assert!(align <= ALIGN_BYTES as u64);
         let address = self.0.allocate(bytes, writable);
         // Variables without initial values are zero.
         self.0.written.write(address, bytes);

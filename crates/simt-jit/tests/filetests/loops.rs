@@ -87,6 +87,55 @@ fn counted_loops_outlast_their_turn() {
     }
 }
 
+/// What needs all machine registers and ends in `%sum`: values of lanes, and of all lanes.
+fn crowd(text: &mut String) {
+    const ROUNDS: usize = 6;
+    for (name, from) in [('c', "%sum"), ('e', "%n")] {
+        for n in 0..CROWD {
+            let _ = writeln!(text, "add.u32 %{name}{n}, {from}, {};", n * n);
+        }
+        for n in 0..ROUNDS * CROWD {
+            let [n, next, far] = [n, n + 1, n + 7].map(|n| n % CROWD);
+            let _ = writeln!(text, "mad.lo.u32 %{name}{n}, %{name}{next}, 31, %{name}{far};");
+        }
+        for n in 0..CROWD {
+            let _ = writeln!(text, "xor.b32 %sum, %sum, %{name}{n};");
+        }
+    }
+}
+
+/// A loop that some lanes come to at once, and others past what needs all machine registers: the
+/// first wait for them.
+fn loop_behind_a_branch() -> String {
+    let mut text = String::from(
+        ".version 7.8\n.target sm_80\n.address_size 64
+        .visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n)
+        {
+            .reg .b64 %a, %out, %w; .reg .pred %p;
+            .reg .b32 %t, %i, %n, %x, %sum, %one, %odd, %v<12>, %s<12>, %c<40>, %e<40>;
+            ld.param.u64 %a, [a]; ld.param.u64 %out, [b]; ld.param.u32 %n, [n];
+            mov.u32 %t, %tid.x; mul.wide.u32 %w, %t, 4;
+            add.s64 %a, %a, %w; add.s64 %out, %out, %w; ld.global.u32 %x, [%a];
+            mov.b32 %sum, 0; mov.b32 %one, 1; mov.b32 %i, 0;\n",
+    );
+    for n in 0..VALUES {
+        let _ = writeln!(text, "mad.lo.u32 %v{n}, %x, %x, {n}; mad.lo.u32 %s{n}, %n, %n, {n};");
+    }
+    text += "and.b32 %odd, %x, 3; setp.eq.u32 %p, %odd, 0; @%p bra B;\n";
+    crowd(&mut text);
+    text += "B:\n";
+    for n in 0..VALUES {
+        let _ =
+            writeln!(text, "mad.lo.u32 %sum, %sum, 33, %v{n}; mad.lo.u32 %one, %one, 5, %s{n};");
+    }
+    text += "add.u32 %i, %i, 1; setp.lt.u32 %p, %i, %n; @%p bra B;
+        add.u32 %sum, %sum, %one; add.u32 %sum, %sum, %v1; add.u32 %sum, %sum, %s2;
+        st.global.u32 [%out], %sum;
+        ret;
+        }";
+    text
+}
+
 /// Two loops: the first needs all machine registers, the second reads what stands in memory by then.
 /// The second one's lanes leave it together or one by one, past a branch or not.
 fn two_loops(apart: bool, branch: bool) -> String {
@@ -140,4 +189,9 @@ fn values_borrow_machine_registers_in_loops() {
     for (apart, branch) in [(false, false), (false, true), (true, false), (true, true)] {
         compare(&two_loops(apart, branch), 5);
     }
+}
+
+#[test]
+fn lanes_that_waited_for_a_loop_borrow() {
+    compare(&loop_behind_a_branch(), 5);
 }

@@ -181,3 +181,85 @@ fn constant_places() {
         }
     }
 }
+
+/// All lanes follow one list, by loads that overwrite the address they are made at; where an element
+/// is misaligned, though the address is not, that is a fault.
+#[test]
+fn a_list_that_all_lanes_follow() {
+    const LINKS: usize = 6;
+    let text = |offset: u32| {
+        format!(
+            ".version 7.8\n.target sm_80\n.address_size 64
+             .visible .entry k(.param .u64 a, .param .u64 b)
+             {{
+                 .reg .b64 %p, %out, %w, %x, %y; .reg .b32 %t, %n; .reg .pred %more;
+                 ld.param.u64 %p, [a]; ld.param.u64 %out, [b];
+                 mov.u32 %t, %tid.x; mul.wide.u32 %w, %t, 8; add.u64 %out, %out, %w;
+                 mov.u64 %y, 0; mov.u32 %n, 0;
+             L:
+                 ld.global.v2.u64 {{%p, %x}}, [%p+{offset}]; mad.lo.u64 %y, %y, 10, %x;
+                 add.u32 %n, %n, 1; setp.lt.u32 %more, %n, {LINKS}; @%more bra L;
+                 st.global.u64 [%out], %y;
+                 ret;
+             }}"
+        )
+    };
+    for set in Flavour::ALL.map(Set::Native).into_iter().chain([Set::Interpreted]) {
+        for (offset, aligned) in [(0, true), (16, true), (8, false)] {
+            let mut device = Device::new(set);
+            let kernel = device.load(&text(offset)).unwrap().kernel("k").unwrap();
+            let first = device.memory.allocate(48 * LINKS as u64, true);
+            for n in 0..LINKS as u64 {
+                let link = [first + 48 * (n + 1), n + 1].map(u64::to_le_bytes).concat();
+                device.memory.write(first + 48 * n + u64::from(offset), &link);
+            }
+            let out = device.memory.allocate(8 * u64::from(THREADS), true);
+            let mut params = Params::default();
+            [first, out].iter().for_each(|address| params.push(&address.to_le_bytes()));
+            let ran = device.run(&kernel, Shape::linear(1, THREADS), &params.0);
+            assert_eq!(ran.is_ok(), aligned, "{set:?}, {offset}: {ran:?}");
+            let sums = device.memory.read(out, 8 * THREADS as usize);
+            let expected = if aligned { 123_456u64 } else { 0 };
+            assert!(sums.chunks(8).all(|sum| sum == expected.to_le_bytes()), "{set:?}: {sums:?}");
+        }
+    }
+}
+
+/// Addresses that count down to the start of memory, and beyond it in the last warp.
+#[test]
+fn places_that_count_down() {
+    const THREADS: u32 = 64;
+    let run = |set: Set, stride: u64, distance: i64| {
+        let text = format!(
+            ".version 7.8\n.target sm_80\n.address_size 64
+             .visible .entry k(.param .u64 a)
+             {{
+                 .reg .b64 %p, %w; .reg .b32 %t, %a;
+                 ld.param.u64 %p, [a];
+                 mov.u32 %t, %tid.x; cvt.u64.u32 %w, %t; mul.lo.u64 %w, %w, {stride};
+                 sub.u64 %p, %p, %w;
+                 ld.global.u32 %a, [%p]; add.u32 %a, %a, %t; st.global.u32 [%p], %a;
+                 ret;
+             }}"
+        );
+        let mut device = Device::new(set);
+        let kernel = device.load(&text).unwrap().kernel("k").unwrap();
+        let bytes = stride * u64::from(THREADS);
+        let buffer = device.memory.allocate(bytes, true);
+        let mut params = Params::default();
+        let first = (buffer + bytes - stride).wrapping_add_signed(distance);
+        params.push(&first.to_le_bytes());
+        let ran = device.run(&kernel, Shape::linear(1, THREADS), &params.0);
+        (ran.is_ok(), device.memory.read(buffer, bytes as usize))
+    };
+    for (stride, distance) in [(4, 0), (4, -4), (12, 0), (12, -4), (100, 0), (100, -100)] {
+        let interpreted = run(Set::Interpreted, stride, distance);
+        assert_eq!(interpreted.0, distance == 0, "{stride}, {distance}");
+        for flavour in Flavour::ALL {
+            let native = run(Set::Native(flavour), stride, distance);
+            assert_eq!(native.0, interpreted.0, "{flavour:?}: {stride}, {distance}");
+            // Where lanes fault, who wrote before that is open.
+            assert!(!native.0 || native == interpreted, "{flavour:?}: {stride}");
+        }
+    }
+}

@@ -12,6 +12,8 @@ const ROW: u32 = 4096;
 /// Most rows of threads.
 const ROWS: u32 = 4;
 const AREA: usize = (ROW * ROWS) as usize;
+/// Bytes of the widest access.
+const ACCESS_BYTES_MAX: usize = 16;
 /// Bytes of results.
 const RESULTS: usize = 256 * 32;
 
@@ -54,6 +56,9 @@ const PLACES: &[Place] = &[
     place("mul.lo.u32 %o, %t, 12;", &[4], true),
     place("mad.lo.u32 %o, %t, 8, 20;", &[4], true),
     place("mul.lo.u32 %o, %t, 36;", &[4], true),
+    place("mov.u32 %u, 127; sub.u32 %o, %u, %t; mul.lo.u32 %o, %o, 28;", &[4], true),
+    // Every other element is misaligned.
+    place("mul.lo.u32 %o, %t, 6;", &[4], true),
     // Rows and columns.
     place(
         "and.b32 %o, %t, 3; shl.b32 %o, %o, 6; shr.u32 %u, %t, 2; mad.lo.u32 %o, %u, 4, %o;",
@@ -145,21 +150,25 @@ fn kernel(place: &Place, (bytes, wide): (u32, bool), shared: bool, offset: i32) 
     )
 }
 
-/// The area and the results, or the fault; `missing` bytes of the area are not there.
-fn run(set: Set, text: &str, block: Dim3, missing: usize) -> Result<[Vec<u8>; 2], FaultKind> {
+/// The area, the results and bytes that were counted, or the fault.
+type Outcome = Result<([Vec<u8>; 2], u64), FaultKind>;
+
+/// Runs a kernel; `missing` bytes of the area are not there.
+fn run(set: Set, text: &str, block: Dim3, missing: usize) -> Outcome {
     let mut device = Device::new(set);
     let module = device.load(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let kernel = module.kernel("k").expect("a kernel");
     let bytes = AREA - missing;
-    let area = device.memory.allocate(bytes as u64, true);
+    let area = device.memory.allocate_aligned(bytes as u64, ACCESS_BYTES_MAX, true);
     let out = device.memory.allocate(RESULTS as u64, true);
     let content: Vec<u8> = (0..bytes).map(|n| (n * 7 + n / 251) as u8).collect();
     device.memory.write(area, &content);
     let mut params = Params::default();
     [area, out].iter().for_each(|address| params.push(&address.to_le_bytes()));
     let shape = Shape { grid: Dim3 { x: 1, y: 1, z: 1 }, block, ..Shape::linear(1, 1) };
-    device.run(&kernel, shape, &params.0).map_err(without_address)?;
-    Ok([device.memory.read(area, bytes), device.memory.read(out, RESULTS)])
+    device.run(&kernel, shape, &params.0).map_err(|fault| without_address(fault.kind))?;
+    let read = [device.memory.read(area, bytes), device.memory.read(out, RESULTS)];
+    Ok((read, device.counters.global_bytes))
 }
 
 fn compare(shared: bool, offset: i32, block: Dim3, missing: usize) {
@@ -204,10 +213,13 @@ fn warps_that_are_not_full_or_start_elsewhere_in_a_row() {
 
 #[test]
 fn ends_that_are_not_there() {
-    // The first two rows' places reach into what is missing, or just do not.
-    for missing in [3 * ROW, 3 * ROW + 512, 4 * ROW - 1020, 4 * ROW - 2044] {
+    // The first two rows' places reach into what is missing, or just do not; elements that are 8
+    // bytes apart end where it starts.
+    for missing in [3 * ROW, 3 * ROW + 512, 4 * ROW - 1020, 4 * ROW - 2044, 4 * ROW - 1040] {
         compare(false, 0, block(128, 1), missing as usize);
     }
+    // Those that count down reach in front of it.
+    compare(false, -600, block(128, 1), 0);
     compare(true, (AREA - 2048) as i32, block(128, 1), 0);
     compare(true, -8, block(128, 1), 0);
 }

@@ -19,7 +19,7 @@ const FAR: u32 = 1 << 30;
 
 /// What threads do, and bytes a lane: `%s` and `%g` are where a thread's bytes are in shared memory
 /// and in the buffer, `%u` and `%w` a number that all threads have, with 32 bits and with 64.
-const BODIES: [(u32, &str); 7] = [
+const BODIES: [(u32, &str); 12] = [
     (
         16,
         "cp.async.cg.shared.global [%s], [%g], 16; cp.async.cg.shared.global [%s+768], [%g+512], 16;
@@ -66,10 +66,43 @@ const BODIES: [(u32, &str); 7] = [
          add.u64 %g, %g, %w; st.global.v2.b32 [%g+8], {%d, %a}; add.u64 %g, %g, %w;
          st.global.v2.b32 [%g+-512], {%b, %c}; ld.global.v2.b32 {%a, %b}, [%g+-512];",
     ),
+    // Another distance for the second half, from where the first starts for both.
+    (
+        16,
+        "and.b32 %i, %t, 15; mul.lo.u32 %i, %i, 80; and.b32 %d, %t, 16;
+         mov.u32 %s, tile; add.u32 %s, %s, 512; add.u32 %s, %s, %i;
+         add.u32 %x, %s, %d; mad.lo.u32 %i, %d, 5, %s;
+         ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%a, %b, %c, %d}, [%x]; MIX
+         ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%a, %b, %c, %d}, [%i]; MIX",
+    ),
+    // What only some lanes add.
+    (
+        16,
+        "setp.lt.u32 %again, %b, 2000; cp.async.cg.shared.global [%s], [%g], 16;
+         @%again add.u32 %s, %s, %u; @%again add.u64 %g, %g, %w;
+         cp.async.cg.shared.global [%s+64], [%g], 16; cp.async.wait_all;",
+    ),
+    (
+        8,
+        "setp.lt.u32 %again, %b, 2000; @%again st.global.v2.b32 [%g], {%a, %b};
+         @%again st.global.v2.b32 [%g+64], {%c, %d};",
+    ),
+    // What only the second warp adds: the first one has found out where memory is. The pattern is
+    // the only one, or another one's.
+    (
+        16,
+        "setp.ge.u32 %again, %t, 32; @%again add.u64 %g, %g, %w;
+         cp.async.cg.shared.global [%s], [%g], 16; cp.async.wait_all;",
+    ),
+    (
+        8,
+        "setp.ge.u32 %again, %t, 32; @%again add.u64 %g, %g, %w;
+         st.global.v2.b32 [%g], {%a, %b}; st.global.v2.b32 [%g+32], {%c, %d};",
+    ),
     // The same addresses as lines of other lengths.
     (
         16,
-        "cp.async.cg.shared.global [%s], [%g], 16; cp.async.wait_all; bar.warp.sync -1;
+        "cp.async.cg.shared.global [%s], [%g], 16; cp.async.wait_all;
          ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%a, %b, %c, %d}, [%s]; MIX
          ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%a, %b}, [%s]; MIX
          stmatrix.sync.aligned.m8n8.x4.shared.b16 [%s], {%d, %a, %c, %b};
@@ -149,42 +182,51 @@ fn places(pattern: usize, bytes: u32) -> Vec<u32> {
 
 const PATTERNS: usize = 12;
 
-/// The buffer, the results and shared memory afterwards.
-fn run(set: Set, text: &str, places: &[u32], more: i32) -> Result<[Vec<u8>; 2], FaultKind> {
+/// The buffer, the results and shared memory afterwards, and bytes that were counted.
+type Outcome = Result<([Vec<u8>; 2], u64), FaultKind>;
+
+fn run(set: Set, text: &str, places: &[u32], (more, writable): (i32, bool)) -> Outcome {
     let mut device = Device::new(set);
     let module = device.load(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let kernel = module.kernel("k").expect("a kernel");
     let contents: Vec<u8> =
         (0..BYTES as u32).map(|n| (n.wrapping_mul(2_246_822_519) >> 24) as u8).collect();
     let places: Vec<u8> = places.iter().flat_map(|n| n.to_le_bytes()).collect();
-    let [buffer, at, out] =
-        [BYTES, places.len(), TILE + 4 * THREADS].map(|n| device.memory.allocate(n as u64, true));
+    let buffer = device.memory.allocate(BYTES as u64, writable);
+    let [at, out] =
+        [places.len(), TILE + 4 * THREADS].map(|n| device.memory.allocate(n as u64, true));
     device.memory.write(buffer, &contents);
     device.memory.write(at, &places);
     let mut params = Params::default();
     [buffer + START, at, out].iter().for_each(|a| params.push(&a.to_le_bytes()));
     params.push(&more.to_le_bytes());
-    device.run(&kernel, Shape::linear(1, THREADS as u32), &params.0).map_err(without_address)?;
-    Ok([device.memory.read(buffer, BYTES), device.memory.read(out, TILE + 4 * THREADS)])
+    device
+        .run(&kernel, Shape::linear(1, THREADS as u32), &params.0)
+        .map_err(|fault| without_address(fault.kind))?;
+    let read = [device.memory.read(buffer, BYTES), device.memory.read(out, TILE + 4 * THREADS)];
+    Ok((read, device.counters.global_bytes))
 }
 
 #[test]
 fn lanes_as_far_apart_as_others() {
     for (number, (bytes, body)) in BODIES.into_iter().enumerate() {
         let text = kernel(body);
-        for (pattern, more) in
-            (0..PATTERNS).flat_map(|p| [0, 256, -256, 8, FAR as i32].map(|more| (p, more)))
+        let far = FAR as i32;
+        let ways = [0, 256, -256, 8, far, -far].map(|more| (more, true));
+        for (pattern, way) in
+            (0..PATTERNS).flat_map(|p| ways.into_iter().chain([(0, false)]).map(move |w| (p, w)))
         {
             let places = places(pattern, bytes);
-            let interpreted = run(Set::Interpreted, &text, &places, more);
+            let interpreted = run(Set::Interpreted, &text, &places, way);
             // The last but one writes nothing but 8 bytes a lane; the last adds nothing.
-            let fine = pattern < 7 && (more.abs() == 256 || more == 0);
+            let (more, writable) = way;
+            let fine = pattern < 7 && (more.abs() == 256 || more == 0) && writable;
             assert!(!fine || interpreted.is_ok(), "{number}, {pattern}, {more}: {interpreted:?}");
             for flavour in Flavour::ALL {
-                let native = run(Set::Native(flavour), &text, &places, more);
+                let native = run(Set::Native(flavour), &text, &places, way);
                 assert!(
                     native == interpreted,
-                    "{flavour:?}, pattern {pattern}, {more} more: {:?}, not {:?}\n{text}",
+                    "{flavour:?}, pattern {pattern}, {way:?}: {:?}, not {:?}\n{text}",
                     native.err(),
                     interpreted.err(),
                 );

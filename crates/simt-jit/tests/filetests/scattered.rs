@@ -134,7 +134,9 @@ fn run(set: Set, text: &str, inputs: &[Vec<u8>; 4]) -> Outcome {
         .collect();
     let out = device.memory.allocate(OUT as u64, true);
     addresses.iter().chain([&out]).for_each(|a| params.push(&a.to_le_bytes()));
-    device.run(&kernel, Shape::linear(1, THREADS as u32), &params.0).map_err(without_address)?;
+    device
+        .run(&kernel, Shape::linear(1, THREADS as u32), &params.0)
+        .map_err(|fault| without_address(fault.kind))?;
     Ok([device.memory.read(addresses[0], 3 * AREA), device.memory.read(out, OUT)])
 }
 

@@ -11,19 +11,25 @@ const ROWS: usize = 80;
 /// Elements that rows pick from.
 const PICKED: usize = 512;
 
-/// A product of a sparse matrix and a vector, each thread a row of `starts`. `SUM` is the type of
-/// the values, of `BYTES` bytes; `LOOP` the loop's body, up to the branch back to `L`.
+/// The first row of the last warp: those in front of it find out where memory is.
+const LAST_WARP: usize = 64;
+
+/// A product of a sparse matrix and a vector, each thread a row of `starts`; the last warp's values
+/// are `f` bytes further than others'. `SUM` is the type of the values, of `BYTES` bytes; `LOOP` the
+/// loop's body, up to the branch back to `L`.
 const ROW_KERNEL: &str = "
 .version 7.8
 .target sm_80
 .address_size 64
-.visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, .param .u64 e)
+.visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, .param .u64 e,
+    .param .u64 f)
 {
     .reg .b64 %starts, %columns, %values, %x, %out, %w, %v, %product; .reg .pred %p;
     .reg .b32 %t, %i, %end, %column; .reg .bBITS %sum, %one, %other;
     ld.param.u64 %starts, [a]; ld.param.u64 %columns, [b]; ld.param.u64 %values, [c];
     ld.param.u64 %x, [d]; ld.param.u64 %out, [e];
-    mov.u32 %t, %tid.x;
+    mov.u32 %t, %tid.x; setp.ge.u32 %p, %t, 64;
+    ld.param.u64 %w, [f]; @%p add.u64 %values, %values, %w;
     mul.wide.u32 %w, %t, 4; add.u64 %starts, %starts, %w;
     ld.global.u32 %i, [%starts]; ld.global.u32 %end, [%starts+4];
     mov.bBITS %sum, 0;
@@ -40,7 +46,7 @@ DONE:
 
 /// Ways to write the loop: what follows an address from iteration to iteration, how places are
 /// computed, and how it ends.
-const LOOPS: [&str; 5] = [
+const LOOPS: [&str; 6] = [
     "ld.global.u32 %column, [%columns]; mul.wide.s32 %product, %column, BYTES;
      add.s64 %v, %x, %product; ld.global.bBITS %one, [%v]; ld.global.bBITS %other, [%values];
      MULTIPLY
@@ -76,6 +82,12 @@ const LOOPS: [&str; 5] = [
      MULTIPLY
      add.s64 %columns, %columns, 4; add.s64 %w, %values, BYTES; mov.b64 %values, %w;
      add.s32 %i, %i, 1; setp.lt.s32 %p, %i, %end; @%p bra L;",
+    // Each value is the one in front of the row's.
+    "ld.global.u32 %column, [%columns]; mul.wide.s32 %product, %column, BYTES;
+     add.s64 %v, %x, %product; ld.global.bBITS %one, [%v]; ld.global.bBITS %other, [%values+-BYTES];
+     MULTIPLY
+     add.s64 %columns, %columns, 4; add.s64 %values, %values, BYTES; add.s32 %i, %i, 1;
+     setp.lt.s32 %p, %i, %end; @%p bra L;",
 ];
 
 /// What `MULTIPLY` stands for.
@@ -112,9 +124,44 @@ enum Case {
     Outside,
     /// A column in front of all.
     Before,
-    /// Values at an odd address.
+    /// Values at an odd address: of all rows, or of the last warp's.
     Misaligned,
+    LastMisaligned,
+    /// The last warp's values in front of all.
+    LastBefore,
+    /// The last warp's first value is the first that there is.
+    LastAtStart,
+    /// The last row is longer than there are columns and values.
+    LastTooLong,
+    /// The last row begins at the end of all addresses and goes on at their start.
+    LastAround,
 }
+
+impl Case {
+    /// How much further the last warp's values are.
+    fn shift(self, inputs: &Inputs, values: u64) -> u64 {
+        let bytes = inputs.values.len() as u64;
+        match self {
+            Self::LastMisaligned => 1,
+            Self::LastAtStart => {
+                let of_one = bytes / inputs.columns.len() as u64;
+                0u64.wrapping_sub(FRONT_BYTES + of_one * u64::from(inputs.starts[LAST_WARP]))
+            }
+            Self::LastBefore => 0u64.wrapping_sub(2 * bytes),
+            Self::LastAround => {
+                let count = inputs.columns.len() as u64;
+                let first = u64::from(inputs.starts[LAST_WARP]);
+                0u64.wrapping_sub(values + bytes / count * (first + LAST_LENGTH / 2))
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// What is in front of the values.
+const FRONT_BYTES: u64 = 8;
+/// Elements of the last row, if it has all that its warp has.
+const LAST_LENGTH: u64 = 20;
 
 struct Inputs {
     starts: Vec<u32>,
@@ -136,6 +183,15 @@ fn inputs(case: Case, (ty, bytes, _): (&str, usize, &str)) -> Inputs {
         starts.push(starts[row] + length);
     }
     let count = starts[ROWS] as usize;
+    match case {
+        Case::LastTooLong => starts[ROWS] += 1,
+        Case::LastAround => {
+            let first = starts[LAST_WARP];
+            starts[LAST_WARP + 1..ROWS].fill(first);
+            starts[ROWS] = first + LAST_LENGTH as u32;
+        }
+        _ => {}
+    }
     let mut columns: Vec<u32> =
         (0..count).map(|_| random(&mut seed) as u32 % PICKED as u32).collect();
     match case {
@@ -164,7 +220,7 @@ fn run(set: Set, case: Case, text: &str, inputs: &Inputs) -> Result<Vec<u8>, Fau
     let module = device.load(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let kernel = module.kernel("k").expect("a kernel");
     let words = |w: &[u32]| w.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
-    let mut params = Params::default();
+    let (mut params, mut shift) = (Params::default(), 0);
     for (n, bytes) in [
         words(&inputs.starts),
         words(&inputs.columns),
@@ -174,14 +230,25 @@ fn run(set: Set, case: Case, text: &str, inputs: &Inputs) -> Result<Vec<u8>, Fau
     .into_iter()
     .enumerate()
     {
-        let odd = u64::from(n == 2 && case == Case::Misaligned);
-        let address = device.memory.allocate(bytes.len() as u64 + odd, true) + odd;
+        let front = match case {
+            Case::Misaligned if n == 2 => FRONT_BYTES + 1,
+            _ if n == 2 => FRONT_BYTES,
+            _ => 0,
+        };
+        let behind = u64::from(case == Case::LastMisaligned);
+        let address = device.memory.allocate(bytes.len() as u64 + front + behind, true) + front;
         device.memory.write(address, &bytes);
         params.push(&address.to_le_bytes());
+        if n == 2 {
+            shift = case.shift(inputs, address);
+        }
     }
     let out = device.memory.allocate(8 * ROWS as u64, true);
     params.push(&out.to_le_bytes());
-    device.run(&kernel, Shape::linear(1, ROWS as u32), &params.0).map_err(without_address)?;
+    params.push(&shift.to_le_bytes());
+    device
+        .run(&kernel, Shape::linear(1, ROWS as u32), &params.0)
+        .map_err(|fault| without_address(fault.kind))?;
     Ok(device.memory.read(out, 8 * ROWS))
 }
 
@@ -191,7 +258,12 @@ fn compare(case: Case) {
             let text = text(form, ty);
             let inputs = inputs(case, ty);
             let interpreted = run(Set::Interpreted, case, &text, &inputs);
-            let fails = matches!(case, Case::Outside | Case::Before | Case::Misaligned);
+            let fails = match case {
+                Case::Plain | Case::Interrupted | Case::Long => false,
+                // Where the values in front of the rows' are wanted.
+                Case::LastAtStart => form == 5,
+                _ => true,
+            };
             assert_eq!(interpreted.is_err(), fails, "{case:?}: {interpreted:?}");
             for flavour in Flavour::ALL {
                 let native = run(Set::Native(flavour), case, &text, &inputs);
@@ -226,6 +298,15 @@ fn places_that_are_not_there() {
     compare(Case::Outside);
     compare(Case::Before);
     compare(Case::Misaligned);
+}
+
+#[test]
+fn places_that_are_not_there_for_the_last_warp_only() {
+    compare(Case::LastMisaligned);
+    compare(Case::LastBefore);
+    compare(Case::LastAtStart);
+    compare(Case::LastTooLong);
+    compare(Case::LastAround);
 }
 
 /// A list for each thread, in one allocation a link: what is remembered of the last is of no use.

@@ -1,7 +1,7 @@
 //! What these tests run on: native code of every flavour, kernels that move up to it, and the
 //! interpreter; and what of a fault is the same on all of them.
 
-use simt::kernel::{Fault, FaultKind};
+use simt::kernel::FaultKind;
 use simt::vector::Tier;
 use simt_interpreter::Interpreter;
 use simt_jit::{Flavour, Jit};
@@ -49,8 +49,8 @@ pub(crate) fn tier(set: Set) -> Arc<dyn Tier> {
 }
 
 /// What a fault is but for its address: buffers are elsewhere each time.
-pub(crate) fn without_address(fault: Box<Fault>) -> FaultKind {
-    match fault.kind {
+pub(crate) fn without_address(kind: FaultKind) -> FaultKind {
+    match kind {
         FaultKind::IllegalAddress { bytes, write, .. } => {
             FaultKind::IllegalAddress { address: 0, bytes, write }
         }

@@ -110,8 +110,11 @@ impl Running {
     }
 
     /// Waits for its end and that of its output; panics when either takes too long.
-    pub fn wait(mut self) -> Ended {
-        let deadline = Instant::now() + PATIENCE;
+    pub fn wait(self) -> Ended {
+        self.wait_until(Instant::now() + PATIENCE)
+    }
+
+    fn wait_until(mut self, deadline: Instant) -> Ended {
         let mut status = self.status();
         while status.is_none() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
@@ -145,5 +148,35 @@ impl Drop for Running {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A shell's commands, waited for for a second.
+    fn run(commands: &str) -> Ended {
+        let running = start(Command::new("sh").args(["-c", commands]));
+        running.wait_until(Instant::now() + Duration::from_secs(1))
+    }
+
+    #[test]
+    fn long_output_is_whole() {
+        let ended = finish(Command::new("sh").args(["-c", "seq 1 50000; echo end >&2; exit 3"]));
+        assert_eq!((ended.status, ended.stdout.lines().count()), (3, 50_000));
+        assert_eq!(ended.stderr, "end\n");
+    }
+
+    #[test]
+    #[should_panic(expected = "hangs; stdout: here")]
+    fn what_does_not_end_is_ended() {
+        run("echo here; exec sleep 9");
+    }
+
+    #[test]
+    #[should_panic(expected = "left a process that holds its output; stdout: here")]
+    fn output_is_waited_for_no_longer_than_an_end() {
+        run("sleep 9 & echo here");
     }
 }

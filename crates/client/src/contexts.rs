@@ -355,4 +355,28 @@ mod tests {
         assert_eq!(contexts.set_current(a), Err(CudaError::INVALID_CONTEXT));
         assert_eq!(contexts.push_current(CUcontext(0x1234)), Err(CudaError::INVALID_CONTEXT));
     }
+
+    #[test]
+    fn what_is_made_in_a_green_context_is_the_primary_ones() {
+        clear();
+        let contexts = Contexts::new(1);
+        let invalid = Err(CudaError::INVALID_CONTEXT);
+        contexts.set_primary_flags(0, ctx_flags::MASK).unwrap();
+        let primary = contexts.retain(0).unwrap();
+        let green = contexts.create_green(0, 2..6).unwrap();
+        let (word, as_context) = (green.0 as u64, CUcontext(green.0));
+        assert_eq!(contexts.with(as_context, |c| (c.device, c.flags)), Ok((0, ctx_flags::MASK)));
+        assert_ne!(contexts.id(as_context), contexts.id(primary));
+        assert_eq!((current_green(), contexts.push_current(as_context)), (0, Ok(())));
+        assert_eq!((current_green(), contexts.current()), (word, Ok(primary.0 as u64)));
+        assert_eq!(contexts.with_green(word, |green| green.sms.clone()), Ok(2..6));
+        contexts.push_current(primary).unwrap();
+        assert_eq!(current_green(), 0);
+        assert_eq!(contexts.with_green(primary.0 as u64, |_| ()), invalid);
+        assert_eq!(contexts.destroy_green(green).map(|green| green.sms), Ok(2..6));
+        assert_eq!(contexts.destroy_green(green).map(|_| ()), invalid);
+        assert_eq!(current::pop(), primary.0 as u64);
+        assert_eq!(contexts.current(), Err(CudaError::CONTEXT_IS_DESTROYED));
+        clear();
+    }
 }

@@ -143,4 +143,38 @@ mod tests {
         let copy = BoxCopy { destination: end(100), source: end(200), extent: [1, 2, 3] };
         assert_eq!(BoxCopy::from(&CUDA_MEMCPY3D::from(&copy)), copy);
     }
+
+    #[test]
+    fn a_copy_of_rows_is_one_of_a_slice() {
+        let rows = CUDA_MEMCPY2D {
+            srcXInBytes: 1,
+            srcY: 2,
+            srcMemoryType: 3,
+            srcHost: 4 as *const _,
+            srcDevice: CUdeviceptr(5),
+            srcArray: CUarray(6),
+            srcPitch: 7,
+            dstXInBytes: 8,
+            dstY: 9,
+            dstMemoryType: 10,
+            dstHost: 11 as *mut _,
+            dstDevice: CUdeviceptr(12),
+            dstArray: CUarray(13),
+            dstPitch: 14,
+            WidthInBytes: 15,
+            Height: 16,
+        };
+        let end = |n: usize| CopyEnd {
+            offset: [n, n + 1, 0],
+            level: 0,
+            memory_type: n as u32 + 2,
+            host: n as u64 + 3,
+            device: CUdeviceptr(n as u64 + 4),
+            array: CUarray(n + 5),
+            pitch: n + 6,
+            height: 0,
+        };
+        let copy = BoxCopy { source: end(1), destination: end(8), extent: [15, 16, 1] };
+        assert_eq!(BoxCopy::from(&rows), copy);
+    }
 }

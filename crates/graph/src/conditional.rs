@@ -168,4 +168,21 @@ mod tests {
         assert_eq!([5, 0].map(|word| Rule::While.body(word)), [Some(0), None]);
         assert_eq!([5, 0].map(|word| Rule::Switch.body(word)), [Some(5), Some(0)]);
     }
+
+    #[test]
+    fn only_a_condition_with_a_default_is_set_at_the_beginning() {
+        let memory = Allocation::new(0x1000, WORD_BYTES, &Arc::default(), |_| {});
+        let set = |default| Condition::Word { memory: memory.clone(), default }.beginning();
+        assert!(set(None).is_none(), "it keeps what it has");
+        let fill = match set(Some(7)) {
+            Some(NodeKind::Fill(fill)) => fill,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((fill.dst, fill.value), (CUdeviceptr(0x1000), 7));
+        assert_eq!((fill.elementSize, fill.width, fill.height), (4, 1, 1));
+        // The device has to hear of one of its own in any case.
+        let numbered = NumberedCondition { number: 3, default: None };
+        let beginning = Condition::Numbered(numbered).beginning();
+        assert!(matches!(beginning, Some(NodeKind::Condition(c)) if c == numbered));
+    }
 }

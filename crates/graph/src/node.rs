@@ -197,3 +197,35 @@ pub struct AllocNode {
     /// Where it is.
     pub location: CUmemLocation,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_node_may_be_used_for_depends_on_what_it_does() {
+        let fill = NodeKind::Fill(CUDA_MEMSET_NODE_PARAMS::default());
+        let host = NodeKind::Host(HostNode { function: None, user_data: 0 });
+        let nodes = [fill, NodeKind::Empty, host, NodeKind::WaitEvent(CUevent::NULL)];
+        assert_eq!(nodes.each_ref().map(NodeKind::can_be_disabled), [true, false, false, false]);
+        assert_eq!(nodes.each_ref().map(NodeKind::may_be_conditional), [true, true, false, false]);
+    }
+
+    #[test]
+    fn an_attribute_is_what_it_was_set_to_last() {
+        let attribute = |id, byte| CUlaunchAttribute { id, pad: [0; 4], value: [byte; 64] };
+        let attributes = vec![attribute(1, 5), attribute(2, 6), attribute(1, 7)];
+        let node = KernelNode {
+            function: CUfunction::NULL,
+            kernel: CUkernel::NULL,
+            grid: [1; 3],
+            block: [1; 3],
+            shared_bytes: 0,
+            parameters: Parameters::default(),
+            attributes,
+            shown: Box::default(),
+        };
+        assert_eq!(node.attribute(1), Some([7; 64]));
+        assert_eq!((node.attribute(2), node.attribute(3)), (Some([6; 64]), None));
+    }
+}

@@ -248,9 +248,14 @@ fn managed_variables_are_placed_where_the_provider_does_not_ask() {
     assert_eq!(length, 2400);
     assert!((address..address + bytes - length + 1).contains(&table));
     assert_eq!(find("plain", true), Err(CudaError::NOT_FOUND));
-    let mut value = [0; 4];
-    File::from(files.remove(0)).read_exact_at(&mut value, total - address).unwrap();
-    assert_eq!(value, u32_bytes(3), "what it begins with");
+    let (pair, eight) = find("pair", true).unwrap();
+    let file = File::from(files.remove(0));
+    let first = |at: u64, bytes: u64| {
+        let mut value = vec![0; bytes as usize];
+        file.read_exact_at(&mut value, at - address).map(|()| value).unwrap()
+    };
+    assert_eq!(first(total, four), u32_bytes(3), "what it begins with");
+    assert_eq!(first(pair, eight), [1, 0, 0, 0, 0, 0, 0, 64]);
     // A module without any has none, and the place is free again.
     client.post(&UnloadModule { module: module(0) });
     assert_eq!(client.load_image(module(1), b".version 8.0").1.managed, (0, 0));

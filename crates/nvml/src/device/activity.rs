@@ -128,6 +128,10 @@ mod tests {
         assert_eq!(activity.samples(|| vec![user(None)]), []);
         assert_eq!(activity.samples(|| vec![user(Some(0))]), [], "nothing to compare it with");
         assert_eq!(activity.samples(|| vec![user(Some(u64::MAX))])[0].percent, 100);
+        // Who asks again at once hears the same, and does not put off what is said next.
+        assert_eq!(activity.samples(|| vec![user(Some(0))])[0].percent, 100);
+        thread::sleep(STRETCH);
+        assert_eq!(activity.samples(|| vec![user(Some(u64::MAX))])[0].percent, 0);
     }
 
     #[test]

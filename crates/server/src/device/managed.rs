@@ -121,22 +121,23 @@ impl Drop for ManagedRoom {
     }
 }
 
-impl Room {
-    /// The first gap of so many bytes.
-    fn gap(&self, bytes: u64) -> Option<u64> {
-        let mut free = self.part.address;
-        for (address, length) in self.taken.borrow().iter() {
-            if address - free >= bytes {
-                break;
-            }
-            free = address + length;
+/// The first gap of so many bytes in a part, of which some addresses are taken, each with so many
+/// bytes.
+fn gap(part: Window, taken: &BTreeMap<u64, u64>, bytes: u64) -> Option<u64> {
+    let mut free = part.address;
+    for (address, length) in taken {
+        if address - free >= bytes {
+            break;
         }
-        self.part.contains(free, bytes).then_some(free)
+        free = address + length;
     }
+    part.contains(free, bytes).then_some(free)
+}
 
+impl Room {
     fn place(self: &Rc<Self>, bytes: u64) -> Option<u64> {
         let bytes = bytes.checked_next_multiple_of(PAGE_BYTES).filter(|bytes| *bytes > 0)?;
-        let address = self.gap(bytes)?;
+        let address = gap(self.part, &self.taken.borrow(), bytes)?;
         let file = create_sealed(c"openmps-managed", bytes, Seals::SIZE).ok()?;
         let mapping = self.host_window.map(&file, address, bytes).ok()?;
         // SAFETY: the mapping covers the range and is kept beside the registration, which is
@@ -170,4 +171,17 @@ unsafe extern "C" fn place(data: *mut c_void, bytes: u64) -> u64 {
         Rc::from_raw(room)
     };
     room.place(bytes).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_the_first_gap_that_is_long_enough() {
+        let part = Window { address: 100, bytes: 100 };
+        let taken = BTreeMap::from([(110, 10), (140, 20), (160, 5)]);
+        let places = [10, 11, 20, 21, 35, 36].map(|bytes| gap(part, &taken, bytes));
+        assert_eq!(places, [Some(100), Some(120), Some(120), Some(165), Some(165), None]);
+    }
 }

@@ -134,3 +134,14 @@ fn input_type(input: &[u8]) -> Result<c_uint, CudaError> {
         Image::Fatbin { .. } => INPUT_FATBINARY,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_linked_is_of_a_kind_whose_structure_is_known() {
+        assert_eq!(input_type(b"!<arch>\nlibrary"), Err(CudaError::NOT_SUPPORTED));
+        assert_eq!(input_type(b".version 8.0\n.target sm_80\0"), Ok(INPUT_PTX));
+    }
+}

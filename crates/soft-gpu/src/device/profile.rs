@@ -220,4 +220,41 @@ mod tests {
         let rest = rows.iter().find(|row| row.kernel == OTHERS).unwrap();
         assert_eq!(rest.totals.launches, 12);
     }
+
+    #[test]
+    fn the_table_has_each_number_under_its_head() {
+        let totals = KernelTotals {
+            launches: 1,
+            blocks: 2,
+            span_ns: 3,
+            worker_ns: 4,
+            sm_ns: 5,
+            warp_ns: 6,
+            warp_instructions: 7,
+            thread_instructions: 112,
+            global_bytes: 8,
+        };
+        let row = KernelRow { client: "7 ./a".to_owned(), kernel: "k".to_owned(), totals };
+        let text = table(&[row]);
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
+        let [head, row] = &lines[..] else { panic!("{text}") };
+        assert_eq!(head.len(), row.len());
+        let value = |name: &str| row[head.iter().position(|head| *head == name).expect(name)];
+        for (name, expected) in [
+            ("kernel", "k"),
+            ("launches", "1"),
+            ("blocks", "2"),
+            ("span_ns", "3"),
+            ("worker_ns", "4"),
+            ("sm_ns", "5"),
+            ("warp_ns", "6"),
+            ("warp_instructions", "7"),
+            ("thread_instructions", "112"),
+            ("lanes_active", "0.5000"),
+            ("global_bytes", "8"),
+            ("client", "7 ./a"),
+        ] {
+            assert_eq!(value(name), expected, "{name}");
+        }
+    }
 }

@@ -426,4 +426,90 @@ mod tests {
         assert_eq!(run(Transfer::fill(fill), &space), fault);
         assert!(buffer.iter().all(|b| *b == 7));
     }
+
+    /// A copy of one run of bytes between device memory.
+    fn run_of(destination: u64, source: u64, bytes: u64) -> Copy {
+        Copy {
+            dst: Side::linear(destination, true),
+            src: Side::linear(source, true),
+            width: bytes,
+            height: 1,
+            depth: 1,
+            staged: None,
+        }
+    }
+
+    #[test]
+    fn a_source_outside_of_the_tenants_memory_is_not_read() {
+        let buffer: Vec<u8> = (0..96).collect();
+        let space = space_of(&buffer[..64]);
+        let at = buffer.as_ptr() as u64;
+        let fault = Progress::Fault { address: at + 48, bytes: 32, write: false };
+        assert_eq!(run(Transfer::copy(run_of(at, at + 48, 32)), &space), fault);
+        assert!(buffer.iter().copied().eq(0..96));
+    }
+
+    #[test]
+    fn a_long_row_is_copied_as_it_is() {
+        let bytes = STEP_BYTES as usize + 12_345;
+        let mut buffer: Vec<u8> = (0..bytes).map(|n| (n % 251) as u8).collect();
+        buffer.resize(2 * bytes, 0);
+        let (space, at) = (space_of(&buffer), buffer.as_mut_ptr() as u64);
+        let copy = run_of(at + bytes as u64, at, bytes as u64);
+        assert_eq!(run(Transfer::copy(copy), &space), Progress::Done);
+        assert!(buffer[..bytes] == buffer[bytes..]);
+    }
+
+    #[test]
+    fn all_that_is_written_is_noted_and_nothing_else() {
+        let account = WrittenBytes::default();
+        account.track(4096, 4096);
+        let side = |address| Side { address, pitch: 16, slice: 64, device: true };
+        let (dst, src) = (side(4096), side(0));
+        let copy = Copy { dst, src, width: 8, height: 2, depth: 3, staged: None };
+        Transfer::copy(copy).note_written(&account);
+        let (address, value) = (6144, 1);
+        let fill =
+            Fill { address, pitch: 32, value, element: 4, width: 5, height: 2, chunks: true };
+        Transfer::fill(fill).note_written(&account);
+        let is_written = |address: u64| account.misused(address, 1, true).is_none();
+        for n in 0..2048 {
+            let (slice, row, byte) = (n / 64, n % 64 / 16, n % 16);
+            assert_eq!(is_written(4096 + n), slice < 3 && row < 2 && byte < 8, "copy: {n}");
+            assert_eq!(is_written(6144 + n), n < 64 && n % 32 < 20, "fill: {n}");
+        }
+    }
+
+    #[test]
+    fn zeros_leave_what_is_behind_them() {
+        let chunk = limits::CHUNK_BYTES;
+        let (long, more) = (PUNCH_BYTES_MIN + 4096, 2 * chunk);
+        // SAFETY: private pages wherever the system likes.
+        let pages = unsafe {
+            let (read_write, private) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            let room = (long + 2 * more) as usize;
+            libc::mmap(std::ptr::null_mut(), room, read_write, private, -1, 0)
+        };
+        assert_ne!(pages, libc::MAP_FAILED);
+        let address = (pages as u64).next_multiple_of(chunk);
+        let space = Space::default();
+        space.publish(vec![Range { start: address, end: address + long + more, writable: true }]);
+        // SAFETY: all of it is in the pages, which nothing else knows.
+        let byte = |offset: u64| unsafe { *((address + offset) as *const u8) };
+        let fill = |first, value, width| {
+            let (pitch, element, height) = (0, 1, 1);
+            Fill { address: address + first, pitch, value, element, width, height, chunks: true }
+        };
+        // From the start of a chunk, then from its middle: to the middle of another one.
+        for first in [0, 4096] {
+            assert_eq!(run(Transfer::fill(fill(0, 7, long + more)), &space), Progress::Done);
+            assert_eq!(run(Transfer::fill(fill(first, 0, long)), &space), Progress::Done);
+            assert!((first..first + long).step_by(64).all(|at| byte(at) == 0));
+            assert!((first + long..long + more).step_by(64).all(|at| byte(at) == 7));
+            assert!(first == 0 || byte(first - 1) == 7);
+        }
+        // SAFETY: nothing points there any more.
+        unsafe { libc::munmap(pages, (long + 2 * more) as usize) };
+    }
 }

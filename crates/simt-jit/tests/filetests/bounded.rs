@@ -3,7 +3,7 @@
 //! smaller ones, of which indices may or may not leave the end.
 
 use super::harness::{Device, Params, Shape};
-use super::tiers::{ALL_SETS, Set};
+use super::tiers::{ALL_SETS, Set, without_address};
 use simt::kernel::FaultKind;
 
 /// Threads: a warp, and half of one.
@@ -89,16 +89,7 @@ fn run(set: Set, text: &str, words: &[u32], bytes: usize, off: u64) -> Result<Ve
     [table + off, data, out].iter().for_each(|a| params.push(&a.to_le_bytes()));
     params.push(&(bytes as u32 / 4).to_le_bytes());
     let shape = Shape { shared: bytes as u32, ..Shape::linear(1, THREADS as u32) };
-    device.run(&kernel, shape, &params.0).map_err(|fault| match fault.kind {
-        // Buffers are elsewhere each time.
-        FaultKind::IllegalAddress { bytes, write, .. } => {
-            FaultKind::IllegalAddress { address: 0, bytes, write }
-        }
-        FaultKind::MisalignedAddress { bytes, .. } => {
-            FaultKind::MisalignedAddress { address: 0, bytes }
-        }
-        other => other,
-    })?;
+    device.run(&kernel, shape, &params.0).map_err(|fault| without_address(fault.kind))?;
     Ok([device.memory.read(table, bytes), device.memory.read(out, 4 * THREADS)].concat())
 }
 

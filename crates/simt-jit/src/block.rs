@@ -4,7 +4,7 @@ use crate::Flavour;
 use crate::assembler::X;
 use crate::cold::Cold;
 use crate::compiler::Compiler;
-use crate::frame::{A, C, COUNT, Field, MASK, field};
+use crate::frame::{A, COUNT, Field, MASK, field};
 use crate::group::Groups;
 use crate::nan;
 use iced_x86::{Code, Register};
@@ -86,17 +86,15 @@ impl Compiler<'_> {
                 self.a.jump(Code::Jmp_rel32_64, label);
                 break;
             };
-            let (widen, again) = if check.signed {
-                (Code::Movsxd_r64_rm32, Code::Movsxd_r64_rm32)
-            } else {
-                (Code::Mov_r32_rm32, Code::Mov_r32_rm32)
+            // The last number of lane 0 for which the last lane's is one of the width.
+            let (limit, beyond) = match (check.signed, reach >= 0) {
+                (true, true) => (i32::MAX - reach, Code::Jg_rel32_64),
+                (true, false) => (i32::MIN - reach, Code::Jl_rel32_64),
+                (false, true) => (-1 - reach, Code::Ja_rel32_64),
+                (false, false) => (reach.wrapping_neg(), Code::Jb_rel32_64),
             };
-            let to = |r: Register| if check.signed { r } else { r.full_register32() };
-            self.a.op(widen, &[to(A).into(), value]);
-            self.a.op(Code::Add_rm64_imm32, &[A.into(), X::I(reach)]);
-            self.a.op(again, &[to(C).into(), Register::EAX.into()]);
-            self.a.op(Code::Cmp_r64_rm64, &[A.into(), C.into()]);
-            self.a.jump(Code::Jne_rel32_64, label);
+            self.a.op(Code::Cmp_rm32_imm32, &[value, X::I(limit)]);
+            self.a.jump(beyond, label);
         }
         self.a.bind(back);
     }

@@ -14,6 +14,8 @@ mod formulas;
 mod harness;
 #[path = "../../simt-interpreter/tests/filetests/kinds.rs"]
 mod kinds;
+#[path = "filetests/limits.rs"]
+mod limits;
 #[path = "filetests/loops.rs"]
 mod loops;
 #[path = "../../simt-interpreter/tests/filetests/matrix.rs"]

@@ -241,10 +241,14 @@ impl Engine {
     /// Where the vectors of A are, which of four lanes they repeat, and where B's quad of even
     /// columns is, of each step, in the order in which products are added.
     pub(crate) fn steps(self) -> impl Iterator<Item = (i32, usize, i32)> {
+        (0..self.groups()).flat_map(move |group| self.steps_of(group))
+    }
+
+    /// The same of a group.
+    pub(super) fn steps_of(self, group: usize) -> impl Iterator<Item = (i32, usize, i32)> {
         let (rows, columns) = (self.rows(), self.columns());
-        let quarters = (0..self.groups()).flat_map(|group| (0..4).map(move |q| (group, q)));
-        let all = quarters.flat_map(move |(group, q)| (0..rows.units).map(move |i| (group, q, i)));
-        all.map(move |(group, quarter, i)| {
+        let all = (0..4).flat_map(move |q| (0..rows.units).map(move |i| (q, i)));
+        all.map(move |(quarter, i)| {
             let unit = added(rows.units, i);
             let row = self.row_offset(group * self.halves(), 0) + rows.step * unit as i32;
             let first = columns.unit_bytes() * (group * rows.units + unit) as i32;

@@ -97,7 +97,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Loads what is next of all that is late; gives it back. One matrix behind the products of two
+    /// Loads what is next of all that is late; gives it back. One matrix amid the products of two
     /// fragments: more is more than a processor looks ahead while it multiplies.
     pub(crate) fn load_next(&mut self) -> Option<LateLoad> {
         let late = (!self.fragments.late.is_empty()).then(|| self.fragments.late.remove(0))?;

@@ -190,12 +190,16 @@ impl Compiler<'_> {
         }
         let mut loads = Vec::new();
         for (row, column) in rows.iter().zip(&columns) {
-            for (to, factor, slot) in [(A, Factor::A, row), (C, Factor::B, column)] {
-                let (base, offset) = self.fragments.place(factor, *slot);
-                self.a.op(Code::Lea_r64_m, &[to.into(), at(base, offset).into()]);
+            for group in 0..engine.groups() {
+                for (to, factor, slot) in [(A, Factor::A, row), (C, Factor::B, column)] {
+                    let (base, offset) = self.fragments.place(factor, *slot);
+                    self.a.op(Code::Lea_r64_m, &[to.into(), at(base, offset).into()]);
+                }
+                self.call(Routine::Add(engine, group));
+                if group == 0 {
+                    loads.extend(self.load_next());
+                }
             }
-            self.call(Routine::Add(engine));
-            loads.extend(self.load_next());
         }
         if engine.kind == Kind::Pairs {
             self.load_aside(late, back, loads);

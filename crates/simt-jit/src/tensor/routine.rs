@@ -30,8 +30,8 @@ pub(crate) enum Routine {
     Refuse,
     /// Moves the sums from the registers of C at RDX, or to those of D.
     Move(Engine, MovedSums),
-    /// Adds the products of A's fragment at RAX and B's at RCX to the sums.
-    Add(Engine),
+    /// Adds the products of a group of A's fragment at RAX and B's at RCX to the sums.
+    Add(Engine, usize),
     /// Clears the zero flag if some sum is subnormal.
     Subnormal(Engine),
     /// Loads eight rows of 16 bytes (`tiles`).
@@ -96,7 +96,7 @@ impl Compiler<'_> {
                 }
                 Routine::Refuse => self.finish_least(),
                 Routine::Move(engine, moved) => self.move_sums(engine, moved),
-                Routine::Add(engine) => self.add_products(engine),
+                Routine::Add(engine, group) => self.add_products(engine, group),
                 Routine::Subnormal(engine) => self.find_subnormal(engine),
                 Routine::LoadRows(load) => self.load_rows(load),
                 Routine::StoreLines => self.store_four_lines(),
@@ -328,7 +328,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn add_products(&mut self, engine: Engine) {
+    fn add_products(&mut self, engine: Engine, group: usize) {
         let double = engine.kind == Kind::Double;
         let (repeat, spread) = match double {
             true => (
@@ -342,7 +342,7 @@ impl Compiler<'_> {
         };
         let held: Vec<Register> = engine.held().collect();
         let vectors = engine.halves() * engine.parts();
-        for (step, (row, quarter, column)) in engine.steps().enumerate() {
+        for (step, (row, quarter, column)) in engine.steps_of(group).enumerate() {
             let columns = [Z0, Z1];
             for (odd, to) in columns.into_iter().enumerate() {
                 let from = at(C, column + engine.odd_offset() * odd as i32);

@@ -159,7 +159,7 @@ fn exponents(mode: u64, register: usize, lane: usize) -> std::ops::Range<u64> {
         2 if lane >= 16 => 0..1,
         // One fragment of A is zero, so that the sums' first register stays subnormal.
         3 if register / 4 == 1 => 0..0,
-        3 if is_sum && register % 4 == 0 => 0..1,
+        3 if is_sum && register.is_multiple_of(4) => 0..1,
         _ => 100..130,
     }
 }

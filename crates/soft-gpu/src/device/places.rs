@@ -87,7 +87,13 @@ pub(super) fn fill(
     mut placed: impl FnMut(Places),
 ) {
     if together > 1 {
-        return fill_with_clusters(sms, open, need, (together, most), fits, placed);
+        for _ in 0..most {
+            let open = open.clone();
+            let Some(places) = find_cluster(sms, open, need, together, &fits) else { return };
+            places.iter().for_each(|sm| sms[sm as usize].take(need));
+            placed(places);
+        }
+        return;
     }
     let mut left = most;
     // All SMs with the fewest warps get a block each, and then have more than those.
@@ -102,21 +108,6 @@ pub(super) fn fill(
                 left -= 1;
             }
         }
-    }
-}
-
-fn fill_with_clusters(
-    sms: &mut [SmUse],
-    open: impl Iterator<Item = u32> + Clone,
-    need: &BlockNeed,
-    (together, most): (u32, u64),
-    fits: impl Fn(&SmUse) -> bool,
-    mut placed: impl FnMut(Places),
-) {
-    for _ in 0..most {
-        let Some(places) = find_cluster(sms, open.clone(), need, together, &fits) else { return };
-        places.iter().for_each(|sm| sms[sm as usize].take(need));
-        placed(places);
     }
 }
 

@@ -26,6 +26,27 @@ pub enum Condition {
     Numbered(u64),
 }
 
+impl Share {
+    /// Whether the provider gives conditions numbers, 1, 2, ... in each graph; if not, they are
+    /// words. CUDA_ERROR_NOT_SUPPORTED for a provider whose conditions are neither. Only a graph that
+    /// has some can tell, so one is made, once a provider.
+    pub fn numbers_conditions(self: &Rc<Self>) -> Result<bool, CudaError> {
+        let device = self.device();
+        if device.has_tenants() {
+            return Ok(false);
+        }
+        let counts = match device.counts_conditions.get() {
+            Some(counts) => *counts,
+            None => {
+                let mut trial = GraphBuilder::new(self)?;
+                let counts = [trial.add_condition(0, 0)?, trial.add_condition(0, 0)?] == [1, 2];
+                *device.counts_conditions.get_or_init(|| counts)
+            }
+        };
+        if counts { Ok(true) } else { Err(CudaError::NOT_SUPPORTED) }
+    }
+}
+
 /// A graph of the provider's.
 struct RawGraph {
     share: Rc<Share>,

@@ -38,6 +38,7 @@ use channel::message::DEVICE_ATTRIBUTES;
 use cuda_api::extension::Extension;
 use cuda_api::{CUcontext, CUdevice, CUresult, CUuuid, CudaError, DriverTable};
 use std::ffi::c_int;
+use std::sync::OnceLock;
 
 /// Hardware queues that a server asks NVIDIA's driver for. With more of them the queues fall into
 /// two groups, each of which begins half of the kernels that the device can begin, however few of
@@ -99,6 +100,8 @@ pub struct Device {
     info: DeviceInfo,
     driver_version: i32,
     stream_priorities: (i32, i32),
+    /// Whether conditions of a graph are 1, 2, ...: [`Share::numbers_conditions`].
+    counts_conditions: OnceLock<bool>,
 }
 
 /// A step of the start that failed.
@@ -143,6 +146,7 @@ impl Device {
             info: read_info(t, ordinal)?,
             driver_version: version,
             stream_priorities: (least, greatest),
+            counts_conditions: OnceLock::new(),
         })
     }
 

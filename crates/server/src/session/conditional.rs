@@ -7,7 +7,7 @@
 
 use super::Session;
 use super::graphs::{Graph, Uses};
-use crate::device::{Condition, GraphBuilder};
+use crate::device::Condition;
 use channel::request::{GraphCanChoose, GraphCondition, GraphConditional, GraphConditions};
 use cuda_api::constants::graph_conditional::ASSIGN_DEFAULT;
 use cuda_api::{CUresult, CudaError};
@@ -17,14 +17,8 @@ const WORD_BYTES: u64 = 4;
 
 impl Session {
     pub(super) fn can_choose(&mut self, _: GraphCanChoose) -> Result<GraphConditions, CudaError> {
-        if self.share.device().has_tenants() {
-            return Ok(GraphConditions { numbered: 0 });
-        }
-        let mut trial = GraphBuilder::new(&self.share)?;
-        match (trial.add_condition(0, 0)?, trial.add_condition(0, 0)?) {
-            (1, 2) => Ok(GraphConditions { numbered: 1 }),
-            _ => Err(CudaError::NOT_SUPPORTED),
-        }
+        let numbered = self.share.numbers_conditions()?.into();
+        Ok(GraphConditions { numbered })
     }
 
     pub(super) fn add_condition(&mut self, request: GraphCondition) -> CUresult {

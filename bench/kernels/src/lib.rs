@@ -46,6 +46,8 @@ pub struct Options {
     pub ptx: Option<PathBuf>,
     /// The processor for which C is compiled, as compilers' `-march=` names it.
     pub march: &'static str,
+    /// An empty folder for what is compiled; the caller removes it.
+    pub folder: PathBuf,
 }
 
 /// One case's figures. Speeds are in `unit`; a higher one is better.
@@ -129,7 +131,7 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Figures>
     }
     for case in &chosen {
         progress(case.name);
-        match row(case, clock, &gpu, opencl.as_ref(), options.march) {
+        match row(case, clock, &gpu, opencl.as_ref(), options) {
             Ok(row) => figures.rows.push(row),
             Err(error) => {
                 figures.failed.push(Failure { kernel: case.name, error: format!("{error:#}") });
@@ -159,10 +161,10 @@ fn row(
     clock: clock::Clock,
     gpu: &Gpu<'_>,
     opencl: Option<&opencl::Platform>,
-    march: &str,
+    options: &Options,
 ) -> Result<Row> {
     let ours = gpu.run(case, clock)?;
-    let native = native::run(case, clock, march)?;
+    let native = native::run(case, clock, options.march, &options.folder)?;
     let pocl = match opencl {
         Some(platform) => platform.run(case, clock).context("OpenCL")?,
         None => None,

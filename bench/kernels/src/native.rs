@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::ffi::{CString, c_void};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::Command;
 
 /// What a C programmer who wants speed asks for, without giving up the rules of arithmetic, beside the
@@ -14,12 +15,11 @@ const FLAGS: [&str; 4] = ["-std=gnu11", "-O3", "-shared", "-fPIC"];
 
 type Function = unsafe extern "C" fn(*mut *mut c_void);
 
-/// Compiles for a processor, as `-march=` names it, and runs; `None` if the machine has no C compiler
-/// (`$CC`, else `cc`).
-pub(crate) fn run(case: &Case, clock: Clock, march: &str) -> Result<Option<Run>> {
-    let folder = tempfile::tempdir().context("a folder for C code")?;
-    let source = folder.path().join(format!("{}.c", case.name));
-    let library = folder.path().join("lib.so");
+/// Compiles for a processor, as `-march=` names it, into `folder`, and runs; `None` if the machine has
+/// no C compiler (`$CC`, else `cc`).
+pub(crate) fn run(case: &Case, clock: Clock, march: &str, folder: &Path) -> Result<Option<Run>> {
+    let source = folder.join(case.name).with_extension("c");
+    let library = folder.join(case.name).with_extension("so");
     std::fs::write(&source, case.c).with_context(|| format!("writing {}", source.display()))?;
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let compiled = Command::new(&compiler)

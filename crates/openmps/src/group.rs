@@ -134,7 +134,12 @@ impl Stage {
             if let Some(status) = daemon.child.try_wait()? {
                 let mut said = String::new();
                 log.seek(SeekFrom::Start(0)).and_then(|_| log.read_to_string(&mut said))?;
-                bail!("the daemon ended at once, {status}: {}", said.trim());
+                bail!(
+                    "the daemon in {} (TMPDIR says where such directories go) ended at once, \
+                     {status}: {}",
+                    daemon.pipe_directory().display(),
+                    said.trim()
+                );
             }
             Ok(socket.exists())
         })?;

@@ -4,6 +4,7 @@ mod scaling;
 
 use crate::output;
 use crate::progress::Progress;
+use crate::scratch::Scratch;
 use anyhow::{Result, ensure};
 use cuda_api::environment::{OPENMPS_PROVIDER, OPENMPS_SOFT_SIMD};
 use kernel_bench::{Figures, Options, Row, geometric_mean};
@@ -75,6 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(_) => Choice::from_environment()?,
         None => Choice::Soft,
     };
+    let folder = Scratch::new("kernels")?;
     let options = Options {
         provider,
         only: arguments.only.clone(),
@@ -83,6 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         once: arguments.check,
         ptx: arguments.ptx.clone(),
         march: march(),
+        folder: folder.path().to_path_buf(),
     };
     let progress = Progress::new(names.len() as u64);
     let figures = kernel_bench::run(&options, |kernel| {

@@ -8,7 +8,7 @@ use crate::attach::Attached;
 use crate::handshake::{self, AttachError};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use cuda_api::{CUresult, CudaError, environment, result_code, result_from_code};
+use cuda_api::{CUresult, CudaError, result_code, result_from_code};
 use provider::Provider;
 use std::io::Write;
 
@@ -103,24 +103,14 @@ pub(crate) fn client() -> Result<&'static Attached, CudaError> {
 pub(crate) fn initialize() -> CUresult {
     result_from_code(REFUSAL.load(Ordering::Acquire))?;
     let attached = attached_even_before_init().ok_or(CudaError::NOT_INITIALIZED)?;
-    let list = std::env::var_os(environment::CUDA_VISIBLE_DEVICES);
-    let wanted = list.is_none_or(|list| names_a_device(&list.to_string_lossy()));
-    if attached.devices().is_empty() || !wanted {
+    // Which of several devices a client gets is its daemon's business, whose own list has counted
+    // already; it may be the same one, inherited, that would name none of those that are left.
+    if attached.devices().is_empty() || !provider::wants_a_device() {
         return Err(CudaError::NO_DEVICE);
     }
     attached.health()?;
     INITIALIZED.store(true, Ordering::Release);
     Ok(())
-}
-
-/// False for lists that keep a program from all devices: nothing, -1, a word. Which of several a
-/// client gets is its daemon's business, whose own list has counted already; it may be the same one,
-/// inherited, that would name none of those that are left.
-fn names_a_device(list: &str) -> bool {
-    // What comes after the first entry that names none does not count.
-    let first = list.split(',').next().unwrap_or_default().trim();
-    let by_uuid = ["GPU-", "MIG-"].iter().any(|kind| first.starts_with(kind));
-    by_uuid || first.parse::<u32>().is_ok()
 }
 
 /// Makes a test's client the process'.
@@ -141,19 +131,4 @@ pub(crate) fn abandon_in_child() -> bool {
     ATTACHED.store(core::ptr::null_mut(), Ordering::Release);
     REFUSAL.store(0, Ordering::Release);
     INITIALIZED.swap(false, Ordering::AcqRel)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_without_a_device_keeps_a_program_from_all() {
-        for list in ["0", "3", " 1 ,0", "0,nothing", "GPU-dff26382", "MIG-7"] {
-            assert!(names_a_device(list), "{list:?}");
-        }
-        for list in ["", " ", "-1", "-1,0", ",0", "NoDevFiles", "none"] {
-            assert!(!names_a_device(list), "{list:?}");
-        }
-    }
 }

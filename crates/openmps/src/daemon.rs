@@ -11,7 +11,9 @@ use control::directory::PipeDirectory;
 pub(crate) use control::locate::pipe_directory;
 use control::locate::{ANSWER, is_trustworthy, own_directory};
 use control::shell::{Shell, ShellError};
-use cuda_api::environment::{CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_LIB_DIR};
+use cuda_api::environment::{
+    CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, CUDA_VISIBLE_DEVICES, OPENMPS_LIB_DIR,
+};
 use serde::Deserialize;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -32,6 +34,26 @@ pub(crate) struct Report {
     pub(crate) log_directory: Option<PathBuf>,
     pub(crate) clients_waiting: u64,
     pub(crate) servers: Vec<Server>,
+}
+
+impl Report {
+    /// Whether a user is told of everybody's programs, and not only of that user's own.
+    pub(crate) fn tells_all_to(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.uid
+    }
+
+    /// An error if the daemon is another user's, for that user's programs only.
+    fn check_serves_us(&self) -> Result<()> {
+        if self.uid != 0 && self.uid != rustix::process::geteuid().as_raw() {
+            bail!(
+                "the daemon in {} belongs to {} and serves only that user; set \
+                 {CUDA_MPS_PIPE_DIRECTORY} to another directory",
+                self.pipe_directory.display(),
+                control::users::name(self.uid)
+            );
+        }
+        Ok(())
+    }
 }
 
 /// One of its servers.
@@ -78,7 +100,7 @@ pub(crate) struct Work {
 /// What is in a pipe directory.
 #[derive(Debug)]
 pub(crate) enum State {
-    /// A daemon of ours.
+    /// A daemon of openmps that serves this user.
     Running {
         /// `openmps 0.1.0`
         version: String,
@@ -101,7 +123,10 @@ pub(crate) fn state(directory: &Path) -> State {
         return State::Foreign { reason: format!("{error:#}") };
     }
     match ask(directory) {
-        Ok(Some(report)) => State::Running { version: format!("openmps {}", report.version) },
+        Ok(Some(report)) => match report.check_serves_us() {
+            Ok(()) => State::Running { version: format!("openmps {}", report.version) },
+            Err(error) => State::Foreign { reason: error.to_string() },
+        },
         Ok(None) => State::None,
         Err(error) => State::Foreign { reason: format!("{error:#}") },
     }
@@ -143,15 +168,7 @@ pub(crate) fn find_or_start(libraries: &Libraries) -> Result<(Report, bool)> {
     })?;
     match found {
         Some(report) => {
-            let me = rustix::process::geteuid().as_raw();
-            if report.uid != 0 && report.uid != me {
-                bail!(
-                    "the daemon in {} belongs to {} and serves only that user; set \
-                     {CUDA_MPS_PIPE_DIRECTORY} to another directory",
-                    directory.display(),
-                    control::users::name(report.uid)
-                );
-            }
+            report.check_serves_us()?;
             Ok((report, false))
         }
         None => start(&directory, libraries),
@@ -196,6 +213,10 @@ fn start(directory: &Path, libraries: &Libraries) -> Result<(Report, bool)> {
         .stderr(Stdio::piped());
     if std::env::var_os(CUDA_MPS_LOG_DIRECTORY).is_none() {
         command.env(CUDA_MPS_LOG_DIRECTORY, directory);
+    }
+    if !provider::wants_a_device() {
+        // That is meant for a program, or left over: other programs want the daemon to have one.
+        command.env_remove(CUDA_VISIBLE_DEVICES);
     }
     let ended = command.output().context("starting a daemon")?;
     let said = String::from_utf8_lossy(&ended.stderr).trim().to_owned();

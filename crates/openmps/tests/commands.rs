@@ -121,6 +121,22 @@ fn up_down_and_ps() {
 }
 
 #[test]
+fn a_program_that_shall_see_no_device_leaves_its_daemon_one() {
+    if machine_has_a_daemon() {
+        return;
+    }
+    for (list, inherited) in [("", false), ("-1", false), ("0", true)] {
+        let home = Home::new();
+        let up = home.command(&["up", "--json"]).env("CUDA_VISIBLE_DEVICES", list).output();
+        let up: Value = serde_json::from_slice(&up.unwrap().stdout).unwrap();
+        let environment = std::fs::read(format!("/proc/{}/environ", up["pid"])).unwrap();
+        let mut variables = environment.split(|byte| *byte == 0);
+        let there = variables.any(|variable| variable.starts_with(b"CUDA_VISIBLE_DEVICES="));
+        assert_eq!(there, inherited, "{list:?}");
+    }
+}
+
+#[test]
 fn the_environments_directory_comes_first() {
     let home = Home::new();
     let other = home.0.join("other");

@@ -61,11 +61,12 @@ impl Reading {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let me = rustix::process::geteuid().as_raw();
     let mut now = Reading::take()?;
     let Some(seconds) = arguments.watch else {
         output::print(&match arguments.json {
             true => now.json,
-            false => Screen::now().below(&table::table(&now.report, None)),
+            false => Screen::now().below(&table::table(&now.report, None, me)),
         })?;
         return Ok(ExitCode::SUCCESS);
     };
@@ -77,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let stretch = Stretch { before: &earlier.report, elapsed: now.at - earlier.at };
         output::print(&match arguments.json {
             true => now.json.clone(),
-            false => Screen::now().in_place(&table::table(&now.report, Some(stretch))),
+            false => Screen::now().in_place(&table::table(&now.report, Some(stretch), me)),
         })?;
         pause = interval;
     }

@@ -4,6 +4,7 @@ use crate::common::{Common, Wakeups};
 use crate::device::{Device, Driver, HARDWARE_QUEUES};
 use crate::log::Log;
 use crate::printed::Printed;
+use cuda_api::environment::CUDA_VISIBLE_DEVICES;
 use std::sync::Arc;
 
 /// Sets what NVIDIA's driver reads from the environment.
@@ -46,7 +47,10 @@ pub(super) fn open(
     printed: Printed,
     log: Log,
 ) -> Result<(Arc<Common>, Wakeups), String> {
-    let device = Device::open(driver).map_err(|error| error.to_string())?;
+    let device = Device::open(driver).map_err(|error| match provider::wants_a_device() {
+        true => error.to_string(),
+        false => format!("{error}, as {CUDA_VISIBLE_DEVICES} of the daemon names no device"),
+    })?;
     let info = device.info();
     log.line(format!("Creating server context on device 0 ({})", info.name));
     let version = env!("CARGO_PKG_VERSION");

@@ -27,8 +27,8 @@ pub(super) struct Stretch<'a> {
 }
 
 /// The clients of a report and what else there is to say: of each client's life so far, or of the
-/// stretch that ends with the report.
-pub(super) fn table(report: &Report, stretch: Option<Stretch<'_>>) -> Table {
+/// stretch that ends with the report. `reader` is the user who gets to see it.
+pub(super) fn table(report: &Report, stretch: Option<Stretch<'_>>, reader: u32) -> Table {
     let before: HashMap<_, _> = stretch.iter().flat_map(|s| clients(s.before)).collect();
     let mut rows: Vec<[String; COLUMNS]> = Vec::new();
     for (key, client) in clients(report) {
@@ -67,7 +67,11 @@ pub(super) fn table(report: &Report, stretch: Option<Stretch<'_>>) -> Table {
         lines.push(format!("{} waiting for a server", report.clients_waiting));
     }
     if lines.is_empty() {
-        lines.push(format!("nobody uses the daemon in {}", report.pipe_directory.display()));
+        let nobody = match report.tells_all_to(reader) {
+            true => "nobody uses",
+            false => "no program of yours uses",
+        };
+        lines.push(format!("{nobody} the daemon in {}", report.pipe_directory.display()));
     }
     Table { lines, head }
 }
@@ -207,7 +211,7 @@ mod tests {
             "525  ann      529  1.5 GiB  123456789      -    -      -      -  ./nbody?[2J",
         ];
         assert_eq!(
-            table(&report, None),
+            table(&report, None, 0),
             Table { lines: expected.map(Into::into).into(), head: true }
         );
     }
@@ -224,18 +228,20 @@ mod tests {
             "525  ann      529  1.5 GiB          4  32 %  2.0   10.0   86 %  ./nbody?[2J",
             "526  ann      529  1.5 GiB          0   0 %    -      -      -  ./nbody?[2J",
         ];
-        assert_eq!(table(&now, Some(stretch)).lines, expected);
+        assert_eq!(table(&now, Some(stretch), 0).lines, expected);
     }
 
     #[test]
     fn who_waits_and_what_is_wrong_is_said() {
         let nobody = ["nobody uses the daemon in /tmp/x".to_owned()];
-        assert_eq!(table(&report(vec![]), None), Table { lines: nobody.into(), head: false });
+        assert_eq!(table(&report(vec![]), None, 0), Table { lines: nobody.into(), head: false });
+        let nobody_seen = ["no program of yours uses the daemon in /tmp/x"];
+        assert_eq!(table(&report(vec![]), None, 1000).lines, nobody_seen);
         let mut report = report(vec![]);
         report.clients_waiting = 3;
         report.servers[0].error = Some("no answer".into());
         let said = ["server 529 (ACTIVE): no answer", "3 waiting for a server"];
-        assert_eq!(table(&report, None).lines, said);
+        assert_eq!(table(&report, None, 0).lines, said);
     }
 
     #[test]

@@ -539,7 +539,7 @@ impl Decoder<'_> {
                 (run, imm, 0, false)
             }
             Op::CopyNote(note, space) => {
-                let ((run, d), a) = (check::copies::noting(*note), &inst.src);
+                let ((run, d), a) = (check::copies::noting(*note)?, &inst.src);
                 let a: Vec<u32> = a.iter().map(|a| self.source(*a, W64, false)).collect();
                 self.push(run, &d, &a, 0, guard, memory::space_code(*space));
                 return Some(true);

@@ -35,8 +35,8 @@ use geometry::Geometry;
 use ir::Function;
 use layout::{KernelLayout, ModuleLayout};
 use passes::{
-    chains, cleanup, dce, fields, inline, leaving, liveness::Liveness, order, promote, registers,
-    shape, split,
+    accumulators, chains, cleanup, dce, fields, inline, leaving, liveness::Liveness, order,
+    promote, registers, shape, split,
 };
 use ptx::ast::{self, FunctionId, SymbolRef};
 use std::collections::HashMap;
@@ -350,6 +350,7 @@ impl Lowered {
         let mut entry = lower::lower(&env, id);
         let recursive = inline::recursive_functions(&callees);
         inline::run(&mut entry, &callees, &recursive);
+        accumulators::run(&mut entry);
         let entry = Prepared::new(entry);
         let mut called = HashMap::new();
         let mut work = entry.callees(&callees);
@@ -359,6 +360,7 @@ impl Lowered {
             }
             let Some(mut function) = callees.get(&number).cloned() else { continue };
             inline::run(&mut function, &callees, &recursive);
+            accumulators::forget(&mut function);
             let prepared = Prepared::new(function);
             work.extend(prepared.callees(&callees));
             called.insert(number, prepared);

@@ -603,7 +603,7 @@ pub enum Op {
     /// loads offsets if there are any, an mbarrier in shared memory, and if `multicast` a mask of
     /// ranks.
     TensorCopy(TensorCopy),
-    /// Sources are addresses of 64 bits, as the note says, the first in this space. Only made for
+    /// Sources are addresses of 64 bits, or registers, as the note says, the first in this space. Only made for
     /// tiers that ask for it.
     CopyNote(CopyNote, Space),
     /// Sources address, byte offset, b and for `Cas` c; result (if `returns`): the old value.

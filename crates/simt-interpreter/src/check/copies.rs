@@ -9,10 +9,10 @@ use super::super::machine::{Handler, Ins, Machine, RESULTS_MAX, Step};
 use super::super::mbarrier;
 use super::super::memory::{self, lanes};
 use super::shadow::{Awaited, Part, Phase, Shadow};
-use super::{Account, Kind, Place, UNIT_BYTES, note, place};
+use super::{Account, Kind, Place, UNIT_BYTES, note, place, tell_register};
 use simt::kernel::WARP_LANES;
 use simt::mbarrier::State;
-use simt::op::CopyNote;
+use simt::op::{CopyNote, Touch};
 
 /// Where an mbarrier is: rank and offset.
 fn mbarrier_place(
@@ -105,8 +105,10 @@ fn lasts(
 }
 
 /// What runs a note, and its numbers for [`Ins::d`].
-pub(in super::super) fn noting(note: CopyNote) -> (Handler, [u32; RESULTS_MAX]) {
-    match note {
+pub(in super::super) fn noting(note: CopyNote) -> Option<(Handler, [u32; RESULTS_MAX])> {
+    Some(match note {
+        // A pass has put others in its place.
+        CopyNote::Product => return None,
         CopyNote::Written { bytes, barrier, combined } => {
             (written, [bytes.into(), barrier.into(), combined.into(), 0])
         }
@@ -116,9 +118,11 @@ pub(in super::super) fn noting(note: CopyNote) -> (Handler, [u32; RESULTS_MAX]) 
         }
         CopyNote::Arrive => (arrive, [0; RESULTS_MAX]),
         CopyNote::ReadByProduct { bytes } => (read_by_product, [bytes.into(), 0, 0, 0]),
+        CopyNote::Sum { register, touch } => (sum, [register, touch as u32, 0, 0]),
+        CopyNote::SumCopied { from, to } => (sum_copied, [from, to, 0, 0]),
         CopyNote::CommitProducts => (commit_products, [0; RESULTS_MAX]),
         CopyNote::WaitProducts { left } => (wait_products, [left, 0, 0, 0]),
-    }
+    })
 }
 
 /// A lane's address in the `i`-th source.
@@ -209,6 +213,30 @@ unsafe fn read_by_product(machine: &mut Machine<'_>, ins: &Ins) -> Step {
         }
     }
     Step::Next
+}
+
+unsafe fn sum(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    let Some(account) = machine.check else { return Step::Next };
+    let all = [Touch::Product, Touch::Read, Touch::Kept, Touch::Written];
+    let touch = all[ins.d[1] as usize % all.len()];
+    // SAFETY: every instruction has a guard.
+    let lanes = unsafe { active(machine, ins) };
+    let found = {
+        let mut shadow = account.shadow();
+        let warp = shadow.number(account.rank, machine.warp);
+        shadow.touched(warp, (ins.line, lanes), ins.d[0], touch)
+    };
+    if let Some((lane, product)) = found {
+        let verb = if touch == Touch::Read { "reads" } else { "writes" };
+        tell_register(machine, (ins.line, lane), verb, product);
+    }
+    Step::Next
+}
+
+unsafe fn sum_copied(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    // SAFETY: every instruction has a guard.
+    let lanes = unsafe { active(machine, ins) };
+    note(machine, |shadow, warp| shadow.sum_copied(warp, lanes, (ins.d[0], ins.d[1])))
 }
 
 unsafe fn commit_products(machine: &mut Machine<'_>, ins: &Ins) -> Step {

@@ -13,9 +13,9 @@
 //! operation of an mbarrier by the thread that came first (a lock's release). A copy lasts until its
 //! thread waits for its group, or somebody for the phase of an mbarrier that hears of it: then it is
 //! before what they do next. A product of four warps reads its factors until one of them has waited
-//! for it; whatever orders others behind one of the four then orders them behind the product. Which
-//! registers a product still works on is not looked at. The shared memory of a cluster's blocks is
-//! one. What is reported is wrong; not all that is wrong is reported: only the last reader of a
+//! for it; whatever orders others behind one of the four then orders them behind the product. Its
+//! sums are there once their own warp has waited; registers with parts of its A are not looked at.
+//! The shared memory of a cluster's blocks is one. What is reported is wrong; not all that is wrong is reported: only the last reader of a
 //! byte is known, a warp arrives and looks at an mbarrier as a whole, lanes that write a byte with
 //! the same instruction are not looked at, and a value is unwritten if no byte of it was written,
 //! since compilers copy what lies between a structure's members. What was written of global memory
@@ -393,23 +393,16 @@ fn tell(
     kind: Kind,
     finding: &Finding,
 ) {
-    let program = &machine.block.program;
-    let Some(checker) = program.checker() else { return };
-    let thread = |number: u32| {
-        let Dim3 { x, y, z } = thread_of(machine.block.launch.block, number);
-        format!("({x},{y},{z})")
-    };
-    let Dim3 { x, y, z } = machine.index;
-    let me = thread(machine.warp * WARP_LANES as u32 + lane);
+    let Some(checker) = machine.block.program.checker() else { return };
     let verb = if kind.writes { "writes" } else { "reads" };
     let unit = if space == "global" { "address" } else { "offset" };
     let place = format!(
-        "kernel {}, block ({x},{y},{z}), thread {me}, PTX line {line}: {verb} {} bytes at {unit} \
-         {:#x} of {space} memory",
-        program.name(),
+        "{}: {verb} {} bytes at {unit} {:#x} of {space} memory",
+        who(machine, line, lane),
         range.end - range.start,
         range.start
     );
+    let thread = |number| thread(machine, number);
     match finding {
         Finding::Shared(SharedFinding::Race { with, wrote }) => {
             checker.tell("race", (line, with.line), || {
@@ -452,6 +445,33 @@ fn tell(
             })
         }
     }
+}
+
+/// A thread of the block, by its number, as findings name it.
+fn thread(machine: &Machine<'_>, number: u32) -> String {
+    let Dim3 { x, y, z } = thread_of(machine.block.launch.block, number);
+    format!("({x},{y},{z})")
+}
+
+/// Which lane of which block of which kernel does something, and at which line.
+fn who(machine: &Machine<'_>, line: u32, lane: u32) -> String {
+    let Dim3 { x, y, z } = machine.index;
+    let me = thread(machine, machine.warp * WARP_LANES as u32 + lane);
+    let name = machine.block.program.name();
+    format!("kernel {name}, block ({x},{y},{z}), thread {me}, PTX line {line}")
+}
+
+/// A lane reads or writes a register that the product at a line may still write.
+#[cold]
+fn tell_register(machine: &Machine<'_>, (line, lane): (u32, u32), verb: &str, product: u32) {
+    let Some(checker) = machine.block.program.checker() else { return };
+    checker.tell("register", (line, product), || {
+        format!(
+            "{}: {verb} a register that the product at line {product} may still write, with no \
+             wgmma.wait_group between that waits for it",
+            who(machine, line, lane)
+        )
+    });
 }
 
 /// The warp's lanes have run something together.

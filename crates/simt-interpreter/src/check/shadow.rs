@@ -7,6 +7,7 @@
 
 mod copies;
 mod products;
+mod sums;
 
 pub(super) use copies::{Awaited, Part, Phase, Until};
 

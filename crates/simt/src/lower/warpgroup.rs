@@ -146,7 +146,12 @@ impl Lowering<'_> {
                 .collect();
             results.extend(self.half_products(product, &parts, &b, sums.to_vec()));
         }
-        self.finish_sums(&d, d_type, Width::W32, &results)
+        self.finish_sums(&d, d_type, Width::W32, &results)?;
+        if self.env.copy_notes {
+            let sums = d.into_iter().map(Operand::Reg).collect();
+            self.effect(Op::CopyNote(CopyNote::Product, Space::Shared), sums);
+        }
+        Some(())
     }
 
     /// A lane's number within its four, and that of the four.

@@ -168,6 +168,23 @@ pub enum CopyNote {
         /// How much.
         bytes: u8,
     },
+    /// A product of its four warps writes these sums until it is waited for. Sources: the registers.
+    /// Gone after the first pass, which puts the next kind in its place.
+    Product,
+    /// What happens to a register that may hold such a sum, by its number in the program.
+    Sum {
+        /// Which.
+        register: u32,
+        /// What.
+        touch: Touch,
+    },
+    /// Such a register has just been copied to another one.
+    SumCopied {
+        /// Which.
+        from: u32,
+        /// Where to.
+        to: u32,
+    },
     /// Its warp's products so far are a group.
     CommitProducts,
     /// Its warp waits for its groups of products, but for so many of the latest ones.
@@ -175,6 +192,19 @@ pub enum CopyNote {
         /// How many.
         left: u32,
     },
+}
+
+/// What happens to a register that may hold sums of a product that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Touch {
+    /// A product writes it, from now on until it is waited for.
+    Product,
+    /// Its value is used: next.
+    Read,
+    /// Its value is copied to a place where registers are kept: next.
+    Kept,
+    /// It gets a value: next.
+    Written,
 }
 
 /// How a tensor map is made use of.

@@ -1,5 +1,6 @@
 //! Passes over the SIMT IR, one a file, in the order in which they run.
 
+pub(super) mod accumulators;
 pub(super) mod affine;
 pub(super) mod chains;
 pub(super) mod cleanup;

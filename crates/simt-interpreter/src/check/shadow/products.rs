@@ -5,9 +5,10 @@
 //! a read has the number of its group. Others are behind it if they are behind that wait, of any of
 //! the four.
 
+use super::sums::Sum;
 use super::{Access, Part, Shadow, Until};
 use simt::kernel::WARP_LANES;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 /// Warps that make a product together.
@@ -19,15 +20,17 @@ const WAITS_MAX: usize = 64;
 #[derive(Clone, Default)]
 pub(super) struct Products {
     /// Groups so far.
-    groups: u32,
+    pub(super) groups: u32,
     /// Waits, the oldest first.
-    waits: VecDeque<Wait>,
+    pub(super) waits: VecDeque<Wait>,
+    /// By register, what they leave behind.
+    pub(super) sums: HashMap<u32, Sum>,
 }
 
 /// A wait: the groups that it found over, and how far its warp had come.
 #[derive(Clone, Copy)]
-struct Wait {
-    over: u32,
+pub(super) struct Wait {
+    pub(super) over: u32,
     arrivals: u32,
     released: u32,
 }
@@ -66,7 +69,7 @@ impl Shadow {
     pub(in super::super) fn wait_products(&mut self, warp: u32, left: u32) {
         let clock = &mut self.warps[warp as usize];
         let (arrivals, released) = (clock.arrivals, clock.released);
-        let Products { groups, waits } = &mut clock.products;
+        let Products { groups, waits, .. } = &mut clock.products;
         let over = groups.saturating_sub(left);
         if waits.back().map_or(0, |wait| wait.over) < over {
             waits.push_back(Wait { over, arrivals, released });

@@ -108,6 +108,7 @@ enum Way {
 fn target(file: &str) -> &'static str {
     match file {
         "blackwell.forms" => ".version 9.3\n.target sm_120a",
+        "stochastic.forms" => ".version 8.7\n.target sm_100a",
         "isa_94.forms" => ".version 9.4\n.target sm_107a",
         _ => ".version 8.6\n.target sm_90a",
     }
@@ -341,6 +342,11 @@ fn blackwell_forms() {
 #[test]
 fn forms_of_isa_94() {
     run_file("isa_94.forms");
+}
+
+#[test]
+fn stochastic_forms() {
+    run_file("stochastic.forms");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! loads and stores tiles to match. Factors of narrow floats are in `kinds`.
 
 use super::Lowering;
+use super::narrow_tiles::how_many;
 use crate::ir::{Operand, Reg};
 use crate::matrix::{MatrixType, Multiply};
 use crate::op::{Class, Convert, FloatMode, FloatType, Op, Round, Width};
@@ -259,6 +260,9 @@ impl Lowering<'_> {
     }
 
     fn stmatrix(&mut self, inst: &ast::Instruction) -> Option<()> {
+        if inst.ty() != Some(T::B16) {
+            return self.store_narrow_tiles(inst);
+        }
         let [address, values] = &inst.operands[..] else { return None };
         let count = matrices(inst)?;
         let (space, base, offset) = self.location(inst, address)?;
@@ -281,12 +285,7 @@ fn matrices(inst: &ast::Instruction) -> Option<u8> {
     if inst.shape()? != (Shape { m: 8, n: 8, k: 0 }) || inst.ty()? != T::B16 {
         return None;
     }
-    inst.modifiers.iter().find_map(|m| match m {
-        M::X1 => Some(1),
-        M::X2 => Some(2),
-        M::X4 => Some(4),
-        _ => None,
-    })
+    how_many(inst)
 }
 
 /// From f16 to f32.

@@ -24,6 +24,7 @@ mod quarter;
 mod scaled;
 mod sparse;
 mod stack;
+mod stochastic;
 mod tensor_map;
 mod texture;
 mod video;

@@ -1,8 +1,7 @@
 //! Conversions to formats that other conversions lead to: floats of 8, 6 and 4 bits, saturation to
 //! the largest finite number, integers packed into one register.
 //!
-//! Deliberately absent: stochastic rounding (`.rs`), of which PTX does not say how random bits are
-//! used. What has scales is in `scaled`.
+//! Rounding by random bits is in `stochastic`, what has scales in `scaled`.
 
 use super::Lowering;
 use crate::ir::Operand;
@@ -10,7 +9,7 @@ use crate::op::{
     Class, Compare, CompareType, Convert, Eight, FloatMode, FloatOp, FloatType, IntOp, IntType, Op,
     Round, Width,
 };
-use ptx::ast::{self, Modifier as M, ScalarType as T};
+use ptx::ast::{self, Modifier as M, Rounding, ScalarType as T};
 
 /// Bits of a format's infinity and of its largest finite number, without a sign.
 pub(super) fn extremes(ty: FloatType) -> Option<(u64, u64)> {
@@ -60,6 +59,9 @@ impl Lowering<'_> {
         if to == T::S2f6x2 || (to == T::Bf16x2 && from != T::F32) {
             return self.scaled(inst);
         }
+        if inst.rounding() == Some(Rounding::Rs) {
+            return self.stochastic(inst);
+        }
         let (d, sources) = inst.operands.split_first()?;
         if inst.has(M::Pack) {
             return self.pack_integers(d, sources, to);
@@ -101,7 +103,7 @@ impl Lowering<'_> {
     }
 
     /// What is below zero becomes zero.
-    fn not_negative(&mut self, value: Operand, ty: FloatType) -> Operand {
+    pub(super) fn not_negative(&mut self, value: Operand, ty: FloatType) -> Operand {
         let op = Op::Float(FloatOp::MaxNan, ty, FloatMode::default());
         self.value(op, ty.width(), vec![value, Operand::Imm(0)])
     }

@@ -1,14 +1,16 @@
-//! `ldmatrix` of elements of 8 bits and fewer: rows of 16 elements, which may be packed.
+//! `ldmatrix` and `stmatrix` of elements of 8 bits and fewer: rows of 16 elements, which may be packed.
 //!
 //! A row is 16 bytes in memory whatever its elements are, so it is loaded as one of `.m8n8.b16`
 //! is; what lanes have of it then changes hands. Elements of 6 and 4 bits lie without gaps at the
-//! start of the row and come to the low bits of a byte each. Deliberately absent: `stmatrix` of
-//! bytes.
+//! start of the row and come to the low bits of a byte each.
+//!
+//! What `stmatrix` stores are columns of 16 bytes. Its lanes have them as they have sums of `mma`:
+//! lane `4 g + q` rows `g` and `g + 8` of columns `2 q` and `2 q + 1`.
 
 use super::Lowering;
 use crate::ir::{Operand, Reg};
 use crate::op::{Class, Compare, CompareType, IntOp, IntType, Op, Special, Width};
-use ptx::ast::{self, Modifier as M, Shape};
+use ptx::ast::{self, Modifier as M, ScalarType, Shape};
 
 /// Bits of packed elements.
 const PACKED: [(M, u64); 2] = [(M::B6x16P32, 6), (M::B4x16P64, 4)];
@@ -17,8 +19,7 @@ impl Lowering<'_> {
     pub(super) fn load_narrow_tiles(&mut self, inst: &ast::Instruction) -> Option<()> {
         let [d, address] = &inst.operands[..] else { return None };
         let packed = PACKED.iter().find(|(word, _)| inst.has(*word)).map(|(_, bits)| *bits);
-        let counts = [(M::X1, 1), (M::X2, 2), (M::X4, 4)];
-        let count = counts.iter().find(|(word, _)| inst.has(*word)).map(|(_, count)| *count)?;
+        let count = how_many(inst)?;
         let (square, results) = match inst.shape()? {
             Shape { m: 16, n: 16, .. } => (true, 2 * count),
             Shape { m: 8, n: 16, .. } => (false, count),
@@ -43,6 +44,44 @@ impl Lowering<'_> {
             self.emit(Op::Mov(Width::W32), vec![d], vec![row]);
         }
         Some(())
+    }
+
+    pub(super) fn store_narrow_tiles(&mut self, inst: &ast::Instruction) -> Option<()> {
+        let [address, values] = &inst.operands[..] else { return None };
+        let (count, tall) = (how_many(inst)?, Shape { m: 16, n: 8, k: 0 });
+        (inst.shape()? == tall && inst.ty()? == ScalarType::B8).then_some(())?;
+        let (space, base, offset) = self.location(inst, address)?;
+        let values = self.elements(values, ScalarType::B32)?;
+        (values.len() == usize::from(count)).then_some(())?;
+        let lane = self.value(Op::Special(Special::LaneId), Width::W32, vec![]);
+        let mut src = vec![base, offset];
+        src.extend(values.into_iter().map(|value| self.column_of_sums(value, lane)));
+        self.emit(Op::StoreMatrix { space, count, transpose: false }, vec![], src);
+        Some(())
+    }
+
+    /// Bytes that lanes have as sums: lane `4 c + q` gets rows `4 q` to `4 q + 3` of column `c`.
+    fn column_of_sums(&mut self, value: Operand, lane: Operand) -> Operand {
+        let column = self.word(IntOp::Shr, lane, Operand::Imm(2));
+        let holder = self.word(IntOp::Shr, column, Operand::Imm(1));
+        let upper_rows = self.word(IntOp::And, lane, Operand::Imm(1));
+        let upper_rows = self.word(IntOp::Shl, upper_rows, Operand::Imm(4));
+        let holder = self.word(IntOp::Or, holder, upper_rows);
+        // The byte in it: odd columns are one further, rows from 8 on two.
+        let place = self.word(IntOp::And, column, Operand::Imm(1));
+        let far = self.word(IntOp::And, lane, Operand::Imm(2));
+        let place = self.word(IntOp::Or, place, far);
+        let shift = self.word(IntOp::Shl, place, Operand::Imm(3));
+        let mut bytes = Operand::Imm(0);
+        for e in 0..4 {
+            let from = self.word(IntOp::Add, holder, Operand::Imm(4 * e));
+            let word = self.of_lane(value, from);
+            let byte = self.word(IntOp::Shr, word, shift);
+            let byte = self.word(IntOp::And, byte, Operand::Imm(0xff));
+            let byte = self.word(IntOp::Shl, byte, Operand::Imm(8 * e));
+            bytes = self.word(IntOp::Or, bytes, byte);
+        }
+        bytes
     }
 
     /// Four elements of a row for each of the four lanes that have it: lane `q` takes those from bit
@@ -106,4 +145,10 @@ impl Lowering<'_> {
             bytes
         })
     }
+}
+
+/// Tiles that are loaded or stored.
+pub(super) fn how_many(inst: &ast::Instruction) -> Option<u8> {
+    let counts = [(M::X1, 1), (M::X2, 2), (M::X4, 4)];
+    counts.iter().find(|(word, _)| inst.has(*word)).map(|(_, count)| *count)
 }

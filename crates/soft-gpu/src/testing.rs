@@ -130,7 +130,7 @@ fn launched(
         kernel: Arc::new(kernel),
         launch: Arc::new(launch),
         need: BlockNeed { warps, registers: 512 * warps, ..BlockNeed::default() },
-        priority: 0,
+        priority: None,
     }))
 }
 

@@ -36,7 +36,6 @@ pub(super) struct Conditional {
 struct Launcher {
     driver: &'static Driver,
     tenant: Arc<Tenant>,
-    priority: i32,
 }
 
 impl Conditional {
@@ -56,14 +55,9 @@ impl Conditional {
         Ok(Self { rule: node.rule, word: node.condition, bodies })
     }
 
-    /// The node as an operation of a stream of that tenant and priority.
-    pub(super) fn into_op(
-        self: Arc<Self>,
-        driver: &'static Driver,
-        tenant: Arc<Tenant>,
-        priority: i32,
-    ) -> Op {
-        self.op(&Arc::new(Launcher { driver, tenant, priority }))
+    /// The node as an operation of a stream of that tenant.
+    pub(super) fn into_op(self: Arc<Self>, driver: &'static Driver, tenant: Arc<Tenant>) -> Op {
+        self.op(&Arc::new(Launcher { driver, tenant }))
     }
 
     fn op(self: Arc<Self>, launcher: &Arc<Launcher>) -> Op {
@@ -82,8 +76,8 @@ impl Work {
     fn op(&self, launcher: &Arc<Launcher>) -> Op {
         match self {
             Self::Kernel(prepared) => {
-                let Launcher { driver, tenant, priority } = &**launcher;
-                prepared.clone().into_op(&driver.device, tenant, *priority, 0)
+                let Launcher { driver, tenant } = &**launcher;
+                prepared.clone().into_op(&driver.device, tenant, 0)
             }
             Self::Copy(copy) => Op::Transfer(Box::new(Transfer::copy(copy.clone()))),
             Self::Fill(fill) => Op::Transfer(Box::new(Transfer::fill(fill.clone()))),

@@ -190,10 +190,7 @@ fn submit(driver: &'static Driver, stream: Key<Stream>, work: &Work) -> Result {
         Work::Wait(event) => {
             return event.wait_in(device, stream);
         }
-        Work::Conditional(node) => {
-            let (priority, _, tenant) = device.stream_properties(stream)?;
-            node.clone().into_op(driver, tenant, priority)
-        }
+        Work::Conditional(node) => node.clone().into_op(driver, driver.working_tenant()?),
         Work::MemOps(ops) => {
             let (_, _, tenant) = device.stream_properties(stream)?;
             for op in ops {

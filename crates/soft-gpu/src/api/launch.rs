@@ -136,7 +136,7 @@ impl Prepared {
     /// CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE if its blocks wait for each other and the stream's SMs,
     /// a green context's few perhaps, have no room for all.
     pub(crate) fn submit(self, driver: &Driver, stream: Key<Stream>) -> Result {
-        let (priority, _, tenant) = driver.device.stream_properties(stream)?;
+        let tenant = driver.working_tenant()?;
         if self.request.cooperative {
             let sms = driver.device.stream_sms(stream)?;
             if self.request.grid.count() > u64::from(self.blocks_per_sm) * u64::from(sms) {
@@ -147,7 +147,7 @@ impl Prepared {
             true => driver.new_workspace(&tenant)?,
             false => 0,
         };
-        let op = self.into_op(&driver.device, &tenant, priority, workspace);
+        let op = self.into_op(&driver.device, &tenant, workspace);
         let launched = driver.device.enqueue(stream, op).map(|_| ());
         if workspace != 0 {
             driver.free_workspace_in(stream, workspace, launched.is_ok());
@@ -160,14 +160,8 @@ impl Prepared {
         self.request.cooperative
     }
 
-    /// The launch as an operation of a stream of that tenant and priority.
-    pub(super) fn into_op(
-        self,
-        device: &Device,
-        tenant: &Tenant,
-        priority: i32,
-        workspace: u64,
-    ) -> Op {
+    /// The launch as an operation of a stream of that tenant.
+    pub(super) fn into_op(self, device: &Device, tenant: &Tenant, workspace: u64) -> Op {
         let launch = Launch {
             grid_id: device.next_grid_id(),
             workspace,
@@ -185,7 +179,7 @@ impl Prepared {
             kernel: self.kernel,
             launch: Arc::new(launch),
             need: self.need,
-            priority: self.request.priority.unwrap_or(priority),
+            priority: self.request.priority,
         }))
     }
 }

@@ -93,7 +93,7 @@ pub(crate) fn bind(tenant: Option<Arc<Tenant>>) -> Result {
 }
 
 impl Driver {
-    /// The tenant that this thread is bound to.
+    /// The tenant that this thread is bound to; the streams that it uses are that tenant's.
     pub(crate) fn tenant(&self) -> Arc<Tenant> {
         with(|s| s.tenant.borrow().clone())
             .ok()

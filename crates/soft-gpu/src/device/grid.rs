@@ -33,8 +33,8 @@ pub struct KernelOp {
     pub launch: Arc<Launch>,
     /// What a block takes from its SM; one fits on an empty SM.
     pub need: BlockNeed,
-    /// Numerically lowest first; blocks of an earlier launch first among equals.
-    pub priority: i32,
+    /// Its own priority, if it has another one than its stream.
+    pub priority: Option<i32>,
 }
 
 /// A block that has its place on an SM, or a cluster of blocks that all have theirs.
@@ -66,6 +66,8 @@ pub(super) struct Grid {
     pub(super) stream: Key<Stream>,
     pub(super) tenant: Arc<Tenant>,
     pub(super) sms: SmMask,
+    /// Numerically lowest first; blocks of an earlier launch first among equals.
+    priority: i32,
     arrival: u64,
     /// Blocks in the grid, or clusters, each of which is one block here; once killed, those that were ever placed.
     total: u64,
@@ -154,7 +156,8 @@ impl Core {
     ) -> Key<Grid> {
         self.arrivals += 1;
         let now = now_ns();
-        let last = self.streams.get(stream).and_then(|s| s.last);
+        let (last, of_stream) =
+            self.streams.get(stream).map_or((None, 0), |s| (s.last, s.priority));
         let pace_ns = last.filter(|last| last.kernel == identity(&op)).map_or(0, |l| l.pace_ns);
         if let Some(account) = self.accounts.get_mut(tenant.account) {
             account.kernel_started(now);
@@ -163,6 +166,7 @@ impl Core {
         let mut room = self.rooms.pop().unwrap_or_default();
         room.begin_anew();
         let grid = Grid {
+            priority: op.priority.unwrap_or(of_stream),
             op,
             stream,
             tenant,
@@ -178,10 +182,10 @@ impl Core {
             started_ns: now,
             room,
         };
-        let order = (grid.op.priority, grid.arrival);
+        let order = (grid.priority, grid.arrival);
         let key = self.grids.insert(grid).expect("fewer grids than streams, which are bounded");
         let at = self.pending.partition_point(|k| {
-            self.grids.get(*k).is_some_and(|g| (g.op.priority, g.arrival) < order)
+            self.grids.get(*k).is_some_and(|g| (g.priority, g.arrival) < order)
         });
         self.pending.insert(at, key);
         self.place_blocks(now);
@@ -221,7 +225,7 @@ impl Core {
         self.place_where(key, claimed, u64::MAX, now, |on_sm, need| on_sm.fits(need, capability));
         let Some(grid) = self.grids.get(key) else { return };
         let most = (self.workers() as u64).saturating_sub(grid.placed());
-        let less_urgent = |other: &Grid| other.op.priority > grid.op.priority && other.placed() > 0;
+        let less_urgent = |other: &Grid| other.priority > grid.priority && other.placed() > 0;
         if most > 0
             && grid.next < grid.total
             && self.grids.iter().any(|(_, other)| less_urgent(other))
@@ -296,7 +300,7 @@ impl Core {
         if std::mem::take(&mut self.anybodys_turn) || self.runnable.len() < 2 {
             return self.runnable.pop_front();
         }
-        let priority = |key: &Key<Grid>| self.grids.get(*key).map(|grid| grid.op.priority);
+        let priority = |key: &Key<Grid>| self.grids.get(*key).map(|grid| grid.priority);
         let keys = self.runnable.iter().enumerate();
         let (at, _) = keys.min_by_key(|(_, key)| priority(key))?;
         self.runnable.remove(at)
@@ -317,9 +321,9 @@ impl Core {
 
     /// Slots in which blocks run that are less urgent than this grid's, and how urgent those are.
     pub(super) fn less_urgent_slots(&self, grid: &Grid) -> impl Iterator<Item = (i32, &Slot)> {
-        let mine = grid.op.priority;
+        let mine = grid.priority;
         let priority_in =
-            |slot: &Slot| Some(self.grids.get(slot.running.as_ref()?.grid?)?.op.priority);
+            |slot: &Slot| Some(self.grids.get(slot.running.as_ref()?.grid?)?.priority);
         let slots = self.slots.iter().filter_map(move |slot| Some((priority_in(slot)?, slot)));
         slots.filter(move |(priority, _)| *priority > mine)
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// The same launch with a priority.
 fn of(priority: i32, mut op: Op) -> Op {
     if let Op::Kernel(kernel) = &mut op {
-        kernel.priority = priority;
+        kernel.priority = Some(priority);
     }
     op
 }

@@ -62,7 +62,7 @@ fn doctor_finds_the_software_gpu_and_its_code_cache() {
     std::fs::write(cache.join("unfinished-1-0"), "co").expect("ours");
     holds(1);
     std::fs::set_permissions(&cache, PermissionsExt::from_mode(0o777)).expect("ours");
-    assert!(findings("code cache")[0].ends_with("is not used: others can write to it"));
+    assert!(findings("code cache")[0].ends_with("is not used: it is not this user's alone"));
 }
 
 #[test]

@@ -80,16 +80,15 @@ impl Store {
         self.bytes_max
     }
 
-    /// What it holds now. `None` if its directory is not used, because others may write to it.
+    /// What it holds now. `None` if its directory is not used, because it is not this user's alone,
+    /// or would not be if it were made.
     pub fn usage(&self) -> Option<Usage> {
-        let Ok(directory) = fs::symlink_metadata(&self.directory) else {
-            return Some(Usage::default());
-        };
-        if !is_ours_alone(&directory) {
+        if !self.is_usable() {
             return None;
         }
         let mut usage = Usage::default();
-        for (_, metadata) in self.files().ok()?.filter(|(path, _)| !is_unfinished(path)) {
+        let Ok(files) = self.files() else { return Some(usage) };
+        for (_, metadata) in files.filter(|(path, _)| !is_unfinished(path)) {
             usage.functions += 1;
             usage.bytes += metadata.len();
             if let (Ok(made), Ok(used)) = (metadata.created(), metadata.modified())
@@ -99,6 +98,17 @@ impl Store {
             }
         }
         Some(usage)
+    }
+
+    /// Whether its directory is this user's alone, or may be made. Not among another user's files:
+    /// `sudo` may leave that user's HOME in the environment, and a `.cache` of root's would be in the
+    /// way of all programs there.
+    fn is_usable(&self) -> bool {
+        if let Ok(directory) = fs::symlink_metadata(&self.directory) {
+            return is_ours_alone(&directory);
+        }
+        let above = self.directory.ancestors().find_map(|above| fs::metadata(above).ok());
+        above.is_some_and(|above| [0, user()].contains(&above.uid()))
     }
 
     /// All files, finished or not. Others may be taking them away.
@@ -139,7 +149,9 @@ impl Store {
         if image.bytes.len() as u64 > self.bytes_max / 4 {
             return Ok(());
         }
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        if self.is_usable() {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        }
         if !is_ours_alone(&fs::symlink_metadata(&self.directory)?) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
@@ -199,11 +211,14 @@ fn is_unfinished(file: &Path) -> bool {
     file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(UNFINISHED))
 }
 
+fn user() -> u32 {
+    // SAFETY: geteuid only returns a number.
+    unsafe { libc::geteuid() }
+}
+
 /// True for a directory of this user's that nobody else can write to.
 fn is_ours_alone(directory: &Metadata) -> bool {
-    // SAFETY: geteuid only returns a number.
-    let user = unsafe { libc::geteuid() };
-    directory.is_dir() && directory.uid() == user && directory.mode() & 0o022 == 0
+    directory.is_dir() && directory.uid() == user() && directory.mode() & 0o022 == 0
 }
 
 fn write(path: &Path, image: &Image) -> io::Result<()> {
@@ -354,6 +369,21 @@ mod tests {
         fs::set_permissions(store.directory(), fs::Permissions::from_mode(0o700)).expect("ours");
         assert_eq!(store.load(&key(2)), None);
         assert_eq!(store.load(&key(1)), Some(image(1)));
+    }
+
+    #[test]
+    fn nothing_is_made_among_another_users_files() {
+        let place = Place::new("home");
+        fs::create_dir(&place.0).expect("made");
+        let store = place.store(1 << 20);
+        assert_eq!(store.usage(), Some(Usage::default()));
+        if std::os::unix::fs::chown(&place.0, Some(65534), None).is_err() {
+            // Only root can have another user's HOME and write there.
+            return;
+        }
+        assert_eq!(store.usage(), None);
+        store.save(&key(1), &image(1));
+        assert!(!store.directory().exists());
     }
 
     #[test]

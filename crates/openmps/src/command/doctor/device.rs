@@ -97,8 +97,8 @@ fn code_store(extension: &Extension) -> Option<Finding> {
     } else if store.refused != 0 {
         Finding::warning(
             topic,
-            format!("{directory} is not used: others can write to it"),
-            format!("remove it, or name another in {CUDA_CACHE_PATH}"),
+            format!("{directory} is not used: it is not this user's alone"),
+            format!("remove it if it is there, or name another in {CUDA_CACHE_PATH}"),
         )
     } else if let Some(obstacle) = obstacle_to_files(Path::new(directory.as_ref())) {
         Finding::warning(

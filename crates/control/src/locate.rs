@@ -29,12 +29,17 @@ pub fn pipe_directory() -> PathBuf {
     own_directory()
 }
 
-/// The directory for a daemon of this user's own.
+/// The directory for a daemon of this user's own. A runtime directory is used if it is this user's:
+/// `su` and `sudo` may leave another one's in the environment.
 pub fn own_directory() -> PathBuf {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    match runtime.filter(|directory| directory.is_absolute() && directory.is_dir()) {
+    let me = rustix::process::geteuid().as_raw();
+    let is_mine = |directory: &PathBuf| {
+        directory.is_absolute()
+            && std::fs::metadata(directory).is_ok_and(|it| it.is_dir() && it.uid() == me)
+    };
+    match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(is_mine) {
         Some(directory) => directory.join("openmps"),
-        None => PathBuf::from(format!("/tmp/openmps-{}", rustix::process::geteuid().as_raw())),
+        None => PathBuf::from(format!("/tmp/openmps-{me}")),
     }
 }
 

@@ -62,11 +62,20 @@ fn is_alive(pid: &str) -> bool {
 }
 
 #[test]
-fn kill_9_of_a_demonstration_ends_its_programs() {
+fn kill_9_of_a_demonstration_ends_its_programs_and_the_next_one_clears_up() {
     let scene = Scene::new();
-    let mut demo = scene.command(&dist().join("bin/openmps"));
-    demo.args(["demo", "--samples", "spin", "--processes", "2", "--seconds", "60"]);
-    let mut demo = start(demo.env("TMPDIR", scene.pipe()));
+    let demonstration = |processes, seconds| {
+        let mut demo = scene.command(&dist().join("bin/openmps"));
+        demo.args(["demo", "--samples", "spin", "--processes", processes, "--seconds", seconds]);
+        demo.env("TMPDIR", scene.pipe());
+        demo
+    };
+    let left = || {
+        let there = std::fs::read_dir(scene.pipe()).expect("the scene's directory");
+        let names = there.map(|entry| entry.expect("an entry").file_name());
+        names.filter(|name| name.to_string_lossy().starts_with("openmps-scratch-")).count()
+    };
+    let mut demo = start(&mut demonstration("2", "60"));
     // Its programs first take turns: those are what it has started by then.
     let children = format!("/proc/{0}/task/{0}/children", demo.pid());
     let started = || std::fs::read_to_string(&children).unwrap_or_default();
@@ -77,6 +86,27 @@ fn kill_9_of_a_demonstration_ends_its_programs() {
     for pid in programs.split_whitespace() {
         wait_until("its programs end", || !is_alive(pid));
     }
+    assert_ne!(left(), 0, "a killed one has no time for that");
+    finish(&mut demonstration("1", "0.1")).expect_success();
+    assert_eq!(left(), 0);
+}
+
+#[test]
+fn a_daemon_that_waits_for_its_last_program_takes_no_other_and_says_so() {
+    let scene = Scene::with_daemon();
+    let program = start(&mut scene.sample("spin", &["--seconds", "60"]));
+    wait_until("it is at work", || scene.clients().contains(&program.pid()));
+    let down = start(scene.command(&dist().join("bin/openmps")).arg("down"));
+    wait_until("the daemon is to end", || scene.openmps(&["ps"]).stdout.contains("shutting down"));
+    let up = scene.openmps(&["up"]);
+    assert_eq!(up.status, 1, "{up:?}");
+    assert!(up.stderr.contains("shutting down and waits for 1 program(s)"), "{up:?}");
+    scene.openmps(&["down", "--timeout", "0"]).expect_success();
+    down.wait().expect_success();
+    assert_eq!(program.wait().status, 2);
+    let again = scene.openmps(&["up"]).expect_success();
+    assert!(again.stdout.starts_with("started a daemon"), "{again:?}");
+    scene.openmps(&["down"]).expect_success();
 }
 
 #[test]

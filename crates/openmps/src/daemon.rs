@@ -22,6 +22,10 @@ use std::time::{Duration, Instant};
 
 /// How long another process's daemon may take from its lock to its sockets.
 const OTHERS_START: Duration = Duration::from_secs(10);
+/// How long a daemon that nobody uses may take to end.
+const OTHERS_END: Duration = Duration::from_secs(5);
+/// From one look at another process's daemon to the next.
+const POLL: Duration = Duration::from_millis(20);
 
 /// What the daemon says about itself, in `report`. Rows of servers and clients are passed on as
 /// they are.
@@ -32,6 +36,10 @@ pub(crate) struct Report {
     pub(crate) uid: u32,
     pub(crate) pipe_directory: PathBuf,
     pub(crate) log_directory: Option<PathBuf>,
+    /// It takes no more programs, and ends with the last of those that it has. A daemon of an
+    /// earlier version says nothing.
+    #[serde(default)]
+    pub(crate) stopping: bool,
     pub(crate) clients_waiting: u64,
     pub(crate) servers: Vec<Server>,
 }
@@ -42,14 +50,27 @@ impl Report {
         uid == 0 || uid == self.uid
     }
 
-    /// An error if the daemon is another user's, for that user's programs only.
-    fn check_serves_us(&self) -> Result<()> {
+    /// How many programs use it, of those that this user is told of.
+    pub(crate) fn programs(&self) -> usize {
+        self.servers.iter().map(|server| server.clients.len()).sum()
+    }
+
+    /// An error if the daemon takes no program of this user's: it is another user's, or is ending.
+    fn check_takes_us(&self) -> Result<()> {
         if self.uid != 0 && self.uid != rustix::process::geteuid().as_raw() {
             bail!(
                 "the daemon in {} belongs to {} and serves only that user; set \
                  {CUDA_MPS_PIPE_DIRECTORY} to another directory",
                 self.pipe_directory.display(),
                 control::users::name(self.uid)
+            );
+        }
+        if self.stopping {
+            bail!(
+                "the daemon in {} is shutting down and waits for {} program(s); \
+                 `openmps down --timeout 0` ends them",
+                self.pipe_directory.display(),
+                self.programs()
             );
         }
         Ok(())
@@ -100,7 +121,7 @@ pub(crate) struct Work {
 /// What is in a pipe directory.
 #[derive(Debug)]
 pub(crate) enum State {
-    /// A daemon of openmps that serves this user.
+    /// A daemon of openmps that takes this user's programs.
     Running {
         /// `openmps 0.1.0`
         version: String,
@@ -123,7 +144,7 @@ pub(crate) fn state(directory: &Path) -> State {
         return State::Foreign { reason: format!("{error:#}") };
     }
     match ask(directory) {
-        Ok(Some(report)) => match report.check_serves_us() {
+        Ok(Some(report)) => match report.check_takes_us() {
             Ok(()) => State::Running { version: format!("openmps {}", report.version) },
             Err(error) => State::Foreign { reason: error.to_string() },
         },
@@ -160,7 +181,7 @@ pub(crate) fn find_or_start(libraries: &Libraries) -> Result<(Report, bool)> {
         make(&directory)?;
         check_own(&directory)?;
     }
-    let found = ask(&directory).with_context(|| {
+    let found = ask_unless_ending(&directory).with_context(|| {
         format!(
             "no daemon can be had in {}; set {CUDA_MPS_PIPE_DIRECTORY} to another directory",
             directory.display()
@@ -168,10 +189,25 @@ pub(crate) fn find_or_start(libraries: &Libraries) -> Result<(Report, bool)> {
     })?;
     match found {
         Some(report) => {
-            report.check_serves_us()?;
+            report.check_takes_us()?;
             Ok((report, false))
         }
         None => start(&directory, libraries),
+    }
+}
+
+/// As [`ask`], once a daemon that ends, and has nobody left to wait for, is gone.
+fn ask_unless_ending(directory: &Path) -> Result<Option<Report>> {
+    let deadline = Instant::now() + OTHERS_END;
+    loop {
+        match ask(directory)? {
+            Some(report)
+                if report.stopping && report.programs() == 0 && Instant::now() < deadline =>
+            {
+                std::thread::sleep(POLL);
+            }
+            found => return Ok(found),
+        }
     }
 }
 
@@ -232,7 +268,7 @@ fn start(directory: &Path, libraries: &Libraries) -> Result<(Report, bool)> {
         if let Some(report) = ask(directory)? {
             return Ok((report, false));
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(POLL);
     }
     bail!("no daemon could be started in {}: {said}", directory.display())
 }

@@ -2,7 +2,7 @@
 //! uses the device, so no server starts and the libraries may be empty files.
 
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -47,7 +47,9 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        let _ = self.command(&["down", "--timeout", "0"]).output();
+        // Named, or a daemon of the machine's own would be ended.
+        let mut down = self.command(&["down", "--timeout", "0"]);
+        let _ = down.env("CUDA_MPS_PIPE_DIRECTORY", self.pipe()).output();
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -309,6 +311,24 @@ fn doctor_says_where_no_daemon_can_be_started() {
     assert!(finding["text"].as_str().unwrap().contains("none can be started"), "{finding}");
     let (finding, _) = doctor(home.pipe().join("deeper"));
     assert_eq!(finding["severity"], "ok", "{finding}");
+}
+
+#[test]
+fn another_users_runtime_directory_is_left_alone() {
+    if machine_has_a_daemon() {
+        return;
+    }
+    let home = Home::new();
+    let me = std::fs::metadata(&home.0).unwrap().uid();
+    // As `su` leaves it in the environment. Who is not root has root's everywhere.
+    let another = if me == 0 { home.0.join("another") } else { "/usr".into() };
+    if me == 0 {
+        std::fs::create_dir(&another).unwrap();
+        std::os::unix::fs::chown(&another, Some(65534), None).unwrap();
+    }
+    let doctor = home.command(&["doctor"]).env("XDG_RUNTIME_DIR", another).output().unwrap();
+    let Said(output, ..) = doctor.into();
+    assert!(output.contains(&format!(" in /tmp/openmps-{me}")), "{output}");
 }
 
 #[test]

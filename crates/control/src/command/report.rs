@@ -70,6 +70,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
         "uid": daemon.owner(),
         "pipe_directory": daemon.directory().path(),
         "log_directory": daemon.log_directory(),
+        "stopping": daemon.is_stopping(),
         "clients_waiting": daemon.clients_waiting(),
         "servers": servers,
     });

@@ -89,6 +89,11 @@ impl Daemon {
         self.logs.directory.as_deref()
     }
 
+    /// True once it takes no more clients, and ends with the last of those that it has.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.lock().stopping.is_some()
+    }
+
     pub(crate) fn clients_waiting(&self) -> usize {
         self.lock().waiting.len()
     }

@@ -258,7 +258,7 @@ fn report_is_json() {
     let (text, status) = setting.command("report");
     assert_eq!(status, 0);
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(report["pid"], daemon.pid);
+    assert_eq!((&report["pid"], &report["stopping"]), (&daemon.pid.into(), &false.into()));
     assert_eq!(report["servers"][0]["pid"], client.server);
     let row = &report["servers"][0]["clients"][0];
     assert_eq!((&row["pid"], &row["kernels"]), (&client.pid().into(), &7.into()));

@@ -169,6 +169,8 @@ fn quit_waits_for_clients() {
     let refused = setting.client(None).err().unwrap();
     assert_eq!(refused, "refused 807 the daemon is shutting down");
     assert!(waiting.try_wait().unwrap().is_none(), "a client is there");
+    let report: serde_json::Value = serde_json::from_str(&setting.command("report").0).unwrap();
+    assert_eq!(report["stopping"], true);
     // Commands still work, and another quit can hurry.
     assert_eq!(setting.command("get_server_list").0, format!("{}\n", client.server));
     assert_eq!(setting.command("quit -t 0"), (String::new(), 0));

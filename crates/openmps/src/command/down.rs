@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         })?;
         return Ok(ExitCode::SUCCESS);
     };
-    let clients: usize = report.servers.iter().map(|server| server.clients.len()).sum();
+    let clients = report.programs();
     if clients > 0 && !arguments.json {
         let advice = match arguments.timeout {
             Some(seconds) => format!("for at most {seconds} s"),

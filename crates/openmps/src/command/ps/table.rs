@@ -63,6 +63,9 @@ pub(super) fn table(report: &Report, stretch: Option<Stretch<'_>>, reader: u32) 
             lines.push(format!("server {} ({}): {error}", server.pid, server.state));
         }
     }
+    if report.stopping {
+        lines.push("the daemon is shutting down and takes no more programs".into());
+    }
     if report.clients_waiting > 0 {
         lines.push(format!("{} waiting for a server", report.clients_waiting));
     }
@@ -197,6 +200,7 @@ mod tests {
             uid: 0,
             pipe_directory: "/tmp/x".into(),
             log_directory: None,
+            stopping: false,
             clients_waiting: 0,
             servers: vec![Server { pid: 529, state, clients, error: None }],
         }
@@ -238,9 +242,13 @@ mod tests {
         let nobody_seen = ["no program of yours uses the daemon in /tmp/x"];
         assert_eq!(table(&report(vec![]), None, 1000).lines, nobody_seen);
         let mut report = report(vec![]);
-        report.clients_waiting = 3;
+        (report.stopping, report.clients_waiting) = (true, 3);
         report.servers[0].error = Some("no answer".into());
-        let said = ["server 529 (ACTIVE): no answer", "3 waiting for a server"];
+        let said = [
+            "server 529 (ACTIVE): no answer",
+            "the daemon is shutting down and takes no more programs",
+            "3 waiting for a server",
+        ];
         assert_eq!(table(&report, None, 0).lines, said);
     }
 

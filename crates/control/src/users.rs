@@ -1,7 +1,8 @@
-//! Names and groups of users, from /etc/passwd. Users whom it does not list (directory services,
+//! Names, groups and homes of users, from /etc/passwd. Users whom it does not list (directory services,
 //! containers) are numbers.
 
 use std::io::Read;
+use std::path::PathBuf;
 
 /// Bytes of /etc/passwd that are read: beyond some thousand users a directory service has them.
 const PASSWD_BYTES_MAX: u64 = 4 << 20;
@@ -15,6 +16,8 @@ pub struct User {
     pub uid: u32,
     /// Group of the login.
     pub gid: u32,
+    /// Home directory.
+    pub home: PathBuf,
 }
 
 /// The user with this id, if the file lists one.
@@ -33,6 +36,7 @@ fn find_in(passwd: &str, uid: u32) -> Option<User> {
             name: name.to_owned(),
             uid: fields.next()?.parse().ok()?,
             gid: fields.next()?.parse().ok()?,
+            home: fields.nth(1)?.into(),
         };
         (user.uid == uid).then_some(user)
     })
@@ -50,7 +54,7 @@ mod tests {
     #[test]
     fn a_line_is_found_among_broken_ones() {
         let text = "#:\nbroken\nroot:x:0:0::/root:/bin/sh\nann:x:1000:100::/home/ann:/bin/sh\n";
-        let ann = User { name: "ann".into(), uid: 1000, gid: 100 };
+        let ann = User { name: "ann".into(), uid: 1000, gid: 100, home: "/home/ann".into() };
         assert_eq!(find_in(text, 1000), Some(ann));
         assert_eq!(find_in(text, 7), None);
     }

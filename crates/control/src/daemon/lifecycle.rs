@@ -117,6 +117,10 @@ impl Daemon {
             for (name, _) in std::env::vars_os().filter(|(name, _)| !is_for_servers(name)) {
                 command.env_remove(name);
             }
+            if let Some(user) = crate::users::find(uid) {
+                // Native code that a server keeps is found again by that user's next one.
+                command.env("HOME", user.home);
+            }
         }
         let child = command.spawn()?;
         let pid = child.id();

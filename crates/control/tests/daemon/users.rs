@@ -44,6 +44,13 @@ fn users_have_servers_of_their_own() {
     };
     assert!(has(roots.server, "ROOTS_SECRET=") && !has(nobodys.server, "ROOTS_SECRET="));
     assert!(has(nobodys.server, "OPENMPS_PROVIDER=soft"));
+    let homes = environment(nobodys.server);
+    let homes: Vec<_> =
+        homes.split(|byte| *byte == 0).filter(|v| v.starts_with(b"HOME=")).collect();
+    assert_eq!(
+        homes,
+        [format!("HOME={}", control::users::find(NOBODY).unwrap().home.display()).as_bytes()]
+    );
     let list = format!("{}\n{}\n", roots.server, nobodys.server);
     assert_eq!(setting.command("get_server_list").0, list);
 

@@ -18,7 +18,7 @@ use crate::loans::Loans;
 use crate::nan;
 use crate::one::One;
 use crate::patterns::{self, Pattern};
-use crate::quads::Rectangles;
+use crate::quads::{Mentions, Rectangles};
 use crate::ranges::Ranges;
 use crate::relative::Relatives;
 use crate::serial::{self, SerialLoop};
@@ -71,6 +71,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) groups: Groups,
     /// Accesses to rectangles.
     pub(crate) rectangles: Rectangles,
+    /// How often registers are mentioned.
+    pub(crate) mentions: Mentions,
     /// Accesses whose lanes are as far apart as others'.
     pub(crate) relatives: Relatives,
     /// What lanes' addresses look like, by block and instruction.
@@ -191,6 +193,7 @@ impl<'a> Compiler<'a> {
             in_eax: None,
             groups: Groups::default(),
             rectangles: Rectangles::default(),
+            mentions: Mentions::of(f),
             relatives: Relatives::default(),
             patterns: HashMap::new(),
             fragments: Fragments::of(f),

@@ -95,6 +95,30 @@ impl Formula {
     }
 }
 
+/// How often each register of a function is mentioned.
+pub(crate) struct Mentions {
+    /// By register: sources that it is, and terminators that read or write it.
+    reads: Vec<i32>,
+    /// By register: instructions that write it.
+    writes: Vec<i32>,
+}
+
+impl Mentions {
+    /// Counts.
+    pub(crate) fn of(f: &VectorFunction) -> Self {
+        let none = || vec![0; f.classes.len()];
+        let (mut reads, mut writes) = (none(), none());
+        for inst in f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)) {
+            sources(inst).for_each(|r| reads[r.index()] += 1);
+            inst.dst.iter().for_each(|d| writes[d.reg.index()] += 1);
+        }
+        for r in f.blocks.iter().flat_map(|b| mentioned(f, &b.term)) {
+            reads[r.index()] += 1;
+        }
+        Self { reads, writes }
+    }
+}
+
 /// What is known in a block, from its start to an instruction.
 struct Known<'a> {
     f: &'a VectorFunction,
@@ -262,20 +286,11 @@ impl Compiler<'_> {
         let found = &mut self.rectangles;
         let wanted: BTreeSet<usize> =
             found.by_access.values().flat_map(|r| &r.members).copied().collect();
-        // By register: who else reads it, and how often it is written.
-        let (mut others, mut writes) = (HashMap::<Reg, i32>::new(), HashMap::<Reg, i32>::new());
-        let registers = || wanted.iter().flat_map(|n| &insts[*n].dst).map(|d| d.reg);
-        others.extend(registers().map(|r| (r, 0)));
-        let all = f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts));
-        for inst in all {
-            for r in sources(inst) {
-                others.entry(r).and_modify(|n| *n += 1);
-            }
-            inst.dst.iter().for_each(|d| *writes.entry(d.reg).or_default() += 1);
-        }
-        for r in f.blocks.iter().flat_map(|b| mentioned(f, &b.term)) {
-            others.entry(r).and_modify(|n| *n += 1);
-        }
+        // By register: who else reads it.
+        let mentions = &self.mentions;
+        let registers = wanted.iter().flat_map(|n| &insts[*n].dst).map(|d| d.reg);
+        let mut others: HashMap<Reg, i32> =
+            registers.map(|r| (r, mentions.reads[r.index()])).collect();
         for access in found.by_access.keys() {
             for r in insts[*access].src[0].registers() {
                 others.entry(r).and_modify(|n| *n -= 1);
@@ -284,7 +299,10 @@ impl Compiler<'_> {
         for index in wanted.into_iter().rev() {
             let inst = &insts[index];
             let idle = !inst.uniform
-                && inst.dst.iter().all(|d| others[&d.reg] == 0 && writes[&d.reg] == 1);
+                && inst
+                    .dst
+                    .iter()
+                    .all(|d| others[&d.reg] == 0 && mentions.writes[d.reg.index()] == 1);
             if idle {
                 found.idle.insert(index);
                 for r in sources(inst) {

@@ -150,7 +150,7 @@ impl Compiler<'_> {
     /// General registers that hold a value all through a block that does not mention it.
     fn movable_scalars(&self, block: usize) -> Vec<(Register, Reg)> {
         let (b, kept) = (&self.f.blocks[block], &self.ranges.kept);
-        let mut mentions: BTreeSet<Reg> = mentioned(self.f, &b.term).into_iter().collect();
+        let mut mentions: BTreeSet<Reg> = mentioned(self.f, &b.term).collect();
         mentions.extend(b.checks.iter().map(|check| check.reg));
         for inst in &b.insts {
             mentions.extend(sources(inst).chain(inst.dst.iter().map(|d| d.reg)));

@@ -39,13 +39,18 @@ impl Ranges {
     }
 
     fn weigh(&mut self, f: &VectorFunction, loops: &[(usize, usize)]) {
+        // Several back-edges to one header are one loop, to the last of them.
+        let mut latches: Vec<Option<usize>> = vec![None; f.blocks.len()];
+        loops.iter().for_each(|(header, latch)| latches[*header] = Some(*latch));
+        let mut ended = vec![0; f.blocks.len() + 1];
+        let mut depth = 0u32;
         for (b, block) in f.blocks.iter().enumerate() {
-            // Several back-edges to one header are one loop.
-            let mut headers: Vec<usize> =
-                loops.iter().filter(|(h, l)| *h <= b && b <= *l).map(|(h, _)| *h).collect();
-            headers.sort_unstable();
-            headers.dedup();
-            let weight = LOOP_WEIGHT.powi((headers.len() as u32).min(DEPTH_MAX) as i32);
+            depth -= ended[b];
+            if let Some(latch) = latches[b] {
+                depth += 1;
+                ended[latch + 1] += 1;
+            }
+            let weight = LOOP_WEIGHT.powi(depth.min(DEPTH_MAX) as i32);
             for check in &block.checks {
                 self.weights[check.reg.index()] += weight;
             }

@@ -164,3 +164,39 @@ impl ModuleMemory for NoMemory {
 
     fn write(&mut self, _: u64, _: &[u8]) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sixteen variables that become registers, and addresses that vector code reads in lanes.
+    fn program() -> String {
+        let mut text = ".version 8.0\n.target sm_80\n.address_size 64\n\
+            .visible .entry k(.param .u64 p) {\n  .reg .b32 %r<40>; .reg .b64 %d<4>;\n"
+            .to_owned();
+        for n in 0..16 {
+            let _ = writeln!(text, "  .local .align 4 .b32 v{n};");
+        }
+        text += "  ld.param.u64 %d0, [p];\n  mov.u32 %r0, %tid.x;\n";
+        for n in 0..16 {
+            let (from, to) = (n + 1, n + 17);
+            let _ = writeln!(text, "  add.u32 %r{from}, %r0, {n};");
+            let _ = writeln!(text, "  st.local.u32 [v{n}], %r{from}; ld.local.u32 %r{to}, [v{n}];");
+            let _ = writeln!(text, "  mul.lo.u32 %r{to}, %r{to}, %r{from};");
+            let _ = writeln!(text, "  st.global.u32 [%d0+{}], %r{to};", 4 * n);
+        }
+        text + "  ret;\n}\n"
+    }
+
+    #[test]
+    fn a_program_is_always_compiled_to_the_same_code() {
+        let text = program();
+        let stage = Stage::Vector(Geometry::Line);
+        let first = dump(&text, None, stage).unwrap();
+        assert!(first.is_some());
+        // Or code that was kept would not be found again.
+        for _ in 0..4 {
+            assert_eq!(dump(&text, None, stage).unwrap(), first);
+        }
+    }
+}

@@ -155,20 +155,21 @@ pub enum Term {
 
 impl Term {
     /// Targets, in order.
-    pub fn targets(&self) -> Vec<Target> {
-        match self {
-            Self::Jump(t) => vec![*t],
-            Self::Branch { taken, other, .. } => vec![*taken, *other],
-            Self::Table { targets, .. } => targets.clone(),
+    pub fn targets(&self) -> impl Iterator<Item = Target> + '_ {
+        let (few, table) = match self {
+            Self::Jump(t) => ([Some(*t), None], &[][..]),
+            Self::Branch { taken, other, .. } => ([Some(*taken), Some(*other)], &[][..]),
+            Self::Table { targets, .. } => ([None; 2], &targets[..]),
             Self::Call { next, .. } | Self::Barrier { next, .. } | Self::Pause { next } => {
-                vec![Target::Block(*next)]
+                ([Some(Target::Block(*next)), None], &[][..])
             }
-        }
+        };
+        few.into_iter().flatten().chain(table.iter().copied())
     }
 
     /// Blocks it can go to.
-    pub fn successors(&self) -> impl Iterator<Item = BlockId> {
-        self.targets().into_iter().filter_map(Target::block)
+    pub fn successors(&self) -> impl Iterator<Item = BlockId> + '_ {
+        self.targets().filter_map(Target::block)
     }
 
     /// Applies `f` to every target.
@@ -192,23 +193,20 @@ impl Term {
     }
 
     /// Registers read.
-    pub fn uses(&self) -> Vec<Reg> {
+    pub fn uses(&self) -> impl Iterator<Item = Reg> + use<> {
         let of = |operand: &Operand| match operand {
             Operand::Reg(r) => Some(*r),
             _ => None,
         };
-        match self {
-            Self::Branch { guard, .. } => vec![guard.reg],
-            Self::Table { index, .. } => of(index).into_iter().collect(),
+        let registers = match self {
+            Self::Branch { guard, .. } => [Some(guard.reg), None, None],
+            Self::Table { index, .. } => [of(index), None, None],
             Self::Barrier { barrier, count, predicate, .. } => {
-                [Some(barrier), Some(count), predicate.as_ref()]
-                    .into_iter()
-                    .flatten()
-                    .filter_map(of)
-                    .collect()
+                [of(barrier), of(count), predicate.as_ref().and_then(of)]
             }
-            Self::Jump(_) | Self::Call { .. } | Self::Pause { .. } => Vec::new(),
-        }
+            Self::Jump(_) | Self::Call { .. } | Self::Pause { .. } => [None; 3],
+        };
+        registers.into_iter().flatten()
     }
 
     /// The register written, if any.
@@ -305,13 +303,20 @@ impl Function {
         SlotId(self.slots.len() as u32 - 1)
     }
 
+    /// Successors of each block, by index.
+    pub fn successors(&self) -> Vec<Vec<usize>> {
+        let of = |block: &Block| block.term.successors().map(BlockId::index).collect();
+        self.blocks.iter().map(of).collect()
+    }
+
     /// Predecessors of each block.
     pub fn predecessors(&self) -> Vec<Vec<BlockId>> {
         let mut predecessors = vec![Vec::new(); self.blocks.len()];
         for (index, block) in self.blocks.iter().enumerate() {
             for successor in block.term.successors() {
                 let list: &mut Vec<BlockId> = &mut predecessors[successor.index()];
-                if !list.contains(&BlockId(index as u32)) {
+                // A block's ways to one other follow each other.
+                if list.last() != Some(&BlockId(index as u32)) {
                     list.push(BlockId(index as u32));
                 }
             }

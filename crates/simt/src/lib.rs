@@ -14,6 +14,7 @@ pub mod inspect;
 pub mod ir;
 pub mod kernel;
 mod layout;
+mod live;
 mod lower;
 pub mod matrix;
 pub mod mbarrier;
@@ -39,7 +40,7 @@ use passes::{
     promote, registers, shape, split,
 };
 use ptx::ast::{self, FunctionId, SymbolRef};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use vector::{Mode, Tier, VectorFunction, VectorKernel};
@@ -212,24 +213,22 @@ fn check_externs(ast: &ast::Module) -> Result<(), CompileError> {
 /// The kernel and every function it names, directly or through others. Functions whose address
 /// a variable holds count as named by all.
 fn reachable(ast: &ast::Module, kernel: FunctionId) -> Vec<FunctionId> {
-    let mut found = vec![kernel];
+    let mut found = Found::default();
+    found.add(kernel);
     let mut next = 0;
     let mut indirect = false;
-    while next < found.len() {
-        let function = ast.function(found[next]);
+    while next < found.order.len() {
+        let function = ast.function(found.order[next]);
         indirect |= function
             .instructions()
             .any(|i| matches!(i.call(), Some(ast::Call { callee: ast::Callee::Indirect(_), .. })));
         layout::each_symbol(function, &mut |symbol| {
             if let SymbolRef::Function(id) = symbol {
-                let id = ast.resolve_alias(id);
-                if ast.function(id).body.is_some() && !found.contains(&id) {
-                    found.push(id);
-                }
+                found.add_named(ast, id);
             }
         });
         next += 1;
-        if next == found.len() && std::mem::take(&mut indirect) {
+        if next == found.order.len() && std::mem::take(&mut indirect) {
             for variable in &ast.variables {
                 if let Some(init) = &variable.init {
                     initial_functions(ast, init, &mut found);
@@ -237,20 +236,40 @@ fn reachable(ast: &ast::Module, kernel: FunctionId) -> Vec<FunctionId> {
             }
         }
     }
-    found
+    found.order
 }
 
-fn initial_functions(ast: &ast::Module, init: &ast::Initializer, found: &mut Vec<FunctionId>) {
+/// Functions in the order in which they were found.
+#[derive(Default)]
+struct Found {
+    order: Vec<FunctionId>,
+    known: HashSet<usize>,
+}
+
+impl Found {
+    fn add(&mut self, id: FunctionId) {
+        if self.known.insert(id.index()) {
+            self.order.push(id);
+        }
+    }
+
+    /// The function that a name stands for, if it has a body.
+    fn add_named(&mut self, ast: &ast::Module, id: FunctionId) {
+        let id = ast.resolve_alias(id);
+        if ast.function(id).body.is_some() {
+            self.add(id);
+        }
+    }
+}
+
+fn initial_functions(ast: &ast::Module, init: &ast::Initializer, found: &mut Found) {
     match init {
         ast::Initializer::List(list) => {
             list.iter().for_each(|item| initial_functions(ast, item, found));
         }
         ast::Initializer::Address(address) => {
             if let SymbolRef::Function(id) = address.symbol {
-                let id = ast.resolve_alias(id);
-                if ast.function(id).body.is_some() && !found.contains(&id) {
-                    found.push(id);
-                }
+                found.add_named(ast, id);
             }
         }
         ast::Initializer::Value(_) | ast::Initializer::Properties(_) => {}
@@ -343,7 +362,7 @@ impl Lowered {
         let layout = KernelLayout::place(ast, module, &functions)?;
         let stack = functions.iter().any(|id| lower::uses_stack(ast.function(*id)));
         let env = lower::Environment { module: ast, layout: &layout, stack, copy_notes };
-        let mut callees: HashMap<u32, Function> = HashMap::new();
+        let mut callees: BTreeMap<u32, Function> = BTreeMap::new();
         for &callee in &functions[1..] {
             callees.insert(callee.index() as u32, lower::lower(&env, callee));
         }
@@ -353,7 +372,7 @@ impl Lowered {
         accumulators::run(&mut entry);
         let entry = Prepared::new(entry);
         let mut called = HashMap::new();
-        let mut work = entry.callees(&callees);
+        let mut work: Vec<u32> = entry.callees(&callees).into_iter().collect();
         while let Some(number) = work.pop() {
             if called.contains_key(&number) {
                 continue;
@@ -432,13 +451,13 @@ impl Prepared {
     }
 
     /// Functions that may be called from here: all, if any call is indirect.
-    fn callees(&self, all: &HashMap<u32, Function>) -> Vec<u32> {
-        let mut numbers = Vec::new();
+    fn callees(&self, all: &BTreeMap<u32, Function>) -> BTreeSet<u32> {
+        let mut numbers = BTreeSet::new();
         for block in &self.function.blocks {
             if let ir::Term::Call { site, .. } = block.term {
                 match self.function.calls[site as usize].callee {
-                    ir::Callee::Direct(number) => numbers.push(number),
-                    ir::Callee::Indirect(_) => numbers.extend(all.keys()),
+                    ir::Callee::Direct(number) => _ = numbers.insert(number),
+                    ir::Callee::Indirect(_) => return all.keys().copied().collect(),
                 }
             }
         }

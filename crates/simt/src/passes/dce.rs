@@ -44,7 +44,7 @@ fn reads(f: &Function) -> Vec<u32> {
     let mut count = |r: Reg| reads[r.index()] += 1;
     for block in &f.blocks {
         block.insts.iter().for_each(|inst| inst.uses().for_each(&mut count));
-        term_uses(f, &block.term).into_iter().for_each(&mut count);
+        term_uses(f, &block.term).for_each(&mut count);
     }
     reads
 }

@@ -7,16 +7,24 @@
 use super::liveness::Liveness;
 use crate::ir::{Function, Term};
 
-/// The immediate post-dominator of each block; `None` where lanes only meet at the end.
-pub(crate) fn post_dominators(f: &Function, liveness: &Liveness) -> Vec<Option<usize>> {
+/// The tree of post-dominators. Its root is the end of the function, which has the number behind
+/// the last block's.
+pub(crate) struct PostDominators {
+    /// By block, the immediate post-dominator; `None` for blocks that have no way to the end.
+    pub(crate) of: Vec<Option<usize>>,
+    /// The tree's nodes, each behind its own post-dominators.
+    pub(crate) order: Vec<usize>,
+}
+
+/// Finds them; `dead_end` says which blocks are ([`is_dead_end`]).
+pub(crate) fn post_dominators(f: &Function, dead_end: &[bool]) -> PostDominators {
     let n = f.blocks.len();
-    let dead_end: Vec<bool> = (0..n).map(|b| is_dead_end(f, liveness, b)).collect();
     // Node n is the end of the function.
     let mut edges: Vec<Vec<usize>> = f
         .blocks
         .iter()
         .map(|block| {
-            let mut to: Vec<usize> = lasting_successors(&block.term, &dead_end);
+            let mut to: Vec<usize> = lasting_successors(&block.term, dead_end);
             if to.is_empty() {
                 to.push(n);
             }
@@ -26,7 +34,7 @@ pub(crate) fn post_dominators(f: &Function, liveness: &Liveness) -> Vec<Option<u
     // A loop that is only left by ending the threads would have no end: there the edges count.
     let ends = reaches_end(&edges);
     for (b, block) in f.blocks.iter().enumerate() {
-        let leaves = block.term.targets().iter().any(|t| t.block().is_none())
+        let leaves = block.term.targets().any(|t| t.block().is_none())
             || block.term.successors().any(|s| dead_end[s.index()]);
         if !ends[b] && leaves {
             edges[b].push(n);
@@ -61,7 +69,8 @@ pub(crate) fn post_dominators(f: &Function, liveness: &Liveness) -> Vec<Option<u
             }
         }
     }
-    (0..n).map(|b| Some(dominator[b]).filter(|d| *d < n)).collect()
+    let of = (0..n).map(|b| Some(dominator[b]).filter(|d| *d <= n)).collect();
+    PostDominators { of, order }
 }
 
 /// Which nodes have a way to the last one.
@@ -94,8 +103,7 @@ pub(crate) fn lasting_successors(term: &Term, dead_end: &[bool]) -> Vec<usize> {
 
 /// A block that ends its threads and reads no register from outside.
 pub(crate) fn is_dead_end(f: &Function, liveness: &Liveness, block: usize) -> bool {
-    f.blocks[block].term.successors().next().is_none()
-        && liveness.live_in[block].iter().next().is_none()
+    f.blocks[block].term.successors().next().is_none() && liveness.at_start(block).next().is_none()
 }
 
 fn meet(mut a: usize, mut b: usize, dominator: &[usize], rank: &[usize]) -> usize {
@@ -155,7 +163,12 @@ mod tests {
 
     fn of(edges: &[&[i32]]) -> Vec<Option<usize>> {
         let f = function(edges);
-        post_dominators(&f, &Liveness::of(&f))
+        let liveness = Liveness::of(&f);
+        let dead_end: Vec<bool> =
+            (0..f.blocks.len()).map(|b| is_dead_end(&f, &liveness, b)).collect();
+        let end = f.blocks.len();
+        let of = post_dominators(&f, &dead_end).of;
+        of.into_iter().map(|d| d.filter(|d| *d < end)).collect()
     }
 
     #[test]

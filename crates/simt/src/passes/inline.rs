@@ -6,8 +6,9 @@
 //! body early also reconverge with the others by the caller's own rules, which a real call cannot
 //! offer. What is left (recursion, calls through pointers, giants) is called.
 
+use super::liveness::cycles;
 use crate::ir::{Block, BlockId, Callee, Function, Guard, Operand, Reg, SlotId, Target, Term};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 /// Instructions a function may grow to by inlining. Compilation is linear in it; the largest
 /// kernels seen in real modules have a few ten thousand.
@@ -17,7 +18,7 @@ const SIZE_MAX: usize = 60_000;
 /// which of them are.
 pub(crate) fn run(
     caller: &mut Function,
-    callees: &HashMap<u32, Function>,
+    callees: &BTreeMap<u32, Function>,
     recursive: &HashSet<u32>,
 ) {
     let mut size = caller.size();
@@ -38,27 +39,23 @@ pub(crate) fn run(
 }
 
 /// Functions that can reach themselves by direct calls.
-pub(crate) fn recursive_functions(callees: &HashMap<u32, Function>) -> HashSet<u32> {
-    let calls = |number: u32| {
-        callees.get(&number).into_iter().flat_map(|f| &f.calls).filter_map(|c| match c.callee {
-            Callee::Direct(n) => Some(n),
+pub(crate) fn recursive_functions(callees: &BTreeMap<u32, Function>) -> HashSet<u32> {
+    let numbers: Vec<u32> = callees.keys().copied().collect();
+    let calls = |f: &Function| -> Vec<usize> {
+        let direct = f.calls.iter().filter_map(|c| match c.callee {
+            Callee::Direct(number) => numbers.binary_search(&number).ok(),
             Callee::Indirect(_) => None,
-        })
+        });
+        direct.collect()
     };
-    let reaches_itself = |&start: &u32| {
-        let mut seen = HashSet::new();
-        let mut work: Vec<u32> = calls(start).collect();
-        while let Some(number) = work.pop() {
-            if number == start {
-                return true;
-            }
-            if seen.insert(number) {
-                work.extend(calls(number));
-            }
-        }
-        false
-    };
-    callees.keys().copied().filter(reaches_itself).collect()
+    let called: Vec<Vec<usize>> = callees.values().map(calls).collect();
+    let mut callers = vec![Vec::new(); called.len()];
+    for (caller, called) in called.iter().enumerate() {
+        called.iter().for_each(|c| callers[*c].push(caller));
+    }
+    let cycle = cycles(&called, &callers);
+    let in_cycle = |f: &usize| called[*f].iter().any(|c| cycle[*c] == cycle[*f]);
+    (0..called.len()).filter(in_cycle).map(|f| numbers[f]).collect()
 }
 
 fn inline_one(caller: &mut Function, at: usize, site: u32, next: BlockId, callee: &Function) {
@@ -141,7 +138,7 @@ mod tests {
     use crate::op::{Class, IntOp, IntType, Op, Width};
 
     fn inline(caller: &mut Function, number: u32, callee: Function) {
-        let callees = HashMap::from([(number, callee)]);
+        let callees = BTreeMap::from([(number, callee)]);
         run(caller, &callees, &recursive_functions(&callees));
     }
 

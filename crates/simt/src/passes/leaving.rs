@@ -13,10 +13,12 @@
 
 use super::affine::Shape;
 use super::dce;
-use super::liveness::{Liveness, RegSet, term_uses};
+use super::liveness::{Liveness, term_uses};
+use super::loops::{Loops, Walk};
 use super::shape::{self, Shapes};
 use crate::geometry::Geometry;
 use crate::ir::{Function, Inst, Operand, Reg};
+use crate::live::turned;
 use crate::op::{Class, Op, Width};
 
 /// Registers that are tried in a function: each is looked for in all of it.
@@ -62,7 +64,7 @@ pub(crate) fn run(
 /// Registers that vary, written in a loop while lanes that have left it need them, and read there.
 fn candidates(f: &Function, shapes: &Shapes) -> Vec<Candidate> {
     let loops = loops(f);
-    if loops.is_empty() {
+    if loops.all.is_empty() {
         return Vec::new();
     }
     let places = Places::of(f, shapes);
@@ -70,16 +72,15 @@ fn candidates(f: &Function, shapes: &Shapes) -> Vec<Candidate> {
         let reg = Reg(index as u32);
         let Class::Lane(width) = f.regs[index] else { return None };
         let written = &places.written[index];
-        if shapes.of[index] != Shape::Varying
-            || width == Width::W128
-            || written.is_empty()
-            || places.ends.contains(reg)
-        {
+        if shapes.of[index] != Shape::Varying || width == Width::W128 || places.ends[index] {
             return None;
         }
-        let inside = loops.iter().find(|inside| written.iter().all(|b| inside[*b]))?;
-        let is_read = places.read[index].iter().any(|b| inside[*b]);
-        is_read.then(|| Candidate { reg, width, inside: inside.clone() })
+        let is_in = |block: usize, l: usize| loops.around(block).any(|of| of == l);
+        let around =
+            loops.around(*written.first()?).find(|l| written.iter().all(|b| is_in(*b, *l)))?;
+        let is_read = places.read[index].iter().any(|b| is_in(*b, around));
+        let inside = || (0..f.blocks.len()).map(|b| is_in(b, around)).collect();
+        is_read.then(|| Candidate { reg, width, inside: inside() })
     };
     (0..f.regs.len()).filter_map(candidate).take(CANDIDATES_MAX).collect()
 }
@@ -90,52 +91,37 @@ struct Places {
     written: Vec<Vec<usize>>,
     /// By register, the blocks that read it for something else than its own next value.
     read: Vec<Vec<usize>>,
-    /// What terminators read and write.
-    ends: RegSet,
+    /// By register: a terminator reads or writes it.
+    ends: Vec<bool>,
 }
 
 impl Places {
     fn of(f: &Function, shapes: &Shapes) -> Self {
         let none = || vec![Vec::new(); f.regs.len()];
-        let (mut written, mut read, mut ends) = (none(), none(), RegSet::new(f.regs.len()));
+        let (mut written, mut read, mut ends) = (none(), none(), vec![false; f.regs.len()]);
         for (number, block) in f.blocks.iter().enumerate() {
             for inst in &block.insts {
-                for r in inst.dst.iter().filter(|r| shapes.needed_elsewhere[number].contains(**r)) {
-                    written[r.index()].push(number);
+                for r in &inst.dst {
+                    if shapes.needed_elsewhere.contains(number, *r) {
+                        written[r.index()].push(number);
+                    }
                 }
                 for r in inst.uses().filter(|r| inst.dst != [*r]) {
                     read[r.index()].push(number);
                 }
             }
-            for r in term_uses(f, &block.term).into_iter().chain(block.term.def()) {
-                ends.insert(r);
+            for r in term_uses(f, &block.term).chain(block.term.def()) {
+                ends[r.index()] = true;
             }
         }
         Self { written, read, ends }
     }
 }
 
-/// The blocks of each loop, the smallest loop first; blocks are in order, so what goes back closes one.
-fn loops(f: &Function) -> Vec<Vec<bool>> {
-    let predecessors = f.predecessors();
-    let mut found = Vec::new();
-    for (header, before) in predecessors.iter().enumerate() {
-        let mut inside = vec![false; f.blocks.len()];
-        inside[header] = true;
-        let mut work: Vec<usize> =
-            before.iter().map(|b| b.index()).filter(|b| *b >= header).collect();
-        if work.is_empty() {
-            continue;
-        }
-        while let Some(b) = work.pop() {
-            if !std::mem::replace(&mut inside[b], true) {
-                work.extend(predecessors[b].iter().map(|b| b.index()));
-            }
-        }
-        found.push(inside);
-    }
-    found.sort_by_key(|inside| inside.iter().filter(|i| **i).count());
-    found
+/// The function's loops.
+fn loops(f: &Function) -> Loops {
+    let successors = f.successors();
+    Loops::of(&turned(&successors), &Walk::of(&successors))
 }
 
 /// Writes the twin behind every definition, and has all that is not inside read it.

@@ -6,13 +6,16 @@
 //! at the latch for those still in the body, and the warp stays in step.
 
 use super::cleanup::renumber;
+use super::loops::{Loops, Walk};
 use crate::ir::{Block, BlockId, Function, Target, Term};
+use crate::live::turned;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Orders the blocks; all must be reachable.
 pub(crate) fn run(f: &mut Function) {
     join_latches(f);
-    let graph = Graph::of(f);
-    let order = graph.layout();
+    let order = Graph::of(f).layout();
     let mut number = vec![0; f.blocks.len()];
     for (position, block) in order.iter().enumerate() {
         number[*block] = position as u32;
@@ -23,137 +26,67 @@ pub(crate) fn run(f: &mut Function) {
     renumber(f, &number);
 }
 
-/// Successors, and which edges go back, found by a depth-first walk.
+/// Successors, and the loops that they make.
 struct Graph {
     successors: Vec<Vec<usize>>,
-    /// Position of each block in reverse post-order.
-    rank: Vec<usize>,
-    /// Edges to a block that is still open in the walk.
-    back: Vec<(usize, usize)>,
+    walk: Walk,
+    loops: Loops,
 }
 
 impl Graph {
     fn of(f: &Function) -> Self {
-        let successors: Vec<Vec<usize>> =
-            f.blocks.iter().map(|b| b.term.successors().map(BlockId::index).collect()).collect();
-        let n = successors.len();
-        let (mut rank, mut back) = (vec![usize::MAX; n], Vec::new());
-        let mut state = vec![0u8; n];
-        let mut stack = vec![(0usize, 0usize)];
-        let mut post = Vec::with_capacity(n);
-        state[0] = 1;
-        while let Some((block, next)) = stack.last_mut() {
-            let b = *block;
-            if let Some(&s) = successors[b].get(*next) {
-                *next += 1;
-                match state[s] {
-                    0 => {
-                        state[s] = 1;
-                        stack.push((s, 0));
-                    }
-                    1 => back.push((b, s)),
-                    _ => {}
-                }
-            } else {
-                state[b] = 2;
-                post.push(b);
-                stack.pop();
-            }
-        }
-        for (position, b) in post.iter().rev().enumerate() {
-            rank[*b] = position;
-        }
-        Self { successors, rank, back }
+        let successors = f.successors();
+        let walk = Walk::of(&successors);
+        let loops = Loops::of(&turned(&successors), &walk);
+        Self { successors, walk, loops }
     }
 
-    fn predecessors(&self) -> Vec<Vec<usize>> {
-        let mut predecessors = vec![Vec::new(); self.successors.len()];
-        for (b, list) in self.successors.iter().enumerate() {
-            for s in list {
-                predecessors[*s].push(b);
-            }
-        }
-        predecessors
-    }
-
-    /// Blocks of the loop that the back-edges to `header` close.
-    fn body(&self, header: usize, predecessors: &[Vec<usize>]) -> Vec<bool> {
-        let mut inside = vec![false; self.successors.len()];
-        inside[header] = true;
-        let mut work: Vec<usize> =
-            self.back.iter().filter(|(_, h)| *h == header).map(|(t, _)| *t).collect();
-        while let Some(b) = work.pop() {
-            if !std::mem::replace(&mut inside[b], true) {
-                work.extend(&predecessors[b]);
-            }
-        }
-        inside
+    /// Successors, edges back left out.
+    fn onwards(&self, block: usize) -> impl Iterator<Item = usize> + '_ {
+        let all = self.successors[block].iter().copied();
+        all.filter(move |s| !self.walk.goes_back(block, *s))
     }
 
     fn layout(&self) -> Vec<usize> {
-        let n = self.successors.len();
-        let predecessors = self.predecessors();
-        let mut headers: Vec<usize> = self.back.iter().map(|(_, h)| *h).collect();
-        headers.sort_unstable();
-        headers.dedup();
-        let loops: Vec<(usize, Vec<bool>, usize)> = headers
-            .iter()
-            .map(|&h| {
-                let body = self.body(h, &predecessors);
-                let size = body.iter().filter(|inside| **inside).count();
-                (h, body, size)
-            })
-            .collect();
-        let mut waiting: Vec<usize> = vec![0; n];
-        for (b, list) in self.successors.iter().enumerate() {
-            for s in list {
-                if !self.back.contains(&(b, *s)) {
-                    waiting[*s] += 1;
-                }
-            }
-        }
-        let mut ready = vec![0usize];
+        let (n, loops) = (self.successors.len(), &self.loops.all);
+        let mut waiting = vec![0usize; n];
+        (0..n).flat_map(|b| self.onwards(b)).for_each(|s| waiting[s] += 1);
+        let mut headed = vec![None; n];
+        loops.iter().enumerate().for_each(|(number, l)| headed[l.header] = Some(number));
+        // Blocks that could be next, the first in the walk first: by the loop that they are in once they
+        // are entered, and at the end those that are in none.
+        let mut ready = vec![BinaryHeap::new(); loops.len() + 1];
+        // Loops entered and not finished, the smallest last, and what is left of each.
+        let mut open: Vec<usize> = Vec::new();
+        let mut left: Vec<usize> = loops.iter().map(|l| l.members).collect();
         let mut order = Vec::with_capacity(n);
-        // Loops entered and not finished, innermost last: index into `loops`, blocks left.
-        let mut open: Vec<(usize, usize)> = Vec::new();
-        while !ready.is_empty() {
-            let best = |inside: Option<&Vec<bool>>| {
-                ready
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, b)| inside.is_none_or(|i| i[**b]))
-                    .min_by_key(|(_, b)| self.rank[**b])
-                    .map(|(position, _)| position)
-            };
-            let position = open
-                .iter()
-                .rev()
-                .find_map(|(l, _)| best(Some(&loops[*l].1)))
-                .or_else(|| best(None));
-            let Some(position) = position else { break };
-            let b = ready.swap_remove(position);
+        let mut next = Some(0);
+        while let Some(b) = next {
             order.push(b);
-            for (index, entered) in loops.iter().enumerate() {
-                if entered.0 == b {
-                    open.push((index, entered.2));
+            if let Some(entered) = headed[b] {
+                let size = loops[entered].blocks;
+                open.insert(open.partition_point(|l| loops[*l].blocks >= size), entered);
+            }
+            // What is finished counts as one for the loop around it.
+            for l in self.loops.around(b) {
+                left[l] -= 1;
+                if left[l] > 0 {
+                    break;
+                }
+                open.retain(|of| *of != l);
+            }
+            for s in self.onwards(b) {
+                waiting[s] -= 1;
+                if waiting[s] == 0 {
+                    let home = match headed[s] {
+                        Some(l) => loops[l].parent,
+                        None => self.loops.innermost[s],
+                    };
+                    ready[home.unwrap_or(loops.len())].push(Reverse((self.walk.rank[s], s)));
                 }
             }
-            // Smaller loops are nested in larger ones: the innermost stays last.
-            open.sort_by_key(|(l, _)| std::cmp::Reverse(loops[*l].2));
-            for (l, left) in &mut open {
-                if loops[*l].1[b] {
-                    *left -= 1;
-                }
-            }
-            open.retain(|(_, left)| *left > 0);
-            for s in &self.successors[b] {
-                if !self.back.contains(&(b, *s)) {
-                    waiting[*s] -= 1;
-                    if waiting[*s] == 0 {
-                        ready.push(*s);
-                    }
-                }
-            }
+            let homes = open.iter().rev().copied().chain([loops.len()]);
+            next = homes.into_iter().find_map(|home| ready[home].pop()).map(|Reverse((_, b))| b);
         }
         order
     }
@@ -162,21 +95,20 @@ impl Graph {
 /// Leads all back-edges to a header through one new block.
 fn join_latches(f: &mut Function) {
     let graph = Graph::of(f);
-    let mut headers: Vec<usize> = graph.back.iter().map(|(_, h)| *h).collect();
-    headers.sort_unstable();
-    headers.dedup();
-    let predecessors = graph.predecessors();
-    let bodies: Vec<(usize, Vec<bool>)> =
-        headers.iter().map(|h| (*h, graph.body(*h, &predecessors))).collect();
-    for header in headers {
-        let latches: Vec<usize> =
-            graph.back.iter().filter(|(_, h)| *h == header).map(|(t, _)| *t).collect();
+    let predecessors = turned(&graph.successors);
+    let mut numbers: Vec<usize> = (0..graph.loops.all.len()).collect();
+    numbers.sort_unstable_by_key(|number| graph.loops.all[*number].header);
+    for number in numbers {
+        let header = graph.loops.all[number].header;
+        let latches: Vec<usize> = predecessors[header]
+            .iter()
+            .copied()
+            .filter(|latch| graph.walk.goes_back(*latch, header))
+            .collect();
         // One that leaves an inner loop on its way back needs a latch as well: lanes that leave
         // early would start the next round while others are still in that loop.
-        let leaves_inner_loop = |latch: usize| {
-            bodies.iter().any(|(inner, body)| *inner != header && body[latch] && !body[header])
-        };
-        if latches.len() < 2 && !latches.iter().any(|t| leaves_inner_loop(*t)) {
+        let leaves_inner_loop = |latch: &usize| graph.loops.innermost[*latch] != Some(number);
+        if latches.len() < 2 && !latches.iter().any(leaves_inner_loop) {
             continue;
         }
         let line = f.blocks[header].line;

@@ -7,7 +7,7 @@
 
 use crate::ir::{Function, Inst, Operand, Reg, SlotId, Term};
 use crate::op::{Access, Class, Op, Space, Width};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Promotes what can be.
 pub(crate) fn run(f: &mut Function) {
@@ -47,9 +47,10 @@ fn access_of(inst: &Inst) -> Option<(SlotId, u64, Access)> {
     }
 }
 
-fn find(f: &Function) -> HashMap<SlotId, HashMap<u64, u8>> {
-    let mut elements: HashMap<SlotId, Option<HashMap<u64, u8>>> = HashMap::new();
-    let ruin = |elements: &mut HashMap<SlotId, Option<_>>, slot: SlotId| {
+/// What can be promoted: offsets and sizes, in order, so that a program always becomes the same code.
+fn find(f: &Function) -> BTreeMap<SlotId, BTreeMap<u64, u8>> {
+    let mut elements: BTreeMap<SlotId, Option<BTreeMap<u64, u8>>> = BTreeMap::new();
+    let ruin = |elements: &mut BTreeMap<SlotId, Option<_>>, slot: SlotId| {
         elements.insert(slot, None);
     };
     for call in f.blocks.iter().filter_map(|b| match b.term {
@@ -68,7 +69,7 @@ fn find(f: &Function) -> HashMap<SlotId, HashMap<u64, u8>> {
                 ruin(&mut elements, slot);
                 continue;
             };
-            let entry = elements.entry(slot).or_insert_with(|| Some(HashMap::new()));
+            let entry = elements.entry(slot).or_insert_with(|| Some(BTreeMap::new()));
             let size = u64::from(f.slots[slot.0 as usize].bytes);
             let Some(known) = entry else { continue };
             // 8-bit elements share a register class with 16-bit ones; leave them in memory.
@@ -90,8 +91,7 @@ fn find(f: &Function) -> HashMap<SlotId, HashMap<u64, u8>> {
         .into_iter()
         .filter_map(|(slot, known)| Some((slot, known?)))
         .filter(|(_, known)| {
-            let mut ranges: Vec<_> = known.iter().map(|(&at, &bytes)| (at, bytes)).collect();
-            ranges.sort_unstable();
+            let ranges: Vec<_> = known.iter().map(|(&at, &bytes)| (at, bytes)).collect();
             ranges.windows(2).all(|w| w[0].0 + u64::from(w[0].1) <= w[1].0)
         })
         .collect()

@@ -14,10 +14,11 @@
 //! that follows counts as divergent.
 
 use super::affine::{Rules, Shape, Widening};
-use super::dominators::{is_dead_end, lasting_successors, post_dominators};
+use super::dominators::is_dead_end;
 use super::facts::{Fact, Facts};
-use super::liveness::{Liveness, RegSet};
-use super::waiters::needed_elsewhere;
+use super::liveness::Liveness;
+use super::regions::Regions;
+use super::waiters::{Needed, needed_elsewhere};
 use crate::geometry::Geometry;
 use crate::ir::{Function, Inst, Operand, Reg, Term};
 use crate::op::{Convert, FloatType, Op, Round, Space, Special};
@@ -31,7 +32,7 @@ pub(crate) struct Shapes {
     /// By register: the same for all threads of the block, always, and free to compute early.
     pub(crate) invariant: Vec<bool>,
     /// By block: registers that lanes which do not run it may need.
-    pub(crate) needed_elsewhere: Vec<RegSet>,
+    pub(crate) needed_elsewhere: Needed,
     /// Which launches the code is for.
     pub(crate) geometry: Geometry,
     facts: Facts,
@@ -39,19 +40,19 @@ pub(crate) struct Shapes {
 
 /// Analyses a function whose blocks are in order, for launches of a geometry.
 pub(crate) fn analyse(f: &Function, liveness: &Liveness, geometry: Geometry) -> Shapes {
-    let post = post_dominators(f, liveness);
-    let dead_end: Vec<bool> = (0..f.blocks.len()).map(|b| is_dead_end(f, liveness, b)).collect();
+    let dead_end = (0..f.blocks.len()).map(|b| is_dead_end(f, liveness, b)).collect();
+    let mut regions = Regions::of(f, dead_end);
     let mut shapes = Shapes {
         of: vec![Shape::Unknown; f.regs.len()],
         divergent: vec![false; f.blocks.len()],
         invariant: invariants(f),
-        needed_elsewhere: vec![RegSet::new(f.regs.len()); f.blocks.len()],
+        needed_elsewhere: Needed::none(liveness, f.blocks.len()),
         geometry,
         facts: Facts::of(f, geometry),
     };
     let mut waited_for: Option<Vec<bool>> = None;
     loop {
-        while shapes.step(f, &post, &dead_end) {}
+        while shapes.step(f, &mut regions) {}
         // What is only computed from registers that nobody writes has any shape we like.
         if shapes.of.contains(&Shape::Unknown) {
             shapes
@@ -74,7 +75,7 @@ pub(crate) fn analyse(f: &Function, liveness: &Liveness, geometry: Geometry) -> 
 
 impl Shapes {
     /// Looks at every block once; true if that changed anything.
-    fn step(&mut self, f: &Function, post: &[Option<usize>], dead_end: &[bool]) -> bool {
+    fn step(&mut self, f: &Function, regions: &mut Regions) -> bool {
         let mut changed = false;
         for (b, block) in f.blocks.iter().enumerate() {
             for inst in &block.insts {
@@ -90,7 +91,7 @@ impl Shapes {
                 changed |= self.define(d, b, shape);
             }
             if self.diverges(&block.term) {
-                changed |= self.spread(f, b, post, dead_end);
+                changed |= regions.spread(f, b, &mut self.divergent);
             }
         }
         changed
@@ -125,7 +126,7 @@ impl Shapes {
         let new = match old.join(shape) {
             Shape::Unknown => Shape::Unknown,
             _ if self.invariant[reg.index()] => Shape::UNIFORM,
-            _ if self.needed_elsewhere[block].contains(reg) => Shape::Varying,
+            _ if self.needed_elsewhere.contains(block, reg) => Shape::Varying,
             shape => shape,
         };
         self.of[reg.index()] = new;
@@ -139,48 +140,6 @@ impl Shapes {
             _ => false,
         }
     }
-
-    /// Marks what lies between a divergent branch and where its lanes meet.
-    fn spread(
-        &mut self,
-        f: &Function,
-        branch: usize,
-        post: &[Option<usize>],
-        dead_end: &[bool],
-    ) -> bool {
-        let mut changed = false;
-        for s in f.blocks[branch].term.successors().map(|s| s.index()).filter(|s| dead_end[*s]) {
-            changed |= !std::mem::replace(&mut self.divergent[s], true);
-        }
-        let next = lasting_successors(&f.blocks[branch].term, dead_end);
-        if next.len() < 2 {
-            return changed;
-        }
-        let mut meet = post[branch];
-        let mut region = reachable(f, &next, meet);
-        // Lanes that reach the meeting point early must wait there: it must stand behind.
-        if meet.is_some_and(|m| region.iter().any(|b| *b >= m)) {
-            meet = None;
-            region = reachable(f, &next, meet);
-        }
-        for b in region {
-            changed |= !std::mem::replace(&mut self.divergent[b], true);
-        }
-        changed
-    }
-}
-
-fn reachable(f: &Function, from: &[usize], stop: Option<usize>) -> Vec<usize> {
-    let mut seen = vec![false; f.blocks.len()];
-    let mut found = Vec::new();
-    let mut work = from.to_vec();
-    while let Some(b) = work.pop() {
-        if Some(b) != stop && !std::mem::replace(&mut seen[b], true) {
-            found.push(b);
-            work.extend(f.blocks[b].term.successors().map(|s| s.index()));
-        }
-    }
-    found
 }
 
 /// Registers with one definition, by an operation without effects, from constants, the launch and

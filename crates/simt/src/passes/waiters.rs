@@ -10,68 +10,92 @@
 //! until they get to `Y` or beyond. Lanes that wait at a barrier, or for others at a synchronising
 //! instruction, may see anything run meanwhile.
 
-use super::liveness::{Liveness, RegSet};
-use crate::ir::{Function, Term};
+use super::liveness::Liveness;
+use crate::ir::{Function, Reg, Term};
+use crate::live::{Names, Set, turned};
+use std::rc::Rc;
 
-/// For each block, the registers that lanes outside of it may need later. `divergent` says which
-/// blocks may run with some of the lanes, `parts` whose terminators may send lanes different ways.
+/// By block, the registers that lanes outside of it may need later.
+pub(crate) struct Needed {
+    names: Rc<Names>,
+    of: Vec<Set>,
+}
+
+impl Needed {
+    /// Nothing, of a function with so many blocks.
+    pub(crate) fn none(liveness: &Liveness, blocks: usize) -> Self {
+        let names = liveness.live.names.clone();
+        let of = vec![Set::new(names.count()); blocks];
+        Self { names, of }
+    }
+
+    /// True if lanes that do not run the block may need the register.
+    pub(crate) fn contains(&self, block: usize, reg: Reg) -> bool {
+        self.names.number(reg).is_some_and(|n| self.of[block].contains(n))
+    }
+}
+
+/// Finds them. `divergent` says which blocks may run with some of the lanes, `parts` whose terminators
+/// may send lanes different ways.
+///
+/// Blocks where lanes wait are looked at from the last to the first. So what is known to be needed in
+/// a block is needed for a wait at least as late as the one that is looked at, and has gone on to
+/// wherever this one would go on to: only what is new in a block goes on from there.
 pub(crate) fn needed_elsewhere(
     f: &Function,
     liveness: &Liveness,
     divergent: &[bool],
     parts: &[bool],
-) -> Vec<RegSet> {
+) -> Needed {
     let n = f.blocks.len();
-    let mut needed = vec![RegSet::new(f.regs.len()); n];
-    let predecessors = f.predecessors();
-    for y in 0..n {
-        let block = &f.blocks[y];
-        let syncs = block.insts.first().is_some_and(|inst| inst.op.is_sync());
-        let after_barrier = predecessors[y].iter().any(|p| {
-            divergent[p.index()] && matches!(f.blocks[p.index()].term, Term::Barrier { .. })
-        });
-        let running = if (syncs && divergent[y]) || after_barrier {
-            vec![true; n]
-        } else {
-            running_while_waiting(f, y, &predecessors[y], divergent, parts)
-        };
+    let live = &liveness.live;
+    let successors = f.successors();
+    let predecessors = turned(&successors);
+    let mut needed = Needed::none(liveness, n);
+    let nobody = Set::new(live.names.count());
+    let mut everywhere = nobody.clone();
+    // By block, what is needed in all that it leads to in front of the wait.
+    let mut beside = vec![nobody; n];
+    // By register: all blocks from this one to the wait need it.
+    let mut from = vec![usize::MAX; live.names.count()];
+    let mut work = Vec::new();
+    for y in (0..n).rev() {
+        let waiting = &live.at_start[y];
+        let syncs = f.blocks[y].insts.first().is_some_and(|inst| inst.op.is_sync());
+        let after_barrier = predecessors[y]
+            .iter()
+            .any(|p| divergent[*p] && matches!(f.blocks[*p].term, Term::Barrier { .. }));
+        if (syncs && divergent[y]) || after_barrier {
+            everywhere.extend(waiting);
+            continue;
+        }
+        // Lanes that are together and go the same way leave nobody behind.
+        for p in predecessors[y].iter().filter(|p| divergent[**p] || parts[**p]) {
+            if beside[*p].extend(waiting) {
+                work.extend(successors[*p].iter().filter(|s| **s < y));
+            }
+        }
+        // All lanes are together in a block that does not diverge: nobody waits before `y`.
+        if let Some(p) = predecessors[y].iter().filter(|p| divergent[**p]).min() {
+            let first = p + 1;
+            let last = waiting.iter().map(|r| from[r]).max().unwrap_or(first).min(y);
+            work.extend(first..last.max(first));
+            waiting.iter().for_each(|r| from[r] = from[r].min(first));
+        }
+        while let Some(x) = work.pop() {
+            if needed.of[x].extend(waiting) {
+                work.extend(successors[x].iter().filter(|s| **s < y));
+            }
+        }
+    }
+    for (x, set) in needed.of.iter_mut().enumerate() {
         // A block that all live lanes run together has nobody to keep anything for.
-        for x in (0..n).filter(|x| running[*x] && divergent[*x]) {
-            needed[x].extend(&liveness.live_in[y]);
+        match divergent[x] {
+            true => _ = set.extend(&everywhere),
+            false => *set = Set::new(live.names.count()),
         }
     }
     needed
-}
-
-/// Blocks that can run while lanes wait at `y`.
-fn running_while_waiting(
-    f: &Function,
-    y: usize,
-    predecessors: &[crate::ir::BlockId],
-    divergent: &[bool],
-    parts: &[bool],
-) -> Vec<bool> {
-    let mut runs = vec![false; f.blocks.len()];
-    let mut work = Vec::new();
-    for p in predecessors {
-        let p = p.index();
-        // Lanes that are together and go the same way leave nobody behind.
-        if !divergent[p] && !parts[p] {
-            continue;
-        }
-        let others = f.blocks[p].term.successors().map(|s| s.index()).filter(|s| *s < y);
-        work.extend(others);
-        // All lanes are together in a block that does not diverge: nobody waits before `y`.
-        if divergent[p] {
-            work.extend(p + 1..y);
-        }
-    }
-    while let Some(x) = work.pop() {
-        if !std::mem::replace(&mut runs[x], true) {
-            work.extend(f.blocks[x].term.successors().map(|s| s.index()).filter(|s| *s < y));
-        }
-    }
-    runs
 }
 
 #[cfg(test)]
@@ -111,8 +135,64 @@ mod tests {
         let f = Function { regs, blocks, ..Function::default() };
         let liveness = Liveness::of(&f);
         let needed = needed_elsewhere(&f, &liveness, &[true, true, false], &[true, false, false]);
-        assert!(needed[1].contains(Reg(result)), "the result of those who left");
-        assert!(!needed[0].contains(Reg(inner)), "nobody waits at block 1 while block 0 runs");
-        assert!(!needed[2].contains(Reg(result)), "nobody is left when block 2 runs");
+        assert!(needed.contains(1, Reg(result)), "the result of those who left");
+        assert!(!needed.contains(0, Reg(inner)), "nobody waits at block 1 while block 0 runs");
+        assert!(!needed.contains(2, Reg(result)), "nobody is left when block 2 runs");
+    }
+
+    /// Blocks that can run while lanes wait at `y`, by the rule.
+    fn running(f: &Function, y: usize, divergent: &[bool], parts: &[bool]) -> Vec<bool> {
+        let mut runs = vec![false; f.blocks.len()];
+        let onwards =
+            |x: usize| f.blocks[x].term.successors().map(BlockId::index).filter(|s| *s < y);
+        let mut work = Vec::new();
+        for p in (0..f.blocks.len()).filter(|p| divergent[*p] || parts[*p]) {
+            if f.blocks[p].term.successors().any(|s| s.index() == y) {
+                work.extend(onwards(p));
+                work.extend((p + 1..y).filter(|_| divergent[p]));
+            }
+        }
+        while let Some(x) = work.pop() {
+            if !std::mem::replace(&mut runs[x], true) {
+                work.extend(onwards(x));
+            }
+        }
+        runs
+    }
+
+    #[test]
+    fn what_waiting_lanes_will_read_is_needed_wherever_others_run() {
+        let mut random = crate::live::tests::random();
+        let mut seen = 0;
+        for _ in 0..1000 {
+            let (n, registers) = (3 + random(12), 8);
+            let block = |_| {
+                let way = |n| if random(5) == 0 { random(n) as u32 } else { random(n + 1) as u32 };
+                let [taken, other] = [n, n].map(way).map(|b| b.min(n as u32 - 1));
+                let reg = |random: &mut dyn FnMut(usize) -> usize| 1 + random(registers - 1) as u32;
+                let insts =
+                    (0..random(3)).map(|_| mov(reg(&mut random), reg(&mut random))).collect();
+                Block { insts, term: branch(taken, other), line: 0 }
+            };
+            let blocks: Vec<Block> = (0..n).map(block).collect();
+            let mut regs = vec![Class::Lane(Width::W32); registers];
+            regs[0] = Class::Pred;
+            let f = Function { regs, blocks, ..Function::default() };
+            let mut some = || -> Vec<bool> { (0..n).map(|_| random(2) == 0).collect() };
+            let (divergent, parts) = (some(), some());
+            let liveness = Liveness::of(&f);
+            let needed = needed_elsewhere(&f, &liveness, &divergent, &parts);
+            let waits: Vec<Vec<bool>> =
+                (0..n).map(|y| running(&f, y, &divergent, &parts)).collect();
+            for x in 0..n {
+                for r in (0..registers as u32).map(Reg) {
+                    let waited_for =
+                        (0..n).any(|y| waits[y][x] && liveness.at_start(y).any(|live| live == r));
+                    assert_eq!(needed.contains(x, r), divergent[x] && waited_for, "{x} {r:?} {f}");
+                    seen += usize::from(divergent[x] && waited_for);
+                }
+            }
+        }
+        assert!(seen > 1000, "{seen}");
     }
 }

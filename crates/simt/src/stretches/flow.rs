@@ -1,21 +1,20 @@
 //! What vector code reads and writes, and where it goes.
 
 use crate::ir::{Callee, Reg, Target};
-use crate::vector::{VectorFunction, VectorInst, VectorTerm};
+use crate::vector::{Source, VectorFunction, VectorInst, VectorTerm};
 
 /// Blocks that a terminator can go to.
-pub fn successors(term: &VectorTerm) -> Vec<usize> {
+pub fn successors(term: &VectorTerm) -> impl Iterator<Item = usize> + '_ {
     let block = |t: &Target| t.block().map(|b| b.index());
-    match term {
-        VectorTerm::Jump(t) => block(t).into_iter().collect(),
-        VectorTerm::Branch { taken, other, .. } => {
-            block(taken).into_iter().chain(block(other)).collect()
-        }
-        VectorTerm::Table { targets, .. } => targets.iter().filter_map(block).collect(),
+    let (few, table) = match term {
+        VectorTerm::Jump(t) => ([block(t), None], &[][..]),
+        VectorTerm::Branch { taken, other, .. } => ([block(taken), block(other)], &[][..]),
+        VectorTerm::Table { targets, .. } => ([None; 2], &targets[..]),
         VectorTerm::Call { next, .. }
         | VectorTerm::Barrier { next, .. }
-        | VectorTerm::Pause { next } => vec![*next as usize],
-    }
+        | VectorTerm::Pause { next } => ([Some(*next as usize), None], &[][..]),
+    };
+    few.into_iter().flatten().chain(table.iter().filter_map(block))
 }
 
 /// Registers that an instruction reads, its guard's included.
@@ -24,20 +23,21 @@ pub fn sources(inst: &VectorInst) -> impl Iterator<Item = Reg> + '_ {
 }
 
 /// Registers that a terminator reads.
-pub fn terminator_sources(f: &VectorFunction, term: &VectorTerm) -> Vec<Reg> {
-    match term {
-        VectorTerm::Branch { guard, .. } => vec![guard.reg],
-        VectorTerm::Table { index, .. } => index.registers().collect(),
+pub fn terminator_sources(f: &VectorFunction, term: &VectorTerm) -> impl Iterator<Item = Reg> {
+    let none = Source::Imm(0);
+    let (sources, register) = match term {
+        VectorTerm::Branch { guard, .. } => ([none; 3], Some(guard.reg)),
+        VectorTerm::Table { index, .. } => ([*index, none, none], None),
         VectorTerm::Barrier { barrier, count, predicate, .. } => {
-            let read = [Some(barrier), Some(count), predicate.as_ref()];
-            read.into_iter().flatten().flat_map(|s| s.registers()).collect()
+            ([*barrier, *count, predicate.unwrap_or(none)], None)
         }
         VectorTerm::Call { site, .. } => match f.calls[*site as usize].callee {
-            Callee::Indirect(r) => vec![r],
-            Callee::Direct(_) => Vec::new(),
+            Callee::Indirect(r) => ([none; 3], Some(r)),
+            Callee::Direct(_) => ([none; 3], None),
         },
-        VectorTerm::Jump(_) | VectorTerm::Pause { .. } => Vec::new(),
-    }
+        VectorTerm::Jump(_) | VectorTerm::Pause { .. } => ([none; 3], None),
+    };
+    sources.into_iter().flat_map(|s| s.registers()).chain(register)
 }
 
 /// The register that a terminator writes.
@@ -49,10 +49,8 @@ pub fn result(term: &VectorTerm) -> Option<Reg> {
 }
 
 /// Registers that a terminator reads or writes.
-pub fn mentioned(f: &VectorFunction, term: &VectorTerm) -> Vec<Reg> {
-    let mut all = terminator_sources(f, term);
-    all.extend(result(term));
-    all
+pub fn mentioned(f: &VectorFunction, term: &VectorTerm) -> impl Iterator<Item = Reg> {
+    terminator_sources(f, term).chain(result(term))
 }
 
 /// Back-edges: header and latch of each loop.
@@ -60,7 +58,7 @@ pub fn back_edges(f: &VectorFunction) -> Vec<(usize, usize)> {
     f.blocks
         .iter()
         .enumerate()
-        .flat_map(|(b, block)| successors(&block.term).into_iter().map(move |s| (s, b)))
+        .flat_map(|(b, block)| successors(&block.term).map(move |s| (s, b)))
         .filter(|(s, b)| s <= b)
         .collect()
 }

@@ -14,9 +14,10 @@ mod liveness;
 mod parted;
 
 use crate::ir::Reg;
+use crate::live::{Live, Set};
 use crate::vector::{VectorFunction, VectorTerm};
 use flow::{mentioned, sources};
-use liveness::{Liveness, overwrites};
+use liveness::{live, overwrites};
 
 /// First and last position, inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,12 +59,9 @@ impl Stretches {
             position += block.insts.len() as u32 + 2;
         }
         let mut found = Self { starts, ends, of: vec![Vec::new(); f.classes.len()] };
-        let liveness = Liveness::of(f);
-        let mut open = vec![None; f.classes.len()];
-        for b in (0..f.blocks.len()).filter(|b| f.blocks[*b].convergent) {
-            found.add_live(f, b, &liveness, &mut open);
-        }
-        parted::add(f, &liveness, &mut found);
+        let live = live(f);
+        found.add_together(f, &live);
+        parted::add(f, &live, &mut found);
         // What the prologue made is there from the start.
         for d in f.prologue.iter().flat_map(|i| &i.dst) {
             if !found.of[d.reg.index()].is_empty() {
@@ -74,18 +72,52 @@ impl Stretches {
         found
     }
 
-    /// Adds the stretches of a block that all lanes run together. `open` has for each register the
-    /// end of the stretch that is being followed back; none before and after.
+    /// Adds the stretches of blocks that all lanes run together. What blocks keep and do not mention
+    /// is followed from one to the next.
+    fn add_together(&mut self, f: &VectorFunction, live: &Live) {
+        let none = Set::new(live.names.count());
+        let (mut through, mut named) = (none.clone(), none.clone());
+        let mut since = vec![0; live.names.count()];
+        let mut open = vec![None; f.classes.len()];
+        for (b, block) in f.blocks.iter().enumerate() {
+            let mut kept = none.clone();
+            if block.convergent {
+                kept.clone_from(&live.at_start[b]);
+                kept.keep(&live.at_end[b]);
+                named.clone_from(&none);
+                let written = block.insts.iter().flat_map(|i| &i.dst).map(|d| d.reg);
+                let read = block.insts.iter().flat_map(sources);
+                for r in mentioned(f, &block.term).chain(written).chain(read) {
+                    live.names.number(r).into_iter().for_each(|n| named.insert(n));
+                }
+                kept.take(&named);
+                self.add_live(f, b, (live, &kept), &mut open);
+            }
+            let start = self.starts[b];
+            let mut before = through.clone();
+            before.add(&kept, |n| since[n] = start);
+            through.take(&kept);
+            through.iter().for_each(|n| self.include(live.names.register(n), since[n], start - 1));
+            through = kept;
+        }
+        let end = self.ends.last().copied().unwrap_or(0);
+        through.iter().for_each(|n| self.include(live.names.register(n), since[n], end));
+    }
+
+    /// Adds the stretches of a block that all lanes run together, but for what is kept through it.
+    /// `open` has for each register the end of the stretch that is being followed back; none before
+    /// and after.
     fn add_live(
         &mut self,
         f: &VectorFunction,
         b: usize,
-        liveness: &Liveness,
+        (live, kept): (&Live, &Set),
         open: &mut [Option<u32>],
     ) {
         let block = &f.blocks[b];
         let (start, end) = (self.starts[b], self.ends[b]);
-        let mut known: Vec<Reg> = liveness.at_end(b).collect();
+        let at_end = live.at_end[b].iter().filter(|n| !kept.contains(*n));
+        let mut known: Vec<Reg> = at_end.map(|n| live.names.register(n)).collect();
         known.iter().for_each(|r| open[r.index()] = Some(end));
         let mut read = |open: &mut [Option<u32>], r: Reg, position: u32| {
             if open[r.index()].is_none() {
@@ -93,7 +125,7 @@ impl Stretches {
                 known.push(r);
             }
         };
-        mentioned(f, &block.term).into_iter().for_each(|r| read(open, r, end));
+        mentioned(f, &block.term).for_each(|r| read(open, r, end));
         for (position, inst) in (start + 1..end).zip(&block.insts).rev() {
             for d in &inst.dst {
                 let r = d.reg.index();

@@ -8,15 +8,30 @@
 //! they go out with it.
 
 use super::flow::{back_edges, mentioned, sources, successors};
-use super::liveness::Liveness;
 use super::{Stretch, Stretches};
 use crate::ir::Reg;
+use crate::live::{Live, Marks, Set};
 use crate::vector::{VectorFunction, VectorTerm};
 use std::collections::BTreeMap;
 
 /// Blocks of one region, in order.
 struct Region {
     blocks: Vec<usize>,
+}
+
+impl Region {
+    /// Where its blocks are: those that follow each other as one.
+    fn spans(&self, ranges: &Stretches) -> Vec<Stretch> {
+        let mut spans: Vec<Stretch> = Vec::new();
+        for b in &self.blocks {
+            let (start, end) = (ranges.starts[*b], ranges.ends[*b]);
+            match spans.last_mut() {
+                Some(before) if before.end + 1 == start => before.end = end,
+                _ => spans.push(Stretch { start, end }),
+            }
+        }
+        spans
+    }
 }
 
 /// Sets of blocks that grow together.
@@ -52,7 +67,7 @@ fn regions(f: &VectorFunction) -> Vec<Region> {
     let apart = |b: usize| !f.blocks[b].convergent;
     let mut sets = Sets((0..f.blocks.len()).collect());
     for (b, block) in f.blocks.iter().enumerate() {
-        let next = successors(&block.term).into_iter().filter(|s| apart(*s));
+        let next = successors(&block.term).filter(|s| apart(*s));
         if apart(b) {
             next.for_each(|s| sets.join(b, s));
         } else if parts(&block.term) {
@@ -86,16 +101,38 @@ impl Hulls {
             }
         });
     }
+
+    /// Includes where registers are live first and last.
+    fn include_live(&mut self, region: &Region, live: &Live, ranges: &Stretches) {
+        let none = Set::new(live.names.count());
+        let (mut from_first, mut from_last) = (none.clone(), none);
+        let mut add = |seen: &mut Set, set, position| {
+            seen.add(set, |n| self.include(live.names.register(n), position));
+        };
+        for b in &region.blocks {
+            add(&mut from_first, &live.at_start[*b], ranges.starts[*b]);
+            add(&mut from_first, &live.at_end[*b], ranges.ends[*b]);
+        }
+        for b in region.blocks.iter().rev() {
+            add(&mut from_last, &live.at_end[*b], ranges.ends[*b]);
+            add(&mut from_last, &live.at_start[*b], ranges.starts[*b]);
+        }
+    }
 }
 
 /// Adds the stretches of all regions; those of other blocks are not looked at.
-pub(super) fn add(f: &VectorFunction, liveness: &Liveness, ranges: &mut Stretches) {
+pub(super) fn add(f: &VectorFunction, live: &Live, ranges: &mut Stretches) {
     let mut hulls = Hulls { of: vec![None; f.classes.len()], known: Vec::new() };
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); f.blocks.len()];
     for (b, block) in f.blocks.iter().enumerate() {
-        successors(&block.term).into_iter().for_each(|s| before[s].push(b));
+        successors(&block.term).for_each(|s| before[s].push(b));
     }
-    let edges = back_edges(f);
+    let loops =
+        Loops::of(back_edges(f).into_iter().map(|(header, latch)| Stretch {
+            start: ranges.starts[header],
+            end: ranges.ends[latch],
+        }));
+    let mut passed = Marks::new(f.blocks.len());
     for region in regions(f) {
         let (Some(first), Some(last)) = (region.blocks.first(), region.blocks.last()) else {
             continue;
@@ -104,52 +141,80 @@ pub(super) fn add(f: &VectorFunction, liveness: &Liveness, ranges: &mut Stretche
         for b in &region.blocks {
             let (start, end) = (ranges.starts[*b], ranges.ends[*b]);
             let block = &f.blocks[*b];
-            liveness.at_start(*b).for_each(|r| hulls.include(r, start));
-            liveness.at_end(*b).for_each(|r| hulls.include(r, end));
             for (position, inst) in (start + 1..end).zip(&block.insts) {
                 let written = inst.dst.iter().map(|d| d.reg);
                 sources(inst).chain(written).for_each(|r| hulls.include(r, position));
             }
-            mentioned(f, &block.term).into_iter().for_each(|r| hulls.include(r, end));
-            let comes_in = |p: &usize| f.blocks[*p].convergent;
-            if *b == 0 || before[*b].iter().any(comes_in) {
-                liveness.at_start(*b).for_each(|r| hulls.include(r, low));
+            mentioned(f, &block.term).for_each(|r| hulls.include(r, end));
+        }
+        hulls.include_live(&region, live, ranges);
+        let none = Set::new(live.names.count());
+        let [mut come_in, mut go_out, mut go_past] = [none.clone(), none.clone(), none];
+        passed.wipe();
+        for b in &region.blocks {
+            let comes_in = |p: &&usize| f.blocks[**p].convergent;
+            if *b == 0 || before[*b].iter().any(|p| comes_in(&p)) {
+                come_in.extend(&live.at_start[*b]);
             }
             // What lanes take along leaves every loop of the region, also one that ends where it
             // does: they wait behind while others go round.
-            for s in successors(&block.term).into_iter().filter(|s| f.blocks[*s].convergent) {
-                liveness.at_start(s).for_each(|r| hulls.include(r, high + 1));
+            for s in successors(&f.blocks[*b].term).filter(|s| f.blocks[*s].convergent) {
+                go_out.extend(&live.at_start[s]);
             }
             // Lanes that went past the region wait behind it.
-            let past = before[*b].iter().filter(|p| comes_in(p) && parts(&f.blocks[**p].term));
-            for s in past.flat_map(|p| successors(&f.blocks[*p].term)) {
-                if f.blocks[s].convergent {
-                    for r in liveness.at_start(s) {
-                        hulls.include(r, low);
-                        hulls.include(r, high);
-                    }
+            for p in before[*b].iter().filter(comes_in).filter(|p| parts(&f.blocks[**p].term)) {
+                if passed.mark(*p) {
+                    let past = successors(&f.blocks[*p].term).filter(|s| f.blocks[*s].convergent);
+                    past.for_each(|s| _ = go_past.extend(&live.at_start[s]));
                 }
             }
         }
-        let loops: Vec<Stretch> = edges
-            .iter()
-            .map(|(header, latch)| Stretch {
-                start: ranges.starts[*header],
-                end: ranges.ends[*latch],
-            })
-            .filter(|l| l.start <= high && l.end >= low)
-            .collect();
+        let include = |hulls: &mut Hulls, set: &Set, position| {
+            set.iter().for_each(|n| hulls.include(live.names.register(n), position));
+        };
+        include(&mut hulls, &come_in, low);
+        include(&mut hulls, &go_out, high + 1);
+        include(&mut hulls, &go_past, low);
+        include(&mut hulls, &go_past, high);
+        let loops = loops.around_some(low, high);
+        let spans = region.spans(ranges);
         for r in hulls.known.drain(..) {
             let Some(hull) = hulls.of[r.index()].take() else { continue };
             let hull = stretched(hull, &loops);
-            for b in &region.blocks {
-                let (start, end) =
-                    (ranges.starts[*b].max(hull.start), ranges.ends[*b].min(hull.end));
-                if start <= end {
-                    ranges.include(r, start, end);
-                }
+            let first = spans.partition_point(|s| s.end < hull.start);
+            for span in spans[first..].iter().take_while(|s| s.start <= hull.end) {
+                ranges.include(r, span.start.max(hull.start), span.end.min(hull.end));
             }
         }
+    }
+}
+
+/// The loops of a function, as stretches.
+struct Loops {
+    by_start: Vec<Stretch>,
+    by_end: Vec<Stretch>,
+}
+
+impl Loops {
+    fn of(loops: impl Iterator<Item = Stretch>) -> Self {
+        let (mut by_start, mut by_end): (Vec<_>, Vec<_>) = loops.map(|l| (l, l)).unzip();
+        by_start.sort_unstable_by_key(|l| l.start);
+        by_end.sort_unstable_by_key(|l| l.end);
+        Self { by_start, by_end }
+    }
+
+    /// Those with a position from `low` to `high` in them, but not all of these and the next one too. If
+    /// such a loop goes on beyond that, all with a position from `low` to `high` in them.
+    fn around_some(&self, low: u32, high: u32) -> Vec<Stretch> {
+        let first = self.by_start.partition_point(|l| l.start <= low);
+        let starting = self.by_start[first..].iter().take_while(|l| l.start <= high);
+        let first = self.by_end.partition_point(|l| l.end < low);
+        let ending = self.by_end[first..].iter().take_while(|l| l.end <= high);
+        let found: Vec<_> = starting.chain(ending.filter(|l| l.start <= low)).copied().collect();
+        if found.iter().all(|l| l.start >= low && l.end <= high + 1) {
+            return found;
+        }
+        self.by_start.iter().filter(|l| l.start <= high && l.end >= low).copied().collect()
     }
 }
 

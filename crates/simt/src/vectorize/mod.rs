@@ -16,7 +16,7 @@ use super::vector::{
     Dest, Home, Mode, Source, VectorBlock, VectorCall, VectorFunction, VectorInst, VectorTerm,
 };
 use once::mark_splats;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Offsets of the function's slots in its frame, and the frame's size.
 pub(super) struct Frame<'a> {
@@ -45,8 +45,8 @@ pub(super) fn vectorize(
         classes: f.regs.clone(),
         homes: vec![Home::None; f.regs.len()],
         late: f.blocks.iter().map(late).collect(),
-        copies: HashMap::new(),
-        uppers: HashMap::new(),
+        copies: BTreeMap::new(),
+        uppers: BTreeMap::new(),
     };
     v.assign_homes();
     let spins = spinning_latches(f);
@@ -62,7 +62,7 @@ pub(super) fn vectorize(
             line: block.line,
             convergent: mode == Mode::Lockstep && !shapes.divergent[index],
             spins: spins[index],
-            live_in: liveness.live_in[index].iter().collect(),
+            live_in: liveness.at_start(index).collect(),
         })
         .collect();
     let place = |slots: &[super::ir::SlotId]| {
@@ -114,9 +114,9 @@ struct Vectorizer<'a> {
     /// By block and instruction: must be computed a lane, because its check comes too late.
     late: Vec<Vec<bool>>,
     /// The vector register that holds an affine register's values.
-    copies: HashMap<Reg, Reg>,
+    copies: BTreeMap<Reg, Reg>,
     /// The scalar that holds lane 16's value of an affine register.
-    uppers: HashMap<Reg, Reg>,
+    uppers: BTreeMap<Reg, Reg>,
 }
 
 impl Vectorizer<'_> {
@@ -176,7 +176,7 @@ impl Vectorizer<'_> {
     fn dest(&self, reg: Reg, block: usize, guarded: bool) -> Dest {
         let private = self.mode == Mode::Lockstep
             && (!self.shapes.divergent[block]
-                || !self.shapes.needed_elsewhere[block].contains(reg));
+                || !self.shapes.needed_elsewhere.contains(block, reg));
         Dest { reg, splat: false, keep: guarded || !private }
     }
 
@@ -245,7 +245,7 @@ fn spinning_latches(f: &Function) -> Vec<bool> {
         .iter()
         .enumerate()
         .map(|(latch, block)| {
-            block.term.targets().into_iter().filter_map(Target::block).any(|header| {
+            block.term.targets().filter_map(Target::block).any(|header| {
                 header.index() <= latch && watches[header.index()..=latch].contains(&true)
             })
         })

@@ -28,6 +28,7 @@ LINE_CHARACTERS_MAX = 2_000_000
 # How long a kernel may run: most take a few microseconds.
 RUN_S_MAX = 5
 NOT_READY = 600
+UNSUPPORTED_PTX_VERSION = 222
 # Of what a buffer held before, kept for each launch that differs.
 INPUT_CHARACTERS_MAX = 1 << 16
 # Words that differ, kept for each launch.
@@ -55,16 +56,33 @@ def open_context():
     return device
 
 
+def newest_version():
+    """The PTX version that came with the driver's CUDA: 9.0 with 13.0."""
+    version = ctypes.c_int()
+    check(cuda.cuDriverGetVersion(p(version)), "cuDriverGetVersion")
+    return f"{version.value // 1000 - 4}.{version.value % 1000 // 10}"
+
+
 def load(text):
+    """A module; a text for a newer PTX than the driver's is tried as one for the driver's, as many
+    are newer for the sake of one of their forms only."""
+    code, error, module = load_as_is(text)
+    if code == UNSUPPORTED_PTX_VERSION:
+        text = re.sub(r"(?m)^\.version .*", f".version {newest_version()}", text, count=1)
+        code, error, module = load_as_is(text)
+    if code:
+        raise RuntimeError(f"load: {error}")
+    return module
+
+
+def load_as_is(text):
     log = ctypes.create_string_buffer(4096)
     options = (ctypes.c_int * 2)(5, 6)  # CU_JIT_ERROR_LOG_BUFFER and its size
     values = (ctypes.c_void_p * 2)(ctypes.cast(log, ctypes.c_void_p), 4096)
     module = ctypes.c_void_p()
     code = cuda.cuModuleLoadDataEx(p(module), text.encode() + b"\0", 2, options, values)
-    if code:
-        lines = [line for line in log.value.decode(errors="replace").splitlines() if "rror" in line]
-        raise RuntimeError("load: " + (lines or [f"error {code}"])[0].strip()[:300])
-    return module
+    lines = [line for line in log.value.decode(errors="replace").splitlines() if "rror" in line]
+    return code, (lines or [f"error {code}"])[0].strip()[:300], module
 
 
 def addresses(record):

@@ -17,6 +17,8 @@ pub struct Figures {
     pub tests: String,
     /// What `ends.py` wrote; null if it was not run.
     pub ends: Value,
+    /// What `waits.py` wrote; null if it was not run.
+    pub waits: Value,
 }
 
 /// A row of `programs.json`.
@@ -27,15 +29,16 @@ pub struct Program {
     pub reason: String,
 }
 
+fn json(path: &Path) -> Result<Value> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("in {}", path.display()))
+}
+
 impl Figures {
     /// Reads the results in a folder.
     pub fn read(folder: &Path) -> Result<Self> {
-        let json = |name: &str| -> Result<Value> {
-            let path = folder.join(name);
-            let text = std::fs::read_to_string(&path)
-                .with_context(|| format!("reading {}", path.display()))?;
-            serde_json::from_str(&text).with_context(|| format!("in {}", path.display()))
-        };
+        let json = |name: &str| json(&folder.join(name));
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let rows = json("programs.json").unwrap_or_default();
         let programs = rows.as_array().into_iter().flatten().map(|row| Program {
@@ -49,7 +52,14 @@ impl Figures {
             programs: programs.collect(),
             tests: std::fs::read_to_string(folder.join("tests.txt")).unwrap_or_default(),
             ends: json("ends.json").unwrap_or_default(),
+            waits: Value::Null,
         })
+    }
+
+    /// Adds what `waits.py` wrote, which may be of another day.
+    pub fn read_waits(&mut self, folder: &Path) -> Result<()> {
+        self.waits = json(&folder.join("waits.json"))?;
+        Ok(())
     }
 
     /// A figure of a way by its path, such as `["launches", "8"]`.

@@ -7,6 +7,7 @@ mod ends;
 mod figures;
 mod plot;
 mod tables;
+mod waits;
 
 use crate::generate::Generated;
 use anyhow::{Context, Result, bail};
@@ -15,8 +16,13 @@ use std::path::{Path, PathBuf};
 
 /// The page and its plots, from the results below `root`.
 pub fn pages(root: &Path) -> Result<Vec<Generated>> {
-    let results = newest(&root.join("bench/h200/results"))?;
-    let figures = Figures::read(&results)?;
+    let results = root.join("bench/h200/results");
+    let with_run = newest(&results, "run.json")?
+        .with_context(|| format!("no results in {}", results.display()))?;
+    let mut figures = Figures::read(&with_run)?;
+    if let Some(folder) = newest(&results, "waits.json")? {
+        figures.read_waits(&folder)?;
+    }
     let words = root.join("bench/h200/report.md");
     let words =
         std::fs::read_to_string(&words).with_context(|| format!("reading {}", words.display()))?;
@@ -25,15 +31,12 @@ pub fn pages(root: &Path) -> Result<Vec<Generated>> {
     Ok(pages)
 }
 
-/// The last of the folders, which are named by their dates.
-fn newest(results: &Path) -> Result<PathBuf> {
+/// The last of the folders with a file; they are named by their dates.
+fn newest(results: &Path, file: &str) -> Result<Option<PathBuf>> {
     let entries =
         std::fs::read_dir(results).with_context(|| format!("reading {}", results.display()))?;
     let folders = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    folders
-        .filter(|path| path.join("run.json").exists())
-        .max()
-        .with_context(|| format!("no results in {}", results.display()))
+    Ok(folders.filter(|path| path.join(file).exists()).max())
 }
 
 fn page(words: &str, figures: &Figures) -> Result<String> {

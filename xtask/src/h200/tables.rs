@@ -19,6 +19,7 @@ pub fn table(name: &str, figures: &Figures) -> Option<String> {
         "programs" => Some(programs(figures)),
         "tests" => Some(tests(figures)),
         "ends" => Some(super::ends::text(&figures.ends)),
+        "waits" => Some(super::waits::table(&figures.waits)),
         _ => None,
     }
 }

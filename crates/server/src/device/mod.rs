@@ -40,10 +40,11 @@ use cuda_api::{CUcontext, CUdevice, CUresult, CUuuid, CudaError, DriverTable};
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
-/// Hardware queues that a server asks NVIDIA's driver for. With more of them the queues fall into
-/// two groups, each of which begins half of the kernels that the device can begin, however few of
-/// its streams have some: clients in the larger group get less.
-pub const HARDWARE_QUEUES: usize = 8;
+/// Hardware queues that a server asks NVIDIA's driver for: as many as it gives. Streams with work
+/// share them, and what waits in a queue, for an event, a value, a host function or an earlier
+/// kernel of its stream, holds up whatever is behind it. With fewer queues one client's wait would
+/// be other clients' wait, and two clients could wait for each other for ever.
+pub const HARDWARE_QUEUES: usize = 32;
 
 /// Longest name of a device asked for, bytes.
 const NAME_BYTES_MAX: usize = 256;

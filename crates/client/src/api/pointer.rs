@@ -16,6 +16,81 @@ const ACCESS_READ_WRITE: c_uint = 3;
 /// What several attributes say of memory that is not CUDA's.
 const NO_DEVICE: c_int = -2;
 
+/// What attributes say of an address.
+struct Facts {
+    /// Where its memory begins, and how long it is, bytes; 0 of no memory.
+    range: (u64, u64),
+    context: u64,
+    /// The memory's number; no other memory ever has it.
+    id: u64,
+    on_device: bool,
+    managed: bool,
+    /// The program's own memory, which the device may reach.
+    pinned: bool,
+    /// Where the device finds it.
+    device_address: Option<u64>,
+    /// Where the program finds it, if it is pinned.
+    host_address: u64,
+}
+
+impl Facts {
+    fn of(client: &Attached, place: Option<Place>, address: u64) -> Self {
+        let range = match place {
+            Some(
+                Place::Device { start, bytes, .. }
+                | Place::Mapped { start, bytes, .. }
+                | Place::Global { start, bytes }
+                | Place::Registered { start, bytes, .. }
+                | Place::Pinned { start, bytes, .. },
+            ) => (start, bytes),
+            _ => (0, 0),
+        };
+        let (context, id) = match place {
+            Some(Place::Device { tag, .. }) => (tag.context, tag.id),
+            Some(Place::Pinned { tag, .. } | Place::Registered { tag, .. }) => {
+                (tag.context, tag.id)
+            }
+            // Mappings belong to no context.
+            Some(Place::Mapped { id, .. }) => (0, id),
+            Some(Place::Global { .. }) => (client.contexts().primary(0).0 as u64, 0),
+            _ => (0, 0),
+        };
+        let (device_address, host_address) = match place {
+            Some(Place::Registered { to_device, .. }) => {
+                (to_device.map(|offset| address.wrapping_add(offset)), address)
+            }
+            Some(Place::Pinned { .. }) => (Some(address), client.memory().host_address(address)),
+            Some(_) => (Some(address), address),
+            None => (None, 0),
+        };
+        Self {
+            range,
+            context,
+            id,
+            on_device: matches!(
+                place,
+                Some(Place::Device { .. } | Place::Mapped { .. } | Place::Global { .. })
+            ),
+            managed: matches!(
+                place,
+                Some(Place::Pinned { tag: HostTag { kind: HostKind::Managed, .. }, .. })
+            ),
+            pinned: matches!(place, Some(Place::Pinned { .. } | Place::Registered { .. })),
+            device_address,
+            host_address,
+        }
+    }
+
+    /// A CUmemorytype; 0 of no memory.
+    fn memory_type(&self) -> c_uint {
+        match (self.on_device || self.managed, self.pinned) {
+            (true, _) => memory_type::DEVICE,
+            (_, true) => memory_type::HOST,
+            _ => 0,
+        }
+    }
+}
+
 /// Stores an attribute's value. CUDA_ERROR_INVALID_VALUE if the address has none; what is stored
 /// for an address that CUDA knows nothing of is what cuPointerGetAttributes promises.
 fn store(
@@ -27,66 +102,28 @@ fn store(
 ) -> CUresult {
     data.required()?;
     let place = place.filter(|place| *place != Place::Pageable);
-    let (start, bytes) = match place {
-        Some(
-            Place::Device { start, bytes, .. }
-            | Place::Mapped { start, bytes, .. }
-            | Place::Global { start, bytes }
-            | Place::Registered { start, bytes, .. }
-            | Place::Pinned { start, bytes, .. },
-        ) => (start, bytes),
-        _ => (0, 0),
-    };
-    let (context, id) = match place {
-        Some(Place::Device { tag, .. }) => (tag.context, tag.id),
-        Some(Place::Pinned { tag, .. } | Place::Registered { tag, .. }) => (tag.context, tag.id),
-        // Mappings belong to no context.
-        Some(Place::Mapped { id, .. }) => (0, id),
-        Some(Place::Global { .. }) => (client.contexts().primary(0).0 as u64, 0),
-        _ => (0, 0),
-    };
-    let on_device =
-        matches!(place, Some(Place::Device { .. } | Place::Mapped { .. } | Place::Global { .. }));
-    let managed =
-        matches!(place, Some(Place::Pinned { tag: HostTag { kind: HostKind::Managed, .. }, .. }));
-    let pinned = matches!(place, Some(Place::Pinned { .. } | Place::Registered { .. }));
-    // What the device's address of it is, and the program's.
-    let (device_address, host_address) = match place {
-        Some(Place::Registered { to_device, .. }) => {
-            (to_device.map(|offset| pointer.0.wrapping_add(offset)), pointer.0)
-        }
-        Some(Place::Pinned { .. }) => (Some(pointer.0), client.memory().host_address(pointer.0)),
-        Some(_) => (Some(pointer.0), pointer.0),
-        None => (None, 0),
-    };
+    let facts = Facts::of(client, place, pointer.0);
     // Booleans are as wide as the runtime library reads them.
     let flag = |value: bool| data.cast::<c_uint>().set(value.into());
     // Whether the address has the attribute at all.
     let mut known = place.is_some();
     match number {
-        attribute::CONTEXT => data.cast::<u64>().set(context)?,
-        attribute::MEMORY_TYPE => {
-            let kind = match (on_device || managed, pinned) {
-                (true, _) => memory_type::DEVICE,
-                (_, true) => memory_type::HOST,
-                _ => 0,
-            };
-            data.cast::<c_uint>().set(kind)?;
-        }
+        attribute::CONTEXT => data.cast::<u64>().set(facts.context)?,
+        attribute::MEMORY_TYPE => data.cast::<c_uint>().set(facts.memory_type())?,
         attribute::DEVICE_POINTER => {
-            data.cast::<u64>().set(device_address.unwrap_or(0))?;
-            known = device_address.is_some();
+            data.cast::<u64>().set(facts.device_address.unwrap_or(0))?;
+            known = facts.device_address.is_some();
         }
         attribute::HOST_POINTER => {
-            data.cast::<u64>().set(if pinned { host_address } else { 0 })?;
-            known = pinned;
+            data.cast::<u64>().set(if facts.pinned { facts.host_address } else { 0 })?;
+            known = facts.pinned;
         }
-        attribute::IS_MANAGED => flag(managed)?,
+        attribute::IS_MANAGED => flag(facts.managed)?,
         attribute::IS_GPU_DIRECT_RDMA_CAPABLE | attribute::IS_LEGACY_CUDA_IPC_CAPABLE => {
             flag(false)?
         }
         attribute::SYNC_MEMOPS => data.cast::<c_uint>().set(0)?,
-        attribute::BUFFER_ID | attribute::MEMORY_BLOCK_ID => data.cast::<u64>().set(id)?,
+        attribute::BUFFER_ID | attribute::MEMORY_BLOCK_ID => data.cast::<u64>().set(facts.id)?,
         attribute::DEVICE_ORDINAL => {
             let ordinal = match place {
                 Some(Place::Device { device, .. }) => device,
@@ -96,10 +133,10 @@ fn store(
             data.cast::<c_int>().set(ordinal)?;
         }
         attribute::RANGE_START_ADDR | attribute::MAPPING_BASE_ADDR => {
-            data.cast::<u64>().set(start)?;
+            data.cast::<u64>().set(facts.range.0)?;
         }
-        attribute::RANGE_SIZE | attribute::MAPPING_SIZE => data.cast::<u64>().set(bytes)?,
-        attribute::MAPPED => flag(device_address.is_some())?,
+        attribute::RANGE_SIZE | attribute::MAPPING_SIZE => data.cast::<u64>().set(facts.range.1)?,
+        attribute::MAPPED => flag(facts.device_address.is_some())?,
         attribute::ALLOWED_HANDLE_TYPES => {
             let exportable = matches!(place, Some(Place::Mapped { joins: true, .. }));
             data.cast::<u64>().set(exportable.into())?;

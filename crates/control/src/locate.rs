@@ -5,6 +5,7 @@
 
 use crate::directory::{DEFAULT_PIPE_DIRECTORY, PipeDirectory};
 use crate::shell::Shell;
+use cuda_api::environment::XDG_RUNTIME_DIR;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,7 +38,7 @@ pub fn own_directory() -> PathBuf {
         directory.is_absolute()
             && std::fs::metadata(directory).is_ok_and(|it| it.is_dir() && it.uid() == me)
     };
-    match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(is_mine) {
+    match std::env::var_os(XDG_RUNTIME_DIR).map(PathBuf::from).filter(is_mine) {
         Some(directory) => directory.join("openmps"),
         None => PathBuf::from(format!("/tmp/openmps-{me}")),
     }

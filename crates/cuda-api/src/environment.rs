@@ -88,6 +88,9 @@ variables! {
         "/tmp/nvidia-mps", "Directory of the daemon's sockets; client and daemon must agree.";
     CUDA_MPS_LOG_DIRECTORY = "CUDA_MPS_LOG_DIRECTORY", "daemon, openmps", Any,
         "/var/log/nvidia-mps", "Directory of control.log and server.log.";
+    XDG_RUNTIME_DIR = "XDG_RUNTIME_DIR", "openmps", AbsolutePath,
+        "/tmp/openmps-UID in its place", "Directory, if it is the user's own, that has the directory \
+        of a daemon which openmps starts for that user alone (openmps in it).";
     CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES", "provider, client", Any,
         "all devices", "Devices that the provider shows, and in which order; a client of a daemon \
         sees its devices, or none if the list names none.";
@@ -140,8 +143,8 @@ variables! {
         "Instructions that native code is made of: avx512 or avx2. Processors without them interpret.";
     OPENMPS_SOFT_CHECK = "OPENMPS_SOFT_CHECK", "software GPU", Any,
         "off", "1 reports races on shared memory, and reads of memory that nobody wrote (shared, \
-        local, allocated, mapped, of kernels' malloc), on standard error (with a daemon in its server's log); kernels are then several \
-        times slower.";
+        local, allocated, mapped, of kernels' malloc), on standard error (with a daemon in its \
+        server's log); kernels are then several times slower.";
     OPENMPS_SOFT_PROFILE = "OPENMPS_SOFT_PROFILE", "software GPU", Any,
         "off", "File for a table of what each kernel did, written when the process that runs the \
         kernels ends (with a daemon that is the server) or calls cuProfilerStop; %p in it is the \

@@ -165,7 +165,7 @@ pub struct DeviceDescription {
 pub struct CodeStore {
     /// Its directory, NUL-terminated; empty if none is kept.
     pub directory: [u8; 1024],
-    /// Not 0 if the directory is there and not used, because others may write to it.
+    /// Not 0 if the directory is not used, because it is not this user's alone, or would not be.
     pub refused: u32,
     /// Functions whose code is kept.
     pub functions: u64,

@@ -190,6 +190,7 @@ const PRINTERS: &[&[&str]] = &[
     &["coverage", "--json"],
     &["bench", "kernels", "--list"],
     &["doctor", "--json"],
+    &["doctor", "--variables"],
     &["doctor"],
     &["up"],
     &["ps"],

@@ -32,8 +32,6 @@ use core::fmt;
 
 /// First word of each message: "OMPS".
 pub const MESSAGE_MAGIC: u32 = u32::from_le_bytes(*b"OMPS");
-/// Bytes of a message's header.
-pub const MESSAGE_HEADER_BYTES: usize = 8;
 /// Largest message, bytes: below every default of a socket's buffer (208 KiB), so that one always
 /// fits, and enough for [`DEVICES_MAX`] devices with all their attributes.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 10;

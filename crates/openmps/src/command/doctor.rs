@@ -18,6 +18,9 @@ pub(crate) struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Only list the environment variables that openmps reads, with what they do
+    #[arg(long)]
+    variables: bool,
 }
 
 /// How a finding is to be taken.
@@ -62,6 +65,13 @@ struct Report {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.variables {
+        match arguments.json {
+            true => output::print_json(&variables::json())?,
+            false => output::print(&variables::text())?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut findings = Vec::new();
     findings.push(match Libraries::find() {
         Ok(libraries) => {

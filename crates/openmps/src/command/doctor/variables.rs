@@ -1,10 +1,37 @@
-//! The environment: which of our variables are set, and whether anybody can make sense of them.
+//! The environment: which variables there are, which of ours are set, and whether anybody can make
+//! sense of them.
 
 use super::Finding;
 use cuda_api::environment::{VARIABLES, Variable};
+use serde_json::{Value, json};
 
 /// What variables of our own begin with.
 const OWN: &str = "OPENMPS_";
+
+/// All variables that are read, a few lines each.
+pub(super) fn text() -> String {
+    let lines = |row: &Variable| {
+        let Variable { name, readers, values, default, meaning } = row;
+        format!(
+            "{name}\n    {meaning}\n    Values: {values}. Default: {default}. Read by: {readers}.\n"
+        )
+    };
+    VARIABLES.iter().map(lines).collect()
+}
+
+/// The same for programs.
+pub(super) fn json() -> Value {
+    let row = |row: &Variable| {
+        json!({
+            "name": row.name,
+            "meaning": row.meaning,
+            "values": row.values.to_string(),
+            "default": row.default,
+            "readers": row.readers,
+        })
+    };
+    json!({ "variables": VARIABLES.iter().map(row).collect::<Vec<_>>() })
+}
 
 pub(super) fn findings() -> Vec<Finding> {
     std::env::vars_os()
@@ -40,6 +67,18 @@ fn finding(name: &str, value: &str) -> Option<Finding> {
 mod tests {
     use super::super::Severity;
     use super::*;
+
+    #[test]
+    fn every_variable_is_listed_with_all_that_is_known_of_it() {
+        let (text, json) = (text(), json());
+        for (row, listed) in VARIABLES.iter().zip(json["variables"].as_array().unwrap()) {
+            assert_eq!(listed["name"], row.name);
+            assert_eq!(listed["values"], row.values.to_string());
+            for part in [row.name, row.meaning, row.default, row.readers] {
+                assert!(!part.is_empty() && text.contains(part), "{}: {part}", row.name);
+            }
+        }
+    }
 
     #[test]
     fn mistakes_are_found_and_others_variables_left_alone() {

@@ -4,10 +4,13 @@
 //! a limit of size: a call costs the vector IR copies of parameters through local memory, and an
 //! inlined body takes part in the analyses of shape and divergence. Lanes that leave an inlined
 //! body early also reconverge with the others by the caller's own rules, which a real call cannot
-//! offer. What is left (recursion, calls through pointers, giants) is called.
+//! offer. What is left (recursion, calls through pointers, giants, results that take the place of an
+//! argument) is called.
 
 use super::liveness::cycles;
-use crate::ir::{Block, BlockId, Callee, Function, Guard, Operand, Reg, SlotId, Target, Term};
+use crate::ir::{
+    Block, BlockId, CallSite, Callee, Function, Guard, Operand, Reg, SlotId, Target, Term,
+};
 use std::collections::{BTreeMap, HashSet};
 
 /// Instructions a function may grow to by inlining. Compilation is linear in it; the largest
@@ -26,9 +29,12 @@ pub(crate) fn run(
     // Bodies are appended, so blocks that an inlined body brought are looked at as well.
     while block < caller.blocks.len() {
         if let Term::Call { site, next } = caller.blocks[block].term
-            && let Callee::Direct(number) = caller.calls[site as usize].callee
-            && !recursive.contains(&number)
-            && let Some(callee) = callees.get(&number)
+            && let CallSite { callee: Callee::Direct(number), args, results } =
+                &caller.calls[site as usize]
+            && !recursive.contains(number)
+            // A body may write its result and read an argument afterwards.
+            && !results.iter().any(|slot| args.contains(slot))
+            && let Some(callee) = callees.get(number)
             && size + callee.size() <= SIZE_MAX
         {
             size += callee.size();
@@ -134,7 +140,7 @@ fn inline_one(caller: &mut Function, at: usize, site: u32, next: BlockId, callee
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::{CallSite, Inst};
+    use crate::ir::Inst;
     use crate::op::{Class, IntOp, IntType, Op, Width};
 
     fn inline(caller: &mut Function, number: u32, callee: Function) {

@@ -432,6 +432,75 @@ mod tests {
         assert!(symbols.contain(3, 39) && !symbols.contain(3, 40) && !symbols.contain(3, 7));
     }
 
+    /// What a relocation of a variable at 0x100 does to a section that is the whole file.
+    fn relocated(
+        cubin: [u8; 32],
+        (kind, offset): (u32, u64),
+        addend: Option<u64>,
+    ) -> Result<Vec<(usize, Edit)>, ManagedError> {
+        let (number, mut found, mut symbols) = (5, Managed::default(), Symbols::default());
+        symbols.insert(number, 0x100, (2, 0, 16)).unwrap();
+        let mut relocation =
+            [offset, number << 32 | u64::from(kind)].map(u64::to_le_bytes).concat();
+        relocation.extend(addend.into_iter().flat_map(u64::to_le_bytes));
+        let header = Header { kind: 1, offset: 0, bytes: cubin.len(), link: 0, target: 0 };
+        found.relocate(&cubin, &symbols, (3, header), 64, &relocation)?;
+        Ok(found.edits)
+    }
+
+    #[test]
+    fn addends_count_wherever_they_stand() {
+        let done = |place, edit| Ok(vec![(place, edit), (72, Edit::Word(RELOCATION_NONE))]);
+        let (mut cubin, whole, low) = ([0; 32], (RELOCATION_64, 8), (RELOCATION_LOW_32, 8));
+        let high = (RELOCATION_HIGH_32, 8);
+        assert_eq!(relocated(cubin, whole, Some(8)), done(8, Edit::Address(0x108)));
+        assert_eq!(relocated(cubin, low, Some(4)), done(12, Edit::Low(0x104)));
+        assert_eq!(relocated(cubin, high, None), done(12, Edit::High(0x100)));
+        cubin[8] = 16;
+        assert_eq!(relocated(cubin, whole, None), done(8, Edit::Address(0x110)));
+        // Half of an addend: of which is not said.
+        cubin[12] = 1;
+        assert_eq!(relocated(cubin, low, None), Err(ManagedError::Relocation(RELOCATION_LOW_32)));
+        assert_eq!(relocated(cubin, low, Some(0)), done(12, Edit::Low(0x100)));
+        let beyond = Err(ManagedError::Cubin(CubinError::Truncated("a relocation")));
+        assert_eq!(relocated(cubin, (RELOCATION_64, 25), None), beyond);
+    }
+
+    #[test]
+    fn first_values_are_no_addresses() {
+        let (mut found, mut symbols) = (Managed::default(), Symbols::default());
+        symbols.insert(5, 0, (3, 16, 8)).unwrap();
+        let header = Header { kind: 1, offset: 0, bytes: 64, link: 0, target: 0 };
+        let mut at = |offset: u64| {
+            let relocation = [offset, 9 << 32 | u64::from(RELOCATION_64)].map(u64::to_le_bytes);
+            found.relocate(&[0; 64], &symbols, (3, header), 64, &relocation.concat())
+        };
+        assert_eq!((at(8), at(24)), (Ok(()), Ok(())), "beside it");
+        assert_eq!(at(16), Err(ManagedError::Initialiser));
+    }
+
+    /// A cubin with another number in the symbol of `table`, which is zeros.
+    fn with_symbol(write: impl FnOnce(&mut [u8])) -> Vec<u8> {
+        let mut cubin = CUBINS[0].to_vec();
+        let table = *headers(&cubin).unwrap().iter().find(|h| h.kind == SECTION_SYMBOLS).unwrap();
+        let symbols = cubin[table.offset..][..table.bytes].chunks_exact_mut(SYMBOL_BYTES);
+        let of_table = |s: &&mut [u8]| s[5] & OTHER_MANAGED != 0 && u64_at(s, 16) == Some(2400);
+        write(symbols.into_iter().find(of_table).unwrap());
+        cubin
+    }
+
+    #[test]
+    fn variables_are_found_where_they_are_defined_and_have_sizes_that_exist() {
+        let elsewhere = with_symbol(|symbol| symbol[6..8].fill(0));
+        let found = Managed::find(&elsewhere).unwrap();
+        assert_eq!(found.variables().keys().collect::<Vec<_>>(), ["pair", "total"]);
+        let sized = |bytes: u64| {
+            Managed::find(&with_symbol(|s| s[16..24].copy_from_slice(&bytes.to_le_bytes())))
+        };
+        assert_eq!(sized(VARIABLE_BYTES_MAX + 1), Err(ManagedError::TooLarge));
+        assert_eq!(sized(u64::MAX), Err(ManagedError::TooLarge));
+    }
+
     #[test]
     fn a_table_that_many_sections_have_is_refused() {
         let mut cubin = CUBINS[0].to_vec();

@@ -184,6 +184,10 @@ fn variables_that_cannot_be() {
     expect(&module(".global .b8 x[];"), 3, 13, &["incomplete type"]);
     expect(&module(".global .b64 x[1152921504606846976][64];"), 3, 14, &["too large"]);
     expect(&module(".global .u64 x = y;"), 3, 18, &["Unknown symbol 'y'"]);
+    expect(&module(".global .f16 x = 1.0;"), 3, 14, &["No initial value", "type"]);
+    let most = ptx::limits::VARIABLE_BYTES_MAX;
+    expect(&module(&format!(".global .b8 x[{}];", most + 1)), 3, 13, &["too large"]);
+    assert!(ptx::parse(&module(&format!(".global .b8 x[{most}];"))).is_ok());
     let kernel = ".entry k(.param .align 8 .b8 p[40000]) { ret; }";
     expect(&module(kernel), 3, 8, &["40000", "4352"]);
     let newer = module(kernel).replace("8.0", "8.1");

@@ -3,6 +3,7 @@
 mod arrays;
 mod dead;
 mod functions;
+mod green;
 mod server;
 
 use crate::attach::Attached;

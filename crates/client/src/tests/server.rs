@@ -11,9 +11,10 @@ use channel::socket::SeqPacket;
 use channel::wait::SpinPolicy;
 use cuda_api::{CUresult, CudaError, Word, attributes, number};
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Device memory that it has, bytes.
@@ -28,6 +29,14 @@ pub(super) struct Handle {
     /// Set to end the server without a word.
     pub(super) killed: Arc<AtomicBool>,
     pub(super) region: Region,
+    parted: Arc<Mutex<Vec<Range<u32>>>>,
+}
+
+impl Handle {
+    /// The SMs of the streams that were made for some of them only, since the last time.
+    pub(super) fn parted(&self) -> Vec<Range<u32>> {
+        std::mem::take(&mut self.parted.lock().unwrap())
+    }
 }
 
 /// The welcome of a server with one device, whose windows are nobody else's.
@@ -71,8 +80,14 @@ pub(super) fn welcome() -> Welcome {
 
 /// Starts a server for the other end of a socket.
 pub(super) fn start(region: Region, socket: SeqPacket) -> Handle {
-    let handle = Handle { held: Arc::default(), killed: Arc::default(), region: region.clone() };
+    let handle = Handle {
+        held: Arc::default(),
+        killed: Arc::default(),
+        region: region.clone(),
+        parted: Arc::default(),
+    };
     let (held, killed) = (Arc::clone(&handle.held), Arc::clone(&handle.killed));
+    let parted = Arc::clone(&handle.parted);
     region.set_server_state(ServerState::Running);
     std::thread::spawn(move || {
         let mut server = Server {
@@ -81,6 +96,7 @@ pub(super) fn start(region: Region, socket: SeqPacket) -> Handle {
             socket,
             chunks: BTreeMap::new(),
             functions: HashMap::new(),
+            parted,
         };
         let mut consumer = Consumer::new(region, SpinPolicy::NONE).unwrap();
         let mut record = Record::new();
@@ -124,6 +140,7 @@ struct Server {
     chunks: BTreeMap<u64, Vec<u8>>,
     /// Kernels by their handle.
     functions: HashMap<usize, String>,
+    parted: Arc<Mutex<Vec<Range<u32>>>>,
 }
 
 impl Server {
@@ -226,6 +243,12 @@ impl Server {
             number::cuEventRecord => {
                 let event: RecordEvent = record.decode().unwrap();
                 self.fence(event.stream, event.value);
+                Ok(())
+            }
+            number::cuGreenCtxStreamCreate => {
+                let stream: CreateGreenStream = record.decode().unwrap();
+                let sms = stream.sm_first..stream.sm_first + stream.sms;
+                self.parted.lock().unwrap().push(sms);
                 Ok(())
             }
             opcode::HOST_FUNC => {

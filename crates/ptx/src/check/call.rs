@@ -15,14 +15,14 @@ enum Formal {
     Scalar(ScalarType),
     /// An array: its size and its alignment in bytes.
     Array(Option<u64>, u64),
-    /// `.param .b8 x[]`: whatever is left, or nothing.
-    Variadic,
+    /// `.param .b8 x[]`: an array of any size with that alignment in bytes, or nothing.
+    Variadic(u64),
 }
 
 fn formal_of(variable: &Variable) -> Formal {
     match variable.space {
         StateSpace::Reg => Formal::Register(variable.ty),
-        _ if variable.is_unsized() => Formal::Variadic,
+        _ if variable.is_unsized() => Formal::Variadic(variable.align_bytes()),
         _ if variable.dims.is_empty() => Formal::Scalar(variable.ty),
         _ => Formal::Array(variable.size_bytes(), variable.align_bytes()),
     }
@@ -103,11 +103,8 @@ impl<'m> Checker<'m> {
         actuals: &[Operand],
         formals: &[Formal],
     ) -> Result<(), Mismatch> {
-        let (formals, variadic) = match formals.split_last() {
-            Some((Formal::Variadic, rest)) => (rest, true),
-            _ => (formals, false),
-        };
-        if actuals.len() < formals.len() || (actuals.len() > formals.len() && !variadic) {
+        let optional = usize::from(matches!(formals, [.., Formal::Variadic(_)]));
+        if !(formals.len() - optional..=formals.len()).contains(&actuals.len()) {
             return Err(Mismatch {
                 found: format!("{} {what}", actuals.len()),
                 expected: format!("{}", formals.len()),
@@ -121,7 +118,8 @@ impl<'m> Checker<'m> {
                     Formal::Array(Some(size), align) => {
                         format!("{size} bytes of '.param' aligned to {align}")
                     }
-                    _ => "a parameter of a size".to_owned(),
+                    Formal::Variadic(align) => format!("an array of '.param' aligned to {align}"),
+                    Formal::Array(None, _) => "a parameter of a size".to_owned(),
                 };
                 let found = format!("{} among the {what}", self.describe(function, actual));
                 return Err(Mismatch { found, expected });
@@ -132,10 +130,6 @@ impl<'m> Checker<'m> {
 
     fn actual_fits(&self, function: &Function, actual: &Operand, formal: Formal) -> bool {
         match (actual, formal) {
-            (Operand::Register(_) | Operand::Symbol(SymbolRef::Local(_), 0), Formal::Variadic) => {
-                true
-            }
-            (_, Formal::Variadic) => matches!(actual, Operand::Immediate(_)),
             (Operand::Register(id), Formal::Register(ty) | Formal::Scalar(ty)) => {
                 let register = function.register(*id);
                 match register.vector {
@@ -153,6 +147,7 @@ impl<'m> Checker<'m> {
                     (Formal::Array(own, own_align), Formal::Array(size, align)) => {
                         own.is_some() && own == size && own_align == align
                     }
+                    (Formal::Array(_, own_align), Formal::Variadic(align)) => own_align == align,
                     _ => false,
                 }
             }

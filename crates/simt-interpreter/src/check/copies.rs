@@ -109,9 +109,7 @@ pub(in super::super) fn noting(note: CopyNote) -> Option<(Handler, [u32; RESULTS
     Some(match note {
         // A pass has put others in its place.
         CopyNote::Product => return None,
-        CopyNote::Written { bytes, barrier, combined } => {
-            (written, [bytes.into(), barrier.into(), combined.into(), 0])
-        }
+        CopyNote::Written { bytes, barrier } => (written, [bytes.into(), barrier.into(), 0, 0]),
         CopyNote::Commit { bulk } => (commit, [bulk.into(), 0, 0, 0]),
         CopyNote::Wait { bulk, left } => {
             (wait, [bulk.into(), left.is_some().into(), left.unwrap_or(0), 0])
@@ -136,8 +134,8 @@ unsafe fn address(machine: &Machine<'_>, ins: &Ins, i: usize, lane: u32) -> u64 
 
 unsafe fn written(machine: &mut Machine<'_>, ins: &Ins) -> Step {
     let Some(account) = machine.check else { return Step::Next };
-    let [bytes, barrier, combined, _] = ins.d;
-    let kind = Kind { reads: false, writes: true, atomic: combined != 0, unit: bytes.into() };
+    let [bytes, barrier, ..] = ins.d;
+    let kind = Kind { reads: false, writes: true, atomic: false, unit: bytes.into() };
     // SAFETY: every instruction has a guard.
     for lane in lanes(unsafe { active(machine, ins) }) {
         // SAFETY: the note has one address, and another one if there is an mbarrier.

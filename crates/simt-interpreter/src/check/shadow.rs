@@ -495,5 +495,33 @@ mod tests {
         shadow.arrive(1, BarrierId::OfBlock(0, 0));
         shadow.open(BarrierId::OfBlock(0, 0), [1].into_iter());
         assert!(!races(&mut shadow, 1, WRITE));
+        // Of another block nobody hears at a barrier of this one.
+        let mut shadow = Shadow::new(2, 16, 1);
+        assert!(!races(&mut shadow, 1, WRITE));
+        shadow.exit(1, 1);
+        for (barrier, orders) in [(BarrierId::OfBlock(0, 0), false), (BarrierId::OfCluster, true)] {
+            shadow.arrive(0, barrier);
+            shadow.open(barrier, [0].into_iter());
+            assert_eq!(races(&mut shadow, 0, READ), !orders);
+        }
+    }
+
+    #[test]
+    fn every_lane_has_memory_of_its_own() {
+        let mut shadow = Shadow::new(1, 16, 1);
+        assert!(!shadow.local((0, 1), 32, 0..4, WRITE));
+        assert!(!shadow.local((0, 1), 32, 0..4, READ));
+        assert!(shadow.local((0, 0), 32, 0..4, READ) && shadow.local((0, 2), 32, 0..4, READ));
+    }
+
+    #[test]
+    fn lanes_that_write_one_word_together_are_not_looked_at() {
+        let mut shadow = Shadow::new(1, 16, 1);
+        let mut write = |lane, line| {
+            let finding = shadow.shared((0, lane, line), 0, 0..4, WRITE);
+            matches!(finding, Some(SharedFinding::Race { .. }))
+        };
+        assert!(!write(0, 5) && !write(1, 5));
+        assert!(write(2, 6), "another instruction, and nothing between");
     }
 }

@@ -76,7 +76,7 @@ impl Lowering<'_> {
         let mut src = vec![to_base, to_offset];
         src.extend(parts.into_iter().map(Operand::Reg));
         self.effect(Op::Store(access(Space::Shared)), src);
-        let note = CopyNote::Written { bytes: bytes as u8, barrier: false, combined: false };
+        let note = CopyNote::Written { bytes: bytes as u8, barrier: false };
         self.copy_note(note, Some(StateSpace::Shared), &[to])
     }
 

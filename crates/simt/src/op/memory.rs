@@ -145,8 +145,6 @@ pub enum CopyNote {
         bytes: u8,
         /// An mbarrier hears of it.
         barrier: bool,
-        /// It was combined with what was there, atomically.
-        combined: bool,
     },
     /// What belongs to no group yet is one.
     Commit {

@@ -106,7 +106,7 @@ impl Shadow {
         &mut self.shared[part.rank as usize][part.range.start as usize..part.range.end as usize]
     }
 
-    /// What a thread has just accessed it has accessed by a copy; all at once, if it was combined.
+    /// What a thread has just accessed it has accessed by a copy.
     pub(in super::super) fn started(
         &mut self,
         (warp, lane): (u32, u32),
@@ -125,7 +125,6 @@ impl Shadow {
         for byte in self.bytes(&part) {
             let access = if kind.writes { &mut byte.write } else { &mut byte.read };
             access.until = until;
-            access.atomic |= kind.atomic;
             access.arrivals = phase.unwrap_or(access.arrivals);
         }
         if let Awaited::Group { bulk } = awaited {
@@ -331,10 +330,13 @@ mod tests {
             shadow.phase(0, PLACE, Phase::Over(state(phase + 1)));
             assert!(!races(&mut shadow, 0, 0, READ), "phase {phase} is");
         }
-        copy(&mut shadow, 0, 0, WRITE, Awaited::Mbarrier(PLACE, state(20)));
-        shadow.phase(0, PLACE, Phase::New);
-        shadow.phase(0, PLACE, Phase::Over(State::new(1)));
-        assert!(!races(&mut shadow, 0, 0, READ), "there is another mbarrier now");
+        // In the midst of the numbers that states have, and where they begin.
+        for phase in [20, 24] {
+            copy(&mut shadow, 0, 0, WRITE, Awaited::Mbarrier(PLACE, state(phase)));
+            shadow.phase(0, PLACE, Phase::New);
+            shadow.phase(0, PLACE, Phase::Over(State::new(1)));
+            assert!(!races(&mut shadow, 0, 0, READ), "there is another mbarrier now");
+        }
     }
 
     #[test]
@@ -350,6 +352,44 @@ mod tests {
         assert!(races(&mut shadow, 0, 0, READ));
         shadow.wait((0, 0), false, None);
         assert!(!races(&mut shadow, 0, 0, READ) && !races(&mut shadow, 0, 4, READ));
+    }
+
+    #[test]
+    fn a_wait_ends_what_its_own_thread_copied() {
+        let mut shadow = Shadow::new(1, 128, 2);
+        let group = Awaited::Group { bulk: false };
+        copy(&mut shadow, 0, 0, WRITE, group);
+        // Another one's copy takes its place, which is a race; the first one's wait is not for it.
+        assert!(races(&mut shadow, 1, 0, WRITE));
+        shadow.started((1, 0), Part { rank: 0, range: 0..4 }, WRITE, group);
+        shadow.wait((0, 0), false, None);
+        assert!(races(&mut shadow, 1, 0, READ));
+        // Nor does an mbarrier that hears of the first one's copies hear of it.
+        let before = State::new(1);
+        copy(&mut shadow, 0, 8, WRITE, group);
+        assert!(races(&mut shadow, 1, 8, WRITE));
+        shadow.started((1, 0), Part { rank: 0, range: 8..12 }, WRITE, group);
+        shadow.told((0, 0), PLACE, before);
+        shadow.phase(1, PLACE, Phase::Over(before.arrive(1, false)));
+        assert!(races(&mut shadow, 1, 8, READ));
+        shadow.wait((1, 0), false, None);
+        assert!(!races(&mut shadow, 1, 0, READ) && !races(&mut shadow, 1, 8, READ));
+    }
+
+    #[test]
+    fn what_is_combined_may_meet() {
+        const COMBINED: Kind = Kind { reads: true, writes: true, atomic: true, unit: 4 };
+        for (kind, meets) in [(COMBINED, false), (WRITE, true)] {
+            let mut shadow = Shadow::new(1, 128, 2);
+            let awaited = Awaited::Mbarrier(PLACE, State::new(1));
+            copy(&mut shadow, 0, 0, WRITE, Awaited::Group { bulk: false });
+            shadow.wait((0, 0), false, None);
+            meet(&mut shadow, [0, 1]);
+            for warp in [0, 1] {
+                assert_eq!(races(&mut shadow, warp, 0, kind), meets && warp == 1);
+                shadow.started((warp, 0), Part { rank: 0, range: 0..4 }, kind, awaited);
+            }
+        }
     }
 
     #[test]

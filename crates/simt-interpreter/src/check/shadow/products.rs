@@ -111,7 +111,7 @@ impl Shadow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BarrierId, Kind, SharedFinding};
+    use super::super::{Awaited, BarrierId, Kind, SharedFinding};
     use super::*;
 
     const WRITE: Kind = Kind { reads: false, writes: true, atomic: false, unit: 4 };
@@ -175,6 +175,17 @@ mod tests {
         (0..6).for_each(|warp| shadow.arrive(warp, BarrierId::OfBlock(0, 0)));
         shadow.open(BarrierId::OfBlock(0, 0), 0..6);
         assert!(!races(&mut shadow, 4, WRITE));
+    }
+
+    #[test]
+    fn what_a_copy_still_reads_stays_its() {
+        let mut shadow = multiplied();
+        let part = || Part { rank: 0, range: 0..4 };
+        shadow.started((4, 0), part(), READ, Awaited::Group { bulk: true });
+        shadow.read_by_product((0, 0, 1), part());
+        shadow.commit_products(0);
+        shadow.wait_products(0, 0);
+        assert!(races(&mut shadow, 0, WRITE), "the copy has not been waited for");
     }
 
     #[test]

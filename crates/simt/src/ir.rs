@@ -172,7 +172,8 @@ impl Term {
         self.targets().filter_map(Target::block)
     }
 
-    /// Applies `f` to every target.
+    /// Applies `f` to every target. What comes back, as a call does, comes back to a block: it keeps
+    /// its own where `f` leads to none.
     pub fn map_targets(&mut self, mut f: impl FnMut(Target) -> Target) {
         let block = |next: &mut BlockId, f: &mut dyn FnMut(Target) -> Target| {
             if let Target::Block(id) = f(Target::Block(*next)) {

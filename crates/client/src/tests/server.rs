@@ -11,7 +11,6 @@ use channel::socket::SeqPacket;
 use channel::wait::SpinPolicy;
 use cuda_api::{CUresult, CudaError, Word, attributes, number};
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,12 +28,13 @@ pub(super) struct Handle {
     /// Set to end the server without a word.
     pub(super) killed: Arc<AtomicBool>,
     pub(super) region: Region,
-    parted: Arc<Mutex<Vec<Range<u32>>>>,
+    parted: Arc<Mutex<Vec<(u32, u32)>>>,
 }
 
 impl Handle {
-    /// The SMs of the streams that were made for some of them only, since the last time.
-    pub(super) fn parted(&self) -> Vec<Range<u32>> {
+    /// Of the streams that were made for some SMs only, since the last time: the first one, and
+    /// how many.
+    pub(super) fn parted(&self) -> Vec<(u32, u32)> {
         std::mem::take(&mut self.parted.lock().unwrap())
     }
 }
@@ -140,7 +140,7 @@ struct Server {
     chunks: BTreeMap<u64, Vec<u8>>,
     /// Kernels by their handle.
     functions: HashMap<usize, String>,
-    parted: Arc<Mutex<Vec<Range<u32>>>>,
+    parted: Arc<Mutex<Vec<(u32, u32)>>>,
 }
 
 impl Server {
@@ -247,8 +247,7 @@ impl Server {
             }
             number::cuGreenCtxStreamCreate => {
                 let stream: CreateGreenStream = record.decode().unwrap();
-                let sms = stream.sm_first..stream.sm_first + stream.sms;
-                self.parted.lock().unwrap().push(sms);
+                self.parted.lock().unwrap().push((stream.sm_first, stream.sms));
                 Ok(())
             }
             opcode::HOST_FUNC => {

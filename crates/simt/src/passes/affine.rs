@@ -404,3 +404,162 @@ fn wrapped(stride: i64, width: Width) -> i64 {
         Width::W64 | Width::W128 => stride,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{Block, Function, Target, Term};
+    use crate::op::Class;
+
+    const LANES: u32 = WARP_LANES as u32;
+    const THREADS: u32 = 1024;
+
+    /// Numbers that threads are multiplied by: small ones, and those that leave the word.
+    const STRIDES: [u32; 12] =
+        [1, 2, 3, 4, 6, 12, 31, 1 << 26, 1 << 27, 1 << 28, u32::MAX, u32::MAX - 3];
+    const CONSTANTS: [u32; 28] = [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+        7,
+        8,
+        15,
+        16,
+        27,
+        28,
+        30,
+        31,
+        32,
+        33,
+        60,
+        62,
+        63,
+        64,
+        93,
+        95,
+        96,
+        124,
+        127,
+        0xfff0,
+        0xffff_ffe0,
+        0x8000_0000,
+    ];
+
+    type Compute = fn(u32, u32) -> u32;
+
+    /// What is made of a number and a constant.
+    fn operations() -> Vec<(Op, Compute)> {
+        use Compare::{Eq, Ge, Gt, Le, Lt, Ne};
+        use IntOp::{Add, And, MulLo, Or, Shl, Shr, Sub, Xor};
+        use IntType::{S32, U32};
+        let int = |op, ty| Op::Int(op, ty);
+        let compare = |compare, ty| Op::Setp(compare, CompareType::Int(ty));
+        // Amounts clamp at the width.
+        vec![
+            (int(Add, U32), u32::wrapping_add),
+            (int(Sub, U32), u32::wrapping_sub),
+            (int(MulLo, S32), u32::wrapping_mul),
+            (int(Shl, U32), |a, b| a.checked_shl(b).unwrap_or(0)),
+            (int(Shr, U32), |a, b| a.checked_shr(b).unwrap_or(0)),
+            (int(Shr, S32), |a, b| (a.cast_signed() >> b.min(31)).cast_unsigned()),
+            (int(And, U32), |a, b| a & b),
+            (int(Or, U32), |a, b| a | b),
+            (int(Xor, U32), |a, b| a ^ b),
+            (compare(Eq, U32), |a, b| (a == b).into()),
+            (compare(Ne, S32), |a, b| (a != b).into()),
+            (compare(Lt, U32), |a, b| (a < b).into()),
+            (compare(Le, U32), |a, b| (a <= b).into()),
+            (compare(Gt, U32), |a, b| (a > b).into()),
+            (compare(Ge, U32), |a, b| (a >= b).into()),
+            (compare(Lt, S32), |a, b| (a.cast_signed() < b.cast_signed()).into()),
+            (compare(Gt, S32), |a, b| (a.cast_signed() > b.cast_signed()).into()),
+        ]
+    }
+
+    /// True if lanes have what the shape says.
+    fn is_so(shape: Shape, of: impl Fn(u32) -> u32) -> bool {
+        let (stride, run) = match shape {
+            Shape::Affine(stride) => (stride, LANES),
+            Shape::Halves(stride) => (stride, LANES / 2),
+            Shape::Varying => return true,
+            Shape::Unknown => return false,
+        };
+        (0..THREADS).all(|thread| {
+            let (first, lane) = (thread / run * run, thread % run);
+            of(thread) == of(first).wrapping_add(lane.wrapping_mul(stride as u32))
+        })
+    }
+
+    /// Every formula of a thread's number, or of its lane's, against what threads would compute.
+    #[test]
+    fn lanes_have_what_shapes_say() {
+        let mut formulas = 0;
+        for (special, number) in [
+            (Special::Tid(0), (|thread| thread) as fn(u32) -> u32),
+            (Special::LaneId, |thread| thread % LANES),
+        ] {
+            for factor in STRIDES {
+                let (lane, x) = (Class::Lane(Width::W32), Reg(1));
+                let mut regs = vec![lane; 2];
+                let inst = |op, d, src| Inst { op, guard: None, dst: vec![d], src, line: 0 };
+                let scale = Op::Int(IntOp::MulLo, IntType::U32);
+                let scaled = vec![Operand::Reg(Reg(0)), Operand::Imm(factor.into())];
+                let mut insts =
+                    vec![inst(Op::Special(special), Reg(0), vec![]), inst(scale, x, scaled)];
+                let mut cases: Vec<(u32, bool, Compute)> = Vec::new();
+                for (op, compute) in operations() {
+                    for constant in CONSTANTS {
+                        for turned in [false, true] {
+                            let mut src = vec![Operand::Reg(x), Operand::Imm(constant.into())];
+                            if turned {
+                                src.reverse();
+                            }
+                            insts.push(inst(op.clone(), Reg(regs.len() as u32), src));
+                            let is_compare = matches!(op, Op::Setp(..));
+                            regs.push(if is_compare { Class::Pred } else { lane });
+                            cases.push((constant, turned, compute));
+                        }
+                    }
+                }
+                let term = Term::Jump(Target::Exit);
+                let blocks = vec![Block { insts, term, line: 0 }];
+                let f = Function { regs, blocks, ..Function::default() };
+                let facts = Facts::of(&f, Geometry::Line);
+                let mut shapes = vec![Shape::Unknown; f.regs.len()];
+                for inst in &f.blocks[0].insts {
+                    let rules = Rules { geometry: Geometry::Line, facts: &facts, shapes: &shapes };
+                    shapes[inst.dst[0].index()] = rules.results(inst);
+                }
+                for ((constant, turned, compute), n) in cases.into_iter().zip(2..) {
+                    formulas += u32::from(shapes[n] != Shape::Varying);
+                    let of = |thread| {
+                        let x = number(thread).wrapping_mul(factor);
+                        if turned { compute(constant, x) } else { compute(x, constant) }
+                    };
+                    let what = &f.blocks[0].insts[n];
+                    assert!(
+                        is_so(shapes[n], of),
+                        "{:?}: {special:?} * {factor}: {what:?}",
+                        shapes[n]
+                    );
+                }
+            }
+        }
+        // Of 22848; what else is one number or a formula in each warp is not known to be.
+        assert!(formulas > 6000, "{formulas}");
+    }
+
+    #[test]
+    fn shapes_that_differ_have_nothing_in_common() {
+        let (affine, halves) = (Shape::Affine(4), Shape::Halves(4));
+        assert_eq!((affine.join(halves), halves.join(affine)), (halves, halves));
+        assert_eq!(Shape::Unknown.join(halves), halves);
+        for other in [Shape::Affine(3), Shape::Halves(3), Shape::Varying, Shape::UNIFORM] {
+            assert_eq!((other.join(halves), halves.join(other)), (Shape::Varying, Shape::Varying));
+        }
+        assert_eq!(affine.join(Shape::Affine(3)), Shape::Varying);
+    }
+}

@@ -103,4 +103,16 @@ mod tests {
         let all = vec![product(0, 2, 100), load(3), product(10, 12, 100)];
         assert_eq!(order(all), [0, 1, 2]);
     }
+
+    #[test]
+    fn what_not_all_lanes_run_stays() {
+        let guard = Some(crate::ir::Guard { reg: Reg(300), negated: false });
+        let all = [load(50), product(0, 2, 100), load(3), product(10, 12, 100)];
+        assert_eq!(order(all.to_vec()), [0, 2, 1, 3]);
+        for guarded in [1, 3] {
+            let mut insts = all.to_vec();
+            insts[guarded].guard = guard;
+            assert_eq!(order(insts), [0, 1, 2, 3]);
+        }
+    }
 }

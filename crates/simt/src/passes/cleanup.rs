@@ -32,14 +32,8 @@ fn thread_jumps(f: &mut Function) {
     let map: Vec<Target> =
         (0..f.blocks.len()).map(|b| destination(f, Target::Block(BlockId(b as u32)))).collect();
     for block in &mut f.blocks {
-        // A call, barrier or pause must come back to a block, whatever that block does.
-        let continues =
-            matches!(block.term, Term::Call { .. } | Term::Barrier { .. } | Term::Pause { .. });
         block.term.map_targets(|target| match target {
-            Target::Block(id) => match map[id.index()] {
-                Target::Return | Target::Exit if continues => target,
-                mapped => mapped,
-            },
+            Target::Block(id) => map[id.index()],
             other => other,
         });
         if let Term::Branch { taken, other, .. } = block.term
@@ -126,8 +120,8 @@ pub(super) fn renumber(f: &mut Function, number: &[u32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::{Block, Guard, Reg};
-    use crate::op::Class;
+    use crate::ir::{Block, CallSite, Guard, Inst, Operand, Reg};
+    use crate::op::{Class, Op, Width};
 
     #[test]
     fn a_branch_to_a_bare_return_returns() {
@@ -140,6 +134,75 @@ mod tests {
         run(&mut f);
         assert_eq!(f.blocks.len(), 1);
         assert_eq!(f.blocks[0].term, Term::Jump(Target::Return));
+    }
+
+    fn mov() -> Inst {
+        let src = vec![Operand::Imm(1)];
+        Inst { op: Op::Mov(Width::W32), guard: None, dst: vec![Reg(1)], src, line: 0 }
+    }
+
+    fn function(blocks: Vec<(Vec<Inst>, Term)>) -> Function {
+        let regs = vec![Class::Pred, Class::Lane(Width::W32)];
+        let blocks = blocks.into_iter().map(|(insts, term)| Block { insts, term, line: 0 });
+        Function { regs, blocks: blocks.collect(), ..Function::default() }
+    }
+
+    fn lengths(f: &Function) -> Vec<usize> {
+        f.blocks.iter().map(|b| b.insts.len()).collect()
+    }
+
+    #[test]
+    fn chains_become_one_block_where_nobody_comes_from_elsewhere() {
+        let to = |n| Term::Jump(Target::Block(BlockId(n)));
+        let chain = [(vec![mov()], to(1)), (vec![mov()], to(2))];
+        let mut f = function([&chain[..], &[(vec![mov()], Term::Jump(Target::Exit))]].concat());
+        run(&mut f);
+        assert_eq!(lengths(&f), [3]);
+        // The first block is where the kernel comes from as well.
+        let guard = Guard { reg: Reg(0), negated: false };
+        let (taken, other) = (Target::Block(BlockId(1)), Target::Exit);
+        let mut f = function(vec![
+            (vec![mov()], Term::Branch { guard, taken, other }),
+            (vec![mov(), mov()], to(0)),
+        ]);
+        run(&mut f);
+        assert_eq!(lengths(&f), [1, 2]);
+        // Lanes gather at the start of a block.
+        let vote = Inst { op: Op::ActiveMask, dst: vec![Reg(1)], src: vec![], ..mov() };
+        let meet = Inst { op: Op::WarpSync, dst: vec![], src: vec![Operand::Imm(!0)], ..mov() };
+        assert!(meet.op.is_sync() && !vote.op.is_sync());
+        for (first, expected) in [(vote, vec![2]), (meet, vec![1, 1])] {
+            let mut f =
+                function(vec![(vec![mov()], to(1)), (vec![first], Term::Jump(Target::Exit))]);
+            run(&mut f);
+            assert_eq!(lengths(&f), expected);
+        }
+    }
+
+    #[test]
+    fn what_goes_on_goes_on_at_a_block() {
+        let bare = || (vec![], Term::Jump(Target::Return));
+        let mut f = function(vec![(vec![mov()], Term::Pause { next: BlockId(1) }), bare()]);
+        run(&mut f);
+        assert_eq!(f.blocks[0].term, Term::Pause { next: BlockId(1) });
+        assert_eq!(f.blocks[1].term, Term::Jump(Target::Return));
+    }
+
+    #[test]
+    fn a_call_through_a_register_stays_alone() {
+        let call = (vec![], Term::Call { site: 0, next: BlockId(2) });
+        for (callee, expected) in
+            [(Callee::Indirect(Reg(1)), vec![1, 0, 1]), (Callee::Direct(3), vec![1, 1])]
+        {
+            let mut f = function(vec![
+                (vec![mov()], Term::Jump(Target::Block(BlockId(1)))),
+                call.clone(),
+                (vec![mov()], Term::Jump(Target::Exit)),
+            ]);
+            f.calls.push(CallSite { callee, args: vec![], results: vec![] });
+            run(&mut f);
+            assert_eq!(lengths(&f), expected);
+        }
     }
 
     #[test]

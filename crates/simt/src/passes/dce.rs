@@ -143,3 +143,115 @@ fn simplify(inst: &mut Inst) {
     inst.op = Op::Mov(ty.width());
     inst.src = vec![inst.src[neutral]];
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{Block, BlockId, Guard, Target};
+    use crate::op::{Class, IntType, Space, Width};
+
+    /// A register that is copied, its copy, and what is computed of the copy.
+    const SOURCE: Reg = Reg(0);
+    const COPY: Reg = Reg(1);
+    const RESULT: Reg = Reg(2);
+    const PART: Reg = Reg(3);
+
+    fn inst(op: Op, dst: Reg, src: &[Operand]) -> Inst {
+        Inst { op, guard: None, dst: vec![dst], src: src.to_vec(), line: 0 }
+    }
+
+    fn set(value: u64) -> Inst {
+        inst(Op::Int(IntOp::Add, IntType::U32), SOURCE, &[Operand::Imm(value), Operand::Imm(5)])
+    }
+
+    fn copy() -> Inst {
+        inst(Op::Mov(Width::W32), COPY, &[Operand::Reg(SOURCE)])
+    }
+
+    /// What reads the copy, and cannot go.
+    fn uses() -> [Inst; 2] {
+        let access = crate::op::Access {
+            space: Space::Global,
+            bytes: 4,
+            count: 1,
+            signed: false,
+            volatile: false,
+            width: Width::W32,
+        };
+        let add = Op::Int(IntOp::Add, IntType::U32);
+        let src = [Operand::Imm(0), Operand::Imm(0), Operand::Reg(RESULT)];
+        let store = Inst { dst: vec![], ..inst(Op::Store(access), RESULT, &src) };
+        [inst(add, RESULT, &[Operand::Reg(COPY), Operand::Imm(1)]), store]
+    }
+
+    /// What is read in the place of the copy, in blocks one behind the other; `again` from the last
+    /// one to which.
+    fn reads(blocks: &[Vec<Inst>], again: Option<u32>) -> Operand {
+        let last = blocks.len() - 1;
+        let term = |n: usize| match again {
+            Some(to) if n == last => Term::Branch {
+                guard: Guard { reg: PART, negated: false },
+                taken: Target::Block(BlockId(to)),
+                other: Target::Exit,
+            },
+            _ if n == last => Term::Jump(Target::Exit),
+            _ => Term::Jump(Target::Block(BlockId(n as u32 + 1))),
+        };
+        let block = |(n, insts): (usize, &Vec<Inst>)| Block {
+            insts: insts.clone(),
+            term: term(n),
+            line: 0,
+        };
+        let lane = Class::Lane(Width::W32);
+        let regs = vec![lane, lane, lane, Class::Pred];
+        let blocks = blocks.iter().enumerate().map(block).collect();
+        let mut f = Function { regs, blocks, ..Function::default() };
+        run(&mut f);
+        let mut all = f.blocks.iter().flat_map(|b| &b.insts);
+        all.find(|i| i.dst == [RESULT]).expect("it is stored").src[0]
+    }
+
+    #[test]
+    fn copies_go_while_their_source_keeps_what_they_hold() {
+        let (source, own) = (Operand::Reg(SOURCE), Operand::Reg(COPY));
+        let with = |first: &[Inst]| [first, &uses()].concat();
+        assert_eq!(reads(&[with(&[set(1), copy()])], None), source);
+        assert_eq!(reads(&[vec![set(1), copy()], with(&[])], None), source);
+        assert_eq!(reads(&[vec![set(1)], with(&[copy()])], Some(1)), source);
+        // The source is overwritten between: behind the copy, or once around the loop.
+        assert_eq!(reads(&[with(&[copy(), set(1)])], Some(0)), own);
+        assert_eq!(reads(&[vec![copy()], with(&[set(1)])], Some(0)), own);
+        assert_eq!(reads(&[vec![set(1), copy()], with(&[set(2)])], None), own);
+        // Some lanes keep what they had.
+        let guard = Some(Guard { reg: PART, negated: false });
+        assert_eq!(reads(&[with(&[set(1), Inst { guard, ..copy() }])], None), own);
+        let constant = inst(Op::Mov(Width::W32), COPY, &[Operand::Imm(7)]);
+        assert_eq!(reads(&[with(std::slice::from_ref(&constant))], None), Operand::Imm(7));
+        assert_eq!(reads(&[with(&[Inst { guard, ..constant.clone() }])], None), own);
+        assert_eq!(reads(&[with(&[constant, set(1), copy()])], None), own, "two definitions");
+    }
+
+    #[test]
+    fn neutral_operands_leave_the_other_one() {
+        let (x, zero, one) = (Operand::Reg(SOURCE), Operand::Imm(0), Operand::Imm(1));
+        for (op, src, neutral) in [
+            (IntOp::Add, [x, zero], true),
+            (IntOp::Add, [zero, x], true),
+            (IntOp::Xor, [zero, x], true),
+            (IntOp::Sub, [x, zero], true),
+            (IntOp::Sub, [zero, x], false),
+            (IntOp::Shl, [x, zero], true),
+            (IntOp::Shl, [zero, x], false),
+            (IntOp::MulLo, [x, one], true),
+            (IntOp::MulLo, [x, zero], false),
+            (IntOp::And, [x, zero], false),
+            (IntOp::Add, [x, one], false),
+        ] {
+            let mut made = inst(Op::Int(op, IntType::U32), RESULT, &src);
+            let before = made.clone();
+            simplify(&mut made);
+            let moved = inst(Op::Mov(Width::W32), RESULT, &[x]);
+            assert_eq!(made, if neutral { moved } else { before }, "{op:?} {src:?}");
+        }
+    }
+}

@@ -129,6 +129,7 @@ impl Finder<'_> {
         // A register that depends on itself is met here again, with nothing known.
         self.known[reg.index()] = Some(any);
         let fact = self.instruction(inst, width, depth + 1);
+        // What may be larger wraps.
         let fact = Fact { max: fact.max.min(any.max), ..fact };
         let fact = if fact.max == 0 { Fact::constant(0) } else { fact };
         self.known[reg.index()] = Some(fact);
@@ -222,8 +223,8 @@ impl Finder<'_> {
             None => Fact::any(width),
         };
         let (a, b) = (source(0, own), source(1, own));
-        // A product or sum that leaves the width wraps: then nothing is known of its size.
-        let bounded = |max: Option<u64>| max.filter(|m| *m <= any.max).unwrap_or(any.max);
+        // Of the size of what leaves the width, nothing is known; see `register`.
+        let bounded = |max: Option<u64>| max.unwrap_or(any.max);
         let sum = |a: Fact, b: Fact| {
             let max = match pair(a.origin, b.origin) {
                 Some((Origin::FirstThread(i), Origin::Tid(j))) if i == j => THREAD_INDEX_MAX,
@@ -322,5 +323,184 @@ fn rank(origin: Origin) -> u8 {
         Origin::Ctaid(_) => 2,
         Origin::Tid(_) => 3,
         Origin::Other => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{Block, Target, Term};
+    use crate::op::{Access, Class, Space};
+    use Width::{W32, W64};
+
+    const U32: IntType = IntType::U32;
+    const S32: IntType = IntType::S32;
+
+    /// Instructions of a block, each of which writes the next register.
+    struct Builder(Function);
+
+    impl Builder {
+        fn new() -> Self {
+            let block = Block { insts: vec![], term: Term::Jump(Target::Exit), line: 0 };
+            Self(Function { blocks: vec![block], ..Function::default() })
+        }
+
+        fn write(&mut self, d: Reg, op: Op, src: &[Operand]) {
+            let inst = Inst { op, guard: None, dst: vec![d], src: src.to_vec(), line: 0 };
+            self.0.blocks[0].insts.push(inst);
+        }
+
+        fn put(&mut self, width: Width, op: Op, src: &[Operand]) -> Operand {
+            let d = self.0.new_reg(Class::Lane(width));
+            self.write(d, op, src);
+            Operand::Reg(d)
+        }
+
+        fn special(&mut self, special: Special) -> Operand {
+            self.put(W32, Op::Special(special), &[])
+        }
+
+        fn load(&mut self, bytes: u8, signed: bool) -> Operand {
+            let (space, width) = (Space::Global, W32);
+            let access = Access { space, bytes, count: 1, signed, volatile: false, width };
+            self.put(W32, Op::Load(access), &[Operand::Imm(0), Operand::Imm(0)])
+        }
+
+        fn int(&mut self, op: IntOp, ty: IntType, src: &[Operand]) -> Operand {
+            let wide = matches!(op, IntOp::MulWide | IntOp::MadWide);
+            let width = if wide { Width::for_bits(2 * ty.width().bits()) } else { ty.width() };
+            self.put(width, Op::Int(op, ty), src)
+        }
+
+        fn fact(&self, geometry: Geometry, operand: Operand) -> Fact {
+            Facts::of(&self.0, geometry).operand(&operand, W32)
+        }
+
+        fn max(&self, operand: Operand) -> u64 {
+            self.fact(Geometry::Line, operand).max
+        }
+
+        fn zeros(&self, operand: Operand) -> [u32; 2] {
+            self.fact(Geometry::Line, operand).zero_bits
+        }
+    }
+
+    const ANY: u64 = u32::MAX as u64;
+
+    #[test]
+    fn numbers_of_threads_are_bounded_as_launches_are() {
+        let mut b = Builder::new();
+        let [x, y, z] = [0, 1, 2].map(|axis| b.special(Special::Tid(axis)));
+        let lane = b.special(Special::LaneId);
+        let of = |geometry, operand| {
+            let fact = b.fact(geometry, operand);
+            (fact.max, fact.zero_bits)
+        };
+        assert_eq!((of(Geometry::Line, x), of(Geometry::Line, y)), ((1023, [5, 4]), (0, [64; 2])));
+        assert_eq!((of(Geometry::Line, z).0, of(Geometry::Rows, x).0), (0, 1023));
+        for axis in [y, z] {
+            assert_eq!(of(Geometry::Rows, axis).0, 1023);
+            assert_eq!(of(Geometry::HalfRows, axis).0, 1023);
+        }
+        assert_eq!(of(Geometry::HalfRows, x), (15, [64; 2]));
+        assert_eq!(
+            (of(Geometry::Any, x), of(Geometry::Any, lane)),
+            ((1023, [0; 2]), (31, [64, 4]))
+        );
+    }
+
+    #[test]
+    fn the_number_of_a_thread_in_the_grid_does_not_wrap_where_launches_promise_it() {
+        let mut b = Builder::new();
+        let special = [Special::Ctaid(0), Special::Ntid(0), Special::Tid(0), Special::Tid(1)];
+        let [block, size, x, y] = special.map(|s| b.special(s));
+        let index = b.int(IntOp::MadLo, S32, &[block, size, x]);
+        let mixed = b.int(IntOp::MadLo, S32, &[block, size, y]);
+        for geometry in [Geometry::Line, Geometry::Rows, Geometry::HalfRows] {
+            assert_eq!(b.fact(geometry, index).max, THREAD_INDEX_MAX, "{geometry:?}");
+        }
+        assert_eq!(b.fact(Geometry::Any, index).max, ANY);
+        assert_eq!(b.fact(Geometry::Rows, mixed).max, THREAD_INDEX_MAX + 1023, "another axis");
+    }
+
+    #[test]
+    fn what_wraps_or_may_be_below_zero_has_no_bound() {
+        let mut b = Builder::new();
+        let (byte, signed, word) = (b.load(1, false), b.load(1, true), b.load(4, false));
+        assert_eq!((b.max(byte), b.max(signed), b.max(word)), (255, ANY, ANY));
+        let (one, five, minus) = (Operand::Imm(1), Operand::Imm(5), Operand::Imm(ANY - 3));
+        for (op, ty, src, max) in [
+            (IntOp::Add, U32, [byte, one], 256),
+            (IntOp::Add, U32, [word, one], ANY),
+            (IntOp::Sub, U32, [byte, one], ANY),
+            (IntOp::MulLo, U32, [byte, byte], 255 * 255),
+            (IntOp::MulLo, U32, [word, byte], ANY),
+            (IntOp::MulWide, S32, [byte, five], 255 * 5),
+            (IntOp::MulWide, S32, [byte, minus], u64::MAX),
+            (IntOp::MulWide, U32, [byte, minus], 255 * (ANY - 3)),
+            (IntOp::Shl, U32, [byte, five], 255 << 5),
+            (IntOp::Shl, U32, [word, five], ANY),
+            (IntOp::Shr, U32, [word, five], ANY >> 5),
+            (IntOp::Shr, S32, [word, five], ANY),
+            (IntOp::And, U32, [word, five], 5),
+            (IntOp::Or, U32, [byte, five], 255),
+            (IntOp::Min, U32, [word, five], 5),
+            (IntOp::Min, S32, [word, five], ANY),
+            (IntOp::Rem, U32, [word, five], 4),
+            (IntOp::Rem, U32, [word, byte], ANY),
+            (IntOp::Rem, S32, [word, five], ANY),
+            (IntOp::Div, U32, [word, five], ANY / 5),
+            (IntOp::Div, U32, [byte, word], ANY),
+        ] {
+            let made = b.int(op, ty, &src);
+            assert_eq!(b.max(made), max, "{op:?} {ty:?} {src:?}");
+        }
+        let choice = b.put(W32, Op::Select(W32), &[five, byte, word]);
+        assert_eq!(b.max(choice), 255);
+        for (bits, signed, to, max) in [
+            (7, false, W64, 127),
+            (8, false, W64, 255),
+            (8, true, W64, u64::MAX),
+            (8, true, W32, ANY),
+            (9, true, W32, 255),
+        ] {
+            let low = b.put(to, Op::Extend { from: W32, bits, signed, to }, &[byte]);
+            assert_eq!(b.max(low), max, "{bits} {signed} {to:?}");
+        }
+    }
+
+    #[test]
+    fn low_bits_are_zero_where_they_are_in_every_operand() {
+        let mut b = Builder::new();
+        let (x, byte) = (b.special(Special::Tid(0)), b.load(1, false));
+        let (two, three, four) = (Operand::Imm(2), Operand::Imm(3), Operand::Imm(4));
+        let times_four = b.int(IntOp::Shl, U32, &[byte, two]);
+        for (op, src, zeros) in [
+            (IntOp::Add, [x, four], [2, 2]),
+            (IntOp::Sub, [x, times_four], [2, 2]),
+            (IntOp::MulLo, [x, four], [7, 6]),
+            (IntOp::Shl, [x, three], [8, 7]),
+            (IntOp::Shr, [x, three], [2, 1]),
+            (IntOp::Shr, [byte, three], [0, 0]),
+            (IntOp::And, [times_four, Operand::Imm(!15 & ANY)], [4, 4]),
+            (IntOp::Or, [x, four], [2, 2]),
+            (IntOp::Min, [x, times_four], [0, 0]),
+        ] {
+            let made = b.int(op, U32, &src);
+            assert_eq!(b.zeros(made), zeros, "{op:?} {src:?}");
+        }
+        let choice = b.put(W32, Op::Select(W32), &[x, times_four, byte]);
+        assert_eq!(b.zeros(choice), [2, 2]);
+    }
+
+    #[test]
+    fn of_what_is_written_twice_nothing_is_known() {
+        let mut b = Builder::new();
+        let five = b.put(W32, Op::Mov(W32), &[Operand::Imm(5)]);
+        let copy = b.put(W32, Op::Mov(W32), &[five]);
+        assert_eq!((b.max(five), b.max(copy)), (5, 5));
+        let Operand::Reg(r) = five else { unreachable!() };
+        b.write(r, Op::Mov(W32), &[Operand::Imm(3)]);
+        assert_eq!((b.max(five), b.max(copy)), (ANY, ANY));
     }
 }

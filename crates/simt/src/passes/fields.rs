@@ -131,4 +131,34 @@ mod tests {
         let made = shifts(0x1fff_fffc, Some(changes));
         assert_eq!(made[1], (IntOp::And, 0x1fff_fffc), "another number was shifted");
     }
+
+    #[test]
+    fn shifts_of_other_kinds_stay() {
+        let guard = Some(crate::ir::Guard { reg: Reg(2), negated: false });
+        let shift = || int(IntOp::Shr, IntType::U32, 1, 0, 3);
+        let mask = || int(IntOp::And, IntType::U32, 2, 1, 0x1fff_fffc);
+        let made = |first: Inst, second: Inst| {
+            let insts = vec![first, second];
+            let blocks = vec![Block { insts, term: Term::Jump(Target::Exit), line: 0 }];
+            let regs = vec![Class::Lane(Width::W32); 3];
+            let mut f = Function { regs, blocks, ..Function::default() };
+            run(&mut f);
+            f.blocks[0].insts.last().map(|i| i.op.clone())
+        };
+        let [shl, and] = [IntOp::Shl, IntOp::And].map(|op| Some(Op::Int(op, IntType::U32)));
+        assert_eq!(made(shift(), mask()), shl);
+        for (first, second) in [
+            // What was shifted is gone.
+            (
+                Inst { dst: vec![Reg(0)], ..shift() },
+                int(IntOp::And, IntType::U32, 2, 0, 0x1fff_fffc),
+            ),
+            (int(IntOp::Shr, IntType::S32, 1, 0, 3), mask()),
+            (int(IntOp::Shr, IntType::U32, 1, 0, 32), mask()),
+            (Inst { guard, ..shift() }, mask()),
+            (shift(), Inst { guard, ..mask() }),
+        ] {
+            assert_eq!(made(first.clone(), second), and, "{first:?}");
+        }
+    }
 }

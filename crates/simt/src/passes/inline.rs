@@ -196,4 +196,60 @@ mod tests {
         inline(&mut caller, 3, f);
         assert_eq!(caller.blocks.len(), 1);
     }
+
+    #[test]
+    fn everything_in_a_body_gets_numbers_of_its_new_place() {
+        let (lane, own) = (Class::Lane(Width::W32), Operand::Reg(Reg(0)));
+        let mut callee = Function { regs: vec![lane, Class::Pred], ..Function::default() };
+        callee.texts.push("what is not known".into());
+        let site = CallSite { callee: Callee::Indirect(Reg(0)), args: vec![], results: vec![] };
+        callee.calls.push(site);
+        let unknown =
+            Inst { op: Op::Unsupported(0), guard: None, dst: vec![], src: vec![], line: 1 };
+        let block = |insts, term| Block { insts, term, line: 0 };
+        let barrier = |barrier, predicate, dst, next| Term::Barrier {
+            op: crate::op::BarrierOp::RedPopc,
+            barrier,
+            count: barrier,
+            predicate: Some(predicate),
+            negated: false,
+            dst: Some(dst),
+            next,
+        };
+        let predicate = Operand::Reg(Reg(1));
+        callee.blocks = vec![
+            block(vec![unknown], barrier(own, predicate, Reg(0), BlockId(1))),
+            block(vec![], Term::Table { index: own, targets: vec![Target::Block(BlockId(2))] }),
+            block(vec![], Term::Call { site: 0, next: BlockId(3) }),
+            block(
+                vec![],
+                Term::Branch {
+                    guard: Guard { reg: Reg(1), negated: true },
+                    taken: Target::Exit,
+                    other: Target::Return,
+                },
+            ),
+        ];
+        let mut caller = Function { regs: vec![lane; 10], ..Function::default() };
+        caller.texts.push("another".into());
+        let site = CallSite { callee: Callee::Direct(7), args: vec![], results: vec![] };
+        caller.calls.push(site);
+        caller.blocks = vec![
+            block(vec![], Term::Call { site: 0, next: BlockId(1) }),
+            block(vec![], Term::Jump(Target::Exit)),
+        ];
+        inline(&mut caller, 7, callee);
+        let (value, part) = (Reg(10), Reg(11));
+        let terms: Vec<&Term> = caller.blocks[2..].iter().map(|b| &b.term).collect();
+        assert_eq!(caller.blocks[2].insts[0].op, Op::Unsupported(1));
+        assert_eq!(caller.texts[1], "what is not known");
+        let number = Operand::Reg(value);
+        assert_eq!(*terms[0], barrier(number, Operand::Reg(part), value, BlockId(3)));
+        let targets = vec![Target::Block(BlockId(4))];
+        assert_eq!(*terms[1], Term::Table { index: number, targets });
+        assert_eq!(*terms[2], Term::Call { site: 1, next: BlockId(5) });
+        assert_eq!(caller.calls[1].callee, Callee::Indirect(value));
+        let (guard, taken) = (Guard { reg: part, negated: true }, Target::Exit);
+        assert_eq!(*terms[3], Term::Branch { guard, taken, other: Target::Block(BlockId(1)) });
+    }
 }

@@ -252,4 +252,30 @@ mod tests {
         assert!(after.of[COUNTER.index()] == Shape::Varying);
         assert_eq!(f.blocks, blocks);
     }
+
+    #[test]
+    fn a_loop_may_be_one_block() {
+        let mut f = counting(Operand::Imm(1));
+        let second = f.blocks.remove(2);
+        f.blocks[1].insts.extend(second.insts);
+        f.blocks[1].term = Term::Branch {
+            guard: Guard { reg: PART, negated: false },
+            taken: Target::Block(BlockId(1)),
+            other: Target::Block(BlockId(2)),
+        };
+        let (before, after) = looked_at(&mut f);
+        assert!(before.of[COUNTER.index()] == Shape::Varying);
+        assert!(after.of[COUNTER.index()] == Shape::UNIFORM);
+    }
+
+    #[test]
+    fn what_terminators_read_gets_no_twin() {
+        let mut f = counting(Operand::Imm(1));
+        let targets = vec![Target::Exit];
+        f.blocks[3].term = Term::Table { index: Operand::Reg(COUNTER), targets };
+        let blocks = f.blocks.clone();
+        let (_, after) = looked_at(&mut f);
+        assert!(after.of[COUNTER.index()] == Shape::Varying);
+        assert_eq!(f.blocks, blocks);
+    }
 }

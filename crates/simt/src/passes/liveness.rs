@@ -134,6 +134,8 @@ pub(crate) fn cycles(successors: &[Vec<usize>], predecessors: &[Vec<usize>]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ir::{Block, BlockId, Guard, Inst, Operand, Target};
+    use crate::op::{BarrierOp, Class, Op, Width};
 
     #[test]
     fn blocks_that_reach_each_other_share_a_cycle() {
@@ -146,5 +148,74 @@ mod tests {
         for (a, b) in [(0, 1), (2, 3), (3, 4), (0, 4)] {
             assert_ne!(cycle[a], cycle[b], "{a} {b}");
         }
+    }
+
+    fn function(blocks: Vec<(Vec<Inst>, Term)>) -> Function {
+        let lane = Class::Lane(Width::W32);
+        let regs = vec![lane, lane, Class::Pred];
+        let blocks = blocks.into_iter().map(|(insts, term)| Block { insts, term, line: 0 });
+        Function { regs, blocks: blocks.collect(), ..Function::default() }
+    }
+
+    /// Reads the second register, and writes the first.
+    fn mov(guard: Option<Guard>) -> Inst {
+        let (op, src) = (Op::Mov(Width::W32), vec![Operand::Reg(Reg(1))]);
+        Inst { op, guard, dst: vec![Reg(0)], src, line: 0 }
+    }
+
+    /// Reads the first one.
+    fn uses() -> Inst {
+        Inst { dst: vec![Reg(1)], src: vec![Operand::Reg(Reg(0))], ..mov(None) }
+    }
+
+    const PART: Guard = Guard { reg: Reg(2), negated: false };
+
+    #[test]
+    fn what_only_some_lanes_write_was_needed_before() {
+        for (guard, expected) in [(None, vec![Reg(1)]), (Some(PART), vec![Reg(0), Reg(1), Reg(2)])]
+        {
+            let f = function(vec![(vec![mov(guard), uses()], Term::Jump(Target::Exit))]);
+            assert_eq!(Liveness::of(&f).at_start(0).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn terminators_write_in_all_lanes() {
+        let barrier = Term::Barrier {
+            op: BarrierOp::RedPopc,
+            barrier: Operand::Imm(0),
+            count: Operand::Imm(0),
+            predicate: Some(Operand::Reg(Reg(2))),
+            negated: false,
+            dst: Some(Reg(0)),
+            next: BlockId(1),
+        };
+        let f = function(vec![(vec![], barrier), (vec![uses()], Term::Jump(Target::Exit))]);
+        let liveness = Liveness::of(&f);
+        assert_eq!(liveness.at_start(0).collect::<Vec<_>>(), [Reg(2)]);
+        assert_eq!(liveness.at_start(1).collect::<Vec<_>>(), [Reg(0)]);
+    }
+
+    #[test]
+    fn what_is_kept_from_block_to_block_of_a_loop_crosses_its_edges() {
+        let to = |n| Target::Block(BlockId(n));
+        let back = Term::Branch { guard: PART, taken: to(1), other: to(3) };
+        let blocks = |first: Vec<Inst>, last: Vec<Inst>| {
+            let f = function(vec![
+                (vec![], Term::Jump(to(1))),
+                (first, Term::Jump(to(2))),
+                (vec![], back.clone()),
+                (last, Term::Jump(Target::Exit)),
+            ]);
+            let liveness = Liveness::of(&f);
+            [Reg(0), Reg(1)].map(|r| liveness.crosses_back_edge(r))
+        };
+        assert_eq!(blocks(vec![uses(), mov(None)], vec![]), [true, false]);
+        assert_eq!(blocks(vec![mov(None), uses()], vec![]), [false, true]);
+        assert_eq!(blocks(vec![], vec![mov(None), uses()]), [false, true]);
+        assert_eq!(
+            blocks(vec![Inst { src: vec![Operand::Imm(0)], ..mov(None) }], vec![]),
+            [false; 2]
+        );
     }
 }

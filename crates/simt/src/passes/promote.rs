@@ -176,3 +176,83 @@ pub(crate) fn place_frame(f: &mut Function) -> (Vec<u32>, u32) {
 
 /// The end of the largest frame: more than any thread has.
 const FRAME_END: u32 = u32::MAX - 15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{Block, Guard, Target};
+
+    const VALUE: Reg = Reg(0);
+    const PART: Reg = Reg(1);
+
+    fn access(bytes: u8, signed: bool) -> Access {
+        let (space, width) = (Space::Local, Width::W32);
+        Access { space, bytes, count: 1, signed, volatile: false, width }
+    }
+
+    fn load(offset: u64, bytes: u8, signed: bool) -> Inst {
+        let src = vec![Operand::Slot(SlotId(0)), Operand::Imm(offset)];
+        Inst { op: Op::Load(access(bytes, signed)), guard: None, dst: vec![VALUE], src, line: 0 }
+    }
+
+    fn store(offset: u64, bytes: u8) -> Inst {
+        let src = vec![Operand::Slot(SlotId(0)), Operand::Imm(offset), Operand::Reg(VALUE)];
+        Inst { op: Op::Store(access(bytes, false)), guard: None, dst: vec![], src, line: 0 }
+    }
+
+    /// What becomes of accesses to a variable of 8 bytes.
+    fn promoted(insts: &[Inst]) -> Vec<Inst> {
+        let blocks = vec![Block { insts: insts.to_vec(), term: Term::Jump(Target::Exit), line: 0 }];
+        let regs = vec![Class::Lane(Width::W32), Class::Pred];
+        let mut f = Function { regs, blocks, ..Function::default() };
+        f.new_slot(8, 4);
+        run(&mut f);
+        f.blocks.remove(0).insts
+    }
+
+    #[test]
+    fn accesses_that_agree_become_moves() {
+        let (home, other) = (Reg(2), Reg(3));
+        let made = promoted(&[store(4, 4), load(4, 4, false)]);
+        let words: Vec<_> = made.iter().map(|i| (&i.op, &i.dst[..], &i.src[..])).collect();
+        let mov = Op::Mov(Width::W32);
+        assert_eq!(words[0], (&mov, &[home][..], &[Operand::Reg(VALUE)][..]));
+        assert_eq!(words[1], (&mov, &[VALUE][..], &[Operand::Reg(home)][..]));
+        // Two variables in one, and lanes that keep what they have.
+        let guard = Some(Guard { reg: PART, negated: true });
+        let made = promoted(&[Inst { guard, ..store(0, 4) }, store(4, 4)]);
+        assert_eq!((made[0].guard, made[1].guard), (guard, None));
+        assert!(made[0].dst != made[1].dst && [home, other].contains(&made[0].dst[0]));
+        for (signed, bits) in [(false, 16), (true, 16)] {
+            let made = promoted(&[store(2, 2), load(2, 2, signed)]);
+            let (narrow, wide) = (Width::W16, Width::W32);
+            let op = Op::Extend { from: narrow, bits, signed, to: wide };
+            assert_eq!(made[1].op, op);
+            let op = Op::Extend { from: wide, bits, signed: false, to: narrow };
+            assert_eq!(made[0].op, op, "what is stored has no sign");
+        }
+    }
+
+    #[test]
+    fn accesses_that_do_not_agree_stay() {
+        let address = Inst {
+            op: Op::Mov(Width::W64),
+            guard: None,
+            dst: vec![VALUE],
+            src: vec![Operand::Slot(SlotId(0))],
+            line: 0,
+        };
+        for insts in [
+            [store(0, 4), load(0, 2, false)],
+            [store(0, 4), load(2, 2, false)],
+            [store(2, 4), load(0, 4, false)],
+            [store(4, 4), load(8, 4, false)],
+            [store(4, 4), load(6, 4, false)],
+            [store(0, 4), load(u64::MAX - 1, 4, false)],
+            [store(0, 1), load(0, 1, false)],
+            [store(0, 4), address],
+        ] {
+            assert_eq!(promoted(&insts), insts);
+        }
+    }
+}

@@ -218,3 +218,51 @@ fn is_invariant(op: &Op) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{Block, BlockId, Guard, Reg, Target};
+    use crate::op::{BarrierOp, Class, IntOp, IntType, Width};
+
+    const VALUE: Reg = Reg(0);
+
+    /// Whether the first register is the same always, if that and a barrier write it.
+    fn is_invariant_of(inst: Inst, result: Option<Reg>) -> bool {
+        let exit = Block { insts: vec![], term: Term::Jump(Target::Exit), line: 0 };
+        let barrier = Term::Barrier {
+            op: BarrierOp::RedPopc,
+            barrier: Operand::Imm(0),
+            count: Operand::Imm(0),
+            predicate: Some(Operand::Reg(Reg(1))),
+            negated: false,
+            dst: result,
+            next: BlockId(1),
+        };
+        let blocks = vec![Block { insts: vec![inst], term: barrier, line: 0 }, exit];
+        let lane = Class::Lane(Width::W32);
+        let regs = vec![lane, Class::Pred, lane];
+        invariants(&Function { regs, blocks, ..Function::default() })[VALUE.index()]
+    }
+
+    #[test]
+    fn what_one_instruction_makes_of_the_launch_is_the_same_always() {
+        let inst = |op, src| Inst { op, guard: None, dst: vec![VALUE], src, line: 0 };
+        let add = || Op::Int(IntOp::Add, IntType::U32);
+        let size = || inst(Op::Special(Special::Ntid(0)), vec![]);
+        let constants = inst(add(), vec![Operand::Imm(1), Operand::Imm(2)]);
+        assert!(is_invariant_of(size(), None) && is_invariant_of(constants, None));
+        let guard = Some(Guard { reg: Reg(1), negated: false });
+        for other in [
+            Inst { guard, ..size() },
+            inst(Op::Special(Special::Tid(0)), vec![]),
+            inst(Op::Special(Special::LaneId), vec![]),
+            inst(add(), vec![Operand::Reg(Reg(2)), Operand::Imm(1)]),
+            inst(add(), vec![Operand::Reg(VALUE), Operand::Imm(1)]),
+        ] {
+            assert!(!is_invariant_of(other.clone(), None), "{other:?}");
+        }
+        assert!(!is_invariant_of(size(), Some(VALUE)), "a barrier writes it too");
+        assert!(is_invariant_of(size(), Some(Reg(2))));
+    }
+}

@@ -137,4 +137,55 @@ mod tests {
         assert_eq!(lengths, [4, 2]);
         assert!(!run(&mut f, &shapes), "one boundary is enough");
     }
+
+    /// What is moved in front of widenings passes nothing that it needs or that needs it.
+    #[test]
+    fn what_depends_on_each_other_keeps_its_order() {
+        let r = |n: u32| Operand::Reg(Reg(n));
+        let inst = |op, dst: Vec<u32>, src| {
+            let dst = dst.into_iter().map(Reg).collect();
+            Inst { op, guard: None, dst, src, line: 0 }
+        };
+        let add = |d, a, b| inst(Op::Int(IntOp::Add, IntType::S32), vec![d], vec![a, b]);
+        let wide =
+            |d, a| inst(Op::Int(IntOp::MulWide, IntType::S32), vec![d], vec![a, Operand::Imm(4)]);
+        let access = crate::op::Access {
+            space: crate::op::Space::Global,
+            bytes: 4,
+            count: 1,
+            signed: false,
+            volatile: false,
+            width: Width::W32,
+        };
+        let store = inst(Op::Store(access), vec![], vec![r(4), Operand::Imm(0), r(1)]);
+        let clock = inst(Op::Special(Special::Clock), vec![7], vec![]);
+        let before = [
+            inst(Op::Special(Special::Tid(0)), vec![0], vec![]),
+            inst(Op::Special(Special::SmId), vec![1], vec![]),
+            add(2, r(0), r(1)),
+            wide(4, r(2)),
+        ];
+        let third = || add(3, r(2), r(1));
+        for (between, moves) in [
+            // Neither needs the other.
+            (vec![add(7, r(1), r(1)), third()], true),
+            // The last one overwrites what the first reads, or what it makes.
+            (vec![add(7, r(3), r(1)), third()], false),
+            (vec![add(3, r(1), r(1)), third()], false),
+            // Both may fault or be seen, and what the second one makes is read.
+            (vec![store.clone(), clock, add(3, r(2), r(7))], false),
+            (vec![store, third()], true),
+        ] {
+            let insts = [&before[..], &between, &[wide(5, r(3))]].concat();
+            let (narrow, broad) = (Class::Lane(Width::W32), Class::Lane(Width::W64));
+            let regs = vec![narrow, narrow, narrow, narrow, broad, broad, broad, narrow];
+            let blocks = vec![Block { insts, term: Term::Jump(Target::Exit), line: 0 }];
+            let mut f = Function { regs, blocks, ..Function::default() };
+            let shapes = shape::analyse(&f, &Liveness::of(&f), Geometry::Line);
+            assert!(run(&mut f, &shapes));
+            let all: Vec<&Inst> = f.blocks.iter().flat_map(|b| &b.insts).collect();
+            let place = |inst: &Inst| all.iter().position(|i| *i == inst);
+            assert_eq!(!between.iter().is_sorted_by_key(place), moves, "{between:?}");
+        }
+    }
 }

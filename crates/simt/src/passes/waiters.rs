@@ -102,7 +102,7 @@ pub(crate) fn needed_elsewhere(
 mod tests {
     use super::*;
     use crate::ir::{Block, BlockId, Guard, Inst, Operand, Reg, Target};
-    use crate::op::{Class, Op, Width};
+    use crate::op::{BarrierOp, Class, Op, Width};
 
     const P: Reg = Reg(0);
 
@@ -194,5 +194,54 @@ mod tests {
             }
         }
         assert!(seen > 1000, "{seen}");
+    }
+
+    /// Read in the block where lanes may wait.
+    const KEPT: Reg = Reg(0);
+
+    /// Which of three blocks behind each other keep what the second one reads.
+    fn keep(first: Term, start: Option<Op>, divergent: [bool; 3], parts: [bool; 3]) -> Vec<bool> {
+        let uses = |op: Op| {
+            let dst = if op.is_sync() { vec![] } else { vec![Reg(1)] };
+            Inst { op, guard: None, dst, src: vec![Operand::Reg(KEPT)], line: 0 }
+        };
+        let insts = start.into_iter().chain([Op::Mov(Width::W32)]).map(uses).collect();
+        let to = |n| Term::Jump(Target::Block(BlockId(n)));
+        let guard = Guard { reg: Reg(2), negated: false };
+        let last = Term::Branch { guard, taken: Target::Block(BlockId(0)), other: Target::Exit };
+        let blocks = [(vec![], first), (insts, to(2)), (vec![], last)].map(|(insts, term)| Block {
+            insts,
+            term,
+            line: 0,
+        });
+        let regs = vec![Class::Lane(Width::W32), Class::Lane(Width::W32), Class::Pred];
+        let f = Function { regs, blocks: blocks.into(), ..Function::default() };
+        let needed = needed_elsewhere(&f, &Liveness::of(&f), &divergent, &parts);
+        (0..3).map(|block| needed.contains(block, KEPT)).collect()
+    }
+
+    #[test]
+    fn what_lanes_that_wait_need_is_kept_by_all_that_may_run_meanwhile() {
+        let on = || Term::Jump(Target::Block(BlockId(1)));
+        let all = [true; 3];
+        // Nobody waits where all lanes are together.
+        assert_eq!(keep(on(), None, [false; 3], [false; 3]), [false; 3]);
+        assert_eq!(keep(on(), Some(Op::WarpSync), [false; 3], [false; 3]), [false; 3]);
+        // Lanes that are not together gather at what they synchronise at.
+        assert_eq!(keep(on(), None, [false, true, true], [false; 3]), [false; 3]);
+        let gather = keep(on(), Some(Op::WarpSync), [false, true, true], [false; 3]);
+        assert_eq!(gather, [false, true, true]);
+        // They may come to a barrier one by one.
+        let barrier = Term::Barrier {
+            op: BarrierOp::Sync,
+            barrier: Operand::Imm(0),
+            count: Operand::Imm(0),
+            predicate: None,
+            negated: false,
+            dst: None,
+            next: BlockId(1),
+        };
+        assert_eq!(keep(barrier.clone(), None, all, [false; 3]), all);
+        assert_eq!(keep(barrier, None, [false; 3], [false; 3]), [false; 3]);
     }
 }

@@ -36,8 +36,8 @@ use geometry::Geometry;
 use ir::Function;
 use layout::{KernelLayout, ModuleLayout};
 use passes::{
-    accumulators, chains, cleanup, dce, fields, inline, leaving, liveness::Liveness, order,
-    promote, registers, shape, split,
+    accumulators, chains, cleanup, dce, factors, fields, inline, leaving, liveness::Liveness,
+    order, promote, registers, shape, split,
 };
 use ptx::ast::{self, FunctionId, SymbolRef};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -440,6 +440,7 @@ impl Prepared {
     fn shaped(&self, geometry: Geometry) -> Shaped<'_> {
         let mut function = self.function.clone();
         chains::run(&mut function);
+        factors::run(&mut function);
         let liveness = Liveness::of(&function);
         let shapes = shape::analyse(&function, &liveness, geometry);
         let (mut liveness, mut shapes) = leaving::run(&mut function, liveness, shapes, geometry);

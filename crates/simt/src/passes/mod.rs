@@ -6,6 +6,7 @@ pub(super) mod chains;
 pub(super) mod cleanup;
 pub(super) mod dce;
 pub(super) mod dominators;
+pub(super) mod factors;
 pub(super) mod facts;
 pub(super) mod fields;
 pub(super) mod inline;

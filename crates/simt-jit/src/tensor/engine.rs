@@ -70,6 +70,8 @@ impl Order {
 pub(crate) struct Engine {
     pub(super) kind: Kind,
     pub(super) product: Multiply,
+    /// It is made beside another with the same A, whose sums are where they always are.
+    pub(super) beside: bool,
 }
 
 /// How the registers of a fragment become ready.
@@ -114,7 +116,7 @@ impl Engine {
             Kind::Bytes => is_x86_feature_detected!("avx512vnni"),
             Kind::Bits => is_x86_feature_detected!("avx512vpopcntdq"),
         };
-        here.then_some(Self { kind, product })
+        here.then_some(Self { kind, product, beside: false })
     }
 
     /// How it is made without AVX-512.
@@ -129,7 +131,7 @@ impl Engine {
             a if is_integer(a) && a.bits() == product.b.bits() => Kind::Words,
             _ => return None,
         };
-        Some(Self { kind, product })
+        Some(Self { kind, product, beside: false })
     }
 
     pub(crate) fn kind(self) -> Kind {
@@ -178,8 +180,32 @@ impl Engine {
     /// The sums of a product, each of a part of a register of C, the first register's parts first.
     pub(super) fn sums(self) -> impl Iterator<Item = Register> + Clone {
         let count = (self.product.c_registers() * self.parts()) as u32;
-        let end = Register::ZMM28 as u32 - Register::ZMM0 as u32;
+        let last = Register::ZMM28 as u32 - Register::ZMM0 as u32;
+        let end = if self.beside { last - count } else { last };
         (end - count..end).map(|n| Register::ZMM0 + n)
+    }
+
+    /// The same made beside it; `None` if products of this kind are made one by one. Two share what
+    /// is shuffled of A, which takes units that multiply as long as half a product does, and their
+    /// sums wait less for each other. Only where that is as quick as it is for `held` does it matter.
+    pub(super) fn second(self) -> Option<Self> {
+        let quick = matches!(self.kind, Kind::Pairs | Kind::Bytes);
+        (quick && self.product.tall && !self.product.saturate)
+            .then_some(Self { beside: true, ..self })
+    }
+
+    /// Vector registers that products need, if some are made beside others.
+    pub(super) fn vectors(self, beside: bool) -> usize {
+        match self.second().filter(|_| beside) {
+            Some(second) => self.sums().count() + second.sums().count() + 1,
+            None => self.sums().count() + self.held().count(),
+        }
+    }
+
+    /// What two products share of A while they multiply: in front of all sums.
+    pub(super) fn shared_row(self) -> Register {
+        let second = Self { beside: true, ..self };
+        second.sums().next().map_or(Register::None, |sum| sum - 1)
     }
 
     /// Registers in which a product has the rows of a group of four values of `k` while it multiplies

@@ -1,6 +1,7 @@
 //! Which fragments are ready, where, since the start of the block; and which registers hold sums
 //! that products of pairs can take.
 
+use super::CHAIN_MAX;
 use super::engine::{Engine, Form, Kind};
 use super::later::LateLoad;
 use super::routine::Routine;
@@ -9,6 +10,7 @@ use crate::frame::{COLUMNS, COLUMNS_BYTES, ROWS, ROWS_BYTES};
 use crate::ranges::{mentioned, sources};
 use iced_x86::Register;
 use simt::ir::Reg;
+use simt::matrix::Multiply;
 use simt::op::{Op, Width};
 use simt::vector::{Home, Source, VectorFunction, VectorInst, VectorTerm};
 
@@ -32,6 +34,8 @@ pub(crate) struct Fragments {
     pub(super) reads: Vec<u32>,
     /// Products of pairs are there.
     pub(crate) pairs: bool,
+    /// Products can be made beside others: the registers for that are free.
+    pub(super) beside: bool,
     /// Loads that are to be made, those first that are needed first.
     pub(super) late: Vec<LateLoad>,
     /// What code is called from somewhere.
@@ -64,6 +68,33 @@ pub(super) fn engines(f: &VectorFunction) -> impl Iterator<Item = Engine> {
     })
 }
 
+/// True if products with the same A are near each other somewhere.
+pub(super) fn share_rows(f: &VectorFunction) -> bool {
+    f.blocks.iter().any(|block| {
+        let products: Vec<_> = block.insts.iter().filter_map(Rows::of).collect();
+        let share = |n: usize| {
+            let behind = products[n + 1..].iter().take(CHAIN_MAX);
+            behind.into_iter().any(|other| *other == products[n])
+        };
+        (0..products.len()).any(share)
+    })
+}
+
+/// What products have in common that are made beside each other.
+#[derive(PartialEq)]
+struct Rows<'a> {
+    product: Multiply,
+    a: &'a [Source],
+}
+
+impl<'a> Rows<'a> {
+    fn of(inst: &'a VectorInst) -> Option<Self> {
+        let Op::Multiply(product) = inst.op else { return None };
+        Engine::of(product)?.second()?;
+        Some(Self { product, a: &inst.src[..product.a_registers()] })
+    }
+}
+
 impl Fragments {
     /// None, in a function.
     pub(crate) fn of(f: &VectorFunction) -> Self {
@@ -80,6 +111,7 @@ impl Fragments {
             normal: if pairs && !calls { normal(f) } else { vec![false; f.classes.len()] },
             reads: reads(f),
             pairs,
+            beside: share_rows(f),
             late: Vec::new(),
             routines: Vec::new(),
         }

@@ -28,7 +28,7 @@ use crate::value::{Place, Value, move_code};
 use engine::VECTOR;
 pub(crate) use engine::{Engine, Form, Kind, Order};
 pub(crate) use held::{FRAGMENTS_MAX, Fragments};
-use held::{Factor, engines};
+use held::{Factor, engines, share_rows};
 use iced_x86::{Code, MemoryOperand, Register};
 pub(crate) use later::LateLoad;
 use routine::MovedSums;
@@ -118,12 +118,13 @@ fn sole_factors(f: &VectorFunction) -> Vec<Option<(Vec<usize>, Order)>> {
 
 /// Vector registers that hold values in a function; its products use the others.
 pub(crate) fn vectors(f: &VectorFunction, most: usize) -> usize {
-    engines(f).map(|e| most - e.sums().count() - e.held().count()).min().unwrap_or(most)
+    let beside = share_rows(f);
+    engines(f).map(|engine| most - engine.vectors(beside)).min().unwrap_or(most)
 }
 
 /// What products in pairs cannot have, if there is doubt.
 pub(crate) struct Doubt {
-    engine: Engine,
+    engines: Vec<Engine>,
     /// What says that a fragment is refused.
     refused: Vec<MemoryOperand>,
 }
@@ -158,8 +159,14 @@ fn factors(inst: &VectorInst, product: Multiply) -> [&[Source]; 2] {
     [a, &rest[..product.b_registers()]]
 }
 
-impl Compiler<'_> {
-    /// Makes code for a product and those behind it that add to its sums; false if there is none.
+/// What a product adds to.
+fn sums(inst: &VectorInst, product: Multiply) -> &[Source] {
+    &inst.src[product.a_registers() + product.b_registers()..]
+}
+
+impl<'a> Compiler<'a> {
+    /// Makes code for a product, those behind it that add to its sums, and as many behind these that
+    /// share their factors A; false if there is none.
     pub(crate) fn multiply(&mut self, inst: &VectorInst, product: Multiply) -> bool {
         let Some(engine) = Engine::of(product) else { return false };
         let whole = self.flavour == Flavour::Avx512 && !self.masked;
@@ -167,9 +174,13 @@ impl Compiler<'_> {
             self.load_late(usize::MAX);
             return false;
         }
-        let chain = self.chain(inst, engine);
-        let c = &inst.src[product.a_registers() + product.b_registers()..];
-        let end = self.index + chain.len();
+        let chain = self.chain(self.index, engine);
+        let mut end = self.index + chain.len();
+        let mut sides = vec![(engine, chain)];
+        if let Some((second, chain)) = self.chain_beside(engine, &sides[0].1) {
+            end += chain.len();
+            sides.push((second, chain));
+        }
         let (back, slow, late) = (self.a.label(), self.a.label(), self.a.label());
         if engine.kind == Kind::Pairs {
             let (block, masked, in_eax) = (self.block, self.masked, None);
@@ -179,24 +190,33 @@ impl Compiler<'_> {
         }
         self.load_late(end);
         let (mut rows, mut columns) = (Vec::new(), Vec::new());
-        for inst in &chain {
-            let [a, b] = factors(inst, product);
-            rows.push(self.ready(engine, Factor::A, a, &rows));
-            columns.push(self.ready(engine, Factor::B, b, &columns));
+        for inst in &sides[0].1 {
+            rows.push(self.ready(engine, Factor::A, factors(inst, product)[0], &rows));
         }
-        self.start_sums(engine, c, &columns);
+        for inst in sides.iter().flat_map(|(_, chain)| chain) {
+            columns.push(self.ready(engine, Factor::B, factors(inst, product)[1], &columns));
+        }
+        let of_sides = |n: usize| n * rows.len()..(n + 1) * rows.len();
+        for (n, (engine, chain)) in sides.iter().enumerate() {
+            self.start_sums(*engine, sums(chain[0], product), &columns[of_sides(n)]);
+        }
         if engine.kind == Kind::Pairs {
-            self.go_aside_if_in_doubt(engine, c, [&rows, &columns], slow);
+            self.go_aside_if_in_doubt(&sides, [&rows, &columns], slow);
         }
         let mut loads = Vec::new();
-        for (row, column) in rows.iter().zip(&columns) {
+        for (n, row) in rows.iter().enumerate() {
+            let mut places = vec![(A, Factor::A, *row)];
+            for (to, column) in [C, D].into_iter().zip(columns[n..].iter().step_by(rows.len())) {
+                places.push((to, Factor::B, *column));
+            }
             for group in 0..engine.groups() {
-                for (to, factor, slot) in [(A, Factor::A, row), (C, Factor::B, column)] {
-                    let (base, offset) = self.fragments.place(factor, *slot);
-                    self.a.op(Code::Lea_r64_m, &[to.into(), at(base, offset).into()]);
+                for (to, factor, slot) in &places {
+                    let (base, offset) = self.fragments.place(*factor, *slot);
+                    self.a.op(Code::Lea_r64_m, &[(*to).into(), at(base, offset).into()]);
                 }
-                self.call(Routine::Add(engine, group));
-                if group == 0 {
+                let add = if sides.len() == 2 { Routine::AddBoth } else { Routine::Add };
+                self.call(add(engine, group));
+                for _ in &sides {
                     loads.extend(self.load_next());
                 }
             }
@@ -204,22 +224,50 @@ impl Compiler<'_> {
         if engine.kind == Kind::Pairs {
             self.load_aside(late, back, loads);
         }
-        let last = chain.last().copied().unwrap_or(inst);
-        self.finish_sums(last, engine, c);
+        for (engine, chain) in &sides {
+            let last = chain.last().copied().unwrap_or(inst);
+            self.finish_sums(last, *engine, sums(chain[0], product));
+        }
         self.a.bind(back);
-        self.release(&chain, product, end, [&rows, &columns]);
+        for (n, (_, chain)) in sides.iter().enumerate() {
+            self.release(chain, product, end, [&rows, &columns[of_sides(n)]]);
+        }
         self.merged = self.index + 1..end;
         true
     }
 
+    /// Products right behind a chain that can be made beside it: they have its factors A.
+    fn chain_beside(
+        &self,
+        engine: Engine,
+        chain: &[&'a VectorInst],
+    ) -> Option<(Engine, Vec<&'a VectorInst>)> {
+        let second = engine.second().filter(|_| self.fragments.beside)?;
+        let product = engine.product;
+        let start = self.index + chain.len();
+        let first = self.f.blocks.get(self.block)?.insts.get(start)?;
+        let same = first.op == chain[0].op && is_plain(first) && self.has_lane_results(first);
+        if !same || 2 * chain.len() > self.fragments.together_max() {
+            return None;
+        }
+        let other = self.chain(start, engine);
+        let row = |inst: &&'a VectorInst| factors(inst, product)[0];
+        let rows = other.iter().map(row).eq(chain.iter().map(row));
+        let written = |r: Reg| chain.iter().flat_map(|inst| &inst.dst).any(|d| d.reg == r);
+        let apart = other.iter().all(|inst| {
+            let exposed = nan::exposed(&self.lazy, inst).next().is_some();
+            let touched = inst.src.iter().flat_map(|s| s.registers());
+            !exposed && !touched.chain(inst.dst.iter().map(|d| d.reg)).any(written)
+        });
+        (rows && apart).then_some((second, other))
+    }
+
     /// A product, and those behind it that can be made with it: they add to its sums.
-    fn chain<'f>(&self, inst: &'f VectorInst, engine: Engine) -> Vec<&'f VectorInst>
-    where
-        Self: 'f,
-    {
+    fn chain(&self, start: usize, engine: Engine) -> Vec<&'a VectorInst> {
         let product = engine.product;
         let f = self.f;
-        let more = f.blocks.get(self.block).map_or(&[][..], |b| &b.insts[self.index + 1..]);
+        let inst = self.inst_at(self.block, start);
+        let more = f.blocks.get(self.block).map_or(&[][..], |b| &b.insts[start + 1..]);
         let c = product.a_registers() + product.b_registers();
         let reads = |sums: &[Dest], source: &Source| {
             source.registers().any(|r| sums.iter().any(|d| d.reg == r))
@@ -341,22 +389,25 @@ impl Compiler<'_> {
     /// subnormal number.
     fn go_aside_if_in_doubt(
         &mut self,
-        engine: Engine,
-        c: &[Source],
+        sides: &[(Engine, Vec<&VectorInst>)],
         slots: [&[usize]; 2],
         slow: Label,
     ) {
-        if !c.iter().all(|source| self.fragments.is_normal(*source)) {
-            self.call(Routine::Subnormal(engine));
-            self.a.jump(Code::Jne_rel32_64, slow);
+        for (engine, chain) in sides {
+            let mut c = sums(chain[0], engine.product).iter();
+            if !c.all(|source| self.fragments.is_normal(*source)) {
+                self.call(Routine::Subnormal(*engine));
+                self.a.jump(Code::Jne_rel32_64, slow);
+            }
         }
+        let engines = sides.iter().map(|(engine, _)| *engine).collect();
         let (label, back) = (self.a.label(), self.a.label());
         let refused = [Factor::A, Factor::B]
             .into_iter()
             .zip(slots)
             .flat_map(|(factor, slots)| slots.iter().map(move |slot| refused_at(factor, *slot)))
             .collect();
-        self.cold.push(Cold::Doubt { label, back, slow, doubt: Doubt { engine, refused } });
+        self.cold.push(Cold::Doubt { label, back, slow, doubt: Doubt { engines, refused } });
         self.a.op(Code::Cmp_rm32_imm8, &[at(Register::RSP, DOUBT).into(), X::I(0)]);
         self.a.jump(Code::Jne_rel32_64, label);
         self.a.bind(back);
@@ -368,8 +419,10 @@ impl Compiler<'_> {
             self.a.op(Code::Cmp_rm32_imm8, &[(*place).into(), X::I(0)]);
             self.a.jump(Code::Jne_rel32_64, slow);
         }
-        self.call(Routine::Subnormal(doubt.engine));
-        self.a.jump(Code::Jne_rel32_64, slow);
+        for engine in &doubt.engines {
+            self.call(Routine::Subnormal(*engine));
+            self.a.jump(Code::Jne_rel32_64, slow);
+        }
     }
 
     /// Says whether sums may be subnormal, if products care: not those of a warp at its start.

@@ -32,6 +32,8 @@ pub(crate) enum Routine {
     Move(Engine, MovedSums),
     /// Adds the products of a group of A's fragment at RAX and B's at RCX to the sums.
     Add(Engine, usize),
+    /// The same of two products that share A; the other's B is at RDX.
+    AddBoth(Engine, usize),
     /// Clears the zero flag if some sum is subnormal.
     Subnormal(Engine),
     /// Loads eight rows of 16 bytes (`tiles`).
@@ -52,7 +54,7 @@ pub(crate) struct MovedSums {
     pub(super) offsets: [i32; 4],
 }
 
-/// Least magnitudes, doubled and less one, of what products of pairs were made ready of.
+/// Least magnitudes but zero, doubled and negated, of what products of pairs were made ready of.
 const LEAST: Register = SPARE[3];
 
 impl Compiler<'_> {
@@ -97,6 +99,7 @@ impl Compiler<'_> {
                 Routine::Refuse => self.finish_least(),
                 Routine::Move(engine, moved) => self.move_sums(engine, moved),
                 Routine::Add(engine, group) => self.add_products(engine, group),
+                Routine::AddBoth(engine, group) => self.add_both(engine, group),
                 Routine::Subnormal(engine) => self.find_subnormal(engine),
                 Routine::LoadRows(load) => self.load_rows(load),
                 Routine::StoreLines => self.store_four_lines(),
@@ -283,28 +286,27 @@ impl Compiler<'_> {
         self.a.op(spread, &[to.into(), nan.into()]).set_op_mask(K1);
     }
 
-    /// Elements of bf16: without the sign, and less one, so that zero becomes the largest.
+    /// Elements of bf16, doubled without the sign and negated: the smaller the greater, but zero.
     fn note_least(&mut self, from: Register) {
-        let double = Z2;
-        let ones = self.a.constant(&[0xff; VECTOR as usize]);
-        let add = Code::EVEX_Vpaddw_zmm_k1z_zmm_zmmm512;
-        self.a.op(add, &[double.into(), from.into(), from.into()]);
-        self.a.op(add, &[double.into(), double.into(), ones.into()]);
-        let least = Code::EVEX_Vpminuw_zmm_k1z_zmm_zmmm512;
-        self.a.op(least, &[LEAST.into(), LEAST.into(), double.into()]);
+        let negated = Z2;
+        let factor = self.a.constant(&(-2i16).to_le_bytes().repeat(32));
+        let multiply = Code::EVEX_Vpmullw_zmm_k1z_zmm_zmmm512;
+        self.a.op(multiply, &[negated.into(), from.into(), factor.into()]);
+        let most = Code::EVEX_Vpmaxuw_zmm_k1z_zmm_zmmm512;
+        self.a.op(most, &[LEAST.into(), LEAST.into(), negated.into()]);
     }
 
     /// Starts looking for elements that products in pairs cannot have.
     pub(super) fn start_least(&mut self) {
-        let set = Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8;
-        self.a.op(set, &[LEAST.into(), LEAST.into(), LEAST.into(), X::I(-1)]);
+        let zero = Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
+        self.a.op(zero, &[LEAST.into(), LEAST.into(), LEAST.into()]);
     }
 
     /// Says at RDX, and to those who only ask for doubt, whether there was one.
     fn finish_least(&mut self) {
-        let bound = self.a.constant(&(2 * PAIRED_LEAST - 1).to_le_bytes().repeat(32));
+        let bound = self.a.constant(&(2 * PAIRED_LEAST).wrapping_neg().to_le_bytes().repeat(32));
         let compare = Code::EVEX_Vpcmpuw_kr_k1_zmm_zmmm512_imm8;
-        self.a.op(compare, &[K1.into(), LEAST.into(), bound.into(), X::I(1)]);
+        self.a.op(compare, &[K1.into(), LEAST.into(), bound.into(), X::I(6)]);
         let ecx = Register::ECX.into();
         self.a.op(Code::VEX_Kmovd_r32_kr, &[ecx, K1.into()]);
         self.a.op(Code::Mov_rm32_r32, &[at(D, 0).into(), ecx]);
@@ -365,6 +367,31 @@ impl Compiler<'_> {
                 self.a.op(spread, &[row.into(), from, how]);
                 for (odd, column) in columns.into_iter().enumerate() {
                     self.add_product(engine, engine.sum(half, odd, part), row, column);
+                }
+            }
+        }
+    }
+
+    /// Here rows come from memory as often as they are shuffled: for two products, that is as often
+    /// as if they were held for each.
+    fn add_both(&mut self, engine: Engine, group: usize) {
+        let Some(second) = engine.second() else { return };
+        let row = engine.shared_row();
+        let columns = [(C, [Z0, Z1], engine), (D, [Z2, Z3], second)];
+        for (from, quarter, column) in engine.steps_of(group) {
+            for ((base, to, _), odd) in columns.iter().flat_map(|c| [(c, 0), (c, 1)]) {
+                let from = at(*base, column + engine.odd_offset() * odd as i32);
+                let repeat = Code::EVEX_Vbroadcasti32x4_zmm_k1z_m128;
+                self.a.op(repeat, &[to[odd].into(), from.into()]);
+            }
+            for n in 0..engine.halves() * engine.parts() {
+                let (half, part) = (n / engine.parts(), n % engine.parts());
+                let from = at(A, from + VECTOR * n as i32);
+                let how = X::I((quarter as u8 * 0x55) as i8 as i32);
+                let spread = Code::EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8;
+                self.a.op(spread, &[row.into(), from.into(), how]);
+                for ((_, columns, engine), odd) in columns.iter().flat_map(|c| [(c, 0), (c, 1)]) {
+                    self.add_product(*engine, engine.sum(half, odd, part), row, columns[odd]);
                 }
             }
         }

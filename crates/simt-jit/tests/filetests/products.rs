@@ -41,7 +41,7 @@ fn step(text: &mut String, number: usize, random: &mut Random) {
     let (sum, clean) = (4 * pick(4), 4 * pick(2));
     let constant = ["0x00000000", "0x00000003", "0x3f800000", "0x7fc00000"][pick(4)];
     let (plain, offset) = (pick(8), 512 * pick(3));
-    match pick(20) {
+    match pick(22) {
         0..=5 => {
             let form = FORMS[if pick(3) == 0 { pick(FORMS.len()) } else { 0 }];
             let from = if pick(4) == 0 { 4 * pick(4) } else { sum };
@@ -58,6 +58,20 @@ fn step(text: &mut String, number: usize, random: &mut Random) {
                 let a = list(['a', 'l'][pick(2)], 4 * pick(2), 4);
                 let b = list(['b', 'm'][pick(2)], 2 * pick(2), 2);
                 let _ = writeln!(text, "mma.sync.aligned.{form} {c}, {a}, {b}, {c};");
+            }
+        }
+        // Those that share a factor: two sums can be made at once, unless one takes the other.
+        20 | 21 => {
+            let form = FORMS[[0, 0, 3, pick(FORMS.len())][pick(4)]];
+            let a = list(['a', 'l'][pick(2)], 4 * pick(2), 4);
+            for _ in 0..2 + pick(6) {
+                let (name, sums) =
+                    [('c', 4), ('d', 2)][usize::from(form == FORMS[0] && pick(3) == 0)];
+                let to = 4 * pick(sums);
+                let from = if pick(4) == 0 { 4 * pick(sums) } else { to };
+                let b = list(['b', 'm'][pick(2)], 2 * pick(2), 2);
+                let (c, d) = (list(name, from, 4), list(name, to, 4));
+                let _ = writeln!(text, "mma.sync.aligned.{form} {d}, {a}, {b}, {c};");
             }
         }
         7 | 8 => {

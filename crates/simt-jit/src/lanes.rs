@@ -50,12 +50,18 @@ fn binary_int(op: IntOp, ty: IntType) -> Option<Code> {
     })
 }
 
-/// 64-bit shifts, whose amount has 32 bits.
-fn wide_shift(op: IntOp, ty: IntType) -> Option<Code> {
+/// 64-bit shifts, whose amount has 32 bits: by an amount a lane, and by a constant.
+fn wide_shift(op: IntOp, ty: IntType) -> Option<[Code; 2]> {
     Some(match (op, ty) {
-        (IntOp::Shl, IntType::U64 | IntType::S64) => Code::EVEX_Vpsllvq_zmm_k1z_zmm_zmmm512b64,
-        (IntOp::Shr, IntType::U64) => Code::EVEX_Vpsrlvq_zmm_k1z_zmm_zmmm512b64,
-        (IntOp::Shr, IntType::S64) => Code::EVEX_Vpsravq_zmm_k1z_zmm_zmmm512b64,
+        (IntOp::Shl, IntType::U64 | IntType::S64) => {
+            [Code::EVEX_Vpsllvq_zmm_k1z_zmm_zmmm512b64, Code::EVEX_Vpsllq_zmm_k1z_zmmm512b64_imm8]
+        }
+        (IntOp::Shr, IntType::U64) => {
+            [Code::EVEX_Vpsrlvq_zmm_k1z_zmm_zmmm512b64, Code::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8]
+        }
+        (IntOp::Shr, IntType::S64) => {
+            [Code::EVEX_Vpsravq_zmm_k1z_zmm_zmmm512b64, Code::EVEX_Vpsraq_zmm_k1z_zmmm512b64_imm8]
+        }
         _ => return None,
     })
 }
@@ -294,13 +300,20 @@ impl Compiler<'_> {
             }
             return true;
         }
-        if let Some(code) = wide_shift(op, ty) {
+        if let Some([by_lane, by_constant]) = wide_shift(op, ty) {
             let a = self.value(inst.src[0], w);
             let place = self.dest(inst, &inst.dst[0]);
             for part in 0..self.parts(w) {
+                if let Source::Imm(amount) = inst.src[1] {
+                    let first = self.part_in(a, part, w, Z0);
+                    // All bits are out from 64 on.
+                    let amount = X::I((amount as u32).min(64) as i32);
+                    self.put(&place, part, by_constant, &[first.into(), amount]);
+                    continue;
+                }
                 let amount = self.widened(inst.src[1], part, false, Z1);
                 let first = self.part_in(a, part, w, Z0);
-                self.put(&place, part, code, &[first.into(), amount.into()]);
+                self.put(&place, part, by_lane, &[first.into(), amount.into()]);
             }
             return true;
         }

@@ -412,16 +412,30 @@ impl Compiler<'_> {
     /// Checks a global access by lines whose pattern nothing else has: there is nothing to measure.
     /// Gives back where the lines' addresses are on the stack.
     pub(crate) fn check_lines(&mut self, plan: Plan, address: Value, elsewhere: Label) -> i32 {
-        let (lines, bytes) = (Z3, plan.total);
+        let (lines, bytes) = (Z1, plan.total);
         self.lines(address, Width::W64, bytes);
-        self.lay_out(Z1, LANE_ADDRESSES);
+        self.lay_out(lines, LANE_ADDRESSES);
         if !self.without.bounds {
-            self.a.op(move_code(Width::W64), &[lines.into(), Z1.into()]);
-            self.global_bounds(plan, LANES_OF_LINE * bytes, elsewhere);
-            let subtract = Code::EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64;
-            self.a.op(subtract, &[Z0.into(), lines.into(), Z1.into()]);
-            let compare = Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8;
-            self.a.op(compare, &[K2.into(), Z0.into(), Z2.into(), X::I(6)]);
+            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
+            let add = Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64;
+            let mut first = lines;
+            if plan.offset != 0 {
+                let offset = repeated(self.a.constant(&i64::from(plan.offset).to_le_bytes()));
+                self.a.op(add, &[Z0.into(), lines.into(), offset.into()]);
+                first = Z0;
+            }
+            // As in `check`: ranges have no sign. Neither has what is not below their start, so that
+            // its end does not wrap.
+            let below = Code::EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8;
+            let start = repeated(range_start(plan.site));
+            self.a.op(below, &[K2.into(), first.into(), start.into(), X::I(1)]);
+            self.a.op(Code::VEX_Korw_kr_kr_kr, &[K1.into(), K1.into(), K2.into()]);
+            let span = i64::from(LANES_OF_LINE * bytes);
+            let span = repeated(self.a.constant(&span.to_le_bytes()));
+            self.a.op(add, &[Z0.into(), first.into(), span.into()]);
+            let above = Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8;
+            let end = repeated(range_end(plan.site));
+            self.a.op(above, &[K2.into(), Z0.into(), end.into(), X::I(6)]);
             self.a.op(Code::VEX_Korw_kr_kr_kr, &[K1.into(), K1.into(), K2.into()]);
             self.or_misaligned(lines, bytes);
         }
@@ -439,13 +453,15 @@ impl Compiler<'_> {
         self.a.op(Code::VEX_Korw_kr_kr_kr, &[K1.into(), K1.into(), K2.into()]);
     }
 
-    /// The eight lines' first addresses in Z1; what is not in lines in K1. Uses Z0 and Z2.
+    /// The eight lines' first addresses in Z1; what is not in lines in K1. Uses Z0, Z2 and
+    /// Z3.
     fn lines(&mut self, address: Value, width: Width, bytes: i32) {
         self.differ_in_quads(Address::Lanes(address), width, bytes);
         if width == Width::W64 {
+            self.load_picks(width, Z1, [0, 4, 8, 12, 0, 0, 0, 0].into_iter());
+            self.a.op(move_code(width), &[Z2.into(), Z1.into()]);
             for (pair, to) in [(0, Z1), (1, Z2)] {
                 let first = self.part_in(address, 2 * pair, width, Z0);
-                self.load_picks(width, to, [0, 4, 8, 12, 0, 0, 0, 0].into_iter());
                 let second = self.part(address, 2 * pair + 1);
                 let pick = Code::EVEX_Vpermi2q_zmm_k1z_zmm_zmmm512b64;
                 self.a.op(pick, &[to.into(), first.into(), second]);

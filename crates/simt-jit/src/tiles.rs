@@ -19,7 +19,7 @@ use crate::ranges::sources;
 use crate::relative::{Kind, LINES, ROW_BYTES, distance, pattern_at};
 use crate::tensor::{Order, Routine};
 use crate::turnwise::Turn;
-use crate::value::{Place, Value, store_code, xmm, ymm};
+use crate::value::{Place, Value, move_code, store_code, xmm, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::op::{Access, Op, Space, Width};
 use simt::vector::{Source, VectorInst};
@@ -365,8 +365,8 @@ impl Compiler<'_> {
         true
     }
 
-    /// Clears the zero flag if in some quad the four lanes' bytes, so many each, do not follow each
-    /// other.
+    /// Says in K1 whether in some quad the four lanes' bytes, so many each, do not follow each other.
+    /// Uses Z0 to Z3.
     pub(crate) fn differ_in_quads(&mut self, address: Address, width: Width, bytes: i32) {
         let wide = width == Width::W64;
         let pick = |narrow: Code, wide_one: Code| if wide { wide_one } else { narrow };
@@ -383,10 +383,11 @@ impl Compiler<'_> {
         let size = width.bytes() as usize;
         let steps: Vec<u8> = steps.flat_map(|n| n.to_le_bytes().into_iter().take(size)).collect();
         let steps = self.a.constant(&steps);
+        self.a.op(move_code(width), &[Z3.into(), steps.into()]);
         for part in 0..parts(width) {
             let register = self.address_part(0, address, part, width, Z0);
             self.a.op(first, &[Z1.into(), register.into(), X::I(0)]);
-            self.a.op(add, &[Z1.into(), Z1.into(), steps.into()]);
+            self.a.op(add, &[Z1.into(), Z1.into(), Z3.into()]);
             if part == 0 {
                 let xor = Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64;
                 self.a.op(xor, &[Z2.into(), Z1.into(), register.into()]);
@@ -399,7 +400,6 @@ impl Compiler<'_> {
         }
         let test = Code::EVEX_Vptestmq_kr_k1_zmm_zmmm512b64;
         self.a.op(test, &[K1.into(), Z2.into(), Z2.into()]);
-        self.a.op(Code::VEX_Kortestb_kr_kr, &[K1.into(), K1.into()]);
     }
 }
 

@@ -5,7 +5,8 @@ use crate::memory::{self, Space};
 use crate::run::Grid;
 use crate::{fixed, float, integer, narrow};
 use ptx::ast::{
-    BoolOp, Comparison, Instruction, Modifier as M, Opcode, Operand, ScalarType as T, StateSpace,
+    BoolOp, Comparison, Instruction, Modifier as M, Opcode, Operand, Rounding, ScalarType as T,
+    StateSpace,
 };
 
 /// `cvt` of a pair: the types, the sources without the scale, and the scale.
@@ -225,19 +226,33 @@ impl Thread {
         let mut types = inst.types();
         let (to, from) = (types.next()?, types.next()?);
         let special = [to, from].into_iter().find_map(|ty| match ty {
+            T::F16x2 | T::Bf16x2 if inst.rounding() == Some(Rounding::Rs) => {
+                Some(narrow::halves_at_random as Convert)
+            }
             T::S2f6x2 => Some(fixed::convert as Convert),
             ty => narrow::has(ty).then_some(narrow::convert as Convert),
         });
         if let Some(convert) = special {
-            let (sources, scale) = match (inst.has(M::Scaled), sources.split_last()) {
-                (true, Some((scale, rest))) => (rest, Some(self.source(grid, scale, T::B16)?)),
+            // Behind the numbers.
+            let more = match inst.rounding() {
+                Some(Rounding::Rs) => Some(T::B32),
+                _ if inst.has(M::Scaled) => Some(T::B16),
+                _ if inst.has(M::ScaledAlike) => Some(T::B8),
+                _ => None,
+            };
+            let (sources, more) = match (more, sources.split_last()) {
+                (Some(ty), Some((last, rest))) => (rest, Some(self.source(grid, last, ty)?)),
                 _ => (sources, None),
             };
-            let values = sources
+            let numbers = match sources {
+                [Operand::Vector(numbers)] => &numbers[..],
+                numbers => numbers,
+            };
+            let values = numbers
                 .iter()
                 .map(|source| self.source(grid, source, from))
                 .collect::<Option<Vec<_>>>()?;
-            let value = convert(inst, to, from, &values, scale)?;
+            let value = convert(inst, to, from, &values, more)?;
             let bits = match to.bits() {
                 8 => T::B8,
                 16 => T::B16,

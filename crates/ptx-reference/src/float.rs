@@ -185,7 +185,8 @@ pub(crate) fn convert(inst: &Instruction, to: T, from: T, value: u64) -> Option<
             if inst.has(M::Sat) {
                 result = saturated(result, to);
             }
-            if inst.has(M::Relu) && x.negative() {
+            let minus_zero = inst.has(M::Pzo) && result == to.sign();
+            if minus_zero || inst.has(M::Relu) && x.negative() {
                 result = 0;
             }
             Some(result)

@@ -54,7 +54,7 @@ modifiers! {
     Ftz "ftz", Sat "sat", Satfinite "satfinite", Relu "relu", Approx "approx", Full "full",
     Lo "lo", Hi "hi", Wide "wide", Cc "cc", Noftz "noftz", Oob "oob", NaN "NaN",
     Xorsign "xorsign", Abs "abs", Shiftamt "shiftamt", Clamp "clamp", Wrap "wrap",
-    L "l", R "r", Scaled "scaled::n2::ue8m0", Pack "pack", Cvt "cvt", Mask "mask", Shr7 "shr7", Shr15 "shr15", Po "po",
+    L "l", R "r", Scaled "scaled::n2::ue8m0", ScaledAlike "scaled::n1::ue8m0", Pzo "pzo", Pack "pack", Cvt "cvt", Mask "mask", Shr7 "shr7", Shr15 "shr15", Po "po",
     // Byte permute.
     F4e "f4e", B4e "b4e", Rc8 "rc8", Ecl "ecl", Ecr "ecr", Rc16 "rc16",
     // Comparisons.

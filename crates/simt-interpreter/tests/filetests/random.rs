@@ -165,6 +165,29 @@ const NEWER_FORMS: &[&str] = &[
     "cvt.rz.satfinite.e2m3x2.f16x2 $h, %r1",
     "cvt.rz.satfinite.e3m2x2.f32 $h, %f1, %f2",
     "cvt.rz.satfinite.e2m1x2.bf16x2 %c, %r1; cvt.u16.u8 $h, %c",
+    "cvt.u8.u16 %c, %h1; cvt.rn.satfinite.scaled::n1::ue8m0.e4m3x2.f32 $h, %f1, %f2, %c",
+    "cvt.u8.u16 %c, %h1; cvt.rz.satfinite.relu.pzo.scaled::n1::ue8m0.e5m2x2.f16x2 $h, %r1, %c",
+    "cvt.u8.u16 %c, %h1; cvt.rn.satfinite.pzo.scaled::n1::ue8m0.e3m2x2.bf16x2 $h, %r1, %c",
+    "cvt.u8.u16 %c, %h1; cvt.rn.scaled::n1::ue8m0.ue5m3x2.f32 $h, %f1, %f2, %c",
+    "cvt.u8.u16 %c, %h1; cvt.rz.satfinite.scaled::n1::ue8m0.ue5m3x2.bf16x2 $h, %r1, %c",
+    "cvt.rn.satfinite.pzo.e2m3x2.f32 $h, %f1, %f2",
+    "cvt.rn.satfinite.pzo.e2m1x2.f32 %c, %f1, %f2; cvt.u16.u8 $h, %c",
+    "cvt.rm.pzo.f16.f32 $h, %f1",
+    "cvt.rz.relu.pzo.bf16.f32 $h, %f2",
+    "cvt.rn.pzo.bf16x2.f32 $r, %f1, %f2",
+];
+
+/// Roundings by random bits, in the same way.
+const FORMS_AT_RANDOM: &[&str] = &[
+    "cvt.rs.f16x2.f32 $r, %f1, %f2, %r1",
+    "cvt.rs.relu.satfinite.f16x2.f32 $r, %f2, %f1, %r2",
+    "cvt.rs.bf16x2.f32 $r, %f1, %f2, %r1",
+    "cvt.rs.satfinite.bf16x2.f32 $r, %f2, %f1, %r2",
+    "cvt.rs.satfinite.e4m3x4.f32 $r, {%f1, %f2, %f2, %f1}, %r1",
+    "cvt.rs.relu.satfinite.e5m2x4.f32 $r, {%f1, %f2, %f2, %f1}, %r2",
+    "cvt.rs.satfinite.e2m3x4.f32 $r, {%f1, %f2, %f2, %f1}, %r1",
+    "cvt.rs.relu.satfinite.e3m2x4.f32 $r, {%f2, %f2, %f1, %f1}, %r2",
+    "cvt.rs.satfinite.e2m1x4.f32 $h, {%f1, %f2, %f2, %f1}, %r1",
 ];
 
 /// Each thread takes three words and gives one for each form.
@@ -172,6 +195,7 @@ const NEWER_FORMS: &[&str] = &[
 fn new_forms_give_what_ptx_means() {
     compare_forms("9.3", "sm_120a", NEW_FORMS);
     compare_forms("9.4", "sm_107a", NEWER_FORMS);
+    compare_forms("8.7", "sm_100a", FORMS_AT_RANDOM);
 }
 
 fn compare_forms(version: &str, target: &str, forms: &[&str]) {

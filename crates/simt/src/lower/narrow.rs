@@ -41,6 +41,15 @@ pub(super) fn upper_bit(format: Eight) -> u64 {
     if format == Eight::E2M1 { 4 } else { 8 }
 }
 
+/// Bits of a number of a format with a sign.
+fn sign_bits(format: Eight) -> u32 {
+    match format {
+        Eight::E2M1 => 4,
+        Eight::E2M3 | Eight::E3M2 => 6,
+        _ => 8,
+    }
+}
+
 fn half_of(ty: T) -> Option<FloatType> {
     match ty {
         T::F16 | T::F16x2 => Some(FloatType::F16),
@@ -70,7 +79,7 @@ impl Lowering<'_> {
             (Some(format), None) => self.eight_of(inst, d, sources, format, from),
             (None, Some(format)) => self.halves_of(inst, d, sources, format, to),
             _ if to == T::Tf32 => self.tf32_of(inst, d, sources),
-            _ if inst.has(M::Satfinite) && from == T::F32 => {
+            _ if (inst.has(M::Satfinite) || inst.has(M::Pzo)) && from == T::F32 => {
                 self.finite_halves(inst, d, sources, to)
             }
             _ => None,
@@ -126,6 +135,7 @@ impl Lowering<'_> {
         } else if inst.has(M::Satfinite) {
             value = self.finite(value, Width::W32, TF32_EXTREMES);
         }
+        value = self.positive_zero(inst, value, Width::W32, 32);
         self.emit_to(Op::Mov(Width::W32), d, Width::W32, false, vec![value])
     }
 
@@ -143,7 +153,25 @@ impl Lowering<'_> {
         self.value(Op::Select(Width::W32), Width::W32, vec![less, value, over.into()])
     }
 
-    /// `cvt.*.satfinite` from f32 to a half or two.
+    /// With `.pzo` zero where a number is minus zero, of so many bits.
+    fn positive_zero(
+        &mut self,
+        inst: &ast::Instruction,
+        value: Operand,
+        width: Width,
+        bits: u32,
+    ) -> Operand {
+        if !inst.has(M::Pzo) {
+            return value;
+        }
+        let minus_zero = self.temporary(Class::Pred);
+        let equal = Op::Setp(Compare::Eq, CompareType::Int(IntType::of(width, false)));
+        self.emit(equal, vec![minus_zero], vec![value, Operand::Imm(1 << (bits - 1))]);
+        let src = vec![Operand::Imm(0), value, minus_zero.into()];
+        self.value(Op::Select(width), width, src)
+    }
+
+    /// `cvt.*.satfinite` and `cvt.*.pzo` from f32 to a half or two.
     fn finite_halves(
         &mut self,
         inst: &ast::Instruction,
@@ -158,8 +186,11 @@ impl Lowering<'_> {
         let mut halves = Vec::new();
         for source in sources {
             let value = self.source(source, T::F32)?;
-            let value = self.converted(convert, Width::W16, value);
-            halves.push(self.finite(value, Width::W16, extremes(half)?));
+            let mut value = self.converted(convert, Width::W16, value);
+            if inst.has(M::Satfinite) {
+                value = self.finite(value, Width::W16, extremes(half)?);
+            }
+            halves.push(self.positive_zero(inst, value, Width::W16, 16));
         }
         match halves[..] {
             [value] => self.emit_to(Op::Mov(Width::W16), d, Width::W16, false, vec![value]),
@@ -180,6 +211,10 @@ impl Lowering<'_> {
         format: Eight,
         from: T,
     ) -> Option<()> {
+        let (sources, scale) = match (inst.has(M::ScaledAlike), sources.split_last()) {
+            (true, Some((scale, sources))) => (sources, Some(self.source(scale, T::B8)?)),
+            _ => (sources, None),
+        };
         let mut values = Vec::new();
         match (sources, half_of(from)) {
             ([a, b], None) if from == T::F32 => {
@@ -205,11 +240,15 @@ impl Lowering<'_> {
         let [mut high, mut low] = values[..] else { return None };
         let (round, finite) = (super::float::round_of(inst)?, inst.has(M::Satfinite));
         for value in [&mut high, &mut low] {
+            if let Some(scale) = scale {
+                *value = self.divided(*value, scale, half_of(from), round);
+            }
             if inst.has(M::Relu) {
                 *value = self.not_negative(*value, FloatType::F32);
             }
             let convert = Convert::ToEight { to: format, round, finite };
             *value = self.converted(convert, Width::W16, *value);
+            *value = self.positive_zero(inst, *value, Width::W16, sign_bits(format));
         }
         let (u16, upper) = (IntType::U16, Operand::Imm(upper_bit(format)));
         let high = self.value(Op::Int(IntOp::Shl, u16), Width::W16, vec![high, upper]);

@@ -3,7 +3,9 @@
 //!
 //! A scale is a power of two, its exponent in a byte with a bias of 127; 255 is NaN. All is computed
 //! in f64, where a scale and what is scaled are exact, so that only the result is rounded.
-//! Deliberately absent: `.scaled::n1`.
+//!
+//! Of `.scaled::n1`, one scale for both, `narrow` has the rest: numbers are divided here, in f32,
+//! which rounds only what has no place in a narrow format, and as the conversion does.
 
 use super::Lowering;
 use super::narrow::{eight, extremes, upper_bit};
@@ -25,7 +27,39 @@ const FRACTION_BITS: u64 = 6;
 /// A NaN of f32.
 const NAN: u64 = 0x7fff_ffff;
 
+/// Smallest normal numbers of f32 and f16, in f32.
+const LEAST_NORMAL: u64 = 0x0080_0000;
+const LEAST_NORMAL_HALF: u64 = 0x3880_0000;
+/// The largest exponent of a scale, which divides to what is no normal number: half the smallest.
+const SCALE_MAX: u64 = 254;
+
 impl Lowering<'_> {
+    /// An f32, perhaps once a half, divided by a scale; zero if it was subnormal in its format.
+    pub(super) fn divided(
+        &mut self,
+        value: Operand,
+        scale: Operand,
+        half: Option<FloatType>,
+        round: Round,
+    ) -> Operand {
+        let least = if half == Some(FloatType::F16) { LEAST_NORMAL_HALF } else { LEAST_NORMAL };
+        let magnitude = self.word(IntOp::And, value, Operand::Imm(0x7fff_ffff));
+        // Minus zero stays.
+        let less = self.word(IntOp::Sub, magnitude, Operand::Imm(1));
+        let value = self.choose_below(less, Operand::Imm(least - 1), Operand::Imm(0), value);
+        let widen = Op::Extend { from: Width::W16, bits: 8, signed: false, to: Width::W32 };
+        let scale = self.value(widen, Width::W32, vec![scale]);
+        let exponent = self.word(IntOp::Sub, Operand::Imm(SCALE_MAX), scale);
+        let power = self.word(IntOp::Shl, exponent, Operand::Imm(23));
+        let most = Operand::Imm(SCALE_MAX);
+        let least_power = Operand::Imm(LEAST_NORMAL / 2);
+        let power = self.choose_below(scale, most, power, least_power);
+        let power = self.choose_below(most, scale, Operand::Imm(NAN), power);
+        let times =
+            Op::Float(FloatOp::Mul, FloatType::F32, FloatMode { round, ..FloatMode::default() });
+        self.value(times, Width::W32, vec![value, power])
+    }
+
     /// `cvt` of pairs with `.s2f6x2`, or to bf16 from 8-bit floats.
     pub(super) fn scaled(&mut self, inst: &ast::Instruction) -> Option<()> {
         let mut types = inst.types();

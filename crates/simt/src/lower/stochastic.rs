@@ -198,7 +198,13 @@ impl Lowering<'_> {
     }
 
     /// One of two by whether a number is below another, all words.
-    fn choose_below(&mut self, a: Operand, than: Operand, yes: Operand, no: Operand) -> Operand {
+    pub(super) fn choose_below(
+        &mut self,
+        a: Operand,
+        than: Operand,
+        yes: Operand,
+        no: Operand,
+    ) -> Operand {
         let below = self.temporary(Class::Pred);
         let test = Op::Setp(Compare::Lt, CompareType::Int(IntType::U32));
         self.emit(test, vec![below], vec![a, than]);

@@ -101,6 +101,7 @@ const ORDINARY: &[(&str, &str)] = &[
     ("dp4a.s32.s32", "rrrr"),
     ("bfe.s64", "ddrr"),
     ("bfi.b64", "dddrr"),
+    ("bfi.b32", "rrrrr"),
     ("bmsk.clamp.b32", "rrr"),
     ("szext.wrap.s32", "rrr"),
     ("shf.l.wrap.b32", "rrrr"),
@@ -108,27 +109,8 @@ const ORDINARY: &[(&str, &str)] = &[
 ];
 
 /// Those that code for AVX2 leaves to the interpreter.
-const INTERPRETED_WITH_AVX2: &[&str] = &[
-    "rcp.approx.ftz.f64",
-    "min.NaN.f32",
-    "cvt.u64.u16",
-    "cvt.ftz.f64.f32",
-    "cvt.rzi.s64.f64",
-    "cvt.rzi.u8.f32",
-    "cvt.rn.f64.u64",
-    "cvt.rna.tf32.f32",
-    "shr.s16",
-    "div.u16",
-    "mul.hi.u64",
-    "mad.hi.s32",
-    "mul24.hi.s32",
-    "dp4a.s32.s32",
-    "bfe.s64",
-    "bfi.b64",
-    "bmsk.clamp.b32",
-    "szext.wrap.s32",
-    "prmt.b32",
-];
+const INTERPRETED_WITH_AVX2: &[&str] =
+    &["rcp.approx.ftz.f64", "cvt.rzi.s64.f64", "cvt.rn.f64.u64", "div.u16", "bfe.s64"];
 
 /// A kernel of one instruction on lanes that differ, or on values that all lanes have.
 fn kernel_of(name: &str, kinds: &str, alike: bool) -> String {

@@ -16,6 +16,7 @@ pub(crate) fn extends(from: Width, bits: u8, to: Width) -> bool {
             | (Width::W64, 32, Width::W32)
             | (Width::W16, 8 | 16, Width::W16 | Width::W32)
             | (Width::W32, 8 | 16, Width::W16)
+            | (Width::W16, 16, Width::W64)
     )
 }
 
@@ -52,6 +53,7 @@ impl Quarter<'_, '_> {
                 let made = self.narrowed(inst, 0x88);
                 self.put(inst, 0, 0, made);
             }
+            (Width::W16, Width::W64) => self.widen_words(inst, signed),
             (Width::W16, _) => {
                 let a = self.piece_in(inst.src[0], from, 0);
                 let made = self.temp();

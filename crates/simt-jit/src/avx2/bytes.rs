@@ -64,9 +64,11 @@ impl Quarter<'_, '_> {
         self.put(inst, 0, 0, to);
     }
 
-    /// `bfi` at a constant place.
+    /// `bfi`, here at a constant place.
     pub(crate) fn insert_bits(&mut self, inst: &VectorInst) {
-        let Some(Moved { position, mask }) = Moved::of(inst) else { return self.unsupported() };
+        let Some(Moved { position, mask }) = Moved::of(inst) else {
+            return self.insert_field(inst, Width::W32);
+        };
         let a = self.piece_in(inst.src[0], Width::W32, 0);
         let to = self.temp();
         let up = X::I(position as i32);

@@ -26,7 +26,9 @@ pub(crate) fn has_form(convert: Convert) -> bool {
             let rounded = rounding(mode.round).is_some();
             !mode.sat && (to == FloatType::F64 || to == FloatType::F32 && rounded)
         }
-        Convert::ToInt { from: FloatType::F32, bits: 32, round, .. } => rounding(round).is_some(),
+        Convert::ToInt { from: FloatType::F32, bits: 8 | 16 | 32, round, .. } => {
+            rounding(round).is_some()
+        }
         Convert::ToInt { from: FloatType::F64, bits: 32, signed: true, round, .. } => {
             rounding(round).is_some()
         }
@@ -39,9 +41,10 @@ pub(crate) fn has_form(convert: Convert) -> bool {
         }
         Convert::Float { from: FloatType::F32, to, mode, relu: false } => match to {
             FloatType::F32 => mode.sat,
-            FloatType::F64 => !mode.sat && !mode.ftz,
+            FloatType::F64 => !mode.sat,
             _ => false,
         },
+        Convert::Tf32(round) => matches!(round, Round::Zero | Round::Near | Round::NearAway),
         _ => false,
     }
 }
@@ -87,7 +90,7 @@ impl Quarter<'_, '_> {
             Convert::Float { from: FloatType::F64, mode, .. } => {
                 self.single_of_double(inst, mode.round);
             }
-            Convert::ToInt { signed, round, ftz, .. } => {
+            Convert::ToInt { bits, signed, round, ftz, .. } => {
                 let Some(round) = rounding(round) else { return self.unsupported() };
                 let mut a = self.piece_in(inst.src[0], Width::W32, 0);
                 if ftz {
@@ -95,7 +98,11 @@ impl Quarter<'_, '_> {
                 }
                 let to = self.temp();
                 self.op(Code::VEX_Vroundps_ymm_ymmm256_imm8, &[to.into(), a.into(), X::I(round)]);
-                let made = if signed { self.signed_int(to) } else { self.unsigned_int(to) };
+                let made = match (bits, signed) {
+                    (32, false) => self.unsigned_int(to),
+                    (32, true) => self.signed_int(to),
+                    _ => self.small_int(to, bits, signed),
+                };
                 self.put(inst, 0, 0, made);
             }
             Convert::Float { to: FloatType::F32, mode, .. } => {
@@ -106,16 +113,40 @@ impl Quarter<'_, '_> {
                 let made = self.saturated(a, false);
                 self.put(inst, 0, 0, made);
             }
-            Convert::Float { .. } => {
+            Convert::Float { mode, .. } => {
+                let flushed = mode.ftz.then(|| {
+                    let a = self.piece_in(inst.src[0], Width::W32, 0);
+                    self.flushed(a)
+                });
                 for piece in 0..2 {
-                    let half = self.half(inst.src[0], piece);
+                    let half = match flushed {
+                        Some(a) => self.half_of(a, piece).into(),
+                        None => self.half(inst.src[0], piece),
+                    };
                     let to = self.temp();
                     self.op(Code::VEX_Vcvtps2pd_ymm_xmmm128, &[to.into(), half]);
                     self.put(inst, 0, piece, to);
                 }
             }
+            Convert::Tf32(round) => self.tf32(inst, round),
             _ => self.unsupported(),
         }
+    }
+
+    /// Integral f32 lanes as numbers of 8 or 16 bits, in lanes of 16.
+    fn small_int(&mut self, a: Register, bits: u8, signed: bool) -> Register {
+        let to = self.signed_int(a);
+        let (least, most) = match signed {
+            true => (-(1i32 << (bits - 1)), (1 << (bits - 1)) - 1),
+            false => (0, (1 << bits) - 1),
+        };
+        let limit = |number: i32| u64::from(number as u32);
+        let least = self.constant(limit(least), Width::W32);
+        let most = self.constant(limit(most), Width::W32);
+        self.op(Code::VEX_Vpmaxsd_ymm_ymm_ymmm256, &[to.into(), to.into(), least.into()]);
+        self.op(Code::VEX_Vpminsd_ymm_ymm_ymmm256, &[to.into(), to.into(), most.into()]);
+        self.lower_words(to, to);
+        to
     }
 
     /// 32-bit numbers as floats.

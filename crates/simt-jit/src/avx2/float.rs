@@ -38,7 +38,7 @@ pub(crate) fn has_form(op: FloatOp, ty: FloatType, mode: FloatMode) -> bool {
         | FloatOp::Sqrt => control_word(mode.round).is_some(),
         _ if mode.round != Round::Near => false,
         FloatOp::RsqrtApprox | FloatOp::Min | FloatOp::Max => true,
-        FloatOp::RcpApprox => !double,
+        FloatOp::RcpApprox | FloatOp::MinNan | FloatOp::MaxNan => !double,
         FloatOp::Ex2 | FloatOp::Lg2 | FloatOp::Sin | FloatOp::Cos | FloatOp::Tanh => {
             !double && !mode.sat
         }
@@ -142,6 +142,20 @@ impl Quarter<'_, '_> {
             FloatOp::Min | FloatOp::Max => {
                 let (a, b) = (operand(self, 0), operand(self, 1));
                 self.extreme(op == FloatOp::Max, double, a, b)
+            }
+            FloatOp::MinNan | FloatOp::MaxNan => {
+                let (a, b) = (operand(self, 0), operand(self, 1));
+                let to = self.extreme(op == FloatOp::MaxNan, double, a, b);
+                let unordered = self.temp();
+                let compare = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
+                self.op(compare, &[unordered.into(), a.into(), b.into(), X::I(3)]);
+                let nan = self.constant(crate::nan::NAN.into(), width);
+                let nan = self.copied(nan.into());
+                let blend = Code::VEX_Vblendvps_ymm_ymm_ymmm256_ymm;
+                self.op(blend, &[to.into(), to.into(), nan.into(), unordered.into()]);
+                self.free(unordered);
+                self.free(nan);
+                to
             }
             FloatOp::Neg | FloatOp::Abs => {
                 let a = operand(self, 0);

@@ -5,7 +5,7 @@ use super::{bits, compare, convert, float, halves, integer};
 use crate::access::Plan;
 use crate::compiler::Compiler;
 use crate::scalar::window;
-use simt::op::{Op, Special, Width};
+use simt::op::{Op, PrmtMode, Special, Width};
 use simt::vector::{Dest, Home, Source, VectorInst};
 
 /// How an instruction is made.
@@ -47,6 +47,7 @@ fn is_pure(op: &Op) -> bool {
         | Op::Unpack { .. }
         | Op::Lop3(_)
         | Op::Prmt(_)
+        | Op::Dp4a(..)
         | Op::Setp(..) => true,
         _ => false,
     }
@@ -117,7 +118,10 @@ impl Compiler<'_> {
             }
             Op::Special(special) => bits::lane_mask(special, 0).is_some(),
             Op::Lop3(_) => true,
-            Op::Prmt(mode) => crate::bits::plain_selector(inst, mode).is_some(),
+            Op::Prmt(mode) => {
+                mode == PrmtMode::Index || crate::bits::plain_selector(inst, mode).is_some()
+            }
+            Op::Dp4a(..) => true,
             Op::Convert(convert) => convert::has_form(convert) || halves::converts(convert),
             Op::ToGeneric(space) | Op::FromGeneric(space) => window(space).is_some(),
             _ => false,

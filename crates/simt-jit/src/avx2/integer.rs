@@ -1,9 +1,9 @@
 //! Integer arithmetic on a quarter's lanes of 16 and 32 bits, and what is one instruction on any.
 
 use super::quarter::{Quarter, pieces, xmm};
-use super::{QUARTER_LANES, form, rare, wide};
+use super::{QUARTER_LANES, form, rare, uncommon, wide};
 use crate::assembler::X;
-use crate::bits::{Moved, plain_selector};
+use crate::bits::plain_selector;
 use crate::halves::Format;
 use iced_x86::{Code, Register};
 use simt::op::{Convert, IntOp, IntType, Op, Width};
@@ -60,6 +60,7 @@ pub(crate) fn has_form(op: IntOp, ty: IntType, inst: &VectorInst) -> bool {
     binary(op, ty).is_some()
         || wide::has_form(op, ty)
         || rare::has_form(op, ty)
+        || uncommon::has_form(op, ty)
         || match (op, ty.width()) {
             (IntOp::Not | IntOp::Neg, _) => true,
             (
@@ -68,8 +69,7 @@ pub(crate) fn has_form(op: IntOp, ty: IntType, inst: &VectorInst) -> bool {
             ) => true,
             (IntOp::Abs, Width::W16 | Width::W64) | (IntOp::Clz, Width::W32) => true,
             (IntOp::Bfe, Width::W32) => field(inst).is_some(),
-            (IntOp::Bfi, Width::W32) => Moved::of(inst).is_some(),
-            (IntOp::Brev, Width::W32) => true,
+            (IntOp::Bfi | IntOp::Brev, Width::W32) => true,
             _ => false,
         }
 }
@@ -113,8 +113,9 @@ impl Quarter<'_, '_> {
             Op::Lop3(table) => self.lop3(inst, table),
             Op::Prmt(mode) => match plain_selector(inst, mode) {
                 Some(selector) => self.permute_bytes(inst, selector),
-                None => self.unsupported(),
+                None => self.permute_by(inst),
             },
+            Op::Dp4a(a, b) => self.dot_of_bytes(inst, [a, b]),
             Op::Convert(Convert::Float { from, to, .. })
                 if [from, to].into_iter().any(|ty| Format::of(ty).is_some()) =>
             {
@@ -229,6 +230,8 @@ impl Quarter<'_, '_> {
             self.binary(inst, op, code, w);
         } else if wide::has_form(op, ty) {
             self.wide(inst, op, ty);
+        } else if uncommon::has_form(op, ty) {
+            self.uncommon(inst, op, ty);
         } else {
             match op {
                 IntOp::MadLo => {

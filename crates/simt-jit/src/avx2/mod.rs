@@ -10,7 +10,7 @@
 //! If something is not as it should be, all of it runs by its decoded forms.
 //!
 //! `segment` and `order` cut and arrange, `block` joins segments, `form` says which instructions have a form here.
-//! `integer`, `rare`, `wide`, `carry`, `float`, `series`, `halves`, `convert`, `compare`, `bits` and `bytes` have the
+//! `integer`, `rare`, `uncommon`, `wide`, `carry`, `float`, `series`, `halves`, `convert`, `compare`, `bits` and `bytes` have the
 //! instructions on lanes, `shuffle`
 //! those that read other lanes,
 //! `reach`, `group`, `listed`, `transfer`, `rows`, `last`, `matrices` and `prefix` loads and stores, `single` and `one` what differs from AVX-512 in
@@ -47,6 +47,7 @@ mod shuffle;
 mod single;
 mod tensor;
 mod transfer;
+mod uncommon;
 mod wide;
 
 pub(crate) use segment::{Segment, Step};

@@ -133,7 +133,7 @@ fn float_to_float(
         (F::BF16, F::F32) => unary(t, |a: u16| canonical(half::widen_b16(a))),
         (F::F16, F::F64) => unary(t, |a: u16| f64::from(half::widen16(a))),
         (F::BF16, F::F64) => unary(t, |a: u16| f64::from(half::widen_b16(a))),
-        // Hardware does not flush what it makes halves of.
+        // Hardware does not flush what it makes f16 of, and of bf16 that is made beforehand.
         (F::F32, F::F16 | F::BF16) => return narrow_one(to, round, relu, t),
         (F::F64, F::F16) if !relu => {
             by_round!(round, R => unary(Rare(t), |a: f64| half::narrow(a, 5, 10, R) as u16))

@@ -63,13 +63,14 @@ cvt.nrnd{.relu}.satfinite.bf16.f32  d:.bf16, a:.f32     @8.1
 cvt.rnd.bf16.f64                    d:.bf16, a:.f64     @sm_90
 cvt.rnd.pzo.f16.f32                 d:~.f16, a:~.f32    @9.4/sm_107f
 cvt.nrnd{.relu}{.satfinite}.pzo.f16.f32    d:~.f16, a:~.f32   @9.4/sm_107f
-cvt.rnd.pzo.bf16.f32                d:.bf16, a:.f32     @9.4/sm_107f
+cvt.rnd{.ftz}.pzo.bf16.f32          d:.bf16, a:.f32     @9.4/sm_107f
 cvt.nrnd{.relu}{.satfinite}.pzo.bf16.f32   d:.bf16, a:.f32    @9.4/sm_107f
   .rnd = .rn .rz .rm .rp
   .nrnd = .rn .rz
 
 cvt.rnd{.relu}{.satfinite}.dtype.f32   d:dtype, a:.f32, b:.f32          @sm_80
-cvt.rnd{.relu}{.anyfinite}.pzo.dtype.f32  d:dtype, a:.f32, b:.f32       @9.4/sm_107f
+cvt.rnd{.relu}{.anyfinite}.pzo.f16x2.f32  d:~.f16x2, a:~.f32, b:~.f32   @9.4/sm_107f
+cvt.rnd{.relu}{.anyfinite}.pzo.bf16x2.f32 d:.bf16x2, a:.f32, b:.f32     @9.4/sm_107f
 cvt.rs{.relu}{.satfinite}.dtype.f32    d:dtype, a:.f32, b:.f32, reg:.b32  @8.7/sm_100a|sm_103a|sm_107a
   .rnd = .rn .rz
   .satfinite = .satfinite@8.1
@@ -107,20 +108,20 @@ cvt.rn.satfinite{.relu}{.scaled}.s2f6x2.bf16x2   d:.s2f6x2, a:.bf16x2, reg:.b16?
 cvt.rn{.relu}{.satfinite}{.scaled}.bf16x2.s2f6x2  d:.bf16x2, a:.s2f6x2, reg:.b16?scaled        @9.1/sm_100a|sm_103a|sm_107a|sm_110a|sm_120a|sm_121a
   .scaled = .scaled::n2::ue8m0
 
-cvt.rz.satfinite{.relu}{.pzo}{.alike}.dtype.f32      d:dtype, a:.f32, b:.f32, reg:.b8?alike   @9.4/sm_107f
-cvt.rz.satfinite{.relu}{.pzo}{.alike}.dtype.atype    d:dtype, a:atype, reg:.b8?alike          @9.4/sm_107f
+cvt.rz.satfinite{.relu}{.pzo}{.alike}.dtype.f32      d:dtype, a:.f32, b:.f32, reg:.ue8m0?alike   @9.4/sm_107f
+cvt.rz.satfinite{.relu}{.pzo}{.alike}.dtype.atype    d:dtype, a:atype, reg:.ue8m0?alike          @9.4/sm_107f
 cvt.rn.satfinite{.relu}.pzo.dtype.f32                d:dtype, a:.f32, b:.f32                  @9.4/sm_107f
 cvt.rn.satfinite{.relu}.pzo.dtype.atype              d:dtype, a:atype                         @9.4/sm_107f
-cvt.rn.satfinite{.relu}{.pzo}.scaled::n1::ue8m0.dtype.f32     d:dtype, a:.f32, b:.f32, reg:.b8   @9.4/sm_107f
-cvt.rn.satfinite{.relu}{.pzo}.scaled::n1::ue8m0.dtype.atype   d:dtype, a:atype, reg:.b8          @9.4/sm_107f
+cvt.rn.satfinite{.relu}{.pzo}.scaled::n1::ue8m0.dtype.f32     d:dtype, a:.f32, b:.f32, reg:.ue8m0   @9.4/sm_107f
+cvt.rn.satfinite{.relu}{.pzo}.scaled::n1::ue8m0.dtype.atype   d:dtype, a:atype, reg:.ue8m0   @9.4/sm_107f
   .alike = .scaled::n1::ue8m0
   .dtype = .e4m3x2 .e5m2x2 .e2m3x2 .e3m2x2 .e2m1x2
   .atype = .f16x2 .bf16x2
 
 cvt.rnd{.satfinite}.ue5m3x2.f32        d:.ue5m3x2, a:.f32, b:.f32       @9.4/sm_107f
 cvt.rnd{.satfinite}.ue5m3x2.atype      d:.ue5m3x2, a:atype              @9.4/sm_107f
-cvt.nrnd{.satfinite}.scaled::n1::ue8m0.ue5m3x2.f32     d:.ue5m3x2, a:.f32, b:.f32, reg:.b8   @9.4/sm_107f
-cvt.nrnd{.satfinite}.scaled::n1::ue8m0.ue5m3x2.atype   d:.ue5m3x2, a:atype, reg:.b8          @9.4/sm_107f
+cvt.nrnd{.satfinite}.scaled::n1::ue8m0.ue5m3x2.f32     d:.ue5m3x2, a:.f32, b:.f32, reg:.ue8m0   @9.4/sm_107f
+cvt.nrnd{.satfinite}.scaled::n1::ue8m0.ue5m3x2.atype   d:.ue5m3x2, a:atype, reg:.ue8m0   @9.4/sm_107f
 cvt.rn.f16x2.ue5m3x2                   d:.f16x2, a:.ue5m3x2             @9.4/sm_107f
 cvt.rn{.satfinite}{.scaled}.bf16x2.ue5m3x2   d:.bf16x2, a:.ue5m3x2, reg:.b16?scaled   @9.4/sm_107f
   .rnd = .rn .rz .rp

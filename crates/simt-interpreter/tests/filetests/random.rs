@@ -145,6 +145,8 @@ const NEW_FORMS: &[&str] = &[
     "cvt.rz.satfinite.ue8m0x2.bf16x2 $h, %r1",
     "cvt.rp.satfinite.ue8m0x2.bf16x2 $h, %r1",
     "cvt.rn.bf16x2.ue8m0x2 $r, %h2",
+    "cvt.rn.ftz.bf16.f32 $h, %f1",
+    "cvt.rp.ftz.bf16.f32 $h, %f2",
 ];
 
 /// Forms of ISA 9.4, in the same way.

@@ -184,7 +184,11 @@ impl Lowering<'_> {
         from: T,
     ) -> Option<()> {
         let (to_type, from_type) = (float_type(to)?, float_type(from)?);
-        let src = sources.iter().map(|s| self.source(s, from)).collect::<Option<Vec<_>>>()?;
+        let mut src = sources.iter().map(|s| self.source(s, from)).collect::<Option<Vec<_>>>()?;
+        // Of f32 an f16 is made as it is, also with `.ftz`: so assemblers have it.
+        if (from_type, to_type) == (FloatType::F32, FloatType::BF16) && inst.has(M::Ftz) {
+            src = src.into_iter().map(|value| self.without_subnormals(value)).collect();
+        }
         let packed = matches!(to_type, FloatType::F16x2 | FloatType::BF16x2);
         if src.len() != if packed { 2 } else { 1 } || (packed && from_type != FloatType::F32) {
             return None;

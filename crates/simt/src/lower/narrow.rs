@@ -4,6 +4,7 @@
 //! Rounding by random bits is in `stochastic`, what has scales in `scaled`.
 
 use super::Lowering;
+use super::scaled::LEAST_NORMAL;
 use crate::ir::Operand;
 use crate::op::{
     Class, Compare, CompareType, Convert, Eight, FloatMode, FloatOp, FloatType, IntOp, IntType, Op,
@@ -153,6 +154,13 @@ impl Lowering<'_> {
         self.value(Op::Select(Width::W32), Width::W32, vec![less, value, over.into()])
     }
 
+    /// An f32, or zero of its sign where it is subnormal.
+    pub(super) fn without_subnormals(&mut self, value: Operand) -> Operand {
+        let magnitude = self.word(IntOp::And, value, Operand::Imm(0x7fff_ffff));
+        let sign = self.word(IntOp::And, value, Operand::Imm(0x8000_0000));
+        self.choose_below(magnitude, Operand::Imm(LEAST_NORMAL), sign, value)
+    }
+
     /// With `.pzo` zero where a number is minus zero, of so many bits.
     fn positive_zero(
         &mut self,
@@ -181,11 +189,12 @@ impl Lowering<'_> {
     ) -> Option<()> {
         let half = half_of(to)?;
         let mode = FloatMode { round: super::float::round_of(inst)?, ..FloatMode::default() };
-        let convert =
-            Convert::Float { from: FloatType::F32, to: half, mode, relu: inst.has(M::Relu) };
+        let relu = inst.has(M::Relu);
+        let convert = Convert::Float { from: FloatType::F32, to: half, mode, relu };
         let mut halves = Vec::new();
         for source in sources {
             let value = self.source(source, T::F32)?;
+            let value = if inst.has(M::Ftz) { self.without_subnormals(value) } else { value };
             let mut value = self.converted(convert, Width::W16, value);
             if inst.has(M::Satfinite) {
                 value = self.finite(value, Width::W16, extremes(half)?);

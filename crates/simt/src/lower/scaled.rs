@@ -28,7 +28,7 @@ const FRACTION_BITS: u64 = 6;
 const NAN: u64 = 0x7fff_ffff;
 
 /// Smallest normal numbers of f32 and f16, in f32.
-const LEAST_NORMAL: u64 = 0x0080_0000;
+pub(super) const LEAST_NORMAL: u64 = 0x0080_0000;
 const LEAST_NORMAL_HALF: u64 = 0x3880_0000;
 /// The largest exponent of a scale, which divides to what is no normal number: half the smallest.
 const SCALE_MAX: u64 = 254;

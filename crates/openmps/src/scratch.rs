@@ -124,9 +124,11 @@ mod tests {
         let left: Vec<PathBuf> =
             next.take(20).map(|n| first.path().with_file_name(format!("{name}-{n}"))).collect();
         left.iter().for_each(|path| std::fs::create_dir(path).unwrap());
+        // Or another process clears them away meanwhile.
+        let _locks: Vec<_> = left.iter().map(|path| lock_own(path).unwrap()).collect();
         let second = Scratch::new(purpose).unwrap();
         assert!(!left.iter().any(|path| path == second.path()));
-        left.iter().for_each(|path| std::fs::remove_dir(path).unwrap());
+        left.iter().for_each(|path| drop(std::fs::remove_dir(path)));
     }
 
     #[test]

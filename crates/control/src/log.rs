@@ -292,4 +292,22 @@ mod tests {
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 2);
         std::fs::remove_dir_all(&directory).unwrap();
     }
+
+    #[test]
+    fn a_line_that_was_torn_ends_before_the_next_and_counts_as_lost() {
+        let path = std::env::temp_dir().join(format!("openmps-torn-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let log = LogFile::new(Some(Bounded::open(path.clone(), LOG_BYTES_MAX).unwrap()), false);
+        // As if there had been room for a part of a line only.
+        log.inner.lock().unwrap().file.as_mut().unwrap().write(b"torn").unwrap();
+        log.inner.lock().unwrap().torn = true;
+        log.inner.lock().unwrap().lines_lost = 1;
+        log.append("next");
+        log.append("last");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines[0], &lines[2..]), ("torn", &["next", "last"][..]), "{text}");
+        assert!(lines[1].contains("1 lines were lost"), "{text}");
+    }
 }

@@ -86,3 +86,22 @@ fn answer(socket: &Socket, answer: &Answer) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_so_many_shells_and_some_places_are_the_owners() {
+        let take = |owner| std::iter::from_fn(move || Slot::take(owner));
+        let others: Vec<Slot> = take(false).collect();
+        assert_eq!(others.len(), UI_MAX - UI_OWNER);
+        let owners: Vec<Slot> = take(true).collect();
+        assert_eq!(owners.len(), UI_OWNER);
+        assert!(any_running());
+        drop(others);
+        assert!(Slot::take(false).is_some() && Slot::take(true).is_some());
+        drop(owners);
+        assert!(!any_running());
+    }
+}

@@ -127,6 +127,8 @@ fn scripts_may_lack_the_last_newline() {
     let outcome = setting.script("get_server_list\n\nbogus\n");
     let text = format!("{server}\nUnknown command \"\"\nUnknown command \"bogus\"\n");
     assert_eq!((outcome.output, outcome.status), (text, 1));
+    let outcome = setting.script("bogus\nget_server_list\n");
+    assert_eq!(outcome.status, 1, "what failed first counts");
     drop(client);
     // The shell outlives the daemon.
     let outcome = setting.script("quit\nps\n");

@@ -124,6 +124,11 @@ fn server(arguments: &[String]) -> ExitCode {
                 }
             }
             Ok((Message::Terminate(pid), _)) => {
+                if behaviour == "fail later" {
+                    let _ = daemon.send(&Message::Failed("no more".to_owned()), &[]);
+                    let _ = daemon.send(&Message::Exiting(()), &[]);
+                    return ExitCode::from(1);
+                }
                 let known = clients.iter().any(|held| held.who.pid == pid);
                 let result = if behaviour == "refuse" { 999 } else { u32::from(!known) };
                 daemon.send(&Message::Done(result), &[]).expect("to be heard");

@@ -18,6 +18,7 @@ crate::tests! {
     a_server_that_will_not_end_is_killed,
     quit_waits_for_clients,
     a_draining_server_takes_no_new_clients,
+    a_server_that_fails_later_is_replaced,
     a_refused_termination_is_a_failure,
 }
 
@@ -189,6 +190,28 @@ fn a_draining_server_takes_no_new_clients() {
     assert_eq!(setting.command("get_server_list").0, list);
     assert_eq!(setting.command(&format!("shutdown_server {} -f", new.server)).1, 0);
     wait_until("it ends", || setting.command("get_server_list").0 == format!("{}\n", old.server));
+    // It was told to end at once, and did.
+    assert!(!setting.control_log().contains("killing it"));
+}
+
+/// A server that says why it fails when it is ready already: nobody is sent to it any more, and
+/// the next one starts.
+fn a_server_that_fails_later_is_replaced() {
+    let setting = Setting::with_behaviour("fail later");
+    let _daemon = setting.start();
+    let first = setting.client(None).unwrap();
+    assert_eq!(setting.command(&format!("terminate_client {} 1", first.server)).1, 1);
+    let pid = first.pid();
+    // It fails when it is told to terminate somebody.
+    assert_eq!(
+        setting.command(&format!("terminate_client {} {pid}", first.server)),
+        (format!("Server {} not found\n", first.server), 1)
+    );
+    wait_until("its end is noticed", || setting.command("get_server_list").0.is_empty());
+    let log = setting.control_log();
+    assert!(log.contains(&format!("Server {} failed: no more\n", first.server)), "{log}");
+    let next = setting.client(None).unwrap();
+    assert_ne!(first.server, next.server);
 }
 
 fn a_refused_termination_is_a_failure() {

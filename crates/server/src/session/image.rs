@@ -193,6 +193,65 @@ mod tests {
         assert!(Image::Fatbin { compressed: true }.may_print(b""));
     }
 
+    /// An ELF file of two headers, of a section or of a segment, whose table begins at 64.
+    fn elf(of_segments: bool, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+        let each: u16 = if of_segments { 56 } else { 64 };
+        let mut file = ELF_MAGIC.to_vec();
+        file.resize(64 + 2 * usize::from(each), 0);
+        file[4] = 2;
+        let (table, size) = if of_segments { (32, 54) } else { (40, 58) };
+        file[table..table + 8].copy_from_slice(&64u64.to_le_bytes());
+        file[size..size + 2].copy_from_slice(&each.to_le_bytes());
+        file[size + 2] = 2;
+        change(&mut file);
+        file
+    }
+
+    #[test]
+    fn sections_and_segments_lie_in_the_file() {
+        // Where the second header has its content's offset and length.
+        for (of_segments, offset, bytes) in [(true, 128, 152), (false, 152, 160)] {
+            let length = elf(of_segments, |_| ()).len() as u64;
+            let with = |at: u64, count: u64| {
+                let image = elf(of_segments, |file| {
+                    file[offset..offset + 8].copy_from_slice(&at.to_le_bytes());
+                    file[bytes..bytes + 8].copy_from_slice(&count.to_le_bytes());
+                });
+                let inside = fatbin(&[(ENTRY_KIND_ELF, 0, &image)]);
+                assert_eq!(Image::check(&inside).is_ok(), Image::check(&image).is_ok());
+                Image::check(&image)
+            };
+            let bad = Err(CudaError::INVALID_IMAGE);
+            assert_eq!((with(0, length), with(length, 0)), (Ok(Image::Elf), Ok(Image::Elf)));
+            assert_eq!((with(0, length + 1), with(length, 1)), (bad, bad));
+            assert_eq!(with(u64::MAX, 2), bad);
+            // Headers that are too short, and a table that reaches out.
+            let size = if of_segments { 54 } else { 58 };
+            for (at, value) in [(size, 40), (size + 2, 3)] {
+                assert_eq!(Image::check(&elf(of_segments, |file| file[at] = value)), bad);
+            }
+        }
+        // A section without bytes in the file may be of any size.
+        let zeros = elf(false, |file| {
+            file[132] = SECTION_TYPE_NOBITS as u8;
+            file[160..168].fill(0xff);
+        });
+        assert_eq!(Image::check(&zeros), Ok(Image::Elf));
+    }
+
+    #[test]
+    fn entries_have_whole_headers_and_use_what_they_have() {
+        let text = || fatbin(&[(1, 0, b"text"), (1, 0, b"more")]);
+        for (at, value) in [(16 + 4, 60), (16 + 4, 0), (16 + 16, 5)] {
+            let mut image = text();
+            image[at] = value;
+            assert_eq!(Image::check(&image), Err(CudaError::INVALID_IMAGE), "{at} {value}");
+        }
+        let mut image = text();
+        image[16 + 16] = 4;
+        assert_eq!(Image::check(&image), Ok(Image::Fatbin { compressed: false }));
+    }
+
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(

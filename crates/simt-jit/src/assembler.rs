@@ -6,10 +6,8 @@
 //! Invariant: an operand that an instruction cannot have is remembered as an error, and the
 //! function that is being made stays interpreted; nothing panics.
 
-use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, IcedError, Instruction, InstructionBlock,
-    MemoryOperand, OpKind, Register,
-};
+use crate::encode::encode;
+use iced_x86::{Code, IcedError, Instruction, MemoryOperand, OpKind, Register};
 use std::collections::HashMap;
 
 /// A place in the code.
@@ -70,14 +68,14 @@ pub(crate) struct Finished {
     pub(crate) bytes: Vec<u8>,
     /// How many of them are constants.
     pub(crate) constants: usize,
-    offsets: HashMap<u32, u32>,
+    offsets: Vec<Option<u32>>,
     same: Vec<u32>,
 }
 
 impl Finished {
     /// Where a label is, bytes from the start.
     pub(crate) fn offset(&self, label: Label) -> Option<u32> {
-        self.offsets.get(&self.same[label.0 as usize]).copied()
+        self.offsets[self.same[label.0 as usize] as usize]
     }
 }
 
@@ -222,14 +220,14 @@ impl Assembler {
         end
     }
 
-    /// Adds the constants and encodes everything.
-    pub(crate) fn finish(mut self) -> Result<Finished, IcedError> {
+    /// Adds the constants and encodes everything; `None` if something has no code.
+    pub(crate) fn finish(mut self) -> Option<Finished> {
         if self.bound.is_some() {
             self.op(Code::Nopd, &[]);
         }
         let constants = self.place_constants();
-        if let Some(error) = self.error {
-            return Err(error);
+        if self.error.is_some() {
+            return None;
         }
         for i in &mut self.instructions {
             if i.is_ip_rel_memory_operand() {
@@ -240,16 +238,8 @@ impl Assembler {
                 i.set_near_branch64(u64::from(self.same[label]));
             }
         }
-        let block = InstructionBlock::new(&self.instructions, 0);
-        let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
-        let encoded = BlockEncoder::encode(64, block, options)?;
-        let offsets = self
-            .instructions
-            .iter()
-            .zip(&encoded.new_instruction_offsets)
-            .filter(|(i, _)| i.ip() != 0)
-            .map(|(i, offset)| (i.ip() as u32, *offset))
-            .collect();
-        Ok(Finished { bytes: encoded.code_buffer, constants, offsets, same: self.same })
+        let encoded = encode(&self.instructions, self.same.len())?;
+        let (bytes, offsets) = (encoded.bytes, encoded.offsets);
+        Some(Finished { bytes, constants, offsets, same: self.same })
     }
 }

@@ -273,7 +273,7 @@ impl<'a> Compiler<'a> {
             // A mistake, which the tests find; the processor would.
             return None;
         }
-        let finished = self.a.finish().ok()?;
+        let finished = self.a.finish()?;
         let table = [&self.entries, &full, &partial]
             .into_iter()
             .flatten()

@@ -18,7 +18,7 @@
 //! `group`, `patterns`, `permute`, `apart`, `bounded`, `pairs`, `few`, `quads`, `relative`, `terms`, `local`, `prefix` and `narrow`), `atomics`, `shuffle`,
 //! `votes`, `tensor`, `tiles` and `results` the instructions (`turnwise` is for those that go lane by
 //! lane, `decoded` for those without a native form), and `serial` whole loops that go lane by lane.
-//! `assembler` and `memory` turn that into something that runs, and
+//! `assembler`, `encode` and `memory` turn that into something that runs, and
 //! `cache` finds what was made before. `ablation` measures what checks cost.
 //!
 //! Deliberately absent: optimisations that do not depend on the machine (crate `simt` has them),
@@ -43,6 +43,7 @@ mod control;
 mod convert;
 mod decoded;
 mod divide;
+mod encode;
 mod estimate;
 mod few;
 mod float;

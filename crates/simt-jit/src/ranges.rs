@@ -13,6 +13,8 @@ pub(crate) struct Ranges {
     pub(crate) kept: Stretches,
     /// By register: uses and definitions, weighted by the loops they are in.
     pub(crate) weights: Vec<f32>,
+    /// By register: its value is kept where some block starts or ends. Most are not.
+    pub(crate) between_blocks: Vec<bool>,
     /// By register: something reads it.
     pub(crate) read: Vec<bool>,
     /// By register: some instruction of a block, not only of the prologue, writes it.
@@ -28,9 +30,12 @@ impl Ranges {
     /// Finds them.
     pub(crate) fn of(f: &VectorFunction) -> Self {
         let registers = f.classes.len();
+        let kept = Stretches::of(f);
+        let between_blocks = (0..registers).map(|r| is_between_blocks(&kept, r)).collect();
         let mut ranges = Self {
-            kept: Stretches::of(f),
+            kept,
             weights: vec![0.0; registers],
+            between_blocks,
             read: vec![false; registers],
             written: vec![false; registers],
         };
@@ -74,4 +79,13 @@ impl Ranges {
             }
         }
     }
+}
+
+/// True if the register's value must be kept where some block starts or ends.
+fn is_between_blocks(kept: &Stretches, register: usize) -> bool {
+    kept.of_register(register).iter().any(|s| {
+        let block = kept.ends.partition_point(|end| *end < s.start);
+        let starts_there = kept.starts.get(block).is_some_and(|start| s.start <= *start);
+        starts_there || kept.ends.get(block).is_some_and(|end| s.end >= *end)
+    })
 }

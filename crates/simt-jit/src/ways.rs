@@ -125,7 +125,8 @@ impl Compiler<'_> {
         self.stand_at(block);
         let position = self.ranges.kept.starts[block];
         for (r, left) in left.iter().enumerate() {
-            if self.ranges.kept.covers(r, position) || *left {
+            let kept = self.ranges.between_blocks[r] && self.ranges.kept.covers(r, position);
+            if kept || *left {
                 self.fill(r);
             }
         }
@@ -146,7 +147,8 @@ impl Compiler<'_> {
             self.a.op(Code::VEX_Kshiftrd_kr_kr_imm8, &[K2.into(), K1.into(), X::I(16)]);
         }
         for r in 0..self.f.classes.len() {
-            if self.ranges.kept.covers(r, position) && self.ranges.written[r] {
+            let ranges = &self.ranges;
+            if ranges.between_blocks[r] && ranges.written[r] && ranges.kept.covers(r, position) {
                 self.flush_scalar(r);
                 self.flush_lanes(r, true);
             }

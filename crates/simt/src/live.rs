@@ -217,8 +217,9 @@ impl Live {
             .unzip();
         let mut at_end = vec![Set::new(names.count()); at_start.len()];
         let predecessors = turned(successors);
-        // The last block first.
-        let mut work: Vec<usize> = (0..at_start.len()).collect();
+        // What a block leads to comes first.
+        let mut work = left(successors);
+        work.reverse();
         let mut queued = vec![true; at_start.len()];
         let mut live = Set::new(names.count());
         while let Some(b) = work.pop() {
@@ -238,6 +239,33 @@ impl Live {
         }
         Self { names: Rc::new(names), at_start, at_end }
     }
+}
+
+/// Blocks in the order in which a walk leaves them: behind what they lead to, ways back aside.
+pub(crate) fn left(successors: &[Vec<usize>]) -> Vec<usize> {
+    let mut left = Vec::with_capacity(successors.len());
+    let mut seen = vec![false; successors.len()];
+    let mut path = Vec::new();
+    for root in 0..successors.len() {
+        if !std::mem::replace(&mut seen[root], true) {
+            path.push((root, 0));
+        }
+        while let Some((b, next)) = path.last_mut() {
+            match successors[*b].get(*next) {
+                Some(successor) => {
+                    *next += 1;
+                    if !std::mem::replace(&mut seen[*successor], true) {
+                        path.push((*successor, 0));
+                    }
+                }
+                None => {
+                    left.push(*b);
+                    path.pop();
+                }
+            }
+        }
+    }
+    left
 }
 
 /// For each number, who leads to it, each once for every way that leads there.

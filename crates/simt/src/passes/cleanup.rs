@@ -13,24 +13,41 @@ pub(crate) fn run(f: &mut Function) {
     drop_unreachable(f);
 }
 
-/// Where a jump to `target` ends up, through blocks that only jump.
-fn destination(f: &Function, target: Target) -> Target {
-    let mut at = target;
-    // A chain longer than the function is a loop of empty blocks: an endless loop that must stay.
-    for _ in 0..=f.blocks.len() {
-        let Target::Block(id) = at else { return at };
-        let block = &f.blocks[id.index()];
-        match block.term {
-            Term::Jump(next) if block.insts.is_empty() => at = next,
-            _ => return at,
-        }
+/// Where jumps to each block end up, through blocks that only jump. A loop of empty blocks is an endless
+/// loop that must stay: jumps that end up there stay as they are.
+fn destinations(f: &Function) -> Vec<Target> {
+    let itself = |b: usize| Target::Block(BlockId(b as u32));
+    let mut found: Vec<Option<Target>> = vec![None; f.blocks.len()];
+    for start in 0..f.blocks.len() {
+        let (mut path, mut at) = (Vec::new(), itself(start));
+        let end = loop {
+            let Target::Block(id) = at else { break Some(at) };
+            if let Some(known) = found[id.index()] {
+                // Met again, or known to end up in a loop.
+                let loops = known == at && is_empty_jump(f, id);
+                break Some(known).filter(|_| !loops);
+            }
+            found[id.index()] = Some(at);
+            match f.blocks[id.index()].term {
+                Term::Jump(next) if is_empty_jump(f, id) => {
+                    path.push(id.index());
+                    at = next;
+                }
+                _ => break Some(at),
+            }
+        };
+        path.into_iter().for_each(|b| found[b] = Some(end.unwrap_or(itself(b))));
     }
-    target
+    found.into_iter().enumerate().map(|(b, target)| target.unwrap_or(itself(b))).collect()
+}
+
+fn is_empty_jump(f: &Function, block: BlockId) -> bool {
+    let block = &f.blocks[block.index()];
+    block.insts.is_empty() && matches!(block.term, Term::Jump(_))
 }
 
 fn thread_jumps(f: &mut Function) {
-    let map: Vec<Target> =
-        (0..f.blocks.len()).map(|b| destination(f, Target::Block(BlockId(b as u32)))).collect();
+    let map = destinations(f);
     for block in &mut f.blocks {
         block.term.map_targets(|target| match target {
             Target::Block(id) => map[id.index()],

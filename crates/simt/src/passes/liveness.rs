@@ -3,7 +3,7 @@
 //! A guarded definition does not end a live range: lanes without the guard keep the old value.
 
 use crate::ir::{Callee, Function, Reg, Term};
-use crate::live::{Effects, Live, Marks, Set, turned};
+use crate::live::{Effects, Live, Marks, Set, left, turned};
 
 /// Live registers of a function.
 pub(crate) struct Liveness {
@@ -93,33 +93,9 @@ impl Liveness {
 
 /// By block, a number that two blocks share if each can be reached from the other.
 pub(crate) fn cycles(successors: &[Vec<usize>], predecessors: &[Vec<usize>]) -> Vec<usize> {
-    let n = successors.len();
-    // Blocks as a walk forwards leaves them, the last left first: walks backwards in this order stay
-    // each in a cycle.
-    let mut left = Vec::with_capacity(n);
-    let mut seen = vec![false; n];
-    for root in 0..n {
-        let mut path = Vec::new();
-        if !std::mem::replace(&mut seen[root], true) {
-            path.push((root, 0));
-        }
-        while let Some((b, next)) = path.last_mut() {
-            match successors[*b].get(*next) {
-                Some(successor) => {
-                    *next += 1;
-                    if !std::mem::replace(&mut seen[*successor], true) {
-                        path.push((*successor, 0));
-                    }
-                }
-                None => {
-                    left.push(*b);
-                    path.pop();
-                }
-            }
-        }
-    }
-    let mut cycle = vec![usize::MAX; n];
-    for root in left.into_iter().rev() {
+    let mut cycle = vec![usize::MAX; successors.len()];
+    // The last left first: walks backwards in this order stay each in a cycle.
+    for root in left(successors).into_iter().rev() {
         let mut work = vec![root];
         while let Some(b) = work.pop() {
             if cycle[b] == usize::MAX {

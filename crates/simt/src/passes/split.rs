@@ -6,33 +6,48 @@
 //! that one boundary serves all of them.
 
 use super::affine::Rules;
+use super::cleanup::renumber;
 use super::shape::Shapes;
 use crate::ir::{Block, BlockId, Function, Inst, Target, Term};
+use crate::live::Marks;
 
 /// Splits what needs it; false if nothing did.
 pub(crate) fn run(f: &mut Function, shapes: &Shapes) -> bool {
-    let mut split = false;
-    let mut block = 0;
-    while block < f.blocks.len() {
-        let insts = &mut f.blocks[block].insts;
-        if let Some(at) = boundary(insts, shapes, f.regs.len()) {
-            split_at(f, block, at);
-            split = true;
+    let mut written = Marks::new(f.regs.len());
+    // By block, what is split off in front of it, and the number of the first piece.
+    let mut heads = Vec::with_capacity(f.blocks.len());
+    let mut number = Vec::with_capacity(f.blocks.len());
+    let mut count = 0;
+    for block in &mut f.blocks {
+        number.push(count);
+        let mut before = Vec::new();
+        while let Some(at) = boundary(&mut block.insts, shapes, &mut written, f.regs.len()) {
+            let behind = block.insts.split_off(at);
+            let line = behind.first().map_or(block.line, |inst| inst.line);
+            let insts = std::mem::replace(&mut block.insts, behind);
+            count += 1;
+            let term = Term::Jump(Target::Block(BlockId(count)));
+            before.push(Block { insts, term, line });
         }
-        block += 1;
+        heads.push(before);
+        count += 1;
     }
+    renumber(f, &number);
+    let split = count as usize > f.blocks.len();
+    let blocks = std::mem::take(&mut f.blocks).into_iter().zip(heads);
+    f.blocks = blocks.flat_map(|(block, before)| before.into_iter().chain([block])).collect();
     split
 }
 
 /// Which instructions' checks cannot be made at the start of the block, because the block writes
-/// the register before.
-pub(crate) fn late_checks(insts: &[Inst], shapes: &Shapes, registers: usize) -> Vec<bool> {
-    let mut written = vec![false; registers];
+/// the register before. Marks are of registers, and none counts that is there before.
+pub(crate) fn late_checks(insts: &[Inst], shapes: &Shapes, written: &mut Marks) -> Vec<bool> {
+    written.wipe();
     insts
         .iter()
         .map(|inst| {
-            let late = shapes.widening(inst).is_some_and(|w| written[w.reg.index()]);
-            inst.dst.iter().for_each(|d| written[d.index()] = true);
+            let late = shapes.widening(inst).is_some_and(|w| written.has(w.reg.index()));
+            inst.dst.iter().for_each(|d| _ = written.mark(d.index()));
             late
         })
         .collect()
@@ -40,8 +55,13 @@ pub(crate) fn late_checks(insts: &[Inst], shapes: &Shapes, registers: usize) -> 
 
 /// Puts what widened values are computed from before the widenings, and tells where the latter
 /// begin; `None` if all checks can be made at the start of the block.
-fn boundary(insts: &mut Vec<Inst>, shapes: &Shapes, registers: usize) -> Option<usize> {
-    let late = late_checks(insts, shapes, registers);
+fn boundary(
+    insts: &mut Vec<Inst>,
+    shapes: &Shapes,
+    written: &mut Marks,
+    registers: usize,
+) -> Option<usize> {
+    let late = late_checks(insts, shapes, written);
     if !late.contains(&true) {
         return None;
     }
@@ -80,24 +100,6 @@ fn boundary(insts: &mut Vec<Inst>, shapes: &Shapes, registers: usize) -> Option<
     *insts = before;
     insts.append(&mut behind);
     Some(at)
-}
-
-/// Splits a block before its `at`-th instruction.
-fn split_at(f: &mut Function, block: usize, at: usize) {
-    for other in &mut f.blocks {
-        other.term.map_targets(|target| match target {
-            Target::Block(id) if id.index() > block => Target::Block(BlockId(id.0 + 1)),
-            same => same,
-        });
-    }
-    let next = Target::Block(BlockId(block as u32 + 1));
-    let head = &mut f.blocks[block];
-    let insts = head.insts.split_off(at);
-    let line = insts.first().map_or(head.line, |inst| inst.line);
-    let term = std::mem::replace(&mut head.term, Term::Jump(next));
-    let tail = Block { insts, term, line: head.line };
-    head.line = line;
-    f.blocks.insert(block + 1, tail);
 }
 
 #[cfg(test)]

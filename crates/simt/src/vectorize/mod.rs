@@ -8,6 +8,7 @@ mod homes;
 mod once;
 
 use super::ir::{Block, Callee, Function, Inst, Operand, Reg, Target, Term};
+use super::live::Marks;
 use super::op::{Class, Op, Width};
 use super::passes::liveness::Liveness;
 use super::passes::shape::Shapes;
@@ -34,8 +35,9 @@ pub(super) fn vectorize(
     frame: &Frame<'_>,
     mode: Mode,
 ) -> VectorFunction {
+    let mut written = Marks::new(f.regs.len());
     let late = |block: &Block| match mode {
-        Mode::Lockstep => late_checks(&block.insts, shapes, f.regs.len()),
+        Mode::Lockstep => late_checks(&block.insts, shapes, &mut written),
         Mode::Independent => vec![false; block.insts.len()],
     };
     let mut v = Vectorizer {

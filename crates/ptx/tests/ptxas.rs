@@ -57,6 +57,7 @@ const UNSEEN: &[(&str, &str)] = &[
     ("red.async", "found 2 operands"),
     ("st.async", "expected"),
     ("st.mmio", "st.mmio.release"),
+    ("st.mmio", "constant of type '.b128'"),
     ("fence", "expected"),
     ("clusterlaunchcontrol", "expected"),
     // Words that say nothing new.
@@ -121,6 +122,10 @@ const UNREFUSED: &[(&str, &str)] = &[
     ("cvt.rs", "Arguments mismatch"),
     ("cvt.rn", "ue8m0"),
     ("cvt.sat", "%tid.x"),
+    ("st.async", "%sd1"),
+    ("st.async", "%q2"),
+    // `.cta` behind another word than the name.
+    ("barrier{.cta}.arrive", "barrier.arrive.cta"),
     // Halves of a texture in registers of 32 bits.
     ("tex", "Arguments mismatch"),
     // Constants that only another operand makes wrong, and spaces of addresses in registers.

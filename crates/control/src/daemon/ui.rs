@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn there_are_so_many_shells_and_some_places_are_the_owners() {
-        let take = |owner| std::iter::from_fn(move || Slot::take(owner));
+        let take = |owner| std::iter::from_fn(move || Slot::take(owner)).take(2 * UI_MAX);
         let others: Vec<Slot> = take(false).collect();
         assert_eq!(others.len(), UI_MAX - UI_OWNER);
         let owners: Vec<Slot> = take(true).collect();

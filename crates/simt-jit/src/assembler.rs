@@ -33,7 +33,31 @@ impl From<Register> for X {
 
 impl From<MemoryOperand> for X {
     fn from(memory: MemoryOperand) -> Self {
-        Self::M(memory)
+        // The encoder takes an offset of one byte, or none, where that is left to it.
+        let near = memory.base != Register::None && memory.base != Register::RIP;
+        let displ_size = if near { (memory.displacement != 0).into() } else { memory.displ_size };
+        Self::M(MemoryOperand { displ_size, ..memory })
+    }
+}
+
+/// The same instruction with a constant of one byte, if there is one.
+fn of_one_byte(code: Code) -> Code {
+    match code {
+        Code::Add_rm32_imm32 => Code::Add_rm32_imm8,
+        Code::Add_rm64_imm32 => Code::Add_rm64_imm8,
+        Code::Sub_rm32_imm32 => Code::Sub_rm32_imm8,
+        Code::Sub_rm64_imm32 => Code::Sub_rm64_imm8,
+        Code::And_rm32_imm32 => Code::And_rm32_imm8,
+        Code::And_rm64_imm32 => Code::And_rm64_imm8,
+        Code::Or_rm32_imm32 => Code::Or_rm32_imm8,
+        Code::Or_rm64_imm32 => Code::Or_rm64_imm8,
+        Code::Xor_rm32_imm32 => Code::Xor_rm32_imm8,
+        Code::Xor_rm64_imm32 => Code::Xor_rm64_imm8,
+        Code::Cmp_rm32_imm32 => Code::Cmp_rm32_imm8,
+        Code::Cmp_rm64_imm32 => Code::Cmp_rm64_imm8,
+        Code::Imul_r32_rm32_imm32 => Code::Imul_r32_rm32_imm8,
+        Code::Imul_r64_rm64_imm32 => Code::Imul_r64_rm64_imm8,
+        other => other,
     }
 }
 
@@ -122,6 +146,10 @@ impl Assembler {
     /// Appends an instruction; masks and rounding can be set on what is returned.
     pub(crate) fn op(&mut self, code: Code, operands: &[X]) -> &mut Instruction {
         use X::{I, M, R};
+        let code = match operands.last() {
+            Some(I(constant)) if i8::try_from(*constant).is_ok() => of_one_byte(code),
+            _ => code,
+        };
         let made = match *operands {
             [] => Ok(Instruction::with(code)),
             [R(a)] => Instruction::with1(code, a),

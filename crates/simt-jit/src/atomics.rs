@@ -48,6 +48,12 @@ impl Update {
         matches!(self.ty, U32 | S32 | U64 | S64)
     }
 
+    /// It is one instruction that needs no register but its word's.
+    fn leaves_registers(self) -> bool {
+        let apart = matches!(self.addresses, Slot::Lanes(..));
+        apart && !self.returns && self.constant.is_some() && self.plain().is_some()
+    }
+
     /// The processor has it as one instruction on memory, if nobody reads the old value.
     fn plain(self) -> Option<Code> {
         if !self.is_integer() {
@@ -230,14 +236,34 @@ impl Compiler<'_> {
             self.a.op(Code::Mov_r64_rm64, &[D.into(), address.into()]);
             at(D, update.offset)
         } else {
-            let address = update.addresses.of(turn, 4);
-            self.a.op(Code::Mov_r32_rm32, &[Register::EAX.into(), address.into()]);
+            let place = match turn {
+                Turn::Number(lane) if update.leaves_registers() => {
+                    self.place_of_pair(update.addresses, lane)
+                }
+                _ => {
+                    let address = update.addresses.of(turn, 4);
+                    self.a.op(Code::Mov_r32_rm32, &[Register::EAX.into(), address.into()]);
+                    A
+                }
+            };
             let offset = i64::from(update.offset);
-            MemoryOperand::with_base_index_scale_displ_size(D, A, 1, offset, 8)
+            MemoryOperand::with_base_index_scale_displ_size(D, place, 1, offset, 8)
         };
         let bytes = update.ty.width().bytes();
         let result = RESULTS.of(turn, bytes);
         self.update_word(update, turn, word, result);
+    }
+
+    /// A register with the place of a lane's word in shared memory. Those of two lanes are loaded at
+    /// once, one's to RCX and the next one's to RAX: loads are what a processor has too few of here.
+    fn place_of_pair(&mut self, places: Slot, lane: usize) -> Register {
+        if !lane.is_multiple_of(2) {
+            return A;
+        }
+        self.a.op(Code::Mov_r64_rm64, &[A.into(), places.of(Turn::Number(lane), 4).into()]);
+        self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), Register::EAX.into()]);
+        self.a.op(Code::Shr_rm64_imm8, &[A.into(), X::I(32)]);
+        C
     }
 
     /// Updates a word. Locked updates may use RAX and RCX, others RCX.

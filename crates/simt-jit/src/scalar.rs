@@ -288,17 +288,12 @@ impl Compiler<'_> {
         self.a.op(Code::Mov_r32_rm32, &[eax.into(), field(Field::Warp).into()]);
         self.a.op(Code::Shl_rm32_imm8, &[eax.into(), X::I(5)]);
         for step in 0..=1 {
-            let extent = field(Field::Threads(step));
             let (small, divided) = (self.a.label(), self.a.label());
-            self.a.op(Code::Mov_r32_rm32, &[ecx.into(), extent.into()]);
+            self.a.op(Code::Mov_r32_rm32, &[ecx.into(), field(Field::Threads(step)).into()]);
             // Nearly always in blocks of one dimension.
             self.a.op(Code::Cmp_r32_rm32, &[eax.into(), ecx.into()]);
             self.a.jump(Code::Jb_rel32_64, small);
-            // No extent is 0, but a division must not depend on it.
-            self.a.op(Code::Cmp_rm32_imm8, &[ecx.into(), X::I(1)]);
-            self.a.op(Code::Adc_rm32_imm8, &[ecx.into(), X::I(0)]);
-            self.a.op(Code::Xor_r32_rm32, &[edx.into(), edx.into()]);
-            self.a.op(Code::Div_rm32, &[ecx.into()]);
+            self.divide_by_extent();
             self.a.jump(Code::Jmp_rel32_64, divided);
             self.a.bind(small);
             self.a.op(Code::Mov_r32_rm32, &[edx.into(), eax.into()]);
@@ -319,13 +314,28 @@ impl Compiler<'_> {
         self.a.jump(Code::Jb_rel32_64, inside);
         self.a.op(Code::Mov_r32_rm32, &[eax.into(), edx.into()]);
         self.a.op(Code::Mov_r32_rm32, &[ecx.into(), field(Field::Threads(0)).into()]);
-        // No extent is 0, but a division must not depend on it.
-        self.a.op(Code::Cmp_rm32_imm8, &[ecx.into(), X::I(1)]);
-        self.a.op(Code::Adc_rm32_imm8, &[ecx.into(), X::I(0)]);
-        self.a.op(Code::Xor_r32_rm32, &[edx.into(), edx.into()]);
-        self.a.op(Code::Div_rm32, &[ecx.into()]);
+        self.divide_by_extent();
         self.a.bind(inside);
         self.scalar_result(inst, 0, D);
+    }
+
+    /// Divides EAX by the extent in ECX: the quotient is in EAX then, the rest in EDX. Extents are
+    /// powers of two nearly always, and everything in a warp waits for where it is.
+    fn divide_by_extent(&mut self) {
+        let (eax, ecx, edx) = (Register::EAX, Register::ECX, Register::EDX);
+        let (other, divided) = (self.a.label(), self.a.label());
+        self.a.op(Code::Lea_r32_m, &[edx.into(), at(C, -1).into()]);
+        self.a.op(Code::Test_rm32_r32, &[edx.into(), ecx.into()]);
+        self.a.jump(Code::Jne_rel32_64, other);
+        // No extent is 0; one would come this way, where nothing can fault.
+        self.a.op(Code::And_r32_rm32, &[edx.into(), eax.into()]);
+        self.a.op(Code::Tzcnt_r32_rm32, &[ecx.into(), ecx.into()]);
+        self.a.op(Code::Shr_rm32_CL, &[eax.into(), Register::CL.into()]);
+        self.a.jump(Code::Jmp_rel32_64, divided);
+        self.a.bind(other);
+        self.a.op(Code::Xor_r32_rm32, &[edx.into(), edx.into()]);
+        self.a.op(Code::Div_rm32, &[ecx.into()]);
+        self.a.bind(divided);
     }
 
     /// One register of several, the lowest first.

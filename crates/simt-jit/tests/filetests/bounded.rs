@@ -25,11 +25,12 @@ const INDICES: [&str; 8] = [
 ];
 
 /// What threads do with a word of the table, whose place `ADDRESS` stands for.
-const ACCESSES: [&str; 4] = [
+const ACCESSES: [&str; 5] = [
     "atom.SPACE.add.u32 %r, ADDRESS, 3;",
     "ld.SPACE.u32 %r, ADDRESS;",
     "st.SPACE.u32 ADDRESS, %t;",
     "@%p red.SPACE.xor.b32 ADDRESS, %t;",
+    "red.SPACE.add.u32 ADDRESS, 3;",
 ];
 
 fn kernel(space: &str, index: &str, access: &str) -> String {

@@ -12,7 +12,7 @@ use crate::compiler::Compiler;
 use crate::frame::{A, C, D, DOUBT, K1, K2, Z0, Z1, Z2, Z3};
 use crate::tiles::RowLoad;
 use crate::value::{move_code, store_code, ymm};
-use iced_x86::{Code, Register};
+use iced_x86::{Code, MemoryOperand, Register};
 use simt::matrix::MatrixType;
 use simt::op::Width;
 
@@ -89,10 +89,10 @@ impl Compiler<'_> {
                 }
                 Routine::Look(vectors) => {
                     self.start_least();
+                    let factor = self.least_factor();
+                    self.a.op(move_code(Width::W32), &[Z1.into(), factor.into()]);
                     for n in 0..vectors {
-                        let from = at(A, VECTOR * n as i32);
-                        self.a.op(move_code(Width::W32), &[Z0.into(), from.into()]);
-                        self.note_least(Z0);
+                        self.note_least_of(Z1, at(A, VECTOR * n as i32));
                     }
                     self.finish_least();
                 }
@@ -286,12 +286,22 @@ impl Compiler<'_> {
         self.a.op(spread, &[to.into(), nan.into()]).set_op_mask(K1);
     }
 
-    /// Elements of bf16, doubled without the sign and negated: the smaller the greater, but zero.
+    /// What elements of bf16 are multiplied with to be doubled without the sign and negated: the
+    /// smaller the greater, but zero.
+    fn least_factor(&mut self) -> MemoryOperand {
+        self.a.constant(&(-2i16).to_le_bytes().repeat(32))
+    }
+
     fn note_least(&mut self, from: Register) {
+        let factor = self.least_factor();
+        self.note_least_of(from, factor);
+    }
+
+    /// The same of elements and their factor, of which either is in memory.
+    fn note_least_of(&mut self, one: Register, other: MemoryOperand) {
         let negated = Z2;
-        let factor = self.a.constant(&(-2i16).to_le_bytes().repeat(32));
         let multiply = Code::EVEX_Vpmullw_zmm_k1z_zmm_zmmm512;
-        self.a.op(multiply, &[negated.into(), from.into(), factor.into()]);
+        self.a.op(multiply, &[negated.into(), one.into(), other.into()]);
         let most = Code::EVEX_Vpmaxuw_zmm_k1z_zmm_zmmm512;
         self.a.op(most, &[LEAST.into(), LEAST.into(), negated.into()]);
     }

@@ -196,6 +196,14 @@ impl Warp {
             let Some((block, force)) = top.choose() else {
                 return self.nothing_pending(program, machine);
             };
+            if force && let Some(other) = self.runnable(program, machine) {
+                if other == me {
+                    continue;
+                }
+                self.go_on_with(other, program, machine);
+                return None;
+            }
+            let top = &mut self.activations[me];
             let mask = top.take(block);
             machine.live = top.live;
             machine.force = force;

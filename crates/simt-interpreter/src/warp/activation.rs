@@ -85,6 +85,16 @@ impl Activation {
         (self.lowest as usize) < self.pending.len()
     }
 
+    /// Lanes are at the start of a block, and do not wait there for others to come.
+    fn can_run(&self, block: usize) -> bool {
+        self.pending[block] != 0 && !self.parked.contains(&(block as u32))
+    }
+
+    /// Some lanes do not wait for others to come.
+    pub(super) fn has_runnable(&self) -> bool {
+        (0..self.pending.len()).any(|block| self.can_run(block))
+    }
+
     /// The next block to run and whether it must run with the lanes it has.
     pub(super) fn choose(&mut self) -> Option<(u32, bool)> {
         let after = self.rotate_from.take();
@@ -94,11 +104,10 @@ impl Activation {
         if self.parked.is_empty() && after.is_none() {
             return Some((self.lowest, false));
         }
-        let waiting = |b: &usize| self.pending[*b] != 0 && !self.parked.contains(&(*b as u32));
         let n = self.pending.len();
         let first = after.map_or(0, |b| b as usize + 1);
-        let next = (first..n).find(&waiting).or_else(|| (0..first.min(n)).find(&waiting));
-        match next {
+        let mut blocks = (first..n).chain(0..first.min(n));
+        match blocks.find(|block| self.can_run(*block)) {
             Some(b) => Some((b as u32, false)),
             // Everybody waits for somebody: let the first go.
             None => Some((self.lowest, true)),

@@ -27,8 +27,25 @@ impl Warp {
         (me + 1..n).chain(0..me).find(|index| self.activations[*index].has_pending())
     }
 
+    /// A function with lanes that do not wait for others to come, if one has some: whom all lanes of
+    /// the current one wait for may be there, or have returned from there.
+    pub(super) fn runnable(
+        &mut self,
+        program: &Arc<Program>,
+        machine: &mut Machine<'_>,
+    ) -> Option<usize> {
+        self.send_all_back(program, machine);
+        let (me, n) = (self.current, self.activations.len());
+        (me..n).chain(0..me).find(|index| self.activations[*index].has_runnable())
+    }
+
     /// Lanes of another function run next, before those of this one are back.
-    fn go_on_with(&mut self, other: usize, program: &Arc<Program>, machine: &mut Machine<'_>) {
+    pub(super) fn go_on_with(
+        &mut self,
+        other: usize,
+        program: &Arc<Program>,
+        machine: &mut Machine<'_>,
+    ) {
         if self.activations[other].code == CodeId::Entry {
             self.become_independent(program, machine);
         }

@@ -109,6 +109,11 @@ mod tests {
         shadow.sum_copied(1, 0xf, (1, 7));
         assert_eq!(shadow.touched(1, (9, !0xf), 7, Touch::Read), None);
         assert_eq!(shadow.touched(1, (9, 0x1c), 7, Touch::Written), Some((2, 5)));
-        assert_eq!(shadow.touched(1, (9, ALL), 7, Touch::Read), None);
+        assert_eq!(
+            shadow.touched(1, (9, 0x1c), 7, Touch::Read),
+            None,
+            "it has another value there"
+        );
+        assert_eq!(shadow.touched(1, (9, ALL), 7, Touch::Read), Some((0, 5)));
     }
 }

@@ -126,7 +126,7 @@ class Way:
         except subprocess.TimeoutExpired:
             process.kill()
             output, errors = process.communicate()
-            errors += f"\nkilled after {GROUP_SECONDS_MAX} s"
+            errors += "\nkilled: it took too long"
         try:
             return json.loads(output.strip().splitlines()[-1])
         except (IndexError, ValueError):

@@ -35,31 +35,18 @@ def build(directory):
     return program
 
 
-def last_line(process, end):
-    """What a process says; None if it is not done by then, or fails."""
-    try:
-        output, errors = process.communicate(timeout=max(end - time.monotonic(), 0.1))
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return None
-    if process.returncode:
-        log(errors.strip()[-200:])
-        return None
-    return json.loads(output)
-
-
 def beside(way, program, kind):
+    way.begin_group()
     neighbours = [way.start([program, "beside", NEIGHBOUR_SECONDS]) for _ in range(NEIGHBOURS)]
     time.sleep(HEAD_START_SECONDS)
     holder = way.start([program, "hold", kind, HOLD_SECONDS])
-    end = time.monotonic() + ALL_SECONDS_MAX
-    held = last_line(holder, end)
-    found = [last_line(neighbour, end) for neighbour in neighbours]
+    way.deadline = time.monotonic() + ALL_SECONDS_MAX
+    held = way.result(holder)
+    found = [way.result(neighbour) for neighbour in neighbours]
     longest = sorted(one["longest_ms"] for one in found if one)
     result = {"done_after_s": held and held["done_after_s"], "longest_ms": longest,
               "stuck": NEIGHBOURS - len(longest)}
-    log(f"{way.name}: {kind}: {result}")
+    log(f"{way.name}: {kind}: {result} {way.failures[:1] or ''}")
     return result
 
 
@@ -78,10 +65,7 @@ def main():
                 # The server is there before anything is measured.
                 way.start([program, "beside", 0.1]).communicate()
                 measured[name] = {kind: beside(way, program, kind) for kind in KINDS}
-    ways = [f"{json.dumps(way)}: {{\n " + ",\n ".join(
-        f"{json.dumps(kind)}: {json.dumps(result)}" for kind, result in kinds.items()) + "}"
-        for way, kinds in measured.items()]
-    arguments.output.write_text("{" + ",\n".join(ways) + "}\n")
+    arguments.output.write_text(json.dumps(measured, indent=1) + "\n")
 
 
 if __name__ == "__main__":

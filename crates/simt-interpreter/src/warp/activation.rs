@@ -109,7 +109,7 @@ impl Activation {
         let mut blocks = (first..n).chain(0..first.min(n));
         match blocks.find(|block| self.can_run(*block)) {
             Some(b) => Some((b as u32, false)),
-            // Everybody waits for somebody: let the first go.
+            // Everybody here waits for somebody: let the first go, unless who is waited for can come.
             None => Some((self.lowest, true)),
         }
     }

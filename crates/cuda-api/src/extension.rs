@@ -250,7 +250,9 @@ extension! {
     /// Writes what is known of the tenant's fault, NUL-terminated, at most `bytes` long.
     tenant_fault = openmpsTenantFault(tenant: u64, text: *mut c_char, bytes: usize);
     /// Ends the tenant's kernels wherever they are and drops its queued work; its objects can
-    /// be destroyed afterwards, and nothing of it runs any more.
+    /// be destroyed afterwards, and nothing of it runs any more. A host function (cuLaunchHostFunc)
+    /// that is being called is waited for, so that what it was given can be freed too; those that
+    /// are still queued are not called.
     tenant_end = openmpsTenantEnd(tenant: u64);
     /// Takes what the tenant's kernels have printed (device `printf`): at most `bytes` into
     /// `text`, their number into `written`; the rest stays for the next call.

@@ -116,6 +116,32 @@ fn without_tenants_a_dead_clients_host_functions_hold_up_nothing() {
 }
 
 #[test]
+fn a_function_that_the_provider_calls_after_its_session_has_ended_touches_nothing() {
+    for tenants in [true, false] {
+        let mut server = Server::start(tenants);
+        let mut client = server.connect();
+        provider::hold_host_calls();
+        client.post(&HostFunc { stream: LEGACY, slot: 3, ticket: 4 });
+        client.post(&CreateStream { stream: stream(1), flags: 1, priority: 0 });
+        client.post(&Notify { stream: stream(1), value: 1 });
+        client.settle();
+        server.daemon.send(&Message::Terminate(client.pid), &[]).unwrap();
+        assert_eq!(server.receive(), Message::Done(0));
+        client.wait_for_end();
+        wait_until("the session's objects to go", || has_memory(&server, &client, 0));
+        let (pid, region) = (client.pid, client.region.clone());
+        drop(client);
+        assert_eq!(server.receive(), Message::ClientGone(pid));
+        let before = region.host_call_signal().load();
+        assert_eq!(provider::let_host_calls_go(), 2);
+        assert_eq!(region.host_call_signal().load(), before);
+        // A newcomer is not taken for the one that was there.
+        let mut newcomer = server.connect();
+        newcomer.settle();
+    }
+}
+
+#[test]
 fn a_chunk_outlives_its_session_in_its_file() {
     let mut server = Server::start(true);
     let mut client = server.connect();

@@ -4,6 +4,24 @@
 //! here, from locals, from owned objects or from ranges that a session has checked
 //! ([`CheckedRange`]). Objects destroy themselves when dropped and are counted while they live
 //! ([`Share::leftovers`]). This layer knows no client, no ring and no policy.
+//!
+//! # Trust in a provider
+//!
+//! A provider runs in the server's process, so the process is the unit of trust: a provider that
+//! writes where it must not ends the server, and all of its clients. What the server counts on is
+//! what the driver API documents, and of each thing that it hands over this:
+//!
+//! * An argument (names, images, options, flattened parameters, descriptions of nodes, buffers of
+//!   answers) is used during the call only.
+//! * Memory that asynchronous work uses ([`CheckedRange`]) and host memory that is registered
+//!   ([`HostRegistration`]) stays until the work has ended: until `cuStreamQuery` answers success, or
+//!   `openmpsTenantEnd` has returned, or an answer says that the context is spoiled, after which a
+//!   device runs nothing more.
+//! * What is called back later, on a thread of the provider, gets a number and never an address
+//!   ([`HostCallback`]). The driver API does not say when a function that was queued will not be
+//!   called any more if the context is spoiled, or that its last call has returned.
+//! * What is called back during a call (places of managed variables, [`ManagedRoom`]) is called in
+//!   that call, on its thread.
 
 mod array;
 mod copy_box;
@@ -31,7 +49,7 @@ pub use memory::{DeviceMapping, Physical, Reservation, new_chunk};
 pub use module::{BuildLog, JitOption, Module};
 pub use range::CheckedRange;
 pub use share::{Leftovers, Share};
-pub use stream::{Event, HostFunction, LaunchShape, RawEvent, Stream};
+pub use stream::{Event, HostCallback, LaunchShape, RawEvent, Stream};
 pub use tensor::TensorMapKind;
 
 use channel::message::DEVICE_ATTRIBUTES;

@@ -10,9 +10,31 @@ use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A function that the provider calls on a thread of its own. It must call no function of the
-/// provider.
-pub type HostFunction = unsafe extern "C" fn(data: *mut c_void);
+/// A function that the provider calls on a thread of its own, and the number that it is called with.
+/// It must call no function of the provider. It gets no address: see the trust in a provider
+/// ([`super`]).
+#[derive(Clone, Copy)]
+pub struct HostCallback {
+    function: extern "C" fn(number: *mut c_void),
+    number: usize,
+}
+
+impl HostCallback {
+    /// A function, which is safe to call with any number, and its number.
+    pub fn new(function: extern "C" fn(number: *mut c_void), number: usize) -> Self {
+        Self { function, number }
+    }
+
+    fn data(self) -> *mut c_void {
+        std::ptr::without_provenance_mut(self.number)
+    }
+
+    /// Calls the function as a provider does.
+    #[cfg(test)]
+    pub fn call(self) {
+        (self.function)(self.data());
+    }
+}
 
 /// A stream. It never synchronises with the provider's own default stream.
 pub struct Stream {
@@ -106,14 +128,13 @@ impl Stream {
         }
     }
 
-    /// Calls a function on a thread of the provider when all before is done.
-    ///
-    /// # Safety
-    /// `data` must be good for `function` until it has run or the stream has been destroyed and
-    /// its work ended.
-    pub unsafe fn call_host(&self, function: HostFunction, data: *mut c_void) -> CUresult {
-        // SAFETY: the stream is alive; the caller vouches for the function and its data.
-        unsafe { self.share.device().table().cuLaunchHostFunc(self.raw, Some(function), data) }
+    /// Calls a function on a thread of the provider when all before is done. It may be called at any
+    /// time until the process ends, or never: only the provider knows what becomes of it when its
+    /// context is spoiled.
+    pub fn call_host(&self, callback: HostCallback) -> CUresult {
+        let table = self.share.device().table();
+        // SAFETY: the stream is alive; the function is safe to call with its number, whenever.
+        unsafe { table.cuLaunchHostFunc(self.raw, Some(callback.function), callback.data()) }
     }
 
     /// Copies from host memory that the provider knows (registered) to the device.

@@ -51,7 +51,7 @@ impl Session {
 
     /// Destroys what the client has; `clean` if all of it must go without an error.
     fn release(mut self, clean: bool) {
-        self.host_calls.release_all();
+        self.callbacks.release_all();
         self.end_printing();
         self.clear();
         let (share, common, link) = (self.share.clone(), self.common.clone(), self.link.clone());

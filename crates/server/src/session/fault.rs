@@ -133,7 +133,7 @@ impl Session {
         let start = Instant::now();
         let mut pause = PAUSE_MIN;
         loop {
-            self.host_calls.release_all();
+            self.callbacks.release_all();
             if !self.streams.poll(|_| {})? {
                 return Ok(true);
             }

@@ -50,7 +50,7 @@ use crate::common::Common;
 use crate::device::{Event, Share, Stream};
 use crate::window::Lease;
 use arrays::Arrays;
-use callbacks::HostCalls;
+use callbacks::Callbacks;
 use channel::region::Region;
 use channel::reply::ReplyWriter;
 use channel::ring::{Arrival, Consumer, Record, RingBroken};
@@ -90,7 +90,7 @@ struct Session {
     /// there are no streams but those of programs, because all share the device's queues.
     internal: Option<Stream>,
     modules: Modules,
-    host_calls: HostCalls,
+    callbacks: Callbacks,
     memory: Memory,
     share: Rc<Share>,
     lease: Option<Lease>,

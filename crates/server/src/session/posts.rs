@@ -1,7 +1,6 @@
 //! Requests without a reply: launches, copies, fences, streams and events.
 
 use super::Session;
-use super::callbacks::{self, Bell};
 use super::modules::{LoadedFunction, LoadedModule};
 use super::streams::{Presence, Streams, Work};
 use crate::device::{Event, LaunchShape};
@@ -79,18 +78,15 @@ impl Session {
                 return Ok(());
             }
         };
-        let data = slot.bell.get_or_insert_with(|| Bell::new(&self.region, index)).data();
-        // SAFETY: the bell is its slot's, which drops it after the stream.
-        unsafe { slot.stream.call_host(callbacks::ring, data) }
+        slot.stream.call_host(self.callbacks.bell(index))
     }
 
     pub(super) fn host_function(&mut self, request: HostFunc) -> CUresult {
         let word = self.region.host_call_slot(request.slot).ok_or(CudaError::INVALID_VALUE)?;
         let word = self.memory.region_word(word.address());
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
-        let (call, done) = self.host_calls.prepare(request.slot, request.ticket)?;
-        // SAFETY: the place is the session's, which drops it after all streams.
-        unsafe { slot.stream.call_host(callbacks::request, call.data())? };
+        let (call, done) = self.callbacks.prepare(request.slot, request.ticket)?;
+        slot.stream.call_host(call)?;
         slot.stream.wait_word(word, done)
     }
 

@@ -1,7 +1,7 @@
 //! The beginning of a session: windows, objects, the welcome.
 
 use super::arrays::Arrays;
-use super::callbacks::HostCalls;
+use super::callbacks::Callbacks;
 use super::crowd::Place;
 use super::gate::Gate;
 use super::graphs::Graphs;
@@ -174,7 +174,7 @@ impl Session {
             streams: Streams::new(&share, &region),
             internal: share.is_tenant().then(|| Stream::new(&share, 0)).transpose()?,
             modules: Modules::new(),
-            host_calls: HostCalls::new(&region),
+            callbacks: Callbacks::new(&region),
             memory: Memory::new(&share, lease.device(), lease.host(), region.clone())?,
             share,
             lease: None,

@@ -5,7 +5,6 @@
 //! Every piece of work enters its stream through [`Streams::enter`], which keeps the order with
 //! the legacy stream and remembers that the stream is busy.
 
-use super::callbacks::Bell;
 use super::fences::Kept;
 use super::gate::Load;
 use super::handles::Table;
@@ -49,8 +48,6 @@ pub struct Slot {
     pub(super) kept: Option<Kept>,
     /// How long the last fence was kept back until the stream's work was done.
     pub(super) last_wait: Duration,
-    /// Given to the provider by a request to notify: dropped after the stream.
-    pub bell: Option<Box<Bell>>,
 }
 
 /// Where a stream is in its life.
@@ -143,7 +140,6 @@ impl Streams {
             kernels_since_fence: 0,
             kept: None,
             last_wait: Duration::ZERO,
-            bell: None,
         };
         self.table.put(handle, slot);
     }

@@ -67,6 +67,8 @@ struct World {
     tenants: HashMap<u64, Option<CudaError>>,
     ended: HashSet<u64>,
     poison: Option<CudaError>,
+    /// Functions whose streams came to them, while calls are held back.
+    held_calls: Option<Vec<(unsafe extern "C" fn(*mut c_void), usize)>>,
 }
 
 static WORLD: OnceLock<Mutex<World>> = OnceLock::new();
@@ -89,6 +91,22 @@ pub fn open_gate(gate: u32) {
     let mut world = world();
     world.gates.insert(gate);
     world.run();
+}
+
+/// From now on functions of streams count as called and are not, as on a host thread that got no
+/// processor yet.
+pub fn hold_host_calls() {
+    world().held_calls = Some(Vec::new());
+}
+
+/// Calls all that were held back; their number.
+pub fn let_host_calls_go() -> usize {
+    let held = world().held_calls.take().unwrap_or_default();
+    for (function, data) in &held {
+        // SAFETY: a provider may call what it was given at any time.
+        unsafe { function(*data as *mut c_void) };
+    }
+    held.len()
 }
 
 /// Words that streams have yet to write.
@@ -166,6 +184,9 @@ impl World {
                 if let Some(moment) = self.events.get_mut(&event) {
                     moment.reached = moment.reached.max(sequence);
                 }
+            }
+            Some(Op::Host(function, data)) if self.held_calls.is_some() => {
+                self.held_calls.get_or_insert_default().push((function, data));
             }
             // SAFETY: addresses were checked by the server and are mapped in this process.
             Some(op) => unsafe { touch(op) },

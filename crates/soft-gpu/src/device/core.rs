@@ -16,7 +16,7 @@ use super::activity::Activity;
 use super::capability::Capability;
 use super::clock::now_ns;
 use super::grid::{Block, EndedGrid, Grid, GridRoom};
-use super::host::HostCall;
+use super::host::{HostCall, HostWork, UnderWay};
 use super::places::SmUse;
 use super::profile::Profile;
 use super::slab::{Key, Slab};
@@ -157,7 +157,7 @@ pub(super) struct After {
     runs: Vec<Box<dyn BlockRun>>,
     ops: Vec<Op>,
     actions: Vec<(Option<Key<Stream>>, Action)>,
-    calls: Vec<(Arc<Tenant>, Option<Key<Stream>>, HostCall)>,
+    calls: Vec<HostWork>,
     lines: Vec<String>,
 }
 
@@ -191,7 +191,7 @@ impl After {
         stream: Option<Key<Stream>>,
         call: HostCall,
     ) {
-        self.calls.push((tenant, stream, call));
+        self.calls.push(HostWork { under_way: UnderWay::new(tenant), stream, call });
     }
 
     pub(super) fn log(&mut self, line: String) {
@@ -226,8 +226,8 @@ impl After {
             for line in self.lines.drain(..) {
                 device.log(&line);
             }
-            for (tenant, stream, call) in self.calls.drain(..) {
-                device.hand_to_host(&tenant, stream, call);
+            for work in self.calls.drain(..) {
+                device.hand_to_host(work);
             }
             let mut completed = Vec::new();
             for (stream, action) in self.actions.drain(..) {

@@ -1,14 +1,18 @@
 //! Functions of the program in stream order, on a thread of their own: one a tenant, so that a
 //! function that blocks holds up nobody else.
+//!
+//! A function is *under way* from when its stream comes to it until its call has returned and its
+//! stream was told so ([`UnderWay`]). What a function was given is its program's to free only then:
+//! the end of a tenant waits for it.
 
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Device;
 use super::slab::Key;
 use super::stream::Stream;
 use super::tenant::{Tenant, TenantId};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A function to call in stream order.
 pub struct HostCall {
@@ -18,47 +22,109 @@ pub struct HostCall {
     pub always: bool,
 }
 
-pub(super) type HostSender = Sender<(Option<Key<Stream>>, HostCall)>;
+/// Number of a tenant's functions that are under way.
+#[derive(Default)]
+pub(super) struct HostCalls {
+    under_way: Mutex<u64>,
+    none: Condvar,
+}
 
-impl Device {
-    /// Hands a function to the tenant's host thread, which completes the head of `stream` after.
-    pub(super) fn hand_to_host(
-        &self,
-        tenant: &Arc<Tenant>,
-        stream: Option<Key<Stream>>,
-        call: HostCall,
-    ) {
-        let mut senders = self.host_threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let sender = senders.entry(tenant.id).or_insert_with(|| self.start_host_thread(tenant));
-        // The receiver ends only when this map lets its sender go.
-        let _ = sender.send((stream, call));
+impl HostCalls {
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start_host_thread(&self, tenant: &Arc<Tenant>) -> HostSender {
-        let (sender, calls) = channel::<(Option<Key<Stream>>, HostCall)>();
-        let (device, tenant) = (self.myself.clone(), tenant.clone());
-        let run = move || {
-            for (stream, call) in calls {
+    /// Waits until none is under way.
+    fn wait_for_none(&self) {
+        let waited = self.none.wait_while(self.lock(), |under_way| *under_way > 0);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// A function of a tenant that is under way, for as long as this lives.
+pub(super) struct UnderWay(Arc<Tenant>);
+
+impl UnderWay {
+    pub(super) fn new(tenant: Arc<Tenant>) -> Self {
+        *tenant.host_calls.lock() += 1;
+        Self(tenant)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut under_way = self.0.host_calls.lock();
+        *under_way -= 1;
+        if *under_way == 0 {
+            self.0.host_calls.none.notify_all();
+        }
+    }
+}
+
+/// What a host thread is sent: a function, and the stream of which it is the head.
+pub(super) struct HostWork {
+    pub(super) under_way: UnderWay,
+    pub(super) stream: Option<Key<Stream>>,
+    pub(super) call: HostCall,
+}
+
+pub(super) type HostSender = Sender<HostWork>;
+
+impl Device {
+    /// Hands a function to the tenant's host thread, which completes the head of its stream after.
+    pub(super) fn hand_to_host(&self, work: HostWork) {
+        let tenant = work.under_way.0.clone();
+        let unsent = {
+            let mut senders = self.host_threads.lock().unwrap_or_else(PoisonError::into_inner);
+            let sender = senders.entry(tenant.id).or_insert_with(|| self.start_host_thread());
+            // There is no receiver if the thread could not be started: the next one may be.
+            let unsent = sender.send(work).err();
+            if unsent.is_some() {
+                senders.remove(&tenant.id);
+            }
+            unsent
+        };
+        if let Some(unsent) = unsent {
+            let HostWork { under_way: _under_way, stream, call } = unsent.0;
+            let text = "no thread can be started for functions of the program".to_owned();
+            let mut core = self.lock();
+            core.poison(&tenant, Error::OPERATING_SYSTEM, text);
+            if let Some(stream) = stream {
+                core.complete_head(stream);
+            }
+            drop(core);
+            drop(call);
+        }
+    }
+
+    fn start_host_thread(&self) -> HostSender {
+        let (sender, calls) = channel::<HostWork>();
+        self.spawn("openmps-host", move |device| {
+            for HostWork { under_way, stream, call: HostCall { call, always } } in calls {
+                let tenant = &under_way.0;
                 let state = tenant.sticky();
-                if state.is_ok() || call.always {
+                if always || tenant.alive().is_ok() {
                     // A panic of ours cannot come out of a C function, but a Rust test's can.
-                    let call = std::panic::AssertUnwindSafe(|| (call.call)(state));
+                    let call = std::panic::AssertUnwindSafe(|| call(state));
                     let _ = std::panic::catch_unwind(call);
                 }
-                let Some(device) = Weak::upgrade(&device) else { return };
                 if let Some(stream) = stream {
                     device.lock().complete_head(stream);
                 }
+                drop(under_way);
             }
-        };
-        if let Err(error) = std::thread::Builder::new().name("openmps-host".into()).spawn(run) {
-            self.log(&format!("cannot start a thread for host functions: {error}"));
-        }
+        });
         sender
     }
 
-    /// Ends the host thread of a tenant once it has nothing more to call.
-    pub(super) fn end_host_thread(&self, tenant: TenantId) {
+    /// Waits until no function of a tenant that has ended is under way, and ends the thread that
+    /// called them. Nothing may be left in the tenant's streams.
+    pub(super) fn end_host_calls(&self, tenant: &Tenant) {
+        tenant.host_calls.wait_for_none();
+        self.end_host_thread(tenant.id);
+    }
+
+    fn end_host_thread(&self, tenant: TenantId) {
         self.host_threads.lock().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
     }
 }

@@ -354,8 +354,9 @@ impl Device {
         self.lock().tenants.get(&id).cloned()
     }
 
-    /// Ends everything a tenant has in its streams, and waits until none of its blocks runs.
-    /// After that its streams take nothing more.
+    /// Ends everything a tenant has in its streams, and waits until none of its blocks runs and no
+    /// function of its program is under way. After that its streams take nothing more. Not for the
+    /// tenant's own host functions to call.
     pub fn end_tenant(&self, tenant: &Arc<Tenant>) {
         tenant.mark_ended();
         let streams: Vec<Key<Stream>> = {
@@ -364,8 +365,8 @@ impl Device {
             core.streams.iter().filter(|(_, s)| s.tenant.id == tenant.id).map(|(k, _)| k).collect()
         };
         for key in streams {
-            self.wait_cancelled(key);
+            let _ = self.wait_stream(key, u64::MAX);
         }
-        self.end_host_thread(tenant.id);
+        self.end_host_calls(tenant);
     }
 }

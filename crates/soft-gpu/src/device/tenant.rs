@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 use super::account::Account;
+use super::host::HostCalls;
 use super::printf::PrintfFifo;
 use super::slab::Key;
 use crate::error::{Error, Result};
@@ -38,6 +39,8 @@ pub struct Tenant {
     error: AtomicU32,
     fault: Mutex<Option<String>>,
     ended: AtomicBool,
+    /// Functions of its program that are under way.
+    pub(super) host_calls: HostCalls,
     /// Unmappings that wait for its blocks to return; blocks give way at once while not 0.
     pub(super) unmaps_pending: AtomicU32,
     pub(super) memory_bytes: AtomicU64,
@@ -55,6 +58,7 @@ impl Tenant {
             error: AtomicU32::new(0),
             fault: Mutex::new(None),
             ended: AtomicBool::new(false),
+            host_calls: HostCalls::default(),
             unmaps_pending: AtomicU32::new(0),
             memory_bytes: AtomicU64::new(0),
         })

@@ -1,6 +1,7 @@
 //! Tenants: what is counted for each, what a fault does, how one ends.
 
 use super::*;
+use crate::device::host::HostCall;
 use crate::device::profile::KernelRow;
 use simt::kernel::{Fault, FaultKind};
 use std::time::{Duration, Instant};
@@ -121,6 +122,58 @@ fn an_illegal_address_is_explained() {
     assert_eq!(why(1 << 60, false), "no memory is there");
     device.free(theirs, |_| true).unwrap();
     assert_eq!(why(theirs, false), "memory of another client");
+}
+
+#[test]
+fn the_end_of_a_tenant_waits_for_host_functions_that_are_being_called() {
+    let device = TestDevice::new();
+    let tenant = device.create_tenant().unwrap();
+    let group = device.group(1, &tenant).unwrap();
+    let stream = device.create_stream(group, &tenant, StreamSpec::default()).unwrap();
+    let (started, has_started) = std::sync::mpsc::channel();
+    let returned = Arc::new(AtomicU32::new(0));
+    let called = {
+        let (tenant, returned) = (tenant.clone(), returned.clone());
+        move |_| {
+            started.send(()).unwrap();
+            // At the gate until the end has begun; then time for an end that does not wait.
+            while !tenant.ended() {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            returned.store(1, Ordering::Release);
+        }
+    };
+    let queued = {
+        let returned = returned.clone();
+        move |_| returned.store(2, Ordering::Release)
+    };
+    device.enqueue(stream, Op::Host(HostCall { call: Box::new(called), always: false })).unwrap();
+    device.enqueue(stream, Op::Host(HostCall { call: Box::new(queued), always: false })).unwrap();
+    has_started.recv().unwrap();
+    device.end_tenant(&tenant);
+    assert_eq!(returned.load(Ordering::Acquire), 1);
+    device.destroy_stream(stream).unwrap();
+}
+
+#[test]
+fn threads_of_host_functions_take_no_signals() {
+    let device = TestDevice::new();
+    let (mask, blocked) = std::sync::mpsc::channel();
+    let call = move |_| {
+        // SAFETY: a sigset_t is plain data for which zero is a valid value; the set lives across the
+        // calls.
+        let blocked = unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &mut set);
+            [libc::SIGTERM, libc::SIGALRM, libc::SIGUSR1]
+                .map(|signal| libc::sigismember(&set, signal))
+        };
+        mask.send(blocked).unwrap();
+    };
+    let stream = device.stream();
+    device.enqueue(stream, Op::Host(HostCall { call: Box::new(call), always: false })).unwrap();
+    assert_eq!(blocked.recv().unwrap(), [1; 3]);
 }
 
 #[test]

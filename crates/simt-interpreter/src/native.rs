@@ -102,6 +102,8 @@ pub struct Frame {
     pub local: *mut u8,
     /// Bytes of it that each lane has.
     pub local_bytes: u64,
+    /// Slow paths that native code has taken, where its generator counts them.
+    pub slow_paths: u64,
     /// With [`FAULT`]: the instruction.
     ins: u32,
     machine: *mut (),
@@ -295,6 +297,7 @@ unsafe extern "sysv64" fn run(frame: *mut Frame, first: u32, count: u32) -> u32 
         machine.warp = f.warp;
         machine.regs = f.regs;
         machine.index = dim3(f.index);
+        machine.counters.native.interpreter_calls += 1;
         if !f.slots.is_null() {
             machine.local = (*f.slots.add(f.warp as usize)).local;
         }
@@ -449,6 +452,7 @@ impl Frame {
             slots: std::ptr::null_mut(),
             local: machine.local,
             local_bytes: machine.local_bytes,
+            slow_paths: 0,
             ins: 0,
             machine: std::ptr::from_mut(machine).cast(),
             code: code.ins.as_ptr(),
@@ -464,6 +468,8 @@ impl Frame {
         machine.counters.warp_instructions += self.warp_instructions;
         machine.counters.thread_instructions += self.thread_instructions;
         machine.counters.global_bytes += self.global_bytes;
+        machine.counters.native.entries += 1;
+        machine.counters.native.slow_paths += self.slow_paths;
         machine.index = dim3(self.index);
         machine.more = self.more;
         machine.warp = self.warp;

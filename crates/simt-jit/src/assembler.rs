@@ -4,7 +4,7 @@
 //! register and a memory operand. Nothing here knows the vector IR.
 //!
 //! Invariant: an operand that an instruction cannot have is remembered as an error, and the
-//! function that is being made stays interpreted; nothing panics.
+//! function that is being made stays interpreted. In debug builds it panics, so that tests see it.
 
 use crate::encode::encode;
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, OpKind, Register};
@@ -131,7 +131,10 @@ impl Assembler {
     }
 
     fn push(&mut self, made: Result<Instruction, IcedError>) -> &mut Instruction {
+        let is_invalid = matches!(&made, Ok(instruction) if instruction.code() == Code::INVALID);
+        debug_assert!(!is_invalid, "an operation without an instruction");
         let mut instruction = made.unwrap_or_else(|error| {
+            debug_assert!(false, "no such instruction: {error}");
             self.error.get_or_insert(error);
             Instruction::with(Code::Nopd)
         });
@@ -170,7 +173,10 @@ impl Assembler {
             [R(a), R(b), R(c), R(d)] => Instruction::with4(code, a, b, c, d),
             [R(a), R(b), M(c), R(d)] => Instruction::with4(code, a, b, c, d),
             [M(a), R(b), R(c)] => Instruction::with3(code, a, b, c),
-            _ => Ok(Instruction::with(Code::INVALID)),
+            _ => {
+                debug_assert!(false, "{code:?} has no form for {operands:?}");
+                Ok(Instruction::with(Code::INVALID))
+            }
         };
         self.push(made)
     }

@@ -89,6 +89,15 @@ impl Compiler<'_> {
         }
     }
 
+    /// Binds the label of a slow path, and counts that it is taken where that is wanted.
+    fn bind_slow_path(&mut self, label: Label) {
+        self.a.bind(label);
+        if self.counts_slow_paths {
+            let counter = field(Field::SlowPaths).into();
+            self.a.op(Code::Add_rm64_imm32, &[counter, X::I(1)]);
+        }
+    }
+
     pub(crate) fn emit_cold(&mut self, cold: Cold) {
         self.forget();
         match cold {
@@ -99,7 +108,7 @@ impl Compiler<'_> {
                 }
             }
             Cold::Decoded { label, back, block, index, masked, counted } => {
-                self.a.bind(label);
+                self.bind_slow_path(label);
                 self.uncount(counted);
                 self.stand_at(block);
                 (self.masked, self.index) = (masked, index);
@@ -107,26 +116,26 @@ impl Compiler<'_> {
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
             Cold::Segment { label, back, block, masked, members, in_eax } => {
-                self.a.bind(label);
+                self.bind_slow_path(label);
                 self.stand_at(block);
                 self.masked = masked;
                 self.segment_decoded(&members, in_eax);
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
             Cold::Alone { label, ready, slow, block, masked, segment } => {
-                self.a.bind(label);
+                self.bind_slow_path(label);
                 self.stand_at(block);
                 self.masked = masked;
                 self.check_alone(&segment, slow);
                 self.a.jump(Code::Jmp_rel32_64, ready);
             }
             Cold::Doubt { label, back, slow, doubt } => {
-                self.a.bind(label);
+                self.bind_slow_path(label);
                 self.look_closely(&doubt, slow);
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
             Cold::Rectangle { label, back, block, index, rectangle } => {
-                self.a.bind(label);
+                self.bind_slow_path(label);
                 self.stand_at(block);
                 (self.masked, self.index) = (false, index);
                 self.rectangle_decoded(&rectangle);
@@ -140,7 +149,7 @@ impl Compiler<'_> {
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
             Cold::Check { label, back, block, masked } => {
-                self.a.bind(label);
+                self.bind_slow_path(label);
                 let (first, count) = self.layout.checks(block, masked);
                 for check in &self.f.blocks[block].checks {
                     self.flush_scalar(check.reg.index());
@@ -154,7 +163,7 @@ impl Compiler<'_> {
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
             Cold::Apart { label, back, block, index } => {
-                self.a.bind(label);
+                self.bind_slow_path(label);
                 self.stand_at(block);
                 (self.masked, self.index) = (false, index);
                 let f = self.f;
@@ -167,7 +176,7 @@ impl Compiler<'_> {
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
             Cold::Rest { label, block, index, counted, moved } => {
-                self.a.bind(label);
+                self.bind_slow_path(label);
                 self.uncount(counted);
                 self.stand_at(block);
                 self.masked = false;
@@ -185,7 +194,7 @@ impl Compiler<'_> {
                 self.terminator(&b.term);
             }
             Cold::Compare { label, back, block, index, masked, steps } => {
-                self.a.bind(label);
+                self.bind_slow_path(label);
                 if let Some(steps) = steps {
                     self.compare_steps(steps, back);
                 }

@@ -130,6 +130,7 @@ pub(crate) enum Field {
     Slots,
     Local,
     LocalBytes,
+    SlowPaths,
 }
 
 /// A field as an operand.
@@ -167,6 +168,7 @@ pub(crate) fn field(field: Field) -> MemoryOperand {
         Field::Slots => offset_of!(Frame, slots),
         Field::Local => offset_of!(Frame, local),
         Field::LocalBytes => offset_of!(Frame, local_bytes),
+        Field::SlowPaths => offset_of!(Frame, slow_paths),
     };
     at(FRAME, offset as i32)
 }

@@ -243,13 +243,19 @@ pub struct Jit {
     threshold: u32,
     flavour: Flavour,
     cache: Arc<Cache>,
+    counts_slow_paths: bool,
 }
 
 impl Jit {
     /// A generator for kernels that have run for a while; `None` if there is an [`Obstacle`].
     pub fn new(flavour: Flavour) -> Option<Self> {
         let runs = Obstacle::to(Some(flavour)).is_none();
-        runs.then(|| Self { threshold: THRESHOLD, flavour, cache: Arc::default() })
+        runs.then(|| Self {
+            threshold: THRESHOLD,
+            flavour,
+            cache: Arc::default(),
+            counts_slow_paths: false,
+        })
     }
 
     /// For kernels that have been started by so many warps; 0 for native code from the first on.
@@ -263,14 +269,28 @@ impl Jit {
     pub fn sharing(self, cache: Arc<Cache>) -> Self {
         Self { cache, ..self }
     }
+
+    /// Makes code that counts the slow paths that it takes
+    /// ([`simt::kernel::NativeCounters::slow_paths`]): for tests, which see so that a fast path runs.
+    #[must_use]
+    pub fn counting_slow_paths(self) -> Self {
+        Self { counts_slow_paths: true, ..self }
+    }
 }
 
-fn make(function: &VectorFunction, layout: &Layout<'_>, flavour: Flavour) -> Option<Made> {
+fn make(
+    function: &VectorFunction,
+    layout: &Layout<'_>,
+    flavour: Flavour,
+    counts_slow_paths: bool,
+) -> Option<Made> {
     let size: usize = function.blocks.iter().map(|b| b.insts.len() + 1).sum();
     if size > INSTRUCTIONS_MAX || function.blocks.len() > BLOCKS_MAX {
         return None;
     }
-    Compiler::new(function, layout, flavour).make()
+    let mut compiler = Compiler::new(function, layout, flavour);
+    compiler.counts_slow_paths = counts_slow_paths;
+    compiler.make()
 }
 
 /// The table of offsets from its own start, then the code.
@@ -285,11 +305,14 @@ fn image(made: &Made) -> Image {
 
 /// What generators look at beside the function: all that this processor says it can do, and what
 /// code shall be made without.
-fn processor(flavour: Flavour) -> String {
+fn processor(flavour: Flavour, counting: bool) -> String {
     let (basic, extended, more) = (__cpuid(1), __cpuid_count(7, 0), __cpuid_count(7, 1));
     let (ebx, ecx, edx) = (extended.ebx, extended.ecx, extended.edx);
     let without = Ablation::current();
-    format!("{flavour:?} {without:?} {:x} {ebx:x} {ecx:x} {edx:x} {:x}", basic.ecx, more.eax)
+    format!(
+        "{flavour:?} {without:?} {counting} {:x} {ebx:x} {ecx:x} {edx:x} {:x}",
+        basic.ecx, more.eax
+    )
 }
 
 impl Generator for Jit {
@@ -298,8 +321,10 @@ impl Generator for Jit {
     }
 
     fn generate(&self, function: &VectorFunction, layout: &Layout<'_>) -> Option<NativeCode> {
-        let key = Key::of(function, &processor(self.flavour));
-        let code = self.cache.code(key, || Some(image(&make(function, layout, self.flavour)?)))?;
+        let key = Key::of(function, &processor(self.flavour, self.counts_slow_paths));
+        let code = self.cache.code(key, || {
+            Some(image(&make(function, layout, self.flavour, self.counts_slow_paths)?))
+        })?;
         let own = code.memory.start();
         // SAFETY: `entry` is where the code of this image starts, and the compiler makes functions
         // of this type.

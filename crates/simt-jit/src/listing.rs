@@ -29,7 +29,7 @@ fn as_run(function: &VectorFunction, flavour: Flavour) -> VectorFunction {
 /// What there is of a function's native code; `None` if it has none.
 pub fn summary(function: &VectorFunction, flavour: Flavour) -> Option<Summary> {
     let function = &as_run(function, flavour);
-    let made = with_layout(function, |layout| make(function, layout, flavour))?;
+    let made = with_layout(function, |layout| make(function, layout, flavour, false))?;
     let mut found = Summary { code_bytes: made.code.len(), ..Summary::default() };
     for &(block, index, masked) in &made.decoded_at {
         let inst = match block {
@@ -51,7 +51,7 @@ pub fn summary(function: &VectorFunction, flavour: Flavour) -> Option<Summary> {
 /// if the function has no native code.
 pub fn listing(function: &VectorFunction, flavour: Flavour) -> Option<String> {
     let function = &as_run(function, flavour);
-    let made = with_layout(function, |layout| make(function, layout, flavour))?;
+    let made = with_layout(function, |layout| make(function, layout, flavour, false))?;
     let bytes = image(&made).bytes;
     let first = bytes.len() - made.code.len() + made.constants;
     let blocks = function.blocks.len();

@@ -288,6 +288,30 @@ pub struct Counters {
     pub thread_instructions: u64,
     /// Bytes read from and written to global memory.
     pub global_bytes: u64,
+    /// How much of that was native code's.
+    pub native: NativeCounters,
+}
+
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        self.warp_instructions += other.warp_instructions;
+        self.thread_instructions += other.thread_instructions;
+        self.global_bytes += other.global_bytes;
+        self.native.entries += other.native.entries;
+        self.native.interpreter_calls += other.native.interpreter_calls;
+        self.native.slow_paths += other.native.slow_paths;
+    }
+}
+
+/// What native code did, and how often it left its fast paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NativeCounters {
+    /// Entries into native code.
+    pub entries: u64,
+    /// Calls from native code to the interpreter's handlers.
+    pub interpreter_calls: u64,
+    /// Slow paths taken, in native code that counts them (tests ask for it).
+    pub slow_paths: u64,
 }
 
 /// One range of device addresses that a client's kernels may touch.

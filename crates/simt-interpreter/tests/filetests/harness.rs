@@ -2,7 +2,7 @@
 //! in a row.
 
 use super::record;
-use super::tiers::{Set, tier};
+use super::tiers::{Set, is_native, tier};
 use simt::kernel::{
     BlockRun, Control, Counters, Dim3, Fault, Kernel, Launch, MemoryView, Module, ModuleMemory,
     OutOfMemory, Outcome, PrintfSink, Range, RangeMap, RangeSource, Worker,
@@ -216,7 +216,7 @@ impl Device {
         load_module(text, &mut Placer(&self.memory), tier)
     }
 
-    /// Runs a kernel to its end.
+    /// Runs a kernel to its end; if the set means native code, that must have run.
     pub(crate) fn run(
         &mut self,
         kernel: &Arc<dyn Kernel>,
@@ -226,7 +226,13 @@ impl Device {
         // Who runs the records launches without attributes.
         let wanted = record::wanted(self.set) && shape.cluster.is_none();
         let before = wanted.then(|| self.memory.contents());
-        self.run_blocks(kernel, shape, params)?;
+        let entries = self.counters.native.entries;
+        let ran = self.run_blocks(kernel, shape, params);
+        if is_native(self.set) && self.findings.is_none() {
+            let name = &kernel.info().name;
+            assert!(self.counters.native.entries > entries, "{name} has not run as native code");
+        }
+        ran?;
         if let Some(before) = before {
             let after = self.memory.contents();
             let kernel = &kernel.info().name;

@@ -11,6 +11,11 @@ pub(crate) const ALL_SETS: [Set; 3] = [Set::Avx512, Set::Avx2, Set::Baseline];
 /// Those that every random kernel of index arithmetic runs on: there is one code for all.
 pub(crate) const ALWAYS: [Set; 0] = [];
 
+/// True if a kernel that such a set runs must have entered native code: there is none here.
+pub(crate) fn is_native(_: Set) -> bool {
+    false
+}
+
 /// What runs kernels.
 pub(crate) fn tier(set: Set) -> Arc<dyn Tier> {
     Arc::new(Interpreter::with(set))

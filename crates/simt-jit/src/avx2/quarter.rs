@@ -466,7 +466,6 @@ impl<'c, 'a> Quarter<'c, 'a> {
                 self.put_one(inst, n, width, made)
             };
         }
-        let mut made = made;
         if form::keeps(inst, dest, self.c.masked) {
             let active = self.active(inst.guard);
             let mask = self.mask_of_width(active, width, piece);
@@ -474,7 +473,14 @@ impl<'c, 'a> Quarter<'c, 'a> {
             let to = self.temp();
             let blend = Code::VEX_Vpblendvb_ymm_ymm_ymmm256_ymm;
             self.op(blend, &[to.into(), old.into(), made.into(), mask.into()]);
-            made = to;
+            // Instructions with several pieces need these registers for the next one.
+            self.free(made);
+            self.free(mask);
+            self.hold(to, Key::Lanes(dest.reg, piece), true);
+            if !inst.src.contains(&Source::Vector(dest.reg)) {
+                self.free(old);
+            }
+            return;
         }
         self.hold(made, Key::Lanes(dest.reg, piece), true);
     }
@@ -488,16 +494,22 @@ impl<'c, 'a> Quarter<'c, 'a> {
         match width {
             Width::W32 => mask,
             Width::W16 => {
-                let upper = self.half_of(mask, 1);
                 let to = self.temp();
+                let upper = [xmm(to).into(), mask.into(), X::I(1)];
+                self.op(Code::VEX_Vextracti128_xmmm128_ymm_imm8, &upper);
                 let pack = Code::VEX_Vpackssdw_xmm_xmm_xmmm128;
-                self.op(pack, &[xmm(to).into(), xmm(mask).into(), upper.into()]);
+                self.op(pack, &[xmm(to).into(), xmm(mask).into(), xmm(to).into()]);
                 to
             }
             Width::W64 | Width::W128 => {
-                let half = self.half_of(mask, piece);
                 let to = self.temp();
-                self.op(Code::VEX_Vpmovsxdq_ymm_xmmm128, &[to.into(), half.into()]);
+                let mut half = mask;
+                if piece == 1 {
+                    let upper = [xmm(to).into(), mask.into(), X::I(1)];
+                    self.op(Code::VEX_Vextracti128_xmmm128_ymm_imm8, &upper);
+                    half = to;
+                }
+                self.op(Code::VEX_Vpmovsxdq_ymm_xmmm128, &[to.into(), xmm(half).into()]);
                 to
             }
         }

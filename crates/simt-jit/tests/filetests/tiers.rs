@@ -5,7 +5,8 @@ use simt::kernel::FaultKind;
 use simt::vector::Tier;
 use simt_interpreter::Interpreter;
 use simt_jit::{Flavour, Jit};
-use std::sync::Arc;
+use std::io::Write;
+use std::sync::{Arc, Once};
 
 /// A way to run kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +34,23 @@ pub(crate) const ALL_SETS: [Set; 5] = [
 /// Those that every random kernel of index arithmetic runs on.
 pub(crate) const ALWAYS: [Set; 1] = [Set::Native(Flavour::Avx2)];
 
-/// What runs kernels. A processor that has no such native code interprets.
+/// Says, once for each instruction set and past the test runner's capture, that native code for it
+/// is not tested on this processor.
+fn skipped(flavour: Flavour) {
+    static SAID: [Once; 2] = [const { Once::new() }; 2];
+    SAID[flavour as usize].call_once(|| {
+        let text = format!("SKIPPED: this processor does not run native code for {flavour:?}\n");
+        std::io::stderr().write_all(text.as_bytes()).expect("standard error");
+    });
+}
+
+/// True if a kernel that such a set runs must have entered native code.
+pub(crate) fn is_native(set: Set) -> bool {
+    let (Set::Native(flavour) | Set::Estimating(Some(flavour))) = set else { return false };
+    flavour.is_here()
+}
+
+/// What runs kernels. A processor that has no such native code interprets, and says so.
 pub(crate) fn tier(set: Set) -> Arc<dyn Tier> {
     let (flavour, starts, estimating) = match set {
         Set::Native(flavour) => (Some(flavour), 0, flavour.estimates()),
@@ -42,10 +59,13 @@ pub(crate) fn tier(set: Set) -> Arc<dyn Tier> {
         Set::Estimating(flavour) => (flavour, 0, true),
     };
     let interpreter = Interpreter::new().estimating(estimating);
-    Arc::new(match flavour.and_then(Jit::new) {
-        Some(jit) => interpreter.moving_up(Arc::new(jit.after(starts))),
-        None => interpreter,
-    })
+    let Some(flavour) = flavour else { return Arc::new(interpreter) };
+    if !flavour.is_here() {
+        skipped(flavour);
+        return Arc::new(interpreter);
+    }
+    let jit = Jit::new(flavour).expect("the system grants memory for native code");
+    Arc::new(interpreter.moving_up(Arc::new(jit.after(starts).counting_slow_paths())))
 }
 
 /// What a fault is but for its address: buffers are elsewhere each time.

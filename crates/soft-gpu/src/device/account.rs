@@ -62,9 +62,7 @@ impl Account {
         let done = &mut self.done;
         done.worker_ns += worker_ns;
         done.blocks += finished;
-        done.counters.warp_instructions += counters.warp_instructions;
-        done.counters.thread_instructions += counters.thread_instructions;
-        done.counters.global_bytes += counters.global_bytes;
+        done.counters += *counters;
     }
 
     /// All of it so far, at a time that is also `clock_ns` on the clock of the device's residents.
@@ -92,8 +90,12 @@ mod tests {
         account.kernel_ended(30, true);
         assert_eq!(account.usage(35, 0).busy_ns, 25);
         account.kernel_ended(50, false);
-        let counters =
-            Counters { warp_instructions: 3, thread_instructions: 90, global_bytes: 256 };
+        let counters = Counters {
+            warp_instructions: 3,
+            thread_instructions: 90,
+            global_bytes: 256,
+            ..Counters::default()
+        };
         account.worked(7, &counters, 2);
         account.worked(8, &counters, 1);
         let usage = account.usage(99, 0);

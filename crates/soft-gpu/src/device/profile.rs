@@ -198,8 +198,12 @@ mod tests {
         let [one, other] = [1, 2].map(|n| Tenant::new(TenantId(n), Key::from_parts(0, 1)));
         other.set_name("17 sh -c a\n\tb");
         let mut totals = KernelTotals { launches: 1, span_ns: 5, ..Default::default() };
-        let counters =
-            Counters { warp_instructions: 10, thread_instructions: 160, global_bytes: 64 };
+        let counters = Counters {
+            warp_instructions: 10,
+            thread_instructions: 160,
+            global_bytes: 64,
+            ..Counters::default()
+        };
         totals.add_work(7, &counters, 2);
         let row = profile.add(&one, "k", &totals, None);
         profile.add(&one, "k", &totals, Some(row));

@@ -1,7 +1,7 @@
 //! Products of matrices: `mma` of 16 rows and 8 columns with sums in f32.
 //!
 //! Where elements are is the manual's; what the manual leaves open, the order in which products are
-//! added, is `simt::matrix`'s: ascending, but the second of the two elements of a register first;
+//! added, is `simt::ir::matrix`'s: ascending, but the second of the two elements of a register first;
 //! each product is added exactly, and the sum rounded to nearest even.
 
 use crate::execute::Thread;

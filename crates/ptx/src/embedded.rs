@@ -9,7 +9,7 @@ use crate::cubin::{self, Cubin, CubinError};
 use crate::fatbin::{EntryKind, Fatbin, FatbinError, HEADER_BYTES};
 use crate::image::{ImageKind, kind_of};
 use crate::limits::ENTRIES_MAX;
-use crate::plain;
+use crate::text_in_binary;
 
 /// Sections in which nvcc puts fatbins: of whole programs, and of relocatable device code.
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
@@ -73,7 +73,7 @@ pub fn texts(bytes: &[u8]) -> Result<Vec<Text>, EmbeddedError> {
                 }
                 let data = |name: &str| DATA_SECTIONS.iter().any(|start| name.starts_with(start));
                 for section in sections.iter().filter(|section| data(section.name)) {
-                    for bytes in plain::texts(section.content) {
+                    for bytes in text_in_binary::texts(section.content) {
                         found.texts.push(Text { architecture: None, bytes: bytes.to_vec() });
                     }
                 }

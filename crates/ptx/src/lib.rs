@@ -17,16 +17,16 @@ pub mod cubin;
 pub mod diagnostic;
 pub mod embedded;
 pub mod fatbin;
+pub mod fuzz_oracle;
 pub mod image;
 mod instructions;
 mod lexer;
 pub mod limits;
 pub mod link;
 pub mod managed;
-pub mod oracle;
 mod parser;
-mod plain;
 mod print;
+mod text_in_binary;
 
 pub use check::{VERSION_MAX, check, is_version};
 pub use diagnostic::{Diagnostic, Errors, Position, Severity};

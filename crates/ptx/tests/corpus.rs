@@ -42,7 +42,7 @@ fn the_samples_check_without_warnings() {
 #[test]
 fn what_is_printed_reads_back_the_same() {
     for file in files("../../samples/kernels") {
-        ptx::oracle::text(&std::fs::read(&file).unwrap());
+        ptx::fuzz_oracle::text(&std::fs::read(&file).unwrap());
     }
 }
 
@@ -71,6 +71,6 @@ fn every_form_that_compilers_emit_is_known() {
 #[test]
 fn every_test_file_reads_back_the_same() {
     for file in files("tests/data") {
-        ptx::oracle::text(&std::fs::read(&file).unwrap());
+        ptx::fuzz_oracle::text(&std::fs::read(&file).unwrap());
     }
 }

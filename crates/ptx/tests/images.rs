@@ -163,15 +163,15 @@ proptest! {
             let at = at.index(image.len());
             image[at] = value;
         }
-        ptx::oracle::image(&image);
+        ptx::fuzz_oracle::image(&image);
         image.truncate(cut.index(image.len()));
-        ptx::oracle::image(&image);
+        ptx::fuzz_oracle::image(&image);
     }
 
     #[test]
     fn random_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
-        ptx::oracle::image(&bytes);
-        ptx::oracle::text(&bytes);
+        ptx::fuzz_oracle::image(&bytes);
+        ptx::fuzz_oracle::text(&bytes);
     }
 }
 

@@ -258,7 +258,7 @@ fn only_registers_in_use_are_numbered() {
 #[test]
 fn directives_and_spellings_that_are_seldom_are_read() {
     let text = include_str!("data/directives.ptx");
-    ptx::oracle::text(text.as_bytes());
+    ptx::fuzz_oracle::text(text.as_bytes());
     let module = ptx::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(ptx::check(&module), Ok(vec![]));
     let function = |name| module.function(module.find_function(name).unwrap());

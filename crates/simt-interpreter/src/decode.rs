@@ -7,23 +7,24 @@
 //! instruction of its own: compute into a scratch register, blend into place.
 
 mod handlers;
-mod slots;
+mod slot_coloring;
 
 use handlers::*;
 
-use super::lanes::Target;
-use super::machine::{Handler, Ins, RESULTS_MAX, SOURCES_MAX};
-use super::memory::AddressForm;
-use super::warp::{PATIENCE, SPIN_PATIENCE};
-use super::{
-    async_copy, atomic, check, float, mbarrier, memory, moves, runtime, tensor, tensor_copy,
-    texture, warp_ops,
+use super::{check, runtime};
+use crate::handler_context::{Handler, Ins, RESULTS_MAX, SOURCES_MAX};
+use crate::ops::map::Target;
+use crate::ops::memory::AddressForm;
+use crate::ops::{
+    async_copy, atomic, float, mbarrier, memory, mma, mov_carry_predicate, texture, tma,
+    warp_collectives,
 };
+use crate::run::warp::{PATIENCE, SPIN_PATIENCE};
+use simt::ir::matrix::Multiply;
+use simt::ir::op::{Class, Convert, FloatType, IntOp, MbarrierOp, Op, Runtime, Space, Width};
+use simt::ir::vector::{Dest, Home, Source, VectorBlock, VectorFunction, VectorInst, VectorTerm};
 use simt::ir::{self, Callee, Reg};
 use simt::kernel::WARP_LANES;
-use simt::matrix::Multiply;
-use simt::op::{Class, Convert, FloatType, IntOp, MbarrierOp, Op, Runtime, Space, Width};
-use simt::vector::{Dest, Home, Source, VectorBlock, VectorFunction, VectorInst, VectorTerm};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -143,7 +144,7 @@ pub(super) struct Word {
 
 /// A barrier's operands.
 pub(super) struct BarrierTerm {
-    pub(super) op: simt::op::BarrierOp,
+    pub(super) op: simt::ir::op::BarrierOp,
     pub(super) barrier: Word,
     pub(super) count: Word,
     pub(super) predicate: Option<u32>,
@@ -302,7 +303,7 @@ impl Decoder<'_> {
                 Home::Vector | Home::Mask | Home::None => {}
             }
         }
-        let shared = slots::shared(self.f);
+        let shared = slot_coloring::shared(self.f);
         let mut starts: HashMap<usize, u32> = HashMap::new();
         for (index, (_, home)) in all.iter().enumerate() {
             if matches!(home, Home::Vector | Home::ScalarAndVector) {
@@ -378,7 +379,7 @@ impl Decoder<'_> {
         let start = self.ins.len();
         for check in &block.checks {
             let a = self.source(Source::Scalar(check.reg), W32, true);
-            let run = moves::no_wrap(check.signed);
+            let run = mov_carry_predicate::no_wrap(check.signed);
             self.push(run, &[], &[a], check.stride, self.ones, check.last);
         }
         let (range, starts) = self.instructions(&block.insts, masked);
@@ -410,7 +411,7 @@ impl Decoder<'_> {
             return p;
         }
         let (ones, flipped) = (self.ones, self.flipped);
-        self.push(moves::pred_not(), &[flipped], &[p], 0, ones, 0);
+        self.push(mov_carry_predicate::pred_not(), &[flipped], &[p], 0, ones, 0);
         flipped
     }
 
@@ -550,7 +551,7 @@ impl Decoder<'_> {
                 (run, self.offset(inst)?, self.tag(first?, *space)?, true)
             }
             Op::TensorCopy(copy) => {
-                let (run, imm) = tensor_copy::handler(*copy);
+                let (run, imm) = tma::handler(*copy);
                 let list = inst.src.iter().enumerate();
                 let list = list.map(|(i, source)| (*source, source_class(&inst.op, i))).collect();
                 let list = self.list(list);
@@ -562,29 +563,31 @@ impl Decoder<'_> {
             }
             Op::Multiply(product) => return self.product(inst, *product, guard).map(|()| true),
             Op::LoadMatrix { space, count, transpose } => {
-                let run = tensor::load(*count, *transpose, t)?;
+                let run = mma::load(*count, *transpose, t)?;
                 (run, self.offset(inst)?, self.tag(first?, *space)?, true)
             }
             Op::StoreMatrix { space, count, transpose } => {
-                let run = tensor::store(*count, *transpose, t)?;
+                let run = mma::store(*count, *transpose, t)?;
                 (run, self.offset(inst)?, self.tag(first?, *space)?, true)
             }
             Op::Expand(sparse) => {
-                let (run, imm) = tensor::expand(*sparse);
+                let (run, imm) = mma::expand(*sparse);
                 (run, imm, 0, false)
             }
-            Op::TransposeMatrix => (tensor::transpose(), 0, 0, false),
-            Op::Shfl(mode, predicate) => (warp_ops::shuffle(*mode, *predicate, t), 0, 0, false),
-            Op::Vote(mode) => (warp_ops::vote(*mode, t), 0, 0, false),
+            Op::TransposeMatrix => (mma::transpose(), 0, 0, false),
+            Op::Shfl(mode, predicate) => {
+                (warp_collectives::shuffle(*mode, *predicate, t), 0, 0, false)
+            }
+            Op::Vote(mode) => (warp_collectives::vote(*mode, t), 0, 0, false),
             Op::Match { all, width, predicate } => {
-                (warp_ops::match_lanes(*all, *width, *predicate, t)?, 0, 0, false)
+                (warp_collectives::match_lanes(*all, *width, *predicate, t)?, 0, 0, false)
             }
-            Op::Redux(op, ty) => (warp_ops::redux(*op, *ty, t), 0, 0, false),
+            Op::Redux(op, ty) => (warp_collectives::redux(*op, *ty, t), 0, 0, false),
             Op::ReduxFloat { max, abs, nan } => {
-                (warp_ops::redux_float(*max, *abs, *nan), 0, 0, false)
+                (warp_collectives::redux_float(*max, *abs, *nan), 0, 0, false)
             }
-            Op::Elect => (warp_ops::elect(), 0, 0, false),
-            Op::WarpSync => (warp_ops::warp_sync(), 0, 0, false),
+            Op::Elect => (warp_collectives::elect(), 0, 0, false),
+            Op::WarpSync => (warp_collectives::warp_sync(), 0, 0, false),
             Op::Runtime(function) => (runtime::handler(*function), 0, 0, false),
             Op::Fence => (fence(), 0, 0, false),
             Op::Trap => (trap(), 0, 0, false),
@@ -666,7 +669,7 @@ impl Decoder<'_> {
 
     /// Decodes a product of matrices, whose operands are a list among the constants.
     fn product(&mut self, inst: &VectorInst, product: Multiply, guard: u32) -> Option<()> {
-        let run = tensor::multiply(product, self.target)?;
+        let run = mma::multiply(product, self.target)?;
         let mut list = Vec::with_capacity(inst.dst.len() + inst.src.len());
         for dest in &inst.dst {
             list.push(self.places[dest.reg.index()].vector?);
@@ -676,7 +679,7 @@ impl Decoder<'_> {
         }
         let at = self.reserve(4 * list.len() as u32, SCALAR_BYTES);
         self.constants.push((at, list.iter().flat_map(|offset| offset.to_le_bytes()).collect()));
-        self.push(run, &[], &[at], 0, guard, tensor::tag(product));
+        self.push(run, &[], &[at], 0, guard, mma::tag(product));
         Some(())
     }
 

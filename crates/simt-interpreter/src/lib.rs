@@ -8,41 +8,20 @@
 //! Deliberately absent: fibers (a warp always stops at the start of a block of code, so its state
 //! is data), and any knowledge of PTX.
 
-mod approx;
-mod async_copy;
-mod atomic;
-mod block;
 mod check;
-mod cluster;
-mod convert;
 mod decode;
-mod eight;
-mod estimate;
-mod file;
-mod float;
-mod half;
-mod integer;
-mod lanes;
-mod machine;
-mod mbarrier;
-mod memory;
-mod moves;
-pub mod native;
-mod program;
-mod rounded;
+mod handler_context;
+mod ops;
+mod register_file;
+mod run;
 mod runtime;
-mod special;
-mod tensor;
-mod tensor_copy;
-mod texture;
-mod warp;
-mod warp_ops;
+pub mod tier1_abi;
 
+use crate::ops::map::Target;
+use crate::tier1_abi::Generator;
 pub use check::{Checks, Report};
-use lanes::Target;
-use native::Generator;
+use simt::ir::vector::{Tier, VectorKernel};
 use simt::kernel::Kernel;
-use simt::vector::{Tier, VectorKernel};
 use std::sync::Arc;
 
 /// Instruction sets that the handlers are compiled for.
@@ -113,8 +92,8 @@ impl Tier for Interpreter {
     fn compile(&self, kernel: VectorKernel) -> Arc<dyn Kernel> {
         let (generator, checks) = (self.generator.clone(), self.checks.clone());
         let kernel = if self.estimating { kernel.by_estimates() } else { kernel };
-        let program = program::Program::new(kernel, self.target, generator, checks);
-        Arc::new(program::InterpretedKernel(Arc::new(program)))
+        let program = crate::run::program::Program::new(kernel, self.target, generator, checks);
+        Arc::new(crate::run::program::InterpretedKernel(Arc::new(program)))
     }
 
     fn wants_copy_notes(&self) -> bool {

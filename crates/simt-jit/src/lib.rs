@@ -1,7 +1,7 @@
 //! Tier 1 of the software GPU: native x86-64 code from the vector IR.
 //!
 //! A kernel starts in the interpreter and moves up when it has run for a while. The two tiers share
-//! the state of a warp (`simt_interpreter::native`), so a kernel moves at the start of any block,
+//! the state of a warp (`simt_interpreter::tier1_abi`), so a kernel moves at the start of any block,
 //! and whatever has no native form runs as its decoded form: the tier is complete from the first
 //! instruction on, and gives the interpreter's bits.
 //!
@@ -25,83 +25,37 @@
 //! calls and barriers (the interpreter has them), other processors.
 
 mod ablation;
-mod access;
-mod apart;
-mod approx;
-mod assembler;
-mod assign;
-mod atomics;
+mod analysis;
+mod asm;
 mod avx2;
-mod bits;
-mod block;
-mod bounded;
+mod avx512;
 mod cache;
-mod carry;
-mod cold;
-mod compiler;
-mod control;
-mod convert;
-mod decoded;
-mod divide;
-mod encode;
-mod estimate;
-mod few;
-mod float;
+mod disassembly;
+mod emit;
 mod frame;
-mod group;
-mod halves;
-mod homes;
-mod integers;
-mod known;
-mod lanes;
-mod listing;
-mod loans;
-mod local;
+mod function;
 mod memory;
-mod nan;
-mod narrow;
-mod one;
-mod pairs;
-mod passing;
-mod patterns;
-mod permute;
-mod predicate;
-mod prefix;
-mod quads;
-mod ranges;
-mod relative;
-mod results;
-mod room;
+mod regalloc;
 mod scalar;
-mod serial;
-mod series;
-mod shuffle;
-mod space;
-mod start;
-mod tensor;
-mod terms;
-mod tiles;
-mod turnwise;
-mod value;
-mod votes;
-mod ways;
+mod scalarize;
+mod shared;
 
+pub use crate::disassembly::{Summary, listing, summary};
 pub use cache::{Cache, Store, Usage};
-pub use listing::{Summary, listing, summary};
 
 #[cfg(feature = "ablation")]
 pub use ablation::Ablation;
 
+use crate::asm::assembler::CONSTANTS_ALIGN;
+use crate::asm::code_memory::CodeMemory;
+use crate::function::{Compiler, Made};
 #[cfg(not(feature = "ablation"))]
 use ablation::Ablation;
-use assembler::CONSTANTS_ALIGN;
 use cache::{Image, Key};
-use compiler::{Compiler, Made};
-use memory::CodeMemory;
-use simt::vector::Tier;
-use simt::vector::VectorFunction;
+use simt::ir::vector::Tier;
+use simt::ir::vector::VectorFunction;
 use simt_interpreter::Interpreter;
-use simt_interpreter::native::{Entry, Generator, Layout, NativeCode};
+use simt_interpreter::tier1_abi::{Entry, Generator, Layout, NativeCode};
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::sync::Arc;
 
@@ -178,9 +132,9 @@ impl Flavour {
     }
 
     /// True if kernels that run as such code take the processor's estimates
-    /// ([`simt::vector::VectorKernel::by_estimates`]).
+    /// ([`simt::ir::vector::VectorKernel::by_estimates`]).
     pub fn estimates(self) -> bool {
-        self == Self::Avx512 && simt_interpreter::native::estimates_are_here()
+        self == Self::Avx512 && simt_interpreter::tier1_abi::estimates_are_here()
     }
 
     /// True if this processor runs such code.

@@ -3,11 +3,11 @@
 //!
 //! Nothing here places variables in a device's memory; addresses in what is shown are made up.
 
-use crate::geometry::Geometry;
 use crate::ir::Function;
+use crate::ir::op::Op;
+use crate::ir::vector::{VectorFunction, VectorKernel};
 use crate::kernel::{KernelInfo, ModuleMemory, OutOfMemory};
-use crate::op::Op;
-use crate::vector::{VectorFunction, VectorKernel};
+use crate::launch_shape::Geometry;
 use crate::{CompileError, Lowered, Prepared, front};
 use ptx::ast;
 use std::fmt::Write;

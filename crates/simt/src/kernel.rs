@@ -7,7 +7,7 @@
 //! Invariant: a block gives way within a bounded number of instructions after [`Control`] asks
 //! for it: every tier looks at it at loop back-edges, calls and block starts.
 
-use crate::heap::{DeviceHeap, HEAP_ALIGN, HEAP_BYTES, NotABlock};
+use crate::runtime::heap::{DeviceHeap, HEAP_ALIGN, HEAP_BYTES, NotABlock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

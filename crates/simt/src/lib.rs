@@ -3,47 +3,39 @@
 //! [`load_module`] parses a module and places its variables; a kernel is compiled when it is
 //! first asked for, as far as the shape of its launches does not matter; the rest when it is first
 //! launched with a shape ([`geometry`]). The steps, each a file: `lower` (syntax tree to SIMT IR), `passes` (on the
-//! SIMT IR), `vectorize` (SIMT IR to vector IR). What runs the vector IR is a [`vector::Tier`];
+//! SIMT IR), `vectorize` (SIMT IR to vector IR). What runs the vector IR is a [`crate::ir::vector::Tier`];
 //! nothing here knows one beyond that trait. What stands between tiers and device is [`kernel`].
 //!
 //! Deliberately absent: machine code, devices, the driver API.
 
-pub mod geometry;
-pub mod heap;
+pub mod analysis;
 pub mod inspect;
 pub mod ir;
 pub mod kernel;
-mod layout;
-mod live;
+pub mod launch_shape;
 mod lower;
-pub mod matrix;
-pub mod mbarrier;
-pub mod op;
-mod op_text;
-mod passes;
-pub mod sparse;
-pub mod stretches;
-pub mod tensor_map;
-pub mod texture;
-pub mod vector;
+pub mod runtime;
+mod transform;
+mod variable_layout;
 mod vectorize;
-pub mod written;
 
+use crate::analysis::liveness::Liveness;
+use crate::analysis::{divergence, register_estimate};
+use crate::ir::vector::{Mode, Tier, VectorFunction, VectorKernel};
 use crate::kernel::{
     BlockRun, Dim3, Kernel, KernelInfo, Launch, Module, ModuleMemory, ParamLayout,
 };
-use geometry::Geometry;
-use ir::Function;
-use layout::{KernelLayout, ModuleLayout};
-use passes::{
-    accumulators, chains, cleanup, dce, factors, fields, inline, leaving, liveness::Liveness,
-    order, promote, registers, shape, split,
+use crate::launch_shape::Geometry;
+use crate::transform::{
+    block_layout, dce, group_mma_by_accumulator, inline, loop_exit_copies, mask_to_shifts, mem2reg,
+    simplify_cfg, sink_mma_operand_loads, split_at_guards, wgmma_hazard_notes,
 };
+use crate::variable_layout::{KernelLayout, ModuleLayout};
+use ir::Function;
 use ptx::ast::{self, FunctionId, SymbolRef};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use vector::{Mode, Tier, VectorFunction, VectorKernel};
 
 /// Most threads of a block: compute capability 8.0.
 pub const THREADS_PER_BLOCK_MAX: u32 = 1024;
@@ -192,7 +184,7 @@ fn launches_kernels(name: &str) -> bool {
 fn check_externs(ast: &ast::Module) -> Result<(), CompileError> {
     for function in &ast.functions {
         let mut missing = None;
-        layout::each_symbol(function, &mut |symbol| {
+        variable_layout::each_symbol(function, &mut |symbol| {
             if let SymbolRef::Function(id) = symbol {
                 let callee = ast.function(ast.resolve_alias(id));
                 let name = ast.name(callee.name);
@@ -222,7 +214,7 @@ fn reachable(ast: &ast::Module, kernel: FunctionId) -> Vec<FunctionId> {
         indirect |= function
             .instructions()
             .any(|i| matches!(i.call(), Some(ast::Call { callee: ast::Callee::Indirect(_), .. })));
-        layout::each_symbol(function, &mut |symbol| {
+        variable_layout::each_symbol(function, &mut |symbol| {
             if let SymbolRef::Function(id) = symbol {
                 found.add_named(ast, id);
             }
@@ -348,7 +340,7 @@ struct Lowered {
     /// Functions that were not inlined, by their number.
     called: HashMap<u32, Prepared>,
     const_ranges: Vec<(u64, u64)>,
-    heap: Option<Arc<heap::DeviceHeap>>,
+    heap: Option<Arc<crate::runtime::heap::DeviceHeap>>,
 }
 
 impl Lowered {
@@ -369,7 +361,7 @@ impl Lowered {
         let mut entry = lower::lower(&env, id);
         let recursive = inline::recursive_functions(&callees);
         inline::run(&mut entry, &callees, &recursive);
-        accumulators::run(&mut entry);
+        wgmma_hazard_notes::run(&mut entry);
         let entry = Prepared::new(entry);
         let mut called = HashMap::new();
         let mut work: Vec<u32> = entry.callees(&callees).into_iter().collect();
@@ -379,7 +371,7 @@ impl Lowered {
             }
             let Some(mut function) = callees.get(&number).cloned() else { continue };
             inline::run(&mut function, &callees, &recursive);
-            accumulators::forget(&mut function);
+            wgmma_hazard_notes::forget(&mut function);
             let prepared = Prepared::new(function);
             work.extend(prepared.callees(&callees));
             called.insert(number, prepared);
@@ -392,8 +384,8 @@ impl Lowered {
         info.local_bytes = entry.frame_bytes;
         let callees = || called.values().map(|prepared: &Prepared| &prepared.function);
         let directives = &ast.function(id).directives;
-        info.registers = registers::estimate(&entry.function, callees(), directives);
-        info.barriers = registers::barriers(callees().chain([&entry.function]));
+        info.registers = register_estimate::estimate(&entry.function, callees(), directives);
+        info.barriers = register_estimate::barriers(callees().chain([&entry.function]));
         let (const_ranges, heap) = (module.const_ranges.clone(), module.heap.clone());
         Ok(Self { info, entry, called, const_ranges, heap })
     }
@@ -425,28 +417,29 @@ struct Prepared {
 
 impl Prepared {
     fn new(mut f: Function) -> Self {
-        cleanup::run(&mut f);
-        promote::run(&mut f);
-        let (offsets, frame_bytes) = promote::place_frame(&mut f);
+        simplify_cfg::run(&mut f);
+        mem2reg::run(&mut f);
+        let (offsets, frame_bytes) = mem2reg::place_frame(&mut f);
         dce::run(&mut f);
-        fields::run(&mut f);
+        mask_to_shifts::run(&mut f);
         dce::drop_unused(&mut f);
-        cleanup::run(&mut f);
-        order::run(&mut f);
+        simplify_cfg::run(&mut f);
+        block_layout::run(&mut f);
         Self { function: f, offsets, frame_bytes }
     }
 
     /// The shapes of its values where launches have this geometry.
     fn shaped(&self, geometry: Geometry) -> Shaped<'_> {
         let mut function = self.function.clone();
-        chains::run(&mut function);
-        factors::run(&mut function);
+        group_mma_by_accumulator::run(&mut function);
+        sink_mma_operand_loads::run(&mut function);
         let liveness = Liveness::of(&function);
-        let shapes = shape::analyse(&function, &liveness, geometry);
-        let (mut liveness, mut shapes) = leaving::run(&mut function, liveness, shapes, geometry);
-        if split::run(&mut function, &shapes) {
+        let shapes = divergence::analyse(&function, &liveness, geometry);
+        let (mut liveness, mut shapes) =
+            loop_exit_copies::run(&mut function, liveness, shapes, geometry);
+        if split_at_guards::run(&mut function, &shapes) {
             liveness = Liveness::of(&function);
-            shapes = shape::analyse(&function, &liveness, geometry);
+            shapes = divergence::analyse(&function, &liveness, geometry);
         }
         Shaped { prepared: self, function, liveness, shapes }
     }
@@ -471,7 +464,7 @@ struct Shaped<'a> {
     prepared: &'a Prepared,
     function: Function,
     liveness: Liveness,
-    shapes: shape::Shapes,
+    shapes: divergence::Shapes,
 }
 
 impl Shaped<'_> {

@@ -2,12 +2,12 @@
 
 use super::Checker;
 use crate::ast::{Alias, Function, FunctionKind, LabelKind, Linkage, Parameter, Span, Version};
-use crate::instructions::words;
+use crate::instructions::common_words;
 
 impl Checker<'_> {
     /// The directive or special register called `name` at `span`.
     pub(super) fn exists(&mut self, span: Span, name: &str) {
-        let lack = words::since_name(name)
+        let lack = common_words::since_name(name)
             .and_then(|since| since.lack(self.module.version, &self.module.target));
         if let Some(lack) = lack {
             self.error(span, format!("Feature '{name}' {lack}"));

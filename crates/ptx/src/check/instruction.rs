@@ -4,7 +4,7 @@ use super::Checker;
 use super::operand::Mismatch;
 use crate::ast::{Function, Instruction, Modifier, Module, Opcode, Operand, ScalarType};
 use crate::instructions::{
-    self, Choice, Count, Form, Kind, Lack, Pattern, Since, TypeRef, forms, words,
+    self, Choice, Count, Form, Kind, Lack, Pattern, Since, TypeRef, common_words, forms,
 };
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -45,7 +45,8 @@ impl Candidate {
         let own = || lacks(&self.form.since).map(|lack| (None, lack));
         let words = || {
             self.filled.iter().flatten().find_map(|choice| {
-                let general = || words::since_in(self.form.opcode, choice.modifier).and_then(lacks);
+                let general =
+                    || common_words::since_in(self.form.opcode, choice.modifier).and_then(lacks);
                 Some((Some(choice.modifier), lacks(&choice.since).or_else(general)?))
             })
         };

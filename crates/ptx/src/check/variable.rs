@@ -5,7 +5,7 @@ use crate::ast::{
     Function, FunctionKind, Immediate, InitialAddress, Initializer, Linkage, Modifier, Parameter,
     ScalarType, StateSpace, SymbolRef, TypeKind, Variable, Version,
 };
-use crate::instructions::words;
+use crate::instructions::common_words;
 use crate::limits::{PARAMETER_ALIGN_BYTES_MAX, VARIABLE_BYTES_MAX};
 
 impl Checker<'_> {
@@ -36,7 +36,7 @@ impl Checker<'_> {
                 format!("'{name}' has no extent, expected that of the last parameter only");
             return self.error(variable.span, message);
         }
-        if let Some(lack) = words::since(Modifier::Type(variable.ty))
+        if let Some(lack) = common_words::since(Modifier::Type(variable.ty))
             .and_then(|since| since.lack(self.module.version, &self.module.target))
         {
             return self.error(variable.span, format!("Feature 'Type {}' {lack}", variable.ty));

@@ -49,7 +49,9 @@
 
 mod async_copy;
 mod atomic;
+mod availability;
 mod bits;
+pub(crate) mod common_words;
 mod compare;
 mod control;
 mod convert;
@@ -60,14 +62,12 @@ mod integer;
 mod matrix;
 mod memory;
 mod notation;
-mod since;
 mod texture;
 mod video;
 mod warp;
-pub(crate) mod words;
 
+pub(crate) use crate::instructions::availability::{Lack, Since};
 pub(crate) use notation::{Choice, Count, Form, Kind, Pattern, TypeRef};
-pub(crate) use since::{Lack, Since};
 
 use crate::ast::{Modifier, Opcode, ScalarType};
 use std::collections::HashMap;

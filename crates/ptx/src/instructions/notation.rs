@@ -1,8 +1,8 @@
 //! Reading of the table's notation, described in the module above. It is run over constants of
 //! this crate only; a mistake in one is found by a test, and at run time drops that form.
 
-use super::since::Since;
 use crate::ast::{Instruction, Modifier, Opcode, ScalarType, StateSpace};
+use crate::instructions::availability::Since;
 use std::fmt;
 
 /// One way to write an instruction.

@@ -1,7 +1,6 @@
 //! Declarations of variables, parameters and registers.
 
 use super::directives::variable_space_of;
-use super::names::Entity;
 use super::{Parsed, Parser};
 use crate::ast::{
     Item, Linkage, LocalId, Name, PointerAttribute, RegisterDeclaration, ScalarType, Span,
@@ -10,6 +9,7 @@ use crate::ast::{
 use crate::instructions::VECTOR_BITS_MAX;
 use crate::lexer::TokenKind;
 use crate::limits::{ALIGN_BYTES_MAX, ARRAY_DIMENSIONS_MAX};
+use crate::parser::scope::Entity;
 
 /// What stands before the names of a declaration.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,6 @@
 //! Kernels and device functions: signature, directives, and the bookkeeping of one function.
 
 use super::labels::Labels;
-use super::names::Entity;
 use super::{Parsed, Parser, clip};
 use crate::ast::{
     Directives, Function, FunctionId, FunctionKind, Item, LabelKind, Linkage, Name, Operand,
@@ -9,6 +8,7 @@ use crate::ast::{
 };
 use crate::lexer::TokenKind;
 use crate::limits::PARAMETERS_MAX;
+use crate::parser::scope::Entity;
 use std::collections::HashMap;
 
 /// A `.reg` name; its registers get their numbers when they are used.

@@ -1,10 +1,10 @@
 //! Initial values of variables.
 
-use super::names::Entity;
 use super::{Parsed, Parser, clip};
 use crate::ast::{Immediate, InitialAddress, Initializer, Name, Span, SymbolRef};
 use crate::lexer::TokenKind;
 use crate::limits::ARRAY_DIMENSIONS_MAX;
+use crate::parser::scope::Entity;
 
 impl Parser<'_> {
     /// What follows `=`.

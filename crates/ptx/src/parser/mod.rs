@@ -12,15 +12,15 @@ mod expression;
 mod function;
 mod initializer;
 mod labels;
-mod names;
 mod operand;
+mod scope;
 
 use crate::ast::{Module, Name, Span, Target, Version, position_in};
 use crate::diagnostic::{Diagnostic, ERRORS_MAX, Errors, Position, Severity};
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::limits::SOURCE_BYTES_MAX;
+use crate::parser::scope::Names;
 use function::FunctionState;
-use names::Names;
 
 /// The mistake is recorded; give up this statement.
 #[derive(Debug)]

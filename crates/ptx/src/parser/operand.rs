@@ -1,6 +1,5 @@
 //! Operands of instructions.
 
-use super::names::{Entity, Names};
 use super::{Parsed, Parser};
 use crate::ast::{
     Address, AddressBase, Component, Modifier, Name, Opcode, Operand, Span, SpecialRegister,
@@ -8,6 +7,7 @@ use crate::ast::{
 };
 use crate::lexer::TokenKind;
 use crate::limits::{OPERAND_DEPTH_MAX, OPERANDS_MAX};
+use crate::parser::scope::{Entity, Names};
 
 /// The opcode and the modifier that each name spells, found at its first use.
 #[derive(Default)]

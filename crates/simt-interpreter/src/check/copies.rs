@@ -4,15 +4,15 @@
 //! Copies by threads (`cp.async`, `st.async`) and products (`wgmma`) are loads and stores with notes
 //! behind them; bulk copies call [`started`] themselves.
 
-use super::super::lanes::{active, read};
-use super::super::machine::{Handler, Ins, Machine, RESULTS_MAX, Step};
-use super::super::mbarrier;
-use super::super::memory::{self, lanes};
-use super::shadow::{Awaited, Part, Phase, Shadow};
 use super::{Account, Kind, Place, UNIT_BYTES, note, place, tell_register};
+use crate::check::happens_before::{Awaited, Part, Phase, Shadow};
+use crate::handler_context::{Handler, Ins, Machine, RESULTS_MAX, Step};
+use crate::ops::map::{active, read};
+use crate::ops::mbarrier;
+use crate::ops::memory::{self, lanes};
+use simt::ir::op::{CopyNote, Touch};
 use simt::kernel::WARP_LANES;
-use simt::mbarrier::State;
-use simt::op::{CopyNote, Touch};
+use simt::runtime::mbarrier::State;
 
 /// Where an mbarrier is: rank and offset.
 fn mbarrier_place(

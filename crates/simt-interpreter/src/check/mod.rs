@@ -22,18 +22,18 @@
 //! is the device's account, since copies and fills write as well.
 
 pub(super) mod copies;
-mod shadow;
+mod happens_before;
 
-use super::lanes::active;
-use super::machine::{Handler, Ins, Machine, Step};
-use super::memory::{self, addresses, lanes, space_of};
-use super::special::thread_of;
-pub(super) use shadow::{BarrierId, Kind};
-use shadow::{Shadow, SharedFinding, Until};
+pub(super) use crate::check::happens_before::{BarrierId, Kind};
+use crate::check::happens_before::{Shadow, SharedFinding, Until};
+use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::ops::map::active;
+use crate::ops::memory::{self, addresses, lanes, space_of};
+use crate::ops::special::thread_of;
+use simt::ir::op::Op;
+use simt::ir::vector::{CLUSTER_WINDOW_BYTES, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
 use simt::kernel::{Dim3, WARP_LANES};
-use simt::op::Op;
-use simt::vector::{CLUSTER_WINDOW_BYTES, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
-use simt::written::{Misuse, Misused, PATTERN_BYTES, WrittenBytes, pattern};
+use simt::runtime::init_tracking::{Misuse, Misused, PATTERN_BYTES, WrittenBytes, pattern};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,9 @@
 //! Which handler runs an operation, for those whose lanes know nothing of each other.
 
-use super::super::lanes::{self, Operands, Rare, Target};
-use super::super::machine::{Handler, Ins, Machine, Step};
-use super::super::{convert, float, integer, moves, special};
 use super::*;
+use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::ops::map::{self, Operands, Rare, Target};
+use crate::ops::{convert, float, integer, mov_carry_predicate, special};
 
 /// The float type whose results the instruction saturates.
 pub(super) fn saturated(op: &Op) -> Option<FloatType> {
@@ -21,20 +21,20 @@ pub(super) fn saturated(op: &Op) -> Option<FloatType> {
 
 pub(super) fn blend(bytes: u32, t: Target) -> Option<Handler> {
     Some(match bytes {
-        2 => lanes::blend::<u16>(t),
-        4 => lanes::blend::<u32>(t),
-        8 => lanes::blend::<u64>(t),
-        16 => lanes::blend::<u128>(t),
+        2 => map::blend::<u16>(t),
+        4 => map::blend::<u32>(t),
+        8 => map::blend::<u64>(t),
+        16 => map::blend::<u128>(t),
         _ => return None,
     })
 }
 
 pub(super) fn splat(bytes: u32, t: Target) -> Option<Handler> {
     Some(match bytes {
-        2 => lanes::splat::<u16>(t),
-        4 => lanes::splat::<u32>(t),
-        8 => lanes::splat::<u64>(t),
-        16 => lanes::splat::<u128>(t),
+        2 => map::splat::<u16>(t),
+        4 => map::splat::<u32>(t),
+        8 => map::splat::<u64>(t),
+        16 => map::splat::<u128>(t),
         _ => return None,
     })
 }
@@ -49,9 +49,9 @@ pub(super) fn of_formulas(inst: &VectorInst, t: Target) -> Option<(Handler, i64)
     let halves = inst.src.iter().any(|s| matches!(s, Source::Halves(..)));
     let operands = if halves { Operands::Halves } else { Operands::Formulas };
     Some(match inst.op {
-        Op::Mov(Width::W16) => (lanes::ramp::<u16>(operands, t), stride(0)),
-        Op::Mov(Width::W32) => (lanes::ramp::<u32>(operands, t), stride(0)),
-        Op::Mov(Width::W64) => (lanes::ramp::<u64>(operands, t), stride(0)),
+        Op::Mov(Width::W16) => (map::ramp::<u16>(operands, t), stride(0)),
+        Op::Mov(Width::W32) => (map::ramp::<u32>(operands, t), stride(0)),
+        Op::Mov(Width::W64) => (map::ramp::<u64>(operands, t), stride(0)),
         Op::Setp(op, ty) => {
             let half = |i: usize| i32::try_from(stride(i)).ok();
             let strides = i64::from(half(1)?) << 32 | i64::from(half(0)? as u32);
@@ -64,17 +64,17 @@ pub(super) fn of_formulas(inst: &VectorInst, t: Target) -> Option<(Handler, i64)
 /// The handler of a lane-wise instruction, and its constant.
 pub(super) fn lanewise(op: &Op, t: Target) -> Option<(Handler, i64)> {
     let run = match *op {
-        Op::Mov(w) => moves::copy(w, t),
-        Op::PredMov => moves::pred_copy(),
-        Op::Pack { part, whole } => moves::pack(part, whole, t)?,
-        Op::Unpack { part, whole } => moves::unpack(part, whole, t)?,
-        Op::Int(IntOp::Bfi, ty) => moves::insert(ty.width(), t)?,
+        Op::Mov(w) => mov_carry_predicate::copy(w, t),
+        Op::PredMov => mov_carry_predicate::pred_copy(),
+        Op::Pack { part, whole } => mov_carry_predicate::pack(part, whole, t)?,
+        Op::Unpack { part, whole } => mov_carry_predicate::unpack(part, whole, t)?,
+        Op::Int(IntOp::Bfi, ty) => mov_carry_predicate::insert(ty.width(), t)?,
         Op::Int(op, ty) => integer::handler(op, ty, t)?,
         Op::Carry { subtract, width, carry_in, carry_out } => {
-            moves::carry(subtract, width, carry_in, carry_out, t)?
+            mov_carry_predicate::carry(subtract, width, carry_in, carry_out, t)?
         }
         Op::Prmt(mode) => integer::permute(mode, t),
-        Op::Lop3(table) => return Some((moves::lop3(t), i64::from(table))),
+        Op::Lop3(table) => return Some((mov_carry_predicate::lop3(t), i64::from(table))),
         Op::Dp4a(a, b) => integer::dot4(a, b, t),
         Op::Dp2a(a, b, high) => integer::dot2(a, b, high, t),
         Op::Extend { from, bits, signed, to } => convert::extend(from, bits, signed, to, t)?,
@@ -82,21 +82,23 @@ pub(super) fn lanewise(op: &Op, t: Target) -> Option<(Handler, i64)> {
         Op::Convert(op) => convert::handler(op, t)?,
         Op::Test(property, ty) => float::test_property(property, ty, t)?,
         Op::Setp(op, ty) => float::comparison(op, ty, Operands::Lanes, t)?,
-        Op::Pred(op) => moves::pred_logic(op),
-        Op::PredNot => moves::pred_not(),
-        Op::PredSelect => moves::pred_select(),
+        Op::Pred(op) => mov_carry_predicate::pred_logic(op),
+        Op::PredNot => mov_carry_predicate::pred_not(),
+        Op::PredSelect => mov_carry_predicate::pred_select(),
         Op::Select(w) => match w {
-            Width::W16 => lanes::select::<u16>(t),
-            Width::W32 => lanes::select::<u32>(t),
-            Width::W64 => lanes::select::<u64>(t),
-            Width::W128 => lanes::select::<u128>(t),
+            Width::W16 => map::select::<u16>(t),
+            Width::W32 => map::select::<u32>(t),
+            Width::W64 => map::select::<u64>(t),
+            Width::W128 => map::select::<u128>(t),
         },
-        Op::FrameAddress(offset) => return Some((moves::frame_address(t), i64::from(offset))),
-        Op::ToGeneric(space) => moves::to_generic(space, t)?,
-        Op::FromGeneric(space) => moves::from_generic(space, t)?,
-        Op::IsSpace(space) => moves::in_space(space),
-        Op::ActiveMask => moves::active_mask(t),
-        Op::Special(s) => return Some((moves::special(s, t), special::code(s))),
+        Op::FrameAddress(offset) => {
+            return Some((mov_carry_predicate::frame_address(t), i64::from(offset)));
+        }
+        Op::ToGeneric(space) => mov_carry_predicate::to_generic(space, t)?,
+        Op::FromGeneric(space) => mov_carry_predicate::from_generic(space, t)?,
+        Op::IsSpace(space) => mov_carry_predicate::in_space(space),
+        Op::ActiveMask => mov_carry_predicate::active_mask(t),
+        Op::Special(s) => return Some((mov_carry_predicate::special(s, t), special::code(s))),
         _ => return None,
     };
     Some((run, 0))
@@ -135,8 +137,8 @@ pub(super) fn source_class(op: &Op, i: usize) -> Class {
             Convert::FromInt { from, .. } => lane(from.width()),
         },
         Op::Setp(_, ty) => match ty {
-            simt::op::CompareType::Int(ty) => lane(ty.width()),
-            simt::op::CompareType::Float(ty, _) => lane(ty.width()),
+            simt::ir::op::CompareType::Int(ty) => lane(ty.width()),
+            simt::ir::op::CompareType::Float(ty, _) => lane(ty.width()),
         },
         Op::Select(w) => {
             if i == 2 {
@@ -187,10 +189,10 @@ struct Unsupported;
 struct Trap;
 struct Fence;
 
-impl lanes::Body for Unsupported {
+impl map::Body for Unsupported {
     unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
         // SAFETY: every instruction has a guard.
-        let m = unsafe { lanes::active(machine, ins) };
+        let m = unsafe { map::active(machine, ins) };
         if m == 0 {
             return Step::Next;
         }
@@ -200,10 +202,10 @@ impl lanes::Body for Unsupported {
     }
 }
 
-impl lanes::Body for Trap {
+impl map::Body for Trap {
     unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
         // SAFETY: every instruction has a guard.
-        let m = unsafe { lanes::active(machine, ins) };
+        let m = unsafe { map::active(machine, ins) };
         if m == 0 {
             return Step::Next;
         }
@@ -211,7 +213,7 @@ impl lanes::Body for Trap {
     }
 }
 
-impl lanes::Body for Fence {
+impl map::Body for Fence {
     unsafe fn run(_: &mut Machine<'_>, _: &Ins) -> Step {
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         Step::Next
@@ -219,13 +221,13 @@ impl lanes::Body for Fence {
 }
 
 pub(super) fn unsupported() -> Handler {
-    lanes::versions::<Unsupported, Unsupported>(Rare(Target::Baseline))
+    map::versions::<Unsupported, Unsupported>(Rare(Target::Baseline))
 }
 
 pub(super) fn trap() -> Handler {
-    lanes::versions::<Trap, Trap>(Rare(Target::Baseline))
+    map::versions::<Trap, Trap>(Rare(Target::Baseline))
 }
 
 pub(super) fn fence() -> Handler {
-    lanes::versions::<Fence, Fence>(Rare(Target::Baseline))
+    map::versions::<Fence, Fence>(Rare(Target::Baseline))
 }

@@ -3,12 +3,12 @@
 
 mod printf;
 
-use super::lanes::{Body, Rare, Target, active, versions};
-use super::machine::{Handler, Ins, Machine, Step};
-use super::memory::lanes;
-use simt::heap::NotABlock;
+use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::ops::map::{Body, Rare, Target, active, versions};
+use crate::ops::memory::lanes;
+use simt::ir::op::Runtime;
 use simt::kernel::FaultKind;
-use simt::op::Runtime;
+use simt::runtime::heap::NotABlock;
 
 /// Longest string read from a kernel (a format, a message), bytes: CUDA's printf FIFO of 1 MiB is
 /// shared by all threads, so nothing sensible is longer.

@@ -3,7 +3,7 @@
 //! A conversion that does not exist is printed as it stands, but for its length modifiers, and takes
 //! no argument.
 
-use super::super::machine::Machine;
+use crate::handler_context::Machine;
 use simt::kernel::FaultKind;
 
 /// Longest width or precision of a conversion, characters.

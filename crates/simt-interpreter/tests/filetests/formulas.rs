@@ -9,9 +9,9 @@ use super::harness::{Device, Params, Shape};
 use super::random::rounds;
 use super::tiers::{ALL_SETS, ALWAYS, Set};
 use ptx_reference::Random;
-use simt::geometry::Geometry;
 use simt::inspect::{Stage, dump};
 use simt::kernel::Dim3;
+use simt::launch_shape::Geometry;
 
 /// Bytes of results of one thread.
 const RESULT_BYTES: u64 = 32;

@@ -7,7 +7,7 @@ use simt::kernel::{
     BlockRun, Control, Counters, Dim3, Fault, Kernel, Launch, MemoryView, Module, ModuleMemory,
     OutOfMemory, Outcome, PrintfSink, Range, RangeMap, RangeSource, Worker,
 };
-use simt::written::WrittenBytes;
+use simt::runtime::init_tracking::WrittenBytes;
 use simt::{CompileError, load_module};
 use simt_interpreter::{Checks, Interpreter};
 use std::cell::RefCell;

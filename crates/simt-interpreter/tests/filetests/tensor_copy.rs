@@ -4,7 +4,7 @@
 use super::harness::{Device, Params, Shape};
 use super::tiers::{ALL_SETS, Set};
 use simt::kernel::FaultKind;
-use simt::tensor_map::{Element, Extent, TensorMap, field};
+use simt::runtime::tensor_map::{Element, Extent, TensorMap, field};
 
 /// Rows of the matrix, and bytes of each.
 const ROWS: u64 = 32;

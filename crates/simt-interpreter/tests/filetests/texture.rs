@@ -2,7 +2,7 @@
 
 use super::harness::{Device, Params, Shape};
 use super::tiers::{ALL_SETS, Set};
-use simt::texture::{AddressMode, Descriptor, Texel};
+use simt::runtime::texture::{AddressMode, Descriptor, Texel};
 
 /// 4 by 3 by 2 texels of one f32: 100 z + 10 y + x.
 fn numbers() -> Vec<u8> {

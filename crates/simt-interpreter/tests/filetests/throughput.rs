@@ -5,8 +5,8 @@
 
 use super::harness::{Device, Params, Shape};
 use super::tiers::{ALL_SETS, Set};
-use simt::geometry::Geometry;
 use simt::inspect::{Stage, dump};
+use simt::launch_shape::Geometry;
 
 fn sample(name: &str) -> String {
     let path = format!("{}/../../samples/kernels/{name}.ptx", env!("CARGO_MANIFEST_DIR"));

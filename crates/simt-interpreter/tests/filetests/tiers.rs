@@ -1,6 +1,6 @@
 //! What these tests run on: the interpreter, with every instruction set.
 
-use simt::vector::Tier;
+use simt::ir::vector::Tier;
 pub(crate) use simt_interpreter::InstructionSet as Set;
 use simt_interpreter::Interpreter;
 use std::sync::Arc;

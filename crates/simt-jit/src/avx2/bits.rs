@@ -1,10 +1,10 @@
 //! Moving bits between widths, and bitwise functions, on a quarter's lanes.
 
-use super::quarter::{Quarter, pieces, xmm};
-use crate::assembler::X;
+use crate::asm::assembler::X;
+use crate::avx2::slice::{Quarter, pieces, xmm};
 use iced_x86::{Code, Register};
-use simt::op::{Special, Width};
-use simt::vector::VectorInst;
+use simt::ir::op::{Special, Width};
+use simt::ir::vector::VectorInst;
 
 /// True if there is a form for an extension.
 pub(crate) fn extends(from: Width, bits: u8, to: Width) -> bool {

@@ -2,17 +2,17 @@
 
 use super::compare::is_of_formulas;
 use super::predicate_slot;
-use super::quarter::Quarter;
-use super::segment::{Segment, Step};
 use super::shuffle::exchanged;
-use crate::assembler::{Label, X, at};
-use crate::cold::Cold;
-use crate::compiler::Compiler;
-use crate::frame::MASK;
+use crate::asm::assembler::{Label, X, at};
+use crate::avx2::partition::{Segment, Step};
+use crate::avx2::slice::Quarter;
+use crate::frame::layout::MASK;
+use crate::frame::out_of_line::Cold;
+use crate::function::Compiler;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
-use simt::op::Op;
-use simt::vector::{Home, VectorInst};
+use simt::ir::op::Op;
+use simt::ir::vector::{Home, VectorInst};
 use std::rc::Rc;
 
 impl Compiler<'_> {
@@ -70,7 +70,8 @@ impl Compiler<'_> {
             for member in &segment.members {
                 let inst = &f.blocks[self.block].insts[member.index];
                 if exchanged(inst).is_some() {
-                    let exposed: Vec<Reg> = crate::nan::exposed(&self.lazy, inst).collect();
+                    let exposed: Vec<Reg> =
+                        crate::analysis::nan_demand::exposed(&self.lazy, inst).collect();
                     exposed.into_iter().for_each(|r| self.canonicalise_file(r));
                 }
             }
@@ -117,7 +118,7 @@ impl Compiler<'_> {
         for index in members {
             self.index = *index;
             let inst = &f.blocks[self.block].insts[*index];
-            for r in crate::nan::exposed(&self.lazy, inst).collect::<Vec<_>>() {
+            for r in crate::analysis::nan_demand::exposed(&self.lazy, inst).collect::<Vec<_>>() {
                 self.canonicalise(r);
             }
             self.decoded_form(self.block, *index);
@@ -166,10 +167,10 @@ impl Compiler<'_> {
     /// [`Compiler::canonicalise`] of the register file's lanes.
     pub(crate) fn canonicalise_file(&mut self, r: Reg) {
         let start = self.layout.place(r.index()).vector.unwrap_or(0) as i32;
-        let nan = self.a.constant(&crate::nan::NAN.to_le_bytes().repeat(8));
+        let nan = self.a.constant(&crate::analysis::nan_demand::NAN.to_le_bytes().repeat(8));
         let [value, mask]: [X; 2] = [Register::YMM0.into(), Register::YMM1.into()];
         for quarter in 0..4 {
-            let memory: X = at(crate::frame::FILE, start + 32 * quarter).into();
+            let memory: X = at(crate::frame::layout::FILE, start + 32 * quarter).into();
             self.a.op(Code::VEX_Vmovdqu_ymm_ymmm256, &[value, memory]);
             let compare = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
             self.a.op(compare, &[mask, value, value, X::I(3)]);

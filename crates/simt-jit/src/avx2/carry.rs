@@ -1,10 +1,10 @@
 //! Sums and differences of a quarter's lanes with a carry flag, which is a predicate.
 
-use super::quarter::{Quarter, pieces};
-use crate::compiler::Compiler;
+use crate::avx2::slice::{Quarter, pieces};
+use crate::function::Compiler;
 use iced_x86::{Code, Register};
-use simt::op::{Compare, Op, Width};
-use simt::vector::{Home, Source, VectorInst};
+use simt::ir::op::{Compare, Op, Width};
+use simt::ir::vector::{Home, Source, VectorInst};
 
 impl Compiler<'_> {
     /// True for a sum or difference of lanes with a carry flag.

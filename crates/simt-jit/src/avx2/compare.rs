@@ -1,17 +1,17 @@
 //! Comparisons of a quarter's lanes: predicates as masks of 32 bits a lane. Those of formulas stand
 //! outside of segments: their predicates are bits.
 
-use super::quarter::{Quarter, pieces, xmm};
 use super::{QUARTER_LANES, QUARTERS};
-use crate::assembler::X;
-use crate::compiler::Compiler;
-use crate::halves::{Bits, Format};
-use crate::predicate::float_condition;
+use crate::asm::assembler::X;
+use crate::avx2::slice::{Quarter, pieces, xmm};
+use crate::avx512::half::{Bits, Format};
+use crate::function::Compiler;
+use crate::shared::predicate::float_condition;
 use iced_x86::{Code, Register};
-use simt::geometry::HALF_LANES;
+use simt::ir::op::{Compare, CompareType, FloatType, Width};
+use simt::ir::vector::{Source, VectorInst};
 use simt::kernel::WARP_LANES;
-use simt::op::{Compare, CompareType, FloatType, Width};
-use simt::vector::{Source, VectorInst};
+use simt::launch_shape::HALF_LANES;
 
 /// True if there is a form for the comparison.
 pub(crate) fn has_form(compare: Compare, ty: CompareType) -> bool {

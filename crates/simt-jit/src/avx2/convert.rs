@@ -1,11 +1,11 @@
 //! Conversions between floats and integers on a quarter's lanes.
 
-use super::quarter::{Quarter, pieces, xmm};
-use crate::assembler::X;
-use crate::compiler::Compiler;
+use crate::asm::assembler::X;
+use crate::avx2::slice::{Quarter, pieces, xmm};
+use crate::function::Compiler;
 use iced_x86::{Code, Register};
-use simt::op::{Convert, FloatMode, FloatType, IntOp, IntType, Op, Round, Width};
-use simt::vector::{Source, VectorInst};
+use simt::ir::op::{Convert, FloatMode, FloatType, IntOp, IntType, Op, Round, Width};
+use simt::ir::vector::{Source, VectorInst};
 
 /// The immediate of `vroundps` that rounds so.
 fn rounding(round: Round) -> Option<i32> {

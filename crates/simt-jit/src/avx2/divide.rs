@@ -1,14 +1,14 @@
 //! Division of 64-bit lanes: as doubles, where these are exact. It stands between segments, for it has
 //! to look at all lanes first.
 
-use super::file::RUNNING;
-use crate::assembler::{X, at};
-use crate::compiler::Compiler;
-use crate::frame::{LANE_RESULTS, LANE_SECONDS, LANE_VALUES};
-use crate::turnwise::Slot;
+use crate::asm::assembler::{X, at};
+use crate::avx2::whole_warp::RUNNING;
+use crate::emit::lane_loop::Slot;
+use crate::frame::layout::{LANE_RESULTS, LANE_SECONDS, LANE_VALUES};
+use crate::function::Compiler;
 use iced_x86::{Code, MemoryOperand, Register};
-use simt::op::{IntOp, Op, Width};
-use simt::vector::VectorInst;
+use simt::ir::op::{IntOp, Op, Width};
+use simt::ir::vector::VectorInst;
 
 /// Unsigned numbers below 2 to the power of this are the lowest bits of a double's.
 const BITS: u32 = 52;

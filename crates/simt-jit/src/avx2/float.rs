@@ -3,11 +3,11 @@
 //! Numbers are rounded as the thread says, which is to nearest. For instructions that round
 //! otherwise the thread's mode is changed, and changed back behind them.
 
-use super::quarter::{Quarter, pieces};
-use crate::assembler::X;
+use crate::asm::assembler::X;
+use crate::avx2::slice::{Quarter, pieces};
 use iced_x86::{Code, Register};
-use simt::op::{FloatMode, FloatOp, FloatType, Round, Width};
-use simt::vector::{Source, VectorInst};
+use simt::ir::op::{FloatMode, FloatOp, FloatType, Round, Width};
+use simt::ir::vector::{Source, VectorInst};
 
 /// The control word of a thread that rounds so, keeps subnormals and takes no exceptions.
 fn control_word(round: Round) -> Option<u32> {
@@ -149,7 +149,7 @@ impl Quarter<'_, '_> {
                 let unordered = self.temp();
                 let compare = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
                 self.op(compare, &[unordered.into(), a.into(), b.into(), X::I(3)]);
-                let nan = self.constant(crate::nan::NAN.into(), width);
+                let nan = self.constant(crate::analysis::nan_demand::NAN.into(), width);
                 let nan = self.copied(nan.into());
                 let blend = Code::VEX_Vblendvps_ymm_ymm_ymmm256_ymm;
                 self.op(blend, &[to.into(), to.into(), nan.into(), unordered.into()]);
@@ -244,7 +244,7 @@ impl Quarter<'_, '_> {
 
     /// f32 lanes with NaNs made canonical, in a register of their own.
     pub(crate) fn canonical(&mut self, a: Register) -> Register {
-        let nan = self.constant(u64::from(crate::nan::NAN), Width::W32);
+        let nan = self.constant(u64::from(crate::analysis::nan_demand::NAN), Width::W32);
         let to = self.temp();
         let compare = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
         self.op(compare, &[to.into(), a.into(), a.into(), X::I(3)]);

@@ -1,13 +1,14 @@
 //! Integer arithmetic on a quarter's lanes of 16 and 32 bits, and what is one instruction on any.
 
-use super::quarter::{Quarter, pieces, xmm};
-use super::{QUARTER_LANES, form, rare, uncommon, wide};
-use crate::assembler::X;
-use crate::bits::plain_selector;
-use crate::halves::Format;
+use super::QUARTER_LANES;
+use crate::asm::assembler::X;
+use crate::avx2::slice::{Quarter, pieces, xmm};
+use crate::avx2::{integer_saturating, integer_sequences, integer64, support};
+use crate::avx512::bits::plain_selector;
+use crate::avx512::half::Format;
 use iced_x86::{Code, Register};
-use simt::op::{Convert, IntOp, IntType, Op, Width};
-use simt::vector::{Source, VectorInst};
+use simt::ir::op::{Convert, IntOp, IntType, Op, Width};
+use simt::ir::vector::{Source, VectorInst};
 
 /// Operations that are one instruction of two operands.
 fn binary(op: IntOp, ty: IntType) -> Option<Code> {
@@ -58,9 +59,9 @@ fn field(inst: &VectorInst) -> Option<(i32, i32)> {
 /// True if there is a form for the operation.
 pub(crate) fn has_form(op: IntOp, ty: IntType, inst: &VectorInst) -> bool {
     binary(op, ty).is_some()
-        || wide::has_form(op, ty)
-        || rare::has_form(op, ty)
-        || uncommon::has_form(op, ty)
+        || integer64::has_form(op, ty)
+        || integer_saturating::has_form(op, ty)
+        || integer_sequences::has_form(op, ty)
         || match (op, ty.width()) {
             (IntOp::Not | IntOp::Neg, _) => true,
             (
@@ -87,7 +88,7 @@ impl Quarter<'_, '_> {
                 self.put(inst, 0, 0, made);
             }
             Op::Mov(w) => {
-                let keeps = form::keeps(inst, &inst.dst[0], self.c.masked);
+                let keeps = support::keeps(inst, &inst.dst[0], self.c.masked);
                 for piece in 0..pieces(w) {
                     let made = match inst.src[0] {
                         source @ (Source::Affine(..) | Source::Halves(..)) => {
@@ -124,7 +125,7 @@ impl Quarter<'_, '_> {
             Op::Convert(convert) => self.convert(inst, convert),
             Op::Carry { .. } => self.carry(inst),
             Op::ToGeneric(space) | Op::FromGeneric(space) => {
-                let window = crate::scalar::window(space).unwrap_or(0);
+                let window = crate::scalar::integer::window(space).unwrap_or(0);
                 let code = match inst.op {
                     Op::ToGeneric(_) => Code::VEX_Vpaddq_ymm_ymm_ymmm256,
                     _ => Code::VEX_Vpsubq_ymm_ymm_ymmm256,
@@ -228,9 +229,9 @@ impl Quarter<'_, '_> {
             self.shift_by(inst, op, ty, *amount);
         } else if let Some(code) = binary(op, ty) {
             self.binary(inst, op, code, w);
-        } else if wide::has_form(op, ty) {
+        } else if integer64::has_form(op, ty) {
             self.wide(inst, op, ty);
-        } else if uncommon::has_form(op, ty) {
+        } else if integer_sequences::has_form(op, ty) {
             self.uncommon(inst, op, ty);
         } else {
             match op {
@@ -302,7 +303,7 @@ impl Quarter<'_, '_> {
                 {
                     self.funnel(inst, op == IntOp::ShfLeftWrap);
                 }
-                _ if rare::has_form(op, ty) => self.rare(inst, op, ty),
+                _ if integer_saturating::has_form(op, ty) => self.rare(inst, op, ty),
                 IntOp::Bfe => {
                     let Some((up, down)) = field(inst) else { return self.unsupported() };
                     let a = self.piece_in(inst.src[0], w, 0);

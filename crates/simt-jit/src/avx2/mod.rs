@@ -20,40 +20,33 @@
 
 mod bits;
 mod block;
-mod bytes;
+mod byte_permute;
 mod carry;
 mod compare;
 mod convert;
 mod divide;
-mod file;
 mod float;
-mod form;
-mod group;
-mod halves;
+mod half;
 mod integer;
-mod last;
-mod listed;
-mod matrices;
-mod one;
-mod order;
-mod prefix;
-mod quarter;
-mod rare;
-mod reach;
-mod rows;
-mod segment;
-mod series;
+mod integer64;
+mod integer_saturating;
+mod integer_sequences;
+mod math;
+mod matrix;
+pub(crate) mod memory;
+mod partition;
+mod schedule;
 mod shuffle;
-mod single;
-mod tensor;
-mod transfer;
-mod uncommon;
-mod wide;
+mod slice;
+mod support;
+mod uniform_float;
+mod uniform_via_vector;
+mod whole_warp;
 
-pub(crate) use segment::{Segment, Step};
-pub(crate) use tensor::Eights;
+pub(crate) use crate::avx2::matrix::Eights;
+pub(crate) use crate::avx2::partition::{Segment, Step};
 
-use crate::assembler::at;
+use crate::asm::assembler::at;
 use iced_x86::{MemoryOperand, Register};
 
 /// Lanes that are worked on together.
@@ -78,16 +71,16 @@ const TABLE_BYTES: i32 = 256;
 /// Where a segment's predicate of a number is, bytes from the stack pointer. No vector register
 /// lives across a call, so the room for them is free.
 pub(crate) fn predicate_slot(number: usize) -> i32 {
-    crate::frame::SAVED_VECTORS + number as i32 * PREDICATE_BYTES
+    crate::frame::layout::SAVED_VECTORS + number as i32 * PREDICATE_BYTES
 }
 
 /// Pieces of registers of a segment that the stack has room for, each 32 bytes of one quarter: where
 /// the flavour for AVX-512 has fragments.
-pub(crate) const SPILLS: usize = 4 * crate::frame::FRAGMENT_SLOTS;
+pub(crate) const SPILLS: usize = 4 * crate::frame::layout::FRAGMENT_SLOTS;
 
 /// Where the piece of a number is put.
 pub(crate) fn spill_slot(number: usize) -> MemoryOperand {
-    at(Register::RSP, crate::frame::FRAGMENT_LANES + 32 * number as i32)
+    at(Register::RSP, crate::frame::layout::FRAGMENT_LANES + 32 * number as i32)
 }
 
 /// Where a segment's list of addresses of a number is.
@@ -97,5 +90,5 @@ pub(crate) fn table_slot(number: usize) -> i32 {
 
 const _: () = assert!(
     PREDICATES_MAX as i32 * PREDICATE_BYTES + TABLES_MAX as i32 * TABLE_BYTES
-        <= crate::frame::SAVED_MASKS - crate::frame::SAVED_VECTORS
+        <= crate::frame::layout::SAVED_MASKS - crate::frame::layout::SAVED_VECTORS
 );

@@ -1,17 +1,17 @@
 //! Shuffles. Those of a full warp by constants are members of segments: lanes of other quarters are
 //! read from the register file, so nothing in the segment may write the source. Others stand alone.
 
-use super::quarter::Quarter;
 use super::{QUARTER_LANES, QUARTERS};
-use crate::assembler::{X, at};
-use crate::compiler::Compiler;
-use crate::frame::{FILE, LANE_RESULTS, LANE_SECONDS, LANE_VALUES};
-use crate::shuffle::{lanes_read, numbers};
-use crate::turnwise::Slot;
+use crate::asm::assembler::{X, at};
+use crate::avx2::slice::Quarter;
+use crate::avx512::shuffle::{lanes_read, numbers};
+use crate::emit::lane_loop::Slot;
+use crate::frame::layout::{FILE, LANE_RESULTS, LANE_SECONDS, LANE_VALUES};
+use crate::function::Compiler;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
-use simt::op::{Op, ShflMode, Width};
-use simt::vector::{Home, Source, VectorInst};
+use simt::ir::op::{Op, ShflMode, Width};
+use simt::ir::vector::{Home, Source, VectorInst};
 
 /// The register whose lanes a shuffle exchanges.
 pub(crate) fn exchanged(inst: &VectorInst) -> Option<Reg> {

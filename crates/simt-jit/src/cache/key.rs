@@ -1,7 +1,7 @@
 //! What native code is found by.
 
 use sha2::{Digest, Sha256};
-use simt::vector::VectorFunction;
+use simt::ir::vector::VectorFunction;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
@@ -50,7 +50,7 @@ impl Hasher for Content {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use simt::vector::Mode;
+    use simt::ir::vector::Mode;
 
     fn function(name: &str) -> VectorFunction {
         VectorFunction {

@@ -14,8 +14,8 @@ mod store;
 pub(crate) use key::Key;
 pub use store::{Store, Usage};
 
-use crate::memory::CodeMemory;
-use simt_interpreter::native::Abilities;
+use crate::asm::code_memory::CodeMemory;
+use simt_interpreter::tier1_abi::Abilities;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 

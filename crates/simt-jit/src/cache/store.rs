@@ -9,7 +9,7 @@
 
 use super::{Image, Key};
 use sha2::{Digest, Sha256};
-use simt_interpreter::native::Abilities;
+use simt_interpreter::tier1_abi::Abilities;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::ops::Range;

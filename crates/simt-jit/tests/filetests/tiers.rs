@@ -1,8 +1,8 @@
 //! What these tests run on: native code of every flavour, kernels that move up to it, and the
 //! interpreter; and what of a fault is the same on all of them.
 
+use simt::ir::vector::Tier;
 use simt::kernel::FaultKind;
-use simt::vector::Tier;
 use simt_interpreter::Interpreter;
 use simt_jit::{Flavour, Jit};
 use std::io::Write;

@@ -5,11 +5,11 @@
 //! bytes hears of them at once. Who looks for programs that do not wait gets notes.
 
 use super::Lowering;
-use crate::ir::{Operand, Term};
-use crate::mbarrier::COUNT_MAX;
-use crate::op::{
+use crate::ir::op::{
     Access, BulkCopy, Class, CopyNote, IntOp, IntType, MbarrierOp, Op, Reduction, Space, Width,
 };
+use crate::ir::{Operand, Term};
+use crate::runtime::mbarrier::COUNT_MAX;
 use ptx::ast::{self, Modifier as M, Opcode, ScalarType as T, StateSpace};
 
 impl Lowering<'_> {

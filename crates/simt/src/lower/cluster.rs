@@ -6,8 +6,8 @@
 
 use super::{Lowering, class_of};
 use crate::ir::Operand;
-use crate::op::{Class, Compare, CompareType, IntOp, IntType, Op, Special, Width};
-use crate::vector::{CLUSTER_WINDOW_BYTES, SHARED_WINDOW, WINDOW_BITS, WINDOW_BYTES};
+use crate::ir::op::{Class, Compare, CompareType, IntOp, IntType, Op, Special, Width};
+use crate::ir::vector::{CLUSTER_WINDOW_BYTES, SHARED_WINDOW, WINDOW_BITS, WINDOW_BYTES};
 use ptx::ast::{self, Opcode, ScalarType as T};
 
 impl Lowering<'_> {

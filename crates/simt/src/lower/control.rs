@@ -1,8 +1,8 @@
 //! Branches, calls, returns, barriers and traps.
 
 use super::{Lowering, Place, class_of};
+use crate::ir::op::{Access, BarrierOp, Class, Op, Runtime, Space, Width};
 use crate::ir::{CallSite, Callee, Operand, SlotId, Target, Term};
-use crate::op::{Access, BarrierOp, Class, Op, Runtime, Space, Width};
 use ptx::ast::{
     self, BoolOp, LabelKind, Modifier as M, Opcode, Operand as AstOperand, ScalarType as T,
     SymbolRef,

@@ -3,7 +3,7 @@
 use super::float::{float_type, mode_of};
 use super::{Lowering, class_of};
 use crate::ir::Operand;
-use crate::op::{Convert, FloatMode, FloatType, IntOp, IntType, Op, Round, Width};
+use crate::ir::op::{Convert, FloatMode, FloatType, IntOp, IntType, Op, Round, Width};
 use ptx::ast::{self, Modifier as M, Opcode, Rounding, ScalarType as T};
 
 /// An integer type of 8 to 64 bits; plain bits count as unsigned.

@@ -2,7 +2,9 @@
 
 use super::Lowering;
 use crate::ir::Operand;
-use crate::op::{Convert, FloatMode, FloatOp, FloatType, IntOp, IntType, Op, Round, TestProperty};
+use crate::ir::op::{
+    Convert, FloatMode, FloatOp, FloatType, IntOp, IntType, Op, Round, TestProperty,
+};
 use ptx::ast::{self, Modifier as M, Opcode, Rounding, ScalarType as T};
 
 /// The floating-point type, if it is one that arithmetic knows.

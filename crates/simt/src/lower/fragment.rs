@@ -6,12 +6,12 @@
 //! which is what the hardware does too; f16 fragments of A and B name twice the registers they
 //! need, and get everything twice.
 //!
-//! [`Multiply`]: crate::matrix::Multiply
+//! [`Multiply`]: crate::ir::matrix::Multiply
 
 use super::Lowering;
 use super::matrix::is_transposed;
+use crate::ir::op::{Access, IntOp, IntType, Op, Space, Special, Width};
 use crate::ir::{Operand, Reg};
-use crate::op::{Access, IntOp, IntType, Op, Space, Special, Width};
 use ptx::ast::{self, Modifier as M, ScalarType as T, Shape};
 
 /// Where the elements of a fragment are in its matrix. Element `e` of register `i` is at

@@ -1,8 +1,8 @@
 //! Integer arithmetic, bit fields and carry chains.
 
 use super::{Lowering, int_type};
+use crate::ir::op::{Class, Compare, CompareType, IntOp, IntType, Op, PredOp, PrmtMode, Width};
 use crate::ir::{Operand, Reg};
-use crate::op::{Class, Compare, CompareType, IntOp, IntType, Op, PredOp, PrmtMode, Width};
 use ptx::ast::{self, Modifier as M, Opcode, ScalarType as T};
 
 impl Lowering<'_> {
@@ -141,7 +141,7 @@ impl Lowering<'_> {
         ty: IntType,
     ) -> Option<()> {
         let [d, a, b] = &inst.operands[..] else { return None };
-        let bits = super::moves::bits_type(ty.width());
+        let bits = crate::lower::mov_setp_selp::bits_type(ty.width());
         let mut src = vec![self.source(a, bits)?, self.source(b, bits)?];
         let mut op = op;
         if inst.has(M::Relu) {

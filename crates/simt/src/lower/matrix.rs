@@ -6,10 +6,10 @@
 //! loads and stores tiles to match. Factors of narrow floats are in `kinds`.
 
 use super::Lowering;
-use super::narrow_tiles::how_many;
+use crate::ir::matrix::{MatrixType, Multiply};
+use crate::ir::op::{Class, Convert, FloatMode, FloatType, Op, Round, Width};
 use crate::ir::{Operand, Reg};
-use crate::matrix::{MatrixType, Multiply};
-use crate::op::{Class, Convert, FloatMode, FloatType, Op, Round, Width};
+use crate::lower::ldmatrix_b8::how_many;
 use ptx::ast::{self, Modifier as M, Opcode, Rounding, ScalarType as T, Shape};
 
 /// The format of A or B; `xor` says which way bits multiply.

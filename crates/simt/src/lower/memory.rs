@@ -1,9 +1,9 @@
 //! Loads, stores, read-modify-writes, and addresses of the state spaces.
 
-use super::moves::bits_type;
 use super::{Lowering, class_of};
+use crate::ir::op::{Access, AtomOp, AtomType, Class, CopyNote, MbarrierOp, Op, Space, Width};
 use crate::ir::{Operand, Reg, SlotId};
-use crate::op::{Access, AtomOp, AtomType, Class, CopyNote, MbarrierOp, Op, Space, Width};
+use crate::lower::mov_setp_selp::bits_type;
 use ptx::ast::{
     self, AddressBase, AtomicOp, MemoryOrder, Modifier as M, Opcode, ScalarType as T, StateSpace,
 };

@@ -5,37 +5,37 @@
 //! when, it is reached. What is lowered here is already resolved and parsed; nothing here reports
 //! syntax errors.
 
+mod alloca;
 mod async_copy;
-mod carryless;
+mod clmad;
 mod cluster;
 mod control;
 mod convert;
+mod cvt_fp8;
+mod cvt_scaled;
+mod cvt_stochastic;
 mod float;
 mod fragment;
 mod integer;
-mod kinds;
+mod ldmatrix_b8;
 mod matrix;
 mod memory;
-mod moves;
-mod narrow;
-mod narrow_tiles;
-mod packed;
-mod quarter;
-mod scaled;
+mod mma_block_scale;
+mod mma_m8n8k4;
+mod mov_setp_selp;
+mod packed_integer;
 mod sparse;
-mod stack;
-mod stochastic;
 mod tensor_map;
 mod texture;
 mod video;
-mod warp;
-mod warpgroup;
+mod warp_collectives;
+mod wgmma;
 
-pub(super) use stack::uses_stack;
+pub(super) use crate::lower::alloca::uses_stack;
 
 use super::ir::{Block, BlockId, Function, Guard, Inst, Operand, Reg, SlotId, Target, Term};
-use super::layout::KernelLayout;
-use super::op::{Class, Compare, CompareType, IntType, Op, Special, Width};
+use crate::ir::op::{Class, Compare, CompareType, IntType, Op, Special, Width};
+use crate::variable_layout::KernelLayout;
 use ptx::ast::{self, ScalarType, StateSpace, Statement, TypeKind};
 use std::collections::HashMap;
 

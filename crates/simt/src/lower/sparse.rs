@@ -5,10 +5,10 @@
 
 use super::Lowering;
 use super::matrix::{accumulator_width, matrix_type};
+use crate::ir::matrix::{MatrixType, Multiply};
+use crate::ir::op::{Class, IntOp, IntType, Op, Width};
+use crate::ir::sparse::Sparse;
 use crate::ir::{Operand, Reg};
-use crate::matrix::{MatrixType, Multiply};
-use crate::op::{Class, IntOp, IntType, Op, Width};
-use crate::sparse::Sparse;
 use ptx::ast::{self, Modifier as M, ScalarType as T};
 
 impl Lowering<'_> {

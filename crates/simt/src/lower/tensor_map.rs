@@ -6,8 +6,8 @@
 use super::Lowering;
 use super::memory::atomic_op;
 use crate::ir::Operand;
-use crate::op::{Access, Op, Space, TensorCopy, TensorDirection, TensorMode, Width};
-use crate::tensor_map::{Element, MAP_BYTES, RANK_MAX, field};
+use crate::ir::op::{Access, Op, Space, TensorCopy, TensorDirection, TensorMode, Width};
+use crate::runtime::tensor_map::{Element, MAP_BYTES, RANK_MAX, field};
 use ptx::ast::{self, Modifier as M, Opcode, ScalarType as T, StateSpace};
 
 /// Bytes of the pieces in which a map is copied.

@@ -4,11 +4,11 @@
 
 use super::memory::{atomic_op, atomic_type};
 use super::{Lowering, class_of};
-use crate::ir::{Guard, Operand};
-use crate::op::{
+use crate::ir::op::{
     AtomType, Class, Convert, FloatMode, FloatOp, FloatType, IntOp, IntType, Op, Outside, PredOp,
     Space, SurfaceOp, TextureLevel, TextureOp, TextureQuery, Width,
 };
+use crate::ir::{Guard, Operand};
 use ptx::ast::{self, AddressBase, Modifier as M, Opcode, ScalarType as T};
 
 /// Coordinates, and whether a layer stands before them.
@@ -180,7 +180,7 @@ impl Lowering<'_> {
     fn surface_store(&mut self, inst: &ast::Instruction) -> Option<()> {
         let [place, values] = &inst.operands[..] else { return None };
         let op = self.surface(inst)?;
-        let values = self.elements(values, super::moves::bits_type(op.width))?;
+        let values = self.elements(values, crate::lower::mov_setp_selp::bits_type(op.width))?;
         let place = self.place(place, op.dims, op.layered, T::S32)?;
         (values.len() == usize::from(op.count)).then_some(())?;
         // One store a register: a wide one may need more operands than there is room for.
@@ -189,7 +189,7 @@ impl Lowering<'_> {
             let x = usize::from(op.layered) + 1;
             let step = Operand::Imm(index as u64 * u64::from(op.bytes));
             if index > 0 {
-                let add = Op::Int(crate::op::IntOp::Add, crate::op::IntType::U32);
+                let add = Op::Int(crate::ir::op::IntOp::Add, crate::ir::op::IntType::U32);
                 src[x] = self.value(add, Width::W32, vec![src[x], step]);
             }
             src.push(value);

@@ -5,9 +5,9 @@
 //! in 32 bits.
 
 use super::Lowering;
-use super::moves::comparison;
 use crate::ir::Operand;
-use crate::op::{Class, Compare, CompareType, IntOp, IntType, Op, Width};
+use crate::ir::op::{Class, Compare, CompareType, IntOp, IntType, Op, Width};
+use crate::lower::mov_setp_selp::comparison;
 use ptx::ast::{self, Component, Modifier as M, Opcode, ScalarType as T};
 
 /// Bits of a register, from one on.

@@ -3,20 +3,20 @@
 //! Little is decided here: the shapes found before say what is scalar and which results must be
 //! kept, this writes it down. In [`Mode::Independent`] the shapes are not believed.
 
-mod formulas;
-mod homes;
-mod once;
+mod affine_values;
+mod hoist_uniform;
+mod storage_class;
 
 use super::ir::{Block, Callee, Function, Inst, Operand, Reg, Target, Term};
-use super::live::Marks;
-use super::op::{Class, Op, Width};
-use super::passes::liveness::Liveness;
-use super::passes::shape::Shapes;
-use super::passes::split::late_checks;
-use super::vector::{
+use crate::analysis::dataflow::Marks;
+use crate::analysis::divergence::Shapes;
+use crate::analysis::liveness::Liveness;
+use crate::ir::op::{Class, Op, Width};
+use crate::ir::vector::{
     Dest, Home, Mode, Source, VectorBlock, VectorCall, VectorFunction, VectorInst, VectorTerm,
 };
-use once::mark_splats;
+use crate::transform::split_at_guards::late_checks;
+use crate::vectorize::hoist_uniform::mark_splats;
 use std::collections::BTreeMap;
 
 /// Offsets of the function's slots in its frame, and the frame's size.

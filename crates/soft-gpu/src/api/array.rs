@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cuda_api::array::{ArrayShape, level_of, levels_max};
 use cuda_api::*;
-use simt::texture::row_bytes;
+use simt::runtime::texture::row_bytes;
 
 use super::copy::{End, Place};
 use super::{Driver, devices, driver, exports, thread};

@@ -16,7 +16,7 @@ use super::{Driver, driver, exports, thread};
 use crate::device::grid::SmMask;
 use crate::device::limits;
 use crate::error::{Error, Result};
-use simt::heap::HEAP_BYTES;
+use simt::runtime::heap::HEAP_BYTES;
 
 /// What cuCtxGetApiVersion says: the API has been stable since.
 const API_VERSION: u32 = 3020;

@@ -19,9 +19,9 @@ use crate::device::{Device, say};
 use crate::error::{Error, Result};
 
 use simt::CompileErrorKind;
-use simt::heap::{DeviceHeap, HEAP_ALIGN, HEAP_BYTES};
+use simt::ir::vector::Tier;
 use simt::kernel::{Module, ModuleMemory, OutOfMemory};
-use simt::vector::Tier;
+use simt::runtime::heap::{DeviceHeap, HEAP_ALIGN, HEAP_BYTES};
 use simt_interpreter::{Checks, Interpreter};
 use simt_jit::Flavour;
 

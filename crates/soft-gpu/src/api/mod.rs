@@ -76,7 +76,7 @@ use crate::device::slab::Key;
 use crate::device::stream::Stream;
 use crate::device::tenant::{Tenant, TenantId};
 use crate::error::{Error, Result};
-use simt::heap::DeviceHeap;
+use simt::runtime::heap::DeviceHeap;
 
 /// The one driver of the process.
 pub(crate) struct Driver {

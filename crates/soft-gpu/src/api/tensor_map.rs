@@ -1,10 +1,12 @@
 //! Tensor maps (the manual's "Tensor Map Object Management"): descriptions of tensors that kernels
 //! copy parts of, checked as NVIDIA's driver checks them and encoded for the software GPU (see
-//! `simt::tensor_map`). They live in the program's memory; the device keeps nothing of them.
+//! `simt::runtime::tensor_map`). They live in the program's memory; the device keeps nothing of them.
 
 use cuda_api::CUtensorMap;
 use cuda_api::pointer::{In, Out};
-use simt::tensor_map::{BOX_MAX, Element, Extent, PIXELS_MAX, RANK_MAX, STEP_MAX, TensorMap};
+use simt::runtime::tensor_map::{
+    BOX_MAX, Element, Extent, PIXELS_MAX, RANK_MAX, STEP_MAX, TensorMap,
+};
 
 use super::{driver, exports};
 use crate::error::{Error, Result};
@@ -154,7 +156,7 @@ exports! {
 
     fn cuTensorMapReplaceAddress(tensor_map: *mut CUtensorMap, global_address: *mut c_void) {
         driver()?;
-        let mut bytes = [0; simt::tensor_map::MAP_BYTES];
+        let mut bytes = [0; simt::runtime::tensor_map::MAP_BYTES];
         for (to, word) in bytes.chunks_exact_mut(8).zip(tensor_map.get()?.opaque) {
             to.copy_from_slice(&word.to_le_bytes());
         }

@@ -1,5 +1,5 @@
 //! Texture objects, on arrays and on memory, and surface objects. An object is a table in device
-//! memory, and its handle the address (see `simt::texture`).
+//! memory, and its handle the address (see `simt::runtime::texture`).
 
 use std::collections::HashMap;
 use std::sync::{MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{MutexGuard, PoisonError};
 use cuda_api::array::is_layered;
 use cuda_api::constants::{array_format, resource_type};
 use cuda_api::*;
-use simt::texture::{AddressMode, Descriptor, Texel};
+use simt::runtime::texture::{AddressMode, Descriptor, Texel};
 
 use super::array::Array;
 use super::{Driver, driver, exports, thread};

@@ -1,8 +1,8 @@
 //! Faults in words and as CUresults.
 
 use crate::error::Error;
-use simt::heap::NotABlock;
 use simt::kernel::{Dim3, Fault, FaultKind};
+use simt::runtime::heap::NotABlock;
 
 /// The CUresult that a fault becomes, and one line that says what happened and where.
 pub fn describe(fault: &Fault) -> (Error, String) {

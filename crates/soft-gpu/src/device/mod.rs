@@ -49,7 +49,7 @@ use self::settings::Settings;
 use self::slab::Slab;
 use self::tenant::{Tenant, TenantId};
 use self::turn::{TurnFile, TurnState};
-use simt::written::WrittenBytes;
+use simt::runtime::init_tracking::WrittenBytes;
 use simt_jit::{Obstacle, Tiers};
 
 /// A software GPU. There is one in a process that uses the driver API; tests make their own.

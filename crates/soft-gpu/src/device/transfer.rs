@@ -6,7 +6,7 @@
 
 use super::limits;
 use super::tenant::Space;
-use simt::written::WrittenBytes;
+use simt::runtime::init_tracking::WrittenBytes;
 
 /// Bytes moved in one step, so that the end of a client, an unmapping or another stream waits a
 /// fraction of a millisecond.

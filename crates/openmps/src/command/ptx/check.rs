@@ -4,7 +4,7 @@ use super::{native_flavour, read, source};
 use anyhow::Result;
 use serde::Serialize;
 use simt::inspect::{Inspected, inspect};
-use simt::vector::VectorFunction;
+use simt::ir::vector::VectorFunction;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -2,9 +2,9 @@
 
 use super::{native_flavour, read, source};
 use anyhow::{Context, Result, bail};
-use simt::geometry::Geometry;
 use simt::inspect::{self, dump};
 use simt::kernel::Dim3;
+use simt::launch_shape::Geometry;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -30,7 +30,7 @@ use super::tenant::Tenant;
 use crate::error::{Error, Result};
 use cuda_api::extension::memory_note;
 use simt::kernel::Range;
-use simt::written::PATTERN_BYTES;
+use simt::runtime::init_tracking::PATTERN_BYTES;
 
 /// All memory of a device.
 pub struct Memory {

@@ -4,7 +4,7 @@ use std::io;
 use std::ptr;
 
 use crate::device::limits::CHUNK_BYTES;
-use simt::written::{PATTERN_BYTES, pattern};
+use simt::runtime::init_tracking::{PATTERN_BYTES, pattern};
 
 /// What may be done with pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub fn reserve(wanted: u64, bytes: u64, align: u64) -> io::Result<u64> {
     Ok(address)
 }
 
-/// Fills memory with what tells whether the host has written it: see [`simt::written::pattern`].
+/// Fills memory with what tells whether the host has written it: see [`simt::runtime::init_tracking::pattern`].
 ///
 /// # Safety
 /// All whole words of the range, and the word that its end is in, are writable memory that nobody

@@ -1,0 +1,74 @@
+//! Which registers have one place in the register file, one after the other.
+//!
+//! A warp's file is worth being small: what native code keeps there stays in the first-level cache.
+//! In code for lockstep two registers can have one place if neither's value must be kept where the
+//! other's is. Those that the prologue makes stay: all warps that have the file find them there.
+
+use simt::analysis::live_intervals::{Stretch, Stretches, waits_apart};
+use simt::ir::op::Width;
+use simt::ir::vector::{Home, Mode, VectorFunction};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// For each register that shares a place of lanes with others, the number of that place.
+pub(super) fn shared(f: &VectorFunction) -> Vec<Option<usize>> {
+    let mut slots = vec![None; f.classes.len()];
+    if f.mode != Mode::Lockstep || waits_apart(f) {
+        return slots;
+    }
+    let kept = Stretches::of(f);
+    let mut stays = vec![false; f.classes.len()];
+    f.prologue.iter().flat_map(|i| &i.dst).for_each(|d| stays[d.reg.index()] = true);
+    let mut spans: BTreeMap<u32, Vec<(Stretch, usize)>> = BTreeMap::new();
+    for (r, (class, home)) in f.classes.iter().zip(&f.homes).enumerate() {
+        let has_lanes = matches!(home, Home::Vector | Home::ScalarAndVector);
+        let (true, Some(width)) = (has_lanes && !stays[r], class.width()) else { continue };
+        let list = kept.of_register(r);
+        if let (Some(first), Some(last)) = (list.first(), list.last()) {
+            let span = Stretch { start: first.start, end: last.end };
+            spans.entry(Width::bytes(width)).or_default().push((span, r));
+        }
+    }
+    let mut count = 0;
+    for mut list in spans.into_values() {
+        list.sort_unstable_by_key(|(span, r)| (span.start, *r));
+        give(&list, &mut count, &mut slots);
+    }
+    slots
+}
+
+/// Gives registers of one width slots in the order in which they start, the one that was left last
+/// first: it is the likeliest to be in the cache.
+fn give(list: &[(Stretch, usize)], count: &mut usize, slots: &mut [Option<usize>]) {
+    let mut busy: BTreeSet<(u32, usize)> = BTreeSet::new();
+    let mut free: Vec<usize> = Vec::new();
+    for (span, r) in list {
+        while let Some((end, slot)) = busy.first().copied() {
+            if end >= span.start {
+                break;
+            }
+            busy.pop_first();
+            free.push(slot);
+        }
+        let slot = free.pop().unwrap_or_else(|| {
+            *count += 1;
+            *count - 1
+        });
+        busy.insert((span.end, slot));
+        slots[*r] = Some(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_given_again_behind_the_last_position_of_who_had_it() {
+        let span = |start, end| Stretch { start, end };
+        let list = [(span(0, 4), 0), (span(2, 9), 1), (span(4, 5), 2), (span(5, 6), 3)];
+        let (mut count, mut slots) = (0, vec![None; 4]);
+        give(&list, &mut count, &mut slots);
+        assert_eq!(slots, [Some(0), Some(1), Some(2), Some(0)]);
+        assert_eq!(count, 3);
+    }
+}

@@ -1,0 +1,121 @@
+//! What a handler sees: the decoded instruction and the state of the warp it works for.
+
+use crate::check::{Account, Follow};
+use crate::ops::memory::Locate;
+use crate::run::block::BlockEnvironment;
+use simt::kernel::{Counters, Dim3, FaultKind, MemoryView};
+
+/// Results one decoded instruction can have: a vector of four.
+pub(crate) const RESULTS_MAX: usize = 4;
+/// Sources: an address and a vector of four.
+pub(crate) const SOURCES_MAX: usize = 5;
+
+/// What to do after an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The next one.
+    Next,
+    /// The machine's `fault` says why the block cannot go on.
+    Fault,
+    /// Lanes that this instruction needs are elsewhere: run those first.
+    Park,
+    /// What the code for lockstep relies on does not hold: go on in the code for any order, from
+    /// the start of the block.
+    Leave,
+}
+
+/// Runs one instruction.
+///
+/// # Safety
+/// The instruction was decoded for this function and target: its operands are offsets of
+/// registers of the right type in the machine's register file, and the processor has the target's
+/// features.
+pub(crate) type Handler = unsafe fn(&mut Machine<'_>, &Ins) -> Step;
+
+/// A decoded instruction: one cache line.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+pub(crate) struct Ins {
+    /// What runs it.
+    pub(crate) run: Handler,
+    /// A constant: an address offset, or an index into one of the function's tables.
+    pub(crate) imm: i64,
+    /// Register-file offsets of the results, bytes.
+    pub(crate) d: [u32; RESULTS_MAX],
+    /// Register-file offsets of the sources, bytes.
+    pub(crate) a: [u32; SOURCES_MAX],
+    /// Offset of the predicate that must hold; of one that always does, without a guard.
+    pub(crate) guard: u32,
+    /// Line of the PTX.
+    pub(crate) line: u32,
+    /// What else the handler needs to know, in its own encoding.
+    pub(crate) tag: u32,
+}
+
+/// A fault on its way out of a handler.
+#[derive(Debug)]
+pub(crate) struct LaneFault {
+    /// What happened.
+    pub(crate) kind: FaultKind,
+    /// The first lane it happened to.
+    pub(crate) lane: u32,
+}
+
+/// The state that handlers work on, for the warp and function that run now.
+pub(crate) struct Machine<'a> {
+    /// The register file of the running function.
+    pub(crate) regs: *mut u8,
+    /// Lanes that run.
+    pub(crate) mask: u32,
+    /// Lanes of the running function that have not exited or returned.
+    pub(crate) live: u32,
+    /// Lanes may not be waited for: run with those that are here.
+    pub(crate) force: bool,
+    /// The block's shared memory.
+    pub(crate) shared: *mut u8,
+    /// Its size, bytes.
+    pub(crate) shared_bytes: u64,
+    /// The warp's local memory, lane after lane.
+    pub(crate) local: *mut u8,
+    /// Bytes of it that each lane has.
+    pub(crate) local_bytes: u64,
+    /// Where the running function's frame starts in each lane's local memory.
+    pub(crate) frame: u64,
+    /// Number of the warp in the block.
+    pub(crate) warp: u32,
+    /// Warps behind this one that nobody has started, and may be run when it has ended.
+    pub(crate) following: u32,
+    /// Lanes of the last of them.
+    pub(crate) last_lanes: u32,
+    /// Warps of the block.
+    pub(crate) warps: u32,
+    /// Which block of the grid it is.
+    pub(crate) index: Dim3,
+    /// Blocks of the grid behind it that nobody has started, and may be run when it has ended.
+    pub(crate) more: u32,
+    /// The way to device memory.
+    pub(crate) memory: &'a mut MemoryView,
+    /// Work done.
+    pub(crate) counters: &'a mut Counters,
+    /// What all warps of the block share.
+    pub(crate) block: &'a BlockEnvironment,
+    /// `%smid`, `%nsmid`.
+    pub(crate) sm: (u32, u32),
+    /// Finds the memory of uncommon accesses.
+    pub(crate) locate: Locate,
+    /// The account of accesses, if it is kept.
+    pub(crate) check: Option<&'a Account>,
+    /// How the instruction's own accesses are followed, and its line.
+    pub(crate) followed: (Follow, u32),
+    /// Set with [`Step::Fault`].
+    pub(crate) fault: Option<LaneFault>,
+}
+
+impl Machine<'_> {
+    /// Records a fault.
+    #[cold]
+    pub(crate) fn fail(&mut self, lane: u32, kind: FaultKind) -> Step {
+        self.fault = Some(LaneFault { kind, lane });
+        Step::Fault
+    }
+}

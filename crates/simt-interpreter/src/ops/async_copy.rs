@@ -1,0 +1,208 @@
+//! Handlers of asynchronous copies, which are done at once: loads of which the end may be missing,
+//! and copies of any number of bytes that one lane asks for.
+
+use crate::check::copies;
+use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::ops::atomic::{self, Operation, Visitor};
+use crate::ops::map::{Body, Lane, Rare, Target, active, read, versions};
+use crate::ops::mbarrier;
+use crate::ops::memory::{self, addresses, lanes, locate, space_of};
+use simt::ir::op::{Access, BulkCopy, Width};
+use simt::ir::vector::WINDOW_BYTES;
+use simt::kernel::{FaultKind, WARP_LANES};
+use simt::runtime::mbarrier::State;
+use std::marker::PhantomData;
+
+/// A load of `COUNT` elements of which only the first bytes are read.
+struct LoadPrefix<M, const COUNT: usize>(PhantomData<M>);
+
+impl<M: Lane, const COUNT: usize> Body for LoadPrefix<M, COUNT> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave an address register, a 32-bit register and `COUNT` results of
+        // `M`. Only bytes that `locate` or `resolve` checked are read.
+        unsafe {
+            let m = active(machine, ins);
+            let full = size_of::<M>() * COUNT;
+            let bytes = read::<u32, WARP_LANES>(machine, ins.a[1]).0;
+            let whole = lanes(m)
+                .filter(|lane| bytes[*lane as usize] as usize >= full)
+                .fold(0, |whole, lane| whole | 1u32 << lane);
+            let mut pointers = [0u64; WARP_LANES];
+            if whole != 0 {
+                match locate(machine, ins, whole, full as u64, false, &mut pointers) {
+                    Ok(found) => found.point(&mut pointers, full),
+                    Err(step) => return step,
+                }
+            }
+            let from = addresses(machine, ins);
+            for lane in lanes(m) {
+                let mut value = [0u8; 16];
+                let some = (bytes[lane as usize] as usize).min(full);
+                if some > 0 {
+                    let mut pointer = pointers[lane as usize] as *const u8;
+                    if some < full {
+                        let address = from[lane as usize];
+                        let found = if address.is_multiple_of(full as u64) {
+                            machine.resolve(space_of(ins), lane, address, some as u64, false)
+                        } else {
+                            Err(FaultKind::MisalignedAddress { address, bytes: full as u32 })
+                        };
+                        match found {
+                            Ok(p) => pointer = p,
+                            Err(kind) => return machine.fail(lane, kind),
+                        }
+                    }
+                    std::ptr::copy_nonoverlapping(pointer, value.as_mut_ptr(), some);
+                }
+                for k in 0..COUNT {
+                    let part = value.as_ptr().cast::<M>().add(k).read_unaligned();
+                    let register = machine.regs.add(ins.d[k] as usize).cast::<M>();
+                    register.add(lane as usize).write(part);
+                }
+            }
+        }
+        Step::Next
+    }
+}
+
+/// The handler of a load that may be cut short; `None` for forms that `cp.async` does not have.
+pub(crate) fn load_prefix(access: Access) -> Option<Handler> {
+    let t = Rare(Target::Baseline);
+    Some(match (access.bytes, access.count, access.width) {
+        (4, 1, Width::W32) => versions::<LoadPrefix<u32, 1>, LoadPrefix<u32, 1>>(t),
+        (4, 4, Width::W32) => versions::<LoadPrefix<u32, 4>, LoadPrefix<u32, 4>>(t),
+        (8, 1, Width::W64) => versions::<LoadPrefix<u64, 1>, LoadPrefix<u64, 1>>(t),
+        _ => return None,
+    })
+}
+
+/// Address and size of a bulk copy are multiples of this, bytes.
+const BULK_BYTES: u64 = 16;
+
+/// What a bulk copy does with the bytes.
+pub(crate) trait Transfer: 'static {
+    /// # Safety
+    /// Both pointers are good for `bytes`, whole elements, and the first is aligned to these.
+    unsafe fn run(to: *mut u8, from: *const u8, bytes: usize);
+}
+
+struct Replace;
+
+impl Transfer for Replace {
+    unsafe fn run(to: *mut u8, from: *const u8, bytes: usize) {
+        // SAFETY: by contract; they may overlap.
+        unsafe { std::ptr::copy(from, to, bytes) }
+    }
+}
+
+/// Combines elements.
+pub(crate) struct Combine<O>(PhantomData<O>);
+
+impl<O: Operation> Transfer for Combine<O> {
+    unsafe fn run(to: *mut u8, from: *const u8, bytes: usize) {
+        let size = size_of::<O::Word>();
+        for at in (0..bytes).step_by(size) {
+            // SAFETY: by contract.
+            unsafe {
+                let value = from.add(at).cast::<O::Word>().read_unaligned();
+                O::run(to.add(at), value, value);
+            }
+        }
+    }
+}
+
+struct Bulk<T>(PhantomData<T>);
+
+/// [`Ins::tag`] of a bulk copy.
+const FROM_SHIFT: u32 = 8;
+const TO_SHIFT: u32 = 16;
+const BARRIER: u32 = 1;
+const MULTICAST: u32 = 2;
+
+/// The tag of a bulk copy.
+pub(crate) fn bulk_tag(copy: BulkCopy) -> u32 {
+    memory::space_code(copy.from) << FROM_SHIFT
+        | memory::space_code(copy.to) << TO_SHIFT
+        | if copy.barrier { BARRIER } else { 0 }
+        | if copy.multicast { MULTICAST } else { 0 }
+}
+
+impl<T: Transfer> Body for Bulk<T> {
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave two 64-bit registers, one of 32 bits and, if the tag says so,
+        // another of 64 and one of 32. All memory touched was checked by `resolve`.
+        unsafe {
+            for lane in lanes(active(machine, ins)) {
+                let i = lane as usize;
+                let target = read::<u64, WARP_LANES>(machine, ins.a[0]).0[i];
+                let from = read::<u64, WARP_LANES>(machine, ins.a[1]).0[i];
+                let bytes = u64::from(read::<u32, WARP_LANES>(machine, ins.a[2]).0[i]);
+                if bytes == 0 {
+                    continue;
+                }
+                let place = |machine: &mut Machine<'_>, shift: u32, address: u64, write: bool| {
+                    if !(address | bytes).is_multiple_of(BULK_BYTES) {
+                        let bytes = BULK_BYTES as u32;
+                        return Err(FaultKind::MisalignedAddress { address, bytes });
+                    }
+                    machine.resolve(ins.tag >> shift & 0xff, lane, address, bytes, write)
+                };
+                let source = from;
+                let from = match place(machine, FROM_SHIFT, source, false) {
+                    Ok(from) => from,
+                    Err(kind) => return machine.fail(lane, kind),
+                };
+                // Where to and with which mbarrier: once, or for each block in a mask of ranks.
+                let ranks = match ins.tag & MULTICAST {
+                    0 => 1,
+                    _ => read::<u32, WARP_LANES>(machine, ins.a[4]).0[i],
+                };
+                for rank in lanes(ranks) {
+                    let of_block = |address: u64| match ins.tag & MULTICAST {
+                        0 => address,
+                        _ => address % WINDOW_BYTES + (u64::from(rank) + 1) * WINDOW_BYTES,
+                    };
+                    let to = match place(machine, TO_SHIFT, of_block(target), true) {
+                        Ok(to) => to,
+                        Err(kind) => return machine.fail(lane, kind),
+                    };
+                    T::run(to, from, bytes as usize);
+                    let mut told = None;
+                    if ins.tag & BARRIER != 0 {
+                        let address = read::<u64, WARP_LANES>(machine, ins.a[3]).0[i];
+                        let written = |state: State| state.complete(bytes as u32);
+                        let address = of_block(address);
+                        match mbarrier::change(machine, lane, address, written) {
+                            Ok(before) => told = Some((address, before)),
+                            Err(kind) => return machine.fail(lane, kind),
+                        }
+                    }
+                    for (shift, address, writes) in
+                        [(FROM_SHIFT, source, false), (TO_SHIFT, of_block(target), true)]
+                    {
+                        let space = ins.tag >> shift & 0xff;
+                        copies::started(machine, (space, lane), (address, bytes), writes, told);
+                    }
+                }
+                machine.counters.global_bytes += bytes;
+            }
+        }
+        Step::Next
+    }
+}
+
+/// The handler of a bulk copy; `None` for reductions that do not exist.
+pub(crate) fn bulk(copy: BulkCopy) -> Option<Handler> {
+    struct Reductions;
+    impl Visitor for Reductions {
+        type Made = Handler;
+        fn visit<O: Operation>(self) -> Handler {
+            versions::<Bulk<Combine<O>>, Bulk<Combine<O>>>(Rare(Target::Baseline))
+        }
+    }
+    match copy.reduction {
+        None => Some(versions::<Bulk<Replace>, Bulk<Replace>>(Rare(Target::Baseline))),
+        Some(reduction) => atomic::visit(reduction.op, reduction.ty, Reductions),
+    }
+}

@@ -1,0 +1,693 @@
+//! The shape of every lane-wise handler: closures over one lane become loops over a warp.
+//!
+//! A table row gives a closure; [`Target`] gives one of three machine codes of the loop around it:
+//! one lane (a uniform value), or 32 lanes compiled for AVX2 or for plain x86-64. LLVM vectorises
+//! the loops; nothing here names an instruction set except the attribute. With AVX-512 only what
+//! is written for it by hand differs: there tier 1 runs what is hot, and a third machine code of
+//! every handler would cost more compile time than it saves.
+//!
+//! Invariant: handlers write all 32 lanes of their result, active or not. Where an inactive lane
+//! must keep its value, the decoder points the result at a scratch register and adds [`blend`].
+//! Handlers that write predicates look at mask and guard themselves.
+
+use crate::handler_context::{Handler, Ins, Machine, Step};
+use simt::kernel::WARP_LANES;
+use simt::launch_shape::HALF_LANES;
+use std::marker::PhantomData;
+
+/// What a handler is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// One value for all lanes.
+    Scalar,
+    /// 32 lanes, x86-64 as of 2003.
+    Baseline,
+    /// 32 lanes, AVX2 and FMA.
+    Avx2,
+    /// 32 lanes as for AVX2, and AVX-512 F, BW, DQ, VL where it is used by hand.
+    Avx512,
+}
+
+impl Target {
+    /// The widest that this processor has.
+    pub(crate) fn detect() -> Self {
+        if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("fma")
+        {
+            Self::Avx512
+        } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            Self::Avx2
+        } else {
+            Self::Baseline
+        }
+    }
+}
+
+/// The code of a handler, before it is compiled for a target.
+pub(crate) trait Body {
+    /// Runs it.
+    ///
+    /// # Safety
+    /// As [`Handler`].
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step;
+}
+
+unsafe fn baseline<B: Body>(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    // SAFETY: the caller keeps the contract of `Handler`.
+    unsafe { B::run(machine, ins) }
+}
+
+#[target_feature(enable = "avx2,fma,bmi1,bmi2,popcnt,lzcnt")]
+unsafe fn avx2<B: Body>(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    // SAFETY: the caller keeps the contract of `Handler`.
+    unsafe { B::run(machine, ins) }
+}
+
+/// Which machine codes of a handler exist.
+pub(crate) trait Versions: Copy {
+    /// The handler of body `B` for a vector target, or of `S` for one lane.
+    fn pick<B: Body, S: Body>(self) -> Handler;
+}
+
+impl Versions for Target {
+    fn pick<B: Body, S: Body>(self) -> Handler {
+        match self {
+            Self::Scalar => baseline::<S>,
+            Self::Baseline => baseline::<B>,
+            Self::Avx2 | Self::Avx512 => avx2::<B>,
+        }
+    }
+}
+
+/// For handlers that are rare, or one lane at a time anyway: one machine code for all vector
+/// targets. Each more costs compile time and size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rare(pub(crate) Target);
+
+impl Versions for Rare {
+    fn pick<B: Body, S: Body>(self) -> Handler {
+        match self.0 {
+            Target::Scalar => baseline::<S>,
+            Target::Baseline | Target::Avx2 | Target::Avx512 => baseline::<B>,
+        }
+    }
+}
+
+/// The handler of body `B` for a vector target, or of `S` for one lane.
+pub(crate) fn versions<B: Body, S: Body>(target: impl Versions) -> Handler {
+    target.pick::<B, S>()
+}
+
+/// A value of a zero-sized closure type, out of nothing: the handler is a plain function and can
+/// carry no value, only the type.
+#[inline(always)]
+fn conjure<F: Copy>() -> F {
+    const { assert!(size_of::<F>() == 0, "a handler's closure may not capture") };
+    // SAFETY: `F` has no bytes, so any aligned pointer is good for reading it; it is `Copy` and
+    // inhabited: every caller was instantiated from a function that was given a value of it.
+    unsafe { std::ptr::NonNull::<F>::dangling().as_ptr().read() }
+}
+
+/// An array of `f`'s values. Unlike the standard library's it is always inlined, and so compiled
+/// for the target of the handler that uses it.
+#[inline(always)]
+pub(crate) fn each<T: Copy, const N: usize>(f: impl Fn(usize) -> T) -> [T; N] {
+    let mut array = [const { std::mem::MaybeUninit::<T>::uninit() }; N];
+    let mut i = 0;
+    while i < N {
+        array[i].write(f(i));
+        i += 1;
+    }
+    // SAFETY: every element was written.
+    unsafe { array.as_ptr().cast::<[T; N]>().read() }
+}
+
+/// Plain data of a lane.
+///
+/// # Safety
+/// Every bit pattern is a value; alignment is at most 16 bytes.
+pub(crate) unsafe trait Lane: Copy {}
+// SAFETY: numbers have no invalid bit patterns.
+unsafe impl Lane for u8 {}
+// SAFETY: as above.
+unsafe impl Lane for i8 {}
+// SAFETY: as above.
+unsafe impl Lane for u16 {}
+// SAFETY: as above.
+unsafe impl Lane for i16 {}
+// SAFETY: as above.
+unsafe impl Lane for u32 {}
+// SAFETY: as above.
+unsafe impl Lane for i32 {}
+// SAFETY: as above.
+unsafe impl Lane for u64 {}
+// SAFETY: as above.
+unsafe impl Lane for i64 {}
+// SAFETY: as above.
+unsafe impl Lane for u128 {}
+// SAFETY: as above.
+unsafe impl Lane for f32 {}
+// SAFETY: as above.
+unsafe impl Lane for f64 {}
+
+/// Bits of a lane whose type does not matter.
+pub(crate) trait Word: Lane {
+    /// `self` if the bit is 1, else `other`. Arithmetic, because a vectoriser turns a choice of
+    /// two loads into a gather.
+    fn pick(self, other: Self, bit: u32) -> Self;
+}
+
+macro_rules! words {
+    ($($ty:ty)*) => {
+        $(impl Word for $ty {
+            #[inline(always)]
+            fn pick(self, other: Self, bit: u32) -> Self {
+                let m = (0 as $ty).wrapping_sub(<$ty>::from((bit & 1) as u8));
+                (self & m) | (other & !m)
+            }
+        })*
+    };
+}
+words! { u16 u32 u64 u128 }
+
+/// Integers that can be formulas of the lane's number.
+pub(crate) trait Formula: Lane {
+    /// The value `i` strides on, modulo the width.
+    fn step(self, stride: i64, i: usize) -> Self;
+}
+
+macro_rules! formulas {
+    ($($ty:ty)*) => {
+        $(impl Formula for $ty {
+            #[inline(always)]
+            fn step(self, stride: i64, i: usize) -> Self {
+                self.wrapping_add((stride as $ty).wrapping_mul(i as $ty))
+            }
+        })*
+    };
+}
+formulas! { u16 i16 u32 i32 u64 i64 }
+
+/// `N` lanes, aligned as registers are when there are 32 of them.
+#[repr(C, align(16))]
+#[derive(Clone, Copy)]
+pub(crate) struct Lanes<T, const N: usize>(pub(crate) [T; N]);
+
+/// Reads a register.
+///
+/// # Safety
+/// `offset` is that of a register of `N` lanes of `T` in the machine's file.
+#[inline(always)]
+pub(crate) unsafe fn read<T: Lane, const N: usize>(
+    machine: &Machine<'_>,
+    offset: u32,
+) -> Lanes<T, N> {
+    // SAFETY: by contract the register lies in the file, which is aligned for it.
+    unsafe { *machine.regs.add(offset as usize).cast::<Lanes<T, N>>() }
+}
+
+/// Writes a register.
+///
+/// # Safety
+/// As [`read`].
+#[inline(always)]
+pub(crate) unsafe fn write<T: Lane, const N: usize>(
+    machine: &mut Machine<'_>,
+    offset: u32,
+    value: Lanes<T, N>,
+) {
+    // SAFETY: by contract the register lies in the file, which is aligned for it.
+    unsafe { *machine.regs.add(offset as usize).cast::<Lanes<T, N>>() = value }
+}
+
+struct Map1<const N: usize, A, D, F>(PhantomData<(A, D, F)>);
+
+impl<const N: usize, A: Lane, D: Lane, F: Fn(A) -> D + Copy> Body for Map1<N, A, D, F> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        let f: F = conjure();
+        // SAFETY: the decoder gave registers of these types.
+        unsafe {
+            let a = read::<A, N>(machine, ins.a[0]);
+            write(machine, ins.d[0], Lanes::<D, N>(each(|i| f(a.0[i]))));
+        }
+        Step::Next
+    }
+}
+
+struct Map2<const N: usize, A, B, D, F>(PhantomData<(A, B, D, F)>);
+
+impl<const N: usize, A: Lane, B: Lane, D: Lane, F: Fn(A, B) -> D + Copy> Body
+    for Map2<N, A, B, D, F>
+{
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        let f: F = conjure();
+        // SAFETY: the decoder gave registers of these types.
+        unsafe {
+            let a = read::<A, N>(machine, ins.a[0]);
+            let b = read::<B, N>(machine, ins.a[1]);
+            write(machine, ins.d[0], Lanes::<D, N>(each(|i| f(a.0[i], b.0[i]))));
+        }
+        Step::Next
+    }
+}
+
+struct Map3<const N: usize, A, B, C, D, F>(PhantomData<(A, B, C, D, F)>);
+
+impl<const N: usize, A: Lane, B: Lane, C: Lane, D: Lane, F: Fn(A, B, C) -> D + Copy> Body
+    for Map3<N, A, B, C, D, F>
+{
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        let f: F = conjure();
+        // SAFETY: the decoder gave registers of these types.
+        unsafe {
+            let a = read::<A, N>(machine, ins.a[0]);
+            let b = read::<B, N>(machine, ins.a[1]);
+            let c = read::<C, N>(machine, ins.a[2]);
+            let d = each(|i| f(a.0[i], b.0[i], c.0[i]));
+            write(machine, ins.d[0], Lanes::<D, N>(d));
+        }
+        Step::Next
+    }
+}
+
+/// A handler `d = f(a)`.
+pub(crate) fn unary<A: Lane, D: Lane, F: Fn(A) -> D + Copy>(
+    target: impl Versions,
+    _: F,
+) -> Handler {
+    versions::<Map1<WARP_LANES, A, D, F>, Map1<1, A, D, F>>(target)
+}
+
+/// A handler `d = f(a, b)`.
+pub(crate) fn binary<A: Lane, B: Lane, D: Lane, F: Fn(A, B) -> D + Copy>(
+    target: impl Versions,
+    _: F,
+) -> Handler {
+    versions::<Map2<WARP_LANES, A, B, D, F>, Map2<1, A, B, D, F>>(target)
+}
+
+/// A handler `d = f(a, b, c)`.
+pub(crate) fn ternary<A: Lane, B: Lane, C: Lane, D: Lane, F: Fn(A, B, C) -> D + Copy>(
+    target: impl Versions,
+    _: F,
+) -> Handler {
+    versions::<Map3<WARP_LANES, A, B, C, D, F>, Map3<1, A, B, C, D, F>>(target)
+}
+
+/// What makes NaN results canonical: the bits of f32's, if any lane has one.
+///
+/// The test is off the path from operands to result, because a processor guesses that there is
+/// none; a choice in every lane would be on it. On the bits, because to a compiler one NaN is as
+/// good as another: it has been seen to replace `is_nan(sqrt(x)) ? NAN : sqrt(x)` by `sqrt(x)`.
+#[inline(always)]
+fn canonical<const N: usize>(d: [f32; N]) -> [f32; N] {
+    if d.iter().fold(false, |nan, x| nan | x.is_nan()) {
+        return each(|i| {
+            let bits = d[i].to_bits();
+            f32::from_bits(if bits & 0x7fff_ffff > 0x7f80_0000 { 0x7fff_ffff } else { bits })
+        });
+    }
+    d
+}
+
+struct FloatMap1<const N: usize, F>(PhantomData<F>);
+struct FloatMap2<const N: usize, F>(PhantomData<F>);
+struct FloatMap3<const N: usize, F>(PhantomData<F>);
+
+impl<const N: usize, F: Fn(f32) -> f32 + Copy> Body for FloatMap1<N, F> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        let f: F = conjure();
+        // SAFETY: the decoder gave f32 registers.
+        unsafe {
+            let a = read::<f32, N>(machine, ins.a[0]).0;
+            write(machine, ins.d[0], Lanes(canonical::<N>(each(|i| f(a[i])))));
+        }
+        Step::Next
+    }
+}
+
+impl<const N: usize, F: Fn(f32, f32) -> f32 + Copy> Body for FloatMap2<N, F> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        let f: F = conjure();
+        // SAFETY: the decoder gave f32 registers.
+        unsafe {
+            let a = read::<f32, N>(machine, ins.a[0]).0;
+            let b = read::<f32, N>(machine, ins.a[1]).0;
+            write(machine, ins.d[0], Lanes(canonical::<N>(each(|i| f(a[i], b[i])))));
+        }
+        Step::Next
+    }
+}
+
+impl<const N: usize, F: Fn(f32, f32, f32) -> f32 + Copy> Body for FloatMap3<N, F> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        let f: F = conjure();
+        // SAFETY: the decoder gave f32 registers.
+        unsafe {
+            let a = read::<f32, N>(machine, ins.a[0]).0;
+            let b = read::<f32, N>(machine, ins.a[1]).0;
+            let c = read::<f32, N>(machine, ins.a[2]).0;
+            write(machine, ins.d[0], Lanes(canonical::<N>(each(|i| f(a[i], b[i], c[i])))));
+        }
+        Step::Next
+    }
+}
+
+/// A handler `d = f(a)` on f32, NaN made canonical.
+pub(crate) fn float_unary<F: Fn(f32) -> f32 + Copy>(target: Target, _: F) -> Handler {
+    versions::<FloatMap1<WARP_LANES, F>, FloatMap1<1, F>>(target)
+}
+
+/// A handler `d = f(a, b)` on f32, NaN made canonical.
+pub(crate) fn float_binary<F: Fn(f32, f32) -> f32 + Copy>(target: Target, _: F) -> Handler {
+    versions::<FloatMap2<WARP_LANES, F>, FloatMap2<1, F>>(target)
+}
+
+/// A handler `d = f(a, b, c)` on f32, NaN made canonical.
+pub(crate) fn float_ternary<F: Fn(f32, f32, f32) -> f32 + Copy>(target: Target, _: F) -> Handler {
+    versions::<FloatMap3<WARP_LANES, F>, FloatMap3<1, F>>(target)
+}
+
+/// The mask whose bit `i` is `bytes[i]`'s top bit.
+#[inline(always)]
+pub(crate) fn pack_mask(bytes: &[u8; WARP_LANES]) -> u32 {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_movemask_epi8};
+    // SAFETY: SSE2 is part of x86-64; both loads lie in the array and may be unaligned.
+    unsafe {
+        let low = _mm_loadu_si128(bytes.as_ptr().cast::<__m128i>());
+        let high = _mm_loadu_si128(bytes.as_ptr().add(16).cast::<__m128i>());
+        _mm_movemask_epi8(low) as u32 | (_mm_movemask_epi8(high) as u32) << 16
+    }
+}
+
+/// Writes a predicate in the active lanes.
+///
+/// # Safety
+/// `ins` has a predicate's offset as its first result and as its guard.
+#[inline(always)]
+pub(crate) unsafe fn write_pred(machine: &mut Machine<'_>, ins: &Ins, value: u32) {
+    // SAFETY: by contract.
+    unsafe { write_pred_at(machine, ins, ins.d[0], value) }
+}
+
+/// Writes the predicate at `offset` in the active lanes.
+///
+/// # Safety
+/// As [`write_pred`], for `offset`.
+#[inline(always)]
+pub(crate) unsafe fn write_pred_at(machine: &mut Machine<'_>, ins: &Ins, offset: u32, value: u32) {
+    // SAFETY: by contract.
+    unsafe {
+        let m = active(machine, ins);
+        let d = machine.regs.add(offset as usize).cast::<u32>();
+        *d = (*d & !m) | (value & m);
+    }
+}
+
+/// Reads a predicate, all 32 bits.
+///
+/// # Safety
+/// As [`write_pred`].
+#[inline(always)]
+pub(crate) unsafe fn read_pred(machine: &Machine<'_>, offset: u32) -> u32 {
+    // SAFETY: by contract.
+    unsafe { *machine.regs.add(offset as usize).cast::<u32>() }
+}
+
+struct Cmp1<A, F>(PhantomData<(A, F)>);
+struct Cmp2<A, F>(PhantomData<(A, F)>);
+struct UniformCmp1<A, F>(PhantomData<(A, F)>);
+struct UniformCmp2<A, F>(PhantomData<(A, F)>);
+
+impl<A: Lane, F: Fn(A) -> bool + Copy> Body for Cmp1<A, F> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        let f: F = conjure();
+        // SAFETY: the decoder gave registers of these types.
+        unsafe {
+            let a = read::<A, WARP_LANES>(machine, ins.a[0]);
+            let bytes = each(|i| if f(a.0[i]) { 0xff } else { 0 });
+            write_pred(machine, ins, pack_mask(&bytes));
+        }
+        Step::Next
+    }
+}
+
+impl<A: Lane, F: Fn(A, A) -> bool + Copy> Body for Cmp2<A, F> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        let f: F = conjure();
+        // SAFETY: the decoder gave registers of these types.
+        unsafe {
+            let a = read::<A, WARP_LANES>(machine, ins.a[0]);
+            let b = read::<A, WARP_LANES>(machine, ins.a[1]);
+            let bytes = each(|i| if f(a.0[i], b.0[i]) { 0xff } else { 0 });
+            write_pred(machine, ins, pack_mask(&bytes));
+        }
+        Step::Next
+    }
+}
+
+impl<A: Lane, F: Fn(A) -> bool + Copy> Body for UniformCmp1<A, F> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        let f: F = conjure();
+        // SAFETY: the decoder gave registers of these types.
+        unsafe {
+            let a = read::<A, 1>(machine, ins.a[0]);
+            write_pred(machine, ins, if f(a.0[0]) { !0 } else { 0 });
+        }
+        Step::Next
+    }
+}
+
+impl<A: Lane, F: Fn(A, A) -> bool + Copy> Body for UniformCmp2<A, F> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        let f: F = conjure();
+        // SAFETY: the decoder gave registers of these types.
+        unsafe {
+            let a = read::<A, 1>(machine, ins.a[0]);
+            let b = read::<A, 1>(machine, ins.a[1]);
+            write_pred(machine, ins, if f(a.0[0], b.0[0]) { !0 } else { 0 });
+        }
+        Step::Next
+    }
+}
+
+/// A handler whose result is the predicate `f(a)`.
+pub(crate) fn test<A: Lane, F: Fn(A) -> bool + Copy>(target: impl Versions, _: F) -> Handler {
+    versions::<Cmp1<A, F>, UniformCmp1<A, F>>(target)
+}
+
+/// A handler whose result is the predicate `f(a, b)`.
+pub(crate) fn compare<A: Lane, F: Fn(A, A) -> bool + Copy>(target: impl Versions, _: F) -> Handler {
+    versions::<Cmp2<A, F>, UniformCmp2<A, F>>(target)
+}
+
+/// The lanes of a formula: of two scalars, the lower half's value and the upper half's, each the
+/// first of a run of half a warp; or of one, lane 0's.
+///
+/// # Safety
+/// `low`, and `high` if `HALVES`, are scalars of this type.
+#[inline(always)]
+unsafe fn lanes_of<T: Formula, const HALVES: bool>(
+    machine: &Machine<'_>,
+    low: u32,
+    high: u32,
+    stride: i64,
+) -> [T; WARP_LANES] {
+    // SAFETY: by contract.
+    let low = unsafe { read::<T, 1>(machine, low).0[0] };
+    if HALVES {
+        // SAFETY: by contract.
+        let high = unsafe { read::<T, 1>(machine, high).0[0] };
+        let [a, b]: [[T; HALF_LANES]; 2] =
+            [each(|i| low.step(stride, i)), each(|i| high.step(stride, i))];
+        each(|i| if i < HALF_LANES { a[i] } else { b[i - HALF_LANES] })
+    } else {
+        each(|i| low.step(stride, i))
+    }
+}
+
+struct CmpFormulas<A, F, const HALVES: bool>(PhantomData<(A, F)>);
+
+impl<A: Formula, F: Fn(A, A) -> bool + Copy, const HALVES: bool> Body
+    for CmpFormulas<A, F, HALVES>
+{
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        let f: F = conjure();
+        let strides = (i64::from(ins.imm as i32), ins.imm >> 32);
+        // SAFETY: the decoder gave scalars of these types, upper halves behind lower ones.
+        unsafe {
+            let a: [A; WARP_LANES] = lanes_of::<A, HALVES>(machine, ins.a[0], ins.a[2], strides.0);
+            let b: [A; WARP_LANES] = lanes_of::<A, HALVES>(machine, ins.a[1], ins.a[3], strides.1);
+            let bytes = each(|i| if f(a[i], b[i]) { 0xff } else { 0 });
+            write_pred(machine, ins, pack_mask(&bytes));
+        }
+        Step::Next
+    }
+}
+
+/// What the operands of an instruction are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operands {
+    /// Registers.
+    Lanes,
+    /// Scalars with a stride each: in [`Ins::imm`], or in its halves if there are two.
+    Formulas,
+    /// The same, with a scalar for each half of the warp; the upper ones are the last sources.
+    Halves,
+}
+
+/// A handler whose result is the predicate `f(a, b)` of two integers.
+pub(crate) fn compare_integers<A: Formula, F: Fn(A, A) -> bool + Copy>(
+    target: Target,
+    operands: Operands,
+    f: F,
+) -> Handler {
+    match operands {
+        Operands::Lanes => compare(target, f),
+        Operands::Formulas => formula::<CmpFormulas<A, F, false>>(target),
+        Operands::Halves => formula::<CmpFormulas<A, F, true>>(target),
+    }
+}
+
+/// A handler that only exists for vectors.
+fn formula<B: Body>(target: Target) -> Handler {
+    versions::<B, B>(target)
+}
+
+struct Ramp<T, const HALVES: bool>(PhantomData<T>);
+
+impl<T: Formula, const HALVES: bool> Body for Ramp<T, HALVES> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave one or two scalars and a register of this type.
+        unsafe {
+            let d = lanes_of::<T, HALVES>(machine, ins.a[0], ins.a[1], ins.imm);
+            write(machine, ins.d[0], Lanes::<T, WARP_LANES>(d));
+        }
+        Step::Next
+    }
+}
+
+/// A handler that makes lanes of scalars and the stride in [`Ins::imm`].
+pub(crate) fn ramp<T: Formula>(operands: Operands, target: Target) -> Handler {
+    match operands {
+        Operands::Halves => formula::<Ramp<T, true>>(target),
+        _ => formula::<Ramp<T, false>>(target),
+    }
+}
+
+struct Select<T>(PhantomData<T>);
+struct UniformSelect<T>(PhantomData<T>);
+
+impl<T: Word> Body for Select<T> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave two registers of this type and a predicate.
+        unsafe {
+            let a = read::<T, WARP_LANES>(machine, ins.a[0]);
+            let b = read::<T, WARP_LANES>(machine, ins.a[1]);
+            let p = read_pred(machine, ins.a[2]);
+            let d = each(|i| a.0[i].pick(b.0[i], p >> i));
+            write(machine, ins.d[0], Lanes::<T, WARP_LANES>(d));
+        }
+        Step::Next
+    }
+}
+
+impl<T: Lane> Body for UniformSelect<T> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave two registers of this type and a predicate.
+        unsafe {
+            let p = read_pred(machine, ins.a[2]) & machine.mask != 0;
+            let d = read::<T, 1>(machine, if p { ins.a[0] } else { ins.a[1] });
+            write(machine, ins.d[0], d);
+        }
+        Step::Next
+    }
+}
+
+/// A handler `d = p ? a : b`, the predicate third.
+pub(crate) fn select<T: Word>(target: Target) -> Handler {
+    versions::<Select<T>, UniformSelect<T>>(target)
+}
+
+struct Blend<T>(PhantomData<T>);
+struct UniformBlend<T>(PhantomData<T>);
+
+impl<T: Word> Body for Blend<T> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave two registers of this type.
+        unsafe {
+            let m = active(machine, ins);
+            let a = read::<T, WARP_LANES>(machine, ins.a[0]);
+            let old = read::<T, WARP_LANES>(machine, ins.d[0]);
+            let d = each(|i| a.0[i].pick(old.0[i], m >> i));
+            write(machine, ins.d[0], Lanes::<T, WARP_LANES>(d));
+        }
+        Step::Next
+    }
+}
+
+impl<T: Word> Body for UniformBlend<T> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave two scalars of this type.
+        unsafe {
+            if active(machine, ins) != 0 {
+                let a = read::<T, 1>(machine, ins.a[0]);
+                write(machine, ins.d[0], a);
+            }
+        }
+        Step::Next
+    }
+}
+
+/// The lanes that run the instruction: active, and its guard holds.
+///
+/// # Safety
+/// The instruction's guard is the offset of a predicate.
+#[inline(always)]
+pub(crate) unsafe fn active(machine: &Machine<'_>, ins: &Ins) -> u32 {
+    // SAFETY: by contract.
+    unsafe { machine.mask & read_pred(machine, ins.guard) }
+}
+
+/// A handler that copies `a` to `d` in the active lanes.
+pub(crate) fn blend<T: Word>(target: Target) -> Handler {
+    versions::<Blend<T>, UniformBlend<T>>(target)
+}
+
+struct Splat<T>(PhantomData<T>);
+
+impl<T: Lane> Body for Splat<T> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave a scalar and a register of this type.
+        unsafe {
+            let a = read::<T, 1>(machine, ins.a[0]).0[0];
+            write(machine, ins.d[0], Lanes([a; WARP_LANES]));
+        }
+        Step::Next
+    }
+}
+
+/// A handler that copies a scalar to all lanes.
+pub(crate) fn splat<T: Lane>(target: Target) -> Handler {
+    versions::<Splat<T>, Splat<T>>(target)
+}

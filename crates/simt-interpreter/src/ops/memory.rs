@@ -1,0 +1,424 @@
+//! Loads, stores, and the one place where addresses become pointers.
+//!
+//! Every access is checked before it is made: global addresses against what the client owns,
+//! shared, local and parameter offsets against the size of the space, and all for alignment. A
+//! warp whose lanes access consecutive elements costs one check and one copy.
+//!
+//! Device memory is shared with other workers and the host, as on hardware; programs that race
+//! get what the processor gives. It is only ever touched through raw pointers and atomics.
+#![allow(clippy::needless_range_loop, reason = "a lane's number indexes several arrays")]
+
+mod address;
+
+pub(crate) use crate::ops::memory::address::*;
+
+use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::ops::map::{Body, Lane, Lanes, Target, active, each, read, versions, write};
+use simt::ir::op::{Access, Width};
+use simt::kernel::WARP_LANES;
+use simt::launch_shape::HALF_LANES;
+use std::arch::asm;
+use std::arch::x86_64::__m128i;
+use std::marker::PhantomData;
+use std::mem::transmute;
+
+/// How an element in memory becomes a register and back.
+pub(crate) trait Element<R>: Lane {
+    /// True if only [`Self::fetch`] and [`Self::put`] move an element in one piece, as threads that
+    /// look at the memory meanwhile may rely on.
+    const BY_ITSELF: bool = false;
+
+    fn widen(self) -> R;
+    fn narrow(register: R) -> Self;
+
+    /// Reads an element, whole if it is aligned.
+    ///
+    /// # Safety
+    /// The element can be read.
+    #[inline(always)]
+    unsafe fn fetch(from: *const Self) -> Self {
+        // SAFETY: by contract.
+        unsafe { from.read_unaligned() }
+    }
+
+    /// Writes an element, whole if it is aligned.
+    ///
+    /// # Safety
+    /// The element can be written.
+    #[inline(always)]
+    unsafe fn put(self, to: *mut Self) {
+        // SAFETY: by contract.
+        unsafe { to.write_unaligned(self) }
+    }
+}
+
+/// By an instruction for 16 bytes, which every processor with AVX makes whole; the compiler might
+/// move two halves.
+impl Element<u128> for u128 {
+    const BY_ITSELF: bool = true;
+
+    #[inline(always)]
+    fn widen(self) -> u128 {
+        self
+    }
+
+    #[inline(always)]
+    fn narrow(register: u128) -> Self {
+        register
+    }
+
+    #[inline(always)]
+    unsafe fn fetch(from: *const Self) -> Self {
+        let value: __m128i;
+        // SAFETY: by contract; any bits are a value of both types.
+        unsafe {
+            asm!("movdqu {}, [{}]", out(xmm_reg) value, in(reg) from,
+                options(nostack, preserves_flags, readonly));
+            transmute::<__m128i, u128>(value)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, to: *mut Self) {
+        // SAFETY: as in `fetch`.
+        unsafe {
+            asm!("movdqu [{}], {}", in(reg) to, in(xmm_reg) transmute::<u128, __m128i>(self),
+                options(nostack, preserves_flags));
+        }
+    }
+}
+
+macro_rules! elements {
+    ($($memory:ty => $($register:ty)*;)*) => {
+        $($(impl Element<$register> for $memory {
+            #[inline(always)]
+            fn widen(self) -> $register {
+                self as $register
+            }
+            #[inline(always)]
+            fn narrow(register: $register) -> Self {
+                register as $memory
+            }
+        })*)*
+    };
+}
+elements! {
+    u8 => u16 u32 u64;
+    i8 => u16 u32 u64;
+    u16 => u16 u32 u64;
+    i16 => u32 u64;
+    u32 => u32 u64;
+    i32 => u64;
+    u64 => u64;
+}
+
+struct Load<M, R, const COUNT: usize>(PhantomData<(M, R)>);
+
+impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Load<M, R, COUNT> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave an address register and `COUNT` registers of `R`. `locate`
+        // checked the memory of the lanes in `m`, and only that is read. Lanes are at least as
+        // aligned as their type, because the check included the whole access's alignment.
+        unsafe {
+            let m = active(machine, ins);
+            if m == 0 {
+                return Step::Next;
+            }
+            let stride = size_of::<M>() * COUNT;
+            let mut pointers = [0u64; WARP_LANES];
+            let found = match locate(machine, ins, m, stride as u64, false, &mut pointers) {
+                Ok(found) => found,
+                Err(step) => return step,
+            };
+            match found {
+                Located::Span(p) if m == FULL && !M::BY_ITSELF => {
+                    let all = p.cast::<[[M; COUNT]; WARP_LANES]>().read_unaligned();
+                    for k in 0..COUNT {
+                        let d = each(|i| all[i][k].widen());
+                        write(machine, ins.d[k], Lanes::<R, WARP_LANES>(d));
+                    }
+                }
+                Located::Halves([low, high]) if m == FULL && !M::BY_ITSELF => {
+                    let low = low.cast::<[[M; COUNT]; HALF_LANES]>().read_unaligned();
+                    let high = high.cast::<[[M; COUNT]; HALF_LANES]>().read_unaligned();
+                    for k in 0..COUNT {
+                        let [a, b]: [[R; HALF_LANES]; 2] =
+                            [each(|i| low[i][k].widen()), each(|i| high[i][k].widen())];
+                        let d = each(|i| if i < HALF_LANES { a[i] } else { b[i - HALF_LANES] });
+                        write(machine, ins.d[k], Lanes::<R, WARP_LANES>(d));
+                    }
+                }
+                Located::Span(_) | Located::Halves(_) => {
+                    for lane in lanes(m) {
+                        let from = found.element(lane, stride);
+                        load_lane::<M, R, COUNT>(machine, ins, lane, from);
+                    }
+                }
+                Located::Each if m == FULL => {
+                    for lane in 0..WARP_LANES {
+                        let from = pointers[lane] as *const u8;
+                        load_lane::<M, R, COUNT>(machine, ins, lane as u32, from);
+                    }
+                }
+                Located::Each => {
+                    for lane in lanes(m) {
+                        let from = pointers[lane as usize] as *const u8;
+                        load_lane::<M, R, COUNT>(machine, ins, lane, from);
+                    }
+                }
+            }
+        }
+        Step::Next
+    }
+}
+
+/// Loads one lane's elements.
+///
+/// # Safety
+/// `from` points to `COUNT` elements; the instruction's results are registers of `R`.
+#[inline(always)]
+unsafe fn load_lane<M: Element<R>, R: Lane, const COUNT: usize>(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    lane: u32,
+    from: *const u8,
+) {
+    for k in 0..COUNT {
+        // SAFETY: by contract.
+        unsafe {
+            let value = M::fetch(from.cast::<M>().add(k)).widen();
+            machine.regs.add(ins.d[k] as usize).cast::<R>().add(lane as usize).write(value);
+        }
+    }
+}
+
+/// A load from one address into registers of so many lanes.
+struct LoadOfOne<M, R, const COUNT: usize, const LANES: usize>(PhantomData<(M, R)>);
+
+type UniformLoad<M, R, const COUNT: usize> = LoadOfOne<M, R, COUNT, 1>;
+type BroadcastLoad<M, const COUNT: usize> = LoadOfOne<M, M, COUNT, WARP_LANES>;
+
+impl<M: Element<R>, R: Lane, const COUNT: usize, const LANES: usize> Body
+    for LoadOfOne<M, R, COUNT, LANES>
+{
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave a scalar address and `COUNT` registers of `LANES` lanes of `R`;
+        // the memory read is what was checked.
+        unsafe {
+            let m = active(machine, ins);
+            if m == 0 {
+                return Step::Next;
+            }
+            let bytes = (size_of::<M>() * COUNT) as u64;
+            let from = match locate_one(machine, ins, m, bytes, false) {
+                Ok(from) => from,
+                Err(step) => return step,
+            };
+            for k in 0..COUNT {
+                let value = M::fetch(from.cast::<M>().add(k)).widen();
+                write(machine, ins.d[k], Lanes::<R, LANES>([value; LANES]));
+            }
+        }
+        Step::Next
+    }
+}
+
+/// Checks an access that all lanes in `m` make at one address.
+///
+/// # Safety
+/// The instruction's first source is a scalar address as its tag says.
+#[inline(always)]
+unsafe fn locate_one(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    m: u32,
+    bytes: u64,
+    write: bool,
+) -> Result<*mut u8, Step> {
+    // SAFETY: by contract.
+    let address = unsafe { first_address(machine, ins, 0) };
+    let space = space_of(ins);
+    if space == GLOBAL {
+        machine.counters.global_bytes += bytes;
+        let aligned = address & (bytes - 1) == 0;
+        // The site's own range, so that native code finds it there next time.
+        if aligned && machine.memory.allows_at(site(ins), address, bytes, write) {
+            return Ok(address as *mut u8);
+        }
+    } else if space == SHARED
+        && address & (bytes - 1) == 0
+        && address.saturating_add(bytes) <= machine.shared_bytes
+    {
+        return Ok(machine.shared.wrapping_add(address as usize));
+    }
+    machine
+        .resolve(space, m.trailing_zeros(), address, bytes, write)
+        .map_err(|kind| machine.fail(m.trailing_zeros(), kind))
+}
+
+struct Store<M, R, const COUNT: usize>(PhantomData<(M, R)>);
+
+impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Store<M, R, COUNT> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave an address register and `COUNT` registers of `R`. `locate`
+        // checked the memory of the lanes in `m`, and only that is written.
+        unsafe {
+            let m = active(machine, ins);
+            if m == 0 {
+                return Step::Next;
+            }
+            let stride = size_of::<M>() * COUNT;
+            let mut pointers = [0u64; WARP_LANES];
+            let found = match locate(machine, ins, m, stride as u64, true, &mut pointers) {
+                Ok(found) => found,
+                Err(step) => return step,
+            };
+            match found {
+                Located::Span(p) if m == FULL && !M::BY_ITSELF => {
+                    let values: [[R; WARP_LANES]; COUNT] =
+                        each(|k| read::<R, WARP_LANES>(machine, ins.a[1 + k]).0);
+                    let all: [[M; COUNT]; WARP_LANES] = each(|i| each(|k| M::narrow(values[k][i])));
+                    p.cast::<[[M; COUNT]; WARP_LANES]>().write_unaligned(all);
+                }
+                Located::Halves(halves) if m == FULL && !M::BY_ITSELF => {
+                    let values: [[R; WARP_LANES]; COUNT] =
+                        each(|k| read::<R, WARP_LANES>(machine, ins.a[1 + k]).0);
+                    for (half, to) in halves.into_iter().enumerate() {
+                        let all: [[M; COUNT]; HALF_LANES] =
+                            each(|i| each(|k| M::narrow(values[k][half * HALF_LANES + i])));
+                        to.cast::<[[M; COUNT]; HALF_LANES]>().write_unaligned(all);
+                    }
+                }
+                Located::Span(_) | Located::Halves(_) => {
+                    for lane in lanes(m) {
+                        let to = found.element(lane, stride);
+                        store_lane::<M, R, COUNT>(machine, ins, lane, to);
+                    }
+                }
+                Located::Each => {
+                    for lane in lanes(m) {
+                        let to = pointers[lane as usize] as *mut u8;
+                        store_lane::<M, R, COUNT>(machine, ins, lane, to);
+                    }
+                }
+            }
+        }
+        Step::Next
+    }
+}
+
+/// Stores one lane's elements.
+///
+/// # Safety
+/// `to` points to room for `COUNT` elements; the instruction's values are registers of `R`.
+#[inline(always)]
+unsafe fn store_lane<M: Element<R>, R: Lane, const COUNT: usize>(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    lane: u32,
+    to: *mut u8,
+) {
+    for k in 0..COUNT {
+        // SAFETY: by contract.
+        unsafe {
+            let register = machine.regs.add(ins.a[1 + k] as usize).cast::<R>();
+            let value = M::narrow(register.add(lane as usize).read());
+            value.put(to.cast::<M>().add(k));
+        }
+    }
+}
+
+struct UniformStore<M, R, const COUNT: usize>(PhantomData<(M, R)>);
+
+impl<M: Element<R>, R: Lane, const COUNT: usize> Body for UniformStore<M, R, COUNT> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave a scalar address and `COUNT` scalars; the memory written is
+        // what was checked.
+        unsafe {
+            let m = active(machine, ins);
+            if m == 0 {
+                return Step::Next;
+            }
+            let bytes = (size_of::<M>() * COUNT) as u64;
+            let to = match locate_one(machine, ins, m, bytes, true) {
+                Ok(to) => to,
+                Err(step) => return step,
+            };
+            for k in 0..COUNT {
+                let value = M::narrow(read::<R, 1>(machine, ins.a[1 + k]).0[0]);
+                value.put(to.cast::<M>().add(k));
+            }
+        }
+        Step::Next
+    }
+}
+
+macro_rules! by_element {
+    ($access:expr, $vector:ident, $scalar:ident, $target:expr) => {{
+        macro_rules! counted {
+            ($m:ty, $r:ty) => {
+                match $access.count {
+                    1 => versions::<$vector<$m, $r, 1>, $scalar<$m, $r, 1>>($target),
+                    2 => versions::<$vector<$m, $r, 2>, $scalar<$m, $r, 2>>($target),
+                    4 => versions::<$vector<$m, $r, 4>, $scalar<$m, $r, 4>>($target),
+                    _ => return None,
+                }
+            };
+        }
+        match ($access.bytes, $access.signed, $access.width) {
+            (1, false, Width::W16) => counted!(u8, u16),
+            (1, false, Width::W32) => counted!(u8, u32),
+            (1, false, Width::W64) => counted!(u8, u64),
+            (1, true, Width::W16) => counted!(i8, u16),
+            (1, true, Width::W32) => counted!(i8, u32),
+            (1, true, Width::W64) => counted!(i8, u64),
+            (2, _, Width::W16) => counted!(u16, u16),
+            (2, false, Width::W32) => counted!(u16, u32),
+            (2, false, Width::W64) => counted!(u16, u64),
+            (2, true, Width::W32) => counted!(i16, u32),
+            (2, true, Width::W64) => counted!(i16, u64),
+            (4, _, Width::W32) => counted!(u32, u32),
+            (4, false, Width::W64) => counted!(u32, u64),
+            (4, true, Width::W64) => counted!(i32, u64),
+            (8, _, Width::W64) => counted!(u64, u64),
+            (16, _, Width::W128) => counted!(u128, u128),
+            _ => return None,
+        }
+    }};
+}
+
+/// The handler of a load.
+pub(crate) fn load(access: Access, t: Target) -> Option<Handler> {
+    Some(by_element!(access, Load, UniformLoad, t))
+}
+
+/// The handler of a load from one address into all lanes; `None` for elements that are not as
+/// wide as their registers.
+pub(crate) fn load_for_all(access: Access, t: Target) -> Option<Handler> {
+    macro_rules! counted {
+        ($m:ty) => {
+            match access.count {
+                1 => versions::<BroadcastLoad<$m, 1>, BroadcastLoad<$m, 1>>(t),
+                2 => versions::<BroadcastLoad<$m, 2>, BroadcastLoad<$m, 2>>(t),
+                4 => versions::<BroadcastLoad<$m, 4>, BroadcastLoad<$m, 4>>(t),
+                _ => return None,
+            }
+        };
+    }
+    Some(match (access.bytes, access.width) {
+        (4, Width::W32) => counted!(u32),
+        (8, Width::W64) => counted!(u64),
+        _ => return None,
+    })
+}
+
+/// The handler of a store.
+pub(crate) fn store(access: Access, t: Target) -> Option<Handler> {
+    // What is cut off has no sign.
+    let access = Access { signed: false, ..access };
+    Some(by_element!(access, Store, UniformStore, t))
+}

@@ -1,0 +1,192 @@
+//! Products of 16 rows in AVX2, for the formats that networks use: `avx512` with vectors of eight
+//! lanes.
+//!
+//! The upper and the lower eight rows are done one after the other, so that the sums, eight
+//! vectors, stay in registers. B's columns are made once for both: lane `l` of a vector multiplies
+//! with column `2 (l % 4) + odd`, so a transposition of 4 by 4 gives all vectors of a slice.
+
+use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::ops::map::{self, Body, Target};
+use crate::ops::mma::format::TF32_BITS;
+use crate::ops::mma::{Operands, W, together, write_some};
+use simt::ir::matrix::{MatrixType, added};
+use std::arch::x86_64::*;
+
+const F16: u8 = 0;
+const BF16: u8 = 1;
+const TF32: u8 = 2;
+/// Most slices: two groups of two elements.
+const SLICES_MAX: usize = 4;
+
+/// Element `e` of eight lanes of a register.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn element<const FORMAT: u8>(register: __m256i, e: usize) -> __m256 {
+    match (FORMAT, e) {
+        (F16, e) => {
+            let half = if e == 0 { register } else { _mm256_srli_epi32::<16>(register) };
+            // The low halves of each 128 bits side by side, then those of both.
+            let low = _mm256_set1_epi32(0xffff);
+            let packed = _mm256_packus_epi32(_mm256_and_si256(half, low), _mm256_setzero_si256());
+            let packed = _mm256_permute4x64_epi64::<0b1000>(packed);
+            _mm256_cvtph_ps(_mm256_castsi256_si128(packed))
+        }
+        (BF16, 0) => _mm256_castsi256_ps(_mm256_slli_epi32::<16>(register)),
+        (BF16, _) => {
+            let high = _mm256_set1_epi32(0xffff_0000_u32 as i32);
+            _mm256_castsi256_ps(_mm256_and_si256(register, high))
+        }
+        _ => {
+            let kept = _mm256_set1_epi32(TF32_BITS as i32);
+            _mm256_castsi256_ps(_mm256_and_si256(register, kept))
+        }
+    }
+}
+
+/// What even and odd columns multiply with, for each of a slice's four values of `k`.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn columns(b: [__m256; 4]) -> [[__m256; 2]; 4] {
+    let (p, q) = (_mm256_unpacklo_ps(b[0], b[1]), _mm256_unpacklo_ps(b[2], b[3]));
+    let (r, s) = (_mm256_unpackhi_ps(b[0], b[1]), _mm256_unpackhi_ps(b[2], b[3]));
+    let both = [
+        _mm256_shuffle_ps::<0x44>(p, q),
+        _mm256_shuffle_ps::<0xee>(p, q),
+        _mm256_shuffle_ps::<0x44>(r, s),
+        _mm256_shuffle_ps::<0xee>(r, s),
+    ];
+    let mut columns = [[_mm256_setzero_ps(); 2]; 4];
+    for (columns, both) in columns.iter_mut().zip(both) {
+        *columns = [
+            _mm256_permute2f128_ps::<0x00>(both, both),
+            _mm256_permute2f128_ps::<0x11>(both, both),
+        ];
+    }
+    columns
+}
+
+/// Adds the products of one value of `k` to the sums of eight rows.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn add<const SPREAD: i32>(a: &[__m256; 4], columns: [__m256; 2], sums: &mut [[__m256; 4]; 2]) {
+    for part in 0..4 {
+        let row = _mm256_permute_ps::<SPREAD>(a[part]);
+        for odd in 0..2 {
+            sums[odd][part] = _mm256_fmadd_ps(row, columns[odd], sums[odd][part]);
+        }
+    }
+}
+
+/// Makes D in the lanes of `m`.
+///
+/// # Safety
+/// The operands are 32-bit registers as their list says.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn product<const FORMAT: u8>(machine: &mut Machine<'_>, o: Operands, m: u32) {
+    let packed = if FORMAT == TF32 { 1 } else { 2 };
+    // SAFETY: by contract; a register is four vectors of eight lanes.
+    let load = |i: usize| unsafe {
+        let at = machine.regs.add(o.offset(machine, i) as usize).cast::<__m256i>();
+        [
+            _mm256_loadu_si256(at),
+            _mm256_loadu_si256(at.add(1)),
+            _mm256_loadu_si256(at.add(2)),
+            _mm256_loadu_si256(at.add(3)),
+        ]
+    };
+    let mut b = [[[_mm256_setzero_ps(); 2]; 4]; SLICES_MAX];
+    for group in 0..o.groups {
+        let register = load(o.b() + group);
+        for e in 0..packed {
+            let mut slice = [_mm256_setzero_ps(); 4];
+            for (slice, register) in slice.iter_mut().zip(register) {
+                *slice = element::<FORMAT>(register, e);
+            }
+            b[group * packed + e] = columns(slice);
+        }
+    }
+    // D may be among the sources: it is written when all of it is known.
+    let mut d = [[[_mm256_setzero_ps(); 4]; 2]; 2];
+    for (half, d) in d.iter_mut().enumerate() {
+        let mut sums = [[_mm256_setzero_ps(); 4]; 2];
+        for (odd, sums) in sums.iter_mut().enumerate() {
+            for (sum, c) in sums.iter_mut().zip(load(o.c() + 2 * half + odd)) {
+                *sum = _mm256_castsi256_ps(c);
+            }
+        }
+        for group in 0..o.groups {
+            let register = load(o.a() + 2 * group + half);
+            let mut a = [[_mm256_setzero_ps(); 4]; 2];
+            for (e, a) in a.iter_mut().enumerate().take(packed) {
+                for (a, register) in a.iter_mut().zip(register) {
+                    *a = element::<FORMAT>(register, e);
+                }
+            }
+            let b = &b[group * packed..][..packed];
+            let slices = (0..packed).map(|i| added(packed, i));
+            slices.clone().for_each(|e| add::<0x00>(&a[e], b[e][0], &mut sums));
+            slices.clone().for_each(|e| add::<0x55>(&a[e], b[e][1], &mut sums));
+            slices.clone().for_each(|e| add::<0xaa>(&a[e], b[e][2], &mut sums));
+            slices.for_each(|e| add::<0xff>(&a[e], b[e][3], &mut sums));
+        }
+        *d = sums;
+    }
+    let mut nan = 0;
+    for sum in d.iter().flatten().flatten() {
+        nan |= _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(*sum, *sum));
+    }
+    if nan != 0 || m != !0 {
+        let mut lanes = [[0f32; W]; 4];
+        let sums = d.iter().flatten().flatten();
+        for (lanes, sum) in lanes.as_flattened_mut().chunks_exact_mut(8).zip(sums) {
+            // SAFETY: `lanes` are eight.
+            unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), *sum) };
+        }
+        // SAFETY: by contract.
+        unsafe { write_some(machine, o, m, &mut lanes) };
+        return;
+    }
+    for (i, sums) in d.into_iter().flatten().enumerate() {
+        for (part, sum) in sums.into_iter().enumerate() {
+            // SAFETY: by contract; a register is four vectors of eight lanes.
+            unsafe {
+                let at = machine.regs.add(o.offset(machine, i) as usize).cast::<f32>();
+                _mm256_storeu_ps(at.add(8 * part), sum);
+            }
+        }
+    }
+}
+
+struct Product<const FORMAT: u8>;
+
+impl<const FORMAT: u8> Body for Product<FORMAT> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder made the list of this instruction's operands, 32-bit registers all,
+        // and chose this handler for a processor with AVX2, FMA and F16C.
+        unsafe {
+            let m = match together(machine, ins) {
+                Ok(m) => m,
+                Err(step) => return step,
+            };
+            product::<FORMAT>(machine, Operands::of(ins), m);
+        }
+        Step::Next
+    }
+}
+
+/// The handler of a product of 16 rows, all of one format; `None` for formats without one, or if
+/// the processor has no F16C.
+pub(super) fn handler(format: MatrixType) -> Option<Handler> {
+    let t = Target::Avx2;
+    if !is_x86_feature_detected!("f16c") {
+        return None;
+    }
+    Some(match format {
+        MatrixType::F16 => map::versions::<Product<F16>, Product<F16>>(t),
+        MatrixType::BF16 => map::versions::<Product<BF16>, Product<BF16>>(t),
+        MatrixType::TF32 => map::versions::<Product<TF32>, Product<TF32>>(t),
+        _ => return None,
+    })
+}

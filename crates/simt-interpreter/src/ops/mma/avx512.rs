@@ -1,0 +1,163 @@
+//! Products of 16 rows in AVX-512, for the formats that networks use: the same sums in the same
+//! order as `product`, with the spreading of operands written out.
+//!
+//! The sums are eight vectors of 16 lanes: two of each of the four registers. A's values of a
+//! quarter are spread by a shuffle within 128 bits, which is where the four lanes of a row are;
+//! B's are picked from the 32 lanes of a slice by a permutation.
+
+use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::ops::map::{self, Body, Target};
+use crate::ops::mma::format::TF32_BITS;
+use crate::ops::mma::{Operands, W, together, write_some};
+use simt::ir::matrix::{MatrixType, added};
+use std::arch::x86_64::*;
+
+const F16: u8 = 0;
+const BF16: u8 = 1;
+const TF32: u8 = 2;
+
+/// Element `e` of 16 lanes of a register.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn element<const FORMAT: u8>(register: __m512i, e: usize) -> __m512 {
+    match (FORMAT, e) {
+        (F16, 0) => _mm512_cvtph_ps(_mm512_cvtepi32_epi16(register)),
+        (F16, _) => _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(register))),
+        (BF16, 0) => _mm512_castsi512_ps(_mm512_slli_epi32::<16>(register)),
+        (BF16, _) => {
+            let high = _mm512_set1_epi32(0xffff_0000_u32 as i32);
+            _mm512_castsi512_ps(_mm512_and_si512(register, high))
+        }
+        _ => {
+            let kept = _mm512_set1_epi32(TF32_BITS as i32);
+            _mm512_castsi512_ps(_mm512_and_si512(register, kept))
+        }
+    }
+}
+
+/// For the `j`-th of the four values of `k` and even or odd columns: which of B's 32 lanes each of
+/// the 16 lanes multiplies with. Lane `l` has column `2 (l % 4) + odd`.
+const COLUMNS: [[[i32; 16]; 2]; 4] = {
+    let mut table = [[[0; 16]; 2]; 4];
+    let mut i = 0;
+    while i < 4 * 2 * 16 {
+        let (j, odd, lane) = (i / 32, i / 16 % 2, i % 16);
+        table[j][odd][lane] = (8 * (lane % 4) + 4 * odd + j) as i32;
+        i += 1;
+    }
+    table
+};
+
+/// Adds the products of one slice's `J`-th value of `k` to the sums.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn add<const J: usize, const SPREAD: i32>(
+    a: [[__m512; 2]; 2],
+    b: [__m512; 2],
+    sums: &mut [[__m512; 2]; 4],
+) {
+    let mut columns = [_mm512_setzero_ps(); 2];
+    for (odd, columns) in columns.iter_mut().enumerate() {
+        // SAFETY: the table's entries are 16 numbers of 32 bits.
+        let index = unsafe { _mm512_loadu_epi32(COLUMNS[J][odd].as_ptr()) };
+        *columns = _mm512_permutex2var_ps(b[0], index, b[1]);
+    }
+    for half in 0..2 {
+        for part in 0..2 {
+            let row = _mm512_permute_ps::<SPREAD>(a[half][part]);
+            for odd in 0..2 {
+                let sum = &mut sums[2 * half + odd][part];
+                *sum = _mm512_fmadd_ps(row, columns[odd], *sum);
+            }
+        }
+    }
+}
+
+/// Makes D in the lanes of `m`.
+///
+/// # Safety
+/// The operands are 32-bit registers as their list says.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn product<const FORMAT: u8>(machine: &mut Machine<'_>, o: Operands, m: u32) {
+    let packed = if FORMAT == TF32 { 1 } else { 2 };
+    // SAFETY: by contract; a register is two vectors of 16 lanes.
+    let load = |i: usize| unsafe {
+        let at = machine.regs.add(o.offset(machine, i) as usize).cast::<i32>();
+        [_mm512_loadu_epi32(at), _mm512_loadu_epi32(at.add(16))]
+    };
+    let mut sums = [[_mm512_setzero_ps(); 2]; 4];
+    for (i, sum) in sums.iter_mut().enumerate() {
+        let [low, high] = load(o.c() + i);
+        *sum = [_mm512_castsi512_ps(low), _mm512_castsi512_ps(high)];
+    }
+    for group in 0..o.groups {
+        let (upper, lower) = (load(o.a() + 2 * group), load(o.a() + 2 * group + 1));
+        let columns = load(o.b() + group);
+        let mut a = [[[_mm512_setzero_ps(); 2]; 2]; 2];
+        let mut b = [[_mm512_setzero_ps(); 2]; 2];
+        for e in 0..packed {
+            for part in 0..2 {
+                a[e][0][part] = element::<FORMAT>(upper[part], e);
+                a[e][1][part] = element::<FORMAT>(lower[part], e);
+                b[e][part] = element::<FORMAT>(columns[part], e);
+            }
+        }
+        let slices = (0..packed).map(|i| added(packed, i));
+        slices.clone().for_each(|e| add::<0, 0x00>(a[e], b[e], &mut sums));
+        slices.clone().for_each(|e| add::<1, 0x55>(a[e], b[e], &mut sums));
+        slices.clone().for_each(|e| add::<2, 0xaa>(a[e], b[e], &mut sums));
+        slices.for_each(|e| add::<3, 0xff>(a[e], b[e], &mut sums));
+    }
+    let mut nan = 0;
+    for sum in sums.iter().flatten() {
+        nan |= _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(*sum, *sum);
+    }
+    if nan != 0 || m != !0 {
+        let mut d = [[0f32; W]; 4];
+        for (d, sum) in d.as_flattened_mut().chunks_exact_mut(16).zip(sums.iter().flatten()) {
+            // SAFETY: `d` is 16 lanes.
+            unsafe { _mm512_storeu_ps(d.as_mut_ptr(), *sum) };
+        }
+        // SAFETY: by contract.
+        unsafe { write_some(machine, o, m, &mut d) };
+        return;
+    }
+    for (i, sum) in sums.into_iter().enumerate() {
+        // SAFETY: by contract; a register is two vectors of 16 lanes.
+        unsafe {
+            let at = machine.regs.add(o.offset(machine, i) as usize).cast::<f32>();
+            _mm512_storeu_ps(at, sum[0]);
+            _mm512_storeu_ps(at.add(16), sum[1]);
+        }
+    }
+}
+
+struct Product<const FORMAT: u8>;
+
+impl<const FORMAT: u8> Body for Product<FORMAT> {
+    #[inline(always)]
+    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder made the list of this instruction's operands, 32-bit registers all,
+        // and chose this handler for a processor with AVX-512.
+        unsafe {
+            let m = match together(machine, ins) {
+                Ok(m) => m,
+                Err(step) => return step,
+            };
+            product::<FORMAT>(machine, Operands::of(ins), m);
+        }
+        Step::Next
+    }
+}
+
+/// The handler of a product of 16 rows, all of one format; `None` for formats without one.
+pub(super) fn handler(format: MatrixType) -> Option<Handler> {
+    let t = Target::Avx512;
+    Some(match format {
+        MatrixType::F16 => map::versions::<Product<F16>, Product<F16>>(t),
+        MatrixType::BF16 => map::versions::<Product<BF16>, Product<BF16>>(t),
+        MatrixType::TF32 => map::versions::<Product<TF32>, Product<TF32>>(t),
+        _ => return None,
+    })
+}

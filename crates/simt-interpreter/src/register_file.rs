@@ -1,0 +1,93 @@
+//! A register file: the registers of one function in one warp.
+
+use crate::decode::{Code, FILE_ALIGN, Place, SCALAR_BYTES};
+use simt::kernel::WARP_LANES;
+use simt::launch_shape::HALF_LANES;
+
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Line([u8; FILE_ALIGN]);
+
+/// Aligned memory for a function's registers.
+pub(super) struct RegisterFile(Vec<Line>);
+
+impl RegisterFile {
+    /// A file for `code`, constants in place, everything else zero.
+    pub(super) fn new(code: &Code) -> Self {
+        let mut file = Self(vec![Line([0; FILE_ALIGN]); code.file_bytes.div_ceil(FILE_ALIGN)]);
+        for (at, bytes) in &code.constants {
+            file.bytes()[*at as usize..*at as usize + bytes.len()].copy_from_slice(bytes);
+        }
+        file
+    }
+
+    /// The first byte; the file stays where it is for its life.
+    pub(super) fn base(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        let len = self.0.len() * FILE_ALIGN;
+        // SAFETY: lines are plain bytes without padding, `len` of them in all.
+        unsafe { std::slice::from_raw_parts_mut(self.base(), len) }
+    }
+
+    fn view(&self) -> &[u8] {
+        let len = self.0.len() * FILE_ALIGN;
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), len) }
+    }
+
+    fn mask(&self, at: u32) -> u32 {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&self.view()[at as usize..at as usize + 4]);
+        u32::from_le_bytes(bytes)
+    }
+
+    /// Takes over one register's values of the lanes in `mask` from another function's file.
+    pub(super) fn adopt(&mut self, old: &Self, from: Place, to: Place, mask: u32) {
+        if let (Some(from), Some(to)) = (from.mask, to.mask) {
+            let value = (self.mask(to) & !mask) | (old.mask(from) & mask);
+            self.bytes()[to as usize..to as usize + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        let size = to.bytes as usize;
+        let Some(at) = to.vector else { return };
+        for lane in (0..WARP_LANES).filter(|l| mask >> l & 1 != 0) {
+            // The scalar is the truth where there is one; its copies may be older.
+            let upper = from.halves && lane >= HALF_LANES;
+            let source = match (from.scalar, from.vector) {
+                (Some(scalar), _) if upper => (scalar + SCALAR_BYTES) as usize,
+                (Some(scalar), _) => scalar as usize,
+                (None, Some(vector)) => vector as usize + lane * size,
+                (None, None) => return,
+            };
+            let target = at as usize + lane * size;
+            let mut value = [0; 16];
+            value[..size].copy_from_slice(&old.view()[source..source + size]);
+            if from.scalar.is_some() && from.stride != 0 {
+                let steps = if upper { lane - HALF_LANES } else { lane };
+                let more = from.stride.wrapping_mul(steps as i64) as i128;
+                value = i128::from_le_bytes(value).wrapping_add(more).to_le_bytes();
+            }
+            self.bytes()[target..target + size].copy_from_slice(&value[..size]);
+        }
+    }
+
+    /// Writes a 32-bit number or, to a predicate, whether it is not 0.
+    pub(super) fn put(&mut self, place: Place, mask: u32, value: u32) {
+        if let Some(at) = place.mask {
+            let new = if value != 0 { mask } else { 0 };
+            let all = (self.mask(at) & !mask) | new;
+            self.bytes()[at as usize..at as usize + 4].copy_from_slice(&all.to_le_bytes());
+        }
+        if let Some(at) = place.scalar {
+            self.bytes()[at as usize..at as usize + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        if let Some(at) = place.vector {
+            for lane in (0..WARP_LANES).filter(|l| mask >> l & 1 != 0) {
+                let at = at as usize + lane * 4;
+                self.bytes()[at..at + 4].copy_from_slice(&value.to_le_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,544 @@
+//! One warp: where each lane stands, and running it until it ends or must wait.
+//!
+//! A warp is always at the start of blocks: `pending` says which lanes wait at which block. In
+//! code for lockstep the lowest pending block runs, so that lanes meet again; when lanes spin on
+//! something that waiting lanes of the same warp must do, the warp moves to the independent form
+//! of the function, where a group runs until its patience ends and then the next one does.
+
+mod activation;
+mod barriers;
+mod block_entry;
+mod calls;
+
+use crate::run::warp::activation::Activation;
+pub(crate) use crate::run::warp::barriers::{CLUSTER_BARRIER, Reduction, Waiting};
+
+use crate::decode::{Code, CodeTerm, RETURN, Word};
+use crate::handler_context::{LaneFault, Machine, Step};
+use crate::ops::map::read_pred;
+use crate::ops::memory::lanes;
+use crate::run::program::{CodeId, Program};
+use crate::tier1_abi;
+use simt::ir::op::BarrierOp;
+use simt::kernel::{Control, FaultKind};
+use std::sync::Arc;
+
+/// Back-edges a warp takes before other warps get a turn.
+pub(crate) const PATIENCE: i64 = 1 << 16;
+/// Back-edges of loops that watch memory, before other lanes and warps get a turn: a lock's
+/// holder may be among them.
+pub(crate) const SPIN_PATIENCE: i64 = 1 << 10;
+/// The same once lanes have been seen to wait for each other.
+const INDEPENDENT_PATIENCE: i64 = 1 << 6;
+
+/// Why a warp came back.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// All lanes have exited.
+    Finished,
+    /// The control word asked for it.
+    Asked,
+    /// It used up its patience, or paused.
+    Turn,
+    /// All of its lanes wait at barriers.
+    Barrier,
+    /// It arrived at a barrier without waiting: the block must look at it, then go on.
+    Arrived,
+    /// A lane faulted, at a line.
+    Fault(Box<LaneFault>, u32),
+}
+
+/// A warp.
+pub(crate) struct Warp {
+    /// Its number in the block.
+    pub(crate) index: u32,
+    /// The functions that its lanes are in; the kernel is the first.
+    activations: Vec<Activation>,
+    /// The one whose lanes run.
+    current: usize,
+    /// Lanes that wait at barriers.
+    pub(crate) waiting: Vec<Waiting>,
+    /// A barrier it has just arrived at without waiting.
+    pub(crate) arrival: Option<(u32, u32)>,
+    /// Lanes that have arrived at the cluster's barrier.
+    at_cluster: u32,
+    /// They are all there are, and the block knows.
+    counted_at_cluster: bool,
+    local: Vec<u64>,
+    patience: i64,
+    /// Why the warp stops, set with [`Next::Stop`].
+    stop: Option<Stop>,
+}
+
+/// What the terminator led to.
+enum Next {
+    /// Run this block with these lanes.
+    Run(u32, u32),
+    /// Look for pending lanes.
+    Choose,
+    /// Come back later: `Warp::stop` says why. Kept there because it is large, and this is what
+    /// every branch returns.
+    Stop,
+}
+
+/// What came of a return from native code.
+pub(crate) enum Settled {
+    /// The warp goes on in the function it is in.
+    Here,
+    /// Another function, or another form, is next.
+    Elsewhere,
+    /// The warp comes back.
+    Stopped(Stop),
+}
+
+impl Warp {
+    /// A warp about to start.
+    pub(crate) fn new(program: &Arc<Program>, index: u32, lanes: u32) -> Self {
+        let local_words = program.local_bytes as usize * 4;
+        Self {
+            index,
+            activations: vec![Activation::new(program, CodeId::Entry, lanes, 0)],
+            current: 0,
+            waiting: Vec::new(),
+            arrival: None,
+            at_cluster: 0,
+            counted_at_cluster: false,
+            local: vec![0; local_words],
+            patience: PATIENCE,
+            stop: None,
+        }
+    }
+
+    /// Makes a finished warp another one of the same block.
+    pub(crate) fn restart(&mut self, program: &Arc<Program>, index: u32, lanes: u32) {
+        self.index = index;
+        self.patience = PATIENCE;
+        self.current = 0;
+        self.at_cluster = 0;
+        self.counted_at_cluster = false;
+        self.activations.truncate(1);
+        match self.activations.first_mut() {
+            // Finished, so nobody is pending anywhere.
+            Some(activation) if activation.code == CodeId::Entry => {
+                activation.pending[0] = lanes;
+                activation.lowest = 0;
+                activation.parked.clear();
+                activation.rotate_from = None;
+                activation.live = lanes;
+                activation.entered = lanes;
+            }
+            _ => self.activations = vec![Activation::new(program, CodeId::Entry, lanes, 0)],
+        }
+    }
+
+    /// What is the same for all warps of a block is to be computed anew.
+    pub(crate) fn change_block(&mut self) {
+        for activation in &mut self.activations {
+            activation.prepared = false;
+        }
+    }
+
+    /// Gives the register files back to the program.
+    pub(crate) fn retire(self, program: &Program) {
+        for activation in self.activations {
+            program.recycle(activation.file, activation.code);
+        }
+    }
+
+    /// Runs until something stops it.
+    pub(crate) fn run(
+        &mut self,
+        program: &Arc<Program>,
+        machine: &mut Machine<'_>,
+        control: &Control,
+    ) -> Stop {
+        machine.warp = self.index;
+        machine.local = self.local.as_mut_ptr().cast();
+        machine.local_bytes = program.local_bytes;
+        loop {
+            let top = self.top();
+            machine.regs = top.file.base();
+            machine.frame = top.frame;
+            let code = program.code(top.code);
+            match self.run_function(program, code, machine, control) {
+                // Lanes of another function run now.
+                None => {}
+                Some(stop) => return stop,
+            }
+        }
+    }
+
+    /// Runs the current function until another one is, or the warp stops.
+    fn run_function(
+        &mut self,
+        program: &Arc<Program>,
+        code: &Code,
+        machine: &mut Machine<'_>,
+        control: &Control,
+    ) -> Option<Stop> {
+        let me = self.current;
+        let entry = self.activations[me].code == CodeId::Entry;
+        let params = machine.block.launch.params.len();
+        let mut native = if entry { program.native() } else { None };
+        if !self.activations[me].prepared && !native.is_some_and(|n| n.has_params(params)) {
+            self.activations[me].prepared = true;
+            machine.mask = u32::MAX;
+            for ins in &code.ins[code.prologue.clone()] {
+                // SAFETY: as for the blocks below.
+                if unsafe { (ins.run)(machine, ins) } == Step::Fault {
+                    // A parameter beyond those that the launch gave.
+                    return Some(fault(code, machine, ins.imm, ins.line));
+                }
+            }
+        }
+        loop {
+            let top = &mut self.activations[me];
+            let Some((block, force)) = top.choose() else {
+                return self.nothing_pending(program, machine);
+            };
+            if force && let Some(other) = self.runnable(program, machine) {
+                if other == me {
+                    continue;
+                }
+                self.go_on_with(other, program, machine);
+                return None;
+            }
+            let top = &mut self.activations[me];
+            let mask = top.take(block);
+            machine.live = top.live;
+            machine.force = force;
+            if force {
+                top.parked.clear();
+            }
+            let mut lowest = top.lowest;
+            let (mut block, mut mask) = (block, mask);
+            if entry && !force && top.parked.is_empty() {
+                native = native.or_else(|| program.native());
+            }
+            if let (Some(native), false, true) = (native, force, top.parked.is_empty()) {
+                let alone = tier1_abi::Alone {
+                    pending: &mut top.pending,
+                    lowest,
+                    patience: self.patience,
+                    block,
+                    mask,
+                    prepared: &mut top.prepared,
+                    watched: self.at_cluster != 0,
+                };
+                // SAFETY: the code is that of the kernel's lockstep form, and so is the file; the
+                // prologue has run, or the warp starts and native code has what that needs.
+                let back = unsafe { tier1_abi::enter(native, code, machine, control, alone) };
+                match self.settle(program, code, machine, control, &back) {
+                    Settled::Here => continue,
+                    Settled::Elsewhere => return None,
+                    Settled::Stopped(stop) => return Some(stop),
+                }
+            }
+            // Blocks that follow each other without anybody else being in the way.
+            'run: loop {
+                let b = &code.blocks[block as usize];
+                machine.mask = mask;
+                machine.counters.warp_instructions += u64::from(b.size);
+                machine.counters.thread_instructions +=
+                    u64::from(b.size) * u64::from(mask.count_ones());
+                let range = if mask == machine.live { &b.full } else { &b.masked };
+                for ins in &code.ins[range.clone()] {
+                    // SAFETY: the code was decoded for this target, `regs` is the file of this
+                    // function, and the machine's spaces are those of this block and warp.
+                    match unsafe { (ins.run)(machine, ins) } {
+                        Step::Next => {}
+                        Step::Park => {
+                            // First in its block, so nothing has happened yet.
+                            let top = &mut self.activations[me];
+                            top.add(block, mask);
+                            top.parked.push(block);
+                            break 'run;
+                        }
+                        Step::Leave => {
+                            // Nothing has happened here either.
+                            self.activations[me].add(block, mask);
+                            self.become_independent(program, machine);
+                            return None;
+                        }
+                        Step::Fault => return Some(fault(code, machine, ins.imm, ins.line)),
+                    }
+                }
+                machine.force = false;
+                // Nearly always all lanes go to a block that nobody waits in front of.
+                let to = match &b.term {
+                    CodeTerm::Jump(to) => *to,
+                    CodeTerm::Branch { predicate, flip, taken, other } => {
+                        // SAFETY: the decoder gave a predicate of this file.
+                        let yes = mask & (unsafe { read_pred(machine, *predicate) } ^ flip);
+                        if yes == mask {
+                            *taken
+                        } else if yes == 0 {
+                            *other
+                        } else {
+                            RETURN
+                        }
+                    }
+                    _ => RETURN,
+                };
+                if to < lowest && to < RETURN {
+                    if to > block {
+                        block = to;
+                        continue;
+                    }
+                    self.patience -= b.cost;
+                    if self.patience > 0 && !control.yield_requested() {
+                        block = to;
+                        continue;
+                    }
+                    // Not twice for the same back-edge.
+                    self.patience += b.cost;
+                }
+                match self.terminate(program, code, machine, control, block, mask) {
+                    Next::Run(to, lanes) => (block, mask) = (to, lanes),
+                    Next::Choose => break,
+                    Next::Stop => return self.stop.take(),
+                }
+                if self.current != me {
+                    return None;
+                }
+                lowest = self.activations[me].lowest;
+            }
+            if self.current != me {
+                return None;
+            }
+        }
+    }
+
+    /// Does what native code has left to do where it came back, with the warp that it came back
+    /// with.
+    pub(crate) fn settle(
+        &mut self,
+        program: &Arc<Program>,
+        code: &Code,
+        machine: &mut Machine<'_>,
+        control: &Control,
+        back: &tier1_abi::Return,
+    ) -> Settled {
+        let me = self.current;
+        // Others may have been run to their ends in this one's place, and it is theirs now.
+        self.index = back.warp;
+        machine.following = back.following;
+        let top = self.top();
+        top.live = back.live;
+        top.lowest = back.lowest;
+        machine.live = back.live;
+        machine.regs = top.file.base();
+        machine.mask = back.mask;
+        self.patience = back.patience;
+        let (block, mask) = (back.block, back.mask);
+        match back.why {
+            tier1_abi::NEXT => return Settled::Here,
+            tier1_abi::PARK => {
+                self.top().add(block, mask);
+                self.top().parked.push(block);
+                return Settled::Here;
+            }
+            tier1_abi::LEAVE => {
+                self.top().add(block, mask);
+                self.become_independent(program, machine);
+                return Settled::Elsewhere;
+            }
+            tier1_abi::FAULT => {
+                let ins = &code.ins[back.ins as usize];
+                return Settled::Stopped(fault(code, machine, ins.imm, ins.line));
+            }
+            _ => {}
+        }
+        match self.terminate(program, code, machine, control, block, mask) {
+            Next::Run(to, lanes) => self.activations[me].add(to, lanes),
+            Next::Choose => {}
+            Next::Stop => {
+                return self.stop.take().map_or(Settled::Here, Settled::Stopped);
+            }
+        }
+        if self.current == me { Settled::Here } else { Settled::Elsewhere }
+    }
+
+    fn terminate(
+        &mut self,
+        program: &Arc<Program>,
+        code: &Code,
+        machine: &mut Machine<'_>,
+        control: &Control,
+        block: u32,
+        mask: u32,
+    ) -> Next {
+        let b = &code.blocks[block as usize];
+        match &b.term {
+            CodeTerm::Jump(to) => self.go(program, machine, control, block, *to, mask),
+            CodeTerm::Branch { predicate, flip, taken, other } => {
+                // SAFETY: the decoder gave a predicate of this file.
+                let p = unsafe { read_pred(machine, *predicate) } ^ flip;
+                let yes = mask & p;
+                if yes == mask {
+                    return self.go(program, machine, control, block, *taken, mask);
+                }
+                if yes == 0 {
+                    return self.go(program, machine, control, block, *other, mask);
+                }
+                self.part(program, machine, control, block, &[(*taken, yes), (*other, mask & !yes)])
+            }
+            CodeTerm::Table { index, targets } => {
+                let mut parts: Vec<(u32, u32)> = Vec::new();
+                for lane in lanes(mask) {
+                    let at = lane_u32(machine, *index, lane);
+                    let Some(&to) = targets.get(at as usize) else {
+                        machine.fail(lane, FaultKind::InvalidPc { target: u64::from(at) });
+                        return self.halt(fault(code, machine, 0, b.line));
+                    };
+                    match parts.iter_mut().find(|(target, _)| *target == to) {
+                        Some((_, lanes)) => *lanes |= 1 << lane,
+                        None => parts.push((to, 1 << lane)),
+                    }
+                }
+                self.part(program, machine, control, block, &parts)
+            }
+            CodeTerm::Call { site, next } => {
+                if control.yield_requested() {
+                    self.top().add(block, mask);
+                    return self.halt(Stop::Asked);
+                }
+                self.call(program, code, machine, block, *site, *next, mask)
+            }
+            CodeTerm::Barrier(barrier) => match barrier.op {
+                BarrierOp::ClusterArrive | BarrierOp::ClusterWait => {
+                    self.cluster_barrier(barrier, mask)
+                }
+                _ => self.barrier(code, machine, barrier, mask, b.line),
+            },
+            CodeTerm::Pause { next } => {
+                self.top().add(*next, mask);
+                self.patience = 0;
+                self.lose_patience(program, machine, *next, true)
+            }
+        }
+    }
+
+    /// Stops the warp.
+    fn halt(&mut self, stop: Stop) -> Next {
+        self.stop = Some(stop);
+        Next::Stop
+    }
+
+    fn top(&mut self) -> &mut Activation {
+        &mut self.activations[self.current]
+    }
+
+    /// All lanes of the group go to one target.
+    fn go(
+        &mut self,
+        program: &Arc<Program>,
+        machine: &mut Machine<'_>,
+        control: &Control,
+        from: u32,
+        to: u32,
+        mask: u32,
+    ) -> Next {
+        if to >= RETURN {
+            self.leave(machine, to, mask);
+            return Next::Choose;
+        }
+        if to <= from {
+            let top = self.top();
+            let b = &program.code(top.code).blocks[from as usize];
+            let spins = b.spins;
+            self.patience -= b.cost;
+            if control.yield_requested() {
+                self.top().add(to, mask);
+                return self.halt(Stop::Asked);
+            }
+            if self.patience <= 0 {
+                self.top().add(to, mask);
+                return self.lose_patience(program, machine, to, spins);
+            }
+        }
+        let top = self.top();
+        if to < top.lowest {
+            return Next::Run(to, mask);
+        }
+        if to == top.lowest {
+            top.parked.retain(|b| *b != to);
+            return Next::Run(to, mask | top.take(to));
+        }
+        if top.code != CodeId::Entry {
+            // Stay with this group, and with those it meets.
+            top.parked.retain(|b| *b != to);
+            return Next::Run(to, mask | top.take(to));
+        }
+        top.add(to, mask);
+        Next::Choose
+    }
+
+    /// Lanes of the group go different ways.
+    fn part(
+        &mut self,
+        program: &Arc<Program>,
+        machine: &mut Machine<'_>,
+        control: &Control,
+        from: u32,
+        parts: &[(u32, u32)],
+    ) -> Next {
+        let independent = self.top().code != CodeId::Entry;
+        if independent && let Some(((first, mask), rest)) = parts.split_first() {
+            for (to, lanes) in rest {
+                if *to >= RETURN {
+                    self.leave(machine, *to, *lanes);
+                } else {
+                    self.top().add(*to, *lanes);
+                }
+            }
+            return self.go(program, machine, control, from, *first, *mask);
+        }
+        let mut back = None;
+        for (to, lanes) in parts {
+            if *to >= RETURN {
+                self.leave(machine, *to, *lanes);
+            } else {
+                self.top().add(*to, *lanes);
+                if *to <= from {
+                    back = Some(*to);
+                }
+            }
+        }
+        if let Some(to) = back {
+            let b = &program.code(self.top().code).blocks[from as usize];
+            let spins = b.spins;
+            self.patience -= b.cost;
+            if control.yield_requested() {
+                return self.halt(Stop::Asked);
+            }
+            if self.patience <= 0 {
+                return self.lose_patience(program, machine, to, spins);
+            }
+        }
+        Next::Choose
+    }
+}
+
+fn lane_u32(machine: &Machine<'_>, word: Word, lane: u32) -> u32 {
+    let lane = if word.uniform { 0 } else { lane };
+    // SAFETY: terminators' operands are 32-bit registers in the running file, of 32 lanes or one.
+    unsafe { machine.regs.add(word.offset as usize).cast::<u32>().add(lane as usize).read() }
+}
+
+fn lane_u64(machine: &Machine<'_>, offset: u32, lane: u32) -> u64 {
+    // SAFETY: an indirect callee is a 64-bit register of 32 lanes in the running file.
+    unsafe { machine.regs.add(offset as usize).cast::<u64>().add(lane as usize).read() }
+}
+
+/// The stop for the fault that the machine holds.
+fn fault(code: &Code, machine: &mut Machine<'_>, imm: i64, line: u32) -> Stop {
+    let mut fault = machine
+        .fault
+        .take()
+        .unwrap_or(LaneFault { kind: FaultKind::Trap, lane: machine.mask.trailing_zeros() });
+    if let FaultKind::UnsupportedInstruction { text } = &mut fault.kind {
+        *text = code.texts.get(imm as usize).cloned().unwrap_or_default();
+    }
+    Stop::Fault(Box::new(fault), line)
+}

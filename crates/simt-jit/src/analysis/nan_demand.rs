@@ -1,0 +1,162 @@
+//! Where f32 results that are NaN must get the one pattern that f32 instructions return.
+//!
+//! Most results are read by f32 arithmetic only, to which one NaN is as good as another. Such a
+//! register is *lazy*: its NaNs are made canonical only in front of an instruction that could tell
+//! them apart, and never if there is none. Whoever runs the function from the register file sees the
+//! same instructions, so this holds between the tiers as well.
+
+use crate::analysis::use_weights::mentioned;
+use simt::ir::matrix::MatrixType as Matrix;
+use simt::ir::op::{CompareType, Convert, FloatOp, FloatType, Op, Width};
+use simt::ir::vector::{Home, Source, VectorFunction, VectorInst};
+
+/// NaN as f32 instructions return it.
+pub(crate) const NAN: u32 = 0x7fff_ffff;
+
+/// True if the operation's f32 results have no NaN but the canonical one.
+fn makes_canonical(op: &Op) -> bool {
+    match op {
+        Op::Float(op, FloatType::F32, _) => {
+            !matches!(op, FloatOp::Neg | FloatOp::Abs | FloatOp::CopySign)
+        }
+        Op::Multiply(product) => matches!(product.a, Matrix::F16 | Matrix::BF16 | Matrix::TF32),
+        _ => false,
+    }
+}
+
+/// True if the operation does not tell NaNs in its f32 source of a number apart.
+fn is_indifferent(op: &Op, source: usize) -> bool {
+    if let Op::Multiply(product) = op {
+        // Factors have formats of their own.
+        return makes_canonical(op) && source >= product.a_registers() + product.b_registers();
+    }
+    makes_canonical(op)
+        || matches!(
+            op,
+            Op::Setp(_, CompareType::Float(FloatType::F32, _))
+                | Op::Test(_, FloatType::F32)
+                | Op::Convert(Convert::ToInt { from: FloatType::F32, .. })
+        )
+        // Which makes 0 of any.
+        || matches!(op, Op::Convert(Convert::Float { from, to, mode, .. })
+            if *from == FloatType::F32 && *to == FloatType::F32 && mode.sat)
+}
+
+/// The sources that an instruction passes on as they are, as its first result.
+fn passed(inst: &VectorInst) -> &[Source] {
+    match inst.op {
+        Op::Mov(Width::W32) => &inst.src,
+        Op::Select(Width::W32) => &inst.src[..2],
+        Op::Shfl(..) => &inst.src[..1],
+        _ => &[],
+    }
+}
+
+/// The sources of which NaNs remain NaNs, though maybe others, as the first result.
+fn handed_on(inst: &VectorInst) -> &[Source] {
+    match inst.op {
+        Op::Float(FloatOp::Neg | FloatOp::Abs, FloatType::F32, mode) if !mode.sat => &inst.src,
+        _ => passed(inst),
+    }
+}
+
+/// By register: nobody tells its NaNs apart, nor those of what they are handed on to.
+fn unseen(f: &VectorFunction) -> Vec<bool> {
+    let mut unseen = vec![true; f.classes.len()];
+    for r in f.blocks.iter().flat_map(|b| mentioned(f, &b.term)) {
+        unseen[r.index()] = false;
+    }
+    loop {
+        let mut changed = false;
+        for inst in f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)) {
+            let on = inst.dst.first().is_some_and(|d| unseen[d.reg.index()]);
+            let on = if on { handed_on(inst).len() } else { 0 };
+            for (i, source) in inst.src.iter().enumerate() {
+                if i >= on && !is_indifferent(&inst.op, i) {
+                    for r in source.registers() {
+                        changed |= std::mem::replace(&mut unseen[r.index()], false);
+                    }
+                }
+            }
+        }
+        if !changed {
+            return unseen;
+        }
+    }
+}
+
+/// By register: its NaNs may be any.
+pub(crate) fn lazy(f: &VectorFunction) -> Vec<bool> {
+    let unseen = unseen(f);
+    let mut lazy: Vec<bool> = f
+        .homes
+        .iter()
+        .zip(&f.classes)
+        .map(|(home, class)| *home == Home::Vector && class.width() == Some(Width::W32))
+        .collect();
+    for d in f.prologue.iter().flat_map(|i| &i.dst) {
+        lazy[d.reg.index()] = false;
+    }
+    loop {
+        let mut changed = false;
+        for inst in f.blocks.iter().flat_map(|b| &b.insts) {
+            let canonical = |s: &Source| match s {
+                Source::Imm(v) => {
+                    let bits = *v as u32;
+                    bits & 0x7fff_ffff <= 0x7f80_0000 || bits == NAN
+                }
+                Source::Vector(r) => lazy[r.index()],
+                _ => false,
+            };
+            let copies = passed(inst);
+            let good = !inst.uniform
+                && (makes_canonical(&inst.op)
+                    || !copies.is_empty() && copies.iter().all(canonical));
+            if !good {
+                for d in inst.dst.iter().filter(|d| !unseen[d.reg.index()]) {
+                    changed |= std::mem::replace(&mut lazy[d.reg.index()], false);
+                }
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    let made = computed(f, &lazy);
+    (0..lazy.len()).map(|r| lazy[r] && (unseen[r] || made[r])).collect()
+}
+
+/// By register: it holds, maybe by way of copies, what some instruction has computed. What only has
+/// copies of constants has no NaNs to look after.
+fn computed(f: &VectorFunction, lazy: &[bool]) -> Vec<bool> {
+    let mut computed = vec![false; f.classes.len()];
+    loop {
+        let mut changed = false;
+        for inst in f.blocks.iter().flat_map(|b| &b.insts) {
+            let from = |s: &Source| s.registers().any(|r| lazy[r.index()] && computed[r.index()]);
+            if makes_canonical(&inst.op) || passed(inst).iter().any(from) {
+                for d in &inst.dst {
+                    changed |= !std::mem::replace(&mut computed[d.reg.index()], true);
+                }
+            }
+        }
+        if !changed {
+            return computed;
+        }
+    }
+}
+
+/// Lazy registers that the instruction would tell apart.
+pub(crate) fn exposed<'a>(
+    lazy: &'a [bool],
+    inst: &'a VectorInst,
+) -> impl Iterator<Item = simt::ir::Reg> + 'a {
+    let to_lazy = inst.dst.first().is_some_and(|d| lazy[d.reg.index()]);
+    let on = if to_lazy { handed_on(inst).len() } else { 0 };
+    inst.src.iter().enumerate().filter_map(move |(i, s)| match s {
+        Source::Vector(r) if lazy[r.index()] && i >= on => {
+            (!is_indifferent(&inst.op, i)).then_some(*r)
+        }
+        _ => None,
+    })
+}

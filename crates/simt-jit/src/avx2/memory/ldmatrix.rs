@@ -1,0 +1,81 @@
+//! `ldmatrix` between segments: rows of 16 bytes from where lanes' addresses say into the register
+//! file, where lane 4 r and the three behind it have row r of a matrix.
+//!
+//! Deliberately absent: warps that are not whole, and stores. Their decoded form runs.
+
+use crate::asm::assembler::at;
+use crate::avx512::operands::Value;
+use crate::frame::layout::{C, D, FILE};
+use crate::function::Compiler;
+use crate::memory::access::Address;
+use iced_x86::{Code, MemoryOperand, Register};
+use simt::ir::op::Space;
+use simt::ir::vector::{Source, VectorInst};
+
+/// Rows of a matrix.
+const ROWS: usize = 8;
+/// Bytes of one.
+const ROW_BYTES: i32 = 16;
+
+fn low(number: usize) -> Register {
+    Register::XMM0 + number as u32
+}
+
+impl Compiler<'_> {
+    /// Makes code for a load of matrices; false if there is none.
+    pub(in crate::avx2) fn load_matrices(
+        &mut self,
+        inst: &VectorInst,
+        space: Space,
+        transpose: bool,
+    ) -> bool {
+        let (Some(plan), Source::Vector(r)) = (self.rows(inst, space, false), inst.src[0]) else {
+            return false;
+        };
+        let back = self.a.label();
+        let slow = self.aside(back);
+        let Value::Memory(base, numbers) = self.lanes_in_file(r) else { return false };
+        let address = Address::Lanes(Value::Memory(base, numbers));
+        self.check_lanes_in_memory(inst, plan, address, slow);
+        for (matrix, dest) in inst.dst.iter().enumerate() {
+            let start = self.layout.place(dest.reg.index()).vector.unwrap_or(0) as i32;
+            for row in 0..ROWS {
+                let number = at(base, numbers + 4 * (ROWS * matrix + row) as i32);
+                self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), number.into()]);
+                if plan.offset != 0 {
+                    // Around at 32 bits, as it was checked.
+                    let sum = at(C, plan.offset);
+                    self.a.op(Code::Lea_r32_m, &[Register::ECX.into(), sum.into()]);
+                }
+                let from = MemoryOperand::with_base_index_scale_displ_size(D, C, 1, 0, 8);
+                self.a.op(Code::VEX_Vmovdqu_xmm_xmmm128, &[low(row).into(), from.into()]);
+            }
+            let first = if transpose { self.turn_rows() } else { 0 };
+            for row in 0..ROWS {
+                let to = at(FILE, start + ROW_BYTES * row as i32);
+                self.a.op(Code::VEX_Vmovdqu_xmmm128_xmm, &[to.into(), low(first + row).into()]);
+            }
+        }
+        self.a.bind(back);
+        true
+    }
+
+    /// Makes the rows of 16-bit elements in the first eight registers columns; gives back the number
+    /// of the first register that has one.
+    fn turn_rows(&mut self) -> usize {
+        let halves = [Code::VEX_Vpunpcklwd_xmm_xmm_xmmm128, Code::VEX_Vpunpckhwd_xmm_xmm_xmmm128];
+        let (mut from, mut to) = (0, ROWS);
+        // Of an element's row and place, three bits each, every step makes the row's first bit the
+        // place's last one, and the place's first one the row's last.
+        for _ in 0..ROWS.trailing_zeros() {
+            for n in 0..ROWS / 2 {
+                let (a, b) = (low(from + n), low(from + n + ROWS / 2));
+                for (half, code) in halves.into_iter().enumerate() {
+                    self.a.op(code, &[low(to + 2 * n + half).into(), a.into(), b.into()]);
+                }
+            }
+            std::mem::swap(&mut from, &mut to);
+        }
+        from
+    }
+}

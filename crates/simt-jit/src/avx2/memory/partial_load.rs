@@ -1,0 +1,77 @@
+//! Loads of which the end may be missing, between segments: native where every lane reads all of it.
+
+use crate::asm::assembler::at;
+use crate::avx2::QUARTERS;
+use crate::avx2::whole_warp::RUNNING;
+use crate::emit::lane_loop::Slot;
+use crate::frame::layout::LANE_VALUES;
+use crate::function::Compiler;
+use iced_x86::{Code, Register};
+use simt::ir::op::{Access, Op, Width};
+use simt::ir::vector::{Source, VectorInst};
+
+impl Compiler<'_> {
+    /// Makes code for such a load; false if there is none. Lanes of which some bytes are missing are
+    /// for the decoded form.
+    pub(in crate::avx2) fn load_prefix_of_lanes(
+        &mut self,
+        inst: &VectorInst,
+        access: Access,
+    ) -> bool {
+        let whole =
+            VectorInst { op: Op::Load(access), src: inst.src[..2].to_vec(), ..inst.clone() };
+        if inst.uniform || matches!(inst.src[2], Source::Mask(_)) {
+            return false;
+        }
+        let all = u32::from(access.bytes) * u32::from(access.count);
+        let back = self.a.label();
+        if !matches!(inst.src[2], Source::Imm(bytes) if bytes as u32 >= all) {
+            let slow = self.aside(back);
+            self.find_missing(inst, all);
+            self.a.jump(Code::Jne_rel32_64, slow);
+        }
+        if !self.between(&whole) {
+            self.decoded_at.insert((self.block, self.index, self.masked));
+            self.decoded_form(self.block, self.index);
+        }
+        self.a.bind(back);
+        true
+    }
+
+    /// Clears the zero flag if some lane that runs reads less than all bytes.
+    fn find_missing(&mut self, inst: &VectorInst, all: u32) {
+        let some = self.masked || inst.guard.is_some();
+        let bytes = self.source_slots(inst.src[2], Width::W32, LANE_VALUES);
+        if some {
+            self.spread_bits(inst);
+        }
+        let all = self.a.constant(&all.to_le_bytes().repeat(8));
+        let [missing, number]: [Register; 2] = [Register::YMM0, Register::YMM1];
+        let xor = Code::VEX_Vpxor_ymm_ymm_ymmm256;
+        self.a.op(xor, &[missing.into(), missing.into(), missing.into()]);
+        for quarter in 0..QUARTERS {
+            match bytes {
+                Slot::One(memory) => {
+                    let spread = Code::VEX_Vpbroadcastd_ymm_xmmm32;
+                    self.a.op(spread, &[number.into(), memory.into()]);
+                }
+                Slot::Lanes(base, offset) => {
+                    let memory = at(base, offset + 32 * quarter as i32);
+                    self.a.op(Code::VEX_Vmovdqu_ymm_ymmm256, &[number.into(), memory.into()]);
+                }
+            }
+            // The smaller of the two is what there should be, or less.
+            self.a
+                .op(Code::VEX_Vpminud_ymm_ymm_ymmm256, &[number.into(), number.into(), all.into()]);
+            self.a.op(xor, &[number.into(), number.into(), all.into()]);
+            if some {
+                self.mask_of_piece(Width::W32, quarter);
+                let and = Code::VEX_Vpand_ymm_ymm_ymmm256;
+                self.a.op(and, &[number.into(), number.into(), RUNNING.into()]);
+            }
+            let or = Code::VEX_Vpor_ymm_ymm_ymmm256;
+            self.a.op(or, &[missing.into(), missing.into(), number.into()]);
+        }
+        self.a.op(Code::VEX_Vptest_ymm_ymmm256, &[missing.into(), missing.into()]);
+    }
+}

@@ -1,0 +1,481 @@
+//! Cutting a block into segments.
+//!
+//! A segment has *members*, instructions on lanes that are made once a quarter, and instructions
+//! on one value, which run before or behind all of them: wherever nobody can tell. An instruction
+//! for which there is no place starts a new segment; one that has no native form, or needs all
+//! lanes together, stands alone between two.
+//!
+//! Nothing here makes code.
+
+use crate::analysis::use_weights::{mentioned, sources, successors};
+use crate::avx2::memory::address_mode::Reach;
+use crate::avx2::memory::check_coalescing::{Group, Key, Span};
+use crate::avx2::schedule::{Held, ordered};
+use crate::avx2::shuffle::exchanged;
+use crate::avx2::slice::pieces;
+use crate::avx2::support::{self, Kind};
+use crate::avx2::{POINTERS, PREDICATES_MAX, SPILLS, TABLES_MAX};
+use crate::function::Compiler;
+use crate::memory::access::Plan;
+use simt::ir::Reg;
+use simt::ir::op::Op;
+use simt::ir::vector::{Home, VectorFunction, VectorInst};
+use simt_interpreter::tier1_abi::Layout;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+/// Members of a segment: a longer one gains nothing, and its code is made four times.
+const MEMBERS_MAX: usize = 160;
+
+/// What a block is made of.
+#[derive(Clone)]
+pub(crate) enum Step {
+    /// An instruction that runs by its decoded form.
+    Whole(usize),
+    /// Instructions of which no lane needs another.
+    Segment(Rc<Segment>),
+}
+
+/// An instruction on lanes.
+#[derive(Clone)]
+pub(crate) struct Member {
+    /// Its number in the block.
+    pub(crate) index: usize,
+    /// What it moves, if it is a load or store.
+    pub(crate) access: Option<(Plan, Reach)>,
+}
+
+/// What a member does to a register.
+#[derive(Clone, Copy)]
+struct Mention {
+    position: usize,
+    reads: bool,
+    writes: bool,
+    /// The old value is gone.
+    kills: bool,
+}
+
+/// Instructions between two places where lanes meet.
+#[derive(Clone, Default)]
+pub(crate) struct Segment {
+    /// Instructions on one value that run first.
+    pub(crate) before: Vec<usize>,
+    /// Instructions on lanes.
+    pub(crate) members: Vec<Member>,
+    /// Instructions on one value that run last.
+    pub(crate) after: Vec<usize>,
+    /// Predicates that members write.
+    pub(crate) predicates: Vec<Reg>,
+    /// Registers that members write and somebody behind them reads.
+    pub(crate) live: HashSet<Reg>,
+    /// Registers of lanes that are needed nowhere else, and where each is put on the stack if it must
+    /// leave its machine register.
+    pub(crate) inner: HashMap<Reg, usize>,
+    /// Accesses whose addresses are formulas.
+    pub(crate) groups: Vec<Group>,
+    mentions: HashMap<Reg, Vec<Mention>>,
+    /// The first instruction, and the one behind the last.
+    range: (usize, usize),
+}
+
+impl Segment {
+    /// An instruction alone, of which nobody reads anything in the register file.
+    pub(super) fn of_one(index: usize) -> Self {
+        Self { members: vec![Member { index, access: None }], ..Self::default() }
+    }
+
+    /// The first member from `position` on that reads the register's present value; their number
+    /// if only somebody behind the segment does.
+    pub(crate) fn next_read(&self, r: Reg, position: usize) -> Option<usize> {
+        let mentions = self.mentions.get(&r).map_or(&[][..], |m| m);
+        for m in mentions.iter().filter(|m| m.position >= position) {
+            if m.reads {
+                return Some(m.position);
+            }
+            if m.kills {
+                return None;
+            }
+        }
+        self.live.contains(&r).then_some(self.members.len())
+    }
+
+    /// The first member that mentions the register.
+    pub(crate) fn first_mention(&self, r: Reg) -> Option<usize> {
+        self.mentions.get(&r).and_then(|m| m.first()).map(|m| m.position)
+    }
+
+    /// A member in front of `position` has written the register.
+    pub(crate) fn has_written(&self, r: Reg, position: usize) -> bool {
+        self.mentions.get(&r).is_some_and(|m| m.iter().any(|m| m.position < position && m.writes))
+    }
+
+    /// Puts the members into the order in which they are made, and notes what they do to registers.
+    fn arrange(
+        &mut self,
+        f: &VectorFunction,
+        insts: &[VectorInst],
+        layout: &Layout<'_>,
+        masked: bool,
+    ) {
+        self.find_inner(f, insts, masked);
+        let members = std::mem::take(&mut self.members);
+        self.members = ordered(members, insts, |r| match f.homes[r.index()] {
+            Home::Vector if !self.inner.contains_key(&r) => {
+                Held::Place(layout.place(r.index()).vector)
+            }
+            _ => Held::Register(r),
+        });
+        for position in 0..self.members.len() {
+            let inst = &insts[self.members[position].index];
+            for r in sources(inst) {
+                self.mention(r, position).reads = true;
+            }
+            for d in &inst.dst {
+                let keeps = support::keeps(inst, d, masked);
+                let mention = self.mention(d.reg, position);
+                mention.writes = true;
+                // Lanes that do not run it keep what they have.
+                mention.reads |= keeps;
+                mention.kills |= !keeps;
+            }
+        }
+    }
+
+    /// Finds what is not needed outside of the segment.
+    fn find_inner(&mut self, f: &VectorFunction, insts: &[VectorInst], masked: bool) {
+        let mut read: HashSet<Reg> = HashSet::new();
+        let mut slots = 0;
+        for inst in self.members.iter().map(|m| &insts[m.index]) {
+            read.extend(sources(inst));
+            for d in &inst.dst {
+                let from_before = support::keeps(inst, d, masked) || read.contains(&d.reg);
+                let lanes = f.homes[d.reg.index()] == Home::Vector && !self.live.contains(&d.reg);
+                let pieces = f.classes[d.reg.index()].width().map_or(1, pieces);
+                if from_before && !self.inner.contains_key(&d.reg) {
+                    read.insert(d.reg);
+                } else if lanes && !self.inner.contains_key(&d.reg) && slots + pieces <= SPILLS {
+                    self.inner.insert(d.reg, slots);
+                    slots += pieces;
+                }
+            }
+        }
+    }
+
+    fn mention(&mut self, r: Reg, position: usize) -> &mut Mention {
+        let mentions = self.mentions.entry(r).or_default();
+        if mentions.last().is_none_or(|last| last.position != position) {
+            mentions.push(Mention { position, reads: false, writes: false, kills: false });
+        }
+        let last = mentions.len() - 1;
+        &mut mentions[last]
+    }
+
+    fn is_empty(&self) -> bool {
+        self.before.is_empty() && self.members.is_empty() && self.after.is_empty()
+    }
+}
+
+/// A segment under construction.
+#[derive(Default)]
+struct Builder {
+    segment: Segment,
+    member_reads: HashSet<Reg>,
+    member_writes: HashSet<Reg>,
+    after_reads: HashSet<Reg>,
+    after_writes: HashSet<Reg>,
+    /// Places of lanes in the register file that members use: registers share them, each in its own
+    /// part of the code's order.
+    member_places: HashSet<u32>,
+    /// Places in the register file that shuffles read of other quarters.
+    exchanged: HashSet<Option<u32>>,
+    loads: bool,
+    stores: bool,
+    /// Some load's addresses are known only lane by lane.
+    scattered_loads: bool,
+    /// So are some store's.
+    scattered_stores: bool,
+    pointers: usize,
+    tables: usize,
+}
+
+impl Builder {
+    /// An instruction on one value can run before the members; it may touch memory.
+    fn goes_before(&self, inst: &VectorInst) -> bool {
+        let order = match inst.op {
+            Op::Load(access) if !access.volatile => !self.stores,
+            Op::Load(_) | Op::Store(_) => !self.stores && !self.loads,
+            _ => true,
+        };
+        order
+            && inst.dst.iter().all(|d| {
+                [&self.member_reads, &self.member_writes, &self.after_reads, &self.after_writes]
+                    .iter()
+                    .all(|set| !set.contains(&d.reg))
+            })
+            && sources(inst)
+                .all(|r| !self.member_writes.contains(&r) && !self.after_writes.contains(&r))
+    }
+
+    fn goes_behind(&self, inst: &VectorInst) -> bool {
+        !matches!(inst.op, Op::Load(_) | Op::Store(_))
+    }
+
+    fn add_behind(&mut self, index: usize, inst: &VectorInst) {
+        self.segment.after.push(index);
+        self.after_reads.extend(sources(inst));
+        self.after_writes.extend(inst.dst.iter().map(|d| d.reg));
+    }
+
+    /// The instruction can be the next member.
+    fn admits(
+        &self,
+        f: &VectorFunction,
+        layout: &Layout<'_>,
+        masked: bool,
+        inst: &VectorInst,
+        access: Option<&(Plan, Reach)>,
+    ) -> bool {
+        let s = &self.segment;
+        let predicates = inst.dst.iter().filter(|d| f.homes[d.reg.index()] == Home::Mask);
+        let new = predicates.filter(|d| !s.predicates.contains(&d.reg)).count();
+        if s.members.len() >= MEMBERS_MAX || s.predicates.len() + new > PREDICATES_MAX {
+            return false;
+        }
+        if sources(inst).any(|r| self.after_writes.contains(&r))
+            || inst
+                .dst
+                .iter()
+                .any(|d| self.after_reads.contains(&d.reg) || self.after_writes.contains(&d.reg))
+        {
+            return false;
+        }
+        if inst.dst.iter().any(|d| self.exchanged.contains(&layout.place(d.reg.index()).vector))
+            || exchanged(inst).is_some_and(|r| self.member_writes.contains(&r))
+        {
+            return false;
+        }
+        let Some((plan, reach)) = access else { return true };
+        // Checks come before all members, so what they look at must be there.
+        let address = inst.src[0].registers();
+        let looked_at = address.chain(inst.guard.map(|g| g.reg));
+        if looked_at.into_iter().any(|r| self.member_writes.contains(&r)) {
+            return false;
+        }
+        // So do the copies of an address that all lanes have.
+        if copied(f, layout, inst, reach).is_some_and(|place| self.member_places.contains(&place)) {
+            return false;
+        }
+        // Quarters run one behind the other: what one stores no other may load or store.
+        match Span::of((0, inst), *plan, *reach, masked) {
+            Some((key, span)) => {
+                let scattered = self.scattered_stores || plan.write && self.scattered_loads;
+                let own = s.groups.iter().position(|g| g.is_for(&key, &span));
+                let pointers = if own.is_none() { reach.pointers() } else { 0 };
+                !scattered
+                    && self.pointers + pointers <= POINTERS.len()
+                    && s.groups.iter().enumerate().all(|(n, g)| g.bears(&span, own == Some(n)))
+            }
+            None => {
+                let ordered = if plan.write { self.loads || self.stores } else { self.stores };
+                !ordered && self.tables + reach.tables() <= TABLES_MAX
+            }
+        }
+    }
+
+    /// Puts an access into its group; gives back the number of the group's pointer and how far that
+    /// is from where addresses start.
+    fn place(&mut self, key: Key, span: Span, pointers: usize) -> (usize, i32) {
+        let groups = &mut self.segment.groups;
+        let group = match groups.iter().position(|g| g.is_for(&key, &span)) {
+            Some(own) => {
+                groups[own].add(span);
+                &groups[own]
+            }
+            None => {
+                groups.push(Group::new(key, self.pointers, span));
+                self.pointers += pointers;
+                &groups[groups.len() - 1]
+            }
+        };
+        (group.pointer, group.shift())
+    }
+
+    fn add(
+        &mut self,
+        f: &VectorFunction,
+        layout: &Layout<'_>,
+        masked: bool,
+        index: usize,
+        inst: &VectorInst,
+        mut access: Option<(Plan, Reach)>,
+    ) {
+        if let Some((plan, reach)) = &mut access {
+            self.member_places.extend(copied(f, layout, inst, reach));
+            reach.set_table(&mut self.tables);
+            self.stores |= plan.write;
+            self.loads |= !plan.write;
+            match Span::of((index, inst), *plan, *reach, masked) {
+                Some((key, span)) => {
+                    let (pointer, shift) = self.place(key, span, reach.pointers());
+                    reach.set_pointer(pointer, plan.offset - shift);
+                }
+                None if plan.write => self.scattered_stores = true,
+                None => self.scattered_loads = true,
+            }
+        }
+        let mentioned = sources(inst).chain(inst.dst.iter().map(|d| d.reg));
+        let lanes = mentioned.filter(|r| f.homes[r.index()] == Home::Vector);
+        self.member_places.extend(lanes.filter_map(|r| layout.place(r.index()).vector));
+        self.exchanged.extend(exchanged(inst).map(|r| layout.place(r.index()).vector));
+        self.member_reads.extend(sources(inst));
+        for d in &inst.dst {
+            self.member_writes.insert(d.reg);
+            if f.homes[d.reg.index()] == Home::Mask && !self.segment.predicates.contains(&d.reg) {
+                self.segment.predicates.push(d.reg);
+            }
+        }
+        self.segment.members.push(Member { index, access });
+    }
+}
+
+/// Where the register file gets a copy for each lane of an access's address that all lanes have.
+fn copied(
+    f: &VectorFunction,
+    layout: &Layout<'_>,
+    inst: &VectorInst,
+    reach: &Reach,
+) -> Option<u32> {
+    let scattered = matches!(reach, Reach::File(_) | Reach::Table { .. });
+    let r = inst.src[0].registers().find(|_| scattered)?;
+    (f.homes[r.index()] == Home::ScalarAndVector).then(|| layout.place(r.index()).vector)?
+}
+
+impl Compiler<'_> {
+    /// Cuts all blocks into steps, before anything has a machine register.
+    pub(crate) fn cut_all(&mut self) {
+        for block in 0..self.f.blocks.len() {
+            let [full, masked] = [false, true].map(|masked| {
+                self.masked = masked;
+                let steps = self.cut_block(block);
+                self.keep_scalars(block, &steps);
+                steps
+            });
+            self.steps.push([full, masked]);
+        }
+        self.ranges.kept.merge();
+    }
+
+    /// Instructions of a segment do not run in their order, so what is one value is kept through
+    /// all of it.
+    fn keep_scalars(&mut self, block: usize, steps: &[Step]) {
+        let f = self.f;
+        for step in steps {
+            let Step::Segment(segment) = step else { continue };
+            let (first, end) = segment.range;
+            for inst in &f.blocks[block].insts[first..end] {
+                for r in sources(inst).chain(inst.dst.iter().map(|d| d.reg)) {
+                    if !matches!(f.homes[r.index()], Home::Vector | Home::Mask | Home::None) {
+                        let start = self.ranges.kept.starts[block] + 1;
+                        let (first, last) = (start + first as u32, start + end as u32 - 1);
+                        self.ranges.kept.include(r, first, last);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Cuts a block into steps, for the clone under construction.
+    fn cut_block(&mut self, block: usize) -> Vec<Step> {
+        let f = self.f;
+        let insts = &f.blocks[block].insts;
+        self.block = block;
+        let mut steps: Vec<Step> = Vec::new();
+        let mut open = Builder::default();
+        let close = |open: &mut Builder, steps: &mut Vec<Step>, next: usize| {
+            let mut done = std::mem::take(open).segment;
+            if !done.is_empty() {
+                done.range.1 = next;
+                steps.push(Step::Segment(Rc::new(done)));
+            }
+            open.segment.range.0 = next;
+        };
+        for (index, inst) in insts.iter().enumerate() {
+            self.index = index;
+            match self.kind(inst) {
+                Kind::Whole => {
+                    close(&mut open, &mut steps, index);
+                    steps.push(Step::Whole(index));
+                    open.segment.range.0 = index + 1;
+                }
+                Kind::Single => {
+                    if open.goes_before(inst) {
+                        open.segment.before.push(index);
+                    } else if open.goes_behind(inst) {
+                        open.add_behind(index, inst);
+                    } else {
+                        close(&mut open, &mut steps, index);
+                        open.segment.before.push(index);
+                    }
+                }
+                Kind::Lanes(access) => {
+                    if !open.admits(self.f, self.layout, self.masked, inst, access.as_ref()) {
+                        close(&mut open, &mut steps, index);
+                    }
+                    open.add(self.f, self.layout, self.masked, index, inst, access);
+                }
+            }
+        }
+        close(&mut open, &mut steps, insts.len());
+        self.find_live(block, &mut steps);
+        for step in &mut steps {
+            if let Step::Segment(segment) = step {
+                Rc::make_mut(segment).arrange(f, insts, self.layout, self.masked);
+            }
+        }
+        steps
+    }
+
+    /// Finds what members write for somebody behind their segment.
+    fn find_live(&self, block: usize, steps: &mut [Step]) {
+        let f = self.f;
+        let b = &f.blocks[block];
+        let mut live: HashSet<Reg> = HashSet::new();
+        for s in successors(&b.term) {
+            live.extend(&f.blocks[s].live_in);
+        }
+        for (companion, of) in &f.companions {
+            if live.contains(of) {
+                live.insert(*companion);
+            }
+        }
+        live.extend(mentioned(f, &b.term));
+        let mut at = b.insts.len();
+        for step in steps.iter_mut().rev() {
+            let Step::Segment(segment) = step else { continue };
+            let segment = Rc::make_mut(segment);
+            while at > segment.range.1 {
+                at -= 1;
+                self.step_back(&b.insts[at], &mut live);
+            }
+            let behind = segment.after.iter().flat_map(|i| sources(&b.insts[*i]));
+            let mut needed: HashSet<Reg> = behind.collect();
+            for member in &segment.members {
+                for d in &b.insts[member.index].dst {
+                    if live.contains(&d.reg) {
+                        needed.insert(d.reg);
+                    }
+                }
+            }
+            segment.live = needed;
+        }
+    }
+
+    fn step_back(&self, inst: &VectorInst, live: &mut HashSet<Reg>) {
+        for d in &inst.dst {
+            if !support::keeps(inst, d, self.masked) {
+                live.remove(&d.reg);
+            }
+        }
+        live.extend(sources(inst));
+    }
+}

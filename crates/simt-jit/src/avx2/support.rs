@@ -1,0 +1,130 @@
+//! Which instructions have a form here, and of which kind.
+
+use crate::avx2::memory::address_mode::Reach;
+use crate::avx2::{bits, compare, convert, float, half, integer};
+use crate::function::Compiler;
+use crate::memory::access::Plan;
+use crate::scalar::integer::window;
+use simt::ir::op::{Op, PrmtMode, Special, Width};
+use simt::ir::vector::{Dest, Home, Source, VectorInst};
+
+/// How an instruction is made.
+pub(crate) enum Kind {
+    /// By its decoded form, alone.
+    Whole,
+    /// Once, in general registers.
+    Single,
+    /// A quarter at a time; a load or store with what it moves.
+    Lanes(Option<(Plan, Reach)>),
+}
+
+/// Lanes that do not run the instruction keep this result's old value.
+pub(crate) fn keeps(inst: &VectorInst, dest: &Dest, masked: bool) -> bool {
+    inst.guard.is_some() || masked && dest.keep
+}
+
+/// One value, computed from nothing but its sources.
+fn is_pure(op: &Op) -> bool {
+    match op {
+        Op::Special(special) => matches!(
+            special,
+            Special::Tid(0..=2)
+                | Special::LaneId
+                | Special::WarpId
+                | Special::Ntid(_)
+                | Special::Ctaid(_)
+                | Special::Nctaid(_)
+        ),
+        Op::Mov(_)
+        | Op::Int(..)
+        | Op::Float(..)
+        | Op::Extend { .. }
+        | Op::Select(_)
+        | Op::ToGeneric(_)
+        | Op::FromGeneric(_)
+        | Op::Convert(_)
+        | Op::Pack { .. }
+        | Op::Unpack { .. }
+        | Op::Lop3(_)
+        | Op::Prmt(_)
+        | Op::Dp4a(..)
+        | Op::Setp(..) => true,
+        _ => false,
+    }
+}
+
+impl Compiler<'_> {
+    /// How the instruction under construction is made.
+    pub(crate) fn kind(&self, inst: &VectorInst) -> Kind {
+        let homes = |home: Home| inst.dst.iter().all(|d| self.f.homes[d.reg.index()] == home);
+        match inst.op {
+            Op::PredMov | Op::PredNot | Op::Pred(_) | Op::PredSelect => Kind::Single,
+            Op::Load(_) | Op::Store(_) => {
+                let Some(plan) = self.plan(inst) else { return Kind::Whole };
+                let for_all = inst.uniform && !plan.write && homes(Home::Vector);
+                if inst.uniform && !for_all {
+                    return if homes(Home::Vector) && !plan.write {
+                        Kind::Whole
+                    } else {
+                        Kind::Single
+                    };
+                }
+                if self.one_place(inst).is_some() {
+                    return Kind::Whole;
+                }
+                match self.reach(inst, plan) {
+                    Some(reach) if plan.write || homes(Home::Vector) => {
+                        Kind::Lanes(Some((plan, reach)))
+                    }
+                    _ => Kind::Whole,
+                }
+            }
+            Op::Shfl(..) if self.exchanges(inst) => Kind::Lanes(None),
+            Op::Carry { .. } if self.carries_lanes(inst) => Kind::Lanes(None),
+            _ if inst.uniform => {
+                let single =
+                    |d: &Dest| !matches!(self.f.homes[d.reg.index()], Home::Vector | Home::None);
+                let apart = is_pure(&inst.op) && !inst.dst.is_empty();
+                if apart && inst.dst.iter().all(single) { Kind::Single } else { Kind::Whole }
+            }
+            Op::Setp(compare, ty)
+                if homes(Home::Mask) && compare::is_of_formulas(inst, compare, ty) =>
+            {
+                Kind::Single
+            }
+            Op::Setp(compare, ty) if homes(Home::Mask) && compare::has_form(compare, ty) => {
+                Kind::Lanes(None)
+            }
+            _ if inst.dst.is_empty() || !homes(Home::Vector) => Kind::Whole,
+            _ if self.has_lane_form(inst) => Kind::Lanes(None),
+            _ => Kind::Whole,
+        }
+    }
+
+    pub(super) fn has_lane_form(&self, inst: &VectorInst) -> bool {
+        let narrow = |w: Width| matches!(w, Width::W32 | Width::W64);
+        let formula = |s: &Source| matches!(s, Source::Affine(..) | Source::Halves(..));
+        match inst.op {
+            Op::Mov(w) => narrow(w) || w == Width::W16 && !inst.src.iter().any(formula),
+            _ if inst.src.iter().any(formula) => false,
+            Op::Int(op, ty) => integer::has_form(op, ty, inst),
+            Op::Float(op, ty, mode) => {
+                float::has_form(op, ty, mode) || half::has_form(op, ty, mode)
+            }
+            Op::Select(w) => narrow(w) || w == Width::W16,
+            Op::Extend { from, bits, to, .. } => bits::extends(from, bits, to),
+            Op::Pack { part, whole } | Op::Unpack { part, whole } => {
+                matches!((part, whole), (Width::W32, Width::W64) | (Width::W16, Width::W32))
+            }
+            Op::Special(special) => bits::lane_mask(special, 0).is_some(),
+            Op::Lop3(_) => true,
+            Op::Prmt(mode) => {
+                mode == PrmtMode::Index || crate::avx512::bits::plain_selector(inst, mode).is_some()
+            }
+            Op::Dp4a(..) => true,
+            Op::Convert(convert) => convert::has_form(convert) || half::converts(convert),
+            Op::ToGeneric(space) | Op::FromGeneric(space) => window(space).is_some(),
+            _ => false,
+        }
+    }
+}

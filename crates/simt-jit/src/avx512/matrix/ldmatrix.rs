@@ -1,0 +1,409 @@
+//! Matrices of 8 rows of 16 bytes between memory and registers, with AVX-512: `ldmatrix`,
+//! `stmatrix`, `movmatrix`, and copies of 16 bytes a lane, which `cp.async` becomes.
+//!
+//! Rows lie where their lanes' addresses say: all are checked at once (`relative`), then each is
+//! moved by an instruction of its own; in copies four lanes' rows that lie one behind the other are
+//! one. Part `p` of the register that matrix `m` is in has its rows `4 p` to
+//! `4 p + 3`.
+//!
+//! Deliberately absent: warps that are not whole, and generic addresses. Their decoded form runs.
+
+use crate::Flavour;
+use crate::analysis::use_weights::sources;
+use crate::asm::assembler::{Label, X, at};
+use crate::avx512::matrix::{Order, Routine};
+use crate::avx512::memory::offset_table::{Kind, LINES, ROW_BYTES, distance, pattern_at};
+use crate::avx512::operands::{Place, Value, move_code, store_code, xmm, ymm};
+use crate::emit::lane_loop::Turn;
+use crate::frame::layout::{A, C, D, Field, K1, LANE_VALUES, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field};
+use crate::frame::out_of_line::Cold;
+use crate::function::Compiler;
+use crate::memory::access::{Address, Plan};
+use crate::regalloc::allocate::parts;
+use iced_x86::{Code, MemoryOperand, Register};
+use simt::ir::op::{Access, Op, Space, Width};
+use simt::ir::vector::{Source, VectorInst};
+
+/// Rows of a matrix.
+const ROWS: usize = 8;
+
+/// Bytes of a line of four lanes' rows.
+const LINE_BYTES: i32 = 4 * ROW_BYTES;
+
+/// Moves a row between memory and the low bytes of a vector register.
+const LOAD: Code = Code::EVEX_Vmovdqu32_xmm_k1z_xmmm128;
+const STORE: Code = Code::EVEX_Vmovdqu32_xmmm128_k1z_xmm;
+
+/// What pairs of rows are loaded into, what whole matrices are in then, and turned ones.
+const PAIRS: [Register; 4] = [Z0, Z1, Z2, Z3];
+const LOADED: [Register; 2] = [Z0, Z1];
+const TURNED: [Register; 2] = [Z2, Z3];
+
+/// A load of a matrix whose rows may be anywhere in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowLoad {
+    pub(crate) transpose: bool,
+    pub(crate) order: Order,
+}
+
+impl RowLoad {
+    /// True if rows are moved as they are.
+    fn is_plain(self) -> bool {
+        !self.transpose && self.order == Order::Lanes
+    }
+}
+
+impl Compiler<'_> {
+    /// Rows in shared memory as an access of 16 bytes a lane; `None` if there is no code for it.
+    pub(crate) fn rows(&self, inst: &VectorInst, space: Space, write: bool) -> Option<Plan> {
+        let (Source::Vector(address), Source::Imm(offset)) = (inst.src[0], inst.src[1]) else {
+            return None;
+        };
+        let offset = i32::try_from(offset as i64).ok()?;
+        let whole = !self.masked && inst.guard.is_none();
+        let kept = inst.dst.iter().all(|d| d.reg != address);
+        let lanes = matches!(self.lanes_of(address), Value::Parts(_) | Value::Memory(..));
+        let known = space == Space::Shared && offset >= 0 && offset % ROW_BYTES == 0;
+        if !(whole && kept && known && lanes && self.has_lane_results(inst)) {
+            return None;
+        }
+        let (bytes, count, width) = (4, 4, Width::W32);
+        let access = Access { space, bytes, signed: false, count, width, volatile: false };
+        let (shared, local, wide) = (true, false, false);
+        let (total, before, site) = (ROW_BYTES, 0, 0);
+        Some(Plan { access, write, shared, local, total, offset, before, wide, site })
+    }
+
+    /// Checks the rows of so many lanes. What they are counted from is in RCX then, as a pointer;
+    /// gives back where their distances from that are on the stack.
+    fn checked_rows(&mut self, inst: &VectorInst, plan: Plan, lanes: usize, slow: Label) -> i32 {
+        let address = self.value(inst.src[0], Width::W32);
+        // A pattern that nothing else has is not worth to be measured.
+        if (self.pattern_uses(self.index) > 1 || lanes < 32)
+            && let Some(distances) =
+                self.pattern(self.index, plan, Kind::Rows(lanes), address, slow)
+        {
+            return distances;
+        }
+        self.check_lanes(inst, plan, Address::Lanes(address), slow);
+        let distances = pattern_at(self.pattern_slot(), 0);
+        for part in 0..2 {
+            let from = self.part_in(address, part, Width::W32, Z0);
+            let to = at(Register::RSP, distances + 64 * part as i32);
+            self.a.op(store_code(Width::W32), &[to.into(), from.into()]);
+        }
+        self.a.op(Code::Lea_r64_m, &[C.into(), at(D, plan.offset).into()]);
+        distances
+    }
+
+    /// Makes code for a load of matrices; false if there is none.
+    pub(crate) fn load_matrix(&mut self, inst: &VectorInst, space: Space, transpose: bool) -> bool {
+        let Some(plan) = self.rows(inst, space, false) else { return false };
+        let back = self.a.label();
+        let slow = self.aside(back);
+        let late = self.late_slot(inst);
+        if let Some(slot) = late {
+            self.say_loaded(slot);
+        }
+        let distances = self.checked_rows(inst, plan, ROWS * inst.dst.len(), slow);
+        if let Some(slot) = late {
+            self.say_late(slot);
+            self.a.bind(back);
+            self.load_later(inst, slot, distances, transpose);
+            return true;
+        }
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), C.into()]);
+        for (matrix, d) in inst.dst.iter().enumerate() {
+            let place = self.dest(inst, d);
+            let load = RowLoad { transpose, order: self.order_of(d.reg) };
+            self.load_rows_of(load, distances, matrix);
+            self.put_rows(&place, load);
+        }
+        self.a.bind(back);
+        true
+    }
+
+    /// Loads a matrix, whose rows are at distances from RDX that are on the stack.
+    pub(crate) fn load_rows_of(&mut self, load: RowLoad, distances: i32, matrix: usize) {
+        let first = distance(distances, Kind::Rows(32), ROWS * matrix);
+        self.a.op(Code::Lea_r64_m, &[A.into(), first.into()]);
+        self.call(Routine::LoadRows(load));
+    }
+
+    /// The code that loads a matrix: with the distance of its first row at RAX, from RDX. Two rows
+    /// are in the low half of each of four registers then, which is quicker than four rows in one
+    /// where a register of 512 bits is two; or the whole matrix is in its order in [`LOADED`], turned
+    /// in [`TURNED`].
+    pub(crate) fn load_rows(&mut self, load: RowLoad) {
+        let columns = !load.transpose && load.order == Order::Columns;
+        let rows = if columns { [0, 2, 4, 6, 1, 3, 5, 7] } else { [0, 1, 2, 3, 4, 5, 6, 7] };
+        for (n, row) in rows.into_iter().enumerate() {
+            let to = PAIRS[n / 2];
+            self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), at(A, 4 * row).into()]);
+            let from = MemoryOperand::with_base_index(D, C);
+            if n % 2 == 0 {
+                self.a.op(LOAD, &[xmm(to).into(), from.into()]);
+            } else {
+                let insert = Code::EVEX_Vinserti32x4_ymm_k1z_ymm_xmmm128_imm8;
+                self.a.op(insert, &[ymm(to).into(), ymm(to).into(), from.into(), X::I(1)]);
+            }
+        }
+        if columns {
+            // A register has every other row: the first 32 bits of all, then the second ones.
+            self.join_pairs();
+            self.load_picks(Width::W32, Z2, (0..16).map(|n| 4 * (n % 4) + n / 4));
+            for part in LOADED {
+                let pick = Code::EVEX_Vpermd_zmm_k1z_zmm_zmmm512b32;
+                self.a.op(pick, &[part.into(), Z2.into(), part.into()]);
+            }
+        } else if load.transpose {
+            self.join_pairs();
+            self.transposed(LOADED, load.order);
+        }
+    }
+
+    /// Makes the two parts of a matrix of what was loaded in pairs.
+    fn join_pairs(&mut self) {
+        for (pair, to) in PAIRS.chunks(2).zip(LOADED) {
+            let join = Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8;
+            self.a.op(join, &[to.into(), pair[0].into(), ymm(pair[1]).into(), X::I(1)]);
+        }
+    }
+
+    /// Puts a matrix that [`Self::load_rows`] has loaded where it belongs.
+    pub(crate) fn put_rows(&mut self, place: &Place, load: RowLoad) {
+        if let (true, Some(Value::Memory(base, offset))) = (load.is_plain(), place.whole()) {
+            for (pair, from) in (0..).zip(PAIRS) {
+                let to = at(base, offset + 2 * ROW_BYTES * pair);
+                let store = Code::EVEX_Vmovdqu32_ymmm256_k1z_ymm;
+                self.a.op(store, &[to.into(), ymm(from).into()]);
+            }
+            return;
+        }
+        if load.is_plain() {
+            self.join_pairs();
+        }
+        let parts = if load.transpose { TURNED } else { LOADED };
+        for (part, from) in parts.into_iter().enumerate() {
+            self.put_register(place, part, from);
+        }
+    }
+
+    /// Makes code for a store of matrices; false if there is none.
+    pub(crate) fn store_matrix(
+        &mut self,
+        inst: &VectorInst,
+        space: Space,
+        transpose: bool,
+    ) -> bool {
+        let Some(plan) = self.rows(inst, space, true) else { return false };
+        if !inst.src[2..].iter().all(|s| matches!(s, Source::Vector(_) | Source::Imm(_))) {
+            return false;
+        }
+        let back = self.a.label();
+        let slow = self.aside(back);
+        let distances = self.checked_rows(inst, plan, ROWS * (inst.src.len() - 2), slow);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), C.into()]);
+        for (matrix, source) in inst.src[2..].iter().enumerate() {
+            let value = self.value(*source, Width::W32);
+            let mut parts =
+                [(0, Z0), (1, Z1)].map(|(part, z)| self.part_in(value, part, Width::W32, z));
+            if transpose {
+                parts = self.transposed(parts, Order::Lanes);
+            }
+            for row in 0..ROWS {
+                let (from, quarter) = (parts[row / 4], row as i32 % 4);
+                let number = distance(distances, Kind::Rows(32), ROWS * matrix + row);
+                self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), number.into()]);
+                let to = MemoryOperand::with_base_index(D, C);
+                if quarter == 0 {
+                    self.a.op(STORE, &[to.into(), xmm(from).into()]);
+                } else {
+                    let extract = Code::EVEX_Vextracti32x4_xmmm128_k1z_zmm_imm8;
+                    self.a.op(extract, &[to.into(), from.into(), X::I(quarter)]);
+                }
+            }
+        }
+        self.a.bind(back);
+        true
+    }
+
+    /// Makes code for a matrix turned in its register; false if there is none.
+    pub(crate) fn transpose_matrix(&mut self, inst: &VectorInst) -> bool {
+        let whole = self.flavour == Flavour::Avx512 && !self.masked && inst.guard.is_none();
+        let plain = matches!(inst.src[0], Source::Vector(_) | Source::Imm(_));
+        if !whole || !plain || !self.has_lane_results(inst) {
+            return false;
+        }
+        let value = self.value(inst.src[0], Width::W32);
+        let parts = [(0, Z0), (1, Z1)].map(|(part, z)| self.part_in(value, part, Width::W32, z));
+        let turned = self.transposed(parts, Order::Lanes);
+        let place = self.dest(inst, &inst.dst[0]);
+        for (part, from) in turned.into_iter().enumerate() {
+            self.put_register(&place, part, from);
+        }
+        true
+    }
+
+    /// A matrix of 16-bit elements with rows and columns exchanged, its lanes in an order.
+    fn transposed(&mut self, parts: [Register; 2], order: Order) -> [Register; 2] {
+        for (part, to) in TURNED.into_iter().enumerate() {
+            // Element `n` of the result is in row `n / 8`.
+            let elements = order.lanes(part).flat_map(|lane| [2 * lane, 2 * lane + 1]);
+            self.load_picks(Width::W16, to, elements.map(|n| ROWS * (n % ROWS) + n / ROWS));
+            let pick = Code::EVEX_Vpermi2w_zmm_k1z_zmm_zmmm512;
+            self.a.op(pick, &[to.into(), parts[0].into(), parts[1].into()]);
+        }
+        TURNED
+    }
+
+    /// The store behind a load of 16 bytes a lane, if all that is loaded is there for it only and
+    /// there is code for both.
+    fn store_of_copy(&self, inst: &VectorInst, load: Plan) -> Option<(&VectorInst, Plan)> {
+        let f = self.f;
+        let store = f.blocks.get(self.block).and_then(|b| b.insts.get(self.index + 1))?;
+        let Op::Store(access) = store.op else { return None };
+        let same = || {
+            let results = inst.dst.iter().map(|d| Source::Vector(d.reg));
+            store.src.len() == 6 && results.eq(store.src[2..].iter().copied())
+        };
+        // Shared memory is apart from what is loaded, so lanes may take turns.
+        let apart = load.access.space == Space::Global && load.wide && inst.guard.is_none();
+        let aligned = load.offset % ROW_BYTES == 0;
+        if !(apart && aligned && is_row(load.access) && is_row(access) && same()) {
+            return None;
+        }
+        let reads = f.blocks.iter().flat_map(|b| &b.insts).flat_map(sources);
+        if reads.filter(|r| inst.dst.iter().any(|d| d.reg == *r)).count() != 4 {
+            return None;
+        }
+        Some((store, self.rows(store, access.space, true)?))
+    }
+
+    /// If a load of 16 bytes a lane is there for the store behind it only, makes code for both;
+    /// false if that is not so, or if there is none.
+    pub(crate) fn copy(&mut self, inst: &VectorInst, load: Plan) -> bool {
+        let Some((store, plan)) = self.store_of_copy(inst, load) else { return false };
+        let (to, from) = (store.src[0], inst.src[0]);
+        let back = self.a.label();
+        self.merged = self.index + 1..self.index + 2;
+        let (block, index) = (self.block, self.index);
+        let kind = Kind::Lines(ROW_BYTES);
+        let (to, from) = (self.value(to, Width::W32), self.address(from, Width::W64));
+        let (Address::Lanes(from), true) = (from, self.have_patterns(index..index + 2)) else {
+            self.copy_apart(inst, load, back);
+            self.a.bind(back);
+            return true;
+        };
+        let apart = self.a.label();
+        self.cold.push(Cold::Apart { label: apart, back, block, index });
+        let once = self.pattern_uses(index) == 1;
+        self.measured(index + 1, plan, kind, to);
+        if !once {
+            self.measured(index, load, kind, from);
+        }
+        let kept = at(Register::RSP, SAVED_SCRATCH);
+        let Some(to) = self.pattern(index + 1, plan, kind, to, apart) else { return false };
+        self.a.op(Code::Mov_rm64_r64, &[kept.into(), C.into()]);
+        // Where lines are: their addresses, or how far they are from RCX.
+        let (lines, first): ([MemoryOperand; LINES], _) = if once {
+            let first = self.check_lines(load, from, apart);
+            let lines = std::array::from_fn(|line| distance(first, kind, line));
+            (lines, at(A, load.offset))
+        } else {
+            let Some(first) = self.pattern(index, load, kind, from, apart) else { return false };
+            let lines = std::array::from_fn(|line| distance(first, kind, line));
+            (lines, MemoryOperand::with_base_index(C, A))
+        };
+        // Loops that copy tile after tile want what is behind the lines next, long before which it
+        // is in the second-level cache then.
+        let behind = MemoryOperand {
+            displacement: first.displacement + i64::from(LINE_BYTES),
+            displ_size: 8,
+            ..first
+        };
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), kept.into()]);
+        for (line, z) in (0..LINES).zip([Z0, Z1, Z2, Z3].into_iter().cycle()) {
+            let [load, store] =
+                [Code::EVEX_Vmovdqu32_zmm_k1z_zmmm512, Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm];
+            self.a.op(Code::Mov_r64_rm64, &[A.into(), lines[line].into()]);
+            self.a.op(load, &[z.into(), first.into()]);
+            self.a.op(Code::Prefetcht1_m8, &[behind.into()]);
+            self.a.op(Code::Mov_r64_rm64, &[A.into(), distance(to, kind, line).into()]);
+            self.a.op(store, &[MemoryOperand::with_base_index(D, A).into(), z.into()]);
+        }
+        self.a.bind(back);
+        true
+    }
+
+    /// Copies 16 bytes a lane as [`Self::copy`], lane by lane, and comes to what goes on at `back`;
+    /// false if it is no such copy.
+    pub(crate) fn copy_apart(&mut self, inst: &VectorInst, load: Plan, back: Label) -> bool {
+        let Some((store, plan)) = self.store_of_copy(inst, load) else { return false };
+        let store = store.clone();
+        let slow = self.a.label();
+        let members = vec![self.index, self.index + 1];
+        let (block, masked) = (self.block, self.masked);
+        self.cold.push(Cold::Segment { label: slow, back, block, masked, members, in_eax: None });
+        let address = Address::Lanes(self.value(store.src[0], Width::W32));
+        self.check_lanes(&store, plan, address, slow);
+        let rows = self.value_slots(store.src[0], Width::W32, LANE_VALUES);
+        let address = self.address(inst.src[0], Width::W64);
+        self.check_lanes(inst, load, address, slow);
+        let from = self.address_slots(load, address);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
+        for (lane, z) in (0..32).zip([Z0, Z1, Z2, Z3].into_iter().cycle()) {
+            let number = from.of(Turn::Number(lane), 8);
+            self.a.op(Code::Mov_r64_rm64, &[C.into(), number.into()]);
+            self.a.op(LOAD, &[xmm(z).into(), at(C, load.offset).into()]);
+            let number = rows.of(Turn::Number(lane), 4);
+            self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), number.into()]);
+            let offset = i64::from(plan.offset);
+            let to = MemoryOperand::with_base_index_scale_displ_size(D, C, 1, offset, 8);
+            self.a.op(STORE, &[to.into(), xmm(z).into()]);
+        }
+        true
+    }
+
+    /// Says in K1 whether in some quad the four lanes' bytes, so many each, do not follow each other.
+    /// Uses Z0 to Z3.
+    pub(crate) fn differ_in_quads(&mut self, address: Address, width: Width, bytes: i32) {
+        let wide = width == Width::W64;
+        let pick = |narrow: Code, wide_one: Code| if wide { wide_one } else { narrow };
+        let first = pick(
+            Code::EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8,
+            Code::EVEX_Vpermq_zmm_k1z_zmmm512b64_imm8,
+        );
+        let add = pick(
+            Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32,
+            Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64,
+        );
+        let lanes = 64 / width.bytes() as u64;
+        let steps = (0..lanes).map(|lane| bytes as u64 * (lane % 4));
+        let size = width.bytes() as usize;
+        let steps: Vec<u8> = steps.flat_map(|n| n.to_le_bytes().into_iter().take(size)).collect();
+        let steps = self.a.constant(&steps);
+        self.a.op(move_code(width), &[Z3.into(), steps.into()]);
+        for part in 0..parts(width) {
+            let register = self.address_part(0, address, part, width, Z0);
+            self.a.op(first, &[Z1.into(), register.into(), X::I(0)]);
+            self.a.op(add, &[Z1.into(), Z1.into(), Z3.into()]);
+            if part == 0 {
+                let xor = Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64;
+                self.a.op(xor, &[Z2.into(), Z1.into(), register.into()]);
+            } else {
+                // a | (b ^ c)
+                let code = Code::EVEX_Vpternlogq_zmm_k1z_zmm_zmmm512b64_imm8;
+                let how = X::I(0xf6u8 as i8 as i32);
+                self.a.op(code, &[Z2.into(), Z1.into(), register.into(), how]);
+            }
+        }
+        let test = Code::EVEX_Vptestmq_kr_k1_zmm_zmmm512b64;
+        self.a.op(test, &[K1.into(), Z2.into(), Z2.into()]);
+    }
+}
+
+/// True if an access moves four elements of 32 bits a lane.
+pub(crate) fn is_row(access: Access) -> bool {
+    (access.bytes, access.count, access.width, access.volatile) == (4, 4, Width::W32, false)
+}

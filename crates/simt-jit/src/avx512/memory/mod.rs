@@ -1,0 +1,9 @@
+//! Loads and stores of lanes with AVX-512.
+
+pub(crate) mod dynamic_fast_paths;
+pub(crate) mod gather_pairs;
+pub(crate) mod gather_scatter;
+pub(crate) mod offset_table;
+pub(crate) mod permuted;
+pub(crate) mod quad_tile;
+pub(crate) mod strided;

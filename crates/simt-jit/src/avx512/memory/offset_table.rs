@@ -1,0 +1,597 @@
+//! Addresses of a full warp whose lanes are as far apart as those of another access, with AVX-512.
+//!
+//! Programs move tiles of matrices through addresses that differ by what all lanes have: a
+//! constant, a stage, a row. How far the lanes are above the lowest of them, the *pattern*, is
+//! measured at the first access of a block that has it, and kept on the stack. From then on an
+//! access is checked by its lowest address and by how much the pattern spans, which are two numbers,
+//! and moves what lies at the kept distances from one pointer.
+//!
+//! Deliberately absent: warps that are not whole, and patterns that last longer than a block.
+//!
+//! Invariant: what is kept of a pattern that code cannot use spans [`NONE`] bytes, so that each
+//! check fails.
+
+use crate::analysis::linear_sum::{Sum, Terms};
+use crate::asm::assembler::{Label, X, at, repeated};
+use crate::avx512::matrix::ldmatrix::is_row;
+use crate::avx512::operands::{Value, move_code, store_code, xmm, ymm};
+use crate::frame::layout::{
+    A, C, D, Field, K1, K2, LANE_ADDRESSES, PATTERN_BYTES, PATTERN_SLOTS, PATTERNS, Z0, Z1, Z2, Z3,
+    field,
+};
+use crate::function::Compiler;
+use crate::memory::access::{Address, Plan, range_end, range_start};
+use iced_x86::{Code, MemoryOperand, Register};
+use simt::ir::Reg;
+use simt::ir::op::{IntOp, IntType, Op, Width};
+use simt::ir::vector::{Home, Source, VectorFunction, VectorInst};
+use std::collections::{BTreeMap, HashMap};
+
+/// What lies where lanes' addresses say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// 16 bytes for each of the first 8, 16 or 32 lanes: distances are numbers of 32 bits.
+    Rows(usize),
+    /// So many bytes a lane, four lanes' one behind the other: distances of the eight *lines* are
+    /// numbers of 64 bits.
+    Lines(i32),
+}
+
+/// Bytes of a row.
+pub(crate) const ROW_BYTES: i32 = 16;
+/// Lines of a warp, and lanes of one.
+pub(crate) const LINES: usize = 8;
+const LANES_OF_LINE: i32 = 4;
+
+/// In what is kept of a pattern, behind the distances: the lowest address less what the access it
+/// was measured at adds to the root, and bytes from the lowest address to the end.
+const LOWEST: i32 = 128;
+const SPAN: i32 = LOWEST + 8;
+/// Bytes that patterns do not reach.
+const NONE: u64 = i64::MAX as u64;
+/// Bits of the spans that patterns may have: no sum of an address and one of them wraps.
+const SPAN_BITS: i32 = 40;
+
+/// Addresses as seen from others.
+#[derive(Clone, Debug)]
+struct Relative {
+    /// Addresses with the same one have the same pattern.
+    root: usize,
+    /// Added to those of the root.
+    more: Sum,
+}
+
+/// Single values as seen from others: a number of the one, and what is added.
+type Single = (usize, i64);
+
+/// Lanes that count up from single values.
+type Steps = (usize, Option<(usize, i64)>, i64);
+
+/// The patterns of a block.
+#[derive(Default)]
+pub(crate) struct Relatives {
+    block: usize,
+    by_access: BTreeMap<usize, Relative>,
+    /// By root: how many accesses have its pattern.
+    uses: HashMap<usize, usize>,
+    terms: Terms,
+    /// What is kept at present.
+    measured: [Option<(usize, Kind)>; PATTERN_SLOTS],
+    /// The slot that is next to be used again.
+    next: usize,
+}
+
+/// What is known in a block, from its start to an instruction.
+struct Known<'a> {
+    f: &'a VectorFunction,
+    lanes: HashMap<Reg, Relative>,
+    singles: HashMap<Reg, Single>,
+    steps: HashMap<Steps, usize>,
+    /// How many roots there are, or single values that are seen as one.
+    count: usize,
+    terms: Terms,
+}
+
+impl Known<'_> {
+    /// A number that nothing has yet.
+    fn fresh(&mut self) -> usize {
+        self.count += 1;
+        self.count
+    }
+
+    /// A register's lanes.
+    fn lanes(&mut self, r: Reg) -> Relative {
+        if !self.lanes.contains_key(&r) {
+            let root = self.fresh();
+            self.lanes.insert(r, Relative { root, more: Sum::default() });
+        }
+        self.lanes[&r].clone()
+    }
+
+    fn single(&mut self, r: Reg) -> Single {
+        if !self.singles.contains_key(&r) {
+            let single = (self.fresh(), 0);
+            self.singles.insert(r, single);
+        }
+        self.singles[&r]
+    }
+
+    /// Lanes that count up from a single value, or from one for each half.
+    fn counted(&mut self, low: Reg, high: Option<Reg>, stride: i64) -> Relative {
+        let (root, more) = self.single(low);
+        let high = high.map(|r| self.single(r)).map(|(r, m)| (r, m.wrapping_sub(more)));
+        let key = (root, high, stride);
+        let root = match self.steps.get(&key) {
+            Some(root) => *root,
+            None => {
+                let root = self.fresh();
+                self.steps.insert(key, root);
+                root
+            }
+        };
+        Relative { root, more: Sum::of(more) }
+    }
+
+    /// The result of an instruction on lanes, if it is known from others.
+    fn result(&mut self, inst: &VectorInst) -> Option<Relative> {
+        let source = |n: usize| inst.src.get(n).copied();
+        match (&inst.op, source(0)?) {
+            (Op::Mov(Width::W32 | Width::W64), Source::Vector(r)) => Some(self.lanes(r)),
+            (Op::Mov(Width::W32 | Width::W64), Source::Affine(r, stride)) => {
+                Some(self.counted(r, None, stride))
+            }
+            (Op::Mov(Width::W32 | Width::W64), Source::Halves(low, high, stride)) => {
+                Some(self.counted(low, Some(high), stride))
+            }
+            (Op::Int(op @ (IntOp::Add | IntOp::Sub), ty), first) if ty.width() != Width::W16 => {
+                let second = source(1)?;
+                let (lanes, more) = match (first, second) {
+                    (Source::Vector(r), more) if self.is_lanes(r) => (r, more),
+                    (more, Source::Vector(r)) if *op == IntOp::Add => (r, more),
+                    _ => return None,
+                };
+                let more = self.terms.of(self.f, more, ty.width())?;
+                let more = if *op == IntOp::Sub { more.times(-1) } else { more };
+                let from = self.lanes(lanes);
+                Some(Relative { root: from.root, more: from.more.plus(&more) })
+            }
+            _ => None,
+        }
+    }
+
+    /// True if a register has a value a lane, not one for all.
+    fn is_lanes(&self, r: Reg) -> bool {
+        self.f.homes[r.index()] == Home::Vector
+    }
+
+    /// The result of an instruction on single values, if it is known from another.
+    fn single_result(&mut self, inst: &VectorInst) -> Option<Single> {
+        let (&[Source::Scalar(r), Source::Imm(more)], Op::Int(IntOp::Add, ty)) =
+            (&inst.src[..], &inst.op)
+        else {
+            return None;
+        };
+        let more = match ty {
+            IntType::U32 | IntType::S32 => i64::from(more as i32),
+            IntType::U64 | IntType::S64 => more as i64,
+            _ => return None,
+        };
+        let (root, before) = self.single(r);
+        Some((root, before.wrapping_add(more)))
+    }
+}
+
+impl Compiler<'_> {
+    /// Finds the accesses of a block's full clone that have patterns.
+    pub(crate) fn find_patterns(&mut self, block: usize) {
+        let f = self.f;
+        let mut known = Known {
+            f,
+            lanes: HashMap::new(),
+            singles: HashMap::new(),
+            steps: HashMap::new(),
+            count: 0,
+            terms: Terms::behind(self.rectangles.terms()),
+        };
+        let mut by_access = BTreeMap::new();
+        for (index, inst) in f.blocks[block].insts.iter().enumerate() {
+            let always = inst.guard.is_none();
+            let result = if always && !inst.uniform { known.result(inst) } else { None };
+            let single = if always && inst.uniform { known.single_result(inst) } else { None };
+            known.terms.end(index, result.is_some());
+            if let (true, Some(Source::Vector(r))) =
+                (self.has_pattern(block, index), inst.src.first())
+            {
+                by_access.insert(index, known.lanes(*r));
+            }
+            for d in &inst.dst {
+                known.lanes.remove(&d.reg);
+                known.singles.remove(&d.reg);
+                known.terms.changed(d.reg);
+            }
+            let [d] = &inst.dst[..] else { continue };
+            if let Some(result) = result {
+                known.lanes.insert(d.reg, result);
+            }
+            if let Some(single) = single {
+                known.singles.insert(d.reg, single);
+            }
+        }
+        by_access.retain(|_, relative: &mut Relative| relative.more.is_small());
+        let mut uses = HashMap::new();
+        by_access.values().for_each(|relative| *uses.entry(relative.root).or_default() += 1);
+        known.terms.retain(by_access.values().map(|relative| &relative.more));
+        let terms = known.terms;
+        self.relatives = Relatives { block, by_access, uses, terms, ..Relatives::default() };
+    }
+
+    /// True if there is code for an access by its pattern: of rows, of a copy, of a product.
+    fn has_pattern(&self, block: usize, index: usize) -> bool {
+        let insts = &self.f.blocks[block].insts;
+        let moves_row = |n: Option<usize>| match n.and_then(|n| insts.get(n)).map(|i| &i.op) {
+            Some(Op::Load(access) | Op::Store(access)) => is_row(*access),
+            _ => false,
+        };
+        let is_store = |n: usize| insts.get(n).is_some_and(|i| matches!(i.op, Op::Store(_)));
+        match insts[index].op {
+            Op::LoadMatrix { .. } | Op::StoreMatrix { .. } => true,
+            Op::Load(access) => is_row(access) && is_store(index + 1) && moves_row(Some(index + 1)),
+            Op::Store(access) if access.count == 2 => access.width == Width::W32,
+            Op::Store(access) => is_row(access) && moves_row(index.checked_sub(1)),
+            _ => false,
+        }
+    }
+
+    /// Keeps what the instruction under construction reads, if addresses with patterns are made of
+    /// it.
+    pub(crate) fn keep_pattern_terms(&mut self) {
+        if self.masked || self.relatives.block != self.block {
+            return;
+        }
+        for (r, slot) in self.relatives.terms.kept_at(self.index).to_vec() {
+            self.keep_term(r, slot);
+        }
+    }
+
+    /// An access of the block under construction as seen from others; `None` if no pattern was
+    /// looked for.
+    fn relative(&self, index: usize) -> Option<&Relative> {
+        let here = !self.masked && self.relatives.block == self.block;
+        self.relatives.by_access.get(&index).filter(|_| here)
+    }
+
+    /// True if a pattern was looked for in all of these accesses.
+    pub(crate) fn have_patterns(&self, mut accesses: std::ops::Range<usize>) -> bool {
+        accesses.all(|index| self.relative(index).is_some())
+    }
+
+    /// How many accesses have the pattern of one.
+    pub(crate) fn pattern_uses(&self, index: usize) -> usize {
+        self.relative(index).map_or(0, |relative| self.relatives.uses[&relative.root])
+    }
+
+    /// Measures the pattern of an access if that is not done; its slot. Whatever goes elsewhere for
+    /// one access must come behind this for all that it makes: others rely on it.
+    pub(crate) fn measured(
+        &mut self,
+        index: usize,
+        plan: Plan,
+        kind: Kind,
+        address: Value,
+    ) -> Option<usize> {
+        let Relative { root, more } = self.relative(index)?.clone();
+        let known = self.relatives.measured.iter().position(|kept| *kept == Some((root, kind)));
+        Some(known.unwrap_or_else(|| {
+            let slot = self.pattern_slot();
+            self.relatives.measured[slot] = Some((root, kind));
+            self.measure(plan, kind, address, &more, slot);
+            slot
+        }))
+    }
+
+    /// Checks an access by its pattern, and goes elsewhere if it cannot be made so. The lowest
+    /// lane's place is in RCX then, as a pointer; gives back where the distances are on the stack.
+    pub(crate) fn pattern(
+        &mut self,
+        index: usize,
+        plan: Plan,
+        kind: Kind,
+        address: Value,
+        elsewhere: Label,
+    ) -> Option<i32> {
+        let more = self.relative(index)?.more.clone();
+        let slot = self.measured(index, plan, kind, address)?;
+        self.check_pattern(plan, &more, slot, elsewhere);
+        Some(pattern_at(slot, 0))
+    }
+
+    /// A slot whose pattern may be forgotten.
+    pub(crate) fn pattern_slot(&mut self) -> usize {
+        let late = |slot: &usize| self.fragments.is_late(pattern_at(*slot, 0));
+        let behind = |n: usize| (self.relatives.next + n) % PATTERN_SLOTS;
+        let mut slots = (0..PATTERN_SLOTS).map(behind).filter(|slot| !late(slot));
+        // Fewer loads are late than there are slots.
+        let slot = slots.next().unwrap_or(0);
+        self.relatives.next = (slot + 1) % PATTERN_SLOTS;
+        self.relatives.measured[slot] = None;
+        slot
+    }
+
+    /// Measures a pattern at an access that adds so much to its root.
+    fn measure(&mut self, plan: Plan, kind: Kind, address: Value, more: &Sum, slot: usize) {
+        let width = if plan.wide { Width::W64 } else { Width::W32 };
+        // In K1: what of it code cannot use.
+        let end = match kind {
+            Kind::Rows(lanes) => {
+                self.measure_rows(address, lanes, slot);
+                ROW_BYTES
+            }
+            Kind::Lines(bytes) => {
+                self.measure_lines(address, width, bytes, slot);
+                LANES_OF_LINE * bytes
+            }
+        };
+        let kept = |offset: i32| X::from(at(Register::RSP, pattern_at(slot, offset)));
+        let (ecx, edx) = (Register::ECX, Register::EDX);
+        for (to, from) in [(C, Z2), (D, Z3)] {
+            match kind {
+                Kind::Rows(_) => {
+                    let low = to.full_register32();
+                    self.a.op(Code::EVEX_Vmovd_rm32_xmm, &[low.into(), xmm(from).into()])
+                }
+                Kind::Lines(_) => {
+                    self.a.op(Code::EVEX_Vmovq_rm64_xmm, &[to.into(), xmm(from).into()])
+                }
+            };
+        }
+        self.a.op(Code::Sub_r64_rm64, &[D.into(), C.into()]);
+        self.a.op(Code::Mov_rm64_r64, &[kept(SPAN), D.into()]);
+        self.a.op(Code::Shr_rm64_imm8, &[D.into(), X::I(SPAN_BITS)]);
+        self.a.op(Code::VEX_Kmovw_r32_kr, &[Register::EAX.into(), K1.into()]);
+        self.a.op(Code::Or_r64_rm64, &[A.into(), D.into()]);
+        // What follows leaves the flags alone.
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), kept(SPAN)]);
+        self.a.op(Code::Lea_r64_m, &[D.into(), at(D, end).into()]);
+        self.a.load_constant(A, NONE);
+        self.a.op(Code::Cmovne_r64_rm64, &[D.into(), A.into()]);
+        self.a.op(Code::Mov_rm64_r64, &[kept(SPAN), D.into()]);
+        if more.as_constant() != Some(0) {
+            self.sum_in(more, D);
+            match plan.wide {
+                true => self.a.op(Code::Sub_r64_rm64, &[C.into(), D.into()]),
+                false => self.a.op(Code::Sub_r32_rm32, &[ecx.into(), edx.into()]),
+            };
+        }
+        self.a.op(Code::Mov_rm64_r64, &[kept(LOWEST), C.into()]);
+    }
+
+    /// Keeps the distances of rows. The lowest and the highest place are in Z2 and Z3 then, and what
+    /// cannot be used in K1.
+    fn measure_rows(&mut self, address: Value, lanes: usize, slot: usize) {
+        let parts = if lanes == 32 { 2 } else { 1 };
+        for (to, extreme) in [(Z2, EXTREMES_32[0]), (Z3, EXTREMES_32[1])] {
+            let first = self.rows_part(address, 0, lanes, Z0);
+            let second = self.rows_part(address, parts - 1, lanes, Z1);
+            self.a.op(extreme[0], &[to.into(), first.into(), second.into()]);
+            let from = ymm(Z0).into();
+            let upper = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
+            self.a.op(upper, &[from, to.into(), X::I(1)]);
+            self.a.op(extreme[1], &[ymm(to).into(), ymm(to).into(), from]);
+            self.extreme_of_eight(to, extreme);
+            self.extreme_of_pairs(to, extreme, 0xb1);
+        }
+        self.a.op(Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32, &[Z0.into(), xmm(Z2).into()]);
+        let low_bits = repeated(self.a.constant(&(ROW_BYTES - 1).to_le_bytes()));
+        for part in 0..parts {
+            let from = self.rows_part(address, part, lanes, Z1);
+            let subtract = Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32;
+            self.a.op(subtract, &[Z1.into(), from.into(), Z0.into()]);
+            let to = at(Register::RSP, pattern_at(slot, 64 * part as i32));
+            self.a.op(store_code(Width::W32), &[to.into(), Z1.into()]);
+            let found = if part == 0 { K1 } else { K2 };
+            let test = Code::EVEX_Vptestmd_kr_k1_zmm_zmmm512b32;
+            self.a.op(test, &[found.into(), Z1.into(), low_bits.into()]);
+        }
+        if parts == 2 {
+            self.a.op(Code::VEX_Korw_kr_kr_kr, &[K1.into(), K1.into(), K2.into()]);
+        }
+    }
+
+    /// 16 lanes' addresses of rows, those of the first eight twice if no others count: in a
+    /// register, the one given if they are in none.
+    fn rows_part(&mut self, address: Value, part: usize, lanes: usize, to: Register) -> Register {
+        let from = self.part_in(address, part, Width::W32, to);
+        if lanes >= 16 {
+            return from;
+        }
+        let twice = Code::EVEX_Vshufi64x2_zmm_k1z_zmm_zmmm512b64_imm8;
+        self.a.op(twice, &[to.into(), from.into(), from.into(), X::I(0x44)]);
+        to
+    }
+
+    /// Checks a global access by lines whose pattern nothing else has: there is nothing to measure.
+    /// Gives back where the lines' addresses are on the stack.
+    pub(crate) fn check_lines(&mut self, plan: Plan, address: Value, elsewhere: Label) -> i32 {
+        let (lines, bytes) = (Z1, plan.total);
+        self.lines(address, Width::W64, bytes);
+        self.lay_out(lines, LANE_ADDRESSES);
+        if !self.without.bounds {
+            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
+            let add = Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64;
+            let mut first = lines;
+            if plan.offset != 0 {
+                let offset = repeated(self.a.constant(&i64::from(plan.offset).to_le_bytes()));
+                self.a.op(add, &[Z0.into(), lines.into(), offset.into()]);
+                first = Z0;
+            }
+            // As in `check`: ranges have no sign. Neither has what is not below their start, so that
+            // its end does not wrap.
+            let below = Code::EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8;
+            let start = repeated(range_start(plan.site));
+            self.a.op(below, &[K2.into(), first.into(), start.into(), X::I(1)]);
+            self.a.op(Code::VEX_Korw_kr_kr_kr, &[K1.into(), K1.into(), K2.into()]);
+            let span = i64::from(LANES_OF_LINE * bytes);
+            let span = repeated(self.a.constant(&span.to_le_bytes()));
+            self.a.op(add, &[Z0.into(), first.into(), span.into()]);
+            let above = Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8;
+            let end = repeated(range_end(plan.site));
+            self.a.op(above, &[K2.into(), Z0.into(), end.into(), X::I(6)]);
+            self.a.op(Code::VEX_Korw_kr_kr_kr, &[K1.into(), K1.into(), K2.into()]);
+            self.or_misaligned(lines, bytes);
+        }
+        self.a.op(Code::VEX_Kortestw_kr_kr, &[K1.into(), K1.into()]);
+        self.a.jump(Code::Jne_rel32_64, elsewhere);
+        self.count(plan, 32 * plan.total);
+        LANE_ADDRESSES
+    }
+
+    /// Adds those of eight numbers to K1 that are not multiples of so many bytes; uses K2.
+    fn or_misaligned(&mut self, numbers: Register, bytes: i32) {
+        let low_bits = repeated(self.a.constant(&(i64::from(bytes) - 1).to_le_bytes()));
+        let test = Code::EVEX_Vptestmq_kr_k1_zmm_zmmm512b64;
+        self.a.op(test, &[K2.into(), numbers.into(), low_bits.into()]);
+        self.a.op(Code::VEX_Korw_kr_kr_kr, &[K1.into(), K1.into(), K2.into()]);
+    }
+
+    /// The eight lines' first addresses in Z1; what is not in lines in K1. Uses Z0, Z2 and
+    /// Z3.
+    fn lines(&mut self, address: Value, width: Width, bytes: i32) {
+        self.differ_in_quads(Address::Lanes(address), width, bytes);
+        if width == Width::W64 {
+            self.load_picks(width, Z1, [0, 4, 8, 12, 0, 0, 0, 0].into_iter());
+            self.a.op(move_code(width), &[Z2.into(), Z1.into()]);
+            for (pair, to) in [(0, Z1), (1, Z2)] {
+                let first = self.part_in(address, 2 * pair, width, Z0);
+                let second = self.part(address, 2 * pair + 1);
+                let pick = Code::EVEX_Vpermi2q_zmm_k1z_zmm_zmmm512b64;
+                self.a.op(pick, &[to.into(), first.into(), second]);
+            }
+            let join = Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8;
+            self.a.op(join, &[Z1.into(), Z1.into(), ymm(Z2).into(), X::I(1)]);
+        } else {
+            let first = self.part_in(address, 0, width, Z0);
+            self.load_picks(width, Z1, (0..16).map(|n| 4 * (n % LINES)));
+            let second = self.part(address, 1);
+            let pick = Code::EVEX_Vpermi2d_zmm_k1z_zmm_zmmm512b32;
+            self.a.op(pick, &[Z1.into(), first.into(), second]);
+            self.a.op(Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256, &[Z1.into(), ymm(Z1).into()]);
+        }
+    }
+
+    /// Keeps the distances of lines, as [`Self::measure_rows`] does those of rows.
+    fn measure_lines(&mut self, address: Value, width: Width, bytes: i32, slot: usize) {
+        self.lines(address, width, bytes);
+        for (to, extreme) in [(Z2, EXTREMES_64[0]), (Z3, EXTREMES_64[1])] {
+            let from = ymm(Z0).into();
+            let upper = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
+            self.a.op(upper, &[from, Z1.into(), X::I(1)]);
+            self.a.op(extreme[1], &[ymm(to).into(), ymm(Z1).into(), from]);
+            self.extreme_of_eight(to, extreme);
+        }
+        self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64, &[Z0.into(), xmm(Z2).into()]);
+        let subtract = Code::EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64;
+        self.a.op(subtract, &[Z1.into(), Z1.into(), Z0.into()]);
+        let to = at(Register::RSP, pattern_at(slot, 0));
+        self.a.op(store_code(Width::W64), &[to.into(), Z1.into()]);
+        self.or_misaligned(Z1, bytes);
+    }
+
+    /// Of the low half of a register, the lowest or the highest of its four pairs of 32 bits, or of
+    /// numbers of 64 bits: in the low quarter, where it stands twice. Uses Z0.
+    fn extreme_of_eight(&mut self, to: Register, extreme: [Code; 3]) {
+        let upper = Code::EVEX_Vextracti32x4_xmmm128_k1z_ymm_imm8;
+        self.a.op(upper, &[xmm(Z0).into(), ymm(to).into(), X::I(1)]);
+        self.a.op(extreme[2], &[xmm(to).into(), xmm(to).into(), xmm(Z0).into()]);
+        self.extreme_of_pairs(to, extreme, 0x4e);
+    }
+
+    /// The extremes of a register's low quarter and of the same shuffled. Uses Z0.
+    fn extreme_of_pairs(&mut self, to: Register, extreme: [Code; 3], shuffle: u8) {
+        let how = X::I(i32::from(shuffle as i8));
+        let code = Code::EVEX_Vpshufd_xmm_k1z_xmmm128b32_imm8;
+        self.a.op(code, &[xmm(Z0).into(), xmm(to).into(), how]);
+        self.a.op(extreme[2], &[xmm(to).into(), xmm(to).into(), xmm(Z0).into()]);
+    }
+
+    /// Checks an access that adds so much to the root of a pattern that is kept; its lowest place
+    /// is in RCX then, as a pointer.
+    fn check_pattern(&mut self, plan: Plan, more: &Sum, slot: usize, elsewhere: Label) {
+        let kept = |offset: i32| at(Register::RSP, pattern_at(slot, offset));
+        if plan.shared {
+            self.sum_in(more, C);
+            self.a.op(Code::Add_r32_rm32, &[Register::ECX.into(), kept(LOWEST).into()]);
+            if plan.offset != 0 {
+                self.a.op(Code::Add_rm64_imm32, &[C.into(), X::I(plan.offset)]);
+            }
+        } else {
+            self.sum_in(&more.clone().plus(&Sum::of(plan.offset.into())), C);
+            self.a.op(Code::Add_r64_rm64, &[C.into(), kept(LOWEST).into()]);
+        }
+        if self.without.bounds {
+            // Whether it is a pattern matters all the same.
+            let upper = kept(SPAN + 4);
+            self.a.op(Code::Cmp_rm32_imm32, &[upper.into(), X::I((NONE >> 32) as i32)]);
+            self.a.jump(Code::Je_rel32_64, elsewhere);
+            return self.point(plan);
+        }
+        self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(plan.total - 1)]);
+        self.a.jump(Code::Jne_rel32_64, elsewhere);
+        if plan.shared {
+            self.a.op(Code::Mov_r64_rm64, &[A.into(), kept(SPAN).into()]);
+            self.a.op(Code::Add_r64_rm64, &[A.into(), C.into()]);
+            self.a.op(Code::Cmp_r64_rm64, &[A.into(), field(Field::SharedBytes).into()]);
+            self.a.jump(Code::Ja_rel32_64, elsewhere);
+            return self.point(plan);
+        }
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
+        // As in `check`: ranges have no sign.
+        self.a.op(Code::Cmp_r64_rm64, &[C.into(), range_start(plan.site).into()]);
+        self.a.jump(Code::Jl_rel32_64, elsewhere);
+        self.a.op(Code::Mov_r64_rm64, &[A.into(), range_end(plan.site).into()]);
+        self.a.op(Code::Sub_r64_rm64, &[A.into(), C.into()]);
+        self.a.op(Code::Cmp_r64_rm64, &[A.into(), kept(SPAN).into()]);
+        self.a.jump(Code::Jl_rel32_64, elsewhere);
+        self.check_writable(plan, elsewhere);
+        self.count(plan, 32 * plan.total);
+    }
+}
+
+/// The lowest and the highest of numbers: all of a register, its low half, its low quarter.
+const EXTREMES_32: [[Code; 3]; 2] = [
+    [
+        Code::EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32,
+        Code::EVEX_Vpminud_ymm_k1z_ymm_ymmm256b32,
+        Code::EVEX_Vpminud_xmm_k1z_xmm_xmmm128b32,
+    ],
+    [
+        Code::EVEX_Vpmaxud_zmm_k1z_zmm_zmmm512b32,
+        Code::EVEX_Vpmaxud_ymm_k1z_ymm_ymmm256b32,
+        Code::EVEX_Vpmaxud_xmm_k1z_xmm_xmmm128b32,
+    ],
+];
+const EXTREMES_64: [[Code; 3]; 2] = [
+    [
+        Code::EVEX_Vpminuq_zmm_k1z_zmm_zmmm512b64,
+        Code::EVEX_Vpminuq_ymm_k1z_ymm_ymmm256b64,
+        Code::EVEX_Vpminuq_xmm_k1z_xmm_xmmm128b64,
+    ],
+    [
+        Code::EVEX_Vpmaxuq_zmm_k1z_zmm_zmmm512b64,
+        Code::EVEX_Vpmaxuq_ymm_k1z_ymm_ymmm256b64,
+        Code::EVEX_Vpmaxuq_xmm_k1z_xmm_xmmm128b64,
+    ],
+];
+
+/// Where what is kept of a pattern is on the stack.
+pub(crate) fn pattern_at(slot: usize, offset: i32) -> i32 {
+    PATTERNS + PATTERN_BYTES * slot as i32 + offset
+}
+
+/// Where a distance is: of the lane or the line of a number.
+pub(crate) fn distance(base: i32, kind: Kind, number: usize) -> MemoryOperand {
+    let bytes = match kind {
+        Kind::Rows(_) => 4,
+        Kind::Lines(_) => 8,
+    };
+    at(Register::RSP, base + bytes * number as i32)
+}

@@ -1,0 +1,150 @@
+//! Instructions that run in their decoded form, as the interpreter has it: what they read is put
+//! back into the register file first, what they write is taken from there.
+
+use crate::Flavour;
+use crate::analysis::use_weights::sources;
+use crate::asm::assembler::{Label, X, at};
+use crate::frame::entry_exit::Way;
+use crate::frame::layout::{
+    A, ACTIVE, C, FILE, FRAME, Field, MASK, PREDICATE, SAVED_MASKS, SAVED_SCALARS, SAVED_VECTORS,
+    field,
+};
+use crate::frame::out_of_line::Cold;
+use crate::function::Compiler;
+use crate::regalloc::allocate::{Lanes, SCALARS};
+use iced_x86::{Code, Register};
+use simt::ir::Reg;
+use simt::ir::vector::Home;
+use simt_interpreter::tier1_abi::{FAULT, PARK};
+
+impl Compiler<'_> {
+    /// A way aside for the instruction under construction: its decoded form.
+    pub(crate) fn aside(&mut self, back: Label) -> Label {
+        let label = self.a.label();
+        let (block, index, masked) = (self.block, self.index, self.masked);
+        let counted = self.counted_ahead(index, index.saturating_add(1));
+        self.cold.push(Cold::Decoded { label, back, block, index, masked, counted });
+        label
+    }
+
+    /// Runs an instruction as the interpreter would.
+    pub(crate) fn decoded_form(&mut self, block: usize, index: usize) {
+        let inst = self.inst_at(block, index);
+        let (first, count) = self.pieces(block, index);
+        let writes: Vec<Reg> = inst.dst.iter().map(|d| d.reg).collect();
+        let f = self.f;
+        let mut reads: Vec<Reg> = sources(inst).chain(writes.iter().copied()).collect();
+        reads.sort_unstable();
+        reads.dedup();
+        for r in reads {
+            self.flush_scalar(r.index());
+            if f.homes[r.index()] != Home::Scalar {
+                self.flush_lanes(r.index(), false);
+            }
+        }
+        if count > 0 {
+            self.a.load_constant(A, u64::from(first));
+            self.a.load_constant(C, u64::from(count));
+            self.a.jump(Code::Call_rel32_64, self.decoded);
+            self.multiplied_elsewhere(&inst.op);
+            if inst.op.is_sync() {
+                let park = self.out(block, Way::Park);
+                self.a.op(Code::Cmp_rm32_imm8, &[Register::EAX.into(), X::I(PARK as i32)]);
+                self.a.jump(Code::Je_rel32_64, park);
+            }
+        }
+        for r in writes {
+            self.fill_result(r);
+            if self.in_pair == Some(r) {
+                self.in_pair = None;
+            }
+        }
+        self.in_eax = None;
+    }
+
+    fn fill_result(&mut self, r: Reg) {
+        // The interpreter writes all copies, so any lane will do.
+        let place = self.layout.place(r.index());
+        if let (Lanes::Same(register), Some(offset)) =
+            (self.assignment.lanes[r.index()], place.vector)
+        {
+            let code = match place.bytes {
+                8 => Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64,
+                _ => Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32,
+            };
+            let offset = place.scalar.unwrap_or(offset);
+            self.a.op(code, &[register.into(), at(FILE, offset as i32).into()]);
+            if let (Some(scalar), Some(offset), Some(width)) = (
+                self.assignment.scalars[r.index()],
+                place.scalar,
+                self.f.classes[r.index()].width(),
+            ) {
+                self.load_scalar(scalar, offset, width);
+            }
+            return;
+        }
+        self.fill(r.index());
+    }
+
+    /// Calls the interpreter for instructions whose first number is in EAX, their count in ECX.
+    /// Keeps all registers that hold values; the result is in EAX.
+    pub(crate) fn run_decoded(&mut self) {
+        self.a.bind(self.decoded);
+        let a = &mut self.a;
+        // Behind the return address.
+        let slot = |offset: i32| at(Register::RSP, offset + 8);
+        // Only what holds values somewhere in the function.
+        let used = self.assignment.used_vectors();
+        let vectors: Vec<(Register, i32)> =
+            used.into_iter().zip((SAVED_VECTORS..).step_by(64)).collect();
+        let vectors = vectors.into_iter();
+        let masks = [PREDICATE[0], PREDICATE[1], ACTIVE[0], ACTIVE[1]];
+        let held = if self.flavour == Flavour::Avx512 { masks.len() } else { 0 };
+        let masks =
+            masks.into_iter().take(held).enumerate().map(|(n, k)| (k, SAVED_MASKS + 8 * n as i32));
+        // The first two are kept by whoever is called.
+        let mut used = self.assignment.used_scalars();
+        used.extend(&self.temporaries);
+        let scalars: Vec<(Register, i32)> = SCALARS
+            .into_iter()
+            .skip(2)
+            .filter(|r| used.contains(r))
+            .zip((SAVED_SCALARS..).step_by(8))
+            .collect();
+        let scalars = scalars.into_iter();
+        for (register, offset) in vectors.clone() {
+            a.op(Code::EVEX_Vmovdqa32_zmmm512_k1z_zmm, &[slot(offset).into(), register.into()]);
+        }
+        for (register, offset) in masks.clone() {
+            a.op(Code::VEX_Kmovq_m64_kr, &[slot(offset).into(), register.into()]);
+        }
+        for (register, offset) in scalars.clone() {
+            a.op(Code::Mov_rm64_r64, &[slot(offset).into(), register.into()]);
+        }
+        a.op(Code::Mov_rm32_r32, &[field(Field::Mask).into(), MASK.into()]);
+        a.op(Code::Mov_r64_rm64, &[Register::RDI.into(), FRAME.into()]);
+        a.op(Code::Mov_r32_rm32, &[Register::ESI.into(), Register::EAX.into()]);
+        a.op(Code::Mov_r32_rm32, &[Register::EDX.into(), Register::ECX.into()]);
+        a.op(Code::VEX_Vzeroupper, &[]);
+        a.op(Code::Sub_rm64_imm8, &[Register::RSP.into(), X::I(8)]);
+        a.op(Code::Call_rm64, &[field(Field::Run).into()]);
+        a.op(Code::Add_rm64_imm8, &[Register::RSP.into(), X::I(8)]);
+        for (register, offset) in vectors {
+            a.op(Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512, &[register.into(), slot(offset).into()]);
+        }
+        for (register, offset) in masks {
+            a.op(Code::VEX_Kmovq_kr_km64, &[register.into(), slot(offset).into()]);
+        }
+        for (register, offset) in scalars {
+            a.op(Code::Mov_r64_rm64, &[register.into(), slot(offset).into()]);
+        }
+        let faulted = a.label();
+        a.op(Code::Cmp_rm32_imm8, &[Register::EAX.into(), X::I(FAULT as i32)]);
+        a.jump(Code::Je_rel32_64, faulted);
+        a.op(Code::Retnq, &[]);
+        a.bind(faulted);
+        // Nobody reads the values of a kernel that ends.
+        a.op(Code::Add_rm64_imm8, &[Register::RSP.into(), X::I(8)]);
+        a.jump(Code::Jmp_rel32_64, self.leave);
+    }
+}

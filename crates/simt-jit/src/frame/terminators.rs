@@ -1,0 +1,313 @@
+//! Where control goes at the end of a block.
+//!
+//! Going back asks whether it is somebody else's turn. In the masked clone, going anywhere asks
+//! whether lanes wait in front of there: then all wait, and the lowest block's go on.
+
+use crate::asm::assembler::{Assembler, Label, X, at};
+use crate::frame::entry_exit::Way;
+use crate::frame::layout::{C, D, Field, MASK, field};
+use crate::frame::out_of_line::Cold;
+use crate::frame::warp_loop;
+use crate::function::Compiler;
+use iced_x86::{Code, Register};
+use simt::ir::vector::VectorTerm;
+
+/// Instructions of a block that is worth being made again for a branch.
+const SIDE_INSTRUCTIONS_MAX: usize = 16;
+
+/// Blocks between a branch and where its lanes meet.
+#[derive(Clone, Copy)]
+struct Sides {
+    yes: Option<usize>,
+    no: Option<usize>,
+    meet: usize,
+}
+
+impl Compiler<'_> {
+    pub(crate) fn give_back_patience(&mut self, block: usize) {
+        let cost = self.layout.cost(block) as i32;
+        self.a.op(Code::Add_rm64_imm32, &[field(Field::Patience).into(), X::I(cost)]);
+    }
+
+    /// What every back-edge asks: is it somebody else's turn? Keeps EAX.
+    fn back_edge(&mut self, block: usize) {
+        if self.without.back_edges {
+            return;
+        }
+        let label = self.a.label();
+        self.cold.push(Cold::Turn { label, block, decided: self.decided });
+        let cost = self.layout.cost(block) as i32;
+        let a = &mut self.a;
+        a.op(Code::Sub_rm64_imm32, &[field(Field::Patience).into(), X::I(cost)]);
+        a.jump(Code::Jle_rel32_64, label);
+        a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Control).into()]);
+        a.op(Code::Cmp_rm32_imm8, &[at(C, 0).into(), X::I(0)]);
+        a.jump(Code::Jne_rel32_64, label);
+    }
+
+    /// All lanes that run go from the end of a block to a block.
+    pub(crate) fn go(&mut self, block: usize, to: usize) {
+        if to <= block {
+            self.back_edge(block);
+        }
+        self.arrive(block, to);
+    }
+
+    /// [`Self::go`] after the back-edge.
+    fn arrive(&mut self, block: usize, to: usize) {
+        // The next block stands right behind.
+        let next = self.in_line && to == block + 1;
+        if !self.masked {
+            self.borrow_on_way(block, to);
+            if !next {
+                self.a.jump(Code::Jmp_rel32_64, self.full[to]);
+            }
+            return;
+        }
+        let queue = self.a.label();
+        self.cold.push(Cold::Queue { label: queue, block, to });
+        self.a.op(Code::Cmp_rm32_imm32, &[field(Field::Lowest).into(), X::I(to as i32)]);
+        self.a.jump(Code::Jbe_rel32_64, queue);
+        self.borrow_on_way(block, to);
+        if !next {
+            self.a.jump(Code::Jmp_rel32_64, self.partial[to]);
+        }
+    }
+
+    /// Somebody waits at `to` or in front of it: so do we, and the lowest go on.
+    pub(crate) fn queue(&mut self, block: usize, to: usize) {
+        self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Pending).into()]);
+        self.a.op(Code::Or_rm32_r32, &[at(C, 4 * to as i32).into(), MASK.into()]);
+        self.choose_or(block);
+    }
+
+    fn choose_or(&mut self, block: usize) {
+        let out = self.out(block, Way::Done);
+        self.a.op(Code::Lea_r64_m, &[D.into(), Assembler::at_label(out).into()]);
+        self.a.jump(Code::Jmp_rel32_64, self.choose);
+    }
+
+    /// All lanes that run exit.
+    pub(crate) fn exit(&mut self, block: usize) {
+        if !self.masked {
+            self.a.jump(Code::Jmp_rel32_64, self.next_warp);
+            return;
+        }
+        let eax = Register::EAX;
+        let out = self.out(block, Way::Done);
+        self.a.op(Code::Mov_r32_rm32, &[eax.into(), MASK.into()]);
+        self.a.op(Code::Not_rm32, &[eax.into()]);
+        self.a.op(Code::And_rm32_r32, &[field(Field::Live).into(), eax.into()]);
+        self.a.jump(Code::Je_rel32_64, self.next_warp);
+        self.a.op(Code::Lea_r64_m, &[D.into(), Assembler::at_label(out).into()]);
+        self.a.jump(Code::Jmp_rel32_64, self.choose);
+    }
+
+    /// Where all lanes that run go by a jump instruction.
+    fn edge(&mut self, block: usize, to: Option<usize>) -> Label {
+        match to {
+            Some(to) if !self.masked && to > block && !self.borrows_on_way(block, to) => {
+                self.full[to]
+            }
+            Some(to) => {
+                let label = self.a.label();
+                self.cold.push(Cold::Edge { label, block, to, masked: self.masked });
+                label
+            }
+            None if !self.masked => self.next_warp,
+            None => {
+                let label = self.a.label();
+                self.cold.push(Cold::Exit { label, block });
+                label
+            }
+        }
+    }
+
+    pub(crate) fn terminator(&mut self, term: &VectorTerm) {
+        let block = self.block;
+        match term {
+            VectorTerm::Jump(target) => match target.block() {
+                Some(to) => self.go(block, to.index()),
+                None => self.exit(block),
+            },
+            VectorTerm::Branch { guard, uniform, taken, other } => {
+                let (yes, no) = (taken.block(), other.block());
+                let (mut yes, mut no) = (yes.map(|b| b.index()), no.map(|b| b.index()));
+                if guard.negated {
+                    std::mem::swap(&mut yes, &mut no);
+                }
+                let eax = Register::EAX;
+                if self.in_eax != Some(guard.reg) {
+                    let memory = self.mask_of(guard.reg);
+                    self.a.op(Code::Mov_r32_rm32, &[eax.into(), memory.into()]);
+                }
+                if yes == no {
+                    match yes {
+                        Some(to) => self.go(block, to),
+                        None => self.exit(block),
+                    }
+                    return;
+                }
+                if self.masked {
+                    self.a.op(Code::And_r32_rm32, &[eax.into(), MASK.into()]);
+                } else {
+                    self.a.op(Code::Test_rm32_r32, &[eax.into(), eax.into()]);
+                }
+                self.branch(block, yes, no, *uniform);
+            }
+            VectorTerm::Table { .. }
+            | VectorTerm::Call { .. }
+            | VectorTerm::Barrier { .. }
+            | VectorTerm::Pause { .. } => {
+                if let Some(next) = warp_loop::waits_until(term) {
+                    self.barrier(block, next);
+                }
+                let out = self.out(block, Way::Terminate);
+                self.a.jump(Code::Jmp_rel32_64, out);
+            }
+        }
+    }
+
+    /// Lanes in EAX, for which the flags are set, go to `yes`, the others that run to `no`.
+    fn branch(&mut self, block: usize, yes: Option<usize>, no: Option<usize>, uniform: bool) {
+        let eax = Register::EAX;
+        let back = |to: Option<usize>| to.is_some_and(|to| to <= block);
+        // The way back stands in line, the others behind.
+        if uniform {
+            if back(yes) {
+                let away = self.edge(block, no);
+                self.a.jump(Code::Je_rel32_64, away);
+                self.fall(block, yes);
+            } else {
+                let away = self.edge(block, yes);
+                self.a.jump(Code::Jne_rel32_64, away);
+                self.fall(block, no);
+            }
+            return;
+        }
+        let none = self.edge(block, no);
+        self.a.jump(Code::Je_rel32_64, none);
+        let part = self.a.label();
+        self.cold.push(Cold::Part { label: part, block, masked: self.masked });
+        if self.masked {
+            self.a.op(Code::Cmp_r32_rm32, &[eax.into(), MASK.into()]);
+        } else {
+            self.a.op(Code::Cmp_rm32_imm8, &[eax.into(), X::I(-1)]);
+        }
+        self.a.jump(Code::Jne_rel32_64, part);
+        self.fall(block, yes);
+    }
+
+    pub(crate) fn fall(&mut self, block: usize, to: Option<usize>) {
+        match to {
+            Some(to) => self.go(block, to),
+            None => self.exit(block),
+        }
+    }
+
+    /// The ways of a branch at the end of a block, if lanes that part there meet again behind one
+    /// short block each, or none.
+    fn sides(&self, block: usize, yes: Option<usize>, no: Option<usize>) -> Option<Sides> {
+        let (yes, no) = (yes?, no?);
+        let behind = |side: usize| {
+            let b = &self.f.blocks[side];
+            let plain = b.checks.is_empty()
+                && b.insts.len() <= SIDE_INSTRUCTIONS_MAX
+                && b.insts.iter().all(|i| !i.op.is_sync());
+            match &b.term {
+                VectorTerm::Jump(to) if plain && side > block => {
+                    to.block().map(|to| to.index()).filter(|to| *to > side)
+                }
+                _ => None,
+            }
+        };
+        let (after_yes, after_no) = (behind(yes), behind(no));
+        if no > block && after_yes == Some(no) {
+            Some(Sides { yes: Some(yes), no: None, meet: no })
+        } else if yes > block && after_no == Some(yes) {
+            Some(Sides { yes: None, no: Some(no), meet: yes })
+        } else {
+            let meet = after_yes.filter(|to| after_no == Some(*to))?;
+            Some(Sides { yes: Some(yes), no: Some(no), meet })
+        }
+    }
+
+    /// Lanes of a full warp, those in EAX and the others, go their ways one after the other, the
+    /// lower block first, and on together.
+    fn aside_and_back(&mut self, block: usize, sides: Sides) {
+        let Sides { yes, no, meet } = sides;
+        self.a.op(Code::Mov_r32_rm32, &[MASK.into(), Register::EAX.into()]);
+        let mut ways = [(yes, false), (no, true)];
+        if no < yes {
+            ways.reverse();
+        }
+        let mut turned = false;
+        for (way, others) in ways {
+            let Some(way) = way else { continue };
+            if turned != others {
+                self.a.op(Code::Not_rm32, &[MASK.into()]);
+                turned = others;
+            }
+            self.masked = true;
+            self.stand_at(way);
+            self.forget();
+            self.contents(way);
+        }
+        self.masked = false;
+        self.a.op(Code::Mov_r32_imm32, &[MASK.into(), X::I(-1)]);
+        self.borrow_on_way(block, meet);
+        self.a.jump(Code::Jmp_rel32_64, self.full[meet]);
+    }
+
+    /// The lanes in EAX, some of those that run, take the branch of a block, the others do not.
+    pub(crate) fn part_ways(&mut self, block: usize) {
+        let VectorTerm::Branch { guard, taken, other, .. } = &self.f.blocks[block].term else {
+            return;
+        };
+        let (yes, no) = if guard.negated { (other, taken) } else { (taken, other) };
+        let (yes, no) = (yes.block().map(|b| b.index()), no.block().map(|b| b.index()));
+        if !self.masked
+            && let Some(sides) = self.sides(block, yes, no)
+        {
+            return self.aside_and_back(block, sides);
+        }
+        let (eax, ecx, edx) = (Register::EAX, Register::ECX, Register::EDX);
+        let (high, low) = match (yes, no) {
+            // Those that exit leave the others alone.
+            (None, Some(to)) | (Some(to), None) => {
+                if yes.is_some() {
+                    self.a.op(Code::Xor_r32_rm32, &[eax.into(), MASK.into()]);
+                }
+                // EAX exits.
+                if to <= block {
+                    self.back_edge(block);
+                }
+                self.a.op(Code::Xor_r32_rm32, &[MASK.into(), eax.into()]);
+                self.a.op(Code::Not_rm32, &[eax.into()]);
+                self.a.op(Code::And_rm32_r32, &[field(Field::Live).into(), eax.into()]);
+                self.masked = true;
+                self.arrive(block, to);
+                return;
+            }
+            (Some(yes), Some(no)) => (yes.max(no), yes.min(no)),
+            (None, None) => return,
+        };
+        if low <= block {
+            self.back_edge(block);
+        }
+        if yes == Some(low) {
+            // EAX goes to the higher block.
+            self.a.op(Code::Xor_r32_rm32, &[eax.into(), MASK.into()]);
+        }
+        self.a.op(Code::Xor_r32_rm32, &[MASK.into(), eax.into()]);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Pending).into()]);
+        self.a.op(Code::Or_rm32_r32, &[at(D, 4 * high as i32).into(), eax.into()]);
+        self.a.load_constant(C, high as u64);
+        self.a.op(Code::Mov_r32_rm32, &[edx.into(), field(Field::Lowest).into()]);
+        self.a.op(Code::Cmp_r32_rm32, &[edx.into(), ecx.into()]);
+        self.a.op(Code::Cmova_r32_rm32, &[edx.into(), ecx.into()]);
+        self.a.op(Code::Mov_rm32_r32, &[field(Field::Lowest).into(), edx.into()]);
+        self.masked = true;
+        self.arrive(block, low);
+    }
+}

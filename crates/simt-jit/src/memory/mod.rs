@@ -1,0 +1,8 @@
+//! Memory accesses that both instruction sets share: descriptors, bounds checks, single lanes.
+
+pub(crate) mod access;
+pub(crate) mod check_coalescing;
+pub(crate) mod local_space;
+pub(crate) mod partial_load;
+pub(crate) mod per_lane_access;
+pub(crate) mod range_check;

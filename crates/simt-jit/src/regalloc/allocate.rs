@@ -1,0 +1,281 @@
+//! Which registers of the vector IR get machine registers, and which stay in the register file.
+//!
+//! The densest first: uses, weighted by loops, over the length of the stretches. A register has the
+//! same machine registers in all of its stretches; what gets none is used from memory, where the
+//! first-level cache is nearly as good, but may have some on loan in a loop (`loans`). In the holes
+//! between its stretches others have them, and where the last instruction that reads a register
+//! makes another one, that gets its machine registers (`passing`).
+
+use crate::Flavour;
+use crate::analysis::use_weights::Ranges;
+use crate::avx512::matrix::Order;
+use crate::frame::layout::{FRAGMENT_LANES, FRAGMENT_SLOTS};
+use crate::regalloc::coalesce::Passing;
+use crate::regalloc::interval_table::Room;
+use crate::regalloc::loop_residency::{Loan, Loans};
+use iced_x86::Register;
+use simt::ir::op::{Op, Width};
+use simt::ir::vector::{Home, VectorFunction, VectorInst};
+use std::collections::BTreeSet;
+
+/// Vector registers that hold values; the others are scratch.
+const VECTORS: usize = 28;
+/// General registers that hold values.
+pub(crate) const SCALARS: [Register; 8] = [
+    Register::R12,
+    Register::R13,
+    Register::RSI,
+    Register::RDI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+];
+
+/// Most machine registers that a value of 32 lanes takes.
+pub(crate) const PARTS_MAX: usize = 4;
+
+/// Where the lanes of a register are while its stretch lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lanes {
+    /// In the register file.
+    File,
+    /// In machine registers, the first lanes in the first.
+    Parts([Register; PARTS_MAX]),
+    /// In one machine register: every lane has the same value.
+    Same(Register),
+    /// On the stack, which all warps have in common, at this offset, in an order: the register file
+    /// does not have it, and nobody wants it between blocks.
+    Stack(i32, Order),
+}
+
+/// The assignment of a function.
+#[derive(Default)]
+pub(crate) struct Assignment {
+    /// By register: its lanes.
+    pub(crate) lanes: Vec<Lanes>,
+    /// By register: its one value.
+    pub(crate) scalars: Vec<Option<Register>>,
+    /// By register: a value for all lanes that are equal, although nobody reads it as one.
+    pub(crate) same: Vec<bool>,
+    /// What is on loan in some loop.
+    pub(crate) lent: Vec<Loan>,
+}
+
+/// Machine registers that 32 lanes of a width take.
+pub(crate) fn parts(width: Width) -> usize {
+    match width {
+        Width::W16 => 1,
+        Width::W32 => 2,
+        Width::W64 => 4,
+        Width::W128 => 8,
+    }
+}
+
+/// True if the instruction writes one value, loaded once, to all lanes.
+pub(crate) fn loads_for_all(f: &VectorFunction, inst: &VectorInst) -> bool {
+    matches!(inst.op, Op::Load(_))
+        && inst.uniform
+        && inst.dst.iter().all(|d| f.homes[d.reg.index()] == Home::Vector)
+}
+
+/// Registers whose lanes are always equal.
+fn same_in_all(f: &VectorFunction) -> Vec<bool> {
+    let mut same: Vec<bool> =
+        f.homes.iter().map(|home| matches!(home, Home::Vector | Home::ScalarAndVector)).collect();
+    for inst in f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)) {
+        let for_all = loads_for_all(f, inst) && inst.guard.is_none();
+        for d in &inst.dst {
+            same[d.reg.index()] &= for_all || f.homes[d.reg.index()] == Home::ScalarAndVector;
+        }
+    }
+    let mut defined = vec![false; same.len()];
+    for inst in f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)) {
+        inst.dst.iter().for_each(|d| defined[d.reg.index()] = true);
+    }
+    same.iter().zip(defined).map(|(same, defined)| *same && defined).collect()
+}
+
+impl Assignment {
+    /// Assigns a function's registers; what it lends is not for loops whose first block is one that
+    /// `skips` names.
+    pub(crate) fn of(
+        f: &VectorFunction,
+        ranges: &Ranges,
+        flavour: Flavour,
+        skips: impl Fn(usize) -> bool,
+    ) -> (Self, Loans) {
+        let count = f.classes.len();
+        // With AVX2 lanes are in machine registers within segments only, which assign their own.
+        let (whole_lanes, room) = match flavour {
+            Flavour::Avx512 => (true, SCALARS.len()),
+            Flavour::Avx2 => (false, crate::avx2::SCALARS),
+        };
+        let same = if whole_lanes { same_in_all(f) } else { vec![false; count] };
+        let mut made = Self {
+            lanes: vec![Lanes::File; count],
+            scalars: vec![None; count],
+            same,
+            lent: Vec::new(),
+        };
+        if whole_lanes {
+            made.put_fragments(f, ranges);
+        }
+        // Density, register, as lanes?, machine registers.
+        let mut wanted: Vec<(f32, usize, bool, usize)> = Vec::new();
+        for r in 0..count {
+            let stretches = ranges.kept.of_register(r);
+            let Some(width) = f.classes[r].width() else { continue };
+            if stretches.is_empty() {
+                continue;
+            }
+            let length: u32 = stretches.iter().map(|s| s.end - s.start + 1).sum();
+            let density = ranges.weights[r] / length as f32;
+            let home = f.homes[r];
+            let lanes = matches!(home, Home::Vector | Home::ScalarAndVector)
+                && made.lanes[r] == Lanes::File;
+            if whole_lanes && lanes && width != Width::W128 {
+                let units = if made.same[r] { 1 } else { parts(width) };
+                // 16-bit lanes that are equal have no form of their own.
+                if !(made.same[r] && width == Width::W16) {
+                    wanted.push((density / units as f32, r, true, units));
+                }
+            }
+            let scalar = !matches!(home, Home::Vector | Home::Mask | Home::None);
+            if scalar && matches!(width, Width::W32 | Width::W64) {
+                wanted.push((density, r, false, 1));
+            }
+        }
+        wanted.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let passing =
+            if whole_lanes { Passing::of(f, ranges, &made.same) } else { Passing::none() };
+        let mut vectors = Room::new(crate::avx512::matrix::vectors(f, VECTORS));
+        let mut scalars = Room::new(room);
+        for (_, r, lanes, units) in wanted {
+            let stretches = ranges.kept.of_register(r);
+            let room = if lanes { &mut vectors } else { &mut scalars };
+            let passed = if lanes { made.passed(&passing, room, ranges, r) } else { None };
+            let Some(found) = passed.or_else(|| room.find(units, stretches)) else { continue };
+            found.iter().for_each(|m| room.take(*m, r, stretches));
+            match lanes {
+                true => made.lanes[r] = made.lanes_in(r, &found),
+                false => made.scalars[r] = Some(SCALARS[found[0]]),
+            }
+        }
+        let rooms = (&mut vectors, &mut scalars);
+        let loans = Loans::give(f, ranges, &made, rooms, (whole_lanes, skips));
+        // For as long as they are on loan: `used_vectors` and `used_scalars` know of them.
+        made.lent = loans.all().copied().collect();
+        (made, loans)
+    }
+
+    /// A register's lanes in machine registers of these numbers.
+    pub(crate) fn lanes_in(&self, r: usize, numbers: &[usize]) -> Lanes {
+        if self.same[r] {
+            return Lanes::Same(zmm(numbers[0]));
+        }
+        let mut registers = [Register::None; PARTS_MAX];
+        for (to, from) in registers.iter_mut().zip(numbers) {
+            *to = zmm(*from);
+        }
+        Lanes::Parts(registers)
+    }
+
+    /// Machine registers that one of those has that pass theirs on to a register, or get them from
+    /// it, if the rest of its stretches are free in them.
+    fn passed(
+        &self,
+        passing: &Passing,
+        room: &Room,
+        ranges: &Ranges,
+        r: usize,
+    ) -> Option<Vec<usize>> {
+        let partners = passing.partners(r);
+        partners.iter().find_map(|(partner, _)| {
+            let Lanes::Parts(registers) = self.lanes[*partner] else { return None };
+            let numbers = registers.into_iter().take_while(|m| *m != Register::None);
+            let numbers: Vec<usize> = numbers.map(|m| m as usize - ZMM0).collect();
+            let free = |(part, number): (usize, &usize)| {
+                room.is_free(*number, ranges.kept.of_register(r), |owner, position| {
+                    let same_part = matches!(self.lanes[owner],
+                        Lanes::Parts(theirs) if theirs[part] == registers[part]);
+                    same_part && partners.contains(&(owner, position))
+                })
+            };
+            numbers.iter().enumerate().all(free).then_some(numbers)
+        })
+    }
+}
+
+impl Assignment {
+    /// Puts fragments of matrices onto the stack, where products want them: there are many, for a
+    /// short while, and the next warp's fit where this one's were.
+    fn put_fragments(&mut self, f: &VectorFunction, ranges: &Ranges) {
+        let kept = &ranges.kept;
+        let is_local = |r: &usize| {
+            let stretches = kept.of_register(*r);
+            let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else {
+                return false;
+            };
+            let block = kept.ends.partition_point(|end| *end < first.start);
+            kept.starts[block] < first.start && last.end < kept.ends[block]
+        };
+        let mut slots = Room::new(FRAGMENT_SLOTS);
+        let mut put = |registers: &[usize], order: Order| {
+            let stretches: Vec<_> = registers.iter().map(|r| kept.of_register(*r)).collect();
+            let first = slots.find_row(&stretches).filter(|_| registers.iter().all(is_local));
+            for (slot, r) in first.into_iter().flat_map(|first| (first..).zip(registers)) {
+                slots.take(slot, *r, kept.of_register(*r));
+                self.lanes[*r] = Lanes::Stack(FRAGMENT_LANES + 128 * slot as i32, order);
+            }
+            first.is_some()
+        };
+        for (registers, order) in crate::avx512::matrix::fragments(f) {
+            if !put(&registers, order) {
+                registers.iter().for_each(|r| _ = put(&[*r], Order::Lanes));
+            }
+        }
+    }
+
+    /// Vector registers that hold values somewhere.
+    pub(crate) fn used_vectors(&self) -> BTreeSet<Register> {
+        let lent = self.lent.iter().filter_map(|loan| match loan {
+            Loan::Lanes(_, lanes) => Some(lanes),
+            Loan::Scalar(..) => None,
+        });
+        self.lanes
+            .iter()
+            .chain(lent)
+            .flat_map(|lanes| match *lanes {
+                Lanes::File | Lanes::Stack(..) => [Register::None; PARTS_MAX],
+                Lanes::Parts(registers) => registers,
+                Lanes::Same(register) => [register; PARTS_MAX],
+            })
+            .filter(|r| *r != Register::None)
+            .collect()
+    }
+
+    /// Vector registers that could hold values of this function and do not.
+    pub(crate) fn spares(&self, f: &VectorFunction) -> Vec<Register> {
+        let used = self.used_vectors();
+        let all = (0..crate::avx512::matrix::vectors(f, VECTORS)).map(zmm);
+        all.filter(|register| !used.contains(register)).collect()
+    }
+
+    /// General registers that hold values somewhere.
+    pub(crate) fn used_scalars(&self) -> BTreeSet<Register> {
+        let lent = self.lent.iter().filter_map(|loan| match loan {
+            Loan::Scalar(_, register) => Some(*register),
+            Loan::Lanes(..) => None,
+        });
+        self.scalars.iter().flatten().copied().chain(lent).collect()
+    }
+}
+
+/// The number of the first vector register among all.
+const ZMM0: usize = Register::ZMM0 as usize;
+
+/// Vector register of a number.
+fn zmm(number: usize) -> Register {
+    Register::ZMM0 + number as u32
+}

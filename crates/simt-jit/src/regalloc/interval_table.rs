@@ -1,0 +1,112 @@
+//! Machine registers over the length of a function: who has which of them where.
+
+use simt::analysis::live_intervals::Stretch;
+
+/// What a machine register holds through a stretch.
+#[derive(Clone, Copy)]
+struct Taken {
+    stretch: Stretch,
+    owner: usize,
+}
+
+/// Machine registers of one kind, by number.
+pub(crate) struct Room {
+    /// By machine register, in order.
+    taken: Vec<Vec<Taken>>,
+}
+
+impl Room {
+    /// So many registers, all free.
+    pub(crate) fn new(registers: usize) -> Self {
+        Self { taken: vec![Vec::new(); registers] }
+    }
+
+    /// True if a machine register is free in stretches. Where it is taken up to a position from
+    /// which on it is wanted, or the other way round, `passes` says whether that owner passes it on
+    /// there.
+    pub(crate) fn is_free(
+        &self,
+        register: usize,
+        stretches: &[Stretch],
+        passes: impl Fn(usize, u32) -> bool,
+    ) -> bool {
+        let list = &self.taken[register];
+        stretches.iter().all(|s| {
+            let first = list.partition_point(|t| t.stretch.end < s.start);
+            let meets = list[first..].iter().take_while(|t| t.stretch.start <= s.end);
+            meets.into_iter().all(|t| {
+                let touches = t.stretch.end == s.start || t.stretch.start == s.end;
+                touches && passes(t.owner, s.start.max(t.stretch.start))
+            })
+        })
+    }
+
+    /// The first so many registers that are free in stretches.
+    pub(crate) fn find(&self, count: usize, stretches: &[Stretch]) -> Option<Vec<usize>> {
+        let free = (0..self.taken.len()).filter(|r| self.is_free(*r, stretches, |_, _| false));
+        let found: Vec<usize> = free.take(count).collect();
+        (found.len() == count).then_some(found)
+    }
+
+    /// The first of as many registers in a row as there are owners, each free in the stretches of
+    /// its own.
+    pub(crate) fn find_row(&self, owners: &[&[Stretch]]) -> Option<usize> {
+        let last = self.taken.len().checked_sub(owners.len())?;
+        (0..=last).find(|first| {
+            let mut row = (*first..).zip(owners);
+            row.all(|(register, stretches)| self.is_free(register, stretches, |_, _| false))
+        })
+    }
+
+    /// Gives a register that is free in stretches to an owner.
+    pub(crate) fn take(&mut self, register: usize, owner: usize, stretches: &[Stretch]) {
+        let list = &mut self.taken[register];
+        for stretch in stretches {
+            let at = list.partition_point(|t| {
+                (t.stretch.start, t.stretch.end) < (stretch.start, stretch.end)
+            });
+            list.insert(at, Taken { stretch: *stretch, owner });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stretch(start: u32, end: u32) -> Stretch {
+        Stretch { start, end }
+    }
+
+    #[test]
+    fn holes_are_free() {
+        let mut room = Room::new(1);
+        room.take(0, 7, &[stretch(0, 3), stretch(10, 12)]);
+        assert!(room.find(1, &[stretch(4, 9), stretch(13, 20)]).is_some());
+        assert!(room.find(1, &[stretch(4, 10)]).is_none());
+        assert!(room.find(1, &[stretch(3, 3)]).is_none());
+    }
+
+    #[test]
+    fn a_row_is_free_where_each_is_wanted() {
+        let mut room = Room::new(4);
+        room.take(1, 7, &[stretch(0, 3)]);
+        assert_eq!(room.find_row(&[&[stretch(2, 5)], &[stretch(4, 9)]]), Some(0));
+        assert_eq!(room.find_row(&[&[stretch(2, 5)], &[stretch(2, 5)]]), Some(2));
+        let [early, late]: [&[Stretch]; 2] = [&[stretch(2, 5)], &[stretch(5, 6)]];
+        assert_eq!((room.find_row(&[early; 3]), room.find_row(&[late; 4])), (None, Some(0)));
+        assert_eq!(room.find_row(&[late; 5]), None);
+    }
+
+    #[test]
+    fn a_register_is_passed_on_where_its_owner_says_so() {
+        let mut room = Room::new(1);
+        room.take(0, 7, &[stretch(0, 3), stretch(10, 12)]);
+        let passes = |owner, position| owner == 7 && position == 3;
+        assert!(room.is_free(0, &[stretch(3, 9)], passes));
+        assert!(!room.is_free(0, &[stretch(3, 10)], passes), "it is wanted again at 10");
+        assert!(!room.is_free(0, &[stretch(2, 9)], passes), "it is still read at 3");
+        room.take(0, 8, &[stretch(3, 9)]);
+        assert!(!room.is_free(0, &[stretch(9, 9)], passes));
+    }
+}

@@ -1,0 +1,4 @@
+//! Uniform values: operations on general registers.
+
+pub(crate) mod divide;
+pub(crate) mod integer;

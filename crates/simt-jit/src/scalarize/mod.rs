@@ -1,0 +1,7 @@
+//! Loop scalarisation: irregular innermost loops run lane by lane, as scalar code.
+
+pub(crate) mod bounds;
+pub(crate) mod emit;
+pub(crate) mod loop_selection;
+pub(crate) mod precheck;
+pub(crate) mod registers;

@@ -1,10 +1,11 @@
 //! The tables that commands print, column for column as NVIDIA's shell prints them.
 
-use crate::report::{Client, Device};
+use crate::status::{Client, Device};
 use std::fmt::Write;
 
 /// `ps`: a header, and a row for each client of a server. Nothing at all where there is none.
-/// `namespace` gives the inode of a process's PID namespace.
+/// `namespace` gives the inode of a process's PID namespace. A client that has no PID in the
+/// daemon's own has a dash there: no process can be named so.
 pub fn processes(servers: &[(u32, &[Client])], namespace: impl Fn(u32) -> Option<u64>) -> String {
     let mut text = String::new();
     for (server, clients) in servers {
@@ -12,15 +13,16 @@ pub fn processes(servers: &[(u32, &[Client])], namespace: impl Fn(u32) -> Option
             if text.is_empty() {
                 row(&mut text, ["PID", "ID", "SERVER", "DEVICE", "NAMESPACE", "COMMAND"]);
             }
-            let namespace = namespace(client.pid).map_or("-".to_owned(), |inode| inode.to_string());
+            let or_dash = |word: Option<String>| word.unwrap_or_else(|| "-".to_owned());
+            let namespace = client.pid.and_then(&namespace).map(|inode| inode.to_string());
             row(
                 &mut text,
                 [
-                    &client.pid.to_string(),
+                    &or_dash(client.pid.map(|pid| pid.to_string())),
                     &client.id.to_string(),
                     &server.to_string(),
                     short_uuid(&client.device_uuid),
-                    &namespace,
+                    &or_dash(namespace),
                     &crate::log::printable(&client.command),
                 ],
             );
@@ -52,7 +54,8 @@ pub fn device_clients(devices: &[Device], clients: &[Client]) -> String {
         });
         let _ = writeln!(text, "[{}] {address}, {}", device.ordinal, device.name);
         for client in clients.iter().filter(|client| client.device_uuid == device.uuid) {
-            let _ = writeln!(text, "{}.{}", client.pid, client.id);
+            let pid = client.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+            let _ = writeln!(text, "{pid}.{}", client.id);
         }
     }
     text
@@ -121,7 +124,7 @@ mod tests {
 
     fn client() -> Client {
         Client {
-            pid: 524,
+            pid: Some(524),
             id: 1,
             uid: 0,
             device_uuid: device().uuid,

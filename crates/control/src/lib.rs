@@ -10,7 +10,8 @@
 //! | [`directory`] | the pipe directory and who owns it |
 //! | [`locate`] | which of the directories is this user's |
 //! | [`log`] | control.log and server.log |
-//! | [`report`], [`format`](mod@format) | what servers say, and how it is printed |
+//! | [`status`], [`format`](mod@format) | what servers say, and how it is printed |
+//! | [`report`] | all that the daemon knows, for programs |
 //! | [`users`] | names of users |
 //!
 //! Invariants: it never loads a libcuda and knows no device but by what servers say; it knows no
@@ -29,4 +30,8 @@ pub mod options;
 pub mod program;
 pub mod report;
 pub mod shell;
+pub mod status;
 pub mod users;
+
+/// The version number of NVIDIA's interface that this one follows, as its `-v` prints it.
+pub const BINARY_VERSION: u32 = 13000;

@@ -4,6 +4,7 @@
 //! programs with NVIDIA's own library look there too.
 
 use crate::directory::{DEFAULT_PIPE_DIRECTORY, PipeDirectory};
+use crate::report::Report;
 use crate::shell::Shell;
 use cuda_api::environment::XDG_RUNTIME_DIR;
 use std::os::unix::fs::MetadataExt;
@@ -22,7 +23,7 @@ pub fn pipe_directory() -> PathBuf {
     }
     let default = Path::new(DEFAULT_PIPE_DIRECTORY);
     if is_trustworthy(default)
-        && let Some(owner) = daemon_owner(default)
+        && let Some(Report { uid: owner, .. }) = report(default)
         && (owner == 0 || owner == rustix::process::geteuid().as_raw())
     {
         return default.to_path_buf();
@@ -55,10 +56,9 @@ pub fn is_trustworthy(directory: &Path) -> bool {
     })
 }
 
-/// Who the daemon in a directory belongs to, by its own word; `None` if there is none of ours.
-fn daemon_owner(directory: &Path) -> Option<u32> {
+/// What the daemon in a directory says about itself; `None` if there is none of ours.
+pub fn report(directory: &Path) -> Option<Report> {
     let shell = Shell::new(PipeDirectory::new(directory)).with_patience(ANSWER);
     let (report, status) = shell.ask("report").ok()?;
-    let report: serde_json::Value = serde_json::from_str(&report).ok().filter(|_| status == 0)?;
-    u32::try_from(report.get("uid")?.as_u64()?).ok()
+    serde_json::from_str(&report).ok().filter(|_| status == 0)
 }

@@ -1,12 +1,11 @@
 //! The command line of `nvidia-cuda-mps-control`: one table of options, from which parsing and
 //! help come. Words that are no option are a command.
 
+use crate::BINARY_VERSION;
 use crate::command;
+use crate::daemon::DETACH;
 use std::fmt::Write;
 use thiserror::Error;
-
-/// The version number of NVIDIA's interface that this one follows, as its `-v` prints it.
-pub const BINARY_VERSION: u32 = 13000;
 
 /// What the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,9 +65,6 @@ struct OptionRow {
     help: &'static str,
     effect: Effect,
 }
-
-/// Not for people: [`Action::Daemon`] gives it to the process that becomes the daemon.
-pub(crate) const DETACH: &str = "--detach";
 
 const OPTIONS: &[OptionRow] = &[
     OptionRow {

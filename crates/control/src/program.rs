@@ -1,5 +1,6 @@
 //! `nvidia-cuda-mps-control` from its arguments to its exit status.
 
+use crate::command::connection;
 use crate::daemon::{self, Programs, StartError};
 use crate::directory::PipeDirectory;
 use crate::options::{self, Action};
@@ -20,7 +21,11 @@ pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Progra
         Action::Help => print(&options::help()),
         Action::Version => print(&options::version()),
         Action::Daemon => started(daemon::start_in_background(&*programs)),
-        Action::Foreground { detach } => started(daemon::run(programs, detach)),
+        Action::Foreground { detach } => {
+            let result = daemon::run(programs, connection::start, detach);
+            connection::finish();
+            started(result)
+        }
         Action::Command(line) => {
             match Shell::new(PipeDirectory::found()).command(&line, &mut io::stdout()) {
                 Ok(status) => exit_status(status),

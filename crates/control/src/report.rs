@@ -1,78 +1,163 @@
-//! What a server says about itself, as the daemon keeps it and the commands print it.
+//! What `report` prints as JSON: everything that a daemon knows, for programs. Fields are only ever
+//! added; readers give those that a daemon of an earlier version lacks a default.
 
+use crate::status::{self, Device};
 use channel::message::ClientWork;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Lanes of a warp, of every device.
 const WARP_LANES: u64 = 32;
 
-/// State of a server, by NVIDIA's words where it has them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServerState {
-    /// Not ready yet; clients wait.
-    Initializing,
-    /// Serves.
-    Active,
-    /// Recovers from a fatal fault; new clients are refused.
-    Fault,
-    /// Told to end; serves the clients it has.
-    ShuttingDown,
+/// A daemon.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of openmps.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Its user; root's serves all users.
+    pub uid: u32,
+    /// Where its sockets are.
+    pub pipe_directory: PathBuf,
+    /// Where its logs are, if it can write them anywhere.
+    pub log_directory: Option<PathBuf>,
+    /// It takes no more programs, and ends with the last of those that it has.
+    #[serde(default)]
+    pub stopping: bool,
+    /// Programs whose server is not ready.
+    pub clients_waiting: u64,
+    /// Files that it may have open, sockets of waiting programs included; `None`: any number, or a
+    /// daemon of an earlier version.
+    #[serde(default)]
+    pub descriptors_max: Option<u64>,
+    /// What about its environment and its limits is not as its owner may think, a sentence each.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+    /// Its servers, oldest first.
+    pub servers: Vec<Server>,
 }
 
-impl ServerState {
-    /// The word that `get_server_status` prints.
-    pub fn word(self) -> &'static str {
-        match self {
-            ServerState::Initializing => "INITIALIZING",
-            ServerState::Active => "ACTIVE",
-            ServerState::Fault => "FAULT",
-            ServerState::ShuttingDown => "SHUTTING_DOWN",
-        }
+impl Report {
+    /// Whether a user is told of everybody's programs, and not only of that user's own.
+    pub fn tells_all_to(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.uid
+    }
+
+    /// How many programs use it, of those that the reader is told of.
+    pub fn programs(&self) -> usize {
+        self.servers.iter().map(|server| server.clients.len()).sum()
     }
 }
 
-/// A device that a server offers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
-    /// Number by which clients know it.
-    pub ordinal: u32,
-    /// PCI address as the driver writes it: `0000:00:06.0`.
-    pub pci: String,
-    /// `GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`
-    pub uuid: String,
-    /// Name of the product.
-    pub name: String,
+/// One of its servers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Server {
+    /// Its process.
+    pub pid: u32,
+    /// Its user.
+    #[serde(default)]
+    pub uid: u32,
+    /// That user's name.
+    #[serde(default)]
+    pub user: String,
+    /// The word of `get_server_status`.
+    pub state: String,
+    /// The devices that it offers.
+    #[serde(default)]
+    pub devices: Vec<Device>,
+    /// Its clients, oldest first.
+    pub clients: Vec<Client>,
+    /// Why it did not answer, if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
-/// A client of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One of their clients.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Client {
-    /// Process id in the daemon's PID namespace; 0 if it has none there.
-    pub pid: u32,
-    /// Number of the client, unique in its server.
+    /// Process id in the daemon's PID namespace, if it has one there.
+    pub pid: Option<u32>,
+    /// Its number, unique in its server's life.
     pub id: u32,
-    /// User.
+    /// Its user.
+    #[serde(default)]
     pub uid: u32,
+    /// That user's name.
+    pub user: String,
     /// The device that it uses.
+    #[serde(default)]
     pub device_uuid: String,
     /// Device memory that it holds, bytes.
     pub memory_bytes: u64,
-    /// Kernels that it has launched.
+    /// Kernels that it launched.
     pub kernels: u64,
-    /// What the device did for it, if the server's provider counts that.
-    pub work: Option<ClientWork>,
+    /// What the device did for it, where it counts.
+    #[serde(default)]
+    pub work: Option<Work>,
+    /// Inode of its PID namespace: what tells containers apart.
+    #[serde(default)]
+    pub pid_namespace: Option<u64>,
     /// Its command line.
     pub command: String,
 }
 
-/// One answer of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// State.
-    pub state: ServerState,
-    /// Devices that it offers, by ordinal.
-    pub devices: Vec<Device>,
-    /// Clients, oldest first.
-    pub clients: Vec<Client>,
+impl Client {
+    /// A client as its server describes it.
+    pub fn new(client: &status::Client, user: String, pid_namespace: Option<u64>) -> Client {
+        Client {
+            pid: client.pid,
+            id: client.id,
+            uid: client.uid,
+            user,
+            device_uuid: client.device_uuid.clone(),
+            memory_bytes: client.memory_bytes,
+            kernels: client.kernels,
+            work: client.work.map(Work::from),
+            pid_namespace,
+            command: client.command.clone(),
+        }
+    }
+}
+
+/// What the device did for a client so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Work {
+    /// Time during which at least one of its kernels ran, ns.
+    pub busy_ns: u64,
+    /// Time that the provider's threads spent in its blocks, ns, summed over threads.
+    pub worker_ns: u64,
+    /// Blocks that ended.
+    pub blocks: u64,
+    /// Instructions, once a warp.
+    pub warp_instructions: u64,
+    /// Instructions, once a thread that took part.
+    pub thread_instructions: u64,
+    /// The share of warps' lanes that took part in their instructions.
+    pub lanes_active: Option<f64>,
+    /// Bytes read from and written to global memory.
+    pub global_bytes: u64,
+    /// Time during which it had a block on an SM, ns, summed over SMs.
+    pub sm_active_ns: u64,
+    /// Time during which warps were resident, ns, summed over warps.
+    pub warp_ns: u64,
+}
+
+impl From<ClientWork> for Work {
+    fn from(work: ClientWork) -> Work {
+        Work {
+            busy_ns: work.busy_ns,
+            worker_ns: work.worker_ns,
+            blocks: work.blocks,
+            warp_instructions: work.warp_instructions,
+            thread_instructions: work.thread_instructions,
+            lanes_active: lanes_active(work.warp_instructions, work.thread_instructions),
+            global_bytes: work.global_bytes,
+            sm_active_ns: work.sm_active_ns,
+            warp_ns: work.warp_ns,
+        }
+    }
 }
 
 /// The share of lanes, 0 to 1, that took part in warps' instructions: from the instructions counted
@@ -80,4 +165,22 @@ pub struct Status {
 pub fn lanes_active(warp_instructions: u64, thread_instructions: u64) -> Option<f64> {
     let lanes = warp_instructions as f64 * WARP_LANES as f64;
     (warp_instructions > 0).then(|| thread_instructions as f64 / lanes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_an_earlier_version_is_read() {
+        let text = r#"{"version":"0","pid":1,"uid":0,"pipe_directory":"/p","log_directory":null,
+            "clients_waiting":0,"servers":[{"pid":2,"state":"ACTIVE","clients":[{"pid":3,"id":1,
+            "user":"ann","memory_bytes":4,"kernels":5,"work":{"busy_ns":6},"command":"x"}]}]}"#;
+        let report: Report = serde_json::from_str(text).unwrap();
+        let client = &report.servers[0].clients[0];
+        let work = client.work.unwrap();
+        assert_eq!((client.pid, work.busy_ns, work.blocks), (Some(3), 6, 0));
+        let again: Report = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
+        assert_eq!(again, report);
+    }
 }

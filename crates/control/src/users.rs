@@ -42,6 +42,29 @@ fn find_in(passwd: &str, uid: u32) -> Option<User> {
     })
 }
 
+/// Whether this process's user namespace has numbers for a user and a group: only then can a process
+/// be started as that user. Others' processes appear as the overflow user, 65534.
+pub fn are_mapped(uid: u32, gid: u32) -> bool {
+    let holds = |path: &str, id: u32| {
+        // Where the file cannot be read there is no such namespace.
+        std::fs::read_to_string(path).map_or(true, |map| map_holds(&map, id))
+    };
+    holds("/proc/self/uid_map", uid) && holds("/proc/self/gid_map", gid)
+}
+
+/// Whether a map has the number inside of the namespace: lines of first inside, first outside, count.
+fn map_holds(map: &str, id: u32) -> bool {
+    map.lines().any(|line| {
+        let mut numbers = line.split_whitespace().map(|word| word.parse::<u32>().ok());
+        match (numbers.next().flatten(), numbers.nth(1).flatten()) {
+            (Some(first), Some(count)) => {
+                id.checked_sub(first).is_some_and(|offset| offset < count)
+            }
+            _ => false,
+        }
+    })
+}
+
 /// The user's name, or its number where there is none.
 pub fn name(uid: u32) -> String {
     find(uid).map_or_else(|| uid.to_string(), |user| user.name)
@@ -50,6 +73,15 @@ pub fn name(uid: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_namespace_s_map_tells_whom_it_knows() {
+        let all = "         0          0 4294967295\n";
+        assert!(map_holds(all, 0) && map_holds(all, 65534));
+        let some = "0 1000 1\n1 100000 65536\n";
+        assert!(map_holds(some, 0) && map_holds(some, 1) && map_holds(some, 65536));
+        assert!(!map_holds("0 1000 1\n", 65534) && !map_holds(some, 65537));
+    }
 
     #[test]
     fn a_line_is_found_among_broken_ones() {

@@ -103,6 +103,9 @@ variables! {
         "Directory below which native code of kernels is kept, in openmps/code.";
     CUDA_CACHE_MAXSIZE = "CUDA_CACHE_MAXSIZE", "software GPU", Number(0),
         "268435456", "Most native code that is kept there, bytes.";
+    OPENMPS_IDLE_S = "OPENMPS_IDLE_S", "daemon", Number(0),
+        "300", "How long a server without clients stays, seconds, if it is of another user than the \
+        daemon's; 0: until the daemon ends.";
     OPENMPS_PROVIDER = "OPENMPS_PROVIDER", "client, server, openmps", Any,
         "vendor if there is one, else soft",
         "What drives the device: vendor, soft, or the absolute path of a libcuda.so.1.";

@@ -93,6 +93,17 @@ pub struct CUuuid {
     pub bytes: [u8; 16],
 }
 
+/// As nvidia-smi writes a device's: `GPU-d0a1cf3e-b77a-11c2-91d0-85871bc94d2d`.
+impl core::fmt::Display for CUuuid {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("GPU")?;
+        self.bytes.iter().enumerate().try_for_each(|(index, byte)| {
+            let dash = if matches!(index, 0 | 4 | 6 | 8 | 10) { "-" } else { "" };
+            write!(f, "{dash}{byte:02x}")
+        })
+    }
+}
+
 /// What another process opens to reach memory; opaque to programs.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,13 +10,13 @@ use anyhow::{Context, Result, bail};
 use control::directory::PipeDirectory;
 pub(crate) use control::locate::pipe_directory;
 use control::locate::{ANSWER, is_trustworthy, own_directory};
+use control::report::Report;
 use control::shell::{Shell, ShellError};
 use cuda_api::environment::{
     CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, CUDA_VISIBLE_DEVICES, OPENMPS_LIB_DIR,
 };
-use serde::Deserialize;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -27,95 +27,25 @@ const OTHERS_END: Duration = Duration::from_secs(5);
 /// From one look at another process's daemon to the next.
 const POLL: Duration = Duration::from_millis(20);
 
-/// What the daemon says about itself, in `report`. Rows of servers and clients are passed on as
-/// they are.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Report {
-    pub(crate) version: String,
-    pub(crate) pid: u32,
-    pub(crate) uid: u32,
-    pub(crate) pipe_directory: PathBuf,
-    pub(crate) log_directory: Option<PathBuf>,
-    /// It takes no more programs, and ends with the last of those that it has. A daemon of an
-    /// earlier version says nothing.
-    #[serde(default)]
-    pub(crate) stopping: bool,
-    pub(crate) clients_waiting: u64,
-    pub(crate) servers: Vec<Server>,
-}
-
-impl Report {
-    /// Whether a user is told of everybody's programs, and not only of that user's own.
-    pub(crate) fn tells_all_to(&self, uid: u32) -> bool {
-        uid == 0 || uid == self.uid
+/// An error if the daemon takes no program of this user's: it is another user's, or is ending.
+fn check_takes_us(report: &Report) -> Result<()> {
+    if report.uid != 0 && report.uid != rustix::process::geteuid().as_raw() {
+        bail!(
+            "the daemon in {} belongs to {} and serves only that user; set \
+             {CUDA_MPS_PIPE_DIRECTORY} to another directory",
+            report.pipe_directory.display(),
+            control::users::name(report.uid)
+        );
     }
-
-    /// How many programs use it, of those that this user is told of.
-    pub(crate) fn programs(&self) -> usize {
-        self.servers.iter().map(|server| server.clients.len()).sum()
+    if report.stopping {
+        bail!(
+            "the daemon in {} is shutting down and waits for {} program(s); \
+             `openmps down --timeout 0` ends them",
+            report.pipe_directory.display(),
+            report.programs()
+        );
     }
-
-    /// An error if the daemon takes no program of this user's: it is another user's, or is ending.
-    fn check_takes_us(&self) -> Result<()> {
-        if self.uid != 0 && self.uid != rustix::process::geteuid().as_raw() {
-            bail!(
-                "the daemon in {} belongs to {} and serves only that user; set \
-                 {CUDA_MPS_PIPE_DIRECTORY} to another directory",
-                self.pipe_directory.display(),
-                control::users::name(self.uid)
-            );
-        }
-        if self.stopping {
-            bail!(
-                "the daemon in {} is shutting down and waits for {} program(s); \
-                 `openmps down --timeout 0` ends them",
-                self.pipe_directory.display(),
-                self.programs()
-            );
-        }
-        Ok(())
-    }
-}
-
-/// One of its servers.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Server {
-    pub(crate) pid: u32,
-    pub(crate) state: String,
-    pub(crate) clients: Vec<Client>,
-    /// Why it did not answer, if it did not.
-    pub(crate) error: Option<String>,
-}
-
-/// One of their clients.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Client {
-    pub(crate) pid: u32,
-    /// Unique in its server, as its PID is not where namespaces are in use.
-    pub(crate) id: u32,
-    pub(crate) user: String,
-    pub(crate) memory_bytes: u64,
-    pub(crate) kernels: u64,
-    /// Of a device that counts; a daemon of an earlier version says nothing.
-    #[serde(default)]
-    pub(crate) work: Option<Work>,
-    pub(crate) command: String,
-}
-
-/// What the device did for a client so far. What a daemon of another version does not say is 0.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Work {
-    /// Time during which at least one of its kernels ran.
-    pub(crate) busy_ns: u64,
-    /// Summed over the SMs on which it had a block.
-    pub(crate) sm_active_ns: u64,
-    /// Summed over its resident warps.
-    pub(crate) warp_ns: u64,
-    /// Once a warp.
-    pub(crate) warp_instructions: u64,
-    /// Once a thread that took part.
-    pub(crate) thread_instructions: u64,
+    Ok(())
 }
 
 /// What is in a pipe directory.
@@ -144,7 +74,7 @@ pub(crate) fn state(directory: &Path) -> State {
         return State::Foreign { reason: format!("{error:#}") };
     }
     match ask(directory) {
-        Ok(Some(report)) => match report.check_takes_us() {
+        Ok(Some(report)) => match check_takes_us(&report) {
             Ok(()) => State::Running { version: format!("openmps {}", report.version) },
             Err(error) => State::Foreign { reason: error.to_string() },
         },
@@ -189,7 +119,7 @@ pub(crate) fn find_or_start(libraries: &Libraries) -> Result<(Report, bool)> {
     })?;
     match found {
         Some(report) => {
-            report.check_takes_us()?;
+            check_takes_us(&report)?;
             Ok((report, false))
         }
         None => start(&directory, libraries),

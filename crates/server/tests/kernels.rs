@@ -6,7 +6,7 @@
 mod device;
 mod support;
 
-use channel::message::Message;
+use channel::message::{Message, Question};
 use channel::payload::Payload;
 use channel::request::*;
 use cuda_api::handle::{Handle, HandleKind};
@@ -62,8 +62,8 @@ fn add_vectors(client: &mut Client) {
 }
 
 fn terminate(server: &Server, client: &Client) {
-    server.daemon.send(&Message::Terminate(client.pid), &[]).unwrap();
-    assert_eq!(server.receive(), Message::Done(0));
+    server.ask(1, Question::Terminate(client.welcome.client_id));
+    assert_eq!(server.receive(), done(1, 0));
     assert_eq!(client.region.sticky_error(), Err(CudaError::MPS_CLIENT_TERMINATED));
 }
 

@@ -4,7 +4,7 @@
 mod support;
 
 use channel::memfd::{Seals, create, create_sealed};
-use channel::message::Message;
+use channel::message::{Ask, Message, Question};
 use channel::region::{REGION_BYTES, Region};
 use channel::request::*;
 use cuda_api::{CUdeviceptr, CudaError};
@@ -159,17 +159,17 @@ fn a_chunk_outlives_its_session_in_its_file() {
 fn a_terminated_client_is_told_and_stays_listed_until_it_goes() {
     let mut server = Server::start(true);
     let (client, mut other) = (busy(&mut server, 9300), server.connect());
-    server.daemon.send(&Message::Terminate(client.pid), &[]).unwrap();
-    assert_eq!(server.receive(), Message::Done(0));
+    server.ask(1, Question::Terminate(client.welcome.client_id));
+    assert_eq!(server.receive(), done(1, 0));
     client.wait_for_end();
     let terminated = CudaError::MPS_CLIENT_TERMINATED;
     assert_eq!(client.region.sticky_error(), Err(terminated));
     assert!(has_memory(&server, &client, 0));
     // Once more, and somebody who is not there.
-    server.daemon.send(&Message::Terminate(client.pid), &[]).unwrap();
-    assert_eq!(server.receive(), Message::Done(0));
-    server.daemon.send(&Message::Terminate(7), &[]).unwrap();
-    assert_eq!(server.receive(), Message::Done(CudaError::INVALID_VALUE.code()));
+    server.ask(2, Question::Terminate(client.welcome.client_id));
+    assert_eq!(server.receive(), done(2, 0));
+    server.ask(3, Question::Terminate(7));
+    assert_eq!(server.receive(), done(3, CudaError::INVALID_VALUE.code()));
     let pid = client.pid;
     drop(client);
     assert_eq!(server.receive(), Message::ClientGone(pid));
@@ -185,16 +185,17 @@ fn a_call_in_progress_ends_with_the_client() {
     let mut server = Server::start(true);
     let mut client = busy(&mut server, 9400);
     let address = CUdeviceptr(client.address(0));
-    let (daemon, pid) = (server.daemon.try_clone().unwrap(), client.pid);
+    let (daemon, id) = (server.daemon.try_clone().unwrap(), client.welcome.client_id);
     let terminator = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(20));
-        daemon.send(&Message::Terminate(pid), &[]).unwrap();
+        let question = Question::Terminate(id);
+        daemon.send(&Message::Ask(Ask { number: 1, question }), &[]).unwrap();
     });
     // The client's work never ends, so this waits until the session is ended.
     assert!(client.call(&ChunkRelease { address }).is_err());
     assert_eq!(client.region.sticky_error(), Err(CudaError::MPS_CLIENT_TERMINATED));
     terminator.join().unwrap();
-    assert_eq!(server.receive(), Message::Done(0));
+    assert_eq!(server.receive(), done(1, 0));
 }
 
 #[test]

@@ -21,6 +21,8 @@ fn a_fault_of_one_is_the_end_of_all() {
     let illegal = CudaError::ILLEGAL_ADDRESS;
     assert_eq!(other.region.sticky_error(), Err(illegal));
     assert_eq!(other.chunk(0, 2 << 20).err(), Some(illegal));
+    let fault = channel::message::Message::Fault(illegal.to_string());
+    assert_eq!(server.receive(), fault, "the daemon sends nobody here any more");
     let refused = Client::welcome(server.introduce()).err().expect("no new clients");
     assert_eq!(refused.0, CudaError::MPS_SERVER_NOT_READY.code());
     drop(client);

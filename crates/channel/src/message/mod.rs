@@ -10,10 +10,11 @@
 //! | client | server | [`HostFd`](Message::HostFd), [`ImageFd`](Message::ImageFd) |
 //! | shell | daemon | [`Command`] |
 //! | daemon | shell | [`Reply`] |
-//! | daemon | server | [`Client`], [`Query`](Message::Query), [`Terminate`](Message::Terminate), [`Shutdown`](Message::Shutdown) |
-//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`ServerStatus`], [`Done`](Message::Done), [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting) |
+//! | daemon | server | [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown) |
+//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault) |
 
 mod handshake;
+mod question;
 mod shell;
 mod status;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub use handshake::{
     Client, DEVICE_ATTRIBUTES, DEVICES_MAX, Device, Hello, Refused, WELCOME_HAS_TENANTS,
     WELCOME_WANTS_NOTES, Welcome, Window,
 };
+pub use question::{Answer, Answered, Ask, Question};
 pub use shell::{Command, Reply};
 pub use status::{ClientStatus, ClientWork, DeviceStatus, STATUS_CLIENTS_MAX, ServerStatus};
 
@@ -216,20 +218,18 @@ messages! {
     33 Failed(String), fds 0;
     /// A client for the server. With it: the client's socket, the client's region, in this order.
     34 Client(Client), fds 2;
-    /// The daemon asks how the server is.
-    35 Query(()), fds 0;
-    /// How the server is; several, if [`ServerStatus::more`] says so.
-    36 ServerStatus(ServerStatus), fds 0;
-    /// End the client with this process id.
-    37 Terminate(u32), fds 0;
-    /// What came of [`Message::Terminate`]: a CUresult.
-    38 Done(u32), fds 0;
+    /// The daemon asks for something.
+    35 Ask(Ask), fds 0;
+    /// What the server says to that.
+    36 Answer(Answer), fds 0;
     /// End; true: at once, with clients; false: when the last client is gone.
     39 Shutdown(bool), fds 0;
-    /// A client is gone: its process id.
+    /// A client that the server was handed is gone, or was refused: its process id.
     40 ClientGone(u32), fds 0;
     /// The server ends now.
     41 Exiting(()), fds 0;
+    /// A fault has spoiled the server's context; which. It takes no more clients.
+    42 Fault(String), fds 0;
 }
 
 impl Message {

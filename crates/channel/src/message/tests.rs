@@ -99,13 +99,20 @@ fn message() -> impl Strategy<Value = Message> {
         (any::<[u32; 3]>(), ".{0,80}").prop_map(|([pid, uid, gid], command_line)| {
             Message::Client(Client { pid, uid, gid, command_line })
         }),
-        Just(Message::Query(())),
-        status().prop_map(Message::ServerStatus),
-        any::<u32>().prop_map(Message::Terminate),
-        any::<u32>().prop_map(Message::Done),
+        (
+            any::<u32>(),
+            prop_oneof![Just(Question::Status), any::<u32>().prop_map(Question::Terminate)]
+        )
+            .prop_map(|(number, question)| Message::Ask(Ask { number, question })),
+        (
+            any::<u32>(),
+            prop_oneof![status().prop_map(Answered::Status), any::<u32>().prop_map(Answered::Done)]
+        )
+            .prop_map(|(number, answered)| Message::Answer(Answer { number, answered })),
         any::<bool>().prop_map(Message::Shutdown),
         any::<u32>().prop_map(Message::ClientGone),
         Just(Message::Exiting(())),
+        ".{0,80}".prop_map(Message::Fault),
     ]
 }
 
@@ -131,7 +138,7 @@ proptest! {
         kind in 0u16..50,
         body in vec(prop_oneof![3 => Just(0u8), 1 => 0u8..8, 1 => any::<u8>()], 0..400),
     ) {
-        let mut bytes = Message::Query(()).encode().unwrap();
+        let mut bytes = Message::Exiting(()).encode().unwrap();
         bytes[6..8].copy_from_slice(&kind.to_le_bytes());
         bytes.extend(body);
         crate::oracle::message(&bytes);
@@ -150,7 +157,7 @@ proptest! {
 
 #[test]
 fn another_version_is_named() {
-    let mut bytes = Message::Query(()).encode().unwrap();
+    let mut bytes = Message::Exiting(()).encode().unwrap();
     bytes[4..6].copy_from_slice(&(PROTOCOL_VERSION + 1).to_le_bytes());
     let error = Message::decode(&bytes).unwrap_err();
     assert_eq!(
@@ -197,7 +204,8 @@ fn the_largest_messages_fit() {
     assert_eq!(all.iter().map(|m| m.more).collect::<Vec<_>>(), [true, true, false]);
     assert_eq!(all.iter().map(|m| m.devices.len()).collect::<Vec<_>>(), [DEVICES_MAX, 0, 0]);
     for status in all {
-        assert!(Message::ServerStatus(status).encode().is_ok());
+        let answered = Answered::Status(status);
+        assert!(Message::Answer(Answer { number: u32::MAX, answered }).encode().is_ok());
     }
 
     let too_many = Welcome { devices: vec![Device::default(); DEVICES_MAX + 1], ..welcome };

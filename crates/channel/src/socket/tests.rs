@@ -33,13 +33,13 @@ fn a_message_arrives_with_its_file() {
 fn a_message_needs_its_number_of_files() {
     let (one, two) = SeqPacket::pair().unwrap();
     let fd = memfd::create(c"test", 0).unwrap();
-    let query = Message::Query(());
-    assert_eq!(one.send(&query, &[fd.as_fd()]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    let exiting = Message::Exiting(());
+    assert_eq!(one.send(&exiting, &[fd.as_fd()]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     // A peer that does so nevertheless.
-    one.send_bytes(&query.encode().unwrap(), &[fd.as_fd(), fd.as_fd()]).unwrap();
+    one.send_bytes(&exiting.encode().unwrap(), &[fd.as_fd(), fd.as_fd()]).unwrap();
     assert!(matches!(
         two.receive(),
-        Err(ReceiveError::Message(MessageError::Fds { kind: 35, found: 2 }))
+        Err(ReceiveError::Message(MessageError::Fds { kind: 41, found: 2 }))
     ));
     let hello = Message::Hello(Hello::default());
     one.send_bytes(&hello.encode().unwrap(), &[]).unwrap();
@@ -84,8 +84,8 @@ fn garbage_is_refused() {
     let sent = unsafe { libc::send(one.as_raw_fd(), long.as_ptr().cast(), long.len(), 0) };
     assert_eq!(sent, long.len() as isize);
     assert!(matches!(two.receive(), Err(ReceiveError::TooLong)));
-    one.send(&Message::Query(()), &[]).unwrap();
-    assert_eq!(two.receive().unwrap().0, Message::Query(()));
+    one.send(&Message::Exiting(()), &[]).unwrap();
+    assert_eq!(two.receive().unwrap().0, Message::Exiting(()));
 }
 
 /// Descriptors beyond the maximum are refused, and none of them stays open.
@@ -96,8 +96,9 @@ fn too_many_files_are_refused_and_closed() {
     let many = [writer.as_raw_fd(); FDS_MAX + 3];
     let bytes = size_of_val(&many[..]) as u32;
     let mut control = [0u64; 32];
-    let query = Message::Query(()).encode().unwrap();
-    let mut part = libc::iovec { iov_base: query.as_ptr().cast_mut().cast(), iov_len: query.len() };
+    let exiting = Message::Exiting(()).encode().unwrap();
+    let mut part =
+        libc::iovec { iov_base: exiting.as_ptr().cast_mut().cast(), iov_len: exiting.len() };
     // SAFETY: zeros are a value of msghdr; the control buffer of 256 bytes has room for the
     // descriptors; all lives until sendmsg is done.
     let sent = unsafe {
@@ -114,7 +115,7 @@ fn too_many_files_are_refused_and_closed() {
         data.copy_from_nonoverlapping(many.as_ptr(), many.len());
         libc::sendmsg(one.as_raw_fd(), &header, 0)
     };
-    assert_eq!(sent, query.len() as isize);
+    assert_eq!(sent, exiting.len() as isize);
     assert!(matches!(two.receive(), Err(ReceiveError::Fds)));
     // If a writer were still open, this would wait for ever.
     drop(writer);
@@ -150,8 +151,8 @@ fn a_listener_accepts_who_connects() {
         let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
         assert_eq!(peer, PeerCredentials { pid: std::process::id(), uid, gid });
     }
-    client.send(&Message::Query(()), &[]).unwrap();
-    assert_eq!(server.receive().unwrap().0, Message::Query(()));
+    client.send(&Message::Exiting(()), &[]).unwrap();
+    assert_eq!(server.receive().unwrap().0, Message::Exiting(()));
     drop(listener);
     assert!(!path.exists());
     let error = SeqPacket::connect(&path, Duration::from_secs(1)).unwrap_err();

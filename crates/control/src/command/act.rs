@@ -2,6 +2,7 @@
 
 use super::query::find;
 use super::{Failure, Request};
+use crate::status::{Client, ID_PREFIX};
 use crate::users;
 use std::time::Duration;
 
@@ -21,8 +22,13 @@ pub(super) fn start_server(request: &Request<'_>) -> Result<String, Failure> {
     let gid = match users::find(uid) {
         _ if uid == request.uid => request.gid,
         Some(user) => user.gid,
-        // Containers often run users that no file lists; then the group of the same number.
-        None => uid,
+        // A client of a user that no list has, as containers run them, comes with its group.
+        None => {
+            return Err(Failure(format!(
+                "there is no user with the id {uid}; a server for one that is in no list starts \
+                 when that user's first program comes"
+            )));
+        }
     };
     request.daemon.start_server(uid, gid)?;
     Ok(String::new())
@@ -41,25 +47,61 @@ pub(super) fn shutdown_server(request: &Request<'_>) -> Result<String, Failure> 
 
 /// Prints the driver's error code as the last line: 0 is success.
 pub(super) fn terminate_client(request: &Request<'_>) -> Result<String, Failure> {
-    let [server, client] = request.arguments.as_slice() else {
-        return Err("usage: terminate_client <server PID> <client PID>".into());
+    let [server, name] = request.arguments.as_slice() else {
+        return Err("usage: terminate_client <server PID> <client PID | id:ID>".into());
     };
     let server = find(request, server)?;
-    let known = request.daemon.status(server.pid)?;
-    let pid = client.parse::<u32>().ok();
-    let Some(client_row) = known.clients.iter().find(|row| Some(row.pid) == pid) else {
-        return Err(Failure(format!("Invalid process {client}!\n1")));
-    };
-    match request.daemon.terminate_client(server.pid, client_row.pid)? {
-        0 => Ok("0\n".to_owned()),
-        code => {
-            let name = cuda_api::error_row(code).map_or_else(
+    let status = request.daemon.status(server.pid)?;
+    for id in clients_named(&status.clients, name)? {
+        let code = request.daemon.terminate_client(server.pid, id)?;
+        if code != 0 {
+            let error = cuda_api::error_row(code).map_or_else(
                 || "an unknown error".to_owned(),
                 |row| row.name.to_string_lossy().into_owned(),
             );
-            Err(Failure(format!("client {client} could not be terminated: {name}\n{code}")))
+            return Err(Failure(format!("client {name} could not be terminated: {error}\n{code}")));
         }
     }
+    Ok("0\n".to_owned())
+}
+
+/// The numbers of the clients that a word names: `id:7` the one with that number in its server, a
+/// plain number the sessions of that process. A plain number that is no process here may be the
+/// number of a client whose process has none.
+fn clients_named(clients: &[Client], word: &str) -> Result<Vec<u32>, Failure> {
+    let ids = |of: &dyn Fn(&Client) -> bool| -> Vec<u32> {
+        clients.iter().filter(|client| of(client)).map(|client| client.id).collect()
+    };
+    let (id, pid) = match word.strip_prefix(ID_PREFIX) {
+        Some(id) => (id.parse().ok(), None),
+        None => (None, word.parse::<u32>().ok()),
+    };
+    let found = match (id, pid) {
+        (Some::<u32>(id), _) => ids(&|client| client.id == id),
+        (None, Some(pid)) => {
+            let processes = ids(&|client| client.pid == Some(pid));
+            let nameless = ids(&|client| client.pid.is_none() && client.id == pid);
+            if !processes.is_empty() && !nameless.is_empty() {
+                return Err(Failure(format!(
+                    "{pid} is the PID of a client and the ID of another, which has no PID here: \
+                     say {ID_PREFIX}{} or {ID_PREFIX}{pid}\n1",
+                    processes[0]
+                )));
+            }
+            if processes.is_empty() { nameless } else { processes }
+        }
+        (None, None) => Vec::new(),
+    };
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let nameless = clients.iter().filter(|client| client.pid.is_none()).map(Client::name);
+    let nameless: Vec<String> = nameless.collect();
+    let hint = match nameless.is_empty() {
+        true => String::new(),
+        false => format!(" Clients without a PID here are {}.", nameless.join(", ")),
+    };
+    Err(Failure(format!("Invalid process {word}!{hint}\n1")))
 }
 
 /// Returns when the servers are gone.
@@ -78,4 +120,47 @@ pub(super) fn quit(request: &Request<'_>) -> Result<String, Failure> {
     };
     request.daemon.quit(timeout)?;
     Ok(String::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(pid: Option<u32>, id: u32) -> Client {
+        Client {
+            pid,
+            id,
+            uid: 0,
+            device_uuid: String::new(),
+            memory_bytes: 0,
+            kernels: 0,
+            work: None,
+            command: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_word_names_one_client_or_is_refused() {
+        let clients = [
+            client(None, 1),
+            client(None, 2),
+            client(Some(2), 3),
+            client(Some(524), 4),
+            client(Some(524), 5),
+        ];
+        let named = |word| clients_named(&clients, word).map_err(|Failure(text)| text);
+        assert_eq!(named("524"), Ok(vec![4, 5]), "both sessions of a process");
+        assert_eq!(named("id:4"), Ok(vec![4]));
+        assert_eq!(named("1"), Ok(vec![1]), "no process 1 is a client");
+        let both = "2 is the PID of a client and the ID of another, which has no PID here: \
+                    say id:3 or id:2\n1";
+        assert_eq!(named("2"), Err(both.into()));
+        assert_eq!(named("id:2"), Ok(vec![2]));
+        for word in ["0", "id:0", "id:9", "id:", "-1", "4", "x"] {
+            let hint = "Clients without a PID here are id:1, id:2.";
+            assert_eq!(named(word), Err(format!("Invalid process {word}! {hint}\n1")));
+        }
+        let known = clients_named(&clients[3..], "0").map_err(|Failure(text)| text);
+        assert_eq!(known, Err("Invalid process 0!\n1".into()));
+    }
 }

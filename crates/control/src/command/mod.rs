@@ -4,6 +4,7 @@
 //! says why and has a status that is not 0.
 
 mod act;
+pub mod connection;
 mod query;
 mod report;
 

@@ -4,7 +4,7 @@
 use super::{Failure, Request};
 use crate::daemon::{QueryError, ServerSummary};
 use crate::format;
-use crate::report::{Client, Device, ServerState, Status};
+use crate::status::{Client, Device, ServerState, Status};
 use std::fmt::Write;
 use std::os::unix::fs::MetadataExt;
 
@@ -18,17 +18,18 @@ pub(super) fn get_server_status(request: &Request<'_>) -> Result<String, Failure
     let state = match request.daemon.status(server.pid) {
         Ok(status) if server.state == ServerState::Active => status.state,
         // One that starts does not answer yet, and says so by its state.
-        Ok(_) => server.state,
-        Err(_) if server.state == ServerState::Initializing => server.state,
+        Ok(_) | Err(QueryError::NotReady(_)) => server.state,
         Err(error) => return Err(error.into()),
     };
-    Ok(format!("{}\n", state.word()))
+    // A server that ends with the last of its clients is an active one by NVIDIA's words.
+    let shown = if state == ServerState::ShuttingDown { ServerState::Active } else { state };
+    Ok(format!("{}\n", shown.word()))
 }
 
 pub(super) fn get_client_list(request: &Request<'_>) -> Result<String, Failure> {
     let server = one_server(request)?;
     let status = request.daemon.status(server.pid)?;
-    Ok(lines(status.clients.iter().map(|client| client.pid)))
+    Ok(lines(status.clients.iter().map(Client::name)))
 }
 
 pub(super) fn get_device_client_list(request: &Request<'_>) -> Result<String, Failure> {
@@ -146,9 +147,9 @@ fn finish(mut text: String, silent: &[QueryError]) -> Result<String, Failure> {
     Err(Failure(text.trim_end_matches('\n').to_owned()))
 }
 
-fn lines(numbers: impl Iterator<Item = u32>) -> String {
-    numbers.fold(String::new(), |mut text, number| {
-        let _ = writeln!(text, "{number}");
+fn lines(words: impl Iterator<Item = impl std::fmt::Display>) -> String {
+    words.fold(String::new(), |mut text, word| {
+        let _ = writeln!(text, "{word}");
         text
     })
 }

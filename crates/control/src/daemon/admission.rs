@@ -2,9 +2,9 @@
 //! own, anything else out.
 
 use super::lifecycle::LaunchError;
-use super::state::{Phase, READY_S_MAX, State, WAITING_MAX, WaitingClient};
-use super::wire::{self, Socket};
-use super::{Daemon, ui};
+use super::protocol::{self, Socket};
+use super::state::{Phase, READY_S_MAX, Server, State, WAITING_MAX, WaitingClient};
+use super::{CommandConnection, Daemon};
 use channel::message::{Client, Hello, Message};
 use channel::socket::{PeerCredentials, ReceiveError};
 use cuda_api::CudaError;
@@ -49,7 +49,9 @@ impl Silent {
             }
             Ok((Message::Command(command), _)) => {
                 let owner = self.privileged && (peer.uid == 0 || peer.uid == daemon.owner);
-                ui::start(daemon, self.socket, peer, owner, command.text);
+                let connection =
+                    CommandConnection { socket: self.socket, peer, owner, line: command.text };
+                (daemon.commands)(daemon, connection);
             }
             Ok((other, _)) => {
                 control.control(format!(
@@ -57,7 +59,7 @@ impl Silent {
                     other.name(),
                     peer.pid
                 ));
-                wire::refuse(
+                protocol::refuse(
                     &self.socket,
                     CudaError::MPS_CONNECTION_FAILED,
                     format!("{} is no way to begin", other.name()),
@@ -72,7 +74,7 @@ impl Silent {
                     peer.pid, peer.uid
                 ));
                 let reason = error.to_string();
-                wire::refuse(&self.socket, CudaError::MPS_CONNECTION_FAILED, reason);
+                protocol::refuse(&self.socket, CudaError::MPS_CONNECTION_FAILED, reason);
             }
         }
         None
@@ -88,7 +90,7 @@ impl Daemon {
         let new = format!("NEW CLIENT {pid} from user {uid}");
         if let Err(error) = self.may_wait(state, uid) {
             self.logs.control.control(format!("{new}: refused, {error}"));
-            wire::refuse(&socket, error.result(), error.to_string());
+            protocol::refuse(&socket, error.result(), error.to_string());
             return;
         }
         let client = WaitingClient {
@@ -101,7 +103,7 @@ impl Daemon {
             deadline: Instant::now() + Duration::from_secs(READY_S_MAX),
         };
         if let Some(server) = state.server_for(uid).filter(|s| s.phase == Phase::Running) {
-            if hand_over(&server.socket, &client) {
+            if hand_over(server, &client) {
                 self.logs.control.control(format!("{new}: Server already exists"));
             } else {
                 // Its queue is full: many come at once, or it hangs. Then the deadline decides.
@@ -117,7 +119,7 @@ impl Daemon {
             && !error.is_worth_waiting()
         {
             self.logs.control.control(format!("{new}: refused, {error}"));
-            wire::refuse(&client.socket, error.result(), error.to_string());
+            protocol::refuse(&client.socket, error.result(), error.to_string());
             return;
         }
         self.push_waiting(state, client);
@@ -133,7 +135,7 @@ impl Daemon {
     fn push_waiting(&self, state: &mut State, client: WaitingClient) {
         if state.waiting.len() >= WAITING_MAX {
             let reason = format!("{WAITING_MAX} clients wait already");
-            wire::refuse(&client.socket, CudaError::MPS_MAX_CONNECTIONS_REACHED, reason);
+            protocol::refuse(&client.socket, CudaError::MPS_MAX_CONNECTIONS_REACHED, reason);
             return;
         }
         state.waiting.push(client);
@@ -149,7 +151,7 @@ impl Daemon {
             let (pid, uid) = (client.pid, client.uid);
             let ready = state
                 .server_for(uid)
-                .map(|server| server.phase == Phase::Running && hand_over(&server.socket, &client));
+                .map(|server| server.phase == Phase::Running && hand_over(server, &client));
             match ready {
                 Some(true) => self
                     .logs
@@ -158,7 +160,7 @@ impl Daemon {
                 _ if now >= client.deadline => {
                     let reason = format!("no server was ready within {READY_S_MAX} s");
                     self.logs.control.control(format!("Client {pid} of user {uid}: {reason}"));
-                    wire::refuse(&client.socket, CudaError::MPS_SERVER_NOT_READY, reason);
+                    protocol::refuse(&client.socket, CudaError::MPS_SERVER_NOT_READY, reason);
                 }
                 Some(false) => left.push(client),
                 // The server that it waited for was shut down meanwhile.
@@ -166,7 +168,7 @@ impl Daemon {
                     Ok(_) => left.push(client),
                     Err(error) if error.is_worth_waiting() => left.push(client),
                     Err(error) => {
-                        wire::refuse(&client.socket, error.result(), error.to_string());
+                        protocol::refuse(&client.socket, error.result(), error.to_string());
                     }
                 },
             }
@@ -180,14 +182,14 @@ impl Daemon {
             if client.uid == uid {
                 let pid = client.pid;
                 self.logs.control.control(format!("Client {pid} of user {uid} refused: {error}"));
-                wire::refuse(&client.socket, error.result(), error.to_string());
+                protocol::refuse(&client.socket, error.result(), error.to_string());
             }
             client.uid != uid
         });
     }
 }
 
-fn hand_over(server: &Socket, client: &WaitingClient) -> bool {
+fn hand_over(server: &mut Server, client: &WaitingClient) -> bool {
     let who = Client {
         pid: client.pid,
         uid: client.uid,
@@ -197,5 +199,11 @@ fn hand_over(server: &Socket, client: &WaitingClient) -> bool {
     // From here on the socket is the server's; non-blocking is a property of the connection's
     // open description, which client and daemon do not share with each other.
     let blocking = client.socket.set_nonblocking(false);
-    blocking.and_then(|()| wire::send_client(server, who, &client.socket, &client.region)).is_ok()
+    let sent = blocking
+        .and_then(|()| protocol::send_client(&server.socket, who, &client.socket, &client.region));
+    if sent.is_ok() {
+        server.clients += 1;
+        server.idle_since = None;
+    }
+    sent.is_ok()
 }

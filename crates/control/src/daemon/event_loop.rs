@@ -2,8 +2,8 @@
 
 use super::Daemon;
 use super::admission::{SILENT_MAX, Silent};
+use super::protocol::{self, Socket};
 use super::state::{Phase, State};
-use super::wire::{self, Socket};
 use crate::log::LineAssembler;
 use channel::message::Message;
 use channel::socket::{Interest, Listener, ReceiveError, poll};
@@ -145,7 +145,7 @@ impl EventLoop {
                 Phase::Starting { deadline } => Some(deadline),
                 Phase::Running | Phase::Draining => None,
             };
-            ready.into_iter().chain(server.kill_at)
+            ready.into_iter().chain(server.kill_at).chain(self.daemon.idle_end(server))
         });
         let stop = state.stopping.iter().filter(|stop| !stop.forced).filter_map(|s| s.force_at);
         // A client that waits although its server is ready found the server's queue full.
@@ -187,9 +187,10 @@ impl EventLoop {
             state.stopping = Some(stopping);
             for client in std::mem::take(&mut state.waiting) {
                 let error = super::lifecycle::LaunchError::Stopping;
-                wire::refuse(&client.socket, error.result(), error.to_string());
+                protocol::refuse(&client.socket, error.result(), error.to_string());
             }
         }
+        self.daemon.end_idle(state, now);
         self.daemon.kill_overdue(state, now);
         self.daemon.serve_waiting(state, now);
     }
@@ -302,10 +303,7 @@ impl EventLoop {
                 control.control(format!("Server {pid} failed: {reason}"));
                 server.failure = Some(reason);
             }
-            Message::ServerStatus(part) => {
-                wire::take_status(&mut server.queries, part);
-            }
-            Message::Done(result) => server.terminations.done(result),
+            Message::Answer(answer) => server.questions.take(answer),
             // It ends by itself: no client shall be sent there any more.
             Message::Exiting(()) => {
                 if server.phase == Phase::Running && server.failure.is_none() {
@@ -314,7 +312,20 @@ impl EventLoop {
                 let at = Instant::now() + Duration::from_secs(super::state::EXIT_S_MAX);
                 server.kill_at.get_or_insert(at);
             }
-            Message::ClientGone(_) => {}
+            Message::ClientGone(_) => {
+                server.clients = server.clients.saturating_sub(1);
+                if server.clients == 0 {
+                    server.idle_since = Some(Instant::now());
+                }
+            }
+            // Its context is spoiled: it serves those that it has until they are gone.
+            Message::Fault(reason) => {
+                control.control(format!("Server {pid} has met a fatal fault: {reason}"));
+                server.fault = true;
+                if server.phase == Phase::Running {
+                    server.phase = Phase::Draining;
+                }
+            }
             other => control.control(format!("Server {pid} said {} unasked", other.name())),
         }
     }

@@ -2,8 +2,9 @@
 //! it in three steps (asked, told, killed).
 
 use super::Daemon;
-use super::state::{END_S_MAX, Failures, Phase, Queries, READY_S_MAX, Server, State, Terminations};
-use super::wire::{self, Socket};
+use super::protocol::{self, Socket};
+use super::questions::Questions;
+use super::state::{END_S_MAX, Failures, Phase, READY_S_MAX, Server, State};
 use cuda_api::CudaError;
 use std::ffi::OsStr;
 use std::io;
@@ -25,6 +26,11 @@ pub(crate) enum LaunchError {
          `openmps up`, or have root start one for all"
     )]
     OtherUser { owner: String, user: String },
+    #[error(
+        "no server can run as user {uid}, group {gid}, which this daemon's user namespace does not \
+         have: run the program as a user of that namespace, or start the daemon outside of it"
+    )]
+    Unmapped { uid: u32, gid: u32 },
     #[error("the daemon is shutting down")]
     Stopping,
     #[error(
@@ -41,9 +47,10 @@ impl LaunchError {
     /// What a client's first driver call answers.
     pub fn result(&self) -> CudaError {
         match self {
-            LaunchError::OtherUser { .. } | LaunchError::Spawn(_) | LaunchError::Ended(_) => {
-                CudaError::MPS_CONNECTION_FAILED
-            }
+            LaunchError::OtherUser { .. }
+            | LaunchError::Unmapped { .. }
+            | LaunchError::Spawn(_)
+            | LaunchError::Ended(_) => CudaError::MPS_CONNECTION_FAILED,
             LaunchError::Stopping | LaunchError::BackOff { .. } => CudaError::MPS_SERVER_NOT_READY,
         }
     }
@@ -61,6 +68,9 @@ impl Daemon {
             return Err(LaunchError::Stopping);
         }
         self.check_user(uid)?;
+        if uid != self.owner && !crate::users::are_mapped(uid, gid) {
+            return Err(LaunchError::Unmapped { uid, gid });
+        }
         let now = Instant::now();
         if let Some(failures) = state.failures.get(&uid)
             && let Some(left) = failures.until.checked_duration_since(now)
@@ -137,8 +147,10 @@ impl Daemon {
             started,
             failure: None,
             kill_at: None,
-            queries: Queries::default(),
-            terminations: Terminations::default(),
+            questions: Questions::default(),
+            clients: 0,
+            idle_since: None,
+            fault: false,
         })
     }
 
@@ -149,7 +161,7 @@ impl Daemon {
         self.logs.control.control(format!("Try shutting down server {pid}, backoff is disabled"));
         let never_ready = matches!(server.phase, Phase::Starting { .. });
         server.phase = Phase::Draining;
-        let told = wire::send_shutdown(&server.socket, force);
+        let told = protocol::send_shutdown(&server.socket, force);
         if force || never_ready || told.is_err() {
             let kill_at = Instant::now() + Duration::from_secs(END_S_MAX);
             server.kill_at = Some(server.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
@@ -196,6 +208,28 @@ impl Daemon {
             ));
         }
         state.failures.insert(uid, failures);
+    }
+
+    /// When a server is to end for want of clients, if nothing happens before: one of another user
+    /// than the daemon's, which holds a context on the device for nobody.
+    pub(super) fn idle_end(&self, server: &Server) -> Option<Instant> {
+        let idle = server.phase == Phase::Running && server.uid != self.owner;
+        server.idle_since.filter(|_| idle)?.checked_add(self.idle_max?)
+    }
+
+    /// Ends the servers that nobody has used for long.
+    pub(super) fn end_idle(&self, state: &mut State, now: Instant) {
+        for server in &mut state.servers {
+            if self.idle_end(server).is_some_and(|at| now >= at) {
+                self.logs.control.control(format!(
+                    "Server {} of user {} has had no client for {} s",
+                    server.pid,
+                    server.uid,
+                    self.idle_max.unwrap_or_default().as_secs()
+                ));
+                self.tell_to_end(server, false);
+            }
+        }
     }
 
     /// Kills servers whose time is over.

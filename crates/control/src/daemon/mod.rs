@@ -10,22 +10,25 @@
 mod admission;
 mod event_loop;
 mod lifecycle;
+mod protocol;
+mod questions;
 mod start;
 mod state;
-mod ui;
-mod wire;
 
-pub use start::{StartError, run, start_in_background};
+pub use start::{DETACH, StartError, run, start_in_background};
 
 use crate::directory::PipeDirectory;
 use crate::log::Logs;
-use crate::report::{ServerState, Status};
+use crate::status::{ServerState, Status};
+use channel::message::Question;
+use channel::socket::{PeerCredentials, SeqPacket};
 use lifecycle::LaunchError;
+use questions::Reply;
 use state::{Phase, State, Stopping};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -42,6 +45,21 @@ pub trait Programs: Send + Sync {
     fn daemon(&self) -> Command;
 }
 
+/// A connection that has said a command, and who is on the other end. Its socket is non-blocking.
+pub struct CommandConnection {
+    /// The connection.
+    pub socket: SeqPacket,
+    /// Who asks.
+    pub peer: PeerCredentials,
+    /// Who asks is root or the daemon's owner, by the privileged socket.
+    pub owner: bool,
+    /// The command.
+    pub line: String,
+}
+
+/// What answers commands, on a thread of its own: the daemon does not know them.
+pub type Commands = fn(&Arc<Daemon>, CommandConnection);
+
 /// A running daemon, as event loop and commands see it.
 pub struct Daemon {
     owner: u32,
@@ -50,6 +68,11 @@ pub struct Daemon {
     /// End of the log FIFO that servers inherit.
     log_writer: OwnedFd,
     programs: Box<dyn Programs>,
+    commands: Commands,
+    /// How long a server of another user than the daemon's stays without a client.
+    idle_max: Option<Duration>,
+    /// What its owner has to know, a sentence each.
+    warnings: Vec<String>,
     state: Mutex<State>,
     changed: Condvar,
     /// An eventfd that gets the event loop to look at the state again.
@@ -89,6 +112,21 @@ impl Daemon {
         self.logs.directory.as_deref()
     }
 
+    /// Writes a line to control.log.
+    pub(crate) fn log(&self, text: impl std::fmt::Display) {
+        self.logs.control.control(text);
+    }
+
+    /// Files that it may have open; `None`: any number.
+    pub(crate) fn descriptors_max(&self) -> Option<u64> {
+        rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+    }
+
+    /// What about its environment and limits is not as its owner may think.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
     /// True once it takes no more clients, and ends with the last of those that it has.
     pub(crate) fn is_stopping(&self) -> bool {
         self.lock().stopping.is_some()
@@ -118,45 +156,54 @@ impl Daemon {
     pub(crate) fn statuses(&self, pids: &[u32]) -> Vec<(u32, Result<Status, QueryError>)> {
         let deadline = Instant::now() + Duration::from_secs(ANSWER_S_MAX);
         let mut state = self.lock();
-        let asked: Vec<(u32, Result<u64, QueryError>)> = pids
+        let asked: Vec<(u32, Result<u32, QueryError>)> = pids
             .iter()
-            .map(|&pid| {
-                let asked = match state.server(pid) {
-                    None => Err(QueryError::Gone(pid)),
-                    Some(server) if matches!(server.phase, Phase::Starting { .. }) => {
-                        Err(QueryError::NotReady(pid))
-                    }
-                    Some(server) => match wire::send_query(&server.socket) {
-                        Ok(()) => {
-                            server.queries.asked += 1;
-                            Ok(server.queries.asked)
-                        }
-                        Err(_) => Err(QueryError::Silent(pid)),
-                    },
-                };
-                (pid, asked)
-            })
+            .map(|&pid| (pid, open_question(&mut state, pid, Question::Status)))
             .collect();
         let mut answers = Vec::with_capacity(asked.len());
-        for (pid, asked) in asked {
-            let answer = match asked {
-                Err(error) => Err(error),
-                Ok(number) => {
-                    let found;
-                    (state, found) =
-                        self.wait_until(state, Some(deadline), |state| match state.server(pid) {
-                            None => Some(Err(QueryError::Gone(pid))),
-                            Some(server) if server.queries.answered >= number => {
-                                server.queries.last.clone().map(Ok)
-                            }
-                            Some(_) => None,
-                        });
-                    found.unwrap_or(Err(QueryError::Silent(pid)))
-                }
+        for (pid, number) in asked {
+            let answer;
+            (state, answer) = match number {
+                Err(error) => (state, Err(error)),
+                Ok(number) => self.reply(state, pid, number, deadline),
             };
-            answers.push((pid, answer));
+            answers.push((
+                pid,
+                match answer {
+                    Ok(Reply::Status(status)) => Ok(status),
+                    Ok(Reply::Done(_)) => Err(QueryError::Silent(pid)),
+                    Err(error) => Err(error),
+                },
+            ));
         }
         answers
+    }
+
+    /// Asks a server and waits for its answer until `deadline`.
+    fn ask(&self, server: u32, question: Question, deadline: Instant) -> Result<Reply, QueryError> {
+        let mut state = self.lock();
+        let number = open_question(&mut state, server, question)?;
+        self.reply(state, server, number, deadline).1
+    }
+
+    /// Waits for the answer to a question until `deadline`, and closes the question.
+    fn reply<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        pid: u32,
+        number: u32,
+        deadline: Instant,
+    ) -> (MutexGuard<'a, State>, Result<Reply, QueryError>) {
+        let (mut state, _) =
+            self.wait_until(state, Some(deadline), |state| match state.server(pid) {
+                Some(server) if !server.questions.is_answered(number) => None,
+                _ => Some(()),
+            });
+        let reply = match state.server(pid) {
+            None => Err(QueryError::Gone(pid)),
+            Some(server) => server.questions.close(number).ok_or(QueryError::Silent(pid)),
+        };
+        (state, reply)
     }
 
     /// Starts a user's server unless it runs, and waits until it is ready.
@@ -191,33 +238,14 @@ impl Daemon {
         Ok(())
     }
 
-    /// Destroys what a client has on the device. Returns the driver's error code, 0 for success.
-    pub(crate) fn terminate_client(&self, server: u32, client: u32) -> Result<u32, QueryError> {
+    /// Destroys what a client has on the device: the one that has this number in its server.
+    /// Returns the driver's error code, 0 for success.
+    pub(crate) fn terminate_client(&self, server: u32, id: u32) -> Result<u32, QueryError> {
         let deadline = Instant::now() + Duration::from_secs(TERMINATE_S_MAX);
-        // One at a time: a server answers at once for a client that it does not have, so that with
-        // several the answers could change places.
-        let (mut state, number) = self.wait_until(self.lock(), Some(deadline), |state| {
-            let Some(asked) = state.server(server) else {
-                return Some(Err(QueryError::Gone(server)));
-            };
-            if asked.terminations.asked > asked.terminations.answered {
-                return None;
-            }
-            let sent = wire::send_terminate(&asked.socket, client);
-            Some(sent.map_err(|_| QueryError::Silent(server)).map(|()| {
-                asked.terminations.asked += 1;
-                asked.terminations.asked
-            }))
-        });
-        let number = number.unwrap_or(Err(QueryError::Silent(server)))?;
-        let result;
-        (state, result) =
-            self.wait_until(state, Some(deadline), |state| match state.server(server) {
-                None => Some(Err(QueryError::Gone(server))),
-                Some(asked) => asked.terminations.result(number).map(Ok),
-            });
-        drop(state);
-        result.unwrap_or(Err(QueryError::Silent(server)))
+        match self.ask(server, Question::Terminate(id), deadline)? {
+            Reply::Done(result) => Ok(result),
+            Reply::Status(_) => Err(QueryError::Silent(server)),
+        }
     }
 
     /// Ends servers and daemon: when the clients are gone, or after `timeout` in any case. Returns
@@ -280,5 +308,21 @@ impl Daemon {
     fn wake(&self) {
         // EAGAIN: the counter is full, so it will wake anyway.
         let _ = rustix::io::write(&self.waker, &1u64.to_ne_bytes());
+    }
+}
+
+/// Sends a question to a server. Returns its number.
+fn open_question(state: &mut State, pid: u32, question: Question) -> Result<u32, QueryError> {
+    let server = state.server(pid).ok_or(QueryError::Gone(pid))?;
+    if matches!(server.phase, Phase::Starting { .. }) {
+        return Err(QueryError::NotReady(pid));
+    }
+    let number = server.questions.open();
+    match protocol::send_question(&server.socket, number, question) {
+        Ok(()) => Ok(number),
+        Err(_) => {
+            server.questions.close(number);
+            Err(QueryError::Silent(pid))
+        }
     }
 }

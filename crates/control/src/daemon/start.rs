@@ -2,12 +2,13 @@
 
 use super::event_loop::{EventLoop, Sources};
 use super::state::State;
-use super::{Daemon, Programs, ui};
+use super::{Commands, Daemon, Programs};
+use crate::BINARY_VERSION;
 use crate::directory::{Occupied, PipeDirectory};
 use crate::error::DirectoryError;
 use crate::log::Logs;
-use crate::options::{BINARY_VERSION, DETACH};
 use channel::socket::Listener;
+use cuda_api::environment::OPENMPS_IDLE_S;
 use rustix::event::EventfdFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::io::{self, BufRead, Write};
@@ -15,13 +16,15 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use thiserror::Error;
 
 /// What the process in the background says when it accepts connections.
 const READY: &str = "ready";
-/// After the end, shells still get their answers for so long.
-const LAST_ANSWERS_MS_MAX: u64 = 2000;
+/// Not for people: [`start_in_background`] gives it to the process that becomes the daemon.
+pub const DETACH: &str = "--detach";
+/// How long a server of another user stays without clients, seconds, if nothing is said.
+const IDLE_S: u64 = 300;
 /// Modes of the two sockets: all may connect to the one, only the owner and root to the other.
 const MODES: [u32; 2] = [0o666, 0o755];
 
@@ -53,7 +56,11 @@ fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> StartErro
 
 /// Is the daemon, until it is told to end. With `detach`, it says so on standard output once it
 /// accepts connections and then lets go of terminal, session and standard streams.
-pub fn run(programs: Box<dyn Programs>, detach: bool) -> Result<(), StartError> {
+pub fn run(
+    programs: Box<dyn Programs>,
+    commands: Commands,
+    detach: bool,
+) -> Result<(), StartError> {
     if detach {
         // Fails in a process that leads a group already: then it has nothing to leave.
         let _ = rustix::process::setsid();
@@ -73,6 +80,8 @@ pub fn run(programs: Box<dyn Programs>, detach: bool) -> Result<(), StartError> 
         }
         logs.control.control(complaint);
     }
+    let warnings = warnings();
+    warnings.iter().for_each(|warning| logs.control.control(warning));
     let (log, log_writer) = occupied.make_log()?;
     let listeners = [
         listen(&directory.control(), MODES[0])?,
@@ -101,6 +110,9 @@ pub fn run(programs: Box<dyn Programs>, detach: bool) -> Result<(), StartError> 
         logs,
         log_writer,
         programs,
+        commands,
+        idle_max: idle_max(),
+        warnings,
         state: Mutex::new(State::default()),
         changed: Condvar::new(),
         waker,
@@ -147,6 +159,18 @@ fn watch_signals() -> io::Result<UnixStream> {
     Ok(reader)
 }
 
+/// What [`OPENMPS_IDLE_S`] says.
+fn idle_max() -> Option<Duration> {
+    let value = std::env::var(OPENMPS_IDLE_S).ok();
+    let seconds = value.and_then(|value| value.trim().parse().ok()).unwrap_or(IDLE_S);
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
+/// What of this daemon's environment does nothing, a sentence each.
+fn warnings() -> Vec<String> {
+    Vec::new()
+}
+
 fn foreign_owner(occupied: &Occupied) -> Option<String> {
     let owner = crate::users::name(occupied.foreign_owner()?);
     let path = occupied.directory().path().display();
@@ -188,8 +212,4 @@ fn end(daemon: &Daemon, occupied: Occupied) {
     drop(occupied);
     daemon.lock().ended = true;
     daemon.changed.notify_all();
-    let deadline = Instant::now() + Duration::from_millis(LAST_ANSWERS_MS_MAX);
-    while ui::any_running() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }

@@ -1,9 +1,10 @@
 //! What the daemon knows: servers, clients that wait, failures, the way to its end. Plain data
 //! with its rules; nothing here waits or does input and output, but for what ends a process.
 
-use crate::daemon::wire::Socket;
-use crate::report::{ServerState, Status};
-use std::collections::{BTreeMap, VecDeque};
+use super::protocol::Socket;
+use super::questions::Questions;
+use crate::status::ServerState;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::sync::Arc;
@@ -66,14 +67,20 @@ pub(super) struct Server {
     pub failure: Option<String>,
     /// After this it is killed.
     pub kill_at: Option<Instant>,
-    pub queries: Queries,
-    pub terminations: Terminations,
+    pub questions: Questions,
+    /// Clients that it was handed and that are not gone.
+    pub clients: usize,
+    /// Since when it has none, if it had one.
+    pub idle_since: Option<Instant>,
+    /// Its context is spoiled.
+    pub fault: bool,
 }
 
 impl Server {
     pub fn state(&self) -> ServerState {
         match self.phase {
             Phase::Starting { .. } => ServerState::Initializing,
+            _ if self.fault => ServerState::Fault,
             Phase::Running => ServerState::Active,
             Phase::Draining => ServerState::ShuttingDown,
         }
@@ -88,47 +95,6 @@ pub(super) enum Phase {
     Running,
     /// Told to end, or about to: no new clients.
     Draining,
-}
-
-/// Questions to a server. It answers them in order, so counting is enough to tell whose answer
-/// came; a late one is counted too and so never taken for the next.
-#[derive(Default)]
-pub(super) struct Queries {
-    pub asked: u64,
-    pub answered: u64,
-    /// Parts of an answer that is not whole yet.
-    pub partial: Option<Status>,
-    pub last: Option<Status>,
-}
-
-/// Clients that a server was told to terminate, in order, and how that ended.
-#[derive(Default)]
-pub(super) struct Terminations {
-    pub asked: u64,
-    pub answered: u64,
-    /// The last results, oldest first: result of request `answered`, the one before, ...
-    pub results: VecDeque<u32>,
-}
-
-/// Results of terminations that are kept for those who asked: more than UI threads there can be.
-const RESULTS_MAX: usize = 2 * super::ui::UI_MAX;
-
-impl Terminations {
-    /// Takes down a result.
-    pub fn done(&mut self, result: u32) {
-        self.answered += 1;
-        self.results.push_back(result);
-        if self.results.len() > RESULTS_MAX {
-            self.results.pop_front();
-        }
-    }
-
-    /// The result of request `number`, once it is there.
-    pub fn result(&self, number: u64) -> Option<u32> {
-        let back = self.answered.checked_sub(number)?;
-        let index = self.results.len().checked_sub(1 + usize::try_from(back).ok()?)?;
-        self.results.get(index).copied()
-    }
 }
 
 /// A client that has said hello and whose server is not ready.
@@ -199,18 +165,5 @@ mod tests {
         let served = Duration::from_secs(STABLE_S);
         let after_long = Failures::after(failures.as_ref(), served, now, String::new());
         assert_eq!((after_long.count, after_long.until), (1, now));
-    }
-
-    #[test]
-    fn a_termination_finds_its_own_result() {
-        let mut terminations = Terminations::default();
-        assert_eq!(terminations.result(1), None);
-        for result in 0..200 {
-            terminations.done(result);
-        }
-        assert_eq!(terminations.result(200), Some(199));
-        assert_eq!(terminations.result(199), Some(198));
-        assert_eq!(terminations.result(201), None);
-        assert_eq!(terminations.result(1), None);
     }
 }

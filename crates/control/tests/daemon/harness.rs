@@ -72,6 +72,10 @@ impl Setting {
         std::fs::read_to_string(self.logs().join("control.log")).expect("control.log")
     }
 
+    pub fn server_log(&self) -> String {
+        std::fs::read_to_string(self.logs().join("server.log")).expect("server.log")
+    }
+
     /// A program of this test's, pointed at this setting.
     pub fn program(&self, name: &str) -> Command {
         let mut command = stand_in::own(name);

@@ -13,6 +13,7 @@ crate::tests! {
     a_second_instance_is_refused,
     start_errors_are_printed_by_the_starter,
     commands_of_later_say_so,
+    sessions_are_named_by_pid_and_by_id,
     report_is_json,
 }
 
@@ -68,14 +69,17 @@ fn commands_print_what_nvidias_do() {
         setting.command(&format!("terminate_client {server} 999999")),
         failed("Invalid process 999999!\n1\n")
     );
-    assert_eq!(
-        setting.command("start_server -uid 4294967294").1,
-        i32::from(!crate::harness::is_root())
-    );
+    // A user that nobody has heard of, and the number that is none to setuid.
+    for uid in ["4294967294", "4294967295"] {
+        let (text, status) = setting.command(&format!("start_server -uid {uid}"));
+        assert!(text.starts_with(&format!("there is no user with the id {uid}")), "{text}");
+        assert_eq!(status, 1);
+    }
     let me = rustix::process::geteuid().as_raw();
     assert_eq!(setting.command(&format!("start_server -uid {me}")), ok(""));
     assert_eq!(setting.command(&format!("shutdown_server {server}")), ok(""));
-    assert_eq!(setting.command(&format!("get_server_status {server}")), ok("SHUTTING_DOWN\n"));
+    assert_eq!(setting.command(&format!("get_server_status {server}")), ok("ACTIVE\n"));
+    assert!(setting.command("report").0.contains("\"state\":\"SHUTTING_DOWN\""));
     drop((one, two));
     wait_until("the server ends", || {
         !setting.command("get_server_list").0.contains(&server.to_string())
@@ -94,7 +98,7 @@ fn wrong_commands_say_why() {
         ("ps -p 1", "Server 1 not found\n"),
         ("ps 1", "usage: ps [-p <server PID>]\n"),
         ("shutdown_server 1 -f", "Server 1 not found\n"),
-        ("terminate_client 1", "usage: terminate_client <server PID> <client PID>\n"),
+        ("terminate_client 1", "usage: terminate_client <server PID> <client PID | id:ID>\n"),
         ("start_server", "A user id (UID) is required to start a new server\n"),
         ("start_server -uid me", "\"me\" is not a user id\n"),
         ("quit -t 1x", "quit -t wants seconds from 0 to 604800, got \"1x\"\n"),
@@ -266,4 +270,18 @@ fn report_is_json() {
     assert_eq!((&row["pid"], &row["kernels"]), (&client.pid().into(), &7.into()));
     assert_eq!(row["memory_bytes"], 1 << 20);
     assert!(!setting.control_log().contains("Cmd:report"));
+}
+
+fn sessions_are_named_by_pid_and_by_id() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let (one, two) = (setting.client(None).unwrap(), setting.client(None).unwrap());
+    let server = one.server;
+    for name in [&two.pid().to_string(), "id:2", "id:1"] {
+        assert_eq!(setting.command(&format!("terminate_client {server} {name}")), ok("0\n"));
+    }
+    for name in ["id:3", "id:0", "0", "2"] {
+        let text = format!("Invalid process {name}!\n1\n");
+        assert_eq!(setting.command(&format!("terminate_client {server} {name}")), failed(text));
+    }
 }

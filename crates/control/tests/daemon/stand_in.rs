@@ -1,7 +1,8 @@
 //! The other programs that this one is, by the name it was started under.
 
 use channel::message::{
-    Client, ClientStatus, DeviceStatus, Hello, Message, Refused, ServerStatus, Welcome,
+    Answer, Answered, Ask, Client, ClientStatus, DeviceStatus, Hello, Message, Question, Refused,
+    ServerStatus, Welcome,
 };
 use channel::region::ServerState;
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
@@ -118,20 +119,33 @@ fn server(arguments: &[String]) -> ExitCode {
                 let _ = socket.send(&Message::Welcome(welcome), &[]);
                 clients.push(Held { who, socket, id: last_id });
             }
-            Ok((Message::Query(()), _)) => {
+            Ok((Message::Ask(Ask { number, question: Question::Status }), _)) => {
                 for part in status(&clients) {
-                    daemon.send(&Message::ServerStatus(part), &[]).expect("to be heard");
+                    let answered = Answered::Status(part);
+                    let answer = Message::Answer(Answer { number, answered });
+                    daemon.send(&answer, &[]).expect("to be heard");
                 }
             }
-            Ok((Message::Terminate(pid), _)) => {
-                if behaviour == "fail later" {
-                    let _ = daemon.send(&Message::Failed("no more".to_owned()), &[]);
-                    let _ = daemon.send(&Message::Exiting(()), &[]);
-                    return ExitCode::from(1);
+            Ok((Message::Ask(Ask { number, question: Question::Terminate(id) }), _)) => {
+                match behaviour.as_str() {
+                    "fail later" => {
+                        let _ = daemon.send(&Message::Failed("no more".to_owned()), &[]);
+                        let _ = daemon.send(&Message::Exiting(()), &[]);
+                        return ExitCode::from(1);
+                    }
+                    "fault" => {
+                        let fault = Message::Fault("CUDA_ERROR_ILLEGAL_ADDRESS".to_owned());
+                        daemon.send(&fault, &[]).expect("to be heard");
+                        ending = true;
+                    }
+                    _ => {}
                 }
-                let known = clients.iter().any(|held| held.who.pid == pid);
+                eprintln!("terminate {id}");
+                let known = clients.iter().any(|held| held.id == id);
                 let result = if behaviour == "refuse" { 999 } else { u32::from(!known) };
-                daemon.send(&Message::Done(result), &[]).expect("to be heard");
+                let answered = Answered::Done(result);
+                let answer = Message::Answer(Answer { number, answered });
+                daemon.send(&answer, &[]).expect("to be heard");
             }
             Ok((Message::Shutdown(force), _)) => {
                 if behaviour == "stay" {

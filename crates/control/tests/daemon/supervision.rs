@@ -20,6 +20,8 @@ crate::tests! {
     a_draining_server_takes_no_new_clients,
     a_server_that_fails_later_is_replaced,
     a_refused_termination_is_a_failure,
+    after_a_fault_newcomers_get_a_new_server,
+    an_idle_server_of_another_user_leaves,
 }
 
 fn one_of_many_starts_wins() {
@@ -223,4 +225,48 @@ fn a_refused_termination_is_a_failure() {
         setting.command(&format!("terminate_client {} {pid}", client.server)),
         (format!("client {pid} could not be terminated: CUDA_ERROR_UNKNOWN\n999\n"), 1)
     );
+}
+
+/// The old server serves those that it has; nobody waits for them.
+fn after_a_fault_newcomers_get_a_new_server() {
+    let setting = Setting::with_behaviour("fault");
+    let _daemon = setting.start();
+    let old = setting.client(None).unwrap();
+    // It meets its fault when it is told to terminate a client.
+    assert_eq!(setting.command(&format!("terminate_client {} id:1", old.server)).1, 0);
+    assert_eq!(
+        setting.command(&format!("get_server_status {}", old.server)),
+        ("FAULT\n".into(), 0)
+    );
+    let new = setting.client(None).unwrap();
+    assert_ne!(old.server, new.server);
+    assert!(is_daemon(old.server), "its client is still there");
+    let line = "has met a fatal fault: CUDA_ERROR_ILLEGAL_ADDRESS";
+    assert!(setting.control_log().contains(line));
+    let server = old.server;
+    drop(old);
+    wait_until("the old one ends", || !is_daemon(server));
+}
+
+fn an_idle_server_of_another_user_leaves() {
+    if !crate::harness::is_root() {
+        crate::skip("only root can be several users");
+    }
+    let setting = Setting::new();
+    let started = setting.program(CONTROL).arg("-d").env("OPENMPS_IDLE_S", "1").output().unwrap();
+    assert!(started.status.success());
+    let _daemon = crate::harness::Daemon { pid: setting.daemon_pid() };
+    let own = setting.client(None).unwrap().server;
+    let (staying, other) = {
+        let client = setting.client(Some(crate::harness::NOBODY)).unwrap();
+        (setting.client(Some(crate::harness::NOBODY)).unwrap(), client.server)
+    };
+    // Root's own has been idle for longer than the other will have been.
+    drop(staying);
+    wait_until("the other one leaves", || !is_daemon(other));
+    assert_eq!(setting.command("get_server_list").0, format!("{own}\n"));
+    let log = setting.control_log();
+    assert!(log.contains(&format!("Server {other} of user 65534 has had no client for 1 s")));
+    let next = setting.client(Some(crate::harness::NOBODY)).unwrap();
+    assert_ne!(next.server, other);
 }

@@ -11,6 +11,13 @@ crate::tests! {
     a_full_file_system_is_said,
 }
 
+/// Goes on as root.
+fn only_root() {
+    if !is_root() {
+        crate::skip("only root can be several users");
+    }
+}
+
 fn user_of(pid: u32) -> String {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line =
@@ -19,9 +26,7 @@ fn user_of(pid: u32) -> String {
 }
 
 fn users_have_servers_of_their_own() {
-    if !is_root() {
-        return;
-    }
+    only_root();
     let mut setting = Setting::new();
     let output = setting
         .program(crate::stand_in::CONTROL)
@@ -72,9 +77,7 @@ fn users_have_servers_of_their_own() {
 }
 
 fn a_users_daemon_serves_that_user() {
-    if !is_root() {
-        return;
-    }
+    only_root();
     let mut setting = Setting::new();
     setting.uid = Some(NOBODY);
     let daemon = setting.start();
@@ -94,9 +97,7 @@ fn a_users_daemon_serves_that_user() {
 }
 
 fn no_permission_is_said() {
-    if !is_root() {
-        return;
-    }
+    only_root();
     let mut setting = Setting::new();
     let closed = setting.scratch.0.join("closed");
     std::fs::create_dir(&closed).unwrap();
@@ -119,7 +120,7 @@ fn a_full_file_system_is_said() {
     let options = ["-t", "tmpfs", "-o", "size=4k,nr_inodes=2", "tmpfs"];
     let mounted = Command::new("mount").args(options).arg(&mount).output();
     if !mounted.is_ok_and(|output| output.status.success()) {
-        return;
+        crate::skip("no tmpfs can be mounted");
     }
     setting.pipe = mount.join("pipe");
     let outcome = setting.control(&["-d"]);

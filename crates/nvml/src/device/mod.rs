@@ -78,9 +78,7 @@ impl Device {
 
     /// `GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`
     pub(crate) fn uuid_text(&self) -> String {
-        let hex: String = self.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-        let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-        format!("GPU-{}", parts.join("-"))
+        cuda_api::CUuuid { bytes: self.uuid }.to_string()
     }
 
     /// Domain, bus and device of its PCI address; zeros for what it does not say.

@@ -1,11 +1,9 @@
 //! Who uses the device: clients of this user's daemon, by its word, and processes without one, by
 //! the rows that they keep (see [`ProcessRow`]).
 
-use control::directory::PipeDirectory;
 use control::locate;
-use control::shell::Shell;
+use control::report::Client;
 use cuda_api::extension::{PROCESS_ROWS_MAX, ProcessRow};
-use serde_json::Value;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -32,13 +30,13 @@ pub(crate) struct Users {
 impl Users {
     /// As they are now. The daemon's servers have their clients' memory and are not listed.
     pub(super) fn find(file: Option<&Path>) -> Self {
-        let report = report().unwrap_or_default();
-        let servers: Vec<&Value> = list(&report["servers"]).collect();
+        let report = locate::report(&locate::pipe_directory());
+        let servers = report.map_or_else(Vec::new, |report| report.servers);
         let alone = rows(file)
             .into_iter()
-            .filter(|user| servers.iter().all(|server| server["pid"] != user.pid))
+            .filter(|user| servers.iter().all(|server| server.pid != user.pid))
             .collect();
-        let clients = servers.iter().flat_map(|server| list(&server["clients"])).filter_map(user);
+        let clients = servers.iter().flat_map(|server| &server.clients).filter_map(user);
         Self { clients: clients.collect(), alone }
     }
 }
@@ -48,22 +46,10 @@ pub(super) fn used_bytes(file: Option<&Path>) -> u64 {
     rows(file).iter().fold(0, |sum, user| sum.saturating_add(user.memory_bytes))
 }
 
-/// What the daemon says about itself, if there is one.
-fn report() -> Option<Value> {
-    let directory = PipeDirectory::new(locate::pipe_directory());
-    let (text, status) = Shell::new(directory).with_patience(locate::ANSWER).ask("report").ok()?;
-    (status == 0).then(|| serde_json::from_str(&text).ok())?
-}
-
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
-fn user(client: &Value) -> Option<User> {
-    // A process that has no id here is in another namespace, and nobody one can point at.
-    let pid = u32::try_from(client["pid"].as_u64()?).ok().filter(|pid| *pid != 0)?;
-    let busy_ns = client["work"]["busy_ns"].as_u64();
-    Some(User { pid, memory_bytes: client["memory_bytes"].as_u64()?, busy_ns })
+/// A process that has no id here is in another namespace, and nobody one can point at.
+fn user(client: &Client) -> Option<User> {
+    let busy_ns = client.work.map(|work| work.busy_ns);
+    Some(User { pid: client.pid?, memory_bytes: client.memory_bytes, busy_ns })
 }
 
 /// The rows of processes that live.
@@ -133,10 +119,12 @@ mod tests {
 
     #[test]
     fn a_client_of_another_namespace_is_not_listed() {
-        let work = serde_json::json!({ "busy_ns": 5 });
-        let client = |pid: u32| serde_json::json!({ "pid": pid, "memory_bytes": 4, "work": work });
-        assert_eq!(user(&client(9)), Some(User { pid: 9, memory_bytes: 4, busy_ns: Some(5) }));
-        assert_eq!(user(&client(0)), None);
-        assert_eq!(user(&Value::Null), None);
+        let client = |pid: &str| -> Client {
+            let rest = r#""id":1,"user":"ann","memory_bytes":4,"kernels":0,"command":"""#;
+            let text = format!(r#"{{"pid":{pid},{rest},"work":{{"busy_ns":5}}}}"#);
+            serde_json::from_str(&text).unwrap()
+        };
+        assert_eq!(user(&client("9")), Some(User { pid: 9, memory_bytes: 4, busy_ns: Some(5) }));
+        assert_eq!(user(&client("null")), None);
     }
 }

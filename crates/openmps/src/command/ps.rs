@@ -3,9 +3,10 @@
 mod screen;
 mod table;
 
-use crate::daemon::{self, Report};
+use crate::daemon;
 use crate::output;
 use anyhow::Result;
+use control::report::Report;
 use screen::Screen;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -20,6 +21,8 @@ const FIRST: Duration = Duration::from_secs(1);
 /// Of the system's daemon you see your own programs; root sees all.
 #[derive(clap::Args)]
 #[command(after_help = "Columns:
+  PID      its process; a dash for one of another PID namespace, where the daemon runs in one
+  ID       its number at its server, which terminate_client takes as id:ID
   MEMORY   device memory that the program holds
   KERNELS  how many it has launched; with --watch, how many a second
   BUSY     for how long its kernels ran; with --watch, for how much of the time

@@ -6,11 +6,10 @@
 use crate::common::Common;
 use crate::device::Device;
 use crate::session::{self, End, Identity, Link, Stage};
-use channel::message::{Client, ClientStatus, ClientWork, Message, Refused};
+use channel::message::{Answer, Answered, Client, ClientStatus, ClientWork, Message, Refused};
 use channel::socket::{Interest, SeqPacket};
 use channel::system;
 use cuda_api::{CUuuid, CudaError, result_code};
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -32,21 +31,32 @@ pub(super) struct Clients {
     common: Arc<Common>,
     entries: Vec<Entry>,
     last_id: u32,
-    /// Terminations that the daemon waits for, answered in the order in which it asked.
-    terminations: VecDeque<Termination>,
+    /// Terminations that the daemon waits for.
+    terminations: Vec<Termination>,
+    /// Processes that were refused, of which the daemon has not heard yet.
+    refused: Vec<u32>,
 }
 
 /// One termination that the daemon asked for.
 #[derive(Clone, Copy, Debug)]
 struct Termination {
-    pid: u32,
+    /// The daemon's number of the question.
+    number: u32,
+    /// The client's number here.
+    client: u32,
     /// There was no such client.
     unknown: bool,
 }
 
 impl Clients {
     pub(super) fn new(common: Arc<Common>) -> Self {
-        Self { common, entries: Vec::new(), last_id: 0, terminations: VecDeque::new() }
+        Self {
+            common,
+            entries: Vec::new(),
+            last_id: 0,
+            terminations: Vec::new(),
+            refused: Vec::new(),
+        }
     }
 
     /// Takes a client with its socket and its region, or refuses it.
@@ -59,14 +69,19 @@ impl Clients {
     ) {
         let log = self.common.log.clone();
         let Ok([socket, region]) = <[OwnedFd; 2]>::try_from(files) else {
+            self.refused.push(client.pid);
             return log.line("A client came without its files");
         };
         let socket = match SeqPacket::from_fd(socket) {
             Ok(socket) => socket,
-            Err(error) => return log.line(format!("A client's socket is refused: {error}")),
+            Err(error) => {
+                self.refused.push(client.pid);
+                return log.line(format!("A client's socket is refused: {error}"));
+            }
         };
         log.line("Received new client request");
         if !ready || self.common.fault().is_some() {
+            self.refused.push(client.pid);
             return refuse(
                 &socket,
                 CudaError::MPS_SERVER_NOT_READY,
@@ -74,6 +89,7 @@ impl Clients {
             );
         }
         if let Err(error) = room {
+            self.refused.push(client.pid);
             log.line(format!("Client {} is refused: {error}", client.pid));
             return refuse(&socket, system::result_of(&error), &format!("the server: {error}"));
         }
@@ -96,6 +112,7 @@ impl Clients {
                 self.entries.push(Entry { link, socket, thread: Some(thread), gone: false })
             }
             Err(error) => {
+                self.refused.push(client.pid);
                 log.line(format!("Client {name} is refused: {error}"));
                 refuse(&socket, system::result_of(&error), &error.to_string());
             }
@@ -121,14 +138,13 @@ impl Clients {
         }
     }
 
-    /// Ends the sessions of a process. [`Clients::settle`] answers.
-    pub(super) fn terminate(&mut self, pid: u32) {
-        let mut unknown = true;
-        for entry in self.entries.iter().filter(|e| e.link.identity.pid == pid && !e.gone) {
-            unknown = false;
+    /// Ends a client's session for the daemon's question `number`. [`Clients::settle`] answers.
+    pub(super) fn terminate(&mut self, number: u32, client: u32) {
+        let found = self.entries.iter().find(|e| e.link.identity.id == client && !e.gone);
+        if let Some(entry) = found {
             entry.link.end(End::Terminated);
         }
-        self.terminations.push_back(Termination { pid, unknown });
+        self.terminations.push(Termination { number, client, unknown: found.is_none() });
     }
 
     /// Ends all sessions.
@@ -147,16 +163,19 @@ impl Clients {
 
     /// Sees what became of the sessions. Returns what the daemon is to be told.
     pub(super) fn settle(&mut self) -> Vec<Message> {
-        let mut messages = Vec::new();
-        while let Some(Termination { pid, unknown }) = self.terminations.front().copied() {
-            let lives = |e: &Entry| e.link.identity.pid == pid && e.link.stage() != Stage::Inactive;
-            if !unknown && self.entries.iter().any(lives) {
-                break;
+        let mut messages: Vec<Message> = self.refused.drain(..).map(Message::ClientGone).collect();
+        let entries = &self.entries;
+        self.terminations.retain(|&Termination { number, client, unknown }| {
+            let lives =
+                |e: &Entry| e.link.identity.id == client && e.link.stage() != Stage::Inactive;
+            if !unknown && entries.iter().any(lives) {
+                return true;
             }
             let result = if unknown { Err(CudaError::INVALID_VALUE) } else { Ok(()) };
-            messages.push(Message::Done(result_code(result)));
-            self.terminations.pop_front();
-        }
+            let answered = Answered::Done(result_code(result));
+            messages.push(Message::Answer(Answer { number, answered }));
+            false
+        });
         let mut index = 0;
         while index < self.entries.len() {
             let entry = &self.entries[index];

@@ -1,7 +1,9 @@
 //! What the daemon says, and what is done about it.
 
 use super::{Ending, Server};
-use channel::message::{ClientStatus, DeviceStatus, Message, ServerStatus};
+use channel::message::{
+    Answer, Answered, Ask, ClientStatus, DeviceStatus, Message, Question, ServerStatus,
+};
 use channel::region::ServerState;
 use cuda_api::CUuuid;
 use std::io;
@@ -14,12 +16,15 @@ impl Server {
             Message::Client(client) => {
                 let ready = self.ending == Ending::No;
                 self.clients.take(client, files, ready, room);
-            }
-            Message::Query(()) => self.report(),
-            Message::Terminate(pid) => {
-                self.clients.terminate(pid);
                 self.settle();
             }
+            Message::Ask(Ask { number, question }) => match question {
+                Question::Status => self.report(number),
+                Question::Terminate(client) => {
+                    self.clients.terminate(number, client);
+                    self.settle();
+                }
+            },
             Message::Shutdown(force) => self.shut_down(force),
             other => {
                 let name = other.name();
@@ -45,7 +50,7 @@ impl Server {
     }
 
     /// Tells the daemon how the server is.
-    fn report(&mut self) {
+    fn report(&mut self, number: u32) {
         let info = self.common.device.info();
         let uuid = CUuuid { bytes: info.uuid };
         let device = DeviceStatus {
@@ -59,8 +64,8 @@ impl Server {
             None => ServerState::Running,
             Some(_) => ServerState::Ended,
         };
-        for message in ServerStatus::split(state, vec![device], clients) {
-            self.tell(&Message::ServerStatus(message));
+        for part in ServerStatus::split(state, vec![device], clients) {
+            self.tell(&Message::Answer(Answer { number, answered: Answered::Status(part) }));
         }
     }
 }

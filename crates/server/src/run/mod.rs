@@ -119,6 +119,8 @@ struct Server {
     clients: Clients,
     ending: Ending,
     daemon_gone: bool,
+    /// The daemon knows that a fault has spoiled the context.
+    fault_told: bool,
     /// Descriptors that are given up for those of the daemon's next message.
     spare: Vec<SeqPacket>,
 }
@@ -134,6 +136,7 @@ impl Server {
             clients,
             ending: Ending::No,
             daemon_gone: false,
+            fault_told: false,
             spare: Vec::new(),
         }
     }
@@ -226,8 +229,11 @@ impl Server {
     /// Sees what became of sessions: tells the daemon of clients that are gone and of
     /// terminations that are done, and passes a fault of the context on.
     fn settle(&mut self) {
-        if self.common.fault().is_some() {
+        if let Some(fault) = self.common.fault() {
             self.clients.ring_all();
+            if !std::mem::replace(&mut self.fault_told, true) {
+                self.tell(&Message::Fault(fault.to_string()));
+            }
         }
         for message in self.clients.settle() {
             self.tell(&message);

@@ -9,7 +9,7 @@ pub mod provider;
 
 pub use client::{Client, LEGACY, event, function, graph, module, stream};
 
-use channel::message::{Message, ServerStatus};
+use channel::message::{Answer, Answered, Ask, Message, Question, ServerStatus};
 use channel::region::Region;
 use channel::socket::{ReceiveError, SeqPacket};
 use server::device::Driver;
@@ -37,6 +37,11 @@ impl Write for Memory {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+/// The answer that a request came to `result`.
+pub fn done(number: u32, result: u32) -> Message {
+    Message::Answer(Answer { number, answered: Answered::Done(result) })
 }
 
 /// A server, with this test as its daemon.
@@ -121,12 +126,19 @@ impl Server {
         self.daemon.receive().expect("a message of the server").0
     }
 
+    /// Asks the server for something.
+    pub fn ask(&self, number: u32, question: Question) {
+        self.daemon.send(&Message::Ask(Ask { number, question }), &[]).expect("a question");
+    }
+
     /// Asks how the server is.
     pub fn status(&self) -> ServerStatus {
-        self.daemon.send(&Message::Query(()), &[]).expect("a question");
+        self.ask(0, Question::Status);
         let mut clients = Vec::new();
         loop {
-            if let Message::ServerStatus(mut status) = self.receive() {
+            if let Message::Answer(Answer { answered: Answered::Status(mut status), .. }) =
+                self.receive()
+            {
                 clients.append(&mut status.clients);
                 if !status.more {
                     return ServerStatus { clients, ..status };

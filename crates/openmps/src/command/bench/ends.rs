@@ -143,7 +143,7 @@ fn kill(stage: &Stage, daemon: &PrivateDaemon) -> Result<Duration> {
     loop {
         let report = daemon::ask(daemon.pipe_directory())?.context("the daemon has ended")?;
         let mut clients = report.servers.iter().flat_map(|server| &server.clients);
-        if !clients.any(|client| client.pid == pid) {
+        if !clients.any(|client| client.pid == Some(pid)) {
             return Ok(begin.elapsed());
         }
         if begin.elapsed() > GONE_MAX {

@@ -1,13 +1,12 @@
 //! The table that `openmps ps` prints: a row for each client, as text. Not where or how it is shown.
 
-use crate::daemon::{Client, Report, Work};
-use control::report::lanes_active;
+use control::report::{Client, Report, Work, lanes_active};
 use std::collections::HashMap;
 use std::time::Duration;
 
-const COLUMNS: usize = 10;
+const COLUMNS: usize = 11;
 /// Columns of words begin below each other; those of numbers end below each other.
-const WORDS: [usize; 2] = [1, COLUMNS - 1];
+const WORDS: [usize; 2] = [2, COLUMNS - 1];
 
 /// Lines of text.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,7 +36,8 @@ pub(super) fn table(report: &Report, stretch: Option<Stretch<'_>>, reader: u32) 
             Some(stretch) => Done::since(client, before.get(&key).copied(), stretch.elapsed),
         };
         rows.push([
-            client.pid.to_string(),
+            client.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
+            client.id.to_string(),
             client.user.clone(),
             key.0.to_string(),
             memory(client.memory_bytes),
@@ -53,7 +53,8 @@ pub(super) fn table(report: &Report, stretch: Option<Stretch<'_>>, reader: u32) 
     if head {
         let kernels = if stretch.is_some() { "KERNELS/S" } else { "KERNELS" };
         let names = [
-            "PID", "USER", "SERVER", "MEMORY", kernels, "BUSY", "SMS", "WARPS", "LANES", "COMMAND",
+            "PID", "ID", "USER", "SERVER", "MEMORY", kernels, "BUSY", "SMS", "WARPS", "LANES",
+            "COMMAND",
         ];
         rows.insert(0, names.map(str::to_owned));
     }
@@ -137,6 +138,7 @@ fn difference(now: &Work, before: &Work) -> Work {
         warp_ns: now.warp_ns.saturating_sub(before.warp_ns),
         warp_instructions: now.warp_instructions.saturating_sub(before.warp_instructions),
         thread_instructions: now.thread_instructions.saturating_sub(before.thread_instructions),
+        ..*now
     }
 }
 
@@ -168,16 +170,19 @@ fn aligned(rows: &[[String; COLUMNS]]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::Server;
+    use control::report::Server;
 
     fn client(id: u32, kernels: u64, work: Option<Work>) -> Client {
         Client {
-            pid: 520 + id,
+            pid: Some(520 + id),
             id,
+            uid: 1000,
             user: "ann".into(),
+            device_uuid: String::new(),
             memory_bytes: 3 << 29,
             kernels,
             work,
+            pid_namespace: None,
             command: "./nbody\x1b[2J".into(),
         }
     }
@@ -189,6 +194,7 @@ mod tests {
             warp_ns: 12_600_000_000 * scale,
             warp_instructions: 1000 * scale,
             thread_instructions: 27_400 * scale,
+            ..Work::default()
         })
     }
 
@@ -202,17 +208,28 @@ mod tests {
             log_directory: None,
             stopping: false,
             clients_waiting: 0,
-            servers: vec![Server { pid: 529, state, clients, error: None }],
+            descriptors_max: None,
+            warnings: vec![],
+            servers: vec![Server {
+                pid: 529,
+                uid: 1000,
+                user: "ann".into(),
+                state,
+                devices: vec![],
+                clients,
+                error: None,
+            }],
         }
     }
 
     #[test]
     fn a_row_tells_of_a_client_s_life() {
-        let report = report(vec![client(4, 12, work(2)), client(5, 123_456_789, None)]);
+        let outside = Client { pid: None, ..client(5, 123_456_789, None) };
+        let report = report(vec![client(4, 12, work(2)), outside]);
         let expected = [
-            "PID  USER  SERVER   MEMORY    KERNELS   BUSY  SMS  WARPS  LANES  COMMAND",
-            "524  ann      529  1.5 GiB         12  1.3 s  2.0   10.0   86 %  ./nbody?[2J",
-            "525  ann      529  1.5 GiB  123456789      -    -      -      -  ./nbody?[2J",
+            "PID  ID  USER  SERVER   MEMORY    KERNELS   BUSY  SMS  WARPS  LANES  COMMAND",
+            "524   4  ann      529  1.5 GiB         12  1.3 s  2.0   10.0   86 %  ./nbody?[2J",
+            "  -   5  ann      529  1.5 GiB  123456789      -    -      -      -  ./nbody?[2J",
         ];
         assert_eq!(
             table(&report, None, 0),
@@ -227,10 +244,10 @@ mod tests {
         let now = report(vec![client(4, 62, work(3)), client(5, 8, work(1)), client(6, 9, idle)]);
         let stretch = Stretch { before: &before, elapsed: Duration::from_secs(2) };
         let expected = [
-            "PID  USER  SERVER   MEMORY  KERNELS/S  BUSY  SMS  WARPS  LANES  COMMAND",
-            "524  ann      529  1.5 GiB         25  32 %  2.0   10.0   86 %  ./nbody?[2J",
-            "525  ann      529  1.5 GiB          4  32 %  2.0   10.0   86 %  ./nbody?[2J",
-            "526  ann      529  1.5 GiB          0   0 %    -      -      -  ./nbody?[2J",
+            "PID  ID  USER  SERVER   MEMORY  KERNELS/S  BUSY  SMS  WARPS  LANES  COMMAND",
+            "524   4  ann      529  1.5 GiB         25  32 %  2.0   10.0   86 %  ./nbody?[2J",
+            "525   5  ann      529  1.5 GiB          4  32 %  2.0   10.0   86 %  ./nbody?[2J",
+            "526   6  ann      529  1.5 GiB          0   0 %    -      -      -  ./nbody?[2J",
         ];
         assert_eq!(table(&now, Some(stretch), 0).lines, expected);
     }

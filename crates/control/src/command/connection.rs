@@ -1,21 +1,22 @@
 //! A shell's connection: a thread that carries out one command and answers. It may wait as long
 //! as the command does; the event loop does not.
 
-use super::Daemon;
-use super::wire::Socket;
-use crate::command::{self, Answer};
+use super::Answer;
+use crate::daemon::{CommandConnection, Daemon};
 use channel::message::{Message, Reply};
-use channel::socket::PeerCredentials;
+use channel::socket::SeqPacket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Shells at one time, those that wait in `quit` included.
-pub(super) const UI_MAX: usize = 64;
+const UI_MAX: usize = 64;
 /// Of these, kept for root and the daemon's owner.
 const UI_OWNER: usize = 16;
 /// How long a shell may take to read its answer.
 const READ_S_MAX: u64 = 10;
+/// After the daemon's end, shells still get their answers for so long.
+const LAST_ANSWERS_MS_MAX: u64 = 2000;
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
@@ -38,18 +39,21 @@ impl Drop for Slot {
 }
 
 /// Whether any shell still waits for its answer.
-pub(super) fn any_running() -> bool {
+fn any_running() -> bool {
     RUNNING.load(Ordering::Relaxed) > 0
 }
 
-/// Starts the thread for a shell that has sent `line`.
-pub(super) fn start(
-    daemon: &Arc<Daemon>,
-    socket: Socket,
-    peer: PeerCredentials,
-    owner: bool,
-    line: String,
-) {
+/// Lets shells have their answers once the daemon has ended, within reason.
+pub fn finish() {
+    let deadline = Instant::now() + Duration::from_millis(LAST_ANSWERS_MS_MAX);
+    while any_running() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Starts the thread for a shell that has sent a command.
+pub fn start(daemon: &Arc<Daemon>, connection: CommandConnection) {
+    let CommandConnection { socket, peer, owner, line } = connection;
     // For the thread it is an ordinary socket, but nobody is waited for without end.
     let timeout = Some(Duration::from_secs(READ_S_MAX));
     if socket.set_nonblocking(false).and_then(|()| socket.set_send_timeout(timeout)).is_err() {
@@ -63,13 +67,13 @@ pub(super) fn start(
     let daemon = daemon.clone();
     let body = move || {
         let log = |text: &str| {
-            if command::is_logged(&line) {
-                daemon.logs.control.control(text);
+            if super::is_logged(&line) {
+                daemon.log(text);
             }
         };
         log("NEW UI");
         log(&format!("Cmd:{line}"));
-        let result = command::run(&daemon, &line, peer.uid, peer.gid, owner);
+        let result = super::run(&daemon, &line, peer.uid, peer.gid, owner);
         result.text.lines().for_each(log);
         answer(&socket, &result);
         log("UI closed");
@@ -79,7 +83,7 @@ pub(super) fn start(
     let _ = std::thread::Builder::new().name("ui".to_owned()).spawn(body);
 }
 
-fn answer(socket: &Socket, answer: &Answer) {
+fn answer(socket: &SeqPacket, answer: &Answer) {
     for piece in Reply::split(answer.status, &answer.text) {
         if socket.send(&Message::Reply(piece), &[]).is_err() {
             return;

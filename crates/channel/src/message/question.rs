@@ -1,0 +1,92 @@
+//! Questions of the daemon to a server: each has a number, which its answer carries back.
+//!
+//! A server answers some at once and others when the work is done, so answers come in any order.
+
+use super::{Body, ServerStatus};
+use crate::codec::{CodecError, Decoder, Encoder};
+
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The daemon's number for it: from 1 up, never used again in a server's life.
+    pub number: u32,
+    /// What the daemon wants.
+    pub question: Question,
+}
+
+/// What the daemon can want of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// How it is. Answered by [`Answered::Status`], in several parts if it has many clients.
+    Status,
+    /// The end of the session of the client that has this number there. Answered by
+    /// [`Answered::Done`] when all that the client had on the device is gone.
+    Terminate(u32),
+}
+
+/// An answer, or a part of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The number of the question.
+    pub number: u32,
+    /// What the server says to it.
+    pub answered: Answered,
+}
+
+/// What a server can answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// How it is.
+    Status(ServerStatus),
+    /// What came of a request: a CUresult.
+    Done(u32),
+}
+
+impl Body for Ask {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.u32(self.number);
+        match self.question {
+            Question::Status => to.u8(0),
+            Question::Terminate(id) => {
+                to.u8(1);
+                to.u32(id);
+            }
+        }
+        Ok(())
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        let number = from.u32()?;
+        let question = match from.u8()? {
+            0 => Question::Status,
+            1 => Question::Terminate(from.u32()?),
+            found => return Err(CodecError::Value { what: "question", found: found.into() }),
+        };
+        Ok(Self { number, question })
+    }
+}
+
+impl Body for Answer {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.u32(self.number);
+        match &self.answered {
+            Answered::Status(status) => {
+                to.u8(0);
+                status.write(to)?;
+            }
+            Answered::Done(result) => {
+                to.u8(1);
+                to.u32(*result);
+            }
+        }
+        Ok(())
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        let number = from.u32()?;
+        let answered = match from.u8()? {
+            0 => Answered::Status(ServerStatus::read(from)?),
+            1 => Answered::Done(from.u32()?),
+            found => return Err(CodecError::Value { what: "answer", found: found.into() }),
+        };
+        Ok(Self { number, answered })
+    }
+}

@@ -1,0 +1,31 @@
+//! The daemon's side of the protocol: what it sends. Every socket here is non-blocking.
+
+use channel::message::{Ask, Message, Question, Refused};
+pub(super) use channel::socket::SeqPacket as Socket;
+use cuda_api::CudaError;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+pub(super) fn send_question(server: &Socket, number: u32, question: Question) -> io::Result<()> {
+    server.send(&Message::Ask(Ask { number, question }), &[])
+}
+
+pub(super) fn send_shutdown(server: &Socket, force: bool) -> io::Result<()> {
+    server.send(&Message::Shutdown(force), &[])
+}
+
+/// Hands a client over: its connected socket and its region's file.
+pub(super) fn send_client(
+    server: &Socket,
+    client: channel::message::Client,
+    socket: &Socket,
+    region: &OwnedFd,
+) -> io::Result<()> {
+    server.send(&Message::Client(client), &[socket.as_fd(), region.as_fd()])
+}
+
+/// Says no to a client. One that does not read the answer does not get it.
+pub(super) fn refuse(client: &Socket, error: CudaError, reason: impl Into<String>) {
+    let refused = Refused { result: error.code(), reason: reason.into() };
+    let _ = client.send(&Message::Refused(refused), &[]);
+}

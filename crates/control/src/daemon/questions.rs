@@ -1,0 +1,177 @@
+//! Questions to one server that are open: their numbers, and the answers that have come.
+//!
+//! An asker that waits no longer takes its question back; an answer to a question that is not open
+//! is dropped. So a late answer is never taken for another question's, and what is kept is bounded
+//! by the askers that wait.
+
+use crate::status::{Client, Device, ServerState, Status};
+use channel::message::{Answer, Answered, ServerStatus};
+use channel::region;
+use std::collections::BTreeMap;
+
+/// Clients of one server that are reported. A server takes fewer; a broken one could go on for ever.
+const REPORTED_CLIENTS_MAX: usize = 4096;
+
+/// A whole answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// How the server is.
+    Status(Status),
+    /// What came of a request: a CUresult.
+    Done(u32),
+}
+
+/// The open questions of one server.
+#[derive(Debug, Default)]
+pub(super) struct Questions {
+    last: u32,
+    open: BTreeMap<u32, Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// Parts of an answer that is not whole yet.
+    partial: Option<Status>,
+    reply: Option<Reply>,
+}
+
+impl Questions {
+    /// Opens a question and gives its number.
+    pub fn open(&mut self) -> u32 {
+        self.last = self.last.wrapping_add(1);
+        self.open.insert(self.last, Open::default());
+        self.last
+    }
+
+    /// Takes a question back, with its reply if that has come.
+    pub fn close(&mut self, number: u32) -> Option<Reply> {
+        self.open.remove(&number)?.reply
+    }
+
+    /// Whether the reply to a question is there.
+    pub fn is_answered(&self, number: u32) -> bool {
+        self.open.get(&number).is_some_and(|open| open.reply.is_some())
+    }
+
+    /// Takes in an answer, or a part of one.
+    pub fn take(&mut self, answer: Answer) {
+        let Some(open) = self.open.get_mut(&answer.number) else { return };
+        match answer.answered {
+            Answered::Done(result) => open.reply = Some(Reply::Done(result)),
+            Answered::Status(part) => {
+                let whole = !part.more;
+                add(&mut open.partial, part);
+                if whole {
+                    open.reply = open.partial.take().map(Reply::Status);
+                }
+            }
+        }
+    }
+}
+
+/// Adds a part of an answer to those before it.
+fn add(partial: &mut Option<Status>, part: ServerStatus) {
+    let status = partial.get_or_insert_with(|| Status {
+        state: ServerState::Active,
+        devices: Vec::new(),
+        clients: Vec::new(),
+    });
+    status.state = match part.state {
+        region::ServerState::Starting => ServerState::Initializing,
+        region::ServerState::Running => ServerState::Active,
+        // It serves those that it has until they are gone; only a fault makes it so.
+        region::ServerState::Ended => ServerState::Fault,
+    };
+    if status.devices.is_empty() {
+        status.devices = part
+            .devices
+            .into_iter()
+            .map(|device| Device {
+                ordinal: device.ordinal,
+                pci: device.pci_bus_id,
+                uuid: device.uuid.to_string(),
+                name: device.name,
+            })
+            .collect();
+    }
+    let room = REPORTED_CLIENTS_MAX.saturating_sub(status.clients.len());
+    status.clients.extend(part.clients.into_iter().take(room).map(|client| Client {
+        pid: (client.pid != 0).then_some(client.pid),
+        id: client.id,
+        uid: client.uid,
+        device_uuid: client.device.to_string(),
+        memory_bytes: client.memory_bytes,
+        kernels: client.kernels,
+        work: client.work,
+        command: client.command_line,
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use channel::message::{ClientStatus, DeviceStatus};
+    use cuda_api::CUuuid;
+
+    fn answer(number: u32, part: ServerStatus) -> Answer {
+        Answer { number, answered: Answered::Status(part) }
+    }
+
+    #[test]
+    fn an_answer_in_parts_is_put_together() {
+        let mut uuid = CUuuid::default();
+        for (byte, value) in uuid.bytes.iter_mut().zip(1..) {
+            *byte = value;
+        }
+        let device = DeviceStatus { ordinal: 0, uuid, name: "soft".into(), ..Default::default() };
+        let clients: Vec<ClientStatus> = (0..100)
+            .map(|pid| ClientStatus { pid, id: pid + 1, device: uuid, ..Default::default() })
+            .collect();
+        let parts = ServerStatus::split(region::ServerState::Running, vec![device], clients);
+        assert!(parts.len() > 1);
+        let last = parts.len() - 1;
+        let mut questions = Questions::default();
+        let number = questions.open();
+        for (index, part) in parts.into_iter().enumerate() {
+            questions.take(answer(number, part));
+            assert_eq!(questions.is_answered(number), index == last);
+        }
+        let Some(Reply::Status(status)) = questions.close(number) else { panic!("a status") };
+        assert_eq!((status.devices.len(), status.clients.len()), (1, 100));
+        assert_eq!(status.devices[0].uuid, "GPU-01020304-0506-0708-090a-0b0c0d0e0f10");
+        assert_eq!(status.clients[99].device_uuid, status.devices[0].uuid);
+        assert_eq!((status.clients[0].pid, status.clients[99].pid), (None, Some(99)));
+    }
+
+    #[test]
+    fn an_endless_answer_is_cut() {
+        let part = ServerStatus {
+            state: region::ServerState::Running,
+            more: true,
+            devices: vec![],
+            clients: vec![Default::default(); 32],
+        };
+        let mut questions = Questions::default();
+        let number = questions.open();
+        for _ in 0..1000 {
+            questions.take(answer(number, part.clone()));
+            assert!(!questions.is_answered(number));
+        }
+        let clients = questions.open[&number].partial.as_ref().unwrap().clients.len();
+        assert_eq!(clients, REPORTED_CLIENTS_MAX);
+    }
+
+    #[test]
+    fn answers_find_their_questions_in_any_order_and_late_ones_nobody() {
+        let done = |number, result| Answer { number, answered: Answered::Done(result) };
+        let mut questions = Questions::default();
+        let [one, two, three] = [(); 3].map(|()| questions.open());
+        questions.take(done(three, 30));
+        questions.take(done(one, 10));
+        assert_eq!(questions.close(two), None, "given up");
+        questions.take(done(two, 20));
+        assert_eq!(questions.close(one), Some(Reply::Done(10)));
+        assert_eq!(questions.close(three), Some(Reply::Done(30)));
+        assert_eq!((questions.close(two), questions.open.len()), (None, 0));
+    }
+}

@@ -125,8 +125,8 @@ fn a_function_that_the_provider_calls_after_its_session_has_ended_touches_nothin
         client.post(&CreateStream { stream: stream(1), flags: 1, priority: 0 });
         client.post(&Notify { stream: stream(1), value: 1 });
         client.settle();
-        server.daemon.send(&Message::Terminate(client.pid), &[]).unwrap();
-        assert_eq!(server.receive(), Message::Done(0));
+        server.ask(1, Question::Terminate(client.welcome.client_id));
+        assert_eq!(server.receive(), done(1, 0));
         client.wait_for_end();
         wait_until("the session's objects to go", || has_memory(&server, &client, 0));
         let (pid, region) = (client.pid, client.region.clone());

@@ -235,8 +235,12 @@ impl Attached {
         Ok(handle)
     }
 
-    /// Destroys an object. CUDA_ERROR_INVALID_VALUE if it is none.
+    /// Destroys an object; 0 stands for none, and nothing is done. CUDA_ERROR_INVALID_VALUE if it
+    /// is no object.
     pub(crate) fn destroy_object(&self, kind: ObjectKind, handle: u64) -> CUresult {
+        if handle == 0 {
+            return Ok(());
+        }
         let mut arrays = self.arrays();
         arrays.objects.remove(&(kind, handle)).ok_or(CudaError::INVALID_VALUE)?;
         match kind {

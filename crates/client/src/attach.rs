@@ -46,6 +46,8 @@ pub(crate) struct Attached {
     pub(crate) graphs: Graphs<ClientExec>,
     /// True once a module was loaded whose kernels may print.
     pub(crate) prints: AtomicBool,
+    /// True if a failed assertion was shown.
+    pub(crate) asserted: AtomicBool,
 }
 
 /// Takes a lock. A panic of another thread while it held the lock left its data usable: nothing
@@ -76,6 +78,7 @@ impl Attached {
             finding: Mutex::new(()),
             graphs: Graphs::new(),
             prints: AtomicBool::new(false),
+            asserted: AtomicBool::new(false),
             link,
             welcome,
         })

@@ -12,12 +12,13 @@ use channel::message::Message;
 use channel::payload::Payload;
 use channel::region::Region;
 use channel::reply::{Reply, ReplyReader};
-use channel::request::{LoadModule, ModuleLoaded, Request};
+use channel::request::{LoadModule, ModuleLoaded, PrintfDrain, PrintfText, Request};
 use channel::socket::ReceiveError;
 use channel::wait::SpinPolicy;
 use core::time::Duration;
 use cuda_api::{CUresult, CudaError};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::MutexGuard;
 
 /// How long a descriptor that was sent before the reply may take to arrive.
 const DESCRIPTOR_TIMEOUT: Duration = Duration::from_secs(5);
@@ -48,8 +49,20 @@ impl Attached {
         receive: impl FnOnce(Reply<'_>) -> Result<R, CudaError>,
         takes_descriptor: bool,
     ) -> Result<(R, Option<OwnedFd>), CudaError> {
-        let mut calls = locked(&self.calls);
+        let calls = locked(&self.calls);
         self.health()?;
+        self.exchange_with(calls, descriptor, push, receive, takes_descriptor)
+    }
+
+    /// As [`Self::exchange`], whatever was reported before.
+    fn exchange_with<R>(
+        &self,
+        mut calls: MutexGuard<'_, Calls>,
+        descriptor: Option<(Message, BorrowedFd<'_>)>,
+        push: impl FnOnce(&mut State) -> CUresult,
+        receive: impl FnOnce(Reply<'_>) -> Result<R, CudaError>,
+        takes_descriptor: bool,
+    ) -> Result<(R, Option<OwnedFd>), CudaError> {
         if let Some((message, fd)) = descriptor {
             self.link.socket().send(&message, &[fd]).map_err(|_| self.gone())?;
         }
@@ -111,6 +124,17 @@ impl Attached {
             false,
         )
         .map(|(reply, _)| reply)
+    }
+
+    /// As [`Self::call`], for the one request that is answered after a fault too.
+    pub(crate) fn call_after_fault(&self, request: &PrintfDrain) -> Result<PrintfText, CudaError> {
+        let receive = |reply: Reply<'_>| {
+            reply.result?;
+            self.decode(&reply)
+        };
+        let calls = locked(&self.calls);
+        self.exchange_with(calls, None, |state| state.push(request), receive, false)
+            .map(|(text, _)| text)
     }
 
     /// As [`Self::call`] with a descriptor that the server takes first.

@@ -7,6 +7,7 @@ use crate::streams::LEGACY;
 use channel::request::{Notify, PrintfDrain};
 use channel::wait::{SpinPolicy, wait_until_reached};
 use core::sync::atomic::Ordering;
+use cuda_api::extension::standard;
 use cuda_api::handle::Handle;
 use cuda_api::{CUresult, CudaError};
 use std::time::Duration;
@@ -132,6 +133,22 @@ impl Attached {
         }
     }
 
+    /// A call failed: writes what failed assertions say to standard error, if it is that.
+    #[cold]
+    pub(crate) fn show_assertions(&self, error: CudaError) {
+        if error != CudaError::ASSERT || self.asserted.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        for _ in 0..PRINTF_PIECES_MAX {
+            match self.call_after_fault(&PrintfDrain { standard: standard::ERROR }) {
+                Ok(text) if !text.bytes.is_empty() => {
+                    write_to(libc::STDERR_FILENO, &text.bytes);
+                }
+                _ => break,
+            }
+        }
+    }
+
     /// Writes what kernels printed since the last time to standard output.
     fn drain_printf(&self) {
         if !self.prints.load(Ordering::Acquire) {
@@ -147,20 +164,20 @@ impl Attached {
         }
         for _ in 0..PRINTF_PIECES_MAX {
             // An error is found again by whoever asked for the synchronisation.
-            match self.call(&PrintfDrain {}) {
-                Ok(text) if !text.bytes.is_empty() => write_to_stdout(&text.bytes),
+            match self.call(&PrintfDrain { standard: standard::OUTPUT }) {
+                Ok(text) if !text.bytes.is_empty() => write_to(libc::STDOUT_FILENO, &text.bytes),
                 _ => break,
             }
         }
     }
 }
 
-/// Writes bytes to the program's standard output, as a driver does.
-fn write_to_stdout(mut bytes: &[u8]) {
+/// Writes bytes to the program's standard output or error, as a driver does.
+fn write_to(descriptor: libc::c_int, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         // SAFETY: the buffer is readable for its length.
         let written =
-            unsafe { libc::write(libc::STDOUT_FILENO, bytes.as_ptr().cast(), bytes.len()) };
+            unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
         match usize::try_from(written) {
             Ok(n) => bytes = &bytes[n.min(bytes.len())..],
             Err(_) => match std::io::Error::last_os_error().kind() {

@@ -181,6 +181,14 @@ pub struct CodeStore {
 /// calling tenant has registered (cuMemHostRegister), aligned to a page; 0 if there are none.
 pub type PlaceManaged = unsafe extern "C" fn(data: *mut c_void, bytes: u64) -> u64;
 
+/// Where a program finds what its kernels say: what `openmpsTenantPrintf` is asked for.
+pub mod standard {
+    /// Standard output: device `printf`.
+    pub const OUTPUT: u32 = 1;
+    /// Standard error: failed assertions.
+    pub const ERROR: u32 = 2;
+}
+
 /// What `tenant_memory` is told of a range, whose accesses are looked at then.
 pub mod memory_note {
     use super::c_uint;
@@ -254,10 +262,11 @@ extension! {
     /// that is being called is waited for, so that what it was given can be freed too; those that
     /// are still queued are not called.
     tenant_end = openmpsTenantEnd(tenant: u64);
-    /// Takes what the tenant's kernels have printed (device `printf`): at most `bytes` into
-    /// `text`, their number into `written`; the rest stays for the next call.
+    /// Takes what the tenant's kernels have printed (device `printf`), or what their failed
+    /// assertions say, as [`standard`] asks: at most `bytes` into `text`, their number into
+    /// `written`; the rest stays for the next call.
     tenant_printf = openmpsTenantPrintf(
-        tenant: u64, text: *mut c_char, bytes: usize, written: *mut usize);
+        tenant: u64, standard: c_uint, text: *mut c_char, bytes: usize, written: *mut usize);
     /// Does work of the tenant in the calling thread: short kernels and copies then cost no switch
     /// of threads. Comes back when there is none that this thread can do, or after a fraction of
     /// a millisecond (a kernel's block may take up to a millisecond); `worked` is not 0 if it did

@@ -69,6 +69,8 @@ pub(crate) struct Capture {
     invalidated: bool,
     /// By stream.
     pub(crate) lines: BTreeMap<u64, Line>,
+    /// Where streams ended that were destroyed meanwhile: joined, or not, as if they were there.
+    ends: Vec<Edge>,
 }
 
 impl Capture {
@@ -121,6 +123,7 @@ impl Captures {
             thread: std::thread::current().id(),
             invalidated: false,
             lines: BTreeMap::from([(stream.id, line)]),
+            ends: Vec::new(),
         };
         self.active.insert(number, capture);
         self.of_stream.insert(stream.id, number);
@@ -271,15 +274,15 @@ impl Captures {
         }
     }
 
-    /// A stream is destroyed: a capture that it takes part in leads nowhere.
+    /// A stream is destroyed. A capture that it took part in goes on, and still has to join what
+    /// the stream did; without its origin, where it would end, it leads nowhere.
     pub(crate) fn forget_stream(&mut self, id: u64) {
         let Some(number) = self.of_stream.remove(&id) else { return };
-        if let Some(capture) = self.active.get_mut(&number) {
-            capture.invalidated = true;
-            capture.lines.remove(&id);
-            if capture.origin == id {
-                self.close(number);
-            }
+        let Some(capture) = self.active.get_mut(&number) else { return };
+        if capture.origin == id {
+            self.close(number);
+        } else if let Some(line) = capture.lines.remove(&id) {
+            capture.ends.extend(line.dependencies);
         }
     }
 
@@ -321,7 +324,8 @@ fn is_joined(capture: &Capture, graph: &Graph) -> bool {
         |line: &Line| line.dependencies.iter().map(|edge| edge.node).collect::<Vec<NodeId>>();
     let Some(origin) = capture.lines.get(&capture.origin) else { return false };
     let seen = graph.ancestors(&ends(origin));
-    capture.lines.values().all(|line| ends(line).iter().all(|node| seen.contains(node)))
+    let destroyed = capture.ends.iter().map(|edge| edge.node);
+    capture.lines.values().flat_map(ends).chain(destroyed).all(|node| seen.contains(&node))
 }
 
 #[cfg(test)]
@@ -485,7 +489,25 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_goes_takes_its_capture_with_it() {
+    fn a_stream_may_go_before_the_end_if_what_it_did_is_joined() {
+        for (joined, expected) in [(true, Ok(())), (false, Err(CudaError::STREAM_CAPTURE_UNJOINED))]
+        {
+            let mut scene = Scene::new(constant::MODE_GLOBAL);
+            scene.work(MAIN);
+            scene.fork(MAIN, SIDE);
+            scene.work(SIDE);
+            if joined {
+                scene.fork(SIDE, MAIN);
+            }
+            scene.captures.forget_stream(SIDE.id);
+            assert_eq!(scene.captures.enter(SIDE), Ok(None));
+            scene.work(MAIN);
+            assert_eq!(scene.end(MAIN), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn an_origin_that_goes_takes_its_capture_with_it() {
         let mut scene = Scene::new(constant::MODE_GLOBAL);
         scene.fork(MAIN, SIDE);
         scene.captures.forget_stream(MAIN.id);

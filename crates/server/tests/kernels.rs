@@ -9,6 +9,7 @@ mod support;
 use channel::message::{Message, Question};
 use channel::payload::Payload;
 use channel::request::*;
+use cuda_api::extension::standard;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::number::cuMemsetD32Async;
 use cuda_api::{CUdeviceptr, CUgraphExec, CUresult, CUstream, CudaError};
@@ -151,7 +152,7 @@ fn what_kernels_print_comes_to_their_client() {
     client.synchronize(LEGACY);
     let mut text = String::new();
     loop {
-        let (result, words) = client.ask(&PrintfDrain {});
+        let (result, words) = client.ask(&PrintfDrain { standard: standard::OUTPUT });
         assert_eq!(result, Ok(()));
         let piece = PrintfText::from_words(&words).unwrap();
         if piece.bytes.is_empty() {
@@ -161,6 +162,32 @@ fn what_kernels_print_comes_to_their_client() {
     }
     assert_eq!(text.lines().count(), 64, "{text}");
     assert!(text.contains("block 0 thread 63\n"), "{text}");
+}
+
+#[test]
+fn what_failed_assertions_say_comes_to_their_client_behind_the_fault() {
+    const ASSERTS: &str = ".version 8.0\n.target sm_80\n.address_size 64\n\
+        .extern .func __assertfail(.param .b64 m, .param .b64 f, .param .b32 l, \
+            .param .b64 n, .param .b64 s);\n\
+        .global .align 1 .b8 text[7] = {120, 32, 61, 61, 32, 49, 0};\n\
+        .visible .entry fail() { .reg .b64 %t, %n; .reg .b32 %l; mov.u64 %t, text;\n\
+        cvta.global.u64 %t, %t; mov.u64 %n, 1; mov.u32 %l, 7;\n\
+        { .param .b64 m; .param .b64 f; .param .b32 l; .param .b64 n; .param .b64 s;\n\
+        st.param.b64 [m], %t; st.param.b64 [f], %t; st.param.b32 [l], %l;\n\
+        st.param.b64 [n], %t; st.param.b64 [s], %n;\n\
+        call __assertfail, (m, f, l, n, s); } ret; }";
+    let Some(mut server) = start_with_tenants() else { return };
+    let mut client = client(&mut server, ASSERTS, "fail");
+    launch(&mut client, 1, LEGACY, &[]);
+    wait_until("the assertion to fail", || client.region.sticky_error().is_err());
+    assert_eq!(client.ask(&MemoryInfo { device: 0 }).0, Err(CudaError::ASSERT));
+    let (result, words) = client.ask(&PrintfDrain { standard: standard::ERROR });
+    assert_eq!(result, Ok(()));
+    let text = PrintfText::from_words(&words).unwrap().bytes;
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("Assertion `x == 1` failed.\n"), "{text}");
+    let (result, words) = client.ask(&PrintfDrain { standard: standard::OUTPUT });
+    assert_eq!((result, PrintfText::from_words(&words).unwrap().bytes), (Ok(()), vec![]));
 }
 
 #[test]

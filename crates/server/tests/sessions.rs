@@ -5,6 +5,7 @@ mod support;
 use channel::message::Message;
 use channel::region::HOST_CALL_DONE;
 use channel::request::*;
+use cuda_api::extension::standard;
 use cuda_api::number::*;
 use cuda_api::{CUarray, CUdeviceptr, CUstream, CudaError};
 use std::fs::File;
@@ -199,7 +200,7 @@ fn images_that_do_not_load_say_why() {
     assert_eq!(result, Err(CudaError::INVALID_IMAGE), "a wrapper holds a pointer");
     let (result, loaded) = client.load_image(module(1), b".extern .func vprintf\0");
     assert_eq!((result, loaded.flags), (Ok(()), MODULE_PRINTS));
-    let (result, words) = client.ask(&PrintfDrain {});
+    let (result, words) = client.ask(&PrintfDrain { standard: standard::OUTPUT });
     let text: PrintfText = channel::payload::Payload::from_words(&words).unwrap();
     assert_eq!((result, text.bytes.as_slice()), (Ok(()), &b"hello"[..]));
 }

@@ -66,8 +66,13 @@ payloads! {
         note: u32,
     }
 
-    /// Fetches what kernels printed since the last time, in pieces: until the reply is empty.
-    PrintfDrain {}
+    /// Fetches what kernels printed since the last time, in pieces: until the reply is empty. Is
+    /// answered after a fault too.
+    PrintfDrain {
+        /// One of [`standard`](cuda_api::extension::standard): what is printed, or what failed
+        /// assertions say.
+        standard: u32,
+    }
 
     /// Destroys everything that this client has (cuDevicePrimaryCtxReset).
     Reset {}

@@ -138,6 +138,7 @@ round_trips! {
     memory_info(device: any::<i32>()) MemoryInfo { device };
     memory_info_reply(free_bytes: any::<u64>(), total_bytes: any::<u64>())
         MemoryInfoReply { free_bytes, total_bytes };
+    printf_drain(standard: any::<u32>()) PrintfDrain { standard };
     printf_text(bytes: vec(any::<u8>(), 1..300)) PrintfText { bytes };
     fence(s: any::<usize>(), value: any::<u32>()) Fence { stream: CUstream(s), value };
     notify(s: any::<usize>(), value: any::<u32>()) Notify { stream: CUstream(s), value };

@@ -11,7 +11,6 @@ use cuda_api::{CUdevice, CUresult, CUuuid, CudaError};
 /// programs ask them to find out what they may call.
 const ANSWERED_BY_CLIENT: &[(u32, c_int)] = &[
     (attribute::MANAGED_MEMORY, 1),
-    (attribute::CONCURRENT_MANAGED_ACCESS, 1),
     (attribute::PAGEABLE_MEMORY_ACCESS, 0),
     (attribute::PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 0),
     (attribute::DIRECT_MANAGED_MEM_ACCESS_FROM_HOST, 0),
@@ -53,6 +52,12 @@ pub(super) fn device(device: CUdevice) -> Result<&'static Device, CudaError> {
 
 /// A device's attribute as programs are to see it; 0 for one that the server does not know.
 pub(crate) fn attribute_of(device: &Device, number: c_uint) -> c_int {
+    // Managed memory is the host's: both sides may use it at once, as CUDA promises it, where the
+    // device's atomic operations on such memory are atomic to the processor too.
+    let number = match number {
+        attribute::CONCURRENT_MANAGED_ACCESS => attribute::HOST_NATIVE_ATOMIC_SUPPORTED,
+        other => other,
+    };
     ANSWERED_BY_CLIENT
         .iter()
         .find(|(n, _)| *n == number)

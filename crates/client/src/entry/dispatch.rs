@@ -9,6 +9,7 @@ use super::trace;
 use crate::api;
 use crate::boundary::{FromProgram, guard};
 use crate::generic::generic;
+use crate::mode;
 use crate::threads::DefaultStream;
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use cuda_api::*;
@@ -71,6 +72,15 @@ macro_rules! implement {
     };
 }
 
+/// A call of the program's failed.
+#[cold]
+fn failed(name: &'static str, error: CudaError) {
+    trace::failed(name, Err(error));
+    if let Ok(client) = mode::attached() {
+        client.show_assertions(error);
+    }
+}
+
 /// One entry point: C on the outside, checked arguments on the inside.
 macro_rules! entry_point {
     ($entry:ident = $policy:ident $name:ident $default:tt ($($param:ident: $ty:ty),*)) => {
@@ -80,8 +90,8 @@ macro_rules! entry_point {
                 let $param = unsafe { FromProgram::believe($param) };
             )*
             let result = guard(|| implement!($policy $name $default ($($param),*)));
-            if result.is_err() {
-                trace::failed(stringify!($entry), result);
+            if let Err(error) = result {
+                failed(stringify!($entry), error);
             }
             result
         }

@@ -35,7 +35,8 @@ impl Pages {
 /// What is known of the memory at some pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nature {
-    /// Mapped, readable and writable, private to the process and backed by nothing.
+    /// Mapped, readable and writable, and private to the process: backed by nothing, or a file's
+    /// pages that writes do not go back to, such as a program's variables.
     Plain,
     /// What [`exchange`] has put there, all of it.
     Exchanged,
@@ -70,6 +71,7 @@ pub(super) fn nature(maps: &str, pages: Pages) -> Nature {
             .is_some_and(|name| name.as_bytes() == FILE_NAME.to_bytes());
         let here = match (rights, inode) {
             ("rw-p", "0") if nameless => Nature::Plain,
+            ("rw-p", file) if file != "0" => Nature::Plain,
             ("rw-s", _) if ours => Nature::Exchanged,
             _ => Nature::Readable,
         };
@@ -231,6 +233,8 @@ mod tests {
 7000-7800 rw-s 00000000 00:01 78                 /memfd:x (deleted)
 8000-9000 ---p 00000000 00:00 0
 a000-b000 rw-p 00000000 00:00 0                  [stack]
+c000-d000 rw-p 00002000 00:01 79                 /usr/bin/program
+d000-e000 rw-p 00000000 00:00 0
 ";
 
     #[test]
@@ -243,6 +247,7 @@ a000-b000 rw-p 00000000 00:00 0                  [stack]
         assert_eq!(at(0x7000, 0x800), Nature::Readable, "shared");
         assert_eq!(at(0x6000, 0x1800), Nature::Readable, "exchanged in part");
         assert_eq!(at(0xa000, 0x1000), Nature::Readable, "a stack");
+        assert_eq!(at(0xc000, 0x2000), Nature::Plain, "a program's variables");
         for nothing in [(0x6000, 0x2800), (0x8000, 0x1000), (0x9000, 0x1000), (0, 0x2000)] {
             assert_eq!(at(nothing.0, nothing.1), Nature::Nothing, "{nothing:x?}");
         }

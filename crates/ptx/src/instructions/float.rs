@@ -27,7 +27,8 @@ fma.rnd{.sat}.f32.atype     d:.f32, a:atype, b:atype, c:.f32   @sm_100
   .rnd = .rn .rz .rm .rp
   .atype = .f16 .bf16
 
-mad.rnd{.ftz}{.sat}.f32     d, a, b, c
+mad.rnd{.ftz}{.sat}.f32     d, a, b, c   @sm_20
+mad{.ftz}{.sat}.f32         d, a, b, c   @<3.2/sm_20
 mad.rnd.f64                 d, a, b, c
   .rnd = .rn .rz .rm .rp
 

@@ -161,9 +161,10 @@ impl Share {
         unsafe { self.device.table().cuStreamSynchronize(CUstream::NULL) }
     }
 
-    /// Takes what the share's kernels have printed, up to the buffer's length; the rest stays for
+    /// Takes what the share's kernels have printed, or what their failed assertions say (one of
+    /// [`standard`](cuda_api::extension::standard)), up to the buffer's length; the rest stays for
     /// the next call. Nothing where there are no tenants ([`Share::flush_printf`]).
-    pub fn take_printf(&self, buffer: &mut [u8]) -> Result<usize, CudaError> {
+    pub fn take_printf(&self, standard: u32, buffer: &mut [u8]) -> Result<usize, CudaError> {
         let (Some(extension), Some(tenant)) = (self.device.extension(), self.tenant) else {
             return Ok(0);
         };
@@ -172,6 +173,7 @@ impl Share {
         unsafe {
             (extension.tenant_printf)(
                 tenant,
+                standard,
                 buffer.as_mut_ptr().cast(),
                 buffer.len(),
                 &mut written,

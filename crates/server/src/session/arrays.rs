@@ -74,7 +74,15 @@ impl Arrays {
             resource_type::MIPMAPPED_ARRAY => {
                 return self.mipmapped.get(handle).map(|mipmapped| Shown::Mipmapped(mipmapped));
             }
-            resource_type::LINEAR => Some(third),
+            // What is said to be longer than the memory shows what there is: nothing of others.
+            resource_type::LINEAR => {
+                let mut part = CUDA_RESOURCE_DESC::from(resource);
+                part.resource[2] = memory.covered(handle, third);
+                return match part.resource[2] {
+                    0 => Err(CudaError::INVALID_VALUE),
+                    _ => Ok(Shown::Memory(part)),
+                };
+            }
             resource_type::PITCH2D => {
                 let row = third.checked_mul(element()?);
                 let last = height.checked_sub(1).and_then(|rows| rows.checked_mul(pitch));

@@ -151,7 +151,9 @@ impl Session {
         carry_out: impl FnOnce(&mut Self, R) -> Result<R::Reply, CudaError>,
     ) {
         debug_assert_eq!(R::KIND, RequestKind::Call);
-        let result = match self.sticky {
+        // What was said before a fault, and of it, is fetched behind it.
+        let after_fault = R::OPCODE == PrintfDrain::OPCODE && self.share.is_tenant();
+        let result = match self.sticky.filter(|_| !after_fault) {
             Some(error) => Err(error),
             None => match record.decode::<R>() {
                 Ok(request) => carry_out(self, request),

@@ -209,6 +209,11 @@ impl Memory {
         self.ranges.check(address, bytes)
     }
 
+    /// How many of the bytes from `address` on are the client's, on the device.
+    pub fn covered(&self, address: u64, bytes: u64) -> u64 {
+        self.ranges.covered(address, bytes)
+    }
+
     /// Checks the host side of a copy.
     pub fn host_range(
         &self,

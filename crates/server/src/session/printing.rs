@@ -5,6 +5,7 @@
 
 use super::Session;
 use channel::request::{PrintfDrain, PrintfText};
+use cuda_api::extension::standard;
 use cuda_api::{CUresult, CudaError};
 
 impl Session {
@@ -13,11 +14,13 @@ impl Session {
         self.share.is_tenant() || self.common.printed.is_taken_over()
     }
 
-    pub(super) fn drain_printf(&mut self, _: PrintfDrain) -> Result<PrintfText, CudaError> {
+    pub(super) fn drain_printf(&mut self, request: PrintfDrain) -> Result<PrintfText, CudaError> {
         let mut bytes = vec![0; PrintfText::BYTES_MAX];
-        let length = match self.share.is_tenant() {
-            true => self.share.take_printf(&mut bytes)?,
-            false => {
+        let length = match (self.share.is_tenant(), request.standard) {
+            (true, standard) => self.share.take_printf(standard, &mut bytes)?,
+            // A driver writes failed assertions to this process' standard error.
+            (false, standard::ERROR) => 0,
+            (false, _) => {
                 self.collect_printed()?;
                 self.common.printed.fetch(self.link.identity.id, &mut bytes)
             }

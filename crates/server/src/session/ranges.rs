@@ -71,6 +71,16 @@ impl Ranges {
         self.find(address, bytes, |backing| backing == Backing::Host)
     }
 
+    /// How many of the bytes from `address` on one range of the session, or mappings side by side,
+    /// cover: at most `bytes`, 0 if the first is not the session's.
+    pub fn covered(&self, address: u64, bytes: u64) -> u64 {
+        let end = address.saturating_add(bytes);
+        match self.end_of_cover(address, end, |_| true) {
+            Some(covered) => covered.min(end) - address,
+            None => 0,
+        }
+    }
+
     fn find(
         &self,
         address: u64,
@@ -81,21 +91,32 @@ impl Ranges {
             return Ok(CheckedRange::vouched(address, 0));
         }
         let end = address.checked_add(bytes).ok_or(CudaError::INVALID_VALUE)?;
-        let first = self.by_base.range(..=address).next_back();
-        let (base, (length, backing)) = first.ok_or(CudaError::INVALID_VALUE)?;
+        match self.end_of_cover(address, end, fits) {
+            Some(covered) if covered >= end => Ok(CheckedRange::vouched(address, bytes)),
+            _ => Err(CudaError::INVALID_VALUE),
+        }
+    }
+
+    /// Where the range of an address ends; of mappings side by side the first end at `wanted` or
+    /// behind it. `None` if no range that fits has the address.
+    fn end_of_cover(
+        &self,
+        address: u64,
+        wanted: u64,
+        fits: impl Fn(Backing) -> bool,
+    ) -> Option<u64> {
+        let (base, (length, backing)) = self.by_base.range(..=address).next_back()?;
         let mut covered = base + length;
         if covered <= address || !fits(*backing) {
-            return Err(CudaError::INVALID_VALUE);
+            return None;
         }
-        while covered < end {
+        while covered < wanted && *backing == Backing::Mapping {
             match self.by_base.get(&covered) {
-                Some((length, Backing::Mapping)) if *backing == Backing::Mapping => {
-                    covered += length;
-                }
-                _ => return Err(CudaError::INVALID_VALUE),
+                Some((length, Backing::Mapping)) => covered += length,
+                _ => break,
             }
         }
-        Ok(CheckedRange::vouched(address, bytes))
+        Some(covered)
     }
 }
 
@@ -156,6 +177,8 @@ mod tests {
                 let place = &owner[address as usize..(address + bytes) as usize];
                 let good = place.iter().all(|o| *o != 0 && *o == place[0]);
                 prop_assert_eq!(table.check(address, bytes).is_ok(), good);
+                let covered = place.iter().take_while(|o| **o != 0 && **o == place[0]).count();
+                prop_assert_eq!(table.covered(address, bytes), covered as u64);
             }
         }
 
@@ -163,6 +186,7 @@ mod tests {
         fn no_address_makes_it_panic(address: u64, bytes: u64, base: u64, length: u64) {
             let mut table = Ranges::default();
             let _ = table.add(base, length, Backing::Chunk);
+            prop_assert!(table.covered(address, bytes) <= bytes);
             if let Ok(range) = table.check(address, bytes) {
                 let inside = address >= base && address - base <= length;
                 prop_assert!(range.bytes() == 0 || inside);

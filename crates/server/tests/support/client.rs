@@ -10,6 +10,7 @@ use channel::request::*;
 use channel::ring::Producer;
 use channel::socket::SeqPacket;
 use channel::wait::SpinPolicy;
+use cuda_api::extension::standard;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{
     CUdeviceptr, CUevent, CUfunction, CUgraphExec, CUmodule, CUresult, CUstream, CudaError,
@@ -210,7 +211,7 @@ impl Client {
 
     /// Waits until the server has carried out all that was posted.
     pub fn settle(&mut self) {
-        let (result, _) = self.ask(&PrintfDrain {});
+        let (result, _) = self.ask(&PrintfDrain { standard: standard::OUTPUT });
         assert!(result.is_ok() || self.region.sticky_error().is_err(), "{result:?}");
     }
 

@@ -678,6 +678,7 @@ pub fn extension() -> &'static Extension {
     }
     unsafe extern "C" fn printf(
         _: u64,
+        _: u32,
         text: *mut c_char,
         bytes: usize,
         written: *mut usize,

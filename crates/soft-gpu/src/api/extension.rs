@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cuda_api::CUresult;
 use cuda_api::attributes::{CLOCK_RATE, GLOBAL_MEMORY_BUS_WIDTH, MEMORY_CLOCK_RATE};
 use cuda_api::extension::{
-    CodeStore, DeviceActivity, DeviceDescription, PlaceManaged, TenantUsage,
+    CodeStore, DeviceActivity, DeviceDescription, PlaceManaged, TenantUsage, standard,
 };
 use cuda_api::pointer::{FromProgram, Out};
 
@@ -99,14 +99,21 @@ extension! {
         Ok(())
     }
 
-    fn openmpsTenantPrintf(tenant: u64, text: *mut c_char, bytes: usize, written: *mut usize) {
+    fn openmpsTenantPrintf(
+        tenant: u64, standard: c_uint, text: *mut c_char, bytes: usize, written: *mut usize,
+    ) {
         let tenant = driver()?.tenant_of(tenant)?;
+        let kept = match standard {
+            standard::OUTPUT => &*tenant.printf,
+            standard::ERROR => &tenant.assertions,
+            _ => return Err(Error::INVALID_VALUE),
+        };
         written.required()?;
         let text: Out<u8> = text.cast();
         if text.is_null() && bytes > 0 {
             return Err(Error::INVALID_VALUE);
         }
-        let taken = tenant.printf.take_up_to(bytes);
+        let taken = kept.take_up_to(bytes);
         for (index, byte) in taken.iter().enumerate() {
             text.set_at(index, *byte)?;
         }

@@ -72,6 +72,16 @@ impl Driver {
         Ok(handle)
     }
 
+    /// The handles of all kernels of a module.
+    pub(super) fn functions_of(&self, module: CUmodule) -> Result<Vec<CUfunction>> {
+        let module = self.modules.get(module.0)?;
+        let handle = |name| {
+            let name = CString::new::<String>(name).map_err(|_| Error::NOT_FOUND)?;
+            self.function_of(&module, 0, &name).map(CUfunction)
+        };
+        module.module.kernel_names().into_iter().map(handle).collect()
+    }
+
     /// Takes away the handles of a module's kernels.
     pub(crate) fn forget_functions(&self, module: &LoadedModule) {
         let mut functions = module.functions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,12 +192,9 @@ exports! {
     fn cuModuleEnumerateFunctions(
         functions: *mut CUfunction, num_functions: c_uint, module: CUmodule,
     ) {
-        let driver = driver()?;
-        let module = driver.modules.get(module.0)?;
-        let names = module.module.kernel_names();
-        for (index, name) in names.into_iter().take(num_functions as usize).enumerate() {
-            let name = CString::new(name).map_err(|_| Error::NOT_FOUND)?;
-            functions.set_at(index, CUfunction(driver.function_of(&module, 0, &name)?))?;
+        let found = driver()?.functions_of(module)?;
+        for (index, function) in found.into_iter().take(num_functions as usize).enumerate() {
+            functions.set_at(index, function)?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use cuda_api::attributes::{PCI_BUS_ID, PCI_DEVICE_ID, PCI_DOMAIN_ID};
-use cuda_api::{CUcontext, CUdevice, CUmodule, CudaError};
+use cuda_api::{CUcontext, CUdevice, CUfunction, CUmodule, CudaError};
 use export_tables::{DeviceIdentity, Host};
 
 use super::{driver, init, module, thread};
@@ -41,6 +41,10 @@ impl Host for Tables {
 
     fn context_id(&self, context: CUcontext) -> Result<u64, CudaError> {
         Ok(driver()?.context_or_current(context)?.number())
+    }
+
+    fn module_functions(&self, module: CUmodule) -> Result<Vec<CUfunction>, CudaError> {
+        driver()?.functions_of(module)
     }
 
     unsafe fn load_module(&self, image: *const c_void) -> Result<CUmodule, CudaError> {

@@ -279,7 +279,11 @@ impl Driver {
             .ok_or(Error::INVALID_VALUE)
     }
 
+    /// Destroys an object; 0 stands for none.
     fn destroy_object(&self, handle: u64, is_texture: bool) -> Result {
+        if handle == 0 {
+            return Ok(());
+        }
         self.image(handle, is_texture, |_| ())?;
         self.lock_images().remove(&handle);
         self.free_image(handle, OBJECT)

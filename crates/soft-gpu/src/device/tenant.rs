@@ -34,6 +34,8 @@ pub struct Tenant {
     pub space: Arc<Space>,
     /// What its kernels printed.
     pub printf: Arc<PrintfFifo>,
+    /// What its failed assertions say.
+    pub assertions: PrintfFifo,
     /// Who says where managed variables lie, and with which data.
     managed: Mutex<Option<(PlaceManaged, u64)>>,
     error: AtomicU32,
@@ -54,6 +56,7 @@ impl Tenant {
             name: Mutex::default(),
             space: Arc::default(),
             printf: Arc::default(),
+            assertions: PrintfFifo::default(),
             managed: Mutex::new(None),
             error: AtomicU32::new(0),
             fault: Mutex::new(None),

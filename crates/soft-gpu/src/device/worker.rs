@@ -313,14 +313,14 @@ impl Device {
         }
     }
 
-    /// Shows a failed assertion where CUDA does, on standard error; another tenant's program finds it
-    /// in what its kernels printed.
+    /// Shows a failed assertion where CUDA does, on standard error; that of another tenant's program
+    /// is elsewhere, so the text is kept for it.
     fn show_assertion(&self, tenant: &Tenant, message: &str) {
         if tenant.id == self.default_tenant().id {
             // The program may have closed it.
             let _ = writeln!(io::stderr(), "{message}");
         } else {
-            tenant.printf.print(format!("{message}\n").as_bytes());
+            tenant.assertions.print(format!("{message}\n").as_bytes());
         }
     }
 

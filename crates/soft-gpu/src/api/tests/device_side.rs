@@ -1,6 +1,7 @@
 //! What kernels themselves ask for: memory, printf, assert, launches.
 
 use cuda_api::constants::limit;
+use cuda_api::extension::standard;
 
 use super::*;
 
@@ -205,9 +206,14 @@ fn as_tenant(body: impl FnOnce(u64)) {
 }
 
 fn printed(tenant: u64) -> String {
+    said(tenant, standard::OUTPUT)
+}
+
+fn said(tenant: u64, standard: u32) -> String {
     let mut text = vec![0u8; 1 << 16];
     let mut length = 0usize;
-    cu!(openmpsTenantPrintf(tenant, text.as_mut_ptr().cast(), text.len(), &mut length)).unwrap();
+    let to = text.as_mut_ptr().cast();
+    cu!(openmpsTenantPrintf(tenant, standard, to, text.len(), &mut length)).unwrap();
     String::from_utf8(text[..length].to_vec()).unwrap()
 }
 
@@ -245,7 +251,8 @@ fn a_failed_assertion_says_what_cuda_says() {
                 "a.cu:12: f(): block: [0,0,0], thread: [{thread},0,0] Assertion `x == 1` failed.\n"
             )
         };
-        assert_eq!(printed(tenant), format!("{}{}", line(30), line(31)));
+        assert_eq!(said(tenant, standard::ERROR), format!("{}{}", line(30), line(31)));
+        assert_eq!(printed(tenant), "");
         // The error stays.
         assert_eq!(cu!(cuCtxSynchronize()), Err(Error::ASSERT));
     });

@@ -109,6 +109,9 @@ fn kernels_read_textures_and_surfaces() {
         assert!(cu!(cuTexObjectDestroy(object)).is_err(), "destroyed twice");
     }
     cu!(cuSurfObjectDestroy(surface)).unwrap();
+    // None is nothing to destroy, and no error.
+    cu!(cuTexObjectDestroy(0)).unwrap();
+    cu!(cuSurfObjectDestroy(0)).unwrap();
     // A surface needs an array.
     assert!(cu!(cuSurfObjectCreate(&mut surface, &of_memory)).is_err());
     cu!(cuModuleUnload(module)).unwrap();

@@ -66,7 +66,15 @@ fn doctor_finds_the_software_gpu_and_its_code_cache() {
 }
 
 #[test]
-fn frameworks_are_asked_for_ptx_on_the_software_gpu() {
+fn run_time_compilers_are_given_to_programs_on_the_software_gpu() {
     let environment = installed(&Scene::new(), &["run", "--no-daemon", "--", "env"]);
-    assert!(environment.lines().any(|line| line == "CUPY_COMPILE_WITH_PTX=1"), "{environment}");
+    let auditor = environment.lines().find_map(|line| line.strip_prefix("LD_AUDIT="));
+    let auditor = std::path::Path::new(auditor.expect("a variable for the loader"));
+    assert!(auditor.is_file(), "{}", auditor.display());
+    for name in ["libnvrtc.so.12", "libnvrtc.so.13", "libnvJitLink.so.12", "libnvJitLink.so.13"] {
+        assert!(auditor.with_file_name("compilers").join(name).is_file(), "{name}");
+    }
+    let mut command = Scene::new().command(&dist().join("bin/openmps"));
+    command.env("OPENMPS_COMPILERS", "own").args(["run", "--no-daemon", "--", "env"]);
+    assert!(!finish(&mut command).expect_success().stdout.contains("LD_AUDIT="));
 }

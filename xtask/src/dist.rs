@@ -49,6 +49,7 @@ pub(crate) fn dist(profile: Profile, prefix: Option<&Path>) -> Result<PathBuf> {
     link(Path::new("libcuda.so.1"), &lib.join("libcuda.so"))?;
     place(&built.join("libnvidia_ml.so"), &lib.join("libnvidia-ml.so.1"))?;
     place(&built.join("libopenmps_soft.so"), &lib.join("libopenmps-soft.so"))?;
+    compilers(&built.join("libruntime_compilers.a"), &lib)?;
     let samples = to.join("lib/openmps/samples");
     std::fs::create_dir_all(&samples)?;
     for source in std::fs::read_dir(root.join("samples/src/bin")).into_iter().flatten() {
@@ -59,6 +60,44 @@ pub(crate) fn dist(profile: Profile, prefix: Option<&Path>) -> Result<PathBuf> {
         }
     }
     Ok(to)
+}
+
+/// The libraries that crate runtime-compilers becomes: directory and name, the symbols that each
+/// exports, and whether they are of the version that is its name, as those of NVIDIA's are.
+const COMPILERS: &[(&str, &str, bool)] = &[
+    ("libopenmps-audit.so", "la_*", false),
+    ("compilers/libnvrtc.so.12", "nvrtc*; __nvrtc*", true),
+    ("compilers/libnvrtc.so.13", "nvrtc*; __nvrtc*", true),
+    ("compilers/libnvJitLink.so.12", "nvJitLink*; __nvJitLink*", true),
+    ("compilers/libnvJitLink.so.13", "nvJitLink*; __nvJitLink*", true),
+];
+
+/// Links them with the C compiler: rustc writes version scripts of its own, in which symbols have no
+/// versions.
+fn compilers(archive: &Path, lib: &Path) -> Result<()> {
+    std::fs::create_dir_all(lib.join("compilers"))?;
+    for (path, symbols, versioned) in COMPILERS {
+        let to = lib.join(path);
+        let name = to.file_name().unwrap_or_default().display().to_string();
+        let script = lib.join(format!("{name}.map-{}", std::process::id()));
+        let new = to.with_extension(format!("new-{}", std::process::id()));
+        let version = if *versioned { name.as_str() } else { "" };
+        std::fs::write(&script, format!("{version} {{ global: {symbols}; local: *; }};\n"))?;
+        let mut link = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+        link.args(["-shared", "-Wl,--gc-sections", "-Wl,--strip-debug", "-Wl,-z,nodelete"])
+            .arg(format!("-Wl,-soname,{name}"))
+            .arg(format!("-Wl,--version-script={}", script.display()))
+            .arg("-Wl,--whole-archive")
+            .arg(archive)
+            .arg("-Wl,--no-whole-archive")
+            .args(["-lgcc_s", "-lpthread", "-lm", "-ldl", "-lc", "-o"])
+            .arg(&new);
+        let linked = run(&mut link);
+        std::fs::remove_file(&script)?;
+        linked?;
+        std::fs::rename(&new, &to).with_context(|| format!("placing {}", to.display()))?;
+    }
+    Ok(())
 }
 
 /// Runs a command to its end; an error if it does not succeed.

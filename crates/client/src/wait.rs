@@ -176,8 +176,7 @@ impl Attached {
 fn write_to(descriptor: libc::c_int, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         // SAFETY: the buffer is readable for its length.
-        let written =
-            unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
+        let written = unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
         match usize::try_from(written) {
             Ok(n) => bytes = &bytes[n.min(bytes.len())..],
             Err(_) => match std::io::Error::last_os_error().kind() {

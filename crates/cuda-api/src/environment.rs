@@ -112,6 +112,9 @@ variables! {
     OPENMPS_LIB_DIR = "OPENMPS_LIB_DIR", "client, server, openmps", Any,
         "beside the library or program that asks",
         "Directory with libcuda.so.1 (the client) and libopenmps-soft.so.";
+    OPENMPS_COMPILERS = "OPENMPS_COMPILERS", "openmps", OneOf(&["ptx", "own"]),
+        "ptx", "What `openmps run` has NVRTC and nvJitLink make on the software GPU where a program \
+        asks them for machine code: ptx, which it runs, or own, what they make on their own.";
     OPENMPS_TRACE = "OPENMPS_TRACE", "client", OneOf(&["summary", "unsupported", "errors", "calls"]),
         "off", "summary lists on standard error, when a program ends, the functions that it called in \
         vain; unsupported writes a line at the first call of each of them; errors also one for each \

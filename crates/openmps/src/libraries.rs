@@ -62,6 +62,23 @@ impl Libraries {
         &self.directory
     }
 
+    /// The auditor of the loader that puts our run-time compilers in the place of NVIDIA's; `None` in
+    /// a cargo target directory, where they are not linked.
+    pub(crate) fn compilers(&self) -> Option<PathBuf> {
+        Some(self.directory.join("libopenmps-audit.so")).filter(|file| file.is_file())
+    }
+
+    /// Has a command's NVRTC and nvJitLink make PTX in the place of machine code.
+    pub(crate) fn put_compilers_in_front(&self, command: &mut Command) {
+        let Some(auditor) = self.compilers() else { return };
+        let mut auditors = OsString::from(auditor);
+        if let Some(others) = std::env::var_os("LD_AUDIT").filter(|value| !value.is_empty()) {
+            auditors.push(":");
+            auditors.push(others);
+        }
+        command.env("LD_AUDIT", auditors);
+    }
+
     /// Path of a sample program of the project.
     pub(crate) fn sample(&self, name: &str) -> PathBuf {
         let installed = self.directory.join("samples").join(name);

@@ -13,8 +13,6 @@ THIRD_PARTY = ROOT / ".third-party"
 PYTEST = ["pytest==9.2.0", "pluggy==1.7.0", "iniconfig==2.3.1", "packaging==26.3", "pygments==2.21.0"]
 NUMPY = ["numpy==2.4.6"]
 CUDA_13 = ["nvidia-cuda-nvrtc==13.0.88", "nvidia-cuda-runtime==13.0.96", "nvidia-cuda-cccl==13.0.85"]
-# Has CuPy ask NVRTC for PTX in the place of machine code.
-CUPY_SETTINGS = {"CUPY_COMPILE_WITH_PTX": "1"}
 
 
 class Environment:
@@ -150,7 +148,8 @@ class OldToolkit(Toolkit):
 NVCC = Toolkit(
     "nvcc",
     ["nvidia-cuda-nvcc==13.0.88", "nvidia-cuda-crt==13.0.88", "nvidia-nvvm==13.0.88"]
-    + ["nvidia-cuda-runtime==13.0.96", "nvidia-cuda-cccl==13.0.85"],
+    + ["nvidia-cuda-runtime==13.0.96", "nvidia-cuda-cccl==13.0.85"]
+    + ["nvidia-cuda-nvrtc==13.0.88", "nvidia-nvjitlink==13.0.88"],
     "cu13",
 )
 RUNTIME_12 = OldToolkit(
@@ -160,8 +159,7 @@ RUNTIME_11 = OldToolkit(
     "runtime-11", ["nvidia-cuda-runtime-cu11==11.8.89", "nvidia-cuda-nvcc-cu11==11.8.89"], "cuda_runtime"
 )
 
-# Without nvidia-nvjitlink: Numba then links through the driver (cuLink*) and hands over PTX, which the software GPU
-# runs; nvJitLink makes machine code, which it does not.
+# Without nvidia-nvjitlink Numba links through the driver (cuLink*); with it by nvJitLink.
 NUMBA = Environment(
     "numba",
     ["numba-cuda==0.30.4", "numba==0.68.1", "llvmlite==0.50.0", "packaging==26.3", "nvidia-nvvm==13.0.88"]
@@ -169,6 +167,7 @@ NUMBA = Environment(
     + NUMPY
     + CUDA_13,
 )
+NUMBA_JITLINK = Environment("numba-jitlink", NUMBA.packages + ["nvidia-nvjitlink==13.0.88"])
 NUMBA_SUITE = Environment(
     "numba-suite",
     NUMBA.packages
@@ -184,7 +183,7 @@ NVML = Environment(
 CUPY = Environment("cupy", ["cupy-cuda13x==14.2.0", "cuda-pathfinder==1.9.0"] + NUMPY + CUDA_13)
 CUPY_SUITE = Environment("cupy-suite", CUPY.packages + PYTEST + ["scipy==1.17.1"])
 # What docs/compat.md lists.
-ALL = [NVCC, RUNTIME_12, RUNTIME_11, NUMBA, CUPY, NVML]
+ALL = [NVCC, RUNTIME_12, RUNTIME_11, NUMBA, NUMBA_JITLINK, CUPY, NVML]
 
 
 def cupy_tests():

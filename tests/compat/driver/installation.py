@@ -32,6 +32,7 @@ class Installation:
         """The environment of a program: in modes `alone` and `native` without the daemon."""
         path = [*library_path] if mode == "native" else [self.libraries, *library_path]
         path += filter(None, [os.environ.get("LD_LIBRARY_PATH")])
+        auditor = {} if mode == "native" or self.provider != "soft" else {"LD_AUDIT": str(self.libraries / "libopenmps-audit.so")}
         pipes = "alone" if mode in ("alone", "native") else "daemon"
         return {
             **os.environ,
@@ -40,6 +41,8 @@ class Installation:
             "CUDA_MPS_PIPE_DIRECTORY": str(self.scratch / pipes),
             "CUDA_MPS_LOG_DIRECTORY": str(self.scratch / "log"),
             "CUPY_CACHE_DIR": str(self.scratch / "cupy-cache"),
+            # As `openmps run`: NVRTC and nvJitLink make PTX.
+            **auditor,
             **(settings or {}),
         }
 

@@ -25,11 +25,11 @@ CALLED = re.compile(r"^openmps: called (\w+)$", re.MULTILINE)
 Program = collections.namedtuple("Program", "name command settings library_path")
 
 
-def python(folder, environment, settings=None):
+def python(folder, environment):
     def find(only):
         paths = {f"{folder}/{path.stem}": path for path in sorted((HERE / folder).glob("*.py"))}
         return [
-            Program(name, lambda path=path: [environment.make().python, path], settings or {}, lambda: [])
+            Program(name, lambda path=path: [environment.make().python, path], {}, lambda: [])
             for name, path in paths.items()
             if only.search(name)
         ]
@@ -51,7 +51,8 @@ MAKING = threading.Lock()
 FAMILIES = {
     "nvcc": compiled,
     "numba": python("numba", environments.NUMBA),
-    "cupy": python("cupy", environments.CUPY, environments.CUPY_SETTINGS),
+    "numba_jitlink": python("numba_jitlink", environments.NUMBA_JITLINK),
+    "cupy": python("cupy", environments.CUPY),
     "cuda_python": python("cuda_python", environments.CUDA_PYTHON),
     "nvml": python("nvml", environments.NVML),
 }

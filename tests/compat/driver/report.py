@@ -25,8 +25,10 @@ What programs need:
 
 * PTX: the software GPU runs no machine code. nvcc: `-gencode arch=compute_80,code=compute_80`; an image without PTX is
   CUDA_ERROR_NO_BINARY_FOR_GPU, with a line that says so.
-* CuPy: `CUPY_COMPILE_WITH_PTX=1`, or it has NVRTC make machine code. `openmps run` sets it on the software GPU.
-* Numba: no `nvidia-nvjitlink` installed. Numba then links through the driver, and hands over PTX.
+* What compiles or links at run time (NVRTC, nvJitLink: CuPy, Numba, PyTorch's own kernels): nothing, if `openmps run`
+  starts it. The loader then takes openmps' libraries in front of the two compilers, which have them make PTX where a
+  program asks for machine code. `OPENMPS_COMPILERS=own` switches that off; programs that are started in another way
+  have `CUPY_COMPILE_WITH_PTX=1` for CuPy.
 """
 
 

@@ -29,7 +29,7 @@ def numba(mode, python):
     # another one, and processes that tests start would not find the test's module.
     arguments = ["-p", "numba_suite", "--import-mode=importlib", "-o", "consider_namespace_packages=true", "--pyargs"]
     # On a GPU too: what it passes is compared with what the software GPU passes.
-    settings = {"COMPAT_HIDE_NVJITLINK": "1", **settings_of(mode)}
+    settings = {"COMPAT_HIDE_NVJITLINK": "1"}
     return Suite("numba-cuda", environment, root, files, "numba.cuda.tests.", arguments, settings)
 
 
@@ -37,15 +37,8 @@ def cupy(mode, python):
     environment = environments.installed(python) or environments.CUPY_SUITE.make()
     root = environments.cupy_tests()
     files = sorted((root / "tests/cupy_tests/core_tests").rglob("test_*.py"))
-    settings = settings_of(mode)
-    if not python:
-        settings["NVCC"] = str(environments.NVCC.make().cuda / "bin/nvcc")
+    settings = {} if python else {"NVCC": str(environments.NVCC.make().cuda / "bin/nvcc")}
     return Suite("cupy", environment, root, files, None, ["-m", "not slow"], settings)
-
-
-def settings_of(mode):
-    """What programs with CuPy in them need on the software GPU."""
-    return dict(environments.CUPY_SETTINGS) if mode in ("alone", "daemon") else {}
 
 
 SUITES = {"numba": numba, "cupy": cupy}

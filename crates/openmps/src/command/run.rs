@@ -4,16 +4,12 @@ use crate::daemon;
 use crate::libraries::Libraries;
 use crate::output;
 use anyhow::Result;
-use cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY;
+use cuda_api::environment::{CUDA_MPS_PIPE_DIRECTORY, OPENMPS_COMPILERS};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
-
-/// What makes frameworks hand over PTX, which is all that the software GPU runs, where they would
-/// make machine code for the device's compute capability.
-const PTX_WANTED: &[(&str, &str)] = &[("CUPY_COMPILE_WITH_PTX", "1")];
 
 /// A directory that does not exist and that nobody can make: no daemon is found there.
 const NOWHERE: &str = "/proc/self/no-daemon";
@@ -24,7 +20,9 @@ const NOWHERE: &str = "/proc/self/no-daemon";
 /// one of CUDA_MPS_PIPE_DIRECTORY, else the system's, else one of your own, which is started if it
 /// does not run and goes on running until `openmps down`. The exit status is the program's.
 ///
-/// On the software GPU CuPy is asked to compile to PTX (CUPY_COMPILE_WITH_PTX=1).
+/// The software GPU runs PTX and no machine code. So a program that compiles or links at run time, by
+/// NVRTC or nvJitLink, is given PTX there where it asks for machine code, which it loads in the same
+/// way. OPENMPS_COMPILERS=own leaves the compilers alone.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps run -- ./simulation --steps 1000
@@ -51,11 +49,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut command = Command::new(program);
     command.args(rest);
     libraries.put_in_front(&mut command);
-    if provider::Choice::from_environment()?.resolve().is_ok_and(|found| found.is_software()) {
-        for (name, value) in PTX_WANTED.iter().filter(|(name, _)| std::env::var_os(name).is_none())
-        {
-            command.env(name, value);
-        }
+    let software = provider::Choice::from_environment()?.resolve().is_ok_and(|it| it.is_software());
+    if software && std::env::var(OPENMPS_COMPILERS).as_deref() != Ok("own") {
+        libraries.put_compilers_in_front(&mut command);
     }
     if !is_there(Path::new(program)) {
         // No daemon is started for a slip of the pen.

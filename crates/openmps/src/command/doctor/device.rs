@@ -3,10 +3,11 @@
 use super::Finding;
 use super::system::obstacle_to_files;
 use crate::command::ptx::native_flavour;
+use crate::libraries::Libraries;
 use cuda_api::attributes::{
     COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR, COMPUTE_MODE, MULTIPROCESSOR_COUNT,
 };
-use cuda_api::environment::{CUDA_CACHE_PATH, OPENMPS_SOFT_DIR};
+use cuda_api::environment::{CUDA_CACHE_PATH, OPENMPS_COMPILERS, OPENMPS_SOFT_DIR};
 use cuda_api::extension::{CodeStore, DeviceDescription, Extension};
 use cuda_api::{CUresult, DriverTable};
 use simt_jit::{Flavour, Obstacle};
@@ -37,6 +38,7 @@ pub(super) fn findings() -> Vec<Finding> {
     findings.extend(provider.extension().and_then(turns));
     if provider.is_software() {
         findings.push(native_code());
+        findings.push(compilers());
     }
     findings.extend(provider.extension().and_then(code_store));
     if let Err(error) = devices(provider.table(), &mut findings) {
@@ -80,6 +82,28 @@ fn native_code() -> Finding {
     }
     let instructions = if flavour == Some(Flavour::Avx512) { "AVX-512" } else { "AVX2" };
     Finding::ok(topic, format!("kernels that run for a while get some, for {instructions}"))
+}
+
+/// What programs get that compile at run time, since no machine code runs here.
+fn compilers() -> Finding {
+    let topic = "compilers";
+    let left = std::env::var(OPENMPS_COMPILERS).is_ok_and(|value| value == "own");
+    let there = Libraries::find().is_ok_and(|libraries| libraries.compilers().is_some());
+    match (left, there) {
+        (true, _) => Finding::ok(
+            topic,
+            format!("NVRTC and nvJitLink are left alone ({OPENMPS_COMPILERS}=own)"),
+        ),
+        (false, true) => Finding::ok(
+            topic,
+            "`openmps run` has NVRTC and nvJitLink make PTX in the place of machine code",
+        ),
+        (false, false) => Finding::warning(
+            topic,
+            "programs that have NVRTC or nvJitLink make machine code find no device for it",
+            "`cargo xtask dist` makes an installation with libraries in front of them",
+        ),
+    }
 }
 
 /// Native code that is kept for later processes.

@@ -9,7 +9,7 @@ use crate::region::{
     REPLY_SEQUENCE, Region,
 };
 use crate::ring::{Flag, RingMemory};
-use crate::wait::{LIVENESS_PERIOD, SpinPolicy, Woken, ring_doorbell, sleep_unless};
+use crate::wait::{LIVENESS_PERIOD, Liveness, SpinPolicy, ring_doorbell, sleep_unless};
 use core::fmt;
 use core::sync::atomic::Ordering;
 use cuda_api::{CUresult, result_code, result_from_code};
@@ -105,9 +105,10 @@ impl ReplyReader {
         let arrived = || sequence.load() != self.sequence;
         if !self.policy.spin_until(arrived) {
             let flag = self.region.u32_at(CLIENT_WAITS_FOR_REPLY);
+            let mut liveness = Liveness::new();
             while !arrived() {
                 let woken = sleep_unless(flag, sequence, self.sequence, LIVENESS_PERIOD, arrived);
-                if woken == Woken::TimedOut && !alive() && !arrived() {
+                if liveness.is_due(woken) && !alive() && !arrived() {
                     return Err(ReplyError::PeerGone);
                 }
             }

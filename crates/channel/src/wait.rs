@@ -276,14 +276,44 @@ pub fn wait_until_reached<E>(
         other => other,
     };
     or_reached(ask())?;
+    let mut liveness = Liveness::new();
     loop {
         let seen = word.load();
         if reached(seen, value) {
             return Ok(start.elapsed());
         }
-        if sleep(word, seen, Some(LIVENESS_PERIOD)) == Woken::TimedOut {
+        if liveness.is_due(sleep(word, seen, Some(LIVENESS_PERIOD))) {
             or_reached(still_alive())?;
         }
+    }
+}
+
+/// When a waiter looks again whether its peer lives: every [`LIVENESS_PERIOD`]. A sleep's timeout
+/// alone does not tell: where signals come faster than that, none ever passes.
+#[derive(Debug)]
+pub struct Liveness {
+    looked: Instant,
+}
+
+impl Liveness {
+    /// A wait that begins now.
+    pub fn new() -> Self {
+        Self { looked: Instant::now() }
+    }
+
+    /// After a sleep that ended like that: true if it is time to look.
+    pub fn is_due(&mut self, woken: Woken) -> bool {
+        let due = woken == Woken::TimedOut || self.looked.elapsed() >= LIVENESS_PERIOD;
+        if due {
+            self.looked = Instant::now();
+        }
+        due
+    }
+}
+
+impl Default for Liveness {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -462,6 +492,14 @@ mod tests {
         assert_eq!(looks.take(), 3);
         assert!(!SpinPolicy::new(1, None).spin_until(|| look(0)));
         assert!((2..=1 + YIELDS).contains(&looks.take()));
+    }
+
+    #[test]
+    fn signals_do_not_keep_a_waiter_from_looking_whether_its_peer_lives() {
+        let mut liveness = Liveness::new();
+        assert!(liveness.is_due(Woken::TimedOut));
+        std::thread::sleep(LIVENESS_PERIOD);
+        assert!(liveness.is_due(Woken::LookAgain), "as after a sleep that a signal ended");
     }
 
     #[test]

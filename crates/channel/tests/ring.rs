@@ -195,6 +195,31 @@ fn a_dead_server_ends_the_wait_for_room() {
 }
 
 #[test]
+fn a_server_that_dies_before_half_of_the_ring_is_free_ends_the_wait_for_room() {
+    let _watchdog =
+        watchdog("a_server_that_dies_before_half_of_the_ring_is_free_ends_the_wait_for_room");
+    // It takes so many of the 16 records in the ring, and goes.
+    for taken in 1..8 {
+        let (mut producer, mut consumer) = ring(Small::default());
+        for _ in 0..1024 / 64 {
+            producer.push(1, &[1; 7], &[], &alive).unwrap();
+        }
+        let consumer = std::cell::RefCell::new(&mut consumer);
+        let asked = Cell::new(false);
+        let takes_some_and_dies = || {
+            if asked.replace(true) {
+                return false;
+            }
+            let mut record = Record::new();
+            (0..taken).for_each(|_| assert_eq!(consumer.borrow_mut().pop(&mut record), Ok(true)));
+            true
+        };
+        let result = producer.push(2, &[2; 7], &[], &takes_some_and_dies);
+        assert_eq!(result, Err(PushError::PeerGone), "{taken}");
+    }
+}
+
+#[test]
 fn a_bell_ends_the_wait_for_records() {
     let _watchdog = watchdog("a_bell_ends_the_wait_for_records");
     let memory = Small::default();

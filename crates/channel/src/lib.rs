@@ -13,6 +13,7 @@
 //! | [`memfd`] | sealed memory files, mappings at fixed addresses, reserved windows |
 //! | [`pool_file`] | what stands for a pool of memory in another process |
 //! | [`socket`] | SOCK_SEQPACKET sockets with file descriptors and credentials |
+//! | [`signals`] | blocking signals in a thread |
 //! | [`system`] | what the operating system refuses a process |
 //! | [`message`] | what is said on the sockets |
 //! | [`request`] | what is said on the ring |
@@ -37,6 +38,7 @@ pub mod reply;
 pub mod request;
 pub mod ring;
 pub mod shared;
+pub mod signals;
 pub mod socket;
 pub mod system;
 pub mod wait;

@@ -10,6 +10,7 @@ use crate::memory::staging::Mark;
 use crate::state::wire_stream;
 use channel::region::{HOST_CALL_DONE, HOST_CALL_SLOTS};
 use channel::request::HostFunc;
+use channel::signals::Blocked;
 use channel::wait::{LIVENESS_PERIOD, Woken, sleep};
 use core::ffi::{c_uint, c_void};
 use cuda_api::handle::Handle;
@@ -142,21 +143,10 @@ impl Attached {
 
     fn start_host_thread(&'static self) -> CUresult {
         // The program's signal handlers are for its own threads. A new thread inherits the mask.
-        let mut all = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
-        let mut before = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: both sets are writable; sigfillset makes `all` valid before it is read, and
-        // pthread_sigmask then does so for `before`.
-        unsafe {
-            libc::sigfillset(all.as_mut_ptr());
-            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        }
+        let _blocked = Blocked::all();
         let thread = std::thread::Builder::new()
             .name("cuda-host-func".to_owned())
             .spawn(|| self.run_host_functions());
-        // SAFETY: `before` was filled above.
-        unsafe {
-            libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), core::ptr::null_mut());
-        }
         thread.map(drop).map_err(|_| CudaError::OPERATING_SYSTEM)
     }
 

@@ -8,7 +8,7 @@ use crate::calls::Calls;
 use crate::contexts::Contexts;
 use crate::graph_exec::ClientExec;
 use crate::hostfunc::HostFunctions;
-use crate::link::Link;
+use crate::link::{Link, ServerName};
 use crate::memory::Memory;
 use crate::memory::staging::Staging;
 use crate::state::State;
@@ -65,7 +65,8 @@ impl Attached {
         let window = Reservation::at(welcome.window.address, welcome.window.bytes)?;
         let host_window = Reservation::at(welcome.host_window.address, welcome.host_window.bytes)?;
         let policy = SpinPolicy::of_process();
-        let link = Arc::new(Link::new(region.clone(), socket));
+        let server = ServerName { pid: welcome.server_pid, log_path: welcome.log_path.clone() };
+        let link = Arc::new(Link::new(region.clone(), socket, server));
         Ok(Self {
             policy,
             contexts: Contexts::new(welcome.devices.len()),

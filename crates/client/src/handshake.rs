@@ -4,6 +4,7 @@
 //! does not take this process is not: then cuInit fails, and one line says why.
 
 use crate::attach::Attached;
+use crate::slow_start;
 use channel::message::{Hello, Message, MessageError};
 use channel::region::Region;
 use channel::socket::{ReceiveError, SeqPacket};
@@ -12,7 +13,7 @@ use core::fmt;
 use core::time::Duration;
 use cuda_api::{CudaError, environment};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// Where the daemon listens if the environment does not say.
@@ -95,7 +96,7 @@ fn attach_to(path: &Path, timeout: Duration) -> Result<Box<Attached>, AttachErro
     let (region, region_file) = Region::create().map_err(|error| {
         refused(system::result_of(&error), format_args!("no shared memory: {error}"))
     })?;
-    let socket = SeqPacket::connect(path, CONNECT_TIMEOUT).map_err(|error| {
+    let socket = connect(path).map_err(|error| {
         use io::ErrorKind::{ConnectionRefused, InvalidInput, NotADirectory, NotFound};
         // Something listens there whose messages are no datagrams.
         let other_kind = error.raw_os_error() == Some(libc::EPROTOTYPE);
@@ -111,15 +112,12 @@ fn attach_to(path: &Path, timeout: Duration) -> Result<Box<Attached>, AttachErro
         command_line: command_line(),
         library_version: env!("CARGO_PKG_VERSION").to_owned(),
     });
-    socket
-        .set_receive_timeout(Some(timeout))
-        .and_then(|()| socket.set_send_timeout(Some(CONNECT_TIMEOUT)))
-        .map_err(failed)?;
+    socket.set_send_timeout(Some(CONNECT_TIMEOUT)).map_err(failed)?;
     socket.send(&hello, &[region_file.as_fd()]).map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => closed(),
         _ => failed(format_args!("the daemon does not listen: {error}")),
     })?;
-    let welcome = match socket.receive() {
+    let welcome = match receive_answer(&socket, path, timeout) {
         Ok((Message::Welcome(welcome), _)) => welcome,
         Ok((Message::Refused(refusal), _)) => {
             let code = CudaError::from_code(refusal.result);
@@ -137,6 +135,34 @@ fn attach_to(path: &Path, timeout: Duration) -> Result<Box<Attached>, AttachErro
         ))
     })?;
     Ok(Box::new(attached))
+}
+
+/// Connects to a daemon. If it takes no connection for a while, standard error says so.
+fn connect(path: &Path) -> io::Result<SeqPacket> {
+    match SeqPacket::connect(path, slow_start::PATIENCE) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            slow_start::say_queue_is_full(path);
+            SeqPacket::connect(path, CONNECT_TIMEOUT - slow_start::PATIENCE)
+        }
+        outcome => outcome,
+    }
+}
+
+/// The first word of daemon or server. If it takes a while, standard error says who is waited for.
+fn receive_answer(
+    socket: &SeqPacket,
+    path: &Path,
+    timeout: Duration,
+) -> Result<(Message, Vec<OwnedFd>), ReceiveError> {
+    let quiet = slow_start::PATIENCE.min(timeout);
+    socket.set_receive_timeout(Some(quiet)).map_err(ReceiveError::Io)?;
+    match socket.receive() {
+        Err(ReceiveError::TimedOut) if quiet < timeout => {}
+        outcome => return outcome,
+    }
+    slow_start::say_no_answer(path, socket);
+    socket.set_receive_timeout(Some(timeout - quiet)).map_err(ReceiveError::Io)?;
+    socket.receive()
 }
 
 /// This process' command line, words separated by spaces.

@@ -47,7 +47,9 @@ mod memory;
 mod mode;
 mod modules;
 mod params;
+mod slow_start;
 mod state;
+mod stderr;
 mod streams;
 #[cfg(test)]
 mod tests;

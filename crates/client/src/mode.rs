@@ -6,11 +6,10 @@
 
 use crate::attach::Attached;
 use crate::handshake::{self, AttachError};
-use core::fmt;
+use crate::stderr::say;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use cuda_api::{CUresult, CudaError, result_code, result_from_code};
 use provider::Provider;
-use std::io::Write;
 
 /// How this process runs.
 pub(crate) enum Mode {
@@ -49,12 +48,6 @@ pub(crate) fn decide() -> Mode {
             Mode::Refused(code)
         }
     }
-}
-
-/// One line on standard error: only for what a person has to know. A program that has closed its
-/// standard error does not get it.
-pub(crate) fn say(text: fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "openmps: {text}");
 }
 
 /// Records a refusal for cuInit.

@@ -1,7 +1,7 @@
 //! nvidia-cuda-mps-server: a server, started by the control daemon and by nobody else.
 
 use channel::socket::SeqPacket;
-use cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY;
+use cuda_api::environment::{CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::log::Log;
 use server::{Exit, Options};
@@ -46,12 +46,20 @@ fn serve(number: &str) -> anyhow::Result<Exit> {
     crate::driver_locks::be_patient();
     let options = Options {
         // The daemon has made standard error the way to server.log; a line is one write.
-        log: Log::new(std::io::stderr()),
+        log: Log::new(std::io::stderr()).at(&log_path()),
         pipe_directory: std::env::var_os(CUDA_MPS_PIPE_DIRECTORY)
             .map_or_else(|| PathBuf::from("/tmp/nvidia-mps"), PathBuf::from),
         stop: Some(stop_signals().context("watching for signals")?),
     };
     Ok(server::run(control, options))
+}
+
+/// Where server.log is, as the daemon says; empty if there is none.
+fn log_path() -> String {
+    let directory = std::env::var_os(CUDA_MPS_LOG_DIRECTORY).filter(|name| !name.is_empty());
+    directory.map_or_else(String::new, |directory| {
+        PathBuf::from(directory).join("server.log").display().to_string()
+    })
 }
 
 /// Becomes readable when the process is asked to end.

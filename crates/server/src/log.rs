@@ -24,12 +24,23 @@ pub enum Role {
 #[derive(Clone)]
 pub struct Log {
     writer: Arc<Mutex<Box<dyn Write + Send>>>,
+    path: Arc<str>,
 }
 
 impl Log {
     /// A log that writes each line with one call of `writer`.
     pub fn new(writer: impl Write + Send + 'static) -> Self {
-        Self { writer: Arc::new(Mutex::new(Box::new(writer))) }
+        Self { writer: Arc::new(Mutex::new(Box::new(writer))), path: "".into() }
+    }
+
+    /// The same log, which is known to be at a path.
+    pub fn at(self, path: &str) -> Self {
+        Self { path: path.into(), ..self }
+    }
+
+    /// Where the log is, for clients to be told; empty if that is not known.
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
     /// A log that goes nowhere.

@@ -5,7 +5,7 @@ mod support;
 
 use channel::memfd::{Seals, create, create_sealed};
 use channel::message::{Ask, Message, Question};
-use channel::region::{REGION_BYTES, Region};
+use channel::region::{REGION_BYTES, Region, SessionEnd};
 use channel::request::*;
 use cuda_api::{CUdeviceptr, CudaError};
 use server::Exit;
@@ -257,7 +257,8 @@ fn a_server_that_must_end_takes_its_clients_with_it() {
             server.daemon.send(&Message::Shutdown(true), &[]).unwrap();
         }
         assert_eq!(server.wait(), Exit::Clean);
-        assert_eq!(client.region.sticky_error(), Err(CudaError::MPS_RPC_FAILURE));
+        assert_eq!(client.region.sticky_error(), Err(CudaError::MPS_CLIENT_TERMINATED));
+        assert_eq!(client.region.session_end(), Some(SessionEnd::ServerShutDown));
     }
 }
 
@@ -269,6 +270,7 @@ fn a_server_ends_with_its_daemon() {
     drop(std::mem::replace(&mut server.daemon, nobody));
     client.wait_for_end();
     assert_eq!(client.region.sticky_error(), Err(CudaError::MPS_RPC_FAILURE));
+    assert_eq!(client.region.session_end(), Some(SessionEnd::DaemonGone));
     assert_eq!(server.wait(), Exit::Clean);
 }
 

@@ -1,6 +1,6 @@
 //! Messages by which a client comes to its server.
 
-use super::{Body, COMMAND_LINE_BYTES_MAX, NAME_BYTES_MAX, REASON_BYTES_MAX};
+use super::{Body, COMMAND_LINE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, REASON_BYTES_MAX};
 use crate::codec::{CodecError, Decoder, Encoder};
 use cuda_api::CUuuid;
 
@@ -101,6 +101,8 @@ pub struct Welcome {
     pub priority_greatest: i32,
     /// [`WELCOME_HAS_TENANTS`], [`WELCOME_WANTS_NOTES`].
     pub flags: u32,
+    /// Where the server's log is; empty if nowhere.
+    pub log_path: String,
     /// The devices, by ordinal.
     pub devices: Vec<Device>,
 }
@@ -115,6 +117,7 @@ impl Body for Welcome {
         to.i32(self.priority_least);
         to.i32(self.priority_greatest);
         to.u32(self.flags);
+        to.text(&self.log_path, PATH_BYTES_MAX);
         to.list(&self.devices, DEVICES_MAX, |to, device| device.write(to))
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
@@ -127,6 +130,7 @@ impl Body for Welcome {
             priority_least: from.i32()?,
             priority_greatest: from.i32()?,
             flags: from.u32()?,
+            log_path: from.text(PATH_BYTES_MAX)?,
             devices: from.list(DEVICES_MAX, Device::read)?,
         })
     }

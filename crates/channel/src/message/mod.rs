@@ -48,6 +48,8 @@ pub const COMMAND_BYTES_MAX: usize = 4096;
 pub const REPLY_TEXT_BYTES_MAX: usize = 32 << 10;
 /// Longest explanation of a refusal or failure, bytes.
 pub const REASON_BYTES_MAX: usize = 1024;
+/// Longest path of a log that travels, bytes: PATH_MAX; one that is longer is not told.
+pub const PATH_BYTES_MAX: usize = 4096;
 /// Longest name of a device or a version, bytes: cuDeviceGetName's callers give 256 at most.
 pub const NAME_BYTES_MAX: usize = 256;
 

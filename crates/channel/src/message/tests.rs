@@ -27,8 +27,8 @@ fn device() -> impl Strategy<Value = Device> {
 fn welcome() -> impl Strategy<Value = Welcome> {
     let window = || any::<(u64, u64)>().prop_map(|(address, bytes)| Window { address, bytes });
     let numbers = any::<(u32, u32, i32, i32, i32, u32)>();
-    (numbers, window(), window(), vec(device(), 0..=3)).prop_map(
-        |(n, window, host_window, devices)| Welcome {
+    (numbers, window(), window(), ".{0,80}", vec(device(), 0..=3)).prop_map(
+        |(n, window, host_window, log_path, devices)| Welcome {
             client_id: n.0,
             server_pid: n.1,
             window,
@@ -37,6 +37,7 @@ fn welcome() -> impl Strategy<Value = Welcome> {
             priority_least: n.3,
             priority_greatest: n.4,
             flags: n.5,
+            log_path,
             devices,
         },
     )

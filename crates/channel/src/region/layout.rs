@@ -52,6 +52,8 @@ pub(crate) const ASYNC_ERROR: u64 = 452;
 pub(crate) const SERVER_STATE: u64 = 456;
 /// 1 while more threads want to run than there are cores, as far as the server knows.
 pub(crate) const CROWDED: u64 = 460;
+/// Why the session ended, once it has.
+pub(crate) const SESSION_END: u64 = 464;
 /// Bumped with each host function that the client shall run.
 pub(crate) const HOST_CALL_SIGNAL: u64 = 512;
 /// How often the client woke the server by a system call.

@@ -9,7 +9,7 @@ mod layout;
 mod state;
 
 pub use layout::*;
-pub use state::ServerState;
+pub use state::{ServerState, SessionEnd};
 
 use crate::PROTOCOL_VERSION;
 use crate::memfd::{FileError, Mapping, Seals, create_sealed};
@@ -237,6 +237,31 @@ mod tests {
         assert_eq!(client.staging_address(STAGING_BYTES, 1), Err(OutOfRange));
         assert_eq!(client.staging_address(u64::MAX, 2), Err(OutOfRange));
         assert!(client.staging_address(STAGING_BYTES, 0).is_ok());
+    }
+
+    #[test]
+    fn the_first_reason_of_an_end_stays_and_brings_its_error() {
+        for (reason, error) in [
+            (SessionEnd::Terminated, 810),
+            (SessionEnd::ServerShutDown, 810),
+            (SessionEnd::DaemonGone, 806),
+            (SessionEnd::ClientBroken, 806),
+            (SessionEnd::SessionFailed, 806),
+        ] {
+            let (region, _file) = Region::create().unwrap();
+            assert_eq!(region.session_end(), None);
+            region.end_session(reason);
+            region.end_session(SessionEnd::ClientBroken);
+            assert_eq!(region.session_end(), Some(reason));
+            assert_eq!(region.server_state(), ServerState::Ended);
+            assert_eq!(region.sticky_error().unwrap_err().code(), error);
+        }
+        // A fault came first: that is what calls answer, and the reason is known all the same.
+        let (region, _file) = Region::create().unwrap();
+        region.set_sticky_error(cuda_api::CudaError::ILLEGAL_ADDRESS);
+        region.end_session(SessionEnd::ServerShutDown);
+        assert_eq!(region.sticky_error(), Err(cuda_api::CudaError::ILLEGAL_ADDRESS));
+        assert_eq!(region.session_end(), Some(SessionEnd::ServerShutDown));
     }
 
     #[test]

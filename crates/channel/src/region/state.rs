@@ -1,6 +1,9 @@
 //! The region's few words of state: errors, the server's life, host functions.
 
-use super::{ASYNC_ERROR, CROWDED, HOST_CALL_SIGNAL, Region, SERVER_STATE, STICKY_ERROR, WAKEUPS};
+use super::{
+    ASYNC_ERROR, CROWDED, HOST_CALL_SIGNAL, Region, SERVER_STATE, SESSION_END, STICKY_ERROR,
+    WAKEUPS,
+};
 use crate::shared::SharedU32;
 use cuda_api::{CUresult, CudaError, result_from_code};
 
@@ -16,7 +19,60 @@ pub enum ServerState {
     Ended = 2,
 }
 
+/// Why a server ended a client's session, in its own words; a server that dies leaves none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SessionEnd {
+    /// `terminate_client` named this client.
+    Terminated = 1,
+    /// The server was asked to end, and its clients with it.
+    ServerShutDown = 2,
+    /// The control daemon is gone without a word, and no server outlives its daemon.
+    DaemonGone = 3,
+    /// What came through the ring was no request.
+    ClientBroken = 4,
+    /// The session failed within the server.
+    SessionFailed = 5,
+}
+
+impl SessionEnd {
+    /// The error that the client's calls get from then on.
+    pub const fn error(self) -> CudaError {
+        match self {
+            Self::Terminated | Self::ServerShutDown => CudaError::MPS_CLIENT_TERMINATED,
+            Self::DaemonGone | Self::ClientBroken | Self::SessionFailed => {
+                CudaError::MPS_RPC_FAILURE
+            }
+        }
+    }
+}
+
 impl Region {
+    /// Says why the session is going to end: the reason, then its error as the sticky one. The
+    /// first reason stays, and so does an earlier error.
+    pub fn set_session_end(&self, reason: SessionEnd) {
+        let _ = self.u32_at(SESSION_END).compare_exchange(0, reason as u32);
+        self.set_sticky_error(reason.error());
+    }
+
+    /// Says why the session ends, and that nobody pops requests any more.
+    pub fn end_session(&self, reason: SessionEnd) {
+        self.set_session_end(reason);
+        self.set_server_state(ServerState::Ended);
+    }
+
+    /// Why the session ended, if the server has said so.
+    pub fn session_end(&self) -> Option<SessionEnd> {
+        match self.u32_at(SESSION_END).load() {
+            1 => Some(SessionEnd::Terminated),
+            2 => Some(SessionEnd::ServerShutDown),
+            3 => Some(SessionEnd::DaemonGone),
+            4 => Some(SessionEnd::ClientBroken),
+            5 => Some(SessionEnd::SessionFailed),
+            _ => None,
+        }
+    }
+
     /// The error after which every call fails, if there is one: set once and for good.
     #[inline]
     pub fn sticky_error(&self) -> CUresult {

@@ -9,6 +9,7 @@
 
 use super::{COUNT, dispatch, entry, fork, set_entry, trace, unsupported};
 use crate::mode::{self, Mode};
+use crate::stderr::say;
 use core::arch::naked_asm;
 use core::cell::Cell;
 use core::ffi::{CStr, c_void};
@@ -145,7 +146,7 @@ extern "C" fn report_calls() {
     if trace::wants_calls() {
         for (index, symbol) in SYMBOLS.iter().enumerate() {
             if entry(index) != UNFILLED {
-                mode::say(format_args!("called {symbol}"));
+                say(format_args!("called {symbol}"));
             }
         }
     }

@@ -4,7 +4,7 @@
 //!
 //! Off, it costs a call that succeeds nothing and one that fails the look at one byte.
 
-use crate::mode;
+use crate::stderr::say;
 use core::sync::atomic::{AtomicU8, Ordering};
 use cuda_api::{CUresult, CudaError, environment, error_row, result_code};
 
@@ -60,7 +60,7 @@ pub(super) fn stop() {
 #[cold]
 pub(super) fn first_call_in_vain(symbol: &str) {
     if LEVEL.load(Ordering::Relaxed) >= UNSUPPORTED {
-        mode::say(format_args!("{symbol} is not supported"));
+        say(format_args!("{symbol} is not supported"));
     }
 }
 
@@ -70,14 +70,14 @@ pub(super) fn failed(symbol: &str, result: CUresult) {
     if result == Err(CudaError::NOT_SUPPORTED)
         && let Some((_, why)) = NEEDED.iter().find(|(needed, _)| *needed == symbol)
     {
-        mode::say(format_args!("{symbol} is not supported: {why}"));
+        say(format_args!("{symbol} is not supported: {why}"));
     }
     if LEVEL.load(Ordering::Relaxed) < ERRORS || result == Err(CudaError::NOT_READY) {
         return;
     }
     let code = result_code(result);
     let name = error_row(code).and_then(|row| row.name.to_str().ok()).unwrap_or("unknown");
-    mode::say(format_args!("{symbol} answers {code} ({name})"));
+    say(format_args!("{symbol} answers {code} ({name})"));
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! them on standard error when the process ends.
 
 use super::{COUNT, trace};
-use crate::mode;
+use crate::stderr::say;
 use core::arch::naked_asm;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -47,7 +47,7 @@ pub(super) fn report_at_exit() {
 
 extern "C" fn report() {
     for (symbol, count) in counts() {
-        mode::say(format_args!("{symbol} is not supported: called {count} times"));
+        say(format_args!("{symbol} is not supported: called {count} times"));
     }
 }
 

@@ -74,6 +74,7 @@ pub(super) fn welcome() -> Welcome {
         priority_least: 0,
         priority_greatest: -5,
         flags: 0,
+        log_path: String::new(),
         devices: vec![device],
     }
 }

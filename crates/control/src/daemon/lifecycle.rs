@@ -116,6 +116,11 @@ impl Daemon {
             .arg("--control-fd")
             .arg(theirs.as_raw_fd().to_string())
             .env(cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY, self.directory.path())
+            // Where its log is, which clients are told: not always where the variable said.
+            .env(
+                cuda_api::environment::CUDA_MPS_LOG_DIRECTORY,
+                self.logs.directory.as_deref().unwrap_or("".as_ref()),
+            )
             .stdin(Stdio::null())
             .stdout(self.log_writer.try_clone()?)
             .stderr(self.log_writer.try_clone()?)

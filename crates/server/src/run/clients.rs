@@ -148,10 +148,16 @@ impl Clients {
     }
 
     /// Ends all sessions.
-    pub(super) fn end_all(&self) {
+    pub(super) fn end_all(&self, reason: End) {
         for entry in &self.entries {
-            entry.link.end(End::ServerEnds);
+            entry.link.end(reason);
         }
+    }
+
+    /// Tells the clients why whose sessions have not ended in time.
+    pub(super) fn say_why(&self) {
+        let late = self.entries.iter().filter(|e| e.link.stage() != Stage::Inactive);
+        late.for_each(|entry| entry.link.say_why());
     }
 
     /// Makes all sessions look up.

@@ -1,6 +1,7 @@
 //! What the daemon says, and what is done about it.
 
 use super::{Ending, Server};
+use crate::session::End;
 use channel::message::{
     Answer, Answered, Ask, ClientStatus, DeviceStatus, Message, Question, ServerStatus,
 };
@@ -37,7 +38,7 @@ impl Server {
         let log = &self.common.log;
         log.line("Server has been notified to shutdown");
         if force {
-            return self.end_now();
+            return self.end_now(End::ServerEnds);
         }
         let clients = self.clients.count();
         if clients > 0 {

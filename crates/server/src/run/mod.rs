@@ -11,6 +11,7 @@ use crate::common::{Common, Wakeups};
 use crate::device::Driver;
 use crate::log::{Log, Role};
 use crate::printed::Printed;
+use crate::session::End;
 use channel::message::{FDS_MAX, Message};
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
 use clients::Clients;
@@ -149,6 +150,7 @@ impl Server {
         while !self.is_over() {
             self.wait();
         }
+        self.clients.say_why();
         self.common.log.line("Exiting");
         self.tell(&Message::Exiting(()));
         if self.common.fault().is_some() {
@@ -190,7 +192,7 @@ impl Server {
             Ok(ready) => ready,
             Err(error) => {
                 self.common.log.line(format!("Waiting failed: {error}"));
-                return self.end_now();
+                return self.end_now(End::ServerEnds);
             }
         };
         let hung_up: Vec<u32> = watched
@@ -215,7 +217,7 @@ impl Server {
         if stop && self.ending_deadline().is_none() {
             self.stop = None;
             self.common.log.line("Server has been notified to shutdown");
-            self.end_now();
+            self.end_now(End::ServerEnds);
         }
     }
 
@@ -259,7 +261,7 @@ impl Server {
             Err(error) => {
                 self.common.log.line(format!("The control daemon is gone: {error}"));
                 self.daemon_gone = true;
-                self.end_now();
+                self.end_now(End::DaemonGone);
             }
         }
     }
@@ -273,10 +275,10 @@ impl Server {
     }
 
     /// Ends all sessions and then the server.
-    fn end_now(&mut self) {
+    fn end_now(&mut self, reason: End) {
         if self.ending_deadline().is_none() {
             self.ending = Ending::By(Instant::now() + FORCED_END_MAX);
-            self.clients.end_all();
+            self.clients.end_all(reason);
         }
     }
 

@@ -17,10 +17,10 @@ impl Session {
         if reason == End::Terminated {
             self.common.log.line(format!("MPS server requesting client {name} to exit"));
         }
-        if reason != End::ClientGone {
-            self.region.set_sticky_error(reason.error());
+        match reason.told() {
+            Some(told) => self.region.end_session(told),
+            None => self.region.set_server_state(ServerState::Ended),
         }
-        self.region.set_server_state(ServerState::Ended);
         self.wake_waiters();
         let stopped = self.share.end_work() || self.drain();
         let log = self.common.log.clone();

@@ -107,8 +107,10 @@ impl Session {
         let mut pause = PAUSE_MIN;
         while !done(self)? {
             if let Some(end) = self.link.ending() {
-                // Before the reply: who gets it knows that it is the last one.
-                self.region.set_sticky_error(end.error());
+                // Before the reply: the client knows then that it is the last one.
+                if let Some(told) = end.told() {
+                    self.region.set_session_end(told);
+                }
                 return Err(end.error());
             }
             // Somebody may wait for a fence that is kept back, and this for what they do then.

@@ -1,5 +1,6 @@
 //! What a session's thread and the server's main thread share of one client.
 
+use channel::region::{Region, SessionEnd};
 use channel::ring::Doorbell;
 use cuda_api::CudaError;
 use std::sync::OnceLock;
@@ -26,21 +27,31 @@ pub struct Identity {
 pub enum End {
     /// The client's process is gone, or closed its socket.
     ClientGone = 1,
-    /// Somebody asked for it; the client gets CUDA_ERROR_MPS_CLIENT_TERMINATED.
+    /// `terminate_client` named it.
     Terminated = 2,
-    /// The server ends.
+    /// The server was asked to end.
     ServerEnds = 3,
     /// The client wrote what it never may.
     Broken = 4,
+    /// The control daemon is gone without a word.
+    DaemonGone = 5,
 }
 
 impl End {
-    /// The error that the client gets, if it is still there.
-    pub fn error(self) -> CudaError {
+    /// What the client is told, if it is still there.
+    pub const fn told(self) -> Option<SessionEnd> {
         match self {
-            Self::Terminated => CudaError::MPS_CLIENT_TERMINATED,
-            Self::ClientGone | Self::ServerEnds | Self::Broken => CudaError::MPS_RPC_FAILURE,
+            Self::ClientGone => None,
+            Self::Terminated => Some(SessionEnd::Terminated),
+            Self::ServerEnds => Some(SessionEnd::ServerShutDown),
+            Self::Broken => Some(SessionEnd::ClientBroken),
+            Self::DaemonGone => Some(SessionEnd::DaemonGone),
         }
+    }
+
+    /// The error of what the session was doing for the client.
+    pub fn error(self) -> CudaError {
+        self.told().map_or(CudaError::MPS_RPC_FAILURE, SessionEnd::error)
     }
 }
 
@@ -71,6 +82,7 @@ pub struct Link {
     /// Requests that this server does not know.
     pub unknown_requests: AtomicU32,
     doorbell: OnceLock<Doorbell>,
+    region: OnceLock<Region>,
 }
 
 impl Link {
@@ -85,6 +97,7 @@ impl Link {
             tenant: OnceLock::new(),
             unknown_requests: AtomicU32::new(0),
             doorbell: OnceLock::new(),
+            region: OnceLock::new(),
         }
     }
 
@@ -106,6 +119,7 @@ impl Link {
             2 => Some(End::Terminated),
             3 => Some(End::ServerEnds),
             4 => Some(End::Broken),
+            5 => Some(End::DaemonGone),
             _ => None,
         }
     }
@@ -117,10 +131,20 @@ impl Link {
         }
     }
 
-    /// Says where to ring. Whoever asked for the end before that did not ring, so the session
-    /// looks once more after it.
-    pub fn set_doorbell(&self, doorbell: Doorbell) {
+    /// Says where to ring, and where the client is told things. What asked for the end before that
+    /// did not ring, so the session looks once more after it.
+    pub fn set_doorbell(&self, doorbell: Doorbell, region: Region) {
         let _ = self.doorbell.set(doorbell);
+        let _ = self.region.set(region);
+    }
+
+    /// Tells the client why its session ends, if it was asked to: for sessions that did not get so
+    /// far in time.
+    pub fn say_why(&self) {
+        let told = self.ending().and_then(End::told);
+        if let (Some(reason), Some(region)) = (told, self.region.get()) {
+            region.end_session(reason);
+        }
     }
 
     /// How far the session is.

@@ -9,13 +9,13 @@ use super::handles::Table;
 use super::memory::Memory;
 use super::modules::Modules;
 use super::streams::Streams;
-use super::{EVENTS_MAX, End, Identity, Link, REQUESTS_PER_LOOK, Session, Stage};
+use super::{EVENTS_MAX, Identity, Link, REQUESTS_PER_LOOK, Session, Stage};
 use crate::common::Common;
 use crate::device::{Share, Stream};
 use crate::window::{CLIENTS_MAX, Lease, Window};
 use channel::memfd::FileError;
 use channel::message::{self, Message, Refused, WELCOME_HAS_TENANTS, WELCOME_WANTS_NOTES, Welcome};
-use channel::region::{Region, RegionError, ServerState};
+use channel::region::{Region, RegionError, ServerState, SessionEnd};
 use channel::reply::ReplyWriter;
 use channel::ring::Consumer;
 use channel::socket::SeqPacket;
@@ -135,7 +135,7 @@ struct SayEnded(Region);
 impl Drop for SayEnded {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.set_sticky_error(End::Broken.error());
+            return self.0.end_session(SessionEnd::SessionFailed);
         }
         self.0.set_server_state(ServerState::Ended);
     }
@@ -165,7 +165,7 @@ impl Session {
             let _ = link.tenant.set(tenant);
         }
         let consumer = Consumer::new(region.clone(), SpinPolicy::of_process())?;
-        link.set_doorbell(consumer.doorbell());
+        link.set_doorbell(consumer.doorbell(), region.clone());
         let mut session = Self {
             gate: Gate::new(&share),
             graphs: Graphs::new(),
@@ -218,6 +218,7 @@ impl Session {
             priority_least: least,
             priority_greatest: greatest,
             flags: self.flags(),
+            log_path: self.common.log.path().to_owned(),
             devices: vec![message::Device {
                 name: info.name.clone(),
                 uuid: CUuuid { bytes: info.uuid },

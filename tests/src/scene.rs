@@ -118,6 +118,22 @@ impl Scene {
         numbers(&self.control(&format!("get_client_list {server}")).expect_success().stdout)
     }
 
+    /// The daemon's process ID.
+    pub fn daemon_pid(&self) -> u32 {
+        self.daemon.as_ref().expect("a daemon runs").pid()
+    }
+
+    /// kill -9 of the daemon.
+    pub fn kill_daemon(&mut self) {
+        let mut daemon = self.daemon.take().expect("a daemon runs");
+        daemon.kill();
+    }
+
+    /// Waits for a daemon that was told to end, and returns how it ended.
+    pub fn wait_for_daemon(&mut self) -> Ended {
+        self.daemon.take().expect("a daemon runs").wait()
+    }
+
     /// Ends the daemon as `kill` does and returns how it ended.
     pub fn stop_daemon(&mut self) -> Ended {
         let daemon = self.daemon.take().expect("a daemon runs");

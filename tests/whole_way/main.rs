@@ -8,3 +8,4 @@ mod faults;
 mod kernels;
 mod results;
 mod scale;
+mod waits;

@@ -1,0 +1,188 @@
+//! A driver call that waits and does not come back, of the kind that `--at` names, to see what
+//! becomes of it when what it waits for is gone. The program says so before it makes the call. If
+//! the call returns, the program says how, and ends with status 3.
+
+use std::{ffi::c_void, process::ExitCode, ptr, sync::Arc};
+
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+use cudarc::driver::{CudaFunction, CudaStream, sys};
+use samples::{
+    Gpu, Options,
+    gpu::{error_name, failed, function, shape},
+    ptx,
+    report::say,
+    start,
+};
+
+/// What the call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Wait {
+    /// A stream with an endless kernel (cuStreamSynchronize)
+    Stream,
+    /// The whole context (cuCtxSynchronize)
+    Context,
+    /// An event behind an endless kernel (cuEventSynchronize)
+    Event,
+    /// Room for more launches behind an endless kernel (cuLaunchKernel)
+    Room,
+    /// Room for more copies of pageable memory behind it (cuMemcpyHtoDAsync)
+    Upload,
+    /// A copy to pageable memory behind it (cuMemcpyDtoH)
+    Download,
+    /// A module that cannot be unloaded while its kernel runs (cuModuleUnload)
+    Unload,
+    /// A host function that does not return (cuLaunchHostFunc)
+    HostFunction,
+    /// A word of device memory that is never written (cuStreamWaitValue32)
+    Value,
+}
+
+/// Waits in one driver call, for ever.
+#[derive(Parser)]
+#[command(name = "blocked")]
+struct CommandLine {
+    /// What the call waits for
+    #[arg(long, value_enum)]
+    at: Wait,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Words of a copy of pageable memory: 1 MiB.
+const WORDS: usize = 1 << 18;
+
+fn main() -> ExitCode {
+    let arguments = CommandLine::parse();
+    match run(&arguments) {
+        Ok(result) => {
+            eprintln!("blocked: the wait ended: {}", error_name(result));
+            ExitCode::from(3)
+        }
+        Err(error) => {
+            eprintln!("blocked: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &CommandLine) -> Result<sys::CUresult> {
+    let options = &arguments.options;
+    let gpu = Gpu::open(options)?;
+    let module = gpu.load(ptx::SPIN)?;
+    let set = function(&module, "spin_steps")?;
+    let forever = function(&module, "spin_forever")?;
+    let stream = gpu.context.new_stream().map_err(failed)?;
+
+    // A kernel that ends goes first: once it is done, the device has begun with this stream's work.
+    let mut address = 0;
+    // SAFETY: the address is a local; the memory is never freed, so that launches may use it.
+    unsafe {
+        sys::cuMemAlloc_v2(&mut address, WORDS * size_of::<u32>()).result().map_err(failed)?;
+        launch_one(&set, &stream, address).result().map_err(failed)?;
+    }
+    stream.synchronize().map_err(failed)?;
+    let mut pageable = vec![0u32; WORDS];
+
+    start::wait(options)?;
+    match arguments.at {
+        Wait::HostFunction => {
+            // SAFETY: the function takes no data.
+            let posted = unsafe {
+                sys::cuLaunchHostFunc(stream.cu_stream(), Some(sleep_for_ever), ptr::null_mut())
+            };
+            posted.result().map_err(failed)?;
+        }
+        Wait::Value => {
+            let equal = sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_EQ as u32;
+            let never = u32::MAX;
+            // SAFETY: the word lives as long as the process.
+            unsafe { sys::cuStreamWaitValue32_v2(stream.cu_stream(), address, never, equal) }
+                .result()
+                .map_err(failed)?;
+        }
+        _ => launch_endless(&forever, &stream)?,
+    }
+    say(format_args!("blocked: {:?}", arguments.at));
+    let (host, bytes) = (pageable.as_mut_ptr().cast::<c_void>(), WORDS * size_of::<u32>());
+    // SAFETY: handles and memory live as long as the process; both ends of the copies have that
+    // many bytes.
+    Ok(unsafe {
+        match arguments.at {
+            Wait::Stream | Wait::HostFunction | Wait::Value => {
+                sys::cuStreamSynchronize(stream.cu_stream())
+            }
+            Wait::Context => sys::cuCtxSynchronize(),
+            Wait::Event => {
+                let event = stream.record_event(None).map_err(failed)?;
+                sys::cuEventSynchronize(event.cu_event())
+            }
+            Wait::Room => until_it_fails(|| launch_one(&set, &stream, address)),
+            Wait::Upload => until_it_fails(|| {
+                sys::cuMemcpyHtoDAsync_v2(address, host, bytes, stream.cu_stream())
+            }),
+            Wait::Download => sys::cuMemcpyDtoHAsync_v2(host, address, bytes, stream.cu_stream()),
+            Wait::Unload => {
+                let mut module = ptr::null_mut();
+                let text = std::ffi::CString::new(ptx::SPIN)?;
+                sys::cuModuleLoadData(&mut module, text.as_ptr().cast())
+                    .result()
+                    .map_err(failed)?;
+                sys::cuModuleUnload(module)
+            }
+        }
+    })
+}
+
+/// Makes a call again and again, until it fails.
+fn until_it_fails(mut call: impl FnMut() -> sys::CUresult) -> sys::CUresult {
+    loop {
+        match call() {
+            sys::CUresult::CUDA_SUCCESS => {}
+            error => return error,
+        }
+    }
+}
+
+fn launch_endless(forever: &CudaFunction, stream: &Arc<CudaStream>) -> Result<()> {
+    let mut launch = stream.launch_builder(forever);
+    // SAFETY: the kernel has no parameters.
+    unsafe { launch.launch(shape(1, 32, 0)) }.map_err(failed)?;
+    Ok(())
+}
+
+/// A launch of a kernel of one step.
+///
+/// # Safety
+/// The address is of a word that lives as long as the process.
+unsafe fn launch_one(
+    set: &CudaFunction,
+    stream: &Arc<CudaStream>,
+    mut address: sys::CUdeviceptr,
+) -> sys::CUresult {
+    let (mut steps, mut seed) = (1u32, 1u32);
+    let mut parameters: [*mut c_void; 3] =
+        [(&raw mut address).cast(), (&raw mut steps).cast(), (&raw mut seed).cast()];
+    // SAFETY: the parameters are the kernel's in order, and are read during the call.
+    unsafe {
+        sys::cuLaunchKernel(
+            set.cu_function(),
+            1,
+            1,
+            1,
+            1,
+            1,
+            1,
+            0,
+            stream.cu_stream(),
+            parameters.as_mut_ptr(),
+            ptr::null_mut(),
+        )
+    }
+}
+
+extern "C" fn sleep_for_ever(_: *mut c_void) {
+    loop {
+        std::thread::park();
+    }
+}

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use tests::{Ended, Running, Scene, finish, start, wait_until};
 
 /// The state of a process' main thread: R, S, T, ...
@@ -47,6 +48,9 @@ fn assert_ended(ended: &Ended, error: &str, why: &str) {
 fn end_all_at(at: &str) {
     const TERMINATED: &str = "CUDA_ERROR_MPS_CLIENT_TERMINATED";
     const FAILED: &str = "CUDA_ERROR_MPS_RPC_FAILURE";
+    // Endless kernels take all cores: one scene at a time.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut scene = Scene::with_daemon();
 
     let mut killed = start_blocked(&scene, at, 0);

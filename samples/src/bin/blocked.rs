@@ -30,7 +30,8 @@ enum Wait {
     Upload,
     /// A copy to pageable memory behind it (cuMemcpyDtoH)
     Download,
-    /// A module that cannot be unloaded while its kernel runs (cuModuleUnload)
+    /// A question while a module is unloaded beside an endless kernel (cuMemGetInfo after
+    /// cuModuleUnload)
     Unload,
     /// A host function that does not return (cuLaunchHostFunc)
     HostFunction,
@@ -128,7 +129,9 @@ fn run(arguments: &CommandLine) -> Result<sys::CUresult> {
                 sys::cuModuleLoadData(&mut module, text.as_ptr().cast())
                     .result()
                     .map_err(failed)?;
-                sys::cuModuleUnload(module)
+                sys::cuModuleUnload(module).result().map_err(failed)?;
+                let (mut free, mut total) = (0, 0);
+                sys::cuMemGetInfo_v2(&mut free, &mut total)
             }
         }
     })

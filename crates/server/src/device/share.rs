@@ -238,6 +238,16 @@ impl Device {
         unsafe { (self.extension()?.tenant_usage)(tenant, &mut usage) }.ok()?;
         Some(usage)
     }
+
+    /// Ends everything of a tenant that runs or waits, as [`Share::end_work`] does, for a session
+    /// that waits within the provider. May be called from any thread; a tenant that is gone
+    /// already is nothing to end.
+    pub fn end_tenant(&self, tenant: u64) {
+        if let Some(extension) = self.extension() {
+            // SAFETY: takes a value.
+            let _ = unsafe { (extension.tenant_end)(tenant) };
+        }
+    }
 }
 
 impl Drop for Share {

@@ -15,6 +15,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a session may take to see that it shall end.
+const END_PATIENCE: Duration = Duration::from_millis(20);
 
 /// One client.
 struct Entry {
@@ -24,6 +28,20 @@ struct Entry {
     thread: Option<JoinHandle<()>>,
     /// Its process is gone.
     gone: bool,
+    /// Since when its session has been asked to end, until that is enforced.
+    asked: Option<Instant>,
+}
+
+impl Entry {
+    fn end(&mut self, reason: End) {
+        self.link.end(reason);
+        self.asked.get_or_insert_with(Instant::now);
+    }
+
+    /// True if the session still has to be made to end: it may wait within the provider.
+    fn is_late(&self) -> bool {
+        self.asked.is_some() && !self.link.ends() && self.link.stage() != Stage::Inactive
+    }
 }
 
 /// All clients.
@@ -108,9 +126,13 @@ impl Clients {
             .try_clone()
             .and_then(|own| session::spawn(self.common.clone(), link.clone(), own, region));
         match started {
-            Ok(thread) => {
-                self.entries.push(Entry { link, socket, thread: Some(thread), gone: false })
-            }
+            Ok(thread) => self.entries.push(Entry {
+                link,
+                socket,
+                thread: Some(thread),
+                gone: false,
+                asked: None,
+            }),
             Err(error) => {
                 self.refused.push(client.pid);
                 log.line(format!("Client {name} is refused: {error}"));
@@ -134,23 +156,51 @@ impl Clients {
     pub(super) fn hung_up(&mut self, id: u32) {
         if let Some(entry) = self.entries.iter_mut().find(|e| e.link.identity.id == id) {
             entry.gone = true;
-            entry.link.end(End::ClientGone);
+            entry.end(End::ClientGone);
         }
     }
 
     /// Ends a client's session for the daemon's question `number`. [`Clients::settle`] answers.
     pub(super) fn terminate(&mut self, number: u32, client: u32) {
-        let found = self.entries.iter().find(|e| e.link.identity.id == client && !e.gone);
+        let mut entries = self.entries.iter_mut();
+        let found = entries.find(|e| e.link.identity.id == client && !e.gone);
+        let unknown = found.is_none();
         if let Some(entry) = found {
-            entry.link.end(End::Terminated);
+            entry.end(End::Terminated);
         }
-        self.terminations.push(Termination { number, client, unknown: found.is_none() });
+        self.terminations.push(Termination { number, client, unknown });
     }
 
     /// Ends all sessions.
-    pub(super) fn end_all(&self, reason: End) {
-        for entry in &self.entries {
-            entry.link.end(reason);
+    pub(super) fn end_all(&mut self, reason: End) {
+        for entry in &mut self.entries {
+            entry.end(reason);
+        }
+    }
+
+    /// When [`Clients::enforce_ends`] has something to do at the latest, if it ever will.
+    pub(super) fn next_enforcement(&self) -> Option<Instant> {
+        let late = self.entries.iter().filter(|entry| entry.is_late());
+        late.filter_map(|entry| entry.asked).min().map(|asked| asked + END_PATIENCE)
+    }
+
+    /// Ends the work of clients whose sessions were asked to end and do not: they wait for room in
+    /// a stream that is full, which nothing else would ever end. Where the provider cannot do that,
+    /// they are waited for.
+    pub(super) fn enforce_ends(&mut self) {
+        for entry in &mut self.entries {
+            let overdue = entry.asked.is_some_and(|asked| asked.elapsed() >= END_PATIENCE);
+            if !entry.is_late() || !overdue {
+                continue;
+            }
+            entry.asked = None;
+            if let Some(tenant) = entry.link.tenant.get().copied() {
+                let device = self.common.device.clone();
+                // It waits until the work has ended, and nobody waits for it.
+                let ender =
+                    std::thread::Builder::new().name(format!("end {}", entry.link.identity.id));
+                let _ = ender.spawn(move || device.end_tenant(tenant));
+            }
         }
     }
 

@@ -173,10 +173,12 @@ impl Server {
 
     /// Waits for something to happen, and sees to it.
     fn wait(&mut self) {
-        let timeout = match self.ending {
-            Ending::By(deadline) => Some(deadline.saturating_duration_since(Instant::now())),
+        let deadline = match self.ending {
+            Ending::By(deadline) => Some(deadline),
             _ => None,
         };
+        let wakes = [deadline, self.clients.next_enforcement()].into_iter().flatten().min();
+        let timeout = wakes.map(|at| at.saturating_duration_since(Instant::now()));
         let mut interests = vec![Interest::readable(&self.wakeups)];
         let control = (!self.daemon_gone).then(|| {
             interests.push(Interest::readable(&self.control));
@@ -210,6 +212,7 @@ impl Server {
         for id in hung_up {
             self.clients.hung_up(id);
         }
+        self.clients.enforce_ends();
         self.settle();
         if control {
             self.listen();

@@ -12,6 +12,7 @@ const DRAIN_PERIOD: Duration = Duration::from_secs(10);
 impl Session {
     /// Ends the client's work and takes away everything that it had.
     pub(super) fn end(mut self) {
+        self.link.set_ends();
         let reason = self.link.ending().unwrap_or(End::Broken);
         let name = self.link.name();
         if reason == End::Terminated {

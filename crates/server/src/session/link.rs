@@ -4,7 +4,7 @@ use channel::region::{Region, SessionEnd};
 use channel::ring::Doorbell;
 use cuda_api::CudaError;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Who a client is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +83,7 @@ pub struct Link {
     pub unknown_requests: AtomicU32,
     doorbell: OnceLock<Doorbell>,
     region: OnceLock<Region>,
+    ends: AtomicBool,
 }
 
 impl Link {
@@ -98,6 +99,7 @@ impl Link {
             unknown_requests: AtomicU32::new(0),
             doorbell: OnceLock::new(),
             region: OnceLock::new(),
+            ends: AtomicBool::new(false),
         }
     }
 
@@ -136,6 +138,16 @@ impl Link {
     pub fn set_doorbell(&self, doorbell: Doorbell, region: Region) {
         let _ = self.doorbell.set(doorbell);
         let _ = self.region.set(region);
+    }
+
+    /// The session has seen that it shall end, and is about it.
+    pub fn set_ends(&self) {
+        self.ends.store(true, Ordering::Release);
+    }
+
+    /// True after [`Link::set_ends`].
+    pub fn ends(&self) -> bool {
+        self.ends.load(Ordering::Acquire)
     }
 
     /// Tells the client why its session ends, if it was asked to: for sessions that did not get so

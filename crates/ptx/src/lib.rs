@@ -24,6 +24,7 @@ mod lexer;
 pub mod limits;
 pub mod link;
 pub mod managed;
+pub mod module_state;
 mod parser;
 mod print;
 mod text_in_binary;

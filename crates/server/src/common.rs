@@ -11,7 +11,7 @@ use cuda_api::CudaError;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Shared by the main thread and all sessions.
@@ -30,6 +30,9 @@ pub struct Common {
     pub crowd: Arc<Crowd>,
     /// What their kernels print, where the provider does not keep it apart.
     pub printed: Printed,
+    /// Sessions that have ended and wait for an idle context.
+    pub lingering: AtomicU32,
+    ending: AtomicBool,
     kernel_log: KernelLog,
     fault: AtomicU32,
     fault_report: OnceLock<FaultReport>,
@@ -62,12 +65,24 @@ impl Common {
             log,
             crowd,
             printed,
+            lingering: AtomicU32::new(0),
+            ending: AtomicBool::new(false),
             kernel_log,
             fault: AtomicU32::new(0),
             fault_report: OnceLock::new(),
             bell,
         };
         Ok((Arc::new(common), Wakeups { stream }))
+    }
+
+    /// Says that the server ends: no session waits for anything any more.
+    pub fn set_ending(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// True if the server ends.
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
     }
 
     /// Makes the main thread look at its sessions.

@@ -2,8 +2,8 @@
 //!
 //! Where an array lies is the provider's alone: nothing here has an address.
 
-use super::Share;
 use super::share::{gone, made};
+use super::{ContextCall, Share};
 use cuda_api::array::{self, ArrayShape};
 use cuda_api::{
     CUDA_ARRAY_MEMORY_REQUIREMENTS, CUDA_ARRAY3D_DESCRIPTOR, CUDA_RESOURCE_DESC,
@@ -98,7 +98,9 @@ impl Drop for Array {
     fn drop(&mut self) {
         if self.whole.is_none() {
             // SAFETY: the array is alive and this is its last use.
-            let result = unsafe { self.share.device().table().cuArrayDestroy(self.raw) };
+            let result = self.share.synchronising(ContextCall::DestroyArray, || unsafe {
+                self.share.device().table().cuArrayDestroy(self.raw)
+            });
             gone(&self.share.counts.arrays, result);
         }
     }
@@ -172,7 +174,9 @@ impl MipmappedArray {
 impl Drop for MipmappedArray {
     fn drop(&mut self) {
         // SAFETY: the array is alive and this is its last use: its levels hold it.
-        let result = unsafe { self.share.device().table().cuMipmappedArrayDestroy(self.raw) };
+        let result = self.share.synchronising(ContextCall::DestroyArray, || unsafe {
+            self.share.device().table().cuMipmappedArrayDestroy(self.raw)
+        });
         gone(&self.share.counts.arrays, result);
     }
 }

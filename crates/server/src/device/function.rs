@@ -1,13 +1,15 @@
 //! Functions: kernels of a module, with the layout of their parameters.
 
+use super::code_cache::SharedCode;
 use super::stream::LaunchShape;
 use channel::request::{FUNCTION_ATTRIBUTES, PARAMETERS_MAX, ParameterLayout};
-use cuda_api::constants::{launch_attribute, launch_param};
+use cuda_api::constants::{function_attribute, launch_attribute, launch_param};
 use cuda_api::{
     CUfunction, CUlaunchAttribute, CUlaunchConfig, CUresult, CUstream, CudaError, DriverTable,
 };
-use std::ffi::c_void;
+use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
+use std::sync::Arc;
 
 /// A kernel. It is good for as long as its module is loaded.
 #[derive(Clone, Debug)]
@@ -16,6 +18,10 @@ pub struct Function {
     attributes: [i32; FUNCTION_ATTRIBUTES],
     parameters: Vec<ParameterLayout>,
     parameter_bytes: usize,
+    /// Its module's code, if other clients use it too.
+    shared: Option<Arc<SharedCode>>,
+    /// The cluster that a client asked for of a shared kernel, where a launch names none; 0: unset.
+    required_cluster: [u32; 3],
 }
 
 impl Function {
@@ -23,7 +29,11 @@ impl Function {
     ///
     /// # Safety
     /// The handle must be the provider's, and the result must be dropped before its module.
-    pub(super) unsafe fn read(t: &DriverTable, raw: CUfunction) -> Result<Self, CudaError> {
+    pub(super) unsafe fn read(
+        t: &DriverTable,
+        raw: CUfunction,
+        shared: Option<Arc<SharedCode>>,
+    ) -> Result<Self, CudaError> {
         let mut attributes = [0; FUNCTION_ATTRIBUTES];
         for (number, value) in attributes.iter_mut().enumerate() {
             let mut answer = 0;
@@ -50,7 +60,39 @@ impl Function {
             parameter_bytes = parameter_bytes.max(offset as usize + bytes as usize);
             parameters.push(ParameterLayout { offset_bytes: offset, size_bytes: bytes });
         }
-        Ok(Self { raw, attributes, parameters, parameter_bytes })
+        if let Some(shared) = &shared {
+            attributes[function_attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES as usize] = shared
+                .initial_dynamic_memory(
+                    raw.0,
+                    attributes[function_attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES as usize],
+                );
+        }
+        let required_cluster = [0; 3];
+        Ok(Self { raw, attributes, parameters, parameter_bytes, shared, required_cluster })
+    }
+
+    /// Sets an attribute for this client. Of a kernel that others use too, only what changes nothing
+    /// for them is set at the provider.
+    pub(crate) fn set_attribute(
+        &mut self,
+        t: &DriverTable,
+        attribute: c_uint,
+        value: c_int,
+    ) -> CUresult {
+        use function_attribute::*;
+        // SAFETY: the function is alive; the rest are values.
+        let set = || unsafe { t.cuFuncSetAttribute(self.raw, attribute, value) };
+        let Some(shared) = &self.shared else { return set() };
+        match attribute {
+            MAX_DYNAMIC_SHARED_SIZE_BYTES => shared.raise_dynamic_memory(self.raw.0, value, set),
+            REQUIRED_CLUSTER_WIDTH | REQUIRED_CLUSTER_HEIGHT | REQUIRED_CLUSTER_DEPTH => {
+                let extent = u32::try_from(value).map_err(|_| CudaError::INVALID_VALUE)?;
+                self.required_cluster[(attribute - REQUIRED_CLUSTER_WIDTH) as usize] = extent;
+                Ok(())
+            }
+            NON_PORTABLE_CLUSTER_SIZE_ALLOWED if value == 0 => Ok(()),
+            _ => set(),
+        }
     }
 
     /// The provider's handle.
@@ -131,6 +173,12 @@ impl Function {
         self.with_parameters(parameters, |extra| self.launch_with(t, shape, stream, extra))
     }
 
+    /// The launch with the cluster that the client asked for of the function, if it names none.
+    pub(super) fn with_required_cluster(&self, shape: LaunchShape) -> LaunchShape {
+        let required = Some(self.required_cluster).filter(|cluster| !cluster.contains(&0));
+        LaunchShape { cluster: shape.cluster.or(required), ..shape }
+    }
+
     fn launch_with(
         &self,
         t: &DriverTable,
@@ -138,6 +186,7 @@ impl Function {
         stream: CUstream,
         extra: *mut *mut c_void,
     ) -> CUresult {
+        let shape = self.with_required_cluster(shape);
         if shape.is_plain() {
             let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
             // SAFETY: function and stream are alive; `extra` is from `with_parameters`, and only

@@ -133,6 +133,7 @@ impl GraphBuilder {
         parameters: &[u8],
     ) -> CUresult {
         let t = self.share.device().table();
+        let shape = function.with_required_cluster(shape);
         let (raw, mut node) = (self.graph.raw, CUgraphNode::NULL);
         let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
         function.with_parameters(parameters, |extra| {

@@ -3,7 +3,7 @@
 //! A client names SMs by number. Which SMs those are at the device is the provider's to say: it
 //! parts all of them in equal groups, always in the same way, and the numbers count along these.
 
-use super::Device;
+use super::{ContextCall, Device, Share};
 use cuda_api::constants::device_resource::{GREEN_DEFAULT_STREAM, SM, SPLIT_IGNORE_COSCHEDULING};
 use cuda_api::resource::SM_GROUPS_MAX;
 use cuda_api::{CUdevResource, CUdevResourceDesc, CUdevice, CUgreenCtx, CudaError, DriverTable};
@@ -23,7 +23,7 @@ impl GreenContexts {
     /// The one of some SMs, made when first asked for. CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION
     /// for SMs that the provider does not part so; CUDA_ERROR_NOT_SUPPORTED if it has no green
     /// contexts.
-    pub(super) fn get(&self, device: &Device, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
+    pub(super) fn get(&self, share: &Share, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
         let mut made = self.0.borrow_mut();
         let key = (sms.start, sms.end);
         if let Some(green) = made.get(&key) {
@@ -32,7 +32,7 @@ impl GreenContexts {
         if made.len() >= GREEN_CONTEXTS_MAX {
             return Err(CudaError::OUT_OF_MEMORY);
         }
-        let green = create(device, sms)?;
+        let green = create(share, sms)?;
         made.insert(key, green);
         Ok(green)
     }
@@ -46,7 +46,8 @@ impl GreenContexts {
     }
 }
 
-fn create(device: &Device, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
+fn create(share: &Share, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
+    let device = share.device();
     let mut parts = match parts_of(device, &sms, 0) {
         Err(CudaError::INVALID_RESOURCE_CONFIGURATION) => {
             parts_of(device, &sms, SPLIT_IGNORE_COSCHEDULING)?
@@ -57,10 +58,12 @@ fn create(device: &Device, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
     let (t, count) = (device.table(), parts.len() as u32);
     // SAFETY: the list is as long as said, the locals are written; the description is one of the
     // provider's.
-    unsafe {
-        t.cuDevResourceGenerateDesc(&mut description, parts.as_mut_ptr(), count)?;
-        t.cuGreenCtxCreate(&mut green, description, device.ordinal(), GREEN_DEFAULT_STREAM)?;
-    }
+    unsafe { t.cuDevResourceGenerateDesc(&mut description, parts.as_mut_ptr(), count)? };
+    let ordinal = device.ordinal();
+    // SAFETY: as above.
+    share.synchronising(ContextCall::CreateGreenContext, || unsafe {
+        t.cuGreenCtxCreate(&mut green, description, ordinal, GREEN_DEFAULT_STREAM)
+    })?;
     Ok(green)
 }
 

@@ -1,7 +1,7 @@
 //! Host memory that client, server and device share, registered with the provider.
 
-use super::Share;
 use super::share::{gone, made};
+use super::{ContextCall, Share};
 use cuda_api::constants::host_flags;
 use cuda_api::{CUdeviceptr, CudaError};
 use std::ffi::c_void;
@@ -44,8 +44,10 @@ impl Drop for HostRegistration {
     fn drop(&mut self) {
         let t = self.share.device().table();
         // SAFETY: registered by `new`; nothing that was given the range runs any more, as
-        // whoever drops a registration has made sure.
-        let result = unsafe { t.cuMemHostUnregister(self.address as *mut c_void) };
+        // the owner of a registration makes sure before it drops it.
+        let result = self.share.synchronising(ContextCall::UnregisterHost, || unsafe {
+            t.cuMemHostUnregister(self.address as *mut c_void)
+        });
         gone(&self.share.counts.registrations, result);
     }
 }

@@ -24,6 +24,9 @@
 //!   that call, on its thread.
 
 mod array;
+pub mod calls;
+mod code_cache;
+mod context_sync;
 mod copy_box;
 mod function;
 mod graph;
@@ -39,6 +42,8 @@ mod stream;
 mod tensor;
 
 pub use array::{Array, ImageObject, MipmappedArray, Shown};
+pub use code_cache::UNUSED_BYTES_MAX;
+pub use context_sync::{ContextCall, ContextSync, InFlight, SHALLOW_KERNELS, SyncReport};
 pub use copy_box::BoxSide;
 pub use function::Function;
 pub use graph::{Condition, GraphBuilder, GraphExec};
@@ -53,6 +58,7 @@ pub use stream::{Event, HostCallback, LaunchShape, RawEvent, Stream};
 pub use tensor::TensorMapKind;
 
 use channel::message::DEVICE_ATTRIBUTES;
+use code_cache::CodeCache;
 use cuda_api::extension::Extension;
 use cuda_api::{CUcontext, CUdevice, CUresult, CUuuid, CudaError, DriverTable};
 use std::ffi::c_int;
@@ -121,6 +127,8 @@ pub struct Device {
     stream_priorities: (i32, i32),
     /// Whether conditions of a graph are 1, 2, ...: [`Share::numbers_conditions`].
     counts_conditions: OnceLock<bool>,
+    sync: ContextSync,
+    code_cache: CodeCache,
 }
 
 /// A step of the start that failed.
@@ -166,7 +174,31 @@ impl Device {
             driver_version: version,
             stream_priorities: (least, greatest),
             counts_conditions: OnceLock::new(),
+            sync: ContextSync::default(),
+            code_cache: CodeCache::default(),
         })
+    }
+
+    /// The way to calls that wait for the context.
+    pub fn sync(&self) -> &ContextSync {
+        &self.sync
+    }
+
+    /// Code that clients share.
+    pub fn code_cache(&self) -> &CodeCache {
+        &self.code_cache
+    }
+
+    /// Unloads shared code that no client uses but for the last so many bytes of images.
+    pub fn unload_unused(&self, bytes_max: u64) {
+        for module in self.code_cache.take_unused(bytes_max) {
+            let name = "the code cache";
+            // SAFETY: the module was loaded for the cache, which gave it up: no function of it is
+            // left.
+            let _ = self.sync.make(ContextCall::UnloadModule, name, || unsafe {
+                self.driver.table.cuModuleUnload(module)
+            });
+        }
     }
 
     /// Makes the shared context current on this thread: needed once a thread, before anything

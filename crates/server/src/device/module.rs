@@ -1,12 +1,14 @@
 //! Modules: images that the provider has loaded.
 
+use super::code_cache::{CodeKey, SharedCode};
 use super::share::{gone, made};
-use super::{Function, Share};
+use super::{ContextCall, Function, Share};
 use cuda_api::constants::{jit_option, pointer_attribute};
 use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CudaError};
 use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Zero bytes behind an image, so that a parser that looks for the end of a text finds one.
 const PADDING_BYTES: usize = 64;
@@ -55,7 +57,15 @@ pub struct BuildLog {
 /// A loaded module.
 pub struct Module {
     share: Rc<Share>,
-    raw: CUmodule,
+    code: Code,
+}
+
+/// Whose code it is.
+enum Code {
+    /// This module's alone.
+    Own(CUmodule),
+    /// Several clients'.
+    Shared(Arc<SharedCode>),
 }
 
 impl Module {
@@ -63,48 +73,51 @@ impl Module {
     /// room for as many bytes as asked for and come back in any case.
     pub fn load(
         share: &Rc<Share>,
-        mut image: Vec<u8>,
+        image: Vec<u8>,
         options: &[JitOption],
         info_bytes: usize,
         error_bytes: usize,
     ) -> (Result<Self, CudaError>, BuildLog) {
-        image.resize(image.len() + PADDING_BYTES, 0);
-        let (mut info, mut error) = (vec![0u8; info_bytes], vec![0u8; error_bytes]);
-        let (mut numbers, mut values) = (Vec::new(), Vec::new());
-        let mut add = |number: u32, value: *mut c_void| {
-            numbers.push(number);
-            values.push(value);
-        };
-        for option in options {
-            add(option.number, option.value as usize as *mut c_void);
-        }
-        if info_bytes > 0 {
-            add(jit_option::INFO_LOG_BUFFER, info.as_mut_ptr().cast());
-            add(jit_option::INFO_LOG_BUFFER_SIZE_BYTES, info_bytes as *mut c_void);
-        }
-        if error_bytes > 0 {
-            add(jit_option::ERROR_LOG_BUFFER, error.as_mut_ptr().cast());
-            add(jit_option::ERROR_LOG_BUFFER_SIZE_BYTES, error_bytes as *mut c_void);
-        }
-        let mut raw = CUmodule::NULL;
-        // SAFETY: the image ends in zeros and its structure was checked; the options' lists are
-        // as long as their number says; pointers among them are to the buffers above, with
-        // their lengths; the local is written.
-        let result = unsafe {
-            share.device().table().cuModuleLoadDataEx(
-                &mut raw,
-                image.as_ptr().cast(),
-                numbers.len() as u32,
-                numbers.as_mut_ptr(),
-                values.as_mut_ptr(),
-            )
-        };
-        let log = BuildLog { info: until_nul(info), error: until_nul(error) };
-        let module = result.map(|()| {
+        let (raw, log) = load(share, image, options, info_bytes, error_bytes);
+        let module = raw.map(|raw| {
             made(&share.counts.modules);
-            Self { share: share.clone(), raw }
+            Self { share: share.clone(), code: Code::Own(raw) }
         });
         (module, log)
+    }
+
+    /// As [`Module::load`], for an image without variables: its code is shared with the clients that
+    /// have loaded the same image with the same options. The log is that of the first load.
+    pub fn load_shared(
+        share: &Rc<Share>,
+        image: Vec<u8>,
+        options: &[JitOption],
+        info_bytes: usize,
+        error_bytes: usize,
+    ) -> (Result<Self, CudaError>, BuildLog) {
+        let key = CodeKey::new(&image, options.iter().map(|o| (o.number, o.value)));
+        let bytes = image.len() as u64;
+        let loader = || load(share, image, options, info_bytes, error_bytes);
+        let (code, mut log) = share.device().code_cache().get(key, bytes, loader);
+        log.info.truncate(info_bytes);
+        log.error.truncate(error_bytes);
+        let module = code.map(|code| {
+            made(&share.counts.modules);
+            Self { share: share.clone(), code: Code::Shared(code) }
+        });
+        (module, log)
+    }
+
+    fn raw(&self) -> CUmodule {
+        match &self.code {
+            Code::Own(raw) => *raw,
+            Code::Shared(code) => code.raw(),
+        }
+    }
+
+    /// True if its end waits for the context.
+    pub fn is_own(&self) -> bool {
+        matches!(self.code, Code::Own(_))
     }
 
     /// Finds a kernel and reads what a launch and the client need of it.
@@ -112,9 +125,13 @@ impl Module {
         let t = self.share.device().table();
         let mut raw = CUfunction::NULL;
         // SAFETY: the module is alive, the name is a C string, the local is written.
-        unsafe { t.cuModuleGetFunction(&mut raw, self.raw, name.as_ptr())? };
+        unsafe { t.cuModuleGetFunction(&mut raw, self.raw(), name.as_ptr())? };
+        let shared = match &self.code {
+            Code::Own(_) => None,
+            Code::Shared(code) => Some(code.clone()),
+        };
         // SAFETY: the provider gave the handle; a session drops a module's functions before it.
-        unsafe { Function::read(t, raw) }
+        unsafe { Function::read(t, raw, shared) }
     }
 
     /// The names of its kernels, in the provider's order.
@@ -122,10 +139,10 @@ impl Module {
         let t = self.share.device().table();
         let mut count = 0;
         // SAFETY: the module is alive, the local is written.
-        unsafe { t.cuModuleGetFunctionCount(&mut count, self.raw)? };
+        unsafe { t.cuModuleGetFunctionCount(&mut count, self.raw())? };
         let mut functions = vec![CUfunction::NULL; count as usize];
         // SAFETY: the module is alive, the list has as many places as said.
-        unsafe { t.cuModuleEnumerateFunctions(functions.as_mut_ptr(), count, self.raw)? };
+        unsafe { t.cuModuleEnumerateFunctions(functions.as_mut_ptr(), count, self.raw())? };
         let name = |function: CUfunction| {
             let mut name = ptr::null();
             // SAFETY: the provider gave the handle, whose module is alive; the local is written.
@@ -155,18 +172,63 @@ impl Module {
         let (mut address, mut bytes) = (CUdeviceptr(0), 0usize);
         let t = self.share.device().table();
         // SAFETY: the module is alive, the name is a C string, the locals are written.
-        unsafe { t.cuModuleGetGlobal_v2(&mut address, &mut bytes, self.raw, name.as_ptr())? };
+        unsafe { t.cuModuleGetGlobal_v2(&mut address, &mut bytes, self.raw(), name.as_ptr())? };
         Ok((address.0, bytes as u64))
     }
 }
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // SAFETY: the module is alive and this is its last use; none of its kernels runs any
-        // more, as whoever drops a module has made sure.
-        let result = unsafe { self.share.device().table().cuModuleUnload(self.raw) };
+        let result = match &self.code {
+            // SAFETY: the module is alive and this is its last use; none of its kernels runs any
+            // more, as the owner of a module makes sure before it drops it.
+            Code::Own(raw) => self.share.synchronising(ContextCall::UnloadModule, || unsafe {
+                self.share.device().table().cuModuleUnload(*raw)
+            }),
+            // The cache keeps it for others.
+            Code::Shared(_) => Ok(()),
+        };
         gone(&self.share.counts.modules, result);
     }
+}
+
+/// Has the provider load an image. The logs are given room for as many bytes as asked for.
+fn load(
+    share: &Share,
+    mut image: Vec<u8>,
+    options: &[JitOption],
+    info_bytes: usize,
+    error_bytes: usize,
+) -> (Result<CUmodule, CudaError>, BuildLog) {
+    image.resize(image.len() + PADDING_BYTES, 0);
+    let (mut info, mut error) = (vec![0u8; info_bytes], vec![0u8; error_bytes]);
+    let (mut numbers, mut values) = (Vec::new(), Vec::new());
+    let mut add = |number: u32, value: *mut c_void| {
+        numbers.push(number);
+        values.push(value);
+    };
+    for option in options {
+        add(option.number, option.value as usize as *mut c_void);
+    }
+    if info_bytes > 0 {
+        add(jit_option::INFO_LOG_BUFFER, info.as_mut_ptr().cast());
+        add(jit_option::INFO_LOG_BUFFER_SIZE_BYTES, info_bytes as *mut c_void);
+    }
+    if error_bytes > 0 {
+        add(jit_option::ERROR_LOG_BUFFER, error.as_mut_ptr().cast());
+        add(jit_option::ERROR_LOG_BUFFER_SIZE_BYTES, error_bytes as *mut c_void);
+    }
+    let mut raw = CUmodule::NULL;
+    // SAFETY: the image ends in zeros and its structure was checked; the options' lists are
+    // as long as their number says; pointers among them are to the buffers above, with
+    // their lengths; the local is written.
+    let result = share.synchronising(ContextCall::LoadModule, || unsafe {
+        let (image, count) = (image.as_ptr().cast(), numbers.len() as u32);
+        let (numbers, values) = (numbers.as_mut_ptr(), values.as_mut_ptr());
+        share.device().table().cuModuleLoadDataEx(&mut raw, image, count, numbers, values)
+    });
+    let log = BuildLog { info: until_nul(info), error: until_nul(error) };
+    (result.map(|()| raw), log)
 }
 
 fn until_nul(mut bytes: Vec<u8>) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! One session's share of the device: its tenant, and the count of what it has made.
 
-use super::Device;
 use super::green::GreenContexts;
+use super::{ContextCall, Device};
 use cuda_api::extension::{PlaceManaged, TenantUsage};
 use cuda_api::{CUgreenCtx, CUresult, CUstream, CudaError};
 use std::cell::Cell;
@@ -70,6 +70,7 @@ impl Leftovers {
 /// from it.
 pub struct Share {
     device: Arc<Device>,
+    name: String,
     tenant: Option<u64>,
     pub(super) counts: Counts,
     greens: GreenContexts,
@@ -97,12 +98,19 @@ impl Share {
             }
         };
         let greens = GreenContexts::default();
-        Ok(Self { device, tenant, counts: Counts::default(), greens })
+        let name = name.to_owned();
+        Ok(Self { device, name, tenant, counts: Counts::default(), greens })
     }
 
     /// A green context of the provider's for streams on those SMs, for this share's life.
     pub(super) fn green_context(&self, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
-        self.greens.get(&self.device, sms)
+        self.greens.get(self, sms)
+    }
+
+    /// Makes a call that waits for the context. Where the provider has tenants it waits for nothing
+    /// of others, and is made at once.
+    pub(super) fn synchronising<R>(&self, call: ContextCall, f: impl FnOnce() -> R) -> R {
+        if self.is_tenant() { f() } else { self.device.sync().make(call, &self.name, f) }
     }
 
     /// The device.

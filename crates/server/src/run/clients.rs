@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// How long a session may take to see that it shall end.
 const END_PATIENCE: Duration = Duration::from_millis(20);
+/// Pause between two looks at threads that are to end.
+const JOIN_PAUSE: Duration = Duration::from_millis(1);
 
 /// One client.
 struct Entry {
@@ -48,6 +50,8 @@ impl Entry {
 pub(super) struct Clients {
     common: Arc<Common>,
     entries: Vec<Entry>,
+    /// Threads of sessions that are gone, which may still wait for an idle context.
+    ended: Vec<JoinHandle<()>>,
     last_id: u32,
     /// Terminations that the daemon waits for.
     terminations: Vec<Termination>,
@@ -71,6 +75,7 @@ impl Clients {
         Self {
             common,
             entries: Vec::new(),
+            ended: Vec::new(),
             last_id: 0,
             terminations: Vec::new(),
             refused: Vec::new(),
@@ -219,6 +224,7 @@ impl Clients {
 
     /// Sees what became of the sessions. Returns what the daemon is to be told.
     pub(super) fn settle(&mut self) -> Vec<Message> {
+        self.ended.retain(|thread| !thread.is_finished());
         let mut messages: Vec<Message> = self.refused.drain(..).map(Message::ClientGone).collect();
         let entries = &self.entries;
         self.terminations.retain(|&Termination { number, client, unknown }| {
@@ -240,10 +246,8 @@ impl Clients {
                 continue;
             }
             let mut entry = self.entries.remove(index);
-            if let Some(thread) = entry.thread.take() {
-                // The thread has said its last word: it ends without waiting for anything.
-                let _ = thread.join();
-            }
+            // The thread may have something left to destroy.
+            self.ended.extend(entry.thread.take());
             let (name, pid) = (entry.link.name(), entry.link.identity.pid);
             let log = &self.common.log;
             let active = self.active();
@@ -254,6 +258,19 @@ impl Clients {
             messages.push(Message::ClientGone(pid));
         }
         messages
+    }
+
+    /// Waits for the threads of sessions that are gone, for so long at most; true if none is left.
+    pub(super) fn join_ended(&mut self, patience: Duration) -> bool {
+        let start = Instant::now();
+        for entry in self.entries.iter_mut().filter(|e| e.link.stage() == Stage::Inactive) {
+            self.ended.extend(entry.thread.take());
+        }
+        while self.ended.iter().any(|thread| !thread.is_finished()) && start.elapsed() < patience {
+            std::thread::sleep(JOIN_PAUSE);
+        }
+        self.ended.retain(|thread| !thread.is_finished());
+        self.ended.is_empty()
     }
 
     fn active(&self) -> usize {

@@ -156,7 +156,12 @@ impl Server {
         if self.common.fault().is_some() {
             return Exit::Fault;
         }
-        if self.clients.is_empty() {
+        self.common.set_ending();
+        let all_ended = self.clients.join_ended(FORCED_END_MAX);
+        if all_ended && self.clients.all_inactive() {
+            self.common.device.unload_unused(0);
+        }
+        if all_ended && self.clients.is_empty() {
             self.common.device.close();
         }
         Exit::Clean

@@ -1,7 +1,7 @@
 //! The start of a server: environment, provider, context.
 
 use crate::common::{Common, Wakeups};
-use crate::device::{Device, Driver, HARDWARE_QUEUES};
+use crate::device::{Device, Driver, HARDWARE_QUEUES, SyncReport};
 use crate::log::Log;
 use crate::printed::Printed;
 use cuda_api::environment::CUDA_VISIBLE_DEVICES;
@@ -58,5 +58,14 @@ pub(super) fn open(
     log.line(format!("CUDA version of the provider: {}", device.driver_version()));
     log.line("Active Threads Percentage set to 100.0");
     log.line("Server Priority set to 0");
+    let sync_log = log.clone();
+    device.sync().report_to(move |report| {
+        let SyncReport { call, client, waited, took, others } = report;
+        let (call, waited, took) = (call.text(), waited.as_millis(), took.as_millis());
+        sync_log.line(format!(
+            "Client {client}: {call} took {took} ms, while {others} other clients had kernels in \
+             flight and no client could launch; it waited {waited} ms for a quiet moment"
+        ));
+    });
     Common::new(Arc::new(device), printed, log).map_err(|error| error.to_string())
 }

@@ -17,7 +17,7 @@ use channel::request::{
 };
 use channel::ring::Record;
 use channel::socket::ReceiveError;
-use cuda_api::{CUdevice, CUdeviceptr, CudaError};
+use cuda_api::{CUdevice, CUdeviceptr, CudaError, Word};
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -82,12 +82,15 @@ impl Session {
     }
 
     pub(super) fn map_host(&mut self, request: HostMap, file: &OwnedFd) -> Result<(), CudaError> {
+        self.retired.vacate(request.address, request.bytes);
         self.memory.map_host(request.address, request.bytes, file)
     }
 
     pub(super) fn unmap_host(&mut self, request: HostUnmap) -> Result<(), CudaError> {
         self.wait_idle()?;
-        self.memory.unmap_host(request.address)
+        let (bytes, piece) = self.memory.unmap_host(request.address)?;
+        self.retired.host(request.address, bytes, piece);
+        Ok(())
     }
 
     pub(super) fn memory_info(&mut self, r: MemoryInfo) -> Result<MemoryInfoReply, CudaError> {
@@ -138,7 +141,7 @@ impl Session {
             Ok(checked) => checked,
             Err(error) => return (Err(error), loaded),
         };
-        let Code { image, may_print, placed } = match self.prepare(image, bytes) {
+        let Code { image, may_print, placed, shared } = match self.prepare(image, bytes) {
             Ok(code) => code,
             Err(error) => return (Err(error), loaded),
         };
@@ -146,7 +149,8 @@ impl Session {
             loaded.flags |= MODULE_PRINTS;
         }
         let log_bytes = |wanted: u32| (wanted as usize).min(LOG_BYTES_MAX);
-        let (module, BuildLog { info, error }) = Module::load(
+        let load = if shared { Module::load_shared } else { Module::load };
+        let (module, BuildLog { info, error }) = load(
             &self.share,
             image,
             &options,
@@ -191,6 +195,15 @@ impl Session {
         };
         self.modules.add_function(request.function.0 as u64, module, name, function)?;
         Ok(info)
+    }
+
+    /// cuFuncSetAttribute's words: function, attribute, value.
+    pub(super) fn set_function_attribute(&mut self, words: &[u64]) -> Result<(), CudaError> {
+        let &[function, attribute, value] = words else { return Err(CudaError::INVALID_VALUE) };
+        let attribute = u32::try_from(attribute).map_err(|_| CudaError::INVALID_VALUE)?;
+        let value = i32::from_word(value).ok_or(CudaError::INVALID_VALUE)?;
+        let device = self.share.device().clone();
+        self.modules.function_mut(function)?.set_attribute(device.table(), attribute, value)
     }
 
     pub(super) fn count_clusters(&mut self, r: CountClusters) -> Result<ClusterCount, CudaError> {

@@ -206,6 +206,9 @@ impl Session {
             let words = generic::as_function_attribute(words)?;
             return self.forward_to(number::cuFuncSetAttribute, &words, results);
         }
+        if row == number::cuFuncSetAttribute {
+            return self.set_function_attribute(words);
+        }
         match generic::handler(row) {
             Some(handler) => handler(self, words, results),
             None => {

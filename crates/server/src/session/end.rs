@@ -1,13 +1,20 @@
 //! The end of a session: nothing of the client stays behind.
 
-use super::{End, Session};
+use super::{End, Session, Stage};
+use crate::device::UNUSED_BYTES_MAX;
 use channel::region::ServerState;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a session waits for work of a client that is gone before it says so in the log.
 /// Where the provider can end work, it does not wait at all.
 const DRAIN_PERIOD: Duration = Duration::from_secs(10);
+
+/// How long a session that has ended waits for an idle context before it destroys what makes others
+/// wait, how often it looks, and how many sessions do so at a time.
+const LINGER_MAX: Duration = Duration::from_secs(30);
+const LINGER_PAUSE: Duration = Duration::from_millis(2);
+const LINGERING_MAX: u32 = 16;
 
 impl Session {
     /// Ends the client's work and takes away everything that it had.
@@ -54,7 +61,14 @@ impl Session {
     fn release(mut self, clean: bool) {
         self.callbacks.release_all();
         self.end_printing();
-        self.clear();
+        self.clear_at_once();
+        if clean && !self.share.is_tenant() {
+            // From here on the client is gone for all others.
+            self.link.set_stage(Stage::Inactive);
+            self.common.wake_main();
+            self.linger();
+        }
+        self.clear_rest();
         let (share, common, link) = (self.share.clone(), self.common.clone(), self.link.clone());
         let lease = self.lease.take();
         // What is left of the session gives back its windows, the region and its own stream.
@@ -70,16 +84,47 @@ impl Session {
         }
     }
 
+    /// Waits until nothing is in flight in the context: what is left to destroy makes all clients
+    /// wait. Ends early if the context stays busy, the server ends, or many sessions linger.
+    fn linger(&self) {
+        let lingering = &self.common.lingering;
+        let others = lingering.fetch_add(1, Ordering::Relaxed);
+        let start = Instant::now();
+        let sync = self.share.device().sync();
+        while !sync.is_idle()
+            && others < LINGERING_MAX
+            && start.elapsed() < LINGER_MAX
+            && !self.common.is_ending()
+        {
+            std::thread::sleep(LINGER_PAUSE);
+        }
+        lingering.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// Destroys all objects of the client. Its work must have ended.
     pub(super) fn clear(&mut self) {
+        self.clear_at_once();
+        self.clear_rest();
+    }
+
+    /// Destroys what waits for nothing.
+    fn clear_at_once(&mut self) {
         self.graphs.clear();
-        self.arrays.clear();
         self.common.shared.forget_client(self.link.identity.id);
         self.events.clear();
         self.streams.clear();
         self.gate.clear();
+        self.memory.clear_device();
+        self.link.memory_bytes.store(self.arrays.bytes(), Ordering::Relaxed);
+    }
+
+    /// Destroys what waits for the context.
+    fn clear_rest(&mut self) {
+        self.arrays.clear();
+        self.retired.clear();
         self.modules.clear();
-        self.memory.clear();
+        self.memory.clear_host();
         self.link.memory_bytes.store(0, Ordering::Relaxed);
+        self.share.device().unload_unused(UNUSED_BYTES_MAX);
     }
 }

@@ -5,10 +5,11 @@
 //! has an end and its ring pushes back, as a GPU's own queue does. All else passes as it comes.
 
 use super::streams::{Slot, Streams};
-use crate::device::{Event, Share};
+use crate::device::{Event, InFlight, SHALLOW_KERNELS, Share};
 use cuda_api::CudaError;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 /// Most kernels of a client that were submitted and are not known to be done: the depth of a
 /// GPU's own queue under NVIDIA's driver.
@@ -37,25 +38,35 @@ pub struct Load {
 pub struct Gate {
     share: Rc<Share>,
     in_flight: u32,
+    /// `in_flight` as others see it, where the provider has no tenants.
+    published: InFlight,
     spare: Vec<Event>,
 }
 
 impl Gate {
     /// Nothing is in flight.
     pub fn new(share: &Rc<Share>) -> Self {
-        Self { share: share.clone(), in_flight: 0, spare: Vec::new() }
+        let published = share.device().sync().join();
+        Self { share: share.clone(), in_flight: 0, published, spare: Vec::new() }
     }
 
-    /// True if another kernel may be submitted at once.
+    /// True if another kernel may be submitted at once. Few while a call is to be made that waits for
+    /// all that is in flight.
     #[inline]
     pub fn has_room(&self) -> bool {
-        self.in_flight < KERNELS_IN_FLIGHT_MAX
+        self.in_flight < SHALLOW_KERNELS
+            || self.in_flight < KERNELS_IN_FLIGHT_MAX && !self.share.device().sync().is_pending()
+    }
+
+    fn publish(&self) {
+        self.published.store(self.in_flight, Ordering::Relaxed);
     }
 
     /// Counts kernels that were submitted to a stream.
     #[inline]
     pub fn submitted(&mut self, slot: &mut Slot, kernels: u32) -> Result<(), CudaError> {
         self.in_flight += kernels;
+        self.publish();
         slot.load.unmarked += kernels;
         slot.kernels_since_fence = slot.kernels_since_fence.saturating_add(kernels);
         if slot.load.unmarked >= KERNELS_PER_MARK { self.mark(slot) } else { Ok(()) }
@@ -73,6 +84,7 @@ impl Gate {
                 result = self.retire(&mut slot.load.marks);
             }
         });
+        self.publish();
         result.map(|()| self.has_room())
     }
 
@@ -84,12 +96,14 @@ impl Gate {
             self.spare.push(mark.event);
         }
         self.in_flight = self.in_flight.saturating_sub(kernels);
+        self.publish();
     }
 
     /// Gives the events back. The streams must be gone.
     pub fn clear(&mut self) {
         self.spare.clear();
         self.in_flight = 0;
+        self.publish();
     }
 
     fn mark(&mut self, slot: &mut Slot) -> Result<(), CudaError> {
@@ -114,5 +128,11 @@ impl Gate {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.share.device().sync().leave(&self.published);
     }
 }

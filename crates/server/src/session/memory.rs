@@ -32,7 +32,7 @@ pub const CHUNKS_MAX: usize = 16_384;
 pub const HOST_PIECES_MAX: usize = 4096;
 
 /// A piece of pinned host memory: registered with the provider, mapped at the client's address.
-struct HostPiece {
+pub struct HostPiece {
     // Dropped first: the registration must not outlive the mapping.
     _registration: HostRegistration,
     _mapping: Mapping,
@@ -45,7 +45,8 @@ pub struct Memory {
     chunks: BTreeMap<u64, DeviceMapping>,
     chunk_bytes: u64,
     pub(super) virtual_memory: VirtualMemory,
-    host: BTreeMap<u64, HostPiece>,
+    /// By their addresses, with their lengths.
+    host: BTreeMap<u64, (u64, HostPiece)>,
     managed: ManagedRoom,
     device_window: (Window, Reservation),
     host_window: Arc<memfd::Reservation>,
@@ -155,7 +156,7 @@ impl Memory {
         }
         self.ranges.add(address, bytes, Backing::Host)?;
         let piece = HostPiece { _registration: registration, _mapping: mapping };
-        self.host.insert(address, piece);
+        self.host.insert(address, (bytes, piece));
         Ok(())
     }
 
@@ -175,15 +176,15 @@ impl Memory {
     }
 
     /// Takes the managed variables of a module away.
-    pub fn remove_managed(&mut self, variables: ManagedVariables) {
+    pub fn remove_managed(&mut self, variables: &ManagedVariables) {
         self.ranges.remove(variables.address(), Backing::Host);
     }
 
-    /// Takes the piece of host memory at that address away.
-    pub fn unmap_host(&mut self, address: u64) -> CUresult {
-        self.host.remove(&address).ok_or(CudaError::INVALID_VALUE)?;
+    /// Takes the piece of host memory at that address away, with its length.
+    pub fn unmap_host(&mut self, address: u64) -> Result<(u64, HostPiece), CudaError> {
+        let piece = self.host.remove(&address).ok_or(CudaError::INVALID_VALUE)?;
         self.ranges.remove(address, Backing::Host);
-        Ok(())
+        Ok(piece)
     }
 
     /// Lets the client use a global of one of its modules. False if it can already.
@@ -244,12 +245,16 @@ impl Memory {
         CheckedRange::vouched(self.region_registration.device_address() + offset, 4)
     }
 
-    /// Takes away everything but the windows and the region.
-    pub fn clear(&mut self) {
+    /// Takes away all device memory, which waits for nothing, and every use of host memory.
+    pub fn clear_device(&mut self) {
         self.ranges.clear();
         self.chunks.clear();
         self.chunk_bytes = 0;
         self.virtual_memory.clear();
+    }
+
+    /// Takes away the rest, but the windows and the region.
+    pub fn clear_host(&mut self) {
         self.host.clear();
     }
 }

@@ -31,6 +31,7 @@ mod order;
 mod posts;
 mod printing;
 mod ranges;
+mod retired;
 mod sharing;
 mod start;
 mod streams;
@@ -63,6 +64,7 @@ use graphs::Graphs;
 use handles::Table;
 use memory::Memory;
 use modules::Modules;
+use retired::Retired;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,6 +76,8 @@ pub const EVENTS_MAX: usize = 262_144;
 /// How often a session looks at work that is under way while no request comes: a fault shows no
 /// later than that.
 const BUSY_PERIOD: Duration = Duration::from_millis(5);
+/// How often a session without work looks whether what its client has given up can end.
+const RETIRED_PERIOD: Duration = Duration::from_millis(50);
 /// How long a session sleeps that has nothing to look after. Whoever has something for it rings.
 const IDLE_PERIOD: Duration = Duration::from_secs(10);
 /// After so many requests in a row a session looks at its work as if it were idle.
@@ -90,6 +94,7 @@ struct Session {
     /// there are no streams but those of programs, because all share the device's queues.
     internal: Option<Stream>,
     modules: Modules,
+    retired: Retired,
     callbacks: Callbacks,
     memory: Memory,
     share: Rc<Share>,
@@ -147,10 +152,16 @@ impl Session {
             self.consumer.set_policy(if crowded { policy.crowded() } else { policy });
             self.region.set_crowded(crowded);
         }
+        let period = match (busy, self.retired.is_empty()) {
+            (true, _) => BUSY_PERIOD,
+            (false, false) => RETIRED_PERIOD,
+            (false, true) => IDLE_PERIOD,
+        };
         let arrival = match self.next_look_at_fences() {
             Some(pause) => self.consumer.nap(pause)?,
-            None => self.consumer.wait(if busy { BUSY_PERIOD } else { IDLE_PERIOD })?,
+            None => self.consumer.wait(period)?,
         };
+        self.retired.end_if_idle();
         if arrival != Arrival::Records {
             self.look();
         }

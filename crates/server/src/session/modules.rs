@@ -69,6 +69,11 @@ impl Modules {
         self.modules.get_mut(word)
     }
 
+    /// The function of a handle, to change it.
+    pub fn function_mut(&mut self, word: u64) -> Result<&mut Function, CudaError> {
+        self.functions.get_mut(word).map(|loaded| &mut loaded.function)
+    }
+
     /// Takes a module out, with its functions. None of them may be in use.
     pub fn remove(&mut self, word: u64) -> Result<LoadedModule, CudaError> {
         self.modules.get(word)?;

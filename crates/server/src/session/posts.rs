@@ -166,10 +166,10 @@ impl Session {
         for address in globals {
             self.memory.remove_global(address);
         }
-        drop(module);
-        if let Some(managed) = managed {
+        if let Some(managed) = &managed {
             self.memory.remove_managed(managed);
         }
+        self.retired.module(module, managed);
         Ok(())
     }
 }

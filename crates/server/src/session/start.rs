@@ -8,6 +8,7 @@ use super::graphs::Graphs;
 use super::handles::Table;
 use super::memory::Memory;
 use super::modules::Modules;
+use super::retired::Retired;
 use super::streams::Streams;
 use super::{EVENTS_MAX, Identity, Link, REQUESTS_PER_LOOK, Session, Stage};
 use crate::common::Common;
@@ -174,6 +175,7 @@ impl Session {
             streams: Streams::new(&share, &region),
             internal: share.is_tenant().then(|| Stream::new(&share, 0)).transpose()?,
             modules: Modules::new(),
+            retired: Retired::new(&share),
             callbacks: Callbacks::new(&region),
             memory: Memory::new(&share, lease.device(), lease.host(), region.clone())?,
             share,

@@ -1,0 +1,274 @@
+//! Code cache: images that several clients use, loaded once.
+//!
+//! Loading code makes all clients wait, so code that one client has loaded serves the others that
+//! bring the same image with the same options, if it has no variables (`ptx::module_state`), and
+//! stays loaded for a while after its last user. What a client sets of a kernel must not change it
+//! for others: see [`SharedFunctions`].
+
+use super::BuildLog;
+use cuda_api::{CUmodule, CUresult, CudaError};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Images that are kept although no client uses them, bytes of their files.
+pub const UNUSED_BYTES_MAX: u64 = 256 << 20;
+
+/// What an image is found by: a hash of its bytes and of all that its code depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CodeKey([u8; 32]);
+
+impl CodeKey {
+    /// The key of an image that is loaded with options, as numbers and values.
+    pub fn new(image: &[u8], options: impl Iterator<Item = (u32, u32)>) -> Self {
+        let mut hash = Sha256::new();
+        for (number, value) in options {
+            hash.update(number.to_le_bytes());
+            hash.update(value.to_le_bytes());
+        }
+        // Options have a fixed length each, so where they end is clear from the whole's length.
+        hash.update((image.len() as u64).to_le_bytes());
+        hash.update(image);
+        Self(hash.finalize().into())
+    }
+}
+
+/// The limit on a kernel's dynamic shared memory, bytes: a higher one than a client's own harms
+/// nothing, a lower one would.
+#[derive(Clone, Copy, Debug)]
+struct DynamicMemory {
+    /// What a client finds that has set nothing.
+    initial: i32,
+    /// The highest that any client has asked for: what the provider has.
+    highest: i32,
+}
+
+/// What was set of a shared module's kernels, by the provider's handle.
+type SharedFunctions = Mutex<HashMap<usize, DynamicMemory>>;
+
+/// A module that several clients use.
+#[derive(Debug)]
+pub struct SharedCode {
+    raw: CUmodule,
+    log: BuildLog,
+    functions: SharedFunctions,
+}
+
+impl SharedCode {
+    /// The provider's handle.
+    pub(super) fn raw(&self) -> CUmodule {
+        self.raw
+    }
+
+    /// What the provider said while it was loaded.
+    pub(super) fn log(&self) -> &BuildLog {
+        &self.log
+    }
+
+    /// The most dynamic shared memory of a kernel before any client set it. `current` is what the
+    /// provider says now.
+    pub(super) fn initial_dynamic_memory(&self, function: usize, current: i32) -> i32 {
+        let new = DynamicMemory { initial: current, highest: current };
+        locked(&self.functions).entry(function).or_insert(new).initial
+    }
+
+    /// Raises the most dynamic shared memory of a kernel by `set`, if it is lower.
+    pub(super) fn raise_dynamic_memory(
+        &self,
+        function: usize,
+        bytes: i32,
+        set: impl FnOnce() -> CUresult,
+    ) -> CUresult {
+        if bytes < 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let mut functions = locked(&self.functions);
+        let new = DynamicMemory { initial: 0, highest: -1 };
+        let limit = functions.entry(function).or_insert(new);
+        if limit.highest < bytes {
+            set()?;
+            limit.highest = bytes;
+        }
+        Ok(())
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One image: empty until the first client has loaded it.
+#[derive(Debug, Default)]
+struct Slot {
+    code: Mutex<Option<Arc<SharedCode>>>,
+    bytes: u64,
+    used: AtomicU64,
+}
+
+/// All shared code of a device.
+#[derive(Debug, Default)]
+pub struct CodeCache {
+    slots: Mutex<HashMap<CodeKey, Arc<Slot>>>,
+    clock: AtomicU64,
+    hits: AtomicU64,
+}
+
+impl CodeCache {
+    /// The code of an image, which `load` loads if nobody has. Of several that ask at once, one
+    /// loads and the others wait for it.
+    ///
+    /// # Errors
+    /// Those of `load`, which nothing is kept of.
+    pub(super) fn get(
+        &self,
+        key: CodeKey,
+        bytes: u64,
+        load: impl FnOnce() -> (Result<CUmodule, CudaError>, BuildLog),
+    ) -> (Result<Arc<SharedCode>, CudaError>, BuildLog) {
+        let slot = locked(&self.slots)
+            .entry(key)
+            .or_insert_with(|| Arc::new(Slot { bytes, ..Slot::default() }))
+            .clone();
+        slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        let mut code = locked(&slot.code);
+        if let Some(code) = &*code {
+            self.hits.fetch_add(1, Ordering::Relaxed);
+            return (Ok(code.clone()), code.log().clone());
+        }
+        let (raw, log) = load();
+        let loaded = raw.map(|raw| {
+            Arc::new(SharedCode { raw, log: log.clone(), functions: SharedFunctions::default() })
+        });
+        *code = loaded.as_ref().ok().cloned();
+        (loaded, log)
+    }
+
+    /// Loads that another client's load has spared.
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// Takes out what no client uses, the longest unused first, until what is left of it has at most
+    /// so many bytes. The caller unloads it.
+    pub(super) fn take_unused(&self, bytes_max: u64) -> Vec<CUmodule> {
+        let mut slots = locked(&self.slots);
+        // A slot that only the map holds is in use by no loader; its code, if only the slot holds
+        // it, by no module.
+        let is_unused = |slot: &Arc<Slot>| {
+            Arc::strong_count(slot) == 1
+                && locked(&slot.code).as_ref().is_none_or(|code| Arc::strong_count(code) == 1)
+        };
+        let mut unused: Vec<(u64, u64, CodeKey)> = slots
+            .iter()
+            .filter(|(_, slot)| is_unused(slot))
+            .map(|(key, slot)| (slot.used.load(Ordering::Relaxed), slot.bytes, *key))
+            .collect();
+        unused.sort_unstable_by_key(|(used, ..)| *used);
+        let mut bytes: u64 = unused.iter().map(|(_, bytes, _)| bytes).sum();
+        let mut taken = Vec::new();
+        for (_, slot_bytes, key) in unused {
+            if bytes <= bytes_max {
+                break;
+            }
+            bytes -= slot_bytes;
+            let slot = slots.remove(&key);
+            taken.extend(slot.and_then(|slot| locked(&slot.code).take()).map(|code| code.raw()));
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(number: usize) -> CUmodule {
+        CUmodule(number)
+    }
+
+    fn key(name: &str) -> CodeKey {
+        CodeKey::new(name.as_bytes(), std::iter::empty())
+    }
+
+    fn load(cache: &CodeCache, name: &str, number: usize) -> Arc<SharedCode> {
+        let loader = || (Ok(module(number)), BuildLog::default());
+        cache.get(key(name), 10, loader).0.expect("it is loaded")
+    }
+
+    #[test]
+    fn keys_tell_images_and_options_apart() {
+        let with = |options: &[(u32, u32)]| CodeKey::new(b"image", options.iter().copied());
+        assert_eq!(with(&[(0, 32)]), with(&[(0, 32)]));
+        assert_ne!(with(&[]), with(&[(0, 32)]));
+        assert_ne!(with(&[(0, 32)]), with(&[(0, 33)]));
+        assert_ne!(with(&[]), key("imagf"));
+    }
+
+    #[test]
+    fn an_image_is_loaded_once_and_a_failure_is_not_kept() {
+        let cache = CodeCache::default();
+        let failed =
+            cache.get(key("a"), 10, || (Err(CudaError::INVALID_IMAGE), BuildLog::default()));
+        assert_eq!(failed.0.err(), Some(CudaError::INVALID_IMAGE));
+        let first = load(&cache, "a", 1);
+        let again = cache.get(key("a"), 10, || unreachable!("it is there"));
+        assert!(Arc::ptr_eq(&first, &again.0.expect("it is there")));
+        assert_eq!(cache.hits(), 1);
+    }
+
+    #[test]
+    fn unused_code_goes_the_oldest_first_and_used_code_stays() {
+        let cache = CodeCache::default();
+        let (used, _) = (load(&cache, "used", 1), load(&cache, "old", 2));
+        load(&cache, "new", 3);
+        assert_eq!(cache.take_unused(20), []);
+        assert_eq!(cache.take_unused(10), [module(2)]);
+        assert_eq!(cache.take_unused(0), [module(3)]);
+        assert_eq!(cache.take_unused(0), []);
+        drop(used);
+        assert_eq!(cache.take_unused(0), [module(1)]);
+    }
+
+    #[test]
+    fn several_that_load_at_once_load_once() {
+        let cache = CodeCache::default();
+        let loads = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    cache.get(key("a"), 10, || {
+                        loads.fetch_add(1, Ordering::Relaxed);
+                        (Ok(module(1)), BuildLog::default())
+                    })
+                });
+            }
+        });
+        assert_eq!((loads.into_inner(), cache.hits()), (1, 3));
+    }
+
+    #[test]
+    fn the_highest_limit_of_any_client_holds() {
+        let cache = CodeCache::default();
+        let code = load(&cache, "a", 1);
+        assert_eq!(code.initial_dynamic_memory(7, 100), 100);
+        let set = std::cell::Cell::new(0);
+        assert_eq!(code.raise_dynamic_memory(7, 50, || unreachable!("it is higher")), Ok(()));
+        let raise = |bytes: i32| {
+            code.raise_dynamic_memory(7, bytes, || {
+                set.set(bytes);
+                Ok(())
+            })
+        };
+        assert_eq!((raise(1000), set.get()), (Ok(()), 1000));
+        assert_eq!((raise(500), set.get()), (Ok(()), 1000));
+        assert_eq!((raise(2000), set.get()), (Ok(()), 2000));
+        assert_eq!(code.initial_dynamic_memory(7, 2000), 100);
+        assert_eq!(raise(-1), Err(CudaError::INVALID_VALUE));
+        let refused = code.raise_dynamic_memory(7, 9000, || Err(CudaError::INVALID_VALUE));
+        assert_eq!(
+            (refused, raise(3000), set.get()),
+            (Err(CudaError::INVALID_VALUE), Ok(()), 3000)
+        );
+    }
+}

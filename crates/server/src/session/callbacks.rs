@@ -105,13 +105,18 @@ impl Callbacks {
             }
         }
     }
+
+    /// From here on calls of the provider find nothing.
+    pub fn close(&self) {
+        let gone = Open::lock().targets.remove(&self.number);
+        // Not under the lock: it may be the last user of the region.
+        drop(gone);
+    }
 }
 
 impl Drop for Callbacks {
     fn drop(&mut self) {
-        let gone = Open::lock().targets.remove(&self.number);
-        // Not under the lock: it may be the last user of the region.
-        drop(gone);
+        self.close();
     }
 }
 

@@ -64,6 +64,7 @@ impl Session {
         self.clear_at_once();
         if clean && !self.share.is_tenant() {
             // From here on the client is gone for all others.
+            self.callbacks.close();
             self.link.set_stage(Stage::Inactive);
             self.common.wake_main();
             self.linger();

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""What one program's calls cost another one, beside a long kernel and when a program starts.
+
+    blocked.py DIST [--output FILE] [--ways native,mps,openmps]
+
+DIST is an installation, as for run.py. Two measurements, under two minutes a way:
+
+    calls    what the calls of a program cost while another program's kernel of 2.5 s runs
+    starts   a PyTorch, a CuPy and a driver API program start, twice each, while another program launches
+             small kernels and waits for each: that one's longest wait, and the time of the start,
+             beside its time on an idle device
+
+Called by itself as `blocked.py long|calls|steady|driver|torch|cupy`, it is one of these programs.
+"""
+
+import argparse
+import ctypes
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+KERNEL_SECONDS = 2.5
+CLOCKS_PER_SECOND = 1.9e9
+SMALL_CLOCKS = 40_000
+STARTS = ("driver", "cupy", "torch")
+MIB = 1 << 20
+PROGRAM_SECONDS_MAX = 60
+
+PTX = b""".version 7.0
+.target sm_80
+.address_size 64
+.visible .entry spin(.param .u64 clocks) {
+    .reg .b64 %r<4>; .reg .pred %p;
+    ld.param.u64 %r1, [clocks];
+    mov.u64 %r2, %clock64;
+loop:
+    mov.u64 %r3, %clock64;
+    sub.s64 %r3, %r3, %r2;
+    setp.lt.s64 %p, %r3, %r1;
+    @%p bra loop;
+    ret;
+}
+"""
+OTHER_PTX = PTX.replace(b"spin", b"turn")
+
+
+class Driver:
+    """The driver API as programs load it."""
+
+    def __init__(self):
+        self.library = ctypes.CDLL("libcuda.so.1")
+        self("cuInit", 0)
+        context = ctypes.c_void_p()
+        self("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self("cuCtxSetCurrent", context)
+
+    def __call__(self, name, *arguments):
+        result = getattr(self.library, name)(*arguments)
+        if result:
+            raise SystemExit(f"{name} answered {result}")
+
+    def module(self, text):
+        module = ctypes.c_void_p()
+        self("cuModuleLoadData", ctypes.byref(module), text + b"\0")
+        return module
+
+    def kernel(self, text, name):
+        function = ctypes.c_void_p()
+        self("cuModuleGetFunction", ctypes.byref(function), self.module(text), name)
+        return function
+
+    def launch(self, function, clocks):
+        value = ctypes.c_uint64(int(clocks))
+        parameters = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.byref(value), ctypes.c_void_p))
+        self("cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, None, parameters, None)
+
+    def wait(self):
+        self("cuCtxSynchronize")
+
+
+def say(value):
+    print(json.dumps(value), flush=True)
+
+
+def long_kernel():
+    driver = Driver()
+    spin = driver.kernel(PTX, b"spin")
+    driver.launch(spin, 1000)
+    driver.wait()
+    say("ready")
+    driver.launch(spin, CLOCKS_PER_SECOND * KERNEL_SECONDS)
+    driver.wait()
+
+
+def steady():
+    """Launches and waits until standard input ends: the longest wait since the first byte."""
+    import threading
+    driver = Driver()
+    spin = driver.kernel(PTX, b"spin")
+    driver.launch(spin, SMALL_CLOCKS)
+    driver.wait()
+    say("ready")
+    marks = []
+
+    def listen():
+        while sys.stdin.buffer.raw.read(1):
+            marks.append(True)
+        marks.append(False)
+
+    threading.Thread(target=listen, daemon=True).start()
+    longest = count = 0
+    while not marks or marks[-1]:
+        start = time.perf_counter()
+        driver.launch(spin, SMALL_CLOCKS)
+        driver.wait()
+        took = time.perf_counter() - start
+        if marks:
+            longest, count = max(longest, took), count + 1
+    say({"longest_ms": longest * 1e3, "kernels": count})
+
+
+def calls():
+    found = {}
+
+    def timed(name, call):
+        start = time.perf_counter()
+        result = call()
+        found[name] = (time.perf_counter() - start) * 1e3
+        return result
+
+    driver = timed("context", Driver)
+    module = timed("load PTX", lambda: driver.module(OTHER_PTX))
+    function, pointer = ctypes.c_void_p(), ctypes.c_uint64()
+    driver("cuModuleGetFunction", ctypes.byref(function), module, b"turn")
+    size = ctypes.c_size_t
+    timed("allocate 64 MiB", lambda: driver("cuMemAlloc_v2", ctypes.byref(pointer), size(64 * MIB)))
+    timed("launch and wait", lambda: (driver.launch(function, 100), driver.wait()))
+    data = bytes(MIB)
+    timed("copy 1 MiB in", lambda: driver("cuMemcpyHtoD_v2", pointer, data, size(MIB)))
+    timed("free 64 MiB", lambda: driver("cuMemFree_v2", pointer))
+    pinned = ctypes.c_void_p()
+    allocate = lambda: driver("cuMemHostAlloc", ctypes.byref(pinned), size(16 * MIB), 0)
+    timed("allocate pinned 16 MiB", allocate)
+    timed("free pinned", lambda: driver("cuMemFreeHost", pinned))
+    buffer = ctypes.create_string_buffer(8 * MIB)
+    pages = ctypes.c_void_p((ctypes.addressof(buffer) + 4095) & ~4095)
+    timed("register 4 MiB", lambda: driver("cuMemHostRegister_v2", pages, size(4 * MIB), 0))
+    timed("unregister", lambda: driver("cuMemHostUnregister", pages))
+    stream = ctypes.c_void_p()
+    timed("make a stream", lambda: driver("cuStreamCreate", ctypes.byref(stream), 1))
+    timed("destroy it", lambda: driver("cuStreamDestroy_v2", stream))
+    timed("unload", lambda: driver("cuModuleUnload", module))
+    say(found)
+
+
+def driver_program():
+    driver = Driver()
+    driver.launch(driver.kernel(OTHER_PTX, b"turn"), 100)
+    driver.wait()
+
+
+def cupy_program():
+    import cupy
+    values = cupy.arange(1 << 20, dtype=cupy.float32)
+    assert float((values * 2 + 1).sum()) > 0
+    assert float(cupy.linalg.norm(values.reshape(1024, 1024) @ values.reshape(1024, 1024))) > 0
+
+
+def torch_program():
+    import torch
+    import torchvision
+    network = torchvision.models.resnet18(weights=None).cuda().eval()
+    with torch.no_grad():
+        assert network(torch.zeros(1, 3, 224, 224, device="cuda")).isfinite().all()
+
+
+PROGRAMS = {"long": long_kernel, "calls": calls, "steady": steady, "driver": driver_program,
+            "cupy": cupy_program, "torch": torch_program}
+
+
+def beside_a_long_kernel(way):
+    way.begin_group()
+    runs = []
+    for _ in range(2):
+        holder = way.start([sys.executable, __file__, "long"])
+        holder.stdout.readline()
+        runs.append(way.result(way.start([sys.executable, __file__, "calls"])))
+        holder.communicate()
+    return {"first": runs[0], "second": runs[1]}
+
+
+def seconds_of(way, program):
+    start = time.monotonic()
+    process = way.start([sys.executable, __file__, program])
+    _, errors = process.communicate(timeout=PROGRAM_SECONDS_MAX)
+    if process.returncode:
+        way.failures.append(errors.strip().splitlines()[-1:])
+    return time.monotonic() - start
+
+
+def beside_small_kernels(way):
+    found = {}
+    for program in STARTS:
+        runs = {}
+        for run in ("first", "second"):
+            way.begin_group()
+            neighbour = way.start([sys.executable, __file__, "steady"], stdin=subprocess.PIPE)
+            neighbour.stdout.readline()
+            neighbour.stdin.write("x")
+            neighbour.stdin.flush()
+            seconds = seconds_of(way, program)
+            neighbour.stdin.close()
+            neighbour.stdin = None
+            runs[run] = {"seconds": seconds, **(way.result(neighbour) or {}), "failures": way.failures}
+        runs["idle_seconds"] = seconds_of(way, program)
+        found[program] = runs
+    return found
+
+
+def main():
+    from run import Way, log
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("dist", type=Path)
+    parser.add_argument("--output", type=Path, default=Path("blocked.json"))
+    parser.add_argument("--ways", default="native,mps,openmps")
+    arguments = parser.parse_args()
+    measured = {}
+    for name in arguments.ways.split(","):
+        way = Way(name, arguments.dist.resolve())
+        with way.running():
+            # The server is there before anything is measured.
+            way.start([sys.executable, __file__, "driver"]).communicate()
+            measured[name] = {"calls": beside_a_long_kernel(way), "starts": beside_small_kernels(way)}
+        measured[name]["log"] = [line for line in way.log.splitlines() if "for a quiet moment" in line]
+        arguments.output.write_text(json.dumps(measured, indent=1) + "\n")
+        log(json.dumps(measured[name], indent=1))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1] in PROGRAMS:
+        PROGRAMS[sys.argv[1]]()
+    else:
+        main()

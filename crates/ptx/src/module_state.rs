@@ -172,7 +172,7 @@ mod tests {
         file[..4].copy_from_slice(b"\x7fELF");
         file[40..48].copy_from_slice(&(headers_at as u64).to_le_bytes());
         file[58..64].copy_from_slice(&[64, 0, 4, 0, 2, 0]);
-        let mut header = |name: u32, kind: u32, offset: usize, bytes: usize| {
+        let header = |name: u32, kind: u32, offset: usize, bytes: usize| {
             let mut header = [0u8; 64];
             header[..4].copy_from_slice(&name.to_le_bytes());
             header[4..8].copy_from_slice(&kind.to_le_bytes());

@@ -15,6 +15,7 @@
 //! | [`socket`] | SOCK_SEQPACKET sockets with file descriptors and credentials |
 //! | [`signals`] | blocking signals in a thread |
 //! | [`system`] | what the operating system refuses a process |
+//! | [`limits`] | limits that both sides keep to |
 //! | [`message`] | what is said on the sockets |
 //! | [`request`] | what is said on the ring |
 //!
@@ -28,6 +29,7 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod codec;
+pub mod limits;
 pub mod memfd;
 pub mod message;
 pub mod oracle;

@@ -3,7 +3,9 @@
 
 use crate::message::Message;
 use crate::payload::{Payload, Reader};
-use crate::request::*;
+use crate::region::{HEADER_BYTES, REPLY_OFFSET, RING_BYTES, RING_OFFSET, Region};
+use crate::reply::ReplyReader;
+use crate::request::{for_each_request, *};
 use crate::ring::{Consumer, Flag, LocalRing, Position, Record, RingMemory};
 use crate::wait::SpinPolicy;
 
@@ -34,55 +36,18 @@ pub fn payload(words: &[u64]) {
         let padded = |(wrote, read): (&u64, &u64)| (wrote ^ read) & wrote == 0;
         assert!(written.iter().zip(words).all(padded), "{written:x?} of {words:x?}");
     }
-    macro_rules! each {
-        ($($name:ty),* $(,)?) => { $(one::<$name>(words);)* };
+    fn every<'a>(words: &'a [u64]) {
+        macro_rules! each {
+            ($($name:ident $(<$life:lifetime>)? = $opcode:expr, $kind:ident -> $reply:ty;)*) => {
+                $(one::<$name $(<$life>)?>(words);)*
+                $(one::<$reply>(words);)*
+            };
+        }
+        for_each_request!(each);
+        // What generic rows consist of.
+        one::<&'a [u64]>(words);
     }
-    each!(
-        ChunkCreate,
-        ChunkRelease,
-        ClusterCount,
-        CopyBox,
-        CountClusters,
-        CreateArray,
-        CreateEvent,
-        CreateGreenStream,
-        CreateStream,
-        CreateSurface,
-        CreateTexture,
-        DeviceToHost,
-        ElapsedTime,
-        ElapsedTimeReply,
-        EncodeIm2col,
-        EncodeTiled,
-        Fence,
-        FunctionInfo,
-        FunctionNames,
-        GetFunction<'_>,
-        GetGlobal<'_>,
-        GlobalInfo,
-        GraphCondition,
-        GraphConditional<'_>,
-        GraphConditions,
-        GraphCopy,
-        HostFunc,
-        HostMap,
-        HostToDevice,
-        LargestCluster,
-        LaunchKernel<'_>,
-        ListFunctions,
-        LoadModule,
-        MemoryInfoReply,
-        MemoryRequirements,
-        ModuleLoaded,
-        PrintfText,
-        RecordEvent,
-        ReplaceMapAddress,
-        UnloadModule,
-        WaitEvent,
-        (),
-        [u64; 3],
-        &[u64],
-    );
+    every(words);
 }
 
 /// A client that does to a ring what `words` say, and a server that pops after each step.
@@ -129,10 +94,81 @@ pub fn ring(words: &[u64]) {
     }
 }
 
+/// A ring that holds `words` from its beginning on, as one that was recorded from a program does,
+/// and a server that pops all of it.
+///
+/// # Panics
+/// If a promise is broken; that is what it is for.
+pub fn records(words: &[u64]) {
+    type Recorded = LocalRing<{ 1 << 16 }>;
+    let memory = Recorded::default();
+    let words = &words[..words.len().min(Recorded::RING_BYTES as usize / 8)];
+    for (index, word) in (0..).zip(words) {
+        memory.set_word(index, *word);
+    }
+    memory.publish(Position::Head, 8 * words.len() as u64);
+    let Ok(mut consumer) = Consumer::new(memory, SpinPolicy::NONE) else { return };
+    let mut record = Record::new();
+    while let Ok(true) = consumer.pop(&mut record) {
+        let _ = RequestName::of(record.opcode()).map(RequestName::kind);
+        payload(record.words());
+    }
+}
+
+/// A region whose header and reply `words` are, and both sides that look at it: no word of it makes
+/// one of them panic or wait for good.
+///
+/// # Panics
+/// If a promise is broken; that is what it is for.
+pub fn region(words: &[u64]) {
+    let Ok((region, file)) = Region::create() else { return };
+    let mut replies = ReplyReader::new(region.clone(), SpinPolicy::NONE);
+    let offsets = (0..HEADER_BYTES).chain(REPLY_OFFSET..RING_OFFSET + RING_BYTES).step_by(8);
+    for (offset, word) in offsets.zip(words) {
+        region.u64_at(offset).store(*word);
+    }
+    let _ = (region.sticky_error(), region.take_async_error(), region.server_state());
+    let _ = (region.session_end(), region.is_crowded());
+    if let Ok(reply) = replies.wait(&|| false) {
+        payload(reply.words());
+    }
+    let Ok(opened) = Region::open(file) else { return };
+    let Ok(mut consumer) = Consumer::new(opened, SpinPolicy::NONE) else { return };
+    let mut record = Record::new();
+    // A record has 8 bytes at least.
+    for _ in 0..=RING_BYTES / 8 {
+        match consumer.pop(&mut record) {
+            Ok(true) => payload(record.words()),
+            _ => return,
+        }
+    }
+    panic!("a ring has no more records than it has words");
+}
+
 /// Words of a fuzzer's bytes; the last few that are no word are left out.
 pub fn words_of(bytes: &[u8]) -> Vec<u64> {
     bytes
         .chunks_exact(8)
         .map(|chunk| chunk.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oracles_take_anything_and_what_is_right_gets_through() {
+        let mut some = vec![0u64; 600];
+        for (index, word) in (0u64..).zip(&mut some) {
+            *word = index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        for words in [&[][..], &some, &[0; 4096], &[u64::MAX; 4096]] {
+            records(words);
+            region(words);
+        }
+        // A region's own mark and version, and a ring with one record.
+        region(&[crate::region::REGION_MAGIC, 1]);
+        records(&[24 | u64::from(Fence::OPCODE) << 32, 7, 9]);
+    }
 }

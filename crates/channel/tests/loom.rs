@@ -7,7 +7,7 @@
 //! Words that were not written yet are poisoned, so reading one too early fails an assertion.
 #![cfg(loom)]
 
-use channel::request::opcode;
+use channel::request::{Fence, Request};
 use channel::ring::{
     Arrival, Consumer, Flag, NAPPING, Position, Producer, PushError, Record, RingMemory,
 };
@@ -207,7 +207,7 @@ fn something_urgent_ends_a_nap() {
         let mut producer = Producer::new(memory.clone(), SpinPolicy::NONE);
         let consumer = Consumer::new(memory, NAPS).unwrap();
         let popping = thread::spawn(move || consume(consumer, 2));
-        produce(&mut producer, opcode::FENCE, 0..2);
+        produce(&mut producer, Fence::OPCODE, 0..2);
         popping.join().unwrap();
     });
 }

@@ -4,7 +4,7 @@ mod support;
 
 use channel::payload::Malformed;
 use channel::region::{RECORD_BYTES_MAX, RING_BYTES, Region};
-use channel::request::opcode;
+use channel::request::{Fence, Request};
 use channel::ring::{
     ASLEEP, AWAKE, Arrival, Consumer, Flag, LocalRing, NAPPING, Position, Producer, PushError,
     Record, RingBroken, RingMemory,
@@ -267,7 +267,7 @@ fn a_consumer_that_is_woken_for_next_to_nothing_naps() {
     thread::scope(|scope| {
         scope.spawn(move || {
             let mut record = Record::new();
-            while record.opcode() != opcode::FENCE {
+            while record.opcode() != Fence::OPCODE {
                 while consumer.pop(&mut record).unwrap() {}
                 consumer.wait(LONG).unwrap();
             }
@@ -285,7 +285,7 @@ fn a_consumer_that_is_woken_for_next_to_nothing_naps() {
         assert_eq!(region.flag(Flag::ConsumerAsleep), NAPPING);
         assert_eq!(region.wakeups().load(), wakeups);
         // Something that is waited for wakes it.
-        producer.push(opcode::FENCE, &[], &[], &alive).unwrap();
+        producer.push(Fence::OPCODE, &[], &[], &alive).unwrap();
         assert_eq!(region.wakeups().load(), wakeups + 1);
         while producer.head() != region.position(Position::Tail) {
             thread::yield_now();
@@ -294,7 +294,7 @@ fn a_consumer_that_is_woken_for_next_to_nothing_naps() {
         while region.flag(Flag::ConsumerAsleep) == AWAKE {
             thread::yield_now();
         }
-        producer.push(opcode::FENCE, &[], &[], &alive).unwrap();
+        producer.push(Fence::OPCODE, &[], &[], &alive).unwrap();
     });
 }
 

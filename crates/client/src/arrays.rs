@@ -5,6 +5,7 @@
 
 use crate::attach::{Attached, locked};
 use crate::handles::Table;
+use channel::limits::ARRAYS_MAX;
 use channel::request::{
     CreateArray, CreateMipmappedArray, CreateSurface, CreateTexture, DestroyArray,
     DestroyMipmappedArray, DestroySurface, DestroyTexture, NameLevel, Resource,
@@ -18,9 +19,6 @@ use cuda_api::{
 };
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
-
-/// Arrays that exist at a time: the server has no room for more.
-const ARRAYS_MAX: u32 = 1 << 16;
 
 /// An array, or a level of a mipmapped one.
 #[derive(Clone, Copy)]

@@ -16,9 +16,9 @@ use cuda_api::{CUcontext, CUdevice, CUgreenCtx, CUresult, CudaError};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Devices that a server may offer: more than any machine has. Their primary contexts take the
-/// first indices.
-pub(crate) const DEVICES_MAX: u32 = 64;
+/// Primary contexts take the first indices.
+pub(crate) use channel::limits::DEVICES_MAX;
+
 /// Contexts that exist at a time, primary ones included: each is a few hundred bytes here, but
 /// a program with thousands leaks them.
 const CONTEXTS_MAX: u32 = 4096;

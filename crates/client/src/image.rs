@@ -5,10 +5,8 @@
 //! ends with a NUL. All reading is through the program's pointer, at the program's word, no
 //! further than the lengths in the headers say.
 
+use channel::memfd::IMAGE_BYTES_MAX;
 use cuda_api::CudaError;
-
-/// Largest image taken: the largest known library kernels are a few hundred MiB.
-pub(crate) const IMAGE_BYTES_MAX: u64 = 1 << 30;
 
 const WRAPPER_MAGIC: u32 = 0x4662_43b1;
 const FATBIN_MAGIC: u32 = 0xba55_ed50;

@@ -5,8 +5,8 @@ use core::ffi::c_void;
 use cuda_api::CudaError;
 use cuda_api::constants::launch_param;
 
-/// Largest parameter buffer of a kernel, bytes: PTX's limit.
-pub(crate) const PARAM_BYTES_MAX: usize = 32764;
+pub(crate) use cuda_api::constants::PARAMETER_BYTES_MAX as PARAM_BYTES_MAX;
+
 /// Longest `extra` list followed: three kinds of entries, some room for repetition.
 const EXTRA_ENTRIES_MAX: usize = 16;
 

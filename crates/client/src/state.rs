@@ -9,6 +9,7 @@ use crate::link::{Link, SERVER_GONE};
 use crate::memory::staging::Mark;
 use crate::params::{Layout, PARAM_BYTES_MAX};
 use crate::streams::{LEGACY, Streams};
+use channel::limits::{EVENTS_MAX, FUNCTIONS_MAX, GRAPHS_MAX, MODULES_MAX};
 use channel::request::{FUNCTION_ATTRIBUTES, Fence, LaunchKernel, Request};
 use channel::ring::{Producer, PushError};
 use core::ffi::c_uint;
@@ -18,15 +19,6 @@ use cuda_api::{CUevent, CUfunction, CUmodule, CUresult, CUstream, CudaError};
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::sync::Arc;
-
-/// Events that exist at a time: PyTorch has thousands.
-const EVENTS_MAX: u32 = 1 << 20;
-/// Modules that exist at a time: libraries load hundreds.
-const MODULES_MAX: u32 = 1 << 16;
-/// Functions that exist at a time: libraries have thousands of kernels.
-const FUNCTIONS_MAX: u32 = 1 << 20;
-/// Graphs that the server has at a time: programs keep one for each shape of their data.
-const GRAPHS_MAX: u32 = 1 << 16;
 
 /// An event.
 pub(crate) struct Event {

@@ -14,7 +14,7 @@ pub const DEVICE_CPU: CUdevice = -1;
 /// `CU_DEVICE_INVALID`: no device, or not the same one everywhere.
 pub const DEVICE_INVALID: CUdevice = -2;
 /// Devices that [`Advice`] can name: a bit each, and one for the host.
-const DEVICES_MAX: c_int = 63;
+pub const DEVICES_MAX: c_int = 63;
 
 /// `CUmem_advise`.
 mod advise {

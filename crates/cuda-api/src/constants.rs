@@ -2,6 +2,9 @@
 //! Names are cuda.h's without the enumeration's prefix.
 #![allow(missing_docs, reason = "each name is documented in cuda.h's manual")]
 
+/// Bytes of a kernel's parameters (CUDA 12.1 and later): the constant bank that holds them.
+pub const PARAMETER_BYTES_MAX: usize = 32_764;
+
 /// `CUctx_flags`.
 pub mod ctx_flags {
     pub const SCHED_AUTO: u32 = 0;

@@ -2,6 +2,8 @@
 
 mod support;
 
+use channel::limits::EVENTS_MAX;
+use channel::request::RequestName;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CudaError, Policy, ROWS};
 use proptest::prelude::*;
@@ -41,7 +43,8 @@ fn opcode() -> impl Strategy<Value = u16> {
         .filter(|row| matches!(row.policy, Policy::Post | Policy::Call | Policy::Special))
         .map(|row| row.number);
     // Those of graphs are local but for a few, and still stand for what graphs consist of.
-    let known: Vec<u16> = rows.chain(1051..1200).chain(0x8000..0x800c).collect();
+    let requests = RequestName::ALL.iter().map(|name| name.opcode());
+    let known: Vec<u16> = rows.chain(1051..1200).chain(requests).collect();
     prop_oneof![9 => prop::sample::select(known), 1 => 1u16..]
 }
 
@@ -186,6 +189,11 @@ fn handles_have_one_kind_and_one_life() {
             priority: 0,
         });
         assert!(client.error().is_err(), "{index}");
+    }
+    // What the client's own table gives out is what the server takes.
+    for (index, taken) in [(EVENTS_MAX - 1, true), (EVENTS_MAX, false)] {
+        client.post(&channel::request::CreateEvent { event: event(index), flags: 0 });
+        assert_eq!(client.error().is_ok(), taken, "{index}");
     }
     assert!(provider::notes(|n| n == 77).is_empty());
 }

@@ -3,11 +3,11 @@
 //! Arrays have handles that the client chose. An object's handle is the provider's: kernels get it
 //! as a parameter, and only the provider knows what stands behind it.
 
-use super::{Request, RequestKind, payloads, requests};
+use super::payloads;
 use crate::payload::{Malformed, Payload, Reader, Sink};
 use cuda_api::{
     CUDA_ARRAY3D_DESCRIPTOR, CUDA_RESOURCE_DESC, CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC,
-    CUarray, CUmipmappedArray, CUsurfObject, CUtexObject, number,
+    CUarray, CUmipmappedArray, CUsurfObject, CUtexObject,
 };
 
 /// Words of a resource's union that its members use: cuda.h has none longer than five.
@@ -105,18 +105,6 @@ payloads! {
         /// The object.
         surface: CUsurfObject,
     }
-}
-
-requests! {
-    CreateArray = number::cuArray3DCreate_v2, Call;
-    DestroyArray = number::cuArrayDestroy, Post;
-    CreateMipmappedArray = number::cuMipmappedArrayCreate, Call;
-    NameLevel = number::cuMipmappedArrayGetLevel, Call;
-    DestroyMipmappedArray = number::cuMipmappedArrayDestroy, Post;
-    ArrayRequirements = number::cuArrayGetMemoryRequirements, Call -> MemoryRequirements;
-    MipmappedRequirements = number::cuMipmappedArrayGetMemoryRequirements, Call -> MemoryRequirements;
-    DestroyTexture = number::cuTexObjectDestroy, Post;
-    DestroySurface = number::cuSurfObjectDestroy, Post;
 }
 
 macro_rules! descriptors {
@@ -282,13 +270,6 @@ fn read_view(reader: &mut Reader<'_>) -> Result<CUDA_RESOURCE_VIEW_DESC, Malform
     })
 }
 
-impl Request<'_> for CreateTexture {
-    const OPCODE: u16 = number::cuTexObjectCreate;
-    const KIND: RequestKind = RequestKind::Call;
-    /// The object's handle.
-    type Reply = [u64; 1];
-}
-
 /// cuSurfObjectCreate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateSurface {
@@ -306,11 +287,4 @@ impl Payload<'_> for CreateSurface {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         Resource::read(reader).map(|resource| Self { resource })
     }
-}
-
-impl Request<'_> for CreateSurface {
-    const OPCODE: u16 = number::cuSurfObjectCreate;
-    const KIND: RequestKind = RequestKind::Call;
-    /// The object's handle.
-    type Reply = [u64; 1];
 }

@@ -1,7 +1,7 @@
 //! Requests that copy bytes between host and device.
 
-use super::{payloads, requests};
-use cuda_api::{CUdeviceptr, CUstream, Word, number};
+use super::payloads;
+use cuda_api::{CUdeviceptr, CUstream, Word};
 
 /// The host side of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +53,4 @@ payloads! {
         /// In which stream.
         stream: CUstream,
     }
-}
-
-requests! {
-    HostToDevice = number::cuMemcpyHtoDAsync_v2, Post;
-    DeviceToHost = number::cuMemcpyDtoHAsync_v2, Post;
 }

@@ -1,8 +1,8 @@
 //! Requests that copy boxes: slices of rows of bytes, of memory or of an array.
 
-use super::{HostReference, Request, RequestKind};
+use super::HostReference;
 use crate::payload::{Malformed, Payload, Reader, Sink};
-use cuda_api::{CUarray, CUdeviceptr, CUgraphExec, CUstream, Word, number};
+use cuda_api::{CUarray, CUdeviceptr, CUgraphExec, CUstream, Word};
 
 /// One end of a copy of a box. In memory offsets are folded into the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Payload<'_> for BoxCopy {
 
 /// Defines requests to copy a box, each with a place for it.
 macro_rules! box_copies {
-    ($($(#[$doc:meta])* $name:ident { $(#[$place_doc:meta])* $place:ident: $ty:ty } = $opcode:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident { $(#[$place_doc:meta])* $place:ident: $ty:ty };)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name {
@@ -131,12 +131,6 @@ macro_rules! box_copies {
                 Ok(Self { $place: reader.value()?, copy: BoxCopy::read(reader)? })
             }
         }
-
-        impl Request<'_> for $name {
-            const OPCODE: u16 = $opcode;
-            const KIND: RequestKind = RequestKind::Post;
-            type Reply = ();
-        }
     )*};
 }
 
@@ -145,12 +139,12 @@ box_copies! {
     CopyBox {
         /// In which stream.
         stream: CUstream
-    } = number::cuMemcpy3DAsync_v2;
+    };
 
     /// A graph's node that copies. What is staged is gone before a graph is, so a host end must
     /// be in memory that was mapped with [`HostMap`](super::HostMap).
     GraphCopy {
         /// The graph.
         graph: CUgraphExec
-    } = number::cuGraphAddMemcpyNode;
+    };
 }

@@ -6,10 +6,10 @@
 //! instantiation. Functions of the program, events and pageable memory are no nodes: the client
 //! splits a graph where it has them.
 
-use super::{LaunchKernel, Request, RequestKind, payloads, requests};
+use super::{LaunchKernel, payloads};
 use crate::payload::{Malformed, Payload, Reader, Sink};
 use crate::region::RECORD_BYTES_MAX;
-use cuda_api::{CUdeviceptr, CUgraphExec, CUstream, number};
+use cuda_api::{CUdeviceptr, CUgraphExec, CUstream};
 
 /// Most edges of one [`GraphEdges`]; more travel in several.
 pub const GRAPH_EDGES_MAX: usize = 4096;
@@ -96,17 +96,6 @@ payloads! {
     }
 }
 
-requests! {
-    GraphCanChoose = number::cuGraphConditionalHandleCreate, Call -> GraphConditions;
-    GraphCondition = number::cuGraphAddNode, Post;
-    GraphBegin = number::cuGraphCreate, Post;
-    GraphEmpty = number::cuGraphAddEmptyNode, Post;
-    GraphFill = number::cuGraphAddMemsetNode, Post;
-    GraphInstantiate = number::cuGraphInstantiateWithFlags, Call;
-    GraphLaunch = number::cuGraphLaunch, Post;
-    GraphDestroy = number::cuGraphExecDestroy, Post;
-}
-
 /// Most bodies of one [`GraphConditional`]: as many as programs are offered.
 pub const GRAPH_BODIES_MAX: usize = 4096;
 
@@ -144,12 +133,6 @@ impl<'a> Payload<'a> for GraphConditional<'a> {
     }
 }
 
-impl<'a> Request<'a> for GraphConditional<'a> {
-    const OPCODE: u16 = number::cuGraphAddNode_v2;
-    const KIND: RequestKind = RequestKind::Post;
-    type Reply = ();
-}
-
 /// A node that launches a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GraphKernel<'a> {
@@ -170,12 +153,6 @@ impl<'a> Payload<'a> for GraphKernel<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         Ok(Self { graph: reader.value()?, launch: LaunchKernel::read(reader)? })
     }
-}
-
-impl<'a> Request<'a> for GraphKernel<'a> {
-    const OPCODE: u16 = number::cuGraphAddKernelNode_v2;
-    const KIND: RequestKind = RequestKind::Post;
-    type Reply = ();
 }
 
 /// That a node waits for others.
@@ -204,10 +181,4 @@ impl<'a> Payload<'a> for GraphEdges<'a> {
         let count = reader.length(GRAPH_EDGES_MAX)?;
         Ok(Self { graph, node, from: reader.words(count)? })
     }
-}
-
-impl<'a> Request<'a> for GraphEdges<'a> {
-    const OPCODE: u16 = number::cuGraphAddDependencies;
-    const KIND: RequestKind = RequestKind::Post;
-    type Reply = ();
 }

@@ -1,12 +1,11 @@
 //! The request that matters most: a kernel's launch. And one question about launches.
 
-use super::{Request, RequestKind, payloads, requests};
+use super::payloads;
 use crate::payload::{Malformed, Payload, Reader, Sink, words_of};
 use crate::region::RECORD_BYTES_MAX;
-use cuda_api::{CUfunction, CUstream, number};
+use cuda_api::{CUfunction, CUstream};
 
-/// Largest parameter buffer of a kernel, bytes: CUDA's own limit since 12.1.
-pub const PARAMETER_BYTES_MAX: usize = 32764;
+pub use cuda_api::constants::PARAMETER_BYTES_MAX;
 
 /// Flag of [`LaunchKernel`]: all blocks must be resident together.
 pub const LAUNCH_COOPERATIVE: u32 = 1;
@@ -104,12 +103,6 @@ impl<'a> Payload<'a> for LaunchKernel<'a> {
     }
 }
 
-impl<'a> Request<'a> for LaunchKernel<'a> {
-    const OPCODE: u16 = number::cuLaunchKernel;
-    const KIND: RequestKind = RequestKind::Post;
-    type Reply = ();
-}
-
 payloads! {
     /// How many clusters of a launch the device holds at a time.
     CountClusters {
@@ -140,10 +133,6 @@ payloads! {
     }
 }
 
-requests! {
-    CountClusters = number::cuOccupancyMaxActiveClusters, Call -> ClusterCount;
-}
-
 /// How large the clusters of a launch could be; it is described as in [`CountClusters`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LargestCluster(pub CountClusters);
@@ -158,12 +147,6 @@ impl Payload<'_> for LargestCluster {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         CountClusters::read(reader).map(Self)
     }
-}
-
-impl Request<'_> for LargestCluster {
-    const OPCODE: u16 = number::cuOccupancyMaxPotentialClusterSize;
-    const KIND: RequestKind = RequestKind::Call;
-    type Reply = ClusterCount;
 }
 
 #[cfg(test)]

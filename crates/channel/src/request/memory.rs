@@ -1,9 +1,9 @@
 //! Requests about memory and about a client as a whole.
 
-use super::{opcode, payloads, requests};
+use super::payloads;
 use crate::payload::{Malformed, Payload, Reader, Sink, words_of};
 use crate::region::REPLY_BYTES_MAX;
-use cuda_api::{CUdevice, CUdeviceptr, number};
+use cuda_api::{CUdevice, CUdeviceptr};
 
 payloads! {
     /// Makes device memory at an address that the client chose in its window, zeroed. Before the
@@ -76,17 +76,6 @@ payloads! {
 
     /// Destroys everything that this client has (cuDevicePrimaryCtxReset).
     Reset {}
-}
-
-requests! {
-    ChunkCreate = opcode::CHUNK_CREATE, Call;
-    ChunkRelease = opcode::CHUNK_RELEASE, Call;
-    HostMap = opcode::HOST_MAP, Call;
-    HostUnmap = opcode::HOST_UNMAP, Call;
-    MemoryInfo = number::cuMemGetInfo_v2, Call -> MemoryInfoReply;
-    MemoryNote = opcode::MEMORY_NOTE, Call;
-    PrintfDrain = opcode::PRINTF_DRAIN, Call -> PrintfText;
-    Reset = opcode::RESET, Call;
 }
 
 /// Reply to [`PrintfDrain`].

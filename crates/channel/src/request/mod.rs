@@ -1,6 +1,7 @@
 //! What is said on the ring: requests that are written by hand, and their replies.
 //!
-//! A record's opcode is the number of a row of cuda-api, or one of [`opcode`] for what has no row.
+//! A record's opcode is the number of a row of cuda-api, or one from [`INTERNAL_FIRST`] on for what has
+//! no row. All of them are in one table ([`RequestName`]).
 //! `post` and `call` rows are generic: a word for each parameter that is not `*mut`, in the row's
 //! order, and a reply with a word for each that is. All others are the structs here.
 //!
@@ -17,6 +18,7 @@ mod memory;
 mod module;
 mod sharing;
 mod stream;
+mod table;
 mod tensor;
 #[cfg(test)]
 mod tests;
@@ -55,6 +57,8 @@ pub use stream::{
 pub use sharing::{
     EventState, OpenEvent, OpenMemory, QueryEvent, ShareEvent, ShareMemory, SharedMemory, Token,
 };
+pub(crate) use table::for_each_request;
+pub use table::{INTERNAL_FIRST, RequestName};
 pub use tensor::{
     EncodeIm2col, EncodeTiled, ReplaceMapAddress, TENSOR_BOX_WORDS, TENSOR_RANK_MAX,
     TensorDescription,
@@ -66,34 +70,6 @@ pub use virtual_memory::{
 
 use crate::payload::Payload;
 
-/// Opcodes of requests that have no row: from 0x8000 on, append-only.
-pub mod opcode {
-    /// First opcode that is not a row's number.
-    pub const INTERNAL_FIRST: u16 = 0x8000;
-    /// [`ChunkCreate`](super::ChunkCreate).
-    pub const CHUNK_CREATE: u16 = 0x8001;
-    /// [`ChunkRelease`](super::ChunkRelease).
-    pub const CHUNK_RELEASE: u16 = 0x8002;
-    /// [`HostMap`](super::HostMap).
-    pub const HOST_MAP: u16 = 0x8003;
-    /// [`HostUnmap`](super::HostUnmap).
-    pub const HOST_UNMAP: u16 = 0x8004;
-    /// [`Fence`](super::Fence).
-    pub const FENCE: u16 = 0x8005;
-    /// [`Notify`](super::Notify).
-    pub const NOTIFY: u16 = 0x8006;
-    /// [`HostFunc`](super::HostFunc).
-    pub const HOST_FUNC: u16 = 0x8007;
-    /// [`PrintfDrain`](super::PrintfDrain).
-    pub const PRINTF_DRAIN: u16 = 0x8008;
-    /// [`Reset`](super::Reset).
-    pub const RESET: u16 = 0x8009;
-    /// [`OpenMemory`](super::OpenMemory).
-    pub const OPEN_MEMORY: u16 = 0x8020;
-    /// [`MemoryNote`](super::MemoryNote).
-    pub const MEMORY_NOTE: u16 = 0x8021;
-}
-
 /// Whether a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
@@ -103,7 +79,7 @@ pub enum RequestKind {
     Call,
 }
 
-/// A request that is written by hand.
+/// A request of the table.
 pub trait Request<'a>: Payload<'a> {
     /// Its opcode.
     const OPCODE: u16;
@@ -146,17 +122,3 @@ macro_rules! payloads {
     )*};
 }
 use payloads;
-
-/// Says which requests the payloads are.
-macro_rules! requests {
-    ($($name:ty = $opcode:expr, $kind:ident $(-> $reply:ty)?;)*) => {$(
-        impl $crate::request::Request<'_> for $name {
-            const OPCODE: u16 = $opcode;
-            const KIND: $crate::request::RequestKind = $crate::request::RequestKind::$kind;
-            type Reply = requests!(@reply $($reply)?);
-        }
-    )*};
-    (@reply) => { () };
-    (@reply $reply:ty) => { $reply };
-}
-use requests;

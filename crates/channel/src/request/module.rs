@@ -1,9 +1,9 @@
 //! Requests about modules and what is in them.
 
-use super::{Request, RequestKind, payloads, requests};
+use super::payloads;
 use crate::payload::{Malformed, Payload, Reader, Sink, words_of};
 use crate::region::{RECORD_BYTES_MAX, REPLY_BYTES_MAX};
-use cuda_api::{CUdeviceptr, CUfunction, CUmodule, number};
+use cuda_api::{CUdeviceptr, CUfunction, CUmodule};
 
 /// Longest name of a kernel or variable, bytes: mangled names of C++ templates reach a few KiB.
 pub const SYMBOL_BYTES_MAX: usize = 16 << 10;
@@ -284,22 +284,4 @@ payloads! {
         /// Its size.
         bytes: u64,
     }
-}
-
-requests! {
-    ListFunctions = number::cuModuleEnumerateFunctions, Call -> FunctionNames;
-    LoadModule = number::cuModuleLoadDataEx, Call -> ModuleLoaded;
-    UnloadModule = number::cuModuleUnload, Post;
-}
-
-impl<'a> Request<'a> for GetFunction<'a> {
-    const OPCODE: u16 = number::cuModuleGetFunction;
-    const KIND: RequestKind = RequestKind::Call;
-    type Reply = FunctionInfo;
-}
-
-impl<'a> Request<'a> for GetGlobal<'a> {
-    const OPCODE: u16 = number::cuModuleGetGlobal_v2;
-    const KIND: RequestKind = RequestKind::Call;
-    type Reply = GlobalInfo;
 }

@@ -1,8 +1,8 @@
 //! Requests about what clients of one server share by intent: memory and events that one of them
 //! exports and another one opens (the manual's "Interprocess Communication").
 
-use super::{opcode, payloads, requests};
-use cuda_api::{CUdeviceptr, CUevent, number};
+use super::payloads;
+use cuda_api::{CUdeviceptr, CUevent};
 
 payloads! {
     /// What an exported object is known by: random, so that only who was given it has it.
@@ -68,12 +68,4 @@ payloads! {
         /// 1 if it is done or nothing was recorded, else 0.
         done: u32,
     }
-}
-
-requests! {
-    ShareMemory = number::cuIpcGetMemHandle, Call -> SharedMemory;
-    OpenMemory = opcode::OPEN_MEMORY, Call;
-    ShareEvent = number::cuIpcGetEventHandle, Call -> Token;
-    OpenEvent = number::cuIpcOpenEventHandle, Call;
-    QueryEvent = number::cuEventQuery, Call -> EventState;
 }

@@ -1,7 +1,7 @@
 //! Requests about streams and events.
 
-use super::{opcode, payloads, requests};
-use cuda_api::{CUevent, CUstream, number};
+use super::payloads;
+use cuda_api::{CUevent, CUstream};
 
 payloads! {
     /// The device writes `value` into the stream's completion word when all that was posted to the
@@ -109,18 +109,4 @@ payloads! {
         /// The time, ms.
         milliseconds: f32,
     }
-}
-
-requests! {
-    Fence = opcode::FENCE, Post;
-    Notify = opcode::NOTIFY, Post;
-    HostFunc = opcode::HOST_FUNC, Post;
-    CreateStream = number::cuStreamCreateWithPriority, Post;
-    CreateGreenStream = number::cuGreenCtxStreamCreate, Post;
-    DestroyStream = number::cuStreamDestroy_v2, Post;
-    CreateEvent = number::cuEventCreate, Post;
-    DestroyEvent = number::cuEventDestroy_v2, Post;
-    RecordEvent = number::cuEventRecord, Post;
-    WaitEvent = number::cuStreamWaitEvent, Post;
-    ElapsedTime = number::cuEventElapsedTime, Call -> ElapsedTimeReply;
 }

@@ -1,8 +1,6 @@
 //! Tensor maps: descriptions of tensors that only the provider can encode.
 
-use super::{Request, RequestKind};
 use crate::payload::{Malformed, Payload, Reader, Sink};
-use cuda_api::number;
 
 /// Most dimensions of a tensor.
 pub const TENSOR_RANK_MAX: usize = 5;
@@ -64,7 +62,7 @@ impl Payload<'_> for TensorDescription {
 }
 
 macro_rules! encodings {
-    ($($(#[$doc:meta])* $name:ident = $opcode:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct $name(pub TensorDescription);
@@ -79,13 +77,6 @@ macro_rules! encodings {
             fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
                 TensorDescription::read(reader).map(Self)
             }
-        }
-
-        impl Request<'_> for $name {
-            const OPCODE: u16 = $opcode;
-            const KIND: RequestKind = RequestKind::Call;
-            /// The encoded map.
-            type Reply = [u64; 16];
         }
     )*};
 }
@@ -116,16 +107,9 @@ impl Payload<'_> for ReplaceMapAddress {
     }
 }
 
-impl Request<'_> for ReplaceMapAddress {
-    const OPCODE: u16 = number::cuTensorMapReplaceAddress;
-    const KIND: RequestKind = RequestKind::Call;
-    /// The encoded map.
-    type Reply = [u64; 16];
-}
-
 encodings! {
     /// Encodes a map for tiles.
-    EncodeTiled = number::cuTensorMapEncodeTiled;
+    EncodeTiled;
     /// Encodes a map for columns of pixels.
-    EncodeIm2col = number::cuTensorMapEncodeIm2col;
+    EncodeIm2col;
 }

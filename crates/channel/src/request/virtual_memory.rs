@@ -3,8 +3,8 @@
 //! Physical memory is named by a handle that the client made. All addresses and lengths are
 //! multiples of 2 MiB.
 
-use super::{payloads, requests};
-use cuda_api::{CUdevice, CUdeviceptr, number};
+use super::payloads;
+use cuda_api::{CUdevice, CUdeviceptr};
 
 payloads! {
     /// Reserves addresses that belong to no other client.
@@ -82,15 +82,4 @@ payloads! {
         /// CUmemAccess_flags.
         access: u32,
     }
-}
-
-requests! {
-    ReserveAddresses = number::cuMemAddressReserve, Call -> AddressesReserved;
-    FreeAddresses = number::cuMemAddressFree, Call;
-    CreateMemory = number::cuMemCreate, Call;
-    ImportMemory = number::cuMemImportFromShareableHandle, Call;
-    ReleaseMemory = number::cuMemRelease, Call;
-    MapMemory = number::cuMemMap, Call;
-    UnmapMemory = number::cuMemUnmap, Call;
-    SetAccess = number::cuMemSetAccess, Call;
 }

@@ -30,7 +30,7 @@ use crate::region::{
     CLIENT_WAITS_FOR_ROOM, RECORD_BYTES_MAX, RING_BYTES, RING_HEAD, RING_OFFSET, RING_TAIL, Region,
     SERVER_ASLEEP,
 };
-use crate::request;
+use crate::request::{Fence, Notify, Request};
 use crate::wait;
 use core::fmt;
 use core::sync::atomic::{Ordering, fence};
@@ -73,7 +73,7 @@ pub const NAPPING: u32 = 2;
 
 /// True for requests that somebody is about to wait for.
 const fn is_urgent(opcode: u16) -> bool {
-    matches!(opcode, request::opcode::FENCE | request::opcode::NOTIFY)
+    matches!(opcode, Fence::OPCODE | Notify::OPCODE)
 }
 
 /// Flags of a ring, each of them a futex.

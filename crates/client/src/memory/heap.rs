@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// drivers give (512).
 pub(crate) const BLOCK_ALIGNMENT: u64 = 512;
 /// What addresses and sizes of chunks are multiples of: a large page of a device.
-pub(crate) const CHUNK_ALIGNMENT: u64 = 2 << 20;
+pub(crate) use channel::limits::CHUNK_GRANULARITY_BYTES as CHUNK_ALIGNMENT;
 
 /// A block that is handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 use super::Memory;
 use crate::attach::Attached;
 use crate::handles::Table;
+use channel::limits::MEMORIES_MAX;
 use channel::memfd::Reservation;
 use channel::message::Message;
 use channel::request::{
@@ -20,9 +21,6 @@ use cuda_api::{CUdevice, CUdeviceptr, CUresult, CudaError};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-
-/// Pieces of physical memory at a time: as many as a server lets a client have.
-const MEMORIES_MAX: u32 = 16_384;
 
 /// Physical memory.
 pub(crate) struct PhysicalMemory {

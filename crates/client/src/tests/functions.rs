@@ -383,7 +383,7 @@ fn no_bytes_of_a_pool_are_at_no_address() {
 #[test]
 fn host_functions_run_in_their_streams_order() {
     static RUNS: AtomicU32 = AtomicU32::new(0);
-    unsafe extern "C" fn function(expected: *mut c_void) {
+    unsafe extern "C-unwind" fn function(expected: *mut c_void) {
         let runs = RUNS.load(Ordering::Acquire);
         if runs as usize == expected as usize {
             RUNS.store(runs + 1, Ordering::Release);
@@ -407,6 +407,46 @@ fn host_functions_run_in_their_streams_order() {
     assert_eq!(RUNS.load(Ordering::Acquire), 3000);
     let null = address(core::ptr::null_mut());
     assert_eq!(cuLaunchHostFunc(Legacy, stream, None, null), Err(CudaError::INVALID_VALUE));
+}
+
+#[test]
+fn a_host_function_that_panics_costs_itself_only() {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C-unwind" fn panics(_: *mut c_void) {
+        std::panic::resume_unwind(Box::new("on purpose"));
+    }
+    unsafe extern "C-unwind" fn counts(_: *mut c_void) {
+        RUNS.fetch_add(1, Ordering::Release);
+    }
+    let _session = session();
+    let stream = stream();
+    let null = || address(core::ptr::null_mut());
+    watched(|| {
+        for _ in 0..3 {
+            cuLaunchHostFunc(Legacy, stream, Some(panics), null()).unwrap();
+            cuLaunchHostFunc(Legacy, stream, Some(counts), null()).unwrap();
+        }
+        assert_eq!(cuStreamSynchronize(Legacy, stream), Ok(()));
+    });
+    assert_eq!(RUNS.load(Ordering::Acquire), 3);
+}
+
+#[test]
+fn an_event_that_the_server_has_no_room_for_is_refused_when_it_is_made() {
+    let _session = session();
+    let mut events = Vec::new();
+    let mut make = || {
+        let mut event = CUevent::NULL;
+        cuEventCreate(out(&mut event), 0).map(|()| events.push(event))
+    };
+    let refused = loop {
+        if let Err(error) = make() {
+            break error;
+        }
+    };
+    assert_eq!(refused, CudaError::OUT_OF_MEMORY);
+    assert_eq!(events.len(), channel::limits::EVENTS_MAX as usize);
+    events.into_iter().for_each(|event| cuEventDestroy_v2(event).unwrap());
 }
 
 #[test]

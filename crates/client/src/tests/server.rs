@@ -225,12 +225,12 @@ impl Server {
 
     fn answer(&mut self, record: &Record) {
         let posted = match record.opcode() {
-            opcode::FENCE => {
+            Fence::OPCODE => {
                 let fence: Fence = record.decode().unwrap();
                 self.fence(fence.stream, fence.value);
                 Ok(())
             }
-            opcode::NOTIFY
+            Notify::OPCODE
             | number::cuStreamCreateWithPriority
             | number::cuStreamDestroy_v2
             | number::cuEventCreate
@@ -251,7 +251,7 @@ impl Server {
                 self.parted.lock().unwrap().push((stream.sm_first, stream.sms));
                 Ok(())
             }
-            opcode::HOST_FUNC => {
+            HostFunc::OPCODE => {
                 self.run_host_function(record.decode().unwrap());
                 Ok(())
             }
@@ -302,7 +302,7 @@ impl Server {
 
     fn call(&mut self, record: &Record) {
         match record.opcode() {
-            opcode::CHUNK_CREATE => {
+            ChunkCreate::OPCODE => {
                 let request: ChunkCreate = record.decode().unwrap();
                 let used: u64 = self.chunks.values().map(|c| c.len() as u64).sum();
                 if used + request.bytes > MEMORY_BYTES {
@@ -313,15 +313,15 @@ impl Server {
                 self.socket.send(&Message::ChunkFd(0), &[file.as_fd()]).unwrap();
                 self.replies.send_result(Ok(()));
             }
-            opcode::CHUNK_RELEASE => {
+            ChunkRelease::OPCODE => {
                 let request: ChunkRelease = record.decode().unwrap();
                 self.chunks.remove(&request.address.0).unwrap();
                 self.replies.send_result(Ok(()));
             }
-            opcode::HOST_MAP | number::cuModuleLoadDataEx => {
+            HostMap::OPCODE | number::cuModuleLoadDataEx => {
                 let (message, _) = self.socket.receive().unwrap();
                 assert!(matches!(message, Message::HostFd(()) | Message::ImageFd(())));
-                if record.opcode() == opcode::HOST_MAP {
+                if record.opcode() == HostMap::OPCODE {
                     return self.replies.send_result(Ok(()));
                 }
                 let request: LoadModule = record.decode().unwrap();

@@ -22,7 +22,7 @@ use std::rc::Rc;
 
 /// Most arrays of a client, levels that it has asked for among them: programs have one for each
 /// image that they work on.
-pub const ARRAYS_MAX: usize = 65_536;
+pub const ARRAYS_MAX: usize = channel::limits::ARRAYS_MAX as usize;
 /// Most texture and surface objects of a client: devices have room for about a million textures,
 /// which all clients share.
 pub const OBJECTS_MAX: usize = 65_536;

@@ -10,29 +10,30 @@ use std::sync::atomic::Ordering;
 /// Requests of a kind that the server does not know are written to the log so often.
 const UNKNOWN_LOGGED_MAX: u32 = 8;
 
+// A request of the table without a handler here does not compile.
 macro_rules! dispatch {
     ($session:ident, $record:ident, {
         post { $($post:ident => $post_method:ident,)* }
         call { $($call:ident => $call_method:ident,)* }
         file { $($file:ident => $file_method:ident,)* }
     }) => {
-        match $record.opcode() {
-            $($post::OPCODE => $session.post($record, |session, request: $post| {
+        match RequestName::of($record.opcode()) {
+            $(Some(RequestName::$post) => $session.post($record, |session, request: $post| {
                 session.$post_method(request)
             }),)*
-            $($call::OPCODE => $session.call($record, |session, request: $call| {
+            $(Some(RequestName::$call) => $session.call($record, |session, request: $call| {
                 session.$call_method(request)
             }),)*
             // The file came before, and goes even if the request is refused.
-            $($file::OPCODE => {
+            $(Some(RequestName::$file) => {
                 let file = $session.receive_file($file::OPCODE);
                 $session.call($record, |session, request: $file| {
                     session.$file_method(request, &file?)
                 })
             })*
             // The one request whose reply says something about an error too.
-            LoadModule::OPCODE => $session.load_module($record),
-            row => $session.forward(row, $record.words()),
+            Some(RequestName::LoadModule) => $session.load_module($record),
+            None => $session.forward($record.opcode(), $record.words()),
         }
     };
 }
@@ -124,7 +125,7 @@ impl Session {
         record: &'a Record,
         carry_out: impl FnOnce(&mut Self, R) -> CUresult,
     ) {
-        debug_assert_eq!(R::KIND, RequestKind::Post);
+        const { assert!(matches!(R::KIND, RequestKind::Post)) };
         if self.sticky.is_some() {
             return;
         }
@@ -150,7 +151,7 @@ impl Session {
         record: &'a Record,
         carry_out: impl FnOnce(&mut Self, R) -> Result<R::Reply, CudaError>,
     ) {
-        debug_assert_eq!(R::KIND, RequestKind::Call);
+        const { assert!(matches!(R::KIND, RequestKind::Call)) };
         // What was said before a fault, and of it, is fetched behind it.
         let after_fault = R::OPCODE == PrintfDrain::OPCODE && self.share.is_tenant();
         let result = match self.sticky.filter(|_| !after_fault) {

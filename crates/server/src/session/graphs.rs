@@ -21,7 +21,7 @@ use cuda_api::{CUgraphExec, CUresult, CudaError, Word};
 use std::sync::atomic::Ordering;
 
 /// Most graphs of a client: programs keep one for each shape of their data.
-pub const GRAPHS_MAX: usize = 65_536;
+pub const GRAPHS_MAX: usize = channel::limits::GRAPHS_MAX as usize;
 /// Most nodes of a graph: networks have some ten thousands.
 pub const NODES_MAX: usize = 262_144;
 

@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// A chunk's address and length are multiples of this: what devices map device memory in.
-pub const CHUNK_GRANULARITY_BYTES: u64 = 2 << 20;
+pub use channel::limits::CHUNK_GRANULARITY_BYTES;
 /// Most chunks of a client. Each is a file descriptor in the client, and in the server while it
 /// is made.
 pub const CHUNKS_MAX: usize = 16_384;

@@ -71,7 +71,7 @@ use std::time::Duration;
 use streams::Streams;
 
 /// Most events of a client: an event is some hundred bytes at the provider.
-pub const EVENTS_MAX: usize = 262_144;
+pub const EVENTS_MAX: usize = channel::limits::EVENTS_MAX as usize;
 
 /// How often a session looks at work that is under way while no request comes: a fault shows no
 /// later than that.

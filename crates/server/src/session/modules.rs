@@ -8,10 +8,10 @@ use cuda_api::handle::HandleKind;
 use std::ffi::{CStr, CString};
 
 /// Most modules of a client. Programs have up to some thousands: cuFFT makes one a kernel.
-pub const MODULES_MAX: usize = 65_536;
+pub const MODULES_MAX: usize = channel::limits::MODULES_MAX as usize;
 /// Most functions of a client: cuBLAS has some ten thousands of kernels, of which programs use
 /// hundreds.
-pub const FUNCTIONS_MAX: usize = 262_144;
+pub const FUNCTIONS_MAX: usize = channel::limits::FUNCTIONS_MAX as usize;
 
 /// A module with what was found in it.
 pub struct LoadedModule {

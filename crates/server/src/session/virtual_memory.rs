@@ -30,7 +30,7 @@ pub const RESERVATIONS_MAX: usize = 1024;
 pub const RESERVED_BYTES_MAX: u64 = 4 << 40;
 /// Most pieces of physical memory of a client, and most mappings: as many as chunks, for the same
 /// reason.
-pub const MEMORIES_MAX: usize = super::CHUNKS_MAX;
+pub const MEMORIES_MAX: usize = channel::limits::MEMORIES_MAX as usize;
 
 /// Addresses of the arena that are the client's.
 struct Reserved {

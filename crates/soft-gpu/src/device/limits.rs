@@ -19,10 +19,10 @@ pub const BLOCK_DIM_MAX: [u32; 3] = [1024, 1024, 64];
 /// Extents of a grid.
 pub const GRID_DIM_MAX: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
 /// Bytes of parameters of a kernel (CUDA 12.1 and later).
-pub const PARAM_BYTES_MAX: u32 = 32_764;
+pub const PARAM_BYTES_MAX: u32 = cuda_api::constants::PARAMETER_BYTES_MAX as u32;
 
 /// Granularity of physical memory and of its mappings, bytes.
-pub const CHUNK_BYTES: u64 = 2 << 20;
+pub const CHUNK_BYTES: u64 = channel::limits::CHUNK_GRANULARITY_BYTES;
 /// Alignment of what cuMemAlloc returns, bytes.
 pub const ALLOCATION_ALIGN: u64 = 512;
 /// Alignment of rows made by cuMemAllocPitch, bytes.

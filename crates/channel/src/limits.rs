@@ -1,0 +1,41 @@
+//! Limits that both sides of a ring keep to: the client refuses what the server would refuse later,
+//! so that a program learns of it from the call that asks for too much.
+
+use crate::message;
+use crate::region::{RECORD_BYTES_MAX, STREAM_SLOTS};
+use cuda_api::handle::Handle;
+
+/// Events of a client at a time: PyTorch has thousands; one is some hundred bytes at the provider.
+pub const EVENTS_MAX: u32 = 262_144;
+/// Modules and libraries at a time: programs load hundreds.
+pub const MODULES_MAX: u32 = 65_536;
+/// Functions at a time that a program has asked for: libraries have thousands of kernels.
+pub const FUNCTIONS_MAX: u32 = 262_144;
+/// Graphs at a time that the server has: programs keep one for each shape of their data.
+pub const GRAPHS_MAX: u32 = 65_536;
+/// Arrays and mipmapped arrays at a time.
+pub const ARRAYS_MAX: u32 = 65_536;
+/// Pieces of physical memory (cuMemCreate) at a time: an open file each.
+pub const MEMORIES_MAX: u32 = 16_384;
+/// Chunks of device memory, reservations and mappings are whole multiples of this: CUDA's
+/// granularity of virtual memory on all devices, and a large page.
+pub const CHUNK_GRANULARITY_BYTES: u64 = 2 << 20;
+/// Devices of a client: each has a share of its window and a primary context.
+pub const DEVICES_MAX: u32 = 64;
+
+const _: () = {
+    // A handle of each kind has an index that a handle can have.
+    assert!(STREAM_SLOTS - 1 <= Handle::INDEX_MAX);
+    assert!(EVENTS_MAX - 1 <= Handle::INDEX_MAX);
+    assert!(MODULES_MAX - 1 <= Handle::INDEX_MAX);
+    assert!(FUNCTIONS_MAX - 1 <= Handle::INDEX_MAX);
+    assert!(GRAPHS_MAX - 1 <= Handle::INDEX_MAX);
+    assert!(ARRAYS_MAX - 1 <= Handle::INDEX_MAX);
+    assert!(MEMORIES_MAX - 1 <= Handle::INDEX_MAX);
+    // All devices that a server can show find a place at the client, and in what it remembers of
+    // advice about managed memory.
+    assert!(message::DEVICES_MAX <= DEVICES_MAX as usize);
+    assert!(message::DEVICES_MAX <= cuda_api::advice::DEVICES_MAX as usize);
+    assert!(CHUNK_GRANULARITY_BYTES.is_power_of_two());
+    assert!((cuda_api::constants::PARAMETER_BYTES_MAX as u64) < RECORD_BYTES_MAX);
+};

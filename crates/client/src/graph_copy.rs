@@ -72,7 +72,7 @@ impl HostCopy {
 ///
 /// # Safety
 /// `argument` is from [`HostCopy::into_argument`] and given away with this call.
-pub(crate) unsafe extern "C" fn run(argument: *mut c_void) {
+pub(crate) unsafe extern "C-unwind" fn run(argument: *mut c_void) {
     // SAFETY: the caller vouches for it.
     let copy = unsafe { Arc::from_raw(argument.cast_const().cast::<HostCopy>()) };
     copy.run();

@@ -182,7 +182,7 @@ impl Attached {
             // post meanwhile.
             drop(queue);
             let status = result_code(self.health());
-            // A panic that comes out of a program's function must not end this thread.
+            // A panic that comes out of a program's function is the end of that function only.
             let _ = catch_unwind(AssertUnwindSafe(|| pending.function.run(status)));
             if let Some(word) = self.link.region().host_call_slot(pending.slot) {
                 word.store(pending.ticket | HOST_CALL_DONE);

@@ -74,13 +74,15 @@ pub struct CUdeviceptr(pub u64);
 pub type CUdevice = c_int;
 /// Physical memory made by cuMemCreate.
 pub type CUmemGenericAllocationHandle = u64;
-/// A function run by cuLaunchHostFunc.
-pub type CUhostFn = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
-/// A function run by cuStreamAddCallback.
+/// A function run by cuLaunchHostFunc, or when a user object is no longer held. Like all functions
+/// of a program's it may be left by unwinding: a Rust panic costs what that call was to do and no
+/// more; another language's exception ends the process, as where nothing catches it.
+pub type CUhostFn = Option<unsafe extern "C-unwind" fn(user_data: *mut c_void)>;
+/// A function run by cuStreamAddCallback; see [`CUhostFn`].
 pub type CUstreamCallback =
-    Option<unsafe extern "C" fn(stream: CUstream, status: c_uint, user_data: *mut c_void)>;
-/// Dynamic shared memory, bytes, that a block of `block_size` threads needs.
-pub type CUoccupancyB2DSize = Option<unsafe extern "C" fn(block_size: c_int) -> usize>;
+    Option<unsafe extern "C-unwind" fn(stream: CUstream, status: c_uint, user_data: *mut c_void)>;
+/// Dynamic shared memory, bytes, that a block of `block_size` threads needs; see [`CUhostFn`].
+pub type CUoccupancyB2DSize = Option<unsafe extern "C-unwind" fn(block_size: c_int) -> usize>;
 
 /// The legacy default stream, as a handle of its own.
 pub const CU_STREAM_LEGACY: CUstream = CUstream(1);

@@ -30,6 +30,8 @@ impl Seals {
     pub const SIZE: Self = Self(libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL);
     /// Its size and its content are what they are. For images.
     pub const ALL: Self = Self(Self::SIZE.0 | libc::F_SEAL_WRITE);
+    /// It never gets shorter: the least that a file needs for its mapped pages to stay.
+    pub const LASTING: Self = Self(libc::F_SEAL_SHRINK);
     /// The least that a file needs to be mapped safely.
     pub const MAPPABLE: Self = Self(libc::F_SEAL_SHRINK | libc::F_SEAL_GROW);
     /// The least that a file needs to be looked at as plain bytes.
@@ -46,6 +48,12 @@ impl Seals {
 pub enum FileError {
     /// It is not a file that can be sealed.
     NotSealable,
+    /// It is not in ordinary memory: pages of another kind (hugetlbfs) can be taken from whoever
+    /// maps them, sealed or not.
+    Kind {
+        /// The number of its file system's kind, as statfs gives it.
+        found: i64,
+    },
     /// Seals are missing.
     Unsealed {
         /// Seals it needs, F_SEAL_* bits.
@@ -70,6 +78,9 @@ impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSealable => f.write_str("not a memory file that can be sealed"),
+            Self::Kind { found } => {
+                write!(f, "not a file in ordinary memory: its file system is of kind {found:#x}")
+            }
             Self::Unsealed { wanted, found } => {
                 write!(f, "seals {wanted:#x} are needed, {found:#x} are there")
             }
@@ -125,7 +136,8 @@ pub fn create_sealed(name: &CStr, bytes: u64, seals: Seals) -> io::Result<OwnedF
     Ok(fd)
 }
 
-/// Checks a file from a peer: it has `wanted` seals and `min..=max` bytes. Returns its size.
+/// Checks a file from a peer: it is one of memfd_create's in ordinary memory, has `wanted` seals and
+/// `min..=max` bytes. Returns its size.
 ///
 /// # Errors
 /// What is wrong with the file, see [`FileError`].
@@ -138,6 +150,16 @@ pub fn check(fd: impl AsFd, wanted: Seals, min: u64, max: u64) -> Result<u64, Fi
     }
     if !Seals(found).contain(wanted) {
         return Err(FileError::Unsealed { wanted: wanted.0, found });
+    }
+    // SAFETY: statfs is plain data for which zeros are a value.
+    let mut system: libc::statfs = unsafe { core::mem::zeroed() };
+    // SAFETY: the descriptor is open and `system` is writable.
+    if unsafe { libc::fstatfs(fd, &mut system) } < 0 {
+        return Err(FileError::Io(io::Error::last_os_error()));
+    }
+    // A hole punched into hugetlbfs, and an empty pool of large pages: SIGBUS for the next to look.
+    if system.f_type != libc::TMPFS_MAGIC {
+        return Err(FileError::Kind { found: system.f_type });
     }
     // SAFETY: stat is plain data for which zeros are a value.
     let mut stat: libc::stat = unsafe { core::mem::zeroed() };
@@ -152,6 +174,7 @@ pub fn check(fd: impl AsFd, wanted: Seals, min: u64, max: u64) -> Result<u64, Fi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     #[test]
     fn only_a_sealed_file_of_the_right_size_passes() {
@@ -166,6 +189,26 @@ mod tests {
         assert!(matches!(check(&fd, Seals::CONSTANT, 0, 9000), Err(FileError::Unsealed { .. })));
         // No seal can be added once that is sealed.
         assert!(seal(&fd, Seals::ALL).is_err());
+    }
+
+    #[test]
+    fn a_file_of_large_pages_is_refused_whatever_its_seals() {
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | libc::MFD_HUGETLB;
+        // SAFETY: the name is a C string; the call takes nothing else.
+        let fd = unsafe { libc::memfd_create(c"test".as_ptr(), flags) };
+        if fd < 0 {
+            let _ =
+                writeln!(io::stderr(), "SKIPPED a_file_of_large_pages_is_refused: no hugetlbfs");
+            return;
+        }
+        // SAFETY: the descriptor was just made and belongs to nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // No page is taken for that.
+        // SAFETY: a call on a descriptor that is open.
+        assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), 2 << 20) }, 0);
+        seal(&fd, Seals::SIZE).unwrap();
+        let refused = check(&fd, Seals::MAPPABLE, 2 << 20, 2 << 20);
+        assert!(matches!(refused, Err(FileError::Kind { .. })), "{refused:?}");
     }
 
     #[test]

@@ -104,14 +104,7 @@ pub struct DeviceInfo {
 impl DeviceInfo {
     /// The UUID as NVIDIA's tools write it: `GPU-` and five groups of hexadecimal digits.
     pub fn uuid_text(&self) -> String {
-        let mut text = String::from("GPU");
-        for (index, byte) in self.uuid.iter().enumerate() {
-            if [0, 4, 6, 8, 10].contains(&index) {
-                text.push('-');
-            }
-            text.push_str(&format!("{byte:02x}"));
-        }
-        text
+        cuda_api::CUuuid { bytes: self.uuid }.to_string()
     }
 }
 

@@ -15,13 +15,13 @@ use std::sync::Arc;
 /// ([`super`]).
 #[derive(Clone, Copy)]
 pub struct HostCallback {
-    function: extern "C" fn(number: *mut c_void),
+    function: extern "C-unwind" fn(number: *mut c_void),
     number: usize,
 }
 
 impl HostCallback {
     /// A function, which is safe to call with any number, and its number.
-    pub fn new(function: extern "C" fn(number: *mut c_void), number: usize) -> Self {
+    pub fn new(function: extern "C-unwind" fn(number: *mut c_void), number: usize) -> Self {
         Self { function, number }
     }
 

@@ -121,7 +121,7 @@ impl Drop for Callbacks {
 }
 
 /// Wakes whoever sleeps on a stream's completion word.
-extern "C" fn ring(data: *mut c_void) {
+extern "C-unwind" fn ring(data: *mut c_void) {
     let Some((target, slot)) = Open::find(data) else { return };
     if let Some(word) = target.region.completion_word(slot) {
         wait::wake(word);
@@ -129,7 +129,7 @@ extern "C" fn ring(data: *mut c_void) {
 }
 
 /// Tells a client to run a host function.
-extern "C" fn request(data: *mut c_void) {
+extern "C-unwind" fn request(data: *mut c_void) {
     let Some((target, slot)) = Open::find(data) else { return };
     let ticket = target.tickets.get(slot as usize).map(|ticket| ticket.load(Ordering::Acquire));
     if let (Some(word), Some(ticket)) = (target.region.host_call_slot(slot), ticket) {

@@ -30,7 +30,7 @@ enum Op {
     Fill { to: u64, pitch: usize, pattern: Vec<u8>, width: usize, height: usize },
     WriteValue { address: u64, value: u32 },
     WaitValue { address: u64, value: u32 },
-    Host(unsafe extern "C" fn(*mut c_void), usize),
+    Host(unsafe extern "C-unwind" fn(*mut c_void), usize),
     Record { event: usize, sequence: u64 },
     WaitEvent { event: usize, sequence: u64 },
 }
@@ -68,7 +68,7 @@ struct World {
     ended: HashSet<u64>,
     poison: Option<CudaError>,
     /// Functions whose streams came to them, while calls are held back.
-    held_calls: Option<Vec<(unsafe extern "C" fn(*mut c_void), usize)>>,
+    held_calls: Option<Vec<(unsafe extern "C-unwind" fn(*mut c_void), usize)>>,
 }
 
 static WORLD: OnceLock<Mutex<World>> = OnceLock::new();

@@ -104,7 +104,7 @@ impl Device {
                 let tenant = &under_way.0;
                 let state = tenant.sticky();
                 if always || tenant.alive().is_ok() {
-                    // A panic of ours cannot come out of a C function, but a Rust test's can.
+                    // A panic that comes out of the program's function is its end only.
                     let call = std::panic::AssertUnwindSafe(|| call(state));
                     let _ = std::panic::catch_unwind(call);
                 }

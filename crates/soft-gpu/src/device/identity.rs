@@ -32,9 +32,7 @@ pub fn uuid() -> [u8; 16] {
 
 /// The UUID as nvidia-smi and CUDA_VISIBLE_DEVICES write it.
 pub fn uuid_text() -> String {
-    let hex: String = uuid().iter().map(|byte| format!("{byte:02x}")).collect();
-    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-    format!("GPU-{}", parts.join("-"))
+    cuda_api::CUuuid { bytes: uuid() }.to_string()
 }
 
 /// 128-bit FNV-1a.

@@ -145,7 +145,7 @@ fn streams_that_are_forked_run_side_by_side() {
     cu!(cuGraphExecDestroy(exec)).unwrap();
 }
 
-extern "C" fn count(data: *mut c_void) {
+extern "C-unwind" fn count(data: *mut c_void) {
     // SAFETY: the tests pass a counter that lives as long as the graph's launches.
     unsafe { AtomicU64::from_ptr(data.cast()) }.fetch_add(1, Ordering::AcqRel);
 }

@@ -352,12 +352,7 @@ pub(super) fn new_file(bytes: u64) -> io::Result<OwnedFd> {
 
 /// Size of a file that can never shrink; `None` for any other.
 fn sealed_size(file: BorrowedFd<'_>) -> Option<u64> {
-    // SAFETY: a plain system call on a borrowed descriptor.
-    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-    if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
-        return None;
-    }
-    stat(file.as_raw_fd()).and_then(|s| u64::try_from(s.st_size).ok())
+    channel::memfd::check(file, channel::memfd::Seals::LASTING, 0, u64::MAX).ok()
 }
 
 /// Device and inode.

@@ -93,11 +93,28 @@ fn a_program_that_is_to_see_no_device_sees_none() {
         finish(command.env("CUDA_VISIBLE_DEVICES", list))
     };
     run("0").expect_success();
-    for list in ["", "-1"] {
+    // There is one device.
+    for list in ["", "-1", "1", "7,0", "GPU-nope", "MIG-7"] {
         let ended = run(list);
         assert_ne!(ended.status, 0);
         assert!(ended.stderr.contains("CUDA_ERROR_NO_DEVICE"), "{ended:?}");
     }
+}
+
+#[test]
+fn a_program_that_requires_a_daemon_fails_without_one() {
+    let scene = Scene::with_daemon();
+    let require = |mut command: std::process::Command, value: &str| {
+        finish(command.env("OPENMPS_REQUIRE", value))
+    };
+    let arguments = ["--iterations", "1"];
+    require(scene.sample("vector_add", &arguments), "1").expect_success();
+    require(scene.sample_alone("vector_add", &arguments), "0").expect_success();
+    let ended = require(scene.sample_alone("vector_add", &arguments), "1");
+    assert_ne!(ended.status, 0);
+    assert!(ended.stderr.contains("CUDA_ERROR_MPS_CONNECTION_FAILED"), "{ended:?}");
+    let said = "openmps: no daemon is found, and OPENMPS_REQUIRE wants one: `openmps up`";
+    assert_eq!(ended.stderr.matches(said).count(), 1, "{ended:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::attach::Attached;
 use crate::handshake::{self, AttachError};
 use crate::stderr::say;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use cuda_api::{CUresult, CudaError, result_code, result_from_code};
+use cuda_api::{CUresult, CudaError, environment, result_code, result_from_code};
 use provider::Provider;
 
 /// How this process runs.
@@ -36,6 +36,11 @@ pub(crate) fn decide() -> Mode {
             ATTACHED.store(Box::into_raw(attached), Ordering::Release);
             Mode::Attached
         }
+        Err(AttachError::NoDaemon) if is_required() => {
+            let advice = "`openmps up` starts one, or unset OPENMPS_REQUIRE";
+            say(format_args!("no daemon is found, and OPENMPS_REQUIRE wants one: {advice}"));
+            Mode::Refused(CudaError::MPS_CONNECTION_FAILED)
+        }
         Err(AttachError::NoDaemon) => match provider::load() {
             Ok(provider) => Mode::PassThrough(Box::new(provider)),
             Err(reason) => {
@@ -48,6 +53,11 @@ pub(crate) fn decide() -> Mode {
             Mode::Refused(code)
         }
     }
+}
+
+/// Whether this process is to fail where it finds no daemon.
+fn is_required() -> bool {
+    std::env::var_os(environment::OPENMPS_REQUIRE).is_some_and(|value| value == "1")
 }
 
 /// Records a refusal for cuInit.
@@ -96,9 +106,10 @@ pub(crate) fn client() -> Result<&'static Attached, CudaError> {
 pub(crate) fn initialize() -> CUresult {
     result_from_code(REFUSAL.load(Ordering::Acquire))?;
     let attached = attached_even_before_init().ok_or(CudaError::NOT_INITIALIZED)?;
-    // Which of several devices a client gets is its daemon's business, whose own list has counted
-    // already; it may be the same one, inherited, that would name none of those that are left.
-    if attached.devices().is_empty() || !provider::wants_a_device() {
+    // The numbers are those of the daemon's devices, which its own list may have chosen and ordered.
+    let uuids: Vec<String> =
+        attached.devices().iter().map(|device| device.uuid.to_string()).collect();
+    if provider::visible_devices(&uuids).is_empty() {
         return Err(CudaError::NO_DEVICE);
     }
     attached.health()?;

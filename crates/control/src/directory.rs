@@ -17,7 +17,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The directory when `CUDA_MPS_PIPE_DIRECTORY` says nothing.
-pub const DEFAULT_PIPE_DIRECTORY: &str = "/tmp/nvidia-mps";
+pub const DEFAULT_PIPE_DIRECTORY: &str = cuda_api::environment::PIPE_DIRECTORY_DEFAULT;
 
 /// Bytes of the longest path of a socket, its closing zero included: `sun_path` of `sockaddr_un`.
 pub const SOCKET_PATH_BYTES_MAX: usize = 108;
@@ -90,8 +90,11 @@ impl PipeDirectory {
     /// [`DirectoryError`]: another instance, no permission, a path too long for a socket, ...
     pub fn occupy(&self) -> Result<Occupied, DirectoryError> {
         self.check_length()?;
+        self.check_kind()?;
         let existed = self.0.is_dir();
         fs::create_dir_all(&self.0).map_err(|error| DirectoryError::at(&self.0, error))?;
+        // Once more: what was made meanwhile in the same place is another's.
+        self.check_kind()?;
         if !existed {
             // Every user's clients must find the sockets, whatever the umask said.
             rustix::fs::chmod(&self.0, Mode::from_raw_mode(0o755))
@@ -114,6 +117,26 @@ impl PipeDirectory {
             });
         }
         Ok(())
+    }
+
+    /// Refuses a file, and a symbolic link that is not this user's or root's: its owner could lead
+    /// this daemon, and its files, anywhere, and elsewhere the next moment.
+    fn check_kind(&self) -> Result<(), DirectoryError> {
+        let path = self.0.clone();
+        if let Ok(link) = fs::symlink_metadata(&path)
+            && link.is_symlink()
+            && link.uid() != 0
+            && link.uid() != rustix::process::geteuid().as_raw()
+        {
+            return Err(DirectoryError::ForeignLink {
+                path,
+                owner: crate::users::name(link.uid()),
+            });
+        }
+        match fs::metadata(&path) {
+            Ok(there) if !there.is_dir() => Err(DirectoryError::NoDirectory { path }),
+            _ => Ok(()),
+        }
     }
 
     fn lock(&self) -> Result<OwnedFd, DirectoryError> {

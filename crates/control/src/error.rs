@@ -35,6 +35,26 @@ pub enum DirectoryError {
         /// Effective user id of this process.
         user: u32,
     },
+    /// A file is where the directory should be.
+    #[error(
+        "the pipe directory {} is a file: set CUDA_MPS_PIPE_DIRECTORY to a directory, or to a path \
+         at which one can be made", path.display()
+    )]
+    NoDirectory {
+        /// The directory that was wanted.
+        path: PathBuf,
+    },
+    /// Another user's symbolic link.
+    #[error(
+        "the pipe directory {} is a symbolic link of {owner}'s, who could lead this daemon anywhere: \
+         remove it, or set CUDA_MPS_PIPE_DIRECTORY to another directory", path.display()
+    )]
+    ForeignLink {
+        /// The directory that was wanted.
+        path: PathBuf,
+        /// Whose link it is.
+        owner: String,
+    },
     /// No room.
     #[error("no room for {}: the file system is full", path.display())]
     Full {
@@ -59,6 +79,7 @@ impl DirectoryError {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 DirectoryError::NoPermission { path, user: rustix::process::geteuid().as_raw() }
             }
+            io::ErrorKind::NotADirectory => DirectoryError::NoDirectory { path },
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 DirectoryError::Full { path }
             }

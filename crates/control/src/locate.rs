@@ -6,7 +6,7 @@
 use crate::directory::{DEFAULT_PIPE_DIRECTORY, PipeDirectory};
 use crate::report::Report;
 use crate::shell::Shell;
-use cuda_api::environment::XDG_RUNTIME_DIR;
+use cuda_api::environment::{OPENMPS_SYSTEM_DIRECTORY, XDG_RUNTIME_DIR};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,12 +21,15 @@ pub fn pipe_directory() -> PathBuf {
         let path = directory.path();
         return std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     }
-    let default = Path::new(DEFAULT_PIPE_DIRECTORY);
-    if is_trustworthy(default)
-        && let Some(Report { uid: owner, .. }) = report(default)
+    let system = std::env::var_os(OPENMPS_SYSTEM_DIRECTORY).map(PathBuf::from);
+    let system = system
+        .filter(|directory| directory.is_absolute())
+        .unwrap_or_else(|| PathBuf::from(DEFAULT_PIPE_DIRECTORY));
+    if is_trustworthy(&system)
+        && let Some(Report { uid: owner, .. }) = report(&system)
         && (owner == 0 || owner == rustix::process::geteuid().as_raw())
     {
-        return default.to_path_buf();
+        return system;
     }
     own_directory()
 }

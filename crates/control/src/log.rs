@@ -8,6 +8,7 @@ use cuda_api::environment::CUDA_MPS_LOG_DIRECTORY;
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -88,20 +89,33 @@ impl Bounded {
 
     /// Writes what there is room for, and says how much that was.
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        if self.file.metadata().is_ok_and(|metadata| metadata.len() >= self.bytes_max) {
-            self.begin_anew();
+        if let Ok(open) = self.file.metadata() {
+            let there = std::fs::metadata(&self.path);
+            if there.is_ok_and(|there| (there.dev(), there.ino()) == (open.dev(), open.ino())) {
+                if open.len() >= self.bytes_max {
+                    self.begin_anew();
+                }
+            } else {
+                self.open_again();
+            }
         }
         self.file.write(text)
+    }
+
+    /// Goes on in the file that has the path now: what was open there has been moved or deleted.
+    fn open_again(&mut self) {
+        // Where none can be had, lines go on into the one that is open.
+        if let Ok(new) = Bounded::open(self.path.clone(), self.bytes_max) {
+            *self = new;
+        }
     }
 
     /// Sets the full file aside. Where that cannot be done it grows on.
     fn begin_anew(&mut self) {
         let mut old = self.path.clone().into_os_string();
         old.push(".old");
-        if std::fs::rename(&self.path, old).is_ok()
-            && let Ok(new) = Bounded::open(self.path.clone(), self.bytes_max)
-        {
-            *self = new;
+        if std::fs::rename(&self.path, old).is_ok() {
+            self.open_again();
         }
     }
 }
@@ -114,6 +128,14 @@ impl LogFile {
     /// Appends a line of the control daemon.
     pub fn control(&self, text: impl Display) {
         self.append(&line(Role::Control, std::process::id(), text));
+    }
+
+    /// Opens the file again, whatever is open: somebody wants to be sure of it.
+    fn open_again(&self) {
+        let mut inner = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(file) = &mut inner.file {
+            file.open_again();
+        }
     }
 
     /// Appends a line that has its stamp already.
@@ -163,6 +185,8 @@ impl Logs {
         let wanted = std::env::var_os(CUDA_MPS_LOG_DIRECTORY)
             .filter(|value| !value.is_empty())
             .map_or_else(|| PathBuf::from(DEFAULT_LOG_DIRECTORY), PathBuf::from);
+        // A log is opened again long after the daemon has left the directory it was started in.
+        let wanted = std::path::absolute(&wanted).unwrap_or(wanted);
         let first = match open_both(&wanted) {
             Ok(files) => return Logs::with(files, wanted, None, echo),
             Err(error) => format!("cannot write logs in {}: {error}", wanted.display()),
@@ -182,6 +206,12 @@ impl Logs {
                 )),
             },
         }
+    }
+
+    /// Opens both files again.
+    pub fn open_again(&self) {
+        self.control.open_again();
+        self.server.open_again();
     }
 
     fn with(

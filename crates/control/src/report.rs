@@ -31,6 +31,10 @@ pub struct Report {
     /// daemon of an earlier version.
     #[serde(default)]
     pub descriptors_max: Option<u64>,
+    /// The list of devices that it was started with (CUDA_VISIBLE_DEVICES), whose devices are all
+    /// that its programs see.
+    #[serde(default)]
+    pub visible_devices: Option<String>,
     /// What about its environment and its limits is not as its owner may think, a sentence each.
     #[serde(default)]
     pub warnings: Vec<String>,

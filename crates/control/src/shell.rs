@@ -5,7 +5,10 @@
 
 use crate::command::COMMAND_BYTES_MAX;
 use crate::directory::PipeDirectory;
+use crate::process::stopped_hint;
 use crate::program::complain;
+use crate::report::Report;
+use crate::status::ServerState;
 use channel::message::{Command, Message};
 use channel::socket::{ReceiveError, SeqPacket};
 use std::io::{self, BufRead, Write};
@@ -15,6 +18,10 @@ use thiserror::Error;
 
 /// How long a daemon may leave a connection unanswered when its queue is full.
 const CONNECT_S_MAX: u64 = 10;
+/// After so long without an answer the daemon is asked how it is, and has as long to say so.
+const LOOK: Duration = Duration::from_secs(5);
+/// Looks that find a server silent, before it is no use to wait: it may just be busy.
+const IN_VAIN_MAX: u32 = 3;
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
@@ -34,8 +41,11 @@ pub enum ShellError {
         reason: String,
     },
     /// It does not answer in time.
-    #[error("the daemon in {} does not answer", .0.display())]
-    Silent(PathBuf),
+    #[error("the daemon in {} does not answer{hint}", .0.path().display(), hint = hint(.0))]
+    Silent(PipeDirectory),
+    /// The daemon waits for a server that does not answer.
+    #[error("the daemon waits for it in vain; `quit -t 10` ends it")]
+    ServerSilent,
     /// It ended in the middle.
     #[error("the daemon ended before it answered")]
     Ended,
@@ -47,6 +57,12 @@ pub enum ShellError {
     Io(#[from] io::Error),
 }
 
+/// What to do about a daemon that does not answer.
+fn hint(directory: &PipeDirectory) -> String {
+    let pid = std::fs::read_to_string(directory.pid_file()).ok();
+    pid.and_then(|pid| pid.trim().parse().ok()).map_or_else(String::new, stopped_hint)
+}
+
 /// Speaks to the daemon of a directory.
 #[derive(Clone, Debug)]
 pub struct Shell {
@@ -55,7 +71,8 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// For the daemon of `directory`. It may take as long as it wants to: `quit` waits.
+    /// For the daemon of `directory`. It may take as long as it wants to, as `quit` does, but not be
+    /// deaf meanwhile.
     pub fn new(directory: PipeDirectory) -> Shell {
         Shell { directory, patience: None }
     }
@@ -81,7 +98,8 @@ impl Shell {
             return Err(ShellError::TooLong(line.len()));
         }
         let socket = self.connect()?;
-        socket.set_receive_timeout(self.patience)?;
+        socket.set_receive_timeout(Some(self.patience.unwrap_or(LOOK)))?;
+        let mut in_vain = 0;
         let command = Message::Command(Command { text: line.to_owned() });
         if let Err(error) = socket.send(&command, &[]) {
             return Err(match error.kind() {
@@ -95,8 +113,12 @@ impl Shell {
                 Ok((Message::Refused(refused), _)) => return Err(self.foreign(refused.reason)),
                 Ok((other, _)) => return Err(self.foreign(format!("it said {}", other.name()))),
                 Err(ReceiveError::Closed) => return Err(ShellError::Ended),
+                Err(ReceiveError::TimedOut) if self.patience.is_some() => {
+                    return Err(ShellError::Silent(self.directory.clone()));
+                }
                 Err(ReceiveError::TimedOut) => {
-                    return Err(ShellError::Silent(self.directory.path().to_path_buf()));
+                    self.check_alive(&mut in_vain)?;
+                    continue;
                 }
                 Err(ReceiveError::Io(error)) => return Err(error.into()),
                 Err(error) => return Err(self.foreign(error.to_string())),
@@ -116,6 +138,30 @@ impl Shell {
         Ok((String::from_utf8_lossy(&output).into_owned(), status))
     }
 
+    /// Asks the daemon, which has not answered for a while, how it is. `in_vain` counts how often a
+    /// server was found silent.
+    fn check_alive(&self, in_vain: &mut u32) -> Result<(), ShellError> {
+        let other = self.clone().with_patience(LOOK);
+        let report = match other.ask("report") {
+            Ok((text, 0)) => serde_json::from_str::<Report>(&text).ok(),
+            Err(ShellError::Silent(directory)) => return Err(ShellError::Silent(directory)),
+            // It is too busy to say so, or has just ended: then that is seen where it is waited for.
+            Ok(_) | Err(_) => None,
+        };
+        let servers = report.map_or_else(Vec::new, |report| report.servers);
+        let starts = ServerState::Initializing.word();
+        let silent = servers.iter().filter(|server| server.state != starts);
+        let Some(error) = silent.filter_map(|server| server.error.as_ref()).next() else {
+            *in_vain = 0;
+            return Ok(());
+        };
+        if *in_vain == 0 {
+            complain(error);
+        }
+        *in_vain += 1;
+        if *in_vain < IN_VAIN_MAX { Ok(()) } else { Err(ShellError::ServerSilent) }
+    }
+
     fn foreign(&self, reason: String) -> ShellError {
         ShellError::Foreign { directory: self.directory.path().to_path_buf(), reason }
     }
@@ -130,9 +176,7 @@ impl Shell {
                 | io::ErrorKind::ConnectionRefused
                 | io::ErrorKind::NotADirectory => ShellError::NoDaemon,
                 io::ErrorKind::PermissionDenied => ShellError::NoPermission(path),
-                io::ErrorKind::WouldBlock => {
-                    ShellError::Silent(self.directory.path().to_path_buf())
-                }
+                io::ErrorKind::WouldBlock => ShellError::Silent(self.directory.clone()),
                 _ => error.into(),
             })
         };

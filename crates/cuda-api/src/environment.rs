@@ -69,6 +69,9 @@ impl core::fmt::Display for Values {
     }
 }
 
+/// Pipe directory of programs that are told nothing: NVIDIA's.
+pub const PIPE_DIRECTORY_DEFAULT: &str = "/tmp/nvidia-mps";
+
 macro_rules! variables {
     ($($id:ident = $name:literal, $readers:literal, $values:expr, $default:literal,
         $meaning:literal;)*) => {
@@ -115,6 +118,12 @@ variables! {
     OPENMPS_COMPILERS = "OPENMPS_COMPILERS", "openmps", OneOf(&["ptx", "own"]),
         "ptx", "What `openmps run` has NVRTC and nvJitLink make on the software GPU where a program \
         asks them for machine code: ptx, which it runs, or own, what they make on their own.";
+    OPENMPS_REQUIRE = "OPENMPS_REQUIRE", "client", OneOf(&["0", "1"]),
+        "0", "1 has a program that finds no daemon fail (CUDA_ERROR_MPS_CONNECTION_FAILED) instead of \
+        running without sharing.";
+    OPENMPS_SYSTEM_DIRECTORY = "OPENMPS_SYSTEM_DIRECTORY", "openmps, NVML", AbsolutePath,
+        "/tmp/nvidia-mps", "Where openmps and the NVML look for the system's daemon if \
+        CUDA_MPS_PIPE_DIRECTORY says nothing.";
     OPENMPS_TRACE = "OPENMPS_TRACE", "client", OneOf(&["summary", "unsupported", "errors", "calls"]),
         "off", "summary lists on standard error, when a program ends, the functions that it called in \
         vain; unsupported writes a line at the first call of each of them; errors also one for each \
@@ -157,6 +166,37 @@ variables! {
         process's number.";
 }
 
+/// What variables of NVIDIA's MPS are about that nothing here honours yet: what programs have instead.
+const UNHONOURED: &[(&str, &str)] = &[
+    ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "programs have all SMs"),
+    (
+        "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING",
+        "contexts have the SMs of their program",
+    ),
+    ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "programs may have all device memory"),
+    ("CUDA_MPS_CLIENT_PRIORITY", "programs have normal priority"),
+    ("CUDA_MPS_SM_PARTITION", "there are no fixed partitions"),
+    ("CUDA_MPS_PROTOCOL_VERSION", "commands are those of version 2"),
+];
+
+/// What holds in spite of a variable of NVIDIA's MPS that is set and not honoured yet; nothing for
+/// other variables, and for values that ask for what holds anyway.
+pub fn unhonoured(name: &str, value: &str) -> Option<&'static str> {
+    let (name, holds) = UNHONOURED.iter().find(|row| row.0 == name)?;
+    let same: &[&str] = match *name {
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" => &["", "100", "100.0"],
+        "CUDA_MPS_PROTOCOL_VERSION" => &["", "2"],
+        "CUDA_MPS_SM_PARTITION" | "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" => &[""],
+        _ => &["", "0"],
+    };
+    (!same.contains(&value.trim())).then_some(*holds)
+}
+
+/// The names that [`unhonoured`] knows.
+pub fn unhonoured_names() -> impl Iterator<Item = &'static str> {
+    UNHONOURED.iter().map(|row| row.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,5 +214,16 @@ mod tests {
             assert!(!values.accept(bad), "{values}: {bad}");
         }
         assert!(Any.accept("x"));
+    }
+
+    #[test]
+    fn what_is_not_honoured_is_known_and_what_asks_for_nothing_is_not_named() {
+        let percentage = |value| unhonoured("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", value);
+        assert_eq!(percentage("50"), Some("programs have all SMs"));
+        assert_eq!(
+            (percentage("100"), percentage(""), unhonoured("HOME", "/")),
+            (None, None, None)
+        );
+        assert!(unhonoured_names().all(|name| VARIABLES.iter().all(|row| row.name != name)));
     }
 }

@@ -1,8 +1,8 @@
 //! nvidia-cuda-mps-server: a server, started by the control daemon and by nobody else.
 
 use channel::socket::SeqPacket;
+use control::directory::DEFAULT_PIPE_DIRECTORY;
 use cuda_api::environment::{CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::log::Log;
 use server::{Exit, Options};
 use std::os::fd::{OwnedFd, RawFd};
@@ -42,13 +42,13 @@ fn serve(number: &str) -> anyhow::Result<Exit> {
     use anyhow::Context;
     let fd: RawFd = number.parse().with_context(|| format!("{CONTROL_FD} {number}"))?;
     let control = SeqPacket::inherit(fd).with_context(|| format!("{CONTROL_FD} {number}"))?;
-    raise_descriptor_limit();
+    control::daemon::raise_descriptor_limit();
     crate::driver_locks::be_patient();
     let options = Options {
         // The daemon has made standard error the way to server.log; a line is one write.
         log: Log::new(std::io::stderr()).at(&log_path()),
         pipe_directory: std::env::var_os(CUDA_MPS_PIPE_DIRECTORY)
-            .map_or_else(|| PathBuf::from("/tmp/nvidia-mps"), PathBuf::from),
+            .map_or_else(|| PathBuf::from(DEFAULT_PIPE_DIRECTORY), PathBuf::from),
         stop: Some(stop_signals().context("watching for signals")?),
     };
     Ok(server::run(control, options))
@@ -68,13 +68,8 @@ fn stop_signals() -> std::io::Result<OwnedFd> {
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
     }
+    // The daemon's business: its logs are opened again, or it ends its servers.
+    let ignored = std::sync::Arc::<std::sync::atomic::AtomicBool>::default();
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, ignored)?;
     Ok(reader.into())
-}
-
-/// A chunk of a client's memory is an open file of some providers, so a server needs as many as
-/// it may have.
-fn raise_descriptor_limit() {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Staying with what there is only makes memory run out earlier.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }

@@ -36,6 +36,8 @@ impl Home {
             .env_remove("LD_LIBRARY_PATH")
             .env("XDG_RUNTIME_DIR", &self.0)
             .env("OPENMPS_LIB_DIR", self.0.join("lib"))
+            // A daemon of the machine's own is none of these tests' business.
+            .env("OPENMPS_SYSTEM_DIRECTORY", self.0.join("system"))
             .stdin(Stdio::null());
         command
     }
@@ -47,7 +49,6 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // Named, or a daemon of the machine's own would be ended.
         let mut down = self.command(&["down", "--timeout", "0"]);
         let _ = down.env("CUDA_MPS_PIPE_DIRECTORY", self.pipe()).output();
         let _ = std::fs::remove_dir_all(&self.0);
@@ -65,17 +66,8 @@ impl From<Output> for Said {
     }
 }
 
-/// A default directory with a daemon of this machine's own would be used; then these tests, which
-/// count on a private one, cannot.
-fn machine_has_a_daemon() -> bool {
-    std::fs::exists("/tmp/nvidia-mps/control").unwrap_or(true)
-}
-
 #[test]
 fn run_starts_a_daemon_once_and_says_so() {
-    if machine_has_a_daemon() {
-        return;
-    }
     let home = Home::new();
     let script = "echo $CUDA_MPS_PIPE_DIRECTORY; echo $LD_LIBRARY_PATH; exit 7";
     let pipe = home.pipe().display().to_string();
@@ -93,9 +85,6 @@ fn run_starts_a_daemon_once_and_says_so() {
 
 #[test]
 fn up_down_and_ps() {
-    if machine_has_a_daemon() {
-        return;
-    }
     let home = Home::new();
     let json = |arguments: &[&str]| -> Value {
         let Said(output, errors, status) = home.openmps(arguments);
@@ -106,6 +95,10 @@ fn up_down_and_ps() {
     assert_eq!((output.as_str(), status), ("", 1));
     assert!(errors.contains("no daemon runs in ") && errors.contains("`openmps up`"), "{errors}");
     assert_eq!(json(&["down", "--json"])["stopped"], false);
+    let Said(output, errors, status) = home.openmps(&["ps", "--json"]);
+    let nothing: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!((&nothing["running"], status), (&false.into(), 1));
+    assert!(errors.contains("no daemon runs in "), "{errors}");
 
     let up = json(&["up", "--json"]);
     assert_eq!(
@@ -124,9 +117,6 @@ fn up_down_and_ps() {
 
 #[test]
 fn a_program_that_shall_see_no_device_leaves_its_daemon_one() {
-    if machine_has_a_daemon() {
-        return;
-    }
     for (list, inherited) in [("", false), ("-1", false), ("0", true)] {
         let home = Home::new();
         let up = home.command(&["up", "--json"]).env("CUDA_VISIBLE_DEVICES", list).output();
@@ -184,6 +174,31 @@ fn options_of_run_come_before_the_program() {
     assert_eq!(said, Said("--quiet -n -- x\n".into(), String::new(), 0));
 }
 
+#[test]
+fn the_systems_daemon_is_found() {
+    let home = Home::new();
+    let system = home.0.join("system");
+    let Said(_, errors, status) =
+        Said::from(home.command(&["up"]).env("CUDA_MPS_PIPE_DIRECTORY", &system).output().unwrap());
+    assert_eq!((errors.as_str(), status), ("", 0));
+    let said = home.openmps(&["run", "sh", "-c", "echo $CUDA_MPS_PIPE_DIRECTORY"]);
+    assert_eq!(said, Said(format!("{}\n", system.display()), String::new(), 0));
+    assert_eq!(home.openmps(&["down"]).2, 0);
+    assert!(!system.join("control").exists());
+}
+
+#[test]
+fn a_list_of_devices_counts_once() {
+    let home = Home::new();
+    let shown = |list: &str| {
+        let script = "echo ${CUDA_VISIBLE_DEVICES-none}";
+        let mut command = home.command(&["run", "sh", "-c", script]);
+        Said::from(command.env("CUDA_VISIBLE_DEVICES", list).output().unwrap()).0
+    };
+    assert_eq!(shown("1"), "none\n", "the daemon that is started for it has the list");
+    assert_eq!(shown("0"), "0\n", "among the daemon's devices");
+}
+
 /// Every command that prints without a device.
 const PRINTERS: &[&[&str]] = &[
     &["coverage"],
@@ -199,9 +214,6 @@ const PRINTERS: &[&[&str]] = &[
 
 #[test]
 fn a_reader_that_has_enough_ends_a_command_quietly() {
-    if machine_has_a_daemon() {
-        return;
-    }
     let home = Home::new();
     for arguments in PRINTERS {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -214,9 +226,6 @@ fn a_reader_that_has_enough_ends_a_command_quietly() {
 
 #[test]
 fn output_that_finds_no_room_is_an_error() {
-    if machine_has_a_daemon() {
-        return;
-    }
     let home = Home::new();
     for arguments in PRINTERS {
         let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -231,9 +240,6 @@ fn output_that_finds_no_room_is_an_error() {
 
 #[test]
 fn many_starts_share_one_daemon() {
-    if machine_has_a_daemon() {
-        return;
-    }
     let home = Home::new();
     let children: Vec<_> = (0..8)
         .map(|_| {
@@ -253,9 +259,6 @@ fn many_starts_share_one_daemon() {
 
 #[test]
 fn a_directory_that_others_can_write_is_refused() {
-    if machine_has_a_daemon() {
-        return;
-    }
     let home = Home::new();
     std::fs::create_dir(home.pipe()).unwrap();
     std::fs::set_permissions(home.pipe(), PermissionsExt::from_mode(0o777)).unwrap();
@@ -294,9 +297,6 @@ fn doctor_names_a_limited_address_space() {
 
 #[test]
 fn doctor_says_where_no_daemon_can_be_started() {
-    if machine_has_a_daemon() {
-        return;
-    }
     let home = Home::new();
     let doctor = |directory: PathBuf| {
         let mut command = home.command(&["doctor", "--json"]);
@@ -316,9 +316,6 @@ fn doctor_says_where_no_daemon_can_be_started() {
 
 #[test]
 fn another_users_runtime_directory_is_left_alone() {
-    if machine_has_a_daemon() {
-        return;
-    }
     let home = Home::new();
     let me = std::fs::metadata(&home.0).unwrap().uid();
     // As `su` leaves it in the environment. Who is not root has root's everywhere.

@@ -19,7 +19,7 @@ pub use library::Provider;
 pub use search::{
     INSTALLED_LIBRARIES, find_software, find_vendor, find_vendor_nvml, library_directory,
 };
-pub use visible::wants_a_device;
+pub use visible::{visible_devices, wants_a_device};
 
 /// Bytes that stand in our own client library, and by which it is recognised.
 pub const MARKER: &[u8] = b"openmps client library, not a provider";

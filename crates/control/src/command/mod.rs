@@ -132,11 +132,11 @@ commands! {
         "Print daemon, servers and clients as JSON (openmps only)";
     "set_default_active_thread_percentage" "<percentage>" owner NotSupported,
         "Set the share of SMs that clients of servers to come may use";
-    "get_default_active_thread_percentage" "" anyone NotSupported,
+    "get_default_active_thread_percentage" "" anyone Run(query::get_default_active_thread_percentage),
         "Print the share of SMs that clients of servers to come may use";
     "set_active_thread_percentage" "<PID> <percentage>" owner NotSupported,
         "Set the share of SMs that clients to come of a server may use";
-    "get_active_thread_percentage" "<PID>" anyone NotSupported,
+    "get_active_thread_percentage" "<PID>" anyone Run(query::get_active_thread_percentage),
         "Print the share of SMs that clients to come of a server may use";
     "set_default_device_pinned_mem_limit" "<device> <value>" owner NotSupported,
         "Set the device memory of a client of servers to come";
@@ -150,21 +150,36 @@ commands! {
         "Set the priority of clients to come: 0 normal, 1 below normal";
     "get_default_client_priority" "" anyone NotSupported,
         "Print the priority of clients to come";
-    "sm_partition" "add <device> <chunks> | rm <device> <partition>" owner NotSupported,
-        "Make or remove a fixed partition of SMs";
-    "lspart" "" anyone NotSupported,
-        "Print the fixed partitions of SMs";
 }
 
-/// The commands, one a line.
+/// The commands, one a line; at the end the names of those that only NVIDIA's MPS has.
 pub fn help() -> String {
     let mut text = String::new();
+    let mut later = Vec::new();
     for row in COMMANDS {
-        let usage = format!("{} {}", row.name, row.arguments);
-        let later = if matches!(row.handler, NotSupported) { " (not supported yet)" } else { "" };
-        let _ = writeln!(text, "  {:46} {}{later}", usage.trim_end(), row.help);
+        match row.handler {
+            Run(_) => {
+                let usage = format!("{} {}", row.name, row.arguments);
+                let _ = writeln!(text, "  {:44} {}", usage.trim_end(), row.help);
+            }
+            NotSupported => later.push(row.name),
+        }
     }
+    text.push_str("\nNot supported yet, and refused:\n");
+    later.iter().for_each(|name| {
+        let _ = writeln!(text, "  {name}");
+    });
     text
+}
+
+/// The answer to a name that there is not: NVIDIA's words, and the command that may be meant.
+fn unknown(line: &str, name: &str) -> Failure {
+    let mut text = format!("Unknown command \"{}\"", line.trim());
+    let known = COMMANDS.iter().filter(|row| matches!(row.handler, Run(_))).map(|row| row.name);
+    if let Some(meant) = crate::nearest(name, known) {
+        let _ = write!(text, "\nDid you mean {meant}?");
+    }
+    Failure(text)
 }
 
 /// Whether a line and its output go to the log. Programs that watch ask for reports all the time.
@@ -178,7 +193,7 @@ pub(crate) fn run(daemon: &Daemon, line: &str, uid: u32, gid: u32, owner: bool) 
     let name = words.next().unwrap_or_default();
     let request = Request { daemon, arguments: words.collect(), uid, gid, owner };
     let result = match COMMANDS.iter().find(|row| row.name == name) {
-        None => Err(Failure(format!("Unknown command \"{}\"", line.trim()))),
+        None => Err(unknown(line, name)),
         Some(row) if row.privileged && !owner => Err(Failure(match daemon.owner() {
             0 => format!("{name} is only for root, whose daemon this is"),
             user => format!(

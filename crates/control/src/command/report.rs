@@ -4,6 +4,7 @@ use super::query::{pid_namespace, visible};
 use super::{Failure, Request};
 use crate::report::{Client, Report, Server};
 use crate::users;
+use cuda_api::environment::CUDA_VISIBLE_DEVICES;
 
 pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
     request.no_arguments("report")?;
@@ -47,6 +48,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
         stopping: daemon.is_stopping(),
         clients_waiting: daemon.clients_waiting() as u64,
         descriptors_max: daemon.descriptors_max(),
+        visible_devices: std::env::var(CUDA_VISIBLE_DEVICES).ok(),
         warnings: daemon.warnings().to_vec(),
         servers,
     };

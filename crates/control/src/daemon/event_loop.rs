@@ -25,8 +25,10 @@ const SIGNAL_TIMEOUT: Duration = Duration::ZERO;
 pub(super) struct Sources {
     /// `control` and `control_privileged`.
     pub listeners: [Listener; 2],
-    /// A byte comes for each SIGTERM or SIGINT.
+    /// A byte comes for each signal that ends the daemon.
     pub signals: UnixStream,
+    /// A byte comes for each signal that has it open its logs again.
+    pub hang_ups: UnixStream,
     /// The end of the log FIFO that is read.
     pub log: OwnedFd,
 }
@@ -88,6 +90,7 @@ impl EventLoop {
             Interest::readable(&self.daemon.waker),
             Interest::readable(&self.sources.signals),
             Interest::readable(&self.sources.log),
+            Interest::readable(&self.sources.hang_ups),
         ];
         let first_server = interests.len();
         for server in &servers {
@@ -123,6 +126,12 @@ impl EventLoop {
         }
         if happened(2) {
             self.drain_log();
+        }
+        if happened(3) {
+            let mut bytes = [0; 16];
+            let _ = rustix::io::read(&self.sources.hang_ups, &mut bytes);
+            self.daemon.logs.open_again();
+            self.daemon.logs.control.control("Logs are opened again, as SIGHUP asks");
         }
         for (index, server) in servers.iter().enumerate() {
             let at = first_server + 2 * index;

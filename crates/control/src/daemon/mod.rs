@@ -15,7 +15,9 @@ mod questions;
 mod start;
 mod state;
 
-pub use start::{DETACH, StartError, run, start_in_background};
+pub use start::{
+    DESCRIPTORS_WANTED, DETACH, StartError, raise_descriptor_limit, run, start_in_background,
+};
 
 use crate::directory::PipeDirectory;
 use crate::log::Logs;
@@ -94,7 +96,7 @@ pub(crate) enum QueryError {
     Gone(u32),
     #[error("Server {0} is not ready")]
     NotReady(u32),
-    #[error("Server {0} does not answer")]
+    #[error("Server {0} does not answer{hint}", hint = crate::process::stopped_hint(*.0))]
     Silent(u32),
 }
 

@@ -8,10 +8,11 @@ use crate::directory::{Occupied, PipeDirectory};
 use crate::error::DirectoryError;
 use crate::log::Logs;
 use channel::socket::Listener;
-use cuda_api::environment::OPENMPS_IDLE_S;
+use cuda_api::environment::{OPENMPS_IDLE_S, unhonoured};
 use rustix::event::EventfdFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-use std::io::{self, BufRead, Write};
+use std::ffi::OsString;
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
@@ -25,6 +26,8 @@ const READY: &str = "ready";
 pub const DETACH: &str = "--detach";
 /// How long a server of another user stays without clients, seconds, if nothing is said.
 const IDLE_S: u64 = 300;
+/// Descriptors with which a daemon and its servers run out of something else first.
+pub const DESCRIPTORS_WANTED: u64 = 4096;
 /// Modes of the two sockets: all may connect to the one, only the owner and root to the other.
 const MODES: [u32; 2] = [0o666, 0o755];
 
@@ -66,7 +69,8 @@ pub fn run(
         let _ = rustix::process::setsid();
     }
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let signals = watch_signals().map_err(system("watching for signals"))?;
+    let [signals, hang_ups] = watch_signals(!detach && io::stdin().is_terminal())
+        .map_err(system("watching for signals"))?;
 
     let found = PipeDirectory::found();
     let path = std::path::absolute(found.path())
@@ -80,6 +84,7 @@ pub fn run(
         }
         logs.control.control(complaint);
     }
+    raise_descriptor_limit();
     let warnings = warnings();
     warnings.iter().for_each(|warning| logs.control.control(warning));
     let (log, log_writer) = occupied.make_log()?;
@@ -88,7 +93,6 @@ pub fn run(
         listen(&directory.control_privileged(), MODES[1])?,
     ];
     occupied.write_pid()?;
-    raise_descriptor_limit();
     // The directory that it was started in may be unmounted under it.
     let _ = std::env::set_current_dir("/");
 
@@ -120,7 +124,7 @@ pub fn run(
     if detach {
         say_ready().map_err(system("letting go of the terminal"))?;
     }
-    EventLoop::new(daemon.clone(), Sources { listeners, signals, log }).run();
+    EventLoop::new(daemon.clone(), Sources { listeners, signals, hang_ups, log }).run();
     end(&daemon, occupied);
     Ok(())
 }
@@ -147,15 +151,24 @@ pub fn start_in_background(programs: &dyn Programs) -> Result<(), StartError> {
     Err(StartError::Background { status: status.code().unwrap_or(1).max(1) })
 }
 
-/// A stream that gets a byte for each signal that is to end the daemon.
-fn watch_signals() -> io::Result<UnixStream> {
-    let (reader, writer) = UnixStream::pair()?;
-    reader.set_nonblocking(true)?;
-    for signal in [SIGTERM, SIGINT, SIGHUP] {
-        signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
-    }
+/// Streams that get a byte for each signal: one for those that are to end the daemon, one for those
+/// that have it open its logs again. A terminal that goes away ends what runs in its foreground.
+fn watch_signals(on_terminal: bool) -> io::Result<[UnixStream; 2]> {
+    let end: &[i32] = if on_terminal { &[SIGTERM, SIGINT, SIGHUP] } else { &[SIGTERM, SIGINT] };
+    let hang_up: &[i32] = if on_terminal { &[] } else { &[SIGHUP] };
     // A log at the limit of a file's size is a log that cannot be written, not the end.
     signal_hook::flag::register(SIGXFSZ, Arc::default())?;
+    Ok([watch(end)?, watch(hang_up)?])
+}
+
+fn watch(signals: &[i32]) -> io::Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair()?;
+    reader.set_nonblocking(true)?;
+    for signal in signals {
+        signal_hook::low_level::pipe::register(*signal, writer.try_clone()?)?;
+    }
+    // With the last writer gone it would be readable for ever.
+    std::mem::forget(writer);
     Ok(reader)
 }
 
@@ -166,9 +179,23 @@ fn idle_max() -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-/// What of this daemon's environment does nothing, a sentence each.
+/// What of this daemon's environment and limits is not as its owner may think, a sentence each.
 fn warnings() -> Vec<String> {
-    Vec::new()
+    let variable = |(name, value): (OsString, OsString)| {
+        let (name, value) = (name.to_str()?, value.to_str()?);
+        let lost = unhonoured(name, value)?;
+        Some(format!("{name}={value} is not supported yet: {lost}"))
+    };
+    let mut warnings: Vec<String> = std::env::vars_os().filter_map(variable).collect();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    if let Some(limit) = limit.filter(|limit| *limit < DESCRIPTORS_WANTED) {
+        warnings.push(format!(
+            "only {limit} open files are allowed (ulimit -Hn), of which each client takes some in \
+             its server: clients will be refused; {DESCRIPTORS_WANTED} serve the most that there \
+             can be"
+        ));
+    }
+    warnings
 }
 
 fn foreign_owner(occupied: &Occupied) -> Option<String> {
@@ -187,11 +214,13 @@ fn listen(path: &Path, mode: u32) -> Result<Listener, StartError> {
     Ok(listener)
 }
 
-/// A client that waits holds two descriptors, a server two: as many as the system allows.
-fn raise_descriptor_limit() {
+/// Lets this process have as many descriptors as the system allows it: a client that waits holds two,
+/// one that is served some in its server, and there a chunk of memory may be one.
+pub fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
+    // Staying with what there is only makes them run out earlier.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 

@@ -14,6 +14,8 @@ crate::tests! {
     start_errors_are_printed_by_the_starter,
     commands_of_later_say_so,
     sessions_are_named_by_pid_and_by_id,
+    variables_that_do_nothing_are_told,
+    a_limit_of_files_is_told,
     report_is_json,
 }
 
@@ -92,6 +94,11 @@ fn wrong_commands_say_why() {
     let _daemon = setting.start();
     for (line, text) in [
         ("bogus", "Unknown command \"bogus\"\n"),
+        ("lspart", "Unknown command \"lspart\"\n"),
+        ("sm_partition add x 1", "Unknown command \"sm_partition add x 1\"\n"),
+        ("get_server", "Unknown command \"get_server\"\n"),
+        ("get_servr_list", "Unknown command \"get_servr_list\"\nDid you mean get_server_list?\n"),
+        ("get_active_thread_percentage 1", "Server 1 not found\n"),
         ("get_client_list", "Server 0 not found\n"),
         ("get_client_list 1", "Server 1 not found\n"),
         ("get_server_status x", "Server x not found\n"),
@@ -234,6 +241,11 @@ fn start_errors_are_printed_by_the_starter() {
     assert_eq!(outcome.status, 1);
     assert!(outcome.errors.contains("file/pipe"), "{}", outcome.errors);
 
+    setting.pipe = file.clone();
+    let outcome = setting.control(&["-d"]);
+    let expected = format!("the pipe directory {} is a file: set CUDA_MPS", file.display());
+    assert!(outcome.errors.starts_with(&expected), "{}", outcome.errors);
+
     // A log directory that cannot be is no reason not to start.
     setting.pipe = setting.scratch.0.join("pipe");
     let mut command = setting.program(crate::stand_in::CONTROL);
@@ -249,12 +261,15 @@ fn start_errors_are_printed_by_the_starter() {
 fn commands_of_later_say_so() {
     let setting = Setting::new();
     let _daemon = setting.start();
-    for name in ["set_default_active_thread_percentage 50", "get_default_client_priority", "lspart"]
-    {
+    for name in ["set_default_active_thread_percentage 50", "get_default_client_priority"] {
         let (text, status) = setting.command(name);
         assert!(text.ends_with(" is not supported yet\n"), "{text}");
         assert_eq!(status, 1);
     }
+    // What asks whether the daemon lives (Kubernetes' device plugin) gets its answer.
+    assert_eq!(setting.command("get_default_active_thread_percentage"), ok("100.0\n"));
+    let server = setting.client(None).unwrap().server;
+    assert_eq!(setting.command(&format!("get_active_thread_percentage {server}")), ok("100.0\n"));
 }
 
 fn report_is_json() {
@@ -284,4 +299,45 @@ fn sessions_are_named_by_pid_and_by_id() {
         let text = format!("Invalid process {name}!\n1\n");
         assert_eq!(setting.command(&format!("terminate_client {server} {name}")), failed(text));
     }
+}
+
+fn variables_that_do_nothing_are_told() {
+    let setting = Setting::new();
+    let mut start = setting.program(crate::stand_in::CONTROL);
+    start.arg("-d").env("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50");
+    start.env("CUDA_MPS_CLIENT_PRIORITY", "0");
+    assert!(start.output().unwrap().status.success());
+    let _daemon = crate::harness::Daemon { pid: setting.daemon_pid() };
+    let told = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50 is not supported yet: programs have all SMs";
+    assert!(setting.control_log().contains(told));
+    let report: control::report::Report =
+        serde_json::from_str(&setting.command("report").0).unwrap();
+    assert_eq!(report.warnings.iter().filter(|text| text.contains("CUDA_MPS")).count(), 1);
+    assert!(report.warnings.iter().any(|text| text == told));
+}
+
+fn a_limit_of_files_is_told() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let setting = Setting::new();
+    let before = getrlimit(Resource::Nofile);
+    // The soft limit alone is raised again; what is inherited is both.
+    setrlimit(Resource::Nofile, Rlimit { current: Some(128), ..before }).unwrap();
+    let soft = setting.start();
+    setrlimit(Resource::Nofile, before).unwrap();
+    let report = || -> control::report::Report {
+        serde_json::from_str(&setting.command("report").0).unwrap()
+    };
+    assert_eq!(report().descriptors_max, before.maximum);
+    drop(soft);
+    let start = setting.program(crate::stand_in::CONTROL);
+    let shell = std::process::Command::new("bash")
+        .args(["-c", "ulimit -n 128; exec -a stand-in-control \"$0\" -d"])
+        .arg(std::env::current_exe().unwrap())
+        .envs(start.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .output();
+    assert!(shell.unwrap().status.success());
+    let _daemon = crate::harness::Daemon { pid: setting.daemon_pid() };
+    assert_eq!(report().descriptors_max, Some(128));
+    assert!(report().warnings[0].starts_with("only 128 open files are allowed (ulimit -Hn)"));
+    assert!(setting.control_log().contains("only 128 open files are allowed"));
 }

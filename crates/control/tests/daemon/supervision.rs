@@ -22,6 +22,10 @@ crate::tests! {
     a_refused_termination_is_a_failure,
     after_a_fault_newcomers_get_a_new_server,
     an_idle_server_of_another_user_leaves,
+    sighup_opens_the_logs_again,
+    logs_that_were_moved_or_deleted_are_made_again,
+    a_stopped_daemon_is_named,
+    a_stopped_server_is_named,
 }
 
 fn one_of_many_starts_wins() {
@@ -269,4 +273,76 @@ fn an_idle_server_of_another_user_leaves() {
     assert!(log.contains(&format!("Server {other} of user 65534 has had no client for 1 s")));
     let next = setting.client(Some(crate::harness::NOBODY)).unwrap();
     assert_ne!(next.server, other);
+}
+
+fn sighup_opens_the_logs_again() {
+    let setting = Setting::new();
+    let daemon = setting.start();
+    let client = setting.client(None).unwrap();
+    let logs = setting.logs();
+    std::fs::rename(logs.join("control.log"), logs.join("control.log.1")).unwrap();
+    signal(daemon.pid, Signal::HUP);
+    wait_until("a new log", || logs.join("control.log").exists());
+    wait_until("its line", || setting.control_log().contains("Logs are opened again, as SIGHUP"));
+    assert!(is_daemon(daemon.pid) && is_daemon(client.server));
+    assert_eq!(setting.command("get_server_list").0, format!("{}\n", client.server));
+}
+
+fn logs_that_were_moved_or_deleted_are_made_again() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    for name in ["control.log", "server.log"] {
+        std::fs::remove_file(setting.logs().join(name)).unwrap();
+    }
+    let client = setting.client(None).unwrap();
+    assert!(setting.control_log().contains(&format!("NEW CLIENT {}", client.pid())));
+    wait_until("the server's line", || setting.server_log().contains("Startup"));
+}
+
+/// Continues a process at the end, whatever happens: a stopped one would outlive the test.
+struct Stopped(u32);
+
+impl Stopped {
+    fn new(pid: u32) -> Stopped {
+        signal(pid, Signal::STOP);
+        Stopped(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        signal(self.0, Signal::CONT);
+    }
+}
+
+fn a_stopped_daemon_is_named() {
+    let setting = Setting::new();
+    let daemon = setting.start();
+    let stopped = Stopped::new(daemon.pid);
+    let pid = daemon.pid;
+    for arguments in [&["ps"][..], &["quit"]] {
+        let outcome = setting.control(arguments);
+        let expected = format!(
+            "the daemon in {} does not answer: it is stopped, kill -CONT {pid} lets it go on\n",
+            setting.pipe.display()
+        );
+        assert_eq!((outcome.errors, outcome.status), (expected, 1), "{arguments:?}");
+    }
+    drop(stopped);
+}
+
+fn a_stopped_server_is_named() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let client = setting.client(None).unwrap();
+    let server = client.server;
+    let stopped = Stopped::new(server);
+    let text = format!(
+        "Server {server} does not answer: it is stopped, kill -CONT {server} lets it go on\n"
+    );
+    assert_eq!(setting.command("ps"), (text.clone(), 1));
+    // It is asked to end, and does not hear it.
+    let outcome = setting.control(&["quit"]);
+    assert_eq!((outcome.errors.lines().next(), outcome.status), (Some(text.trim_end()), 1));
+    drop(stopped);
 }

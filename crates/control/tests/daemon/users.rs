@@ -9,6 +9,7 @@ crate::tests! {
     a_users_daemon_serves_that_user,
     no_permission_is_said,
     a_full_file_system_is_said,
+    another_users_link_is_not_followed,
 }
 
 /// Goes on as root.
@@ -127,4 +128,24 @@ fn a_full_file_system_is_said() {
     let _ = Command::new("umount").arg(&mount).output();
     assert_eq!(outcome.status, 1);
     assert!(outcome.errors.contains("the file system is full"), "{}", outcome.errors);
+}
+
+/// Whoever may make files in /tmp could lead root's daemon, and what it removes, anywhere.
+fn another_users_link_is_not_followed() {
+    only_root();
+    let setting = Setting::new();
+    let target = setting.scratch.0.join("target");
+    std::fs::create_dir(&target).unwrap();
+    std::fs::write(target.join("control"), "precious").unwrap();
+    std::os::unix::fs::symlink(&target, &setting.pipe).unwrap();
+    std::os::unix::fs::lchown(&setting.pipe, Some(NOBODY), None).unwrap();
+    let outcome = setting.control(&["-d"]);
+    let expected = format!("the pipe directory {} is a symbolic link of", setting.pipe.display());
+    assert!(outcome.errors.starts_with(&expected), "{}", outcome.errors);
+    assert_eq!(outcome.status, 1);
+    assert_eq!(std::fs::read_to_string(target.join("control")).unwrap(), "precious");
+    // Root's own is as good as the directory.
+    std::os::unix::fs::lchown(&setting.pipe, Some(0), None).unwrap();
+    let _daemon = setting.start();
+    assert!(target.join("control_privileged").exists());
 }

@@ -4,6 +4,7 @@ use crate::daemon;
 use crate::output;
 use anyhow::{Result, bail};
 use control::directory::PipeDirectory;
+use control::report::Report;
 use control::shell::Shell;
 use serde_json::json;
 use std::process::ExitCode;
@@ -34,6 +35,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         })?;
         return Ok(ExitCode::SUCCESS);
     };
+    if let Some(obstacle) = obstacle(&report, rustix::process::geteuid().as_raw()) {
+        bail!("{obstacle}");
+    }
     let clients = report.programs();
     if clients > 0 && !arguments.json {
         let advice = match arguments.timeout {
@@ -58,4 +62,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         false => format!("stopped the daemon (PID {pid}) in {}\n", directory.display()),
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why a user may not stop the daemon, if that is so.
+fn obstacle(report: &Report, user: u32) -> Option<String> {
+    (user != 0 && user != report.uid).then(|| {
+        format!(
+            "the daemon in {} is {}'s: only that user and root may stop it",
+            report.pipe_directory.display(),
+            control::users::name(report.uid)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_users_daemon_is_left_alone() {
+        let text = r#"{"version":"0","pid":1,"uid":0,"pipe_directory":"/p","log_directory":null,
+            "clients_waiting":0,"servers":[]}"#;
+        let of = |uid| Report { uid, ..serde_json::from_str(text).unwrap() };
+        let roots = "the daemon in /p is root's: only that user and root may stop it";
+        assert_eq!(obstacle(&of(0), 4_000_000).as_deref(), Some(roots));
+        assert_eq!((obstacle(&of(0), 0), obstacle(&of(4_000_000), 4_000_000)), (None, None));
+        assert_eq!(obstacle(&of(4_000_000), 0), None);
+    }
 }

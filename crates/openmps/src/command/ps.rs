@@ -8,6 +8,7 @@ use crate::output;
 use anyhow::Result;
 use control::report::Report;
 use screen::Screen;
+use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use table::Stretch;
@@ -65,7 +66,16 @@ impl Reading {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let me = rustix::process::geteuid().as_raw();
-    let mut now = Reading::take()?;
+    let mut now = match Reading::take() {
+        // Who reads JSON gets some, and what to do about it on standard error.
+        Err(error) if arguments.json => {
+            let directory = daemon::pipe_directory();
+            let nothing = json!({ "running": false, "pipe_directory": directory, "servers": [] });
+            output::print(&format!("{nothing}\n"))?;
+            return Err(error);
+        }
+        reading => reading?,
+    };
     let Some(seconds) = arguments.watch else {
         output::print(&match arguments.json {
             true => now.json,

@@ -4,7 +4,7 @@ use crate::daemon;
 use crate::libraries::Libraries;
 use crate::output;
 use anyhow::Result;
-use cuda_api::environment::{CUDA_MPS_PIPE_DIRECTORY, OPENMPS_COMPILERS};
+use cuda_api::environment::{CUDA_MPS_PIPE_DIRECTORY, CUDA_VISIBLE_DEVICES, OPENMPS_COMPILERS};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -19,6 +19,9 @@ const NOWHERE: &str = "/proc/self/no-daemon";
 /// The program gets openmps' libcuda.so.1 in front of NVIDIA's, and the daemon of this user: the
 /// one of CUDA_MPS_PIPE_DIRECTORY, else the system's, else one of your own, which is started if it
 /// does not run and goes on running until `openmps down`. The exit status is the program's.
+///
+/// CUDA_VISIBLE_DEVICES counts among the daemon's devices; a list that the daemon was started with too
+/// is kept from the program.
 ///
 /// The software GPU runs PTX and no machine code. So a program that compiles or links at run time, by
 /// NVRTC or nvJitLink, is given PTX there where it asks for machine code, which it loads in the same
@@ -69,6 +72,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             ));
         }
         command.env(CUDA_MPS_PIPE_DIRECTORY, &report.pipe_directory);
+        // The daemon was given the same list: its devices are those already, numbered anew.
+        let list = std::env::var(CUDA_VISIBLE_DEVICES).ok();
+        if list.is_some() && list == report.visible_devices {
+            command.env_remove(CUDA_VISIBLE_DEVICES);
+        }
     }
     Ok(failed(program, &command.exec()))
 }

@@ -22,6 +22,10 @@ const END_PATIENCE: Duration = Duration::from_millis(20);
 /// Pause between two looks at threads that are to end.
 const JOIN_PAUSE: Duration = Duration::from_millis(1);
 
+/// Descriptors that must be free for a client to be taken: what its session has at its start (socket
+/// twice, region, doorbells, a chunk or two of memory), and as many again to go on with.
+const DESCRIPTORS_A_CLIENT: u64 = 16;
+
 /// One client.
 struct Entry {
     link: Arc<Link>,
@@ -111,10 +115,14 @@ impl Clients {
                 "the server is ending and takes no more clients",
             );
         }
-        if let Err(error) = room {
+        if let Err(reason) = room.map_err(|error| error.to_string()).and_then(|()| room_for_one()) {
             self.refused.push(client.pid);
-            log.line(format!("Client {} is refused: {error}", client.pid));
-            return refuse(&socket, system::result_of(&error), &format!("the server: {error}"));
+            log.line(format!("Client {} is refused: {reason}", client.pid));
+            return refuse(
+                &socket,
+                CudaError::MPS_MAX_CLIENTS_REACHED,
+                &format!("the server: {reason}"),
+            );
         }
         self.last_id += 1;
         let link = Arc::new(Link::new(Identity {
@@ -320,6 +328,23 @@ impl Clients {
         };
         self.entries.iter().map(status).collect()
     }
+}
+
+/// Refuses a client that would run out of descriptors in the middle of its session.
+fn room_for_one() -> Result<(), String> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the local is written. If the call fails, there is no limit to heed.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as u64;
+    let left = limit.rlim_cur.saturating_sub(open);
+    if left >= DESCRIPTORS_A_CLIENT {
+        return Ok(());
+    }
+    Err(format!(
+        "only {} open files are allowed and {open} are in use: raise the limit (ulimit -Hn) where \
+         the daemon is started",
+        limit.rlim_cur
+    ))
 }
 
 fn refuse(socket: &SeqPacket, error: CudaError, reason: &str) {

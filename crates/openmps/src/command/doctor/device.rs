@@ -7,7 +7,9 @@ use crate::libraries::Libraries;
 use cuda_api::attributes::{
     COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR, COMPUTE_MODE, MULTIPROCESSOR_COUNT,
 };
-use cuda_api::environment::{CUDA_CACHE_PATH, OPENMPS_COMPILERS, OPENMPS_SOFT_DIR};
+use cuda_api::environment::{
+    CUDA_CACHE_PATH, CUDA_VISIBLE_DEVICES, OPENMPS_COMPILERS, OPENMPS_SOFT_DIR,
+};
 use cuda_api::extension::{CodeStore, DeviceDescription, Extension};
 use cuda_api::{CUresult, DriverTable};
 use simt_jit::{Flavour, Obstacle};
@@ -42,10 +44,19 @@ pub(super) fn findings() -> Vec<Finding> {
     }
     findings.extend(provider.extension().and_then(code_store));
     if let Err(error) = devices(provider.table(), &mut findings) {
+        let list = std::env::var(CUDA_VISIBLE_DEVICES).ok();
+        let hidden = list.filter(|_| error == cuda_api::CudaError::NO_DEVICE);
         findings.push(Finding::problem(
             "device",
             format!("the provider answers {error}"),
-            "nvidia-smi tells whether the driver works; OPENMPS_PROVIDER=soft runs without a GPU",
+            match hidden {
+                Some(list) => {
+                    format!("{CUDA_VISIBLE_DEVICES}={list} names none: unset it, or name one")
+                }
+                None => "nvidia-smi tells whether the driver works; OPENMPS_PROVIDER=soft runs \
+                         without a GPU"
+                    .to_owned(),
+            },
         ));
     }
     findings

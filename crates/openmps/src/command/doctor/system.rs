@@ -1,12 +1,11 @@
 //! The machine around it: daemon, directories, limits.
 
 use super::Finding;
+use control::daemon::DESCRIPTORS_WANTED;
 use rustix::fs::{Access, AtFlags, CWD, accessat, statvfs};
 use rustix::process::{Resource, getrlimit, getuid};
 use std::path::Path;
 
-/// File descriptors that a server of many clients wants: four a client and room for chunks.
-const DESCRIPTORS_WANTED: u64 = 4096;
 /// Shared memory that one client's region takes, bytes, rounded up.
 const SHARED_BYTES_WANTED: u64 = 64 << 20;
 /// What has to fit into a directory to be of use, bytes: first logs, some kernels' native code.
@@ -14,19 +13,13 @@ const DIRECTORY_BYTES_WANTED: u64 = 1 << 20;
 
 pub(super) fn findings() -> Vec<Finding> {
     let mut findings = vec![daemon()];
+    findings.extend(daemons_own());
     findings.extend(shared_memory());
     findings.extend(descriptors());
     findings.extend(addresses());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    if cores < 4 {
-        findings.push(Finding::warning(
-            "cores",
-            format!("{cores}: waiting programs sleep instead of spinning"),
-            "waits take some microseconds more; OPENMPS_SPIN_US changes that",
-        ));
-    } else {
-        findings.push(Finding::ok("cores", cores.to_string()));
-    }
+    let waits = if cores < 4 { ", so waiting programs sleep instead of spinning" } else { "" };
+    findings.push(Finding::ok("cores", format!("{cores}{waits}")));
     findings
 }
 
@@ -57,6 +50,20 @@ fn daemon() -> Finding {
             "set CUDA_MPS_PIPE_DIRECTORY to another directory",
         ),
     }
+}
+
+/// What the daemon itself finds wrong with its environment and its limits.
+fn daemons_own() -> Vec<Finding> {
+    let directory = crate::daemon::pipe_directory();
+    let Ok(Some(report)) = crate::daemon::ask(&directory) else { return Vec::new() };
+    let mut findings: Vec<Finding> = Vec::new();
+    if let Some(most) = report.descriptors_max {
+        findings.push(Finding::ok("daemon", format!("it may have {most} files open")));
+    }
+    findings.extend(report.warnings.iter().map(|warning| {
+        Finding::warning("daemon", warning, "that is how the daemon was started; start it anew")
+    }));
+    findings
 }
 
 /// Why this user cannot put files into a directory, which may yet have to be made; nothing if

@@ -2,11 +2,11 @@
 //! sense of them.
 
 use super::Finding;
-use cuda_api::environment::{VARIABLES, Variable};
+use cuda_api::environment::{VARIABLES, Variable, unhonoured, unhonoured_names};
 use serde_json::{Value, json};
 
-/// What variables of our own begin with.
-const OWN: &str = "OPENMPS_";
+/// What variables of our own and of NVIDIA's MPS begin with: others are none of openmps' business.
+const PREFIXES: &[&str] = &["OPENMPS_", "CUDA_MPS_"];
 
 /// All variables that are read, a few lines each.
 pub(super) fn text() -> String {
@@ -50,16 +50,30 @@ fn finding(name: &str, value: &str) -> Option<Finding> {
             text,
             format!("counts as not given ({default}): {values} would be understood"),
         ),
-        None if name.starts_with(OWN) => {
-            let known: Vec<_> =
-                VARIABLES.iter().map(|row| row.name).filter(|name| name.starts_with(OWN)).collect();
-            Finding::warning(
-                topic,
-                text,
-                format!("nobody reads it; there are {}", known.join(", ")),
-            )
+        None if unhonoured_names().any(|known| known == name) => match unhonoured(name, value) {
+            Some(holds) => Finding::warning(topic, text, format!("not supported yet: {holds}")),
+            None => Finding::ok(topic, text),
+        },
+        None => {
+            let prefix = PREFIXES.iter().find(|prefix| name.starts_with(**prefix))?;
+            let known = || {
+                VARIABLES
+                    .iter()
+                    .map(|row| row.name)
+                    .chain(unhonoured_names())
+                    .filter(|name| name.starts_with(prefix))
+            };
+            let advice = match control::nearest(name, known()) {
+                Some(meant) => format!("nothing reads it; {meant} may be meant"),
+                None => {
+                    format!(
+                        "nothing reads it; there are {}",
+                        known().collect::<Vec<_>>().join(", ")
+                    )
+                }
+            };
+            Finding::warning(topic, text, advice)
         }
-        None => return None,
     })
 }
 
@@ -87,5 +101,9 @@ mod tests {
         assert!(severity("OPENMPS_SOFT_SMS", "four") == Some(Severity::Warning));
         assert!(severity("OPENMPS_SOFT_SIMDD", "avx2") == Some(Severity::Warning));
         assert!(severity("HOME", "/root").is_none());
+        assert!(severity("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "100") == Some(Severity::Ok));
+        assert!(severity("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50") == Some(Severity::Warning));
+        let misspelt = finding("CUDA_MPS_PIPE_DIRECTROY", "/x").unwrap();
+        assert!(misspelt.advice.contains("CUDA_MPS_PIPE_DIRECTORY may be meant"));
     }
 }

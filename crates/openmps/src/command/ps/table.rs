@@ -209,6 +209,7 @@ mod tests {
             stopping: false,
             clients_waiting: 0,
             descriptors_max: None,
+            visible_devices: None,
             warnings: vec![],
             servers: vec![Server {
                 pid: 529,

@@ -1,5 +1,7 @@
 //! What a case is: sources, arguments, launch, and how exact its results must be.
 
+use crate::image::Image;
+
 /// Elements of a buffer, for comparing results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Element {
@@ -30,6 +32,8 @@ pub(crate) enum Argument {
     Output(Element, usize),
     /// A plain 32-bit value.
     Value([u8; 4]),
+    /// A texture or a surface.
+    Image(Image),
 }
 
 /// How close results must be.

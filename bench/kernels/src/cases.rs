@@ -4,6 +4,7 @@
 //! is code, not memory, but for one case. Sizes that a C source has as a constant are named after it here.
 
 use crate::case::{Argument, Case, Element, Tolerance};
+use crate::textures;
 use Element::{F32, F64, U32};
 
 /// All cases, each made when asked for: inputs are large.
@@ -35,6 +36,14 @@ pub(crate) fn all() -> &'static [fn() -> Case] {
         graph_search,
         tensor_mma,
         tensor_wmma,
+        textures::nearest_1d,
+        textures::linear_2d,
+        textures::rotated_2d,
+        textures::linear_3d,
+        textures::pitched,
+        textures::memory,
+        textures::cubemap,
+        textures::surface,
     ]
 }
 
@@ -65,14 +74,14 @@ macro_rules! case {
 }
 
 /// A fixed generator (xorshift64*): every machine sees the same inputs.
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(0x9e37_79b9_7f4a_7c15)
     }
 
-    fn bits(&mut self) -> u32 {
+    pub(crate) fn bits(&mut self) -> u32 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -80,7 +89,7 @@ impl Random {
     }
 
     /// Uniform in `low..high`.
-    fn float(&mut self, low: f32, high: f32) -> f32 {
+    pub(crate) fn float(&mut self, low: f32, high: f32) -> f32 {
         low + (high - low) * (self.bits() >> 8) as f32 / (1 << 24) as f32
     }
 }
@@ -96,7 +105,7 @@ fn doubles(count: usize, low: f32, high: f32) -> Argument {
     Argument::Input(values.collect())
 }
 
-fn words(values: impl Iterator<Item = u32>) -> Argument {
+pub(crate) fn words(values: impl Iterator<Item = u32>) -> Argument {
     Argument::Input(values.flat_map(u32::to_le_bytes).collect())
 }
 
@@ -105,11 +114,11 @@ fn random_words(count: usize) -> Argument {
     words((0..count).map(move |_| random.bits()))
 }
 
-fn int(value: usize) -> Argument {
+pub(crate) fn int(value: usize) -> Argument {
     Argument::Value((value as u32).to_le_bytes())
 }
 
-fn float(value: f32) -> Argument {
+pub(crate) fn float(value: f32) -> Argument {
     Argument::Value(value.to_le_bytes())
 }
 

@@ -1,13 +1,15 @@
 //! Are two runners' results the same?
 
 use crate::case::{Argument, Case, Element, Tolerance};
+use crate::image::{Home, Image};
 use anyhow::{Result, ensure};
 
 /// Compares all outputs of a case; the error names the first element that differs.
 pub(crate) fn outputs(case: &Case, ours: &[Vec<u8>], others: &[Vec<u8>]) -> Result<()> {
     let elements = case.arguments.iter().filter_map(|argument| match argument {
         Argument::Output(element, _) => Some(*element),
-        Argument::Input(_) | Argument::Value(_) => None,
+        Argument::Image(Image { home: Home::Written, .. }) => Some(Element::U32),
+        Argument::Input(_) | Argument::Value(_) | Argument::Image(_) => None,
     });
     for (number, element) in elements.enumerate() {
         let (a, b) = (numbers(element, &ours[number]), numbers(element, &others[number]));

@@ -2,6 +2,7 @@
 
 use crate::case::{Argument, Case, Run, Tolerance};
 use crate::clock::Clock;
+use crate::image;
 use anyhow::{Context, Result};
 use cuda_api::DriverTable;
 use cuda_api::{CUcontext, CUdeviceptr, CUfunction, CUmodule, CUstream};
@@ -115,6 +116,7 @@ impl Drop for Memory<'_> {
 enum Placed<'a> {
     Memory { memory: Memory<'a>, output: bool },
     Value([u8; 4]),
+    Image(image::Placed<'a>),
 }
 
 impl<'a> Placed<'a> {
@@ -128,6 +130,7 @@ impl<'a> Placed<'a> {
                 Self::Memory { memory, output: true }
             }
             Argument::Value(bytes) => Self::Value(*bytes),
+            Argument::Image(image) => Self::Image(image::Placed::new(table, image)?),
         })
     }
 }
@@ -177,6 +180,7 @@ impl<'a> Loaded<'a> {
                     std::ptr::from_ref(&memory.address).cast_mut().cast()
                 }
                 Placed::Value(bytes) => bytes.as_ptr().cast_mut().cast(),
+                Placed::Image(image) => std::ptr::from_ref(&image.handle).cast_mut().cast(),
             })
             .collect();
         for _ in 0..count {
@@ -205,9 +209,13 @@ impl<'a> Loaded<'a> {
     pub(crate) fn outputs(&self) -> Result<Vec<Vec<u8>>> {
         let mut outputs = Vec::new();
         for argument in self.arguments.iter() {
-            let Placed::Memory { memory: Memory { address, bytes, .. }, output: true } = *argument
-            else {
-                continue;
+            let (address, bytes) = match argument {
+                Placed::Memory { memory, output: true } => (memory.address, memory.bytes),
+                Placed::Image(image) if image.output => {
+                    outputs.push(image.texels()?);
+                    continue;
+                }
+                _ => continue,
             };
             let mut contents = vec![0u8; bytes];
             // SAFETY: as in `Gpu::open`; both sides have `bytes` bytes.

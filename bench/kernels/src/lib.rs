@@ -10,14 +10,17 @@
 //! several samples: a slower sample says something of the machine, not of the kernel.
 
 mod case;
+#[macro_use]
 mod cases;
 mod clock;
 mod compare;
 mod floor;
 mod gpu;
+mod image;
 mod native;
 mod opencl;
 mod settings;
+mod textures;
 
 use anyhow::{Context, Result, bail};
 use case::Case;

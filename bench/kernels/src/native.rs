@@ -2,6 +2,7 @@
 
 use crate::case::{Argument, Case, Run};
 use crate::clock::Clock;
+use crate::image::Home;
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::{CString, c_void};
 use std::io::ErrorKind;
@@ -77,6 +78,7 @@ impl Buffers {
                 Argument::Input(bytes) => (bytes.clone(), false),
                 Argument::Output(element, count) => (vec![0; count * element.bytes()], true),
                 Argument::Value(bytes) => (bytes.to_vec(), false),
+                Argument::Image(image) => (image.texels.clone(), image.home == Home::Written),
             };
             let words = bytes.chunks(16).map(|chunk| {
                 let mut word = [0; 16];

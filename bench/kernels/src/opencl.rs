@@ -182,6 +182,7 @@ impl<'a> Built<'a> {
             let (bytes, output) = match argument {
                 Argument::Input(bytes) => (bytes.clone(), false),
                 Argument::Output(element, count) => (vec![0; count * element.bytes()], true),
+                Argument::Image(_) => bail!("no case with an image has OpenCL source"),
                 Argument::Value(bytes) => {
                     // SAFETY: as above; the value is copied.
                     let code = unsafe {

@@ -20,6 +20,7 @@ use crate::ops::{
     warp_collectives,
 };
 use crate::run::warp::{PATIENCE, SPIN_PATIENCE};
+use simt::analysis::vector_cfg::{sources, terminator_sources};
 use simt::ir::matrix::Multiply;
 use simt::ir::op::{Class, Convert, FloatType, IntOp, MbarrierOp, Op, Runtime, Space, Width};
 use simt::ir::vector::{Dest, Home, Source, VectorBlock, VectorFunction, VectorInst, VectorTerm};
@@ -182,6 +183,8 @@ pub(super) fn decode(f: &VectorFunction, target: Target, checked: bool) -> Code 
         texts: f.texts.clone(),
         line: 0,
         site: 0,
+        objects: Vec::new(),
+        read: read(f),
     };
     d.place_registers();
     let (prologue, prologue_starts) = d.instructions(&f.prologue, false);
@@ -189,10 +192,11 @@ pub(super) fn decode(f: &VectorFunction, target: Target, checked: bool) -> Code 
         .blocks
         .iter()
         .map(|block| {
-            let site = d.site;
+            let (site, objects) = (d.site, d.objects.len());
             let (full, full_starts) = d.block(block, false);
             // Both forms remember the same ranges.
             d.site = site;
+            d.objects.truncate(objects);
             let (masked, masked_starts) = d.block(block, true);
             CodeBlock {
                 full,
@@ -238,6 +242,17 @@ pub(super) fn decode(f: &VectorFunction, target: Target, checked: bool) -> Code 
 const W64: Class = Class::Lane(Width::W64);
 const W32: Class = Class::Lane(Width::W32);
 
+/// By register: whether something reads it.
+fn read(f: &VectorFunction) -> Vec<bool> {
+    let mut read = vec![false; f.classes.len()];
+    let blocks = f.blocks.iter();
+    let insts = f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)).flat_map(sources);
+    let ends = blocks.clone().flat_map(|b| terminator_sources(f, &b.term));
+    let checks = blocks.flat_map(|b| b.checks.iter().map(|check| check.reg));
+    insts.chain(ends).chain(checks).for_each(|r| read[r.index()] = true);
+    read
+}
+
 struct Decoder<'a> {
     f: &'a VectorFunction,
     target: Target,
@@ -259,6 +274,10 @@ struct Decoder<'a> {
     line: u32,
     /// Accesses so far.
     site: u32,
+    /// Sites of textures and surfaces, by their handles.
+    objects: Vec<(Source, u32)>,
+    /// By register: something reads it.
+    read: Vec<bool>,
 }
 
 impl Decoder<'_> {
@@ -523,21 +542,23 @@ impl Decoder<'_> {
                 (mbarrier::handler(*op), self.offset(inst)?, self.tag(first?, *space)?, true)
             }
             Op::Texture(op) => {
-                let (run, imm) = texture::sample(*op);
-                (run, imm, 0, false)
+                let (run, imm) = texture::sample(*op, self.target);
+                let unread = inst.dst.iter().map(|d| !self.read[d.reg.index()]);
+                let tag = texture::unread_tag(unread) | self.object_tag(first?);
+                (run, imm, tag, false)
             }
-            Op::TextureQuery(what) => (texture::query(*what), 0, 0, false),
+            Op::TextureQuery(what) => (texture::query(*what), 0, self.object_tag(first?), false),
             Op::SurfaceLoad(op) => {
-                let (run, imm) = texture::surface_load(*op);
-                (run, imm, 0, false)
+                let (run, imm) = texture::surface_load(*op, self.target);
+                (run, imm, self.object_tag(first?), false)
             }
             Op::SurfaceStore(op) => {
-                let (run, imm) = texture::surface_store(*op);
-                (run, imm, 0, false)
+                let (run, imm) = texture::surface_store(*op, self.target);
+                (run, imm, self.object_tag(first?), false)
             }
             Op::SurfaceAddress(op) => {
                 let (run, imm) = texture::surface_address(*op);
-                (run, imm, 0, false)
+                (run, imm, self.object_tag(first?), false)
             }
             Op::CopyNote(note, space) => {
                 let ((run, d), a) = (check::copies::noting(*note)?, &inst.src);
@@ -697,6 +718,22 @@ impl Decoder<'_> {
             Source::Imm(offset) => Some(*offset as i64),
             _ => None,
         }
+    }
+
+    /// The tag of what reads a texture or surface: the object's site, behind which is that of the
+    /// texels. A handle that all lanes have is a formula.
+    fn object_tag(&mut self, handle: Source) -> u32 {
+        let known = self.objects.iter().find(|(other, _)| *other == handle);
+        let site = known.map_or(self.site + 1, |(_, site)| *site);
+        if known.is_none() {
+            self.objects.push((handle, site));
+            self.site += 2;
+        }
+        let form = match handle {
+            Source::Scalar(_) => AddressForm::Formula { wide: true, stride: 0, halves: false },
+            _ => AddressForm::Register { wide: true },
+        };
+        memory::tag(Space::Global, form, site)
     }
 
     fn tag(&mut self, address: Source, space: Space) -> Option<u32> {

@@ -28,6 +28,8 @@ mod sparse;
 mod tensor_copy;
 #[path = "filetests/texture.rs"]
 mod texture;
+#[path = "filetests/texture_random.rs"]
+mod texture_random;
 #[path = "filetests/throughput.rs"]
 mod throughput;
 #[path = "filetests/tiers.rs"]

@@ -123,6 +123,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) leave: Label,
     /// Where the interpreter is called.
     pub(crate) decoded: Label,
+    /// The same, which keeps no vector registers.
+    pub(crate) decoded_bare: Label,
 }
 
 /// Code of a function, to be put behind a table of its offsets.
@@ -170,7 +172,7 @@ impl<'a> Compiler<'a> {
         let mut labels = || f.blocks.iter().map(|_| a.label()).collect::<Vec<_>>();
         let (full, partial, entries) = (labels(), labels(), labels());
         let (choose, next_warp) = (a.label(), a.label());
-        let (leave, decoded) = (a.label(), a.label());
+        let (leave, decoded, decoded_bare) = (a.label(), a.label(), a.label());
         let (start, next_turn, first_turn) = (a.label(), a.label(), a.label());
         Self {
             a,
@@ -222,6 +224,7 @@ impl<'a> Compiler<'a> {
             first_turn,
             leave,
             decoded,
+            decoded_bare,
         }
     }
 

@@ -48,6 +48,8 @@ mod sparse;
 mod tensor_copy;
 #[path = "../../simt-interpreter/tests/filetests/texture.rs"]
 mod texture;
+#[path = "../../simt-interpreter/tests/filetests/texture_random.rs"]
+mod texture_random;
 #[path = "filetests/threads.rs"]
 mod threads;
 #[path = "../../simt-interpreter/tests/filetests/throughput.rs"]

@@ -16,6 +16,7 @@ use iced_x86::{Code, Register};
 use simt::ir::Reg;
 use simt::ir::vector::Home;
 use simt_interpreter::tier1_abi::{FAULT, PARK};
+use std::collections::BTreeSet;
 
 impl Compiler<'_> {
     /// A way aside for the instruction under construction: its decoded form.
@@ -33,7 +34,12 @@ impl Compiler<'_> {
         let (first, count) = self.pieces(block, index);
         let writes: Vec<Reg> = inst.dst.iter().map(|d| d.reg).collect();
         let f = self.f;
-        let mut reads: Vec<Reg> = sources(inst).chain(writes.iter().copied()).collect();
+        // These are many in a kernel and short, so that what is kept meanwhile matters.
+        let in_block = block < self.ranges.kept.starts.len();
+        let frequent = self.flavour == Flavour::Avx512 && in_block && inst.op.names_object();
+        let overwritten = frequent && !self.masked && inst.guard.is_none();
+        let old = writes.iter().copied().filter(|_| !overwritten);
+        let mut reads: Vec<Reg> = sources(inst).chain(old).collect();
         reads.sort_unstable();
         reads.dedup();
         for r in reads {
@@ -45,7 +51,10 @@ impl Compiler<'_> {
         if count > 0 {
             self.a.load_constant(A, u64::from(first));
             self.a.load_constant(C, u64::from(count));
-            self.a.jump(Code::Call_rel32_64, self.decoded);
+            match frequent {
+                true => self.call_keeping(&self.live_vectors(block, index, &writes)),
+                false => self.a.jump(Code::Call_rel32_64, self.decoded),
+            }
             self.multiplied_elsewhere(&inst.op);
             if inst.op.is_sync() {
                 let park = self.out(block, Way::Park);
@@ -54,12 +63,40 @@ impl Compiler<'_> {
             }
         }
         for r in writes {
-            self.fill_result(r);
+            if !frequent || self.ranges.read[r.index()] {
+                self.fill_result(r);
+            }
             if self.in_pair == Some(r) {
                 self.in_pair = None;
             }
         }
         self.in_eax = None;
+    }
+
+    /// Vector registers that hold values which an instruction leaves as they are: those that are
+    /// read later, and those of the prologue, which the warps that follow read.
+    fn live_vectors(&self, block: usize, index: usize, writes: &[Reg]) -> Vec<Register> {
+        let position = self.ranges.kept.starts[block] + 1 + index as u32;
+        let held = |r: usize| {
+            let kept = self.ranges.kept.covers(r, position) || !self.ranges.written[r];
+            kept && !writes.contains(&Reg(r as u32))
+        };
+        let lanes = (0..self.assignment.lanes.len()).filter(|r| held(*r));
+        let lanes = lanes.map(|r| self.assignment.lanes[r]).chain(self.assignment.lent_lanes());
+        let live: BTreeSet<Register> = lanes.flat_map(Lanes::registers).collect();
+        live.into_iter().collect()
+    }
+
+    /// As a call of [`Self::run_decoded`], but keeps only these vector registers.
+    fn call_keeping(&mut self, vectors: &[Register]) {
+        let slots = || (SAVED_VECTORS..).step_by(64).map(|offset| at(Register::RSP, offset));
+        for (slot, register) in slots().zip(vectors) {
+            self.a.op(Code::EVEX_Vmovdqa32_zmmm512_k1z_zmm, &[slot.into(), (*register).into()]);
+        }
+        self.a.jump(Code::Call_rel32_64, self.decoded_bare);
+        for (slot, register) in slots().zip(vectors) {
+            self.a.op(Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512, &[(*register).into(), slot.into()]);
+        }
     }
 
     fn fill_result(&mut self, r: Reg) {
@@ -89,12 +126,21 @@ impl Compiler<'_> {
     /// Calls the interpreter for instructions whose first number is in EAX, their count in ECX.
     /// Keeps all registers that hold values; the result is in EAX.
     pub(crate) fn run_decoded(&mut self) {
-        self.a.bind(self.decoded);
+        // Only what holds values somewhere in the function.
+        let used = self.assignment.used_vectors();
+        self.run_decoded_keeping(self.decoded, used.into_iter().collect());
+        let blocks = self.f.blocks.iter().flat_map(|block| &block.insts);
+        if self.f.prologue.iter().chain(blocks).any(|inst| inst.op.names_object()) {
+            // Who calls this keeps vector registers.
+            self.run_decoded_keeping(self.decoded_bare, Vec::new());
+        }
+    }
+
+    fn run_decoded_keeping(&mut self, label: Label, used: Vec<Register>) {
+        self.a.bind(label);
         let a = &mut self.a;
         // Behind the return address.
         let slot = |offset: i32| at(Register::RSP, offset + 8);
-        // Only what holds values somewhere in the function.
-        let used = self.assignment.used_vectors();
         let vectors: Vec<(Register, i32)> =
             used.into_iter().zip((SAVED_VECTORS..).step_by(64)).collect();
         let vectors = vectors.into_iter();

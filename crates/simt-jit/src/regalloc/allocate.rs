@@ -49,6 +49,18 @@ pub(crate) enum Lanes {
     Stack(i32, Order),
 }
 
+impl Lanes {
+    /// The machine registers.
+    pub(crate) fn registers(self) -> impl Iterator<Item = Register> {
+        let all = match self {
+            Self::File | Self::Stack(..) => [Register::None; PARTS_MAX],
+            Self::Parts(registers) => registers,
+            Self::Same(register) => [register; PARTS_MAX],
+        };
+        all.into_iter().filter(|r| *r != Register::None)
+    }
+}
+
 /// The assignment of a function.
 #[derive(Default)]
 pub(crate) struct Assignment {
@@ -239,20 +251,15 @@ impl Assignment {
 
     /// Vector registers that hold values somewhere.
     pub(crate) fn used_vectors(&self) -> BTreeSet<Register> {
-        let lent = self.lent.iter().filter_map(|loan| match loan {
-            Loan::Lanes(_, lanes) => Some(lanes),
+        self.lanes.iter().copied().chain(self.lent_lanes()).flat_map(Lanes::registers).collect()
+    }
+
+    /// Lanes that are in machine registers on loan in some loop.
+    pub(crate) fn lent_lanes(&self) -> impl Iterator<Item = Lanes> {
+        self.lent.iter().filter_map(|loan| match loan {
+            Loan::Lanes(_, lanes) => Some(*lanes),
             Loan::Scalar(..) => None,
-        });
-        self.lanes
-            .iter()
-            .chain(lent)
-            .flat_map(|lanes| match *lanes {
-                Lanes::File | Lanes::Stack(..) => [Register::None; PARTS_MAX],
-                Lanes::Parts(registers) => registers,
-                Lanes::Same(register) => [register; PARTS_MAX],
-            })
-            .filter(|r| *r != Register::None)
-            .collect()
+        })
     }
 
     /// Vector registers that could hold values of this function and do not.

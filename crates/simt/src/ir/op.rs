@@ -708,6 +708,19 @@ pub enum Op {
 }
 
 impl Op {
+    /// True if its first source is the handle of a texture or surface: the warp's one value, where it
+    /// has one.
+    pub fn names_object(&self) -> bool {
+        matches!(
+            self,
+            Self::Texture(_)
+                | Self::TextureQuery(_)
+                | Self::SurfaceLoad(_)
+                | Self::SurfaceStore(_)
+                | Self::SurfaceAddress(_)
+        )
+    }
+
     /// True if an instruction whose results are unused may not be dropped.
     pub fn has_effect(&self) -> bool {
         match self {

@@ -140,6 +140,7 @@ impl Vectorizer<'_> {
             uniform && !matches!(inst.op, Op::Redux(..) | Op::Match { .. } | Op::Shfl(..));
         let formulas = if uniform { 0 } else { self.formula_sources(inst) };
         let halves = inst.src[..formulas].iter().any(|s| self.is_halves(s));
+        let objects = usize::from(inst.op.names_object());
         VectorInst {
             op: inst.op.clone(),
             guard: inst.guard,
@@ -151,6 +152,11 @@ impl Vectorizer<'_> {
                 .enumerate()
                 .map(|(i, s)| match (s, i < formulas) {
                     (Operand::Reg(r), true) => self.formula(*r, halves),
+                    (Operand::Reg(r), _)
+                        if i < objects && self.homes[r.index()] == Home::Scalar =>
+                    {
+                        Source::Scalar(*r)
+                    }
                     _ => self.source(s, scalar_sources),
                 })
                 .collect(),

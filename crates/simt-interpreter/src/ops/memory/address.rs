@@ -61,6 +61,12 @@ const HALVES: u32 = 4;
 const SITE: u32 = 8;
 const _: () = assert!(RECENT_RANGES == 32, "a tag has five bits for the site");
 
+/// True if the addresses of an instruction are a formula.
+#[inline(always)]
+pub(crate) fn is_formula(ins: &Ins) -> bool {
+    ins.tag & FORMULA != 0
+}
+
 /// The space of a tag.
 #[inline(always)]
 pub(crate) fn space_of(ins: &Ins) -> u32 {

@@ -71,7 +71,7 @@ pub(super) fn read(
         point.bits = [s.to_bits(), t.to_bits(), 0];
         (op.dims, op.layered) = (2, true);
     }
-    let floats = op.floats && (d.scaled || matches!(d.texel, Texel::F16 | Texel::F32));
+    let floats = floats(d, op);
     let (level, weight) = levels(d, point.level, d.blends_levels && floats && !op.integer);
     let mut at_level = |level| one_level(machine, lane, d.level(level), op, &point, floats);
     let first = at_level(level)?;
@@ -80,14 +80,33 @@ pub(super) fn read(
         return Ok(first);
     }
     let second = at_level(level + 1)?;
-    let between = |(a, b): (u32, u32)| {
-        ((1.0 - weight) * f32::from_bits(a) + weight * f32::from_bits(b)).to_bits()
-    };
-    Ok([0, 1, 2, 3].map(|i| between((first[i], second[i]))))
+    Ok([0, 1, 2, 3].map(|i| between(weight, first[i], second[i])))
 }
 
+/// True if results are numbers that can be blended.
+pub(super) fn floats(d: &Descriptor, op: TextureOp) -> bool {
+    op.floats && (d.scaled || matches!(d.texel, Texel::F16 | Texel::F32))
+}
+
+/// A channel between two levels, the second of a weight.
+pub(super) fn between(weight: f32, first: u32, second: u32) -> u32 {
+    // A weight of nothing must not make NaN of what lies there.
+    if weight == 0.0 {
+        return first;
+    }
+    blend((1.0 - weight) * f32::from_bits(first) + weight * f32::from_bits(second))
+}
+
+/// Bits of a sum of weighted texels: every NaN is the same, as those of other instructions are.
+fn blend(sum: f32) -> u32 {
+    if sum.is_nan() { NAN } else { sum.to_bits() }
+}
+
+/// The NaN that arithmetic gives.
+pub(super) const NAN: u32 = 0x7fff_ffff;
+
 /// The level to read, and the weight of the next one.
-fn levels(d: &Descriptor, asked: f32, blends: bool) -> (u8, f32) {
+pub(super) fn levels(d: &Descriptor, asked: f32, blends: bool) -> (u8, f32) {
     let last = f32::from(d.levels - 1);
     let [least, greatest] = d.level_range;
     // What is no number is the first level.
@@ -211,7 +230,7 @@ impl Sample<'_, '_> {
             let (mut at, mut weight) = (first, 1.0);
             for axis in 0..dims {
                 let far = corner >> axis & 1;
-                at[axis] += far as i64;
+                at[axis] = at[axis].saturating_add(far as i64);
                 weight *= if far == 1 { weights[axis] } else { 1.0 - weights[axis] };
             }
             // A weight of nothing must not make NaN of what lies there.
@@ -222,14 +241,15 @@ impl Sample<'_, '_> {
                 }
             }
         }
-        Ok(sum.map(f32::to_bits))
+        Ok(sum.map(blend))
     }
 
     /// One channel of the four texels around a point, counterclockwise from the lower left.
     fn gathered(&mut self, coordinates: [f32; 3], channel: u8) -> Result<Channels, FaultKind> {
         let ([x, y, _], _) = Self::around(coordinates, 2);
         let mut all = [0; 4];
-        for (slot, (x, y)) in all.iter_mut().zip([(x, y + 1), (x + 1, y + 1), (x + 1, y), (x, y)]) {
+        let (right, above) = (x.saturating_add(1), y.saturating_add(1));
+        for (slot, (x, y)) in all.iter_mut().zip([(x, above), (right, above), (right, y), (x, y)]) {
             *slot = self.texel([x, y, 0])?[usize::from(channel & 3)];
         }
         Ok(all)

@@ -1,0 +1,458 @@
+//! From coordinates to indices of texels and weights, a vector of lanes at a time.
+//!
+//! Coordinates that are too large for 32-bit arithmetic are *wild*: they are left to `sample`.
+//!
+//! Invariant: the indices of all lanes, also of those that do not run, name texels.
+
+use super::plan::{Axis, Plan};
+use super::texels::all;
+use super::wide::avx2::Avx2;
+use super::wide::avx512::Avx512;
+use super::wide::{LANES_MAX, Row, Wide};
+use crate::ops::map::Target;
+use simt::kernel::WARP_LANES;
+use simt::runtime::texture::AddressMode;
+
+/// Rows that neighbours of a point lie in, at most.
+const ROWS_MAX: usize = 4;
+
+/// The texels that a vector's lanes read: in each of some rows, one or two along x.
+pub(super) struct Footprint {
+    /// Along x; if only one texel is read, all of its index.
+    pub(super) x: [Row<i32>; 2],
+    /// What rows add to the index.
+    pub(super) row: [Row<i32>; ROWS_MAX],
+    pub(super) x_weight: [Row<f32>; 2],
+    pub(super) row_weight: [Row<f32>; ROWS_MAX],
+    /// Lanes for which they are texels, not border.
+    pub(super) inside_x: [u32; 2],
+    pub(super) inside_row: [u32; ROWS_MAX],
+    /// The second along x is the first's neighbour in all lanes.
+    pub(super) adjacent: bool,
+}
+
+impl Footprint {
+    fn new() -> Self {
+        let (int, float) = (Row([0; LANES_MAX]), Row([0.0; LANES_MAX]));
+        Self {
+            x: [int; 2],
+            row: [int; ROWS_MAX],
+            x_weight: [float; 2],
+            row_weight: [float; ROWS_MAX],
+            inside_x: [0; 2],
+            inside_row: [0; ROWS_MAX],
+            adjacent: false,
+        }
+    }
+
+    /// True if nothing of the first so many rows is border.
+    #[inline(always)]
+    pub(super) fn all_inside(&self, rows: usize, lanes: usize) -> bool {
+        let x = self.inside_x[0] & self.inside_x[1];
+        self.inside_row[..rows].iter().fold(x, |all, row| all & row) == (1 << lanes) - 1
+    }
+}
+
+/// Where a warp's instruction finds its coordinates and puts its results.
+#[derive(Clone, Copy)]
+pub(super) struct Request {
+    /// Coordinates, a lane behind the other.
+    pub(super) axes: [*const u32; 3],
+    /// Layers, if it has them.
+    pub(super) layer: *const u32,
+    /// Four channels; null for those that nothing reads.
+    pub(super) to: [*mut u32; 4],
+    /// Lanes that run, at least one.
+    pub(super) mask: u32,
+}
+
+/// Reads a texture for a warp; the lanes whose coordinates are wild, of which nothing is written.
+///
+/// # Safety
+/// The processor has the features it was chosen for; the plan is for the instruction, and its
+/// texels can be read; the request's pointers are good for a warp's lanes, and where a result is
+/// a coordinate too, it is the same lane's.
+pub(super) type Run = unsafe fn(&Plan, &Request) -> u32;
+
+/// One coordinate beyond which numbers of texels have no 32 bits to spare.
+const WILD: f32 = (1u32 << 30) as f32;
+/// Beyond which a coordinate that repeats is no whole number of periods exactly.
+const WILD_PERIODS: i32 = 1 << 22;
+
+/// A coordinate as texels, wild ones as 0.
+///
+/// # Safety
+/// As [`Wide`]'s functions.
+#[inline(always)]
+unsafe fn scaled<W: Wide>(axis: &Axis, coordinate: W::F, wild: &mut W::M) -> W::F {
+    // SAFETY: by contract.
+    unsafe {
+        let x = W::mul_f(coordinate, W::float(axis.scale));
+        let magnitude = W::as_float(W::and(W::as_int(x), W::int(0x7fff_ffff)));
+        let tame = W::less(magnitude, W::float(WILD));
+        // What is no number is 0.
+        *wild = W::either(*wild, W::except(W::is_number(x), tame));
+        W::as_float(W::keep(tame, W::as_int(x)))
+    }
+}
+
+/// Where a number of a texel lands, and whether that is inside.
+///
+/// # Safety
+/// As [`Wide`]'s functions.
+#[inline(always)]
+unsafe fn wrapped<W: Wide>(axis: &Axis, i: W::I, wild: &mut W::M) -> (W::I, W::M) {
+    // SAFETY: by contract.
+    unsafe {
+        let everywhere = W::mask(u32::MAX);
+        let last = W::int(axis.size - 1);
+        match axis.mode {
+            AddressMode::Clamp => (W::max(W::min(i, last), W::int(0)), everywhere),
+            AddressMode::Border => {
+                let inside = W::within(i, last);
+                (W::keep(inside, i), inside)
+            }
+            _ if all::<W>(W::within(i, last)) => (i, everywhere),
+            AddressMode::Wrap => (repeated::<W>(axis, i, wild), everywhere),
+            AddressMode::Mirror => {
+                let there = repeated::<W>(axis, i, wild);
+                let back = W::sub(W::int(2 * axis.size - 1), there);
+                (W::min(there, back), everywhere)
+            }
+        }
+    }
+}
+
+/// A number modulo the period.
+///
+/// # Safety
+/// As [`Wide`]'s functions.
+#[inline(always)]
+unsafe fn repeated<W: Wide>(axis: &Axis, i: W::I, wild: &mut W::M) -> W::I {
+    // SAFETY: by contract.
+    unsafe {
+        if axis.period & (axis.period - 1) == 0 {
+            return W::and(i, W::int(axis.period - 1));
+        }
+        let limit = W::int(WILD_PERIODS);
+        let far = W::either(W::more(i, limit), W::more(W::sub(W::int(0), limit), i));
+        *wild = W::either(*wild, far);
+        let i = W::keep(W::except(W::mask(u32::MAX), far), i);
+        // The quotient is off by one at most.
+        let quotient = W::floor(W::mul_f(W::to_float(i), W::float(axis.period_inverse)));
+        let period = W::int(axis.period);
+        let rest = W::sub(i, W::mul(W::to_int(quotient), period));
+        let rest = W::add(rest, W::keep(W::more(W::int(0), rest), period));
+        let over = W::more(rest, W::int(axis.period - 1));
+        W::sub(rest, W::keep(over, period))
+    }
+}
+
+/// Of a coordinate of texels: the texel before it, and the weight of the next one, in steps of
+/// 1/256.
+///
+/// # Safety
+/// As [`Wide`]'s functions.
+#[inline(always)]
+unsafe fn around<W: Wide>(x: W::F) -> (W::I, W::F) {
+    // SAFETY: by contract.
+    unsafe {
+        let x = W::sub_f(x, W::float(0.5));
+        let first = W::floor(x);
+        // Twice as many steps, cut off: what is halfway goes up.
+        let halves = W::to_int(W::mul_f(W::sub_f(x, first), W::float(512.0)));
+        let steps = W::shr::<1>(W::add(halves, W::int(1)));
+        (W::to_int(first), W::mul_f(W::to_float(steps), W::float(1.0 / 256.0)))
+    }
+}
+
+/// A direction's face of a cube and the place in it, as `sample` finds them.
+///
+/// # Safety
+/// As [`Wide`]'s functions.
+#[inline(always)]
+unsafe fn face<W: Wide>(v: [W::F; 3]) -> (W::I, [W::F; 2]) {
+    // SAFETY: by contract.
+    unsafe {
+        let sign = W::int(i32::MIN);
+        let [x, y, z] = [W::as_int(v[0]), W::as_int(v[1]), W::as_int(v[2])];
+        let positive = W::int(i32::MAX);
+        let [ax, ay, az] = [W::and(x, positive), W::and(y, positive), W::and(z, positive)];
+        let [fx, fy, fz] = [W::as_float(ax), W::as_float(ay), W::as_float(az)];
+        let [minus_x, minus_y, minus_z] = [W::xor(x, sign), W::xor(y, sign), W::xor(z, sign)];
+        let zero = W::float(0.0);
+        let along_x = W::both(W::at_least(fx, fy), W::at_least(fx, fz));
+        let along_y = W::at_least(fy, fz);
+        let [px, py, pz] =
+            [W::at_least(v[0], zero), W::at_least(v[1], zero), W::at_least(v[2], zero)];
+        let pick = |a: [W::I; 3]| W::pick(along_x, a[0], W::pick(along_y, a[1], a[2]));
+        let face = pick([
+            W::pick(px, W::int(0), W::int(1)),
+            W::pick(py, W::int(2), W::int(3)),
+            W::pick(pz, W::int(4), W::int(5)),
+        ]);
+        let m = W::as_float(pick([ax, ay, az]));
+        let s = pick([W::pick(px, minus_z, z), x, W::pick(pz, x, minus_x)]);
+        let t = pick([minus_y, W::pick(py, z, minus_z), minus_y]);
+        let (one, half) = (W::float(1.0), W::float(0.5));
+        let s = W::mul_f(W::add_f(W::div_f(W::as_float(s), m), one), half);
+        let t = W::mul_f(W::add_f(W::div_f(W::as_float(t), m), one), half);
+        (face, [s, t])
+    }
+}
+
+/// What of a texture is read.
+mod way {
+    /// The texel at integer coordinates.
+    pub(super) const WHOLE: u8 = 0;
+    /// The nearest texel.
+    pub(super) const NEAREST: u8 = 1;
+    /// Neighbours, blended.
+    pub(super) const BLENDED: u8 = 2;
+    /// One channel of four neighbours.
+    pub(super) const GATHERED: u8 = 3;
+}
+
+/// # Safety
+/// As [`Run`].
+#[inline(always)]
+unsafe fn run<W: Wide, const DIMS: usize, const WAY: u8, const CUBE: bool>(
+    plan: &Plan,
+    request: &Request,
+) -> u32 {
+    let mut footprint = Footprint::new();
+    let whole = (1u32 << W::LANES) - 1;
+    let mut all_wild = 0;
+    let mut lane = 0;
+    while lane < WARP_LANES {
+        let m = request.mask >> lane & whole;
+        if m != 0 {
+            // SAFETY: by contract.
+            unsafe {
+                let first = lane + m.trailing_zeros() as usize;
+                let active = W::mask(m);
+                let load = |from: *const u32| {
+                    let all = W::load(from.add(lane).cast());
+                    // Lanes that do not run read what the first one reads that does.
+                    match m == whole {
+                        true => all,
+                        false => W::pick(active, all, W::int(from.add(first).read() as i32)),
+                    }
+                };
+                let mut wild = W::mask(0);
+                let mut layer = W::int(0);
+                if !request.layer.is_null() {
+                    layer = load(request.layer);
+                }
+                let mut at = [W::int(0); 3];
+                let sources = if CUBE { 3 } else { DIMS };
+                let mut axis = 0;
+                while axis < sources {
+                    at[axis] = load(request.axes[axis]);
+                    axis += 1;
+                }
+                if CUBE {
+                    let v = [W::as_float(at[0]), W::as_float(at[1]), W::as_float(at[2])];
+                    let (number, [s, t]) = face::<W>(v);
+                    // More cubes than there are faces make no difference.
+                    let cube = W::min_unsigned(layer, W::int(plan.last_layer / FACES + 1));
+                    layer = W::add(W::mul(cube, W::int(FACES)), number);
+                    at = [W::as_int(s), W::as_int(t), W::int(0)];
+                }
+                let layer = W::min_unsigned(layer, W::int(plan.last_layer));
+                let layer = W::mul(layer, W::int(plan.layer));
+                let to = |i: usize| match request.to[i] {
+                    null if null.is_null() => null,
+                    to => to.add(lane),
+                };
+                let to = [to(0), to(1), to(2), to(3)];
+                if WAY == way::WHOLE || WAY == way::NEAREST {
+                    let (mut index, mut inside) = (layer, W::mask(u32::MAX));
+                    let mut axis = 0;
+                    while axis < DIMS {
+                        let a = &plan.axes[axis];
+                        let number = match WAY {
+                            way::WHOLE => at[axis],
+                            _ => {
+                                let x = scaled::<W>(a, W::as_float(at[axis]), &mut wild);
+                                W::to_int(W::floor(x))
+                            }
+                        };
+                        let (i, here) = wrapped::<W>(a, number, &mut wild);
+                        inside = W::both(inside, here);
+                        let step = match axis {
+                            0 => i,
+                            _ => W::mul(i, W::int(a.step)),
+                        };
+                        index = W::add(index, step);
+                        axis += 1;
+                    }
+                    W::store(footprint.x[0].0.as_mut_ptr(), index);
+                    footprint.inside_x[0] = W::bits(inside);
+                    let wild = W::bits(wild) & m;
+                    all_wild |= wild << lane;
+                    (plan.texels)(plan, &footprint, to, m & !wild);
+                } else {
+                    let mut near = [(W::int(0), W::mask(u32::MAX)); 3];
+                    let mut far = near;
+                    let mut weight = [W::float(0.0); 3];
+                    let mut axis = 0;
+                    while axis < DIMS {
+                        let a = &plan.axes[axis];
+                        let x = scaled::<W>(a, W::as_float(at[axis]), &mut wild);
+                        let (i, w) = around::<W>(x);
+                        near[axis] = wrapped::<W>(a, i, &mut wild);
+                        far[axis] = wrapped::<W>(a, W::add(i, W::int(1)), &mut wild);
+                        if axis > 0 {
+                            near[axis].0 = W::mul(near[axis].0, W::int(a.step));
+                            far[axis].0 = W::mul(far[axis].0, W::int(a.step));
+                        }
+                        weight[axis] = w;
+                        axis += 1;
+                    }
+                    let wild = W::bits(wild) & m;
+                    all_wild |= wild << lane;
+                    let m = m & !wild;
+                    let next = W::equal(W::sub(far[0].0, near[0].0), W::int(1));
+                    footprint.adjacent = all::<W>(next);
+                    let ends = [near, far];
+                    let one = W::float(1.0);
+                    let share = |axis: usize, far: usize| match far {
+                        0 => W::sub_f(one, weight[axis]),
+                        _ => weight[axis],
+                    };
+                    let mut x = 0;
+                    while x < 2 {
+                        W::store(footprint.x[x].0.as_mut_ptr(), ends[x][0].0);
+                        footprint.inside_x[x] = W::bits(ends[x][0].1);
+                        let bits = W::as_int(share(0, x));
+                        W::store(footprint.x_weight[x].0.as_mut_ptr().cast(), bits);
+                        x += 1;
+                    }
+                    let mut r = 0;
+                    while r < 1 << (DIMS - 1) {
+                        let (mut row, mut inside, mut w) = (layer, W::mask(u32::MAX), one);
+                        if DIMS >= 2 {
+                            let end = &ends[r & 1][1];
+                            row = W::add(row, end.0);
+                            inside = end.1;
+                            w = share(1, r & 1);
+                        }
+                        if DIMS == 3 {
+                            let end = &ends[r >> 1][2];
+                            row = W::add(row, end.0);
+                            inside = W::both(inside, end.1);
+                            w = W::mul_f(w, share(2, r >> 1));
+                        }
+                        W::store(footprint.row[r].0.as_mut_ptr(), row);
+                        footprint.inside_row[r] = W::bits(inside);
+                        let bits = W::as_int(w);
+                        W::store(footprint.row_weight[r].0.as_mut_ptr().cast(), bits);
+                        r += 1;
+                    }
+                    match WAY {
+                        way::GATHERED => gathered::<W>(plan, &footprint, to, m),
+                        _ => (plan.texels)(plan, &footprint, to, m),
+                    }
+                }
+            }
+        }
+        lane += W::LANES;
+    }
+    all_wild
+}
+
+/// Faces of a cube.
+const FACES: i32 = 6;
+
+/// One channel of the four texels of a footprint, counterclockwise from the lower left.
+///
+/// # Safety
+/// As [`Run`]; two dimensions.
+#[inline(always)]
+unsafe fn gathered<W: Wide>(plan: &Plan, footprint: &Footprint, to: [*mut u32; 4], m: u32) {
+    let mut one = Footprint::new();
+    for (to, (x, r)) in to.into_iter().zip([(0, 1), (1, 1), (1, 0), (0, 0)]) {
+        let mut channels = [Row([0u32; LANES_MAX]); 4];
+        // SAFETY: by contract; there is room for all lanes of a vector.
+        unsafe {
+            let index =
+                W::add(W::load(footprint.x[x].0.as_ptr()), W::load(footprint.row[r].0.as_ptr()));
+            W::store(one.x[0].0.as_mut_ptr(), index);
+            one.inside_x[0] = footprint.inside_x[x] & footprint.inside_row[r];
+            let places = channels.each_mut().map(|row| row.0.as_mut_ptr());
+            (plan.texels)(plan, &one, places, m);
+            let picked = W::load(channels[plan.gathered].0.as_ptr().cast());
+            if !to.is_null() {
+                W::store_some(to, W::mask(m), picked);
+            }
+        }
+    }
+}
+
+macro_rules! compiled {
+    ($wide:ty, $features:literal, $module:ident) => {
+        /// Compiled for a processor.
+        mod $module {
+            use super::*;
+
+            #[target_feature(enable = $features)]
+            unsafe fn compiled<const DIMS: usize, const WAY: u8, const CUBE: bool>(
+                plan: &Plan,
+                request: &Request,
+            ) -> u32 {
+                // SAFETY: by contract.
+                unsafe { run::<$wide, DIMS, WAY, CUBE>(plan, request) }
+            }
+
+            pub(super) fn pick(dims: u8, way: u8, cube: bool) -> Option<Run> {
+                Some(match (dims, way, cube) {
+                    (1, way::WHOLE, false) => compiled::<1, { way::WHOLE }, false>,
+                    (2, way::WHOLE, false) => compiled::<2, { way::WHOLE }, false>,
+                    (3, way::WHOLE, false) => compiled::<3, { way::WHOLE }, false>,
+                    (1, way::NEAREST, false) => compiled::<1, { way::NEAREST }, false>,
+                    (2, way::NEAREST, false) => compiled::<2, { way::NEAREST }, false>,
+                    (3, way::NEAREST, false) => compiled::<3, { way::NEAREST }, false>,
+                    (1, way::BLENDED, false) => compiled::<1, { way::BLENDED }, false>,
+                    (2, way::BLENDED, false) => compiled::<2, { way::BLENDED }, false>,
+                    (3, way::BLENDED, false) => compiled::<3, { way::BLENDED }, false>,
+                    (2, way::GATHERED, false) => compiled::<2, { way::GATHERED }, false>,
+                    (2, way::NEAREST, true) => compiled::<2, { way::NEAREST }, true>,
+                    (2, way::BLENDED, true) => compiled::<2, { way::BLENDED }, true>,
+                    _ => return None,
+                })
+            }
+        }
+    };
+}
+
+compiled!(Avx2, "avx2,fma,bmi1,bmi2,popcnt,lzcnt", for_avx2);
+compiled!(Avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,popcnt,lzcnt", for_avx512);
+
+/// What of a texture is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The texel at integer coordinates.
+    Whole,
+    /// The nearest texel.
+    Nearest,
+    /// Neighbours, blended.
+    Blended,
+    /// One channel of four neighbours.
+    Gathered,
+}
+
+/// What reads a texture of so many dimensions, `None` without vectors.
+pub(super) fn pick(target: Target, dims: u8, way: Way, cube: bool) -> Option<Run> {
+    let way = match way {
+        Way::Whole => way::WHOLE,
+        Way::Nearest => way::NEAREST,
+        Way::Blended => way::BLENDED,
+        Way::Gathered => way::GATHERED,
+    };
+    match target {
+        Target::Avx512 => for_avx512::pick(dims, way, cube),
+        Target::Avx2 => for_avx2::pick(dims, way, cube),
+        Target::Baseline | Target::Scalar => None,
+    }
+}

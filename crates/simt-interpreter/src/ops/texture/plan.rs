@@ -1,0 +1,212 @@
+//! How an instruction reads an object: what is worked out once, and kept for the warps that follow.
+//!
+//! A plan exists for objects whose texels lie in one piece of memory that 30 bits can count; it is
+//! kept by the object's bytes, so that nothing need be done when an object goes or changes. Whether
+//! the memory may be read is asked for each warp.
+
+use super::footprint::{self, Request, Run, Way};
+use super::texels::{self, Texels};
+use crate::ops::map::Target;
+use simt::ir::op::TextureOp;
+use simt::runtime::texture::{AddressMode, Descriptor, Texel};
+use std::cell::RefCell;
+
+/// An axis of a texture.
+#[derive(Clone, Copy)]
+pub(super) struct Axis {
+    /// Texels.
+    pub(super) size: i32,
+    /// What coordinates are multiplied with: texels, or 1.
+    pub(super) scale: f32,
+    /// What coordinates outside mean: [`AddressMode::Clamp`] where nothing can repeat.
+    pub(super) mode: AddressMode,
+    /// After how many texels it repeats, and one by that.
+    pub(super) period: i32,
+    pub(super) period_inverse: f32,
+    /// Texels from one number to the next.
+    pub(super) step: i32,
+}
+
+/// How one instruction reads one level of an object.
+pub(super) struct Plan {
+    run: Run,
+    /// Makes channels of the texels of a vector's lanes.
+    pub(super) texels: Texels,
+    /// Where the first texel is; with texels of less than 4 bytes, where the word starts that has
+    /// it, and how many bytes are before it.
+    pub(super) base: *const u8,
+    pub(super) skipped: i32,
+    /// Words of 4 bytes in which texels of up to 4 are.
+    pub(super) words: i32,
+    /// Bytes from `base` on that are read.
+    bytes: u64,
+    pub(super) axes: [Axis; 3],
+    /// Texels from one layer to the next; 0 without layers.
+    pub(super) layer: i32,
+    pub(super) last_layer: i32,
+    /// Rows that are blended.
+    pub(super) rows: usize,
+    /// Levels of the object, the first one among them.
+    pub(super) levels: u8,
+    /// Channel that `tld4` reads.
+    pub(super) gathered: usize,
+    /// An axis has a border.
+    pub(super) bordered: bool,
+    pub(super) border: [u32; 4],
+    /// What channels are that texels lack.
+    pub(super) missing: [u32; 4],
+}
+
+/// Most texels.
+const TEXELS_MAX: u64 = 1 << 30;
+/// Most texels of an axis that repeats.
+const PERIOD_MAX: u32 = 1 << 22;
+
+impl Plan {
+    /// `None` if texels must be read one by one.
+    fn new(target: Target, object: &Descriptor, level: u8, op: TextureOp) -> Option<Self> {
+        let (d, levels) = (object.level(level), object.levels);
+        let op = match op.cube {
+            true => TextureOp { dims: 2, layered: true, ..op },
+            false => op,
+        };
+        let floats = op.floats && (d.scaled || matches!(d.texel, Texel::F16 | Texel::F32));
+        let way = match (op.gather, op.integer) {
+            (Some(_), true) => return None,
+            (Some(_), false) => Way::Gathered,
+            (None, true) => Way::Whole,
+            (None, false) if d.linear && floats => Way::Blended,
+            (None, false) => Way::Nearest,
+        };
+        let blends = way == Way::Blended;
+        let texel_bytes = u64::from(d.texel_bytes());
+        let in_texels = |bytes: u64| bytes.is_multiple_of(texel_bytes).then(|| bytes / texel_bytes);
+        let (row, slice) = (in_texels(d.row_bytes)?, in_texels(d.slice_bytes)?);
+        let steps = [1, row, slice];
+        let sizes = [d.width, d.height, d.depth];
+        let used = |axis: usize| axis < usize::from(op.dims) || axis == 2 && op.layered;
+        let mut last = 0u64;
+        for axis in (0..3).filter(|axis| used(*axis)) {
+            last = last.checked_add(steps[axis].checked_mul(u64::from(sizes[axis] - 1))?)?;
+        }
+        // Of texels of less than 4 bytes, bytes are counted.
+        let most = if texel_bytes == 2 { TEXELS_MAX / 2 } else { TEXELS_MAX };
+        (last < most).then_some(())?;
+        let mut axes = [Axis {
+            size: 1,
+            scale: 1.0,
+            mode: AddressMode::Clamp,
+            period: 1,
+            period_inverse: 1.0,
+            step: 0,
+        }; 3];
+        let mut bordered = false;
+        for (axis, to) in axes.iter_mut().enumerate().filter(|(axis, _)| used(*axis)) {
+            let repeats = matches!(d.address[axis], AddressMode::Wrap | AddressMode::Mirror);
+            let mode = match d.address[axis] {
+                mode if repeats && d.normalized => mode,
+                AddressMode::Border => AddressMode::Border,
+                _ => AddressMode::Clamp,
+            };
+            if mode == d.address[axis] && repeats && sizes[axis] > PERIOD_MAX {
+                return None;
+            }
+            let size = i32::try_from(sizes[axis]).ok()?;
+            let period = if mode == AddressMode::Mirror { 2 * size } else { size };
+            bordered |= mode == AddressMode::Border && axis < usize::from(op.dims);
+            *to = Axis {
+                size,
+                scale: if d.normalized { size as f32 } else { 1.0 },
+                mode,
+                period,
+                period_inverse: 1.0 / period as f32,
+                step: i32::try_from(steps[axis]).ok().or((size == 1).then_some(0))?,
+            };
+        }
+        let skipped = if texel_bytes < 4 { d.base % 4 } else { 0 };
+        d.base.is_multiple_of(texel_bytes).then_some(())?;
+        let bytes = (skipped + (last + 1) * texel_bytes).next_multiple_of(4);
+        let one = if op.floats { 1f32.to_bits() } else { 1 };
+        Some(Self {
+            run: footprint::pick(target, op.dims, way, op.cube)?,
+            texels: texels::pick(target, d.texel, d.channels, op.floats && d.scaled, blends)?,
+            base: d.base.wrapping_sub(skipped) as *const u8,
+            skipped: skipped as i32,
+            words: (bytes / 4).min(TEXELS_MAX) as i32,
+            bytes,
+            layer: if op.layered { axes[2].step } else { 0 },
+            last_layer: i32::try_from(d.depth - 1).ok()?,
+            axes,
+            rows: 1 << (op.dims - 1),
+            levels,
+            gathered: usize::from(op.gather.unwrap_or(0) & 3),
+            bordered,
+            border: d.border.map(f32::to_bits),
+            missing: [0, 0, 0, one],
+        })
+    }
+
+    /// First byte that is read, and how many are.
+    pub(super) fn memory(&self) -> (u64, u64) {
+        (self.base as u64, self.bytes)
+    }
+
+    /// Reads for a warp; the lanes that are left.
+    ///
+    /// # Safety
+    /// As [`Run`].
+    pub(super) unsafe fn run(&self, request: &Request) -> u32 {
+        // SAFETY: by contract; the function was chosen for this processor.
+        unsafe { (self.run)(self, request) }
+    }
+}
+
+/// An object as it is in memory.
+pub(super) type Bytes = [u8; Descriptor::BYTES];
+
+/// What a plan was made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key {
+    object: Bytes,
+    /// Of the instruction.
+    op: i64,
+    level: u8,
+    target: Target,
+}
+
+/// What is kept of a key: a plan, if there is one for it.
+struct Kept {
+    key: Key,
+    plan: Option<Plan>,
+}
+
+/// Plans that a thread keeps: few kernels have more textures at a time.
+const KEPT: usize = 16;
+
+thread_local! {
+    static PLANS: RefCell<[Option<Box<Kept>>; KEPT]> = const { RefCell::new([const { None }; KEPT]) };
+}
+
+/// Calls `f` with the plan of an instruction, which `op` is decoded from, for a level of an object;
+/// `None` if there is none, or the object is none.
+pub(super) fn with<R>(
+    target: Target,
+    object: &Bytes,
+    (op, encoded): (TextureOp, i64),
+    level: u8,
+    f: impl FnOnce(&Plan) -> R,
+) -> Option<R> {
+    let key = Key { object: *object, op: encoded, level, target };
+    // By where the texels are, and what else tells plans apart that are used together.
+    let mix = u64::from_le_bytes(object[8..16].try_into().ok()?) >> 8;
+    let mix = mix ^ mix >> 4 ^ encoded as u64 ^ encoded as u64 >> 8 ^ u64::from(level);
+    PLANS.with_borrow_mut(|plans| {
+        let slot = &mut plans[mix as usize % KEPT];
+        if slot.as_ref().is_none_or(|kept| kept.key != key) {
+            let d = Descriptor::from_bytes(object);
+            let plan = d.and_then(|d| Plan::new(target, &d, level, op));
+            *slot = Some(Box::new(Kept { key, plan }));
+        }
+        slot.as_ref()?.plan.as_ref().map(f)
+    })
+}

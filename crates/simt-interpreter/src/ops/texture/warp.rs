@@ -1,0 +1,177 @@
+//! Reads of textures by whole warps, where nothing of them can fault: the object and all of its
+//! texels may be read. Anything else is for the lanes one by one, in `sample`.
+
+use super::footprint::Request;
+use super::{Point, Shape, descriptor_address, plan, sample};
+use crate::handler_context::{Ins, Machine};
+use crate::ops::map::Target;
+use crate::ops::memory::{self, lanes};
+use simt::ir::op::TextureOp;
+use simt::kernel::WARP_LANES;
+use simt::runtime::texture::Descriptor;
+
+/// Results of a warp that are not written yet.
+type Channels = [[u32; WARP_LANES]; 4];
+
+/// Reads for the lanes in `m`; those that are left to be read one by one.
+///
+/// # Safety
+/// As the handler's, whose instruction this is; the processor is a `target`.
+pub(super) unsafe fn read(machine: &mut Machine<'_>, ins: &Ins, target: Target, m: u32) -> u32 {
+    // An account is kept lane by lane.
+    if machine.check.is_some() || m == 0 {
+        return m;
+    }
+    if memory::is_formula(ins) {
+        // SAFETY: by contract the first source is one value.
+        return unsafe {
+            let handle = super::handle(machine, ins, 0);
+            group(machine, ins, target, handle, m, true).unwrap_or(m)
+        };
+    }
+    // SAFETY: by contract the first source is a register of 64 bits.
+    let handles = unsafe { &*machine.regs.add(ins.a[0] as usize).cast::<[u64; WARP_LANES]>() };
+    // Several objects: all can be read so, or none is.
+    let handles = *handles;
+    let mut left = m;
+    for run in [false, true] {
+        left = 0;
+        let mut rest = m;
+        while rest != 0 {
+            let handle = handles[rest.trailing_zeros() as usize];
+            let these = lanes(rest).filter(|lane| handles[*lane as usize] == handle);
+            let these = these.fold(0, |these, lane| these | 1 << lane);
+            // SAFETY: by contract.
+            match unsafe { group(machine, ins, target, handle, these, run) } {
+                Some(wild) => left |= wild,
+                None => return m,
+            }
+            rest &= !these;
+        }
+    }
+    left
+}
+
+/// Reads one object for the lanes in `m`, or only sees whether it can, if not `run`; the lanes
+/// that are left. `None`, and nothing has been written, if it must be read lane by lane.
+///
+/// # Safety
+/// As [`read`]; all lanes have the handle.
+unsafe fn group(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    target: Target,
+    handle: u64,
+    m: u32,
+    run: bool,
+) -> Option<u32> {
+    let at = descriptor_address(machine, ins, handle)?;
+    // SAFETY: it was checked just now.
+    let object = unsafe { at.cast::<plan::Bytes>().read_unaligned() };
+    let op = super::decoded(ins.imm);
+    let shape = Shape::of(op);
+    // SAFETY: by contract.
+    let request = unsafe { request(machine, ins, shape, m) };
+    let (levels, left) = plan::with(target, &object, (op, ins.imm), 0, |plan| {
+        if plan.levels > 1 {
+            return Some((true, m));
+        }
+        may_read(machine, ins, plan)?;
+        // SAFETY: the memory may be read; operands and results are as the decoder gave them.
+        Some((false, if run { unsafe { plan.run(&request) } } else { 0 }))
+    })??;
+    if !levels {
+        return Some(left);
+    }
+    // SAFETY: by contract.
+    unsafe { with_levels(machine, ins, (target, &object), op, &request, run) }
+}
+
+/// `None` unless all texels of a plan may be read.
+fn may_read(machine: &mut Machine<'_>, ins: &Ins, plan: &plan::Plan) -> Option<()> {
+    let (start, bytes) = plan.memory();
+    machine.memory.allows_at(memory::site(ins) + 1, start, bytes, false).then_some(())
+}
+
+/// Where the instruction's operands and results are.
+///
+/// # Safety
+/// The decoder gave operands and results as the shape says.
+unsafe fn request(machine: &Machine<'_>, ins: &Ins, shape: Shape, m: u32) -> Request {
+    // SAFETY: by contract registers lie in the file.
+    let at = |offset: u32| unsafe { machine.regs.add(offset as usize).cast::<u32>() };
+    let axis = |axis: usize| match axis < shape.dims {
+        true => at(ins.a[shape.first + axis]).cast_const(),
+        false => std::ptr::null(),
+    };
+    Request {
+        axes: [axis(0), axis(1), axis(2)],
+        layer: if shape.first == 2 { at(ins.a[1]).cast_const() } else { std::ptr::null() },
+        to: [0, 1, 2, 3].map(|i| match super::is_wanted(ins, i) {
+            true => at(ins.d[i]),
+            false => std::ptr::null_mut(),
+        }),
+        mask: m,
+    }
+}
+
+/// Reads an object of several levels: of each level the lanes that want it, of two if they are
+/// blended.
+///
+/// # Safety
+/// As [`group`]; the request is the instruction's.
+unsafe fn with_levels(
+    machine: &mut Machine<'_>,
+    ins: &Ins,
+    (target, object): (Target, &plan::Bytes),
+    op: TextureOp,
+    request: &Request,
+    run: bool,
+) -> Option<u32> {
+    let d = Descriptor::from_bytes(object)?;
+    let blends = d.blends_levels && sample::floats(&d, op) && !op.integer;
+    let (mut numbers, mut weights) = ([0u8; WARP_LANES], [0f32; WARP_LANES]);
+    for lane in lanes(request.mask) {
+        // SAFETY: by contract.
+        let point: Point = unsafe { super::point(machine, ins, op, lane) };
+        let i = lane as usize;
+        (numbers[i], weights[i]) = sample::levels(&d, point.level, blends);
+    }
+    let mut results: [Channels; 2] = [[[0; WARP_LANES]; 4]; 2];
+    let mut wild = 0;
+    for (next, results) in (0u8..).zip(&mut results) {
+        let blended =
+            lanes(request.mask).filter(|lane| next == 0 || weights[*lane as usize] != 0.0);
+        let mut rest = blended.fold(0u32, |these, lane| these | 1 << lane);
+        while rest != 0 {
+            let number = numbers[rest.trailing_zeros() as usize];
+            let these = lanes(rest).filter(|lane| numbers[*lane as usize] == number);
+            let mask = these.fold(0, |these, lane| these | 1 << lane);
+            let mut to = results.each_mut().map(|channel| channel.as_mut_ptr());
+            for (to, wanted) in to.iter_mut().zip(request.to) {
+                *to = if wanted.is_null() { wanted } else { *to };
+            }
+            let part = Request { to, mask, ..*request };
+            wild |= plan::with(target, object, (op, ins.imm), number + next, |plan| {
+                may_read(machine, ins, plan)?;
+                // SAFETY: the memory may be read; operands are as the decoder gave them, and there
+                // is room for a warp's results.
+                Some(if run { unsafe { plan.run(&part) } } else { 0 })
+            })??;
+            rest &= !mask;
+        }
+    }
+    if !run {
+        return Some(0);
+    }
+    for lane in lanes(request.mask & !wild) {
+        let i = lane as usize;
+        for (channel, to) in request.to.iter().enumerate().filter(|(_, to)| !to.is_null()) {
+            let [first, second] = [&results[0], &results[1]].map(|r| r[channel][i]);
+            let value = sample::between(weights[i], first, second);
+            // SAFETY: by contract results have a place a lane.
+            unsafe { to.add(i).write(value) };
+        }
+    }
+    Some(wild)
+}

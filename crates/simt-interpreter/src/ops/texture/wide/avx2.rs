@@ -1,0 +1,177 @@
+//! Vectors of 8 lanes: AVX2 and FMA.
+
+use super::{Row, Wide};
+use std::arch::x86_64::*;
+
+#[derive(Clone, Copy)]
+pub(in super::super) struct Avx2;
+
+/// Bits of the lanes' numbers.
+const BITS: [i32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+
+macro_rules! direct {
+    ($($name:ident($($arg:ident: $ty:ty),*) -> $result:ty = $made:expr;)*) => {$(
+        #[inline(always)]
+        #[allow(unused_unsafe, reason = "not all are made of intrinsics")]
+        unsafe fn $name($($arg: $ty),*) -> $result {
+            // SAFETY: by the trait's contract.
+            unsafe { $made }
+        }
+    )*};
+}
+
+impl Wide for Avx2 {
+    const LANES: usize = 8;
+    type I = __m256i;
+    type F = __m256;
+    type M = __m256i;
+
+    direct! {
+        int(x: i32) -> __m256i = _mm256_set1_epi32(x);
+        load(from: *const i32) -> __m256i = _mm256_loadu_si256(from.cast());
+        store(to: *mut i32, x: __m256i) -> () = _mm256_storeu_si256(to.cast(), x);
+        store_some(to: *mut u32, m: __m256i, x: __m256i) -> () =
+            _mm256_maskstore_epi32(to.cast(), m, x);
+        add(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi32(a, b);
+        sub(a: __m256i, b: __m256i) -> __m256i = _mm256_sub_epi32(a, b);
+        mul(a: __m256i, b: __m256i) -> __m256i = _mm256_mullo_epi32(a, b);
+        and(a: __m256i, b: __m256i) -> __m256i = _mm256_and_si256(a, b);
+        or(a: __m256i, b: __m256i) -> __m256i = _mm256_or_si256(a, b);
+        xor(a: __m256i, b: __m256i) -> __m256i = _mm256_xor_si256(a, b);
+        shr_by(a: __m256i, by: __m256i) -> __m256i = _mm256_srlv_epi32(a, by);
+        min(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epi32(a, b);
+        max(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi32(a, b);
+        min_unsigned(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epu32(a, b);
+        within(a: __m256i, b: __m256i) -> __m256i =
+            _mm256_cmpeq_epi32(_mm256_min_epu32(a, b), a);
+        more(a: __m256i, b: __m256i) -> __m256i = _mm256_cmpgt_epi32(a, b);
+        equal(a: __m256i, b: __m256i) -> __m256i = _mm256_cmpeq_epi32(a, b);
+        float(x: f32) -> __m256 = _mm256_set1_ps(x);
+        add_f(a: __m256, b: __m256) -> __m256 = _mm256_add_ps(a, b);
+        sub_f(a: __m256, b: __m256) -> __m256 = _mm256_sub_ps(a, b);
+        mul_f(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
+        div_f(a: __m256, b: __m256) -> __m256 = _mm256_div_ps(a, b);
+        max_f(a: __m256, b: __m256) -> __m256 = _mm256_max_ps(a, b);
+        fused(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
+        floor(a: __m256) -> __m256 =
+            _mm256_round_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(a);
+        less(a: __m256, b: __m256) -> __m256i =
+            _mm256_castps_si256(_mm256_cmp_ps::<_CMP_LT_OQ>(a, b));
+        at_least(a: __m256, b: __m256) -> __m256i =
+            _mm256_castps_si256(_mm256_cmp_ps::<_CMP_GE_OQ>(a, b));
+        is_number(a: __m256) -> __m256i =
+            _mm256_castps_si256(_mm256_cmp_ps::<_CMP_ORD_Q>(a, a));
+        is_not_zero(a: __m256) -> __m256i =
+            _mm256_castps_si256(_mm256_cmp_ps::<_CMP_NEQ_UQ>(a, _mm256_setzero_ps()));
+        as_float(a: __m256i) -> __m256 = _mm256_castsi256_ps(a);
+        as_int(a: __m256) -> __m256i = _mm256_castps_si256(a);
+        to_float(a: __m256i) -> __m256 = _mm256_cvtepi32_ps(a);
+        to_int(a: __m256) -> __m256i = _mm256_cvttps_epi32(a);
+        mask(bits: u32) -> __m256i = {
+            let lanes = Self::load(BITS.as_ptr());
+            _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(bits as i32), lanes), lanes)
+        };
+        bits(m: __m256i) -> u32 = _mm256_movemask_ps(_mm256_castsi256_ps(m)) as u32;
+        both(a: __m256i, b: __m256i) -> __m256i = _mm256_and_si256(a, b);
+        either(a: __m256i, b: __m256i) -> __m256i = _mm256_or_si256(a, b);
+        except(a: __m256i, b: __m256i) -> __m256i = _mm256_andnot_si256(b, a);
+        pick(m: __m256i, a: __m256i, b: __m256i) -> __m256i = _mm256_blendv_epi8(b, a, m);
+        keep(m: __m256i, a: __m256i) -> __m256i = _mm256_and_si256(m, a);
+    }
+
+    #[inline(always)]
+    unsafe fn shl<const N: u32>(a: __m256i) -> __m256i {
+        // SAFETY: by the trait's contract.
+        unsafe { _mm256_sll_epi32(a, _mm_cvtsi32_si128(N as i32)) }
+    }
+
+    #[inline(always)]
+    unsafe fn shr<const N: u32>(a: __m256i) -> __m256i {
+        // SAFETY: by the trait's contract.
+        unsafe { _mm256_srl_epi32(a, _mm_cvtsi32_si128(N as i32)) }
+    }
+
+    #[inline(always)]
+    unsafe fn sar<const N: u32>(a: __m256i) -> __m256i {
+        // SAFETY: by the trait's contract.
+        unsafe { _mm256_sra_epi32(a, _mm_cvtsi32_si128(N as i32)) }
+    }
+
+    #[inline(always)]
+    unsafe fn half(a: __m256i) -> __m256 {
+        // SAFETY: by the trait's contract.
+        unsafe { super::super::texels::half_exactly::<Self>(a) }
+    }
+
+    #[inline(always)]
+    unsafe fn choose(words: [__m256i; 2], numbers: __m256i) -> __m256i {
+        // SAFETY: by the trait's contract.
+        unsafe {
+            let [low, high] = words.map(|words| _mm256_permutevar8x32_epi32(words, numbers));
+            // The bit that is worth 8 decides.
+            let upper = _mm256_slli_epi32::<28>(numbers);
+            let picked = _mm256_blendv_ps(
+                _mm256_castsi256_ps(low),
+                _mm256_castsi256_ps(high),
+                _mm256_castsi256_ps(upper),
+            );
+            _mm256_castps_si256(picked)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather<const SCALE: usize>(base: *const u8, index: &Row<i32>) -> __m256i {
+        // SAFETY: by the trait's contract.
+        unsafe {
+            let word = |i: usize| {
+                let at = base.wrapping_offset(index.0[i] as isize * SCALE as isize);
+                _mm_cvtsi32_si128(at.cast::<i32>().read_unaligned())
+            };
+            let half = |i: usize| {
+                let low = _mm_unpacklo_epi32(word(i), word(i + 1));
+                _mm_unpacklo_epi64(low, _mm_unpacklo_epi32(word(i + 2), word(i + 3)))
+            };
+            _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(half(0)), half(4))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather_two<const SCALE: usize>(base: *const u8, index: &Row<i32>) -> [__m256i; 2] {
+        // SAFETY: by the trait's contract.
+        unsafe {
+            let at = |i: usize| base.wrapping_offset(index.0[i] as isize * SCALE as isize);
+            let two = |i: usize| {
+                let low = _mm_loadl_epi64(at(i).cast());
+                _mm_castpd_si128(_mm_loadh_pd(_mm_castsi128_pd(low), at(i + 1).cast()))
+            };
+            // Lanes 0, 1, 4, 5 and 2, 3, 6, 7, so that picked words are in order.
+            let a = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(two(0)), two(4));
+            let b = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(two(2)), two(6));
+            let (a, b) = (_mm256_castsi256_ps(a), _mm256_castsi256_ps(b));
+            [_mm256_shuffle_ps::<0x88>(a, b), _mm256_shuffle_ps::<0xdd>(a, b)]
+                .map(|words| _mm256_castps_si256(words))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather_four(base: *const u8, index: &Row<i32>) -> [__m256i; 4] {
+        // SAFETY: by the trait's contract.
+        unsafe {
+            let texel =
+                |i: usize| _mm_loadu_si128(base.wrapping_offset(index.0[i] as isize * 16).cast());
+            // Half h of part j is lane 4 h + j's, so that transposed halves are in order.
+            let part = |j: usize| {
+                _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(texel(j)), texel(4 + j))
+            };
+            let [a, b, c, d] = [part(0), part(1), part(2), part(3)];
+            let (ab, cd) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
+            let (ef, gh) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
+            [
+                _mm256_unpacklo_epi64(ab, cd),
+                _mm256_unpackhi_epi64(ab, cd),
+                _mm256_unpacklo_epi64(ef, gh),
+                _mm256_unpackhi_epi64(ef, gh),
+            ]
+        }
+    }
+}

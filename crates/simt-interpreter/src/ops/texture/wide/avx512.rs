@@ -1,0 +1,171 @@
+//! Vectors of 16 lanes: AVX-512 F, BW, DQ, VL.
+
+use super::{Row, Wide};
+use std::arch::x86_64::*;
+
+#[derive(Clone, Copy)]
+pub(in super::super) struct Avx512;
+
+/// 8 bytes of each of two lanes.
+#[inline(always)]
+unsafe fn two(a: *const u8, b: *const u8) -> __m128i {
+    // SAFETY: by the trait's contract both can be read.
+    unsafe {
+        let low = _mm_loadl_epi64(a.cast());
+        _mm_castpd_si128(_mm_loadh_pd(_mm_castsi128_pd(low), b.cast()))
+    }
+}
+
+/// 4 bytes of each of four lanes.
+#[inline(always)]
+unsafe fn four<const SCALE: usize>(base: *const u8, index: &[i32]) -> __m128i {
+    // SAFETY: by the trait's contract each can be read.
+    unsafe {
+        let word = |i: usize| {
+            let at = base.wrapping_offset(index[i] as isize * SCALE as isize);
+            _mm_cvtsi32_si128(at.cast::<i32>().read_unaligned())
+        };
+        let low = _mm_unpacklo_epi32(word(0), word(1));
+        _mm_unpacklo_epi64(low, _mm_unpacklo_epi32(word(2), word(3)))
+    }
+}
+
+/// Four quarters, the first lowest.
+#[inline(always)]
+unsafe fn joined(q: [__m128i; 4]) -> __m512i {
+    // SAFETY: by the trait's contract.
+    unsafe {
+        let low = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(q[0]), q[1]);
+        let high = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(q[2]), q[3]);
+        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+    }
+}
+
+const EVEN: [i32; 16] = [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30];
+const ODD: [i32; 16] = [1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31];
+
+macro_rules! direct {
+    ($($name:ident($($arg:ident: $ty:ty),*) -> $result:ty = $made:expr;)*) => {$(
+        #[inline(always)]
+        #[allow(unused_unsafe, reason = "not all are made of intrinsics")]
+        unsafe fn $name($($arg: $ty),*) -> $result {
+            // SAFETY: by the trait's contract.
+            unsafe { $made }
+        }
+    )*};
+}
+
+impl Wide for Avx512 {
+    const LANES: usize = 16;
+    type I = __m512i;
+    type F = __m512;
+    type M = __mmask16;
+
+    direct! {
+        int(x: i32) -> __m512i = _mm512_set1_epi32(x);
+        load(from: *const i32) -> __m512i = _mm512_loadu_si512(from.cast());
+        store(to: *mut i32, x: __m512i) -> () = _mm512_storeu_si512(to.cast(), x);
+        store_some(to: *mut u32, m: u16, x: __m512i) -> () =
+            _mm512_mask_storeu_epi32(to.cast(), m, x);
+        add(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32(a, b);
+        sub(a: __m512i, b: __m512i) -> __m512i = _mm512_sub_epi32(a, b);
+        mul(a: __m512i, b: __m512i) -> __m512i = _mm512_mullo_epi32(a, b);
+        and(a: __m512i, b: __m512i) -> __m512i = _mm512_and_si512(a, b);
+        or(a: __m512i, b: __m512i) -> __m512i = _mm512_or_si512(a, b);
+        xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512(a, b);
+        shr_by(a: __m512i, by: __m512i) -> __m512i = _mm512_srlv_epi32(a, by);
+        min(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epi32(a, b);
+        max(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi32(a, b);
+        min_unsigned(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epu32(a, b);
+        within(a: __m512i, b: __m512i) -> u16 = _mm512_cmple_epu32_mask(a, b);
+        more(a: __m512i, b: __m512i) -> u16 = _mm512_cmpgt_epi32_mask(a, b);
+        equal(a: __m512i, b: __m512i) -> u16 = _mm512_cmpeq_epi32_mask(a, b);
+        float(x: f32) -> __m512 = _mm512_set1_ps(x);
+        add_f(a: __m512, b: __m512) -> __m512 = _mm512_add_ps(a, b);
+        sub_f(a: __m512, b: __m512) -> __m512 = _mm512_sub_ps(a, b);
+        mul_f(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
+        div_f(a: __m512, b: __m512) -> __m512 = _mm512_div_ps(a, b);
+        max_f(a: __m512, b: __m512) -> __m512 = _mm512_max_ps(a, b);
+        fused(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
+        floor(a: __m512) -> __m512 = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEG_INF }>(a);
+        less(a: __m512, b: __m512) -> u16 = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b);
+        at_least(a: __m512, b: __m512) -> u16 = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(a, b);
+        is_number(a: __m512) -> u16 = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(a, a);
+        is_not_zero(a: __m512) -> u16 =
+            _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(a, _mm512_setzero_ps());
+        as_float(a: __m512i) -> __m512 = _mm512_castsi512_ps(a);
+        as_int(a: __m512) -> __m512i = _mm512_castps_si512(a);
+        to_float(a: __m512i) -> __m512 = _mm512_cvtepi32_ps(a);
+        to_int(a: __m512) -> __m512i = _mm512_cvttps_epi32(a);
+        half(a: __m512i) -> __m512 = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a));
+        mask(bits: u32) -> u16 = bits as u16;
+        bits(m: u16) -> u32 = u32::from(m);
+        both(a: u16, b: u16) -> u16 = a & b;
+        either(a: u16, b: u16) -> u16 = a | b;
+        except(a: u16, b: u16) -> u16 = a & !b;
+        pick(m: u16, a: __m512i, b: __m512i) -> __m512i = _mm512_mask_blend_epi32(m, b, a);
+        keep(m: u16, a: __m512i) -> __m512i = _mm512_maskz_mov_epi32(m, a);
+        choose(words: [__m512i; 2], numbers: __m512i) -> __m512i =
+            _mm512_permutex2var_epi32(words[0], numbers, words[1]);
+    }
+
+    #[inline(always)]
+    unsafe fn shl<const N: u32>(a: __m512i) -> __m512i {
+        // SAFETY: by the trait's contract.
+        unsafe { _mm512_slli_epi32::<N>(a) }
+    }
+
+    #[inline(always)]
+    unsafe fn shr<const N: u32>(a: __m512i) -> __m512i {
+        // SAFETY: by the trait's contract.
+        unsafe { _mm512_srli_epi32::<N>(a) }
+    }
+
+    #[inline(always)]
+    unsafe fn sar<const N: u32>(a: __m512i) -> __m512i {
+        // SAFETY: by the trait's contract.
+        unsafe { _mm512_srai_epi32::<N>(a) }
+    }
+
+    #[inline(always)]
+    unsafe fn gather<const SCALE: usize>(base: *const u8, index: &Row<i32>) -> __m512i {
+        // SAFETY: by the trait's contract.
+        unsafe {
+            let quarter = |i: usize| four::<SCALE>(base, &index.0[4 * i..][..4]);
+            joined([quarter(0), quarter(1), quarter(2), quarter(3)])
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather_two<const SCALE: usize>(base: *const u8, index: &Row<i32>) -> [__m512i; 2] {
+        // SAFETY: by the trait's contract.
+        unsafe {
+            let at = |i: usize| base.wrapping_offset(index.0[i] as isize * SCALE as isize);
+            let pair = |i: usize| two(at(2 * i), at(2 * i + 1));
+            let low = joined([pair(0), pair(1), pair(2), pair(3)]);
+            let high = joined([pair(4), pair(5), pair(6), pair(7)]);
+            let (even, odd) = (Self::load(EVEN.as_ptr()), Self::load(ODD.as_ptr()));
+            [Self::choose([low, high], even), Self::choose([low, high], odd)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather_four(base: *const u8, index: &Row<i32>) -> [__m512i; 4] {
+        // SAFETY: by the trait's contract.
+        unsafe {
+            let texel =
+                |i: usize| _mm_loadu_si128(base.wrapping_offset(index.0[i] as isize * 16).cast());
+            // Quarter q of part j is lane 4 q + j's, so that transposed quarters are in order.
+            let part = |j: usize| joined([texel(j), texel(4 + j), texel(8 + j), texel(12 + j)]);
+            let [a, b, c, d] = [part(0), part(1), part(2), part(3)];
+            let (ab, cd) = (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d));
+            let (ef, gh) = (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d));
+            [
+                _mm512_unpacklo_epi64(ab, cd),
+                _mm512_unpackhi_epi64(ab, cd),
+                _mm512_unpacklo_epi64(ef, gh),
+                _mm512_unpackhi_epi64(ef, gh),
+            ]
+        }
+    }
+}

@@ -13,6 +13,9 @@ pub struct Options {
     /// Go on until this much time has passed, at least one iteration
     #[arg(long, value_name = "S")]
     pub seconds: Option<f64>,
+    /// Go on until FILE exists, at least one iteration
+    #[arg(long, value_name = "FILE", conflicts_with = "seconds")]
+    pub until: Option<PathBuf>,
     /// Iterations before the clock starts
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub warm_up: u64,

@@ -87,10 +87,9 @@ fn run<S: Sample>(options: &Options, extra: &S::Extra) -> Result<(Report, Option
     }
     start::wait(options)?;
 
-    let iterations = options.iterations.unwrap_or(match seconds {
-        Some(_) => u64::MAX,
-        None => ITERATIONS,
-    });
+    let until = start::Until::new(options);
+    let bounded = seconds.is_some() || options.until.is_some();
+    let iterations = options.iterations.unwrap_or(if bounded { u64::MAX } else { ITERATIONS });
     let mut durations = Vec::new();
     let mut kernels = 0;
     let mut complaint = None;
@@ -102,7 +101,8 @@ fn run<S: Sample>(options: &Options, extra: &S::Extra) -> Result<(Report, Option
         gpu.stream.synchronize().map_err(failed)?;
         durations.push(launched.elapsed());
         let last = durations.len() as u64 >= iterations
-            || seconds.is_some_and(|seconds| begin.elapsed() >= seconds);
+            || seconds.is_some_and(|seconds| begin.elapsed() >= seconds)
+            || until.reached()?;
         if last {
             break;
         }

@@ -1,4 +1,4 @@
-//! Starting together: a process that is ready waits for the others.
+//! Starting together: a process that is ready waits for the others. And ending when told to.
 //!
 //! Whoever starts a group waits until it sees as many `FILE.ready.PID` as it started processes, and
 //! makes FILE. A process whose parent has gone gives up waiting, so that an interrupted group
@@ -52,6 +52,31 @@ pub fn wait_for_file(barrier: &Path) -> Result<()> {
         thread::sleep(POLL);
     }
     Ok(())
+}
+
+/// The file that ends a sample (`--until`).
+pub struct Until<'a> {
+    path: Option<&'a Path>,
+    parent: u32,
+}
+
+impl<'a> Until<'a> {
+    /// The file that the options name, if they do.
+    pub fn new(options: &'a Options) -> Self {
+        Self { path: options.until.as_deref(), parent: std::os::unix::process::parent_id() }
+    }
+
+    /// True once the file exists. An error if who was to make it is gone.
+    pub fn reached(&self) -> Result<bool> {
+        let Some(path) = self.path else { return Ok(false) };
+        if path.exists() {
+            return Ok(true);
+        }
+        if std::os::unix::process::parent_id() != self.parent {
+            bail!("the process that was to make {} is gone", path.display());
+        }
+        Ok(false)
+    }
 }
 
 #[cfg(test)]

@@ -8,4 +8,5 @@ mod faults;
 mod kernels;
 mod results;
 mod scale;
+mod shares;
 mod waits;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use cudarc::driver::PushKernelArg;
+use cudarc::driver::{CudaFunction, PushKernelArg, sys::CUdevice_attribute};
 use samples::{
     Gpu, Options,
     gpu::{error_name, failed, function, shape},
@@ -21,11 +21,15 @@ use samples::{
 struct CommandLine {
     #[command(flatten)]
     options: Options,
+    /// As many blocks as fit on the device, of as many threads as a block may have: no other kernel
+    /// finds room
+    #[arg(long, conflicts_with = "blocks")]
+    fill: bool,
 }
 
 fn main() -> ExitCode {
     let arguments = CommandLine::parse();
-    match run(&arguments.options) {
+    match run(&arguments.options, arguments.fill) {
         Ok(how) => {
             say(format_args!("endless: the kernel was ended: {how}"));
             ExitCode::from(3)
@@ -37,7 +41,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: &Options) -> Result<String> {
+/// Threads of a block of a kernel that is to fill the device: the most.
+const FILLING_THREADS: u32 = 1024;
+
+/// Blocks of [`FILLING_THREADS`] threads that are resident at once.
+fn filling_blocks(gpu: &Gpu, kernel: &CudaFunction) -> Result<u32> {
+    let sms = gpu.context.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    let sms = u32::try_from(sms.map_err(failed)?)?;
+    let on_each = kernel.occupancy_max_active_blocks_per_multiprocessor(FILLING_THREADS, 0, None);
+    Ok(sms * on_each.map_err(failed)?)
+}
+
+fn run(options: &Options, fill: bool) -> Result<String> {
     let gpu = Gpu::open(options)?;
     let module = gpu.load(ptx::SPIN)?;
     let set = function(&module, "spin_steps")?;
@@ -51,10 +66,14 @@ fn run(options: &Options) -> Result<String> {
     unsafe { launch.launch(shape(1, 1, 0)) }.map_err(failed)?;
     gpu.stream.synchronize().map_err(failed)?;
 
+    let (blocks, threads) = match fill {
+        true => (filling_blocks(&gpu, &forever)?, FILLING_THREADS),
+        false => (options.blocks.unwrap_or(1), 32),
+    };
     start::wait(options)?;
     let mut launch = gpu.stream.launch_builder(&forever);
     // SAFETY: the kernel has no parameters.
-    unsafe { launch.launch(shape(options.blocks.unwrap_or(1), 32, 0)) }.map_err(failed)?;
+    unsafe { launch.launch(shape(blocks, threads, 0)) }.map_err(failed)?;
     say("endless: running");
     match gpu.stream.synchronize() {
         Ok(()) => Ok("without an error".to_owned()),

@@ -37,13 +37,18 @@ pub(super) struct Account {
     since_ns: u64,
     /// What its blocks have of the device.
     pub(super) resident: Resident,
+    /// Threads' time that it has had, ns, by which tenants share the device: the next blocks are
+    /// those of the tenant that has had the least. One that had no kernels begins level with those
+    /// that had: what it did not use is not saved up.
+    pub(super) share_ns: u64,
 }
 
 impl Account {
-    /// A kernel's execution begins.
-    pub(super) fn kernel_started(&mut self, now_ns: u64) {
+    /// A kernel's execution begins. Tenants that had kernels have had `level_ns`.
+    pub(super) fn kernel_started(&mut self, now_ns: u64, level_ns: u64) {
         if self.running == 0 {
             self.since_ns = now_ns;
+            self.share_ns = self.share_ns.max(level_ns);
         }
         self.running += 1;
     }
@@ -59,6 +64,7 @@ impl Account {
 
     /// A worker was at its blocks for so long, `finished` of which have ended.
     pub(super) fn worked(&mut self, worker_ns: u64, counters: &Counters, finished: u64) {
+        self.share_ns += worker_ns;
         let done = &mut self.done;
         done.worker_ns += worker_ns;
         done.blocks += finished;
@@ -85,8 +91,8 @@ mod tests {
     #[test]
     fn kernels_that_overlap_are_busy_once_and_killed_ones_do_not_count() {
         let mut account = Account::default();
-        account.kernel_started(10);
-        account.kernel_started(20);
+        account.kernel_started(10, 0);
+        account.kernel_started(20, 0);
         account.kernel_ended(30, true);
         assert_eq!(account.usage(35, 0).busy_ns, 25);
         account.kernel_ended(50, false);
@@ -101,5 +107,18 @@ mod tests {
         let usage = account.usage(99, 0);
         assert_eq!((usage.kernels, usage.busy_ns), (1, 40));
         assert_eq!((usage.blocks, usage.worker_ns, usage.counters.global_bytes), (3, 15, 512));
+    }
+
+    #[test]
+    fn who_comes_back_begins_level_and_who_had_more_stays_behind() {
+        let (mut idle, mut greedy) = (Account::default(), Account::default());
+        greedy.kernel_started(0, 0);
+        greedy.worked(100, &Counters::default(), 1);
+        idle.kernel_started(0, 70);
+        assert_eq!((idle.share_ns, greedy.share_ns), (70, 100));
+        greedy.kernel_ended(5, true);
+        greedy.kernel_started(6, 80);
+        idle.kernel_started(7, 90);
+        assert_eq!((idle.share_ns, greedy.share_ns), (70, 100));
     }
 }

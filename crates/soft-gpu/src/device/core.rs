@@ -43,6 +43,8 @@ pub(super) struct Core {
     pub(super) pending: Vec<Key<Grid>>,
     /// Grids with placed blocks that no worker runs, in turn.
     pub(super) runnable: VecDeque<Key<Grid>>,
+    /// What the tenant had had whose blocks were taken last, ns: [`Account::share_ns`].
+    pub(super) level_ns: u64,
     /// A block came back by itself: whoever is next in `runnable` gets its turn.
     pub(super) anybodys_turn: bool,
     /// Streams whose head is a transfer that waits for a worker.

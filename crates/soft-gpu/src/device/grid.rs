@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::activity::Resident;
 use super::clock::now_ns;
 use super::core::{Core, Slot};
+use super::limits;
 use super::occupancy::BlockNeed;
 use super::places::{self, Places, SmUse};
 use super::profile::{KernelTotals, ProfileRow};
@@ -80,6 +81,8 @@ pub(super) struct Grid {
     /// In [`Core::runnable`].
     listed: bool,
     pub(super) killed: bool,
+    /// It has places where others' blocks are already, and its later blocks get them.
+    in_slices: bool,
     /// Time that a block took lately, ns; 0 if none has finished, now or when the stream ran the
     /// kernel the time before.
     pace_ns: u64,
@@ -160,7 +163,7 @@ impl Core {
             self.streams.get(stream).map_or((None, 0), |s| (s.last, s.priority));
         let pace_ns = last.filter(|last| last.kernel == identity(&op)).map_or(0, |l| l.pace_ns);
         if let Some(account) = self.accounts.get_mut(tenant.account) {
-            account.kernel_started(now);
+            account.kernel_started(now, self.level_ns);
         }
         let total = op.launch.starts();
         let mut room = self.rooms.pop().unwrap_or_default();
@@ -178,6 +181,7 @@ impl Core {
             running: 0,
             listed: false,
             killed: false,
+            in_slices: false,
             pace_ns,
             started_ns: now,
             room,
@@ -189,6 +193,7 @@ impl Core {
         });
         self.pending.insert(at, key);
         self.place_blocks(now);
+        self.place_in_slices(key, now);
         self.preempt_for(key);
         key
     }
@@ -224,13 +229,54 @@ impl Core {
         let capability = self.capability;
         self.place_where(key, claimed, u64::MAX, now, |on_sm, need| on_sm.fits(need, capability));
         let Some(grid) = self.grids.get(key) else { return };
-        let most = (self.workers() as u64).saturating_sub(grid.placed());
+        let most = self.on_top(grid);
         let less_urgent = |other: &Grid| other.priority > grid.priority && other.placed() > 0;
         if most > 0
             && grid.next < grid.total
             && self.grids.iter().any(|(_, other)| less_urgent(other))
         {
             self.place_where(key, claimed, most, now, |_, _| true);
+        }
+    }
+
+    /// How many more blocks of a grid get places where others are: a worker's worth, as more would
+    /// not run. Blocks of a cooperative grid wait for each other, so they all do.
+    fn on_top(&self, grid: &Grid) -> u64 {
+        match grid.op.launch.workspace {
+            0 => (self.workers() as u64).saturating_sub(grid.placed()),
+            _ => grid.total - grid.next,
+        }
+    }
+
+    /// Gives places to blocks of a tenant that has none while other tenants have had all of the
+    /// device for longer than a slice: from then on they take turns, as processes do that have no
+    /// server in common. A tenant has that once, for one of its grids.
+    fn place_in_slices(&mut self, key: Key<Grid>, now: u64) {
+        let Some(grid) = self.grids.get(key).filter(|grid| grid.next == 0 && grid.total > 0) else {
+            return;
+        };
+        let begun = now.saturating_sub(limits::TURN_NS);
+        let (mut is_kept_out, mut has_place) = (false, false);
+        for (_, other) in self.grids.iter().filter(|(_, other)| other.placed() > 0) {
+            has_place |= other.tenant.id == grid.tenant.id;
+            is_kept_out |= other.priority >= grid.priority && other.started_ns <= begun;
+        }
+        if !is_kept_out || has_place {
+            return;
+        }
+        let most = self.on_top(grid);
+        self.place_where(key, None, most, now, |_, _| true);
+        let Some(grid) = self.grids.get_mut(key) else { return };
+        grid.in_slices = true;
+        if grid.next == grid.total {
+            self.pending.retain(|pending| *pending != key);
+        }
+    }
+
+    /// As [`Core::place_in_slices`], for all that have waited until now.
+    pub(super) fn place_pending_in_slices(&mut self, now: u64) {
+        for key in self.pending.clone() {
+            self.place_in_slices(key, now);
         }
     }
 
@@ -294,16 +340,41 @@ impl Core {
         None
     }
 
-    /// Removes the first of the most urgent grids from those that can run. After a block that
-    /// waits for something it is anybody's turn: it may be waiting for a less urgent one.
+    /// Removes the first of the most urgent grids from those that can run, of those the ones of the
+    /// tenant that has had the least. After a block that waits for something it is anybody's turn:
+    /// it may be waiting for a less urgent one.
     fn next_runnable(&mut self) -> Option<Key<Grid>> {
-        if std::mem::take(&mut self.anybodys_turn) || self.runnable.len() < 2 {
-            return self.runnable.pop_front();
+        let at = if std::mem::take(&mut self.anybodys_turn) || self.runnable.len() < 2 {
+            0
+        } else {
+            let keys = self.runnable.iter().enumerate();
+            keys.min_by_key(|(_, key)| self.rank(**key))?.0
+        };
+        let key = self.runnable.remove(at)?;
+        if let Some((_, share_ns)) = self.rank(key) {
+            self.level_ns = self.level_ns.max(share_ns);
         }
-        let priority = |key: &Key<Grid>| self.grids.get(*key).map(|grid| grid.priority);
-        let keys = self.runnable.iter().enumerate();
-        let (at, _) = keys.min_by_key(|(_, key)| priority(key))?;
-        self.runnable.remove(at)
+        Some(key)
+    }
+
+    /// What decides whose blocks run next, the smallest first: priority, and what the tenant has had.
+    fn rank(&self, key: Key<Grid>) -> Option<(i32, u64)> {
+        let grid = self.grids.get(key)?;
+        let account = self.accounts.get(grid.tenant.account)?;
+        Some((grid.priority, account.share_ns))
+    }
+
+    /// True if a grid's blocks may run out of their turn: no other tenant's that are as urgent wait
+    /// and have had less, by more than a quantum.
+    pub(super) fn may_go_ahead(&self, key: Key<Grid>) -> bool {
+        let Some((priority, share_ns)) = self.rank(key).filter(|_| self.runnable.len() > 1) else {
+            return true;
+        };
+        let is_owed = |other: &Key<Grid>| {
+            let rank = self.rank(*other);
+            rank.is_some_and(|(of, had)| of == priority && had + limits::QUANTUM_NS < share_ns)
+        };
+        !self.runnable.iter().any(is_owed)
     }
 
     /// Asks less urgent blocks to give way to those of this grid that wait, the least urgent first.
@@ -416,6 +487,7 @@ impl Core {
         // stays what it is.
         let heirs = self.pending.first() == Some(&key);
         let Some(grid) = self.grids.get_mut(key) else { return };
+        let heirs = heirs || grid.in_slices;
         let need = grid.op.need;
         grid.left += blocks.len() as u64;
         let ended = grid.left == grid.total;

@@ -125,6 +125,7 @@ impl Device {
             grids: Slab::default(),
             pending: Vec::new(),
             runnable: Default::default(),
+            level_ns: 0,
             anybodys_turn: false,
             transfers: Default::default(),
             transfers_next: false,

@@ -26,6 +26,9 @@ impl Device {
             if !core.value_waits.is_empty() {
                 core.poll_values();
             }
+            if !core.pending.is_empty() {
+                core.place_pending_in_slices(now);
+            }
             let others_wait = core.has_work();
             for slot in &core.slots {
                 if let Some(running) = &slot.running

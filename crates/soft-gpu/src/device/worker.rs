@@ -102,6 +102,9 @@ impl Core {
             match &self.streams.get(key)?.head {
                 Head::Kernel(grid) if self.may_run_blocks() => {
                     let grid = *grid;
+                    if !self.may_go_ahead(grid) {
+                        return None;
+                    }
                     let mut desk = self.desk_for(grid)?;
                     let taken = self.take_blocks_now(grid, &mut desk.blocks);
                     if taken {
@@ -136,6 +139,9 @@ impl Core {
         let key = runnable.find(|key| {
             self.grids.get(*key).is_some_and(|g| g.tenant.id == tenant && g.has_waiting())
         })?;
+        if !self.may_go_ahead(key) {
+            return None;
+        }
         let mut desk = self.desk_for(key)?;
         let taken = self.take_blocks_now(key, &mut desk.blocks);
         self.assign_blocks(taken.then_some(key), desk)

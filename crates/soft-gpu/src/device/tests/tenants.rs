@@ -3,6 +3,8 @@
 use super::*;
 use crate::device::host::HostCall;
 use crate::device::profile::KernelRow;
+use crate::device::slab::Key;
+use crate::device::stream::Stream;
 use simt::kernel::{Fault, FaultKind};
 use std::time::{Duration, Instant};
 
@@ -174,6 +176,67 @@ fn threads_of_host_functions_take_no_signals() {
     let stream = device.stream();
     device.enqueue(stream, Op::Host(HostCall { call: Box::new(call), always: false })).unwrap();
     assert_eq!(blocked.recv().unwrap(), [1; 3]);
+}
+
+fn stream_of(device: &TestDevice, tenant: &Arc<crate::device::tenant::Tenant>) -> Key<Stream> {
+    let group = device.group(1, tenant).unwrap();
+    let spec = StreamSpec { non_blocking: true, ..Default::default() };
+    device.create_stream(group, tenant, spec).unwrap()
+}
+
+#[test]
+fn a_tenant_that_fills_the_device_for_ever_shares_it_with_its_equals() {
+    for threads in [1, 2] {
+        let device = TestDevice::with(|s| s.threads = threads);
+        let [greedy, other, third] = [(); 3].map(|()| device.create_tenant().unwrap());
+        let never = Arc::new(AtomicU32::new(0));
+        // All places, and grids that wait for one.
+        for _ in 0..3 {
+            let stream = stream_of(&device, &greedy);
+            device.enqueue(stream, launch(16, 1024, spin_until(&never))).unwrap();
+        }
+        for tenant in [&other, &third] {
+            let counter = Arc::new(AtomicU32::new(0));
+            let stream = stream_of(&device, tenant);
+            // Several waves of blocks, and several kernels.
+            for blocks in [1, 100, 16] {
+                device.enqueue(stream, launch(blocks, 1024, count(&counter))).unwrap();
+            }
+            device.synchronize_stream(stream).unwrap();
+            assert_eq!(counter.load(Ordering::Relaxed), 117);
+        }
+        for tenant in [&greedy, &other, &third] {
+            device.end_tenant(tenant);
+        }
+        // What was given twice was given back twice.
+        let counter = Arc::new(AtomicU32::new(0));
+        let stream = device.stream();
+        device.enqueue(stream, launch(16, 1024, count(&counter))).unwrap();
+        device.synchronize_stream(stream).unwrap();
+        assert_eq!(device.lock().sms.iter().filter(|sm| !sm.is_empty()).count(), 0);
+    }
+}
+
+#[test]
+fn tenants_have_equal_shares_however_many_kernels_each_has() {
+    let device = TestDevice::with(|s| s.threads = 1);
+    let [many, one] = [(); 2].map(|()| device.create_tenant().unwrap());
+    let never = Arc::new(AtomicU32::new(0));
+    for _ in 0..9 {
+        let stream = stream_of(&device, &many);
+        device.enqueue(stream, launch(1, 32, spin_until(&never))).unwrap();
+    }
+    let stream = stream_of(&device, &one);
+    device.enqueue(stream, launch(1, 32, spin_until(&never))).unwrap();
+    let had = |tenant: &Arc<_>| device.usage(tenant).worker_ns;
+    while had(&one) < 30_000_000 {
+        std::thread::yield_now();
+    }
+    let (had_many, had_one) = (had(&many), had(&one));
+    // By kernels it would be nine times as much.
+    assert!(had_many < 4 * had_one, "{had_many} and {had_one}");
+    device.end_tenant(&many);
+    device.end_tenant(&one);
 }
 
 #[test]

@@ -91,6 +91,9 @@ impl DeviceActivity {
 
 /// Where the rows of processes begin in the activity file, bytes.
 pub const PROCESS_ROWS_AT: u64 = 64;
+/// The byte of the activity file that a process locks while it takes device memory into its row, so
+/// that all together take no more than there is.
+pub const MEMORY_LOCK_AT: u64 = 48;
 /// Rows of processes in the activity file: more than contexts fit on one machine's memory.
 pub const PROCESS_ROWS_MAX: u64 = 1024;
 
@@ -129,7 +132,8 @@ impl ProcessRow {
     }
 }
 
-const _: () = assert!(size_of::<DeviceActivity>() as u64 <= PROCESS_ROWS_AT);
+const _: () = assert!(size_of::<DeviceActivity>() as u64 <= MEMORY_LOCK_AT);
+const _: () = assert!(MEMORY_LOCK_AT < PROCESS_ROWS_AT);
 
 /// What a device is, as far as it is known without initialising anything.
 #[repr(C)]
@@ -249,7 +253,8 @@ extension! {
     /// Makes a tenant; its number is never 0, which is the tenant of everybody else.
     tenant_create = openmpsTenantCreate(tenant: *mut u64);
     /// From now on what this thread makes (streams, modules, memory, host registrations,
-    /// events) belongs to the tenant.
+    /// events) belongs to the tenant. NOT_SUPPORTED, as all functions of tenants, if the device is
+    /// set up without them; else 0 always succeeds.
     tenant_bind = openmpsTenantBind(tenant: u64);
     /// Says what the tenant is called where work is told apart; at most 64 bytes are kept.
     tenant_name = openmpsTenantName(tenant: u64, name: *const c_char);

@@ -176,7 +176,7 @@ fn initialize() -> Result {
 extern "C" fn after_fork_in_child() {
     FORKED.store(true, Ordering::Relaxed);
     if let Some(driver) = DRIVER.get() {
-        driver.device.close_turn_file_after_fork();
+        driver.device.close_locked_files_after_fork();
     }
 }
 

@@ -223,9 +223,10 @@ impl Device {
         }
     }
 
-    /// In the child of a fork: closes the child's copy of the file of turns, whose locks the parent
-    /// would otherwise keep beyond its own end. Takes no lock, since whoever held it is not here.
-    pub fn close_turn_file_after_fork(&self) {
+    /// In the child of a fork: closes the child's copies of files whose locks the parent would
+    /// otherwise keep beyond its own end. Takes no lock, since whoever held it is not here.
+    pub fn close_locked_files_after_fork(&self) {
+        self.memory.close_row_after_fork();
         for fd in &self.turn_fds {
             // SAFETY: the descriptor is the child's copy, or -1; nothing in the child uses it any
             // more.

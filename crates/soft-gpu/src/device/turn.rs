@@ -227,10 +227,7 @@ impl TurnFile {
     }
 
     fn somebody_waits(&self) -> bool {
-        let mut lock = flock(libc::F_WRLCK, TURNSTILE, 1);
-        // SAFETY: `lock` is a valid flock that lives across the call.
-        let rc = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
-        rc == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+        is_locked(&self.file, TURNSTILE as u64)
     }
 
     fn lock(&self, command: i32, kind: i32, start: i64, bytes: i64) -> io::Result<()> {
@@ -257,6 +254,14 @@ pub(super) fn lock_range(
             return Err(error);
         }
     }
+}
+
+/// True if another open file has a lock on this byte of a file.
+pub(super) fn is_locked(file: &File, byte: u64) -> bool {
+    let mut lock = flock(libc::F_WRLCK, byte as i64, 1);
+    // SAFETY: `lock` is a valid flock that lives across the call.
+    let rc = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
+    rc == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
 }
 
 fn flock(kind: i32, start: i64, bytes: i64) -> libc::flock {

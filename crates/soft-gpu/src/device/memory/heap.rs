@@ -161,7 +161,7 @@ impl Memory {
     ) -> Result<u64> {
         self.charge(tables, bytes)?;
         let Ok(start) = pages::map_private(bytes, kind == HeapKind::Managed) else {
-            tables.used_bytes -= bytes;
+            tables.used_bytes.give(bytes);
             return Err(Error::OUT_OF_MEMORY);
         };
         tables.chunks.insert(start, Chunk { end: start + bytes, file: None });
@@ -308,7 +308,7 @@ impl Device {
             written.forget(start, bytes);
         }
         self.hide(tables, tenant, start, || pages::release(start, bytes));
-        tables.used_bytes -= bytes;
+        tables.used_bytes.give(bytes);
         tenant.memory_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use self::heap::AllocationKind;
 pub use self::share::{ChunkFile, OpenedChunk};
 pub(in crate::device) use self::tables::Tables;
-use self::used::UsedBytes;
+use self::used::{Descriptor, UsedBytes};
 pub use self::vmm::{Access, Physical};
 use super::Device;
 use super::tenant::Tenant;
@@ -35,6 +35,7 @@ use simt::runtime::init_tracking::PATTERN_BYTES;
 /// All memory of a device.
 pub struct Memory {
     tables: Mutex<Tables>,
+    row: Descriptor,
     total_bytes: u64,
 }
 
@@ -83,16 +84,24 @@ impl Memory {
     pub(super) fn new(total_bytes: u64, shared_dir: Option<PathBuf>) -> Self {
         let mut tables = Tables::default();
         tables.used_bytes = UsedBytes::new(shared_dir);
-        Self { tables: Mutex::new(tables), total_bytes }
+        let row = tables.used_bytes.descriptor();
+        Self { tables: Mutex::new(tables), row, total_bytes }
+    }
+
+    /// In the child of a fork: gives up the child's hold on the row in which this process counts.
+    /// Takes no lock, since whoever held it is not here.
+    pub(super) fn close_row_after_fork(&self) {
+        self.row.close_after_fork();
     }
 
     pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Free and total device memory, bytes.
+    /// Free and total device memory, bytes: what no process has, of all.
     pub fn info(&self) -> (u64, u64) {
-        (self.total_bytes - self.tables().used_bytes.get().min(self.total_bytes), self.total_bytes)
+        let used_bytes = self.tables().used_bytes.of_all().min(self.total_bytes);
+        (self.total_bytes - used_bytes, self.total_bytes)
     }
 
     /// What `address` belongs to.
@@ -122,12 +131,8 @@ impl Memory {
 
     /// Takes `bytes` of the device's memory into account.
     fn charge(&self, tables: &mut Tables, bytes: u64) -> Result {
-        let used = tables.used_bytes.get().checked_add(bytes).ok_or(Error::OUT_OF_MEMORY)?;
-        if used > self.total_bytes {
-            return Err(Error::OUT_OF_MEMORY);
-        }
-        tables.used_bytes += bytes;
-        Ok(())
+        let taken = tables.used_bytes.take(bytes, self.total_bytes);
+        if taken { Ok(()) } else { Err(Error::OUT_OF_MEMORY) }
     }
 }
 

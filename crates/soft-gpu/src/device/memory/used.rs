@@ -1,22 +1,38 @@
-//! How much device memory this process has, kept so that others can read it: a row of the file in
-//! which all processes on the software GPU count (see [`cuda_api::extension::ProcessRow`]).
+//! Device memory in use: that of this process, and that of all processes on the software GPU, which
+//! together have no more than there is.
 //!
-//! The row is taken with the first memory and given back by the kernel when the process ends,
-//! however it ends. A process that finds no row, or no file, is just not listed.
+//! Each process keeps a row of the file in which all of them count (see
+//! [`cuda_api::extension::ProcessRow`]). The row is taken with the first memory and given back by the
+//! kernel when the process ends, however it ends. A process that finds no row, or no file, counts for
+//! itself alone and is not listed. Rows are what processes say of themselves: one that lies keeps
+//! memory from others, as one does that takes it.
 
 use std::fs::File;
-use std::ops::{AddAssign, SubAssign};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
 
-use cuda_api::extension::{ACTIVITY_FILE_NAME, PROCESS_ROWS_MAX, ProcessRow};
+use cuda_api::extension::{
+    ACTIVITY_FILE_NAME, MEMORY_LOCK_AT, PROCESS_ROWS_AT, PROCESS_ROWS_MAX, ProcessRow,
+};
 
-use crate::device::turn::{lock_range, open_shared, write_within_limits};
+use crate::device::turn::{is_locked, lock_range, open_shared, write_within_limits};
+
+/// How often the lock on memory is asked for, a millisecond apart: it is held for some microseconds,
+/// and a process that was stopped meanwhile shall not hold up all others.
+const LOCK_TRIES: u32 = 100;
 
 /// A number of bytes that is written down for others whenever it changes.
 #[derive(Default)]
 pub(in crate::device) struct UsedBytes {
     bytes: u64,
     place: Place,
+    /// The row's descriptor, for the child of a fork to close: see
+    /// [`UsedBytes::close_after_fork`].
+    descriptor: Descriptor,
 }
 
 /// Where it is written.
@@ -31,38 +47,108 @@ enum Place {
     Row(File, u64),
 }
 
+/// A descriptor that can be read without a lock; -1 for none.
+#[derive(Clone)]
+pub(in crate::device) struct Descriptor(Arc<AtomicI32>);
+
+impl Default for Descriptor {
+    fn default() -> Self {
+        Self(Arc::new(AtomicI32::new(-1)))
+    }
+}
+
+impl Descriptor {
+    /// In the child of a fork: closes its copy, which would keep the row for the parent beyond the
+    /// parent's end.
+    pub(in crate::device) fn close_after_fork(&self) {
+        // SAFETY: the descriptor is the child's copy, or -1; nothing in the child uses it any more.
+        unsafe { libc::close(self.0.load(Ordering::Relaxed)) };
+    }
+}
+
 impl UsedBytes {
     pub(super) fn new(shared_dir: Option<PathBuf>) -> Self {
-        Self { bytes: 0, place: shared_dir.map_or(Place::None, Place::In) }
+        let place = shared_dir.map_or(Place::None, Place::In);
+        Self { place, ..Self::default() }
     }
 
-    pub(super) fn get(&self) -> u64 {
-        self.bytes
+    /// The descriptor of the row, now or later.
+    pub(super) fn descriptor(&self) -> Descriptor {
+        self.descriptor.clone()
     }
 
-    fn write(&mut self) {
+    /// Memory of all processes, this one's included, bytes.
+    pub(super) fn of_all(&mut self) -> u64 {
+        self.bytes.saturating_add(self.of_others())
+    }
+
+    fn of_others(&mut self) -> u64 {
+        self.find_place();
+        let Place::Row(file, own) = &self.place else { return 0 };
+        let mut bytes = vec![0; PROCESS_ROWS_MAX as usize * ProcessRow::BYTES];
+        let read = file.read_at(&mut bytes, PROCESS_ROWS_AT).unwrap_or(0);
+        let rows = bytes[..read].chunks_exact(ProcessRow::BYTES);
+        let rows = rows.filter_map(|row| row.first_chunk().map(ProcessRow::from_bytes));
+        let others = (0..).zip(rows).filter(|(number, row)| number != own && row.memory_bytes > 0);
+        let living = others.filter(|(row, _)| is_locked(file, ProcessRow::position(*row)));
+        living.fold(0, |sum, (_, row)| sum.saturating_add(row.memory_bytes))
+    }
+
+    /// Takes so many bytes more, if all processes together have no more than `total` then.
+    #[must_use]
+    pub(super) fn take(&mut self, bytes: u64, total: u64) -> bool {
+        self.find_place();
+        let locked = self.lock();
+        let used = self.of_all().checked_add(bytes);
+        let fits = used.is_some_and(|used| used <= total);
+        if fits {
+            self.bytes += bytes;
+            self.write();
+        }
+        if locked && let Place::Row(file, _) = &self.place {
+            // Unlocking can fail only for lack of memory to split a lock record; others then go
+            // without.
+            let at = MEMORY_LOCK_AT as i64;
+            let _ = lock_range(file, libc::F_OFD_SETLK, libc::F_UNLCK, at, 1);
+        }
+        fits
+    }
+
+    /// Gives so many bytes back.
+    pub(super) fn give(&mut self, bytes: u64) {
+        self.bytes -= bytes;
+        self.write();
+    }
+
+    fn lock(&self) -> bool {
+        let Place::Row(file, _) = &self.place else { return false };
+        let at = MEMORY_LOCK_AT as i64;
+        for _ in 0..LOCK_TRIES {
+            if lock_range(file, libc::F_OFD_SETLK, libc::F_WRLCK, at, 1).is_ok() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        false
+    }
+
+    fn find_place(&mut self) {
         if let Place::In(dir) = &self.place {
             self.place = take_row(dir).unwrap_or_default();
+            if let Place::Row(file, _) = &self.place {
+                self.descriptor.0.store(file.as_raw_fd(), Ordering::Relaxed);
+                // What the row's last process left.
+                self.write();
+            }
         }
+    }
+
+    fn write(&self) {
         if let Place::Row(file, row) = &self.place {
             let row_bytes = ProcessRow { pid: std::process::id(), memory_bytes: self.bytes };
             // A full file system loses the number and nothing else.
             let _ = write_within_limits(file, &row_bytes.to_bytes(), ProcessRow::position(*row));
         }
-    }
-}
-
-impl AddAssign<u64> for UsedBytes {
-    fn add_assign(&mut self, bytes: u64) {
-        self.bytes += bytes;
-        self.write();
-    }
-}
-
-impl SubAssign<u64> for UsedBytes {
-    fn sub_assign(&mut self, bytes: u64) {
-        self.bytes -= bytes;
-        self.write();
     }
 }
 
@@ -79,9 +165,9 @@ fn take_row(dir: &Path) -> Option<Place> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::FileExt;
-
     use super::*;
+
+    const ALL: u64 = 10 << 32;
 
     #[test]
     fn a_row_a_process_for_as_long_as_it_lives() {
@@ -96,16 +182,33 @@ mod tests {
         let pid = std::process::id();
         let mut one = UsedBytes::new(Some(dir.clone()));
         let mut other = UsedBytes::new(Some(dir.clone()));
-        one += 5 << 32;
-        other += 7;
-        one -= 1 << 32;
+        assert!(one.take(5 << 32, ALL));
+        assert!(other.take(7, ALL));
+        one.give(1 << 32);
         assert_eq!(read(0), ProcessRow { pid, memory_bytes: 4 << 32 });
         assert_eq!(read(1), ProcessRow { pid, memory_bytes: 7 });
-        // What the dead leave is taken over.
-        drop(one);
+        // All together have no more than there is.
+        assert!(!other.take(6 << 32, ALL));
+        assert_eq!((one.of_all(), other.of_all()), ((4 << 32) + 7, (4 << 32) + 7));
+        assert!(other.take((6 << 32) - 7, ALL));
+        assert!(!one.take(1, ALL));
+        // What the dead leave is taken over, and is nobody's until then.
+        drop(other);
+        assert_eq!(one.of_all(), 4 << 32);
         let mut third = UsedBytes::new(Some(dir.clone()));
-        third += 9;
-        assert_eq!(read(0), ProcessRow { pid, memory_bytes: 9 });
+        assert_eq!(third.of_all(), 4 << 32);
+        assert!(third.take(9, ALL));
+        assert_eq!(read(1), ProcessRow { pid, memory_bytes: 9 });
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn without_a_place_to_meet_a_process_counts_for_itself() {
+        let mut alone = UsedBytes::new(None);
+        assert!(alone.take(6, 10));
+        assert!(!alone.take(5, 10));
+        assert!(!alone.take(u64::MAX, 10));
+        alone.give(2);
+        assert_eq!(alone.of_all(), 4);
     }
 }

@@ -119,7 +119,7 @@ impl Device {
                 tables.physical.insert(physical).ok_or(Error::OUT_OF_MEMORY)
             }
             Err(error) => {
-                tables.used_bytes -= bytes;
+                tables.used_bytes.give(bytes);
                 self.log(&format!("cuMemCreate of {bytes} bytes: {error}"));
                 Err(Error::OUT_OF_MEMORY)
             }
@@ -325,7 +325,7 @@ fn drop_unused(tables: &mut Tables, key: Key<Physical>) {
         *count -= 1;
         if *count == 0 {
             tables.files.remove(&physical.identity);
-            tables.used_bytes -= physical.bytes;
+            tables.used_bytes.give(physical.bytes);
         }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub struct Scene {
     directory: PathBuf,
     daemon: Option<Running>,
+    keeps: bool,
 }
 
 impl Default for Scene {
@@ -27,7 +28,7 @@ impl Scene {
         for part in ["pipe", "log", "soft", "empty"] {
             std::fs::create_dir_all(directory.join(part)).expect("a scene's directory");
         }
-        Self { directory, daemon: None }
+        Self { directory, daemon: None, keeps: false }
     }
 
     /// A scene with a daemon that accepts connections.
@@ -118,6 +119,11 @@ impl Scene {
         numbers(&self.control(&format!("get_client_list {server}")).expect_success().stdout)
     }
 
+/// Keeps the scene's directory, with its logs, if a panic ends the scene.
+    pub fn keep_after_failure(&mut self) {
+        self.keeps = true;
+    }
+
     /// The daemon's process ID.
     pub fn daemon_pid(&self) -> u32 {
         self.daemon.as_ref().expect("a daemon runs").pid()
@@ -136,10 +142,9 @@ impl Scene {
 
     /// Ends the daemon as `kill` does and returns how it ended.
     pub fn stop_daemon(&mut self) -> Ended {
-        let daemon = self.daemon.take().expect("a daemon runs");
         // SAFETY: sends a signal to our own child, which has not been waited for.
-        unsafe { libc::kill(daemon.pid().cast_signed(), libc::SIGTERM) };
-        daemon.wait()
+        unsafe { libc::kill(self.daemon_pid().cast_signed(), libc::SIGTERM) };
+        self.wait_for_daemon()
     }
 }
 
@@ -153,7 +158,11 @@ impl Drop for Scene {
                 eprintln!("server.log:\n{}", self.log("server.log"));
             }
         }
-        let _ = std::fs::remove_dir_all(&self.directory);
+        if self.keeps && std::thread::panicking() {
+            eprintln!("what the scene had is kept in {}", self.directory.display());
+        } else {
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
     }
 }
 

@@ -47,6 +47,13 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Build everything optimised and use it hard: `cargo xtask soak --help`
+    #[command(disable_help_flag = true)]
+    Soak {
+        /// Passed on to the soak
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Build everything optimised and run `openmps demo`: what `cargo demo` is
     Demo {
         /// Passed on to `openmps demo`
@@ -85,6 +92,25 @@ fn main() -> Result<()> {
                 Command::new(env!("CARGO"))
                     .current_dir(root())
                     .args(["test", "--workspace"])
+                    .args(arguments)
+                    .env("OPENMPS_DIST", dist),
+            )
+        }
+        Task::Soak { arguments } => {
+            let dist = dist::dist(Profile::Release, None)?;
+            dist::run(
+                Command::new(env!("CARGO"))
+                    .current_dir(root())
+                    .args([
+                        "run",
+                        "--quiet",
+                        "--release",
+                        "--package",
+                        "tests",
+                        "--bin",
+                        "soak",
+                        "--",
+                    ])
                     .args(arguments)
                     .env("OPENMPS_DIST", dist),
             )

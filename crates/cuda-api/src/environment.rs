@@ -148,6 +148,9 @@ variables! {
     OPENMPS_SOFT_DIR = "OPENMPS_SOFT_DIR", "software GPU", Any,
         "/dev/shm, then /tmp",
         "Directory of the lock files by which processes take turns at the software GPU.";
+    OPENMPS_SOFT_TENANTS = "OPENMPS_SOFT_TENANTS", "software GPU", OneOf(&["0", "1"]),
+        "1", "0: the software GPU does not keep the clients of a server apart, as hardware does not: \
+        a fault of one is the end of that server's context, for all of its clients.";
     OPENMPS_SOFT_LOG = "OPENMPS_SOFT_LOG", "software GPU", Any,
         "off", "1 writes faults of kernels to standard error.";
     OPENMPS_SOFT_TIER = "OPENMPS_SOFT_TIER", "software GPU", OneOf(&["0", "1", "auto"]),

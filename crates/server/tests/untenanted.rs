@@ -25,6 +25,7 @@ fn a_fault_of_one_is_the_end_of_all() {
     assert_eq!(server.receive(), fault, "the daemon sends nobody here any more");
     let refused = Client::welcome(server.introduce()).err().expect("no new clients");
     assert_eq!(refused.0, CudaError::MPS_SERVER_NOT_READY.code());
+    assert!(refused.1.contains("fault, CUDA_ERROR_ILLEGAL_ADDRESS"), "{}", refused.1);
     drop(client);
     drop(other);
     assert_eq!(server.wait(), Exit::Fault);

@@ -166,6 +166,7 @@ impl TestDevice {
             sms: 8,
             threads: 2,
             memory_bytes: 256 << 20,
+            tenants: true,
             log: false,
             check: false,
             profile: None,

@@ -141,7 +141,7 @@ fn step(function: &'static str, result: CUresult) -> Result<(), DeviceError> {
 impl Device {
     /// Initialises the provider and makes the shared context, which is current on this thread
     /// afterwards.
-    pub fn open(driver: Driver) -> Result<Self, DeviceError> {
+    pub fn open(mut driver: Driver) -> Result<Self, DeviceError> {
         let t = driver.table;
         let ordinal: CUdevice = 0;
         let (mut version, mut context) = (0, CUcontext::NULL);
@@ -152,6 +152,9 @@ impl Device {
             step("cuDevicePrimaryCtxRetain", t.cuDevicePrimaryCtxRetain(&mut context, ordinal))?;
             step("cuCtxSetCurrent", t.cuCtxSetCurrent(context))?;
         }
+        // The functions may be there and the device be set up without tenants.
+        // SAFETY: takes a value; 0 is the tenant of everybody, to which this thread belongs anyway.
+        driver.extension = driver.extension.filter(|e| unsafe { (e.tenant_bind)(0) }.is_ok());
         let (mut least, mut greatest) = (0, 0);
         // SAFETY: both locals are written.
         let range = unsafe { t.cuCtxGetStreamPriorityRange(&mut least, &mut greatest) };

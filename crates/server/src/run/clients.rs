@@ -107,13 +107,17 @@ impl Clients {
             }
         };
         log.line("Received new client request");
-        if !ready || self.common.fault().is_some() {
+        let fault = self.common.fault();
+        if !ready || fault.is_some() {
             self.refused.push(client.pid);
-            return refuse(
-                &socket,
-                CudaError::MPS_SERVER_NOT_READY,
-                "the server is ending and takes no more clients",
-            );
+            let reason = match fault {
+                None => "the server is ending and takes no more clients".to_owned(),
+                Some(error) => format!(
+                    "another program's fault, {error}, has just ended the server's context; start \
+                     the program again, it gets a new server"
+                ),
+            };
+            return refuse(&socket, CudaError::MPS_SERVER_NOT_READY, &reason);
         }
         if let Err(reason) = room.map_err(|error| error.to_string()).and_then(|()| room_for_one()) {
             self.refused.push(client.pid);

@@ -240,10 +240,11 @@ impl Server {
     /// terminations that are done, and passes a fault of the context on.
     fn settle(&mut self) {
         if let Some(fault) = self.common.fault() {
-            self.clients.ring_all();
+            // First: whoever hears of the fault may start anew at once.
             if !std::mem::replace(&mut self.fault_told, true) {
                 self.tell(&Message::Fault(fault.to_string()));
             }
+            self.clients.ring_all();
         }
         for message in self.clients.settle() {
             self.tell(&message);

@@ -19,7 +19,13 @@ use crate::device::{attributes, identity};
 use crate::error::{Error, Result};
 
 impl Driver {
+    /// NOT_SUPPORTED if the device is set up without tenants.
+    fn check_tenants(&self) -> Result {
+        if self.device.settings.tenants { Ok(()) } else { Err(Error::NOT_SUPPORTED) }
+    }
+
     fn tenant_of(&self, number: u64) -> Result<Arc<Tenant>> {
+        self.check_tenants()?;
         self.device.tenant(TenantId(number)).ok_or(Error::INVALID_HANDLE)
     }
 }
@@ -62,12 +68,14 @@ macro_rules! extension {
 extension! {
     fn openmpsTenantCreate(tenant: *mut u64) {
         let driver = driver()?;
+        driver.check_tenants()?;
         tenant.required()?;
         tenant.set(driver.device.create_tenant()?.id.0)
     }
 
     fn openmpsTenantBind(tenant: u64) {
         let driver = driver()?;
+        driver.check_tenants()?;
         thread::bind(match tenant {
             0 => None,
             number => Some(driver.tenant_of(number)?),

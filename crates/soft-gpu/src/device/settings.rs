@@ -42,6 +42,8 @@ pub struct Settings {
     pub threads: u32,
     /// Device memory in bytes: OPENMPS_SOFT_MEMORY (K, M, G suffixes), else half of RAM.
     pub memory_bytes: u64,
+    /// Keep the clients of a server apart: unless OPENMPS_SOFT_TENANTS is 0.
+    pub tenants: bool,
     /// Say what happens on stderr: OPENMPS_SOFT_LOG set to anything but 0.
     pub log: bool,
     /// Look for races and reads of unwritten memory: OPENMPS_SOFT_CHECK set to anything but 0.
@@ -90,6 +92,7 @@ impl Settings {
             memory_bytes: memory.unwrap_or_else(|| physical_memory_bytes() / 2)
                 / limits::CHUNK_BYTES
                 * limits::CHUNK_BYTES,
+            tenants: lookup(OPENMPS_SOFT_TENANTS).is_none_or(|v| v.trim() != "0"),
             log: on(OPENMPS_SOFT_LOG),
             check: on(OPENMPS_SOFT_CHECK),
             profile: lookup(OPENMPS_SOFT_PROFILE)

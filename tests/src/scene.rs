@@ -119,7 +119,7 @@ impl Scene {
         numbers(&self.control(&format!("get_client_list {server}")).expect_success().stdout)
     }
 
-/// Keeps the scene's directory, with its logs, if a panic ends the scene.
+    /// Keeps the scene's directory, with its logs, if a panic ends the scene.
     pub fn keep_after_failure(&mut self) {
         self.keeps = true;
     }

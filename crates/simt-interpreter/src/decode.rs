@@ -19,11 +19,13 @@ use crate::ops::{
     async_copy, atomic, float, mbarrier, memory, mma, mov_carry_predicate, texture, tma,
     warp_collectives,
 };
-use crate::run::warp::{PATIENCE, SPIN_PATIENCE};
+use crate::run::warp::{FUEL, SPIN_FUEL};
 use simt::analysis::vector_cfg::{sources, terminator_sources};
 use simt::ir::matrix::Multiply;
 use simt::ir::op::{Class, Convert, FloatType, IntOp, MbarrierOp, Op, Runtime, Space, Width};
-use simt::ir::vector::{Dest, Home, Source, VectorBlock, VectorFunction, VectorInst, VectorTerm};
+use simt::ir::vector::{
+    Dest, Source, StorageClass, VectorBlock, VectorFunction, VectorInst, VectorTerm,
+};
 use simt::ir::{self, Callee, Reg};
 use simt::kernel::WARP_LANES;
 use std::collections::HashMap;
@@ -101,7 +103,7 @@ pub(super) struct CodeBlock {
     pub(super) size: u32,
     /// Its back-edge closes a loop that may wait for other threads.
     pub(super) spins: bool,
-    /// What its back-edge costs the warp's patience.
+    /// What its back-edge costs the warp's fuel.
     pub(super) cost: i64,
     /// Line of the terminator.
     pub(super) line: u32,
@@ -206,7 +208,7 @@ pub(super) fn decode(f: &VectorFunction, target: Target, checked: bool) -> Code 
                 term: d.term(&block.term),
                 size: block.insts.len() as u32 + 1,
                 spins: block.spins,
-                cost: if block.spins { PATIENCE / SPIN_PATIENCE } else { 1 },
+                cost: if block.spins { FUEL / SPIN_FUEL } else { 1 },
                 line: block.line,
                 live_in: block.live_in.clone(),
             }
@@ -288,44 +290,44 @@ impl Decoder<'_> {
     }
 
     fn place_registers(&mut self) {
-        let all: Vec<(Class, Home)> =
-            self.f.classes.iter().copied().zip(self.f.homes.iter().copied()).collect();
+        let all: Vec<(Class, StorageClass)> =
+            self.f.classes.iter().copied().zip(self.f.storage.iter().copied()).collect();
         self.places = vec![Place::default(); all.len()];
-        for (index, (class, home)) in all.iter().enumerate() {
+        for (index, (class, storage)) in all.iter().enumerate() {
             let bytes = class.width().map_or(0, Width::bytes);
             self.places[index].bytes = bytes;
-            if matches!(home, Home::Mask) {
+            if matches!(storage, StorageClass::Mask) {
                 self.places[index].mask = Some(self.reserve(4, 4));
             }
         }
         self.ones = self.constant(1, Class::Pred, false);
         self.flipped = self.reserve(4, 4);
-        for (index, (_, home)) in all.iter().enumerate() {
+        for (index, (_, storage)) in all.iter().enumerate() {
             if self.places[index].scalar.is_some() {
                 // The upper half of one that came before.
                 continue;
             }
-            match *home {
-                Home::Scalar | Home::ScalarAndVector => {
+            match *storage {
+                StorageClass::Scalar | StorageClass::ScalarAndVector => {
                     self.places[index].scalar = Some(self.reserve(SCALAR_BYTES, SCALAR_BYTES));
                 }
-                Home::Affine { stride } => {
+                StorageClass::Affine { stride } => {
                     let scalar = Some(self.reserve(SCALAR_BYTES, SCALAR_BYTES));
                     self.places[index] = Place { scalar, stride, ..self.places[index] };
                 }
-                Home::Halves { high, stride } => {
+                StorageClass::HalfAffine { high, stride } => {
                     let at = self.reserve(2 * SCALAR_BYTES, SCALAR_BYTES);
                     let place = self.places[index];
                     self.places[index] = Place { scalar: Some(at), stride, halves: true, ..place };
                     self.places[high.index()].scalar = Some(at + SCALAR_BYTES);
                 }
-                Home::Vector | Home::Mask | Home::None => {}
+                StorageClass::Vector | StorageClass::Mask | StorageClass::None => {}
             }
         }
         let shared = slot_coloring::shared(self.f);
         let mut starts: HashMap<usize, u32> = HashMap::new();
-        for (index, (_, home)) in all.iter().enumerate() {
-            if matches!(home, Home::Vector | Home::ScalarAndVector) {
+        for (index, (_, storage)) in all.iter().enumerate() {
+            if matches!(storage, StorageClass::Vector | StorageClass::ScalarAndVector) {
                 let bytes = self.places[index].bytes * WARP_LANES as u32;
                 let known = shared[index].and_then(|slot| starts.get(&slot).copied());
                 let start = known.unwrap_or_else(|| self.reserve(bytes, FILE_ALIGN as u32));
@@ -373,7 +375,7 @@ impl Decoder<'_> {
         let place = |r: Reg| self.places[r.index()];
         match source {
             Source::Vector(r) => place(r).vector.unwrap_or(0),
-            Source::Scalar(r) | Source::Affine(r, _) | Source::Halves(r, ..) => {
+            Source::Scalar(r) | Source::Affine(r, _) | Source::HalfAffine(r, ..) => {
                 place(r).scalar.unwrap_or(0)
             }
             Source::Mask(r) => place(r).mask.unwrap_or(0),
@@ -387,7 +389,7 @@ impl Decoder<'_> {
             Source::Vector(r)
             | Source::Scalar(r)
             | Source::Affine(r, _)
-            | Source::Halves(r, ..)
+            | Source::HalfAffine(r, ..)
             | Source::Mask(r) => self.f.classes[r.index()],
             Source::Imm(_) => fallback,
         }
@@ -449,7 +451,7 @@ impl Decoder<'_> {
             return Some(());
         }
         let formulas =
-            inst.src.iter().any(|s| matches!(s, Source::Affine(..) | Source::Halves(..)));
+            inst.src.iter().any(|s| matches!(s, Source::Affine(..) | Source::HalfAffine(..)));
         let (run, imm) = if formulas { of_formulas(inst, t)? } else { lanewise(&inst.op, t)? };
         if matches!(inst.op, Op::IsSpace(_)) && inst.uniform {
             return None;
@@ -463,7 +465,7 @@ impl Decoder<'_> {
             // The upper halves' values behind the lower ones'.
             for (i, source) in inst.src.iter().enumerate() {
                 a.push(match source {
-                    Source::Halves(_, high, _) => {
+                    Source::HalfAffine(_, high, _) => {
                         self.source(Source::Scalar(*high), source_class(&inst.op, i), true)
                     }
                     _ => a[i],
@@ -475,7 +477,7 @@ impl Decoder<'_> {
         let mut after: Vec<(u32, Dest)> = Vec::new();
         for (k, dest) in inst.dst.iter().enumerate() {
             let place = self.places[dest.reg.index()];
-            let home = match (place.mask, inst.uniform) {
+            let storage = match (place.mask, inst.uniform) {
                 // Handlers of predicates look at the mask themselves.
                 (Some(mask), _) => {
                     d.push(mask);
@@ -486,7 +488,7 @@ impl Decoder<'_> {
             };
             // A scalar has no lanes to keep; only its guard can stop it.
             let keep = inst.guard.is_some() || (masked && dest.keep && !inst.uniform);
-            let at = if keep { self.scratch(k) } else { home };
+            let at = if keep { self.scratch(k) } else { storage };
             d.push(at);
             if keep {
                 after.push((at, *dest));
@@ -742,7 +744,7 @@ impl Decoder<'_> {
             Source::Affine(_, stride) => {
                 AddressForm::Formula { wide, stride: i16::try_from(stride).ok()?, halves: false }
             }
-            Source::Halves(low, _, stride) => {
+            Source::HalfAffine(low, _, stride) => {
                 // The upper half's address is found by its place.
                 self.places[low.index()].halves.then_some(())?;
                 AddressForm::Formula { wide, stride: i16::try_from(stride).ok()?, halves: true }

@@ -1,6 +1,6 @@
 //! What a handler sees: the decoded instruction and the state of the warp it works for.
 
-use crate::check::{Account, Follow};
+use crate::check::{AccessLog, Follow};
 use crate::ops::memory::Locate;
 use crate::run::block::BlockEnvironment;
 use simt::kernel::{Counters, Dim3, FaultKind, MemoryView};
@@ -30,7 +30,7 @@ pub(crate) enum Step {
 /// The instruction was decoded for this function and target: its operands are offsets of
 /// registers of the right type in the machine's register file, and the processor has the target's
 /// features.
-pub(crate) type Handler = unsafe fn(&mut Machine<'_>, &Ins) -> Step;
+pub(crate) type Handler = unsafe fn(&mut HandlerContext<'_>, &Ins) -> Step;
 
 /// A decoded instruction: one cache line.
 #[repr(C, align(64))]
@@ -62,7 +62,7 @@ pub(crate) struct LaneFault {
 }
 
 /// The state that handlers work on, for the warp and function that run now.
-pub(crate) struct Machine<'a> {
+pub(crate) struct HandlerContext<'a> {
     /// The register file of the running function.
     pub(crate) regs: *mut u8,
     /// Lanes that run.
@@ -104,14 +104,14 @@ pub(crate) struct Machine<'a> {
     /// Finds the memory of uncommon accesses.
     pub(crate) locate: Locate,
     /// The account of accesses, if it is kept.
-    pub(crate) check: Option<&'a Account>,
+    pub(crate) check: Option<&'a AccessLog>,
     /// How the instruction's own accesses are followed, and its line.
     pub(crate) followed: (Follow, u32),
     /// Set with [`Step::Fault`].
     pub(crate) fault: Option<LaneFault>,
 }
 
-impl Machine<'_> {
+impl HandlerContext<'_> {
     /// Records a fault.
     #[cold]
     pub(crate) fn fail(&mut self, lane: u32, kind: FaultKind) -> Step {

@@ -21,13 +21,13 @@
 
 use crate::decode::Code;
 pub use crate::decode::Place;
-use crate::handler_context::{Ins, Machine, Step};
+use crate::handler_context::{HandlerContext, Ins, Step};
 pub use crate::ops::rsqrt_estimate::is_here as estimates_are_here;
 pub use crate::ops::transcendental::{
     COSINE_TERMS, EXP2_ENDS, EXP2_TERMS, HALF_PI_PARTS, LOG2_FIRST, LOG2_TERMS, SINE_TERMS,
     TANH_CAP, TANH_NEAR, TANH_SCALE, TANH_THIRD,
 };
-use crate::run::warp::PATIENCE;
+use crate::run::warp::FUEL;
 use simt::ir::vector::VectorFunction;
 use simt::kernel::{Control, Dim3, Range};
 use std::any::Any;
@@ -54,7 +54,7 @@ pub struct Frame {
     /// of [`NEXT`], [`FAULT`], [`PARK`] and [`LEAVE`].
     pub run: unsafe extern "sysv64" fn(*mut Frame, u32, u32) -> u32,
     /// Back-edges left before others get a turn.
-    pub patience: i64,
+    pub fuel: i64,
     /// To be added to the counters.
     pub warp_instructions: u64,
     /// To be added to the counters.
@@ -143,8 +143,8 @@ impl Slot {
 
 /// In place of a block: the warp starts with the prologue.
 pub const START: u32 = u32::MAX;
-/// Patience of a warp that comes to its turn.
-pub const TURN_PATIENCE: i64 = PATIENCE;
+/// Fuel of a warp that comes to its turn.
+pub const TIME_SLICE_FUEL: i64 = FUEL;
 
 /// All lanes that came in are in the table, or have exited.
 pub const NEXT: u32 = 0;
@@ -170,7 +170,7 @@ pub type Entry = unsafe extern "sysv64" fn(*mut Frame, u32) -> u32;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
     /// It can take all warps of a block of the grid: see [`Slot`].
-    pub together: bool,
+    pub block_entry: bool,
     /// It can go on with the blocks of the grid that follow.
     pub blocks: bool,
     /// Bytes of parameters that it reads; with less its prologue must not run.
@@ -207,7 +207,7 @@ impl NativeCode {
 
     /// True if all warps of a block of the grid may enter together.
     pub(super) fn takes_all(&self, param_bytes: usize) -> bool {
-        self.abilities.together && self.has_params(param_bytes)
+        self.abilities.block_entry && self.has_params(param_bytes)
     }
 
     /// True if there are the parameters that its prologue reads.
@@ -240,14 +240,14 @@ impl<'a> Layout<'a> {
 
     /// The decoded form of a block's instruction for a full or a partial mask: the first one's
     /// number, and how many.
-    pub fn pieces(&self, block: usize, index: usize, masked: bool) -> (u32, u32) {
+    pub fn handler_range(&self, block: usize, index: usize, masked: bool) -> (u32, u32) {
         let b = &self.0.blocks[block];
         let starts = if masked { &b.masked_starts } else { &b.full_starts };
         (starts[index], starts[index + 1] - starts[index])
     }
 
     /// The decoded form of the prologue's instruction: as [`Self::pieces`].
-    pub fn prologue_pieces(&self, index: usize) -> (u32, u32) {
+    pub fn prologue_handler_range(&self, index: usize) -> (u32, u32) {
         let starts = &self.0.prologue_starts;
         (starts[index], starts[index + 1] - starts[index])
     }
@@ -266,7 +266,7 @@ impl<'a> Layout<'a> {
         (first..=last).map(|i| crate::ops::memory::site(&self.0.ins[i as usize])).max().unwrap_or(0)
     }
 
-    /// What a back-edge from a block takes of the patience.
+    /// What a back-edge from a block takes of the fuel.
     pub fn cost(&self, block: usize) -> i64 {
         self.0.blocks[block].cost
     }
@@ -291,7 +291,7 @@ unsafe extern "sysv64" fn run(frame: *mut Frame, first: u32, count: u32) -> u32 
     // function's instructions; the numbers are of instructions decoded for that function.
     unsafe {
         let f = &mut *frame;
-        let machine = &mut *f.machine.cast::<Machine<'static>>();
+        let machine = &mut *f.machine.cast::<HandlerContext<'static>>();
         machine.mask = f.mask;
         machine.live = f.live;
         machine.warp = f.warp;
@@ -333,7 +333,7 @@ pub(super) struct Return {
     pub(super) mask: u32,
     pub(super) live: u32,
     pub(super) lowest: u32,
-    pub(super) patience: i64,
+    pub(super) fuel: i64,
     pub(super) warp: u32,
     pub(super) following: u32,
     /// Number of the instruction that faulted.
@@ -341,10 +341,10 @@ pub(super) struct Return {
 }
 
 /// One warp at the start of a block.
-pub(super) struct Alone<'a> {
+pub(super) struct WarpEntry<'a> {
     pub(super) pending: &'a mut [u32],
     pub(super) lowest: u32,
-    pub(super) patience: i64,
+    pub(super) fuel: i64,
     pub(super) block: u32,
     pub(super) mask: u32,
     /// The prologue has run for the block of the grid; native code sees to it otherwise, and
@@ -362,9 +362,9 @@ pub(super) struct Alone<'a> {
 pub(super) unsafe fn enter(
     native: &NativeCode,
     code: &Code,
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     control: &Control,
-    warp: Alone<'_>,
+    warp: WarpEntry<'_>,
 ) -> Return {
     debug_assert_eq!(warp.pending.len(), code.blocks.len());
     // With lanes elsewhere its end is not here.
@@ -373,7 +373,7 @@ pub(super) unsafe fn enter(
     let kept = (machine.following - following, machine.more - more);
     let mut frame = Frame {
         pending: warp.pending.as_mut_ptr(),
-        patience: warp.patience,
+        fuel: warp.fuel,
         mask: warp.mask,
         lowest: warp.lowest,
         limit: warp.lowest,
@@ -398,10 +398,10 @@ pub(super) unsafe fn enter(
 /// # Safety
 /// `native` was made for `code` and takes all warps; the slots' files are of that function and
 /// their tables of pending lanes have an entry a block.
-pub(super) unsafe fn enter_together(
+pub(super) unsafe fn enter_block(
     native: &NativeCode,
     code: &Code,
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     control: &Control,
     slots: &mut [Slot],
 ) -> Return {
@@ -417,7 +417,12 @@ pub(super) unsafe fn enter_together(
 }
 
 impl Frame {
-    fn new(native: &NativeCode, code: &Code, machine: &mut Machine<'_>, control: &Control) -> Self {
+    fn new(
+        native: &NativeCode,
+        code: &Code,
+        machine: &mut HandlerContext<'_>,
+        control: &Control,
+    ) -> Self {
         let launch = &machine.block.launch;
         Self {
             regs: machine.regs,
@@ -428,7 +433,7 @@ impl Frame {
             shared_bytes: machine.shared_bytes,
             own: native.own,
             run,
-            patience: 0,
+            fuel: 0,
             warp_instructions: 0,
             thread_instructions: 0,
             global_bytes: 0,
@@ -461,7 +466,7 @@ impl Frame {
 
     /// # Safety
     /// The frame is complete but for the machine, and everything it points to outlives the call.
-    unsafe fn enter(&mut self, native: &NativeCode, machine: &mut Machine<'_>) -> Return {
+    unsafe fn enter(&mut self, native: &NativeCode, machine: &mut HandlerContext<'_>) -> Return {
         self.machine = std::ptr::from_mut(machine).cast();
         // SAFETY: by contract; the generator vouched for the code.
         let why = unsafe { (native.entry)(self, self.block) };
@@ -479,7 +484,7 @@ impl Frame {
             mask: self.mask,
             live: self.live,
             lowest: self.lowest,
-            patience: self.patience,
+            fuel: self.fuel,
             warp: self.warp,
             following: self.following,
             ins: self.ins,

@@ -4,7 +4,7 @@
 //! pieces (`-- 2000`), twice and four times as many: what is linear takes twice as long each time.
 //! Native code is not made of what is too large for it; its column is empty then.
 
-use simt_jit::Flavour;
+use simt_jit::SimdIsa;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -111,7 +111,7 @@ fn kernel(first: Piece, second: Piece, pieces: usize) -> String {
 
 /// How long a module's kernels take to become vector code, and native code if they do.
 fn measure(text: &str, turns: usize) -> (Duration, Option<Duration>) {
-    let flavour = Flavour::choose(None);
+    let isa = SimdIsa::choose(None);
     let turn = || {
         let kernels = simt::inspect::inspect(text).unwrap_or_else(|e| panic!("{e}"));
         let kernels =
@@ -120,7 +120,7 @@ fn measure(text: &str, turns: usize) -> (Duration, Option<Duration>) {
         for kernel in kernels {
             vector += kernel.elapsed;
             let start = Instant::now();
-            let made = flavour.and_then(|f| simt_jit::summary(&kernel.kernel.entry, f));
+            let made = isa.and_then(|f| simt_jit::summary(&kernel.kernel.entry, f));
             native = native.filter(|_| made.is_some()).map(|sum| sum + start.elapsed());
         }
         (vector, native)

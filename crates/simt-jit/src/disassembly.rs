@@ -1,7 +1,7 @@
 //! Native code for people: what there is of it, and all of it as text.
 
 use crate::frame::warp_loop::PROLOGUE;
-use crate::{Flavour, image, make};
+use crate::{SimdIsa, image, make};
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 use simt::ir::vector::VectorFunction;
 use simt_interpreter::tier1_abi::with_layout;
@@ -21,24 +21,24 @@ pub struct Summary {
 }
 
 /// The function as it runs as such code.
-fn as_run(function: &VectorFunction, flavour: Flavour) -> VectorFunction {
+fn as_run(function: &VectorFunction, isa: SimdIsa) -> VectorFunction {
     let function = function.clone();
-    if flavour.estimates() { function.by_estimates() } else { function }
+    if isa.estimates() { function.by_estimates() } else { function }
 }
 
 /// What there is of a function's native code; `None` if it has none.
-pub fn summary(function: &VectorFunction, flavour: Flavour) -> Option<Summary> {
-    let function = &as_run(function, flavour);
-    let made = with_layout(function, |layout| make(function, layout, flavour, false))?;
+pub fn summary(function: &VectorFunction, isa: SimdIsa) -> Option<Summary> {
+    let function = &as_run(function, isa);
+    let made = with_layout(function, |layout| make(function, layout, isa, false))?;
     let mut found = Summary { code_bytes: made.code.len(), ..Summary::default() };
-    for &(block, index, masked) in &made.decoded_at {
+    for &(block, index, masked) in &made.interpreted_at {
         let inst = match block {
             PROLOGUE => &function.prologue[index],
             _ => &function.blocks[block].insts[index],
         };
         let list = match masked {
             false => &mut found.interpreted,
-            true if made.decoded_at.contains(&(block, index, false)) => continue,
+            true if made.interpreted_at.contains(&(block, index, false)) => continue,
             true => &mut found.interpreted_apart,
         };
         let of_one = if inst.uniform { " of one value" } else { "" };
@@ -49,9 +49,9 @@ pub fn summary(function: &VectorFunction, flavour: Flavour) -> Option<Summary> {
 
 /// The code of a kernel's function: an instruction a line, with the blocks' clones marked. `None`
 /// if the function has no native code.
-pub fn listing(function: &VectorFunction, flavour: Flavour) -> Option<String> {
-    let function = &as_run(function, flavour);
-    let made = with_layout(function, |layout| make(function, layout, flavour, false))?;
+pub fn listing(function: &VectorFunction, isa: SimdIsa) -> Option<String> {
+    let function = &as_run(function, isa);
+    let made = with_layout(function, |layout| make(function, layout, isa, false))?;
     let bytes = image(&made).bytes;
     let first = bytes.len() - made.code.len() + made.constants;
     let blocks = function.blocks.len();

@@ -7,24 +7,24 @@
 //! Here is what is known while a function is made, and the order in which its parts are; the parts
 //! themselves are elsewhere.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::ablation::Ablation;
-use crate::analysis::lane_offsets::{self, Pattern};
+use crate::analysis::lane_offsets::{self, LaneOffsets};
 use crate::analysis::nan_demand;
-use crate::analysis::use_weights::Ranges;
+use crate::analysis::use_weights::UseWeights;
 use crate::asm::assembler::{Assembler, Label};
 use crate::avx2::Step;
 use crate::avx512::matrix::Fragments;
-use crate::avx512::memory::offset_table::Relatives;
-use crate::avx512::memory::quad_tile::{Mentions, Rectangles};
-use crate::avx512::uniform_via_vector::One;
-use crate::frame::entry_exit::Way;
+use crate::avx512::memory::offset_table::OffsetTables;
+use crate::avx512::memory::quad_tile::{QuadTiles, UseCounts};
+use crate::avx512::uniform_via_vector::UniformAsVector;
+use crate::frame::entry_exit::Exit;
 use crate::frame::out_of_line::Cold;
 use crate::frame::warp_loop::{self, PROLOGUE};
-use crate::memory::check_coalescing::Groups;
+use crate::memory::check_coalescing::CheckGroups;
 use crate::regalloc::allocate::Assignment;
-use crate::regalloc::loop_residency::Loans;
-use crate::scalarize::loop_selection::{self, SerialLoop};
+use crate::regalloc::loop_residency::LoopResidency;
+use crate::scalarize::loop_selection::{self, ScalarLoop};
 use iced_x86::Register;
 use simt::ir::Reg;
 use simt::ir::op::Op;
@@ -37,15 +37,15 @@ pub(crate) struct Compiler<'a> {
     pub(crate) a: Assembler,
     pub(crate) f: &'a VectorFunction,
     pub(crate) layout: &'a Layout<'a>,
-    pub(crate) ranges: Ranges,
+    pub(crate) weights: UseWeights,
     pub(crate) assignment: Assignment,
-    pub(crate) loans: Loans,
+    pub(crate) residency: LoopResidency,
     /// The loop whose loans the assignment has at present.
-    pub(crate) borrows: Option<usize>,
-    pub(crate) lazy: Vec<bool>,
-    pub(crate) flavour: Flavour,
+    pub(crate) resident_loop: Option<usize>,
+    pub(crate) nan_deferred: Vec<bool>,
+    pub(crate) isa: SimdIsa,
     /// What is left out.
-    pub(crate) without: Ablation,
+    pub(crate) ablation: Ablation,
     /// Slow paths are counted.
     pub(crate) counts_slow_paths: bool,
     /// With AVX2, by block, the full and the masked clone: what they are made of.
@@ -54,7 +54,7 @@ pub(crate) struct Compiler<'a> {
     /// there are.
     writers: Vec<Option<(usize, usize)>>,
     /// By block: the loop that is made lane by lane.
-    pub(crate) serial_loops: Vec<Option<Rc<SerialLoop>>>,
+    pub(crate) scalar_loops: Vec<Option<Rc<ScalarLoop>>>,
     /// The clone under construction.
     pub(crate) masked: bool,
     /// The block under construction.
@@ -66,33 +66,33 @@ pub(crate) struct Compiler<'a> {
     /// The predicate that the pair of predicate masks holds.
     pub(crate) in_pair: Option<Reg>,
     /// All warps of a block of the grid can enter together: they wait for each other somewhere.
-    pub(crate) together: bool,
+    pub(crate) block_entry: bool,
     /// The predicate that EAX holds.
     pub(crate) in_eax: Option<Reg>,
     /// Accesses that are checked together.
-    pub(crate) groups: Groups,
+    pub(crate) groups: CheckGroups,
     /// Accesses to rectangles.
-    pub(crate) rectangles: Rectangles,
+    pub(crate) quad_tiles: QuadTiles,
     /// How often registers are mentioned.
-    pub(crate) mentions: Mentions,
+    pub(crate) use_counts: UseCounts,
     /// Accesses whose lanes are as far apart as others'.
-    pub(crate) relatives: Relatives,
+    pub(crate) offset_tables: OffsetTables,
     /// What lanes' addresses look like, by block and instruction.
-    pub(crate) patterns: HashMap<(usize, usize), Pattern>,
+    pub(crate) lane_offsets: HashMap<(usize, usize), LaneOffsets>,
     /// Instructions of the block that an earlier one has done already.
     pub(crate) merged: std::ops::Range<usize>,
     /// All that stands in front of the instruction under construction has been made.
-    pub(crate) in_order: bool,
+    pub(crate) is_program_order: bool,
     /// The last instruction of the block has made its end as well.
     pub(crate) ended: bool,
     /// The predicate that the block's end depends on and what it is in all lanes, if the register
     /// file does not have it.
-    pub(crate) decided: Option<(Reg, i32)>,
+    pub(crate) known_branch: Option<(Reg, i32)>,
     /// The instruction under construction is on one value and is made as on lanes: where its
     /// sources' values are.
-    pub(crate) one: Option<One>,
+    pub(crate) uniform_as_vector: Option<UniformAsVector>,
     /// Single values of 16 bits that have been repeated for lanes.
-    pub(crate) spread: i32,
+    pub(crate) broadcast_count: i32,
     /// Vector registers that hold nothing anywhere.
     pub(crate) spares: Vec<Register>,
     /// Fragments of matrices that are ready for products.
@@ -100,26 +100,26 @@ pub(crate) struct Compiler<'a> {
     /// General registers that hold values within blocks.
     pub(crate) temporaries: BTreeSet<Register>,
     /// Instructions without a native form: block, number, in the masked clone.
-    pub(crate) decoded_at: BTreeSet<(usize, usize, bool)>,
-    pub(crate) cold: Vec<Cold>,
+    pub(crate) interpreted_at: BTreeSet<(usize, usize, bool)>,
+    pub(crate) out_of_line: Vec<Cold>,
     /// A clone is under construction, not cold code.
-    pub(crate) in_line: bool,
+    pub(crate) inline: bool,
     /// The full clones.
-    pub(crate) full: Vec<Label>,
+    pub(crate) unmasked_labels: Vec<Label>,
     /// The masked clones.
-    pub(crate) partial: Vec<Label>,
+    pub(crate) masked_labels: Vec<Label>,
     pub(crate) entries: Vec<Label>,
-    pub(crate) ways: HashMap<(usize, Way), Label>,
+    pub(crate) exit_stubs: HashMap<(usize, Exit), Label>,
     /// Where the lowest pending lanes are taken.
-    pub(crate) choose: Label,
+    pub(crate) next_pending: Label,
     /// Where the next warp starts, if there is one.
     pub(crate) next_warp: Label,
     /// Where a warp starts with the prologue.
     pub(crate) start: Label,
     /// Where the next warp of those that entered together has its turn.
-    pub(crate) next_turn: Label,
+    pub(crate) next_time_slice: Label,
     /// Where they enter.
-    pub(crate) first_turn: Label,
+    pub(crate) first_time_slice: Label,
     pub(crate) leave: Label,
     /// Where the interpreter is called.
     pub(crate) decoded: Label,
@@ -140,7 +140,7 @@ pub(crate) struct Made {
     /// What it can do.
     pub(crate) abilities: Abilities,
     /// Instructions that run by their decoded forms: block, number, in the masked clone.
-    pub(crate) decoded_at: BTreeSet<(usize, usize, bool)>,
+    pub(crate) interpreted_at: BTreeSet<(usize, usize, bool)>,
 }
 
 /// By register: the block and number of the only instruction that writes it, if that has no guard.
@@ -166,62 +166,62 @@ fn writers(f: &VectorFunction) -> Vec<Option<(usize, usize)>> {
 }
 
 impl<'a> Compiler<'a> {
-    pub(crate) fn new(f: &'a VectorFunction, layout: &'a Layout<'a>, flavour: Flavour) -> Self {
+    pub(crate) fn new(f: &'a VectorFunction, layout: &'a Layout<'a>, isa: SimdIsa) -> Self {
         let mut a = Assembler::new();
-        let ranges = Ranges::of(f);
+        let weights = UseWeights::of(f);
         let mut labels = || f.blocks.iter().map(|_| a.label()).collect::<Vec<_>>();
-        let (full, partial, entries) = (labels(), labels(), labels());
-        let (choose, next_warp) = (a.label(), a.label());
+        let (unmasked_labels, masked_labels, entries) = (labels(), labels(), labels());
+        let (next_pending, next_warp) = (a.label(), a.label());
         let (leave, decoded, decoded_bare) = (a.label(), a.label(), a.label());
-        let (start, next_turn, first_turn) = (a.label(), a.label(), a.label());
+        let (start, next_time_slice, first_time_slice) = (a.label(), a.label(), a.label());
         Self {
             a,
             f,
             layout,
-            ranges,
+            weights,
             assignment: Assignment::default(),
-            loans: Loans::default(),
-            borrows: None,
-            lazy: nan_demand::lazy(f),
-            flavour,
-            without: Ablation::current(),
+            residency: LoopResidency::default(),
+            resident_loop: None,
+            nan_deferred: nan_demand::nan_deferred(f),
+            isa,
+            ablation: Ablation::current(),
             counts_slow_paths: false,
             steps: Vec::new(),
             writers: writers(f),
-            serial_loops: Vec::new(),
+            scalar_loops: Vec::new(),
             masked: false,
             block: 0,
             index: 0,
             active_for: None,
             in_pair: None,
-            together: warp_loop::waits(f),
+            block_entry: warp_loop::waits(f),
             in_eax: None,
-            groups: Groups::default(),
-            rectangles: Rectangles::default(),
-            mentions: Mentions::of(f),
-            relatives: Relatives::default(),
-            patterns: HashMap::new(),
+            groups: CheckGroups::default(),
+            quad_tiles: QuadTiles::default(),
+            use_counts: UseCounts::of(f),
+            offset_tables: OffsetTables::default(),
+            lane_offsets: HashMap::new(),
             fragments: Fragments::of(f),
             merged: 0..0,
-            in_order: flavour == Flavour::Avx512,
+            is_program_order: isa == SimdIsa::Avx512,
             ended: false,
-            decided: None,
-            one: None,
-            spread: 0,
+            known_branch: None,
+            uniform_as_vector: None,
+            broadcast_count: 0,
             spares: Vec::new(),
             temporaries: BTreeSet::new(),
-            decoded_at: BTreeSet::new(),
-            cold: Vec::new(),
-            in_line: true,
-            full,
-            partial,
+            interpreted_at: BTreeSet::new(),
+            out_of_line: Vec::new(),
+            inline: true,
+            unmasked_labels,
+            masked_labels,
             entries,
-            ways: HashMap::new(),
-            choose,
+            exit_stubs: HashMap::new(),
+            next_pending,
             next_warp,
             start,
-            next_turn,
-            first_turn,
+            next_time_slice,
+            first_time_slice,
             leave,
             decoded,
             decoded_bare,
@@ -230,69 +230,69 @@ impl<'a> Compiler<'a> {
 
     /// Makes the code.
     pub(crate) fn make(mut self) -> Option<Made> {
-        match self.flavour {
-            Flavour::Avx2 => self.cut_all(),
-            Flavour::Avx512 => self.patterns = lane_offsets::of_addresses(self.f),
+        match self.isa {
+            SimdIsa::Avx2 => self.cut_all(),
+            SimdIsa::Avx512 => self.lane_offsets = lane_offsets::of_addresses(self.f),
         }
-        self.serial_loops = loop_selection::find(self.f, &self.ranges);
-        let skips = |block: usize| self.serial_loops[block].is_some();
-        (self.assignment, self.loans) = Assignment::of(self.f, &self.ranges, self.flavour, skips);
+        self.scalar_loops = loop_selection::find(self.f, &self.weights);
+        let skips = |block: usize| self.scalar_loops[block].is_some();
+        (self.assignment, self.residency) = Assignment::of(self.f, &self.weights, self.isa, skips);
         self.spares = self.assignment.spares(self.f);
         let start = self.a.label();
         self.a.bind(start);
-        self.way_in();
+        self.emit_prologue();
         self.start();
         for masked in [false, true] {
             self.masked = masked;
             for block in 0..self.f.blocks.len() {
-                self.clone_of(block);
+                self.emit_version(block);
             }
         }
-        self.in_line = false;
-        self.groups = Groups::default();
+        self.inline = false;
+        self.groups = CheckGroups::default();
         let mut next = 0;
-        while next < self.cold.len() {
+        while next < self.out_of_line.len() {
             // Cold code can need more of it.
-            let cold = std::mem::replace(
-                &mut self.cold[next],
-                Cold::Out { label: self.leave, block: 0, way: Way::Done },
+            let out_of_line = std::mem::replace(
+                &mut self.out_of_line[next],
+                Cold::Out { label: self.leave, block: 0, way: Exit::Done },
             );
-            self.emit_cold(cold);
+            self.emit_out_of_line(out_of_line);
             next += 1;
         }
-        self.stand_at(PROLOGUE);
+        self.set_current_block(PROLOGUE);
         let left = self.untouched();
         for block in 0..self.f.blocks.len() {
             self.entry(block, &left);
         }
-        let [full, partial] = self.resumed();
-        self.stand_at(PROLOGUE);
-        self.choose();
+        let [unmasked_labels, masked_labels] = self.resumed();
+        self.set_current_block(PROLOGUE);
+        self.emit_next_pending();
         self.next_warp(&left);
-        if self.together {
-            self.next_turn();
+        if self.block_entry {
+            self.next_time_slice();
         }
         self.tensor_routines();
-        self.run_decoded();
+        self.emit_interpreter_thunk();
         self.epilogue();
-        if self.flavour == Flavour::Avx2 && self.a.needs_avx512() {
+        if self.isa == SimdIsa::Avx2 && self.a.needs_avx512() {
             debug_assert!(false, "{}: code for AVX2 needs AVX-512", self.f.name);
             return None;
         }
         let finished = self.a.finish()?;
-        let table = [&self.entries, &full, &partial]
+        let table = [&self.entries, &unmasked_labels, &masked_labels]
             .into_iter()
             .flatten()
             .map(|label| finished.offset(*label))
             .collect::<Option<Vec<u32>>>()?;
         let start = finished.offset(start)?;
         let abilities = warp_loop::abilities(self.f);
-        let decoded_at = self.decoded_at;
+        let interpreted_at = self.interpreted_at;
         let (code, constants) = (finished.bytes, finished.constants);
-        Some(Made { code, constants, start, table, abilities, decoded_at })
+        Some(Made { code, constants, start, table, abilities, interpreted_at })
     }
 
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn forget_cached(&mut self) {
         self.active_for = None;
         self.in_pair = None;
         self.in_eax = None;
@@ -308,10 +308,10 @@ impl<'a> Compiler<'a> {
     }
 
     /// Its decoded form: the first piece's number, and how many.
-    pub(crate) fn pieces(&self, block: usize, index: usize) -> (u32, u32) {
+    pub(crate) fn handler_range(&self, block: usize, index: usize) -> (u32, u32) {
         match block {
-            PROLOGUE => self.layout.prologue_pieces(index),
-            _ => self.layout.pieces(block, index, self.masked),
+            PROLOGUE => self.layout.prologue_handler_range(index),
+            _ => self.layout.handler_range(block, index, self.masked),
         }
     }
 

@@ -5,14 +5,14 @@
 //! and whatever has no native form runs as its decoded form: the tier is complete from the first
 //! instruction on, and gives the interpreter's bits.
 //!
-//! There are two flavours ([`Flavour`]): with AVX-512 all 32 lanes of a value are in machine
+//! There are two flavours ([`SimdIsa`]): with AVX-512 all 32 lanes of a value are in machine
 //! registers through a whole function, with AVX2 (`avx2`) eight lanes through a piece of a block.
 //! Blocks, what joins them, and instructions on one value are made by the same code.
 //!
 //! `ranges` says what values need and are worth, `assign` (with `room`, `passing` and
-//! `loans`) gives them machine registers, `compiler`
-//! puts a function together from the insides of blocks (`block`), the ways in and out (`ways`, with
-//! `homes`) and what is rare (`cold`); `start` makes what stands between warps and blocks of the grid,
+//! `residency`) gives them machine registers, `compiler`
+//! puts a function together from the insides of blocks (`block`), the ways in and out (`exit_stubs`, with
+//! `storage`) and what is rare (`out_of_line`); `start` makes what stands between warps and blocks of the grid,
 //! `control` what stands between blocks, `lanes`, `integers`, `float`, `convert`, `approx`, `series`,
 //! `scalar`, `one`, `divide`, `carry`, `predicate`, `space`, `bits`, `halves`, `access` (with `known`,
 //! `group`, `patterns`, `permute`, `apart`, `bounded`, `pairs`, `few`, `quads`, `relative`, `terms`, `local`, `prefix` and `narrow`), `atomics`, `shuffle`,
@@ -92,9 +92,9 @@ impl Tiers {
 
     /// What runs kernels so, with native code of a flavour, as far as this processor can; code that
     /// `cache` has is not made again.
-    pub fn tier(self, flavour: Option<Flavour>, cache: &Arc<Cache>) -> Arc<dyn Tier> {
-        let interpreter = Interpreter::new().estimating(flavour.is_some_and(Flavour::estimates));
-        let jit = flavour.and_then(Jit::new).map(|jit| jit.sharing(cache.clone()));
+    pub fn tier(self, isa: Option<SimdIsa>, cache: &Arc<Cache>) -> Arc<dyn Tier> {
+        let interpreter = Interpreter::new().estimating(isa.is_some_and(SimdIsa::estimates));
+        let jit = isa.and_then(Jit::new).map(|jit| jit.sharing(cache.clone()));
         Arc::new(match (self, jit) {
             (Self::Native, Some(jit)) => interpreter.moving_up(Arc::new(jit.after(0))),
             (Self::Both, Some(jit)) => interpreter.moving_up(Arc::new(jit)),
@@ -105,14 +105,14 @@ impl Tiers {
 
 /// Which of a processor's instructions native code is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flavour {
+pub enum SimdIsa {
     /// AVX-512 F, BW, DQ and VL: 32 lanes at a time.
     Avx512,
     /// AVX2, FMA, F16C, BMI1 and BMI2: eight lanes at a time.
     Avx2,
 }
 
-impl Flavour {
+impl SimdIsa {
     /// All of them, the best first.
     pub const ALL: [Self; 2] = [Self::Avx512, Self::Avx2];
 
@@ -127,7 +127,7 @@ impl Flavour {
 
     /// What a setting names, else the best that this processor runs; `None` if it runs neither.
     pub fn choose(setting: Option<&str>) -> Option<Self> {
-        let best = || Self::ALL.into_iter().find(|flavour| flavour.is_here());
+        let best = || Self::ALL.into_iter().find(|isa| isa.is_here());
         setting.and_then(Self::parse).or_else(best)
     }
 
@@ -166,17 +166,17 @@ pub enum Obstacle {
     /// The processor runs none.
     Processor,
     /// The processor does not run the flavour that was asked for.
-    Flavour,
+    SimdIsa,
     /// The system grants no memory for code that a program makes.
     Memory,
 }
 
 impl Obstacle {
-    /// What keeps code of the flavour that [`Flavour::choose`] gave from running here.
-    pub fn to(flavour: Option<Flavour>) -> Option<Self> {
-        match flavour {
+    /// What keeps code of the flavour that [`SimdIsa::choose`] gave from running here.
+    pub fn to(isa: Option<SimdIsa>) -> Option<Self> {
+        match isa {
             None => Some(Self::Processor),
-            Some(flavour) if !flavour.is_here() => Some(Self::Flavour),
+            Some(isa) if !isa.is_here() => Some(Self::SimdIsa),
             Some(_) => (!CodeMemory::is_granted()).then_some(Self::Memory),
         }
     }
@@ -186,7 +186,7 @@ impl std::fmt::Display for Obstacle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Processor => "the processor has neither AVX-512 nor AVX2",
-            Self::Flavour => "the processor does not run the native code that was asked for",
+            Self::SimdIsa => "the processor does not run the native code that was asked for",
             Self::Memory => "the system forbids programs to run code that they made",
         })
     }
@@ -195,18 +195,18 @@ impl std::fmt::Display for Obstacle {
 /// The generator of native code.
 pub struct Jit {
     threshold: u32,
-    flavour: Flavour,
+    isa: SimdIsa,
     cache: Arc<Cache>,
     counts_slow_paths: bool,
 }
 
 impl Jit {
     /// A generator for kernels that have run for a while; `None` if there is an [`Obstacle`].
-    pub fn new(flavour: Flavour) -> Option<Self> {
-        let runs = Obstacle::to(Some(flavour)).is_none();
+    pub fn new(isa: SimdIsa) -> Option<Self> {
+        let runs = Obstacle::to(Some(isa)).is_none();
         runs.then(|| Self {
             threshold: THRESHOLD,
-            flavour,
+            isa,
             cache: Arc::default(),
             counts_slow_paths: false,
         })
@@ -235,14 +235,14 @@ impl Jit {
 fn make(
     function: &VectorFunction,
     layout: &Layout<'_>,
-    flavour: Flavour,
+    isa: SimdIsa,
     counts_slow_paths: bool,
 ) -> Option<Made> {
     let size: usize = function.blocks.iter().map(|b| b.insts.len() + 1).sum();
     if size > INSTRUCTIONS_MAX || function.blocks.len() > BLOCKS_MAX {
         return None;
     }
-    let mut compiler = Compiler::new(function, layout, flavour);
+    let mut compiler = Compiler::new(function, layout, isa);
     compiler.counts_slow_paths = counts_slow_paths;
     compiler.make()
 }
@@ -259,14 +259,11 @@ fn image(made: &Made) -> Image {
 
 /// What generators look at beside the function: all that this processor says it can do, and what
 /// code shall be made without.
-fn processor(flavour: Flavour, counting: bool) -> String {
+fn processor(isa: SimdIsa, counting: bool) -> String {
     let (basic, extended, more) = (__cpuid(1), __cpuid_count(7, 0), __cpuid_count(7, 1));
     let (ebx, ecx, edx) = (extended.ebx, extended.ecx, extended.edx);
     let without = Ablation::current();
-    format!(
-        "{flavour:?} {without:?} {counting} {:x} {ebx:x} {ecx:x} {edx:x} {:x}",
-        basic.ecx, more.eax
-    )
+    format!("{isa:?} {without:?} {counting} {:x} {ebx:x} {ecx:x} {edx:x} {:x}", basic.ecx, more.eax)
 }
 
 impl Generator for Jit {
@@ -275,9 +272,9 @@ impl Generator for Jit {
     }
 
     fn generate(&self, function: &VectorFunction, layout: &Layout<'_>) -> Option<NativeCode> {
-        let key = Key::of(function, &processor(self.flavour, self.counts_slow_paths));
+        let key = Key::of(function, &processor(self.isa, self.counts_slow_paths));
         let code = self.cache.code(key, || {
-            Some(image(&make(function, layout, self.flavour, self.counts_slow_paths)?))
+            Some(image(&make(function, layout, self.isa, self.counts_slow_paths)?))
         })?;
         let own = code.memory.start();
         // SAFETY: `entry` is where the code of this image starts, and the compiler makes functions
@@ -296,10 +293,10 @@ mod tests {
 
     #[test]
     fn a_setting_chooses_the_flavour() {
-        assert_eq!(Flavour::choose(Some("avx2")), Some(Flavour::Avx2));
-        assert_eq!(Flavour::choose(Some(" avx512 ")), Some(Flavour::Avx512));
+        assert_eq!(SimdIsa::choose(Some("avx2")), Some(SimdIsa::Avx2));
+        assert_eq!(SimdIsa::choose(Some(" avx512 ")), Some(SimdIsa::Avx512));
         // What names none is as if it were not there.
-        assert_eq!(Flavour::choose(Some("sse2")), Flavour::choose(None));
-        assert!(Flavour::choose(None).is_none_or(Flavour::is_here));
+        assert_eq!(SimdIsa::choose(Some("sse2")), SimdIsa::choose(None));
+        assert!(SimdIsa::choose(None).is_none_or(SimdIsa::is_here));
     }
 }

@@ -1,7 +1,7 @@
 //! Every kernel of the samples has native code, and it can be shown.
 
 use simt::inspect::inspect;
-use simt_jit::Flavour;
+use simt_jit::SimdIsa;
 
 #[test]
 fn native_code_of_the_samples_can_be_shown() {
@@ -15,11 +15,11 @@ fn native_code_of_the_samples_can_be_shown() {
         let text = std::fs::read_to_string(&path).expect("PTX");
         for (name, kernel) in inspect(&text).expect("PTX") {
             let kernel = kernel.expect("a kernel").kernel.entry;
-            for flavour in Flavour::ALL {
-                let listing = simt_jit::listing(&kernel, flavour)
-                    .unwrap_or_else(|| panic!("{name} has no {flavour:?} code"));
+            for isa in SimdIsa::ALL {
+                let listing = simt_jit::listing(&kernel, isa)
+                    .unwrap_or_else(|| panic!("{name} has no {isa:?} code"));
                 for mark in ["entry b0:", "full b0:", "masked b0:", "vzeroupper", "ret"] {
-                    assert!(listing.contains(mark), "{name} has no {mark} ({flavour:?})");
+                    assert!(listing.contains(mark), "{name} has no {mark} ({isa:?})");
                 }
                 // For whoever looks: `cargo test -p simt-jit --test listing -- --nocapture`.
                 println!("{listing}");
@@ -36,9 +36,9 @@ fn rows_of_a_sparse_matrix_are_made_lane_by_lane() {
     let text = include_str!("../../../bench/kernels/programs/spmv.ptx");
     for (name, kernel) in inspect(text).expect("PTX") {
         let kernel = kernel.expect("a kernel").kernel.entry;
-        for flavour in Flavour::ALL {
-            let listing = simt_jit::listing(&kernel, flavour).expect("native code");
-            assert!(listing.contains("vfmadd231sd"), "{name}, {flavour:?}:\n{listing}");
+        for isa in SimdIsa::ALL {
+            let listing = simt_jit::listing(&kernel, isa).expect("native code");
+            assert!(listing.contains("vfmadd231sd"), "{name}, {isa:?}:\n{listing}");
         }
     }
 }
@@ -50,7 +50,7 @@ fn indices_that_cannot_be_large_are_looked_at_once() {
     let text = include_str!("../../../bench/kernels/programs/histogram.ptx");
     for (name, kernel) in inspect(text).expect("PTX") {
         let kernel = kernel.expect("a kernel").kernel.entry;
-        let listing = simt_jit::listing(&kernel, Flavour::Avx512).expect("native code");
+        let listing = simt_jit::listing(&kernel, SimdIsa::Avx512).expect("native code");
         let looks = listing.lines().filter(|l| l.contains("cmp qword ptr") && l.ends_with(",400h"));
         assert_eq!(looks.count(), 8, "{name}:\n{listing}");
     }
@@ -142,13 +142,13 @@ fn kernel_of(name: &str, kinds: &str, alike: bool) -> String {
 }
 
 /// Which of these are interpreted, of lanes or of one value.
-fn interpreted(flavour: Flavour) -> Vec<&'static str> {
+fn interpreted(isa: SimdIsa) -> Vec<&'static str> {
     let is_interpreted = |name: &str, kinds: &str, alike: bool| {
         let text = kernel_of(name, kinds, alike);
         inspect(&text).unwrap_or_else(|e| panic!("{name}: {e:?}\n{text}")).into_iter().any(
             |(_, kernel)| {
                 let kernel = kernel.unwrap_or_else(|e| panic!("{name}: {e:?}\n{text}"));
-                let found = simt_jit::summary(&kernel.kernel.entry, flavour).expect("code");
+                let found = simt_jit::summary(&kernel.kernel.entry, isa).expect("code");
                 !found.interpreted.is_empty()
             },
         )
@@ -162,13 +162,13 @@ fn interpreted(flavour: Flavour) -> Vec<&'static str> {
 /// What compilers make of ordinary programs has native code, of lanes and of one value.
 #[test]
 fn ordinary_instructions_are_not_interpreted() {
-    assert_eq!(interpreted(Flavour::Avx512), [""; 0]);
+    assert_eq!(interpreted(SimdIsa::Avx512), [""; 0]);
 }
 
 /// What has none yet for AVX2 is known.
 #[test]
 fn few_ordinary_instructions_are_interpreted_with_avx2() {
-    assert_eq!(interpreted(Flavour::Avx2), INTERPRETED_WITH_AVX2);
+    assert_eq!(interpreted(SimdIsa::Avx2), INTERPRETED_WITH_AVX2);
 }
 
 /// Lanes that exchange values by a pattern that the code shows do it without scatters, but where the
@@ -178,7 +178,7 @@ fn butterflies_of_a_transform_are_permuted() {
     let text = include_str!("../../../bench/kernels/programs/fft.ptx");
     for (name, kernel) in inspect(text).expect("PTX") {
         let kernel = kernel.expect("a kernel").kernel.entry;
-        let listing = simt_jit::listing(&kernel, Flavour::Avx512).expect("native code");
+        let listing = simt_jit::listing(&kernel, SimdIsa::Avx512).expect("native code");
         let (first, second) = ("full b4:", "full b8:");
         let from = listing.find(first).expect(first);
         let butterflies = &listing[from..from + listing[from..].find(second).expect(second)];

@@ -7,7 +7,7 @@ use crate::ir::Function;
 use crate::ir::op::Op;
 use crate::ir::vector::{VectorFunction, VectorKernel};
 use crate::kernel::{KernelInfo, ModuleMemory, OutOfMemory};
-use crate::launch_shape::Geometry;
+use crate::launch_shape::LaunchShape;
 use crate::{CompileError, Lowered, Prepared, front};
 use ptx::ast;
 use std::fmt::Write;
@@ -78,7 +78,8 @@ pub fn inspect(text: &str) -> Result<Vec<Named>, CompileError> {
     let (ast, layout) = front(text, &mut NoMemory(FIRST_ADDRESS))?;
     let one = |(id, f): (ast::FunctionId, &ast::Function)| {
         let start = Instant::now();
-        let kernel = Lowered::new(&ast, &layout, id, false).map(|l| l.vectorized(Geometry::Rows));
+        let kernel =
+            Lowered::new(&ast, &layout, id, false).map(|l| l.vectorized(LaunchShape::Rows));
         let elapsed = start.elapsed();
         (ast.name(f.name).to_owned(), kernel.map(|kernel| Inspected { kernel, elapsed }))
     };
@@ -93,7 +94,7 @@ pub enum Stage {
     /// The SIMT IR, after all passes.
     Ir,
     /// The vector IR for launches of a geometry.
-    Vector(Geometry),
+    Vector(LaunchShape),
 }
 
 /// A stage as text: of the kernel called `kernel`, or of all. `None` if there is no such kernel.
@@ -124,8 +125,8 @@ pub fn dump(
         let _ = match stage {
             Stage::Parse => write!(out, "{}", ast.function_text(id)),
             Stage::Ir => simt_ir(&mut out, &Lowered::new(&ast, &layout, id, false)?),
-            Stage::Vector(geometry) => {
-                write!(out, "{}", Lowered::new(&ast, &layout, id, false)?.vectorized(geometry))
+            Stage::Vector(launch_shape) => {
+                write!(out, "{}", Lowered::new(&ast, &layout, id, false)?.vectorized(launch_shape))
             }
         };
     }
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn a_program_is_always_compiled_to_the_same_code() {
         let text = program();
-        let stage = Stage::Vector(Geometry::Line);
+        let stage = Stage::Vector(LaunchShape::Line);
         let first = dump(&text, None, stage).unwrap();
         assert!(first.is_some());
         // Or code that was kept would not be found again.

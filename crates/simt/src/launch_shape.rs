@@ -8,7 +8,7 @@ use crate::kernel::{Dim3, WARP_LANES};
 
 /// A class of launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Geometry {
+pub enum LaunchShape {
     /// Nothing is known.
     Any,
     /// Blocks of one dimension: `%tid.x` counts up by one from lane to lane, from a multiple of
@@ -26,7 +26,7 @@ pub enum Geometry {
 /// Lanes of half a warp.
 pub const HALF_LANES: usize = WARP_LANES / 2;
 
-impl Geometry {
+impl LaunchShape {
     /// All of them; [`Self::index`] is the place in it.
     pub const ALL: [Self; 4] = [Self::Any, Self::Line, Self::Rows, Self::HalfRows];
 
@@ -64,15 +64,15 @@ mod tests {
     #[test]
     fn launches_find_their_class() {
         let dim = |x, y, z| Dim3 { x, y, z };
-        let of = |block| Geometry::of(dim(4, 4, 4), block);
-        assert_eq!(of(dim(64, 2, 1)), Geometry::Rows);
-        assert_eq!(of(dim(33, 1, 1)), Geometry::Line);
-        assert_eq!(of(dim(33, 2, 1)), Geometry::Any);
-        assert_eq!(of(dim(16, 1, 1)), Geometry::Line);
-        assert_eq!(of(dim(16, 3, 1)), Geometry::HalfRows);
-        assert_eq!(of(dim(16, 2, 3)), Geometry::HalfRows);
-        assert_eq!(of(dim(16, 3, 2)), Geometry::Any, "the second warp has lanes of two z");
-        assert_eq!(Geometry::of(dim(1 << 26, 1, 1), dim(32, 1, 1)), Geometry::Any);
-        assert!(Geometry::ALL.iter().enumerate().all(|(i, g)| g.index() == i));
+        let of = |block| LaunchShape::of(dim(4, 4, 4), block);
+        assert_eq!(of(dim(64, 2, 1)), LaunchShape::Rows);
+        assert_eq!(of(dim(33, 1, 1)), LaunchShape::Line);
+        assert_eq!(of(dim(33, 2, 1)), LaunchShape::Any);
+        assert_eq!(of(dim(16, 1, 1)), LaunchShape::Line);
+        assert_eq!(of(dim(16, 3, 1)), LaunchShape::HalfRows);
+        assert_eq!(of(dim(16, 2, 3)), LaunchShape::HalfRows);
+        assert_eq!(of(dim(16, 3, 2)), LaunchShape::Any, "the second warp has lanes of two z");
+        assert_eq!(LaunchShape::of(dim(1 << 26, 1, 1), dim(32, 1, 1)), LaunchShape::Any);
+        assert!(LaunchShape::ALL.iter().enumerate().all(|(i, g)| g.index() == i));
     }
 }

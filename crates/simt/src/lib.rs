@@ -2,7 +2,7 @@
 //!
 //! [`load_module`] parses a module and places its variables; a kernel is compiled when it is
 //! first asked for, as far as the shape of its launches does not matter; the rest when it is first
-//! launched with a shape ([`geometry`]). The steps, each a file: `lower` (syntax tree to SIMT IR), `passes` (on the
+//! launched with a shape ([`launch_shape`]). The steps, each a file: `lower` (syntax tree to SIMT IR), `passes` (on the
 //! SIMT IR), `vectorize` (SIMT IR to vector IR). What runs the vector IR is a [`crate::ir::vector::Tier`];
 //! nothing here knows one beyond that trait. What stands between tiers and device is [`kernel`].
 //!
@@ -25,7 +25,7 @@ use crate::ir::vector::{Mode, Tier, VectorFunction, VectorKernel};
 use crate::kernel::{
     BlockRun, Dim3, Kernel, KernelInfo, Launch, Module, ModuleMemory, ParamLayout,
 };
-use crate::launch_shape::Geometry;
+use crate::launch_shape::LaunchShape;
 use crate::transform::{
     block_layout, dce, group_mma_by_accumulator, inline, loop_exit_copies, mask_to_shifts, mem2reg,
     simplify_cfg, sink_mma_operand_loads, split_at_guards, wgmma_hazard_notes,
@@ -307,7 +307,7 @@ struct LoadedKernel {
     kernel: Lowered,
     tier: Arc<dyn Tier>,
     /// By geometry.
-    forms: [OnceLock<Arc<dyn Kernel>>; Geometry::ALL.len()],
+    forms: [OnceLock<Arc<dyn Kernel>>; LaunchShape::ALL.len()],
 }
 
 impl Kernel for LoadedKernel {
@@ -327,9 +327,9 @@ impl Kernel for LoadedKernel {
 impl LoadedKernel {
     /// The form that a launch runs.
     fn form(&self, launch: &Launch) -> &Arc<dyn Kernel> {
-        let geometry = Geometry::of(launch.grid, launch.block);
-        let compile = || self.tier.compile(self.kernel.vectorized(geometry));
-        self.forms[geometry.index()].get_or_init(compile)
+        let launch_shape = LaunchShape::of(launch.grid, launch.block);
+        let compile = || self.tier.compile(self.kernel.vectorized(launch_shape));
+        self.forms[launch_shape.index()].get_or_init(compile)
     }
 }
 
@@ -391,11 +391,11 @@ impl Lowered {
     }
 
     /// The vector IR for launches of a geometry.
-    fn vectorized(&self, geometry: Geometry) -> VectorKernel {
-        let entry = self.entry.shaped(geometry);
+    fn vectorized(&self, launch_shape: LaunchShape) -> VectorKernel {
+        let entry = self.entry.shaped(launch_shape);
         let function = |prepared: &Prepared| {
             // No shape is believed there.
-            prepared.shaped(Geometry::Any).vectorized(Mode::Independent)
+            prepared.shaped(LaunchShape::Any).vectorized(Mode::Independent)
         };
         VectorKernel {
             info: self.info.clone(),
@@ -429,17 +429,17 @@ impl Prepared {
     }
 
     /// The shapes of its values where launches have this geometry.
-    fn shaped(&self, geometry: Geometry) -> Shaped<'_> {
+    fn shaped(&self, launch_shape: LaunchShape) -> Shaped<'_> {
         let mut function = self.function.clone();
         group_mma_by_accumulator::run(&mut function);
         sink_mma_operand_loads::run(&mut function);
         let liveness = Liveness::of(&function);
-        let shapes = divergence::analyse(&function, &liveness, geometry);
+        let shapes = divergence::analyse(&function, &liveness, launch_shape);
         let (mut liveness, mut shapes) =
-            loop_exit_copies::run(&mut function, liveness, shapes, geometry);
+            loop_exit_copies::run(&mut function, liveness, shapes, launch_shape);
         if split_at_guards::run(&mut function, &shapes) {
             liveness = Liveness::of(&function);
-            shapes = divergence::analyse(&function, &liveness, geometry);
+            shapes = divergence::analyse(&function, &liveness, launch_shape);
         }
         Shaped { prepared: self, function, liveness, shapes }
     }

@@ -410,8 +410,8 @@ fn measure(tier: &str, only: &[String], times: usize) -> Result<()> {
     Ok(())
 }
 
-fn has(flavour: &str) -> bool {
-    match flavour {
+fn has(isa: &str) -> bool {
+    match isa {
         "avx512" => is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl"),
         _ => is_x86_feature_detected!("avx2"),
     }
@@ -435,7 +435,7 @@ fn main() -> Result<()> {
         return measure(&tier, &only, times);
     }
     let mut rows = Vec::new();
-    for (tier, number, flavour) in TIERS.iter().filter(|(_, _, flavour)| has(flavour)) {
+    for (tier, number, isa) in TIERS.iter().filter(|(_, _, isa)| has(isa)) {
         eprintln!("{tier}");
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["--tier", tier, "--times", &times.to_string()]);
@@ -443,7 +443,7 @@ fn main() -> Result<()> {
             command.args(["--only", case]);
         }
         command.env(environment::OPENMPS_SOFT_TIER, number);
-        command.env(environment::OPENMPS_SOFT_SIMD, flavour);
+        command.env(environment::OPENMPS_SOFT_SIMD, isa);
         let ended = command.stderr(std::process::Stdio::inherit()).output()?;
         if !ended.status.success() {
             bail!("{tier}: {}", ended.status);

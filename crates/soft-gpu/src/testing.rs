@@ -172,7 +172,7 @@ impl TestDevice {
             profile: None,
             tiers: simt_jit::Tiers::default(),
             code_store: None,
-            flavour: simt_jit::Flavour::choose(None),
+            isa: simt_jit::SimdIsa::choose(None),
             turn_dirs: Vec::new(),
         };
         change(&mut settings);

@@ -37,9 +37,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// Which native code the software GPU would run here, if any.
-pub(crate) fn native_flavour() -> Option<simt_jit::Flavour> {
+pub(crate) fn native_isa() -> Option<simt_jit::SimdIsa> {
     let setting = std::env::var(cuda_api::environment::OPENMPS_SOFT_SIMD).ok();
-    simt_jit::Flavour::choose(setting.as_deref())
+    simt_jit::SimdIsa::choose(setting.as_deref())
 }
 
 /// Most bytes of a file: libraries with kernels for many devices have up to two gigabytes.

@@ -4,9 +4,9 @@
 //! Copies by threads (`cp.async`, `st.async`) and products (`wgmma`) are loads and stores with notes
 //! behind them; bulk copies call [`started`] themselves.
 
-use super::{Account, Kind, Place, UNIT_BYTES, note, place, tell_register};
+use super::{AccessLog, Kind, Place, UNIT_BYTES, note, place, tell_register};
 use crate::check::happens_before::{Awaited, Part, Phase, Shadow};
-use crate::handler_context::{Handler, Ins, Machine, RESULTS_MAX, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, RESULTS_MAX, Step};
 use crate::ops::map::{active, read};
 use crate::ops::mbarrier;
 use crate::ops::memory::{self, lanes};
@@ -16,8 +16,8 @@ use simt::runtime::mbarrier::State;
 
 /// Where an mbarrier is: rank and offset.
 fn mbarrier_place(
-    machine: &Machine<'_>,
-    account: &Account,
+    machine: &HandlerContext<'_>,
+    account: &AccessLog,
     (space, address): (u32, u64),
 ) -> Option<(u64, u64)> {
     match place(machine, account, space, address, 1)? {
@@ -28,7 +28,7 @@ fn mbarrier_place(
 
 /// Something happens to an mbarrier.
 #[cold]
-fn happens(machine: &Machine<'_>, at: (u32, u64), what: Phase) {
+fn happens(machine: &HandlerContext<'_>, at: (u32, u64), what: Phase) {
     if let Some(account) = machine.check
         && let Some(at) = mbarrier_place(machine, account, at)
     {
@@ -40,7 +40,7 @@ fn happens(machine: &Machine<'_>, at: (u32, u64), what: Phase) {
 
 /// An mbarrier's life starts or ends.
 #[inline]
-pub(in super::super) fn renewed(machine: &Machine<'_>, at: (u32, u64)) {
+pub(in super::super) fn renewed(machine: &HandlerContext<'_>, at: (u32, u64)) {
     if machine.check.is_some() {
         happens(machine, at, Phase::New);
     }
@@ -48,7 +48,7 @@ pub(in super::super) fn renewed(machine: &Machine<'_>, at: (u32, u64)) {
 
 /// An mbarrier in this state has changed, or not.
 #[inline]
-pub(in super::super) fn changed(machine: &Machine<'_>, at: (u32, u64), before: State) {
+pub(in super::super) fn changed(machine: &HandlerContext<'_>, at: (u32, u64), before: State) {
     if machine.check.is_some() {
         happens(machine, at, Phase::Was(before));
     }
@@ -56,7 +56,7 @@ pub(in super::super) fn changed(machine: &Machine<'_>, at: (u32, u64), before: S
 
 /// A lane has seen that a phase of an mbarrier is over, which is in this state.
 #[inline]
-pub(in super::super) fn waited(machine: &Machine<'_>, at: (u32, u64), now: State) {
+pub(in super::super) fn waited(machine: &HandlerContext<'_>, at: (u32, u64), now: State) {
     if machine.check.is_some() {
         happens(machine, at, Phase::Over(now));
     }
@@ -67,7 +67,7 @@ pub(in super::super) fn waited(machine: &Machine<'_>, at: (u32, u64), now: State
 /// of the copy.
 #[inline]
 pub(in super::super) fn started(
-    machine: &Machine<'_>,
+    machine: &HandlerContext<'_>,
     (space, lane): (u32, u32),
     (address, bytes): (u64, u64),
     writes: bool,
@@ -82,8 +82,8 @@ pub(in super::super) fn started(
 /// A copy lasts whose accesses the account has just heard of.
 #[cold]
 fn lasts(
-    machine: &Machine<'_>,
-    account: &Account,
+    machine: &HandlerContext<'_>,
+    account: &AccessLog,
     (space, lane): (u32, u32),
     (address, bytes): (u64, u64),
     kind: Kind,
@@ -127,12 +127,12 @@ pub(in super::super) fn noting(note: CopyNote) -> Option<(Handler, [u32; RESULTS
 ///
 /// # Safety
 /// The source is a register of 64 bits.
-unsafe fn address(machine: &Machine<'_>, ins: &Ins, i: usize, lane: u32) -> u64 {
+unsafe fn address(machine: &HandlerContext<'_>, ins: &Ins, i: usize, lane: u32) -> u64 {
     // SAFETY: by contract.
     unsafe { read::<u64, WARP_LANES>(machine, ins.a[i]).0[lane as usize] }
 }
 
-unsafe fn written(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+unsafe fn written(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let Some(account) = machine.check else { return Step::Next };
     let [bytes, barrier, ..] = ins.d;
     let kind = Kind { reads: false, writes: true, atomic: false, unit: bytes.into() };
@@ -155,7 +155,7 @@ unsafe fn written(machine: &mut Machine<'_>, ins: &Ins) -> Step {
     Step::Next
 }
 
-unsafe fn commit(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+unsafe fn commit(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let Some(account) = machine.check else { return Step::Next };
     let mut shadow = account.shadow();
     let warp = shadow.number(account.rank, machine.warp);
@@ -166,7 +166,7 @@ unsafe fn commit(machine: &mut Machine<'_>, ins: &Ins) -> Step {
     Step::Next
 }
 
-unsafe fn wait(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+unsafe fn wait(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let Some(account) = machine.check else { return Step::Next };
     let mut shadow = account.shadow();
     let warp = shadow.number(account.rank, machine.warp);
@@ -178,7 +178,7 @@ unsafe fn wait(machine: &mut Machine<'_>, ins: &Ins) -> Step {
     Step::Next
 }
 
-unsafe fn arrive(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+unsafe fn arrive(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let Some(account) = machine.check else { return Step::Next };
     // SAFETY: every instruction has a guard.
     for lane in lanes(unsafe { active(machine, ins) }) {
@@ -196,7 +196,7 @@ unsafe fn arrive(machine: &mut Machine<'_>, ins: &Ins) -> Step {
     Step::Next
 }
 
-unsafe fn read_by_product(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+unsafe fn read_by_product(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let Some(account) = machine.check else { return Step::Next };
     // SAFETY: every instruction has a guard.
     for lane in lanes(unsafe { active(machine, ins) }) {
@@ -213,7 +213,7 @@ unsafe fn read_by_product(machine: &mut Machine<'_>, ins: &Ins) -> Step {
     Step::Next
 }
 
-unsafe fn sum(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+unsafe fn sum(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let Some(account) = machine.check else { return Step::Next };
     let all = [Touch::Product, Touch::Read, Touch::Kept, Touch::Written];
     let touch = all[ins.d[1] as usize % all.len()];
@@ -231,13 +231,13 @@ unsafe fn sum(machine: &mut Machine<'_>, ins: &Ins) -> Step {
     Step::Next
 }
 
-unsafe fn sum_copied(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+unsafe fn sum_copied(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     // SAFETY: every instruction has a guard.
     let lanes = unsafe { active(machine, ins) };
     note(machine, |shadow, warp| shadow.sum_copied(warp, lanes, (ins.d[0], ins.d[1])))
 }
 
-unsafe fn commit_products(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+unsafe fn commit_products(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     // SAFETY: every instruction has a guard.
     if unsafe { active(machine, ins) } == 0 {
         return Step::Next;
@@ -245,7 +245,7 @@ unsafe fn commit_products(machine: &mut Machine<'_>, ins: &Ins) -> Step {
     note(machine, Shadow::commit_products)
 }
 
-unsafe fn wait_products(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+unsafe fn wait_products(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     // SAFETY: every instruction has a guard.
     if unsafe { active(machine, ins) } == 0 {
         return Step::Next;

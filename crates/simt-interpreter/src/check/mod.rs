@@ -26,7 +26,7 @@ mod happens_before;
 
 pub(super) use crate::check::happens_before::{BarrierId, Kind};
 use crate::check::happens_before::{Shadow, SharedFinding, Until};
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::active;
 use crate::ops::memory::{self, addresses, lanes, space_of};
 use crate::ops::special::thread_of;
@@ -112,7 +112,7 @@ impl Kind {
 }
 
 /// A block's part of an account, which it may share with its cluster.
-pub(super) struct Account {
+pub(super) struct AccessLog {
     rank: u32,
     /// Warps of the block.
     warps: u32,
@@ -151,7 +151,7 @@ impl Follow {
     }
 }
 
-impl Account {
+impl AccessLog {
     /// Of a block by itself: bytes of its shared memory, and how many of them, its first, are kept
     /// for libraries and start as zeros.
     pub(super) fn new((shared_bytes, kept_bytes): (u64, u64), warps: u32) -> Self {
@@ -242,8 +242,8 @@ enum Place {
 /// Where an access goes that will not fault; `None` for what lies outside, or in a space that is
 /// not looked at.
 fn place(
-    machine: &Machine<'_>,
-    account: &Account,
+    machine: &HandlerContext<'_>,
+    account: &AccessLog,
     space: u32,
     address: u64,
     bytes: u64,
@@ -276,8 +276,8 @@ fn place(
 
 /// Keeps account of one lane's access, and tells what is wrong with it.
 fn access(
-    machine: &Machine<'_>,
-    account: &Account,
+    machine: &HandlerContext<'_>,
+    account: &AccessLog,
     (line, lane): (u32, u32),
     place: Place,
     kind: Kind,
@@ -307,7 +307,7 @@ fn access(
 }
 
 /// Keeps account of the access that comes next: `d` holds its bytes and its kind.
-unsafe fn account(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+unsafe fn account(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let Some(account) = machine.check else { return Step::Next };
     // SAFETY: the decoder gave the address and the guard of the access that follows.
     let (m, a) = unsafe { (active(machine, ins), addresses(machine, ins)) };
@@ -322,7 +322,7 @@ unsafe fn account(machine: &mut Machine<'_>, ins: &Ins) -> Step {
 }
 
 /// Says how the accesses of the instruction that comes next are to be followed.
-unsafe fn follow(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+unsafe fn follow(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let all = [Follow::No, Follow::Lane, Follow::Combine, Follow::Ordered];
     machine.followed = (all[ins.d[0] as usize % all.len()], ins.line);
     Step::Next
@@ -331,8 +331,8 @@ unsafe fn follow(machine: &mut Machine<'_>, ins: &Ins) -> Step {
 /// Keeps account of an access that was found to be allowed, if the instruction is followed.
 #[cold]
 pub(super) fn resolved(
-    machine: &Machine<'_>,
-    account: &Account,
+    machine: &HandlerContext<'_>,
+    account: &AccessLog,
     (space, lane): (u32, u32),
     address: u64,
     bytes: u64,
@@ -349,7 +349,7 @@ pub(super) fn resolved(
     }
 }
 
-fn of_global(machine: &Machine<'_>, range: Range<u64>, kind: Kind) -> Option<Finding> {
+fn of_global(machine: &HandlerContext<'_>, range: Range<u64>, kind: Kind) -> Option<Finding> {
     let written = machine.block.program.checker()?.checks.written.as_ref()?;
     let mut from = range.start;
     let misused = loop {
@@ -384,8 +384,8 @@ fn still_pattern(address: u64) -> bool {
 
 #[allow(clippy::too_many_arguments, reason = "what a finding says")]
 fn tell(
-    machine: &Machine<'_>,
-    account: &Account,
+    machine: &HandlerContext<'_>,
+    account: &AccessLog,
     line: u32,
     lane: u32,
     space: &str,
@@ -448,13 +448,13 @@ fn tell(
 }
 
 /// A thread of the block, by its number, as findings name it.
-fn thread(machine: &Machine<'_>, number: u32) -> String {
+fn thread(machine: &HandlerContext<'_>, number: u32) -> String {
     let Dim3 { x, y, z } = thread_of(machine.block.launch.block, number);
     format!("({x},{y},{z})")
 }
 
 /// Which lane of which block of which kernel does something, and at which line.
-fn who(machine: &Machine<'_>, line: u32, lane: u32) -> String {
+fn who(machine: &HandlerContext<'_>, line: u32, lane: u32) -> String {
     let Dim3 { x, y, z } = machine.index;
     let me = thread(machine, machine.warp * WARP_LANES as u32 + lane);
     let name = machine.block.program.name();
@@ -463,7 +463,7 @@ fn who(machine: &Machine<'_>, line: u32, lane: u32) -> String {
 
 /// A lane reads or writes a register that the product at a line may still write.
 #[cold]
-fn tell_register(machine: &Machine<'_>, (line, lane): (u32, u32), verb: &str, product: u32) {
+fn tell_register(machine: &HandlerContext<'_>, (line, lane): (u32, u32), verb: &str, product: u32) {
     let Some(checker) = machine.block.program.checker() else { return };
     checker.tell("register", (line, product), || {
         format!(
@@ -475,17 +475,17 @@ fn tell_register(machine: &Machine<'_>, (line, lane): (u32, u32), verb: &str, pr
 }
 
 /// The warp's lanes have run something together.
-unsafe fn together(machine: &mut Machine<'_>, _: &Ins) -> Step {
+unsafe fn together(machine: &mut HandlerContext<'_>, _: &Ins) -> Step {
     note(machine, Shadow::met)
 }
 
 /// What the warp did before is ordered before what others do when they see it.
-unsafe fn release(machine: &mut Machine<'_>, _: &Ins) -> Step {
+unsafe fn release(machine: &mut HandlerContext<'_>, _: &Ins) -> Step {
     note(machine, Shadow::released)
 }
 
 /// Tells the block's account of something that the whole warp did.
-fn note(machine: &Machine<'_>, what: impl FnOnce(&mut Shadow, u32)) -> Step {
+fn note(machine: &HandlerContext<'_>, what: impl FnOnce(&mut Shadow, u32)) -> Step {
     if let Some(account) = machine.check {
         let mut shadow = account.shadow();
         let warp = shadow.number(account.rank, machine.warp);

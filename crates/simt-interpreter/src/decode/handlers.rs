@@ -1,7 +1,7 @@
 //! Which handler runs an operation, for those whose lanes know nothing of each other.
 
 use super::*;
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{self, Operands, Rare, Target};
 use crate::ops::{convert, float, integer, mov_carry_predicate, special};
 
@@ -43,11 +43,11 @@ pub(super) fn splat(bytes: u32, t: Target) -> Option<Handler> {
 /// constant.
 pub(super) fn of_formulas(inst: &VectorInst, t: Target) -> Option<(Handler, i64)> {
     let stride = |i: usize| match inst.src[i] {
-        Source::Affine(_, stride) | Source::Halves(_, _, stride) => stride,
+        Source::Affine(_, stride) | Source::HalfAffine(_, _, stride) => stride,
         _ => 0,
     };
-    let halves = inst.src.iter().any(|s| matches!(s, Source::Halves(..)));
-    let operands = if halves { Operands::Halves } else { Operands::Formulas };
+    let halves = inst.src.iter().any(|s| matches!(s, Source::HalfAffine(..)));
+    let operands = if halves { Operands::HalfAffine } else { Operands::Formulas };
     Some(match inst.op {
         Op::Mov(Width::W16) => (map::ramp::<u16>(operands, t), stride(0)),
         Op::Mov(Width::W32) => (map::ramp::<u32>(operands, t), stride(0)),
@@ -190,7 +190,7 @@ struct Trap;
 struct Fence;
 
 impl map::Body for Unsupported {
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: every instruction has a guard.
         let m = unsafe { map::active(machine, ins) };
         if m == 0 {
@@ -203,7 +203,7 @@ impl map::Body for Unsupported {
 }
 
 impl map::Body for Trap {
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: every instruction has a guard.
         let m = unsafe { map::active(machine, ins) };
         if m == 0 {
@@ -214,7 +214,7 @@ impl map::Body for Trap {
 }
 
 impl map::Body for Fence {
-    unsafe fn run(_: &mut Machine<'_>, _: &Ins) -> Step {
+    unsafe fn run(_: &mut HandlerContext<'_>, _: &Ins) -> Step {
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         Step::Next
     }

@@ -4,9 +4,9 @@
 //! In code for lockstep two registers can have one place if neither's value must be kept where the
 //! other's is. Those that the prologue makes stay: all warps that have the file find them there.
 
-use simt::analysis::live_intervals::{Stretch, Stretches, waits_apart};
+use simt::analysis::live_intervals::{LiveInterval, LiveIntervals, waits_apart};
 use simt::ir::op::Width;
-use simt::ir::vector::{Home, Mode, VectorFunction};
+use simt::ir::vector::{Mode, StorageClass, VectorFunction};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For each register that shares a place of lanes with others, the number of that place.
@@ -15,16 +15,16 @@ pub(super) fn shared(f: &VectorFunction) -> Vec<Option<usize>> {
     if f.mode != Mode::Lockstep || waits_apart(f) {
         return slots;
     }
-    let kept = Stretches::of(f);
+    let kept = LiveIntervals::of(f);
     let mut stays = vec![false; f.classes.len()];
     f.prologue.iter().flat_map(|i| &i.dst).for_each(|d| stays[d.reg.index()] = true);
-    let mut spans: BTreeMap<u32, Vec<(Stretch, usize)>> = BTreeMap::new();
-    for (r, (class, home)) in f.classes.iter().zip(&f.homes).enumerate() {
-        let has_lanes = matches!(home, Home::Vector | Home::ScalarAndVector);
+    let mut spans: BTreeMap<u32, Vec<(LiveInterval, usize)>> = BTreeMap::new();
+    for (r, (class, storage)) in f.classes.iter().zip(&f.storage).enumerate() {
+        let has_lanes = matches!(storage, StorageClass::Vector | StorageClass::ScalarAndVector);
         let (true, Some(width)) = (has_lanes && !stays[r], class.width()) else { continue };
         let list = kept.of_register(r);
         if let (Some(first), Some(last)) = (list.first(), list.last()) {
-            let span = Stretch { start: first.start, end: last.end };
+            let span = LiveInterval { start: first.start, end: last.end };
             spans.entry(Width::bytes(width)).or_default().push((span, r));
         }
     }
@@ -38,7 +38,7 @@ pub(super) fn shared(f: &VectorFunction) -> Vec<Option<usize>> {
 
 /// Gives registers of one width slots in the order in which they start, the one that was left last
 /// first: it is the likeliest to be in the cache.
-fn give(list: &[(Stretch, usize)], count: &mut usize, slots: &mut [Option<usize>]) {
+fn give(list: &[(LiveInterval, usize)], count: &mut usize, slots: &mut [Option<usize>]) {
     let mut busy: BTreeSet<(u32, usize)> = BTreeSet::new();
     let mut free: Vec<usize> = Vec::new();
     for (span, r) in list {
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_given_again_behind_the_last_position_of_who_had_it() {
-        let span = |start, end| Stretch { start, end };
+        let span = |start, end| LiveInterval { start, end };
         let list = [(span(0, 4), 0), (span(2, 9), 1), (span(4, 5), 2), (span(5, 6), 3)];
         let (mut count, mut slots) = (0, vec![None; 4]);
         give(&list, &mut count, &mut slots);

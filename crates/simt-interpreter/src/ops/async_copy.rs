@@ -2,7 +2,7 @@
 //! and copies of any number of bytes that one lane asks for.
 
 use crate::check::copies;
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::atomic::{self, Operation, Visitor};
 use crate::ops::map::{Body, Lane, Rare, Target, active, read, versions};
 use crate::ops::mbarrier;
@@ -18,7 +18,7 @@ struct LoadPrefix<M, const COUNT: usize>(PhantomData<M>);
 
 impl<M: Lane, const COUNT: usize> Body for LoadPrefix<M, COUNT> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave an address register, a 32-bit register and `COUNT` results of
         // `M`. Only bytes that `locate` or `resolve` checked are read.
         unsafe {
@@ -129,7 +129,7 @@ pub(crate) fn bulk_tag(copy: BulkCopy) -> u32 {
 }
 
 impl<T: Transfer> Body for Bulk<T> {
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave two 64-bit registers, one of 32 bits and, if the tag says so,
         // another of 64 and one of 32. All memory touched was checked by `resolve`.
         unsafe {
@@ -141,13 +141,14 @@ impl<T: Transfer> Body for Bulk<T> {
                 if bytes == 0 {
                     continue;
                 }
-                let place = |machine: &mut Machine<'_>, shift: u32, address: u64, write: bool| {
-                    if !(address | bytes).is_multiple_of(BULK_BYTES) {
-                        let bytes = BULK_BYTES as u32;
-                        return Err(FaultKind::MisalignedAddress { address, bytes });
-                    }
-                    machine.resolve(ins.tag >> shift & 0xff, lane, address, bytes, write)
-                };
+                let place =
+                    |machine: &mut HandlerContext<'_>, shift: u32, address: u64, write: bool| {
+                        if !(address | bytes).is_multiple_of(BULK_BYTES) {
+                            let bytes = BULK_BYTES as u32;
+                            return Err(FaultKind::MisalignedAddress { address, bytes });
+                        }
+                        machine.resolve(ins.tag >> shift & 0xff, lane, address, bytes, write)
+                    };
                 let source = from;
                 let from = match place(machine, FROM_SHIFT, source, false) {
                     Ok(from) => from,

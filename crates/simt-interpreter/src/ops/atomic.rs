@@ -4,7 +4,7 @@
 //! atomics, or compare-and-swap loops around what it lacks. Lanes go one after the other in the
 //! order of their numbers. Shared and local memory use the same code: uncontended, it is cheap.
 
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::half;
 use crate::ops::map::{Body, Lane, Rare, Target, active, versions};
 use crate::ops::memory::{lanes, locate};
@@ -107,7 +107,7 @@ struct Atom<O, const RETURNS: bool>(PhantomData<O>);
 
 impl<O: Operation, const RETURNS: bool> Body for Atom<O, RETURNS> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: by contract; `each_lane` checks what `O::run` asks for.
         unsafe { each_lane(machine, ins, RETURNS, |_, at, b, c| O::run(at, b, c)) }
     }
@@ -118,7 +118,7 @@ struct AddGeneric<const RETURNS: bool>;
 
 impl<const RETURNS: bool> Body for AddGeneric<RETURNS> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: as in `Atom`.
         unsafe {
             each_lane(machine, ins, RETURNS, |machine, at: *mut u8, b, c| {
@@ -140,10 +140,10 @@ impl<const RETURNS: bool> Body for AddGeneric<RETURNS> {
 /// written.
 #[inline(always)]
 unsafe fn each_lane<W: Copy>(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     ins: &Ins,
     returns: bool,
-    update: impl Fn(&Machine<'_>, *mut u8, W, W) -> W,
+    update: impl Fn(&HandlerContext<'_>, *mut u8, W, W) -> W,
 ) -> Step {
     // SAFETY: by contract. `locate` checked every active lane's word for both reading and
     // writing.
@@ -158,7 +158,7 @@ unsafe fn each_lane<W: Copy>(
             Ok(found) => found.point(&mut pointers, bytes),
             Err(step) => return step,
         }
-        let register = |machine: &Machine<'_>, offset: u32, lane: u32| {
+        let register = |machine: &HandlerContext<'_>, offset: u32, lane: u32| {
             machine.regs.add(offset as usize).cast::<W>().add(lane as usize)
         };
         for lane in lanes(m) {

@@ -4,7 +4,7 @@
 //! works through the lanes and restores the mode before anything else can see it. The same mode
 //! flushes subnormals for `.ftz`.
 
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::float::{flush, output};
 use crate::ops::map::{Body, Lanes, Rare, Target, each, read, versions, write};
 use simt::ir::op::{FloatMode, FloatOp, Round};
@@ -80,7 +80,7 @@ impl<const N: usize, const OP: u8, const ROUND: u8, const FTZ: bool> Body
     for Op32<N, OP, ROUND, FTZ>
 {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let inp = |x: Lanes<f32, N>| {
             if FTZ { Lanes(each(|i| flush(x.0[i]))) } else { x }
         };
@@ -133,7 +133,7 @@ struct Op64<const N: usize, const OP: u8, const ROUND: u8>;
 
 impl<const N: usize, const OP: u8, const ROUND: u8> Body for Op64<N, OP, ROUND> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: as for f32. FMA is selected only where the processor has it.
         let (a, b, c) = unsafe {
             let a = read::<f64, N>(machine, ins.a[0]);

@@ -3,7 +3,7 @@
 use crate::handler_context::Handler;
 use crate::ops::half::widen16;
 use crate::ops::map::{Rare, Target, unary};
-use simt::ir::op::{Eight, Round};
+use simt::ir::op::{Fp8, Round};
 
 /// What the bits of a format mean.
 struct Layout {
@@ -17,15 +17,15 @@ struct Layout {
     sign: u8,
 }
 
-const fn layout(format: Eight) -> Layout {
+const fn layout(format: Fp8) -> Layout {
     let (digits, bias, most, nan, sign) = match format {
-        Eight::E4M3 => (3, 7, 0x7e, 0x7f, 0x80),
-        Eight::E5M2 => (2, 15, 0x7b, 0x7f, 0x80),
-        Eight::E2M3 => (3, 1, 0x1f, 0x1f, 0x20),
-        Eight::E3M2 => (2, 3, 0x1f, 0x1f, 0x20),
-        Eight::E2M1 => (1, 1, 0x07, 0x07, 0x08),
-        Eight::UE8M0 => (0, 127, 0xfe, 0xff, 0),
-        Eight::UE5M3 => (3, 15, 0xfe, 0xff, 0),
+        Fp8::E4M3 => (3, 7, 0x7e, 0x7f, 0x80),
+        Fp8::E5M2 => (2, 15, 0x7b, 0x7f, 0x80),
+        Fp8::E2M3 => (3, 1, 0x1f, 0x1f, 0x20),
+        Fp8::E3M2 => (2, 3, 0x1f, 0x1f, 0x20),
+        Fp8::E2M1 => (1, 1, 0x07, 0x07, 0x08),
+        Fp8::UE8M0 => (0, 127, 0xfe, 0xff, 0),
+        Fp8::UE5M3 => (3, 15, 0xfe, 0xff, 0),
     };
     Layout { digits, bias, most, nan, sign }
 }
@@ -35,14 +35,14 @@ const LEAST_UE8M0: f32 = f32::from_bits(0x0040_0000);
 
 /// The number that the low bits are.
 #[inline(always)]
-pub(crate) fn widen(format: Eight, x: u8) -> f32 {
+pub(crate) fn widen(format: Fp8, x: u8) -> f32 {
     let Layout { digits, bias, most, nan, sign } = layout(format);
     let magnitude = x & if sign == 0 { 0xff } else { sign - 1 };
     let negative = x & sign != 0;
     let value = match format {
         // Infinities are an f16's.
-        Eight::E5M2 => return widen16(u16::from(x) << 8),
-        Eight::UE8M0 if x == 0 => LEAST_UE8M0,
+        Fp8::E5M2 => return widen16(u16::from(x) << 8),
+        Fp8::UE8M0 if x == 0 => LEAST_UE8M0,
         _ if nan > most && magnitude == nan => f32::from_bits(0x7fff_ffff),
         // As in `widen16`: digits in place, the bias put right by an exact multiplication.
         _ => {
@@ -55,13 +55,13 @@ pub(crate) fn widen(format: Eight, x: u8) -> f32 {
 
 /// The nearest number by the rounding, of its magnitude if the format has no sign.
 #[inline(always)]
-fn narrow(format: Eight, round: Round, finite: bool, x: f32) -> u8 {
+fn narrow(format: Fp8, round: Round, finite: bool, x: f32) -> u8 {
     let Layout { digits, bias, most, nan, sign } = layout(format);
     if x.is_nan() {
         return nan;
     }
     let a = x.abs();
-    let magnitude = if format == Eight::UE8M0 && a <= LEAST_UE8M0 {
+    let magnitude = if format == Fp8::UE8M0 && a <= LEAST_UE8M0 {
         0
     } else if a < f32::from_bits((128 - bias) << 23) {
         // Subnormals are multiples of one number, and so is the first above them.
@@ -89,12 +89,12 @@ fn narrow(format: Eight, round: Round, finite: bool, x: f32) -> u8 {
 }
 
 /// The handler of a conversion from f32; `None` for a rounding that the format does not have.
-pub(crate) fn to_eight(to: Eight, round: Round, finite: bool, t: Target) -> Option<Handler> {
+pub(crate) fn to_eight(to: Fp8, round: Round, finite: bool, t: Target) -> Option<Handler> {
     macro_rules! one_of {
         ($($format:ident $round:ident $finite:literal,)*) => {
             match (to, round, finite) {
-                $((Eight::$format, Round::$round, $finite) => unary(Rare(t), |a: f32| {
-                    u16::from(narrow(Eight::$format, Round::$round, $finite, a))
+                $((Fp8::$format, Round::$round, $finite) => unary(Rare(t), |a: f32| {
+                    u16::from(narrow(Fp8::$format, Round::$round, $finite, a))
                 }),)*
                 _ => return None,
             }
@@ -113,12 +113,12 @@ pub(crate) fn to_eight(to: Eight, round: Round, finite: bool, t: Target) -> Opti
 }
 
 /// The handler of a conversion to f32.
-pub(crate) fn from_eight(format: Eight, t: Target) -> Handler {
+pub(crate) fn from_eight(format: Fp8, t: Target) -> Handler {
     macro_rules! one_of {
         ($($format:ident)*) => {
             match format {
-                $(Eight::$format => {
-                    unary(Rare(t), |a: u16| widen(Eight::$format, a as u8))
+                $(Fp8::$format => {
+                    unary(Rare(t), |a: u16| widen(Fp8::$format, a as u8))
                 })*
             }
         };
@@ -130,20 +130,13 @@ pub(crate) fn from_eight(format: Eight, t: Target) -> Handler {
 mod tests {
     use super::*;
 
-    const ALL: [Eight; 7] = [
-        Eight::E4M3,
-        Eight::E5M2,
-        Eight::E2M3,
-        Eight::E3M2,
-        Eight::E2M1,
-        Eight::UE8M0,
-        Eight::UE5M3,
-    ];
+    const ALL: [Fp8; 7] =
+        [Fp8::E4M3, Fp8::E5M2, Fp8::E2M3, Fp8::E3M2, Fp8::E2M1, Fp8::UE8M0, Fp8::UE5M3];
 
     /// What the formats' definitions give, without the bits of an f32.
-    fn defined(format: Eight, x: u8) -> f64 {
+    fn defined(format: Fp8, x: u8) -> f64 {
         let Layout { digits, bias, sign, .. } = layout(format);
-        if format == Eight::UE8M0 {
+        if format == Fp8::UE8M0 {
             return 2f64.powi(i32::from(x) - 127);
         }
         let magnitude = x & sign.wrapping_sub(1);
@@ -169,7 +162,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(widen(Eight::E5M2, 0xfc), f32::NEG_INFINITY);
+        assert_eq!(widen(Fp8::E5M2, 0xfc), f32::NEG_INFINITY);
     }
 
     /// Every number and every point half way to the next goes where it must.
@@ -178,8 +171,8 @@ mod tests {
         for format in ALL {
             let Layout { most, sign, .. } = layout(format);
             let roundings = match format {
-                Eight::UE8M0 => &[Round::Zero, Round::Up][..],
-                Eight::UE5M3 => &[Round::Near, Round::Zero, Round::Up],
+                Fp8::UE8M0 => &[Round::Zero, Round::Up][..],
+                Fp8::UE5M3 => &[Round::Near, Round::Zero, Round::Up],
                 _ => &[Round::Near, Round::Zero],
             };
             for &round in roundings {
@@ -207,12 +200,12 @@ mod tests {
     #[test]
     fn what_is_too_large_is_finite_or_nan() {
         let nan = [f32::NAN, -f32::NAN];
-        for format in [Eight::E2M3, Eight::E3M2, Eight::E2M1] {
+        for format in [Fp8::E2M3, Fp8::E3M2, Fp8::E2M1] {
             let most = layout(format).most;
             assert_eq!(nan.map(|x| narrow(format, Round::Near, true, x)), [most; 2]);
         }
         let infinite = |format, round, finite| narrow(format, round, finite, f32::INFINITY);
-        for format in [Eight::UE8M0, Eight::UE5M3] {
+        for format in [Fp8::UE8M0, Fp8::UE5M3] {
             assert_eq!(nan.map(|x| narrow(format, Round::Zero, true, x)), [0xff; 2]);
             for round in [Round::Zero, Round::Up] {
                 assert_eq!(infinite(format, round, true), 0xfe);
@@ -220,10 +213,10 @@ mod tests {
             }
         }
         // Half way behind the largest number, 114688, is still that.
-        let near = |x| narrow(Eight::UE5M3, Round::Near, false, x);
+        let near = |x| narrow(Fp8::UE5M3, Round::Near, false, x);
         assert_eq!([near(118_784.0), near(118_785.0)], [0xfe, 0xff]);
-        let towards_zero = narrow(Eight::UE5M3, Round::Zero, false, 1e30);
+        let towards_zero = narrow(Fp8::UE5M3, Round::Zero, false, 1e30);
         assert_eq!(towards_zero, 0xfe);
-        assert_eq!(narrow(Eight::UE8M0, Round::Up, false, f32::MAX), 0xff);
+        assert_eq!(narrow(Fp8::UE8M0, Round::Up, false, f32::MAX), 0xff);
     }
 }

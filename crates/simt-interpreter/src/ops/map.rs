@@ -10,7 +10,7 @@
 //! must keep its value, the decoder points the result at a scratch register and adds [`blend`].
 //! Handlers that write predicates look at mask and guard themselves.
 
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use simt::kernel::WARP_LANES;
 use simt::launch_shape::HALF_LANES;
 use std::marker::PhantomData;
@@ -52,16 +52,16 @@ pub(crate) trait Body {
     ///
     /// # Safety
     /// As [`Handler`].
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step;
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step;
 }
 
-unsafe fn baseline<B: Body>(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+unsafe fn baseline<B: Body>(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     // SAFETY: the caller keeps the contract of `Handler`.
     unsafe { B::run(machine, ins) }
 }
 
 #[target_feature(enable = "avx2,fma,bmi1,bmi2,popcnt,lzcnt")]
-unsafe fn avx2<B: Body>(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+unsafe fn avx2<B: Body>(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     // SAFETY: the caller keeps the contract of `Handler`.
     unsafe { B::run(machine, ins) }
 }
@@ -202,7 +202,7 @@ pub(crate) struct Lanes<T, const N: usize>(pub(crate) [T; N]);
 /// `offset` is that of a register of `N` lanes of `T` in the machine's file.
 #[inline(always)]
 pub(crate) unsafe fn read<T: Lane, const N: usize>(
-    machine: &Machine<'_>,
+    machine: &HandlerContext<'_>,
     offset: u32,
 ) -> Lanes<T, N> {
     // SAFETY: by contract the register lies in the file, which is aligned for it.
@@ -215,7 +215,7 @@ pub(crate) unsafe fn read<T: Lane, const N: usize>(
 /// As [`read`].
 #[inline(always)]
 pub(crate) unsafe fn write<T: Lane, const N: usize>(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     offset: u32,
     value: Lanes<T, N>,
 ) {
@@ -227,7 +227,7 @@ struct Map1<const N: usize, A, D, F>(PhantomData<(A, D, F)>);
 
 impl<const N: usize, A: Lane, D: Lane, F: Fn(A) -> D + Copy> Body for Map1<N, A, D, F> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
         // SAFETY: the decoder gave registers of these types.
         unsafe {
@@ -244,7 +244,7 @@ impl<const N: usize, A: Lane, B: Lane, D: Lane, F: Fn(A, B) -> D + Copy> Body
     for Map2<N, A, B, D, F>
 {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
         // SAFETY: the decoder gave registers of these types.
         unsafe {
@@ -262,7 +262,7 @@ impl<const N: usize, A: Lane, B: Lane, C: Lane, D: Lane, F: Fn(A, B, C) -> D + C
     for Map3<N, A, B, C, D, F>
 {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
         // SAFETY: the decoder gave registers of these types.
         unsafe {
@@ -322,7 +322,7 @@ struct FloatMap3<const N: usize, F>(PhantomData<F>);
 
 impl<const N: usize, F: Fn(f32) -> f32 + Copy> Body for FloatMap1<N, F> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
         // SAFETY: the decoder gave f32 registers.
         unsafe {
@@ -335,7 +335,7 @@ impl<const N: usize, F: Fn(f32) -> f32 + Copy> Body for FloatMap1<N, F> {
 
 impl<const N: usize, F: Fn(f32, f32) -> f32 + Copy> Body for FloatMap2<N, F> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
         // SAFETY: the decoder gave f32 registers.
         unsafe {
@@ -349,7 +349,7 @@ impl<const N: usize, F: Fn(f32, f32) -> f32 + Copy> Body for FloatMap2<N, F> {
 
 impl<const N: usize, F: Fn(f32, f32, f32) -> f32 + Copy> Body for FloatMap3<N, F> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
         // SAFETY: the decoder gave f32 registers.
         unsafe {
@@ -394,7 +394,7 @@ pub(crate) fn pack_mask(bytes: &[u8; WARP_LANES]) -> u32 {
 /// # Safety
 /// `ins` has a predicate's offset as its first result and as its guard.
 #[inline(always)]
-pub(crate) unsafe fn write_pred(machine: &mut Machine<'_>, ins: &Ins, value: u32) {
+pub(crate) unsafe fn write_pred(machine: &mut HandlerContext<'_>, ins: &Ins, value: u32) {
     // SAFETY: by contract.
     unsafe { write_pred_at(machine, ins, ins.d[0], value) }
 }
@@ -404,7 +404,12 @@ pub(crate) unsafe fn write_pred(machine: &mut Machine<'_>, ins: &Ins, value: u32
 /// # Safety
 /// As [`write_pred`], for `offset`.
 #[inline(always)]
-pub(crate) unsafe fn write_pred_at(machine: &mut Machine<'_>, ins: &Ins, offset: u32, value: u32) {
+pub(crate) unsafe fn write_pred_at(
+    machine: &mut HandlerContext<'_>,
+    ins: &Ins,
+    offset: u32,
+    value: u32,
+) {
     // SAFETY: by contract.
     unsafe {
         let m = active(machine, ins);
@@ -418,7 +423,7 @@ pub(crate) unsafe fn write_pred_at(machine: &mut Machine<'_>, ins: &Ins, offset:
 /// # Safety
 /// As [`write_pred`].
 #[inline(always)]
-pub(crate) unsafe fn read_pred(machine: &Machine<'_>, offset: u32) -> u32 {
+pub(crate) unsafe fn read_pred(machine: &HandlerContext<'_>, offset: u32) -> u32 {
     // SAFETY: by contract.
     unsafe { *machine.regs.add(offset as usize).cast::<u32>() }
 }
@@ -430,7 +435,7 @@ struct UniformCmp2<A, F>(PhantomData<(A, F)>);
 
 impl<A: Lane, F: Fn(A) -> bool + Copy> Body for Cmp1<A, F> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
         // SAFETY: the decoder gave registers of these types.
         unsafe {
@@ -444,7 +449,7 @@ impl<A: Lane, F: Fn(A) -> bool + Copy> Body for Cmp1<A, F> {
 
 impl<A: Lane, F: Fn(A, A) -> bool + Copy> Body for Cmp2<A, F> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
         // SAFETY: the decoder gave registers of these types.
         unsafe {
@@ -459,7 +464,7 @@ impl<A: Lane, F: Fn(A, A) -> bool + Copy> Body for Cmp2<A, F> {
 
 impl<A: Lane, F: Fn(A) -> bool + Copy> Body for UniformCmp1<A, F> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
         // SAFETY: the decoder gave registers of these types.
         unsafe {
@@ -472,7 +477,7 @@ impl<A: Lane, F: Fn(A) -> bool + Copy> Body for UniformCmp1<A, F> {
 
 impl<A: Lane, F: Fn(A, A) -> bool + Copy> Body for UniformCmp2<A, F> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
         // SAFETY: the decoder gave registers of these types.
         unsafe {
@@ -501,7 +506,7 @@ pub(crate) fn compare<A: Lane, F: Fn(A, A) -> bool + Copy>(target: impl Versions
 /// `low`, and `high` if `HALVES`, are scalars of this type.
 #[inline(always)]
 unsafe fn lanes_of<T: Formula, const HALVES: bool>(
-    machine: &Machine<'_>,
+    machine: &HandlerContext<'_>,
     low: u32,
     high: u32,
     stride: i64,
@@ -519,13 +524,11 @@ unsafe fn lanes_of<T: Formula, const HALVES: bool>(
     }
 }
 
-struct CmpFormulas<A, F, const HALVES: bool>(PhantomData<(A, F)>);
+struct CmpAffine<A, F, const HALVES: bool>(PhantomData<(A, F)>);
 
-impl<A: Formula, F: Fn(A, A) -> bool + Copy, const HALVES: bool> Body
-    for CmpFormulas<A, F, HALVES>
-{
+impl<A: Formula, F: Fn(A, A) -> bool + Copy, const HALVES: bool> Body for CmpAffine<A, F, HALVES> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let f: F = conjure();
         let strides = (i64::from(ins.imm as i32), ins.imm >> 32);
         // SAFETY: the decoder gave scalars of these types, upper halves behind lower ones.
@@ -547,7 +550,7 @@ pub(crate) enum Operands {
     /// Scalars with a stride each: in [`Ins::imm`], or in its halves if there are two.
     Formulas,
     /// The same, with a scalar for each half of the warp; the upper ones are the last sources.
-    Halves,
+    HalfAffine,
 }
 
 /// A handler whose result is the predicate `f(a, b)` of two integers.
@@ -558,8 +561,8 @@ pub(crate) fn compare_integers<A: Formula, F: Fn(A, A) -> bool + Copy>(
 ) -> Handler {
     match operands {
         Operands::Lanes => compare(target, f),
-        Operands::Formulas => formula::<CmpFormulas<A, F, false>>(target),
-        Operands::Halves => formula::<CmpFormulas<A, F, true>>(target),
+        Operands::Formulas => formula::<CmpAffine<A, F, false>>(target),
+        Operands::HalfAffine => formula::<CmpAffine<A, F, true>>(target),
     }
 }
 
@@ -572,7 +575,7 @@ struct Ramp<T, const HALVES: bool>(PhantomData<T>);
 
 impl<T: Formula, const HALVES: bool> Body for Ramp<T, HALVES> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave one or two scalars and a register of this type.
         unsafe {
             let d = lanes_of::<T, HALVES>(machine, ins.a[0], ins.a[1], ins.imm);
@@ -585,7 +588,7 @@ impl<T: Formula, const HALVES: bool> Body for Ramp<T, HALVES> {
 /// A handler that makes lanes of scalars and the stride in [`Ins::imm`].
 pub(crate) fn ramp<T: Formula>(operands: Operands, target: Target) -> Handler {
     match operands {
-        Operands::Halves => formula::<Ramp<T, true>>(target),
+        Operands::HalfAffine => formula::<Ramp<T, true>>(target),
         _ => formula::<Ramp<T, false>>(target),
     }
 }
@@ -595,7 +598,7 @@ struct UniformSelect<T>(PhantomData<T>);
 
 impl<T: Word> Body for Select<T> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave two registers of this type and a predicate.
         unsafe {
             let a = read::<T, WARP_LANES>(machine, ins.a[0]);
@@ -610,7 +613,7 @@ impl<T: Word> Body for Select<T> {
 
 impl<T: Lane> Body for UniformSelect<T> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave two registers of this type and a predicate.
         unsafe {
             let p = read_pred(machine, ins.a[2]) & machine.mask != 0;
@@ -631,7 +634,7 @@ struct UniformBlend<T>(PhantomData<T>);
 
 impl<T: Word> Body for Blend<T> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave two registers of this type.
         unsafe {
             let m = active(machine, ins);
@@ -646,7 +649,7 @@ impl<T: Word> Body for Blend<T> {
 
 impl<T: Word> Body for UniformBlend<T> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave two scalars of this type.
         unsafe {
             if active(machine, ins) != 0 {
@@ -663,7 +666,7 @@ impl<T: Word> Body for UniformBlend<T> {
 /// # Safety
 /// The instruction's guard is the offset of a predicate.
 #[inline(always)]
-pub(crate) unsafe fn active(machine: &Machine<'_>, ins: &Ins) -> u32 {
+pub(crate) unsafe fn active(machine: &HandlerContext<'_>, ins: &Ins) -> u32 {
     // SAFETY: by contract.
     unsafe { machine.mask & read_pred(machine, ins.guard) }
 }
@@ -677,7 +680,7 @@ struct Splat<T>(PhantomData<T>);
 
 impl<T: Lane> Body for Splat<T> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave a scalar and a register of this type.
         unsafe {
             let a = read::<T, 1>(machine, ins.a[0]).0[0];

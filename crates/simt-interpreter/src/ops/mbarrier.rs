@@ -1,7 +1,7 @@
 //! Handlers of `mbarrier`: changes of a 64-bit object in shared memory, lane after lane.
 
 use crate::check::copies;
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{Body, Lane, Rare, Target, active, versions, write_pred};
 use crate::ops::memory::{self, addresses, lanes, space_of};
 use simt::ir::op::MbarrierOp;
@@ -30,7 +30,7 @@ unsafe fn replace(at: *mut u8, f: impl Fn(State) -> State) -> State {
 
 /// Changes the object at an address in shared memory, for a copy; gives the state before.
 pub(crate) fn change(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     lane: u32,
     address: u64,
     f: impl Fn(State) -> State,
@@ -44,7 +44,7 @@ pub(crate) fn change(
 
 /// The state of the object at an address in a space.
 pub(crate) fn state(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     lane: u32,
     (space, address): (u32, u64),
 ) -> Result<State, FaultKind> {
@@ -66,7 +66,7 @@ const TEST_PARITY: u8 = 8;
 struct Mbarrier<const OP: u8>;
 
 impl<const OP: u8> Body for Mbarrier<OP> {
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave an address register, the operand that the operation has and,
         // for arrivals and tests, a 64-bit result or a predicate.
         unsafe {
@@ -131,7 +131,11 @@ impl<const OP: u8> Body for Mbarrier<OP> {
 ///
 /// # Safety
 /// If the result is called, the instruction's second source is a register of `T`.
-unsafe fn operand<T: Lane>(machine: &Machine<'_>, ins: &Ins, lane: u32) -> impl Fn() -> T + use<T> {
+unsafe fn operand<T: Lane>(
+    machine: &HandlerContext<'_>,
+    ins: &Ins,
+    lane: u32,
+) -> impl Fn() -> T + use<T> {
     let regs = machine.regs;
     let offset = ins.a[1] as usize;
     // SAFETY: by contract.

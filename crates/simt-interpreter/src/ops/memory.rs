@@ -12,7 +12,7 @@ mod address;
 
 pub(crate) use crate::ops::memory::address::*;
 
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{Body, Lane, Lanes, Target, active, each, read, versions, write};
 use simt::ir::op::{Access, Width};
 use simt::kernel::WARP_LANES;
@@ -116,7 +116,7 @@ struct Load<M, R, const COUNT: usize>(PhantomData<(M, R)>);
 
 impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Load<M, R, COUNT> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave an address register and `COUNT` registers of `R`. `locate`
         // checked the memory of the lanes in `m`, and only that is read. Lanes are at least as
         // aligned as their type, because the check included the whole access's alignment.
@@ -139,7 +139,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Load<M, R, COUNT> {
                         write(machine, ins.d[k], Lanes::<R, WARP_LANES>(d));
                     }
                 }
-                Located::Halves([low, high]) if m == FULL && !M::BY_ITSELF => {
+                Located::HalfAffine([low, high]) if m == FULL && !M::BY_ITSELF => {
                     let low = low.cast::<[[M; COUNT]; HALF_LANES]>().read_unaligned();
                     let high = high.cast::<[[M; COUNT]; HALF_LANES]>().read_unaligned();
                     for k in 0..COUNT {
@@ -149,7 +149,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Load<M, R, COUNT> {
                         write(machine, ins.d[k], Lanes::<R, WARP_LANES>(d));
                     }
                 }
-                Located::Span(_) | Located::Halves(_) => {
+                Located::Span(_) | Located::HalfAffine(_) => {
                     for lane in lanes(m) {
                         let from = found.element(lane, stride);
                         load_lane::<M, R, COUNT>(machine, ins, lane, from);
@@ -179,7 +179,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Load<M, R, COUNT> {
 /// `from` points to `COUNT` elements; the instruction's results are registers of `R`.
 #[inline(always)]
 unsafe fn load_lane<M: Element<R>, R: Lane, const COUNT: usize>(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     ins: &Ins,
     lane: u32,
     from: *const u8,
@@ -203,7 +203,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize, const LANES: usize> Body
     for LoadOfOne<M, R, COUNT, LANES>
 {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave a scalar address and `COUNT` registers of `LANES` lanes of `R`;
         // the memory read is what was checked.
         unsafe {
@@ -231,7 +231,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize, const LANES: usize> Body
 /// The instruction's first source is a scalar address as its tag says.
 #[inline(always)]
 unsafe fn locate_one(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     ins: &Ins,
     m: u32,
     bytes: u64,
@@ -262,7 +262,7 @@ struct Store<M, R, const COUNT: usize>(PhantomData<(M, R)>);
 
 impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Store<M, R, COUNT> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave an address register and `COUNT` registers of `R`. `locate`
         // checked the memory of the lanes in `m`, and only that is written.
         unsafe {
@@ -283,7 +283,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Store<M, R, COUNT> {
                     let all: [[M; COUNT]; WARP_LANES] = each(|i| each(|k| M::narrow(values[k][i])));
                     p.cast::<[[M; COUNT]; WARP_LANES]>().write_unaligned(all);
                 }
-                Located::Halves(halves) if m == FULL && !M::BY_ITSELF => {
+                Located::HalfAffine(halves) if m == FULL && !M::BY_ITSELF => {
                     let values: [[R; WARP_LANES]; COUNT] =
                         each(|k| read::<R, WARP_LANES>(machine, ins.a[1 + k]).0);
                     for (half, to) in halves.into_iter().enumerate() {
@@ -292,7 +292,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Store<M, R, COUNT> {
                         to.cast::<[[M; COUNT]; HALF_LANES]>().write_unaligned(all);
                     }
                 }
-                Located::Span(_) | Located::Halves(_) => {
+                Located::Span(_) | Located::HalfAffine(_) => {
                     for lane in lanes(m) {
                         let to = found.element(lane, stride);
                         store_lane::<M, R, COUNT>(machine, ins, lane, to);
@@ -316,7 +316,7 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Store<M, R, COUNT> {
 /// `to` points to room for `COUNT` elements; the instruction's values are registers of `R`.
 #[inline(always)]
 unsafe fn store_lane<M: Element<R>, R: Lane, const COUNT: usize>(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     ins: &Ins,
     lane: u32,
     to: *mut u8,
@@ -335,7 +335,7 @@ struct UniformStore<M, R, const COUNT: usize>(PhantomData<(M, R)>);
 
 impl<M: Element<R>, R: Lane, const COUNT: usize> Body for UniformStore<M, R, COUNT> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave a scalar address and `COUNT` scalars; the memory written is
         // what was checked.
         unsafe {

@@ -1,6 +1,6 @@
 //! Handlers of moves, packing, predicates, carries and special registers.
 
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::integer;
 use crate::ops::map::{
     Body, Lane, Lanes, Rare, Target, active, binary, each, read, read_pred, unary, versions, write,
@@ -26,7 +26,7 @@ pub(crate) fn lop3(t: Target) -> Handler {
     struct Lop3<const N: usize>;
     impl<const N: usize> Body for Lop3<N> {
         #[inline(always)]
-        unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             let bit = |i: u32| if ins.imm >> i & 1 != 0 { !0u32 } else { 0 };
             let table: [u32; 8] = each(|i| bit(i as u32));
             // SAFETY: the decoder gave four 32-bit registers.
@@ -55,7 +55,7 @@ pub(crate) fn insert(width: Width, t: Target) -> Option<Handler> {
     struct Insert<const N: usize, T>(PhantomData<T>);
     impl<const N: usize, T: Lane + Into<u64> + Truncate> Body for Insert<N, T> {
         #[inline(always)]
-        unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             // SAFETY: the decoder gave registers of these types.
             unsafe {
                 let a = read::<T, N>(machine, ins.a[0]).0;
@@ -105,7 +105,7 @@ macro_rules! carry_body {
             for Carry<N, $t, SUBTRACT, IN, OUT>
         {
             #[inline(always)]
-            unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+            unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
                 // SAFETY: the decoder gave registers of this width and predicates for carries.
                 unsafe {
                     let a = read::<$t, N>(machine, ins.a[0]).0;
@@ -180,7 +180,7 @@ pub(crate) fn pack(part: Width, whole: Width, t: Target) -> Option<Handler> {
     struct Quarters<const N: usize>;
     impl<const N: usize> Body for Quarters<N> {
         #[inline(always)]
-        unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             // SAFETY: the decoder gave four 16-bit sources and a 64-bit result.
             unsafe {
                 let p: [[u16; N]; 4] = each(|k| read::<u16, N>(machine, ins.a[k]).0);
@@ -208,7 +208,7 @@ macro_rules! unpack_body {
     ($whole:ty, $part:ty) => {
         impl<const N: usize, const PARTS: usize> Body for Unpack<N, PARTS, $whole, $part> {
             #[inline(always)]
-            unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+            unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
                 // SAFETY: the decoder gave a source and `PARTS` results of these widths.
                 unsafe {
                     let a = read::<$whole, N>(machine, ins.a[0]).0;
@@ -246,7 +246,7 @@ struct PredLogic<const OP: u8>;
 
 impl<const OP: u8> Body for PredLogic<OP> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave predicates.
         unsafe {
             let a = read_pred(machine, ins.a[0]);
@@ -325,7 +325,7 @@ struct InSpace<const SPACE: u8>;
 
 impl<const SPACE: u8> Body for InSpace<SPACE> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let inside = |a: u64| match SPACE {
             0 => a.wrapping_sub(SHARED_WINDOW) < WINDOW_BYTES,
             1 => a.wrapping_sub(LOCAL_WINDOW) < WINDOW_BYTES,
@@ -366,7 +366,7 @@ pub(crate) fn frame_address(t: Target) -> Handler {
     struct Frame<const N: usize>;
     impl<const N: usize> Body for Frame<N> {
         #[inline(always)]
-        unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             let address = machine.frame + ins.imm as u64;
             // SAFETY: the decoder gave a 64-bit register.
             unsafe { write(machine, ins.d[0], Lanes([address; N])) };
@@ -383,7 +383,7 @@ pub(crate) fn special(special: Special, t: Target) -> Handler {
     struct Tid;
     impl<const N: usize> Body for Read32<N> {
         #[inline(always)]
-        unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             let lane = |i: usize| machine.special(ins.imm as u8, i as u32) as u32;
             let d = each(lane);
             // SAFETY: the decoder gave a 32-bit register.
@@ -393,7 +393,7 @@ pub(crate) fn special(special: Special, t: Target) -> Handler {
     }
     impl<const N: usize> Body for Read64<N> {
         #[inline(always)]
-        unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             let value = machine.special(ins.imm as u8, 0);
             // SAFETY: the decoder gave a 64-bit register.
             unsafe { write(machine, ins.d[0], Lanes::<u64, N>([value; N])) };
@@ -402,7 +402,7 @@ pub(crate) fn special(special: Special, t: Target) -> Handler {
     }
     impl Body for Tid {
         #[inline(always)]
-        unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             let d = machine.thread_indices(ins.imm as usize);
             // SAFETY: the decoder gave a 32-bit register of 32 lanes.
             unsafe { write(machine, ins.d[0], Lanes(d)) };
@@ -411,7 +411,7 @@ pub(crate) fn special(special: Special, t: Target) -> Handler {
     }
     struct FirstTid;
     impl Body for FirstTid {
-        unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             let first = machine.thread(0);
             let d = [first.x, first.y, first.z][ins.imm as usize];
             // SAFETY: the decoder gave a 32-bit scalar.
@@ -431,7 +431,7 @@ pub(crate) fn active_mask(t: Target) -> Handler {
     struct ActiveMask<const N: usize>;
     impl<const N: usize> Body for ActiveMask<N> {
         #[inline(always)]
-        unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             // SAFETY: the decoder gave a 32-bit register.
             unsafe {
                 let m = active(machine, ins);
@@ -449,7 +449,7 @@ pub(crate) fn no_wrap(signed: bool) -> Handler {
     struct NoWrap<const SIGNED: bool>;
     impl<const SIGNED: bool> Body for NoWrap<SIGNED> {
         #[inline(always)]
-        unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             // SAFETY: the decoder gave a 32-bit scalar.
             let first = unsafe { read::<u32, 1>(machine, ins.a[0]).0[0] };
             let fits = |lane: u32| {

@@ -1,6 +1,6 @@
 //! Values of special registers.
 
-use crate::handler_context::Machine;
+use crate::handler_context::HandlerContext;
 use crate::ops::map::each;
 use simt::ir::op::Special;
 use simt::kernel::{Dim3, WARP_LANES};
@@ -98,7 +98,7 @@ fn timer() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }
 
-impl Machine<'_> {
+impl HandlerContext<'_> {
     /// The register's value in a lane.
     #[inline(always)]
     pub(crate) fn special(&self, code: u8, lane: u32) -> u64 {

@@ -9,7 +9,7 @@ mod texels;
 mod warp;
 mod wide;
 
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{Body, Rare, Target, active, versions};
 use crate::ops::memory::{self, lanes};
 use crate::ops::texture::sample::Point;
@@ -19,7 +19,11 @@ use simt::runtime::texture::Descriptor;
 pub(crate) use surface::{surface_address, surface_load, surface_store};
 
 /// The object that a handle names.
-fn descriptor(machine: &mut Machine<'_>, lane: u32, handle: u64) -> Result<Descriptor, FaultKind> {
+fn descriptor(
+    machine: &mut HandlerContext<'_>,
+    lane: u32,
+    handle: u64,
+) -> Result<Descriptor, FaultKind> {
     let bytes = Descriptor::BYTES as u64;
     let illegal = FaultKind::IllegalAddress { address: handle, bytes: bytes as u32, write: false };
     if !handle.is_multiple_of(Descriptor::ALIGN) {
@@ -35,7 +39,7 @@ fn descriptor(machine: &mut Machine<'_>, lane: u32, handle: u64) -> Result<Descr
 ///
 /// # Safety
 /// The instruction has so many sources, this one a register of `T`.
-unsafe fn operand<T: Copy>(machine: &Machine<'_>, ins: &Ins, i: usize, lane: u32) -> T {
+unsafe fn operand<T: Copy>(machine: &HandlerContext<'_>, ins: &Ins, i: usize, lane: u32) -> T {
     // SAFETY: by contract.
     unsafe { machine.regs.add(ins.a[i] as usize).cast::<T>().add(lane as usize).read() }
 }
@@ -44,7 +48,7 @@ unsafe fn operand<T: Copy>(machine: &Machine<'_>, ins: &Ins, i: usize, lane: u32
 ///
 /// # Safety
 /// The first source is a register of 64 bits, or one value as the tag says.
-unsafe fn handle(machine: &Machine<'_>, ins: &Ins, lane: u32) -> u64 {
+unsafe fn handle(machine: &HandlerContext<'_>, ins: &Ins, lane: u32) -> u64 {
     // SAFETY: by contract.
     unsafe { operand(machine, ins, 0, if memory::is_formula(ins) { 0 } else { lane }) }
 }
@@ -93,7 +97,11 @@ fn decoded(imm: i64) -> TextureOp {
 }
 
 /// Where an object is that can be read as a whole; `None` also for what is no place for one.
-fn descriptor_address(machine: &mut Machine<'_>, ins: &Ins, handle: u64) -> Option<*const u8> {
+fn descriptor_address(
+    machine: &mut HandlerContext<'_>,
+    ins: &Ins,
+    handle: u64,
+) -> Option<*const u8> {
     let aligned = handle.is_multiple_of(Descriptor::ALIGN);
     let bytes = Descriptor::BYTES as u64;
     let found = aligned && machine.memory.allows_at(memory::site(ins), handle, bytes, false);
@@ -118,7 +126,7 @@ impl Shape {
 ///
 /// # Safety
 /// The decoder gave coordinates of 32 bits, as many as the operation has, behind them the level.
-unsafe fn point(machine: &Machine<'_>, ins: &Ins, op: TextureOp, lane: u32) -> Point {
+unsafe fn point(machine: &HandlerContext<'_>, ins: &Ins, op: TextureOp, lane: u32) -> Point {
     let Shape { dims, first } = Shape::of(op);
     let behind = first + dims;
     // SAFETY: by contract.
@@ -145,7 +153,7 @@ const AVX2: u8 = 1;
 const AVX512: u8 = 2;
 
 impl<const VECTORS: u8> Body for Tex<VECTORS> {
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave a 64-bit handle, what `point` reads, and four results of 32
         // bits; it chose the vectors for this processor.
         unsafe {
@@ -168,7 +176,7 @@ impl<const VECTORS: u8> Body for Tex<VECTORS> {
 /// # Safety
 /// As the handler's.
 #[cold]
-unsafe fn each(machine: &mut Machine<'_>, ins: &Ins, m: u32) -> Step {
+unsafe fn each(machine: &mut HandlerContext<'_>, ins: &Ins, m: u32) -> Step {
     let op = decoded(ins.imm);
     // SAFETY: by contract.
     unsafe {
@@ -207,7 +215,7 @@ pub(crate) fn sample(op: TextureOp, target: Target) -> (Handler, i64) {
 struct Query<const WHAT: u8>;
 
 impl<const WHAT: u8> Body for Query<WHAT> {
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave a 64-bit handle and a 32-bit result.
         unsafe {
             let m = active(machine, ins);

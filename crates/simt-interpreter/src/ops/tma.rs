@@ -4,7 +4,7 @@
 //! of each row what is in device memory is checked before it is touched.
 
 use crate::check::copies;
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::async_copy::{Combine, Transfer};
 use crate::ops::atomic::{self, Operation, Visitor};
 use crate::ops::map::{Body, Lane, Rare, Target, active, read, versions};
@@ -88,7 +88,7 @@ struct Request {
 }
 
 impl<const DIRECTION: u8> Body for Copy<DIRECTION> {
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: every instruction has a guard.
         for lane in lanes(unsafe { active(machine, ins) }) {
             // SAFETY: the decoder made the list of this instruction's operands.
@@ -106,7 +106,7 @@ impl Request {
     ///
     /// # Safety
     /// The first source is a list of operands' places as the operation has them.
-    unsafe fn of<const DIRECTION: u8>(machine: &Machine<'_>, ins: &Ins, lane: u32) -> Self {
+    unsafe fn of<const DIRECTION: u8>(machine: &HandlerContext<'_>, ins: &Ins, lane: u32) -> Self {
         let more = ins.imm >> MORE_SHIFT;
         let copy = TensorCopy {
             dims: ins.imm as u8,
@@ -149,7 +149,11 @@ impl Request {
     }
 
     /// The map, and what it makes of the copy.
-    fn map(&self, machine: &mut Machine<'_>, lane: u32) -> Result<(TensorMap, Plan), FaultKind> {
+    fn map(
+        &self,
+        machine: &mut HandlerContext<'_>,
+        lane: u32,
+    ) -> Result<(TensorMap, Plan), FaultKind> {
         let address = self.map;
         if !address.is_multiple_of(MAP_ALIGN) {
             return Err(FaultKind::MisalignedAddress { address, bytes: MAP_ALIGN as u32 });
@@ -193,7 +197,7 @@ impl Request {
         FaultKind::TensorMap { address: self.map, why }
     }
 
-    fn run(&self, machine: &mut Machine<'_>, lane: u32) -> Result<(), FaultKind> {
+    fn run(&self, machine: &mut HandlerContext<'_>, lane: u32) -> Result<(), FaultKind> {
         let (map, plan) = self.map(machine, lane)?;
         if !self.shared.is_multiple_of(SHARED_ALIGN) {
             let bytes = SHARED_ALIGN as u32;
@@ -235,7 +239,7 @@ impl Request {
     /// Copies rows to shared memory, where there is room for all from `to` on.
     fn load(
         &self,
-        machine: &mut Machine<'_>,
+        machine: &mut HandlerContext<'_>,
         map: &TensorMap,
         plan: &Plan,
         to: *mut u8,
@@ -274,7 +278,7 @@ impl Request {
     /// Copies rows back, or combines them with what is there.
     fn unload(
         &self,
-        machine: &mut Machine<'_>,
+        machine: &mut HandlerContext<'_>,
         map: &TensorMap,
         plan: &Plan,
         from: *const u8,
@@ -314,7 +318,7 @@ impl Request {
 ///
 /// # Safety
 /// `offset` is that of a register of `T`.
-unsafe fn lane_of<T: Lane>(machine: &Machine<'_>, offset: u32, lane: u32) -> T {
+unsafe fn lane_of<T: Lane>(machine: &HandlerContext<'_>, offset: u32, lane: u32) -> T {
     // SAFETY: by contract.
     unsafe { read::<T, WARP_LANES>(machine, offset).0[lane as usize] }
 }
@@ -345,7 +349,7 @@ impl<'a> Rows<'a> {
 
 /// What a row has in device memory, checked.
 fn device_memory(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     row: &Row,
     element: Element,
     write: bool,

@@ -3,7 +3,7 @@
 //! These wait for the lanes they name: if some of them are elsewhere in the function, the
 //! instruction asks to be parked until they come, or until nobody else can run.
 
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{
     Body, Lane, Lanes, Rare, Target, active, read, read_pred, versions, write, write_pred_at,
 };
@@ -16,7 +16,7 @@ const W: usize = WARP_LANES;
 
 /// True if lanes of `members` are alive and not among the `m` that are here.
 #[inline(always)]
-fn must_wait(machine: &Machine<'_>, members: u32, m: u32) -> bool {
+fn must_wait(machine: &HandlerContext<'_>, members: u32, m: u32) -> bool {
     members & machine.live & !m != 0 && !machine.force
 }
 
@@ -25,7 +25,7 @@ fn must_wait(machine: &Machine<'_>, members: u32, m: u32) -> bool {
 /// # Safety
 /// `offset` is that of a 32-bit register of 32 lanes.
 #[inline(always)]
-unsafe fn all_members(machine: &Machine<'_>, offset: u32, m: u32) -> u32 {
+unsafe fn all_members(machine: &HandlerContext<'_>, offset: u32, m: u32) -> u32 {
     // SAFETY: by contract.
     let masks = unsafe { read::<u32, W>(machine, offset) }.0;
     lanes(m).fold(0, |all, lane| all | masks[lane as usize])
@@ -37,7 +37,7 @@ unsafe fn all_members(machine: &Machine<'_>, offset: u32, m: u32) -> u32 {
 /// # Safety
 /// As [`active`] and [`all_members`].
 #[inline(always)]
-unsafe fn met(machine: &Machine<'_>, ins: &Ins, offset: u32) -> Result<u32, Step> {
+unsafe fn met(machine: &HandlerContext<'_>, ins: &Ins, offset: u32) -> Result<u32, Step> {
     // SAFETY: by contract.
     unsafe {
         match active(machine, ins) {
@@ -55,7 +55,7 @@ unsafe fn met(machine: &Machine<'_>, ins: &Ins, offset: u32) -> Result<u32, Step
 /// As [`all_members`].
 #[inline(always)]
 unsafe fn groups(
-    machine: &Machine<'_>,
+    machine: &HandlerContext<'_>,
     offset: u32,
     m: u32,
 ) -> impl Iterator<Item = (u32, u32)> + use<> {
@@ -75,7 +75,7 @@ struct Shfl<const MODE: u8, const PRED: bool>;
 
 impl<const MODE: u8, const PRED: bool> Body for Shfl<MODE, PRED> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave 32-bit registers of 32 lanes and, if `PRED`, a predicate.
         unsafe {
             let m = match met(machine, ins, ins.a[3]) {
@@ -145,7 +145,12 @@ pub(crate) fn shuffle(mode: ShflMode, predicate: bool, t: Target) -> Handler {
 /// # Safety
 /// The first result is a 32-bit scalar (`N` = 1) or register.
 #[inline(always)]
-unsafe fn write_number<const N: usize>(machine: &mut Machine<'_>, ins: &Ins, m: u32, value: u32) {
+unsafe fn write_number<const N: usize>(
+    machine: &mut HandlerContext<'_>,
+    ins: &Ins,
+    m: u32,
+    value: u32,
+) {
     // SAFETY: by contract.
     unsafe {
         if N == 1 {
@@ -165,7 +170,7 @@ unsafe fn write_number<const N: usize>(machine: &mut Machine<'_>, ins: &Ins, m: 
 /// # Safety
 /// It is a predicate.
 #[inline(always)]
-unsafe fn write_answer(machine: &mut Machine<'_>, offset: u32, group: u32, answer: bool) {
+unsafe fn write_answer(machine: &mut HandlerContext<'_>, offset: u32, group: u32, answer: bool) {
     // SAFETY: by contract.
     unsafe {
         let d = machine.regs.add(offset as usize).cast::<u32>();
@@ -177,7 +182,7 @@ struct Vote<const N: usize, const MODE: u8>;
 
 impl<const N: usize, const MODE: u8> Body for Vote<N, MODE> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave a predicate, a mask register (a scalar if `N` is 1) and the
         // result.
         unsafe {
@@ -211,7 +216,7 @@ impl<const N: usize, const MODE: u8> Vote<N, MODE> {
     /// # Safety
     /// As [`Self::run`].
     #[inline(always)]
-    unsafe fn poll(machine: &mut Machine<'_>, ins: &Ins, yes: u32, group: u32, here: u32) {
+    unsafe fn poll(machine: &mut HandlerContext<'_>, ins: &Ins, yes: u32, group: u32, here: u32) {
         // Votes that name nobody are of those that are here.
         let voters = if here == 0 { group } else { here };
         let yes = yes & voters;
@@ -249,7 +254,7 @@ impl<T: Lane + PartialEq, const N: usize, const EVERY: bool, const PRED: bool> B
     for Match<T, N, EVERY, PRED>
 {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave a register of `T`, a 32-bit mask register and the results.
         unsafe {
             let m = match met(machine, ins, ins.a[1]) {
@@ -307,7 +312,7 @@ struct Redux<const N: usize, const OP: u8>;
 
 impl<const N: usize, const OP: u8> Body for Redux<N, OP> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave 32-bit registers and the result.
         unsafe {
             let m = match met(machine, ins, ins.a[1]) {
@@ -351,7 +356,7 @@ pub(crate) fn redux(op: ReduxOp, ty: IntType, t: Target) -> Handler {
 struct ReduxFloat<const MAX: bool, const ABS: bool, const NAN: bool>;
 
 impl<const MAX: bool, const ABS: bool, const NAN: bool> Body for ReduxFloat<MAX, ABS, NAN> {
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave 32-bit registers.
         unsafe {
             let m = match met(machine, ins, ins.a[1]) {
@@ -407,7 +412,7 @@ pub(crate) fn redux_float(max: bool, abs: bool, nan: bool) -> Handler {
 pub(crate) fn elect() -> Handler {
     struct Elect;
     impl Body for Elect {
-        unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             // SAFETY: the decoder gave a mask register, a 32-bit register and a predicate.
             unsafe {
                 let m = match met(machine, ins, ins.a[0]) {
@@ -432,7 +437,7 @@ pub(crate) fn elect() -> Handler {
 pub(crate) fn warp_sync() -> Handler {
     struct WarpSync;
     impl Body for WarpSync {
-        unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+        unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
             // SAFETY: the decoder gave a mask register.
             unsafe { met(machine, ins, ins.a[0]).map_or_else(|step| step, |_| Step::Next) }
         }

@@ -5,8 +5,8 @@
 
 mod block_entry;
 
-use crate::check::{Account, Follow};
-use crate::handler_context::Machine;
+use crate::check::{AccessLog, Follow};
+use crate::handler_context::HandlerContext;
 use crate::ops::special::thread_of;
 use crate::run::cluster::Peer;
 use crate::run::program::Program;
@@ -76,7 +76,7 @@ pub(crate) struct InterpretedBlock {
     /// The warps take turns until the next barrier.
     apart: bool,
     /// The account of accesses, if it is kept.
-    account: Option<Account>,
+    account: Option<AccessLog>,
 }
 
 impl InterpretedBlock {
@@ -90,7 +90,7 @@ impl InterpretedBlock {
         let warps = threads.div_ceil(WARP_LANES as u32);
         let shared_bytes = static_shared_bytes + u64::from(environment.launch.dynamic_shared_bytes);
         let shared = (shared_bytes, environment.program.kept_shared_bytes());
-        let account = environment.program.checker().map(|_| Account::new(shared, warps));
+        let account = environment.program.checker().map(|_| AccessLog::new(shared, warps));
         Self {
             account,
             environment,
@@ -116,19 +116,19 @@ impl InterpretedBlock {
     }
 
     /// Becomes one of these, which then say when the cluster's barrier is complete.
-    pub(crate) fn join(&mut self, peers: Arc<[Peer]>, account: Option<Account>) {
+    pub(crate) fn join(&mut self, peers: Arc<[Peer]>, account: Option<AccessLog>) {
         self.environment.peers = peers;
         self.account = account;
     }
 
     /// The accounts of this block and the others of its cluster, if accesses are accounted for.
-    pub(crate) fn accounts(&self, blocks: u32) -> Option<Vec<Account>> {
+    pub(crate) fn accounts(&self, blocks: u32) -> Option<Vec<AccessLog>> {
         let shared = (self.shared_bytes, self.environment.program.kept_shared_bytes());
-        self.account.as_ref().map(|_| Account::of_cluster(blocks, shared, self.warps))
+        self.account.as_ref().map(|_| AccessLog::of_cluster(blocks, shared, self.warps))
     }
 
     /// The account, if there is one.
-    pub(crate) fn account(&self) -> Option<&Account> {
+    pub(crate) fn account(&self) -> Option<&AccessLog> {
         self.account.as_ref()
     }
 
@@ -200,10 +200,10 @@ impl InterpretedBlock {
     }
 
     /// What handlers see of a block; the rest is the warp's.
-    fn machine<'a>(&'a mut self, worker: &'a mut Worker<'_>, more: u64) -> Machine<'a> {
+    fn machine<'a>(&'a mut self, worker: &'a mut Worker<'_>, more: u64) -> HandlerContext<'a> {
         let params = self.environment.launch.params.len();
         let native = self.environment.program.native();
-        Machine {
+        HandlerContext {
             regs: std::ptr::null_mut(),
             mask: 0,
             live: 0,
@@ -335,7 +335,7 @@ impl InterpretedBlock {
             if worker.control.yield_requested() {
                 return Outcome::Yielded;
             }
-            if let Some(outcome) = self.run_together(worker, more) {
+            if let Some(outcome) = self.run_block_entry(worker, more) {
                 return outcome;
             }
             let Some(mut warp) = self.next() else {

@@ -3,7 +3,7 @@
 //! A warp is always at the start of blocks: `pending` says which lanes wait at which block. In
 //! code for lockstep the lowest pending block runs, so that lanes meet again; when lanes spin on
 //! something that waiting lanes of the same warp must do, the warp moves to the independent form
-//! of the function, where a group runs until its patience ends and then the next one does.
+//! of the function, where a group runs until its fuel ends and then the next one does.
 
 mod activation;
 mod barriers;
@@ -14,7 +14,7 @@ use crate::run::warp::activation::Activation;
 pub(crate) use crate::run::warp::barriers::{CLUSTER_BARRIER, Reduction, Waiting};
 
 use crate::decode::{Code, CodeTerm, RETURN, Word};
-use crate::handler_context::{LaneFault, Machine, Step};
+use crate::handler_context::{HandlerContext, LaneFault, Step};
 use crate::ops::map::read_pred;
 use crate::ops::memory::lanes;
 use crate::run::program::{CodeId, Program};
@@ -24,12 +24,12 @@ use simt::kernel::{Control, FaultKind};
 use std::sync::Arc;
 
 /// Back-edges a warp takes before other warps get a turn.
-pub(crate) const PATIENCE: i64 = 1 << 16;
+pub(crate) const FUEL: i64 = 1 << 16;
 /// Back-edges of loops that watch memory, before other lanes and warps get a turn: a lock's
 /// holder may be among them.
-pub(crate) const SPIN_PATIENCE: i64 = 1 << 10;
+pub(crate) const SPIN_FUEL: i64 = 1 << 10;
 /// The same once lanes have been seen to wait for each other.
-const INDEPENDENT_PATIENCE: i64 = 1 << 6;
+const INDEPENDENT_FUEL: i64 = 1 << 6;
 
 /// Why a warp came back.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) enum Stop {
     Finished,
     /// The control word asked for it.
     Asked,
-    /// It used up its patience, or paused.
+    /// It used up its fuel, or paused.
     Turn,
     /// All of its lanes wait at barriers.
     Barrier,
@@ -65,7 +65,7 @@ pub(crate) struct Warp {
     /// They are all there are, and the block knows.
     counted_at_cluster: bool,
     local: Vec<u64>,
-    patience: i64,
+    fuel: i64,
     /// Why the warp stops, set with [`Next::Stop`].
     stop: Option<Stop>,
 }
@@ -104,7 +104,7 @@ impl Warp {
             at_cluster: 0,
             counted_at_cluster: false,
             local: vec![0; local_words],
-            patience: PATIENCE,
+            fuel: FUEL,
             stop: None,
         }
     }
@@ -112,7 +112,7 @@ impl Warp {
     /// Makes a finished warp another one of the same block.
     pub(crate) fn restart(&mut self, program: &Arc<Program>, index: u32, lanes: u32) {
         self.index = index;
-        self.patience = PATIENCE;
+        self.fuel = FUEL;
         self.current = 0;
         self.at_cluster = 0;
         self.counted_at_cluster = false;
@@ -149,7 +149,7 @@ impl Warp {
     pub(crate) fn run(
         &mut self,
         program: &Arc<Program>,
-        machine: &mut Machine<'_>,
+        machine: &mut HandlerContext<'_>,
         control: &Control,
     ) -> Stop {
         machine.warp = self.index;
@@ -173,7 +173,7 @@ impl Warp {
         &mut self,
         program: &Arc<Program>,
         code: &Code,
-        machine: &mut Machine<'_>,
+        machine: &mut HandlerContext<'_>,
         control: &Control,
     ) -> Option<Stop> {
         let me = self.current;
@@ -216,10 +216,10 @@ impl Warp {
                 native = native.or_else(|| program.native());
             }
             if let (Some(native), false, true) = (native, force, top.parked.is_empty()) {
-                let alone = tier1_abi::Alone {
+                let alone = tier1_abi::WarpEntry {
                     pending: &mut top.pending,
                     lowest,
-                    patience: self.patience,
+                    fuel: self.fuel,
                     block,
                     mask,
                     prepared: &mut top.prepared,
@@ -285,13 +285,13 @@ impl Warp {
                         block = to;
                         continue;
                     }
-                    self.patience -= b.cost;
-                    if self.patience > 0 && !control.yield_requested() {
+                    self.fuel -= b.cost;
+                    if self.fuel > 0 && !control.yield_requested() {
                         block = to;
                         continue;
                     }
                     // Not twice for the same back-edge.
-                    self.patience += b.cost;
+                    self.fuel += b.cost;
                 }
                 match self.terminate(program, code, machine, control, block, mask) {
                     Next::Run(to, lanes) => (block, mask) = (to, lanes),
@@ -315,7 +315,7 @@ impl Warp {
         &mut self,
         program: &Arc<Program>,
         code: &Code,
-        machine: &mut Machine<'_>,
+        machine: &mut HandlerContext<'_>,
         control: &Control,
         back: &tier1_abi::Return,
     ) -> Settled {
@@ -329,7 +329,7 @@ impl Warp {
         machine.live = back.live;
         machine.regs = top.file.base();
         machine.mask = back.mask;
-        self.patience = back.patience;
+        self.fuel = back.fuel;
         let (block, mask) = (back.block, back.mask);
         match back.why {
             tier1_abi::NEXT => return Settled::Here,
@@ -363,7 +363,7 @@ impl Warp {
         &mut self,
         program: &Arc<Program>,
         code: &Code,
-        machine: &mut Machine<'_>,
+        machine: &mut HandlerContext<'_>,
         control: &Control,
         block: u32,
         mask: u32,
@@ -413,7 +413,7 @@ impl Warp {
             },
             CodeTerm::Pause { next } => {
                 self.top().add(*next, mask);
-                self.patience = 0;
+                self.fuel = 0;
                 self.lose_patience(program, machine, *next, true)
             }
         }
@@ -433,7 +433,7 @@ impl Warp {
     fn go(
         &mut self,
         program: &Arc<Program>,
-        machine: &mut Machine<'_>,
+        machine: &mut HandlerContext<'_>,
         control: &Control,
         from: u32,
         to: u32,
@@ -447,12 +447,12 @@ impl Warp {
             let top = self.top();
             let b = &program.code(top.code).blocks[from as usize];
             let spins = b.spins;
-            self.patience -= b.cost;
+            self.fuel -= b.cost;
             if control.yield_requested() {
                 self.top().add(to, mask);
                 return self.halt(Stop::Asked);
             }
-            if self.patience <= 0 {
+            if self.fuel <= 0 {
                 self.top().add(to, mask);
                 return self.lose_patience(program, machine, to, spins);
             }
@@ -478,7 +478,7 @@ impl Warp {
     fn part(
         &mut self,
         program: &Arc<Program>,
-        machine: &mut Machine<'_>,
+        machine: &mut HandlerContext<'_>,
         control: &Control,
         from: u32,
         parts: &[(u32, u32)],
@@ -508,11 +508,11 @@ impl Warp {
         if let Some(to) = back {
             let b = &program.code(self.top().code).blocks[from as usize];
             let spins = b.spins;
-            self.patience -= b.cost;
+            self.fuel -= b.cost;
             if control.yield_requested() {
                 return self.halt(Stop::Asked);
             }
-            if self.patience <= 0 {
+            if self.fuel <= 0 {
                 return self.lose_patience(program, machine, to, spins);
             }
         }
@@ -520,19 +520,19 @@ impl Warp {
     }
 }
 
-fn lane_u32(machine: &Machine<'_>, word: Word, lane: u32) -> u32 {
+fn lane_u32(machine: &HandlerContext<'_>, word: Word, lane: u32) -> u32 {
     let lane = if word.uniform { 0 } else { lane };
     // SAFETY: terminators' operands are 32-bit registers in the running file, of 32 lanes or one.
     unsafe { machine.regs.add(word.offset as usize).cast::<u32>().add(lane as usize).read() }
 }
 
-fn lane_u64(machine: &Machine<'_>, offset: u32, lane: u32) -> u64 {
+fn lane_u64(machine: &HandlerContext<'_>, offset: u32, lane: u32) -> u64 {
     // SAFETY: an indirect callee is a 64-bit register of 32 lanes in the running file.
     unsafe { machine.regs.add(offset as usize).cast::<u64>().add(lane as usize).read() }
 }
 
 /// The stop for the fault that the machine holds.
-fn fault(code: &Code, machine: &mut Machine<'_>, imm: i64, line: u32) -> Stop {
+fn fault(code: &Code, machine: &mut HandlerContext<'_>, imm: i64, line: u32) -> Stop {
     let mut fault = machine
         .fault
         .take()

@@ -3,7 +3,7 @@
 
 mod printf;
 
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{Body, Rare, Target, active, versions};
 use crate::ops::memory::lanes;
 use simt::ir::op::Runtime;
@@ -13,7 +13,7 @@ use simt::runtime::heap::NotABlock;
 /// Longest string read from a kernel (a format, a message), bytes: CUDA's printf FIFO of 1 MiB is
 /// shared by all threads, so nothing sensible is longer.
 const STRING_BYTES_MAX: u64 = 64 << 10;
-impl Machine<'_> {
+impl HandlerContext<'_> {
     /// A copy of memory that a lane can read.
     fn bytes<const N: usize>(&mut self, lane: u32, address: u64) -> Result<[u8; N], FaultKind> {
         let from = self.resolve_generic(lane, address, N as u64, false)?;
@@ -46,7 +46,7 @@ impl Machine<'_> {
 struct Vprintf;
 
 impl Body for Vprintf {
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave two 64-bit registers and a 32-bit result.
         let m = unsafe { active(machine, ins) };
         for lane in lanes(m) {
@@ -82,7 +82,7 @@ impl Body for Vprintf {
 struct AssertFail;
 
 impl Body for AssertFail {
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave 64-bit registers, the third of 32 bits.
         let m = unsafe { active(machine, ins) };
         let Some(first) = lanes(m).next() else { return Step::Next };
@@ -117,7 +117,7 @@ impl Body for AssertFail {
 struct Malloc;
 
 impl Body for Malloc {
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave a 64-bit register and a 64-bit result.
         unsafe {
             for lane in lanes(active(machine, ins)) {
@@ -137,7 +137,7 @@ impl Body for Malloc {
 struct Free;
 
 impl Body for Free {
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave a 64-bit register.
         unsafe {
             for lane in lanes(active(machine, ins)) {
@@ -168,7 +168,7 @@ impl Body for Free {
 struct NoLaunch;
 
 impl Body for NoLaunch {
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: every instruction has a guard.
         match unsafe { active(machine, ins) } {
             0 => Step::Next,

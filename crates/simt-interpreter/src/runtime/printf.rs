@@ -3,7 +3,7 @@
 //! A conversion that does not exist is printed as it stands, but for its length modifiers, and takes
 //! no argument.
 
-use crate::handler_context::Machine;
+use crate::handler_context::HandlerContext;
 use simt::kernel::FaultKind;
 
 /// Longest width or precision of a conversion, characters.
@@ -24,7 +24,11 @@ struct Arguments {
 impl Arguments {
     /// The next one, of 4 or 8 bytes, at the next multiple of its size; `None` after the most that
     /// there can be.
-    fn next(&mut self, machine: &mut Machine<'_>, bytes: u64) -> Result<Option<u64>, FaultKind> {
+    fn next(
+        &mut self,
+        machine: &mut HandlerContext<'_>,
+        bytes: u64,
+    ) -> Result<Option<u64>, FaultKind> {
         if self.taken == ARGUMENTS_MAX {
             return Ok(None);
         }
@@ -38,7 +42,7 @@ impl Arguments {
     }
 }
 
-impl Machine<'_> {
+impl HandlerContext<'_> {
     /// Formats a lane's text, and tells how many arguments that took.
     pub(super) fn format(
         &mut self,

@@ -11,7 +11,7 @@ use super::tiers::{ALL_SETS, ALWAYS, Set};
 use ptx_reference::Random;
 use simt::inspect::{Stage, dump};
 use simt::kernel::Dim3;
-use simt::launch_shape::Geometry;
+use simt::launch_shape::LaunchShape;
 
 /// Bytes of results of one thread.
 const RESULT_BYTES: u64 = 32;
@@ -313,8 +313,8 @@ fn lanes_whose_numbers_are_known_compute_what_others_compute() {
             let right = results(&text, unknown, set);
             let got = results(&text, known, set);
             let Some(at) = right.iter().zip(&got).position(|(a, b)| a != b) else { continue };
-            let geometry = Geometry::of(dim(2, 1), known);
-            let dump = dump(&text, Some("k"), Stage::Vector(geometry)).unwrap().unwrap();
+            let launch_shape = LaunchShape::of(dim(2, 1), known);
+            let dump = dump(&text, Some("k"), Stage::Vector(launch_shape)).unwrap().unwrap();
             let (thread, byte) = (at as u64 / RESULT_BYTES, at as u64 % RESULT_BYTES);
             panic!(
                 "seed {seed}, {known:?} ({set:?}): thread {thread}, byte {byte}\n{text}\n{dump}"

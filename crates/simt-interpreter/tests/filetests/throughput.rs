@@ -6,7 +6,7 @@
 use super::harness::{Device, Params, Shape};
 use super::tiers::{ALL_SETS, Set};
 use simt::inspect::{Stage, dump};
-use simt::launch_shape::Geometry;
+use simt::launch_shape::LaunchShape;
 
 fn sample(name: &str) -> String {
     let path = format!("{}/../../samples/kernels/{name}.ptx", env!("CARGO_MANIFEST_DIR"));
@@ -252,11 +252,11 @@ fn throughput() {
 
 #[test]
 fn a_kernel_can_be_shown_as_vector_ir() {
-    let text = dump(&sample("mandelbrot"), Some("mandelbrot"), Stage::Vector(Geometry::Rows));
+    let text = dump(&sample("mandelbrot"), Some("mandelbrot"), Stage::Vector(LaunchShape::Rows));
     let text = text.expect("it compiles").expect("the kernel");
     assert!(text.contains("function mandelbrot (lockstep") && text.contains("b0: convergent"));
     assert!(
-        dump(&sample("mandelbrot"), Some("other"), Stage::Vector(Geometry::Rows))
+        dump(&sample("mandelbrot"), Some("other"), Stage::Vector(LaunchShape::Rows))
             .expect("PTX")
             .is_none()
     );

@@ -11,7 +11,7 @@
 
 use simt::ir::Reg;
 use simt::ir::op::{IntOp, Op, Special, Width};
-use simt::ir::vector::{Home, Source, VectorFunction, VectorInst};
+use simt::ir::vector::{Source, StorageClass, VectorFunction, VectorInst};
 use simt::kernel::WARP_LANES;
 use std::collections::HashMap;
 
@@ -27,12 +27,12 @@ const STEP_MAX: u64 = 1 << 40;
 
 /// A number that `1 << log` divides, plus the lanes' own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pattern {
+pub(crate) struct LaneOffsets {
     pub(crate) log: u32,
     pub(crate) steps: Steps,
 }
 
-impl Pattern {
+impl LaneOffsets {
     fn same(log: u32) -> Self {
         Self { log, steps: [0; WARP_LANES] }
     }
@@ -121,8 +121,8 @@ impl Pattern {
 }
 
 /// The patterns of the addresses of a function's loads and stores, by block and instruction.
-pub(crate) fn of_addresses(f: &VectorFunction) -> HashMap<(usize, usize), Pattern> {
-    let mut known: HashMap<Reg, Pattern> = HashMap::new();
+pub(crate) fn of_addresses(f: &VectorFunction) -> HashMap<(usize, usize), LaneOffsets> {
+    let mut known: HashMap<Reg, LaneOffsets> = HashMap::new();
     for inst in &f.prologue {
         note(f, &mut known, inst);
     }
@@ -141,29 +141,29 @@ pub(crate) fn of_addresses(f: &VectorFunction) -> HashMap<(usize, usize), Patter
     found
 }
 
-fn source(known: &HashMap<Reg, Pattern>, source: Source, width: Width) -> Option<Pattern> {
+fn source(known: &HashMap<Reg, LaneOffsets>, source: Source, width: Width) -> Option<LaneOffsets> {
     match source {
         Source::Imm(v) => {
             // So that less than nothing is that.
             let value = if width == Width::W32 { i64::from(v as i32) } else { v as i64 };
-            Pattern::each(ANY, |_| value)
+            LaneOffsets::each(ANY, |_| value)
         }
         Source::Vector(r) | Source::Scalar(r) => known.get(&r).copied(),
         Source::Affine(r, stride) => {
-            let first = known.get(&r).copied().unwrap_or(Pattern::same(0));
+            let first = known.get(&r).copied().unwrap_or(LaneOffsets::same(0));
             let step = |n: usize| stride.wrapping_mul(n as i64).wrapping_add(first.steps[n]);
-            Pattern::each(first.log, step)
+            LaneOffsets::each(first.log, step)
         }
-        Source::Halves(..) | Source::Mask(_) => None,
+        Source::HalfAffine(..) | Source::Mask(_) => None,
     }
 }
 
 /// Notes what an instruction makes.
-fn note(f: &VectorFunction, known: &mut HashMap<Reg, Pattern>, inst: &VectorInst) {
+fn note(f: &VectorFunction, known: &mut HashMap<Reg, LaneOffsets>, inst: &VectorInst) {
     let made = made(known, inst);
     for d in &inst.dst {
         // Of a scalar lane 0's value is all there is.
-        let lanes = matches!(f.homes[d.reg.index()], Home::Vector);
+        let lanes = matches!(f.storage[d.reg.index()], StorageClass::Vector);
         match made.filter(|_| inst.dst.len() == 1) {
             Some(pattern) if lanes || pattern.steps.iter().all(|s| *s == pattern.steps[0]) => {
                 known.insert(d.reg, pattern);
@@ -175,7 +175,7 @@ fn note(f: &VectorFunction, known: &mut HashMap<Reg, Pattern>, inst: &VectorInst
     }
 }
 
-fn made(known: &HashMap<Reg, Pattern>, inst: &VectorInst) -> Option<Pattern> {
+fn made(known: &HashMap<Reg, LaneOffsets>, inst: &VectorInst) -> Option<LaneOffsets> {
     let width = match inst.op {
         Op::Int(_, ty) => ty.width(),
         Op::Mov(width) => width,
@@ -183,13 +183,13 @@ fn made(known: &HashMap<Reg, Pattern>, inst: &VectorInst) -> Option<Pattern> {
     };
     let at = |n: usize| inst.src.get(n).and_then(|s| source(known, *s, width));
     match inst.op {
-        Op::Special(Special::Tid(0)) if inst.uniform => Some(Pattern::same(5)),
-        Op::Special(Special::Ntid(0)) => Some(Pattern::same(5)),
-        Op::Special(Special::LaneId) => Pattern::each(ANY, |n| n as i64),
-        Op::Special(_) if inst.uniform => Some(Pattern::same(0)),
+        Op::Special(Special::Tid(0)) if inst.uniform => Some(LaneOffsets::same(5)),
+        Op::Special(Special::Ntid(0)) => Some(LaneOffsets::same(5)),
+        Op::Special(Special::LaneId) => LaneOffsets::each(ANY, |n| n as i64),
+        Op::Special(_) if inst.uniform => Some(LaneOffsets::same(0)),
         Op::Load(access) if inst.uniform => {
             let pointer = access.width == Width::W64 && access.bytes == 8;
-            Some(Pattern::same(if pointer { POINTER } else { 0 }))
+            Some(LaneOffsets::same(if pointer { POINTER } else { 0 }))
         }
         Op::Mov(_) | Op::Extend { .. } => at(0),
         Op::Int(op, ty) if ty.width() != Width::W16 => match op {
@@ -209,39 +209,40 @@ fn made(known: &HashMap<Reg, Pattern>, inst: &VectorInst) -> Option<Pattern> {
 mod tests {
     use super::*;
 
-    fn thread() -> Pattern {
-        Pattern::same(5).sum(&Pattern::each(ANY, |n| n as i64).unwrap(), 1).unwrap()
+    fn thread() -> LaneOffsets {
+        LaneOffsets::same(5).sum(&LaneOffsets::each(ANY, |n| n as i64).unwrap(), 1).unwrap()
     }
 
     #[test]
     fn bits_of_a_threads_number_are_the_lanes() {
-        let low = thread().bitwise(&Pattern::constant(3), IntOp::And).unwrap();
+        let low = thread().bitwise(&LaneOffsets::constant(3), IntOp::And).unwrap();
         assert_eq!((low.log, low.steps[6]), (ANY, 2));
         // What is above a warp's lanes is not known here.
         assert_eq!(
-            thread().bitwise(&Pattern::constant(32), IntOp::And).map(|p| p.steps[6]),
+            thread().bitwise(&LaneOffsets::constant(32), IntOp::And).map(|p| p.steps[6]),
             Some(0)
         );
-        let turned = thread().bitwise(&Pattern::constant(40), IntOp::Xor).unwrap();
+        let turned = thread().bitwise(&LaneOffsets::constant(40), IntOp::Xor).unwrap();
         assert_eq!((turned.log, turned.steps[1]), (5, 9));
-        let high = thread().bitwise(&Pattern::constant(!3), IntOp::And).unwrap();
+        let high = thread().bitwise(&LaneOffsets::constant(!3), IntOp::And).unwrap();
         assert_eq!((high.log, high.steps[6]), (5, 4));
-        assert_eq!(thread().shift(IntOp::Shr, &Pattern::constant(2)).unwrap().steps[6], 1);
-        assert_eq!(thread().shift(IntOp::Shr, &Pattern::constant(6)), None);
+        assert_eq!(thread().shift(IntOp::Shr, &LaneOffsets::constant(2)).unwrap().steps[6], 1);
+        assert_eq!(thread().shift(IntOp::Shr, &LaneOffsets::constant(6)), None);
     }
 
     #[test]
     fn a_butterfly_is_twice_the_number_less_its_low_bits() {
-        let low = thread().bitwise(&Pattern::constant(3), IntOp::And).unwrap();
-        let twice = thread().product(&Pattern::constant(2)).unwrap();
-        let place = twice.sum(&low, -1).unwrap().shift(IntOp::Shl, &Pattern::constant(3)).unwrap();
+        let low = thread().bitwise(&LaneOffsets::constant(3), IntOp::And).unwrap();
+        let twice = thread().product(&LaneOffsets::constant(2)).unwrap();
+        let place =
+            twice.sum(&low, -1).unwrap().shift(IntOp::Shl, &LaneOffsets::constant(3)).unwrap();
         assert_eq!(place.log, 9);
         assert_eq!(place.steps[..9], [0, 8, 16, 24, 64, 72, 80, 88, 128]);
     }
 
     #[test]
     fn numbers_that_grow_too_far_are_not_followed() {
-        let far = Pattern::constant(STEP_MAX as i64 - 1);
+        let far = LaneOffsets::constant(STEP_MAX as i64 - 1);
         assert_eq!(far.sum(&far, 1), None);
         assert_eq!(far.product(&far), None);
     }

@@ -6,17 +6,17 @@
 //! Deliberately absent: products of two such numbers.
 
 use crate::asm::assembler::{X, at};
-use crate::frame::layout::{A, KEPT, KEPT_SLOTS};
+use crate::frame::layout::{A, SUM_SLOTS, SUMS};
 use crate::function::Compiler;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;
 use simt::ir::op::Width;
-use simt::ir::vector::{Home, Source, VectorFunction};
+use simt::ir::vector::{Source, StorageClass, VectorFunction};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A sum of values that all lanes have, times constants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sum {
+pub(crate) struct LinearSum {
     pub(crate) constant: i64,
     /// What was kept in a slot, and how often it counts.
     pub(crate) terms: Vec<(usize, i64)>,
@@ -24,7 +24,7 @@ pub(crate) struct Sum {
 
 /// Values that sums of a block are made of.
 #[derive(Default)]
-pub(crate) struct Terms {
+pub(crate) struct LinearSums {
     /// Slots of values that are as they were when they were kept.
     slots: HashMap<Reg, usize>,
     /// Slots that the instruction at hand needs.
@@ -35,7 +35,7 @@ pub(crate) struct Terms {
     kept: BTreeMap<usize, Vec<(Reg, usize)>>,
 }
 
-impl Sum {
+impl LinearSum {
     pub(crate) fn of(constant: i64) -> Self {
         Self { constant, terms: Vec::new() }
     }
@@ -77,22 +77,27 @@ impl Sum {
     }
 }
 
-impl Terms {
+impl LinearSums {
     /// None yet; the first slots are taken.
     pub(crate) fn behind(others: &Self) -> Self {
         Self { count: others.count, ..Self::default() }
     }
 
     /// What all lanes have of a source, if it is a number of the width.
-    pub(crate) fn of(&mut self, f: &VectorFunction, source: Source, width: Width) -> Option<Sum> {
+    pub(crate) fn of(
+        &mut self,
+        f: &VectorFunction,
+        source: Source,
+        width: Width,
+    ) -> Option<LinearSum> {
         let r = match source {
-            Source::Imm(v) => return Some(Sum::of(v as i64)),
+            Source::Imm(v) => return Some(LinearSum::of(v as i64)),
             Source::Scalar(r) => r,
-            Source::Vector(r) if f.homes[r.index()] == Home::ScalarAndVector => r,
+            Source::Vector(r) if f.storage[r.index()] == StorageClass::ScalarAndVector => r,
             _ => return None,
         };
         let slot = (f.classes[r.index()].width() == Some(width)).then(|| self.slot(r))??;
-        Some(Sum { constant: 0, terms: vec![(slot, 1)] })
+        Some(LinearSum { constant: 0, terms: vec![(slot, 1)] })
     }
 
     /// The slot of a value.
@@ -101,7 +106,7 @@ impl Terms {
             return Some(*slot);
         }
         let slot = self.count;
-        (slot < KEPT_SLOTS).then_some(())?;
+        (slot < SUM_SLOTS).then_some(())?;
         self.count += 1;
         self.slots.insert(r, slot);
         self.new.push((r, slot));
@@ -125,7 +130,7 @@ impl Terms {
     }
 
     /// Only these sums are wanted.
-    pub(crate) fn retain<'s>(&mut self, sums: impl Iterator<Item = &'s Sum>) {
+    pub(crate) fn retain<'s>(&mut self, sums: impl Iterator<Item = &'s LinearSum>) {
         let used: BTreeSet<usize> = sums.flat_map(|s| &s.terms).map(|(slot, _)| *slot).collect();
         self.kept.retain(|_, list| {
             list.retain(|(_, slot)| used.contains(slot));
@@ -150,7 +155,7 @@ impl Compiler<'_> {
     }
 
     /// A sum in a register that is not RAX; uses that.
-    pub(crate) fn sum_in(&mut self, sum: &Sum, to: Register) {
+    pub(crate) fn sum_in(&mut self, sum: &LinearSum, to: Register) {
         let mut is_empty = sum.constant == 0 && !sum.terms.is_empty();
         if !is_empty {
             self.a.load_constant(to, sum.constant as u64);
@@ -171,5 +176,5 @@ impl Compiler<'_> {
 
 /// Where a value is kept.
 fn kept_at(slot: usize) -> MemoryOperand {
-    at(Register::RSP, KEPT + 8 * slot as i32)
+    at(Register::RSP, SUMS + 8 * slot as i32)
 }

@@ -8,7 +8,7 @@
 use crate::analysis::use_weights::mentioned;
 use simt::ir::matrix::MatrixType as Matrix;
 use simt::ir::op::{CompareType, Convert, FloatOp, FloatType, Op, Width};
-use simt::ir::vector::{Home, Source, VectorFunction, VectorInst};
+use simt::ir::vector::{Source, StorageClass, VectorFunction, VectorInst};
 
 /// NaN as f32 instructions return it.
 pub(crate) const NAN: u32 = 0x7fff_ffff;
@@ -86,16 +86,18 @@ fn unseen(f: &VectorFunction) -> Vec<bool> {
 }
 
 /// By register: its NaNs may be any.
-pub(crate) fn lazy(f: &VectorFunction) -> Vec<bool> {
+pub(crate) fn nan_deferred(f: &VectorFunction) -> Vec<bool> {
     let unseen = unseen(f);
-    let mut lazy: Vec<bool> = f
-        .homes
+    let mut nan_deferred: Vec<bool> = f
+        .storage
         .iter()
         .zip(&f.classes)
-        .map(|(home, class)| *home == Home::Vector && class.width() == Some(Width::W32))
+        .map(|(storage, class)| {
+            *storage == StorageClass::Vector && class.width() == Some(Width::W32)
+        })
         .collect();
     for d in f.prologue.iter().flat_map(|i| &i.dst) {
-        lazy[d.reg.index()] = false;
+        nan_deferred[d.reg.index()] = false;
     }
     loop {
         let mut changed = false;
@@ -105,7 +107,7 @@ pub(crate) fn lazy(f: &VectorFunction) -> Vec<bool> {
                     let bits = *v as u32;
                     bits & 0x7fff_ffff <= 0x7f80_0000 || bits == NAN
                 }
-                Source::Vector(r) => lazy[r.index()],
+                Source::Vector(r) => nan_deferred[r.index()],
                 _ => false,
             };
             let copies = passed(inst);
@@ -114,7 +116,7 @@ pub(crate) fn lazy(f: &VectorFunction) -> Vec<bool> {
                     || !copies.is_empty() && copies.iter().all(canonical));
             if !good {
                 for d in inst.dst.iter().filter(|d| !unseen[d.reg.index()]) {
-                    changed |= std::mem::replace(&mut lazy[d.reg.index()], false);
+                    changed |= std::mem::replace(&mut nan_deferred[d.reg.index()], false);
                 }
             }
         }
@@ -122,18 +124,19 @@ pub(crate) fn lazy(f: &VectorFunction) -> Vec<bool> {
             break;
         }
     }
-    let made = computed(f, &lazy);
-    (0..lazy.len()).map(|r| lazy[r] && (unseen[r] || made[r])).collect()
+    let made = computed(f, &nan_deferred);
+    (0..nan_deferred.len()).map(|r| nan_deferred[r] && (unseen[r] || made[r])).collect()
 }
 
 /// By register: it holds, maybe by way of copies, what some instruction has computed. What only has
 /// copies of constants has no NaNs to look after.
-fn computed(f: &VectorFunction, lazy: &[bool]) -> Vec<bool> {
+fn computed(f: &VectorFunction, nan_deferred: &[bool]) -> Vec<bool> {
     let mut computed = vec![false; f.classes.len()];
     loop {
         let mut changed = false;
         for inst in f.blocks.iter().flat_map(|b| &b.insts) {
-            let from = |s: &Source| s.registers().any(|r| lazy[r.index()] && computed[r.index()]);
+            let from =
+                |s: &Source| s.registers().any(|r| nan_deferred[r.index()] && computed[r.index()]);
             if makes_canonical(&inst.op) || passed(inst).iter().any(from) {
                 for d in &inst.dst {
                     changed |= !std::mem::replace(&mut computed[d.reg.index()], true);
@@ -148,13 +151,13 @@ fn computed(f: &VectorFunction, lazy: &[bool]) -> Vec<bool> {
 
 /// Lazy registers that the instruction would tell apart.
 pub(crate) fn exposed<'a>(
-    lazy: &'a [bool],
+    nan_deferred: &'a [bool],
     inst: &'a VectorInst,
 ) -> impl Iterator<Item = simt::ir::Reg> + 'a {
-    let to_lazy = inst.dst.first().is_some_and(|d| lazy[d.reg.index()]);
+    let to_lazy = inst.dst.first().is_some_and(|d| nan_deferred[d.reg.index()]);
     let on = if to_lazy { handed_on(inst).len() } else { 0 };
     inst.src.iter().enumerate().filter_map(move |(i, s)| match s {
-        Source::Vector(r) if lazy[r.index()] && i >= on => {
+        Source::Vector(r) if nan_deferred[r.index()] && i >= on => {
             (!is_indifferent(&inst.op, i)).then_some(*r)
         }
         _ => None,

@@ -3,16 +3,16 @@
 
 pub(crate) use simt::analysis::vector_cfg::{mentioned, sources, successors};
 
-use simt::analysis::live_intervals::Stretches;
+use simt::analysis::live_intervals::LiveIntervals;
 use simt::analysis::vector_cfg::{back_edges, result, terminator_sources};
 use simt::ir::vector::VectorFunction;
 
 /// Where blocks are, and what registers need.
-pub(crate) struct Ranges {
+pub(crate) struct UseWeights {
     /// Where values must be kept.
-    pub(crate) kept: Stretches,
+    pub(crate) kept: LiveIntervals,
     /// By register: uses and definitions, weighted by the loops they are in.
-    pub(crate) weights: Vec<f32>,
+    pub(crate) by_register: Vec<f32>,
     /// By register: its value is kept where some block starts or ends. Most are not.
     pub(crate) between_blocks: Vec<bool>,
     /// By register: something reads it.
@@ -26,21 +26,21 @@ const LOOP_WEIGHT: f32 = 8.0;
 /// Loops deeper than this weigh no more.
 const DEPTH_MAX: u32 = 6;
 
-impl Ranges {
+impl UseWeights {
     /// Finds them.
     pub(crate) fn of(f: &VectorFunction) -> Self {
         let registers = f.classes.len();
-        let kept = Stretches::of(f);
+        let kept = LiveIntervals::of(f);
         let between_blocks = (0..registers).map(|r| is_between_blocks(&kept, r)).collect();
-        let mut ranges = Self {
+        let mut weights = Self {
             kept,
-            weights: vec![0.0; registers],
+            by_register: vec![0.0; registers],
             between_blocks,
             read: vec![false; registers],
             written: vec![false; registers],
         };
-        ranges.weigh(f, &back_edges(f));
-        ranges
+        weights.weigh(f, &back_edges(f));
+        weights
     }
 
     fn weigh(&mut self, f: &VectorFunction, loops: &[(usize, usize)]) {
@@ -57,32 +57,32 @@ impl Ranges {
             }
             let weight = LOOP_WEIGHT.powi(depth.min(DEPTH_MAX) as i32);
             for check in &block.checks {
-                self.weights[check.reg.index()] += weight;
+                self.by_register[check.reg.index()] += weight;
             }
             for inst in &block.insts {
                 for r in sources(inst) {
                     self.read[r.index()] = true;
-                    self.weights[r.index()] += weight;
+                    self.by_register[r.index()] += weight;
                 }
                 for d in &inst.dst {
-                    self.weights[d.reg.index()] += weight;
+                    self.by_register[d.reg.index()] += weight;
                     self.written[d.reg.index()] = true;
                 }
             }
             for r in terminator_sources(f, &block.term) {
                 self.read[r.index()] = true;
-                self.weights[r.index()] += weight;
+                self.by_register[r.index()] += weight;
             }
             if let Some(r) = result(&block.term) {
                 self.written[r.index()] = true;
-                self.weights[r.index()] += weight;
+                self.by_register[r.index()] += weight;
             }
         }
     }
 }
 
 /// True if the register's value must be kept where some block starts or ends.
-fn is_between_blocks(kept: &Stretches, register: usize) -> bool {
+fn is_between_blocks(kept: &LiveIntervals, register: usize) -> bool {
     kept.of_register(register).iter().any(|s| {
         let block = kept.ends.partition_point(|end| *end < s.start);
         let starts_there = kept.starts.get(block).is_some_and(|start| s.start <= *start);

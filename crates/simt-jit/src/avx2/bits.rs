@@ -1,7 +1,7 @@
 //! Moving bits between widths, and bitwise functions, on a quarter's lanes.
 
 use crate::asm::assembler::X;
-use crate::avx2::slice::{Quarter, pieces, xmm};
+use crate::avx2::slice::{Slice, pieces, xmm};
 use iced_x86::{Code, Register};
 use simt::ir::op::{Special, Width};
 use simt::ir::vector::VectorInst;
@@ -33,7 +33,7 @@ pub(crate) fn lane_mask(special: Special, lane: usize) -> Option<u32> {
     })
 }
 
-impl Quarter<'_, '_> {
+impl Slice<'_, '_> {
     pub(crate) fn extend(
         &mut self,
         inst: &VectorInst,

@@ -4,27 +4,27 @@ use super::compare::is_of_formulas;
 use super::predicate_slot;
 use super::shuffle::exchanged;
 use crate::asm::assembler::{Label, X, at};
-use crate::avx2::partition::{Segment, Step};
-use crate::avx2::slice::Quarter;
+use crate::avx2::partition::{Step, VectorRegion};
+use crate::avx2::slice::Slice;
 use crate::frame::layout::MASK;
 use crate::frame::out_of_line::Cold;
 use crate::function::Compiler;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
 use simt::ir::op::Op;
-use simt::ir::vector::{Home, VectorInst};
+use simt::ir::vector::{StorageClass, VectorInst};
 use std::rc::Rc;
 
 impl Compiler<'_> {
     /// Makes the instructions of the block under construction.
-    pub(crate) fn quarters(&mut self) {
+    pub(crate) fn emit_regions(&mut self) {
         // Blocks can be made again for a branch in front of them.
         let steps = self.steps[self.block][usize::from(self.masked)].clone();
         let count = steps.len();
         for (n, step) in steps.into_iter().enumerate() {
             match step {
-                Step::Whole(index) => self.by_itself(index),
-                Step::Segment(segment) => self.segment(&segment, n + 1 == count),
+                Step::Whole(index) => self.emit_single(index),
+                Step::VectorRegion(region) => self.region(&region, n + 1 == count),
             }
         }
     }
@@ -33,13 +33,13 @@ impl Compiler<'_> {
     /// `last` ones.
     fn one_by_one(&mut self, indices: &[usize], last: bool) {
         for (n, index) in indices.iter().enumerate() {
-            self.in_order = last && n + 1 == indices.len();
-            self.by_itself(*index);
+            self.is_program_order = last && n + 1 == indices.len();
+            self.emit_single(*index);
         }
-        self.in_order = false;
+        self.is_program_order = false;
     }
 
-    fn by_itself(&mut self, index: usize) {
+    fn emit_single(&mut self, index: usize) {
         let f = self.f;
         self.index = index;
         self.instruction(&f.blocks[self.block].insts[index]);
@@ -49,7 +49,9 @@ impl Compiler<'_> {
     pub(crate) fn native_single(&mut self, inst: &VectorInst) -> bool {
         match inst.op {
             Op::Load(_) if self.load_parameter(inst) => true,
-            _ if inst.dst.iter().any(|d| self.f.homes[d.reg.index()] == Home::Vector) => false,
+            _ if inst.dst.iter().any(|d| self.f.storage[d.reg.index()] == StorageClass::Vector) => {
+                false
+            }
             Op::PredMov | Op::PredNot | Op::Pred(_) | Op::PredSelect => self.predicates(inst),
             Op::Setp(compare, ty) if is_of_formulas(inst, compare, ty) => self.predicates(inst),
             _ if !inst.uniform => false,
@@ -59,75 +61,86 @@ impl Compiler<'_> {
         }
     }
 
-    fn segment(&mut self, segment: &Rc<Segment>, last: bool) {
-        let alone = segment.members.is_empty() && segment.after.is_empty();
-        self.one_by_one(&segment.before, last && alone);
-        if !segment.members.is_empty() {
+    fn region(&mut self, region: &Rc<VectorRegion>, last: bool) {
+        let alone = region.members.is_empty() && region.after.is_empty();
+        self.one_by_one(&region.before, last && alone);
+        if !region.members.is_empty() {
             self.in_eax = None;
             let back = self.a.label();
             let slow = self.a.label();
             let f = self.f;
-            for member in &segment.members {
+            for member in &region.members {
                 let inst = &f.blocks[self.block].insts[member.index];
                 if exchanged(inst).is_some() {
                     let exposed: Vec<Reg> =
-                        crate::analysis::nan_demand::exposed(&self.lazy, inst).collect();
+                        crate::analysis::nan_demand::exposed(&self.nan_deferred, inst).collect();
                     exposed.into_iter().for_each(|r| self.canonicalise_file(r));
                 }
             }
-            let checked = self.check_segment(segment, slow);
-            Quarter::new(self, segment).make_all();
-            for (number, r) in segment.predicates.iter().enumerate() {
-                if segment.live.contains(r) {
+            let checked = self.check_region(region, slow);
+            Slice::new(self, region).make_all();
+            for (number, r) in region.predicates.iter().enumerate() {
+                if region.live.contains(r) {
                     self.gather_predicate(number, *r);
                 }
             }
             self.a.bind(back);
             if checked {
-                let mut members: Vec<usize> = segment.members.iter().map(|m| m.index).collect();
+                let mut members: Vec<usize> = region.members.iter().map(|m| m.index).collect();
                 // Faults come in their order.
                 members.sort_unstable();
                 let (block, masked, in_eax) = (self.block, self.masked, self.in_eax);
-                self.cold.push(Cold::Segment { label: slow, back, block, masked, members, in_eax });
+                self.out_of_line.push(Cold::VectorRegion {
+                    label: slow,
+                    back,
+                    block,
+                    masked,
+                    members,
+                    in_eax,
+                });
             }
         }
-        self.one_by_one(&segment.after, last);
+        self.one_by_one(&region.after, last);
     }
 
     /// Makes the checks of a segment's accesses; true if there are any.
-    fn check_segment(&mut self, segment: &Rc<Segment>, slow: Label) -> bool {
+    fn check_region(&mut self, region: &Rc<VectorRegion>, slow: Label) -> bool {
         let f = self.f;
         let insts = &f.blocks[self.block].insts;
-        let accesses: Vec<_> = segment
+        let accesses: Vec<_> = region
             .members
             .iter()
-            .filter_map(|m| m.access.map(|(plan, reach)| (&insts[m.index], plan, reach)))
+            .filter_map(|m| {
+                m.access.map(|(mem, address_mode)| (&insts[m.index], mem, address_mode))
+            })
             .collect();
         for number in 0..accesses.len() {
             self.check_reach(&accesses, number, slow);
         }
-        self.check_groups(segment, slow);
-        let counted: Vec<_> = accesses.iter().map(|(inst, plan, _)| (*inst, *plan)).collect();
+        self.check_groups(region, slow);
+        let counted: Vec<_> = accesses.iter().map(|(inst, mem, _)| (*inst, *mem)).collect();
         self.count_accesses(&counted);
         !accesses.is_empty()
     }
 
     /// Runs instructions of the block under construction by their decoded forms.
-    fn members_decoded(&mut self, members: &[usize]) {
+    fn members_interpreted(&mut self, members: &[usize]) {
         let f = self.f;
         for index in members {
             self.index = *index;
             let inst = &f.blocks[self.block].insts[*index];
-            for r in crate::analysis::nan_demand::exposed(&self.lazy, inst).collect::<Vec<_>>() {
+            for r in
+                crate::analysis::nan_demand::exposed(&self.nan_deferred, inst).collect::<Vec<_>>()
+            {
                 self.canonicalise(r);
             }
-            self.decoded_form(self.block, *index);
+            self.call_interpreter(self.block, *index);
         }
     }
 
     /// Runs a segment's members by their decoded forms.
-    pub(crate) fn segment_decoded(&mut self, members: &[usize], in_eax: Option<Reg>) {
-        self.members_decoded(members);
+    pub(crate) fn region_interpreted(&mut self, members: &[usize], in_eax: Option<Reg>) {
+        self.members_interpreted(members);
         if let Some(r) = in_eax {
             let memory = self.mask_of(r);
             self.a.op(Code::Mov_r32_rm32, &[Register::EAX.into(), memory.into()]);
@@ -136,7 +149,7 @@ impl Compiler<'_> {
 
     /// Makes a bit a lane of the masks that the quarters have left on the stack.
     fn gather_predicate(&mut self, number: usize, r: Reg) {
-        let slot = |quarter: i32| at(Register::RSP, predicate_slot(number) + 32 * quarter);
+        let slot = |slice: i32| at(Register::RSP, predicate_slot(number) + 32 * slice);
         let [low, high]: [X; 2] = [Register::YMM0.into(), Register::YMM1.into()];
         let (load, words) = (Code::VEX_Vmovdqu_ymm_ymmm256, Code::VEX_Vpackssdw_ymm_ymm_ymmm256);
         self.a.op(load, &[low, slot(0).into()]);
@@ -169,8 +182,8 @@ impl Compiler<'_> {
         let start = self.layout.place(r.index()).vector.unwrap_or(0) as i32;
         let nan = self.a.constant(&crate::analysis::nan_demand::NAN.to_le_bytes().repeat(8));
         let [value, mask]: [X; 2] = [Register::YMM0.into(), Register::YMM1.into()];
-        for quarter in 0..4 {
-            let memory: X = at(crate::frame::layout::FILE, start + 32 * quarter).into();
+        for slice in 0..4 {
+            let memory: X = at(crate::frame::layout::FILE, start + 32 * slice).into();
             self.a.op(Code::VEX_Vmovdqu_ymm_ymmm256, &[value, memory]);
             let compare = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
             self.a.op(compare, &[mask, value, value, X::I(3)]);

@@ -2,7 +2,7 @@
 //! the forms of `bits`, its counterpart for AVX-512.
 
 use crate::asm::assembler::X;
-use crate::avx2::slice::Quarter;
+use crate::avx2::slice::Slice;
 use crate::avx512::bits::{Moved, bytes_taken};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::Width;
@@ -12,7 +12,7 @@ const SHUFFLE: Code = Code::VEX_Vpshufb_ymm_ymm_ymmm256;
 const OR: Code = Code::VEX_Vpor_ymm_ymm_ymmm256;
 const AND: Code = Code::VEX_Vpand_ymm_ymm_ymmm256;
 
-impl Quarter<'_, '_> {
+impl Slice<'_, '_> {
     /// 32 numbers for `vpshufb`: where each byte of a dword comes from inside of 16 bytes, or
     /// nowhere, which gives 0.
     fn byte_order(&mut self, from: impl Fn(u8, u8) -> Option<u8>) -> MemoryOperand {
@@ -20,7 +20,7 @@ impl Quarter<'_, '_> {
         self.c.a.constant(&bytes)
     }
 
-    /// Halves of every byte in reverse order, moved up by so many bits.
+    /// HalfAffine of every byte in reverse order, moved up by so many bits.
     fn reversed_halves(&mut self, up: u32) -> Register {
         let bytes: Vec<u8> = (0..32u8).map(|n| ((n % 16).reverse_bits() >> 4) << up).collect();
         let table = self.c.a.constant(&bytes);

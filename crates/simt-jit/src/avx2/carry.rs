@@ -1,26 +1,26 @@
 //! Sums and differences of a quarter's lanes with a carry flag, which is a predicate.
 
-use crate::avx2::slice::{Quarter, pieces};
+use crate::avx2::slice::{Slice, pieces};
 use crate::function::Compiler;
 use iced_x86::{Code, Register};
 use simt::ir::op::{Compare, Op, Width};
-use simt::ir::vector::{Home, Source, VectorInst};
+use simt::ir::vector::{Source, StorageClass, VectorInst};
 
 impl Compiler<'_> {
     /// True for a sum or difference of lanes with a carry flag.
     pub(crate) fn carries_lanes(&self, inst: &VectorInst) -> bool {
         let Op::Carry { width, carry_out, .. } = inst.op else { return false };
-        let home = |n: usize| inst.dst.get(n).map(|d| self.f.homes[d.reg.index()]);
-        let formula = |s: &Source| matches!(s, Source::Affine(..) | Source::Halves(..));
+        let storage = |n: usize| inst.dst.get(n).map(|d| self.f.storage[d.reg.index()]);
+        let formula = |s: &Source| matches!(s, Source::Affine(..) | Source::HalfAffine(..));
         !inst.uniform
             && matches!(width, Width::W32 | Width::W64)
-            && home(0) == Some(Home::Vector)
-            && (!carry_out || home(1) == Some(Home::Mask))
+            && storage(0) == Some(StorageClass::Vector)
+            && (!carry_out || storage(1) == Some(StorageClass::Mask))
             && !inst.src.iter().any(formula)
     }
 }
 
-impl Quarter<'_, '_> {
+impl Slice<'_, '_> {
     /// Makes such a sum or difference.
     pub(crate) fn carry(&mut self, inst: &VectorInst) {
         let Op::Carry { subtract, width, carry_in, carry_out } = inst.op else { return };

@@ -1,9 +1,9 @@
 //! Comparisons of a quarter's lanes: predicates as masks of 32 bits a lane. Those of formulas stand
 //! outside of segments: their predicates are bits.
 
-use super::{QUARTER_LANES, QUARTERS};
+use super::{SLICE_LANES, SLICES};
 use crate::asm::assembler::X;
-use crate::avx2::slice::{Quarter, pieces, xmm};
+use crate::avx2::slice::{Slice, pieces, xmm};
 use crate::avx512::half::{Bits, Format};
 use crate::function::Compiler;
 use crate::shared::predicate::float_condition;
@@ -43,7 +43,10 @@ fn int_way(compare: Compare) -> Option<(bool, bool, bool)> {
 pub(crate) fn is_of_formulas(inst: &VectorInst, compare: Compare, ty: CompareType) -> bool {
     let CompareType::Int(ty) = ty else { return false };
     let formula = |s: &Source| {
-        matches!(s, Source::Affine(..) | Source::Halves(..) | Source::Scalar(_) | Source::Imm(_))
+        matches!(
+            s,
+            Source::Affine(..) | Source::HalfAffine(..) | Source::Scalar(_) | Source::Imm(_)
+        )
     };
     !inst.uniform
         && ty.width() == Width::W32
@@ -61,9 +64,9 @@ impl Compiler<'_> {
         let (eax, edx): (X, X) = (Register::EAX.into(), Register::EDX.into());
         let [a, b, sign] = [Register::YMM0, Register::YMM1, Register::YMM2];
         let xor = Code::VEX_Vpxor_ymm_ymm_ymmm256;
-        for quarter in (0..QUARTERS).rev() {
+        for slice in (0..SLICES).rev() {
             for (source, to) in inst.src.iter().zip(if swapped { [b, a] } else { [a, b] }) {
-                self.formula_of_quarter(*source, quarter, to);
+                self.formula_of_quarter(*source, slice, to);
                 if !equal && !signed {
                     // As signed numbers they are in the same order with the highest bits turned.
                     let bits = self.a.constant(&(1u32 << 31).to_le_bytes().repeat(8));
@@ -76,11 +79,11 @@ impl Compiler<'_> {
                 false => Code::VEX_Vpcmpgtd_ymm_ymm_ymmm256,
             };
             self.a.op(code, &[a.into(), a.into(), b.into()]);
-            let last = quarter + 1 == QUARTERS;
+            let last = slice + 1 == SLICES;
             let to = if last { eax } else { edx };
             self.a.op(Code::VEX_Vmovmskps_r32_ymm, &[to, a.into()]);
             if !last {
-                self.a.op(Code::Shl_rm32_imm8, &[eax, X::I(QUARTER_LANES as i32)]);
+                self.a.op(Code::Shl_rm32_imm8, &[eax, X::I(SLICE_LANES as i32)]);
                 self.a.op(Code::Or_r32_rm32, &[eax, edx]);
             }
         }
@@ -130,11 +133,11 @@ impl Compiler<'_> {
     }
 
     /// A quarter of a formula of the lane's number, of 32 bits. Uses RCX.
-    fn formula_of_quarter(&mut self, source: Source, quarter: usize, to: Register) {
-        let first = (quarter * QUARTER_LANES) as i64;
+    fn formula_of_quarter(&mut self, source: Source, slice: usize, to: Register) {
+        let first = (slice * SLICE_LANES) as i64;
         let (start, stride, first) = match source {
             Source::Affine(r, stride) => (Source::Scalar(r), stride, first),
-            Source::Halves(low, high, stride) => {
+            Source::HalfAffine(low, high, stride) => {
                 let half = HALF_LANES as i64;
                 let start = if first < half { low } else { high };
                 (Source::Scalar(start), stride, first % half)
@@ -145,7 +148,7 @@ impl Compiler<'_> {
         self.a.op(Code::VEX_Vmovd_xmm_rm32, &[xmm(to).into(), number.into()]);
         self.a.op(Code::VEX_Vpbroadcastd_ymm_xmmm32, &[to.into(), xmm(to).into()]);
         if stride != 0 {
-            let lanes = first..first + QUARTER_LANES as i64;
+            let lanes = first..first + SLICE_LANES as i64;
             let steps = lanes.flat_map(|n| (stride.wrapping_mul(n) as u32).to_le_bytes());
             let steps = self.a.constant(&steps.collect::<Vec<_>>());
             self.a.op(Code::VEX_Vpaddd_ymm_ymm_ymmm256, &[to.into(), to.into(), steps.into()]);
@@ -153,7 +156,7 @@ impl Compiler<'_> {
     }
 }
 
-impl Quarter<'_, '_> {
+impl Slice<'_, '_> {
     pub(crate) fn compare(&mut self, inst: &VectorInst, compare: Compare, ty: CompareType) {
         if let CompareType::Float(ty, _) = ty
             && let Some(format) = Format::of(ty)
@@ -168,7 +171,8 @@ impl Quarter<'_, '_> {
         };
         let mut made = [Register::None; 2];
         for (piece, made) in made.iter_mut().enumerate().take(pieces(width)) {
-            let formula = |n: usize| matches!(inst.src[n], Source::Affine(..) | Source::Halves(..));
+            let formula =
+                |n: usize| matches!(inst.src[n], Source::Affine(..) | Source::HalfAffine(..));
             let float = matches!(ty, CompareType::Float(..));
             if float && !formula(0) && !formula(1) {
                 let a = self.piece_in(inst.src[0], width, piece);

@@ -1,7 +1,7 @@
 //! Conversions between floats and integers on a quarter's lanes.
 
 use crate::asm::assembler::X;
-use crate::avx2::slice::{Quarter, pieces, xmm};
+use crate::avx2::slice::{Slice, pieces, xmm};
 use crate::function::Compiler;
 use iced_x86::{Code, Register};
 use simt::ir::op::{Convert, FloatMode, FloatType, IntOp, IntType, Op, Round, Width};
@@ -68,7 +68,7 @@ impl Compiler<'_> {
     }
 }
 
-impl Quarter<'_, '_> {
+impl Slice<'_, '_> {
     pub(crate) fn convert(&mut self, inst: &VectorInst, convert: Convert) {
         match convert {
             Convert::FromInt { from, to: FloatType::F32, mode } => {

@@ -39,7 +39,7 @@ impl Compiler<'_> {
             return false;
         }
         let back = self.a.label();
-        let slow = self.aside(back);
+        let slow = self.slow_path(back);
         let some = self.masked || inst.guard.is_some();
         if some {
             self.spread_bits(inst);
@@ -94,9 +94,9 @@ impl Compiler<'_> {
         self.a.op(Code::VEX_Vpcmpeqq_ymm_ymm_ymmm256, &[t, b, ZERO.into()]);
         let mut most = 1 << BITS;
         if signed {
-            let reach = self.wide(REACH);
-            self.a.op(ADD, &[a, a, reach.into()]);
-            self.a.op(ADD, &[b, b, reach.into()]);
+            let address_mode = self.wide(REACH);
+            self.a.op(ADD, &[a, a, address_mode.into()]);
+            self.a.op(ADD, &[b, b, address_mode.into()]);
             most = 2 * REACH;
         }
         let above = self.wide(!(most - 1));

@@ -4,7 +4,7 @@
 //! otherwise the thread's mode is changed, and changed back behind them.
 
 use crate::asm::assembler::X;
-use crate::avx2::slice::{Quarter, pieces};
+use crate::avx2::slice::{Slice, pieces};
 use iced_x86::{Code, Register};
 use simt::ir::op::{FloatMode, FloatOp, FloatType, Round, Width};
 use simt::ir::vector::{Source, VectorInst};
@@ -49,11 +49,11 @@ pub(crate) fn has_form(op: FloatOp, ty: FloatType, mode: FloatMode) -> bool {
     supported && !(double && mode.ftz)
 }
 
-impl Quarter<'_, '_> {
+impl Slice<'_, '_> {
     pub(crate) fn float(&mut self, inst: &VectorInst, op: FloatOp, ty: FloatType, mode: FloatMode) {
         let (double, width) = (ty == FloatType::F64, ty.width());
         let signs = matches!(op, FloatOp::Neg | FloatOp::Abs | FloatOp::CopySign);
-        let canonical = !double && !signs && !self.c.lazy[inst.dst[0].reg.index()];
+        let canonical = !double && !signs && !self.c.nan_deferred[inst.dst[0].reg.index()];
         for piece in 0..pieces(width) {
             let mut made = self.float_piece(inst, op, width, mode.ftz, piece);
             if mode.ftz {

@@ -1,8 +1,8 @@
-//! Halves: f16 and bf16 numbers of a quarter's lanes, alone and in pairs, by way of f32. The formulas
+//! HalfAffine: f16 and bf16 numbers of a quarter's lanes, alone and in pairs, by way of f32. The formulas
 //! are those of [`crate::avx512::half`].
 
 use crate::asm::assembler::X;
-use crate::avx2::slice::{Quarter, xmm};
+use crate::avx2::slice::{Slice, xmm};
 use crate::avx512::half::{Bits, Format, NAN};
 use iced_x86::{Code, Register};
 use simt::ir::op::{Convert, FloatMode, FloatOp, FloatType, Round, Width};
@@ -46,7 +46,7 @@ pub(crate) fn converts(convert: Convert) -> bool {
         }
 }
 
-impl Quarter<'_, '_> {
+impl Slice<'_, '_> {
     /// Arithmetic on halves.
     pub(crate) fn halves(
         &mut self,

@@ -1,8 +1,8 @@
 //! Integer arithmetic on a quarter's lanes of 16 and 32 bits, and what is one instruction on any.
 
-use super::QUARTER_LANES;
+use super::SLICE_LANES;
 use crate::asm::assembler::X;
-use crate::avx2::slice::{Quarter, pieces, xmm};
+use crate::avx2::slice::{Slice, pieces, xmm};
 use crate::avx2::{integer_saturating, integer_sequences, integer64, support};
 use crate::avx512::bits::plain_selector;
 use crate::avx512::half::Format;
@@ -75,12 +75,12 @@ pub(crate) fn has_form(op: IntOp, ty: IntType, inst: &VectorInst) -> bool {
         }
 }
 
-impl Quarter<'_, '_> {
+impl Slice<'_, '_> {
     /// Makes an instruction on lanes that is no load or store.
     pub(crate) fn lanes(&mut self, inst: &VectorInst) {
         match inst.op {
             Op::Special(special) => {
-                let lanes = (0..QUARTER_LANES).map(|n| self.number * QUARTER_LANES + n);
+                let lanes = (0..SLICE_LANES).map(|n| self.number * SLICE_LANES + n);
                 let masks = lanes.filter_map(|lane| super::bits::lane_mask(special, lane));
                 let masks: Vec<u8> = masks.flat_map(u32::to_le_bytes).collect();
                 let masks = self.c.a.constant(&masks);
@@ -91,7 +91,7 @@ impl Quarter<'_, '_> {
                 let keeps = support::keeps(inst, &inst.dst[0], self.c.masked);
                 for piece in 0..pieces(w) {
                     let made = match inst.src[0] {
-                        source @ (Source::Affine(..) | Source::Halves(..)) => {
+                        source @ (Source::Affine(..) | Source::HalfAffine(..)) => {
                             self.formula(source, w, piece)
                         }
                         source if keeps => self.piece_in(source, w, piece),
@@ -175,7 +175,7 @@ impl Quarter<'_, '_> {
 
     /// A choice by a predicate that is known.
     fn select_known(&mut self, inst: &VectorInst, w: Width, bits: u32) {
-        let lanes = QUARTER_LANES / pieces(w);
+        let lanes = SLICE_LANES / pieces(w);
         for piece in 0..pieces(w) {
             let here = bits >> (lanes * piece) & ((1 << lanes) - 1);
             let to = if here == 0 || here == (1 << lanes) - 1 {

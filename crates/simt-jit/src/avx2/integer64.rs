@@ -1,7 +1,7 @@
 //! Integer arithmetic on a quarter's lanes of 64 bits, four at a time.
 
 use crate::asm::assembler::X;
-use crate::avx2::slice::{Quarter, pieces};
+use crate::avx2::slice::{Slice, pieces};
 use iced_x86::{Code, Register};
 use simt::ir::op::{IntOp, IntType, Width};
 use simt::ir::vector::{Source, VectorInst};
@@ -18,7 +18,7 @@ pub(crate) fn has_form(op: IntOp, ty: IntType) -> bool {
     }
 }
 
-impl Quarter<'_, '_> {
+impl Slice<'_, '_> {
     pub(crate) fn wide(&mut self, inst: &VectorInst, op: IntOp, ty: IntType) {
         let w = Width::W64;
         for piece in 0..pieces(w) {

@@ -2,7 +2,7 @@
 //! differences that saturate, and funnel shifts by any amount.
 
 use crate::asm::assembler::X;
-use crate::avx2::slice::Quarter;
+use crate::avx2::slice::Slice;
 use iced_x86::{Code, Register};
 use simt::ir::op::{IntOp, IntType, Width};
 use simt::ir::vector::VectorInst;
@@ -22,7 +22,7 @@ pub(crate) fn has_form(op: IntOp, ty: IntType) -> bool {
     }
 }
 
-impl Quarter<'_, '_> {
+impl Slice<'_, '_> {
     pub(crate) fn rare(&mut self, inst: &VectorInst, op: IntOp, ty: IntType) {
         let made = match op {
             IntOp::Sad => self.difference_sum(inst, ty.signed()),

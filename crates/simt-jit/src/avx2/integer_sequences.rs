@@ -3,7 +3,7 @@
 //! size, shifts of 16 bits, tf32. `rare` has those of the arithmetic that saturates.
 
 use crate::asm::assembler::X;
-use crate::avx2::slice::{Quarter, pieces, xmm};
+use crate::avx2::slice::{Slice, pieces, xmm};
 use iced_x86::{Code, Register};
 use simt::ir::op::{IntOp, IntType, Round, Width};
 use simt::ir::vector::VectorInst;
@@ -37,7 +37,7 @@ pub(crate) fn has_form(op: IntOp, ty: IntType) -> bool {
     }
 }
 
-impl Quarter<'_, '_> {
+impl Slice<'_, '_> {
     pub(crate) fn uncommon(&mut self, inst: &VectorInst, op: IntOp, ty: IntType) {
         use IntOp::{BmskClamp, BmskWrap, MadHi, Mul24Hi, MulHi, Shl, Shr, SzextWrap};
         if op == IntOp::Bfi {

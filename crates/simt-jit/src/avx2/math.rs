@@ -2,7 +2,7 @@
 //! (its `approx`), operation by operation.
 
 use crate::asm::assembler::X;
-use crate::avx2::slice::Quarter;
+use crate::avx2::slice::Slice;
 use iced_x86::{Code, Register};
 use simt::ir::op::{FloatOp, Width};
 use simt_interpreter::tier1_abi::{
@@ -26,7 +26,7 @@ const DOWN: Code = Code::VEX_Vpsrad_ymm_ymm_imm8;
 const COMPARE: Code = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
 const BLEND: Code = Code::VEX_Vblendvps_ymm_ymm_ymmm256_ymm;
 
-impl Quarter<'_, '_> {
+impl Slice<'_, '_> {
     /// A function of f32 lanes, in a register of its own.
     pub(crate) fn series(&mut self, op: FloatOp, a: Register) -> Register {
         match op {
@@ -176,7 +176,7 @@ impl Quarter<'_, '_> {
 
     /// The sines or cosines of lanes.
     fn sine(&mut self, a: Register, cosine: bool) -> Register {
-        // Quarter turns, and what is left.
+        // Slice turns, and what is left.
         let turns = self.every(FRAC_2_PI);
         let turns = self.made_of(MULTIPLY, a, turns);
         self.op(ROUND, &[turns.into(), turns.into(), X::I(8)]);

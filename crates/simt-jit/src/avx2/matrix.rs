@@ -1,7 +1,7 @@
 //! Products of matrices with AVX2, from the register file to the register file.
 //!
 //! As with AVX-512 (`tensor`), fragments become ready on the stack first, in the same places; they
-//! are not kept. Eight sums of 32 bytes are made at a time: of a half of the rows, or a quarter of
+//! are not kept. Fp8 sums of 32 bytes are made at a time: of a half of the rows, or a quarter of
 //! them where elements have 64 bits.
 //!
 //! Deliberately absent: warps that are not whole, and formats that few programs have (quarters of
@@ -9,12 +9,12 @@
 
 use crate::asm::assembler::{X, at};
 use crate::avx512::matrix::{Engine, Form, Kind, Routine};
-use crate::frame::layout::{A, C, COLUMNS, FILE, ROWS};
+use crate::frame::layout::{A, C, FILE, PACKED_A, PACKED_B};
 use crate::function::Compiler;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::matrix::{MatrixType, Multiply};
 use simt::ir::op::Width;
-use simt::ir::vector::{Home, Source, VectorInst};
+use simt::ir::vector::{Source, StorageClass, VectorInst};
 
 /// What code for these products is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Compiler<'_> {
         let whole = !self.masked && inst.guard.is_none() && self.has_lane_results(inst);
         let c = product.a_registers() + product.b_registers();
         let place = |source: &Source| match source {
-            Source::Vector(r) if self.f.homes[r.index()] == Home::Vector => {
+            Source::Vector(r) if self.f.storage[r.index()] == StorageClass::Vector => {
                 self.layout.place(r.index()).vector.map(|offset| offset as i32)
             }
             _ => None,
@@ -89,9 +89,9 @@ impl Compiler<'_> {
         }
         for (n, from) in factors.into_iter().enumerate() {
             let (to, routine) = match n.checked_sub(product.a_registers()) {
-                None => (ROWS + engine.row_offset(n, 0), Eights::Rows(engine.rows())),
+                None => (PACKED_A + engine.row_offset(n, 0), Eights::Rows(engine.rows())),
                 Some(group) => {
-                    (COLUMNS + engine.column_offset(group), Eights::Columns(engine.columns()))
+                    (PACKED_B + engine.column_offset(group), Eights::Columns(engine.columns()))
                 }
             };
             self.call_with(at(Register::RSP, to), at(FILE, from), routine);
@@ -112,8 +112,8 @@ impl Compiler<'_> {
                     }
                 }
             }
-            let rows = at(Register::RSP, ROWS + engine.row_offset(half, 0) + first);
-            self.call_with(rows, at(Register::RSP, COLUMNS), Eights::Add(engine));
+            let rows = at(Register::RSP, PACKED_A + engine.row_offset(half, 0) + first);
+            self.call_with(rows, at(Register::RSP, PACKED_B), Eights::Add(engine));
             for (odd, piece, sum) in sums() {
                 let n = 2 * half + odd;
                 let offset = first + PIECE * piece as i32;
@@ -131,7 +131,7 @@ impl Compiler<'_> {
             }
         }
         for d in &inst.dst {
-            if engine.kind() == Kind::Single && !self.lazy[d.reg.index()] {
+            if engine.kind() == Kind::Single && !self.nan_deferred[d.reg.index()] {
                 self.canonicalise_file(d.reg);
             }
         }
@@ -289,7 +289,7 @@ impl Compiler<'_> {
             true => (LOAD, Code::VEX_Vpermpd_ymm_ymmm256_imm8),
             false => (Code::VEX_Vbroadcasti128_ymm_m128, Code::VEX_Vpshufd_ymm_ymmm256_imm8),
         };
-        for (row, quarter, column) in engine.steps() {
+        for (row, slice, column) in engine.steps() {
             let columns = [T[0], T[1]];
             for (odd, to) in columns.into_iter().enumerate() {
                 let from = at(C, column + engine.odd_offset() * odd as i32);
@@ -299,7 +299,7 @@ impl Compiler<'_> {
                 let (row_of, made) = (T[2 + piece % 2], T[4 + piece]);
                 let from = at(A, row + PIECE * piece as i32);
                 // The immediate repeats one of four.
-                let how = X::I((quarter as u8 * 0x55) as i8 as i32);
+                let how = X::I((slice as u8 * 0x55) as i8 as i32);
                 self.a.op(spread, &[row_of.into(), from.into(), how]);
                 for (odd, column) in columns.into_iter().enumerate() {
                     let sum = SUMS[PIECES * odd + piece];

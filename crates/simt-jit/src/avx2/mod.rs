@@ -1,19 +1,19 @@
 //! The flavour for processors with AVX2: a quarter of a warp, eight lanes, at a time.
 //!
 //! Sixteen registers of 32 bytes are too few for values of 32 lanes. So a block is cut into
-//! *segments* (`segment`), stretches of instructions in which no lane needs another, and a segment
-//! is made four times, once for each quarter (`quarter`). Within a quarter values are in machine
+//! *segments* (`region`), stretches of instructions in which no lane needs another, and a segment
+//! is made four times, once for each quarter (`slice`). Within a quarter values are in machine
 //! registers; between segments they are in the register file, and predicates are bits there.
 //! Scalars are in general registers as with AVX-512, and blocks are joined by the same code.
 //!
 //! All that a segment can fail at (checks of addresses) is looked at before its first instruction.
 //! If something is not as it should be, all of it runs by its decoded forms.
 //!
-//! `segment` and `order` cut and arrange, `block` joins segments, `form` says which instructions have a form here.
+//! `region` and `order` cut and arrange, `block` joins segments, `form` says which instructions have a form here.
 //! `integer`, `rare`, `uncommon`, `wide`, `carry`, `float`, `series`, `halves`, `convert`, `compare`, `bits` and `bytes` have the
 //! instructions on lanes, `shuffle`
 //! those that read other lanes,
-//! `reach`, `group`, `listed`, `transfer`, `rows`, `last`, `matrices` and `prefix` loads and stores, `single` and `one` what differs from AVX-512 in
+//! `address_mode`, `group`, `listed`, `transfer`, `rows`, `last`, `matrices` and `prefix` loads and stores, `single` and `one` what differs from AVX-512 in
 //! instructions on one value, `file` and `divide` what lanes do one after the other or together: that is made from
 //! the register file, outside of segments, mostly by the code that AVX-512 has for it. So are products
 //! of matrices (`tensor`).
@@ -44,15 +44,15 @@ mod uniform_via_vector;
 mod whole_warp;
 
 pub(crate) use crate::avx2::matrix::Eights;
-pub(crate) use crate::avx2::partition::{Segment, Step};
+pub(crate) use crate::avx2::partition::{Step, VectorRegion};
 
 use crate::asm::assembler::at;
 use iced_x86::{MemoryOperand, Register};
 
 /// Lanes that are worked on together.
-pub(crate) const QUARTER_LANES: usize = 8;
+pub(crate) const SLICE_LANES: usize = 8;
 /// Quarters of a warp.
-pub(crate) const QUARTERS: usize = 4;
+pub(crate) const SLICES: usize = 4;
 /// General registers that hold values of the vector IR.
 pub(crate) const SCALARS: usize = 4;
 /// General registers that hold where a segment's accesses start; those behind the scalars.

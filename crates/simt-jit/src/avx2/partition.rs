@@ -8,18 +8,18 @@
 //! Nothing here makes code.
 
 use crate::analysis::use_weights::{mentioned, sources, successors};
-use crate::avx2::memory::address_mode::Reach;
-use crate::avx2::memory::check_coalescing::{Group, Key, Span};
-use crate::avx2::schedule::{Held, ordered};
+use crate::avx2::memory::address_mode::AddressMode;
+use crate::avx2::memory::check_coalescing::{CheckGroup, Key, Span};
+use crate::avx2::schedule::{ValueLocation, ordered};
 use crate::avx2::shuffle::exchanged;
 use crate::avx2::slice::pieces;
 use crate::avx2::support::{self, Kind};
 use crate::avx2::{POINTERS, PREDICATES_MAX, SPILLS, TABLES_MAX};
 use crate::function::Compiler;
-use crate::memory::access::Plan;
+use crate::memory::access::MemAccess;
 use simt::ir::Reg;
 use simt::ir::op::Op;
-use simt::ir::vector::{Home, VectorFunction, VectorInst};
+use simt::ir::vector::{StorageClass, VectorFunction, VectorInst};
 use simt_interpreter::tier1_abi::Layout;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -33,7 +33,7 @@ pub(crate) enum Step {
     /// An instruction that runs by its decoded form.
     Whole(usize),
     /// Instructions of which no lane needs another.
-    Segment(Rc<Segment>),
+    VectorRegion(Rc<VectorRegion>),
 }
 
 /// An instruction on lanes.
@@ -42,12 +42,12 @@ pub(crate) struct Member {
     /// Its number in the block.
     pub(crate) index: usize,
     /// What it moves, if it is a load or store.
-    pub(crate) access: Option<(Plan, Reach)>,
+    pub(crate) access: Option<(MemAccess, AddressMode)>,
 }
 
 /// What a member does to a register.
 #[derive(Clone, Copy)]
-struct Mention {
+struct RegisterUse {
     position: usize,
     reads: bool,
     writes: bool,
@@ -57,7 +57,7 @@ struct Mention {
 
 /// Instructions between two places where lanes meet.
 #[derive(Clone, Default)]
-pub(crate) struct Segment {
+pub(crate) struct VectorRegion {
     /// Instructions on one value that run first.
     pub(crate) before: Vec<usize>,
     /// Instructions on lanes.
@@ -72,13 +72,13 @@ pub(crate) struct Segment {
     /// leave its machine register.
     pub(crate) inner: HashMap<Reg, usize>,
     /// Accesses whose addresses are formulas.
-    pub(crate) groups: Vec<Group>,
-    mentions: HashMap<Reg, Vec<Mention>>,
+    pub(crate) groups: Vec<CheckGroup>,
+    uses: HashMap<Reg, Vec<RegisterUse>>,
     /// The first instruction, and the one behind the last.
     range: (usize, usize),
 }
 
-impl Segment {
+impl VectorRegion {
     /// An instruction alone, of which nobody reads anything in the register file.
     pub(super) fn of_one(index: usize) -> Self {
         Self { members: vec![Member { index, access: None }], ..Self::default() }
@@ -87,8 +87,8 @@ impl Segment {
     /// The first member from `position` on that reads the register's present value; their number
     /// if only somebody behind the segment does.
     pub(crate) fn next_read(&self, r: Reg, position: usize) -> Option<usize> {
-        let mentions = self.mentions.get(&r).map_or(&[][..], |m| m);
-        for m in mentions.iter().filter(|m| m.position >= position) {
+        let uses = self.uses.get(&r).map_or(&[][..], |m| m);
+        for m in uses.iter().filter(|m| m.position >= position) {
             if m.reads {
                 return Some(m.position);
             }
@@ -101,12 +101,12 @@ impl Segment {
 
     /// The first member that mentions the register.
     pub(crate) fn first_mention(&self, r: Reg) -> Option<usize> {
-        self.mentions.get(&r).and_then(|m| m.first()).map(|m| m.position)
+        self.uses.get(&r).and_then(|m| m.first()).map(|m| m.position)
     }
 
     /// A member in front of `position` has written the register.
     pub(crate) fn has_written(&self, r: Reg, position: usize) -> bool {
-        self.mentions.get(&r).is_some_and(|m| m.iter().any(|m| m.position < position && m.writes))
+        self.uses.get(&r).is_some_and(|m| m.iter().any(|m| m.position < position && m.writes))
     }
 
     /// Puts the members into the order in which they are made, and notes what they do to registers.
@@ -119,11 +119,11 @@ impl Segment {
     ) {
         self.find_inner(f, insts, masked);
         let members = std::mem::take(&mut self.members);
-        self.members = ordered(members, insts, |r| match f.homes[r.index()] {
-            Home::Vector if !self.inner.contains_key(&r) => {
-                Held::Place(layout.place(r.index()).vector)
+        self.members = ordered(members, insts, |r| match f.storage[r.index()] {
+            StorageClass::Vector if !self.inner.contains_key(&r) => {
+                ValueLocation::Place(layout.place(r.index()).vector)
             }
-            _ => Held::Register(r),
+            _ => ValueLocation::Register(r),
         });
         for position in 0..self.members.len() {
             let inst = &insts[self.members[position].index];
@@ -149,7 +149,8 @@ impl Segment {
             read.extend(sources(inst));
             for d in &inst.dst {
                 let from_before = support::keeps(inst, d, masked) || read.contains(&d.reg);
-                let lanes = f.homes[d.reg.index()] == Home::Vector && !self.live.contains(&d.reg);
+                let lanes =
+                    f.storage[d.reg.index()] == StorageClass::Vector && !self.live.contains(&d.reg);
                 let pieces = f.classes[d.reg.index()].width().map_or(1, pieces);
                 if from_before && !self.inner.contains_key(&d.reg) {
                     read.insert(d.reg);
@@ -161,13 +162,13 @@ impl Segment {
         }
     }
 
-    fn mention(&mut self, r: Reg, position: usize) -> &mut Mention {
-        let mentions = self.mentions.entry(r).or_default();
-        if mentions.last().is_none_or(|last| last.position != position) {
-            mentions.push(Mention { position, reads: false, writes: false, kills: false });
+    fn mention(&mut self, r: Reg, position: usize) -> &mut RegisterUse {
+        let uses = self.uses.entry(r).or_default();
+        if uses.last().is_none_or(|last| last.position != position) {
+            uses.push(RegisterUse { position, reads: false, writes: false, kills: false });
         }
-        let last = mentions.len() - 1;
-        &mut mentions[last]
+        let last = uses.len() - 1;
+        &mut uses[last]
     }
 
     fn is_empty(&self) -> bool {
@@ -178,7 +179,7 @@ impl Segment {
 /// A segment under construction.
 #[derive(Default)]
 struct Builder {
-    segment: Segment,
+    region: VectorRegion,
     member_reads: HashSet<Reg>,
     member_writes: HashSet<Reg>,
     after_reads: HashSet<Reg>,
@@ -221,7 +222,7 @@ impl Builder {
     }
 
     fn add_behind(&mut self, index: usize, inst: &VectorInst) {
-        self.segment.after.push(index);
+        self.region.after.push(index);
         self.after_reads.extend(sources(inst));
         self.after_writes.extend(inst.dst.iter().map(|d| d.reg));
     }
@@ -233,10 +234,10 @@ impl Builder {
         layout: &Layout<'_>,
         masked: bool,
         inst: &VectorInst,
-        access: Option<&(Plan, Reach)>,
+        access: Option<&(MemAccess, AddressMode)>,
     ) -> bool {
-        let s = &self.segment;
-        let predicates = inst.dst.iter().filter(|d| f.homes[d.reg.index()] == Home::Mask);
+        let s = &self.region;
+        let predicates = inst.dst.iter().filter(|d| f.storage[d.reg.index()] == StorageClass::Mask);
         let new = predicates.filter(|d| !s.predicates.contains(&d.reg)).count();
         if s.members.len() >= MEMBERS_MAX || s.predicates.len() + new > PREDICATES_MAX {
             return false;
@@ -254,7 +255,7 @@ impl Builder {
         {
             return false;
         }
-        let Some((plan, reach)) = access else { return true };
+        let Some((mem, address_mode)) = access else { return true };
         // Checks come before all members, so what they look at must be there.
         let address = inst.src[0].registers();
         let looked_at = address.chain(inst.guard.map(|g| g.reg));
@@ -262,22 +263,24 @@ impl Builder {
             return false;
         }
         // So do the copies of an address that all lanes have.
-        if copied(f, layout, inst, reach).is_some_and(|place| self.member_places.contains(&place)) {
+        if copied(f, layout, inst, address_mode)
+            .is_some_and(|place| self.member_places.contains(&place))
+        {
             return false;
         }
         // Quarters run one behind the other: what one stores no other may load or store.
-        match Span::of((0, inst), *plan, *reach, masked) {
+        match Span::of((0, inst), *mem, *address_mode, masked) {
             Some((key, span)) => {
-                let scattered = self.scattered_stores || plan.write && self.scattered_loads;
+                let scattered = self.scattered_stores || mem.write && self.scattered_loads;
                 let own = s.groups.iter().position(|g| g.is_for(&key, &span));
-                let pointers = if own.is_none() { reach.pointers() } else { 0 };
+                let pointers = if own.is_none() { address_mode.pointers() } else { 0 };
                 !scattered
                     && self.pointers + pointers <= POINTERS.len()
                     && s.groups.iter().enumerate().all(|(n, g)| g.bears(&span, own == Some(n)))
             }
             None => {
-                let ordered = if plan.write { self.loads || self.stores } else { self.stores };
-                !ordered && self.tables + reach.tables() <= TABLES_MAX
+                let ordered = if mem.write { self.loads || self.stores } else { self.stores };
+                !ordered && self.tables + address_mode.tables() <= TABLES_MAX
             }
         }
     }
@@ -285,14 +288,14 @@ impl Builder {
     /// Puts an access into its group; gives back the number of the group's pointer and how far that
     /// is from where addresses start.
     fn place(&mut self, key: Key, span: Span, pointers: usize) -> (usize, i32) {
-        let groups = &mut self.segment.groups;
+        let groups = &mut self.region.groups;
         let group = match groups.iter().position(|g| g.is_for(&key, &span)) {
             Some(own) => {
                 groups[own].add(span);
                 &groups[own]
             }
             None => {
-                groups.push(Group::new(key, self.pointers, span));
+                groups.push(CheckGroup::new(key, self.pointers, span));
                 self.pointers += pointers;
                 &groups[groups.len() - 1]
             }
@@ -307,34 +310,36 @@ impl Builder {
         masked: bool,
         index: usize,
         inst: &VectorInst,
-        mut access: Option<(Plan, Reach)>,
+        mut access: Option<(MemAccess, AddressMode)>,
     ) {
-        if let Some((plan, reach)) = &mut access {
-            self.member_places.extend(copied(f, layout, inst, reach));
-            reach.set_table(&mut self.tables);
-            self.stores |= plan.write;
-            self.loads |= !plan.write;
-            match Span::of((index, inst), *plan, *reach, masked) {
+        if let Some((mem, address_mode)) = &mut access {
+            self.member_places.extend(copied(f, layout, inst, address_mode));
+            address_mode.set_table(&mut self.tables);
+            self.stores |= mem.write;
+            self.loads |= !mem.write;
+            match Span::of((index, inst), *mem, *address_mode, masked) {
                 Some((key, span)) => {
-                    let (pointer, shift) = self.place(key, span, reach.pointers());
-                    reach.set_pointer(pointer, plan.offset - shift);
+                    let (pointer, shift) = self.place(key, span, address_mode.pointers());
+                    address_mode.set_pointer(pointer, mem.offset - shift);
                 }
-                None if plan.write => self.scattered_stores = true,
+                None if mem.write => self.scattered_stores = true,
                 None => self.scattered_loads = true,
             }
         }
         let mentioned = sources(inst).chain(inst.dst.iter().map(|d| d.reg));
-        let lanes = mentioned.filter(|r| f.homes[r.index()] == Home::Vector);
+        let lanes = mentioned.filter(|r| f.storage[r.index()] == StorageClass::Vector);
         self.member_places.extend(lanes.filter_map(|r| layout.place(r.index()).vector));
         self.exchanged.extend(exchanged(inst).map(|r| layout.place(r.index()).vector));
         self.member_reads.extend(sources(inst));
         for d in &inst.dst {
             self.member_writes.insert(d.reg);
-            if f.homes[d.reg.index()] == Home::Mask && !self.segment.predicates.contains(&d.reg) {
-                self.segment.predicates.push(d.reg);
+            if f.storage[d.reg.index()] == StorageClass::Mask
+                && !self.region.predicates.contains(&d.reg)
+            {
+                self.region.predicates.push(d.reg);
             }
         }
-        self.segment.members.push(Member { index, access });
+        self.region.members.push(Member { index, access });
     }
 }
 
@@ -343,11 +348,12 @@ fn copied(
     f: &VectorFunction,
     layout: &Layout<'_>,
     inst: &VectorInst,
-    reach: &Reach,
+    address_mode: &AddressMode,
 ) -> Option<u32> {
-    let scattered = matches!(reach, Reach::File(_) | Reach::Table { .. });
+    let scattered = matches!(address_mode, AddressMode::File(_) | AddressMode::Table { .. });
     let r = inst.src[0].registers().find(|_| scattered)?;
-    (f.homes[r.index()] == Home::ScalarAndVector).then(|| layout.place(r.index()).vector)?
+    (f.storage[r.index()] == StorageClass::ScalarAndVector)
+        .then(|| layout.place(r.index()).vector)?
 }
 
 impl Compiler<'_> {
@@ -362,7 +368,7 @@ impl Compiler<'_> {
             });
             self.steps.push([full, masked]);
         }
-        self.ranges.kept.merge();
+        self.weights.kept.merge();
     }
 
     /// Instructions of a segment do not run in their order, so what is one value is kept through
@@ -370,14 +376,17 @@ impl Compiler<'_> {
     fn keep_scalars(&mut self, block: usize, steps: &[Step]) {
         let f = self.f;
         for step in steps {
-            let Step::Segment(segment) = step else { continue };
-            let (first, end) = segment.range;
+            let Step::VectorRegion(region) = step else { continue };
+            let (first, end) = region.range;
             for inst in &f.blocks[block].insts[first..end] {
                 for r in sources(inst).chain(inst.dst.iter().map(|d| d.reg)) {
-                    if !matches!(f.homes[r.index()], Home::Vector | Home::Mask | Home::None) {
-                        let start = self.ranges.kept.starts[block] + 1;
+                    if !matches!(
+                        f.storage[r.index()],
+                        StorageClass::Vector | StorageClass::Mask | StorageClass::None
+                    ) {
+                        let start = self.weights.kept.starts[block] + 1;
                         let (first, last) = (start + first as u32, start + end as u32 - 1);
-                        self.ranges.kept.include(r, first, last);
+                        self.weights.kept.include(r, first, last);
                     }
                 }
             }
@@ -392,12 +401,12 @@ impl Compiler<'_> {
         let mut steps: Vec<Step> = Vec::new();
         let mut open = Builder::default();
         let close = |open: &mut Builder, steps: &mut Vec<Step>, next: usize| {
-            let mut done = std::mem::take(open).segment;
+            let mut done = std::mem::take(open).region;
             if !done.is_empty() {
                 done.range.1 = next;
-                steps.push(Step::Segment(Rc::new(done)));
+                steps.push(Step::VectorRegion(Rc::new(done)));
             }
-            open.segment.range.0 = next;
+            open.region.range.0 = next;
         };
         for (index, inst) in insts.iter().enumerate() {
             self.index = index;
@@ -405,16 +414,16 @@ impl Compiler<'_> {
                 Kind::Whole => {
                     close(&mut open, &mut steps, index);
                     steps.push(Step::Whole(index));
-                    open.segment.range.0 = index + 1;
+                    open.region.range.0 = index + 1;
                 }
                 Kind::Single => {
                     if open.goes_before(inst) {
-                        open.segment.before.push(index);
+                        open.region.before.push(index);
                     } else if open.goes_behind(inst) {
                         open.add_behind(index, inst);
                     } else {
                         close(&mut open, &mut steps, index);
-                        open.segment.before.push(index);
+                        open.region.before.push(index);
                     }
                 }
                 Kind::Lanes(access) => {
@@ -428,8 +437,8 @@ impl Compiler<'_> {
         close(&mut open, &mut steps, insts.len());
         self.find_live(block, &mut steps);
         for step in &mut steps {
-            if let Step::Segment(segment) = step {
-                Rc::make_mut(segment).arrange(f, insts, self.layout, self.masked);
+            if let Step::VectorRegion(region) = step {
+                Rc::make_mut(region).arrange(f, insts, self.layout, self.masked);
             }
         }
         steps
@@ -451,22 +460,22 @@ impl Compiler<'_> {
         live.extend(mentioned(f, &b.term));
         let mut at = b.insts.len();
         for step in steps.iter_mut().rev() {
-            let Step::Segment(segment) = step else { continue };
-            let segment = Rc::make_mut(segment);
-            while at > segment.range.1 {
+            let Step::VectorRegion(region) = step else { continue };
+            let region = Rc::make_mut(region);
+            while at > region.range.1 {
                 at -= 1;
                 self.step_back(&b.insts[at], &mut live);
             }
-            let behind = segment.after.iter().flat_map(|i| sources(&b.insts[*i]));
+            let behind = region.after.iter().flat_map(|i| sources(&b.insts[*i]));
             let mut needed: HashSet<Reg> = behind.collect();
-            for member in &segment.members {
+            for member in &region.members {
                 for d in &b.insts[member.index].dst {
                     if live.contains(&d.reg) {
                         needed.insert(d.reg);
                     }
                 }
             }
-            segment.live = needed;
+            region.live = needed;
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) fn rounding(inst: &VectorInst) -> Option<Round> {
 /// Where a member finds and leaves a value: registers that are needed at different times have one
 /// place in the register file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Held {
+pub(crate) enum ValueLocation {
     Register(Reg),
     Place(Option<u32>),
 }
@@ -36,14 +36,19 @@ pub(crate) enum Held {
 #[derive(Default)]
 struct Waits {
     /// By value: the member that wrote it last, and those that have read it since.
-    values: HashMap<Held, (Option<usize>, Vec<usize>)>,
+    values: HashMap<ValueLocation, (Option<usize>, Vec<usize>)>,
     accesses: Vec<usize>,
     stores: Vec<usize>,
 }
 
 impl Waits {
     /// The members in front that the next one must not pass.
-    fn of(&mut self, number: usize, inst: &VectorInst, held: &impl Fn(Reg) -> Held) -> Vec<usize> {
+    fn of(
+        &mut self,
+        number: usize,
+        inst: &VectorInst,
+        held: &impl Fn(Reg) -> ValueLocation,
+    ) -> Vec<usize> {
         let mut waits = Vec::new();
         let written = || inst.dst.iter().map(|d| d.reg);
         // Where lanes keep what they have, results are read as well.
@@ -74,7 +79,7 @@ impl Waits {
 pub(crate) fn ordered(
     members: Vec<Member>,
     insts: &[VectorInst],
-    held: impl Fn(Reg) -> Held,
+    held: impl Fn(Reg) -> ValueLocation,
 ) -> Vec<Member> {
     let needs: Vec<Option<Round>> = members.iter().map(|m| rounding(&insts[m.index])).collect();
     if needs.iter().flatten().all(|round| *round == Round::Near) {
@@ -134,7 +139,7 @@ mod tests {
 
     fn order_of(insts: &[VectorInst]) -> Vec<usize> {
         let members = (0..insts.len()).map(|index| Member { index, access: None }).collect();
-        ordered(members, insts, Held::Register).iter().map(|m| m.index).collect()
+        ordered(members, insts, ValueLocation::Register).iter().map(|m| m.index).collect()
     }
 
     #[test]

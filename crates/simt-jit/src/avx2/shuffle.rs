@@ -1,9 +1,9 @@
 //! Shuffles. Those of a full warp by constants are members of segments: lanes of other quarters are
 //! read from the register file, so nothing in the segment may write the source. Others stand alone.
 
-use super::{QUARTER_LANES, QUARTERS};
+use super::{SLICE_LANES, SLICES};
 use crate::asm::assembler::{X, at};
-use crate::avx2::slice::Quarter;
+use crate::avx2::slice::Slice;
 use crate::avx512::shuffle::{lanes_read, numbers};
 use crate::emit::lane_loop::Slot;
 use crate::frame::layout::{FILE, LANE_RESULTS, LANE_SECONDS, LANE_VALUES};
@@ -11,7 +11,7 @@ use crate::function::Compiler;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
 use simt::ir::op::{Op, ShflMode, Width};
-use simt::ir::vector::{Home, Source, VectorInst};
+use simt::ir::vector::{Source, StorageClass, VectorInst};
 
 /// The register whose lanes a shuffle exchanges.
 pub(crate) fn exchanged(inst: &VectorInst) -> Option<Reg> {
@@ -29,14 +29,13 @@ impl Compiler<'_> {
             return false;
         }
         let constant = |n: usize| matches!(inst.src.get(n), Some(Source::Imm(_)));
-        let home = |r: Reg| self.f.homes[r.index()];
-        let results = inst
-            .dst
-            .iter()
-            .enumerate()
-            .all(|(n, d)| home(d.reg) == if n == 0 { Home::Vector } else { Home::Mask });
-        let source = exchanged(inst)
-            .is_some_and(|r| home(r) == Home::Vector && inst.dst.iter().all(|d| d.reg != r));
+        let storage = |r: Reg| self.f.storage[r.index()];
+        let results = inst.dst.iter().enumerate().all(|(n, d)| {
+            storage(d.reg) == if n == 0 { StorageClass::Vector } else { StorageClass::Mask }
+        });
+        let source = exchanged(inst).is_some_and(|r| {
+            storage(r) == StorageClass::Vector && inst.dst.iter().all(|d| d.reg != r)
+        });
         source && results && !inst.dst.is_empty() && constant(1) && constant(2)
     }
 }
@@ -52,7 +51,8 @@ impl Compiler<'_> {
             _ if all => u32::MAX,
             _ => return false,
         };
-        let lanes = self.f.homes[r.index()] == Home::Vector && self.has_lane_results_of(inst);
+        let lanes =
+            self.f.storage[r.index()] == StorageClass::Vector && self.has_lane_results_of(inst);
         if inst.uniform || !lanes {
             return false;
         }
@@ -69,18 +69,18 @@ impl Compiler<'_> {
             Some(_) => Slot::Lanes(FILE, 0),
             None => self.source_slots(inst.src[1], Width::W32, LANE_VALUES),
         };
-        for quarter in 0..QUARTERS {
-            let first = quarter * QUARTER_LANES;
+        for slice in 0..SLICES {
+            let first = slice * SLICE_LANES;
             match &constant {
                 Some((from, _)) => {
-                    let from = numbers(from[first..first + QUARTER_LANES].iter().copied());
+                    let from = numbers(from[first..first + SLICE_LANES].iter().copied());
                     let from = self.a.constant(&from);
                     self.a.op(LOAD, &[FROM.into(), from.into()]);
                 }
-                None => self.lanes_to_read_of(mode, given, quarter, c as u32),
+                None => self.lanes_to_read_of(mode, given, slice, c as u32),
             }
             self.pick_lanes(start);
-            let to = at(Register::RSP, LANE_RESULTS + 32 * quarter as i32);
+            let to = at(Register::RSP, LANE_RESULTS + 32 * slice as i32);
             self.a.op(Code::VEX_Vmovdqu_ymmm256_ymm, &[to.into(), PICKED.into()]);
         }
         self.put_lanes(inst, 0, Width::W32, Some(LANE_RESULTS));
@@ -104,27 +104,28 @@ impl Compiler<'_> {
 
     /// The first result is lanes, the second a predicate.
     fn has_lane_results_of(&self, inst: &VectorInst) -> bool {
-        let home = |n: usize| inst.dst.get(n).map(|d| self.f.homes[d.reg.index()]);
-        home(0) == Some(Home::Vector) && matches!(home(1), None | Some(Home::Mask))
+        let storage = |n: usize| inst.dst.get(n).map(|d| self.f.storage[d.reg.index()]);
+        storage(0) == Some(StorageClass::Vector)
+            && matches!(storage(1), None | Some(StorageClass::Mask))
     }
 
     /// The numbers of the lanes that a quarter's lanes read, by lane arguments; a bit for each that
     /// is outside of its segment goes to the stack.
-    fn lanes_to_read_of(&mut self, mode: ShflMode, given: Slot, quarter: usize, c: u32) {
-        let (clamp, segment) = (c & 31, c >> 8 & 31);
-        let lanes = || (0..QUARTER_LANES as u32).map(|n| n + (QUARTER_LANES * quarter) as u32);
+    fn lanes_to_read_of(&mut self, mode: ShflMode, given: Slot, slice: usize, c: u32) {
+        let (clamp, region) = (c & 31, c >> 8 & 31);
+        let lanes = || (0..SLICE_LANES as u32).map(|n| n + (SLICE_LANES * slice) as u32);
         let mut list = |of: &dyn Fn(u32) -> u32| self.a.constant(&numbers(lanes().map(of)));
         let own = list(&|lane| lane);
-        let most = list(&|lane| (lane & segment) | (clamp & !segment));
-        let free = list(&|_| if mode == ShflMode::Idx { 31 & !segment } else { 31 });
-        let fixed = list(&|lane| lane & segment);
+        let most = list(&|lane| (lane & region) | (clamp & !region));
+        let free = list(&|_| if mode == ShflMode::Idx { 31 & !region } else { 31 });
+        let fixed = list(&|lane| lane & region);
         let [from, other]: [X; 2] = [FROM.into(), OTHER.into()];
         match given {
             Slot::One(memory) => {
                 self.a.op(Code::VEX_Vpbroadcastd_ymm_xmmm32, &[from, memory.into()])
             }
             Slot::Lanes(base, offset) => {
-                self.a.op(LOAD, &[from, at(base, offset + 32 * quarter as i32).into()])
+                self.a.op(LOAD, &[from, at(base, offset + 32 * slice as i32).into()])
             }
         };
         self.a.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[from, from, free.into()]);
@@ -150,7 +151,7 @@ impl Compiler<'_> {
         self.a.op(blend, &[from, from, own.into(), other]);
         self.a.op(Code::VEX_Vmovmskps_r32_ymm, &[Register::EAX.into(), other]);
         self.in_eax = None;
-        let outside = at(Register::RSP, LANE_SECONDS + quarter as i32);
+        let outside = at(Register::RSP, LANE_SECONDS + slice as i32);
         self.a.op(Code::Mov_rm8_r8, &[outside.into(), Register::AL.into()]);
     }
 
@@ -164,10 +165,10 @@ impl Compiler<'_> {
         self.a.op(shift, &[odd.into(), FROM.into(), X::I(28)]);
         self.a.op(shift, &[upper.into(), FROM.into(), X::I(27)]);
         for (half, to) in [(0, PICKED), (1, Register::YMM5)] {
-            let quarter = |n: i32| at(FILE, start + 64 * half + 32 * n);
+            let slice = |n: i32| at(FILE, start + 64 * half + 32 * n);
             let second = Register::YMM3;
-            self.a.op(permute, &[to.into(), FROM.into(), quarter(0).into()]);
-            self.a.op(permute, &[second.into(), FROM.into(), quarter(1).into()]);
+            self.a.op(permute, &[to.into(), FROM.into(), slice(0).into()]);
+            self.a.op(permute, &[second.into(), FROM.into(), slice(1).into()]);
             self.a.op(blend, &[to.into(), to.into(), second.into(), odd.into()]);
         }
         let halves = [PICKED.into(), PICKED.into(), Register::YMM5.into(), upper.into()];
@@ -182,7 +183,7 @@ const PICKED: Register = Register::YMM2;
 
 const LOAD: Code = Code::VEX_Vmovdqu_ymm_ymmm256;
 
-impl Quarter<'_, '_> {
+impl Slice<'_, '_> {
     /// Makes a shuffle.
     pub(crate) fn exchange(&mut self, inst: &VectorInst) {
         let (Op::Shfl(mode, predicate), Some(r), Source::Imm(b), Source::Imm(c)) =
@@ -191,12 +192,12 @@ impl Quarter<'_, '_> {
             return self.unsupported();
         };
         let (from, inside) = lanes_read(*mode, b as u32, c as u32);
-        let first = self.number * QUARTER_LANES;
-        let from = &from[first..first + QUARTER_LANES];
+        let first = self.number * SLICE_LANES;
+        let from = &from[first..first + SLICE_LANES];
         let start = self.c.layout.place(r.index()).vector.unwrap_or(0) as i32;
         let to = self.temp();
         // Lanes of two quarters may have been stored just before, apart: such a load would wait.
-        let whole = (from[0] as usize).is_multiple_of(QUARTER_LANES);
+        let whole = (from[0] as usize).is_multiple_of(SLICE_LANES);
         if whole && from.windows(2).all(|pair| pair[1] == pair[0] + 1) {
             let memory = at(FILE, start + 4 * from[0] as i32);
             self.op(Code::VEX_Vmovdqu_ymm_ymmm256, &[to.into(), memory.into()]);
@@ -205,13 +206,13 @@ impl Quarter<'_, '_> {
             let lanes = self.c.a.constant(&lanes);
             let lanes = self.copied(lanes.into());
             let mut none_yet = true;
-            for quarter in 0..4u32 {
-                let here = |n: &u32| n / QUARTER_LANES as u32 == quarter;
+            for slice in 0..4u32 {
+                let here = |n: &u32| n / SLICE_LANES as u32 == slice;
                 let bits = from.iter().rev().fold(0, |bits, n| bits << 1 | i32::from(here(n)));
                 if bits == 0 {
                     continue;
                 }
-                let memory = at(FILE, start + 32 * quarter as i32);
+                let memory = at(FILE, start + 32 * slice as i32);
                 let permute = Code::VEX_Vpermd_ymm_ymm_ymmm256;
                 if none_yet {
                     self.op(permute, &[to.into(), lanes.into(), memory.into()]);

@@ -5,14 +5,14 @@
 //! nobody reads any more is not stored. Values that all quarters share stay where they are.
 
 use crate::asm::assembler::{X, at};
-use crate::avx2::partition::{Member, Segment};
+use crate::avx2::partition::{Member, VectorRegion};
 use crate::avx2::shuffle::exchanged;
-use crate::avx2::{QUARTER_LANES, QUARTERS, predicate_slot, schedule, spill_slot, support};
+use crate::avx2::{SLICE_LANES, SLICES, predicate_slot, schedule, spill_slot, support};
 use crate::frame::layout::{FILE, MASK};
 use crate::function::Compiler;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{Round, Width};
-use simt::ir::vector::{Dest, Home, Source, VectorInst};
+use simt::ir::vector::{Dest, Source, StorageClass, VectorInst};
 use simt::ir::{Guard, Reg};
 
 /// Vector registers of the processor.
@@ -46,9 +46,9 @@ struct Slot {
 }
 
 /// A quarter of a segment under construction.
-pub(crate) struct Quarter<'c, 'a> {
+pub(crate) struct Slice<'c, 'a> {
     pub(crate) c: &'c mut Compiler<'a>,
-    segment: &'c Segment,
+    region: &'c VectorRegion,
     slots: [Slot; REGISTERS],
     /// Its number.
     pub(crate) number: usize,
@@ -59,7 +59,7 @@ pub(crate) struct Quarter<'c, 'a> {
     /// Quarters of which no lane runs are passed.
     passes: bool,
     /// The instruction is on one value, which all lanes have.
-    one: bool,
+    uniform_as_vector: bool,
 }
 
 /// Machine registers that a quarter's lanes of a width take.
@@ -83,27 +83,28 @@ fn number_of(register: Register) -> usize {
     register as usize - Register::YMM0 as usize
 }
 
-impl<'c, 'a> Quarter<'c, 'a> {
-    pub(crate) fn new(c: &'c mut Compiler<'a>, segment: &'c Segment) -> Self {
+impl<'c, 'a> Slice<'c, 'a> {
+    pub(crate) fn new(c: &'c mut Compiler<'a>, region: &'c VectorRegion) -> Self {
         let slots = [Slot::default(); REGISTERS];
-        let scattered = |m: &Member| m.access.is_some_and(|(_, reach)| !reach.is_formula());
-        let long = segment.members.len() >= PASSED_MIN || segment.members.iter().any(scattered);
+        let scattered =
+            |m: &Member| m.access.is_some_and(|(_, address_mode)| !address_mode.is_formula());
+        let long = region.members.len() >= PASSED_MIN || region.members.iter().any(scattered);
         let passes = c.masked && long;
         Self {
             c,
-            segment,
+            region,
             slots,
             number: 0,
             position: 0,
             rounding: Round::Near,
             passes,
-            one: false,
+            uniform_as_vector: false,
         }
     }
 
     /// Makes the code of an instruction on one value, the only member.
     pub(super) fn make_one(mut self, inst: &VectorInst) {
-        self.one = true;
+        self.uniform_as_vector = true;
         if let Some(round) = schedule::rounding(inst) {
             self.round(round);
         }
@@ -114,15 +115,15 @@ impl<'c, 'a> Quarter<'c, 'a> {
     /// Makes the code of all quarters.
     pub(crate) fn make_all(mut self) {
         let (f, block) = (self.c.f, self.c.block);
-        for number in 0..QUARTERS {
+        for number in 0..SLICES {
             self.number = number;
             let none = self.c.a.label();
             if self.passes {
-                let lanes = (0xff << (QUARTER_LANES * number)) as u32 as i32;
+                let lanes = (0xff << (SLICE_LANES * number)) as u32 as i32;
                 self.op(Code::Test_rm32_imm32, &[MASK.into(), X::I(lanes)]);
                 self.c.a.jump(Code::Je_rel32_64, none);
             }
-            for (position, member) in self.segment.members.iter().enumerate() {
+            for (position, member) in self.region.members.iter().enumerate() {
                 self.position = position;
                 let inst = &f.blocks[block].insts[member.index];
                 if let Some(round) = schedule::rounding(inst) {
@@ -131,11 +132,11 @@ impl<'c, 'a> Quarter<'c, 'a> {
                 // What a shuffle reads of other quarters has been seen to before.
                 if exchanged(inst).is_none() {
                     let exposed: Vec<Reg> =
-                        crate::analysis::nan_demand::exposed(&self.c.lazy, inst).collect();
+                        crate::analysis::nan_demand::exposed(&self.c.nan_deferred, inst).collect();
                     exposed.into_iter().for_each(|r| self.canonicalise(r));
                 }
                 match member.access {
-                    Some((plan, reach)) => self.transfer(inst, plan, reach),
+                    Some((mem, address_mode)) => self.transfer(inst, mem, address_mode),
                     None => self.lanes(inst),
                 }
                 self.slots.iter_mut().for_each(|s| s.pinned = false);
@@ -149,7 +150,7 @@ impl<'c, 'a> Quarter<'c, 'a> {
     /// none is passed.
     fn end(&mut self) {
         self.round(Round::Near);
-        self.position = self.segment.members.len();
+        self.position = self.region.members.len();
         for n in 0..REGISTERS {
             if self.passes || !matches!(self.slots[n].key, Some(Key::Splat(_) | Key::Bits)) {
                 self.release(n);
@@ -175,12 +176,12 @@ impl<'c, 'a> Quarter<'c, 'a> {
     /// Where a piece of a register is that is in no machine register: in the register file, or on the
     /// stack if nobody needs it outside of the segment.
     fn in_memory(&self, r: Reg, width: Width, piece: usize) -> MemoryOperand {
-        if let Some(slot) = self.segment.inner.get(&r) {
+        if let Some(slot) = self.region.inner.get(&r) {
             return spill_slot(slot + piece);
         }
         let start = self.c.layout.place(r.index()).vector.unwrap_or(0) as i32;
-        let quarter = QUARTER_LANES as i32 * width.bytes() as i32;
-        at(FILE, start + self.number as i32 * quarter + 32 * piece as i32)
+        let slice = SLICE_LANES as i32 * width.bytes() as i32;
+        at(FILE, start + self.number as i32 * slice + 32 * piece as i32)
     }
 
     fn width_of(&self, r: Reg) -> Width {
@@ -194,15 +195,15 @@ impl<'c, 'a> Quarter<'c, 'a> {
     /// The next position from `from` on at which what a register holds is read, counted on into
     /// the quarters to come; `None` if it is not.
     fn next_use(&self, key: Key, from: usize) -> Option<usize> {
-        let count = self.segment.members.len();
+        let count = self.region.members.len();
         match key {
-            Key::Lanes(r, _) | Key::Predicate(r) => self.segment.next_read(r, from),
+            Key::Lanes(r, _) | Key::Predicate(r) => self.region.next_read(r, from),
             // Made anew if need be.
             Key::Active(_) | Key::Bits => Some(count),
-            Key::Splat(r) => match self.segment.next_read(r, from) {
+            Key::Splat(r) => match self.region.next_read(r, from) {
                 Some(next) if next < count => Some(next),
-                _ if self.number + 1 == QUARTERS || self.passes => None,
-                _ => self.segment.first_mention(r).map(|first| count + first),
+                _ if self.number + 1 == SLICES || self.passes => None,
+                _ => self.region.first_mention(r).map(|first| count + first),
             },
         }
     }
@@ -234,7 +235,7 @@ impl<'c, 'a> Quarter<'c, 'a> {
     }
 
     fn predicate_in_stack(&self, r: Reg) -> MemoryOperand {
-        let number = self.segment.predicates.iter().position(|p| *p == r).unwrap_or(0);
+        let number = self.region.predicates.iter().position(|p| *p == r).unwrap_or(0);
         at(Register::RSP, predicate_slot(number) + 32 * self.number as i32)
     }
 
@@ -294,10 +295,10 @@ impl<'c, 'a> Quarter<'c, 'a> {
             Source::Vector(r)
             | Source::Scalar(r)
             | Source::Affine(r, _)
-            | Source::Halves(r, ..)
+            | Source::HalfAffine(r, ..)
             | Source::Mask(r) => r,
         };
-        if self.c.f.homes[r.index()] != Home::Vector {
+        if self.c.f.storage[r.index()] != StorageClass::Vector {
             return self.splat(r).into();
         }
         let key = Key::Lanes(r, piece);
@@ -307,7 +308,7 @@ impl<'c, 'a> Quarter<'c, 'a> {
         let memory = self.in_memory(r, width, piece);
         let again = self
             .next_use(key, self.position + 1)
-            .is_some_and(|next| next < self.segment.members.len());
+            .is_some_and(|next| next < self.region.members.len());
         if !again && width != Width::W16 {
             return memory.into();
         }
@@ -366,7 +367,7 @@ impl<'c, 'a> Quarter<'c, 'a> {
     /// Four of the eight 32-bit lanes of a source: 16 bytes.
     pub(crate) fn half(&mut self, source: Source, half: usize) -> X {
         if let Source::Vector(r) = source
-            && self.c.f.homes[r.index()] == Home::Vector
+            && self.c.f.storage[r.index()] == StorageClass::Vector
             && self.find(Key::Lanes(r, 0)).is_none()
         {
             let mut memory = self.in_memory(r, Width::W32, 0);
@@ -406,7 +407,7 @@ impl<'c, 'a> Quarter<'c, 'a> {
         };
         match assigned {
             // What all lanes need is in memory as well.
-            Some(register) if self.c.f.homes[r.index()] != Home::ScalarAndVector => {
+            Some(register) if self.c.f.storage[r.index()] != StorageClass::ScalarAndVector => {
                 let (copy, from) = match width {
                     Width::W64 => (Code::VEX_Vmovq_xmm_rm64, register.full_register()),
                     _ => (Code::VEX_Vmovd_xmm_rm32, register.full_register32()),
@@ -426,12 +427,12 @@ impl<'c, 'a> Quarter<'c, 'a> {
     /// A piece of a formula of the lane's number, in a register of its own.
     pub(crate) fn formula(&mut self, source: Source, width: Width, piece: usize) -> Register {
         let bytes = width.bytes() as usize;
-        let first = self.number * QUARTER_LANES + piece * (32 / bytes);
+        let first = self.number * SLICE_LANES + piece * (32 / bytes);
         let (r, stride, first) = match source {
             Source::Affine(r, stride) => (r, stride, first),
-            Source::Halves(low, high, stride) => {
-                let upper = self.number >= QUARTERS / 2;
-                (if upper { high } else { low }, stride, first % (QUARTER_LANES * QUARTERS / 2))
+            Source::HalfAffine(low, high, stride) => {
+                let upper = self.number >= SLICES / 2;
+                (if upper { high } else { low }, stride, first % (SLICE_LANES * SLICES / 2))
             }
             other => {
                 let operand = self.piece(other, width, piece);
@@ -461,7 +462,7 @@ impl<'c, 'a> Quarter<'c, 'a> {
     pub(crate) fn put(&mut self, inst: &VectorInst, n: usize, piece: usize, made: Register) {
         let dest = &inst.dst[n];
         let width = self.width_of(dest.reg);
-        if self.one {
+        if self.uniform_as_vector {
             // All pieces are alike.
             return if piece == 0 {
                 self.put_one(inst, n, width, made)
@@ -518,9 +519,9 @@ impl<'c, 'a> Quarter<'c, 'a> {
 
     /// 32 bits of the lane's number in the bits that are given for all lanes, as a mask.
     fn spread(&mut self, all: Register, to: Register) {
-        let first = self.number * QUARTER_LANES;
+        let first = self.number * SLICE_LANES;
         let bits: Vec<u8> =
-            (first..first + QUARTER_LANES).flat_map(|lane| (1u32 << lane).to_le_bytes()).collect();
+            (first..first + SLICE_LANES).flat_map(|lane| (1u32 << lane).to_le_bytes()).collect();
         let bits = self.c.a.constant(&bits);
         self.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[to.into(), all.into(), bits.into()]);
         self.op(Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256, &[to.into(), to.into(), bits.into()]);
@@ -539,7 +540,7 @@ impl<'c, 'a> Quarter<'c, 'a> {
             }
             _ => return None,
         };
-        Some((bits >> (QUARTER_LANES * self.number)) as u8)
+        Some((bits >> (SLICE_LANES * self.number)) as u8)
     }
 
     /// Somebody behind the instruction under construction reads a predicate.
@@ -549,7 +550,7 @@ impl<'c, 'a> Quarter<'c, 'a> {
 
     /// A mask of 32 bits a lane for bits that are known.
     pub(crate) fn known_mask(&mut self, bits: u8) -> Register {
-        let lanes = (0..QUARTER_LANES).map(|n| 0u32.wrapping_sub(u32::from(bits >> n & 1)));
+        let lanes = (0..SLICE_LANES).map(|n| 0u32.wrapping_sub(u32::from(bits >> n & 1)));
         let mask: Vec<u8> = lanes.flat_map(u32::to_le_bytes).collect();
         let mask = self.c.a.constant(&mask);
         self.copied(mask.into())
@@ -565,7 +566,7 @@ impl<'c, 'a> Quarter<'c, 'a> {
         if let Some(n) = self.find(key) {
             return self.pin(n);
         }
-        let to = if self.segment.has_written(r, self.position) {
+        let to = if self.region.has_written(r, self.position) {
             let from = self.predicate_in_stack(r);
             self.copied(from.into())
         } else if let Some(bits) = self.known(source) {
@@ -633,7 +634,7 @@ impl<'c, 'a> Quarter<'c, 'a> {
     /// A predicate that an instruction has made, as a mask of 32 bits a lane in a register of its
     /// own.
     pub(crate) fn put_predicate(&mut self, inst: &VectorInst, n: usize, made: Register) {
-        if self.one {
+        if self.uniform_as_vector {
             return self.put_one_predicate(inst, n, made);
         }
         let dest = &inst.dst[n];

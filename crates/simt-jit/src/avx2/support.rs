@@ -1,12 +1,12 @@
 //! Which instructions have a form here, and of which kind.
 
-use crate::avx2::memory::address_mode::Reach;
+use crate::avx2::memory::address_mode::AddressMode;
 use crate::avx2::{bits, compare, convert, float, half, integer};
 use crate::function::Compiler;
-use crate::memory::access::Plan;
+use crate::memory::access::MemAccess;
 use crate::scalar::integer::window;
 use simt::ir::op::{Op, PrmtMode, Special, Width};
-use simt::ir::vector::{Dest, Home, Source, VectorInst};
+use simt::ir::vector::{Dest, Source, StorageClass, VectorInst};
 
 /// How an instruction is made.
 pub(crate) enum Kind {
@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     /// Once, in general registers.
     Single,
     /// A quarter at a time; a load or store with what it moves.
-    Lanes(Option<(Plan, Reach)>),
+    Lanes(Option<(MemAccess, AddressMode)>),
 }
 
 /// Lanes that do not run the instruction keep this result's old value.
@@ -56,14 +56,16 @@ fn is_pure(op: &Op) -> bool {
 impl Compiler<'_> {
     /// How the instruction under construction is made.
     pub(crate) fn kind(&self, inst: &VectorInst) -> Kind {
-        let homes = |home: Home| inst.dst.iter().all(|d| self.f.homes[d.reg.index()] == home);
+        let storage = |storage: StorageClass| {
+            inst.dst.iter().all(|d| self.f.storage[d.reg.index()] == storage)
+        };
         match inst.op {
             Op::PredMov | Op::PredNot | Op::Pred(_) | Op::PredSelect => Kind::Single,
             Op::Load(_) | Op::Store(_) => {
-                let Some(plan) = self.plan(inst) else { return Kind::Whole };
-                let for_all = inst.uniform && !plan.write && homes(Home::Vector);
+                let Some(mem) = self.mem(inst) else { return Kind::Whole };
+                let for_all = inst.uniform && !mem.write && storage(StorageClass::Vector);
                 if inst.uniform && !for_all {
-                    return if homes(Home::Vector) && !plan.write {
+                    return if storage(StorageClass::Vector) && !mem.write {
                         Kind::Whole
                     } else {
                         Kind::Single
@@ -72,9 +74,9 @@ impl Compiler<'_> {
                 if self.one_place(inst).is_some() {
                     return Kind::Whole;
                 }
-                match self.reach(inst, plan) {
-                    Some(reach) if plan.write || homes(Home::Vector) => {
-                        Kind::Lanes(Some((plan, reach)))
+                match self.address_mode(inst, mem) {
+                    Some(address_mode) if mem.write || storage(StorageClass::Vector) => {
+                        Kind::Lanes(Some((mem, address_mode)))
                     }
                     _ => Kind::Whole,
                 }
@@ -82,20 +84,26 @@ impl Compiler<'_> {
             Op::Shfl(..) if self.exchanges(inst) => Kind::Lanes(None),
             Op::Carry { .. } if self.carries_lanes(inst) => Kind::Lanes(None),
             _ if inst.uniform => {
-                let single =
-                    |d: &Dest| !matches!(self.f.homes[d.reg.index()], Home::Vector | Home::None);
+                let single = |d: &Dest| {
+                    !matches!(
+                        self.f.storage[d.reg.index()],
+                        StorageClass::Vector | StorageClass::None
+                    )
+                };
                 let apart = is_pure(&inst.op) && !inst.dst.is_empty();
                 if apart && inst.dst.iter().all(single) { Kind::Single } else { Kind::Whole }
             }
             Op::Setp(compare, ty)
-                if homes(Home::Mask) && compare::is_of_formulas(inst, compare, ty) =>
+                if storage(StorageClass::Mask) && compare::is_of_formulas(inst, compare, ty) =>
             {
                 Kind::Single
             }
-            Op::Setp(compare, ty) if homes(Home::Mask) && compare::has_form(compare, ty) => {
+            Op::Setp(compare, ty)
+                if storage(StorageClass::Mask) && compare::has_form(compare, ty) =>
+            {
                 Kind::Lanes(None)
             }
-            _ if inst.dst.is_empty() || !homes(Home::Vector) => Kind::Whole,
+            _ if inst.dst.is_empty() || !storage(StorageClass::Vector) => Kind::Whole,
             _ if self.has_lane_form(inst) => Kind::Lanes(None),
             _ => Kind::Whole,
         }
@@ -103,7 +111,7 @@ impl Compiler<'_> {
 
     pub(super) fn has_lane_form(&self, inst: &VectorInst) -> bool {
         let narrow = |w: Width| matches!(w, Width::W32 | Width::W64);
-        let formula = |s: &Source| matches!(s, Source::Affine(..) | Source::Halves(..));
+        let formula = |s: &Source| matches!(s, Source::Affine(..) | Source::HalfAffine(..));
         match inst.op {
             Op::Mov(w) => narrow(w) || w == Width::W16 && !inst.src.iter().any(formula),
             _ if inst.src.iter().any(formula) => false,

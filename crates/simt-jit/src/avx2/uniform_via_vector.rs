@@ -1,20 +1,22 @@
 //! Instructions on one value that have no form in general registers: made as on lanes, with the
 //! value in every lane, of which the first one's result counts.
 
-use crate::avx2::partition::Segment;
-use crate::avx2::slice::{Quarter, xmm};
+use crate::avx2::partition::VectorRegion;
+use crate::avx2::slice::{Slice, xmm};
 use crate::frame::layout::A;
 use crate::function::Compiler;
 use iced_x86::{Code, Register};
 use simt::ir::op::{Op, Width};
-use simt::ir::vector::{Home, Source, VectorInst};
+use simt::ir::vector::{Source, StorageClass, VectorInst};
 
 impl Compiler<'_> {
     /// Makes an instruction on one value as on lanes; false if there is no such form.
     pub(crate) fn one_in_quarter(&mut self, inst: &VectorInst) -> bool {
         let narrow =
             |r: simt::ir::Reg| !matches!(self.f.classes[r.index()].width(), Some(Width::W128));
-        let one = |r: simt::ir::Reg| !matches!(self.f.homes[r.index()], Home::Vector | Home::None);
+        let one = |r: simt::ir::Reg| {
+            !matches!(self.f.storage[r.index()], StorageClass::Vector | StorageClass::None)
+        };
         let read = inst.src.iter().flat_map(|s| s.registers());
         let plain = read.chain(inst.dst.iter().map(|d| d.reg)).all(|r| narrow(r) && one(r))
             && !inst.src.iter().any(|s| matches!(s, Source::Mask(_)));
@@ -26,15 +28,15 @@ impl Compiler<'_> {
             return false;
         }
         let skip = self.skip_if_nobody_runs(inst);
-        let alone = Segment::of_one(self.index);
-        Quarter::new(self, &alone).make_one(inst);
+        let alone = VectorRegion::of_one(self.index);
+        Slice::new(self, &alone).make_one(inst);
         self.in_eax = None;
         self.nobody_ran(skip);
         true
     }
 }
 
-impl Quarter<'_, '_> {
+impl Slice<'_, '_> {
     /// Result `n` of an instruction on one value.
     pub(super) fn put_one(&mut self, inst: &VectorInst, n: usize, width: Width, made: Register) {
         let (code, to) = match width {

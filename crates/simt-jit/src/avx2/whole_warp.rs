@@ -10,10 +10,10 @@ use crate::avx512::operands::Value;
 use crate::emit::lane_loop::Slot;
 use crate::frame::layout::{A, C, FILE, Field, LANE_ADDRESSES, LANE_RESULTS, LANE_VALUES, field};
 use crate::function::Compiler;
-use crate::memory::access::{Address, Plan};
+use crate::memory::access::{Address, MemAccess};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{AtomOp, Op, Width};
-use simt::ir::vector::{Home, Source, VectorInst};
+use simt::ir::vector::{Source, StorageClass, VectorInst};
 use simt::launch_shape::HALF_LANES;
 
 const T0: Register = Register::YMM0;
@@ -63,35 +63,35 @@ impl Compiler<'_> {
 
     /// Makes a load or store that segments have no form for, one lane after the other.
     fn each_lane(&mut self, inst: &VectorInst) -> bool {
-        let Some(plan) = self.any_plan(inst) else { return false };
+        let Some(mem) = self.any_plan(inst) else { return false };
         let address = match inst.src[0] {
             Source::Vector(r) => Address::Lanes(self.lanes_in_file(r)),
-            source @ (Source::Affine(..) | Source::Halves(..)) if !plan.local => {
+            source @ (Source::Affine(..) | Source::HalfAffine(..)) if !mem.local => {
                 Address::Formula(source)
             }
             _ => return false,
         };
         let address = match address {
-            Address::Lanes(value) if plan.local => Address::Local(value),
+            Address::Lanes(value) if mem.local => Address::Local(value),
             other => other,
         };
-        let aligned = plan.offset % plan.total == 0 && !(plan.local && plan.offset < 0);
-        let fits = if plan.local { plan.wide } else { plan.wide != plan.shared };
+        let aligned = mem.offset % mem.total == 0 && !(mem.local && mem.offset < 0);
+        let fits = if mem.local { mem.wide } else { mem.wide != mem.shared };
         // Addresses must stay until the last element is there.
-        let kept = plan.access.count == 1
+        let kept = mem.access.count == 1
             || inst.src[0].registers().all(|r| inst.dst.iter().all(|d| d.reg != r));
         if inst.uniform || !aligned || !fits || !kept || !self.has_lane_results(inst) {
             return false;
         }
         let back = self.a.label();
-        self.narrow_lanes(inst, plan, address, back);
+        self.narrow_lanes(inst, mem, address, back);
         self.a.bind(back);
         true
     }
 
     /// A register's lanes in the register file, if need be copies of its one value.
     pub(crate) fn lanes_in_file(&mut self, r: simt::ir::Reg) -> Value {
-        if self.f.homes[r.index()] == Home::ScalarAndVector {
+        if self.f.storage[r.index()] == StorageClass::ScalarAndVector {
             self.flush_copies(r.index());
         }
         Value::Memory(FILE, self.layout.place(r.index()).vector.unwrap_or(0) as i32)
@@ -104,14 +104,14 @@ impl Compiler<'_> {
             Source::Imm(v) => {
                 Slot::One(self.a.constant(&v.to_le_bytes()[..width.bytes().min(8) as usize]))
             }
-            Source::Vector(r) if self.f.homes[r.index()] == Home::Vector => {
+            Source::Vector(r) if self.f.storage[r.index()] == StorageClass::Vector => {
                 Slot::Lanes(FILE, self.layout.place(r.index()).vector.unwrap_or(0) as i32)
             }
             Source::Affine(r, stride) => {
                 self.list_formula([r, r], stride, false, width, offset);
                 Slot::Lanes(Register::RSP, offset)
             }
-            Source::Halves(low, high, stride) => {
+            Source::HalfAffine(low, high, stride) => {
                 self.list_formula([low, high], stride, true, width, offset);
                 Slot::Lanes(Register::RSP, offset)
             }
@@ -172,8 +172,8 @@ impl Compiler<'_> {
     }
 
     /// [`Compiler::address_slots`] from the register file.
-    pub(crate) fn file_address_slots(&mut self, plan: Plan, address: Address) -> Slot {
-        let width = if plan.wide { Width::W64 } else { Width::W32 };
+    pub(crate) fn file_address_slots(&mut self, mem: MemAccess, address: Address) -> Slot {
+        let width = if mem.wide { Width::W64 } else { Width::W32 };
         let numbers = match address {
             Address::Formula(source) => self.source_slots(source, width, LANE_ADDRESSES),
             Address::Lanes(Value::Memory(base, offset))
@@ -183,7 +183,7 @@ impl Compiler<'_> {
         };
         let Slot::Lanes(base, offset) = numbers else { return numbers };
         let local = matches!(address, Address::Local(_));
-        if plan.before == 0 && !local {
+        if mem.before == 0 && !local {
             return numbers;
         }
         if local {
@@ -204,7 +204,7 @@ impl Compiler<'_> {
                 self.a.op(multiply, &[NEUTRAL.into(), T0.into(), lanes.into()]);
                 self.a.op(add, &[t1, t1, NEUTRAL.into()]);
             } else {
-                let before = self.a.constant(&plan.before.to_le_bytes().repeat(8));
+                let before = self.a.constant(&mem.before.to_le_bytes().repeat(8));
                 let add = Code::VEX_Vpaddd_ymm_ymm_ymmm256;
                 self.a.op(add, &[T1.into(), T1.into(), before.into()]);
             }

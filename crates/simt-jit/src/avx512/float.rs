@@ -90,7 +90,7 @@ impl Compiler<'_> {
         let sources = FloatParts { values, width, flush: mode.ftz, round };
         let place = self.dest(inst, &inst.dst[0]);
         let signs = matches!(op, FloatOp::Neg | FloatOp::Abs | FloatOp::CopySign);
-        let canonical = !double && !signs && !self.lazy[dest.index()];
+        let canonical = !double && !signs && !self.nan_deferred[dest.index()];
         let plain = !canonical && !pair && !mode.ftz && !mode.sat;
         if plain && op == FloatOp::RsqrtEstimate && self.estimated_roots(values[0], &place) {
             return true;

@@ -207,7 +207,7 @@ impl Compiler<'_> {
         true
     }
 
-    /// Halves with the other sign, or without one.
+    /// HalfAffine with the other sign, or without one.
     fn half_sign(&mut self, inst: &VectorInst, other: bool, width: Width) {
         let value = self.value(inst.src[0], width);
         let place = self.dest(inst, &inst.dst[0]);

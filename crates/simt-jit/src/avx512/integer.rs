@@ -7,7 +7,7 @@ use crate::function::Compiler;
 use crate::scalar::integer::window;
 use iced_x86::{Code, Register};
 use simt::ir::op::{IntOp, IntType, Op, Width};
-use simt::ir::vector::{Home, Source, VectorInst};
+use simt::ir::vector::{Source, StorageClass, VectorInst};
 
 /// Integer operations that are one instruction of two operands.
 fn binary_int(op: IntOp, ty: IntType) -> Option<Code> {
@@ -69,16 +69,16 @@ fn wide_shift(op: IntOp, ty: IntType) -> Option<[Code; 2]> {
 impl Compiler<'_> {
     /// Makes code for a lane-wise instruction; false if there is none.
     pub(crate) fn lanes(&mut self, inst: &VectorInst) -> bool {
-        if self.one.is_some() {
+        if self.uniform_as_vector.is_some() {
             return self.lane_wise(inst);
         }
         if inst.uniform || inst.dst.is_empty() || !self.has_lane_results(inst) {
             return false;
         }
-        if let (Op::Mov(w), Some(source @ (Source::Affine(..) | Source::Halves(..)))) =
+        if let (Op::Mov(w), Some(source @ (Source::Affine(..) | Source::HalfAffine(..)))) =
             (&inst.op, inst.src.first())
         {
-            if *w == Width::W16 && matches!(source, Source::Halves(..)) {
+            if *w == Width::W16 && matches!(source, Source::HalfAffine(..)) {
                 return false;
             }
             let place = self.dest(inst, &inst.dst[0]);
@@ -91,7 +91,7 @@ impl Compiler<'_> {
             }
             return true;
         }
-        if inst.src.iter().any(|s| matches!(s, Source::Affine(..) | Source::Halves(..))) {
+        if inst.src.iter().any(|s| matches!(s, Source::Affine(..) | Source::HalfAffine(..))) {
             return false;
         }
         self.lane_wise(inst)
@@ -228,7 +228,7 @@ impl Compiler<'_> {
     pub(crate) fn has_lane_results(&self, inst: &VectorInst) -> bool {
         inst.dst.iter().all(|d| {
             let r = d.reg.index();
-            self.f.homes[r] == Home::Vector
+            self.f.storage[r] == StorageClass::Vector
                 && !self.assignment.same[r]
                 && self.f.classes[r].width().is_some_and(|w| w != Width::W128)
         })

@@ -705,7 +705,7 @@ impl Compiler<'_> {
                 })
             }
             Width::W64 => {
-                // Eight lanes at a time out of memory.
+                // Fp8 lanes at a time out of memory.
                 for (n, source) in inst.src.iter().enumerate() {
                     let value = self.value(*source, Width::W16);
                     let register = self.part_in(value, 0, Width::W16, Z0);

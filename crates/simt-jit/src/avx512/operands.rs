@@ -2,15 +2,17 @@
 //!
 //! A register of 32-bit lanes is two *parts* of 64 bytes, one of 64-bit lanes four.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::asm::assembler::{X, at, repeated};
-use crate::frame::layout::{A, ACTIVE, FILE, K3, MASK, PREDICATE, SPREAD, SPREAD_SLOTS, Z0, Z1};
+use crate::frame::layout::{
+    A, ACTIVE, BROADCAST, BROADCAST_SLOTS, FILE, K3, MASK, PREDICATE, Z0, Z1,
+};
 use crate::frame::out_of_line::Cold;
 use crate::function::Compiler;
 use crate::regalloc::allocate::{Lanes, PARTS_MAX, parts};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::Width;
-use simt::ir::vector::{Dest, Home, Source, VectorInst};
+use simt::ir::vector::{Dest, Source, StorageClass, VectorInst};
 use simt::ir::{Guard, Reg};
 use simt::launch_shape::HALF_LANES;
 
@@ -71,7 +73,9 @@ impl Compiler<'_> {
     /// Where a source is.
     pub(crate) fn value(&mut self, source: Source, width: Width) -> Value {
         match source {
-            Source::Vector(r) | Source::Scalar(r) | Source::Affine(r, _) if self.one.is_some() => {
+            Source::Vector(r) | Source::Scalar(r) | Source::Affine(r, _)
+                if self.uniform_as_vector.is_some() =>
+            {
                 self.value_of_one(r, width)
             }
             Source::Imm(v) => match width {
@@ -85,7 +89,7 @@ impl Compiler<'_> {
             Source::Vector(r)
             | Source::Scalar(r)
             | Source::Affine(r, _)
-            | Source::Halves(r, ..)
+            | Source::HalfAffine(r, ..)
             | Source::Mask(r) => match self.lanes_of(r) {
                 Value::One(memory) if width == Width::W16 => self.spread_sixteen(memory),
                 other => other,
@@ -96,15 +100,15 @@ impl Compiler<'_> {
     /// One value of 16 bits in all lanes, for the instruction under construction: none repeats it. In
     /// a machine register that holds nothing in this function, or else on the stack; that uses Z0.
     fn spread_sixteen(&mut self, memory: MemoryOperand) -> Value {
-        self.spread = (self.spread + 1) % SPREAD_SLOTS;
-        let spare = self.spares.get(self.spread as usize).copied();
+        self.broadcast_count = (self.broadcast_count + 1) % BROADCAST_SLOTS;
+        let spare = self.spares.get(self.broadcast_count as usize).copied();
         let code = Code::EVEX_Vpbroadcastw_zmm_k1z_xmmm16;
         self.a.op(code, &[spare.unwrap_or(Z0).into(), single(memory).into()]);
         if let Some(spare) = spare {
             let none = Register::None;
             return Value::Parts([spare, none, none, none]);
         }
-        let offset = SPREAD + 64 * self.spread;
+        let offset = BROADCAST + 64 * self.broadcast_count;
         let to = at(Register::RSP, offset);
         self.a.op(store_code(Width::W32), &[to.into(), Z0.into()]);
         Value::Memory(Register::RSP, offset)
@@ -116,9 +120,9 @@ impl Compiler<'_> {
         match self.assignment.lanes[r.index()] {
             Lanes::Parts(registers) => Value::Parts(registers),
             Lanes::Same(register) => Value::Same(register),
-            Lanes::File => match (self.f.homes[r.index()], place.scalar, place.vector) {
+            Lanes::File => match (self.f.storage[r.index()], place.scalar, place.vector) {
                 // The copies in the file are made only when somebody else needs them.
-                (Home::ScalarAndVector, Some(at_scalar), _) => {
+                (StorageClass::ScalarAndVector, Some(at_scalar), _) => {
                     Value::One(repeated(at(FILE, at_scalar as i32)))
                 }
                 (_, _, vector) => Value::Memory(FILE, vector.unwrap_or(0) as i32),
@@ -178,7 +182,7 @@ impl Compiler<'_> {
         let lanes = (64 / width.bytes()) as usize;
         let (source, stride, first) = match source {
             Source::Affine(_, stride) => (source, stride, part * lanes),
-            Source::Halves(low, high, stride) => {
+            Source::HalfAffine(low, high, stride) => {
                 let first = part * lanes;
                 let half = if first < HALF_LANES { low } else { high };
                 (Source::Scalar(half), stride, first % HALF_LANES)
@@ -243,7 +247,7 @@ impl Compiler<'_> {
     /// The place of a result; makes the masks of the lanes that run the instruction if they are
     /// needed.
     pub(crate) fn dest(&mut self, inst: &VectorInst, dest: &Dest) -> Place {
-        if self.one.is_some() {
+        if self.uniform_as_vector.is_some() {
             return Place {
                 to: self.place_of_one(inst, dest),
                 width: self.width_of(dest.reg),
@@ -444,7 +448,7 @@ impl Compiler<'_> {
 
     /// Writes a lazy register's NaNs as others must see them.
     pub(crate) fn canonicalise(&mut self, r: Reg) {
-        if self.flavour == Flavour::Avx2 {
+        if self.isa == SimdIsa::Avx2 {
             return self.canonicalise_file(r);
         }
         // A NaN is rare.
@@ -458,7 +462,7 @@ impl Compiler<'_> {
         self.a.op(Code::VEX_Kortestw_kr_kr, &[k1.into(), k1.into()]);
         self.a.jump(Code::Jne_rel32_64, label);
         self.a.bind(back);
-        self.cold.push(Cold::Canonical { label, back, value });
+        self.out_of_line.push(Cold::Canonical { label, back, value });
     }
 
     /// Makes the NaNs of f32 lanes canonical where they are; uses Z0.

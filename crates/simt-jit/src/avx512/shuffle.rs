@@ -10,16 +10,16 @@ use simt::ir::vector::{Source, VectorInst};
 
 /// For each lane: the lane it reads, and whether that one is inside of its segment.
 pub(crate) fn lanes_read(mode: ShflMode, b: u32, c: u32) -> ([u32; 32], u32) {
-    let (b, clamp, segment) = (b as i32 & 31, c as i32 & 31, (c >> 8) as i32 & 31);
+    let (b, clamp, region) = (b as i32 & 31, c as i32 & 31, (c >> 8) as i32 & 31);
     let (mut from, mut inside) = ([0; 32], 0);
     for lane in 0..32 {
-        let most = (lane & segment) | (clamp & !segment);
+        let most = (lane & region) | (clamp & !region);
         let (j, fits) = match mode {
             ShflMode::Up => (lane - b, lane - b >= most),
             ShflMode::Down => (lane + b, lane + b <= most),
             ShflMode::Bfly => (lane ^ b, lane ^ b <= most),
             ShflMode::Idx => {
-                let j = (lane & segment) | (b & !segment);
+                let j = (lane & region) | (b & !region);
                 (j, j <= most)
             }
         };
@@ -46,7 +46,7 @@ impl Compiler<'_> {
             _ => return false,
         };
         let place_is_lanes = inst.dst.first().is_some_and(|d| {
-            self.f.homes[d.reg.index()] == simt::ir::vector::Home::Vector
+            self.f.storage[d.reg.index()] == simt::ir::vector::StorageClass::Vector
                 && !self.assignment.same[d.reg.index()]
         });
         if inst.uniform || !place_is_lanes {
@@ -97,7 +97,7 @@ impl Compiler<'_> {
                 self.put(&place, part, move_code(w), &[from.into()]);
             }
         }
-        if predicate && self.ranges.read[inst.dst[1].reg.index()] {
+        if predicate && self.weights.read[inst.dst[1].reg.index()] {
             match inside {
                 Some(inside) => {
                     self.a.op(Code::Mov_r32_imm32, &[Register::EAX.into(), X::I(inside as i32)]);
@@ -123,12 +123,12 @@ impl Compiler<'_> {
         c: u32,
         (to, inside): (Register, Register),
     ) {
-        let (clamp, segment) = (c & 31, c >> 8 & 31);
+        let (clamp, region) = (c & 31, c >> 8 & 31);
         let lanes = 16 * part as u32..16 * part as u32 + 16;
         let own = self.a.constant(&numbers(lanes.clone()));
-        let most = numbers(lanes.clone().map(|lane| (lane & segment) | (clamp & !segment)));
+        let most = numbers(lanes.clone().map(|lane| (lane & region) | (clamp & !region)));
         let most = self.a.constant(&most);
-        let free = if mode == ShflMode::Idx { 31 & !segment } else { 31 };
+        let free = if mode == ShflMode::Idx { 31 & !region } else { 31 };
         let free = repeated(self.a.constant(&free.to_le_bytes()));
         let given = self.part_in(b, part, Width::W32, to);
         self.a
@@ -155,7 +155,7 @@ impl Compiler<'_> {
                 2
             }
             ShflMode::Idx => {
-                let fixed = self.a.constant(&numbers(lanes.map(|lane| lane & segment)));
+                let fixed = self.a.constant(&numbers(lanes.map(|lane| lane & region)));
                 self.a.op(
                     Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32,
                     &[to.into(), to.into(), fixed.into()],
@@ -171,7 +171,7 @@ impl Compiler<'_> {
 
     /// Makes code for an instruction; false if it has to run in its decoded form.
     pub(crate) fn native(&mut self, inst: &VectorInst) -> bool {
-        if self.flavour == crate::Flavour::Avx2 {
+        if self.isa == crate::SimdIsa::Avx2 {
             return self.native_single(inst) || self.between(inst);
         }
         match inst.op {

@@ -4,7 +4,7 @@
 //! Invariant: lane-wise code asks [`Compiler::parts`] how many parts a value has, and looks at no
 //! lane beyond the first part's.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::asm::assembler::at;
 use crate::avx512::operands::Value;
 use crate::frame::layout::{A, C, LANE_ADDRESSES, LANE_RESULTS, LANE_VALUES, Z0};
@@ -13,7 +13,7 @@ use crate::regalloc::allocate::parts;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
 use simt::ir::op::{Op, Width};
-use simt::ir::vector::{Dest, Home, VectorInst};
+use simt::ir::vector::{Dest, StorageClass, VectorInst};
 
 /// Sources for which there is room.
 const SOURCES_MAX: usize = ((LANE_VALUES - LANE_ADDRESSES) / 64) as usize;
@@ -22,19 +22,19 @@ const RESULTS_MAX: usize = 4;
 
 /// Where the values of sources are: in the order of the places for them.
 #[derive(Default)]
-pub(crate) struct One {
+pub(crate) struct UniformAsVector {
     placed: Vec<Reg>,
 }
 
 impl Compiler<'_> {
     /// Machine registers that hold the lanes under construction.
     pub(crate) fn parts(&self, width: Width) -> usize {
-        if self.one.is_some() { 1 } else { parts(width) }
+        if self.uniform_as_vector.is_some() { 1 } else { parts(width) }
     }
 
     /// Makes an instruction on one value as on lanes; false if there is no such form.
     pub(crate) fn one_as_lanes(&mut self, inst: &VectorInst) -> bool {
-        if self.flavour == Flavour::Avx2 {
+        if self.isa == SimdIsa::Avx2 {
             return self.one_in_quarter(inst);
         }
         let lane_wise = matches!(
@@ -51,9 +51,9 @@ impl Compiler<'_> {
             return false;
         }
         let skip = self.skip_if_nobody_runs(inst);
-        self.one = Some(One::default());
+        self.uniform_as_vector = Some(UniformAsVector::default());
         let made = self.lanes(inst);
-        self.one = None;
+        self.uniform_as_vector = None;
         for n in 0..if made { inst.dst.len() } else { 0 } {
             let from = at(Register::RSP, LANE_RESULTS + 64 * n as i32);
             let load = match self.width_of(inst.dst[n].reg) {
@@ -73,9 +73,9 @@ impl Compiler<'_> {
         if !self.can_be_one(inst) {
             return false;
         }
-        self.one = Some(One::default());
+        self.uniform_as_vector = Some(UniformAsVector::default());
         self.compare_each(inst);
-        self.one = None;
+        self.uniform_as_vector = None;
         let eax = Register::EAX.into();
         self.a.op(Code::And_rm32_imm8, &[eax, crate::asm::assembler::X::I(1)]);
         self.a.op(Code::Neg_rm32, &[eax]);
@@ -86,8 +86,10 @@ impl Compiler<'_> {
         let narrow = |r: Reg| !matches!(self.f.classes[r.index()].width(), Some(Width::W128));
         let read = inst.src.iter().flat_map(|s| s.registers());
         let scalar = |r: Reg| self.layout.place(r.index()).scalar.is_some();
-        let one = |d: &Dest| !matches!(self.f.homes[d.reg.index()], Home::Vector | Home::None);
-        self.flavour == Flavour::Avx512
+        let one = |d: &Dest| {
+            !matches!(self.f.storage[d.reg.index()], StorageClass::Vector | StorageClass::None)
+        };
+        self.isa == SimdIsa::Avx512
             && inst.src.len() <= SOURCES_MAX
             && inst.dst.len() <= RESULTS_MAX
             && read.into_iter().all(|r| narrow(r) && scalar(r))
@@ -96,11 +98,12 @@ impl Compiler<'_> {
 
     /// Where the value of a register is that one instruction reads.
     pub(crate) fn value_of_one(&mut self, r: Reg, width: Width) -> Value {
-        let placed = self.one.as_ref().and_then(|one| one.placed.iter().position(|p| *p == r));
+        let placed =
+            self.uniform_as_vector.as_ref().and_then(|one| one.placed.iter().position(|p| *p == r));
         if let Some(place) = placed {
             return Value::Memory(Register::RSP, LANE_ADDRESSES + 64 * place as i32);
         }
-        let one = self.one.get_or_insert_default();
+        let one = self.uniform_as_vector.get_or_insert_default();
         let offset = LANE_ADDRESSES + 64 * (one.placed.len() % SOURCES_MAX) as i32;
         one.placed.push(r);
         let from = self.scalar_in(simt::ir::vector::Source::Scalar(r), width == Width::W64, C);

@@ -11,12 +11,12 @@ use std::hash::{Hash, Hasher};
 pub(crate) struct Key([u8; 32]);
 
 impl Key {
-    /// The key of a function's code: `flavour` names the generator and what of the processor it
+    /// The key of a function's code: `isa` names the generator and what of the processor it
     /// makes use of.
-    pub(crate) fn of(function: &VectorFunction, flavour: &str) -> Self {
+    pub(crate) fn of(function: &VectorFunction, isa: &str) -> Self {
         let mut content = Content::default();
         env!("OPENMPS_CODE_SOURCES").hash(&mut content);
-        flavour.hash(&mut content);
+        isa.hash(&mut content);
         function.hash(&mut content);
         Self::of_bytes(&content.0)
     }
@@ -57,7 +57,7 @@ mod tests {
             name: name.to_owned(),
             mode: Mode::Lockstep,
             classes: Vec::new(),
-            homes: Vec::new(),
+            storage: Vec::new(),
             companions: Vec::new(),
             prologue: Vec::new(),
             blocks: Vec::new(),

@@ -27,7 +27,7 @@ const FLAGS: Range<usize> = 44..48;
 const PARAM_BYTES: Range<usize> = 48..56;
 const HEADER_BYTES: usize = 56;
 /// Bits of the flags.
-const TOGETHER: u32 = 1;
+const BLOCK_ENTRY: u32 = 1;
 const BLOCKS: u32 = 2;
 /// Longest image that is loaded, bytes: far above what the generator makes.
 const IMAGE_BYTES_MAX: usize = 64 << 20;
@@ -222,8 +222,8 @@ fn is_ours_alone(directory: &Metadata) -> bool {
 }
 
 fn write(path: &Path, image: &Image) -> io::Result<()> {
-    let Abilities { together, blocks, param_bytes } = image.abilities;
-    let flags = if together { TOGETHER } else { 0 } | if blocks { BLOCKS } else { 0 };
+    let Abilities { block_entry, blocks, param_bytes } = image.abilities;
+    let flags = if block_entry { BLOCK_ENTRY } else { 0 } | if blocks { BLOCKS } else { 0 };
     let mut content = vec![0; HEADER_BYTES];
     content[ENTRY].copy_from_slice(&image.entry.to_le_bytes());
     content[FLAGS].copy_from_slice(&flags.to_le_bytes());
@@ -264,7 +264,7 @@ fn read(mut file: &File) -> io::Result<Image> {
     };
     let (entry, flags) = (number(ENTRY) as u32, number(FLAGS) as u32);
     let abilities = Abilities {
-        together: flags & TOGETHER != 0,
+        block_entry: flags & BLOCK_ENTRY != 0,
         blocks: flags & BLOCKS != 0,
         param_bytes: number(PARAM_BYTES),
     };
@@ -302,7 +302,7 @@ mod tests {
 
     fn image(n: u32) -> Image {
         let abilities =
-            Abilities { together: true, blocks: n.is_multiple_of(2), param_bytes: u64::from(n) };
+            Abilities { block_entry: true, blocks: n.is_multiple_of(2), param_bytes: u64::from(n) };
         Image { bytes: vec![n as u8; 1000], entry: 7, abilities }
     }
 

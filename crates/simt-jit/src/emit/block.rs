@@ -1,25 +1,26 @@
 //! What is inside of a block, in either clone: what it counts, what it relies on, its instructions.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::analysis::nan_demand;
 use crate::asm::assembler::X;
 use crate::frame::layout::{A, COUNT, Field, MASK, field};
 use crate::frame::out_of_line::Cold;
 use crate::function::Compiler;
-use crate::memory::check_coalescing::Groups;
+use crate::memory::check_coalescing::CheckGroups;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
-use simt::ir::vector::{Home, Source, VectorInst};
+use simt::ir::vector::{Source, StorageClass, VectorInst};
 
 impl Compiler<'_> {
-    pub(crate) fn clone_of(&mut self, block: usize) {
+    pub(crate) fn emit_version(&mut self, block: usize) {
         let f = self.f;
         let b = &f.blocks[block];
-        let label = if self.masked { self.partial[block] } else { self.full[block] };
+        let label =
+            if self.masked { self.masked_labels[block] } else { self.unmasked_labels[block] };
         self.a.bind(label);
-        self.forget();
-        self.stand_at(block);
-        if let Some(serial) = self.serial_loops[block].clone() {
+        self.forget_cached();
+        self.set_current_block(block);
+        if let Some(serial) = self.scalar_loops[block].clone() {
             return self.serial(&serial);
         }
         self.contents(block);
@@ -30,7 +31,7 @@ impl Compiler<'_> {
 
     /// Counts so many instructions of the lanes that run.
     fn count_instructions(&mut self, size: i32) {
-        if self.without.counters {
+        if self.ablation.counters {
             return;
         }
         if !self.masked {
@@ -53,22 +54,22 @@ impl Compiler<'_> {
         self.merged = 0..0;
         self.count_instructions(b.insts.len() as i32 + 1);
         self.checks(block);
-        self.groups = Groups::default();
-        match self.flavour {
-            Flavour::Avx512 => {
+        self.groups = CheckGroups::default();
+        match self.isa {
+            SimdIsa::Avx512 => {
                 if !self.masked {
                     self.find_groups(block);
-                    self.find_rectangles(block);
-                    self.find_patterns(block);
+                    self.find_quad_tiles(block);
+                    self.find_lane_offsets(block);
                 }
                 for (index, inst) in b.insts.iter().enumerate() {
                     self.index = index;
                     self.instruction(inst);
                 }
-                self.load_late(usize::MAX);
+                self.emit_deferred_loads(usize::MAX);
                 debug_assert!(self.groups.is_closed(), "a pointer's register is not back");
             }
-            Flavour::Avx2 => self.quarters(),
+            SimdIsa::Avx2 => self.emit_regions(),
         }
     }
 
@@ -79,7 +80,7 @@ impl Compiler<'_> {
             return;
         }
         let (label, back) = (self.a.label(), self.a.label());
-        self.cold.push(Cold::Check { label, back, block, masked: self.masked });
+        self.out_of_line.push(Cold::Check { label, back, block, masked: self.masked });
         for check in &f.blocks[block].checks {
             let value = self.scalar(Source::Scalar(check.reg), false, A);
             let Ok(reach) = i32::try_from(check.stride.saturating_mul(check.last.into())) else {
@@ -101,17 +102,17 @@ impl Compiler<'_> {
 
     pub(crate) fn instruction(&mut self, inst: &VectorInst) {
         self.load_before(inst);
-        self.keep_terms();
-        self.keep_pattern_terms();
-        for r in nan_demand::exposed(&self.lazy, inst).collect::<Vec<_>>() {
+        self.keep_linear_sums();
+        self.keep_lane_offset_sums();
+        for r in nan_demand::exposed(&self.nan_deferred, inst).collect::<Vec<_>>() {
             self.canonicalise(r);
         }
         let in_eax = self.in_eax;
         let before = self.a.count();
         let made = self.merged.contains(&self.index) || self.is_idle();
         if !made && !self.native(inst) {
-            self.decoded_at.insert((self.block, self.index, self.masked));
-            self.decoded_form(self.block, self.index);
+            self.interpreted_at.insert((self.block, self.index, self.masked));
+            self.call_interpreter(self.block, self.index);
         }
         debug_assert!(self.passes_in_order(inst, before), "{inst:?} reads what it has overwritten");
         // What an instruction leaves in EAX is good until the next one.
@@ -126,7 +127,7 @@ impl Compiler<'_> {
 
     /// The predicate has changed, unless the caches were made of the new value.
     fn forget_predicate(&mut self, r: Reg) {
-        if self.f.homes[r.index()] != Home::Mask {
+        if self.f.storage[r.index()] != StorageClass::Mask {
             return;
         }
         if self.active_for.is_some_and(|key| key.is_some_and(|(guard, _)| guard == r)) {

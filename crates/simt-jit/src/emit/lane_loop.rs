@@ -1,12 +1,12 @@
 //! What is done one lane after the other, in general registers: operands that lie in vector
 //! registers are put on the stack first, and results are taken from there.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::asm::assembler::{X, at};
 use crate::avx512::operands::{Value, move_code, single, ymm};
 use crate::frame::layout::{LANE_ADDRESSES, LANE_RESULTS, MASK, SAVED_PAIR, Z0};
 use crate::function::Compiler;
-use crate::memory::access::{Address, Plan};
+use crate::memory::access::{Address, MemAccess};
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::Width;
@@ -56,16 +56,16 @@ pub(crate) const RESULTS: Slot = Slot::Lanes(Register::RSP, LANE_RESULTS);
 
 impl Compiler<'_> {
     /// The addresses of an access a lane, 4 or 8 bytes each, in memory; uses Z0.
-    pub(crate) fn address_slots(&mut self, plan: Plan, address: Address) -> Slot {
-        if self.flavour == Flavour::Avx2 {
-            return self.file_address_slots(plan, address);
+    pub(crate) fn address_slots(&mut self, mem: MemAccess, address: Address) -> Slot {
+        if self.isa == SimdIsa::Avx2 {
+            return self.file_address_slots(mem, address);
         }
-        let width = if plan.wide { Width::W64 } else { Width::W32 };
-        if let (Address::Lanes(Value::Memory(base, offset)), 0) = (address, plan.before) {
+        let width = if mem.wide { Width::W64 } else { Width::W32 };
+        if let (Address::Lanes(Value::Memory(base, offset)), 0) = (address, mem.before) {
             return Slot::Lanes(base, offset);
         }
         for part in 0..parts(width) {
-            let register = self.address_part(plan.before, address, part, width, Z0);
+            let register = self.address_part(mem.before, address, part, width, Z0);
             self.lay_out(register, LANE_ADDRESSES + 64 * part as i32);
         }
         Slot::Lanes(Register::RSP, LANE_ADDRESSES)
@@ -83,7 +83,7 @@ impl Compiler<'_> {
     /// A source a lane in memory: on the stack at `offset`, if it is in registers. Uses Z0, or RCX
     /// without AVX-512.
     pub(crate) fn value_slots(&mut self, source: Source, width: Width, offset: i32) -> Slot {
-        if self.flavour == Flavour::Avx2 {
+        if self.isa == SimdIsa::Avx2 {
             return self.source_slots(source, width, offset);
         }
         match self.value(source, width) {
@@ -101,7 +101,7 @@ impl Compiler<'_> {
 
     /// Gives result `n` what [`RESULTS`] hold.
     pub(crate) fn take_results(&mut self, inst: &VectorInst, n: usize, width: Width) {
-        if self.flavour == Flavour::Avx2 {
+        if self.isa == SimdIsa::Avx2 {
             return self.put_lanes(inst, n, width, Some(LANE_RESULTS));
         }
         let place = self.dest(inst, &inst.dst[n]);

@@ -3,7 +3,7 @@
 //!
 //! Whoever comes in names a block; whoever goes out says at which block, and why.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at};
 use crate::frame::layout::{
     A, C, COUNT, D, FILE, FRAME, Field, K1, K2, MASK, SAVED_STACK, STACK_BYTES, field,
@@ -15,7 +15,7 @@ use simt_interpreter::tier1_abi::{LEAVE, NEXT, PARK, TERMINATE};
 
 /// Why code comes back at the end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Way {
+pub(crate) enum Exit {
     /// The terminator is for others.
     Terminate,
     /// All lanes are in the table, or have exited.
@@ -27,7 +27,7 @@ pub(crate) enum Way {
 }
 
 impl Compiler<'_> {
-    pub(crate) fn way_in(&mut self) {
+    pub(crate) fn emit_prologue(&mut self) {
         let a = &mut self.a;
         let saved = [Register::RBX, Register::RBP, Register::R12];
         for r in saved.into_iter().chain([Register::R13, Register::R14, Register::R15]) {
@@ -42,9 +42,9 @@ impl Compiler<'_> {
         a.op(Code::Mov_r64_rm64, &[FILE.into(), field(Field::Regs).into()]);
         a.op(Code::Mov_r32_rm32, &[MASK.into(), field(Field::Mask).into()]);
         a.op(Code::Xor_r32_rm32, &[Register::R14D.into(), Register::R14D.into()]);
-        if self.together {
+        if self.block_entry {
             a.op(Code::Cmp_rm64_imm8, &[field(Field::Slots).into(), X::I(0)]);
-            a.jump(Code::Jne_rel32_64, self.first_turn);
+            a.jump(Code::Jne_rel32_64, self.first_time_slice);
         }
         self.say_of_sums(false);
         self.a.op(Code::Cmp_rm32_imm8, &[field(Field::Fresh).into(), X::I(0)]);
@@ -82,8 +82,8 @@ impl Compiler<'_> {
 
     /// Takes the lanes of the lowest pending block and goes there; out by the way in RDX if they
     /// are not for native code.
-    pub(crate) fn choose(&mut self) {
-        self.a.bind(self.choose);
+    pub(crate) fn emit_next_pending(&mut self) {
+        self.a.bind(self.next_pending);
         let blocks = self.f.blocks.len() as i32;
         let (ecx, eax) = (Register::ECX, Register::EAX);
         let (scan, none, found, inside) =
@@ -122,42 +122,42 @@ impl Compiler<'_> {
     /// there.
     pub(crate) fn entry(&mut self, block: usize, left: &[bool]) {
         self.a.bind(self.entries[block]);
-        self.stand_at(block);
-        let position = self.ranges.kept.starts[block];
+        self.set_current_block(block);
+        let position = self.weights.kept.starts[block];
         for (r, left) in left.iter().enumerate() {
-            let kept = self.ranges.between_blocks[r] && self.ranges.kept.covers(r, position);
+            let kept = self.weights.between_blocks[r] && self.weights.kept.covers(r, position);
             if kept || *left {
                 self.fill(r);
             }
         }
         self.a.op(Code::Cmp_rm32_imm8, &[MASK.into(), X::I(-1)]);
-        self.a.jump(Code::Je_rel32_64, self.full[block]);
-        self.a.jump(Code::Jmp_rel32_64, self.partial[block]);
+        self.a.jump(Code::Je_rel32_64, self.unmasked_labels[block]);
+        self.a.jump(Code::Jmp_rel32_64, self.masked_labels[block]);
     }
 
     /// Puts back what a lane may read at a position, and leaves.
-    pub(crate) fn emit_out(&mut self, block: usize, way: Way) {
-        self.stand_at(block);
+    pub(crate) fn emit_exit(&mut self, block: usize, way: Exit) {
+        self.set_current_block(block);
         let position = match way {
-            Way::Park | Way::Leave => self.ranges.kept.starts[block],
-            Way::Terminate | Way::Done => self.ranges.kept.ends[block],
+            Exit::Park | Exit::Leave => self.weights.kept.starts[block],
+            Exit::Terminate | Exit::Done => self.weights.kept.ends[block],
         };
-        if self.flavour == Flavour::Avx512 {
+        if self.isa == SimdIsa::Avx512 {
             self.a.op(Code::VEX_Kmovd_kr_km32, &[K1.into(), field(Field::Lanes).into()]);
             self.a.op(Code::VEX_Kshiftrd_kr_kr_imm8, &[K2.into(), K1.into(), X::I(16)]);
         }
         for r in 0..self.f.classes.len() {
-            let ranges = &self.ranges;
+            let ranges = &self.weights;
             if ranges.between_blocks[r] && ranges.written[r] && ranges.kept.covers(r, position) {
                 self.flush_scalar(r);
                 self.flush_lanes(r, true);
             }
         }
         let why = match way {
-            Way::Park => PARK,
-            Way::Leave => LEAVE,
-            Way::Terminate => TERMINATE,
-            Way::Done => NEXT,
+            Exit::Park => PARK,
+            Exit::Leave => LEAVE,
+            Exit::Terminate => TERMINATE,
+            Exit::Done => NEXT,
         };
         self.a.op(Code::Mov_rm32_r32, &[field(Field::Mask).into(), MASK.into()]);
         self.a.op(Code::Mov_rm32_imm32, &[field(Field::Block).into(), X::I(block as i32)]);
@@ -166,13 +166,13 @@ impl Compiler<'_> {
     }
 
     /// The way out at a block.
-    pub(crate) fn out(&mut self, block: usize, way: Way) -> Label {
-        if let Some(label) = self.ways.get(&(block, way)) {
+    pub(crate) fn exit_stub(&mut self, block: usize, way: Exit) -> Label {
+        if let Some(label) = self.exit_stubs.get(&(block, way)) {
             return *label;
         }
         let label = self.a.label();
-        self.ways.insert((block, way), label);
-        self.cold.push(Cold::Out { label, block, way });
+        self.exit_stubs.insert((block, way), label);
+        self.out_of_line.push(Cold::Out { label, block, way });
         label
     }
 }

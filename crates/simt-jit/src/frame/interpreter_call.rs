@@ -1,10 +1,10 @@
 //! Instructions that run in their decoded form, as the interpreter has it: what they read is put
 //! back into the register file first, what they write is taken from there.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::analysis::use_weights::sources;
 use crate::asm::assembler::{Label, X, at};
-use crate::frame::entry_exit::Way;
+use crate::frame::entry_exit::Exit;
 use crate::frame::layout::{
     A, ACTIVE, C, FILE, FRAME, Field, MASK, PREDICATE, SAVED_MASKS, SAVED_SCALARS, SAVED_VECTORS,
     field,
@@ -14,29 +14,29 @@ use crate::function::Compiler;
 use crate::regalloc::allocate::{Lanes, SCALARS};
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
-use simt::ir::vector::Home;
+use simt::ir::vector::StorageClass;
 use simt_interpreter::tier1_abi::{FAULT, PARK};
 use std::collections::BTreeSet;
 
 impl Compiler<'_> {
     /// A way aside for the instruction under construction: its decoded form.
-    pub(crate) fn aside(&mut self, back: Label) -> Label {
+    pub(crate) fn slow_path(&mut self, back: Label) -> Label {
         let label = self.a.label();
         let (block, index, masked) = (self.block, self.index, self.masked);
         let counted = self.counted_ahead(index, index.saturating_add(1));
-        self.cold.push(Cold::Decoded { label, back, block, index, masked, counted });
+        self.out_of_line.push(Cold::Decoded { label, back, block, index, masked, counted });
         label
     }
 
     /// Runs an instruction as the interpreter would.
-    pub(crate) fn decoded_form(&mut self, block: usize, index: usize) {
+    pub(crate) fn call_interpreter(&mut self, block: usize, index: usize) {
         let inst = self.inst_at(block, index);
-        let (first, count) = self.pieces(block, index);
+        let (first, count) = self.handler_range(block, index);
         let writes: Vec<Reg> = inst.dst.iter().map(|d| d.reg).collect();
         let f = self.f;
         // These are many in a kernel and short, so that what is kept meanwhile matters.
-        let in_block = block < self.ranges.kept.starts.len();
-        let frequent = self.flavour == Flavour::Avx512 && in_block && inst.op.names_object();
+        let in_block = block < self.weights.kept.starts.len();
+        let frequent = self.isa == SimdIsa::Avx512 && in_block && inst.op.names_object();
         let overwritten = frequent && !self.masked && inst.guard.is_none();
         let old = writes.iter().copied().filter(|_| !overwritten);
         let mut reads: Vec<Reg> = sources(inst).chain(old).collect();
@@ -44,7 +44,7 @@ impl Compiler<'_> {
         reads.dedup();
         for r in reads {
             self.flush_scalar(r.index());
-            if f.homes[r.index()] != Home::Scalar {
+            if f.storage[r.index()] != StorageClass::Scalar {
                 self.flush_lanes(r.index(), false);
             }
         }
@@ -57,13 +57,13 @@ impl Compiler<'_> {
             }
             self.multiplied_elsewhere(&inst.op);
             if inst.op.is_sync() {
-                let park = self.out(block, Way::Park);
+                let park = self.exit_stub(block, Exit::Park);
                 self.a.op(Code::Cmp_rm32_imm8, &[Register::EAX.into(), X::I(PARK as i32)]);
                 self.a.jump(Code::Je_rel32_64, park);
             }
         }
         for r in writes {
-            if !frequent || self.ranges.read[r.index()] {
+            if !frequent || self.weights.read[r.index()] {
                 self.fill_result(r);
             }
             if self.in_pair == Some(r) {
@@ -76,9 +76,9 @@ impl Compiler<'_> {
     /// Vector registers that hold values which an instruction leaves as they are: those that are
     /// read later, and those of the prologue, which the warps that follow read.
     fn live_vectors(&self, block: usize, index: usize, writes: &[Reg]) -> Vec<Register> {
-        let position = self.ranges.kept.starts[block] + 1 + index as u32;
+        let position = self.weights.kept.starts[block] + 1 + index as u32;
         let held = |r: usize| {
-            let kept = self.ranges.kept.covers(r, position) || !self.ranges.written[r];
+            let kept = self.weights.kept.covers(r, position) || !self.weights.written[r];
             kept && !writes.contains(&Reg(r as u32))
         };
         let lanes = (0..self.assignment.lanes.len()).filter(|r| held(*r));
@@ -87,7 +87,7 @@ impl Compiler<'_> {
         live.into_iter().collect()
     }
 
-    /// As a call of [`Self::run_decoded`], but keeps only these vector registers.
+    /// As a call of [`Self::emit_interpreter_thunk`], but keeps only these vector registers.
     fn call_keeping(&mut self, vectors: &[Register]) {
         let slots = || (SAVED_VECTORS..).step_by(64).map(|offset| at(Register::RSP, offset));
         for (slot, register) in slots().zip(vectors) {
@@ -125,7 +125,7 @@ impl Compiler<'_> {
 
     /// Calls the interpreter for instructions whose first number is in EAX, their count in ECX.
     /// Keeps all registers that hold values; the result is in EAX.
-    pub(crate) fn run_decoded(&mut self) {
+    pub(crate) fn emit_interpreter_thunk(&mut self) {
         // Only what holds values somewhere in the function.
         let used = self.assignment.used_vectors();
         self.run_decoded_keeping(self.decoded, used.into_iter().collect());
@@ -145,7 +145,7 @@ impl Compiler<'_> {
             used.into_iter().zip((SAVED_VECTORS..).step_by(64)).collect();
         let vectors = vectors.into_iter();
         let masks = [PREDICATE[0], PREDICATE[1], ACTIVE[0], ACTIVE[1]];
-        let held = if self.flavour == Flavour::Avx512 { masks.len() } else { 0 };
+        let held = if self.isa == SimdIsa::Avx512 { masks.len() } else { 0 };
         let masks =
             masks.into_iter().take(held).enumerate().map(|(n, k)| (k, SAVED_MASKS + 8 * n as i32));
         // The first two are kept by whoever is called.

@@ -49,11 +49,11 @@ pub(crate) const SAVED_VECTORS: i32 = 0;
 pub(crate) const SAVED_MASKS: i32 = SAVED_VECTORS + 32 * 64;
 /// Where it saves general registers.
 pub(crate) const SAVED_SCALARS: i32 = SAVED_MASKS + 64;
-/// Eight bytes for whoever has no scratch register left.
+/// Fp8 bytes for whoever has no scratch register left.
 pub(crate) const SAVED_SCRATCH: i32 = SAVED_SCALARS + 48;
 /// Where the caller's stack pointer is.
 pub(crate) const SAVED_STACK: i32 = SAVED_SCALARS + 64;
-/// Room for a vector register.
+/// IntervalTable for a vector register.
 pub(crate) const SAVED_VECTOR: i32 = SAVED_STACK + 64;
 /// Where instructions that go lane by lane keep the lanes' addresses, values, other values and
 /// results: 32 of 8 bytes each.
@@ -64,36 +64,36 @@ pub(crate) const LANE_RESULTS: i32 = LANE_SECONDS + 256;
 /// Where they keep two general registers that they use.
 pub(crate) const SAVED_PAIR: i32 = LANE_RESULTS + 256;
 /// Where single values of 16 bits are repeated for lanes, 64 bytes each, and how many fit.
-pub(crate) const SPREAD: i32 = SAVED_PAIR + 64;
-pub(crate) const SPREAD_SLOTS: i32 = 4;
+pub(crate) const BROADCAST: i32 = SAVED_PAIR + 64;
+pub(crate) const BROADCAST_SLOTS: i32 = 4;
 /// Where products of matrices keep fragments of B that are ready, and how much they may keep.
-pub(crate) const COLUMNS: i32 = SPREAD + 64 * SPREAD_SLOTS;
-pub(crate) const COLUMNS_BYTES: i32 = 8192;
+pub(crate) const PACKED_B: i32 = BROADCAST + 64 * BROADCAST_SLOTS;
+pub(crate) const PACKED_B_BYTES: i32 = 8192;
 /// Where they say of each fragment of A, then of B, whether it is refused: 4 bytes each.
-pub(crate) const REFUSED: i32 = COLUMNS + COLUMNS_BYTES;
+pub(crate) const UNPACKABLE: i32 = PACKED_B + PACKED_B_BYTES;
 /// Where they say, in 4 bytes, whether one may be refused, or sums be subnormal.
-pub(crate) const DOUBT: i32 = REFUSED + 2 * 4 * FRAGMENTS_MAX as i32;
+pub(crate) const PAIR_CHECK: i32 = UNPACKABLE + 2 * 4 * FRAGMENTS_MAX as i32;
 /// Where fragments are as programs have them, 128 bytes a register, and how many fit.
-pub(crate) const FRAGMENT_LANES: i32 = DOUBT + 64;
+pub(crate) const FRAGMENT_LANES: i32 = PAIR_CHECK + 64;
 pub(crate) const FRAGMENT_SLOTS: usize = 64;
 /// Where products keep fragments of A that are ready, and how much they may keep.
-pub(crate) const ROWS: i32 = FRAGMENT_LANES + 128 * FRAGMENT_SLOTS as i32;
-pub(crate) const ROWS_BYTES: i32 = 8192;
+pub(crate) const PACKED_A: i32 = FRAGMENT_LANES + 128 * FRAGMENT_SLOTS as i32;
+pub(crate) const PACKED_A_BYTES: i32 = 8192;
 /// Where patterns of addresses are kept, and how many fit.
-pub(crate) const PATTERNS: i32 = ROWS + ROWS_BYTES;
-pub(crate) const PATTERN_BYTES: i32 = 192;
-pub(crate) const PATTERN_SLOTS: usize = 32;
+pub(crate) const LANE_OFFSETS: i32 = PACKED_A + PACKED_A_BYTES;
+pub(crate) const LANE_OFFSET_BYTES: i32 = 192;
+pub(crate) const LANE_OFFSET_SLOTS: usize = 32;
 /// Where matrices are whose loads are late, as pointers; zero if they have been loaded.
-pub(crate) const LATE: i32 = PATTERNS + PATTERN_SLOTS as i32 * PATTERN_BYTES;
-pub(crate) const LATE_SLOTS: usize = 16;
-const _: () = assert!(LATE_SLOTS < PATTERN_SLOTS, "a pattern can be measured");
+pub(crate) const DEFERRED: i32 = LANE_OFFSETS + LANE_OFFSET_SLOTS as i32 * LANE_OFFSET_BYTES;
+pub(crate) const DEFERRED_SLOTS: usize = 16;
+const _: () = assert!(DEFERRED_SLOTS < LANE_OFFSET_SLOTS, "a pattern can be measured");
 /// Where values are kept that addresses are made of, 8 bytes each.
-pub(crate) const KEPT: i32 = LATE + 8 * LATE_SLOTS as i32;
-pub(crate) const KEPT_SLOTS: usize = 64;
+pub(crate) const SUMS: i32 = DEFERRED + 8 * DEFERRED_SLOTS as i32;
+pub(crate) const SUM_SLOTS: usize = 64;
 /// Bytes of the function's stack, a multiple of 64.
-pub(crate) const STACK_BYTES: i32 = KEPT + 8 * KEPT_SLOTS as i32;
-const _: () = assert!(STACK_BYTES % 64 == 0 && COLUMNS % 64 == 0 && ROWS % 64 == 0);
-const _: () = assert!(PATTERNS % 64 == 0 && PATTERN_BYTES % 64 == 0);
+pub(crate) const STACK_BYTES: i32 = SUMS + 8 * SUM_SLOTS as i32;
+const _: () = assert!(STACK_BYTES % 64 == 0 && PACKED_B % 64 == 0 && PACKED_A % 64 == 0);
+const _: () = assert!(LANE_OFFSETS % 64 == 0 && LANE_OFFSET_BYTES % 64 == 0);
 
 /// A field of the frame.
 #[derive(Clone, Copy, Debug)]
@@ -101,12 +101,12 @@ pub(crate) enum Field {
     Regs,
     Pending,
     Control,
-    Ranges,
+    UseWeights,
     Shared,
     SharedBytes,
     Own,
     Run,
-    Patience,
+    Fuel,
     WarpInstructions,
     ThreadInstructions,
     GlobalBytes,
@@ -139,12 +139,12 @@ pub(crate) fn field(field: Field) -> MemoryOperand {
         Field::Regs => offset_of!(Frame, regs),
         Field::Pending => offset_of!(Frame, pending),
         Field::Control => offset_of!(Frame, control),
-        Field::Ranges => offset_of!(Frame, ranges),
+        Field::UseWeights => offset_of!(Frame, ranges),
         Field::Shared => offset_of!(Frame, shared),
         Field::SharedBytes => offset_of!(Frame, shared_bytes),
         Field::Own => offset_of!(Frame, own),
         Field::Run => offset_of!(Frame, run),
-        Field::Patience => offset_of!(Frame, patience),
+        Field::Fuel => offset_of!(Frame, fuel),
         Field::WarpInstructions => offset_of!(Frame, warp_instructions),
         Field::ThreadInstructions => offset_of!(Frame, thread_instructions),
         Field::GlobalBytes => offset_of!(Frame, global_bytes),

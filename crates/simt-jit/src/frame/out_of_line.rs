@@ -5,14 +5,14 @@
 //! are; it can ask for more.
 
 use crate::asm::assembler::{Label, X};
-use crate::avx2::Segment;
-use crate::avx512::matrix::{Doubt, LateLoad};
-use crate::avx512::memory::quad_tile::Rectangle;
+use crate::avx2::VectorRegion;
+use crate::avx512::matrix::{DeferredLoad, PairCheck};
+use crate::avx512::memory::quad_tile::QuadTile;
 use crate::avx512::operands::Value;
-use crate::frame::entry_exit::Way;
+use crate::frame::entry_exit::Exit;
 use crate::frame::layout::{A, C, Field, field};
 use crate::function::Compiler;
-use crate::memory::check_coalescing::Groups;
+use crate::memory::check_coalescing::CheckGroups;
 use crate::shared::predicate::Steps;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
@@ -22,12 +22,12 @@ use std::rc::Rc;
 /// What stands behind the function.
 pub(crate) enum Cold {
     /// Leaves at a block.
-    Out { label: Label, block: usize, way: Way },
+    Out { label: Label, block: usize, way: Exit },
     /// Runs an instruction by its decoded form, then goes on at `back`; so many bytes that it
     /// accesses have been counted already.
     Decoded { label: Label, back: Label, block: usize, index: usize, masked: bool, counted: i32 },
     /// Runs a segment's members by their decoded forms; what `in_eax` names is expected there.
-    Segment {
+    VectorRegion {
         label: Label,
         back: Label,
         block: usize,
@@ -42,14 +42,14 @@ pub(crate) enum Cold {
         slow: Label,
         block: usize,
         masked: bool,
-        segment: Rc<Segment>,
+        region: Rc<VectorRegion>,
     },
     /// Looks closely whether a product can be made in pairs.
-    Doubt { label: Label, back: Label, slow: Label, doubt: Doubt },
+    PairCheck { label: Label, back: Label, slow: Label, pair_check: PairCheck },
     /// Runs an access to a rectangle by its decoded form.
-    Rectangle { label: Label, back: Label, block: usize, index: usize, rectangle: Rectangle },
+    QuadTile { label: Label, back: Label, block: usize, index: usize, quad_tile: QuadTile },
     /// Loads matrices.
-    Late { label: Label, back: Label, block: usize, loads: Vec<LateLoad> },
+    Late { label: Label, back: Label, block: usize, loads: Vec<DeferredLoad> },
     /// Makes a block's checks again, by their decoded form.
     Check { label: Label, back: Label, block: usize, masked: bool },
     /// Gathers or scatters what is not contiguous.
@@ -70,7 +70,7 @@ pub(crate) enum Cold {
     /// The end of a full clone whose last instruction's outcomes are in EAX.
     Ending { label: Label, block: usize, index: usize },
     /// A back-edge's turn has ended: nothing has happened yet, but that a predicate was decided.
-    Turn { label: Label, block: usize, decided: Option<(Reg, i32)> },
+    Turn { label: Label, block: usize, known_branch: Option<(Reg, i32)> },
     /// All lanes go from a block to a block.
     Edge { label: Label, block: usize, to: usize, masked: bool },
     /// All lanes that run, of a warp of which others wait elsewhere or have exited, exit.
@@ -82,8 +82,8 @@ pub(crate) enum Cold {
 }
 
 impl Compiler<'_> {
-    fn uncount(&mut self, bytes: i32) {
-        if bytes != 0 && !self.without.counters {
+    fn uncount_bytes(&mut self, bytes: i32) {
+        if bytes != 0 && !self.ablation.counters {
             let counter = field(Field::GlobalBytes).into();
             self.a.op(Code::Sub_rm64_imm32, &[counter, X::I(bytes)]);
         }
@@ -98,52 +98,52 @@ impl Compiler<'_> {
         }
     }
 
-    pub(crate) fn emit_cold(&mut self, cold: Cold) {
-        self.forget();
-        match cold {
+    pub(crate) fn emit_out_of_line(&mut self, out_of_line: Cold) {
+        self.forget_cached();
+        match out_of_line {
             Cold::Out { label, block, way } => {
                 if label != self.leave {
                     self.a.bind(label);
-                    self.emit_out(block, way);
+                    self.emit_exit(block, way);
                 }
             }
             Cold::Decoded { label, back, block, index, masked, counted } => {
                 self.bind_slow_path(label);
-                self.uncount(counted);
-                self.stand_at(block);
+                self.uncount_bytes(counted);
+                self.set_current_block(block);
                 (self.masked, self.index) = (masked, index);
-                self.decoded_form(block, index);
+                self.call_interpreter(block, index);
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
-            Cold::Segment { label, back, block, masked, members, in_eax } => {
+            Cold::VectorRegion { label, back, block, masked, members, in_eax } => {
                 self.bind_slow_path(label);
-                self.stand_at(block);
+                self.set_current_block(block);
                 self.masked = masked;
-                self.segment_decoded(&members, in_eax);
+                self.region_interpreted(&members, in_eax);
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
-            Cold::Alone { label, ready, slow, block, masked, segment } => {
+            Cold::Alone { label, ready, slow, block, masked, region } => {
                 self.bind_slow_path(label);
-                self.stand_at(block);
+                self.set_current_block(block);
                 self.masked = masked;
-                self.check_alone(&segment, slow);
+                self.check_alone(&region, slow);
                 self.a.jump(Code::Jmp_rel32_64, ready);
             }
-            Cold::Doubt { label, back, slow, doubt } => {
+            Cold::PairCheck { label, back, slow, pair_check } => {
                 self.bind_slow_path(label);
-                self.look_closely(&doubt, slow);
+                self.look_closely(&pair_check, slow);
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
-            Cold::Rectangle { label, back, block, index, rectangle } => {
+            Cold::QuadTile { label, back, block, index, quad_tile } => {
                 self.bind_slow_path(label);
-                self.stand_at(block);
+                self.set_current_block(block);
                 (self.masked, self.index) = (false, index);
-                self.rectangle_decoded(&rectangle);
+                self.quad_tile_interpreted(&quad_tile);
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
             Cold::Late { label, back, block, loads } => {
                 self.a.bind(label);
-                self.stand_at(block);
+                self.set_current_block(block);
                 self.masked = false;
                 loads.iter().for_each(|late| self.load_matrix_now(late));
                 self.a.jump(Code::Jmp_rel32_64, back);
@@ -157,14 +157,14 @@ impl Compiler<'_> {
                 self.a.load_constant(A, u64::from(first));
                 self.a.load_constant(C, u64::from(count));
                 self.a.jump(Code::Call_rel32_64, self.decoded);
-                let out = self.out(block, Way::Leave);
+                let out = self.exit_stub(block, Exit::Leave);
                 self.a.op(Code::Cmp_rm32_imm8, &[Register::EAX.into(), X::I(LEAVE as i32)]);
                 self.a.jump(Code::Je_rel32_64, out);
                 self.a.jump(Code::Jmp_rel32_64, back);
             }
             Cold::Apart { label, back, block, index } => {
                 self.bind_slow_path(label);
-                self.stand_at(block);
+                self.set_current_block(block);
                 (self.masked, self.index) = (false, index);
                 let f = self.f;
                 self.apart(&f.blocks[block].insts[index], back);
@@ -177,20 +177,20 @@ impl Compiler<'_> {
             }
             Cold::Rest { label, block, index, counted, moved } => {
                 self.bind_slow_path(label);
-                self.uncount(counted);
-                self.stand_at(block);
+                self.uncount_bytes(counted);
+                self.set_current_block(block);
                 self.masked = false;
                 self.move_back(&moved);
-                self.groups = Groups::default();
-                self.find_rectangles(block);
-                self.find_patterns(block);
+                self.groups = CheckGroups::default();
+                self.find_quad_tiles(block);
+                self.find_lane_offsets(block);
                 self.merged = 0..0;
                 let b = &self.f.blocks[block];
                 for (index, inst) in b.insts.iter().enumerate().skip(index) {
                     self.index = index;
                     self.instruction(inst);
                 }
-                self.load_late(usize::MAX);
+                self.emit_deferred_loads(usize::MAX);
                 self.terminator(&b.term);
             }
             Cold::Compare { label, back, block, index, masked, steps } => {
@@ -198,7 +198,7 @@ impl Compiler<'_> {
                 if let Some(steps) = steps {
                     self.compare_steps(steps, back);
                 }
-                self.stand_at(block);
+                self.set_current_block(block);
                 (self.masked, self.index) = (masked, index);
                 let inst = self.inst_at(block, index);
                 self.compare_each(inst);
@@ -206,21 +206,21 @@ impl Compiler<'_> {
             }
             Cold::Ending { label, block, index } => {
                 self.a.bind(label);
-                self.stand_at(block);
+                self.set_current_block(block);
                 (self.masked, self.index) = (false, index);
                 let f = self.f;
                 let b = &f.blocks[block];
                 self.store_predicate(&b.insts[index], 0);
                 self.terminator(&b.term);
             }
-            Cold::Turn { label, block, decided } => {
+            Cold::Turn { label, block, known_branch } => {
                 self.a.bind(label);
-                if let Some((r, outcome)) = decided {
+                if let Some((r, outcome)) = known_branch {
                     let memory = self.mask_of(r);
                     self.a.op(Code::Mov_rm32_imm32, &[memory.into(), X::I(outcome)]);
                 }
-                self.give_back_patience(block);
-                let out = self.out(block, Way::Terminate);
+                self.refund_fuel(block);
+                let out = self.exit_stub(block, Exit::Terminate);
                 self.a.jump(Code::Jmp_rel32_64, out);
             }
             Cold::Edge { label, block, to, masked } => {
@@ -236,7 +236,7 @@ impl Compiler<'_> {
             Cold::Part { label, block, masked } => {
                 self.a.bind(label);
                 self.masked = masked;
-                self.part_ways(block);
+                self.diverge(block);
             }
             Cold::Queue { label, block, to } => {
                 self.a.bind(label);

@@ -1,6 +1,6 @@
 //! Between machine registers and a value's home, its place in the register file.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::asm::assembler::at;
 use crate::avx512::matrix::Order;
 use crate::avx512::operands::{Value, store_code};
@@ -10,7 +10,7 @@ use crate::regalloc::allocate::{Lanes, parts};
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
 use simt::ir::op::Width;
-use simt::ir::vector::Home;
+use simt::ir::vector::StorageClass;
 
 impl Compiler<'_> {
     /// Loads a register's machine registers from the register file.
@@ -50,8 +50,8 @@ impl Compiler<'_> {
                     Width::W64 => Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64,
                     _ => Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32,
                 };
-                let from = match (self.f.homes[r], place.scalar, place.vector) {
-                    (Home::ScalarAndVector, Some(scalar), _) => at(FILE, scalar as i32),
+                let from = match (self.f.storage[r], place.scalar, place.vector) {
+                    (StorageClass::ScalarAndVector, Some(scalar), _) => at(FILE, scalar as i32),
                     // Lanes that are elsewhere may never have seen it.
                     (_, _, vector) => {
                         let offset = i64::from(vector.unwrap_or(0));
@@ -96,9 +96,9 @@ impl Compiler<'_> {
     /// Stores a register's lanes into the register file, under the pair of masks K1, K2 if there
     /// are lanes that did not come in.
     pub(crate) fn flush_lanes(&mut self, r: usize, masked: bool) {
-        if self.flavour == Flavour::Avx2 {
+        if self.isa == SimdIsa::Avx2 {
             // The register file has all lanes but the copies of scalars.
-            if self.f.homes[r] == Home::ScalarAndVector {
+            if self.f.storage[r] == StorageClass::ScalarAndVector {
                 self.flush_copies(r);
             }
             return;

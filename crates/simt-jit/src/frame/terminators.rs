@@ -4,7 +4,7 @@
 //! whether lanes wait in front of there: then all wait, and the lowest block's go on.
 
 use crate::asm::assembler::{Assembler, Label, X, at};
-use crate::frame::entry_exit::Way;
+use crate::frame::entry_exit::Exit;
 use crate::frame::layout::{C, D, Field, MASK, field};
 use crate::frame::out_of_line::Cold;
 use crate::frame::warp_loop;
@@ -24,21 +24,21 @@ struct Sides {
 }
 
 impl Compiler<'_> {
-    pub(crate) fn give_back_patience(&mut self, block: usize) {
+    pub(crate) fn refund_fuel(&mut self, block: usize) {
         let cost = self.layout.cost(block) as i32;
-        self.a.op(Code::Add_rm64_imm32, &[field(Field::Patience).into(), X::I(cost)]);
+        self.a.op(Code::Add_rm64_imm32, &[field(Field::Fuel).into(), X::I(cost)]);
     }
 
     /// What every back-edge asks: is it somebody else's turn? Keeps EAX.
     fn back_edge(&mut self, block: usize) {
-        if self.without.back_edges {
+        if self.ablation.back_edges {
             return;
         }
         let label = self.a.label();
-        self.cold.push(Cold::Turn { label, block, decided: self.decided });
+        self.out_of_line.push(Cold::Turn { label, block, known_branch: self.known_branch });
         let cost = self.layout.cost(block) as i32;
         let a = &mut self.a;
-        a.op(Code::Sub_rm64_imm32, &[field(Field::Patience).into(), X::I(cost)]);
+        a.op(Code::Sub_rm64_imm32, &[field(Field::Fuel).into(), X::I(cost)]);
         a.jump(Code::Jle_rel32_64, label);
         a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Control).into()]);
         a.op(Code::Cmp_rm32_imm8, &[at(C, 0).into(), X::I(0)]);
@@ -56,21 +56,21 @@ impl Compiler<'_> {
     /// [`Self::go`] after the back-edge.
     fn arrive(&mut self, block: usize, to: usize) {
         // The next block stands right behind.
-        let next = self.in_line && to == block + 1;
+        let next = self.inline && to == block + 1;
         if !self.masked {
             self.borrow_on_way(block, to);
             if !next {
-                self.a.jump(Code::Jmp_rel32_64, self.full[to]);
+                self.a.jump(Code::Jmp_rel32_64, self.unmasked_labels[to]);
             }
             return;
         }
         let queue = self.a.label();
-        self.cold.push(Cold::Queue { label: queue, block, to });
+        self.out_of_line.push(Cold::Queue { label: queue, block, to });
         self.a.op(Code::Cmp_rm32_imm32, &[field(Field::Lowest).into(), X::I(to as i32)]);
         self.a.jump(Code::Jbe_rel32_64, queue);
         self.borrow_on_way(block, to);
         if !next {
-            self.a.jump(Code::Jmp_rel32_64, self.partial[to]);
+            self.a.jump(Code::Jmp_rel32_64, self.masked_labels[to]);
         }
     }
 
@@ -82,9 +82,9 @@ impl Compiler<'_> {
     }
 
     fn choose_or(&mut self, block: usize) {
-        let out = self.out(block, Way::Done);
+        let out = self.exit_stub(block, Exit::Done);
         self.a.op(Code::Lea_r64_m, &[D.into(), Assembler::at_label(out).into()]);
-        self.a.jump(Code::Jmp_rel32_64, self.choose);
+        self.a.jump(Code::Jmp_rel32_64, self.next_pending);
     }
 
     /// All lanes that run exit.
@@ -94,30 +94,30 @@ impl Compiler<'_> {
             return;
         }
         let eax = Register::EAX;
-        let out = self.out(block, Way::Done);
+        let out = self.exit_stub(block, Exit::Done);
         self.a.op(Code::Mov_r32_rm32, &[eax.into(), MASK.into()]);
         self.a.op(Code::Not_rm32, &[eax.into()]);
         self.a.op(Code::And_rm32_r32, &[field(Field::Live).into(), eax.into()]);
         self.a.jump(Code::Je_rel32_64, self.next_warp);
         self.a.op(Code::Lea_r64_m, &[D.into(), Assembler::at_label(out).into()]);
-        self.a.jump(Code::Jmp_rel32_64, self.choose);
+        self.a.jump(Code::Jmp_rel32_64, self.next_pending);
     }
 
     /// Where all lanes that run go by a jump instruction.
     fn edge(&mut self, block: usize, to: Option<usize>) -> Label {
         match to {
             Some(to) if !self.masked && to > block && !self.borrows_on_way(block, to) => {
-                self.full[to]
+                self.unmasked_labels[to]
             }
             Some(to) => {
                 let label = self.a.label();
-                self.cold.push(Cold::Edge { label, block, to, masked: self.masked });
+                self.out_of_line.push(Cold::Edge { label, block, to, masked: self.masked });
                 label
             }
             None if !self.masked => self.next_warp,
             None => {
                 let label = self.a.label();
-                self.cold.push(Cold::Exit { label, block });
+                self.out_of_line.push(Cold::Exit { label, block });
                 label
             }
         }
@@ -162,7 +162,7 @@ impl Compiler<'_> {
                 if let Some(next) = warp_loop::waits_until(term) {
                     self.barrier(block, next);
                 }
-                let out = self.out(block, Way::Terminate);
+                let out = self.exit_stub(block, Exit::Terminate);
                 self.a.jump(Code::Jmp_rel32_64, out);
             }
         }
@@ -188,7 +188,7 @@ impl Compiler<'_> {
         let none = self.edge(block, no);
         self.a.jump(Code::Je_rel32_64, none);
         let part = self.a.label();
-        self.cold.push(Cold::Part { label: part, block, masked: self.masked });
+        self.out_of_line.push(Cold::Part { label: part, block, masked: self.masked });
         if self.masked {
             self.a.op(Code::Cmp_r32_rm32, &[eax.into(), MASK.into()]);
         } else {
@@ -237,30 +237,30 @@ impl Compiler<'_> {
     fn aside_and_back(&mut self, block: usize, sides: Sides) {
         let Sides { yes, no, meet } = sides;
         self.a.op(Code::Mov_r32_rm32, &[MASK.into(), Register::EAX.into()]);
-        let mut ways = [(yes, false), (no, true)];
+        let mut exit_stubs = [(yes, false), (no, true)];
         if no < yes {
-            ways.reverse();
+            exit_stubs.reverse();
         }
         let mut turned = false;
-        for (way, others) in ways {
+        for (way, others) in exit_stubs {
             let Some(way) = way else { continue };
             if turned != others {
                 self.a.op(Code::Not_rm32, &[MASK.into()]);
                 turned = others;
             }
             self.masked = true;
-            self.stand_at(way);
-            self.forget();
+            self.set_current_block(way);
+            self.forget_cached();
             self.contents(way);
         }
         self.masked = false;
         self.a.op(Code::Mov_r32_imm32, &[MASK.into(), X::I(-1)]);
         self.borrow_on_way(block, meet);
-        self.a.jump(Code::Jmp_rel32_64, self.full[meet]);
+        self.a.jump(Code::Jmp_rel32_64, self.unmasked_labels[meet]);
     }
 
     /// The lanes in EAX, some of those that run, take the branch of a block, the others do not.
-    pub(crate) fn part_ways(&mut self, block: usize) {
+    pub(crate) fn diverge(&mut self, block: usize) {
         let VectorTerm::Branch { guard, taken, other, .. } = &self.f.blocks[block].term else {
             return;
         };

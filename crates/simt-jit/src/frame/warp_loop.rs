@@ -5,17 +5,17 @@
 //! with its own register file. Others run one warp behind the other in the same file: the
 //! prologue's values are there for all of them.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::analysis::use_weights::sources;
 use crate::asm::assembler::{X, at};
 use crate::frame::layout::{A, C, D, FILE, Field, MASK, field};
 use crate::function::Compiler;
 use crate::regalloc::allocate::{Lanes, PARTS_MAX, loads_for_all};
-use crate::regalloc::loop_residency::Loan;
+use crate::regalloc::loop_residency::LoopResident;
 use iced_x86::{Code, Register};
 use simt::ir::op::{BarrierOp, IntOp, Op, Space, Special};
 use simt::ir::vector::{Source, VectorFunction, VectorInst, VectorTerm};
-use simt_interpreter::tier1_abi::{ASKED, Abilities, FINISHED, NEXT, START, Slot, TURN_PATIENCE};
+use simt_interpreter::tier1_abi::{ASKED, Abilities, FINISHED, NEXT, START, Slot, TIME_SLICE_FUEL};
 use std::collections::HashMap;
 use std::mem::offset_of;
 
@@ -48,7 +48,7 @@ pub(crate) fn abilities(f: &VectorFunction) -> Abilities {
     let calls = f.blocks.iter().any(|b| matches!(b.term, VectorTerm::Call { .. }));
     let param_bytes = f.prologue.iter().filter_map(parameter).map(|(_, end)| end).max();
     Abilities {
-        together: waits(f),
+        block_entry: waits(f),
         blocks: !asks && !calls,
         param_bytes: param_bytes.unwrap_or(0) as u64,
     }
@@ -73,14 +73,14 @@ impl Compiler<'_> {
     pub(crate) fn start(&mut self) {
         self.a.bind(self.start);
         let f = self.f;
-        self.forget();
-        self.stand_at(PROLOGUE);
-        (self.masked, self.in_line) = (false, false);
+        self.forget_cached();
+        self.set_current_block(PROLOGUE);
+        (self.masked, self.inline) = (false, false);
         for (index, inst) in f.prologue.iter().enumerate() {
             self.index = index;
             self.prologue_instruction(inst);
         }
-        self.in_line = true;
+        self.inline = true;
         self.fill_others();
         self.begin();
     }
@@ -88,8 +88,8 @@ impl Compiler<'_> {
     /// Goes to the first block's clone for the lanes in MASK.
     fn begin(&mut self) {
         self.a.op(Code::Cmp_rm32_imm8, &[MASK.into(), X::I(-1)]);
-        self.a.jump(Code::Jne_rel32_64, self.partial[0]);
-        self.a.jump(Code::Jmp_rel32_64, self.full[0]);
+        self.a.jump(Code::Jne_rel32_64, self.masked_labels[0]);
+        self.a.jump(Code::Jmp_rel32_64, self.unmasked_labels[0]);
     }
 
     /// A load of parameters whose place is known; they are there, or the prologue does not run.
@@ -107,10 +107,10 @@ impl Compiler<'_> {
         self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Params).into()]);
         for n in 0..usize::from(access.count) {
             let from = at(D, (start + n * usize::from(access.bytes)) as i32);
-            match (for_all, self.flavour) {
+            match (for_all, self.isa) {
                 (false, _) => self.load_one(inst, n, access, from),
-                (true, Flavour::Avx512) => self.load_for_all(inst, n, access, from),
-                (true, Flavour::Avx2) => self.load_into_file(inst, n, access.width, from),
+                (true, SimdIsa::Avx512) => self.load_for_all(inst, n, access, from),
+                (true, SimdIsa::Avx2) => self.load_into_file(inst, n, access.width, from),
             }
         }
         true
@@ -122,13 +122,13 @@ impl Compiler<'_> {
     pub(crate) fn next_warp(&mut self, left: &[bool]) {
         self.a.bind(self.next_warp);
         let eax = Register::EAX;
-        if self.together {
+        if self.block_entry {
             let alone = self.a.label();
             self.a.op(Code::Cmp_rm64_imm8, &[field(Field::Slots).into(), X::I(0)]);
             self.a.jump(Code::Je_rel32_64, alone);
             self.slot();
             self.a.op(Code::Mov_rm32_imm32, &[at(A, slot_live()).into(), X::I(0)]);
-            self.a.jump(Code::Jmp_rel32_64, self.next_turn);
+            self.a.jump(Code::Jmp_rel32_64, self.next_time_slice);
             self.a.bind(alone);
             return self.all_gone();
         }
@@ -138,7 +138,7 @@ impl Compiler<'_> {
         a.jump(Code::Jb_rel32_64, block);
         a.jump(Code::Je_rel32_64, last);
         self.next_of_block(X::I(-1), left);
-        self.a.jump(Code::Jmp_rel32_64, self.full[0]);
+        self.a.jump(Code::Jmp_rel32_64, self.unmasked_labels[0]);
         self.a.bind(last);
         self.next_of_block(field(Field::LastLanes).into(), left);
         self.begin();
@@ -175,9 +175,9 @@ impl Compiler<'_> {
         self.a.op(Code::Mov_rm32_r32, &[field(Field::Live).into(), MASK.into()]);
         self.a.op(Code::Mov_rm32_r32, &[field(Field::Lanes).into(), MASK.into()]);
         // What the prologue made is still where it was, or in the file.
-        let position = self.ranges.kept.starts[0];
+        let position = self.weights.kept.starts[0];
         for (r, left) in left.iter().enumerate() {
-            if self.ranges.kept.covers(r, position) && !left {
+            if self.weights.kept.covers(r, position) && !left {
                 self.fill(r);
             }
         }
@@ -191,9 +191,9 @@ impl Compiler<'_> {
         if again.iter().zip(&f.prologue).any(|(again, inst)| *again && !is_simple(inst)) {
             return self.a.jump(Code::Jmp_rel32_64, self.start);
         }
-        self.forget();
-        self.stand_at(PROLOGUE);
-        (self.masked, self.in_line) = (false, false);
+        self.forget_cached();
+        self.set_current_block(PROLOGUE);
+        (self.masked, self.inline) = (false, false);
         let kept = f.prologue.iter().zip(&again).filter(|(_, again)| !**again);
         for d in kept.flat_map(|(inst, _)| &inst.dst).filter(|d| !left[d.reg.index()]) {
             self.fill(d.reg.index());
@@ -220,7 +220,7 @@ impl Compiler<'_> {
                 _ => false,
             };
             let asks = asks || sources(inst).any(|r| depends[r.index()]);
-            let changed = inst.dst.iter().any(|d| self.ranges.written[d.reg.index()]);
+            let changed = inst.dst.iter().any(|d| self.weights.written[d.reg.index()]);
             for d in &inst.dst {
                 depends[d.reg.index()] = asks;
             }
@@ -243,9 +243,9 @@ impl Compiler<'_> {
         let f = self.f;
         let made: Vec<usize> =
             f.prologue.iter().flat_map(|i| &i.dst).map(|d| d.reg.index()).collect();
-        let first = self.ranges.kept.starts[0];
+        let first = self.weights.kept.starts[0];
         for r in 0..f.classes.len() {
-            if self.ranges.kept.covers(r, first) && !made.contains(&r) {
+            if self.weights.kept.covers(r, first) && !made.contains(&r) {
                 self.fill(r);
             }
         }
@@ -263,7 +263,7 @@ impl Compiler<'_> {
     /// warp finds it there.
     pub(crate) fn untouched(&self) -> Vec<bool> {
         let nothing = vec![false; self.f.classes.len()];
-        if self.together {
+        if self.block_entry {
             return nothing;
         }
         let mut left = nothing;
@@ -280,10 +280,10 @@ impl Compiler<'_> {
         for r in 0..self.f.classes.len() {
             own(r).for_each(|m| *holders.entry(m).or_default() += 1);
         }
-        for loan in self.loans.all() {
+        for loan in self.residency.all() {
             let lent = match *loan {
-                Loan::Lanes(_, lanes) => places(lanes, None),
-                Loan::Scalar(_, register) => places(Lanes::File, Some(register)),
+                LoopResident::Lanes(_, lanes) => places(lanes, None),
+                LoopResident::Scalar(_, register) => places(Lanes::File, Some(register)),
             };
             lent.for_each(|m| *holders.entry(m).or_default() += 1);
         }
@@ -291,7 +291,7 @@ impl Compiler<'_> {
             *holders.entry(*m).or_default() += 1;
         }
         for r in self.f.prologue.iter().flat_map(|i| &i.dst).map(|d| d.reg.index()) {
-            left[r] = !self.ranges.written[r] && own(r).all(|m| holders[&m] == 1);
+            left[r] = !self.weights.written[r] && own(r).all(|m| holders[&m] == 1);
         }
         left
     }
@@ -341,9 +341,9 @@ impl Compiler<'_> {
             self.a.op(Code::Cmp_rm32_imm8, &[field(Field::Warps).into(), X::I(1)]);
             self.a.jump(Code::Je_rel32_64, go_on);
         }
-        let position = self.ranges.kept.starts[next];
+        let position = self.weights.kept.starts[next];
         for r in 0..self.f.classes.len() {
-            if self.ranges.kept.covers(r, position) && self.ranges.written[r] {
+            if self.weights.kept.covers(r, position) && self.weights.written[r] {
                 self.flush_scalar(r);
                 self.flush_lanes(r, false);
             }
@@ -353,11 +353,12 @@ impl Compiler<'_> {
         a.op(Code::Mov_rm32_r32, &[at(A, slot_live()).into(), MASK.into()]);
         a.op(Code::Mov_rm32_imm32, &[at(A, slot_block()).into(), X::I(next as i32)]);
         a.op(Code::Add_rm32_imm8, &[field(Field::Arrived).into(), X::I(1)]);
-        a.jump(Code::Jmp_rel32_64, self.next_turn);
+        a.jump(Code::Jmp_rel32_64, self.next_time_slice);
         if next > block {
             self.a.bind(go_on);
             self.borrow_on_way(block, next);
-            let to = if self.masked { self.partial[next] } else { self.full[next] };
+            let to =
+                if self.masked { self.masked_labels[next] } else { self.unmasked_labels[next] };
             self.a.jump(Code::Jmp_rel32_64, to);
         }
         self.a.bind(elsewhere);
@@ -365,8 +366,8 @@ impl Compiler<'_> {
 
     /// Warps have entered together: their sums are as their code left them if all stand at the
     /// start.
-    fn first_turn(&mut self) {
-        self.a.bind(self.first_turn);
+    fn first_time_slice(&mut self) {
+        self.a.bind(self.first_time_slice);
         if !self.fragments.pairs {
             return;
         }
@@ -386,7 +387,7 @@ impl Compiler<'_> {
 
     /// The next of the warps that entered together has its turn; behind the last one the first
     /// again, if any has come to the barrier; if none has, the block of the grid has ended.
-    pub(crate) fn next_turn(&mut self) {
+    pub(crate) fn next_time_slice(&mut self) {
         let (eax, ecx) = (Register::EAX, Register::ECX);
         let (round, ended, finished, asked, reset, leave) = (
             self.a.label(),
@@ -396,8 +397,8 @@ impl Compiler<'_> {
             self.a.label(),
             self.leave,
         );
-        let turn = self.next_turn;
-        self.first_turn();
+        let turn = self.next_time_slice;
+        self.first_time_slice();
         let a = &mut self.a;
         a.bind(turn);
         a.op(Code::Mov_r32_rm32, &[eax.into(), field(Field::Warp).into()]);
@@ -421,8 +422,8 @@ impl Compiler<'_> {
         a.op(Code::Mov_rm64_r64, &[field(Field::Local).into(), C.into()]);
         a.op(Code::Mov_rm32_r32, &[field(Field::Live).into(), MASK.into()]);
         a.op(Code::Mov_rm32_r32, &[field(Field::Lanes).into(), MASK.into()]);
-        let patience = X::I(TURN_PATIENCE as i32);
-        a.op(Code::Mov_rm64_imm32, &[field(Field::Patience).into(), patience]);
+        let fuel = X::I(TIME_SLICE_FUEL as i32);
+        a.op(Code::Mov_rm64_imm32, &[field(Field::Fuel).into(), fuel]);
         a.op(Code::Mov_r32_rm32, &[ecx.into(), at(A, slot_block()).into()]);
         a.op(Code::Cmp_rm32_imm8, &[ecx.into(), X::I(START as i32)]);
         a.jump(Code::Je_rel32_64, self.start);

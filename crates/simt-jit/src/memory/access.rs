@@ -22,7 +22,7 @@ use std::mem::offset_of;
 
 /// An access as the code below sees it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct MemAccess {
     pub(crate) access: Access,
     pub(crate) write: bool,
     pub(crate) shared: bool,
@@ -54,30 +54,30 @@ pub(crate) enum Address {
 impl Compiler<'_> {
     /// Makes code for a load or store; false if there is none.
     pub(crate) fn memory(&mut self, inst: &VectorInst) -> bool {
-        let Some(plan) = self.any_plan(inst) else { return false };
-        if plan.local {
-            return self.own_memory(inst, plan);
+        let Some(mem) = self.any_plan(inst) else { return false };
+        if mem.local {
+            return self.own_memory(inst, mem);
         }
         if (inst.uniform || !self.masked)
-            && let Some(form) = self.form(inst, plan)
+            && let Some(form) = self.form(inst, mem)
         {
-            self.known(inst, plan, form);
+            self.known(inst, mem, form);
             return true;
         }
         !inst.uniform
-            && (self.access_rectangle(inst, plan)
-                || self.copy(inst, plan)
-                || self.store_results(inst, plan)
-                || self.varying(inst, plan))
+            && (self.access_rectangle(inst, mem)
+                || self.copy(inst, mem)
+                || self.store_results(inst, mem)
+                || self.varying(inst, mem))
     }
 
     /// An access as code sees it, if lanes that name one place mean one place; `None` if there is
     /// no code for it.
-    pub(crate) fn plan(&self, inst: &VectorInst) -> Option<Plan> {
-        self.any_plan(inst).filter(|plan| !plan.local)
+    pub(crate) fn mem(&self, inst: &VectorInst) -> Option<MemAccess> {
+        self.any_plan(inst).filter(|mem| !mem.local)
     }
 
-    pub(crate) fn any_plan(&self, inst: &VectorInst) -> Option<Plan> {
+    pub(crate) fn any_plan(&self, inst: &VectorInst) -> Option<MemAccess> {
         let (access, write) = match inst.op {
             Op::Load(access) => (access, false),
             Op::Store(access) => (access, true),
@@ -97,45 +97,45 @@ impl Compiler<'_> {
             Source::Vector(r)
             | Source::Scalar(r)
             | Source::Affine(r, _)
-            | Source::Halves(r, ..) => self.f.classes[r.index()].width() == Some(Width::W64),
+            | Source::HalfAffine(r, ..) => self.f.classes[r.index()].width() == Some(Width::W64),
             _ => true,
         };
-        let (first, count) = self.pieces(self.block, self.index);
+        let (first, count) = self.handler_range(self.block, self.index);
         if count == 0 || access.bytes > 8 {
             return None;
         }
         let total = i32::from(access.bytes) * i32::from(access.count);
         let site = self.layout.site(first, count) % simt::kernel::RECENT_RANGES;
-        Some(Plan { access, write, shared, local, total, offset, before: 0, wide, site })
+        Some(MemAccess { access, write, shared, local, total, offset, before: 0, wide, site })
     }
 
-    fn varying(&mut self, inst: &VectorInst, plan: Plan) -> bool {
+    fn varying(&mut self, inst: &VectorInst, mem: MemAccess) -> bool {
         // A number has the width of its space's addresses.
-        let wide = plan.wide && !(plan.shared && matches!(inst.src[0], Source::Imm(_)));
-        let plan = Plan { wide, ..plan };
-        let Plan { access, offset, total, .. } = plan;
+        let wide = mem.wide && !(mem.shared && matches!(inst.src[0], Source::Imm(_)));
+        let mem = MemAccess { wide, ..mem };
+        let MemAccess { access, offset, total, .. } = mem;
         let narrow = is_narrow(access);
         let whole = u32::from(access.bytes) == access.width.bytes()
             && matches!(access.width, Width::W32 | Width::W64);
         if let Source::Affine(_, stride) = inst.src[0]
             && stride == i64::from(total)
             && access.count == 1
-            && self.span_of_some(inst, plan)
+            && self.span_of_some(inst, mem)
         {
             return true;
         }
         let plain = (whole || narrow)
             && !matches!(inst.src[0], Source::Mask(_))
-            && plan.wide != plan.shared
+            && mem.wide != mem.shared
             && offset % total == 0
-            && !(plan.shared && offset < 0 && access.width != Width::W32 && !narrow);
+            && !(mem.shared && offset < 0 && access.width != Width::W32 && !narrow);
         // Addresses must stay until the last element is there.
         let kept = access.count == 1
             || inst.src[0].registers().all(|r| inst.dst.iter().all(|d| d.reg != r));
         if !plain || !kept || !self.has_lane_results(inst) {
             return false;
         }
-        let address_width = if plan.wide { Width::W64 } else { Width::W32 };
+        let address_width = if mem.wide { Width::W64 } else { Width::W32 };
         let address = self.address(inst.src[0], address_width);
         let back = self.a.label();
         let whole_warp = !self.masked && inst.guard.is_none();
@@ -147,14 +147,14 @@ impl Compiler<'_> {
         };
         let apart = self.a.label();
         let guessed = lanes.is_some_and(|lanes| {
-            self.by_pattern(inst, plan, lanes, (apart, back))
-                || self.contiguous(inst, plan, lanes, (apart, back))
+            self.by_pattern(inst, mem, lanes, (apart, back))
+                || self.contiguous(inst, mem, lanes, (apart, back))
         });
         if guessed {
             let (block, index) = (self.block, self.index);
-            self.cold.push(Cold::Apart { label: apart, back, block, index });
+            self.out_of_line.push(Cold::Apart { label: apart, back, block, index });
         } else {
-            self.lane_by_lane(inst, plan, address, back);
+            self.lane_by_lane(inst, mem, address, back);
         }
         self.a.bind(back);
         true
@@ -168,27 +168,27 @@ impl Compiler<'_> {
             _ => return,
         };
         let Source::Imm(offset) = inst.src[1] else { return };
-        if let Some(plan) = self.any_plan(inst)
-            && self.copy_apart(inst, plan, back)
+        if let Some(mem) = self.any_plan(inst)
+            && self.copy_apart(inst, mem, back)
         {
             return;
         }
         let shared = access.space == Space::Shared;
         let total = i32::from(access.bytes) * i32::from(access.count);
-        let (first, count) = self.pieces(self.block, self.index);
+        let (first, count) = self.handler_range(self.block, self.index);
         let site = self.layout.site(first, count) % simt::kernel::RECENT_RANGES;
         let wide = !shared;
         let offset = offset as i32;
         let local = false;
-        let plan = Plan { access, write, shared, local, total, offset, before: 0, wide, site };
+        let mem = MemAccess { access, write, shared, local, total, offset, before: 0, wide, site };
         let address_width = if wide { Width::W64 } else { Width::W32 };
         let address = self.address(inst.src[0], address_width);
-        self.lane_by_lane(inst, plan, address, back);
+        self.lane_by_lane(inst, mem, address, back);
     }
 
     pub(crate) fn address(&mut self, source: Source, width: Width) -> Address {
         match source {
-            Source::Imm(_) | Source::Scalar(_) | Source::Affine(..) | Source::Halves(..) => {
+            Source::Imm(_) | Source::Scalar(_) | Source::Affine(..) | Source::HalfAffine(..) => {
                 Address::Formula(source)
             }
             _ => Address::Lanes(self.value(source, width)),
@@ -196,12 +196,12 @@ impl Compiler<'_> {
     }
 
     /// Lane 0's address in RCX, if lanes are so many bytes from it; goes to `apart` if they are not.
-    pub(crate) fn arranged(&mut self, plan: Plan, address: Value, steps: Steps, apart: Label) {
-        let width = if plan.wide { Width::W64 } else { Width::W32 };
-        let pick = |narrow: Code, wide: Code| if plan.wide { wide } else { narrow };
-        self.first_of_all(plan, address);
+    pub(crate) fn arranged(&mut self, mem: MemAccess, address: Value, steps: Steps, apart: Label) {
+        let width = if mem.wide { Width::W64 } else { Width::W32 };
+        let pick = |narrow: Code, wide: Code| if mem.wide { wide } else { narrow };
+        self.first_of_all(mem, address);
         let spread = pick(Code::EVEX_Vpbroadcastd_zmm_k1z_r32, Code::EVEX_Vpbroadcastq_zmm_k1z_r64);
-        let base = if plan.wide { C } else { Register::ECX };
+        let base = if mem.wide { C } else { Register::ECX };
         self.a.op(spread, &[Z1.into(), base.into()]);
         let bytes = width.bytes() as usize;
         for (part, steps) in steps.chunks(64 / bytes).enumerate() {
@@ -234,55 +234,55 @@ impl Compiler<'_> {
     fn contiguous(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         address: Value,
         (apart, back): (Label, Label),
     ) -> bool {
-        let access = plan.access;
+        let access = mem.access;
         let whole = u32::from(access.bytes) == access.width.bytes()
             && matches!(access.width, Width::W32 | Width::W64);
         let has_form = match access.count {
-            1 => span_code(access, plan.write).is_some(),
+            1 => span_code(access, mem.write).is_some(),
             count => whole && matches!(count, 2 | 4),
         };
         if !has_form {
             return false;
         }
-        let slow = self.aside(back);
-        let steps = std::array::from_fn(|lane| i64::from(plan.total) * lane as i64);
-        self.arranged(plan, address, steps, apart);
-        self.add_to_address(plan, i64::from(plan.offset));
-        let span = 32 * plan.total;
-        self.check(plan, span, slow);
-        self.count(plan, span);
+        let slow = self.slow_path(back);
+        let steps = std::array::from_fn(|lane| i64::from(mem.total) * lane as i64);
+        self.arranged(mem, address, steps, apart);
+        self.add_to_address(mem, i64::from(mem.offset));
+        let span = 32 * mem.total;
+        self.check(mem, span, slow);
+        self.count(mem, span);
         let form = if access.count > 1 { Form::Interleaved } else { Form::Span };
-        self.transfer(inst, plan, form, 0, (C, 0));
+        self.transfer(inst, mem, form, 0, (C, 0));
         true
     }
 
     /// An access of some lanes to consecutive elements, the first of which is known; false if
     /// there is no form.
-    fn span_of_some(&mut self, inst: &VectorInst, plan: Plan) -> bool {
-        let Plan { access, write, .. } = plan;
+    fn span_of_some(&mut self, inst: &VectorInst, mem: MemAccess) -> bool {
+        let MemAccess { access, write, .. } = mem;
         let Some(code) = span_code(access, write) else { return false };
         if !self.has_lane_results(inst) || !write && inst.dst.len() != 1 {
             return false;
         }
         let back = self.a.label();
-        let slow = self.aside(back);
+        let slow = self.slow_path(back);
         self.activate(inst.guard);
-        self.number_in(inst.src[0], plan, C);
-        self.add_to_address(plan, i64::from(plan.offset));
-        self.check_some(inst, plan, 0, slow, back);
-        self.count_some(inst, plan);
-        self.transfer_some(inst, plan, code);
+        self.number_in(inst.src[0], mem, C);
+        self.add_to_address(mem, i64::from(mem.offset));
+        self.check_some(inst, mem, 0, slow, back);
+        self.count_some(inst, mem);
+        self.transfer_some(inst, mem, code);
         self.a.bind(back);
         true
     }
 
     /// Moves consecutive elements of the lanes that run; lane 0's is at RCX.
-    pub(crate) fn transfer_some(&mut self, inst: &VectorInst, plan: Plan, code: Code) {
-        let Plan { access, write, total, .. } = plan;
+    pub(crate) fn transfer_some(&mut self, inst: &VectorInst, mem: MemAccess, code: Code) {
+        let MemAccess { access, write, total, .. } = mem;
         let width = access.width;
         let lanes = 64 / width.bytes() as i32;
         if write {
@@ -312,17 +312,17 @@ impl Compiler<'_> {
     pub(crate) fn check_some(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         more: i32,
         slow: Label,
         back: Label,
     ) {
-        if self.without.bounds {
-            return self.point(plan);
+        if self.ablation.bounds {
+            return self.point(mem);
         }
         let (eax, edx) = (Register::EAX, Register::EDX);
-        if plan.total > 1 {
-            self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(plan.total - 1)]);
+        if mem.total > 1 {
+            self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(mem.total - 1)]);
             self.a.jump(Code::Jne_rel32_64, slow);
         }
         match inst.guard {
@@ -335,7 +335,7 @@ impl Compiler<'_> {
                 self.a.op(Code::Mov_r32_rm32, &[eax.into(), MASK.into()]);
             }
         }
-        let log = X::I(plan.total.trailing_zeros() as i32);
+        let log = X::I(mem.total.trailing_zeros() as i32);
         // The first byte in RDX, the end in RAX.
         self.a.op(Code::Tzcnt_r32_rm32, &[edx.into(), eax.into()]);
         self.a.op(Code::Shl_rm32_imm8, &[edx.into(), log]);
@@ -348,27 +348,27 @@ impl Compiler<'_> {
         if more != 0 {
             self.a.op(Code::Add_rm64_imm32, &[A.into(), X::I(more)]);
         }
-        if plan.wide {
+        if mem.wide {
             // Around the end of the address space.
             self.a.op(Code::Cmp_r64_rm64, &[D.into(), A.into()]);
             self.a.jump(Code::Jae_rel32_64, slow);
         }
-        if plan.shared {
+        if mem.shared {
             self.a.op(Code::Cmp_r64_rm64, &[A.into(), field(Field::SharedBytes).into()]);
             self.a.jump(Code::Ja_rel32_64, slow);
-            return self.point(plan);
+            return self.point(mem);
         }
         let kept = at(Register::RSP, SAVED_SCRATCH);
         self.a.op(Code::Mov_rm64_r64, &[kept.into(), C.into()]);
-        self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Ranges).into()]);
-        let start = (plan.site * size_of::<Range>() + offset_of!(Range, start)) as i32;
-        let end = (plan.site * size_of::<Range>() + offset_of!(Range, end)) as i32;
-        let writable = (plan.site * size_of::<Range>() + offset_of!(Range, writable)) as i32;
+        self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::UseWeights).into()]);
+        let start = (mem.site * size_of::<Range>() + offset_of!(Range, start)) as i32;
+        let end = (mem.site * size_of::<Range>() + offset_of!(Range, end)) as i32;
+        let writable = (mem.site * size_of::<Range>() + offset_of!(Range, writable)) as i32;
         self.a.op(Code::Cmp_r64_rm64, &[D.into(), at(C, start).into()]);
         self.a.jump(Code::Jb_rel32_64, slow);
         self.a.op(Code::Cmp_r64_rm64, &[A.into(), at(C, end).into()]);
         self.a.jump(Code::Ja_rel32_64, slow);
-        if plan.write {
+        if mem.write {
             self.a.op(Code::Cmp_rm8_imm8, &[at(C, writable).into(), X::I(0)]);
             self.a.jump(Code::Je_rel32_64, slow);
         }
@@ -377,23 +377,23 @@ impl Compiler<'_> {
 
     /// Makes an address in RCX, in the space, a pointer in RCX to `span` bytes that may be
     /// accessed. Needs RAX and RDX.
-    pub(crate) fn check(&mut self, plan: Plan, span: i32, slow: Label) {
-        if self.without.bounds {
-            return self.point(plan);
+    pub(crate) fn check(&mut self, mem: MemAccess, span: i32, slow: Label) {
+        if self.ablation.bounds {
+            return self.point(mem);
         }
-        if !plan.shared {
-            return self.check_global((C, 0), plan, span, slow);
+        if !mem.shared {
+            return self.check_global((C, 0), mem, span, slow);
         }
-        self.check_aligned(C, plan, slow);
+        self.check_aligned(C, mem, slow);
         self.a.op(Code::Lea_r64_m, &[A.into(), at(C, span).into()]);
         self.a.op(Code::Cmp_r64_rm64, &[A.into(), field(Field::SharedBytes).into()]);
         self.a.jump(Code::Ja_rel32_64, slow);
-        if plan.wide {
+        if mem.wide {
             // Around the end of the address space.
             self.a.op(Code::Cmp_r64_rm64, &[C.into(), A.into()]);
             self.a.jump(Code::Ja_rel32_64, slow);
         }
-        self.point(plan);
+        self.point(mem);
     }
 
     /// Goes to `slow` if `span` bytes may not be accessed that are at an address of global memory in
@@ -401,62 +401,62 @@ impl Compiler<'_> {
     pub(crate) fn check_global(
         &mut self,
         (address, more): (Register, i32),
-        plan: Plan,
+        mem: MemAccess,
         span: i32,
         slow: Label,
     ) {
-        self.check_aligned(address, plan, slow);
+        self.check_aligned(address, mem, slow);
         let first = if more == 0 {
             address
         } else {
             self.a.op(Code::Lea_r64_m, &[A.into(), at(address, more).into()]);
             A
         };
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
-        // Ranges are of addresses of a process, which have no sign: neither has what is behind
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
+        // UseWeights are of addresses of a process, which have no sign: neither has what is behind
         // their start, so that its end is not around that of the address space.
-        self.a.op(Code::Cmp_r64_rm64, &[first.into(), range_start(plan.site).into()]);
+        self.a.op(Code::Cmp_r64_rm64, &[first.into(), range_start(mem.site).into()]);
         self.a.jump(Code::Jl_rel32_64, slow);
         self.a.op(Code::Lea_r64_m, &[A.into(), at(first, span).into()]);
-        self.a.op(Code::Cmp_r64_rm64, &[A.into(), range_end(plan.site).into()]);
+        self.a.op(Code::Cmp_r64_rm64, &[A.into(), range_end(mem.site).into()]);
         self.a.jump(Code::Ja_rel32_64, slow);
-        self.check_writable(plan, slow);
+        self.check_writable(mem, slow);
     }
 
     /// Goes to `slow` if an address in a register is no multiple of the access's size.
-    fn check_aligned(&mut self, address: Register, plan: Plan, slow: Label) {
-        if plan.total > 1 {
+    fn check_aligned(&mut self, address: Register, mem: MemAccess, slow: Label) {
+        if mem.total > 1 {
             let low = low_byte(address);
-            self.a.op(Code::Test_rm8_imm8, &[low.into(), X::I(plan.total - 1)]);
+            self.a.op(Code::Test_rm8_imm8, &[low.into(), X::I(mem.total - 1)]);
             self.a.jump(Code::Jne_rel32_64, slow);
         }
     }
 
     /// Makes an address in RCX, in the space, a pointer.
-    pub(crate) fn point(&mut self, plan: Plan) {
-        if plan.shared {
+    pub(crate) fn point(&mut self, mem: MemAccess) {
+        if mem.shared {
             self.a.op(Code::Add_r64_rm64, &[C.into(), field(Field::Shared).into()]);
         }
     }
 
     /// With the ranges in RDX.
-    pub(crate) fn check_writable(&mut self, plan: Plan, slow: Label) {
-        if plan.write {
-            let offset = plan.site * size_of::<Range>() + offset_of!(Range, writable);
+    pub(crate) fn check_writable(&mut self, mem: MemAccess, slow: Label) {
+        if mem.write {
+            let offset = mem.site * size_of::<Range>() + offset_of!(Range, writable);
             self.a.op(Code::Cmp_rm8_imm8, &[at(D, offset as i32).into(), X::I(0)]);
             self.a.jump(Code::Je_rel32_64, slow);
         }
     }
 
-    pub(crate) fn count(&mut self, plan: Plan, bytes: i32) {
-        if !plan.shared && !plan.local && !self.without.counters {
+    pub(crate) fn count(&mut self, mem: MemAccess, bytes: i32) {
+        if !mem.shared && !mem.local && !self.ablation.counters {
             self.a.op(Code::Add_rm64_imm32, &[field(Field::GlobalBytes).into(), X::I(bytes)]);
         }
     }
 
     /// Counts the bytes of the lanes that run.
-    pub(crate) fn count_some(&mut self, inst: &VectorInst, plan: Plan) {
-        if plan.shared || plan.local || self.without.counters {
+    pub(crate) fn count_some(&mut self, inst: &VectorInst, mem: MemAccess) {
+        if mem.shared || mem.local || self.ablation.counters {
             return;
         }
         let eax = Register::EAX;
@@ -467,8 +467,8 @@ impl Compiler<'_> {
             }
         }
         self.a.op(Code::Popcnt_r32_rm32, &[eax.into(), eax.into()]);
-        if plan.total != 1 {
-            self.a.op(Code::Imul_r32_rm32_imm32, &[eax.into(), eax.into(), X::I(plan.total)]);
+        if mem.total != 1 {
+            self.a.op(Code::Imul_r32_rm32_imm32, &[eax.into(), eax.into(), X::I(mem.total)]);
         }
         self.a.op(Code::Add_rm64_r64, &[field(Field::GlobalBytes).into(), A.into()]);
     }

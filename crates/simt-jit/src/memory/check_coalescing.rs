@@ -12,7 +12,7 @@ use crate::asm::assembler::X;
 use crate::frame::layout::{C, Field, field};
 use crate::frame::out_of_line::Cold;
 use crate::function::Compiler;
-use crate::memory::access::Plan;
+use crate::memory::access::MemAccess;
 use crate::regalloc::allocate::SCALARS;
 use crate::scalar::integer::mov;
 use iced_x86::{Code, Register};
@@ -30,10 +30,10 @@ const MOVED_FOR_MIN: usize = 3;
 
 /// Accesses that are checked together.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct CheckGroup {
     /// Instructions, in order.
     members: Vec<usize>,
-    plan: Plan,
+    mem: MemAccess,
     /// Where addresses start: one number, or one for each half.
     bases: Vec<Source>,
     /// What is accessed, bytes from there.
@@ -49,8 +49,8 @@ pub(crate) struct Group {
 
 /// The groups of the block under construction.
 #[derive(Default)]
-pub(crate) struct Groups {
-    list: Vec<Group>,
+pub(crate) struct CheckGroups {
+    list: Vec<CheckGroup>,
     /// By instruction.
     of: HashMap<usize, usize>,
     /// General registers that hold nothing in this block.
@@ -64,61 +64,61 @@ pub(crate) struct Groups {
 /// The space, where addresses start, and how often the registers in that have changed.
 type Key = (bool, Vec<Source>, Vec<u32>);
 
-impl Groups {
+impl CheckGroups {
     /// True if no general register is away from its value.
     pub(crate) fn is_closed(&self) -> bool {
         self.list.iter().all(|g| g.moved.is_empty())
     }
 }
 
-impl Group {
-    fn new(plan: Plan, bases: Vec<Source>, low: i64, high: i64) -> Self {
+impl CheckGroup {
+    fn new(mem: MemAccess, bases: Vec<Source>, low: i64, high: i64) -> Self {
         let (members, pointers, lent, moved) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { members, plan, bases, low, high, pointers, lent, moved }
+        Self { members, mem, bases, low, high, pointers, lent, moved }
     }
 
     /// Takes an access in, if it is near enough and aligned where the others are.
-    fn add(&mut self, index: usize, plan: Plan, low: i64, high: i64) {
+    fn add(&mut self, index: usize, mem: MemAccess, low: i64, high: i64) {
         let (from, to) = (self.low.min(low), self.high.max(high));
         let near = to - from < REACH_MAX && from.abs() < REACH_MAX;
-        if !near || plan.offset % plan.total != 0 {
+        if !near || mem.offset % mem.total != 0 {
             return;
         }
         self.members.push(index);
         (self.low, self.high) = (from, to);
-        self.plan.total = self.plan.total.max(plan.total);
-        self.plan.write |= plan.write;
+        self.mem.total = self.mem.total.max(mem.total);
+        self.mem.write |= mem.write;
     }
 }
 
 impl Compiler<'_> {
     /// Finds the groups of a block's full clone.
     pub(crate) fn find_groups(&mut self, block: usize) {
-        self.groups = Groups::default();
+        self.groups = CheckGroups::default();
         let f = self.f;
         let mut changes: HashMap<Reg, u32> = HashMap::new();
-        let mut found: Vec<(Key, Group)> = Vec::new();
+        let mut found: Vec<(Key, CheckGroup)> = Vec::new();
         for (index, inst) in f.blocks[block].insts.iter().enumerate() {
             self.index = index;
             if matches!(inst.op, Op::Load(_) | Op::Store(_))
                 && inst.guard.is_none()
-                && let Some(plan) = self.plan(inst)
-                && let Some(form) = self.form(inst, plan)
+                && let Some(mem) = self.mem(inst)
+                && let Some(form) = self.form(inst, mem)
             {
-                let (plan, bases) = based(inst.src[0], plan);
+                let (mem, bases) = based(inst.src[0], mem);
                 let count =
                     |s: &Source| s.registers().map(|r| *changes.get(&r).unwrap_or(&0)).sum();
                 let versions = bases.iter().map(count).collect();
-                let key = (plan.shared, bases.clone(), versions);
-                let (low, high) = form.reach(plan);
-                let (low, high) = (low + i64::from(plan.offset), high + i64::from(plan.offset));
+                let key = (mem.shared, bases.clone(), versions);
+                let (low, high) = form.reach(mem);
+                let (low, high) = (low + i64::from(mem.offset), high + i64::from(mem.offset));
                 let at = found.iter().position(|(k, _)| *k == key).unwrap_or_else(|| {
-                    found.push((key, Group::new(plan, bases, low, high)));
+                    found.push((key, CheckGroup::new(mem, bases, low, high)));
                     found.len() - 1
                 });
-                found[at].1.add(index, plan, low, high);
-                if !plan.shared {
-                    self.groups.counted.insert(index, form.bytes(plan));
+                found[at].1.add(index, mem, low, high);
+                if !mem.shared {
+                    self.groups.counted.insert(index, form.bytes(mem));
                 }
             }
             for d in &inst.dst {
@@ -139,9 +139,9 @@ impl Compiler<'_> {
     fn idle_scalars(&self, block: usize) -> Vec<Register> {
         let busy = |m: &Register| {
             let mut scalars = self.assignment.scalars.iter().enumerate();
-            self.loans.lends(block, *m)
+            self.residency.lends(block, *m)
                 || scalars.any(|(r, scalar)| {
-                    *scalar == Some(*m) && self.ranges.kept.covers_some(r, block)
+                    *scalar == Some(*m) && self.weights.kept.covers_some(r, block)
                 })
         };
         SCALARS.into_iter().filter(|m| !busy(m)).collect()
@@ -149,7 +149,7 @@ impl Compiler<'_> {
 
     /// General registers that hold a value all through a block that does not mention it.
     fn movable_scalars(&self, block: usize) -> Vec<(Register, Reg)> {
-        let (b, kept) = (&self.f.blocks[block], &self.ranges.kept);
+        let (b, kept) = (&self.f.blocks[block], &self.weights.kept);
         let mut mentions: BTreeSet<Reg> = mentioned(self.f, &b.term).collect();
         mentions.extend(b.checks.iter().map(|check| check.reg));
         for inst in &b.insts {
@@ -162,7 +162,7 @@ impl Compiler<'_> {
             }
         }
         let waits = |(m, held): (Register, Vec<Reg>)| match held[..] {
-            [r] if !mentions.contains(&r) && !self.loans.lends(block, m) => {
+            [r] if !mentions.contains(&r) && !self.residency.lends(block, m) => {
                 let through = [kept.starts[block], kept.ends[block]];
                 through.iter().all(|p| kept.covers(r.index(), *p)).then_some((m, r))
             }
@@ -187,8 +187,8 @@ impl Compiler<'_> {
         if let Some(pointer) = group.pointers.get(half) {
             return *pointer;
         }
-        let (base, plan) = (group.bases[half], group.plan);
-        self.base_in(base, plan, C);
+        let (base, mem) = (group.bases[half], group.mem);
+        self.base_in(base, mem, C);
         C
     }
 
@@ -214,12 +214,12 @@ impl Compiler<'_> {
     }
 
     /// Counts the bytes of an access of all lanes; those of a full clone's block at once.
-    pub(crate) fn count_known(&mut self, plan: Plan, bytes: i32) {
+    pub(crate) fn count_known(&mut self, mem: MemAccess, bytes: i32) {
         match self.groups.counted.first_key_value() {
-            None => self.count(plan, bytes),
+            None => self.count(mem, bytes),
             Some((first, _)) if *first == self.index => {
                 let all = self.groups.counted.values().sum();
-                self.count(plan, all);
+                self.count(mem, all);
             }
             Some(_) => {}
         }
@@ -231,41 +231,41 @@ impl Compiler<'_> {
     }
 
     /// Where addresses start, as a pointer in a register.
-    fn base_in(&mut self, base: Source, plan: Plan, to: Register) {
-        self.number_in(base, plan, to);
-        if plan.shared {
+    fn base_in(&mut self, base: Source, mem: MemAccess, to: Register) {
+        self.number_in(base, mem, to);
+        if mem.shared {
             self.a.op(Code::Add_r64_rm64, &[to.into(), field(Field::Shared).into()]);
         }
     }
 
     /// Where addresses start, as a number in the space.
-    pub(crate) fn number_in(&mut self, base: Source, plan: Plan, to: Register) {
-        let low = if plan.wide { to } else { to.full_register32() };
+    pub(crate) fn number_in(&mut self, base: Source, mem: MemAccess, to: Register) {
+        let low = if mem.wide { to } else { to.full_register32() };
         match base {
             Source::Imm(v) => self.a.load_constant(to, v),
             base => {
-                let from = self.scalar_in(base, plan.wide, to);
+                let from = self.scalar_in(base, mem.wide, to);
                 if from != low {
-                    self.a.op(mov(plan.wide), &[low.into(), from.into()]);
+                    self.a.op(mov(mem.wide), &[low.into(), from.into()]);
                 }
             }
         }
     }
 
     /// Adds a constant to the address in RCX.
-    pub(crate) fn add_to_address(&mut self, plan: Plan, more: i64) {
+    pub(crate) fn add_to_address(&mut self, mem: MemAccess, more: i64) {
         if more != 0 {
-            let code = if plan.wide { Code::Add_rm64_imm32 } else { Code::Add_rm32_imm32 };
-            let to = if plan.wide { C } else { Register::ECX };
+            let code = if mem.wide { Code::Add_rm64_imm32 } else { Code::Add_rm32_imm32 };
+            let to = if mem.wide { C } else { Register::ECX };
             self.a.op(code, &[to.into(), X::I(more as i32)]);
         }
     }
 
     /// The register that has where addresses of global memory start, if one has.
-    pub(crate) fn own_pointer(&mut self, base: Source, plan: Plan) -> Option<Register> {
+    pub(crate) fn own_pointer(&mut self, base: Source, mem: MemAccess) -> Option<Register> {
         match base {
             Source::Imm(_) => None,
-            _ if plan.shared || !plan.wide => None,
+            _ if mem.shared || !mem.wide => None,
             base => match self.scalar(base, true, C) {
                 X::R(register) => Some(register),
                 _ => None,
@@ -277,32 +277,32 @@ impl Compiler<'_> {
     fn check_group(&mut self, number: usize) {
         let (block, index) = (self.block, self.index);
         let group = &self.groups.list[number];
-        let (plan, bases, low, high) = (group.plan, group.bases.clone(), group.low, group.high);
+        let (mem, bases, low, high) = (group.mem, group.bases.clone(), group.low, group.high);
         let alone = self.a.label();
         let counted = self.counted_ahead(index, usize::MAX);
         let moved = self.groups.list.iter().flat_map(|g| g.moved.iter().copied()).collect();
-        self.cold.push(Cold::Rest { label: alone, block, index, counted, moved });
+        self.out_of_line.push(Cold::Rest { label: alone, block, index, counted, moved });
         for base in &bases {
             let span = (high - low) as i32;
-            if let (Some(address), false) = (self.own_pointer(*base, plan), self.without.bounds) {
-                self.check_global((address, low as i32), plan, span, alone);
+            if let (Some(address), false) = (self.own_pointer(*base, mem), self.ablation.bounds) {
+                self.check_global((address, low as i32), mem, span, alone);
                 continue;
             }
-            self.number_in(*base, plan, C);
-            if plan.total > 1 {
-                self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(plan.total - 1)]);
+            self.number_in(*base, mem, C);
+            if mem.total > 1 {
+                self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(mem.total - 1)]);
                 self.a.jump(Code::Jne_rel32_64, alone);
             }
-            self.add_to_address(plan, low);
-            self.check(Plan { total: 1, ..plan }, span, alone);
+            self.add_to_address(mem, low);
+            self.check(MemAccess { total: 1, ..mem }, span, alone);
         }
         for base in bases {
-            let own = self.own_pointer(base, plan);
+            let own = self.own_pointer(base, mem);
             let pointer = match own {
                 Some(register) => register,
                 None => {
                     let Some(pointer) = self.pointer_for(number) else { break };
-                    self.base_in(base, plan, pointer);
+                    self.base_in(base, mem, pointer);
                     pointer
                 }
             };
@@ -321,7 +321,7 @@ impl Compiler<'_> {
             return None;
         }
         let (m, r) = self.groups.movable.pop()?;
-        if self.ranges.written[r.index()] {
+        if self.weights.written[r.index()] {
             self.flush_scalar(r.index());
         }
         self.groups.list[number].moved.push((m, r));
@@ -331,19 +331,19 @@ impl Compiler<'_> {
 
 /// Where the addresses of a source start; a constant is a part of the access's offset, so that all
 /// constants start at one place.
-pub(crate) fn based(source: Source, plan: Plan) -> (Plan, Vec<Source>) {
+pub(crate) fn based(source: Source, mem: MemAccess) -> (MemAccess, Vec<Source>) {
     if let Source::Imm(v) = source
-        && let Ok(offset) = i32::try_from((v as i64).saturating_add(plan.offset.into()))
+        && let Ok(offset) = i32::try_from((v as i64).saturating_add(mem.offset.into()))
     {
-        return (Plan { offset, ..plan }, vec![Source::Imm(0)]);
+        return (MemAccess { offset, ..mem }, vec![Source::Imm(0)]);
     }
-    (plan, bases(source))
+    (mem, bases(source))
 }
 
 /// Where the addresses of a source start.
 pub(crate) fn bases(source: Source) -> Vec<Source> {
     match source {
-        Source::Halves(low, high, _) => vec![Source::Scalar(low), Source::Scalar(high)],
+        Source::HalfAffine(low, high, _) => vec![Source::Scalar(low), Source::Scalar(high)],
         Source::Affine(r, _) => vec![Source::Scalar(r)],
         other => vec![other],
     }

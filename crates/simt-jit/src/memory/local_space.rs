@@ -5,7 +5,7 @@ use crate::asm::assembler::{at, repeated};
 use crate::avx512::operands::{Value, single};
 use crate::frame::layout::{FILE, Field, field};
 use crate::function::Compiler;
-use crate::memory::access::{Address, Plan};
+use crate::memory::access::{Address, MemAccess};
 use crate::memory::per_lane_access::is_narrow;
 use iced_x86::{Code, Register};
 use simt::ir::op::Width;
@@ -13,16 +13,16 @@ use simt::ir::vector::{Source, VectorInst};
 
 impl Compiler<'_> {
     /// Makes code for an access to the lanes' own memory; false if there is none.
-    pub(crate) fn own_memory(&mut self, inst: &VectorInst, plan: Plan) -> bool {
-        let access = plan.access;
+    pub(crate) fn own_memory(&mut self, inst: &VectorInst, mem: MemAccess) -> bool {
+        let access = mem.access;
         let whole = u32::from(access.bytes) == access.width.bytes()
             && matches!(access.width, Width::W32 | Width::W64);
         let plain = (whole || is_narrow(access))
             && !inst.uniform
-            && plan.wide
+            && mem.wide
             && matches!(inst.src[0], Source::Imm(_) | Source::Vector(_) | Source::Scalar(_))
-            && plan.offset >= 0
-            && plan.offset % plan.total == 0;
+            && mem.offset >= 0
+            && mem.offset % mem.total == 0;
         if !plain || !self.has_lane_results(inst) {
             return false;
         }
@@ -35,7 +35,7 @@ impl Compiler<'_> {
             }
             lanes => self.value(lanes, Width::W64),
         });
-        self.lane_by_lane(inst, plan, address, back);
+        self.lane_by_lane(inst, mem, address, back);
         self.a.bind(back);
         true
     }

@@ -13,7 +13,7 @@ impl Compiler<'_> {
     pub(crate) fn load_prefix(&mut self, inst: &VectorInst, access: Access) -> bool {
         let whole =
             VectorInst { op: Op::Load(access), src: inst.src[..2].to_vec(), ..inst.clone() };
-        if inst.uniform || matches!(inst.src[2], Source::Halves(..) | Source::Mask(_)) {
+        if inst.uniform || matches!(inst.src[2], Source::HalfAffine(..) | Source::Mask(_)) {
             return false;
         }
         let known = match inst.src[2] {
@@ -21,7 +21,7 @@ impl Compiler<'_> {
             _ => None,
         };
         let back = self.a.label();
-        let slow = self.aside(back);
+        let slow = self.slow_path(back);
         let some = self.masked || inst.guard.is_some();
         if some {
             self.activate(inst.guard);
@@ -43,8 +43,8 @@ impl Compiler<'_> {
         self.a.op(Code::VEX_Kortestw_kr_kr, &[K1.into(), K2.into()]);
         self.a.jump(Code::Jne_rel32_64, slow);
         if !self.memory(&whole) {
-            self.decoded_at.insert((self.block, self.index, self.masked));
-            self.decoded_form(self.block, self.index);
+            self.interpreted_at.insert((self.block, self.index, self.masked));
+            self.call_interpreter(self.block, self.index);
         }
         self.a.bind(back);
         true

@@ -5,7 +5,7 @@ use crate::asm::assembler::Label;
 use crate::emit::lane_loop::{RESULTS, Turn};
 use crate::frame::layout::{A, C, D, LANE_VALUES};
 use crate::function::Compiler;
-use crate::memory::access::{Address, Plan};
+use crate::memory::access::{Address, MemAccess};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{Access, Width};
 use simt::ir::vector::VectorInst;
@@ -47,20 +47,20 @@ impl Compiler<'_> {
     pub(crate) fn narrow_lanes(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         address: Address,
         back: Label,
     ) {
-        let slow = self.aside(back);
-        let (plan, some) = self.check_lanes(inst, plan, address, slow);
-        let addresses = self.address_slots(plan, address);
-        let Access { bytes, width, count, .. } = plan.access;
+        let slow = self.slow_path(back);
+        let (mem, some) = self.check_lanes(inst, mem, address, slow);
+        let addresses = self.address_slots(mem, address);
+        let Access { bytes, width, count, .. } = mem.access;
         for element in 0..usize::from(count) {
             let values =
-                plan.write.then(|| self.value_slots(inst.src[2 + element], width, LANE_VALUES));
-            let offset = plan.offset + element as i32 * i32::from(bytes);
+                mem.write.then(|| self.value_slots(inst.src[2 + element], width, LANE_VALUES));
+            let offset = mem.offset + element as i32 * i32::from(bytes);
             self.in_turn(inst, some, |this, turn| {
-                let memory = if plan.wide {
+                let memory = if mem.wide {
                     let address = addresses.of(turn, 8);
                     this.a.op(Code::Mov_r64_rm64, &[A.into(), address.into()]);
                     crate::asm::assembler::at(A, offset)
@@ -70,9 +70,9 @@ impl Compiler<'_> {
                     let offset = i64::from(offset);
                     MemoryOperand::with_base_index_scale_displ_size(D, A, 1, offset, 8)
                 };
-                this.narrow_element(plan, memory, values.map(|v| v.of(turn, width.bytes())), turn);
+                this.narrow_element(mem, memory, values.map(|v| v.of(turn, width.bytes())), turn);
             });
-            if !plan.write {
+            if !mem.write {
                 self.take_results(inst, element, width);
             }
         }
@@ -81,12 +81,12 @@ impl Compiler<'_> {
     /// Stores a value to an element or, without one, loads it to the lane's result.
     fn narrow_element(
         &mut self,
-        plan: Plan,
+        mem: MemAccess,
         memory: MemoryOperand,
         value: Option<MemoryOperand>,
         turn: Turn,
     ) {
-        let bytes = plan.access.width.bytes();
+        let bytes = mem.access.width.bytes();
         match value {
             Some(value) => {
                 let load = match bytes {
@@ -95,11 +95,11 @@ impl Compiler<'_> {
                     _ => (Code::Mov_r64_rm64, C),
                 };
                 self.a.op(load.0, &[load.1.into(), value.into()]);
-                let (code, from) = store_code(plan.access.bytes.into());
+                let (code, from) = store_code(mem.access.bytes.into());
                 self.a.op(code, &[memory.into(), from.into()]);
             }
             None => {
-                let (code, to) = load_code(plan.access, C);
+                let (code, to) = load_code(mem.access, C);
                 self.a.op(code, &[to.into(), memory.into()]);
                 let (code, from) = store_code(bytes);
                 self.a.op(code, &[RESULTS.of(turn, bytes).into(), from.into()]);

@@ -11,11 +11,11 @@ use crate::asm::assembler::{Label, X};
 use crate::frame::layout::{C, Field, field};
 use crate::frame::warp_loop::PROLOGUE;
 use crate::function::Compiler;
-use crate::memory::access::{Address, Plan};
+use crate::memory::access::{Address, MemAccess};
 use iced_x86::Code;
 use simt::ir::Reg;
 use simt::ir::op::{IntOp, IntType, Op, Width};
-use simt::ir::vector::{Home, Source, VectorInst};
+use simt::ir::vector::{Source, StorageClass, VectorInst};
 
 /// Instructions followed back from an address: indices are made by few.
 const DEPTH_MAX: u32 = 8;
@@ -58,34 +58,34 @@ impl Compiler<'_> {
     pub(crate) fn check_bounded(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         address: Address,
         fine: Label,
     ) {
         let (Address::Lanes(_), Some(Source::Vector(r))) = (address, inst.src.first()) else {
             return;
         };
-        if plan.local || plan.before != 0 || plan.offset % plan.total != 0 {
+        if mem.local || mem.before != 0 || mem.offset % mem.total != 0 {
             return;
         }
-        let (base, index) = match (plan.shared, self.indexed(*r)) {
+        let (base, index) = match (mem.shared, self.indexed(*r)) {
             (true, _) => (None, self.bound_of(Source::Vector(*r), Width::W32, self.index, 0)),
             (false, Some((base, index))) => (Some(base), index),
             (false, None) => return,
         };
-        let end = index.max.saturating_add(plan.total as u64);
-        let (Ok(end), true) = (i32::try_from(end), index.is_aligned(plan.total)) else { return };
+        let end = index.max.saturating_add(mem.total as u64);
+        let (Ok(end), true) = (i32::try_from(end), index.is_aligned(mem.total)) else { return };
         match base {
             None => {
-                let Some(end) = end.checked_add(plan.offset) else { return };
+                let Some(end) = end.checked_add(mem.offset) else { return };
                 let shared = field(Field::SharedBytes).into();
                 self.a.op(Code::Cmp_rm64_imm32, &[shared, X::I(end)]);
                 self.a.jump(Code::Jae_rel32_64, fine);
             }
             Some(base) => {
                 let look = self.a.label();
-                self.number_in(base, plan, C);
-                self.check_global((C, plan.offset), plan, end, look);
+                self.number_in(base, mem, C);
+                self.check_global((C, mem.offset), mem, end, look);
                 self.a.jump(Code::Jmp_rel32_64, fine);
                 self.a.bind(look);
             }
@@ -98,13 +98,16 @@ impl Compiler<'_> {
     fn indexed(&self, r: Reg) -> Option<(Source, Bound)> {
         let (at, inst) = self.written_here(r, self.index)?;
         let (Op::Int(IntOp::Add, ty), [a, b]) = (&inst.op, &inst.src[..]) else { return None };
-        let position = self.ranges.kept.starts[self.block] + 1 + self.index as u32;
+        let position = self.weights.kept.starts[self.block] + 1 + self.index as u32;
         [(a, b), (b, a)].into_iter().find_map(|(base, index)| {
             let (Source::Scalar(base) | Source::Vector(base)) = base else { return None };
-            let stays = self.in_order
-                && matches!(self.f.homes[base.index()], Home::Scalar | Home::ScalarAndVector)
-                && !self.ranges.written[base.index()]
-                && self.ranges.kept.covers(base.index(), position);
+            let stays = self.is_program_order
+                && matches!(
+                    self.f.storage[base.index()],
+                    StorageClass::Scalar | StorageClass::ScalarAndVector
+                )
+                && !self.weights.written[base.index()]
+                && self.weights.kept.covers(base.index(), position);
             let bound = self.bound_of(*index, Width::W64, at, 0);
             let known = bound != Bound::any(Width::W64);
             (ty.width() == Width::W64 && stays && known).then_some((Source::Scalar(*base), bound))

@@ -2,20 +2,20 @@
 //!
 //! The densest first: uses, weighted by loops, over the length of the stretches. A register has the
 //! same machine registers in all of its stretches; what gets none is used from memory, where the
-//! first-level cache is nearly as good, but may have some on loan in a loop (`loans`). In the holes
+//! first-level cache is nearly as good, but may have some on loan in a loop (`residency`). In the holes
 //! between its stretches others have them, and where the last instruction that reads a register
 //! makes another one, that gets its machine registers (`passing`).
 
-use crate::Flavour;
-use crate::analysis::use_weights::Ranges;
+use crate::SimdIsa;
+use crate::analysis::use_weights::UseWeights;
 use crate::avx512::matrix::Order;
 use crate::frame::layout::{FRAGMENT_LANES, FRAGMENT_SLOTS};
-use crate::regalloc::coalesce::Passing;
-use crate::regalloc::interval_table::Room;
-use crate::regalloc::loop_residency::{Loan, Loans};
+use crate::regalloc::coalesce::Coalescing;
+use crate::regalloc::interval_table::IntervalTable;
+use crate::regalloc::loop_residency::{LoopResidency, LoopResident};
 use iced_x86::Register;
 use simt::ir::op::{Op, Width};
-use simt::ir::vector::{Home, VectorFunction, VectorInst};
+use simt::ir::vector::{StorageClass, VectorFunction, VectorInst};
 use std::collections::BTreeSet;
 
 /// Vector registers that hold values; the others are scratch.
@@ -71,7 +71,7 @@ pub(crate) struct Assignment {
     /// By register: a value for all lanes that are equal, although nobody reads it as one.
     pub(crate) same: Vec<bool>,
     /// What is on loan in some loop.
-    pub(crate) lent: Vec<Loan>,
+    pub(crate) lent: Vec<LoopResident>,
 }
 
 /// Machine registers that 32 lanes of a width take.
@@ -88,17 +88,21 @@ pub(crate) fn parts(width: Width) -> usize {
 pub(crate) fn loads_for_all(f: &VectorFunction, inst: &VectorInst) -> bool {
     matches!(inst.op, Op::Load(_))
         && inst.uniform
-        && inst.dst.iter().all(|d| f.homes[d.reg.index()] == Home::Vector)
+        && inst.dst.iter().all(|d| f.storage[d.reg.index()] == StorageClass::Vector)
 }
 
 /// Registers whose lanes are always equal.
 fn same_in_all(f: &VectorFunction) -> Vec<bool> {
-    let mut same: Vec<bool> =
-        f.homes.iter().map(|home| matches!(home, Home::Vector | Home::ScalarAndVector)).collect();
+    let mut same: Vec<bool> = f
+        .storage
+        .iter()
+        .map(|storage| matches!(storage, StorageClass::Vector | StorageClass::ScalarAndVector))
+        .collect();
     for inst in f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)) {
         let for_all = loads_for_all(f, inst) && inst.guard.is_none();
         for d in &inst.dst {
-            same[d.reg.index()] &= for_all || f.homes[d.reg.index()] == Home::ScalarAndVector;
+            same[d.reg.index()] &=
+                for_all || f.storage[d.reg.index()] == StorageClass::ScalarAndVector;
         }
     }
     let mut defined = vec![false; same.len()];
@@ -113,15 +117,15 @@ impl Assignment {
     /// `skips` names.
     pub(crate) fn of(
         f: &VectorFunction,
-        ranges: &Ranges,
-        flavour: Flavour,
+        weights: &UseWeights,
+        isa: SimdIsa,
         skips: impl Fn(usize) -> bool,
-    ) -> (Self, Loans) {
+    ) -> (Self, LoopResidency) {
         let count = f.classes.len();
         // With AVX2 lanes are in machine registers within segments only, which assign their own.
-        let (whole_lanes, room) = match flavour {
-            Flavour::Avx512 => (true, SCALARS.len()),
-            Flavour::Avx2 => (false, crate::avx2::SCALARS),
+        let (whole_lanes, room) = match isa {
+            SimdIsa::Avx512 => (true, SCALARS.len()),
+            SimdIsa::Avx2 => (false, crate::avx2::SCALARS),
         };
         let same = if whole_lanes { same_in_all(f) } else { vec![false; count] };
         let mut made = Self {
@@ -131,20 +135,20 @@ impl Assignment {
             lent: Vec::new(),
         };
         if whole_lanes {
-            made.put_fragments(f, ranges);
+            made.put_fragments(f, weights);
         }
         // Density, register, as lanes?, machine registers.
         let mut wanted: Vec<(f32, usize, bool, usize)> = Vec::new();
         for r in 0..count {
-            let stretches = ranges.kept.of_register(r);
+            let intervals = weights.kept.of_register(r);
             let Some(width) = f.classes[r].width() else { continue };
-            if stretches.is_empty() {
+            if intervals.is_empty() {
                 continue;
             }
-            let length: u32 = stretches.iter().map(|s| s.end - s.start + 1).sum();
-            let density = ranges.weights[r] / length as f32;
-            let home = f.homes[r];
-            let lanes = matches!(home, Home::Vector | Home::ScalarAndVector)
+            let length: u32 = intervals.iter().map(|s| s.end - s.start + 1).sum();
+            let density = weights.by_register[r] / length as f32;
+            let storage = f.storage[r];
+            let lanes = matches!(storage, StorageClass::Vector | StorageClass::ScalarAndVector)
                 && made.lanes[r] == Lanes::File;
             if whole_lanes && lanes && width != Width::W128 {
                 let units = if made.same[r] { 1 } else { parts(width) };
@@ -153,32 +157,33 @@ impl Assignment {
                     wanted.push((density / units as f32, r, true, units));
                 }
             }
-            let scalar = !matches!(home, Home::Vector | Home::Mask | Home::None);
+            let scalar =
+                !matches!(storage, StorageClass::Vector | StorageClass::Mask | StorageClass::None);
             if scalar && matches!(width, Width::W32 | Width::W64) {
                 wanted.push((density, r, false, 1));
             }
         }
         wanted.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let passing =
-            if whole_lanes { Passing::of(f, ranges, &made.same) } else { Passing::none() };
-        let mut vectors = Room::new(crate::avx512::matrix::vectors(f, VECTORS));
-        let mut scalars = Room::new(room);
+            if whole_lanes { Coalescing::of(f, weights, &made.same) } else { Coalescing::none() };
+        let mut vectors = IntervalTable::new(crate::avx512::matrix::vectors(f, VECTORS));
+        let mut scalars = IntervalTable::new(room);
         for (_, r, lanes, units) in wanted {
-            let stretches = ranges.kept.of_register(r);
+            let intervals = weights.kept.of_register(r);
             let room = if lanes { &mut vectors } else { &mut scalars };
-            let passed = if lanes { made.passed(&passing, room, ranges, r) } else { None };
-            let Some(found) = passed.or_else(|| room.find(units, stretches)) else { continue };
-            found.iter().for_each(|m| room.take(*m, r, stretches));
+            let passed = if lanes { made.passed(&passing, room, weights, r) } else { None };
+            let Some(found) = passed.or_else(|| room.find(units, intervals)) else { continue };
+            found.iter().for_each(|m| room.take(*m, r, intervals));
             match lanes {
                 true => made.lanes[r] = made.lanes_in(r, &found),
                 false => made.scalars[r] = Some(SCALARS[found[0]]),
             }
         }
         let rooms = (&mut vectors, &mut scalars);
-        let loans = Loans::give(f, ranges, &made, rooms, (whole_lanes, skips));
+        let residency = LoopResidency::give(f, weights, &made, rooms, (whole_lanes, skips));
         // For as long as they are on loan: `used_vectors` and `used_scalars` know of them.
-        made.lent = loans.all().copied().collect();
-        (made, loans)
+        made.lent = residency.all().copied().collect();
+        (made, residency)
     }
 
     /// A register's lanes in machine registers of these numbers.
@@ -197,9 +202,9 @@ impl Assignment {
     /// it, if the rest of its stretches are free in them.
     fn passed(
         &self,
-        passing: &Passing,
-        room: &Room,
-        ranges: &Ranges,
+        passing: &Coalescing,
+        room: &IntervalTable,
+        weights: &UseWeights,
         r: usize,
     ) -> Option<Vec<usize>> {
         let partners = passing.partners(r);
@@ -208,7 +213,7 @@ impl Assignment {
             let numbers = registers.into_iter().take_while(|m| *m != Register::None);
             let numbers: Vec<usize> = numbers.map(|m| m as usize - ZMM0).collect();
             let free = |(part, number): (usize, &usize)| {
-                room.is_free(*number, ranges.kept.of_register(r), |owner, position| {
+                room.is_free(*number, weights.kept.of_register(r), |owner, position| {
                     let same_part = matches!(self.lanes[owner],
                         Lanes::Parts(theirs) if theirs[part] == registers[part]);
                     same_part && partners.contains(&(owner, position))
@@ -222,20 +227,20 @@ impl Assignment {
 impl Assignment {
     /// Puts fragments of matrices onto the stack, where products want them: there are many, for a
     /// short while, and the next warp's fit where this one's were.
-    fn put_fragments(&mut self, f: &VectorFunction, ranges: &Ranges) {
-        let kept = &ranges.kept;
+    fn put_fragments(&mut self, f: &VectorFunction, weights: &UseWeights) {
+        let kept = &weights.kept;
         let is_local = |r: &usize| {
-            let stretches = kept.of_register(*r);
-            let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else {
+            let intervals = kept.of_register(*r);
+            let (Some(first), Some(last)) = (intervals.first(), intervals.last()) else {
                 return false;
             };
             let block = kept.ends.partition_point(|end| *end < first.start);
             kept.starts[block] < first.start && last.end < kept.ends[block]
         };
-        let mut slots = Room::new(FRAGMENT_SLOTS);
+        let mut slots = IntervalTable::new(FRAGMENT_SLOTS);
         let mut put = |registers: &[usize], order: Order| {
-            let stretches: Vec<_> = registers.iter().map(|r| kept.of_register(*r)).collect();
-            let first = slots.find_row(&stretches).filter(|_| registers.iter().all(is_local));
+            let intervals: Vec<_> = registers.iter().map(|r| kept.of_register(*r)).collect();
+            let first = slots.find_row(&intervals).filter(|_| registers.iter().all(is_local));
             for (slot, r) in first.into_iter().flat_map(|first| (first..).zip(registers)) {
                 slots.take(slot, *r, kept.of_register(*r));
                 self.lanes[*r] = Lanes::Stack(FRAGMENT_LANES + 128 * slot as i32, order);
@@ -257,8 +262,8 @@ impl Assignment {
     /// Lanes that are in machine registers on loan in some loop.
     pub(crate) fn lent_lanes(&self) -> impl Iterator<Item = Lanes> {
         self.lent.iter().filter_map(|loan| match loan {
-            Loan::Lanes(_, lanes) => Some(*lanes),
-            Loan::Scalar(..) => None,
+            LoopResident::Lanes(_, lanes) => Some(*lanes),
+            LoopResident::Scalar(..) => None,
         })
     }
 
@@ -272,8 +277,8 @@ impl Assignment {
     /// General registers that hold values somewhere.
     pub(crate) fn used_scalars(&self) -> BTreeSet<Register> {
         let lent = self.lent.iter().filter_map(|loan| match loan {
-            Loan::Scalar(_, register) => Some(*register),
-            Loan::Lanes(..) => None,
+            LoopResident::Scalar(_, register) => Some(*register),
+            LoopResident::Lanes(..) => None,
         });
         self.scalars.iter().flatten().copied().chain(lent).collect()
     }

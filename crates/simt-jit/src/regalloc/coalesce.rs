@@ -1,15 +1,15 @@
 //! Machine registers that are passed on: where the last instruction that reads a register makes
 //! another one of it, part by part, the result can stand where the source was.
 
-use crate::analysis::use_weights::Ranges;
+use crate::analysis::use_weights::UseWeights;
 use crate::function::Compiler;
 use crate::regalloc::allocate::{Lanes, parts};
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register};
 use simt::ir::op::{FloatOp, FloatType, IntOp, Op, Width};
-use simt::ir::vector::{Home, Source, VectorFunction, VectorInst};
+use simt::ir::vector::{Source, StorageClass, VectorFunction, VectorInst};
 
 /// By register: from whom it can get machine registers, or to whom it can pass them on, and where.
-pub(crate) struct Passing(Vec<Vec<(usize, u32)>>);
+pub(crate) struct Coalescing(Vec<Vec<(usize, u32)>>);
 
 /// True if the code of an instruction on lanes reads a part of its sources, or more of those of
 /// another width, before it writes that part of its result, and writes that once. Wherever a
@@ -61,24 +61,24 @@ fn goes_part_by_part(op: &Op) -> bool {
     }
 }
 
-impl Passing {
+impl Coalescing {
     /// Nobody.
     pub(crate) fn none() -> Self {
         Self(Vec::new())
     }
 
     /// Finds them; `same` are registers whose lanes are in one part.
-    pub(crate) fn of(f: &VectorFunction, ranges: &Ranges, same: &[bool]) -> Self {
+    pub(crate) fn of(f: &VectorFunction, weights: &UseWeights, same: &[bool]) -> Self {
         let mut found = vec![Vec::new(); f.classes.len()];
-        let is_lanes = |r: usize| f.homes[r] == Home::Vector && !same[r];
+        let is_lanes = |r: usize| f.storage[r] == StorageClass::Vector && !same[r];
         let ends = |inst: &VectorInst, position: u32, r: usize| {
             inst.guard.is_none()
-                && ranges.kept.stretch_at(r, position).is_some_and(|s| s.end == position)
+                && weights.kept.interval_at(r, position).is_some_and(|s| s.end == position)
         };
         let begins = |position: u32, r: usize| {
-            ranges.kept.stretch_at(r, position).is_some_and(|s| s.start == position)
+            weights.kept.interval_at(r, position).is_some_and(|s| s.start == position)
         };
-        for (block, start) in f.blocks.iter().zip(&ranges.kept.starts) {
+        for (block, start) in f.blocks.iter().zip(&weights.kept.starts) {
             for (position, inst) in (start + 1..).zip(&block.insts) {
                 let [dest] = &inst.dst[..] else { continue };
                 let to = dest.reg.index();

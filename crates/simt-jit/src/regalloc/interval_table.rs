@@ -1,21 +1,21 @@
 //! Machine registers over the length of a function: who has which of them where.
 
-use simt::analysis::live_intervals::Stretch;
+use simt::analysis::live_intervals::LiveInterval;
 
 /// What a machine register holds through a stretch.
 #[derive(Clone, Copy)]
-struct Taken {
-    stretch: Stretch,
+struct Reservation {
+    interval: LiveInterval,
     owner: usize,
 }
 
 /// Machine registers of one kind, by number.
-pub(crate) struct Room {
+pub(crate) struct IntervalTable {
     /// By machine register, in order.
-    taken: Vec<Vec<Taken>>,
+    taken: Vec<Vec<Reservation>>,
 }
 
-impl Room {
+impl IntervalTable {
     /// So many registers, all free.
     pub(crate) fn new(registers: usize) -> Self {
         Self { taken: vec![Vec::new(); registers] }
@@ -27,45 +27,45 @@ impl Room {
     pub(crate) fn is_free(
         &self,
         register: usize,
-        stretches: &[Stretch],
+        intervals: &[LiveInterval],
         passes: impl Fn(usize, u32) -> bool,
     ) -> bool {
         let list = &self.taken[register];
-        stretches.iter().all(|s| {
-            let first = list.partition_point(|t| t.stretch.end < s.start);
-            let meets = list[first..].iter().take_while(|t| t.stretch.start <= s.end);
+        intervals.iter().all(|s| {
+            let first = list.partition_point(|t| t.interval.end < s.start);
+            let meets = list[first..].iter().take_while(|t| t.interval.start <= s.end);
             meets.into_iter().all(|t| {
-                let touches = t.stretch.end == s.start || t.stretch.start == s.end;
-                touches && passes(t.owner, s.start.max(t.stretch.start))
+                let touches = t.interval.end == s.start || t.interval.start == s.end;
+                touches && passes(t.owner, s.start.max(t.interval.start))
             })
         })
     }
 
     /// The first so many registers that are free in stretches.
-    pub(crate) fn find(&self, count: usize, stretches: &[Stretch]) -> Option<Vec<usize>> {
-        let free = (0..self.taken.len()).filter(|r| self.is_free(*r, stretches, |_, _| false));
+    pub(crate) fn find(&self, count: usize, intervals: &[LiveInterval]) -> Option<Vec<usize>> {
+        let free = (0..self.taken.len()).filter(|r| self.is_free(*r, intervals, |_, _| false));
         let found: Vec<usize> = free.take(count).collect();
         (found.len() == count).then_some(found)
     }
 
     /// The first of as many registers in a row as there are owners, each free in the stretches of
     /// its own.
-    pub(crate) fn find_row(&self, owners: &[&[Stretch]]) -> Option<usize> {
+    pub(crate) fn find_row(&self, owners: &[&[LiveInterval]]) -> Option<usize> {
         let last = self.taken.len().checked_sub(owners.len())?;
         (0..=last).find(|first| {
             let mut row = (*first..).zip(owners);
-            row.all(|(register, stretches)| self.is_free(register, stretches, |_, _| false))
+            row.all(|(register, intervals)| self.is_free(register, intervals, |_, _| false))
         })
     }
 
     /// Gives a register that is free in stretches to an owner.
-    pub(crate) fn take(&mut self, register: usize, owner: usize, stretches: &[Stretch]) {
+    pub(crate) fn take(&mut self, register: usize, owner: usize, intervals: &[LiveInterval]) {
         let list = &mut self.taken[register];
-        for stretch in stretches {
+        for interval in intervals {
             let at = list.partition_point(|t| {
-                (t.stretch.start, t.stretch.end) < (stretch.start, stretch.end)
+                (t.interval.start, t.interval.end) < (interval.start, interval.end)
             });
-            list.insert(at, Taken { stretch: *stretch, owner });
+            list.insert(at, Reservation { interval: *interval, owner });
         }
     }
 }
@@ -74,39 +74,39 @@ impl Room {
 mod tests {
     use super::*;
 
-    fn stretch(start: u32, end: u32) -> Stretch {
-        Stretch { start, end }
+    fn interval(start: u32, end: u32) -> LiveInterval {
+        LiveInterval { start, end }
     }
 
     #[test]
     fn holes_are_free() {
-        let mut room = Room::new(1);
-        room.take(0, 7, &[stretch(0, 3), stretch(10, 12)]);
-        assert!(room.find(1, &[stretch(4, 9), stretch(13, 20)]).is_some());
-        assert!(room.find(1, &[stretch(4, 10)]).is_none());
-        assert!(room.find(1, &[stretch(3, 3)]).is_none());
+        let mut room = IntervalTable::new(1);
+        room.take(0, 7, &[interval(0, 3), interval(10, 12)]);
+        assert!(room.find(1, &[interval(4, 9), interval(13, 20)]).is_some());
+        assert!(room.find(1, &[interval(4, 10)]).is_none());
+        assert!(room.find(1, &[interval(3, 3)]).is_none());
     }
 
     #[test]
     fn a_row_is_free_where_each_is_wanted() {
-        let mut room = Room::new(4);
-        room.take(1, 7, &[stretch(0, 3)]);
-        assert_eq!(room.find_row(&[&[stretch(2, 5)], &[stretch(4, 9)]]), Some(0));
-        assert_eq!(room.find_row(&[&[stretch(2, 5)], &[stretch(2, 5)]]), Some(2));
-        let [early, late]: [&[Stretch]; 2] = [&[stretch(2, 5)], &[stretch(5, 6)]];
+        let mut room = IntervalTable::new(4);
+        room.take(1, 7, &[interval(0, 3)]);
+        assert_eq!(room.find_row(&[&[interval(2, 5)], &[interval(4, 9)]]), Some(0));
+        assert_eq!(room.find_row(&[&[interval(2, 5)], &[interval(2, 5)]]), Some(2));
+        let [early, late]: [&[LiveInterval]; 2] = [&[interval(2, 5)], &[interval(5, 6)]];
         assert_eq!((room.find_row(&[early; 3]), room.find_row(&[late; 4])), (None, Some(0)));
         assert_eq!(room.find_row(&[late; 5]), None);
     }
 
     #[test]
     fn a_register_is_passed_on_where_its_owner_says_so() {
-        let mut room = Room::new(1);
-        room.take(0, 7, &[stretch(0, 3), stretch(10, 12)]);
+        let mut room = IntervalTable::new(1);
+        room.take(0, 7, &[interval(0, 3), interval(10, 12)]);
         let passes = |owner, position| owner == 7 && position == 3;
-        assert!(room.is_free(0, &[stretch(3, 9)], passes));
-        assert!(!room.is_free(0, &[stretch(3, 10)], passes), "it is wanted again at 10");
-        assert!(!room.is_free(0, &[stretch(2, 9)], passes), "it is still read at 3");
-        room.take(0, 8, &[stretch(3, 9)]);
-        assert!(!room.is_free(0, &[stretch(9, 9)], passes));
+        assert!(room.is_free(0, &[interval(3, 9)], passes));
+        assert!(!room.is_free(0, &[interval(3, 10)], passes), "it is wanted again at 10");
+        assert!(!room.is_free(0, &[interval(2, 9)], passes), "it is still read at 3");
+        room.take(0, 8, &[interval(3, 9)]);
+        assert!(!room.is_free(0, &[interval(9, 9)], passes));
     }
 }

@@ -5,19 +5,19 @@
 //! the loop loads the machine registers, and whoever goes on in it after others have run; whoever
 //! goes out just leaves them. The loops are innermost ones, so no block is in two of them.
 
-use crate::analysis::use_weights::Ranges;
+use crate::analysis::use_weights::UseWeights;
 use crate::function::Compiler;
 use crate::regalloc::allocate::{Assignment, Lanes, parts};
-use crate::regalloc::interval_table::Room;
-use simt::analysis::live_intervals::Stretch;
+use crate::regalloc::interval_table::IntervalTable;
+use simt::analysis::live_intervals::LiveInterval;
 use simt::analysis::vector_cfg::{back_edges, result};
 use simt::ir::op::Width;
-use simt::ir::vector::{Home, Source, VectorFunction};
+use simt::ir::vector::{Source, StorageClass, VectorFunction};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What one register has in a loop.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Loan {
+pub(crate) enum LoopResident {
     /// Its lanes.
     Lanes(usize, Lanes),
     /// Its one value.
@@ -26,9 +26,9 @@ pub(crate) enum Loan {
 
 /// The loans of a function.
 #[derive(Default)]
-pub(crate) struct Loans {
+pub(crate) struct LoopResidency {
     /// By loop.
-    of: Vec<Vec<Loan>>,
+    of: Vec<Vec<LoopResident>>,
     /// By block: the loop that it is in, if there are loans there.
     loops: Vec<Option<usize>>,
 }
@@ -57,7 +57,7 @@ fn reads(f: &VectorFunction, (first, last): (usize, usize)) -> BTreeMap<usize, [
             for source in &inst.src {
                 let how = match source {
                     Source::Vector(_) => 0,
-                    Source::Scalar(_) | Source::Affine(..) | Source::Halves(..) => 1,
+                    Source::Scalar(_) | Source::Affine(..) | Source::HalfAffine(..) => 1,
                     Source::Mask(_) | Source::Imm(_) => continue,
                 };
                 source.registers().for_each(|r| found.entry(r.index()).or_default()[how] += 1);
@@ -70,25 +70,25 @@ fn reads(f: &VectorFunction, (first, last): (usize, usize)) -> BTreeMap<usize, [
     found
 }
 
-impl Loans {
+impl LoopResidency {
     /// Gives what is free in `vectors` and `scalars`; `skips` says of a block that its loop has no
     /// use for loans.
     pub(crate) fn give(
         f: &VectorFunction,
-        ranges: &Ranges,
+        weights: &UseWeights,
         assignment: &Assignment,
-        (vectors, scalars): (&mut Room, &mut Room),
+        (vectors, scalars): (&mut IntervalTable, &mut IntervalTable),
         (whole_lanes, skips): (bool, impl Fn(usize) -> bool),
     ) -> Self {
-        let mut loans = Self { of: Vec::new(), loops: vec![None; f.blocks.len()] };
+        let mut residency = Self { of: Vec::new(), loops: vec![None; f.blocks.len()] };
         for (first, last) in innermost(f).into_iter().filter(|(first, _)| !skips(*first)) {
-            let kept = &ranges.kept;
-            let stretch = [Stretch { start: kept.starts[first], end: kept.ends[last] }];
+            let kept = &weights.kept;
+            let interval = [LiveInterval { start: kept.starts[first], end: kept.ends[last] }];
             // How often it is read for each machine register that it takes.
             let mut wanted: Vec<(u32, usize, bool, usize)> = Vec::new();
             for (r, [lanes, scalar]) in reads(f, (first, last)) {
                 let Some(width) = f.classes[r].width() else { continue };
-                if !kept.covers(r, stretch[0].start) {
+                if !kept.covers(r, interval[0].start) {
                     continue;
                 }
                 let units = if assignment.same[r] { 1 } else { parts(width) };
@@ -96,7 +96,10 @@ impl Loans {
                 if whole_lanes && lanes > 0 && has_form && assignment.lanes[r] == Lanes::File {
                     wanted.push((lanes * 8 / units as u32, r, true, units));
                 }
-                let is_one = !matches!(f.homes[r], Home::Vector | Home::Mask | Home::None);
+                let is_one = !matches!(
+                    f.storage[r],
+                    StorageClass::Vector | StorageClass::Mask | StorageClass::None
+                );
                 let fits = matches!(width, Width::W32 | Width::W64);
                 if is_one && fits && scalar > 0 && assignment.scalars[r].is_none() {
                     wanted.push((scalar * 8, r, false, 1));
@@ -106,30 +109,30 @@ impl Loans {
             let mut given = Vec::new();
             for (_, r, lanes, units) in wanted {
                 let room = if lanes { &mut *vectors } else { &mut *scalars };
-                let Some(found) = room.find(units, &stretch) else { continue };
-                found.iter().for_each(|m| room.take(*m, r, &stretch));
+                let Some(found) = room.find(units, &interval) else { continue };
+                found.iter().for_each(|m| room.take(*m, r, &interval));
                 given.push(match lanes {
-                    true => Loan::Lanes(r, assignment.lanes_in(r, &found)),
-                    false => Loan::Scalar(r, crate::regalloc::allocate::SCALARS[found[0]]),
+                    true => LoopResident::Lanes(r, assignment.lanes_in(r, &found)),
+                    false => LoopResident::Scalar(r, crate::regalloc::allocate::SCALARS[found[0]]),
                 });
             }
             if !given.is_empty() {
-                loans.loops[first..=last].fill(Some(loans.of.len()));
-                loans.of.push(given);
+                residency.loops[first..=last].fill(Some(residency.of.len()));
+                residency.of.push(given);
             }
         }
-        loans
+        residency
     }
 
     /// All of them.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Loan> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &LoopResident> {
         self.of.iter().flatten()
     }
 
     /// True if a general register is on loan in a block.
     pub(crate) fn lends(&self, block: usize, register: iced_x86::Register) -> bool {
         let here = self.loop_of(block).map_or(&[][..], |l| &self.of[l]);
-        here.iter().any(|loan| matches!(loan, Loan::Scalar(_, m) if *m == register))
+        here.iter().any(|loan| matches!(loan, LoopResident::Scalar(_, m) if *m == register))
     }
 
     /// The loop with loans that a block is in.
@@ -140,31 +143,31 @@ impl Loans {
 
 impl Compiler<'_> {
     /// What follows is code of this block, and values are where they are there.
-    pub(crate) fn stand_at(&mut self, block: usize) {
+    pub(crate) fn set_current_block(&mut self, block: usize) {
         self.block = block;
-        let (from, to) = (self.borrows, self.loans.loop_of(block));
+        let (from, to) = (self.resident_loop, self.residency.loop_of(block));
         if from == to {
             return;
         }
-        for loan in from.iter().flat_map(|l| &self.loans.of[*l]) {
+        for loan in from.iter().flat_map(|l| &self.residency.of[*l]) {
             match *loan {
-                Loan::Lanes(r, _) => self.assignment.lanes[r] = Lanes::File,
-                Loan::Scalar(r, _) => self.assignment.scalars[r] = None,
+                LoopResident::Lanes(r, _) => self.assignment.lanes[r] = Lanes::File,
+                LoopResident::Scalar(r, _) => self.assignment.scalars[r] = None,
             }
         }
-        for loan in to.iter().flat_map(|l| &self.loans.of[*l]) {
+        for loan in to.iter().flat_map(|l| &self.residency.of[*l]) {
             match *loan {
-                Loan::Lanes(r, lanes) => self.assignment.lanes[r] = lanes,
-                Loan::Scalar(r, register) => self.assignment.scalars[r] = Some(register),
+                LoopResident::Lanes(r, lanes) => self.assignment.lanes[r] = lanes,
+                LoopResident::Scalar(r, register) => self.assignment.scalars[r] = Some(register),
             }
         }
-        self.borrows = to;
+        self.resident_loop = to;
     }
 
     /// True if the way from a block to another leads into a loop with loans.
     pub(crate) fn borrows_on_way(&self, from: usize, to: usize) -> bool {
-        let there = self.loans.loop_of(to);
-        there.is_some() && there != self.loans.loop_of(from)
+        let there = self.residency.loop_of(to);
+        there.is_some() && there != self.residency.loop_of(from)
     }
 
     /// Loads what is on loan where the way from a block to another leads into a loop.
@@ -176,13 +179,13 @@ impl Compiler<'_> {
 
     /// Loads what is on loan in a block.
     pub(crate) fn borrow(&mut self, block: usize) {
-        let Some(number) = self.loans.loop_of(block) else { return };
+        let Some(number) = self.residency.loop_of(block) else { return };
         let before = self.block;
-        self.stand_at(block);
-        for loan in self.loans.of[number].clone() {
+        self.set_current_block(block);
+        for loan in self.residency.of[number].clone() {
             match loan {
-                Loan::Lanes(r, _) => self.fill_lanes(r),
-                Loan::Scalar(r, register) => {
+                LoopResident::Lanes(r, _) => self.fill_lanes(r),
+                LoopResident::Scalar(r, register) => {
                     let place = self.layout.place(r);
                     if let (Some(offset), Some(width)) = (place.scalar, self.f.classes[r].width()) {
                         self.load_scalar(register, offset, width);
@@ -190,15 +193,15 @@ impl Compiler<'_> {
                 }
             }
         }
-        self.stand_at(before);
+        self.set_current_block(before);
     }
 
     /// Where lanes that waited at a block go on: what is on loan there is loaded first, by code
     /// that is made here if there is such a thing.
     pub(crate) fn resumed(&mut self) -> [Vec<crate::asm::assembler::Label>; 2] {
-        let mut resumed = [self.full.clone(), self.partial.clone()];
+        let mut resumed = [self.unmasked_labels.clone(), self.masked_labels.clone()];
         for block in 0..self.f.blocks.len() {
-            if self.loans.loop_of(block).is_none() {
+            if self.residency.loop_of(block).is_none() {
                 continue;
             }
             for labels in &mut resumed {
@@ -245,7 +248,7 @@ mod tests {
             name: String::new(),
             mode: Mode::Lockstep,
             classes: Vec::new(),
-            homes: Vec::new(),
+            storage: Vec::new(),
             companions: Vec::new(),
             prologue: Vec::new(),
             blocks: targets.iter().enumerate().map(block).collect(),

@@ -55,7 +55,7 @@ impl Compiler<'_> {
         const BITS: u32 = 53;
         let w = Width::W64;
         let back = self.a.label();
-        let slow = self.aside(back);
+        let slow = self.slow_path(back);
         let some = self.masked || inst.guard.is_some();
         if some {
             self.activate(inst.guard);

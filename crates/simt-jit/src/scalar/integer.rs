@@ -1,6 +1,6 @@
 //! Instructions on one value for all lanes: in general registers.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at};
 use crate::avx512::operands::{low_byte, xmm};
 use crate::frame::layout::{A, C, D, FILE, Field, MASK, Z0, Z1, Z2, field};
@@ -9,7 +9,7 @@ use crate::regalloc::allocate::Lanes;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;
 use simt::ir::op::{Convert, FloatOp, FloatType, IntOp, IntType, Op, Round, Space, Special, Width};
-use simt::ir::vector::{Home, Source, VectorInst};
+use simt::ir::vector::{Source, StorageClass, VectorInst};
 
 /// A register's 64 or 32 bits.
 fn sized(register: Register, wide: bool) -> Register {
@@ -35,7 +35,7 @@ impl Compiler<'_> {
             },
             Source::Scalar(r)
             | Source::Affine(r, _)
-            | Source::Halves(r, ..)
+            | Source::HalfAffine(r, ..)
             | Source::Vector(r)
             | Source::Mask(r) => match self.assignment.scalars[r.index()] {
                 Some(register) => sized(register, wide).into(),
@@ -112,7 +112,7 @@ impl Compiler<'_> {
         {
             self.a.op(mov(wide), &[register.into(), from.into()]);
         }
-        let both = self.f.homes[r] == Home::ScalarAndVector;
+        let both = self.f.storage[r] == StorageClass::ScalarAndVector;
         // Where the lanes have no register, instructions repeat the value from memory.
         if let Some(offset) = place.scalar
             && (assigned.is_none() || both && self.assignment.lanes[r] == Lanes::File)
@@ -134,11 +134,13 @@ impl Compiler<'_> {
     pub(crate) fn has_scalar_results(&self, inst: &VectorInst) -> bool {
         !inst.dst.is_empty()
             && inst.dst.iter().all(|d| {
-                !matches!(self.f.homes[d.reg.index()], Home::Vector | Home::Mask | Home::None)
-                    && matches!(
-                        self.f.classes[d.reg.index()].width(),
-                        Some(Width::W16 | Width::W32 | Width::W64)
-                    )
+                !matches!(
+                    self.f.storage[d.reg.index()],
+                    StorageClass::Vector | StorageClass::Mask | StorageClass::None
+                ) && matches!(
+                    self.f.classes[d.reg.index()].width(),
+                    Some(Width::W16 | Width::W32 | Width::W64)
+                )
             })
     }
 
@@ -601,7 +603,7 @@ impl Compiler<'_> {
             C
         };
         // In a register that both encodings can name, and that no lanes are in.
-        let small = self.flavour == Flavour::Avx2;
+        let small = self.isa == SimdIsa::Avx2;
         let made = xmm(if small { Register::ZMM0 } else { Z0 });
         let code = match (small, double, register.size() == 8) {
             (true, false, false) => Code::VEX_Vcvtsi2ss_xmm_xmm_rm32,
@@ -626,7 +628,7 @@ impl Compiler<'_> {
     }
 
     fn scalar_float(&mut self, inst: &VectorInst, op: FloatOp, wide: bool) {
-        if self.flavour == Flavour::Avx2 {
+        if self.isa == SimdIsa::Avx2 {
             return self.single_float(inst, op, wide);
         }
         let first = self.scalar_in_vector(inst.src[0], wide, Z0);

@@ -237,7 +237,7 @@ pub(crate) fn unscale(checks: &mut BTreeMap<usize, Check>) {
 
 /// How often a loop runs that ends where a number that grows comes to another.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Trips {
+pub(crate) struct TripCount {
     /// Logarithm of the constant by which the number grows.
     pub(crate) log: u32,
     /// The numbers are signed.
@@ -251,7 +251,7 @@ pub(crate) fn trips(
     block: usize,
     compare: usize,
     back_if: bool,
-) -> Option<Trips> {
+) -> Option<TripCount> {
     let insts = &f.blocks[block].insts;
     let Op::Setp(how, CompareType::Int(ty)) = insts[compare].op else { return None };
     let below = (how == Compare::Lt && back_if) || (how == Compare::Ge && !back_if);
@@ -271,7 +271,7 @@ pub(crate) fn trips(
     };
     let fits = below && stays && ty.width() == Width::W32;
     (fits && step.is_power_of_two() && step < 1 << 16)
-        .then_some(Trips { log: step.trailing_zeros(), signed: ty.signed() })
+        .then_some(TripCount { log: step.trailing_zeros(), signed: ty.signed() })
 }
 
 /// How all loads of a loop are checked; `None` if there are too many.

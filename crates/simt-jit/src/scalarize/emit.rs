@@ -6,7 +6,7 @@
 
 use crate::asm::assembler::{Label, X, at};
 use crate::avx512::operands::move_code;
-use crate::frame::entry_exit::Way;
+use crate::frame::entry_exit::Exit;
 use crate::frame::layout::{A, C, D, FILE, Field, LANE_ADDRESSES, LANE_VALUES, MASK, field};
 use crate::function::Compiler;
 use crate::memory::access::{range_end, range_start};
@@ -14,7 +14,7 @@ use crate::memory::per_lane_access::load_code;
 use crate::regalloc::allocate::{Assignment, Lanes, SCALARS};
 use crate::scalar::integer::mov;
 use crate::scalarize::bounds::{self, Check, Linear, Scaled};
-use crate::scalarize::loop_selection::{Own, SerialLoop, own};
+use crate::scalarize::loop_selection::{Own, ScalarLoop, own};
 use crate::scalarize::registers::{BUDGET, FLOATS, SCRATCH};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;
@@ -53,7 +53,7 @@ pub(crate) fn word(number: usize) -> MemoryOperand {
 }
 
 /// A load's way aside.
-struct Aside {
+struct SlowPath {
     label: Label,
     back: Label,
     index: usize,
@@ -61,8 +61,8 @@ struct Aside {
 
 impl Compiler<'_> {
     /// Makes a block that is a loop in scalar form.
-    pub(crate) fn serial(&mut self, this: &SerialLoop) {
-        self.forget();
+    pub(crate) fn serial(&mut self, this: &ScalarLoop) {
+        self.forget_cached();
         let vectors = self.make_room(this);
         let lane = self.lane_assignment(this);
         let own = std::mem::replace(&mut self.assignment, lane);
@@ -128,8 +128,8 @@ impl Compiler<'_> {
             self.own_budget(this, careful);
             self.a.jump(Code::Jmp_rel32_64, given);
         }
-        for aside in asides {
-            self.decoded_for_lane(this, &aside);
+        for slow_path in asides {
+            self.decoded_for_lane(this, &slow_path);
         }
         self.a.bind(asked);
         self.a.op(Code::Mov_r64_rm64, &[A.into(), word(LANE).into()]);
@@ -145,7 +145,7 @@ impl Compiler<'_> {
     }
 
     /// What is done once for all lanes.
-    fn begin_lanes(&mut self, this: &SerialLoop) {
+    fn begin_lanes(&mut self, this: &ScalarLoop) {
         self.load_uniforms(this);
         for index in this.checks.keys() {
             self.prepare(this, *index);
@@ -164,17 +164,17 @@ impl Compiler<'_> {
 
     /// Saves what is in the way, and puts the lanes' values into the register file. Gives back the
     /// vector registers that were saved.
-    fn make_room(&mut self, this: &SerialLoop) -> Vec<Register> {
+    fn make_room(&mut self, this: &ScalarLoop) -> Vec<Register> {
         for (n, register) in SCALARS.into_iter().enumerate() {
             self.a.op(Code::Mov_rm64_r64, &[word(SAVED + n).into(), register.into()]);
         }
         this.uniforms.iter().for_each(|r| self.flush_scalar(r.index()));
         let lanes: std::collections::BTreeSet<Reg> =
             this.inputs.iter().chain(&this.kept).copied().collect();
-        let start = self.ranges.kept.starts[self.block];
+        let start = self.weights.kept.starts[self.block];
         for r in lanes {
             // Elsewhere its place is another's.
-            if self.ranges.kept.covers(r.index(), start) {
+            if self.weights.kept.covers(r.index(), start) {
                 self.flush_lanes(r.index(), false);
             }
         }
@@ -201,7 +201,7 @@ impl Compiler<'_> {
     }
 
     /// Registers as they are while a lane runs.
-    fn lane_assignment(&self, this: &SerialLoop) -> Assignment {
+    fn lane_assignment(&self, this: &ScalarLoop) -> Assignment {
         let count = self.f.classes.len();
         let mut scalars = vec![None; count];
         for (r, register) in this.general() {
@@ -212,7 +212,7 @@ impl Compiler<'_> {
     }
 
     /// Loads what all lanes have into the registers for it.
-    fn load_uniforms(&mut self, this: &SerialLoop) {
+    fn load_uniforms(&mut self, this: &ScalarLoop) {
         for r in &this.uniforms {
             let offset = self.layout.place(r.index()).scalar.unwrap_or(0);
             let width = self.f.classes[r.index()].width().unwrap_or(Width::W64);
@@ -235,7 +235,7 @@ impl Compiler<'_> {
     }
 
     /// Takes a value of the lane in RAX out of the register file.
-    fn take(&mut self, this: &SerialLoop, r: Reg) {
+    fn take(&mut self, this: &ScalarLoop, r: Reg) {
         let (from, wide) = (self.of_lane(r), self.width_of(r) == Width::W64);
         if let Some(register) = this.places.floats.get(&r) {
             self.a.op(load_float(wide), &[(*register).into(), from.into()]);
@@ -249,7 +249,7 @@ impl Compiler<'_> {
     }
 
     /// Brings a value of the lane in RAX to the register file.
-    fn bring(&mut self, this: &SerialLoop, r: Reg) {
+    fn bring(&mut self, this: &ScalarLoop, r: Reg) {
         let (to, wide) = (self.of_lane(r), self.width_of(r) == Width::W64);
         if let Some(register) = this.places.floats.get(&r) {
             let code = if wide { Code::VEX_Vmovsd_m64_xmm } else { Code::VEX_Vmovss_m32_xmm };
@@ -262,7 +262,7 @@ impl Compiler<'_> {
 
     /// Goes to `asked` if somebody wants to have a turn.
     fn may_go_on(&mut self, asked: Label) {
-        if self.without.back_edges {
+        if self.ablation.back_edges {
             return;
         }
         self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Control).into()]);
@@ -270,14 +270,14 @@ impl Compiler<'_> {
         self.a.jump(Code::Jne_rel32_64, asked);
         let cost = self.layout.cost(self.block) as i32;
         self.a.op(Code::Imul_r64_rm64_imm32, &[C.into(), word(TURNS).into(), X::I(cost)]);
-        self.a.op(Code::Cmp_r64_rm64, &[C.into(), field(Field::Patience).into()]);
+        self.a.op(Code::Cmp_r64_rm64, &[C.into(), field(Field::Fuel).into()]);
         self.a.jump(Code::Jge_rel32_64, asked);
     }
 
     /// How many iterations the lane can make: none of them leaves the ranges of its growing
-    /// addresses, and with [`SerialLoop::trips`] none is too many. Goes to `careful` if there are
+    /// addresses, and with [`ScalarLoop::trips`] none is too many. Goes to `careful` if there are
     /// none.
-    fn own_budget(&mut self, this: &SerialLoop, careful: Label) {
+    fn own_budget(&mut self, this: &ScalarLoop, careful: Label) {
         self.a.op(Code::Mov_r32_imm32, &[BUDGET.full_register32().into(), X::I(BUDGET_MAX)]);
         for linear in &this.linear {
             self.limit_budget(this, linear, careful);
@@ -288,7 +288,7 @@ impl Compiler<'_> {
     }
 
     /// No more iterations than until the loop ends, of which there is at least one.
-    fn limit_trips(&mut self, this: &SerialLoop, trips: bounds::Trips) {
+    fn limit_trips(&mut self, this: &ScalarLoop, trips: bounds::TripCount) {
         let inst = &self.f.blocks[self.block].insts[this.compare];
         let sides = [(inst.src[1], A), (inst.src[0], C)];
         for (side, to) in sides {
@@ -307,9 +307,9 @@ impl Compiler<'_> {
     }
 
     /// No more iterations than fit the range of a growing address.
-    fn limit_budget(&mut self, this: &SerialLoop, linear: &Linear, careful: Label) {
+    fn limit_budget(&mut self, this: &ScalarLoop, linear: &Linear, careful: Label) {
         let Some(address) = this.places.general.get(&linear.address) else { return };
-        if self.without.bounds {
+        if self.ablation.bounds {
             return;
         }
         let first = if linear.low == 0 {
@@ -338,7 +338,7 @@ impl Compiler<'_> {
         let (low, high) = (word(WORDS + linear.word), word(WORDS + linear.word + 1));
         let done = self.a.label();
         self.a.op(Code::Mov_rm64_imm32, &[high.into(), X::I(0)]);
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
         self.a.op(Code::Mov_r64_rm64, &[A.into(), range_start(site).into()]);
         self.a.op(Code::Mov_rm64_r64, &[low.into(), A.into()]);
         self.a.op(Code::Mov_r64_rm64, &[C.into(), range_end(site).into()]);
@@ -358,7 +358,7 @@ impl Compiler<'_> {
     }
 
     fn site_of(&self, index: usize) -> usize {
-        let (first, count) = self.layout.pieces(self.block, index, true);
+        let (first, count) = self.layout.handler_range(self.block, index, true);
         self.layout.site(first, count) % simt::kernel::RECENT_RANGES
     }
 
@@ -372,7 +372,7 @@ impl Compiler<'_> {
     }
 
     /// Computes the words that a load's check compares with.
-    fn prepare(&mut self, this: &SerialLoop, index: usize) {
+    fn prepare(&mut self, this: &ScalarLoop, index: usize) {
         let site = self.site_of(index);
         let (offset, bytes) = self.load_of(index);
         let (mut index_log, done) = (0, self.a.label());
@@ -394,7 +394,7 @@ impl Compiler<'_> {
             }
             Some(Check::Linear) | None => return,
         };
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
         match start {
             Some(start) => {
                 self.a.op(Code::Mov_r64_rm64, &[A.into(), range_start(site).into()]);
@@ -419,7 +419,7 @@ impl Compiler<'_> {
     }
 
     /// The instructions of an iteration, but for the comparison.
-    fn iteration(&mut self, this: &SerialLoop, careful: bool, asides: &mut Vec<Aside>) {
+    fn iteration(&mut self, this: &ScalarLoop, careful: bool, asides: &mut Vec<SlowPath>) {
         let f = self.f;
         for (index, inst) in f.blocks[self.block].insts.iter().enumerate() {
             let sources = inst.src.iter().map(|s| match own(f, *s) {
@@ -438,7 +438,7 @@ impl Compiler<'_> {
                     let (label, back) = (self.a.label(), self.a.label());
                     self.load_for_lane(this, &inst, index, careful, label);
                     self.a.bind(back);
-                    asides.push(Aside { label, back, index });
+                    asides.push(SlowPath { label, back, index });
                 }
                 Op::Float(op, ty, _) => self.float_of_lane(this, &inst, op, ty == FloatType::F64),
                 Op::Mov(w) => self.move_of_lane(this, &inst, w == Width::W64),
@@ -464,7 +464,7 @@ impl Compiler<'_> {
     }
 
     /// Goes to `label` where the lane leaves the loop, or where it does not.
-    fn leave_where(&mut self, this: &SerialLoop, leaves: bool, label: Label) {
+    fn leave_where(&mut self, this: &ScalarLoop, leaves: bool, label: Label) {
         let inst = &self.f.blocks[self.block].insts[this.compare];
         let Op::Setp(compare, CompareType::Int(ty)) = inst.op else { return };
         let wide = ty.width() == Width::W64;
@@ -486,7 +486,7 @@ impl Compiler<'_> {
     /// A load of one lane, checked; goes to `slow` if it may not be made.
     fn load_for_lane(
         &mut self,
-        this: &SerialLoop,
+        this: &ScalarLoop,
         inst: &VectorInst,
         index: usize,
         careful: bool,
@@ -541,8 +541,8 @@ impl Compiler<'_> {
     }
 
     /// Runs a load by its decoded form, for this lane only.
-    fn decoded_for_lane(&mut self, this: &SerialLoop, aside: &Aside) {
-        let &Aside { label, back, index } = aside;
+    fn decoded_for_lane(&mut self, this: &ScalarLoop, slow_path: &SlowPath) {
+        let &SlowPath { label, back, index } = slow_path;
         let result = self.f.blocks[self.block].insts[index].dst[0].reg;
         let places = &this.places;
         let lanes = places.general.keys().chain(places.floats.keys()).copied();
@@ -569,7 +569,7 @@ impl Compiler<'_> {
         self.a.op(Code::Mov_r32_rm32, &[ecx.into(), eax.into()]);
         self.a.op(Code::Mov_r32_imm32, &[MASK.into(), X::I(1)]);
         self.a.op(Code::Shl_rm32_CL, &[MASK.into(), Register::CL.into()]);
-        let (first, count) = self.layout.pieces(self.block, index, true);
+        let (first, count) = self.layout.handler_range(self.block, index, true);
         self.a.load_constant(A, u64::from(first));
         self.a.load_constant(C, u64::from(count));
         self.a.jump(Code::Call_rel32_64, self.decoded);
@@ -587,7 +587,7 @@ impl Compiler<'_> {
         self.a.jump(Code::Jmp_rel32_64, back);
     }
 
-    fn move_of_lane(&mut self, this: &SerialLoop, inst: &VectorInst, wide: bool) {
+    fn move_of_lane(&mut self, this: &ScalarLoop, inst: &VectorInst, wide: bool) {
         if let Some(to) = this.places.floats.get(&inst.dst[0].reg) {
             let from = self.float_source(this, inst.src[0], wide);
             self.move_float(*to, from, wide);
@@ -606,7 +606,7 @@ impl Compiler<'_> {
     }
 
     /// A floating-point source: a register, or memory.
-    fn float_source(&mut self, this: &SerialLoop, source: Source, wide: bool) -> X {
+    fn float_source(&mut self, this: &ScalarLoop, source: Source, wide: bool) -> X {
         match source {
             Source::Imm(v) if wide => self.a.constant(&v.to_le_bytes()).into(),
             Source::Imm(v) => self.a.constant(&(v as u32).to_le_bytes()).into(),
@@ -623,7 +623,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn float_of_lane(&mut self, this: &SerialLoop, inst: &VectorInst, op: FloatOp, wide: bool) {
+    fn float_of_lane(&mut self, this: &ScalarLoop, inst: &VectorInst, op: FloatOp, wide: bool) {
         let Some(&to) = this.places.floats.get(&inst.dst[0].reg) else { return };
         let sources: Vec<X> = inst.src.iter().map(|s| self.float_source(this, *s, wide)).collect();
         let [scratch, other] = SCRATCH;
@@ -667,7 +667,7 @@ impl Compiler<'_> {
                 }
             }
         }
-        if !wide && !self.lazy[inst.dst[0].reg.index()] {
+        if !wide && !self.nan_deferred[inst.dst[0].reg.index()] {
             let number = self.a.label();
             self.a.op(Code::VEX_Vucomiss_xmm_xmmm32, &[to.into(), to.into()]);
             self.a.jump(Code::Jnp_rel32_64, number);
@@ -700,16 +700,16 @@ impl Compiler<'_> {
         self.a.bind(fewer);
     }
 
-    /// Takes all iterations of the patience and counts what they did; those of the warp are those
+    /// Takes all iterations of the fuel and counts what they did; those of the warp are those
     /// of the lane that made most.
-    fn account(&mut self, this: &SerialLoop) {
+    fn account(&mut self, this: &ScalarLoop) {
         let size = self.f.blocks[self.block].insts.len() as i32 + 1;
         let cost = self.layout.cost(self.block) as i32;
         let product = |c: &mut Self, count: usize, by: i32| {
             c.a.op(Code::Imul_r64_rm64_imm32, &[C.into(), word(count).into(), X::I(by)]);
         };
         product(self, TURNS, cost);
-        self.a.op(Code::Sub_rm64_r64, &[field(Field::Patience).into(), C.into()]);
+        self.a.op(Code::Sub_rm64_r64, &[field(Field::Fuel).into(), C.into()]);
         for (count, by, to) in [
             (TURNS, size, Field::ThreadInstructions),
             (TURNS, this.bytes, Field::GlobalBytes),
@@ -724,7 +724,7 @@ impl Compiler<'_> {
 
     /// Comes back with the lanes that are not through: they go back to the start of the loop, which
     /// is for others to do.
-    fn interrupt(&mut self, this: &SerialLoop) {
+    fn interrupt(&mut self, this: &ScalarLoop) {
         let (eax, ecx, edx) = (Register::EAX, Register::ECX, Register::EDX);
         let predicate = self.mask_of(this.guard);
         let nobody = self.a.label();
@@ -747,7 +747,7 @@ impl Compiler<'_> {
             self.a.op(Code::Not_rm32, &[eax.into()]);
             self.a.op(Code::And_rm32_r32, &[predicate.into(), eax.into()]);
         }
-        let out = self.out(self.block, Way::Terminate);
+        let out = self.exit_stub(self.block, Exit::Terminate);
         self.a.jump(Code::Jmp_rel32_64, out);
     }
 }

@@ -14,12 +14,12 @@
 //! for. Between two iterations of one lane the warp can be interrupted: lanes that are through then
 //! stand behind the loop, the others in front of it.
 
-use crate::analysis::use_weights::{Ranges, sources};
-use crate::scalarize::bounds::{Check, Linear, Scaled, Trips};
+use crate::analysis::use_weights::{UseWeights, sources};
+use crate::scalarize::bounds::{Check, Linear, Scaled, TripCount};
 use crate::scalarize::registers::Places;
 use iced_x86::Register;
 use simt::ir::op::{CompareType, FloatOp, FloatType, IntOp, Op, Round, Space, Width};
-use simt::ir::vector::{Home, Source, VectorFunction, VectorInst, VectorTerm};
+use simt::ir::vector::{Source, StorageClass, VectorFunction, VectorInst, VectorTerm};
 use simt::ir::{Reg, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -30,7 +30,7 @@ const LOADS_MIN: usize = 2;
 const LOAD_WORTH: usize = 4;
 
 /// A loop of one block that is made lane by lane.
-pub(crate) struct SerialLoop {
+pub(crate) struct ScalarLoop {
     /// The block behind it.
     pub(super) exit: usize,
     /// The predicate that it ends with, and where that sends lanes back.
@@ -39,7 +39,7 @@ pub(crate) struct SerialLoop {
     /// Which instruction computes it.
     pub(super) compare: usize,
     /// How often a lane runs it, if that is known before.
-    pub(super) trips: Option<Trips>,
+    pub(super) trips: Option<TripCount>,
     /// Values of lanes that are read before they are written.
     pub(super) inputs: Vec<Reg>,
     /// Values of lanes that are written and read in the next iteration or behind the loop.
@@ -73,19 +73,21 @@ pub(super) enum Own {
 pub(super) fn own(f: &VectorFunction, source: Source) -> Option<Own> {
     match source {
         Source::Imm(v) => Some(Own::Constant(v)),
-        Source::Vector(r) | Source::Scalar(r) | Source::Affine(r, 0) => match f.homes[r.index()] {
-            Home::Vector => Some(Own::Lane(r)),
-            Home::Scalar | Home::ScalarAndVector => Some(Own::Uniform(r)),
-            _ => None,
-        },
+        Source::Vector(r) | Source::Scalar(r) | Source::Affine(r, 0) => {
+            match f.storage[r.index()] {
+                StorageClass::Vector => Some(Own::Lane(r)),
+                StorageClass::Scalar | StorageClass::ScalarAndVector => Some(Own::Uniform(r)),
+                _ => None,
+            }
+        }
         _ => None,
     }
 }
 
 /// The loops of a function that are made lane by lane, by block.
-pub(crate) fn find(f: &VectorFunction, ranges: &Ranges) -> Vec<Option<Rc<SerialLoop>>> {
+pub(crate) fn find(f: &VectorFunction, weights: &UseWeights) -> Vec<Option<Rc<ScalarLoop>>> {
     let loaded = from_memory(f);
-    (0..f.blocks.len()).map(|b| SerialLoop::of(f, ranges, b, &loaded).map(Rc::new)).collect()
+    (0..f.blocks.len()).map(|b| ScalarLoop::of(f, weights, b, &loaded).map(Rc::new)).collect()
 }
 
 /// By register: its value may come from memory, by way of arithmetic.
@@ -108,7 +110,7 @@ fn from_memory(f: &VectorFunction) -> Vec<bool> {
 
 /// True for a register of lanes that machine registers can hold.
 fn is_plain(f: &VectorFunction, r: Reg) -> bool {
-    f.homes[r.index()] == Home::Vector
+    f.storage[r.index()] == StorageClass::Vector
         && matches!(f.classes[r.index()].width(), Some(Width::W32 | Width::W64))
 }
 
@@ -148,10 +150,10 @@ fn has_form(f: &VectorFunction, inst: &VectorInst) -> bool {
     op && inst.dst.len() == 1 && is_plain(f, inst.dst[0].reg)
 }
 
-impl SerialLoop {
+impl ScalarLoop {
     /// The loop that a block is, if it is one and better made so. `loaded` says which registers'
     /// values come from memory.
-    fn of(f: &VectorFunction, ranges: &Ranges, block: usize, loaded: &[bool]) -> Option<Self> {
+    fn of(f: &VectorFunction, weights: &UseWeights, block: usize, loaded: &[bool]) -> Option<Self> {
         let b = &f.blocks[block];
         let VectorTerm::Branch { guard, uniform: false, taken, other } = &b.term else {
             return None;
@@ -220,7 +222,7 @@ impl SerialLoop {
             }
         };
         debug_assert!(
-            inputs.iter().all(|r| ranges.kept.covers(r.index(), ranges.kept.starts[block]))
+            inputs.iter().all(|r| weights.kept.covers(r.index(), weights.kept.starts[block]))
         );
         let bytes = b.insts.iter().map(|i| match i.op {
             Op::Load(a) => i32::from(a.bytes),

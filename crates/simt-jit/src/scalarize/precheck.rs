@@ -1,14 +1,14 @@
 //! A look at all lanes at once: whether everything that their loops pick by growing addresses is
 //! there. Where it is, which is nearly always, no lane need look for itself.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at, repeated};
 use crate::avx512::operands::ymm;
 use crate::frame::layout::{FILE, K1, K2, MASK, PREDICATE};
 use crate::function::Compiler;
-use crate::scalarize::bounds::{Linear, Trips};
+use crate::scalarize::bounds::{Linear, TripCount};
 use crate::scalarize::emit::{FIT, WORDS, word};
-use crate::scalarize::loop_selection::{Own, SerialLoop, own};
+use crate::scalarize::loop_selection::{Own, ScalarLoop, own};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::Width;
 use simt::ir::vector::Source;
@@ -21,13 +21,13 @@ const LAST: Register = Register::ZMM3;
 
 impl Compiler<'_> {
     /// True if lanes can be looked at together.
-    pub(crate) fn can_fit(&self, this: &SerialLoop) -> bool {
-        self.flavour == Flavour::Avx512 && this.trips.is_some() && !self.without.bounds
+    pub(crate) fn can_fit(&self, this: &ScalarLoop) -> bool {
+        self.isa == SimdIsa::Avx512 && this.trips.is_some() && !self.ablation.bounds
     }
 
     /// Sets the word [`FIT`] if all lanes that run have at least one and at most `most` iterations
     /// to go, in none of which a growing address leaves its range.
-    pub(crate) fn look_at_all(&mut self, this: &SerialLoop, most: i32) {
+    pub(crate) fn look_at_all(&mut self, this: &ScalarLoop, most: i32) {
         let Some(trips) = this.trips else { return };
         let not = self.a.label();
         self.a.op(Code::Mov_rm64_imm32, &[word(FIT).into(), X::I(0)]);
@@ -48,7 +48,7 @@ impl Compiler<'_> {
     /// Goes on with the lane's iterations in `budget` if all lanes fit, and to `otherwise` if not.
     pub(crate) fn budget_that_fits(
         &mut self,
-        this: &SerialLoop,
+        this: &ScalarLoop,
         budget: Register,
         otherwise: Label,
     ) {
@@ -84,7 +84,7 @@ impl Compiler<'_> {
 
     /// How often lanes run the loop behind its first time; lanes for which this is not from 0 to
     /// below `most` are bad.
-    fn times(&mut self, this: &SerialLoop, trips: Trips, most: i32) {
+    fn times(&mut self, this: &ScalarLoop, trips: TripCount, most: i32) {
         let inst = &self.f.blocks[self.block].insts[this.compare];
         let one = repeated(self.a.constant(&1u32.to_le_bytes()));
         let most = repeated(self.a.constant(&most.to_le_bytes()));

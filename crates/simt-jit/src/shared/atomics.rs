@@ -5,7 +5,7 @@
 //! touched by one worker at a time, so there they are plain ones. Where all lanes update one word
 //! of device memory and nobody looks at the old values, the lanes' values are combined first.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at, repeated};
 use crate::avx512::half::Bits;
 use crate::avx512::operands::{Value, xmm};
@@ -14,7 +14,7 @@ use crate::frame::layout::{
     A, C, D, K1, K2, LANE_RESULTS, LANE_SECONDS, LANE_VALUES, SAVED_VECTOR, Z0, Z1, Z2,
 };
 use crate::function::Compiler;
-use crate::memory::access::{Address, Plan};
+use crate::memory::access::{Address, MemAccess};
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{Access, AtomOp, AtomType, Op, Space, Width};
@@ -154,10 +154,10 @@ impl Compiler<'_> {
             Some(r) => self.f.classes[r.index()].width() == Some(Width::W64),
             None => false,
         };
-        let (first, count) = self.pieces(self.block, self.index);
-        let formula = matches!(inst.src[0], Source::Affine(..) | Source::Halves(..));
+        let (first, count) = self.handler_range(self.block, self.index);
+        let formula = matches!(inst.src[0], Source::Affine(..) | Source::HalfAffine(..));
         let total = width.bytes() as i32;
-        let halves = self.flavour == Flavour::Avx512 && of_halves(op, ty).is_some();
+        let halves = self.isa == SimdIsa::Avx512 && of_halves(op, ty).is_some();
         if !has_form(op, ty) && !halves
             || count == 0
             || inst.uniform
@@ -172,46 +172,44 @@ impl Compiler<'_> {
         let access =
             Access { space, bytes: total as u8, signed: false, count: 1, width, volatile: false };
         let local = false;
-        let plan =
-            Plan { access, write: true, shared, local, total, offset, before: 0, wide, site };
+        let mem =
+            MemAccess { access, write: true, shared, local, total, offset, before: 0, wide, site };
         let address_width = if wide { Width::W64 } else { Width::W32 };
         let address = match inst.src[0] {
-            Source::Vector(r) if self.flavour == Flavour::Avx2 => {
-                Address::Lanes(self.lanes_in_file(r))
-            }
+            Source::Vector(r) if self.isa == SimdIsa::Avx2 => Address::Lanes(self.lanes_in_file(r)),
             source if formula => Address::Formula(source),
             source => Address::Lanes(self.value(source, address_width)),
         };
-        let returns = inst.dst.first().is_some_and(|d| self.ranges.read[d.reg.index()]);
-        self.update_lanes(inst, plan, address, (op, ty), returns);
+        let returns = inst.dst.first().is_some_and(|d| self.weights.read[d.reg.index()]);
+        self.update_lanes(inst, mem, address, (op, ty), returns);
         true
     }
 
     fn update_lanes(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         address: Address,
         (op, ty): (AtomOp, AtomType),
         returns: bool,
     ) {
         let back = self.a.label();
-        let slow = self.aside(back);
-        let (plan, some) = self.check_lanes(inst, plan, address, slow);
-        let width = plan.access.width;
-        let addresses = self.address_slots(plan, address);
+        let slow = self.slow_path(back);
+        let (mem, some) = self.check_lanes(inst, mem, address, slow);
+        let width = mem.access.width;
+        let addresses = self.address_slots(mem, address);
         let b = self.value_slots(inst.src[2], width, LANE_VALUES);
         let c = match inst.src.get(3) {
             Some(c) if op == AtomOp::Cas => self.value_slots(*c, width, LANE_SECONDS),
             _ => b,
         };
-        let locked = !plan.shared;
+        let locked = !mem.shared;
         let constant = match inst.src[2] {
             Source::Imm(v) if width == Width::W32 => Some(v as u32 as i32),
             Source::Imm(v) => i32::try_from(v as i64).ok(),
             _ => None,
         };
-        let offset = plan.offset;
+        let offset = mem.offset;
         let update = Update { op, ty, returns, locked, offset, addresses, b, constant, c };
         let done = self.a.label();
         if locked
@@ -402,7 +400,7 @@ impl Compiler<'_> {
                 self.new_value(Update { ty: AtomType::F32, ..update }, b, value);
                 self.float_mode(ORDINARY);
             }
-            (AtomOp::Add, AtomType::F32 | AtomType::F64) if self.flavour == Flavour::Avx2 => {
+            (AtomOp::Add, AtomType::F32 | AtomType::F64) if self.isa == SimdIsa::Avx2 => {
                 self.add_float(value, b, wide);
             }
             (AtomOp::Add, AtomType::F32) => {
@@ -479,7 +477,7 @@ impl Compiler<'_> {
     ) {
         let signed = matches!(update.ty, AtomType::S32 | AtomType::S64);
         let combining = Self::combining(update.op, signed, update.wide());
-        let small = self.flavour == Flavour::Avx2;
+        let small = self.isa == SimdIsa::Avx2;
         if small && combining.is_none() {
             return;
         }
@@ -599,7 +597,7 @@ impl Compiler<'_> {
                 made.set_op_mask(k);
             }
         }
-        // Halves of what is left: 256, 128 and 64 bits, and 32 if the words have so many.
+        // HalfAffine of what is left: 256, 128 and 64 bits, and 32 if the words have so many.
         for swap in [0x4e, 0xb1] {
             let shuffle = Code::EVEX_Vshufi64x2_zmm_k1z_zmm_zmmm512b64_imm8;
             self.a.op(shuffle, &[Z1.into(), Z0.into(), Z0.into(), X::I(swap as i8 as i32)]);

@@ -1,7 +1,7 @@
 //! Sums and differences with a carry flag, which is a predicate here: of one value for all lanes, and
 //! with AVX-512 of lanes.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::asm::assembler::{X, repeated};
 use crate::avx512::operands::move_code;
 use crate::frame::layout::{A, C, D, K1, K2, MASK, Z0, Z1, Z2};
@@ -9,7 +9,7 @@ use crate::function::Compiler;
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, Register};
 use simt::ir::op::{Op, Width};
-use simt::ir::vector::{Home, Source, VectorInst};
+use simt::ir::vector::{Source, StorageClass, VectorInst};
 
 /// What there is to do.
 #[derive(Clone, Copy)]
@@ -25,18 +25,20 @@ impl Compiler<'_> {
     pub(crate) fn carry(&mut self, inst: &VectorInst) -> bool {
         let Op::Carry { subtract, width, carry_in, carry_out } = inst.op else { return false };
         let carry = Carry { subtract, width, carry_in, carry_out };
-        let home = |n: usize| inst.dst.get(n).map(|d| self.f.homes[d.reg.index()]);
-        if carry_out && home(1) != Some(Home::Mask) || !matches!(width, Width::W32 | Width::W64) {
+        let storage = |n: usize| inst.dst.get(n).map(|d| self.f.storage[d.reg.index()]);
+        if carry_out && storage(1) != Some(StorageClass::Mask)
+            || !matches!(width, Width::W32 | Width::W64)
+        {
             return false;
         }
-        match (inst.uniform, home(0)) {
-            (_, None | Some(Home::Mask | Home::None)) => false,
-            (true, Some(Home::Vector)) => false,
+        match (inst.uniform, storage(0)) {
+            (_, None | Some(StorageClass::Mask | StorageClass::None)) => false,
+            (true, Some(StorageClass::Vector)) => false,
             (true, _) if inst.guard.is_none() => {
                 self.carry_one(inst, carry);
                 true
             }
-            (false, Some(Home::Vector)) if self.flavour == Flavour::Avx512 => {
+            (false, Some(StorageClass::Vector)) if self.isa == SimdIsa::Avx512 => {
                 self.carry_lanes(inst, carry)
             }
             _ => false,
@@ -71,7 +73,7 @@ impl Compiler<'_> {
     fn carry_lanes(&mut self, inst: &VectorInst, carry: Carry) -> bool {
         let Carry { subtract, width, carry_in, carry_out } = carry;
         if !matches!(self.assignment.same.get(inst.dst[0].reg.index()), Some(false))
-            || inst.src.iter().any(|s| matches!(s, Source::Affine(..) | Source::Halves(..)))
+            || inst.src.iter().any(|s| matches!(s, Source::Affine(..) | Source::HalfAffine(..)))
         {
             return false;
         }

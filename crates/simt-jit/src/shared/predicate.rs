@@ -1,6 +1,6 @@
 //! Instructions that make and combine predicates: a bit a lane, in the register file.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::asm::assembler::{Label, X};
 use crate::avx512::half::Bits;
 use crate::avx512::operands::xmm;
@@ -162,7 +162,8 @@ impl Compiler<'_> {
                 let value = if v != 0 { -1 } else { 0 };
                 self.a.op(Code::Mov_r32_imm32, &[to.into(), X::I(value)]);
             }
-            Source::Vector(_) | Source::Scalar(_) | Source::Affine(..) | Source::Halves(..) => {}
+            Source::Vector(_) | Source::Scalar(_) | Source::Affine(..) | Source::HalfAffine(..) => {
+            }
         }
     }
 
@@ -198,7 +199,7 @@ impl Compiler<'_> {
             return false;
         }
         let width = width_of(ty);
-        let halves = inst.src.iter().any(|s| matches!(s, Source::Halves(..)));
+        let halves = inst.src.iter().any(|s| matches!(s, Source::HalfAffine(..)));
         if width == Width::W16 && halves {
             return false;
         }
@@ -294,7 +295,7 @@ impl Compiler<'_> {
         let (block, index, masked) = (self.block, self.index, self.masked);
         let plus = i32::from(matches!(compare, Compare::Le | Compare::Gt));
         let steps = (growing.1 == 1).then_some(Steps { outcome, plus, signed: int.signed() });
-        self.cold.push(Cold::Compare { label, back, block, index, masked, steps });
+        self.out_of_line.push(Cold::Compare { label, back, block, index, masked, steps });
         self.widen(Source::Scalar(growing.0), int.signed(), A);
         self.a.op(Code::Add_rm64_imm32, &[A.into(), X::I(reach)]);
         self.widen(one, int.signed(), C);
@@ -302,11 +303,11 @@ impl Compiler<'_> {
         self.a.jump(otherwise, label);
         if let Some([yes, no]) = self.decided_here(inst) {
             // Nearly always all lanes go one way.
-            self.cold.push(Cold::Ending { label: back, block, index });
+            self.out_of_line.push(Cold::Ending { label: back, block, index });
             self.in_pair = None;
-            self.decided = Some((inst.dst[0].reg, outcome));
+            self.known_branch = Some((inst.dst[0].reg, outcome));
             self.fall(block, if outcome != 0 { yes } else { no });
-            self.decided = None;
+            self.known_branch = None;
             self.ended = true;
             return true;
         }
@@ -321,7 +322,7 @@ impl Compiler<'_> {
     /// Where lanes go for which a comparison holds, and where others, if it is the last thing in the
     /// full clone of a block and serves nothing else.
     fn decided_here(&self, inst: &VectorInst) -> Option<[Option<usize>; 2]> {
-        let in_order = self.in_order && self.in_line && self.block != PROLOGUE;
+        let in_order = self.is_program_order && self.inline && self.block != PROLOGUE;
         if !in_order || self.masked || inst.guard.is_some() {
             return None;
         }
@@ -370,7 +371,7 @@ impl Compiler<'_> {
     /// The outcomes of a comparison of lanes, in EAX.
     pub(crate) fn compare_each(&mut self, inst: &VectorInst) {
         let Op::Setp(compare, ty) = inst.op else { return };
-        if self.flavour == Flavour::Avx2 {
+        if self.isa == SimdIsa::Avx2 {
             // Others are members of segments.
             return self.compare_formulas(inst, compare, is_signed(ty));
         }
@@ -380,7 +381,7 @@ impl Compiler<'_> {
         let Some((code, condition, flush)) = comparison(compare, ty) else { return };
         let width = width_of(ty);
         let formulas =
-            inst.src.iter().any(|s| matches!(s, Source::Affine(..) | Source::Halves(..)));
+            inst.src.iter().any(|s| matches!(s, Source::Affine(..) | Source::HalfAffine(..)));
         let (a, b) = (self.value(inst.src[0], width), self.value(inst.src[1], width));
         self.in_pair = None;
         let [low, high] = PREDICATE;
@@ -485,7 +486,7 @@ impl Compiler<'_> {
             }
             CompareType::Float(FloatType::F32, false) | CompareType::Float(FloatType::F64, _) => {
                 let wide = matches!(ty, CompareType::Float(FloatType::F64, _));
-                if self.flavour == Flavour::Avx2 {
+                if self.isa == SimdIsa::Avx2 {
                     self.single_compare(inst, compare, wide);
                     self.store_predicate(inst, 0);
                     return true;
@@ -501,7 +502,7 @@ impl Compiler<'_> {
                 self.a.op(code, &[K1.into(), xmm(first).into(), xmm(second).into(), condition]);
                 self.a.op(Code::VEX_Kmovw_r32_kr, &[eax.into(), K1.into()]);
             }
-            _ if self.flavour == Flavour::Avx2 => return self.one_in_quarter(inst),
+            _ if self.isa == SimdIsa::Avx2 => return self.one_in_quarter(inst),
             _ => {
                 if !has_lanes_form(compare, ty) || !self.compare_one_as_lanes(inst) {
                     return false;

@@ -4,7 +4,7 @@
 //! Lanes that the member mask names and that are elsewhere must be waited for: then the decoded
 //! form runs, and parks the warp.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at};
 use crate::avx512::operands::{Value, move_code, xmm};
 use crate::emit::lane_loop::Slot;
@@ -16,13 +16,13 @@ use crate::regalloc::allocate::parts;
 use crate::shared::atomics::identity;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{AtomOp, AtomType, IntType, Op, ReduxOp, VoteMode, Width};
-use simt::ir::vector::{Home, Source, VectorInst};
+use simt::ir::vector::{Source, StorageClass, VectorInst};
 
 const EAX: Register = Register::EAX;
 const ECX: Register = Register::ECX;
 const EDX: Register = Register::EDX;
 
-/// Eight bytes that results can be kept in while masks are made.
+/// Fp8 bytes that results can be kept in while masks are made.
 fn kept() -> MemoryOperand {
     at(Register::RSP, SAVED_SCRATCH)
 }
@@ -50,7 +50,7 @@ impl Compiler<'_> {
         if inst.uniform {
             return self.scalar_result(inst, 0, A);
         }
-        if self.flavour == Flavour::Avx2 {
+        if self.isa == SimdIsa::Avx2 {
             return self.put_eax(inst);
         }
         self.a.op(Code::EVEX_Vpbroadcastd_zmm_k1z_r32, &[Z0.into(), EAX.into()]);
@@ -68,7 +68,7 @@ impl Compiler<'_> {
             self.a.op(Code::Mov_r32_imm32, &[ECX.into(), X::I(-1)]);
             return;
         }
-        let slow = self.aside(back);
+        let slow = self.slow_path(back);
         self.lanes_in_eax(inst);
         self.a.op(Code::Mov_r32_rm32, &[ECX.into(), EAX.into()]);
         self.a.op(Code::Test_rm32_r32, &[ECX.into(), ECX.into()]);
@@ -129,7 +129,7 @@ impl Compiler<'_> {
         self.a.bind(back);
         if self.masked || inst.guard.is_some() {
             // Two ways lead here: nothing is known of what masks and EAX hold.
-            self.forget();
+            self.forget_cached();
         }
     }
 
@@ -197,7 +197,7 @@ impl Compiler<'_> {
             self.a.bind(next);
             self.a.op(Code::Tzcnt_r32_rm32, &[EAX.into(), EDX.into()]);
             self.equal_to(value, first, width);
-            if self.flavour == Flavour::Avx2 {
+            if self.isa == SimdIsa::Avx2 {
                 self.answer_in_file();
             } else {
                 self.a.op(Code::VEX_Kmovd_kr_r32, &[K1.into(), EAX.into()]);
@@ -210,7 +210,7 @@ impl Compiler<'_> {
             let rest = [EDX.into(), EAX.into(), EDX.into()];
             self.a.op(Code::VEX_Andn_r32_r32_rm32, &rest);
             self.a.jump(Code::Jne_rel32_64, next);
-            if self.flavour == Flavour::Avx2 {
+            if self.isa == SimdIsa::Avx2 {
                 self.put_lanes(inst, 0, Width::W32, Some(LANE_RESULTS));
             } else {
                 let place = self.dest(inst, &inst.dst[0]);
@@ -225,7 +225,7 @@ impl Compiler<'_> {
 
     /// The lanes of those in ECX that have the value in memory, in EAX. Uses Z0, Z1.
     fn equal_to(&mut self, value: Value, other: MemoryOperand, width: Width) {
-        if let (Flavour::Avx2, Value::Memory(base, offset)) = (self.flavour, value) {
+        if let (SimdIsa::Avx2, Value::Memory(base, offset)) = (self.isa, value) {
             self.equal_in_file((base, offset), other, width);
             self.a.op(Code::And_r32_rm32, &[EAX.into(), ECX.into()]);
             return;
@@ -260,11 +260,11 @@ impl Compiler<'_> {
     /// The first result is lanes or one number.
     fn has_lane_results_or_one(&self, inst: &VectorInst) -> bool {
         let first = &inst.dst[0];
-        let home = self.f.homes[first.reg.index()];
+        let storage = self.f.storage[first.reg.index()];
         if inst.uniform {
-            !matches!(home, Home::Vector | Home::Mask | Home::None)
+            !matches!(storage, StorageClass::Vector | StorageClass::Mask | StorageClass::None)
         } else {
-            home == Home::Vector && !self.assignment.same[first.reg.index()]
+            storage == StorageClass::Vector && !self.assignment.same[first.reg.index()]
         }
     }
 
@@ -308,8 +308,8 @@ impl Compiler<'_> {
         if some {
             self.all_here(inst, u32::MAX, back);
         }
-        match (self.flavour, identity(op, ty), Self::combining(op, signed, false)) {
-            (Flavour::Avx2, Some(neutral), Some(codes)) => {
+        match (self.isa, identity(op, ty), Self::combining(op, signed, false)) {
+            (SimdIsa::Avx2, Some(neutral), Some(codes)) => {
                 self.combine_in_rax(inst, inst.src[0], codes, (neutral, false), some);
             }
             _ => {

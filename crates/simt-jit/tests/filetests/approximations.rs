@@ -4,7 +4,7 @@
 use super::harness::{Device, Params, Shape};
 use super::tiers::Set;
 use ptx_reference::Random;
-use simt_jit::Flavour;
+use simt_jit::SimdIsa;
 use std::fmt::Write;
 
 /// Threads: a full warp, and one of which lanes are missing.
@@ -49,9 +49,9 @@ const SPECIAL: [u32; 20] = [
 ];
 
 /// Takes every way from every argument.
-fn kernel(ways: &[&str]) -> String {
+fn kernel(exit_stubs: &[&str]) -> String {
     let mut body = String::new();
-    for (n, way) in ways.iter().enumerate() {
+    for (n, way) in exit_stubs.iter().enumerate() {
         let _ = writeln!(body, "{way} st.global.f32 [%q+{}], %r;", 4 * n);
     }
     format!(
@@ -72,16 +72,16 @@ fn kernel(ways: &[&str]) -> String {
              @%more bra AGAIN;
              ret;
          }}",
-        bytes = 4 * ways.len(),
+        bytes = 4 * exit_stubs.len(),
         next = 4 * THREADS,
-        out = 4 * ways.len() as u32 * THREADS,
+        out = 4 * exit_stubs.len() as u32 * THREADS,
     )
 }
 
-fn run(set: Set, ways: &[&str], arguments: &[u32]) -> Vec<u32> {
+fn run(set: Set, exit_stubs: &[&str], arguments: &[u32]) -> Vec<u32> {
     let mut device = Device::new(set);
-    let kernel = device.load(&kernel(ways)).expect("PTX").kernel("k").expect("a kernel");
-    let bytes = 4 * ways.len() * (THREADS * ROUNDS) as usize;
+    let kernel = device.load(&kernel(exit_stubs)).expect("PTX").kernel("k").expect("a kernel");
+    let bytes = 4 * exit_stubs.len() * (THREADS * ROUNDS) as usize;
     let from = device.memory.allocate(4 * arguments.len() as u64, true);
     let to = device.memory.allocate(bytes as u64, true);
     let words: Vec<u8> = arguments.iter().flat_map(|bits| bits.to_le_bytes()).collect();
@@ -109,7 +109,7 @@ fn arguments() -> Vec<u32> {
 
 #[test]
 fn all_that_runs_a_kernel_takes_the_same_functions() {
-    let mut ways = Vec::new();
+    let mut exit_stubs = Vec::new();
     for function in ["ex2.approx", "lg2.approx", "sin.approx", "cos.approx", "tanh.approx"] {
         for way in [
             "F.f32 %r, %x;",
@@ -119,21 +119,21 @@ fn all_that_runs_a_kernel_takes_the_same_functions() {
             "F.f32 %r, %one;",
         ] {
             if function != "tanh.approx" || !way.contains("ftz") {
-                ways.push(way.replace('F', function));
+                exit_stubs.push(way.replace('F', function));
             }
         }
     }
-    let ways: Vec<&str> = ways.iter().map(String::as_str).collect();
+    let exit_stubs: Vec<&str> = exit_stubs.iter().map(String::as_str).collect();
     let arguments = arguments();
-    let interpreted = run(Set::Interpreted, &ways, &arguments);
-    for flavour in Flavour::ALL {
-        let native = run(Set::Native(flavour), &ways, &arguments);
+    let interpreted = run(Set::Interpreted, &exit_stubs, &arguments);
+    for isa in SimdIsa::ALL {
+        let native = run(Set::Native(isa), &exit_stubs, &arguments);
         for (i, (native, interpreted)) in native.iter().zip(&interpreted).enumerate() {
-            let (way, argument) = (ways[i % ways.len()], i / ways.len());
+            let (way, argument) = (exit_stubs[i % exit_stubs.len()], i / exit_stubs.len());
             let at = (argument % THREADS as usize, argument / THREADS as usize);
             assert!(
                 native == interpreted,
-                "{way} {at:?}: {native:08x}, {interpreted:08x} ({flavour:?})"
+                "{way} {at:?}: {native:08x}, {interpreted:08x} ({isa:?})"
             );
         }
     }
@@ -142,21 +142,19 @@ fn all_that_runs_a_kernel_takes_the_same_functions() {
 #[test]
 fn all_that_runs_a_kernel_takes_the_same_roots() {
     let arguments = arguments();
-    let ways = [Set::Interpreted, Set::Estimating(None)].map(|set| run(set, &ROOTS, &arguments));
-    let [rounded, estimated] = &ways;
+    let exit_stubs =
+        [Set::Interpreted, Set::Estimating(None)].map(|set| run(set, &ROOTS, &arguments));
+    let [rounded, estimated] = &exit_stubs;
     let differ = rounded.iter().zip(estimated).filter(|(a, b)| a != b).count();
     assert!(differ > rounded.len() / 20, "{differ} of {} results differ", rounded.len());
     for (a, b) in rounded.iter().zip(estimated) {
         // Either is at most a unit in the last place off, and then there is arithmetic on it.
         assert!(a.abs_diff(*b) <= 4, "{a:08x}, {b:08x}");
     }
-    for flavour in Flavour::ALL {
-        assert!(
-            run(Set::Estimating(Some(flavour)), &ROOTS, &arguments) == *estimated,
-            "{flavour:?}"
-        );
-        let own = if flavour.estimates() { estimated } else { rounded };
-        assert!(run(Set::Native(flavour), &ROOTS, &arguments) == *own, "{flavour:?}");
+    for isa in SimdIsa::ALL {
+        assert!(run(Set::Estimating(Some(isa)), &ROOTS, &arguments) == *estimated, "{isa:?}");
+        let own = if isa.estimates() { estimated } else { rounded };
+        assert!(run(Set::Native(isa), &ROOTS, &arguments) == *own, "{isa:?}");
     }
 }
 
@@ -176,8 +174,8 @@ fn ends_are_as_the_manual_says() {
     ];
     let arguments: Vec<u32> =
         (0..(THREADS * ROUNDS) as usize).map(|i| ends[i % ends.len()].0).collect();
-    let sets = Flavour::ALL.map(Some).into_iter().chain([None]).map(Set::Estimating);
-    for set in sets.chain(Flavour::ALL.map(Set::Native)) {
+    let sets = SimdIsa::ALL.map(Some).into_iter().chain([None]).map(Set::Estimating);
+    for set in sets.chain(SimdIsa::ALL.map(Set::Native)) {
         let made = run(set, &ROOTS, &arguments);
         for (i, results) in made.chunks(ROOTS.len()).enumerate() {
             let (argument, plain, flushed) = ends[i % ends.len()];

@@ -4,7 +4,7 @@
 
 use super::harness::{Device, Params, Shape};
 use super::tiers::Set;
-use simt_jit::Flavour;
+use simt_jit::SimdIsa;
 
 /// Bytes of shared memory.
 const TILE: usize = 4096;
@@ -129,9 +129,9 @@ fn factors_from_shared_memory() {
             let contents = contents(every, number);
             let interpreted = run(Set::Interpreted, &text, &contents);
             assert!(interpreted.iter().any(|byte| *byte != 0), "nothing was multiplied");
-            for flavour in Flavour::ALL {
-                let native = run(Set::Native(flavour), &text, &contents);
-                assert!(native == interpreted, "{flavour:?}, {number:#x} each {every}\n{text}");
+            for isa in SimdIsa::ALL {
+                let native = run(Set::Native(isa), &text, &contents);
+                assert!(native == interpreted, "{isa:?}, {number:#x} each {every}\n{text}");
             }
         }
     }

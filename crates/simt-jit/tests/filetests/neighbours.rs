@@ -3,7 +3,7 @@
 
 use super::harness::{Device, Params, Shape};
 use super::tiers::Set;
-use simt_jit::Flavour;
+use simt_jit::SimdIsa;
 
 /// Threads: two warps and a half.
 const THREADS: u32 = 80;
@@ -94,9 +94,9 @@ fn what_other_lanes_store() {
             let misaligned =
                 number == 11 || distance == 1 && number != 1 || distance % 16 != 0 && stride > 4;
             assert_eq!(interpreted.is_none(), misaligned, "{body}, {distance}");
-            for flavour in Flavour::ALL {
-                let native = run(Set::Native(flavour), &text, distance);
-                assert!(native == interpreted, "{flavour:?}, {distance} apart:\n{text}");
+            for isa in SimdIsa::ALL {
+                let native = run(Set::Native(isa), &text, distance);
+                assert!(native == interpreted, "{isa:?}, {distance} apart:\n{text}");
             }
         }
     }
@@ -105,7 +105,7 @@ fn what_other_lanes_store() {
 /// Accesses that are near each other and not in one allocation.
 #[test]
 fn several_allocations() {
-    for set in Flavour::ALL.map(Set::Native).into_iter().chain([Set::Interpreted]) {
+    for set in SimdIsa::ALL.map(Set::Native).into_iter().chain([Set::Interpreted]) {
         let mut device = Device::new(set);
         let [a, b] = [(); 2].map(|()| device.memory.allocate(4096, true));
         let distance = b.wrapping_sub(a) as i64;
@@ -176,8 +176,8 @@ fn constant_places() {
         let interpreted = run(Set::Interpreted, last);
         assert_eq!(interpreted.0.is_err(), !matches!(last, 0..=124) || last % 4 != 0, "{last}");
         assert!(interpreted.1[..4] != [7; 4], "{last}: what stands in front has not happened");
-        for flavour in Flavour::ALL {
-            assert_eq!(run(Set::Native(flavour), last), interpreted, "{flavour:?}, {last}");
+        for isa in SimdIsa::ALL {
+            assert_eq!(run(Set::Native(isa), last), interpreted, "{isa:?}, {last}");
         }
     }
 }
@@ -204,7 +204,7 @@ fn a_list_that_all_lanes_follow() {
              }}"
         )
     };
-    for set in Flavour::ALL.map(Set::Native).into_iter().chain([Set::Interpreted]) {
+    for set in SimdIsa::ALL.map(Set::Native).into_iter().chain([Set::Interpreted]) {
         for (offset, aligned) in [(0, true), (16, true), (8, false)] {
             let mut device = Device::new(set);
             let kernel = device.load(&text(offset)).unwrap().kernel("k").unwrap();
@@ -255,11 +255,11 @@ fn places_that_count_down() {
     for (stride, distance) in [(4, 0), (4, -4), (12, 0), (12, -4), (100, 0), (100, -100)] {
         let interpreted = run(Set::Interpreted, stride, distance);
         assert_eq!(interpreted.0, distance == 0, "{stride}, {distance}");
-        for flavour in Flavour::ALL {
-            let native = run(Set::Native(flavour), stride, distance);
-            assert_eq!(native.0, interpreted.0, "{flavour:?}: {stride}, {distance}");
+        for isa in SimdIsa::ALL {
+            let native = run(Set::Native(isa), stride, distance);
+            assert_eq!(native.0, interpreted.0, "{isa:?}: {stride}, {distance}");
             // Where lanes fault, who wrote before that is open.
-            assert!(!native.0 || native == interpreted, "{flavour:?}: {stride}");
+            assert!(!native.0 || native == interpreted, "{isa:?}: {stride}");
         }
     }
 }

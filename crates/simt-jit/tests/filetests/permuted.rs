@@ -5,13 +5,13 @@
 use super::harness::{Device, Params, Shape};
 use super::tiers::{Set, without_address};
 use simt::kernel::{Dim3, FaultKind};
-use simt_jit::Flavour;
+use simt_jit::SimdIsa;
 
 /// Bytes of the area that each row of threads has.
 const ROW: u32 = 4096;
 /// Most rows of threads.
-const ROWS: u32 = 4;
-const AREA: usize = (ROW * ROWS) as usize;
+const PACKED_A: u32 = 4;
+const AREA: usize = (ROW * PACKED_A) as usize;
 /// Bytes of the widest access.
 const ACCESS_BYTES_MAX: usize = 16;
 /// Bytes of results.
@@ -176,13 +176,9 @@ fn compare(shared: bool, offset: i32, block: Dim3, missing: usize) {
         for form in place.bytes.iter().flat_map(|bytes| [(*bytes, false), (*bytes, true)]) {
             let text = kernel(place, form, shared, offset);
             let interpreted = run(Set::Interpreted, &text, block, missing);
-            for flavour in Flavour::ALL {
-                let native = run(Set::Native(flavour), &text, block, missing);
-                assert!(
-                    native == interpreted,
-                    "{flavour:?}, {block:?}: {:?}\n{text}",
-                    native.err()
-                );
+            for isa in SimdIsa::ALL {
+                let native = run(Set::Native(isa), &text, block, missing);
+                assert!(native == interpreted, "{isa:?}, {block:?}: {:?}\n{text}", native.err());
             }
         }
     }

@@ -6,7 +6,7 @@
 use super::harness::{Device, Params, Shape};
 use super::matrix::Random;
 use super::tiers::Set;
-use simt_jit::Flavour;
+use simt_jit::SimdIsa;
 use std::fmt::Write;
 
 /// Programs, and what happens in each.
@@ -216,10 +216,10 @@ fn one_leaves_what_the_next_needs() {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let (text, input) = (program(&mut random), input(&mut random));
         let interpreted = run(Set::Interpreted, &text, &input);
-        for flavour in Flavour::ALL {
-            let native = run(Set::Native(flavour), &text, &input);
+        for isa in SimdIsa::ALL {
+            let native = run(Set::Native(isa), &text, &input);
             let differs = native.iter().zip(&interpreted).position(|(a, b)| a != b);
-            assert_eq!(differs, None, "{flavour:?}, program {seed}\n{text}");
+            assert_eq!(differs, None, "{isa:?}, program {seed}\n{text}");
         }
     }
 }

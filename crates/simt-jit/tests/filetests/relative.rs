@@ -5,7 +5,7 @@
 use super::harness::{Device, Params, Shape};
 use super::tiers::{Set, without_address};
 use simt::kernel::FaultKind;
-use simt_jit::Flavour;
+use simt_jit::SimdIsa;
 
 /// Threads: two warps.
 const THREADS: usize = 64;
@@ -180,7 +180,7 @@ fn places(pattern: usize, bytes: u32) -> Vec<u32> {
         .collect()
 }
 
-const PATTERNS: usize = 12;
+const LANE_OFFSETS: usize = 12;
 
 /// The buffer, the results and shared memory afterwards, and bytes that were counted.
 type Outcome = Result<([Vec<u8>; 2], u64), FaultKind>;
@@ -212,9 +212,9 @@ fn lanes_as_far_apart_as_others() {
     for (number, (bytes, body)) in BODIES.into_iter().enumerate() {
         let text = kernel(body);
         let far = FAR as i32;
-        let ways = [0, 256, -256, 8, far, -far].map(|more| (more, true));
-        for (pattern, way) in
-            (0..PATTERNS).flat_map(|p| ways.into_iter().chain([(0, false)]).map(move |w| (p, w)))
+        let exit_stubs = [0, 256, -256, 8, far, -far].map(|more| (more, true));
+        for (pattern, way) in (0..LANE_OFFSETS)
+            .flat_map(|p| exit_stubs.into_iter().chain([(0, false)]).map(move |w| (p, w)))
         {
             let places = places(pattern, bytes);
             let interpreted = run(Set::Interpreted, &text, &places, way);
@@ -222,11 +222,11 @@ fn lanes_as_far_apart_as_others() {
             let (more, writable) = way;
             let fine = pattern < 7 && (more.abs() == 256 || more == 0) && writable;
             assert!(!fine || interpreted.is_ok(), "{number}, {pattern}, {more}: {interpreted:?}");
-            for flavour in Flavour::ALL {
-                let native = run(Set::Native(flavour), &text, &places, way);
+            for isa in SimdIsa::ALL {
+                let native = run(Set::Native(isa), &text, &places, way);
                 assert!(
                     native == interpreted,
-                    "{flavour:?}, pattern {pattern}, {way:?}: {:?}, not {:?}\n{text}",
+                    "{isa:?}, pattern {pattern}, {way:?}: {:?}, not {:?}\n{text}",
                     native.err(),
                     interpreted.err(),
                 );

@@ -3,7 +3,7 @@
 
 use super::harness::{Device, Params, Shape};
 use super::tiers::Set;
-use simt_jit::Flavour;
+use simt_jit::SimdIsa;
 use std::fmt::Write;
 
 /// Threads: a warp and a half.
@@ -82,8 +82,8 @@ fn ways_to_round_alternate() {
         let text = kernel(start);
         let interpreted = run(Set::Interpreted, &text);
         assert!(interpreted.iter().any(|byte| *byte != 0));
-        for flavour in Flavour::ALL {
-            assert!(run(Set::Native(flavour), &text) == interpreted, "{flavour:?}:\n{text}");
+        for isa in SimdIsa::ALL {
+            assert!(run(Set::Native(isa), &text) == interpreted, "{isa:?}:\n{text}");
         }
     }
 }

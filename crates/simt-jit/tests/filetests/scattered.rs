@@ -4,7 +4,7 @@
 use super::harness::{Device, Memory, Params, Shape};
 use super::tiers::{Set, without_address};
 use simt::kernel::FaultKind;
-use simt_jit::Flavour;
+use simt_jit::SimdIsa;
 use std::sync::Arc;
 
 /// Threads: two warps and a half.
@@ -197,9 +197,9 @@ fn compare(access: &str, register: &str, bytes: usize) {
             let inputs = [memory, offsets, v, w];
             let interpreted = run(Set::Interpreted, &text, &inputs);
             let fails = pattern == 4 && bytes > 1 || pattern == 5;
-            for flavour in Flavour::ALL {
-                let native = run(Set::Native(flavour), &text, &inputs);
-                let what = format!("{flavour:?}, {access}, pattern {pattern}");
+            for isa in SimdIsa::ALL {
+                let native = run(Set::Native(isa), &text, &inputs);
+                let what = format!("{isa:?}, {access}, pattern {pattern}");
                 assert!(native == interpreted, "{what}:\n{text}");
                 assert_eq!(native.is_err(), fails, "{what}: {native:?}");
             }
@@ -292,8 +292,8 @@ fn updates_by_several_workers() {
             @%p red.global.add.f32 [%m+136], 0f3F800000;
             ret;
         }";
-    for flavour in Flavour::ALL {
-        update_by_several(text, Set::Native(flavour));
+    for isa in SimdIsa::ALL {
+        update_by_several(text, Set::Native(isa));
     }
 }
 

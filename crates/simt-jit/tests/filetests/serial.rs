@@ -4,10 +4,10 @@
 use super::harness::{Device, Params, Shape};
 use super::tiers::{Set, without_address};
 use simt::kernel::FaultKind;
-use simt_jit::Flavour;
+use simt_jit::SimdIsa;
 
 /// Rows: two warps and a half.
-const ROWS: usize = 80;
+const PACKED_A: usize = 80;
 /// Elements that rows pick from.
 const PICKED: usize = 512;
 
@@ -173,7 +173,7 @@ struct Inputs {
 fn inputs(case: Case, (ty, bytes, _): (&str, usize, &str)) -> Inputs {
     let mut seed = 7;
     let mut starts = vec![0u32];
-    for row in 0..ROWS {
+    for row in 0..PACKED_A {
         // An even number, for loops that take two at a time.
         let length = if case == Case::Long && row == 37 {
             70_000
@@ -182,13 +182,13 @@ fn inputs(case: Case, (ty, bytes, _): (&str, usize, &str)) -> Inputs {
         };
         starts.push(starts[row] + length);
     }
-    let count = starts[ROWS] as usize;
+    let count = starts[PACKED_A] as usize;
     match case {
-        Case::LastTooLong => starts[ROWS] += 1,
+        Case::LastTooLong => starts[PACKED_A] += 1,
         Case::LastAround => {
             let first = starts[LAST_WARP];
-            starts[LAST_WARP + 1..ROWS].fill(first);
-            starts[ROWS] = first + LAST_LENGTH as u32;
+            starts[LAST_WARP + 1..PACKED_A].fill(first);
+            starts[PACKED_A] = first + LAST_LENGTH as u32;
         }
         _ => {}
     }
@@ -243,13 +243,13 @@ fn run(set: Set, case: Case, text: &str, inputs: &Inputs) -> Result<Vec<u8>, Fau
             shift = case.shift(inputs, address);
         }
     }
-    let out = device.memory.allocate(8 * ROWS as u64, true);
+    let out = device.memory.allocate(8 * PACKED_A as u64, true);
     params.push(&out.to_le_bytes());
     params.push(&shift.to_le_bytes());
     device
-        .run(&kernel, Shape::linear(1, ROWS as u32), &params.0)
+        .run(&kernel, Shape::linear(1, PACKED_A as u32), &params.0)
         .map_err(|fault| without_address(fault.kind))?;
-    Ok(device.memory.read(out, 8 * ROWS))
+    Ok(device.memory.read(out, 8 * PACKED_A))
 }
 
 fn compare(case: Case) {
@@ -265,11 +265,11 @@ fn compare(case: Case) {
                 _ => true,
             };
             assert_eq!(interpreted.is_err(), fails, "{case:?}: {interpreted:?}");
-            for flavour in Flavour::ALL {
-                let native = run(Set::Native(flavour), case, &text, &inputs);
+            for isa in SimdIsa::ALL {
+                let native = run(Set::Native(isa), case, &text, &inputs);
                 assert!(
                     native == interpreted,
-                    "{flavour:?}, {case:?}, {}, loop {form}: {:?}\n{text}",
+                    "{isa:?}, {case:?}, {}, loop {form}: {:?}\n{text}",
                     ty.0,
                     native.err()
                 );
@@ -339,19 +339,19 @@ fn lists_through_many_allocations() {
             let bytes = [next.to_le_bytes(), random(&mut seed).to_le_bytes()].concat();
             device.memory.write(*link, &bytes);
         }
-        let first = device.memory.allocate(8 * ROWS as u64, true);
-        let firsts = (0..ROWS).flat_map(|t| links[t % 7].to_le_bytes()).collect::<Vec<u8>>();
+        let first = device.memory.allocate(8 * PACKED_A as u64, true);
+        let firsts = (0..PACKED_A).flat_map(|t| links[t % 7].to_le_bytes()).collect::<Vec<u8>>();
         device.memory.write(first, &firsts);
-        let out = device.memory.allocate(8 * ROWS as u64, true);
+        let out = device.memory.allocate(8 * PACKED_A as u64, true);
         let params = [first.to_le_bytes(), out.to_le_bytes()].concat();
-        device.run(&kernel, Shape::linear(1, ROWS as u32), &params).unwrap();
+        device.run(&kernel, Shape::linear(1, PACKED_A as u32), &params).unwrap();
         let counters = device.counters;
-        (device.memory.read(out, 8 * ROWS), counters.thread_instructions, counters.global_bytes)
+        (device.memory.read(out, 8 * PACKED_A), counters.thread_instructions, counters.global_bytes)
     };
     let interpreted = run(Set::Interpreted);
-    for flavour in Flavour::ALL {
-        let native = run(Set::Native(flavour));
-        assert!(native.0 == interpreted.0, "{flavour:?}: other sums");
-        assert_eq!((native.1, native.2), (interpreted.1, interpreted.2), "{flavour:?}");
+    for isa in SimdIsa::ALL {
+        let native = run(Set::Native(isa));
+        assert!(native.0 == interpreted.0, "{isa:?}: other sums");
+        assert_eq!((native.1, native.2), (interpreted.1, interpreted.2), "{isa:?}");
     }
 }

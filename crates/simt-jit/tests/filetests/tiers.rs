@@ -4,7 +4,7 @@
 use simt::ir::vector::Tier;
 use simt::kernel::FaultKind;
 use simt_interpreter::Interpreter;
-use simt_jit::{Flavour, Jit};
+use simt_jit::{Jit, SimdIsa};
 use std::io::Write;
 use std::sync::{Arc, Once};
 
@@ -12,59 +12,59 @@ use std::sync::{Arc, Once};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Set {
     /// Native from the first block on.
-    Native(Flavour),
+    Native(SimdIsa),
     /// Native as soon as it is ready, while the kernel runs.
-    MovingUp(Flavour),
+    MovingUp(SimdIsa),
     /// The interpreter alone.
     Interpreted,
     /// Native from the first block on, or interpreted, of kernels that are made for processors that
     /// estimate, whether that is so here or not.
-    Estimating(Option<Flavour>),
+    Estimating(Option<SimdIsa>),
 }
 
 /// All of them, the interpreter last: it is what the others are compared with.
 pub(crate) const ALL_SETS: [Set; 5] = [
-    Set::Native(Flavour::Avx512),
-    Set::Native(Flavour::Avx2),
-    Set::MovingUp(Flavour::Avx512),
-    Set::MovingUp(Flavour::Avx2),
+    Set::Native(SimdIsa::Avx512),
+    Set::Native(SimdIsa::Avx2),
+    Set::MovingUp(SimdIsa::Avx512),
+    Set::MovingUp(SimdIsa::Avx2),
     Set::Interpreted,
 ];
 
 /// Those that every random kernel of index arithmetic runs on.
-pub(crate) const ALWAYS: [Set; 1] = [Set::Native(Flavour::Avx2)];
+pub(crate) const ALWAYS: [Set; 1] = [Set::Native(SimdIsa::Avx2)];
 
 /// Says, once for each instruction set and past the test runner's capture, that native code for it
 /// is not tested on this processor.
-fn skipped(flavour: Flavour) {
+fn skipped(isa: SimdIsa) {
     static SAID: [Once; 2] = [const { Once::new() }; 2];
-    SAID[flavour as usize].call_once(|| {
-        let text = format!("SKIPPED: this processor does not run native code for {flavour:?}\n");
+    SAID[isa as usize].call_once(|| {
+        let text = format!("SKIPPED: this processor does not run native code for {isa:?}\n");
         std::io::stderr().write_all(text.as_bytes()).expect("standard error");
     });
 }
 
 /// True if a kernel that such a set runs must have entered native code.
 pub(crate) fn is_native(set: Set) -> bool {
-    let (Set::Native(flavour) | Set::Estimating(Some(flavour))) = set else { return false };
-    flavour.is_here()
+    let (Set::Native(isa) | Set::Estimating(Some(isa))) = set else { return false };
+    isa.is_here()
 }
 
 /// What runs kernels. A processor that has no such native code interprets, and says so.
 pub(crate) fn tier(set: Set) -> Arc<dyn Tier> {
-    let (flavour, starts, estimating) = match set {
-        Set::Native(flavour) => (Some(flavour), 0, flavour.estimates()),
-        Set::MovingUp(flavour) => (Some(flavour), 1, flavour.estimates()),
+    let (isa, starts, estimating) = match set {
+        Set::Native(isa) => (Some(isa), 0, isa.estimates()),
+        Set::MovingUp(isa) => (Some(isa), 1, isa.estimates()),
         Set::Interpreted => (None, 0, false),
-        Set::Estimating(flavour) => (flavour, 0, true),
+        Set::Estimating(isa) => (isa, 0, true),
     };
     let interpreter = Interpreter::new().estimating(estimating);
-    let Some(flavour) = flavour else { return Arc::new(interpreter) };
-    if !flavour.is_here() {
-        skipped(flavour);
+    let Some(isa) = isa else { return Arc::new(interpreter) };
+    if !isa.is_here() {
+        skipped(isa);
         return Arc::new(interpreter);
     }
-    let jit = Jit::new(flavour).expect("the system grants memory for native code");
+    let jit = Jit::new(isa).expect("the system grants memory for native code");
     Arc::new(interpreter.moving_up(Arc::new(jit.after(starts).counting_slow_paths())))
 }
 

@@ -3,7 +3,7 @@
 
 use super::harness::{Device, Params, Shape};
 use super::tiers::Set;
-use simt_jit::Flavour;
+use simt_jit::SimdIsa;
 
 /// A kernel that runs `body` with all lanes, then without those whose datum is odd, under a guard
 /// and behind a branch. `%a` is the datum, `%r` the result, `%p` a second one.
@@ -64,11 +64,11 @@ fn compare(body: &str, sizes: &[usize]) {
             .collect();
         let text = kernel(body, &format!("{EVEN:#x}"));
         let interpreted = run(Set::Interpreted, &text, threads, &data);
-        for flavour in Flavour::ALL {
-            let native = run(Set::Native(flavour), &text, threads, &data);
+        for isa in SimdIsa::ALL {
+            let native = run(Set::Native(isa), &text, threads, &data);
             if native != interpreted {
                 let at = native.iter().zip(&interpreted).position(|(a, b)| a != b).unwrap();
-                panic!("{flavour:?}: thread {} byte {}: {text}", at / 24, at % 24);
+                panic!("{isa:?}: thread {} byte {}: {text}", at / 24, at % 24);
             }
         }
     }
@@ -78,8 +78,8 @@ fn compare(body: &str, sizes: &[usize]) {
 fn shuffles() {
     for mode in ["up", "down", "bfly", "idx"] {
         for lanes in ["0", "1", "5", "16", "31", "%b", "%lane"] {
-            for segments in [if mode == "up" { "0" } else { "31" }, "0x1807", "0x1003"] {
-                let shuffle = format!("shfl.sync.{mode}.b32 %r|%p, %a, {lanes}, {segments}");
+            for regions in [if mode == "up" { "0" } else { "31" }, "0x1807", "0x1003"] {
+                let shuffle = format!("shfl.sync.{mode}.b32 %r|%p, %a, {lanes}, {regions}");
                 // What threads that there are not would give is not said.
                 compare(&(shuffle + ", MEMBERS;\n"), &[64]);
             }
@@ -130,7 +130,7 @@ fn bits() {
     }
 }
 
-/// Halves, alone and in pairs, some of which are infinite, NaN or subnormal.
+/// HalfAffine, alone and in pairs, some of which are infinite, NaN or subnormal.
 #[test]
 fn halves() {
     const INPUTS: &str = "{ .reg .b32 %c, %d, %n; .reg .b16 %h, %g, %k, %o; .reg .pred %s;

@@ -8,7 +8,7 @@
 use super::harness::{Device, Params, Shape};
 use super::tiers::{Set, without_address};
 use simt::kernel::{FaultKind, RECENT_RANGES};
-use simt_jit::Flavour;
+use simt_jit::SimdIsa;
 
 /// Threads: a warp and a half, so that one is not whole.
 const THREADS: u32 = 48;
@@ -87,11 +87,11 @@ fn what_a_load_found_is_for_no_store() {
             let interpreted = run(Set::Interpreted, &text, writable);
             let fine = writable && number < MISALIGNED;
             assert_eq!(interpreted.is_ok(), fine, "{access}: {interpreted:?}");
-            for flavour in Flavour::ALL {
-                let native = run(Set::Native(flavour), &text, writable);
+            for isa in SimdIsa::ALL {
+                let native = run(Set::Native(isa), &text, writable);
                 assert!(
                     native == interpreted,
-                    "{flavour:?}, {writable}: {:?}, not {:?}\n{text}",
+                    "{isa:?}, {writable}: {:?}, not {:?}\n{text}",
                     native.err(),
                     interpreted.err(),
                 );

@@ -10,11 +10,11 @@
 //! lane's value is so large that it wraps, or, failing that, a check when the warp gets there
 //! ([`Widening`]).
 
-use crate::analysis::known_bits::{Facts, shift_amount};
+use crate::analysis::known_bits::{KnownBits, shift_amount};
 use crate::ir::op::{Compare, CompareType, IntOp, IntType, Op, Special, Width};
 use crate::ir::{Inst, Operand, Reg};
 use crate::kernel::WARP_LANES;
-use crate::launch_shape::{Geometry, HALF_LANES};
+use crate::launch_shape::{HALF_LANES, LaunchShape};
 
 /// How a value differs between the lanes that can read it together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) enum Shape {
     /// Lane `i` has lane 0's value plus `i` times this, modulo the width. 0 is the same for all.
     Affine(i64),
     /// The same within each half of a warp, and nothing is known of one half from the other.
-    Halves(i64),
+    HalfAffine(i64),
     /// Nothing is known.
     Varying,
 }
@@ -38,8 +38,10 @@ impl Shape {
         match (self, other) {
             (Self::Unknown, s) | (s, Self::Unknown) => s,
             (a, b) if a == b => a,
-            (Self::Affine(a), Self::Halves(b)) | (Self::Halves(b), Self::Affine(a)) if a == b => {
-                Self::Halves(a)
+            (Self::Affine(a), Self::HalfAffine(b)) | (Self::HalfAffine(b), Self::Affine(a))
+                if a == b =>
+            {
+                Self::HalfAffine(a)
             }
             _ => Self::Varying,
         }
@@ -53,7 +55,7 @@ impl Shape {
     /// What a lane's value is more than that of the lane before, within a run.
     fn stride(self) -> Option<i64> {
         match self {
-            Self::Affine(stride) | Self::Halves(stride) => Some(stride),
+            Self::Affine(stride) | Self::HalfAffine(stride) => Some(stride),
             Self::Unknown | Self::Varying => None,
         }
     }
@@ -90,9 +92,9 @@ impl Run {
 /// What the rules know of the function around an instruction.
 pub(crate) struct Rules<'a> {
     /// Which launches the code is for.
-    pub(crate) geometry: Geometry,
+    pub(crate) launch_shape: LaunchShape,
     /// Bounds.
-    pub(crate) facts: &'a Facts,
+    pub(crate) facts: &'a KnownBits,
     /// Shapes found so far, by register.
     pub(crate) shapes: &'a [Shape],
 }
@@ -129,7 +131,7 @@ impl Rules<'_> {
         if !all.clone().any(Shape::varies) {
             return Shape::UNIFORM;
         }
-        let halves = all.clone().any(|s| matches!(s, Shape::Halves(_)));
+        let halves = all.clone().any(|s| matches!(s, Shape::HalfAffine(_)));
         if matches!(inst.op, Op::Setp(..)) {
             return if halves { Shape::Varying } else { self.comparison(inst) };
         }
@@ -140,14 +142,14 @@ impl Rules<'_> {
         let stride = |run| if same { Some(0) } else { self.formula(inst, run) };
         // What breaks over the whole warp may hold within its halves: the lane's number modulo 16.
         let whole = if halves { None } else { stride(Run::Warp).map(Shape::Affine) };
-        whole.or_else(|| stride(Run::Half).map(Shape::Halves)).unwrap_or(Shape::Varying)
+        whole.or_else(|| stride(Run::Half).map(Shape::HalfAffine)).unwrap_or(Shape::Varying)
     }
 
     fn special(&self, special: Special) -> Shape {
-        match (special, self.geometry) {
-            (Special::Tid(_), Geometry::Any) => Shape::Varying,
-            (Special::Tid(0) | Special::LaneId, Geometry::HalfRows) => Shape::Halves(1),
-            (Special::Tid(1), Geometry::HalfRows) => Shape::Halves(0),
+        match (special, self.launch_shape) {
+            (Special::Tid(_), LaunchShape::Any) => Shape::Varying,
+            (Special::Tid(0) | Special::LaneId, LaunchShape::HalfRows) => Shape::HalfAffine(1),
+            (Special::Tid(1), LaunchShape::HalfRows) => Shape::HalfAffine(0),
             (Special::Tid(0) | Special::LaneId, _) => Shape::Affine(1),
             (Special::Tid(_), _) => Shape::UNIFORM,
             _ if Op::Special(special).varies() => Shape::Varying,
@@ -483,7 +485,7 @@ mod tests {
     fn is_so(shape: Shape, of: impl Fn(u32) -> u32) -> bool {
         let (stride, run) = match shape {
             Shape::Affine(stride) => (stride, LANES),
-            Shape::Halves(stride) => (stride, LANES / 2),
+            Shape::HalfAffine(stride) => (stride, LANES / 2),
             Shape::Varying => return true,
             Shape::Unknown => return false,
         };
@@ -527,10 +529,11 @@ mod tests {
                 let term = Term::Jump(Target::Exit);
                 let blocks = vec![Block { insts, term, line: 0 }];
                 let f = Function { regs, blocks, ..Function::default() };
-                let facts = Facts::of(&f, Geometry::Line);
+                let facts = KnownBits::of(&f, LaunchShape::Line);
                 let mut shapes = vec![Shape::Unknown; f.regs.len()];
                 for inst in &f.blocks[0].insts {
-                    let rules = Rules { geometry: Geometry::Line, facts: &facts, shapes: &shapes };
+                    let rules =
+                        Rules { launch_shape: LaunchShape::Line, facts: &facts, shapes: &shapes };
                     shapes[inst.dst[0].index()] = rules.results(inst);
                 }
                 for ((constant, turned, compute), n) in cases.into_iter().zip(2..) {
@@ -554,10 +557,10 @@ mod tests {
 
     #[test]
     fn shapes_that_differ_have_nothing_in_common() {
-        let (affine, halves) = (Shape::Affine(4), Shape::Halves(4));
+        let (affine, halves) = (Shape::Affine(4), Shape::HalfAffine(4));
         assert_eq!((affine.join(halves), halves.join(affine)), (halves, halves));
         assert_eq!(Shape::Unknown.join(halves), halves);
-        for other in [Shape::Affine(3), Shape::Halves(3), Shape::Varying, Shape::UNIFORM] {
+        for other in [Shape::Affine(3), Shape::HalfAffine(3), Shape::Varying, Shape::UNIFORM] {
             assert_eq!((other.join(halves), halves.join(other)), (Shape::Varying, Shape::Varying));
         }
         assert_eq!(affine.join(Shape::Affine(3)), Shape::Varying);

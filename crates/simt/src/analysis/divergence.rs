@@ -14,14 +14,14 @@
 //! that follows counts as divergent.
 
 use crate::analysis::affine::{Rules, Shape, Widening};
-use crate::analysis::inactive_liveness::{Needed, needed_elsewhere};
+use crate::analysis::inactive_liveness::{InactiveUses, needed_elsewhere};
 use crate::analysis::influence_regions::Regions;
-use crate::analysis::known_bits::{Fact, Facts};
+use crate::analysis::known_bits::{KnownBits, KnownValue};
 use crate::analysis::liveness::Liveness;
 use crate::analysis::postdominators::is_dead_end;
 use crate::ir::op::{Convert, FloatType, Op, Round, Space, Special};
 use crate::ir::{Function, Inst, Operand, Reg, Term};
-use crate::launch_shape::Geometry;
+use crate::launch_shape::LaunchShape;
 
 /// What the pass found.
 pub(crate) struct Shapes {
@@ -32,23 +32,23 @@ pub(crate) struct Shapes {
     /// By register: the same for all threads of the block, always, and free to compute early.
     pub(crate) invariant: Vec<bool>,
     /// By block: registers that lanes which do not run it may need.
-    pub(crate) needed_elsewhere: Needed,
+    pub(crate) needed_elsewhere: InactiveUses,
     /// Which launches the code is for.
-    pub(crate) geometry: Geometry,
-    facts: Facts,
+    pub(crate) launch_shape: LaunchShape,
+    facts: KnownBits,
 }
 
 /// Analyses a function whose blocks are in order, for launches of a geometry.
-pub(crate) fn analyse(f: &Function, liveness: &Liveness, geometry: Geometry) -> Shapes {
+pub(crate) fn analyse(f: &Function, liveness: &Liveness, launch_shape: LaunchShape) -> Shapes {
     let dead_end = (0..f.blocks.len()).map(|b| is_dead_end(f, liveness, b)).collect();
     let mut regions = Regions::of(f, dead_end);
     let mut shapes = Shapes {
         of: vec![Shape::Unknown; f.regs.len()],
         divergent: vec![false; f.blocks.len()],
         invariant: invariants(f),
-        needed_elsewhere: Needed::none(liveness, f.blocks.len()),
-        geometry,
-        facts: Facts::of(f, geometry),
+        needed_elsewhere: InactiveUses::none(liveness, f.blocks.len()),
+        launch_shape,
+        facts: KnownBits::of(f, launch_shape),
     };
     let mut waited_for: Option<Vec<bool>> = None;
     loop {
@@ -98,7 +98,7 @@ impl Shapes {
     }
 
     fn rules(&self) -> Rules<'_> {
-        Rules { geometry: self.geometry, facts: &self.facts, shapes: &self.of }
+        Rules { launch_shape: self.launch_shape, facts: &self.facts, shapes: &self.of }
     }
 
     /// The shape of an instruction's results.
@@ -112,7 +112,7 @@ impl Shapes {
     }
 
     /// What is known of a register's values.
-    pub(crate) fn fact(&self, reg: Reg) -> Fact {
+    pub(crate) fn fact(&self, reg: Reg) -> KnownValue {
         self.facts.register(reg)
     }
 

@@ -1,4 +1,4 @@
-//! Stretches of registers where lanes of a warp stand at different places.
+//! LiveIntervals of registers where lanes of a warp stand at different places.
 //!
 //! Between two blocks that all lanes run together, lanes may wait at a block while others run
 //! blocks in front of it. A *region* is all that can run in that time. Because the lowest block runs
@@ -8,7 +8,7 @@
 //! they go out with it.
 
 use crate::analysis::dataflow::{Live, Marks, Set};
-use crate::analysis::live_intervals::{Stretch, Stretches};
+use crate::analysis::live_intervals::{LiveInterval, LiveIntervals};
 use crate::analysis::vector_cfg::{back_edges, mentioned, sources, successors};
 use crate::ir::Reg;
 use crate::ir::vector::{VectorFunction, VectorTerm};
@@ -21,13 +21,13 @@ struct Region {
 
 impl Region {
     /// Where its blocks are: those that follow each other as one.
-    fn spans(&self, ranges: &Stretches) -> Vec<Stretch> {
-        let mut spans: Vec<Stretch> = Vec::new();
+    fn spans(&self, ranges: &LiveIntervals) -> Vec<LiveInterval> {
+        let mut spans: Vec<LiveInterval> = Vec::new();
         for b in &self.blocks {
             let (start, end) = (ranges.starts[*b], ranges.ends[*b]);
             match spans.last_mut() {
                 Some(before) if before.end + 1 == start => before.end = end,
-                _ => spans.push(Stretch { start, end }),
+                _ => spans.push(LiveInterval { start, end }),
             }
         }
         spans
@@ -85,25 +85,25 @@ fn regions(f: &VectorFunction) -> Vec<Region> {
 }
 
 /// By register: from where to where its value is kept in a region; and which registers have one.
-struct Hulls {
-    of: Vec<Option<Stretch>>,
+struct IntervalHulls {
+    of: Vec<Option<LiveInterval>>,
     known: Vec<Reg>,
 }
 
-impl Hulls {
+impl IntervalHulls {
     fn include(&mut self, r: Reg, position: u32) {
         let hull = &mut self.of[r.index()];
         *hull = Some(match *hull {
-            Some(h) => Stretch { start: h.start.min(position), end: h.end.max(position) },
+            Some(h) => LiveInterval { start: h.start.min(position), end: h.end.max(position) },
             None => {
                 self.known.push(r);
-                Stretch { start: position, end: position }
+                LiveInterval { start: position, end: position }
             }
         });
     }
 
     /// Includes where registers are live first and last.
-    fn include_live(&mut self, region: &Region, live: &Live, ranges: &Stretches) {
+    fn include_live(&mut self, region: &Region, live: &Live, ranges: &LiveIntervals) {
         let none = Set::new(live.names.count());
         let (mut from_first, mut from_last) = (none.clone(), none);
         let mut add = |seen: &mut Set, set, position| {
@@ -121,17 +121,16 @@ impl Hulls {
 }
 
 /// Adds the stretches of all regions; those of other blocks are not looked at.
-pub(crate) fn add(f: &VectorFunction, live: &Live, ranges: &mut Stretches) {
-    let mut hulls = Hulls { of: vec![None; f.classes.len()], known: Vec::new() };
+pub(crate) fn add(f: &VectorFunction, live: &Live, ranges: &mut LiveIntervals) {
+    let mut hulls = IntervalHulls { of: vec![None; f.classes.len()], known: Vec::new() };
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); f.blocks.len()];
     for (b, block) in f.blocks.iter().enumerate() {
         successors(&block.term).for_each(|s| before[s].push(b));
     }
-    let loops =
-        Loops::of(back_edges(f).into_iter().map(|(header, latch)| Stretch {
-            start: ranges.starts[header],
-            end: ranges.ends[latch],
-        }));
+    let loops = Loops::of(back_edges(f).into_iter().map(|(header, latch)| LiveInterval {
+        start: ranges.starts[header],
+        end: ranges.ends[latch],
+    }));
     let mut passed = Marks::new(f.blocks.len());
     for region in regions(f) {
         let (Some(first), Some(last)) = (region.blocks.first(), region.blocks.last()) else {
@@ -169,7 +168,7 @@ pub(crate) fn add(f: &VectorFunction, live: &Live, ranges: &mut Stretches) {
                 }
             }
         }
-        let include = |hulls: &mut Hulls, set: &Set, position| {
+        let include = |hulls: &mut IntervalHulls, set: &Set, position| {
             set.iter().for_each(|n| hulls.include(live.names.register(n), position));
         };
         include(&mut hulls, &come_in, low);
@@ -191,12 +190,12 @@ pub(crate) fn add(f: &VectorFunction, live: &Live, ranges: &mut Stretches) {
 
 /// The loops of a function, as stretches.
 struct Loops {
-    by_start: Vec<Stretch>,
-    by_end: Vec<Stretch>,
+    by_start: Vec<LiveInterval>,
+    by_end: Vec<LiveInterval>,
 }
 
 impl Loops {
-    fn of(loops: impl Iterator<Item = Stretch>) -> Self {
+    fn of(loops: impl Iterator<Item = LiveInterval>) -> Self {
         let (mut by_start, mut by_end): (Vec<_>, Vec<_>) = loops.map(|l| (l, l)).unzip();
         by_start.sort_unstable_by_key(|l| l.start);
         by_end.sort_unstable_by_key(|l| l.end);
@@ -205,7 +204,7 @@ impl Loops {
 
     /// Those with a position from `low` to `high` in them, but not all of these and the next one too. If
     /// such a loop goes on beyond that, all with a position from `low` to `high` in them.
-    fn around_some(&self, low: u32, high: u32) -> Vec<Stretch> {
+    fn around_some(&self, low: u32, high: u32) -> Vec<LiveInterval> {
         let first = self.by_start.partition_point(|l| l.start <= low);
         let starting = self.by_start[first..].iter().take_while(|l| l.start <= high);
         let first = self.by_end.partition_point(|l| l.end < low);
@@ -219,7 +218,7 @@ impl Loops {
 }
 
 /// Values that leave or enter a loop are kept through all of it.
-fn stretched(mut hull: Stretch, loops: &[Stretch]) -> Stretch {
+fn stretched(mut hull: LiveInterval, loops: &[LiveInterval]) -> LiveInterval {
     loop {
         let before = hull;
         for l in loops {
@@ -242,11 +241,11 @@ mod tests {
 
     #[test]
     fn what_leaves_a_loop_is_kept_in_all_of_it_and_in_those_around_it_that_it_leaves() {
-        let stretch = |start, end| Stretch { start, end };
-        let (outer, inner) = (stretch(10, 50), stretch(20, 30));
-        assert_eq!(stretched(stretch(22, 28), &[outer, inner]), stretch(22, 28));
-        assert_eq!(stretched(stretch(25, 40), &[outer, inner]), stretch(20, 40));
-        assert_eq!(stretched(stretch(25, 60), &[outer, inner]), stretch(10, 60));
-        assert_eq!(stretched(stretch(5, 8), &[outer, inner]), stretch(5, 8));
+        let interval = |start, end| LiveInterval { start, end };
+        let (outer, inner) = (interval(10, 50), interval(20, 30));
+        assert_eq!(stretched(interval(22, 28), &[outer, inner]), interval(22, 28));
+        assert_eq!(stretched(interval(25, 40), &[outer, inner]), interval(20, 40));
+        assert_eq!(stretched(interval(25, 60), &[outer, inner]), interval(10, 60));
+        assert_eq!(stretched(interval(5, 8), &[outer, inner]), interval(5, 8));
     }
 }

@@ -16,12 +16,12 @@ use crate::ir::{Function, Reg, Term};
 use std::rc::Rc;
 
 /// By block, the registers that lanes outside of it may need later.
-pub(crate) struct Needed {
+pub(crate) struct InactiveUses {
     names: Rc<Names>,
     of: Vec<Set>,
 }
 
-impl Needed {
+impl InactiveUses {
     /// Nothing, of a function with so many blocks.
     pub(crate) fn none(liveness: &Liveness, blocks: usize) -> Self {
         let names = liveness.live.names.clone();
@@ -46,12 +46,12 @@ pub(crate) fn needed_elsewhere(
     liveness: &Liveness,
     divergent: &[bool],
     parts: &[bool],
-) -> Needed {
+) -> InactiveUses {
     let n = f.blocks.len();
     let live = &liveness.live;
     let successors = f.successors();
     let predecessors = turned(&successors);
-    let mut needed = Needed::none(liveness, n);
+    let mut needed = InactiveUses::none(liveness, n);
     let nobody = Set::new(live.names.count());
     let mut everywhere = nobody.clone();
     // By block, what is needed in all that it leads to in front of the wait.

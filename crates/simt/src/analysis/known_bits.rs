@@ -8,7 +8,7 @@ use crate::THREADS_PER_BLOCK_MAX;
 use crate::ir::op::{IntOp, IntType, Op, Special, Width};
 use crate::ir::{Function, Inst, Operand, Reg};
 use crate::kernel::WARP_LANES;
-use crate::launch_shape::{Geometry, HALF_LANES};
+use crate::launch_shape::{HALF_LANES, LaunchShape};
 
 /// Definitions followed from one register: deeper chains are too rare to pay for.
 const DEPTH_MAX: u32 = 32;
@@ -17,7 +17,7 @@ const GRID_MAX: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
 
 /// What is known of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fact {
+pub(crate) struct KnownValue {
     /// Low bits that are zero: in the value of lane 0, and in those of lanes 0 and 16, the first
     /// of each half of the warp.
     pub(crate) zero_bits: [u32; 2],
@@ -38,7 +38,7 @@ enum Origin {
     FirstThread(u8),
 }
 
-impl Fact {
+impl KnownValue {
     fn any(width: Width) -> Self {
         Self { zero_bits: [0; 2], max: width_max(width), origin: Origin::Other }
     }
@@ -59,13 +59,13 @@ fn width_max(width: Width) -> u64 {
 }
 
 /// The facts of a function for a geometry.
-pub(crate) struct Facts {
-    facts: Vec<Fact>,
+pub(crate) struct KnownBits {
+    facts: Vec<KnownValue>,
 }
 
-impl Facts {
+impl KnownBits {
     /// Finds what can be known.
-    pub(crate) fn of(f: &Function, geometry: Geometry) -> Self {
+    pub(crate) fn of(f: &Function, launch_shape: LaunchShape) -> Self {
         let mut definitions: Vec<Definition<'_>> = vec![Definition::None; f.regs.len()];
         for block in &f.blocks {
             for inst in &block.insts {
@@ -81,22 +81,22 @@ impl Facts {
                 definitions[d.index()] = Definition::Many;
             }
         }
-        let mut finder = Finder { f, geometry, definitions, known: vec![None; f.regs.len()] };
+        let mut finder = Finder { f, launch_shape, definitions, known: vec![None; f.regs.len()] };
         let facts = (0..f.regs.len()).map(|r| finder.register(Reg(r as u32), 0)).collect();
         Self { facts }
     }
 
     /// What is known of a register.
-    pub(crate) fn register(&self, reg: Reg) -> Fact {
+    pub(crate) fn register(&self, reg: Reg) -> KnownValue {
         self.facts[reg.index()]
     }
 
     /// What is known of an operand of that width.
-    pub(crate) fn operand(&self, operand: &Operand, width: Width) -> Fact {
+    pub(crate) fn operand(&self, operand: &Operand, width: Width) -> KnownValue {
         match operand {
             Operand::Reg(r) => self.facts[r.index()],
-            Operand::Imm(v) => Fact::constant(v & width_max(width)),
-            Operand::Slot(_) => Fact::any(width),
+            Operand::Imm(v) => KnownValue::constant(v & width_max(width)),
+            Operand::Slot(_) => KnownValue::any(width),
         }
     }
 }
@@ -110,18 +110,20 @@ enum Definition<'a> {
 
 struct Finder<'a> {
     f: &'a Function,
-    geometry: Geometry,
+    launch_shape: LaunchShape,
     definitions: Vec<Definition<'a>>,
-    known: Vec<Option<Fact>>,
+    known: Vec<Option<KnownValue>>,
 }
 
 impl Finder<'_> {
-    fn register(&mut self, reg: Reg, depth: u32) -> Fact {
-        let Some(width) = self.f.regs[reg.index()].width() else { return Fact::any(Width::W32) };
+    fn register(&mut self, reg: Reg, depth: u32) -> KnownValue {
+        let Some(width) = self.f.regs[reg.index()].width() else {
+            return KnownValue::any(Width::W32);
+        };
         if let Some(fact) = self.known[reg.index()] {
             return fact;
         }
-        let any = Fact::any(width);
+        let any = KnownValue::any(width);
         let Definition::One(inst) = self.definitions[reg.index()] else { return any };
         if depth == DEPTH_MAX {
             return any;
@@ -130,22 +132,22 @@ impl Finder<'_> {
         self.known[reg.index()] = Some(any);
         let fact = self.instruction(inst, width, depth + 1);
         // What may be larger wraps.
-        let fact = Fact { max: fact.max.min(any.max), ..fact };
-        let fact = if fact.max == 0 { Fact::constant(0) } else { fact };
+        let fact = KnownValue { max: fact.max.min(any.max), ..fact };
+        let fact = if fact.max == 0 { KnownValue::constant(0) } else { fact };
         self.known[reg.index()] = Some(fact);
         fact
     }
 
-    fn operand(&mut self, operand: &Operand, width: Width, depth: u32) -> Fact {
+    fn operand(&mut self, operand: &Operand, width: Width, depth: u32) -> KnownValue {
         match operand {
             Operand::Reg(r) => self.register(*r, depth),
-            Operand::Imm(v) => Fact::constant(v & width_max(width)),
-            Operand::Slot(_) => Fact::any(width),
+            Operand::Imm(v) => KnownValue::constant(v & width_max(width)),
+            Operand::Slot(_) => KnownValue::any(width),
         }
     }
 
-    fn instruction(&mut self, inst: &Inst, width: Width, depth: u32) -> Fact {
-        let any = Fact::any(width);
+    fn instruction(&mut self, inst: &Inst, width: Width, depth: u32) -> KnownValue {
+        let any = KnownValue::any(width);
         match &inst.op {
             Op::Mov(w) => self.operand(&inst.src[0], *w, depth),
             Op::Special(special) => self.special(*special, any),
@@ -157,50 +159,51 @@ impl Finder<'_> {
                 }
                 let zero_bits =
                     source.zero_bits.map(|zero| if zero >= u32::from(*bits) { 64 } else { zero });
-                Fact { zero_bits, max: if *signed { any.max } else { kept }, ..any }
+                KnownValue { zero_bits, max: if *signed { any.max } else { kept }, ..any }
             }
             Op::Select(w) => {
                 let [a, b] = [0, 1].map(|i| self.operand(&inst.src[i], *w, depth));
-                Fact { zero_bits: least(a, b), max: a.max.max(b.max), ..any }
+                KnownValue { zero_bits: least(a, b), max: a.max.max(b.max), ..any }
             }
             Op::Load(access) if !access.signed && access.bytes < 8 => {
-                Fact { max: (1 << (8 * u32::from(access.bytes))) - 1, ..any }
+                KnownValue { max: (1 << (8 * u32::from(access.bytes))) - 1, ..any }
             }
             Op::Int(op, ty) => self.integer(inst, *op, *ty, any, depth),
             _ => any,
         }
     }
 
-    fn special(&self, special: Special, any: Fact) -> Fact {
-        let bounded = |max: u32, origin| Fact { max: u64::from(max), origin, ..any };
+    fn special(&self, special: Special, any: KnownValue) -> KnownValue {
+        let bounded = |max: u32, origin| KnownValue { max: u64::from(max), origin, ..any };
         // Where a warp begins, and where its upper half does.
         let starts = [WARP_LANES, HALF_LANES].map(usize::trailing_zeros);
-        match (special, self.geometry) {
-            (Special::Tid(1 | 2), Geometry::Line) => Fact::constant(0),
-            (Special::Tid(0), Geometry::Line | Geometry::Rows) => {
+        match (special, self.launch_shape) {
+            (Special::Tid(1 | 2), LaunchShape::Line) => KnownValue::constant(0),
+            (Special::Tid(0), LaunchShape::Line | LaunchShape::Rows) => {
                 let fact = bounded(THREADS_PER_BLOCK_MAX - 1, Origin::Tid(0));
-                Fact { zero_bits: starts, ..fact }
+                KnownValue { zero_bits: starts, ..fact }
             }
-            (Special::Tid(0), Geometry::HalfRows) => {
-                Fact { zero_bits: [64; 2], ..bounded(HALF_LANES as u32 - 1, Origin::Tid(0)) }
+            (Special::Tid(0), LaunchShape::HalfRows) => {
+                KnownValue { zero_bits: [64; 2], ..bounded(HALF_LANES as u32 - 1, Origin::Tid(0)) }
             }
-            (Special::Ntid(0), Geometry::Rows) => {
+            (Special::Ntid(0), LaunchShape::Rows) => {
                 let fact = bounded(THREADS_PER_BLOCK_MAX, Origin::Ntid(0));
-                Fact { zero_bits: [starts[0]; 2], ..fact }
+                KnownValue { zero_bits: [starts[0]; 2], ..fact }
             }
-            (Special::Ntid(0), Geometry::HalfRows) => {
-                Fact { zero_bits: [starts[1]; 2], ..bounded(HALF_LANES as u32, Origin::Ntid(0)) }
-            }
+            (Special::Ntid(0), LaunchShape::HalfRows) => KnownValue {
+                zero_bits: [starts[1]; 2],
+                ..bounded(HALF_LANES as u32, Origin::Ntid(0))
+            },
             (Special::LaneId, _) => {
-                Fact { zero_bits: [64, starts[1]], ..bounded(31, Origin::Other) }
+                KnownValue { zero_bits: [64, starts[1]], ..bounded(31, Origin::Other) }
             }
             _ => Self::special_bound(special, any),
         }
     }
 
     /// What is known of a special register in any geometry.
-    fn special_bound(special: Special, any: Fact) -> Fact {
-        let bounded = |max: u32, origin| Fact { max: u64::from(max), origin, ..any };
+    fn special_bound(special: Special, any: KnownValue) -> KnownValue {
+        let bounded = |max: u32, origin| KnownValue { max: u64::from(max), origin, ..any };
         match special {
             Special::Tid(axis) => bounded(THREADS_PER_BLOCK_MAX - 1, Origin::Tid(axis)),
             Special::Ntid(axis) => bounded(THREADS_PER_BLOCK_MAX, Origin::Ntid(axis)),
@@ -215,37 +218,44 @@ impl Finder<'_> {
         }
     }
 
-    fn integer(&mut self, inst: &Inst, op: IntOp, ty: IntType, any: Fact, depth: u32) -> Fact {
+    fn integer(
+        &mut self,
+        inst: &Inst,
+        op: IntOp,
+        ty: IntType,
+        any: KnownValue,
+        depth: u32,
+    ) -> KnownValue {
         let own = ty.width();
-        let launched = self.geometry != Geometry::Any;
+        let launched = self.launch_shape != LaunchShape::Any;
         let mut source = |i: usize, width| match inst.src.get(i) {
             Some(operand) => self.operand(operand, width, depth),
-            None => Fact::any(width),
+            None => KnownValue::any(width),
         };
         let (a, b) = (source(0, own), source(1, own));
         // Of the size of what leaves the width, nothing is known; see `register`.
         let bounded = |max: Option<u64>| max.unwrap_or(any.max);
-        let sum = |a: Fact, b: Fact| {
+        let sum = |a: KnownValue, b: KnownValue| {
             let max = match pair(a.origin, b.origin) {
                 Some((Origin::FirstThread(i), Origin::Tid(j))) if i == j => THREAD_INDEX_MAX,
                 _ => bounded(a.max.checked_add(b.max)),
             };
-            Fact { zero_bits: least(a, b), max, ..any }
+            KnownValue { zero_bits: least(a, b), max, ..any }
         };
-        let product = |a: Fact, b: Fact| {
+        let product = |a: KnownValue, b: KnownValue| {
             let zero_bits = [0, 1].map(|i| (a.zero_bits[i] + b.zero_bits[i]).min(64));
             match pair(a.origin, b.origin) {
                 Some((Origin::Ntid(i), Origin::Ctaid(j))) if i == j && launched => {
-                    Fact { zero_bits, max: THREAD_INDEX_MAX, origin: Origin::FirstThread(i) }
+                    KnownValue { zero_bits, max: THREAD_INDEX_MAX, origin: Origin::FirstThread(i) }
                 }
-                _ => Fact { zero_bits, max: bounded(a.max.checked_mul(b.max)), ..any },
+                _ => KnownValue { zero_bits, max: bounded(a.max.checked_mul(b.max)), ..any },
             }
         };
         // What a signed operation widens or shifts in must not be a sign.
-        let positive = |fact: Fact| fact.max <= width_max(own) >> 1 || !ty.signed();
+        let positive = |fact: KnownValue| fact.max <= width_max(own) >> 1 || !ty.signed();
         match op {
             IntOp::Add => sum(a, b),
-            IntOp::Sub => Fact { zero_bits: least(a, b), ..any },
+            IntOp::Sub => KnownValue { zero_bits: least(a, b), ..any },
             IntOp::MulLo => product(a, b),
             IntOp::MadLo => sum(product(a, b), source(2, own)),
             IntOp::MulWide if positive(a) && positive(b) => product(a, b),
@@ -257,33 +267,33 @@ impl Finder<'_> {
             IntOp::Shl => match shift_amount(inst, own) {
                 Some(k) => {
                     let max = bounded((a.max <= any.max >> k).then(|| a.max << k));
-                    Fact { zero_bits: a.zero_bits.map(|zero| (zero + k).min(64)), max, ..any }
+                    KnownValue { zero_bits: a.zero_bits.map(|zero| (zero + k).min(64)), max, ..any }
                 }
                 None => any,
             },
             IntOp::Shr if positive(a) => match shift_amount(inst, own) {
                 Some(k) => {
                     let left = |zero: u32| if zero >= 64 { 64 } else { zero.max(k) - k };
-                    Fact { zero_bits: a.zero_bits.map(left), max: a.max >> k, ..any }
+                    KnownValue { zero_bits: a.zero_bits.map(left), max: a.max >> k, ..any }
                 }
                 None => any,
             },
             IntOp::And => {
                 let zero_bits = [0, 1].map(|i| a.zero_bits[i].max(b.zero_bits[i]));
-                Fact { zero_bits, max: a.max.min(b.max), ..any }
+                KnownValue { zero_bits, max: a.max.min(b.max), ..any }
             }
             IntOp::Or | IntOp::Xor => {
                 let max = u64::MAX >> (a.max | b.max).leading_zeros().min(63);
-                Fact { zero_bits: least(a, b), max, ..any }
+                KnownValue { zero_bits: least(a, b), max, ..any }
             }
-            IntOp::Min if !ty.signed() => Fact { max: a.max.min(b.max), ..any },
+            IntOp::Min if !ty.signed() => KnownValue { max: a.max.min(b.max), ..any },
             IntOp::Rem if !ty.signed() => match inst.src[1] {
-                Operand::Imm(_) if b.max > 0 => Fact { max: a.max.min(b.max - 1), ..any },
+                Operand::Imm(_) if b.max > 0 => KnownValue { max: a.max.min(b.max - 1), ..any },
                 // Of a division by 0 all ones are left.
                 _ => any,
             },
             IntOp::Div if !ty.signed() => match inst.src[1] {
-                Operand::Imm(_) if b.max > 0 => Fact { max: a.max / b.max, ..any },
+                Operand::Imm(_) if b.max > 0 => KnownValue { max: a.max / b.max, ..any },
                 _ => any,
             },
             _ => any,
@@ -303,7 +313,7 @@ pub(crate) fn shift_amount(inst: &Inst, width: Width) -> Option<u32> {
 const THREAD_INDEX_MAX: u64 = (1 << 31) - 1;
 
 /// Zero bits that both have.
-fn least(a: Fact, b: Fact) -> [u32; 2] {
+fn least(a: KnownValue, b: KnownValue) -> [u32; 2] {
     [0, 1].map(|i| a.zero_bits[i].min(b.zero_bits[i]))
 }
 
@@ -372,16 +382,16 @@ mod tests {
             self.put(width, Op::Int(op, ty), src)
         }
 
-        fn fact(&self, geometry: Geometry, operand: Operand) -> Fact {
-            Facts::of(&self.0, geometry).operand(&operand, W32)
+        fn fact(&self, launch_shape: LaunchShape, operand: Operand) -> KnownValue {
+            KnownBits::of(&self.0, launch_shape).operand(&operand, W32)
         }
 
         fn max(&self, operand: Operand) -> u64 {
-            self.fact(Geometry::Line, operand).max
+            self.fact(LaunchShape::Line, operand).max
         }
 
         fn zeros(&self, operand: Operand) -> [u32; 2] {
-            self.fact(Geometry::Line, operand).zero_bits
+            self.fact(LaunchShape::Line, operand).zero_bits
         }
     }
 
@@ -392,19 +402,22 @@ mod tests {
         let mut b = Builder::new();
         let [x, y, z] = [0, 1, 2].map(|axis| b.special(Special::Tid(axis)));
         let lane = b.special(Special::LaneId);
-        let of = |geometry, operand| {
-            let fact = b.fact(geometry, operand);
+        let of = |launch_shape, operand| {
+            let fact = b.fact(launch_shape, operand);
             (fact.max, fact.zero_bits)
         };
-        assert_eq!((of(Geometry::Line, x), of(Geometry::Line, y)), ((1023, [5, 4]), (0, [64; 2])));
-        assert_eq!((of(Geometry::Line, z).0, of(Geometry::Rows, x).0), (0, 1023));
-        for axis in [y, z] {
-            assert_eq!(of(Geometry::Rows, axis).0, 1023);
-            assert_eq!(of(Geometry::HalfRows, axis).0, 1023);
-        }
-        assert_eq!(of(Geometry::HalfRows, x), (15, [64; 2]));
         assert_eq!(
-            (of(Geometry::Any, x), of(Geometry::Any, lane)),
+            (of(LaunchShape::Line, x), of(LaunchShape::Line, y)),
+            ((1023, [5, 4]), (0, [64; 2]))
+        );
+        assert_eq!((of(LaunchShape::Line, z).0, of(LaunchShape::Rows, x).0), (0, 1023));
+        for axis in [y, z] {
+            assert_eq!(of(LaunchShape::Rows, axis).0, 1023);
+            assert_eq!(of(LaunchShape::HalfRows, axis).0, 1023);
+        }
+        assert_eq!(of(LaunchShape::HalfRows, x), (15, [64; 2]));
+        assert_eq!(
+            (of(LaunchShape::Any, x), of(LaunchShape::Any, lane)),
             ((1023, [0; 2]), (31, [64, 4]))
         );
     }
@@ -416,11 +429,11 @@ mod tests {
         let [block, size, x, y] = special.map(|s| b.special(s));
         let index = b.int(IntOp::MadLo, S32, &[block, size, x]);
         let mixed = b.int(IntOp::MadLo, S32, &[block, size, y]);
-        for geometry in [Geometry::Line, Geometry::Rows, Geometry::HalfRows] {
-            assert_eq!(b.fact(geometry, index).max, THREAD_INDEX_MAX, "{geometry:?}");
+        for launch_shape in [LaunchShape::Line, LaunchShape::Rows, LaunchShape::HalfRows] {
+            assert_eq!(b.fact(launch_shape, index).max, THREAD_INDEX_MAX, "{launch_shape:?}");
         }
-        assert_eq!(b.fact(Geometry::Any, index).max, ANY);
-        assert_eq!(b.fact(Geometry::Rows, mixed).max, THREAD_INDEX_MAX + 1023, "another axis");
+        assert_eq!(b.fact(LaunchShape::Any, index).max, ANY);
+        assert_eq!(b.fact(LaunchShape::Rows, mixed).max, THREAD_INDEX_MAX + 1023, "another axis");
     }
 
     #[test]

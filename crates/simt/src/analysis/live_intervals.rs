@@ -17,7 +17,7 @@ use crate::ir::vector::{VectorFunction, VectorTerm};
 
 /// First and last position, inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct LiveInterval {
     /// First.
     pub start: u32,
     /// Last.
@@ -25,13 +25,13 @@ pub struct Stretch {
 }
 
 /// Where blocks are, and the stretches of each register.
-pub struct Stretches {
+pub struct LiveIntervals {
     /// By block: the position of its start; instruction `i` is at `start + 1 + i`.
     pub starts: Vec<u32>,
     /// By block: the position of its end.
     pub ends: Vec<u32>,
     /// By register: in order, none touching the next; none if no block mentions it.
-    of: Vec<Vec<Stretch>>,
+    of: Vec<Vec<LiveInterval>>,
 }
 
 /// True if lanes may wait, for other warps or for lanes of their own, while those that run go
@@ -44,7 +44,7 @@ pub fn waits_apart(f: &VectorFunction) -> bool {
     })
 }
 
-impl Stretches {
+impl LiveIntervals {
     /// Finds them, for a function in [`crate::ir::vector::Mode::Lockstep`].
     pub fn of(f: &VectorFunction) -> Self {
         let (mut starts, mut ends) = (Vec::new(), Vec::new());
@@ -127,7 +127,7 @@ impl Stretches {
                 let r = d.reg.index();
                 let until = open[r].unwrap_or(position);
                 if overwrites(inst) || open[r].is_none() {
-                    self.of[r].push(Stretch { start: position, end: until });
+                    self.of[r].push(LiveInterval { start: position, end: until });
                     open[r] = None;
                 }
             }
@@ -135,14 +135,14 @@ impl Stretches {
         }
         for r in known {
             if let Some(end) = open[r.index()].take() {
-                self.of[r.index()].push(Stretch { start, end });
+                self.of[r.index()].push(LiveInterval { start, end });
             }
         }
     }
 
     /// A register's value must be kept from a position to another; [`Self::merge`] is to follow.
     pub fn include(&mut self, reg: Reg, start: u32, end: u32) {
-        self.of[reg.index()].push(Stretch { start, end });
+        self.of[reg.index()].push(LiveInterval { start, end });
     }
 
     /// Puts stretches in order, and those that touch together.
@@ -160,12 +160,12 @@ impl Stretches {
     }
 
     /// A register's stretches.
-    pub fn of_register(&self, register: usize) -> &[Stretch] {
+    pub fn of_register(&self, register: usize) -> &[LiveInterval] {
         &self.of[register]
     }
 
     /// The stretch of a register that a position is in.
-    pub fn stretch_at(&self, register: usize, position: u32) -> Option<Stretch> {
+    pub fn interval_at(&self, register: usize, position: u32) -> Option<LiveInterval> {
         let list = &self.of[register];
         let next = list.partition_point(|s| s.end < position);
         list.get(next).copied().filter(|s| s.start <= position)
@@ -173,7 +173,7 @@ impl Stretches {
 
     /// True if the register's value must be kept at a position.
     pub fn covers(&self, register: usize, position: u32) -> bool {
-        self.stretch_at(register, position).is_some()
+        self.interval_at(register, position).is_some()
     }
 
     /// True if the register's value must be kept somewhere in a block.
@@ -209,7 +209,7 @@ mod tests {
     fn a_guarded_write_keeps_what_other_lanes_have() {
         let mut kernels = crate::inspect::inspect(GUARDED).unwrap();
         let f = kernels.remove(0).1.unwrap().kernel.entry;
-        let kept = Stretches::of(&f);
+        let kept = LiveIntervals::of(&f);
         let mut seen = 0;
         for (block, &start) in f.blocks.iter().zip(&kept.starts) {
             for (position, inst) in (start + 1..).zip(&block.insts) {

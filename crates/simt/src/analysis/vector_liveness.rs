@@ -7,7 +7,7 @@
 use crate::analysis::dataflow::{Effects, Live};
 use crate::analysis::vector_cfg::{result, sources, successors, terminator_sources};
 use crate::ir::Reg;
-use crate::ir::vector::{Home, VectorFunction, VectorInst};
+use crate::ir::vector::{StorageClass, VectorFunction, VectorInst};
 
 /// True if the instruction writes its results in all lanes that run it, whatever they hold.
 pub(crate) fn overwrites(inst: &VectorInst) -> bool {
@@ -17,8 +17,8 @@ pub(crate) fn overwrites(inst: &VectorInst) -> bool {
 /// Registers that whoever goes on at the start of a block in another form may read.
 fn handed_over(f: &VectorFunction, block: usize) -> impl Iterator<Item = Reg> + '_ {
     f.blocks[block].live_in.iter().flat_map(|r| {
-        let high = match f.homes[r.index()] {
-            Home::Halves { high, .. } => Some(high),
+        let high = match f.storage[r.index()] {
+            StorageClass::HalfAffine { high, .. } => Some(high),
             _ => None,
         };
         std::iter::once(*r).chain(high)

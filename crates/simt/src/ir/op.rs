@@ -325,7 +325,7 @@ pub enum PredOp {
 
 /// Floating-point formats of 8 bits or fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Eight {
+pub enum Fp8 {
     /// 4 bits of exponent, no infinities.
     E4M3,
     /// 5 bits of exponent: the upper half of an f16.
@@ -362,14 +362,14 @@ pub enum Convert {
     /// magnitudes.
     ToEight {
         /// Result format.
-        to: Eight,
+        to: Fp8,
         /// Of formats without a sign nearest, up or towards zero; of others the first or last.
         round: Round,
         /// Too large ones become the largest finite, not NaN; of formats with a sign always.
         finite: bool,
     },
     /// The low bits of a 16-bit register to f32; the others are not looked at.
-    FromEight(Eight),
+    FromEight(Fp8),
     /// To an integral value of the same format.
     Integral {
         /// Format.

@@ -7,7 +7,7 @@
 //!   `i` times a constant), two of these for the *halves* of a warp, or a *mask* (a predicate, one
 //!   bit a lane). A scalar whose value vector instructions need as well has a copy in all lanes
 //!   ([`Dest::splat`]); where they need an affine one or halves, a `mov` from [`Source::Affine`] or
-//!   [`Source::Halves`] to a vector register follows its definition.
+//!   [`Source::HalfAffine`] to a vector register follows its definition.
 //! - A result says whether lanes that do not run the instruction must keep their value
 //!   ([`Dest::keep`]); where nobody can look, a tier need not blend.
 //! - Blocks are in the order in which they run. A warp always runs its lowest pending block,
@@ -24,9 +24,9 @@
 //! - Affine arithmetic is ordinary arithmetic: an instruction with [`VectorInst::uniform`] set is
 //!   computed once, from and to scalars, and need not know whether these are affine. It is right
 //!   for lane 0 even where lane 0 does not run (it may have ended, or the warp may lack it).
-//!   Halves are two scalar registers and their arithmetic is two such instructions; the upper one
+//!   HalfAffine are two scalar registers and their arithmetic is two such instructions; the upper one
 //!   follows the lower one, or an addition makes it of an affine register.
-//! - [`Source::Affine`] and [`Source::Halves`] appear in three places only: as the address of a
+//! - [`Source::Affine`] and [`Source::HalfAffine`] appear in three places only: as the address of a
 //!   load, store or atomic outside of local memory, as operands of an integer `Op::Setp` that is
 //!   not uniform (all of them are such or constant then; a stride of 0 is a plain scalar, and two
 //!   equal halves are one scalar), and as the source of a `mov` to a vector. Strides of the first
@@ -54,7 +54,7 @@ pub enum Mode {
 
 /// Where a register lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Home {
+pub enum StorageClass {
     /// One bit a lane.
     Mask,
     /// A value a lane.
@@ -71,8 +71,8 @@ pub enum Home {
     },
     /// Lane 0's value; lane `i` below 16 has that plus `i` strides, lane `16 + i` has what `high`
     /// holds plus `i` strides, modulo the register's width. Never in [`Mode::Independent`].
-    Halves {
-        /// Lane 16's value, a [`Home::Scalar`] that only this register uses.
+    HalfAffine {
+        /// Lane 16's value, a [`StorageClass::Scalar`] that only this register uses.
         high: Reg,
         /// May be 0.
         stride: i64,
@@ -92,7 +92,7 @@ pub enum Source {
     Affine(Reg, i64),
     /// Lane `i` below 16 has the first register's one value plus `i` times this, lane `16 + i`
     /// the second's plus `i` times this, modulo the register's width.
-    Halves(Reg, Reg, i64),
+    HalfAffine(Reg, Reg, i64),
     /// A predicate.
     Mask(Reg),
     /// A constant for all lanes.
@@ -106,7 +106,7 @@ impl Source {
             Self::Vector(r) | Self::Scalar(r) | Self::Affine(r, _) | Self::Mask(r) => {
                 (Some(r), None)
             }
-            Self::Halves(low, high, _) => (Some(low), Some(high)),
+            Self::HalfAffine(low, high, _) => (Some(low), Some(high)),
             Self::Imm(_) => (None, None),
         };
         first.into_iter().chain(second)
@@ -252,8 +252,8 @@ pub struct VectorFunction {
     pub mode: Mode,
     /// Class of each register.
     pub classes: Vec<Class>,
-    /// Home of each register.
-    pub homes: Vec<Home>,
+    /// StorageClass of each register.
+    pub storage: Vec<StorageClass>,
     /// Registers that hold something of another one, and that one: written where it is written, in
     /// no `live_in`, and live where it is.
     pub companions: Vec<(Reg, Reg)>,
@@ -363,7 +363,7 @@ impl fmt::Display for Source {
             Self::Vector(r) => write!(f, "v{}", r.0),
             Self::Scalar(r) => write!(f, "s{}", r.0),
             Self::Affine(r, stride) => write!(f, "s{}{stride:+}*lane", r.0),
-            Self::Halves(low, high, stride) => {
+            Self::HalfAffine(low, high, stride) => {
                 write!(f, "s{}|s{}{stride:+}*lane", low.0, high.0)
             }
             Self::Mask(r) => write!(f, "m{}", r.0),
@@ -375,10 +375,13 @@ impl fmt::Display for Source {
 
 impl VectorFunction {
     fn write_dest(&self, f: &mut fmt::Formatter<'_>, dest: &Dest) -> fmt::Result {
-        let letter = match self.homes[dest.reg.index()] {
-            Home::Mask => "m",
-            Home::Scalar | Home::ScalarAndVector | Home::Affine { .. } | Home::Halves { .. } => "s",
-            Home::Vector | Home::None => "v",
+        let letter = match self.storage[dest.reg.index()] {
+            StorageClass::Mask => "m",
+            StorageClass::Scalar
+            | StorageClass::ScalarAndVector
+            | StorageClass::Affine { .. }
+            | StorageClass::HalfAffine { .. } => "s",
+            StorageClass::Vector | StorageClass::None => "v",
         };
         write!(f, "{letter}{}", dest.reg.0)?;
         if dest.splat {

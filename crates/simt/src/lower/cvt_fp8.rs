@@ -5,7 +5,7 @@
 
 use crate::ir::Operand;
 use crate::ir::op::{
-    Class, Compare, CompareType, Convert, Eight, FloatMode, FloatOp, FloatType, IntOp, IntType, Op,
+    Class, Compare, CompareType, Convert, FloatMode, FloatOp, FloatType, Fp8, IntOp, IntType, Op,
     Round, Width,
 };
 use crate::lower::Lowering;
@@ -24,29 +24,29 @@ pub(super) fn extremes(ty: FloatType) -> Option<(u64, u64)> {
 /// The same for tf32.
 const TF32_EXTREMES: (u64, u64) = (0x7f80_0000, 0x7f7f_e000);
 
-pub(super) fn eight(ty: T) -> Option<Eight> {
+pub(super) fn eight(ty: T) -> Option<Fp8> {
     match ty {
-        T::E4m3x2 => Some(Eight::E4M3),
-        T::E5m2x2 => Some(Eight::E5M2),
-        T::E2m3x2 => Some(Eight::E2M3),
-        T::E3m2x2 => Some(Eight::E3M2),
-        T::E2m1x2 => Some(Eight::E2M1),
-        T::Ue8m0x2 => Some(Eight::UE8M0),
-        T::Ue5m3x2 => Some(Eight::UE5M3),
+        T::E4m3x2 => Some(Fp8::E4M3),
+        T::E5m2x2 => Some(Fp8::E5M2),
+        T::E2m3x2 => Some(Fp8::E2M3),
+        T::E3m2x2 => Some(Fp8::E3M2),
+        T::E2m1x2 => Some(Fp8::E2M1),
+        T::Ue8m0x2 => Some(Fp8::UE8M0),
+        T::Ue5m3x2 => Some(Fp8::UE5M3),
         _ => None,
     }
 }
 
 /// First bit of the upper of two.
-pub(super) fn upper_bit(format: Eight) -> u64 {
-    if format == Eight::E2M1 { 4 } else { 8 }
+pub(super) fn upper_bit(format: Fp8) -> u64 {
+    if format == Fp8::E2M1 { 4 } else { 8 }
 }
 
 /// Bits of a number of a format with a sign.
-fn sign_bits(format: Eight) -> u32 {
+fn sign_bits(format: Fp8) -> u32 {
     match format {
-        Eight::E2M1 => 4,
-        Eight::E2M3 | Eight::E3M2 => 6,
+        Fp8::E2M1 => 4,
+        Fp8::E2M3 | Fp8::E3M2 => 6,
         _ => 8,
     }
 }
@@ -218,7 +218,7 @@ impl Lowering<'_> {
         inst: &ast::Instruction,
         d: &ast::Operand,
         sources: &[ast::Operand],
-        format: Eight,
+        format: Fp8,
         from: T,
     ) -> Option<()> {
         let (sources, scale) = match (inst.has(M::ScaledAlike), sources.split_last()) {
@@ -271,7 +271,7 @@ impl Lowering<'_> {
         inst: &ast::Instruction,
         d: &ast::Operand,
         sources: &[ast::Operand],
-        format: Eight,
+        format: Fp8,
         to: T,
     ) -> Option<()> {
         let ([a], T::F16x2) = (sources, to) else { return None };

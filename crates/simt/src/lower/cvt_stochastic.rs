@@ -18,7 +18,7 @@
 
 use crate::ir::Operand;
 use crate::ir::op::{
-    Class, Compare, CompareType, Convert, Eight, FloatMode, FloatOp, FloatType, IntOp, IntType, Op,
+    Class, Compare, CompareType, Convert, FloatMode, FloatOp, FloatType, Fp8, IntOp, IntType, Op,
     PrmtMode, Round, Width,
 };
 use crate::lower::Lowering;
@@ -54,13 +54,13 @@ const F16: Format = Format::new(10, -14);
 const BF16: Format = Format { mantissa_bits: 7, exponent_min: None };
 
 /// A format that four numbers are packed in.
-fn narrow(ty: T) -> Option<(Format, Eight)> {
+fn narrow(ty: T) -> Option<(Format, Fp8)> {
     Some(match ty {
-        T::E4m3x4 => (Format::new(3, -6), Eight::E4M3),
-        T::E5m2x4 => (Format::new(2, -14), Eight::E5M2),
-        T::E2m3x4 => (Format::new(3, 0), Eight::E2M3),
-        T::E3m2x4 => (Format::new(2, -2), Eight::E3M2),
-        T::E2m1x4 => (Format::new(1, 0), Eight::E2M1),
+        T::E4m3x4 => (Format::new(3, -6), Fp8::E4M3),
+        T::E5m2x4 => (Format::new(2, -14), Fp8::E5M2),
+        T::E2m3x4 => (Format::new(3, 0), Fp8::E2M3),
+        T::E3m2x4 => (Format::new(2, -2), Fp8::E3M2),
+        T::E2m1x4 => (Format::new(1, 0), Fp8::E2M1),
         _ => return None,
     })
 }
@@ -119,7 +119,7 @@ impl Lowering<'_> {
     ) -> Option<()> {
         let (format, eight) = narrow(inst.types().next()?)?;
         let mut random = self.source(random, T::B32)?;
-        if eight == Eight::E2M1 {
+        if eight == Fp8::E2M1 {
             let src = vec![random, Operand::Imm(0), Operand::Imm(MIDDLE_EXCHANGED)];
             random = self.value(Op::Prmt(PrmtMode::Index), Width::W32, src);
         }
@@ -142,7 +142,7 @@ impl Lowering<'_> {
             }
             pairs.insert(0, pair);
         }
-        if eight == Eight::E2M1 {
+        if eight == Fp8::E2M1 {
             let (u16, byte) = (IntType::U16, Operand::Imm(8));
             let high = self.value(Op::Int(IntOp::Shl, u16), Width::W16, vec![pairs[1], byte]);
             return self.emit_to(

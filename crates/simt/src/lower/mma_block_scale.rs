@@ -18,7 +18,7 @@
 use crate::ir::Operand;
 use crate::ir::matrix::{MatrixType, Multiply};
 use crate::ir::op::{
-    Class, Compare, CompareType, Convert, Eight, FloatMode, FloatOp, FloatType, IntOp, IntType, Op,
+    Class, Compare, CompareType, Convert, FloatMode, FloatOp, FloatType, Fp8, IntOp, IntType, Op,
     Round, Special, Width,
 };
 use crate::lower::Lowering;
@@ -278,7 +278,7 @@ impl Lowering<'_> {
             let byte = self.word(IntOp::And, byte, Operand::Imm(0x7f));
             let cut = Op::Extend { from: Width::W32, bits: 8, signed: false, to: Width::W16 };
             let byte = self.value(cut, Width::W16, vec![byte]);
-            let widen = Op::Convert(Convert::FromEight(Eight::E4M3));
+            let widen = Op::Convert(Convert::FromEight(Fp8::E4M3));
             let value = self.value(widen, Width::W32, vec![byte]);
             return self.long_float(value);
         }

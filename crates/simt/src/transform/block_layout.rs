@@ -78,15 +78,18 @@ impl Graph {
             for s in self.onwards(b) {
                 waiting[s] -= 1;
                 if waiting[s] == 0 {
-                    let home = match headed[s] {
+                    let storage = match headed[s] {
                         Some(l) => loops[l].parent,
                         None => self.loops.innermost[s],
                     };
-                    ready[home.unwrap_or(loops.len())].push(Reverse((self.walk.rank[s], s)));
+                    ready[storage.unwrap_or(loops.len())].push(Reverse((self.walk.rank[s], s)));
                 }
             }
-            let homes = open.iter().rev().copied().chain([loops.len()]);
-            next = homes.into_iter().find_map(|home| ready[home].pop()).map(|Reverse((_, b))| b);
+            let storage = open.iter().rev().copied().chain([loops.len()]);
+            next = storage
+                .into_iter()
+                .find_map(|storage| ready[storage].pop())
+                .map(|Reverse((_, b))| b);
         }
         order
     }

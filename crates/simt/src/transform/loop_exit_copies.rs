@@ -18,7 +18,7 @@ use crate::analysis::liveness::{Liveness, term_uses};
 use crate::analysis::loops::{Loops, Walk};
 use crate::ir::op::{Class, Op, Width};
 use crate::ir::{Function, Inst, Operand, Reg};
-use crate::launch_shape::Geometry;
+use crate::launch_shape::LaunchShape;
 use crate::transform::dce;
 
 /// Registers that are tried in a function: each is looked for in all of it.
@@ -39,7 +39,7 @@ pub(crate) fn run(
     f: &mut Function,
     liveness: Liveness,
     shapes: Shapes,
-    geometry: Geometry,
+    launch_shape: LaunchShape,
 ) -> (Liveness, Shapes) {
     let mut candidates = candidates(f, &shapes);
     for _ in 0..ROUNDS_MAX {
@@ -50,7 +50,7 @@ pub(crate) fn run(
         candidates.iter().for_each(|c| make_twin(&mut with, c));
         dce::drop_unused(&mut with);
         let liveness = Liveness::of(&with);
-        let shapes = divergence::analyse(&with, &liveness, geometry);
+        let shapes = divergence::analyse(&with, &liveness, launch_shape);
         let before = candidates.len();
         candidates.retain(|c| shapes.of[c.reg.index()] != Shape::Varying);
         if candidates.len() == before {
@@ -222,10 +222,10 @@ mod tests {
     }
 
     fn looked_at(f: &mut Function) -> (Shapes, Shapes) {
-        let before = || divergence::analyse(f, &Liveness::of(f), Geometry::Line);
+        let before = || divergence::analyse(f, &Liveness::of(f), LaunchShape::Line);
         let (first, given) = (before(), before());
         let liveness = Liveness::of(f);
-        let (_, after) = run(f, liveness, given, Geometry::Line);
+        let (_, after) = run(f, liveness, given, LaunchShape::Line);
         (first, after)
     }
 

@@ -107,10 +107,10 @@ fn rewrite(
 ) {
     let element = Width::for_bits(u32::from(access.bytes) * 8);
     for i in 0..usize::from(access.count) {
-        let home = registers[&(slot, offset + i as u64 * u64::from(access.bytes))];
+        let storage = registers[&(slot, offset + i as u64 * u64::from(access.bytes))];
         let load = matches!(inst.op, Op::Load(_));
         let (dst, src) =
-            if load { (inst.dst[i], Operand::Reg(home)) } else { (home, inst.src[2 + i]) };
+            if load { (inst.dst[i], Operand::Reg(storage)) } else { (storage, inst.src[2 + i]) };
         let (from, to) = if load { (element, access.width) } else { (access.width, element) };
         let op = if from == to {
             Op::Mov(to)
@@ -212,17 +212,17 @@ mod tests {
 
     #[test]
     fn accesses_that_agree_become_moves() {
-        let (home, other) = (Reg(2), Reg(3));
+        let (storage, other) = (Reg(2), Reg(3));
         let made = promoted(&[store(4, 4), load(4, 4, false)]);
         let words: Vec<_> = made.iter().map(|i| (&i.op, &i.dst[..], &i.src[..])).collect();
         let mov = Op::Mov(Width::W32);
-        assert_eq!(words[0], (&mov, &[home][..], &[Operand::Reg(VALUE)][..]));
-        assert_eq!(words[1], (&mov, &[VALUE][..], &[Operand::Reg(home)][..]));
+        assert_eq!(words[0], (&mov, &[storage][..], &[Operand::Reg(VALUE)][..]));
+        assert_eq!(words[1], (&mov, &[VALUE][..], &[Operand::Reg(storage)][..]));
         // Two variables in one, and lanes that keep what they have.
         let guard = Some(Guard { reg: PART, negated: true });
         let made = promoted(&[Inst { guard, ..store(0, 4) }, store(4, 4)]);
         assert_eq!((made[0].guard, made[1].guard), (guard, None));
-        assert!(made[0].dst != made[1].dst && [home, other].contains(&made[0].dst[0]));
+        assert!(made[0].dst != made[1].dst && [storage, other].contains(&made[0].dst[0]));
         for (signed, bits) in [(false, 16), (true, 16)] {
             let made = promoted(&[store(2, 2), load(2, 2, signed)]);
             let (narrow, wide) = (Width::W16, Width::W32);

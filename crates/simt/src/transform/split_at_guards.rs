@@ -109,7 +109,7 @@ mod tests {
     use crate::analysis::liveness::Liveness;
     use crate::ir::op::{Class, IntOp, IntType, Op, Special, Width};
     use crate::ir::{Operand, Reg};
-    use crate::launch_shape::Geometry;
+    use crate::launch_shape::LaunchShape;
 
     #[test]
     fn values_widened_where_they_are_made_get_one_boundary() {
@@ -133,7 +133,7 @@ mod tests {
         }];
         let regs = vec![narrow, narrow, narrow, narrow, broad, broad];
         let mut f = Function { regs, blocks, ..Function::default() };
-        let shapes = divergence::analyse(&f, &Liveness::of(&f), Geometry::Line);
+        let shapes = divergence::analyse(&f, &Liveness::of(&f), LaunchShape::Line);
         assert!(run(&mut f, &shapes));
         let lengths: Vec<usize> = f.blocks.iter().map(|b| b.insts.len()).collect();
         assert_eq!(lengths, [4, 2]);
@@ -183,7 +183,7 @@ mod tests {
             let regs = vec![narrow, narrow, narrow, narrow, broad, broad, broad, narrow];
             let blocks = vec![Block { insts, term: Term::Jump(Target::Exit), line: 0 }];
             let mut f = Function { regs, blocks, ..Function::default() };
-            let shapes = divergence::analyse(&f, &Liveness::of(&f), Geometry::Line);
+            let shapes = divergence::analyse(&f, &Liveness::of(&f), LaunchShape::Line);
             assert!(run(&mut f, &shapes));
             let all: Vec<&Inst> = f.blocks.iter().flat_map(|b| &b.insts).collect();
             let place = |inst: &Inst| all.iter().position(|i| *i == inst);

@@ -5,11 +5,12 @@
 use crate::analysis::affine::Widening;
 use crate::ir::op::{Access, CompareType, IntOp, IntType, Op, Space, Special, Width};
 use crate::ir::vector::{
-    ADDRESS_STRIDE_BITS, COMPARED_STRIDE_BITS, Dest, Home, NoWrap, Source, VectorBlock, VectorInst,
+    ADDRESS_STRIDE_BITS, COMPARED_STRIDE_BITS, Dest, NoWrap, Source, StorageClass, VectorBlock,
+    VectorInst,
 };
 use crate::ir::{Inst, Operand, Reg};
 use crate::kernel::WARP_LANES;
-use crate::launch_shape::{Geometry, HALF_LANES};
+use crate::launch_shape::{HALF_LANES, LaunchShape};
 use crate::vectorize::Vectorizer;
 use std::collections::HashMap;
 
@@ -20,9 +21,11 @@ impl Vectorizer<'_> {
         for inst in self.f.blocks[block].insts.iter().filter(|inst| self.uniform(inst)) {
             let Some(Widening { reg, signed }) = self.shapes.widening(inst) else { continue };
             let no_wrap = |reg, stride, last| NoWrap { reg, stride, last, signed };
-            let (low, high) = match self.homes[reg.index()] {
-                Home::Affine { stride } => (no_wrap(reg, stride, WARP_LANES as u32 - 1), None),
-                Home::Halves { high, stride } => {
+            let (low, high) = match self.storage[reg.index()] {
+                StorageClass::Affine { stride } => {
+                    (no_wrap(reg, stride, WARP_LANES as u32 - 1), None)
+                }
+                StorageClass::HalfAffine { high, stride } => {
                     let last = HALF_LANES as u32 - 1;
                     (no_wrap(reg, stride, last), Some(no_wrap(high, stride, last)))
                 }
@@ -40,10 +43,12 @@ impl Vectorizer<'_> {
     pub(super) fn insts(&mut self, block: usize, at: usize) -> Vec<VectorInst> {
         let low = self.inst(block, at);
         let [dest] = low.dst[..] else { return vec![low] };
-        let Home::Halves { high, .. } = self.homes[dest.reg.index()] else { return vec![low] };
+        let StorageClass::HalfAffine { high, .. } = self.storage[dest.reg.index()] else {
+            return vec![low];
+        };
         let mut upper = low.clone();
         upper.dst[0].reg = high;
-        let rows = self.shapes.geometry == Geometry::HalfRows;
+        let rows = self.shapes.launch_shape == LaunchShape::HalfRows;
         let above = match low.op {
             Op::Special(Special::Tid(0)) if rows => Some(0),
             Op::Special(Special::Tid(1)) if rows => Some(1),
@@ -68,13 +73,13 @@ impl Vectorizer<'_> {
 
     /// The scalar that holds lane 16's value of what lives as a scalar.
     fn high(&mut self, reg: Reg) -> Reg {
-        match self.homes[reg.index()] {
-            Home::Halves { high, .. } => high,
-            Home::Affine { .. } => {
+        match self.storage[reg.index()] {
+            StorageClass::HalfAffine { high, .. } => high,
+            StorageClass::Affine { .. } => {
                 if let Some(upper) = self.uppers.get(&reg) {
                     return *upper;
                 }
-                let upper = self.new_register(self.classes[reg.index()], Home::Scalar);
+                let upper = self.new_register(self.classes[reg.index()], StorageClass::Scalar);
                 self.uppers.insert(reg, upper);
                 upper
             }
@@ -86,7 +91,7 @@ impl Vectorizer<'_> {
     pub(super) fn formula(&mut self, reg: Reg, halves: bool) -> Source {
         let stride = self.stride(reg).unwrap_or(0);
         if halves {
-            Source::Halves(reg, self.high(reg), stride)
+            Source::HalfAffine(reg, self.high(reg), stride)
         } else {
             Source::Affine(reg, stride)
         }
@@ -126,7 +131,7 @@ impl Vectorizer<'_> {
         if let Some(copy) = self.copies.get(&reg) {
             return *copy;
         }
-        let copy = self.new_register(self.classes[reg.index()], Home::Vector);
+        let copy = self.new_register(self.classes[reg.index()], StorageClass::Vector);
         self.copies.insert(reg, copy);
         copy
     }
@@ -173,8 +178,8 @@ impl Vectorizer<'_> {
 
     /// All registers that hold something of another one.
     pub(super) fn companions(&self) -> Vec<(Reg, Reg)> {
-        let highs = self.homes.iter().enumerate().filter_map(|(low, home)| match home {
-            Home::Halves { high, .. } => Some((*high, Reg(low as u32))),
+        let highs = self.storage.iter().enumerate().filter_map(|(low, storage)| match storage {
+            StorageClass::HalfAffine { high, .. } => Some((*high, Reg(low as u32))),
             _ => None,
         });
         let others = self.uppers.iter().chain(&self.copies).map(|(of, reg)| (*reg, *of));

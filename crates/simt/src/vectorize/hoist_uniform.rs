@@ -1,7 +1,9 @@
 //! What is computed once: for all warps of a block, or for all lanes and then copied to them.
 
 use crate::ir::op::{Op, Width};
-use crate::ir::vector::{Home, Source, VectorBlock, VectorFunction, VectorInst, VectorTerm};
+use crate::ir::vector::{
+    Source, StorageClass, VectorBlock, VectorFunction, VectorInst, VectorTerm,
+};
 use crate::ir::{Callee, Reg};
 use crate::vectorize::Vectorizer;
 
@@ -11,7 +13,7 @@ impl Vectorizer<'_> {
     /// uniform form) stays as well.
     pub(super) fn hoist(&self, blocks: &mut [VectorBlock]) -> Vec<VectorInst> {
         let mut prologue: Vec<VectorInst> = Vec::new();
-        let mut known = vec![false; self.homes.len()];
+        let mut known = vec![false; self.storage.len()];
         // More than once, because blocks are not in the order of their numbers of execution where
         // a value is defined behind a loop and read in front of it.
         loop {
@@ -42,7 +44,7 @@ impl Vectorizer<'_> {
 
     /// Values loaded from one address that nobody reads as one value go straight to all lanes.
     pub(super) fn load_for_all(&mut self, blocks: &[VectorBlock]) {
-        let mut candidate = vec![false; self.homes.len()];
+        let mut candidate = vec![false; self.storage.len()];
         for inst in blocks.iter().flat_map(|b| &b.insts) {
             let whole = matches!(&inst.op, Op::Load(access)
                 if matches!(access.width, Width::W32 | Width::W64)
@@ -90,19 +92,19 @@ impl Vectorizer<'_> {
                 break;
             }
         }
-        for (home, candidate) in self.homes.iter_mut().zip(candidate) {
-            if candidate && *home == Home::Scalar {
-                *home = Home::Vector;
+        for (storage, candidate) in self.storage.iter_mut().zip(candidate) {
+            if candidate && *storage == StorageClass::Scalar {
+                *storage = StorageClass::Vector;
             }
         }
     }
 
     /// Scalars that some instruction reads a lane.
     pub(super) fn splats(&self, blocks: &[VectorBlock]) -> Vec<bool> {
-        let mut needed = vec![false; self.homes.len()];
+        let mut needed = vec![false; self.storage.len()];
         let mut note = |source: &Source| {
             if let Source::Vector(r) = source
-                && self.homes[r.index()] == Home::Scalar
+                && self.storage[r.index()] == StorageClass::Scalar
             {
                 needed[r.index()] = true;
             }
@@ -131,9 +133,9 @@ impl Vectorizer<'_> {
 }
 
 pub(super) fn mark_splats(f: &mut VectorFunction, splats: &[bool]) {
-    for (home, splat) in f.homes.iter_mut().zip(splats) {
+    for (storage, splat) in f.storage.iter_mut().zip(splats) {
         if *splat {
-            *home = Home::ScalarAndVector;
+            *storage = StorageClass::ScalarAndVector;
         }
     }
     for dest in f.prologue.iter_mut().flat_map(|i| &mut i.dst) {

@@ -13,7 +13,8 @@ use crate::analysis::divergence::Shapes;
 use crate::analysis::liveness::Liveness;
 use crate::ir::op::{Class, Op, Width};
 use crate::ir::vector::{
-    Dest, Home, Mode, Source, VectorBlock, VectorCall, VectorFunction, VectorInst, VectorTerm,
+    Dest, Mode, Source, StorageClass, VectorBlock, VectorCall, VectorFunction, VectorInst,
+    VectorTerm,
 };
 use crate::transform::split_at_guards::late_checks;
 use crate::vectorize::hoist_uniform::mark_splats;
@@ -45,7 +46,7 @@ pub(super) fn vectorize(
         shapes,
         mode,
         classes: f.regs.clone(),
-        homes: vec![Home::None; f.regs.len()],
+        storage: vec![StorageClass::None; f.regs.len()],
         late: f.blocks.iter().map(late).collect(),
         copies: BTreeMap::new(),
         uppers: BTreeMap::new(),
@@ -93,7 +94,7 @@ pub(super) fn vectorize(
         mode,
         classes: v.classes,
         companions,
-        homes: v.homes,
+        storage: v.storage,
         prologue,
         blocks,
         calls,
@@ -112,7 +113,7 @@ struct Vectorizer<'a> {
     mode: Mode,
     /// Those of the function, and then those of registers that only code for lockstep has.
     classes: Vec<Class>,
-    homes: Vec<Home>,
+    storage: Vec<StorageClass>,
     /// By block and instruction: must be computed a lane, because its check comes too late.
     late: Vec<Vec<bool>>,
     /// The vector register that holds an affine register's values.
@@ -153,7 +154,7 @@ impl Vectorizer<'_> {
                 .map(|(i, s)| match (s, i < formulas) {
                     (Operand::Reg(r), true) => self.formula(*r, halves),
                     (Operand::Reg(r), _)
-                        if i < objects && self.homes[r.index()] == Home::Scalar =>
+                        if i < objects && self.storage[r.index()] == StorageClass::Scalar =>
                     {
                         Source::Scalar(*r)
                     }
@@ -169,7 +170,7 @@ impl Vectorizer<'_> {
         let [reg] = inst.dst[..] else { return None };
         let known = inst.guard.is_none()
             && matches!(inst.op, Op::Int(..) | Op::Extend { .. })
-            && matches!(self.homes[reg.index()], Home::Affine { .. })
+            && matches!(self.storage[reg.index()], StorageClass::Affine { .. })
             && self.shapes.fact(reg).starts_at_zero();
         if known { self.f.regs[reg.index()].width() } else { None }
     }
@@ -202,7 +203,8 @@ impl Vectorizer<'_> {
 
     /// A source of a terminator.
     fn operand(&mut self, operand: &Operand) -> Source {
-        let scalar = matches!(operand, Operand::Reg(r) if self.homes[r.index()] == Home::Scalar);
+        let scalar =
+            matches!(operand, Operand::Reg(r) if self.storage[r.index()] == StorageClass::Scalar);
         self.source(operand, scalar)
     }
 

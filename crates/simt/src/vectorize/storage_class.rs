@@ -2,7 +2,7 @@
 
 use crate::analysis::affine::{Rules, Shape};
 use crate::ir::op::{Class, Op, Space, Width};
-use crate::ir::vector::{Home, Mode};
+use crate::ir::vector::{Mode, StorageClass};
 use crate::ir::{Inst, Operand, Reg};
 use crate::vectorize::Vectorizer;
 
@@ -13,17 +13,17 @@ impl Vectorizer<'_> {
                 Mode::Lockstep => self.shapes.of[index],
                 Mode::Independent => Shape::Varying,
             };
-            self.homes[index] = match (class, shape) {
-                (Class::Pred, _) => Home::Mask,
+            self.storage[index] = match (class, shape) {
+                (Class::Pred, _) => StorageClass::Mask,
                 // Too rare to be worth scalar handlers.
-                (Class::Lane(Width::W128), _) => Home::Vector,
-                (Class::Lane(_), Shape::Affine(0)) => Home::Scalar,
-                (Class::Lane(_), Shape::Affine(stride)) => Home::Affine { stride },
+                (Class::Lane(Width::W128), _) => StorageClass::Vector,
+                (Class::Lane(_), Shape::Affine(0)) => StorageClass::Scalar,
+                (Class::Lane(_), Shape::Affine(stride)) => StorageClass::Affine { stride },
                 // The upper half gets its register below.
-                (Class::Lane(_), Shape::Halves(stride)) => {
-                    Home::Halves { high: Reg(index as u32), stride }
+                (Class::Lane(_), Shape::HalfAffine(stride)) => {
+                    StorageClass::HalfAffine { high: Reg(index as u32), stride }
                 }
-                (Class::Lane(_), _) => Home::Vector,
+                (Class::Lane(_), _) => StorageClass::Vector,
             };
         }
         // What defines a register must be able to define it as a scalar.
@@ -32,12 +32,16 @@ impl Vectorizer<'_> {
             for (inst, late) in
                 self.f.blocks.iter().zip(&self.late).flat_map(|(b, late)| b.insts.iter().zip(late))
             {
-                let scalar =
-                    |r: &Reg| matches!(self.homes[r.index()], Home::Scalar | Home::Affine { .. });
+                let scalar = |r: &Reg| {
+                    matches!(
+                        self.storage[r.index()],
+                        StorageClass::Scalar | StorageClass::Affine { .. }
+                    )
+                };
                 let any = inst.dst.iter().any(scalar);
                 if any && (*late || !self.scalar_form(inst)) {
                     for d in inst.dst.iter().filter(|d| self.classes[d.index()] != Class::Pred) {
-                        self.homes[d.index()] = Home::Vector;
+                        self.storage[d.index()] = StorageClass::Vector;
                         changed = true;
                     }
                 }
@@ -46,26 +50,26 @@ impl Vectorizer<'_> {
                 break;
             }
         }
-        for index in 0..self.homes.len() {
-            if let Home::Halves { stride, .. } = self.homes[index] {
-                let high = self.new_register(self.classes[index], Home::Scalar);
-                self.homes[index] = Home::Halves { high, stride };
+        for index in 0..self.storage.len() {
+            if let StorageClass::HalfAffine { stride, .. } = self.storage[index] {
+                let high = self.new_register(self.classes[index], StorageClass::Scalar);
+                self.storage[index] = StorageClass::HalfAffine { high, stride };
             }
         }
     }
 
-    pub(super) fn new_register(&mut self, class: Class, home: Home) -> Reg {
+    pub(super) fn new_register(&mut self, class: Class, storage: StorageClass) -> Reg {
         self.classes.push(class);
-        self.homes.push(home);
+        self.storage.push(storage);
         Reg(self.classes.len() as u32 - 1)
     }
 
     /// True if the instruction can be computed once for all lanes.
     pub(super) fn scalar_form(&self, inst: &Inst) -> bool {
-        let all_scalar = inst.dst.iter().all(|d| match self.homes[d.index()] {
-            Home::Vector => false,
+        let all_scalar = inst.dst.iter().all(|d| match self.storage[d.index()] {
+            StorageClass::Vector => false,
             // Done once for each half.
-            Home::Halves { .. } => Rules::is_formula(&inst.op) && inst.dst.len() == 1,
+            StorageClass::HalfAffine { .. } => Rules::is_formula(&inst.op) && inst.dst.len() == 1,
             _ => true,
         });
         // What is done once to lane 0's values is done to all where the results are formulas too.
@@ -73,9 +77,9 @@ impl Vectorizer<'_> {
             || (matches!(inst.op, Op::Setp(..)) && !self.shapes.results(inst).varies());
         let sources_scalar = || {
             inst.src.iter().all(|s| match s {
-                Operand::Reg(r) => match self.homes[r.index()] {
-                    Home::Vector => false,
-                    Home::Affine { .. } | Home::Halves { .. } => formula,
+                Operand::Reg(r) => match self.storage[r.index()] {
+                    StorageClass::Vector => false,
+                    StorageClass::Affine { .. } | StorageClass::HalfAffine { .. } => formula,
                     _ => true,
                 },
                 _ => true,
@@ -119,13 +123,13 @@ impl Vectorizer<'_> {
             Op::Store(_) => true,
             _ => {
                 !inst.dst.is_empty()
-                    && inst.dst.iter().all(|d| match self.homes[d.index()] {
-                        Home::Scalar
-                        | Home::ScalarAndVector
-                        | Home::Affine { .. }
-                        | Home::Halves { .. } => true,
-                        Home::Mask => !self.shapes.results(inst).varies(),
-                        Home::Vector | Home::None => false,
+                    && inst.dst.iter().all(|d| match self.storage[d.index()] {
+                        StorageClass::Scalar
+                        | StorageClass::ScalarAndVector
+                        | StorageClass::Affine { .. }
+                        | StorageClass::HalfAffine { .. } => true,
+                        StorageClass::Mask => !self.shapes.results(inst).varies(),
+                        StorageClass::Vector | StorageClass::None => false,
                     })
             }
         }
@@ -133,18 +137,23 @@ impl Vectorizer<'_> {
 
     /// The stride of what lives as a scalar.
     pub(super) fn stride(&self, reg: Reg) -> Option<i64> {
-        match self.homes[reg.index()] {
-            Home::Scalar | Home::ScalarAndVector => Some(0),
-            Home::Affine { stride } | Home::Halves { stride, .. } => Some(stride),
-            Home::Vector | Home::Mask | Home::None => None,
+        match self.storage[reg.index()] {
+            StorageClass::Scalar | StorageClass::ScalarAndVector => Some(0),
+            StorageClass::Affine { stride } | StorageClass::HalfAffine { stride, .. } => {
+                Some(stride)
+            }
+            StorageClass::Vector | StorageClass::Mask | StorageClass::None => None,
         }
     }
 
     pub(super) fn is_formula(&self, reg: Reg) -> bool {
-        matches!(self.homes[reg.index()], Home::Affine { .. } | Home::Halves { .. })
+        matches!(
+            self.storage[reg.index()],
+            StorageClass::Affine { .. } | StorageClass::HalfAffine { .. }
+        )
     }
 
     pub(super) fn is_halves(&self, operand: &Operand) -> bool {
-        matches!(operand, Operand::Reg(r) if matches!(self.homes[r.index()], Home::Halves { .. }))
+        matches!(operand, Operand::Reg(r) if matches!(self.storage[r.index()], StorageClass::HalfAffine { .. }))
     }
 }

@@ -23,7 +23,7 @@ use simt::ir::vector::Tier;
 use simt::kernel::{Module, ModuleMemory, OutOfMemory};
 use simt::runtime::heap::{DeviceHeap, HEAP_ALIGN, HEAP_BYTES};
 use simt_interpreter::{Checks, Interpreter};
-use simt_jit::Flavour;
+use simt_jit::SimdIsa;
 
 /// Options that one call may give: more than there are.
 const OPTIONS_MAX: u32 = 64;
@@ -272,11 +272,11 @@ impl Driver {
     fn tier(&self) -> Arc<dyn Tier> {
         let settings = &self.device.settings;
         if !settings.check {
-            return settings.tiers.tier(settings.flavour, &self.code);
+            return settings.tiers.tier(settings.isa, &self.code);
         }
         let report = Arc::new(|finding: &str| say(finding));
         let written = self.device.written.clone();
-        let estimating = settings.flavour.is_some_and(Flavour::estimates);
+        let estimating = settings.isa.is_some_and(SimdIsa::estimates);
         Arc::new(Interpreter::new().estimating(estimating).checking(Checks { report, written }))
     }
 

@@ -95,7 +95,7 @@ impl Device {
             }
         };
         if settings.tiers != Tiers::Interpreted
-            && let Some(obstacle) = Obstacle::to(settings.flavour)
+            && let Some(obstacle) = Obstacle::to(settings.isa)
             // A processor is no news.
             && (settings.log || obstacle != Obstacle::Processor)
         {

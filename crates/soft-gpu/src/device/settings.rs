@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use cuda_api::environment::*;
-use simt_jit::{Flavour, Store, Tiers};
+use simt_jit::{SimdIsa, Store, Tiers};
 
 use super::capability::{CLUSTER_BLOCKS_MAX, Capability};
 use super::limits::SMS_PER_GPC;
@@ -55,7 +55,7 @@ pub struct Settings {
     /// Where native code is kept for later processes.
     pub code_store: Option<CodeStore>,
     /// Which native code they get: OPENMPS_SOFT_SIMD, else the best that the processor runs.
-    pub flavour: Option<Flavour>,
+    pub isa: Option<SimdIsa>,
     /// Directories to try for the file with which processes take turns: OPENMPS_SOFT_DIR, else
     /// /dev/shm, then /tmp. Empty: no turns.
     pub turn_dirs: Vec<PathBuf>,
@@ -100,7 +100,7 @@ impl Settings {
                 .map(|path| profile::path_of_process(&path)),
             tiers: lookup(OPENMPS_SOFT_TIER).and_then(|v| Tiers::parse(&v)).unwrap_or_default(),
             code_store: CodeStore::from_lookup(&lookup),
-            flavour: Flavour::choose(lookup(OPENMPS_SOFT_SIMD).as_deref()),
+            isa: SimdIsa::choose(lookup(OPENMPS_SOFT_SIMD).as_deref()),
             turn_dirs,
         }
     }

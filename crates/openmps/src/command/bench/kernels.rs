@@ -10,7 +10,7 @@ use cuda_api::environment::{OPENMPS_PROVIDER, OPENMPS_SOFT_SIMD};
 use kernel_bench::{Figures, Options, Row, geometric_mean};
 use provider::Choice;
 use serde::Serialize;
-use simt_jit::Flavour;
+use simt_jit::SimdIsa;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -124,8 +124,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// to use.
 fn march() -> &'static str {
     let setting = std::env::var(OPENMPS_SOFT_SIMD).ok();
-    match setting.map(|text| Flavour::choose(Some(&text))) {
-        Some(Some(Flavour::Avx2)) => "x86-64-v3",
+    match setting.map(|text| SimdIsa::choose(Some(&text))) {
+        Some(Some(SimdIsa::Avx2)) => "x86-64-v3",
         _ => "native",
     }
 }

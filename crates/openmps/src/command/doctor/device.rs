@@ -2,7 +2,7 @@
 
 use super::Finding;
 use super::system::obstacle_to_files;
-use crate::command::ptx::native_flavour;
+use crate::command::ptx::native_isa;
 use crate::libraries::Libraries;
 use cuda_api::attributes::{
     COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR, COMPUTE_MODE, MULTIPROCESSOR_COUNT,
@@ -12,7 +12,7 @@ use cuda_api::environment::{
 };
 use cuda_api::extension::{CodeStore, DeviceDescription, Extension};
 use cuda_api::{CUresult, DriverTable};
-use simt_jit::{Flavour, Obstacle};
+use simt_jit::{Obstacle, SimdIsa};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::path::Path;
@@ -86,12 +86,12 @@ fn turns(extension: &Extension) -> Option<Finding> {
 /// Whether kernels become native code, and which.
 fn native_code() -> Finding {
     let topic = "native code";
-    let flavour = native_flavour();
-    if let Some(obstacle) = Obstacle::to(flavour) {
+    let isa = native_isa();
+    if let Some(obstacle) = Obstacle::to(isa) {
         let advice = "kernels are interpreted, which takes several times longer";
         return Finding::warning(topic, format!("none: {obstacle}"), advice);
     }
-    let instructions = if flavour == Some(Flavour::Avx512) { "AVX-512" } else { "AVX2" };
+    let instructions = if isa == Some(SimdIsa::Avx512) { "AVX-512" } else { "AVX2" };
     Finding::ok(topic, format!("kernels that run for a while get some, for {instructions}"))
 }
 

@@ -1,6 +1,6 @@
 //! `openmps ptx check`: which kernels the software GPU accepts, and what they need.
 
-use super::{native_flavour, read, source};
+use super::{native_isa, read, source};
 use anyhow::Result;
 use serde::Serialize;
 use simt::inspect::{Inspected, inspect};
@@ -99,7 +99,7 @@ impl Native {
     }
 
     fn of(function: &VectorFunction) -> Option<Self> {
-        let found = simt_jit::summary(function, native_flavour()?)?;
+        let found = simt_jit::summary(function, native_isa()?)?;
         let interpreted: usize = found.interpreted.values().sum();
         Some(Self {
             code_bytes: found.code_bytes,

@@ -1,10 +1,10 @@
 //! `openmps ptx dump`: the stages on PTX's way to what runs.
 
-use super::{native_flavour, read, source};
+use super::{native_isa, read, source};
 use anyhow::{Context, Result, bail};
 use simt::inspect::{self, dump};
 use simt::kernel::Dim3;
-use simt::launch_shape::Geometry;
+use simt::launch_shape::LaunchShape;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let stage = match arguments.stage {
         Stage::Parse => Some(inspect::Stage::Parse),
         Stage::Ir => Some(inspect::Stage::Ir),
-        Stage::Vector => Some(inspect::Stage::Vector(geometry(&arguments.block)?)),
+        Stage::Vector => Some(inspect::Stage::Vector(launch_shape(&arguments.block)?)),
         Stage::Asm => None,
     };
     let texts = read(&arguments.file).map_err(|error| error.context(file.to_string()))?;
@@ -83,13 +83,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Native code of the kernels, or of the one that is wanted; `None` if that is not in the text.
 fn assembly(text: &str, wanted: Option<&str>) -> Result<Option<String>> {
-    let flavour = native_flavour().context("this processor has no native code")?;
+    let isa = native_isa().context("this processor has no native code")?;
     let mut shown = None;
     for (name, kernel) in inspect::inspect(text)? {
         if wanted.is_some_and(|wanted| wanted != name) {
             continue;
         }
-        let listing = simt_jit::listing(&kernel?.kernel.entry, flavour);
+        let listing = simt_jit::listing(&kernel?.kernel.entry, isa);
         let listing = listing.with_context(|| format!("{name} is interpreted: no native code"))?;
         shown.get_or_insert_with(String::new).push_str(&listing);
     }
@@ -97,7 +97,7 @@ fn assembly(text: &str, wanted: Option<&str>) -> Result<Option<String>> {
 }
 
 /// The geometry of launches of one block with these extents.
-fn geometry(block: &[u32]) -> Result<Geometry> {
+fn launch_shape(block: &[u32]) -> Result<LaunchShape> {
     let (x, y, z) = match *block {
         [x] => (x, 1, 1),
         [x, y] => (x, y, 1),
@@ -109,5 +109,5 @@ fn geometry(block: &[u32]) -> Result<Geometry> {
         bail!("--block {x},{y},{z}: a block has 1 to {BLOCK_THREADS_MAX} threads");
     }
     let one = Dim3 { x: 1, y: 1, z: 1 };
-    Ok(Geometry::of(one, Dim3 { x, y, z }))
+    Ok(LaunchShape::of(one, Dim3 { x, y, z }))
 }

@@ -3,7 +3,7 @@
 
 use crate::check;
 use crate::decode::SCALAR_BYTES;
-use crate::handler_context::{Ins, Machine, Step};
+use crate::handler_context::{HandlerContext, Ins, Step};
 use crate::ops::map::{Target, each, read};
 use crate::run::cluster::Peer;
 use simt::ir::op::Space;
@@ -81,7 +81,7 @@ pub(crate) enum Located {
     /// Element of lane `i` is `i` elements behind this. Only active lanes' elements may be touched.
     Span(*mut u8),
     /// Element of lane `i` of a half is `i` elements behind this of the half.
-    Halves([*mut u8; 2]),
+    HalfAffine([*mut u8; 2]),
     /// In the array of pointers.
     Each,
 }
@@ -103,7 +103,7 @@ impl Located {
         let lane = lane as usize;
         match self {
             Self::Span(p) => p.wrapping_add(lane * bytes),
-            Self::Halves(p) => p[lane / HALF_LANES].wrapping_add(lane % HALF_LANES * bytes),
+            Self::HalfAffine(p) => p[lane / HALF_LANES].wrapping_add(lane % HALF_LANES * bytes),
             Self::Each => std::ptr::null_mut(),
         }
     }
@@ -114,7 +114,7 @@ impl Located {
 /// # Safety
 /// The instruction's first source is an address as its tag says.
 #[inline(always)]
-pub(crate) unsafe fn addresses(machine: &Machine<'_>, ins: &Ins) -> [u64; WARP_LANES] {
+pub(crate) unsafe fn addresses(machine: &HandlerContext<'_>, ins: &Ins) -> [u64; WARP_LANES] {
     let offset = ins.imm as u64;
     // SAFETY: by contract.
     unsafe {
@@ -148,7 +148,7 @@ pub(crate) unsafe fn addresses(machine: &Machine<'_>, ins: &Ins) -> [u64; WARP_L
 /// # Safety
 /// `behind` bytes behind the instruction's first source is a scalar address as its tag says.
 #[inline(always)]
-pub(super) unsafe fn first_address(machine: &Machine<'_>, ins: &Ins, behind: u32) -> u64 {
+pub(super) unsafe fn first_address(machine: &HandlerContext<'_>, ins: &Ins, behind: u32) -> u64 {
     let at = ins.a[0] + behind;
     // SAFETY: by contract.
     unsafe {
@@ -167,7 +167,7 @@ pub(super) unsafe fn first_address(machine: &Machine<'_>, ins: &Ins, behind: u32
 /// As [`addresses`], and the tag says that it is a formula.
 #[inline(always)]
 unsafe fn locate_formula(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     ins: &Ins,
     m: u32,
     bytes: u64,
@@ -190,14 +190,14 @@ unsafe fn locate_formula(
     // SAFETY: by contract.
     let upper = unsafe { first_address(machine, ins, SCALAR_BYTES) };
     let (low, high) = (m & 0xffff, m >> HALF_LANES);
-    let run = |machine: &mut Machine<'_>, first, m| match m {
+    let run = |machine: &mut HandlerContext<'_>, first, m| match m {
         0 => Some(0),
         _ => locate_run(machine, ins, first, stride, m, bytes, write),
     };
     let (low, high) = (run(machine, first, low)?, run(machine, upper, high)?);
     machine.count_global(ins, m, bytes);
     if stride as u64 == bytes {
-        return Some(Located::Halves([low as *mut u8, high as *mut u8]));
+        return Some(Located::HalfAffine([low as *mut u8, high as *mut u8]));
     }
     *pointers = each(|i| if i < HALF_LANES { step(low, i) } else { step(high, i - HALF_LANES) });
     Some(Located::Each)
@@ -207,7 +207,7 @@ unsafe fn locate_formula(
 /// a pointer for that lane.
 #[inline(always)]
 fn locate_run(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     ins: &Ins,
     base: u64,
     stride: i64,
@@ -240,7 +240,7 @@ fn locate_run(
 /// The instruction is an access with an address register as its tag says.
 #[inline(always)]
 pub(crate) unsafe fn locate(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     ins: &Ins,
     m: u32,
     bytes: u64,
@@ -293,7 +293,7 @@ pub(crate) type Pointers = [u64; WARP_LANES];
 
 /// [`locate`] for everything but the common case.
 pub(crate) type Locate = unsafe fn(
-    &mut Machine<'_>,
+    &mut HandlerContext<'_>,
     &Ins,
     u32,
     u64,
@@ -313,7 +313,7 @@ pub(crate) fn locate_for(target: Target) -> Locate {
 
 #[target_feature(enable = "avx2")]
 unsafe fn locate_avx2(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     ins: &Ins,
     m: u32,
     bytes: u64,
@@ -326,7 +326,7 @@ unsafe fn locate_avx2(
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn locate_avx512(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     ins: &Ins,
     m: u32,
     bytes: u64,
@@ -339,7 +339,7 @@ unsafe fn locate_avx512(
 
 #[inline(always)]
 fn locate_any(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     ins: &Ins,
     m: u32,
     bytes: u64,
@@ -403,7 +403,7 @@ fn locate_any(
 #[cold]
 #[inline(never)]
 fn locate_each(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     ins: &Ins,
     m: u32,
     bytes: u64,
@@ -433,7 +433,7 @@ pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-impl Machine<'_> {
+impl HandlerContext<'_> {
     /// Counts an access to global memory, made by the lanes in `m`.
     #[inline(always)]
     pub(super) fn count_global(&mut self, ins: &Ins, m: u32, bytes: u64) {

@@ -5,7 +5,7 @@
 //! vectors, stay in registers. B's columns are made once for both: lane `l` of a vector multiplies
 //! with column `2 (l % 4) + odd`, so a transposition of 4 by 4 gives all vectors of a slice.
 
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{self, Body, Target};
 use crate::ops::mma::format::TF32_BITS;
 use crate::ops::mma::{Operands, W, together, write_some};
@@ -83,7 +83,7 @@ fn add<const SPREAD: i32>(a: &[__m256; 4], columns: [__m256; 2], sums: &mut [[__
 /// The operands are 32-bit registers as their list says.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn product<const FORMAT: u8>(machine: &mut Machine<'_>, o: Operands, m: u32) {
+unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operands, m: u32) {
     let packed = if FORMAT == TF32 { 1 } else { 2 };
     // SAFETY: by contract; a register is four vectors of eight lanes.
     let load = |i: usize| unsafe {
@@ -162,7 +162,7 @@ struct Product<const FORMAT: u8>;
 
 impl<const FORMAT: u8> Body for Product<FORMAT> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder made the list of this instruction's operands, 32-bit registers all,
         // and chose this handler for a processor with AVX2, FMA and F16C.
         unsafe {

@@ -5,7 +5,7 @@
 //! quarter are spread by a shuffle within 128 bits, which is where the four lanes of a row are;
 //! B's are picked from the 32 lanes of a slice by a permutation.
 
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{self, Body, Target};
 use crate::ops::mma::format::TF32_BITS;
 use crate::ops::mma::{Operands, W, together, write_some};
@@ -79,7 +79,7 @@ fn add<const J: usize, const SPREAD: i32>(
 /// The operands are 32-bit registers as their list says.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn product<const FORMAT: u8>(machine: &mut Machine<'_>, o: Operands, m: u32) {
+unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operands, m: u32) {
     let packed = if FORMAT == TF32 { 1 } else { 2 };
     // SAFETY: by contract; a register is two vectors of 16 lanes.
     let load = |i: usize| unsafe {
@@ -137,7 +137,7 @@ struct Product<const FORMAT: u8>;
 
 impl<const FORMAT: u8> Body for Product<FORMAT> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder made the list of this instruction's operands, 32-bit registers all,
         // and chose this handler for a processor with AVX-512.
         unsafe {

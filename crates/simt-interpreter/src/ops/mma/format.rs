@@ -3,7 +3,7 @@
 use crate::ops::fp8::widen;
 use crate::ops::half::{widen_b16, widen16};
 use crate::ops::map::Lane;
-use simt::ir::op::Eight;
+use simt::ir::op::Fp8;
 
 /// How elements lie in a register.
 pub(super) trait Format {
@@ -51,8 +51,8 @@ formats! {
     F16: u32, f32, 2, |r, e| widen16((r >> (16 * e)) as u16);
     BF16: u32, f32, 2, |r, e| widen_b16((r >> (16 * e)) as u16);
     TF32: u32, f32, 1, |r, _e| f32::from_bits(r & TF32_BITS);
-    E4M3: u32, f32, 4, |r, e| widen(Eight::E4M3, (r >> (8 * e)) as u8);
-    E5M2: u32, f32, 4, |r, e| widen(Eight::E5M2, (r >> (8 * e)) as u8);
+    E4M3: u32, f32, 4, |r, e| widen(Fp8::E4M3, (r >> (8 * e)) as u8);
+    E5M2: u32, f32, 4, |r, e| widen(Fp8::E5M2, (r >> (8 * e)) as u8);
     S8: u32, i32, 4, |r, e| i32::from((r >> (8 * e)) as i8);
     U8: u32, i32, 4, |r, e| i32::from((r >> (8 * e)) as u8);
     S4: u32, i32, 8, |r, e| ((r >> (4 * e)) << 28) as i32 >> 28;

@@ -19,7 +19,7 @@ mod tile;
 pub(crate) use crate::ops::mma::sparse::expand;
 pub(crate) use crate::ops::mma::tile::{load, store, transpose};
 
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{Lane, Lanes, Rare, Target, active, read, write};
 use crate::ops::mma::format::{
     And, BF16, E4M3, E5M2, F16, F32, F64, Int, S4, S8, TF32, U4, U8, Word, Xor,
@@ -80,7 +80,7 @@ impl Operands {
     /// # Safety
     /// The list has so many entries, and the entry is that of a register of `T`.
     #[inline(always)]
-    unsafe fn register<T: Lane>(self, machine: &Machine<'_>, i: usize) -> [T; W] {
+    unsafe fn register<T: Lane>(self, machine: &HandlerContext<'_>, i: usize) -> [T; W] {
         // SAFETY: by contract.
         unsafe { read::<T, W>(machine, self.offset(machine, i)).0 }
     }
@@ -90,7 +90,7 @@ impl Operands {
     /// # Safety
     /// The list has so many entries.
     #[inline(always)]
-    unsafe fn offset(self, machine: &Machine<'_>, i: usize) -> u32 {
+    unsafe fn offset(self, machine: &HandlerContext<'_>, i: usize) -> u32 {
         // SAFETY: by contract the list is in the file, aligned as all constants are.
         unsafe { machine.regs.add(self.list as usize).cast::<u32>().add(i).read() }
     }
@@ -101,7 +101,7 @@ impl Operands {
 /// # Safety
 /// The instruction has a guard.
 #[inline(always)]
-unsafe fn together(machine: &Machine<'_>, ins: &Ins) -> Result<u32, Step> {
+unsafe fn together(machine: &HandlerContext<'_>, ins: &Ins) -> Result<u32, Step> {
     // SAFETY: by contract.
     let m = unsafe { active(machine, ins) };
     if m == 0 {
@@ -119,7 +119,12 @@ unsafe fn together(machine: &Machine<'_>, ins: &Ins) -> Result<u32, Step> {
 /// # Safety
 /// `offset` is that of a register of `T`.
 #[inline(always)]
-unsafe fn write_lanes<T: Lane>(machine: &mut Machine<'_>, offset: u32, m: u32, value: [T; W]) {
+unsafe fn write_lanes<T: Lane>(
+    machine: &mut HandlerContext<'_>,
+    offset: u32,
+    m: u32,
+    value: [T; W],
+) {
     // SAFETY: by contract.
     unsafe {
         if m == !0 {
@@ -141,7 +146,7 @@ unsafe fn write_lanes<T: Lane>(machine: &mut Machine<'_>, offset: u32, m: u32, v
 /// # Safety
 /// The operands are those of a product of 16 rows with sums in f32.
 #[cold]
-unsafe fn write_some(machine: &mut Machine<'_>, o: Operands, m: u32, d: &mut [[f32; W]; 4]) {
+unsafe fn write_some(machine: &mut HandlerContext<'_>, o: Operands, m: u32, d: &mut [[f32; W]; 4]) {
     for (i, d) in d.iter_mut().enumerate() {
         d.iter_mut().for_each(|x| *x = crate::ops::float::output::<false>(*x));
         // SAFETY: by contract.

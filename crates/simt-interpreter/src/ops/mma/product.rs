@@ -5,7 +5,7 @@
 //! value is spread over the four lanes that share its row, B's over the rows, and every lane adds
 //! one product to each of its sums: no lane ever looks for its operands.
 
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{Body, Versions, each};
 use crate::ops::mma::format::{Format, Sum};
 use crate::ops::mma::{Operands, W, together, write_lanes};
@@ -30,7 +30,7 @@ where
     B: Format<Number = S::Number>,
 {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder made the list of this instruction's operands: registers of these
         // formats, as many as `Operands` counts.
         unsafe {

@@ -1,6 +1,6 @@
 //! Factors of which half was left out, made whole: a unit after the other, by the metadata.
 
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{Body, Rare, Target, read, versions};
 use crate::ops::mma::{W, together, write_lanes};
 use simt::ir::sparse::Sparse;
@@ -20,7 +20,7 @@ pub(crate) fn expand(sparse: Sparse) -> (Handler, i64) {
 struct Expand;
 
 impl Body for Expand {
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave three sources and four results of 32 bits.
         unsafe {
             let m = match together(machine, ins) {

@@ -3,7 +3,7 @@
 //! Register `i` of a warp, 32 lanes of 4 bytes, is matrix `i` row after row: loading is copying
 //! rows. Transposing moves 16-bit elements.
 
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{Body, Rare, Target, each, read, versions};
 use crate::ops::memory::locate;
 use crate::ops::mma::{W, together, write_lanes};
@@ -17,7 +17,7 @@ const ROW_BYTES: usize = 16;
 /// The instruction is an access with an address register as its tag says.
 #[inline(always)]
 unsafe fn rows(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     ins: &Ins,
     count: usize,
     write: bool,
@@ -45,7 +45,7 @@ struct Load<const COUNT: usize, const TRANSPOSE: bool>;
 
 impl<const COUNT: usize, const TRANSPOSE: bool> Body for Load<COUNT, TRANSPOSE> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave an address register and `COUNT` results of 32 bits; `rows`
         // checked 16 bytes for each row that is read.
         unsafe {
@@ -73,7 +73,7 @@ struct Store<const COUNT: usize, const TRANSPOSE: bool>;
 
 impl<const COUNT: usize, const TRANSPOSE: bool> Body for Store<COUNT, TRANSPOSE> {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave an address register and `COUNT` values of 32 bits; `rows`
         // checked 16 bytes for each row that is written.
         unsafe {
@@ -100,7 +100,7 @@ impl<const COUNT: usize, const TRANSPOSE: bool> Body for Store<COUNT, TRANSPOSE>
 struct Transpose;
 
 impl Body for Transpose {
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         // SAFETY: the decoder gave two 32-bit registers.
         unsafe {
             match together(machine, ins) {

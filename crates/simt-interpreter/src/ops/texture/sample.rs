@@ -3,7 +3,7 @@
 //! Coordinates and filtering are those of CUDA's programming guide: texel centres lie at halves,
 //! and the weights of neighbours, in a level and between levels, have 8 bits of fraction.
 
-use crate::handler_context::Machine;
+use crate::handler_context::HandlerContext;
 use crate::ops::half::widen16;
 use crate::ops::memory;
 use simt::ir::op::{Space, TextureOp};
@@ -59,7 +59,7 @@ pub(super) struct Point {
 
 /// Reads a texture.
 pub(super) fn read(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     lane: u32,
     d: &Descriptor,
     mut op: TextureOp,
@@ -137,7 +137,7 @@ fn face([x, y, z]: [f32; 3]) -> (u32, f32, f32) {
 }
 
 fn one_level(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     lane: u32,
     d: Descriptor,
     op: TextureOp,
@@ -168,7 +168,7 @@ fn one_level(
 
 /// One read of one level of a texture.
 struct Sample<'a, 'b> {
-    machine: &'a mut Machine<'b>,
+    machine: &'a mut HandlerContext<'b>,
     lane: u32,
     d: Descriptor,
     op: TextureOp,

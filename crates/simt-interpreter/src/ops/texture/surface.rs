@@ -2,7 +2,7 @@
 //! all lanes are found at once (`Places`); else each lane's access is checked by itself.
 
 use super::{descriptor, descriptor_address, handle, operand};
-use crate::handler_context::{Handler, Ins, Machine, Step};
+use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::half::narrow16;
 use crate::ops::map::{Body, Rare, Target, active, each, read, versions, write_pred_at};
 use crate::ops::memory::{self, lanes};
@@ -74,7 +74,7 @@ impl SurfaceAccess {
     /// The decoder gave a 64-bit handle and coordinates of 32 bits, as many as there are.
     unsafe fn locate(
         self,
-        machine: &mut Machine<'_>,
+        machine: &mut HandlerContext<'_>,
         ins: &Ins,
         lane: u32,
         write: bool,
@@ -132,7 +132,7 @@ impl SurfaceAccess {
     #[inline(always)]
     unsafe fn locate_all(
         self,
-        machine: &mut Machine<'_>,
+        machine: &mut HandlerContext<'_>,
         ins: &Ins,
         m: u32,
         write: bool,
@@ -220,7 +220,7 @@ impl SurfaceAccess {
 /// The places may be read; the instruction's results are registers of `R`.
 #[inline(always)]
 unsafe fn load_all<M: Copy, R: Copy + From<M>>(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     ins: &Ins,
     (places, m): (&Places, u32),
     count: usize,
@@ -243,7 +243,7 @@ unsafe fn load_all<M: Copy, R: Copy + From<M>>(
 
 /// A pointer to bytes of a surface.
 fn surface_pointer(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     lane: u32,
     address: u64,
     bytes: usize,
@@ -256,7 +256,7 @@ struct SurfaceLoad;
 
 impl Body for SurfaceLoad {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let access = SurfaceAccess::of(ins);
         let SurfaceAccess { bytes, count, width, .. } = access;
         // SAFETY: the decoder gave a handle, coordinates and registers of `width` bytes as the
@@ -283,7 +283,7 @@ impl Body for SurfaceLoad {
 ///
 /// # Safety
 /// As the handler's.
-unsafe fn load_each(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+unsafe fn load_each(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     let access = SurfaceAccess::of(ins);
     let SurfaceAccess { bytes, count, width, .. } = access;
     // SAFETY: the decoder gave a handle, coordinates and registers of `width` bytes as the
@@ -317,7 +317,7 @@ struct SurfaceStore;
 
 impl Body for SurfaceStore {
     #[inline(always)]
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let access = SurfaceAccess::of(ins);
         // SAFETY: the decoder gave a handle, coordinates and a register of `width` bytes as the
         // access says. Memory touched was checked by `locate_all` or `resolve`.
@@ -363,7 +363,7 @@ impl SurfaceAccess {
     /// # Safety
     /// As the handler's; the places may be written.
     #[inline(always)]
-    unsafe fn store_all(self, machine: &Machine<'_>, ins: &Ins, places: &Places) {
+    unsafe fn store_all(self, machine: &HandlerContext<'_>, ins: &Ins, places: &Places) {
         let texel = places.surface.texel;
         let (mut bytes, mut behind) = (self.bytes, 0);
         if let Some(channel) = self.channel {
@@ -415,7 +415,7 @@ fn converted(texel: Texel, value: u32) -> u32 {
 struct SurfaceAddress;
 
 impl Body for SurfaceAddress {
-    unsafe fn run(machine: &mut Machine<'_>, ins: &Ins) -> Step {
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
         let access = SurfaceAccess::of(ins);
         let (mut touched, mut signed) = (0, 0);
         // SAFETY: the decoder gave a handle and coordinates as the access says, a 64-bit result

@@ -3,7 +3,7 @@
 
 use super::footprint::Request;
 use super::{Point, Shape, descriptor_address, plan, sample};
-use crate::handler_context::{Ins, Machine};
+use crate::handler_context::{HandlerContext, Ins};
 use crate::ops::map::Target;
 use crate::ops::memory::{self, lanes};
 use simt::ir::op::TextureOp;
@@ -17,7 +17,12 @@ type Channels = [[u32; WARP_LANES]; 4];
 ///
 /// # Safety
 /// As the handler's, whose instruction this is; the processor is a `target`.
-pub(super) unsafe fn read(machine: &mut Machine<'_>, ins: &Ins, target: Target, m: u32) -> u32 {
+pub(super) unsafe fn read(
+    machine: &mut HandlerContext<'_>,
+    ins: &Ins,
+    target: Target,
+    m: u32,
+) -> u32 {
     // An account is kept lane by lane.
     if machine.check.is_some() || m == 0 {
         return m;
@@ -58,7 +63,7 @@ pub(super) unsafe fn read(machine: &mut Machine<'_>, ins: &Ins, target: Target, 
 /// # Safety
 /// As [`read`]; all lanes have the handle.
 unsafe fn group(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     ins: &Ins,
     target: Target,
     handle: u64,
@@ -88,7 +93,7 @@ unsafe fn group(
 }
 
 /// `None` unless all texels of a plan may be read.
-fn may_read(machine: &mut Machine<'_>, ins: &Ins, plan: &plan::Plan) -> Option<()> {
+fn may_read(machine: &mut HandlerContext<'_>, ins: &Ins, plan: &plan::Plan) -> Option<()> {
     let (start, bytes) = plan.memory();
     machine.memory.allows_at(memory::site(ins) + 1, start, bytes, false).then_some(())
 }
@@ -97,7 +102,7 @@ fn may_read(machine: &mut Machine<'_>, ins: &Ins, plan: &plan::Plan) -> Option<(
 ///
 /// # Safety
 /// The decoder gave operands and results as the shape says.
-unsafe fn request(machine: &Machine<'_>, ins: &Ins, shape: Shape, m: u32) -> Request {
+unsafe fn request(machine: &HandlerContext<'_>, ins: &Ins, shape: Shape, m: u32) -> Request {
     // SAFETY: by contract registers lie in the file.
     let at = |offset: u32| unsafe { machine.regs.add(offset as usize).cast::<u32>() };
     let axis = |axis: usize| match axis < shape.dims {
@@ -121,7 +126,7 @@ unsafe fn request(machine: &Machine<'_>, ins: &Ins, shape: Shape, m: u32) -> Req
 /// # Safety
 /// As [`group`]; the request is the instruction's.
 unsafe fn with_levels(
-    machine: &mut Machine<'_>,
+    machine: &mut HandlerContext<'_>,
     ins: &Ins,
     (target, object): (Target, &plan::Bytes),
     op: TextureOp,

@@ -14,7 +14,7 @@ use simt::kernel::{Outcome, Worker};
 impl InterpretedBlock {
     /// Runs all warps in native code, if there is such code for them and all are ready to enter.
     /// The outcome if there is one: the block goes on otherwise.
-    pub(super) fn run_together(
+    pub(super) fn run_block_entry(
         &mut self,
         worker: &mut Worker<'_>,
         more: &mut u64,
@@ -44,11 +44,11 @@ impl InterpretedBlock {
         // SAFETY: the slots are of this block's warps, in the kernel's lockstep form; those of
         // warps that have ended have no lanes and cannot get any without further blocks.
         let back =
-            unsafe { tier1_abi::enter_together(native, code, &mut machine, control, &mut slots) };
+            unsafe { tier1_abi::enter_block(native, code, &mut machine, control, &mut slots) };
         *more -= u64::from(before - machine.more);
         let all = back.why == FINISHED || back.why == ASKED;
         let at = if all { None } else { crew.iter().position(|warp| warp.index == back.warp) };
-        // Alone again: what its turn has come to.
+        // WarpEntry again: what its turn has come to.
         let current = at.and_then(|at| crew.remove(at)).map(|mut warp| {
             machine.local = slots[back.warp as usize].local;
             let settled = warp.settle(&program, code, &mut machine, control, &back);

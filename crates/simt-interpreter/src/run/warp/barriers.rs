@@ -1,7 +1,7 @@
 //! A warp at barriers: of its block, and of its cluster. What arrives is a warp; the block counts.
 
 use crate::decode::{BarrierTerm, Code};
-use crate::handler_context::Machine;
+use crate::handler_context::HandlerContext;
 use crate::ops::map::read_pred;
 use crate::run::block::BARRIERS;
 use crate::run::program::Program;
@@ -48,7 +48,7 @@ impl Warp {
     pub(super) fn barrier(
         &mut self,
         code: &Code,
-        machine: &mut Machine<'_>,
+        machine: &mut HandlerContext<'_>,
         barrier: &BarrierTerm,
         mask: u32,
         line: u32,

@@ -1,7 +1,7 @@
 //! A warp's place among all warps of its block, while native code runs them together.
 
 use crate::run::program::CodeId;
-use crate::run::warp::{PATIENCE, Waiting, Warp};
+use crate::run::warp::{FUEL, Waiting, Warp};
 use crate::tier1_abi::{START, Slot};
 use simt::ir::op::BarrierOp;
 
@@ -34,7 +34,7 @@ impl Warp {
 
     /// Puts it where its slot says, not at its turn.
     pub(crate) fn put_slot(&mut self, slot: &Slot) {
-        self.patience = PATIENCE;
+        self.fuel = FUEL;
         let top = self.top();
         top.live = slot.live;
         top.prepared = slot.block != START;
@@ -45,7 +45,7 @@ impl Warp {
 
     /// Makes it wait at the block's own barrier, behind which it goes on where its slot says.
     pub(crate) fn wait_in_slot(&mut self, slot: &Slot) {
-        self.patience = PATIENCE;
+        self.fuel = FUEL;
         self.top().live = slot.live;
         self.waiting.push(Waiting {
             activation: 0,

@@ -6,13 +6,11 @@
 //! another function's turn comes; the kernel's code must allow any order of lanes then.
 
 use crate::decode::{Code, EXIT};
-use crate::handler_context::Machine;
+use crate::handler_context::HandlerContext;
 use crate::ops::memory::lanes;
 use crate::run::program::{CodeId, Program};
 use crate::run::warp::activation::Activation;
-use crate::run::warp::{
-    INDEPENDENT_PATIENCE, Next, PATIENCE, SPIN_PATIENCE, Stop, Warp, fault, lane_u64,
-};
+use crate::run::warp::{FUEL, INDEPENDENT_FUEL, Next, SPIN_FUEL, Stop, Warp, fault, lane_u64};
 use simt::ir::vector::FUNCTION_BASE;
 use simt::kernel::FaultKind;
 use std::sync::Arc;
@@ -34,7 +32,7 @@ impl Warp {
     pub(super) fn runnable(
         &mut self,
         program: &Arc<Program>,
-        machine: &mut Machine<'_>,
+        machine: &mut HandlerContext<'_>,
     ) -> Option<usize> {
         self.send_all_back(program, machine);
         let (me, n) = (self.current, self.activations.len());
@@ -46,7 +44,7 @@ impl Warp {
         &mut self,
         other: usize,
         program: &Arc<Program>,
-        machine: &mut Machine<'_>,
+        machine: &mut HandlerContext<'_>,
     ) {
         if self.activations[other].code == CodeId::Entry {
             self.become_independent(program, machine);
@@ -55,14 +53,19 @@ impl Warp {
     }
 
     /// Lets the lanes go on that have returned from a function in which others still are.
-    fn send_all_back(&mut self, program: &Arc<Program>, machine: &mut Machine<'_>) {
+    fn send_all_back(&mut self, program: &Arc<Program>, machine: &mut HandlerContext<'_>) {
         for callee in KERNEL + 1..self.activations.len() {
             self.send_back(callee, program, machine);
         }
     }
 
     /// Lets the lanes that have returned from a function go on in its caller.
-    fn send_back(&mut self, index: usize, program: &Arc<Program>, machine: &mut Machine<'_>) {
+    fn send_back(
+        &mut self,
+        index: usize,
+        program: &Arc<Program>,
+        machine: &mut HandlerContext<'_>,
+    ) {
         let callee = &self.activations[index];
         let caller = &self.activations[callee.parent];
         let back = callee.entered & !callee.live & caller.live;
@@ -86,7 +89,7 @@ impl Warp {
     pub(super) fn nothing_pending(
         &mut self,
         program: &Arc<Program>,
-        machine: &mut Machine<'_>,
+        machine: &mut HandlerContext<'_>,
     ) -> Option<Stop> {
         let me = self.current;
         if self.activations[me].live != 0 {
@@ -109,7 +112,11 @@ impl Warp {
     }
 
     /// Moves the kernel to the form that allows any order of blocks.
-    pub(super) fn become_independent(&mut self, program: &Arc<Program>, machine: &mut Machine<'_>) {
+    pub(super) fn become_independent(
+        &mut self,
+        program: &Arc<Program>,
+        machine: &mut HandlerContext<'_>,
+    ) {
         let to = program.code(CodeId::Independent);
         let mut file = program.file(CodeId::Independent);
         let kernel = &self.activations[KERNEL];
@@ -136,7 +143,7 @@ impl Warp {
     }
 
     /// Lanes leave the function, or end.
-    pub(super) fn leave(&mut self, machine: &mut Machine<'_>, how: u32, mask: u32) {
+    pub(super) fn leave(&mut self, machine: &mut HandlerContext<'_>, how: u32, mask: u32) {
         if how == EXIT {
             self.activations.iter_mut().for_each(|a| a.live &= !mask);
         } else {
@@ -152,7 +159,7 @@ impl Warp {
     pub(super) fn lose_patience(
         &mut self,
         program: &Arc<Program>,
-        machine: &mut Machine<'_>,
+        machine: &mut HandlerContext<'_>,
         at: u32,
         spins: bool,
     ) -> Next {
@@ -163,13 +170,13 @@ impl Warp {
         let others = top.pending.iter().enumerate().any(|(b, m)| b as u32 != at && *m != 0);
         let elsewhere = self.other_to_run();
         if !(spins && (others || elsewhere.is_some())) {
-            self.patience = PATIENCE;
+            self.fuel = FUEL;
             return self.halt(Stop::Turn);
         }
         if self.top().code == CodeId::Entry {
             self.become_independent(program, machine);
         }
-        self.patience = INDEPENDENT_PATIENCE * (PATIENCE / SPIN_PATIENCE);
+        self.fuel = INDEPENDENT_FUEL * (FUEL / SPIN_FUEL);
         self.top().rotate_from = Some(at);
         if let Some(other) = elsewhere {
             self.go_on_with(other, program, machine);
@@ -182,7 +189,7 @@ impl Warp {
         &mut self,
         program: &Arc<Program>,
         code: &Code,
-        machine: &mut Machine<'_>,
+        machine: &mut HandlerContext<'_>,
         block: u32,
         site: u32,
         next: u32,
@@ -244,7 +251,7 @@ impl Warp {
 }
 
 /// Copies within each lane's local memory. Both ranges were laid out inside it.
-fn copy_local(machine: &mut Machine<'_>, mask: u32, from: u64, to: u64, bytes: u32) {
+fn copy_local(machine: &mut HandlerContext<'_>, mask: u32, from: u64, to: u64, bytes: u32) {
     if let Some(account) = machine.check {
         account.copy_local((machine.warp, machine.local_bytes), mask, (from, to), bytes);
     }

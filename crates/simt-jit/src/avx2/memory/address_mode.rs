@@ -3,10 +3,10 @@
 
 use crate::asm::assembler::{Label, at};
 use crate::avx2::memory::check_coalescing::is_exact;
-use crate::avx2::{POINTERS, QUARTER_LANES};
+use crate::avx2::{POINTERS, SLICE_LANES};
 use crate::frame::layout::{A, FILE};
 use crate::function::Compiler;
-use crate::memory::access::Plan;
+use crate::memory::access::MemAccess;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;
 use simt::ir::op::Width;
@@ -16,7 +16,7 @@ use simt::launch_shape::HALF_LANES;
 
 /// How an access finds its memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Reach {
+pub(crate) enum AddressMode {
     /// Lanes follow each other at a stride; `pointer` is lane 0's, and lane 16's in the next one
     /// if the halves of the warp start apart.
     Formula {
@@ -41,7 +41,7 @@ pub(crate) enum Reach {
     },
 }
 
-impl Reach {
+impl AddressMode {
     /// Consecutive lanes are at a constant distance.
     pub(crate) fn is_formula(&self) -> bool {
         matches!(self, Self::Formula { .. })
@@ -78,8 +78,8 @@ impl Reach {
 
 impl Compiler<'_> {
     /// How the access of a load or store on lanes is made; `None` if there is no form.
-    pub(crate) fn reach(&self, inst: &VectorInst, plan: Plan) -> Option<Reach> {
-        let Plan { access, write, offset, total, wide, shared, .. } = plan;
+    pub(crate) fn address_mode(&self, inst: &VectorInst, mem: MemAccess) -> Option<AddressMode> {
+        let MemAccess { access, write, offset, total, wide, shared, .. } = mem;
         let count = usize::from(access.count);
         let values = if write { inst.src.len() - 2 } else { inst.dst.len() };
         if access.width == Width::W128 || values != count {
@@ -88,11 +88,11 @@ impl Compiler<'_> {
         let some = self.masked || inst.guard.is_some();
         let formula = |stride: i64, halves: bool| {
             let stride = i32::try_from(stride).ok()?;
-            Some(Reach::Formula { pointer: 0, stride, halves, offset: 0 })
+            Some(AddressMode::Formula { pointer: 0, stride, halves, offset: 0 })
         };
         // Lanes that do not take part are left out by a mask.
         let contiguous =
-            |stride: i64| i32::try_from(stride).is_ok_and(|stride| is_exact(plan, stride, false));
+            |stride: i64| i32::try_from(stride).is_ok_and(|stride| is_exact(mem, stride, false));
         match inst.src[0] {
             _ if inst.uniform => {
                 // One value for all lanes.
@@ -104,7 +104,7 @@ impl Compiler<'_> {
                 (aligned && (!write || !some || contiguous(stride))).then_some(())?;
                 formula(stride, false)
             }
-            Source::Halves(_, _, stride) => {
+            Source::HalfAffine(_, _, stride) => {
                 let aligned = stride % i64::from(total) == 0;
                 (aligned && !(write && (some || stride == 0))).then_some(())?;
                 formula(stride, true)
@@ -114,7 +114,11 @@ impl Compiler<'_> {
                 let apart = count == 1 || inst.dst.iter().all(|d| d.reg != r);
                 let plain = wide != shared && offset % total == 0 && apart;
                 plain.then_some(())?;
-                Some(if some { Reach::Table { from: r, table: 0 } } else { Reach::File(r) })
+                Some(if some {
+                    AddressMode::Table { from: r, table: 0 }
+                } else {
+                    AddressMode::File(r)
+                })
             }
             _ => None,
         }
@@ -124,57 +128,57 @@ impl Compiler<'_> {
     /// may not be made.
     pub(crate) fn check_reach(
         &mut self,
-        accesses: &[(&VectorInst, Plan, Reach)],
+        accesses: &[(&VectorInst, MemAccess, AddressMode)],
         number: usize,
         slow: Label,
     ) {
-        let (inst, plan, reach) = accesses[number];
-        match reach {
-            Reach::Formula { .. } => {}
-            Reach::File(r) if plan.shared => {
-                let alike = |(_, other, reach): &&(&VectorInst, Plan, Reach)| {
-                    let same = matches!(reach, Reach::File(s) if *s == r);
-                    same && other.shared && other.total == plan.total
+        let (inst, mem, address_mode) = accesses[number];
+        match address_mode {
+            AddressMode::Formula { .. } => {}
+            AddressMode::File(r) if mem.shared => {
+                let alike = |(_, other, address_mode): &&(&VectorInst, MemAccess, AddressMode)| {
+                    let same = matches!(address_mode, AddressMode::File(s) if *s == r);
+                    same && other.shared && other.total == mem.total
                 };
                 // Those that start at one number are checked with the first of them.
                 if accesses[..number].iter().any(|access| alike(&access)) {
                     return;
                 }
                 let offsets = || accesses.iter().filter(alike).map(|(_, other, _)| other.offset);
-                let first = offsets().min().unwrap_or(plan.offset);
+                let first = offsets().min().unwrap_or(mem.offset);
                 let more = offsets().max().map_or(0, |last| last.saturating_sub(first));
-                let plan = Plan { offset: first, ..plan };
-                self.check_addresses(inst, (plan, more), r, None, slow);
+                let mem = MemAccess { offset: first, ..mem };
+                self.check_addresses(inst, (mem, more), r, None, slow);
             }
-            Reach::File(r) => self.check_addresses(inst, (plan, 0), r, None, slow),
-            Reach::Table { from, table } => {
-                self.check_addresses(inst, (plan, 0), from, Some(table), slow);
+            AddressMode::File(r) => self.check_addresses(inst, (mem, 0), r, None, slow),
+            AddressMode::Table { from, table } => {
+                self.check_addresses(inst, (mem, 0), from, Some(table), slow);
             }
         }
     }
 
     /// Counts the bytes of accesses that will be made.
-    pub(crate) fn count_accesses(&mut self, accesses: &[(&VectorInst, Plan)]) {
+    pub(crate) fn count_accesses(&mut self, accesses: &[(&VectorInst, MemAccess)]) {
         let (mut all, mut each) = (None, None);
-        for (inst, plan) in accesses.iter().filter(|(_, plan)| !plan.shared) {
+        for (inst, mem) in accesses.iter().filter(|(_, mem)| !mem.shared) {
             if inst.guard.is_some() {
-                self.count_some(inst, *plan);
+                self.count_some(inst, *mem);
             } else if inst.uniform {
-                let (_, bytes) = all.unwrap_or((*plan, 0));
-                all = Some((*plan, bytes + plan.total));
+                let (_, bytes) = all.unwrap_or((*mem, 0));
+                all = Some((*mem, bytes + mem.total));
             } else if self.masked {
-                let (_, _, bytes) = each.unwrap_or((*inst, *plan, 0));
-                each = Some((*inst, *plan, bytes + plan.total));
+                let (_, _, bytes) = each.unwrap_or((*inst, *mem, 0));
+                each = Some((*inst, *mem, bytes + mem.total));
             } else {
-                let (_, bytes) = all.unwrap_or((*plan, 0));
-                all = Some((*plan, bytes + WARP_LANES as i32 * plan.total));
+                let (_, bytes) = all.unwrap_or((*mem, 0));
+                all = Some((*mem, bytes + WARP_LANES as i32 * mem.total));
             }
         }
-        if let Some((plan, bytes)) = all {
-            self.count(plan, bytes);
+        if let Some((mem, bytes)) = all {
+            self.count(mem, bytes);
         }
-        if let Some((inst, plan, total)) = each {
-            self.count_some(inst, Plan { total, ..plan });
+        if let Some((inst, mem, total)) = each {
+            self.count_some(inst, MemAccess { total, ..mem });
         }
     }
 
@@ -202,10 +206,15 @@ impl Compiler<'_> {
 }
 
 /// The memory of an element of a lane of a quarter; its address is in RAX if it is not a formula.
-pub(crate) fn memory_of(reach: Reach, quarter: usize, lane: usize, offset: i32) -> MemoryOperand {
-    match reach {
-        Reach::Formula { pointer, stride, halves, offset: first } => {
-            let lane = quarter * QUARTER_LANES + lane;
+pub(crate) fn memory_of(
+    address_mode: AddressMode,
+    slice: usize,
+    lane: usize,
+    offset: i32,
+) -> MemoryOperand {
+    match address_mode {
+        AddressMode::Formula { pointer, stride, halves, offset: first } => {
+            let lane = slice * SLICE_LANES + lane;
             let (pointer, lane) = if halves && lane >= HALF_LANES {
                 (pointer + 1, lane - HALF_LANES)
             } else {
@@ -213,6 +222,6 @@ pub(crate) fn memory_of(reach: Reach, quarter: usize, lane: usize, offset: i32) 
             };
             at(POINTERS[pointer], first + stride * lane as i32 + offset)
         }
-        Reach::File(_) | Reach::Table { .. } => at(A, offset),
+        AddressMode::File(_) | AddressMode::Table { .. } => at(A, offset),
     }
 }

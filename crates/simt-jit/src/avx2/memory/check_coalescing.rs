@@ -9,13 +9,13 @@
 //! are looked at.
 
 use crate::asm::assembler::{Label, X, at};
-use crate::avx2::memory::address_mode::Reach;
-use crate::avx2::partition::Segment;
-use crate::avx2::{POINTERS, QUARTER_LANES, QUARTERS};
+use crate::avx2::memory::address_mode::AddressMode;
+use crate::avx2::partition::VectorRegion;
+use crate::avx2::{POINTERS, SLICE_LANES, SLICES};
 use crate::frame::layout::{A, C};
 use crate::frame::out_of_line::Cold;
 use crate::function::Compiler;
-use crate::memory::access::Plan;
+use crate::memory::access::MemAccess;
 use crate::memory::check_coalescing::{REACH_MAX, bases};
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
@@ -29,7 +29,7 @@ use std::rc::Rc;
 pub(crate) struct Span {
     /// The instruction's number in its block.
     index: usize,
-    plan: Plan,
+    mem: MemAccess,
     /// Bytes between lanes.
     stride: i32,
     /// The halves of the warp start apart.
@@ -52,7 +52,7 @@ pub(crate) struct Key {
 
 /// Accesses that share a pointer.
 #[derive(Clone, Debug)]
-pub(crate) struct Group {
+pub(crate) struct CheckGroup {
     key: Key,
     /// Number of the pointer, or of the first of two: where the addresses start.
     pub(crate) pointer: usize,
@@ -60,9 +60,9 @@ pub(crate) struct Group {
 }
 
 /// True if lanes that do not run an access are left out by a mask.
-pub(crate) fn is_exact(plan: Plan, stride: i32, halves: bool) -> bool {
-    let access = plan.access;
-    stride == plan.total
+pub(crate) fn is_exact(mem: MemAccess, stride: i32, halves: bool) -> bool {
+    let access = mem.access;
+    stride == mem.total
         && access.count == 1
         && u32::from(access.bytes) == access.width.bytes()
         && access.width != Width::W16
@@ -74,36 +74,36 @@ impl Span {
     /// common with others.
     pub(crate) fn of(
         (index, inst): (usize, &VectorInst),
-        plan: Plan,
-        reach: Reach,
+        mem: MemAccess,
+        address_mode: AddressMode,
         masked: bool,
     ) -> Option<(Key, Self)> {
-        let Reach::Formula { stride, halves, .. } = reach else { return None };
+        let AddressMode::Formula { stride, halves, .. } = address_mode else { return None };
         let guard = inst.guard.map(|g| (g.reg, g.negated));
-        let some = (masked || guard.is_some()) && is_exact(plan, stride, halves);
+        let some = (masked || guard.is_some()) && is_exact(mem, stride, halves);
         let key = Key {
-            shared: plan.shared,
-            wide: plan.wide,
+            shared: mem.shared,
+            wide: mem.wide,
             bases: bases(inst.src[0]),
-            shift: if plan.offset % plan.total == 0 { 0 } else { plan.offset },
+            shift: if mem.offset % mem.total == 0 { 0 } else { mem.offset },
             some: some.then_some((stride, guard)),
         };
-        Some((key, Self { index, plan, stride, halves }))
+        Some((key, Self { index, mem, stride, halves }))
     }
 
     fn lanes(&self) -> i32 {
-        if self.halves { HALF_LANES as i32 } else { (QUARTERS * QUARTER_LANES) as i32 }
+        if self.halves { HALF_LANES as i32 } else { (SLICES * SLICE_LANES) as i32 }
     }
 
     /// The first byte of lane 0, from where addresses start.
     fn first(&self, key: &Key) -> i64 {
-        i64::from(self.plan.offset - key.shift)
+        i64::from(self.mem.offset - key.shift)
     }
 
     /// The first byte that lanes access and the one behind the last.
-    fn reach(&self, key: &Key) -> (i64, i64) {
+    fn address_mode(&self, key: &Key) -> (i64, i64) {
         let (first, last) = (self.first(key), i64::from(self.stride) * i64::from(self.lanes() - 1));
-        (first + last.min(0), first + last.max(0) + i64::from(self.plan.total))
+        (first + last.min(0), first + last.max(0) + i64::from(self.mem.total))
     }
 
     /// No lane touches what another lane does by the other access, if both start at one number.
@@ -115,7 +115,7 @@ impl Span {
         let meet = |i: i64, j: i64| {
             let a = self.first(key) + i * i64::from(self.stride);
             let b = other.first(key) + j * i64::from(other.stride);
-            a < b + i64::from(other.plan.total) && b < a + i64::from(self.plan.total)
+            a < b + i64::from(other.mem.total) && b < a + i64::from(self.mem.total)
         };
         let lanes = i64::from(self.lanes());
         if self.stride == other.stride {
@@ -125,7 +125,7 @@ impl Span {
     }
 }
 
-impl Group {
+impl CheckGroup {
     /// A group of one.
     pub(crate) fn new(key: Key, pointer: usize, span: Span) -> Self {
         Self { key, pointer, spans: vec![span] }
@@ -143,8 +143,8 @@ impl Group {
 
     /// True for an access that is one of the group's kind and near enough.
     pub(crate) fn is_for(&self, key: &Key, span: &Span) -> bool {
-        let (low, high) = self.reach();
-        let (from, to) = span.reach(key);
+        let (low, high) = self.address_mode();
+        let (from, to) = span.address_mode(key);
         let (low, high) = (low.min(from), high.max(to));
         self.key == *key && high - low < REACH_MAX && low.abs() < REACH_MAX
     }
@@ -152,35 +152,35 @@ impl Group {
     /// An access can be in a segment with this group's: they are apart, or it can be looked at
     /// whether they are. `own` if it would be one of the group.
     pub(crate) fn bears(&self, span: &Span, own: bool) -> bool {
-        let mut meeting = self.spans.iter().filter(|s| s.plan.write || span.plan.write);
+        let mut meeting = self.spans.iter().filter(|s| s.mem.write || span.mem.write);
         !own || meeting.all(|s| s.is_apart(span, &self.key))
     }
 
-    fn reach(&self) -> (i64, i64) {
-        let spans = self.spans.iter().map(|s| s.reach(&self.key));
+    fn address_mode(&self) -> (i64, i64) {
+        let spans = self.spans.iter().map(|s| s.address_mode(&self.key));
         spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or_default()
     }
 
     fn writes(&self) -> bool {
-        self.spans.iter().any(|s| s.plan.write)
+        self.spans.iter().any(|s| s.mem.write)
     }
 
     /// What one check of all looks at: alignment to the largest, and whether it may be written.
-    fn plan(&self) -> Plan {
-        let total = self.spans.iter().map(|s| s.plan.total).max().unwrap_or(1);
-        Plan { total, write: self.writes(), ..self.spans[0].plan }
+    fn mem(&self) -> MemAccess {
+        let total = self.spans.iter().map(|s| s.mem.total).max().unwrap_or(1);
+        MemAccess { total, write: self.writes(), ..self.spans[0].mem }
     }
 }
 
 impl Compiler<'_> {
     /// Makes the pointers of a segment's groups, and all checks of what they lead to.
-    pub(in crate::avx2) fn check_groups(&mut self, segment: &Rc<Segment>, slow: Label) {
-        let groups = &segment.groups;
+    pub(in crate::avx2) fn check_groups(&mut self, region: &Rc<VectorRegion>, slow: Label) {
+        let groups = &region.groups;
         let ready = self.a.label();
         let otherwise = if groups.iter().any(|g| g.spans.len() > 1) {
             let label = self.a.label();
-            let (block, masked, segment) = (self.block, self.masked, segment.clone());
-            self.cold.push(Cold::Alone { label, ready, slow, block, masked, segment });
+            let (block, masked, region) = (self.block, self.masked, region.clone());
+            self.out_of_line.push(Cold::Alone { label, ready, slow, block, masked, region });
             label
         } else {
             slow
@@ -194,34 +194,39 @@ impl Compiler<'_> {
                     a.key.shift == b.key.shift
                         && b.spans
                             .iter()
-                            .all(|t| !(s.plan.write || t.plan.write) || s.is_apart(t, &a.key))
+                            .all(|t| !(s.mem.write || t.mem.write) || s.is_apart(t, &a.key))
                 });
-                self.keep_apart((a, a.reach()), (b, b.reach()), same, otherwise);
+                self.keep_apart((a, a.address_mode()), (b, b.address_mode()), same, otherwise);
             }
         }
         self.a.bind(ready);
     }
 
     /// Looks at the accesses of all groups one by one, and makes their pointers.
-    pub(crate) fn check_alone(&mut self, segment: &Segment, slow: Label) {
-        let groups = &segment.groups;
+    pub(crate) fn check_alone(&mut self, region: &VectorRegion, slow: Label) {
+        let groups = &region.groups;
         for group in groups {
             for span in &group.spans {
                 self.check_span(group, span, slow);
             }
             for (half, base) in group.key.bases.iter().enumerate() {
-                let low = group.reach().0;
+                let low = group.address_mode().0;
                 self.start_of(group, *base, low);
-                self.point(group.spans[0].plan);
+                self.point(group.spans[0].mem);
                 self.set_pointer(group, half, low);
             }
         }
         for (n, b) in groups.iter().enumerate() {
             for a in groups[..n].iter().filter(|a| meets(a, b)) {
                 for s in &a.spans {
-                    for t in b.spans.iter().filter(|t| t.plan.write || s.plan.write) {
+                    for t in b.spans.iter().filter(|t| t.mem.write || s.mem.write) {
                         let same = a.key.shift == b.key.shift && s.is_apart(t, &a.key);
-                        self.keep_apart((a, s.reach(&a.key)), (b, t.reach(&b.key)), same, slow);
+                        self.keep_apart(
+                            (a, s.address_mode(&a.key)),
+                            (b, t.address_mode(&b.key)),
+                            same,
+                            slow,
+                        );
                     }
                 }
             }
@@ -229,21 +234,21 @@ impl Compiler<'_> {
     }
 
     /// A number of a group's bases and so many bytes, in RCX.
-    fn start_of(&mut self, group: &Group, base: Source, more: i64) {
-        let plan = group.spans[0].plan;
-        self.number_in(base, plan, C);
-        self.add_to_address(plan, i64::from(group.key.shift) + more);
+    fn start_of(&mut self, group: &CheckGroup, base: Source, more: i64) {
+        let mem = group.spans[0].mem;
+        self.number_in(base, mem, C);
+        self.add_to_address(mem, i64::from(group.key.shift) + more);
     }
 
     /// The pointer that is so many bytes in front of RCX.
-    fn set_pointer(&mut self, group: &Group, half: usize, low: i64) {
+    fn set_pointer(&mut self, group: &CheckGroup, half: usize, low: i64) {
         let start = at(C, -low as i32);
         self.a.op(Code::Lea_r64_m, &[POINTERS[group.pointer + half].into(), start.into()]);
     }
 
-    fn check_together(&mut self, group: &Group, otherwise: Label) {
-        let (low, high) = group.reach();
-        let plan = group.plan();
+    fn check_together(&mut self, group: &CheckGroup, otherwise: Label) {
+        let (low, high) = group.address_mode();
+        let mem = group.mem();
         let inst = &self.f.blocks[self.block].insts[group.spans[0].index];
         for (half, base) in group.key.bases.iter().enumerate() {
             if group.key.some.is_some() {
@@ -251,40 +256,40 @@ impl Compiler<'_> {
                 let last = group.spans.iter().map(|s| s.first(&group.key)).max().unwrap_or(0);
                 let checked = self.a.label();
                 self.start_of(group, *base, first);
-                self.check_some(inst, plan, (last - first) as i32, otherwise, checked);
+                self.check_some(inst, mem, (last - first) as i32, otherwise, checked);
                 self.a.bind(checked);
                 self.set_pointer(group, half, first);
                 continue;
             }
             self.start_of(group, *base, 0);
-            self.aligned_or(plan, otherwise);
-            self.add_to_address(plan, low);
-            self.check(Plan { total: 1, ..plan }, (high - low) as i32, otherwise);
+            self.aligned_or(mem, otherwise);
+            self.add_to_address(mem, low);
+            self.check(MemAccess { total: 1, ..mem }, (high - low) as i32, otherwise);
             self.set_pointer(group, half, low);
         }
     }
 
     /// Goes to `otherwise` if the address in RCX is not aligned.
-    fn aligned_or(&mut self, plan: Plan, otherwise: Label) {
-        if plan.total > 1 && !self.without.bounds {
-            self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(plan.total - 1)]);
+    fn aligned_or(&mut self, mem: MemAccess, otherwise: Label) {
+        if mem.total > 1 && !self.ablation.bounds {
+            self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(mem.total - 1)]);
             self.a.jump(Code::Jne_rel32_64, otherwise);
         }
     }
 
     /// Checks one access.
-    fn check_span(&mut self, group: &Group, span: &Span, slow: Label) {
+    fn check_span(&mut self, group: &CheckGroup, span: &Span, slow: Label) {
         let inst = &self.f.blocks[self.block].insts[span.index];
-        let (low, high) = span.reach(&group.key);
+        let (low, high) = span.address_mode(&group.key);
         for base in &group.key.bases {
             if group.key.some.is_some() {
                 let checked = self.a.label();
                 self.start_of(group, *base, span.first(&group.key));
-                self.check_some(inst, span.plan, 0, slow, checked);
+                self.check_some(inst, span.mem, 0, slow, checked);
                 self.a.bind(checked);
             } else {
                 self.start_of(group, *base, low);
-                self.check(span.plan, (high - low) as i32, slow);
+                self.check(span.mem, (high - low) as i32, slow);
             }
         }
     }
@@ -293,12 +298,13 @@ impl Compiler<'_> {
     /// start at one place.
     fn keep_apart(
         &mut self,
-        (a, of_a): (&Group, (i64, i64)),
-        (b, of_b): (&Group, (i64, i64)),
+        (a, of_a): (&CheckGroup, (i64, i64)),
+        (b, of_b): (&CheckGroup, (i64, i64)),
         same: bool,
         otherwise: Label,
     ) {
-        let pointers = |g: &Group| (g.pointer..g.pointer + g.key.bases.len()).map(|n| POINTERS[n]);
+        let pointers =
+            |g: &CheckGroup| (g.pointer..g.pointer + g.key.bases.len()).map(|n| POINTERS[n]);
         for from in pointers(a) {
             for to in pointers(b) {
                 let fine = self.a.label();
@@ -320,6 +326,6 @@ impl Compiler<'_> {
 }
 
 /// True if it is to be looked at whether two groups' accesses are apart.
-fn meets(a: &Group, b: &Group) -> bool {
+fn meets(a: &CheckGroup, b: &CheckGroup) -> bool {
     a.key.shared == b.key.shared && (a.writes() || b.writes())
 }

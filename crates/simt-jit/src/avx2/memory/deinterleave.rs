@@ -2,10 +2,10 @@
 //! register has one element of all lanes.
 
 use crate::asm::assembler::X;
-use crate::avx2::QUARTER_LANES;
-use crate::avx2::memory::address_mode::Reach;
-use crate::avx2::slice::{Quarter, pieces, xmm};
-use crate::memory::access::Plan;
+use crate::avx2::SLICE_LANES;
+use crate::avx2::memory::address_mode::AddressMode;
+use crate::avx2::slice::{Slice, pieces, xmm};
+use crate::memory::access::MemAccess;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::Width;
 use simt::ir::vector::VectorInst;
@@ -26,9 +26,9 @@ enum Row {
     WidePair,
 }
 
-fn row(plan: Plan, reach: Reach) -> Option<Row> {
-    let access = plan.access;
-    if matches!(reach, Reach::Formula { stride: 0, .. }) {
+fn row(mem: MemAccess, address_mode: AddressMode) -> Option<Row> {
+    let access = mem.access;
+    if matches!(address_mode, AddressMode::Formula { stride: 0, .. }) {
         return None;
     }
     match (access.count, access.bytes, access.width) {
@@ -39,25 +39,30 @@ fn row(plan: Plan, reach: Reach) -> Option<Row> {
     }
 }
 
-impl Quarter<'_, '_> {
+impl Slice<'_, '_> {
     /// Makes a load or store of rows; false if it is none.
-    pub(crate) fn move_rows(&mut self, inst: &VectorInst, plan: Plan, reach: Reach) -> bool {
-        let Some(row) = row(plan, reach) else { return false };
-        for piece in 0..pieces(plan.access.width) {
-            let first = piece * QUARTER_LANES / pieces(plan.access.width);
-            match (plan.write, row) {
-                (false, Row::Pair) => self.load_pairs(inst, plan, reach),
-                (true, Row::Pair) => self.store_pairs(inst, plan, reach),
-                (false, _) => self.load_whole_rows(inst, plan, reach, first, row),
-                (true, _) => self.store_whole_rows(inst, plan, reach, first),
+    pub(crate) fn move_rows(
+        &mut self,
+        inst: &VectorInst,
+        mem: MemAccess,
+        address_mode: AddressMode,
+    ) -> bool {
+        let Some(row) = row(mem, address_mode) else { return false };
+        for piece in 0..pieces(mem.access.width) {
+            let first = piece * SLICE_LANES / pieces(mem.access.width);
+            match (mem.write, row) {
+                (false, Row::Pair) => self.load_pairs(inst, mem, address_mode),
+                (true, Row::Pair) => self.store_pairs(inst, mem, address_mode),
+                (false, _) => self.load_whole_rows(inst, mem, address_mode, first, row),
+                (true, _) => self.store_whole_rows(inst, mem, address_mode, first),
             }
         }
         true
     }
 
     /// A lane's elements in memory.
-    fn row_of(&mut self, plan: Plan, reach: Reach, lane: usize) -> MemoryOperand {
-        self.memory_of_lane(plan, reach, lane, Self::rest(plan, reach, 0))
+    fn row_of(&mut self, mem: MemAccess, address_mode: AddressMode, lane: usize) -> MemoryOperand {
+        self.memory_of_lane(mem, address_mode, lane, Self::rest(mem, address_mode, 0))
     }
 
     fn binary_of(&mut self, code: Code, a: Register, b: Register) -> Register {
@@ -87,75 +92,81 @@ impl Quarter<'_, '_> {
     fn load_whole_rows(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
-        reach: Reach,
+        mem: MemAccess,
+        address_mode: AddressMode,
         first: usize,
         row: Row,
     ) {
         let count = if row == Row::Four { 4 } else { 2 };
         let rows: Vec<Register> = (0..count).map(|_| self.temp()).collect();
         for (n, to) in rows.iter().enumerate() {
-            let low = self.row_of(plan, reach, first + n);
+            let low = self.row_of(mem, address_mode, first + n);
             self.op(Code::VEX_Vmovdqu_xmm_xmmm128, &[xmm(*to).into(), low.into()]);
-            let high = self.row_of(plan, reach, first + count + n);
+            let high = self.row_of(mem, address_mode, first + count + n);
             let insert = Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8;
             self.op(insert, &[(*to).into(), (*to).into(), high.into(), X::I(1)]);
         }
         let made = self.turned(&rows, true);
-        let piece = first * pieces(plan.access.width) / QUARTER_LANES;
+        let piece = first * pieces(mem.access.width) / SLICE_LANES;
         for (element, made) in made.into_iter().enumerate() {
             self.put(inst, element, piece, made);
         }
     }
 
-    fn store_whole_rows(&mut self, inst: &VectorInst, plan: Plan, reach: Reach, first: usize) {
-        let width = plan.access.width;
-        let piece = first * pieces(width) / QUARTER_LANES;
-        let count = usize::from(plan.access.count);
+    fn store_whole_rows(
+        &mut self,
+        inst: &VectorInst,
+        mem: MemAccess,
+        address_mode: AddressMode,
+        first: usize,
+    ) {
+        let width = mem.access.width;
+        let piece = first * pieces(width) / SLICE_LANES;
+        let count = usize::from(mem.access.count);
         let elements: Vec<Register> =
             (0..count).map(|n| self.piece_in(inst.src[2 + n], width, piece)).collect();
         let rows = self.turned(&elements, false);
         // In the order of the lanes: of two at one address the last one's stays.
         for (n, row) in rows.iter().enumerate() {
-            let to = self.row_of(plan, reach, first + n);
+            let to = self.row_of(mem, address_mode, first + n);
             self.op(Code::VEX_Vmovdqu_xmmm128_xmm, &[to.into(), xmm(*row).into()]);
         }
         for (n, row) in rows.iter().enumerate() {
-            let to = self.row_of(plan, reach, first + count + n);
+            let to = self.row_of(mem, address_mode, first + count + n);
             let extract = Code::VEX_Vextracti128_xmmm128_ymm_imm8;
             self.op(extract, &[to.into(), (*row).into(), X::I(1)]);
         }
     }
 
     /// Pairs of neighbouring lanes are 16 bytes.
-    fn are_neighbours(plan: Plan, reach: Reach) -> bool {
-        matches!(reach, Reach::Formula { stride, .. } if stride == plan.total)
+    fn are_neighbours(mem: MemAccess, address_mode: AddressMode) -> bool {
+        matches!(address_mode, AddressMode::Formula { stride, .. } if stride == mem.total)
     }
 
     /// Two lanes' pairs, from `lane` on, in 16 bytes.
-    fn load_two(&mut self, plan: Plan, reach: Reach, lane: usize, to: Register) {
+    fn load_two(&mut self, mem: MemAccess, address_mode: AddressMode, lane: usize, to: Register) {
         let to: X = xmm(to).into();
-        let first = self.row_of(plan, reach, lane);
-        if Self::are_neighbours(plan, reach) {
+        let first = self.row_of(mem, address_mode, lane);
+        if Self::are_neighbours(mem, address_mode) {
             self.op(Code::VEX_Vmovdqu_xmm_xmmm128, &[to, first.into()]);
             return;
         }
         self.op(Code::VEX_Vmovq_xmm_xmmm64, &[to, first.into()]);
-        let second = self.row_of(plan, reach, lane + 1);
+        let second = self.row_of(mem, address_mode, lane + 1);
         self.op(Code::VEX_Vmovhps_xmm_xmm_m64, &[to, to, second.into()]);
     }
 
-    fn load_pairs(&mut self, inst: &VectorInst, plan: Plan, reach: Reach) {
+    fn load_pairs(&mut self, inst: &VectorInst, mem: MemAccess, address_mode: AddressMode) {
         let rows = [0, 2].map(|lane| {
             let to = self.temp();
-            self.load_two(plan, reach, lane, to);
+            self.load_two(mem, address_mode, lane, to);
             let insert = Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8;
-            if Self::are_neighbours(plan, reach) {
-                let upper = self.row_of(plan, reach, lane + 4);
+            if Self::are_neighbours(mem, address_mode) {
+                let upper = self.row_of(mem, address_mode, lane + 4);
                 self.op(insert, &[to.into(), to.into(), upper.into(), X::I(1)]);
             } else {
                 let upper = self.temp();
-                self.load_two(plan, reach, lane + 4, upper);
+                self.load_two(mem, address_mode, lane + 4, upper);
                 self.op(insert, &[to.into(), to.into(), xmm(upper).into(), X::I(1)]);
                 self.free(upper);
             }
@@ -170,20 +181,20 @@ impl Quarter<'_, '_> {
         }
     }
 
-    fn store_pairs(&mut self, inst: &VectorInst, plan: Plan, reach: Reach) {
+    fn store_pairs(&mut self, inst: &VectorInst, mem: MemAccess, address_mode: AddressMode) {
         let [x, y] = [2, 3].map(|n| self.piece_in(inst.src[n], Width::W32, 0));
         let rows = [LOW_SINGLES, HIGH_SINGLES].map(|code| self.binary_of(code, x, y));
         for half in 0..2 {
             for (n, row) in rows.into_iter().enumerate() {
                 let lane = 4 * half + 2 * n;
                 let two = self.half_of(row, half);
-                let first = self.row_of(plan, reach, lane);
-                if Self::are_neighbours(plan, reach) {
+                let first = self.row_of(mem, address_mode, lane);
+                if Self::are_neighbours(mem, address_mode) {
                     self.op(Code::VEX_Vmovdqu_xmmm128_xmm, &[first.into(), two.into()]);
                     continue;
                 }
                 self.op(Code::VEX_Vmovlps_m64_xmm, &[first.into(), two.into()]);
-                let second = self.row_of(plan, reach, lane + 1);
+                let second = self.row_of(mem, address_mode, lane + 1);
                 self.op(Code::VEX_Vmovhps_m64_xmm, &[second.into(), two.into()]);
             }
         }

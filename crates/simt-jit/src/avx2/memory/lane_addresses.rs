@@ -3,19 +3,19 @@
 
 use crate::asm::assembler::{Label, X, at};
 use crate::avx2::whole_warp::RUNNING;
-use crate::avx2::{QUARTERS, table_slot};
+use crate::avx2::{SLICES, table_slot};
 use crate::emit::lane_loop::Slot;
 use crate::frame::layout::{A, C, D, FILE, Field, SAVED_VECTOR, field};
 use crate::function::Compiler;
-use crate::memory::access::{Address, Plan, range_end, range_start};
+use crate::memory::access::{Address, MemAccess, range_end, range_start};
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
 use simt::ir::op::Width;
-use simt::ir::vector::{Home, VectorInst};
+use simt::ir::vector::{StorageClass, VectorInst};
 
 /// Where lanes' addresses are.
 #[derive(Clone, Copy)]
-struct Listed {
+struct LaneAddresses {
     /// Lane after lane behind `offset` from here.
     base: Register,
     offset: i32,
@@ -33,27 +33,27 @@ impl Compiler<'_> {
     pub(in crate::avx2) fn check_addresses(
         &mut self,
         inst: &VectorInst,
-        (plan, more): (Plan, i32),
+        (mem, more): (MemAccess, i32),
         r: Reg,
         table: Option<usize>,
         slow: Label,
     ) {
-        if self.f.homes[r.index()] == Home::ScalarAndVector {
+        if self.f.storage[r.index()] == StorageClass::ScalarAndVector {
             self.flush_copies(r.index());
         }
-        if table.is_none() && self.without.bounds {
+        if table.is_none() && self.ablation.bounds {
             return;
         }
         let some = table.is_some();
         if some {
             self.spread_bits(inst);
-            let later = if plan.shared { 0 } else { plan.offset };
+            let later = if mem.shared { 0 } else { mem.offset };
             let nowhere = at(Register::RSP, SAVED_VECTOR - later);
             self.a.op(Code::Lea_r64_m, &[A.into(), nowhere.into()]);
             self.broadcast(NOWHERE, A);
         }
         let offset = self.layout.place(r.index()).vector.unwrap_or(0) as i32;
-        self.check_listed(plan, Listed { base: FILE, offset, more, some, table }, slow);
+        self.check_listed(mem, LaneAddresses { base: FILE, offset, more, some, table }, slow);
     }
 
     /// Checks the access of every lane that runs an instruction, and counts their bytes: as
@@ -61,48 +61,52 @@ impl Compiler<'_> {
     pub(crate) fn check_lanes_in_memory(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         address: Address,
         slow: Label,
-    ) -> (Plan, bool) {
+    ) -> (MemAccess, bool) {
         let some = self.masked || inst.guard.is_some();
         // Around at 32 bits.
-        let plan = match plan.shared && plan.offset != 0 {
-            true => Plan { offset: 0, before: plan.offset, ..plan },
-            false => plan,
+        let mem = match mem.shared && mem.offset != 0 {
+            true => MemAccess { offset: 0, before: mem.offset, ..mem },
+            false => mem,
         };
-        if !self.without.bounds {
+        if !self.ablation.bounds {
             let numbers = match address {
                 Address::Local(value) => Address::Lanes(value),
                 other => other,
             };
-            let Slot::Lanes(base, offset) = self.address_slots(plan, numbers) else {
-                return (plan, some);
+            let Slot::Lanes(base, offset) = self.address_slots(mem, numbers) else {
+                return (mem, some);
             };
             if some {
                 self.spread_bits(inst);
             }
             let fine = self.a.label();
-            self.check_bounded(inst, plan, address, fine);
-            self.check_listed(plan, Listed { base, offset, more: 0, some, table: None }, slow);
+            self.check_bounded(inst, mem, address, fine);
+            self.check_listed(
+                mem,
+                LaneAddresses { base, offset, more: 0, some, table: None },
+                slow,
+            );
             self.a.bind(fine);
         }
         if some {
-            self.count_some(inst, plan);
+            self.count_some(inst, mem);
         } else {
-            self.count(plan, 32 * plan.total);
+            self.count(mem, 32 * mem.total);
         }
-        if plan.shared {
+        if mem.shared {
             self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
         }
-        (plan, some)
+        (mem, some)
     }
 
-    fn check_listed(&mut self, plan: Plan, lanes: Listed, slow: Label) {
-        if plan.shared {
-            self.check_shared(plan, lanes, slow);
+    fn check_listed(&mut self, mem: MemAccess, lanes: LaneAddresses, slow: Label) {
+        if mem.shared {
+            self.check_shared(mem, lanes, slow);
         } else {
-            self.check_wide(plan, lanes, slow);
+            self.check_wide(mem, lanes, slow);
         }
     }
 
@@ -112,10 +116,10 @@ impl Compiler<'_> {
     }
 
     /// Goes to `slow` if an address in `LOW_BITS` is not aligned.
-    fn check_alignment(&mut self, plan: Plan, slow: Label) {
-        if plan.total > 1 {
-            let low_bits = (plan.total as u32 - 1).to_le_bytes();
-            let unused = if plan.wide { [0; 4] } else { low_bits };
+    fn check_alignment(&mut self, mem: MemAccess, slow: Label) {
+        if mem.total > 1 {
+            let low_bits = (mem.total as u32 - 1).to_le_bytes();
+            let unused = if mem.wide { [0; 4] } else { low_bits };
             let low_bits = self.a.constant(&[low_bits, unused].concat().repeat(4));
             self.a.op(Code::VEX_Vptest_ymm_ymmm256, &[LOW_BITS.into(), low_bits.into()]);
             self.a.jump(Code::Jne_rel32_64, slow);
@@ -123,25 +127,25 @@ impl Compiler<'_> {
     }
 
     /// 64-bit addresses, four at a time.
-    fn check_wide(&mut self, plan: Plan, lanes: Listed, slow: Label) {
-        let Listed { base, offset, some, table, .. } = lanes;
-        if plan.local {
+    fn check_wide(&mut self, mem: MemAccess, lanes: LaneAddresses, slow: Label) {
+        let LaneAddresses { base, offset, some, table, .. } = lanes;
+        if mem.local {
             let eax = Register::EAX.into();
             self.a.op(Code::Xor_r32_rm32, &[eax, eax]);
             self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::LocalBytes).into()]);
         } else {
-            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
-            self.a.op(Code::Mov_r64_rm64, &[A.into(), range_start(plan.site).into()]);
-            self.a.op(Code::Mov_r64_rm64, &[C.into(), range_end(plan.site).into()]);
+            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
+            self.a.op(Code::Mov_r64_rm64, &[A.into(), range_start(mem.site).into()]);
+            self.a.op(Code::Mov_r64_rm64, &[C.into(), range_end(mem.site).into()]);
             self.a.op(Code::Sub_r64_rm64, &[C.into(), A.into()]);
         }
-        self.a.op(Code::Sub_rm64_imm32, &[C.into(), X::I(plan.total)]);
+        self.a.op(Code::Sub_rm64_imm32, &[C.into(), X::I(mem.total)]);
         self.a.jump(Code::Jb_rel32_64, slow);
-        if !plan.local {
-            self.check_writable(plan, slow);
+        if !mem.local {
+            self.check_writable(mem, slow);
         }
-        if plan.offset != 0 {
-            self.a.op(Code::Sub_rm64_imm32, &[A.into(), X::I(plan.offset)]);
+        if mem.offset != 0 {
+            self.a.op(Code::Sub_rm64_imm32, &[A.into(), X::I(mem.offset)]);
         }
         // An address less the start is at most what is in RCX. The processor compares signed
         // numbers, so both are moved by half of the range.
@@ -179,30 +183,30 @@ impl Compiler<'_> {
         }
         self.a.op(Code::VEX_Vptest_ymm_ymmm256, &[BAD.into(), BAD.into()]);
         self.a.jump(Code::Jne_rel32_64, slow);
-        self.check_alignment(plan, slow);
+        self.check_alignment(mem, slow);
     }
 
     /// 32-bit addresses in shared memory, eight at a time: the largest decides.
-    fn check_shared(&mut self, plan: Plan, lanes: Listed, slow: Label) {
-        let Listed { base, offset: start, more, some, table } = lanes;
+    fn check_shared(&mut self, mem: MemAccess, lanes: LaneAddresses, slow: Label) {
+        let LaneAddresses { base, offset: start, more, some, table } = lanes;
         // What wraps below 0 is too large.
         self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::SharedBytes).into()]);
-        self.a.op(Code::Sub_rm64_imm32, &[C.into(), X::I(plan.total)]);
+        self.a.op(Code::Sub_rm64_imm32, &[C.into(), X::I(mem.total)]);
         self.a.jump(Code::Jb_rel32_64, slow);
-        let offset = self.a.constant(&plan.offset.to_le_bytes().repeat(8));
+        let offset = self.a.constant(&mem.offset.to_le_bytes().repeat(8));
         let (add, or) = (Code::VEX_Vpaddd_ymm_ymm_ymmm256, Code::VEX_Vpor_ymm_ymm_ymmm256);
         let (max, and) = (Code::VEX_Vpmaxud_ymm_ymm_ymmm256, Code::VEX_Vpand_ymm_ymm_ymmm256);
         if table.is_some() {
             self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
             self.broadcast(LESS, D);
         }
-        for quarter in 0..QUARTERS {
-            let memory = at(base, start + 32 * quarter as i32);
-            let address = if quarter == 0 { LOW_BITS } else { T0 };
+        for slice in 0..SLICES {
+            let memory = at(base, start + 32 * slice as i32);
+            let address = if slice == 0 { LOW_BITS } else { T0 };
             self.a.op(Code::VEX_Vmovdqu_ymm_ymmm256, &[address.into(), memory.into()]);
             if let Some(table) = table {
                 for half in 0..2 {
-                    let four = 2 * quarter + half;
+                    let four = 2 * slice + half;
                     let memory = at(base, start + 16 * four as i32);
                     self.mask_of_piece(Width::W64, four);
                     // Offsets of shared memory wrap around at 32 bits.
@@ -217,7 +221,7 @@ impl Compiler<'_> {
                 }
             }
             if some {
-                self.mask_of_piece(Width::W32, quarter);
+                self.mask_of_piece(Width::W32, slice);
             }
             // With the offset, which wraps where the address is not one; lanes that take no part
             // are at 0.
@@ -232,7 +236,7 @@ impl Compiler<'_> {
                 self.a.op(and, &[T2.into(), T2.into(), RUNNING.into()]);
                 self.a.op(and, &[address.into(), address.into(), RUNNING.into()]);
             }
-            if quarter == 0 {
+            if slice == 0 {
                 self.a.op(Code::VEX_Vmovdqa_ymm_ymmm256, &[BAD.into(), T2.into()]);
             } else {
                 self.a.op(max, &[BAD.into(), BAD.into(), T2.into()]);
@@ -245,7 +249,7 @@ impl Compiler<'_> {
         self.a.op(Code::VEX_Vpxor_ymm_ymm_ymmm256, &[BAD.into(), BAD.into(), MOST.into()]);
         self.a.op(Code::VEX_Vptest_ymm_ymmm256, &[BAD.into(), BAD.into()]);
         self.a.jump(Code::Jne_rel32_64, slow);
-        self.check_alignment(plan, slow);
+        self.check_alignment(mem, slow);
     }
 
     /// Lists the pointers in T2 of the lanes of four that take part, which are in `RUNNING`.

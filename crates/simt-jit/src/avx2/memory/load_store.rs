@@ -1,12 +1,12 @@
 //! Loads and stores of a quarter's lanes, after all that they need has been checked.
 
 use crate::asm::assembler::{X, at};
-use crate::avx2::memory::address_mode::{Reach, memory_of};
+use crate::avx2::memory::address_mode::{AddressMode, memory_of};
 use crate::avx2::memory::check_coalescing::is_exact;
-use crate::avx2::slice::{Quarter, pieces, xmm};
-use crate::avx2::{QUARTER_LANES, table_slot};
+use crate::avx2::slice::{Slice, pieces, xmm};
+use crate::avx2::{SLICE_LANES, table_slot};
 use crate::frame::layout::{A, C, D, FILE, Field, field};
-use crate::memory::access::Plan;
+use crate::memory::access::MemAccess;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{Access, Width};
 use simt::ir::vector::VectorInst;
@@ -27,20 +27,25 @@ fn load_code(access: Access) -> Option<Code> {
     })
 }
 
-impl Quarter<'_, '_> {
+impl Slice<'_, '_> {
     /// Makes a load or store.
-    pub(crate) fn transfer(&mut self, inst: &VectorInst, plan: Plan, reach: Reach) {
-        if plan.shared && matches!(reach, Reach::File(_)) {
+    pub(crate) fn transfer(
+        &mut self,
+        inst: &VectorInst,
+        mem: MemAccess,
+        address_mode: AddressMode,
+    ) {
+        if mem.shared && matches!(address_mode, AddressMode::File(_)) {
             self.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
         }
-        if self.move_rows(inst, plan, reach) {
+        if self.move_rows(inst, mem, address_mode) {
             return;
         }
-        for element in 0..usize::from(plan.access.count) {
-            if plan.write {
-                self.store(inst, plan, reach, element);
+        for element in 0..usize::from(mem.access.count) {
+            if mem.write {
+                self.store(inst, mem, address_mode, element);
             } else {
-                self.load(inst, plan, reach, element);
+                self.load(inst, mem, address_mode, element);
             }
         }
     }
@@ -50,23 +55,29 @@ impl Quarter<'_, '_> {
         self.c.masked || inst.guard.is_some()
     }
 
-    fn load(&mut self, inst: &VectorInst, plan: Plan, reach: Reach, element: usize) {
-        let access = plan.access;
+    fn load(
+        &mut self,
+        inst: &VectorInst,
+        mem: MemAccess,
+        address_mode: AddressMode,
+        element: usize,
+    ) {
+        let access = mem.access;
         let offset = element as i32 * i32::from(access.bytes);
-        let per_piece = QUARTER_LANES / pieces(access.width);
-        let stride = match reach {
-            Reach::Formula { stride, .. } => Some(stride),
+        let per_piece = SLICE_LANES / pieces(access.width);
+        let stride = match address_mode {
+            AddressMode::Formula { stride, .. } => Some(stride),
             _ => None,
         };
         for piece in 0..pieces(access.width) {
             let first = piece * per_piece;
-            let from = memory_of(reach, self.number, first, offset);
+            let from = memory_of(address_mode, self.number, first, offset);
             let to = self.temp();
             match (stride, load_code(access)) {
                 (Some(0), _) => self.load_for_all_lanes(to, access, from),
-                (Some(s), Some(code)) if s == plan.total && access.count == 1 => {
-                    let halves = matches!(reach, Reach::Formula { halves: true, .. });
-                    if self.is_masked(inst) && is_exact(plan, s, halves) {
+                (Some(s), Some(code)) if s == mem.total && access.count == 1 => {
+                    let halves = matches!(address_mode, AddressMode::Formula { halves: true, .. });
+                    if self.is_masked(inst) && is_exact(mem, s, halves) {
                         let active = self.active(inst.guard);
                         let mask = self.mask_of_width(active, access.width, piece);
                         let code = match access.width {
@@ -79,7 +90,7 @@ impl Quarter<'_, '_> {
                         self.op(code, &[to.into(), from.into()]);
                     }
                 }
-                _ => self.load_lanes(to, plan, reach, first, offset),
+                _ => self.load_lanes(to, mem, address_mode, first, offset),
             }
             self.put(inst, element, piece, to);
         }
@@ -120,26 +131,26 @@ impl Quarter<'_, '_> {
     /// formula. Needs the start of shared memory in RDX, if it is there and in the register file.
     pub(in crate::avx2) fn memory_of_lane(
         &mut self,
-        plan: Plan,
-        reach: Reach,
+        mem: MemAccess,
+        address_mode: AddressMode,
         lane: usize,
         offset: i32,
     ) -> MemoryOperand {
-        let number = (self.number * QUARTER_LANES + lane) as i32;
-        match reach {
-            Reach::Formula { .. } => {}
-            Reach::Table { table, .. } => {
+        let number = (self.number * SLICE_LANES + lane) as i32;
+        match address_mode {
+            AddressMode::Formula { .. } => {}
+            AddressMode::Table { table, .. } => {
                 let from = at(Register::RSP, table_slot(table) + 8 * number);
                 self.op(Code::Mov_r64_rm64, &[A.into(), from.into()]);
             }
-            Reach::File(r) => {
+            AddressMode::File(r) => {
                 let start = self.c.layout.place(r.index()).vector.unwrap_or(0) as i32;
-                if plan.shared {
+                if mem.shared {
                     let from = at(FILE, start + 4 * number);
                     self.op(Code::Mov_r32_rm32, &[Register::EAX.into(), from.into()]);
-                    if plan.offset != 0 {
+                    if mem.offset != 0 {
                         // Around at 32 bits.
-                        let sum = at(A, plan.offset);
+                        let sum = at(A, mem.offset);
                         self.op(Code::Lea_r32_m, &[Register::EAX.into(), sum.into()]);
                     }
                     let offset = i64::from(offset);
@@ -149,26 +160,33 @@ impl Quarter<'_, '_> {
                 self.op(Code::Mov_r64_rm64, &[A.into(), from.into()]);
             }
         }
-        memory_of(reach, self.number, lane, offset)
+        memory_of(address_mode, self.number, lane, offset)
     }
 
     /// The offset that is not part of a lane's address yet.
-    pub(in crate::avx2) fn rest(plan: Plan, reach: Reach, offset: i32) -> i32 {
-        if reach.is_formula() || plan.shared { offset } else { plan.offset + offset }
+    pub(in crate::avx2) fn rest(mem: MemAccess, address_mode: AddressMode, offset: i32) -> i32 {
+        if address_mode.is_formula() || mem.shared { offset } else { mem.offset + offset }
     }
 
     /// A piece of elements, one by one.
-    fn load_lanes(&mut self, to: Register, plan: Plan, reach: Reach, first: usize, offset: i32) {
-        let access = plan.access;
-        let per_piece = QUARTER_LANES / pieces(access.width);
-        let offset = Self::rest(plan, reach, offset);
+    fn load_lanes(
+        &mut self,
+        to: Register,
+        mem: MemAccess,
+        address_mode: AddressMode,
+        first: usize,
+        offset: i32,
+    ) {
+        let access = mem.access;
+        let per_piece = SLICE_LANES / pieces(access.width);
+        let offset = Self::rest(mem, address_mode, offset);
         // Sixteen bytes at a time.
         let at_once = (16 / access.width.bytes() as usize).min(per_piece);
         let upper = (at_once < per_piece).then(|| self.temp());
         for lane in 0..per_piece {
             let target = if lane < at_once { Some(to) } else { upper };
             let Some(target) = target else { continue };
-            let memory = self.memory_of_lane(plan, reach, first + lane, offset);
+            let memory = self.memory_of_lane(mem, address_mode, first + lane, offset);
             self.insert(xmm(target), lane % at_once, access, memory);
         }
         if let Some(upper) = upper {
@@ -203,22 +221,28 @@ impl Quarter<'_, '_> {
         }
     }
 
-    fn store(&mut self, inst: &VectorInst, plan: Plan, reach: Reach, element: usize) {
-        let access = plan.access;
+    fn store(
+        &mut self,
+        inst: &VectorInst,
+        mem: MemAccess,
+        address_mode: AddressMode,
+        element: usize,
+    ) {
+        let access = mem.access;
         let source = inst.src[2 + element];
         let offset = element as i32 * i32::from(access.bytes);
-        let per_piece = QUARTER_LANES / pieces(access.width);
+        let per_piece = SLICE_LANES / pieces(access.width);
         for piece in 0..pieces(access.width) {
             let first = piece * per_piece;
             let from = self.piece_in(source, access.width, piece);
-            if let Reach::Formula { stride, .. } = reach
-                && stride == plan.total
+            if let AddressMode::Formula { stride, .. } = address_mode
+                && stride == mem.total
                 && access.count == 1
             {
-                let to = memory_of(reach, self.number, first, offset);
+                let to = memory_of(address_mode, self.number, first, offset);
                 self.store_together(inst, access, from, to, piece);
             } else {
-                self.store_lanes(plan, reach, from, first, offset);
+                self.store_lanes(mem, address_mode, from, first, offset);
             }
         }
     }
@@ -275,16 +299,23 @@ impl Quarter<'_, '_> {
     }
 
     /// A piece of elements, one by one.
-    fn store_lanes(&mut self, plan: Plan, reach: Reach, from: Register, first: usize, offset: i32) {
-        let access = plan.access;
-        let per_piece = QUARTER_LANES / pieces(access.width);
-        let offset = Self::rest(plan, reach, offset);
+    fn store_lanes(
+        &mut self,
+        mem: MemAccess,
+        address_mode: AddressMode,
+        from: Register,
+        first: usize,
+        offset: i32,
+    ) {
+        let access = mem.access;
+        let per_piece = SLICE_LANES / pieces(access.width);
+        let offset = Self::rest(mem, address_mode, offset);
         let at_once = (16 / access.width.bytes() as usize).min(per_piece);
         for half in 0..per_piece / at_once {
             let part = self.half_of(from, half);
             for lane in 0..at_once {
                 let number = first + half * at_once + lane;
-                let to = self.memory_of_lane(plan, reach, number, offset);
+                let to = self.memory_of_lane(mem, address_mode, number, offset);
                 self.extract(part, lane, access, to);
             }
         }

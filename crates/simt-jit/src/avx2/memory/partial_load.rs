@@ -1,7 +1,7 @@
 //! Loads of which the end may be missing, between segments: native where every lane reads all of it.
 
 use crate::asm::assembler::at;
-use crate::avx2::QUARTERS;
+use crate::avx2::SLICES;
 use crate::avx2::whole_warp::RUNNING;
 use crate::emit::lane_loop::Slot;
 use crate::frame::layout::LANE_VALUES;
@@ -26,13 +26,13 @@ impl Compiler<'_> {
         let all = u32::from(access.bytes) * u32::from(access.count);
         let back = self.a.label();
         if !matches!(inst.src[2], Source::Imm(bytes) if bytes as u32 >= all) {
-            let slow = self.aside(back);
+            let slow = self.slow_path(back);
             self.find_missing(inst, all);
             self.a.jump(Code::Jne_rel32_64, slow);
         }
         if !self.between(&whole) {
-            self.decoded_at.insert((self.block, self.index, self.masked));
-            self.decoded_form(self.block, self.index);
+            self.interpreted_at.insert((self.block, self.index, self.masked));
+            self.call_interpreter(self.block, self.index);
         }
         self.a.bind(back);
         true
@@ -49,14 +49,14 @@ impl Compiler<'_> {
         let [missing, number]: [Register; 2] = [Register::YMM0, Register::YMM1];
         let xor = Code::VEX_Vpxor_ymm_ymm_ymmm256;
         self.a.op(xor, &[missing.into(), missing.into(), missing.into()]);
-        for quarter in 0..QUARTERS {
+        for slice in 0..SLICES {
             match bytes {
                 Slot::One(memory) => {
                     let spread = Code::VEX_Vpbroadcastd_ymm_xmmm32;
                     self.a.op(spread, &[number.into(), memory.into()]);
                 }
                 Slot::Lanes(base, offset) => {
-                    let memory = at(base, offset + 32 * quarter as i32);
+                    let memory = at(base, offset + 32 * slice as i32);
                     self.a.op(Code::VEX_Vmovdqu_ymm_ymmm256, &[number.into(), memory.into()]);
                 }
             }
@@ -65,7 +65,7 @@ impl Compiler<'_> {
                 .op(Code::VEX_Vpminud_ymm_ymm_ymmm256, &[number.into(), number.into(), all.into()]);
             self.a.op(xor, &[number.into(), number.into(), all.into()]);
             if some {
-                self.mask_of_piece(Width::W32, quarter);
+                self.mask_of_piece(Width::W32, slice);
                 let and = Code::VEX_Vpand_ymm_ymm_ymmm256;
                 self.a.op(and, &[number.into(), number.into(), RUNNING.into()]);
             }

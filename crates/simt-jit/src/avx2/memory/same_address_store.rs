@@ -4,56 +4,56 @@
 use crate::asm::assembler::{X, at};
 use crate::frame::layout::{C, D, FILE};
 use crate::function::Compiler;
-use crate::memory::access::Plan;
+use crate::memory::access::MemAccess;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{Access, Op, Width};
-use simt::ir::vector::{Home, Source, VectorInst};
+use simt::ir::vector::{Source, StorageClass, VectorInst};
 use simt::kernel::WARP_LANES;
 
 impl Compiler<'_> {
     /// The place that all lanes store to, and what they do, if the instruction is such a store.
-    pub(in crate::avx2) fn one_place(&self, inst: &VectorInst) -> Option<(Source, Plan)> {
+    pub(in crate::avx2) fn one_place(&self, inst: &VectorInst) -> Option<(Source, MemAccess)> {
         let (Op::Store(access), Source::Vector(r)) = (&inst.op, inst.src[0]) else { return None };
-        let plan = self.plan(inst)?;
-        let same = !inst.uniform && self.f.homes[r.index()] == Home::ScalarAndVector;
-        let fits = plan.wide != plan.shared && access.width != Width::W128;
+        let mem = self.mem(inst)?;
+        let same = !inst.uniform && self.f.storage[r.index()] == StorageClass::ScalarAndVector;
+        let fits = mem.wide != mem.shared && access.width != Width::W128;
         (same && fits && inst.src.len() == 2 + usize::from(access.count))
-            .then_some((Source::Scalar(r), plan))
+            .then_some((Source::Scalar(r), mem))
     }
 
     /// Makes such a store; false if it is none.
     pub(in crate::avx2) fn store_last(&mut self, inst: &VectorInst) -> bool {
-        let Some((address, plan)) = self.one_place(inst) else { return false };
+        let Some((address, mem)) = self.one_place(inst) else { return false };
         let some = self.masked || inst.guard.is_some();
         let back = self.a.label();
-        let slow = self.aside(back);
+        let slow = self.slow_path(back);
         let eax = Register::EAX;
         if inst.guard.is_some() {
             self.lanes_in_eax(inst);
             self.a.op(Code::Test_rm32_r32, &[eax.into(), eax.into()]);
             self.a.jump(Code::Je_rel32_64, back);
         }
-        self.number_in(address, plan, C);
-        self.add_to_address(plan, i64::from(plan.offset));
-        self.check(plan, plan.total, slow);
+        self.number_in(address, mem, C);
+        self.add_to_address(mem, i64::from(mem.offset));
+        self.check(mem, mem.total, slow);
         if some {
-            self.count_some(inst, plan);
+            self.count_some(inst, mem);
             self.lanes_in_eax(inst);
             self.a.op(Code::Lzcnt_r32_rm32, &[Register::EDX.into(), eax.into()]);
             let last = WARP_LANES as i32 - 1;
             self.a.op(Code::Xor_rm32_imm8, &[Register::EDX.into(), X::I(last)]);
         } else {
-            self.count(plan, WARP_LANES as i32 * plan.total);
+            self.count(mem, WARP_LANES as i32 * mem.total);
         }
         for (element, source) in inst.src[2..].iter().enumerate() {
-            let to = at(C, element as i32 * i32::from(plan.access.bytes));
+            let to = at(C, element as i32 * i32::from(mem.access.bytes));
             match *source {
-                Source::Vector(r) if self.f.homes[r.index()] == Home::Vector => {
+                Source::Vector(r) if self.f.storage[r.index()] == StorageClass::Vector => {
                     let start = self.layout.place(r.index()).vector.unwrap_or(0) as i32;
-                    self.move_last(plan.access, start, some, to);
+                    self.move_last(mem.access, start, some, to);
                 }
-                Source::Vector(r) => self.store_scalar(Source::Scalar(r), plan.access, to),
-                one => self.store_scalar(one, plan.access, to),
+                Source::Vector(r) => self.store_scalar(Source::Scalar(r), mem.access, to),
+                one => self.store_scalar(one, mem.access, to),
             }
         }
         self.in_eax = None;

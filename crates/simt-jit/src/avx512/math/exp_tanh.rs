@@ -34,7 +34,7 @@ impl Compiler<'_> {
         }
         let value = self.value(inst.src[0], LANES);
         let place = self.dest(inst, &inst.dst[0]);
-        let canonical = !self.lazy[inst.dst[0].reg.index()];
+        let canonical = !self.nan_deferred[inst.dst[0].reg.index()];
         for part in 0..self.parts(LANES) {
             let mut x = self.part_in(value, part, LANES, Z0);
             if flush {
@@ -75,7 +75,7 @@ impl Compiler<'_> {
     /// The sines or cosines of a register's lanes, in Z0.
     fn sine(&mut self, x: Register, cosine: bool) {
         self.a.op(Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm, &[argument().into(), x.into()]);
-        // Quarter turns in Z1, what is left in Z0.
+        // Slice turns in Z1, what is left in Z0.
         let turns = self.every(FRAC_2_PI);
         self.a.op(MULTIPLY, &[Z1.into(), x.into(), turns.into()]);
         let round = Code::EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae;

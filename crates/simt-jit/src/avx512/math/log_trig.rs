@@ -38,7 +38,7 @@ impl Compiler<'_> {
         let w = Width::W32;
         let value = self.value(inst.src[0], w);
         let place = self.dest(inst, &inst.dst[0]);
-        let canonical = !self.lazy[inst.dst[0].reg.index()];
+        let canonical = !self.nan_deferred[inst.dst[0].reg.index()];
         for part in 0..self.parts(w) {
             let mut x = self.part_in(value, part, w, Z3);
             if flush {

@@ -9,7 +9,7 @@
 use crate::asm::assembler::{Label, X, at};
 use crate::avx512::matrix::Engine;
 use crate::avx512::matrix::ldmatrix::RowLoad;
-use crate::frame::layout::{C, D, LATE, LATE_SLOTS};
+use crate::frame::layout::{C, D, DEFERRED, DEFERRED_SLOTS};
 use crate::frame::out_of_line::Cold;
 use crate::function::Compiler;
 use crate::regalloc::allocate::Lanes;
@@ -20,7 +20,7 @@ use simt::ir::vector::VectorInst;
 
 /// A load of a matrix that has been checked.
 #[derive(Clone, Debug)]
-pub(crate) struct LateLoad {
+pub(crate) struct DeferredLoad {
     block: usize,
     index: usize,
     matrix: usize,
@@ -40,7 +40,7 @@ impl Compiler<'_> {
         if !inst.dst.iter().all(|d| on_stack(d.reg)) {
             return None;
         }
-        (0..LATE_SLOTS).find(|slot| self.fragments.late.iter().all(|late| late.slot != *slot))
+        (0..DEFERRED_SLOTS).find(|slot| self.fragments.late.iter().all(|late| late.slot != *slot))
     }
 
     /// Nothing of a slot is still to be loaded.
@@ -73,7 +73,7 @@ impl Compiler<'_> {
             let list = &mut self.fragments.late;
             let place = list.partition_point(|late| late.user <= user);
             let load = RowLoad { transpose, order };
-            list.insert(place, LateLoad { block, index, matrix, slot, distances, load, user });
+            list.insert(place, DeferredLoad { block, index, matrix, slot, distances, load, user });
         }
     }
 
@@ -83,14 +83,14 @@ impl Compiler<'_> {
             || matches!(inst.op, Op::LoadMatrix { .. })
             || !inst.op.has_effect();
         if !waits {
-            self.load_late(usize::MAX);
+            self.emit_deferred_loads(usize::MAX);
         }
     }
 
     /// Loads all that the instructions in front of `end` use; all that is late if that is the
     /// greatest number.
-    pub(crate) fn load_late(&mut self, end: usize) {
-        let needed = |late: &LateLoad| late.user < end || end == usize::MAX;
+    pub(crate) fn emit_deferred_loads(&mut self, end: usize) {
+        let needed = |late: &DeferredLoad| late.user < end || end == usize::MAX;
         while self.fragments.late.first().is_some_and(needed) {
             let late = self.fragments.late.remove(0);
             self.load_matrix_now(&late);
@@ -99,20 +99,20 @@ impl Compiler<'_> {
 
     /// Loads what is next of all that is late; gives it back. One matrix amid the products of two
     /// fragments: more is more than a processor looks ahead while it multiplies.
-    pub(crate) fn load_next(&mut self) -> Option<LateLoad> {
+    pub(crate) fn load_next(&mut self) -> Option<DeferredLoad> {
         let late = (!self.fragments.late.is_empty()).then(|| self.fragments.late.remove(0))?;
         self.load_matrix_now(&late);
         Some(late)
     }
 
     /// Products run elsewhere: so do the loads that stand between them.
-    pub(crate) fn load_aside(&mut self, label: Label, back: Label, loads: Vec<LateLoad>) {
+    pub(crate) fn load_aside(&mut self, label: Label, back: Label, loads: Vec<DeferredLoad>) {
         let block = self.block;
-        self.cold.push(Cold::Late { label, back, block, loads });
+        self.out_of_line.push(Cold::Late { label, back, block, loads });
     }
 
     /// Loads a matrix, if the decoded form has not; keeps sums.
-    pub(crate) fn load_matrix_now(&mut self, late: &LateLoad) {
+    pub(crate) fn load_matrix_now(&mut self, late: &DeferredLoad) {
         let f = self.f;
         let inst = &f.blocks[late.block].insts[late.index];
         let done = self.a.label();
@@ -130,5 +130,5 @@ impl Compiler<'_> {
 
 /// Where the pointer of a slot is.
 fn late_at(slot: usize) -> MemoryOperand {
-    at(Register::RSP, LATE + 8 * slot as i32)
+    at(Register::RSP, DEFERRED + 8 * slot as i32)
 }

@@ -8,7 +8,7 @@
 //!
 //! Deliberately absent: warps that are not whole, and generic addresses. Their decoded form runs.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::analysis::use_weights::sources;
 use crate::asm::assembler::{Label, X, at};
 use crate::avx512::matrix::{Order, Routine};
@@ -18,14 +18,14 @@ use crate::emit::lane_loop::Turn;
 use crate::frame::layout::{A, C, D, Field, K1, LANE_VALUES, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field};
 use crate::frame::out_of_line::Cold;
 use crate::function::Compiler;
-use crate::memory::access::{Address, Plan};
+use crate::memory::access::{Address, MemAccess};
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{Access, Op, Space, Width};
 use simt::ir::vector::{Source, VectorInst};
 
 /// Rows of a matrix.
-const ROWS: usize = 8;
+const PACKED_A: usize = 8;
 
 /// Bytes of a line of four lanes' rows.
 const LINE_BYTES: i32 = 4 * ROW_BYTES;
@@ -55,7 +55,7 @@ impl RowLoad {
 
 impl Compiler<'_> {
     /// Rows in shared memory as an access of 16 bytes a lane; `None` if there is no code for it.
-    pub(crate) fn rows(&self, inst: &VectorInst, space: Space, write: bool) -> Option<Plan> {
+    pub(crate) fn rows(&self, inst: &VectorInst, space: Space, write: bool) -> Option<MemAccess> {
         let (Source::Vector(address), Source::Imm(offset)) = (inst.src[0], inst.src[1]) else {
             return None;
         };
@@ -71,41 +71,46 @@ impl Compiler<'_> {
         let access = Access { space, bytes, signed: false, count, width, volatile: false };
         let (shared, local, wide) = (true, false, false);
         let (total, before, site) = (ROW_BYTES, 0, 0);
-        Some(Plan { access, write, shared, local, total, offset, before, wide, site })
+        Some(MemAccess { access, write, shared, local, total, offset, before, wide, site })
     }
 
     /// Checks the rows of so many lanes. What they are counted from is in RCX then, as a pointer;
     /// gives back where their distances from that are on the stack.
-    fn checked_rows(&mut self, inst: &VectorInst, plan: Plan, lanes: usize, slow: Label) -> i32 {
+    fn checked_rows(
+        &mut self,
+        inst: &VectorInst,
+        mem: MemAccess,
+        lanes: usize,
+        slow: Label,
+    ) -> i32 {
         let address = self.value(inst.src[0], Width::W32);
         // A pattern that nothing else has is not worth to be measured.
         if (self.pattern_uses(self.index) > 1 || lanes < 32)
-            && let Some(distances) =
-                self.pattern(self.index, plan, Kind::Rows(lanes), address, slow)
+            && let Some(distances) = self.pattern(self.index, mem, Kind::Rows(lanes), address, slow)
         {
             return distances;
         }
-        self.check_lanes(inst, plan, Address::Lanes(address), slow);
+        self.check_lanes(inst, mem, Address::Lanes(address), slow);
         let distances = pattern_at(self.pattern_slot(), 0);
         for part in 0..2 {
             let from = self.part_in(address, part, Width::W32, Z0);
             let to = at(Register::RSP, distances + 64 * part as i32);
             self.a.op(store_code(Width::W32), &[to.into(), from.into()]);
         }
-        self.a.op(Code::Lea_r64_m, &[C.into(), at(D, plan.offset).into()]);
+        self.a.op(Code::Lea_r64_m, &[C.into(), at(D, mem.offset).into()]);
         distances
     }
 
     /// Makes code for a load of matrices; false if there is none.
     pub(crate) fn load_matrix(&mut self, inst: &VectorInst, space: Space, transpose: bool) -> bool {
-        let Some(plan) = self.rows(inst, space, false) else { return false };
+        let Some(mem) = self.rows(inst, space, false) else { return false };
         let back = self.a.label();
-        let slow = self.aside(back);
+        let slow = self.slow_path(back);
         let late = self.late_slot(inst);
         if let Some(slot) = late {
             self.say_loaded(slot);
         }
-        let distances = self.checked_rows(inst, plan, ROWS * inst.dst.len(), slow);
+        let distances = self.checked_rows(inst, mem, PACKED_A * inst.dst.len(), slow);
         if let Some(slot) = late {
             self.say_late(slot);
             self.a.bind(back);
@@ -125,7 +130,7 @@ impl Compiler<'_> {
 
     /// Loads a matrix, whose rows are at distances from RDX that are on the stack.
     pub(crate) fn load_rows_of(&mut self, load: RowLoad, distances: i32, matrix: usize) {
-        let first = distance(distances, Kind::Rows(32), ROWS * matrix);
+        let first = distance(distances, Kind::Rows(32), PACKED_A * matrix);
         self.a.op(Code::Lea_r64_m, &[A.into(), first.into()]);
         self.call(Routine::LoadRows(load));
     }
@@ -196,13 +201,13 @@ impl Compiler<'_> {
         space: Space,
         transpose: bool,
     ) -> bool {
-        let Some(plan) = self.rows(inst, space, true) else { return false };
+        let Some(mem) = self.rows(inst, space, true) else { return false };
         if !inst.src[2..].iter().all(|s| matches!(s, Source::Vector(_) | Source::Imm(_))) {
             return false;
         }
         let back = self.a.label();
-        let slow = self.aside(back);
-        let distances = self.checked_rows(inst, plan, ROWS * (inst.src.len() - 2), slow);
+        let slow = self.slow_path(back);
+        let distances = self.checked_rows(inst, mem, PACKED_A * (inst.src.len() - 2), slow);
         self.a.op(Code::Mov_r64_rm64, &[D.into(), C.into()]);
         for (matrix, source) in inst.src[2..].iter().enumerate() {
             let value = self.value(*source, Width::W32);
@@ -211,16 +216,16 @@ impl Compiler<'_> {
             if transpose {
                 parts = self.transposed(parts, Order::Lanes);
             }
-            for row in 0..ROWS {
-                let (from, quarter) = (parts[row / 4], row as i32 % 4);
-                let number = distance(distances, Kind::Rows(32), ROWS * matrix + row);
+            for row in 0..PACKED_A {
+                let (from, slice) = (parts[row / 4], row as i32 % 4);
+                let number = distance(distances, Kind::Rows(32), PACKED_A * matrix + row);
                 self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), number.into()]);
                 let to = MemoryOperand::with_base_index(D, C);
-                if quarter == 0 {
+                if slice == 0 {
                     self.a.op(STORE, &[to.into(), xmm(from).into()]);
                 } else {
                     let extract = Code::EVEX_Vextracti32x4_xmmm128_k1z_zmm_imm8;
-                    self.a.op(extract, &[to.into(), from.into(), X::I(quarter)]);
+                    self.a.op(extract, &[to.into(), from.into(), X::I(slice)]);
                 }
             }
         }
@@ -230,7 +235,7 @@ impl Compiler<'_> {
 
     /// Makes code for a matrix turned in its register; false if there is none.
     pub(crate) fn transpose_matrix(&mut self, inst: &VectorInst) -> bool {
-        let whole = self.flavour == Flavour::Avx512 && !self.masked && inst.guard.is_none();
+        let whole = self.isa == SimdIsa::Avx512 && !self.masked && inst.guard.is_none();
         let plain = matches!(inst.src[0], Source::Vector(_) | Source::Imm(_));
         if !whole || !plain || !self.has_lane_results(inst) {
             return false;
@@ -250,7 +255,11 @@ impl Compiler<'_> {
         for (part, to) in TURNED.into_iter().enumerate() {
             // Element `n` of the result is in row `n / 8`.
             let elements = order.lanes(part).flat_map(|lane| [2 * lane, 2 * lane + 1]);
-            self.load_picks(Width::W16, to, elements.map(|n| ROWS * (n % ROWS) + n / ROWS));
+            self.load_picks(
+                Width::W16,
+                to,
+                elements.map(|n| PACKED_A * (n % PACKED_A) + n / PACKED_A),
+            );
             let pick = Code::EVEX_Vpermi2w_zmm_k1z_zmm_zmmm512;
             self.a.op(pick, &[to.into(), parts[0].into(), parts[1].into()]);
         }
@@ -259,7 +268,11 @@ impl Compiler<'_> {
 
     /// The store behind a load of 16 bytes a lane, if all that is loaded is there for it only and
     /// there is code for both.
-    fn store_of_copy(&self, inst: &VectorInst, load: Plan) -> Option<(&VectorInst, Plan)> {
+    fn store_of_copy(
+        &self,
+        inst: &VectorInst,
+        load: MemAccess,
+    ) -> Option<(&VectorInst, MemAccess)> {
         let f = self.f;
         let store = f.blocks.get(self.block).and_then(|b| b.insts.get(self.index + 1))?;
         let Op::Store(access) = store.op else { return None };
@@ -282,8 +295,8 @@ impl Compiler<'_> {
 
     /// If a load of 16 bytes a lane is there for the store behind it only, makes code for both;
     /// false if that is not so, or if there is none.
-    pub(crate) fn copy(&mut self, inst: &VectorInst, load: Plan) -> bool {
-        let Some((store, plan)) = self.store_of_copy(inst, load) else { return false };
+    pub(crate) fn copy(&mut self, inst: &VectorInst, load: MemAccess) -> bool {
+        let Some((store, mem)) = self.store_of_copy(inst, load) else { return false };
         let (to, from) = (store.src[0], inst.src[0]);
         let back = self.a.label();
         self.merged = self.index + 1..self.index + 2;
@@ -296,14 +309,14 @@ impl Compiler<'_> {
             return true;
         };
         let apart = self.a.label();
-        self.cold.push(Cold::Apart { label: apart, back, block, index });
+        self.out_of_line.push(Cold::Apart { label: apart, back, block, index });
         let once = self.pattern_uses(index) == 1;
-        self.measured(index + 1, plan, kind, to);
+        self.measured(index + 1, mem, kind, to);
         if !once {
             self.measured(index, load, kind, from);
         }
         let kept = at(Register::RSP, SAVED_SCRATCH);
-        let Some(to) = self.pattern(index + 1, plan, kind, to, apart) else { return false };
+        let Some(to) = self.pattern(index + 1, mem, kind, to, apart) else { return false };
         self.a.op(Code::Mov_rm64_r64, &[kept.into(), C.into()]);
         // Where lines are: their addresses, or how far they are from RCX.
         let (lines, first): ([MemoryOperand; LINES], _) = if once {
@@ -338,15 +351,22 @@ impl Compiler<'_> {
 
     /// Copies 16 bytes a lane as [`Self::copy`], lane by lane, and comes to what goes on at `back`;
     /// false if it is no such copy.
-    pub(crate) fn copy_apart(&mut self, inst: &VectorInst, load: Plan, back: Label) -> bool {
-        let Some((store, plan)) = self.store_of_copy(inst, load) else { return false };
+    pub(crate) fn copy_apart(&mut self, inst: &VectorInst, load: MemAccess, back: Label) -> bool {
+        let Some((store, mem)) = self.store_of_copy(inst, load) else { return false };
         let store = store.clone();
         let slow = self.a.label();
         let members = vec![self.index, self.index + 1];
         let (block, masked) = (self.block, self.masked);
-        self.cold.push(Cold::Segment { label: slow, back, block, masked, members, in_eax: None });
+        self.out_of_line.push(Cold::VectorRegion {
+            label: slow,
+            back,
+            block,
+            masked,
+            members,
+            in_eax: None,
+        });
         let address = Address::Lanes(self.value(store.src[0], Width::W32));
-        self.check_lanes(&store, plan, address, slow);
+        self.check_lanes(&store, mem, address, slow);
         let rows = self.value_slots(store.src[0], Width::W32, LANE_VALUES);
         let address = self.address(inst.src[0], Width::W64);
         self.check_lanes(inst, load, address, slow);
@@ -358,7 +378,7 @@ impl Compiler<'_> {
             self.a.op(LOAD, &[xmm(z).into(), at(C, load.offset).into()]);
             let number = rows.of(Turn::Number(lane), 4);
             self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), number.into()]);
-            let offset = i64::from(plan.offset);
+            let offset = i64::from(mem.offset);
             let to = MemoryOperand::with_base_index_scale_displ_size(D, C, 1, offset, 8);
             self.a.op(STORE, &[to.into(), xmm(z).into()]);
         }

@@ -10,7 +10,7 @@ use crate::avx512::matrix::operand_packing::{Engine, Form, Kind, Order, VECTOR};
 use crate::avx512::matrix::packed_cache::Factor;
 use crate::avx512::matrix::{PAIRED_LEAST, SPARE};
 use crate::avx512::operands::{move_code, store_code, ymm};
-use crate::frame::layout::{A, C, D, DOUBT, K1, K2, Z0, Z1, Z2, Z3};
+use crate::frame::layout::{A, C, D, K1, K2, PAIR_CHECK, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::matrix::MatrixType;
@@ -321,7 +321,7 @@ impl Compiler<'_> {
         self.a.op(Code::VEX_Kmovd_r32_kr, &[ecx, K1.into()]);
         self.a.op(Code::Mov_rm32_r32, &[at(D, 0).into(), ecx]);
         // Behind the return address.
-        self.a.op(Code::Or_rm32_r32, &[at(Register::RSP, DOUBT + 8).into(), ecx]);
+        self.a.op(Code::Or_rm32_r32, &[at(Register::RSP, PAIR_CHECK + 8).into(), ecx]);
     }
 
     /// Moves the sums from the registers of C at RDX, or to those of D.
@@ -354,7 +354,7 @@ impl Compiler<'_> {
         };
         let held: Vec<Register> = engine.held().collect();
         let vectors = engine.halves() * engine.parts();
-        for (step, (row, quarter, column)) in engine.steps_of(group).enumerate() {
+        for (step, (row, slice, column)) in engine.steps_of(group).enumerate() {
             let columns = [Z0, Z1];
             for (odd, to) in columns.into_iter().enumerate() {
                 let from = at(C, column + engine.odd_offset() * odd as i32);
@@ -366,14 +366,14 @@ impl Compiler<'_> {
                 if !held.is_empty() {
                     let unit = step % (held.len() / vectors);
                     let kept = held[unit * vectors + n];
-                    if quarter == 0 {
+                    if slice == 0 {
                         self.a.op(move_code(Width::W32), &[kept.into(), from]);
                     }
                     from = kept.into();
                 }
                 let row = if n % 2 == 0 || engine.kind == Kind::Bits { Z2 } else { Z3 };
                 // The immediate repeats one of four.
-                let how = X::I((quarter as u8 * 0x55) as i8 as i32);
+                let how = X::I((slice as u8 * 0x55) as i8 as i32);
                 self.a.op(spread, &[row.into(), from, how]);
                 for (odd, column) in columns.into_iter().enumerate() {
                     self.add_product(engine, engine.sum(half, odd, part), row, column);
@@ -388,7 +388,7 @@ impl Compiler<'_> {
         let Some(second) = engine.second() else { return };
         let row = engine.shared_row();
         let columns = [(C, [Z0, Z1], engine), (D, [Z2, Z3], second)];
-        for (from, quarter, column) in engine.steps_of(group) {
+        for (from, slice, column) in engine.steps_of(group) {
             for ((base, to, _), odd) in columns.iter().flat_map(|c| [(c, 0), (c, 1)]) {
                 let from = at(*base, column + engine.odd_offset() * odd as i32);
                 let repeat = Code::EVEX_Vbroadcasti32x4_zmm_k1z_m128;
@@ -397,7 +397,7 @@ impl Compiler<'_> {
             for n in 0..engine.halves() * engine.parts() {
                 let (half, part) = (n / engine.parts(), n % engine.parts());
                 let from = at(A, from + VECTOR * n as i32);
-                let how = X::I((quarter as u8 * 0x55) as i8 as i32);
+                let how = X::I((slice as u8 * 0x55) as i8 as i32);
                 let spread = Code::EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8;
                 self.a.op(spread, &[row.into(), from.into(), how]);
                 for ((_, columns, engine), odd) in columns.iter().flat_map(|c| [(c, 0), (c, 1)]) {

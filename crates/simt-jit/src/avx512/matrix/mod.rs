@@ -19,10 +19,10 @@ mod packed_cache;
 mod sparse;
 pub(crate) mod store_accumulator;
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::analysis::nan_demand;
 use crate::asm::assembler::{Label, X, at, repeated};
-pub(crate) use crate::avx512::matrix::deferred_loads::LateLoad;
+pub(crate) use crate::avx512::matrix::deferred_loads::DeferredLoad;
 use crate::avx512::matrix::microkernels::MovedSums;
 pub(crate) use crate::avx512::matrix::microkernels::Routine;
 use crate::avx512::matrix::operand_packing::VECTOR;
@@ -30,7 +30,7 @@ pub(crate) use crate::avx512::matrix::operand_packing::{Engine, Form, Kind, Orde
 pub(crate) use crate::avx512::matrix::packed_cache::{FRAGMENTS_MAX, Fragments};
 use crate::avx512::matrix::packed_cache::{Factor, engines, share_rows};
 use crate::avx512::operands::{Place, Value, move_code};
-use crate::frame::layout::{A, C, D, DOUBT, K1, REFUSED, Z0, Z1, Z2, Z3};
+use crate::frame::layout::{A, C, D, K1, PAIR_CHECK, UNPACKABLE, Z0, Z1, Z2, Z3};
 use crate::frame::out_of_line::Cold;
 use crate::function::Compiler;
 use crate::regalloc::allocate::Lanes;
@@ -125,7 +125,7 @@ pub(crate) fn vectors(f: &VectorFunction, most: usize) -> usize {
 }
 
 /// What products in pairs cannot have, if there is doubt.
-pub(crate) struct Doubt {
+pub(crate) struct PairCheck {
     engines: Vec<Engine>,
     /// What says that a fragment is refused.
     refused: Vec<MemoryOperand>,
@@ -134,7 +134,7 @@ pub(crate) struct Doubt {
 /// Where it says that a fragment has elements that products in pairs cannot have: of A, then of B.
 fn refused_at(factor: Factor, slot: usize) -> MemoryOperand {
     let first = if factor == Factor::A { 0 } else { FRAGMENTS_MAX };
-    at(Register::RSP, REFUSED + 4 * (first + slot) as i32)
+    at(Register::RSP, UNPACKABLE + 4 * (first + slot) as i32)
 }
 
 /// Where registers are, if they lie in memory one behind the other.
@@ -171,9 +171,9 @@ impl<'a> Compiler<'a> {
     /// share their factors A; false if there is none.
     pub(crate) fn multiply(&mut self, inst: &VectorInst, product: Multiply) -> bool {
         let Some(engine) = Engine::of(product) else { return false };
-        let whole = self.flavour == Flavour::Avx512 && !self.masked;
+        let whole = self.isa == SimdIsa::Avx512 && !self.masked;
         if !whole || !self.has_lane_results(inst) || !is_plain(inst) {
-            self.load_late(usize::MAX);
+            self.emit_deferred_loads(usize::MAX);
             return false;
         }
         let chain = self.chain(self.index, engine);
@@ -188,9 +188,16 @@ impl<'a> Compiler<'a> {
             let (block, masked, in_eax) = (self.block, self.masked, None);
             let members = (self.index..end).collect();
             let (label, back) = (slow, late);
-            self.cold.push(Cold::Segment { label, back, block, masked, members, in_eax });
+            self.out_of_line.push(Cold::VectorRegion {
+                label,
+                back,
+                block,
+                masked,
+                members,
+                in_eax,
+            });
         }
-        self.load_late(end);
+        self.emit_deferred_loads(end);
         let (mut rows, mut columns) = (Vec::new(), Vec::new());
         for inst in &sides[0].1 {
             rows.push(self.ready(engine, Factor::A, factors(inst, product)[0], &rows));
@@ -257,7 +264,7 @@ impl<'a> Compiler<'a> {
         let rows = other.iter().map(row).eq(chain.iter().map(row));
         let written = |r: Reg| chain.iter().flat_map(|inst| &inst.dst).any(|d| d.reg == r);
         let apart = other.iter().all(|inst| {
-            let exposed = nan_demand::exposed(&self.lazy, inst).next().is_some();
+            let exposed = nan_demand::exposed(&self.nan_deferred, inst).next().is_some();
             let touched = inst.src.iter().flat_map(|s| s.registers());
             !exposed && !touched.chain(inst.dst.iter().map(|d| d.reg)).any(written)
         });
@@ -283,7 +290,7 @@ impl<'a> Compiler<'a> {
                 && (next.dst == last.dst || only())
                 && sums.iter().copied().eq(last.dst.iter().map(|d| Source::Vector(d.reg)))
                 && !factors.iter().any(|s| reads(&last.dst, s) || reads(&next.dst, s))
-                && nan_demand::exposed(&self.lazy, next).next().is_none()
+                && nan_demand::exposed(&self.nan_deferred, next).next().is_none()
         };
         // Each sum is clamped.
         let most = if product.saturate { 1 } else { CHAIN_MAX.min(self.fragments.together_max()) };
@@ -409,19 +416,24 @@ impl<'a> Compiler<'a> {
             .zip(slots)
             .flat_map(|(factor, slots)| slots.iter().map(move |slot| refused_at(factor, *slot)))
             .collect();
-        self.cold.push(Cold::Doubt { label, back, slow, doubt: Doubt { engines, refused } });
-        self.a.op(Code::Cmp_rm32_imm8, &[at(Register::RSP, DOUBT).into(), X::I(0)]);
+        self.out_of_line.push(Cold::PairCheck {
+            label,
+            back,
+            slow,
+            pair_check: PairCheck { engines, refused },
+        });
+        self.a.op(Code::Cmp_rm32_imm8, &[at(Register::RSP, PAIR_CHECK).into(), X::I(0)]);
         self.a.jump(Code::Jne_rel32_64, label);
         self.a.bind(back);
     }
 
     /// Something was refused, or a product ran in its decoded form: looks whether that matters.
-    pub(crate) fn look_closely(&mut self, doubt: &Doubt, slow: Label) {
-        for place in &doubt.refused {
+    pub(crate) fn look_closely(&mut self, pair_check: &PairCheck, slow: Label) {
+        for place in &pair_check.refused {
             self.a.op(Code::Cmp_rm32_imm8, &[(*place).into(), X::I(0)]);
             self.a.jump(Code::Jne_rel32_64, slow);
         }
-        for engine in &doubt.engines {
+        for engine in &pair_check.engines {
             self.call(Routine::Subnormal(*engine));
             self.a.jump(Code::Jne_rel32_64, slow);
         }
@@ -430,7 +442,7 @@ impl<'a> Compiler<'a> {
     /// Says whether sums may be subnormal, if products care: not those of a warp at its start.
     pub(crate) fn say_of_sums(&mut self, subnormal: bool) {
         if self.fragments.pairs {
-            let to = at(Register::RSP, DOUBT);
+            let to = at(Register::RSP, PAIR_CHECK);
             self.a.op(Code::Mov_rm32_imm32, &[to.into(), X::I(subnormal.into())]);
         }
     }
@@ -489,7 +501,7 @@ impl<'a> Compiler<'a> {
         }
         let floats = matches!(engine.kind, Kind::Pairs | Kind::Single);
         let canonical: Vec<bool> =
-            inst.dst.iter().map(|d| floats && !self.lazy[d.reg.index()]).collect();
+            inst.dst.iter().map(|d| floats && !self.nan_deferred[d.reg.index()]).collect();
         let places: Vec<Place> = inst.dst.iter().map(|d| self.dest(inst, d)).collect();
         let values: Option<Vec<Value>> = places.iter().map(Place::whole).collect();
         let same = canonical.iter().all(|c| *c == canonical[0]);

@@ -274,11 +274,11 @@ impl Engine {
     pub(super) fn steps_of(self, group: usize) -> impl Iterator<Item = (i32, usize, i32)> {
         let (rows, columns) = (self.rows(), self.columns());
         let all = (0..4).flat_map(move |q| (0..rows.units).map(move |i| (q, i)));
-        all.map(move |(quarter, i)| {
+        all.map(move |(slice, i)| {
             let unit = added(rows.units, i);
             let row = self.row_offset(group * self.halves(), 0) + rows.step * unit as i32;
             let first = columns.unit_bytes() * (group * rows.units + unit) as i32;
-            (row, quarter, first + columns.step * quarter as i32)
+            (row, slice, first + columns.step * slice as i32)
         })
     }
 

@@ -4,15 +4,15 @@
 use crate::analysis::use_weights::{mentioned, sources};
 use crate::asm::assembler::Label;
 use crate::avx512::matrix::CHAIN_MAX;
-use crate::avx512::matrix::deferred_loads::LateLoad;
+use crate::avx512::matrix::deferred_loads::DeferredLoad;
 use crate::avx512::matrix::microkernels::Routine;
 use crate::avx512::matrix::operand_packing::{Engine, Form, Kind};
-use crate::frame::layout::{COLUMNS, COLUMNS_BYTES, ROWS, ROWS_BYTES};
+use crate::frame::layout::{PACKED_A, PACKED_A_BYTES, PACKED_B, PACKED_B_BYTES};
 use iced_x86::Register;
 use simt::ir::Reg;
 use simt::ir::matrix::Multiply;
 use simt::ir::op::{Op, Width};
-use simt::ir::vector::{Home, Source, VectorFunction, VectorInst, VectorTerm};
+use simt::ir::vector::{Source, StorageClass, VectorFunction, VectorInst, VectorTerm};
 
 /// Fragments that are remembered of each kind, at most.
 pub(crate) const FRAGMENTS_MAX: usize = 32;
@@ -26,8 +26,8 @@ pub(crate) enum Factor {
 
 /// Fragments that are ready, and the routines that make and multiply them.
 pub(crate) struct Fragments {
-    rows: Held,
-    columns: Held,
+    rows: PackedOperand,
+    columns: PackedOperand,
     /// By register: never subnormal, if no product ran in its decoded form.
     normal: Vec<bool>,
     /// By register: how often something reads it.
@@ -37,7 +37,7 @@ pub(crate) struct Fragments {
     /// Products can be made beside others: the registers for that are free.
     pub(super) beside: bool,
     /// Loads that are to be made, those first that are needed first.
-    pub(super) late: Vec<LateLoad>,
+    pub(super) late: Vec<DeferredLoad>,
     /// What code is called from somewhere.
     pub(super) routines: Vec<(Routine, Label)>,
 }
@@ -52,7 +52,7 @@ struct Ready {
 }
 
 /// The fragments of one factor.
-struct Held {
+struct PackedOperand {
     slots: Vec<Option<Ready>>,
     next: usize,
     /// Where they start on the stack, and bytes of one.
@@ -101,13 +101,13 @@ impl Fragments {
         let of = |bytes: fn(Engine) -> i32, start: i32, room: i32| {
             let bytes = engines(f).map(bytes).max().unwrap_or(room);
             let count = ((room / bytes) as usize).min(FRAGMENTS_MAX);
-            Held { slots: vec![None; count], next: 0, start, bytes }
+            PackedOperand { slots: vec![None; count], next: 0, start, bytes }
         };
         let pairs = engines(f).any(|engine| engine.kind == Kind::Pairs);
         let calls = f.blocks.iter().any(|b| matches!(b.term, VectorTerm::Call { .. }));
         Self {
-            rows: of(Engine::rows_bytes, ROWS, ROWS_BYTES),
-            columns: of(Engine::columns_bytes, COLUMNS, COLUMNS_BYTES),
+            rows: of(Engine::rows_bytes, PACKED_A, PACKED_A_BYTES),
+            columns: of(Engine::columns_bytes, PACKED_B, PACKED_B_BYTES),
             normal: if pairs && !calls { normal(f) } else { vec![false; f.classes.len()] },
             reads: reads(f),
             pairs,
@@ -145,7 +145,7 @@ impl Fragments {
         self.late.iter().any(|late| late.distances == distances)
     }
 
-    fn held(&mut self, factor: Factor) -> &mut Held {
+    fn held(&mut self, factor: Factor) -> &mut PackedOperand {
         match factor {
             Factor::A => &mut self.rows,
             Factor::B => &mut self.columns,
@@ -231,10 +231,11 @@ fn is_normal(registers: &[bool], source: Source) -> bool {
 /// By register: all that writes it are moves of such values, and products of pairs that add to such
 /// values, whose sums are never subnormal then (see [`crate::avx512::matrix::PAIRED_LEAST`]).
 fn normal(f: &VectorFunction) -> Vec<bool> {
-    let is_f32 =
-        |(home, width): (&Home, Option<Width>)| *home == Home::Vector && width == Some(Width::W32);
+    let is_f32 = |(storage, width): (&StorageClass, Option<Width>)| {
+        *storage == StorageClass::Vector && width == Some(Width::W32)
+    };
     let widths = f.classes.iter().map(|class| class.width());
-    let mut normal: Vec<bool> = f.homes.iter().zip(widths).map(is_f32).collect();
+    let mut normal: Vec<bool> = f.storage.iter().zip(widths).map(is_f32).collect();
     let written = f.prologue.iter().flat_map(|inst| &inst.dst).map(|d| d.reg);
     for r in written.chain(f.blocks.iter().flat_map(|b| mentioned(f, &b.term))) {
         normal[r.index()] = false;

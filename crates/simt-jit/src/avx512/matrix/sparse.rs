@@ -7,7 +7,7 @@
 //!
 //! [`Op::Expand`]: simt::ir::op::Op::Expand
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::asm::assembler::{X, repeated};
 use crate::avx512::matrix::is_plain;
 use crate::frame::layout::{Z0, Z1, Z2, Z3};
@@ -20,7 +20,7 @@ use simt::ir::vector::{Source, VectorInst};
 impl Compiler<'_> {
     /// Makes code for a factor made whole; false if there is none.
     pub(crate) fn expand(&mut self, inst: &VectorInst, sparse: Sparse) -> bool {
-        let whole = self.flavour == Flavour::Avx512 && !self.masked;
+        let whole = self.isa == SimdIsa::Avx512 && !self.masked;
         let written = |s: &Source| s.registers().any(|r| inst.dst.iter().any(|d| d.reg == r));
         let kept = !inst.src.iter().any(written);
         if !whole || !kept || !is_plain(inst) || !self.has_lane_results(inst) {

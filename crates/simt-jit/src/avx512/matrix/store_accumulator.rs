@@ -3,7 +3,7 @@
 //!
 //! Deliberately absent: warps that are not whole. Their lanes go one by one.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::asm::assembler::{X, at};
 use crate::avx512::matrix::Routine;
 use crate::avx512::memory::offset_table::{Kind, LINES, distance};
@@ -11,19 +11,19 @@ use crate::avx512::operands::{Value, move_code};
 use crate::frame::layout::{A, C, D, Z0, Z1, Z2};
 use crate::frame::out_of_line::Cold;
 use crate::function::Compiler;
-use crate::memory::access::Plan;
+use crate::memory::access::MemAccess;
 use iced_x86::{Code, MemoryOperand};
 use simt::ir::op::{Access, Width};
 use simt::ir::vector::{Source, VectorInst};
 
 impl Compiler<'_> {
     /// True if there is code for a store of rows.
-    fn writes_rows(&self, inst: &VectorInst, plan: Plan) -> bool {
-        let Access { bytes: 4, count: 2, width: Width::W32, .. } = plan.access else {
+    fn writes_rows(&self, inst: &VectorInst, mem: MemAccess) -> bool {
+        let Access { bytes: 4, count: 2, width: Width::W32, .. } = mem.access else {
             return false;
         };
         let plain = |s: &Source| matches!(s, Source::Vector(_));
-        let global = plan.wide && !plan.shared && plan.write && plan.offset % plan.total == 0;
+        let global = mem.wide && !mem.shared && mem.write && mem.offset % mem.total == 0;
         let lanes = inst.src[0]
             .registers()
             .all(|r| matches!(self.lanes_of(r), Value::Parts(_) | Value::Memory(..)));
@@ -36,17 +36,17 @@ impl Compiler<'_> {
 
     /// Makes code for a store of two elements of 32 bits a lane by which each quad writes a row of
     /// a product; false if it is no such store. Lanes that turn out to be apart are elsewhere.
-    pub(crate) fn store_results(&mut self, inst: &VectorInst, plan: Plan) -> bool {
-        let whole = self.flavour == Flavour::Avx512 && !self.masked;
-        if !whole || !self.writes_rows(inst, plan) {
+    pub(crate) fn store_results(&mut self, inst: &VectorInst, mem: MemAccess) -> bool {
+        let whole = self.isa == SimdIsa::Avx512 && !self.masked;
+        if !whole || !self.writes_rows(inst, mem) {
             return false;
         }
         let address = self.value(inst.src[0], Width::W64);
         let (back, apart) = (self.a.label(), self.a.label());
         let (block, index) = (self.block, self.index);
-        let kind = Kind::Lines(plan.total);
-        let Some(lines) = self.pattern(index, plan, kind, address, apart) else { return false };
-        self.cold.push(Cold::Apart { label: apart, back, block, index });
+        let kind = Kind::Lines(mem.total);
+        let Some(lines) = self.pattern(index, mem, kind, address, apart) else { return false };
+        self.out_of_line.push(Cold::Apart { label: apart, back, block, index });
         let values = [2, 3].map(|n| self.value(inst.src[n], Width::W32));
         for part in 0..2 {
             for (value, to) in values.into_iter().zip([Z0, Z1]) {

@@ -6,7 +6,7 @@ use crate::avx512::operands::{Value, xmm};
 use crate::emit::lane_loop::Slot;
 use crate::frame::layout::{A, C, D, K1, K2, LANE_VALUES, SAVED_PAIR, Z1, Z2};
 use crate::function::Compiler;
-use crate::memory::access::{Address, Plan, span_code};
+use crate::memory::access::{Address, MemAccess, span_code};
 use crate::memory::per_lane_access::{is_narrow, load_code};
 use crate::regalloc::allocate::parts;
 use crate::scalar::integer::mov;
@@ -15,7 +15,7 @@ use simt::ir::op::Width;
 use simt::ir::vector::VectorInst;
 
 /// Where the lane is kept whose turn it is, while its access is checked.
-const KEPT: i32 = SAVED_PAIR;
+const SUMS: i32 = SAVED_PAIR;
 
 impl Compiler<'_> {
     /// If all lanes that run load from one address, does it at once and goes to `back`; also if
@@ -23,28 +23,28 @@ impl Compiler<'_> {
     pub(crate) fn same_for_all(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         address: Value,
         back: Label,
     ) {
-        let slow = self.aside(back);
+        let slow = self.slow_path(back);
         let apart = self.a.label();
         let some = self.masked || inst.guard.is_some();
         if some {
-            self.first_of_some(inst, plan, address, back);
+            self.first_of_some(inst, mem, address, back);
         } else {
-            self.first_of_all(plan, address);
+            self.first_of_all(mem, address);
         }
-        self.differ_from_first(plan, address, some);
+        self.differ_from_first(mem, address, some);
         self.a.jump(Code::Jne_rel32_64, apart);
-        self.step_to_element(plan);
-        self.check(plan, plan.total, slow);
+        self.step_to_element(mem);
+        self.check(mem, mem.total, slow);
         if some {
-            self.count_some(inst, plan);
+            self.count_some(inst, mem);
         } else {
-            self.count(plan, 32 * plan.total);
+            self.count(mem, 32 * mem.total);
         }
-        let access = plan.access;
+        let access = mem.access;
         let width = access.width;
         for element in 0..usize::from(access.count) {
             let memory = at(C, element as i32 * i32::from(access.bytes));
@@ -70,24 +70,24 @@ impl Compiler<'_> {
     }
 
     /// Lane 0's address in RCX.
-    pub(crate) fn first_of_all(&mut self, plan: Plan, address: Value) {
-        let base = if plan.wide { C } else { Register::ECX };
+    pub(crate) fn first_of_all(&mut self, mem: MemAccess, address: Value) {
+        let base = if mem.wide { C } else { Register::ECX };
         match self.part(address, 0) {
             X::R(register) => {
-                let code = match plan.wide {
+                let code = match mem.wide {
                     true => Code::EVEX_Vmovq_rm64_xmm,
                     false => Code::EVEX_Vmovd_rm32_xmm,
                 };
                 self.a.op(code, &[base.into(), xmm(register).into()]);
             }
             memory => {
-                self.a.op(mov(plan.wide), &[base.into(), memory]);
+                self.a.op(mov(mem.wide), &[base.into(), memory]);
             }
         }
     }
 
     /// The address of the first lane that runs in RCX; goes to `back` if none does.
-    fn first_of_some(&mut self, inst: &VectorInst, plan: Plan, address: Value, back: Label) {
+    fn first_of_some(&mut self, inst: &VectorInst, mem: MemAccess, address: Value, back: Label) {
         let eax = Register::EAX;
         // Here, so that it is done wherever `back` is come from.
         self.activate(inst.guard);
@@ -95,14 +95,14 @@ impl Compiler<'_> {
         self.a.op(Code::Test_rm32_r32, &[eax.into(), eax.into()]);
         self.a.jump(Code::Je_rel32_64, back);
         self.a.op(Code::Tzcnt_r32_rm32, &[eax.into(), eax.into()]);
-        let addresses = self.address_slots(plan, Address::Lanes(address));
-        let (base, bytes) = if plan.wide { (C, 8) } else { (Register::ECX, 4) };
-        self.a.op(mov(plan.wide), &[base.into(), of_lane(addresses, bytes).into()]);
+        let addresses = self.address_slots(mem, Address::Lanes(address));
+        let (base, bytes) = if mem.wide { (C, 8) } else { (Register::ECX, 4) };
+        self.a.op(mov(mem.wide), &[base.into(), of_lane(addresses, bytes).into()]);
     }
 
     /// Sets the zero flag if the addresses of the lanes that run are what is in RCX.
-    fn differ_from_first(&mut self, plan: Plan, address: Value, some: bool) {
-        let (width, spread, base, compare) = if plan.wide {
+    fn differ_from_first(&mut self, mem: MemAccess, address: Value, some: bool) {
+        let (width, spread, base, compare) = if mem.wide {
             let compare = Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8;
             (Width::W64, Code::EVEX_Vpbroadcastq_zmm_k1z_r64, C, compare)
         } else {
@@ -126,14 +126,14 @@ impl Compiler<'_> {
     }
 
     /// Adds the access's offset to the address in RCX.
-    fn step_to_element(&mut self, plan: Plan) {
-        if plan.offset != 0 {
-            let (code, base) = if plan.wide {
+    fn step_to_element(&mut self, mem: MemAccess) {
+        if mem.offset != 0 {
+            let (code, base) = if mem.wide {
                 (Code::Add_rm64_imm32, C)
             } else {
                 (Code::Add_rm32_imm32, Register::ECX)
             };
-            self.a.op(code, &[base.into(), X::I(plan.offset)]);
+            self.a.op(code, &[base.into(), X::I(mem.offset)]);
         }
     }
 
@@ -142,11 +142,11 @@ impl Compiler<'_> {
     pub(crate) fn one_lane(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         address: Address,
         back: Label,
     ) {
-        let slow = self.aside(back);
+        let slow = self.slow_path(back);
         let many = self.a.label();
         let (eax, edx) = (Register::EAX, Register::EDX);
         // Here, so that it is done wherever `back` is come from.
@@ -156,24 +156,24 @@ impl Compiler<'_> {
         self.a.jump(Code::Je_rel32_64, back);
         self.a.op(Code::VEX_Blsr_r32_rm32, &[edx.into(), eax.into()]);
         self.a.jump(Code::Jne_rel32_64, many);
-        let kept = at(Register::RSP, KEPT);
+        let kept = at(Register::RSP, SUMS);
         self.a.op(Code::Tzcnt_r32_rm32, &[eax.into(), eax.into()]);
         self.a.op(Code::Mov_rm64_r64, &[kept.into(), A.into()]);
         // Formulas need RAX.
-        let addresses = self.address_slots(plan, address);
+        let addresses = self.address_slots(mem, address);
         self.a.op(Code::Mov_r64_rm64, &[A.into(), kept.into()]);
-        let bytes = if plan.wide { 8 } else { 4 };
-        let base = if plan.wide { C } else { Register::ECX };
-        self.a.op(mov(plan.wide), &[base.into(), of_lane(addresses, bytes).into()]);
-        self.step_to_element(plan);
-        self.check(plan, plan.total, slow);
-        self.count(plan, plan.total);
-        let width = plan.access.width;
+        let bytes = if mem.wide { 8 } else { 4 };
+        let base = if mem.wide { C } else { Register::ECX };
+        self.a.op(mov(mem.wide), &[base.into(), of_lane(addresses, bytes).into()]);
+        self.step_to_element(mem);
+        self.check(mem, mem.total, slow);
+        self.count(mem, mem.total);
+        let width = mem.access.width;
         let wide = width == Width::W64;
-        for element in 0..usize::from(plan.access.count) {
-            let memory = at(C, element as i32 * i32::from(plan.access.bytes));
+        for element in 0..usize::from(mem.access.count) {
+            let memory = at(C, element as i32 * i32::from(mem.access.bytes));
             let value = if wide { D } else { edx };
-            if plan.write {
+            if mem.write {
                 let values = self.value_slots(inst.src[2 + element], width, LANE_VALUES);
                 self.a.op(Code::Mov_r64_rm64, &[A.into(), kept.into()]);
                 let from = of_lane(values, width.bytes());
@@ -197,18 +197,18 @@ impl Compiler<'_> {
     pub(crate) fn neighbours(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         address: Value,
         back: Label,
     ) {
-        let Plan { access, write, total, wide, .. } = plan;
+        let MemAccess { access, write, total, wide, .. } = mem;
         let Some(code) = span_code(access, write) else { return };
         if access.count != 1 {
             return;
         }
-        let slow = self.aside(back);
+        let slow = self.slow_path(back);
         let apart = self.a.label();
-        self.first_of_some(inst, plan, address, back);
+        self.first_of_some(inst, mem, address, back);
         // Where lane 0's would be.
         let log = X::I(total.trailing_zeros() as i32);
         self.a.op(Code::Shl_rm32_imm8, &[Register::EAX.into(), log]);
@@ -242,10 +242,10 @@ impl Compiler<'_> {
         }
         self.a.op(Code::VEX_Kortestw_kr_kr, &[K2.into(), K2.into()]);
         self.a.jump(Code::Jne_rel32_64, apart);
-        self.step_to_element(plan);
-        self.check_some(inst, plan, 0, slow, back);
-        self.count_some(inst, plan);
-        self.transfer_some(inst, plan, code);
+        self.step_to_element(mem);
+        self.check_some(inst, mem, 0, slow, back);
+        self.count_some(inst, mem);
+        self.transfer_some(inst, mem, code);
         self.a.jump(Code::Jmp_rel32_64, back);
         self.a.bind(apart);
         self.in_eax = None;

@@ -5,7 +5,7 @@ use crate::asm::assembler::Label;
 use crate::avx512::operands::move_code;
 use crate::frame::layout::{K1, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
-use crate::memory::access::{Address, Plan};
+use crate::memory::access::{Address, MemAccess};
 use iced_x86::{Code, Register};
 use simt::ir::op::Width;
 use simt::ir::vector::VectorInst;
@@ -14,26 +14,26 @@ use simt::ir::vector::VectorInst;
 const PICK: Code = Code::EVEX_Vpermi2d_zmm_k1z_zmm_zmmm512b32;
 
 /// True if the elements of an access can be moved two at a time.
-pub(crate) fn come_in_pairs(plan: Plan) -> bool {
-    let access = plan.access;
+pub(crate) fn come_in_pairs(mem: MemAccess) -> bool {
+    let access = mem.access;
     access.count.is_multiple_of(2)
         && access.width == Width::W32
         && access.bytes == 4
-        && plan.before == 0
+        && mem.before == 0
 }
 
 impl Compiler<'_> {
-    /// Eight lanes' addresses in a register, and the lanes of these that take part in K1; goes to
+    /// Fp8 lanes' addresses in a register, and the lanes of these that take part in K1; goes to
     /// `none` if none does.
     fn eight(
         &mut self,
-        plan: Plan,
+        mem: MemAccess,
         address: Address,
         eighth: usize,
         some: bool,
         none: Label,
     ) -> Register {
-        let index = if plan.wide {
+        let index = if mem.wide {
             self.address_part(0, address, eighth, Width::W64, Z3)
         } else {
             self.address_half(address, eighth, Z3)
@@ -46,7 +46,7 @@ impl Compiler<'_> {
     pub(crate) fn gather_pair(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         address: Address,
         element: usize,
         some: bool,
@@ -54,9 +54,9 @@ impl Compiler<'_> {
         for part in 0..2 {
             for (half, to) in [(0, Z0), (1, Z1)] {
                 let none = self.a.label();
-                let index = self.eight(plan, address, 2 * part + half, some, none);
-                let from = self.spread(plan, index, element);
-                let code = if plan.wide {
+                let index = self.eight(mem, address, 2 * part + half, some, none);
+                let from = self.spread(mem, index, element);
+                let code = if mem.wide {
                     Code::EVEX_Vpgatherqq_zmm_k1_vm64z
                 } else {
                     Code::EVEX_Vpgatherdq_zmm_k1_vm32y
@@ -79,7 +79,7 @@ impl Compiler<'_> {
     pub(crate) fn scatter_pair(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         address: Address,
         element: usize,
         some: bool,
@@ -94,9 +94,9 @@ impl Compiler<'_> {
             self.load_picks(width, Z2, picks);
             self.a.op(PICK, &[Z2.into(), a.into(), b.into()]);
             let none = self.a.label();
-            let index = self.eight(plan, address, eighth, some, none);
-            let to = self.spread(plan, index, element);
-            let code = if plan.wide {
+            let index = self.eight(mem, address, eighth, some, none);
+            let to = self.spread(mem, index, element);
+            let code = if mem.wide {
                 Code::EVEX_Vpscatterqq_vm64z_k1_zmm
             } else {
                 Code::EVEX_Vpscatterdq_vm32y_k1_zmm

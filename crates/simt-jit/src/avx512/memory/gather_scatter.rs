@@ -1,12 +1,12 @@
 //! Loads and stores whose lanes go where they like: gathers and scatters, checked lane by lane.
 
-use crate::Flavour;
+use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, repeated};
 use crate::avx512::memory::gather_pairs::come_in_pairs;
 use crate::avx512::operands::{Value, move_code, ymm};
 use crate::frame::layout::{A, C, D, Field, K1, K2, Z0, Z1, Z2, Z3, field};
 use crate::function::Compiler;
-use crate::memory::access::{Address, Plan, range_end, range_start};
+use crate::memory::access::{Address, MemAccess, range_end, range_start};
 use crate::memory::per_lane_access::is_narrow;
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, MemoryOperand, Register};
@@ -18,40 +18,40 @@ impl Compiler<'_> {
     pub(crate) fn lane_by_lane(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         address: Address,
         back: Label,
     ) {
         let some = self.masked || inst.guard.is_some();
-        let narrow = is_narrow(plan.access);
+        let narrow = is_narrow(mem.access);
         match address {
             Address::Local(_) => {}
             // Gathers take as long for a few lanes as for all, and are worth less of a look.
             Address::Lanes(lanes @ (Value::Parts(_) | Value::Memory(..)))
-                if !plan.write && (!some || narrow) =>
+                if !mem.write && (!some || narrow) =>
             {
-                self.same_for_all(inst, plan, lanes, back);
+                self.same_for_all(inst, mem, lanes, back);
             }
-            _ if some && !narrow => self.one_lane(inst, plan, address, back),
+            _ if some && !narrow => self.one_lane(inst, mem, address, back),
             _ => {}
         }
         if let (Address::Lanes(lanes @ (Value::Parts(_) | Value::Memory(..))), true) =
             (address, some)
         {
-            self.neighbours(inst, plan, lanes, back);
+            self.neighbours(inst, mem, lanes, back);
         }
         if narrow {
-            return self.narrow_lanes(inst, plan, address, back);
+            return self.narrow_lanes(inst, mem, address, back);
         }
-        let slow = self.aside(back);
-        let (plan, some) = self.check_lanes(inst, plan, address, slow);
-        let pairs = come_in_pairs(plan);
-        for element in (0..usize::from(plan.access.count)).step_by(if pairs { 2 } else { 1 }) {
-            match (plan.write, pairs) {
-                (false, false) => self.gather(inst, plan, address, element, some),
-                (false, true) => self.gather_pair(inst, plan, address, element, some),
-                (true, false) => self.scatter(inst, plan, address, element, some),
-                (true, true) => self.scatter_pair(inst, plan, address, element, some),
+        let slow = self.slow_path(back);
+        let (mem, some) = self.check_lanes(inst, mem, address, slow);
+        let pairs = come_in_pairs(mem);
+        for element in (0..usize::from(mem.access.count)).step_by(if pairs { 2 } else { 1 }) {
+            match (mem.write, pairs) {
+                (false, false) => self.gather(inst, mem, address, element, some),
+                (false, true) => self.gather_pair(inst, mem, address, element, some),
+                (true, false) => self.scatter(inst, mem, address, element, some),
+                (true, true) => self.scatter_pair(inst, mem, address, element, some),
             }
         }
     }
@@ -62,72 +62,72 @@ impl Compiler<'_> {
     pub(crate) fn check_lanes(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         address: Address,
         slow: Label,
-    ) -> (Plan, bool) {
-        if self.flavour == Flavour::Avx2 {
-            return self.check_lanes_in_memory(inst, plan, address, slow);
+    ) -> (MemAccess, bool) {
+        if self.isa == SimdIsa::Avx2 {
+            return self.check_lanes_in_memory(inst, mem, address, slow);
         }
-        let plan = if plan.shared && plan.offset < 0 {
-            Plan { offset: 0, before: plan.offset, ..plan }
+        let mem = if mem.shared && mem.offset < 0 {
+            MemAccess { offset: 0, before: mem.offset, ..mem }
         } else {
-            plan
+            mem
         };
         let some = self.masked || inst.guard.is_some();
         if some {
             self.activate(inst.guard);
         }
-        if !self.without.bounds {
+        if !self.ablation.bounds {
             let fine = self.a.label();
-            self.check_bounded(inst, plan, address, fine);
-            self.check_each(plan, address, some, slow);
+            self.check_bounded(inst, mem, address, fine);
+            self.check_each(mem, address, some, slow);
             self.a.bind(fine);
         }
         if !some {
-            self.count(plan, 32 * plan.total);
+            self.count(mem, 32 * mem.total);
         } else {
-            self.count_some(inst, plan);
+            self.count_some(inst, mem);
         }
-        if plan.shared {
+        if mem.shared {
             self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
         }
-        (plan, some)
+        (mem, some)
     }
 
     /// Goes to `slow` if a lane's access may not be made: of all lanes, or of the active ones.
-    fn check_each(&mut self, plan: Plan, address: Address, some: bool, slow: Label) {
-        let width = if plan.wide { Width::W64 } else { Width::W32 };
-        let pick = |narrow: Code, wide: Code| if plan.wide { wide } else { narrow };
+    fn check_each(&mut self, mem: MemAccess, address: Address, some: bool, slow: Label) {
+        let width = if mem.wide { Width::W64 } else { Width::W32 };
+        let pick = |narrow: Code, wide: Code| if mem.wide { wide } else { narrow };
         // Z1: what addresses start at; Z2: the most that they may be above it.
-        if plan.local {
-            let less = X::I(plan.total + plan.offset);
+        if mem.local {
+            let less = X::I(mem.total + mem.offset);
             self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::LocalBytes).into()]);
             self.a.op(Code::Sub_rm64_imm32, &[C.into(), less]);
             self.a.jump(Code::Jb_rel32_64, slow);
             self.zero(Z1);
             self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Z2.into(), C.into()]);
-        } else if plan.shared {
-            let less = X::I(plan.total + plan.offset);
+        } else if mem.shared {
+            let less = X::I(mem.total + mem.offset);
             self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::SharedBytes).into()]);
             self.a.op(Code::Sub_rm64_imm32, &[C.into(), less]);
             self.a.jump(Code::Jb_rel32_64, slow);
             self.a.op(Code::EVEX_Vpbroadcastd_zmm_k1z_r32, &[Z2.into(), Register::ECX.into()]);
         } else {
-            self.global_bounds(plan, plan.total, slow);
+            self.global_bounds(mem, mem.total, slow);
         }
-        let low_bits = if plan.wide {
-            self.a.constant(&(plan.total as u64 - 1).to_le_bytes())
+        let low_bits = if mem.wide {
+            self.a.constant(&(mem.total as u64 - 1).to_le_bytes())
         } else {
-            self.a.constant(&(plan.total as u32 - 1).to_le_bytes())
+            self.a.constant(&(mem.total as u32 - 1).to_le_bytes())
         };
         let offsets = match address {
             Address::Local(value) => Address::Lanes(value),
             other => other,
         };
         for part in 0..parts(width) {
-            let register = self.address_part(plan.before, offsets, part, width, Z3);
-            let above = if plan.wide {
+            let register = self.address_part(mem.before, offsets, part, width, Z3);
+            let above = if mem.wide {
                 let sub = Code::EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64;
                 self.a.op(sub, &[Z0.into(), register.into(), Z1.into()]);
                 Z0
@@ -164,16 +164,16 @@ impl Compiler<'_> {
 
     /// What global addresses start at, in Z1, and the most that they may be above it if so many bytes
     /// are accessed at each, in Z2; goes to `slow` if there are not so many.
-    pub(crate) fn global_bounds(&mut self, plan: Plan, bytes: i32, slow: Label) {
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
-        self.a.op(Code::Mov_r64_rm64, &[A.into(), range_start(plan.site).into()]);
-        self.a.op(Code::Mov_r64_rm64, &[C.into(), range_end(plan.site).into()]);
+    pub(crate) fn global_bounds(&mut self, mem: MemAccess, bytes: i32, slow: Label) {
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[A.into(), range_start(mem.site).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[C.into(), range_end(mem.site).into()]);
         self.a.op(Code::Sub_r64_rm64, &[C.into(), A.into()]);
         self.a.op(Code::Sub_rm64_imm32, &[C.into(), X::I(bytes)]);
         self.a.jump(Code::Jb_rel32_64, slow);
-        self.check_writable(plan, slow);
-        if plan.offset != 0 {
-            self.a.op(Code::Sub_rm64_imm32, &[A.into(), X::I(plan.offset)]);
+        self.check_writable(mem, slow);
+        if mem.offset != 0 {
+            self.a.op(Code::Sub_rm64_imm32, &[A.into(), X::I(mem.offset)]);
         }
         self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Z1.into(), A.into()]);
         self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Z2.into(), C.into()]);
@@ -197,35 +197,30 @@ impl Compiler<'_> {
     }
 
     /// The memory of an element of the lanes whose addresses are in `index`.
-    pub(crate) fn spread(&self, plan: Plan, index: Register, element: usize) -> MemoryOperand {
-        let base = if plan.shared { D } else { Register::None };
-        let offset = plan.offset + element as i32 * i32::from(plan.access.bytes);
+    pub(crate) fn spread(&self, mem: MemAccess, index: Register, element: usize) -> MemoryOperand {
+        let base = if mem.shared { D } else { Register::None };
+        let offset = mem.offset + element as i32 * i32::from(mem.access.bytes);
         MemoryOperand::with_base_index_scale_displ_size(base, index, 1, i64::from(offset), 8)
     }
 
     fn gather(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         address: Address,
         element: usize,
         some: bool,
     ) {
         let place = self.dest(inst, &inst.dst[element]);
-        match (plan.wide, plan.access.width) {
+        match (mem.wide, mem.access.width) {
             (true, Width::W32) => {
                 for part in 0..2 {
                     for (half, to) in [(0, Z0), (1, Z1)] {
-                        let index = self.address_part(
-                            plan.before,
-                            address,
-                            2 * part + half,
-                            Width::W64,
-                            Z3,
-                        );
+                        let index =
+                            self.address_part(mem.before, address, 2 * part + half, Width::W64, Z3);
                         let none = self.a.label();
                         self.lanes_of_part(2 * part + half, Width::W64, some, none);
-                        let from = self.spread(plan, index, element);
+                        let from = self.spread(mem, index, element);
                         let code = Code::EVEX_Vpgatherqd_ymm_k1_vm64z;
                         self.a.op(code, &[ymm(to).into(), from.into()]).set_op_mask(K1);
                         self.a.bind(none);
@@ -237,10 +232,10 @@ impl Compiler<'_> {
             }
             (true, _) => {
                 for part in 0..4 {
-                    let index = self.address_part(plan.before, address, part, Width::W64, Z3);
+                    let index = self.address_part(mem.before, address, part, Width::W64, Z3);
                     let none = self.a.label();
                     self.lanes_of_part(part, Width::W64, some, none);
-                    let from = self.spread(plan, index, element);
+                    let from = self.spread(mem, index, element);
                     let code = Code::EVEX_Vpgatherqq_zmm_k1_vm64z;
                     self.a.op(code, &[Z0.into(), from.into()]).set_op_mask(K1);
                     self.put(&place, part, move_code(Width::W64), &[Z0.into()]);
@@ -249,10 +244,10 @@ impl Compiler<'_> {
             }
             (false, Width::W32) => {
                 for part in 0..2 {
-                    let index = self.address_part(plan.before, address, part, Width::W32, Z3);
+                    let index = self.address_part(mem.before, address, part, Width::W32, Z3);
                     let none = self.a.label();
                     self.lanes_of_part(part, Width::W32, some, none);
-                    let from = self.spread(plan, index, element);
+                    let from = self.spread(mem, index, element);
                     let code = Code::EVEX_Vpgatherdd_zmm_k1_vm32z;
                     self.a.op(code, &[Z0.into(), from.into()]).set_op_mask(K1);
                     self.put(&place, part, move_code(Width::W32), &[Z0.into()]);
@@ -264,7 +259,7 @@ impl Compiler<'_> {
                     let index = self.address_half(address, part, Z3);
                     let none = self.a.label();
                     self.lanes_of_part(part, Width::W64, some, none);
-                    let from = self.spread(plan, index, element);
+                    let from = self.spread(mem, index, element);
                     let code = Code::EVEX_Vpgatherdq_zmm_k1_vm32y;
                     self.a.op(code, &[Z0.into(), from.into()]).set_op_mask(K1);
                     self.put(&place, part, move_code(Width::W64), &[Z0.into()]);
@@ -289,25 +284,25 @@ impl Compiler<'_> {
     fn scatter(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         address: Address,
         element: usize,
         some: bool,
     ) {
-        let width = plan.access.width;
+        let width = mem.access.width;
         let value = self.value(inst.src[2 + element], width);
         // By parts of the addresses or of the values, whichever are more.
         let (count, lane_width) =
-            if plan.wide || width == Width::W64 { (4, Width::W64) } else { (2, Width::W32) };
+            if mem.wide || width == Width::W64 { (4, Width::W64) } else { (2, Width::W32) };
         for part in 0..count {
-            let index = if plan.wide {
-                self.address_part(plan.before, address, part, Width::W64, Z3)
+            let index = if mem.wide {
+                self.address_part(mem.before, address, part, Width::W64, Z3)
             } else if width == Width::W64 {
                 self.address_half(address, part, Z3)
             } else {
-                self.address_part(plan.before, address, part, Width::W32, Z3)
+                self.address_part(mem.before, address, part, Width::W32, Z3)
             };
-            let from = if plan.wide && width == Width::W32 {
+            let from = if mem.wide && width == Width::W32 {
                 let half = self.half(value, part, Z0);
                 self.in_half(half, Z0)
             } else {
@@ -315,8 +310,8 @@ impl Compiler<'_> {
             };
             let none = self.a.label();
             self.lanes_of_part(part, lane_width, some, none);
-            let to = self.spread(plan, index, element);
-            let code = match (plan.wide, width) {
+            let to = self.spread(mem, index, element);
+            let code = match (mem.wide, width) {
                 (true, Width::W32) => Code::EVEX_Vpscatterqd_vm64z_k1_ymm,
                 (true, _) => Code::EVEX_Vpscatterqq_vm64z_k1_zmm,
                 (false, Width::W32) => Code::EVEX_Vpscatterdd_vm32z_k1_zmm,
@@ -350,7 +345,7 @@ impl Compiler<'_> {
         scratch
     }
 
-    /// Eight 32-bit addresses in the low half of a register.
+    /// Fp8 32-bit addresses in the low half of a register.
     pub(crate) fn address_half(
         &mut self,
         address: Address,

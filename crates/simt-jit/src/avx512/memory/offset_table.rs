@@ -11,20 +11,20 @@
 //! Invariant: what is kept of a pattern that code cannot use spans [`NONE`] bytes, so that each
 //! check fails.
 
-use crate::analysis::linear_sum::{Sum, Terms};
+use crate::analysis::linear_sum::{LinearSum, LinearSums};
 use crate::asm::assembler::{Label, X, at, repeated};
 use crate::avx512::matrix::ldmatrix::is_row;
 use crate::avx512::operands::{Value, move_code, store_code, xmm, ymm};
 use crate::frame::layout::{
-    A, C, D, Field, K1, K2, LANE_ADDRESSES, PATTERN_BYTES, PATTERN_SLOTS, PATTERNS, Z0, Z1, Z2, Z3,
-    field,
+    A, C, D, Field, K1, K2, LANE_ADDRESSES, LANE_OFFSET_BYTES, LANE_OFFSET_SLOTS, LANE_OFFSETS, Z0,
+    Z1, Z2, Z3, field,
 };
 use crate::function::Compiler;
-use crate::memory::access::{Address, Plan, range_end, range_start};
+use crate::memory::access::{Address, MemAccess, range_end, range_start};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;
 use simt::ir::op::{IntOp, IntType, Op, Width};
-use simt::ir::vector::{Home, Source, VectorFunction, VectorInst};
+use simt::ir::vector::{Source, StorageClass, VectorFunction, VectorInst};
 use std::collections::{BTreeMap, HashMap};
 
 /// What lies where lanes' addresses say.
@@ -54,11 +54,11 @@ const SPAN_BITS: i32 = 40;
 
 /// Addresses as seen from others.
 #[derive(Clone, Debug)]
-struct Relative {
+struct OffsetTable {
     /// Addresses with the same one have the same pattern.
     root: usize,
     /// Added to those of the root.
-    more: Sum,
+    more: LinearSum,
 }
 
 /// Single values as seen from others: a number of the one, and what is added.
@@ -69,14 +69,14 @@ type Steps = (usize, Option<(usize, i64)>, i64);
 
 /// The patterns of a block.
 #[derive(Default)]
-pub(crate) struct Relatives {
+pub(crate) struct OffsetTables {
     block: usize,
-    by_access: BTreeMap<usize, Relative>,
+    by_access: BTreeMap<usize, OffsetTable>,
     /// By root: how many accesses have its pattern.
     uses: HashMap<usize, usize>,
-    terms: Terms,
+    terms: LinearSums,
     /// What is kept at present.
-    measured: [Option<(usize, Kind)>; PATTERN_SLOTS],
+    measured: [Option<(usize, Kind)>; LANE_OFFSET_SLOTS],
     /// The slot that is next to be used again.
     next: usize,
 }
@@ -84,12 +84,12 @@ pub(crate) struct Relatives {
 /// What is known in a block, from its start to an instruction.
 struct Known<'a> {
     f: &'a VectorFunction,
-    lanes: HashMap<Reg, Relative>,
+    lanes: HashMap<Reg, OffsetTable>,
     singles: HashMap<Reg, Single>,
     steps: HashMap<Steps, usize>,
     /// How many roots there are, or single values that are seen as one.
     count: usize,
-    terms: Terms,
+    terms: LinearSums,
 }
 
 impl Known<'_> {
@@ -100,10 +100,10 @@ impl Known<'_> {
     }
 
     /// A register's lanes.
-    fn lanes(&mut self, r: Reg) -> Relative {
+    fn lanes(&mut self, r: Reg) -> OffsetTable {
         if !self.lanes.contains_key(&r) {
             let root = self.fresh();
-            self.lanes.insert(r, Relative { root, more: Sum::default() });
+            self.lanes.insert(r, OffsetTable { root, more: LinearSum::default() });
         }
         self.lanes[&r].clone()
     }
@@ -117,7 +117,7 @@ impl Known<'_> {
     }
 
     /// Lanes that count up from a single value, or from one for each half.
-    fn counted(&mut self, low: Reg, high: Option<Reg>, stride: i64) -> Relative {
+    fn counted(&mut self, low: Reg, high: Option<Reg>, stride: i64) -> OffsetTable {
         let (root, more) = self.single(low);
         let high = high.map(|r| self.single(r)).map(|(r, m)| (r, m.wrapping_sub(more)));
         let key = (root, high, stride);
@@ -129,18 +129,18 @@ impl Known<'_> {
                 root
             }
         };
-        Relative { root, more: Sum::of(more) }
+        OffsetTable { root, more: LinearSum::of(more) }
     }
 
     /// The result of an instruction on lanes, if it is known from others.
-    fn result(&mut self, inst: &VectorInst) -> Option<Relative> {
+    fn result(&mut self, inst: &VectorInst) -> Option<OffsetTable> {
         let source = |n: usize| inst.src.get(n).copied();
         match (&inst.op, source(0)?) {
             (Op::Mov(Width::W32 | Width::W64), Source::Vector(r)) => Some(self.lanes(r)),
             (Op::Mov(Width::W32 | Width::W64), Source::Affine(r, stride)) => {
                 Some(self.counted(r, None, stride))
             }
-            (Op::Mov(Width::W32 | Width::W64), Source::Halves(low, high, stride)) => {
+            (Op::Mov(Width::W32 | Width::W64), Source::HalfAffine(low, high, stride)) => {
                 Some(self.counted(low, Some(high), stride))
             }
             (Op::Int(op @ (IntOp::Add | IntOp::Sub), ty), first) if ty.width() != Width::W16 => {
@@ -153,7 +153,7 @@ impl Known<'_> {
                 let more = self.terms.of(self.f, more, ty.width())?;
                 let more = if *op == IntOp::Sub { more.times(-1) } else { more };
                 let from = self.lanes(lanes);
-                Some(Relative { root: from.root, more: from.more.plus(&more) })
+                Some(OffsetTable { root: from.root, more: from.more.plus(&more) })
             }
             _ => None,
         }
@@ -161,7 +161,7 @@ impl Known<'_> {
 
     /// True if a register has a value a lane, not one for all.
     fn is_lanes(&self, r: Reg) -> bool {
-        self.f.homes[r.index()] == Home::Vector
+        self.f.storage[r.index()] == StorageClass::Vector
     }
 
     /// The result of an instruction on single values, if it is known from another.
@@ -183,7 +183,7 @@ impl Known<'_> {
 
 impl Compiler<'_> {
     /// Finds the accesses of a block's full clone that have patterns.
-    pub(crate) fn find_patterns(&mut self, block: usize) {
+    pub(crate) fn find_lane_offsets(&mut self, block: usize) {
         let f = self.f;
         let mut known = Known {
             f,
@@ -191,7 +191,7 @@ impl Compiler<'_> {
             singles: HashMap::new(),
             steps: HashMap::new(),
             count: 0,
-            terms: Terms::behind(self.rectangles.terms()),
+            terms: LinearSums::behind(self.quad_tiles.terms()),
         };
         let mut by_access = BTreeMap::new();
         for (index, inst) in f.blocks[block].insts.iter().enumerate() {
@@ -217,12 +217,13 @@ impl Compiler<'_> {
                 known.singles.insert(d.reg, single);
             }
         }
-        by_access.retain(|_, relative: &mut Relative| relative.more.is_small());
+        by_access.retain(|_, relative: &mut OffsetTable| relative.more.is_small());
         let mut uses = HashMap::new();
         by_access.values().for_each(|relative| *uses.entry(relative.root).or_default() += 1);
         known.terms.retain(by_access.values().map(|relative| &relative.more));
         let terms = known.terms;
-        self.relatives = Relatives { block, by_access, uses, terms, ..Relatives::default() };
+        self.offset_tables =
+            OffsetTables { block, by_access, uses, terms, ..OffsetTables::default() };
     }
 
     /// True if there is code for an access by its pattern: of rows, of a copy, of a product.
@@ -244,20 +245,20 @@ impl Compiler<'_> {
 
     /// Keeps what the instruction under construction reads, if addresses with patterns are made of
     /// it.
-    pub(crate) fn keep_pattern_terms(&mut self) {
-        if self.masked || self.relatives.block != self.block {
+    pub(crate) fn keep_lane_offset_sums(&mut self) {
+        if self.masked || self.offset_tables.block != self.block {
             return;
         }
-        for (r, slot) in self.relatives.terms.kept_at(self.index).to_vec() {
+        for (r, slot) in self.offset_tables.terms.kept_at(self.index).to_vec() {
             self.keep_term(r, slot);
         }
     }
 
     /// An access of the block under construction as seen from others; `None` if no pattern was
     /// looked for.
-    fn relative(&self, index: usize) -> Option<&Relative> {
-        let here = !self.masked && self.relatives.block == self.block;
-        self.relatives.by_access.get(&index).filter(|_| here)
+    fn relative(&self, index: usize) -> Option<&OffsetTable> {
+        let here = !self.masked && self.offset_tables.block == self.block;
+        self.offset_tables.by_access.get(&index).filter(|_| here)
     }
 
     /// True if a pattern was looked for in all of these accesses.
@@ -267,7 +268,7 @@ impl Compiler<'_> {
 
     /// How many accesses have the pattern of one.
     pub(crate) fn pattern_uses(&self, index: usize) -> usize {
-        self.relative(index).map_or(0, |relative| self.relatives.uses[&relative.root])
+        self.relative(index).map_or(0, |relative| self.offset_tables.uses[&relative.root])
     }
 
     /// Measures the pattern of an access if that is not done; its slot. Whatever goes elsewhere for
@@ -275,16 +276,16 @@ impl Compiler<'_> {
     pub(crate) fn measured(
         &mut self,
         index: usize,
-        plan: Plan,
+        mem: MemAccess,
         kind: Kind,
         address: Value,
     ) -> Option<usize> {
-        let Relative { root, more } = self.relative(index)?.clone();
-        let known = self.relatives.measured.iter().position(|kept| *kept == Some((root, kind)));
+        let OffsetTable { root, more } = self.relative(index)?.clone();
+        let known = self.offset_tables.measured.iter().position(|kept| *kept == Some((root, kind)));
         Some(known.unwrap_or_else(|| {
             let slot = self.pattern_slot();
-            self.relatives.measured[slot] = Some((root, kind));
-            self.measure(plan, kind, address, &more, slot);
+            self.offset_tables.measured[slot] = Some((root, kind));
+            self.measure(mem, kind, address, &more, slot);
             slot
         }))
     }
@@ -294,32 +295,39 @@ impl Compiler<'_> {
     pub(crate) fn pattern(
         &mut self,
         index: usize,
-        plan: Plan,
+        mem: MemAccess,
         kind: Kind,
         address: Value,
         elsewhere: Label,
     ) -> Option<i32> {
         let more = self.relative(index)?.more.clone();
-        let slot = self.measured(index, plan, kind, address)?;
-        self.check_pattern(plan, &more, slot, elsewhere);
+        let slot = self.measured(index, mem, kind, address)?;
+        self.check_pattern(mem, &more, slot, elsewhere);
         Some(pattern_at(slot, 0))
     }
 
     /// A slot whose pattern may be forgotten.
     pub(crate) fn pattern_slot(&mut self) -> usize {
         let late = |slot: &usize| self.fragments.is_late(pattern_at(*slot, 0));
-        let behind = |n: usize| (self.relatives.next + n) % PATTERN_SLOTS;
-        let mut slots = (0..PATTERN_SLOTS).map(behind).filter(|slot| !late(slot));
+        let behind = |n: usize| (self.offset_tables.next + n) % LANE_OFFSET_SLOTS;
+        let mut slots = (0..LANE_OFFSET_SLOTS).map(behind).filter(|slot| !late(slot));
         // Fewer loads are late than there are slots.
         let slot = slots.next().unwrap_or(0);
-        self.relatives.next = (slot + 1) % PATTERN_SLOTS;
-        self.relatives.measured[slot] = None;
+        self.offset_tables.next = (slot + 1) % LANE_OFFSET_SLOTS;
+        self.offset_tables.measured[slot] = None;
         slot
     }
 
     /// Measures a pattern at an access that adds so much to its root.
-    fn measure(&mut self, plan: Plan, kind: Kind, address: Value, more: &Sum, slot: usize) {
-        let width = if plan.wide { Width::W64 } else { Width::W32 };
+    fn measure(
+        &mut self,
+        mem: MemAccess,
+        kind: Kind,
+        address: Value,
+        more: &LinearSum,
+        slot: usize,
+    ) {
+        let width = if mem.wide { Width::W64 } else { Width::W32 };
         // In K1: what of it code cannot use.
         let end = match kind {
             Kind::Rows(lanes) => {
@@ -357,7 +365,7 @@ impl Compiler<'_> {
         self.a.op(Code::Mov_rm64_r64, &[kept(SPAN), D.into()]);
         if more.as_constant() != Some(0) {
             self.sum_in(more, D);
-            match plan.wide {
+            match mem.wide {
                 true => self.a.op(Code::Sub_r64_rm64, &[C.into(), D.into()]),
                 false => self.a.op(Code::Sub_r32_rm32, &[ecx.into(), edx.into()]),
             };
@@ -411,37 +419,37 @@ impl Compiler<'_> {
 
     /// Checks a global access by lines whose pattern nothing else has: there is nothing to measure.
     /// Gives back where the lines' addresses are on the stack.
-    pub(crate) fn check_lines(&mut self, plan: Plan, address: Value, elsewhere: Label) -> i32 {
-        let (lines, bytes) = (Z1, plan.total);
+    pub(crate) fn check_lines(&mut self, mem: MemAccess, address: Value, elsewhere: Label) -> i32 {
+        let (lines, bytes) = (Z1, mem.total);
         self.lines(address, Width::W64, bytes);
         self.lay_out(lines, LANE_ADDRESSES);
-        if !self.without.bounds {
-            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
+        if !self.ablation.bounds {
+            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
             let add = Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64;
             let mut first = lines;
-            if plan.offset != 0 {
-                let offset = repeated(self.a.constant(&i64::from(plan.offset).to_le_bytes()));
+            if mem.offset != 0 {
+                let offset = repeated(self.a.constant(&i64::from(mem.offset).to_le_bytes()));
                 self.a.op(add, &[Z0.into(), lines.into(), offset.into()]);
                 first = Z0;
             }
             // As in `check`: ranges have no sign. Neither has what is not below their start, so that
             // its end does not wrap.
             let below = Code::EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8;
-            let start = repeated(range_start(plan.site));
+            let start = repeated(range_start(mem.site));
             self.a.op(below, &[K2.into(), first.into(), start.into(), X::I(1)]);
             self.a.op(Code::VEX_Korw_kr_kr_kr, &[K1.into(), K1.into(), K2.into()]);
             let span = i64::from(LANES_OF_LINE * bytes);
             let span = repeated(self.a.constant(&span.to_le_bytes()));
             self.a.op(add, &[Z0.into(), first.into(), span.into()]);
             let above = Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8;
-            let end = repeated(range_end(plan.site));
+            let end = repeated(range_end(mem.site));
             self.a.op(above, &[K2.into(), Z0.into(), end.into(), X::I(6)]);
             self.a.op(Code::VEX_Korw_kr_kr_kr, &[K1.into(), K1.into(), K2.into()]);
             self.or_misaligned(lines, bytes);
         }
         self.a.op(Code::VEX_Kortestw_kr_kr, &[K1.into(), K1.into()]);
         self.a.jump(Code::Jne_rel32_64, elsewhere);
-        self.count(plan, 32 * plan.total);
+        self.count(mem, 32 * mem.total);
         LANE_ADDRESSES
     }
 
@@ -515,44 +523,44 @@ impl Compiler<'_> {
 
     /// Checks an access that adds so much to the root of a pattern that is kept; its lowest place
     /// is in RCX then, as a pointer.
-    fn check_pattern(&mut self, plan: Plan, more: &Sum, slot: usize, elsewhere: Label) {
+    fn check_pattern(&mut self, mem: MemAccess, more: &LinearSum, slot: usize, elsewhere: Label) {
         let kept = |offset: i32| at(Register::RSP, pattern_at(slot, offset));
-        if plan.shared {
+        if mem.shared {
             self.sum_in(more, C);
             self.a.op(Code::Add_r32_rm32, &[Register::ECX.into(), kept(LOWEST).into()]);
-            if plan.offset != 0 {
-                self.a.op(Code::Add_rm64_imm32, &[C.into(), X::I(plan.offset)]);
+            if mem.offset != 0 {
+                self.a.op(Code::Add_rm64_imm32, &[C.into(), X::I(mem.offset)]);
             }
         } else {
-            self.sum_in(&more.clone().plus(&Sum::of(plan.offset.into())), C);
+            self.sum_in(&more.clone().plus(&LinearSum::of(mem.offset.into())), C);
             self.a.op(Code::Add_r64_rm64, &[C.into(), kept(LOWEST).into()]);
         }
-        if self.without.bounds {
+        if self.ablation.bounds {
             // Whether it is a pattern matters all the same.
             let upper = kept(SPAN + 4);
             self.a.op(Code::Cmp_rm32_imm32, &[upper.into(), X::I((NONE >> 32) as i32)]);
             self.a.jump(Code::Je_rel32_64, elsewhere);
-            return self.point(plan);
+            return self.point(mem);
         }
-        self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(plan.total - 1)]);
+        self.a.op(Code::Test_rm8_imm8, &[Register::CL.into(), X::I(mem.total - 1)]);
         self.a.jump(Code::Jne_rel32_64, elsewhere);
-        if plan.shared {
+        if mem.shared {
             self.a.op(Code::Mov_r64_rm64, &[A.into(), kept(SPAN).into()]);
             self.a.op(Code::Add_r64_rm64, &[A.into(), C.into()]);
             self.a.op(Code::Cmp_r64_rm64, &[A.into(), field(Field::SharedBytes).into()]);
             self.a.jump(Code::Ja_rel32_64, elsewhere);
-            return self.point(plan);
+            return self.point(mem);
         }
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
         // As in `check`: ranges have no sign.
-        self.a.op(Code::Cmp_r64_rm64, &[C.into(), range_start(plan.site).into()]);
+        self.a.op(Code::Cmp_r64_rm64, &[C.into(), range_start(mem.site).into()]);
         self.a.jump(Code::Jl_rel32_64, elsewhere);
-        self.a.op(Code::Mov_r64_rm64, &[A.into(), range_end(plan.site).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[A.into(), range_end(mem.site).into()]);
         self.a.op(Code::Sub_r64_rm64, &[A.into(), C.into()]);
         self.a.op(Code::Cmp_r64_rm64, &[A.into(), kept(SPAN).into()]);
         self.a.jump(Code::Jl_rel32_64, elsewhere);
-        self.check_writable(plan, elsewhere);
-        self.count(plan, 32 * plan.total);
+        self.check_writable(mem, elsewhere);
+        self.count(mem, 32 * mem.total);
     }
 }
 
@@ -584,7 +592,7 @@ const EXTREMES_64: [[Code; 3]; 2] = [
 
 /// Where what is kept of a pattern is on the stack.
 pub(crate) fn pattern_at(slot: usize, offset: i32) -> i32 {
-    PATTERNS + PATTERN_BYTES * slot as i32 + offset
+    LANE_OFFSETS + LANE_OFFSET_BYTES * slot as i32 + offset
 }
 
 /// Where a distance is: of the lane or the line of a number.

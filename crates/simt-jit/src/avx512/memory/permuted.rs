@@ -9,12 +9,12 @@
 //! byte outside of these is touched, and none is written that is no lane's. Stores are of lanes
 //! whose elements do not overlap.
 
-use crate::analysis::lane_offsets::{Pattern, Steps};
+use crate::analysis::lane_offsets::{LaneOffsets, Steps};
 use crate::asm::assembler::{Label, X, at};
 use crate::avx512::operands::{Value, move_code};
 use crate::frame::layout::{C, K1, K2, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
-use crate::memory::access::Plan;
+use crate::memory::access::MemAccess;
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, Register};
 use simt::ir::op::Width;
@@ -57,26 +57,26 @@ pub(crate) struct Permutation {
 
 impl Permutation {
     /// The arrangement of an access, if it is worth it.
-    pub(crate) fn of(plan: Plan, pattern: &Pattern) -> Option<Self> {
-        let access = plan.access;
+    pub(crate) fn of(mem: MemAccess, pattern: &LaneOffsets) -> Option<Self> {
+        let access = mem.access;
         let whole = u32::from(access.bytes) == access.width.bytes()
             && matches!(access.width, Width::W32 | Width::W64);
-        let total = i64::from(plan.total);
+        let total = i64::from(mem.total);
         let lowest = *pattern.steps.iter().min()?;
         let lanes = pattern.steps.map(|step| step - lowest);
         let reach = lanes.iter().max()? + total;
         let aligned = lanes.iter().all(|lane| lane % total == 0);
-        if !whole || plan.local || !aligned || reach > REACH_MAX {
+        if !whole || mem.local || !aligned || reach > REACH_MAX {
             return None;
         }
         let lead = if (1i64 << pattern.log.min(62)) % CHUNK == 0 {
-            (lowest + i64::from(plan.offset)).rem_euclid(CHUNK)
+            (lowest + i64::from(mem.offset)).rem_euclid(CHUNK)
         } else {
             0
         };
         let elements = usize::from(access.count);
         let made = Self { lanes, reach, lead, width: access.width, elements };
-        let picks: Vec<Picks> = if plan.write {
+        let picks: Vec<Picks> = if mem.write {
             made.written()?.into_values().collect()
         } else {
             let parts = parts(made.width);
@@ -154,8 +154,8 @@ fn sources(picks: &Picks) -> BTreeSet<usize> {
 
 impl Compiler<'_> {
     /// The arrangement of the access under construction, if there is one that is worth it.
-    pub(crate) fn permutation(&self, plan: Plan) -> Option<Permutation> {
-        Permutation::of(plan, self.patterns.get(&(self.block, self.index))?)
+    pub(crate) fn permutation(&self, mem: MemAccess) -> Option<Permutation> {
+        Permutation::of(mem, self.lane_offsets.get(&(self.block, self.index))?)
     }
 
     /// Makes an access of a full warp by the pattern that its addresses have, and elsewhere if
@@ -163,23 +163,23 @@ impl Compiler<'_> {
     pub(crate) fn by_pattern(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         address: Value,
         (apart, back): (Label, Label),
     ) -> bool {
-        let Some(permutation) = self.permutation(plan) else { return false };
-        let total = i64::from(plan.total);
+        let Some(permutation) = self.permutation(mem) else { return false };
+        let total = i64::from(mem.total);
         if permutation.lanes.iter().zip(0..).all(|(lane, n)| *lane == total * n) {
             // Whole elements one behind the other have better forms.
             return false;
         }
-        let slow = self.aside(back);
+        let slow = self.slow_path(back);
         let first = permutation.first();
-        self.arranged(plan, address, permutation.lanes.map(|lane| lane - first), apart);
-        self.add_to_address(plan, i64::from(plan.offset) - first);
-        self.check(plan, permutation.reach as i32, slow);
-        self.count(plan, WARP_LANES as i32 * plan.total);
-        self.move_permuted(inst, plan, &permutation, (C, first as i32));
+        self.arranged(mem, address, permutation.lanes.map(|lane| lane - first), apart);
+        self.add_to_address(mem, i64::from(mem.offset) - first);
+        self.check(mem, permutation.reach as i32, slow);
+        self.count(mem, WARP_LANES as i32 * mem.total);
+        self.move_permuted(inst, mem, &permutation, (C, first as i32));
         true
     }
 
@@ -187,14 +187,14 @@ impl Compiler<'_> {
     pub(crate) fn move_permuted(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         permutation: &Permutation,
         (base, offset): (Register, i32),
     ) {
         let lowest = offset - permutation.first() as i32 - permutation.lead as i32;
         let memory = |chunk: usize| at(base, lowest + CHUNK as i32 * chunk as i32);
         let count = parts(permutation.width);
-        if plan.write {
+        if mem.write {
             for (chunk, picks) in permutation.written().into_iter().flatten() {
                 let from = self.pick_words(&picks, Z1, &mut |this, number, scratch| {
                     let value = this.value(inst.src[2 + number / count], permutation.width);
@@ -285,23 +285,23 @@ mod tests {
     use super::*;
     use simt::ir::op::{Access, Space};
 
-    fn plan(count: u8, bytes: u8, write: bool) -> Plan {
+    fn mem(count: u8, bytes: u8, write: bool) -> MemAccess {
         let width = if bytes == 8 { Width::W64 } else { Width::W32 };
         let access =
             Access { space: Space::Shared, bytes, signed: false, count, width, volatile: false };
         let total = i32::from(bytes) * i32::from(count);
         let (shared, local, offset, before, wide, site) = (true, false, 0, 0, false, 0);
-        Plan { access, write, shared, local, total, offset, before, wide, site }
+        MemAccess { access, write, shared, local, total, offset, before, wide, site }
     }
 
-    fn pattern(log: u32, of: impl Fn(i64) -> i64) -> Pattern {
-        Pattern { log, steps: std::array::from_fn(|n| of(n as i64)) }
+    fn pattern(log: u32, of: impl Fn(i64) -> i64) -> LaneOffsets {
+        LaneOffsets { log, steps: std::array::from_fn(|n| of(n as i64)) }
     }
 
     #[test]
     fn every_word_has_its_place() {
         let butterfly = pattern(9, |n| 8 * (2 * n - n % 4));
-        let made = Permutation::of(plan(2, 4, true), &butterfly).unwrap();
+        let made = Permutation::of(mem(2, 4, true), &butterfly).unwrap();
         let written = made.written().unwrap();
         assert_eq!(written.len(), 8);
         assert_eq!(written[&0][..10].iter().flatten().count(), 8);
@@ -313,24 +313,25 @@ mod tests {
     #[test]
     fn a_store_to_one_place_is_no_permutation() {
         let pairs = pattern(9, |n| 4 * (n / 2));
-        assert_eq!(Permutation::of(plan(1, 4, true), &pairs), None);
-        assert!(Permutation::of(plan(1, 4, false), &pairs).is_some());
+        assert_eq!(Permutation::of(mem(1, 4, true), &pairs), None);
+        assert!(Permutation::of(mem(1, 4, false), &pairs).is_some());
     }
 
     #[test]
     fn chunks_are_counted_from_their_multiples_and_end_where_lanes_do() {
         let shifted = pattern(6, |n| 8 * n + 40);
-        let made = Permutation::of(plan(1, 4, false), &shifted).unwrap();
+        let made = Permutation::of(mem(1, 4, false), &shifted).unwrap();
         assert_eq!((made.lead, made.chunks().len()), (40, 5));
         assert_eq!(made.checked(0), 0xfc00);
         assert_eq!(made.checked(4), 0x01ff);
-        let unknown = Permutation::of(plan(1, 4, false), &Pattern { log: 2, ..shifted }).unwrap();
+        let unknown =
+            Permutation::of(mem(1, 4, false), &LaneOffsets { log: 2, ..shifted }).unwrap();
         assert_eq!((unknown.lead, unknown.chunks().len()), (0, 4));
     }
 
     #[test]
     fn far_or_misaligned_lanes_are_not_permuted() {
-        assert_eq!(Permutation::of(plan(1, 4, false), &pattern(9, |n| 128 * n)), None);
-        assert_eq!(Permutation::of(plan(2, 4, false), &pattern(9, |n| 12 * n)), None);
+        assert_eq!(Permutation::of(mem(1, 4, false), &pattern(9, |n| 128 * n)), None);
+        assert_eq!(Permutation::of(mem(2, 4, false), &pattern(9, |n| 12 * n)), None);
     }
 }

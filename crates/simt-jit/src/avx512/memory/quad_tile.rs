@@ -9,15 +9,15 @@
 //!
 //! Deliberately absent: elements of bytes or of 64 bits whose lines are `m`.
 
-use crate::Flavour;
-use crate::analysis::linear_sum::{Sum, Terms};
+use crate::SimdIsa;
+use crate::analysis::linear_sum::{LinearSum, LinearSums};
 use crate::analysis::use_weights::{mentioned, sources};
 use crate::asm::assembler::{Label, X, at};
 use crate::avx512::operands::{Value, move_code, store_code, xmm, ymm};
 use crate::frame::layout::{A, C, D, Field, K1, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field};
 use crate::frame::out_of_line::Cold;
 use crate::function::Compiler;
-use crate::memory::access::{Plan, range_end, range_start};
+use crate::memory::access::{MemAccess, range_end, range_start};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;
 use simt::ir::op::{Access, IntOp, IntType, Op, Special, Width};
@@ -34,15 +34,15 @@ enum Formula {
     /// The lane's number.
     Lane,
     /// `base + (lane / 4) * major + (lane % 4) * minor`.
-    Quad { base: Sum, major: Sum, minor: Sum },
+    Quad { base: LinearSum, major: LinearSum, minor: LinearSum },
 }
 
 /// An access to a rectangle.
 #[derive(Clone, Debug)]
-pub(crate) struct Rectangle {
-    base: Sum,
-    major: Sum,
-    minor: Sum,
+pub(crate) struct QuadTile {
+    base: LinearSum,
+    major: LinearSum,
+    minor: LinearSum,
     /// Lines are `j`.
     short: bool,
     /// Where its addresses would be.
@@ -53,18 +53,18 @@ pub(crate) struct Rectangle {
 
 /// The rectangles of a block.
 #[derive(Default)]
-pub(crate) struct Rectangles {
+pub(crate) struct QuadTiles {
     block: usize,
-    by_access: BTreeMap<usize, Rectangle>,
+    by_access: BTreeMap<usize, QuadTile>,
     /// Instructions that nobody else needs.
     idle: BTreeSet<usize>,
     /// What they are made of.
-    terms: Terms,
+    terms: LinearSums,
 }
 
 impl Formula {
-    fn same(base: Sum) -> Self {
-        Self::Quad { base, major: Sum::default(), minor: Sum::default() }
+    fn same(base: LinearSum) -> Self {
+        Self::Quad { base, major: LinearSum::default(), minor: LinearSum::default() }
     }
 
     fn plus(&self, other: &Self) -> Option<Self> {
@@ -79,7 +79,9 @@ impl Formula {
 
     fn times(&self, other: &Self) -> Option<Self> {
         let same = |f: &Self| match f {
-            Self::Quad { base, major, minor } if major == minor && *major == Sum::default() => {
+            Self::Quad { base, major, minor }
+                if major == minor && *major == LinearSum::default() =>
+            {
                 Some(base.clone())
             }
             _ => None,
@@ -90,20 +92,20 @@ impl Formula {
             _ => return None,
         };
         let Self::Quad { base, major, minor } = of else { return None };
-        let by = |sum: &Sum| sum.product(&factor);
+        let by = |sum: &LinearSum| sum.product(&factor);
         Some(Self::Quad { base: by(base)?, major: by(major)?, minor: by(minor)? })
     }
 }
 
 /// How often each register of a function is mentioned.
-pub(crate) struct Mentions {
+pub(crate) struct UseCounts {
     /// By register: sources that it is, and terminators that read or write it.
     reads: Vec<i32>,
     /// By register: instructions that write it.
     writes: Vec<i32>,
 }
 
-impl Mentions {
+impl UseCounts {
     /// Counts.
     pub(crate) fn of(f: &VectorFunction) -> Self {
         let none = || vec![0; f.classes.len()];
@@ -127,7 +129,7 @@ struct Known<'a> {
     first_lane: BTreeSet<Reg>,
     /// By register: the instructions that its formula came from.
     made_by: HashMap<Reg, BTreeSet<usize>>,
-    terms: Terms,
+    terms: LinearSums,
 }
 
 impl Known<'_> {
@@ -146,7 +148,8 @@ impl Known<'_> {
         let mut source = |n: usize| self.formula(*inst.src.get(n)?);
         let small = |f: &Formula| {
             let Formula::Quad { base, major, minor } = f else { return false };
-            let few = |sum: &Sum| sum.as_constant().is_some_and(|n| (0..=LONG.into()).contains(&n));
+            let few =
+                |sum: &LinearSum| sum.as_constant().is_some_and(|n| (0..=LONG.into()).contains(&n));
             few(base) && few(major) && few(minor)
         };
         match inst.op {
@@ -154,16 +157,16 @@ impl Known<'_> {
             Op::Extend { .. } => source(0).filter(small),
             Op::Int(IntOp::Shr, IntType::U32) => match (source(0)?, inst.src.get(1)?) {
                 (Formula::Lane, Source::Imm(2)) => {
-                    let (base, minor) = (Sum::default(), Sum::default());
-                    Some(Formula::Quad { base, major: Sum::of(1), minor })
+                    let (base, minor) = (LinearSum::default(), LinearSum::default());
+                    Some(Formula::Quad { base, major: LinearSum::of(1), minor })
                 }
                 _ => None,
             },
             Op::Int(IntOp::And, IntType::U32 | IntType::S32) => {
                 match (source(0)?, inst.src.get(1)?) {
                     (Formula::Lane, Source::Imm(3)) => {
-                        let (base, major) = (Sum::default(), Sum::default());
-                        Some(Formula::Quad { base, major, minor: Sum::of(1) })
+                        let (base, major) = (LinearSum::default(), LinearSum::default());
+                        Some(Formula::Quad { base, major, minor: LinearSum::of(1) })
                     }
                     _ => None,
                 }
@@ -181,17 +184,17 @@ impl Known<'_> {
     }
 }
 
-impl Rectangles {
+impl QuadTiles {
     /// What they are made of.
-    pub(crate) fn terms(&self) -> &Terms {
+    pub(crate) fn terms(&self) -> &LinearSums {
         &self.terms
     }
 }
 
 impl Compiler<'_> {
     /// Finds the accesses to rectangles of a block's full clone.
-    pub(crate) fn find_rectangles(&mut self, block: usize) {
-        self.rectangles = Rectangles { block, ..Rectangles::default() };
+    pub(crate) fn find_quad_tiles(&mut self, block: usize) {
+        self.quad_tiles = QuadTiles { block, ..QuadTiles::default() };
         let f = self.f;
         let insts = &f.blocks[block].insts;
         let is_access = |inst: &VectorInst| matches!(inst.op, Op::Load(_) | Op::Store(_));
@@ -204,7 +207,7 @@ impl Compiler<'_> {
             formulas: HashMap::new(),
             first_lane: BTreeSet::new(),
             made_by: HashMap::new(),
-            terms: Terms::default(),
+            terms: LinearSums::default(),
         };
         for (index, inst) in insts.iter().enumerate() {
             let plain = inst.guard.is_none() && !inst.uniform;
@@ -217,8 +220,8 @@ impl Compiler<'_> {
                 self.index = index;
                 let members = known.made_by.get(&address);
                 let members = members.into_iter().flatten().copied().collect();
-                if let Some(found) = self.rectangle(inst, formula, members) {
-                    self.rectangles.by_access.insert(index, found);
+                if let Some(found) = self.quad_tile(inst, formula, members) {
+                    self.quad_tiles.by_access.insert(index, found);
                 }
             }
             let mut made_by: BTreeSet<usize> =
@@ -237,20 +240,20 @@ impl Compiler<'_> {
                 known.made_by.insert(d.reg, made_by);
             }
         }
-        self.rectangles.terms = known.terms;
+        self.quad_tiles.terms = known.terms;
         self.find_idle(block);
     }
 
     /// An access to memory whose addresses are a formula, if there is code for it.
-    fn rectangle(
+    fn quad_tile(
         &self,
         inst: &VectorInst,
         formula: &Formula,
         members: Vec<usize>,
-    ) -> Option<Rectangle> {
-        let plan = self.any_plan(inst).filter(|plan| !plan.local && plan.before == 0)?;
+    ) -> Option<QuadTile> {
+        let mem = self.any_plan(inst).filter(|mem| !mem.local && mem.before == 0)?;
         let Formula::Quad { base, major, minor } = formula else { return None };
-        let Access { bytes, count, width, signed, .. } = plan.access;
+        let Access { bytes, count, width, signed, .. } = mem.access;
         let whole = u32::from(bytes) == width.bytes();
         let plain = |s: &Source| matches!(s, Source::Vector(_) | Source::Imm(_));
         let values = inst.src.get(2..).is_none_or(|values| values.iter().all(plain));
@@ -261,15 +264,15 @@ impl Compiler<'_> {
         {
             return None;
         }
-        let short = minor.as_constant() == Some(i64::from(plan.total))
+        let short = minor.as_constant() == Some(i64::from(mem.total))
             && matches!((width, count), (Width::W32, 1 | 2) | (Width::W64, 1))
             && whole;
         let element = major.as_constant() == Some(i64::from(bytes)) && count == 1;
         let long =
-            element && width == Width::W32 && (bytes == 4 || bytes == 2 && !signed && !plan.write);
-        let small = [base, major, minor].into_iter().all(Sum::is_small);
-        let [base, major, minor] = [base, major, minor].map(Sum::clone);
-        (small && (short || long)).then_some(Rectangle {
+            element && width == Width::W32 && (bytes == 4 || bytes == 2 && !signed && !mem.write);
+        let small = [base, major, minor].into_iter().all(LinearSum::is_small);
+        let [base, major, minor] = [base, major, minor].map(LinearSum::clone);
+        (small && (short || long)).then_some(QuadTile {
             base,
             major,
             minor,
@@ -283,11 +286,11 @@ impl Compiler<'_> {
     fn find_idle(&mut self, block: usize) {
         let f = self.f;
         let insts = &f.blocks[block].insts;
-        let found = &mut self.rectangles;
+        let found = &mut self.quad_tiles;
         let wanted: BTreeSet<usize> =
             found.by_access.values().flat_map(|r| &r.members).copied().collect();
         // By register: who else reads it.
-        let mentions = &self.mentions;
+        let mentions = &self.use_counts;
         let registers = wanted.iter().flat_map(|n| &insts[*n].dst).map(|d| d.reg);
         let mut others: HashMap<Reg, i32> =
             registers.map(|r| (r, mentions.reads[r.index()])).collect();
@@ -316,48 +319,48 @@ impl Compiler<'_> {
     }
 
     /// Keeps what the instruction under construction reads, if addresses are made of it.
-    pub(crate) fn keep_terms(&mut self) {
-        if self.masked || self.rectangles.block != self.block {
+    pub(crate) fn keep_linear_sums(&mut self) {
+        if self.masked || self.quad_tiles.block != self.block {
             return;
         }
-        for (r, slot) in self.rectangles.terms.kept_at(self.index).to_vec() {
+        for (r, slot) in self.quad_tiles.terms.kept_at(self.index).to_vec() {
             self.keep_term(r, slot);
         }
     }
 
     /// True if nobody needs the result of the instruction under construction.
     pub(crate) fn is_idle(&self) -> bool {
-        let found = &self.rectangles;
+        let found = &self.quad_tiles;
         !self.masked && found.block == self.block && found.idle.contains(&self.index)
     }
 
     /// Makes code for an access of a full warp to a rectangle; false if it is none.
-    pub(crate) fn access_rectangle(&mut self, inst: &VectorInst, plan: Plan) -> bool {
-        if self.masked || self.flavour != Flavour::Avx512 || self.rectangles.block != self.block {
+    pub(crate) fn access_rectangle(&mut self, inst: &VectorInst, mem: MemAccess) -> bool {
+        if self.masked || self.isa != SimdIsa::Avx512 || self.quad_tiles.block != self.block {
             return false;
         }
-        let Some(rectangle) = self.rectangles.by_access.get(&self.index).cloned() else {
+        let Some(quad_tile) = self.quad_tiles.by_access.get(&self.index).cloned() else {
             return false;
         };
         let (slow, back) = (self.a.label(), self.a.label());
         let (block, index) = (self.block, self.index);
-        let (label, failed) = (slow, rectangle.clone());
-        self.cold.push(Cold::Rectangle { label, back, block, index, rectangle: failed });
-        let distance = if rectangle.short { &rectangle.major } else { &rectangle.minor };
-        let Plan { total, offset, .. } = plan;
-        let base = rectangle.base.clone().plus(&Sum::of(offset.into()));
+        let (label, failed) = (slow, quad_tile.clone());
+        self.out_of_line.push(Cold::QuadTile { label, back, block, index, quad_tile: failed });
+        let distance = if quad_tile.short { &quad_tile.major } else { &quad_tile.minor };
+        let MemAccess { total, offset, .. } = mem;
+        let base = quad_tile.base.clone().plus(&LinearSum::of(offset.into()));
         self.sum_in(&base, C);
         self.sum_in(distance, D);
-        let (lines, line) = match rectangle.short {
+        let (lines, line) = match quad_tile.short {
             true => (LONG, SHORT * total),
             false => (SHORT, LONG * total),
         };
-        self.check_rectangle(plan, lines, line, slow);
-        self.count(plan, 32 * total);
-        match (rectangle.short, plan.write) {
-            (true, false) => self.load_short(inst, plan, line),
-            (true, true) => self.store_short(inst, plan, line),
-            (false, false) => self.load_long(inst, plan),
+        self.check_rectangle(mem, lines, line, slow);
+        self.count(mem, 32 * total);
+        match (quad_tile.short, mem.write) {
+            (true, false) => self.load_short(inst, mem, line),
+            (true, true) => self.store_short(inst, mem, line),
+            (false, false) => self.load_long(inst, mem),
             (false, true) => self.store_long(inst),
         }
         self.a.bind(back);
@@ -365,19 +368,19 @@ impl Compiler<'_> {
     }
 
     /// An access failed its check: its addresses are made, if they were not, for its decoded form.
-    pub(crate) fn rectangle_decoded(&mut self, rectangle: &Rectangle) {
+    pub(crate) fn quad_tile_interpreted(&mut self, quad_tile: &QuadTile) {
         let width = Width::W64;
-        let address = self.lanes_of(rectangle.address);
+        let address = self.lanes_of(quad_tile.address);
         for part in 0..4u64 {
             let to = Z2;
-            self.sum_in(&rectangle.base, C);
+            self.sum_in(&quad_tile.base, C);
             self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[to.into(), C.into()]);
             let lanes = 8 * part..8 * (part + 1);
             let numbers: [Vec<u8>; 2] = [
                 lanes.clone().flat_map(|lane| (lane / 4).to_le_bytes()).collect(),
                 lanes.flat_map(|lane| (lane % 4).to_le_bytes()).collect(),
             ];
-            for (sum, numbers) in [&rectangle.major, &rectangle.minor].into_iter().zip(numbers) {
+            for (sum, numbers) in [&quad_tile.major, &quad_tile.minor].into_iter().zip(numbers) {
                 self.sum_in(sum, C);
                 self.a.op(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Z0.into(), C.into()]);
                 let numbers = self.a.constant(&numbers);
@@ -393,16 +396,16 @@ impl Compiler<'_> {
             let place = self.part(address, part as usize);
             self.a.op(code, &[place, to.into()]);
         }
-        self.decoded_form(self.block, self.index);
+        self.call_interpreter(self.block, self.index);
     }
 
     /// Makes a number in RCX, that of the first of so many lines, a pointer, if all of them may be
     /// accessed; their distance in RDX stays.
-    fn check_rectangle(&mut self, plan: Plan, lines: i32, line: i32, slow: Label) {
+    fn check_rectangle(&mut self, mem: MemAccess, lines: i32, line: i32, slow: Label) {
         let kept = at(Register::RSP, SAVED_SCRATCH);
         self.a.op(Code::Mov_r64_rm64, &[A.into(), C.into()]);
         self.a.op(Code::Or_r64_rm64, &[A.into(), D.into()]);
-        self.a.op(Code::Test_rm8_imm8, &[Register::AL.into(), X::I(plan.total - 1)]);
+        self.a.op(Code::Test_rm8_imm8, &[Register::AL.into(), X::I(mem.total - 1)]);
         self.a.jump(Code::Jne_rel32_64, slow);
         // Upwards, and not around the end of the address space.
         self.a.op(Code::Mov_r64_rm64, &[A.into(), D.into()]);
@@ -412,19 +415,19 @@ impl Compiler<'_> {
         self.a.op(Code::Add_rm64_imm32, &[A.into(), X::I(line)]);
         self.a.op(Code::Add_r64_rm64, &[A.into(), C.into()]);
         self.a.jump(Code::Jb_rel32_64, slow);
-        if plan.shared {
+        if mem.shared {
             self.a.op(Code::Cmp_r64_rm64, &[A.into(), field(Field::SharedBytes).into()]);
             self.a.jump(Code::Ja_rel32_64, slow);
             self.a.op(Code::Add_r64_rm64, &[C.into(), field(Field::Shared).into()]);
             return;
         }
         self.a.op(Code::Mov_rm64_r64, &[kept.into(), D.into()]);
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
-        self.a.op(Code::Cmp_r64_rm64, &[A.into(), range_end(plan.site).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
+        self.a.op(Code::Cmp_r64_rm64, &[A.into(), range_end(mem.site).into()]);
         self.a.jump(Code::Ja_rel32_64, slow);
-        self.a.op(Code::Cmp_r64_rm64, &[C.into(), range_start(plan.site).into()]);
+        self.a.op(Code::Cmp_r64_rm64, &[C.into(), range_start(mem.site).into()]);
         self.a.jump(Code::Jb_rel32_64, slow);
-        self.check_writable(plan, slow);
+        self.check_writable(mem, slow);
         self.a.op(Code::Mov_r64_rm64, &[D.into(), kept.into()]);
     }
 
@@ -484,9 +487,9 @@ impl Compiler<'_> {
     }
 
     /// Lines of four lanes.
-    fn load_short(&mut self, inst: &VectorInst, plan: Plan, line: i32) {
+    fn load_short(&mut self, inst: &VectorInst, mem: MemAccess, line: i32) {
         let vector_lines = (64 / line) as usize;
-        if plan.access.count == 1 {
+        if mem.access.count == 1 {
             let place = self.dest(inst, &inst.dst[0]);
             for part in 0..LONG as usize / vector_lines {
                 self.load_lines(vector_lines * part, line, Z0);
@@ -507,11 +510,11 @@ impl Compiler<'_> {
         }
     }
 
-    fn store_short(&mut self, inst: &VectorInst, plan: Plan, line: i32) {
+    fn store_short(&mut self, inst: &VectorInst, mem: MemAccess, line: i32) {
         let vector_lines = (64 / line) as usize;
-        let width = plan.access.width;
+        let width = mem.access.width;
         let first = self.value(inst.src[2], width);
-        if plan.access.count == 1 {
+        if mem.access.count == 1 {
             for part in 0..LONG as usize / vector_lines {
                 let from = self.part_in(first, part, width, Z0);
                 self.store_lines(vector_lines * part, line, from);
@@ -532,9 +535,9 @@ impl Compiler<'_> {
     }
 
     /// Lines of eight lanes.
-    fn load_long(&mut self, inst: &VectorInst, plan: Plan) {
+    fn load_long(&mut self, inst: &VectorInst, mem: MemAccess) {
         let place = self.dest(inst, &inst.dst[0]);
-        if plan.access.bytes == 4 {
+        if mem.access.bytes == 4 {
             self.load_lines(0, 32, Z0);
             self.load_lines(2, 32, Z1);
             for part in 0..2 {
@@ -584,14 +587,15 @@ mod tests {
     use super::*;
 
     fn term(slot: usize) -> Formula {
-        Formula::same(Sum { constant: 0, terms: vec![(slot, 1)] })
+        Formula::same(LinearSum { constant: 0, terms: vec![(slot, 1)] })
     }
 
     #[test]
     fn formulas_are_linear() {
-        let zero = Sum::default;
-        let major = Formula::Quad { base: zero(), major: Sum::of(1), minor: zero() };
-        let scaled = major.times(&term(1)).expect("a product").times(&Formula::same(Sum::of(2)));
+        let zero = LinearSum::default;
+        let major = Formula::Quad { base: zero(), major: LinearSum::of(1), minor: zero() };
+        let scaled =
+            major.times(&term(1)).expect("a product").times(&Formula::same(LinearSum::of(2)));
         let sum = scaled.expect("a product").plus(&term(2)).expect("a sum");
         let Formula::Quad { base, major: lines, minor } = &sum else { panic!("no quad") };
         assert_eq!(base.terms, [(2, 1)]);

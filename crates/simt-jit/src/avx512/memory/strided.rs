@@ -9,7 +9,7 @@ use crate::asm::assembler::{Label, X, at};
 use crate::avx512::operands::{move_code, xmm, ymm};
 use crate::frame::layout::{C, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
-use crate::memory::access::{Plan, span_code};
+use crate::memory::access::{MemAccess, span_code};
 use crate::memory::check_coalescing::based;
 use crate::regalloc::allocate::{loads_for_all, parts};
 use crate::scalar::integer::mov;
@@ -27,7 +27,7 @@ pub(crate) enum Form {
     /// Consecutive elements.
     Span,
     /// Consecutive elements for each half, or one element.
-    Halves {
+    HalfAffine {
         /// One element.
         one: bool,
     },
@@ -42,12 +42,12 @@ pub(crate) enum Form {
 
 impl Form {
     /// The first byte accessed and the one behind the last, from the address of lane 0 or 16.
-    pub(crate) fn reach(self, plan: Plan) -> (i64, i64) {
-        let total = i64::from(plan.total);
+    pub(crate) fn reach(self, mem: MemAccess) -> (i64, i64) {
+        let total = i64::from(mem.total);
         match self {
-            Self::One | Self::Halves { one: true } => (0, total),
+            Self::One | Self::HalfAffine { one: true } => (0, total),
             Self::Span | Self::Interleaved => (0, WARP_LANES as i64 * total),
-            Self::Halves { one: false } => (0, HALF_LANES as i64 * total),
+            Self::HalfAffine { one: false } => (0, HALF_LANES as i64 * total),
             Self::Strided(stride) | Self::Spaced(stride) => {
                 let last = (WARP_LANES as i64 - 1) * i64::from(stride);
                 (last.min(0), last.max(0) + total)
@@ -56,17 +56,17 @@ impl Form {
     }
 
     /// Bytes for the counters.
-    pub(crate) fn bytes(self, plan: Plan) -> i32 {
-        if self == Self::One { plan.total } else { WARP_LANES as i32 * plan.total }
+    pub(crate) fn bytes(self, mem: MemAccess) -> i32 {
+        if self == Self::One { mem.total } else { WARP_LANES as i32 * mem.total }
     }
 }
 
 impl Compiler<'_> {
     /// The form of an access that all lanes of a full warp make.
-    pub(crate) fn form(&self, inst: &VectorInst, plan: Plan) -> Option<Form> {
-        let Plan { access, write, total, wide, shared, .. } = plan;
+    pub(crate) fn form(&self, inst: &VectorInst, mem: MemAccess) -> Option<Form> {
+        let MemAccess { access, write, total, wide, shared, .. } = mem;
         if inst.uniform {
-            return self.has_uniform_form(inst, plan).then_some(Form::One);
+            return self.has_uniform_form(inst, mem).then_some(Form::One);
         }
         if inst.guard.is_some() || !self.has_lane_results(inst) {
             return None;
@@ -87,20 +87,20 @@ impl Compiler<'_> {
             Source::Affine(_, stride) => {
                 let stride = i32::try_from(stride).ok().filter(|s| s % total == 0 && *s != 0)?;
                 let alone = access.count == 1 && width == Width::W32;
-                let permuted = self.permutation(plan).map(|_| Form::Spaced(stride));
+                let permuted = self.permutation(mem).map(|_| Form::Spaced(stride));
                 permuted.or(alone.then_some(Form::Strided(stride)))
             }
-            Source::Halves(_, _, stride) if access.count == 1 => {
+            Source::HalfAffine(_, _, stride) if access.count == 1 => {
                 let one = stride == 0 && !write;
-                (one || stride == i64::from(total)).then_some(Form::Halves { one })
+                (one || stride == i64::from(total)).then_some(Form::HalfAffine { one })
             }
             _ => None,
         }
     }
 
     /// True if there is code for an access of all lanes to one address.
-    fn has_uniform_form(&self, inst: &VectorInst, plan: Plan) -> bool {
-        let Plan { access, write, .. } = plan;
+    fn has_uniform_form(&self, inst: &VectorInst, mem: MemAccess) -> bool {
+        let MemAccess { access, write, .. } = mem;
         let for_all = !write && loads_for_all(self.f, inst);
         let narrow = |w: Option<Width>| match w {
             Some(Width::W32 | Width::W64) => true,
@@ -114,24 +114,24 @@ impl Compiler<'_> {
     }
 
     /// Makes an access of a form.
-    pub(crate) fn known(&mut self, inst: &VectorInst, plan: Plan, form: Form) {
-        self.count_known(plan, form.bytes(plan));
-        let (plan, bases) = based(inst.src[0], plan);
+    pub(crate) fn known(&mut self, inst: &VectorInst, mem: MemAccess, form: Form) {
+        self.count_known(mem, form.bytes(mem));
+        let (mem, bases) = based(inst.src[0], mem);
         if let Some(group) = self.grouped() {
             for half in 0..bases.len() {
                 let pointer = self.group_pointer(group, half);
                 let pointer = self.out_of_the_way(inst, pointer);
-                self.transfer(inst, plan, form, half, (pointer, plan.offset));
+                self.transfer(inst, mem, form, half, (pointer, mem.offset));
             }
             self.leave_group(group);
             return;
         }
         let back = self.a.label();
-        let slow = self.aside(back);
-        let (low, high) = form.reach(plan);
+        let slow = self.slow_path(back);
+        let (low, high) = form.reach(mem);
         for (half, base) in bases.into_iter().enumerate() {
-            let to = self.checked(inst, base, plan, (low, high), slow);
-            self.transfer(inst, plan, form, half, to);
+            let to = self.checked(inst, base, mem, (low, high), slow);
+            self.transfer(inst, mem, form, half, to);
         }
         self.a.bind(back);
     }
@@ -151,24 +151,24 @@ impl Compiler<'_> {
         &mut self,
         inst: &VectorInst,
         base: Source,
-        plan: Plan,
+        mem: MemAccess,
         (low, high): (i64, i64),
         slow: Label,
     ) -> (Register, i32) {
-        let more = low + i64::from(plan.offset);
+        let more = low + i64::from(mem.offset);
         let span = (high - low) as i32;
-        let total = i64::from(plan.total);
+        let total = i64::from(mem.total);
         if more % total == 0
-            && !self.without.bounds
+            && !self.ablation.bounds
             && let Ok(more) = i32::try_from(more)
-            && let Some(register) = self.own_pointer(base, plan)
+            && let Some(register) = self.own_pointer(base, mem)
         {
-            self.check_global((register, more), plan, span, slow);
-            return (self.out_of_the_way(inst, register), plan.offset);
+            self.check_global((register, more), mem, span, slow);
+            return (self.out_of_the_way(inst, register), mem.offset);
         }
-        self.number_in(base, plan, C);
-        self.add_to_address(plan, more);
-        self.check(plan, span, slow);
+        self.number_in(base, mem, C);
+        self.add_to_address(mem, more);
+        self.check(mem, span, slow);
         (C, -low as i32)
     }
 
@@ -177,19 +177,19 @@ impl Compiler<'_> {
     pub(crate) fn transfer(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         form: Form,
         half: usize,
         to: (Register, i32),
     ) {
-        let access = plan.access;
+        let access = mem.access;
         match form {
-            Form::One => self.one_address(inst, plan, to),
+            Form::One => self.one_address(inst, mem, to),
             Form::Span => {
                 let count = parts(access.width);
-                self.consecutive(inst, plan, 0..count, span_code(access, plan.write), to);
+                self.consecutive(inst, mem, 0..count, span_code(access, mem.write), to);
             }
-            Form::Halves { one: true } => {
+            Form::HalfAffine { one: true } => {
                 let per_half = parts(access.width) / 2;
                 let code = match access.width {
                     Width::W64 => Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64,
@@ -200,19 +200,19 @@ impl Compiler<'_> {
                     self.put(&place, part, code, &[at(to.0, to.1).into()]);
                 }
             }
-            Form::Halves { one: false } => {
+            Form::HalfAffine { one: false } => {
                 let per_half = parts(access.width) / 2;
                 let these = half * per_half..(half + 1) * per_half;
-                self.consecutive(inst, plan, these, span_code(access, plan.write), to);
+                self.consecutive(inst, mem, these, span_code(access, mem.write), to);
             }
-            Form::Interleaved if plan.write => self.interleave(inst, access, to),
+            Form::Interleaved if mem.write => self.interleave(inst, access, to),
             Form::Interleaved => self.separate(inst, access, to),
             Form::Spaced(_) => {
-                if let Some(permutation) = self.permutation(plan) {
-                    self.move_permuted(inst, plan, &permutation, to);
+                if let Some(permutation) = self.permutation(mem) {
+                    self.move_permuted(inst, mem, &permutation, to);
                 }
             }
-            Form::Strided(stride) if plan.write => self.store_strided(inst, stride, to),
+            Form::Strided(stride) if mem.write => self.store_strided(inst, stride, to),
             Form::Strided(stride) => self.load_strided(inst, stride, to),
         }
     }
@@ -221,15 +221,15 @@ impl Compiler<'_> {
     fn consecutive(
         &mut self,
         inst: &VectorInst,
-        plan: Plan,
+        mem: MemAccess,
         these: std::ops::Range<usize>,
         code: Option<Code>,
         (base, offset): (Register, i32),
     ) {
         let Some(code) = code else { return };
-        let width = plan.access.width;
-        let step = 64 / width.bytes() as i32 * plan.total;
-        let place = if plan.write { None } else { Some(self.dest(inst, &inst.dst[0])) };
+        let width = mem.access.width;
+        let step = 64 / width.bytes() as i32 * mem.total;
+        let place = if mem.write { None } else { Some(self.dest(inst, &inst.dst[0])) };
         for (n, part) in these.enumerate() {
             let memory = at(base, offset + step * n as i32);
             match &place {
@@ -368,7 +368,7 @@ impl Compiler<'_> {
         let insert = Code::EVEX_Vpinsrd_xmm_xmm_rm32_imm8;
         for part in 0..2 {
             let lane = |n: i32| at(base, offset + (16 * part + n) * stride);
-            let quarter = |c: &mut Self, number: i32, to: Register| {
+            let slice = |c: &mut Self, number: i32, to: Register| {
                 let to = xmm(to);
                 let first = lane(4 * number);
                 c.a.op(Code::EVEX_Vmovd_xmm_rm32, &[to.into(), first.into()]);
@@ -379,8 +379,8 @@ impl Compiler<'_> {
             };
             let join = Code::EVEX_Vinserti32x4_ymm_k1z_ymm_xmmm128_imm8;
             for (number, to, other) in [(0, Z1, Z2), (2, Z3, Z2)] {
-                quarter(self, number, to);
-                quarter(self, number + 1, other);
+                slice(self, number, to);
+                slice(self, number + 1, other);
                 self.a.op(join, &[ymm(to).into(), ymm(to).into(), xmm(other).into(), X::I(1)]);
             }
             let join = Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8;
@@ -393,16 +393,16 @@ impl Compiler<'_> {
         let value = self.value(inst.src[2], Width::W32);
         for part in 0..2 {
             let register = self.part_in(value, part, Width::W32, Z0);
-            for quarter in 0..4 {
-                let from = if quarter == 0 {
+            for slice in 0..4 {
+                let from = if slice == 0 {
                     register
                 } else {
                     let code = Code::EVEX_Vextracti32x4_xmmm128_k1z_zmm_imm8;
-                    self.a.op(code, &[xmm(Z1).into(), register.into(), X::I(quarter)]);
+                    self.a.op(code, &[xmm(Z1).into(), register.into(), X::I(slice)]);
                     Z1
                 };
                 for n in 0..4 {
-                    let lane = 16 * part as i32 + 4 * quarter + n;
+                    let lane = 16 * part as i32 + 4 * slice + n;
                     let to = at(base, offset + lane * stride);
                     let (code, operands): (_, &[X]) = if n == 0 {
                         (Code::EVEX_Vmovd_rm32_xmm, &[to.into(), xmm(from).into()])
@@ -417,11 +417,11 @@ impl Compiler<'_> {
     }
 
     /// An access of all lanes to one address.
-    fn one_address(&mut self, inst: &VectorInst, plan: Plan, (base, offset): (Register, i32)) {
-        let access = plan.access;
+    fn one_address(&mut self, inst: &VectorInst, mem: MemAccess, (base, offset): (Register, i32)) {
+        let access = mem.access;
         for element in 0..usize::from(access.count) {
             let memory = at(base, offset + element as i32 * i32::from(access.bytes));
-            if plan.write {
+            if mem.write {
                 self.store_scalar(inst.src[2 + element], access, memory);
             } else if loads_for_all(self.f, inst) {
                 self.load_for_all(inst, element, access, memory);

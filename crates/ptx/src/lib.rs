@@ -7,7 +7,7 @@
 //! data: this crate compiles nothing and runs nothing.
 //!
 //! Input may come from anybody: no input panics, every count has a named maximum (see [`limits`]),
-//! and recursion is bounded. What must hold for any input is written down in [`oracle`].
+//! and recursion is bounded. What must hold for any input is written down in [`fuzz_oracle`].
 #![forbid(unsafe_code)]
 
 pub mod ast;

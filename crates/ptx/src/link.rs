@@ -2,7 +2,7 @@
 //!
 //! Names with internal linkage stay the text's own: where two texts have the same one, it is
 //! renamed. Of several `.weak` or `.common` definitions the first is taken, unless there is a
-//! `.visible` one. A name that nobody defines stays `.extern`: whether the device knows it is not
+//! `.visible` one. An undefined name stays `.extern`: whether the device knows it is not
 //! this module's business. Functions that no kernel reaches go: of a library, a program takes what
 //! it uses. Nothing is compiled here.
 

@@ -1,4 +1,4 @@
-//! Managed variables of a cubin, placed by whoever loads it.
+//! Managed variables of a cubin, placed by its loader.
 //!
 //! A cubin marks the variables that host and device share (`__managed__`), and a driver places them
 //! where it likes. [`Managed::find`] reads which there are; [`Managed::place`] writes addresses of the

@@ -1,9 +1,9 @@
-//! From vector IR to code that the interpreter runs: every register gets its place in the
-//! register file, every instruction its handler.
+//! Decoder: vector IR to interpreter code. Every register gets its slot in the register file, every
+//! instruction its handler.
 //!
 //! A block is decoded twice. The *full* form runs when all live lanes are active: results are
 //! written without asking. The *masked* form keeps inactive lanes' values where the vector IR says
-//! that somebody can look ([`Dest::keep`]). Handlers write all lanes, so keeping is an
+//! that a lane can look ([`Dest::keep`]). Handlers write all lanes, so keeping is an
 //! instruction of its own: compute into a scratch register, blend into place.
 
 mod handlers;

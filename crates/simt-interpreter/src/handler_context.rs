@@ -1,4 +1,4 @@
-//! What a handler sees: the decoded instruction and the state of the warp it works for.
+//! Handler context: the decoded instruction and the state of the warp that a handler works for.
 
 use crate::check::{AccessLog, Follow};
 use crate::ops::memory::Locate;
@@ -52,7 +52,7 @@ pub(crate) struct Ins {
     pub(crate) tag: u32,
 }
 
-/// A fault on its way out of a handler.
+/// A fault on its exit stub of a handler.
 #[derive(Debug)]
 pub(crate) struct LaneFault {
     /// What happened.
@@ -83,7 +83,7 @@ pub(crate) struct HandlerContext<'a> {
     pub(crate) frame: u64,
     /// Number of the warp in the block.
     pub(crate) warp: u32,
-    /// Warps behind this one that nobody has started, and may be run when it has ended.
+    /// Warps behind this one that have not been started, and may be run when it has ended.
     pub(crate) following: u32,
     /// Lanes of the last of them.
     pub(crate) last_lanes: u32,
@@ -91,7 +91,7 @@ pub(crate) struct HandlerContext<'a> {
     pub(crate) warps: u32,
     /// Which block of the grid it is.
     pub(crate) index: Dim3,
-    /// Blocks of the grid behind it that nobody has started, and may be run when it has ended.
+    /// Blocks of the grid behind it that have not been started, and may be run when it has ended.
     pub(crate) more: u32,
     /// The way to device memory.
     pub(crate) memory: &'a mut MemoryView,

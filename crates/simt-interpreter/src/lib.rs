@@ -2,8 +2,9 @@
 //!
 //! It starts in microseconds, runs where code must not be generated, and is what other tiers are
 //! tested against. One instruction is one indirect call that works on 32 lanes; the handlers are
-//! plain Rust that LLVM turns into AVX2 or SSE2 (`lanes`). `decode` makes code of vector
-//! IR, `warp` runs it, `block` lets the warps of a block take turns.
+//! plain Rust that LLVM turns into AVX-512, AVX2 or SSE2 (`ops`, by way of `ops::map`). `decode`
+//! makes code of vector IR, `run` runs it (programs, warps, blocks, clusters), `check` is the
+//! sanitizer, and `tier1_abi` the way into native code.
 //!
 //! Deliberately absent: fibers (a warp always stops at the start of a block of code, so its state
 //! is data), and any knowledge of PTX.
@@ -74,7 +75,7 @@ impl Interpreter {
         Self { estimating, ..self }
     }
 
-    /// Looks for races on shared memory and for reads of memory that nobody wrote, and reports what
+    /// Looks for races on shared memory and for reads of uninitialised memory, and reports what
     /// it finds; several times slower. Kernels then stay here.
     #[must_use]
     pub fn checking(self, checks: Checks) -> Self {

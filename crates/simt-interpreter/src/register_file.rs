@@ -1,4 +1,4 @@
-//! A register file: the registers of one function in one warp.
+//! Register file: the registers of one function in one warp.
 
 use crate::decode::{Code, FILE_ALIGN, Place, SCALAR_BYTES};
 use simt::kernel::WARP_LANES;

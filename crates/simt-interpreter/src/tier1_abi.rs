@@ -1,18 +1,18 @@
-//! The seam to tier 1: how a warp enters native code and comes back.
+//! Tier-1 ABI: how a warp enters native code and comes back.
 //!
 //! A warp's state is data (`warp`), and it is the same data for both tiers: values in the register
 //! file, lanes in the table of pending blocks. Native code of a kernel is entered at the start of
 //! a block, keeps what it likes in machine registers, and before it returns has put every value
 //! that a lane may still read back into the file. So a kernel moves up between two blocks, and
-//! whatever native code does not do itself (barriers, calls, pauses, giving way) is done here.
+//! whatever native code does not do itself (barriers, calls, pauses, yielding) is done here.
 //!
-//! There are two ways in. A warp enters alone at the start of a block of code; when it has ended,
+//! There are two entries. A warp enters alone at the start of a block of code; when it has ended,
 //! native code may start the warps behind it in its place, and then the blocks of the grid that
 //! follow. Where warps wait for each other, all warps of a block of the grid enter together, each
 //! with its register file ([`Slot`]): native code runs one to its barrier, then the next, and when
 //! all have come they go on; others wait for a warp only until it is its turn.
 //!
-//! An instruction for which the generator has no machine code runs as its decoded form:
+//! An instruction for which the generator has no machine code runs in the interpreter:
 //! [`Frame::run`] takes the numbers that [`Layout::pieces`] gives.
 //!
 //! Invariants: native code runs only a kernel's lockstep form; only lanes that came in with it
@@ -40,7 +40,7 @@ pub struct Frame {
     pub regs: *mut u8,
     /// Lanes at the start of each block.
     pub pending: *mut u32,
-    /// Asks to give way.
+    /// Asks to yield.
     pub control: *const Control,
     /// Ranges of global memory that were allowed lately, [`simt::kernel::RECENT_RANGES`] of them.
     pub ranges: *const Range,
@@ -75,7 +75,7 @@ pub struct Frame {
     pub block: u32,
     /// Number of the warp in the block of the grid.
     pub warp: u32,
-    /// Warps behind it that native code may start when it has ended: with nobody pending, and the
+    /// Warps behind it that native code may start when it has ended: with no lane pending, and the
     /// same register file.
     pub following: u32,
     /// Lanes of the last of them; the others have all.
@@ -238,7 +238,7 @@ impl<'a> Layout<'a> {
         self.0.places[register]
     }
 
-    /// The decoded form of a block's instruction for a full or a partial mask: the first one's
+    /// The interpreter handlers of a block's instruction for a full or a partial mask: the first one's
     /// number, and how many.
     pub fn handler_range(&self, block: usize, index: usize, masked: bool) -> (u32, u32) {
         let b = &self.0.blocks[block];
@@ -246,13 +246,13 @@ impl<'a> Layout<'a> {
         (starts[index], starts[index + 1] - starts[index])
     }
 
-    /// The decoded form of the prologue's instruction: as [`Self::pieces`].
+    /// The interpreter handlers of the prologue's instruction: as [`Self::pieces`].
     pub fn prologue_handler_range(&self, index: usize) -> (u32, u32) {
         let starts = &self.0.prologue_starts;
         (starts[index], starts[index + 1] - starts[index])
     }
 
-    /// The decoded form of a block's checks.
+    /// The interpreter handlers of a block's checks.
     pub fn checks(&self, block: usize, masked: bool) -> (u32, u32) {
         let b = &self.0.blocks[block];
         let (range, starts) =

@@ -1,4 +1,4 @@
-//! Native code without some of its checks, to measure what they cost.
+//! Ablation: native code without some of its checks, to measure what they cost.
 //!
 //! Only a bench may have it: without the feature `ablation`, which nothing that is installed turns
 //! on, there is nothing to choose, and all code has all checks.
@@ -8,7 +8,7 @@
 pub struct Ablation {
     /// Whether an access is aligned and inside of what the kernel may access.
     pub bounds: bool,
-    /// Whether it is somebody else's turn, at every way back.
+    /// Fuel and yield polls at back-edges.
     pub back_edges: bool,
     /// No check, but of what is always done: counting instructions and bytes.
     pub counters: bool,

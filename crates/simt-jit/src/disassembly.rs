@@ -1,4 +1,4 @@
-//! Native code for people: what there is of it, and all of it as text.
+//! Disassembly and statistics of native code.
 
 use crate::frame::warp_loop::PROLOGUE;
 use crate::{SimdIsa, image, make};
@@ -47,7 +47,7 @@ pub fn summary(function: &VectorFunction, isa: SimdIsa) -> Option<Summary> {
     Some(found)
 }
 
-/// The code of a kernel's function: an instruction a line, with the blocks' clones marked. `None`
+/// The code of a kernel's function: an instruction a line, with the blocks' versions marked. `None`
 /// if the function has no native code.
 pub fn listing(function: &VectorFunction, isa: SimdIsa) -> Option<String> {
     let function = &as_run(function, isa);

@@ -1,11 +1,11 @@
-//! A function from start to end: both clones of every block, ways in and out, the cold rest.
+//! Function driver: analysis, register allocation, then the code of a function from entry to exit.
 //!
-//! A block exists twice. The *full* clone runs when all 32 lanes do, so nobody waits anywhere: it
-//! needs no masks, and all its lanes going one way is a plain jump. The *masked* clone runs with
-//! any lanes; it looks whether somebody waits at a lower block before it goes on.
+//! A block has two versions. The *unmasked* one runs with all 32 lanes, so no lane is pending
+//! elsewhere: it needs no masks, and a branch that all lanes take is a plain jump. The *masked* one
+//! runs with any lanes, and looks for lanes pending at a lower block before it goes on.
 //!
-//! Here is what is known while a function is made, and the order in which its parts are; the parts
-//! themselves are elsewhere.
+//! Here are what is known while a function is made and the order of its parts; the parts
+//! themselves are elsewhere. This is the only file that names every folder.
 
 use crate::SimdIsa;
 use crate::ablation::Ablation;
@@ -37,91 +37,97 @@ pub(crate) struct Compiler<'a> {
     pub(crate) a: Assembler,
     pub(crate) f: &'a VectorFunction,
     pub(crate) layout: &'a Layout<'a>,
+    /// Live intervals and spill weights.
     pub(crate) weights: UseWeights,
+    /// Machine registers of values.
     pub(crate) assignment: Assignment,
+    /// Machine registers of loop-invariant values in innermost loops.
     pub(crate) residency: LoopResidency,
-    /// The loop whose loans the assignment has at present.
+    /// The innermost loop of the current block, if `residency` gave it registers.
     pub(crate) resident_loop: Option<usize>,
+    /// By register: canonicalisation of its NaNs is deferred to where they are observable.
     pub(crate) nan_deferred: Vec<bool>,
     pub(crate) isa: SimdIsa,
-    /// What is left out.
+    /// Checks that are left out, for measurements.
     pub(crate) ablation: Ablation,
     /// Slow paths are counted.
     pub(crate) counts_slow_paths: bool,
-    /// With AVX2, by block, the full and the masked clone: what they are made of.
+    /// With AVX2, by block, for the unmasked and the masked version: its regions.
     pub(crate) steps: Vec<[Vec<Step>; 2]>,
     /// By register: the block and number of the only instruction that writes it, in all lanes that
     /// there are.
     writers: Vec<Option<(usize, usize)>>,
-    /// By block: the loop that is made lane by lane.
+    /// By block: the loop that is scalarised.
     pub(crate) scalar_loops: Vec<Option<Rc<ScalarLoop>>>,
-    /// The clone under construction.
+    /// The version under construction.
     pub(crate) masked: bool,
     /// The block under construction.
     pub(crate) block: usize,
     /// The instruction under construction.
     pub(crate) index: usize,
-    /// The guard for which the active masks are right.
+    /// The guard for which the machine registers of active masks are valid.
     pub(crate) active_for: Option<Option<(Reg, bool)>>,
-    /// The predicate that the pair of predicate masks holds.
+    /// The predicate that the pair of mask registers holds.
     pub(crate) in_pair: Option<Reg>,
     /// All warps of a block of the grid can enter together: they wait for each other somewhere.
     pub(crate) block_entry: bool,
     /// The predicate that EAX holds.
     pub(crate) in_eax: Option<Reg>,
-    /// Accesses that are checked together.
+    /// Accesses whose bounds checks are coalesced.
     pub(crate) groups: CheckGroups,
-    /// Accesses to rectangles.
+    /// Accesses at quad-affine addresses.
     pub(crate) quad_tiles: QuadTiles,
-    /// How often registers are mentioned.
+    /// How often each register is used.
     pub(crate) use_counts: UseCounts,
-    /// Accesses whose lanes are as far apart as others'.
+    /// Accesses that share a vector of lane offsets.
     pub(crate) offset_tables: OffsetTables,
-    /// What lanes' addresses look like, by block and instruction.
+    /// Speculated lane offsets of addresses, by block and instruction.
     pub(crate) lane_offsets: HashMap<(usize, usize), LaneOffsets>,
-    /// Instructions of the block that an earlier one has done already.
+    /// Instructions of the block whose work an earlier one has done (fused).
     pub(crate) merged: std::ops::Range<usize>,
-    /// All that stands in front of the instruction under construction has been made.
+    /// Instructions are emitted in program order: all those before the current one have been.
     pub(crate) is_program_order: bool,
-    /// The last instruction of the block has made its end as well.
+    /// The last instruction of the block has emitted the terminator as well.
     pub(crate) ended: bool,
-    /// The predicate that the block's end depends on and what it is in all lanes, if the register
-    /// file does not have it.
+    /// The branch predicate, known constant in all lanes and not yet stored: (register, 0 or -1).
+    /// Exits must store it.
     pub(crate) known_branch: Option<(Reg, i32)>,
-    /// The instruction under construction is on one value and is made as on lanes: where its
-    /// sources' values are.
+    /// The current instruction is uniform and is made as on lanes: where its operands are.
     pub(crate) uniform_as_vector: Option<UniformAsVector>,
-    /// Single values of 16 bits that have been repeated for lanes.
+    /// Broadcast slots used: uniform values of 16 bits that have been repeated for lanes.
     pub(crate) broadcast_count: i32,
-    /// Vector registers that hold nothing anywhere.
+    /// Vector registers that are never allocated: further scratch.
     pub(crate) spares: Vec<Register>,
-    /// Fragments of matrices that are ready for products.
+    /// Operand fragments that are packed for matrix products.
     pub(crate) fragments: Fragments,
-    /// General registers that hold values within blocks.
+    /// General registers that hold values within a block only.
     pub(crate) temporaries: BTreeSet<Register>,
-    /// Instructions without a native form: block, number, in the masked clone.
+    /// Instructions that call the interpreter: block, number, in the masked version.
     pub(crate) interpreted_at: BTreeSet<(usize, usize, bool)>,
     pub(crate) out_of_line: Vec<Cold>,
-    /// A clone is under construction, not cold code.
+    /// A version of a block is under construction, not out-of-line code.
     pub(crate) inline: bool,
-    /// The full clones.
+    /// Labels of the unmasked versions.
     pub(crate) unmasked_labels: Vec<Label>,
-    /// The masked clones.
+    /// Labels of the masked versions.
     pub(crate) masked_labels: Vec<Label>,
+    /// Labels of the blocks' entries.
     pub(crate) entries: Vec<Label>,
+    /// Labels of exit stubs, by block and reason.
     pub(crate) exit_stubs: HashMap<(usize, Exit), Label>,
-    /// Where the lowest pending lanes are taken.
+    /// Label of the scheduler of pending lanes, which runs the lowest pending block.
     pub(crate) next_pending: Label,
-    /// Where the next warp starts, if there is one.
+    /// Label where the next warp starts, if there is one.
     pub(crate) next_warp: Label,
-    /// Where a warp starts with the prologue.
+    /// Label where a warp starts with the uniform preamble.
     pub(crate) start: Label,
-    /// Where the next warp of those that entered together has its turn.
+    /// Label of the next time slice, with block-level entry.
     pub(crate) next_time_slice: Label,
-    /// Where they enter.
+    /// Label of the first time slice, with block-level entry.
     pub(crate) first_time_slice: Label,
+    /// Label of the epilogue.
     pub(crate) leave: Label,
-    /// Where the interpreter is called.
+    /// Label of the thunk that calls the interpreter.
     pub(crate) decoded: Label,
     /// The same, which keeps no vector registers.
     pub(crate) decoded_bare: Label,
@@ -135,11 +141,11 @@ pub(crate) struct Made {
     pub(crate) constants: usize,
     /// Where it is entered.
     pub(crate) start: u32,
-    /// Offsets of the blocks' entries, full clones and masked clones, one list behind the other.
+    /// Offsets of the blocks' entries, unmasked versions and masked versions, one list behind the other.
     pub(crate) table: Vec<u32>,
     /// What it can do.
     pub(crate) abilities: Abilities,
-    /// Instructions that run by their decoded forms: block, number, in the masked clone.
+    /// Instructions that run by the interpreter: block, number, in the masked version.
     pub(crate) interpreted_at: BTreeSet<(usize, usize, bool)>,
 }
 
@@ -252,7 +258,7 @@ impl<'a> Compiler<'a> {
         self.groups = CheckGroups::default();
         let mut next = 0;
         while next < self.out_of_line.len() {
-            // Cold code can need more of it.
+            // out-of-line code can need more of it.
             let out_of_line = std::mem::replace(
                 &mut self.out_of_line[next],
                 Cold::Out { label: self.leave, block: 0, way: Exit::Done },
@@ -307,7 +313,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Its decoded form: the first piece's number, and how many.
+    /// Its interpreter handlers: the first piece's number, and how many.
     pub(crate) fn handler_range(&self, block: usize, index: usize) -> (u32, u32) {
         match block {
             PROLOGUE => self.layout.prologue_handler_range(index),

@@ -2,24 +2,20 @@
 //!
 //! A kernel starts in the interpreter and moves up when it has run for a while. The two tiers share
 //! the state of a warp (`simt_interpreter::tier1_abi`), so a kernel moves at the start of any block,
-//! and whatever has no native form runs as its decoded form: the tier is complete from the first
-//! instruction on, and gives the interpreter's bits.
+//! and an instruction without native code runs in the interpreter: the tier is complete from the
+//! first instruction on, and gives the interpreter's bits.
 //!
-//! There are two flavours ([`SimdIsa`]): with AVX-512 all 32 lanes of a value are in machine
-//! registers through a whole function, with AVX2 (`avx2`) eight lanes through a piece of a block.
-//! Blocks, what joins them, and instructions on one value are made by the same code.
+//! There are two instruction sets ([`SimdIsa`]). With AVX-512 (`avx512`) all 32 lanes of a value are
+//! in machine registers through a whole function; with AVX2 (`avx2`) eight lanes through a region of
+//! a block. Control flow and uniform instructions are the same code for both.
 //!
-//! `ranges` says what values need and are worth, `assign` (with `room`, `passing` and
-//! `residency`) gives them machine registers, `compiler`
-//! puts a function together from the insides of blocks (`block`), the ways in and out (`exit_stubs`, with
-//! `storage`) and what is rare (`out_of_line`); `start` makes what stands between warps and blocks of the grid,
-//! `control` what stands between blocks, `lanes`, `integers`, `float`, `convert`, `approx`, `series`,
-//! `scalar`, `one`, `divide`, `carry`, `predicate`, `space`, `bits`, `halves`, `access` (with `known`,
-//! `group`, `patterns`, `permute`, `apart`, `bounded`, `pairs`, `few`, `quads`, `relative`, `terms`, `local`, `prefix` and `narrow`), `atomics`, `shuffle`,
-//! `votes`, `tensor`, `tiles` and `results` the instructions (`turnwise` is for those that go lane by
-//! lane, `decoded` for those without a native form), and `serial` whole loops that go lane by lane.
-//! `assembler`, `encode` and `memory` turn that into something that runs, and
-//! `cache` finds what was made before. `ablation` measures what checks cost.
+//! A function passes through `analysis` (no machine code), `regalloc` (live intervals to machine
+//! registers) and `emit` (blocks, in two versions), in a `frame` (entries, exits, control flow,
+//! out-of-line code). Instructions are made by `scalar` (uniform values), `shared` (both instruction
+//! sets), `memory` (bounds checks and accesses), `avx512` and `avx2`; `scalarize` makes irregular
+//! loops as scalar code, lane by lane. `asm` turns all that into executable memory, `cache` finds what
+//! was made before, `disassembly` shows it, and `ablation` measures what checks cost. `function`
+//! drives it.
 //!
 //! Deliberately absent: optimisations that do not depend on the machine (crate `simt` has them),
 //! calls and barriers (the interpreter has them), other processors.
@@ -64,7 +60,7 @@ use std::sync::Arc;
 const THRESHOLD: u32 = 64;
 /// Functions with more instructions stay interpreted: they would take too long to make.
 const INSTRUCTIONS_MAX: usize = 40_000;
-/// So do functions with more blocks: each has ways in and out for all that lives there.
+/// So do functions with more blocks: each has entries and out for all that lives there.
 const BLOCKS_MAX: usize = 4_000;
 
 /// Which tiers run kernels.
@@ -90,7 +86,7 @@ impl Tiers {
         }
     }
 
-    /// What runs kernels so, with native code of a flavour, as far as this processor can; code that
+    /// What runs kernels so, with native code of a instruction set, as far as this processor can; code that
     /// `cache` has is not made again.
     pub fn tier(self, isa: Option<SimdIsa>, cache: &Arc<Cache>) -> Arc<dyn Tier> {
         let interpreter = Interpreter::new().estimating(isa.is_some_and(SimdIsa::estimates));
@@ -165,14 +161,14 @@ impl SimdIsa {
 pub enum Obstacle {
     /// The processor runs none.
     Processor,
-    /// The processor does not run the flavour that was asked for.
+    /// The processor does not run the instruction set that was asked for.
     SimdIsa,
     /// The system grants no memory for code that a program makes.
     Memory,
 }
 
 impl Obstacle {
-    /// What keeps code of the flavour that [`SimdIsa::choose`] gave from running here.
+    /// What keeps code of the instruction set that [`SimdIsa::choose`] gave from running here.
     pub fn to(isa: Option<SimdIsa>) -> Option<Self> {
         match isa {
             None => Some(Self::Processor),
@@ -212,7 +208,7 @@ impl Jit {
         })
     }
 
-    /// For kernels that have been started by so many warps; 0 for native code from the first on.
+    /// For kernels that have been started by `starts` warps; 0 for native code from the first on.
     #[must_use]
     pub fn after(self, starts: u32) -> Self {
         Self { threshold: starts, ..self }

@@ -1,5 +1,5 @@
-//! What the compiler makes of a module, for people and tools: what each kernel needs, what of it
-//! is not supported, and every stage as text.
+//! Inspection for people and tools: what each kernel needs, what of it is not supported, and every
+//! stage of compilation as text.
 //!
 //! Nothing here places variables in a device's memory; addresses in what is shown are made up.
 
@@ -153,7 +153,7 @@ fn write_function(out: &mut String, prepared: &Prepared) -> std::fmt::Result {
 /// Where the first variable is said to be: not null.
 const FIRST_ADDRESS: u64 = 0x1000;
 
-/// Hands out addresses that nobody will use.
+/// Hands out addresses that no program uses.
 struct NoMemory(u64);
 
 impl ModuleMemory for NoMemory {

@@ -1,10 +1,10 @@
-//! The seam between the device and the tiers that run kernels.
+//! Device seam: the interface between the device and the tiers that run kernels.
 //!
 //! The device (streams, SMs, memory) hands a tier one block of a grid at a time and gets control
-//! back when the block is done, has faulted, must wait, or was asked to give way. A tier knows
+//! back when the block is done, has faulted, must wait, or was asked to yield. A tier knows
 //! nothing of streams, contexts or processes; the device knows nothing of instructions.
 //!
-//! Invariant: a block gives way within a bounded number of instructions after [`Control`] asks
+//! Invariant: a block yields within a bounded number of instructions after [`Control`] asks
 //! for it: every tier looks at it at loop back-edges, calls and block starts.
 
 use crate::runtime::heap::{DeviceHeap, HEAP_ALIGN, HEAP_BYTES, NotABlock};
@@ -194,13 +194,13 @@ pub trait PrintfSink: Send + Sync {
 
 /// One resident block: its warps' registers, its shared memory, where each warp stands.
 pub trait BlockRun: Send {
-    /// Runs until the block ends, faults, or should give way. Called again after
+    /// Runs until the block ends, faults, or should yields. Called again after
     /// [`Outcome::Yielded`]; never after another outcome. May be called from another thread than
     /// the time before, never from two at once.
     fn resume(&mut self, worker: &mut Worker<'_>) -> Outcome;
 
     /// As [`Self::resume`]; if the block ends, may go on with blocks that follow it in the grid, x
-    /// fastest, of which nobody has started the next `more`. Gives how many of them it went on to:
+    /// fastest, of which the next `more` have not been started. Gives how many of them it went on to:
     /// all before the last of these have ended, and it is now that one, whose outcome this is.
     fn resume_row(&mut self, worker: &mut Worker<'_>, more: u64) -> (u64, Outcome) {
         let _ = more;
@@ -256,7 +256,7 @@ impl Worker<'_> {
     }
 }
 
-/// One word that asks the blocks of one client on one SM to give way: not 0 if they should.
+/// One word that asks the blocks of one client on one SM to yield: not 0 if they should.
 #[derive(Default)]
 #[repr(transparent)]
 pub struct Control(AtomicU32);
@@ -272,7 +272,7 @@ impl Control {
         self.0.store(0, Ordering::Release);
     }
 
-    /// True if the block should give way now.
+    /// True if the block should yields now.
     #[inline(always)]
     pub fn yield_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0

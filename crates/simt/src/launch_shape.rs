@@ -1,4 +1,4 @@
-//! What compiled code may assume of the shape of a launch.
+//! Launch shapes: what compiled code may assume of a launch's grid and blocks.
 //!
 //! Which lane of a warp is which thread depends on the extents of the block, and whether 32-bit
 //! indices can wrap depends on the extents of the grid. A kernel is compiled once for each

@@ -1,10 +1,12 @@
-//! The front half of the software GPU's compiler: PTX text to the vector IR, module by module.
+//! Front half of the software GPU's compiler: PTX text to the vector IR, module by module.
 //!
-//! [`load_module`] parses a module and places its variables; a kernel is compiled when it is
-//! first asked for, as far as the shape of its launches does not matter; the rest when it is first
-//! launched with a shape ([`launch_shape`]). The steps, each a file: `lower` (syntax tree to SIMT IR), `passes` (on the
-//! SIMT IR), `vectorize` (SIMT IR to vector IR). What runs the vector IR is a [`crate::ir::vector::Tier`];
-//! nothing here knows one beyond that trait. What stands between tiers and device is [`kernel`].
+//! [`load_module`] parses a module and places its variables. A kernel is compiled when it is first
+//! asked for, as far as that does not depend on the shape of its launches; the rest follows with its
+//! first launch of a shape ([`launch_shape`]). The stages, each a folder: `lower` (syntax tree to
+//! SIMT IR), `analysis` and `transform` (on the SIMT IR), `vectorize` (SIMT IR to vector IR). `ir` has
+//! both IRs, `runtime` the formats of data in device memory. A tier ([`ir::vector::Tier`]) runs the
+//! vector IR; nothing here knows a tier beyond that trait. [`kernel`] is the interface between tiers
+//! and device.
 //!
 //! Deliberately absent: machine code, devices, the driver API.
 
@@ -180,7 +182,7 @@ fn launches_kernels(name: &str) -> bool {
     of_runtime && !RUNTIME_FUNCTIONS.contains(&name)
 }
 
-/// Calls of functions that nobody defines cannot be linked.
+/// Calls of undefined functions cannot be linked.
 fn check_externs(ast: &ast::Module) -> Result<(), CompileError> {
     for function in &ast.functions {
         let mut missing = None;

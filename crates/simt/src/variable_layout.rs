@@ -1,4 +1,4 @@
-//! Where variables live: module scope in device memory, shared memory per kernel.
+//! Variable layout: where module variables lie in device memory, and a kernel's in shared memory.
 //!
 //! `.global` and `.const` variables, also those declared inside functions, are placed and
 //! initialised once, when the module is loaded. `.shared` variables are placed per kernel, only

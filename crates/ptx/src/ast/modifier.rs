@@ -131,7 +131,7 @@ modifiers! {
 
 impl Modifier {
     /// Coordinates of a texture, surface or tensor of this shape: the least for the first two,
-    /// which may have more up to four; exactly so many for a tensor.
+    /// which may have more up to four; exactly this number for a tensor.
     pub(crate) fn coordinates(self, opcode: super::Opcode) -> Option<usize> {
         use Modifier::*;
         let tensor = opcode == super::Opcode::Cp;

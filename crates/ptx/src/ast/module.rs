@@ -3,7 +3,7 @@
 //! Everything that can be referred to has a number that is an index into a table here or in its
 //! function, so a tree is `Clone`, has no lifetimes, and is walked without looking up text.
 //! Positions are byte ranges of the source, which the module keeps; line and column are found
-//! when somebody asks.
+//! on demand.
 
 use super::function::{Function, FunctionKind};
 use super::variable::Variable;

@@ -7,7 +7,7 @@ use crate::ast::{
     Parameter, Prototype, ScalarType, StateSpace, SymbolRef, TypeKind, Variable,
 };
 
-/// A formal parameter: in a register of a type, or so many bytes of `.param`.
+/// A formal parameter: in a register of a type, or a number of bytes of `.param`.
 #[derive(Clone, Copy, Debug)]
 enum Formal {
     Register(ScalarType),

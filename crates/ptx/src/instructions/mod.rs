@@ -45,7 +45,7 @@
 //! instruction has columns. In a choice, `.m64n*k16` stands for all widths from 8 to 256.
 //!
 //! ` @7.8/sm_90` after a template, and `@...` at the end of a choice or an operand, say since when it
-//! exists: see the module `since`. What means the same everywhere stands in `words` once.
+//! exists: see the module `availability`. What means the same everywhere stands in `common_words` once.
 
 mod async_copy;
 mod atomic;

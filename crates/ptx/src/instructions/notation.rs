@@ -141,7 +141,7 @@ pub(crate) enum TypeRef {
 pub(crate) enum Count {
     /// One register.
     One,
-    /// A vector of exactly so many.
+    /// A vector of exactly this many.
     Exactly(usize),
     /// As `.v2`, `.v4`, `.v8` say; one register without them.
     Vector,

@@ -1,5 +1,5 @@
-//! What the account is told of asynchronous copies, of the mbarriers that hear of them, and of
-//! asynchronous products.
+//! Instrumentation of asynchronous copies, their mbarriers, and asynchronous products, for the
+//! access log.
 //!
 //! Copies by threads (`cp.async`, `st.async`) and products (`wgmma`) are loads and stores with notes
 //! behind them; bulk copies call [`started`] themselves.
@@ -62,7 +62,7 @@ pub(in super::super) fn waited(machine: &HandlerContext<'_>, at: (u32, u64), now
     }
 }
 
-/// A bulk copy of a lane's has read or written memory, which counts once somebody has waited for
+/// A bulk copy of a lane's has read or written memory, which counts once a thread has waited for
 /// it: for its group, or for an mbarrier in shared memory, which was in this state before it heard
 /// of the copy.
 #[inline]

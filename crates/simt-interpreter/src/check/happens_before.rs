@@ -1,5 +1,5 @@
-//! The account of accesses of one block, or of the blocks of a cluster: who was where last, and
-//! what orders it before what comes.
+//! Happens-before race detector (shadow memory with clocks) for the shared memory of a block or a
+//! cluster.
 //!
 //! What a warp did before it arrived at a barrier is before what the warps do that waited there:
 //! each warp knows how far it has seen every other one. An account of who is meant by a warp's
@@ -127,7 +127,7 @@ pub(crate) struct Shadow {
     kept_bytes: u64,
     /// Warps that have arrived where not all have; few at a time.
     barriers: Vec<(BarrierId, Gathered)>,
-    /// By rank: what its warps that have exited did. Nobody waits for them, but for their end.
+    /// By rank: what its warps that have exited did. Only their end is waited for.
     exited: Vec<Gathered>,
     /// What warps had seen when they last ran a fence or an atomic operation.
     published: Gathered,
@@ -135,7 +135,7 @@ pub(crate) struct Shadow {
 }
 
 impl Shadow {
-    /// Of so many blocks, all of one size.
+    /// For a number of blocks, all of one size.
     pub(super) fn new(blocks: u32, shared_bytes: u64, warps: u32) -> Self {
         let all = (blocks * warps) as usize;
         Self {
@@ -151,7 +151,7 @@ impl Shadow {
         }
     }
 
-    /// The same, where so many bytes of each block's shared memory, its first, start as zeros.
+    /// The same, where the first bytes of each block's shared memory start as zeros.
     pub(super) fn keeping(mut self, kept_bytes: u64) -> Self {
         self.kept_bytes = kept_bytes;
         (0..self.shared.len()).for_each(|rank| self.forget_shared(rank));
@@ -216,7 +216,7 @@ impl Shadow {
         }
     }
 
-    /// What is ordered before whoever waits for this warp now.
+    /// What is ordered before a warp that waits for this one now.
     fn told_by(&mut self, warp: u32) -> Vec<u32> {
         let clock = &mut self.warps[warp as usize];
         clock.arrivals += 1;
@@ -495,7 +495,7 @@ mod tests {
         shadow.arrive(1, BarrierId::OfBlock(0, 0));
         shadow.open(BarrierId::OfBlock(0, 0), [1].into_iter());
         assert!(!races(&mut shadow, 1, WRITE));
-        // Of another block nobody hears at a barrier of this one.
+        // A barrier of this block orders nothing with another one.
         let mut shadow = Shadow::new(2, 16, 1);
         assert!(!races(&mut shadow, 1, WRITE));
         shadow.exit(1, 1);

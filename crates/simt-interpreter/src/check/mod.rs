@@ -1,5 +1,5 @@
-//! What a program may not rely on, found while it runs: races on shared memory, and reads of
-//! shared, local and global memory that nobody wrote.
+//! Sanitizer: races on shared memory, and reads of uninitialised shared, local and global memory,
+//! found while a program runs.
 //!
 //! On request only: every access is then preceded by an instruction that keeps account of it in a
 //! shadow of the block's memory, and kernels run in their form for any order of lanes, in which
@@ -11,7 +11,7 @@
 //! arrived and the other's waited (of the block, with a count or without, or of the cluster), any
 //! instruction that lanes run together within a warp, or an atomic operation, a fence or an
 //! operation of an mbarrier by the thread that came first (a lock's release). A copy lasts until its
-//! thread waits for its group, or somebody for the phase of an mbarrier that hears of it: then it is
+//! thread waits for its group, or any thread for the phase of an mbarrier that hears of it: then it is
 //! before what they do next. A product of four warps reads its factors until one of them has waited
 //! for it; whatever orders others behind one of the four then orders them behind the product. Its
 //! sums are there once their own warp has waited; registers with parts of its A are not looked at.
@@ -38,7 +38,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Findings of one kernel that are told; more of them help nobody.
+/// Findings of one kernel that are told; more of them do not help.
 const FINDINGS_MAX: usize = 100;
 
 /// Bytes that are looked at together of what is moved without being looked at: the largest value.
@@ -52,7 +52,7 @@ pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
 pub struct Checks {
     /// Where findings go.
     pub report: Report,
-    /// What has been written of global memory, if somebody keeps account of it.
+    /// What has been written of global memory, if that is accounted for.
     pub written: Option<Arc<WrittenBytes>>,
 }
 

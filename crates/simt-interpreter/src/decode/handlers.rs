@@ -1,4 +1,4 @@
-//! Which handler runs an operation, for those whose lanes know nothing of each other.
+//! Handler selection for lane-wise operations.
 
 use super::*;
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
@@ -39,7 +39,7 @@ pub(super) fn splat(bytes: u32, t: Target) -> Option<Handler> {
     })
 }
 
-/// The handler of an instruction whose operands are formulas of the lane's number, and its
+/// The handler of an instruction whose operands are affine values of the lane's number, and its
 /// constant.
 pub(super) fn of_formulas(inst: &VectorInst, t: Target) -> Option<(Handler, i64)> {
     let stride = |i: usize| match inst.src[i] {
@@ -196,7 +196,7 @@ impl map::Body for Unsupported {
         if m == 0 {
             return Step::Next;
         }
-        // The text is put in by whoever knows the function.
+        // The text is put in by the caller, which knows the function.
         let kind = simt::kernel::FaultKind::UnsupportedInstruction { text: String::new() };
         machine.fail(m.trailing_zeros(), kind)
     }

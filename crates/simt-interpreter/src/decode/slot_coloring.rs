@@ -1,4 +1,4 @@
-//! Which registers have one place in the register file, one after the other.
+//! Slot colouring: registers whose live intervals do not overlap share a slot of the register file.
 //!
 //! A warp's file is worth being small: what native code keeps there stays in the first-level cache.
 //! In code for lockstep two registers can have one place if neither's value must be kept where the

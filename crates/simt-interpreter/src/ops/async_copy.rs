@@ -1,5 +1,5 @@
-//! Handlers of asynchronous copies, which are done at once: loads of which the end may be missing,
-//! and copies of any number of bytes that one lane asks for.
+//! Asynchronous copies, done at once: loads with a count of valid bytes (`cp.async`), and bulk
+//! copies.
 
 use crate::check::copies;
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};

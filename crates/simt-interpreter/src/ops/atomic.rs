@@ -1,4 +1,4 @@
-//! Read-modify-writes.
+//! Atomics (read-modify-writes).
 //!
 //! Device memory is shared with other workers and the host, so these are the processor's own
 //! atomics, or compare-and-swap loops around what it lacks. Lanes go one after the other in the

@@ -1,4 +1,4 @@
-//! Handlers of `cvt`.
+//! `cvt`.
 //!
 //! Integer results saturate, as PTX asks of float sources; NaN becomes 0, or where f64 or 64-bit
 //! results are involved the one value the manual names.

@@ -1,4 +1,4 @@
-//! Arithmetic with directed rounding (`.rz`, `.rm`, `.rp`), exact because the processor does it.
+//! Directed rounding (`.rz`, `.rm`, `.rp`), exact because the processor's rounding mode does it.
 //!
 //! Rust has no rounding modes, so each handler is one block of assembly that sets the mode,
 //! works through the lanes and restores the mode before anything else can see it. The same mode

@@ -1,7 +1,7 @@
-//! Handlers of f32 and f64 arithmetic rounded to nearest, and of comparisons.
+//! f32 and f64 arithmetic rounded to nearest, and comparisons.
 //!
 //! f32 results that are NaN are the canonical 0x7fffffff, as on hardware; f64 keeps payloads.
-//! Directed rounding is in `rounded`, halves in `half`, approximations in `approx`.
+//! Directed rounding is in `directed_rounding`, halves in `half`, approximations in `transcendental`.
 #![allow(clippy::neg_cmp_op_on_partial_ord, reason = "an unordered comparison is true for NaN")]
 
 use crate::handler_context::Handler;

@@ -1,4 +1,4 @@
-//! Floats of 8 bits and fewer. Every one is an f32, so only narrowing rounds.
+//! Narrow floats (8 bits and fewer). Every one is an f32, so only narrowing rounds.
 
 use crate::handler_context::Handler;
 use crate::ops::half::widen16;

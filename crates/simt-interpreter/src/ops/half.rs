@@ -1,4 +1,4 @@
-//! f16 and bf16: formats, and arithmetic on them.
+//! f16 and bf16 formats and arithmetic.
 //!
 //! Every half is an f32, and one f32 operation rounded to a half is the half operation rounded
 //! once: f32 has more than twice the digits. Fused multiply-add needs a little more: it is done in

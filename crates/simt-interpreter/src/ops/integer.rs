@@ -1,4 +1,4 @@
-//! Handlers of integer arithmetic and bit fields.
+//! Integer arithmetic and bit fields.
 //!
 //! Where PTX leaves a result undefined (division by zero) it is what NVIDIA hardware gives.
 

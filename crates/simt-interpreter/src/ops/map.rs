@@ -1,4 +1,5 @@
-//! The shape of every lane-wise handler: closures over one lane become loops over a warp.
+//! Lane-wise combinators: a closure over one lane becomes a handler over a warp, for each
+//! instruction set.
 //!
 //! A table row gives a closure; [`Target`] gives one of three machine codes of the loop around it:
 //! one lane (a uniform value), or 32 lanes compiled for AVX2 or for plain x86-64. LLVM vectorises
@@ -173,7 +174,7 @@ macro_rules! words {
 }
 words! { u16 u32 u64 u128 }
 
-/// Integers that can be formulas of the lane's number.
+/// Integers that can be affine values of the lane's number.
 pub(crate) trait Formula: Lane {
     /// The value `i` strides on, modulo the width.
     fn step(self, stride: i64, i: usize) -> Self;
@@ -499,7 +500,7 @@ pub(crate) fn compare<A: Lane, F: Fn(A, A) -> bool + Copy>(target: impl Versions
     versions::<Cmp2<A, F>, UniformCmp2<A, F>>(target)
 }
 
-/// The lanes of a formula: of two scalars, the lower half's value and the upper half's, each the
+/// The lanes of an affine value: of two scalars, the lower half's value and the upper half's, each the
 /// first of a run of half a warp; or of one, lane 0's.
 ///
 /// # Safety

@@ -1,4 +1,4 @@
-//! Handlers of `mbarrier`: changes of a 64-bit object in shared memory, lane after lane.
+//! `mbarrier` operations on a 64-bit object in shared memory, lane after lane.
 
 use crate::check::copies;
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};

@@ -1,4 +1,4 @@
-//! Loads, stores, and the one place where addresses become pointers.
+//! Loads and stores.
 //!
 //! Every access is checked before it is made: global addresses against what the client owns,
 //! shared, local and parameter offsets against the size of the space, and all for alignment. A
@@ -193,7 +193,7 @@ unsafe fn load_lane<M: Element<R>, R: Lane, const COUNT: usize>(
     }
 }
 
-/// A load from one address into registers of so many lanes.
+/// A load from one address into registers of several lanes.
 struct LoadOfOne<M, R, const COUNT: usize, const LANES: usize>(PhantomData<(M, R)>);
 
 type UniformLoad<M, R, const COUNT: usize> = LoadOfOne<M, R, COUNT, 1>;

@@ -1,4 +1,4 @@
-//! Handlers of moves, packing, predicates, carries and special registers.
+//! Moves, packing, predicates, carries and special registers.
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::integer;

@@ -1,4 +1,4 @@
-//! Values of special registers.
+//! Special registers.
 
 use crate::handler_context::HandlerContext;
 use crate::ops::map::each;

@@ -1,4 +1,4 @@
-//! Handlers of textures and surfaces. Warps read textures together where nothing can fault (`warp`);
+//! Textures and surfaces. Warps read textures together where nothing can fault (`warp`);
 //! else one lane reads after the other, every texel checked as any access.
 
 mod footprint;
@@ -38,7 +38,7 @@ fn descriptor(
 /// A lane's 32-bit operand.
 ///
 /// # Safety
-/// The instruction has so many sources, this one a register of `T`.
+/// The instruction has that number of sources, this one a register of `T`.
 unsafe fn operand<T: Copy>(machine: &HandlerContext<'_>, ins: &Ins, i: usize, lane: u32) -> T {
     // SAFETY: by contract.
     unsafe { machine.regs.add(ins.a[i] as usize).cast::<T>().add(lane as usize).read() }

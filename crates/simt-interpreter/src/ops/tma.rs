@@ -1,4 +1,4 @@
-//! Handlers of copies of parts of tensors, which are done at once, row by row.
+//! TMA (`cp.async.bulk.tensor`): tensor copies, done at once, row by row.
 //!
 //! The map and where it leads are a program's word: the map is copied before it is looked at, and
 //! of each row what is in device memory is checked before it is touched.
@@ -159,7 +159,7 @@ impl Request {
             return Err(FaultKind::MisalignedAddress { address, bytes: MAP_ALIGN as u32 });
         }
         let from = machine.resolve_generic(lane, address, MAP_BYTES as u64, false)?;
-        // SAFETY: `resolve_generic` checked that so many bytes may be read.
+        // SAFETY: `resolve_generic` checked that this number of bytes may be read.
         let bytes = unsafe { from.cast::<[u8; MAP_BYTES]>().read_unaligned() };
         let map = TensorMap::decode(&bytes).ok_or_else(|| self.refuse("it is none"))?;
         let plan = map.plan(self.copy.mode, self.copy.dims);
@@ -256,7 +256,7 @@ impl Request {
             }
             let (first, count) = (row.outside as usize * size, row.inside as usize * size);
             let from = device_memory(machine, &row, map.element, false)?;
-            // SAFETY: `device_memory` checked that so many bytes may be read; they fit into the
+            // SAFETY: `device_memory` checked that this number of bytes may be read; they fit into the
             // row, of which they are a part.
             unsafe {
                 std::ptr::copy_nonoverlapping(
@@ -298,7 +298,7 @@ impl Request {
             let (first, count) = (row.outside as usize * size, row.inside as usize * size);
             let to = device_memory(machine, &row, map.element, true)?;
             let part = &bytes[first..first + count];
-            // SAFETY: `device_memory` checked that so many bytes may be written, and that they are
+            // SAFETY: `device_memory` checked that this number of bytes may be written, and that they are
             // aligned to an element.
             unsafe {
                 match reduction {

@@ -1,4 +1,5 @@
-//! The `.approx` functions: within the manual's error bounds, not the bits of any hardware.
+//! Transcendental functions (`.approx`): within the manual's error bounds, not the bits of any
+//! hardware.
 //!
 //! Straight-line code over one lane that a vectoriser can take: no branches, no tables, and nothing but
 //! f32, where a processor has the most lanes. Sums of products are fused.

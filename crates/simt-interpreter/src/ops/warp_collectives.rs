@@ -1,7 +1,7 @@
-//! Handlers of what lanes do together: shuffles, votes, matches, reductions.
+//! Warp collectives: shuffles, votes, matches, reductions.
 //!
 //! These wait for the lanes they name: if some of them are elsewhere in the function, the
-//! instruction asks to be parked until they come, or until nobody else can run.
+//! instruction asks to be parked until they come, or until no other lane can run.
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{
@@ -32,7 +32,7 @@ unsafe fn all_members(machine: &HandlerContext<'_>, offset: u32, m: u32) -> u32 
 }
 
 /// The lanes that are at an instruction, once all members that they name at `offset` are there who
-/// can come; how it ends if nobody is, or if some are waited for.
+/// can come; how it ends if none is, or if some are waited for.
 ///
 /// # Safety
 /// As [`active`] and [`all_members`].
@@ -217,7 +217,7 @@ impl<const N: usize, const MODE: u8> Vote<N, MODE> {
     /// As [`Self::run`].
     #[inline(always)]
     unsafe fn poll(machine: &mut HandlerContext<'_>, ins: &Ins, yes: u32, group: u32, here: u32) {
-        // Votes that name nobody are of those that are here.
+        // Votes that name no lane are of those that are here.
         let voters = if here == 0 { group } else { here };
         let yes = yes & voters;
         // SAFETY: by contract.

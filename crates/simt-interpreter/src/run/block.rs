@@ -1,7 +1,7 @@
-//! One block: its warps taking turns on a worker, its shared memory, its barriers.
+//! Thread block: its warps in time slices on a worker, its shared memory, its barriers.
 //!
 //! A block that has ended is the next one of the grid where that is wanted: same launch, same
-//! memory. What native code does with a whole block at a time is in `together`.
+//! memory. What native code does with a whole block at a time is in `block_entry`.
 
 mod block_entry;
 
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Barriers of a block, by their numbers.
 pub(crate) const BARRIERS: usize = 16;
 
-/// What all warps of a block share and nobody changes.
+/// What all warps of a block share and never changes.
 pub(crate) struct BlockEnvironment {
     pub(crate) launch: Arc<Launch>,
     pub(crate) program: Arc<Program>,
@@ -305,7 +305,7 @@ impl BlockRun for InterpretedBlock {
         self.spare.iter_mut().for_each(|warp| warp.change_block());
         self.next_warp = 0;
         self.alive = self.warps;
-        // Arrivals that nobody waited for may be left.
+        // Arrivals without a waiter may be left.
         self.barriers = [EMPTY; BARRIERS];
         self.at_cluster = 0;
         self.apart = false;
@@ -346,7 +346,7 @@ impl InterpretedBlock {
                 let others = !self.environment.peers.is_empty() && self.waits_for_cluster();
                 return if others { Outcome::Yielded } else { self.deadlock() };
             };
-            // Nobody waits for these to end, so they may run one after the other.
+            // No barrier waits for these to end, so they may run one after the other.
             let undisturbed = self.ready.is_empty() && self.waiting.is_empty();
             let program = self.environment.program.clone();
             let following = if undisturbed { self.warps - self.next_warp } else { 0 };

@@ -1,4 +1,4 @@
-//! A cluster: blocks that run together and reach each other's shared memory.
+//! Cluster: blocks that run together and reach each other's shared memory.
 //!
 //! One worker runs all of them, in turns, so what they share needs no order but that of their
 //! turns. A block waits for the others where it comes to the cluster's barrier; whether that is
@@ -64,7 +64,7 @@ impl BlockRun for InterpretedCluster {
         loop {
             let mut progress = false;
             let sms = std::iter::once(worker.sm).chain(worker.other_sms.iter().copied());
-            // A block whose place nobody said is with the first.
+            // A block without a place is with the first.
             let sms = sms.chain(std::iter::repeat(worker.sm));
             let alive = |(block, _): &(&mut InterpretedBlock, u32)| block.warps_alive() > 0;
             for (block, sm) in self.blocks.iter_mut().zip(sms).filter(alive) {

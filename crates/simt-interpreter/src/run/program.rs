@@ -1,4 +1,4 @@
-//! A kernel ready to run: its decoded functions, and what its blocks share.
+//! Program: a kernel ready to run, with its decoded functions and what its blocks share.
 
 use crate::check::{Checker, Checks};
 use crate::decode::{self, Code};

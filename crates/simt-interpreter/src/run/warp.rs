@@ -1,7 +1,7 @@
-//! One warp: where each lane stands, and running it until it ends or must wait.
+//! Warp: where each lane stands, and running it until it ends or must wait.
 //!
 //! A warp is always at the start of blocks: `pending` says which lanes wait at which block. In
-//! code for lockstep the lowest pending block runs, so that lanes meet again; when lanes spin on
+//! code for lockstep the lowest pending block runs, so that lanes reconverge; when lanes spin on
 //! something that waiting lanes of the same warp must do, the warp moves to the independent form
 //! of the function, where a group runs until its fuel ends and then the next one does.
 
@@ -118,7 +118,7 @@ impl Warp {
         self.counted_at_cluster = false;
         self.activations.truncate(1);
         match self.activations.first_mut() {
-            // Finished, so nobody is pending anywhere.
+            // Finished, so no lane is pending.
             Some(activation) if activation.code == CodeId::Entry => {
                 activation.pending[0] = lanes;
                 activation.lowest = 0;
@@ -264,7 +264,7 @@ impl Warp {
                     }
                 }
                 machine.force = false;
-                // Nearly always all lanes go to a block that nobody waits in front of.
+                // Nearly always all lanes go to a block in front of which none wait.
                 let to = match &b.term {
                     CodeTerm::Jump(to) => *to,
                     CodeTerm::Branch { predicate, flip, taken, other } => {

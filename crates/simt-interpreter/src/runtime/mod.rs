@@ -1,5 +1,4 @@
-//! Handlers of the functions that CUDA's device runtime provides: `vprintf`, `__assertfail`,
-//! `malloc` and `free`.
+//! Device runtime functions: `vprintf`, `__assertfail`, `malloc` and `free`.
 
 mod printf;
 

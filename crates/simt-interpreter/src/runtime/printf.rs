@@ -1,4 +1,4 @@
-//! What `printf` in a kernel makes of its format: C's, as an H200 with CUDA 13.0 prints it.
+//! `printf` formatting: C's, as an H200 with CUDA 13.0 prints it.
 //!
 //! A conversion that does not exist is printed as it stands, but for its length modifiers, and takes
 //! no argument.

@@ -1,5 +1,5 @@
-//! What the lanes of a full warp add to one number, as far as the code shows it: guesses that code
-//! compares with what the lanes really have before it relies on them.
+//! Lane-offset analysis: speculative constant offsets of the lanes of a full warp from one number.
+//! Code compares the speculation with the lanes' values before it relies on it.
 //!
 //! A value is taken to be a number that all lanes have plus one a lane that is known here. Of the
 //! common number only a power of two is guessed that divides it: a thread's number in front of a

@@ -1,4 +1,4 @@
-//! Sums of numbers that all lanes have, which addresses are made of.
+//! Linear sums: addresses as sums of uniform values, which are kept in frame slots.
 //!
 //! What a sum is made of is kept on the stack where some instruction first reads it, because it
 //! may be gone where the address is wanted.

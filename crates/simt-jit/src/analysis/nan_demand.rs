@@ -1,8 +1,9 @@
-//! Where f32 results that are NaN must get the one pattern that f32 instructions return.
+//! NaN demand analysis: where the payload of an f32 NaN is observable, so that it must be the
+//! canonical one. Elsewhere canonicalisation is deferred.
 //!
 //! Most results are read by f32 arithmetic only, to which one NaN is as good as another. Such a
 //! register is *lazy*: its NaNs are made canonical only in front of an instruction that could tell
-//! them apart, and never if there is none. Whoever runs the function from the register file sees the
+//! them apart, and never if there is none. The interpreter, which reads the register file, sees the
 //! same instructions, so this holds between the tiers as well.
 
 use crate::analysis::use_weights::mentioned;
@@ -60,7 +61,7 @@ fn handed_on(inst: &VectorInst) -> &[Source] {
     }
 }
 
-/// By register: nobody tells its NaNs apart, nor those of what they are handed on to.
+/// By register: its NaNs are not told apart, nor those of what they are handed on to.
 fn unseen(f: &VectorFunction) -> Vec<bool> {
     let mut unseen = vec![true; f.classes.len()];
     for r in f.blocks.iter().flat_map(|b| mentioned(f, &b.term)) {

@@ -1,5 +1,5 @@
-//! What registers of a function need and are worth: where their values must be kept
-//! (`simt::analysis::live_intervals`), and how often they are used.
+//! Use weights: what keeping each register in a machine register is worth (spill weights), with the
+//! live intervals that it must be kept for.
 
 pub(crate) use simt::analysis::vector_cfg::{mentioned, sources, successors};
 

@@ -1,4 +1,4 @@
-//! Instructions, labels and constants on their way to machine code.
+//! Assembler: instructions, labels and constants of a function under construction.
 //!
 //! A thin layer over `iced_x86`: instructions are named by its codes, which are the same for a
 //! register and a memory operand. Nothing here knows the vector IR.
@@ -186,7 +186,7 @@ impl Assembler {
         self.instructions.len()
     }
 
-    /// The instructions behind the first so many.
+    /// The instructions behind the first `count`.
     pub(crate) fn behind(&self, count: usize) -> &[Instruction] {
         &self.instructions[count..]
     }

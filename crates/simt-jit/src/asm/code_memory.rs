@@ -1,4 +1,4 @@
-//! Memory for code: written once, then executable and never writable again.
+//! Executable memory (W^X): written once, then executable and never writable again.
 
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -37,7 +37,7 @@ impl CodeMemory {
 
     /// True if the system grants such memory: hardened ones do not.
     pub(crate) fn is_granted() -> bool {
-        /// `ret`, which nobody calls.
+        /// `ret`, which is never called.
         const CODE: [u8; 1] = [0xc3];
         static GRANTED: OnceLock<bool> = OnceLock::new();
         *GRANTED.get_or_init(|| Self::new(&CODE).is_some())
@@ -51,7 +51,7 @@ impl CodeMemory {
 
 impl Drop for CodeMemory {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nobody can run code in it any more: code is
+        // SAFETY: the mapping is this value's own, and no thread can run code in it any more: code is
         // only reached through what keeps this value alive.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }

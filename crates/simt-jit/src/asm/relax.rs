@@ -1,4 +1,4 @@
-//! Machine code of instructions that name labels.
+//! Branch relaxation: encodes instructions, with the shortest form of each jump.
 //!
 //! Each instruction is encoded once. Jumps are put in between the others when it is known where
 //! labels are: all are long at first, and those whose label is near enough become short until no

@@ -1,4 +1,4 @@
-//! Moving bits between widths, and bitwise functions, on a quarter's lanes.
+//! Width conversion (extend, pack, unpack) and bitwise functions on the lanes of a slice.
 
 use crate::asm::assembler::X;
 use crate::avx2::slice::{Slice, pieces, xmm};

@@ -1,4 +1,4 @@
-//! A block's instructions: its segments, and what stands between them.
+//! Block emission with AVX2: vector regions, and the instructions between them.
 
 use super::compare::is_of_formulas;
 use super::predicate_slot;
@@ -103,7 +103,7 @@ impl Compiler<'_> {
         self.one_by_one(&region.after, last);
     }
 
-    /// Makes the checks of a segment's accesses; true if there are any.
+    /// Makes the checks of a region's accesses; true if there are any.
     fn check_region(&mut self, region: &Rc<VectorRegion>, slow: Label) -> bool {
         let f = self.f;
         let insts = &f.blocks[self.block].insts;
@@ -123,7 +123,7 @@ impl Compiler<'_> {
         !accesses.is_empty()
     }
 
-    /// Runs instructions of the block under construction by their decoded forms.
+    /// Runs instructions of the block under construction by the interpreter.
     fn members_interpreted(&mut self, members: &[usize]) {
         let f = self.f;
         for index in members {
@@ -138,7 +138,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Runs a segment's members by their decoded forms.
+    /// Runs a region's members by the interpreter.
     pub(crate) fn region_interpreted(&mut self, members: &[usize], in_eax: Option<Reg>) {
         self.members_interpreted(members);
         if let Some(r) = in_eax {
@@ -147,7 +147,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Makes a bit a lane of the masks that the quarters have left on the stack.
+    /// Makes a bit a lane of the masks that the slices have left on the stack.
     fn gather_predicate(&mut self, number: usize, r: Reg) {
         let slot = |slice: i32| at(Register::RSP, predicate_slot(number) + 32 * slice);
         let [low, high]: [X; 2] = [Register::YMM0.into(), Register::YMM1.into()];
@@ -157,7 +157,7 @@ impl Compiler<'_> {
         self.a.op(load, &[high, slot(2).into()]);
         self.a.op(words, &[high, high, slot(3).into()]);
         self.a.op(Code::VEX_Vpacksswb_ymm_ymm_ymmm256, &[low, low, high]);
-        // Packing keeps to halves of registers: each has four lanes of every quarter.
+        // Packing keeps to halves of registers: each has four lanes of every slice.
         let order: Vec<u8> =
             [0u32, 4, 1, 5, 2, 6, 3, 7].iter().flat_map(|n| n.to_le_bytes()).collect();
         let order = self.a.constant(&order);
@@ -167,7 +167,7 @@ impl Compiler<'_> {
         let memory: X = self.mask_of(r).into();
         let (eax, ecx) = (Register::EAX.into(), Register::ECX.into());
         if self.masked {
-            // Quarters without lanes have left nothing.
+            // Slices without lanes have left nothing.
             self.a.op(Code::Mov_r32_rm32, &[ecx, memory]);
             self.a.op(Code::Xor_r32_rm32, &[eax, ecx]);
             self.a.op(Code::And_r32_rm32, &[eax, MASK.into()]);

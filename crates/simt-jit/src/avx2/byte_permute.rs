@@ -1,5 +1,4 @@
-//! Bits and bytes of a quarter's 32-bit lanes, moved to places that are known when the code is made:
-//! the forms of `bits`, its counterpart for AVX-512.
+//! Byte permutes and bit-field moves by constants on the 32-bit lanes of a slice.
 
 use crate::asm::assembler::X;
 use crate::avx2::slice::Slice;
@@ -20,7 +19,7 @@ impl Slice<'_, '_> {
         self.c.a.constant(&bytes)
     }
 
-    /// HalfAffine of every byte in reverse order, moved up by so many bits.
+    /// Halves of every byte in reverse order, shifted up.
     fn reversed_halves(&mut self, up: u32) -> Register {
         let bytes: Vec<u8> = (0..32u8).map(|n| ((n % 16).reverse_bits() >> 4) << up).collect();
         let table = self.c.a.constant(&bytes);

@@ -1,4 +1,4 @@
-//! Sums and differences of a quarter's lanes with a carry flag, which is a predicate.
+//! Add and subtract with carry on the lanes of a slice; the carry is a predicate.
 
 use crate::avx2::slice::{Slice, pieces};
 use crate::function::Compiler;

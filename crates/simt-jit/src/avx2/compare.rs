@@ -1,5 +1,5 @@
-//! Comparisons of a quarter's lanes: predicates as masks of 32 bits a lane. Those of formulas stand
-//! outside of segments: their predicates are bits.
+//! Comparisons on the lanes of a slice: predicates are masks of 32 bits a lane. Comparisons of
+//! affine values stand outside of regions, where predicates are bits.
 
 use super::{SLICE_LANES, SLICES};
 use crate::asm::assembler::X;
@@ -38,7 +38,7 @@ fn int_way(compare: Compare) -> Option<(bool, bool, bool)> {
     })
 }
 
-/// True for a comparison of formulas of the lane's number and numbers: it needs no lanes, but where
+/// True for a comparison of affine values of the lane's number and numbers: it needs no lanes, but where
 /// the outcome changes within the warp.
 pub(crate) fn is_of_formulas(inst: &VectorInst, compare: Compare, ty: CompareType) -> bool {
     let CompareType::Int(ty) = ty else { return false };
@@ -55,7 +55,7 @@ pub(crate) fn is_of_formulas(inst: &VectorInst, compare: Compare, ty: CompareTyp
 }
 
 impl Compiler<'_> {
-    /// The outcomes of a comparison of formulas in EAX, outside of segments.
+    /// The outcomes of a comparison of affine values in EAX, outside of regions.
     pub(crate) fn compare_formulas(&mut self, inst: &VectorInst, compare: Compare, signed: bool) {
         let Some((equal, swapped, inverted)) = int_way(compare) else { return };
         if equal && self.equal_at_one_lane(inst, inverted) {
@@ -92,7 +92,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Compares formulas that are the same in one lane at most, as in all whose strides differ by a
+    /// Compares affine values that are the same in one lane at most, as in all whose strides differ by a
     /// power of two: the lane's number is their distance in strides. False if they are no such.
     fn equal_at_one_lane(&mut self, inst: &VectorInst, inverted: bool) -> bool {
         let plain = |source: Source| match source {
@@ -132,7 +132,7 @@ impl Compiler<'_> {
         true
     }
 
-    /// A quarter of a formula of the lane's number, of 32 bits. Uses RCX.
+    /// A slice of an affine value of the lane's number, of 32 bits. Uses RCX.
     fn formula_of_quarter(&mut self, source: Source, slice: usize, to: Register) {
         let first = (slice * SLICE_LANES) as i64;
         let (start, stride, first) = match source {

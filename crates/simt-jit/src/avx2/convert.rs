@@ -1,4 +1,4 @@
-//! Conversions between floats and integers on a quarter's lanes.
+//! Conversions between floats and integers on the lanes of a slice.
 
 use crate::asm::assembler::X;
 use crate::avx2::slice::{Slice, pieces, xmm};

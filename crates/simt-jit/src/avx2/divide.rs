@@ -1,5 +1,5 @@
-//! Division of 64-bit lanes: as doubles, where these are exact. It stands between segments, for it has
-//! to look at all lanes first.
+//! Division of 64-bit lanes by way of doubles where these are exact. It stands between regions,
+//! because it looks at all lanes first.
 
 use crate::asm::assembler::{X, at};
 use crate::avx2::whole_warp::RUNNING;
@@ -32,7 +32,7 @@ fn magic(signed: bool) -> f64 {
 
 impl Compiler<'_> {
     /// Quotients or remainders of 64-bit lanes: false if that is not what the instruction makes.
-    /// Larger numbers, and division by 0, are for the decoded form.
+    /// Larger numbers, and division by 0, are for the interpreter handlers.
     pub(crate) fn divide_in_file(&mut self, inst: &VectorInst) -> bool {
         let Op::Int(op @ (IntOp::Div | IntOp::Rem), ty) = inst.op else { return false };
         if ty.width() != Width::W64 || inst.uniform || !self.has_lane_results(inst) {

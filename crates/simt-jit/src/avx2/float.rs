@@ -1,4 +1,4 @@
-//! Floating-point arithmetic on a quarter's lanes.
+//! Floating-point arithmetic on the lanes of a slice.
 //!
 //! Numbers are rounded as the thread says, which is to nearest. For instructions that round
 //! otherwise the thread's mode is changed, and changed back behind them.

@@ -1,5 +1,5 @@
-//! HalfAffine: f16 and bf16 numbers of a quarter's lanes, alone and in pairs, by way of f32. The formulas
-//! are those of [`crate::avx512::half`].
+//! Half precision: f16 and bf16 arithmetic on the lanes of a slice, single and packed, by way of
+//! f32. The sequences are those of [`crate::avx512::half`].
 
 use crate::asm::assembler::X;
 use crate::avx2::slice::{Slice, xmm};

@@ -1,4 +1,5 @@
-//! Integer arithmetic on a quarter's lanes of 16 and 32 bits, and what is one instruction on any.
+//! Integer arithmetic on the 16- and 32-bit lanes of a slice, and whatever is a single instruction
+//! at any width.
 
 use super::SLICE_LANES;
 use crate::asm::assembler::X;

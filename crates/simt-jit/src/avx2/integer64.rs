@@ -1,4 +1,4 @@
-//! Integer arithmetic on a quarter's lanes of 64 bits, four at a time.
+//! 64-bit integer arithmetic on the lanes of a slice, four at a time.
 
 use crate::asm::assembler::X;
 use crate::avx2::slice::{Slice, pieces};

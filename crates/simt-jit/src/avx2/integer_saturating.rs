@@ -1,5 +1,4 @@
-//! Integer instructions that few programs have, on a quarter's 32-bit lanes: `sad`, sums and
-//! differences that saturate, and funnel shifts by any amount.
+//! Saturating add and subtract, `sad` and funnel shifts on the 32-bit lanes of a slice.
 
 use crate::asm::assembler::X;
 use crate::avx2::slice::Slice;

@@ -1,6 +1,5 @@
-//! Instructions on a quarter's lanes that take several of the processor's and are in few programs:
-//! `prmt` by any selector, dot products of bytes, upper halves of products, masks and fields of any
-//! size, shifts of 16 bits, tf32. `rare` has those of the arithmetic that saturates.
+//! Multi-instruction integer operations on the lanes of a slice: `prmt` by any selector, byte dot
+//! products, high halves of products, bit masks and bit fields at any position.
 
 use crate::asm::assembler::X;
 use crate::avx2::slice::{Slice, pieces, xmm};
@@ -144,7 +143,7 @@ impl Slice<'_, '_> {
         to
     }
 
-    /// So many bits from a bit on, none behind the last: `bmsk`.
+    /// `bmsk`: a number of ones from a bit on, none behind the last.
     fn mask_of_bits(&mut self, inst: &VectorInst, wrap: bool) -> Register {
         let [from, count] = [0, 1].map(|n| self.amount(inst, n, wrap));
         let one = self.constant(1, Width::W32);
@@ -169,7 +168,7 @@ impl Slice<'_, '_> {
         to
     }
 
-    /// The low bits of a number, so many, extended: `szext`.
+    /// `szext`: a number of low bits, extended.
     fn sized(&mut self, inst: &VectorInst, wrap: bool, signed: bool) -> Register {
         let count = self.amount(inst, 1, wrap);
         let most = self.constant(32, Width::W32);
@@ -190,7 +189,7 @@ impl Slice<'_, '_> {
         to
     }
 
-    /// Bits of one source put into another from a bit on, so many: `bfi`.
+    /// Bits of one source inserted into another from a bit on: `bfi`.
     pub(crate) fn insert_field(&mut self, inst: &VectorInst, width: Width) {
         let long = width == Width::W64;
         let pick = |short: Code, full: Code| if long { full } else { short };

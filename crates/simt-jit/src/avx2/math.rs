@@ -1,5 +1,5 @@
-//! Powers, logarithms, sines, cosines and hyperbolic tangents of a quarter's f32 lanes. The formulas are the interpreter's
-//! (its `approx`), operation by operation.
+//! Transcendental functions (ex2, lg2, sin, cos, tanh) on the f32 lanes of a slice: the
+//! interpreter's polynomials, operation by operation, for the same bits.
 
 use crate::asm::assembler::X;
 use crate::avx2::slice::Slice;
@@ -158,7 +158,7 @@ impl Slice<'_, '_> {
         made
     }
 
-    /// Puts right what the formula does not give.
+    /// Puts right what the affine value does not give.
     fn special_logarithms(&mut self, a: Register, made: Register) {
         let (zero, here) = (self.zero(), self.temp());
         let (infinity, least) = (self.every(f32::INFINITY), self.every(f32::NEG_INFINITY));
@@ -197,7 +197,7 @@ impl Slice<'_, '_> {
         let third = self.made_of(MULTIPLY, x, square.into());
         self.op(MULTIPLY_ADD, &[sine.into(), third.into(), x.into()]);
         let other = self.polynomial(&COSINE_TERMS, square);
-        // The lowest bits of the quarter turns, as signs: the other function, the other sign.
+        // The lowest bits of the slice turns, as signs: the other function, the other sign.
         self.op(UP, &[third.into(), turns.into(), X::I(31)]);
         self.op(BLEND, &[sine.into(), sine.into(), other.into(), third.into()]);
         self.op(UP, &[third.into(), turns.into(), X::I(30)]);

@@ -1,11 +1,11 @@
-//! Products of matrices with AVX2, from the register file to the register file.
+//! Matrix products (mma) with AVX2, from the register file to the register file.
 //!
-//! As with AVX-512 (`tensor`), fragments become ready on the stack first, in the same places; they
-//! are not kept. Fp8 sums of 32 bytes are made at a time: of a half of the rows, or a quarter of
+//! As with AVX-512 (`matrix`), fragments become ready on the stack first, in the same places; they
+//! are not kept. Eight accumulators of 32 bytes are made at a time: of a half of the rows, or a slice of
 //! them where elements have 64 bits.
 //!
-//! Deliberately absent: warps that are not whole, and formats that few programs have (quarters of
-//! floats, bits). Their decoded form runs.
+//! Deliberately absent: warps that are not whole, and formats that few programs have (slices of
+//! floats, bits). They run in the interpreter.
 
 use crate::asm::assembler::{X, at};
 use crate::avx512::matrix::{Engine, Form, Kind, Routine};
@@ -27,7 +27,7 @@ pub(crate) enum Eights {
     Add(Engine),
 }
 
-/// Bytes of a vector register, and of so many that make sums at a time.
+/// Bytes of a vector register, and of those that make sums at a time.
 const PIECE: i32 = 32;
 const PIECES: usize = 4;
 

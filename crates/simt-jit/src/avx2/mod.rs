@@ -1,22 +1,21 @@
-//! The flavour for processors with AVX2: a quarter of a warp, eight lanes, at a time.
+//! AVX2: the code generator for processors without AVX-512, a slice of eight lanes at a time.
 //!
 //! Sixteen registers of 32 bytes are too few for values of 32 lanes. So a block is cut into
-//! *segments* (`region`), stretches of instructions in which no lane needs another, and a segment
-//! is made four times, once for each quarter (`slice`). Within a quarter values are in machine
-//! registers; between segments they are in the register file, and predicates are bits there.
-//! Scalars are in general registers as with AVX-512, and blocks are joined by the same code.
+//! *regions* (`partition`), runs of instructions in which no lane needs another, and a region is
+//! made four times, once for each slice (`slice`). Within a slice values are in machine registers;
+//! between regions they are in the register file, and predicates are bits there. Uniform values are
+//! in general registers as with AVX-512, and control flow is the same code.
 //!
-//! All that a segment can fail at (checks of addresses) is looked at before its first instruction.
-//! If something is not as it should be, all of it runs by its decoded forms.
+//! All checks that a region can fail are made before its first instruction. If one fails, all of
+//! the region runs in the interpreter.
 //!
-//! `region` and `order` cut and arrange, `block` joins segments, `form` says which instructions have a form here.
-//! `integer`, `rare`, `uncommon`, `wide`, `carry`, `float`, `series`, `halves`, `convert`, `compare`, `bits` and `bytes` have the
-//! instructions on lanes, `shuffle`
-//! those that read other lanes,
-//! `address_mode`, `group`, `listed`, `transfer`, `rows`, `last`, `matrices` and `prefix` loads and stores, `single` and `one` what differs from AVX-512 in
-//! instructions on one value, `file` and `divide` what lanes do one after the other or together: that is made from
-//! the register file, outside of segments, mostly by the code that AVX-512 has for it. So are products
-//! of matrices (`tensor`).
+//! `partition` and `schedule` cut and order, `block` joins regions, `support` says which
+//! instructions are legal. `integer`, `integer64`, `integer_saturating`, `integer_sequences`,
+//! `carry`, `float`, `math`, `half`, `convert`, `compare`, `bits` and `byte_permute` have the
+//! lane-wise instructions, `shuffle` those that read other lanes, `memory` loads and stores,
+//! `uniform_float` and `uniform_via_vector` the uniform instructions that differ from AVX-512.
+//! `whole_warp`, `divide` and `matrix` work on the register file, between regions, mostly by the code
+//! that AVX-512 has for it.
 
 mod bits;
 mod block;
@@ -51,31 +50,31 @@ use iced_x86::{MemoryOperand, Register};
 
 /// Lanes that are worked on together.
 pub(crate) const SLICE_LANES: usize = 8;
-/// Quarters of a warp.
+/// Slices of a warp.
 pub(crate) const SLICES: usize = 4;
 /// General registers that hold values of the vector IR.
 pub(crate) const SCALARS: usize = 4;
-/// General registers that hold where a segment's accesses start; those behind the scalars.
+/// General registers that hold where a region's accesses start; those behind the scalars.
 pub(crate) const POINTERS: [Register; 4] =
     [Register::R8, Register::R9, Register::R10, Register::R11];
 
-/// Predicates that a segment can make.
+/// Predicates that a region can make.
 pub(crate) const PREDICATES_MAX: usize = 8;
 /// Bytes of a predicate on the stack, as a mask of 32 bits a lane.
 const PREDICATE_BYTES: i32 = 128;
-/// Lists of addresses that a segment can have.
+/// Lists of addresses that a region can have.
 pub(crate) const TABLES_MAX: usize = 4;
 /// Bytes of a list of 32 addresses.
 const TABLE_BYTES: i32 = 256;
 
-/// Where a segment's predicate of a number is, bytes from the stack pointer. No vector register
+/// Where a region's predicate of a number is, bytes from the stack pointer. No vector register
 /// lives across a call, so the room for them is free.
 pub(crate) fn predicate_slot(number: usize) -> i32 {
     crate::frame::layout::SAVED_VECTORS + number as i32 * PREDICATE_BYTES
 }
 
-/// Pieces of registers of a segment that the stack has room for, each 32 bytes of one quarter: where
-/// the flavour for AVX-512 has fragments.
+/// Pieces of registers of a region that the stack has room for, each 32 bytes of one slice: where
+/// the instruction set for AVX-512 has fragments.
 pub(crate) const SPILLS: usize = 4 * crate::frame::layout::FRAGMENT_SLOTS;
 
 /// Where the piece of a number is put.
@@ -83,7 +82,7 @@ pub(crate) fn spill_slot(number: usize) -> MemoryOperand {
     at(Register::RSP, crate::frame::layout::FRAGMENT_LANES + 32 * number as i32)
 }
 
-/// Where a segment's list of addresses of a number is.
+/// Where a region's list of addresses of a number is.
 pub(crate) fn table_slot(number: usize) -> i32 {
     predicate_slot(PREDICATES_MAX) + number as i32 * TABLE_BYTES
 }

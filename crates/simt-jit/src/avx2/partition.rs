@@ -1,8 +1,8 @@
-//! Cutting a block into segments.
+//! Partitioning: cuts a block into vector regions.
 //!
-//! A segment has *members*, instructions on lanes that are made once a quarter, and instructions
-//! on one value, which run before or behind all of them: wherever nobody can tell. An instruction
-//! for which there is no place starts a new segment; one that has no native form, or needs all
+//! A region has *members*, instructions on lanes that are made once a slice, and instructions
+//! on one value, hoisted above or sunk below all of them where no dependence forbids it. An instruction
+//! for which there is no place starts a new region; one that has no native form, or needs all
 //! lanes together, stands alone between two.
 //!
 //! Nothing here makes code.
@@ -24,13 +24,13 @@ use simt_interpreter::tier1_abi::Layout;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// Members of a segment: a longer one gains nothing, and its code is made four times.
+/// Members of a region: a longer one gains nothing, and its code is made four times.
 const MEMBERS_MAX: usize = 160;
 
 /// What a block is made of.
 #[derive(Clone)]
 pub(crate) enum Step {
-    /// An instruction that runs by its decoded form.
+    /// An instruction that runs by the interpreter.
     Whole(usize),
     /// Instructions of which no lane needs another.
     VectorRegion(Rc<VectorRegion>),
@@ -55,7 +55,7 @@ struct RegisterUse {
     kills: bool,
 }
 
-/// Instructions between two places where lanes meet.
+/// Instructions between two places where lanes reconverge.
 #[derive(Clone, Default)]
 pub(crate) struct VectorRegion {
     /// Instructions on one value that run first.
@@ -66,12 +66,12 @@ pub(crate) struct VectorRegion {
     pub(crate) after: Vec<usize>,
     /// Predicates that members write.
     pub(crate) predicates: Vec<Reg>,
-    /// Registers that members write and somebody behind them reads.
+    /// Registers that members write and that are live behind the region.
     pub(crate) live: HashSet<Reg>,
     /// Registers of lanes that are needed nowhere else, and where each is put on the stack if it must
     /// leave its machine register.
     pub(crate) inner: HashMap<Reg, usize>,
-    /// Accesses whose addresses are formulas.
+    /// Accesses whose addresses are affine values.
     pub(crate) groups: Vec<CheckGroup>,
     uses: HashMap<Reg, Vec<RegisterUse>>,
     /// The first instruction, and the one behind the last.
@@ -79,13 +79,13 @@ pub(crate) struct VectorRegion {
 }
 
 impl VectorRegion {
-    /// An instruction alone, of which nobody reads anything in the register file.
+    /// An instruction alone, whose results are not read from the register file.
     pub(super) fn of_one(index: usize) -> Self {
         Self { members: vec![Member { index, access: None }], ..Self::default() }
     }
 
     /// The first member from `position` on that reads the register's present value; their number
-    /// if only somebody behind the segment does.
+    /// if it is only read behind the region.
     pub(crate) fn next_read(&self, r: Reg, position: usize) -> Option<usize> {
         let uses = self.uses.get(&r).map_or(&[][..], |m| m);
         for m in uses.iter().filter(|m| m.position >= position) {
@@ -141,7 +141,7 @@ impl VectorRegion {
         }
     }
 
-    /// Finds what is not needed outside of the segment.
+    /// Finds what is not needed outside of the region.
     fn find_inner(&mut self, f: &VectorFunction, insts: &[VectorInst], masked: bool) {
         let mut read: HashSet<Reg> = HashSet::new();
         let mut slots = 0;
@@ -176,7 +176,7 @@ impl VectorRegion {
     }
 }
 
-/// A segment under construction.
+/// A region under construction.
 #[derive(Default)]
 struct Builder {
     region: VectorRegion,
@@ -187,7 +187,7 @@ struct Builder {
     /// Places of lanes in the register file that members use: registers share them, each in its own
     /// part of the code's order.
     member_places: HashSet<u32>,
-    /// Places in the register file that shuffles read of other quarters.
+    /// Places in the register file that shuffles read of other slices.
     exchanged: HashSet<Option<u32>>,
     loads: bool,
     stores: bool,
@@ -268,7 +268,7 @@ impl Builder {
         {
             return false;
         }
-        // Quarters run one behind the other: what one stores no other may load or store.
+        // Slices run one behind the other: what one stores no other may load or store.
         match Span::of((0, inst), *mem, *address_mode, masked) {
             Some((key, span)) => {
                 let scattered = self.scattered_stores || mem.write && self.scattered_loads;
@@ -371,7 +371,7 @@ impl Compiler<'_> {
         self.weights.kept.merge();
     }
 
-    /// Instructions of a segment do not run in their order, so what is one value is kept through
+    /// Instructions of a region do not run in their order, so what is one value is kept through
     /// all of it.
     fn keep_scalars(&mut self, block: usize, steps: &[Step]) {
         let f = self.f;
@@ -393,7 +393,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Cuts a block into steps, for the clone under construction.
+    /// Cuts a block into steps, for the version under construction.
     fn cut_block(&mut self, block: usize) -> Vec<Step> {
         let f = self.f;
         let insts = &f.blocks[block].insts;
@@ -444,7 +444,7 @@ impl Compiler<'_> {
         steps
     }
 
-    /// Finds what members write for somebody behind their segment.
+    /// Finds the results of members that are live behind their region.
     fn find_live(&self, block: usize, steps: &mut [Step]) {
         let f = self.f;
         let b = &f.blocks[block];

@@ -1,4 +1,4 @@
-//! The order in which a segment's members are made: those that round alike stand together.
+//! List scheduling within a region: members that round alike stand together.
 //!
 //! The processor rounds as the thread says. Where it is told otherwise, numbers that are being
 //! computed have to be finished first, which costs as much as all that could have run beside them.
@@ -88,7 +88,7 @@ pub(crate) fn ordered(
     let mut waits = Waits::default();
     let waits: Vec<Vec<usize>> =
         members.iter().enumerate().map(|(n, m)| waits.of(n, &insts[m.index], &held)).collect();
-    // What nothing in the segment waits for.
+    // What nothing in the region waits for.
     let mut last = vec![true; members.len()];
     waits.iter().flatten().for_each(|w| last[*w] = false);
     let (mut made, mut order) = (vec![false; members.len()], Vec::new());

@@ -1,5 +1,6 @@
-//! Shuffles. Those of a full warp by constants are members of segments: lanes of other quarters are
-//! read from the register file, so nothing in the segment may write the source. Others stand alone.
+//! `shfl`. Shuffles of a full warp by constants are members of regions: lanes of other slices come
+//! from the register file, so nothing in the region may write the source. Other shuffles stand
+//! between regions.
 
 use super::{SLICE_LANES, SLICES};
 use crate::asm::assembler::{X, at};
@@ -41,7 +42,7 @@ impl Compiler<'_> {
 }
 
 impl Compiler<'_> {
-    /// Makes a shuffle between segments; false if there is no form.
+    /// Makes a shuffle between regions; false if there is no form.
     pub(crate) fn exchange_all(&mut self, inst: &VectorInst) -> bool {
         let Op::Shfl(mode, predicate) = inst.op else { return false };
         let (Some(r), Source::Imm(c)) = (exchanged(inst), inst.src[2]) else { return false };
@@ -109,8 +110,8 @@ impl Compiler<'_> {
             && matches!(storage(1), None | Some(StorageClass::Mask))
     }
 
-    /// The numbers of the lanes that a quarter's lanes read, by lane arguments; a bit for each that
-    /// is outside of its segment goes to the stack.
+    /// The numbers of the lanes that a slice's lanes read, by lane arguments; a bit for each that
+    /// is outside of its region goes to the stack.
     fn lanes_to_read_of(&mut self, mode: ShflMode, given: Slot, slice: usize, c: u32) {
         let (clamp, region) = (c & 31, c >> 8 & 31);
         let lanes = || (0..SLICE_LANES as u32).map(|n| n + (SLICE_LANES * slice) as u32);
@@ -160,7 +161,7 @@ impl Compiler<'_> {
     fn pick_lanes(&mut self, start: i32) {
         let permute = Code::VEX_Vpermd_ymm_ymm_ymmm256;
         let blend = Code::VEX_Vblendvps_ymm_ymm_ymmm256_ymm;
-        // The bits of a lane's number that say which quarter it is in, as signs.
+        // The bits of a lane's number that say which slice it is in, as signs.
         let (shift, [odd, upper]) = (Code::VEX_Vpslld_ymm_ymm_imm8, [OTHER, Register::YMM4]);
         self.a.op(shift, &[odd.into(), FROM.into(), X::I(28)]);
         self.a.op(shift, &[upper.into(), FROM.into(), X::I(27)]);
@@ -176,7 +177,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Registers of shuffles between segments.
+/// Registers of shuffles between regions.
 const FROM: Register = Register::YMM0;
 const OTHER: Register = Register::YMM1;
 const PICKED: Register = Register::YMM2;
@@ -196,7 +197,7 @@ impl Slice<'_, '_> {
         let from = &from[first..first + SLICE_LANES];
         let start = self.c.layout.place(r.index()).vector.unwrap_or(0) as i32;
         let to = self.temp();
-        // Lanes of two quarters may have been stored just before, apart: such a load would wait.
+        // Lanes of two slices may have been stored just before, apart: such a load would wait.
         let whole = (from[0] as usize).is_multiple_of(SLICE_LANES);
         if whole && from.windows(2).all(|pair| pair[1] == pair[0] + 1) {
             let memory = at(FILE, start + 4 * from[0] as i32);

@@ -1,8 +1,9 @@
-//! A quarter of a segment under construction: which values are in which machine registers.
+//! Local register allocation for a slice of a region: loads on first use, evicts the furthest next
+//! use (Belady), spills to the register file or the stack.
 //!
 //! A value is loaded when it is first read, if it is read again or an instruction wants it in a
-//! register, and stored when its register is needed for something else or the quarter ends; what
-//! nobody reads any more is not stored. Values that all quarters share stay where they are.
+//! register, and stored when its register is needed for something else or the slice ends; what
+//! is dead is not stored. Values that all slices share stay where they are.
 
 use crate::asm::assembler::{X, at};
 use crate::avx2::partition::{Member, VectorRegion};
@@ -17,14 +18,14 @@ use simt::ir::{Guard, Reg};
 
 /// Vector registers of the processor.
 const REGISTERS: usize = 16;
-/// Members from which on quarters of which no lane runs are passed. Fewer are sooner made than a
+/// Members from which on slices of which no lane runs are passed. Fewer are sooner made than a
 /// jump is mended that the processor guessed wrong.
 const PASSED_MIN: usize = 8;
 
 /// What a machine register can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
-    /// The quarter's lanes of a register, or the lower or upper ones of 64 bits.
+    /// The slice's lanes of a register, or the lower or upper ones of 64 bits.
     Lanes(Reg, usize),
     /// A predicate: all bits of a lane's 32.
     Predicate(Reg),
@@ -45,7 +46,7 @@ struct Slot {
     pinned: bool,
 }
 
-/// A quarter of a segment under construction.
+/// A slice of a region under construction.
 pub(crate) struct Slice<'c, 'a> {
     pub(crate) c: &'c mut Compiler<'a>,
     region: &'c VectorRegion,
@@ -56,13 +57,13 @@ pub(crate) struct Slice<'c, 'a> {
     position: usize,
     /// How the thread rounds.
     pub(crate) rounding: Round,
-    /// Quarters of which no lane runs are passed.
+    /// Slices of which no lane runs are passed.
     passes: bool,
     /// The instruction is on one value, which all lanes have.
     uniform_as_vector: bool,
 }
 
-/// Machine registers that a quarter's lanes of a width take.
+/// Machine registers that a slice's lanes of a width take.
 pub(crate) fn pieces(width: Width) -> usize {
     match width {
         Width::W16 | Width::W32 => 1,
@@ -112,7 +113,7 @@ impl<'c, 'a> Slice<'c, 'a> {
         self.round(Round::Near);
     }
 
-    /// Makes the code of all quarters.
+    /// Makes the code of all slices.
     pub(crate) fn make_all(mut self) {
         let (f, block) = (self.c.f, self.c.block);
         for number in 0..SLICES {
@@ -129,7 +130,7 @@ impl<'c, 'a> Slice<'c, 'a> {
                 if let Some(round) = schedule::rounding(inst) {
                     self.round(round);
                 }
-                // What a shuffle reads of other quarters has been seen to before.
+                // What a shuffle reads of other slices has been seen to before.
                 if exchanged(inst).is_none() {
                     let exposed: Vec<Reg> =
                         crate::analysis::nan_demand::exposed(&self.c.nan_deferred, inst).collect();
@@ -146,7 +147,7 @@ impl<'c, 'a> Slice<'c, 'a> {
         }
     }
 
-    /// Stores what somebody behind the segment reads, and keeps only what all quarters share: where
+    /// Stores what is live behind the region, and keeps only what all slices share: where
     /// none is passed.
     fn end(&mut self) {
         self.round(Round::Near);
@@ -174,7 +175,7 @@ impl<'c, 'a> Slice<'c, 'a> {
     }
 
     /// Where a piece of a register is that is in no machine register: in the register file, or on the
-    /// stack if nobody needs it outside of the segment.
+    /// stack if it is not needed outside of the region.
     fn in_memory(&self, r: Reg, width: Width, piece: usize) -> MemoryOperand {
         if let Some(slot) = self.region.inner.get(&r) {
             return spill_slot(slot + piece);
@@ -193,7 +194,7 @@ impl<'c, 'a> Slice<'c, 'a> {
     }
 
     /// The next position from `from` on at which what a register holds is read, counted on into
-    /// the quarters to come; `None` if it is not.
+    /// the slices to come; `None` if it is not.
     fn next_use(&self, key: Key, from: usize) -> Option<usize> {
         let count = self.region.members.len();
         match key {
@@ -330,7 +331,7 @@ impl<'c, 'a> Slice<'c, 'a> {
         }
     }
 
-    /// The machine register of a source that nobody reads behind the instruction.
+    /// The machine register of a source that is dead behind the instruction.
     fn spent(&self, inst: &VectorInst, source: Source, piece: usize) -> Option<usize> {
         let Source::Vector(r) = source else { return None };
         let key = Key::Lanes(r, piece);
@@ -424,7 +425,7 @@ impl<'c, 'a> Slice<'c, 'a> {
         to
     }
 
-    /// A piece of a formula of the lane's number, in a register of its own.
+    /// A piece of an affine value of the lane's number, in a register of its own.
     pub(crate) fn formula(&mut self, source: Source, width: Width, piece: usize) -> Register {
         let bytes = width.bytes() as usize;
         let first = self.number * SLICE_LANES + piece * (32 / bytes);
@@ -527,7 +528,7 @@ impl<'c, 'a> Slice<'c, 'a> {
         self.op(Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256, &[to.into(), to.into(), bits.into()]);
     }
 
-    /// The outcomes of a predicate in the quarter's lanes, if they are known.
+    /// The outcomes of a predicate in the slice's lanes, if they are known.
     pub(crate) fn known(&self, source: Source) -> Option<u8> {
         let bits = match source {
             Source::Mask(r) => self.c.known_predicate(r)?,
@@ -543,7 +544,7 @@ impl<'c, 'a> Slice<'c, 'a> {
         Some((bits >> (SLICE_LANES * self.number)) as u8)
     }
 
-    /// Somebody behind the instruction under construction reads a predicate.
+    /// A predicate is live behind the instruction under construction.
     pub(crate) fn is_read_later(&self, r: Reg) -> bool {
         self.next_use(Key::Predicate(r), self.position + 1).is_some()
     }

@@ -1,4 +1,4 @@
-//! Which instructions have a form here, and of which kind.
+//! Legality: which instructions AVX2 code has, and of which kind.
 
 use crate::avx2::memory::address_mode::AddressMode;
 use crate::avx2::{bits, compare, convert, float, half, integer};
@@ -10,11 +10,11 @@ use simt::ir::vector::{Dest, Source, StorageClass, VectorInst};
 
 /// How an instruction is made.
 pub(crate) enum Kind {
-    /// By its decoded form, alone.
+    /// By its interpreter handlers, alone.
     Whole,
     /// Once, in general registers.
     Single,
-    /// A quarter at a time; a load or store with what it moves.
+    /// A slice at a time; a load or store with what it moves.
     Lanes(Option<(MemAccess, AddressMode)>),
 }
 

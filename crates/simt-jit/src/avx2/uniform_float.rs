@@ -1,4 +1,4 @@
-//! Instructions on one value that need a vector register: floats.
+//! Uniform floating-point instructions, in the low element of a vector register.
 
 use crate::asm::assembler::X;
 use crate::frame::layout::{A, C};

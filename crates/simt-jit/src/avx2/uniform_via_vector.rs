@@ -1,5 +1,5 @@
-//! Instructions on one value that have no form in general registers: made as on lanes, with the
-//! value in every lane, of which the first one's result counts.
+//! Uniform instructions without a general-register form: made as on lanes, with the value in every
+//! lane; the first lane's result counts.
 
 use crate::avx2::partition::VectorRegion;
 use crate::avx2::slice::{Slice, xmm};

@@ -1,5 +1,5 @@
-//! Instructions that stand alone between segments, with their lanes in the register file: what lanes do
-//! one after the other in general registers, and what they find out about each other.
+//! Whole-warp instructions, between regions and on the register file: lane loops in general
+//! registers, and exchanges among all lanes.
 //!
 //! No vector register holds a value there, so all of them are scratch.
 
@@ -38,7 +38,7 @@ fn broadcast(width: Width) -> Code {
 }
 
 impl Compiler<'_> {
-    /// Makes code for an instruction between segments; false if there is none.
+    /// Makes code for an instruction between regions; false if there is none.
     pub(crate) fn between(&mut self, inst: &VectorInst) -> bool {
         match inst.op {
             Op::Load(_) | Op::Store(_) => self.store_last(inst) || self.each_lane(inst),
@@ -61,7 +61,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Makes a load or store that segments have no form for, one lane after the other.
+    /// Makes a load or store that regions have no form for, one lane after the other.
     fn each_lane(&mut self, inst: &VectorInst) -> bool {
         let Some(mem) = self.any_plan(inst) else { return false };
         let address = match inst.src[0] {
@@ -126,7 +126,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Lists the lanes of a formula on the stack; of each half on its own, if there are `halves`.
+    /// Lists the lanes of an affine value on the stack; of each half on its own, if there are `halves`.
     fn list_formula(
         &mut self,
         first: [simt::ir::Reg; 2],

@@ -1,4 +1,4 @@
-//! Bits and bytes of lanes moved to other places.
+//! Width conversion (extend, pack, unpack), byte permutes and bitwise functions on 32 lanes.
 
 use crate::asm::assembler::{X, repeated};
 use crate::avx512::operands::{Value, move_code};

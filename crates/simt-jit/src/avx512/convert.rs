@@ -1,5 +1,4 @@
-//! `cvt` on 32 lanes between floats of 32 and 64 bits and other numbers, with AVX-512. HalfAffine are
-//! `halves`' business.
+//! `cvt` on 32 lanes between f32 or f64 and other types. `half` has those of f16 and bf16.
 //!
 //! Integers saturate. NaN becomes 0 or, where f64 or 64-bit integers are involved, the top bit alone.
 
@@ -300,7 +299,7 @@ impl Compiler<'_> {
         true
     }
 
-    /// Fp8 f32 lanes as doubles in Z1; uses Z0.
+    /// Eight f32 lanes as doubles in Z1; uses Z0.
     fn as_doubles(&mut self, value: Value, part: usize, flush: bool) {
         let widen = Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae;
         if !flush {

@@ -1,4 +1,4 @@
-//! Floating-point arithmetic on 32 lanes, with AVX-512.
+//! Floating-point arithmetic on 32 lanes.
 
 use crate::asm::assembler::{X, repeated};
 use crate::avx512::operands::{Place, Value, move_code};

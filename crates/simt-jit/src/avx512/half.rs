@@ -1,5 +1,5 @@
-//! Lanes of 16 bits: f16 and bf16 numbers, alone and in pairs, by way of f32; and integers that
-//! become wider or narrower.
+//! Half precision: f16 and bf16 arithmetic on 32 lanes, single and packed, by way of f32; and
+//! 16-bit integers that are widened or narrowed.
 //!
 //! Sums and products of two halves are exact enough in f32 that rounding twice does no harm. For
 //! `fma` the f32 result is rounded to odd: what is cut off leaves a trace in the last digit, so
@@ -207,7 +207,7 @@ impl Compiler<'_> {
         true
     }
 
-    /// HalfAffine with the other sign, or without one.
+    /// Halves with the other sign, or without one.
     fn half_sign(&mut self, inst: &VectorInst, other: bool, width: Width) {
         let value = self.value(inst.src[0], width);
         let place = self.dest(inst, &inst.dst[0]);

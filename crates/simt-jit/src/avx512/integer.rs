@@ -1,4 +1,4 @@
-//! Integer arithmetic and moves on 32 lanes, with AVX-512.
+//! Integer arithmetic and moves on 32 lanes, and the dispatcher of lane-wise operations.
 
 use crate::asm::assembler::{X, repeated};
 use crate::avx512::operands::{Place, Value, move_code, ymm};

@@ -1,5 +1,5 @@
-//! Integer operations on lanes that take several instructions: products, sums that saturate, bit
-//! fields at any place, counts, dot products, and 16-bit lanes in or out of wider ones.
+//! Multi-instruction integer operations on 32 lanes: high products, saturating sums, bit fields at
+//! any position, counts, dot products, 16-bit lanes in wider ones.
 
 use crate::asm::assembler::{X, at, repeated};
 use crate::avx512::operands::{Value, move_code, ymm};
@@ -461,7 +461,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// `bmsk`: ones from a place on, so many.
+    /// `bmsk`: a number of ones from a bit on.
     fn bit_mask(&mut self, inst: &VectorInst, wrap: bool) -> bool {
         let w = Width::W32;
         let [position, length, _] = self.values(inst, &[w, w]);
@@ -484,7 +484,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// `szext`: the low bits, so many, with their sign or without.
+    /// `szext`: a number of low bits, sign- or zero-extended.
     fn extend_from(&mut self, inst: &VectorInst, wrap: bool, signed: bool) -> bool {
         let w = Width::W32;
         let [value, bits, _] = self.values(inst, &[w, w]);
@@ -705,7 +705,7 @@ impl Compiler<'_> {
                 })
             }
             Width::W64 => {
-                // Fp8 lanes at a time out of memory.
+                // Eight lanes at a time out of memory.
                 for (n, source) in inst.src.iter().enumerate() {
                     let value = self.value(*source, Width::W16);
                     let register = self.part_in(value, 0, Width::W16, Z0);

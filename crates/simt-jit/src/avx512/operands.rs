@@ -1,4 +1,5 @@
-//! Operands of instructions on 32 lanes: where they are, and getting at 64 bytes of them.
+//! Operand materialisation: where operands of 32 lanes are, and how 64 bytes of them get into a
+//! register.
 //!
 //! A register of 32-bit lanes is two *parts* of 64 bytes, one of 64-bit lanes four.
 
@@ -64,7 +65,7 @@ pub(crate) fn low_byte(register: Register) -> Register {
     }
 }
 
-/// The low quarter of a vector register.
+/// The low slice of a vector register.
 pub(crate) fn xmm(register: Register) -> Register {
     Register::XMM0 + (register as u32 - Register::ZMM0 as u32)
 }
@@ -121,7 +122,7 @@ impl Compiler<'_> {
             Lanes::Parts(registers) => Value::Parts(registers),
             Lanes::Same(register) => Value::Same(register),
             Lanes::File => match (self.f.storage[r.index()], place.scalar, place.vector) {
-                // The copies in the file are made only when somebody else needs them.
+                // The copies in the file are made only when other code needs them.
                 (StorageClass::ScalarAndVector, Some(at_scalar), _) => {
                     Value::One(repeated(at(FILE, at_scalar as i32)))
                 }
@@ -169,7 +170,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A part of a formula of the lane's number, or of what is the same in all lanes, in the
+    /// A part of an affine value of the lane's number, or of what is the same in all lanes, in the
     /// register given.
     pub(crate) fn formula(
         &mut self,

@@ -1,4 +1,4 @@
-//! What lanes do together, where all of them are here.
+//! `shfl` of a full warp, and the instruction dispatcher.
 
 use crate::asm::assembler::{X, repeated};
 use crate::avx512::operands::{Value, move_code};
@@ -8,7 +8,7 @@ use iced_x86::{Code, Register};
 use simt::ir::op::{Op, ShflMode, Width};
 use simt::ir::vector::{Source, VectorInst};
 
-/// For each lane: the lane it reads, and whether that one is inside of its segment.
+/// For each lane: the lane it reads, and whether that one is inside of its region.
 pub(crate) fn lanes_read(mode: ShflMode, b: u32, c: u32) -> ([u32; 32], u32) {
     let (b, clamp, region) = (b as i32 & 31, c as i32 & 31, (c >> 8) as i32 & 31);
     let (mut from, mut inside) = ([0; 32], 0);
@@ -114,7 +114,7 @@ impl Compiler<'_> {
     }
 
     /// The numbers of the lanes that those of a part read, by lane arguments `b`, in a register;
-    /// which of them are inside of their segments, in a mask. Uses Z3.
+    /// which of them are inside of their regions, in a mask. Uses Z3.
     fn lanes_to_read(
         &mut self,
         mode: ShflMode,
@@ -169,7 +169,7 @@ impl Compiler<'_> {
         self.a.op(move_code(Width::W32), &[to.into(), own.into()]).set_op_mask(K3);
     }
 
-    /// Makes code for an instruction; false if it has to run in its decoded form.
+    /// Makes code for an instruction; false if it has to run in its interpreter handlers.
     pub(crate) fn native(&mut self, inst: &VectorInst) -> bool {
         if self.isa == crate::SimdIsa::Avx2 {
             return self.native_single(inst) || self.between(inst);

@@ -1,5 +1,5 @@
-//! Instructions on one value that have no form in general registers: made as on lanes, with the
-//! value in all of 64 bytes, of which the first lane counts.
+//! Uniform instructions without a general-register form: made as on lanes, with the value in all of
+//! 64 bytes; the first lane's result counts.
 //!
 //! Invariant: lane-wise code asks [`Compiler::parts`] how many parts a value has, and looks at no
 //! lane beyond the first part's.

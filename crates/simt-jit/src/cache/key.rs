@@ -1,4 +1,4 @@
-//! What native code is found by.
+//! Cache keys: hashes of everything that native code depends on.
 
 use sha2::{Digest, Sha256};
 use simt::ir::vector::VectorFunction;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 /// A digest of all that decides what the code is. Programs choose the content, so it is one that
-/// nobody can find two contents for.
+/// no two contents can be found for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key([u8; 32]);
 
@@ -41,7 +41,7 @@ impl Hasher for Content {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Nobody asks: the content is what counts.
+    /// Unused: the content is what counts.
     fn finish(&self) -> u64 {
         0
     }

@@ -1,4 +1,4 @@
-//! Native code that was made before, found by its content.
+//! Code cache: native code that was made before, found by its content.
 //!
 //! Many clients load the same kernels, and the same programs start again and again. A function's
 //! code is a pure function of its vector IR, of the processor and of the sources of this project,
@@ -56,7 +56,7 @@ impl Cache {
         Self { in_use: Mutex::default(), store }
     }
 
-    /// The code of that key, made now if nobody has made it. `None` if it cannot be made.
+    /// The code of that key, made now if it is not there. `None` if it cannot be made.
     ///
     /// Two threads that ask at the same time may both make it; the first one's is used.
     pub(crate) fn code(&self, key: Key, make: impl FnOnce() -> Option<Image>) -> Option<Arc<Code>> {

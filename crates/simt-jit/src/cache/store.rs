@@ -1,4 +1,4 @@
-//! Native code on disk, for the next process: a directory with a file a function.
+//! Code store on disk, for the next process: a directory with a file a function.
 //!
 //! A file is complete or not there (it is written under another name first), says how long it is
 //! and carries a digest of itself, so that whatever happened to it, what is loaded is what was
@@ -31,7 +31,7 @@ const BLOCK_ENTRY: u32 = 1;
 const BLOCKS: u32 = 2;
 /// Longest image that is loaded, bytes: far above what the generator makes.
 const IMAGE_BYTES_MAX: usize = 64 << 20;
-/// The store is looked through once for every so many bytes written (and at the first write).
+/// The store is looked through once for every [`SWEEP_BYTES`] written (and at the first write).
 const SWEEP_BYTES: u64 = 4 << 20;
 /// A file that is still being written after this was left behind by a process that ended.
 const UNFINISHED_AGE_MAX: Duration = Duration::from_secs(3600);
@@ -175,7 +175,7 @@ impl Store {
         Ok(())
     }
 
-    /// Drops what was not used for longest until three quarters of the room are left, and what
+    /// Drops what was not used for longest until three slices of the room are left, and what
     /// others never finished.
     fn sweep(&self) -> io::Result<()> {
         let now = SystemTime::now();
@@ -198,7 +198,7 @@ impl Store {
             if bytes <= self.bytes_max / 4 * 3 {
                 break;
             }
-            // Somebody else may have been faster.
+            // Another process may have been faster.
             let _ = fs::remove_file(path);
             bytes -= size;
         }
@@ -216,7 +216,7 @@ fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// True for a directory of this user's that nobody else can write to.
+/// True for a directory of this user's that no other user can write to.
 fn is_ours_alone(directory: &Metadata) -> bool {
     directory.is_dir() && directory.uid() == user() && directory.mode() & 0o022 == 0
 }
@@ -239,7 +239,7 @@ fn write(path: &Path, image: &Image) -> io::Result<()> {
     file.write_all(&content)
 }
 
-/// The longest file that the process may write: whoever tries more is ended by SIGXFSZ.
+/// The longest file that the process may write: it is ended if it writes more, by SIGXFSZ.
 fn file_bytes_max() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the local is written. If the call fails, there is no limit to heed.

@@ -1,4 +1,4 @@
-//! What is inside of a block, in either clone: what it counts, what it relies on, its instructions.
+//! Block emission: one version (unmasked or masked) of a block: counters, guards, instructions.
 
 use crate::SimdIsa;
 use crate::analysis::nan_demand;
@@ -29,7 +29,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Counts so many instructions of the lanes that run.
+    /// Counts `size` instructions of the lanes that run.
     fn count_instructions(&mut self, size: i32) {
         if self.ablation.counters {
             return;

@@ -1,5 +1,5 @@
-//! What is done one lane after the other, in general registers: operands that lie in vector
-//! registers are put on the stack first, and results are taken from there.
+//! Lane loops: unrolled code for one lane after the other in general registers, with operands and
+//! results in stack slots.
 
 use crate::SimdIsa;
 use crate::asm::assembler::{X, at};
@@ -36,7 +36,7 @@ pub(crate) enum Turn {
 }
 
 impl Slot {
-    /// The operand of a lane, of so many bytes.
+    /// The operand of a lane, of `bytes` bytes.
     pub(crate) fn of(self, turn: Turn, bytes: u32) -> MemoryOperand {
         match (self, turn) {
             (Self::One(memory), _) => memory,

@@ -1,7 +1,7 @@
-//! Ways into a function and out of it: every value that a lane may still read is put into machine
-//! registers, or goes back into the register file.
+//! Entries and exit stubs: live values are loaded into machine registers on entry (also in the
+//! middle of the function), and stored to the register file on exit.
 //!
-//! Whoever comes in names a block; whoever goes out says at which block, and why.
+//! Entry: the block's number is in ESI. Exit: the frame has the block's number and the reason.
 
 use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at};
@@ -80,7 +80,7 @@ impl Compiler<'_> {
         a.op(Code::Retnq, &[]);
     }
 
-    /// Takes the lanes of the lowest pending block and goes there; out by the way in RDX if they
+    /// Takes the lanes of the lowest pending block and goes there; out by the entry RDX if they
     /// are not for native code.
     pub(crate) fn emit_next_pending(&mut self) {
         self.a.bind(self.next_pending);
@@ -165,7 +165,7 @@ impl Compiler<'_> {
         self.a.jump(Code::Jmp_rel32_64, self.leave);
     }
 
-    /// The way out at a block.
+    /// The exit stub at a block.
     pub(crate) fn exit_stub(&mut self, block: usize, way: Exit) -> Label {
         if let Some(label) = self.exit_stubs.get(&(block, way)) {
             return *label;

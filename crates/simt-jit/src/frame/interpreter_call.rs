@@ -1,5 +1,5 @@
-//! Instructions that run in their decoded form, as the interpreter has it: what they read is put
-//! back into the register file first, what they write is taken from there.
+//! Calls of the interpreter for instructions without native code: operands are stored to the
+//! register file first, results loaded from it.
 
 use crate::SimdIsa;
 use crate::analysis::use_weights::sources;
@@ -19,7 +19,7 @@ use simt_interpreter::tier1_abi::{FAULT, PARK};
 use std::collections::BTreeSet;
 
 impl Compiler<'_> {
-    /// A way aside for the instruction under construction: its decoded form.
+    /// A way aside for the instruction under construction: its interpreter handlers.
     pub(crate) fn slow_path(&mut self, back: Label) -> Label {
         let label = self.a.label();
         let (block, index, masked) = (self.block, self.index, self.masked);
@@ -148,7 +148,7 @@ impl Compiler<'_> {
         let held = if self.isa == SimdIsa::Avx512 { masks.len() } else { 0 };
         let masks =
             masks.into_iter().take(held).enumerate().map(|(n, k)| (k, SAVED_MASKS + 8 * n as i32));
-        // The first two are kept by whoever is called.
+        // The first two are callee-saved.
         let mut used = self.assignment.used_scalars();
         used.extend(&self.temporaries);
         let scalars: Vec<(Register, i32)> = SCALARS
@@ -189,7 +189,7 @@ impl Compiler<'_> {
         a.jump(Code::Je_rel32_64, faulted);
         a.op(Code::Retnq, &[]);
         a.bind(faulted);
-        // Nobody reads the values of a kernel that ends.
+        // The values of a kernel that ends are dead.
         a.op(Code::Add_rm64_imm8, &[Register::RSP.into(), X::I(8)]);
         a.jump(Code::Jmp_rel32_64, self.leave);
     }

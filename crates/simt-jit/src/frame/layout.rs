@@ -1,4 +1,5 @@
-//! Which machine registers have a fixed meaning, and where things are in the frame.
+//! Frame layout: machine registers with a fixed meaning, stack slots, and fields of the tier-1
+//! frame.
 
 use iced_x86::{MemoryOperand, Register};
 use simt_interpreter::tier1_abi::Frame;
@@ -49,7 +50,7 @@ pub(crate) const SAVED_VECTORS: i32 = 0;
 pub(crate) const SAVED_MASKS: i32 = SAVED_VECTORS + 32 * 64;
 /// Where it saves general registers.
 pub(crate) const SAVED_SCALARS: i32 = SAVED_MASKS + 64;
-/// Fp8 bytes for whoever has no scratch register left.
+/// Eight bytes for code that has no scratch register left.
 pub(crate) const SAVED_SCRATCH: i32 = SAVED_SCALARS + 48;
 /// Where the caller's stack pointer is.
 pub(crate) const SAVED_STACK: i32 = SAVED_SCALARS + 64;

@@ -1,8 +1,8 @@
-//! What is rare, and stands behind the function: ways out, checks that failed, instructions run by
-//! their decoded form, branches whose lanes part.
+//! Out-of-line code, behind the function: exit stubs, failed checks, interpreter calls, divergent
+//! branches.
 //!
-//! A piece of cold code is asked for where it may be needed and made when all clones of blocks
-//! are; it can ask for more.
+//! Code that may need it asks for a piece and gets a label; the piece is made after all versions of
+//! blocks, and can ask for more.
 
 use crate::asm::assembler::{Label, X};
 use crate::avx2::VectorRegion;
@@ -23,10 +23,10 @@ use std::rc::Rc;
 pub(crate) enum Cold {
     /// Leaves at a block.
     Out { label: Label, block: usize, way: Exit },
-    /// Runs an instruction by its decoded form, then goes on at `back`; so many bytes that it
+    /// Runs an instruction by the interpreter, then goes on at `back`; `counted` bytes that it
     /// accesses have been counted already.
     Decoded { label: Label, back: Label, block: usize, index: usize, masked: bool, counted: i32 },
-    /// Runs a segment's members by their decoded forms; what `in_eax` names is expected there.
+    /// Runs a region's members by the interpreter; what `in_eax` names is expected there.
     VectorRegion {
         label: Label,
         back: Label,
@@ -35,7 +35,7 @@ pub(crate) enum Cold {
         members: Vec<usize>,
         in_eax: Option<Reg>,
     },
-    /// Checks the accesses of a segment one by one, then goes on at `ready`.
+    /// Checks the accesses of a region one by one, then goes on at `ready`.
     Alone {
         label: Label,
         ready: Label,
@@ -46,11 +46,11 @@ pub(crate) enum Cold {
     },
     /// Looks closely whether a product can be made in pairs.
     PairCheck { label: Label, back: Label, slow: Label, pair_check: PairCheck },
-    /// Runs an access to a rectangle by its decoded form.
+    /// Runs an access to a quad tile by the interpreter.
     QuadTile { label: Label, back: Label, block: usize, index: usize, quad_tile: QuadTile },
     /// Loads matrices.
     Late { label: Label, back: Label, block: usize, loads: Vec<DeferredLoad> },
-    /// Makes a block's checks again, by their decoded form.
+    /// Makes a block's checks again, by the interpreter.
     Check { label: Label, back: Label, block: usize, masked: bool },
     /// Gathers or scatters what is not contiguous.
     Apart { label: Label, back: Label, block: usize, index: usize },
@@ -67,7 +67,7 @@ pub(crate) enum Cold {
         masked: bool,
         steps: Option<Steps>,
     },
-    /// The end of a full clone whose last instruction's outcomes are in EAX.
+    /// The end of an unmasked version whose last instruction's outcomes are in EAX.
     Ending { label: Label, block: usize, index: usize },
     /// A back-edge's turn has ended: nothing has happened yet, but that a predicate was decided.
     Turn { label: Label, block: usize, known_branch: Option<(Reg, i32)> },

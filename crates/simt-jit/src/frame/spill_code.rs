@@ -1,4 +1,4 @@
-//! Between machine registers and a value's home, its place in the register file.
+//! Spills and reloads between machine registers and the register file.
 
 use crate::SimdIsa;
 use crate::asm::assembler::at;

@@ -1,7 +1,8 @@
-//! Where control goes at the end of a block.
+//! Block terminators: branches, back-edge polls, divergence and reconvergence.
 //!
-//! Going back asks whether it is somebody else's turn. In the masked clone, going anywhere asks
-//! whether lanes wait in front of there: then all wait, and the lowest block's go on.
+//! Back-edges spend fuel and poll the yield flag. In the masked version every edge compares its
+//! target with the lowest pending block: if that is lower, the active lanes are queued at the
+//! target and the lowest block runs (reconvergence).
 
 use crate::asm::assembler::{Assembler, Label, X, at};
 use crate::frame::entry_exit::Exit;
@@ -15,7 +16,7 @@ use simt::ir::vector::VectorTerm;
 /// Instructions of a block that is worth being made again for a branch.
 const SIDE_INSTRUCTIONS_MAX: usize = 16;
 
-/// Blocks between a branch and where its lanes meet.
+/// Blocks between a branch and where its lanes reconverge.
 #[derive(Clone, Copy)]
 struct Sides {
     yes: Option<usize>,
@@ -29,7 +30,7 @@ impl Compiler<'_> {
         self.a.op(Code::Add_rm64_imm32, &[field(Field::Fuel).into(), X::I(cost)]);
     }
 
-    /// What every back-edge asks: is it somebody else's turn? Keeps EAX.
+    /// The poll of a back-edge: has the fuel run out, or is the yield flag set? Keeps EAX.
     fn back_edge(&mut self, block: usize) {
         if self.ablation.back_edges {
             return;
@@ -74,7 +75,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Somebody waits at `to` or in front of it: so do we, and the lowest go on.
+    /// Lanes are pending at `to` or a lower block: these are queued too, and the lowest block runs.
     pub(crate) fn queue(&mut self, block: usize, to: usize) {
         self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Pending).into()]);
         self.a.op(Code::Or_rm32_r32, &[at(C, 4 * to as i32).into(), MASK.into()]);

@@ -1,5 +1,5 @@
-//! How warps start: with the prologue, one behind the other, block of the grid after block, and
-//! at their turns between barriers.
+//! Warp loop: starts warps with the uniform preamble, one after the other, block of the grid after
+//! block, and hands over between warps at barriers.
 //!
 //! A function in which warps wait for each other can take all warps of a block of the grid, each
 //! with its own register file. Others run one warp behind the other in the same file: the
@@ -85,7 +85,7 @@ impl Compiler<'_> {
         self.begin();
     }
 
-    /// Goes to the first block's clone for the lanes in MASK.
+    /// Goes to the first block's version for the lanes in MASK.
     fn begin(&mut self) {
         self.a.op(Code::Cmp_rm32_imm8, &[MASK.into(), X::I(-1)]);
         self.a.jump(Code::Jne_rel32_64, self.masked_labels[0]);
@@ -229,7 +229,7 @@ impl Compiler<'_> {
         again
     }
 
-    /// An instruction of the prologue; whoever enters at a block finds its results in the file.
+    /// An instruction of the prologue; an entry at a block finds its results in the file.
     fn prologue_instruction(&mut self, inst: &VectorInst) {
         self.instruction(inst);
         for d in &inst.dst {
@@ -312,7 +312,7 @@ impl Compiler<'_> {
         a.bind(done);
     }
 
-    /// Goes to `label` if somebody asks to give way.
+    /// Goes to `label` if the yield flag is set.
     fn asked(&mut self, label: crate::asm::assembler::Label) {
         self.a.op(Code::Mov_r64_rm64, &[A.into(), field(Field::Control).into()]);
         self.a.op(Code::Cmp_rm32_imm8, &[at(A, 0).into(), X::I(0)]);

@@ -1,8 +1,8 @@
-//! Loads and stores, every one checked before it is made.
+//! Memory operands: descriptors of loads and stores, their bounds checks, and contiguous accesses.
 //!
-//! A global access is inside of the range that its site found last, or its decoded form looks for
-//! another and reports what is not allowed. One comparison serves a warp whose lanes access one
-//! element behind the other; others are compared lane by lane.
+//! A global access is inside of the range that its site found last; otherwise the interpreter finds
+//! another range and reports a fault. One comparison checks a warp whose lanes access adjacent
+//! elements; others are compared lane by lane.
 
 use crate::analysis::lane_offsets::Steps;
 use crate::asm::assembler::{Label, X, at};
@@ -195,7 +195,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Lane 0's address in RCX, if lanes are so many bytes from it; goes to `apart` if they are not.
+    /// Lane 0's address in RCX, if lanes are at a stride in bytes from it; goes to `apart` if they are not.
     pub(crate) fn arranged(&mut self, mem: MemAccess, address: Value, steps: Steps, apart: Label) {
         let width = if mem.wide { Width::W64 } else { Width::W32 };
         let pick = |narrow: Code, wide: Code| if mem.wide { wide } else { narrow };
@@ -308,7 +308,7 @@ impl Compiler<'_> {
     }
 
     /// [`Self::check`] of the elements of the lanes that run, counted from lane 0's address, and of
-    /// so many bytes behind each of them.
+    /// an offset in bytes behind each of them.
     pub(crate) fn check_some(
         &mut self,
         inst: &VectorInst,

@@ -1,11 +1,12 @@
-//! Accesses of a block of code that differ by constants: checked together, in front of the first.
+//! Bounds-check coalescing: accesses of a block that differ by constants are checked together, in
+//! front of the first; if that fails, a version of the block's rest checks them one by one.
 //!
 //! If one comparison cannot allow them all, the rest of the block runs in a copy behind the
 //! function in which every access is checked where it is made: what is not allowed faults there,
 //! in its order.
 //!
-//! Invariants: groups are of full clones only, and of instructions that all lanes run; between the
-//! first and the last of a group nobody writes the register that its addresses start at.
+//! Invariants: groups are of unmasked versions only, and of instructions that all lanes run; between the
+//! first and the last of a group no instruction writes the register that its addresses start at.
 
 use crate::analysis::use_weights::{mentioned, sources};
 use crate::asm::assembler::X;
@@ -43,7 +44,7 @@ pub(crate) struct CheckGroup {
     pointers: Vec<Register>,
     /// Those of them that hold nothing else.
     lent: Vec<Register>,
-    /// Those of them that give way, and what they hold otherwise.
+    /// Those of them that yields, and what they hold otherwise.
     moved: Vec<(Register, Reg)>,
 }
 
@@ -92,7 +93,7 @@ impl CheckGroup {
 }
 
 impl Compiler<'_> {
-    /// Finds the groups of a block's full clone.
+    /// Finds the groups of a block's unmasked version.
     pub(crate) fn find_groups(&mut self, block: usize) {
         self.groups = CheckGroups::default();
         let f = self.f;
@@ -213,7 +214,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Counts the bytes of an access of all lanes; those of a full clone's block at once.
+    /// Counts the bytes of an access of all lanes; those of an unmasked version's block at once.
     pub(crate) fn count_known(&mut self, mem: MemAccess, bytes: i32) {
         match self.groups.counted.first_key_value() {
             None => self.count(mem, bytes),
@@ -310,7 +311,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A general register for a pointer of a group: a free one, or one that gives way.
+    /// A general register for a pointer of a group: a free one, or one that yields.
     fn pointer_for(&mut self, number: usize) -> Option<Register> {
         if let Some(free) = self.groups.free.pop() {
             self.temporaries.insert(free);

@@ -1,5 +1,5 @@
-//! Loads and stores in each lane's own memory: the lanes' parts lie one behind the other, and an
-//! address counts from the start of the lane's part.
+//! Local memory: each lane's part lies behind the one before, and addresses count from the start of
+//! the lane's part.
 
 use crate::asm::assembler::{at, repeated};
 use crate::avx512::operands::{Value, single};

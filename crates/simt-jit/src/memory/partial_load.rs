@@ -1,4 +1,5 @@
-//! Loads of which the end may be missing: native where every lane reads all of it, or none does.
+//! Loads with a run-time count of valid bytes (zero-filling `cp.async`): native where every lane
+//! loads all of them, or none.
 
 use crate::asm::assembler::{X, repeated};
 use crate::frame::layout::{K1, K2, Z0};
@@ -9,7 +10,7 @@ use simt::ir::vector::{Source, VectorInst};
 
 impl Compiler<'_> {
     /// Makes code for such a load; false if there is none. Lanes of which some bytes are missing
-    /// are for the decoded form.
+    /// are for the interpreter handlers.
     pub(crate) fn load_prefix(&mut self, inst: &VectorInst, access: Access) -> bool {
         let whole =
             VectorInst { op: Op::Load(access), src: inst.src[..2].to_vec(), ..inst.clone() };

@@ -1,5 +1,5 @@
-//! Loads and stores whose lanes go where they like: checked together, made one after the other. That is
-//! for elements that are narrower than their registers, and for processors without scatters.
+//! Scalarised accesses: checked together, then made one lane after the other, for elements narrower
+//! than their registers and for processors without scatters.
 
 use crate::asm::assembler::Label;
 use crate::emit::lane_loop::{RESULTS, Turn};

@@ -1,5 +1,5 @@
-//! Lanes' addresses that cannot be far from where they start, as the instructions say that make
-//! them: a mask, a shift, a narrow load. Tables are read so, and counters of a histogram found.
+//! Range checks: one bounds check a warp for addresses whose offset has a known upper bound (a
+//! mask, a shift, a narrow load), as in look-up tables and histograms.
 //!
 //! Such an access is looked at by numbers that all lanes have in common. Only where those do not
 //! suffice, every lane's address is.
@@ -25,11 +25,11 @@ const DEPTH_MAX: u32 = 8;
 struct Bound {
     /// None is above this, taken as unsigned.
     max: u64,
-    /// So many low bits of each are zero.
+    /// A number of low bits of each are zero.
     zero_bits: u32,
 }
 
-/// The largest number of so many bits.
+/// The largest number of `bits` bits.
 fn largest(bits: u32) -> u64 {
     u64::MAX >> (64 - bits.clamp(1, 64))
 }

@@ -1,10 +1,11 @@
-//! Which registers of the vector IR get machine registers, and which stay in the register file.
+//! Register allocation: greedy assignment by use density over live intervals with holes, without
+//! splitting; the rest is spilled, that is, stays in the register file.
 //!
-//! The densest first: uses, weighted by loops, over the length of the stretches. A register has the
-//! same machine registers in all of its stretches; what gets none is used from memory, where the
-//! first-level cache is nearly as good, but may have some on loan in a loop (`residency`). In the holes
-//! between its stretches others have them, and where the last instruction that reads a register
-//! makes another one, that gets its machine registers (`passing`).
+//! The densest come first: uses, weighted by loops, over the length of the live intervals. A value
+//! has the same machine registers in all of its live intervals. A spilled one is used from memory,
+//! where the first-level cache is nearly as fast, but may have machine registers in a loop
+//! (`loop_residency`). Holes between live intervals are free for others, and a result may take the
+//! registers of an operand that dies at its definition (`coalesce`).
 
 use crate::SimdIsa;
 use crate::analysis::use_weights::UseWeights;
@@ -35,7 +36,7 @@ pub(crate) const SCALARS: [Register; 8] = [
 /// Most machine registers that a value of 32 lanes takes.
 pub(crate) const PARTS_MAX: usize = 4;
 
-/// Where the lanes of a register are while its stretch lasts.
+/// Where the lanes of a register are while its live interval lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lanes {
     /// In the register file.
@@ -45,7 +46,7 @@ pub(crate) enum Lanes {
     /// In one machine register: every lane has the same value.
     Same(Register),
     /// On the stack, which all warps have in common, at this offset, in an order: the register file
-    /// does not have it, and nobody wants it between blocks.
+    /// does not have it, and it is not live between blocks.
     Stack(i32, Order),
 }
 
@@ -68,7 +69,7 @@ pub(crate) struct Assignment {
     pub(crate) lanes: Vec<Lanes>,
     /// By register: its one value.
     pub(crate) scalars: Vec<Option<Register>>,
-    /// By register: a value for all lanes that are equal, although nobody reads it as one.
+    /// By register: a value for all lanes that are equal, although no instruction reads it as one.
     pub(crate) same: Vec<bool>,
     /// What is on loan in some loop.
     pub(crate) lent: Vec<LoopResident>,
@@ -122,7 +123,7 @@ impl Assignment {
         skips: impl Fn(usize) -> bool,
     ) -> (Self, LoopResidency) {
         let count = f.classes.len();
-        // With AVX2 lanes are in machine registers within segments only, which assign their own.
+        // With AVX2 lanes are in machine registers within regions only, which assign their own.
         let (whole_lanes, room) = match isa {
             SimdIsa::Avx512 => (true, SCALARS.len()),
             SimdIsa::Avx2 => (false, crate::avx2::SCALARS),
@@ -199,7 +200,7 @@ impl Assignment {
     }
 
     /// Machine registers that one of those has that pass theirs on to a register, or get them from
-    /// it, if the rest of its stretches are free in them.
+    /// it, if the rest of its live intervals are free in them.
     fn passed(
         &self,
         passing: &Coalescing,

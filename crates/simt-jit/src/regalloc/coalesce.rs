@@ -1,5 +1,5 @@
-//! Machine registers that are passed on: where the last instruction that reads a register makes
-//! another one of it, part by part, the result can stand where the source was.
+//! Copy coalescing: a result takes the machine registers of an operand that dies at its definition,
+//! if the lowering reads each chunk before writing it.
 
 use crate::analysis::use_weights::UseWeights;
 use crate::function::Compiler;
@@ -62,7 +62,7 @@ fn goes_part_by_part(op: &Op) -> bool {
 }
 
 impl Coalescing {
-    /// Nobody.
+    /// None.
     pub(crate) fn none() -> Self {
         Self(Vec::new())
     }
@@ -114,7 +114,7 @@ impl Coalescing {
 }
 
 impl Compiler<'_> {
-    /// True if the code of an instruction, which begins behind the first so many machine
+    /// True if the code of an instruction, which begins behind the first machine
     /// instructions, reads what is passed on in it before that is overwritten.
     pub(crate) fn passes_in_order(&self, inst: &VectorInst, before: usize) -> bool {
         let machine = |r: usize| match self.assignment.lanes[r] {

@@ -1,8 +1,9 @@
-//! Machine registers over the length of a function: who has which of them where.
+//! Reservation table: which register of the vector IR each machine register holds, interval by
+//! interval.
 
 use simt::analysis::live_intervals::LiveInterval;
 
-/// What a machine register holds through a stretch.
+/// What a machine register holds through a live interval.
 #[derive(Clone, Copy)]
 struct Reservation {
     interval: LiveInterval,
@@ -16,12 +17,12 @@ pub(crate) struct IntervalTable {
 }
 
 impl IntervalTable {
-    /// So many registers, all free.
+    /// A number of registers, all free.
     pub(crate) fn new(registers: usize) -> Self {
         Self { taken: vec![Vec::new(); registers] }
     }
 
-    /// True if a machine register is free in stretches. Where it is taken up to a position from
+    /// True if a machine register is free in live intervals. Where it is taken up to a position from
     /// which on it is wanted, or the other way round, `passes` says whether that owner passes it on
     /// there.
     pub(crate) fn is_free(
@@ -41,14 +42,14 @@ impl IntervalTable {
         })
     }
 
-    /// The first so many registers that are free in stretches.
+    /// The first `count` registers that are free in live intervals.
     pub(crate) fn find(&self, count: usize, intervals: &[LiveInterval]) -> Option<Vec<usize>> {
         let free = (0..self.taken.len()).filter(|r| self.is_free(*r, intervals, |_, _| false));
         let found: Vec<usize> = free.take(count).collect();
         (found.len() == count).then_some(found)
     }
 
-    /// The first of as many registers in a row as there are owners, each free in the stretches of
+    /// The first of as many registers in a row as there are owners, each free in the live intervals of
     /// its own.
     pub(crate) fn find_row(&self, owners: &[&[LiveInterval]]) -> Option<usize> {
         let last = self.taken.len().checked_sub(owners.len())?;
@@ -58,7 +59,7 @@ impl IntervalTable {
         })
     }
 
-    /// Gives a register that is free in stretches to an owner.
+    /// Gives a register that is free in live intervals to an owner.
     pub(crate) fn take(&mut self, register: usize, owner: usize, intervals: &[LiveInterval]) {
         let list = &mut self.taken[register];
         for interval in intervals {

@@ -1,9 +1,8 @@
-//! Machine registers on loan for the length of a loop: for values that have none elsewhere, which
-//! the loop reads and does not write.
+//! Live-range splitting around innermost loops: a loop-invariant value without a machine register
+//! gets one for the loop only.
 //!
-//! The value's home stays its place in the register file, which is always right. Whoever comes into
-//! the loop loads the machine registers, and whoever goes on in it after others have run; whoever
-//! goes out just leaves them. The loops are innermost ones, so no block is in two of them.
+//! It is reloaded on loop entry and on resumption inside the loop, and never written back: the
+//! register file stays current. The loops are innermost ones, so no block is in two of them.
 
 use crate::analysis::use_weights::UseWeights;
 use crate::function::Compiler;
@@ -24,12 +23,12 @@ pub(crate) enum LoopResident {
     Scalar(usize, iced_x86::Register),
 }
 
-/// The loans of a function.
+/// The loop-resident values of a function.
 #[derive(Default)]
 pub(crate) struct LoopResidency {
     /// By loop.
     of: Vec<Vec<LoopResident>>,
-    /// By block: the loop that it is in, if there are loans there.
+    /// By block: the loop that it is in, if there are loop-resident values there.
     loops: Vec<Option<usize>>,
 }
 
@@ -72,7 +71,7 @@ fn reads(f: &VectorFunction, (first, last): (usize, usize)) -> BTreeMap<usize, [
 
 impl LoopResidency {
     /// Gives what is free in `vectors` and `scalars`; `skips` says of a block that its loop has no
-    /// use for loans.
+    /// use for loop-resident values.
     pub(crate) fn give(
         f: &VectorFunction,
         weights: &UseWeights,
@@ -135,7 +134,7 @@ impl LoopResidency {
         here.iter().any(|loan| matches!(loan, LoopResident::Scalar(_, m) if *m == register))
     }
 
-    /// The loop with loans that a block is in.
+    /// The loop with loop-resident values that a block is in.
     fn loop_of(&self, block: usize) -> Option<usize> {
         self.loops.get(block).copied().flatten()
     }
@@ -164,7 +163,7 @@ impl Compiler<'_> {
         self.resident_loop = to;
     }
 
-    /// True if the way from a block to another leads into a loop with loans.
+    /// True if the way from a block to another leads into a loop with loop-resident values.
     pub(crate) fn borrows_on_way(&self, from: usize, to: usize) -> bool {
         let there = self.residency.loop_of(to);
         there.is_some() && there != self.residency.loop_of(from)

@@ -1,5 +1,5 @@
-//! Division of one value for all lanes, and shifts of one by an amount that is not known when the
-//! code is made: in general registers. Division of 64-bit lanes: as doubles, where these are exact.
+//! Uniform division and variable shifts in general registers; and division of 64-bit lanes by way
+//! of doubles where these are exact.
 
 use crate::asm::assembler::{X, repeated};
 use crate::avx512::operands::move_code;
@@ -50,7 +50,7 @@ impl Compiler<'_> {
 
     /// Quotients or remainders of 64-bit lanes. Numbers of up to 53 bits are doubles, and so is what
     /// a quotient of two of them is rounded to: never up to a whole number that it does not reach.
-    /// Larger ones, and division by 0, are for the decoded form.
+    /// Larger ones, and division by 0, are for the interpreter handlers.
     pub(crate) fn divide_wide(&mut self, inst: &VectorInst, remainder: bool, signed: bool) {
         const BITS: u32 = 53;
         let w = Width::W64;

@@ -1,4 +1,4 @@
-//! Instructions on one value for all lanes: in general registers.
+//! Uniform integer instructions, in general registers.
 
 use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at};
@@ -212,7 +212,7 @@ impl Compiler<'_> {
     fn has_scalar_form(&self, inst: &VectorInst) -> bool {
         match inst.op {
             Op::Mov(w) | Op::Select(w) => w != Width::W128,
-            // Of 16 bits nobody reads the rest.
+            // Of 16 bits the rest is not read.
             Op::Int(op, ty) if ty.width() == Width::W16 => {
                 use IntOp::{Add, And, MadLo, MulLo, Neg, Not, Or, Sub, Xor};
                 matches!(op, Add | Sub | MulLo | MadLo | And | Or | Xor | Not | Neg)

@@ -1,4 +1,4 @@
-//! How the loads of a loop that runs lane by lane are checked.
+//! Bounds checks of the loads in a scalarised loop.
 //!
 //! An address that grows by a constant is checked for many iterations at once: the loop counts
 //! down how many are left until one of them would leave its range. One that is a sum of a value
@@ -38,7 +38,7 @@ pub(crate) enum Check {
         multiple: bool,
         /// The word.
         word: usize,
-        /// It is an index that nobody else needs widened.
+        /// It is an index that no other instruction needs widened.
         scaled: Option<Scaled>,
     },
     /// The distance from one word must be below the next one.

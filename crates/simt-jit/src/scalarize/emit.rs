@@ -1,4 +1,4 @@
-//! The code of a loop that runs lane by lane.
+//! Emission of a scalarised loop: scalar code that one lane after the other runs.
 //!
 //! Values that vector registers hold go into the register file first, from where each lane takes
 //! its own, and to where it brings what it has made. What machine registers held is put back in
@@ -21,7 +21,7 @@ use simt::ir::Reg;
 use simt::ir::op::{CompareType, FloatOp, FloatType, Op, Width};
 use simt::ir::vector::{Source, VectorInst};
 
-/// Iterations after which somebody may ask to give way.
+/// Iterations after which the yield flag is polled.
 const BUDGET_MAX: i32 = 1 << 10;
 
 /// Words of the stack that are free here: lanes that are not through.
@@ -34,7 +34,7 @@ const GIVEN: usize = 2;
 const TURNS: usize = 3;
 const EARLIER: usize = 7;
 const MOST: usize = 4;
-/// What is kept while an access runs in its decoded form.
+/// What is kept while an access runs in its interpreter handlers.
 const OLD_MASK: usize = 5;
 const OLD_BUDGET: usize = 6;
 /// Bytes of loads that ran so, which have been counted.
@@ -260,7 +260,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Goes to `asked` if somebody wants to have a turn.
+    /// Goes to `asked` if the yield flag is set.
     fn may_go_on(&mut self, asked: Label) {
         if self.ablation.back_edges {
             return;
@@ -523,7 +523,7 @@ impl Compiler<'_> {
                 self.a.op(Code::Cmp_r64_rm64, &[D.into(), word(WORDS + with + 1).into()]);
                 self.a.jump(Code::Jae_rel32_64, slow);
             }
-            // Whatever it is, the decoded form sees to it.
+            // Whatever it is, the interpreter handlers sees to it.
             _ if careful => self.a.jump(Code::Jmp_rel32_64, slow),
             _ => {}
         }
@@ -540,7 +540,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Runs a load by its decoded form, for this lane only.
+    /// Runs a load by the interpreter, for this lane only.
     fn decoded_for_lane(&mut self, this: &ScalarLoop, slow_path: &SlowPath) {
         let &SlowPath { label, back, index } = slow_path;
         let result = self.f.blocks[self.block].insts[index].dst[0].reg;

@@ -1,4 +1,4 @@
-//! Loops whose lanes go their own ways through memory: one lane after the other.
+//! Loop selection for scalarisation: irregular innermost loops that run one lane at a time.
 //!
 //! A gather costs a processor as much as loads one by one, and a loop that lanes leave at different
 //! times makes all of them wait for the last. So a loop that does little but load from places that
@@ -7,10 +7,10 @@
 //! then the next one does. For the warp it is one block that takes its time.
 //!
 //! Such a loop is one block that goes back to itself, of loads, arithmetic and the comparison that
-//! it ends with. `places` gives its values registers, `reach` says how its accesses are checked,
-//! `fit` looks at all lanes before the first of them starts, `lane` makes the code.
+//! it ends with. `registers` gives its values registers, `bounds` says how its accesses are checked,
+//! `precheck` looks at all lanes before the first of them starts, `emit` makes the code.
 //!
-//! Invariants: lanes cannot tell in which order they run: nothing is stored, and nobody is waited
+//! Invariants: lanes cannot tell in which order they run: nothing is stored, and no lane is waited
 //! for. Between two iterations of one lane the warp can be interrupted: lanes that are through then
 //! stand behind the loop, the others in front of it.
 

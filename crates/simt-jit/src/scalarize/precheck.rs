@@ -1,5 +1,5 @@
-//! A look at all lanes at once: whether everything that their loops pick by growing addresses is
-//! there. Where it is, which is nearly always, no lane need look for itself.
+//! Precheck: one check, before the loop, of all accesses at growing addresses of all lanes. Where
+//! it passes, which is nearly always, lanes check nothing.
 
 use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at, repeated};

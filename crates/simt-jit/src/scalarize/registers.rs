@@ -1,4 +1,4 @@
-//! Which machine registers the values of a loop have while one lane runs it.
+//! Register assignment for a scalarised loop, while one lane runs it.
 //!
 //! What is read before it is written keeps its register all through; the others have theirs from
 //! where they are written to where they are read last. What is left over holds values that all
@@ -131,7 +131,7 @@ impl Places {
                     places.take(r, &floats, &mut free, &mut vectors)?;
                     places.first_written.insert(r, at);
                 } else if places.last_read.get(&r).is_none_or(|last| *last < at) {
-                    // Written for nobody, when its register may be another's.
+                    // A dead definition, when its register may be another's.
                     return None;
                 }
             }

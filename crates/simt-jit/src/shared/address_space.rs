@@ -1,4 +1,4 @@
-//! Which space generic addresses are in.
+//! `isspacep`: the state space of generic addresses.
 
 use crate::asm::assembler::{X, repeated};
 use crate::frame::layout::{K1, K2, PREDICATE, Z0};

@@ -1,9 +1,9 @@
-//! Read-modify-writes: lanes go one after the other, in the order of their numbers.
+//! Atomics: lanes one after the other, in the order of their numbers.
 //!
 //! Device memory belongs to other workers and the host as well, so there these are the processor's
 //! locked instructions, or compare-and-exchange loops around what it lacks. Shared memory is
 //! touched by one worker at a time, so there they are plain ones. Where all lanes update one word
-//! of device memory and nobody looks at the old values, the lanes' values are combined first.
+//! of device memory and the old values are not read, the lanes' values are combined first.
 
 use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at, repeated};
@@ -25,7 +25,7 @@ use simt::ir::vector::{Source, VectorInst};
 struct Update {
     op: AtomOp,
     ty: AtomType,
-    /// Somebody reads the old values.
+    /// The old values are read.
     returns: bool,
     /// In device memory.
     locked: bool,
@@ -54,7 +54,7 @@ impl Update {
         apart && !self.returns && self.constant.is_some() && self.plain().is_some()
     }
 
-    /// The processor has it as one instruction on memory, if nobody reads the old value.
+    /// The processor has it as one instruction on memory, if the old value is not read.
     fn plain(self) -> Option<Code> {
         if !self.is_integer() {
             return None;
@@ -597,7 +597,7 @@ impl Compiler<'_> {
                 made.set_op_mask(k);
             }
         }
-        // HalfAffine of what is left: 256, 128 and 64 bits, and 32 if the words have so many.
+        // Halves of what is left: 256, 128 and 64 bits, and 32 if the words have that many.
         for swap in [0x4e, 0xb1] {
             let shuffle = Code::EVEX_Vshufi64x2_zmm_k1z_zmm_zmmm512b64_imm8;
             self.a.op(shuffle, &[Z1.into(), Z0.into(), Z0.into(), X::I(swap as i8 as i32)]);

@@ -1,5 +1,4 @@
-//! Sums and differences with a carry flag, which is a predicate here: of one value for all lanes, and
-//! with AVX-512 of lanes.
+//! Add and subtract with carry, uniform and (AVX-512) on lanes; the carry is a predicate.
 
 use crate::SimdIsa;
 use crate::asm::assembler::{X, repeated};

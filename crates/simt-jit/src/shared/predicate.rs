@@ -1,4 +1,4 @@
-//! Instructions that make and combine predicates: a bit a lane, in the register file.
+//! Predicates: `setp` and predicate logic; a bit a lane, in the register file.
 
 use crate::SimdIsa;
 use crate::asm::assembler::{Label, X};
@@ -320,7 +320,7 @@ impl Compiler<'_> {
     }
 
     /// Where lanes go for which a comparison holds, and where others, if it is the last thing in the
-    /// full clone of a block and serves nothing else.
+    /// unmasked version of a block and serves nothing else.
     fn decided_here(&self, inst: &VectorInst) -> Option<[Option<usize>; 2]> {
         let in_order = self.is_program_order && self.inline && self.block != PROLOGUE;
         if !in_order || self.masked || inst.guard.is_some() {
@@ -372,7 +372,7 @@ impl Compiler<'_> {
     pub(crate) fn compare_each(&mut self, inst: &VectorInst) {
         let Op::Setp(compare, ty) = inst.op else { return };
         if self.isa == SimdIsa::Avx2 {
-            // Others are members of segments.
+            // Others are members of regions.
             return self.compare_formulas(inst, compare, is_signed(ty));
         }
         if let Some(brain) = half_of(ty) {

@@ -1,5 +1,4 @@
-//! What lanes find out about each other: votes, the mask of those that run, reductions, a leader,
-//! equal values.
+//! Warp collectives: `vote`, `activemask`, `redux`, `match`, `elect`.
 //!
 //! Lanes that the member mask names and that are elsewhere must be waited for: then the decoded
 //! form runs, and parks the warp.
@@ -22,7 +21,7 @@ const EAX: Register = Register::EAX;
 const ECX: Register = Register::ECX;
 const EDX: Register = Register::EDX;
 
-/// Fp8 bytes that results can be kept in while masks are made.
+/// Eight bytes that results can be kept in while masks are made.
 fn kept() -> MemoryOperand {
     at(Register::RSP, SAVED_SCRATCH)
 }
@@ -61,7 +60,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Goes to `back` if no lane runs the instruction, and to its decoded form if it must wait for
+    /// Goes to `back` if no lane runs the instruction, and to its interpreter handlers if it must wait for
     /// members. Else the lanes that run are in ECX.
     pub(crate) fn all_here(&mut self, inst: &VectorInst, members: u32, back: Label) {
         if !self.masked && inst.guard.is_none() {

@@ -1,11 +1,12 @@
-//! How operations carry the shape of values from operands to results.
+//! Transfer functions of divergence analysis: how operations carry uniform, affine and half-warp-
+//! affine values from operands to results.
 //!
 //! Where blocks are 16 threads wide, or a program counts modulo 16, the halves of a warp are two
 //! rows: a value then has a first lane in each half, lane 0 and lane 16, and grows by the same
 //! stride in both.
 //!
 //! The rules hold for a first lane's value even where that lane does not run: what is affine is a
-//! formula, and arithmetic modulo a power of two is exact on formulas. Only what looks at single
+//! affine value, and arithmetic modulo a power of two is exact on affine values. Only what looks at single
 //! bits or widens needs to know more: that low bits of the first lane's value are zero, that no
 //! lane's value is so large that it wraps, or, failing that, a check when the warp gets there
 //! ([`Widening`]).
@@ -19,7 +20,7 @@ use crate::launch_shape::{HALF_LANES, LaunchShape};
 /// How a value differs between the lanes that can read it together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Nobody has written it yet.
+    /// It has not been written yet.
     Unknown,
     /// Lane `i` has lane 0's value plus `i` times this, modulo the width. 0 is the same for all.
     Affine(i64),
@@ -206,7 +207,7 @@ impl Rules<'_> {
         }
     }
 
-    /// The stride of a result that is a formula of the lane's number.
+    /// The stride of a result that is an affine value of the lane's number.
     fn formula(&self, inst: &Inst, run: Run) -> Option<i64> {
         let stride = |i| self.stride(inst, i);
         match &inst.op {
@@ -495,7 +496,7 @@ mod tests {
         })
     }
 
-    /// Every formula of a thread's number, or of its lane's, against what threads would compute.
+    /// Every affine value of a thread's number, or of its lane's, against what threads would compute.
     #[test]
     fn lanes_have_what_shapes_say() {
         let mut formulas = 0;
@@ -551,7 +552,7 @@ mod tests {
                 }
             }
         }
-        // Of 22848; what else is one number or a formula in each warp is not known to be.
+        // Of 22848; what else is one number or an affine value in each warp is not known to be.
         assert!(formulas > 6000, "{formulas}");
     }
 

@@ -1,5 +1,5 @@
-//! What is live where blocks start and where they end, of any code: what each block reads and writes
-//! is given, and where it goes.
+//! Backward dataflow solver for liveness, on bit sets: for any code of which each block's reads,
+//! writes and successors are given.
 //!
 //! Most registers are written and read in one block alone. Sets are of the others, which have
 //! numbers here, so they are short however many registers there are.
@@ -116,7 +116,7 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
-    /// For a function with so many registers.
+    /// For a function with `registers` registers.
     pub(crate) fn new(registers: usize) -> Self {
         Self { blocks: Vec::new(), reads: Marks::new(registers), writes: Marks::new(registers) }
     }
@@ -161,7 +161,7 @@ pub(crate) struct Names {
 const NONE: u32 = u32::MAX;
 
 impl Names {
-    /// Of these, of a function with so many registers.
+    /// Of these, for a function of that number of registers.
     fn of<'a>(named: impl Iterator<Item = &'a Reg>, registers: usize) -> Self {
         let mut numbers = vec![NONE; registers];
         named.for_each(|r| numbers[r.index()] = 0);
@@ -281,7 +281,7 @@ pub(crate) fn turned(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A generator of numbers below what it is given, Marsaglia's: for graphs that nobody thought of.
+    /// A generator of numbers below what it is given, Marsaglia's: for random graphs.
     pub(crate) fn random() -> impl FnMut(usize) -> usize {
         let mut state = 0x2545_f491_4f6c_dd1du64;
         move |below| {

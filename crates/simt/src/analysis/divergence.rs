@@ -1,4 +1,5 @@
-//! How the values of lanes relate, and which blocks all lanes run together.
+//! Divergence (uniformity) analysis: which values are uniform or affine over the lanes, and which
+//! blocks all lanes run together.
 //!
 //! The two depend on each other and are found together, from the optimistic end: nothing is known
 //! to vary, nothing diverges. A value has the shape that its operation makes of the operands'
@@ -6,11 +7,11 @@
 //! post-dominator may then run with some of the lanes.
 //!
 //! One value for all lanes can only live where no lane needs an older one: a register written
-//! while lanes wait elsewhere that will read it (`waiters`) varies. Those that left a loop do not
+//! while lanes wait elsewhere that will read it (`inactive_liveness`) varies. Those that left a loop do not
 //! read its counter, so a counter stays affine although its loop diverges.
 //!
-//! The result relies on the order of the blocks (`order`) and on a warp running its lowest
-//! pending block first. Where the order cannot promise that lanes meet at the post-dominator, all
+//! The result relies on the order of the blocks (`block_layout`) and on a warp running its lowest
+//! pending block first. Where the order cannot promise that lanes reconverge at the post-dominator, all
 //! that follows counts as divergent.
 
 use crate::analysis::affine::{Rules, Shape, Widening};
@@ -53,7 +54,7 @@ pub(crate) fn analyse(f: &Function, liveness: &Liveness, launch_shape: LaunchSha
     let mut waited_for: Option<Vec<bool>> = None;
     loop {
         while shapes.step(f, &mut regions) {}
-        // What is only computed from registers that nobody writes has any shape we like.
+        // What is only computed from registers that are never written has any shape we like.
         if shapes.of.contains(&Shape::Unknown) {
             shapes
                 .of

@@ -1,4 +1,4 @@
-//! LiveIntervals of registers where lanes of a warp stand at different places.
+//! Live intervals under divergence: they grow by the code that other lanes run while some wait.
 //!
 //! Between two blocks that all lanes run together, lanes may wait at a block while others run
 //! blocks in front of it. A *region* is all that can run in that time. Because the lowest block runs
@@ -120,7 +120,7 @@ impl IntervalHulls {
     }
 }
 
-/// Adds the stretches of all regions; those of other blocks are not looked at.
+/// Adds the live intervals of all regions; those of other blocks are not looked at.
 pub(crate) fn add(f: &VectorFunction, live: &Live, ranges: &mut LiveIntervals) {
     let mut hulls = IntervalHulls { of: vec![None; f.classes.len()], known: Vec::new() };
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); f.blocks.len()];
@@ -188,7 +188,7 @@ pub(crate) fn add(f: &VectorFunction, live: &Live, ranges: &mut LiveIntervals) {
     }
 }
 
-/// The loops of a function, as stretches.
+/// The loops of a function, as live intervals.
 struct Loops {
     by_start: Vec<LiveInterval>,
     by_end: Vec<LiveInterval>,

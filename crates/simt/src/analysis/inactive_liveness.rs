@@ -1,6 +1,7 @@
-//! What lanes that wait elsewhere still need while a block runs.
+//! Liveness in inactive lanes: registers that a block must write under a mask, because lanes
+//! pending at another block still read them.
 //!
-//! When lanes part, some wait at a higher block while the others run lower ones. Their registers
+//! When lanes diverge, some wait at a higher block while the others run lower ones. Their registers
 //! must survive: a block that can run while lanes wait at `Y` must keep, in the lanes that do not
 //! run it, whatever is live at `Y`. Everything else it may write in all lanes, which is cheaper.
 //!
@@ -22,7 +23,7 @@ pub(crate) struct InactiveUses {
 }
 
 impl InactiveUses {
-    /// Nothing, of a function with so many blocks.
+    /// Nothing, for a function of `blocks` blocks.
     pub(crate) fn none(liveness: &Liveness, blocks: usize) -> Self {
         let names = liveness.live.names.clone();
         let of = vec![Set::new(names.count()); blocks];
@@ -69,13 +70,13 @@ pub(crate) fn needed_elsewhere(
             everywhere.extend(waiting);
             continue;
         }
-        // Lanes that are together and go the same way leave nobody behind.
+        // Lanes that are together and go the same way leave no lane behind.
         for p in predecessors[y].iter().filter(|p| divergent[**p] || parts[**p]) {
             if beside[*p].extend(waiting) {
                 work.extend(successors[*p].iter().filter(|s| **s < y));
             }
         }
-        // All lanes are together in a block that does not diverge: nobody waits before `y`.
+        // All lanes are together in a block that does not diverge: no lane waits before `y`.
         if let Some(p) = predecessors[y].iter().filter(|p| divergent[**p]).min() {
             let first = p + 1;
             let last = waiting.iter().map(|r| from[r]).max().unwrap_or(first).min(y);
@@ -89,7 +90,7 @@ pub(crate) fn needed_elsewhere(
         }
     }
     for (x, set) in needed.of.iter_mut().enumerate() {
-        // A block that all live lanes run together has nobody to keep anything for.
+        // A block that all live lanes run together keeps nothing for other lanes.
         match divergent[x] {
             true => _ = set.extend(&everywhere),
             false => *set = Set::new(live.names.count()),
@@ -224,7 +225,7 @@ mod tests {
     fn what_lanes_that_wait_need_is_kept_by_all_that_may_run_meanwhile() {
         let on = || Term::Jump(Target::Block(BlockId(1)));
         let all = [true; 3];
-        // Nobody waits where all lanes are together.
+        // No lane waits where all are together.
         assert_eq!(keep(on(), None, [false; 3], [false; 3]), [false; 3]);
         assert_eq!(keep(on(), Some(Op::WarpSync), [false; 3], [false; 3]), [false; 3]);
         // Lanes that are not together gather at what they synchronise at.

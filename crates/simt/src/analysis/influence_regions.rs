@@ -1,10 +1,11 @@
-//! What lanes that part at a branch may run before they meet again.
+//! Influence regions of divergent branches: the blocks that lanes may run between divergence and
+//! reconvergence.
 //!
 //! The *region* of a branch is all that can be reached from it without passing the block where its
-//! lanes meet, its immediate post-dominator. Where something in it stands behind that block, lanes may
+//! lanes reconverge, its immediate post-dominator. Where something in it stands behind that block, lanes may
 //! run past it: they meet nowhere, and the region is all that can be reached.
 //!
-//! A branch's way to where its lanes meet leads from post-dominator to post-dominator, and between two
+//! A branch's way to where its lanes reconverge leads from post-dominator to post-dominator, and between two
 //! of these lies the region of the first. So regions are made of regions: each is marked once, and
 //! what is marked is skipped. The highest block of a region is found the same way, from the leaves of
 //! the tree of post-dominators to its root.
@@ -160,7 +161,7 @@ impl Tree {
                 below[above] += below[*b];
             }
         }
-        // Numbers of those that are not in the tree are nobody's.
+        // Numbers of those that are not in the tree are unused.
         let mut span = vec![(usize::MAX, usize::MAX); root + 1];
         span[root] = (0, below[root] - 1);
         for b in &order {
@@ -238,7 +239,7 @@ impl<'a> Heights<'a> {
         block.max(self.beyond[block])
     }
 
-    /// The way from a successor of a block to where that one's lanes meet: the last block before, if it
+    /// The way from a successor of a block to where that one's lanes reconverge: the last block before, if it
     /// leads there, and the highest of the others on it and of their regions.
     fn way(&mut self, from: usize, meet: usize) -> (Option<usize>, usize) {
         if from == meet {
@@ -276,7 +277,7 @@ impl<'a> Heights<'a> {
             }
         }
         ways.sort_unstable();
-        // Whoever gets to the one that leads highest gets as high, and so on down.
+        // A block that reaches the one that leads highest gets as high, and so on down.
         let mut by_height = blocks.to_vec();
         by_height.sort_unstable_by_key(|b| std::cmp::Reverse(self.beyond[*b]));
         let mut work = Vec::new();

@@ -1,4 +1,4 @@
-//! What is known of the numbers that registers hold: bounds, and low bits that are zero.
+//! Known bits and value ranges: bounds of integers, and low bits that are zero.
 //!
 //! Only registers with one definition are looked at, and each by its definition alone: no
 //! iteration, so nothing is known of what goes around a loop. A register that is read where its

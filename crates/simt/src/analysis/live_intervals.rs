@@ -1,10 +1,10 @@
-//! For each register of vector code, the stretches of code through which its value must be kept: what
-//! two registers need that are to have one place.
+//! Live intervals (with holes) of the registers of vector code: two registers can share a slot if
+//! theirs do not overlap.
 //!
 //! Positions count instructions in the order of the blocks. Where all lanes run a block together a
-//! register's stretches are those in which it is live, to the instruction, with the holes between
+//! register's live intervals are those in which it is live, to the instruction, with the holes between
 //! them. Elsewhere lanes of a warp stand at different places, and a lane that waits at a later block
-//! needs its values while others run earlier ones (`parted`): there a stretch has no holes.
+//! needs its values while others run earlier ones (`divergent_intervals`): there a live interval has no holes.
 //!
 //! All of it relies on code for lockstep running as it says, and knows nothing of lanes that wait
 //! for other warps while those of their own run on ([`waits_apart`]).
@@ -24,7 +24,7 @@ pub struct LiveInterval {
     pub end: u32,
 }
 
-/// Where blocks are, and the stretches of each register.
+/// Where blocks are, and the live intervals of each register.
 pub struct LiveIntervals {
     /// By block: the position of its start; instruction `i` is at `start + 1 + i`.
     pub starts: Vec<u32>,
@@ -35,7 +35,7 @@ pub struct LiveIntervals {
 }
 
 /// True if lanes may wait, for other warps or for lanes of their own, while those that run go
-/// anywhere: more of their values must be kept than stretches say.
+/// anywhere: more of their values must be kept than live intervals say.
 pub fn waits_apart(f: &VectorFunction) -> bool {
     f.blocks.iter().any(|b| {
         let elsewhere = matches!(b.term, VectorTerm::Barrier { .. } | VectorTerm::Pause { .. });
@@ -68,7 +68,7 @@ impl LiveIntervals {
         found
     }
 
-    /// Adds the stretches of blocks that all lanes run together. What blocks keep and do not mention
+    /// Adds the live intervals of blocks that all lanes run together. What blocks keep and do not mention
     /// is followed from one to the next.
     fn add_together(&mut self, f: &VectorFunction, live: &Live) {
         let none = Set::new(live.names.count());
@@ -100,8 +100,8 @@ impl LiveIntervals {
         through.iter().for_each(|n| self.include(live.names.register(n), since[n], end));
     }
 
-    /// Adds the stretches of a block that all lanes run together, but for what is kept through it.
-    /// `open` has for each register the end of the stretch that is being followed back; none before
+    /// Adds the live intervals of a block that all lanes run together, but for what is kept through it.
+    /// `open` has for each register the end of the live interval that is being followed back; none before
     /// and after.
     fn add_live(
         &mut self,
@@ -145,7 +145,7 @@ impl LiveIntervals {
         self.of[reg.index()].push(LiveInterval { start, end });
     }
 
-    /// Puts stretches in order, and those that touch together.
+    /// Puts live intervals in order, and those that touch together.
     pub fn merge(&mut self) {
         for list in &mut self.of {
             list.sort_unstable_by_key(|s| s.start);
@@ -159,12 +159,12 @@ impl LiveIntervals {
         }
     }
 
-    /// A register's stretches.
+    /// A register's live intervals.
     pub fn of_register(&self, register: usize) -> &[LiveInterval] {
         &self.of[register]
     }
 
-    /// The stretch of a register that a position is in.
+    /// The live interval of a register that a position is in.
     pub fn interval_at(&self, register: usize, position: u32) -> Option<LiveInterval> {
         let list = &self.of[register];
         let next = list.partition_point(|s| s.end < position);

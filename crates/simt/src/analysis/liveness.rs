@@ -1,4 +1,4 @@
-//! Which registers may still be read, block by block.
+//! Liveness of the SIMT IR: which registers may still be read, block by block.
 //!
 //! A guarded definition does not end a live range: lanes without the guard keep the old value.
 

@@ -1,4 +1,4 @@
-//! Loops, nested in each other, of any graph of blocks.
+//! Loop nest of any control-flow graph, irreducible ones included.
 //!
 //! A walk from the first block on, each block's successors in their order, says which edges go back:
 //! those to a block that the walk has not left yet, a *header*. Its loop are the blocks that the walk

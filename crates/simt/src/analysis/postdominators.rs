@@ -1,4 +1,4 @@
-//! Immediate post-dominators: where lanes that part at a branch surely meet again.
+//! Immediate post-dominators: where lanes that diverge at a branch reconverge at the latest.
 //!
 //! Edges that end threads do not count where there is another way: lanes that are gone need not
 //! be met. By the same token blocks that only end threads, and read nothing that others write,

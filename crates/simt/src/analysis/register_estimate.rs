@@ -1,4 +1,5 @@
-//! What a thread of a kernel would take on hardware: registers and barriers.
+//! Register estimate: how many registers and barriers a thread of a kernel would take on hardware,
+//! as ptxas would report it.
 //!
 //! PTX names neither; they are what a compiler makes of it. No allocator runs here, so registers
 //! are an estimate: what is live at once, less what hardware keeps elsewhere, plus what compilers
@@ -23,7 +24,7 @@ const REGISTERS_EARLY_MAX: u32 = 8;
 const REGISTERS_SCRATCH: u32 = 3;
 /// Registers of an SM of every compute capability.
 const REGISTERS_PER_SM: u32 = 65_536;
-/// Registers are given to warps in pieces of so many a thread.
+/// Registers are given to warps in units of this number a thread.
 const REGISTERS_PIECE: u32 = 8;
 /// Barriers of a block.
 const BARRIERS_MAX: u32 = 16;

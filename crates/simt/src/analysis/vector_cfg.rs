@@ -1,4 +1,4 @@
-//! What vector code reads and writes, and where it goes.
+//! Control-flow graph of vector code, with the reads and writes of each block.
 
 use crate::ir::vector::{Source, VectorFunction, VectorInst, VectorTerm};
 use crate::ir::{Callee, Reg, Target};

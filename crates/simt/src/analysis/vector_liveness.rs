@@ -1,7 +1,7 @@
-//! Which registers somebody may still read where a block starts and where it ends.
+//! Liveness of vector code: which registers may still be read where a block starts and ends.
 //!
 //! This is of the vector IR: what the prologue computes is live from the first block on, and
-//! companions are live where they are read. A guarded definition does not end a live range: lanes
+//! shadow registers are live where they are read. A guarded definition does not end a live range: lanes
 //! without the guard keep the old value. What other lanes wait for is not looked at here.
 
 use crate::analysis::dataflow::{Effects, Live};
@@ -14,7 +14,7 @@ pub(crate) fn overwrites(inst: &VectorInst) -> bool {
     inst.guard.is_none()
 }
 
-/// Registers that whoever goes on at the start of a block in another form may read.
+/// Registers that are live at the start of a block in the independent form.
 fn handed_over(f: &VectorFunction, block: usize) -> impl Iterator<Item = Reg> + '_ {
     f.blocks[block].live_in.iter().flat_map(|r| {
         let high = match f.storage[r.index()] {

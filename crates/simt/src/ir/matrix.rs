@@ -1,4 +1,5 @@
-//! Products of small matrices that the lanes of a warp hold together.
+//! Matrix products (mma): shapes, formats, the fragments that lanes hold, and the order of
+//! additions.
 //!
 //! One shape of fragment serves them all, that of PTX's `mma` with 8 columns: with `P` elements a
 //! register, lane `l` of register `i` holds, from element `e = 0` up,

@@ -1,5 +1,5 @@
-//! The operations that the SIMT IR and the vector IR share: what an instruction computes, apart
-//! from where its operands lie and which lanes run it.
+//! Operations, which the SIMT IR and the vector IR share: what an instruction computes, without its
+//! operands and lanes.
 //!
 //! It is deliberately not PTX: modifiers without an effect here (cache hints, scopes, `.uni`) are
 //! gone, types are reduced to what changes the result, and address modes, guards and labels are

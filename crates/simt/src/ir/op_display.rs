@@ -1,4 +1,4 @@
-//! Operations as text, for dumps of the IRs.
+//! Display of operations, for dumps of the IRs.
 //!
 //! For people and for diffs: the names follow PTX where it has one, but this is no PTX and nothing
 //! reads it back.

@@ -1,11 +1,12 @@
-//! Factors of which half the elements are zero and left out (`mma.sp`, `wgmma.mma_async.sp`).
+//! Structured sparsity (2:4): operands of which half the elements are zero and left out (`mma.sp`,
+//! `wgmma.mma_async.sp`).
 //!
 //! Elements come in groups of four *units*, two of which are kept; metadata have two numbers of two
 //! bits for each group, the places of the units kept. A unit is an element of 16 or 8 bits, half of
 //! one of 32 (so that one of two elements is kept), or two of 4. Registers hold what is kept as
 //! [`crate::ir::matrix`] says of A with 16 rows and half the columns.
 
-/// What makes four registers of a factor of two registers of what is kept of it, and metadata.
+/// What makes four registers of a operand of two registers of what is kept of it, and metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sparse {
     /// Bits of a unit: 8 or 16.

@@ -9,7 +9,7 @@
 //!   ([`Dest::splat`]); where they need an affine one or halves, a `mov` from [`Source::Affine`] or
 //!   [`Source::HalfAffine`] to a vector register follows its definition.
 //! - A result says whether lanes that do not run the instruction must keep their value
-//!   ([`Dest::keep`]); where nobody can look, a tier need not blend.
+//!   ([`Dest::keep`]); where no lane can look, a tier need not blend.
 //! - Blocks are in the order in which they run. A warp always runs its lowest pending block,
 //!   with all lanes that wait there ([`Mode::Lockstep`]); under that rule the lanes that diverged
 //!   at a branch meet again at its post-dominator.
@@ -24,7 +24,7 @@
 //! - Affine arithmetic is ordinary arithmetic: an instruction with [`VectorInst::uniform`] set is
 //!   computed once, from and to scalars, and need not know whether these are affine. It is right
 //!   for lane 0 even where lane 0 does not run (it may have ended, or the warp may lack it).
-//!   HalfAffine are two scalar registers and their arithmetic is two such instructions; the upper one
+//!   Half-affine values are two scalar registers and their arithmetic is two such instructions; the upper one
 //!   follows the lower one, or an addition makes it of an affine register.
 //! - [`Source::Affine`] and [`Source::HalfAffine`] appear in three places only: as the address of a
 //!   load, store or atomic outside of local memory, as operands of an integer `Op::Setp` that is
@@ -228,7 +228,7 @@ pub struct VectorBlock {
     /// A back-edge from here closes a loop that may wait for other threads: it touches memory
     /// that they can change.
     pub spins: bool,
-    /// Registers that somebody may read when a lane stands at the start of this block.
+    /// Registers that are live when a lane stands at the start of this block.
     pub live_in: Vec<Reg>,
 }
 

@@ -1,4 +1,4 @@
-//! Memory that functions take from the thread's stack while they run: `alloca` and its relatives.
+//! `alloca`, `stacksave`, `stackrestore`: the thread's stack.
 //!
 //! The stack grows down in the first bytes of the thread's local memory, and its pointer lies in
 //! front of it. So functions that are called find both, wherever their own frames are. Only

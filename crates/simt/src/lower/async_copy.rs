@@ -23,7 +23,7 @@ impl Lowering<'_> {
             {
                 self.copy_groups(inst)
             }
-            // The contents of caches are nobody's business.
+            // Prefetches and cache hints have no visible effect.
             Opcode::Cp if inst.has(M::Prefetch) => Some(()),
             Opcode::Cp if inst.has(M::Bulk) => self.bulk(inst),
             Opcode::Cp if inst.has(M::Mbarrier) => {
@@ -247,7 +247,7 @@ impl Lowering<'_> {
         let op = Op::Mbarrier(MbarrierOp::Test { parity }, space);
         self.emit(op, vec![p], vec![base, offset, phase]);
         if inst.has(M::TryWait) {
-            // Whoever has to wait lets others run.
+            // A lane that has to wait lets others run.
             let (pause, next) = (self.new_block(), self.new_block());
             let guard = crate::ir::Guard { reg: p, negated: false };
             let to = |block| crate::ir::Target::Block(block);

@@ -1,4 +1,5 @@
-//! `clmad`: half of the product of two polynomials over GF(2), added (without carries) to a third.
+//! `clmad`: carry-less multiply-add, half of the product of two polynomials over GF(2) plus a
+//! third.
 //!
 //! It becomes ordinary products. Of numbers in which only every fourth bit may be set, one digit of
 //! the product counts at most sixteen terms, so that its parity stands alone in the lowest of four

@@ -1,4 +1,5 @@
-//! Addresses in the shared memory of other blocks of a cluster.
+//! Distributed shared memory: addresses in the shared memory of other blocks of a cluster (`mapa`,
+//! `getctarank`).
 //!
 //! An address of shared memory has the offset in its lower [`WINDOW_BITS`] bits and above them 0
 //! for the block's own memory, or the block's rank and one. Generic addresses have the same 32 bits

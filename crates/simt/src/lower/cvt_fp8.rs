@@ -1,7 +1,7 @@
-//! Conversions to formats that other conversions lead to: floats of 8, 6 and 4 bits, saturation to
-//! the largest finite number, integers packed into one register.
+//! `cvt` to narrow formats: floats of 8, 6 and 4 bits, saturation to the largest finite number,
+//! packed integers.
 //!
-//! Rounding by random bits is in `stochastic`, what has scales in `scaled`.
+//! Rounding by random bits is in `cvt_stochastic`, what has scales in `cvt_scaled`.
 
 use crate::ir::Operand;
 use crate::ir::op::{
@@ -161,7 +161,7 @@ impl Lowering<'_> {
         self.choose_below(magnitude, Operand::Imm(LEAST_NORMAL), sign, value)
     }
 
-    /// With `.pzo` zero where a number is minus zero, of so many bits.
+    /// With `.pzo` zero where a number is minus zero, of a given number of bits.
     fn positive_zero(
         &mut self,
         inst: &ast::Instruction,

@@ -1,10 +1,10 @@
-//! Conversions with a scale of their own for each number: fixed point of eight bits (`.s2f6x2`),
-//! and pairs of narrow floats to bf16, perhaps with `.scaled::n2::ue8m0` or `.satfinite`.
+//! `cvt` with scale factors: fixed point of eight bits (`.s2f6x2`), and pairs of narrow floats to
+//! bf16, with `.scaled::n2::ue8m0` or `.satfinite`.
 //!
 //! A scale is a power of two, its exponent in a byte with a bias of 127; 255 is NaN. All is computed
 //! in f64, where a scale and what is scaled are exact, so that only the result is rounded.
 //!
-//! Of `.scaled::n1`, one scale for both, `narrow` has the rest: numbers are divided here, in f32,
+//! Of `.scaled::n1`, one scale for both, `cvt_fp8` has the rest: numbers are divided here, in f32,
 //! which rounds only what has no place in a narrow format, and as the conversion does.
 
 use crate::ir::Operand;

@@ -1,4 +1,4 @@
-//! `cvt.rs`: rounding by random bits that the program gives.
+//! `cvt.rs`: stochastic rounding by random bits that the program gives.
 //!
 //! A number between two neighbours of a format is rounded away from zero if its distance from the
 //! nearer to zero and the random bits, as a fraction of the distance of the two, are 1 or more
@@ -156,7 +156,7 @@ impl Lowering<'_> {
         self.emit_to(Op::Pack { part: Width::W16, whole: Width::W32 }, d, Width::W32, false, pairs)
     }
 
-    /// The f32 that is the number, rounded to a format, if that has room for it; so many random bits.
+    /// The f32 that is the number, rounded to a format, if that has room for it; with a number of random bits.
     fn rounded(
         &mut self,
         inst: &ast::Instruction,

@@ -1,4 +1,5 @@
-//! `wmma.load` and `wmma.store`: tiles between memory and the registers that [`Multiply`] wants.
+//! `wmma.load` and `wmma.store`: fragments between memory and the registers that [`Multiply`]
+//! reads.
 //!
 //! Which element is in which lane is hardware's business in PTX, so loads and stores need only
 //! agree with the products: each lane computes where its elements are and accesses them, one
@@ -110,7 +111,7 @@ impl Fragment {
 }
 
 impl Walk {
-    /// An access to whole registers, so many.
+    /// An access to `count` whole registers.
     fn access(&self, width: Width, count: u8) -> Access {
         let (space, bytes) = (self.space, width.bytes() as u8);
         Access { space, bytes, signed: false, count, width, volatile: false }

@@ -1,9 +1,8 @@
-//! Products of matrices and the moves of their tiles: `mma`, `wmma.mma`, `ldmatrix`, `stmatrix`,
-//! `movmatrix`.
+//! `mma`, `wmma.mma`, `ldmatrix`, `stmatrix`, `movmatrix`.
 //!
 //! Everything becomes products with 8 columns ([`Multiply`]). A `wmma` tile is two of them side by
 //! side, on top of each other or, for `.m8n32k16`, on top of each other and transposed; `fragment`
-//! loads and stores tiles to match. Factors of narrow floats are in `kinds`.
+//! loads and stores tiles to match. Operands of narrow floats are in `mma_block_scale`.
 
 use super::Lowering;
 use crate::ir::matrix::{MatrixType, Multiply};
@@ -31,7 +30,7 @@ pub(super) fn matrix_type(ty: T, xor: bool) -> Option<MatrixType> {
     })
 }
 
-/// Words by which `mma` says that its factors are narrow floats.
+/// Words by which `mma` says that its operands are narrow floats.
 const KINDS: &[M] = &[M::KindF8f6f4, M::KindMxf8f6f4, M::KindMxf4, M::KindMxf4nvf4];
 
 /// Which part of a `wmma` tile goes into one product: registers of A, of B and, counted in

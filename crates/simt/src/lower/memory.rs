@@ -1,4 +1,4 @@
-//! Loads, stores, read-modify-writes, and addresses of the state spaces.
+//! Loads, stores, atomics, and addresses of the state spaces.
 
 use super::{Lowering, class_of};
 use crate::ir::op::{Access, AtomOp, AtomType, Class, CopyNote, MbarrierOp, Op, Space, Width};
@@ -447,7 +447,7 @@ pub(super) fn atomic_type(ty: T) -> Option<AtomType> {
     })
 }
 
-/// The access to one element as which a vector of so many is moved, if it is short enough and other
+/// The access to one element as which a vector of `count` elements is moved, if it is short enough and other
 /// threads look: hardware moves it whole. CUB's scans rely on that.
 fn whole_access(each: Access, count: usize) -> Option<Access> {
     let shared = matches!(each.space, Space::Global | Space::Shared | Space::Generic);

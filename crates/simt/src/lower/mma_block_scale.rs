@@ -1,9 +1,9 @@
-//! Products of narrow floats: `mma` with a `.kind`, whose blocks may have scales (`.block_scale`).
+//! `mma` with a `.kind` (narrow floats) and with block scales (`.block_scale`).
 //!
 //! All become products of 8-bit floats. A number of 6 or 4 bits has the digits of one of 8 bits
 //! whose exponent has upper bits of zero, and is larger by a power of two, which joins the scales;
 //! eight of 4 bits in a register become two registers of four, the even and the odd ones, of both
-//! factors alike.
+//! operands alike.
 //!
 //! PTX says which numbers are multiplied, not in which order sums are made. Here the products of a
 //! block (of all `k` that one scale goes with; without scales of all) are added to zero as
@@ -66,7 +66,7 @@ fn bytes(byte: u64) -> Operand {
     Operand::Imm(byte * 0x0101_0101)
 }
 
-/// Scales of one factor.
+/// Scales of one operand.
 struct Scales {
     /// Of the lower and the upper eight rows, or of the even and the odd column: the registers of
     /// the lanes that have them, the first block's in the lowest byte.
@@ -86,7 +86,7 @@ impl Lowering<'_> {
         let [d, a, b, c, rest @ ..] = &inst.operands[..] else { return None };
         let (a, b) = (self.elements(a, T::B32)?, self.elements(b, T::B32)?);
         let packed = inst.has(M::KindMxf4) || inst.has(M::KindMxf4nvf4);
-        // Registers of a factor without gaps: two of A for each of B.
+        // Registers of a operand without gaps: two of A for each of B.
         let (a, rest) = match (inst.has(M::SpMetadata), rest) {
             (true, [metadata, selector, rest @ ..]) => {
                 // Units are a byte, of one element or of two.

@@ -1,4 +1,4 @@
-//! From the syntax tree to the SIMT IR, one function at a time.
+//! Lowering: from the syntax tree to the SIMT IR, one function at a time.
 //!
 //! Each family of instructions has a file. A rule returns `None` when it does not know the form
 //! in front of it; the instruction then becomes one that faults with its own text when, and only
@@ -47,7 +47,7 @@ pub(super) struct Environment<'a> {
     pub(super) layout: &'a KernelLayout<'a>,
     /// The kernel takes memory from a stack.
     pub(super) stack: bool,
-    /// Somebody keeps account of asynchronous copies.
+    /// Asynchronous copies are accounted for (checks).
     pub(super) copy_notes: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Moves, special registers, comparisons, selections and predicate logic.
+//! `mov`, special registers, `setp`, `selp` and predicate logic.
 
 use crate::ir::op::{
     Class, Compare, CompareType, FloatType, IntOp, IntType, Op, PredOp, Special, Width,

@@ -1,6 +1,5 @@
-//! Whole numbers side by side in a register, beyond what has an operation of its own: bytes in
-//! fours, sums of halves that saturate, comparisons; and the sum of 32 bits that saturates without
-//! a sign.
+//! Packed integers: four bytes or two halves a register, saturating sums, comparisons; and the
+//! unsigned saturating sum of 32 bits.
 //!
 //! Each part is computed in 32 bits, where nothing overflows, and put back. Where a comparison holds
 //! all bits of the part are set, as `set` sets all of a register. Deliberately absent: `.u16x2` and

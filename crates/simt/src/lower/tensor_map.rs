@@ -1,4 +1,4 @@
-//! Copies of parts of tensors, and changes of the maps that describe them.
+//! `cp.async.bulk.tensor` (TMA) and `tensormap.replace`.
 //!
 //! A copy is done where it is issued, as other asynchronous copies are. A map is memory: what
 //! replaces one of its fields is a store, and proxies have nothing to fence.
@@ -16,7 +16,7 @@ const PIECE_BYTES: u64 = 16;
 impl Lowering<'_> {
     pub(super) fn tensor_map(&mut self, inst: &ast::Instruction) -> Option<()> {
         match inst.opcode {
-            // The contents of caches are nobody's business.
+            // Prefetches and cache hints have no visible effect.
             Opcode::Cp if inst.has(M::Prefetch) => Some(()),
             Opcode::Cp => self.tensor_copy(inst),
             Opcode::Tensormap if inst.has(M::Replace) => self.replace(inst),

@@ -1,6 +1,5 @@
-//! Textures and surfaces, through the handles of objects. References by name (`.texref`) belong to
-//! an older interface and are not supported; neither are several samples, nor gradients of
-//! directions in cubes.
+//! Textures and surfaces, through the handles of objects. Not supported: references by name
+//! (`.texref`, an older interface), several samples, and gradients of directions in cubes.
 
 use super::memory::{atomic_op, atomic_type};
 use super::{Lowering, class_of};
@@ -38,7 +37,7 @@ impl Lowering<'_> {
                     M::CompG => Some(1),
                     _ => None,
                 });
-                // `.r` is a word of its own to nobody else.
+                // `.r` is a word of its own to no other user.
                 self.sample(inst, Some(channel.unwrap_or(0)))
             }
             Opcode::Suld => self.surface_load(inst),

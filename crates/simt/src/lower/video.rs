@@ -1,4 +1,4 @@
-//! Video instructions: arithmetic on the bytes and halves of 32-bit registers, one or all at once.
+//! Video instructions: arithmetic on the bytes and halves of 32-bit registers.
 //!
 //! They become ordinary integer operations. Those on one part compute in 64 bits, in which the 34
 //! bits that the manual gives intermediate results fit; those on several parts compute each part

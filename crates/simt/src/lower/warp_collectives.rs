@@ -1,4 +1,4 @@
-//! What the lanes of a warp do together.
+//! Warp collectives: `shfl`, `vote`, `match`, `redux`, `activemask`, `elect`.
 
 use crate::ir::Operand;
 use crate::ir::op::{Class, IntType, Op, ReduxOp, ShflMode, VoteMode, Width};

@@ -1,4 +1,4 @@
-//! The device heap: what `malloc` and `free` in kernels work on.
+//! Device heap: allocator behind `malloc` and `free` in kernels.
 //!
 //! A first-fit free list over one allocation, kept on the host side where kernels
 //! cannot break it. It is deliberately simple: device-side allocation is rare and slow on

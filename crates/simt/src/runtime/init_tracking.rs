@@ -1,10 +1,10 @@
-//! What is known of device memory while somebody looks for mistakes: which bytes anybody has
-//! written, and what was freed.
+//! Initialisation tracking, for checks: which bytes of device memory have been written, and which
+//! were freed.
 //!
 //! Kept on request only. What is not tracked counts as written and in use: constant banks, memory
 //! of other processes, pinned host memory. What the host writes by itself, in memory that it
 //! shares with the device, is seen by a pattern that such memory is filled with: where it is gone,
-//! somebody wrote.
+//! written.
 //!
 //! Invariant: areas do not overlap.
 
@@ -16,7 +16,7 @@ const WORD_BYTES: u64 = 64;
 /// Bytes of the pattern that is looked at at once.
 pub const PATTERN_BYTES: u64 = 8;
 
-/// What an aligned word of memory at this address holds that nobody has written, of memory that the
+/// What an aligned word of memory at this address holds while it is not initialised, of memory that the
 /// host writes too. Nothing that programs are likely to write.
 pub fn pattern(address: u64) -> u64 {
     (address ^ 0x5ac3_96e1_0f7d_b82d).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
@@ -55,7 +55,7 @@ pub struct Misused {
 /// Why a byte must not be accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
-    /// Nobody wrote it.
+    /// It was not written.
     Unwritten,
     /// No kernel wrote it, but the host may have: then the [`pattern`] is gone.
     UnwrittenByKernels,
@@ -91,7 +91,7 @@ impl WrittenBytes {
         self.areas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nobody has written `bytes` from `start` on: fresh memory.
+    /// `bytes` from `start` on are not initialised: fresh memory.
     pub fn track(&self, start: u64, bytes: u64) {
         self.add(start, bytes, false);
     }
@@ -121,7 +121,7 @@ impl WrittenBytes {
         }
     }
 
-    /// Somebody writes these bytes.
+    /// These bytes are written.
     pub fn write(&self, address: u64, bytes: u64) {
         let mut areas = self.lock();
         let end = address.saturating_add(bytes);
@@ -206,7 +206,7 @@ mod tests {
             let found = account.misused(1010, 4, reads).unwrap();
             assert_eq!((found.address, found.area, found.why), (1010, 1000, Misuse::Freed));
         }
-        // A part of it, to somebody who wants less.
+        // A part of it, where less is wanted.
         account.track(1100, 20);
         assert_eq!(account.misused(1010, 4, false), None);
         assert_eq!(account.misused(1100, 4, true).map(|m| m.why), Some(Misuse::Unwritten));

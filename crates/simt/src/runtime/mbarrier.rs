@@ -1,8 +1,8 @@
-//! The 64-bit object behind `mbarrier`: how many arrivals and how many bytes a phase still waits
-//! for, and which phase it is.
+//! `mbarrier` objects: the format of the 64-bit word, with pending arrivals, pending bytes and the
+//! phase.
 //!
 //! PTX leaves the contents open; a program may only count on its size. Every change is one value
-//! from another, so that whoever changes one in memory decides how to do so atomically.
+//! from another, so that the code that changes one in memory decides how to do so atomically.
 //!
 //! | bits | |
 //! |---|---|

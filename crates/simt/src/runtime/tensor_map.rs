@@ -1,10 +1,10 @@
-//! Tensor maps: what the 128 bytes of a `CUtensorMap` say on the software GPU, and which pieces of
-//! a tensor a copy with one touches.
+//! Tensor maps: the format of the 128 bytes of a `CUtensorMap` on the software GPU, and which
+//! pieces of a tensor a copy touches.
 //!
 //! The encoding is our own. A field has a place of its own, so that `tensormap.replace` is a store.
 //! A map may lie anywhere that a program can write: [`TensorMap::decode`] believes nothing, and
 //! nothing that a map says makes [`TensorMap::rows`] panic. Whether the memory may be touched is
-//! for whoever copies to ask.
+//! for the copying code to ask.
 
 mod rows;
 

@@ -1,6 +1,6 @@
-//! Puts blocks into the order in which a warp runs them.
+//! Block layout: the order of blocks, which is the order in which a warp runs pending ones.
 //!
-//! A warp runs its lowest pending block, so the order decides where lanes meet again: a block
+//! A warp runs its lowest pending block, so the order decides where lanes reconverge: a block
 //! stands after all that lead to it (loops aside), a loop's blocks stand together, and what comes
 //! after a loop stands after all of it. Every loop gets one back-edge: lanes that `continue` wait
 //! at the latch for those still in the body, and the warp stays in step.

@@ -1,4 +1,4 @@
-//! Drops instructions whose results nobody reads.
+//! Dead code elimination: drops instructions whose results are not read.
 //!
 //! Registers are mutable, so this is by use counts over the whole function: an instruction without
 //! effects goes when none of its results is read anywhere, and that may free its sources in turn.
@@ -13,7 +13,7 @@ pub(crate) fn run(f: &mut Function) {
     drop_unused(f);
 }
 
-/// Drops instructions without effects whose results nobody reads.
+/// Drops instructions without effects whose results are not read.
 pub(crate) fn drop_unused(f: &mut Function) {
     let mut reads = reads(f);
     loop {

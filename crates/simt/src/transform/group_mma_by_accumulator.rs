@@ -1,6 +1,6 @@
-//! Brings products of matrices that add to the same sums together.
+//! Scheduling of matrix products: those with the same accumulators are grouped.
 //!
-//! Programs multiply all tiles with one slice of the factors, then all with the next, since a GPU
+//! Programs multiply all tiles with one slice of the operands, then all with the next, since a GPU
 //! waits for a sum before it can add to it again. Here a sum that is added to again at once stays
 //! where it is. A product has no effect but its results, so it may run later: right in front of
 //! the product that takes them, if nothing between looks at them or changes what it reads.

@@ -1,4 +1,4 @@
-//! Puts the bodies of called functions where they are called.
+//! Inlining of called functions.
 //!
 //! Every direct call of a function that is not recursive is inlined while the caller stays under
 //! a limit of size: a call costs the vector IR copies of parameters through local memory, and an

@@ -1,12 +1,13 @@
-//! Gives what lanes take out of a loop a register of its own.
+//! Loop exit copies (as LCSSA phis), which remove temporal divergence: a value that is uniform
+//! inside a loop but read behind it by lanes that left earlier gets a register of its own.
 //!
 //! Lanes leave a loop at different times, and those that have left still read its registers: a counter
 //! that all lanes in the loop have in common varies for that reason alone, and so does every address
 //! made of it. So such a register gets a *twin* that is written wherever it is. The loop reads
-//! the register, which nobody else needs any more and which is one number again; all others read the
+//! the register, which no other code needs any more and which is one number again; all others read the
 //! twin, which keeps what each lane left with.
 //!
-//! A twin is a `mov` behind each definition, so only what does become a formula of the lane's number
+//! A twin is a `mov` behind each definition, so only what becomes an affine value of the lane's number
 //! gets one: that is found by trying. Registers that terminators read are left alone.
 //!
 //! Invariant: a register and its twin are equal in every lane, always.

@@ -1,4 +1,5 @@
-//! Turns local variables into registers where nobody takes their address.
+//! mem2reg: local variables whose address is not taken become registers; the others get their place
+//! in the frame.
 //!
 //! After inlining, parameters of calls are such variables, and so are scalars of unoptimised
 //! code. A slot is promoted if all that happens to it are loads and stores at constant offsets

@@ -1,5 +1,5 @@
-//! Tidies the graph: drops what cannot be reached, threads jumps through empty blocks, merges
-//! chains, and lets branches to a bare `ret` or `exit` leave directly.
+//! CFG simplification: drops unreachable blocks, threads jumps through empty ones, merges chains,
+//! and lets branches to a bare `ret` or `exit` leave directly.
 //!
 //! The last matters for speed: a lane that waits at a far `ret` block would keep the others from
 //! being all the live lanes.

@@ -1,12 +1,12 @@
-//! Brings loads of factors near the products that take them.
+//! Scheduling of matrix operands: their loads sink towards the products that read them.
 //!
-//! Programs load all factors of a slice, then multiply: a GPU's loads take long, and its other
+//! Programs load all operands of a slice, then multiply: a GPU's loads take long, and its other
 //! warps multiply meanwhile. A processor that multiplies has time to load what the next products
 //! want, but does not look so far ahead as to multiply while it still checks a slice's loads. So a
 //! load comes a few sums ahead of its first product, and what makes only its address right in front
 //! of it. Nothing that could change memory is between.
 //!
-//! Runs behind `chains`, which brings the products of a sum together. The first instruction of a
+//! Runs behind `group_mma_by_accumulator`, which brings the products of a sum together. The first instruction of a
 //! block stays where it is: lanes may have to come together there.
 
 use crate::ir::op::Op;
@@ -73,7 +73,7 @@ fn is_product(inst: &Inst) -> bool {
 }
 
 /// True if an instruction is a product that starts a sum, but for every other of those in a row
-/// that have the same factor A: native code makes these two at once.
+/// that have the same operand A: native code makes these two at once.
 fn is_start(insts: &[Inst], index: usize) -> bool {
     let Some(rows) = starts_sum(insts, index) else { return false };
     let before = (1..index).rev().filter(|n| is_product(&insts[*n]));
@@ -81,7 +81,7 @@ fn is_start(insts: &[Inst], index: usize) -> bool {
     starts.take_while(|other| *other == rows).count() % 2 == 0
 }
 
-/// The factor A of a product that does not add to the results of the instruction before it.
+/// The operand A of a product that does not add to the results of the instruction before it.
 fn starts_sum(insts: &[Inst], index: usize) -> Option<&[Operand]> {
     let Op::Multiply(product) = insts[index].op else { return None };
     let before = &insts[index - 1];
@@ -129,7 +129,7 @@ mod tests {
         insts.iter().map(|i| i.line).collect()
     }
 
-    /// Five sums of two products each: all share factors A, the last wants what is loaded in front.
+    /// Five sums of two products each: all share operands A, the last wants what is loaded in front.
     fn slice() -> Vec<Inst> {
         let loads = [add(50, 60), add(51, 60), load(10, 50), load(11, 51)];
         let sums = [100, 110, 120, 130].map(|sum| [product(0, 3, sum), product(4, 6, sum)]);

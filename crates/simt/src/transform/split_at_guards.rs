@@ -1,4 +1,5 @@
-//! Starts a block where a widening must be checked.
+//! Block splitting where a speculation needs a guard (an affine value that is widened), so that a
+//! failed guard can leave at a block's start.
 //!
 //! A check that fails moves the warp to code for any order of blocks, and a warp can only move at
 //! the start of a block. So a value that is widened in the block that computes it needs a block

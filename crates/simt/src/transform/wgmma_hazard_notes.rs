@@ -1,5 +1,5 @@
-//! What happens to registers that an asynchronous product (`wgmma`) may still write, for who keeps
-//! account of accesses: notes around everything that touches one.
+//! Hazard notes for `wgmma`, for checks: instrumentation around accesses to registers that an
+//! asynchronous product may still write.
 //!
 //! A register holds such a value if a product leaves it there or a `mov` brings it there. Compilers
 //! move sums between products that go on with them, and assemblers take such copies away again; so a

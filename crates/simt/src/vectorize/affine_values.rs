@@ -1,6 +1,5 @@
-//! Values that are formulas of the lane's number: the checks that keep them such, the second
-//! instruction of those that have a number for each half of the warp, and the lanes of those that
-//! vector instructions read.
+//! Affine values: the guards that keep them affine, the second scalar of half-warp-affine ones, and
+//! the lanes of those that vector instructions read.
 
 use crate::analysis::affine::Widening;
 use crate::ir::op::{Access, CompareType, IntOp, IntType, Op, Space, Special, Width};
@@ -87,7 +86,7 @@ impl Vectorizer<'_> {
         }
     }
 
-    /// A source that is a formula of the lane's number.
+    /// A source that is an affine value of the lane's number.
     pub(super) fn formula(&mut self, reg: Reg, halves: bool) -> Source {
         let stride = self.stride(reg).unwrap_or(0);
         if halves {
@@ -97,7 +96,7 @@ impl Vectorizer<'_> {
         }
     }
 
-    /// How many of the first sources of an instruction that runs a lane are given as formulas.
+    /// How many of the first sources of an instruction that runs a lane are given as affine values.
     pub(super) fn formula_sources(&self, inst: &Inst) -> usize {
         let formula = |operand: &Operand| match operand {
             Operand::Reg(r) => self.stride(*r),
@@ -126,7 +125,7 @@ impl Vectorizer<'_> {
         }
     }
 
-    /// The vector register that holds the values of one that is a formula.
+    /// The vector register that holds the values of one that is an affine value.
     pub(super) fn copy(&mut self, reg: Reg) -> Reg {
         if let Some(copy) = self.copies.get(&reg) {
             return *copy;

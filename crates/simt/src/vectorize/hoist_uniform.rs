@@ -1,4 +1,5 @@
-//! What is computed once: for all warps of a block, or for all lanes and then copied to them.
+//! Hoisting: what is computed once for all warps of a block (the uniform preamble), or once for all
+//! lanes and then broadcast.
 
 use crate::ir::op::{Op, Width};
 use crate::ir::vector::{
@@ -42,7 +43,7 @@ impl Vectorizer<'_> {
             && inst.dst.iter().all(|d| self.shapes.invariant.get(d.reg.index()) == Some(&true))
     }
 
-    /// Values loaded from one address that nobody reads as one value go straight to all lanes.
+    /// Values loaded from one address that no instruction reads as one value go straight to all lanes.
     pub(super) fn load_for_all(&mut self, blocks: &[VectorBlock]) {
         let mut candidate = vec![false; self.storage.len()];
         for inst in blocks.iter().flat_map(|b| &b.insts) {

@@ -1,4 +1,4 @@
-//! From the SIMT IR of a thread to the vector IR of a warp.
+//! Vectorisation: from the SIMT IR of a thread to the vector IR of a warp.
 //!
 //! Little is decided here: the shapes found before say what is scalar and which results must be
 //! kept, this writes it down. In [`Mode::Independent`] the shapes are not believed.

@@ -1,4 +1,5 @@
-//! Where each register lives, and which instructions are computed once for all lanes.
+//! Storage classes: whether a register is a vector, a scalar, a mask or several of these, and which
+//! instructions are uniform.
 
 use crate::analysis::affine::{Rules, Shape};
 use crate::ir::op::{Class, Op, Space, Width};
@@ -72,7 +73,7 @@ impl Vectorizer<'_> {
             StorageClass::HalfAffine { .. } => Rules::is_formula(&inst.op) && inst.dst.len() == 1,
             _ => true,
         });
-        // What is done once to lane 0's values is done to all where the results are formulas too.
+        // What is done once to lane 0's values is done to all where the results are affine values too.
         let formula = Rules::is_formula(&inst.op)
             || (matches!(inst.op, Op::Setp(..)) && !self.shapes.results(inst).varies());
         let sources_scalar = || {

@@ -1,5 +1,5 @@
-//! The account of asynchronous copies: what may still be read or written for a thread that has not
-//! waited for it.
+//! Race detection for asynchronous copies: what they may still read or write for a thread that has
+//! not waited.
 //!
 //! Copies are done where they are issued; here they last until their thread waits for their group,
 //! or until the phase is over of the mbarrier that hears of them. What a phase orders is seen by
@@ -143,7 +143,7 @@ impl Shadow {
         self.copies.queues.entry((thread(warp, lane), bulk)).or_default().groups += 1;
     }
 
-    /// A thread waits for all of its groups but so many of the latest; `None`: for all copies.
+    /// A thread waits for all of its groups except a number of the latest; `None`: for all copies.
     pub(in crate::check) fn wait(
         &mut self,
         (warp, lane): (u32, u32),
@@ -222,7 +222,7 @@ impl Shadow {
         }
     }
 
-    /// True if a phase that an access waits for is not known to be over by this warp, and nobody
+    /// True if a phase that an access waits for is not known to be over by this warp, and no warp
     /// who knows has told all others.
     pub(super) fn lasts(&self, earlier: Access, mbarrier: u32, warp: u32) -> bool {
         let at = self.warps.len() + mbarrier as usize;

@@ -1,4 +1,4 @@
-//! The account of asynchronous products (`wgmma`): what they may still read of shared memory.
+//! Race detection for asynchronous products (`wgmma`): what they may still read of shared memory.
 //!
 //! Products are done where they are issued; here they read until one of their four warps has waited
 //! for their group, since they are one operation of all four. In the place of its warp's steps such
@@ -65,7 +65,7 @@ impl Shadow {
         self.warps[warp as usize].products.groups += 1;
     }
 
-    /// A warp waits for all of its groups but so many of the latest.
+    /// A warp waits for all of its groups except a number of the latest.
     pub(in crate::check) fn wait_products(&mut self, warp: u32, left: u32) {
         let clock = &mut self.warps[warp as usize];
         let (arrivals, released) = (clock.arrivals, clock.released);

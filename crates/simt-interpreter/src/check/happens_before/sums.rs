@@ -1,7 +1,7 @@
-//! The account of registers that asynchronous products (`wgmma`) may still write.
+//! Race detection for accumulator registers that asynchronous products (`wgmma`) may still write.
 //!
 //! A product's sums are there once the thread has waited for its group; who uses one before, or
-//! overwrites one that nobody has used or copied, does so while it is written. Registers are known
+//! overwrites one that has not been used or copied, does so while it is written. Registers are known
 //! by their numbers in the program. A copy is the same sum: what counts is when it is used.
 
 use crate::check::happens_before::Shadow;

@@ -1,5 +1,5 @@
-//! Where addresses become pointers: how an access gives its addresses, what they are checked
-//! against, and the runs of lanes that one check serves.
+//! Address resolution: where addresses become pointers, with their bounds checks, and the runs of
+//! lanes that one check serves.
 
 use crate::check;
 use crate::decode::SCALAR_BYTES;
@@ -23,7 +23,7 @@ pub(crate) enum AddressForm {
     Formula { wide: bool, stride: i16, halves: bool },
 }
 
-/// The tag of an access: bit 0 says that addresses have 64 bits, bit 1 that they are a formula,
+/// The tag of an access: bit 0 says that addresses have 64 bits, bit 1 that they are an affine value,
 /// bit 2 that each half of the warp has its own, five bits of the access's number in its function
 /// follow; the second byte is the space, the upper half the stride.
 pub(crate) fn tag(space: Space, form: AddressForm, site: u32) -> u32 {
@@ -160,11 +160,11 @@ pub(super) unsafe fn first_address(machine: &HandlerContext<'_>, ins: &Ins, behi
     }
 }
 
-/// Finds and checks the memory of an access whose addresses are a formula, if all of a run of lanes
-/// lies in one range; `None` if somebody else must look.
+/// Finds and checks the memory of an access whose addresses are an affine value, if all of a run of lanes
+/// lies in one range; `None` if the slow path must look.
 ///
 /// # Safety
-/// As [`addresses`], and the tag says that it is a formula.
+/// As [`addresses`], and the tag says that it is an affine value.
 #[inline(always)]
 unsafe fn locate_formula(
     machine: &mut HandlerContext<'_>,
@@ -482,7 +482,7 @@ impl HandlerContext<'_> {
         found
     }
 
-    /// The same, of an access that nobody keeps account of.
+    /// The same, of an access that is not accounted for.
     pub(crate) fn find(
         &mut self,
         space: u32,

@@ -1,4 +1,4 @@
-//! Products of 16 rows in AVX2, for the formats that networks use: `avx512` with vectors of eight
+//! Matrix products of 16 rows with AVX2, for common formats: as `avx512`, with vectors of eight
 //! lanes.
 //!
 //! The upper and the lower eight rows are done one after the other, so that the sums, eight

@@ -1,5 +1,5 @@
-//! Products of 16 rows in AVX-512, for the formats that networks use: the same sums in the same
-//! order as `product`, with the spreading of operands written out.
+//! Matrix products of 16 rows with AVX-512, for common formats: the sums of `product` in the same
+//! order.
 //!
 //! The sums are eight vectors of 16 lanes: two of each of the four registers. A's values of a
 //! quarter are spread by a shuffle within 128 bits, which is where the four lanes of a row are;

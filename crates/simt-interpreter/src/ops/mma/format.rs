@@ -1,4 +1,4 @@
-//! Elements of matrices, and how two of them are multiplied into a sum.
+//! Element formats of matrices, and multiply-accumulate of two elements.
 
 use crate::ops::fp8::widen;
 use crate::ops::half::{widen_b16, widen16};

@@ -1,4 +1,4 @@
-//! Handlers of matrix products and of the moves of 8 by 8 matrices.
+//! Matrix products (mma) and moves of 8 by 8 matrices.
 //!
 //! A product has more operands than an instruction has room for: their offsets are a list among
 //! the constants of the register file, D, A, B, C one behind the other, and the instruction has
@@ -78,7 +78,7 @@ impl Operands {
     /// The `i`-th register of the list.
     ///
     /// # Safety
-    /// The list has so many entries, and the entry is that of a register of `T`.
+    /// The list has more than `n` entries, and the entry is that of a register of `T`.
     #[inline(always)]
     unsafe fn register<T: Lane>(self, machine: &HandlerContext<'_>, i: usize) -> [T; W] {
         // SAFETY: by contract.
@@ -88,7 +88,7 @@ impl Operands {
     /// The `i`-th entry of the list.
     ///
     /// # Safety
-    /// The list has so many entries.
+    /// The list has that number of entries.
     #[inline(always)]
     unsafe fn offset(self, machine: &HandlerContext<'_>, i: usize) -> u32 {
         // SAFETY: by contract the list is in the file, aligned as all constants are.

@@ -1,4 +1,4 @@
-//! The product of two matrices in registers, for any format.
+//! Generic matrix product in registers, for any format.
 //!
 //! A slice is what one element position of one group of registers holds, as one array of lanes:
 //! four values of `k` for eight rows of A, or for the eight columns of B. For each of the four, A's

@@ -1,4 +1,4 @@
-//! Factors of which half was left out, made whole: a unit after the other, by the metadata.
+//! Sparse operands made dense by their metadata.
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{Body, Rare, Target, read, versions};
@@ -38,7 +38,7 @@ impl Body for Expand {
     }
 }
 
-/// The registers of the whole factor.
+/// The registers of the whole operand.
 fn whole(sparse: Sparse, kept: &[[u32; W]; 2], metadata: &[u32; W]) -> [[u32; W]; 4] {
     let (packed, bits) = (sparse.packed(), u32::from(sparse.unit_bits));
     let mut whole = [[0; W]; 4];

@@ -1,4 +1,4 @@
-//! Reading a texture at a point: levels, faces of cubes, filtering.
+//! Texture sampling at a point: mipmap levels, cube faces, filtering.
 //!
 //! Coordinates and filtering are those of CUDA's programming guide: texel centres lie at halves,
 //! and the weights of neighbours, in a level and between levels, have 8 bits of fraction.

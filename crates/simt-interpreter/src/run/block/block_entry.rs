@@ -1,6 +1,6 @@
-//! All warps of a block in native code together, from barrier to barrier.
+//! Block-level entry: all warps of a block in native code together, from barrier to barrier.
 //!
-//! Native code is left when a warp comes to something that it does not do, or when somebody asks.
+//! Native code is left when a warp comes to something that it does not do, or when it is asked to yield.
 //! Then every warp is put where it stands, in front of its code or at the barrier, and they take
 //! turns as warps do; when a barrier has let all of them go on they enter together again. Not
 //! earlier: a warp that waits for another one must not always be the first.

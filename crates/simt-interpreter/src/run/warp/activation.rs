@@ -1,4 +1,4 @@
-//! A function that a warp is in: its registers, and which lanes wait at which block.
+//! Activation of a function in a warp: its registers, and which lanes are pending at which block.
 
 use crate::register_file::RegisterFile;
 use crate::run::program::{CodeId, Program};
@@ -63,7 +63,7 @@ impl Activation {
     pub(super) fn add(&mut self, block: u32, mask: u32) {
         self.pending[block as usize] |= mask;
         self.lowest = self.lowest.min(block);
-        // Whoever came may be the one that was waited for.
+        // The lanes that came may be those that were waited for.
         self.parked.retain(|b| *b != block);
     }
 
@@ -109,7 +109,7 @@ impl Activation {
         let mut blocks = (first..n).chain(0..first.min(n));
         match blocks.find(|block| self.can_run(*block)) {
             Some(b) => Some((b as u32, false)),
-            // Everybody here waits for somebody: let the first go, unless who is waited for can come.
+            // All lanes here wait for others: the first go on, unless those others can come.
             None => Some((self.lowest, true)),
         }
     }

@@ -1,4 +1,4 @@
-//! A warp at barriers: of its block, and of its cluster. What arrives is a warp; the block counts.
+//! Barriers of a block and a cluster, seen from a warp. Warps arrive; the block counts.
 
 use crate::decode::{BarrierTerm, Code};
 use crate::handler_context::HandlerContext;

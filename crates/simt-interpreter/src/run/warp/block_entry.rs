@@ -1,4 +1,4 @@
-//! A warp's place among all warps of its block, while native code runs them together.
+//! Block-level entry, seen from a warp: its slot among the warps of its block.
 
 use crate::run::program::CodeId;
 use crate::run::warp::{FUEL, Waiting, Warp};

@@ -1,4 +1,4 @@
-//! Lanes of a warp in different functions, and moving between them.
+//! Calls and returns: lanes of a warp in different functions.
 //!
 //! The functions that lanes are in are a tree: the kernel is its root, and a call adds a branch.
 //! Normally a callee runs until all of its lanes have returned, so that callers stay together. When
@@ -85,7 +85,7 @@ impl Warp {
         self.activations[parent].add(next, back);
     }
 
-    /// Nobody is to run in the current function: it is over, or its lanes wait.
+    /// No lane can run in the current function: it is over, or its lanes wait.
     pub(super) fn nothing_pending(
         &mut self,
         program: &Arc<Program>,

@@ -1,5 +1,5 @@
-//! How a segment's loads and stores find their memory. What is looked at in front of the segment is in
-//! `group` for addresses that are formulas, and in `listed` for others.
+//! Address modes: how the loads and stores of a region address memory. `check_coalescing` checks
+//! affine addresses in front of the region, `lane_addresses` all others.
 
 use crate::asm::assembler::{Label, at};
 use crate::avx2::memory::check_coalescing::is_exact;
@@ -60,7 +60,7 @@ impl AddressMode {
         usize::from(matches!(self, Self::Table { .. }))
     }
 
-    /// Gives a formula its pointer, and how far behind that lane 0's first element is.
+    /// Gives an affine value its pointer, and how far behind that lane 0's first element is.
     pub(crate) fn set_pointer(&mut self, number: usize, from_there: i32) {
         if let Self::Formula { pointer, offset, .. } = self {
             (*pointer, *offset) = (number, from_there);
@@ -124,7 +124,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Checks addresses of a segment's access of a number that are no formula; goes to `slow` if it
+    /// Checks addresses of a region's access of a number that are no affine value; goes to `slow` if it
     /// may not be made.
     pub(crate) fn check_reach(
         &mut self,
@@ -205,7 +205,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The memory of an element of a lane of a quarter; its address is in RAX if it is not a formula.
+/// The memory of an element of a lane of a slice; its address is in RAX if it is not an affine value.
 pub(crate) fn memory_of(
     address_mode: AddressMode,
     slice: usize,

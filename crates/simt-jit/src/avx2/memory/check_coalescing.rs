@@ -1,11 +1,11 @@
-//! Loads and stores of a segment whose addresses are formulas: those that start at one number, or at
-//! one for each half of the warp, share a pointer and are checked together.
+//! Bounds-check coalescing in a region: affine accesses that start at one number (or at one for
+//! each half warp) share a pointer and one check.
 //!
 //! Where one comparison cannot allow them all, each is looked at alone, behind the function; only
-//! what that does not allow either runs by its decoded form.
+//! what that does not allow either runs by the interpreter.
 //!
-//! Quarters run one behind the other, so what one lane of a segment stores no lane of another
-//! quarter may load or store. Of accesses that start at one number that is known beforehand; others
+//! Slices run one behind the other, so what one lane of a region stores no lane of another
+//! slice may load or store. Of accesses that start at one number that is known beforehand; others
 //! are looked at.
 
 use crate::asm::assembler::{Label, X, at};
@@ -24,7 +24,7 @@ use simt::ir::vector::{Source, VectorInst};
 use simt::launch_shape::HALF_LANES;
 use std::rc::Rc;
 
-/// An access whose addresses are a formula.
+/// An access whose addresses are an affine value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     /// The instruction's number in its block.
@@ -70,7 +70,7 @@ pub(crate) fn is_exact(mem: MemAccess, stride: i32, halves: bool) -> bool {
 }
 
 impl Span {
-    /// The access that an instruction makes, if its addresses are a formula, and what it has in
+    /// The access that an instruction makes, if its addresses are an affine value, and what it has in
     /// common with others.
     pub(crate) fn of(
         (index, inst): (usize, &VectorInst),
@@ -149,7 +149,7 @@ impl CheckGroup {
         self.key == *key && high - low < REACH_MAX && low.abs() < REACH_MAX
     }
 
-    /// An access can be in a segment with this group's: they are apart, or it can be looked at
+    /// An access can be in a region with this group's: they are apart, or it can be looked at
     /// whether they are. `own` if it would be one of the group.
     pub(crate) fn bears(&self, span: &Span, own: bool) -> bool {
         let mut meeting = self.spans.iter().filter(|s| s.mem.write || span.mem.write);
@@ -173,7 +173,7 @@ impl CheckGroup {
 }
 
 impl Compiler<'_> {
-    /// Makes the pointers of a segment's groups, and all checks of what they lead to.
+    /// Makes the pointers of a region's groups, and all checks of what they lead to.
     pub(in crate::avx2) fn check_groups(&mut self, region: &Rc<VectorRegion>, slow: Label) {
         let groups = &region.groups;
         let ready = self.a.label();
@@ -233,14 +233,14 @@ impl Compiler<'_> {
         }
     }
 
-    /// A number of a group's bases and so many bytes, in RCX.
+    /// A number of a group's bases plus an offset in bytes, in RCX.
     fn start_of(&mut self, group: &CheckGroup, base: Source, more: i64) {
         let mem = group.spans[0].mem;
         self.number_in(base, mem, C);
         self.add_to_address(mem, i64::from(group.key.shift) + more);
     }
 
-    /// The pointer that is so many bytes in front of RCX.
+    /// The pointer that is an offset in bytes in front of RCX.
     fn set_pointer(&mut self, group: &CheckGroup, half: usize, low: i64) {
         let start = at(C, -low as i32);
         self.a.op(Code::Lea_r64_m, &[POINTERS[group.pointer + half].into(), start.into()]);

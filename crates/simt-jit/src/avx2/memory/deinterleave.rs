@@ -1,5 +1,5 @@
-//! Loads and stores of two or four elements a lane: a lane's elements at once, turned so that every
-//! register has one element of all lanes.
+//! Vector loads and stores of two or four elements a lane: whole rows move and are transposed in
+//! registers.
 
 use crate::asm::assembler::X;
 use crate::avx2::SLICE_LANES;
@@ -72,7 +72,7 @@ impl Slice<'_, '_> {
     }
 
     /// Registers of which the nth has the nth elements of each of those given, by halves: two of 64
-    /// bits, or four of 32. If they are `spent`, nobody needs those given.
+    /// bits, or four of 32. If they are `spent`, those given are dead.
     fn turned(&mut self, given: &[Register], spent: bool) -> Vec<Register> {
         let mut both = |codes: [Code; 2], a: Register, b: Register, spent: bool| {
             let made = codes.map(|code| self.binary_of(code, a, b));

@@ -1,5 +1,5 @@
-//! Addresses that are known only lane by lane, in memory: checks of all of them, and lists of those
-//! of the lanes that take part.
+//! Scattered addresses of a region: bounds checks of all lanes, and lists of the active lanes'
+//! addresses on the stack.
 
 use crate::asm::assembler::{Label, X, at};
 use crate::avx2::whole_warp::RUNNING;
@@ -261,7 +261,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Registers of the checks, which come before the segment uses any; beside those of `file`.
+/// Registers of the checks, which come before the region uses any; beside those of `file`.
 const T0: Register = Register::YMM0;
 const T0B: Register = Register::YMM1;
 const T2: Register = Register::YMM3;

@@ -1,7 +1,7 @@
-//! `ldmatrix` between segments: rows of 16 bytes from where lanes' addresses say into the register
-//! file, where lane 4 r and the three behind it have row r of a matrix.
+//! `ldmatrix` between regions: rows of 16 bytes from the lanes' addresses into the register file,
+//! where lanes 4 r to 4 r + 3 have row r of a matrix.
 //!
-//! Deliberately absent: warps that are not whole, and stores. Their decoded form runs.
+//! Deliberately absent: warps that are not whole, and stores. They run in the interpreter.
 
 use crate::asm::assembler::at;
 use crate::avx512::operands::Value;

@@ -1,4 +1,4 @@
-//! Loads and stores of a quarter's lanes, after all that they need has been checked.
+//! Loads and stores of the lanes of a slice, after their checks have passed.
 
 use crate::asm::assembler::{X, at};
 use crate::avx2::memory::address_mode::{AddressMode, memory_of};
@@ -128,7 +128,7 @@ impl Slice<'_, '_> {
     }
 
     /// What is `offset` bytes behind a lane's address, which is loaded into RAX unless it is a
-    /// formula. Needs the start of shared memory in RDX, if it is there and in the register file.
+    /// affine value. Needs the start of shared memory in RDX, if it is there and in the register file.
     pub(in crate::avx2) fn memory_of_lane(
         &mut self,
         mem: MemAccess,

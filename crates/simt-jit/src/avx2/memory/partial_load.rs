@@ -1,4 +1,5 @@
-//! Loads of which the end may be missing, between segments: native where every lane reads all of it.
+//! Loads with a run-time count of valid bytes, between regions: native where every lane loads all
+//! of them.
 
 use crate::asm::assembler::at;
 use crate::avx2::SLICES;
@@ -12,7 +13,7 @@ use simt::ir::vector::{Source, VectorInst};
 
 impl Compiler<'_> {
     /// Makes code for such a load; false if there is none. Lanes of which some bytes are missing are
-    /// for the decoded form.
+    /// for the interpreter handlers.
     pub(in crate::avx2) fn load_prefix_of_lanes(
         &mut self,
         inst: &VectorInst,

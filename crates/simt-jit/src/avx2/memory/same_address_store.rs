@@ -1,5 +1,5 @@
-//! Stores of lanes to one address, as a warp's only thread makes them or all do: what the last lane
-//! stores stays, so nothing else is stored. They stand alone between segments.
+//! Stores of all lanes to one address: only the last lane's value is stored. They stand between
+//! regions.
 
 use crate::asm::assembler::{X, at};
 use crate::frame::layout::{C, D, FILE};

@@ -1,5 +1,5 @@
-//! Reciprocal roots from the processor's estimate and one step of Newton's method: the interpreter's
-//! `estimate`, operation by operation, so that both give the same bits.
+//! `rsqrt.approx`: the processor's estimate and one Newton step, as the interpreter's
+//! `rsqrt_estimate`, operation by operation, for the same bits.
 //!
 //! There is no case to tell apart. Of zero and infinity the estimate is the result; their product with
 //! it is the processor's own NaN, which without a unit of its exponent is a number, far below zero.

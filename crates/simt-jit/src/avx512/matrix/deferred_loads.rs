@@ -1,8 +1,8 @@
-//! Loads of factors between products: a processor loads while it multiplies, if one stands beside
-//! the other.
+//! Deferred operand loads: `ldmatrix` loads are scheduled between matrix products, so that the
+//! processor loads while it multiplies.
 //!
-//! Programs load all factors of a slice, then multiply. Here a load is only checked where it
-//! stands, and where its rows are is kept (`relative`); each matrix is loaded behind some earlier
+//! Programs load all operands of a slice, then multiply. Here a load is only checked where it
+//! stands, and where its rows are is kept (`offset_table`); each matrix is loaded behind some earlier
 //! product, or at last in front of the first that uses it. Nothing that could change memory, or see
 //! that it is late, stands between.
 
@@ -111,7 +111,7 @@ impl Compiler<'_> {
         self.out_of_line.push(Cold::Late { label, back, block, loads });
     }
 
-    /// Loads a matrix, if the decoded form has not; keeps sums.
+    /// Loads a matrix, if the interpreter handlers has not; keeps sums.
     pub(crate) fn load_matrix_now(&mut self, late: &DeferredLoad) {
         let f = self.f;
         let inst = &f.blocks[late.block].insts[late.index];

@@ -1,12 +1,11 @@
-//! Matrices of 8 rows of 16 bytes between memory and registers, with AVX-512: `ldmatrix`,
-//! `stmatrix`, `movmatrix`, and copies of 16 bytes a lane, which `cp.async` becomes.
+//! `ldmatrix`, `stmatrix`, `movmatrix`, and copies of 16 bytes a lane, which `cp.async` becomes.
 //!
-//! Rows lie where their lanes' addresses say: all are checked at once (`relative`), then each is
+//! Rows lie where their lanes' addresses say: all are checked at once (`offset_table`), then each is
 //! moved by an instruction of its own; in copies four lanes' rows that lie one behind the other are
 //! one. Part `p` of the register that matrix `m` is in has its rows `4 p` to
 //! `4 p + 3`.
 //!
-//! Deliberately absent: warps that are not whole, and generic addresses. Their decoded form runs.
+//! Deliberately absent: warps that are not whole, and generic addresses. They run in the interpreter.
 
 use crate::SimdIsa;
 use crate::analysis::use_weights::sources;
@@ -74,7 +73,7 @@ impl Compiler<'_> {
         Some(MemAccess { access, write, shared, local, total, offset, before, wide, site })
     }
 
-    /// Checks the rows of so many lanes. What they are counted from is in RCX then, as a pointer;
+    /// Checks the rows of `count` lanes. What they are counted from is in RCX then, as a pointer;
     /// gives back where their distances from that are on the stack.
     fn checked_rows(
         &mut self,
@@ -349,7 +348,7 @@ impl Compiler<'_> {
         true
     }
 
-    /// Copies 16 bytes a lane as [`Self::copy`], lane by lane, and comes to what goes on at `back`;
+    /// Copies 16 bytes a lane as [`Self::copy`], lane by lane, and continues at `back`;
     /// false if it is no such copy.
     pub(crate) fn copy_apart(&mut self, inst: &VectorInst, load: MemAccess, back: Label) -> bool {
         let Some((store, mem)) = self.store_of_copy(inst, load) else { return false };
@@ -385,7 +384,7 @@ impl Compiler<'_> {
         true
     }
 
-    /// Says in K1 whether in some quad the four lanes' bytes, so many each, do not follow each other.
+    /// Says in K1 whether in some quad the four lanes' bytes do not follow each other.
     /// Uses Z0 to Z3.
     pub(crate) fn differ_in_quads(&mut self, address: Address, width: Width, bytes: i32) {
         let wide = width == Width::W64;

@@ -1,5 +1,5 @@
-//! Code that products of a function call, made once so that it stays where the processor need not
-//! fetch it again: making registers of fragments ready, adding up a fragment's products.
+//! Microkernels: routines that the products of a function call, made once for the sake of the
+//! instruction cache: packing operand fragments, accumulating a fragment's products.
 //!
 //! Nothing here uses general registers but RAX, RCX and RDX.
 
@@ -23,7 +23,7 @@ pub(crate) enum Routine {
     Ready(Factor, Form),
     /// The same of B, from RCX.
     ReadyFrom(Form),
-    /// Looks at so many vectors of a fragment at RAX, as [`Self::Ready`] does, and ends that.
+    /// Looks at a number of vectors of a fragment at RAX, as [`Self::Ready`] does, and ends that.
     Look(usize),
     /// Says at RDX, and to those who only ask for doubt, whether what was made ready since
     /// [`Compiler::start_least`] is refused.
@@ -297,7 +297,7 @@ impl Compiler<'_> {
         self.note_least_of(from, factor);
     }
 
-    /// The same of elements and their factor, of which either is in memory.
+    /// The same of elements and their operand, of which either is in memory.
     fn note_least_of(&mut self, one: Register, other: MemoryOperand) {
         let negated = Z2;
         let multiply = Code::EVEX_Vpmullw_zmm_k1z_zmm_zmmm512;

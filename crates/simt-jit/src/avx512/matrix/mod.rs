@@ -1,15 +1,15 @@
-//! Products of matrices with AVX-512: [`Op::Multiply`] by a full warp.
+//! Matrix products (mma) with AVX-512: [`Op::Multiply`] by a full warp.
 //!
-//! The sums of a product are vectors, those of 16 rows by 8 columns of f32 eight: of each register
-//! of C the rows 0 to 3, 8 to 11 and so on, and the others. A quad of lanes has a row of A, so an
-//! element of A comes to all lanes of its row by a shuffle within quads. What the four lanes of a
-//! quad want of B is the same in all quads. Both are made *ready* once, in memory, and serve all
-//! products of the block that use the fragment again (`held` knows which are ready, `engine` how
-//! they lie, `routine` makes and multiplies them).
+//! Accumulators are vectors; those of 16 rows by 8 columns of f32 are eight: of each register of C
+//! the rows 0 to 3, 8 to 11 and so on, and the others. A quad of lanes has a row of A, so an element
+//! of A comes to all lanes of its row by a shuffle within quads. What the four lanes of a quad need
+//! of B is the same in all quads. Both are *packed* once, in memory, and serve all products of the
+//! block that use the fragment again (`packed_cache` knows which are packed, `operand_packing` how
+//! they lie, `microkernels` packs and multiplies them).
 //!
 //! Every tier adds in the order that `simt::ir::matrix` says, to the bit.
 //!
-//! Deliberately absent: warps that are not whole. The decoded form runs.
+//! Deliberately absent: partial warps. They run in the interpreter.
 
 mod deferred_loads;
 pub(crate) mod ldmatrix;
@@ -50,15 +50,15 @@ const SPARE: [Register; 4] = [Register::ZMM24, Register::ZMM25, Register::ZMM26,
 /// Least magnitude but zero of an element for products in pairs, as bf16: 2^-50.
 ///
 /// Then a product but zero is at least 2^-100, and a multiple of 2^-114. A sum starts as C's
-/// element: if that is subnormal, the decoded form runs. As long as products are zero the sum stays
+/// element: if that is subnormal, the interpreter runs it. As long as products are zero the sum stays
 /// what it is. The first other product `p` meets a sum `s`. If `s` is at least 2^-102 it is a
 /// multiple of 2^-125 as `p` is, and so is the rounded sum: it is zero or normal. If `s` is less,
 /// the sum is more than 2^-101, normal, and a multiple of 2^-124. From then on, all that is added is
 /// a multiple of 2^-125: no sum is ever subnormal, so there is nothing that could be taken for zero.
 const PAIRED_LEAST: u16 = (127 - 50) << 7;
 
-/// Registers that nothing but loads of matrices writes, and nothing but products reads, as factors:
-/// those together that are one factor and no part of another, and in which order products want
+/// Registers that nothing but loads of matrices writes, and nothing but products reads, as operands:
+/// those together that are one operand and no part of another, and in which order products want
 /// their lanes.
 pub(crate) fn fragments(f: &VectorFunction) -> Vec<(Vec<usize>, Order)> {
     let mut loaded = vec![false; f.classes.len()];
@@ -92,7 +92,7 @@ pub(crate) fn fragments(f: &VectorFunction) -> Vec<(Vec<usize>, Order)> {
     found
 }
 
-/// By register: the only factor that it is in, whose registers are all different, and in which order
+/// By register: the only operand that it is in, whose registers are all different, and in which order
 /// products want their lanes.
 fn sole_factors(f: &VectorFunction) -> Vec<Option<(Vec<usize>, Order)>> {
     let mut found: Vec<Option<Option<_>>> = vec![None; f.classes.len()];
@@ -155,7 +155,7 @@ fn is_plain(inst: &VectorInst) -> bool {
     inst.guard.is_none() && inst.src.iter().all(plain)
 }
 
-/// The factors of a product.
+/// The operands of a product.
 fn factors(inst: &VectorInst, product: Multiply) -> [&[Source]; 2] {
     let (a, rest) = inst.src.split_at(product.a_registers());
     [a, &rest[..product.b_registers()]]
@@ -168,7 +168,7 @@ fn sums(inst: &VectorInst, product: Multiply) -> &[Source] {
 
 impl<'a> Compiler<'a> {
     /// Makes code for a product, those behind it that add to its sums, and as many behind these that
-    /// share their factors A; false if there is none.
+    /// share their operands A; false if there is none.
     pub(crate) fn multiply(&mut self, inst: &VectorInst, product: Multiply) -> bool {
         let Some(engine) = Engine::of(product) else { return false };
         let whole = self.isa == SimdIsa::Avx512 && !self.masked;
@@ -245,7 +245,7 @@ impl<'a> Compiler<'a> {
         true
     }
 
-    /// Products right behind a chain that can be made beside it: they have its factors A.
+    /// Products right behind a chain that can be made beside it: they have its operands A.
     fn chain_beside(
         &self,
         engine: Engine,
@@ -427,7 +427,7 @@ impl<'a> Compiler<'a> {
         self.a.bind(back);
     }
 
-    /// Something was refused, or a product ran in its decoded form: looks whether that matters.
+    /// Something was refused, or a product ran in its interpreter handlers: looks whether that matters.
     pub(crate) fn look_closely(&mut self, pair_check: &PairCheck, slow: Label) {
         for place in &pair_check.refused {
             self.a.op(Code::Cmp_rm32_imm8, &[(*place).into(), X::I(0)]);
@@ -447,14 +447,14 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A product runs in its decoded form, of which subnormal sums can come.
+    /// A product runs in its interpreter handlers, of which subnormal sums can come.
     pub(crate) fn multiplied_elsewhere(&mut self, op: &Op) {
         if let Op::Multiply(Multiply { a: MatrixType::BF16, .. }) = op {
             self.say_of_sums(true);
         }
     }
 
-    /// Puts C into the sums, and takes off what turned factors add to them.
+    /// Puts C into the sums, and takes off what turned operands add to them.
     fn start_sums(&mut self, engine: Engine, c: &[Source], columns: &[usize]) {
         let values: Vec<Value> = c.iter().map(|c| self.value(*c, engine.width())).collect();
         let sums = engine.sums().zip((0..).map(|n| (n / engine.parts(), n % engine.parts())));

@@ -1,4 +1,5 @@
-//! How products of a format are made, and how their fragments lie in memory for that.
+//! Operand packing: how products of a format are made, and the layout of their operand fragments in
+//! memory.
 //!
 //! A fragment is kept *ready*: for each step the vectors that it multiplies. A step is one value of
 //! `k` of a quad of lanes and one *unit* of its registers: one element, or as many as one
@@ -24,7 +25,7 @@ pub(crate) enum Kind {
     Single,
     /// So are f64.
     Double,
-    /// `vpdpbusd` adds four products of bytes, one factor with signs and one without.
+    /// `vpdpbusd` adds four products of bytes, one operand with signs and one without.
     Bytes,
     /// `vpmaddwd` adds two products of integers with signs that have become 16 bits.
     Words,
@@ -83,7 +84,7 @@ pub(crate) struct Form {
     pub(crate) units: usize,
     /// Of A, bytes from one unit to the next; of B, of a quad.
     pub(crate) step: i32,
-    /// Of A: bytes have their upper bit turned over, so that one factor has signs and one has none.
+    /// Of A: bytes have their upper bit turned over, so that one operand has signs and one has none.
     pub(super) turned: bool,
     /// Of B: what that adds to the sums stands behind the steps of a unit, to be taken off.
     pub(super) counted: bool,
@@ -93,7 +94,7 @@ pub(crate) struct Form {
 pub(super) const VECTOR: i32 = 64;
 
 impl Engine {
-    /// How a product is made on this processor; `None` if it runs in its decoded form.
+    /// How a product is made on this processor; `None` if it runs in its interpreter handlers.
     pub(crate) fn of(product: Multiply) -> Option<Self> {
         use MatrixType as M;
         let same = product.a == product.b;
@@ -166,13 +167,13 @@ impl Engine {
         }
     }
 
-    /// True if one factor of bytes must get signs, or lose them.
+    /// True if one operand of bytes must get signs, or lose them.
     fn turns(self) -> bool {
         let signed = |ty| matches!(ty, MatrixType::S8 | MatrixType::S4);
         self.kind == Kind::Bytes && signed(self.product.a) == signed(self.product.b)
     }
 
-    /// True if of the factors of bytes A has no signs.
+    /// True if of the operands of bytes A has no signs.
     pub(super) fn rows_are_unsigned(self) -> bool {
         matches!(self.product.b, MatrixType::S8 | MatrixType::S4)
     }
@@ -209,7 +210,7 @@ impl Engine {
     }
 
     /// Registers in which a product has the rows of a group of four values of `k` while it multiplies
-    /// with all of them: memory is read a quarter as often then, and has time for other loads. Only
+    /// with all of them: memory is read a slice as often then, and has time for other loads. Only
     /// products whose instructions add up several elements are so quick that it matters.
     pub(super) fn held(self) -> impl Iterator<Item = Register> + Clone {
         let count = match self.kind {

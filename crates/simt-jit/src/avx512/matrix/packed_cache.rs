@@ -1,5 +1,5 @@
-//! Which fragments are ready, where, since the start of the block; and which registers hold sums
-//! that products of pairs can take.
+//! Cache of packed operands: which fragments have been packed since the start of the block and
+//! where, and which registers hold accumulators that paired products can take.
 
 use crate::analysis::use_weights::{mentioned, sources};
 use crate::asm::assembler::Label;
@@ -17,7 +17,7 @@ use simt::ir::vector::{Source, StorageClass, VectorFunction, VectorInst, VectorT
 /// Fragments that are remembered of each kind, at most.
 pub(crate) const FRAGMENTS_MAX: usize = 32;
 
-/// The factor that a fragment is.
+/// The operand that a fragment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Factor {
     A,
@@ -28,7 +28,7 @@ pub(crate) enum Factor {
 pub(crate) struct Fragments {
     rows: PackedOperand,
     columns: PackedOperand,
-    /// By register: never subnormal, if no product ran in its decoded form.
+    /// By register: never subnormal, if no product ran in its interpreter handlers.
     normal: Vec<bool>,
     /// By register: how often something reads it.
     pub(super) reads: Vec<u32>,
@@ -51,7 +51,7 @@ struct Ready {
     elsewhere: Option<(Register, i32)>,
 }
 
-/// The fragments of one factor.
+/// The fragments of one operand.
 struct PackedOperand {
     slots: Vec<Option<Ready>>,
     next: usize,
@@ -167,7 +167,7 @@ impl Fragments {
         if let Some(slot) = held.slots.iter().position(is_it) {
             return (slot, true);
         }
-        // One that nobody needs is in the cache already.
+        // A dead one is in the cache already.
         let free = (0..held.slots.len()).find(|n| held.slots[*n].is_none() && !in_use.contains(n));
         let slot = free.unwrap_or_else(|| {
             while in_use.contains(&held.next) {
@@ -181,7 +181,7 @@ impl Fragments {
         (slot, false)
     }
 
-    /// Nobody needs what is in a slot.
+    /// The contents of a slot are dead.
     pub(super) fn release(&mut self, factor: Factor, slot: usize) {
         self.held(factor).slots[slot] = None;
     }
@@ -203,7 +203,7 @@ impl Fragments {
         elsewhere.unwrap_or((Register::RSP, held.start + slot as i32 * held.bytes))
     }
 
-    /// True if the source is subnormal only after some product ran in its decoded form.
+    /// True if the source is subnormal only after some product ran in its interpreter handlers.
     pub(super) fn is_normal(&self, source: Source) -> bool {
         is_normal(&self.normal, source)
     }

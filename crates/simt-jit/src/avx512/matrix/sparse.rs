@@ -1,9 +1,9 @@
-//! Factors of which half was left out, made whole: [`Op::Expand`] with AVX-512.
+//! Sparse operands: [`Op::Expand`], which makes a 2:4 sparse operand dense.
 //!
 //! Of a row, a lane of the result has one group of four units of 8 bits, or half a group of units of
 //! 16. Each of the two that were kept is shifted to its place, or out of the lane.
 //!
-//! Deliberately absent: warps that are not whole. The decoded form runs.
+//! Deliberately absent: warps that are not whole. They run in the interpreter.
 //!
 //! [`Op::Expand`]: simt::ir::op::Op::Expand
 
@@ -18,7 +18,7 @@ use simt::ir::sparse::Sparse;
 use simt::ir::vector::{Source, VectorInst};
 
 impl Compiler<'_> {
-    /// Makes code for a factor made whole; false if there is none.
+    /// Makes code for a operand made whole; false if there is none.
     pub(crate) fn expand(&mut self, inst: &VectorInst, sparse: Sparse) -> bool {
         let whole = self.isa == SimdIsa::Avx512 && !self.masked;
         let written = |s: &Source| s.registers().any(|r| inst.dst.iter().any(|d| d.reg == r));

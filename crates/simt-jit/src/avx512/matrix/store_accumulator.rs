@@ -1,5 +1,5 @@
-//! Stores by which each quad of lanes writes a row of a product, two elements of 32 bits a lane,
-//! with AVX-512. They are many in a row, so what moves the elements is made once, as products are.
+//! Accumulator stores: each quad of lanes writes a row of a product, two 32-bit elements a lane, by
+//! one shared routine.
 //!
 //! Deliberately absent: warps that are not whole. Their lanes go one by one.
 

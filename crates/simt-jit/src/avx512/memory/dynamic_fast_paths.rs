@@ -1,5 +1,5 @@
-//! Accesses apart that turn out to be one: all lanes that run load one element, one lane alone, and
-//! lanes that access neighbours although nothing said so before.
+//! Run-time fast paths tried before a gather or scatter: uniform address, one active lane, unit
+//! stride.
 
 use crate::asm::assembler::{Label, X, at};
 use crate::avx512::operands::{Value, xmm};

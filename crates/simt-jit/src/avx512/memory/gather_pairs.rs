@@ -1,5 +1,5 @@
-//! Gathers and scatters of two elements of 32 bits that are neighbours in memory: as one of 64
-//! bits each lane, since what such an instruction costs is its number of elements.
+//! Paired gathers and scatters: two adjacent 32-bit elements as one of 64 bits, since the cost is
+//! by the element.
 
 use crate::asm::assembler::Label;
 use crate::avx512::operands::move_code;
@@ -23,7 +23,7 @@ pub(crate) fn come_in_pairs(mem: MemAccess) -> bool {
 }
 
 impl Compiler<'_> {
-    /// Fp8 lanes' addresses in a register, and the lanes of these that take part in K1; goes to
+    /// Eight lanes' addresses in a register, and the lanes of these that take part in K1; goes to
     /// `none` if none does.
     fn eight(
         &mut self,

@@ -1,4 +1,4 @@
-//! Loads and stores whose lanes go where they like: gathers and scatters, checked lane by lane.
+//! Gathers and scatters with a bounds check of each lane.
 
 use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, repeated};
@@ -162,8 +162,8 @@ impl Compiler<'_> {
         self.a.jump(Code::Jne_rel32_64, slow);
     }
 
-    /// What global addresses start at, in Z1, and the most that they may be above it if so many bytes
-    /// are accessed at each, in Z2; goes to `slow` if there are not so many.
+    /// What global addresses start at, in Z1, and the most that they may be above it if `bytes` bytes
+    /// are accessed at each, in Z2; goes to `slow` if there are fewer.
     pub(crate) fn global_bounds(&mut self, mem: MemAccess, bytes: i32, slow: Label) {
         self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
         self.a.op(Code::Mov_r64_rm64, &[A.into(), range_start(mem.site).into()]);
@@ -345,7 +345,7 @@ impl Compiler<'_> {
         scratch
     }
 
-    /// Fp8 32-bit addresses in the low half of a register.
+    /// Eight 32-bit addresses in the low half of a register.
     pub(crate) fn address_half(
         &mut self,
         address: Address,

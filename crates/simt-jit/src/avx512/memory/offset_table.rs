@@ -1,4 +1,5 @@
-//! Addresses of a full warp whose lanes are as far apart as those of another access, with AVX-512.
+//! Offset tables: accesses of a full warp whose lanes have the same offsets share one vector of
+//! offsets and its checks (common subexpressions of address vectors).
 //!
 //! Programs move tiles of matrices through addresses that differ by what all lanes have: a
 //! constant, a stage, a row. How far the lanes are above the lowest of them, the *pattern*, is
@@ -32,7 +33,7 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) enum Kind {
     /// 16 bytes for each of the first 8, 16 or 32 lanes: distances are numbers of 32 bits.
     Rows(usize),
-    /// So many bytes a lane, four lanes' one behind the other: distances of the eight *lines* are
+    /// A number of bytes a lane, four lanes' one behind the other: distances of the eight *lines* are
     /// numbers of 64 bits.
     Lines(i32),
 }
@@ -182,7 +183,7 @@ impl Known<'_> {
 }
 
 impl Compiler<'_> {
-    /// Finds the accesses of a block's full clone that have patterns.
+    /// Finds the accesses of a block's unmasked version that have patterns.
     pub(crate) fn find_lane_offsets(&mut self, block: usize) {
         let f = self.f;
         let mut known = Known {
@@ -453,7 +454,7 @@ impl Compiler<'_> {
         LANE_ADDRESSES
     }
 
-    /// Adds those of eight numbers to K1 that are not multiples of so many bytes; uses K2.
+    /// Adds those of eight numbers to K1 that are not multiples of `bytes` bytes; uses K2.
     fn or_misaligned(&mut self, numbers: Register, bytes: i32) {
         let low_bits = repeated(self.a.constant(&(i64::from(bytes) - 1).to_le_bytes()));
         let test = Code::EVEX_Vptestmq_kr_k1_zmm_zmmm512b64;
@@ -505,7 +506,7 @@ impl Compiler<'_> {
     }
 
     /// Of the low half of a register, the lowest or the highest of its four pairs of 32 bits, or of
-    /// numbers of 64 bits: in the low quarter, where it stands twice. Uses Z0.
+    /// numbers of 64 bits: in the low slice, where it stands twice. Uses Z0.
     fn extreme_of_eight(&mut self, to: Register, extreme: [Code; 3]) {
         let upper = Code::EVEX_Vextracti32x4_xmmm128_k1z_ymm_imm8;
         self.a.op(upper, &[xmm(Z0).into(), ymm(to).into(), X::I(1)]);
@@ -513,7 +514,7 @@ impl Compiler<'_> {
         self.extreme_of_pairs(to, extreme, 0x4e);
     }
 
-    /// The extremes of a register's low quarter and of the same shuffled. Uses Z0.
+    /// The extremes of a register's low slice and of the same shuffled. Uses Z0.
     fn extreme_of_pairs(&mut self, to: Register, extreme: [Code; 3], shuffle: u8) {
         let how = X::I(i32::from(shuffle as i8));
         let code = Code::EVEX_Vpshufd_xmm_k1z_xmmm128b32_imm8;
@@ -564,7 +565,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The lowest and the highest of numbers: all of a register, its low half, its low quarter.
+/// The lowest and the highest of numbers: all of a register, its low half, its low slice.
 const EXTREMES_32: [[Code; 3]; 2] = [
     [
         Code::EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32,

@@ -1,9 +1,9 @@
-//! Loads and stores of a full warp whose lanes are a known pattern apart: whole registers move, and
-//! permutations bring each lane what is its own.
+//! Permuted accesses of a full warp at speculated lane offsets: whole registers are loaded or
+//! stored, and permutes bring each lane its element.
 //!
 //! Gathers and scatters take as long as their lanes one by one; what lies in a few lines of memory
 //! is there with a few loads. A lane's elements are seen as words of 32 bits, and memory as *chunks*
-//! of 16 of them, counted from a multiple of their size as far as `patterns` knows one.
+//! of 16 of them, counted from a multiple of their size as far as `lane_offsets` knows one.
 //!
 //! Invariants: every byte from the lowest to the highest that a lane accesses has been checked; no
 //! byte outside of these is touched, and none is written that is no lane's. Stores are of lanes

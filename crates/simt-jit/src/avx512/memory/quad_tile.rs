@@ -1,5 +1,5 @@
-//! Accesses of a full warp to rectangles, with AVX-512: lane `4 j + m` has its element in line `j`
-//! at place `m`, or in line `m` at place `j`, of lines any distance apart.
+//! Quad-affine accesses of a full warp (fragment tiles): lane `4 j + m` has its element in line `j`
+//! at place `m`, or in line `m` at place `j`; lines are any distance apart.
 //!
 //! Fragments of matrices are dealt to lanes so: what `wmma.load` and `wmma.store` become, and what
 //! programs write that have no such instruction. The lines' distance is one number, so one
@@ -37,7 +37,7 @@ enum Formula {
     Quad { base: LinearSum, major: LinearSum, minor: LinearSum },
 }
 
-/// An access to a rectangle.
+/// An access to a quad tile.
 #[derive(Clone, Debug)]
 pub(crate) struct QuadTile {
     base: LinearSum,
@@ -51,12 +51,12 @@ pub(crate) struct QuadTile {
     members: Vec<usize>,
 }
 
-/// The rectangles of a block.
+/// The quad tiles of a block.
 #[derive(Default)]
 pub(crate) struct QuadTiles {
     block: usize,
     by_access: BTreeMap<usize, QuadTile>,
-    /// Instructions that nobody else needs.
+    /// Instructions that no other ones need.
     idle: BTreeSet<usize>,
     /// What they are made of.
     terms: LinearSums,
@@ -127,7 +127,7 @@ struct Known<'a> {
     formulas: HashMap<Reg, Formula>,
     /// Scalars that are the number of the first lane.
     first_lane: BTreeSet<Reg>,
-    /// By register: the instructions that its formula came from.
+    /// By register: the instructions that its affine value came from.
     made_by: HashMap<Reg, BTreeSet<usize>>,
     terms: LinearSums,
 }
@@ -143,7 +143,7 @@ impl Known<'_> {
         }
     }
 
-    /// The formula of an instruction's result.
+    /// The affine value of an instruction's result.
     fn result(&mut self, inst: &VectorInst) -> Option<Formula> {
         let mut source = |n: usize| self.formula(*inst.src.get(n)?);
         let small = |f: &Formula| {
@@ -192,7 +192,7 @@ impl QuadTiles {
 }
 
 impl Compiler<'_> {
-    /// Finds the accesses to rectangles of a block's full clone.
+    /// Finds the accesses to quad tiles of a block's unmasked version.
     pub(crate) fn find_quad_tiles(&mut self, block: usize) {
         self.quad_tiles = QuadTiles { block, ..QuadTiles::default() };
         let f = self.f;
@@ -244,7 +244,7 @@ impl Compiler<'_> {
         self.find_idle(block);
     }
 
-    /// An access to memory whose addresses are a formula, if there is code for it.
+    /// An access to memory whose addresses are an affine value, if there is code for it.
     fn quad_tile(
         &self,
         inst: &VectorInst,
@@ -282,7 +282,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// Finds the instructions whose results only accesses to rectangles read, as addresses.
+    /// Finds the instructions whose results only accesses to quad tiles read, as addresses.
     fn find_idle(&mut self, block: usize) {
         let f = self.f;
         let insts = &f.blocks[block].insts;
@@ -328,13 +328,13 @@ impl Compiler<'_> {
         }
     }
 
-    /// True if nobody needs the result of the instruction under construction.
+    /// True if the result of the instruction under construction is dead.
     pub(crate) fn is_idle(&self) -> bool {
         let found = &self.quad_tiles;
         !self.masked && found.block == self.block && found.idle.contains(&self.index)
     }
 
-    /// Makes code for an access of a full warp to a rectangle; false if it is none.
+    /// Makes code for an access of a full warp to a quad tile; false if it is none.
     pub(crate) fn access_rectangle(&mut self, inst: &VectorInst, mem: MemAccess) -> bool {
         if self.masked || self.isa != SimdIsa::Avx512 || self.quad_tiles.block != self.block {
             return false;
@@ -367,7 +367,7 @@ impl Compiler<'_> {
         true
     }
 
-    /// An access failed its check: its addresses are made, if they were not, for its decoded form.
+    /// An access failed its check: its addresses are made, if they were not, for its interpreter handlers.
     pub(crate) fn quad_tile_interpreted(&mut self, quad_tile: &QuadTile) {
         let width = Width::W64;
         let address = self.lanes_of(quad_tile.address);
@@ -399,7 +399,7 @@ impl Compiler<'_> {
         self.call_interpreter(self.block, self.index);
     }
 
-    /// Makes a number in RCX, that of the first of so many lines, a pointer, if all of them may be
+    /// Makes a number in RCX, that of the first of the lines, a pointer, if all of them may be
     /// accessed; their distance in RDX stays.
     fn check_rectangle(&mut self, mem: MemAccess, lines: i32, line: i32, slow: Label) {
         let kept = at(Register::RSP, SAVED_SCRATCH);
@@ -449,7 +449,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Loads so many lines of 16 or 32 bytes into a vector register.
+    /// Loads a number of lines of 16 or 32 bytes into a vector register.
     fn load_lines(&mut self, first: usize, line: i32, to: Register) {
         for n in 0..(64 / line) as usize {
             let from = self.line(first + n).into();

@@ -1,8 +1,8 @@
-//! Accesses of a full warp whose addresses are known but for one number, or one for each half: the
-//! forms that need no gather.
+//! Uniform, unit-stride, interleaved and strided accesses of a full warp, whose addresses are
+//! affine, or affine in each half warp: no gather is needed.
 //!
 //! An access is one element for all, consecutive elements, groups of two or four elements one
-//! behind the other, or elements at a constant distance, near (`permute`) or far. The bytes that are touched are those of
+//! behind the other, or elements at a constant distance, near (`permuted`) or far. The bytes that are touched are those of
 //! the lanes and no others, but for the gaps between lanes.
 
 use crate::asm::assembler::{Label, X, at};
@@ -33,9 +33,9 @@ pub(crate) enum Form {
     },
     /// Two or four elements a lane, lane behind lane.
     Interleaved,
-    /// One element of 32 bits a lane, so many bytes apart.
+    /// One element of 32 bits a lane, at a stride in bytes.
     Strided(i32),
-    /// Elements of a lane one behind the other, so many bytes apart from the next lane's: by
+    /// Elements of a lane one behind the other, at a stride in bytes from the next lane's: by
     /// permutations.
     Spaced(i32),
 }

@@ -1,4 +1,4 @@
-//! What operations on memory, textures and surfaces say beside their operands.
+//! Attributes of operations on memory, textures and surfaces.
 
 use crate::ir::op::*;
 
@@ -155,7 +155,7 @@ pub enum CopyNote {
     Wait {
         /// Of bulk copies.
         bulk: bool,
-        /// But for so many of the latest ones; `None`: also for what is in no group.
+        /// Except for this number of the latest ones; `None`: also for what is in no group.
         left: Option<u32>,
     },
     /// An mbarrier hears of all of its copies that are no bulk copies. Source: where it is.
@@ -185,7 +185,7 @@ pub enum CopyNote {
     },
     /// Its warp's products so far are a group.
     CommitProducts,
-    /// Its warp waits for its groups of products, but for so many of the latest ones.
+    /// Its warp waits for its groups of products, except this number of the latest ones.
     WaitProducts {
         /// How many.
         left: u32,

@@ -14,12 +14,12 @@ use crate::analysis::nan_demand;
 use crate::analysis::use_weights::UseWeights;
 use crate::asm::assembler::{Assembler, Label};
 use crate::avx2::Step;
-use crate::avx512::matrix::Fragments;
+use crate::avx512::matrix::{self, Fragments};
 use crate::avx512::memory::offset_table::OffsetTables;
 use crate::avx512::memory::quad_tile::{QuadTiles, UseCounts};
 use crate::avx512::uniform_via_vector::UniformAsVector;
 use crate::frame::entry_exit::Exit;
-use crate::frame::out_of_line::Cold;
+use crate::frame::out_of_line::OutOfLine;
 use crate::frame::warp_loop::{self, PROLOGUE};
 use crate::memory::check_coalescing::CheckGroups;
 use crate::regalloc::allocate::Assignment;
@@ -30,7 +30,7 @@ use simt::ir::Reg;
 use simt::ir::op::Op;
 use simt::ir::vector::{Source, VectorFunction, VectorInst, VectorTerm};
 use simt_interpreter::tier1_abi::{Abilities, Layout};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
 pub(crate) struct Compiler<'a> {
@@ -104,7 +104,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) temporaries: BTreeSet<Register>,
     /// Instructions that call the interpreter: block, number, in the masked version.
     pub(crate) interpreted_at: BTreeSet<(usize, usize, bool)>,
-    pub(crate) out_of_line: Vec<Cold>,
+    /// Out-of-line code that is still to be emitted.
+    pub(crate) deferred_code: VecDeque<OutOfLine>,
     /// A version of a block is under construction, not out-of-line code.
     pub(crate) inline: bool,
     /// Labels of the unmasked versions.
@@ -217,7 +218,7 @@ impl<'a> Compiler<'a> {
             spares: Vec::new(),
             temporaries: BTreeSet::new(),
             interpreted_at: BTreeSet::new(),
-            out_of_line: Vec::new(),
+            deferred_code: VecDeque::new(),
             inline: true,
             unmasked_labels,
             masked_labels,
@@ -242,8 +243,10 @@ impl<'a> Compiler<'a> {
         }
         self.scalar_loops = loop_selection::find(self.f, &self.weights);
         let skips = |block: usize| self.scalar_loops[block].is_some();
-        (self.assignment, self.residency) = Assignment::of(self.f, &self.weights, self.isa, skips);
-        self.spares = self.assignment.spares(self.f);
+        let matrices = matrix::registers(self.f);
+        (self.assignment, self.residency) =
+            Assignment::of(self.f, &self.weights, self.isa, &matrices, skips);
+        self.spares = self.assignment.spares(&matrices);
         let start = self.a.label();
         self.a.bind(start);
         self.emit_prologue();
@@ -256,16 +259,7 @@ impl<'a> Compiler<'a> {
         }
         self.inline = false;
         self.groups = CheckGroups::default();
-        let mut next = 0;
-        while next < self.out_of_line.len() {
-            // out-of-line code can need more of it.
-            let out_of_line = std::mem::replace(
-                &mut self.out_of_line[next],
-                Cold::Out { label: self.leave, block: 0, way: Exit::Done },
-            );
-            self.emit_out_of_line(out_of_line);
-            next += 1;
-        }
+        self.emit_out_of_line();
         self.set_current_block(PROLOGUE);
         let left = self.untouched();
         for block in 0..self.f.blocks.len() {

@@ -10,7 +10,7 @@
 //! a block. Control flow and uniform instructions are the same code for both.
 //!
 //! A function passes through `analysis` (no machine code), `regalloc` (live intervals to machine
-//! registers) and `emit` (blocks, in two versions), in a `frame` (entries, exits, control flow,
+//! registers) and `block` (blocks, in two versions), in a `frame` (entries, exits, control flow,
 //! out-of-line code). Instructions are made by `scalar` (uniform values), `shared` (both instruction
 //! sets), `memory` (bounds checks and accesses), `avx512` and `avx2`; `scalarize` makes irregular
 //! loops as scalar code, lane by lane. `asm` turns all that into executable memory, `cache` finds what
@@ -25,12 +25,14 @@ mod analysis;
 mod asm;
 mod avx2;
 mod avx512;
+pub(crate) mod block;
 mod cache;
 mod disassembly;
-mod emit;
 mod frame;
+pub(crate) mod frame_layout;
 mod function;
 mod memory;
+pub(crate) mod operands;
 mod regalloc;
 mod scalar;
 mod scalarize;

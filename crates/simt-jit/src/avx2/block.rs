@@ -6,8 +6,7 @@ use super::shuffle::exchanged;
 use crate::asm::assembler::{Label, X, at};
 use crate::avx2::partition::{Step, VectorRegion};
 use crate::avx2::slice::Slice;
-use crate::frame::layout::MASK;
-use crate::frame::out_of_line::Cold;
+use crate::frame_layout::MASK;
 use crate::function::Compiler;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
@@ -89,15 +88,8 @@ impl Compiler<'_> {
                 let mut members: Vec<usize> = region.members.iter().map(|m| m.index).collect();
                 // Faults come in their order.
                 members.sort_unstable();
-                let (block, masked, in_eax) = (self.block, self.masked, self.in_eax);
-                self.out_of_line.push(Cold::VectorRegion {
-                    label: slow,
-                    back,
-                    block,
-                    masked,
-                    members,
-                    in_eax,
-                });
+                let in_eax = self.in_eax;
+                self.interpreter_path_of(slow, back, members, in_eax);
             }
         }
         self.one_by_one(&region.after, last);
@@ -121,30 +113,6 @@ impl Compiler<'_> {
         let counted: Vec<_> = accesses.iter().map(|(inst, mem, _)| (*inst, *mem)).collect();
         self.count_accesses(&counted);
         !accesses.is_empty()
-    }
-
-    /// Runs instructions of the block under construction by the interpreter.
-    fn members_interpreted(&mut self, members: &[usize]) {
-        let f = self.f;
-        for index in members {
-            self.index = *index;
-            let inst = &f.blocks[self.block].insts[*index];
-            for r in
-                crate::analysis::nan_demand::exposed(&self.nan_deferred, inst).collect::<Vec<_>>()
-            {
-                self.canonicalise(r);
-            }
-            self.call_interpreter(self.block, *index);
-        }
-    }
-
-    /// Runs a region's members by the interpreter.
-    pub(crate) fn region_interpreted(&mut self, members: &[usize], in_eax: Option<Reg>) {
-        self.members_interpreted(members);
-        if let Some(r) = in_eax {
-            let memory = self.mask_of(r);
-            self.a.op(Code::Mov_r32_rm32, &[Register::EAX.into(), memory.into()]);
-        }
     }
 
     /// Makes a bit a lane of the masks that the slices have left on the stack.
@@ -183,7 +151,7 @@ impl Compiler<'_> {
         let nan = self.a.constant(&crate::analysis::nan_demand::NAN.to_le_bytes().repeat(8));
         let [value, mask]: [X; 2] = [Register::YMM0.into(), Register::YMM1.into()];
         for slice in 0..4 {
-            let memory: X = at(crate::frame::layout::FILE, start + 32 * slice).into();
+            let memory: X = at(crate::frame_layout::FILE, start + 32 * slice).into();
             self.a.op(Code::VEX_Vmovdqu_ymm_ymmm256, &[value, memory]);
             let compare = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
             self.a.op(compare, &[mask, value, value, X::I(3)]);

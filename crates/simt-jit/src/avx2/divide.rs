@@ -3,9 +3,9 @@
 
 use crate::asm::assembler::{X, at};
 use crate::avx2::whole_warp::RUNNING;
-use crate::emit::lane_loop::Slot;
-use crate::frame::layout::{LANE_RESULTS, LANE_SECONDS, LANE_VALUES};
+use crate::frame_layout::{LANE_RESULTS, LANE_SECONDS, LANE_VALUES};
 use crate::function::Compiler;
+use crate::memory::lane_loop::Slot;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{IntOp, Op, Width};
 use simt::ir::vector::VectorInst;
@@ -39,7 +39,7 @@ impl Compiler<'_> {
             return false;
         }
         let back = self.a.label();
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         let some = self.masked || inst.guard.is_some();
         if some {
             self.spread_bits(inst);

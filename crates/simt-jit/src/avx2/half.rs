@@ -3,7 +3,8 @@
 
 use crate::asm::assembler::X;
 use crate::avx2::slice::{Slice, xmm};
-use crate::avx512::half::{Bits, Format, NAN};
+use crate::avx512::half::{Format, NAN};
+use crate::operands::HalfBits;
 use iced_x86::{Code, Register};
 use simt::ir::op::{Convert, FloatMode, FloatOp, FloatType, Round, Width};
 use simt::ir::vector::{Source, VectorInst};
@@ -83,12 +84,12 @@ impl Slice<'_, '_> {
     pub(crate) fn convert_halves(&mut self, inst: &VectorInst, from: FloatType, to: FloatType) {
         match (Format::of(from), Format::of(to)) {
             (Some(format), _) => {
-                let single = self.single_of(inst.src[0], (format.brain, Bits::All));
+                let single = self.single_of(inst.src[0], (format.brain, HalfBits::All));
                 let made = self.canonical(single);
                 self.put(inst, 0, 0, made);
             }
             (None, Some(format)) => self.put_halves(inst, format.pair, |this, bits| {
-                let source = inst.src[usize::from(bits == Bits::Low)];
+                let source = inst.src[usize::from(bits == HalfBits::Low)];
                 let single = this.piece(source, Width::W32, 0);
                 let made = this.copied(single);
                 this.rounded_half(made, format.brain)
@@ -103,42 +104,46 @@ impl Slice<'_, '_> {
         &mut self,
         inst: &VectorInst,
         pair: bool,
-        mut make: impl FnMut(&mut Self, Bits) -> Register,
+        mut make: impl FnMut(&mut Self, HalfBits) -> Register,
     ) {
         if pair {
-            let low = make(self, Bits::Low);
-            let high = make(self, Bits::High);
+            let low = make(self, HalfBits::Low);
+            let high = make(self, HalfBits::High);
             self.op(Code::VEX_Vpslld_ymm_ymm_imm8, &[high.into(), high.into(), X::I(16)]);
             self.op(Code::VEX_Vpor_ymm_ymm_ymmm256, &[low.into(), low.into(), high.into()]);
             return self.put(inst, 0, 0, low);
         }
         // A conversion of one has its only source first.
-        let made = make(self, Bits::All);
+        let made = make(self, HalfBits::All);
         self.lower_words(made, made);
         self.put(inst, 0, 0, made);
     }
 
     /// A source's halves as f32 numbers, in a register of their own.
-    pub(crate) fn single_of(&mut self, source: Source, (brain, bits): (bool, Bits)) -> Register {
+    pub(crate) fn single_of(
+        &mut self,
+        source: Source,
+        (brain, bits): (bool, HalfBits),
+    ) -> Register {
         let (up, widen) = (Code::VEX_Vpslld_ymm_ymm_imm8, Code::VEX_Vcvtph2ps_ymm_xmmm128);
-        let width = if bits == Bits::All { Width::W16 } else { Width::W32 };
+        let width = if bits == HalfBits::All { Width::W16 } else { Width::W32 };
         let from = self.piece_in(source, width, 0);
         let to = self.temp();
         match (brain, bits) {
-            (true, Bits::All) => {
+            (true, HalfBits::All) => {
                 self.op(Code::VEX_Vpmovzxwd_ymm_xmmm128, &[to.into(), xmm(from).into()]);
                 self.op(up, &[to.into(), to.into(), X::I(16)]);
             }
-            (true, Bits::Low) => self.op(up, &[to.into(), from.into(), X::I(16)]),
-            (true, Bits::High) => {
+            (true, HalfBits::Low) => self.op(up, &[to.into(), from.into(), X::I(16)]),
+            (true, HalfBits::High) => {
                 let upper = self.constant(0xffff_0000, Width::W32);
                 let and = Code::VEX_Vpand_ymm_ymm_ymmm256;
                 self.op(and, &[to.into(), from.into(), upper.into()]);
             }
-            (false, Bits::All) => self.op(widen, &[to.into(), xmm(from).into()]),
+            (false, HalfBits::All) => self.op(widen, &[to.into(), xmm(from).into()]),
             (false, _) => {
                 let mut words = from;
-                if bits == Bits::High {
+                if bits == HalfBits::High {
                     self.op(Code::VEX_Vpsrld_ymm_ymm_imm8, &[to.into(), from.into(), X::I(16)]);
                     words = to;
                 }
@@ -218,7 +223,7 @@ impl Slice<'_, '_> {
         inst: &VectorInst,
         n: usize,
         flush: bool,
-        what: (bool, Bits),
+        what: (bool, HalfBits),
     ) -> Register {
         let a = self.single_of(inst.src[n], what);
         if flush {
@@ -242,7 +247,7 @@ impl Slice<'_, '_> {
         inst: &VectorInst,
         op: FloatOp,
         flush: bool,
-        what: (bool, Bits),
+        what: (bool, HalfBits),
     ) -> Register {
         let a = self.half_operand(inst, 0, flush, what);
         if let FloatOp::Ex2 | FloatOp::Tanh = op {

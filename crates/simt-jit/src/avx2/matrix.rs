@@ -8,24 +8,13 @@
 //! floats, bits). They run in the interpreter.
 
 use crate::asm::assembler::{X, at};
-use crate::avx512::matrix::{Engine, Form, Kind, Routine};
-use crate::frame::layout::{A, C, FILE, PACKED_A, PACKED_B};
+use crate::avx512::matrix::{Eights, Engine, Form, Kind, Routine};
+use crate::frame_layout::{A, C, FILE, PACKED_A, PACKED_B};
 use crate::function::Compiler;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::matrix::{MatrixType, Multiply};
 use simt::ir::op::Width;
 use simt::ir::vector::{Source, StorageClass, VectorInst};
-
-/// What code for these products is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Eights {
-    /// Makes a register of A at RCX ready at RAX.
-    Rows(Form),
-    /// The same of B.
-    Columns(Form),
-    /// Adds the products of A's rows at RAX and B's columns at RCX to the sums.
-    Add(Engine),
-}
 
 /// Bytes of a vector register, and of those that make sums at a time.
 const PIECE: i32 = 32;

@@ -42,8 +42,7 @@ mod uniform_float;
 mod uniform_via_vector;
 mod whole_warp;
 
-pub(crate) use crate::avx2::matrix::Eights;
-pub(crate) use crate::avx2::partition::{Step, VectorRegion};
+pub(crate) use crate::avx2::partition::Step;
 
 use crate::asm::assembler::at;
 use iced_x86::{MemoryOperand, Register};
@@ -52,8 +51,6 @@ use iced_x86::{MemoryOperand, Register};
 pub(crate) const SLICE_LANES: usize = 8;
 /// Slices of a warp.
 pub(crate) const SLICES: usize = 4;
-/// General registers that hold values of the vector IR.
-pub(crate) const SCALARS: usize = 4;
 /// General registers that hold where a region's accesses start; those behind the scalars.
 pub(crate) const POINTERS: [Register; 4] =
     [Register::R8, Register::R9, Register::R10, Register::R11];
@@ -70,16 +67,16 @@ const TABLE_BYTES: i32 = 256;
 /// Where a region's predicate of a number is, bytes from the stack pointer. No vector register
 /// lives across a call, so the room for them is free.
 pub(crate) fn predicate_slot(number: usize) -> i32 {
-    crate::frame::layout::SAVED_VECTORS + number as i32 * PREDICATE_BYTES
+    crate::frame_layout::SAVED_VECTORS + number as i32 * PREDICATE_BYTES
 }
 
 /// Pieces of registers of a region that the stack has room for, each 32 bytes of one slice: where
 /// the instruction set for AVX-512 has fragments.
-pub(crate) const SPILLS: usize = 4 * crate::frame::layout::FRAGMENT_SLOTS;
+pub(crate) const SPILLS: usize = 4 * crate::frame_layout::FRAGMENT_SLOTS;
 
 /// Where the piece of a number is put.
 pub(crate) fn spill_slot(number: usize) -> MemoryOperand {
-    at(Register::RSP, crate::frame::layout::FRAGMENT_LANES + 32 * number as i32)
+    at(Register::RSP, crate::frame_layout::FRAGMENT_LANES + 32 * number as i32)
 }
 
 /// Where a region's list of addresses of a number is.
@@ -89,5 +86,5 @@ pub(crate) fn table_slot(number: usize) -> i32 {
 
 const _: () = assert!(
     PREDICATES_MAX as i32 * PREDICATE_BYTES + TABLES_MAX as i32 * TABLE_BYTES
-        <= crate::frame::layout::SAVED_MASKS - crate::frame::layout::SAVED_VECTORS
+        <= crate::frame_layout::SAVED_MASKS - crate::frame_layout::SAVED_VECTORS
 );

@@ -9,7 +9,7 @@ use crate::asm::assembler::{X, at};
 use crate::avx2::partition::{Member, VectorRegion};
 use crate::avx2::shuffle::exchanged;
 use crate::avx2::{SLICE_LANES, SLICES, predicate_slot, schedule, spill_slot, support};
-use crate::frame::layout::{FILE, MASK};
+use crate::frame_layout::{FILE, MASK};
 use crate::function::Compiler;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{Round, Width};

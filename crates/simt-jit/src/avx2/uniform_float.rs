@@ -1,7 +1,7 @@
 //! Uniform floating-point instructions, in the low element of a vector register.
 
 use crate::asm::assembler::X;
-use crate::frame::layout::{A, C};
+use crate::frame_layout::{A, C};
 use crate::function::Compiler;
 use crate::shared::predicate::float_condition;
 use iced_x86::{Code, Register};

@@ -3,7 +3,7 @@
 
 use crate::avx2::partition::VectorRegion;
 use crate::avx2::slice::{Slice, xmm};
-use crate::frame::layout::A;
+use crate::frame_layout::A;
 use crate::function::Compiler;
 use iced_x86::{Code, Register};
 use simt::ir::op::{Op, Width};

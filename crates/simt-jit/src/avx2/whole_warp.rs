@@ -6,11 +6,11 @@
 use crate::asm::assembler::{X, at};
 use crate::avx2::POINTERS;
 use crate::avx2::slice::xmm;
-use crate::avx512::operands::Value;
-use crate::emit::lane_loop::Slot;
-use crate::frame::layout::{A, C, FILE, Field, LANE_ADDRESSES, LANE_RESULTS, LANE_VALUES, field};
+use crate::frame_layout::{A, C, FILE, Field, LANE_ADDRESSES, LANE_RESULTS, LANE_VALUES, field};
 use crate::function::Compiler;
 use crate::memory::access::{Address, MemAccess};
+use crate::memory::lane_loop::Slot;
+use crate::operands::Value;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{AtomOp, Op, Width};
 use simt::ir::vector::{Source, StorageClass, VectorInst};

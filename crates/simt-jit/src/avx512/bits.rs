@@ -1,9 +1,9 @@
 //! Width conversion (extend, pack, unpack), byte permutes and bitwise functions on 32 lanes.
 
 use crate::asm::assembler::{X, repeated};
-use crate::avx512::operands::{Value, move_code};
-use crate::frame::layout::{K1, K2, Z0, Z1, Z2};
+use crate::frame_layout::{K1, K2, Z0, Z1, Z2};
 use crate::function::Compiler;
+use crate::operands::{Value, move_code};
 use iced_x86::{Code, Register};
 use simt::ir::op::{PrmtMode, Width};
 use simt::ir::vector::{Source, VectorInst};
@@ -175,7 +175,7 @@ impl Compiler<'_> {
         let multiply = Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32;
         self.a.op(multiply, &[Z0.into(), Z0.into(), every.into()]);
         let spread = Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32;
-        self.a.op(spread, &[Z1.into(), crate::avx512::operands::single(first).into()]);
+        self.a.op(spread, &[Z1.into(), crate::operands::single(first).into()]);
         let combine = match mode {
             PrmtMode::Ecl => Code::EVEX_Vpmaxub_zmm_k1z_zmm_zmmm512,
             PrmtMode::Ecr => Code::EVEX_Vpminub_zmm_k1z_zmm_zmmm512,

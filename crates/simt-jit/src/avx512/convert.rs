@@ -4,9 +4,9 @@
 
 use crate::asm::assembler::{X, repeated};
 use crate::avx512::float::rounding;
-use crate::avx512::operands::{Value, move_code, ymm};
-use crate::frame::layout::{K1, K2, Z0, Z1, Z2};
+use crate::frame_layout::{K1, K2, Z0, Z1, Z2};
 use crate::function::Compiler;
+use crate::operands::{Value, move_code, ymm};
 use iced_x86::{Code, Register, RoundingControl};
 use simt::ir::op::{Convert, FloatMode, FloatType, IntType, Round, Width};
 use simt::ir::vector::VectorInst;
@@ -443,10 +443,9 @@ impl Compiler<'_> {
                 _ => X::M(nan),
             };
             let copy = match instead {
-                X::M(_) => (
-                    Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32,
-                    crate::avx512::operands::single(nan).into(),
-                ),
+                X::M(_) => {
+                    (Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32, crate::operands::single(nan).into())
+                }
                 other => (move_code(w), other),
             };
             self.a.op(copy.0, &[Z0.into(), copy.1]).set_op_mask(K1);

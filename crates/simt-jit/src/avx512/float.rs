@@ -1,9 +1,9 @@
 //! Floating-point arithmetic on 32 lanes.
 
 use crate::asm::assembler::{X, repeated};
-use crate::avx512::operands::{Place, Value, move_code};
-use crate::frame::layout::{K1, K2, Z0, Z1, Z2, Z3};
+use crate::frame_layout::{K1, K2, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
+use crate::operands::{Place, Value, move_code};
 use iced_x86::{Code, Register, RoundingControl};
 use simt::ir::op::{FloatMode, FloatOp, FloatType, Round, Width};
 use simt::ir::vector::VectorInst;

@@ -6,26 +6,15 @@
 //! that the second rounding is right.
 
 use crate::asm::assembler::{X, at, repeated};
-use crate::avx512::operands::{Value, move_code, ymm};
-use crate::frame::layout::{K1, K2, LANE_SECONDS, SAVED_VECTOR, Z0, Z1, Z2, Z3};
+use crate::frame_layout::{K1, K2, LANE_SECONDS, SAVED_VECTOR, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
+use crate::operands::{HalfBits, Value, move_code, ymm};
 use iced_x86::{Code, Register, RoundingControl};
 use simt::ir::op::{Convert, FloatMode, FloatOp, FloatType, Round, Width};
 use simt::ir::vector::VectorInst;
 
 /// NaN as operations on halves return it.
 pub(crate) const NAN: u32 = 0x7fff;
-
-/// Which 16 bits of a lane.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bits {
-    /// All that there are.
-    All,
-    /// The lower ones of 32.
-    Low,
-    /// The upper ones of 32.
-    High,
-}
 
 /// A format: brain floats or not, in pairs or not.
 #[derive(Clone, Copy)]
@@ -61,12 +50,12 @@ impl Compiler<'_> {
         &mut self,
         value: Value,
         part: usize,
-        (brain, bits): (bool, Bits),
+        (brain, bits): (bool, HalfBits),
         to: Register,
     ) {
         let up = Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8;
         let widen = Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae;
-        if bits == Bits::All {
+        if bits == HalfBits::All {
             let half = self.half(value, part, to);
             if brain {
                 self.a.op(Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, &[to.into(), half]);
@@ -78,7 +67,7 @@ impl Compiler<'_> {
         }
         let mut from = self.part_in(value, part, Width::W32, to);
         match (brain, bits) {
-            (true, Bits::Low) => {
+            (true, HalfBits::Low) => {
                 self.a.op(up, &[to.into(), from.into(), X::I(16)]);
             }
             (true, _) => {
@@ -87,7 +76,7 @@ impl Compiler<'_> {
                 self.a.op(and, &[to.into(), from.into(), upper.into()]);
             }
             (false, _) => {
-                if bits == Bits::High {
+                if bits == HalfBits::High {
                     let down = Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8;
                     self.a.op(down, &[to.into(), from.into(), X::I(16)]);
                     from = to;
@@ -152,13 +141,13 @@ impl Compiler<'_> {
 
     /// Makes the first result of pairs in 32-bit lanes: `make` leaves the asked for ones in the
     /// lower 16 bits of Z0's lanes.
-    fn by_pairs(&mut self, inst: &VectorInst, mut make: impl FnMut(&mut Self, usize, Bits)) {
+    fn by_pairs(&mut self, inst: &VectorInst, mut make: impl FnMut(&mut Self, usize, HalfBits)) {
         let kept = at(Register::RSP, LANE_SECONDS);
         let place = self.dest(inst, &inst.dst[0]);
         for part in 0..self.parts(Width::W32) {
-            make(self, part, Bits::Low);
+            make(self, part, HalfBits::Low);
             self.a.op(Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm, &[kept.into(), Z0.into()]);
-            make(self, part, Bits::High);
+            make(self, part, HalfBits::High);
             let up = Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8;
             self.a.op(up, &[Z0.into(), Z0.into(), X::I(16)]);
             let or = Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32;
@@ -201,7 +190,7 @@ impl Compiler<'_> {
             });
         } else {
             self.by_halves(inst, |this, part| {
-                this.half_part(op, how, values, part, (format.brain, Bits::All));
+                this.half_part(op, how, values, part, (format.brain, HalfBits::All));
             });
         }
         true
@@ -232,7 +221,7 @@ impl Compiler<'_> {
         how: How,
         values: [Value; 3],
         part: usize,
-        what: (bool, Bits),
+        what: (bool, HalfBits),
     ) {
         let operand = |this: &mut Self, n: usize, to: Register| {
             this.half_as_single(values[n], part, what, to);
@@ -341,7 +330,7 @@ impl Compiler<'_> {
                 let value = self.value(inst.src[0], Width::W16);
                 let place = self.dest(inst, &inst.dst[0]);
                 for part in 0..self.parts(Width::W32) {
-                    self.half_as_single(value, part, (brain, Bits::All), Z0);
+                    self.half_as_single(value, part, (brain, HalfBits::All), Z0);
                     self.canonical(Z0);
                     self.put(&place, part, move_code(Width::W32), &[Z0.into()]);
                 }
@@ -354,7 +343,7 @@ impl Compiler<'_> {
                 let high = self.value(inst.src[0], Width::W32);
                 let low = self.value(inst.src[1], Width::W32);
                 self.by_pairs(inst, |this, part, bits| {
-                    let value = if bits == Bits::Low { low } else { high };
+                    let value = if bits == HalfBits::Low { low } else { high };
                     this.rounded_half(value, part, (brain, relu));
                 });
             }

@@ -1,9 +1,9 @@
 //! Integer arithmetic and moves on 32 lanes, and the dispatcher of lane-wise operations.
 
 use crate::asm::assembler::{X, repeated};
-use crate::avx512::operands::{Place, Value, move_code, ymm};
-use crate::frame::layout::{K1, Z0, Z1, Z2, Z3};
+use crate::frame_layout::{K1, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
+use crate::operands::{Place, Value, move_code, ymm};
 use crate::scalar::integer::window;
 use iced_x86::{Code, Register};
 use simt::ir::op::{IntOp, IntType, Op, Width};

@@ -2,9 +2,9 @@
 //! any position, counts, dot products, 16-bit lanes in wider ones.
 
 use crate::asm::assembler::{X, at, repeated};
-use crate::avx512::operands::{Value, move_code, ymm};
-use crate::frame::layout::{K1, LANE_SECONDS, LANE_VALUES, Z0, Z1, Z2, Z3};
+use crate::frame_layout::{K1, LANE_SECONDS, LANE_VALUES, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
+use crate::operands::{Value, move_code, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{IntOp, IntType, Special, Width};
 use simt::ir::vector::VectorInst;

@@ -9,6 +9,5 @@ pub(crate) mod integer_sequences;
 pub(crate) mod math;
 pub(crate) mod matrix;
 pub(crate) mod memory;
-pub(crate) mod operands;
 pub(crate) mod shuffle;
 pub(crate) mod uniform_via_vector;

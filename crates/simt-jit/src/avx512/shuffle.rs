@@ -1,9 +1,9 @@
 //! `shfl` of a full warp, and the instruction dispatcher.
 
 use crate::asm::assembler::{X, repeated};
-use crate::avx512::operands::{Value, move_code};
-use crate::frame::layout::{K1, K2, K3, Z0, Z1, Z2, Z3};
+use crate::frame_layout::{K1, K2, K3, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
+use crate::operands::{Value, move_code};
 use iced_x86::{Code, Register};
 use simt::ir::op::{Op, ShflMode, Width};
 use simt::ir::vector::{Source, VectorInst};

@@ -6,9 +6,9 @@
 
 use crate::SimdIsa;
 use crate::asm::assembler::at;
-use crate::avx512::operands::Value;
-use crate::frame::layout::{A, C, LANE_ADDRESSES, LANE_RESULTS, LANE_VALUES, Z0};
+use crate::frame_layout::{A, C, LANE_ADDRESSES, LANE_RESULTS, LANE_VALUES, Z0};
 use crate::function::Compiler;
+use crate::operands::Value;
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;

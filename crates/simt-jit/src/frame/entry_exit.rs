@@ -5,10 +5,9 @@
 
 use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at};
-use crate::frame::layout::{
+use crate::frame_layout::{
     A, C, COUNT, D, FILE, FRAME, Field, K1, K2, MASK, SAVED_STACK, STACK_BYTES, field,
 };
-use crate::frame::out_of_line::Cold;
 use crate::function::Compiler;
 use iced_x86::{Code, Register};
 use simt_interpreter::tier1_abi::{LEAVE, NEXT, PARK, TERMINATE};
@@ -172,7 +171,7 @@ impl Compiler<'_> {
         }
         let label = self.a.label();
         self.exit_stubs.insert((block, way), label);
-        self.out_of_line.push(Cold::Out { label, block, way });
+        self.out_of_line(label, move |c| c.emit_exit(block, way));
         label
     }
 }

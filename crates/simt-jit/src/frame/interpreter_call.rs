@@ -5,27 +5,79 @@ use crate::SimdIsa;
 use crate::analysis::use_weights::sources;
 use crate::asm::assembler::{Label, X, at};
 use crate::frame::entry_exit::Exit;
-use crate::frame::layout::{
+use crate::frame_layout::{
     A, ACTIVE, C, FILE, FRAME, Field, MASK, PREDICATE, SAVED_MASKS, SAVED_SCALARS, SAVED_VECTORS,
     field,
 };
-use crate::frame::out_of_line::Cold;
 use crate::function::Compiler;
 use crate::regalloc::allocate::{Lanes, SCALARS};
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
 use simt::ir::vector::StorageClass;
-use simt_interpreter::tier1_abi::{FAULT, PARK};
+use simt_interpreter::tier1_abi::{FAULT, LEAVE, PARK};
 use std::collections::BTreeSet;
 
 impl Compiler<'_> {
-    /// A way aside for the instruction under construction: its interpreter handlers.
-    pub(crate) fn slow_path(&mut self, back: Label) -> Label {
+    /// A slow path for the instruction under construction: the interpreter runs it.
+    pub(crate) fn interpreter_path(&mut self, back: Label) -> Label {
         let label = self.a.label();
-        let (block, index, masked) = (self.block, self.index, self.masked);
+        let (block, index) = (self.block, self.index);
         let counted = self.counted_ahead(index, index.saturating_add(1));
-        self.out_of_line.push(Cold::Decoded { label, back, block, index, masked, counted });
+        self.slow_path_to(label, back, move |c| {
+            c.uncount_bytes(counted);
+            c.call_interpreter(block, index);
+        });
         label
+    }
+
+    /// A slow path for several instructions of the block: the interpreter runs them; then EAX holds
+    /// the predicate `in_eax`.
+    pub(crate) fn interpreter_path_of(
+        &mut self,
+        label: Label,
+        back: Label,
+        members: Vec<usize>,
+        in_eax: Option<Reg>,
+    ) {
+        self.slow_path_to(label, back, move |c| c.region_interpreted(&members, in_eax));
+    }
+
+    /// Makes a block's checks again, in the interpreter; leaves if one fails there too.
+    pub(crate) fn interpret_checks(&mut self, block: usize) {
+        let (first, count) = self.layout.checks(block, self.masked);
+        for check in &self.f.blocks[block].checks {
+            self.flush_scalar(check.reg.index());
+        }
+        self.a.load_constant(A, u64::from(first));
+        self.a.load_constant(C, u64::from(count));
+        self.a.jump(Code::Call_rel32_64, self.decoded);
+        let out = self.exit_stub(block, Exit::Leave);
+        self.a.op(Code::Cmp_rm32_imm8, &[Register::EAX.into(), X::I(LEAVE as i32)]);
+        self.a.jump(Code::Je_rel32_64, out);
+    }
+
+    /// Runs instructions of the block under construction by the interpreter.
+    fn members_interpreted(&mut self, members: &[usize]) {
+        let f = self.f;
+        for index in members {
+            self.index = *index;
+            let inst = &f.blocks[self.block].insts[*index];
+            for r in
+                crate::analysis::nan_demand::exposed(&self.nan_deferred, inst).collect::<Vec<_>>()
+            {
+                self.canonicalise(r);
+            }
+            self.call_interpreter(self.block, *index);
+        }
+    }
+
+    /// Runs a region's members by the interpreter.
+    pub(crate) fn region_interpreted(&mut self, members: &[usize], in_eax: Option<Reg>) {
+        self.members_interpreted(members);
+        if let Some(r) = in_eax {
+            let memory = self.mask_of(r);
+            self.a.op(Code::Mov_r32_rm32, &[Register::EAX.into(), memory.into()]);
+        }
     }
 
     /// Runs an instruction as the interpreter would.

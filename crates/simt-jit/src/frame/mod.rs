@@ -2,7 +2,6 @@
 
 pub(crate) mod entry_exit;
 pub(crate) mod interpreter_call;
-pub(crate) mod layout;
 pub(crate) mod out_of_line;
 pub(crate) mod spill_code;
 pub(crate) mod terminators;

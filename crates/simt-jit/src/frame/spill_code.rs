@@ -2,10 +2,9 @@
 
 use crate::SimdIsa;
 use crate::asm::assembler::at;
-use crate::avx512::matrix::Order;
-use crate::avx512::operands::{Value, store_code};
-use crate::frame::layout::{C, FILE, K1, K2, MASK, Z0};
+use crate::frame_layout::{C, FILE, FragmentOrder, K1, K2, MASK, Z0};
 use crate::function::Compiler;
+use crate::operands::{Value, store_code};
 use crate::regalloc::allocate::{Lanes, parts};
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
@@ -33,8 +32,8 @@ impl Compiler<'_> {
                 let Some(offset) = place.vector else { return };
                 let (from, to) = ((FILE, offset as i32), (Register::RSP, to));
                 match order {
-                    Order::Lanes => self.copy_lanes(from, to, width),
-                    Order::Columns => self.copy_picked(from, to, |place| order.lane(place)),
+                    FragmentOrder::Lanes => self.copy_lanes(from, to, width),
+                    FragmentOrder::Columns => self.copy_picked(from, to, |place| order.lane(place)),
                 }
             }
             Lanes::Parts(registers) => {
@@ -113,8 +112,8 @@ impl Compiler<'_> {
             (_, Lanes::Stack(from, order)) => {
                 let (from, to) = ((Register::RSP, from), (FILE, offset as i32));
                 return match order {
-                    Order::Lanes => self.copy_lanes(from, to, width),
-                    Order::Columns => self.copy_picked(from, to, |lane| order.place(lane)),
+                    FragmentOrder::Lanes => self.copy_lanes(from, to, width),
+                    FragmentOrder::Columns => self.copy_picked(from, to, |lane| order.place(lane)),
                 };
             }
             (value @ Value::One(_), Lanes::File) => self.part_in(value, 0, width, Z0),

@@ -6,9 +6,8 @@
 
 use crate::asm::assembler::{Assembler, Label, X, at};
 use crate::frame::entry_exit::Exit;
-use crate::frame::layout::{C, D, Field, MASK, field};
-use crate::frame::out_of_line::Cold;
 use crate::frame::warp_loop;
+use crate::frame_layout::{C, D, Field, MASK, field};
 use crate::function::Compiler;
 use iced_x86::{Code, Register};
 use simt::ir::vector::VectorTerm;
@@ -36,7 +35,17 @@ impl Compiler<'_> {
             return;
         }
         let label = self.a.label();
-        self.out_of_line.push(Cold::Turn { label, block, known_branch: self.known_branch });
+        let known_branch = self.known_branch;
+        // Nothing of the back-edge has happened yet, but its predicate may be known already.
+        self.out_of_line(label, move |c| {
+            if let Some((r, outcome)) = known_branch {
+                let memory = c.mask_of(r);
+                c.a.op(Code::Mov_rm32_imm32, &[memory.into(), X::I(outcome)]);
+            }
+            c.refund_fuel(block);
+            let out = c.exit_stub(block, Exit::Terminate);
+            c.a.jump(Code::Jmp_rel32_64, out);
+        });
         let cost = self.layout.cost(block) as i32;
         let a = &mut self.a;
         a.op(Code::Sub_rm64_imm32, &[field(Field::Fuel).into(), X::I(cost)]);
@@ -66,7 +75,7 @@ impl Compiler<'_> {
             return;
         }
         let queue = self.a.label();
-        self.out_of_line.push(Cold::Queue { label: queue, block, to });
+        self.out_of_line(queue, move |c| c.queue(block, to));
         self.a.op(Code::Cmp_rm32_imm32, &[field(Field::Lowest).into(), X::I(to as i32)]);
         self.a.jump(Code::Jbe_rel32_64, queue);
         self.borrow_on_way(block, to);
@@ -112,13 +121,13 @@ impl Compiler<'_> {
             }
             Some(to) => {
                 let label = self.a.label();
-                self.out_of_line.push(Cold::Edge { label, block, to, masked: self.masked });
+                self.out_of_line(label, move |c| c.go(block, to));
                 label
             }
             None if !self.masked => self.next_warp,
             None => {
                 let label = self.a.label();
-                self.out_of_line.push(Cold::Exit { label, block });
+                self.out_of_line(label, move |c| c.exit(block));
                 label
             }
         }
@@ -189,7 +198,7 @@ impl Compiler<'_> {
         let none = self.edge(block, no);
         self.a.jump(Code::Je_rel32_64, none);
         let part = self.a.label();
-        self.out_of_line.push(Cold::Part { label: part, block, masked: self.masked });
+        self.out_of_line(part, move |c| c.diverge(block));
         if self.masked {
             self.a.op(Code::Cmp_r32_rm32, &[eax.into(), MASK.into()]);
         } else {

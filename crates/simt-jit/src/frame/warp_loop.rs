@@ -8,7 +8,7 @@
 use crate::SimdIsa;
 use crate::analysis::use_weights::sources;
 use crate::asm::assembler::{X, at};
-use crate::frame::layout::{A, C, D, FILE, Field, MASK, field};
+use crate::frame_layout::{A, C, D, FILE, Field, MASK, field};
 use crate::function::Compiler;
 use crate::regalloc::allocate::{Lanes, PARTS_MAX, loads_for_all};
 use crate::regalloc::loop_residency::LoopResident;

@@ -6,19 +6,61 @@
 
 use crate::analysis::lane_offsets::Steps;
 use crate::asm::assembler::{Label, X, at};
-use crate::avx512::memory::strided::Form;
-use crate::avx512::operands::{Value, low_byte, move_code, store_code};
-use crate::frame::layout::{A, C, D, Field, K1, MASK, SAVED_SCRATCH, Z0, Z1, Z2, field};
-use crate::frame::out_of_line::Cold;
+use crate::frame_layout::{A, C, D, Field, K1, MASK, SAVED_SCRATCH, Z0, Z1, Z2, field};
 use crate::function::Compiler;
 use crate::memory::per_lane_access::is_narrow;
+use crate::operands::{Value, low_byte, move_code, store_code};
 use crate::regalloc::allocate::{Lanes, parts};
 use crate::scalar::integer::mov;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{Access, Op, Space, Width};
 use simt::ir::vector::{Source, VectorInst};
 use simt::kernel::Range;
+use simt::kernel::WARP_LANES;
+use simt::launch_shape::HALF_LANES;
 use std::mem::offset_of;
+
+/// How the addresses of a full warp follow from one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AddressForm {
+    /// One address.
+    One,
+    /// Consecutive elements.
+    Span,
+    /// Consecutive elements for each half, or one element.
+    HalfAffine {
+        /// One element.
+        one: bool,
+    },
+    /// Two or four elements a lane, lane behind lane.
+    Interleaved,
+    /// One element of 32 bits a lane, at a stride in bytes.
+    Strided(i32),
+    /// Elements of a lane one behind the other, at a stride in bytes from the next lane's: by
+    /// permutations.
+    Spaced(i32),
+}
+
+impl AddressForm {
+    /// The first byte accessed and the one behind the last, from the address of lane 0 or 16.
+    pub(crate) fn reach(self, mem: MemAccess) -> (i64, i64) {
+        let total = i64::from(mem.total);
+        match self {
+            Self::One | Self::HalfAffine { one: true } => (0, total),
+            Self::Span | Self::Interleaved => (0, WARP_LANES as i64 * total),
+            Self::HalfAffine { one: false } => (0, HALF_LANES as i64 * total),
+            Self::Strided(stride) | Self::Spaced(stride) => {
+                let last = (WARP_LANES as i64 - 1) * i64::from(stride);
+                (last.min(0), last.max(0) + total)
+            }
+        }
+    }
+
+    /// Bytes for the counters.
+    pub(crate) fn bytes(self, mem: MemAccess) -> i32 {
+        if self == Self::One { mem.total } else { WARP_LANES as i32 * mem.total }
+    }
+}
 
 /// An access as the code below sees it.
 #[derive(Clone, Copy, Debug)]
@@ -151,13 +193,21 @@ impl Compiler<'_> {
                 || self.contiguous(inst, mem, lanes, (apart, back))
         });
         if guessed {
-            let (block, index) = (self.block, self.index);
-            self.out_of_line.push(Cold::Apart { label: apart, back, block, index });
+            self.scattered_path(apart, back);
         } else {
             self.lane_by_lane(inst, mem, address, back);
         }
         self.a.bind(back);
         true
+    }
+
+    /// A slow path for the access under construction, of a full warp: it gathers or scatters.
+    pub(crate) fn scattered_path(&mut self, apart: Label, back: Label) {
+        let (block, index) = (self.block, self.index);
+        self.slow_path_to(apart, back, move |c| {
+            let f = c.f;
+            c.apart(&f.blocks[block].insts[index], back);
+        });
     }
 
     /// The cold part of an access of a full warp that is not contiguous.
@@ -248,14 +298,14 @@ impl Compiler<'_> {
         if !has_form {
             return false;
         }
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         let steps = std::array::from_fn(|lane| i64::from(mem.total) * lane as i64);
         self.arranged(mem, address, steps, apart);
         self.add_to_address(mem, i64::from(mem.offset));
         let span = 32 * mem.total;
         self.check(mem, span, slow);
         self.count(mem, span);
-        let form = if access.count > 1 { Form::Interleaved } else { Form::Span };
+        let form = if access.count > 1 { AddressForm::Interleaved } else { AddressForm::Span };
         self.transfer(inst, mem, form, 0, (C, 0));
         true
     }
@@ -269,7 +319,7 @@ impl Compiler<'_> {
             return false;
         }
         let back = self.a.label();
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         self.activate(inst.guard);
         self.number_in(inst.src[0], mem, C);
         self.add_to_address(mem, i64::from(mem.offset));
@@ -555,7 +605,7 @@ impl Compiler<'_> {
                 self.a.op(code, &[Z0.into(), memory.into()]);
                 let offset = self.layout.place(r.index()).vector.unwrap_or(0) as i32;
                 for part in 0..parts(width) {
-                    let to = at(crate::frame::layout::FILE, offset + 64 * part as i32);
+                    let to = at(crate::frame_layout::FILE, offset + 64 * part as i32);
                     self.a.op(store_code(width), &[to.into(), Z0.into()]);
                 }
             }

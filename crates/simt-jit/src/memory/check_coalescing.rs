@@ -10,8 +10,7 @@
 
 use crate::analysis::use_weights::{mentioned, sources};
 use crate::asm::assembler::X;
-use crate::frame::layout::{C, Field, field};
-use crate::frame::out_of_line::Cold;
+use crate::frame_layout::{C, Field, field};
 use crate::function::Compiler;
 use crate::memory::access::MemAccess;
 use crate::regalloc::allocate::SCALARS;
@@ -274,6 +273,29 @@ impl Compiler<'_> {
         }
     }
 
+    /// What is left of a block from an instruction on, with its accesses checked one by one.
+    fn rest_of_block(
+        &mut self,
+        block: usize,
+        index: usize,
+        counted: i32,
+        moved: Vec<(Register, Reg)>,
+    ) {
+        self.uncount_bytes(counted);
+        self.move_back(&moved);
+        self.groups = CheckGroups::default();
+        self.find_quad_tiles(block);
+        self.find_lane_offsets(block);
+        self.merged = 0..0;
+        let b = &self.f.blocks[block];
+        for (index, inst) in b.insts.iter().enumerate().skip(index) {
+            self.index = index;
+            self.instruction(inst);
+        }
+        self.emit_deferred_loads(usize::MAX);
+        self.terminator(&b.term);
+    }
+
     /// Checks all of a group and makes its pointers.
     fn check_group(&mut self, number: usize) {
         let (block, index) = (self.block, self.index);
@@ -282,7 +304,7 @@ impl Compiler<'_> {
         let alone = self.a.label();
         let counted = self.counted_ahead(index, usize::MAX);
         let moved = self.groups.list.iter().flat_map(|g| g.moved.iter().copied()).collect();
-        self.out_of_line.push(Cold::Rest { label: alone, block, index, counted, moved });
+        self.slow_path(alone, move |c| c.rest_of_block(block, index, counted, moved));
         for base in &bases {
             let span = (high - low) as i32;
             if let (Some(address), false) = (self.own_pointer(*base, mem), self.ablation.bounds) {

@@ -2,11 +2,11 @@
 //! the lane's part.
 
 use crate::asm::assembler::{at, repeated};
-use crate::avx512::operands::{Value, single};
-use crate::frame::layout::{FILE, Field, field};
+use crate::frame_layout::{FILE, Field, field};
 use crate::function::Compiler;
 use crate::memory::access::{Address, MemAccess};
 use crate::memory::per_lane_access::is_narrow;
+use crate::operands::{Value, single};
 use iced_x86::{Code, Register};
 use simt::ir::op::Width;
 use simt::ir::vector::{Source, VectorInst};

@@ -2,6 +2,8 @@
 
 pub(crate) mod access;
 pub(crate) mod check_coalescing;
+pub(crate) mod lane_loop;
+pub(crate) mod linear_sum;
 pub(crate) mod local_space;
 pub(crate) mod partial_load;
 pub(crate) mod per_lane_access;

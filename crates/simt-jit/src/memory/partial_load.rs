@@ -2,7 +2,7 @@
 //! loads all of them, or none.
 
 use crate::asm::assembler::{X, repeated};
-use crate::frame::layout::{K1, K2, Z0};
+use crate::frame_layout::{K1, K2, Z0};
 use crate::function::Compiler;
 use iced_x86::Code;
 use simt::ir::op::{Access, Op, Width};
@@ -22,7 +22,7 @@ impl Compiler<'_> {
             _ => None,
         };
         let back = self.a.label();
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         let some = self.masked || inst.guard.is_some();
         if some {
             self.activate(inst.guard);

@@ -2,10 +2,10 @@
 //! than their registers and for processors without scatters.
 
 use crate::asm::assembler::Label;
-use crate::emit::lane_loop::{RESULTS, Turn};
-use crate::frame::layout::{A, C, D, LANE_VALUES};
+use crate::frame_layout::{A, C, D, LANE_VALUES};
 use crate::function::Compiler;
 use crate::memory::access::{Address, MemAccess};
+use crate::memory::lane_loop::{RESULTS, Turn};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{Access, Width};
 use simt::ir::vector::VectorInst;
@@ -51,7 +51,7 @@ impl Compiler<'_> {
         address: Address,
         back: Label,
     ) {
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         let (mem, some) = self.check_lanes(inst, mem, address, slow);
         let addresses = self.address_slots(mem, address);
         let Access { bytes, width, count, .. } = mem.access;

@@ -8,8 +8,8 @@
 //! every lane that comes to it. What a register holds that was never written is anything.
 
 use crate::asm::assembler::{Label, X};
-use crate::frame::layout::{C, Field, field};
 use crate::frame::warp_loop::PROLOGUE;
+use crate::frame_layout::{C, Field, field};
 use crate::function::Compiler;
 use crate::memory::access::{Address, MemAccess};
 use iced_x86::Code;

@@ -9,8 +9,7 @@
 
 use crate::SimdIsa;
 use crate::analysis::use_weights::UseWeights;
-use crate::avx512::matrix::Order;
-use crate::frame::layout::{FRAGMENT_LANES, FRAGMENT_SLOTS};
+use crate::frame_layout::{FRAGMENT_LANES, FRAGMENT_SLOTS, FragmentOrder};
 use crate::regalloc::coalesce::Coalescing;
 use crate::regalloc::interval_table::IntervalTable;
 use crate::regalloc::loop_residency::{LoopResidency, LoopResident};
@@ -19,6 +18,8 @@ use simt::ir::op::{Op, Width};
 use simt::ir::vector::{StorageClass, VectorFunction, VectorInst};
 use std::collections::BTreeSet;
 
+/// How many of [`SCALARS`] hold values with AVX2; others are pointers of accesses there.
+const AVX2_SCALARS: usize = 4;
 /// Vector registers that hold values; the others are scratch.
 const VECTORS: usize = 28;
 /// General registers that hold values.
@@ -47,7 +48,7 @@ pub(crate) enum Lanes {
     Same(Register),
     /// On the stack, which all warps have in common, at this offset, in an order: the register file
     /// does not have it, and it is not live between blocks.
-    Stack(i32, Order),
+    Stack(i32, FragmentOrder),
 }
 
 impl Lanes {
@@ -113,6 +114,16 @@ fn same_in_all(f: &VectorFunction) -> Vec<bool> {
     same.iter().zip(defined).map(|(same, defined)| *same && defined).collect()
 }
 
+/// What matrix products need of the registers.
+#[derive(Default)]
+pub(crate) struct MatrixRegisters {
+    /// Registers of operand fragments that lie on the stack, those of a fragment one behind the
+    /// other, and the order of their lanes.
+    pub(crate) fragments: Vec<(Vec<usize>, FragmentOrder)>,
+    /// Vector registers, the last ones, that hold accumulators within products.
+    pub(crate) reserved: usize,
+}
+
 impl Assignment {
     /// Assigns a function's registers; what it lends is not for loops whose first block is one that
     /// `skips` names.
@@ -120,13 +131,14 @@ impl Assignment {
         f: &VectorFunction,
         weights: &UseWeights,
         isa: SimdIsa,
+        matrices: &MatrixRegisters,
         skips: impl Fn(usize) -> bool,
     ) -> (Self, LoopResidency) {
         let count = f.classes.len();
         // With AVX2 lanes are in machine registers within regions only, which assign their own.
         let (whole_lanes, room) = match isa {
             SimdIsa::Avx512 => (true, SCALARS.len()),
-            SimdIsa::Avx2 => (false, crate::avx2::SCALARS),
+            SimdIsa::Avx2 => (false, AVX2_SCALARS),
         };
         let same = if whole_lanes { same_in_all(f) } else { vec![false; count] };
         let mut made = Self {
@@ -136,7 +148,7 @@ impl Assignment {
             lent: Vec::new(),
         };
         if whole_lanes {
-            made.put_fragments(f, weights);
+            made.put_fragments(weights, matrices);
         }
         // Density, register, as lanes?, machine registers.
         let mut wanted: Vec<(f32, usize, bool, usize)> = Vec::new();
@@ -167,7 +179,7 @@ impl Assignment {
         wanted.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let passing =
             if whole_lanes { Coalescing::of(f, weights, &made.same) } else { Coalescing::none() };
-        let mut vectors = IntervalTable::new(crate::avx512::matrix::vectors(f, VECTORS));
+        let mut vectors = IntervalTable::new(VECTORS - matrices.reserved);
         let mut scalars = IntervalTable::new(room);
         for (_, r, lanes, units) in wanted {
             let intervals = weights.kept.of_register(r);
@@ -228,7 +240,7 @@ impl Assignment {
 impl Assignment {
     /// Puts fragments of matrices onto the stack, where products want them: there are many, for a
     /// short while, and the next warp's fit where this one's were.
-    fn put_fragments(&mut self, f: &VectorFunction, weights: &UseWeights) {
+    fn put_fragments(&mut self, weights: &UseWeights, matrices: &MatrixRegisters) {
         let kept = &weights.kept;
         let is_local = |r: &usize| {
             let intervals = kept.of_register(*r);
@@ -239,7 +251,7 @@ impl Assignment {
             kept.starts[block] < first.start && last.end < kept.ends[block]
         };
         let mut slots = IntervalTable::new(FRAGMENT_SLOTS);
-        let mut put = |registers: &[usize], order: Order| {
+        let mut put = |registers: &[usize], order: FragmentOrder| {
             let intervals: Vec<_> = registers.iter().map(|r| kept.of_register(*r)).collect();
             let first = slots.find_row(&intervals).filter(|_| registers.iter().all(is_local));
             for (slot, r) in first.into_iter().flat_map(|first| (first..).zip(registers)) {
@@ -248,9 +260,9 @@ impl Assignment {
             }
             first.is_some()
         };
-        for (registers, order) in crate::avx512::matrix::fragments(f) {
-            if !put(&registers, order) {
-                registers.iter().for_each(|r| _ = put(&[*r], Order::Lanes));
+        for (registers, order) in &matrices.fragments {
+            if !put(registers, *order) {
+                registers.iter().for_each(|r| _ = put(&[*r], FragmentOrder::Lanes));
             }
         }
     }
@@ -269,9 +281,9 @@ impl Assignment {
     }
 
     /// Vector registers that could hold values of this function and do not.
-    pub(crate) fn spares(&self, f: &VectorFunction) -> Vec<Register> {
+    pub(crate) fn spares(&self, matrices: &MatrixRegisters) -> Vec<Register> {
         let used = self.used_vectors();
-        let all = (0..crate::avx512::matrix::vectors(f, VECTORS)).map(zmm);
+        let all = (0..VECTORS - matrices.reserved).map(zmm);
         all.filter(|register| !used.contains(register)).collect()
     }
 

@@ -2,9 +2,9 @@
 //! of doubles where these are exact.
 
 use crate::asm::assembler::{X, repeated};
-use crate::avx512::operands::move_code;
-use crate::frame::layout::{A, C, D, K1, K2, Z0, Z1, Z2, Z3};
+use crate::frame_layout::{A, C, D, K1, K2, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
+use crate::operands::move_code;
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, Register};
 use simt::ir::op::{IntOp, IntType, Width};
@@ -55,7 +55,7 @@ impl Compiler<'_> {
         const BITS: u32 = 53;
         let w = Width::W64;
         let back = self.a.label();
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         let some = self.masked || inst.guard.is_some();
         if some {
             self.activate(inst.guard);

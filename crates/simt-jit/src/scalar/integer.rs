@@ -2,9 +2,9 @@
 
 use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at};
-use crate::avx512::operands::{low_byte, xmm};
-use crate::frame::layout::{A, C, D, FILE, Field, MASK, Z0, Z1, Z2, field};
+use crate::frame_layout::{A, C, D, FILE, Field, MASK, Z0, Z1, Z2, field};
 use crate::function::Compiler;
+use crate::operands::{low_byte, xmm};
 use crate::regalloc::allocate::Lanes;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;

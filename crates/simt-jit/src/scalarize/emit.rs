@@ -5,12 +5,12 @@
 //! the end, so that around the loop nothing has changed but its results.
 
 use crate::asm::assembler::{Label, X, at};
-use crate::avx512::operands::move_code;
 use crate::frame::entry_exit::Exit;
-use crate::frame::layout::{A, C, D, FILE, Field, LANE_ADDRESSES, LANE_VALUES, MASK, field};
+use crate::frame_layout::{A, C, D, FILE, Field, LANE_ADDRESSES, LANE_VALUES, MASK, field};
 use crate::function::Compiler;
 use crate::memory::access::{range_end, range_start};
 use crate::memory::per_lane_access::load_code;
+use crate::operands::move_code;
 use crate::regalloc::allocate::{Assignment, Lanes, SCALARS};
 use crate::scalar::integer::mov;
 use crate::scalarize::bounds::{self, Check, Linear, Scaled};

@@ -3,9 +3,9 @@
 
 use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at, repeated};
-use crate::avx512::operands::ymm;
-use crate::frame::layout::{FILE, K1, K2, MASK, PREDICATE};
+use crate::frame_layout::{FILE, K1, K2, MASK, PREDICATE};
 use crate::function::Compiler;
+use crate::operands::ymm;
 use crate::scalarize::bounds::{Linear, TripCount};
 use crate::scalarize::emit::{FIT, WORDS, word};
 use crate::scalarize::loop_selection::{Own, ScalarLoop, own};

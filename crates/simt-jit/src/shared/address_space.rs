@@ -1,7 +1,7 @@
 //! `isspacep`: the state space of generic addresses.
 
 use crate::asm::assembler::{X, repeated};
-use crate::frame::layout::{K1, K2, PREDICATE, Z0};
+use crate::frame_layout::{K1, K2, PREDICATE, Z0};
 use crate::function::Compiler;
 use crate::regalloc::allocate::parts;
 use crate::scalar::integer::window;

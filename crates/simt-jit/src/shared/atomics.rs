@@ -7,14 +7,13 @@
 
 use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at, repeated};
-use crate::avx512::half::Bits;
-use crate::avx512::operands::{Value, xmm};
-use crate::emit::lane_loop::{RESULTS, Slot, Turn};
-use crate::frame::layout::{
+use crate::frame_layout::{
     A, C, D, K1, K2, LANE_RESULTS, LANE_SECONDS, LANE_VALUES, SAVED_VECTOR, Z0, Z1, Z2,
 };
 use crate::function::Compiler;
 use crate::memory::access::{Address, MemAccess};
+use crate::memory::lane_loop::{RESULTS, Slot, Turn};
+use crate::operands::{HalfBits, Value, xmm};
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{Access, AtomOp, AtomType, Op, Space, Width};
@@ -194,7 +193,7 @@ impl Compiler<'_> {
         returns: bool,
     ) {
         let back = self.a.label();
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         let (mem, some) = self.check_lanes(inst, mem, address, slow);
         let width = mem.access.width;
         let addresses = self.address_slots(mem, address);
@@ -359,7 +358,7 @@ impl Compiler<'_> {
         let kept = at(Register::RSP, SAVED_VECTOR);
         let old = Value::One(repeated(at(Register::RSP, SAVED_VECTOR + 4)));
         self.a.op(Code::Mov_rm32_r32, &[at(Register::RSP, SAVED_VECTOR + 4).into(), value.into()]);
-        for bits in [Bits::Low, Bits::High] {
+        for bits in [HalfBits::Low, HalfBits::High] {
             self.half_as_single(old, 0, (brain, bits), Z1);
             self.half_as_single(Value::One(repeated(b)), 0, (brain, bits), Z2);
             match op {
@@ -370,7 +369,7 @@ impl Compiler<'_> {
                 _ => self.minimum(op == AtomOp::Max, false, Z1, Z2),
             }
             self.single_as_half(brain);
-            if bits == Bits::Low {
+            if bits == HalfBits::Low {
                 self.a.op(Code::EVEX_Vmovd_rm32_xmm, &[kept.into(), xmm(Z0).into()]);
             }
         }

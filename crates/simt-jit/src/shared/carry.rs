@@ -2,9 +2,9 @@
 
 use crate::SimdIsa;
 use crate::asm::assembler::{X, repeated};
-use crate::avx512::operands::move_code;
-use crate::frame::layout::{A, C, D, K1, K2, MASK, Z0, Z1, Z2};
+use crate::frame_layout::{A, C, D, K1, K2, MASK, Z0, Z1, Z2};
 use crate::function::Compiler;
+use crate::operands::move_code;
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, Register};
 use simt::ir::op::{Op, Width};

@@ -2,12 +2,10 @@
 
 use crate::SimdIsa;
 use crate::asm::assembler::{Label, X};
-use crate::avx512::half::Bits;
-use crate::avx512::operands::xmm;
-use crate::frame::layout::{A, C, D, K1, K2, K3, MASK, PREDICATE, Z0, Z1};
-use crate::frame::out_of_line::Cold;
 use crate::frame::warp_loop::PROLOGUE;
+use crate::frame_layout::{A, C, D, K1, K2, K3, MASK, PREDICATE, Z0, Z1};
 use crate::function::Compiler;
+use crate::operands::{HalfBits, xmm};
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
 use simt::ir::op::{Compare, CompareType, FloatType, Op, PredOp, Width};
@@ -292,10 +290,16 @@ impl Compiler<'_> {
             return false;
         };
         let (label, back) = (self.a.label(), self.a.label());
-        let (block, index, masked) = (self.block, self.index, self.masked);
+        let (block, index) = (self.block, self.index);
         let plus = i32::from(matches!(compare, Compare::Le | Compare::Gt));
         let steps = (growing.1 == 1).then_some(Steps { outcome, plus, signed: int.signed() });
-        self.out_of_line.push(Cold::Compare { label, back, block, index, masked, steps });
+        self.slow_path_to(label, back, move |c| {
+            if let Some(steps) = steps {
+                c.compare_steps(steps, back);
+            }
+            let inst = c.inst_at(block, index);
+            c.compare_each(inst);
+        });
         self.widen(Source::Scalar(growing.0), int.signed(), A);
         self.a.op(Code::Add_rm64_imm32, &[A.into(), X::I(reach)]);
         self.widen(one, int.signed(), C);
@@ -303,7 +307,12 @@ impl Compiler<'_> {
         self.a.jump(otherwise, label);
         if let Some([yes, no]) = self.decided_here(inst) {
             // Nearly always all lanes go one way.
-            self.out_of_line.push(Cold::Ending { label: back, block, index });
+            // The end of the block where not all lanes agree: their outcomes are in EAX.
+            self.out_of_line(back, move |c| {
+                let b = &c.f.blocks[block];
+                c.store_predicate(&b.insts[index], 0);
+                c.terminator(&b.term);
+            });
             self.in_pair = None;
             self.known_branch = Some((inst.dst[0].reg, outcome));
             self.fall(block, if outcome != 0 { yes } else { no });
@@ -427,8 +436,8 @@ impl Compiler<'_> {
         self.in_pair = None;
         let [low, high] = PREDICATE;
         for (part, target) in [low, high].into_iter().enumerate() {
-            self.half_as_single(a, part, (brain, Bits::All), Z0);
-            self.half_as_single(b, part, (brain, Bits::All), Z1);
+            self.half_as_single(a, part, (brain, HalfBits::All), Z0);
+            self.half_as_single(b, part, (brain, HalfBits::All), Z1);
             let code = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
             let condition = X::I(float_condition(compare));
             self.a.op(code, &[target.into(), Z0.into(), Z1.into(), condition]);

@@ -5,12 +5,12 @@
 
 use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at};
-use crate::avx512::operands::{Value, move_code, xmm};
-use crate::emit::lane_loop::Slot;
-use crate::frame::layout::{
+use crate::frame_layout::{
     A, Field, K1, K2, K3, LANE_RESULTS, LANE_VALUES, MASK, SAVED_SCRATCH, Z0, Z2, Z3, field,
 };
 use crate::function::Compiler;
+use crate::memory::lane_loop::Slot;
+use crate::operands::{Value, move_code, xmm};
 use crate::regalloc::allocate::parts;
 use crate::shared::atomics::identity;
 use iced_x86::{Code, MemoryOperand, Register};
@@ -67,7 +67,7 @@ impl Compiler<'_> {
             self.a.op(Code::Mov_r32_imm32, &[ECX.into(), X::I(-1)]);
             return;
         }
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         self.lanes_in_eax(inst);
         self.a.op(Code::Mov_r32_rm32, &[ECX.into(), EAX.into()]);
         self.a.op(Code::Test_rm32_r32, &[ECX.into(), ECX.into()]);

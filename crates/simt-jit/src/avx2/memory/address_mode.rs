@@ -4,7 +4,7 @@
 use crate::asm::assembler::{Label, at};
 use crate::avx2::memory::check_coalescing::is_exact;
 use crate::avx2::{POINTERS, SLICE_LANES};
-use crate::frame::layout::{A, FILE};
+use crate::frame_layout::{A, FILE};
 use crate::function::Compiler;
 use crate::memory::access::MemAccess;
 use iced_x86::{Code, MemoryOperand, Register};

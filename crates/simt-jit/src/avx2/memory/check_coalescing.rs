@@ -12,8 +12,7 @@ use crate::asm::assembler::{Label, X, at};
 use crate::avx2::memory::address_mode::AddressMode;
 use crate::avx2::partition::VectorRegion;
 use crate::avx2::{POINTERS, SLICE_LANES, SLICES};
-use crate::frame::layout::{A, C};
-use crate::frame::out_of_line::Cold;
+use crate::frame_layout::{A, C};
 use crate::function::Compiler;
 use crate::memory::access::MemAccess;
 use crate::memory::check_coalescing::{REACH_MAX, bases};
@@ -179,8 +178,8 @@ impl Compiler<'_> {
         let ready = self.a.label();
         let otherwise = if groups.iter().any(|g| g.spans.len() > 1) {
             let label = self.a.label();
-            let (block, masked, region) = (self.block, self.masked, region.clone());
-            self.out_of_line.push(Cold::Alone { label, ready, slow, block, masked, region });
+            let region = region.clone();
+            self.slow_path_to(label, ready, move |c| c.check_alone(&region, slow));
             label
         } else {
             slow

@@ -4,10 +4,10 @@
 use crate::asm::assembler::{Label, X, at};
 use crate::avx2::whole_warp::RUNNING;
 use crate::avx2::{SLICES, table_slot};
-use crate::emit::lane_loop::Slot;
-use crate::frame::layout::{A, C, D, FILE, Field, SAVED_VECTOR, field};
+use crate::frame_layout::{A, C, D, FILE, Field, SAVED_VECTOR, field};
 use crate::function::Compiler;
 use crate::memory::access::{Address, MemAccess, range_end, range_start};
+use crate::memory::lane_loop::Slot;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
 use simt::ir::op::Width;

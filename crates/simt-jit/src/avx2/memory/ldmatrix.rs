@@ -4,10 +4,10 @@
 //! Deliberately absent: warps that are not whole, and stores. They run in the interpreter.
 
 use crate::asm::assembler::at;
-use crate::avx512::operands::Value;
-use crate::frame::layout::{C, D, FILE};
+use crate::frame_layout::{C, D, FILE};
 use crate::function::Compiler;
 use crate::memory::access::Address;
+use crate::operands::Value;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::Space;
 use simt::ir::vector::{Source, VectorInst};
@@ -33,7 +33,7 @@ impl Compiler<'_> {
             return false;
         };
         let back = self.a.label();
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         let Value::Memory(base, numbers) = self.lanes_in_file(r) else { return false };
         let address = Address::Lanes(Value::Memory(base, numbers));
         self.check_lanes_in_memory(inst, mem, address, slow);

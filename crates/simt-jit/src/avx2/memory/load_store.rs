@@ -5,7 +5,7 @@ use crate::avx2::memory::address_mode::{AddressMode, memory_of};
 use crate::avx2::memory::check_coalescing::is_exact;
 use crate::avx2::slice::{Slice, pieces, xmm};
 use crate::avx2::{SLICE_LANES, table_slot};
-use crate::frame::layout::{A, C, D, FILE, Field, field};
+use crate::frame_layout::{A, C, D, FILE, Field, field};
 use crate::memory::access::MemAccess;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{Access, Width};

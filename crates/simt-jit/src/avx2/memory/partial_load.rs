@@ -4,9 +4,9 @@
 use crate::asm::assembler::at;
 use crate::avx2::SLICES;
 use crate::avx2::whole_warp::RUNNING;
-use crate::emit::lane_loop::Slot;
-use crate::frame::layout::LANE_VALUES;
+use crate::frame_layout::LANE_VALUES;
 use crate::function::Compiler;
+use crate::memory::lane_loop::Slot;
 use iced_x86::{Code, Register};
 use simt::ir::op::{Access, Op, Width};
 use simt::ir::vector::{Source, VectorInst};
@@ -27,7 +27,7 @@ impl Compiler<'_> {
         let all = u32::from(access.bytes) * u32::from(access.count);
         let back = self.a.label();
         if !matches!(inst.src[2], Source::Imm(bytes) if bytes as u32 >= all) {
-            let slow = self.slow_path(back);
+            let slow = self.interpreter_path(back);
             self.find_missing(inst, all);
             self.a.jump(Code::Jne_rel32_64, slow);
         }

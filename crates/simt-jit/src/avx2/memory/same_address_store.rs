@@ -2,7 +2,7 @@
 //! regions.
 
 use crate::asm::assembler::{X, at};
-use crate::frame::layout::{C, D, FILE};
+use crate::frame_layout::{C, D, FILE};
 use crate::function::Compiler;
 use crate::memory::access::MemAccess;
 use iced_x86::{Code, MemoryOperand, Register};
@@ -26,7 +26,7 @@ impl Compiler<'_> {
         let Some((address, mem)) = self.one_place(inst) else { return false };
         let some = self.masked || inst.guard.is_some();
         let back = self.a.label();
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         let eax = Register::EAX;
         if inst.guard.is_some() {
             self.lanes_in_eax(inst);

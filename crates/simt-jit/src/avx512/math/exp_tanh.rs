@@ -2,9 +2,9 @@
 //! same bits.
 
 use crate::asm::assembler::{X, at, repeated};
-use crate::avx512::operands::move_code;
-use crate::frame::layout::{K1, LANE_VALUES, Z0, Z1, Z2, Z3};
+use crate::frame_layout::{K1, LANE_VALUES, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
+use crate::operands::move_code;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{FloatOp, Width};
 use simt::ir::vector::VectorInst;
@@ -66,8 +66,7 @@ impl Compiler<'_> {
 
     fn exp2(&mut self, x: Register) {
         // Of a NaN these give the second operand.
-        let [least, most] =
-            EXP2_ENDS.map(|value| crate::avx512::operands::single(self.every(value)));
+        let [least, most] = EXP2_ENDS.map(|value| crate::operands::single(self.every(value)));
         let spread = Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32;
         self.a.op(spread, &[Z0.into(), most.into()]);
         let min = Code::EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae;
@@ -100,17 +99,17 @@ impl Compiler<'_> {
         let [cap, scale, one, two] =
             [TANH_CAP, TANH_SCALE, 1.0, 2.0].map(|value| self.every(value));
         magnitude(self, Z3);
-        self.a.op(spread, &[Z0.into(), crate::avx512::operands::single(cap).into()]);
+        self.a.op(spread, &[Z0.into(), crate::operands::single(cap).into()]);
         let min = Code::EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae;
         self.a.op(min, &[Z3.into(), Z0.into(), Z3.into()]);
         self.a.op(multiply, &[Z3.into(), Z3.into(), scale.into()]);
         self.exp2(Z3);
         let add = Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er;
         self.a.op(add, &[Z0.into(), Z0.into(), one.into()]);
-        self.a.op(spread, &[Z1.into(), crate::avx512::operands::single(two).into()]);
+        self.a.op(spread, &[Z1.into(), crate::operands::single(two).into()]);
         let divide = Code::EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er;
         self.a.op(divide, &[Z1.into(), Z1.into(), Z0.into()]);
-        self.a.op(spread, &[Z0.into(), crate::avx512::operands::single(one).into()]);
+        self.a.op(spread, &[Z0.into(), crate::operands::single(one).into()]);
         self.a.op(subtract, &[Z0.into(), Z0.into(), Z1.into()]);
         // a - a^3 / 3 near zero, where that cancels.
         let [third, near] = [TANH_THIRD, TANH_NEAR].map(|value| self.every(value));

@@ -2,9 +2,9 @@
 //! the same bits.
 
 use crate::asm::assembler::{X, at, repeated};
-use crate::avx512::operands::{move_code, single};
-use crate::frame::layout::{K1, K2, LANE_VALUES, Z0, Z1, Z2, Z3};
+use crate::frame_layout::{K1, K2, LANE_VALUES, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
+use crate::operands::{move_code, single};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{FloatOp, Width};
 use simt::ir::vector::VectorInst;

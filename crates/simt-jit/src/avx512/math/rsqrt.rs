@@ -7,9 +7,9 @@
 //! have a NaN for an estimate, and subnormal ones are arguments like others.
 
 use crate::asm::assembler::{X, repeated};
-use crate::avx512::operands::{Place, Value};
-use crate::frame::layout::{Z0, Z1, Z2, Z3};
+use crate::frame_layout::{Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
+use crate::operands::{Place, Value};
 use iced_x86::{Code, Register};
 
 /// A part: where its result goes, which may be where the argument is, its argument, and two registers

@@ -9,8 +9,7 @@
 use crate::asm::assembler::{Label, X, at};
 use crate::avx512::matrix::Engine;
 use crate::avx512::matrix::ldmatrix::RowLoad;
-use crate::frame::layout::{C, D, DEFERRED, DEFERRED_SLOTS};
-use crate::frame::out_of_line::Cold;
+use crate::frame_layout::{C, D, DEFERRED, DEFERRED_SLOTS};
 use crate::function::Compiler;
 use crate::regalloc::allocate::Lanes;
 use iced_x86::{Code, MemoryOperand, Register};
@@ -107,8 +106,10 @@ impl Compiler<'_> {
 
     /// Products run elsewhere: so do the loads that stand between them.
     pub(crate) fn load_aside(&mut self, label: Label, back: Label, loads: Vec<DeferredLoad>) {
-        let block = self.block;
-        self.out_of_line.push(Cold::Late { label, back, block, loads });
+        self.out_of_line(label, move |c| {
+            loads.iter().for_each(|late| c.load_matrix_now(late));
+            c.a.jump(Code::Jmp_rel32_64, back);
+        });
     }
 
     /// Loads a matrix, if the interpreter handlers has not; keeps sums.

@@ -10,14 +10,15 @@
 use crate::SimdIsa;
 use crate::analysis::use_weights::sources;
 use crate::asm::assembler::{Label, X, at};
-use crate::avx512::matrix::{Order, Routine};
+use crate::avx512::matrix::Routine;
 use crate::avx512::memory::offset_table::{Kind, LINES, ROW_BYTES, distance, pattern_at};
-use crate::avx512::operands::{Place, Value, move_code, store_code, xmm, ymm};
-use crate::emit::lane_loop::Turn;
-use crate::frame::layout::{A, C, D, Field, K1, LANE_VALUES, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field};
-use crate::frame::out_of_line::Cold;
+use crate::frame_layout::{
+    A, C, D, Field, FragmentOrder, K1, LANE_VALUES, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field,
+};
 use crate::function::Compiler;
 use crate::memory::access::{Address, MemAccess};
+use crate::memory::lane_loop::Turn;
+use crate::operands::{Place, Value, move_code, store_code, xmm, ymm};
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{Access, Op, Space, Width};
@@ -42,13 +43,13 @@ const TURNED: [Register; 2] = [Z2, Z3];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowLoad {
     pub(crate) transpose: bool,
-    pub(crate) order: Order,
+    pub(crate) order: FragmentOrder,
 }
 
 impl RowLoad {
     /// True if rows are moved as they are.
     fn is_plain(self) -> bool {
-        !self.transpose && self.order == Order::Lanes
+        !self.transpose && self.order == FragmentOrder::Lanes
     }
 }
 
@@ -104,7 +105,7 @@ impl Compiler<'_> {
     pub(crate) fn load_matrix(&mut self, inst: &VectorInst, space: Space, transpose: bool) -> bool {
         let Some(mem) = self.rows(inst, space, false) else { return false };
         let back = self.a.label();
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         let late = self.late_slot(inst);
         if let Some(slot) = late {
             self.say_loaded(slot);
@@ -139,7 +140,7 @@ impl Compiler<'_> {
     /// where a register of 512 bits is two; or the whole matrix is in its order in [`LOADED`], turned
     /// in [`TURNED`].
     pub(crate) fn load_rows(&mut self, load: RowLoad) {
-        let columns = !load.transpose && load.order == Order::Columns;
+        let columns = !load.transpose && load.order == FragmentOrder::Columns;
         let rows = if columns { [0, 2, 4, 6, 1, 3, 5, 7] } else { [0, 1, 2, 3, 4, 5, 6, 7] };
         for (n, row) in rows.into_iter().enumerate() {
             let to = PAIRS[n / 2];
@@ -205,7 +206,7 @@ impl Compiler<'_> {
             return false;
         }
         let back = self.a.label();
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         let distances = self.checked_rows(inst, mem, PACKED_A * (inst.src.len() - 2), slow);
         self.a.op(Code::Mov_r64_rm64, &[D.into(), C.into()]);
         for (matrix, source) in inst.src[2..].iter().enumerate() {
@@ -213,7 +214,7 @@ impl Compiler<'_> {
             let mut parts =
                 [(0, Z0), (1, Z1)].map(|(part, z)| self.part_in(value, part, Width::W32, z));
             if transpose {
-                parts = self.transposed(parts, Order::Lanes);
+                parts = self.transposed(parts, FragmentOrder::Lanes);
             }
             for row in 0..PACKED_A {
                 let (from, slice) = (parts[row / 4], row as i32 % 4);
@@ -241,7 +242,7 @@ impl Compiler<'_> {
         }
         let value = self.value(inst.src[0], Width::W32);
         let parts = [(0, Z0), (1, Z1)].map(|(part, z)| self.part_in(value, part, Width::W32, z));
-        let turned = self.transposed(parts, Order::Lanes);
+        let turned = self.transposed(parts, FragmentOrder::Lanes);
         let place = self.dest(inst, &inst.dst[0]);
         for (part, from) in turned.into_iter().enumerate() {
             self.put_register(&place, part, from);
@@ -250,7 +251,7 @@ impl Compiler<'_> {
     }
 
     /// A matrix of 16-bit elements with rows and columns exchanged, its lanes in an order.
-    fn transposed(&mut self, parts: [Register; 2], order: Order) -> [Register; 2] {
+    fn transposed(&mut self, parts: [Register; 2], order: FragmentOrder) -> [Register; 2] {
         for (part, to) in TURNED.into_iter().enumerate() {
             // Element `n` of the result is in row `n / 8`.
             let elements = order.lanes(part).flat_map(|lane| [2 * lane, 2 * lane + 1]);
@@ -299,7 +300,7 @@ impl Compiler<'_> {
         let (to, from) = (store.src[0], inst.src[0]);
         let back = self.a.label();
         self.merged = self.index + 1..self.index + 2;
-        let (block, index) = (self.block, self.index);
+        let index = self.index;
         let kind = Kind::Lines(ROW_BYTES);
         let (to, from) = (self.value(to, Width::W32), self.address(from, Width::W64));
         let (Address::Lanes(from), true) = (from, self.have_patterns(index..index + 2)) else {
@@ -308,7 +309,7 @@ impl Compiler<'_> {
             return true;
         };
         let apart = self.a.label();
-        self.out_of_line.push(Cold::Apart { label: apart, back, block, index });
+        self.scattered_path(apart, back);
         let once = self.pattern_uses(index) == 1;
         self.measured(index + 1, mem, kind, to);
         if !once {
@@ -355,15 +356,7 @@ impl Compiler<'_> {
         let store = store.clone();
         let slow = self.a.label();
         let members = vec![self.index, self.index + 1];
-        let (block, masked) = (self.block, self.masked);
-        self.out_of_line.push(Cold::VectorRegion {
-            label: slow,
-            back,
-            block,
-            masked,
-            members,
-            in_eax: None,
-        });
+        self.interpreter_path_of(slow, back, members, None);
         let address = Address::Lanes(self.value(store.src[0], Width::W32));
         self.check_lanes(&store, mem, address, slow);
         let rows = self.value_slots(store.src[0], Width::W32, LANE_VALUES);

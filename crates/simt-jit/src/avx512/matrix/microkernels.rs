@@ -4,17 +4,27 @@
 //! Nothing here uses general registers but RAX, RCX and RDX.
 
 use crate::asm::assembler::{X, at, repeated};
-use crate::avx2::Eights;
 use crate::avx512::matrix::ldmatrix::RowLoad;
-use crate::avx512::matrix::operand_packing::{Engine, Form, Kind, Order, VECTOR};
+use crate::avx512::matrix::operand_packing::{Engine, Form, Kind, VECTOR};
 use crate::avx512::matrix::packed_cache::Factor;
 use crate::avx512::matrix::{PAIRED_LEAST, SPARE};
-use crate::avx512::operands::{move_code, store_code, ymm};
-use crate::frame::layout::{A, C, D, K1, K2, PAIR_CHECK, Z0, Z1, Z2, Z3};
+use crate::frame_layout::{A, C, D, FragmentOrder, K1, K2, PAIR_CHECK, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
+use crate::operands::{move_code, store_code, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::matrix::MatrixType;
 use simt::ir::op::Width;
+
+/// Routines of products with AVX2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Eights {
+    /// Makes a register of A at RCX ready at RAX.
+    Rows(Form),
+    /// The same of B.
+    Columns(Form),
+    /// Adds the products of A's rows at RAX and B's columns at RCX to the sums.
+    Add(Engine),
+}
 
 /// A routine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +142,7 @@ impl Compiler<'_> {
         for unit in 0..form.units {
             let from = [self.unit(form, unit, Z0, low), self.unit(form, unit, Z1, high)];
             for odd in 0..2 {
-                self.load_picks(Width::W32, made, Order::Columns.lanes(odd));
+                self.load_picks(Width::W32, made, FragmentOrder::Columns.lanes(odd));
                 let pick = Code::EVEX_Vpermi2d_zmm_k1z_zmm_zmmm512b32;
                 self.a.op(pick, &[made.into(), from[0].into(), from[1].into()]);
                 let start = form.unit_bytes() * unit as i32;

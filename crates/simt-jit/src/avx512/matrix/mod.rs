@@ -22,18 +22,18 @@ pub(crate) mod store_accumulator;
 use crate::SimdIsa;
 use crate::analysis::nan_demand;
 use crate::asm::assembler::{Label, X, at, repeated};
-pub(crate) use crate::avx512::matrix::deferred_loads::DeferredLoad;
 use crate::avx512::matrix::microkernels::MovedSums;
-pub(crate) use crate::avx512::matrix::microkernels::Routine;
+pub(crate) use crate::avx512::matrix::microkernels::{Eights, Routine};
 use crate::avx512::matrix::operand_packing::VECTOR;
-pub(crate) use crate::avx512::matrix::operand_packing::{Engine, Form, Kind, Order};
-pub(crate) use crate::avx512::matrix::packed_cache::{FRAGMENTS_MAX, Fragments};
+pub(crate) use crate::avx512::matrix::operand_packing::{Engine, Form, Kind};
+pub(crate) use crate::avx512::matrix::packed_cache::Fragments;
 use crate::avx512::matrix::packed_cache::{Factor, engines, share_rows};
-use crate::avx512::operands::{Place, Value, move_code};
-use crate::frame::layout::{A, C, D, K1, PAIR_CHECK, UNPACKABLE, Z0, Z1, Z2, Z3};
-use crate::frame::out_of_line::Cold;
+use crate::frame_layout::{
+    A, C, D, FRAGMENTS_MAX, FragmentOrder, K1, PAIR_CHECK, UNPACKABLE, Z0, Z1, Z2, Z3,
+};
 use crate::function::Compiler;
-use crate::regalloc::allocate::Lanes;
+use crate::operands::{Place, Value, move_code};
+use crate::regalloc::allocate::{Lanes, MatrixRegisters};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;
 use simt::ir::matrix::{MatrixType, Multiply};
@@ -60,7 +60,7 @@ const PAIRED_LEAST: u16 = (127 - 50) << 7;
 /// Registers that nothing but loads of matrices writes, and nothing but products reads, as operands:
 /// those together that are one operand and no part of another, and in which order products want
 /// their lanes.
-pub(crate) fn fragments(f: &VectorFunction) -> Vec<(Vec<usize>, Order)> {
+fn fragments(f: &VectorFunction) -> Vec<(Vec<usize>, FragmentOrder)> {
     let mut loaded = vec![false; f.classes.len()];
     let mut other = vec![false; f.classes.len()];
     for inst in f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)) {
@@ -86,7 +86,7 @@ pub(crate) fn fragments(f: &VectorFunction) -> Vec<(Vec<usize>, Order)> {
         match whole {
             Some((registers, _)) if registers.iter().min() != Some(&r) => {}
             Some(factor) => found.push(factor.clone()),
-            None => found.push((vec![r], Order::Lanes)),
+            None => found.push((vec![r], FragmentOrder::Lanes)),
         }
     }
     found
@@ -94,14 +94,16 @@ pub(crate) fn fragments(f: &VectorFunction) -> Vec<(Vec<usize>, Order)> {
 
 /// By register: the only operand that it is in, whose registers are all different, and in which order
 /// products want their lanes.
-fn sole_factors(f: &VectorFunction) -> Vec<Option<(Vec<usize>, Order)>> {
+fn sole_factors(f: &VectorFunction) -> Vec<Option<(Vec<usize>, FragmentOrder)>> {
     let mut found: Vec<Option<Option<_>>> = vec![None; f.classes.len()];
     for inst in f.blocks.iter().flat_map(|b| &b.insts) {
         let Op::Multiply(product) = inst.op else { continue };
         let Some(engine) = Engine::of(product) else { continue };
         let plain = engine.columns().is_plain() && engine.width() == Width::W32;
-        let columns = if plain { Order::Columns } else { Order::Lanes };
-        for (sources, order) in factors(inst, product).into_iter().zip([Order::Lanes, columns]) {
+        let columns = if plain { FragmentOrder::Columns } else { FragmentOrder::Lanes };
+        for (sources, order) in
+            factors(inst, product).into_iter().zip([FragmentOrder::Lanes, columns])
+        {
             let registers: Vec<usize> =
                 sources.iter().flat_map(|s| s.registers()).map(|r| r.index()).collect();
             let different = registers.iter().collect::<BTreeSet<_>>().len() == sources.len();
@@ -118,10 +120,11 @@ fn sole_factors(f: &VectorFunction) -> Vec<Option<(Vec<usize>, Order)>> {
     found.into_iter().map(Option::flatten).collect()
 }
 
-/// Vector registers that hold values in a function; its products use the others.
-pub(crate) fn vectors(f: &VectorFunction, most: usize) -> usize {
+/// What the products of a function need of the registers.
+pub(crate) fn registers(f: &VectorFunction) -> MatrixRegisters {
     let beside = share_rows(f);
-    engines(f).map(|engine| most - engine.vectors(beside)).min().unwrap_or(most)
+    let reserved = engines(f).map(|engine| engine.vectors(beside)).max().unwrap_or(0);
+    MatrixRegisters { fragments: fragments(f), reserved }
 }
 
 /// What products in pairs cannot have, if there is doubt.
@@ -185,17 +188,7 @@ impl<'a> Compiler<'a> {
         }
         let (back, slow, late) = (self.a.label(), self.a.label(), self.a.label());
         if engine.kind == Kind::Pairs {
-            let (block, masked, in_eax) = (self.block, self.masked, None);
-            let members = (self.index..end).collect();
-            let (label, back) = (slow, late);
-            self.out_of_line.push(Cold::VectorRegion {
-                label,
-                back,
-                block,
-                masked,
-                members,
-                in_eax,
-            });
+            self.interpreter_path_of(slow, late, (self.index..end).collect(), None);
         }
         self.emit_deferred_loads(end);
         let (mut rows, mut columns) = (Vec::new(), Vec::new());
@@ -367,16 +360,16 @@ impl<'a> Compiler<'a> {
     }
 
     /// In which order a register's lanes are, wherever they are.
-    pub(crate) fn order_of(&self, r: Reg) -> Order {
+    pub(crate) fn order_of(&self, r: Reg) -> FragmentOrder {
         match self.assignment.lanes[r.index()] {
             Lanes::Stack(_, order) => order,
-            _ => Order::Lanes,
+            _ => FragmentOrder::Lanes,
         }
     }
 
     /// True if the registers of B are as products want them.
     fn are_columns(&self, sources: &[Source]) -> bool {
-        let in_order = |r: Reg| self.order_of(r) == Order::Columns;
+        let in_order = |r: Reg| self.order_of(r) == FragmentOrder::Columns;
         sources.iter().all(|s| matches!(s, Source::Vector(r) if in_order(*r)))
     }
 
@@ -416,12 +409,8 @@ impl<'a> Compiler<'a> {
             .zip(slots)
             .flat_map(|(factor, slots)| slots.iter().map(move |slot| refused_at(factor, *slot)))
             .collect();
-        self.out_of_line.push(Cold::PairCheck {
-            label,
-            back,
-            slow,
-            pair_check: PairCheck { engines, refused },
-        });
+        let check = PairCheck { engines, refused };
+        self.slow_path_to(label, back, move |c| c.look_closely(&check, slow));
         self.a.op(Code::Cmp_rm32_imm8, &[at(Register::RSP, PAIR_CHECK).into(), X::I(0)]);
         self.a.jump(Code::Jne_rel32_64, label);
         self.a.bind(back);

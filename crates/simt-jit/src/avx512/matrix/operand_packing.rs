@@ -33,39 +33,6 @@ pub(crate) enum Kind {
     Bits,
 }
 
-/// In which order the lanes of a register are in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// As programs have them.
-    Lanes,
-    /// As products want B where an element is a unit: the quads of even columns, then odd ones.
-    Columns,
-}
-
-impl Order {
-    /// The lane whose 32 bits are in a place.
-    pub(crate) fn lane(self, place: usize) -> usize {
-        match self {
-            Self::Lanes => place,
-            // Lane `l` of a quad has the columns `2 l` and `2 l + 1`; a column is four lanes.
-            Self::Columns => 8 * (place % 4) + 4 * (place / 16) + place / 4 % 4,
-        }
-    }
-
-    /// The place where a lane's 32 bits are.
-    pub(crate) fn place(self, lane: usize) -> usize {
-        match self {
-            Self::Lanes => lane,
-            Self::Columns => 16 * (lane / 4 % 2) + 4 * (lane % 4) + lane / 8,
-        }
-    }
-
-    /// The lanes of a part.
-    pub(crate) fn lanes(self, part: usize) -> impl Iterator<Item = usize> {
-        (16 * part..16 * (part + 1)).map(move |place| self.lane(place))
-    }
-}
-
 /// How a product is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Engine {
@@ -314,13 +281,13 @@ mod tests {
 
     #[test]
     fn orders_have_each_lane_once() {
-        for order in [Order::Lanes, Order::Columns] {
+        for order in [FragmentOrder::Lanes, FragmentOrder::Columns] {
             assert!((0..32).all(|lane| order.lane(order.place(lane)) == lane));
             let lanes: BTreeSet<usize> = order.lanes(0).chain(order.lanes(1)).collect();
             assert_eq!(lanes.len(), 32);
         }
         // Two quads of column 2: its lanes are 8 to 11.
-        assert_eq!([1, 5, 9, 13].map(|place| Order::Columns.lane(place)), [8, 9, 10, 11]);
+        assert_eq!([1, 5, 9, 13].map(|place| FragmentOrder::Columns.lane(place)), [8, 9, 10, 11]);
     }
 
     #[test]

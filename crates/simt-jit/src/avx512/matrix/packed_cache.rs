@@ -7,15 +7,12 @@ use crate::avx512::matrix::CHAIN_MAX;
 use crate::avx512::matrix::deferred_loads::DeferredLoad;
 use crate::avx512::matrix::microkernels::Routine;
 use crate::avx512::matrix::operand_packing::{Engine, Form, Kind};
-use crate::frame::layout::{PACKED_A, PACKED_A_BYTES, PACKED_B, PACKED_B_BYTES};
+use crate::frame_layout::{FRAGMENTS_MAX, PACKED_A, PACKED_A_BYTES, PACKED_B, PACKED_B_BYTES};
 use iced_x86::Register;
 use simt::ir::Reg;
 use simt::ir::matrix::Multiply;
 use simt::ir::op::{Op, Width};
 use simt::ir::vector::{Source, StorageClass, VectorFunction, VectorInst, VectorTerm};
-
-/// Fragments that are remembered of each kind, at most.
-pub(crate) const FRAGMENTS_MAX: usize = 32;
 
 /// The operand that a fragment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@
 use crate::SimdIsa;
 use crate::asm::assembler::{X, repeated};
 use crate::avx512::matrix::is_plain;
-use crate::frame::layout::{Z0, Z1, Z2, Z3};
+use crate::frame_layout::{Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::Width;

@@ -7,11 +7,10 @@ use crate::SimdIsa;
 use crate::asm::assembler::{X, at};
 use crate::avx512::matrix::Routine;
 use crate::avx512::memory::offset_table::{Kind, LINES, distance};
-use crate::avx512::operands::{Value, move_code};
-use crate::frame::layout::{A, C, D, Z0, Z1, Z2};
-use crate::frame::out_of_line::Cold;
+use crate::frame_layout::{A, C, D, Z0, Z1, Z2};
 use crate::function::Compiler;
 use crate::memory::access::MemAccess;
+use crate::operands::{Value, move_code};
 use iced_x86::{Code, MemoryOperand};
 use simt::ir::op::{Access, Width};
 use simt::ir::vector::{Source, VectorInst};
@@ -43,10 +42,10 @@ impl Compiler<'_> {
         }
         let address = self.value(inst.src[0], Width::W64);
         let (back, apart) = (self.a.label(), self.a.label());
-        let (block, index) = (self.block, self.index);
+        let index = self.index;
         let kind = Kind::Lines(mem.total);
         let Some(lines) = self.pattern(index, mem, kind, address, apart) else { return false };
-        self.out_of_line.push(Cold::Apart { label: apart, back, block, index });
+        self.scattered_path(apart, back);
         let values = [2, 3].map(|n| self.value(inst.src[n], Width::W32));
         for part in 0..2 {
             for (value, to) in values.into_iter().zip([Z0, Z1]) {

@@ -2,12 +2,12 @@
 //! stride.
 
 use crate::asm::assembler::{Label, X, at};
-use crate::avx512::operands::{Value, xmm};
-use crate::emit::lane_loop::Slot;
-use crate::frame::layout::{A, C, D, K1, K2, LANE_VALUES, SAVED_PAIR, Z1, Z2};
+use crate::frame_layout::{A, C, D, K1, K2, LANE_VALUES, SAVED_PAIR, Z1, Z2};
 use crate::function::Compiler;
 use crate::memory::access::{Address, MemAccess, span_code};
+use crate::memory::lane_loop::Slot;
 use crate::memory::per_lane_access::{is_narrow, load_code};
+use crate::operands::{Value, xmm};
 use crate::regalloc::allocate::parts;
 use crate::scalar::integer::mov;
 use iced_x86::{Code, MemoryOperand, Register};
@@ -27,7 +27,7 @@ impl Compiler<'_> {
         address: Value,
         back: Label,
     ) {
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         let apart = self.a.label();
         let some = self.masked || inst.guard.is_some();
         if some {
@@ -146,7 +146,7 @@ impl Compiler<'_> {
         address: Address,
         back: Label,
     ) {
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         let many = self.a.label();
         let (eax, edx) = (Register::EAX, Register::EDX);
         // Here, so that it is done wherever `back` is come from.
@@ -206,7 +206,7 @@ impl Compiler<'_> {
         if access.count != 1 {
             return;
         }
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         let apart = self.a.label();
         self.first_of_some(inst, mem, address, back);
         // Where lane 0's would be.

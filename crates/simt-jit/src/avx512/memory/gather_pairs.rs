@@ -2,10 +2,10 @@
 //! by the element.
 
 use crate::asm::assembler::Label;
-use crate::avx512::operands::move_code;
-use crate::frame::layout::{K1, Z0, Z1, Z2, Z3};
+use crate::frame_layout::{K1, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
 use crate::memory::access::{Address, MemAccess};
+use crate::operands::move_code;
 use iced_x86::{Code, Register};
 use simt::ir::op::Width;
 use simt::ir::vector::VectorInst;

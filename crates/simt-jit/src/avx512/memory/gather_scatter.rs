@@ -3,11 +3,11 @@
 use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, repeated};
 use crate::avx512::memory::gather_pairs::come_in_pairs;
-use crate::avx512::operands::{Value, move_code, ymm};
-use crate::frame::layout::{A, C, D, Field, K1, K2, Z0, Z1, Z2, Z3, field};
+use crate::frame_layout::{A, C, D, Field, K1, K2, Z0, Z1, Z2, Z3, field};
 use crate::function::Compiler;
 use crate::memory::access::{Address, MemAccess, range_end, range_start};
 use crate::memory::per_lane_access::is_narrow;
+use crate::operands::{Value, move_code, ymm};
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::Width;
@@ -43,7 +43,7 @@ impl Compiler<'_> {
         if narrow {
             return self.narrow_lanes(inst, mem, address, back);
         }
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         let (mem, some) = self.check_lanes(inst, mem, address, slow);
         let pairs = come_in_pairs(mem);
         for element in (0..usize::from(mem.access.count)).step_by(if pairs { 2 } else { 1 }) {

@@ -12,16 +12,16 @@
 //! Invariant: what is kept of a pattern that code cannot use spans [`NONE`] bytes, so that each
 //! check fails.
 
-use crate::analysis::linear_sum::{LinearSum, LinearSums};
 use crate::asm::assembler::{Label, X, at, repeated};
 use crate::avx512::matrix::ldmatrix::is_row;
-use crate::avx512::operands::{Value, move_code, store_code, xmm, ymm};
-use crate::frame::layout::{
+use crate::frame_layout::{
     A, C, D, Field, K1, K2, LANE_ADDRESSES, LANE_OFFSET_BYTES, LANE_OFFSET_SLOTS, LANE_OFFSETS, Z0,
     Z1, Z2, Z3, field,
 };
 use crate::function::Compiler;
 use crate::memory::access::{Address, MemAccess, range_end, range_start};
+use crate::memory::linear_sum::{LinearSum, LinearSums};
+use crate::operands::{Value, move_code, store_code, xmm, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;
 use simt::ir::op::{IntOp, IntType, Op, Width};

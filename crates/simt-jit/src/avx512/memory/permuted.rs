@@ -11,10 +11,10 @@
 
 use crate::analysis::lane_offsets::{LaneOffsets, Steps};
 use crate::asm::assembler::{Label, X, at};
-use crate::avx512::operands::{Value, move_code};
-use crate::frame::layout::{C, K1, K2, Z0, Z1, Z2, Z3};
+use crate::frame_layout::{C, K1, K2, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
 use crate::memory::access::MemAccess;
+use crate::operands::{Value, move_code};
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, Register};
 use simt::ir::op::Width;
@@ -173,7 +173,7 @@ impl Compiler<'_> {
             // Whole elements one behind the other have better forms.
             return false;
         }
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         let first = permutation.first();
         self.arranged(mem, address, permutation.lanes.map(|lane| lane - first), apart);
         self.add_to_address(mem, i64::from(mem.offset) - first);

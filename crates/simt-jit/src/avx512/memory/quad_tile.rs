@@ -10,14 +10,13 @@
 //! Deliberately absent: elements of bytes or of 64 bits whose lines are `m`.
 
 use crate::SimdIsa;
-use crate::analysis::linear_sum::{LinearSum, LinearSums};
 use crate::analysis::use_weights::{mentioned, sources};
 use crate::asm::assembler::{Label, X, at};
-use crate::avx512::operands::{Value, move_code, store_code, xmm, ymm};
-use crate::frame::layout::{A, C, D, Field, K1, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field};
-use crate::frame::out_of_line::Cold;
+use crate::frame_layout::{A, C, D, Field, K1, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field};
 use crate::function::Compiler;
 use crate::memory::access::{MemAccess, range_end, range_start};
+use crate::memory::linear_sum::{LinearSum, LinearSums};
+use crate::operands::{Value, move_code, store_code, xmm, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;
 use simt::ir::op::{Access, IntOp, IntType, Op, Special, Width};
@@ -343,9 +342,8 @@ impl Compiler<'_> {
             return false;
         };
         let (slow, back) = (self.a.label(), self.a.label());
-        let (block, index) = (self.block, self.index);
-        let (label, failed) = (slow, quad_tile.clone());
-        self.out_of_line.push(Cold::QuadTile { label, back, block, index, quad_tile: failed });
+        let failed = quad_tile.clone();
+        self.slow_path_to(slow, back, move |c| c.quad_tile_interpreted(&failed));
         let distance = if quad_tile.short { &quad_tile.major } else { &quad_tile.minor };
         let MemAccess { total, offset, .. } = mem;
         let base = quad_tile.base.clone().plus(&LinearSum::of(offset.into()));

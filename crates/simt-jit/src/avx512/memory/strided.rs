@@ -6,67 +6,23 @@
 //! the lanes and no others, but for the gaps between lanes.
 
 use crate::asm::assembler::{Label, X, at};
-use crate::avx512::operands::{move_code, xmm, ymm};
-use crate::frame::layout::{C, Z0, Z1, Z2, Z3};
+use crate::frame_layout::{C, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
-use crate::memory::access::{MemAccess, span_code};
+use crate::memory::access::{AddressForm, MemAccess, span_code};
 use crate::memory::check_coalescing::based;
+use crate::operands::{move_code, xmm, ymm};
 use crate::regalloc::allocate::{loads_for_all, parts};
 use crate::scalar::integer::mov;
 use iced_x86::{Code, Register};
 use simt::ir::op::{Access, Space, Width};
 use simt::ir::vector::{Source, VectorInst};
-use simt::kernel::WARP_LANES;
-use simt::launch_shape::HALF_LANES;
-
-/// How the addresses of a full warp follow from one number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// One address.
-    One,
-    /// Consecutive elements.
-    Span,
-    /// Consecutive elements for each half, or one element.
-    HalfAffine {
-        /// One element.
-        one: bool,
-    },
-    /// Two or four elements a lane, lane behind lane.
-    Interleaved,
-    /// One element of 32 bits a lane, at a stride in bytes.
-    Strided(i32),
-    /// Elements of a lane one behind the other, at a stride in bytes from the next lane's: by
-    /// permutations.
-    Spaced(i32),
-}
-
-impl Form {
-    /// The first byte accessed and the one behind the last, from the address of lane 0 or 16.
-    pub(crate) fn reach(self, mem: MemAccess) -> (i64, i64) {
-        let total = i64::from(mem.total);
-        match self {
-            Self::One | Self::HalfAffine { one: true } => (0, total),
-            Self::Span | Self::Interleaved => (0, WARP_LANES as i64 * total),
-            Self::HalfAffine { one: false } => (0, HALF_LANES as i64 * total),
-            Self::Strided(stride) | Self::Spaced(stride) => {
-                let last = (WARP_LANES as i64 - 1) * i64::from(stride);
-                (last.min(0), last.max(0) + total)
-            }
-        }
-    }
-
-    /// Bytes for the counters.
-    pub(crate) fn bytes(self, mem: MemAccess) -> i32 {
-        if self == Self::One { mem.total } else { WARP_LANES as i32 * mem.total }
-    }
-}
 
 impl Compiler<'_> {
     /// The form of an access that all lanes of a full warp make.
-    pub(crate) fn form(&self, inst: &VectorInst, mem: MemAccess) -> Option<Form> {
+    pub(crate) fn form(&self, inst: &VectorInst, mem: MemAccess) -> Option<AddressForm> {
         let MemAccess { access, write, total, wide, shared, .. } = mem;
         if inst.uniform {
-            return self.has_uniform_form(inst, mem).then_some(Form::One);
+            return self.has_uniform_form(inst, mem).then_some(AddressForm::One);
         }
         if inst.guard.is_some() || !self.has_lane_results(inst) {
             return None;
@@ -77,22 +33,22 @@ impl Compiler<'_> {
         match inst.src[0] {
             Source::Affine(_, stride) if access.count == 1 && stride == i64::from(total) => {
                 let has = span_code(access, write).is_some() && (write || inst.dst.len() == 1);
-                has.then_some(Form::Span)
+                has.then_some(AddressForm::Span)
             }
             // Where the space's addresses are as wide as they are elsewhere.
             _ if !whole || wide == shared => None,
             Source::Affine(_, stride) if stride == i64::from(total) => {
-                matches!(access.count, 2 | 4).then_some(Form::Interleaved)
+                matches!(access.count, 2 | 4).then_some(AddressForm::Interleaved)
             }
             Source::Affine(_, stride) => {
                 let stride = i32::try_from(stride).ok().filter(|s| s % total == 0 && *s != 0)?;
                 let alone = access.count == 1 && width == Width::W32;
-                let permuted = self.permutation(mem).map(|_| Form::Spaced(stride));
-                permuted.or(alone.then_some(Form::Strided(stride)))
+                let permuted = self.permutation(mem).map(|_| AddressForm::Spaced(stride));
+                permuted.or(alone.then_some(AddressForm::Strided(stride)))
             }
             Source::HalfAffine(_, _, stride) if access.count == 1 => {
                 let one = stride == 0 && !write;
-                (one || stride == i64::from(total)).then_some(Form::HalfAffine { one })
+                (one || stride == i64::from(total)).then_some(AddressForm::HalfAffine { one })
             }
             _ => None,
         }
@@ -114,7 +70,7 @@ impl Compiler<'_> {
     }
 
     /// Makes an access of a form.
-    pub(crate) fn known(&mut self, inst: &VectorInst, mem: MemAccess, form: Form) {
+    pub(crate) fn known(&mut self, inst: &VectorInst, mem: MemAccess, form: AddressForm) {
         self.count_known(mem, form.bytes(mem));
         let (mem, bases) = based(inst.src[0], mem);
         if let Some(group) = self.grouped() {
@@ -127,7 +83,7 @@ impl Compiler<'_> {
             return;
         }
         let back = self.a.label();
-        let slow = self.slow_path(back);
+        let slow = self.interpreter_path(back);
         let (low, high) = form.reach(mem);
         for (half, base) in bases.into_iter().enumerate() {
             let to = self.checked(inst, base, mem, (low, high), slow);
@@ -178,18 +134,18 @@ impl Compiler<'_> {
         &mut self,
         inst: &VectorInst,
         mem: MemAccess,
-        form: Form,
+        form: AddressForm,
         half: usize,
         to: (Register, i32),
     ) {
         let access = mem.access;
         match form {
-            Form::One => self.one_address(inst, mem, to),
-            Form::Span => {
+            AddressForm::One => self.one_address(inst, mem, to),
+            AddressForm::Span => {
                 let count = parts(access.width);
                 self.consecutive(inst, mem, 0..count, span_code(access, mem.write), to);
             }
-            Form::HalfAffine { one: true } => {
+            AddressForm::HalfAffine { one: true } => {
                 let per_half = parts(access.width) / 2;
                 let code = match access.width {
                     Width::W64 => Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64,
@@ -200,20 +156,20 @@ impl Compiler<'_> {
                     self.put(&place, part, code, &[at(to.0, to.1).into()]);
                 }
             }
-            Form::HalfAffine { one: false } => {
+            AddressForm::HalfAffine { one: false } => {
                 let per_half = parts(access.width) / 2;
                 let these = half * per_half..(half + 1) * per_half;
                 self.consecutive(inst, mem, these, span_code(access, mem.write), to);
             }
-            Form::Interleaved if mem.write => self.interleave(inst, access, to),
-            Form::Interleaved => self.separate(inst, access, to),
-            Form::Spaced(_) => {
+            AddressForm::Interleaved if mem.write => self.interleave(inst, access, to),
+            AddressForm::Interleaved => self.separate(inst, access, to),
+            AddressForm::Spaced(_) => {
                 if let Some(permutation) = self.permutation(mem) {
                     self.move_permuted(inst, mem, &permutation, to);
                 }
             }
-            Form::Strided(stride) if mem.write => self.store_strided(inst, stride, to),
-            Form::Strided(stride) => self.load_strided(inst, stride, to),
+            AddressForm::Strided(stride) if mem.write => self.store_strided(inst, stride, to),
+            AddressForm::Strided(stride) => self.load_strided(inst, stride, to),
         }
     }
 

@@ -3,8 +3,7 @@
 use crate::SimdIsa;
 use crate::analysis::nan_demand;
 use crate::asm::assembler::X;
-use crate::frame::layout::{A, COUNT, Field, MASK, field};
-use crate::frame::out_of_line::Cold;
+use crate::frame_layout::{A, COUNT, Field, MASK, field};
 use crate::function::Compiler;
 use crate::memory::check_coalescing::CheckGroups;
 use iced_x86::{Code, Register};
@@ -80,7 +79,7 @@ impl Compiler<'_> {
             return;
         }
         let (label, back) = (self.a.label(), self.a.label());
-        self.out_of_line.push(Cold::Check { label, back, block, masked: self.masked });
+        self.slow_path_to(label, back, move |c| c.interpret_checks(block));
         for check in &f.blocks[block].checks {
             let value = self.scalar(Source::Scalar(check.reg), false, A);
             let Ok(reach) = i32::try_from(check.stride.saturating_mul(check.last.into())) else {

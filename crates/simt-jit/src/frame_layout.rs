@@ -6,7 +6,9 @@ use simt_interpreter::tier1_abi::Frame;
 use std::mem::offset_of;
 
 use crate::asm::assembler::at;
-use crate::avx512::matrix::FRAGMENTS_MAX;
+
+/// Fragments that are remembered of each kind, at most.
+pub(crate) const FRAGMENTS_MAX: usize = 32;
 
 /// The register file.
 pub(crate) const FILE: Register = Register::RBX;
@@ -95,6 +97,39 @@ pub(crate) const SUM_SLOTS: usize = 64;
 pub(crate) const STACK_BYTES: i32 = SUMS + 8 * SUM_SLOTS as i32;
 const _: () = assert!(STACK_BYTES % 64 == 0 && PACKED_B % 64 == 0 && PACKED_A % 64 == 0);
 const _: () = assert!(LANE_OFFSETS % 64 == 0 && LANE_OFFSET_BYTES % 64 == 0);
+
+/// In which order the lanes of a fragment register are on the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FragmentOrder {
+    /// As programs have them.
+    Lanes,
+    /// As products want B where an element is a unit: the quads of even columns, then odd ones.
+    Columns,
+}
+
+impl FragmentOrder {
+    /// The lane whose 32 bits are in a place.
+    pub(crate) fn lane(self, place: usize) -> usize {
+        match self {
+            Self::Lanes => place,
+            // Lane `l` of a quad has the columns `2 l` and `2 l + 1`; a column is four lanes.
+            Self::Columns => 8 * (place % 4) + 4 * (place / 16) + place / 4 % 4,
+        }
+    }
+
+    /// The place where a lane's 32 bits are.
+    pub(crate) fn place(self, lane: usize) -> usize {
+        match self {
+            Self::Lanes => lane,
+            Self::Columns => 16 * (lane / 4 % 2) + 4 * (lane % 4) + lane / 8,
+        }
+    }
+
+    /// The lanes of a part.
+    pub(crate) fn lanes(self, part: usize) -> impl Iterator<Item = usize> {
+        (16 * part..16 * (part + 1)).map(move |place| self.lane(place))
+    }
+}
 
 /// A field of the frame.
 #[derive(Clone, Copy, Debug)]

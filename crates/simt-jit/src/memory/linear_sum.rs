@@ -6,7 +6,7 @@
 //! Deliberately absent: products of two such numbers.
 
 use crate::asm::assembler::{X, at};
-use crate::frame::layout::{A, SUM_SLOTS, SUMS};
+use crate::frame_layout::{A, SUM_SLOTS, SUMS};
 use crate::function::Compiler;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;

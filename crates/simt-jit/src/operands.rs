@@ -5,10 +5,9 @@
 
 use crate::SimdIsa;
 use crate::asm::assembler::{X, at, repeated};
-use crate::frame::layout::{
+use crate::frame_layout::{
     A, ACTIVE, BROADCAST, BROADCAST_SLOTS, FILE, K3, MASK, PREDICATE, Z0, Z1,
 };
-use crate::frame::out_of_line::Cold;
 use crate::function::Compiler;
 use crate::regalloc::allocate::{Lanes, PARTS_MAX, parts};
 use iced_x86::{Code, MemoryOperand, Register};
@@ -16,6 +15,17 @@ use simt::ir::op::Width;
 use simt::ir::vector::{Dest, Source, StorageClass, VectorInst};
 use simt::ir::{Guard, Reg};
 use simt::launch_shape::HALF_LANES;
+
+/// Which 16 bits of a lane.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HalfBits {
+    /// All that there are.
+    All,
+    /// The lower ones of 32.
+    Low,
+    /// The upper ones of 32.
+    High,
+}
 
 /// Where a source's lanes are.
 #[derive(Clone, Copy, Debug)]
@@ -457,13 +467,16 @@ impl Compiler<'_> {
         let low = self.part_in(value, 0, Width::W32, Z0);
         let high = self.part(value, 1);
         let (label, back) = (self.a.label(), self.a.label());
-        let k1 = crate::frame::layout::K1;
+        let k1 = crate::frame_layout::K1;
         let compare = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
         self.a.op(compare, &[k1.into(), low.into(), high, X::I(3)]);
         self.a.op(Code::VEX_Kortestw_kr_kr, &[k1.into(), k1.into()]);
         self.a.jump(Code::Jne_rel32_64, label);
         self.a.bind(back);
-        self.out_of_line.push(Cold::Canonical { label, back, value });
+        self.out_of_line(label, move |c| {
+            c.make_canonical(value);
+            c.a.jump(Code::Jmp_rel32_64, back);
+        });
     }
 
     /// Makes the NaNs of f32 lanes canonical where they are; uses Z0.
@@ -483,12 +496,12 @@ impl Compiler<'_> {
         let nan = self.a.constant(&crate::analysis::nan_demand::NAN.to_le_bytes());
         self.compare_parts(Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae, register, 3);
         let code = Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32;
-        self.a.op(code, &[register.into(), nan.into()]).set_op_mask(crate::frame::layout::K1);
+        self.a.op(code, &[register.into(), nan.into()]).set_op_mask(crate::frame_layout::K1);
     }
 
     fn compare_parts(&mut self, code: Code, register: Register, how: i32) {
         let operands =
-            [crate::frame::layout::K1.into(), register.into(), register.into(), X::I(how)];
+            [crate::frame_layout::K1.into(), register.into(), register.into(), X::I(how)];
         self.a.op(code, &operands);
     }
 }

@@ -3,10 +3,10 @@
 
 use crate::SimdIsa;
 use crate::asm::assembler::{X, at};
-use crate::avx512::operands::{Value, move_code, single, ymm};
-use crate::frame::layout::{LANE_ADDRESSES, LANE_RESULTS, MASK, SAVED_PAIR, Z0};
+use crate::frame_layout::{LANE_ADDRESSES, LANE_RESULTS, MASK, SAVED_PAIR, Z0};
 use crate::function::Compiler;
 use crate::memory::access::{Address, MemAccess};
+use crate::operands::{Value, move_code, single, ymm};
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::Width;

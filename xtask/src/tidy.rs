@@ -68,3 +68,242 @@ fn nothing_is_left_to_do_in_the_code() {
         }
     }
 }
+
+/// What a folder of a crate (or a file beside `lib.rs`) may name of the crate's others.
+struct Layer {
+    folder: &'static str,
+    may_name: &'static [&'static str],
+}
+
+const fn layer(folder: &'static str, may_name: &'static [&'static str]) -> Layer {
+    Layer { folder, may_name }
+}
+
+/// The layers of crates, the lowest first. Folders that are not listed may name everything and
+/// be named by those that list them. A folder names only what stands in its row, so a row that
+/// names a folder further down is a circle: each has its reason in ARCHITECTURE.md.
+const LAYERS: &[(&str, &[Layer])] = &[
+    (
+        "simt",
+        &[
+            layer("runtime", &[]),
+            layer("kernel", &["runtime"]),
+            layer("launch_shape", &["kernel"]),
+            layer("ir", &["kernel", "runtime"]),
+            layer("variable_layout", &["ir", "kernel", "runtime"]),
+            layer("lower", &["ir", "runtime", "variable_layout"]),
+            layer("analysis", &["ir", "kernel", "launch_shape"]),
+            layer("transform", &["analysis", "ir", "launch_shape"]),
+            layer("vectorize", &["analysis", "ir", "kernel", "launch_shape", "transform"]),
+        ],
+    ),
+    (
+        "simt-interpreter",
+        &[
+            layer("time_slice", &[]),
+            layer("register_file", &[]),
+            // Handlers see the block that their warp is in, and what checks keep of it.
+            layer("handler_context", &["check", "ops", "run"]),
+            layer("ops", &["check", "handler_context", "register_file", "run"]),
+            layer("runtime", &["handler_context", "ops"]),
+            layer("check", &["handler_context", "ops"]),
+            layer(
+                "decode",
+                &["check", "handler_context", "ops", "register_file", "runtime", "time_slice"],
+            ),
+            layer(
+                "tier1_abi",
+                &["decode", "handler_context", "ops", "register_file", "time_slice"],
+            ),
+            layer(
+                "run",
+                &[
+                    "check",
+                    "decode",
+                    "handler_context",
+                    "ops",
+                    "register_file",
+                    "tier1_abi",
+                    "time_slice",
+                ],
+            ),
+        ],
+    ),
+    (
+        "simt-jit",
+        // `function` is the state of the code generator, which every folder extends by methods.
+        &[
+            layer("asm", &[]),
+            layer("ablation", &[]),
+            layer("analysis", &[]),
+            layer("cache", &["asm"]),
+            layer("frame_layout", &["asm"]),
+            layer("regalloc", &["analysis", "asm", "frame_layout", "function"]),
+            layer("operands", &["analysis", "asm", "frame_layout", "function", "regalloc"]),
+            layer(
+                "frame",
+                &["analysis", "asm", "frame_layout", "function", "operands", "regalloc"],
+            ),
+            layer(
+                "scalar",
+                &["analysis", "asm", "frame_layout", "function", "operands", "regalloc"],
+            ),
+            layer(
+                "memory",
+                &[
+                    "analysis",
+                    "asm",
+                    "frame",
+                    "frame_layout",
+                    "function",
+                    "operands",
+                    "regalloc",
+                    "scalar",
+                ],
+            ),
+            layer(
+                "shared",
+                &[
+                    "analysis",
+                    "asm",
+                    "frame",
+                    "frame_layout",
+                    "function",
+                    "memory",
+                    "operands",
+                    "regalloc",
+                    "scalar",
+                ],
+            ),
+            layer(
+                "scalarize",
+                &[
+                    "analysis",
+                    "asm",
+                    "frame",
+                    "frame_layout",
+                    "function",
+                    "memory",
+                    "operands",
+                    "regalloc",
+                    "scalar",
+                ],
+            ),
+            layer(
+                "avx512",
+                &[
+                    "analysis",
+                    "asm",
+                    "frame",
+                    "frame_layout",
+                    "function",
+                    "memory",
+                    "operands",
+                    "regalloc",
+                    "scalar",
+                    "shared",
+                ],
+            ),
+            layer(
+                "avx2",
+                &[
+                    "analysis",
+                    "asm",
+                    "avx512",
+                    "frame",
+                    "frame_layout",
+                    "function",
+                    "memory",
+                    "operands",
+                    "regalloc",
+                    "scalar",
+                    "shared",
+                ],
+            ),
+        ],
+    ),
+];
+
+/// The code of a file without its comments and its tests.
+fn code_of(text: &str) -> String {
+    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The folders (or files beside `lib.rs`) of the crate that code names, as `crate::name` or in
+/// `crate::{...}`.
+fn named_folders(code: &str) -> impl Iterator<Item = &str> {
+    code.split("crate::").skip(1).flat_map(|rest| {
+        let list = match rest.strip_prefix('{') {
+            Some(list) => list.split('}').next().unwrap_or_default(),
+            None => rest,
+        };
+        let parts = if list.len() == rest.len() { 1 } else { usize::MAX };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        list.split(',').take(parts).map(move |part| {
+            let part = part.trim_start();
+            &part[..part.find(|c| !is_name(c)).unwrap_or(part.len())]
+        })
+    })
+}
+
+#[test]
+fn folders_name_only_what_is_below_them() {
+    let mut complaints = Vec::new();
+    for (name, layers) in LAYERS {
+        let source = crate::root().join("crates").join(name).join("src");
+        for path in tracked(&format!("crates/{name}/src/*.rs")) {
+            let inside =
+                path.strip_prefix(&source).expect("a source of the crate").to_string_lossy();
+            let folder = inside.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+            let Some(layer) = layers.iter().find(|layer| layer.folder == folder) else { continue };
+            let others: Vec<&str> = layers.iter().map(|layer| layer.folder).collect();
+            let text = code_of(&read(&path));
+            for named in named_folders(&text) {
+                let is_folder = source.join(named).is_dir()
+                    || source.join(named).with_extension("rs").is_file();
+                let is_known = others.contains(&named) || is_folder;
+                if is_known && named != folder && !layer.may_name.contains(&named) {
+                    complaints.push(format!("{name}/src/{inside}: names {named}"));
+                }
+            }
+        }
+        for layer in *layers {
+            let there = source.join(layer.folder).is_dir()
+                || source.join(layer.folder).with_extension("rs").is_file();
+            assert!(there, "{name} has no {}", layer.folder);
+        }
+    }
+    complaints.dedup();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// Words that name no thing, and so have no place in a comment.
+const VAGUE_WORDS: &[&str] = &["nobody", "somebody", "whoever", "so many", "what goes on"];
+
+/// Crates whose comments are written without them: a list that grows.
+const PLAIN_CRATES: &[&str] = &["ptx", "simt", "simt-interpreter", "simt-jit"];
+
+#[test]
+fn comments_name_things() {
+    let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let mut complaints = Vec::new();
+    for path in PLAIN_CRATES.iter().flat_map(|name| tracked(&format!("crates/{name}/*.rs"))) {
+        for (number, line) in read(&path).lines().enumerate() {
+            let Some((_, comment)) = line.split_once("//") else { continue };
+            let comment = comment.to_lowercase();
+            for word in VAGUE_WORDS {
+                let found = comment.match_indices(word).any(|(at, _)| {
+                    let before = comment[..at].chars().next_back();
+                    let after = comment[at + word.len()..].chars().next();
+                    !is_letter(before) && !is_letter(after)
+                });
+                if found {
+                    complaints.push(format!("{}:{}: {word}", path.display(), number + 1));
+                }
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}

@@ -19,7 +19,8 @@ use crate::ops::{
     async_copy, atomic, float, mbarrier, memory, mma, mov_carry_predicate, texture, tma,
     warp_collectives,
 };
-use crate::run::warp::{FUEL, SPIN_FUEL};
+use crate::register_file::{FILE_ALIGN, Place, SCALAR_BYTES};
+use crate::time_slice::{FUEL, SPIN_FUEL};
 use simt::analysis::vector_cfg::{sources, terminator_sources};
 use simt::ir::matrix::Multiply;
 use simt::ir::op::{Class, Convert, FloatType, IntOp, MbarrierOp, Op, Runtime, Space, Width};
@@ -30,11 +31,6 @@ use simt::ir::{self, Callee, Reg};
 use simt::kernel::WARP_LANES;
 use std::collections::HashMap;
 use std::ops::Range;
-
-/// Alignment of vector registers: a cache line, so that no access splits one.
-pub(super) const FILE_ALIGN: usize = 64;
-/// Bytes of a scalar's place: the widest scalar.
-pub(super) const SCALAR_BYTES: u32 = 16;
 
 /// The block number that stands for leaving the function.
 pub(super) const RETURN: u32 = u32::MAX - 1;
@@ -67,24 +63,6 @@ pub(super) struct Code {
     pub(super) results: Vec<(u32, u32)>,
     /// Bytes of local memory.
     pub(super) frame_bytes: u32,
-}
-
-/// A register's places in the file, bytes from its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// All lanes.
-    pub vector: Option<u32>,
-    /// One value.
-    pub scalar: Option<u32>,
-    /// A predicate.
-    pub mask: Option<u32>,
-    /// Bytes a lane; 0 for predicates.
-    pub bytes: u32,
-    /// What a lane's value is more than that of the lane before, where there is one value.
-    pub stride: i64,
-    /// There are two values, one for each half of the warp: the upper one's place is
-    /// [`SCALAR_BYTES`] behind the lower one's.
-    pub halves: bool,
 }
 
 /// A block.

@@ -17,6 +17,7 @@ mod register_file;
 mod run;
 mod runtime;
 pub mod tier1_abi;
+mod time_slice;
 
 use crate::ops::map::Target;
 use crate::tier1_abi::Generator;

@@ -1,8 +1,30 @@
 //! Register file: the registers of one function in one warp.
 
-use crate::decode::{Code, FILE_ALIGN, Place, SCALAR_BYTES};
 use simt::kernel::WARP_LANES;
 use simt::launch_shape::HALF_LANES;
+
+/// Alignment of vector registers: a cache line, so that no access splits one.
+pub(crate) const FILE_ALIGN: usize = 64;
+/// Bytes of a scalar's place: the widest scalar.
+pub(crate) const SCALAR_BYTES: u32 = 16;
+
+/// A register's places in the file, bytes from its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// All lanes.
+    pub vector: Option<u32>,
+    /// One value.
+    pub scalar: Option<u32>,
+    /// A predicate.
+    pub mask: Option<u32>,
+    /// Bytes a lane; 0 for predicates.
+    pub bytes: u32,
+    /// What a lane's value is more than that of the lane before, where there is one value.
+    pub stride: i64,
+    /// There are two values, one for each half of the warp: the upper one's place is
+    /// [`SCALAR_BYTES`] behind the lower one's.
+    pub halves: bool,
+}
 
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
@@ -12,10 +34,10 @@ struct Line([u8; FILE_ALIGN]);
 pub(super) struct RegisterFile(Vec<Line>);
 
 impl RegisterFile {
-    /// A file for `code`, constants in place, everything else zero.
-    pub(super) fn new(code: &Code) -> Self {
-        let mut file = Self(vec![Line([0; FILE_ALIGN]); code.file_bytes.div_ceil(FILE_ALIGN)]);
-        for (at, bytes) in &code.constants {
+    /// A file of `bytes`, `constants` in place, everything else zero.
+    pub(super) fn new(bytes: usize, constants: &[(u32, Vec<u8>)]) -> Self {
+        let mut file = Self(vec![Line([0; FILE_ALIGN]); bytes.div_ceil(FILE_ALIGN)]);
+        for (at, bytes) in constants {
             file.bytes()[*at as usize..*at as usize + bytes.len()].copy_from_slice(bytes);
         }
         file

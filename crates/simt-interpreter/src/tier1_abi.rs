@@ -20,14 +20,14 @@
 //! only below [`Frame::limit`], where no others wait.
 
 use crate::decode::Code;
-pub use crate::decode::Place;
 use crate::handler_context::{HandlerContext, Ins, Step};
 pub use crate::ops::rsqrt_estimate::is_here as estimates_are_here;
 pub use crate::ops::transcendental::{
     COSINE_TERMS, EXP2_ENDS, EXP2_TERMS, HALF_PI_PARTS, LOG2_FIRST, LOG2_TERMS, SINE_TERMS,
     TANH_CAP, TANH_NEAR, TANH_SCALE, TANH_THIRD,
 };
-use crate::run::warp::FUEL;
+pub use crate::register_file::Place;
+use crate::time_slice::FUEL;
 use simt::ir::vector::VectorFunction;
 use simt::kernel::{Control, Dim3, Range};
 use std::any::Any;

@@ -1,6 +1,6 @@
 //! `cargo bench -p simt-jit --bench compile`: how long PTX takes to become vector code and native code.
 //!
-//! The kernels of `bench/kernels`, and kernels of shapes that make compilers slow, each with so many
+//! The kernels of `bench/kernels`, and kernels of shapes that make compilers slow, each with a number of
 //! pieces (`-- 2000`), twice and four times as many: what is linear takes twice as long each time.
 //! Native code is not made of what is too large for it; its column is empty then.
 

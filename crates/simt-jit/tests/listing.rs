@@ -21,7 +21,7 @@ fn native_code_of_the_samples_can_be_shown() {
                 for mark in ["entry b0:", "full b0:", "masked b0:", "vzeroupper", "ret"] {
                     assert!(listing.contains(mark), "{name} has no {mark} ({isa:?})");
                 }
-                // For whoever looks: `cargo test -p simt-jit --test listing -- --nocapture`.
+                // To look at it: `cargo test -p simt-jit --test listing -- --nocapture`.
                 println!("{listing}");
             }
             kernels += 1;

@@ -1,7 +1,7 @@
 //! How far the registers that kernels are said to have are from those that a compiler gives them.
 //!
 //! `registers.tsv` has what `ptxas -v` (13.0.88) says of the repository's kernels, compiled for the
-//! earliest of sm_80 and their target. Nobody else's allocator can be repeated: what is asked is
+//! earliest of sm_80 and their target. Another compiler's allocator cannot be repeated: what is asked is
 //! that the estimate is right on average and far off seldom. Barriers are counted, not estimated.
 
 use std::collections::HashMap;

@@ -178,7 +178,8 @@ impl Program {
                 return file;
             }
         }
-        RegisterFile::new(self.code(id))
+        let code = self.code(id);
+        RegisterFile::new(code.file_bytes, &code.constants)
     }
 
     /// Takes a register file back.

@@ -12,6 +12,7 @@ mod calls;
 
 use crate::run::warp::activation::Activation;
 pub(crate) use crate::run::warp::barriers::{CLUSTER_BARRIER, Reduction, Waiting};
+use crate::time_slice::FUEL;
 
 use crate::decode::{Code, CodeTerm, RETURN, Word};
 use crate::handler_context::{HandlerContext, LaneFault, Step};
@@ -23,12 +24,7 @@ use simt::ir::op::BarrierOp;
 use simt::kernel::{Control, FaultKind};
 use std::sync::Arc;
 
-/// Back-edges a warp takes before other warps get a turn.
-pub(crate) const FUEL: i64 = 1 << 16;
-/// Back-edges of loops that watch memory, before other lanes and warps get a turn: a lock's
-/// holder may be among them.
-pub(crate) const SPIN_FUEL: i64 = 1 << 10;
-/// The same once lanes have been seen to wait for each other.
+/// Fuel of loops that watch memory once lanes have been seen to wait for each other.
 const INDEPENDENT_FUEL: i64 = 1 << 6;
 
 /// Why a warp came back.

@@ -21,7 +21,7 @@ const ALIGN_BYTES: usize = 256;
 /// Bytes of a page.
 const PAGE_BYTES: usize = 4096;
 
-/// Memory that kernels may touch, with a page on either side that nobody may: native code that
+/// Memory that kernels may touch, with an inaccessible page on either side: native code that
 /// touches more than it has checked ends there.
 struct Buffer {
     address: u64,
@@ -299,7 +299,7 @@ impl Device {
                     sm_count: 8,
                     counters: &mut self.counters,
                 };
-                // The newest has nobody in front of what follows it: now and then it may go on.
+                // The newest has no block in front of what follows it: now and then it may go on.
                 let more = if at == newest { (total - next).min(next % 4) } else { 0 };
                 let (moved, outcome) = block.resume_row(&mut worker, more);
                 assert!(moved <= more, "{moved} blocks of {more}");

@@ -3,7 +3,7 @@
 //! - `// run: KERNEL grid=X[,Y,Z] block=X[,Y,Z] [cluster=X[,Y,Z]] [shared=BYTES]` starts a run; what follows belongs
 //!   to it.
 //! - `// arg: NAME TYPE[COUNT] [= VALUES]` is a pointer to a buffer; `// value: TYPE = V` a value.
-//! - `// room: NAME TYPE[COUNT]` is a pointer to a buffer that nobody has written.
+//! - `// room: NAME TYPE[COUNT]` is a pointer to an uninitialised buffer.
 //! - `// expect: NAME[OFFSET] TYPE = VALUES` compares memory after the run, from an element on.
 //! - `// finding: TEXT` is what checking finds, in order, each line a part of a finding;
 //!   `// findings: none` that it finds nothing.
@@ -61,7 +61,7 @@ fn values(ty: &str, text: &str) -> Vec<u8> {
 enum Argument {
     /// A pointer to a buffer of that name with these contents.
     Buffer(String, Vec<u8>),
-    /// A pointer to so many bytes that nobody has written.
+    /// A pointer to a number of uninitialised bytes.
     Room(String, u64),
     /// These bytes.
     Value(Vec<u8>),

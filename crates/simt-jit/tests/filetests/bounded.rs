@@ -73,7 +73,7 @@ fn kernel(space: &str, index: &str, access: &str) -> String {
     )
 }
 
-/// The table and what threads found, of a kernel on a table of so many bytes, which starts so many
+/// The table and what threads found, of a kernel on a table of `bytes` bytes, which starts `off` bytes
 /// behind where it should.
 fn run(set: Set, text: &str, words: &[u32], bytes: usize, off: u64) -> Result<Vec<u8>, FaultKind> {
     let mut device = Device::new(set);

@@ -30,7 +30,7 @@ const BODIES: [&str; 6] = [
      MUL {%c0, %c1, %c2, %c3}, {%a0, %a1, %a2, %a3}, {%b0, %b1}, {%c0, %c1, %c2, %c3};
      MUL {%d0, %d1, %d2, %d3}, {%a3, %a0, %a1, %a2}, {%b1, %b0}, {%d0, %d1, %d2, %d3};
      MUL {%c0, %c1, %c2, %c3}, {%a0, %a0, %a1, %a2}, {%b2, %b2}, {%c0, %c1, %c2, %c3};",
-    // One that is A and B, and one that somebody else reads.
+    // One that is A and B, and one that another instruction reads.
     "LOAD {%a0, %a1, %a2, %a3}, [%s]; LOAD {%b0, %b1, %b2, %b3}, [%s+640];
      MUL {%c0, %c1, %c2, %c3}, {%a0, %a1, %a2, %a3}, {%b0, %b1}, {%c0, %c1, %c2, %c3};
      MUL {%d0, %d1, %d2, %d3}, {%b2, %a1, %a2, %a3}, {%b2, %b3}, {%d0, %d1, %d2, %d3};
@@ -86,7 +86,7 @@ fn kernel(form: &str, body: &str) -> String {
     )
 }
 
-/// Shared memory's contents: numbers of bf16 about 1 with both signs, and each so many-th one that
+/// Shared memory's contents: numbers of bf16 about 1 with both signs, and some of them that
 /// is given.
 fn contents(every: usize, rare: u16) -> Vec<u8> {
     let number = |n: usize| {

@@ -74,7 +74,7 @@ const PLACES: &[Place] = &[
     place("and.b32 %o, %t, 7; or.b32 %o, %o, 16; shl.b32 %o, %o, 4;", &[4, 8, 16], false),
 ];
 
-/// The access of an element of so many bytes, and its registers.
+/// The access of an element of `bytes` bytes, and its registers.
 fn access(bytes: u32, wide: bool) -> (&'static str, &'static str, u32) {
     match (bytes, wide) {
         (4, _) => ("b32", "%w0", 1),

@@ -149,7 +149,7 @@ fn kernel(body: &str) -> String {
     )
 }
 
-/// Where the bytes of the threads are, which move so many each. No two lanes of a warp have the
+/// Where the bytes of the threads are, which move `bytes` each. No two lanes of a warp have the
 /// same, but where none may have it.
 fn places(pattern: usize, bytes: u32) -> Vec<u32> {
     let (quad, middle) = (4 * bytes, 1024);

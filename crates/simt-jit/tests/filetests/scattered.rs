@@ -170,7 +170,7 @@ fn offsets(pattern: usize, bytes: usize, random: &mut Random) -> Vec<u32> {
 }
 
 fn compare(access: &str, register: &str, bytes: usize) {
-    // Nobody else sees a thread's own memory.
+    // No other thread sees local memory.
     let spaces = if access.starts_with("ld") || access.starts_with("st") {
         &["global", "shared", "local"][..]
     } else {

@@ -15,7 +15,7 @@ const THREADS: u32 = 48;
 const BYTES: usize = 16384;
 
 /// What threads do at `%p`, the middle of memory. `%w` is a number that all have 0 in; `%o` is four
-/// times the thread's number in an order that nobody knows, `%h` holds for some lanes.
+/// times the thread's number in an unknown order, `%h` holds for some lanes.
 const ACCESSES: [&str; 16] = [
     "add.u64 %p, %p, %x; st.global.u32 [%p], %a;",
     "add.u64 %p, %p, %x; st.global.u8 [%p], %a;",

@@ -10,6 +10,17 @@ mod rows;
 
 pub use crate::runtime::tensor_map::rows::{Plan, Row, Start};
 
+/// How a tensor map is made use of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TensorMode {
+    /// A box.
+    Tile,
+    /// Pixels one after the other, moved by offsets.
+    Columns,
+    /// Four rows of a matrix, each by its number.
+    Rows,
+}
+
 /// Bytes of a map.
 pub const MAP_BYTES: usize = 128;
 /// What the address of a map is a multiple of, bytes.
@@ -263,7 +274,6 @@ impl TensorMap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::op::TensorMode;
 
     fn matrix() -> TensorMap {
         TensorMap {

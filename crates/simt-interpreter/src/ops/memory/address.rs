@@ -2,9 +2,9 @@
 //! lanes that one check serves.
 
 use crate::check;
-use crate::decode::SCALAR_BYTES;
 use crate::handler_context::{HandlerContext, Ins, Step};
 use crate::ops::map::{Target, each, read};
+use crate::register_file::SCALAR_BYTES;
 use crate::run::cluster::Peer;
 use simt::ir::op::Space;
 use simt::ir::vector::{

@@ -1,6 +1,7 @@
 //! Attributes of operations on memory, textures and surfaces.
 
 use crate::ir::op::*;
+pub use crate::runtime::tensor_map::TensorMode;
 
 /// State spaces as far as they differ for an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -203,17 +204,6 @@ pub enum Touch {
     Kept,
     /// It gets a value: next.
     Written,
-}
-
-/// How a tensor map is made use of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TensorMode {
-    /// A box.
-    Tile,
-    /// Pixels one after the other, moved by offsets.
-    Columns,
-    /// Four rows of a matrix, each by its number.
-    Rows,
 }
 
 /// Which way a tensor is copied.

@@ -5,8 +5,7 @@
 //! Coordinates are a program's, and so are maps: positions are counted in 64 bits, of which they
 //! need 36, and addresses wrap.
 
-use crate::ir::op::TensorMode;
-use crate::runtime::tensor_map::{Extent, RANK_MAX, TensorMap};
+use crate::runtime::tensor_map::{Extent, RANK_MAX, TensorMap, TensorMode};
 
 /// What a copy takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

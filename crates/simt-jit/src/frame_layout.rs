@@ -208,3 +208,20 @@ pub(crate) fn field(field: Field) -> MemoryOperand {
     };
     at(FRAME, offset as i32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn orders_have_each_lane_once() {
+        for order in [FragmentOrder::Lanes, FragmentOrder::Columns] {
+            assert!((0..32).all(|lane| order.lane(order.place(lane)) == lane));
+            let lanes: BTreeSet<usize> = order.lanes(0).chain(order.lanes(1)).collect();
+            assert_eq!(lanes.len(), 32);
+        }
+        // Two quads of column 2: its lanes are 8 to 11.
+        assert_eq!([1, 5, 9, 13].map(|place| FragmentOrder::Columns.lane(place)), [8, 9, 10, 11]);
+    }
+}

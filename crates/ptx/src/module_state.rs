@@ -57,7 +57,7 @@ fn find_state(cubin: &[u8]) -> Option<bool> {
             unexplained[section] = false;
         }
     }
-    // A section of variables whose symbols were stripped holds nobody knows what.
+    // A section of variables whose symbols were stripped holds unknown data.
     Some(unexplained.contains(&true))
 }
 

@@ -6,8 +6,10 @@
 //! the business of the two IRs.
 
 mod memory;
+mod special;
 
 pub use crate::ir::op::memory::*;
+pub use crate::ir::op::special::*;
 
 use crate::ir::matrix::Multiply;
 use crate::ir::sparse::Sparse;
@@ -450,73 +452,6 @@ pub enum BarrierOp {
     RedOr,
     /// Wait; the number of threads in which it was true.
     RedPopc,
-}
-
-/// Special registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names are PTX's")]
-pub enum Special {
-    Tid(u8),
-    Ntid(u8),
-    Ctaid(u8),
-    Nctaid(u8),
-    LaneId,
-    WarpId,
-    SmId,
-    NsmId,
-    GridId,
-    LanemaskEq,
-    LanemaskLe,
-    LanemaskLt,
-    LanemaskGe,
-    LanemaskGt,
-    Clock,
-    ClockHi,
-    Clock64,
-    GlobalTimer,
-    GlobalTimerLo,
-    GlobalTimerHi,
-    DynamicSharedBytes,
-    TotalSharedBytes,
-    Clusterid(u8),
-    Nclusterid(u8),
-    ClusterCtaid(u8),
-    ClusterNctaid(u8),
-    ClusterCtarank,
-    ClusterNctarank,
-    /// 1 if the launch has clusters: `%is_explicit_cluster`.
-    ExplicitCluster,
-    /// `%envreg2`: the lower half of the address of the grid's workspace.
-    WorkspaceLow,
-    /// `%envreg1`: the upper half.
-    WorkspaceHigh,
-    /// Other `%envreg*` and `%pm*`, with a fixed value.
-    Constant(u32),
-}
-
-impl Special {
-    /// Width of the register read: PTX lets some be read narrower; this is the full one.
-    pub fn width(self) -> Width {
-        match self {
-            Self::Clock64 | Self::GlobalTimer | Self::GridId => Width::W64,
-            _ => Width::W32,
-        }
-    }
-}
-
-/// Functions that the device runtime provides rather than the module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Runtime {
-    /// `int vprintf(const char *format, void *arguments)`.
-    Vprintf,
-    /// `void __assertfail(message, file, line, function, size)`.
-    AssertFail,
-    /// `void *malloc(size_t)`.
-    Malloc,
-    /// `void free(void *)`.
-    Free,
-    /// Any function by which kernels launch kernels: a fault.
-    DynamicParallelism,
 }
 
 /// What an instruction does. Sources and destinations are listed where it is not obvious.

@@ -45,7 +45,7 @@ impl Footprint {
         }
     }
 
-    /// True if nothing of the first so many rows is border.
+    /// True if nothing of the first `rows` rows is border.
     #[inline(always)]
     pub(super) fn all_inside(&self, rows: usize, lanes: usize) -> bool {
         let x = self.inside_x[0] & self.inside_x[1];
@@ -442,7 +442,7 @@ pub(super) enum Way {
     Gathered,
 }
 
-/// What reads a texture of so many dimensions, `None` without vectors.
+/// What reads a texture of `dimensions` dimensions, `None` without vectors.
 pub(super) fn pick(target: Target, dims: u8, way: Way, cube: bool) -> Option<Run> {
     let way = match way {
         Way::Whole => way::WHOLE,

@@ -165,7 +165,7 @@ unsafe fn start<W: Wide>(plan: &Plan, index: W::I) -> Option<i32> {
 #[inline(always)]
 unsafe fn window<W: Wide>(plan: &Plan, start: i32) -> [W::I; 2] {
     let from = plan.base.wrapping_add(4 * start as usize).cast::<i32>();
-    // SAFETY: by contract there are so many words behind it.
+    // SAFETY: by contract there are this many words behind it.
     unsafe { [W::load(from), W::load(from.wrapping_add(W::LANES))] }
 }
 

@@ -43,7 +43,7 @@ pub(super) trait Wide: Copy {
     unsafe fn shr<const N: u32>(a: Self::I) -> Self::I;
     /// With copies of the sign.
     unsafe fn sar<const N: u32>(a: Self::I) -> Self::I;
-    /// By so many bits a lane.
+    /// By a number of bits a lane.
     unsafe fn shr_by(a: Self::I, by: Self::I) -> Self::I;
     unsafe fn min(a: Self::I, b: Self::I) -> Self::I;
     unsafe fn max(a: Self::I, b: Self::I) -> Self::I;

@@ -45,6 +45,18 @@ pub enum LinkError {
 /// # Errors
 /// A text that does not parse, a name that is defined twice, too many texts.
 pub fn link(texts: &[&str]) -> Result<String, LinkError> {
+    join(texts, false)
+}
+
+/// As [`link`], with the last text's definitions in the place of all others of their names.
+///
+/// # Errors
+/// As [`link`].
+pub fn link_over(texts: &[&str]) -> Result<String, LinkError> {
+    join(texts, true)
+}
+
+fn join(texts: &[&str], last_wins: bool) -> Result<String, LinkError> {
     if texts.is_empty() || texts.len() > LINK_TEXTS_MAX {
         return Err(LinkError::Count(texts.len()));
     }
@@ -53,7 +65,7 @@ pub fn link(texts: &[&str]) -> Result<String, LinkError> {
         modules.push(parse(text).map_err(|errors| LinkError::Parse { index, errors })?);
     }
     separate_internal_names(&mut modules);
-    keep_one_definition(&mut modules)?;
+    keep_one_definition(&mut modules, last_wins)?;
     drop_unreachable(&mut modules);
     Ok(print(&mut modules))
 }
@@ -118,7 +130,8 @@ fn rename(module: &mut Module, name: Name, spelling: &str) {
 }
 
 /// Of each name that is defined several times, turns all definitions but one into declarations.
-fn keep_one_definition(modules: &mut [Module]) -> Result<(), LinkError> {
+/// With `last_wins` that is the last module's, if it has one.
+fn keep_one_definition(modules: &mut [Module], last_wins: bool) -> Result<(), LinkError> {
     // Who defines a name, and whether weakly.
     let mut winners: HashMap<String, (usize, bool)> = HashMap::new();
     for (index, module) in modules.iter().enumerate() {
@@ -126,6 +139,9 @@ fn keep_one_definition(modules: &mut [Module]) -> Result<(), LinkError> {
             let name = module.name(symbol.name).to_owned();
             let weak = matches!(symbol.linkage, Linkage::Weak | Linkage::Common);
             match winners.get(&name) {
+                _ if last_wins && index + 1 == modules.len() => {
+                    winners.insert(name, (index, false));
+                }
                 Some(&(first, false)) if !weak => {
                     return Err(LinkError::Duplicate { name, first, index });
                 }

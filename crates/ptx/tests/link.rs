@@ -1,6 +1,6 @@
 //! Linking of PTX texts: who sees what, which definition wins, what is refused.
 
-use ptx::link::{LinkError, link};
+use ptx::link::{LinkError, link, link_over};
 use ptx::parse;
 
 const HEADER: &str = ".version 7.0\n.target sm_70\n.address_size 64\n";
@@ -109,4 +109,22 @@ fn what_is_wrong_is_named() {
     }
     assert!(matches!(link(&[&one, "no ptx"]), Err(LinkError::Parse { index: 1, .. })));
     assert!(matches!(link(&[]), Err(LinkError::Count(0))));
+}
+
+#[test]
+fn the_last_texts_definitions_may_go_before_all_others() {
+    let text = |value: u32| {
+        format!(
+            ".version 8.0\n.target sm_80\n.address_size 64\n.visible .func (.param .b32 r) f()\n\
+             {{ st.param.b32 [r], {value}; ret; }}\n"
+        )
+    };
+    let user = ".version 8.0\n.target sm_80\n.address_size 64\n\
+        .extern .func (.param .b32 r) f();\n.visible .entry k()\n\
+        { .param .b32 r; call (r), f; ret; }\n";
+    let texts = [user, &text(1), &text(2)];
+    assert!(link(&texts).is_err(), "defined twice");
+    let linked = link_over(&texts).unwrap();
+    assert!(linked.contains("[r], 2") && !linked.contains("[r], 1"), "{linked}");
+    ptx::check(&parse(&linked).unwrap()).unwrap();
 }

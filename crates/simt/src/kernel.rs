@@ -84,6 +84,15 @@ pub trait Module: Send + Sync {
     fn kernel(&self, name: &str) -> Option<Arc<dyn Kernel>>;
     /// Names of all kernels in the order of the source.
     fn kernel_names(&self) -> Vec<String>;
+    /// True if kernels of the module may ask the device for something ([`DeviceRuntime`]).
+    fn calls_device(&self) -> bool {
+        false
+    }
+    /// The name of the kernel that has that address in the module's code.
+    fn kernel_name_at(&self, address: u64) -> Option<String> {
+        let _ = address;
+        None
+    }
     /// Address and size in bytes of a module-scope `.global` or `.const` variable.
     fn global(&self, name: &str) -> Option<(u64, u64)>;
     /// The same of a variable that host and device share (`.attribute(.managed)`), and of no other.
@@ -151,6 +160,8 @@ pub struct Launch {
     pub params: Box<[u8]>,
     /// Where the device side's `vprintf` goes.
     pub printf: Arc<dyn PrintfSink>,
+    /// What answers threads that ask the device for something; `None` if the module's kernels do not.
+    pub device: Option<Arc<dyn DeviceRuntime>>,
 }
 
 impl Launch {
@@ -184,6 +195,76 @@ impl Launch {
             z: first.z + rank / of.x / of.y,
         }
     }
+}
+
+/// What a thread asks of the device that runs it, by the device runtime library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceRequest {
+    /// Bytes of the parameters of the kernel that has an address.
+    ParameterBytes(u64),
+    /// Launch a kernel.
+    Launch(ChildLaunch),
+    /// Copy memory, behind what was asked for before in the stream.
+    Copy {
+        /// Where to.
+        to: u64,
+        /// Where from.
+        from: u64,
+        /// How much.
+        bytes: u64,
+        /// In which stream.
+        stream: u64,
+    },
+    /// Fill memory, behind what was asked for before in the stream.
+    Fill {
+        /// Where.
+        to: u64,
+        /// What with.
+        value: u8,
+        /// How much.
+        bytes: u64,
+        /// In which stream.
+        stream: u64,
+    },
+    /// A CUdevice_attribute.
+    Attribute(u32),
+    /// A CUlimit.
+    Limit(u32),
+    /// The thread's last error.
+    LastError {
+        /// Whether to forget it.
+        forget: bool,
+    },
+    /// Note an error as the thread's last one.
+    NoteError(u32),
+}
+
+/// A launch by a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChildLaunch {
+    /// Address of the kernel, in its module's code.
+    pub kernel: u64,
+    /// Blocks in the grid.
+    pub grid: Dim3,
+    /// Threads in a block.
+    pub block: Dim3,
+    /// Dynamic shared memory, bytes a block.
+    pub dynamic_shared_bytes: u32,
+    /// Parameter buffer.
+    pub params: Box<[u8]>,
+    /// In which stream: cudaStream_t.
+    pub stream: u64,
+}
+
+/// What no request is answered with that has an answer: there is none.
+pub const NO_ANSWER: u64 = u64::MAX;
+
+/// Answers what threads ask of the device.
+pub trait DeviceRuntime: Send + Sync {
+    /// Answers a thread, which `(block, thread)` numbers within its grid: with a cudaError_t where
+    /// something is to be done, else with the value, or [`NO_ANSWER`]. Called by a worker, which must
+    /// not wait for work of the device.
+    fn request(&self, thread: (u64, u32), request: DeviceRequest) -> u64;
 }
 
 /// Receives formatted output of kernels.
@@ -477,7 +558,7 @@ pub enum FaultKind {
         /// The target.
         target: u64,
     },
-    /// A kernel tries to launch a kernel: CUDA_ERROR_NOT_SUPPORTED.
+    /// A kernel asks the device for something that it does not have: CUDA_ERROR_NOT_SUPPORTED.
     DynamicParallelism,
     /// `trap`: CUDA_ERROR_LAUNCH_FAILED... as hardware reports it.
     Trap,

@@ -22,12 +22,13 @@ mod transform;
 mod variable_layout;
 mod vectorize;
 
-use crate::ir::vector::Tier;
+use crate::ir::vector::{FUNCTION_BASE, Tier};
 use crate::kernel::{
     BlockRun, Dim3, Kernel, KernelInfo, Launch, Module, ModuleMemory, ParamLayout,
 };
 use crate::launch_shape::LaunchShape;
 use crate::pipeline::Lowered;
+use crate::runtime::device_runtime::{self, DEVICE_CALL};
 use crate::variable_layout::{KernelLayout, ModuleLayout};
 use ptx::ast::{self, FunctionId, SymbolRef};
 use std::collections::{HashMap, HashSet};
@@ -106,7 +107,9 @@ pub fn load_module(
             CompileError::at(&ast, f.span, "parameters are too large".to_owned())
         })?;
     }
-    Ok(Arc::new(LoadedModule { ast, layout, kernels, tier, compiled: Mutex::default() }))
+    let calls_device = ast.functions.iter().any(|function| ast.name(function.name) == DEVICE_CALL);
+    let compiled = Mutex::default();
+    Ok(Arc::new(LoadedModule { ast, layout, kernels, calls_device, tier, compiled }))
 }
 
 /// Parses and checks a module and places its variables.
@@ -114,7 +117,12 @@ fn front(
     text: &str,
     memory: &mut dyn ModuleMemory,
 ) -> Result<(ast::Module, ModuleLayout), CompileError> {
-    let ast = ptx::parse(text).map_err(|e| CompileError::plain(e.to_string()))?;
+    let mut ast = ptx::parse(text).map_err(|e| CompileError::plain(e.to_string()))?;
+    if let Some(library) = device_runtime::needed_by(&ast) {
+        let linked = ptx::link::link(&[text, &library]);
+        let linked = linked.map_err(|e| CompileError::plain(e.to_string()))?;
+        ast = ptx::parse(&linked).map_err(|e| CompileError::plain(e.to_string()))?;
+    }
     // Unknown instructions are warnings: they trap when they are reached.
     ptx::check(&ast).map_err(|e| CompileError::plain(e.to_string()))?;
     check_externs(&ast)?;
@@ -126,6 +134,7 @@ struct LoadedModule {
     ast: ast::Module,
     layout: ModuleLayout,
     kernels: Vec<FunctionId>,
+    calls_device: bool,
     tier: Arc<dyn Tier>,
     compiled: Mutex<HashMap<usize, Option<Arc<dyn Kernel>>>>,
 }
@@ -155,6 +164,17 @@ impl Module for LoadedModule {
         self.kernels.iter().map(name).collect()
     }
 
+    fn calls_device(&self) -> bool {
+        self.calls_device
+    }
+
+    fn kernel_name_at(&self, address: u64) -> Option<String> {
+        let offset =
+            address.checked_sub(FUNCTION_BASE).filter(|offset| offset.is_multiple_of(16))?;
+        let id = self.kernels.iter().find(|id| id.index() as u64 == offset / 16)?;
+        Some(self.ast.name(self.ast.function(*id).name).to_owned())
+    }
+
     fn global(&self, name: &str) -> Option<(u64, u64)> {
         self.layout.module_variable(self.ast.find_variable(name)?.index())
     }
@@ -167,10 +187,10 @@ impl Module for LoadedModule {
 }
 
 /// Functions that the device runtime has, so that they need no body.
-const RUNTIME_FUNCTIONS: [&str; 5] =
-    ["vprintf", "__assertfail", "malloc", "free", "cudaGraphSetConditional"];
+const RUNTIME_FUNCTIONS: [&str; 6] =
+    ["vprintf", "__assertfail", "malloc", "free", "cudaGraphSetConditional", DEVICE_CALL];
 
-/// True for what CUDA's device runtime has beside those, for kernels that launch kernels: the module
+/// True for what CUDA's device runtime has beside those and beside the library of our own: the module
 /// loads, and a call of one is an instruction that is not supported.
 fn launches_kernels(name: &str) -> bool {
     let of_runtime = name.starts_with("cuda") || name.starts_with("__cuda");

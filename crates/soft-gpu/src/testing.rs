@@ -124,12 +124,14 @@ fn launched(
         dynamic_shared_bytes: 0,
         params: Box::default(),
         printf: Arc::<crate::device::printf::PrintfFifo>::default(),
+        device: None,
     };
     let warps = threads.div_ceil(32);
     Op::Kernel(Box::new(KernelOp {
         kernel: Arc::new(kernel),
         launch: Arc::new(launch),
         need: BlockNeed { warps, registers: 512 * warps, ..BlockNeed::default() },
+        followers: None,
         priority: None,
     }))
 }

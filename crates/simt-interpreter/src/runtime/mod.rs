@@ -1,5 +1,6 @@
-//! Device runtime functions: `vprintf`, `__assertfail`, `malloc` and `free`.
+//! Device runtime functions: `vprintf`, `__assertfail`, `malloc`, `free`, and calls of our own device runtime library.
 
+mod device_call;
 mod printf;
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
@@ -184,6 +185,7 @@ pub(super) fn handler(function: Runtime) -> Handler {
         Runtime::AssertFail => versions::<AssertFail, AssertFail>(t),
         Runtime::Malloc => versions::<Malloc, Malloc>(t),
         Runtime::Free => versions::<Free, Free>(t),
+        Runtime::DeviceCall => versions::<device_call::DeviceCall, device_call::DeviceCall>(t),
         Runtime::DynamicParallelism => versions::<NoLaunch, NoLaunch>(t),
     }
 }

@@ -257,6 +257,7 @@ impl Device {
             dynamic_shared_bytes: shape.shared,
             params: params.into(),
             printf: self.printed.clone(),
+            device: None,
         });
         let control = Control::default();
         let mut view = MemoryView::new(self.memory.clone());

@@ -3,6 +3,7 @@
 use super::{Lowering, Place, class_of};
 use crate::ir::op::{Access, BarrierOp, Class, Op, Runtime, Space, Width};
 use crate::ir::{CallSite, Callee, Operand, SlotId, Target, Term};
+use crate::runtime::device_runtime::DEVICE_CALL;
 use ptx::ast::{
     self, BoolOp, LabelKind, Modifier as M, Opcode, Operand as AstOperand, ScalarType as T,
     SymbolRef,
@@ -200,6 +201,7 @@ impl Lowering<'_> {
             }
             "malloc" => (Runtime::Malloc, &[Width::W64], Some(Width::W64)),
             "free" => (Runtime::Free, &[Width::W64], None),
+            DEVICE_CALL => (Runtime::DeviceCall, &[Width::W64; 5], Some(Width::W64)),
             _ => return None,
         };
         (args.len() >= widths.len()).then_some(())?;

@@ -41,7 +41,7 @@ struct Launcher {
 impl Conditional {
     /// Checks the node of `step` with its bodies.
     pub(super) fn new(
-        driver: &Driver,
+        driver: &'static Driver,
         tenant: &Tenant,
         node: &ConditionalNode,
         step: &Step,
@@ -88,7 +88,7 @@ impl Work {
 
 /// `None` for a step that does nothing. NOT_SUPPORTED for a cooperative launch: each needs memory
 /// of its own, which cannot be had while the device chooses.
-fn work_of(driver: &Driver, tenant: &Tenant, step: &Step) -> Result<Option<Work>> {
+fn work_of(driver: &'static Driver, tenant: &Tenant, step: &Step) -> Result<Option<Work>> {
     Ok(match step.work() {
         NodeKind::Kernel(node) => {
             let prepared = prepared(driver, node)?;

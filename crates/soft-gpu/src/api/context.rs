@@ -89,7 +89,7 @@ impl Context {
         self.limits().get(limit::MALLOC_HEAP_SIZE).map_or(HEAP_BYTES, |bytes| bytes as u64)
     }
 
-    fn limits(&self) -> MutexGuard<'_, Limits> {
+    pub(super) fn limits(&self) -> MutexGuard<'_, Limits> {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Function {
     pub(crate) module: usize,
     /// Its library; 0 for a module's function.
     pub(crate) library: usize,
+    /// It may ask the device for something.
+    pub(crate) calls_device: bool,
     /// What the kernel needs, as the program had it compiled.
     info: KernelInfo,
     /// Of the device.
@@ -80,6 +82,7 @@ impl Function {
             kernel,
             module,
             library,
+            calls_device: false,
             chosen: Mutex::new(Chosen {
                 dynamic_shared_max: SHARED_PER_BLOCK.saturating_sub(fixed),
                 carveout: -1,
@@ -94,6 +97,12 @@ impl Function {
     /// The same with no more registers than that.
     pub(super) fn with_registers(mut self, registers_max: u32) -> Self {
         self.info.registers = self.info.registers.min(registers_max);
+        self
+    }
+
+    /// The same, of a module whose kernels may ask the device for something, or not.
+    pub(super) fn calling_device(mut self, calls_device: bool) -> Self {
+        self.calls_device = calls_device;
         self
     }
 

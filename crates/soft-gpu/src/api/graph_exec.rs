@@ -152,7 +152,7 @@ impl Drop for GraphExec {
     }
 }
 
-fn work_of(driver: &Driver, tenant: &Tenant, step: &Step) -> Result<Work> {
+fn work_of(driver: &'static Driver, tenant: &Tenant, step: &Step) -> Result<Work> {
     Ok(match step.work() {
         NodeKind::Kernel(node) => Work::Kernel(prepared(driver, node)?),
         NodeKind::Copy(node) => driver.copy_of(tenant, node)?.map_or(Work::Nothing, Work::Copy),
@@ -174,7 +174,7 @@ fn work_of(driver: &Driver, tenant: &Tenant, step: &Step) -> Result<Work> {
     })
 }
 
-pub(super) fn prepared(driver: &Driver, node: &KernelNode) -> Result<Prepared> {
+pub(super) fn prepared(driver: &'static Driver, node: &KernelNode) -> Result<Prepared> {
     driver.prepare(node.function, &node.config(), |_| Ok(node.parameters.bytes.clone()))
 }
 

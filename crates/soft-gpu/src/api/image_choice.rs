@@ -142,8 +142,11 @@ impl Choice<'_> {
                 _ => return Err(invalid(&"what is to be linked is of no known kind")),
             }
         }
-        let texts: Vec<&str> = texts.iter().map(String::as_str).chain([DEVICE_RUNTIME]).collect();
-        let linked = ptx::link::link(&texts);
+        // NVIDIA's own device runtime library may be among them, which asks its driver for launches.
+        let library = simt::runtime::device_runtime::whole();
+        let ours = [DEVICE_RUNTIME, &library];
+        let texts: Vec<&str> = texts.iter().map(String::as_str).chain(ours).collect();
+        let linked = ptx::link::link_over(&texts);
         self.taken(linked.map_err(|error| Refusal::of_ptx(error.to_string()))?)
     }
 

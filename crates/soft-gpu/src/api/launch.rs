@@ -6,12 +6,13 @@ use cuda_api::constants::{launch_attribute, launch_param};
 use cuda_api::pointer::{FromProgram, In, Out};
 use cuda_api::*;
 
+use super::children::Nesting;
 use super::event::record;
 use super::function::Function;
 use super::graph::SoftGraphs;
 use super::{Driver, driver, exports};
 use crate::device::Device;
-use crate::device::grid::KernelOp;
+use crate::device::grid::{Followers, KernelOp};
 use crate::device::limits::*;
 use crate::device::memory::AllocationKind;
 use crate::device::occupancy::BlockNeed;
@@ -20,7 +21,7 @@ use crate::device::slab::Key;
 use crate::device::stream::{Op, Stream};
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
-use simt::kernel::{Dim3, Kernel, Launch};
+use simt::kernel::{DeviceRuntime, Dim3, Kernel, Launch};
 
 /// Attributes that one launch may have: more than there are.
 const ATTRIBUTES_MAX: u32 = 64;
@@ -127,6 +128,8 @@ pub(crate) struct Prepared {
     need: BlockNeed,
     blocks_per_sm: u32,
     params: Box<[u8]>,
+    /// If the kernel may ask the device for something.
+    nesting: Option<Nesting>,
 }
 
 impl Prepared {
@@ -161,7 +164,8 @@ impl Prepared {
     }
 
     /// The launch as an operation of a stream of that tenant.
-    pub(super) fn into_op(self, device: &Device, tenant: &Tenant, workspace: u64) -> Op {
+    pub(super) fn into_op(self, device: &Device, tenant: &Arc<Tenant>, workspace: u64) -> Op {
+        let children = self.nesting.map(|nesting| nesting.begin(tenant));
         let launch = Launch {
             grid_id: device.next_grid_id(),
             workspace,
@@ -171,6 +175,7 @@ impl Prepared {
             dynamic_shared_bytes: self.request.dynamic_shared,
             params: self.params,
             printf: tenant.printf.clone(),
+            device: children.clone().map(|children| children as Arc<dyn DeviceRuntime>),
         };
         // Here, and not where blocks run: who compiles there is in others' way, and does not hear
         // that its kernel is to end.
@@ -180,6 +185,7 @@ impl Prepared {
             launch: Arc::new(launch),
             need: self.need,
             priority: self.request.priority,
+            followers: children.map(|children| children as Arc<dyn Followers>),
         }))
     }
 }
@@ -187,17 +193,40 @@ impl Prepared {
 impl Driver {
     /// Checks a launch; `params` has the function's parameters put together.
     pub(crate) fn prepare(
-        &self,
+        &'static self,
         function: CUfunction,
         config: &CUlaunchConfig,
         params: impl FnOnce(&Function) -> Result<Box<[u8]>>,
     ) -> Result<Prepared> {
         let function = self.function(function)?;
+        let nesting = function.calls_device.then(|| Nesting::of(self, function.module)).flatten();
+        self.prepare_function(&function, config, params, nesting)
+    }
+
+    /// Checks a launch by a kernel of the same module.
+    pub(super) fn prepare_child(
+        &self,
+        function: CUfunction,
+        config: &CUlaunchConfig,
+        params: Box<[u8]>,
+        nesting: &Nesting,
+    ) -> Result<Prepared> {
+        let function = self.function(function)?;
+        self.prepare_function(&function, config, |_| Ok(params), Some(nesting.clone()))
+    }
+
+    fn prepare_function(
+        &self,
+        function: &Function,
+        config: &CUlaunchConfig,
+        params: impl FnOnce(&Function) -> Result<Box<[u8]>>,
+        nesting: Option<Nesting>,
+    ) -> Result<Prepared> {
         let mut request = read_config(config)?;
-        let (need, blocks_per_sm) = request.check(&function, &self.device.settings)?;
-        request.cluster = request.cluster(&function)?;
-        let params = params(&function)?;
-        Ok(Prepared { kernel: function.kernel.clone(), request, need, blocks_per_sm, params })
+        let (need, blocks_per_sm) = request.check(function, &self.device.settings)?;
+        request.cluster = request.cluster(function)?;
+        let (params, kernel) = (params(function)?, function.kernel.clone());
+        Ok(Prepared { kernel, request, need, blocks_per_sm, params, nesting })
     }
 
     fn launch(

@@ -6,6 +6,7 @@
 //! table that are not exported here answer CUDA_ERROR_NOT_SUPPORTED wherever the table is loaded.
 
 mod array;
+mod children;
 mod conditional;
 mod context;
 mod copy;

@@ -67,6 +67,7 @@ impl Driver {
             let settings = &self.device.settings;
             Function::new(handle, name.to_owned(), kernel, module.handle, library, settings)
                 .with_registers(module.registers_max)
+                .calling_device(module.module.calls_device())
         })?;
         functions.insert(text.to_owned(), handle);
         Ok(handle)

@@ -54,6 +54,7 @@ mod green;
 mod ipc;
 mod jit;
 mod launch_events;
+mod nested;
 mod tensor_maps;
 mod textures;
 

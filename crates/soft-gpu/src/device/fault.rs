@@ -42,7 +42,7 @@ pub fn describe(fault: &Fault) -> (Error, String) {
         }
         FaultKind::DynamicParallelism => (
             Error::NOT_SUPPORTED,
-            "kernels cannot launch kernels on the software GPU (dynamic parallelism)".to_owned(),
+            "a function of CUDA's device runtime that the software GPU does not have".to_owned(),
         ),
         FaultKind::Trap => (Error::LAUNCH_FAILED, "trap".to_owned()),
         FaultKind::Assert { message } => (Error::ASSERT, message.clone()),

@@ -11,7 +11,7 @@ use super::occupancy::BlockNeed;
 use super::places::{self, Places, SmUse};
 use super::profile::{KernelTotals, ProfileRow};
 use super::slab::Key;
-use super::stream::Stream;
+use super::stream::{Op, Stream};
 use super::tenant::Tenant;
 use simt::kernel::{BlockRun, Counters, Kernel, Launch};
 
@@ -36,6 +36,16 @@ pub struct KernelOp {
     pub need: BlockNeed,
     /// Its own priority, if it has another one than its stream.
     pub priority: Option<i32>,
+    /// What its threads may ask to be done when it has ended.
+    pub followers: Option<Arc<dyn Followers>>,
+}
+
+/// Work that a grid brings about.
+pub trait Followers: Send + Sync {
+    /// What is to be done in the place of the grid, in this order, now that it has ended; none of it
+    /// is a record, a write, a wait or a host function, whose places in their stream others know.
+    /// Called with the core locked: it must not wait, nor ask the device for anything.
+    fn take(&self) -> Vec<Op>;
 }
 
 /// A block that has its place on an SM, or a cluster of blocks that all have theirs.
@@ -548,9 +558,16 @@ impl Core {
             let spare = desk.spare.take_if(|(of, _)| *of == key);
             spare.into_iter().for_each(|(_, run)| self.after.drop_run(run));
         }
+        let followers = grid.op.followers.as_ref().map(|followers| followers.take());
         if let Some(stream) = self.streams.get_mut(stream) {
             let kernel = identity(&grid.op);
             stream.last = Some(LastKernel { kernel, pace_ns: grid.pace_ns, row });
+        }
+        for op in followers.into_iter().flatten().rev() {
+            match self.streams.get_mut(stream).filter(|_| !grid.killed) {
+                Some(stream) => stream.chosen.push_front(op),
+                None => self.after.drop_op(op),
+            }
         }
         let Grid { op, tenant, sms, room, .. } = grid;
         self.after.drop_grid(EndedGrid { _op: op, _tenant: tenant, _sms: sms });

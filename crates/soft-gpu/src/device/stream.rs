@@ -83,7 +83,8 @@ pub struct Stream {
     pub(super) sms: SmMask,
     pub(super) head: Head,
     queue: VecDeque<Op>,
-    /// What the branch at the head has chosen and is not started: the branch is complete after it.
+    /// What the branch at the head has chosen, or the grid that was there has asked for, and is not
+    /// started: branch and grid are complete after it.
     pub(super) chosen: VecDeque<Op>,
     /// Kernels and transfers ever started.
     pub(super) works: u64,

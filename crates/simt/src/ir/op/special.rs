@@ -65,6 +65,9 @@ pub enum Runtime {
     Malloc,
     /// `void free(void *)`.
     Free,
-    /// Any function by which kernels launch kernels: a fault.
+    /// `uint64_t __openmps_device_call(uint64_t number, a, b, c, d)`: see
+    /// [`device_runtime`](crate::runtime::device_runtime).
+    DeviceCall,
+    /// Any other function of CUDA's device runtime: a fault.
     DynamicParallelism,
 }

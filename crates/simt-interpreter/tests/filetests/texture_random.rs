@@ -334,3 +334,90 @@ fn warps_access_surfaces_as_lanes_do() {
     }
     assert!(runs > faults, "{runs} runs, {faults} faults");
 }
+
+/// Values that are needed after a read, in a loop of several and in the warps and blocks that follow.
+#[test]
+fn values_stay_over_reads() {
+    let d = Descriptor {
+        base: 0,
+        width: 16,
+        height: 16,
+        depth: 1,
+        row_bytes: 64,
+        slice_bytes: 1024,
+        texel: Texel::F32,
+        channels: 1,
+        address: [AddressMode::Clamp; 3],
+        linear: true,
+        normalized: false,
+        scaled: false,
+        border: [0.0; 4],
+        layered: false,
+        levels: 1,
+        blends_levels: false,
+        level_bias: 0.0,
+        level_range: [0.0; 2],
+    };
+    // What is loaded before the loop, and what is added up in it.
+    const KEPT: u32 = 12;
+    let all = |f: &dyn Fn(u32) -> String| (0..KEPT).map(f).collect::<String>();
+    let text = format!(
+        ".version 8.0\n.target sm_80\n.address_size 64\n\
+         .visible .entry k(.param .u64 t, .param .u64 in, .param .u64 out, .param .f32 step)\n{{\n\
+         .reg .b64 %t, %in, %out, %o;\n.reg .b32 %i, %j, %n;\n.reg .pred %p;\n\
+         .reg .f32 %s, %k<{KEPT}>, %a<{KEPT}>, %x<4>, %y<4>;\n\
+         ld.param.u64 %t, [t];\nld.param.u64 %in, [in];\nld.param.u64 %out, [out];\n\
+         ld.param.f32 %s, [step];\n\
+         mov.u32 %i, %tid.x;\nmov.u32 %j, %ctaid.x;\nmov.u32 %n, %ntid.x;\n\
+         mad.lo.u32 %i, %j, %n, %i;\nmad.wide.u32 %in, %i, 4, %in;\n\
+         mad.wide.u32 %out, %i, 4, %out;\n\
+         {load}{clear}mov.u32 %j, 0;\nLOOP:\n\
+         {read}add.u32 %j, %j, 1;\nsetp.lt.u32 %p, %j, 4;\n@%p bra LOOP;\n\
+         {store}ret;\n}}\n",
+        load = all(&|n| format!("ld.global.f32 %k{n}, [%in+{}];\n", 4 * n)),
+        clear = all(&|n| format!("mov.f32 %a{n}, 0f00000000;\n")),
+        read = all(&|n| {
+            let m = (n + 1) % KEPT;
+            format!(
+                "tex.2d.v4.f32.f32 {{%x0, %x1, %x2, %x3}}, [%t, {{%k{n}, %k{m}}}];\n\
+                 tex.2d.v4.f32.f32 {{%y0, %y1, %y2, %y3}}, [%t, {{%s, %a{n}}}];\n\
+                 fma.rn.f32 %a{n}, %x0, %s, %a{n};\nadd.f32 %a{m}, %a{m}, %y0;\n\
+                 add.f32 %k{n}, %k{n}, %y3;\n"
+            )
+        }),
+        store = all(&|n| {
+            format!(
+                "mul.f32 %a{n}, %a{n}, %k{n};\n\
+                 add.u64 %o, %out, {};\nst.global.f32 [%o], %a{n};\n",
+                n * 4 * THREADS * 3
+            )
+        }),
+    );
+    let mut random = Random::new(7);
+    let texels: Vec<u8> = (0..256).flat_map(|_| (random.below(17) as f32).to_le_bytes()).collect();
+    let inputs: Vec<u8> = (0..3 * THREADS + KEPT)
+        .flat_map(|_| (random.below(64) as f32 / 4.0).to_le_bytes())
+        .collect();
+    let run = |mut device: Device| {
+        let mut params = Params::default();
+        let at = device.memory.allocate(1024, false);
+        device.memory.write(at, &texels);
+        let handle = device.memory.allocate(Descriptor::BYTES as u64, false);
+        device.memory.write(handle, &Descriptor { base: at, ..d }.to_bytes());
+        let from = device.memory.allocate(inputs.len() as u64, false);
+        device.memory.write(from, &inputs);
+        let bytes = (4 * KEPT * 3 * THREADS) as usize;
+        let out = device.memory.allocate(bytes as u64, true);
+        device.memory.write(out, &vec![0; bytes]);
+        [handle, from, out].iter().for_each(|address| params.push(&address.to_le_bytes()));
+        params.push(&1.25f32.to_le_bytes());
+        let module = device.load(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let kernel = module.kernel("k").expect("the kernel");
+        device.run(&kernel, Shape::linear(3, THREADS), &params.0).expect("no fault");
+        device.memory.read(out, bytes)
+    };
+    let expected = run(Device::checking(ALL_SETS[0]));
+    for set in ALL_SETS {
+        assert!(run(Device::new(set)) == expected, "{set:?}");
+    }
+}

@@ -12,18 +12,22 @@ use super::wide::{LANES_MAX, Row, Wide};
 use crate::ops::map::Target;
 use simt::kernel::WARP_LANES;
 use simt::runtime::texture::AddressMode;
+use std::mem::MaybeUninit;
 
 /// Rows that neighbours of a point lie in, at most.
 const ROWS_MAX: usize = 4;
 
+/// Room for a vector, of which is written what is read.
+type Room<T> = MaybeUninit<Row<T>>;
+
 /// The texels that a vector's lanes read: in each of some rows, one or two along x.
 pub(super) struct Footprint {
     /// Along x; if only one texel is read, all of its index.
-    pub(super) x: [Row<i32>; 2],
+    pub(super) x: [Room<i32>; 2],
     /// What rows add to the index.
-    pub(super) row: [Row<i32>; ROWS_MAX],
-    pub(super) x_weight: [Row<f32>; 2],
-    pub(super) row_weight: [Row<f32>; ROWS_MAX],
+    pub(super) row: [Room<i32>; ROWS_MAX],
+    pub(super) x_weight: [Room<f32>; 2],
+    pub(super) row_weight: [Room<f32>; ROWS_MAX],
     /// Lanes for which they are texels, not border.
     pub(super) inside_x: [u32; 2],
     pub(super) inside_row: [u32; ROWS_MAX],
@@ -33,7 +37,7 @@ pub(super) struct Footprint {
 
 impl Footprint {
     fn new() -> Self {
-        let (int, float) = (Row([0; LANES_MAX]), Row([0.0; LANES_MAX]));
+        let (int, float) = (Room::uninit(), Room::uninit());
         Self {
             x: [int; 2],
             row: [int; ROWS_MAX],
@@ -287,7 +291,7 @@ unsafe fn run<W: Wide, const DIMS: usize, const WAY: u8, const CUBE: bool>(
                         index = W::add(index, step);
                         axis += 1;
                     }
-                    W::store(footprint.x[0].0.as_mut_ptr(), index);
+                    W::store(footprint.x[0].as_mut_ptr().cast(), index);
                     footprint.inside_x[0] = W::bits(inside);
                     let wild = W::bits(wild) & m;
                     all_wild |= wild << lane;
@@ -323,10 +327,10 @@ unsafe fn run<W: Wide, const DIMS: usize, const WAY: u8, const CUBE: bool>(
                     };
                     let mut x = 0;
                     while x < 2 {
-                        W::store(footprint.x[x].0.as_mut_ptr(), ends[x][0].0);
+                        W::store(footprint.x[x].as_mut_ptr().cast(), ends[x][0].0);
                         footprint.inside_x[x] = W::bits(ends[x][0].1);
                         let bits = W::as_int(share(0, x));
-                        W::store(footprint.x_weight[x].0.as_mut_ptr().cast(), bits);
+                        W::store(footprint.x_weight[x].as_mut_ptr().cast(), bits);
                         x += 1;
                     }
                     let mut r = 0;
@@ -344,10 +348,10 @@ unsafe fn run<W: Wide, const DIMS: usize, const WAY: u8, const CUBE: bool>(
                             inside = W::both(inside, end.1);
                             w = W::mul_f(w, share(2, r >> 1));
                         }
-                        W::store(footprint.row[r].0.as_mut_ptr(), row);
+                        W::store(footprint.row[r].as_mut_ptr().cast(), row);
                         footprint.inside_row[r] = W::bits(inside);
                         let bits = W::as_int(w);
-                        W::store(footprint.row_weight[r].0.as_mut_ptr().cast(), bits);
+                        W::store(footprint.row_weight[r].as_mut_ptr().cast(), bits);
                         r += 1;
                     }
                     match WAY {
@@ -376,9 +380,11 @@ unsafe fn gathered<W: Wide>(plan: &Plan, footprint: &Footprint, to: [*mut u32; 4
         let mut channels = [Row([0u32; LANES_MAX]); 4];
         // SAFETY: by contract; there is room for all lanes of a vector.
         unsafe {
-            let index =
-                W::add(W::load(footprint.x[x].0.as_ptr()), W::load(footprint.row[r].0.as_ptr()));
-            W::store(one.x[0].0.as_mut_ptr(), index);
+            let index = W::add(
+                W::load(footprint.x[x].as_ptr().cast()),
+                W::load(footprint.row[r].as_ptr().cast()),
+            );
+            W::store(one.x[0].as_mut_ptr().cast(), index);
             one.inside_x[0] = footprint.inside_x[x] & footprint.inside_row[r];
             let places = channels.each_mut().map(|row| row.0.as_mut_ptr());
             (plan.texels)(plan, &one, places, m);

@@ -284,7 +284,7 @@ unsafe fn nearest<W: Wide, const KIND: u8, const CHANNELS: usize, const BYTES: u
 ) {
     // SAFETY: by contract.
     unsafe {
-        let index = W::load(footprint.x[0].0.as_ptr());
+        let index = W::load(footprint.x[0].as_ptr().cast());
         let words = fetch::<W, BYTES>(plan, index);
         let m = W::mask(m);
         let inside = W::mask(footprint.inside_x[0]);
@@ -330,19 +330,19 @@ unsafe fn blended<
     let numbers = KIND & kind::SCALED != 0 && !BORDER;
     // SAFETY: by contract.
     unsafe {
-        let near = W::load(footprint.x[0].0.as_ptr());
-        let far = W::load(footprint.x[1].0.as_ptr());
+        let near = W::load(footprint.x[0].as_ptr().cast());
+        let far = W::load(footprint.x[1].as_ptr().cast());
         let mut sum = [W::float(0.0); 4];
         let mut r = 0;
         while r < plan.rows {
-            let row_weight = W::as_float(W::load(footprint.row_weight[r].0.as_ptr().cast()));
+            let row_weight = W::as_float(W::load(footprint.row_weight[r].as_ptr().cast()));
             if W::bits(W::is_not_zero(row_weight)) != 0 {
-                let row = W::load(footprint.row[r].0.as_ptr());
+                let row = W::load(footprint.row[r].as_ptr().cast());
                 let index = [W::add(near, row), W::add(far, row)];
                 let pair = fetch_pair::<W, BYTES>(plan, index, footprint.adjacent);
                 let mut x = 0;
                 while x < 2 {
-                    let weight = W::as_float(W::load(footprint.x_weight[x].0.as_ptr().cast()));
+                    let weight = W::as_float(W::load(footprint.x_weight[x].as_ptr().cast()));
                     let weight = W::mul_f(weight, row_weight);
                     let used = W::is_not_zero(weight);
                     let inside = footprint.inside_x[x] & footprint.inside_row[r];

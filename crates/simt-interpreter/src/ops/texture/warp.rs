@@ -72,12 +72,12 @@ unsafe fn group(
 ) -> Option<u32> {
     let at = descriptor_address(machine, ins, handle)?;
     // SAFETY: it was checked just now.
-    let object = unsafe { at.cast::<plan::Bytes>().read_unaligned() };
+    let object = unsafe { &at.cast::<plan::Bytes>().read() };
     let op = super::decoded(ins.imm);
     let shape = Shape::of(op);
     // SAFETY: by contract.
     let request = unsafe { request(machine, ins, shape, m) };
-    let (levels, left) = plan::with(target, &object, (op, ins.imm), 0, |plan| {
+    let (levels, left) = plan::with(target, object, (op, ins.imm), 0, |plan| {
         if plan.levels > 1 {
             return Some((true, m));
         }
@@ -89,7 +89,7 @@ unsafe fn group(
         return Some(left);
     }
     // SAFETY: by contract.
-    unsafe { with_levels(machine, ins, (target, &object), op, &request, run) }
+    unsafe { with_levels(machine, ins, (target, object), op, &request, run) }
 }
 
 /// `None` unless all texels of a plan may be read.

@@ -4,7 +4,7 @@ use crate::device::Device;
 use crate::kernel_log::{FaultReport, KernelLog};
 use crate::log::Log;
 use crate::printed::Printed;
-use crate::session::Crowd;
+use crate::session::{Account, Crowd};
 use crate::shared::Shared;
 use crate::window::{Arena, Windows};
 use cuda_api::CudaError;
@@ -26,6 +26,8 @@ pub struct Common {
     pub shared: Shared,
     /// server.log.
     pub log: Log,
+    /// What is held for images while they are loaded: copies, which no client can change.
+    pub images: Arc<Account>,
     /// The sessions at work.
     pub crowd: Arc<Crowd>,
     /// What their kernels print, where the provider does not keep it apart.
@@ -37,6 +39,18 @@ pub struct Common {
     fault: AtomicU32,
     fault_report: OnceLock<FaultReport>,
     bell: UnixStream,
+}
+
+/// What images may hold of the server's memory at a time: this part of the machine's. The provider
+/// may need as much again.
+const IMAGES_PART: u64 = 8;
+
+/// Most that is held for images at a time, bytes; that of a small machine where the size is not known.
+fn image_bytes_max() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(2 << 20) * 1024 / IMAGES_PART
 }
 
 /// The end of [`Common::wake_main`] at which the main thread waits.
@@ -63,6 +77,7 @@ impl Common {
             arena: Arena::default(),
             shared: Shared::default(),
             log,
+            images: Account::new(image_bytes_max()),
             crowd,
             printed,
             lingering: AtomicU32::new(0),

@@ -284,12 +284,16 @@ fn virtual_memory_is_what_was_made_and_nothing_else() {
 
     let free = |bytes| FreeAddresses { address: base, bytes };
     assert_eq!(client.call(&free(2 * BYTES)), Err(invalid), "something is mapped");
+    let held = |server: &Server| server.status().clients[0].memory_bytes;
+    assert_eq!(held(&server), BYTES);
     client.call(&ReleaseMemory { memory: memory(0) }).unwrap();
+    assert_eq!(held(&server), BYTES, "it is still mapped");
     let twice = client.call(&ReleaseMemory { memory: memory(0) });
     assert_eq!(twice, Err(CudaError::INVALID_HANDLE));
     let unmap = |bytes| UnmapMemory { address: base, bytes };
     assert_eq!(client.call(&unmap(MIB)), Err(invalid));
     client.call(&unmap(BYTES)).unwrap();
+    assert_eq!(held(&server), 0);
     client.post_row(cuMemsetD32Async, &fill);
     assert_eq!(client.error(), Err(invalid), "gone");
     assert_eq!(client.call(&free(BYTES)), Err(invalid), "half of a reservation");

@@ -51,7 +51,7 @@ pub use host::HostRegistration;
 pub use linking::link;
 pub use managed::{ManagedRoom, ManagedVariables};
 pub use memory::{DeviceMapping, Physical, Reservation, new_chunk};
-pub use module::{BuildLog, JitOption, Module};
+pub use module::{BuildLog, IMAGE_PADDING_BYTES, JitOption, Module};
 pub use range::CheckedRange;
 pub use share::{Leftovers, Share};
 pub use stream::{Event, HostCallback, LaunchShape, RawEvent, Stream};

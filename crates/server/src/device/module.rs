@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Zero bytes behind an image, so that a parser that looks for the end of a text finds one.
-const PADDING_BYTES: usize = 64;
+pub const IMAGE_PADDING_BYTES: usize = 64;
 
 /// A JIT option whose value is a number, never a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,7 +200,10 @@ fn load(
     info_bytes: usize,
     error_bytes: usize,
 ) -> (Result<CUmodule, CudaError>, BuildLog) {
-    image.resize(image.len() + PADDING_BYTES, 0);
+    if image.try_reserve_exact(IMAGE_PADDING_BYTES).is_err() {
+        return (Err(CudaError::OUT_OF_MEMORY), BuildLog::default());
+    }
+    image.resize(image.len() + IMAGE_PADDING_BYTES, 0);
     let (mut info, mut error) = (vec![0u8; info_bytes], vec![0u8; error_bytes]);
     let (mut numbers, mut values) = (Vec::new(), Vec::new());
     let mut add = |number: u32, value: *mut c_void| {

@@ -325,7 +325,7 @@ impl Clients {
             id: entry.link.identity.id,
             uid: entry.link.identity.uid,
             device: uuid,
-            memory_bytes: entry.link.memory_bytes.load(Ordering::Relaxed),
+            memory_bytes: entry.link.memory.used_bytes(),
             kernels: entry.link.kernels.load(Ordering::Relaxed),
             work: work(entry),
             command_line: entry.link.identity.command.clone(),

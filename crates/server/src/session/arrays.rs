@@ -5,6 +5,7 @@
 //! that copy from or to it, since the provider would follow its own handle in them.
 
 use super::Session;
+use super::account::Charge;
 use super::handles::Table;
 use super::memory::Memory;
 use crate::device::{Array, ImageObject, MipmappedArray, Shown};
@@ -32,9 +33,9 @@ pub const OBJECTS_MAX: usize = 65_536;
 pub struct Arrays {
     /// By the provider's handle, and whether it is a surface.
     objects: HashMap<(u64, bool), ImageObject>,
-    arrays: Table<Array>,
-    mipmapped: Table<Rc<MipmappedArray>>,
-    bytes: u64,
+    /// With what is charged for them: levels of mipmapped arrays are part of those.
+    arrays: Table<(Array, Option<Charge>)>,
+    mipmapped: Table<(Rc<MipmappedArray>, Charge)>,
 }
 
 impl Arrays {
@@ -44,22 +45,16 @@ impl Arrays {
             objects: HashMap::new(),
             arrays: Table::new(HandleKind::Array, ARRAYS_MAX),
             mipmapped: Table::new(HandleKind::MipmappedArray, ARRAYS_MAX),
-            bytes: 0,
         }
-    }
-
-    /// Device memory of all of them, bytes of their elements.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     /// The array of a handle.
     pub fn array(&self, array: CUarray) -> Result<&Array, CudaError> {
-        self.arrays.get(array.to_word())
+        self.arrays.get(array.to_word()).map(|(array, _)| array)
     }
 
     fn mipmapped(&self, mipmapped: CUmipmappedArray) -> Result<&Rc<MipmappedArray>, CudaError> {
-        self.mipmapped.get(mipmapped.to_word())
+        self.mipmapped.get(mipmapped.to_word()).map(|(mipmapped, _)| mipmapped)
     }
 
     /// What a resource stands for, checked.
@@ -70,9 +65,14 @@ impl Arrays {
         let [handle, format, third, height, pitch] = resource.words;
         let element = || element_bytes(format as u32, (format >> 32) as u32);
         let bytes = match resource.kind {
-            resource_type::ARRAY => return self.arrays.get(handle).map(Shown::Array),
+            resource_type::ARRAY => {
+                return self.arrays.get(handle).map(|(array, _)| Shown::Array(array));
+            }
             resource_type::MIPMAPPED_ARRAY => {
-                return self.mipmapped.get(handle).map(|mipmapped| Shown::Mipmapped(mipmapped));
+                return self
+                    .mipmapped
+                    .get(handle)
+                    .map(|(mipmapped, _)| Shown::Mipmapped(mipmapped));
             }
             // What is said to be longer than the memory shows what there is: nothing of others.
             resource_type::LINEAR => {
@@ -108,7 +108,6 @@ impl Arrays {
         self.objects.clear();
         self.arrays.clear();
         self.mipmapped.clear();
-        self.bytes = 0;
     }
 }
 
@@ -116,24 +115,19 @@ impl Session {
     pub(super) fn create_array(&mut self, request: CreateArray) -> Result<(), CudaError> {
         let handle = self.arrays.arrays.vacant(request.array.to_word())?;
         let array = Array::new(&self.share, &request.descriptor())?;
-        self.arrays.bytes += array.shape().bytes();
-        self.arrays.arrays.put(handle, array);
-        self.publish_memory();
+        let charge = self.memory.account.charge(array.shape().bytes())?;
+        self.arrays.arrays.put(handle, (array, Some(charge)));
         Ok(())
     }
 
     pub(super) fn destroy_array(&mut self, request: DestroyArray) -> CUresult {
         let word = request.array.to_word();
-        if self.arrays.arrays.get(word)?.is_level() {
+        if self.arrays.array(request.array)?.is_level() {
             return Err(CudaError::INVALID_HANDLE);
         }
         self.wait_idle()?;
         self.graphs.forget_array(word);
-        let array = self.arrays.arrays.take(word)?;
-        self.arrays.bytes -= array.shape().bytes();
-        drop(array);
-        self.publish_memory();
-        Ok(())
+        self.arrays.arrays.take(word).map(drop)
     }
 
     pub(super) fn create_mipmapped_array(
@@ -142,16 +136,15 @@ impl Session {
     ) -> Result<(), CudaError> {
         let handle = self.arrays.mipmapped.vacant(request.mipmapped.to_word())?;
         let array = MipmappedArray::new(&self.share, &request.descriptor(), request.levels)?;
-        self.arrays.bytes += array.bytes();
-        self.arrays.mipmapped.put(handle, array);
-        self.publish_memory();
+        let charge = self.memory.account.charge(array.bytes())?;
+        self.arrays.mipmapped.put(handle, (array, charge));
         Ok(())
     }
 
     pub(super) fn name_level(&mut self, request: NameLevel) -> Result<(), CudaError> {
         let level = self.arrays.mipmapped(request.mipmapped)?.level(request.level)?;
         let handle = self.arrays.arrays.vacant(request.array.to_word())?;
-        self.arrays.arrays.put(handle, level);
+        self.arrays.arrays.put(handle, (level, None));
         Ok(())
     }
 
@@ -159,18 +152,16 @@ impl Session {
         let word = request.mipmapped.to_word();
         self.arrays.mipmapped.get(word)?;
         self.wait_idle()?;
-        let mipmapped = self.arrays.mipmapped.take(word)?;
+        let (mipmapped, charge) = self.arrays.mipmapped.take(word)?;
         let graphs = &mut self.graphs;
-        self.arrays.arrays.retain_named(|name, array| {
+        self.arrays.arrays.retain_named(|name, (array, _)| {
             let goes = array.is_level_of(&mipmapped);
             if goes {
                 graphs.forget_array(name);
             }
             !goes
         });
-        self.arrays.bytes -= mipmapped.bytes();
-        drop(mipmapped);
-        self.publish_memory();
+        drop((mipmapped, charge));
         Ok(())
     }
 

@@ -1,11 +1,12 @@
 //! Requests with a reply: memory, modules, questions.
 
 use super::Session;
+use super::account::Charge;
 use super::code::Code;
 use super::image::Image;
 use super::modules::LoadedModule;
 use super::posts::launch_shape;
-use crate::device::{BuildLog, JitOption, LaunchShape, Module, TensorMapKind};
+use crate::device::{BuildLog, IMAGE_PADDING_BYTES, JitOption, LaunchShape, Module, TensorMapKind};
 use channel::memfd::{IMAGE_BYTES_MAX, SealedBytes};
 use channel::message::Message;
 use channel::request::{
@@ -20,7 +21,6 @@ use channel::socket::ReceiveError;
 use cuda_api::{CUdevice, CUdeviceptr, CudaError, Word};
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering;
 
 /// The device as clients count: a server shows one.
 const DEVICE: CUdevice = 0;
@@ -59,7 +59,6 @@ impl Session {
             self.memory.release_chunk(address)?;
             return Err(CudaError::MPS_RPC_FAILURE);
         }
-        self.publish_memory();
         Ok(())
     }
 
@@ -67,18 +66,12 @@ impl Session {
         self.wait_idle()?;
         self.memory.release_chunk(request.address.0)?;
         self.common.shared.forget_memory(self.link.identity.id, request.address.0);
-        self.publish_memory();
         Ok(())
     }
 
     /// The provider checks that the memory is the client's.
     pub(super) fn note_memory(&mut self, request: MemoryNote) -> Result<(), CudaError> {
         self.share.note_memory(request.address.0, request.bytes, request.note)
-    }
-
-    pub(super) fn publish_memory(&self) {
-        let bytes = self.memory.device_bytes() + self.arrays.bytes();
-        self.link.memory_bytes.store(bytes, Ordering::Relaxed);
     }
 
     pub(super) fn map_host(&mut self, request: HostMap, file: &OwnedFd) -> Result<(), CudaError> {
@@ -96,6 +89,7 @@ impl Session {
     pub(super) fn memory_info(&mut self, r: MemoryInfo) -> Result<MemoryInfoReply, CudaError> {
         check_device(r.device)?;
         let (free_bytes, total_bytes) = self.share.device().memory_info()?;
+        let (free_bytes, total_bytes) = self.memory.account.seen(free_bytes, total_bytes);
         Ok(MemoryInfoReply { free_bytes, total_bytes })
     }
 
@@ -136,8 +130,10 @@ impl Session {
     ) -> (Result<(), CudaError>, ModuleLoaded) {
         let mut loaded = ModuleLoaded::default();
         let word = request.module.0 as u64;
-        let checked = self.modules.vacant(word).and_then(|()| read_image(request, file));
-        let (image, bytes, options) = match checked {
+        let charged = self.modules.vacant(word).and_then(|()| self.charge_image(request));
+        let checked =
+            charged.and_then(|charge| read_image(request, file).map(|checked| (charge, checked)));
+        let (_charge, (image, bytes, options)) = match checked {
             Ok(checked) => checked,
             Err(error) => return (Err(error), loaded),
         };
@@ -165,6 +161,24 @@ impl Session {
             self.keep_module(word, module, &mut loaded)
         });
         (kept, loaded)
+    }
+
+    /// Charges what is held for an image while it is loaded; waits while others hold all there is
+    /// room for. CUDA_ERROR_OUT_OF_MEMORY for one that finds no room even alone.
+    fn charge_image(&mut self, request: &LoadModule) -> Result<Charge, CudaError> {
+        if request.image_bytes > IMAGE_BYTES_MAX {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let images = self.common.images.clone();
+        if !images.could_hold(request.image_bytes) {
+            return Err(CudaError::OUT_OF_MEMORY);
+        }
+        let mut charge = None;
+        self.wait_until(|_| {
+            charge = images.charge(request.image_bytes).ok();
+            Ok(charge.is_some())
+        })?;
+        charge.ok_or(CudaError::OUT_OF_MEMORY)
     }
 
     fn keep_module(
@@ -301,5 +315,10 @@ fn read_image(
             JitOption::new(o.option, value)
         })
         .collect::<Result<Vec<_>, _>>()?;
-    Ok((image, bytes.to_vec(), options))
+    // With the room that is needed to load it: what is large is not moved.
+    let mut copy = Vec::new();
+    let room = copy.try_reserve_exact(length + IMAGE_PADDING_BYTES);
+    room.map_err(|_| CudaError::OUT_OF_MEMORY)?;
+    copy.extend_from_slice(bytes);
+    Ok((image, copy, options))
 }

@@ -116,7 +116,6 @@ impl Session {
         self.streams.clear();
         self.gate.clear();
         self.memory.clear_device();
-        self.link.memory_bytes.store(self.arrays.bytes(), Ordering::Relaxed);
     }
 
     /// Destroys what waits for the context.
@@ -125,7 +124,6 @@ impl Session {
         self.retired.clear();
         self.modules.clear();
         self.memory.clear_host();
-        self.link.memory_bytes.store(0, Ordering::Relaxed);
         self.share.device().unload_unused(UNUSED_BYTES_MAX);
     }
 }

@@ -1,8 +1,10 @@
 //! What a session's thread and the server's main thread share of one client.
 
+use super::account::Account;
 use channel::region::{Region, SessionEnd};
 use channel::ring::Doorbell;
 use cuda_api::CudaError;
+use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -73,8 +75,8 @@ pub struct Link {
     pub identity: Identity,
     end: AtomicU8,
     stage: AtomicU8,
-    /// Device memory that it holds, bytes.
-    pub memory_bytes: AtomicU64,
+    /// Device memory that it holds.
+    pub memory: Arc<Account>,
     /// Kernels that it launched.
     pub kernels: AtomicU64,
     /// Its tenant, if the provider has tenants, once the session has one.
@@ -93,7 +95,7 @@ impl Link {
             identity,
             end: AtomicU8::new(0),
             stage: AtomicU8::new(Stage::Starting as u8),
-            memory_bytes: AtomicU64::new(0),
+            memory: Account::new(u64::MAX),
             kernels: AtomicU64::new(0),
             tenant: OnceLock::new(),
             unknown_requests: AtomicU32::new(0),

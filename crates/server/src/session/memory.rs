@@ -4,6 +4,7 @@
 //! Invariant: a range is in [`Ranges`] exactly while what stands behind it is mapped. Who takes
 //! memory away has seen all of the client's streams idle before.
 
+use super::account::{Account, Charge};
 use super::ranges::{Backing, Ranges};
 use super::virtual_memory::VirtualMemory;
 use crate::device::{
@@ -42,8 +43,8 @@ pub struct HostPiece {
 pub struct Memory {
     pub(super) share: Rc<Share>,
     pub(super) ranges: Ranges,
-    chunks: BTreeMap<u64, DeviceMapping>,
-    chunk_bytes: u64,
+    pub(super) account: Arc<Account>,
+    chunks: BTreeMap<u64, (DeviceMapping, Charge)>,
     pub(super) virtual_memory: VirtualMemory,
     /// By their addresses, with their lengths.
     host: BTreeMap<u64, (u64, HostPiece)>,
@@ -58,6 +59,7 @@ impl Memory {
     /// Reserves the client's windows in this process and registers the shared region.
     pub fn new(
         share: &Rc<Share>,
+        account: &Arc<Account>,
         device: Window,
         host: Window,
         region: Region,
@@ -73,8 +75,8 @@ impl Memory {
         Ok(Self {
             share: share.clone(),
             ranges: Ranges::default(),
+            account: account.clone(),
             chunks: BTreeMap::new(),
-            chunk_bytes: 0,
             virtual_memory: VirtualMemory::new(),
             host: BTreeMap::new(),
             managed: ManagedRoom::new(share, &host_window, part.managed())?,
@@ -85,14 +87,9 @@ impl Memory {
         })
     }
 
-    /// Device memory held, bytes.
-    pub fn device_bytes(&self) -> u64 {
-        self.chunk_bytes + self.virtual_memory.bytes()
-    }
-
     /// The chunk that begins at an address.
     pub fn chunk(&self, address: u64) -> Result<&DeviceMapping, CudaError> {
-        self.chunks.get(&address).ok_or(CudaError::INVALID_VALUE)
+        self.chunks.get(&address).map(|(chunk, _)| chunk).ok_or(CudaError::INVALID_VALUE)
     }
 
     /// Makes a chunk at an address of the client's choice, and clears it in that stream, else in the
@@ -114,11 +111,11 @@ impl Memory {
         if self.chunks.len() >= CHUNKS_MAX {
             return Err(CudaError::OUT_OF_MEMORY);
         }
+        let charge = self.account.charge(bytes)?;
         self.ranges.add(address, bytes, Backing::Chunk)?;
         match new_chunk(&self.share, address, bytes, stream) {
             Ok((chunk, fd)) => {
-                self.chunks.insert(address, chunk);
-                self.chunk_bytes += bytes;
+                self.chunks.insert(address, (chunk, charge));
                 Ok(fd)
             }
             Err(error) => {
@@ -130,9 +127,8 @@ impl Memory {
 
     /// Unmaps and releases the chunk at that address.
     pub fn release_chunk(&mut self, address: u64) -> CUresult {
-        let chunk = self.chunks.remove(&address).ok_or(CudaError::INVALID_VALUE)?;
+        self.chunks.remove(&address).ok_or(CudaError::INVALID_VALUE)?;
         self.ranges.remove(address, Backing::Chunk);
-        self.chunk_bytes -= chunk.bytes();
         Ok(())
     }
 
@@ -249,7 +245,6 @@ impl Memory {
     pub fn clear_device(&mut self) {
         self.ranges.clear();
         self.chunks.clear();
-        self.chunk_bytes = 0;
         self.virtual_memory.clear();
     }
 

@@ -8,6 +8,7 @@
 //! The thread never waits inside the provider for a client's work: it polls, so that it can be
 //! told to end ([`Link`]).
 
+mod account;
 mod arrays;
 mod boxes;
 mod callbacks;
@@ -37,6 +38,7 @@ mod start;
 mod streams;
 mod virtual_memory;
 
+pub use account::Account;
 pub use arrays::{ARRAYS_MAX, OBJECTS_MAX};
 pub use crowd::Crowd;
 pub use gate::KERNELS_IN_FLIGHT_MAX;

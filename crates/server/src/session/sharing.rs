@@ -23,7 +23,7 @@ impl Session {
         let file = self.common.shared.open_memory([request.low, request.high], request.bytes)?;
         let physical = Rc::new(Physical::import(&self.share, &file)?);
         let (address, bytes) = (request.address.0, request.bytes);
-        self.memory.map(&physical, address, bytes, 0)?;
+        self.memory.map((&physical, None), address, bytes, 0)?;
         if let Err(error) = self.memory.set_access(address, bytes, vmm::ACCESS_READ_WRITE) {
             self.memory.unmap(address, bytes)?;
             return Err(error);

@@ -5,6 +5,7 @@
 //! seen all of the client's streams idle before.
 
 use super::Session;
+use super::account::Charge;
 use super::calls::check_device;
 use super::handles::Table;
 use super::memory::{CHUNK_GRANULARITY_BYTES, Memory};
@@ -43,15 +44,18 @@ struct Reserved {
 /// A mapping and what may be done with it.
 struct Mapped {
     mapping: DeviceMapping,
+    /// A mapping keeps its memory, whose handle may have been released.
+    _charge: Option<Rc<Charge>>,
     access: u32,
 }
 
 /// A client's virtual memory. Fields are dropped in their order: mappings before what they need.
 pub struct VirtualMemory {
     mappings: BTreeMap<u64, Mapped>,
-    memories: Table<(Rc<Physical>, u64)>,
+    /// With what is charged for those that the client made: imported memory is on its maker's
+    /// account.
+    memories: Table<(Rc<Physical>, Option<Rc<Charge>>)>,
     reservations: BTreeMap<u64, Reserved>,
-    bytes: u64,
 }
 
 impl VirtualMemory {
@@ -61,13 +65,7 @@ impl VirtualMemory {
             mappings: BTreeMap::new(),
             memories: Table::new(HandleKind::Memory, MEMORIES_MAX),
             reservations: BTreeMap::new(),
-            bytes: 0,
         }
-    }
-
-    /// Physical memory that the client made, bytes. Imported memory is on its maker's account.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     /// Takes everything away.
@@ -75,7 +73,6 @@ impl VirtualMemory {
         self.mappings.clear();
         self.memories.clear();
         self.reservations.clear();
-        self.bytes = 0;
     }
 
     /// The reservation that a range lies in, all of it.
@@ -158,7 +155,7 @@ impl Memory {
     /// Maps memory at reserved addresses, without access.
     pub(super) fn map(
         &mut self,
-        physical: &Rc<Physical>,
+        (physical, charge): (&Rc<Physical>, Option<Rc<Charge>>),
         address: u64,
         bytes: u64,
         offset: u64,
@@ -177,7 +174,9 @@ impl Memory {
             return Err(CudaError::OUT_OF_MEMORY);
         }
         let mapping = DeviceMapping::new(physical, address, bytes, offset)?;
-        memory.mappings.insert(address, Mapped { mapping, access: vmm::ACCESS_NONE });
+        memory
+            .mappings
+            .insert(address, Mapped { mapping, _charge: charge, access: vmm::ACCESS_NONE });
         Ok(())
     }
 
@@ -228,36 +227,32 @@ impl Session {
         check_device(request.device)?;
         check_whole(&[request.bytes])?;
         let handle = self.memory.virtual_memory.memories.vacant(request.memory)?;
+        let charge = Rc::new(self.memory.account.charge(request.bytes)?);
         let (physical, file) =
             Physical::zeroed(&self.share, request.bytes, self.internal.as_ref())?;
         self.socket
             .send(&Message::ChunkFd(0), &[file.as_fd()])
             .map_err(|_| CudaError::MPS_RPC_FAILURE)?;
-        let entry = (Rc::new(physical), request.bytes);
+        let entry = (Rc::new(physical), Some(charge));
         self.memory.virtual_memory.memories.put(handle, entry);
-        self.memory.virtual_memory.bytes += request.bytes;
-        self.publish_memory();
         Ok(())
     }
 
     pub(super) fn import_memory(&mut self, request: ImportMemory, file: &OwnedFd) -> CUresult {
         let handle = self.memory.virtual_memory.memories.vacant(request.memory)?;
         let physical = Physical::import(&self.share, file)?;
-        self.memory.virtual_memory.memories.put(handle, (Rc::new(physical), 0));
+        self.memory.virtual_memory.memories.put(handle, (Rc::new(physical), None));
         Ok(())
     }
 
     pub(super) fn release_memory(&mut self, request: ReleaseMemory) -> CUresult {
-        let (_, bytes) = self.memory.virtual_memory.memories.take(request.memory)?;
-        self.memory.virtual_memory.bytes -= bytes;
-        self.publish_memory();
-        Ok(())
+        self.memory.virtual_memory.memories.take(request.memory).map(drop)
     }
 
     pub(super) fn map_memory(&mut self, request: MapMemory) -> CUresult {
-        let (physical, _) = self.memory.virtual_memory.memories.get(request.memory)?;
-        let physical = physical.clone();
-        self.memory.map(&physical, request.address.0, request.bytes, request.offset)
+        let (physical, charge) = self.memory.virtual_memory.memories.get(request.memory)?;
+        let (physical, charge) = (physical.clone(), charge.clone());
+        self.memory.map((&physical, charge), request.address.0, request.bytes, request.offset)
     }
 
     pub(super) fn unmap_memory(&mut self, request: UnmapMemory) -> CUresult {

@@ -6,10 +6,11 @@
 
 use std::collections::btree_map::Entry;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use channel::memfd::{self, Seals};
 use channel::system;
 
 use super::pages;
@@ -150,7 +151,8 @@ impl Device {
 
     /// Physical memory that another process, or this one, exported. The caller keeps `file`.
     pub fn import_physical(&self, file: BorrowedFd<'_>) -> Result<Key<Physical>> {
-        let bytes = sealed_size(file).filter(|b| whole_chunks(*b)).ok_or(Error::INVALID_VALUE)?;
+        let bytes = memfd::check(file, Seals::MAPPABLE, CHUNK_BYTES, BYTES_MAX).ok();
+        let bytes = bytes.filter(|bytes| whole_chunks(*bytes)).ok_or(Error::INVALID_VALUE)?;
         let file = file.try_clone_to_owned().map_err(|error| system::result_of(&error))?;
         let identity = identity(file.as_fd()).ok_or(Error::INVALID_VALUE)?;
         let mut tables = self.memory.tables();
@@ -331,28 +333,7 @@ fn drop_unused(tables: &mut Tables, key: Key<Physical>) {
 }
 
 pub(super) fn new_file(bytes: u64) -> io::Result<OwnedFd> {
-    let name = c"openmps-device-memory";
-    system::may_reach(bytes)?;
-    // SAFETY: `name` is a C string; the descriptor returned is new and nobody else's.
-    let file = unsafe {
-        let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        OwnedFd::from_raw_fd(fd)
-    };
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    // SAFETY: plain system calls on a descriptor we own.
-    let ok = unsafe {
-        libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) == 0
-            && libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) == 0
-    };
-    if ok { Ok(file) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Size of a file that can never shrink; `None` for any other.
-fn sealed_size(file: BorrowedFd<'_>) -> Option<u64> {
-    channel::memfd::check(file, channel::memfd::Seals::LASTING, 0, u64::MAX).ok()
+    memfd::create_sealed(c"openmps-device-memory", bytes, Seals::SIZE)
 }
 
 /// Device and inode.
@@ -372,6 +353,32 @@ fn stat(fd: i32) -> Option<libc::stat> {
 mod tests {
     use super::*;
     use crate::testing::TestDevice;
+
+    #[test]
+    fn memory_of_others_is_taken_if_nothing_can_take_it_away() {
+        let device = TestDevice::new();
+        let good = new_file(CHUNK_BYTES).unwrap();
+        let open = memfd::create(c"openmps-test", CHUNK_BYTES).unwrap();
+        let odd = memfd::create_sealed(c"openmps-test", CHUNK_BYTES + 4096, Seals::SIZE).unwrap();
+        for file in [open, odd] {
+            assert_eq!(device.import_physical(file.as_fd()).err(), Some(Error::INVALID_VALUE));
+        }
+        device.import_physical(good.as_fd()).unwrap();
+        // A hole can be punched into a file of large pages, and there may be none to fill it.
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | libc::MFD_HUGETLB;
+        // SAFETY: the name is a C string.
+        let fd = unsafe { libc::memfd_create(c"openmps-test".as_ptr(), flags) };
+        if fd < 0 {
+            crate::device::say("SKIPPED: this machine has no large pages");
+            return;
+        }
+        // SAFETY: the descriptor was just made and belongs to nobody else.
+        let large: OwnedFd = unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) };
+        // SAFETY: a call on a descriptor that is open; no page is taken for that.
+        assert_eq!(unsafe { libc::ftruncate(fd, CHUNK_BYTES as libc::off_t) }, 0);
+        memfd::seal(&large, Seals::SIZE).unwrap();
+        assert_eq!(device.import_physical(large.as_fd()).err(), Some(Error::INVALID_VALUE));
+    }
 
     /// What nobody wrote is known of memory that is mapped once and that nobody else has.
     #[test]

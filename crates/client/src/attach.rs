@@ -10,6 +10,7 @@ use crate::graph_exec::ClientExec;
 use crate::hostfunc::HostFunctions;
 use crate::link::{Link, ServerName};
 use crate::memory::Memory;
+use crate::memory::kept_file::close_all_in_child;
 use crate::memory::staging::Staging;
 use crate::state::State;
 use channel::memfd::Reservation;
@@ -139,9 +140,7 @@ impl Attached {
         // Only the parent's end must count for the server. The number stays taken in this
         // process' tables of owned descriptors, which are never dropped.
         close_in_child(self.link.socket().as_fd().as_raw_fd());
-        if let Ok(memory) = self.memory.try_lock() {
-            memory.files().for_each(close_in_child);
-        }
+        close_all_in_child();
         for window in [self.welcome.window, self.welcome.host_window] {
             // SAFETY: the range was reserved by `new` for nothing else, and the child's state that
             // points into it is not used any more.

@@ -7,6 +7,7 @@
 use crate::attach::{Attached, locked};
 use crate::link::SERVER_GONE;
 use crate::memory::descriptors::out_of_the_way;
+use crate::memory::kept_file::KeptFile;
 use crate::state::State;
 use channel::message::Message;
 use channel::payload::Payload;
@@ -48,7 +49,7 @@ impl Attached {
         push: impl FnOnce(&mut State) -> CUresult,
         receive: impl FnOnce(Reply<'_>) -> Result<R, CudaError>,
         takes_descriptor: bool,
-    ) -> Result<(R, Option<OwnedFd>), CudaError> {
+    ) -> Result<(R, Option<KeptFile>), CudaError> {
         let calls = locked(&self.calls);
         self.health()?;
         self.exchange_with(calls, descriptor, push, receive, takes_descriptor)
@@ -62,7 +63,7 @@ impl Attached {
         push: impl FnOnce(&mut State) -> CUresult,
         receive: impl FnOnce(Reply<'_>) -> Result<R, CudaError>,
         takes_descriptor: bool,
-    ) -> Result<(R, Option<OwnedFd>), CudaError> {
+    ) -> Result<(R, Option<KeptFile>), CudaError> {
         if let Some((message, fd)) = descriptor {
             self.link.socket().send(&message, &[fd]).map_err(|_| self.gone())?;
         }
@@ -97,7 +98,7 @@ impl Attached {
         }
     }
 
-    fn receive_descriptor(&self) -> Result<Option<OwnedFd>, CudaError> {
+    fn receive_descriptor(&self) -> Result<Option<KeptFile>, CudaError> {
         match self.receive_message()? {
             None => Ok(None),
             Some((Message::ChunkFd(_), mut fds)) => {
@@ -194,7 +195,7 @@ impl Attached {
         &self,
         request: &impl Request<'a>,
         undo: &impl Request<'a>,
-    ) -> Result<OwnedFd, CudaError> {
+    ) -> Result<KeptFile, CudaError> {
         let (_, fd) =
             self.exchange(None, |state| state.push(request), |reply| reply.result, true)?;
         fd.ok_or_else(|| {

@@ -101,6 +101,7 @@ impl Link {
                 reason: self.region.session_end(),
                 error: self.region.sticky_error().err().unwrap_or(SERVER_GONE),
                 hung_up: self.socket.is_hung_up(),
+                ended: self.region.server_state() == ServerState::Ended,
             };
             say(format_args!("{how}"));
         }
@@ -114,6 +115,8 @@ struct HowItEnded<'a> {
     error: CudaError,
     /// Nobody is at the other end of the socket.
     hung_up: bool,
+    /// The server has said that it takes no more requests.
+    ended: bool,
 }
 
 impl fmt::Display for HowItEnded<'_> {
@@ -136,6 +139,7 @@ impl fmt::Display for HowItEnded<'_> {
                 write!(f, "this program's session failed within the server (PID {pid})")
             }
             None if self.hung_up => write!(f, "the server (PID {pid}) died"),
+            None if self.ended => write!(f, "the server (PID {pid}) ended this program's session"),
             None => write!(f, "what the server (PID {pid}) answers is not understood"),
         }?;
         let error = self.error;
@@ -158,7 +162,7 @@ mod tests {
     fn the_line_says_who_ended_and_where_to_look() {
         let line = |reason, error, hung_up| {
             let server = ServerName { pid: 7, log_path: "/var/log/x/server.log".to_owned() };
-            HowItEnded { server: &server, reason, error, hung_up }.to_string()
+            HowItEnded { server: &server, reason, error, hung_up, ended: false }.to_string()
         };
         assert_eq!(
             line(None, SERVER_GONE, true),

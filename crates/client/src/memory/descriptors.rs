@@ -5,6 +5,7 @@
 //! raises the limit, as far as the system lets any process. A program that needs none of that finds
 //! its limit as it was.
 
+use super::kept_file::KeptFile;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Numbers from here on are left to the program.
@@ -15,7 +16,11 @@ const HIGH_MIN: RawFd = 1024;
 const STEP: libc::rlim_t = 16_384;
 
 /// The same file, under a number that the program does not miss if there is one.
-pub(crate) fn out_of_the_way(file: OwnedFd) -> OwnedFd {
+pub(crate) fn out_of_the_way(file: OwnedFd) -> KeptFile {
+    KeptFile::from(with_high_number(file))
+}
+
+fn with_high_number(file: OwnedFd) -> OwnedFd {
     let limit = limit();
     let low_max = (limit.rlim_cur / 2).min(LOW_MAX as libc::rlim_t);
     if (file.as_raw_fd() as libc::rlim_t) < low_max {
@@ -60,7 +65,7 @@ mod tests {
             return;
         }
         let mut kept = Vec::new();
-        while kept.last().is_none_or(|file: &OwnedFd| file.as_raw_fd() < HIGH_MIN) {
+        while kept.last().is_none_or(|file: &KeptFile| file.as_raw_fd() < HIGH_MIN) {
             assert!(kept.len() <= LOW_MAX as usize, "{:?}", kept.last());
             kept.push(out_of_the_way(null()));
         }

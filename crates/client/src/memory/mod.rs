@@ -9,6 +9,7 @@ pub(crate) mod allocate;
 mod arrivals;
 pub(crate) mod descriptors;
 pub(crate) mod heap;
+pub(crate) mod kept_file;
 pub(crate) mod pinned;
 pub(crate) mod pools;
 mod registered;
@@ -24,10 +25,11 @@ use cuda_api::advice::AdviceMap;
 use cuda_api::constants::attach_flags;
 use cuda_api::{CUdevice, CUmemoryPool, CudaError};
 use heap::{CHUNK_ALIGNMENT, Heap};
+use kept_file::KeptFile;
 use pools::Pools;
 use registered::Registered;
 use std::collections::BTreeMap;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use virtual_memory::VirtualMemory;
 
@@ -89,7 +91,7 @@ struct ManagedVariables {
     module: u64,
     tag: HostTag,
     _mapping: Mapping,
-    file: OwnedFd,
+    _file: KeptFile,
 }
 
 /// Device memory of one device.
@@ -107,9 +109,9 @@ pub(crate) struct Memory {
     pub(crate) pools: Pools,
     host: Heap<HostTag>,
     /// The file of each device chunk by its address: what outlives a server.
-    chunk_files: BTreeMap<u64, OwnedFd>,
+    chunk_files: BTreeMap<u64, KeptFile>,
     /// Each pinned chunk by its address.
-    host_chunks: BTreeMap<u64, (Mapping, OwnedFd)>,
+    host_chunks: BTreeMap<u64, (Mapping, KeptFile)>,
     /// Variables of modules by address: they may lie outside the window.
     globals: BTreeMap<u64, Global>,
     /// Memory of modules' managed variables by address.
@@ -205,7 +207,8 @@ impl Memory {
             self.host_window.map(&file, address, bytes).map_err(|_| CudaError::OUT_OF_MEMORY)?;
         let (id, flags, kind) = (self.new_id(), attach_flags::GLOBAL, HostKind::Managed);
         let tag = HostTag { context, id, flags, kind };
-        let variables = ManagedVariables { bytes, module, tag, _mapping: mapping, file };
+        let variables =
+            ManagedVariables { bytes, module, tag, _mapping: mapping, _file: file.into() };
         self.managed.insert(address, variables);
         Ok(())
     }
@@ -230,13 +233,5 @@ impl Memory {
     pub(crate) fn remove_globals_of(&mut self, module: u64) {
         self.globals.retain(|_, global| global.module != module);
         self.managed.retain(|_, variables| variables.module != module);
-    }
-
-    /// Descriptors of all chunks.
-    pub(crate) fn files(&self) -> impl Iterator<Item = i32> {
-        let managed = self.managed.values().map(|variables| &variables.file);
-        let host = self.host_chunks.values().map(|(_, file)| file).chain(managed);
-        let mapped = self.virtual_memory.files().map(|file| file.as_raw_fd());
-        self.chunk_files.values().chain(host).map(|file| file.as_raw_fd()).chain(mapped)
     }
 }

@@ -12,6 +12,7 @@
 //! While memory is registered, a child of fork shares its pages with the parent.
 
 use super::descriptors::out_of_the_way;
+use super::kept_file::KeptFile;
 use super::swap::{self, Nature, Pages};
 use super::{HostTag, Memory};
 use crate::attach::Attached;
@@ -20,7 +21,7 @@ use channel::message::Message;
 use channel::request::{HostMap, HostUnmap};
 use cuda_api::constants::host_flags;
 use cuda_api::{CUresult, CudaError};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 /// Every piece is registered so that all contexts and the device reach it.
 const PIECE_FLAGS: u32 = host_flags::PORTABLE | host_flags::DEVICE_MAP;
@@ -40,7 +41,7 @@ pub(super) struct Exchanged {
     window: u64,
     // Held for the life of the registration: the mapping in the window, and the file.
     _mapping: Mapping,
-    _file: OwnedFd,
+    _file: KeptFile,
 }
 
 /// Where an address of registered memory is.

@@ -5,6 +5,7 @@
 //! it. Reserved addresses are reserved in this process too, so that nothing else gets them.
 
 use super::Memory;
+use super::kept_file::KeptFile;
 use crate::attach::Attached;
 use crate::handles::Table;
 use channel::limits::MEMORIES_MAX;
@@ -19,7 +20,7 @@ use cuda_api::constants::vmm;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdevice, CUdeviceptr, CUresult, CudaError};
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 /// Physical memory.
@@ -27,7 +28,7 @@ pub(crate) struct PhysicalMemory {
     pub(crate) device: CUdevice,
     /// The handle types that it was made for.
     pub(crate) handle_types: u32,
-    file: OwnedFd,
+    file: KeptFile,
     /// References by the program: cuMemCreate, imports, cuMemRetainAllocationHandle.
     references: u32,
     /// References by mappings.
@@ -97,11 +98,6 @@ impl VirtualMemory {
             id: mapping.id,
             joins: matches!(mapping.source, Source::Memory(_)),
         })
-    }
-
-    /// Descriptors of all physical memory.
-    pub(super) fn files(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.memories.iter().map(|(_, memory)| memory.file.as_fd())
     }
 
     /// Starts of the mappings that fill a range exactly.
@@ -209,7 +205,7 @@ impl Attached {
     ) -> Result<u64, CudaError> {
         let mut memory = self.memory();
         // The handle is known before the memory is there: its place is taken by an empty file.
-        let file = self.placeholder()?;
+        let file = self.placeholder()?.into();
         let physical = PhysicalMemory { device, handle_types, file, references: 1, mappings: 0 };
         let memories = &mut memory.virtual_memory.memories;
         let handle = memories.insert(physical)?;
@@ -241,7 +237,7 @@ impl Attached {
         let physical = PhysicalMemory {
             device: 0,
             handle_types: vmm::HANDLE_POSIX_FD,
-            file,
+            file: file.into(),
             references: 1,
             mappings: 0,
         };

@@ -3,8 +3,9 @@
 //! Arrays are numbered here. An object's handle is the provider's own, since kernels take it as a
 //! parameter; it is only looked up.
 
-use crate::attach::{Attached, locked};
+use crate::attach::Attached;
 use crate::handles::Table;
+use crate::lock::Guard;
 use channel::limits::ARRAYS_MAX;
 use channel::request::{
     CreateArray, CreateMipmappedArray, CreateSurface, CreateTexture, DestroyArray,
@@ -18,7 +19,6 @@ use cuda_api::{
     CUarray, CUmipmappedArray, CUresult, CudaError,
 };
 use std::collections::BTreeMap;
-use std::sync::MutexGuard;
 
 /// An array, or a level of a mipmapped one.
 #[derive(Clone, Copy)]
@@ -112,8 +112,8 @@ impl Arrays {
 
 impl Attached {
     /// The arrays and objects. Their lock is taken before that of calls.
-    pub(crate) fn arrays(&self) -> MutexGuard<'_, Arrays> {
-        locked(&self.arrays)
+    pub(crate) fn arrays(&self) -> Guard<'_, Arrays> {
+        self.arrays.lock()
     }
 
     /// Makes an array.

@@ -1,7 +1,6 @@
 //! What an attached process has, from the handshake ([`crate::handshake`]) to its end.
 //!
-//! Locks, in the order in which a thread may take them: graphs; memory, arrays or host functions;
-//! calls, staging, state. The contexts' lock is taken alone.
+//! Its locks are ranked ([`crate::lock`]).
 
 use crate::arrays::Arrays;
 use crate::calls::Calls;
@@ -9,6 +8,7 @@ use crate::contexts::Contexts;
 use crate::graph_exec::ClientExec;
 use crate::hostfunc::HostFunctions;
 use crate::link::{Link, ServerName};
+use crate::lock::{Guard, Lock, Rank};
 use crate::memory::Memory;
 use crate::memory::kept_file::close_all_in_child;
 use crate::memory::staging::Staging;
@@ -25,7 +25,7 @@ use cuda_api::CUresult;
 use graph::Graphs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 pub(crate) use channel::message::Device;
 
@@ -35,26 +35,20 @@ pub(crate) struct Attached {
     pub(crate) policy: SpinPolicy,
     welcome: Welcome,
     contexts: Contexts,
-    state: Mutex<State>,
-    pub(crate) calls: Mutex<Calls>,
-    pub(crate) staging: Mutex<Staging>,
-    memory: Mutex<Memory>,
-    pub(crate) arrays: Mutex<Arrays>,
+    state: Lock<State>,
+    pub(crate) calls: Lock<Calls>,
+    pub(crate) staging: Lock<Staging>,
+    memory: Lock<Memory>,
+    pub(crate) arrays: Lock<Arrays>,
     pub(crate) host_functions: HostFunctions,
     /// Held while a function is looked up by its name; taken before all others.
-    pub(crate) finding: Mutex<()>,
+    pub(crate) finding: Lock<()>,
     /// Graphs and captures.
     pub(crate) graphs: Graphs<ClientExec>,
     /// True once a module was loaded whose kernels may print.
     pub(crate) prints: AtomicBool,
     /// True if a failed assertion was shown.
     pub(crate) asserted: AtomicBool,
-}
-
-/// Takes a lock. A panic of another thread while it held the lock left its data usable: nothing
-/// here is changed in two steps that a panic could come between.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Attached {
@@ -71,13 +65,19 @@ impl Attached {
         Ok(Self {
             policy,
             contexts: Contexts::new(welcome.devices.len()),
-            state: Mutex::new(State::new(Arc::clone(&link), Producer::new(region.clone(), policy))),
-            calls: Mutex::new(Calls::new(region.clone(), policy)),
-            staging: Mutex::new(Staging::new(STAGING_BYTES as u32)),
-            memory: Mutex::new(Memory::new(window, host_window, welcome.devices.len())),
-            arrays: Mutex::new(Arrays::new()),
+            state: Lock::new(
+                Rank::Submission,
+                State::new(Arc::clone(&link), Producer::new(region.clone(), policy)),
+            ),
+            calls: Lock::new(Rank::Calls, Calls::new(region.clone(), policy)),
+            staging: Lock::new(Rank::Staging, Staging::new(STAGING_BYTES as u32)),
+            memory: Lock::new(
+                Rank::Objects,
+                Memory::new(window, host_window, welcome.devices.len()),
+            ),
+            arrays: Lock::new(Rank::Objects, Arrays::new()),
             host_functions: HostFunctions::new(),
-            finding: Mutex::new(()),
+            finding: Lock::new(Rank::Finding, ()),
             graphs: Graphs::new(),
             prints: AtomicBool::new(false),
             asserted: AtomicBool::new(false),
@@ -125,13 +125,13 @@ impl Attached {
 
     /// Takes the short lock.
     #[inline(always)]
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        locked(&self.state)
+    pub(crate) fn state(&self) -> Guard<'_, State> {
+        self.state.lock()
     }
 
     /// Takes the memory's lock.
-    pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
-        locked(&self.memory)
+    pub(crate) fn memory(&self) -> Guard<'_, Memory> {
+        self.memory.lock()
     }
 
     /// In a forked child: lets go of what must not outlive the parent. Takes no lock that another

@@ -4,8 +4,9 @@
 //! in the ring, from the server before the reply is in the region. So whoever holds the call lock
 //! knows that the next message is theirs.
 
-use crate::attach::{Attached, locked};
+use crate::attach::Attached;
 use crate::link::SERVER_GONE;
+use crate::lock::Guard;
 use crate::memory::descriptors::out_of_the_way;
 use crate::memory::kept_file::KeptFile;
 use crate::state::State;
@@ -19,7 +20,6 @@ use channel::wait::SpinPolicy;
 use core::time::Duration;
 use cuda_api::{CUresult, CudaError};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::MutexGuard;
 
 /// How long a descriptor that was sent before the reply may take to arrive.
 const DESCRIPTOR_TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ impl Attached {
         receive: impl FnOnce(Reply<'_>) -> Result<R, CudaError>,
         takes_descriptor: bool,
     ) -> Result<(R, Option<KeptFile>), CudaError> {
-        let calls = locked(&self.calls);
+        let calls = self.calls.lock();
         self.health()?;
         self.exchange_with(calls, descriptor, push, receive, takes_descriptor)
     }
@@ -58,7 +58,7 @@ impl Attached {
     /// As [`Self::exchange`], whatever was reported before.
     fn exchange_with<R>(
         &self,
-        mut calls: MutexGuard<'_, Calls>,
+        mut calls: Guard<'_, Calls>,
         descriptor: Option<(Message, BorrowedFd<'_>)>,
         push: impl FnOnce(&mut State) -> CUresult,
         receive: impl FnOnce(Reply<'_>) -> Result<R, CudaError>,
@@ -133,7 +133,7 @@ impl Attached {
             reply.result?;
             self.decode(&reply)
         };
-        let calls = locked(&self.calls);
+        let calls = self.calls.lock();
         self.exchange_with(calls, None, |state| state.push(request), receive, false)
             .map(|(text, _)| text)
     }

@@ -7,6 +7,7 @@
 
 use crate::current;
 use crate::handles::Table;
+use crate::lock::{Guard, Lock, Rank};
 use core::ffi::c_uint;
 use core::sync::atomic::{AtomicU64, Ordering};
 use cuda_api::constants::ctx_flags;
@@ -14,7 +15,6 @@ use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::limits::Limits;
 use cuda_api::{CUcontext, CUdevice, CUgreenCtx, CUresult, CudaError};
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Primary contexts take the first indices.
 pub(crate) use channel::limits::DEVICES_MAX;
@@ -61,7 +61,7 @@ struct Inner {
 
 /// All contexts of the process.
 pub(crate) struct Contexts {
-    inner: Mutex<Inner>,
+    inner: Lock<Inner>,
     /// The handle of each index while its context is usable, else 0: what every call looks at.
     live: Box<[AtomicU64]>,
 }
@@ -94,18 +94,25 @@ impl Contexts {
         let primaries = (0..devices)
             .map(|d| Primary { context: Context::new(d as CUdevice, 0, d as u64 + 1), retains: 0 });
         Self {
-            inner: Mutex::new(Inner {
-                primaries: primaries.collect(),
-                created: Table::new(HandleKind::Context, DEVICES_MAX, CONTEXTS_MAX - DEVICES_MAX),
-                greens: Table::new(HandleKind::GreenContext, 0, CONTEXTS_MAX),
-                next_id: u64::from(DEVICES_MAX) + 1,
-            }),
+            inner: Lock::new(
+                Rank::Leaf,
+                Inner {
+                    primaries: primaries.collect(),
+                    created: Table::new(
+                        HandleKind::Context,
+                        DEVICES_MAX,
+                        CONTEXTS_MAX - DEVICES_MAX,
+                    ),
+                    greens: Table::new(HandleKind::GreenContext, 0, CONTEXTS_MAX),
+                    next_id: u64::from(DEVICES_MAX) + 1,
+                },
+            ),
             live: (0..CONTEXTS_MAX).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Guard<'_, Inner> {
+        self.inner.lock()
     }
 
     /// The current context's word, checked to be usable; the primary one's if it is a green one.

@@ -5,7 +5,8 @@
 //! thread here runs the function and marks the slot, for which the stream waits. The thread is
 //! made on first use, blocks all signals, and ends with the process.
 
-use crate::attach::{Attached, locked};
+use crate::attach::Attached;
+use crate::lock::{Lock, Rank};
 use crate::memory::staging::Mark;
 use crate::state::wire_stream;
 use channel::region::{HOST_CALL_DONE, HOST_CALL_SLOTS};
@@ -16,7 +17,7 @@ use core::ffi::{c_uint, c_void};
 use cuda_api::handle::Handle;
 use cuda_api::{CUhostFn, CUresult, CUstream, CUstreamCallback, CudaError, result_code};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::Condvar;
 
 /// What is run.
 #[derive(Clone, Copy)]
@@ -72,13 +73,13 @@ struct Queue {
 
 /// The host functions of a process.
 pub(crate) struct HostFunctions {
-    queue: Mutex<Queue>,
+    queue: Lock<Queue>,
     posted: Condvar,
 }
 
 impl HostFunctions {
     pub(crate) fn new() -> Self {
-        Self { queue: Mutex::default(), posted: Condvar::new() }
+        Self { queue: Lock::new(Rank::Objects, Queue::default()), posted: Condvar::new() }
     }
 }
 
@@ -120,7 +121,7 @@ impl Attached {
         stream: Handle,
         function: HostFunction,
     ) -> CUresult {
-        let mut queue = locked(&self.host_functions.queue);
+        let mut queue = self.host_functions.queue.lock();
         if !queue.thread_runs {
             self.start_host_thread()?;
             queue.thread_runs = true;
@@ -154,10 +155,9 @@ impl Attached {
     fn run_host_functions(&self) {
         let signal = self.link.region().host_call_signal();
         loop {
-            let mut queue = locked(&self.host_functions.queue);
+            let mut queue = self.host_functions.queue.lock();
             while queue.pending.is_empty() {
-                let waited = self.host_functions.posted.wait(queue);
-                queue = waited.unwrap_or_else(PoisonError::into_inner);
+                queue = queue.wait(&self.host_functions.posted);
             }
             let seen = signal.load();
             let requested = queue.pending.iter().position(|pending| {
@@ -193,7 +193,7 @@ impl Attached {
 
     /// Forgets functions that the server did not take: their streams went on without them.
     fn forget_refused_host_functions(&self) {
-        let mut queue = locked(&self.host_functions.queue);
+        let mut queue = self.host_functions.queue.lock();
         let mut state = self.state();
         queue.pending.retain(|pending| !state.passed(pending.mark));
     }
@@ -202,7 +202,7 @@ impl Attached {
     /// cuLaunchHostFunc are not run after an error.
     fn abandon_host_functions(&self) {
         let status = result_code(self.health());
-        let pending = core::mem::take(&mut locked(&self.host_functions.queue).pending);
+        let pending = core::mem::take(&mut self.host_functions.queue.lock().pending);
         for Pending { function, .. } in pending {
             if matches!(function, HostFunction::Callback { .. }) {
                 let _ = catch_unwind(AssertUnwindSafe(|| function.run(status)));

@@ -43,6 +43,7 @@ mod hostfunc;
 mod image;
 mod jit;
 mod link;
+mod lock;
 mod memory;
 mod mode;
 mod modules;

@@ -1,6 +1,6 @@
 //! Modules and functions: what modules and libraries have in common.
 
-use crate::attach::{Attached, locked};
+use crate::attach::Attached;
 use crate::boundary::{In, Out};
 use crate::image::Image;
 use crate::jit::JitOptions;
@@ -116,7 +116,7 @@ impl Attached {
             return Err(CudaError::NOT_FOUND);
         }
         // Two threads that ask for the same name at the same time must get the same handle.
-        let _one_at_a_time = locked(&self.finding);
+        let _one_at_a_time = self.finding.lock();
         let handle = {
             let mut state = self.state();
             let known = state.modules.get(module).ok_or(CudaError::INVALID_HANDLE)?;

@@ -8,10 +8,10 @@
 use super::context::cuDevicePrimaryCtxRelease;
 use super::resource::partition;
 use super::stream::{create, description};
-use crate::attach::locked;
 use crate::boundary::Out;
 use crate::contexts::current_green;
 use crate::handles::Table;
+use crate::lock::{Lock, Rank};
 use crate::mode;
 use crate::state::wire_stream;
 use crate::threads::DefaultStream;
@@ -24,13 +24,12 @@ use cuda_api::{
     CudaError,
 };
 use std::ops::Range;
-use std::sync::Mutex;
 
 /// Most descriptions, which stay for the life of the process: a program makes one a green context.
 const DESCRIPTIONS_MAX: u32 = 4096;
 
-static DESCRIPTIONS: Mutex<Table<Range<u32>>> =
-    Mutex::new(Table::new(HandleKind::ResourceDescription, 0, DESCRIPTIONS_MAX));
+static DESCRIPTIONS: Lock<Table<Range<u32>>> =
+    Lock::new(Rank::Leaf, Table::new(HandleKind::ResourceDescription, 0, DESCRIPTIONS_MAX));
 
 pub(crate) fn cuDevResourceGenerateDesc(
     description: Out<CUdevResourceDesc>,
@@ -46,7 +45,7 @@ pub(crate) fn cuDevResourceGenerateDesc(
     if !parts.windows(2).all(|pair| pair[0].end == pair[1].start) {
         return Err(CudaError::NOT_SUPPORTED);
     }
-    let handle = locked(&DESCRIPTIONS).insert(first.start..last.end)?;
+    let handle = DESCRIPTIONS.lock().insert(first.start..last.end)?;
     description.set(CUdevResourceDesc(handle.to_word() as usize))
 }
 
@@ -61,7 +60,7 @@ pub(crate) fn cuGreenCtxCreate(
     if flags != GREEN_DEFAULT_STREAM {
         return Err(CudaError::INVALID_VALUE);
     }
-    let found = locked(&DESCRIPTIONS).lookup(description.0).cloned();
+    let found = DESCRIPTIONS.lock().lookup(description.0).cloned();
     let sms = found.map_err(|_| CudaError::INVALID_VALUE)?;
     client.health()?;
     client.contexts().retain(device)?;

@@ -1,10 +1,10 @@
 //! Linking (cuLink*, of the manual's "Module Management"): inputs are collected in the process; the
 //! device that loads the image links them, see [`cuda_api::link`].
 
-use crate::attach::locked;
 use crate::boundary::{In, Out};
 use crate::handles::Table;
 use crate::jit::JitOptions;
+use crate::lock::{Lock, Rank};
 use crate::mode;
 use core::ffi::{c_char, c_uint, c_void};
 use core::time::Duration;
@@ -14,12 +14,12 @@ use cuda_api::{CUlinkState, CUresult, CudaError};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Mutex;
 
 /// Most links at a time: a program makes one, completes it and destroys it.
 const LINKS_MAX: u32 = 4096;
 
-static LINKS: Mutex<Table<Link>> = Mutex::new(Table::new(HandleKind::LinkState, 0, LINKS_MAX));
+static LINKS: Lock<Table<Link>> =
+    Lock::new(Rank::Leaf, Table::new(HandleKind::LinkState, 0, LINKS_MAX));
 
 pub(crate) fn cuLinkCreate_v2(
     count: c_uint,
@@ -30,7 +30,7 @@ pub(crate) fn cuLinkCreate_v2(
     mode::enter()?;
     state.required()?;
     let options = JitOptions::read(count, options, values)?;
-    let handle = locked(&LINKS).insert(Link::new(options.registers_max()))?;
+    let handle = LINKS.lock().insert(Link::new(options.registers_max()))?;
     // Nothing is compiled before the image is loaded, so nothing is said.
     options.answer(None, Duration::ZERO);
     state.set(CUlinkState(handle.to_word() as usize))
@@ -48,7 +48,7 @@ pub(crate) fn cuLinkAddData_v2(
     _options: Out<c_uint>,
     _values: Out<*mut c_void>,
 ) -> CUresult {
-    let mut links = locked(&LINKS);
+    let mut links = LINKS.lock();
     let link = links.lookup_mut(state.0)?;
     link.add(kind, data.cast::<u8>().as_in().slice(bytes, LINK_INPUT_BYTES_MAX)?)
 }
@@ -66,7 +66,7 @@ pub(crate) fn cuLinkAddFile_v2(
     std::fs::File::open(path)
         .and_then(|file| file.take(LINK_INPUT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes))
         .map_err(|_| CudaError::FILE_NOT_FOUND)?;
-    locked(&LINKS).lookup_mut(state.0)?.add(kind, &bytes)
+    LINKS.lock().lookup_mut(state.0)?.add(kind, &bytes)
 }
 
 pub(crate) fn cuLinkComplete(
@@ -75,7 +75,7 @@ pub(crate) fn cuLinkComplete(
     bytes: Out<usize>,
 ) -> CUresult {
     image.required()?;
-    let mut links = locked(&LINKS);
+    let mut links = LINKS.lock();
     let linked = links.lookup_mut(state.0)?.complete()?;
     bytes.set_if_wanted(linked.len());
     // The image stays where it is until the state is destroyed; the program only reads it.
@@ -83,7 +83,7 @@ pub(crate) fn cuLinkComplete(
 }
 
 pub(crate) fn cuLinkDestroy(state: CUlinkState) -> CUresult {
-    let mut links = locked(&LINKS);
+    let mut links = LINKS.lock();
     let handle = links.decode(state.0)?;
     links.remove(handle).map(drop).ok_or(CudaError::INVALID_HANDLE)
 }

@@ -3,7 +3,7 @@
 
 use super::staging::Mark;
 use super::transfer::{Extent, HostRows, NOTHING};
-use crate::attach::{Attached, locked};
+use crate::attach::Attached;
 use channel::region::{Caching, Region};
 use channel::request::Request;
 use cuda_api::CUresult;
@@ -93,7 +93,7 @@ impl<'a> Arrivals<'a> {
 
     fn give_back(&self, slice: u32) {
         let mark = Mark { slot: self.stream.index, value: NOTHING };
-        locked(&self.client.staging).posted(slice, mark);
+        self.client.staging.lock().posted(slice, mark);
     }
 
     /// Receives all that is underway.
@@ -110,7 +110,7 @@ impl Drop for Arrivals<'_> {
         // After an error: the device may still write into the slices, so they are free when it
         // has passed them.
         for arrival in &self.underway {
-            locked(&self.client.staging).posted(arrival.slice, arrival.mark);
+            self.client.staging.lock().posted(arrival.slice, arrival.mark);
         }
     }
 }

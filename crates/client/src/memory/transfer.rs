@@ -7,7 +7,7 @@
 use super::arrivals::Arrivals;
 use super::staging::Mark;
 use super::where_is::Side;
-use crate::attach::{Attached, locked};
+use crate::attach::Attached;
 use crate::boxes::{End, Rows};
 use crate::state::wire_stream;
 use channel::region::Region;
@@ -58,7 +58,7 @@ impl Attached {
 
     /// A slice of staging if there is room now; else what the oldest slice waits for.
     pub(super) fn try_slice(&self, bytes: u64) -> Result<u32, Option<Mark>> {
-        let mut staging = locked(&self.staging);
+        let mut staging = self.staging.lock();
         if staging.in_use() > 0 {
             let mut state = self.state();
             staging.reclaim(|mark| state.passed(mark));
@@ -77,12 +77,12 @@ impl Attached {
         let posted = self.state().push_in(stream, request);
         // Whatever came of it, nobody else will say when the slice is free.
         let mark = posted.as_ref().copied().unwrap_or(Mark { slot: stream.index, value: NOTHING });
-        locked(&self.staging).posted(slice, mark);
+        self.staging.lock().posted(slice, mark);
         posted
     }
 
     fn slice_bytes_max(&self, copy_bytes: u64) -> u64 {
-        locked(&self.staging).slice_bytes_max(copy_bytes).into()
+        self.staging.lock().slice_bytes_max(copy_bytes).into()
     }
 
     /// Copies to the device in a stream. Pageable memory may be changed again when this returns.

@@ -63,7 +63,7 @@ unsafe extern "C" fn openmps_nvJitLinkCreate(
     options: *const *const c_char,
 ) -> c_int {
     let readable = !options.is_null() && count as usize <= OPTIONS_MAX;
-    // SAFETY: the program says that there are so many options, each a C string.
+    // SAFETY: the program says that there are `count` options, each a C string.
     let given: Vec<&CStr> = unsafe {
         let all = (0..if readable { count as usize } else { 0 }).map(|index| *options.add(index));
         all.map(|text| if text.is_null() { c"" } else { CStr::from_ptr(text) }).collect()
@@ -132,7 +132,7 @@ unsafe extern "C" fn openmps_nvJitLinkAddData(
     name: *const c_char,
 ) -> c_int {
     if !data.is_null() && bytes <= INPUT_BYTES_MAX {
-        // SAFETY: the program says that there are so many bytes.
+        // SAFETY: the program says that there are `bytes` bytes.
         let input = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), bytes) };
         if with(handle, |linking| keep(linking, kind, input)) == Some(true) {
             return SUCCESS;

@@ -34,7 +34,7 @@ unsafe extern "C" fn openmps_nvrtcCompileProgram(
 ) -> c_int {
     let given = usize::try_from(count).unwrap_or(0);
     let readable = !options.is_null() && given <= OPTIONS_MAX;
-    // SAFETY: the program says that there are so many options, each a C string.
+    // SAFETY: the program says that there are `count` options, each a C string.
     let texts: Vec<&CStr> = unsafe {
         let all = (0..if readable { given } else { 0 }).map(|index| *options.add(index));
         all.map(|text| if text.is_null() { c"" } else { CStr::from_ptr(text) }).collect()

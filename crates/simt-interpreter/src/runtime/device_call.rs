@@ -88,7 +88,7 @@ impl HandlerContext<'_> {
         if length > 0 {
             let from = buffer.wrapping_add(HEADER_BYTES);
             let from = self.resolve_generic(lane, from, length.into(), false)?;
-            // SAFETY: the access was checked for so many bytes.
+            // SAFETY: the access was checked for `length` bytes.
             unsafe { from.copy_to_nonoverlapping(params.as_mut_ptr(), length as usize) };
         }
         Ok(ChildLaunch {

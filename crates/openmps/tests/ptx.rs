@@ -156,6 +156,15 @@ fn dump_shows_each_stage() {
     assert!(status == 0 && vector.contains("function strange (lockstep"), "{vector}");
     let (asm, _, status) = dump("asm", &["--kernel", "fine"]);
     assert!(status == 0 && asm.starts_with("// fine: "), "{asm}");
+    let (intervals, _, status) = dump("intervals", &["--kernel", "fine"]);
+    assert!(status == 0 && intervals.contains("b0: 0..1"), "{intervals}");
+    let sum = |stage: &str| openmps(&["ptx", "dump", "--stage", stage, "-"], GOOD).0;
+    let allocation = sum("allocation");
+    assert!(
+        allocation.contains("vector, weight") || allocation.contains("scalar, weight"),
+        "{allocation}"
+    );
+    assert!(sum("schedule").contains("b0:"), "{}", sum("schedule"));
     let (_, errors, status) = dump("vector", &["--kernel", "other"]);
     assert_eq!(status, 1);
     assert!(errors.contains("has no kernel called other"), "{errors}");
@@ -164,10 +173,10 @@ fn dump_shows_each_stage() {
 #[test]
 fn what_cannot_be_shown_is_said() {
     let missing = File::new("missing.ptx", GOOD);
-    for stage in ["parse", "ir", "vector", "asm"] {
+    for stage in ["parse", "ir", "vector", "intervals", "allocation", "schedule", "asm"] {
         let (output, errors, status) =
             openmps(&["ptx", "dump", "--stage", stage, "--kernel", "thrice", missing.name()], "");
-        if stage == "asm" && errors.contains("this processor has no native code") {
+        if errors.contains("this processor has no native code") {
             continue;
         }
         assert_eq!((output.as_str(), status), ("", 1), "{stage}");

@@ -24,6 +24,8 @@ use crate::frame::warp_loop::{self, PROLOGUE};
 use crate::memory::check_coalescing::CheckGroups;
 use crate::regalloc::allocate::Assignment;
 use crate::regalloc::loop_residency::LoopResidency;
+#[cfg(debug_assertions)]
+use crate::regalloc::verify::verify;
 use crate::scalarize::loop_selection::{self, ScalarLoop};
 use iced_x86::Register;
 use simt::ir::Reg;
@@ -235,8 +237,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Makes the code.
-    pub(crate) fn make(mut self) -> Option<Made> {
+    /// Finds what code generation needs to know, and gives values their machine registers.
+    pub(crate) fn allocate(&mut self) {
         match self.isa {
             SimdIsa::Avx2 => self.cut_all(),
             SimdIsa::Avx512 => self.lane_offsets = lane_offsets::of_addresses(self.f),
@@ -247,6 +249,15 @@ impl<'a> Compiler<'a> {
         (self.assignment, self.residency) =
             Assignment::of(self.f, &self.weights, self.isa, &matrices, skips);
         self.spares = self.assignment.spares(&matrices);
+        #[cfg(debug_assertions)]
+        if let Err(wrong) = verify(self.f, &self.weights, &self.assignment) {
+            panic!("register allocation of {}: {wrong}\n{}", self.f.name, self.f);
+        }
+    }
+
+    /// Makes the code.
+    pub(crate) fn make(mut self) -> Option<Made> {
+        self.allocate();
         let start = self.a.label();
         self.a.bind(start);
         self.emit_prologue();

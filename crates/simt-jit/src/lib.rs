@@ -37,8 +37,10 @@ mod regalloc;
 mod scalar;
 mod scalarize;
 mod shared;
+mod stages;
 
 pub use crate::disassembly::{Summary, listing, summary};
+pub use crate::stages::{CodeStage, stage};
 pub use cache::{Cache, Store, Usage};
 
 #[cfg(feature = "ablation")]

@@ -225,9 +225,14 @@ fn n_body_is_close() {
     for set in ALL_SETS {
         let mut bodies = NBody::new(set);
         let reference = bodies.reference();
+        let before = bodies.bodies.clone();
         for (i, (got, right)) in bodies.run().iter().zip(reference).enumerate() {
+            // What the forces do is the way that a body moves, of which the position is a rounding.
+            let moved = right - f64::from(before[i]);
+            let rounding = f64::from(f32::EPSILON) * right.abs();
             let error = (f64::from(*got) - right).abs();
-            assert!(error < 1e-5, "{set:?}: {i}: {got}, not {right}");
+            let most = rounding + 1e-5 * moved.abs();
+            assert!(error <= most, "{set:?}: {i}: {got}, not {right}: moved by {moved}");
         }
     }
 }

@@ -136,7 +136,7 @@ impl Assignment {
     ) -> (Self, LoopResidency) {
         let count = f.classes.len();
         // With AVX2 lanes are in machine registers within regions only, which assign their own.
-        let (whole_lanes, room) = match isa {
+        let (whole_lanes, table) = match isa {
             SimdIsa::Avx512 => (true, SCALARS.len()),
             SimdIsa::Avx2 => (false, AVX2_SCALARS),
         };
@@ -180,20 +180,20 @@ impl Assignment {
         let passing =
             if whole_lanes { Coalescing::of(f, weights, &made.same) } else { Coalescing::none() };
         let mut vectors = IntervalTable::new(VECTORS - matrices.reserved);
-        let mut scalars = IntervalTable::new(room);
+        let mut scalars = IntervalTable::new(table);
         for (_, r, lanes, units) in wanted {
             let intervals = weights.kept.of_register(r);
-            let room = if lanes { &mut vectors } else { &mut scalars };
-            let passed = if lanes { made.passed(&passing, room, weights, r) } else { None };
-            let Some(found) = passed.or_else(|| room.find(units, intervals)) else { continue };
-            found.iter().for_each(|m| room.take(*m, r, intervals));
+            let table = if lanes { &mut vectors } else { &mut scalars };
+            let passed = if lanes { made.passed(&passing, table, weights, r) } else { None };
+            let Some(found) = passed.or_else(|| table.find(units, intervals)) else { continue };
+            found.iter().for_each(|m| table.reserve(*m, r, intervals));
             match lanes {
                 true => made.lanes[r] = made.lanes_in(r, &found),
                 false => made.scalars[r] = Some(SCALARS[found[0]]),
             }
         }
-        let rooms = (&mut vectors, &mut scalars);
-        let residency = LoopResidency::give(f, weights, &made, rooms, (whole_lanes, skips));
+        let tables = (&mut vectors, &mut scalars);
+        let residency = LoopResidency::give(f, weights, &made, tables, (whole_lanes, skips));
         // For as long as they are on loan: `used_vectors` and `used_scalars` know of them.
         made.lent = residency.all().copied().collect();
         (made, residency)
@@ -216,7 +216,7 @@ impl Assignment {
     fn passed(
         &self,
         passing: &Coalescing,
-        room: &IntervalTable,
+        table: &IntervalTable,
         weights: &UseWeights,
         r: usize,
     ) -> Option<Vec<usize>> {
@@ -226,7 +226,7 @@ impl Assignment {
             let numbers = registers.into_iter().take_while(|m| *m != Register::None);
             let numbers: Vec<usize> = numbers.map(|m| m as usize - ZMM0).collect();
             let free = |(part, number): (usize, &usize)| {
-                room.is_free(*number, weights.kept.of_register(r), |owner, position| {
+                table.is_free(*number, weights.kept.of_register(r), |owner, position| {
                     let same_part = matches!(self.lanes[owner],
                         Lanes::Parts(theirs) if theirs[part] == registers[part]);
                     same_part && partners.contains(&(owner, position))
@@ -255,7 +255,7 @@ impl Assignment {
             let intervals: Vec<_> = registers.iter().map(|r| kept.of_register(*r)).collect();
             let first = slots.find_row(&intervals).filter(|_| registers.iter().all(is_local));
             for (slot, r) in first.into_iter().flat_map(|first| (first..).zip(registers)) {
-                slots.take(slot, *r, kept.of_register(*r));
+                slots.reserve(slot, *r, kept.of_register(*r));
                 self.lanes[*r] = Lanes::Stack(FRAGMENT_LANES + 128 * slot as i32, order);
             }
             first.is_some()

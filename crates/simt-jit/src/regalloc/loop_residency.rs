@@ -107,9 +107,9 @@ impl LoopResidency {
             wanted.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
             let mut given = Vec::new();
             for (_, r, lanes, units) in wanted {
-                let room = if lanes { &mut *vectors } else { &mut *scalars };
-                let Some(found) = room.find(units, &interval) else { continue };
-                found.iter().for_each(|m| room.take(*m, r, &interval));
+                let table = if lanes { &mut *vectors } else { &mut *scalars };
+                let Some(found) = table.find(units, &interval) else { continue };
+                found.iter().for_each(|m| table.reserve(*m, r, &interval));
                 given.push(match lanes {
                     true => LoopResident::Lanes(r, assignment.lanes_in(r, &found)),
                     false => LoopResident::Scalar(r, crate::regalloc::allocate::SCALARS[found[0]]),

@@ -4,3 +4,5 @@ pub(crate) mod allocate;
 pub(crate) mod coalesce;
 pub(crate) mod interval_table;
 pub(crate) mod loop_residency;
+#[cfg(debug_assertions)]
+pub(crate) mod verify;

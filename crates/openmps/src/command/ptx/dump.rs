@@ -5,14 +5,17 @@ use anyhow::{Context, Result, bail};
 use simt::inspect::{self, dump};
 use simt::kernel::Dim3;
 use simt::launch_shape::LaunchShape;
+use simt_jit::CodeStage;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Show a stage of compilation as text
 ///
 /// parse: the PTX as it was understood, names resolved. ir: what one thread does, after all
-/// passes. vector: what a warp does, 32 threads at a time; the interpreter runs this. asm: native
-/// code, for AVX-512 or AVX2 as OPENMPS_SOFT_SIMD or the processor says.
+/// passes. vector: what a warp does, 32 threads at a time; the interpreter runs this. Of native code,
+/// for AVX-512 or AVX2 as OPENMPS_SOFT_SIMD or the processor says: intervals, through which
+/// instructions each value must be kept; allocation, which machine registers it gets; schedule, the
+/// order of instructions; asm, the code itself.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps ptx dump kernel.ptx
@@ -46,6 +49,9 @@ enum Stage {
     Parse,
     Ir,
     Vector,
+    Intervals,
+    Allocation,
+    Schedule,
     Asm,
 }
 
@@ -57,14 +63,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Stage::Parse => Some(inspect::Stage::Parse),
         Stage::Ir => Some(inspect::Stage::Ir),
         Stage::Vector => Some(inspect::Stage::Vector(launch_shape(&arguments.block)?)),
-        Stage::Asm => None,
+        Stage::Intervals | Stage::Allocation | Stage::Schedule | Stage::Asm => None,
+    };
+    let code = match arguments.stage {
+        Stage::Intervals => Some(CodeStage::Intervals),
+        Stage::Allocation => Some(CodeStage::Allocation),
+        Stage::Schedule => Some(CodeStage::Schedule),
+        _ => None,
     };
     let texts = read(&arguments.file).map_err(|error| error.context(file.to_string()))?;
     let mut shown = String::new();
     for text in &texts {
         let dumped = match stage {
             Some(stage) => dump(&source(text), wanted, stage)?,
-            None => assembly(&source(text), wanted)?,
+            None => native(&source(text), wanted, code)?,
         };
         let Some(dumped) = dumped else { continue };
         if let Some(architecture) = &text.architecture {
@@ -81,22 +93,27 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Native code of the kernels, or of the one that is wanted; `None` if that is not in the text.
-fn assembly(text: &str, wanted: Option<&str>) -> Result<Option<String>> {
+/// Native code of the kernels, or of the one that is wanted, or a stage on the way there; `None` if
+/// the kernel is not in the text.
+fn native(text: &str, wanted: Option<&str>, stage: Option<CodeStage>) -> Result<Option<String>> {
     let isa = native_isa().context("this processor has no native code")?;
     let mut shown = None;
     for (name, kernel) in inspect::inspect(text)? {
         if wanted.is_some_and(|wanted| wanted != name) {
             continue;
         }
-        let listing = simt_jit::listing(&kernel?.kernel.entry, isa);
+        let function = kernel?.kernel.entry;
+        let listing = match stage {
+            Some(stage) => Some(simt_jit::stage(&function, isa, stage)),
+            None => simt_jit::listing(&function, isa),
+        };
         let listing = listing.with_context(|| format!("{name} is interpreted: no native code"))?;
         shown.get_or_insert_with(String::new).push_str(&listing);
     }
     Ok(shown)
 }
 
-/// The geometry of launches of one block with these extents.
+/// The shape of launches of one block with these extents.
 fn launch_shape(block: &[u32]) -> Result<LaunchShape> {
     let (x, y, z) = match *block {
         [x] => (x, 1, 1),

@@ -4,10 +4,26 @@ use simt::inspect::inspect;
 use simt::ir::op::Op;
 use simt_jit::SimdIsa;
 
+/// Instructions of the samples that the interpreter runs: none comes to these by mistake.
+const INTERPRETED_OF_SAMPLES: [(&str, &str); 11] = [
+    ("Avx2", "atom.global.add.u64"),
+    ("Avx2", "convert.u64.f32.zero of one value"),
+    ("Avx2", "convert.u64.f64.zero of one value"),
+    ("Avx2", "runtime.vprintf"),
+    ("Avx2", "special.globaltimer of one value"),
+    ("Avx2", "store.shared.b32"),
+    ("Avx2", "trap"),
+    ("Avx512", "atom.global.add.u64"),
+    ("Avx512", "runtime.vprintf"),
+    ("Avx512", "special.globaltimer of one value"),
+    ("Avx512", "trap"),
+];
+
 #[test]
 fn native_code_of_the_samples_can_be_shown() {
     let folder = format!("{}/../../samples/kernels", env!("CARGO_MANIFEST_DIR"));
     let mut kernels = 0;
+    let mut interpreted = std::collections::BTreeSet::new();
     for entry in std::fs::read_dir(folder).expect("the folder") {
         let path = entry.expect("an entry").path();
         if path.extension().is_none_or(|e| e != "ptx") {
@@ -29,7 +45,8 @@ fn native_code_of_the_samples_can_be_shown() {
                 }
                 assert!(!listing.contains("(bad)"), "{name} ({isa:?}):\n{listing}");
                 let summary = simt_jit::summary(&kernel, isa).expect("native code");
-                assert!(summary.interpreted.is_empty(), "{name} ({isa:?}): {summary:?}");
+                interpreted
+                    .extend(summary.interpreted.into_keys().map(|op| (format!("{isa:?}"), op)));
                 // To look at it: `cargo test -p simt-jit --test listing -- --nocapture`.
                 println!("{listing}");
             }
@@ -37,6 +54,8 @@ fn native_code_of_the_samples_can_be_shown() {
         }
     }
     assert!(kernels > 10, "{kernels} kernels");
+    let found: Vec<_> = interpreted.iter().map(|(isa, op)| (isa.as_str(), op.as_str())).collect();
+    assert_eq!(found, INTERPRETED_OF_SAMPLES);
 }
 
 /// A loop over places that came from memory has scalar code.

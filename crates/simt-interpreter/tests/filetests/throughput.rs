@@ -202,6 +202,10 @@ impl NBody {
     }
 }
 
+/// Slow paths that native code of these kernels may take, however many warps there are: each access
+/// takes one until its range of memory is known.
+const SLOW_PATHS_MAX: u64 = 8;
+
 #[test]
 fn vector_add_is_exact() {
     for set in ALL_SETS {
@@ -210,6 +214,8 @@ fn vector_add_is_exact() {
         let sum = f32s(&add.device.memory.read(add.sum, 4000));
         let right = |i: usize| i as f32 * 0.5 + (1.0 - i as f32);
         assert!(sum.iter().enumerate().all(|(i, s)| *s == right(i)), "{set:?}");
+        let slow_paths = add.device.counters.native.slow_paths;
+        assert!(slow_paths <= SLOW_PATHS_MAX, "{set:?}: {slow_paths}");
     }
 }
 
@@ -234,6 +240,8 @@ fn n_body_is_close() {
             let most = rounding + 1e-5 * moved.abs();
             assert!(error <= most, "{set:?}: {i}: {got}, not {right}: moved by {moved}");
         }
+        let slow_paths = bodies.device.counters.native.slow_paths;
+        assert!(slow_paths <= SLOW_PATHS_MAX, "{set:?}: {slow_paths}");
     }
 }
 

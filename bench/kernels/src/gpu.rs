@@ -116,7 +116,7 @@ impl Drop for Memory<'_> {
 enum Placed<'a> {
     Memory { memory: Memory<'a>, output: bool },
     Value([u8; 4]),
-    Image(image::Placed<'a>),
+    Image(Box<image::Placed<'a>>),
 }
 
 impl<'a> Placed<'a> {
@@ -130,7 +130,7 @@ impl<'a> Placed<'a> {
                 Self::Memory { memory, output: true }
             }
             Argument::Value(bytes) => Self::Value(*bytes),
-            Argument::Image(image) => Self::Image(image::Placed::new(table, image)?),
+            Argument::Image(image) => Self::Image(Box::new(image::Placed::new(table, image)?)),
         })
     }
 }

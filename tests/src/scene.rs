@@ -113,10 +113,15 @@ impl Scene {
         numbers(&self.control("get_server_list").expect_success().stdout)
     }
 
-    /// PIDs of the one server's clients; none if there is no server yet.
+    /// PIDs of the one server's clients; none if there is no server that is ready.
     pub fn clients(&self) -> Vec<u32> {
         let Some(server) = self.servers().first().copied() else { return Vec::new() };
-        numbers(&self.control(&format!("get_client_list {server}")).expect_success().stdout)
+        let answer = self.control(&format!("get_client_list {server}"));
+        // A server is listed as soon as it is being started.
+        match answer.status == 1 && answer.stdout.contains("is not ready") {
+            true => Vec::new(),
+            false => numbers(&answer.expect_success().stdout),
+        }
     }
 
     /// Keeps the scene's directory, with its logs, if a panic ends the scene.

@@ -4,7 +4,7 @@
 //! directories in LD_LIBRARY_PATH would do. The loader asks an auditor (LD_AUDIT) about each file that
 //! it is about to try. This one answers with our library of the same name, if there is one for that
 //! version, and keeps the file's path for our library, which asks for it by a name of its own
-//! ([`REAL`](crate::REAL)). It asks for no calls to be audited, so that calls cost what they cost
+//! ([`REAL`]). It asks for no calls to be audited, so that calls cost what they cost
 //! without it.
 //!
 //! The loader runs an auditor in a namespace with a C library of its own.

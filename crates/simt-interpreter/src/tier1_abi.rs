@@ -13,7 +13,7 @@
 //! all have come they go on; others wait for a warp only until it is its turn.
 //!
 //! An instruction for which the generator has no machine code runs in the interpreter:
-//! [`Frame::run`] takes the numbers that [`Layout::pieces`] gives.
+//! [`Frame::run`] takes the numbers that [`Layout::handler_range`] gives.
 //!
 //! Invariants: native code runs only a kernel's lockstep form; only lanes that came in with it
 //! ([`Frame::lanes`]) may have values in machine registers, and it takes lanes out of the table
@@ -246,7 +246,7 @@ impl<'a> Layout<'a> {
         (starts[index], starts[index + 1] - starts[index])
     }
 
-    /// The interpreter handlers of the prologue's instruction: as [`Self::pieces`].
+    /// The interpreter handlers of the prologue's instruction: as [`Self::handler_range`].
     pub fn prologue_handler_range(&self, index: usize) -> (u32, u32) {
         let starts = &self.0.prologue_starts;
         (starts[index], starts[index + 1] - starts[index])

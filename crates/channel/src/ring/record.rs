@@ -27,7 +27,7 @@ impl Record {
         Self { opcode: 0, words: Vec::new() }
     }
 
-    /// What is asked for: a row's number, or one of [`request::opcode`](crate::request::opcode).
+    /// What is asked for: a row's number, or one of [`RequestName`](crate::request::RequestName).
     pub const fn opcode(&self) -> u16 {
         self.opcode
     }

@@ -30,8 +30,7 @@ const LOCK_TRIES: u32 = 100;
 pub(in crate::device) struct UsedBytes {
     bytes: u64,
     place: Place,
-    /// The row's descriptor, for the child of a fork to close: see
-    /// [`UsedBytes::close_after_fork`].
+    /// The row's descriptor, for the child of a fork to close.
     descriptor: Descriptor,
 }
 

@@ -58,8 +58,12 @@ impl Contents<'_> {
     fn write(&mut self, r: Reg, position: u32) -> Result<(), String> {
         for location in &self.of[r.index()] {
             let before = self.held.insert(*location, r.index());
-            let live =
-                before.filter(|o| *o != r.index() && self.weights.kept.covers(*o, position + 1));
+            // An interval that begins with the next instruction is another value of that register.
+            let lives_on = |o: usize| {
+                let next = self.weights.kept.interval_at(o, position + 1);
+                next.is_some_and(|interval| interval.start <= position)
+            };
+            let live = before.filter(|o| *o != r.index() && lives_on(*o));
             if let Some(o) = live {
                 let o = Reg(o as u32);
                 return Err(format!(

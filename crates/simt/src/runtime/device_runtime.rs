@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn every_function_is_found_by_each_of_its_names() {
-        assert!(PARTS.1.len() > 20, "{:?}", PARTS.1.keys());
+        assert!(PARTS.1.len() >= 20, "{:?}", PARTS.1.keys());
         for name in ["__cudaCDP2LaunchDeviceV2", "cudaLaunchDeviceV2_ptsz", "cudaMalloc"] {
             assert!(function(name).is_some(), "{name}");
         }

@@ -3,13 +3,13 @@
 #![no_main]
 
 use simt::inspect::inspect;
-use simt_jit::Flavour;
+use simt_jit::SimdIsa;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     let kernels = inspect(text).into_iter().flatten();
     for kernel in kernels.filter_map(|(_, kernel)| kernel.ok()) {
-        for flavour in [Flavour::Avx512, Flavour::Avx2] {
-            let _ = simt_jit::summary(&kernel.kernel.entry, flavour);
+        for isa in [SimdIsa::Avx512, SimdIsa::Avx2] {
+            let _ = simt_jit::summary(&kernel.kernel.entry, isa);
         }
     }
 });

@@ -93,8 +93,9 @@ pub fn act(scene: &Scene, plans: Vec<Plan>) {
         let (_, deed) = all[index].deeds.remove(0);
         all[index].perform(scene, deed);
     }
+    let full = all.iter().any(|acting| acting.plan.program.fills_the_device());
     for acting in all {
-        acting.judge();
+        acting.judge(full);
     }
 }
 
@@ -135,7 +136,9 @@ impl Acting {
         unsafe { libc::kill(self.running.pid().cast_signed(), signal) };
     }
 
-    fn judge(self) {
+    /// Panics unless the program ended as planned. `full`: the device had no memory left meanwhile, so
+    /// that it may have been refused some.
+    fn judge(self, full: bool) {
         let Self { plan, running, terminated, .. } = self;
         if plan.end == End::Terminated && !terminated {
             // It was not there yet, or not any more: then the plan is void.
@@ -143,6 +146,9 @@ impl Acting {
             unsafe { libc::kill(running.pid().cast_signed(), libc::SIGKILL) };
         }
         let ended = running.wait();
+        if full && ended.status < KILLED && ended.stderr.contains("CUDA_ERROR_OUT_OF_MEMORY") {
+            return;
+        }
         let right = match plan.end {
             End::Left => return plan.program.expect_right(&ended),
             End::Killed => ended.status == KILLED || ended.status == 0,

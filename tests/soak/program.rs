@@ -99,6 +99,11 @@ impl Program {
         Self::of("matrix_multiply --size 128").with(&["--until", until, "--verify-each", "--json"])
     }
 
+    /// True if it takes all memory of the device for a while.
+    pub fn fills_the_device(&self) -> bool {
+        self.name == "unruly" && self.arguments.first().is_some_and(|what| what == "limits")
+    }
+
     /// What starts it in a scene.
     pub fn command(&self, scene: &Scene) -> std::process::Command {
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();

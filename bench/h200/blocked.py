@@ -16,6 +16,7 @@ Called by itself as `blocked.py long|calls|steady|driver|torch|cupy`, it is one 
 import argparse
 import ctypes
 import json
+import re
 import subprocess
 import sys
 import time
@@ -233,7 +234,9 @@ def main():
             # The server is there before anything is measured.
             way.start([sys.executable, __file__, "driver"]).communicate()
             measured[name] = {"calls": beside_a_long_kernel(way), "starts": beside_small_kernels(way)}
-        measured[name]["log"] = [line for line in way.log.splitlines() if "for a quiet moment" in line]
+        # Names of programs, without where they are on this machine.
+        reports = [line for line in way.log.splitlines() if "for a quiet moment" in line]
+        measured[name]["log"] = [re.sub(r"(?<= )/\S*/", "", line) for line in reports]
         arguments.output.write_text(json.dumps(measured, indent=1) + "\n")
         log(json.dumps(measured[name], indent=1))
 

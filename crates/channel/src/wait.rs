@@ -449,7 +449,7 @@ pub(crate) fn sleep_unless(
     woken
 }
 
-/// Wakes whoever sleeps on `word`, if `flag` says that somebody does.
+/// Wakes the threads that sleep on `word`, if `flag` says that somebody does.
 pub(crate) fn ring_doorbell(flag: SharedU32<'_>, word: SharedU32<'_>) {
     fence(Ordering::SeqCst);
     if flag.atomic().load(Ordering::Relaxed) != 0 && flag.swap(0) != 0 {

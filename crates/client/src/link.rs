@@ -113,7 +113,7 @@ struct HowItEnded<'a> {
     server: &'a ServerName,
     reason: Option<SessionEnd>,
     error: CudaError,
-    /// Nobody is at the other end of the socket.
+    /// No process is at the other end of the socket.
     hung_up: bool,
     /// The server has said that it takes no more requests.
     ended: bool,

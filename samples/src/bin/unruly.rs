@@ -179,7 +179,7 @@ fn as_many_as_there_are<T>(
 fn limits(gpu: &Gpu, work: &mut Work, most: usize) -> Result<()> {
     let streams = as_many_as_there_are("streams", most, || gpu.context.new_stream())?;
     let events = as_many_as_there_are("events", most, || gpu.context.new_event(None))?;
-    // SAFETY: memory that nobody reads.
+    // SAFETY: memory that nothing reads.
     let device = || unsafe { result::malloc_sync(DEVICE_PIECE_BYTES) };
     let device = as_many_as_there_are("pieces of device memory", most, device)?;
     // SAFETY: as above.
@@ -189,7 +189,7 @@ fn limits(gpu: &Gpu, work: &mut Work, most: usize) -> Result<()> {
     work.launch(gpu, 3, 11)?;
     work.check(gpu, 3, 11)?;
     for piece in device {
-        // SAFETY: allocated above and used by nobody.
+        // SAFETY: allocated above and used by nothing else.
         unsafe { result::free_sync(piece) }.map_err(failed)?;
     }
     for piece in host {

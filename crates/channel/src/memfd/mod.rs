@@ -48,7 +48,7 @@ impl Seals {
 pub enum FileError {
     /// It is not a file that can be sealed.
     NotSealable,
-    /// It is not in ordinary memory: pages of another kind (hugetlbfs) can be taken from whoever
+    /// It is not in ordinary memory: pages of another kind (hugetlbfs) can be taken from a process
     /// maps them, sealed or not.
     Kind {
         /// The number of its file system's kind, as statfs gives it.
@@ -113,7 +113,7 @@ pub fn create(name: &CStr, bytes: u64) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was just made and belongs to nobody else.
+    // SAFETY: the descriptor was just made and has no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: a call on a descriptor that is open.
     if unsafe { libc::ftruncate(fd.as_raw_fd(), size) } < 0 {
@@ -201,7 +201,7 @@ mod tests {
                 writeln!(io::stderr(), "SKIPPED a_file_of_large_pages_is_refused: no hugetlbfs");
             return;
         }
-        // SAFETY: the descriptor was just made and belongs to nobody else.
+        // SAFETY: the descriptor was just made and has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         // No page is taken for that.
         // SAFETY: a call on a descriptor that is open.

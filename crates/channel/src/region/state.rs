@@ -55,7 +55,7 @@ impl Region {
         self.set_sticky_error(reason.error());
     }
 
-    /// Says why the session ends, and that nobody pops requests any more.
+    /// Says why the session ends, and that no thread pops requests any more.
     pub fn end_session(&self, reason: SessionEnd) {
         self.set_session_end(reason);
         self.set_server_state(ServerState::Ended);

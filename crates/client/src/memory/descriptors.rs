@@ -33,7 +33,7 @@ fn with_high_number(file: OwnedFd) -> OwnedFd {
 fn high(file: &OwnedFd) -> Option<OwnedFd> {
     // SAFETY: the call takes numbers, and the descriptor is open.
     let copy = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, HIGH_MIN) };
-    // SAFETY: the descriptor was just made and belongs to nobody else.
+    // SAFETY: the descriptor was just made and has no other owner.
     (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
 }
 

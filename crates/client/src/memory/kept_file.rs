@@ -41,7 +41,7 @@ impl List {
         let null = core::ptr::null_mut();
         let order = Ordering::AcqRel;
         if self.segments[number].compare_exchange(null, new, order, Ordering::Acquire).is_err() {
-            // SAFETY: just made by Box, and nobody else has seen it.
+            // SAFETY: just made by Box, and no other code has seen it.
             drop(unsafe { Box::from_raw(new) });
         }
         self.segment(number)

@@ -222,7 +222,7 @@ impl Daemon {
         server.idle_since.filter(|_| idle)?.checked_add(self.idle_max?)
     }
 
-    /// Ends the servers that nobody has used for long.
+    /// Ends the servers that no client has used for long.
     pub(super) fn end_idle(&self, state: &mut State, now: Instant) {
         for server in &mut state.servers {
             if self.idle_end(server).is_some_and(|at| now >= at) {

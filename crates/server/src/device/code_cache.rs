@@ -115,7 +115,7 @@ pub struct CodeCache {
 }
 
 impl CodeCache {
-    /// The code of an image, which `load` loads if nobody has. Of several that ask at once, one
+    /// The code of an image, which `load` loads if no client has. Of several that ask at once, one
     /// loads and the others wait for it.
     ///
     /// # Errors

@@ -77,7 +77,7 @@ impl Callbacks {
         (u64::from(self.number) << 32 | u64::from(slot)) as usize
     }
 
-    /// Wakes whoever sleeps on the completion word of a slot.
+    /// Wakes the threads that sleep on the completion word of a slot.
     pub fn bell(&self, slot: u32) -> HostCallback {
         HostCallback::new(ring, self.data(slot))
     }
@@ -120,7 +120,7 @@ impl Drop for Callbacks {
     }
 }
 
-/// Wakes whoever sleeps on a stream's completion word.
+/// Wakes the threads that sleep on a stream's completion word.
 extern "C-unwind" fn ring(data: *mut c_void) {
     let Some((target, slot)) = Open::find(data) else { return };
     if let Some(word) = target.region.completion_word(slot) {

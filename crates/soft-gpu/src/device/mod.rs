@@ -224,7 +224,7 @@ impl Device {
     }
 
     /// In the child of a fork: closes the child's copies of files whose locks the parent would
-    /// otherwise keep beyond its own end. Takes no lock, since whoever held it is not here.
+    /// otherwise keep beyond its own end. Takes no lock, since the thread that held it is not here.
     pub fn close_locked_files_after_fork(&self) {
         self.memory.close_row_after_fork();
         for fd in &self.turn_fds {

@@ -89,7 +89,7 @@ impl Memory {
     }
 
     /// In the child of a fork: gives up the child's hold on the row in which this process counts.
-    /// Takes no lock, since whoever held it is not here.
+    /// Takes no lock, since the thread that held it is not here.
     pub(super) fn close_row_after_fork(&self) {
         self.row.close_after_fork();
     }

@@ -61,7 +61,7 @@ pub unsafe fn fill_with_pattern(start: u64, bytes: u64) {
 pub fn map_private(bytes: u64, inherit: bool) -> io::Result<u64> {
     let address = reserve(0, bytes, CHUNK_BYTES)?;
     let (at, size) = (address as *mut libc::c_void, bytes as usize);
-    // SAFETY: the range was reserved above and belongs to nobody else.
+    // SAFETY: the range was reserved above and has no other owner.
     unsafe {
         if libc::mprotect(at, size, Protection::ReadWrite.bits()) != 0 {
             let error = io::Error::last_os_error();

@@ -372,7 +372,7 @@ mod tests {
             crate::device::say("SKIPPED: this machine has no large pages");
             return;
         }
-        // SAFETY: the descriptor was just made and belongs to nobody else.
+        // SAFETY: the descriptor was just made and has no other owner.
         let large: OwnedFd = unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) };
         // SAFETY: a call on a descriptor that is open; no page is taken for that.
         assert_eq!(unsafe { libc::ftruncate(fd, CHUNK_BYTES as libc::off_t) }, 0);

@@ -49,7 +49,7 @@ pub enum FileError {
     /// It is not a file that can be sealed.
     NotSealable,
     /// It is not in ordinary memory: pages of another kind (hugetlbfs) can be taken from a process
-    /// maps them, sealed or not.
+    /// that maps them, sealed or not.
     Kind {
         /// The number of its file system's kind, as statfs gives it.
         found: i64,

@@ -116,14 +116,17 @@ impl ContextSync {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sessions with more than so many kernels in flight.
-    fn sessions_above(&self, kernels: u32) -> usize {
-        self.counts().iter().filter(|count| count.load(Ordering::Relaxed) > kernels).count()
+    /// Sessions but `own` with more than so many kernels in flight.
+    fn sessions_above(&self, kernels: u32, own: Option<&InFlight>) -> usize {
+        let is_other = |count: &&InFlight| own.is_none_or(|own| !Arc::ptr_eq(count, own));
+        let counts = self.counts();
+        let others = counts.iter().filter(is_other);
+        others.filter(|count| count.load(Ordering::Relaxed) > kernels).count()
     }
 
     /// True if no session has kernels in flight.
     pub fn is_idle(&self) -> bool {
-        self.sessions_above(0) == 0
+        self.sessions_above(0, None) == 0
     }
 
     /// True while submission is to be kept shallow.
@@ -141,17 +144,24 @@ impl ContextSync {
         }
     }
 
-    /// Makes a call that waits for the context, for `client`.
-    pub(super) fn make<R>(&self, call: ContextCall, client: &str, f: impl FnOnce() -> R) -> R {
+    /// Makes a call that waits for the context, for `client`. A session waits for the others only: it
+    /// takes no notice of its own kernels' ends meanwhile.
+    pub(super) fn make<R>(
+        &self,
+        call: ContextCall,
+        client: &str,
+        own: Option<&InFlight>,
+        f: impl FnOnce() -> R,
+    ) -> R {
         let began = Instant::now();
         self.pending.fetch_add(1, Ordering::Relaxed);
         // Counted down again if the call unwinds too.
         let _pending = Pending(&self.pending);
-        while self.sessions_above(SHALLOW_KERNELS) > 0 && began.elapsed() < QUIET_WAIT_MAX {
+        while self.sessions_above(SHALLOW_KERNELS, own) > 0 && began.elapsed() < QUIET_WAIT_MAX {
             std::thread::sleep(PAUSE);
         }
         let waited = began.elapsed();
-        let others = self.sessions_above(0);
+        let others = self.sessions_above(0, own);
         let start = Instant::now();
         let result = f();
         let took = start.elapsed();
@@ -196,7 +206,7 @@ mod tests {
                 busy.store(SHALLOW_KERNELS, Ordering::Relaxed);
             }
         });
-        let seen = sync.make(ContextCall::LoadModule, "a client", || {
+        let seen = sync.make(ContextCall::LoadModule, "a client", None, || {
             assert!(sync.is_pending());
             busy.load(Ordering::Relaxed)
         });
@@ -204,6 +214,18 @@ mod tests {
         assert_eq!((seen, sync.is_pending(), sync.totals().calls), (SHALLOW_KERNELS, false, 1));
         sync.leave(&busy);
         assert!(sync.is_idle());
+    }
+
+    #[test]
+    fn a_session_does_not_wait_for_its_own_kernels() {
+        let sync = ContextSync::default();
+        let own = sync.join();
+        own.store(100, Ordering::Relaxed);
+        assert_eq!(sync.sessions_above(SHALLOW_KERNELS, Some(&own)), 0);
+        assert_eq!(sync.sessions_above(SHALLOW_KERNELS, None), 1);
+        let other = sync.join();
+        other.store(100, Ordering::Relaxed);
+        assert_eq!(sync.sessions_above(SHALLOW_KERNELS, Some(&own)), 1);
     }
 
     #[test]
@@ -216,12 +238,16 @@ mod tests {
         sync.report_to(move |report| {
             let _ = reports.lock().expect("the channel").send(report.clone());
         });
-        sync.make(ContextCall::UnregisterHost, "7", || std::thread::sleep(2 * REPORT_MIN));
+        let own = sync.join();
+        own.store(100, Ordering::Relaxed);
+        sync.make(ContextCall::UnregisterHost, "7", Some(&own), || {
+            std::thread::sleep(2 * REPORT_MIN)
+        });
         let report = reported.try_recv().expect("a report of a long call");
         assert_eq!((report.call, report.others), (ContextCall::UnregisterHost, 1));
         assert_eq!(report.client, "7");
         assert!(report.waited >= QUIET_WAIT_MAX && report.took >= REPORT_MIN);
-        sync.make(ContextCall::UnloadModule, "7", || ());
+        sync.make(ContextCall::UnloadModule, "7", None, || ());
         assert!(reported.try_recv().is_err(), "a short call is not worth a line");
     }
 }

@@ -191,7 +191,7 @@ impl Device {
             let name = "the code cache";
             // SAFETY: the module was loaded for the cache, which gave it up: no function of it is
             // left.
-            let _ = self.sync.make(ContextCall::UnloadModule, name, || unsafe {
+            let _ = self.sync.make(ContextCall::UnloadModule, name, None, || unsafe {
                 self.driver.table.cuModuleUnload(module)
             });
         }

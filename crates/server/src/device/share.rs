@@ -1,7 +1,7 @@
 //! One session's share of the device: its tenant, and the count of what it has made.
 
 use super::green::GreenContexts;
-use super::{ContextCall, Device};
+use super::{ContextCall, Device, InFlight};
 use cuda_api::extension::{PlaceManaged, TenantUsage};
 use cuda_api::{CUgreenCtx, CUresult, CUstream, CudaError};
 use std::cell::Cell;
@@ -71,6 +71,8 @@ impl Leftovers {
 pub struct Share {
     device: Arc<Device>,
     name: String,
+    /// Kernels that the session has in flight, which its gate counts.
+    in_flight: InFlight,
     tenant: Option<u64>,
     pub(super) counts: Counts,
     greens: GreenContexts,
@@ -99,7 +101,8 @@ impl Share {
         };
         let greens = GreenContexts::default();
         let name = name.to_owned();
-        Ok(Self { device, name, tenant, counts: Counts::default(), greens })
+        let in_flight = device.sync().join();
+        Ok(Self { device, name, in_flight, tenant, counts: Counts::default(), greens })
     }
 
     /// A green context of the provider's for streams on those SMs, for this share's life.
@@ -107,10 +110,18 @@ impl Share {
         self.greens.get(self, sms)
     }
 
+    /// The count of the session's kernels in flight, as other sessions see it.
+    pub fn in_flight(&self) -> &InFlight {
+        &self.in_flight
+    }
+
     /// Makes a call that waits for the context. Where the provider has tenants it waits for nothing
     /// of others, and is made at once.
     pub(super) fn synchronising<R>(&self, call: ContextCall, f: impl FnOnce() -> R) -> R {
-        if self.is_tenant() { f() } else { self.device.sync().make(call, &self.name, f) }
+        if self.is_tenant() {
+            return f();
+        }
+        self.device.sync().make(call, &self.name, Some(&self.in_flight), f)
     }
 
     /// The device.
@@ -262,6 +273,7 @@ impl Drop for Share {
     fn drop(&mut self) {
         // All streams are gone: each of them keeps the share.
         self.greens.clear(&self.device);
+        self.device.sync().leave(&self.in_flight);
         if let (Some(extension), Some(_)) = (self.device.extension(), self.tenant) {
             // SAFETY: takes a value; 0 is the tenant of everybody else. The thread ends, so the
             // answer changes nothing.

@@ -5,7 +5,7 @@
 //! has an end and its ring pushes back, as a GPU's own queue does. All else passes as it comes.
 
 use super::streams::{Slot, Streams};
-use crate::device::{Event, InFlight, SHALLOW_KERNELS, Share};
+use crate::device::{Event, SHALLOW_KERNELS, Share};
 use cuda_api::CudaError;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -38,16 +38,13 @@ pub struct Load {
 pub struct Gate {
     share: Rc<Share>,
     in_flight: u32,
-    /// `in_flight` as others see it, where the provider has no tenants.
-    published: InFlight,
     spare: Vec<Event>,
 }
 
 impl Gate {
     /// Nothing is in flight.
     pub fn new(share: &Rc<Share>) -> Self {
-        let published = share.device().sync().join();
-        Self { share: share.clone(), in_flight: 0, published, spare: Vec::new() }
+        Self { share: share.clone(), in_flight: 0, spare: Vec::new() }
     }
 
     /// True if another kernel may be submitted at once. Few while a call is to be made that waits for
@@ -59,7 +56,7 @@ impl Gate {
     }
 
     fn publish(&self) {
-        self.published.store(self.in_flight, Ordering::Relaxed);
+        self.share.in_flight().store(self.in_flight, Ordering::Relaxed);
     }
 
     /// Counts kernels that were submitted to a stream.
@@ -128,11 +125,5 @@ impl Gate {
             }
         }
         Ok(())
-    }
-}
-
-impl Drop for Gate {
-    fn drop(&mut self) {
-        self.share.device().sync().leave(&self.published);
     }
 }

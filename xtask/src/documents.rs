@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const FILE_ENDINGS: &[&str] = &[".rs", ".py", ".sh", ".md", ".toml", ".tsv"];
 
 /// Documents that are copied elsewhere before their links are followed.
-const TEMPLATES: &[&str] = &["bench/h200/report.md"];
+const TEMPLATES: &[&str] = &["bench/h200/report.md", "bench/performance/report.md"];
 
 fn documents() -> Vec<(PathBuf, String)> {
     let root = crate::root();

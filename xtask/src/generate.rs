@@ -39,6 +39,7 @@ pub fn all(root: &Path) -> Result<Vec<Generated>> {
         },
     ];
     files.extend(crate::h200::pages(root)?);
+    files.push(crate::performance::page(root)?);
     Ok(files)
 }
 

@@ -5,6 +5,7 @@ mod dist;
 mod documents;
 mod generate;
 mod h200;
+mod performance;
 #[cfg(test)]
 mod tidy;
 

@@ -49,8 +49,7 @@ fn table(path: &Path) -> Result<String> {
         std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     let recorded: Recorded =
         serde_json::from_str(&json).with_context(|| format!("in {}", path.display()))?;
-    let mut text =
-        format!("`{}`, {}, {}:\n\n", recorded.command, recorded.machine, recorded.date);
+    let mut text = format!("`{}`, {}, {}:\n\n", recorded.command, recorded.machine, recorded.date);
     writeln!(text, "| {} |", recorded.columns.join(" | "))?;
     let numeric = |column: usize| {
         let is_figure = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Builds everything and lays it out as an installation is: `bin/` and `lib/openmps/`.
+//! Builds everything and lays it out as an installation is: `bin/`, `lib/openmps/`, `share/`.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -6,6 +6,13 @@ use std::process::Command;
 
 /// Names under which the one binary is another program.
 const PERSONALITIES: &[&str] = &["nvidia-cuda-mps-control", "nvidia-cuda-mps-server"];
+
+/// Shells, and the file below `share` in which each looks for openmps's completions.
+const COMPLETIONS: &[(&str, &str)] = &[
+    ("bash", "bash-completion/completions/openmps"),
+    ("zsh", "zsh/site-functions/_openmps"),
+    ("fish", "fish/vendor_completions.d/openmps.fish"),
+];
 
 /// Which build is laid out.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,7 +66,30 @@ pub(crate) fn dist(profile: Profile, prefix: Option<&Path>) -> Result<PathBuf> {
             place(&built.join(name), &samples.join(name))?;
         }
     }
+    documents(&bin.join("openmps"), &to.join("share"))?;
     Ok(to)
+}
+
+/// Man pages and completions, where shells and `man` look for those of a program in `bin/`.
+fn documents(openmps: &Path, share: &Path) -> Result<()> {
+    let man = share.join("man/man1");
+    std::fs::create_dir_all(&man).with_context(|| format!("making {}", man.display()))?;
+    run(Command::new(openmps).arg("man").arg(&man))?;
+    for (shell, file) in COMPLETIONS {
+        let path = share.join(file);
+        let folder = path.parent().expect("the file is in a folder");
+        std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        let script = Command::new(openmps)
+            .args(["completions", shell])
+            .output()
+            .with_context(|| format!("starting {}", openmps.display()))?;
+        if !script.status.success() {
+            bail!("openmps completions {shell}: {}", script.status);
+        }
+        std::fs::write(&path, script.stdout)
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// The libraries that crate runtime-compilers becomes: directory and name, the symbols that each

@@ -16,7 +16,7 @@ mod progress;
 mod scratch;
 mod server_program;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Share a GPU between CUDA programs: their kernels run at the same time, in one context
@@ -47,6 +47,9 @@ enum Command {
     Bench(command::bench::Arguments),
     Coverage(command::coverage::Arguments),
     Ptx(command::ptx::Arguments),
+    Completions(command::completions::Arguments),
+    #[command(hide = true)]
+    Man(command::completions::ManArguments),
 }
 
 impl Command {
@@ -61,6 +64,10 @@ impl Command {
             Command::Bench(arguments) => command::bench::run(&arguments),
             Command::Coverage(arguments) => command::coverage::run(&arguments),
             Command::Ptx(arguments) => command::ptx::run(&arguments),
+            Command::Completions(arguments) => {
+                command::completions::run(&arguments, CommandLine::command())
+            }
+            Command::Man(arguments) => command::completions::man(&arguments, CommandLine::command()),
         }
     }
 }

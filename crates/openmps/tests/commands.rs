@@ -361,3 +361,29 @@ fn other_names_are_other_programs() {
     let by_hand = Command::new(home.0.join("nvidia-cuda-mps-server")).output().unwrap();
     assert!(!by_hand.status.success());
 }
+
+#[test]
+fn man_pages_and_completions_know_every_command() {
+    let home = Home::new();
+    let pages = home.0.join("man1");
+    std::fs::create_dir(&pages).unwrap();
+    let said = home.openmps(&["man", pages.to_str().unwrap()]);
+    assert_eq!(said.2, 0, "{said:?}");
+    let script = home.openmps(&["completions", "bash"]).0;
+    let help = home.openmps(&["--help"]).0;
+    let (_, commands) = help.split_once("Commands:\n").expect("the help lists commands");
+    let names = commands.lines().take_while(|line| !line.is_empty()).filter_map(|line| {
+        let name = line.strip_prefix("  ")?.split(' ').next()?;
+        (!name.is_empty() && name != "help").then_some(name)
+    });
+    let names: Vec<&str> = names.collect();
+    assert!(names.len() > 8, "{help}");
+    for name in names {
+        let page = pages.join(format!("openmps-{name}.1"));
+        assert!(page.exists(), "{}", page.display());
+        assert!(script.contains(&format!("openmps__subcmd__{name}")), "{name}");
+    }
+    let file = home.0.join("completions");
+    std::fs::write(&file, &script).unwrap();
+    assert!(Command::new("bash").arg("-n").arg(&file).status().unwrap().success());
+}

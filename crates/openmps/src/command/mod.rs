@@ -1,6 +1,7 @@
 //! The commands of `openmps`, a module each.
 
 pub(crate) mod bench;
+pub(crate) mod completions;
 pub(crate) mod coverage;
 pub(crate) mod demo;
 pub(crate) mod doctor;

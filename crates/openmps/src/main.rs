@@ -67,7 +67,9 @@ impl Command {
             Command::Completions(arguments) => {
                 command::completions::run(&arguments, CommandLine::command())
             }
-            Command::Man(arguments) => command::completions::man(&arguments, CommandLine::command()),
+            Command::Man(arguments) => {
+                command::completions::man(&arguments, CommandLine::command())
+            }
         }
     }
 }

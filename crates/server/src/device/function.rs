@@ -95,6 +95,23 @@ impl Function {
         }
     }
 
+    /// Blocks of such a launch that an SM has room for at a time; 0 if the provider does not say.
+    pub fn blocks_per_sm(&self, t: &DriverTable, shape: &LaunchShape) -> u32 {
+        let threads = shape.block.iter().map(|extent| u64::from(*extent)).product::<u64>();
+        let Ok(threads) = c_int::try_from(threads) else { return 0 };
+        let mut blocks = 0;
+        // SAFETY: the function is alive; the local is written.
+        let answer = unsafe {
+            t.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &mut blocks,
+                self.raw,
+                threads,
+                shape.shared_bytes as usize,
+            )
+        };
+        if answer.is_ok() { u32::try_from(blocks).unwrap_or(0) } else { 0 }
+    }
+
     /// The provider's handle.
     pub(crate) fn raw(&self) -> CUfunction {
         self.raw

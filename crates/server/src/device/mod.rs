@@ -40,6 +40,7 @@ mod range;
 mod share;
 mod stream;
 mod tensor;
+mod timing;
 
 pub use array::{Array, ImageObject, MipmappedArray, Shown};
 pub use code_cache::UNUSED_BYTES_MAX;
@@ -56,6 +57,7 @@ pub use range::CheckedRange;
 pub use share::{Leftovers, Share};
 pub use stream::{Event, HostCallback, LaunchShape, RawEvent, Stream};
 pub use tensor::TensorMapKind;
+pub use timing::{Started, Stopwatch, Timed};
 
 use channel::message::DEVICE_ATTRIBUTES;
 use code_cache::CodeCache;

@@ -13,7 +13,6 @@ use cuda_api::{CUuuid, CudaError, result_code};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -326,7 +325,7 @@ impl Clients {
             uid: entry.link.identity.uid,
             device: uuid,
             memory_bytes: entry.link.memory.used_bytes(),
-            kernels: entry.link.kernels.load(Ordering::Relaxed),
+            kernels: entry.link.counters.submitted.kernels.get(),
             work: work(entry),
             command_line: entry.link.identity.command.clone(),
         };

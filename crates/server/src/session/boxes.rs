@@ -3,6 +3,7 @@
 use super::Session;
 use super::arrays::Arrays;
 use super::memory::Memory;
+use super::meter::Direction;
 use super::ranges::extent_of_rows;
 use super::streams::Work;
 use crate::device::{BoxSide, CheckedRange};
@@ -87,10 +88,19 @@ impl Session {
         let (from, _) = side(&self.memory, &self.arrays, &source, extent)?;
         let (to, _) = side(&self.memory, &self.arrays, &destination, extent)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
-        match extent.contains(&0) {
-            true => Ok(()),
-            false => slot.stream.copy_box(to, from, extent),
+        if extent.contains(&0) {
+            return Ok(());
         }
+        slot.stream.copy_box(to, from, extent)?;
+        let is_host = |end| matches!(end, &BoxEnd::Host { .. });
+        let direction = match (is_host(&source), is_host(&destination)) {
+            (true, false) => Direction::In,
+            (false, true) => Direction::Out,
+            _ => Direction::Within,
+        };
+        let bytes = extent.iter().fold(1u64, |bytes, extent| bytes.saturating_mul(*extent));
+        self.link.counters.copied(&slot.counters, direction, bytes);
+        Ok(())
     }
 }
 

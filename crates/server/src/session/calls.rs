@@ -4,6 +4,7 @@ use super::Session;
 use super::account::Charge;
 use super::code::Code;
 use super::image::Image;
+use super::meter::{KernelCounters, KernelMeter};
 use super::modules::LoadedModule;
 use super::posts::launch_shape;
 use crate::device::{BuildLog, IMAGE_PADDING_BYTES, JitOption, LaunchShape, Module, TensorMapKind};
@@ -19,6 +20,7 @@ use channel::request::{
 use channel::ring::Record;
 use channel::socket::ReceiveError;
 use cuda_api::{CUdevice, CUdeviceptr, CudaError, Word};
+use std::ffi::CStr;
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -207,7 +209,9 @@ impl Session {
             attributes: *function.attributes(),
             parameters: function.parameters().to_vec(),
         };
-        self.modules.add_function(request.function.0 as u64, module, name, function)?;
+        let new = |name: &CStr| KernelCounters::new(name, function.attributes());
+        let meter = KernelMeter::new(self.link.counters.kernel(&name, new));
+        self.modules.add_function(request.function.0 as u64, module, name, function, meter)?;
         Ok(info)
     }
 

@@ -115,6 +115,7 @@ impl Session {
         self.events.clear();
         self.streams.clear();
         self.gate.clear();
+        self.meter.clear();
         self.memory.clear_device();
     }
 

@@ -20,6 +20,7 @@ impl Session {
         }
         let gate = &mut self.gate;
         let polled = self.streams.poll(|slot| gate.stream_idle(slot));
+        let polled = polled.and_then(|_| self.meter.read());
         if let Err(error) = polled {
             self.note(error);
         } else if let Err(error) = self.share.tenant_error() {

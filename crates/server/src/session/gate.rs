@@ -4,11 +4,13 @@
 //! present: a client has a bounded number of kernels at the provider, so that its queue there
 //! has an end and its ring pushes back, as a GPU's own queue does. All else passes as it comes.
 
+use super::meter::ClientCounters;
 use super::streams::{Slot, Streams};
 use crate::device::{Event, SHALLOW_KERNELS, Share};
 use cuda_api::CudaError;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Most kernels of a client that were submitted and are not known to be done: the depth of a
@@ -37,14 +39,16 @@ pub struct Load {
 /// A client's gate.
 pub struct Gate {
     share: Rc<Share>,
+    counters: Arc<ClientCounters>,
     in_flight: u32,
     spare: Vec<Event>,
 }
 
 impl Gate {
     /// Nothing is in flight.
-    pub fn new(share: &Rc<Share>) -> Self {
-        Self { share: share.clone(), in_flight: 0, spare: Vec::new() }
+    pub fn new(share: &Rc<Share>, counters: &Arc<ClientCounters>) -> Self {
+        let (share, counters) = (share.clone(), counters.clone());
+        Self { share, counters, in_flight: 0, spare: Vec::new() }
     }
 
     /// True if another kernel may be submitted at once. Few while a call is to be made that waits for
@@ -57,6 +61,7 @@ impl Gate {
 
     fn publish(&self) {
         self.share.in_flight().store(self.in_flight, Ordering::Relaxed);
+        self.counters.in_flight.set(self.in_flight.into());
     }
 
     /// Counts kernels that were submitted to a stream.

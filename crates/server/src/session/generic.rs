@@ -7,6 +7,7 @@
 //! refused.
 
 use super::Session;
+use super::meter::Direction;
 use super::ranges::extent_of_rows;
 use super::streams::Work;
 use cuda_api::*;
@@ -117,6 +118,7 @@ macro_rules! handler {
             if const { false $(|| is_device_pointer(stringify!($ty)))* } {
                 check_ranges(session, number::$number, words)?;
             }
+            let all = words;
             let mut words = words;
             $(let mut $param = <$ty as Parameter>::take(session, &mut words)?;)*
             if !words.is_empty() {
@@ -133,6 +135,9 @@ macro_rules! handler {
                     .$name($(<$ty as Parameter>::give(&mut $param)),*)?;
             }
             $(<$ty as Parameter>::answer(&$param, results);)*
+            if const { false $(|| is_device_pointer(stringify!($ty)))* } {
+                count(session, number::$number, all);
+            }
             Ok(())
         }
         Some(handle as Handler)
@@ -195,6 +200,27 @@ fn check_ranges(session: &Session, row: u16, words: &[u64]) -> CUresult {
         _ => Err(CudaError::NOT_SUPPORTED),
     }
     .map(|_| ())
+}
+
+/// Counts a copy or a fill that was submitted.
+fn count(session: &mut Session, row: u16, words: &[u64]) {
+    let (bytes, stream) = match (row, words) {
+        (number::cuMemcpyDtoDAsync_v2, [_, _, bytes, stream]) => (*bytes, *stream),
+        (number::cuMemsetD8Async, [_, _, count, stream]) => (*count, *stream),
+        (number::cuMemsetD16Async, [_, _, count, stream]) => (2 * count, *stream),
+        (number::cuMemsetD32Async, [_, _, count, stream]) => (4 * count, *stream),
+        (number::cuMemsetD2D8Async, [_, _, _, width, height, stream]) => (width * height, *stream),
+        (number::cuMemsetD2D16Async, [_, _, _, width, height, stream]) => {
+            (2 * width * height, *stream)
+        }
+        (number::cuMemsetD2D32Async, [_, _, _, width, height, stream]) => {
+            (4 * width * height, *stream)
+        }
+        _ => return,
+    };
+    if let Some(counters) = session.streams.counters(stream) {
+        session.link.counters.copied(counters, Direction::Within, bytes);
+    }
 }
 
 /// cuKernelSetAttribute's words as those of cuFuncSetAttribute: on the wire a kernel of a library

@@ -7,6 +7,7 @@
 use super::boxes::Reach;
 use super::handles::Table;
 use super::memory::Memory;
+use super::meter::{KernelCounters, KernelMeter, Shape, ShapeCounters};
 use super::posts::launch_shape;
 use super::ranges::extent_of_rows;
 use super::streams::Work;
@@ -18,17 +19,28 @@ use channel::request::{
 };
 use cuda_api::handle::HandleKind;
 use cuda_api::{CUgraphExec, CUresult, CudaError, Word};
-use std::sync::atomic::Ordering;
+use std::ffi::CStr;
+use std::sync::Arc;
 
 /// Most graphs of a client: programs keep one for each shape of their data.
 pub const GRAPHS_MAX: usize = channel::limits::GRAPHS_MAX as usize;
 /// Most nodes of a graph: networks have some ten thousands.
 pub const NODES_MAX: usize = 262_144;
 
+/// The name under which launches of graphs are counted as a whole.
+const GRAPHS: &CStr = c"(graphs)";
+
+/// What stands for the shape of a graph's launch: how many kernels it has.
+fn graph_shape(kernels: u32) -> Shape {
+    Shape { grid: [kernels, 1, 1], block: [1, 1, 1], shared_bytes: u32::MAX }
+}
+
 /// What a graph's nodes use.
 #[derive(Default)]
 pub(super) struct Uses {
     kernels: u32,
+    /// What is counted of each of them.
+    counted: Vec<Arc<ShapeCounters>>,
     modules: Vec<u64>,
     /// True if some kernel may print.
     may_print: bool,
@@ -50,6 +62,7 @@ impl Uses {
     /// Also what a body uses.
     pub(super) fn join(&mut self, body: Self) {
         self.kernels += body.kernels;
+        self.counted.extend(body.counted);
         self.modules.extend(body.modules);
         self.arrays.extend(body.arrays);
         self.touched.extend(body.touched);
@@ -84,6 +97,8 @@ pub(super) enum Graph {
     Ready {
         exec: GraphExec,
         uses: Uses,
+        /// What is counted of its launches as a whole.
+        meter: KernelMeter,
     },
 }
 
@@ -165,9 +180,11 @@ impl Session {
             let shape = launch_shape(launch.grid, launch.block, launch.shared_bytes, launch.flags)?;
             let word = launch.function.0 as u64;
             let module = session.modules.module_of(word)?;
-            let loaded = session.modules.loaded(word)?;
+            let table = session.share.device().table();
+            let loaded = session.modules.loaded_mut(word)?;
             builder.add_kernel(&loaded.function, shape, launch.parameters)?;
             uses.kernels += 1;
+            uses.counted.push(loaded.meter.counters(table, &loaded.function, &shape));
             uses.may_print |= loaded.may_print;
             if !uses.modules.contains(&module) {
                 uses.modules.push(module);
@@ -236,7 +253,9 @@ impl Session {
             CUgraphExec::NULL => builder.instantiate()?,
             old => self.replace(old, &builder)?,
         };
-        self.graphs.table.put(handle, Graph::Ready { exec, uses });
+        let kernel = self.link.counters.kernel(GRAPHS, KernelCounters::of_graphs);
+        let meter = KernelMeter::new(kernel);
+        self.graphs.table.put(handle, Graph::Ready { exec, uses, meter });
         Ok(())
     }
 
@@ -258,19 +277,27 @@ impl Session {
     }
 
     pub(super) fn launch_graph(&mut self, request: GraphLaunch) -> CUresult {
-        if !self.gate.has_room() {
-            self.wait_until(|session| session.gate.make_room(&mut session.streams))?;
-        }
+        self.wait_for_room()?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
-        let Graph::Ready { exec, uses } = self.graphs.table.get_mut(request.graph.0 as u64)? else {
+        let graph = self.graphs.table.get_mut(request.graph.0 as u64)?;
+        let Graph::Ready { exec, uses, meter } = graph else {
             return Err(CudaError::INVALID_HANDLE);
         };
         uses.check(&self.memory)?;
         if uses.may_print && !self.printing {
             self.printing = self.common.printed.begin(&self.link);
         }
-        exec.launch(&slot.stream)?;
-        self.link.kernels.fetch_add(uses.kernels.into(), Ordering::Relaxed);
+        let shape = graph_shape(uses.kernels);
+        let timed = meter.due(shape).filter(|_| !self.place.shares_queues());
+        let timing = timed.and_then(|of| self.meter.begin(&slot.stream, of));
+        let launched = exec.launch(&slot.stream);
+        if let Some(timing) = timing {
+            self.meter.end(timing, &slot.stream, launched.is_ok());
+        }
+        launched?;
+        meter.submitted();
+        uses.counted.iter().for_each(|kernel| kernel.launches_in_graphs.add(1));
+        self.link.counters.launched(&slot.counters, uses.kernels.into());
         self.gate.submitted(slot, uses.kernels)
     }
 

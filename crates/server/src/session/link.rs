@@ -1,12 +1,13 @@
 //! What a session's thread and the server's main thread share of one client.
 
 use super::account::Account;
+use super::meter::ClientCounters;
 use channel::region::{Region, SessionEnd};
 use channel::ring::Doorbell;
 use cuda_api::CudaError;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 /// Who a client is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +78,8 @@ pub struct Link {
     stage: AtomicU8,
     /// Device memory that it holds.
     pub memory: Arc<Account>,
-    /// Kernels that it launched.
-    pub kernels: AtomicU64,
+    /// What it has submitted, and what became of that.
+    pub counters: Arc<ClientCounters>,
     /// Its tenant, if the provider has tenants, once the session has one.
     pub tenant: OnceLock<u64>,
     /// Requests that this server does not know.
@@ -96,7 +97,7 @@ impl Link {
             end: AtomicU8::new(0),
             stage: AtomicU8::new(Stage::Starting as u8),
             memory: Account::new(u64::MAX),
-            kernels: AtomicU64::new(0),
+            counters: Arc::default(),
             tenant: OnceLock::new(),
             unknown_requests: AtomicU32::new(0),
             doorbell: OnceLock::new(),

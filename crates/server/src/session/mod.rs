@@ -27,6 +27,7 @@ mod handles;
 mod image;
 mod link;
 mod memory;
+mod meter;
 mod modules;
 mod order;
 mod posts;
@@ -45,6 +46,7 @@ pub use gate::KERNELS_IN_FLIGHT_MAX;
 pub use graphs::{GRAPHS_MAX, NODES_MAX};
 pub use link::{End, Identity, Link, Stage};
 pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX};
+pub use meter::{ClientCounters, KernelCounters, Prediction, Shape, ShapeCounters, Submitted};
 pub use modules::{FUNCTIONS_MAX, MODULES_MAX};
 pub use start::spawn;
 pub use virtual_memory::{MEMORIES_MAX, RESERVATIONS_MAX, RESERVED_BYTES_MAX};
@@ -65,6 +67,7 @@ use gate::Gate;
 use graphs::Graphs;
 use handles::Table;
 use memory::Memory;
+use meter::Meter;
 use modules::Modules;
 use retired::Retired;
 use std::rc::Rc;
@@ -88,6 +91,7 @@ const REQUESTS_PER_LOOK: u32 = 1024;
 /// A client's session. Fields are dropped in their order, users before what they use.
 struct Session {
     gate: Gate,
+    meter: Meter,
     graphs: Graphs,
     arrays: Arrays,
     events: Table<Event>,

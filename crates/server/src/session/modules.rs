@@ -2,6 +2,7 @@
 
 use super::code::Placed;
 use super::handles::Table;
+use super::meter::KernelMeter;
 use crate::device::{Function, ManagedVariables, Module};
 use cuda_api::CudaError;
 use cuda_api::handle::HandleKind;
@@ -33,6 +34,8 @@ pub struct LoadedFunction {
     pub function: Function,
     /// True if it may print.
     pub may_print: bool,
+    /// What is counted of its launches.
+    pub meter: KernelMeter,
     name: CString,
     module: u64,
 }
@@ -88,10 +91,11 @@ impl Modules {
         module: u64,
         name: CString,
         function: Function,
+        meter: KernelMeter,
     ) -> Result<(), CudaError> {
         let may_print = self.modules.get(module)?.may_print;
         let handle = self.functions.vacant(word)?;
-        self.functions.put(handle, LoadedFunction { function, may_print, name, module });
+        self.functions.put(handle, LoadedFunction { function, may_print, meter, name, module });
         Ok(())
     }
 
@@ -105,6 +109,12 @@ impl Modules {
     #[inline]
     pub fn loaded(&self, word: u64) -> Result<&LoadedFunction, CudaError> {
         self.functions.get(word)
+    }
+
+    /// As [`Modules::loaded`], to count a launch.
+    #[inline]
+    pub fn loaded_mut(&mut self, word: u64) -> Result<&mut LoadedFunction, CudaError> {
+        self.functions.get_mut(word)
     }
 
     /// The module that a function is of.

@@ -1,13 +1,14 @@
 //! Requests without a reply: launches, copies, fences, streams and events.
 
 use super::Session;
+use super::meter::Direction;
 use super::modules::{LoadedFunction, LoadedModule};
 use super::streams::{Presence, Streams, Work};
 use crate::device::{Event, LaunchShape};
 use channel::request::*;
 use cuda_api::constants::event_flags;
 use cuda_api::{CUresult, CudaError};
-use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// Flags of an event that a client may ask for. One that other clients open too is nothing special
 /// to the provider: they are all in one process.
@@ -36,33 +37,67 @@ pub(super) fn launch_shape(
 impl Session {
     pub(super) fn launch(&mut self, request: LaunchKernel<'_>) -> CUresult {
         let shape = launch_shape(request.grid, request.block, request.shared_bytes, request.flags)?;
-        if !self.gate.has_room() {
-            self.wait_until(|session| session.gate.make_room(&mut session.streams))?;
-        }
-        let LoadedFunction { function, may_print, .. } =
-            self.modules.loaded(request.function.0 as u64)?;
+        self.wait_for_room()?;
+        let LoadedFunction { function, may_print, meter, .. } =
+            self.modules.loaded_mut(request.function.0 as u64)?;
         if *may_print && !self.printing {
             self.printing = self.common.printed.begin(&self.link);
         }
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
-        slot.stream.launch(function, shape, request.parameters)?;
+        // An event behind a kernel holds up its hardware queue until the kernel has ended.
+        let timed = meter
+            .before(self.share.device().table(), function, &shape)
+            .filter(|_| !self.place.shares_queues());
+        let timing = timed.and_then(|of| self.meter.begin(&slot.stream, of));
+        let launched = slot.stream.launch(function, shape, request.parameters);
+        if let Some(timing) = timing {
+            self.meter.end(timing, &slot.stream, launched.is_ok());
+        }
+        launched?;
+        meter.submitted();
         slot.last_kernel = Some(request.function.0 as u64);
-        self.link.kernels.fetch_add(1, Ordering::Relaxed);
+        self.link.counters.launched(&slot.counters, 1);
         self.gate.submitted(slot, 1)
+    }
+
+    /// Waits until another kernel may be submitted.
+    #[inline]
+    pub(super) fn wait_for_room(&mut self) -> CUresult {
+        if self.gate.has_room() { Ok(()) } else { self.wait_at_gate() }
+    }
+
+    #[cold]
+    fn wait_at_gate(&mut self) -> CUresult {
+        let since = Instant::now();
+        let waited = self.wait_until(|session| session.gate.make_room(&mut session.streams));
+        let counters = &self.link.counters;
+        counters.limits_hit.add(1);
+        counters.throttled_ns.add(since.elapsed().as_nanos() as u64);
+        waited
     }
 
     pub(super) fn copy_in(&mut self, request: HostToDevice) -> CUresult {
         let to = self.memory.device_range(request.destination.0, request.bytes)?;
         let from = self.memory.host_range(request.source, request.bytes)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
-        if request.bytes == 0 { Ok(()) } else { slot.stream.copy_in(to, from) }
+        if request.bytes == 0 {
+            return Ok(());
+        }
+        slot.stream.copy_in(to, from)?;
+        self.link.counters.copied(&slot.counters, Direction::In, request.bytes);
+        Ok(())
     }
 
     pub(super) fn copy_out(&mut self, request: DeviceToHost) -> CUresult {
         let to = self.memory.host_range(request.destination, request.bytes)?;
         let from = self.memory.device_range(request.source.0, request.bytes)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
-        if request.bytes == 0 { Ok(()) } else { slot.stream.copy_out(to, from) }
+        if request.bytes == 0 {
+            return Ok(());
+        }
+        slot.stream.copy_out(to, from)?;
+        self.link.counters.copied(&slot.counters, Direction::Out, request.bytes);
+        Ok(())
     }
 
     pub(super) fn notify(&mut self, request: Notify) -> CUresult {
@@ -78,6 +113,7 @@ impl Session {
                 return Ok(());
             }
         };
+        self.link.counters.waits.add(1);
         slot.stream.call_host(self.callbacks.bell(index))
     }
 

@@ -7,6 +7,7 @@ use super::gate::Gate;
 use super::graphs::Graphs;
 use super::handles::Table;
 use super::memory::Memory;
+use super::meter::Meter;
 use super::modules::Modules;
 use super::retired::Retired;
 use super::streams::Streams;
@@ -168,11 +169,12 @@ impl Session {
         let consumer = Consumer::new(region.clone(), SpinPolicy::of_process())?;
         link.set_doorbell(consumer.doorbell(), region.clone());
         let mut session = Self {
-            gate: Gate::new(&share),
+            gate: Gate::new(&share, &link.counters),
+            meter: Meter::new(&share),
             graphs: Graphs::new(),
             arrays: Arrays::new(),
             events: Table::new(HandleKind::Event, EVENTS_MAX),
-            streams: Streams::new(&share, &region),
+            streams: Streams::new(&share, &region, &link.counters),
             internal: share.is_tenant().then(|| Stream::new(&share, 0)).transpose()?,
             modules: Modules::new(),
             retired: Retired::new(&share),

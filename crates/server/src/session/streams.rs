@@ -8,6 +8,7 @@
 use super::fences::Kept;
 use super::gate::Load;
 use super::handles::Table;
+use super::meter::{ClientCounters, Submitted};
 use super::order::{Blocking, Join, Order};
 use crate::device::{Event, Share, Stream};
 use channel::region::{Region, STREAM_SLOTS};
@@ -16,6 +17,7 @@ use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CU_STREAM_LEGACY, CudaError};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The legacy default stream's handle.
@@ -36,6 +38,8 @@ pub struct Slot {
     pub stream: Stream,
     /// What the gate keeps of it.
     pub load: Load,
+    /// What was submitted to it.
+    pub counters: Arc<Submitted>,
     /// The function that was launched in it last, if one was.
     pub last_kernel: Option<u64>,
     word: u64,
@@ -71,11 +75,12 @@ pub struct Streams {
     leaving: Vec<Slot>,
     slots: usize,
     region: Region,
+    counters: Arc<ClientCounters>,
 }
 
 impl Streams {
     /// The legacy stream is made at its first use. `region` has the completion words.
-    pub fn new(share: &Rc<Share>, region: &Region) -> Self {
+    pub fn new(share: &Rc<Share>, region: &Region, counters: &Arc<ClientCounters>) -> Self {
         let slots = STREAM_SLOTS as usize;
         Self {
             share: share.clone(),
@@ -85,6 +90,7 @@ impl Streams {
             leaving: Vec::new(),
             slots,
             region: region.clone(),
+            counters: counters.clone(),
         }
     }
 
@@ -132,6 +138,7 @@ impl Streams {
         let slot = Slot {
             stream,
             load: Load::default(),
+            counters: self.counters.stream(handle.to_word()),
             last_kernel: None,
             word: handle.to_word(),
             blocking,
@@ -158,6 +165,7 @@ impl Streams {
             self.set_busy(LEGACY.to_word())?;
         }
         let mut slot = self.table.take(word)?;
+        self.counters.stream_gone(word);
         if slot.busy {
             // Nobody looks at a fence of a stream that no client has.
             let given = slot.give_fence();
@@ -195,6 +203,11 @@ impl Streams {
         let slot = self.table.get_mut(word)?;
         slot.give_fence()?;
         Ok(slot)
+    }
+
+    /// What was submitted to a stream, if there is such a one.
+    pub fn counters(&self, word: u64) -> Option<&Submitted> {
+        self.table.get(resolve(word)).ok().map(|slot| &*slot.counters)
     }
 
     /// Where a stream is in its life. The legacy stream is always there.

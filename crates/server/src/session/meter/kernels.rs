@@ -1,0 +1,381 @@
+//! A client's kernels by name and shape: how often each was launched, and how long it takes.
+//!
+//! A launch costs a comparison with the last launch's shape and one count. Blocks and threads follow
+//! from the shape. Of each shape a sample of launches is timed ([`crate::device::Stopwatch`]): the
+//! first, then more and more rarely.
+
+use super::counters::Counter;
+use crate::device::{Function, LaunchShape};
+use cuda_api::DriverTable;
+use cuda_api::constants::function_attribute;
+use std::ffi::{CStr, CString};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Shapes that are told apart, of a kernel. Launches of further ones count together, by block.
+pub const SHAPES_MAX: usize = 32;
+/// After the first launches one in so many is timed: two events cost about as much as a launch, so
+/// that is less than 1 % of a program that does nothing but launch.
+const LAUNCHES_PER_SAMPLE_MAX: u32 = 256;
+/// Of the last samples so many decide what a launch is predicted to take.
+const SAMPLES_REMEMBERED: u64 = 16;
+
+/// How a launch is shaped, as far as its time depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block, bytes.
+    pub shared_bytes: u32,
+}
+
+impl Shape {
+    /// Of a launch.
+    pub fn of(launch: &LaunchShape) -> Self {
+        Self { grid: launch.grid, block: launch.block, shared_bytes: launch.shared_bytes }
+    }
+
+    /// Blocks of the grid.
+    pub fn blocks(&self) -> u64 {
+        self.grid.iter().map(|extent| u64::from(*extent)).fold(1, u64::saturating_mul)
+    }
+
+    /// Threads of a block.
+    pub fn threads_a_block(&self) -> u64 {
+        self.block.iter().map(|extent| u64::from(*extent)).fold(1, u64::saturating_mul)
+    }
+}
+
+/// What is known of the time of one shape's launches.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Prediction {
+    /// What a launch takes, ns: the mean of the last samples.
+    pub device_ns: u64,
+    /// How many samples there were.
+    pub samples: u64,
+    /// False if the device was always idle when the samples were submitted, so that `device_ns` is an
+    /// upper bound.
+    pub is_clean: bool,
+}
+
+/// Counters of one shape.
+#[derive(Debug, Default)]
+pub struct ShapeCounters {
+    /// The shape. Of launches that are not told apart: zeros.
+    pub shape: Shape,
+    /// Blocks that an SM has room for, of such a launch; 0 if it is not known.
+    pub blocks_per_sm: u32,
+    /// Launches by themselves.
+    pub launches: Counter,
+    /// Launches by graphs.
+    pub launches_in_graphs: Counter,
+    /// Blocks and threads of launches whose shapes are not told apart.
+    other_blocks: Counter,
+    other_threads: Counter,
+    /// Samples with work before them, and the sum of their times, ns.
+    clean: Counter,
+    clean_ns: Counter,
+    /// Samples that came to an idle stream, and the shortest of their times, ns.
+    rough: Counter,
+    rough_min_ns: Counter,
+    /// A moving mean of clean samples, ns.
+    recent_ns: Counter,
+}
+
+impl ShapeCounters {
+    /// All launches.
+    pub fn all_launches(&self) -> u64 {
+        self.launches.get() + self.launches_in_graphs.get()
+    }
+
+    /// Blocks of all launches.
+    pub fn blocks(&self) -> u64 {
+        match self.shape == Shape::default() {
+            true => self.other_blocks.get(),
+            false => self.all_launches().saturating_mul(self.shape.blocks()),
+        }
+    }
+
+    /// Threads of all launches.
+    pub fn threads(&self) -> u64 {
+        match self.shape == Shape::default() {
+            true => self.other_threads.get(),
+            false => self.blocks().saturating_mul(self.shape.threads_a_block()),
+        }
+    }
+
+    /// How often its time was measured.
+    pub fn samples(&self) -> u64 {
+        self.clean.get() + self.rough.get()
+    }
+
+    /// What a launch takes on the average of its life, ns; `None` before the first sample.
+    pub fn mean_ns(&self) -> Option<f64> {
+        match (self.clean.get(), self.rough.get()) {
+            (0, 0) => None,
+            (0, _) => Some(self.rough_min_ns.get() as f64),
+            (samples, _) => Some(self.clean_ns.get() as f64 / samples as f64),
+        }
+    }
+
+    /// What the next launch will take; `None` before the first sample.
+    #[inline]
+    pub fn prediction(&self) -> Option<Prediction> {
+        let (clean, rough) = (self.clean.get(), self.rough.get());
+        let (device_ns, is_clean) = match (clean, rough) {
+            (0, 0) => return None,
+            (0, _) => (self.rough_min_ns.get(), false),
+            _ => (self.recent_ns.get(), true),
+        };
+        Some(Prediction { device_ns, samples: clean + rough, is_clean })
+    }
+
+    /// A launch was timed. To be called by the session's thread.
+    pub fn sampled(&self, device_ns: u64, is_clean: bool) {
+        if !is_clean {
+            let shortest = match self.rough.get() {
+                0 => device_ns,
+                _ => self.rough_min_ns.get().min(device_ns),
+            };
+            self.rough_min_ns.set(shortest);
+            return self.rough.add(1);
+        }
+        let before = self.clean.get().min(SAMPLES_REMEMBERED - 1);
+        self.recent_ns.set((self.recent_ns.get() * before + device_ns) / (before + 1));
+        self.clean.add(1);
+        self.clean_ns.add(device_ns);
+    }
+}
+
+/// Counters of the kernels of one name.
+pub struct KernelCounters {
+    /// The name, as the image has it.
+    pub name: CString,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Static shared memory of a block, bytes.
+    pub shared_bytes: u32,
+    /// Local memory of a thread, bytes.
+    pub local_bytes: u32,
+    shapes: Mutex<Vec<Arc<ShapeCounters>>>,
+}
+
+impl KernelCounters {
+    /// Of a kernel that was not launched yet.
+    pub fn new(name: &CStr, attributes: &[i32]) -> Self {
+        let attribute = |which: u32| {
+            let value = attributes.get(which as usize).copied().unwrap_or(0);
+            u32::try_from(value).unwrap_or(0)
+        };
+        Self {
+            name: name.to_owned(),
+            registers: attribute(function_attribute::NUM_REGS),
+            shared_bytes: attribute(function_attribute::SHARED_SIZE_BYTES),
+            local_bytes: attribute(function_attribute::LOCAL_SIZE_BYTES),
+            shapes: Mutex::default(),
+        }
+    }
+
+    /// Of a graph as a whole: the shape says how many kernels it has, and nothing else.
+    pub fn of_graphs(name: &CStr) -> Self {
+        Self::new(name, &[])
+    }
+
+    /// Its shapes.
+    pub fn shapes(&self) -> Vec<Arc<ShapeCounters>> {
+        self.shapes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn shape(&self, shape: Shape, blocks_per_sm: impl FnOnce() -> u32) -> Arc<ShapeCounters> {
+        let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        let shape = if shapes.len() < SHAPES_MAX { shape } else { Shape::default() };
+        if let Some(known) = shapes.iter().find(|known| known.shape == shape) {
+            return known.clone();
+        }
+        let blocks_per_sm = if shape == Shape::default() { 0 } else { blocks_per_sm() };
+        let new = Arc::new(ShapeCounters { shape, blocks_per_sm, ..Default::default() });
+        shapes.push(new.clone());
+        new
+    }
+}
+
+/// One shape, as the session counts it.
+struct ShapeMeter {
+    shape: Shape,
+    counters: Arc<ShapeCounters>,
+    until_sample: u32,
+    interval: u32,
+}
+
+/// One function, as the session counts its launches.
+pub struct KernelMeter {
+    kernel: Arc<KernelCounters>,
+    shapes: Vec<ShapeMeter>,
+    /// Place of the last launch's shape.
+    last: usize,
+}
+
+impl KernelMeter {
+    /// Of a function that is one of the kernels of that name.
+    pub fn new(kernel: Arc<KernelCounters>) -> Self {
+        Self { kernel, shapes: Vec::new(), last: 0 }
+    }
+
+    /// What all of its name count.
+    #[cfg(test)]
+    pub fn kernel(&self) -> &Arc<KernelCounters> {
+        &self.kernel
+    }
+
+    /// What is known of a shape's time, if it was launched before. For policies of the gate.
+    #[allow(dead_code, reason = "the gate's policy passes work on as it comes")]
+    pub fn prediction(&self, shape: &Shape) -> Option<Prediction> {
+        self.shapes.iter().find(|meter| meter.shape == *shape)?.counters.prediction()
+    }
+
+    /// The counters of a shape.
+    pub fn counters(
+        &mut self,
+        t: &DriverTable,
+        function: &Function,
+        launch: &LaunchShape,
+    ) -> Arc<ShapeCounters> {
+        let at = self.place(Shape::of(launch), || function.blocks_per_sm(t, launch));
+        self.shapes[at].counters.clone()
+    }
+
+    #[inline]
+    fn place(&mut self, shape: Shape, blocks_per_sm: impl FnOnce() -> u32) -> usize {
+        if self.shapes.get(self.last).is_none_or(|last| last.shape != shape) {
+            self.last = self.find(shape, blocks_per_sm);
+        }
+        self.last
+    }
+
+    #[cold]
+    fn find(&mut self, shape: Shape, blocks_per_sm: impl FnOnce() -> u32) -> usize {
+        if let Some(at) = self.shapes.iter().position(|meter| meter.shape == shape) {
+            return at;
+        }
+        let counters = self.kernel.shape(shape, blocks_per_sm);
+        let meter = ShapeMeter { shape, counters, until_sample: 1, interval: 1 };
+        if self.shapes.len() <= SHAPES_MAX {
+            self.shapes.push(meter);
+        } else {
+            // The last place is for the launches that are not told apart, one shape after the other.
+            self.shapes[SHAPES_MAX] = meter;
+        }
+        self.shapes.len() - 1
+    }
+
+    /// A launch is about to be submitted: the counters of its shape if it should be timed.
+    #[inline]
+    pub fn before(
+        &mut self,
+        t: &DriverTable,
+        function: &Function,
+        launch: &LaunchShape,
+    ) -> Option<Arc<ShapeCounters>> {
+        self.due_with(Shape::of(launch), || function.blocks_per_sm(t, launch))
+    }
+
+    /// As [`KernelMeter::before`], of what is no kernel.
+    pub fn due(&mut self, shape: Shape) -> Option<Arc<ShapeCounters>> {
+        self.due_with(shape, || 0)
+    }
+
+    #[inline]
+    fn due_with(
+        &mut self,
+        shape: Shape,
+        blocks_per_sm: impl FnOnce() -> u32,
+    ) -> Option<Arc<ShapeCounters>> {
+        let at = self.place(shape, blocks_per_sm);
+        let meter = &mut self.shapes[at];
+        meter.until_sample -= 1;
+        if meter.until_sample > 0 {
+            return None;
+        }
+        meter.until_sample = meter.interval;
+        meter.interval = (meter.interval * 2).min(LAUNCHES_PER_SAMPLE_MAX);
+        Some(meter.counters.clone())
+    }
+
+    /// The launch of [`KernelMeter::before`] was submitted.
+    #[inline]
+    pub fn submitted(&mut self) {
+        let Some(meter) = self.shapes.get(self.last) else { return };
+        meter.counters.launches.add(1);
+        if meter.counters.shape != meter.shape {
+            let blocks = meter.shape.blocks();
+            meter.counters.other_blocks.add(blocks);
+            meter.counters.other_threads.add(blocks.saturating_mul(meter.shape.threads_a_block()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(blocks: u32) -> Shape {
+        Shape { grid: [blocks, 1, 1], block: [64, 1, 1], shared_bytes: 0 }
+    }
+
+    fn meter() -> KernelMeter {
+        KernelMeter::new(Arc::new(KernelCounters::new(c"k", &[])))
+    }
+
+    #[test]
+    fn blocks_and_threads_follow_from_launches() {
+        let mut meter = meter();
+        for blocks in [3, 3, 5] {
+            meter.due_with(shape(blocks), || 7);
+            meter.submitted();
+        }
+        let shapes = meter.kernel().shapes();
+        let counted: Vec<_> =
+            shapes.iter().map(|s| (s.all_launches(), s.blocks(), s.threads())).collect();
+        assert_eq!(counted, [(2, 6, 384), (1, 5, 320)]);
+        assert_eq!(shapes[0].blocks_per_sm, 7);
+    }
+
+    #[test]
+    fn samples_become_rare() {
+        let mut meter = meter();
+        let timed = (1..=4096).filter(|_| meter.due(shape(1)).is_some()).count();
+        assert_eq!(timed, 9 + (4096 - 512) / 256 + 1);
+    }
+
+    #[test]
+    fn shapes_beyond_the_last_count_together() {
+        let mut meter = meter();
+        for blocks in 1..=SHAPES_MAX as u32 + 10 {
+            for _ in 0..2 {
+                meter.due(shape(blocks));
+                meter.submitted();
+            }
+        }
+        let shapes = meter.kernel().shapes();
+        assert_eq!(shapes.len(), SHAPES_MAX + 1);
+        let rest = &shapes[SHAPES_MAX];
+        let blocks: u64 = (SHAPES_MAX as u64 + 1..=SHAPES_MAX as u64 + 10).map(|n| 2 * n).sum();
+        assert_eq!((rest.all_launches(), rest.blocks(), rest.threads()), (20, blocks, 64 * blocks));
+    }
+
+    #[test]
+    fn clean_samples_beat_rough_ones_and_late_ones_early_ones() {
+        let counters = ShapeCounters::default();
+        assert_eq!(counters.prediction(), None);
+        counters.sampled(900, false);
+        counters.sampled(700, false);
+        let rough = Prediction { device_ns: 700, samples: 2, is_clean: false };
+        assert_eq!(counters.prediction(), Some(rough));
+        counters.sampled(500, true);
+        assert_eq!(counters.prediction().unwrap().device_ns, 500);
+        (0..200).for_each(|_| counters.sampled(100, true));
+        assert!(counters.prediction().unwrap().device_ns < 110);
+        assert!(counters.mean_ns().unwrap() > 100.0);
+    }
+}

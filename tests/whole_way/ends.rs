@@ -35,8 +35,9 @@ fn start_endless(scene: &Scene, number: usize) -> Running {
 #[test]
 fn kill_9_in_mid_kernel_hurts_nobody() {
     let scene = Scene::with_daemon();
-    let neighbour =
-        start(&mut scene.sample("matrix_multiply", &["--seconds", "8", "--verify-each", "--json"]));
+    let enough = scene.file("enough");
+    let until = ["--until", enough.to_str().expect("a path"), "--verify-each", "--json"];
+    let mut neighbour = start(&mut scene.sample("matrix_multiply", &until));
     wait_until("the neighbour is there", || {
         scene.servers().len() == 1 && scene.clients().len() == 1
     });
@@ -46,7 +47,9 @@ fn kill_9_in_mid_kernel_hurts_nobody() {
         victim.kill();
         victim.wait();
     }
-    wait_until("the victims are gone", || scene.clients().len() <= 1);
+    wait_until("the victims are gone", || scene.clients() == [neighbour.pid()]);
+    assert!(neighbour.is_running(), "the neighbour was there all the time");
+    std::fs::write(&enough, "").expect("the neighbour is told to end");
     let report = neighbour.wait().expect_success().json();
     assert_eq!(report["verified"], true);
     assert_eq!(scene.servers(), server, "the server goes on");

@@ -5,16 +5,18 @@ use tests::{Scene, finish, start, wait_until};
 #[test]
 fn a_faulting_program_gets_its_error_and_others_go_on() {
     let scene = Scene::with_daemon();
-    let mut neighbour =
-        start(&mut scene.sample("vector_add", &["--seconds", "4", "--verify-each", "--json"]));
-    wait_until("the neighbour is there", || !scene.servers().is_empty());
+    let enough = scene.file("enough");
+    let until = ["--until", enough.to_str().expect("a path"), "--verify-each", "--json"];
+    let mut neighbour = start(&mut scene.sample("vector_add", &until));
+    wait_until("the neighbour is there", || scene.clients().len() == 1);
     let server = scene.servers();
     for _ in 0..5 {
         let fault = finish(&mut scene.sample("fault", &[]));
         let text = format!("{}{}", fault.stdout, fault.stderr);
         assert!(text.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{fault:?}");
     }
-    assert!(neighbour.is_running(), "the faults came while the neighbour ran");
+    assert!(neighbour.is_running(), "the neighbour was there all the time");
+    std::fs::write(&enough, "").expect("the neighbour is told to end");
     let report = neighbour.wait().expect_success().json();
     assert_eq!(report["verified"], true);
     assert_eq!(scene.servers(), server, "the server that was there is still the one");

@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::device::Device;
@@ -190,6 +191,26 @@ impl TestDevice {
         let tenant = self.default_tenant();
         let group = self.group(1, tenant).unwrap();
         self.create_stream(group, tenant, spec).unwrap()
+    }
+
+    /// Runs 200 kernels in a new stream, one after the other. What was ready before them has had
+    /// its turn, so that what has not run then waits for something.
+    pub(crate) fn run_other_work(&self) {
+        let (stream, counter) = (self.stream(), Arc::new(AtomicU32::new(0)));
+        for _ in 0..200 {
+            let counted = counter.clone();
+            let body = move |_: &mut Worker<'_>, _, _| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                Outcome::Finished
+            };
+            self.enqueue(stream, launch(1, 32, body)).unwrap();
+            // A thread that waited would do this work itself, and leave the workers asleep.
+            while self.query_stream(stream).is_err() {
+                std::thread::yield_now();
+            }
+        }
+        assert_eq!(counter.load(Ordering::Relaxed), 200);
+        self.destroy_stream(stream).unwrap();
     }
 }
 

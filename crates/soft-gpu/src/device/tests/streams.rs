@@ -42,7 +42,7 @@ fn a_stream_waits_for_an_event_of_another() {
     device.wait_for_point(second, &point).unwrap();
     device.enqueue(second, launch(1, 32, count(&counter))).unwrap();
     assert_eq!(point.reached_ns(), None);
-    std::thread::sleep(std::time::Duration::from_millis(5));
+    device.run_other_work();
     assert_eq!(counter.load(Ordering::Relaxed), 0);
     flag.store(1, Ordering::Release);
     device.synchronize_stream(second).unwrap();
@@ -69,7 +69,7 @@ fn the_legacy_stream_orders_blocking_streams_and_no_others() {
     device.enqueue(after, launch(1, 32, count(&counter))).unwrap();
     let seq = device.enqueue(free, launch(1, 32, count(&counter))).unwrap();
     device.wait_stream(free, seq).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(5));
+    device.run_other_work();
     assert_eq!(counter.load(Ordering::Relaxed), 1, "only the non-blocking stream may go on");
     assert_eq!(device.query_stream(legacy), Err(Error::NOT_READY));
     flag.store(1, Ordering::Release);

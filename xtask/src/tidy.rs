@@ -84,6 +84,44 @@ const fn layer(folder: &'static str, may_name: &'static [&'static str]) -> Layer
 /// names a folder further down is a circle: each has its reason in ARCHITECTURE.md.
 const LAYERS: &[(&str, &[Layer])] = &[
     (
+        "client",
+        // Above them `graph`, `api` and `entry`, each naming only those before it.
+        &[
+            layer("boundary", &[]),
+            layer("handles", &[]),
+            layer("lock", &[]),
+            layer("stderr", &[]),
+            layer("connection", &["lock", "stderr"]),
+            layer("context", &["handles", "lock"]),
+            layer("stream", &["connection", "handles"]),
+            layer("module", &["boundary"]),
+            layer("memory", &["connection", "handles"]),
+            layer(
+                "program",
+                &[
+                    "boundary",
+                    "connection",
+                    "context",
+                    "handles",
+                    "lock",
+                    "memory",
+                    "module",
+                    "stderr",
+                    "stream",
+                ],
+            ),
+            layer("graph", &["connection", "handles", "memory", "module", "program", "stream"]),
+            layer(
+                "api",
+                &[
+                    "boundary", "context", "graph", "handles", "lock", "memory", "module",
+                    "program", "stderr", "stream",
+                ],
+            ),
+            layer("entry", &["api", "boundary", "program", "stderr"]),
+        ],
+    ),
+    (
         "simt",
         &[
             layer("runtime", &[]),

@@ -3,9 +3,37 @@
 //! A handle is (kind, index, generation). A place's generation goes up when its object is
 //! destroyed, so a stale handle finds nothing. Generations start at 1: no handle that a table
 //! gives out is the one of slot 0, generation 0, which stands for the legacy default stream.
+//!
+//! The generation's upper bits say which device of the process the object is on, so that a handle
+//! alone leads to the connection that it is meant for.
 
-use cuda_api::CudaError;
 use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::{CUdevice, CudaError};
+
+/// Bits of a generation below the device's.
+const DEVICE_SHIFT: u32 = 20;
+/// Largest number of reuses: one million.
+const REUSES_MAX: u32 = (1 << DEVICE_SHIFT) - 1;
+
+const _: () =
+    assert!(channel::message::DEVICES_MAX << DEVICE_SHIFT <= Handle::GENERATION_MAX as usize + 1);
+
+/// The device that an object is on, by its handle.
+#[inline(always)]
+pub(crate) const fn device_of(handle: Handle) -> CUdevice {
+    (handle.generation >> DEVICE_SHIFT) as CUdevice
+}
+
+/// The device that an object is on, by the word that the program holds; `None` for no handle.
+#[inline(always)]
+pub(crate) fn device_of_word(word: u64) -> Option<CUdevice> {
+    Handle::from_word(word).map(device_of)
+}
+
+/// The generation of a device's objects that exist without being made, in their `reuse`-th form.
+pub(crate) const fn generation_on(device: CUdevice, reuse: u32) -> u32 {
+    (device as u32) << DEVICE_SHIFT | reuse
+}
 
 struct Slot<T> {
     generation: u32,
@@ -15,6 +43,8 @@ struct Slot<T> {
 /// Objects of one kind (or of two kinds that share their numbers, as functions and kernels do).
 pub(crate) struct Table<T> {
     kind: HandleKind,
+    /// The device of all that is inserted without saying which.
+    device: CUdevice,
     /// Index of the first slot: lower ones belong to objects that exist without being made.
     first: u32,
     /// Largest number of slots.
@@ -26,11 +56,21 @@ pub(crate) struct Table<T> {
 impl<T> Table<T> {
     /// An empty table whose indices run from `first` to below `first + slots_max`.
     pub(crate) const fn new(kind: HandleKind, first: u32, slots_max: u32) -> Self {
-        Self { kind, first, slots_max, slots: Vec::new(), free: Vec::new() }
+        Self::on(kind, 0, first, slots_max)
+    }
+
+    /// As [`Self::new`], for objects on a device.
+    pub(crate) const fn on(kind: HandleKind, device: CUdevice, first: u32, slots_max: u32) -> Self {
+        Self { kind, device, first, slots_max, slots: Vec::new(), free: Vec::new() }
     }
 
     /// Adds an object. CUDA_ERROR_OUT_OF_MEMORY if the table is full.
     pub(crate) fn insert(&mut self, value: T) -> Result<Handle, CudaError> {
+        self.insert_on(self.device, value)
+    }
+
+    /// Adds an object that is on a device. CUDA_ERROR_OUT_OF_MEMORY if the table is full.
+    pub(crate) fn insert_on(&mut self, device: CUdevice, value: T) -> Result<Handle, CudaError> {
         let place = match self.free.pop() {
             Some(place) => place,
             None if self.slots.len() < self.slots_max as usize => {
@@ -41,6 +81,7 @@ impl<T> Table<T> {
         };
         let slot = &mut self.slots[place as usize];
         slot.value = Some(value);
+        slot.generation = generation_on(device, slot.generation & REUSES_MAX);
         Ok(Handle { kind: self.kind, index: self.first + place, generation: slot.generation })
     }
 
@@ -98,10 +139,10 @@ impl<T> Table<T> {
         let place = self.slot(handle)?;
         let slot = &mut self.slots[place];
         // A place whose generations are used up starts over at 1: a handle would have to be
-        // 16 million objects old to be mistaken.
-        slot.generation = match slot.generation {
-            Handle::GENERATION_MAX => 1,
-            generation => generation + 1,
+        // a million objects old to be mistaken.
+        slot.generation = match slot.generation & REUSES_MAX {
+            REUSES_MAX => 1,
+            reuse => reuse + 1,
         };
         slot.value.take()
     }

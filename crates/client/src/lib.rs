@@ -4,55 +4,30 @@
 //! nothing on standard output; it exports cu* and nothing else; whatever a server does, the
 //! program gets an error code, never a crash. The whole program's way through it:
 //!
-//! | module | what it is |
+//! | folder | what it is |
 //! | --- | --- |
 //! | [`entry`] | the exported symbols and where each one leads |
-//! | [`mode`] | how this process runs: attached, passing through, refused |
-//! | [`boundary`] | what a program passes becomes types that need no further trust |
-//! | [`handshake`], [`attach`] | finding the daemon; what an attached process has |
 //! | [`api`] | the functions answered by hand, by the manual's chapters |
-//! | [`generic`] | the functions whose bodies follow from their rows |
-//! | [`state`] | ring and tables, behind the one short lock |
-//! | [`streams`], [`wait`] | how far each stream has come, and waiting for it |
-//! | [`calls`], [`link`] | requests that are answered; whether the server is there |
-//! | [`contexts`], [`current`], [`threads`] | contexts, which is current, per-thread streams |
-//! | [`modules`], [`image`], [`jit`], [`params`] | images, their functions, a launch's parameters |
-//! | [`memory`], [`boxes`] | device memory, pinned memory, copies |
-//! | [`arrays`] | arrays, texture and surface objects |
-//! | [`export_host`] | what the tables behind cuGetExportTable ask |
-//! | [`hostfunc`] | functions of the program that a stream runs |
-//! | [`graphs`], [`graph_exec`], [`graph_copy`] | graphs and capture |
+//! | [`graph`] | graphs and capture |
+//! | [`program`] | what the program owns for life, on each device, and how it is carried out |
+//! | [`context`], [`stream`], [`module`], [`memory`] | tables and bookkeeping that know no server |
+//! | [`connection`] | one connection to one server: replaceable |
+//! | [`boundary`], [`handles`], [`lock`], [`stderr`] | what all of them use |
+//!
+//! A folder names only those below it; `cargo test -p xtask` checks it.
 
 mod api;
-mod arrays;
-mod attach;
 mod boundary;
-mod boxes;
-mod calls;
-mod contexts;
-mod current;
+mod connection;
+mod context;
 mod entry;
-mod export_host;
-mod generic;
-mod graph_copy;
-mod graph_exec;
-mod graphs;
+mod graph;
 mod handles;
-mod handshake;
-mod hostfunc;
-mod image;
-mod jit;
-mod link;
 mod lock;
 mod memory;
-mod mode;
-mod modules;
-mod params;
-mod slow_start;
-mod state;
+mod module;
+mod program;
 mod stderr;
-mod streams;
+mod stream;
 #[cfg(test)]
 mod tests;
-mod threads;
-mod wait;

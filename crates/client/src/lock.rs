@@ -10,6 +10,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Ranks, lowest first. (Graphs and captures have a lock of their own in crate graph, before all.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
+    /// Making a connection, for the first time or in place of one that is lost.
+    Connecting,
     /// Looking a function up by its name.
     Finding,
     /// Memory, arrays, host functions: one of them at a time.

@@ -2,10 +2,11 @@
 //! one row from or to an array).
 
 use super::copy::Ends;
-use super::copy_box;
+use super::copy3d;
 use crate::boundary::{In, Out};
-use crate::mode;
-use crate::threads::DefaultStream;
+use crate::graph::backend::graphs;
+use crate::program::mode;
+use crate::program::streams::DefaultStream;
 use channel::request::{ArrayRequirements, MemoryRequirements, MipmappedRequirements};
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::memory_type;
@@ -31,14 +32,14 @@ pub(crate) fn cuArray3DCreate_v2(
 
 fn create(array: Out<CUarray>, descriptor: CUDA_ARRAY3D_DESCRIPTOR) -> CUresult {
     let (client, context) = mode::enter()?;
-    client.graphs.unsafe_call()?;
+    graphs().unsafe_call()?;
     array.required()?;
     array.set(client.create_array(context, descriptor)?)
 }
 
 pub(crate) fn cuArrayDestroy(array: CUarray) -> CUresult {
-    let client = mode::client()?;
-    client.graphs.unsafe_call()?;
+    let client = mode::client_of(array.0)?;
+    graphs().unsafe_call()?;
     client.destroy_array(array)
 }
 
@@ -46,7 +47,7 @@ pub(crate) fn cuArrayGetDescriptor_v2(
     descriptor: Out<CUDA_ARRAY_DESCRIPTOR>,
     array: CUarray,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(array.0)?;
     descriptor.set(client.arrays().descriptor(array)?.into())
 }
 
@@ -54,12 +55,12 @@ pub(crate) fn cuArray3DGetDescriptor_v2(
     descriptor: Out<CUDA_ARRAY3D_DESCRIPTOR>,
     array: CUarray,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(array.0)?;
     descriptor.set(client.arrays().descriptor(array)?)
 }
 
 fn check_device(device: CUdevice) -> CUresult {
-    let devices = mode::attached()?.devices().len();
+    let devices = mode::program()?.devices().len();
     match usize::try_from(device) {
         Ok(device) if device < devices => Ok(()),
         _ => Err(CudaError::INVALID_DEVICE),
@@ -82,7 +83,7 @@ pub(crate) fn cuArrayGetMemoryRequirements(
     array: CUarray,
     device: CUdevice,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(array.0)?;
     requirements.required()?;
     check_device(device)?;
     client.arrays().descriptor(array)?;
@@ -95,7 +96,7 @@ pub(crate) fn cuMipmappedArrayCreate(
     levels: c_uint,
 ) -> CUresult {
     let (client, context) = mode::enter()?;
-    client.graphs.unsafe_call()?;
+    graphs().unsafe_call()?;
     mipmapped.required()?;
     mipmapped.set(client.create_mipmapped_array(context, descriptor.get()?, levels)?)
 }
@@ -105,14 +106,14 @@ pub(crate) fn cuMipmappedArrayGetLevel(
     mipmapped: CUmipmappedArray,
     level: c_uint,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(mipmapped.0)?;
     array.required()?;
     array.set(client.level(mipmapped, level)?)
 }
 
 pub(crate) fn cuMipmappedArrayDestroy(mipmapped: CUmipmappedArray) -> CUresult {
-    let client = mode::client()?;
-    client.graphs.unsafe_call()?;
+    let client = mode::client_of(mipmapped.0)?;
+    graphs().unsafe_call()?;
     client.destroy_mipmapped_array(mipmapped)
 }
 
@@ -121,7 +122,7 @@ pub(crate) fn cuMipmappedArrayGetMemoryRequirements(
     mipmapped: CUmipmappedArray,
     device: CUdevice,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(mipmapped.0)?;
     requirements.required()?;
     check_device(device)?;
     client.arrays().check_mipmapped(mipmapped)?;
@@ -149,7 +150,7 @@ fn copy_row(
     bytes: usize,
     ends: Ends,
 ) -> CUresult {
-    copy_box::copy(default, stream, &CopyNode { destination, source, extent: [bytes, 1, 1] }, ends)
+    copy3d::copy(default, stream, &CopyNode { destination, source, extent: [bytes, 1, 1] }, ends)
 }
 
 pub(crate) fn cuMemcpyDtoA_v2(

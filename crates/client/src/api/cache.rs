@@ -2,11 +2,11 @@
 //! for functions without a preference of their own. The server's functions are told, since how many
 //! blocks an SM takes depends on it; the context there is everybody's.
 
-use crate::attach::Attached;
-use crate::generic::{Travels, Words};
-use crate::mode;
-use crate::state::wire_function;
-use crate::threads::DefaultStream;
+use crate::program::Client;
+use crate::program::forwarded::{Travels, Words};
+use crate::program::mode;
+use crate::program::streams::DefaultStream;
+use crate::program::submission::wire_function;
 use core::ffi::c_uint;
 use cuda_api::handle::Handle;
 use cuda_api::{CUcontext, CUdevice, CUfunction, CUkernel, CUresult, CudaError, number};
@@ -21,7 +21,7 @@ fn checked(config: c_uint) -> CUresult {
 }
 
 pub(crate) fn cuFuncSetCacheConfig(function: CUfunction, config: c_uint) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client_of(function.0)?;
     client.health()?;
     checked(config)?;
     let handle = {
@@ -46,7 +46,7 @@ pub(crate) fn cuKernelSetCacheConfig(
 
 pub(crate) fn cuCtxSetCacheConfig(config: c_uint) -> CUresult {
     checked(config)?;
-    let client = mode::attached()?;
+    let (client, _) = mode::enter()?;
     client.contexts().with(CUcontext::NULL, |context| context.cache_config = config)?;
     let followers: Vec<Handle> = {
         let state = client.state();
@@ -56,7 +56,7 @@ pub(crate) fn cuCtxSetCacheConfig(config: c_uint) -> CUresult {
     followers.into_iter().try_for_each(|function| client.tell_cache(function))
 }
 
-impl Attached {
+impl Client {
     /// Tells the server what is preferred for a function: by itself, or by the current context.
     fn tell_cache(&self, function: Handle) -> CUresult {
         let of_context = self.contexts().with(CUcontext::NULL, |context| context.cache_config);

@@ -1,10 +1,11 @@
 //! Contexts (the manual's "Context Management" and "Primary Context Management").
 
-use crate::attach::Attached;
 use crate::boundary::Out;
-use crate::contexts::Context;
-use crate::current;
-use crate::mode;
+use crate::context::current;
+use crate::context::table::Context;
+use crate::graph::backend::graphs;
+use crate::program::Client;
+use crate::program::mode;
 use core::ffi::{c_int, c_uint};
 use cuda_api::attributes as attribute;
 use cuda_api::constants::{ctx_flags, limit};
@@ -12,20 +13,20 @@ use cuda_api::{CUcontext, CUctxCreateParams, CUdevice, CUresult, CudaError};
 
 /// The current context, usable or not. CUDA_ERROR_INVALID_CONTEXT if there is none.
 fn with_current<R>(f: impl FnOnce(&mut Context) -> R) -> Result<R, CudaError> {
-    mode::attached()?.contexts().with(CUcontext::NULL, f)
+    mode::program()?.contexts().with(CUcontext::NULL, f)
 }
 
 pub(crate) fn cuDevicePrimaryCtxRetain(context: Out<CUcontext>, device: CUdevice) -> CUresult {
-    let client = mode::attached()?;
+    mode::program()?;
     context.required()?;
-    client.health()?;
-    context.set(client.contexts().retain(device)?)
+    context.set(mode::client_on(device)?.contexts().retain(device)?)
 }
 
 pub(crate) fn cuDevicePrimaryCtxRelease(device: CUdevice) -> CUresult {
-    let client = mode::attached()?;
-    if client.contexts().release(device)? {
-        end_what_belongs_to(client, client.contexts().primary(device));
+    let program = mode::program()?;
+    let contexts = program.contexts();
+    if contexts.release(device)? {
+        end_what_belongs_to(program.client_at(device as usize)?, contexts.primary(device));
     }
     Ok(())
 }
@@ -35,11 +36,12 @@ pub(crate) fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> CUresult {
 }
 
 pub(crate) fn cuDevicePrimaryCtxReset(device: CUdevice) -> CUresult {
-    let client = mode::attached()?;
-    if client.contexts().reset(device)? {
-        end_what_belongs_to(client, client.contexts().primary(device));
+    let program = mode::program()?;
+    if program.contexts().reset(device)? {
+        let context = program.contexts().primary(device);
+        end_what_belongs_to(program.client_at(device as usize)?, context);
     }
-    client.health()
+    program.client_at(device as usize).map_or(Ok(()), Client::health)
 }
 
 pub(crate) fn cuDevicePrimaryCtxReset_v2(device: CUdevice) -> CUresult {
@@ -48,7 +50,7 @@ pub(crate) fn cuDevicePrimaryCtxReset_v2(device: CUdevice) -> CUresult {
 
 /// Ends all objects of a context that nobody can use any more. Errors of its work have nobody
 /// left to go to.
-fn end_what_belongs_to(client: &'static Attached, context: CUcontext) {
+fn end_what_belongs_to(client: &'static Client, context: CUcontext) {
     let _ = client.synchronize_all();
     client.end_objects_of(context.0 as u64);
 }
@@ -58,14 +60,14 @@ pub(crate) fn cuDevicePrimaryCtxGetState(
     flags: Out<c_uint>,
     active: Out<c_int>,
 ) -> CUresult {
-    let (state_flags, is_active) = mode::attached()?.contexts().primary_state(device)?;
+    let (state_flags, is_active) = mode::program()?.contexts().primary_state(device)?;
     active.required()?;
     flags.set(state_flags)?;
     active.set(c_int::from(is_active))
 }
 
 pub(crate) fn cuDevicePrimaryCtxSetFlags(device: CUdevice, flags: c_uint) -> CUresult {
-    mode::attached()?.contexts().set_primary_flags(device, flags)
+    mode::program()?.contexts().set_primary_flags(device, flags)
 }
 
 pub(crate) fn cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: c_uint) -> CUresult {
@@ -73,15 +75,12 @@ pub(crate) fn cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: c_uint) -> 
 }
 
 pub(crate) fn cuCtxCreate_v2(context: Out<CUcontext>, flags: c_uint, device: CUdevice) -> CUresult {
-    let client = mode::attached()?;
+    mode::program()?;
     context.required()?;
     if flags & !ctx_flags::MASK != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    if usize::try_from(device).map_or(true, |d| d >= client.devices().len()) {
-        return Err(CudaError::INVALID_DEVICE);
-    }
-    client.health()?;
+    let client = mode::client_on(device)?;
     context.set(client.contexts().create(device, flags)?)
 }
 
@@ -104,20 +103,21 @@ pub(crate) fn cuCtxCreate_v4(
 }
 
 pub(crate) fn cuCtxDestroy_v2(context: CUcontext) -> CUresult {
-    let client = mode::attached()?;
-    if !client.contexts().is_created(context) {
+    let contexts = mode::program()?.contexts();
+    if !contexts.is_created(context) {
         return Err(CudaError::INVALID_CONTEXT);
     }
-    end_what_belongs_to(client, context);
-    client.contexts().destroy(context)
+    let device = contexts.with(context, |context| context.device)?;
+    end_what_belongs_to(mode::program()?.client_at(device as usize)?, context);
+    contexts.destroy(context)
 }
 
 pub(crate) fn cuCtxPushCurrent_v2(context: CUcontext) -> CUresult {
-    mode::attached()?.contexts().push_current(context)
+    mode::program()?.contexts().push_current(context)
 }
 
 pub(crate) fn cuCtxPopCurrent_v2(context: Out<CUcontext>) -> CUresult {
-    mode::attached()?;
+    mode::program()?;
     match current::pop() {
         0 => Err(CudaError::INVALID_CONTEXT),
         word => {
@@ -128,11 +128,11 @@ pub(crate) fn cuCtxPopCurrent_v2(context: Out<CUcontext>) -> CUresult {
 }
 
 pub(crate) fn cuCtxSetCurrent(context: CUcontext) -> CUresult {
-    mode::attached()?.contexts().set_current(context)
+    mode::program()?.contexts().set_current(context)
 }
 
 pub(crate) fn cuCtxGetCurrent(context: Out<CUcontext>) -> CUresult {
-    mode::attached()?;
+    mode::program()?;
     context.set(CUcontext(current::word() as usize))
 }
 
@@ -141,15 +141,15 @@ pub(crate) fn cuCtxGetDevice(device: Out<CUdevice>) -> CUresult {
 }
 
 pub(crate) fn cuCtxGetDevice_v2(device: Out<CUdevice>, context: CUcontext) -> CUresult {
-    device.set(mode::attached()?.contexts().with(context, |context| context.device)?)
+    device.set(mode::program()?.contexts().with(context, |context| context.device)?)
 }
 
 pub(crate) fn cuCtxGetApiVersion(context: CUcontext, version: Out<c_uint>) -> CUresult {
-    version.set(mode::attached()?.contexts().api_version(context)?)
+    version.set(mode::program()?.contexts().api_version(context)?)
 }
 
 pub(crate) fn cuCtxGetId(context: CUcontext, id: Out<u64>) -> CUresult {
-    id.set(mode::attached()?.contexts().id(context)?)
+    id.set(mode::program()?.contexts().id(context)?)
 }
 
 pub(crate) fn cuCtxGetFlags(flags: Out<c_uint>) -> CUresult {
@@ -165,15 +165,14 @@ pub(crate) fn cuCtxSetFlags(flags: c_uint) -> CUresult {
 
 pub(crate) fn cuCtxSynchronize() -> CUresult {
     let (client, context) = mode::enter()?;
-    client.graphs.synchronizing_context(context)?;
+    graphs().synchronizing_context(context)?;
     client.synchronize_all()
 }
 
 pub(crate) fn cuCtxSynchronize_v2(context: CUcontext) -> CUresult {
-    let client = mode::attached()?;
-    client.contexts().with(context, |_| ())?;
-    client.health()?;
-    client.graphs.synchronizing_context(context.0 as u64)?;
+    let device = mode::program()?.contexts().with(context, |context| context.device)?;
+    let client = mode::client_on(device)?;
+    graphs().synchronizing_context(context.0 as u64)?;
     client.synchronize_all()
 }
 
@@ -183,7 +182,7 @@ pub(crate) fn cuCtxGetLimit(value: Out<usize>, limit: c_uint) -> CUresult {
         // What a block may have: asked by libraries that share the device with graphics.
         limit::SHMEM_SIZE => {
             let device = with_current(|context| context.device)?;
-            let devices = mode::attached()?.devices();
+            let devices = mode::program()?.devices();
             let device = devices.get(device as usize).ok_or(CudaError::INVALID_DEVICE)?;
             let bytes = device.attributes[attribute::MAX_SHARED_MEMORY_PER_BLOCK_OPTIN as usize];
             return value.set(bytes.max(0) as usize);

@@ -1,12 +1,12 @@
 //! Copies of bytes (the manual's "Memory Management", cuMemcpy...). Those of boxes are in
-//! [`super::copy_box`], what moves the bytes in [`crate::memory::transfer`].
+//! [`super::copy3d`], what moves the bytes in [`crate::program::transfer`].
 
-use crate::attach::Attached;
 use crate::boundary::{In, Out};
-use crate::memory::where_is::Side;
-use crate::mode;
-use crate::state::wire_stream;
-use crate::threads::DefaultStream;
+use crate::memory::address::Side;
+use crate::program::Client;
+use crate::program::mode;
+use crate::program::streams::DefaultStream;
+use crate::program::submission::wire_stream;
 use core::ffi::c_void;
 use cuda_api::constants::memory_type;
 use cuda_api::handle::Handle;
@@ -41,7 +41,7 @@ impl Named {
     /// What `bytes` bytes from there on are, and where for server and device.
     /// CUDA_ERROR_INVALID_VALUE if they reach out of what they begin in, or are not the device's
     /// where they must be.
-    pub(super) fn find(self, client: &Attached, bytes: u64) -> Result<(Side, u64), CudaError> {
+    pub(super) fn find(self, client: &Client, bytes: u64) -> Result<(Side, u64), CudaError> {
         let (Self::Device(address) | Self::Any(address)) = self;
         if address == 0 {
             return Err(CudaError::INVALID_VALUE);
@@ -62,7 +62,7 @@ fn copy(
     bytes: usize,
     ends: Ends,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(stream.0)?;
     let stream = client.stream(stream, default)?;
     let bytes = bytes as u64;
     if bytes == 0 {
@@ -111,7 +111,7 @@ fn copy(
 }
 
 /// A copy as a graph has it, checked: the program's addresses say what they are.
-fn as_node(client: &Attached, to: Named, from: Named, bytes: u64) -> Result<NodeKind, CudaError> {
+fn as_node(client: &Client, to: Named, from: Named, bytes: u64) -> Result<NodeKind, CudaError> {
     let end = |named: Named| {
         named.find(client, bytes)?;
         let (Named::Device(address) | Named::Any(address)) = named;
@@ -124,7 +124,7 @@ fn as_node(client: &Attached, to: Named, from: Named, bytes: u64) -> Result<Node
 }
 
 fn post_device_to_device(
-    client: &Attached,
+    client: &Client,
     destination: u64,
     source: u64,
     bytes: u64,

@@ -1,11 +1,12 @@
 //! Events (the manual's "Event Management"). Whether an event has happened is known here: it was
 //! recorded at a place in a stream, and how far the stream has come stands in shared memory.
 
-use crate::attach::Attached;
 use crate::boundary::Out;
-use crate::mode;
-use crate::state::{Event, wire_event, wire_stream};
-use crate::threads::DefaultStream;
+use crate::graph::backend::graphs;
+use crate::program::Client;
+use crate::program::mode;
+use crate::program::streams::DefaultStream;
+use crate::program::submission::{Event, wire_event, wire_stream};
 use channel::request::{
     CreateEvent, DestroyEvent, ElapsedTime, QueryEvent, RecordEvent, WaitEvent,
 };
@@ -20,7 +21,7 @@ use cuda_api::{CUevent, CUresult, CUstream, CudaError};
 const SHARED_PAUSE_MIN: Duration = Duration::from_micros(20);
 const SHARED_PAUSE_MAX: Duration = Duration::from_millis(1);
 
-impl Attached {
+impl Client {
     /// Destroys an event. Who waits for it in a stream still does.
     pub(crate) fn destroy_event(&self, handle: Handle) -> CUresult {
         let mut state = self.state();
@@ -94,10 +95,10 @@ pub(crate) fn cuEventCreate(event: Out<CUevent>, flags: c_uint) -> CUresult {
 }
 
 pub(crate) fn cuEventDestroy_v2(event: CUevent) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(event.0)?;
     let handle = client.state().events.decode(event.0)?;
     client.destroy_event(handle)?;
-    client.graphs.forget_event(event);
+    graphs().forget_event(event);
     Ok(())
 }
 
@@ -111,14 +112,14 @@ pub(crate) fn cuEventRecordWithFlags(
     stream: CUstream,
     flags: c_uint,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(event.0)?;
     if flags & !EVENT_EXTERNAL != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
     let stream = client.stream(stream, default)?;
     client.state().events.lookup(event.0)?;
-    if client.graphs.watches_events()
-        && client.graphs.record_event(client.stream_key(stream)?, event, flags)?
+    if graphs().watches_events()
+        && graphs().record_event(client.stream_key(stream)?, event, flags)?
     {
         return Ok(());
     }
@@ -126,8 +127,8 @@ pub(crate) fn cuEventRecordWithFlags(
 }
 
 pub(crate) fn cuEventQuery(event: CUevent) -> CUresult {
-    let client = mode::client()?;
-    client.graphs.check_event(event)?;
+    let client = mode::client_of(event.0)?;
+    graphs().check_event(event)?;
     let mut state = client.state();
     let found = state.events.lookup(event.0)?;
     if found.is_shared() {
@@ -147,8 +148,8 @@ pub(crate) fn cuEventQuery(event: CUevent) -> CUresult {
 }
 
 pub(crate) fn cuEventSynchronize(event: CUevent) -> CUresult {
-    let client = mode::client()?;
-    client.graphs.check_event(event)?;
+    let client = mode::client_of(event.0)?;
+    graphs().check_event(event)?;
     let (shared, recorded) = {
         let state = client.state();
         let found = state.events.lookup(event.0)?;
@@ -163,7 +164,7 @@ pub(crate) fn cuEventSynchronize(event: CUevent) -> CUresult {
 }
 
 /// Waits for an event that another process may have recorded: only the server can be asked.
-fn wait_for_shared(client: &Attached, event: CUevent) -> CUresult {
+fn wait_for_shared(client: &Client, event: CUevent) -> CUresult {
     let mut pause = SHARED_PAUSE_MIN;
     while client.call(&QueryEvent { event })?.done == 0 {
         std::thread::sleep(pause);
@@ -173,10 +174,10 @@ fn wait_for_shared(client: &Attached, event: CUevent) -> CUresult {
 }
 
 pub(crate) fn cuEventElapsedTime(milliseconds: Out<f32>, start: CUevent, end: CUevent) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(start.0)?;
     milliseconds.required()?;
-    client.graphs.check_event(start)?;
-    client.graphs.check_event(end)?;
+    graphs().check_event(start)?;
+    graphs().check_event(end)?;
     {
         let mut state = client.state();
         let mut marks = [None; 2];

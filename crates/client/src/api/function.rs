@@ -2,15 +2,15 @@
 //! the server said when the function was looked up.
 
 use crate::boundary::Out;
-use crate::mode;
-use crate::state::Function;
+use crate::program::mode;
+use crate::program::submission::Function;
 use core::ffi::{c_char, c_int, c_uint};
 use cuda_api::constants::function_attribute;
 use cuda_api::{CUfunction, CUmodule, CUresult, CudaError};
 
 /// Calls `f` with a function or kernel.
 fn with<R>(function: CUfunction, f: impl FnOnce(&Function) -> R) -> Result<R, CudaError> {
-    Ok(f(mode::client()?.state().function(function.0)?.1))
+    Ok(f(mode::client_of(function.0)?.state().function(function.0)?.1))
 }
 
 pub(crate) fn cuFuncGetAttribute(
@@ -38,7 +38,7 @@ pub(crate) fn set_attribute(
         return Ok(());
     }
     call()?;
-    let client = mode::attached()?;
+    let client = mode::client_of(function.0)?;
     let mut state = client.state();
     let handle = state.function(function.0)?.0;
     if let Some(function) = state.functions.get_mut(handle)

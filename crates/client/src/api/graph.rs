@@ -1,9 +1,9 @@
 //! Graphs and capture (the manual's "Graph Management"): the functions are crate graph's.
 
 use crate::boundary::FromProgram;
-use crate::graphs::ClientGraphs;
-use crate::mode;
-use crate::threads::DefaultStream;
+use crate::graph::backend::ClientGraphs;
+use crate::program::mode;
+use crate::program::streams::DefaultStream;
 use core::ffi::{c_char, c_uint, c_void};
 use cuda_api::*;
 

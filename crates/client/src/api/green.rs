@@ -9,12 +9,12 @@ use super::context::cuDevicePrimaryCtxRelease;
 use super::resource::partition;
 use super::stream::{create, description};
 use crate::boundary::Out;
-use crate::contexts::current_green;
+use crate::context::table::current_green;
 use crate::handles::Table;
 use crate::lock::{Lock, Rank};
-use crate::mode;
-use crate::state::wire_stream;
-use crate::threads::DefaultStream;
+use crate::program::mode;
+use crate::program::streams::DefaultStream;
+use crate::program::submission::wire_stream;
 use core::ffi::{c_int, c_uint};
 use cuda_api::constants::device_resource::GREEN_DEFAULT_STREAM;
 use cuda_api::constants::stream_flags;
@@ -36,7 +36,7 @@ pub(crate) fn cuDevResourceGenerateDesc(
     resources: Out<CUdevResource>,
     count: c_uint,
 ) -> CUresult {
-    mode::attached()?;
+    mode::program()?;
     description.required()?;
     let parts = partition(0)?.read_parts(resources.as_in(), count)?;
     let (Some(first), Some(last)) = (parts.first(), parts.last()) else {
@@ -55,7 +55,7 @@ pub(crate) fn cuGreenCtxCreate(
     device: CUdevice,
     flags: c_uint,
 ) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client_on(device)?;
     green.required()?;
     if flags != GREEN_DEFAULT_STREAM {
         return Err(CudaError::INVALID_VALUE);
@@ -71,7 +71,7 @@ pub(crate) fn cuGreenCtxCreate(
 }
 
 pub(crate) fn cuGreenCtxDestroy(green: CUgreenCtx) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client_of(green.0)?;
     let device = client.contexts().with(as_context(green)?, |context| context.device)?;
     let destroyed = client.contexts().destroy_green(green)?;
     if let Some(stream) = destroyed.default_stream {
@@ -83,7 +83,7 @@ pub(crate) fn cuGreenCtxDestroy(green: CUgreenCtx) -> CUresult {
 
 /// A green context's handle is also that of its context.
 fn as_context(green: CUgreenCtx) -> Result<CUcontext, CudaError> {
-    let contexts = mode::attached()?.contexts();
+    let contexts = mode::program()?.contexts();
     contexts.with_green(green.0 as u64, |_| CUcontext(green.0))
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn cuGreenCtxStreamCreate(
     flags: c_uint,
     priority: c_int,
 ) -> CUresult {
-    let contexts = mode::attached()?.contexts();
+    let contexts = mode::program()?.contexts();
     let device = contexts.with(as_context(green)?, |context| context.device)?;
     if flags != stream_flags::NON_BLOCKING {
         return Err(CudaError::INVALID_VALUE);
@@ -115,7 +115,7 @@ pub(crate) fn cuGreenCtxStreamCreate(
 
 pub(crate) fn cuGreenCtxGetId(green: CUgreenCtx, id: Out<u64>) -> CUresult {
     let green = if green.is_null() { CUgreenCtx(current_green() as usize) } else { green };
-    id.set(mode::attached()?.contexts().id(as_context(green)?)?)
+    id.set(mode::program()?.contexts().id(as_context(green)?)?)
 }
 
 pub(crate) fn cuStreamGetGreenCtx(stream: CUstream, context: Out<CUgreenCtx>) -> CUresult {

@@ -4,11 +4,11 @@
 //! A handle is 64 bytes that a program carries to another process as it likes. Ours say which
 //! object is meant by a token that the server gave out, which nobody can guess.
 
-use crate::attach::Attached;
 use crate::boundary::Out;
-use crate::memory::where_is::Place;
-use crate::mode;
-use crate::state::{Event, wire_event};
+use crate::memory::address::Place;
+use crate::program::Client;
+use crate::program::mode;
+use crate::program::submission::{Event, wire_event};
 use channel::request::{OpenEvent, ShareEvent, ShareMemory, Token};
 use core::ffi::c_uint;
 use cuda_api::constants::event_flags;
@@ -65,7 +65,7 @@ pub(crate) fn cuIpcGetMemHandle(handle: Out<CUipcMemHandle>, pointer: CUdevicept
 
 /// Exports the chunk that an allocation lies in, and says where it is.
 pub(super) fn share(
-    client: &Attached,
+    client: &Client,
     magic: u64,
     (start, bytes): (u64, u64),
     tag: u64,
@@ -92,7 +92,7 @@ pub(crate) fn cuIpcOpenMemHandle_v2(
 }
 
 /// Opens what [`share`] of another process described.
-pub(super) fn open(client: &Attached, words: Words) -> Result<CUdeviceptr, CudaError> {
+pub(super) fn open(client: &Client, words: Words) -> Result<CUdeviceptr, CudaError> {
     let [_, _, low, high, chunk_bytes, offset, bytes, _] = words;
     if offset.checked_add(bytes).is_none_or(|end| end > chunk_bytes) {
         return Err(CudaError::INVALID_VALUE);

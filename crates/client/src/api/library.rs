@@ -3,10 +3,10 @@
 //! for the other.
 
 use crate::boundary::{In, Out};
-use crate::jit::JitOptions;
-use crate::mode;
-use crate::modules::module_handle;
-use crate::state::function_handle;
+use crate::module::jit_options::JitOptions;
+use crate::program::mode;
+use crate::program::modules::module_handle;
+use crate::program::submission::function_handle;
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{
@@ -57,7 +57,7 @@ pub(crate) fn cuLibraryLoadFromFile(
 }
 
 pub(crate) fn cuLibraryUnload(library: CUlibrary) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(library.0)?;
     let handle = module_handle(client, library.0, HandleKind::Library)?;
     client.unload(handle)
 }
@@ -67,7 +67,7 @@ pub(crate) fn cuLibraryGetKernel(
     library: CUlibrary,
     name: In<c_char>,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(library.0)?;
     kernel.required()?;
     let module = module_handle(client, library.0, HandleKind::Library)?;
     let handle = client.find_function(module, name.text()?)?;
@@ -75,7 +75,7 @@ pub(crate) fn cuLibraryGetKernel(
 }
 
 pub(crate) fn cuLibraryGetKernelCount(count: Out<c_uint>, library: CUlibrary) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(library.0)?;
     count.required()?;
     let module = module_handle(client, library.0, HandleKind::Library)?;
     count.set(client.all_functions(module)?.len() as c_uint)
@@ -86,7 +86,7 @@ pub(crate) fn cuLibraryEnumerateKernels(
     places: c_uint,
     library: CUlibrary,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(library.0)?;
     kernels.required()?;
     let module = module_handle(client, library.0, HandleKind::Library)?;
     let found = client.all_functions(module)?;
@@ -120,7 +120,7 @@ pub(crate) fn cuLibraryGetManaged(
     library: CUlibrary,
     name: In<c_char>,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(library.0)?;
     let handle = module_handle(client, library.0, HandleKind::Library)?;
     client.find_global(handle, true, name.text()?, pointer, bytes)
 }
@@ -128,7 +128,7 @@ pub(crate) fn cuLibraryGetManaged(
 /// The handle of a kernel, checked to be alive.
 fn kernel_handle(kernel: CUkernel) -> Result<Handle, CudaError> {
     let handle = function_handle(kernel.0)?;
-    mode::attached()?.state().functions.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
+    mode::client_of(kernel.0)?.state().functions.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
     Ok(handle)
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn cuKernelGetFunction(function: Out<CUfunction>, kernel: CUkernel) -
 
 pub(crate) fn cuKernelGetLibrary(library: Out<CUlibrary>, kernel: CUkernel) -> CUresult {
     let handle = kernel_handle(kernel)?;
-    let state = mode::attached()?.state();
+    let state = mode::client_of(kernel.0)?.state();
     let function = state.functions.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
     give(library, function.module)
 }

@@ -3,9 +3,9 @@
 
 use crate::boundary::{In, Out};
 use crate::handles::Table;
-use crate::jit::JitOptions;
 use crate::lock::{Lock, Rank};
-use crate::mode;
+use crate::module::jit_options::JitOptions;
+use crate::program::mode;
 use core::ffi::{c_char, c_uint, c_void};
 use core::time::Duration;
 use cuda_api::handle::HandleKind;

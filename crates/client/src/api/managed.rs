@@ -4,12 +4,12 @@
 //! advice and prefetching move nothing; what was said is kept and read back.
 
 use super::memory::current_device;
-use crate::attach::Attached;
 use crate::boundary::Out;
-use crate::memory::where_is::Place;
+use crate::memory::address::Place;
 use crate::memory::{HostKind, HostTag};
-use crate::mode;
-use crate::threads::DefaultStream;
+use crate::program::Client;
+use crate::program::mode;
+use crate::program::streams::DefaultStream;
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::advice::location_of;
 use cuda_api::constants::attach_flags;
@@ -20,7 +20,7 @@ use cuda_api::{CUdevice, CUdeviceptr, CUmemLocation, CUresult, CUstream, CudaErr
 const ATTRIBUTES_MAX: usize = 64;
 
 /// Checks that a range is managed memory, all of it.
-fn managed(client: &Attached, pointer: CUdeviceptr, bytes: usize) -> Result<(u64, u64), CudaError> {
+fn managed(client: &Client, pointer: CUdeviceptr, bytes: usize) -> Result<(u64, u64), CudaError> {
     let memory = client.memory();
     match memory.place(pointer.0)? {
         Place::Pinned { tag: HostTag { kind: HostKind::Managed, .. }, .. } if bytes > 0 => {
@@ -75,7 +75,7 @@ pub(crate) fn cuMemPrefetchAsync_v2(
     flags: c_uint,
     stream: CUstream,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(stream.0)?;
     client.stream(stream, default)?;
     if flags != 0 {
         return Err(CudaError::INVALID_VALUE);
@@ -141,7 +141,7 @@ pub(crate) fn cuStreamAttachMemAsync(
     bytes: usize,
     flags: c_uint,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(stream.0)?;
     client.stream(stream, default)?;
     let known = attach_flags::GLOBAL | attach_flags::HOST | attach_flags::SINGLE;
     if !flags.is_power_of_two() || flags & !known != 0 {

@@ -1,9 +1,11 @@
 //! Memory (the manual's "Memory Management" but for copies): allocation, pinned host memory.
 
 use crate::boundary::Out;
-use crate::memory::where_is::Place;
+use crate::graph::backend::graphs;
+use crate::memory::address::Place;
 use crate::memory::{HostKind, HostTag};
-use crate::mode;
+use crate::program::allocate::WIRE_DEVICE;
+use crate::program::mode;
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::host_flags;
 use cuda_api::{CUcontext, CUdevice, CUdeviceptr, CUmemoryPool, CUresult, CudaError};
@@ -13,18 +15,16 @@ const PITCH_ALIGNMENT: u64 = 512;
 
 /// The current context's device.
 pub(super) fn current_device() -> Result<CUdevice, CudaError> {
-    mode::attached()?.contexts().with(CUcontext::NULL, |context| context.device)
+    mode::program()?.contexts().with(CUcontext::NULL, |context| context.device)
 }
 
 pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> CUresult {
     let (client, _) = mode::enter()?;
-    let device = current_device()?;
-    let reply = client.call(&channel::request::MemoryInfo { device })?;
+    let reply = client.call(&channel::request::MemoryInfo { device: WIRE_DEVICE })?;
     // What lies free in chunks that this process has already is free too.
     let unused = {
-        let mut memory = client.memory();
-        let heap = &memory.device(device).ok_or(CudaError::INVALID_DEVICE)?.heap;
-        heap.chunk_bytes() - heap.used_bytes()
+        let memory = client.memory();
+        memory.heap.chunk_bytes() - memory.heap.used_bytes()
     };
     let total_bytes = reply.total_bytes;
     free.set_if_wanted(reply.free_bytes.saturating_add(unused).min(total_bytes) as usize);
@@ -34,9 +34,9 @@ pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> CUresult {
 
 pub(crate) fn cuMemAlloc_v2(pointer: Out<CUdeviceptr>, bytes: usize) -> CUresult {
     let (client, context) = mode::enter()?;
-    client.graphs.unsafe_call()?;
+    graphs().unsafe_call()?;
     pointer.required()?;
-    let address = client.allocate(current_device()?, context, bytes as u64, CUmemoryPool::NULL)?;
+    let address = client.allocate(context, bytes as u64, CUmemoryPool::NULL)?;
     pointer.set(CUdeviceptr(address))
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn cuMemAllocPitch_v2(
     element: c_uint,
 ) -> CUresult {
     let (client, context) = mode::enter()?;
-    client.graphs.unsafe_call()?;
+    graphs().unsafe_call()?;
     pointer.required()?;
     pitch.required()?;
     if !matches!(element, 4 | 8 | 16) || width == 0 || height == 0 {
@@ -57,19 +57,19 @@ pub(crate) fn cuMemAllocPitch_v2(
     let row = (width as u64).checked_next_multiple_of(PITCH_ALIGNMENT);
     let row = row.ok_or(CudaError::INVALID_VALUE)?;
     let bytes = row.checked_mul(height as u64).ok_or(CudaError::OUT_OF_MEMORY)?;
-    let address = client.allocate(current_device()?, context, bytes, CUmemoryPool::NULL)?;
+    let address = client.allocate(context, bytes, CUmemoryPool::NULL)?;
     pitch.set(row as usize)?;
     pointer.set(CUdeviceptr(address))
 }
 
 pub(crate) fn cuMemFree_v2(pointer: CUdeviceptr) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_at(pointer.0)?;
     // Nothing to free: libraries begin with this to have the runtime initialised.
     if pointer.0 == 0 {
         return Ok(());
     }
-    client.graphs.unsafe_call()?;
-    if client.graphs.free(pointer)? {
+    graphs().unsafe_call()?;
+    if graphs().free(pointer)? {
         return Ok(());
     }
     if client.close_imported(pointer)? {
@@ -117,7 +117,7 @@ pub(crate) fn cuMemHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: c_u
 }
 
 pub(crate) fn cuMemFreeHost(pointer: Out<c_void>) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_at(pointer.address())?;
     client.free_pinned(pointer.address(), HostKind::Pinned)
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn cuMemHostRegister_v2(pointer: Out<c_void>, bytes: usize, flags: c_
 }
 
 pub(crate) fn cuMemHostUnregister(pointer: Out<c_void>) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_at(pointer.address())?;
     client.unregister_host(pointer.address())
 }
 

@@ -3,26 +3,14 @@
 //! own eyes (pinned and managed memory).
 
 use super::copy::Ends;
-use crate::attach::Attached;
-use crate::memory::where_is::Side;
-use crate::mode;
-use crate::state::wire_stream;
-use crate::threads::DefaultStream;
+use crate::memory::address::Side;
+use crate::program::fill::check_fill;
+use crate::program::mode;
+use crate::program::streams::DefaultStream;
+use crate::program::submission::wire_stream;
 use core::ffi::c_uint;
-use cuda_api::{CUdeviceptr, CUresult, CUstream, CudaError, Word, number};
+use cuda_api::{CUdeviceptr, CUresult, CUstream, Word, number};
 use graph::{FillNode, NodeKind};
-
-/// Checks a fill: rows of elements at multiples of an element, within one allocation.
-pub(crate) fn check_fill(client: &Attached, fill: &FillNode) -> CUresult {
-    let element = u64::from(fill.elementSize);
-    let aligned = fill.dst.0.is_multiple_of(element)
-        && (fill.height <= 1 || (fill.pitch as u64).is_multiple_of(element));
-    let bytes = rows_bytes(fill.pitch, element, fill.width, fill.height);
-    match bytes.filter(|_| aligned).ok_or(CudaError::INVALID_VALUE)? {
-        0 => Ok(()),
-        bytes => client.memory().check_device_range(fill.dst.0, bytes),
-    }
-}
 
 /// Posts a fill: the row `opcode` with `words` before the stream's word.
 fn post<const N: usize>(
@@ -34,7 +22,7 @@ fn post<const N: usize>(
     ends: Ends,
 ) -> CUresult {
     const WORDS_MAX: usize = 8;
-    let client = mode::client()?;
+    let client = mode::client_of(stream.0)?;
     let stream = client.stream(stream, default)?;
     check_fill(client, &fill)?;
     if client.captured(stream, || Ok(NodeKind::Fill(fill)))? {
@@ -55,18 +43,6 @@ fn post<const N: usize>(
 /// A fill with elements of type `T`.
 fn fill<T>(dst: CUdeviceptr, pitch: usize, value: c_uint, width: usize, height: usize) -> FillNode {
     FillNode { dst, pitch, value, elementSize: size_of::<T>() as c_uint, width, height }
-}
-
-/// Bytes of `height` rows of `width` elements.
-fn rows_bytes(pitch: usize, element: u64, width: usize, height: usize) -> Option<u64> {
-    let row = element.checked_mul(width as u64)?;
-    if row == 0 || height == 0 {
-        return Some(0);
-    }
-    if height > 1 && (pitch as u64) < row {
-        return None;
-    }
-    (height as u64 - 1).checked_mul(pitch as u64)?.checked_add(row)
 }
 
 macro_rules! linear {
@@ -137,18 +113,4 @@ pitched! {
     cuMemsetD2D8_v2, cuMemsetD2D8Async, u8;
     cuMemsetD2D16_v2, cuMemsetD2D16Async, u16;
     cuMemsetD2D32_v2, cuMemsetD2D32Async, c_uint;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_reach_from_the_first_to_the_end_of_the_last() {
-        assert_eq!(rows_bytes(512, 4, 10, 3), Some(2 * 512 + 40));
-        assert_eq!(rows_bytes(0, 4, 10, 1), Some(40));
-        assert_eq!(rows_bytes(8, 4, 10, 2), None, "rows overlap");
-        assert_eq!(rows_bytes(usize::MAX, 1, 1, usize::MAX), None);
-        assert_eq!(rows_bytes(0, 4, 0, 7), Some(0));
-    }
 }

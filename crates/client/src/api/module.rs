@@ -1,9 +1,9 @@
 //! Modules (the manual's "Module Management").
 
 use crate::boundary::{In, Out};
-use crate::jit::JitOptions;
-use crate::mode;
-use crate::modules::module_handle;
+use crate::module::jit_options::JitOptions;
+use crate::program::mode;
+use crate::program::modules::module_handle;
 use core::ffi::{c_char, c_uint, c_void};
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CUresult, CudaError};
@@ -42,7 +42,7 @@ pub(crate) fn cuModuleLoadFatBinary(module: Out<CUmodule>, image: In<c_void>) ->
 }
 
 pub(crate) fn cuModuleUnload(module: CUmodule) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(module.0)?;
     let handle = {
         let state = client.state();
         let (handle, found) = state.module(module.0, HandleKind::Module)?;
@@ -60,7 +60,7 @@ pub(crate) fn cuModuleGetFunction(
     module: CUmodule,
     name: In<c_char>,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(module.0)?;
     function.required()?;
     let module = module_handle(client, module.0, HandleKind::Module)?;
     // As drivers do: what is not found leaves no handle behind.
@@ -70,7 +70,7 @@ pub(crate) fn cuModuleGetFunction(
 }
 
 pub(crate) fn cuModuleGetFunctionCount(count: Out<c_uint>, module: CUmodule) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(module.0)?;
     count.required()?;
     let module = module_handle(client, module.0, HandleKind::Module)?;
     count.set(client.all_functions(module)?.len() as c_uint)
@@ -81,7 +81,7 @@ pub(crate) fn cuModuleEnumerateFunctions(
     places: c_uint,
     module: CUmodule,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(module.0)?;
     functions.required()?;
     let module = module_handle(client, module.0, HandleKind::Module)?;
     let found = client.all_functions(module)?;
@@ -97,7 +97,7 @@ pub(crate) fn cuModuleGetGlobal_v2(
     module: CUmodule,
     name: In<c_char>,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(module.0)?;
     let module = module_handle(client, module.0, HandleKind::Module)?;
     client.find_global(module, false, name.text()?, pointer, bytes)
 }

@@ -1,55 +1,16 @@
 //! Occupancy (the manual's "Occupancy"): asked of the server once for each function and launch; the
 //! best block size is found by asking for each.
 
-use crate::attach::Attached;
 use crate::boundary::Out;
-use crate::generic::{Travels, Words};
-use crate::mode;
-use crate::threads::DefaultStream;
+use crate::program::mode;
+use crate::program::occupancy::blocks_per_sm;
 use core::ffi::{c_int, c_uint};
 use cuda_api::attributes as attribute;
 use cuda_api::constants::function_attribute;
-use cuda_api::{CUfunction, CUoccupancyB2DSize, CUresult, CudaError, number};
+use cuda_api::{CUfunction, CUoccupancyB2DSize, CUresult};
 
 /// No device's blocks are larger: what a server says is not believed beyond that.
 const BLOCK_SIZE_MAX: c_int = 1 << 16;
-
-/// How many blocks of that size an SM takes.
-pub(super) fn blocks_per_sm(
-    client: &Attached,
-    function: CUfunction,
-    block_size: c_int,
-    shared_bytes: usize,
-    flags: c_uint,
-) -> Result<c_int, CudaError> {
-    let launch = (block_size, shared_bytes, flags);
-    let (handle, known) = {
-        let state = client.state();
-        let (handle, function) = state.function(function.0)?;
-        (handle, function.occupancy.get(launch))
-    };
-    if let Some(blocks) = known {
-        return Ok(blocks);
-    }
-    let mut words = Words::new();
-    let default = DefaultStream::Legacy;
-    function.encode(client, default, &mut words)?;
-    block_size.encode(client, default, &mut words)?;
-    shared_bytes.encode(client, default, &mut words)?;
-    flags.encode(client, default, &mut words)?;
-    let mut blocks = 0;
-    client.call_row(
-        |state| words.post(state, number::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags),
-        |reply| {
-            blocks = reply.value().map_err(|_| CudaError::UNKNOWN)?;
-            Ok(())
-        },
-    )?;
-    if let Some(function) = client.state().functions.get_mut(handle) {
-        function.occupancy.put(launch, blocks);
-    }
-    Ok(blocks)
-}
 
 pub(crate) fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     blocks: Out<c_int>,
@@ -109,7 +70,7 @@ pub(crate) fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     let (client, _) = mode::enter()?;
     min_grid_size.required()?;
     block_size.required()?;
-    let device = client.devices().first().ok_or(CudaError::NO_DEVICE)?;
+    let device = client.description();
     let of_device = |number: u32| device.attributes[number as usize];
     let of_function = {
         let state = client.state();

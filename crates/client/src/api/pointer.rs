@@ -1,10 +1,10 @@
 //! Pointer attributes (the manual's "Unified Addressing").
 
-use crate::attach::Attached;
 use crate::boundary::{In, Out};
-use crate::memory::where_is::Place;
+use crate::memory::address::Place;
 use crate::memory::{HostKind, HostTag};
-use crate::mode;
+use crate::program::Client;
+use crate::program::mode;
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::{memory_type, pointer_attribute as attribute};
 use cuda_api::{CUdeviceptr, CUresult, CudaError};
@@ -34,7 +34,7 @@ struct Facts {
 }
 
 impl Facts {
-    fn of(client: &Attached, place: Option<Place>, address: u64) -> Self {
+    fn of(client: &Client, place: Option<Place>, address: u64) -> Self {
         let range = match place {
             Some(
                 Place::Device { start, bytes, .. }
@@ -52,7 +52,7 @@ impl Facts {
             }
             // Mappings belong to no context.
             Some(Place::Mapped { id, .. }) => (0, id),
-            Some(Place::Global { .. }) => (client.contexts().primary(0).0 as u64, 0),
+            Some(Place::Global { .. }) => (client.contexts().primary(client.device).0 as u64, 0),
             _ => (0, 0),
         };
         let (device_address, host_address) = match place {
@@ -94,7 +94,7 @@ impl Facts {
 /// Stores an attribute's value. CUDA_ERROR_INVALID_VALUE if the address has none; what is stored
 /// for an address that CUDA knows nothing of is what cuPointerGetAttributes promises.
 fn store(
-    client: &Attached,
+    client: &Client,
     place: Option<Place>,
     number: c_uint,
     pointer: CUdeviceptr,
@@ -127,7 +127,7 @@ fn store(
         attribute::DEVICE_ORDINAL => {
             let ordinal = match place {
                 Some(Place::Device { device, .. }) => device,
-                Some(_) => 0,
+                Some(_) => client.device,
                 None => NO_DEVICE,
             };
             data.cast::<c_int>().set(ordinal)?;
@@ -159,11 +159,9 @@ fn store(
     }
 }
 
-/// The attached state: addresses are asked about in threads without a current context too.
-fn anywhere() -> Result<&'static Attached, CudaError> {
-    let client = mode::attached()?;
-    client.health()?;
-    Ok(client)
+/// The client that knows an address, which threads without a current context ask about too.
+fn anywhere(pointer: CUdeviceptr) -> Result<&'static Client, CudaError> {
+    mode::client_at(pointer.0)
 }
 
 pub(crate) fn cuPointerGetAttribute(
@@ -171,7 +169,7 @@ pub(crate) fn cuPointerGetAttribute(
     number: c_uint,
     pointer: CUdeviceptr,
 ) -> CUresult {
-    let client = anywhere()?;
+    let client = anywhere(pointer)?;
     let place = client.memory().place(pointer.0)?;
     store(client, Some(place), number, pointer, data)
 }
@@ -183,7 +181,7 @@ pub(crate) fn cuPointerGetAttributes(
     data: Out<*mut c_void>,
     pointer: CUdeviceptr,
 ) -> CUresult {
-    let client = anywhere()?;
+    let client = anywhere(pointer)?;
     if count as usize > ATTRIBUTES_MAX {
         return Err(CudaError::INVALID_VALUE);
     }

@@ -1,17 +1,18 @@
 //! Stream-ordered allocation (the manual's "Stream Ordered Memory Allocator").
 
 use crate::boundary::{In, Out};
-use crate::graphs::ClientGraphs;
+use crate::graph::backend::ClientGraphs;
+use crate::handles::device_of_word;
 use crate::memory::pools::{Sharing, default_pool};
-use crate::mode;
-use crate::threads::DefaultStream;
+use crate::program::mode;
+use crate::program::streams::DefaultStream;
 use channel::pool_file;
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::vmm;
 use cuda_api::pool::check_pool_location;
 use cuda_api::{
-    CUcontext, CUdevice, CUdeviceptr, CUmemAccessDesc, CUmemLocation, CUmemPoolProps, CUmemoryPool,
-    CUresult, CUstream, CudaError,
+    CUdevice, CUdeviceptr, CUmemAccessDesc, CUmemLocation, CUmemPoolProps, CUmemoryPool, CUresult,
+    CUstream, CudaError,
 };
 
 /// Descriptions of access taken from one call: more than there are devices.
@@ -20,7 +21,7 @@ const DESCRIPTIONS_MAX: usize = 1024;
 /// CUDA_ERROR_INVALID_DEVICE for a device that is none.
 fn check_device(device: CUdevice) -> CUresult {
     match usize::try_from(device) {
-        Ok(device) if device < mode::attached()?.devices().len() => Ok(()),
+        Ok(device) if device < mode::program()?.devices().len() => Ok(()),
         _ => Err(CudaError::INVALID_DEVICE),
     }
 }
@@ -32,12 +33,15 @@ pub(crate) fn cuDeviceGetDefaultMemPool(pool: Out<CUmemoryPool>, device: CUdevic
 
 pub(crate) fn cuDeviceGetMemPool(pool: Out<CUmemoryPool>, device: CUdevice) -> CUresult {
     check_device(device)?;
-    pool.set(mode::attached()?.memory().pools.current(device)?)
+    pool.set(mode::client_on(device)?.memory().pools.current())
 }
 
 pub(crate) fn cuDeviceSetMemPool(device: CUdevice, pool: CUmemoryPool) -> CUresult {
     check_device(device)?;
-    mode::attached()?.memory().pools.set_current(device, pool)
+    match device_of_word(pool.0 as u64) == Some(device) {
+        true => mode::client_on(device)?.memory().pools.set_current(pool),
+        false => Err(CudaError::INVALID_VALUE),
+    }
 }
 
 /// The device of a location. CUDA_ERROR_NOT_SUPPORTED for memory that pools are not made of:
@@ -73,7 +77,7 @@ pub(crate) fn cuMemSetMemPool(
 }
 
 pub(crate) fn cuMemPoolCreate(pool: Out<CUmemoryPool>, properties: In<CUmemPoolProps>) -> CUresult {
-    let client = mode::attached()?;
+    mode::program()?;
     pool.required()?;
     let properties = properties.get()?;
     check_pool_location(properties.location, properties.allocType)?;
@@ -87,11 +91,11 @@ pub(crate) fn cuMemPoolCreate(pool: Out<CUmemoryPool>, properties: In<CUmemPoolP
     };
     check_device(properties.location.id)?;
     let bytes_max = properties.maxSize as u64;
-    pool.set(client.memory().pools.create(properties.location.id, bytes_max, sharing)?)
+    pool.set(mode::client_on(properties.location.id)?.memory().pools.create(bytes_max, sharing)?)
 }
 
 pub(crate) fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
-    mode::attached()?.memory().pools.destroy(pool)
+    mode::client_of(pool.0)?.memory().pools.destroy(pool)
 }
 
 /// A pool's own device has access, which cannot be taken away; no other reaches it.
@@ -100,7 +104,7 @@ pub(crate) fn cuMemPoolSetAccess(
     descriptions: In<CUmemAccessDesc>,
     count: usize,
 ) -> CUresult {
-    let device = mode::attached()?.memory().pools.get(pool)?.device();
+    let device = mode::client_of(pool.0)?.memory().pools.get(pool)?.device();
     if count > DESCRIPTIONS_MAX {
         return Err(CudaError::INVALID_VALUE);
     }
@@ -121,7 +125,7 @@ pub(crate) fn cuMemPoolGetAccess(
     pool: CUmemoryPool,
     location: Out<CUmemLocation>,
 ) -> CUresult {
-    let device = mode::attached()?.memory().pools.get(pool)?.device();
+    let device = mode::client_of(pool.0)?.memory().pools.get(pool)?.device();
     let location = location.as_in().get()?;
     let own = location == CUmemLocation { kind: vmm::LOCATION_DEVICE, id: device };
     flags.set(if own { vmm::ACCESS_READ_WRITE } else { vmm::ACCESS_NONE })
@@ -136,7 +140,7 @@ fn allocate(
     pool: Option<CUmemoryPool>,
     stream: CUstream,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(stream.0)?;
     pointer.required()?;
     let per_thread = default == DefaultStream::PerThread;
     let graphs = ClientGraphs(client);
@@ -147,10 +151,7 @@ fn allocate(
     let context = client.context_of(stream)?;
     let pool = match pool {
         Some(pool) => pool,
-        None => {
-            let device = client.contexts().with(CUcontext(context as usize), |c| c.device)?;
-            client.memory().pools.current(device)?
-        }
+        None => client.memory().pools.current(),
     };
     if bytes == 0 {
         client.memory().pools.get(pool)?;
@@ -184,7 +185,7 @@ pub(crate) fn cuMemFreeAsync(
     pointer: CUdeviceptr,
     stream: CUstream,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(stream.0)?;
     let per_thread = default == DefaultStream::PerThread;
     if graph::capture_free(ClientGraphs(client), stream, per_thread, pointer)? {
         return Ok(());
@@ -198,7 +199,7 @@ pub(crate) fn cuMemFreeAsync(
 }
 
 pub(crate) fn cuMemPoolTrimTo(pool: CUmemoryPool, min_bytes_to_keep: usize) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client_of(pool.0)?;
     client.trim_pool(pool, min_bytes_to_keep as u64)
 }
 
@@ -207,7 +208,7 @@ pub(crate) fn cuMemPoolGetAttribute(
     attribute: c_uint,
     value: Out<c_void>,
 ) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client_of(pool.0)?;
     value.required()?;
     let found = client.memory().pools.get(pool)?.attribute(attribute)?;
     match found {
@@ -221,7 +222,7 @@ pub(crate) fn cuMemPoolSetAttribute(
     attribute: c_uint,
     value: Out<c_void>,
 ) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client_of(pool.0)?;
     value.required()?;
     client.memory().pools.get(pool)?.set_attribute(attribute, |wide| match wide {
         true => value.cast::<u64>().as_in().get(),

@@ -4,15 +4,15 @@
 //! block says where the block's memory is, as cuIpcGetMemHandle does, and that number.
 
 use super::ipc::{POINTER_MAGIC, open, share, to_bytes, to_words};
-use crate::attach::Attached;
 use crate::boundary::{In, Out};
+use crate::memory::address::Place;
 use crate::memory::pools::Sharing;
-use crate::memory::where_is::Place;
-use crate::mode;
+use crate::program::Client;
+use crate::program::mode;
 use channel::{pool_file, system};
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::vmm;
-use cuda_api::{CUcontext, CUdeviceptr, CUmemPoolPtrExportData, CUmemoryPool, CUresult, CudaError};
+use cuda_api::{CUdeviceptr, CUmemPoolPtrExportData, CUmemoryPool, CUresult, CudaError};
 use std::os::fd::IntoRawFd;
 
 pub(crate) fn cuMemPoolExportToShareableHandle(
@@ -21,7 +21,7 @@ pub(crate) fn cuMemPoolExportToShareableHandle(
     handle_type: c_uint,
     flags: u64,
 ) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client_of(pool.0)?;
     handle.required()?;
     if flags != 0 || handle_type != vmm::HANDLE_POSIX_FD {
         return Err(CudaError::INVALID_VALUE);
@@ -49,8 +49,7 @@ pub(crate) fn cuMemPoolImportFromShareableHandle(
     // The descriptor comes as a pointer.
     let fd = c_int::try_from(handle.address()).map_err(|_| CudaError::INVALID_VALUE)?;
     let number = pool_file::number_in(fd).ok_or(CudaError::INVALID_VALUE)?;
-    let device = client.contexts().with(CUcontext::NULL, |context| context.device)?;
-    pool.set(client.memory().pools.create(device, 0, Sharing::Imported(number))?)
+    pool.set(client.memory().pools.create(0, Sharing::Imported(number))?)
 }
 
 pub(crate) fn cuMemPoolExportPointer(
@@ -91,7 +90,7 @@ pub(crate) fn cuMemPoolImportPointer(
     pointer.set(opened)
 }
 
-impl Attached {
+impl Client {
     /// Closes a block of another process' pool, behind all work: false if it is none.
     pub(crate) fn close_imported(&self, pointer: CUdeviceptr) -> Result<bool, CudaError> {
         if !self.memory().pools.imported.contains(&pointer.0) {

@@ -1,13 +1,14 @@
 //! What programs ask of a device to hand it on: the SMs of a device, a context, a stream, and parts
 //! of them. No range of memory has a handle of its own.
 
-use super::device::{attribute_of, device};
+use super::device::device;
 use super::stream::description;
-use crate::attach::Device;
 use crate::boundary::{In, Out};
-use crate::current;
-use crate::mode;
-use crate::threads::DefaultStream;
+use crate::context::current;
+use crate::program::attributes::attribute_of;
+use crate::program::mode;
+use crate::program::streams::DefaultStream;
+use channel::message::Device;
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::attributes as attribute;
 use cuda_api::resource::{Partition, check_range_handle};
@@ -40,7 +41,7 @@ fn partition_of(device: &Device) -> Partition {
 
 /// What there is of a resource in a context; 0 is the current one.
 fn resource_of(word: u64, kind: c_uint) -> Result<CUdevResource, CudaError> {
-    let contexts = mode::attached()?.contexts();
+    let contexts = mode::program()?.contexts();
     let word = if word == 0 { current::word() } else { word };
     let device = contexts.with(CUcontext(word as usize), |context| context.device)?;
     let sms = contexts.with_green(word, |green| green.sms.clone()).ok();
@@ -55,7 +56,7 @@ pub(crate) fn cuDevSmResourceSplitByCount(
     flags: c_uint,
     sms_min: c_uint,
 ) -> CUresult {
-    mode::attached()?;
+    mode::program()?;
     partition(0)?.answer_split_by_count(result, groups, input, remainder, flags, sms_min)
 }
 
@@ -67,7 +68,7 @@ pub(crate) fn cuDevSmResourceSplit(
     flags: c_uint,
     params: Out<CUdevSmGroupParams>,
 ) -> CUresult {
-    mode::attached()?;
+    mode::program()?;
     partition(0)?.answer_split(result, groups, input, remainder, flags, params)
 }
 

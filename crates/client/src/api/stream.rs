@@ -1,12 +1,14 @@
 //! Streams (the manual's "Stream Management").
 
 use crate::boundary::Out;
-use crate::contexts::current_green;
-use crate::hostfunc::HostFunction;
-use crate::mode;
-use crate::state::wire_stream;
-use crate::streams::Stream;
-use crate::threads::DefaultStream;
+use crate::context::table::current_green;
+use crate::graph::backend::graphs;
+use crate::handles::device_of_word;
+use crate::program::host_functions::HostFunction;
+use crate::program::mode;
+use crate::program::streams::DefaultStream;
+use crate::program::submission::wire_stream;
+use crate::stream::table::Stream;
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::capture::EVENT_EXTERNAL;
 use cuda_api::constants::stream_flags;
@@ -36,7 +38,7 @@ pub(super) fn create(
     flags: c_uint,
     priority: c_int,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_on(device_of_word(context).unwrap_or(0))?;
     stream.required()?;
     if flags & !stream_flags::NON_BLOCKING != 0 {
         return Err(CudaError::INVALID_VALUE);
@@ -49,19 +51,19 @@ pub(super) fn create(
 }
 
 pub(crate) fn cuStreamDestroy_v2(stream: CUstream) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(stream.0)?;
     client.destroy_stream(stream)
 }
 
 pub(crate) fn cuStreamSynchronize(default: DefaultStream, stream: CUstream) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(stream.0)?;
     let stream = client.stream(stream, default)?;
     client.check_not_capturing(stream)?;
     client.synchronize(stream)
 }
 
 pub(crate) fn cuStreamQuery(default: DefaultStream, stream: CUstream) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(stream.0)?;
     let stream = client.stream(stream, default)?;
     client.check_not_capturing(stream)?;
     match client.is_idle(stream)? {
@@ -76,7 +78,7 @@ pub(crate) fn cuStreamWaitEvent(
     event: CUevent,
     flags: c_uint,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(stream.0)?;
     if flags & !EVENT_EXTERNAL != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
@@ -85,8 +87,8 @@ pub(crate) fn cuStreamWaitEvent(
         let state = client.state();
         (state.events.decode(event.0)?, state.events.lookup(event.0)?.recorded.is_some())
     };
-    if client.graphs.watches_events()
-        && client.graphs.wait_event(client.stream_key(stream)?, event, flags, recorded)?
+    if graphs().watches_events()
+        && graphs().wait_event(client.stream_key(stream)?, event, flags, recorded)?
     {
         return Ok(());
     }
@@ -96,7 +98,7 @@ pub(crate) fn cuStreamWaitEvent(
 /// What a stream is: priority, flags and context. Default streams are blocking ones of the
 /// current context.
 pub(super) fn description(default: DefaultStream, stream: CUstream) -> Result<Stream, CudaError> {
-    let client = mode::client()?;
+    let client = mode::client_of(stream.0)?;
     let handle = client.stream(stream, default)?;
     let found = client.state().streams.get(handle).copied();
     found.map_or_else(
@@ -135,9 +137,9 @@ pub(crate) fn cuStreamGetCtx(
 }
 
 pub(crate) fn cuStreamGetId(default: DefaultStream, stream: CUstream, id: Out<u64>) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(stream.0)?;
     let handle = client.stream(stream, default)?;
-    id.set(match handle == crate::streams::LEGACY {
+    id.set(match handle == crate::stream::table::LEGACY {
         true => LEGACY_ID,
         false => handle.to_word(),
     })
@@ -149,7 +151,7 @@ pub(crate) fn cuStreamGetDevice(
     device: Out<CUdevice>,
 ) -> CUresult {
     let context = CUcontext(description(default, stream)?.context as usize);
-    device.set(mode::attached()?.contexts().with(context, |context| context.device)?)
+    device.set(mode::program()?.contexts().with(context, |context| context.device)?)
 }
 
 pub(crate) fn cuStreamAddCallback(
@@ -159,7 +161,7 @@ pub(crate) fn cuStreamAddCallback(
     user_data: Out<c_void>,
     flags: c_uint,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(stream.0)?;
     if flags != 0 || callback.is_none() {
         return Err(CudaError::INVALID_VALUE);
     }

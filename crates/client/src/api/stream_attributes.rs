@@ -1,16 +1,16 @@
 //! Attributes of streams (the manual's cuStreamSetAttribute): hints, which are kept here and go
 //! nowhere.
 
-use crate::attach::Attached;
 use crate::boundary::{In, Out};
-use crate::mode;
-use crate::threads::DefaultStream;
+use crate::program::Client;
+use crate::program::mode;
+use crate::program::streams::DefaultStream;
 use core::ffi::c_uint;
 use cuda_api::handle::Handle;
 use cuda_api::{CUlaunchAttributeValue, CUresult, CUstream};
 
 /// The priority of a stream; the legacy default stream's is the default one.
-fn priority(client: &Attached, stream: Handle) -> i32 {
+fn priority(client: &Client, stream: Handle) -> i32 {
     client.state().streams.get(stream).map_or(0, |stream| stream.priority)
 }
 
@@ -20,7 +20,7 @@ pub(crate) fn cuStreamGetAttribute(
     attribute: c_uint,
     value: Out<CUlaunchAttributeValue>,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(stream.0)?;
     let stream = client.stream(stream, default)?;
     let priority = priority(client, stream);
     let attributes = client.state().streams.attributes(stream);
@@ -33,7 +33,7 @@ pub(crate) fn cuStreamSetAttribute(
     attribute: c_uint,
     value: In<CUlaunchAttributeValue>,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(stream.0)?;
     let stream = client.stream(stream, default)?;
     let (value, priority) = (value.get()?, priority(client, stream));
     let mut state = client.state();
@@ -48,7 +48,7 @@ pub(crate) fn cuStreamCopyAttributes(
     to: CUstream,
     from: CUstream,
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(to.0)?;
     let (to, from) = (client.stream(to, default)?, client.stream(from, default)?);
     let mut state = client.state();
     let attributes = state.streams.attributes(from);

@@ -1,106 +1,17 @@
 //! Writing words and waiting for them in a stream's order (the manual's "Stream Memory
 //! Operations").
 
-use crate::attach::Attached;
 use crate::boundary::Out;
-use crate::mode;
-use crate::state::wire_stream;
-use crate::threads::DefaultStream;
+use crate::program::mem_ops::{check_mem_ops, post_mem_ops};
+use crate::program::mode;
+use crate::program::streams::DefaultStream;
 use core::ffi::c_uint;
-use cuda_api::attributes as attribute;
-use cuda_api::constants::{mem_op, stream_value};
-use cuda_api::handle::Handle;
-use cuda_api::{
-    CUdeviceptr, CUresult, CUstream, CUstreamBatchMemOpParams, CudaError, Word, number,
-};
+use cuda_api::constants::mem_op;
+use cuda_api::{CUdeviceptr, CUresult, CUstream, CUstreamBatchMemOpParams, CudaError};
 use graph::NodeKind;
 
 /// Operations of one batch: CUDA's limit.
 const BATCH_MAX: c_uint = 256;
-
-/// One checked operation: its row, address, value and flags.
-pub(crate) struct MemOperation {
-    row: u16,
-    words: [u64; 3],
-}
-
-impl MemOperation {
-    /// Checks what CUDA says that it checks: flags that the device knows, an aligned word that it
-    /// reaches.
-    fn new(
-        client: &Attached,
-        row: u16,
-        address: CUdeviceptr,
-        value: u64,
-        flags: u64,
-    ) -> Result<Self, CudaError> {
-        let flags = u32::try_from(flags).map_err(|_| CudaError::INVALID_VALUE)?;
-        let bytes = match row {
-            number::cuStreamWriteValue32_v2 | number::cuStreamWaitValue32_v2 => 4,
-            _ => 8,
-        };
-        let writes =
-            matches!(row, number::cuStreamWriteValue32_v2 | number::cuStreamWriteValue64_v2);
-        let known = match writes {
-            true => flags & !stream_value::WRITE_NO_MEMORY_BARRIER == 0,
-            false => flags & !stream_value::WAIT_FLUSH <= stream_value::WAIT_NOR,
-        };
-        if !known || !address.0.is_multiple_of(bytes) {
-            return Err(CudaError::INVALID_VALUE);
-        }
-        let offers = |number: u32| {
-            let device = client.devices().first();
-            device.is_some_and(|d| super::device::attribute_of(d, number) != 0)
-        };
-        let flushes = !writes && flags & stream_value::WAIT_FLUSH != 0;
-        let nor = !writes && flags & !stream_value::WAIT_FLUSH == stream_value::WAIT_NOR;
-        if flushes && !offers(attribute::CAN_FLUSH_REMOTE_WRITES)
-            || nor && !offers(attribute::CAN_USE_STREAM_WAIT_VALUE_NOR)
-            || bytes == 8 && !offers(attribute::CAN_USE_64_BIT_STREAM_MEM_OPS)
-        {
-            return Err(CudaError::NOT_SUPPORTED);
-        }
-        client.memory().check_device_range(address.0, bytes)?;
-        let value = if bytes == 4 { value & u64::from(u32::MAX) } else { value };
-        Ok(Self { row, words: [address.0, value, flags.into()] })
-    }
-}
-
-/// Checks operations of a batch.
-pub(crate) fn check_mem_ops(
-    client: &Attached,
-    params: &[CUstreamBatchMemOpParams],
-) -> Result<Vec<MemOperation>, CudaError> {
-    let mut operations = Vec::with_capacity(params.len());
-    for p in params {
-        let row = match p.operation as u32 {
-            mem_op::WAIT_VALUE_32 => number::cuStreamWaitValue32_v2,
-            mem_op::WAIT_VALUE_64 => number::cuStreamWaitValue64_v2,
-            mem_op::WRITE_VALUE_32 => number::cuStreamWriteValue32_v2,
-            mem_op::WRITE_VALUE_64 => number::cuStreamWriteValue64_v2,
-            // One operation waits for the one before in any case.
-            mem_op::BARRIER => continue,
-            mem_op::FLUSH_REMOTE_WRITES => return Err(CudaError::NOT_SUPPORTED),
-            _ => return Err(CudaError::INVALID_VALUE),
-        };
-        operations.push(MemOperation::new(client, row, p.address, p.value, p.flags)?);
-    }
-    Ok(operations)
-}
-
-/// Posts operations that were checked, one right behind the other.
-pub(crate) fn post_mem_ops(
-    client: &Attached,
-    stream: Handle,
-    operations: &[MemOperation],
-) -> CUresult {
-    let mut state = client.state();
-    for MemOperation { row, words: [address, value, flags] } in operations {
-        let words = [wire_stream(stream).to_word(), *address, *value, *flags];
-        state.push_words_in(stream, *row, &words)?;
-    }
-    Ok(())
-}
 
 /// All operations are checked before the first one is posted: all or none.
 fn operate(
@@ -108,7 +19,7 @@ fn operate(
     stream: CUstream,
     params: &[CUstreamBatchMemOpParams],
 ) -> CUresult {
-    let client = mode::client()?;
+    let client = mode::client_of(stream.0)?;
     let stream = client.stream(stream, default)?;
     let operations = check_mem_ops(client, params)?;
     match client.captured(stream, || Ok(NodeKind::MemOps(params.to_vec())))? {

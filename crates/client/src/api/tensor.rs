@@ -2,7 +2,7 @@
 //! provider alone knows how.
 
 use crate::boundary::{In, Out};
-use crate::mode;
+use crate::program::mode;
 use channel::request::{
     EncodeIm2col, EncodeTiled, ReplaceMapAddress, TENSOR_RANK_MAX, TensorDescription,
 };
@@ -56,7 +56,7 @@ pub(crate) fn cuTensorMapEncodeTiled(
     l2_promotion: c_uint,
     oob_fill: c_uint,
 ) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client()?;
     map.required()?;
     let modes = [interleave, swizzle, l2_promotion, oob_fill];
     let mut tensor =
@@ -83,7 +83,7 @@ pub(crate) fn cuTensorMapEncodeIm2col(
     l2_promotion: c_uint,
     oob_fill: c_uint,
 ) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client()?;
     map.required()?;
     let modes = [interleave, swizzle, l2_promotion, oob_fill];
     let mut tensor =
@@ -97,7 +97,7 @@ pub(crate) fn cuTensorMapEncodeIm2col(
 }
 
 pub(crate) fn cuTensorMapReplaceAddress(map: Out<CUtensorMap>, address: Out<c_void>) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client()?;
     let request = ReplaceMapAddress { map: map.get()?.opaque, address: address.address() };
     map.set(CUtensorMap { opaque: client.call(&request)? })
 }

@@ -1,9 +1,9 @@
 //! Texture and surface objects (the manual's "Texture Object Management" and "Surface Object
 //! Management").
 
-use crate::arrays::ObjectKind;
 use crate::boundary::{In, Out};
-use crate::mode;
+use crate::program::arrays::ObjectKind;
+use crate::program::mode;
 use cuda_api::constants::resource_type;
 use cuda_api::{
     CUDA_RESOURCE_DESC, CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUresult, CUsurfObject,

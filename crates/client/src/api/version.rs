@@ -1,14 +1,14 @@
 //! Initialisation, version, error names, entry points (the manual's "Initialization", "Version
 //! Management", "Error Handling" and "Driver Entry Point Access").
 
+use super::export_table_host::Tables;
 use crate::boundary::{In, Out};
-use crate::entry::exported_address;
-use crate::export_host::Tables;
-use crate::mode;
+use crate::program::mode;
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use cuda_api::constants::{loading_mode, proc_address};
 use cuda_api::symbols::{self, ProcError};
 use cuda_api::{CUresult, CUuuid, CudaError, environment, error_row, wants_per_thread};
+use std::sync::OnceLock;
 
 /// CUDA version of the API that the table describes: what is reported where nobody else knows.
 const API_VERSION: c_int = 13000;
@@ -26,7 +26,7 @@ pub(crate) fn cuDriverGetVersion(version: Out<c_int>) -> CUresult {
 
 /// The one number that everybody is told.
 pub(crate) fn driver_version() -> c_int {
-    mode::attached_even_before_init().map_or(API_VERSION, |client| client.driver_version())
+    mode::program_even_before_init().map_or(API_VERSION, |program| program.driver_version())
 }
 
 /// Before version 2 of the function, a missing symbol is an error and leaves `pfn` alone.
@@ -60,6 +60,18 @@ pub(crate) fn cuGetProcAddress_v2(
     };
     symbol_status.set_if_wanted(status);
     pfn.set(address)
+}
+
+/// What says where each exported symbol is, by its index.
+static ADDRESSES: OnceLock<fn(usize) -> *mut c_void> = OnceLock::new();
+
+/// Has [`cuGetProcAddress`] find symbols' addresses. The first one stays.
+pub(crate) fn find_symbols_by(address: fn(usize) -> *mut c_void) {
+    let _ = ADDRESSES.set(address);
+}
+
+fn exported_address(index: usize) -> *mut c_void {
+    ADDRESSES.get().map_or(core::ptr::null_mut(), |address| address(index))
 }
 
 /// The address that stands for a name; the outer error is one of the arguments.
@@ -99,16 +111,16 @@ pub(crate) fn cuGetErrorString(error: c_uint, p_str: Out<*const c_char>) -> CUre
 }
 
 pub(crate) fn cuModuleGetLoadingMode(mode: Out<c_uint>) -> CUresult {
-    mode::attached()?;
+    mode::program()?;
     let eager = std::env::var_os(environment::CUDA_MODULE_LOADING).is_some_and(|v| v == "EAGER");
     mode.set(if eager { loading_mode::EAGER } else { loading_mode::LAZY })
 }
 
 /// Programs mark where they want to be profiled; nothing profiles them here.
 pub(crate) fn cuProfilerStart() -> CUresult {
-    mode::attached().map(|_| ())
+    mode::program().map(|_| ())
 }
 
 pub(crate) fn cuProfilerStop() -> CUresult {
-    mode::attached().map(|_| ())
+    mode::program().map(|_| ())
 }

@@ -2,7 +2,7 @@
 
 use crate::boundary::{In, Out};
 use crate::memory::heap::CHUNK_ALIGNMENT;
-use crate::mode;
+use crate::program::mode;
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::vmm;
 use cuda_api::{
@@ -24,7 +24,7 @@ fn device_of(location: CUmemLocation) -> Result<CUdevice, CudaError> {
     use cuda_api::constants::memory_location::*;
     match location.kind {
         DEVICE => match usize::try_from(location.id) {
-            Ok(id) if id < mode::attached()?.devices().len() => Ok(location.id),
+            Ok(id) if id < mode::program()?.devices().len() => Ok(location.id),
             _ => Err(CudaError::INVALID_DEVICE),
         },
         HOST | HOST_NUMA | HOST_NUMA_CURRENT => Err(CudaError::NOT_SUPPORTED),
@@ -51,7 +51,7 @@ pub(crate) fn cuMemAddressReserve(
     wanted: CUdeviceptr,
     flags: u64,
 ) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client()?;
     client.health()?;
     pointer.required()?;
     let bytes = check_size(bytes)?;
@@ -62,7 +62,7 @@ pub(crate) fn cuMemAddressReserve(
 }
 
 pub(crate) fn cuMemAddressFree(pointer: CUdeviceptr, bytes: usize) -> CUresult {
-    mode::attached()?.free_addresses(pointer.0, check_size(bytes)?)
+    mode::client_at(pointer.0)?.free_addresses(pointer.0, check_size(bytes)?)
 }
 
 pub(crate) fn cuMemCreate(
@@ -71,18 +71,18 @@ pub(crate) fn cuMemCreate(
     properties: In<CUmemAllocationProp>,
     flags: u64,
 ) -> CUresult {
-    let client = mode::attached()?;
-    client.health()?;
+    mode::program()?;
     handle.required()?;
     let (device, handle_types) = check_properties(&properties.get()?)?;
     if flags != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    handle.set(client.create_physical(device, check_size(bytes)?, handle_types)?)
+    let client = mode::client_on(device)?;
+    handle.set(client.create_physical(check_size(bytes)?, handle_types)?)
 }
 
 pub(crate) fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
-    mode::attached()?.release_physical(handle)
+    mode::client_of(handle as usize)?.release_physical(handle)
 }
 
 pub(crate) fn cuMemMap(
@@ -92,7 +92,7 @@ pub(crate) fn cuMemMap(
     handle: CUmemGenericAllocationHandle,
     flags: u64,
 ) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client_at(pointer.0)?;
     let bytes = check_size(bytes)?;
     if flags != 0 {
         return Err(CudaError::INVALID_VALUE);
@@ -101,7 +101,7 @@ pub(crate) fn cuMemMap(
 }
 
 pub(crate) fn cuMemUnmap(pointer: CUdeviceptr, bytes: usize) -> CUresult {
-    mode::attached()?.unmap_physical(pointer.0, check_size(bytes)?)
+    mode::client_at(pointer.0)?.unmap_physical(pointer.0, check_size(bytes)?)
 }
 
 pub(crate) fn cuMemSetAccess(
@@ -110,7 +110,7 @@ pub(crate) fn cuMemSetAccess(
     descriptions: In<CUmemAccessDesc>,
     count: usize,
 ) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client_at(pointer.0)?;
     let bytes = check_size(bytes)?;
     // One device is at a place, so more than one description says something about another one.
     if count != 1 {
@@ -131,7 +131,7 @@ pub(crate) fn cuMemGetAccess(
     location: In<CUmemLocation>,
     pointer: CUdeviceptr,
 ) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client_at(pointer.0)?;
     flags.required()?;
     device_of(location.get()?)?;
     flags.set(client.memory().access(pointer.0)?.into())
@@ -143,7 +143,7 @@ pub(crate) fn cuMemGetAllocationGranularity(
     properties: In<CUmemAllocationProp>,
     option: c_uint,
 ) -> CUresult {
-    mode::attached()?;
+    mode::program()?;
     check_properties(&properties.get()?)?;
     match option {
         vmm::GRANULARITY_MINIMUM | vmm::GRANULARITY_RECOMMENDED => {
@@ -160,7 +160,7 @@ pub(crate) fn cuMemExportToShareableHandle(
     kind: c_uint,
     flags: u64,
 ) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client_of(handle as usize)?;
     shareable.required()?;
     match (kind, flags) {
         (vmm::HANDLE_POSIX_FD, 0) => {
@@ -178,7 +178,7 @@ pub(crate) fn cuMemImportFromShareableHandle(
     shareable: Out<c_void>,
     kind: c_uint,
 ) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client()?;
     client.health()?;
     handle.required()?;
     if kind != vmm::HANDLE_POSIX_FD {
@@ -199,7 +199,7 @@ pub(crate) fn cuMemGetAllocationPropertiesFromHandle(
     properties: Out<CUmemAllocationProp>,
     handle: CUmemGenericAllocationHandle,
 ) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client_of(handle as usize)?;
     let (device, handle_types) = {
         let mut memory = client.memory();
         let physical = memory.physical(handle)?;
@@ -221,7 +221,7 @@ pub(crate) fn cuMemRetainAllocationHandle(
     handle: Out<CUmemGenericAllocationHandle>,
     address: Out<c_void>,
 ) -> CUresult {
-    let client = mode::attached()?;
+    let client = mode::client_at(address.address())?;
     handle.required()?;
     handle.set(client.memory().retain_physical(address.address())?)
 }

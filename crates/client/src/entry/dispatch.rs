@@ -2,15 +2,15 @@
 //!
 //! A row that a program gets and that nobody wrote does not compile. `local` and `special` rows
 //! are functions of [`crate::api`]; `post` and `call` rows are made from their parameters'
-//! types ([`crate::generic`]), but for those named in `implement!` below, where the client has
+//! types ([`crate::program::forwarded`]), but for those named in `implement!` below, where the client has
 //! something to check or to remember.
 
 use super::trace;
 use crate::api;
 use crate::boundary::{FromProgram, guard};
-use crate::generic::generic;
-use crate::mode;
-use crate::threads::DefaultStream;
+use crate::program::forwarded::generic;
+use crate::program::mode;
+use crate::program::streams::DefaultStream;
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use cuda_api::*;
 
@@ -76,7 +76,7 @@ macro_rules! implement {
 #[cold]
 fn failed(name: &'static str, error: CudaError) {
     trace::failed(name, Err(error));
-    if let Ok(client) = mode::attached() {
+    if let Ok(client) = mode::any_client() {
         client.show_assertions(error);
     }
 }

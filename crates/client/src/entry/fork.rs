@@ -6,7 +6,7 @@
 //! (In pass-through the provider looks after its own fork.)
 
 use super::{COUNT, dispatch, resolver, set_entry, trace};
-use crate::mode;
+use crate::program::mode;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
 use cuda_api::symbols::SYMBOLS;

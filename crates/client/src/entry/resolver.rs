@@ -8,7 +8,7 @@
 //! itself.
 
 use super::{COUNT, dispatch, entry, fork, set_entry, trace, unsupported};
-use crate::mode::{self, Mode};
+use crate::program::mode::{self, Mode};
 use crate::stderr::say;
 use core::arch::naked_asm;
 use core::cell::Cell;
@@ -109,6 +109,7 @@ extern "C" fn resolve(index: u32) -> *const c_void {
                 std::panic::catch_unwind(mode::decide).unwrap_or(Mode::Refused(CudaError::UNKNOWN));
             // First of all: other threads come in by an entry as soon as it is filled.
             mode::set(&mode);
+            crate::api::find_symbols_by(super::exported_address);
             fill(&mode);
             THIS_THREAD_DECIDES.set(false);
             STATE.store(DECIDED, Ordering::Release);

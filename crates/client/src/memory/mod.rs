@@ -5,19 +5,14 @@
 //! that is bookkeeping in [`heap`]. Pinned host memory works the same way, with chunks that are
 //! memory files. Everything here is behind the memory lock.
 
-pub(crate) mod allocate;
-mod arrivals;
-pub(crate) mod descriptors;
+pub(crate) mod address;
+pub(crate) mod fd_numbers;
 pub(crate) mod heap;
 pub(crate) mod kept_file;
-pub(crate) mod pinned;
+pub(crate) mod page_exchange;
 pub(crate) mod pools;
-mod registered;
-pub(crate) mod staging;
-mod swap;
-pub(crate) mod transfer;
+pub(crate) mod registered;
 pub(crate) mod virtual_memory;
-pub(crate) mod where_is;
 
 use channel::memfd::{Mapping, Reservation};
 use channel::message::Window;
@@ -94,33 +89,28 @@ struct ManagedVariables {
     _file: KeptFile,
 }
 
-/// Device memory of one device.
-pub(crate) struct DeviceMemory {
-    pub(crate) heap: Heap<DeviceTag>,
-}
-
 /// All of the client's memory.
 pub(crate) struct Memory {
-    window: Arc<Reservation>,
-    host_window: Arc<Reservation>,
-    /// The window is divided among the devices.
-    device_bytes: u64,
-    devices: Vec<DeviceMemory>,
+    pub(crate) window: Arc<Reservation>,
+    pub(crate) host_window: Arc<Reservation>,
+    /// The device whose memory it is.
+    pub(crate) device: CUdevice,
+    pub(crate) heap: Heap<DeviceTag>,
     pub(crate) pools: Pools,
-    host: Heap<HostTag>,
+    pub(crate) host: Heap<HostTag>,
     /// The file of each device chunk by its address: what outlives a server.
-    chunk_files: BTreeMap<u64, KeptFile>,
+    pub(crate) chunk_files: BTreeMap<u64, KeptFile>,
     /// Each pinned chunk by its address.
-    host_chunks: BTreeMap<u64, (Mapping, KeptFile)>,
+    pub(crate) host_chunks: BTreeMap<u64, (Mapping, KeptFile)>,
     /// Variables of modules by address: they may lie outside the window.
     globals: BTreeMap<u64, Global>,
     /// Memory of modules' managed variables by address.
     managed: BTreeMap<u64, ManagedVariables>,
     /// What the program said about its managed memory.
     pub(crate) advice: AdviceMap,
-    virtual_memory: VirtualMemory,
+    pub(crate) virtual_memory: VirtualMemory,
     /// What the program registered, by its addresses there.
-    registered: BTreeMap<u64, Registered>,
+    pub(crate) registered: BTreeMap<u64, Registered>,
     next_id: u64,
 }
 
@@ -129,20 +119,13 @@ impl Memory {
     pub(crate) fn new(
         window: Arc<Reservation>,
         host_window: Arc<Reservation>,
-        devices: usize,
+        device: CUdevice,
     ) -> Self {
-        let device_bytes = (window.bytes() / devices.max(1) as u64) & !(CHUNK_ALIGNMENT - 1);
-        let device = |index: usize| DeviceMemory {
-            heap: Heap::new(
-                window.address() + index as u64 * device_bytes,
-                device_bytes,
-                DEVICE_CHUNK_BYTES_MIN,
-            ),
-        };
         let whole = Window { address: host_window.address(), bytes: host_window.bytes() };
         Self {
-            devices: (0..devices).map(device).collect(),
-            pools: Pools::new(devices),
+            device,
+            heap: Heap::new(window.address(), window.bytes(), DEVICE_CHUNK_BYTES_MIN),
+            pools: Pools::new(device),
             host: Heap::new(
                 whole.address,
                 whole.managed().address - whole.address,
@@ -150,41 +133,28 @@ impl Memory {
             ),
             window,
             host_window,
-            device_bytes,
             chunk_files: BTreeMap::new(),
             host_chunks: BTreeMap::new(),
             globals: BTreeMap::new(),
             managed: BTreeMap::new(),
             advice: AdviceMap::new(),
-            virtual_memory: VirtualMemory::new(),
+            virtual_memory: VirtualMemory::new(device),
             registered: BTreeMap::new(),
             next_id: 1,
         }
     }
 
-    /// A device's memory.
-    pub(crate) fn device(&mut self, device: CUdevice) -> Option<&mut DeviceMemory> {
-        self.devices.get_mut(usize::try_from(device).ok()?)
-    }
-
-    /// The device in whose part of the window an address lies.
-    pub(crate) fn device_of(&self, address: u64) -> Option<CUdevice> {
-        let offset = address.checked_sub(self.window.address())?;
-        let index = offset.checked_div(self.device_bytes)?;
-        (index < self.devices.len() as u64).then_some(index as CUdevice)
-    }
-
-    /// The memory of the device in whose part of the window an address lies.
-    fn owner(&mut self, address: u64) -> Option<&mut DeviceMemory> {
-        self.device_of(address).and_then(|device| self.device(device))
+    /// True if an address is in the window of device memory.
+    pub(crate) fn is_device(&self, address: u64) -> bool {
+        self.window.contains(address, 1)
     }
 
     /// Where the chunk of device memory begins in which an address lies.
-    pub(crate) fn chunk_of(&mut self, address: u64) -> Option<u64> {
-        self.owner(address)?.heap.chunk_of(address).map(|(start, _)| start)
+    pub(crate) fn chunk_of(&self, address: u64) -> Option<u64> {
+        self.heap.chunk_of(address).filter(|_| self.is_device(address)).map(|(start, _)| start)
     }
 
-    fn new_id(&mut self) -> u64 {
+    pub(crate) fn new_id(&mut self) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         id

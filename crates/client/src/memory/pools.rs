@@ -1,14 +1,12 @@
 //! Stream-ordered allocation: memory that is freed in a stream's order is used again by whoever
 //! is ordered after that, without waiting and without the server.
 //!
-//! Each device has a default pool, and as many more as the program makes. Their memory comes from
+//! A device has a default pool, and as many more as the program makes. Their memory comes from
 //! the device's heap: a block that was freed in a stream stays allocated there until the stream has
 //! passed the free.
 
-use super::DeviceTag;
-use super::staging::Mark;
-use crate::attach::Attached;
-use crate::contexts::DEVICES_MAX;
+use crate::connection::Mark;
+use crate::handles::generation_on;
 use cuda_api::constants::{pool_attribute, vmm};
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdevice, CUmemoryPool, CUresult, CudaError};
@@ -19,20 +17,21 @@ const POOLS_MAX: usize = 4096;
 
 /// The handle of a device's default pool.
 pub(crate) fn default_pool(device: CUdevice) -> CUmemoryPool {
-    pool_handle(device as u32)
+    pool_handle(device, 0)
 }
 
-fn pool_handle(index: u32) -> CUmemoryPool {
-    let handle = Handle { kind: HandleKind::MemoryPool, index, generation: 1 };
+fn pool_handle(device: CUdevice, index: u32) -> CUmemoryPool {
+    let generation = generation_on(device, 1);
+    let handle = Handle { kind: HandleKind::MemoryPool, index, generation };
     CUmemoryPool(handle.to_word() as usize)
 }
 
 /// A block that was freed in a stream's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Freed {
-    address: u64,
-    bytes: u64,
-    mark: Mark,
+pub(crate) struct Freed {
+    pub(crate) address: u64,
+    pub(crate) bytes: u64,
+    pub(crate) mark: Mark,
 }
 
 /// How a pool is shared with other processes.
@@ -55,7 +54,7 @@ pub(crate) struct Pool {
     bytes_max: u64,
     /// True if the program has destroyed it.
     destroyed: bool,
-    freed: Vec<Freed>,
+    pub(crate) freed: Vec<Freed>,
     /// Bytes that are in use as the program asked for them, and the most there ever were.
     used: u64,
     used_high: u64,
@@ -95,7 +94,7 @@ impl Pool {
     }
 
     /// CUDA_ERROR_OUT_OF_MEMORY if so many bytes more are above the pool's limit.
-    fn check_room(&self, bytes: u64) -> CUresult {
+    pub(crate) fn check_room(&self, bytes: u64) -> CUresult {
         match self.bytes_max == 0 || self.taken.saturating_add(bytes) <= self.bytes_max {
             true => Ok(()),
             false => Err(CudaError::OUT_OF_MEMORY),
@@ -113,7 +112,7 @@ impl Pool {
     }
 
     /// Counts a block that was taken for `asked` bytes.
-    fn count(&mut self, asked: u64, bytes: u64) {
+    pub(crate) fn count(&mut self, asked: u64, bytes: u64) {
         self.used += asked;
         self.used_high = self.used_high.max(self.used);
         self.taken += bytes;
@@ -121,14 +120,14 @@ impl Pool {
     }
 
     /// Counts a block that was given back.
-    fn count_back(&mut self, asked: u64, bytes: u64) {
+    pub(crate) fn count_back(&mut self, asked: u64, bytes: u64) {
         self.used = self.used.saturating_sub(asked);
         self.taken = self.taken.saturating_sub(bytes);
     }
 
     /// Takes a freed block of that size that work in `slot` may use: one freed in the same stream,
     /// or one whose stream has passed the free.
-    fn reuse(
+    pub(crate) fn reuse(
         &mut self,
         bytes: u64,
         slot: u32,
@@ -143,7 +142,11 @@ impl Pool {
 
     /// Takes out blocks whose streams have passed the free, until no more than `bytes_max` are
     /// reserved.
-    fn take_above(&mut self, bytes_max: u64, mut passed: impl FnMut(Mark) -> bool) -> Vec<u64> {
+    pub(crate) fn take_above(
+        &mut self,
+        bytes_max: u64,
+        mut passed: impl FnMut(Mark) -> bool,
+    ) -> Vec<u64> {
         let mut reserved = self.reserved();
         let mut taken = Vec::new();
         self.freed.retain(|f| {
@@ -208,7 +211,7 @@ impl Pool {
 
 /// Sizes of pooled blocks: what they are rounded up to, so that a freed block fits the next
 /// allocation of about the same size.
-fn pooled_bytes(bytes: u64) -> Option<u64> {
+pub(crate) fn pooled_bytes(bytes: u64) -> Option<u64> {
     let step = match bytes {
         0..=0xffff => 512,
         0x1_0000..=0xf_ffff => 64 << 10,
@@ -219,61 +222,59 @@ fn pooled_bytes(bytes: u64) -> Option<u64> {
 
 /// All pools by handle, and which is each device's current one.
 pub(crate) struct Pools {
-    by_handle: BTreeMap<CUmemoryPool, Pool>,
+    pub(crate) by_handle: BTreeMap<CUmemoryPool, Pool>,
     /// Blocks of other processes' pools, by address: freeing them closes them.
     pub(crate) imported: BTreeSet<u64>,
-    current: Vec<CUmemoryPool>,
+    device: CUdevice,
+    current: CUmemoryPool,
     next_index: u32,
 }
 
 impl Pools {
-    /// The default pools of that many devices.
-    pub(super) fn new(devices: usize) -> Self {
-        let devices = devices as CUdevice;
+    /// The default pool of a device.
+    pub(super) fn new(device: CUdevice) -> Self {
+        let default = default_pool(device);
         Self {
-            by_handle: (0..devices)
-                .map(|d| (default_pool(d), Pool::of(d, 0, Sharing::Own)))
-                .collect(),
+            by_handle: BTreeMap::from([(default, Pool::of(device, 0, Sharing::Own))]),
             imported: BTreeSet::new(),
-            current: (0..devices).map(default_pool).collect(),
-            next_index: DEVICES_MAX,
+            device,
+            current: default,
+            next_index: 1,
         }
     }
 
     /// Makes a pool that holds at most so many bytes; 0 for no limit.
     pub(crate) fn create(
         &mut self,
-        device: CUdevice,
         bytes_max: u64,
         sharing: Sharing,
     ) -> Result<CUmemoryPool, CudaError> {
         if self.by_handle.len() >= POOLS_MAX || self.next_index > Handle::INDEX_MAX {
             return Err(CudaError::OUT_OF_MEMORY);
         }
-        let handle = pool_handle(self.next_index);
+        let handle = pool_handle(self.device, self.next_index);
         self.next_index += 1;
-        self.by_handle.insert(handle, Pool::of(device, bytes_max, sharing));
+        self.by_handle.insert(handle, Pool::of(self.device, bytes_max, sharing));
         Ok(handle)
     }
 
     /// Destroys a pool that was made: what is allocated of it stays until it is freed. The
     /// device's default pool is current in its place.
     pub(crate) fn destroy(&mut self, handle: CUmemoryPool) -> CUresult {
-        if self.current.iter().enumerate().any(|(d, _)| default_pool(d as CUdevice) == handle) {
+        if default_pool(self.device) == handle {
             return Err(CudaError::INVALID_VALUE);
         }
         let pool = self.get(handle)?;
         pool.destroyed = true;
-        let device = pool.device;
-        if self.current.get(device as usize) == Some(&handle) {
-            self.current[device as usize] = default_pool(device);
+        if self.current == handle {
+            self.current = default_pool(self.device);
         }
         self.forget_spent();
         Ok(())
     }
 
     /// Drops destroyed pools of which nothing is left.
-    fn forget_spent(&mut self) {
+    pub(crate) fn forget_spent(&mut self) {
         self.by_handle.retain(|_, pool| !pool.destroyed || pool.reserved() > 0);
     }
 
@@ -282,25 +283,24 @@ impl Pools {
         self.by_handle.get_mut(&handle).filter(|p| !p.destroyed).ok_or(CudaError::INVALID_VALUE)
     }
 
-    /// A device's current pool.
-    pub(crate) fn current(&self, device: CUdevice) -> Result<CUmemoryPool, CudaError> {
-        self.current.get(device as usize).copied().ok_or(CudaError::INVALID_DEVICE)
+    /// The device's current pool.
+    pub(crate) fn current(&self) -> CUmemoryPool {
+        self.current
     }
 
-    /// Makes a pool a device's current one.
-    pub(crate) fn set_current(&mut self, device: CUdevice, handle: CUmemoryPool) -> CUresult {
+    /// Makes a pool the device's current one.
+    pub(crate) fn set_current(&mut self, handle: CUmemoryPool) -> CUresult {
         let pool = self.get(handle)?;
-        if pool.device != device || matches!(pool.sharing, Sharing::Imported(_)) {
+        if matches!(pool.sharing, Sharing::Imported(_)) {
             return Err(CudaError::INVALID_VALUE);
         }
-        let current = self.current.get_mut(device as usize).ok_or(CudaError::INVALID_DEVICE)?;
-        *current = handle;
+        self.current = handle;
         Ok(())
     }
 
     /// Takes out the blocks whose streams have passed the free, of all pools: those above the
     /// pools' release thresholds, or all of them.
-    pub(super) fn take_passed(
+    pub(crate) fn take_passed(
         &mut self,
         all: bool,
         mut passed: impl FnMut(Mark) -> bool,
@@ -314,104 +314,6 @@ impl Pools {
             .collect();
         self.forget_spent();
         taken
-    }
-}
-
-impl Attached {
-    /// Allocates from a pool for work in a stream's slot.
-    pub(crate) fn allocate_in_stream(
-        &self,
-        pool: CUmemoryPool,
-        context: u64,
-        bytes: u64,
-        slot: u32,
-    ) -> Result<u64, CudaError> {
-        if bytes == 0 {
-            return Err(CudaError::INVALID_VALUE);
-        }
-        let asked = bytes;
-        let bytes = pooled_bytes(asked).ok_or(CudaError::OUT_OF_MEMORY)?;
-        let device = {
-            let mut memory = self.memory();
-            let id = memory.new_id();
-            let mut state = self.state();
-            let found = memory.pools.get(pool)?;
-            if matches!(found.sharing, Sharing::Imported(_)) {
-                return Err(CudaError::INVALID_VALUE);
-            }
-            let (device, reused) =
-                (found.device, found.reuse(bytes, slot, |mark| state.passed(mark)));
-            if let Some(address) = reused {
-                found.count(asked, bytes);
-                let owner = memory.device(device).ok_or(CudaError::INVALID_DEVICE)?;
-                if let Some(block) = owner.heap.block_mut(address) {
-                    block.tag = DeviceTag { context, id, pool, asked, freed: false };
-                }
-                return Ok(address);
-            }
-            drop(state);
-            self.reclaim(&mut memory, false);
-            memory.pools.get(pool)?.check_room(bytes)?;
-            device
-        };
-        let address = self.allocate(device, context, bytes, pool)?;
-        let mut memory = self.memory();
-        if let Some(block) = memory.owner(address).and_then(|owner| owner.heap.block_mut(address)) {
-            block.tag.asked = asked;
-        }
-        if let Ok(pool) = memory.pools.get(pool) {
-            pool.count(asked, bytes);
-        }
-        Ok(address)
-    }
-
-    /// Frees an allocation once the stream gets to `mark`. CUDA_ERROR_INVALID_VALUE if none starts
-    /// there.
-    pub(crate) fn free_in_stream(&self, address: u64, mark: Mark) -> CUresult {
-        let mut memory = self.memory();
-        let device = memory.device_of(address).ok_or(CudaError::INVALID_VALUE)?;
-        let owner = memory.device(device).ok_or(CudaError::INVALID_VALUE)?;
-        let block = owner.heap.block_mut(address).ok_or(CudaError::INVALID_VALUE)?;
-        if block.tag.freed {
-            return Err(CudaError::INVALID_VALUE);
-        }
-        block.tag.freed = true;
-        let (bytes, asked, pool) = (block.bytes, block.tag.asked, block.tag.pool);
-        // Memory of cuMemAlloc may be freed so too: it was never counted, and goes to the default
-        // pool.
-        let keeper = if pool.is_null() { default_pool(device) } else { pool };
-        if let Some(keeper) = memory.pools.by_handle.get_mut(&keeper) {
-            if !pool.is_null() {
-                keeper.count_back(asked, bytes);
-            }
-            keeper.freed.push(Freed { address, bytes, mark });
-        }
-        Ok(())
-    }
-
-    /// Counts a pool's allocation that was freed out of a stream's order.
-    pub(crate) fn count_pool_free(&self, address: u64) {
-        let mut memory = self.memory();
-        let block = memory.owner(address).and_then(|owner| owner.heap.block_mut(address));
-        let Some(block) = block.filter(|block| !block.tag.freed) else { return };
-        let (bytes, asked, pool) = (block.bytes, block.tag.asked, block.tag.pool);
-        if let Some(pool) = memory.pools.by_handle.get_mut(&pool) {
-            pool.count_back(asked, bytes);
-        }
-        memory.pools.forget_spent();
-    }
-
-    /// Gives up cached memory of a pool down to `keep` bytes in all.
-    pub(crate) fn trim_pool(&self, pool: CUmemoryPool, keep: u64) -> CUresult {
-        let mut memory = self.memory();
-        let mut state = self.state();
-        let taken = memory.pools.get(pool)?.take_above(keep, |mark| state.passed(mark));
-        drop(state);
-        for address in taken {
-            memory.owner(address).and_then(|owner| owner.heap.free(address));
-        }
-        self.release_chunks(&mut memory, 0);
-        Ok(())
     }
 }
 
@@ -457,19 +359,19 @@ mod tests {
 
     #[test]
     fn pools_are_made_current_and_destroyed() {
-        let mut pools = Pools::new(2);
+        let mut pools = Pools::new(1);
         assert_ne!(default_pool(0), default_pool(1));
-        let made = pools.create(0, 1 << 20, Sharing::Own).unwrap();
-        assert_eq!(pools.set_current(1, made), Err(CudaError::INVALID_VALUE));
-        pools.set_current(0, made).unwrap();
-        assert_eq!(pools.current(0), Ok(made));
+        let made = pools.create(1 << 20, Sharing::Own).unwrap();
+        assert_eq!(pools.set_current(default_pool(0)), Err(CudaError::INVALID_VALUE));
+        pools.set_current(made).unwrap();
+        assert_eq!(pools.current(), made);
         assert_eq!(
             pools.get(made).unwrap().check_room((1 << 20) + 1),
             Err(CudaError::OUT_OF_MEMORY)
         );
         pools.get(made).unwrap().count(500, 512);
         pools.destroy(made).unwrap();
-        assert_eq!(pools.current(0), Ok(default_pool(0)));
+        assert_eq!(pools.current(), default_pool(1));
         assert!(pools.get(made).is_err() && pools.destroy(made).is_err());
         assert!(pools.by_handle.contains_key(&made), "something of it is in use");
         assert_eq!(pools.destroy(default_pool(1)), Err(CudaError::INVALID_VALUE));

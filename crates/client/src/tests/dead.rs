@@ -1,7 +1,7 @@
 //! A server that ends, or breaks, is an error code and nothing else.
 
 use super::{attach, watched};
-use crate::streams::{LEGACY, Stream};
+use crate::stream::table::{LEGACY, Stream};
 use channel::region::ServerState;
 use channel::request::MemoryInfo;
 use cuda_api::CudaError;
@@ -38,10 +38,7 @@ fn the_reason_that_a_server_leaves_is_what_calls_answer() {
         server.region.set_server_state(ServerState::Ended);
         let terminated = Err(CudaError::MPS_CLIENT_TERMINATED);
         assert_eq!(client.synchronize(LEGACY), terminated);
-        assert_eq!(
-            client.allocate(0, 1, 100, cuda_api::CUmemoryPool::NULL).map(|_| ()),
-            terminated
-        );
+        assert_eq!(client.allocate(1, 100, cuda_api::CUmemoryPool::NULL).map(|_| ()), terminated);
     });
 }
 

@@ -3,7 +3,7 @@
 use super::{input, out, server, session, watched};
 use crate::api::*;
 use crate::boundary::Out;
-use crate::threads::DefaultStream::{Legacy, PerThread};
+use crate::program::streams::DefaultStream::{Legacy, PerThread};
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::{event_flags, jit_option, pointer_attribute, stream_flags};
 use cuda_api::*;
@@ -76,7 +76,7 @@ fn pageable_copies_of_all_sizes_come_back_as_they_went() {
 #[test]
 fn threads_share_the_staging_area_without_waiting_for_each_other() {
     let session = session();
-    let context = CUcontext(crate::current::word() as usize);
+    let context = CUcontext(crate::context::current::word() as usize);
     watched(|| {
         std::thread::scope(|scope| {
             for thread in 0..6usize {
@@ -452,7 +452,7 @@ fn an_event_that_the_server_has_no_room_for_is_refused_when_it_is_made() {
 #[test]
 fn each_thread_has_a_default_stream_of_its_own() {
     let session = session();
-    let context = CUcontext(crate::current::word() as usize);
+    let context = CUcontext(crate::context::current::word() as usize);
     let id = |default| {
         let mut id = 0;
         cuStreamGetId(default, CUstream::NULL, out(&mut id)).unwrap();
@@ -488,7 +488,7 @@ fn the_best_block_size_is_the_one_that_fills_an_sm_best() {
 #[test]
 fn an_error_of_something_posted_is_reported_once() {
     let session = session();
-    session.client.link.region().note_async_error(CudaError::INVALID_VALUE);
+    session.client.connection().region().note_async_error(CudaError::INVALID_VALUE);
     assert_eq!(cuCtxSynchronize(), Err(CudaError::INVALID_VALUE));
     assert_eq!(cuCtxSynchronize(), Ok(()));
 }

@@ -3,7 +3,7 @@
 use super::{input, out, session, watched};
 use crate::api::*;
 use crate::boundary::Out;
-use crate::threads::DefaultStream::Legacy;
+use crate::program::streams::DefaultStream::Legacy;
 use channel::request::MemoryInfo;
 use cuda_api::constants::device_resource::{GREEN_DEFAULT_STREAM, SM};
 use cuda_api::constants::stream_flags;
@@ -76,7 +76,7 @@ fn the_default_stream_of_a_green_context_goes_with_it() {
         cuStreamSynchronize(Legacy, CUstream::NULL).unwrap();
         cuStreamSynchronize(Legacy, CUstream::NULL).unwrap();
         assert_eq!(streams(), before + 1, "its own default stream");
-        crate::current::pop();
+        crate::context::current::pop();
         cuGreenCtxDestroy(green).unwrap();
         assert_eq!(streams(), before);
     });

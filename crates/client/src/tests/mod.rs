@@ -6,9 +6,10 @@ mod functions;
 mod green;
 mod server;
 
-use crate::attach::Attached;
 use crate::boundary::{FromProgram, In, Out};
-use crate::mode;
+use crate::connection::Connection;
+use crate::program::mode;
+use crate::program::{Client, Program};
 use channel::region::Region;
 use channel::socket::SeqPacket;
 use cuda_api::CUcontext;
@@ -18,28 +19,31 @@ use std::time::Duration;
 /// Longest that a test of something that could hang may take.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
-/// A client that is attached to a server of its own.
-fn attach() -> (Attached, server::Handle) {
+/// A client of a program of its own that is attached to a server of its own.
+fn attach() -> (&'static Client, server::Handle) {
     let (ours, theirs) = SeqPacket::pair().unwrap();
     let (region, _file) = Region::create().unwrap();
     let server = server::start(region.clone(), theirs);
-    (Attached::new(region, ours, server::welcome()).unwrap(), server)
+    let connection = Connection::new(region, ours, server::welcome());
+    let program = Program::of_first(connection).unwrap();
+    (program.client_at(0).unwrap(), server)
 }
 
 /// The process' client, with the primary context current, for one test at a time.
 struct Session {
-    client: &'static Attached,
+    client: &'static Client,
     server: &'static server::Handle,
     _one_at_a_time: MutexGuard<'static, ()>,
 }
 
 fn session() -> Session {
     static ONE: Mutex<()> = Mutex::new(());
-    static SESSION: OnceLock<(&'static Attached, server::Handle)> = OnceLock::new();
+    static SESSION: OnceLock<(&'static Client, server::Handle)> = OnceLock::new();
     let one_at_a_time = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (client, server) = SESSION.get_or_init(|| {
         let (client, server) = attach();
-        (mode::attach_for_test(client), server)
+        mode::attach_for_test(client.program);
+        (client, server)
     });
     let context = client.contexts().retain(0).unwrap();
     client.contexts().set_current(context).unwrap();

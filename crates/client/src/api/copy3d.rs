@@ -1,0 +1,136 @@
+//! Copies of boxes (the manual's cuMemcpy2D... and cuMemcpy3D...): slices of rows of bytes, each
+//! end with distances of its own between rows and between slices, or in an array.
+
+use super::copy::{Ends, check_peers};
+use crate::boundary::In;
+use crate::graph::host_copy::HostCopy;
+use crate::program::copy3d::{Reached, Resolved};
+use crate::program::mode;
+use crate::program::streams::DefaultStream;
+use crate::program::submission::wire_stream;
+use channel::request::{BoxCopy, CopyBox};
+use cuda_api::{CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUresult, CUstream};
+use graph::{CopyNode, NodeKind};
+
+/// Copies a box.
+pub(super) fn copy(
+    default: DefaultStream,
+    stream: CUstream,
+    node: &CopyNode,
+    ends: Ends,
+) -> CUresult {
+    let client = mode::client_of(stream.0)?;
+    let stream = client.stream(stream, default)?;
+    let resolved = Resolved::new(client, node)?;
+    match ends {
+        Ends::WithCall => client.check_not_capturing(stream)?,
+        Ends::InStream if client.captured(stream, || Ok(NodeKind::Copy(*node)))? => return Ok(()),
+        Ends::InStream => {}
+    }
+    let Some(Resolved { destination, source, extent }) = resolved else {
+        return Ok(());
+    };
+    // Pageable memory is the program's again once it is staged; what the device itself reads or
+    // writes must be waited for.
+    let mut waits = false;
+    match (destination.reached(), source.reached()) {
+        (Reached::ByDevice, Reached::Here(from)) => {
+            client.copy_box_to_device(&destination, &from, extent, stream)?;
+        }
+        (Reached::Here(to), Reached::ByDevice) => {
+            client.copy_box_from_device(&to, &source, extent, stream)?;
+            waits = true;
+        }
+        (to @ Reached::ByDevice, from) | (to, from @ Reached::ByDevice) => {
+            let (destination, source) = (destination.wire([0; 3]), source.wire([0; 3]));
+            let copy = BoxCopy { destination, source, extent };
+            client.state().push_in(stream, &CopyBox { stream: wire_stream(stream), copy })?;
+            waits = to != from;
+        }
+        (
+            Reached::ByBoth(destination) | Reached::Here(destination),
+            Reached::ByBoth(source) | Reached::Here(source),
+        ) => {
+            // Nobody but this thread copies: in its place in the stream.
+            client.synchronize(stream)?;
+            HostCopy { destination, source, extent, _shadow: None }.run();
+        }
+    }
+    match ends == Ends::WithCall && waits {
+        true => client.synchronize(stream),
+        false => Ok(()),
+    }
+}
+
+fn copy_2d(
+    default: DefaultStream,
+    stream: CUstream,
+    copied: In<CUDA_MEMCPY2D>,
+    ends: Ends,
+) -> CUresult {
+    copy(default, stream, &CopyNode::from(&copied.get()?), ends)
+}
+
+fn copy_3d(
+    default: DefaultStream,
+    stream: CUstream,
+    copied: In<CUDA_MEMCPY3D>,
+    ends: Ends,
+) -> CUresult {
+    copy(default, stream, &CopyNode::from(&copied.get()?), ends)
+}
+
+/// A copy between contexts is one within the addresses that all contexts share.
+fn copy_3d_peer(
+    default: DefaultStream,
+    stream: CUstream,
+    copied: In<CUDA_MEMCPY3D_PEER>,
+) -> CUresult {
+    let c = copied.get()?;
+    check_peers(c.dstContext, c.srcContext)?;
+    copy(default, stream, &CopyNode::from(&c.without_contexts()), Ends::InStream)
+}
+
+pub(crate) fn cuMemcpy2D_v2(default: DefaultStream, copied: In<CUDA_MEMCPY2D>) -> CUresult {
+    copy_2d(default, CUstream::NULL, copied, Ends::WithCall)
+}
+
+/// Pitches that the aligned form refuses are allowed here; we refuse none in either.
+pub(crate) fn cuMemcpy2DUnaligned_v2(
+    default: DefaultStream,
+    copied: In<CUDA_MEMCPY2D>,
+) -> CUresult {
+    copy_2d(default, CUstream::NULL, copied, Ends::WithCall)
+}
+
+pub(crate) fn cuMemcpy2DAsync_v2(
+    default: DefaultStream,
+    copied: In<CUDA_MEMCPY2D>,
+    stream: CUstream,
+) -> CUresult {
+    copy_2d(default, stream, copied, Ends::InStream)
+}
+
+pub(crate) fn cuMemcpy3D_v2(default: DefaultStream, copied: In<CUDA_MEMCPY3D>) -> CUresult {
+    copy_3d(default, CUstream::NULL, copied, Ends::WithCall)
+}
+
+pub(crate) fn cuMemcpy3DAsync_v2(
+    default: DefaultStream,
+    copied: In<CUDA_MEMCPY3D>,
+    stream: CUstream,
+) -> CUresult {
+    copy_3d(default, stream, copied, Ends::InStream)
+}
+
+pub(crate) fn cuMemcpy3DPeer(default: DefaultStream, copied: In<CUDA_MEMCPY3D_PEER>) -> CUresult {
+    copy_3d_peer(default, CUstream::NULL, copied)
+}
+
+pub(crate) fn cuMemcpy3DPeerAsync(
+    default: DefaultStream,
+    copied: In<CUDA_MEMCPY3D_PEER>,
+    stream: CUstream,
+) -> CUresult {
+    copy_3d_peer(default, stream, copied)
+}

@@ -1,0 +1,293 @@
+//! Attaching to a server: finding the daemon, and the handshake.
+//!
+//! No daemon is a normal thing: the program then runs without sharing. A daemon that is there and
+//! does not take this process is not: then cuInit fails, and one line says why.
+
+use super::{Connection, slow_start};
+use channel::message::{Hello, Message, MessageError};
+use channel::region::Region;
+use channel::socket::{ReceiveError, SeqPacket};
+use channel::system;
+use core::fmt;
+use core::time::Duration;
+use cuda_api::{CudaError, environment};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// Where the daemon listens if the environment does not say.
+const PIPE_DIRECTORY_DEFAULT: &str = "/tmp/nvidia-mps";
+/// The daemon's socket in its directory.
+const CONTROL_SOCKET: &str = "control";
+/// How long a daemon whose queue is full is waited for. As below: for one that is stuck.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the answer may take. A daemon or server that has ended closes the connection, so this
+/// is for one that is stuck: more than a daemon lets a server take to start (120 s) and a busy
+/// machine takes for the rest.
+const WELCOME_TIMEOUT: Duration = Duration::from_secs(300);
+/// Attempts at a daemon that is there: a server that ends while this process is being handed to it
+/// takes the connection with it, and the daemon has another one.
+const ATTEMPTS_MAX: u32 = 6;
+/// Pause before the second attempt, doubled before each further one.
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// Why this process is not attached.
+#[derive(Debug)]
+pub(crate) enum AttachError {
+    /// Nobody is there to attach to.
+    NoDaemon,
+    /// Somebody is, and it did not work out.
+    Refused {
+        /// What cuInit answers.
+        code: CudaError,
+        /// Why, for a person.
+        text: String,
+        /// Whoever had the connection has ended: there may be another one.
+        passing: bool,
+    },
+}
+
+fn refused(code: CudaError, text: impl fmt::Display) -> AttachError {
+    AttachError::Refused { code, text: text.to_string(), passing: false }
+}
+
+/// The connection was closed without an answer.
+fn closed() -> AttachError {
+    let (code, text) = (CudaError::MPS_CONNECTION_FAILED, ReceiveError::Closed.to_string());
+    AttachError::Refused { code, text, passing: true }
+}
+
+/// The handshake failed before anybody gave a reason.
+fn failed(text: impl fmt::Display) -> AttachError {
+    refused(CudaError::MPS_CONNECTION_FAILED, text)
+}
+
+/// Attaches to the server of the daemon that the environment names.
+pub(crate) fn attach() -> Result<Connection, AttachError> {
+    let directory = std::env::var_os(environment::CUDA_MPS_PIPE_DIRECTORY)
+        .filter(|directory| !directory.is_empty())
+        .map_or_else(|| PathBuf::from(PIPE_DIRECTORY_DEFAULT), PathBuf::from);
+    let path = directory.join(CONTROL_SOCKET);
+    attach_patiently(&path, WELCOME_TIMEOUT).map_err(|error| match error {
+        AttachError::Refused { code, text, .. } => {
+            refused(code, format_args!("{}: {text}", path.display()))
+        }
+        AttachError::NoDaemon => error,
+    })
+}
+
+/// Attaches, by another attempt where the other side ended in the middle of one.
+fn attach_patiently(path: &Path, timeout: Duration) -> Result<Connection, AttachError> {
+    let mut pause = ATTEMPT_PAUSE;
+    for _ in 1..ATTEMPTS_MAX {
+        match attach_to(path, timeout) {
+            Err(AttachError::Refused { passing: true, .. }) => std::thread::sleep(pause),
+            outcome => return outcome,
+        }
+        pause *= 2;
+    }
+    attach_to(path, timeout)
+}
+
+/// Connects to a daemon's socket and waits to be handed to a server.
+fn attach_to(path: &Path, timeout: Duration) -> Result<Connection, AttachError> {
+    // First of all, so that nothing that takes time comes between connecting and the first word.
+    let (region, region_file) = Region::create().map_err(|error| {
+        refused(system::result_of(&error), format_args!("no shared memory: {error}"))
+    })?;
+    let socket = connect(path).map_err(|error| {
+        use io::ErrorKind::{ConnectionRefused, InvalidInput, NotADirectory, NotFound};
+        // Something listens there whose messages are no datagrams.
+        let other_kind = error.raw_os_error() == Some(libc::EPROTOTYPE);
+        match error.kind() {
+            // No socket can have a path that is too long for one.
+            NotFound | ConnectionRefused | NotADirectory | InvalidInput => AttachError::NoDaemon,
+            _ if other_kind => AttachError::NoDaemon,
+            _ => failed(format_args!("cannot connect: {error}")),
+        }
+    })?;
+    let hello = Message::Hello(Hello {
+        pid: std::process::id(),
+        command_line: command_line(),
+        library_version: env!("CARGO_PKG_VERSION").to_owned(),
+    });
+    socket.set_send_timeout(Some(CONNECT_TIMEOUT)).map_err(failed)?;
+    socket.send(&hello, &[region_file.as_fd()]).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => closed(),
+        _ => failed(format_args!("the daemon does not listen: {error}")),
+    })?;
+    let welcome = match receive_answer(&socket, path, timeout) {
+        Ok((Message::Welcome(welcome), _)) => welcome,
+        Ok((Message::Refused(refusal), _)) => {
+            let code = CudaError::from_code(refusal.result);
+            return Err(refused(code.unwrap_or(CudaError::MPS_CONNECTION_FAILED), refusal.reason));
+        }
+        Ok((other, _)) => return Err(failed(format_args!("unexpected answer {}", other.name()))),
+        // Another project's daemon.
+        Err(ReceiveError::Message(MessageError::Magic)) => return Err(AttachError::NoDaemon),
+        Err(ReceiveError::Closed) => return Err(closed()),
+        Err(error) => return Err(failed(error)),
+    };
+    Ok(Connection::new(region, socket, welcome))
+}
+
+/// Connects to a daemon. If it takes no connection for a while, standard error says so.
+fn connect(path: &Path) -> io::Result<SeqPacket> {
+    match SeqPacket::connect(path, slow_start::PATIENCE) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            slow_start::say_queue_is_full(path);
+            SeqPacket::connect(path, CONNECT_TIMEOUT - slow_start::PATIENCE)
+        }
+        outcome => outcome,
+    }
+}
+
+/// The first word of daemon or server. If it takes a while, standard error says who is waited for.
+fn receive_answer(
+    socket: &SeqPacket,
+    path: &Path,
+    timeout: Duration,
+) -> Result<(Message, Vec<OwnedFd>), ReceiveError> {
+    let quiet = slow_start::PATIENCE.min(timeout);
+    socket.set_receive_timeout(Some(quiet)).map_err(ReceiveError::Io)?;
+    match socket.receive() {
+        Err(ReceiveError::TimedOut) if quiet < timeout => {}
+        outcome => return outcome,
+    }
+    slow_start::say_no_answer(path, socket);
+    socket.set_receive_timeout(Some(timeout - quiet)).map_err(ReceiveError::Io)?;
+    socket.receive()
+}
+
+/// This process' command line, words separated by spaces.
+fn command_line() -> String {
+    let words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use channel::message::{MESSAGE_MAGIC, Refused};
+    use channel::socket::Listener;
+
+    /// What attaching comes to with a daemon that does `answer` with each client's socket.
+    fn with_daemon(name: &str, answer: impl FnOnce(SeqPacket) + Send) -> AttachError {
+        let path = std::env::temp_dir().join(format!("attach-{}-{name}", std::process::id()));
+        let listener = Listener::bind(&path, 0o600).unwrap();
+        std::thread::scope(|scope| {
+            let client = scope.spawn(|| attach_to(&path, Duration::from_secs(2)).err());
+            loop {
+                if let Some(socket) = listener.accept().unwrap() {
+                    let (hello, fds) = socket.receive().unwrap();
+                    assert!(matches!(hello, Message::Hello(_)) && fds.len() == 1);
+                    answer(socket);
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            client.join().unwrap().expect("nobody is attached")
+        })
+    }
+
+    fn code(error: AttachError) -> (u32, String) {
+        match error {
+            AttachError::Refused { code, text, .. } => (code.code(), text),
+            AttachError::NoDaemon => panic!("there is a daemon"),
+        }
+    }
+
+    #[test]
+    fn where_nobody_listens_there_is_no_daemon() {
+        let directory = std::env::temp_dir();
+        let long = directory.join("x".repeat(200));
+        for path in [Path::new("/nowhere/control"), Path::new("/dev/null/control"), &long] {
+            let error = attach_to(path, Duration::ZERO).err();
+            assert!(matches!(error, Some(AttachError::NoDaemon)), "{}", path.display());
+        }
+        // What was left behind by a daemon that died.
+        let stale = directory.join(format!("attach-{}-stale", std::process::id()));
+        drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
+        let error = attach_to(&stale, Duration::ZERO).err();
+        std::fs::remove_file(&stale).unwrap();
+        assert!(matches!(error, Some(AttachError::NoDaemon)));
+    }
+
+    #[test]
+    fn a_refusal_is_passed_on_with_its_reason() {
+        let error = with_daemon("refusal", |socket| {
+            let reason = "48 clients are all that it takes".to_owned();
+            socket.send(&Message::Refused(Refused { result: 808, reason }), &[]).unwrap();
+        });
+        assert_eq!(code(error), (808, "48 clients are all that it takes".to_owned()));
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        let error = with_daemon("version", |socket| {
+            let mut bytes = MESSAGE_MAGIC.to_le_bytes().to_vec();
+            bytes.extend([0xff, 0x7f, 2, 0]);
+            socket.send_bytes(&bytes, &[]).unwrap();
+        });
+        let (code, text) = code(error);
+        assert_eq!(code, 805);
+        assert!(text.contains("32767"), "{text}");
+    }
+
+    #[test]
+    fn what_answers_in_another_language_is_no_daemon_of_ours() {
+        let error = with_daemon("stranger", |socket| {
+            socket.send_bytes(b"220 mail ready", &[]).unwrap();
+        });
+        assert!(matches!(error, AttachError::NoDaemon));
+    }
+
+    #[test]
+    fn a_server_that_ends_meanwhile_is_not_the_last_one() {
+        let path = std::env::temp_dir().join(format!("attach-{}-again", std::process::id()));
+        let listener = Listener::bind(&path, 0o600).unwrap();
+        std::thread::scope(|scope| {
+            let client =
+                scope.spawn(|| attach_patiently(&path, Duration::from_secs(60)).err().unwrap());
+            // Closed before the first word, after it, and then there is an answer.
+            let mut connections = 0;
+            while !client.is_finished() {
+                let Some(socket) = listener.accept().unwrap() else {
+                    std::thread::sleep(Duration::from_millis(1));
+                    continue;
+                };
+                connections += 1;
+                if connections > 1 {
+                    socket.receive().unwrap();
+                }
+                if connections > 2 {
+                    let reason = "found".to_owned();
+                    socket.send(&Message::Refused(Refused { result: 807, reason }), &[]).unwrap();
+                }
+            }
+            assert_eq!(code(client.join().unwrap()), (807, "found".to_owned()));
+            assert_eq!(connections, 3);
+        });
+        // If nobody ever answers, that is said.
+        drop(listener);
+        let error = attach_patiently(&path, Duration::from_secs(60)).err().unwrap();
+        assert!(matches!(error, AttachError::NoDaemon));
+    }
+
+    #[test]
+    fn silence_nonsense_and_hanging_up_end_the_handshake() {
+        let hung_up = with_daemon("closed", drop);
+        assert!(matches!(hung_up, AttachError::Refused { passing: true, .. }));
+        assert_eq!(code(hung_up).0, 805);
+        let (number, text) = code(with_daemon("silent", |socket| {
+            std::thread::sleep(Duration::from_millis(2500));
+            drop(socket);
+        }));
+        assert_eq!((number, text.as_str()), (805, "the peer says nothing"));
+        let unexpected = with_daemon("unexpected", |socket| {
+            socket.send(&Message::Ready(1), &[]).unwrap();
+        });
+        assert_eq!(code(unexpected).0, 805);
+    }
+}

@@ -1,0 +1,243 @@
+//! Connection: one shared region with its ring, one socket, one server, and whether it is there.
+//!
+//! It knows nothing of what the program owns. When its server is gone another connection takes its
+//! place, with a region of its own.
+
+mod calls;
+pub(crate) mod handshake;
+mod slow_start;
+pub(crate) mod staging;
+
+use crate::lock::{Lock, Rank};
+use crate::stderr::say;
+use channel::message::Welcome;
+use channel::region::{Region, STAGING_BYTES, ServerState, SessionEnd};
+use channel::reply::ReplyReader;
+use channel::ring::Producer;
+use channel::socket::SeqPacket;
+use channel::wait::SpinPolicy;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+use cuda_api::{CUresult, CudaError};
+use staging::Staging;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+/// What every call gets when the server is gone.
+pub(crate) const SERVER_GONE: CudaError = CudaError::MPS_RPC_FAILURE;
+
+/// The server, for a person who wants to know what became of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServerName {
+    /// Its process ID, as it knows it itself.
+    pub(crate) pid: u32,
+    /// Where its log is; empty if nowhere.
+    pub(crate) log_path: String,
+}
+
+/// A place in a stream's work: the `value`-th operation of the stream in `slot`. How far the device
+/// has come stands in the region, a word a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// The stream's slot.
+    pub(crate) slot: u32,
+    /// The operation's number in the stream.
+    pub(crate) value: u64,
+}
+
+/// One connection to one server.
+pub(crate) struct Connection {
+    region: Region,
+    socket: SeqPacket,
+    server: ServerName,
+    welcome: Welcome,
+    policy: SpinPolicy,
+    calls: Lock<ReplyReader>,
+    pub(crate) staging: Lock<Staging>,
+    dead: AtomicBool,
+    /// True once the end was said on standard error.
+    said: AtomicBool,
+}
+
+impl Connection {
+    /// A connection to a server that has said welcome.
+    pub(crate) fn new(region: Region, socket: SeqPacket, welcome: Welcome) -> Self {
+        let policy = SpinPolicy::of_process();
+        let server = ServerName { pid: welcome.server_pid, log_path: welcome.log_path.clone() };
+        Self {
+            calls: Lock::new(Rank::Calls, ReplyReader::new(region.clone(), policy)),
+            staging: Lock::new(Rank::Staging, Staging::new(STAGING_BYTES as u32)),
+            region,
+            socket,
+            server,
+            welcome,
+            policy,
+            dead: AtomicBool::new(false),
+            said: AtomicBool::new(false),
+        }
+    }
+
+    /// The shared region.
+    #[inline(always)]
+    pub(crate) fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// What the server said at the handshake.
+    pub(crate) fn welcome(&self) -> &Welcome {
+        &self.welcome
+    }
+
+    /// How this process waits.
+    pub(crate) fn policy(&self) -> SpinPolicy {
+        self.policy
+    }
+
+    /// The producer's end of the ring: there is one.
+    pub(crate) fn producer(&self) -> Producer {
+        Producer::new(self.region.clone(), self.policy)
+    }
+
+    /// A descriptor that stands in for one that is yet to come.
+    pub(crate) fn placeholder(&self) -> Result<OwnedFd, CudaError> {
+        self.socket.as_fd().try_clone_to_owned().map_err(|_| CudaError::OUT_OF_MEMORY)
+    }
+
+    /// In a forked child: closes its copy of the socket, whose end must be the parent's alone. The
+    /// number stays taken in this value, which is never dropped there.
+    pub(crate) fn close_in_child(&self) {
+        // SAFETY: the descriptor belongs to the parent's session, whose owner is never used or
+        // dropped in the child.
+        unsafe { libc::close(self.socket.as_fd().as_raw_fd()) };
+    }
+
+    /// True if the server will answer. Makes a system call: for waits that take long already.
+    pub(crate) fn is_alive(&self) -> bool {
+        if self.dead.load(Ordering::Acquire) {
+            return false;
+        }
+        if self.region.server_state() == ServerState::Ended || self.socket.is_hung_up() {
+            self.give_up();
+            return false;
+        }
+        true
+    }
+
+    /// The server is gone, or talks nonsense: from now on every call fails.
+    pub(crate) fn give_up(&self) {
+        self.dead.store(true, Ordering::Release);
+        // What the server itself gave as the reason stays.
+        self.region.set_sticky_error(SERVER_GONE);
+        self.say_end();
+    }
+
+    /// The error after which every call fails, if there is one. No system call while there is none.
+    #[inline(always)]
+    pub(crate) fn health(&self) -> CUresult {
+        match (self.region.sticky_error(), self.region.server_state()) {
+            (Ok(()), ServerState::Starting | ServerState::Running) => Ok(()),
+            (error, _) => self.failed(error),
+        }
+    }
+
+    #[cold]
+    fn failed(&self, error: CUresult) -> CUresult {
+        // A fault is the program's own affair; an end is not.
+        if self.region.session_end().is_some() || self.region.server_state() == ServerState::Ended {
+            self.say_end();
+        }
+        error?;
+        Err(SERVER_GONE)
+    }
+
+    /// As [`Self::health`], and looks whether the server is there.
+    pub(crate) fn health_of_wait(&self) -> CUresult {
+        // A server that is gone may have left the reason.
+        let alive = self.is_alive();
+        self.health()?;
+        if alive { Ok(()) } else { Err(SERVER_GONE) }
+    }
+
+    /// Says once, on standard error, how the connection ended: an error code alone does not tell.
+    fn say_end(&self) {
+        if !self.said.swap(true, Ordering::AcqRel) {
+            let how = HowItEnded {
+                server: &self.server,
+                reason: self.region.session_end(),
+                error: self.region.sticky_error().err().unwrap_or(SERVER_GONE),
+                hung_up: self.socket.is_hung_up(),
+                ended: self.region.server_state() == ServerState::Ended,
+            };
+            say(format_args!("{how}"));
+        }
+    }
+}
+
+/// The line about the end of a connection.
+struct HowItEnded<'a> {
+    server: &'a ServerName,
+    reason: Option<SessionEnd>,
+    error: CudaError,
+    /// No process is at the other end of the socket.
+    hung_up: bool,
+    /// The server has said that it takes no more requests.
+    ended: bool,
+}
+
+impl fmt::Display for HowItEnded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pid = self.server.pid;
+        match self.reason {
+            Some(SessionEnd::Terminated) => {
+                write!(f, "this program was terminated at the server (PID {pid}) by a command")
+            }
+            Some(SessionEnd::ServerShutDown) => write!(f, "the server (PID {pid}) was shut down"),
+            Some(SessionEnd::DaemonGone) => {
+                write!(f, "the control daemon died, and its server (PID {pid}) ended with it")
+            }
+            Some(SessionEnd::ClientBroken) => write!(
+                f,
+                "the server (PID {pid}) ended this program's session: what came over shared memory \
+                 was no request"
+            ),
+            Some(SessionEnd::SessionFailed) => {
+                write!(f, "this program's session failed within the server (PID {pid})")
+            }
+            None if self.hung_up => write!(f, "the server (PID {pid}) died"),
+            None if self.ended => write!(f, "the server (PID {pid}) ended this program's session"),
+            None => write!(f, "what the server (PID {pid}) answers is not understood"),
+        }?;
+        let error = self.error;
+        write!(
+            f,
+            "; all CUDA calls fail from now on ({error}), until the program is started again"
+        )?;
+        match self.server.log_path.as_str() {
+            "" => Ok(()),
+            path => write!(f, "; see {path}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_who_ended_and_where_to_look() {
+        let line = |reason, error, hung_up| {
+            let server = ServerName { pid: 7, log_path: "/var/log/x/server.log".to_owned() };
+            HowItEnded { server: &server, reason, error, hung_up, ended: false }.to_string()
+        };
+        assert_eq!(
+            line(None, SERVER_GONE, true),
+            "the server (PID 7) died; all CUDA calls fail from now on (CUDA_ERROR_MPS_RPC_FAILURE), \
+             until the program is started again; see /var/log/x/server.log"
+        );
+        let down = Some(SessionEnd::ServerShutDown);
+        assert!(
+            line(down, CudaError::MPS_CLIENT_TERMINATED, false)
+                .starts_with("the server (PID 7) was shut down; all CUDA calls fail from now on (CUDA_ERROR_MPS_CLIENT_TERMINATED)")
+        );
+        assert!(line(None, SERVER_GONE, false).contains("not understood"));
+    }
+}

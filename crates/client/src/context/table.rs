@@ -1,0 +1,391 @@
+//! Contexts: objects of the client alone. The server has one context for everybody; what a
+//! program makes of contexts (which is current, who retains one, flags, limits) is kept here.
+//!
+//! Each device has a primary context whose handle exists before anyone retains it, as with
+//! NVIDIA's driver, and stays the same for the life of the process. Which context is current is
+//! kept per thread, as a stack.
+
+use crate::context::current;
+use crate::handles::{Table, generation_on};
+use crate::lock::{Guard, Lock, Rank};
+use core::ffi::c_uint;
+use core::sync::atomic::{AtomicU64, Ordering};
+use cuda_api::constants::ctx_flags;
+use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::limits::Limits;
+use cuda_api::{CUcontext, CUdevice, CUgreenCtx, CUresult, CudaError};
+use std::ops::Range;
+
+/// Primary contexts take the first indices.
+pub(crate) use channel::limits::DEVICES_MAX;
+
+/// Contexts that exist at a time, primary ones included: each is a few hundred bytes here, but
+/// a program with thousands leaks them.
+const CONTEXTS_MAX: u32 = 4096;
+/// The API version that a driver's contexts report.
+const API_VERSION: c_uint = 3020;
+/// One context.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub(crate) device: CUdevice,
+    pub(crate) flags: c_uint,
+    pub(crate) cache_config: c_uint,
+    pub(crate) shared_mem_config: c_uint,
+    pub(crate) limits: Limits,
+    id: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Primary {
+    context: Context,
+    retains: u32,
+}
+
+/// A green context: a context of its own in what is asked and set, while what is made in it is
+/// the primary context's.
+#[derive(Clone, Debug)]
+pub(crate) struct Green {
+    context: Context,
+    /// Numbers of its SMs.
+    pub(crate) sms: Range<u32>,
+    /// What stream 0 stands for in it, once it was asked for.
+    pub(crate) default_stream: Option<Handle>,
+}
+
+struct Inner {
+    primaries: Vec<Primary>,
+    created: Table<Context>,
+    greens: Table<Green>,
+    next_id: u64,
+}
+
+/// All contexts of the process.
+pub(crate) struct Contexts {
+    inner: Lock<Inner>,
+    /// The handle of each index while its context is usable, else 0: what every call looks at.
+    live: Box<[AtomicU64]>,
+}
+
+impl Context {
+    fn new(device: CUdevice, flags: c_uint, id: u64) -> Self {
+        Self { device, flags, cache_config: 0, shared_mem_config: 0, limits: Limits::default(), id }
+    }
+}
+
+/// The word of the current context if it is a green one, else 0.
+#[inline(always)]
+pub(crate) fn current_green() -> u64 {
+    let word = current::word();
+    match Handle::from_word(word) {
+        Some(Handle { kind: HandleKind::GreenContext, .. }) => word,
+        _ => 0,
+    }
+}
+
+/// The handle of a device's primary context.
+fn primary_handle(device: CUdevice) -> u64 {
+    let generation = generation_on(device, 1);
+    Handle { kind: HandleKind::Context, index: device as u32, generation }.to_word()
+}
+
+impl Contexts {
+    /// The contexts of a process that sees that many devices, none of them in use.
+    pub(crate) fn new(devices: usize) -> Self {
+        let devices = devices.min(DEVICES_MAX as usize);
+        let primaries = (0..devices)
+            .map(|d| Primary { context: Context::new(d as CUdevice, 0, d as u64 + 1), retains: 0 });
+        Self {
+            inner: Lock::new(
+                Rank::Leaf,
+                Inner {
+                    primaries: primaries.collect(),
+                    created: Table::new(
+                        HandleKind::Context,
+                        DEVICES_MAX,
+                        CONTEXTS_MAX - DEVICES_MAX,
+                    ),
+                    greens: Table::new(HandleKind::GreenContext, 0, CONTEXTS_MAX),
+                    next_id: u64::from(DEVICES_MAX) + 1,
+                },
+            ),
+            live: (0..CONTEXTS_MAX).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    fn lock(&self) -> Guard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    /// The current context's word, checked to be usable; the primary one's if it is a green one.
+    /// CUDA_ERROR_INVALID_CONTEXT if there is none, CUDA_ERROR_CONTEXT_IS_DESTROYED if it is gone
+    /// or nobody retains it.
+    #[inline(always)]
+    pub(crate) fn current(&self) -> Result<u64, CudaError> {
+        let word = current::word();
+        if word == 0 {
+            return Err(CudaError::INVALID_CONTEXT);
+        }
+        let index = word as u32 & Handle::INDEX_MAX;
+        match self.live.get(index as usize) {
+            Some(live) if live.load(Ordering::Acquire) == word => Ok(word),
+            _ => self.primary_of_green(word),
+        }
+    }
+
+    #[cold]
+    fn primary_of_green(&self, word: u64) -> Result<u64, CudaError> {
+        let inner = self.lock();
+        let green = inner.greens.lookup(word as usize);
+        let device = green.map_err(|_| CudaError::CONTEXT_IS_DESTROYED)?.context.device;
+        Ok(primary_handle(device))
+    }
+
+    /// Makes a green context of some SMs, with the primary context's flags.
+    pub(crate) fn create_green(
+        &self,
+        device: CUdevice,
+        sms: Range<u32>,
+    ) -> Result<CUgreenCtx, CudaError> {
+        let mut inner = self.lock();
+        let id = inner.next_id;
+        inner.next_id += 1;
+        let flags = inner.primaries.get(device as usize).map_or(0, |p| p.context.flags);
+        let context = Context::new(device, flags, id);
+        let handle =
+            inner.greens.insert_on(device, Green { context, sms, default_stream: None })?;
+        Ok(CUgreenCtx(handle.to_word() as usize))
+    }
+
+    /// Ends a green context; what is left of it is the caller's to end.
+    pub(crate) fn destroy_green(&self, green: CUgreenCtx) -> Result<Green, CudaError> {
+        let mut inner = self.lock();
+        let handle = inner.greens.decode(green.0).map_err(|_| CudaError::INVALID_CONTEXT)?;
+        inner.greens.remove(handle).ok_or(CudaError::INVALID_CONTEXT)
+    }
+
+    /// Calls `f` with a green context. CUDA_ERROR_INVALID_CONTEXT if the word is none's.
+    pub(crate) fn with_green<R>(
+        &self,
+        word: u64,
+        f: impl FnOnce(&mut Green) -> R,
+    ) -> Result<R, CudaError> {
+        let mut inner = self.lock();
+        let green = inner.greens.lookup_mut(word as usize);
+        green.map(f).map_err(|_| CudaError::INVALID_CONTEXT)
+    }
+
+    /// Calls `f` with the context of a word, usable or not; NULL is the current one.
+    /// CUDA_ERROR_INVALID_CONTEXT if there is none.
+    pub(crate) fn with<R>(
+        &self,
+        context: CUcontext,
+        f: impl FnOnce(&mut Context) -> R,
+    ) -> Result<R, CudaError> {
+        let word = if context.is_null() { current::word() } else { context.0 as u64 };
+        let mut inner = self.lock();
+        let handle = Handle::from_word(word).ok_or(CudaError::INVALID_CONTEXT)?;
+        let context = match inner.primaries.get_mut(handle.index as usize) {
+            Some(primary) if word == primary_handle(primary.context.device) => {
+                Some(&mut primary.context)
+            }
+            _ if handle.kind == HandleKind::GreenContext => {
+                inner.greens.lookup_mut(word as usize).map(|green| &mut green.context).ok()
+            }
+            _ => inner.created.lookup_mut(word as usize).ok(),
+        };
+        context.map(f).ok_or(CudaError::INVALID_CONTEXT)
+    }
+
+    /// Makes a context and makes it current on this thread.
+    pub(crate) fn create(&self, device: CUdevice, flags: c_uint) -> Result<CUcontext, CudaError> {
+        let mut inner = self.lock();
+        let id = inner.next_id;
+        inner.next_id += 1;
+        let handle = inner.created.insert_on(device, Context::new(device, flags, id))?;
+        let word = handle.to_word();
+        self.live[handle.index as usize].store(word, Ordering::Release);
+        current::push(word);
+        Ok(CUcontext(word as usize))
+    }
+
+    /// Ends a context that [`Self::create`] made, if `f` (which ends what belongs to it) allows.
+    pub(crate) fn destroy(&self, context: CUcontext) -> CUresult {
+        let mut inner = self.lock();
+        let handle = inner.created.decode(context.0).map_err(|_| CudaError::INVALID_CONTEXT)?;
+        inner.created.remove(handle).ok_or(CudaError::INVALID_CONTEXT)?;
+        self.live[handle.index as usize].store(0, Ordering::Release);
+        // As in CUDA, it is popped where it is current on the calling thread; other threads keep
+        // it and get CUDA_ERROR_CONTEXT_IS_DESTROYED.
+        if current::word() == context.0 as u64 {
+            current::pop();
+        }
+        Ok(())
+    }
+
+    /// Checks that a word is that of a context that [`Self::create`] made.
+    pub(crate) fn is_created(&self, context: CUcontext) -> bool {
+        self.lock().created.lookup(context.0).is_ok()
+    }
+
+    /// The handle of a device's primary context, retained or not.
+    pub(crate) fn primary(&self, device: CUdevice) -> CUcontext {
+        CUcontext(primary_handle(device) as usize)
+    }
+
+    fn with_primary<R>(
+        &self,
+        device: CUdevice,
+        f: impl FnOnce(&mut Primary) -> Result<R, CudaError>,
+    ) -> Result<R, CudaError> {
+        let mut inner = self.lock();
+        let index = usize::try_from(device).map_err(|_| CudaError::INVALID_DEVICE)?;
+        let primary = inner.primaries.get_mut(index).ok_or(CudaError::INVALID_DEVICE)?;
+        let result = f(primary)?;
+        let word = if primary.retains > 0 { primary_handle(device) } else { 0 };
+        self.live[index].store(word, Ordering::Release);
+        Ok(result)
+    }
+
+    /// Retains a device's primary context.
+    pub(crate) fn retain(&self, device: CUdevice) -> Result<CUcontext, CudaError> {
+        self.with_primary(device, |primary| {
+            primary.retains = primary.retains.checked_add(1).ok_or(CudaError::INVALID_VALUE)?;
+            Ok(())
+        })?;
+        Ok(self.primary(device))
+    }
+
+    /// Releases it; true if that was the last time, so that what belongs to it has to go.
+    pub(crate) fn release(&self, device: CUdevice) -> Result<bool, CudaError> {
+        self.with_primary(device, |primary| {
+            primary.retains = primary.retains.checked_sub(1).ok_or(CudaError::INVALID_CONTEXT)?;
+            Ok(primary.retains == 0)
+        })
+    }
+
+    /// Takes away all retains; true if there were any.
+    pub(crate) fn reset(&self, device: CUdevice) -> Result<bool, CudaError> {
+        self.with_primary(device, |primary| {
+            // A reset puts the flags back too: the next retain makes a new context.
+            primary.context.limits = Limits::default();
+            Ok(core::mem::take(&mut primary.retains) > 0)
+        })
+    }
+
+    /// Flags of a device's primary context, and whether it is in use.
+    pub(crate) fn primary_state(&self, device: CUdevice) -> Result<(c_uint, bool), CudaError> {
+        self.with_primary(device, |primary| Ok((primary.context.flags, primary.retains > 0)))
+    }
+
+    /// Sets them.
+    pub(crate) fn set_primary_flags(&self, device: CUdevice, flags: c_uint) -> CUresult {
+        if flags & !ctx_flags::MASK != 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        self.with_primary(device, |primary| {
+            primary.context.flags = flags;
+            Ok(())
+        })
+    }
+
+    /// The number by which a context is known for the life of the process.
+    pub(crate) fn id(&self, context: CUcontext) -> Result<u64, CudaError> {
+        self.with(context, |c| c.id)
+    }
+
+    /// The API version of a context.
+    pub(crate) fn api_version(&self, context: CUcontext) -> Result<c_uint, CudaError> {
+        self.with(context, |_| API_VERSION)
+    }
+
+    /// Makes a context current, in place of the one that is; NULL pops.
+    pub(crate) fn set_current(&self, context: CUcontext) -> CUresult {
+        if context.is_null() {
+            current::pop();
+            return Ok(());
+        }
+        self.with(context, |_| current::replace(context.0 as u64))
+    }
+
+    /// Makes a context current, on top of the one that is.
+    pub(crate) fn push_current(&self, context: CUcontext) -> CUresult {
+        if context.is_null() {
+            return Err(CudaError::INVALID_CONTEXT);
+        }
+        self.with(context, |_| current::push(context.0 as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clear() {
+        while current::pop() != 0 {}
+    }
+
+    #[test]
+    fn the_primary_context_has_its_handle_before_anyone_retains_it() {
+        clear();
+        let contexts = Contexts::new(1);
+        let handle = contexts.primary(0);
+        assert_eq!(contexts.set_current(handle), Ok(()));
+        assert_eq!(contexts.current(), Err(CudaError::CONTEXT_IS_DESTROYED));
+        assert_eq!(contexts.retain(0), Ok(handle));
+        assert_eq!(contexts.current(), Ok(handle.0 as u64));
+        assert_eq!(contexts.retain(0), Ok(handle));
+        assert_eq!((contexts.release(0), contexts.release(0)), (Ok(false), Ok(true)));
+        assert_eq!(contexts.release(0), Err(CudaError::INVALID_CONTEXT));
+        assert_eq!(contexts.current(), Err(CudaError::CONTEXT_IS_DESTROYED));
+        assert_eq!(contexts.retain(1), Err(CudaError::INVALID_DEVICE));
+        assert_eq!(contexts.destroy(handle), Err(CudaError::INVALID_CONTEXT));
+        clear();
+    }
+
+    #[test]
+    fn contexts_stack_up_per_thread() {
+        clear();
+        let contexts = Contexts::new(1);
+        assert_eq!(contexts.current(), Err(CudaError::INVALID_CONTEXT));
+        let a = contexts.create(0, 0).unwrap();
+        let b = contexts.create(0, 0).unwrap();
+        assert_ne!(contexts.id(a), contexts.id(b));
+        assert_eq!(current::word(), b.0 as u64);
+        std::thread::scope(|s| {
+            s.spawn(|| assert_eq!(contexts.current(), Err(CudaError::INVALID_CONTEXT)));
+        });
+        contexts.push_current(a).unwrap();
+        contexts.destroy(a).unwrap();
+        assert_eq!(current::word(), b.0 as u64, "the destroyed one was popped");
+        assert_eq!(current::pop(), b.0 as u64);
+        assert_eq!(contexts.current(), Err(CudaError::CONTEXT_IS_DESTROYED), "a lies below");
+        assert_eq!(contexts.set_current(b), Ok(()), "in place of a");
+        assert_eq!((current::pop(), current::pop()), (b.0 as u64, 0));
+        assert_eq!(contexts.set_current(a), Err(CudaError::INVALID_CONTEXT));
+        assert_eq!(contexts.push_current(CUcontext(0x1234)), Err(CudaError::INVALID_CONTEXT));
+    }
+
+    #[test]
+    fn what_is_made_in_a_green_context_is_the_primary_ones() {
+        clear();
+        let contexts = Contexts::new(1);
+        let invalid = Err(CudaError::INVALID_CONTEXT);
+        contexts.set_primary_flags(0, ctx_flags::MASK).unwrap();
+        let primary = contexts.retain(0).unwrap();
+        let green = contexts.create_green(0, 2..6).unwrap();
+        let (word, as_context) = (green.0 as u64, CUcontext(green.0));
+        assert_eq!(contexts.with(as_context, |c| (c.device, c.flags)), Ok((0, ctx_flags::MASK)));
+        assert_ne!(contexts.id(as_context), contexts.id(primary));
+        assert_eq!((current_green(), contexts.push_current(as_context)), (0, Ok(())));
+        assert_eq!((current_green(), contexts.current()), (word, Ok(primary.0 as u64)));
+        assert_eq!(contexts.with_green(word, |green| green.sms.clone()), Ok(2..6));
+        contexts.push_current(primary).unwrap();
+        assert_eq!(current_green(), 0);
+        assert_eq!(contexts.with_green(primary.0 as u64, |_| ()), invalid);
+        assert_eq!(contexts.destroy_green(green).map(|green| green.sms), Ok(2..6));
+        assert_eq!(contexts.destroy_green(green).map(|_| ()), invalid);
+        assert_eq!(current::pop(), primary.0 as u64);
+        assert_eq!(contexts.current(), Err(CudaError::CONTEXT_IS_DESTROYED));
+        clear();
+    }
+}

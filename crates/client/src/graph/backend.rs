@@ -1,0 +1,187 @@
+//! Graphs and capture: what crate graph has to be told of the client.
+//!
+//! A graph lives here; the server gets what a launch consists of when the graph is instantiated
+//! ([`crate::graph::exec`]).
+
+use crate::graph::exec::ClientExec;
+use crate::memory::address::Place;
+use crate::module::kernel_params::PARAM_BYTES_MAX;
+use crate::program::Client;
+use crate::program::copy3d::Resolved;
+use crate::program::fill::check_fill;
+use crate::program::launch::check_launch;
+use crate::program::mem_ops::check_mem_ops;
+use crate::program::streams::{DefaultStream, at_stream_end};
+use crate::stream::table::LEGACY;
+use channel::request::GraphCanChoose;
+use core::ffi::c_void;
+use cuda_api::constants::stream_flags;
+use cuda_api::handle::Handle;
+use cuda_api::pointer::Out;
+use cuda_api::{
+    CUdevice, CUdeviceptr, CUevent, CUfunction, CUlaunchConfig, CUmemoryPool, CUresult, CUstream,
+    CUstreamBatchMemOpParams, CudaError,
+};
+use graph::{
+    Backend, Conditions, CopyNode, FillNode, Graphs, NodeKind, Parameters, Step, StreamKey,
+    StreamOrder,
+};
+use std::sync::LazyLock;
+
+static GRAPHS: LazyLock<Graphs<ClientExec>> = LazyLock::new(|| {
+    // A stream that ends is no part of a capture any more.
+    at_stream_end(|stream| GRAPHS.forget_stream(stream));
+    Graphs::new()
+});
+
+/// Graphs and captures of the process.
+#[inline(always)]
+pub(crate) fn graphs() -> &'static Graphs<ClientExec> {
+    &GRAPHS
+}
+
+/// The attached process as crate graph sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct ClientGraphs(pub(crate) &'static Client);
+
+impl Client {
+    /// A stream as captures see it.
+    pub(crate) fn stream_key(&self, handle: Handle) -> Result<StreamKey, CudaError> {
+        let id = handle.to_word();
+        if handle == LEGACY {
+            let context = self.contexts().current()?;
+            return Ok(StreamKey { id, context, order: StreamOrder::Legacy });
+        }
+        let stream = *self.state().streams.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
+        let order = match stream.flags & stream_flags::NON_BLOCKING {
+            0 => StreamOrder::Blocking,
+            _ => StreamOrder::NonBlocking,
+        };
+        Ok(StreamKey { id, context: stream.context, order })
+    }
+
+    /// Work is about to be put into a stream: true if it was captured.
+    #[inline]
+    pub(crate) fn captured(
+        &self,
+        stream: Handle,
+        work: impl FnOnce() -> Result<NodeKind, CudaError>,
+    ) -> Result<bool, CudaError> {
+        match graphs().capturing() {
+            true => graphs().capture(self.stream_key(stream)?, work),
+            false => Ok(false),
+        }
+    }
+
+    /// Somebody is about to wait for a stream, which a capture forbids.
+    #[inline]
+    pub(crate) fn check_not_capturing(&self, stream: Handle) -> CUresult {
+        match graphs().capturing() {
+            true => graphs().synchronizing(self.stream_key(stream)?),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Backend for ClientGraphs {
+    type Exec = ClientExec;
+
+    fn graphs(self) -> &'static Graphs<ClientExec> {
+        graphs()
+    }
+
+    fn stream(self, stream: CUstream, per_thread: bool) -> Result<StreamKey, CudaError> {
+        let default = match per_thread {
+            true => DefaultStream::PerThread,
+            false => DefaultStream::Legacy,
+        };
+        self.0.stream_key(self.0.stream(stream, default)?)
+    }
+
+    fn check_context(self) -> CUresult {
+        self.0.contexts().current().map(|_| ())
+    }
+
+    fn check_device(self, device: CUdevice) -> CUresult {
+        let found = usize::try_from(device).ok().and_then(|d| self.0.devices().get(d));
+        found.map(|_| ()).ok_or(CudaError::INVALID_DEVICE)
+    }
+
+    fn kernel(
+        self,
+        function: CUfunction,
+        config: &CUlaunchConfig,
+        params: Out<*mut c_void>,
+        extra: Out<*mut c_void>,
+    ) -> Result<Parameters, CudaError> {
+        check_launch(self.0, function, config)?;
+        let mut buffer = Box::new([0; PARAM_BYTES_MAX]);
+        let state = self.0.state();
+        let layout = &state.function(function.0)?.1.layout;
+        let bytes = layout.fill(params, extra, &mut buffer)?;
+        let offsets = layout.params().iter().map(|param| param.offset as usize).collect();
+        Ok(Parameters { bytes: buffer[..bytes].into(), offsets })
+    }
+
+    fn check_copy(self, copy: &CopyNode) -> CUresult {
+        Resolved::new(self.0, copy).map(|_| ())
+    }
+
+    fn check_fill(self, fill: &FillNode) -> CUresult {
+        check_fill(self.0, fill)
+    }
+
+    fn check_event(self, event: CUevent) -> CUresult {
+        self.0.state().events.lookup(event.0).map(|_| ())
+    }
+
+    fn check_mem_ops(self, ops: &[CUstreamBatchMemOpParams]) -> CUresult {
+        check_mem_ops(self.0, ops).map(|_| ())
+    }
+
+    fn conditions(self) -> Result<Conditions, CudaError> {
+        Ok(match self.0.call(&GraphCanChoose {})?.numbered {
+            0 => Conditions::Words,
+            _ => Conditions::Numbers,
+        })
+    }
+
+    /// All conditions of this process are of its own graphs.
+    fn check_foreign_condition(self, _: CUdeviceptr) -> CUresult {
+        Err(CudaError::INVALID_VALUE)
+    }
+
+    fn allocate(self, bytes: u64) -> Result<(u64, u64), CudaError> {
+        let context = self.0.contexts().current()?;
+        let address = self.0.allocate(context, bytes, CUmemoryPool::NULL)?;
+        match self.0.memory().place(address)? {
+            Place::Device { tag, .. } => Ok((address, tag.id)),
+            _ => Err(CudaError::UNKNOWN),
+        }
+    }
+
+    fn free(self, address: u64, number: u64) {
+        let place = self.0.memory().place(address);
+        if matches!(place, Ok(Place::Device { tag, .. }) if tag.id == number) {
+            // Nobody can be told of an error of the work that was waited for.
+            let _ = self.0.free(address);
+        }
+    }
+
+    fn instantiate(self, steps: &[Step]) -> Result<ClientExec, CudaError> {
+        ClientExec::new(self.0, steps)
+    }
+
+    fn replace(self, old: ClientExec, steps: &[Step]) -> Result<ClientExec, CudaError> {
+        old.replace(steps)
+    }
+
+    fn launch(self, exec: &mut ClientExec, stream: StreamKey) -> CUresult {
+        let stream = Handle::from_word(stream.id).ok_or(CudaError::INVALID_HANDLE)?;
+        exec.launch(stream)
+    }
+
+    fn finish(self, exec: &mut ClientExec) {
+        exec.finish();
+    }
+}

@@ -1,0 +1,504 @@
+//! A graph made ready to be launched: parts that are posted one after the other.
+//!
+//! What the device can do by itself goes to the server as graphs, each launched by one request.
+//! Functions of the program, copies of pageable memory and events are parts of their own between
+//! them, posted as they would be by themselves. So a graph without these is one part, and keeps
+//! all of its concurrency; one with them is cut where they stand.
+
+use super::host_copy::{self, HostCopy, Shadow};
+use crate::connection::Mark;
+use crate::program::Client;
+use crate::program::copy3d::{End, Reached, Resolved};
+use crate::program::fill::check_fill;
+use crate::program::host_functions::HostFunction;
+use crate::program::launch::launch_flags;
+use crate::program::mem_ops::{MemOperation, check_mem_ops, post_mem_ops};
+use crate::program::submission::{Event, wire_event, wire_function, wire_stream};
+use channel::request::{
+    BoxCopy, GRAPH_EDGES_MAX, GraphBegin, GraphCondition, GraphConditional, GraphCopy,
+    GraphDestroy, GraphEdges, GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, GraphLaunch,
+    LaunchKernel, Request,
+};
+use cuda_api::constants::{event_flags, graph_conditional};
+use cuda_api::handle::Handle;
+use cuda_api::{CUevent, CUgraphExec, CUresult, CUstream, CudaError};
+use graph::{ConditionalNode, FillNode, HostNode, KernelNode, NodeKind, NumberedCondition, Step};
+use std::sync::Arc;
+
+/// A graph made ready.
+pub(crate) struct ClientExec {
+    client: &'static Client,
+    parts: Vec<Part>,
+    /// Recorded behind a launch of several parts, for the next one to wait for.
+    order: Option<Handle>,
+    /// The end of the last launch.
+    end: Option<Mark>,
+}
+
+/// What is posted at once.
+enum Part {
+    Graph(ServerGraph),
+    Host(HostNode),
+    Copy(Arc<HostCopy>),
+    Record(CUevent),
+    Wait(CUevent),
+    MemOps(Vec<MemOperation>),
+}
+
+/// A graph that the server has.
+struct ServerGraph {
+    client: &'static Client,
+    handle: Handle,
+}
+
+impl Drop for ServerGraph {
+    fn drop(&mut self) {
+        let mut state = self.client.state();
+        // Not there any more if another one has taken its place.
+        if state.graphs.remove(self.handle).is_some() {
+            // A server that does not answer has no such graph any more.
+            let _ = state.push(&GraphDestroy { graph: wire_graph(self.handle) });
+        }
+    }
+}
+
+fn wire_graph(handle: Handle) -> CUgraphExec {
+    CUgraphExec(handle.to_word() as usize)
+}
+
+/// What the device does by itself.
+enum Work<'a> {
+    Nothing,
+    Kernel(&'a KernelNode),
+    Copy(BoxCopy),
+    Fill(&'a FillNode),
+    Condition(&'a NumberedCondition),
+    Conditional(&'a ConditionalNode, Vec<Vec<Item<'a>>>),
+}
+
+enum Doing<'a> {
+    Device(Work<'a>),
+    /// Taken out when the parts are put together.
+    Here(Option<Part>),
+}
+
+/// A step, or a piece of one.
+struct Item<'a> {
+    doing: Doing<'a>,
+    dependencies: Vec<usize>,
+}
+
+impl ClientExec {
+    /// Makes steps ready. Graphs that the server has already give their places to new ones.
+    fn assemble(
+        client: &'static Client,
+        steps: &[Step],
+        old: &mut Vec<ServerGraph>,
+    ) -> Result<Self, CudaError> {
+        let mut items = items(client, steps)?;
+        let stages = stages(&items);
+        check_conditions(&items, &stages)?;
+        let mut parts = Vec::new();
+        for stage in 0..=stages.iter().copied().max().unwrap_or(0) {
+            let here: Vec<usize> = (0..items.len()).filter(|i| stages[*i] == stage).collect();
+            if is_of_device(stage) {
+                let works = |item: &Item<'_>| !matches!(item.doing, Doing::Device(Work::Nothing));
+                if here.iter().any(|index| works(&items[*index])) {
+                    parts.push(Part::Graph(build(client, &items, &here, old.pop())?));
+                }
+                continue;
+            }
+            for index in here {
+                if let Doing::Here(part) = &mut items[index].doing {
+                    parts.extend(part.take());
+                }
+            }
+        }
+        Ok(Self { client, parts, order: None, end: None })
+    }
+
+    /// Makes steps ready.
+    pub(crate) fn new(client: &'static Client, steps: &[Step]) -> Result<Self, CudaError> {
+        Self::assemble(client, steps, &mut Vec::new())
+    }
+
+    /// Makes steps ready in the place of those that were.
+    pub(crate) fn replace(mut self, steps: &[Step]) -> Result<Self, CudaError> {
+        let mut old: Vec<ServerGraph> = Vec::new();
+        for part in core::mem::take(&mut self.parts) {
+            if let Part::Graph(graph) = part {
+                old.push(graph);
+            }
+        }
+        // The last one is taken first.
+        old.reverse();
+        let mut new = Self::assemble(self.client, steps, &mut old)?;
+        new.order = self.order.take();
+        new.end = self.end.take();
+        Ok(new)
+    }
+
+    /// Posts all parts.
+    pub(crate) fn launch(&mut self, stream: Handle) -> CUresult {
+        let client = self.client;
+        // The parts of two launches must not come between each other.
+        let several = self.parts.len() > 1;
+        if several {
+            match self.order {
+                Some(event) => client.wait_event(event, stream)?,
+                None => self.order = Some(client.event_for_order()?),
+            }
+        }
+        for part in &self.parts {
+            match part {
+                Part::Graph(graph) => {
+                    let mut state = client.state();
+                    let (graph, stream_word) = (wire_graph(graph.handle), wire_stream(stream));
+                    state.push_in(stream, &GraphLaunch { graph, stream: stream_word })?;
+                    state.launched = true;
+                }
+                Part::Host(HostNode { function, user_data }) => {
+                    let (function, user_data) = (*function, *user_data);
+                    let call = HostFunction::Plain { function, user_data };
+                    client.post_host_function(stream, call)?;
+                }
+                Part::Copy(copy) => {
+                    let user_data = copy.clone().into_argument();
+                    let call = HostFunction::Plain { function: Some(host_copy::run), user_data };
+                    let posted = client.post_host_function(stream, call);
+                    if posted.is_err() {
+                        // SAFETY: nobody else was given the argument.
+                        drop(unsafe { Arc::from_raw(user_data as *const HostCopy) });
+                    }
+                    posted?;
+                }
+                Part::Record(event) => client.record_event(*event, stream)?,
+                Part::Wait(event) => {
+                    let handle = client.state().events.decode(event.0)?;
+                    client.wait_event(handle, stream)?;
+                }
+                Part::MemOps(operations) => post_mem_ops(client, stream, operations)?,
+            }
+        }
+        if let Some(event) = self.order
+            && several
+        {
+            client.record_event(wire_event(event), stream)?;
+        }
+        self.end = Some(client.state().streams.last(stream.index));
+        Ok(())
+    }
+
+    /// Waits for the last launch, however it ends.
+    pub(crate) fn finish(&mut self) {
+        if let Some(end) = self.end.take() {
+            let _ = self.client.wait_for(end);
+        }
+    }
+}
+
+impl Drop for ClientExec {
+    fn drop(&mut self) {
+        if let Some(event) = self.order.take() {
+            let _ = self.client.destroy_event(event);
+        }
+    }
+}
+
+impl Client {
+    /// An event that only orders.
+    fn event_for_order(&self) -> Result<Handle, CudaError> {
+        let context = self.contexts().current()?;
+        let flags = event_flags::DISABLE_TIMING;
+        self.create_event(Event { context, flags, recorded: None })
+    }
+}
+
+/// Steps as the parts have them: what needs this process and what does not, each for itself.
+fn items<'a>(client: &'static Client, steps: &'a [Step]) -> Result<Vec<Item<'a>>, CudaError> {
+    let mut items: Vec<Item<'a>> = Vec::with_capacity(steps.len());
+    // By step: its last item.
+    let mut last: Vec<usize> = Vec::with_capacity(steps.len());
+    for step in steps {
+        let mut dependencies: Vec<usize> = step.dependencies.iter().map(|d| last[*d]).collect();
+        let here = |part| Doing::Here(Some(part));
+        let mut pieces = match step.work() {
+            NodeKind::Kernel(node) => vec![Doing::Device(Work::Kernel(node))],
+            NodeKind::Fill(node) => {
+                check_fill(client, node)?;
+                vec![Doing::Device(Work::Fill(node))]
+            }
+            NodeKind::Copy(node) => match Resolved::new(client, node)? {
+                Some(copy) => pieces_of(client, copy)?,
+                None => vec![Doing::Device(Work::Nothing)],
+            },
+            NodeKind::Host(node) => vec![here(Part::Host(*node))],
+            NodeKind::RecordEvent(event) => vec![here(Part::Record(*event))],
+            NodeKind::WaitEvent(event) => vec![here(Part::Wait(*event))],
+            NodeKind::MemOps(ops) => vec![here(Part::MemOps(check_mem_ops(client, ops)?))],
+            NodeKind::Conditional(node) => {
+                let body = |steps| items_of_body(client, steps);
+                let bodies = step.bodies().map(body).collect::<Result<_, _>>()?;
+                vec![Doing::Device(Work::Conditional(node, bodies))]
+            }
+            NodeKind::Condition(condition) => vec![Doing::Device(Work::Condition(condition))],
+            // Memory is there as long as the graph; child graphs are dissolved in a plan.
+            NodeKind::Alloc(_) | NodeKind::Free(_) | NodeKind::Empty | NodeKind::Child(_) => {
+                vec![Doing::Device(Work::Nothing)]
+            }
+        };
+        for doing in pieces.drain(..) {
+            items.push(Item { doing, dependencies });
+            dependencies = vec![items.len() - 1];
+        }
+        last.push(items.len() - 1);
+    }
+    Ok(items)
+}
+
+/// The items of a body. CUDA_ERROR_NOT_SUPPORTED if this process has to do something in it: it
+/// cannot know whether and how often.
+fn items_of_body<'a>(
+    client: &'static Client,
+    steps: &'a [Step],
+) -> Result<Vec<Item<'a>>, CudaError> {
+    let items = items(client, steps)?;
+    match items.iter().all(|item| matches!(item.doing, Doing::Device(_))) {
+        true => Ok(items),
+        false => Err(CudaError::NOT_SUPPORTED),
+    }
+}
+
+/// A copy as one piece, or as two with a shadow between.
+fn pieces_of<'a>(client: &'static Client, copy: Resolved) -> Result<Vec<Doing<'a>>, CudaError> {
+    let Resolved { destination, source, extent } = copy;
+    let shadow = || Shadow::new(client, copy.bytes()).map(Arc::new);
+    let here = |destination, source, shadow| {
+        let copy = HostCopy { destination, source, extent, _shadow: shadow };
+        Doing::Here(Some(Part::Copy(Arc::new(copy))))
+    };
+    let device = |destination: End, source: End| {
+        let (destination, source) = (destination.wire([0; 3]), source.wire([0; 3]));
+        Doing::Device(Work::Copy(BoxCopy { destination, source, extent }))
+    };
+    Ok(match (destination.reached(), source.reached()) {
+        (Reached::ByDevice, Reached::Here(from)) => {
+            let shadow = shadow()?;
+            let between = shadow.rows(extent);
+            vec![here(between, from, Some(shadow)), device(destination, End::Memory(between))]
+        }
+        (Reached::Here(to), Reached::ByDevice) => {
+            let shadow = shadow()?;
+            let between = shadow.rows(extent);
+            vec![device(End::Memory(between), source), here(to, between, Some(shadow))]
+        }
+        (Reached::ByDevice, _) | (_, Reached::ByDevice) => vec![device(destination, source)],
+        (Reached::ByBoth(to) | Reached::Here(to), Reached::ByBoth(from) | Reached::Here(from)) => {
+            vec![here(to, from, None)]
+        }
+    })
+}
+
+fn is_of_device(stage: usize) -> bool {
+    stage.is_multiple_of(2)
+}
+
+/// In which of the stages, which come one after the other, each item is: even ones are the
+/// device's, odd ones this process'. Within a stage of the device items wait for each other as
+/// they should; those of this process run in their order.
+fn stages(items: &[Item<'_>]) -> Vec<usize> {
+    let mut stages: Vec<usize> = Vec::with_capacity(items.len());
+    for item in items {
+        let on_device = matches!(item.doing, Doing::Device(_));
+        let first = usize::from(!on_device);
+        let after = |d: &usize| stages[*d] + usize::from(is_of_device(stages[*d]) != on_device);
+        stages.push(item.dependencies.iter().map(after).max().unwrap_or(0).max(first));
+    }
+    stages
+}
+
+/// CUDA_ERROR_NOT_SUPPORTED if there are conditions that are the device's and the device's work is
+/// cut in two: a kernel sets the conditions of the graph that it is launched in, and of no other.
+fn check_conditions(items: &[Item<'_>], stages: &[usize]) -> CUresult {
+    let mut works = items.iter().zip(stages).filter_map(|(item, stage)| match &item.doing {
+        Doing::Device(Work::Nothing) | Doing::Here(_) => None,
+        Doing::Device(work) => Some((work, *stage)),
+    });
+    let numbered = works.clone().any(|(work, _)| matches!(work, Work::Condition(_)));
+    match numbered && works.any(|(_, stage)| stage > 0) {
+        true => Err(CudaError::NOT_SUPPORTED),
+        false => Ok(()),
+    }
+}
+
+/// Sends the items `here` to the server as a graph.
+fn build(
+    client: &'static Client,
+    items: &[Item<'_>],
+    here: &[usize],
+    old: Option<ServerGraph>,
+) -> Result<ServerGraph, CudaError> {
+    let handle = client.state().graphs.insert(())?;
+    // Destroyed at the server too should something fail.
+    let made = ServerGraph { client, handle };
+    let graph = wire_graph(handle);
+    post(client, &GraphBegin { graph })?;
+    let mut bodies = Vec::new();
+    post_graph(client, graph, items, here, &mut bodies)?;
+    let replaces = old.as_ref().map_or(CUgraphExec::NULL, |old| wire_graph(old.handle));
+    client.call(&GraphInstantiate { graph, replaces })?;
+    // The server has let go of what was replaced, and of bodies as graphs of their own.
+    let mut state = client.state();
+    for gone in old.iter().chain(&bodies) {
+        state.graphs.remove(gone.handle);
+    }
+    drop(state);
+    Ok(made)
+}
+
+/// Posts the items `here` as a graph's nodes, with their edges and bodies.
+fn post_graph(
+    client: &'static Client,
+    graph: CUgraphExec,
+    items: &[Item<'_>],
+    here: &[usize],
+    bodies: &mut Vec<ServerGraph>,
+) -> CUresult {
+    for index in here {
+        match &items[*index].doing {
+            Doing::Device(Work::Conditional(node, inside)) => {
+                post_conditional(client, graph, node, inside, bodies)?;
+            }
+            Doing::Device(work) => post_node(client, graph, work)?,
+            Doing::Here(_) => {}
+        }
+    }
+    for (node, index) in here.iter().enumerate() {
+        let dependencies = items[*index].dependencies.iter();
+        // Those of earlier stages are complete before the graph begins.
+        let from: Vec<u64> = dependencies
+            .filter_map(|d| here.binary_search(d).ok().map(|number| number as u64))
+            .collect();
+        for from in from.chunks(GRAPH_EDGES_MAX) {
+            post(client, &GraphEdges { graph, node: node as u32, from })?;
+        }
+    }
+    Ok(())
+}
+
+/// Posts a conditional node and the graphs that it chooses from.
+fn post_conditional(
+    client: &'static Client,
+    graph: CUgraphExec,
+    node: &ConditionalNode,
+    inside: &[Vec<Item<'_>>],
+    bodies: &mut Vec<ServerGraph>,
+) -> CUresult {
+    let first = bodies.len();
+    for _ in inside {
+        let handle = client.state().graphs.insert(())?;
+        bodies.push(ServerGraph { client, handle });
+    }
+    let handles: Vec<u64> = bodies[first..].iter().map(|body| body.handle.to_word()).collect();
+    let (rule, condition) = (node.rule.number(), node.condition);
+    post(client, &GraphConditional { graph, rule, condition, bodies: &handles })?;
+    for (items, handle) in inside.iter().zip(handles) {
+        let all: Vec<usize> = (0..items.len()).collect();
+        post_graph(client, CUgraphExec(handle as usize), items, &all, bodies)?;
+    }
+    Ok(())
+}
+
+fn post<'a>(client: &Client, request: &impl Request<'a>) -> CUresult {
+    client.state().push(request)
+}
+
+fn post_node(client: &Client, graph: CUgraphExec, work: &Work<'_>) -> CUresult {
+    match work {
+        // Posted with its bodies.
+        Work::Conditional(..) => Ok(()),
+        Work::Nothing => post(client, &GraphEmpty { graph }),
+        Work::Condition(NumberedCondition { number: condition, default }) => {
+            let flags = if default.is_some() { graph_conditional::ASSIGN_DEFAULT } else { 0 };
+            let (condition, default) = (*condition, default.unwrap_or(0));
+            post(client, &GraphCondition { graph, condition, default, flags })
+        }
+        Work::Kernel(node) => {
+            let flags = launch_flags(&node.config())?;
+            let function = wire_function(client.state().function(node.function.0)?.0);
+            let launch = LaunchKernel {
+                function,
+                stream: CUstream::NULL,
+                grid: node.grid,
+                block: node.block,
+                shared_bytes: node.shared_bytes,
+                flags,
+                parameters: &node.parameters.bytes,
+            };
+            post(client, &GraphKernel { graph, launch })
+        }
+        Work::Copy(copy) => post(client, &GraphCopy { graph, copy: *copy }),
+        Work::Fill(node) => {
+            let request = GraphFill {
+                graph,
+                address: node.dst,
+                pitch: node.pitch as u64,
+                value: node.value,
+                element_bytes: node.elementSize,
+                width: node.width as u64,
+                height: node.height as u64,
+            };
+            post(client, &request)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item<'a>(on_device: bool, dependencies: &[usize]) -> Item<'a> {
+        let doing = match on_device {
+            true => Doing::Device(Work::Nothing),
+            false => Doing::Here(Some(Part::Record(CUevent::NULL))),
+        };
+        Item { doing, dependencies: dependencies.to_vec() }
+    }
+
+    #[test]
+    fn a_graph_is_cut_where_this_process_has_to_do_something() {
+        let (device, here) = (true, false);
+        let row = [item(device, &[]), item(device, &[0]), item(device, &[1])];
+        assert_eq!(stages(&row), [0, 0, 0]);
+        let cut = [item(device, &[]), item(here, &[0]), item(here, &[1]), item(device, &[2])];
+        assert_eq!(stages(&cut), [0, 1, 1, 2]);
+        // A branch that needs nothing from here stays in the first graph.
+        let fork = [
+            item(device, &[]),
+            item(here, &[0]),
+            item(device, &[0]),
+            item(device, &[1, 2]),
+            item(here, &[]),
+        ];
+        assert_eq!(stages(&fork), [0, 1, 0, 2, 1]);
+    }
+
+    #[test]
+    fn conditions_of_the_device_are_set_by_kernels_of_one_graph() {
+        let condition = NumberedCondition { number: 1, default: Some(1) };
+        let begin =
+            || Item { doing: Doing::Device(Work::Condition(&condition)), dependencies: Vec::new() };
+        let fill = FillNode::default();
+        let work = |dependencies: &[usize]| Item {
+            doing: Doing::Device(Work::Fill(&fill)),
+            dependencies: dependencies.to_vec(),
+        };
+        let check = |items: &[Item<'_>]| check_conditions(items, &stages(items));
+        assert_eq!(check(&[begin(), work(&[0]), item(false, &[1])]), Ok(()));
+        let cut = [begin(), work(&[0]), item(false, &[1]), work(&[2])];
+        assert_eq!(check(&cut), Err(CudaError::NOT_SUPPORTED));
+        // What does nothing may come later, and without conditions a graph may be cut.
+        assert_eq!(check(&[begin(), item(false, &[0]), item(true, &[1])]), Ok(()));
+        assert_eq!(check(&[work(&[]), item(false, &[0]), work(&[1])]), Ok(()));
+    }
+}

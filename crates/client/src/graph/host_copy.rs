@@ -1,0 +1,79 @@
+//! Copies by graphs of pageable memory.
+//!
+//! The device does not reach pageable memory, and CUDA has a graph's copy look at it when it runs,
+//! not when it is launched. So such a copy has a shadow in pinned memory: the device copies
+//! between itself and the shadow, a host function in the same order between the shadow and the
+//! program's memory.
+
+use crate::memory::HostKind;
+use crate::memory::address::Side;
+use crate::program::Client;
+use crate::program::copy3d::Rows;
+use core::ffi::c_void;
+use cuda_api::CudaError;
+use std::sync::Arc;
+
+/// Pinned memory that stands for the program's in the device's copies.
+pub(crate) struct Shadow {
+    client: &'static Client,
+    pub(crate) address: u64,
+}
+
+impl Shadow {
+    pub(crate) fn new(client: &'static Client, bytes: u64) -> Result<Self, CudaError> {
+        let context = client.contexts().current()?;
+        let address = client.allocate_pinned(context, bytes, 0, HostKind::Pinned)?;
+        Ok(Self { client, address })
+    }
+
+    /// The shadow as an end of a copy, without gaps.
+    pub(crate) fn rows(&self, extent: [u64; 3]) -> Rows {
+        Rows { address: self.address, pitch: extent[0], rows: extent[1], side: Side::Pinned }
+    }
+}
+
+impl Drop for Shadow {
+    fn drop(&mut self) {
+        // Nobody can be told of an error.
+        let _ = self.client.free_pinned(self.address, HostKind::Pinned);
+    }
+}
+
+/// A copy within this process' memory that a stream runs.
+pub(crate) struct HostCopy {
+    pub(crate) destination: Rows,
+    pub(crate) source: Rows,
+    /// Bytes of a row, rows of a slice, slices.
+    pub(crate) extent: [u64; 3],
+    /// The shadow that one of the ends is, kept while launches may come to the copy.
+    pub(crate) _shadow: Option<Arc<Shadow>>,
+}
+
+impl HostCopy {
+    /// Copies.
+    pub(crate) fn run(&self) {
+        let [width, height, depth] = self.extent;
+        for (z, y) in (0..depth).flat_map(|z| (0..height).map(move |y| (z, y))) {
+            let (from, to) = (self.source.at([0, y, z]), self.destination.at([0, y, z]));
+            // SAFETY: the program passed each end for a copy of these rows, in memory that this
+            // process can reach and that lives as long as the copy, or launches of its graph; a
+            // shadow is as large as the box.
+            unsafe { core::ptr::copy(from as *const u8, to as *mut u8, width as usize) };
+        }
+    }
+
+    /// The copy as a host function's argument, to be given to [`run`] once.
+    pub(crate) fn into_argument(self: Arc<Self>) -> usize {
+        Arc::into_raw(self) as usize
+    }
+}
+
+/// Host function that carries out a [`HostCopy`].
+///
+/// # Safety
+/// `argument` is from [`HostCopy::into_argument`] and given away with this call.
+pub(crate) unsafe extern "C-unwind" fn run(argument: *mut c_void) {
+    // SAFETY: the caller vouches for it.
+    let copy = unsafe { Arc::from_raw(argument.cast_const().cast::<HostCopy>()) };
+    copy.run();
+}

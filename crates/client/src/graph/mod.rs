@@ -1,0 +1,5 @@
+//! Graphs and capture: what crate graph is told of the client, and graphs made ready to be launched.
+
+pub(crate) mod backend;
+pub(crate) mod exec;
+pub(crate) mod host_copy;

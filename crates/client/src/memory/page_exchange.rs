@@ -1,0 +1,383 @@
+//! Putting other pages in the place of some of the program's, with the same contents, while other
+//! threads may be using them.
+//!
+//! Between the copy of a page and the exchange nobody may write to it, or the write is lost. Nobody
+//! can if the process has one thread; else the kernel is asked to hold writers up (userfaultfd
+//! write protection). Where it does not, nothing is exchanged: the caller does without.
+//!
+//! Signals wait meanwhile: a handler of the program's that writes to the pages would run on the
+//! thread that alone can let it go on, or between the copy and the exchange.
+
+use channel::memfd::PAGE_BYTES;
+use channel::signals::Blocked;
+use std::fs;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Name of the files that pages are exchanged for.
+pub(crate) const FILE_NAME: &core::ffi::CStr = c"openmps-registered";
+
+/// A range of whole pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pages {
+    pub(crate) start: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Pages {
+    /// The pages that a range of bytes touches; `None` if it wraps.
+    pub(crate) fn around(address: u64, bytes: u64) -> Option<Self> {
+        let start = address & !(PAGE_BYTES - 1);
+        let end = address.checked_add(bytes)?.checked_next_multiple_of(PAGE_BYTES)?;
+        Some(Self { start, bytes: end - start })
+    }
+
+    fn end(self) -> u64 {
+        self.start + self.bytes
+    }
+}
+
+/// What is known of the memory at some pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nature {
+    /// Mapped, readable and writable, and private to the process: backed by nothing, or a file's
+    /// pages that writes do not go back to, such as a program's variables.
+    Plain,
+    /// What [`exchange`] has put there, all of it.
+    Exchanged,
+    /// Mapped and readable, but shared, backed by a file, read only, or the main thread's stack.
+    Readable,
+    /// Not readable, or not mapped, in part.
+    Nothing,
+}
+
+/// What is at some pages, by `/proc/self/maps`' text.
+pub(crate) fn nature(maps: &str, pages: Pages) -> Nature {
+    let mut at = pages.start;
+    let mut nature = None;
+    for line in maps.lines() {
+        let mut fields = line.split_ascii_whitespace();
+        let range = fields.next().and_then(|range| range.split_once('-'));
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        let Some((from, to)) = range.and_then(|(a, b)| Some((number(a)?, number(b)?))) else {
+            continue;
+        };
+        if to <= at {
+            continue;
+        }
+        let (rights, inode) = (fields.next().unwrap_or(""), fields.nth(2).unwrap_or(""));
+        let name = fields.next().unwrap_or("");
+        if from > at || !rights.starts_with('r') {
+            return Nature::Nothing;
+        }
+        let nameless = name.is_empty() || name == "[heap]" || name.starts_with("[anon:");
+        let ours = name
+            .strip_prefix("/memfd:")
+            .is_some_and(|name| name.as_bytes() == FILE_NAME.to_bytes());
+        let here = match (rights, inode) {
+            ("rw-p", "0") if nameless => Nature::Plain,
+            ("rw-p", file) if file != "0" => Nature::Plain,
+            ("rw-s", _) if ours => Nature::Exchanged,
+            _ => Nature::Readable,
+        };
+        nature = match nature {
+            Some(before) if before != here => Some(Nature::Readable),
+            _ => Some(here),
+        };
+        at = to;
+        if at >= pages.end() {
+            return nature.unwrap_or(Nature::Nothing);
+        }
+    }
+    Nature::Nothing
+}
+
+/// What is at some pages now.
+pub(crate) fn nature_now(pages: Pages) -> Nature {
+    fs::read_to_string("/proc/self/maps").map_or(Nature::Nothing, |maps| nature(&maps, pages))
+}
+
+/// Holds up whoever writes to some pages, until it is dropped.
+struct Quiet {
+    /// Closed when this is dropped, which lets all writers go on.
+    _holder: Option<OwnedFd>,
+}
+
+/// linux/userfaultfd.h: what is needed of it.
+mod uffd {
+    pub const API: u64 = 0xaa;
+    pub const FEATURE_PAGEFAULT_FLAG_WP: u64 = 1;
+    pub const FEATURE_WP_SHMEM: u64 = 1 << 12;
+    pub const USER_MODE_ONLY: libc::c_int = 1;
+    pub const MODE_WP: u64 = 2;
+    pub const WRITEPROTECT_MODE_WP: u64 = 1;
+    pub const IOCTL_API: libc::c_ulong = 0xc018_aa3f;
+    pub const IOCTL_REGISTER: libc::c_ulong = 0xc020_aa00;
+    pub const IOCTL_WRITEPROTECT: libc::c_ulong = 0xc018_aa06;
+
+    #[repr(C)]
+    pub struct Api {
+        pub api: u64,
+        pub features: u64,
+        pub ioctls: u64,
+    }
+
+    #[repr(C)]
+    pub struct Register {
+        pub start: u64,
+        pub bytes: u64,
+        pub mode: u64,
+        pub ioctls: u64,
+    }
+
+    #[repr(C)]
+    pub struct WriteProtect {
+        pub start: u64,
+        pub bytes: u64,
+        pub mode: u64,
+    }
+}
+
+/// True if no other thread can be running: nobody else is there to write.
+fn is_only_thread() -> bool {
+    fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1)
+}
+
+impl Quiet {
+    /// Nobody writes to the pages from now on; `None` if that cannot be had.
+    fn over(pages: Pages) -> Option<Self> {
+        match is_only_thread() {
+            true => Some(Self { _holder: None }),
+            false => Self::by_protection(pages).map(|holder| Self { _holder: Some(holder) }),
+        }
+    }
+
+    fn by_protection(pages: Pages) -> Option<OwnedFd> {
+        let open = |flags: libc::c_int| {
+            // SAFETY: a plain system call.
+            let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | flags) };
+            // SAFETY: a descriptor that was just made for us.
+            (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+        };
+        // Without privileges the kernel holds up the program's own writes only; its own on the
+        // program's behalf (a read into the pages by another thread) fail meanwhile.
+        let holder = open(0).or_else(|| open(uffd::USER_MODE_ONLY))?;
+        let fd = holder.as_raw_fd();
+        let features = uffd::FEATURE_PAGEFAULT_FLAG_WP | uffd::FEATURE_WP_SHMEM;
+        let mut api = uffd::Api { api: uffd::API, features, ioctls: 0 };
+        let (start, bytes) = (pages.start, pages.bytes);
+        let mut register = uffd::Register { start, bytes, mode: uffd::MODE_WP, ioctls: 0 };
+        let mut protect = uffd::WriteProtect { start, bytes, mode: uffd::WRITEPROTECT_MODE_WP };
+        // SAFETY: each structure is the one of its request and lives across the call.
+        unsafe {
+            if libc::ioctl(fd, uffd::IOCTL_API, &raw mut api) != 0
+                || libc::ioctl(fd, uffd::IOCTL_REGISTER, &raw mut register) != 0
+            {
+                return None;
+            }
+        }
+        // Only pages that are there can be protected; reading makes them be there.
+        for page in (pages.start..pages.end()).step_by(PAGE_BYTES as usize) {
+            // SAFETY: the pages are mapped and readable, as the caller has seen.
+            unsafe { (page as *const u8).read_volatile() };
+        }
+        // SAFETY: as above.
+        let protected = unsafe { libc::ioctl(fd, uffd::IOCTL_WRITEPROTECT, &raw mut protect) };
+        (protected == 0).then_some(holder)
+    }
+}
+
+/// Maps `bytes` bytes anywhere: of a file, shared, or of nothing, private.
+fn map_anywhere(bytes: u64, file: Option<BorrowedFd<'_>>) -> Option<u64> {
+    let (flags, fd) = match file {
+        Some(file) => (libc::MAP_SHARED, file.as_raw_fd()),
+        None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
+    };
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: without MAP_FIXED the kernel chooses addresses that nobody uses.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes as usize, rights, flags, fd, 0) };
+    (at != libc::MAP_FAILED).then_some(at as u64)
+}
+
+/// Exchanges pages, which are mapped, readable and writable, for others with the same contents:
+/// those of a file that is as long, shared, or private ones. False if nothing was exchanged.
+pub(crate) fn exchange(pages: Pages, file: Option<BorrowedFd<'_>>) -> bool {
+    let length = pages.bytes as usize;
+    let Some(new) = map_anywhere(pages.bytes, file) else { return false };
+    let (place, copy) = (pages.start as *mut libc::c_void, new as *mut libc::c_void);
+    // Before the threads are counted: a handler can start one.
+    let _signals = Blocked::all();
+    let quiet = Quiet::over(pages);
+    let exchanged = quiet.is_some()
+        // SAFETY: both are mapped for their length, the old pages as the caller has seen. Nobody
+        // writes to them between the copy and the exchange. What the exchange takes away is what
+        // it puts there; `copy` is ours.
+        && unsafe {
+            libc::memcpy(copy, place, length);
+            let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            libc::mremap(copy, length, length, how, place) == place
+        };
+    if !exchanged {
+        // SAFETY: mapped above, and not moved.
+        unsafe { libc::munmap(copy, length) };
+    }
+    drop(quiet);
+    exchanged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use channel::memfd::{Seals, create_sealed};
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+    use std::time::Duration;
+
+    const MAPS: &str = "\
+1000-3000 rw-p 00000000 00:00 0                  [heap]
+3000-5000 rw-p 00000000 00:00 0
+5000-6000 r--p 00000000 00:00 0
+6000-7000 rw-s 00000000 00:01 77                 /memfd:openmps-registered (deleted)
+7000-7800 rw-s 00000000 00:01 78                 /memfd:x (deleted)
+8000-9000 ---p 00000000 00:00 0
+a000-b000 rw-p 00000000 00:00 0                  [stack]
+c000-d000 rw-p 00002000 00:01 79                 /usr/bin/program
+d000-e000 rw-p 00000000 00:00 0
+";
+
+    #[test]
+    fn only_plain_pages_are_plain() {
+        let at = |start, bytes| nature(MAPS, Pages { start, bytes });
+        assert_eq!(at(0x1000, 0x4000), Nature::Plain, "two mappings side by side");
+        assert_eq!(at(0x2000, 0x1000), Nature::Plain);
+        assert_eq!(at(0x4000, 0x2000), Nature::Readable, "read only in part");
+        assert_eq!(at(0x6000, 0x1000), Nature::Exchanged);
+        assert_eq!(at(0x7000, 0x800), Nature::Readable, "shared");
+        assert_eq!(at(0x6000, 0x1800), Nature::Readable, "exchanged in part");
+        assert_eq!(at(0xa000, 0x1000), Nature::Readable, "a stack");
+        assert_eq!(at(0xc000, 0x2000), Nature::Plain, "a program's variables");
+        for nothing in [(0x6000, 0x2800), (0x8000, 0x1000), (0x9000, 0x1000), (0, 0x2000)] {
+            assert_eq!(at(nothing.0, nothing.1), Nature::Nothing, "{nothing:x?}");
+        }
+    }
+
+    #[test]
+    fn pages_reach_around_a_range() {
+        let around = |address, bytes| Pages::around(address, bytes).map(|p| (p.start, p.bytes));
+        assert_eq!(around(0x1001, 1), Some((0x1000, 0x1000)));
+        assert_eq!(around(0x1fff, 2), Some((0x1000, 0x2000)));
+        assert_eq!(around(u64::MAX - 5, 10), None);
+    }
+
+    /// Says, past the harness, which holds back what tests that succeed print, that this system
+    /// holds up no writers.
+    fn skipped(test: &str) {
+        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: no userfaultfd for this user here");
+    }
+
+    /// Where the handler below writes, and how often it did.
+    static WORD: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
+    static SIGNALS: AtomicU64 = AtomicU64::new(0);
+
+    extern "C" fn write_a_word(_: libc::c_int) {
+        // SAFETY: the word is set before the handler, in pages that are never unmapped.
+        unsafe { &*WORD.load(Ordering::Relaxed) }.fetch_add(1, Ordering::Relaxed);
+        SIGNALS.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// In a child of fork, whose one thread this is: exchanges pages to which a handler writes
+    /// again and again. True if no write was lost.
+    fn exchange_under_a_handler(threads: usize, pages: Pages, file: BorrowedFd<'_>) -> bool {
+        {
+            let _blocked = Blocked::all();
+            for _ in 1..threads {
+                std::thread::spawn(|| std::thread::sleep(Duration::from_secs(60)));
+            }
+        }
+        WORD.store((pages.start + PAGE_BYTES) as *mut AtomicU64, Ordering::Relaxed);
+        let every = libc::timeval { tv_sec: 0, tv_usec: 50 };
+        // SAFETY: the handler does what a handler may; the structures are locals, and zeros are a
+        // value of both. The alarm ends the process if it hangs.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = write_a_word as *const () as usize;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(libc::SIGVTALRM, &action, std::ptr::null_mut());
+            let timer = libc::itimerval { it_interval: every, it_value: every };
+            libc::setitimer(libc::ITIMER_VIRTUAL, &timer, std::ptr::null_mut());
+            libc::alarm(60);
+        }
+        let mut exchanged = true;
+        while exchanged && SIGNALS.load(Ordering::Relaxed) < 300 {
+            exchanged = exchange(pages, Some(file)) && exchange(pages, None);
+        }
+        let _blocked = Blocked::all();
+        // SAFETY: as in the handler.
+        let written = unsafe { &*WORD.load(Ordering::Relaxed) }.load(Ordering::Relaxed);
+        exchanged && written == SIGNALS.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn pages_are_exchanged_under_a_signal_handler_that_writes() {
+        let bytes = 64 * PAGE_BYTES;
+        let pages = Pages { start: map_anywhere(bytes, None).unwrap(), bytes };
+        let file = create_sealed(FILE_NAME, bytes, Seals::SIZE).unwrap();
+        let held_up = Quiet::by_protection(pages).is_some();
+        for threads in [1, 3] {
+            if threads > 1 && !held_up {
+                skipped("pages_are_exchanged_under_a_signal_handler_that_writes, several threads");
+                continue;
+            }
+            // The handler and the number of threads are a process', so it is one of its own.
+            // SAFETY: the child makes system calls, starts threads and takes memory, of which no
+            // other thread of the parent holds a lock for long: the allocator's own handlers see
+            // to it. It ends without running anything of the parent's.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let kept = exchange_under_a_handler(threads, pages, file.as_fd());
+                // SAFETY: ends the process.
+                unsafe { libc::_exit(i32::from(!kept)) };
+            }
+            let mut status = -1;
+            // SAFETY: the local is written.
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            assert_eq!(status, 0, "{threads} threads: 256 is a lost write, 14 a process that hung");
+        }
+    }
+
+    #[test]
+    fn pages_are_exchanged_under_a_writer_without_a_lost_write() {
+        const WORDS: usize = 8 * PAGE_BYTES as usize / 8;
+        let pages =
+            Pages { start: map_anywhere(WORDS as u64 * 8, None).unwrap(), bytes: WORDS as u64 * 8 };
+        // SAFETY: mapped above for as many words, aligned to pages, never unmapped.
+        let words = unsafe { std::slice::from_raw_parts(pages.start as *const AtomicU64, WORDS) };
+        let file = create_sealed(FILE_NAME, pages.bytes, Seals::SIZE).unwrap();
+        if Quiet::by_protection(pages).is_none() {
+            return skipped("pages_are_exchanged_under_a_writer_without_a_lost_write");
+        }
+        let stop = AtomicBool::new(false);
+        let rounds = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut round = 0u64;
+                while !stop.load(Ordering::Relaxed) {
+                    round += 1;
+                    words.iter().for_each(|word| {
+                        let before = word.fetch_add(1, Ordering::Relaxed);
+                        assert_eq!(before + 1, round, "a write was lost");
+                    });
+                }
+                round
+            });
+            for _ in 0..20 {
+                assert_eq!(nature_now(pages), Nature::Plain);
+                assert!(exchange(pages, Some(file.as_fd())));
+                assert_eq!(nature_now(pages), Nature::Exchanged);
+                assert!(exchange(pages, None));
+            }
+            stop.store(true, Ordering::Relaxed);
+            writer.join().unwrap()
+        });
+        assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == rounds));
+    }
+}

@@ -1,0 +1,138 @@
+//! Allocating and freeing device memory.
+
+use super::Client;
+use crate::connection::Mark;
+use crate::memory::{DeviceTag, Memory};
+use channel::request::{ChunkCreate, ChunkRelease, MemoryNote};
+use cuda_api::extension::memory_note;
+use cuda_api::{CUdevice, CUdeviceptr, CUmemoryPool, CUresult, CudaError};
+
+/// Empty chunks that a device keeps: one, so that a program that allocates and frees in turns
+/// does not ask the server each time.
+const EMPTY_CHUNKS_KEPT: usize = 1;
+
+/// How a server knows its device: it has one.
+pub(crate) const WIRE_DEVICE: CUdevice = 0;
+
+/// What an allocation is to be.
+#[derive(Clone, Copy)]
+struct Wanted {
+    context: u64,
+    bytes: u64,
+    pool: CUmemoryPool,
+}
+
+impl Client {
+    /// Allocates device memory. CUDA_ERROR_OUT_OF_MEMORY if neither server nor window has room.
+    pub(crate) fn allocate(
+        &self,
+        context: u64,
+        bytes: u64,
+        pool: CUmemoryPool,
+    ) -> Result<u64, CudaError> {
+        if bytes == 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let address = self.allocate_patiently(Wanted { context, bytes, pool })?;
+        self.note_memory(address, bytes, memory_note::FRESH);
+        Ok(address)
+    }
+
+    /// Tells a server that looks for mistakes what became of memory.
+    pub(crate) fn note_memory(&self, address: u64, bytes: u64, note: u32) {
+        if self.wants_notes() {
+            // At worst a mistake is not found.
+            let _ = self.call(&MemoryNote { address: CUdeviceptr(address), bytes, note });
+        }
+    }
+
+    fn allocate_patiently(&self, wanted: Wanted) -> Result<u64, CudaError> {
+        match self.allocate_in(&mut self.memory(), wanted) {
+            Err(CudaError::OUT_OF_MEMORY) => {}
+            other => return other,
+        }
+        // What was freed in streams' order, and chunks that are kept, may make room.
+        self.wait_for_everything()?;
+        let mut memory = self.memory();
+        self.reclaim(&mut memory, true);
+        self.release_chunks(&mut memory, 0);
+        self.allocate_in(&mut memory, wanted)
+    }
+
+    fn allocate_in(&self, memory: &mut Memory, wanted: Wanted) -> Result<u64, CudaError> {
+        let Wanted { context, bytes, pool } = wanted;
+        let tag = DeviceTag { context, id: memory.new_id(), pool, asked: bytes, freed: false };
+        if let Some(address) = memory.heap.allocate(bytes, tag) {
+            return Ok(address);
+        }
+        let (address, chunk_bytes) =
+            memory.heap.place_for_chunk(bytes).ok_or(CudaError::OUT_OF_MEMORY)?;
+        let chunk = CUdeviceptr(address);
+        let file = self.call_for_descriptor(
+            &ChunkCreate { device: WIRE_DEVICE, address: chunk, bytes: chunk_bytes },
+            &ChunkRelease { address: chunk },
+        )?;
+        memory.chunk_files.insert(address, file);
+        memory.heap.add_chunk(address, chunk_bytes);
+        memory.heap.allocate(bytes, tag).ok_or(CudaError::OUT_OF_MEMORY)
+    }
+
+    /// Frees the allocation that starts at an address, when nothing uses it any more.
+    /// CUDA_ERROR_INVALID_VALUE if there is none.
+    pub(crate) fn free(&self, address: u64) -> CUresult {
+        let is_allocation = |memory: &mut Memory| {
+            let block = memory.heap.block_mut(address);
+            block.is_some_and(|block| !block.tag.freed)
+        };
+        if !is_allocation(&mut self.memory()) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        // Whatever uses it was posted before; no work outstanding costs nothing here. If the
+        // wait fails the memory is of no use to anyone: the error is what there is to say.
+        self.wait_for_everything()?;
+        let mut memory = self.memory();
+        // Another thread may have freed it meanwhile.
+        if !is_allocation(&mut memory) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        memory.heap.free(address);
+        self.note_memory(address, 1, memory_note::FREED);
+        self.release_chunks(&mut memory, EMPTY_CHUNKS_KEPT);
+        Ok(())
+    }
+
+    /// Gives chunks without an allocation back to the server, but `keep` of them.
+    pub(crate) fn release_chunks(&self, memory: &mut Memory, keep: usize) {
+        for address in memory.heap.take_empty_chunks(keep) {
+            memory.chunk_files.remove(&address);
+            // A server that does not answer has no memory of this client's either.
+            let _ = self.call(&ChunkRelease { address: CUdeviceptr(address) });
+        }
+    }
+
+    /// Makes what was freed in streams' order, and has passed, free for everybody; but for what
+    /// pools may keep, unless `all` is wanted.
+    pub(crate) fn reclaim(&self, memory: &mut Memory, all: bool) {
+        let mut state = self.state();
+        let passed = memory.pools.take_passed(all, |mark: Mark| state.passed(mark));
+        for address in passed {
+            memory.heap.free(address);
+        }
+    }
+
+    /// Frees what a context allocated, when its work is done.
+    pub(crate) fn free_memory_of(&self, context: u64) {
+        let mut memory = self.memory();
+        self.reclaim(&mut memory, true);
+        let blocks = memory.heap.blocks();
+        let addresses: Vec<u64> = blocks
+            .filter(|block| block.tag.context == context && !block.tag.freed)
+            .map(|block| block.address)
+            .collect();
+        for address in addresses {
+            memory.heap.free(address);
+        }
+        self.release_chunks(&mut memory, 0);
+        self.free_pinned_of(&mut memory, context);
+    }
+}

@@ -1,0 +1,106 @@
+//! Typed calls: requests of the table with their replies.
+
+use super::Client;
+use super::submission::Submission;
+use crate::memory::fd_numbers::out_of_the_way;
+use crate::memory::kept_file::KeptFile;
+use channel::message::Message;
+use channel::reply::Reply;
+use channel::request::{LoadModule, ModuleLoaded, PrintfDrain, PrintfText, Request};
+use cuda_api::{CUresult, CudaError};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+impl Client {
+    /// Calls, and gives the reply to a request that succeeded.
+    pub(crate) fn call<'a, Q: Request<'a>>(&self, request: &Q) -> Result<Q::Reply, CudaError> {
+        self.exchange(None, request)
+    }
+
+    /// As [`Self::call`] with a descriptor that the server takes first.
+    pub(crate) fn call_with<'a, Q: Request<'a>>(
+        &self,
+        message: Message,
+        fd: BorrowedFd<'_>,
+        request: &Q,
+    ) -> Result<Q::Reply, CudaError> {
+        self.exchange(Some((message, fd)), request)
+    }
+
+    fn exchange<'a, Q: Request<'a>>(
+        &self,
+        descriptor: Option<(Message, BorrowedFd<'_>)>,
+        request: &Q,
+    ) -> Result<Q::Reply, CudaError> {
+        let connection = self.connection();
+        let receive = |reply: Reply<'_>| {
+            reply.result?;
+            connection.decode(&reply)
+        };
+        let answer = connection.exchange(descriptor, || self.state().push(request), receive, false);
+        answer.map(|(reply, _)| reply)
+    }
+
+    /// As [`Self::call`], for the one request that is answered after a fault too.
+    pub(crate) fn call_after_fault(&self, request: &PrintfDrain) -> Result<PrintfText, CudaError> {
+        let connection = self.connection();
+        let receive = |reply: Reply<'_>| {
+            reply.result?;
+            connection.decode(&reply)
+        };
+        connection.exchange_after_fault(|| self.state().push(request), receive)
+    }
+
+    /// Loads a module, whose reply says something with an error too: gives both, and the descriptor
+    /// of its managed variables' memory if it has any. A reply without a payload is `None`.
+    pub(crate) fn call_load(
+        &self,
+        image: BorrowedFd<'_>,
+        request: &LoadModule,
+    ) -> Result<(CUresult, Option<ModuleLoaded>, Option<OwnedFd>), CudaError> {
+        let connection = self.connection();
+        let receive = |reply: Reply<'_>| {
+            let payload: Option<ModuleLoaded> =
+                match reply.result.is_err() && reply.words().is_empty() {
+                    true => None,
+                    false => Some(connection.decode(&reply)?),
+                };
+            let has_managed = payload.as_ref().is_some_and(|loaded| loaded.managed.1 > 0);
+            let managed = match has_managed {
+                true => Some(connection.receive_managed()?),
+                false => None,
+            };
+            Ok((reply.result, payload, managed))
+        };
+        let image = Some((Message::ImageFd(()), image));
+        let answer = connection.exchange(image, || self.state().push(request), receive, false);
+        answer.map(|(all, _)| all)
+    }
+
+    /// As [`Self::call`] for a request that is answered with a descriptor. If this process can have
+    /// no more of them, `undo` gives back what was made: CUDA_ERROR_OUT_OF_MEMORY.
+    pub(crate) fn call_for_descriptor<'a>(
+        &self,
+        request: &impl Request<'a>,
+        undo: &impl Request<'a>,
+    ) -> Result<KeptFile, CudaError> {
+        let push = || self.state().push(request);
+        let (_, fd) = self.connection().exchange(None, push, |reply| reply.result, true)?;
+        fd.map(out_of_the_way).ok_or_else(|| {
+            let _ = self.call(undo);
+            CudaError::OUT_OF_MEMORY
+        })
+    }
+
+    /// Calls a generic row; the reply has a word for each result.
+    pub(crate) fn call_row(
+        &self,
+        push: impl FnOnce(&mut Submission) -> CUresult,
+        receive: impl FnOnce(&mut channel::payload::Reader<'_>) -> CUresult,
+    ) -> CUresult {
+        let receive = |reply: Reply<'_>| {
+            reply.result?;
+            receive(&mut reply.reader())
+        };
+        self.connection().exchange(None, || push(&mut self.state()), receive, false).map(|_| ())
+    }
+}

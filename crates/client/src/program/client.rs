@@ -1,0 +1,140 @@
+//! Client: what the program has on one device, and the connection to the server that drives it.
+//!
+//! All but the connection is the program's for life. Its locks are ranked ([`crate::lock`]).
+
+use super::Program;
+use super::arrays::Arrays;
+use super::host_functions::HostFunctions;
+use super::submission::Submission;
+use crate::connection::Connection;
+use crate::context::table::Contexts;
+use crate::lock::{Guard, Lock, Rank};
+use crate::memory::Memory;
+use crate::memory::kept_file::close_all_in_child;
+use channel::memfd::Reservation;
+use channel::message::{Device, WELCOME_WANTS_NOTES};
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use cuda_api::{CUdevice, CUresult};
+use std::io;
+
+/// What the program has on one device.
+pub(crate) struct Client {
+    pub(crate) program: &'static Program,
+    /// The device's ordinal in this process.
+    pub(crate) device: CUdevice,
+    /// Made by Box; connections that were replaced are never freed, since other threads may still
+    /// look at them.
+    connection: AtomicPtr<Connection>,
+    state: Lock<Submission>,
+    memory: Lock<Memory>,
+    pub(crate) arrays: Lock<Arrays>,
+    pub(crate) host_functions: HostFunctions,
+    /// Held while a function is looked up by its name; taken before all others.
+    pub(crate) finding: Lock<()>,
+    /// True once a module was loaded whose kernels may print.
+    pub(crate) prints: AtomicBool,
+    /// True if a failed assertion was shown.
+    pub(crate) asserted: AtomicBool,
+}
+
+impl Client {
+    /// What the program has on a device of which it has a first connection.
+    ///
+    /// # Errors
+    /// The addresses that the server chose cannot be had here.
+    pub(crate) fn new(
+        program: &'static Program,
+        device: CUdevice,
+        connection: Connection,
+    ) -> io::Result<Self> {
+        let welcome = connection.welcome();
+        let window = Reservation::at(welcome.window.address, welcome.window.bytes)?;
+        let host_window = Reservation::at(welcome.host_window.address, welcome.host_window.bytes)?;
+        let connection: &'static Connection = Box::leak(Box::new(connection));
+        Ok(Self {
+            program,
+            device,
+            connection: AtomicPtr::new(core::ptr::from_ref(connection).cast_mut()),
+            state: Lock::new(Rank::Submission, Submission::new(device, connection)),
+            memory: Lock::new(Rank::Objects, Memory::new(window, host_window, device)),
+            arrays: Lock::new(Rank::Objects, Arrays::new(device)),
+            host_functions: HostFunctions::new(),
+            finding: Lock::new(Rank::Finding, ()),
+            prints: AtomicBool::new(false),
+            asserted: AtomicBool::new(false),
+        })
+    }
+
+    /// The connection that the client has now.
+    #[inline(always)]
+    pub(crate) fn connection(&self) -> &'static Connection {
+        // SAFETY: the pointer came from Box::leak and is never freed.
+        unsafe { &*self.connection.load(Ordering::Acquire) }
+    }
+
+    /// The process' devices by ordinal.
+    pub(crate) fn devices(&self) -> &'static [Device] {
+        self.program.devices()
+    }
+
+    /// What is known of this client's device.
+    #[inline(always)]
+    pub(crate) fn description(&self) -> &'static Device {
+        &self.program.devices()[self.device as usize]
+    }
+
+    /// What the server calls this client, which no other client of it is ever called.
+    pub(crate) fn client_id(&self) -> u32 {
+        self.connection().welcome().client_id
+    }
+
+    /// True if the server is to be told what memory is given out and taken back.
+    pub(crate) fn wants_notes(&self) -> bool {
+        self.connection().welcome().flags & WELCOME_WANTS_NOTES != 0
+    }
+
+    /// Least and greatest stream priority.
+    pub(crate) fn priority_range(&self) -> (c_int, c_int) {
+        let welcome = self.connection().welcome();
+        (welcome.priority_least, welcome.priority_greatest)
+    }
+
+    /// The program's contexts, on all devices.
+    #[inline(always)]
+    pub(crate) fn contexts(&self) -> &'static Contexts {
+        self.program.contexts()
+    }
+
+    /// The error after which every call fails, if there is one.
+    #[inline(always)]
+    pub(crate) fn health(&self) -> CUresult {
+        self.connection().health()
+    }
+
+    /// Takes the short lock.
+    #[inline(always)]
+    pub(crate) fn state(&self) -> Guard<'_, Submission> {
+        self.state.lock()
+    }
+
+    /// Takes the memory's lock.
+    pub(crate) fn memory(&self) -> Guard<'_, Memory> {
+        self.memory.lock()
+    }
+
+    /// In a forked child: lets go of what must not outlive the parent. Takes no lock that another
+    /// thread of the parent may have held.
+    pub(crate) fn abandon_in_child(&self) {
+        let connection = self.connection();
+        // Only the parent's end must count for the server.
+        connection.close_in_child();
+        close_all_in_child();
+        let welcome = connection.welcome();
+        for window in [welcome.window, welcome.host_window] {
+            // SAFETY: the range was reserved by `new` for nothing else, and the child's state that
+            // points into it is not used any more.
+            unsafe { libc::munmap(window.address as *mut libc::c_void, window.bytes as usize) };
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Host functions: what a program wants run on the CPU when a stream gets there.
+//!
+//! The server cannot call into the program. When a stream gets to a host function, the server
+//! writes the function's ticket into a slot of the shared region and wakes this process; one
+//! thread here runs the function and marks the slot, for which the stream waits. The thread is
+//! made on first use, blocks all signals, and ends with the process.
+
+use crate::connection::Mark;
+use crate::lock::{Lock, Rank};
+use crate::program::Client;
+use crate::program::submission::wire_stream;
+use channel::region::{HOST_CALL_DONE, HOST_CALL_SLOTS};
+use channel::request::HostFunc;
+use channel::signals::Blocked;
+use channel::wait::{LIVENESS_PERIOD, Woken, sleep};
+use core::ffi::{c_uint, c_void};
+use cuda_api::handle::Handle;
+use cuda_api::{CUhostFn, CUresult, CUstream, CUstreamCallback, CudaError, result_code};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Condvar;
+
+/// What is run.
+#[derive(Clone, Copy)]
+pub(crate) enum HostFunction {
+    /// cuLaunchHostFunc.
+    Plain { function: CUhostFn, user_data: usize },
+    /// cuStreamAddCallback.
+    Callback { callback: CUstreamCallback, stream: CUstream, user_data: usize },
+}
+
+impl HostFunction {
+    /// Runs it.
+    fn run(self, status: c_uint) {
+        // SAFETY: the program gave function and data to be called once, from another thread, when
+        // the stream gets there.
+        unsafe {
+            match self {
+                Self::Plain { function: Some(function), user_data } => {
+                    function(user_data as *mut c_void);
+                }
+                Self::Callback { callback: Some(callback), stream, user_data } => {
+                    callback(stream, status, user_data as *mut c_void);
+                }
+                Self::Plain { function: None, .. } | Self::Callback { callback: None, .. } => {}
+            }
+        }
+    }
+}
+
+/// One that was posted and not run yet.
+#[derive(Clone, Copy)]
+struct Pending {
+    slot: u32,
+    ticket: u32,
+    /// Its place in its stream.
+    mark: Mark,
+    function: HostFunction,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// In the order in which they were posted.
+    pending: Vec<Pending>,
+    /// Slots that may be used again, and the number of those that ever were.
+    free_slots: Vec<u32>,
+    slots_used: u32,
+    /// Slots whose functions were posted, and what must have passed before they are used again:
+    /// the device still compares the slot's word until its stream goes on.
+    in_use: Vec<(u32, Mark)>,
+    ticket: u32,
+    thread_runs: bool,
+}
+
+/// The host functions of a process.
+pub(crate) struct HostFunctions {
+    queue: Lock<Queue>,
+    posted: Condvar,
+}
+
+impl HostFunctions {
+    pub(crate) fn new() -> Self {
+        Self { queue: Lock::new(Rank::Objects, Queue::default()), posted: Condvar::new() }
+    }
+}
+
+impl Queue {
+    /// Makes slots free that no device looks at any more.
+    fn reclaim(&mut self, mut passed: impl FnMut(Mark) -> bool) {
+        let free = &mut self.free_slots;
+        self.in_use.retain(|(slot, mark)| {
+            let done = passed(*mark);
+            if done {
+                free.push(*slot);
+            }
+            !done
+        });
+    }
+
+    /// A slot and a ticket. CUDA_ERROR_OUT_OF_MEMORY if as many are queued as there are slots.
+    fn take(&mut self) -> Result<(u32, u32), CudaError> {
+        let slot = match self.free_slots.pop() {
+            Some(slot) => slot,
+            None if self.slots_used < HOST_CALL_SLOTS => {
+                self.slots_used += 1;
+                self.slots_used - 1
+            }
+            None => return Err(CudaError::OUT_OF_MEMORY),
+        };
+        self.ticket = match self.ticket + 1 {
+            HOST_CALL_DONE => 1,
+            ticket => ticket,
+        };
+        Ok((slot, self.ticket))
+    }
+}
+
+impl Client {
+    /// Has a function run when a stream gets there.
+    pub(crate) fn post_host_function(
+        &'static self,
+        stream: Handle,
+        function: HostFunction,
+    ) -> CUresult {
+        let mut queue = self.host_functions.queue.lock();
+        if !queue.thread_runs {
+            self.start_host_thread()?;
+            queue.thread_runs = true;
+        }
+        let mut state = self.state();
+        queue.reclaim(|mark| state.passed(mark));
+        let (slot, ticket) = queue.take()?;
+        let word = self.connection().region().host_call_slot(slot).ok_or(CudaError::UNKNOWN)?;
+        word.store(0);
+        let request = HostFunc { stream: wire_stream(stream), slot, ticket };
+        // If the ring does not take it, nothing ever works again: the slot need not come back.
+        let mark = state.push_in(stream, &request)?;
+        state.fence(mark)?;
+        drop(state);
+        queue.in_use.push((slot, mark));
+        queue.pending.push(Pending { slot, ticket, mark, function });
+        self.host_functions.posted.notify_one();
+        Ok(())
+    }
+
+    fn start_host_thread(&'static self) -> CUresult {
+        // The program's signal handlers are for its own threads. A new thread inherits the mask.
+        let _blocked = Blocked::all();
+        let thread = std::thread::Builder::new()
+            .name("cuda-host-func".to_owned())
+            .spawn(|| self.run_host_functions());
+        thread.map(drop).map_err(|_| CudaError::OPERATING_SYSTEM)
+    }
+
+    /// The thread's whole life.
+    fn run_host_functions(&self) {
+        let signal = self.connection().region().host_call_signal();
+        loop {
+            let mut queue = self.host_functions.queue.lock();
+            while queue.pending.is_empty() {
+                queue = queue.wait(&self.host_functions.posted);
+            }
+            let seen = signal.load();
+            let requested = queue.pending.iter().position(|pending| {
+                self.connection()
+                    .region()
+                    .host_call_slot(pending.slot)
+                    .is_some_and(|word| word.load() == pending.ticket)
+            });
+            let Some(index) = requested else {
+                drop(queue);
+                if sleep(signal, seen, Some(LIVENESS_PERIOD)) == Woken::TimedOut {
+                    match self.connection().health_of_wait() {
+                        Ok(()) => self.forget_refused_host_functions(),
+                        // Streams do not get anywhere any more: what is queued is never run.
+                        Err(_) => self.abandon_host_functions(),
+                    }
+                }
+                continue;
+            };
+            let pending = queue.pending.remove(index);
+            // Not under the lock: the function may take as long as it likes, and other threads
+            // post meanwhile.
+            drop(queue);
+            let status = result_code(self.health());
+            // A panic that comes out of a program's function is the end of that function only.
+            let _ = catch_unwind(AssertUnwindSafe(|| pending.function.run(status)));
+            if let Some(word) = self.connection().region().host_call_slot(pending.slot) {
+                word.store(pending.ticket | HOST_CALL_DONE);
+                channel::wait::wake(word);
+            }
+        }
+    }
+
+    /// Forgets functions that the server did not take: their streams went on without them.
+    fn forget_refused_host_functions(&self) {
+        let mut queue = self.host_functions.queue.lock();
+        let mut state = self.state();
+        queue.pending.retain(|pending| !state.passed(pending.mark));
+    }
+
+    /// Gives the error to callbacks that will never be asked for, as CUDA does; functions of
+    /// cuLaunchHostFunc are not run after an error.
+    fn abandon_host_functions(&self) {
+        let status = result_code(self.health());
+        let pending = core::mem::take(&mut self.host_functions.queue.lock().pending);
+        for Pending { function, .. } in pending {
+            if matches!(function, HostFunction::Callback { .. }) {
+                let _ = catch_unwind(AssertUnwindSafe(|| function.run(status)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_taken_once_and_tickets_stay_in_range() {
+        let mut queue = Queue::default();
+        let mut taken: Vec<u32> = (0..HOST_CALL_SLOTS).map(|_| queue.take().unwrap().0).collect();
+        assert_eq!(queue.take(), Err(CudaError::OUT_OF_MEMORY));
+        taken.sort_unstable();
+        taken.dedup();
+        assert_eq!(taken.len(), HOST_CALL_SLOTS as usize);
+        let mark = Mark { slot: 1, value: 5 };
+        queue.in_use.push((7, mark));
+        queue.reclaim(|_| false);
+        assert_eq!(queue.take(), Err(CudaError::OUT_OF_MEMORY));
+        queue.reclaim(|m| m == mark);
+        queue.ticket = HOST_CALL_DONE - 1;
+        assert_eq!(queue.take(), Ok((7, 1)));
+    }
+}

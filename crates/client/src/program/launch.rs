@@ -1,0 +1,175 @@
+//! Checks of launches: against the device's and the function's limits, and what attributes ask for.
+
+use super::Client;
+use super::occupancy::blocks_per_sm;
+use super::submission::Function;
+use crate::boundary::Out;
+use channel::request::{LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, cluster_flags, cluster_of};
+use core::ffi::{c_int, c_uint};
+use cuda_api::attributes as attribute;
+use cuda_api::constants::{function_attribute, launch_attribute};
+use cuda_api::{CUevent, CUfunction, CUlaunchAttribute, CUlaunchConfig, CUresult, CudaError};
+
+/// Largest number of launch attributes read: there are 17 kinds.
+const ATTRIBUTES_MAX: usize = 64;
+
+/// What a launch asks for.
+pub(crate) struct Geometry {
+    pub(crate) grid: [c_uint; 3],
+    pub(crate) block: [c_uint; 3],
+    pub(crate) shared_bytes: c_uint,
+}
+
+impl Geometry {
+    /// Of a configuration.
+    pub(crate) fn of(config: &CUlaunchConfig) -> Self {
+        Self {
+            grid: [config.gridDimX, config.gridDimY, config.gridDimZ],
+            block: [config.blockDimX, config.blockDimY, config.blockDimZ],
+            shared_bytes: config.sharedMemBytes,
+        }
+    }
+}
+
+/// Checks a launch against the device's and the function's limits, as a driver does before it
+/// accepts one.
+#[inline]
+pub(crate) fn check(client: &Client, function: &Function, geometry: &Geometry) -> CUresult {
+    let device = client.description();
+    let limit = |number: u32| device.attributes[number as usize] as c_uint;
+    let own = |number: u32| function.attributes[number as usize];
+    let limits = [
+        (geometry.grid[0], attribute::MAX_GRID_DIM_X),
+        (geometry.grid[1], attribute::MAX_GRID_DIM_Y),
+        (geometry.grid[2], attribute::MAX_GRID_DIM_Z),
+        (geometry.block[0], attribute::MAX_BLOCK_DIM_X),
+        (geometry.block[1], attribute::MAX_BLOCK_DIM_Y),
+        (geometry.block[2], attribute::MAX_BLOCK_DIM_Z),
+    ];
+    if limits.into_iter().any(|(value, number)| value == 0 || value > limit(number)) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let threads = geometry.block.iter().map(|n| u64::from(*n)).product::<u64>();
+    if threads > u64::from(limit(attribute::MAX_THREADS_PER_BLOCK)) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    if threads > own(function_attribute::MAX_THREADS_PER_BLOCK).max(0) as u64 {
+        // Either registers are short or the program itself said that fewer are the most.
+        let registers = threads * own(function_attribute::NUM_REGS).max(0) as u64;
+        return Err(match registers > u64::from(limit(attribute::MAX_REGISTERS_PER_BLOCK)) {
+            true => CudaError::LAUNCH_OUT_OF_RESOURCES,
+            false => CudaError::INVALID_VALUE,
+        });
+    }
+    let shared_max = own(function_attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES).max(0) as c_uint;
+    match geometry.shared_bytes <= shared_max {
+        true => Ok(()),
+        false => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+/// All blocks of a cooperative launch must be resident at once. CUDA_ERROR_NOT_SUPPORTED if the
+/// device has no such launches, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE if there is no room.
+pub(crate) fn check_cooperative(
+    client: &Client,
+    function: CUfunction,
+    geometry: &Geometry,
+) -> CUresult {
+    let device = client.description();
+    if device.attributes[attribute::COOPERATIVE_LAUNCH as usize] == 0 {
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    check(client, client.state().function(function.0)?.1, geometry)?;
+    let threads = geometry.block.iter().product::<c_uint>() as c_int;
+    let shared = geometry.shared_bytes as usize;
+    let fitting = blocks_per_sm(client, function, threads, shared, 0)?;
+    let room =
+        i64::from(fitting) * i64::from(device.attributes[attribute::MULTIPROCESSOR_COUNT as usize]);
+    let blocks = geometry.grid.iter().map(|n| u64::from(*n)).product::<u64>();
+    match blocks <= room.max(0) as u64 {
+        true => Ok(()),
+        false => Err(CudaError::COOPERATIVE_LAUNCH_TOO_LARGE),
+    }
+}
+
+/// Attributes of a launch.
+fn attributes_of(
+    config: &CUlaunchConfig,
+) -> Result<impl Iterator<Item = Result<CUlaunchAttribute, CudaError>>, CudaError> {
+    let count = config.numAttrs as usize;
+    if count > ATTRIBUTES_MAX {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: the program's configuration says that there are that many attributes.
+    let attributes: Out<CUlaunchAttribute> =
+        unsafe { crate::boundary::FromProgram::believe(config.attrs) };
+    Ok((0..count).map(move |index| attributes.as_in().at(index)))
+}
+
+/// Events that a launch's attributes want recorded.
+pub(crate) fn events_of(config: &CUlaunchConfig) -> Result<Vec<CUevent>, CudaError> {
+    attributes_of(config)?.filter_map(|a| a.map(|a| a.event()).transpose()).collect()
+}
+
+/// Checks what a launch's flags ask for. A cluster's blocks are the device's to count.
+pub(crate) fn check_flags(
+    client: &Client,
+    function: CUfunction,
+    geometry: &Geometry,
+    flags: u32,
+) -> CUresult {
+    match flags & LAUNCH_COOPERATIVE != 0 && cluster_of(flags).is_none() {
+        true => check_cooperative(client, function, geometry),
+        false => Ok(()),
+    }
+}
+
+/// Checks a launch as a driver does before it accepts one.
+pub(crate) fn check_launch(
+    client: &Client,
+    function: CUfunction,
+    config: &CUlaunchConfig,
+) -> CUresult {
+    let (flags, geometry) = (launch_flags(config)?, Geometry::of(config));
+    check(client, client.state().function(function.0)?.1, &geometry)?;
+    check_flags(client, function, &geometry, flags)
+}
+
+/// What a launch's attributes ask for. Hints are ignored, as they may be; CUDA_ERROR_NOT_SUPPORTED
+/// for what would change the result.
+pub(crate) fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
+    use launch_attribute::*;
+    let mut flags = 0;
+    for attribute in attributes_of(config)? {
+        let attribute = attribute?;
+        let word = |i: usize| {
+            let bytes = &attribute.value[4 * i..4 * i + 4];
+            u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+        };
+        match attribute.id {
+            IGNORE
+            | ACCESS_POLICY_WINDOW
+            | SYNCHRONIZATION_POLICY
+            | CLUSTER_SCHEDULING_POLICY_PREFERENCE
+            | PRIORITY
+            | MEM_SYNC_DOMAIN_MAP
+            | MEM_SYNC_DOMAIN
+            | PREFERRED_CLUSTER_DIMENSION
+            | PREFERRED_SHARED_MEMORY_CARVEOUT
+            // Recorded by the call itself.
+            | PROGRAMMATIC_EVENT
+            | LAUNCH_COMPLETION_EVENT
+            | NVLINK_UTIL_CENTRIC_SCHEDULING => {}
+            COOPERATIVE if word(0) == 0 => {}
+            COOPERATIVE => flags |= LAUNCH_COOPERATIVE,
+            PROGRAMMATIC_STREAM_SERIALIZATION if word(0) == 0 => {}
+            PROGRAMMATIC_STREAM_SERIALIZATION => flags |= LAUNCH_PROGRAMMATIC,
+            CLUSTER_DIMENSION => {
+                let cluster = [word(0), word(1), word(2)];
+                flags |= cluster_flags(cluster).ok_or(CudaError::INVALID_CLUSTER_SIZE)?;
+            }
+            _ => return Err(CudaError::NOT_SUPPORTED),
+        }
+    }
+    Ok(flags)
+}

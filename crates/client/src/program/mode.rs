@@ -1,0 +1,193 @@
+//! How this process runs: attached to a server, passing through to a provider, or refused.
+//!
+//! Decided once, at the first call of anything. In pass-through the
+//! entry table leads straight to the provider and nothing in this crate runs any more; so all
+//! code below the entry points is about attached and refused processes.
+
+use super::{Client, Program};
+use crate::connection::handshake::{self, AttachError};
+use crate::context::current;
+use crate::handles::device_of_word;
+use crate::stderr::say;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use cuda_api::{CUdevice, CUresult, CudaError, environment, result_code, result_from_code};
+use provider::Provider;
+
+/// How this process runs.
+pub(crate) enum Mode {
+    /// Attached to servers; the state is in [`PROGRAM`].
+    Attached,
+    /// Every export leads to this provider.
+    PassThrough(Box<Provider>),
+    /// cuInit fails with this error, and everything else for want of it.
+    Refused(CudaError),
+}
+
+/// The attached process' program: made once and kept until the process ends, so that references to
+/// it are good for ever.
+static PROGRAM: AtomicPtr<Program> = AtomicPtr::new(core::ptr::null_mut());
+/// CUresult of cuInit in a refused process.
+static REFUSAL: AtomicU32 = AtomicU32::new(0);
+/// True once cuInit has succeeded.
+static INITIALIZED: AtomicBool = AtomicBool::new(false);
+
+/// Finds out how this process is to run. Says on standard error why, if it cannot.
+pub(crate) fn decide() -> Mode {
+    match handshake::attach() {
+        Ok(connection) => {
+            let program = Program::of_first(connection);
+            // The reservation of its addresses is part of being taken.
+            match program {
+                Ok(program) => {
+                    PROGRAM.store(core::ptr::from_ref(program).cast_mut(), Ordering::Release);
+                    Mode::Attached
+                }
+                Err(code) => Mode::Refused(code),
+            }
+        }
+        Err(AttachError::NoDaemon) if is_required() => {
+            let advice = "`openmps up` starts one, or unset OPENMPS_REQUIRE";
+            say(format_args!("no daemon is found, and OPENMPS_REQUIRE wants one: {advice}"));
+            Mode::Refused(CudaError::MPS_CONNECTION_FAILED)
+        }
+        Err(AttachError::NoDaemon) => match provider::load() {
+            Ok(provider) => Mode::PassThrough(Box::new(provider)),
+            Err(reason) => {
+                say(format_args!("no daemon and no provider: {reason}"));
+                Mode::Refused(CudaError::NO_DEVICE)
+            }
+        },
+        Err(AttachError::Refused { code, text, .. }) => {
+            say(format_args!("refused: {text}"));
+            Mode::Refused(code)
+        }
+    }
+}
+
+/// Whether this process is to fail where it finds no daemon.
+fn is_required() -> bool {
+    std::env::var_os(environment::OPENMPS_REQUIRE).is_some_and(|value| value == "1")
+}
+
+/// Records a refusal for cuInit.
+pub(crate) fn set(mode: &Mode) {
+    if let Mode::Refused(code) = mode {
+        REFUSAL.store(result_code(Err(*code)), Ordering::Release);
+    }
+}
+
+/// The program; CUDA_ERROR_NOT_INITIALIZED before cuInit.
+#[inline(always)]
+pub(crate) fn program() -> Result<&'static Program, CudaError> {
+    if !INITIALIZED.load(Ordering::Acquire) {
+        return Err(CudaError::NOT_INITIALIZED);
+    }
+    program_even_before_init().ok_or(CudaError::NOT_INITIALIZED)
+}
+
+/// The program, for the few functions that answer before cuInit.
+#[inline(always)]
+pub(crate) fn program_even_before_init() -> Option<&'static Program> {
+    // SAFETY: the pointer is null or came from Box::leak and is never freed.
+    unsafe { PROGRAM.load(Ordering::Acquire).as_ref() }
+}
+
+/// What most calls begin with: the client of the current context's device, and that context's word.
+/// Fails as CUDA does before cuInit, without a context, or after an error that does not go away.
+#[inline(always)]
+pub(crate) fn enter() -> Result<(&'static Client, u64), CudaError> {
+    let program = program()?;
+    let context = program.contexts().current()?;
+    let device = device_of_word(context).ok_or(CudaError::INVALID_CONTEXT)?;
+    let client = program.client_at(device as usize).map_err(|_| CudaError::INVALID_CONTEXT)?;
+    client.health()?;
+    Ok((client, context))
+}
+
+/// What calls begin with whose handles say whose they are, so that no context need be current: the
+/// client of the handle's device. A word that is no handle (a default stream's) is the current
+/// context's, if there is one: what is done with it asks for that context.
+#[inline(always)]
+pub(crate) fn client_of(word: usize) -> Result<&'static Client, CudaError> {
+    let program = program()?;
+    let client = match device_of_word(word as u64) {
+        Some(device) => {
+            program.client_at(device as usize).map_err(|_| CudaError::INVALID_HANDLE)?
+        }
+        None => current_or_first(program)?,
+    };
+    client.health()?;
+    Ok(client)
+}
+
+/// What calls begin with that ask for nothing in particular: the client of the current context's
+/// device, else of the first device that the program has something on, else of the first one.
+#[inline(always)]
+pub(crate) fn client() -> Result<&'static Client, CudaError> {
+    let client = current_or_first(program()?)?;
+    client.health()?;
+    Ok(client)
+}
+
+/// As [`client`], after an error that does not go away too.
+pub(crate) fn any_client() -> Result<&'static Client, CudaError> {
+    current_or_first(program()?)
+}
+
+#[inline(always)]
+fn current_or_first(program: &'static Program) -> Result<&'static Client, CudaError> {
+    match device_of_word(current::word()).map(|device| program.client_at(device as usize)) {
+        Some(Ok(client)) => Ok(client),
+        _ => program.first_client(),
+    }
+}
+
+/// The client that knows an address, else the one that [`client`] gives.
+#[inline(always)]
+pub(crate) fn client_at(address: u64) -> Result<&'static Client, CudaError> {
+    let program = program()?;
+    let client = match program.has_several() {
+        true => program.knower_of(address)?,
+        false => program.first_client()?,
+    };
+    client.health()?;
+    Ok(client)
+}
+
+/// The client of a device, connected now if it is the first time.
+pub(crate) fn client_on(device: CUdevice) -> Result<&'static Client, CudaError> {
+    let client = program()?.client_on(device)?;
+    client.health()?;
+    Ok(client)
+}
+
+/// What cuInit(0) does.
+pub(crate) fn initialize() -> CUresult {
+    result_from_code(REFUSAL.load(Ordering::Acquire))?;
+    let program = program_even_before_init().ok_or(CudaError::NOT_INITIALIZED)?;
+    if program.devices().is_empty() {
+        return Err(CudaError::NO_DEVICE);
+    }
+    program.clients().try_for_each(Client::health)?;
+    INITIALIZED.store(true, Ordering::Release);
+    Ok(())
+}
+
+/// Makes a test's program the process'.
+#[cfg(test)]
+pub(crate) fn attach_for_test(program: &'static Program) {
+    PROGRAM.store(core::ptr::from_ref(program).cast_mut(), Ordering::Release);
+    initialize().expect("there is a device");
+}
+
+/// In a forked child: leaves the session to the parent. True if the parent had called cuInit, so
+/// that the child cannot use CUDA any more.
+pub(crate) fn abandon_in_child() -> bool {
+    if let Some(program) = program_even_before_init() {
+        program.clients().for_each(Client::abandon_in_child);
+    }
+    // The state stays where it is: other threads of the parent may have been in it.
+    PROGRAM.store(core::ptr::null_mut(), Ordering::Release);
+    REFUSAL.store(0, Ordering::Release);
+    INITIALIZED.swap(false, Ordering::AcqRel)
+}

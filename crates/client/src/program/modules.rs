@@ -1,0 +1,251 @@
+//! Modules and functions: what modules and libraries have in common.
+
+use crate::boundary::{In, Out};
+use crate::memory::Global;
+use crate::module::image_length::Image;
+use crate::module::jit_options::JitOptions;
+use crate::module::kernel_params::Layout;
+use crate::program::Client;
+use crate::program::submission::{Function, Module, wire_function, wire_module};
+use channel::memfd::sealed_image;
+use channel::request::{
+    GetFunction, GetGlobal, ListFunctions, LoadModule, MODULE_PRINTS, SYMBOL_BYTES_MAX,
+    UnloadModule,
+};
+use core::ffi::c_char;
+use core::sync::atomic::Ordering;
+use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::{CUdeviceptr, CUresult, CudaError};
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+impl Client {
+    /// Loads an image in a context, or in none (0) for a library.
+    pub(crate) fn load_image(
+        &self,
+        image: &[u8],
+        context: u64,
+        options: &JitOptions,
+    ) -> Result<Handle, CudaError> {
+        let start = Instant::now();
+        let file = sealed_image(image).map_err(|_| CudaError::OUT_OF_MEMORY)?;
+        let module = Module { context, functions: BTreeMap::new() };
+        let handle = self.state().modules.insert(module)?;
+        let (info_log_bytes, error_log_bytes) = options.log_bytes();
+        let request = LoadModule {
+            module: wire_module(handle),
+            image_bytes: image.len() as u64,
+            flags: 0,
+            info_log_bytes,
+            error_log_bytes,
+            options: options.scalars.clone(),
+        };
+        let answer = self.call_load(file.as_fd(), &request);
+        let loaded = answer.as_ref().ok().and_then(|(_, loaded, _)| loaded.as_ref());
+        options.answer(loaded, start.elapsed());
+        if loaded.is_some_and(|loaded| loaded.flags & MODULE_PRINTS != 0) {
+            self.prints.store(true, Ordering::Release);
+        }
+        let loaded =
+            answer.and_then(|(result, loaded, managed)| result.map(|()| (loaded, managed)));
+        let Ok((loaded, managed)) = loaded else {
+            self.state().modules.remove(handle);
+            return loaded.map(|_| handle);
+        };
+        if let (Some(loaded), Some(file)) = (loaded, managed) {
+            let module = wire_module(handle).0 as u64;
+            let mapped = self.memory().add_managed(loaded.managed, file, module, context);
+            if let Err(error) = mapped {
+                let _ = self.unload(handle);
+                return Err(error);
+            }
+        }
+        Ok(handle)
+    }
+
+    /// Loads the image at an address that the program passed.
+    pub(crate) fn load_image_at(
+        &self,
+        address: *const u8,
+        context: u64,
+        options: &JitOptions,
+    ) -> Result<Handle, CudaError> {
+        // SAFETY: the program passed the address as that of an image, good during the call.
+        let image = unsafe { Image::at(address) }?;
+        // SAFETY: as above.
+        self.load_image(unsafe { image.bytes() }, context, options)
+    }
+
+    /// Loads the image in a file.
+    pub(crate) fn load_image_from(
+        &self,
+        path: In<c_char>,
+        context: u64,
+        options: &JitOptions,
+    ) -> Result<Handle, CudaError> {
+        let path = std::ffi::OsStr::from_bytes(path.text()?.to_bytes()).to_owned();
+        let mut bytes = std::fs::read(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => CudaError::FILE_NOT_FOUND,
+            _ => CudaError::INVALID_VALUE,
+        })?;
+        // A text ends with a NUL, as one in memory would; anything else does not mind one.
+        bytes.push(0);
+        self.load_image(&bytes, context, options)
+    }
+
+    /// Unloads a module with its functions and variables.
+    pub(crate) fn unload(&self, handle: Handle) -> CUresult {
+        let mut memory = self.memory();
+        let mut state = self.state();
+        let module = state.modules.remove(handle).ok_or(CudaError::INVALID_HANDLE)?;
+        for function in module.functions.into_values() {
+            state.functions.remove(function);
+        }
+        let module = wire_module(handle);
+        // Before the server can give the addresses to another module.
+        memory.remove_globals_of(module.0 as u64);
+        state.push(&UnloadModule { module })
+    }
+
+    /// The function of that name, given a handle at the first time.
+    pub(crate) fn find_function(&self, module: Handle, name: &CStr) -> Result<Handle, CudaError> {
+        if name.count_bytes() > SYMBOL_BYTES_MAX {
+            return Err(CudaError::NOT_FOUND);
+        }
+        // Two threads that ask for the same name at the same time must get the same handle.
+        let _one_at_a_time = self.finding.lock();
+        let handle = {
+            let mut state = self.state();
+            let known = state.modules.get(module).ok_or(CudaError::INVALID_HANDLE)?;
+            if let Some(handle) = known.functions.get(name) {
+                return Ok(*handle);
+            }
+            state.functions.insert(Function {
+                module,
+                name: name.to_owned(),
+                layout: Layout::default(),
+                attributes: Default::default(),
+                cache: 0,
+                occupancy: Default::default(),
+            })?
+        };
+        let answer = self.call(&GetFunction {
+            function: wire_function(handle),
+            module: wire_module(module),
+            name: name.to_bytes(),
+        });
+        let mut state = self.state();
+        let result = answer.and_then(|info| {
+            let params = info.parameters.iter().map(|p| (p.offset_bytes, p.size_bytes));
+            let layout = Layout::new(params).ok_or(CudaError::UNKNOWN)?;
+            // The program may have unloaded the module meanwhile.
+            let known = state.modules.get_mut(module).ok_or(CudaError::INVALID_HANDLE)?;
+            known.functions.insert(name.to_owned(), handle);
+            let function = state.functions.get_mut(handle).ok_or(CudaError::INVALID_HANDLE)?;
+            function.layout = layout;
+            function.attributes = info.attributes;
+            Ok(handle)
+        });
+        if result.is_err() {
+            state.functions.remove(handle);
+            return result;
+        }
+        drop(state);
+        self.follow_cache(handle)?;
+        result
+    }
+
+    /// All functions of a module, in the provider's order.
+    pub(crate) fn all_functions(&self, module: Handle) -> Result<Vec<Handle>, CudaError> {
+        let mut functions = Vec::new();
+        loop {
+            let first = functions.len() as u32;
+            let answer = self.call(&ListFunctions { module: wire_module(module), first })?;
+            for name in answer.names.split_inclusive(|b| *b == 0) {
+                let name = CStr::from_bytes_with_nul(name).map_err(|_| CudaError::UNKNOWN)?;
+                functions.push(self.find_function(module, name)?);
+            }
+            let found = functions.len() as u32;
+            if found >= answer.total {
+                return Ok(functions);
+            }
+            // A name that does not fit into a reply.
+            if found == first {
+                return Err(CudaError::NOT_SUPPORTED);
+            }
+        }
+    }
+
+    /// Finds a variable of a module, or one of those that host and device share, and gives the
+    /// program address and size, as it wants them.
+    pub(crate) fn find_global(
+        &self,
+        module: Handle,
+        managed: bool,
+        name: &CStr,
+        pointer: Out<CUdeviceptr>,
+        bytes: Out<usize>,
+    ) -> CUresult {
+        if name.count_bytes() > SYMBOL_BYTES_MAX {
+            return Err(CudaError::NOT_FOUND);
+        }
+        let (module, name) = (wire_module(module), name.to_bytes());
+        let info = self.call(&GetGlobal { module, managed, name })?;
+        let global = Global { bytes: info.bytes, module: module.0 as u64 };
+        self.memory().add_global(info.address.0, global);
+        pointer.set_if_wanted(info.address);
+        bytes.set_if_wanted(info.bytes as usize);
+        Ok(())
+    }
+
+    /// Ends all objects of a context, whose work is done.
+    pub(crate) fn end_objects_of(&self, context: u64) {
+        let (streams, events, modules) = {
+            let state = self.state();
+            let streams: Vec<Handle> = state
+                .streams
+                .iter()
+                .filter(|(_, stream)| stream.context == context)
+                .map(|(handle, _)| handle)
+                .collect();
+            let events: Vec<Handle> = state
+                .events
+                .iter()
+                .filter(|(_, event)| event.context == context)
+                .map(|(handle, _)| handle)
+                .collect();
+            let modules: Vec<Handle> = state
+                .modules
+                .iter()
+                .filter(|(_, module)| module.context == context)
+                .map(|(handle, _)| handle)
+                .collect();
+            (streams, events, modules)
+        };
+        // Errors mean that the server is gone, and the objects with it.
+        for handle in modules {
+            let _ = self.unload(handle);
+        }
+        for handle in events {
+            let _ = self.destroy_event(handle);
+        }
+        for handle in streams {
+            let _ = self.destroy_stream(crate::program::submission::wire_stream(handle));
+        }
+        self.end_arrays_of(context);
+        self.free_memory_of(context);
+        export_tables::forget_context(cuda_api::CUcontext(context as usize));
+    }
+}
+
+/// The handle of a module that the program holds as that kind.
+pub(crate) fn module_handle(
+    client: &Client,
+    word: usize,
+    kind: HandleKind,
+) -> Result<Handle, CudaError> {
+    Ok(client.state().module(word, kind)?.0)
+}

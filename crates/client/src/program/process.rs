@@ -1,0 +1,151 @@
+//! Program: what the process has as a whole, its devices and contexts.
+
+use super::Client;
+use crate::connection::Connection;
+use crate::context::table::Contexts;
+use crate::lock::{Lock, Rank};
+use channel::message::Device;
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, Ordering};
+use cuda_api::{CUdevice, CudaError};
+use std::sync::OnceLock;
+
+/// Makes a connection for a device.
+pub(crate) type Connect = dyn Fn(&Device) -> Result<Connection, CudaError> + Send + Sync;
+
+/// All that an attached process has.
+pub(crate) struct Program {
+    devices: Vec<Device>,
+    driver_version: c_int,
+    contexts: Contexts,
+    /// By ordinal; filled when the program first has something to do there.
+    clients: Box<[OnceLock<Client>]>,
+    /// Held while a connection is made.
+    connecting: Lock<()>,
+    connect: Box<Connect>,
+    /// True once there is more than one client.
+    several: AtomicBool,
+}
+
+impl Program {
+    /// A process that sees those devices and has no connection yet.
+    pub(crate) fn new(devices: Vec<Device>, driver_version: c_int, connect: Box<Connect>) -> Self {
+        Self {
+            contexts: Contexts::new(devices.len()),
+            clients: devices.iter().map(|_| OnceLock::new()).collect(),
+            devices,
+            driver_version,
+            connecting: Lock::new(Rank::Connecting, ()),
+            connect,
+            several: AtomicBool::new(false),
+        }
+    }
+
+    /// A process whose one connection says which devices there are.
+    pub(crate) fn of_first(connection: Connection) -> Result<&'static Self, CudaError> {
+        let welcome = connection.welcome();
+        let none = |_: &Device| Err(CudaError::INVALID_DEVICE);
+        let mut devices = welcome.devices.clone();
+        let uuids: Vec<String> = devices.iter().map(|device| device.uuid.to_string()).collect();
+        // The numbers are those of the daemon's devices, which its own list may have chosen and ordered.
+        if provider::visible_devices(&uuids).is_empty() {
+            devices.clear();
+        }
+        let program = Self::new(devices, welcome.driver_version, Box::new(none));
+        let program: &'static Self = Box::leak(Box::new(program));
+        if !program.devices.is_empty() {
+            program.put(0, connection)?;
+        }
+        Ok(program)
+    }
+
+    /// The devices by ordinal.
+    pub(crate) fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    /// What cuDriverGetVersion answers.
+    pub(crate) fn driver_version(&self) -> c_int {
+        self.driver_version
+    }
+
+    /// The contexts.
+    #[inline(always)]
+    pub(crate) fn contexts(&self) -> &Contexts {
+        &self.contexts
+    }
+
+    /// The client of the first device that the program has something on, else of the first one.
+    #[cold]
+    pub(crate) fn first_client(&'static self) -> Result<&'static Client, CudaError> {
+        match self.clients().next() {
+            Some(client) => Ok(client),
+            None => self.client_on(0),
+        }
+    }
+
+    /// The client that knows what is at an address, else the first one.
+    pub(crate) fn knower_of(&'static self, address: u64) -> Result<&'static Client, CudaError> {
+        let found = self.clients().find(|client| client.memory().knows(address));
+        found.map_or_else(|| self.first_client(), Ok)
+    }
+
+    /// True if the program has something on more than one device.
+    #[inline(always)]
+    pub(crate) fn has_several(&self) -> bool {
+        self.several.load(Ordering::Acquire)
+    }
+
+    /// The client of a device if the program has one. CUDA_ERROR_INVALID_DEVICE otherwise.
+    #[inline(always)]
+    pub(crate) fn client_at(&self, device: usize) -> Result<&Client, CudaError> {
+        self.clients.get(device).and_then(OnceLock::get).ok_or(CudaError::INVALID_DEVICE)
+    }
+
+    /// The clients that there are.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = &Client> {
+        self.clients.iter().filter_map(OnceLock::get)
+    }
+
+    /// The client of a device, connected now if it is the first time.
+    ///
+    /// # Errors
+    /// CUDA_ERROR_INVALID_DEVICE if there is no such device; what the daemon or the server answered.
+    pub(crate) fn client_on(&'static self, device: CUdevice) -> Result<&'static Client, CudaError> {
+        let ordinal = usize::try_from(device).map_err(|_| CudaError::INVALID_DEVICE)?;
+        match self.client_at(ordinal) {
+            Ok(client) => Ok(client),
+            Err(_) => self.connect(ordinal),
+        }
+    }
+
+    #[cold]
+    fn connect(&'static self, ordinal: usize) -> Result<&'static Client, CudaError> {
+        let found = self.devices.get(ordinal).ok_or(CudaError::INVALID_DEVICE)?;
+        let _one_at_a_time = self.connecting.lock();
+        if let Ok(client) = self.client_at(ordinal) {
+            return Ok(client);
+        }
+        let connection = (self.connect)(found)?;
+        self.put(ordinal, connection)
+    }
+
+    /// Puts a first connection in its place.
+    pub(crate) fn put(
+        &'static self,
+        ordinal: usize,
+        connection: Connection,
+    ) -> Result<&'static Client, CudaError> {
+        let place = self.clients.get(ordinal).ok_or(CudaError::INVALID_DEVICE)?;
+        let client = Client::new(self, ordinal as CUdevice, connection).map_err(|error| {
+            crate::stderr::say(format_args!(
+                "the server's addresses cannot be had here: {error}; `openmps doctor` names limits"
+            ));
+            CudaError::MPS_CONNECTION_FAILED
+        })?;
+        let several = self.clients().next().is_some();
+        let client = place.get_or_init(|| client);
+        self.several.store(several, Ordering::Release);
+        Ok(client)
+    }
+}

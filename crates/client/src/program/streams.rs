@@ -1,0 +1,170 @@
+//! What each thread has of its own: its per-thread default stream.
+//!
+//! It is a hidden stream that takes turns with the legacy default stream, made when the thread
+//! first uses it and destroyed when the thread ends.
+
+use crate::context::table::current_green;
+use crate::program::Client;
+use crate::program::mode;
+use crate::program::submission::wire_stream;
+use crate::stream::table::{LEGACY, Stream};
+use channel::request::{CreateGreenStream, CreateStream, DestroyStream, Notify};
+use core::cell::Cell;
+use cuda_api::constants::stream_flags;
+use cuda_api::handle::Handle;
+use cuda_api::{CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUresult, CUstream, CudaError};
+use std::sync::OnceLock;
+
+/// What stream NULL stands for: functions come in two versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DefaultStream {
+    /// The legacy default stream, which is one for the process.
+    Legacy,
+    /// The calling thread's own.
+    PerThread,
+}
+
+/// Told of each stream that the program destroys, before it is gone.
+static STREAM_ENDS: OnceLock<fn(u64)> = OnceLock::new();
+
+/// Has streams' ends told to a layer above. The first one stays.
+pub(crate) fn at_stream_end(told: fn(u64)) {
+    let _ = STREAM_ENDS.set(told);
+}
+
+/// A thread's hidden stream; its end is the stream's.
+struct Hidden(Cell<u64>);
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        let word = self.0.get();
+        // In a forked child the parent's streams are none of our business: there is no state.
+        if word != 0
+            && let Ok(client) = mode::client_of(word as usize)
+        {
+            let _ = client.destroy_stream(CUstream(word as usize));
+        }
+    }
+}
+
+thread_local! {
+    static HIDDEN: Hidden = const { Hidden(Cell::new(0)) };
+}
+
+impl Client {
+    /// The stream that a program's word stands for, the literals 0, 1 and 2 included, which are
+    /// streams of the current context: an error if there is none.
+    #[inline(always)]
+    pub(crate) fn stream(
+        &self,
+        stream: CUstream,
+        default: DefaultStream,
+    ) -> Result<Handle, CudaError> {
+        match stream {
+            CU_STREAM_LEGACY => self.legacy_stream(),
+            CUstream::NULL if default == DefaultStream::Legacy => self.legacy_stream(),
+            CUstream::NULL | CU_STREAM_PER_THREAD => self.thread_stream(),
+            other => self.state().streams.lookup(other),
+        }
+    }
+
+    /// The legacy default stream; in a green context its own default stream.
+    #[inline(always)]
+    fn legacy_stream(&self) -> Result<Handle, CudaError> {
+        let context = self.contexts().current()?;
+        match current_green() {
+            0 => Ok(LEGACY),
+            green => self.green_stream(context, green),
+        }
+    }
+
+    #[cold]
+    fn green_stream(&self, context: u64, green: u64) -> Result<Handle, CudaError> {
+        if let Some(stream) = self.contexts().with_green(green, |green| green.default_stream)? {
+            return Ok(stream);
+        }
+        let priority = self.priority_range().0.min(0);
+        let flags = stream_flags::DEFAULT;
+        let made = self.create_stream(Stream { context, green, flags, priority })?;
+        let kept = self.contexts().with_green(green, |green| {
+            // Another thread may have been faster.
+            *green.default_stream.get_or_insert(made)
+        })?;
+        if kept != made {
+            self.destroy_stream(wire_stream(made))?;
+        }
+        Ok(kept)
+    }
+
+    /// The calling thread's own stream. CUDA_ERROR_INVALID_HANDLE in a green context.
+    fn thread_stream(&self) -> Result<Handle, CudaError> {
+        let context = self.contexts().current()?;
+        if current_green() != 0 {
+            return Err(CudaError::INVALID_HANDLE);
+        }
+        let word =
+            HIDDEN.try_with(|hidden| hidden.0.get()).map_err(|_| CudaError::DEINITIALIZED)?;
+        if word != 0 {
+            // It is gone if the context was reset.
+            if let Ok(handle) = self.state().streams.lookup(CUstream(word as usize)) {
+                return Ok(handle);
+            }
+        }
+        let handle = self.create_stream(Stream {
+            context,
+            green: 0,
+            flags: stream_flags::DEFAULT,
+            priority: self.priority_range().0.min(0),
+        })?;
+        let _ = HIDDEN.try_with(|hidden| hidden.0.set(handle.to_word()));
+        Ok(handle)
+    }
+
+    /// The context of a stream: its own, or the current one if it is the legacy default stream.
+    pub(crate) fn context_of(&self, stream: Handle) -> Result<u64, CudaError> {
+        let own = self.state().streams.get(stream).map(|stream| stream.context);
+        own.map_or_else(|| self.contexts().current(), Ok)
+    }
+
+    /// Makes a stream.
+    pub(crate) fn create_stream(&self, stream: Stream) -> Result<Handle, CudaError> {
+        let sms = match stream.green {
+            0 => None,
+            green => Some(self.contexts().with_green(green, |green| green.sms.clone())?),
+        };
+        let mut state = self.state();
+        let handle = state.streams.create(stream, self.connection().region())?;
+        let Stream { flags, priority, .. } = stream;
+        let wire = wire_stream(handle);
+        let posted = match sms {
+            None => state.push(&CreateStream { stream: wire, flags, priority }),
+            Some(sms) => {
+                let (sm_first, sms) = (sms.start, sms.end - sms.start);
+                state.push(&CreateGreenStream { stream: wire, flags, priority, sm_first, sms })
+            }
+        };
+        if let Err(error) = posted {
+            state.streams.destroy(handle, self.connection().region());
+            return Err(error);
+        }
+        Ok(handle)
+    }
+
+    /// Destroys a stream; its work goes on.
+    pub(crate) fn destroy_stream(&self, stream: CUstream) -> CUresult {
+        let handle = self.state().streams.lookup(stream)?;
+        if let Some(ended) = STREAM_ENDS.get() {
+            ended(handle.to_word());
+        }
+        let mut state = self.state();
+        // One learns from it when the slot may be used again. Whoever waits for the work until then
+        // cannot ask any more to be woken.
+        let end = state.fence_all_of(handle)?;
+        if !state.passed(end) {
+            state.push(&Notify { stream: wire_stream(handle), value: end.value as u32 })?;
+        }
+        state.push(&DestroyStream { stream: wire_stream(handle) })?;
+        state.streams.destroy(handle, self.connection().region());
+        Ok(())
+    }
+}

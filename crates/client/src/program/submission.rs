@@ -1,0 +1,298 @@
+//! What the one short lock protects: the ring, and the tables that say what may be put into it.
+//!
+//! A launch takes this lock once: it looks up function and stream, writes the record, counts it.
+//! Nothing here allocates or makes a system call in the steady state. Whoever holds the lock
+//! takes no other one.
+
+use crate::handles::Table;
+
+use crate::connection::{Connection, Mark};
+use crate::module::kernel_params::{Layout, PARAM_BYTES_MAX};
+use crate::stream::table::{LEGACY, Streams};
+use channel::limits::{EVENTS_MAX, FUNCTIONS_MAX, GRAPHS_MAX, MODULES_MAX};
+use channel::request::{FUNCTION_ATTRIBUTES, Fence, LaunchKernel, Request};
+use channel::ring::{Producer, PushError};
+use core::ffi::c_uint;
+use cuda_api::constants::event_flags;
+use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::{CUdevice, CUevent, CUfunction, CUmodule, CUresult, CUstream, CudaError};
+use std::collections::BTreeMap;
+use std::ffi::CString;
+
+/// An event.
+pub(crate) struct Event {
+    pub(crate) context: u64,
+    pub(crate) flags: c_uint,
+    /// Where it was recorded last.
+    pub(crate) recorded: Option<Mark>,
+}
+
+impl Event {
+    /// True if other processes may record it too, so that [`Self::recorded`] says little.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.flags & event_flags::INTERPROCESS != 0
+    }
+}
+
+/// A module, or a library: the same thing with another kind of handle.
+pub(crate) struct Module {
+    /// The context it belongs to; 0 for a library, which belongs to none.
+    pub(crate) context: u64,
+    /// Its functions by name.
+    pub(crate) functions: BTreeMap<CString, Handle>,
+}
+
+impl Module {
+    pub(crate) fn is_library(&self) -> bool {
+        self.context == 0
+    }
+}
+
+/// A function, or a kernel: the same thing with another kind of handle.
+pub(crate) struct Function {
+    pub(crate) module: Handle,
+    pub(crate) name: CString,
+    pub(crate) layout: Layout,
+    /// By CUfunction_attribute.
+    pub(crate) attributes: [i32; FUNCTION_ATTRIBUTES],
+    /// CU_FUNC_CACHE_PREFER_*, set for it alone.
+    pub(crate) cache: u32,
+    /// What the server said of its occupancy.
+    pub(crate) occupancy: Occupancy,
+}
+
+/// Launches of a function whose occupancy is remembered: libraries ask before each launch, for a
+/// few block sizes.
+const OCCUPANCY_MAX: usize = 16;
+
+/// How many blocks an SM takes, by block size, dynamic shared memory and flags.
+#[derive(Default)]
+pub(crate) struct Occupancy {
+    known: Vec<((i32, usize, u32), i32)>,
+}
+
+impl Occupancy {
+    pub(crate) fn get(&self, launch: (i32, usize, u32)) -> Option<i32> {
+        self.known.iter().find(|(known, _)| *known == launch).map(|(_, blocks)| *blocks)
+    }
+
+    /// Remembers an answer; the oldest makes room.
+    pub(crate) fn put(&mut self, launch: (i32, usize, u32), blocks: i32) {
+        if self.known.len() >= OCCUPANCY_MAX {
+            self.known.remove(0);
+        }
+        self.known.push((launch, blocks));
+    }
+
+    pub(crate) fn forget(&mut self) {
+        self.known.clear();
+    }
+}
+
+/// The tables and the ring.
+pub(crate) struct Submission {
+    ring: Producer,
+    connection: &'static Connection,
+    pub(crate) streams: Streams,
+    pub(crate) events: Table<Event>,
+    pub(crate) modules: Table<Module>,
+    pub(crate) functions: Table<Function>,
+    /// Graphs that the server has.
+    pub(crate) graphs: Table<()>,
+    /// Where a launch's parameters are put together.
+    pub(crate) params: Box<[u8; PARAM_BYTES_MAX]>,
+    /// True if kernels ran since device printf was drained.
+    pub(crate) launched: bool,
+}
+
+/// A stream as requests name it.
+#[inline(always)]
+pub(crate) fn wire_stream(handle: Handle) -> CUstream {
+    CUstream(handle.to_word() as usize)
+}
+
+/// An event as requests name it.
+pub(crate) fn wire_event(handle: Handle) -> CUevent {
+    CUevent(handle.to_word() as usize)
+}
+
+/// A module as requests name it, whether the program holds it as a module or as a library.
+pub(crate) fn wire_module(handle: Handle) -> CUmodule {
+    CUmodule(Handle { kind: HandleKind::Module, ..handle }.to_word() as usize)
+}
+
+/// A function as requests name it, whether the program holds it as a function or as a kernel.
+#[inline(always)]
+pub(crate) fn wire_function(handle: Handle) -> CUfunction {
+    CUfunction(Handle { kind: HandleKind::Function, ..handle }.to_word() as usize)
+}
+
+#[cold]
+fn push_error(error: PushError, connection: &Connection) -> CudaError {
+    match error {
+        PushError::TooLong { .. } => CudaError::INVALID_VALUE,
+        PushError::Opcode => CudaError::UNKNOWN,
+        PushError::PeerGone | PushError::Broken(_) => connection.gone(),
+    }
+}
+
+impl Submission {
+    pub(crate) fn new(device: CUdevice, connection: &'static Connection) -> Self {
+        Self {
+            ring: connection.producer(),
+            connection,
+            streams: Streams::new(device),
+            events: Table::on(HandleKind::Event, device, 0, EVENTS_MAX),
+            modules: Table::on(HandleKind::Module, device, 0, MODULES_MAX),
+            functions: Table::on(HandleKind::Function, device, 0, FUNCTIONS_MAX),
+            graphs: Table::on(HandleKind::GraphExec, device, 0, GRAPHS_MAX),
+            params: Box::new([0; PARAM_BYTES_MAX]),
+            launched: false,
+        }
+    }
+
+    /// Writes a request into the ring.
+    #[inline(always)]
+    pub(crate) fn push<'a>(&mut self, request: &impl Request<'a>) -> CUresult {
+        let connection = self.connection;
+        self.ring
+            .push_request(request, &|| connection.is_alive())
+            .map_err(|error| push_error(error, connection))
+    }
+
+    /// Writes a generic row's request into the ring.
+    #[inline(always)]
+    pub(crate) fn push_words(&mut self, opcode: u16, words: &[u64]) -> CUresult {
+        let connection = self.connection;
+        self.ring
+            .push(opcode, words, &[], &|| connection.is_alive())
+            .map_err(|error| push_error(error, connection))
+    }
+
+    /// Launches a function or kernel in a stream: `prepare` checks the launch, puts its parameters
+    /// into the buffer and gives the request, but for both handles. The stream is `literal` if the
+    /// program passed a literal.
+    #[inline(always)]
+    pub(crate) fn launch(
+        &mut self,
+        function: usize,
+        stream: CUstream,
+        literal: Option<Handle>,
+        prepare: impl for<'p> FnOnce(
+            &Function,
+            &'p mut [u8; PARAM_BYTES_MAX],
+        ) -> Result<LaunchKernel<'p>, CudaError>,
+    ) -> CUresult {
+        let handle = function_handle(function)?;
+        let function = self.functions.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
+        let stream = match literal {
+            Some(stream) => stream,
+            None => self.streams.lookup(stream)?,
+        };
+        let mut request = prepare(function, &mut self.params)?;
+        request.function = wire_function(handle);
+        request.stream = wire_stream(stream);
+        let connection = self.connection;
+        self.ring
+            .push_request(&request, &|| connection.is_alive())
+            .map_err(|error| push_error(error, connection))?;
+        self.streams.issue(stream.index);
+        self.launched = true;
+        Ok(())
+    }
+
+    /// As [`Self::push`], for an operation of a stream: gives its place there. Another thread may
+    /// have destroyed the stream since it was looked up: CUDA_ERROR_INVALID_HANDLE.
+    #[inline(always)]
+    pub(crate) fn push_in<'a>(
+        &mut self,
+        stream: Handle,
+        request: &impl Request<'a>,
+    ) -> Result<Mark, CudaError> {
+        self.check_stream(stream)?;
+        self.push(request)?;
+        Ok(self.streams.issue(stream.index))
+    }
+
+    /// As [`Self::push_in`] for a generic row's request.
+    #[inline(always)]
+    pub(crate) fn push_words_in(
+        &mut self,
+        stream: Handle,
+        opcode: u16,
+        words: &[u64],
+    ) -> Result<Mark, CudaError> {
+        self.check_stream(stream)?;
+        self.push_words(opcode, words)?;
+        Ok(self.streams.issue(stream.index))
+    }
+
+    #[inline(always)]
+    fn check_stream(&self, stream: Handle) -> CUresult {
+        match stream == LEGACY || self.streams.get(stream).is_some() {
+            true => Ok(()),
+            false => Err(CudaError::INVALID_HANDLE),
+        }
+    }
+
+    /// Makes sure that a fence is underway by which one learns that `mark` has passed.
+    pub(crate) fn fence(&mut self, mark: Mark) -> CUresult {
+        if let Some((stream, fence)) = self.streams.fence_for(mark) {
+            self.push(&Fence { stream: wire_stream(stream), value: fence.value as u32 })?;
+            self.streams.fenced(fence);
+        }
+        Ok(())
+    }
+
+    /// True if the operation has passed.
+    #[inline]
+    pub(crate) fn passed(&mut self, mark: Mark) -> bool {
+        self.streams.passed(mark, self.connection.region())
+    }
+
+    /// The end of everything posted to a stream so far.
+    pub(crate) fn end_of(&mut self, stream: Handle) -> Mark {
+        // The legacy default stream comes after blocking streams' work that it has not seen.
+        if stream == LEGACY && self.streams.legacy_has_news(self.connection.region()) {
+            return self.streams.issue(LEGACY.index);
+        }
+        self.streams.last(stream.index)
+    }
+
+    /// What must have passed when a stream is synchronised; a fence for it is underway.
+    pub(crate) fn fence_all_of(&mut self, stream: Handle) -> Result<Mark, CudaError> {
+        let end = self.end_of(stream);
+        if !self.passed(end) {
+            self.fence(end)?;
+        }
+        Ok(end)
+    }
+
+    /// Looks up a function by what the program passed: a function or a kernel.
+    #[inline(always)]
+    pub(crate) fn function(&self, word: usize) -> Result<(Handle, &Function), CudaError> {
+        let handle = function_handle(word)?;
+        let function = self.functions.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
+        Ok((handle, function))
+    }
+
+    /// Looks up a module by what the program passed.
+    pub(crate) fn module(
+        &self,
+        word: usize,
+        kind: HandleKind,
+    ) -> Result<(Handle, &Module), CudaError> {
+        let handle = Handle::from_word(word as u64)
+            .filter(|handle| handle.kind == kind)
+            .ok_or(CudaError::INVALID_HANDLE)?;
+        Ok((handle, self.modules.get(handle).ok_or(CudaError::INVALID_HANDLE)?))
+    }
+}
+
+/// The handle of a function or kernel.
+#[inline(always)]
+pub(crate) fn function_handle(word: usize) -> Result<Handle, CudaError> {
+    Handle::from_word(word as u64)
+        .filter(|handle| matches!(handle.kind, HandleKind::Function | HandleKind::Kernel))
+        .ok_or(CudaError::INVALID_HANDLE)
+}

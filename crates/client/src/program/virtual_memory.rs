@@ -1,0 +1,236 @@
+//! Virtual memory of the program's at the server: reserved, made, imported, mapped, opened.
+
+use super::Client;
+use super::allocate::WIRE_DEVICE;
+use crate::memory::Memory;
+use crate::memory::virtual_memory::{Mapping, PhysicalMemory, Source};
+use channel::memfd::Reservation;
+use channel::message::Message;
+use channel::request::{
+    CreateMemory, FreeAddresses, ImportMemory, MapMemory, OpenMemory, ReleaseMemory,
+    ReserveAddresses, SetAccess, Token, UnmapMemory,
+};
+use cuda_api::constants::vmm;
+use cuda_api::handle::Handle;
+use cuda_api::{CUdeviceptr, CUresult, CudaError};
+use std::os::fd::{AsFd, OwnedFd};
+
+impl Client {
+    /// Reserves addresses, here and on the device.
+    pub(crate) fn reserve_addresses(
+        &self,
+        bytes: u64,
+        alignment: u64,
+        wanted: u64,
+    ) -> Result<u64, CudaError> {
+        let mut memory = self.memory();
+        let wanted = CUdeviceptr(wanted);
+        let address = self.call(&ReserveAddresses { wanted, bytes, alignment })?.address.0;
+        match Reservation::at(address, bytes) {
+            Ok(reservation) => {
+                memory.virtual_memory.reservations.insert(address, reservation);
+                Ok(address)
+            }
+            Err(_) => {
+                self.call(&FreeAddresses { address: CUdeviceptr(address), bytes })?;
+                Err(CudaError::OUT_OF_MEMORY)
+            }
+        }
+    }
+
+    /// Gives a reservation back, which has no mapping left.
+    pub(crate) fn free_addresses(&self, address: u64, bytes: u64) -> CUresult {
+        let mut memory = self.memory();
+        let reservations = &mut memory.virtual_memory.reservations;
+        if reservations.get(&address).is_none_or(|reservation| reservation.bytes() != bytes) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        self.call(&FreeAddresses { address: CUdeviceptr(address), bytes })?;
+        reservations.remove(&address);
+        Ok(())
+    }
+
+    /// Makes physical memory; its handle.
+    pub(crate) fn create_physical(&self, bytes: u64, handle_types: u32) -> Result<u64, CudaError> {
+        let mut memory = self.memory();
+        // The handle is known before the memory is there: its place is taken by an empty file.
+        let file = self.connection().placeholder()?.into();
+        let physical =
+            PhysicalMemory { device: self.device, handle_types, file, references: 1, mappings: 0 };
+        let memories = &mut memory.virtual_memory.memories;
+        let handle = memories.insert(physical)?;
+        let made = self.call_for_descriptor(
+            &CreateMemory { memory: handle.to_word(), device: WIRE_DEVICE, bytes },
+            &ReleaseMemory { memory: handle.to_word() },
+        );
+        match (made, memories.get_mut(handle)) {
+            (Ok(file), Some(physical)) => {
+                physical.file = file;
+                Ok(handle.to_word())
+            }
+            (made, _) => {
+                memories.remove(handle);
+                Err(made.err().unwrap_or(CudaError::UNKNOWN))
+            }
+        }
+    }
+
+    /// Makes a handle of physical memory that another process exported.
+    pub(crate) fn import_physical(&self, file: OwnedFd) -> Result<u64, CudaError> {
+        let mut memory = self.memory();
+        let physical = PhysicalMemory {
+            device: self.device,
+            handle_types: vmm::HANDLE_POSIX_FD,
+            file: file.into(),
+            references: 1,
+            mappings: 0,
+        };
+        let memories = &mut memory.virtual_memory.memories;
+        let handle = memories.insert(physical)?;
+        let Some(physical) = memories.get(handle) else { return Err(CudaError::UNKNOWN) };
+        let request = ImportMemory { memory: handle.to_word() };
+        match self.call_with(Message::HostFd(()), physical.file.as_fd(), &request) {
+            Ok(()) => Ok(handle.to_word()),
+            Err(error) => {
+                memories.remove(handle);
+                Err(error)
+            }
+        }
+    }
+
+    /// Drops a reference of the program's.
+    pub(crate) fn release_physical(&self, word: u64) -> CUresult {
+        let mut memory = self.memory();
+        let (handle, physical) = memory.virtual_memory.held(word)?;
+        physical.references -= 1;
+        self.drop_unused(&mut memory, handle)
+    }
+
+    /// Gives physical memory back that nobody refers to.
+    fn drop_unused(&self, memory: &mut Memory, handle: Handle) -> CUresult {
+        let memories = &mut memory.virtual_memory.memories;
+        let unused = memories.get(handle).is_some_and(|m| m.references == 0 && m.mappings == 0);
+        if unused {
+            memories.remove(handle);
+            self.call(&ReleaseMemory { memory: handle.to_word() })?;
+        }
+        Ok(())
+    }
+
+    /// Maps physical memory at reserved addresses, without access.
+    pub(crate) fn map_physical(
+        &self,
+        address: u64,
+        bytes: u64,
+        offset: u64,
+        word: u64,
+    ) -> CUresult {
+        let end = address.checked_add(bytes).ok_or(CudaError::INVALID_VALUE)?;
+        let mut memory = self.memory();
+        let id = memory.new_id();
+        let (handle, _) = memory.virtual_memory.held(word)?;
+        self.call(&MapMemory { address: CUdeviceptr(address), bytes, offset, memory: word })?;
+        let (_, physical) = memory.virtual_memory.held(word)?;
+        physical.mappings += 1;
+        let (source, access) = (Source::Memory(handle), vmm::ACCESS_NONE);
+        let mapping = Mapping { end, source, access, id, visible: (address, bytes) };
+        memory.virtual_memory.mappings.insert(address, mapping);
+        Ok(())
+    }
+
+    /// Takes the mappings away that fill a range, when nothing uses them any more.
+    pub(crate) fn unmap_physical(&self, address: u64, bytes: u64) -> CUresult {
+        let mut memory = self.memory();
+        let starts = memory.virtual_memory.filling(address, bytes)?;
+        self.call(&UnmapMemory { address: CUdeviceptr(address), bytes })?;
+        for start in starts {
+            let mapping = memory.virtual_memory.mappings.remove(&start);
+            let Some(Mapping { source: Source::Memory(handle), .. }) = mapping else { continue };
+            if let Some(physical) = memory.virtual_memory.memories.get_mut(handle) {
+                physical.mappings -= 1;
+            }
+            self.drop_unused(&mut memory, handle)?;
+        }
+        Ok(())
+    }
+
+    /// Sets what the device may do with the mappings that fill a range.
+    pub(crate) fn set_access(&self, address: u64, bytes: u64, access: u32) -> CUresult {
+        let mut memory = self.memory();
+        let starts = memory.virtual_memory.filling(address, bytes)?;
+        self.call(&SetAccess { address: CUdeviceptr(address), bytes, access })?;
+        for start in starts {
+            if let Some(mapping) = memory.virtual_memory.mappings.get_mut(&start) {
+                mapping.access = access;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens `bytes` bytes at `offset` of a chunk of another client's; where they are here. What
+    /// is open already is where it was.
+    pub(crate) fn open_shared(
+        &self,
+        token: Token,
+        chunk_bytes: u64,
+        (offset, bytes): (u64, u64),
+    ) -> Result<u64, CudaError> {
+        {
+            let mut memory = self.memory();
+            let mut mappings = memory.virtual_memory.mappings.iter_mut();
+            let open = mappings.find_map(|(start, mapping)| match &mut mapping.source {
+                Source::Opened { token: known, opened }
+                    if *known == token && mapping.visible == (start + offset, bytes) =>
+                {
+                    *opened += 1;
+                    Some(mapping.visible.0)
+                }
+                _ => None,
+            });
+            if let Some(address) = open {
+                return Ok(address);
+            }
+        }
+        let base = self.reserve_addresses(chunk_bytes, 0, 0)?;
+        let address = CUdeviceptr(base);
+        let Token { low, high } = token;
+        if let Err(error) = self.call(&OpenMemory { address, bytes: chunk_bytes, low, high }) {
+            self.free_addresses(base, chunk_bytes)?;
+            return Err(error);
+        }
+        let mut memory = self.memory();
+        let mapping = Mapping {
+            end: base + chunk_bytes,
+            source: Source::Opened { token, opened: 1 },
+            access: vmm::ACCESS_READ_WRITE,
+            id: memory.new_id(),
+            visible: (base + offset, bytes),
+        };
+        memory.virtual_memory.mappings.insert(base, mapping);
+        Ok(base + offset)
+    }
+
+    /// Closes what [`Self::open_shared`] opened, when nothing uses it any more.
+    pub(crate) fn close_shared(&self, address: u64) -> CUresult {
+        let (base, bytes) = {
+            let mut memory = self.memory();
+            let mappings = &mut memory.virtual_memory.mappings;
+            let (start, mapping) =
+                mappings.range_mut(..=address).next_back().ok_or(CudaError::INVALID_VALUE)?;
+            let (base, end) = (*start, mapping.end);
+            match &mut mapping.source {
+                Source::Opened { opened, .. } if mapping.visible.0 == address => {
+                    *opened -= 1;
+                    if *opened > 0 {
+                        return Ok(());
+                    }
+                }
+                _ => return Err(CudaError::INVALID_VALUE),
+            }
+            mappings.remove(&base);
+            self.call(&UnmapMemory { address: CUdeviceptr(base), bytes: end - base })?;
+            (base, end - base)
+        };
+        self.free_addresses(base, bytes)
+    }
+}

@@ -1,0 +1,194 @@
+//! Waiting for work, and what is reported when it is done.
+
+use crate::connection::Mark;
+use crate::program::Client;
+use crate::program::submission::wire_stream;
+use crate::stream::table::LEGACY;
+use channel::request::{Notify, PrintfDrain};
+use channel::wait::{SpinPolicy, wait_until_reached};
+use core::sync::atomic::Ordering;
+use cuda_api::extension::standard;
+use cuda_api::handle::Handle;
+use cuda_api::{CUresult, CudaError};
+use std::time::Duration;
+
+/// Pieces of device printf fetched at one synchronisation: 64 MiB, more than any printf buffer
+/// holds; what comes beyond is a server that does not end.
+const PRINTF_PIECES_MAX: usize = 1024;
+
+/// How fast a copy between device and host is taken to be, to wait for it as drivers do: awake.
+/// PCI Express of generation 4 has 25 GB/s, of generation 5 twice that.
+const COPY_BYTES_PER_US: u64 = 25_000;
+
+impl Client {
+    /// Waits until an operation has passed.
+    ///
+    /// # Errors
+    /// The sticky error, or that the server is gone: only if the operation will not pass.
+    pub(crate) fn wait_for(&self, mark: Mark) -> CUresult {
+        self.wait_with(mark, self.connection().policy())
+    }
+
+    fn wait_with(&self, mark: Mark, policy: SpinPolicy) -> CUresult {
+        let expected = {
+            let mut state = self.state();
+            if state.passed(mark) {
+                return Ok(());
+            }
+            state.fence(mark)?;
+            state.streams.last_wait(mark.slot)
+        };
+        let word =
+            self.connection().region().completion_word(mark.slot).ok_or(CudaError::UNKNOWN)?;
+        let value = mark.value as u32;
+        let policy =
+            if self.connection().region().is_crowded() { policy.crowded() } else { policy };
+        let waited = wait_until_reached(
+            word,
+            value,
+            policy,
+            expected,
+            || {
+                let mut state = self.state();
+                let stream = state.streams.handle_in(mark.slot);
+                // A stream that is destroyed was asked to notify when that happened.
+                if stream != LEGACY && state.streams.get(stream).is_none() {
+                    return Ok(());
+                }
+                state.push(&Notify { stream: wire_stream(stream), value })
+            },
+            || self.connection().health_of_wait(),
+        )?;
+        if !waited.is_zero() {
+            self.state().streams.waited(mark.slot, waited);
+        }
+        Ok(())
+    }
+
+    /// What a synchronising call reports when the work it waited for is done: what was printed
+    /// goes to standard output, then an error that was not reported yet.
+    pub(crate) fn report(&self) -> CUresult {
+        self.drain_printf();
+        self.report_error()
+    }
+
+    /// What a question about work reports when the answer is that it is done. What was printed
+    /// waits for a call that waits for work, as with a driver.
+    pub(crate) fn report_error(&self) -> CUresult {
+        self.health()?;
+        self.connection().region().take_async_error()
+    }
+
+    /// Waits until everything posted to a stream so far is done, and reports.
+    pub(crate) fn synchronize(&self, stream: Handle) -> CUresult {
+        self.synchronize_with(stream, self.connection().policy())
+    }
+
+    /// As [`Self::synchronize`], behind a copy between device and host of that many bytes.
+    pub(crate) fn synchronize_copy(&self, stream: Handle, bytes: u64) -> CUresult {
+        let expected = Duration::from_micros(bytes / COPY_BYTES_PER_US);
+        self.synchronize_with(stream, self.connection().policy().expecting(expected))
+    }
+
+    fn synchronize_with(&self, stream: Handle, policy: SpinPolicy) -> CUresult {
+        let last = self.state().fence_all_of(stream)?;
+        let waited = self.wait_with(last, policy);
+        self.report()?;
+        waited
+    }
+
+    /// Waits until everything posted so far is done, and reports.
+    pub(crate) fn synchronize_all(&self) -> CUresult {
+        let waited = self.wait_for_everything();
+        self.report()?;
+        waited
+    }
+
+    /// Waits until everything posted so far is done.
+    pub(crate) fn wait_for_everything(&self) -> CUresult {
+        let busy = {
+            let mut state = self.state();
+            let marks: Vec<Mark> = state
+                .streams
+                .busy(self.connection().region())
+                .into_iter()
+                .map(|slot| state.streams.last(slot))
+                .collect();
+            // All fences first, so that the waits overlap.
+            for mark in &marks {
+                state.fence(*mark)?;
+            }
+            marks
+        };
+        busy.into_iter().try_for_each(|mark| self.wait_for(mark))
+    }
+
+    /// True if everything posted to a stream so far is done; reports if so.
+    pub(crate) fn is_idle(&self, stream: Handle) -> Result<bool, CudaError> {
+        let mut state = self.state();
+        let last = state.fence_all_of(stream)?;
+        let idle = state.passed(last);
+        drop(state);
+        match idle {
+            true => self.report_error().map(|()| true),
+            false => self.health().map(|()| false),
+        }
+    }
+
+    /// A call failed: writes what failed assertions say to standard error, if it is that.
+    #[cold]
+    pub(crate) fn show_assertions(&self, error: CudaError) {
+        if error != CudaError::ASSERT || self.asserted.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        for _ in 0..PRINTF_PIECES_MAX {
+            match self.call_after_fault(&PrintfDrain { standard: standard::ERROR }) {
+                Ok(text) if !text.bytes.is_empty() => {
+                    write_to(libc::STDERR_FILENO, &text.bytes);
+                }
+                _ => break,
+            }
+        }
+    }
+
+    /// Writes what kernels printed since the last time to standard output.
+    fn drain_printf(&self) {
+        if !self.prints.load(Ordering::Acquire) {
+            return;
+        }
+        {
+            let mut state = self.state();
+            if !state.launched {
+                return;
+            }
+            // What still runs may print later.
+            state.launched = !state.streams.busy(self.connection().region()).is_empty();
+        }
+        for _ in 0..PRINTF_PIECES_MAX {
+            // An error is found again by whoever asked for the synchronisation.
+            match self.call(&PrintfDrain { standard: standard::OUTPUT }) {
+                Ok(text) if !text.bytes.is_empty() => write_to(libc::STDOUT_FILENO, &text.bytes),
+                _ => break,
+            }
+        }
+    }
+}
+
+/// Writes bytes to the program's standard output or error, as a driver does.
+fn write_to(descriptor: libc::c_int, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        // SAFETY: the buffer is readable for its length.
+        let written = unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
+        match usize::try_from(written) {
+            Ok(n) => bytes = &bytes[n.min(bytes.len())..],
+            Err(_) => match std::io::Error::last_os_error().kind() {
+                std::io::ErrorKind::Interrupted => {}
+                std::io::ErrorKind::WouldBlock => {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                // Nobody reads what the kernels print: it is lost, as it would be with printf.
+                _ => return,
+            },
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Streams: what they are and how far each has come.
+
+pub(crate) mod table;

@@ -1,0 +1,353 @@
+//! Streams, and how far each has come.
+//!
+//! A stream has a slot: the index of its handle, and of the completion word that the device
+//! writes. Every operation posted to a stream gets the next number there ([`Streams::issue`]); a
+//! fence makes the device write the number of the last operation before it into the word. Here
+//! numbers are 64 bits wide and never wrap; in shared memory stand their lower 32.
+//!
+//! Slot 0 is the legacy default stream; it exists always. A destroyed stream's slot is used again
+//! only when all of its work has passed, so that a late write to the word cannot be mistaken.
+
+use crate::connection::Mark;
+use crate::handles::Table;
+use channel::region::{Region, STREAM_SLOTS};
+use core::ffi::{c_int, c_uint};
+use core::time::Duration;
+use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::stream_attributes::StreamAttributes;
+use cuda_api::{CUdevice, CUstream, CudaError};
+use std::collections::HashMap;
+
+/// The legacy default stream's handle on the wire.
+pub(crate) const LEGACY: Handle = Handle { kind: HandleKind::Stream, index: 0, generation: 0 };
+
+/// What a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stream {
+    pub(crate) context: u64,
+    /// The green context whose SMs it has, else 0.
+    pub(crate) green: u64,
+    pub(crate) flags: c_uint,
+    pub(crate) priority: c_int,
+}
+
+impl Stream {
+    /// True if the stream takes turns with the legacy default stream.
+    fn is_blocking(&self) -> bool {
+        self.flags & cuda_api::constants::stream_flags::NON_BLOCKING == 0
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    /// The slot's present stream, or its last one.
+    handle: Handle,
+    /// Operations posted.
+    issued: u64,
+    /// Operations that a posted fence covers.
+    fenced: u64,
+    /// Operations known to have passed.
+    completed: u64,
+    /// How long the last wait for one took that outlasted spinning.
+    last_wait: Duration,
+    blocking: bool,
+}
+
+impl Progress {
+    const fn new(handle: Handle) -> Self {
+        Self {
+            handle,
+            issued: 0,
+            fenced: 0,
+            completed: 0,
+            last_wait: Duration::ZERO,
+            blocking: false,
+        }
+    }
+}
+
+/// Where the completion words are.
+pub(crate) trait Words {
+    /// The word of a slot.
+    fn word(&self, slot: u32) -> u32;
+}
+
+impl Words for Region {
+    #[inline(always)]
+    fn word(&self, slot: u32) -> u32 {
+        self.completion_word(slot).map_or(0, |word| word.load())
+    }
+}
+
+/// All streams of the process.
+pub(crate) struct Streams {
+    table: Table<Stream>,
+    /// By slot.
+    progress: Vec<Progress>,
+    /// Slots of destroyed streams with work outstanding.
+    draining: Vec<u32>,
+    /// Attributes that were set, by stream.
+    attributes: HashMap<Handle, StreamAttributes>,
+    /// Operations posted to blocking streams, and how many of them a fence of the legacy stream
+    /// covers (which waits for blocking streams).
+    blocking_issued: u64,
+    blocking_covered: u64,
+}
+
+impl Streams {
+    pub(crate) fn new(device: CUdevice) -> Self {
+        Self {
+            table: Table::on(HandleKind::Stream, device, 1, STREAM_SLOTS - 1),
+            progress: vec![Progress::new(LEGACY)],
+            draining: Vec::new(),
+            attributes: HashMap::new(),
+            blocking_issued: 0,
+            blocking_covered: 0,
+        }
+    }
+
+    /// Adds a stream. CUDA_ERROR_OUT_OF_MEMORY if all slots are taken.
+    pub(crate) fn create(
+        &mut self,
+        stream: Stream,
+        words: &impl Words,
+    ) -> Result<Handle, CudaError> {
+        self.reuse_drained(words);
+        let handle = self.table.insert(stream)?;
+        let slot = handle.index as usize;
+        if self.progress.len() <= slot {
+            self.progress.resize(slot + 1, Progress::new(handle));
+        }
+        self.progress[slot].handle = handle;
+        self.progress[slot].blocking = stream.is_blocking();
+        Ok(handle)
+    }
+
+    /// Takes a stream away. Its work goes on; whoever calls posts a last fence before.
+    pub(crate) fn destroy(&mut self, handle: Handle, words: &impl Words) -> Option<Stream> {
+        let stream = self.table.take_without_reuse(handle)?;
+        self.draining.push(handle.index);
+        self.attributes.remove(&handle);
+        self.reuse_drained(words);
+        Some(stream)
+    }
+
+    fn reuse_drained(&mut self, words: &impl Words) {
+        let mut i = 0;
+        while i < self.draining.len() {
+            let slot = self.draining[i];
+            if self.is_idle(slot, words) {
+                self.table.reuse(slot);
+                self.draining.swap_remove(i);
+            } else {
+                i += 1;
+            }
+        }
+    }
+
+    /// The slot's handle of a stream that the program made. CUDA_ERROR_INVALID_HANDLE if there is
+    /// none (any more).
+    #[inline(always)]
+    pub(crate) fn lookup(&self, stream: CUstream) -> Result<Handle, CudaError> {
+        let handle = self.table.decode(stream.0)?;
+        self.table.get(handle).map(|_| handle).ok_or(CudaError::INVALID_HANDLE)
+    }
+
+    /// What a stream is; `None` for the legacy default stream.
+    pub(crate) fn get(&self, handle: Handle) -> Option<&Stream> {
+        self.table.get(handle)
+    }
+
+    /// The handle of a slot's present stream, or its last one.
+    pub(crate) fn handle_in(&self, slot: u32) -> Handle {
+        self.progress.get(slot as usize).map_or(LEGACY, |progress| progress.handle)
+    }
+
+    /// The attributes of a stream.
+    pub(crate) fn attributes(&self, handle: Handle) -> StreamAttributes {
+        self.attributes.get(&handle).copied().unwrap_or_default()
+    }
+
+    /// Sets them.
+    pub(crate) fn set_attributes(&mut self, handle: Handle, attributes: StreamAttributes) {
+        self.attributes.insert(handle, attributes);
+    }
+
+    /// All streams but the legacy default stream.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, &Stream)> {
+        self.table.iter()
+    }
+
+    /// Counts an operation that was just posted to the slot's stream.
+    #[inline(always)]
+    pub(crate) fn issue(&mut self, slot: u32) -> Mark {
+        let progress = &mut self.progress[slot as usize];
+        progress.issued += 1;
+        self.blocking_issued += u64::from(progress.blocking);
+        Mark { slot, value: progress.issued }
+    }
+
+    /// The fence that has to be posted so that `mark` can be waited for, and in which stream;
+    /// `None` if one is underway. Given to [`Self::fenced`] when it is posted.
+    pub(crate) fn fence_for(&self, mark: Mark) -> Option<(Handle, Mark)> {
+        let progress = self.progress.get(mark.slot as usize)?;
+        let fence = Mark { value: progress.issued, ..mark };
+        (progress.fenced < mark.value).then_some((progress.handle, fence))
+    }
+
+    /// Counts a fence that was just posted.
+    pub(crate) fn fenced(&mut self, fence: Mark) {
+        let progress = &mut self.progress[fence.slot as usize];
+        progress.fenced = progress.fenced.max(fence.value);
+        if fence.slot == LEGACY.index {
+            self.blocking_covered = self.blocking_issued;
+        }
+    }
+
+    /// The number of the next operation, for one that is its own fence.
+    pub(crate) fn next_value(&self, slot: u32) -> u64 {
+        self.progress[slot as usize].issued + 1
+    }
+
+    /// True if the operation has passed, as far as the device has said.
+    #[inline]
+    pub(crate) fn passed(&mut self, mark: Mark, words: &impl Words) -> bool {
+        let Some(progress) = self.progress.get_mut(mark.slot as usize) else { return true };
+        if progress.completed < mark.value {
+            let ahead = words.word(mark.slot).wrapping_sub(progress.completed as u32);
+            // Neither a word that goes back nor one that is ahead of all fences is believed.
+            if (ahead as i32) > 0 {
+                progress.completed = progress.fenced.min(progress.completed + u64::from(ahead));
+            }
+        }
+        progress.completed >= mark.value
+    }
+
+    /// How long the last wait for work of the slot's stream took that outlasted spinning.
+    pub(crate) fn last_wait(&self, slot: u32) -> Duration {
+        self.progress.get(slot as usize).map_or(Duration::ZERO, |progress| progress.last_wait)
+    }
+
+    /// Remembers how long a wait took.
+    pub(crate) fn waited(&mut self, slot: u32, duration: Duration) {
+        if let Some(progress) = self.progress.get_mut(slot as usize) {
+            progress.last_wait = duration;
+        }
+    }
+
+    /// The last operation of a slot's stream.
+    pub(crate) fn last(&self, slot: u32) -> Mark {
+        Mark { slot, value: self.progress[slot as usize].issued }
+    }
+
+    fn is_idle(&mut self, slot: u32, words: &impl Words) -> bool {
+        self.passed(self.last(slot), words)
+    }
+
+    /// Slots with work that has not passed.
+    pub(crate) fn busy(&mut self, words: &impl Words) -> Vec<u32> {
+        (0..self.progress.len() as u32).filter(|slot| !self.is_idle(*slot, words)).collect()
+    }
+
+    /// True if the legacy default stream has to wait for work of blocking streams of which its
+    /// last fence knew nothing.
+    pub(crate) fn legacy_has_news(&mut self, words: &impl Words) -> bool {
+        self.blocking_covered < self.blocking_issued
+            && (1..self.progress.len() as u32)
+                .any(|slot| self.progress[slot as usize].blocking && !self.is_idle(slot, words))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::cell::RefCell;
+
+    struct Memory(RefCell<Vec<u32>>);
+
+    impl Words for Memory {
+        fn word(&self, slot: u32) -> u32 {
+            self.0.borrow()[slot as usize]
+        }
+    }
+
+    impl Memory {
+        fn set(&self, slot: u32, value: u64) {
+            self.0.borrow_mut()[slot as usize] = value as u32;
+        }
+    }
+
+    fn stream(flags: c_uint) -> Stream {
+        Stream { context: 1, green: 0, flags, priority: 0 }
+    }
+
+    #[test]
+    fn work_has_passed_when_a_fence_behind_it_has() {
+        let memory = Memory(RefCell::new(vec![0; 8]));
+        let mut streams = Streams::new(0);
+        let slot = streams.create(stream(0), &memory).unwrap().index;
+        let first = streams.issue(slot);
+        let second = streams.issue(slot);
+        assert!(!streams.passed(first, &memory));
+        let (handle, fence) = streams.fence_for(first).unwrap();
+        assert_eq!((handle.index, fence), (slot, second));
+        streams.fenced(fence);
+        assert_eq!(streams.fence_for(second), None);
+        let third = streams.issue(slot);
+        memory.set(slot, fence.value);
+        assert!(streams.passed(second, &memory));
+        assert!(!streams.passed(third, &memory));
+        // A word that is ahead of what was fenced is not believed.
+        memory.set(slot, 1000);
+        assert!(!streams.passed(third, &memory));
+        assert_eq!(streams.busy(&memory), [slot]);
+    }
+
+    #[test]
+    fn numbers_outlive_the_words_wrapping() {
+        let memory = Memory(RefCell::new(vec![0; 8]));
+        let mut streams = Streams::new(0);
+        let slot = streams.create(stream(0), &memory).unwrap().index;
+        let old = streams.issue(slot);
+        for value in (0..20u64).map(|i| i << 30) {
+            streams.progress[slot as usize].issued = value;
+            let mark = streams.issue(slot);
+            streams.fenced(mark);
+            assert!(!streams.passed(mark, &memory));
+            memory.set(slot, mark.value);
+            assert!(streams.passed(mark, &memory) && streams.passed(old, &memory));
+        }
+    }
+
+    #[test]
+    fn a_slot_is_used_again_when_its_work_has_passed() {
+        let memory = Memory(RefCell::new(vec![0; 8]));
+        let mut streams = Streams::new(0);
+        let a = streams.create(stream(0), &memory).unwrap();
+        let mark = streams.issue(a.index);
+        streams.fenced(mark);
+        streams.destroy(a, &memory).unwrap();
+        assert_eq!(streams.lookup(CUstream(a.to_word() as usize)), Err(CudaError::INVALID_HANDLE));
+        let b = streams.create(stream(0), &memory).unwrap();
+        assert_ne!(a.index, b.index);
+        memory.set(a.index, mark.value);
+        let c = streams.create(stream(0), &memory).unwrap();
+        assert_eq!(c.index, a.index);
+        assert!(streams.issue(c.index).value > mark.value);
+    }
+
+    #[test]
+    fn the_legacy_stream_waits_for_blocking_streams_only() {
+        let memory = Memory(RefCell::new(vec![0; 8]));
+        let mut streams = Streams::new(0);
+        let free = streams.create(stream(1), &memory).unwrap();
+        let blocking = streams.create(stream(0), &memory).unwrap();
+        streams.issue(free.index);
+        assert!(!streams.legacy_has_news(&memory));
+        streams.issue(blocking.index);
+        assert!(streams.legacy_has_news(&memory));
+        let mark = streams.issue(LEGACY.index);
+        streams.fenced(mark);
+        assert!(!streams.legacy_has_news(&memory));
+    }
+}

@@ -129,7 +129,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else if verified {
         output::print("\nEvery process checked its results: all right.\n")?;
     } else {
-        output::print("\nSome results were WRONG: see the column 'results'.\n")?;
+        output::print("\nSome results were WRONG: their rows say so.\n")?;
     }
     Ok(if verified { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -196,40 +196,60 @@ fn measure(stage: &Stage, setting: Setting<'_>, programs: &[Program]) -> Result<
     })
 }
 
+/// Less than 80 columns wide; medians and GPU-Util are in the JSON.
 const HEADER: &str = concat!(
-    "                            taking turns                             ",
-    "sharing\n",
-    "sample           processes  kernels/s   p50 ms   p99 ms  util SMs  ",
-    "kernels/s   p50 ms   p99 ms  util SMs   gain  results",
+    "                     kernels a second               p99, ms    SM activity\n",
+    "sample           N     turns   shared   gain   turns shared   turns shared",
 );
 
 impl Row {
     fn line(&self) -> String {
-        format!(
-            "{:<16} {:>9}  {}  {}  {:>4.2}x  {}",
+        let activity = |figures: &Figures| match &figures.utilisation {
+            Some(utilisation) => format!("{:.0}%", utilisation.sm_activity * 100.0),
+            None => "-".into(),
+        };
+        let line = format!(
+            "{:<15} {:>2} {:>9.0} {:>8.0} {:>5.2}x {:>7.2} {:>6.2} {:>7} {:>6}",
             self.sample,
             self.processes,
-            self.turns.columns(),
-            self.shared.columns(),
+            self.turns.per_s,
+            self.shared.per_s,
             self.gain,
-            if self.verified { "right" } else { "WRONG" }
-        )
+            self.turns.p99_us / 1e3,
+            self.shared.p99_us / 1e3,
+            activity(&self.turns),
+            activity(&self.shared),
+        );
+        if self.verified { line } else { line + "  WRONG" }
     }
 }
 
-impl Figures {
-    fn columns(&self) -> String {
-        let share = |of: fn(&Utilisation) -> f64| match &self.utilisation {
-            Some(u) => format!("{:>3.0}%", of(u) * 100.0),
-            None => "   -".into(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_as_wide_as_their_head_and_fit_a_terminal() {
+        let figures = |per_s, sm_activity| Figures {
+            per_s,
+            p50_us: 1.0,
+            p99_us: 123_456.0,
+            verified: true,
+            utilisation: Some(Utilisation { gpu_util: 1.0, sm_activity, sm_occupancy: 1.0 }),
         };
-        format!(
-            "{:>9.0} {:>8.2} {:>8.2}  {} {}",
-            self.per_s,
-            self.p50_us / 1e3,
-            self.p99_us / 1e3,
-            share(|u| u.gpu_util),
-            share(|u| u.sm_activity)
-        )
+        let row = Row {
+            sample: "matrix_multiply",
+            processes: 64,
+            turns_per_s: 1.0,
+            shared_per_s: 1.0,
+            gain: 12.34,
+            verified: true,
+            turns: figures(1_234_567.0, 0.08),
+            shared: figures(7_654_321.0, 1.0),
+        };
+        let widths: Vec<usize> = HEADER.lines().map(|line| line.trim_end().len()).collect();
+        assert_eq!(widths[1], row.line().len(), "{HEADER}\n{}", row.line());
+        let wrong = Row { verified: false, ..row };
+        assert!(wrong.line().len() <= 80 && wrong.line().ends_with("  WRONG"), "{}", wrong.line());
     }
 }

@@ -220,7 +220,7 @@ impl Row {
             activity(&self.turns),
             activity(&self.shared),
         );
-        if self.verified { line } else { line + "  WRONG" }
+        if self.verified { line } else { line + " WRONG" }
     }
 }
 
@@ -250,6 +250,6 @@ mod tests {
         let widths: Vec<usize> = HEADER.lines().map(|line| line.trim_end().len()).collect();
         assert_eq!(widths[1], row.line().len(), "{HEADER}\n{}", row.line());
         let wrong = Row { verified: false, ..row };
-        assert!(wrong.line().len() <= 80 && wrong.line().ends_with("  WRONG"), "{}", wrong.line());
+        assert!(wrong.line().len() <= 80 && wrong.line().ends_with(" WRONG"), "{}", wrong.line());
     }
 }

@@ -5,12 +5,13 @@
 //! same client. Windows never overlap. This module only gives out numbers; reserving addresses
 //! is the session's.
 
+use channel::limits::WINDOW_ANY;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most clients of a server at a time. NVIDIA's serves 48 or 60; a window is nothing but
-/// addresses, and 128 of them take 40 TiB of the 128 TiB that a process has.
-pub const CLIENTS_MAX: usize = 128;
+/// addresses.
+pub const CLIENTS_MAX: usize = channel::limits::WINDOWS_MAX as usize;
 
 /// First device window.
 pub const DEVICE_BASE: u64 = 0x1000_0000_0000;
@@ -56,12 +57,12 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Takes the first free pair of windows; `None` if all are taken. Dropping the lease gives
-    /// it back.
-    pub fn take(&self) -> Option<Lease> {
+    /// Takes the pair of windows with that number, or for [`WINDOW_ANY`] the first free one;
+    /// `None` if it is taken, or all are. Dropping the lease gives it back.
+    pub fn take(&self, wanted: u32) -> Option<Lease> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = taken.trailing_ones();
-        if index as usize >= CLIENTS_MAX {
+        let index = if wanted == WINDOW_ANY { taken.trailing_ones() } else { wanted };
+        if index as usize >= CLIENTS_MAX || *taken & 1 << index != 0 {
             return None;
         }
         *taken |= 1 << index;
@@ -159,14 +160,18 @@ mod tests {
     #[test]
     fn windows_are_disjoint_and_come_back() {
         let windows = Windows::default();
-        let mut leases: Vec<Lease> = std::iter::from_fn(|| windows.take()).collect();
+        let mut leases: Vec<Lease> = std::iter::from_fn(|| windows.take(WINDOW_ANY)).collect();
         assert_eq!(leases.len(), CLIENTS_MAX);
         for pair in leases.windows(2) {
             assert_eq!(pair[0].device().base + DEVICE_BYTES, pair[1].device().base);
             assert_eq!(pair[0].host().base + HOST_BYTES, pair[1].host().base);
         }
         let freed = leases.remove(7).device();
-        assert_eq!(windows.take().map(|l| l.device()), Some(freed));
+        assert!(windows.take(6).is_none(), "it is taken");
+        assert!(windows.take(CLIENTS_MAX as u32).is_none(), "there is none");
+        let again = windows.take(7).map(|l| l.device());
+        assert_eq!(again, Some(freed));
+        assert_eq!(windows.take(WINDOW_ANY).map(|l| l.device()), Some(freed));
         drop(leases);
         assert_eq!(windows.taken(), 0);
     }

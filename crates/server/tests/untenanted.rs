@@ -1,14 +1,17 @@
-//! A fault where the provider has no tenants, as on hardware: everybody's. One test, because the
-//! provider of the process is of no use afterwards.
+//! A fault where the provider has no tenants, as on hardware: the server is lost, one client gets the
+//! error, and the others are told to go on elsewhere. One test, because the provider of the process
+//! is of no use afterwards.
 
 mod support;
 
+use channel::message::Message;
+use channel::region::{ServerState, SessionEnd};
 use cuda_api::CudaError;
 use server::Exit;
 use support::*;
 
 #[test]
-fn a_fault_of_one_is_the_end_of_all() {
+fn the_fault_of_one_is_its_own_and_the_others_go_on_elsewhere() {
     let mut server = Server::start(false);
     server.spoiled = true;
     let (mut client, mut other) = (server.connect(), server.connect());
@@ -16,21 +19,18 @@ fn a_fault_of_one_is_the_end_of_all() {
     client.load();
     other.load();
     client.launch("fault", LEGACY, &[]);
-    wait_until("the fault", || client.region.sticky_error().is_err());
-    wait_until("the neighbour's fault", || other.region.sticky_error().is_err());
+    wait_until("the fault", || client.region.server_state() == ServerState::Ended);
+    wait_until("the neighbour's move", || other.region.server_state() == ServerState::Ended);
     let illegal = CudaError::ILLEGAL_ADDRESS;
-    assert_eq!(other.region.sticky_error(), Err(illegal));
-    assert_eq!(other.chunk(0, 2 << 20).err(), Some(illegal));
-    let fault = channel::message::Message::Fault(illegal.to_string());
-    assert_eq!(server.receive(), fault, "the daemon sends nobody here any more");
-    let refused = Client::welcome(server.introduce()).err().expect("no new clients");
-    assert_eq!(refused.0, CudaError::MPS_SERVER_NOT_READY.code());
-    assert!(refused.1.contains("fault, CUDA_ERROR_ILLEGAL_ADDRESS"), "{}", refused.1);
-    drop(client);
-    drop(other);
-    assert_eq!(server.wait(), Exit::Fault);
+    assert_eq!(client.region.sticky_error(), Err(illegal));
+    assert_eq!(client.region.session_end(), None);
+    assert_eq!(other.region.sticky_error(), Ok(()), "it has done nothing wrong");
+    assert_eq!(other.region.session_end(), Some(SessionEnd::Moved));
+    assert_eq!(server.receive(), Message::Fault(illegal.to_string()));
+    assert_eq!(server.wait(), Exit::Fault, "it waits for nobody");
     let log = server.log();
     assert_eq!(log.matches("Server is handling a fatal GPU error.").count(), 1, "{log}");
-    assert_eq!(log.matches("under way were its kernels fault").count(), 1, "{log}");
-    assert_eq!(log.matches("none of its kernels was under way").count(), 1, "{log}");
+    assert_eq!(log.matches("under way were its kernels fault; it gets the error").count(), 1, "{log}");
+    let innocent = "none of its kernels was under way; goes on at another server";
+    assert_eq!(log.matches(innocent).count(), 1, "{log}");
 }

@@ -224,6 +224,9 @@ pub struct Client {
     pub gid: u32,
     /// Its command line, as it says itself.
     pub command_line: String,
+    /// Which windows of addresses it gets, by number: those that it has already if it comes from
+    /// another server. No two servers of a user give the same ones.
+    pub window: u32,
 }
 
 impl Body for Client {
@@ -232,6 +235,7 @@ impl Body for Client {
         to.u32(self.uid);
         to.u32(self.gid);
         to.text(&self.command_line, COMMAND_LINE_BYTES_MAX);
+        to.u32(self.window);
         Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
@@ -240,6 +244,7 @@ impl Body for Client {
             uid: from.u32()?,
             gid: from.u32()?,
             command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
+            window: from.u32()?,
         })
     }
 }

@@ -10,8 +10,8 @@
 //! | client | server | [`HostFd`](Message::HostFd), [`ImageFd`](Message::ImageFd) |
 //! | shell | daemon | [`Command`] |
 //! | daemon | shell | [`Reply`] |
-//! | daemon | server | [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown) |
-//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault) |
+//! | daemon | server | [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown), [`Move`](Message::Move) |
+//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect) |
 
 mod handshake;
 mod question;
@@ -230,8 +230,13 @@ messages! {
     40 ClientGone(u32), fds 0;
     /// The server ends now.
     41 Exiting(()), fds 0;
-    /// A fault has spoiled the server's context; which. It takes no more clients.
+    /// A fault has spoiled the server's context; which. It takes no more clients, and ends.
     42 Fault(String), fds 0;
+    /// A process that may have caused the server's fault, where several may have: each of them goes
+    /// on at a server of its own.
+    43 Suspect(u32), fds 0;
+    /// The clients shall go on at another server: finish what is under way, then tell them to.
+    44 Move(()), fds 0;
 }
 
 impl Message {

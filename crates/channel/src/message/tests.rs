@@ -98,7 +98,7 @@ fn message() -> impl Strategy<Value = Message> {
         any::<u32>().prop_map(Message::Ready),
         ".{0,80}".prop_map(Message::Failed),
         (any::<[u32; 3]>(), ".{0,80}").prop_map(|([pid, uid, gid], command_line)| {
-            Message::Client(Client { pid, uid, gid, command_line })
+            Message::Client(Client { pid, uid, gid, command_line, window: pid ^ gid })
         }),
         (
             any::<u32>(),

@@ -256,6 +256,11 @@ mod tests {
             assert_eq!(region.server_state(), ServerState::Ended);
             assert_eq!(region.sticky_error().unwrap_err().code(), error);
         }
+        // Who is to attach again gets no error.
+        let (region, _file) = Region::create().unwrap();
+        region.end_session(SessionEnd::Moved);
+        assert_eq!(region.session_end(), Some(SessionEnd::Moved));
+        assert_eq!((region.server_state(), region.sticky_error()), (ServerState::Ended, Ok(())));
         // A fault came first: that is what calls answer, and the reason is known all the same.
         let (region, _file) = Region::create().unwrap();
         region.set_sticky_error(cuda_api::CudaError::ILLEGAL_ADDRESS);

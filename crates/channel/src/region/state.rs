@@ -33,26 +33,32 @@ pub enum SessionEnd {
     ClientBroken = 4,
     /// The session failed within the server.
     SessionFailed = 5,
+    /// The server ends for a reason that is not this client's: another program's fault, an
+    /// upgrade. The client shall attach again and go on with another server; no error is set.
+    Moved = 6,
 }
 
 impl SessionEnd {
-    /// The error that the client's calls get from then on.
-    pub const fn error(self) -> CudaError {
+    /// The error that the client's calls get from then on; `None` if it is to attach again.
+    pub const fn error(self) -> Option<CudaError> {
         match self {
-            Self::Terminated | Self::ServerShutDown => CudaError::MPS_CLIENT_TERMINATED,
+            Self::Terminated | Self::ServerShutDown => Some(CudaError::MPS_CLIENT_TERMINATED),
             Self::DaemonGone | Self::ClientBroken | Self::SessionFailed => {
-                CudaError::MPS_RPC_FAILURE
+                Some(CudaError::MPS_RPC_FAILURE)
             }
+            Self::Moved => None,
         }
     }
 }
 
 impl Region {
-    /// Says why the session is going to end: the reason, then its error as the sticky one. The
-    /// first reason stays, and so does an earlier error.
+    /// Says why the session is going to end: the reason, then its error, if it has one, as the
+    /// sticky one. The first reason stays, and so does an earlier error.
     pub fn set_session_end(&self, reason: SessionEnd) {
         let _ = self.u32_at(SESSION_END).compare_exchange(0, reason as u32);
-        self.set_sticky_error(reason.error());
+        if let Some(error) = reason.error() {
+            self.set_sticky_error(error);
+        }
     }
 
     /// Says why the session ends, and that no thread pops requests any more.
@@ -69,6 +75,7 @@ impl Region {
             3 => Some(SessionEnd::DaemonGone),
             4 => Some(SessionEnd::ClientBroken),
             5 => Some(SessionEnd::SessionFailed),
+            6 => Some(SessionEnd::Moved),
             _ => None,
         }
     }

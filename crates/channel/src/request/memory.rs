@@ -18,6 +18,18 @@ payloads! {
         bytes: u64,
     }
 
+    /// Takes in a chunk that an earlier server made for this client, at the address that it had
+    /// there. Its file was sent before ([`Message::HostFd`](crate::message::Message::HostFd)).
+    /// Nothing is cleared.
+    AdoptChunk {
+        /// The device it is on.
+        device: CUdevice,
+        /// Where: a multiple of 2 MiB.
+        address: CUdeviceptr,
+        /// How much: a multiple of 2 MiB.
+        bytes: u64,
+    }
+
     /// Takes a chunk away when all of this client's work is done.
     ChunkRelease {
         /// Where the chunk begins.

@@ -41,8 +41,8 @@ pub use launch::{
     LargestCluster, LaunchKernel, PARAMETER_BYTES_MAX, cluster_flags, cluster_of,
 };
 pub use memory::{
-    ChunkCreate, ChunkRelease, HostMap, HostUnmap, MemoryInfo, MemoryInfoReply, MemoryNote,
-    PrintfDrain, PrintfText, Reset,
+    AdoptChunk, ChunkCreate, ChunkRelease, HostMap, HostUnmap, MemoryInfo, MemoryInfoReply,
+    MemoryNote, PrintfDrain, PrintfText, Reset,
 };
 pub use module::{
     FUNCTION_ATTRIBUTES, FunctionInfo, FunctionNames, GetFunction, GetGlobal, GlobalInfo,

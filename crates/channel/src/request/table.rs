@@ -35,6 +35,7 @@ macro_rules! for_each_request {
             // Memory, output.
             ChunkCreate = 0x8001, Call -> ();
             ChunkRelease = 0x8002, Call -> ();
+            AdoptChunk = 0x8022, Call -> ();
             HostMap = 0x8003, Call -> ();
             HostUnmap = 0x8004, Call -> ();
             MemoryInfo = cuda_api::number::cuMemGetInfo_v2, Call -> MemoryInfoReply;

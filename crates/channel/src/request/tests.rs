@@ -106,6 +106,8 @@ fn view() -> impl Strategy<Value = CUDA_RESOURCE_VIEW_DESC> {
 round_trips! {
     chunks(device: any::<i32>(), address: any::<u64>(), bytes: any::<u64>())
         ChunkCreate { device, address: CUdeviceptr(address), bytes };
+    adopt_chunk(device: any::<i32>(), a: any::<u64>(), bytes: any::<u64>())
+        AdoptChunk { device, address: CUdeviceptr(a), bytes };
     chunk_release(a: any::<u64>()) ChunkRelease { address: CUdeviceptr(a) };
     memory_note(a: any::<u64>(), bytes: any::<u64>(), note: any::<u32>())
         MemoryNote { address: CUdeviceptr(a), bytes, note };

@@ -3,8 +3,9 @@
 
 use super::lifecycle::LaunchError;
 use super::protocol::{self, Socket};
-use super::state::{Phase, READY_S_MAX, Server, State, WAITING_MAX, WaitingClient};
+use super::state::{Phase, READY_S_MAX, State, WAITING_MAX, WaitingClient};
 use super::{CommandConnection, Daemon};
+use channel::limits::WINDOWS_MAX;
 use channel::message::{Client, Hello, Message};
 use channel::socket::{PeerCredentials, ReceiveError};
 use cuda_api::CudaError;
@@ -102,20 +103,22 @@ impl Daemon {
             region,
             deadline: Instant::now() + Duration::from_secs(READY_S_MAX),
         };
-        if let Some(server) = state.server_for(uid).filter(|s| s.phase == Phase::Running) {
-            if hand_over(server, &client) {
-                self.logs.control.control(format!("{new}: Server already exists"));
-            } else {
+        if state.server_for_process(uid, pid).is_some_and(|s| s.phase == Phase::Running) {
+            match hand_over(state, &client) {
+                HandOver::Done => {
+                    self.logs.control.control(format!("{new}: Server already exists"));
+                }
                 // Its queue is full: many come at once, or it hangs. Then the deadline decides.
-                self.push_waiting(state, client);
+                HandOver::Later => self.push_waiting(state, client),
+                HandOver::Full => self.refuse_full(&client),
             }
             return;
         }
         self.logs
             .control
             .control(format!("{new}: Server is not ready, push client to pending list"));
-        if state.server_for(uid).is_none()
-            && let Err(error) = self.launch(state, uid, gid)
+        if state.server_for_process(uid, pid).is_none()
+            && let Err(error) = self.launch_for_process(state, (uid, gid), pid)
             && !error.is_worth_waiting()
         {
             self.logs.control.control(format!("{new}: refused, {error}"));
@@ -141,6 +144,23 @@ impl Daemon {
         state.waiting.push(client);
     }
 
+    /// Starts the server that a process needs: its user's, or one for it alone.
+    fn launch_for_process(
+        &self,
+        state: &mut State,
+        (uid, gid): (u32, u32),
+        pid: u32,
+    ) -> Result<u32, LaunchError> {
+        let alone = state.suspects.contains(&(uid, pid)).then_some(pid);
+        self.launch_for(state, uid, gid, alone)
+    }
+
+    fn refuse_full(&self, client: &WaitingClient) {
+        let reason = format!("the user's servers have their most clients, {WINDOWS_MAX}");
+        self.logs.control.control(format!("Client {} is refused: {reason}", client.pid));
+        protocol::refuse(&client.socket, CudaError::MPS_MAX_CLIENTS_REACHED, reason);
+    }
+
     /// Hands over those whose server is ready and sends those away who have waited too long.
     pub(super) fn serve_waiting(&self, state: &mut State, now: Instant) {
         if state.waiting.is_empty() {
@@ -149,22 +169,25 @@ impl Daemon {
         let mut left = Vec::new();
         for client in std::mem::take(&mut state.waiting) {
             let (pid, uid) = (client.pid, client.uid);
-            let ready = state
-                .server_for(uid)
-                .map(|server| server.phase == Phase::Running && hand_over(server, &client));
-            match ready {
-                Some(true) => self
+            let ready = state.server_for_process(uid, pid).map(|s| s.phase == Phase::Running);
+            let outcome = ready.map(|ready| match ready {
+                true => hand_over(state, &client),
+                false => HandOver::Later,
+            });
+            match outcome {
+                Some(HandOver::Done) => self
                     .logs
                     .control
                     .control(format!("NEW CLIENT {pid} from user {uid}: Server already exists")),
+                Some(HandOver::Full) => self.refuse_full(&client),
                 _ if now >= client.deadline => {
                     let reason = format!("no server was ready within {READY_S_MAX} s");
                     self.logs.control.control(format!("Client {pid} of user {uid}: {reason}"));
                     protocol::refuse(&client.socket, CudaError::MPS_SERVER_NOT_READY, reason);
                 }
-                Some(false) => left.push(client),
+                Some(HandOver::Later) => left.push(client),
                 // The server that it waited for was shut down meanwhile.
-                None => match self.launch(state, uid, client.gid) {
+                None => match self.launch_for_process(state, (uid, client.gid), pid) {
                     Ok(_) => left.push(client),
                     Err(error) if error.is_worth_waiting() => left.push(client),
                     Err(error) => {
@@ -189,21 +212,42 @@ impl Daemon {
     }
 }
 
-fn hand_over(server: &mut Server, client: &WaitingClient) -> bool {
-    let who = Client {
-        pid: client.pid,
-        uid: client.uid,
-        gid: client.gid,
-        command_line: client.command.clone(),
+/// What came of handing a client over.
+enum HandOver {
+    /// Its socket is the server's.
+    Done,
+    /// The server's queue is full.
+    Later,
+    /// All windows are taken.
+    Full,
+}
+
+/// Hands a client to its server, which is ready.
+fn hand_over(state: &mut State, client: &WaitingClient) -> HandOver {
+    let (uid, pid) = (client.uid, client.pid);
+    let Some(server) = state.server_for_process(uid, pid).map(|server| server.pid) else {
+        return HandOver::Later;
     };
+    let mut windows = std::mem::take(&mut state.windows);
+    let window = windows.choose(uid, pid, |server| state.serves(server));
+    state.windows = windows;
+    let Some(window) = window else { return HandOver::Full };
+    let Some(server) = state.server(server) else { return HandOver::Later };
+    let who = Client { pid, uid, gid: client.gid, command_line: client.command.clone(), window };
     // From here on the socket is the server's; non-blocking is a property of the connection's
     // open description, which client and daemon do not share with each other.
     let blocking = client.socket.set_nonblocking(false);
     let sent = blocking
         .and_then(|()| protocol::send_client(&server.socket, who, &client.socket, &client.region));
-    if sent.is_ok() {
-        server.clients += 1;
-        server.idle_since = None;
+    if sent.is_err() {
+        return HandOver::Later;
     }
-    sent.is_ok()
+    server.clients += 1;
+    server.idle_since = None;
+    if server.quarantine.is_some() {
+        server.quarantined = Some(Instant::now());
+    }
+    let server = server.pid;
+    state.windows.give(uid, pid, window, server);
+    HandOver::Done
 }

@@ -154,7 +154,8 @@ impl EventLoop {
                 Phase::Starting { deadline } => Some(deadline),
                 Phase::Running | Phase::Draining => None,
             };
-            ready.into_iter().chain(server.kill_at).chain(self.daemon.idle_end(server))
+            let ends = [server.kill_at, self.daemon.idle_end(server), server.quarantine_end()];
+            ready.into_iter().chain(ends.into_iter().flatten())
         });
         let stop = state.stopping.iter().filter(|stop| !stop.forced).filter_map(|s| s.force_at);
         // A client that waits although its server is ready found the server's queue full.
@@ -200,6 +201,7 @@ impl EventLoop {
             }
         }
         self.daemon.end_idle(state, now);
+        self.daemon.end_quarantines(state, now);
         self.daemon.kill_overdue(state, now);
         self.daemon.serve_waiting(state, now);
     }
@@ -321,19 +323,34 @@ impl EventLoop {
                 let at = Instant::now() + Duration::from_secs(super::state::EXIT_S_MAX);
                 server.kill_at.get_or_insert(at);
             }
-            Message::ClientGone(_) => {
+            Message::ClientGone(process) => {
+                // One that was told to go on elsewhere keeps its addresses, and comes for them.
+                let moves = !server.takes_clients();
                 server.clients = server.clients.saturating_sub(1);
                 if server.clients == 0 {
                     server.idle_since = Some(Instant::now());
                 }
+                if !moves {
+                    state.windows.gone(process, pid);
+                }
             }
-            // Its context is spoiled: it serves those that it has until they are gone.
+            // Its context is spoiled: the next server starts while it tells its clients.
             Message::Fault(reason) => {
                 control.control(format!("Server {pid} has met a fatal fault: {reason}"));
                 server.fault = true;
                 if server.phase == Phase::Running {
                     server.phase = Phase::Draining;
                 }
+                let (uid, gid) = (server.uid, server.gid);
+                self.daemon.replace(state, uid, gid);
+            }
+            Message::Suspect(process) => {
+                let uid = server.uid;
+                control.control(format!(
+                    "Process {process} of user {uid} may have caused the fault of server {pid}: it \
+                     gets a server of its own"
+                ));
+                state.suspects.insert((uid, process));
             }
             other => control.control(format!("Server {pid} said {} unasked", other.name())),
         }

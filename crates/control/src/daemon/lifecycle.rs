@@ -64,6 +64,17 @@ impl LaunchError {
 impl Daemon {
     /// Starts a server for a user who has none. Returns its PID; it is not ready yet.
     pub(super) fn launch(&self, state: &mut State, uid: u32, gid: u32) -> Result<u32, LaunchError> {
+        self.launch_for(state, uid, gid, None)
+    }
+
+    /// Starts a server for a user, or for one process of the user's alone.
+    pub(super) fn launch_for(
+        &self,
+        state: &mut State,
+        uid: u32,
+        gid: u32,
+        quarantine: Option<u32>,
+    ) -> Result<u32, LaunchError> {
         if state.stopping.is_some() {
             return Err(LaunchError::Stopping);
         }
@@ -82,9 +93,14 @@ impl Daemon {
             });
         }
         match self.spawn(uid, gid) {
-            Ok(server) => {
+            Ok(mut server) => {
                 let pid = server.pid;
-                self.logs.control.control(format!("Starting new server {pid} for user {uid}"));
+                server.quarantine = quarantine.map(|process| (uid, process));
+                let whom = match quarantine {
+                    None => format!("user {uid}"),
+                    Some(process) => format!("process {process} of user {uid} alone"),
+                };
+                self.logs.control.control(format!("Starting new server {pid} for {whom}"));
                 state.servers.push(server);
                 self.wake();
                 Ok(pid)
@@ -156,6 +172,9 @@ impl Daemon {
             clients: 0,
             idle_since: None,
             fault: false,
+            gid,
+            quarantine: None,
+            quarantined: None,
         })
     }
 
@@ -185,6 +204,9 @@ impl Daemon {
             }
         };
         self.logs.control.control(format!("Server {pid} {}", ending(status)));
+        if let Some(process) = server.quarantine {
+            state.suspects.remove(&process);
+        }
         let expected = server.phase == Phase::Draining;
         let served = match server.phase {
             Phase::Starting { .. } => Duration::ZERO,
@@ -195,11 +217,23 @@ impl Daemon {
             return;
         }
         let reason = server.failure.unwrap_or_else(|| format!("server {pid} {}", ending(status)));
+        if server.phase == Phase::Running && server.clients > 0 {
+            // They will come.
+            self.replace(state, server.uid, server.gid);
+        }
         if matches!(server.phase, Phase::Starting { .. }) {
             let error = LaunchError::Ended(reason.clone());
             self.refuse_waiting(state, server.uid, &error);
         }
         self.count_failure(state, server.uid, served, reason);
+    }
+
+    /// Starts the next server of a user, whose clients are about to come, unless there is one.
+    pub(super) fn replace(&self, state: &mut State, uid: u32, gid: u32) {
+        if state.server_for(uid).is_none() {
+            // If it cannot be, the first client that comes hears why.
+            let _ = self.launch(state, uid, gid);
+        }
     }
 
     fn count_failure(&self, state: &mut State, uid: u32, served: Duration, reason: String) {
@@ -234,6 +268,38 @@ impl Daemon {
                 ));
                 self.tell_to_end(server, false);
             }
+        }
+    }
+
+    /// Lets processes that were alone for a while, because they might have caused a fault, go on among
+    /// the others.
+    pub(super) fn end_quarantines(&self, state: &mut State, now: Instant) {
+        let mut replaced = Vec::new();
+        for server in &mut state.servers {
+            let Some(process) = server.quarantine else { continue };
+            let over = server.quarantine_end().is_some_and(|at| now >= at);
+            // Its process has ended, or was told that it caused the fault and goes no further.
+            let vacant = server.quarantined.is_some() && server.clients == 0;
+            if server.phase != Phase::Running || !(over || vacant) {
+                continue;
+            }
+            state.suspects.remove(&process);
+            if vacant {
+                self.tell_to_end(server, false);
+                continue;
+            }
+            self.logs.control.control(format!(
+                "Process {} has done nothing wrong at server {}: it goes on among the others",
+                process.1, server.pid
+            ));
+            server.phase = Phase::Draining;
+            if protocol::send_move(&server.socket).is_err() {
+                server.kill_at = Some(now);
+            }
+            replaced.push((server.uid, server.gid));
+        }
+        for (uid, gid) in replaced {
+            self.replace(state, uid, gid);
         }
     }
 

@@ -14,6 +14,7 @@ mod protocol;
 mod questions;
 mod start;
 mod state;
+mod windows;
 
 pub use start::{
     DESCRIPTORS_WANTED, DETACH, StartError, raise_descriptor_limit, run, start_in_background,

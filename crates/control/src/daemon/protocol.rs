@@ -14,6 +14,11 @@ pub(super) fn send_shutdown(server: &Socket, force: bool) -> io::Result<()> {
     server.send(&Message::Shutdown(force), &[])
 }
 
+/// Has a server send its clients to another one, and end.
+pub(super) fn send_move(server: &Socket) -> io::Result<()> {
+    server.send(&Message::Move(()), &[])
+}
+
 /// Hands a client over: its connected socket and its region's file.
 pub(super) fn send_client(
     server: &Socket,

@@ -3,8 +3,9 @@
 
 use super::protocol::Socket;
 use super::questions::Questions;
+use super::windows::Windows;
 use crate::status::ServerState;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::sync::Arc;
@@ -22,6 +23,10 @@ pub(super) const END_S_MAX: u64 = 8;
 pub(super) const EXIT_S_MAX: u64 = 60;
 /// A server that served so long before it crashed is not one that cannot run.
 const STABLE_S: u64 = 60;
+/// A server that served so long was no failure: another one is started at once when it dies.
+const SERVED_MS: u64 = 250;
+/// How long a process stays alone that may have caused a fault, when it has done nothing wrong again.
+pub(super) const QUARANTINE_MS: u64 = 1500;
 /// Longest time between two starts of a server that fails.
 const BACK_OFF_S_MAX: u64 = 60;
 /// Failures without a pause: one crash is no reason to make anybody wait.
@@ -33,6 +38,9 @@ pub(super) struct State {
     pub servers: Vec<Server>,
     pub waiting: Vec<WaitingClient>,
     pub failures: BTreeMap<u32, Failures>,
+    pub windows: Windows,
+    /// Users and processes that may have caused a fault: each gets a server of its own.
+    pub suspects: BTreeSet<(u32, u32)>,
     pub stopping: Option<Stopping>,
     /// The files are gone and the lock is free.
     pub ended: bool,
@@ -46,8 +54,23 @@ impl State {
     /// The server that takes new clients of a user, ready or not.
     pub fn server_for(&mut self, uid: u32) -> Option<&mut Server> {
         self.servers.iter_mut().find(|server| {
-            server.uid == uid && matches!(server.phase, Phase::Starting { .. } | Phase::Running)
+            server.uid == uid && server.takes_clients() && server.quarantine.is_none()
         })
+    }
+
+    /// The server for a process: that of its user, but for one that may have caused a fault.
+    pub fn server_for_process(&mut self, uid: u32, pid: u32) -> Option<&mut Server> {
+        if !self.suspects.contains(&(uid, pid)) {
+            return self.server_for(uid);
+        }
+        self.servers
+            .iter_mut()
+            .find(|server| server.takes_clients() && server.quarantine == Some((uid, pid)))
+    }
+
+    /// True if a server still takes clients.
+    pub fn serves(&self, pid: u32) -> bool {
+        self.servers.iter().any(|server| server.pid == pid && server.phase == Phase::Running)
     }
 }
 
@@ -55,6 +78,7 @@ impl State {
 pub(super) struct Server {
     pub pid: u32,
     pub uid: u32,
+    pub gid: u32,
     pub socket: Arc<Socket>,
     /// It closed its socket, so there is nothing to hear.
     pub mute: bool,
@@ -74,9 +98,24 @@ pub(super) struct Server {
     pub idle_since: Option<Instant>,
     /// Its context is spoiled.
     pub fault: bool,
+    /// The user and process for which alone it is there.
+    pub quarantine: Option<(u32, u32)>,
+    /// Since when the process in quarantine is there.
+    pub quarantined: Option<Instant>,
 }
 
 impl Server {
+    /// When the one process for which it is there has been alone for long enough.
+    pub fn quarantine_end(&self) -> Option<Instant> {
+        let since = self.quarantined.filter(|_| self.phase == Phase::Running)?;
+        since.checked_add(Duration::from_millis(QUARANTINE_MS))
+    }
+
+    /// True if it takes clients, now or when it is ready.
+    pub fn takes_clients(&self) -> bool {
+        matches!(self.phase, Phase::Starting { .. } | Phase::Running)
+    }
+
     pub fn state(&self) -> ServerState {
         match self.phase {
             Phase::Starting { .. } => ServerState::Initializing,
@@ -127,6 +166,10 @@ impl Failures {
         reason: String,
     ) -> Failures {
         let stable = served >= Duration::from_secs(STABLE_S);
+        if served >= Duration::from_millis(SERVED_MS) && !stable {
+            let count = previous.map_or(0, |failures| failures.count);
+            return Failures { count, until: now, reason };
+        }
         let count = match previous {
             Some(failures) if !stable => failures.count.saturating_add(1),
             _ => 1,

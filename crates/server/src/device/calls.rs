@@ -32,6 +32,9 @@ calls! {
         cuModuleUnload cuGreenCtxCreate;
     Stream:
         cuStreamSynchronize cuMemcpy3D_v2;
+    // Only when a fault has spoiled the context and nothing can be launched any more.
+    Nothing:
+        cuCtxSynchronize;
     // A kernel's first launch waits for the context if it needs more local memory than any before.
     Nothing:
         cuLaunchKernel cuLaunchKernelEx;

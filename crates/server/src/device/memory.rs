@@ -233,3 +233,16 @@ pub fn new_chunk(
     }
     Ok((chunk, fd))
 }
+
+/// A chunk that an fd stands for, which another server made, mapped, readable and writable.
+pub fn old_chunk(
+    share: &Rc<Share>,
+    address: u64,
+    bytes: u64,
+    fd: &OwnedFd,
+) -> Result<DeviceMapping, CudaError> {
+    let physical = Rc::new(Physical::import(share, fd)?);
+    let chunk = DeviceMapping::new(&physical, address, bytes, 0)?;
+    chunk.set_access(vmm::ACCESS_READ_WRITE)?;
+    Ok(chunk)
+}

@@ -51,7 +51,7 @@ pub use graph::{Condition, GraphBuilder, GraphExec};
 pub use host::HostRegistration;
 pub use linking::link;
 pub use managed::{ManagedRoom, ManagedVariables};
-pub use memory::{DeviceMapping, Physical, Reservation, new_chunk};
+pub use memory::{DeviceMapping, Physical, Reservation, new_chunk, old_chunk};
 pub use module::{BuildLog, IMAGE_PADDING_BYTES, JitOption, Module};
 pub use range::CheckedRange;
 pub use share::{Leftovers, Share};
@@ -204,6 +204,12 @@ impl Device {
     pub fn make_current(&self) -> CUresult {
         // SAFETY: the context was retained by `open` and is released only by `close`.
         unsafe { self.driver.table.cuCtxSetCurrent(self.context) }
+    }
+
+    /// Waits until nothing runs in the shared context any more, which a fault has spoiled.
+    pub fn settle_after_fault(&self) {
+        // SAFETY: takes no argument. It answers with the fault.
+        let _ = unsafe { self.driver.table.cuCtxSynchronize() };
     }
 
     /// Gives the context back. Nothing of the device may be in use any more.

@@ -45,7 +45,12 @@ impl Entry {
 
     /// True if the session still has to be made to end: it may wait within the provider.
     fn is_late(&self) -> bool {
-        self.asked.is_some() && !self.link.ends() && self.link.stage() != Stage::Inactive
+        // Who goes elsewhere finishes what is under way, however long that takes.
+        let waits_for_work = self.link.ending() == Some(End::Moved);
+        self.asked.is_some()
+            && !waits_for_work
+            && !self.link.ends()
+            && self.link.stage() != Stage::Inactive
     }
 }
 
@@ -106,17 +111,18 @@ impl Clients {
             }
         };
         log.line("Received new client request");
-        let fault = self.common.fault();
-        if !ready || fault.is_some() {
+        if self.common.fault().is_some() {
+            // A connection that is closed without a word is tried again: at the next server.
+            return self.refused.push(client.pid);
+        }
+        if self.is_moving() {
+            // Likewise.
+            return self.refused.push(client.pid);
+        }
+        if !ready {
             self.refused.push(client.pid);
-            let reason = match fault {
-                None => "the server is ending and takes no more clients".to_owned(),
-                Some(error) => format!(
-                    "another program's fault, {error}, has just ended the server's context; start \
-                     the program again, it gets a new server"
-                ),
-            };
-            return refuse(&socket, CudaError::MPS_SERVER_NOT_READY, &reason);
+            let reason = "the server is ending and takes no more clients";
+            return refuse(&socket, CudaError::MPS_SERVER_NOT_READY, reason);
         }
         if let Err(reason) = room.map_err(|error| error.to_string()).and_then(|()| room_for_one()) {
             self.refused.push(client.pid);
@@ -134,6 +140,7 @@ impl Clients {
             uid: client.uid,
             gid: client.gid,
             command: client.command_line,
+            window: client.window,
         }));
         let name = link.name();
         log.line(format!("Client {name} connected"));
@@ -224,6 +231,21 @@ impl Clients {
     pub(super) fn say_why(&self) {
         let late = self.entries.iter().filter(|e| e.link.stage() != Stage::Inactive);
         late.for_each(|entry| entry.link.say_why());
+    }
+
+    /// True if the clients were told to go on elsewhere.
+    fn is_moving(&self) -> bool {
+        self.links().any(|link| link.ending() == Some(End::Moved))
+    }
+
+    /// What is shared with the sessions.
+    pub(super) fn links(&self) -> impl Iterator<Item = &Link> {
+        self.entries.iter().map(|entry| &*entry.link)
+    }
+
+    /// Writes a line to the log.
+    pub(super) fn log(&self, text: String) {
+        self.common.log.line(text);
     }
 
     /// Makes all sessions look up.

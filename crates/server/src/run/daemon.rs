@@ -27,6 +27,7 @@ impl Server {
                 }
             },
             Message::Shutdown(force) => self.shut_down(force),
+            Message::Move(()) => self.move_clients(),
             other => {
                 let name = other.name();
                 self.common.log.line(format!("The daemon sent {name}, which is not for servers"));
@@ -47,6 +48,15 @@ impl Server {
         }
         if self.ending == Ending::No {
             self.ending = Ending::WhenIdle;
+        }
+    }
+
+    /// Sends the clients to the next server, when what they have under way is done, and ends.
+    fn move_clients(&mut self) {
+        self.common.log.line("The clients go on at another server");
+        if matches!(self.ending, Ending::No | Ending::WhenIdle) {
+            self.ending = Ending::Moving;
+            self.clients.end_all(End::Moved);
         }
     }
 

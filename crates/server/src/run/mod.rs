@@ -6,6 +6,7 @@
 mod clients;
 mod daemon;
 mod start;
+mod trial;
 
 use crate::common::{Common, Wakeups};
 use crate::device::Driver;
@@ -20,6 +21,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use trial::Trial;
 
 /// How long a server that ends at once waits for its sessions to clear up. What still runs then
 /// ends with the process.
@@ -44,7 +46,7 @@ pub enum Exit {
     Clean,
     /// It could not start.
     StartFailed,
-    /// A fault has spoiled the shared context, and its clients are gone.
+    /// A fault has spoiled the shared context, and its clients know what becomes of them.
     Fault,
 }
 
@@ -107,6 +109,9 @@ enum Ending {
     No,
     /// It takes no more clients and ends with the last of them.
     WhenIdle,
+    /// It takes no more clients, has told those that it had to go elsewhere, and waits until they
+    /// have been told.
+    Moving,
     /// It has ended all sessions and waits for them until then.
     By(Instant),
 }
@@ -120,8 +125,8 @@ struct Server {
     clients: Clients,
     ending: Ending,
     daemon_gone: bool,
-    /// The daemon knows that a fault has spoiled the context.
-    fault_told: bool,
+    /// What was done about a fault of the context.
+    trial: Trial,
     /// Descriptors that are given up for those of the daemon's next message.
     spare: Vec<SeqPacket>,
 }
@@ -137,7 +142,7 @@ impl Server {
             clients,
             ending: Ending::No,
             daemon_gone: false,
-            fault_told: false,
+            trial: Trial::None,
             spare: Vec::new(),
         }
     }
@@ -170,8 +175,9 @@ impl Server {
     /// True if there is nothing more to do.
     fn is_over(&self) -> bool {
         match self.ending {
-            Ending::No => self.common.fault().is_some() && self.clients.is_empty(),
+            Ending::No => self.trial == Trial::Closed && self.clients.all_inactive(),
             Ending::WhenIdle => self.clients.is_empty(),
+            Ending::Moving => self.clients.all_inactive(),
             Ending::By(deadline) => self.clients.all_inactive() || Instant::now() >= deadline,
         }
     }
@@ -182,7 +188,8 @@ impl Server {
             Ending::By(deadline) => Some(deadline),
             _ => None,
         };
-        let wakes = [deadline, self.clients.next_enforcement()].into_iter().flatten().min();
+        let wakes = [deadline, self.clients.next_enforcement(), self.trial_deadline()];
+        let wakes = wakes.into_iter().flatten().min();
         let timeout = wakes.map(|at| at.saturating_duration_since(Instant::now()));
         let mut interests = vec![Interest::readable(&self.wakeups)];
         let control = (!self.daemon_gone).then(|| {
@@ -239,13 +246,8 @@ impl Server {
     /// Sees what became of sessions: tells the daemon of clients that are gone and of
     /// terminations that are done, and passes a fault of the context on.
     fn settle(&mut self) {
-        if let Some(fault) = self.common.fault() {
-            // First: whoever hears of the fault may start anew at once.
-            if !std::mem::replace(&mut self.fault_told, true) {
-                self.tell(&Message::Fault(fault.to_string()));
-            }
-            self.clients.ring_all();
-        }
+        // First: whoever hears of a fault may start anew at once.
+        self.try_fault();
         for message in self.clients.settle() {
             self.tell(&message);
         }

@@ -114,6 +114,7 @@ impl Session {
             }
             file {
                 HostMap => map_host,
+                AdoptChunk => adopt_chunk,
                 ImportMemory => import_memory,
             }
         });
@@ -163,10 +164,16 @@ impl Session {
         };
         match result {
             Ok(reply) => self.reply(Ok(()), &reply),
-            Err(error) => {
-                let error = self.note(error);
-                self.replies.send_result(Err(error));
-            }
+            Err(error) => self.refuse(error),
+        }
+    }
+
+    /// Answers with an error, or not at all if the client is going to get its answer from another
+    /// server.
+    fn refuse(&mut self, error: CudaError) {
+        let error = self.note(error);
+        if !self.is_on_trial() {
+            self.replies.send_result(Err(error));
         }
     }
 
@@ -193,10 +200,7 @@ impl Session {
         } else {
             match result {
                 Ok(()) => self.reply(Ok(()), &results.as_slice()),
-                Err(error) => {
-                    let error = self.note(error);
-                    self.replies.send_result(Err(error));
-                }
+                Err(error) => self.refuse(error),
             }
         }
         self.results = results;

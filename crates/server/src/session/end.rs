@@ -25,16 +25,45 @@ impl Session {
         if reason == End::Terminated {
             self.common.log.line(format!("MPS server requesting client {name} to exit"));
         }
+        if let (End::Guilty, Some(fault)) = (reason, self.common.fault()) {
+            self.region.set_sticky_error(fault);
+        }
+        if reason == End::Moved && !self.is_on_trial() {
+            self.finish_work();
+        }
         match reason.told() {
             Some(told) => self.region.end_session(told),
             None => self.region.set_server_state(ServerState::Ended),
         }
         self.wake_waiters();
+        if self.is_on_trial() {
+            // The process ends, and takes with it what the context had.
+            std::mem::forget(self);
+            return;
+        }
         let stopped = self.share.end_work() || self.drain();
         let log = self.common.log.clone();
         self.release(stopped);
         if reason == End::Terminated {
             log.line("Client termination succeeded.");
+        }
+    }
+
+    /// Waits until all that was taken from the ring is done, for a client that goes on elsewhere with
+    /// what it left there. Host functions are run by the client meanwhile.
+    fn finish_work(&mut self) {
+        let mut pause = Duration::from_micros(20);
+        loop {
+            let gate = &mut self.gate;
+            // An error ends the work too; what is not done the client sees by itself.
+            if !self.streams.poll(|slot| gate.stream_idle(slot)).unwrap_or(false) {
+                return;
+            }
+            if self.link.ending() == Some(End::ClientGone) {
+                return;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LINGER_PAUSE);
         }
     }
 

@@ -2,9 +2,11 @@
 //!
 //! An error of a post is noted in the region, the first one until the client has reported it. A
 //! fault is an error after which a context is of no use: where the provider has tenants it is
-//! this client's alone; where it has none, as on hardware, it is everybody's.
+//! this client's alone. Where it has none, as on hardware, the server is lost: each session says what
+//! of its client was under way, the main thread decides whose the fault was (`run/trial.rs`), and all
+//! others go on at another server.
 
-use super::Session;
+use super::{Plea, Session};
 use cuda_api::{CUresult, CudaError};
 use std::time::{Duration, Instant};
 
@@ -26,7 +28,7 @@ impl Session {
         } else if let Err(error) = self.share.tenant_error() {
             self.fault(error);
         } else if let Some(error) = self.common.fault() {
-            self.fault(error);
+            self.stand_trial(error);
         }
     }
 
@@ -40,11 +42,13 @@ impl Session {
         };
         match fault {
             None => error,
-            Some(fault) => {
-                if !self.share.is_tenant() {
-                    self.common.set_fault(fault);
-                }
+            Some(fault) if self.share.is_tenant() => {
                 self.fault(fault);
+                fault
+            }
+            Some(fault) => {
+                self.common.set_fault(fault);
+                self.stand_trial(fault);
                 fault
             }
         }
@@ -57,34 +61,46 @@ impl Session {
         }
         self.region.set_sticky_error(error);
         let name = self.link.name();
-        let text = match self.share.is_tenant() {
-            true => self.share.tenant_fault(),
-            false => self.suspects(),
-        };
+        let text = self.share.tenant_fault();
         let separator = if text.is_empty() { "" } else { ": " };
         self.common.log.line(format!("Client {name} has a sticky error, {error}{separator}{text}"));
         self.wake_waiters();
     }
 
-    /// What of this client may have been the fault's cause, where the provider does not say whose
-    /// it was: the kernels launched last in its streams that were not seen idle since.
-    fn suspects(&mut self) -> String {
-        let mut kernels = Vec::new();
-        self.streams.busy_slots(|slot| kernels.extend(slot.last_kernel));
-        kernels.sort_unstable();
-        kernels.dedup();
+    /// The shared context is spoiled: says what of this client was under way. From now on nothing
+    /// is taken from the ring and nothing is answered; the main thread, which hears all sessions,
+    /// says which client gets the error and which go on elsewhere.
+    fn stand_trial(&mut self, error: CudaError) {
+        if self.sticky.replace(error).is_some() {
+            return;
+        }
+        let kernels = self.streams.kernels_under_way();
         let names = kernels.iter().filter_map(|kernel| self.modules.name(*kernel));
         let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
-        let mut text = match names.is_empty() {
-            true => "none of its kernels was under way".to_owned(),
-            false => format!("under way were its kernels {}", names.join(", ")),
+        let suspect = !kernels.is_empty();
+        let mut text = match suspect {
+            false => "none of its kernels was under way".to_owned(),
+            true => format!("under way were its kernels {}", names.join(", ")),
         };
         if let Some(address) = self.common.fault_report().address {
             let is_its_own = self.lease.as_ref().is_some_and(|l| l.device().contains(address, 1));
             let whose = if is_its_own { "in its own window" } else { "none of its addresses" };
             text += &format!("; the fault's address is {address:#x}, {whose}");
         }
-        text
+        self.link.plead(Plea { suspect, text });
+        self.common.wake_main();
+    }
+
+    /// True if the shared context is spoiled and it is not said yet by whom, or is.
+    pub(super) fn is_on_trial(&self) -> bool {
+        self.sticky.is_some() && self.link.plea().is_some()
+    }
+
+    /// Waits until the main thread has said whose the fault was.
+    pub(super) fn await_verdict(&self) {
+        while self.link.ending().is_none() {
+            std::thread::sleep(PAUSE_MIN);
+        }
     }
 
     /// Wakes whoever waits for work that will not be done any more.
@@ -113,6 +129,9 @@ impl Session {
                     self.region.set_session_end(told);
                 }
                 return Err(end.error());
+            }
+            if self.is_on_trial() {
+                return Err(CudaError::MPS_RPC_FAILURE);
             }
             // Somebody may wait for a fence that is kept back, and this for what they do then.
             self.look();

@@ -36,6 +36,7 @@ impl Slot {
     /// Puts a fence behind all that is in the stream, or keeps it back if that is worth it.
     pub(super) fn fence(&mut self, word: CheckedRange, value: u32, shared: bool) -> CUresult {
         let kernels = std::mem::take(&mut self.kernels_since_fence);
+        self.last_fence = Some(value);
         if !shared || kernels > KERNELS_MAX {
             return self.stream.write_word(word, value);
         }

@@ -22,6 +22,8 @@ pub struct Identity {
     pub gid: u32,
     /// Its command line, as it says.
     pub command: String,
+    /// The number of its windows of addresses.
+    pub window: u32,
 }
 
 /// Why a session ends.
@@ -38,23 +40,37 @@ pub enum End {
     Broken = 4,
     /// The control daemon is gone without a word.
     DaemonGone = 5,
+    /// The client goes on at another server.
+    Moved = 6,
+    /// The client caused the fault that ends the server.
+    Guilty = 7,
+}
+
+/// What a session says of its client's part in a fault of the shared context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plea {
+    /// Kernels of the client were under way.
+    pub suspect: bool,
+    /// Which, for the log.
+    pub text: String,
 }
 
 impl End {
     /// What the client is told, if it is still there.
     pub const fn told(self) -> Option<SessionEnd> {
         match self {
-            Self::ClientGone => None,
+            Self::ClientGone | Self::Guilty => None,
             Self::Terminated => Some(SessionEnd::Terminated),
             Self::ServerEnds => Some(SessionEnd::ServerShutDown),
             Self::Broken => Some(SessionEnd::ClientBroken),
             Self::DaemonGone => Some(SessionEnd::DaemonGone),
+            Self::Moved => Some(SessionEnd::Moved),
         }
     }
 
     /// The error of what the session was doing for the client.
     pub fn error(self) -> CudaError {
-        self.told().map_or(CudaError::MPS_RPC_FAILURE, SessionEnd::error)
+        self.told().and_then(SessionEnd::error).unwrap_or(CudaError::MPS_RPC_FAILURE)
     }
 }
 
@@ -87,6 +103,7 @@ pub struct Link {
     doorbell: OnceLock<Doorbell>,
     region: OnceLock<Region>,
     ends: AtomicBool,
+    plea: OnceLock<Plea>,
 }
 
 impl Link {
@@ -103,6 +120,7 @@ impl Link {
             doorbell: OnceLock::new(),
             region: OnceLock::new(),
             ends: AtomicBool::new(false),
+            plea: OnceLock::new(),
         }
     }
 
@@ -125,6 +143,8 @@ impl Link {
             3 => Some(End::ServerEnds),
             4 => Some(End::Broken),
             5 => Some(End::DaemonGone),
+            6 => Some(End::Moved),
+            7 => Some(End::Guilty),
             _ => None,
         }
     }
@@ -151,6 +171,16 @@ impl Link {
     /// True after [`Link::set_ends`].
     pub fn ends(&self) -> bool {
         self.ends.load(Ordering::Acquire)
+    }
+
+    /// Says what part the client may have had in the shared context's fault. The first word stays.
+    pub fn plead(&self, plea: Plea) {
+        let _ = self.plea.set(plea);
+    }
+
+    /// What was said by [`Link::plead`].
+    pub fn plea(&self) -> Option<&Plea> {
+        self.plea.get()
     }
 
     /// Tells the client why its session ends, if it was asked to: for sessions that did not get so
@@ -188,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_first_reason_stays_unless_the_client_goes() {
-        let identity = Identity { id: 1, pid: 42, uid: 0, gid: 0, command: "x".into() };
+        let identity = Identity { id: 1, pid: 42, uid: 0, gid: 0, command: "x".into(), window: 0 };
         let link = Link::new(identity);
         assert_eq!(link.ending(), None);
         link.end(End::Terminated);

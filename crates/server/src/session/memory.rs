@@ -9,7 +9,7 @@ use super::ranges::{Backing, Ranges};
 use super::virtual_memory::VirtualMemory;
 use crate::device::{
     CheckedRange, DeviceMapping, HostRegistration, ManagedRoom, ManagedVariables, Reservation,
-    Share, Stream, new_chunk,
+    Share, Stream, new_chunk, old_chunk,
 };
 use crate::window::Window;
 use channel::memfd::{self, Mapping};
@@ -100,17 +100,7 @@ impl Memory {
         bytes: u64,
         stream: Option<&Stream>,
     ) -> Result<OwnedFd, CudaError> {
-        let whole = |value: u64| value.is_multiple_of(CHUNK_GRANULARITY_BYTES);
-        if !whole(address)
-            || !whole(bytes)
-            || bytes == 0
-            || !self.device_window.0.contains(address, bytes)
-        {
-            return Err(CudaError::INVALID_VALUE);
-        }
-        if self.chunks.len() >= CHUNKS_MAX {
-            return Err(CudaError::OUT_OF_MEMORY);
-        }
+        self.check_chunk(address, bytes)?;
         let charge = self.account.charge(bytes)?;
         self.ranges.add(address, bytes, Backing::Chunk)?;
         match new_chunk(&self.share, address, bytes, stream) {
@@ -122,6 +112,40 @@ impl Memory {
                 self.ranges.remove(address, Backing::Chunk);
                 Err(error)
             }
+        }
+    }
+
+    /// Takes in a chunk that an earlier server made for the client: the fd stands for it. What is
+    /// in it stays.
+    pub fn adopt_chunk(&mut self, address: u64, bytes: u64, fd: &OwnedFd) -> CUresult {
+        self.check_chunk(address, bytes)?;
+        let charge = self.account.charge(bytes)?;
+        self.ranges.add(address, bytes, Backing::Chunk)?;
+        match old_chunk(&self.share, address, bytes, fd) {
+            Ok(chunk) => {
+                self.chunks.insert(address, (chunk, charge));
+                Ok(())
+            }
+            Err(error) => {
+                self.ranges.remove(address, Backing::Chunk);
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether a chunk may be at that place.
+    fn check_chunk(&self, address: u64, bytes: u64) -> CUresult {
+        let whole = |value: u64| value.is_multiple_of(CHUNK_GRANULARITY_BYTES);
+        if !whole(address)
+            || !whole(bytes)
+            || bytes == 0
+            || !self.device_window.0.contains(address, bytes)
+        {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        match self.chunks.len() < CHUNKS_MAX {
+            true => Ok(()),
+            false => Err(CudaError::OUT_OF_MEMORY),
         }
     }
 

@@ -44,7 +44,7 @@ pub use arrays::{ARRAYS_MAX, OBJECTS_MAX};
 pub use crowd::Crowd;
 pub use gate::KERNELS_IN_FLIGHT_MAX;
 pub use graphs::{GRAPHS_MAX, NODES_MAX};
-pub use link::{End, Identity, Link, Stage};
+pub use link::{End, Identity, Link, Plea, Stage};
 pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX};
 pub use meter::{ClientCounters, KernelCounters, Prediction, Shape, ShapeCounters, Submitted};
 pub use modules::{FUNCTIONS_MAX, MODULES_MAX};
@@ -126,6 +126,10 @@ impl Session {
     fn run(&mut self) {
         let mut record = Record::new();
         while self.link.ending().is_none() {
+            if self.is_on_trial() {
+                self.await_verdict();
+                break;
+            }
             let done = match self.consumer.pop(&mut record) {
                 Ok(true) => {
                     self.dispatch(&record);

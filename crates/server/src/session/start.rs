@@ -36,8 +36,8 @@ use std::thread::{Builder, JoinHandle};
 /// Why a client is not taken.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
-    /// The shared context is spoiled until the server is restarted.
-    #[error("the server's context is spoiled by {0}; it restarts when its clients are gone")]
+    /// The shared context is spoiled, and the server ends.
+    #[error("the server's context is spoiled by {0}; the next server takes it")]
     Spoiled(CudaError),
     /// All windows are taken.
     #[error("the server has its most clients, {}", CLIENTS_MAX)]
@@ -109,6 +109,10 @@ fn serve(common: Arc<Common>, link: Arc<Link>, socket: SeqPacket, region: OwnedF
         common.log.line(format!("Client {} is refused: {error}", link.name()));
         let reason = channel::codec::cut(&error.to_string(), message::REASON_BYTES_MAX).to_owned();
         let refused = Refused { result: error.result().code(), reason };
+        if matches!(error, StartError::Spoiled(_)) {
+            // The connection is closed without a word: the client comes again.
+            return;
+        }
         // If the client is gone, nobody needs to know.
         let _ = socket.send(&Message::Refused(refused), &[]);
     };
@@ -159,7 +163,8 @@ impl Session {
         if let Some(error) = common.fault() {
             return Err(StartError::Spoiled(error));
         }
-        let lease = common.windows.take().ok_or(StartError::Full)?;
+        let window = link.identity.window;
+        let lease = common.windows.take(window).ok_or(StartError::Full)?;
         let Identity { pid, command, .. } = &link.identity;
         let share = Rc::new(Share::new(common.device.clone(), &format!("{pid} {command}"))?);
         if let Some(tenant) = share.tenant() {

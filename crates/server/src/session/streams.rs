@@ -48,6 +48,8 @@ pub struct Slot {
     busy: bool,
     /// Kernels that were launched in it since its last fence.
     pub(super) kernels_since_fence: u32,
+    /// What its last fence writes into its completion word; `None` if it never had one.
+    pub(super) last_fence: Option<u32>,
     /// A fence that the device has not got yet.
     pub(super) kept: Option<Kept>,
     /// How long the last fence was kept back until the stream's work was done.
@@ -145,6 +147,7 @@ impl Streams {
             join: None,
             busy: false,
             kernels_since_fence: 0,
+            last_fence: None,
             kept: None,
             last_wait: Duration::ZERO,
         };
@@ -324,6 +327,24 @@ impl Streams {
         let leaving = self.leaving.iter().map(|slot| slot.word);
         let words = self.busy.iter().copied().chain(leaving);
         words.filter_map(|word| Handle::from_word(word).map(|h| h.index))
+    }
+
+    /// The kernels launched last in streams whose work is not known to be done, by what the device
+    /// has written: good after a fault too.
+    pub fn kernels_under_way(&mut self) -> Vec<u64> {
+        let region = self.region.clone();
+        let mut kernels = Vec::new();
+        self.busy_slots(|slot| {
+            let index = Handle::from_word(slot.word).map(|handle| handle.index);
+            let word = index.and_then(|index| region.completion_word(index));
+            let passed =
+                |fence| word.is_some_and(|word| channel::wait::reached(word.load(), fence));
+            let is_done = slot.kernels_since_fence == 0 && slot.last_fence.is_none_or(passed);
+            kernels.extend(slot.last_kernel.filter(|_| !is_done));
+        });
+        kernels.sort_unstable();
+        kernels.dedup();
+        kernels
     }
 
     /// Drops all streams. Their work must have ended.

@@ -110,6 +110,7 @@ impl Server {
         let (client, server) = SeqPacket::pair().expect("a pair of sockets");
         self.next_pid += 1;
         let message = Message::Client(channel::message::Client {
+            window: channel::limits::WINDOW_ANY,
             pid: self.next_pid,
             uid: 1000,
             gid: 1000,

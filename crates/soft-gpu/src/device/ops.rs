@@ -277,10 +277,10 @@ impl Device {
             let streams = group.streams.iter();
             streams.filter_map(|k| core.streams.get(*k).map(|s| (*k, s.submitted))).collect()
         };
-        for (stream, seq) in streams {
-            self.wait_stream(stream, seq)?;
-        }
-        tenant.alive()
+        // All of them, whatever one of them says: when this returns nothing runs any more.
+        let waits = streams.into_iter().map(|(stream, seq)| self.wait_stream(stream, seq));
+        let waited = waits.fold(Ok(()), |all: Result, one| all.and(one));
+        waited.and(tenant.alive())
     }
 
     /// Records a point in a stream.

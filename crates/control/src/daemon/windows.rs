@@ -1,0 +1,122 @@
+//! Windows of addresses: which client of a user has which, over all of the user's servers.
+//!
+//! A client's addresses are its own for life, whichever server it is at. So the daemon gives them
+//! out, and keeps those of clients whose server has ended or is about to: they come again, and get
+//! what they had. Plain data; that a process lives is asked of its descriptor.
+
+use channel::limits::WINDOWS_MAX;
+use channel::socket::{Interest, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// A client's windows.
+#[derive(Debug)]
+struct Holder {
+    uid: u32,
+    pid: u32,
+    index: u32,
+    /// The server that it was handed to last.
+    server: u32,
+    /// Readable when the process has ended; `None` if that cannot be known.
+    exit: Option<OwnedFd>,
+}
+
+impl Holder {
+    fn has_ended(&self) -> bool {
+        let Some(exit) = &self.exit else { return true };
+        let ready = poll(&[Interest::readable(exit)], Some(Duration::ZERO));
+        ready.is_ok_and(|ready| ready.first().is_some_and(|ready| ready.readable))
+    }
+}
+
+/// All windows that clients have.
+#[derive(Debug, Default)]
+pub(super) struct Windows {
+    holders: Vec<Holder>,
+}
+
+impl Windows {
+    /// The number of the windows for a process that goes to a server: those that it had at one that
+    /// takes no more clients, or others that no client of the user has; `None` if there are none.
+    pub fn choose(&mut self, uid: u32, pid: u32, serves: impl Fn(u32) -> bool) -> Option<u32> {
+        let left = |h: &&Holder| (h.uid, h.pid) == (uid, pid) && !serves(h.server);
+        if let Some(holder) = self.holders.iter().find(left) {
+            return Some(holder.index);
+        }
+        self.holders.retain(|holder| serves(holder.server) || !holder.has_ended());
+        let taken = |index| self.holders.iter().any(|h| (h.uid, h.index) == (uid, index));
+        (0..WINDOWS_MAX).find(|index| !taken(*index))
+    }
+
+    /// The process has the windows that were chosen for it, at that server.
+    pub fn give(&mut self, uid: u32, pid: u32, index: u32, server: u32) {
+        if let Some(holder) = self.holders.iter_mut().find(|h| (h.uid, h.index) == (uid, index)) {
+            holder.server = server;
+            return;
+        }
+        let exit = Pid::from_raw(pid.cast_signed())
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        self.holders.push(Holder { uid, pid, index, server, exit });
+    }
+
+    /// A server says that a client of its is gone.
+    pub fn gone(&mut self, pid: u32, server: u32) {
+        if let Some(at) = self.holders.iter().position(|h| (h.pid, h.server) == (pid, server)) {
+            self.holders.remove(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(
+        windows: &mut Windows,
+        (uid, pid): (u32, u32),
+        server: u32,
+        serves: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let index = windows.choose(uid, pid, serves)?;
+        windows.give(uid, pid, index, server);
+        Some(index)
+    }
+
+    #[test]
+    fn who_comes_again_gets_what_it_had_and_no_other_gets_it_meanwhile() {
+        let me = std::process::id();
+        let windows = &mut Windows::default();
+        let serves = |server| server == 2;
+        assert_eq!(take(windows, (7, me), 1, |_| true), Some(0));
+        assert_eq!(take(windows, (7, me), 1, |_| true), Some(1), "a second client of the process");
+        assert_eq!(take(windows, (8, me), 9, |_| true), Some(0), "another user's are others");
+        // Server 1 ends. A newcomer at server 2 gets others, as this process lives.
+        assert_eq!(take(windows, (7, 1), 2, serves), Some(2));
+        assert_eq!(windows.choose(7, me, serves), Some(0), "it was not handed over yet");
+        assert_eq!(take(windows, (7, me), 2, serves), Some(0));
+        assert_eq!(take(windows, (7, me), 2, serves), Some(1));
+        // What is gone is free.
+        windows.gone(me, 1);
+        windows.gone(me, 2);
+        assert_eq!(take(windows, (7, me), 2, |_| true), Some(0));
+    }
+
+    #[test]
+    fn windows_of_processes_that_have_ended_are_free() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let windows = &mut Windows::default();
+        assert_eq!(take(windows, (7, child.id()), 1, |_| true), Some(0));
+        child.wait().unwrap();
+        assert_eq!(take(windows, (7, 1), 2, |server| server == 2), Some(0));
+    }
+
+    #[test]
+    fn there_are_no_more_than_there_are() {
+        let windows = &mut Windows::default();
+        for index in 0..WINDOWS_MAX {
+            assert_eq!(take(windows, (7, 1), 1, |_| true), Some(index));
+        }
+        assert_eq!(take(windows, (7, 1), 1, |_| true), None);
+    }
+}

@@ -30,7 +30,11 @@ fn the_fault_of_one_is_its_own_and_the_others_go_on_elsewhere() {
     assert_eq!(server.wait(), Exit::Fault, "it waits for nobody");
     let log = server.log();
     assert_eq!(log.matches("Server is handling a fatal GPU error.").count(), 1, "{log}");
-    assert_eq!(log.matches("under way were its kernels fault; it gets the error").count(), 1, "{log}");
+    assert_eq!(
+        log.matches("under way were its kernels fault; it gets the error").count(),
+        1,
+        "{log}"
+    );
     let innocent = "none of its kernels was under way; goes on at another server";
     assert_eq!(log.matches(innocent).count(), 1, "{log}");
 }

@@ -199,6 +199,9 @@ impl fmt::Display for HowItEnded<'_> {
                 "the server (PID {pid}) ended this program's session: what came over shared memory \
                  was no request"
             ),
+            Some(SessionEnd::Moved) => {
+                write!(f, "the server (PID {pid}) ended, and this program found no other one")
+            }
             Some(SessionEnd::SessionFailed) => {
                 write!(f, "this program's session failed within the server (PID {pid})")
             }
